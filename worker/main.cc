@@ -192,10 +192,17 @@ int Run(Flags flags, absl::Duration exit_when_idle) {
   RealClock clock;
   SystemRandom random;
 
+  // What flags name, before the cache folder is made.
+  const absl::StatusOr<ChannelOptions> connection = Connection(&flags);
+  if (absl::IsInvalidArgument(connection.status())) {
+    return FailUsage(std::string(connection.status().message()));
+  }
+  if (!connection.ok()) return Fail(ToCallResult(connection.status()));
+  if (access(flags.engine.c_str(), X_OK) != 0) {
+    return Fail({absl::StatusCode::kNotFound, "--engine: cannot run " + flags.engine, ""});
+  }
   const absl::StatusOr<WorkerLock> lock = WorkerLock::Acquire(flags.cache_dir, random);
   if (!lock.ok()) return Fail(ToCallResult(lock.status()));
-  absl::StatusOr<ChannelOptions> connection = Connection(&flags);
-  if (!connection.ok()) return Fail(ToCallResult(connection.status()));
   const std::string blobs_dir = flags.cache_dir + "/blobs";
   std::error_code error;
   fs::create_directories(blobs_dir, error);

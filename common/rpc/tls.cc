@@ -97,9 +97,13 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ClientTls(const TlsFil
   return grpc::experimental::TlsCredentials(options);
 }
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerTls(const TlsFiles& files) {
+absl::Status CheckServerTls(const TlsFiles& files) {
   if (files.cert.empty()) return absl::InvalidArgumentError("--client-ca needs --tls-cert");
-  NERF_RETURN_IF_ERROR(CheckFiles(files, "--client-ca"));
+  return CheckFiles(files, "--client-ca");
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerTls(const TlsFiles& files) {
+  NERF_RETURN_IF_ERROR(CheckServerTls(files));
   grpc::experimental::TlsServerCredentialsOptions options(
       std::make_shared<FileWatcherCertificateProvider>(files.key, files.cert, files.ca,
                                                        kReloadSeconds));

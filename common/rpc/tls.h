@@ -28,6 +28,9 @@ inline bool UsesTls(const TlsFiles& files) { return !files.cert.empty() || !file
 // missing, holds no PEM of its kind, or a key that does not fit its certificate.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ClientTls(const TlsFiles& files);
 
+// What ServerTls refuses of the files.
+absl::Status CheckServerTls(const TlsFiles& files);
+
 // Credentials of a server: `cert` and `key` are required; with `ca` every client has to show a
 // certificate that it has signed. Errors: as above.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerTls(const TlsFiles& files);

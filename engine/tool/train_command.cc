@@ -358,7 +358,11 @@ int RunTrain(const TrainFlags& flags) {
   }
   if (follows) return RunFollow(flags, *config);
   SignalWatcher signals;
+  std::error_code ignored;
+  const bool has_folder = std::filesystem::exists(flags.out, ignored);
   const absl::Status status = Guarded([&] { return Train(flags, *config, &signals); });
+  // A training that did not begin leaves no empty folder.
+  if (!status.ok() && !has_folder) std::filesystem::remove(flags.out, ignored);
   if (status.ok()) return kOk;
   const int code = ReportError(status, flags.json);
   if (absl::IsInvalidArgument(status)) SuggestPosing(flags.dataset);

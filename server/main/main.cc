@@ -368,7 +368,22 @@ void PrintPageLink(const std::string& page, const DataDir& data) {
   }
 }
 
+// The files that flags name, before a data folder is made or changed.
+absl::Status CheckFiles(const ServerFlags& flags) {
+  if (UsesTls(flags.tls)) NERF_RETURN_IF_ERROR(CheckServerTls(flags.tls));
+  if (!flags.worker_token_file.empty()) {
+    NERF_RETURN_IF_ERROR(ReadTokenFile(flags.worker_token_file).status());
+  }
+  if (!flags.jwks.empty()) {
+    RealClock clock;
+    NERF_RETURN_IF_ERROR(
+        JwtKeys::Open({flags.jwks, flags.jwt_issuer, flags.jwt_audience}, &clock).status());
+  }
+  return flags.restore.empty() ? absl::OkStatus() : CheckBackup(flags.restore);
+}
+
 int Run(const ServerFlags& flags, EndSignals& signals) {
+  if (absl::Status status = CheckFiles(flags); !status.ok()) return Fail(status);
   absl::StatusOr<DataDir> data = DataDir::Open(flags.data_dir);
   if (!data.ok()) return Fail(data.status());
   Server server;

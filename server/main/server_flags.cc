@@ -110,6 +110,9 @@ absl::Status CheckFlags(const ServerFlags& flags) {
           fmt::format("--web-origin: '{}' is {}", origin, std::string(status.message())));
     }
   }
+  if (flags.tls.cert.empty() != flags.tls.key.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key go together");
+  }
   constexpr absl::Duration kMin = absl::Milliseconds(100), kMax = absl::Hours(24);
   NERF_RETURN_IF_ERROR(CheckDuration("--lease-ttl", flags.lease_ttl, kMin, kMax));
   NERF_RETURN_IF_ERROR(

@@ -94,15 +94,19 @@ absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
   return summary;
 }
 
+absl::Status CheckBackup(const std::string& from) {
+  std::error_code error;
+  if (fs::exists(from + "/queue.db", error)) return absl::OkStatus();
+  return absl::NotFoundError(fmt::format("{} is no backup: it has no queue.db", from));
+}
+
 absl::Status RestoreBackup(const std::string& from, const std::string& data_dir) {
   std::error_code error;
   if (fs::exists(data_dir + "/queue.db", error)) {
     return absl::FailedPreconditionError(
         fmt::format("{} has a queue.db already: restore into an empty folder", data_dir));
   }
-  if (!fs::exists(from + "/queue.db", error)) {
-    return absl::NotFoundError(fmt::format("{} is no backup: it has no queue.db", from));
-  }
+  NERF_RETURN_IF_ERROR(CheckBackup(from));
   for (fs::recursive_directory_iterator it(from + "/blobs", error), end; !error && it != end;
        it.increment(error)) {
     const std::string name = it->path().filename().string();

@@ -25,10 +25,13 @@ absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
                                           const std::string& data_dir, const std::string& id,
                                           SqliteAccessStore* access = nullptr);
 
+// Errors: NotFound where RestoreBackup would find no backup.
+absl::Status CheckBackup(const std::string& from);
+
 // Fills a data folder without a queue.db from a backup: the blobs by hard links where the file
 // system is the same, otherwise by copies. An access.db that the folder has stays: its tokens are
 // newer. The store must then be opened with new_epoch. Errors:
-// FailedPrecondition when the folder has a queue.db; NotFound when `from` has none.
+// FailedPrecondition when the folder has a queue.db; those of CheckBackup.
 absl::Status RestoreBackup(const std::string& from, const std::string& data_dir);
 
 }  // namespace nerf
