@@ -104,21 +104,14 @@ class RpcTestServer {
     rpc_options.times = times_;
     rpc_options.credentials = credentials_;
     if (over_socket_) rpc_options.listen = "127.0.0.1:0";
-    rpc = *RpcServer::Start(rpc_options, {&clock,
-                                          &random,
-                                          queue.get(),
-                                          leases.get(),
-                                          scenes_.get(),
-                                          models_.get(),
-                                          workers.get(),
-                                          blobs.get(),
-                                          metrics.get(),
-                                          access_.get(),
-                                          tokens.get(),
-                                          worker_keys.get(),
-                                          blob_owners.get(),
-                                          {},
-                                          admin.get()});
+    rpc = *RpcServer::Start(
+        rpc_options, {&clock, &random, queue.get(), leases.get(), scenes_.get(), models_.get(),
+                      workers.get(), blobs.get(), metrics.get(), access_.get(), tokens.get(),
+                      worker_keys.get(), blob_owners.get(),
+                      [](const std::string& id) -> absl::StatusOr<BackupSummary> {
+                        return BackupSummary{.path = id};
+                      },
+                      admin.get()});
     const std::string address = "127.0.0.1:" + std::to_string(rpc->port());
     channel = over_socket_ ? TokenChannel(address, kAdminToken)
                            : rpc->InProcessChannel(TokenInterceptors(kAdminToken));
