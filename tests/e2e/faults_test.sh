@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a script of faults: hostile.py, damage.py or stalls.py here, or time_to_ready.py of tests/bench.
+# Runs a script of faults, of this folder or of tests/bench.
 # Arguments: source folder, folder of the binaries, the script in tests/, its other flags. Exits 77, a visible skip,
 # where Python lacks gRPC or protoc its plugin.
 set -euo pipefail
