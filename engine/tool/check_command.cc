@@ -42,7 +42,11 @@ int RunCheck(const CheckFlags& flags) {
     if (!ok) SuggestPosing(flags.dataset);
     return absl::OkStatus();
   });
-  if (!status.ok()) return ReportError(status, flags.json);
+  if (!status.ok()) {
+    const int code = ReportError(status, flags.json);
+    if (absl::IsNotFound(status)) SuggestPosing(flags.dataset);
+    return code;
+  }
   return ok ? kOk : kBadData;
 }
 

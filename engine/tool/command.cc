@@ -1,8 +1,11 @@
 #include "engine/tool/command.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "common/control_groups.h"
+#include "common/nearest_path.h"
 #include "common/shell_word.h"
 #include "engine/protocol/json.h"
 #include "engine/scene/scene_reader.h"
@@ -15,6 +18,13 @@ namespace nerf {
 int ThreadsFor(int flag) { return flag > 0 ? flag : UsableCores(); }
 
 void SuggestPosing(const std::string& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder, ignored)) {
+    if (!NearestPath(folder).empty()) return;
+    fmt::print(stderr,
+               "next: nerf-engine pose PHOTOS --out DIR   (makes a data set of photographs)\n");
+    return;
+  }
   if (!IsUnposed(folder)) return;
   std::fflush(stdout);  // the report comes first
   const std::string posed = PosedFolder(folder);

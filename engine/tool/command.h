@@ -26,8 +26,9 @@ void AddMetaCommand(CLI::App* app, CommandBody* chosen);
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen);
 void AddServeCommand(CLI::App* app, CommandBody* chosen);
 
-// For a folder that IsUnposed: names the command that finds its poses, or that trains with those
-// that were found before, on stderr.
+// Names the next command on stderr. For a folder that IsUnposed: the one that finds its poses, or
+// that trains with those that were found before. For a folder that does not exist, and misspells
+// none: the one that makes a data set.
 void SuggestPosing(const std::string& folder);
 
 // Number of threads for a --threads of `flag`; 0 means one for each usable core.

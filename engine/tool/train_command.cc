@@ -365,7 +365,7 @@ int RunTrain(const TrainFlags& flags) {
   if (!status.ok() && !has_folder) std::filesystem::remove(flags.out, ignored);
   if (status.ok()) return kOk;
   const int code = ReportError(status, flags.json);
-  if (absl::IsInvalidArgument(status)) SuggestPosing(flags.dataset);
+  if (absl::IsInvalidArgument(status) || absl::IsNotFound(status)) SuggestPosing(flags.dataset);
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 

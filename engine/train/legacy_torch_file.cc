@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -463,11 +465,15 @@ absl::StatusOr<std::map<std::string, Tensor>> ParseLegacyTorchFile(
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> ReadLegacyTorchFile(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return absl::InvalidArgumentError(fmt::format("{}: is a folder; a file is needed", path));
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return absl::NotFoundError(fmt::format("{}: cannot be opened", path));
   const auto size = static_cast<int64_t>(file.tellg());
   if (size < 0 || static_cast<uint64_t>(size) > kMaxFileBytes)
-    return absl::InvalidArgumentError(fmt::format("{}: no file, or larger than 1 GiB", path));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: cannot be read, or is larger than 1 GiB", path));
   std::string bytes(size, '\0');
   file.seekg(0);
   if (!file.read(bytes.data(), size))
