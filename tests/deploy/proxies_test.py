@@ -14,6 +14,7 @@ import os
 import pathlib
 import queue
 import shutil
+import signal
 import socket
 import ssl
 import struct
@@ -209,7 +210,7 @@ def check_worker(stand, name):
     worker = stand.spawn(f"worker-{name}", BINARIES / "nerf-worker", "--server", f"localhost:{stand.grpc_ports[name]}",
                          "--ca", stand.ca, "--token-file", stand.worker_token, "--cache-dir", stand.folder / f"cache-{name}")
     # Sends the scene over gRPC, then follows the job to its end.
-    stand.ctl(name, "train", SOURCE / "examples/mic", "--samples", "300k", "--seed", "1", "--id", f"by-{name}")
+    stand.ctl(name, "train", SOURCE / "examples/mic", "--samples", "1M", "--seed", "1", "--id", f"by-{name}")
     job = json.loads(stand.call(name, "TrainingService/GetTrainingJob",
                                 name=f"projects/default/trainingJobs/by-{name}").read())
     assert job["state"] == "SUCCEEDED", job
@@ -224,6 +225,7 @@ def main():
     if not proxies or not shutil.which("openssl"):
         print("SKIPPED: neither nginx nor haproxy, or no openssl")
         sys.exit(77)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends what was started
     with tempfile.TemporaryDirectory() as folder:
         stand = Stand(pathlib.Path(folder))
         try:
