@@ -11,10 +11,14 @@ namespace {
 
 // State of the handler; write end of the pipe that wakes the watcher.
 volatile sig_atomic_t signals_seen = 0;
+volatile sig_atomic_t is_patient = 0;
 int wake_fd = -1;
 
 void OnSignal(int signal) {
-  if (signals_seen != 0) _exit(128 + signal);
+  if (signals_seen != 0) {
+    if (is_patient == 0) _exit(128 + signal);
+    return;
+  }
   signals_seen = 1;
   const int saved_errno = errno;
   const char byte = static_cast<char>(signal);
@@ -55,6 +59,10 @@ Interrupt::~Interrupt() {
   close(wake_fd);
   wake_fd = -1;
 }
+
+Interrupt::PatientScope::PatientScope() { is_patient = 1; }
+
+Interrupt::PatientScope::~PatientScope() { is_patient = 0; }
 
 void Interrupt::Request(int signal) {
   int none = 0;

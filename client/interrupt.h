@@ -23,6 +23,16 @@ class Interrupt {
 
   std::stop_token token() const { return source_.get_token(); }
   bool requested() const { return source_.stop_requested(); }
+  // While one exists, a second signal does not end the process: what the first one has ended cleans
+  // up. For at most one object per process.
+  class PatientScope {
+   public:
+    PatientScope();
+    ~PatientScope();
+    PatientScope(const PatientScope&) = delete;
+    PatientScope& operator=(const PatientScope&) = delete;
+  };
+
   // 130 after SIGINT, 143 after SIGTERM. Requires: requested().
   int exit_code() const { return 128 + signal_.load(); }
 

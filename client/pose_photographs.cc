@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "client/interrupt.h"
 #include "client/session.h"
 #include "client/text_format.h"
 #include "common/child_process.h"
@@ -12,6 +13,12 @@
 #include "fmt/format.h"
 
 namespace nerf {
+namespace {
+
+// For nerf-engine to end COLMAP and to remove its files.
+constexpr absl::Duration kStopGrace = absl::Seconds(10);
+
+}  // namespace
 
 PoseOutcome FolderWithPoses(Session& session, const std::string& folder,
                             const std::string& engine) {
@@ -24,15 +31,22 @@ PoseOutcome FolderWithPoses(Session& session, const std::string& folder,
   }
   ChildProcessSpec spec;
   spec.arguments = {engine, "pose", folder, "--out", posed};
+  spec.time_limit = session.TimeLeft();
+  spec.stop_grace = kStopGrace;
   session.Say(
       PlainText(fmt::format("{} has no poses. Finding them takes minutes: nerf-engine pose "
                             "{} --out {}",
                             folder, ShellWord(folder), ShellWord(posed))));
+  const Interrupt::PatientScope until_it_has_cleaned_up;
   const auto end = RunChildProcess(
       spec,
       [&](std::string_view line) {
-        // The next step that it suggests is what nerfctl does anyway.
-        if (!line.starts_with("next: ")) session.Say(PlainText(std::string(line)));
+        // The next step that it suggests is what nerfctl does anyway. After a stop nerfctl says the
+        // rest.
+        const bool is_stopping =
+            session.stop().stop_requested() || session.TimeLeft() <= absl::ZeroDuration();
+        if (line.starts_with("next: ") || is_stopping) return;
+        session.Say(PlainText(std::string(line)));
       },
       nullptr, session.stop());
   if (!end.ok()) return {session.Fail(end.status()), ""};
@@ -43,8 +57,9 @@ PoseOutcome FolderWithPoses(Session& session, const std::string& folder,
       return {end->code, ""};
     case ChildProcessEnd::Kind::kStopped:
       return {session.Fail(absl::CancelledError("interrupted")), ""};
-    case ChildProcessEnd::Kind::kSignaled:
     case ChildProcessEnd::Kind::kTimeLimit:
+      return {session.Fail(session.TimeIsOver("before the poses were found")), ""};
+    case ChildProcessEnd::Kind::kSignaled:
       break;
   }
   session.SayError(fmt::format("nerfctl: {} was killed by signal {}", engine, end->code));

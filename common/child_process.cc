@@ -34,6 +34,7 @@ struct Launch {
   std::vector<char*> argv, envp;
   uint64_t max_memory_bytes = 0, max_file_bytes = 0;
   int input = -1, output = -1;
+  bool cleans_up = false;  // ChildProcessSpec::stop_grace
 };
 
 void LimitTo(int resource, uint64_t limit) {
@@ -43,7 +44,7 @@ void LimitTo(int resource, uint64_t limit) {
 
 [[noreturn]] void ExecuteInChild(const Launch& launch, pid_t parent) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_PDEATHSIG, launch.cleans_up ? SIGTERM : SIGKILL);
   if (getppid() != parent) _exit(kCannotExecute);  // the parent died before the line above
   LimitTo(RLIMIT_CORE, 0);
   if (launch.max_memory_bytes > 0) LimitTo(RLIMIT_DATA, launch.max_memory_bytes);
@@ -51,7 +52,7 @@ void LimitTo(int resource, uint64_t limit) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGPIPE, SIG_DFL);
+  signal(SIGPIPE, launch.cleans_up ? SIG_IGN : SIG_DFL);
   int input = launch.input;
   if (input < 0) input = open("/dev/null", O_RDONLY);
   if (dup2(input, STDIN_FILENO) < 0 || dup2(launch.output, STDOUT_FILENO) < 0 ||
@@ -71,6 +72,7 @@ absl::StatusOr<Launch> PrepareLaunch(const ChildProcessSpec& spec) {
   launch.arguments = spec.arguments;
   launch.max_memory_bytes = spec.max_memory_bytes;
   launch.max_file_bytes = spec.max_file_bytes;
+  launch.cleans_up = spec.stop_grace > absl::ZeroDuration();
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
@@ -122,20 +124,25 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
   return missing;
 }
 
-ChildProcess::ChildProcess(pid_t pid, UniqueFd output, UniqueFd input, absl::Time deadline)
-    : pid_(pid), output_(std::move(output)), input_(std::move(input)), deadline_(deadline) {}
+ChildProcess::ChildProcess(pid_t pid, UniqueFd output, UniqueFd input, const ChildProcessSpec& spec)
+    : pid_(pid),
+      output_(std::move(output)),
+      input_(std::move(input)),
+      deadline_(absl::Now() + spec.time_limit),
+      stop_grace_(spec.stop_grace) {}
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       output_(std::move(other.output_)),
       input_(std::move(other.input_)),
       deadline_(other.deadline_),
+      stop_grace_(other.stop_grace_),
       line_(std::move(other.line_)),
       last_output_(std::move(other.last_output_)) {}
 
 ChildProcess::~ChildProcess() {
   if (pid_ <= 0) return;
-  KillGroup();
+  SignalGroup(SIGKILL);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -155,12 +162,11 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const ChildProcessSpec& spec, b
   setpgid(pid, pid);  // in parent and child: neither may signal the group before it exists
   fcntl(output_reading.get(), F_SETFL, O_NONBLOCK);
   if (has_input) fcntl(input_writing.get(), F_SETFL, O_NONBLOCK);
-  return ChildProcess(pid, std::move(output_reading), std::move(input_writing),
-                      absl::Now() + spec.time_limit);
+  return ChildProcess(pid, std::move(output_reading), std::move(input_writing), spec);
 }
 
-void ChildProcess::KillGroup() {
-  if (pid_ > 0) kill(-pid_, SIGKILL);
+void ChildProcess::SignalGroup(int signal) const {
+  if (pid_ > 0) kill(-pid_, signal);
 }
 
 void ChildProcess::TakeBytes(std::string_view bytes, const OnLine& on_line) {
@@ -233,19 +239,23 @@ ChildProcessEnd ChildProcess::Wait(const OnLine& on_line, const OnTick& on_tick,
     end.code = kCannotExecute;
     return end;
   }
-  bool was_killed = false, is_open = true, has_ended = false;
+  bool is_stopping = false, is_open = true, has_ended = false;
+  absl::Time kill_time = absl::InfiniteFuture();
   int wait_status = 0;
   // The output may be closed early, or be kept open by a process that the program left behind.
   while (!has_ended) {
     pollfd fd{output_.get(), POLLIN, 0};
     poll(&fd, is_open ? 1 : 0, is_open ? kTickMs : 10);
     if (is_open && fd.revents != 0) is_open = ReadOutput(on_line);
-    if (!was_killed && (stop.stop_requested() || absl::Now() > deadline_)) {
+    const absl::Time now = absl::Now();
+    if (!is_stopping && (stop.stop_requested() || now > deadline_)) {
       end.kind = stop.stop_requested() ? ChildProcessEnd::Kind::kStopped
                                        : ChildProcessEnd::Kind::kTimeLimit;
-      KillGroup();
-      was_killed = true;
+      is_stopping = true;
+      kill_time = now + stop_grace_;
+      if (now < kill_time) SignalGroup(SIGTERM);
     }
+    if (now >= kill_time) SignalGroup(SIGKILL);
     siginfo_t ended{};
     // Does not reap yet, so that the group's id is not reused before the rest of the group is
     // killed.
@@ -256,14 +266,14 @@ ChildProcessEnd ChildProcess::Wait(const OnLine& on_line, const OnTick& on_tick,
   }
   if (is_open) ReadOutput(on_line);
   if (on_line && !line_.empty()) on_line(line_);
-  KillGroup();
+  SignalGroup(SIGKILL);
   while (waitpid(pid_, &wait_status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
-  if (!was_killed && WIFSIGNALED(wait_status)) {
+  if (!is_stopping && WIFSIGNALED(wait_status)) {
     end.kind = ChildProcessEnd::Kind::kSignaled;
     end.code = WTERMSIG(wait_status);
-  } else if (!was_killed) {
+  } else if (!is_stopping) {
     end.code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : kCannotExecute;
   }
   if (last_output_.size() > kMaxLastOutput) {

@@ -25,6 +25,9 @@ struct ChildProcessSpec {
   std::vector<std::pair<std::string, std::string>> environment;
   std::string folder;  // it starts in; empty: this process's
   absl::Duration time_limit = absl::InfiniteDuration();
+  // How long it has to clean up when Wait ends it: its group gets SIGTERM, and SIGKILL after this
+  // time. It then also gets SIGTERM, and no SIGPIPE, when this process dies. Zero: SIGKILL at once.
+  absl::Duration stop_grace = absl::ZeroDuration();
   uint64_t max_memory_bytes = 0;  // of data it may allocate (RLIMIT_DATA); 0: no limit
   uint64_t max_file_bytes = 0;    // of each file it may write (RLIMIT_FSIZE); 0: no limit
 };
@@ -34,8 +37,8 @@ struct ChildProcessEnd {
   enum class Kind {
     kExited,     // with `code`
     kSignaled,   // by signal `code`, not sent by this class
-    kTimeLimit,  // killed: it ran past the limit
-    kStopped,    // killed: a stop was requested
+    kTimeLimit,  // ended: it ran past the limit
+    kStopped,    // ended: a stop was requested
   };
   Kind kind = Kind::kExited;
   int code = 0;
@@ -50,7 +53,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name);
 
 // A process in its own process group, with one pipe for standard output and error and, optionally,
 // one for standard input. The destructor kills the group and reaps the process. It dies with the
-// thread that started it. Not thread-safe.
+// thread that started it, or gets SIGTERM then. Not thread-safe.
 class ChildProcess {
  public:
   // Errors: NotFound if there is no such program; those of fork and pipe.
@@ -72,16 +75,17 @@ class ChildProcess {
   ChildProcessEnd Wait(const OnLine& on_line, const OnTick& on_tick, const std::stop_token& stop);
 
  private:
-  ChildProcess(pid_t pid, UniqueFd output, UniqueFd input, absl::Time deadline);
+  ChildProcess(pid_t pid, UniqueFd output, UniqueFd input, const ChildProcessSpec& spec);
 
   // False at the end of the output.
   bool ReadOutput(const OnLine& on_line);
   void TakeBytes(std::string_view bytes, const OnLine& on_line);
-  void KillGroup();
+  void SignalGroup(int signal) const;
 
   pid_t pid_;  // -1 once reaped or moved from
   UniqueFd output_, input_;
   absl::Time deadline_;
+  absl::Duration stop_grace_;
   std::string line_, last_output_;
 };
 

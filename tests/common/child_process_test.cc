@@ -65,6 +65,27 @@ TEST(ChildProcessTest, StopKillsIt) {
   EXPECT_EQ(end->kind, Kind::kStopped);
 }
 
+TEST(ChildProcessTest, StopGivesItsGraceToCleanUp) {
+  TempDir dir;
+  std::stop_source source;
+  ChildProcessSpec spec = Shell("trap 'rm file; exit 1' TERM; touch file; echo ready; sleep 600");
+  spec.folder = dir.path();
+  spec.stop_grace = absl::Seconds(60);
+  auto end = RunChildProcess(
+      spec, [&](std::string_view) { source.request_stop(); }, nullptr, source.get_token());
+  ASSERT_THAT(end, IsOk());
+  EXPECT_EQ(end->kind, Kind::kStopped);
+  EXPECT_FALSE(std::filesystem::exists(dir / "file"));
+  // One that does not heed SIGTERM is killed.
+  spec.arguments.back() = "trap '' TERM; echo ready; while :; do sleep 1; done";
+  spec.stop_grace = absl::Milliseconds(50);
+  std::stop_source second;
+  end = RunChildProcess(
+      spec, [&](std::string_view) { second.request_stop(); }, nullptr, second.get_token());
+  ASSERT_THAT(end, IsOk());
+  EXPECT_EQ(end->kind, Kind::kStopped);
+}
+
 TEST(ChildProcessTest, OutputHeldByWhatItLeftBehindDoesNotHoldTheWait) {
   const auto end = RunChildProcess(Shell("sleep 600 & exit 0"), nullptr, nullptr, {});
   ASSERT_THAT(end, IsOk());
