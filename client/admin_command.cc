@@ -17,6 +17,7 @@
 #include "client/text_format.h"
 #include "client/text_table.h"
 #include "client/time_flag.h"
+#include "client/violations.h"
 #include "common/exit_code.h"
 #include "common/status_macros.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
@@ -114,6 +115,7 @@ int ShowProject(Session& session, const std::string& id) {
 
 absl::StatusOr<v1::UpdateProjectRequest> BuildUpdate(const ProjectFlags& flags) {
   v1::UpdateProjectRequest request;
+  Violations violations;
   v1::Project::Quota& quota = *request.mutable_project()->mutable_quota();
   v1::Project::Retention& kept = *request.mutable_project()->mutable_retention();
   google::protobuf::FieldMask& mask = *request.mutable_update_mask();
@@ -135,36 +137,24 @@ absl::StatusOr<v1::UpdateProjectRequest> BuildUpdate(const ProjectFlags& flags) 
   set_number(flags.max_ended_jobs, "retention.max_ended_jobs", &kept,
              &v1::Project::Retention::set_max_ended_jobs);
   const auto set_age = [&](const char* flag, const std::string& text, const char* path,
-                           google::protobuf::Duration* age) -> absl::Status {
-    NERF_ASSIGN_OR_RETURN(const absl::Duration duration, ParseTimeFlag(flag, text));
-    age->set_seconds(absl::ToInt64Seconds(duration));
+                           google::protobuf::Duration* (v1::Project::Retention::*field)()) {
+    if (text.empty()) return;
     mask.add_paths(path);
-    return absl::OkStatus();
+    if (text == "none") return;  // the field without a value removes the limit
+    absl::Duration age;
+    violations.AddOrAssign(ParseTimeFlag(flag, text), &age);
+    (kept.*field)()->set_seconds(absl::ToInt64Seconds(age));
   };
-  // "none" names the field without a value, which removes the limit.
-  if (flags.ended_job_age == "none") {
-    mask.add_paths("retention.ended_job_age");
-  } else if (!flags.ended_job_age.empty()) {
-    NERF_RETURN_IF_ERROR(set_age("--ended-job-age", flags.ended_job_age, "retention.ended_job_age",
-                                 kept.mutable_ended_job_age()));
-  }
-  if (flags.unused_scene_age == "none") {
-    mask.add_paths("retention.unused_scene_age");
-  } else if (!flags.unused_scene_age.empty()) {
-    NERF_RETURN_IF_ERROR(set_age("--unused-scene-age", flags.unused_scene_age,
-                                 "retention.unused_scene_age", kept.mutable_unused_scene_age()));
-  }
-  if (flags.model_age == "none") {
-    mask.add_paths("retention.model_age");
-  } else if (!flags.model_age.empty()) {
-    NERF_RETURN_IF_ERROR(
-        set_age("--model-age", flags.model_age, "retention.model_age", kept.mutable_model_age()));
-  }
+  set_age("--ended-job-age", flags.ended_job_age, "retention.ended_job_age",
+          &v1::Project::Retention::mutable_ended_job_age);
+  set_age("--unused-scene-age", flags.unused_scene_age, "retention.unused_scene_age",
+          &v1::Project::Retention::mutable_unused_scene_age);
+  set_age("--model-age", flags.model_age, "retention.model_age",
+          &v1::Project::Retention::mutable_model_age);
   if (mask.paths().empty()) {
-    return absl::InvalidArgumentError(
-        "admin project update needs a setting, such as "
-        "--max-queued-jobs 100");
+    violations.Add("", "admin project update needs a setting, such as --max-queued-jobs 100");
   }
+  NERF_RETURN_IF_ERROR(violations.ToStatus());
   return request;
 }
 

@@ -28,6 +28,10 @@ int Backup(Session& session, const std::string& id) {
   if (!backup.ok()) return session.Fail(backup.status());
   const Printer printer = session.printer();
   if (PrintJson(printer, *backup)) return kOk;
+  if (printer.format == OutputFormat::kName) {
+    printer.out << PlainText(backup->path()) << '\n';
+    return kOk;
+  }
   printer.out << fmt::format("{}  ({} files, {})\n", PlainText(backup->path()), backup->blobs(),
                              FormatBytes(backup->blob_bytes()));
   return kOk;

@@ -15,7 +15,6 @@
 #include "client/error_printer.h"
 #include "client/global_flags.h"
 #include "client/session.h"
-#include "client/text_format.h"
 #include "common/exit_code.h"
 #include "common/shell_word.h"
 #include "common/usage_error.h"
@@ -46,15 +45,14 @@ bool Mentions(const std::vector<std::string>& args, const CLI::Option& option) {
   return false;
 }
 
-// Prints the parser's error, the nearest known word, and the command for help.
-int PrintParseError(const CLI::App& app, const CLI::ParseError& error, bool json,
-                    std::ostream& err) {
+// Prints an error that comes before the session.
+int RefuseCommandLine(const CLI::App& app, const absl::Status& status, bool json,
+                      std::ostream& err) {
   if (json) {
-    err << ErrorJson(absl::InvalidArgumentError(UsageErrorText(app, error))) << '\n';
-    return kUsage;
+    err << ErrorJson(status) << '\n';
+  } else {
+    PrintUsageError(status, ChosenCommand(app), err);
   }
-  err << "nerfctl: " << PlainLines(UsageErrorText(app, error)) << "\n  run `" << ChosenCommand(app)
-      << " --help` for usage\n";
   return kUsage;
 }
 
@@ -149,24 +147,22 @@ int RunNerfctl(const std::vector<std::string>& args, const Io& io) {
     *io.out << version.what() << '\n';
     return kOk;
   } catch (const CLI::ParseError& error) {
-    return PrintParseError(app, error, AsksForJsonProgress(args), *io.err);
+    // The text has the nearest known word.
+    return RefuseCommandLine(app, absl::InvalidArgumentError(UsageErrorText(app, error)),
+                             AsksForJsonProgress(args), *io.err);
   }
 
   absl::StatusOr<GlobalFlags> flags = ResolveGlobalFlags(raw, io);
   if (!flags.ok()) {
-    if (AsksForJsonProgress(args)) {
-      *io.err << ErrorJson(flags.status()) << '\n';
-    } else {
-      *io.err << "nerfctl: " << PlainText(std::string(flags.status().message())) << '\n';
-    }
-    return kUsage;
+    return RefuseCommandLine(app, flags.status(), AsksForJsonProgress(args), *io.err);
   }
   flags->typed = TypedFlags(app, args);
+  flags->command = ChosenCommand(app);
   Session session(*flags, io);
   const int exit_code = command(session);
   io.out->flush();
   if (!io.out->good() && exit_code == kOk) {
-    *io.err << "nerfctl: cannot write the result to standard output\n";
+    session.SayError("nerfctl: cannot write the result to standard output");
     return kBug;
   }
   return exit_code;

@@ -36,23 +36,14 @@ bool IsLocal(const std::string& server) {
 }
 
 void PrintFindings(const Printer& printer, const std::vector<DoctorFinding>& findings) {
-  const bool json = printer.format == OutputFormat::kJson;
-  if (json || printer.format == OutputFormat::kJsonLines) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const DoctorFinding& finding : findings) {
-      list.push_back({{"check", finding.check},
-                      {"result", WordFor(finding.result)},
-                      {"detail", finding.detail},
-                      {"remedy", finding.remedy}});
-    }
-    constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-    if (json) {
-      printer.out << list.dump(2, ' ', false, kReplace) << '\n';
-    } else {
-      for (const auto& entry : list) printer.out << entry.dump(-1, ' ', false, kReplace) << '\n';
-    }
-    return;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const DoctorFinding& finding : findings) {
+    list.push_back({{"check", finding.check},
+                    {"result", WordFor(finding.result)},
+                    {"detail", finding.detail},
+                    {"remedy", finding.remedy}});
   }
+  if (PrintJson(printer, list)) return;
   for (const DoctorFinding& finding : findings) {
     printer.out << fmt::format("{:<8} {:<9} {}{}{}\n", WordFor(finding.result), finding.check,
                                PlainText(finding.detail), finding.remedy.empty() ? "" : ": ",

@@ -11,6 +11,16 @@
 namespace nerf {
 namespace {
 
+// "job j is PAUSED" for a message that begins with the job's name.
+std::string WithNoun(const std::string& message) {
+  const std::string name(SubjectOf(message));
+  if (name.empty()) return message;
+  // Names outside of projects are short everywhere.
+  return fmt::format("{} {}{}", NounOf(name),
+                     name.starts_with("projects/") ? name : ShortName(name),
+                     message.substr(name.size()));
+}
+
 std::string Dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -20,8 +30,8 @@ std::string Dump(const nlohmann::ordered_json& json) {
 void PrintError(const absl::Status& status, std::string_view project, std::ostream& err) {
   const std::vector<FieldViolation> violations = GetFieldViolations(status);
   const std::optional<ErrorReason> reason = GetReason(status);
-  std::string message =
-      WithShortNames(PlainLines({status.message().data(), status.message().size()}), project);
+  std::string message = WithShortNames(
+      WithNoun(PlainLines({status.message().data(), status.message().size()})), project);
   // The message of several violations is the list that follows anyway.
   if (violations.size() > 1) message = fmt::format("{} fields are wrong", violations.size());
   if (message.empty()) message = "the call failed without a message";
@@ -35,6 +45,18 @@ void PrintError(const absl::Status& status, std::string_view project, std::ostre
     err << "  " << PlainText(violation.field) << ": "
         << WithShortNames(PlainText(violation.description), project) << '\n';
   }
+}
+
+void PrintUsageError(const absl::Status& status, std::string_view command, std::ostream& err) {
+  const std::vector<FieldViolation> violations = GetFieldViolations(status);
+  for (const FieldViolation& violation : violations) {
+    err << "nerfctl: " << PlainText(violation.field) << (violation.field.empty() ? "" : ": ")
+        << PlainText(violation.description) << '\n';
+  }
+  if (violations.empty()) {
+    err << "nerfctl: " << PlainLines({status.message().data(), status.message().size()}) << '\n';
+  }
+  err << fmt::format("  run `{} --help` for usage\n", command);
 }
 
 std::string ErrorJson(const absl::Status& status) {

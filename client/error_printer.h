@@ -13,7 +13,12 @@ namespace nerf {
 // short.
 void PrintError(const absl::Status& status, std::string_view project, std::ostream& err);
 
-// The same as one JSON object: {"event":"error","code","reason","message","violations"}.
+// Prints what is wrong with a command line, a line for each flag, and the command's help:
+//   nerfctl: --seed: 'x' is not a whole number
+//     run `nerfctl train --help` for usage
+void PrintUsageError(const absl::Status& status, std::string_view command, std::ostream& err);
+
+// An error as one JSON object: {"event":"error","code","reason","message","violations"}.
 std::string ErrorJson(const absl::Status& status);
 
 // A line for people as one JSON object: {"event":EVENT,"message":LINE}.

@@ -12,6 +12,7 @@
 #include "client/names.h"
 #include "client/session.h"
 #include "client/time_flag.h"
+#include "client/violations.h"
 #include "common/edit_distance.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
@@ -64,11 +65,14 @@ void AddGlobalFlags(CLI::App& app, RawGlobalFlags* raw) {
           ->type_name("ID")
           ->capture_default_str();
   CLI::Option* output =
-      app.add_option("-o,--output", raw->output, "Form of the result: table, json, jsonl or name")
+      app.add_option("-o,--output", raw->output,
+                     "Form of the result: table, json, jsonl or name; with\n--progress json it is "
+                     "jsonl")
           ->type_name("FORM")
           ->capture_default_str();
   app.add_flag("--json", raw->json, "Same as --output json")->excludes(output);
   output->excludes(app.get_option("--json"));
+  raw->output_option = output;
   app.add_flag("-q,--quiet", raw->flags.quiet, "Print only results and errors");
   app.add_flag("--no-hints", raw->flags.no_hints, "Suggest no next commands");
   app.add_flag("--no-color", raw->no_color, "No colors (also NO_COLOR and TERM=dumb)");
@@ -81,28 +85,35 @@ void AddGlobalFlags(CLI::App& app, RawGlobalFlags* raw) {
 
 absl::StatusOr<GlobalFlags> ResolveGlobalFlags(const RawGlobalFlags& raw, const Io& io) {
   GlobalFlags flags = raw.flags;
-  NERF_ASSIGN_OR_RETURN(flags.output,
-                        ParseWord<OutputFormat>("--output", raw.json ? "json" : raw.output,
-                                                {{"table", OutputFormat::kTable},
-                                                 {"json", OutputFormat::kJson},
-                                                 {"jsonl", OutputFormat::kJsonLines},
-                                                 {"name", OutputFormat::kName}}));
-  NERF_ASSIGN_OR_RETURN(flags.progress,
-                        ParseWord<ProgressMode>("--progress", raw.progress,
-                                                {{"auto", AutomaticProgress(flags, io)},
-                                                 {"bar", ProgressMode::kBar},
-                                                 {"plain", ProgressMode::kPlain},
-                                                 {"json", ProgressMode::kJson},
-                                                 {"none", ProgressMode::kNone}}));
+  Violations violations;
+  violations.AddOrAssign(ParseWord<OutputFormat>("--output", raw.json ? "json" : raw.output,
+                                                 {{"table", OutputFormat::kTable},
+                                                  {"json", OutputFormat::kJson},
+                                                  {"jsonl", OutputFormat::kJsonLines},
+                                                  {"name", OutputFormat::kName}}),
+                         &flags.output);
+  violations.AddOrAssign(ParseWord<ProgressMode>("--progress", raw.progress,
+                                                 {{"auto", AutomaticProgress(flags, io)},
+                                                  {"bar", ProgressMode::kBar},
+                                                  {"plain", ProgressMode::kPlain},
+                                                  {"json", ProgressMode::kJson},
+                                                  {"none", ProgressMode::kNone}}),
+                         &flags.progress);
+  flags.prints_events = flags.output == OutputFormat::kJsonLines;
+  const bool output_is_given = raw.json || raw.output_option->count() > 0;
+  if (flags.progress == ProgressMode::kJson && !output_is_given) {
+    flags.output = OutputFormat::kJsonLines;
+  }
   if (!raw.timeout.empty()) {
-    NERF_ASSIGN_OR_RETURN(flags.timeout, ParseTimeFlag("--timeout", raw.timeout));
+    violations.AddOrAssign(ParseTimeFlag("--timeout", raw.timeout), &flags.timeout);
   }
   flags.color =
       io.out_is_terminal && !io.dumb_terminal && !raw.no_color && !IsSetInEnvironment("NO_COLOR");
-  NERF_RETURN_IF_ERROR(
+  violations.Add(
       ApplyContext(raw.server_option->count() > 0, raw.project_option->count() > 0, &flags));
-  NERF_RETURN_IF_ERROR(CheckServerAddress(flags.server));
-  NERF_RETURN_IF_ERROR(ProjectName(flags.project).status());
+  violations.Add(CheckServerAddress(flags.server));
+  violations.Add(ProjectName(flags.project).status());
+  NERF_RETURN_IF_ERROR(violations.ToStatus());
   return flags;
 }
 

@@ -23,12 +23,14 @@ enum class ProgressMode { kBar, kPlain, kJson, kNone };
 struct GlobalFlags {
   std::string server = "127.0.0.1:50051";
   std::string project = "default";
-  std::string context;        // as typed; ApplyContext fills in what it holds
-  std::string token_file;     // empty: see ResolveToken
-  std::string context_token;  // of the context
-  TlsFiles tls;               // without any: no TLS
-  bool insecure = false;      // send the token without TLS beyond this machine, too
+  std::string command = "nerfctl";  // the command that was chosen: "nerfctl job show"
+  std::string context;              // as typed; ApplyContext fills in what it holds
+  std::string token_file;           // empty: see ResolveToken
+  std::string context_token;        // of the context
+  TlsFiles tls;                     // without any: no TLS
+  bool insecure = false;            // send the token without TLS beyond this machine, too
   OutputFormat output = OutputFormat::kTable;
+  bool prints_events = false;  // a watch prints each event: --output jsonl was asked for
   ProgressMode progress = ProgressMode::kPlain;
   bool quiet = false;
   bool no_hints = false;  // suggest no next commands
@@ -48,6 +50,8 @@ struct RawGlobalFlags {
   std::string timeout;
   bool json = false;
   bool no_color = false;
+  // --progress json replaces it unless it was given.
+  const CLI::Option* output_option = nullptr;
   // A context replaces them unless they were given.
   const CLI::Option* server_option = nullptr;
   const CLI::Option* project_option = nullptr;
@@ -55,7 +59,7 @@ struct RawGlobalFlags {
 
 void AddGlobalFlags(CLI::App& app, RawGlobalFlags* raw);
 
-// What the flags mean on this terminal. Errors: InvalidArgument that names the flag.
+// What the flags mean on this terminal. Errors: InvalidArgument that lists every wrong flag.
 absl::StatusOr<GlobalFlags> ResolveGlobalFlags(const RawGlobalFlags& raw, const Io& io);
 
 }  // namespace nerf

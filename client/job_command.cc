@@ -12,7 +12,9 @@
 #include "client/resource_calls.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
+#include "client/violations.h"
 #include "common/exit_code.h"
+#include "common/status_macros.h"
 #include "fmt/format.h"
 #include "nerf/v1/training_service.grpc.pb.h"
 
@@ -21,17 +23,25 @@ namespace {
 
 using JobStub = v1::TrainingService::Stub;
 
+// The full name of the scene to train on. Errors: InvalidArgument, also for flags that need a
+// watch.
+absl::StatusOr<std::string> SceneOf(const Session& session, const JobFlags& flags,
+                                    const std::string& scene, bool watch) {
+  Violations violations;
+  std::string name;
+  if (scene.empty()) {
+    violations.Add("", "job create needs the name of a scene");
+  } else {
+    violations.AddOrAssign(ExpandName(ResourceKind::kScene, scene, session.flags().project), &name);
+  }
+  violations.Add(CheckWatchFlags(session, flags, watch));
+  NERF_RETURN_IF_ERROR(violations.ToStatus());
+  return name;
+}
+
 int CreateJob(Session& session, const JobFlags& flags, const std::string& scene, bool watch,
               v1::CreateTrainingJobRequest& request) {
-  if (scene.empty()) {
-    return session.FailUsage(absl::InvalidArgumentError("job create needs the name of a scene"));
-  }
-  const auto scene_name = ExpandName(ResourceKind::kScene, scene, session.flags().project);
-  if (!scene_name.ok()) return session.FailUsage(scene_name.status());
-  request.mutable_training_job()->set_scene(*scene_name);
-  if (absl::Status status = CheckWatchFlags(session, flags, watch); !status.ok()) {
-    return session.FailUsage(status);
-  }
+  request.mutable_training_job()->set_scene(scene);
   if (!watch) return SubmitJob(session, request, std::nullopt);
   return SubmitJob(session, request,
                    WatchOptions{.patient_from_start = true, .preview = flags.preview});
@@ -115,8 +125,9 @@ void AddJobCommands(CLI::App& app, Command* selected) {
       "  nerfctl job create mic --samples 40M --set learning_rate=0.01");
   create->callback([=] {
     *selected = [=](Session& s) {
-      return WithJobRequest(s, *flags, [&](v1::CreateTrainingJobRequest& request) {
-        return CreateJob(s, *flags, *scene, *watch, request);
+      const auto name = SceneOf(s, *flags, *scene, *watch);
+      return WithJobRequest(s, *flags, name.status(), [&](v1::CreateTrainingJobRequest& request) {
+        return CreateJob(s, *flags, *name, *watch, request);
       });
     };
   });

@@ -4,6 +4,7 @@
 #include "client/resource_printers.h"
 #include "client/session.h"
 #include "client/text_format.h"
+#include "client/violations.h"
 #include "common/exit_code.h"
 #include "fmt/format.h"
 #include "nerf/v1/training_service.grpc.pb.h"
@@ -20,19 +21,21 @@ void WarnOfWait(Session& session, const v1::TrainingJob& job) {
 
 }  // namespace
 
-int WithJobRequest(Session& session, const JobFlags& flags,
+int WithJobRequest(Session& session, const JobFlags& flags, const absl::Status& of_command,
                    const std::function<int(v1::CreateTrainingJobRequest& request)>& create) {
   if (flags.help_settings) {
     const absl::Status printed = PrintSettings(flags, session.printer());
     return printed.ok() ? kOk : session.FailUsage(printed);
   }
-  absl::StatusOr<v1::CreateTrainingJobRequest> request =
-      BuildJobRequest(flags, session.flags().project, *session.io().random);
-  if (!request.ok()) return session.FailUsage(request.status());
-  const absl::Status dated =
-      SetDeadlines(flags, session.io().clock->WallNow(), request->mutable_training_job());
-  if (!dated.ok()) return session.FailUsage(dated);
-  return create(*request);
+  Violations violations;
+  v1::CreateTrainingJobRequest request;
+  violations.AddOrAssign(BuildJobRequest(flags, session.flags().project, *session.io().random),
+                         &request);
+  violations.Add(
+      SetDeadlines(flags, session.io().clock->WallNow(), request.mutable_training_job()));
+  violations.Add(of_command);
+  if (!violations.empty()) return session.FailUsage(violations.ToStatus());
+  return create(request);
 }
 
 absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest request,

@@ -13,8 +13,9 @@ namespace nerf {
 class Session;
 
 // Calls `create` with the request that the flags ask for, and returns its exit code. Prints the
-// settings instead if --help-settings is given. Wrong flags are a usage error.
-int WithJobRequest(Session& session, const JobFlags& flags,
+// settings instead if --help-settings is given. Wrong flags are a usage error, with what the
+// command itself found wrong.
+int WithJobRequest(Session& session, const JobFlags& flags, const absl::Status& of_command,
                    const std::function<int(v1::CreateTrainingJobRequest& request)>& create);
 
 // Validates the request on the server before the upload, without its scene. Warns if no connected

@@ -12,6 +12,7 @@
 #include "client/job_label_flags.h"
 #include "client/names.h"
 #include "client/time_flag.h"
+#include "client/violations.h"
 #include "common/edit_distance.h"
 #include "common/error_reason.h"
 #include "common/rpc/training_config.h"
@@ -41,27 +42,6 @@ bool ParseAmount(BudgetKind kind, std::string text, double* amount) {
   *amount *= factor;
   return std::isfinite(*amount) && *amount > 0;
 }
-
-class Violations {
- public:
-  void Add(std::string_view flag, std::string description) {
-    violations_.push_back({std::string(flag), std::move(description)});
-  }
-  void Add(std::string_view flag, const absl::Status& status) {
-    Add(flag, std::string(status.message()));
-  }
-  // The violations of an InvalidFieldsError; none of an OK status.
-  void Add(const absl::Status& status) {
-    for (FieldViolation& violation : GetFieldViolations(status)) {
-      violations_.push_back(std::move(violation));
-    }
-  }
-  bool empty() const { return violations_.empty(); }
-  absl::Status ToStatus() const { return InvalidFieldsError(violations_); }
-
- private:
-  std::vector<FieldViolation> violations_;
-};
 
 std::string Quoted(std::string_view text) { return fmt::format("'{}'", text.substr(0, 64)); }
 
@@ -256,15 +236,16 @@ absl::StatusOr<std::optional<int>> ParseTestEvery(const std::string& text) {
 }
 
 absl::Status SetDeadlines(const JobFlags& flags, absl::Time now, v1::TrainingJob* job) {
+  Violations violations;
   if (!flags.start_by.empty()) {
-    NERF_ASSIGN_OR_RETURN(*job->mutable_start_by_time(),
-                          ParseDeadline("--start-by", flags.start_by, now));
+    violations.AddOrAssign(ParseDeadline("--start-by", flags.start_by, now),
+                           job->mutable_start_by_time());
   }
   if (!flags.end_by.empty()) {
-    NERF_ASSIGN_OR_RETURN(*job->mutable_end_by_time(),
-                          ParseDeadline("--end-by", flags.end_by, now));
+    violations.AddOrAssign(ParseDeadline("--end-by", flags.end_by, now),
+                           job->mutable_end_by_time());
   }
-  return absl::OkStatus();
+  return violations.ToStatus();
 }
 
 absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& flags,
@@ -330,29 +311,24 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
     violations.Add(label.status());
   }
   request.set_validate_only(flags.validate_only);
-  if (!violations.empty()) return violations.ToStatus();
+  NERF_RETURN_IF_ERROR(violations.ToStatus());
   return request;
 }
 
 absl::Status PrintSettings(const JobFlags& flags, const Printer& printer) {
   NERF_ASSIGN_OR_RETURN(const TrainConfig defaults, DefaultConfig(MethodOf(flags)));
   const MethodDescription& method = MethodDescriptionOf(defaults);
-  const bool json = printer.format == OutputFormat::kJson;
-  if (json || printer.format == OutputFormat::kJsonLines) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const SettingHelp& setting : DescribeSettings(method)) {
-      nlohmann::ordered_json entry = {{"key", setting.key}, {"default", setting.default_value}};
-      if (setting.range.has_value()) {
-        entry["min"] = setting.range->first;
-        entry["max"] = setting.range->second;
-      }
-      entry["text"] = setting.text;
-      if (!json) printer.out << entry.dump() << '\n';
-      list.push_back(std::move(entry));
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const SettingHelp& setting : DescribeSettings(method)) {
+    nlohmann::ordered_json& entry = list.emplace_back(
+        nlohmann::ordered_json{{"key", setting.key}, {"default", setting.default_value}});
+    if (setting.range.has_value()) {
+      entry["min"] = setting.range->first;
+      entry["max"] = setting.range->second;
     }
-    if (json) printer.out << list.dump(2) << '\n';
-    return absl::OkStatus();
+    entry["text"] = setting.text;
   }
+  if (PrintJson(printer, list)) return absl::OkStatus();
   if (printer.format == OutputFormat::kName) {
     for (const SettingHelp& setting : DescribeSettings(method)) printer.out << setting.key << '\n';
     return absl::OkStatus();

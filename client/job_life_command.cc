@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/commands.h"
@@ -16,6 +17,7 @@
 #include "client/resource_calls.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
+#include "client/violations.h"
 #include "common/exit_code.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
@@ -92,6 +94,7 @@ struct UpdateFlags {
 
 absl::StatusOr<v1::UpdateTrainingJobRequest> BuildUpdate(const UpdateFlags& flags, absl::Time now) {
   v1::UpdateTrainingJobRequest request;
+  Violations violations;
   v1::TrainingJob& job = *request.mutable_training_job();
   google::protobuf::FieldMask& mask = *request.mutable_update_mask();
   job.set_etag(flags.etag);
@@ -100,31 +103,34 @@ absl::StatusOr<v1::UpdateTrainingJobRequest> BuildUpdate(const UpdateFlags& flag
     mask.add_paths("display_name");
   }
   if (!flags.priority.empty()) {
-    NERF_ASSIGN_OR_RETURN(const int priority, ParsePriority(flags.priority));
+    int priority = 0;
+    violations.AddOrAssign(ParsePriority(flags.priority), &priority);
     job.set_priority(priority);
     mask.add_paths("priority");
   }
   for (const std::string& text : flags.labels) {
-    NERF_ASSIGN_OR_RETURN(const auto label, ParseLabel(text));
+    std::pair<std::string, std::string> label;
+    violations.AddOrAssign(ParseLabel(text), &label);
     (*job.mutable_labels())[label.first] = label.second;
     mask.add_paths("labels." + label.first);
   }
   // "none" names the field without a value, which removes the deadline.
   if (!flags.start_by.empty()) mask.add_paths("start_by_time");
   if (!flags.start_by.empty() && flags.start_by != "none") {
-    NERF_ASSIGN_OR_RETURN(*job.mutable_start_by_time(),
-                          ParseDeadline("--start-by", flags.start_by, now));
+    violations.AddOrAssign(ParseDeadline("--start-by", flags.start_by, now),
+                           job.mutable_start_by_time());
   }
   if (!flags.end_by.empty()) mask.add_paths("end_by_time");
   if (!flags.end_by.empty() && flags.end_by != "none") {
-    NERF_ASSIGN_OR_RETURN(*job.mutable_end_by_time(), ParseDeadline("--end-by", flags.end_by, now));
+    violations.AddOrAssign(ParseDeadline("--end-by", flags.end_by, now), job.mutable_end_by_time());
   }
   for (const std::string& key : flags.removed_labels) mask.add_paths("labels." + key);
   if (mask.paths().empty()) {
-    return absl::InvalidArgumentError(
-        "job update needs --display-name, --priority, --start-by, --end-by, --label or "
-        "--remove-label");
+    violations.Add("",
+                   "job update needs --display-name, --priority, --start-by, --end-by, --label or "
+                   "--remove-label");
   }
+  NERF_RETURN_IF_ERROR(violations.ToStatus());
   return request;
 }
 

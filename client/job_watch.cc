@@ -131,9 +131,7 @@ class JobWatcher {
   const v1::TrainingJob& job() const { return job_; }
 
  private:
-  absl::Status TimeIsOver() const {
-    return session_.TimeIsOver("before the job's end; the job keeps running");
-  }
+  absl::Status TimeIsOver() const { return session_.TimeIsOver("before the job's end"); }
 
   absl::Status WasDeleted() const {
     return WithReason(absl::NotFoundError(fmt::format(
@@ -160,7 +158,7 @@ class JobWatcher {
     told_ = false;
     heard_ = seen_any_ = seen_in_store_ = true;
     if (!message.resume_token().empty()) token_ = message.resume_token();
-    if (session_.flags().output == OutputFormat::kJsonLines) {
+    if (session_.flags().prints_events) {
       *session_.io().out << ToJson(message, /*pretty=*/false) << '\n' << std::flush;
     }
     if (!message.has_training_job()) return;
@@ -213,8 +211,8 @@ void PrintEnd(Session& session, const v1::TrainingJob& job) {
       line += fmt::format("  {} of training", FormatClock(job.progress().seconds()));
     }
     *session.io().out << PlainText(line) << '\n';
-  } else if (session.flags().output != OutputFormat::kJsonLines) {
-    PrintJob(session.printer(), job);  // jsonl has printed every message
+  } else if (!session.flags().prints_events) {
+    PrintJob(session.printer(), job);
   }
 }
 
@@ -239,12 +237,14 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
   const absl::StatusOr<v1::TrainingJob> job = WatchJob(session, name, options);
   const std::string id = ShortName(name);
   if (!job.ok()) {
-    if (session.io().interrupt->requested()) {
+    const int exit_code = session.Fail(job.status());
+    if (session.io().interrupt->requested() || absl::IsDeadlineExceeded(job.status())) {
       session.SayError(session.Runnable(
-          fmt::format("job {0} keeps running; `nerfctl job cancel {0}` stops it", id)));
-      return session.io().interrupt->exit_code();
+          fmt::format("  job {0} keeps running; `nerfctl job watch {0}` follows it again, `nerfctl "
+                      "job cancel {0}` stops it",
+                      id)));
     }
-    return session.Fail(job.status());
+    return exit_code;
   }
   PrintEnd(session, *job);
   if (job->state() == v1::TrainingJob::SUCCEEDED) {
@@ -260,6 +260,8 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
     session.SayError(fmt::format("nerfctl: job {} failed: {}", id, PlainText(FailureText(*job))));
   } else {
     session.SayError(fmt::format("nerfctl: job {} was cancelled", id));
+    session.SayNext(
+        fmt::format("nerfctl job retry {} --watch   (trains on from its last checkpoint)", id));
   }
   return kJobFailed;
 }

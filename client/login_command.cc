@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 
@@ -96,12 +97,23 @@ int Login(Session& session, std::string name) {
 int ListContexts(Session& session) {
   const absl::StatusOr<Contexts> contexts = ReadContexts(ContextPath());
   if (!contexts.ok()) return session.Fail(contexts.status());
+  const Printer printer = session.printer();
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [name, context] : contexts->by_name) {
+    if (printer.format == OutputFormat::kName) printer.out << PlainText(name) << '\n';
+    list.push_back({{"name", name},
+                    {"server", context.server},
+                    {"project", context.project},
+                    {"ca", context.ca},
+                    {"current", name == contexts->current}});
+  }
+  if (printer.format == OutputFormat::kName || PrintJson(printer, list)) return kOk;
   TextTable table({"", "NAME", "SERVER", "PROJECT", "TLS"});
   for (const auto& [name, context] : contexts->by_name) {
     table.AddRow({name == contexts->current ? "*" : " ", name, context.server, context.project,
                   context.ca.empty() ? "no" : context.ca});
   }
-  table.Print(session.printer().out);
+  table.Print(printer.out);
   return kOk;
 }
 

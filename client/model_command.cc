@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "client/commands.h"
+#include "client/file_flag.h"
 #include "client/names.h"
 #include "client/new_resource_flags.h"
 #include "client/paging.h"
@@ -15,6 +16,7 @@
 #include "common/exit_code.h"
 #include "common/ids.h"
 #include "common/shell_word.h"
+#include "common/status_macros.h"
 #include "fmt/format.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 
@@ -43,9 +45,8 @@ absl::StatusOr<std::string> DownloadPath(const std::string& out, const std::stri
   if (std::filesystem::is_directory(out, ignored)) {
     return (std::filesystem::path(out) / (ShortName(model) + ".safetensors")).string();
   }
-  const std::filesystem::path folder = std::filesystem::absolute(out).parent_path();
-  if (std::filesystem::is_directory(folder, ignored)) return out;
-  return absl::InvalidArgumentError(fmt::format("--out: there is no folder {}", folder.string()));
+  NERF_RETURN_IF_ERROR(CheckFolderOfFile("--out", out));
+  return out;
 }
 
 int DownloadModel(Session& session, const std::string& text, const std::string& out) {
@@ -59,8 +60,8 @@ int DownloadModel(Session& session, const std::string& text, const std::string& 
   const absl::Status status =
       session.Blobs(model->name()).DownloadToFile(model->blob(), path, session.stop());
   if (!status.ok()) return session.Fail(status);
-  PrintDone(session.printer(), path,
-            fmt::format("model {} in {}", ShortName(model->name()), PlainText(path)));
+  PrintFiles(session.printer(), model->name(), {path},
+             fmt::format("model {} in {}", ShortName(model->name()), path));
   session.SayNext(fmt::format("nerf-engine render {} --out views", ShellWord(PlainText(path))));
   return kOk;
 }

@@ -146,8 +146,30 @@ std::string ListingCommand(std::string_view name) {
   if (n > 2 && parts[n - 2] == "checkpoints") {
     return fmt::format("nerfctl {}job show {}", project, parts[n - 3]);
   }
+  if (n > 2 && parts[n - 2] == "shares") {
+    return fmt::format("nerfctl {}share ls {}", project, parts[n - 3]);
+  }
+  if (n == 2 && parts[0] == "tokens") return "nerfctl token ls --every-project";
   const std::optional<ResourceKind> kind = KindOf(name);
   return kind.has_value() ? fmt::format("nerfctl {}{} ls", project, WordsOf(*kind).noun) : "";
+}
+
+std::string_view NounOf(std::string_view name) {
+  const std::vector<std::string_view> parts = SplitAtSlashes(name);
+  const std::string_view collection = parts.size() < 2 ? "" : parts[parts.size() - 2];
+  if (collection == "checkpoints") return "checkpoint";
+  if (collection == "shares") return "share";
+  if (collection == "tokens") return "token";
+  if (collection == "renderJobs") return "render job";
+  const std::optional<ResourceKind> kind = KindOf(name);
+  return kind.has_value() ? WordsOf(*kind).noun : "";
+}
+
+std::string_view SubjectOf(std::string_view message) {
+  const std::string_view name = message.substr(0, message.find(' '));
+  const bool is_name =
+      name.starts_with("projects/") || name.starts_with("tokens/") || name.starts_with("workers/");
+  return is_name && !NounOf(name).empty() ? name : "";
 }
 
 std::string WithShortNames(std::string_view text, std::string_view project) {

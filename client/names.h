@@ -33,6 +33,11 @@ absl::Status CheckDisplayName(std::string_view flag, std::string_view name);
 // The command that lists resources like the one of this full name; "" for no known kind.
 std::string ListingCommand(std::string_view name);
 
+// "model" for a model's name, "render job", "checkpoint", "share"; empty for an unknown one.
+std::string_view NounOf(std::string_view name);
+// The name of the resource that a message begins with; empty if it begins with none.
+std::string_view SubjectOf(std::string_view message);
+
 // The kind of a full name; nullopt for checkpoints and unknown collections.
 std::optional<ResourceKind> KindOf(std::string_view name);
 

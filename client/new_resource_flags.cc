@@ -5,7 +5,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "client/names.h"
-#include "common/status_macros.h"
+#include "client/violations.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -26,9 +26,11 @@ absl::StatusOr<std::string> RequestIdOrNew(const std::string& text, RandomSource
 }
 
 absl::Status CompleteNewResourceFlags(NewResourceFlags* flags, RandomSource& random) {
-  NERF_ASSIGN_OR_RETURN(flags->request_id, RequestIdOrNew(flags->request_id, random));
-  if (!flags->id.empty()) NERF_RETURN_IF_ERROR(CheckResourceId("--id", flags->id));
-  return CheckDisplayName("--display-name", flags->display_name);
+  Violations violations;
+  violations.AddOrAssign(RequestIdOrNew(flags->request_id, random), &flags->request_id);
+  if (!flags->id.empty()) violations.Add(CheckResourceId("--id", flags->id));
+  violations.Add(CheckDisplayName("--display-name", flags->display_name));
+  return violations.ToStatus();
 }
 
 }  // namespace nerf

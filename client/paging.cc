@@ -3,6 +3,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
 
 #include "client/resource_printers.h"
 #include "common/exit_code.h"
@@ -32,16 +33,23 @@ int RemoveEach(Session& session, ResourceKind kind, const std::vector<std::strin
     names.push_back(*std::move(name));
   }
   int exit_code = kOk;
+  const Printer printer = session.printer();
+  nlohmann::ordered_json deleted = nlohmann::ordered_json::array();
   for (const std::string& name : names) {
     const absl::Status status = remove(name);
     if (status.ok()) {
-      PrintDone(session.printer(), name, fmt::format("deleted {}", ShortName(name)));
+      deleted.push_back({{"name", name}});
+      // An array of JSON is printed as a whole.
+      if (printer.format != OutputFormat::kJson) {
+        PrintDone(printer, name, fmt::format("deleted {}", ShortName(name)));
+      }
       continue;
     }
     const int failed = session.Fail(status);
     if (exit_code == kOk) exit_code = failed;
     if (absl::IsCancelled(status)) break;
   }
+  if (printer.format == OutputFormat::kJson) PrintJson(printer, deleted);
   return exit_code;
 }
 

@@ -72,6 +72,9 @@ void AddPreviewFlags(CLI::App& app, PreviewFlags* flags) {
 
 absl::Status CheckPreviewFlags(const Session& session, const PreviewFlags& flags,
                                std::string_view file_flag) {
+  if (flags.show && session.flags().progress == ProgressMode::kJson) {
+    return absl::InvalidArgumentError("--show: excludes --progress json");
+  }
   if (flags.show && !session.io().err_is_terminal) {
     return absl::InvalidArgumentError(
         fmt::format("--show: standard error is no terminal; use {} FILE", file_flag));
@@ -125,8 +128,8 @@ int PrintPreview(Session& session, const std::string& text, const PreviewFlags& 
   if (!flags.file.empty()) {
     const absl::Status status = WriteFileAtomically(flags.file, *png);
     if (!status.ok()) return session.Fail(status);
-    PrintDone(session.printer(), flags.file,
-              fmt::format("preview of step {} in {}", job->progress().preview_step(), flags.file));
+    PrintFiles(session.printer(), *name, {flags.file},
+               fmt::format("preview of step {} in {}", job->progress().preview_step(), flags.file));
   }
   if (flags.show) {
     const absl::Status status = ShowInTerminal(session, *png);

@@ -26,6 +26,22 @@ bool PrintJson(const Printer& printer, const google::protobuf::Message& message)
   return true;
 }
 
+bool PrintJson(const Printer& printer, const nlohmann::ordered_json& value) {
+  const auto print = [&](const nlohmann::ordered_json& part, int indent) {
+    printer.out << part.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  };
+  if (printer.format == OutputFormat::kJson) {
+    print(value, 2);
+  } else if (printer.format == OutputFormat::kJsonLines && value.is_array()) {
+    for (const nlohmann::ordered_json& element : value) print(element, -1);
+  } else if (printer.format == OutputFormat::kJsonLines) {
+    print(value, -1);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool PrintJsonList(const Printer& printer,
                    const std::vector<const google::protobuf::Message*>& messages) {
   if (printer.format == OutputFormat::kJsonLines) {

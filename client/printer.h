@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <iosfwd>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,9 @@ std::string ToJson(const google::protobuf::Message& message, bool pretty);
 
 // Prints a message as JSON. Returns false, and prints nothing, for other formats.
 bool PrintJson(const Printer& printer, const google::protobuf::Message& message);
+
+// The same for what is no message of the API. As lines, each element of an array has its own.
+bool PrintJson(const Printer& printer, const nlohmann::ordered_json& value);
 
 // Prints messages as a JSON array (json; "[]" for none) or one per line (jsonl). Returns false, and
 // prints nothing, for other formats.

@@ -151,32 +151,32 @@ absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* f
 void PrintWritten(const Printer& printer, const ViewFolder& folder, const std::string& out,
                   size_t n_views) {
   nlohmann::ordered_json report;
-  switch (printer.format) {
-    case OutputFormat::kTable:
-      printer.out << fmt::format("{}, {} in {}\n", Counted(n_views, "view"),
-                                 Counted(folder.written().size(), "file"), PlainText(out));
-      return;
-    case OutputFormat::kName:
-      for (const std::string& path : folder.written()) printer.out << path << '\n';
-      return;
-    case OutputFormat::kJson:
-    case OutputFormat::kJsonLines:
-      report["views"] = n_views;
-      if (folder.far() > 0) report["far"] = folder.far();
-      if (folder.comparison().n_views() > 0) report["psnr"] = folder.comparison().mean_psnr();
-      report["files"] = folder.written();
-      printer.out << report.dump(printer.format == OutputFormat::kJson ? 2 : -1, ' ', false,
-                                 nlohmann::json::error_handler_t::replace)
-                  << '\n';
-      return;
+  report["views"] = n_views;
+  if (folder.far() > 0) report["far"] = folder.far();
+  if (folder.comparison().n_views() > 0) report["psnr"] = folder.comparison().mean_psnr();
+  report["files"] = folder.written();
+  if (PrintJson(printer, report)) return;
+  if (printer.format == OutputFormat::kTable) {
+    printer.out << fmt::format("{}, {} in {}\n", Counted(n_views, "view"),
+                               Counted(folder.written().size(), "file"), PlainText(out));
+    return;
   }
+  for (const std::string& path : folder.written()) printer.out << path << '\n';
+}
+
+// Names the files of an earlier render that are overwritten, before it is too late.
+void WarnOfReplacedFiles(const Session& session, const std::vector<std::string>& files,
+                         const std::string& out) {
+  if (files.empty()) return;
+  session.Say(PlainText(fmt::format("warning: overwriting {} of an earlier render in {}: {}",
+                                    Counted(files.size(), "file"), out, FirstNames(files))));
 }
 
 void WarnOfOlderFiles(const Session& session, const ViewFolder& folder, const std::string& out) {
   const std::vector<std::string> older = folder.OlderFiles();
   if (older.empty()) return;
-  session.Say(PlainText(fmt::format("warning: {} also holds {} of an earlier render, such as {}",
-                                    out, Counted(older.size(), "file"), older.front())));
+  session.Say(PlainText(fmt::format("warning: {} also holds {} of an earlier render: {}", out,
+                                    Counted(older.size(), "file"), FirstNames(older))));
 }
 
 void SayComparison(const Session& session, const ViewFolder& folder, const std::string& out) {
@@ -203,6 +203,7 @@ int Render(Session& session, const RenderFlags& flags) {
   const std::string out = flags.out.empty() ? flags.video + ".frames" : flags.out;
   absl::StatusOr<ViewFolder> folder = ViewFolder::Open(out);
   if (!folder.ok()) return session.FailUsage(folder.status());
+  WarnOfReplacedFiles(session, folder->ReplacedFiles(*plan, flags.sheet), out);
   if (video.has_value()) folder->AddVideo(*std::move(video));
   status = RenderViews(session, *plan, &*folder);
   if (status.ok() && flags.sheet) status = folder->WriteSheet();
@@ -213,13 +214,18 @@ int Render(Session& session, const RenderFlags& flags) {
   SayComparison(session, *folder, out);
   status = folder->FinishVideo(session.stop());
   if (!status.ok()) {
-    session.SayError(PlainText("the frames are in " + out));
-    return session.Fail(status);
+    const int exit_code = session.Fail(status);
+    session.SayError(PlainText("  the frames are in " + out));
+    return exit_code;
   }
   if (flags.out.empty()) {
     folder->RemoveImages();
+    if (const nlohmann::ordered_json report = {{"views", plan->n_views}, {"files", {flags.video}}};
+        PrintJson(session.printer(), report)) {
+      return kOk;
+    }
     PrintDone(session.printer(), flags.video,
-              fmt::format("{} in {}", Counted(plan->n_views, "view"), PlainText(flags.video)));
+              fmt::format("{} in {}", Counted(plan->n_views, "view"), flags.video));
     return kOk;
   }
   WarnOfOlderFiles(session, *folder, out);

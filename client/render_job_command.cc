@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "client/commands.h"
+#include "client/file_flag.h"
+#include "client/interrupt.h"
 #include "client/names.h"
 #include "client/paging.h"
 #include "client/progress_display.h"
@@ -19,8 +21,10 @@
 #include "client/session.h"
 #include "client/text_format.h"
 #include "client/text_table.h"
+#include "client/violations.h"
 #include "common/exit_code.h"
 #include "common/rpc/rpc_status.h"
+#include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 #include "nerf/v1/render_job_service.grpc.pb.h"
@@ -91,13 +95,13 @@ class JobFiles {
   // Fetches the pictures that are new since the last call.
   absl::Status FetchPictures(const v1::RenderJob& job) {
     if (out_.empty() || !job.images()) return absl::OkStatus();
-    NERF_RETURN_IF_ERROR(MakeFolder());
     for (const v1::RenderedFrame& frame : job.frames()) {
       for (int i = 0; i < frame.images_size(); ++i) {
         const std::string channel =
             i < job.channels_size() ? v1::RenderChannel_Name(job.channels(i)) : "RGB";
         const std::string path = fmt::format("{}/frame_{:05}_{}.png", out_, frame.index(), channel);
         if (pictures_.contains(path)) continue;
+        NERF_RETURN_IF_ERROR(MakeFolder());
         NERF_RETURN_IF_ERROR(blobs_.DownloadToFile(frame.images(i), path, session_.stop()));
         pictures_.insert(path);
       }
@@ -108,14 +112,15 @@ class JobFiles {
   // Fetches what is missing of a job that has succeeded, and prints all paths.
   absl::Status Finish(const v1::RenderJob& job) {
     NERF_RETURN_IF_ERROR(FetchPictures(job));
+    std::vector<std::string> files(pictures_.begin(), pictures_.end());
     if (job.has_movie_blob()) {
       const bool is_file = !job.images() && out_.ends_with(".mp4");
       if (!is_file) NERF_RETURN_IF_ERROR(MakeFolder());
       const std::string path = is_file ? out_ : out_ + "/movie.mp4";
       NERF_RETURN_IF_ERROR(blobs_.DownloadToFile(job.movie_blob(), path, session_.stop()));
-      session_.printer().out << path << '\n';
+      files.insert(files.begin(), path);
     }
-    for (const std::string& path : pictures_) session_.printer().out << path << '\n';
+    PrintFiles(session_.printer(), job.name(), files, /*words=*/"");
     return absl::OkStatus();
   }
 
@@ -162,18 +167,34 @@ absl::StatusOr<v1::RenderJob> AwaitEnd(Session& session, const std::string& name
     }
     if (!session.Sleep(kPollInterval)) {
       display.Clear();
-      return session.TimeIsOver("before the render job ended");
+      return session.io().interrupt->requested()
+                 ? absl::CancelledError("interrupted")
+                 : session.TimeIsOver("before the render job ended");
     }
   }
+}
+
+void SayGoesOn(Session& session, const std::string& id, const std::string& out) {
+  session.SayError(session.Runnable(PlainText(
+      fmt::format("  the render job goes on; `nerfctl render-job fetch {0}{1}` waits for it, "
+                  "`nerfctl render-job cancel {0}` stops it",
+                  id, out.empty() ? "" : " --out " + ShellWord(out)))));
 }
 
 int FollowRenderJob(Session& session, const std::string& name, const std::string& out) {
   JobFiles files(session, out);
   const auto job = AwaitEnd(session, name, &files);
-  if (!job.ok()) return session.Fail(job.status());
+  if (!job.ok()) {
+    const int exit_code = session.Fail(job.status());
+    if (absl::IsCancelled(job.status()) || absl::IsDeadlineExceeded(job.status())) {
+      SayGoesOn(session, ShortName(name), out);
+    }
+    return exit_code;
+  }
   if (job->state() != v1::RenderJob::SUCCEEDED) {
-    session.SayError(fmt::format("{} is {}{}", ShortName(job->name()), StateOf(*job),
-                                 job->has_error() ? ": " + job->error().message() : ""));
+    session.SayError(PlainText(fmt::format("nerfctl: render job {} is {}{}", ShortName(job->name()),
+                                           StateOf(*job),
+                                           job->has_error() ? ": " + job->error().message() : "")));
     return kJobFailed;
   }
   if (out.empty()) {
@@ -184,12 +205,21 @@ int FollowRenderJob(Session& session, const std::string& name, const std::string
   return written.ok() ? kOk : session.Fail(written);
 }
 
+// OK if --out is a folder, which is made, or a movie in a folder that is there.
+absl::Status CheckOut(const std::string& out) {
+  return out.ends_with(".mp4") ? CheckFolderOfFile("--out", out) : absl::OkStatus();
+}
+
 int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
                     const std::string& out) {
-  const auto request = BuildRenderJobRequest(flags, session.flags().project, *session.io().random);
-  if (!request.ok()) return session.FailUsage(request.status());
+  Violations violations;
+  v1::CreateRenderJobRequest request;
+  violations.AddOrAssign(
+      BuildRenderJobRequest(flags, session.flags().project, *session.io().random), &request);
+  violations.Add(CheckOut(out));
+  if (!violations.empty()) return session.FailUsage(violations.ToStatus());
   const auto stub = session.Stub<v1::RenderJobService>();
-  const auto job = session.Call(*stub, &JobStub::CreateRenderJob, *request);
+  const auto job = session.Call(*stub, &JobStub::CreateRenderJob, request);
   if (!job.ok()) return session.Fail(job.status());
   if (wait || !out.empty()) return FollowRenderJob(session, job->name(), out);
   PrintRenderJob(session.printer(), *job);
@@ -201,6 +231,7 @@ int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
 int FetchRenderJob(Session& session, const std::string& text, const std::string& out) {
   const auto name = ExpandName(ResourceKind::kRenderJob, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
+  if (absl::Status status = CheckOut(out); !status.ok()) return session.FailUsage(status);
   return FollowRenderJob(session, *name, out);
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_split.h"
 #include "client/names.h"
+#include "client/violations.h"
 #include "common/edit_distance.h"
 #include "common/file_io.h"
 #include "common/rpc/path_kind.h"
@@ -67,6 +68,25 @@ absl::Status AddKeyframe(size_t i, const nlohmann::json& json, v1::KeyframePath*
   return absl::OkStatus();
 }
 
+absl::Status SetPath(const RenderJobFlags& flags, v1::RenderJob* job) {
+  if (flags.keyframes.empty()) {
+    NERF_ASSIGN_OR_RETURN(const v1::PathKind kind, ParsePath(flags.path));
+    job->mutable_path()->mutable_scene()->set_path(kind);
+    job->mutable_path()->mutable_scene()->set_frames(flags.frames);
+    return absl::OkStatus();
+  }
+  NERF_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.keyframes, kMaxKeyframeFileBytes));
+  auto path = ParseKeyframes(text);
+  if (!path.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {}", flags.keyframes, std::string(path.status().message())));
+  }
+  path->set_frames(flags.frames);
+  path->set_loop(flags.loop);
+  *job->mutable_path()->mutable_keyframes() = *std::move(path);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddRenderJobFlags(CLI::App& command, RenderJobFlags* flags) {
@@ -109,43 +129,30 @@ absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJob
                                                                  const std::string& project,
                                                                  RandomSource& random) {
   v1::CreateRenderJobRequest request;
-  NERF_ASSIGN_OR_RETURN(*request.mutable_parent(), ProjectName(project));
+  Violations violations;
+  violations.AddOrAssign(ProjectName(project), request.mutable_parent());
   request.set_request_id(NewUuid4(random));
   request.set_render_job_id(flags.id);
   v1::RenderJob& job = *request.mutable_render_job();
-  NERF_RETURN_IF_ERROR(CheckDisplayName("--name", flags.name));
+  violations.Add(CheckDisplayName("--name", flags.name));
   job.set_display_name(flags.name);
   if (flags.model.empty() == flags.job.empty()) {
-    return absl::InvalidArgumentError("render-job create needs the name of a model, or --job");
-  }
-  if (!flags.model.empty()) {
-    NERF_ASSIGN_OR_RETURN(*job.mutable_model(),
-                          ExpandName(ResourceKind::kModel, flags.model, project));
+    violations.Add("", "render-job create needs the name of a model, or --job");
+  } else if (!flags.model.empty()) {
+    violations.AddOrAssign(ExpandName(ResourceKind::kModel, flags.model, project),
+                           job.mutable_model());
   } else {
-    NERF_ASSIGN_OR_RETURN(*job.mutable_checkpoint(),
-                          ExpandCheckpointName(flags.job, project, /*newest_allowed=*/true));
+    violations.AddOrAssign(ExpandCheckpointName(flags.job, project, /*newest_allowed=*/true),
+                           job.mutable_checkpoint());
   }
-  if (flags.keyframes.empty()) {
-    NERF_ASSIGN_OR_RETURN(const v1::PathKind kind, ParsePath(flags.path));
-    job.mutable_path()->mutable_scene()->set_path(kind);
-    job.mutable_path()->mutable_scene()->set_frames(flags.frames);
-  } else {
-    NERF_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.keyframes, kMaxKeyframeFileBytes));
-    auto path = ParseKeyframes(text);
-    if (!path.ok()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: {}", flags.keyframes, std::string(path.status().message())));
-    }
-    path->set_frames(flags.frames);
-    path->set_loop(flags.loop);
-    *job.mutable_path()->mutable_keyframes() = *std::move(path);
-  }
+  violations.Add(SetPath(flags, &job));
   job.set_width(flags.width);
   job.set_height(flags.height);
   job.set_fps(flags.fps);
   job.set_movie(!flags.no_movie);
   job.set_images(flags.images || flags.no_movie);
-  NERF_RETURN_IF_ERROR(AddChannels(flags.channels, &job));
+  violations.Add(AddChannels(flags.channels, &job));
+  NERF_RETURN_IF_ERROR(violations.ToStatus());
   return request;
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_split.h"
 #include "client/names.h"
+#include "client/violations.h"
 #include "common/edit_distance.h"
 #include "common/nearest_path.h"
 #include "common/rpc/path_kind.h"
@@ -216,20 +217,21 @@ std::string RenderPlan::PhotographOf(size_t i) const {
 
 absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& flags, const std::string& project) {
   RenderPlan plan;
-  NERF_RETURN_IF_ERROR(SetSource(flags, project, &plan.request));
-  NERF_ASSIGN_OR_RETURN(plan.channels, ParseChannels(flags.channels));
-  NERF_RETURN_IF_ERROR(SetFormat(flags, &plan));
-  if (flags.sheet && !plan.Has(v1::RGB)) {
-    return absl::InvalidArgumentError("--sheet: needs rgb among --channels");
-  }
+  Violations violations;
+  violations.Add(SetSource(flags, project, &plan.request));
+  violations.AddOrAssign(ParseChannels(flags.channels), &plan.channels);
+  violations.Add(SetFormat(flags, &plan));
+  const bool lacks_color = !plan.channels.empty() && !plan.Has(v1::RGB);
+  if (flags.sheet && lacks_color) violations.Add("--sheet", "needs rgb among --channels");
   if (flags.out.empty() && flags.video.empty()) {
-    return absl::InvalidArgumentError("render needs --out or --video");
+    violations.Add("", "render needs --out or --video");
   }
-  if (!flags.video.empty()) NERF_RETURN_IF_ERROR(CheckVideoPath(flags.video));
-  if (!flags.video.empty() && !plan.Has(v1::RGB)) {
-    return absl::InvalidArgumentError("--video: needs rgb among --channels");
+  if (!flags.video.empty()) violations.Add(CheckVideoPath(flags.video));
+  if (!flags.video.empty() && lacks_color) {
+    violations.Add("--video", "needs rgb among --channels");
   }
-  NERF_RETURN_IF_ERROR(SetPath(flags, &plan));
+  violations.Add(SetPath(flags, &plan));
+  NERF_RETURN_IF_ERROR(violations.ToStatus());
   for (const RenderChannelName& channel : plan.channels) plan.request.add_channels(channel.value);
   plan.request.set_width(flags.width);
   plan.request.set_height(flags.height);

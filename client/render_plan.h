@@ -61,7 +61,7 @@ struct RenderPlan {
 };
 
 // Checks the flags. Does not read the camera file: ReadCameras does. Errors: InvalidArgument that
-// names the flag.
+// lists every wrong flag.
 absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& flags, const std::string& project);
 
 // Fills in the views of --camera, a file or a data set's folder. Without --width and --height those

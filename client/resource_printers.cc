@@ -1,8 +1,7 @@
 #include "client/resource_printers.h"
 
-#include <google/protobuf/empty.pb.h>
-
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "client/job_words.h"
@@ -332,8 +331,18 @@ void PrintValidation(const Printer& printer, const v1::ValidateSceneResponse& va
 }
 
 void PrintDone(const Printer& printer, const std::string& name, const std::string& words) {
-  if (PrintJson(printer, google::protobuf::Empty())) return;
+  if (PrintJson(printer, nlohmann::ordered_json{{"name", name}})) return;
   printer.out << PlainText(printer.format == OutputFormat::kName ? name : words) << '\n';
+}
+
+void PrintFiles(const Printer& printer, const std::string& name,
+                const std::vector<std::string>& files, const std::string& words) {
+  if (PrintJson(printer, nlohmann::ordered_json{{"name", name}, {"files", files}})) return;
+  if (printer.format == OutputFormat::kTable && !words.empty()) {
+    printer.out << PlainText(words) << '\n';
+    return;
+  }
+  for (const std::string& file : files) printer.out << file << '\n';
 }
 
 }  // namespace nerf

@@ -22,8 +22,12 @@ void PrintModels(const Printer& printer, const std::vector<v1::Model>& models);
 void PrintModel(const Printer& printer, const v1::Model& model);
 void PrintWorkers(const Printer& printer, const std::vector<v1::Worker>& workers);
 void PrintValidation(const Printer& printer, const v1::ValidateSceneResponse& validation);
-// The outcome of a call without a result: `words` in tables, {} in JSON.
+// The outcome of a call without a result: `words` in tables, {"name"} in JSON.
 void PrintDone(const Printer& printer, const std::string& name, const std::string& words);
+// The files that were written of the resource: {"name", "files"} in JSON, `words` in tables unless
+// empty, else a file a line.
+void PrintFiles(const Printer& printer, const std::string& name,
+                const std::vector<std::string>& files, const std::string& words);
 
 // "12400/20000" with a budget in steps, else "12400 (62%)"; empty before the first progress.
 std::string StepText(const v1::TrainingJob& job);

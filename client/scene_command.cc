@@ -35,6 +35,9 @@ int CreateScene(Session& session, CreateFlags flags) {
   if (absl::Status status = CompleteNewResourceFlags(&flags, *session.io().random); !status.ok()) {
     return session.FailUsage(status);
   }
+  if (absl::Status status = RequireFolder(flags.dir); !status.ok()) {
+    return FailFolder(session, status);
+  }
   session.Say(fmt::format("checking {}", flags.dir));
   const absl::StatusOr<SceneDescription> description =
       CheckLocalScene(session, flags.dir, std::nullopt);
@@ -72,7 +75,7 @@ v1::ValidateSceneResponse ValidationOf(const SceneDescription& description) {
 }
 
 int CheckFolder(Session& session, const std::string& dir, std::optional<int> test_every) {
-  if (absl::Status status = RequireFolder(dir); !status.ok()) return session.Fail(status);
+  if (absl::Status status = RequireFolder(dir); !status.ok()) return FailFolder(session, status);
   const SceneDescription description = DescribeScene(dir, LocalSceneOptions(test_every));
   std::ostream& out = *session.io().out;
   if (session.flags().output == OutputFormat::kName) {

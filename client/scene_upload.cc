@@ -166,9 +166,16 @@ absl::Status RequireFolder(const std::string& dir) {
   std::error_code ignored;
   if (std::filesystem::is_directory(dir, ignored)) return absl::OkStatus();
   if (std::filesystem::exists(dir, ignored)) {
-    return absl::InvalidArgumentError(dir + ": is a file; name the folder of the data set");
+    const std::string folder = std::filesystem::path(dir).parent_path().string();
+    return absl::InvalidArgumentError(
+        PlainText(fmt::format("{} is a file; name the folder that holds the pictures, such as {}",
+                              dir, folder.empty() ? "." : ShellWord(folder))));
   }
   return NoSuchFolder(dir);
+}
+
+int FailFolder(Session& session, const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? session.FailUsage(status) : session.Fail(status);
 }
 
 void SuggestPosing(const Session& session, const std::string& dir) {
@@ -187,7 +194,6 @@ SceneOptions LocalSceneOptions(std::optional<int> test_every) {
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
                                                  std::optional<int> test_every,
                                                  const std::string& background) {
-  NERF_RETURN_IF_ERROR(RequireFolder(dir));
   SceneDescription description = DescribeScene(dir, LocalSceneOptions(test_every));
   const std::string report = CheckReportText(description, background);
   if (!description.ok()) {

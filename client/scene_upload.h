@@ -38,12 +38,14 @@ SceneOptions LocalSceneOptions(std::optional<int> test_every);
 
 // OK if `dir` is a folder. Errors: InvalidArgument for a file, NotFound.
 absl::Status RequireFolder(const std::string& dir);
+// Prints such an error and returns its exit code.
+int FailFolder(Session& session, const absl::Status& status);
 
 // Suggests the command that finds the poses of a folder that IsUnposed; otherwise does nothing.
 void SuggestPosing(const Session& session, const std::string& dir);
 
-// Reads the data set and prints a summary. Errors: those of RequireFolder; InvalidArgument
-// DATASET_INVALID after printing all problems. Nothing was sent then.
+// Reads the data set and prints a summary. Requires: RequireFolder(dir).ok(). Errors:
+// InvalidArgument DATASET_INVALID after printing all problems. Nothing was sent then.
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
                                                  std::optional<int> test_every,
                                                  const std::string& background = "auto");

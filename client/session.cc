@@ -11,6 +11,7 @@
 #include "client/interrupt.h"
 #include "client/names.h"
 #include "client/resource_ids.h"
+#include "client/resource_printers.h"
 #include "client/server_wait.h"
 #include "client/text_format.h"
 #include "common/edit_distance.h"
@@ -186,7 +187,15 @@ void Session::Say(std::string_view line) const {
 }
 
 void Session::SayError(std::string_view line) const {
-  *io_.err << (json_progress() ? LineJson("note", line) : std::string(line)) << '\n';
+  constexpr std::string_view kProgram = "nerfctl: ";
+  if (!json_progress()) {
+    *io_.err << line << '\n';
+  } else if (line.starts_with(kProgram)) {
+    *io_.err << LineJson("error", line.substr(kProgram.size())) << '\n';
+  } else {
+    *io_.err << LineJson("note", line.substr(std::min(line.find_first_not_of(' '), line.size())))
+             << '\n';
+  }
 }
 
 std::string Session::Runnable(std::string_view text) const {
@@ -237,7 +246,9 @@ bool Session::SayIfJob(const std::string& model) {
   const std::optional<v1::TrainingJob> job = JobNamedLike(*this, model);
   if (!job.has_value()) return false;
   const std::string id = PlainText(ShortName(job->name()));
-  if (job->checkpoints().empty()) {
+  if (job->checkpoints().empty() && IsFinal(job->state())) {
+    SayError(fmt::format("  {} is a job that ended without a checkpoint", id));
+  } else if (job->checkpoints().empty()) {
     SayError(Runnable(fmt::format(
         "  {0} is a job without a checkpoint yet; `nerfctl job watch {0}` follows it", id)));
   } else {
@@ -276,6 +287,13 @@ int Session::Fail(const absl::Status& status) {
                 ? TimeIsOver("before everything was transferred")
                 : status);
   if (why.has_value()) SayWhatExists(*why);
+  if (why.has_value() && why->reason == reason::kStateConflict) {
+    const std::string name(SubjectOf({status.message().data(), status.message().size()}));
+    if (KindOf(name) == ResourceKind::kJob) {
+      SayError(Runnable(fmt::format("  `nerfctl job show {}` shows where it stands",
+                                    PlainText(ShortName(name)))));
+    }
+  }
   if (absl::IsUnauthenticated(status) && why.has_value() && why->reason.starts_with("TOKEN_")) {
     SayError("  `nerfctl login` keeps a token; a server's admin.token is in its data folder");
   }
@@ -293,16 +311,8 @@ int Session::Fail(const absl::Status& status) {
 int Session::FailUsage(const absl::Status& status) const {
   if (json_progress()) {
     *io_.err << ErrorJson(status) << '\n';
-    return kUsage;
-  }
-  const std::vector<FieldViolation> violations = GetFieldViolations(status);
-  for (const FieldViolation& violation : violations) {
-    *io_.err << "nerfctl: " << PlainText(violation.field) << ": "
-             << PlainText(violation.description) << '\n';
-  }
-  if (violations.empty()) {
-    *io_.err << "nerfctl: " << PlainLines({status.message().data(), status.message().size()})
-             << '\n';
+  } else {
+    PrintUsageError(status, flags_.command, *io_.err);
   }
   return kUsage;
 }

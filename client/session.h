@@ -97,7 +97,8 @@ class Session {
 
   // A line on standard error, unless --quiet; a JSON object with --progress json.
   void Say(std::string_view line) const;
-  // An error line on standard error, also with --quiet; a JSON object with --progress json.
+  // An error line on standard error, also with --quiet; a JSON object with --progress json. A line
+  // that begins with "nerfctl: " is the error, others are its details.
   void SayError(std::string_view line) const;
   // Adds the typed flags about server and project to the nerfctl commands in `text`: those at its
   // beginning or after "(" or "`".

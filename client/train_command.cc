@@ -16,11 +16,13 @@
 #include "client/scene_upload.h"
 #include "client/session.h"
 #include "client/text_format.h"
+#include "client/violations.h"
 #include "common/exit_code.h"
 #include "common/places.h"
 #include "common/sha256.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
+#include "engine/scene/unposed_photographs.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -84,14 +86,20 @@ std::string DownscaledSide(const SceneDescription& scene, int factor) {
   return std::to_string(std::max(1, side / factor));
 }
 
+// What is wrong with the command line, but for the flags of the job.
+absl::Status CheckTrainFlags(const Session& session, const TrainFlags& flags,
+                             const std::string& dir) {
+  Violations violations;
+  if (dir.empty()) violations.Add("", "train needs a folder with a data set; try examples/mic");
+  violations.Add(CheckWatchFlags(session, flags, !flags.detach));
+  return violations.ToStatus();
+}
+
 int Train(Session& session, const TrainFlags& flags, const std::string& named_dir,
           v1::CreateTrainingJobRequest& request) {
-  if (named_dir.empty()) {
-    return session.FailUsage(
-        absl::InvalidArgumentError("train needs a folder with a data set; try examples/mic"));
-  }
-  if (absl::Status status = CheckWatchFlags(session, flags, !flags.detach); !status.ok()) {
-    return session.FailUsage(status);
+  if (absl::Status status = IsFilm(named_dir) ? absl::OkStatus() : RequireFolder(named_dir);
+      !status.ok()) {
+    return FailFolder(session, status);
   }
   std::string dir = named_dir;
   if (!flags.validate_only) {
@@ -154,9 +162,9 @@ void AddTrainCommand(CLI::App& app, Command* selected) {
   train->add_flag("--detach", flags->detach, "Return once the job is queued");
   train->callback([=] {
     *selected = [=](Session& s) {
-      return WithJobRequest(s, *flags, [&](v1::CreateTrainingJobRequest& request) {
-        return Train(s, *flags, *dir, request);
-      });
+      return WithJobRequest(
+          s, *flags, CheckTrainFlags(s, *flags, *dir),
+          [&](v1::CreateTrainingJobRequest& request) { return Train(s, *flags, *dir, request); });
     };
   });
 }

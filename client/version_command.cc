@@ -1,6 +1,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "client/commands.h"
@@ -14,10 +15,10 @@ void AddVersionCommand(CLI::App& app, Command* selected) {
   version->footer("Example:\n  nerfctl version --json");
   version->callback([=] {
     *selected = [](Session& session) -> int {
-      const OutputFormat format = session.flags().output;
-      const bool json = format == OutputFormat::kJson || format == OutputFormat::kJsonLines;
-      *session.io().out << (json ? "{\"version\":\"" NERF_VERSION "\"}\n"
-                                 : "nerfctl " NERF_VERSION "\n");
+      const Printer printer = session.printer();
+      if (!PrintJson(printer, nlohmann::ordered_json{{"version", NERF_VERSION}})) {
+        printer.out << "nerfctl " NERF_VERSION "\n";
+      }
       return kOk;
     };
   });

@@ -1,9 +1,12 @@
 #include "client/view_folder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 
 #include "common/atomic_file.h"
+#include "common/file_io.h"
 #include "common/status_macros.h"
 #include "engine/scene/image_io.h"
 #include "engine/views/contact_sheet.h"
@@ -20,8 +23,8 @@ bool IsOfRender(const std::string& name) {
 
 }  // namespace
 
-ViewFolder::ViewFolder(std::string path, bool made)
-    : path_(std::move(path)), made_(made), depths_(std::make_unique<DepthSpool>()) {
+ViewFolder::ViewFolder(std::string path)
+    : path_(std::move(path)), depths_(std::make_unique<DepthSpool>()) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
     const std::string name = entry.path().filename().string();
@@ -33,16 +36,47 @@ absl::StatusOr<ViewFolder> ViewFolder::Open(const std::string& path) {
   std::string folder = path;
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
   std::error_code error;
-  const bool made = std::filesystem::create_directories(folder, error);
-  if (error || !std::filesystem::is_directory(folder, error)) {
-    return absl::InvalidArgumentError(
-        fmt::format("--out: {} is not a folder and cannot be created", path));
+  std::filesystem::path there = std::filesystem::absolute(folder, error).lexically_normal();
+  while (there.has_relative_path() && !std::filesystem::exists(there, error)) {
+    there = there.parent_path();
   }
-  return ViewFolder(std::move(folder), made);
+  if (!std::filesystem::is_directory(there, error) || access(there.c_str(), W_OK | X_OK) != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("--out: {} is not a folder to write to and cannot be made", path));
+  }
+  return ViewFolder(std::move(folder));
+}
+
+absl::Status ViewFolder::Make() {
+  std::error_code error;
+  made_ |= std::filesystem::create_directories(path_, error);
+  return error ? ErrnoToStatus(error.value(), fmt::format("cannot make {}", path_))
+               : absl::OkStatus();
+}
+
+std::string ViewFolder::FileOf(const RenderChannelName& channel, size_t index,
+                               const RenderPlan& plan) const {
+  return fmt::format("{}_{}.{}", channel.name, plan.NameOf(index), plan.ending());
+}
+
+std::vector<std::string> ViewFolder::ReplacedFiles(const RenderPlan& plan, bool sheet) const {
+  std::set<std::string> names;
+  const auto add = [&](std::string name) {
+    if (older_.contains(name)) names.insert(std::move(name));
+  };
+  for (size_t i = 0; i < plan.n_views; ++i) {
+    for (const RenderChannelName& channel : plan.channels) add(FileOf(channel, i, plan));
+    if (plan.Has(v1::DEPTH)) add(fmt::format("depth_color_{}.png", plan.NameOf(i)));
+    if (!plan.PhotographOf(i).empty()) add("compare.png");
+  }
+  if (plan.Has(v1::DEPTH)) add("depth.json");
+  if (sheet) add("sheet.png");
+  return {names.begin(), names.end()};
 }
 
 absl::Status ViewFolder::WriteView(size_t index, const RenderPlan& plan,
                                    const v1::RenderImageResponse& response) {
+  NERF_RETURN_IF_ERROR(Make());
   for (const RenderChannelName& channel : plan.channels) {
     const auto image =
         std::find_if(response.images().begin(), response.images().end(),
@@ -54,8 +88,7 @@ absl::Status ViewFolder::WriteView(size_t index, const RenderPlan& plan,
       NERF_RETURN_IF_ERROR(depths_->Append(plan.NameOf(index), image->content(), response.far()));
       continue;
     }
-    const std::string path =
-        fmt::format("{}/{}_{}.{}", path_, channel.name, plan.NameOf(index), plan.ending());
+    const std::string path = path_ + "/" + FileOf(channel, index, plan);
     NERF_RETURN_IF_ERROR(WriteFileAtomically(path, image->content()));
     written_.push_back(path);
     if (channel.value != v1::RGB) continue;

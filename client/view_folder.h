@@ -19,8 +19,12 @@ namespace nerf {
 // and compare.png. Also makes the video. Not thread-safe.
 class ViewFolder {
  public:
-  // Makes the folder if it is missing. Errors: InvalidArgument that names --out.
+  // Looks at the folder; WriteView makes a missing one. Errors: InvalidArgument that names --out if
+  // it is no folder or cannot be made.
   static absl::StatusOr<ViewFolder> Open(const std::string& path);
+
+  // The images of an earlier render that one of `plan` overwrites, by name.
+  std::vector<std::string> ReplacedFiles(const RenderPlan& plan, bool sheet) const;
 
   // Makes a video whose frames are the color views that are written from here on.
   void AddVideo(VideoWriter video);
@@ -35,7 +39,7 @@ class ViewFolder {
   absl::Status FinishVideo(const std::stop_token& stop);
   // Writes sheet.png from the color views.
   absl::Status WriteSheet();
-  // After an error: removes the folder if this object made it and it is empty.
+  // Removes the folder if this object made it and it is empty.
   void RemoveIfEmpty() const;
   // Removes the images that were written, and then the folder if it is empty.
   void RemoveImages();
@@ -50,12 +54,14 @@ class ViewFolder {
   const ViewComparison& comparison() const { return comparison_; }
 
  private:
-  ViewFolder(std::string path, bool made);
+  explicit ViewFolder(std::string path);
+  absl::Status Make();
+  std::string FileOf(const RenderChannelName& channel, size_t index, const RenderPlan& plan) const;
   // Adds a color view to the video and to the comparison.
   absl::Status UseColors(const std::string& file, const std::string& photograph);
 
   std::string path_;
-  bool made_;
+  bool made_ = false;
   std::set<std::string> older_;  // names of image files that were there
   std::unique_ptr<DepthSpool> depths_;
   ViewComparison comparison_;

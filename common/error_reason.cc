@@ -50,8 +50,8 @@ absl::Status InvalidFieldsError(std::vector<FieldViolation> violations) {
   std::vector<std::string> strings;
   for (size_t i = 0; i < violations.size(); ++i) {
     if (i < kMaxProblemsInMessage) {
-      absl::StrAppend(&message, i == 0 ? "" : "; ", violations[i].field, ": ",
-                      violations[i].description);
+      absl::StrAppend(&message, i == 0 ? "" : "; ", violations[i].field,
+                      violations[i].field.empty() ? "" : ": ", violations[i].description);
     }
     strings.push_back(violations[i].field);
     strings.push_back(violations[i].description);

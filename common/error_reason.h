@@ -58,8 +58,8 @@ struct ErrorReason {
   ErrorMetadata metadata;  // facts a program can use, e.g. current_epoch
 };
 
-// One wrong field of a request: `field` is its path ("files[3].path"), `description` what it must
-// be.
+// One wrong field of a request: `field` is its path ("files[3].path"; empty where it is none of
+// them), `description` what it must be.
 struct FieldViolation {
   std::string field;
   std::string description;

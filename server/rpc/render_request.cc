@@ -65,10 +65,10 @@ absl::Status UseJob(const ServiceContext& services, const ResourceKey& key,
     }
   }
   if (job.checkpoints.empty()) {
-    return WithReason(
-        absl::FailedPreconditionError(fmt::format("{} is {} and has no checkpoint yet",
-                                                  JobName(key), JobStateName(job.state))),
-        reason::kStateConflict, {{"state", std::string(JobStateName(job.state))}});
+    return WithReason(absl::FailedPreconditionError(
+                          fmt::format("{} is {} and has no checkpoint{}", JobName(key),
+                                      JobStateName(job.state), IsFinal(job.state) ? "" : " yet")),
+                      reason::kStateConflict, {{"state", std::string(JobStateName(job.state))}});
   }
   *task.mutable_file() = ToProto(job.checkpoints.back().model_blob);
   return absl::OkStatus();

@@ -105,13 +105,17 @@ const Case kHostileCases[] = {
     {{"scene", "create", "x", "--display-name", std::string(129, 'x')}, kUsage, "129 bytes"},
     {{"model", "promote", "j-1", "--display-name", "\xff"}, kUsage, "--display-name"},
     {{"model", "download", "m", "--out", "/nonexistent/m"}, kUsage, "no folder /nonexistent"},
+    {{"render-job", "create", "m", "--out", "/nonexistent/m.mp4"}, kUsage, "--out: there is no"},
+    {{"render-job", "fetch", "r-1", "--out", "/nonexistent/m.mp4"}, kUsage, "--out: there is no"},
     {{"train", "x", "--method", "gaussians"}, kUsage, "--method"},
     {{"train", "x", "--method", "npg"}, kUsage, "; did you mean ngp?"},
     {{"train", "/nonexistent"}, kNotFound, "no such folder"},
     {{"train", "x", "--samples", "1.5"}, kUsage, "--samples: 1.5 is not a budget"},
     {{"scene", "create", "/nonexistent"}, kNotFound, "no such folder"},
     {{"scene", "check", "/nonexistent"}, kNotFound, "no such folder"},
-    {{"scene", "check", "/dev/null"}, kBadData, "/dev/null: is a file; name the folder"},
+    {{"scene", "check", "/dev/null"}, kUsage, "/dev/null is a file; name the folder"},
+    {{"scene", "create", "/etc/passwd"}, kUsage, "that holds the pictures, such as /etc\n"},
+    {{"train", "/dev/null"}, kUsage, "`nerfctl train --help`"},
     {{"scene", "check", "x", "--test-every", "-3"}, kUsage, "--test-every"},
     {{"job", "create"}, kUsage, "name of a scene"},
     {{"job", "create", "projects/p/models/m"}, kUsage, "not the name of a scene"},
@@ -158,6 +162,35 @@ TEST(CommandLineTest, HostileCommandLinesEndWithTheirCodeAndWords) {
       EXPECT_THAT(result.err, Not(HasSubstr("\x1b")));
       EXPECT_THAT(result.out, IsEmpty());
     }
+  }
+}
+
+TEST(CommandLineTest, AllWrongFlagsAreNamedAtOnce) {
+  struct Several {
+    std::vector<std::string> args, flags;
+  };
+  const Several cases[] = {
+      {{"train", "--steps", "0", "--seed", "x", "--end-by", "soon", "--start-by", "soon", "--show"},
+       {"--steps: ", "--seed: ", "--end-by: ", "--start-by: ", "--show: ", "train needs a folder"}},
+      {{"job", "create", "BAD", "--priority", "high", "--preview", "/tmp"},
+       {"'BAD' is not the name", "--priority: ", "--preview: "}},
+      {{"job", "update", "j-1", "--priority", "high", "--label", "=x", "--end-by", "soon"},
+       {"--priority: ", "--label: ", "--end-by: "}},
+      {{"render", "BAD", "--channels", "rgbb", "--format", "gif", "--path", "spirl"},
+       {"'BAD' is not", "--channels: ", "--format: ", "--path: ", "render needs --out or --video"}},
+      {{"render-job", "create", "BAD", "--channels", "x", "--path", "spirl"},
+       {"'BAD' is not", "--channels: ", "--path: "}},
+      {{"scene", "create", "x", "--id", "Bad_Id", "--request-id", "7"},
+       {"--id: ", "--request-id: "}},
+      {{"admin", "project", "update", "p", "--model-age", "x", "--ended-job-age", "y"},
+       {"--model-age: ", "--ended-job-age: "}},
+      {{"job", "ls", "-o", "yaml", "--progress", "loud", "--timeout", "0", "--server", "localhost"},
+       {"--output: ", "--progress: ", "--timeout: ", "--server: "}}};
+  for (const Several& c : cases) {
+    const CommandResult result = RunCommand(c.args);
+    EXPECT_EQ(result.exit_code, kUsage);
+    for (const std::string& flag : c.flags) EXPECT_THAT(result.err, HasSubstr("nerfctl: " + flag));
+    EXPECT_THAT(result.err, HasSubstr("  run `nerfctl " + c.args[0]));
   }
 }
 
@@ -253,7 +286,7 @@ TEST(CommandLineTest, HelpOfSettingsNeedsNoFolder) {
 
 TEST(CommandLineTest, EnvironmentGivesFlagsAndTheCommandLineComesFirst) {
   const ScopedEnvironment output("NERFCTL_OUTPUT", "json");
-  EXPECT_EQ(RunCommand({"version"}).out, "{\"version\":\"" NERF_VERSION "\"}\n");
+  EXPECT_EQ(nlohmann::json::parse(RunCommand({"version"}).out)["version"], NERF_VERSION);
   EXPECT_EQ(RunCommand({"version", "-o", "table"}).out, "nerfctl " NERF_VERSION "\n");
 }
 

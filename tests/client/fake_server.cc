@@ -127,6 +127,12 @@ class FakeTraining final : public v1::TrainingService::Service {
     response->set_name(request->name());
     return grpc::Status::OK;
   }
+  grpc::Status ListTrainingMetrics(grpc::ServerContext*, const v1::ListTrainingMetricsRequest*,
+                                   v1::ListTrainingMetricsResponse* response) override {
+    RETURN_SCRIPTED_ERROR("ListTrainingMetrics");
+    response->add_points()->set_step(100);
+    return grpc::Status::OK;
+  }
   // Page tokens are indices.
   grpc::Status ListTrainingJobs(grpc::ServerContext*, const v1::ListTrainingJobsRequest* request,
                                 v1::ListTrainingJobsResponse* response) override {
@@ -336,6 +342,57 @@ class FakeRender final : public v1::RenderService::Service {
   FakeState* const state_;
 };
 
+// Every render job has succeeded and has a movie.
+class FakeRenderJobs final : public v1::RenderJobService::Service {
+ public:
+  explicit FakeRenderJobs(FakeState* state) : state_(state) {}
+
+  grpc::Status CreateRenderJob(grpc::ServerContext*, const v1::CreateRenderJobRequest* request,
+                               v1::RenderJob* response) override {
+    RETURN_SCRIPTED_ERROR("CreateRenderJob");
+    *response = Named(request->parent() + "/renderJobs/r-fake");
+    return grpc::Status::OK;
+  }
+  grpc::Status GetRenderJob(grpc::ServerContext*, const v1::GetRenderJobRequest* request,
+                            v1::RenderJob* response) override {
+    RETURN_SCRIPTED_ERROR("GetRenderJob");
+    *response = Named(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status ListRenderJobs(grpc::ServerContext*, const v1::ListRenderJobsRequest* request,
+                              v1::ListRenderJobsResponse* response) override {
+    RETURN_SCRIPTED_ERROR("ListRenderJobs");
+    *response->add_render_jobs() = Named(request->parent() + "/renderJobs/r-fake");
+    return grpc::Status::OK;
+  }
+  grpc::Status CancelRenderJob(grpc::ServerContext*, const v1::CancelRenderJobRequest* request,
+                               v1::RenderJob* response) override {
+    RETURN_SCRIPTED_ERROR("CancelRenderJob");
+    *response = Named(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status DeleteRenderJob(grpc::ServerContext*, const v1::DeleteRenderJobRequest*,
+                               google::protobuf::Empty*) override {
+    RETURN_SCRIPTED_ERROR("DeleteRenderJob");
+    return grpc::Status::OK;
+  }
+
+ private:
+  v1::RenderJob Named(const std::string& name) {
+    MutexLock lock(state_->mu);
+    v1::RenderJob job;
+    job.set_name(name);
+    job.set_state(state_->render_job_state);
+    job.set_frame_count(2);
+    job.set_frames_done(2);
+    *job.mutable_movie_blob() = BlobOfBytes("a movie");
+    state_->blobs[job.movie_blob().sha256()] = "a movie";
+    return job;
+  }
+
+  FakeState* const state_;
+};
+
 class FakeBlobs final : public v1::BlobService::Service {
  public:
   explicit FakeBlobs(FakeState* state) : state_(state) {}
@@ -423,6 +480,67 @@ class FakeAdmin final : public v1::AdminService::Service {
     for (const v1::Worker& worker : state_->workers) *response->add_workers() = worker;
     return grpc::Status::OK;
   }
+  grpc::Status DrainWorker(grpc::ServerContext*, const v1::DrainWorkerRequest* request,
+                           v1::Worker* response) override {
+    RETURN_SCRIPTED_ERROR("DrainWorker");
+    response->set_name(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status UndrainWorker(grpc::ServerContext*, const v1::UndrainWorkerRequest* request,
+                             v1::Worker* response) override {
+    RETURN_SCRIPTED_ERROR("UndrainWorker");
+    response->set_name(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status ListProjects(grpc::ServerContext*, const v1::ListProjectsRequest*,
+                            v1::ListProjectsResponse* response) override {
+    RETURN_SCRIPTED_ERROR("ListProjects");
+    response->add_projects()->set_name("projects/default");
+    return grpc::Status::OK;
+  }
+  grpc::Status GetProject(grpc::ServerContext*, const v1::GetProjectRequest* request,
+                          v1::Project* response) override {
+    RETURN_SCRIPTED_ERROR("GetProject");
+    response->set_name(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status UpdateProject(grpc::ServerContext*, const v1::UpdateProjectRequest* request,
+                             v1::Project* response) override {
+    RETURN_SCRIPTED_ERROR("UpdateProject");
+    *response = request->project();
+    return grpc::Status::OK;
+  }
+  grpc::Status GetAccess(grpc::ServerContext*, const v1::GetAccessRequest*,
+                         v1::Access* response) override {
+    RETURN_SCRIPTED_ERROR("GetAccess");
+    response->set_principal("admin.token");
+    return grpc::Status::OK;
+  }
+  grpc::Status CreateToken(grpc::ServerContext*, const v1::CreateTokenRequest* request,
+                           v1::Token* response) override {
+    RETURN_SCRIPTED_ERROR("CreateToken");
+    *response = request->token();
+    response->set_name("tokens/t-fake");
+    response->set_secret("s3cret");
+    return grpc::Status::OK;
+  }
+  grpc::Status ListTokens(grpc::ServerContext*, const v1::ListTokensRequest*,
+                          v1::ListTokensResponse* response) override {
+    RETURN_SCRIPTED_ERROR("ListTokens");
+    response->add_tokens()->set_name("tokens/t-fake");
+    return grpc::Status::OK;
+  }
+  grpc::Status DeleteToken(grpc::ServerContext*, const v1::DeleteTokenRequest*,
+                           google::protobuf::Empty*) override {
+    RETURN_SCRIPTED_ERROR("DeleteToken");
+    return grpc::Status::OK;
+  }
+  grpc::Status BackupStore(grpc::ServerContext*, const v1::BackupStoreRequest*,
+                           v1::BackupStoreResponse* response) override {
+    RETURN_SCRIPTED_ERROR("BackupStore");
+    response->set_path("/data/backups/b");
+    return grpc::Status::OK;
+  }
 
  private:
   FakeState* const state_;
@@ -436,6 +554,7 @@ FakeServer::FakeServer(FakeState* state) {
   services_.push_back(std::make_unique<FakeTraining>(state));
   services_.push_back(std::make_unique<FakeModels>(state));
   services_.push_back(std::make_unique<FakeRender>(state));
+  services_.push_back(std::make_unique<FakeRenderJobs>(state));
   services_.push_back(std::make_unique<FakeBlobs>(state));
   services_.push_back(std::make_unique<FakeByteStream>(state));
   services_.push_back(std::make_unique<FakeAdmin>(state));

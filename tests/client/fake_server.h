@@ -16,6 +16,7 @@
 #include "nerf/v1/admin_service.grpc.pb.h"
 #include "nerf/v1/blob_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
+#include "nerf/v1/render_job_service.grpc.pb.h"
 #include "nerf/v1/render_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 #include "nerf/v1/training_service.grpc.pb.h"
@@ -66,7 +67,8 @@ struct FakeState {
   v1::RenderImageResponse render_response;  // of each view, but for its images and their size
   bool render_in_blobs = false;             // images come as blobs
   bool keep_blobs = false;                  // renders add none to `blobs`
-  std::vector<WatchScript> watch_scripts;   // one per stream
+  v1::RenderJob::State render_job_state = v1::RenderJob::SUCCEEDED;  // of every render job
+  std::vector<WatchScript> watch_scripts;                            // one per stream
   v1::ValidateSceneResponse validation;
   size_t page_size_limit = 1000;
   std::function<void()> on_watch_message;  // after each message of a watch was sent

@@ -253,6 +253,21 @@ TEST(OutputTest, ErrorsNameMessageAndReason) {
   EXPECT_EQ(
       ErrorText(WithReason(absl::NotFoundError("job j-1 not found"), reason::kResourceNotFound)),
       "nerfctl: job j-1 not found (RESOURCE_NOT_FOUND)\n");
+  const auto missing = [](const std::string& name) {
+    return ErrorText(WithReason(absl::NotFoundError(name + " not found"), reason::kResourceNotFound,
+                                {{"resource", name}}));
+  };
+  EXPECT_EQ(missing("projects/default/models/m"),
+            "nerfctl: model m not found (RESOURCE_NOT_FOUND)\n");
+  EXPECT_EQ(missing("projects/default/trainingJobs/j/checkpoints/7"),
+            "nerfctl: checkpoint j/7 not found (RESOURCE_NOT_FOUND)\n");
+  EXPECT_EQ(missing("projects/default/renderJobs/r"),
+            "nerfctl: render job r not found (RESOURCE_NOT_FOUND)\n");
+  EXPECT_EQ(missing("tokens/t"), "nerfctl: token t not found (RESOURCE_NOT_FOUND)\n");
+  EXPECT_EQ(ErrorText(absl::FailedPreconditionError("projects/default/scenes/s is used by "
+                                                    "projects/default/trainingJobs/j")),
+            "nerfctl: scene s is used by j (FAILED_PRECONDITION)\n");
+  EXPECT_EQ(missing("workers/w"), "nerfctl: worker w not found (RESOURCE_NOT_FOUND)\n");
   EXPECT_EQ(ErrorText(absl::InternalError("oh\x1b[31m no")), "nerfctl: oh?[31m no (INTERNAL)\n");
   EXPECT_EQ(ErrorText(absl::InvalidArgumentError("a: bad\nb: bad\n")),
             "nerfctl: a: bad\n  b: bad (INVALID_ARGUMENT)\n");

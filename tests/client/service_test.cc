@@ -245,6 +245,8 @@ TEST_F(ServiceTest, JobNamedAsAModelNamesItsCheckpoint) {
   };
   EXPECT_THAT(train().err, HasSubstr("  j-7 is a job without a checkpoint yet; "
                                      "`nerfctl job watch j-7` follows it\n"));
+  job.set_state(J::CANCELLED);
+  EXPECT_THAT(train().err, HasSubstr("  j-7 is a job that ended without a checkpoint\n"));
   for (const char* step : {"600", "1200"}) {
     job.add_checkpoints()->set_name(job.name() + "/checkpoints/" + step);
   }
@@ -531,10 +533,22 @@ TEST_F(ServiceTest, NameThatIsNotThereOrTakenLeadsToTheListing) {
   EXPECT_EQ(missing("projects/default/models/m"), "  `nerfctl model ls` lists what there is\n");
   EXPECT_EQ(missing("projects/default/trainingJobs/j-1/checkpoints/7"),
             "  `nerfctl job show j-1` lists what there is\n");
+  EXPECT_EQ(missing("projects/default/models/m/shares/sh-1"),
+            "  `nerfctl share ls m` lists what there is\n");
+  EXPECT_EQ(missing("tokens/t-1"), "  `nerfctl token ls --every-project` lists what there is\n");
   EXPECT_EQ(missing("projects/lab"), "");
   EXPECT_EQ(
       lines_of(absl::AlreadyExistsError("x"), "projects/default/models/m", reason::kAlreadyExists),
       "  `nerfctl model ls` lists the ids in use; without --id the server makes one\n");
+}
+
+TEST_F(ServiceTest, ConflictWithAJobsStateLeadsToTheJob) {
+  state_.errors["PauseTrainingJob"] = {
+      WithReason(absl::FailedPreconditionError("projects/default/trainingJobs/j-1 is SUCCEEDED"),
+                 reason::kStateConflict)};
+  EXPECT_EQ(Run({"job", "pause", "j-1"}).err,
+            "nerfctl: job j-1 is SUCCEEDED (STATE_CONFLICT)\n"
+            "  `nerfctl job show j-1` shows where it stands\n");
 }
 
 TEST_F(ServiceTest, CancelSaysWhereTheJobStands) {

@@ -132,11 +132,16 @@ TEST_F(ServiceTest, RenderTakesAModelOrACheckpointByPosition) {
 TEST_F(ServiceTest, RenderWarnsOfFilesOfAnEarlierRenderAlone) {
   const TempDir dir;
   std::ofstream(dir / "notes.txt") << "mine";
-  EXPECT_EQ(Run({"render", "mic", "--orbit", "3", "--out", dir.path()}).err.find("warning"),
+  EXPECT_EQ(Run({"render", "mic", "--orbit", "9", "--out", dir.path()}).err.find("warning"),
             std::string::npos);
   const CommandResult again = Run({"render", "mic", "--orbit", "2", "--out", dir.path()});
   EXPECT_EQ(again.exit_code, kOk);
-  EXPECT_THAT(again.err, HasSubstr("also holds 1 file of an earlier render, such as rgb_0002.png"));
+  EXPECT_THAT(again.err, HasSubstr("warning: overwriting 2 files of an earlier render in " +
+                                   dir.path() + ": rgb_0000.png, rgb_0001.png\n"));
+  EXPECT_THAT(again.err, HasSubstr("also holds 7 files of an earlier render: rgb_0002.png, "));
+  const CommandResult all = Run({"render", "mic", "--orbit", "9", "--out", dir.path()});
+  EXPECT_THAT(all.err, HasSubstr("overwriting 9 files"));
+  EXPECT_THAT(all.err, HasSubstr("rgb_0007.png and 1 more\n"));
 }
 
 TEST_F(ServiceTest, DownloadIntoAFolderNamesTheFileAfterTheModel) {
@@ -439,6 +444,12 @@ TEST_F(ServiceTest, RenderThatFailsLeavesNoPartOfAView) {
   EXPECT_EQ(result.exit_code, kWrongState);
   EXPECT_EQ(result.err, "nerfctl: no checkpoint yet (STATE_CONFLICT)\n");
   EXPECT_FALSE(std::filesystem::exists(dir / "out"));
+  // Nor the folders above one that was to be made.
+  state_.errors["RenderImage"] = {absl::FailedPreconditionError("no checkpoint yet")};
+  state_.on_call = [&](const std::string&) { EXPECT_FALSE(std::filesystem::exists(dir / "deep")); };
+  Run({"render", "--job", "j-1", "--orbit", "1", "--out", dir / "deep/out"});
+  state_.on_call = nullptr;
+  EXPECT_FALSE(std::filesystem::exists(dir / "deep"));
   // A folder that was there stays.
   std::filesystem::create_directory(dir / "mine");
   state_.errors["RenderImage"] = {

@@ -194,8 +194,9 @@ TEST_F(ServiceTest, TimeoutEndsAWatchAndTheJobGoesOn) {
   const CommandResult result = Run({"job", "watch", "j-fake", "--timeout", "0.3"});
   EXPECT_EQ(result.exit_code, kUnreachable);
   EXPECT_THAT(result.err,
-              HasSubstr("--timeout of 300ms ran out before the job's end; the job keeps "
-                        "running (DEADLINE_EXCEEDED)\n"));
+              HasSubstr("--timeout of 300ms ran out before the job's end (DEADLINE_EXCEEDED)\n"
+                        "  job j-fake keeps running; `nerfctl job watch j-fake` follows it again, "
+                        "`nerfctl job cancel j-fake` stops it\n"));
 }
 
 TEST_F(ServiceTest, FirstCtrlCDetachesWithAHint) {
@@ -205,8 +206,10 @@ TEST_F(ServiceTest, FirstCtrlCDetachesWithAHint) {
   state_.on_watch_message = [&] { interrupt.Request(SIGINT); };
   const CommandResult result = Run({"job", "watch", "j-fake"}, {.interrupt = &interrupt});
   EXPECT_EQ(result.exit_code, kInterrupted);
-  EXPECT_THAT(result.err,
-              HasSubstr("job j-fake keeps running; `nerfctl job cancel j-fake` stops it\n"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("nerfctl: interrupted\n  job j-fake keeps running; `nerfctl job watch j-fake` "
+                "follows it again, `nerfctl job cancel j-fake` stops it\n"));
   EXPECT_EQ(state_.calls.count("CancelTrainingJob"), 0u);
 }
 
