@@ -17,6 +17,7 @@ inline constexpr const char* kMetricFamilies[] = {
     "nerfd_lease_fenced_writes_total",
     "nerfd_workers",
     "nerfd_watchers",
+    "nerfd_watchers_evicted_total",
     "nerfd_store_read_only",
     "nerfd_store_commit_duration_seconds",
     "nerfd_blob_store_size_bytes",

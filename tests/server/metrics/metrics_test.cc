@@ -88,10 +88,13 @@ class MetricsTest : public testing::Test {
     metrics_.SetLeases(1);
     metrics_.SetWorkers({{"idle", 2}});
     metrics_.SetWatchers(4);
+    metrics_.WatcherEvicted();
+    metrics_.SetStoreReadOnly(true);
     metrics_.SetBlobStore(1000, 2000);
     metrics_.BlobReceived(10);
     metrics_.BlobSent(20);
     metrics_.BlobUploadFailed("FIELD_INVALID");
+    metrics_.BlobDamaged();
     metrics_.TrainReported("worker-1", "cpu", {100, 5000, 0.02, 0.5, 22.5, 1.7e9, 0.25});
     metrics_.GpuReported("gpu-1", "cuda:0", {0.9, 3e9, 8e10, 51, 300});
     metrics_.RenderFinished("image", "ok", 0.5);
@@ -132,6 +135,9 @@ TEST_F(MetricsTest, ValuesArriveUnderTheirLabels) {
        R"(nerfd_lease_fenced_writes_total{rpc="CommitCheckpoint"} 1)",
        R"(nerfd_workers{state="idle"} 2)",
        R"(nerfd_watchers{kind="training_job"} 4)",
+       "nerfd_watchers_evicted_total 1",
+       "nerfd_store_read_only 1",
+       "nerfd_blob_damaged_total 1",
        R"(nerfd_train_steps_total{device="cpu"} 100)",
        R"(nerfd_train_step_duration_seconds_bucket{device="cpu",le="0.01"} 0)",
        R"(nerfd_train_step_duration_seconds_bucket{device="cpu",le="0.025"} 100)",
