@@ -80,9 +80,12 @@ class DynamicDescription final : public MethodDescription {
   TrainConfig Defaults() const override {
     TrainConfig config;
     config.method = name();
-    Ngp(config).coarse_share = 0.3f;
+    // One picture a moment shows little, and finer detail is learned from it alone.
+    config.distortion = 0.01f;
+    Ngp(config).coarse_share = 0.5f;
+    Ngp(config).warp_rate = 0.3f;
     Ngp(config).log2_hashmap_size = Log2HashmapSize(config);
-    Ngp(config).finest_resolution = FinestResolution(config);
+    Ngp(config).finest_resolution = 256;
     return config;
   }
   std::vector<TensorShape> FieldTensors(const TrainConfig& config) const override {
