@@ -182,18 +182,21 @@ TEST_F(TrainingSessionTest, ResumeRefusesModelsOtherScenesAndDamage) {
               FailsWith(StatusCode::kDataLoss, reason::kCheckpointCorrupt));
 }
 
-TEST_F(TrainingSessionTest, InitStartsFromWeightsAndRefusesOtherShapes) {
+TEST_F(TrainingSessionTest, InitStartsFromWeightsAndRefusesASmallerTable) {
   Train({dataset_, SmallConfig(), "", ""});
-  for (const std::string& file : {model_, checkpoint_}) {
-    const auto session = Open({dataset_, SmallConfig(), "", file});
-    ASSERT_THAT(session, IsOk());
-    EXPECT_EQ((*session)->state.step, 0u);
-  }
-  TrainConfig larger = SmallConfig();
+  TrainConfig larger = SmallConfig(), smaller = SmallConfig();
   Ngp(larger).log2_hashmap_size = 13;
-  EXPECT_THAT(Open({dataset_, larger, "", model_}),
+  Ngp(smaller).log2_hashmap_size = 11;
+  for (const TrainConfig& config : {SmallConfig(), larger}) {
+    for (const std::string& file : {model_, checkpoint_}) {
+      const auto session = Open({dataset_, config, "", file});
+      ASSERT_THAT(session, IsOk());
+      EXPECT_EQ((*session)->state.step, 0u);
+    }
+  }
+  EXPECT_THAT(Open({dataset_, smaller, "", model_}),
               FailsWith(StatusCode::kInvalidArgument, "INIT_INVALID"));
-  EXPECT_THAT(Open({dataset_, larger, "", model_}),
+  EXPECT_THAT(Open({dataset_, smaller, "", model_}),
               StatusIs(StatusCode::kInvalidArgument, "field.hash_table"));
 }
 
