@@ -530,9 +530,7 @@ void JobRun::Finish(v1::JobReport::Phase phase) {
 }
 
 void JobRun::FinishFailed(const absl::Status& error) {
-  CallResult told = ToCallResult(error);
-  told.message = WithoutFolder(told.message, folder_);
-  *report_.mutable_error() = ToRpcStatus(ToStatus(told));
+  *report_.mutable_error() = ToRpcStatus(WithoutFolder(error, folder_));
   const auto reason = GetReason(error);
   LogWarning("job failed", {{"job", name()},
                             {"reason", reason.has_value() ? reason->reason : ""},

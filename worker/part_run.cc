@@ -11,6 +11,7 @@
 #include "common/rpc/blob_client.h"
 #include "common/rpc/rpc_status.h"
 #include "common/status_macros.h"
+#include "worker/scene_folder.h"
 
 namespace nerf {
 
@@ -82,7 +83,7 @@ void PartRun::Finish(v1::JobReport::Phase phase) {
 }
 
 void PartRun::Fail(const absl::Status& error) {
-  *report_.mutable_error() = ToRpcStatus(error);
+  *report_.mutable_error() = ToRpcStatus(WithoutFolder(error, folder_));
   StopEngine();
   Finish(v1::JobReport::FAILED);
 }

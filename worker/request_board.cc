@@ -338,13 +338,17 @@ void RequestBoard::OnChecked(const protocol::Checked& checked) {
   if (it == requests_.end() || it->second.stage != Stage::kInEngine) return;
   if (it->second.request.has_describe()) return OnDescribed(it, checked);
   if (!it->second.request.has_validate()) return;
+  const std::string& folder = it->second.folder;
   v1::ValidateSceneResponse response;
   response.set_ok(checked.ok);
-  response.set_summary(ToUtf8(checked.summary));
-  for (const protocol::Problem& problem : checked.problems) {
+  response.set_summary(ToUtf8(WithoutFolder(checked.summary, folder)));
+  for (protocol::Problem problem : checked.problems) {
+    problem.message = WithoutFolder(problem.message, folder);
     *response.add_problems() = ToProto(problem);
   }
-  for (const std::string& warning : checked.warnings) response.add_warnings(ToUtf8(warning));
+  for (const std::string& warning : checked.warnings) {
+    response.add_warnings(ToUtf8(WithoutFolder(warning, folder)));
+  }
   Reply(it, response.SerializeAsString());
 }
 
@@ -376,7 +380,7 @@ void RequestBoard::ReplyError(Requests::iterator it, const absl::Status& status)
   LogWarning("a request failed", {{"request_id", origin.request_id()},
                                   {"trace_id", trace.has_value() ? trace->trace_id : ""},
                                   {"error", std::string(status.message())}});
-  AddError(it->second.request.request_id(), status);
+  AddError(it->second.request.request_id(), WithoutFolder(status, it->second.folder));
   Forget(it);
 }
 

@@ -92,6 +92,12 @@ std::string WithoutFolder(const std::string& text, const std::string& folder) {
                                     {folder + "/", ""}});
 }
 
+absl::Status WithoutFolder(const absl::Status& error, const std::string& folder) {
+  CallResult result = ToCallResult(error);
+  result.message = WithoutFolder(result.message, folder);
+  return ToStatus(result);
+}
+
 absl::StatusOr<std::string> CheckInsideFolder(const std::string& folder, const std::string& path) {
   const auto refuse = [&] {
     return absl::PermissionDeniedError(

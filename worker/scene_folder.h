@@ -36,6 +36,8 @@ absl::Status LinkFile(const std::string& source, const std::string& target);
 // `text` of an engine that works in `folder` with that folder's name and its scene's left out: the
 // paths of this machine mean nothing to whoever sent the scene.
 std::string WithoutFolder(const std::string& text, const std::string& folder);
+// The same error with such a message.
+absl::Status WithoutFolder(const absl::Status& error, const std::string& folder);
 
 // The canonical form of `path` if it is a regular file, no link, inside `folder`. Paths from the
 // engine are not trusted, because it reads untrusted files. Errors: PermissionDenied.

@@ -327,6 +327,40 @@ TEST_F(AgentTest, ValidationLaysTheSceneOutAndReturnsWhatTheEngineFound) {
   EXPECT_EQ(response.problems(0).field(), "frames");
 }
 
+TEST_F(AgentTest, ValidationsAndErrorsDoNotNameFoldersOfTheWorker) {
+  Start();
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q2");
+  v1::SceneManifestEntry* file = message.mutable_request()->mutable_validate()->add_files();
+  file->set_path("a.png");
+  *file->mutable_blob() = server_.AddBlob("{}");
+  Send(message);
+  const Json check = engines_.Got("check");
+  const std::string scene = check["dataset"];
+  Say({{"type", "checked"},
+       {"id", check["id"]},
+       {"ok", false},
+       {"summary", "of " + scene},
+       {"warnings", {"no " + scene + "/b.png"}},
+       {"problems", {{{"file", "a.png"}, {"message", "cannot read " + scene + "/a.png"}}}}});
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  v1::ValidateSceneResponse response;
+  ASSERT_TRUE(response.ParseFromString(Replies(server_)[0].chunk()));
+  EXPECT_EQ(response.summary(), "of the scene");
+  EXPECT_EQ(response.warnings(0), "no b.png");
+  EXPECT_EQ(response.problems(0).message(), "cannot read a.png");
+
+  message.mutable_request()->set_request_id("q3");
+  Send(message);
+  const Json again = engines_.Got("check");
+  Say({{"type", "error"},
+       {"id", again["id"]},
+       {"code", "INTERNAL"},
+       {"message", "open " + again["dataset"].get<std::string>() + "/a.png"}});
+  ASSERT_THAT(Replies(server_), SizeIs(2));
+  EXPECT_EQ(Replies(server_)[1].error().message(), "open a.png");
+}
+
 TEST_F(AgentTest, RequestsEndWithTheirStream) {
   Start();
   Send(RenderOf(server_.AddBlob("model")));
