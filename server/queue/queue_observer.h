@@ -17,7 +17,7 @@ class QueueObserver {
   // The job is final.
   virtual void OnJobFinished(const Job& job) {}
   // A placement ended; `result` is completed, lease_expired, drained, preempted, engine_crash,
-  // failed or cancelled.
+  // no_room, checkpoint_corrupt, failed or cancelled.
   virtual void OnAttemptEnded(const Job& job, std::string_view result) {}
   virtual void OnLeaseExpired(const Job& job) {}
   // A write with a stale epoch was refused; `call` is the queue's method.
