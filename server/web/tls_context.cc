@@ -1,8 +1,8 @@
 #include "server/web/tls_context.h"
 
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <string_view>
 #include <utility>
@@ -72,7 +72,9 @@ absl::StatusOr<ssl::context> TlsContext::Make(const TlsFiles& files, const Conte
   // No question for a passphrase on the terminal.
   context.set_password_callback([](size_t, ssl::context::password_purpose) { return ""; }, error);
   context.use_private_key(boost::asio::buffer(content.key), ssl::context::pem, error);
-  if (error) {
+  // The call above takes a key of another kind than the certificate's; the check does not.
+  if (error || SSL_CTX_check_private_key(context.native_handle()) != 1) {
+    ERR_clear_error();
     return BadFile("--tls-key", files.key,
                    absl::StrCat("holds no key in PEM without passphrase that fits ", files.cert));
   }
@@ -91,7 +93,10 @@ absl::StatusOr<TlsContext> TlsContext::Open(const TlsFiles& files) {
 
 void TlsContext::Reload() {
   absl::StatusOr<Content> content = Read(files_);
-  if (content.ok() && *content == content_) return;
+  if (content.ok() && *content == content_) {
+    last_error_.clear();  // the same error is logged again when it comes back
+    return;
+  }
   absl::StatusOr<ssl::context> context =
       content.ok() ? Make(files_, *content) : absl::StatusOr<ssl::context>(content.status());
   if (context.ok()) {
