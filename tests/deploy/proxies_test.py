@@ -74,6 +74,12 @@ class Stand:
             (certificates / "tls.crt").read_bytes() + (certificates / "tls.key").read_bytes())
         self.ca = certificates / "ca.crt"
 
+    def serves_new_certificate(self):
+        """Whether nerfd's ports show the certificate that its files hold now."""
+        new = (self.folder / "certs/tls.crt").read_text()
+        addresses = (self.served[port].rsplit(":", 1) for port in ("grpc", "web"))
+        return all(ssl.get_server_certificate((host, int(port))) == new for host, port in addresses)
+
     def spawn(self, name, *command):
         log = self.folder / f"{name}.log"
         self.logs.append(log)
@@ -244,7 +250,7 @@ def main():
                 check_worker(stand, name)
                 print(f"{name}: a worker has trained through it", flush=True)
             subprocess.run([SOURCE / "k8s/make_certificates.sh", stand.folder / "certs"], check=True)
-            time.sleep(3)  # nerfd looks at the files once a second
+            wait_until(stand.serves_new_certificate, "the new certificate")
             for name, _ in proxies:
                 check_unary(stand, name)
             print("nerfd has another certificate, and the proxies go on")
