@@ -47,7 +47,11 @@ std::string QueueReasonText(const v1::TrainingJob& job) {
 }
 
 std::string FailureText(const v1::TrainingJob& job) {
-  return job.has_error() ? fmt::format("{} ({})", job.error().message(), FailureCode(job)) : "";
+  if (!job.has_error()) return "";
+  const std::string code = FailureCode(job);
+  const bool lists_problems = code == reason::kDatasetInvalid && !job.problems().empty();
+  return fmt::format(
+      "{} ({})", lists_problems ? "the scene cannot be trained on" : job.error().message(), code);
 }
 
 std::string StartText(const v1::TrainingJob& job) {

@@ -11,7 +11,8 @@ namespace nerf {
 
 // Why a job is queued again: "its worker was lost (WORKER_LOST)"; "" if it is not.
 std::string QueueReasonText(const v1::TrainingJob& job);
-// Why it failed: "the loss is not finite (TRAINING_DIVERGED)"; "" if it did not.
+// Why it failed: "the loss is not finite (TRAINING_DIVERGED)"; "" if it did not. Without the
+// problems of its scene, which callers list: the message of the error repeats them.
 std::string FailureText(const v1::TrainingJob& job);
 // Where an attempt starts: "from checkpoint at step 400" or "from the start".
 std::string StartText(const v1::TrainingJob& job);

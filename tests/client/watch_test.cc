@@ -119,6 +119,22 @@ TEST_F(ServiceTest, FailedJobIsExitThreeWithCauseAndProblems) {
   EXPECT_THAT(result.err, Not(HasSubstr("next:")));
 }
 
+TEST_F(ServiceTest, ProblemsOfAFailedJobsSceneAreSaidOnce) {
+  W failed = Message(W::SNAPSHOT, 1, J::FAILED);
+  v1::TrainingJob& job = *failed.mutable_training_job();
+  *job.mutable_error() = ToRpcStatus(
+      WithReason(absl::InvalidArgumentError("a.png: is cut off"), reason::kDatasetInvalid));
+  v1::SceneProblem& problem = *job.add_problems();
+  problem.set_file("a.png");
+  problem.set_message("is cut off");
+  state_.watch_scripts = {{{failed}, absl::OkStatus()}};
+  const CommandResult result = Run({"job", "watch", "j-fake"});
+  EXPECT_THAT(result.err,
+              testing::EndsWith("error  a.png: is cut off\n"
+                                "nerfctl: job j-fake failed: the scene cannot be trained on "
+                                "(DATASET_INVALID)\n"));
+}
+
 TEST_F(ServiceTest, CancelledJobIsExitThree) {
   state_.watch_scripts = {{{Message(W::SNAPSHOT, 1, J::CANCELLED)}, absl::OkStatus()}};
   EXPECT_EQ(Run({"job", "watch", "j-fake"}).exit_code, kJobFailed);
