@@ -27,9 +27,9 @@ using prometheus::Registry;
 const prometheus::Labels kQueueLabels = {{"queue", "default"}, {"priority_class", "normal"}};
 constexpr const char* kJobStates[] = {"QUEUED",     "PREPARING", "RUNNING", "PAUSING",  "PAUSED",
                                       "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
-constexpr const char* kAttemptResults[] = {
-    "completed", "lease_expired", "drained", "engine_crash",
-    "failed",    "cancelled",     "no_room", "checkpoint_corrupt"};
+constexpr const char* kAttemptResults[] = {"completed", "lease_expired", "drained",
+                                           "preempted", "engine_crash",  "failed",
+                                           "cancelled", "no_room",       "checkpoint_corrupt"};
 // Counters that alerts read start at 0: rate() does not see the event with which a series appears.
 constexpr const char* kFailureReasons[] = {"DATASET_INVALID", "ENGINE_CRASHED", "INIT_INVALID",
                                            "OUT_OF_MEMORY", "TRAINING_DIVERGED"};
