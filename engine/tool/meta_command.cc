@@ -27,6 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kBitsName = "occupancy.bits";
+// Of the inner trainings, in --out. No name that a user may have given to a folder of results.
+constexpr const char* kInnerFolder = ".inner_training";
 
 struct MetaFlags {
   std::string folder, out;
@@ -85,7 +87,14 @@ class MetaTraining {
   MetaTraining(const MetaFlags& flags, std::vector<fs::path> scenes)
       : flags_(flags),
         scenes_(std::move(scenes)),
-        model_((fs::path(flags.out) / "model.safetensors").string()) {}
+        model_((fs::path(flags.out) / "model.safetensors").string()),
+        inner_((fs::path(flags.out) / kInnerFolder).string()) {}
+  ~MetaTraining() {
+    std::error_code ignored;
+    fs::remove_all(inner_, ignored);
+  }
+  MetaTraining(const MetaTraining&) = delete;
+  MetaTraining& operator=(const MetaTraining&) = delete;
 
   // Outer step i, from 0.
   absl::Status Step(int i, const std::stop_token& stop) {
@@ -121,8 +130,8 @@ class MetaTraining {
     const std::string seed = std::to_string(flags_.seed + static_cast<uint32_t>(i));
     arguments.insert(arguments.begin(), scene.string());
     arguments.insert(arguments.end(),
-                     {"--out", (fs::path(flags_.out) / "run").string(), "--steps",
-                      std::to_string(flags_.inner_steps), "--seed", seed, "--no-eval"});
+                     {"--out", inner_, "--steps", std::to_string(flags_.inner_steps), "--seed",
+                      seed, "--no-eval"});
     if (i > 0) arguments.insert(arguments.end(), {"--init", model_, "--init-scope", "field"});
     return TrainInProcess(arguments, {}, stop);
   }
@@ -146,7 +155,7 @@ class MetaTraining {
 
   const MetaFlags& flags_;
   const std::vector<fs::path> scenes_;
-  const std::string model_;
+  const std::string model_, inner_;
   TensorFile theta_;
   uint32_t n_steps_ = 0;
   int64_t n_trained_ = 0, n_marched_ = 0, n_rays_ = 0;
@@ -157,8 +166,6 @@ absl::Status Meta(const MetaFlags& flags, const std::stop_token& stop) {
   NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(flags.out));
   MetaTraining training(flags, std::move(scenes));
   for (int i = 0; i < flags.outer_steps; ++i) NERF_RETURN_IF_ERROR(training.Step(i, stop));
-  std::error_code ignored;
-  fs::remove_all(fs::path(flags.out) / "run", ignored);
   if (flags.json) {
     fmt::print("{}", JsonLine(JsonObject{{"event", "done"}, {"model", training.model()}}));
   } else {

@@ -190,8 +190,11 @@ TEST_F(NerfEngineTest, MetaLearnsAStartOverAFolderOfScenes) {
     return Run("meta " + scenes + " --out " + (dir_ / out) + " --inner-steps 5 " + flags +
                settings);
   };
+  dir_.Write("m/run/log", "of the user");
   const Outcome learned = meta("m", "--outer-steps 3 --json");
   ASSERT_EQ(learned.code, 0) << learned.err << learned.out;
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "m/.inner_training"));
+  EXPECT_EQ(Bytes("m/run/log"), "of the user");
   EXPECT_EQ(learned.Last()["event"], "done");
   const std::string model = dir_ / "m/model.safetensors";
   EXPECT_EQ(learned.Last()["model"], model);
@@ -209,6 +212,7 @@ TEST_F(NerfEngineTest, MetaLearnsAStartOverAFolderOfScenes) {
   EXPECT_EQ(Run("meta " + (dir_ / "none") + " --out " + (dir_ / "o")).code, 5);
   EXPECT_EQ(Run("meta " + scenes + "/no_scene --out " + (dir_ / "o")).code, 9);
   EXPECT_EQ(meta("o", "--outer-steps 1 --set nonsense=1").code, 3) << "what the training said";
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "o")) << "a command that failed leaves nothing";
   EXPECT_EQ(meta("o", "--outer-steps 0").code, 2);
   EXPECT_EQ(meta("o", "--rate 2").code, 2);
 }
