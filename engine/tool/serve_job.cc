@@ -64,10 +64,15 @@ absl::Status ServeLoop::Job::OnPreview(const TrainPreview& preview) {
 void ServeLoop::Job::OnWarning(const std::string& text) { LogWarning(text, {{"job", name()}}); }
 
 bool ServeLoop::Job::HasWork() {
-  return loop_->render_ != nullptr || loop_->suspended_ != nullptr || loop_->requests_.HasAny();
+  const bool has_work =
+      loop_->render_ != nullptr || loop_->suspended_ != nullptr || loop_->requests_.HasAny();
+  said_no_work_ = !has_work;
+  return has_work;
 }
 
 absl::Status ServeLoop::Job::BetweenSteps() {
+  // A request that came after that answer waits: the ranks' weights are not collected for it.
+  if (std::exchange(said_no_work_, false)) return loop_->broken_;
   NERF_RETURN_IF_ERROR(HandleRequests());
   // A render alternates with the training steps; after the training it runs to its end.
   while (loop_->render_ != nullptr && !stop_.stop_requested() && share_.TakeTurn()) {

@@ -82,6 +82,7 @@ class ServeLoop::Job final : public TrainingRunObserver {
   std::string checkpoint_, model_;
   std::optional<uint32_t> checkpoint_step_;  // of the last checkpoint message
   std::optional<uint32_t> preview_step_;     // of the last preview message
+  bool said_no_work_ = false;                // by HasWork, until the BetweenSteps that follows it
   absl::Duration expected_evaluation_;
   SteadyTime evaluation_began_;
 };
