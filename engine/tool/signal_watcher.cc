@@ -45,7 +45,10 @@ void SignalWatcher::Watch() {
     signalfd_siginfo received = {};
     if (read(signal_fd_, &received, sizeof(received)) != sizeof(received)) continue;
     const int code = 128 + static_cast<int>(received.ssi_signo);
-    if (source_.stop_requested()) _exit(code);
+    if (source_.stop_requested()) {
+      if (received.ssi_signo == SIGINT) _exit(code);
+      continue;
+    }
     exit_code_ = code;
     source_.request_stop();
   }

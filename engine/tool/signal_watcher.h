@@ -6,7 +6,9 @@
 
 namespace nerf {
 
-// Turns SIGINT and SIGTERM into a stop request; the second signal ends the process at once.
+// Turns SIGINT and SIGTERM into a stop request; a SIGINT after that ends the process at once. A
+// SIGTERM does not: the kernel repeats that of ChildProcessSpec::stop_grace for each thread of a
+// parent that dies.
 // Construct it before any thread starts: it blocks both signals, and threads inherit the mask.
 class SignalWatcher {
  public:

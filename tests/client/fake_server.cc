@@ -255,6 +255,13 @@ class FakeModels final : public v1::ModelService::Service {
     }
     return grpc::Status::OK;
   }
+  grpc::Status DeleteModel(grpc::ServerContext*, const v1::DeleteModelRequest* request,
+                           google::protobuf::Empty*) override {
+    RETURN_SCRIPTED_ERROR("DeleteModel");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->name());
+    return grpc::Status::OK;
+  }
   grpc::Status CreateShare(grpc::ServerContext*, const v1::CreateShareRequest* request,
                            v1::Share* response) override {
     RETURN_SCRIPTED_ERROR("CreateShare");

@@ -30,8 +30,9 @@ class PosePhotographsTest : public testing::Test {
   PosePhotographsTest() {
     fs::create_directories(dir_ / "photos");
     fs::create_directories(dir_ / "bin");
-    for (const char* name : {"1.png", "2.png", "3.png"}) {
-      EXPECT_TRUE(WritePng(dir_ / "photos/" + name, GradientImage(64, 48)).ok());
+    for (const uint32_t seed : {1, 2, 3}) {
+      const std::string file = dir_ / "photos/" + std::to_string(seed) + ".png";
+      EXPECT_TRUE(WritePng(file, TexturedImage(64, 48, seed)).ok());
     }
     fs::create_symlink(SourceDir() + "/tests/testing/fake_colmap.py", dir_ / "bin/colmap");
   }

@@ -53,7 +53,11 @@ RunningBinary::RunningBinary(const std::vector<std::string>& args,
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::vector<std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) variables.push_back(*entry);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string variable = *entry;
+    if (!environment.contains(variable.substr(0, variable.find('='))))
+      variables.push_back(variable);
+  }
   for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
   std::vector<char*> envp;
   for (std::string& variable : variables) envp.push_back(variable.data());

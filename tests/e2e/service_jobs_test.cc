@@ -394,7 +394,7 @@ TEST_F(ServiceJobsTest, InitFromAModelIsAcceptedAndOfAnotherSizeRefusedBeforeAny
                                          "--steps",
                                          "50",
                                          "--set",
-                                         "log2_hashmap_size=13",
+                                         "log2_hashmap_size=11",
                                          "--set",
                                          "grid_resolution=32"};
   std::vector<std::string> other_size = base;
