@@ -394,12 +394,12 @@ TEST_F(ServiceJobsTest, InitFromAModelIsAcceptedAndOfAnotherSizeRefusedBeforeAny
                                          "--steps",
                                          "50",
                                          "--set",
-                                         "log2_hashmap_size=11",
+                                         "n_features_per_level=2",
                                          "--set",
                                          "grid_resolution=32"};
-  std::vector<std::string> other_size = base;
-  other_size.insert(other_size.end(), {"--init", "m", "--id", "refused"});
-  const CtlResult other = Ctl(other_size);
+  std::vector<std::string> other_shape = base;
+  other_shape.insert(other_shape.end(), {"--init", "m", "--id", "refused"});
+  const CtlResult other = Ctl(other_shape);
   EXPECT_EQ(other.code, kWrongState) << other.err;
   EXPECT_THAT(other.err, HasSubstr("INIT_MISMATCH"));
   EXPECT_THAT(other.err, HasSubstr("field.hash_table"));
