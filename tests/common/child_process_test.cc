@@ -8,6 +8,7 @@
 
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
+#include "tests/testing/wait_until.h"
 
 namespace nerf {
 namespace {
@@ -51,9 +52,10 @@ TEST(ChildProcessTest, GroupIsKilledAtTheLimit) {
   EXPECT_EQ(end->kind, Kind::kTimeLimit);
   const pid_t grandchild = std::stoi(ReadFile(dir / "pid", 100).value());
   // Killed with the group; what is left of it waits to be reaped by init.
-  const std::string state =
-      ReadFile("/proc/" + std::to_string(grandchild) + "/stat", 1000).value_or(") Z");
-  EXPECT_THAT(state, HasSubstr(") Z"));
+  const std::string stat = "/proc/" + std::to_string(grandchild) + "/stat";
+  EXPECT_TRUE(WaitUntil(absl::Seconds(20), [&] {
+    return ReadFile(stat, 1000).value_or(") Z").find(") Z") != std::string::npos;
+  }));
 }
 
 TEST(ChildProcessTest, StopKillsIt) {
@@ -68,7 +70,8 @@ TEST(ChildProcessTest, StopKillsIt) {
 TEST(ChildProcessTest, StopGivesItsGraceToCleanUp) {
   TempDir dir;
   std::stop_source source;
-  ChildProcessSpec spec = Shell("trap 'rm file; exit 1' TERM; touch file; echo ready; sleep 600");
+  ChildProcessSpec spec =
+      Shell("trap 'rm file; exit 1' TERM; touch file; sleep 600 & echo ready; wait");
   spec.folder = dir.path();
   spec.stop_grace = absl::Seconds(60);
   auto end = RunChildProcess(
