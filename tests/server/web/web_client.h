@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "common/file_io.h"
 
 namespace nerf {
@@ -55,10 +55,15 @@ class WebClient {
   // No more bytes are sent; those of the server can still be read.
   void CloseWrites() { shutdown(fd_.get(), SHUT_WR); }
 
-  // Bytes that have arrived and were not read.
-  int Unread() const {
-    int n = 0;
-    return ioctl(fd_.get(), FIONREAD, &n) == 0 ? n : 0;
+  // Whether the server's end is open, by the kernel's table: reading would make room for more.
+  bool IsOpenAtServer() const {
+    sockaddr_in ends[2];  // here, there
+    socklen_t size = sizeof(sockaddr_in);
+    getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&ends[0]), &size);
+    getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&ends[1]), &size);
+    const std::string row = absl::StrFormat("0100007F:%04X 0100007F:%04X 01",
+                                            ntohs(ends[1].sin_port), ntohs(ends[0].sin_port));
+    return ReadFile("/proc/self/net/tcp", 1 << 24).value_or("").find(row) != std::string::npos;
   }
 
   // The next response. `to_head`: true for a HEAD request, whose response has no body.
