@@ -23,6 +23,7 @@ class Interrupt {
 
   std::stop_token token() const { return source_.get_token(); }
   bool requested() const { return source_.stop_requested(); }
+
   // While one exists, a second signal does not end the process: what the first one has ended cleans
   // up. For at most one object per process.
   class PatientScope {

@@ -9,7 +9,8 @@ namespace nerf {
 namespace {
 
 constexpr absl::Duration kLong = absl::Seconds(5);
-// A field of a few hundred steps occupies a twentieth of the space or less.
+// Share of the grid from which on the occupied space is named as the reason; mic after 50 steps had
+// 0.36.
 constexpr double kMostlyOccupied = 0.3;
 
 }  // namespace

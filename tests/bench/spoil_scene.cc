@@ -38,7 +38,7 @@ uint8_t Byte(float value) {
 
 void ApplyGain(uint32_t picture, ImageU8* image) {
   float gains[3];
-  // Even in its logarithm, so that the mean exposure is that of the clean pictures.
+  // Even in its logarithm. The geometric mean of the gains is 0.95, so the mean exposure is darker.
   const float gain = kMinGain * std::pow(kMaxGain / kMinGain, Random(picture, 0));
   for (int c = 0; c < 3; ++c) gains[c] = gain * (1 + kMaxTint * (2 * Random(picture, 1 + c) - 1));
   const size_t n = image->pixels.size() / image->n_channels;
