@@ -133,6 +133,9 @@ DASHBOARDS = {
         ("Uploads that failed in an hour", "short", 12, [
             ("{{reason}}",
              "sum by (reason) (increase(nerfd_blob_upload_failures_total[1h]))")]),
+        ("Refused writes, damaged blobs", "short", 12, [
+            ("the store refuses writes", "max(nerfd_store_read_only)"),
+            ("damaged blobs in an hour", "sum(increase(nerfd_blob_damaged_total[1h]))")]),
         ("Memory and processor of nerfd", "short", 12, [
             ("resident bytes", 'process_resident_memory_bytes{job="nerfd"}'),
             ("cores", 'rate(process_cpu_seconds_total{job="nerfd"}[$__rate_interval])')]),
