@@ -5,11 +5,13 @@ them by {}. `model` is the content of a good model file, `picture` that of a goo
 """
 import json
 import math
+import pathlib
 import struct
 import zlib
 
 EYE = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1]]
 BAD_DATA, USAGE, NOT_FOUND = 9, 2, 5
+FAKE_COLMAP = pathlib.Path(__file__).parents[2] / "testing/fake_colmap.py"
 
 
 def chunk(kind, content):
@@ -22,6 +24,34 @@ def png(width, height, depth=8, color=2, rows=None, before=b""):
     header = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + before +
             chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def segment(marker, content, length=None):
+    """Of a JPEG; `length` is what it says of itself."""
+    return struct.pack(">BBH", 0xff, marker, len(content) + 2 if length is None else length) + content
+
+
+def jpeg(width, height, *segments):
+    """Gray all over: one bit for each block's color, which is as the one before, and one for its end."""
+    n_blocks = -(-width // 8) * -(-height // 8)
+    bits = "0" * 2 * n_blocks
+    bits += "1" * (-len(bits) % 8)
+    one_code = bytes([1]) + bytes(15) + b"\0"  # of length 1, for 0
+    return (b"\xff\xd8" + b"".join(segments) + segment(0xdb, b"\0" + b"\1" * 64) +
+            segment(0xc0, struct.pack(">BHHBBBB", 8, height, width, 1, 1, 0x11, 0)) +
+            segment(0xc4, b"\x00" + one_code) + segment(0xc4, b"\x10" + one_code) +
+            segment(0xda, b"\x01\x01\x00\x00\x3f\x00") +
+            bytes(int(bits[i:i + 8], 2) for i in range(0, len(bits), 8)) + b"\xff\xd9")
+
+
+def tiff_folder(entries, n=None, after=0):
+    """`entries`: (tag, type, count, value or offset); `n`: the number that it says."""
+    return (struct.pack("<H", len(entries) if n is None else n) +
+            b"".join(struct.pack("<HHII", *entry) for entry in entries) + struct.pack("<I", after))
+
+
+def exif(*folders, first=8, head=b"II*\0", behind=b""):
+    return segment(0xe1, b"Exif\0\0" + head + struct.pack("<I", first) + b"".join(folders) + behind)
 
 
 def frame(path="a.png", matrix=None, **more):
@@ -105,6 +135,58 @@ def picture_cases(good):
     yield "JPEG without frame", jpeg + b"\xda\0\x04\0\0", "no frame header"
     yield "JPEG garbage", jpeg + b"\xe0\0\x04\0\0garbage", "no marker"
     yield "JPEG segment of 0 bytes", jpeg + b"\xe0\0\0\0\0", "segment of 0 bytes"
+
+
+def exif_cases():
+    """(name, photograph, words): how many photographs can be read of one with such a block."""
+    one, none = ": 1 different photographs", ": 0 different photographs"
+    short, text, number, rational = 3, 2, 4, 5
+    orientation, make, exif_folder, gps_folder, focal_length = 0x112, 0x10f, 0x8769, 0x8825, 0x920a
+    most = 2**32 - 1
+
+    def photo(*segments):
+        return jpeg(40, 24, *segments)
+
+    def tagged(*entries, **keys):
+        return photo(exif(tiff_folder(list(entries), **keys)))
+    for turn in range(1, 9):
+        yield f"turned, {turn}", tagged((orientation, short, 1, turn)), one
+    for turn in (0, 9, 65535):
+        yield f"turn {turn}", tagged((orientation, short, 1, turn)), one
+    yield "turn of 2^32 - 1 numbers", tagged((orientation, short, most, 6)), one
+    yield "turn of no numbers", tagged((orientation, short, 0, 6)), one
+    yield "turn as a text", tagged((orientation, text, most, most)), one
+    yield "turn of an unknown type", tagged((orientation, 65535, 1, 6)), one
+    yield "turns that contradict", tagged(*[(orientation, short, 1, turn) for turn in range(9)]), one
+    yield "maker of 2^32 - 1 bytes", tagged((make, text, most, 8)), one
+    yield "maker behind the end", tagged((make, text, 30, most)), one
+    yield "maker in the last byte", photo(exif(tiff_folder([(make, text, 64, 26)]), behind=b"x")), one
+    yield "maker of control bytes", photo(exif(tiff_folder([(make, text, 8, 26)]), behind=b"\x1b[2J\0\n\r%")), one
+    yield "length 1/0", photo(exif(tiff_folder([(focal_length, rational, 1, 26)]), behind=b"\1\0\0\0\0\0\0\0")), one
+    yield "length behind the end", tagged((focal_length, rational, 1, most - 3)), one
+    yield "65,535 entries that are not there", tagged((orientation, short, 1, 6), n=65535), one
+    yield "5,000 entries", tagged(*[(make, text, 4, i) for i in range(5000)]), one
+    yield "folder that holds itself", tagged((exif_folder, number, 1, 8), (orientation, short, 1, 6)), one
+    yield "folders that hold each other", photo(exif(tiff_folder([(exif_folder, number, 1, 26)]),
+                                                     tiff_folder([(exif_folder, number, 1, 8)]))), one
+    yield "folder that follows itself", tagged((orientation, short, 1, 8), after=8), one
+    yield "folders in a circle", photo(exif(tiff_folder([(gps_folder, number, 1, 26)], after=26),
+                                            tiff_folder([(gps_folder, number, 1, 8)], after=8))), one
+    yield "folder behind the end", photo(exif(first=most)), one
+    yield "folder in the header", photo(exif(first=0)), one
+    yield "folder cut", photo(exif(tiff_folder([(orientation, short, 1, 6)])[:9])), one
+    yield "thumbnail of 4 GB", photo(exif(tiff_folder([(orientation, short, 1, 3)], after=26),
+                                          tiff_folder([(0x201, number, 1, 0), (0x202, number, 1, most)]))), one
+    yield "no TIFF", photo(segment(0xe1, b"Exif\0\0")), one
+    yield "byte order XX", photo(exif(head=b"XX*\0")), one
+    yield "magic 43", photo(exif(head=b"II+\0")), one
+    yield "largest block", photo(exif(tiff_folder([(orientation, short, 1, 6)]), behind=bytes(65500))), one
+    yield "1,000 blocks", photo(*[exif(tiff_folder([(orientation, short, 1, 5)]))] * 1000), one
+    yield "second block lies", photo(exif(tiff_folder([])), segment(0xe1, b"Exif\0\0" + b"\xff" * 99)), one
+    yield "block behind its size", photo(segment(0xe1, b"Exif\0\0II*\0", length=65535)), none
+    yield "block of 0 bytes", photo(segment(0xe1, b"Exif\0\0", length=0)), none
+    yield "block of 1 byte", photo(segment(0xe1, b"", length=1)), none
+    yield "file cut in its block", photo(exif(tiff_folder([(orientation, short, 1, 6)])))[:24], none
 
 
 def header_of(model):
@@ -240,6 +322,9 @@ def cases(model, picture):
         yield f"transforms: {name}", {"a.png": png(20, 20), "transforms.json": content}, "check {}", BAD_DATA, words
     for name, content, words in picture_cases(png(20, 20)):
         yield f"picture: {name}", {"a.png": content, "transforms.json": scene()}, "check {}", BAD_DATA, words
+    for name, content, words in exif_cases():
+        command = f"pose {{}} --out {{}}/new --colmap {FAKE_COLMAP}"
+        yield f"EXIF: {name}", {"a.jpg": content}, command, BAD_DATA, words
     for name, ending, cameras, images, words in colmap_cases():
         files = {"images/a.png": png(20, 20), f"sparse/0/cameras.{ending}": cameras,
                  f"sparse/0/images.{ending}": images}
