@@ -53,7 +53,7 @@ def copied(history):
     """A history with what this one knows now."""
     known = workload.History()
     with history.lock:
-        for name in ("requests", "sent", "jobs", "names", "unended", "cancelled"):
+        for name in ("requests", "sent", "jobs", "names", "unended", "cancelled", "promotes", "models"):
             setattr(known, name, copy.copy(getattr(history, name)))
     return known
 
@@ -158,7 +158,8 @@ def run(arguments):
         time.sleep(arguments.seconds / 2)
         service.stop_server()
         end()
-        history.sent = first_life.sent  # what is repeated at the end makes its job, now or then
+        # What is repeated at the end makes its job or model, now or then.
+        history.sent, history.promotes = first_life.sent, first_life.promotes
         n_before, n_lost = len(history.names), len(first_life.names) - len(history.names)
         service.restore(backup)
         check_old_token(connection, history, name, token)

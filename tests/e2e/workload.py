@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Clients under random kills, and a checker of what they saw.
 
-Clients create, watch, read, cancel, pause, resume and retry jobs while nerfd, an agent or an engine is killed with
-kill -9 every few hundred milliseconds. The tests' engine trains. At the end the checker compares the history with the
-model:
+Clients create, watch, read, cancel, pause, resume, retry and promote jobs while nerfd, an agent or an engine is killed
+with kill -9 every few hundred milliseconds. The tests' engine trains. At the end the checker compares the history with
+the model:
 
   - a job whose creation was acknowledged is there, and its final state never changes
   - one request id makes one job, however often it is sent
   - a watch misses no event and repeats none; sequence numbers of a job never go back
+  - a model whose creation was acknowledged is there with its file, and one request id makes one
   - a job succeeds at most once, with a checkpoint at its last step; a cancelled one does not succeed
   - the store has the events of every job without a gap, and one success of each job that succeeded
 
@@ -32,6 +33,7 @@ import uuid
 
 import grpc
 from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
+from nerf.v1 import blob_service_pb2, blob_service_pb2_grpc, model_service_pb2, model_service_pb2_grpc
 from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc, training_service_pb2_grpc
 from nerf.v1 import training_service_pb2 as training
 
@@ -135,12 +137,13 @@ class Connection:
                                                                ("grpc.initial_reconnect_backoff_ms", 50),
                                                                ("grpc.use_local_subchannel_pool", 1)])
         self.jobs = training_service_pb2_grpc.TrainingServiceStub(self.channel)
+        self.models = model_service_pb2_grpc.ModelServiceStub(self.channel)
         token = service.data / "admin.token"
         self.metadata = [("authorization", f"Bearer {token.read_text().strip()}")] if token.exists() else []
 
     def call(self, method, request):
-        return getattr(self.jobs, method)(request, timeout=CALL_SECONDS, metadata=self.metadata,
-                                          wait_for_ready=True)
+        stub = self.jobs if hasattr(self.jobs, method) else self.models
+        return getattr(stub, method)(request, timeout=CALL_SECONDS, metadata=self.metadata, wait_for_ready=True)
 
 
 class History:
@@ -155,6 +158,8 @@ class History:
         self.names = []  # of all jobs, in the order of their replies
         self.unended = set()  # names of those without a final state, as far as clients know
         self.cancelled = set()  # names whose cancel was acknowledged
+        self.promotes = {}  # request id -> request that makes a model
+        self.models = {}  # request id -> name of the model that it made
         self.calls = collections.Counter()
 
     def violation(self, what):
@@ -165,6 +170,12 @@ class History:
         with self.lock:
             earlier = self.requests.setdefault(request_id, name)
             self.know(name)
+        if earlier != name:
+            self.violation(f"request id {request_id} made {earlier} and {name}")
+
+    def promoted(self, request_id, name):
+        with self.lock:
+            earlier = self.models.setdefault(request_id, name)
         if earlier != name:
             self.violation(f"request id {request_id} made {earlier} and {name}")
 
@@ -241,9 +252,11 @@ class Client(threading.Thread):
     def read(self):
         name = self.history.some_job(self.dice)
         if name is None:
-            return
+            return None
         before = self.history.known(name)
-        self.history.saw(self.connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=name)), before)
+        job = self.connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=name))
+        self.history.saw(job, before)
+        return job
 
     def change(self, method, request_type):
         name = self.history.some_job(self.dice)
@@ -261,6 +274,18 @@ class Client(threading.Thread):
         if name is not None:
             self.make("RetryTrainingJob", training.RetryTrainingJobRequest(name=name, request_id=self.new_uuid()))
 
+    def promote(self):
+        """Makes a model of the newest checkpoint of a job that has one, and sometimes asks again."""
+        job = self.read()
+        if job is None or not job.checkpoints:
+            return
+        request = model_service_pb2.PromoteCheckpointRequest(name=f"{job.name}/checkpoints/-",
+                                                             request_id=self.new_uuid())
+        with self.history.lock:
+            self.history.promotes[request.request_id] = request
+        for _ in range(3 if self.dice.random() < 0.3 else 1):
+            self.history.promoted(request.request_id, self.connection.call("PromoteCheckpoint", request).name)
+
     def step(self):
         dice = self.dice.random()
         has_room = self.history.n_unended() < self.open_jobs
@@ -274,6 +299,8 @@ class Client(threading.Thread):
             self.change("ResumeTrainingJob", training.ResumeTrainingJobRequest)
         elif 0.26 <= dice < 0.28 and has_room:
             self.retry()
+        elif 0.28 <= dice < 0.3:
+            self.promote()
         else:
             self.read()
 
@@ -398,6 +425,10 @@ def break_store(service, bug, history):
             job = list(history.jobs)[0].rsplit("/", 1)[1]
         store.execute("DELETE FROM jobs WHERE id = ?", (job,))
         store.execute("DELETE FROM job_events WHERE job = ?", (job,))
+    elif bug == "lose-model":
+        with history.lock:
+            model = list(history.models.values())[0].rsplit("/", 1)[1]
+        store.execute("DELETE FROM models WHERE id = ?", (model,))
     else:
         store.execute("DELETE FROM requests")
     store.commit()
@@ -414,6 +445,17 @@ def list_jobs(connection):
         token = page.next_page_token
         if not token:
             return jobs
+
+
+def list_models(connection):
+    models, token = [], ""
+    while True:
+        page = patiently(lambda: connection.call("ListModels", model_service_pb2.ListModelsRequest(
+            page_size=1000, page_token=token)))
+        models += page.models
+        token = page.next_page_token
+        if not token:
+            return models
 
 
 def settle(connection, history, seconds):
@@ -448,10 +490,32 @@ def check_end(connection, history, jobs):
     made = set(history.requests.values())
     for name in there - made:
         history.violation(f"{name} was made by no request, or by one that made another job, too")
+    check_models(connection, history)
     for job in jobs:
         history.saw(job, history.known(job.name))
         if job.name in history.cancelled and job.state == JOB.SUCCEEDED:
             history.violation(f"{job.name} succeeded after its cancel was acknowledged")
+
+
+def check_models(connection, history):
+    for request_id, request in list(history.promotes.items()):
+        try:
+            model = patiently(lambda: connection.call("PromoteCheckpoint", request))
+            history.promoted(request_id, model.name)
+        except grpc.RpcError as error:
+            if error.code() not in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND):
+                raise
+    models = {model.name: model for model in list_models(connection)}
+    for name in history.models.values():
+        if name not in models:
+            history.violation(f"lost: {name}")
+    for name in models.keys() - set(history.models.values()):
+        history.violation(f"{name} was made by no request, or by one that made another model, too")
+    request = blob_service_pb2.FindMissingBlobsRequest(blobs=[model.blob for model in models.values()])
+    stub = blob_service_pb2_grpc.BlobServiceStub(connection.channel)
+    missing = patiently(lambda: stub.FindMissingBlobs(request, timeout=CALL_SECONDS, metadata=connection.metadata))
+    for blob in missing.missing:
+        history.violation(f"the file of a model is lost: {blob.sha256}")
 
 
 def check_store(service, history, jobs):
@@ -502,7 +566,9 @@ def run(arguments, folder):
             time.sleep(dice.uniform(0.2, 1.2) if arguments.kills < 10**6 else arguments.seconds)
             kills[service.kill_one(dice)] += 1
         elapsed = time.monotonic() - begin
-        if arguments.bug in ("lose-job", "forget-requests"):
+        while arguments.bug == "lose-model" and not history.models:
+            time.sleep(0.1)
+        if arguments.bug in ("lose-job", "lose-model", "forget-requests"):
             break_store(service, arguments.bug, history)
             time.sleep(2)
         stop.set()
@@ -521,7 +587,8 @@ def run(arguments, folder):
         n_calls = sum(history.calls.values())
         print(f"seed {arguments.seed}: {sum(kills.values())} kills {dict(kills)} in {elapsed:.0f} s, "
               f"{n_calls} calls ({n_calls / elapsed:.0f}/s) {dict(history.calls)}, "
-              f"{sum(watcher.n_events for watcher in watchers)} events, {len(jobs)} jobs {dict(states)} "
+              f"{sum(watcher.n_events for watcher in watchers)} events, {len(jobs)} jobs {dict(states)}, "
+              f"{len(history.models)} models "
               f"after {settled:.0f} s more, {len(history.violations)} violations")
         for violation in history.violations[:20]:
             print("  " + violation)
@@ -551,7 +618,7 @@ def main():
     parser.add_argument("--pause", type=float, default=0.05, help="between the calls of a client, in seconds")
     parser.add_argument("--open-jobs", type=int, default=40, help="jobs that have not ended, at most")
     parser.add_argument("--settle-seconds", type=float, default=300, help="for them to end after the last kill")
-    parser.add_argument("--bug", choices=["lose-job", "forget-requests", "skip-event", "succeed-twice"])
+    parser.add_argument("--bug", choices=["lose-job", "lose-model", "forget-requests", "skip-event", "succeed-twice"])
     arguments = parser.parse_args()
     n_violations = run(arguments, arguments.folder)
     sys.exit(0 if (n_violations > 0) == (arguments.bug is not None) else 1)

@@ -14,6 +14,6 @@ run() { # FOLDER FLAGS...
   "$python" "$source/tests/e2e/workload.py" --binaries "$binaries" --engine "$engine" --folder "$scratch/$1" "${@:2}"
 }
 run kills --seconds "$seconds" --kills "$kills" --seed "${SEED:-1}"
-for bug in lose-job forget-requests skip-event succeed-twice; do
+for bug in lose-job lose-model forget-requests skip-event succeed-twice; do
   run "$bug" --bug "$bug" --seconds 30 --kills 3 --seed 2
 done
