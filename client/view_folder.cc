@@ -10,27 +10,13 @@
 #include "common/status_macros.h"
 #include "engine/scene/image_io.h"
 #include "engine/views/contact_sheet.h"
+#include "engine/views/view_files.h"
 #include "fmt/format.h"
 
 namespace nerf {
-namespace {
-
-// True for the names that a render gives its files.
-bool IsOfRender(const std::string& name) {
-  if (name == "depth.json" || name == "sheet.png" || name == "compare.png") return true;
-  return name.starts_with("rgb_") || name.starts_with("depth_") || name.starts_with("opacity_");
-}
-
-}  // namespace
 
 ViewFolder::ViewFolder(std::string path)
-    : path_(std::move(path)), depths_(std::make_unique<DepthSpool>()) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (IsOfRender(name)) older_.insert(name);
-  }
-}
+    : path_(std::move(path)), older_(ViewFilesIn(path_)), depths_(std::make_unique<DepthSpool>()) {}
 
 absl::StatusOr<ViewFolder> ViewFolder::Open(const std::string& path) {
   std::string folder = path;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "common/clock.h"
@@ -38,6 +39,7 @@
 #include "engine/views/keyframe_views.h"
 #include "engine/views/video_writer.h"
 #include "engine/views/view_comparison.h"
+#include "engine/views/view_files.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -109,12 +111,15 @@ class RenderRun {
       video_ = std::make_unique<VideoWriter>(std::move(video));
     }
     NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(out()));
+    older_ = ViewFilesIn(out());
     SayWhat();
     SayFar();
+    SayOverwritten();
     NERF_RETURN_IF_ERROR(RenderAll(model, pool.n_threads()));
     NERF_RETURN_IF_ERROR(depths_.WriteImages(out()));
     NERF_RETURN_IF_ERROR(WriteSheets());
     const absl::Status video = FinishVideo();
+    SayOlder();
     Report();
     return video;
   }
@@ -304,6 +309,45 @@ class RenderRun {
                names.size(), Counted(wanted_.views.size(), "view"), FirstNames(names));
   }
 
+  // Names of the files that this render writes.
+  std::set<std::string> FilesToWrite() const {
+    std::set<std::string> names;
+    for (const WantedView& view : wanted_.views) {
+      if (channels_.rgb) names.insert(fmt::format("rgb_{}.png", view.name));
+      if (channels_.opacity) names.insert(fmt::format("opacity_{}.png", view.name));
+      if (!view.photograph.empty()) names.insert("compare.png");
+      if (!channels_.depth) continue;
+      names.insert({fmt::format("depth_{}.png", view.name),
+                    fmt::format("depth_color_{}.png", view.name), "depth.json"});
+    }
+    if (channels_.rgb && wanted_.views.size() > 1) names.insert("sheet.png");
+    return names;
+  }
+
+  // The older files that this render writes too, or that it does not.
+  std::vector<std::string> OlderFiles(bool overwritten) const {
+    const std::set<std::string> own = FilesToWrite();
+    std::vector<std::string> files;
+    for (const std::string& name : older_) {
+      if (own.contains(name) == overwritten) files.push_back(name);
+    }
+    return files;
+  }
+
+  void SayOverwritten() const {
+    const std::vector<std::string> files = OlderFiles(true);
+    if (files.empty()) return;
+    fmt::print(stderr, "warning: overwriting {} of an earlier render in {}: {}\n",
+               Counted(files.size(), "file"), out(), FirstNames(files));
+  }
+
+  void SayOlder() const {
+    const std::vector<std::string> files = OlderFiles(false);
+    if (flags_.out.empty() || files.empty()) return;
+    fmt::print(stderr, "warning: {} also holds {} of an earlier render: {}\n", out(),
+               Counted(files.size(), "file"), FirstNames(files));
+  }
+
   void SayUnseen() const {
     std::vector<std::string> names;
     for (size_t i = 0; i < seen_.size(); ++i) {
@@ -354,6 +398,7 @@ class RenderRun {
   const std::stop_token stop_;
   const RealClock clock_;
   std::vector<CaptureCamera> capture_;  // training views; empty if the file does not store them
+  std::set<std::string> older_;         // files of earlier renders
   WantedViews wanted_;
   RenderOptions options_;
   std::vector<double> seen_, psnrs_;

@@ -24,6 +24,7 @@
 #include "engine/tool/device.h"
 #include "engine/tool/device_monitor.h"
 #include "engine/tool/exception_border.h"
+#include "engine/tool/older_training.h"
 #include "engine/tool/picture_limits.h"
 #include "engine/tool/rank_session.h"
 #include "engine/tool/rank_training.h"
@@ -116,6 +117,14 @@ std::string OpeningLine(const TrainingSession& session, int n_threads, int n_ran
   if (session.pictures != nullptr)
     text += fmt::format("\ndecoded pictures in {}", session.pictures->path());
   return text;
+}
+
+void SayWhatBegins(const TrainFlags& flags, const TrainingSession& session, int n_threads,
+                   TrainConsole* console) {
+  for (const std::string& warning : session.scene.warnings) console->OnWarning(warning);
+  const std::string overwritten = OverwrittenTraining(flags.out, flags.resume);
+  if (!overwritten.empty()) console->OnWarning(overwritten);
+  if (!flags.json) console->PrintNote(OpeningLine(session, n_threads, flags.ranks.n_ranks));
 }
 
 // `psnr_train`: of the last training rays, in dB; 0 if it is not known.
@@ -269,8 +278,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   TrainingSession& s = **session;
   const std::unique_ptr<DeviceMonitor> monitor = NewDeviceMonitor(flags.device);
   TrainConsole console(flags.out, ConsoleStyle(flags.json), monitor.get(), &clock);
-  for (const std::string& warning : s.scene.warnings) console.OnWarning(warning);
-  if (!flags.json) console.PrintNote(OpeningLine(s, pool.n_threads(), flags.ranks.n_ranks));
+  SayWhatBegins(flags, s, pool.n_threads(), &console);
   TrainingRunOptions options;
   options.evaluate = !flags.no_eval;
   options.trainer.batches_ahead = flags.ranks.BatchesAhead(s.pictures != nullptr);

@@ -29,7 +29,7 @@ absl::StatusOr<TrainSummary> TrainInProcess(
   const auto on_line = [&](std::string_view line) {
     const absl::StatusOr<nlohmann::json> object = ParseJsonObject(line);
     if (!object.ok()) {
-      last_words = line;
+      if (!line.starts_with("warning: ")) last_words = line;
       return;
     }
     KeyReader reader(*object);

@@ -348,6 +348,55 @@ TEST_F(NerfEngineTest, DatasetsOwnListOfViewsIsACameraFileOnceItsSizeIsGiven) {
   EXPECT_EQ(image->height, 16);
 }
 
+TEST_F(NerfEngineTest, TrainingOverAnEarlierOneSaysSoAndAResumedOneDoesNot) {
+  const Outcome first = Run(Train("o", 4) + " --stop-after 2");
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.err, ::testing::Not(::testing::HasSubstr("overwriting")));
+  const std::string resume = " --resume " + (dir_ / "o/checkpoint.safetensors");
+  const Outcome resumed = Run("train " + dataset_ + resume + " --out " + (dir_ / "o/"));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, ::testing::Not(::testing::HasSubstr("overwriting")));
+  for (const char* flag : {"", " --json"}) {
+    const Outcome second = Run(Train("o", 3) + flag);
+    ASSERT_EQ(second.code, 0) << second.err;
+    EXPECT_THAT(
+        second.err,
+        ::testing::ContainsRegex(
+            "warning: overwriting 2 files of an earlier training in .*/o \\(ngp, step [34], "
+            "0.0 M samples, of 20[0-9-]+ [0-9:]+\\): checkpoint.safetensors, "
+            "model.safetensors; another --out keeps them"));
+  }
+  // A checkpoint from elsewhere replaces what is there.
+  ASSERT_EQ(Run(Train("elsewhere", 4) + " --stop-after 2").code, 0);
+  const Outcome other = Run("train " + dataset_ + " --resume " +
+                            (dir_ / "elsewhere/checkpoint.safetensors") + " --out " + (dir_ / "o"));
+  EXPECT_THAT(other.err, ::testing::HasSubstr("warning: overwriting 2 files"));
+  // What is no model is named all the same.
+  dir_.Write("n/model.safetensors", "notes");
+  const Outcome notes = Run(Train("n", 1));
+  EXPECT_THAT(notes.err, ::testing::ContainsRegex("overwriting 1 file of an earlier training in "
+                                                  ".*/n \\(of 20[0-9-]+ [0-9:]+\\): model"));
+}
+
+TEST_F(NerfEngineTest, RenderOverEarlierViewsSaysWhichAreReplacedAndWhichStay) {
+  ASSERT_EQ(Run(Train("o", 4)).code, 0);
+  const std::string render =
+      "render " + (dir_ / "o/model.safetensors") + " --width 8 --out " + (dir_ / "v");
+  const Outcome first = Run(render + " --orbit 3 --channels rgb,depth");
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.err, ::testing::Not(::testing::HasSubstr("earlier render")));
+  dir_.Write("v/notes.txt", "mine");
+  const Outcome second = Run(render + " --orbit 2");
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_THAT(second.err,
+              ::testing::HasSubstr("warning: overwriting 3 files of an earlier render in " +
+                                   (dir_ / "v") + ": rgb_0000.png, rgb_0001.png, sheet.png\n"));
+  EXPECT_THAT(second.err,
+              ::testing::HasSubstr("warning: " + (dir_ / "v") +
+                                   " also holds 8 files of an earlier render: depth.json, "));
+  EXPECT_THAT(second.err, ::testing::HasSubstr("rgb_0002.png\n"));
+}
+
 TEST_F(NerfEngineTest, TextOutputEndsInThePsnrLine) {
   const Outcome trained = Run(Train("o", 10));
   ASSERT_EQ(trained.code, 0) << trained.err;
