@@ -25,6 +25,7 @@
 #include "engine/tool/command.h"
 #include "engine/tool/depth_spool.h"
 #include "engine/tool/device.h"
+#include "engine/tool/evaluation_forecast.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/loaded_model.h"
 #include "engine/tool/png_writer.h"
@@ -48,6 +49,9 @@ namespace {
 constexpr int kProgressiveStride = 8;  // of the first pass: 1/64 of the pixels
 constexpr int kDefaultViews = 8;
 constexpr double kDefaultVideoSeconds = 5;
+// How long fewer pixels take is not found out by rendering some of them first.
+constexpr double kForecastPixels = 200'000;
+constexpr absl::Duration kLongRender = absl::Seconds(5);  // that a log has lines of
 // Views of which a smaller share lies in two training views are named in a warning.
 constexpr double kWellSeen = 0.75;
 
@@ -203,38 +207,73 @@ class RenderRun {
     options_.background = BackgroundColor(model.state.evaluation_background);
     options_.min_transmittance = model.state.config.min_transmittance;
     if (flags_.progressive) options_.first_stride = kProgressiveStride;
-    const float scale = model.state.geometry.frame.scale;
     PngWriter writer(n_threads);
-    std::optional<ViewProgress> progress;
-    if (!flags_.progressive && ConsoleStyle(flags_.json) == ProgressStyle::kTerminal) {
-      progress.emplace("rendering", &clock_, ProgressStyle::kTerminal, wanted_.views.size(),
-                       stderr);
-    }
+    size_t n_done = 0;
+    const absl::Status status = RenderViews(model, &writer, &n_done);
+    progress_.reset();
+    if (status.ok()) return writer.Finish();
+    if (!absl::IsCancelled(status)) return status;
+    NERF_RETURN_IF_ERROR(writer.Finish());
+    std::string words = fmt::format("rendering was interrupted: {} of {} views are done", n_done,
+                                    wanted_.views.size());
+    if (flags_.out.empty() && n_done > 0) words += "; their pictures are in " + out();
+    return absl::CancelledError(words);
+  }
+
+  absl::Status RenderViews(const LoadedModel& model, PngWriter* writer, size_t* n_done) {
+    NERF_RETURN_IF_ERROR(BeginProgress(model));
     for (size_t i = 0; i < wanted_.views.size(); ++i) {
       const WantedView& wanted = wanted_.views[i];
       const SteadyTime begin = clock_.Now();
       const std::unique_ptr<PictureRender> work = model.renderer->Begin(wanted.camera, options_);
-      const absl::Status status = WritePasses(wanted, i, begin, work.get());
-      if (absl::IsCancelled(status)) {
-        NERF_RETURN_IF_ERROR(writer.Finish());
-        return absl::CancelledError(fmt::format(
-            "{}: {} of {} views are done", std::string(status.message()), i, wanted_.views.size()));
-      }
-      NERF_RETURN_IF_ERROR(status);
+      NERF_RETURN_IF_ERROR(WritePasses(wanted, i, begin, work.get()));
       const ViewPicture view = work->TakePicture();
       rendering_ += clock_.Now() - begin;
       if (i == 0) first_rendering_ = rendering_;
-      NERF_RETURN_IF_ERROR(Take(wanted, view, scale, &writer));
-      if (progress.has_value()) progress->Add();
+      NERF_RETURN_IF_ERROR(Take(wanted, view, model.state.geometry.frame.scale, writer));
+      ++*n_done;
+      if (progress_.has_value()) progress_->Add();
     }
-    return writer.Finish();
+    return absl::OkStatus();
+  }
+
+  // Passes of --progressive show themselves. A log has no line of a render that is over at once.
+  absl::Status BeginProgress(const LoadedModel& model) {
+    if (flags_.progressive) return absl::OkStatus();
+    std::vector<View> views;
+    double n_pixels = 0;
+    for (const WantedView& wanted : wanted_.views) {
+      views.emplace_back().camera = wanted.camera;
+      n_pixels += static_cast<double>(wanted.camera.width) * wanted.camera.height;
+    }
+    const ProgressStyle style = ConsoleStyle(flags_.json);
+    absl::Duration expected = absl::InfiniteDuration();
+    // The first view on a device contains its set-up, which seconds_first_image is about.
+    if (n_pixels >= kForecastPixels && flags_.device == "cpu") {
+      EvaluationOptions options;
+      options.min_transmittance = options_.min_transmittance;
+      NERF_ASSIGN_OR_RETURN(const EvaluationForecast forecast,
+                            ForecastOf(model.renderer.get(), views, options, clock_, stop_));
+      const std::string slowness = SlownessText(forecast);
+      if (!flags_.json && !slowness.empty()) fmt::print(stderr, "{}\n", slowness);
+      expected = forecast.expected;
+      if (style == ProgressStyle::kLog && expected < kLongRender) return absl::OkStatus();
+    } else if (style == ProgressStyle::kLog && n_pixels < kForecastPixels) {
+      return absl::OkStatus();
+    }
+    progress_.emplace("rendering", &clock_, style, views.size(), ConsoleStream(style), expected);
+    return absl::OkStatus();
   }
 
   // Writes the view after each pass, over the file of the pass before.
   absl::Status WritePasses(const WantedView& wanted, size_t index, SteadyTime begin,
                            PictureRender* work) {
+    const auto show = [this] {
+      if (progress_.has_value()) progress_->Refresh();
+      return false;
+    };
     for (int stride = kProgressiveStride; !work->finished(); stride /= 2) {
-      if (!work->Advance(nullptr, stop_)) return absl::CancelledError("rendering was interrupted");
+      if (!work->Advance(show, stop_)) return absl::CancelledError("rendering was interrupted");
       if (work->finished()) break;
       const std::string file = ColorFile(wanted);
       NERF_RETURN_IF_ERROR(WritePng(file, ColorsOf(work->TakePicture())));
@@ -401,6 +440,7 @@ class RenderRun {
   std::set<std::string> older_;         // files of earlier renders
   WantedViews wanted_;
   RenderOptions options_;
+  std::optional<ViewProgress> progress_;
   std::vector<double> seen_, psnrs_;
   DepthSpool depths_;
   ViewComparison comparison_;

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "engine/protocol/json.h"
 #include "fmt/format.h"
 
@@ -26,7 +28,8 @@ ViewProgress::ViewProgress(std::string_view what, const Clock* clock, ProgressSt
       n_views_(n_views),
       out_(out),
       expected_(expected),
-      begin_(clock->Now()) {
+      begin_(clock->Now()),
+      added_(begin_) {
   Print();
 }
 
@@ -36,9 +39,14 @@ ViewProgress::~ViewProgress() {
 
 void ViewProgress::Add() {
   ++n_done_;
+  added_ = clock_->Now();
   const bool is_news = n_done_ == 1 && style_ == ProgressStyle::kLog && Left() > kLogInterval &&
                        expected_ == absl::InfiniteDuration();
   if (is_news || clock_->Now() >= next_) Print();
+}
+
+void ViewProgress::Refresh() {
+  if (clock_->Now() >= next_) Print();
 }
 
 void ViewProgress::Print() {
@@ -62,9 +70,10 @@ void ViewProgress::Print() {
 }
 
 absl::Duration ViewProgress::Left() const {
-  if (n_done_ == 0) return expected_;
-  return (clock_->Now() - begin_) / static_cast<double>(n_done_) *
-         static_cast<double>(n_views_ - n_done_);
+  const absl::Duration left = n_done_ == 0 ? expected_
+                                           : (added_ - begin_) / static_cast<double>(n_done_) *
+                                                 static_cast<double>(n_views_ - n_done_);
+  return std::max(left - (clock_->Now() - added_), absl::ZeroDuration());
 }
 
 ProgressStyle ConsoleStyle(bool json) {

@@ -31,10 +31,12 @@ class ViewProgress {
 
   // One more view is done.
   void Add();
+  // Prints if it is time to: for views that take long.
+  void Refresh();
 
  private:
   void Print();
-  // Infinite while it is not known.
+  // Infinite while it is not known; falls between two views.
   absl::Duration Left() const;
 
   const std::string what_;
@@ -45,6 +47,7 @@ class ViewProgress {
   const absl::Duration expected_;
   const SteadyTime begin_;
   size_t n_done_ = 0;
+  SteadyTime added_;  // when the last view was done
   SteadyTime next_;
 };
 

@@ -15,6 +15,7 @@
 #include <sstream>
 #include <vector>
 
+#include "common/child_process.h"
 #include "common/file_io.h"
 #include "engine/kernels/simd_path.h"
 #include "engine/methods/describe/method_descriptions.h"
@@ -56,6 +57,39 @@ class ScopedEnvironment {
  private:
   const char* const name_;
 };
+
+// Runs `command` until its output contains `sign`, then sends `signal`. Returns the exit code, or
+// 128 + signal if a signal killed it. Writes the output to out_file.
+int ExitCodeAfterSignal(const std::string& command, const std::string& out_file,
+                        const std::string& sign, int signal) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
+  const UniqueFd out(ends[0]);
+  UniqueFd in(ends[1]);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(in.get(), STDOUT_FILENO);
+    dup2(in.get(), STDERR_FILENO);
+    execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+    _exit(127);
+  }
+  in.Reset();
+  std::string said;
+  bool sent = false;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = read(out.get(), buffer, sizeof(buffer))) > 0;) {
+    said.append(buffer, static_cast<size_t>(n));
+    if (!sent && said.find(sign) != std::string::npos) {
+      kill(pid, signal);
+      sent = true;
+    }
+  }
+  std::ofstream(out_file) << said;
+  int status = 0;
+  waitpid(pid, &status, 0);
+  if (!sent) return -1;  // ended by itself
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
 
 class NerfEngineTest : public ::testing::Test {
  protected:
@@ -306,6 +340,41 @@ TEST_F(NerfEngineTest, RenderWithoutACameraTakesAPathNearTheTrainingViews) {
   EXPECT_EQ(Run("render " + model).code, 2) << "neither --out nor --video";
   EXPECT_EQ(Run("render " + model + " --path circle --out " + (dir_ / "c")).code, 2);
   EXPECT_EQ(Run("render " + model + " --video v.gif --out " + (dir_ / "c")).code, 2);
+}
+
+TEST_F(NerfEngineTest, LongRenderSaysHowLongItTakesAndWhy) {
+  ASSERT_EQ(Run(Train("o", 2)).code, 0);
+  const std::string render =
+      "render " + (dir_ / "o/model.safetensors") + " --path orbit --out " + (dir_ / "r");
+  const Outcome in_json = Run(render + " --frames 6 --width 200 --json");
+  ASSERT_EQ(in_json.code, 0) << in_json.err;
+  EXPECT_EQ(in_json.out.rfind(R"({"event":"rendering","view":0,"views":6,"seconds_left":)", 0), 0u)
+      << in_json.out;
+  const Outcome small = Run(render + " --frames 2 --width 8");
+  EXPECT_EQ(small.err.find("rendering: "), std::string::npos) << "it is over at once";
+  // Barely trained, so that most of its space is occupied: minutes, of which the first is enough.
+  const std::string engine = BinDir() + "/nerf-engine ";
+  EXPECT_EQ(ExitCodeAfterSignal(engine + render + " --frames 1000 --width 400 --threads 1",
+                                dir_ / "said", "rendering: 0 of 1000 views, about ", SIGINT),
+            130);
+  const std::string said = Bytes("said");
+  EXPECT_NE(said.find("views are slow because the model is barely trained"), std::string::npos)
+      << said;
+}
+
+TEST_F(NerfEngineTest, InterruptedVideoNamesTheFolderOfItsFrames) {
+  if (!FindProgram("ffmpeg").ok()) GTEST_SKIP() << "no ffmpeg";
+  ASSERT_EQ(Run(Train("o", 2)).code, 0);
+  const std::string film = dir_ / "film.mp4";
+  const int code = ExitCodeAfterSignal(
+      BinDir() + "/nerf-engine render " + (dir_ / "o/model.safetensors") +
+          " --path orbit --frames 5000 --width 64 --progressive --json --video " + film,
+      dir_ / "said", R"("view":1,)", SIGINT);
+  EXPECT_EQ(code, 130);
+  const std::string said = Bytes("said");
+  EXPECT_THAT(said, ::testing::ContainsRegex("interrupted: [0-9]+ of 5000 views are done; their "
+                                             "pictures are in .*film.mp4.frames"));
+  EXPECT_TRUE(std::filesystem::exists(film + ".frames/rgb_0000.png"));
 }
 
 TEST_F(NerfEngineTest, ProgressiveRenderEndsInTheSameBytes) {
@@ -760,39 +829,6 @@ TEST_F(NerfEngineTest, FailureInJsonModeIsALineToo) {
   const Json failed = Run("train " + (dir_ / "none") + " --out " + (dir_ / "o") + " --json").Last();
   EXPECT_EQ(failed["event"], "failed");
   EXPECT_EQ(failed["code"], "NOT_FOUND");
-}
-
-// Runs `command` until its output contains `sign`, then sends `signal`. Returns the exit code, or
-// 128 + signal if a signal killed it. Writes the output to out_file.
-int ExitCodeAfterSignal(const std::string& command, const std::string& out_file,
-                        const std::string& sign, int signal) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
-  const UniqueFd out(ends[0]);
-  UniqueFd in(ends[1]);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    dup2(in.get(), STDOUT_FILENO);
-    dup2(in.get(), STDERR_FILENO);
-    execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
-    _exit(127);
-  }
-  in.Reset();
-  std::string said;
-  bool sent = false;
-  char buffer[4096];
-  for (ssize_t n = 0; (n = read(out.get(), buffer, sizeof(buffer))) > 0;) {
-    said.append(buffer, static_cast<size_t>(n));
-    if (!sent && said.find(sign) != std::string::npos) {
-      kill(pid, signal);
-      sent = true;
-    }
-  }
-  std::ofstream(out_file) << said;
-  int status = 0;
-  waitpid(pid, &status, 0);
-  if (!sent) return -1;  // ended by itself
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 TEST_F(NerfEngineTest, SignalsWriteACheckpointThatGoesOn) {

@@ -43,6 +43,27 @@ TEST(ViewProgressTest, TerminalIsRedrawnAndLeftEmpty) {
             "0:00 left\x1b[K\r\x1b[K");
 }
 
+TEST(ViewProgressTest, LongViewIsCountedDown) {
+  FakeClock clock;
+  std::FILE* out = std::tmpfile();
+  {
+    ViewProgress progress("rendering", &clock, ProgressStyle::kLog, 2, out, absl::Seconds(16));
+    for (int i = 0; i < 20; ++i) {
+      clock.Advance(absl::Seconds(1));
+      progress.Refresh();
+      if (i == 7) progress.Add();
+    }
+  }
+  std::rewind(out);
+  std::string text(1000, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), out));
+  std::fclose(out);
+  EXPECT_EQ(text,
+            "rendering: 0 of 2 views, about 0:16 left\nrendering: 0 of 2 views, about 0:11 left\n"
+            "rendering: 1 of 2 views, about 0:06 left\nrendering: 1 of 2 views, about 0:01 left\n"
+            "rendering: 1 of 2 views, about 0:00 left\n");
+}
+
 TEST(ViewProgressTest, LogGetsALineInFiveSeconds) {
   EXPECT_EQ(PrintedFor(ProgressStyle::kLog), "evaluating: 0 of 10 views\n");
   EXPECT_EQ(PrintedFor(ProgressStyle::kLog, absl::Seconds(2)).substr(0, 69),
