@@ -3,16 +3,16 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "absl/strings/numbers.h"
 #include "client/deadline_flag.h"
 #include "client/job_label_flags.h"
 #include "client/names.h"
-#include "client/time_flag.h"
 #include "client/violations.h"
+#include "common/amount.h"
 #include "common/edit_distance.h"
 #include "common/error_reason.h"
 #include "common/rpc/training_config.h"
@@ -25,22 +25,13 @@
 namespace nerf {
 namespace {
 
-// "40000000", "4e7", "40M": above 0. Seconds may also be written as "90s", "5m" or "1h30m".
-bool ParseAmount(BudgetKind kind, std::string text, double* amount) {
+// An amount above 0; of seconds also a time.
+std::optional<double> ParseBudget(BudgetKind kind, const std::string& text) {
   if (kind == BudgetKind::kSeconds) {
-    const auto duration = ParseTimeFlag("", text);
-    if (duration.ok()) *amount = absl::ToDoubleSeconds(*duration);
-    if (duration.ok()) return true;
+    if (const auto span = ParseTimeSpan(text)) return absl::ToDoubleSeconds(*span);
   }
-  double factor = 1;
-  if (!text.empty()) {
-    const char unit = text.back();
-    factor = unit == 'k' ? 1e3 : unit == 'M' ? 1e6 : unit == 'G' ? 1e9 : 1;
-    if (factor != 1) text.pop_back();
-  }
-  if (!absl::SimpleAtod(text, amount)) return false;
-  *amount *= factor;
-  return std::isfinite(*amount) && *amount > 0;
+  const std::optional<double> amount = ParseAmount(text);
+  return amount.value_or(0) > 0 ? amount : std::nullopt;
 }
 
 std::string Quoted(std::string_view text) { return fmt::format("'{}'", text.substr(0, 64)); }
@@ -63,7 +54,9 @@ void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* v
     if (text.empty()) return;
     TrainConfig checked;
     checked.budget.kind = kind;
-    if (!ParseAmount(kind, text, &checked.budget.amount)) {
+    const std::optional<double> amount = ParseBudget(kind, text);
+    checked.budget.amount = amount.value_or(0);
+    if (!amount.has_value()) {
       violations->Add(flag,
                       Quoted(text) + (kind == BudgetKind::kSeconds
                                           ? " is not a time above 0, such as 90, 90s or 5m"

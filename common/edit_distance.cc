@@ -28,11 +28,14 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 std::string NearestWord(std::string_view word, std::span<const std::string> candidates) {
-  size_t fewest = (std::max<size_t>(word.size(), 3) + 2) / 3;
+  // One of up to five letters, two of up to eight, and so on.
+  size_t fewest = std::max<size_t>(word.size() / 3, 1);
   std::string nearest;
   for (const std::string& candidate : candidates) {
     const size_t distance = EditDistance(word, candidate);
-    if (distance > fewest || (distance == fewest && !nearest.empty())) continue;
+    if (distance >= candidate.size() || distance > fewest ||
+        (distance == fewest && !nearest.empty()))
+      continue;
     fewest = distance;
     nearest = candidate;
   }

@@ -12,7 +12,7 @@ namespace nerf {
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // The candidate that `word` most likely misspells: the nearest by EditDistance, the first one if
-// several are. Empty if more than about a third of the letters would have to change.
+// several are. Empty if more than a third of the letters would have to change; one always may.
 std::string NearestWord(std::string_view word, std::span<const std::string> candidates);
 
 // "; did you mean train?", or "" if no candidate is near.

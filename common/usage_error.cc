@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "common/edit_distance.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace nerf {
 namespace {
@@ -49,6 +50,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"--duration", "--seconds"},
     {"--gpu", "--device"},
     {"--views", "--frames"},
+    {"--progress", "--json"},
 };
 
 // Flags that other programs have for a size. Here width and height are two flags.
@@ -84,6 +86,30 @@ std::vector<std::string> KnownWords(const CLI::App& app) {
   return words;
 }
 
+std::string_view WithoutDashes(std::string_view word) {
+  return word.substr(std::min(word.find_first_not_of('-'), word.size()));
+}
+
+// The known word of the same kind that `wrong` misspells, or that one of the two begins with; "" if
+// there is none. The dashes of flags do not count as letters.
+std::string Nearest(std::string_view wrong, const std::vector<std::string>& known) {
+  constexpr size_t kLeastBeginning = 4;
+  const std::string_view bare = WithoutDashes(wrong);
+  std::vector<std::string> names;  // without dashes
+  std::string begun;
+  for (const std::string& word : known) {
+    if (word.starts_with('-') != wrong.starts_with('-')) continue;
+    const std::string_view name = WithoutDashes(word);
+    names.emplace_back(name);
+    const bool begins = (name.starts_with(bare) && bare.size() >= kLeastBeginning) ||
+                        (bare.starts_with(name) && name.size() >= kLeastBeginning);
+    if (begun.empty() && begins) begun = word;
+  }
+  const std::string nearest = NearestWord(bare, names);
+  if (nearest.empty()) return begun;
+  return (wrong.starts_with('-') ? "--" : "") + nearest;
+}
+
 // "; did you mean show?", or "" where nothing is like the word.
 std::string Suggestion(const std::string& wrong, const std::vector<std::string>& known) {
   const auto exists = [&](std::string_view word) {
@@ -96,7 +122,8 @@ std::string Suggestion(const std::string& wrong, const std::vector<std::string>&
   for (const auto& [other, name] : kOtherNames) {
     if (other == wrong && exists(name)) return fmt::format("; did you mean {}?", name);
   }
-  return DidYouMean(wrong, known);
+  const std::string nearest = Nearest(wrong, known);
+  return nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
 }
 
 std::string NoSuch(const CLI::App& app, const std::string& word) {
@@ -130,6 +157,55 @@ std::string SuperfluousWord(const CLI::App& app, const std::string& word) {
   return fmt::format("{} takes flags alone: leave out '{}'", command, shown);
 }
 
+// "no such flag" of each flag in the words that the parser left over, each once.
+std::vector<std::string> UnknownFlags(const CLI::App& app, const std::vector<std::string>& rest) {
+  std::vector<std::string> texts;
+  for (const std::string& word : rest) {
+    const std::string_view name = WithoutDashes(word);
+    const bool is_number = !name.empty() && (name[0] == '.' || (name[0] >= '0' && name[0] <= '9'));
+    if (!word.starts_with('-') || name.empty() || (is_number && !texts.empty())) continue;
+    std::string text = NoSuch(app, word);
+    if (std::find(texts.begin(), texts.end(), text) == texts.end())
+      texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+// What is wrong with the value of an option; "" if nothing is.
+std::string WrongValue(CLI::Option* option) {
+  try {
+    option->run_callback();
+  } catch (const CLI::ConversionError& error) {
+    const std::string type = option->get_type_name();
+    const char* const wanted = type.starts_with("INT")     ? "a whole number"
+                               : type.starts_with("UINT")  ? "a whole number from 0"
+                               : type.starts_with("FLOAT") ? "a number"
+                                                           : nullptr;
+    if (wanted == nullptr) return error.what();
+    return fmt::format("{}: '{}' is not {}", option->get_name(),
+                       option->results()[0].substr(0, kMaxShown), wanted);
+  } catch (const CLI::ParseError& error) {
+    return error.get_exit_code() == 0 ? "" : error.what();
+  }
+  return "";
+}
+
+// All such errors of the chosen commands' options, in their order. Reading a value again changes
+// nothing.
+std::vector<std::string> WrongValues(CLI::App* app) {
+  std::vector<std::string> texts;
+  for (CLI::Option* option : app->get_options()) {
+    const bool is_flag = option->get_items_expected_max() == 0;
+    if (is_flag || option->count() == 0) continue;
+    std::string text = WrongValue(option);
+    if (!text.empty()) texts.push_back(std::move(text));
+  }
+  for (CLI::App* chosen : app->get_subcommands()) {
+    for (std::string& text : WrongValues(chosen)) texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
 }  // namespace
 
 std::string ChosenCommand(const CLI::App& app) {
@@ -140,26 +216,31 @@ std::string ChosenCommand(const CLI::App& app) {
   return command;
 }
 
-std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error) {
+std::string UsageErrorText(CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
-  const auto flag = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
-    return word.size() > 1 && word.starts_with('-');
-  });
+  const std::vector<std::string> unknown = UnknownFlags(app, rest);
   const bool needs_command = error.get_name() == "RequiredError" &&
                              std::string_view(error.what()).find("subcommand") != std::string::npos;
   if (needs_command && !rest.empty()) return NoSuch(app, rest[0]);
   if (needs_command) return CommandList(*ChosenApps(app).back());
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) && !rest.empty()) {
-    return flag != rest.end() ? NoSuch(app, *flag) : SuperfluousWord(app, rest[0]);
+    if (unknown.empty()) return SuperfluousWord(app, rest[0]);
+    return fmt::format("{}", fmt::join(unknown, "\n"));
   }
-  std::string text = error.what();
-  while (text.ends_with('\n')) text.pop_back();
-  // The parser ends at its first error; a flag that does not exist is another.
-  if (flag != rest.end()) text += "\n" + NoSuch(app, *flag);
-  return text;
+  // The parser ends at its first error. Others are values that cannot be read, and flags that do
+  // not exist.
+  std::string first = error.what();
+  while (first.ends_with('\n')) first.pop_back();
+  std::vector<std::string> texts = WrongValues(&app);
+  const bool is_value =
+      error.get_name() == "ValidationError" || error.get_name() == "ConversionError";
+  if (!is_value) std::erase(texts, first);
+  if (!is_value || texts.empty()) texts.insert(texts.begin(), first);
+  texts.insert(texts.end(), unknown.begin(), unknown.end());
+  return fmt::format("{}", fmt::join(texts, "\n"));
 }
 
-std::string UsageErrorLines(const CLI::App& app, const CLI::ParseError& error,
+std::string UsageErrorLines(CLI::App& app, const CLI::ParseError& error,
                             const std::string& prefix) {
   return fmt::format(
       "{}: {}\n  run `{} --help` for usage\n", prefix.empty() ? app.get_name() : prefix,

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "common/amount.h"
 #include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "engine/config/placement_text.h"
@@ -117,12 +119,9 @@ absl::string_view Abseil(std::string_view text) { return {text.data(), text.size
 
 // A whole number as people write large ones: 1000000, 1e6, 1M.
 bool ParseWhole(std::string_view text, double* number) {
-  std::string decimal(text);
-  for (const auto& [letter, exponent] : {std::pair{'k', "e3"}, {'M', "e6"}, {'G', "e9"}}) {
-    // Let the parser apply the exponent: 4.1 * 1e6 is no whole number in doubles.
-    if (text.size() > 1 && text.back() == letter) decimal.replace(text.size() - 1, 1, exponent);
-  }
-  return absl::SimpleAtod(decimal, number) && *number == std::floor(*number);
+  const std::optional<double> amount = ParseAmount(text);
+  *number = amount.value_or(0);
+  return amount.has_value() && *number == std::floor(*number);
 }
 
 }  // namespace

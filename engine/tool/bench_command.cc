@@ -108,9 +108,7 @@ void AddBenchCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--filter", flags->filter, "regular expression for names");
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
-  command->add_option("--seconds", flags->seconds, "for each bench")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->capture_default_str();
+  AddTimeOption(command, "--seconds", "for each bench", &flags->seconds)->default_str("1");
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->callback([=] { *chosen = [flags] { return RunBench(*flags); }; });
 }

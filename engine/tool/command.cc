@@ -2,8 +2,11 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
+#include "absl/time/time.h"
+#include "common/amount.h"
 #include "common/control_groups.h"
 #include "common/nearest_path.h"
 #include "common/shell_word.h"
@@ -14,8 +17,39 @@
 #include "fmt/format.h"
 
 namespace nerf {
+namespace {
+
+constexpr size_t kMaxShown = 64;  // bytes of a flag's value
+
+}  // namespace
 
 int ThreadsFor(int flag) { return flag > 0 ? flag : UsableCores(); }
+
+CLI::Option* AddAmountOption(CLI::App* command, const std::string& flag, const std::string& help,
+                             double* amount) {
+  const auto read = [=](const std::string& text) {
+    *amount = ParseAmount(text).value_or(0);
+    if (*amount > 0) return;
+    throw CLI::ValidationError(flag,
+                               fmt::format("'{}' is not a number above 0, such as 20000 or 40M",
+                                           text.substr(0, kMaxShown)));
+  };
+  return command->add_option_function<std::string>(flag, read, help)->type_name("NUMBER");
+}
+
+CLI::Option* AddTimeOption(CLI::App* command, const std::string& flag, const std::string& help,
+                           double* seconds) {
+  const auto read = [=](const std::string& text) {
+    const std::optional<absl::Duration> span = ParseTimeSpan(text);
+    if (!span.has_value()) {
+      throw CLI::ValidationError(flag,
+                                 fmt::format("'{}' is not a time above 0, such as 90, 90s or 5m",
+                                             text.substr(0, kMaxShown)));
+    }
+    *seconds = absl::ToDoubleSeconds(*span);
+  };
+  return command->add_option_function<std::string>(flag, read, help)->type_name("TIME");
+}
 
 void SuggestPosing(const std::string& folder) {
   std::error_code ignored;

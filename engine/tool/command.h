@@ -26,6 +26,13 @@ void AddMetaCommand(CLI::App* app, CommandBody* chosen);
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen);
 void AddServeCommand(CLI::App* app, CommandBody* chosen);
 
+// Adds an option for a number above 0 as ParseAmount reads it, or for a time as ParseTimeSpan does,
+// in seconds.
+CLI::Option* AddAmountOption(CLI::App* command, const std::string& flag, const std::string& help,
+                             double* amount);
+CLI::Option* AddTimeOption(CLI::App* command, const std::string& flag, const std::string& help,
+                           double* seconds);
+
 // Names the next command on stderr. For a folder that IsUnposed: the one that finds its poses, or
 // that trains with those that were found before. For a folder that does not exist, and misspells
 // none: the one that makes a data set.

@@ -60,7 +60,7 @@ struct RenderFlags {
   int orbit = 0, frames = 0, width = 0, height = 0, threads = 0;
   double fps = 30;
   std::vector<std::string> channels = {"rgb"};
-  bool progressive = false, full_size = false, json = false;
+  bool progressive = false, full_size = false, sheet = false, json = false;
 };
 
 // A view to render.
@@ -312,8 +312,10 @@ class RenderRun {
     return depths_.Append(wanted.name, view.rgba.width, view.rgba.height, OwnDepths(view, scale));
   }
 
+  bool HasSheet() const { return channels_.rgb && (wanted_.views.size() > 1 || flags_.sheet); }
+
   absl::Status WriteSheets() {
-    if (channels_.rgb && wanted_.views.size() > 1) {
+    if (HasSheet()) {
       std::vector<std::string> files;
       for (const WantedView& view : wanted_.views) files.push_back(ColorFile(view));
       NERF_RETURN_IF_ERROR(WriteContactSheet(files, out() + "/sheet.png"));
@@ -359,7 +361,7 @@ class RenderRun {
       names.insert({fmt::format("depth_{}.png", view.name),
                     fmt::format("depth_color_{}.png", view.name), "depth.json"});
     }
-    if (channels_.rgb && wanted_.views.size() > 1) names.insert("sheet.png");
+    if (HasSheet()) names.insert("sheet.png");
     return names;
   }
 
@@ -453,6 +455,9 @@ absl::Status CheckFlags(const RenderFlags& flags, const ViewChannels& channels) 
   if (flags.progressive && !channels.rgb) {
     return absl::InvalidArgumentError("--progressive: needs rgb in --channels");
   }
+  if (flags.sheet && !channels.rgb) {
+    return absl::InvalidArgumentError("--sheet: needs rgb in --channels");
+  }
   if (flags.out.empty() && flags.video.empty()) {
     return absl::InvalidArgumentError("--out or --video is required");
   }
@@ -532,6 +537,8 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--channels", flags->channels, "of rgb, depth, opacity; comma-separated")
       ->delimiter(',')
       ->allow_extra_args(false);
+  command->add_flag("--sheet", flags->sheet,
+                    "all color views in one picture, sheet.png, also of a single view");
   command->add_flag("--progressive", flags->progressive,
                     "write each view coarse first and then finer, to the same file; a GPU "
                     "renders it in one pass");

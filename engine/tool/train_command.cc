@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -384,20 +383,14 @@ std::string MethodNames() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// --steps, --samples and --seconds, which exclude each other.
+// --steps, --samples and --seconds, which exclude each other. They read what nerfctl's do.
 std::vector<CLI::Option*> AddBudgetOptions(CLI::App* command, TrainFlags* flags) {
-  auto* steps = command->add_option("--steps", flags->steps, "budget: optimizer steps");
-  auto* samples = command->add_option("--samples", flags->samples,
-                                      "budget: trained samples, such as 40M, the default");
-  auto* seconds = command->add_option("--seconds", flags->seconds, "budget: seconds of training");
-  // As nerfctl reads them: 40M, 4e7.
-  const std::map<std::string, double> units = {{"k", 1e3}, {"M", 1e6}, {"G", 1e9}};
-  for (CLI::Option* amount : {steps, samples}) {
-    amount
-        ->transform(
-            CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE).description(""))
-        ->type_name("NUMBER");
-  }
+  auto* steps =
+      AddAmountOption(command, "--steps", "budget: optimizer steps, such as 20k", &flags->steps);
+  auto* samples = AddAmountOption(
+      command, "--samples", "budget: trained samples, such as 40M, the default", &flags->samples);
+  auto* seconds = AddTimeOption(
+      command, "--seconds", "budget: time of training, such as 90, 5m or 1h30m", &flags->seconds);
   steps->excludes(samples)->excludes(seconds);
   samples->excludes(seconds);
   return {steps, samples, seconds};
@@ -498,11 +491,10 @@ void AddPictureOptions(CLI::App* command, TrainFlags* flags) {
 
 // Options that do not change the trained bytes.
 void AddRunOptions(CLI::App* command, TrainFlags* flags) {
-  command
-      ->add_option("--checkpoint-interval", flags->checkpoint_interval,
-                   "seconds between two checkpoints; each replaces the one before")
-      ->check(CLI::Range(0.001, 1e9))
-      ->capture_default_str();
+  AddTimeOption(command, "--checkpoint-interval",
+                "time between two checkpoints; each replaces the one before",
+                &flags->checkpoint_interval)
+      ->default_str("30");
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command

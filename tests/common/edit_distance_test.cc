@@ -27,6 +27,8 @@ TEST(NearestWordTest, MisspeltWordIsFoundAndAStrangeOneIsNot) {
   EXPECT_EQ(NearestWord("jbo", words), "job");
   EXPECT_EQ(NearestWord("--step", words), "--steps");
   EXPECT_EQ(NearestWord("banana", words), "");
+  EXPECT_EQ(NearestWord("blain", words), "") << "two of five letters";
+  EXPECT_EQ(NearestWord("rendre", words), "render");
   EXPECT_EQ(NearestWord("x", words), "");
   EXPECT_EQ(NearestWord("train", {}), "");
   EXPECT_EQ(DidYouMean("trian", words), "; did you mean train?");

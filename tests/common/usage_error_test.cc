@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 namespace nerf {
 namespace {
@@ -92,6 +93,45 @@ TEST(UsageErrorTest, MissingValueDoesNotHideAFlagThatDoesNotExist) {
               "  no such flag: '--thread'; did you mean --threads?\n"
               "  run `nerf-engine pose --help` for usage\n");
   }
+}
+
+TEST(UsageErrorTest, EveryWrongFlagAndValueIsNamed) {
+  CLI::App app("", "nerf-engine");
+  app.require_subcommand(1);
+  int threads = 0, seed = 0;
+  double rate = 0;
+  std::string split;
+  std::vector<std::string> settings;
+  CLI::App* train = app.add_subcommand("train");
+  train->add_option("--threads", threads)->check(CLI::Range(0, 1024));
+  train->add_option("--seed", seed);
+  train->add_option("--rate", rate);
+  train->add_option("--split", split)->check(OneOf({"test", "train"}));
+  train->add_option("--set", settings)->allow_extra_args(false);
+  EXPECT_EQ(TextFor(app, {"3", "--baz", "-7", "--bar=4", "5", "--thread", "--baz", "train"}),
+            "no such flag: '--baz'\nno such flag: '--thread'; did you mean --threads?\n"
+            "no such flag: '--bar'");
+  EXPECT_EQ(TextFor(app, {"--foo", "a=1", "--set", "tset", "--split", "x", "--rate", "1.5",
+                          "--seed", "2000", "--threads", "train"}),
+            "--threads: Value 2000 not in range 0 to 1024\n--seed: '1.5' is not a whole number\n"
+            "--rate: 'x' is not a number\n"
+            "--split: 'tset' is not one of test, train; did you mean test?\n"
+            "no such flag: '--foo'");
+}
+
+TEST(UsageErrorTest, FarFetchedNamesAreNotProposed) {
+  CLI::App app("", "nerf-engine");
+  std::string text;
+  app.add_option("--help-settings", text);
+  app.add_option("--test-every", text);
+  app.add_option("--background", text);
+  app.add_option("--out", text);
+  EXPECT_EQ(TextFor(app, {"--sheet"}), "no such flag: '--sheet'");
+  EXPECT_EQ(TextFor(app, {"--bob"}), "no such flag: '--bob'");
+  EXPECT_EQ(TextFor(app, {"--outt"}), "no such flag: '--outt'; did you mean --out?");
+  EXPECT_EQ(TextFor(app, {"--test"}), "no such flag: '--test'; did you mean --test-every?");
+  EXPECT_EQ(TextFor(app, {"--background-color"}),
+            "no such flag: '--background-color'; did you mean --background?");
 }
 
 TEST(OneOfTest, ChecksTheValueOfAnOption) {
