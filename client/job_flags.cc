@@ -17,6 +17,7 @@
 #include "common/error_reason.h"
 #include "common/rpc/training_config.h"
 #include "common/status_macros.h"
+#include "engine/config/setting_list.h"
 #include "engine/config/train_config.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
@@ -114,7 +115,7 @@ void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* 
   // A wrong method has its violation already.
   TrainConfig checked = DefaultConfig(MethodOf(flags)).value_or(TrainConfig());
   std::set<std::string> seen;
-  for (const std::string& setting : flags.settings) {
+  for (const std::string& setting : SettingsIn(flags.settings)) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) {
       violations->Add("--set", Quoted(setting) + " is not of the form key=value");
@@ -183,8 +184,7 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
       ->type_name("MODEL");
   app.add_option("--set", flags->settings, "Change a setting; --help-settings lists them")
       ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->delimiter(',');
+      ->allow_extra_args(false);
   app.add_option("--start-by", flags->start_by,
                  "Fail if no worker has had it by then, such as 8h or 2027-01-31T08:00:00Z")
       ->type_name("TIME");

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/counted.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/scene/transforms_json.h"
@@ -30,9 +31,10 @@ std::optional<int> PictureSide(const std::optional<double>& side, const std::str
   return static_cast<int>(*side);
 }
 
+// Adds the prefix of a frame whose size neither the file nor absent_size states to `unsized`.
 std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& prefix,
                                const Intrinsics& shared, PictureSize absent_size,
-                               const JsonProblems& out) {
+                               const JsonProblems& out, std::vector<std::string>* unsized) {
   Intrinsics intrinsics = ReadIntrinsics(frame, shared, prefix, out);
   double uniform_scale = 1;
   const std::optional<Pose> pose = ReadPose(frame, prefix, out, &uniform_scale);
@@ -43,6 +45,9 @@ std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& p
   if (states_no_size && absent_size.width > 0 && absent_size.height > 0) {
     intrinsics.width = absent_size.width;
     intrinsics.height = absent_size.height;
+  } else if (states_no_size) {
+    unsized->push_back(prefix);
+    return std::nullopt;
   }
   const std::optional<int> width = PictureSide(intrinsics.width, prefix + "w", out);
   const std::optional<int> height = PictureSide(intrinsics.height, prefix + "h", out);
@@ -55,6 +60,17 @@ std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& p
     camera->time = *time;
   }
   return camera;
+}
+
+// One problem for all frames that state no size: what is missing is the same.
+void AddUnsized(const std::vector<std::string>& unsized, PictureSize absent_size,
+                const JsonProblems& out) {
+  const std::string others =
+      unsized.size() == 1 ? "" : ", as in " + Counted(unsized.size() - 1, "more frame");
+  const char* const remedy = absent_size.width > 0    ? "--height is needed beside --width"
+                             : absent_size.height > 0 ? "--width is needed beside --height"
+                                                      : "--width and --height are needed";
+  out.Add(unsized[0] + "w", absl::StrCat("is missing, and h too", others, ": ", remedy));
 }
 
 absl::StatusOr<std::vector<Camera>> CamerasOfDataSet(const std::string& dir) {
@@ -77,6 +93,7 @@ absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
   std::vector<SceneProblem> problems;
   const JsonProblems out{std::string(source), &problems};
   std::vector<Camera> cameras;
+  std::vector<std::string> unsized;
   if (const auto root = ParseJsonObject(json_text, out)) {
     const Intrinsics shared = ReadIntrinsics(*root, Intrinsics(), "", out);
     if (const nlohmann::json* frames = FindFrames(*root, out)) {
@@ -87,12 +104,13 @@ absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
           out.Add(field, absl::StrCat("must be an object, is ", frame.type_name()));
           continue;
         }
-        if (const auto camera = CameraOf(frame, field + ".", shared, absent_size, out)) {
+        if (const auto camera = CameraOf(frame, field + ".", shared, absent_size, out, &unsized)) {
           cameras.push_back(*camera);
         }
       }
     }
   }
+  if (!unsized.empty()) AddUnsized(unsized, absent_size, out);
   if (!problems.empty()) return absl::InvalidArgumentError(SummaryOf(problems));
   return cameras;
 }

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/nearest_path.h"
 #include "common/status_macros.h"
+#include "engine/scene/scene_reader.h"
 
 namespace nerf {
 namespace {
@@ -113,8 +114,9 @@ std::string FolderOfList(const std::string& file) {
   const std::filesystem::path path(file);
   const std::string name = path.filename().string();
   if (!absl::StartsWith(name, "transforms") && name != "poses_bounds.npy") return "";
-  const std::string folder = path.parent_path().string();
-  return absl::StrCat("; did you mean ", folder.empty() ? "." : folder, "?");
+  const std::string parent = path.parent_path().string();
+  const std::string folder = parent.empty() ? "." : parent;
+  return HasSceneFiles(folder) ? absl::StrCat("; did you mean ", folder, "?") : "";
 }
 
 }  // namespace

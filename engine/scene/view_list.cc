@@ -84,7 +84,9 @@ absl::StatusOr<ViewList> ReadViewList(const std::string& path, PictureSize absen
   options.decode_images = false;
   options.follow_links = true;
   const SceneDescription scene = DescribeScene(path, options);
-  if (!scene.ok()) return absl::InvalidArgumentError(SummaryOf(scene.problems));
+  if (!scene.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", SummaryOf(scene.problems)));
+  }
   std::vector<std::string> files;
   for (const ViewDescription& view : scene.test.empty() ? scene.train : scene.test) {
     list.views.push_back(

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "common/counted.h"
 #include "common/made_folder.h"
@@ -21,6 +22,7 @@
 #include "engine/tool/evaluation_forecast.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/loaded_model.h"
+#include "engine/tool/scene_match.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
 #include "engine/tool/view_progress.h"
@@ -122,6 +124,13 @@ void SayReduction(const EvalFlags& flags, const SceneOptions& options,
   }
 }
 
+// The error with the data set's name, where it does not begin with it.
+absl::StatusOr<Scene> Named(absl::StatusOr<Scene> scene, const std::string& dataset) {
+  const std::string message(scene.status().message());
+  if (scene.ok() || message.starts_with(dataset)) return scene;
+  return absl::Status(scene.status().code(), fmt::format("{}: {}", dataset, message));
+}
+
 absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(ThreadsFor(flags.threads));
@@ -142,7 +151,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   } else if (!flags.full_size) {
     scene_options.max_test_pixels = kMaxDefaultViewPixels;
   }
-  NERF_ASSIGN_OR_RETURN(Scene scene, LoadScene(flags.dataset, scene_options));
+  NERF_ASSIGN_OR_RETURN(Scene scene, Named(LoadScene(flags.dataset, scene_options), flags.dataset));
   for (const std::string& warning : scene.warnings) fmt::print(stderr, "warning: {}\n", warning);
   std::vector<View>& views = flags.split == "train" ? scene.train : scene.test;
   if (views.empty()) {
@@ -152,6 +161,10 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   MovePoints(scene.geometry.frame, model.state.geometry.frame, &scene.held_out_points);
   MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &scene.train);
   MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &scene.test);
+  if (const std::string other = OtherSceneText(model.state, scene); !other.empty()) {
+    fmt::print(stderr, "warning: {} is most likely another data set than the model's: {}\n",
+               flags.dataset, other);
+  }
 
   EvaluationOptions options;
   options.alpha_is_mask = scene.alpha_is_mask;
@@ -206,6 +219,9 @@ int RunEval(const EvalFlags& flags) {
   const absl::Status status = Guarded([&] { return Eval(flags, signals.token()); });
   if (status.ok()) return kOk;
   const int code = ReportError(status, flags.json);
+  std::error_code ignored;
+  const bool is_about_data = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
+  if (is_about_data && std::filesystem::exists(flags.model, ignored)) SuggestPosing(flags.dataset);
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 

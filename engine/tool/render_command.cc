@@ -27,6 +27,7 @@
 #include "engine/tool/device.h"
 #include "engine/tool/evaluation_forecast.h"
 #include "engine/tool/exception_border.h"
+#include "engine/tool/flag_errors.h"
 #include "engine/tool/loaded_model.h"
 #include "engine/tool/png_writer.h"
 #include "engine/tool/signal_watcher.h"
@@ -147,6 +148,13 @@ class RenderRun {
             ": is a camera path in the frame of another program; name the "
             "folder of the data set that it was made for with --dataset DIR");
       }
+      if (list.in_frame_of.has_value()) {
+        fmt::print(stderr,
+                   "{}: read in the frame that {} gives this model's data set; --dataset DIR names "
+                   "another\n",
+                   flags_.camera,
+                   *list.in_frame_of == PathTool::kInstantNgp ? "instant-ngp" : "nerfstudio");
+      }
       ExpandKeyframes(flags_.frames, flags_.fps, &list);
       for (const std::string& warning : list.warnings) fmt::print(stderr, "warning: {}\n", warning);
       for (size_t i = 0; i < list.views.size(); ++i) {
@@ -216,7 +224,8 @@ class RenderRun {
     NERF_RETURN_IF_ERROR(writer.Finish());
     std::string words = fmt::format("rendering was interrupted: {} of {} views are done", n_done,
                                     wanted_.views.size());
-    if (flags_.out.empty() && n_done > 0) words += "; their pictures are in " + out();
+    if (flags_.out.empty() && channels_.rgb && n_done > 0)
+      words += "; their pictures are in " + out();
     return absl::CancelledError(words);
   }
 
@@ -451,31 +460,32 @@ class RenderRun {
   absl::Duration rendering_, first_rendering_;
 };
 
-absl::Status CheckFlags(const RenderFlags& flags, const ViewChannels& channels) {
-  if (flags.progressive && !channels.rgb) {
-    return absl::InvalidArgumentError("--progressive: needs rgb in --channels");
+// Errors name every wrong flag.
+absl::Status CheckFlags(const RenderFlags& flags, const absl::StatusOr<ViewChannels>& channels) {
+  FlagErrors errors;
+  errors.Add(CheckDevice(flags.device));
+  errors.Add(channels.status());
+  const bool has_color = !channels.ok() || channels->rgb;
+  if (flags.progressive && !has_color) {
+    errors.Add(absl::InvalidArgumentError("--progressive: needs rgb in --channels"));
   }
-  if (flags.sheet && !channels.rgb) {
-    return absl::InvalidArgumentError("--sheet: needs rgb in --channels");
+  if (flags.sheet && !has_color) {
+    errors.Add(absl::InvalidArgumentError("--sheet: needs rgb in --channels"));
   }
   if (flags.out.empty() && flags.video.empty()) {
-    return absl::InvalidArgumentError("--out or --video is required");
+    errors.Add(absl::InvalidArgumentError("--out or --video is required"));
   }
-  if (!flags.video.empty()) NERF_RETURN_IF_ERROR(CheckVideoPath(flags.video));
+  if (!flags.video.empty()) errors.Add(CheckVideoPath(flags.video));
   if (!ParsePathKind(flags.path).has_value()) {
     constexpr std::string_view kPaths[] = {"auto", "orbit", "spiral", "flyby", "cameras"};
-    return absl::InvalidArgumentError("--path: " + NotOneOf(flags.path, kPaths));
+    errors.Add(absl::InvalidArgumentError("--path: " + NotOneOf(flags.path, kPaths)));
   }
-  return absl::OkStatus();
+  return errors.ToStatus();
 }
 
 int RunRender(const RenderFlags& flags) {
-  if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
-    return ReportError(status, flags.json, true);
-  }
-  absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
-  if (!channels.ok()) return ReportError(channels.status(), flags.json, true);
-  if (absl::Status status = CheckFlags(flags, *channels); !status.ok()) {
+  const absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
+  if (absl::Status status = CheckFlags(flags, channels); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
   SignalWatcher signals;

@@ -82,7 +82,10 @@ absl::Status Fits(const TensorFile& file, const TrainState& state, const StartWa
   const TensorFile no_state;
   if (absl::Status fits = CheckScopeFits(wanted.scope, FieldTensorShapes(config), file, no_state);
       !fits.ok() || wanted.scope == StartScope::kMlp) {
-    return fits;
+    const bool is_other = state.config.method != wanted.config.method;
+    return fits.ok() || !is_other
+               ? fits
+               : absl::InvalidArgumentError("trained by method " + state.config.method);
   }
   return MethodDescriptionOf(config).CheckStart({state.config, state.geometry.n_levels},
                                                 {config, wanted.geometry.n_levels});

@@ -14,6 +14,7 @@
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
 #include "engine/config/psnr_advice.h"
+#include "engine/config/setting_list.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
 #include "engine/methods/registry.h"
@@ -23,6 +24,7 @@
 #include "engine/tool/device.h"
 #include "engine/tool/device_monitor.h"
 #include "engine/tool/exception_border.h"
+#include "engine/tool/flag_errors.h"
 #include "engine/tool/older_training.h"
 #include "engine/tool/picture_limits.h"
 #include "engine/tool/rank_session.h"
@@ -72,11 +74,32 @@ absl::StatusOr<int> DownscaledSide(const std::string& dataset, int factor) {
   return std::max(1, side / factor);
 }
 
+absl::Status SetSettings(const TrainFlags& flags, TrainConfig* config) {
+  FlagErrors errors;
+  for (const std::string& setting : SettingsIn(flags.settings)) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos) {
+      errors.Add(absl::InvalidArgumentError(
+          fmt::format("--set {}: must be key=value", setting.substr(0, 64))));
+      continue;
+    }
+    const std::string_view text = setting;
+    errors.Add(SetConfigField(text.substr(0, equals), text.substr(equals + 1), config));
+  }
+  return errors.ToStatus();
+}
+
+// Errors name every wrong flag.
 absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
-  NERF_ASSIGN_OR_RETURN(TrainConfig config, DefaultConfig(flags.method));
+  FlagErrors errors;
+  const absl::StatusOr<TrainConfig> defaults = DefaultConfig(flags.method);
+  errors.Add(defaults.status());
+  TrainConfig config = defaults.value_or(TrainConfig());
   config.seed = flags.seed;
   config.test_every = flags.test_every;
-  NERF_ASSIGN_OR_RETURN(config.background, ParseBackground(flags.background));
+  const absl::StatusOr<Background> background = ParseBackground(flags.background);
+  errors.Add(background.status());
+  config.background = background.value_or(config.background);
   if (flags.has_steps) config.budget = {BudgetKind::kSteps, flags.steps};
   if (flags.has_samples) config.budget = {BudgetKind::kSamples, flags.samples};
   if (flags.has_seconds) config.budget = {BudgetKind::kSeconds, flags.seconds};
@@ -84,20 +107,14 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   if (flags.downscale > 0) {
     NERF_ASSIGN_OR_RETURN(config.max_side, DownscaledSide(flags.dataset, flags.downscale));
   }
-  for (const std::string& setting : flags.settings) {
-    const size_t equals = setting.find('=');
-    if (equals == std::string::npos) {
-      return absl::InvalidArgumentError(
-          fmt::format("--set {}: must be key=value", setting.substr(0, 64)));
-    }
-    const std::string_view text = setting;
-    NERF_RETURN_IF_ERROR(SetConfigField(text.substr(0, equals), text.substr(equals + 1), &config));
-  }
-  NERF_RETURN_IF_ERROR(ValidateConfig(config));
+  // Settings of a method that does not exist cannot be checked.
+  if (defaults.ok()) errors.Add(SetSettings(flags, &config));
   if (absl::Status scope = ParseStartScope(flags.init_scope).status(); !scope.ok()) {
-    return absl::InvalidArgumentError(
-        fmt::format("--init-scope: {}", std::string(scope.message())));
+    errors.Add(
+        absl::InvalidArgumentError(fmt::format("--init-scope: {}", std::string(scope.message()))));
   }
+  NERF_RETURN_IF_ERROR(errors.ToStatus());
+  NERF_RETURN_IF_ERROR(ValidateConfig(config));
   return config;
 }
 
@@ -347,21 +364,18 @@ int RunTrain(const TrainFlags& flags) {
         absl::InvalidArgumentError("--out: name a folder for checkpoint, model and previews"),
         flags.json, true);
   }
-  if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
-    return ReportError(status, flags.json, true);
-  }
-  if (absl::Status status = CheckPictures(flags); !status.ok()) {
-    return ReportError(status, flags.json, true);
-  }
-  absl::StatusOr<TrainConfig> config = ConfigOf(flags);
-  if (!config.ok()) return ReportError(config.status(), flags.json, true);
-  if (absl::Status status = CheckRanks(flags.ranks, *config, flags.device); !status.ok()) {
-    return ReportError(status, flags.json, true);
-  }
+  FlagErrors errors;
+  errors.Add(CheckDevice(flags.device));
+  errors.Add(CheckPictures(flags));
+  const absl::StatusOr<TrainConfig> config = ConfigOf(flags);
+  errors.Add(config.status());
+  if (config.ok()) errors.Add(CheckRanks(flags.ranks, *config, flags.device));
   if (flags.init == kAutoStart && flags.ranks.n_ranks > 1) {
-    return ReportError(
-        absl::InvalidArgumentError("--init auto: name the file where several ranks train together"),
-        flags.json, true);
+    errors.Add(absl::InvalidArgumentError(
+        "--init auto: name the file where several ranks train together"));
+  }
+  if (absl::Status status = errors.ToStatus(); !status.ok()) {
+    return ReportError(status, flags.json, true);
   }
   if (follows) return RunFollow(flags, *config);
   SignalWatcher signals;
@@ -409,10 +423,11 @@ std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags)
                                       "hold out every Nth view if the data set has no split; "
                                       "0: none")
                          ->capture_default_str();
-  auto* set = command
-                  ->add_option("--set", flags->settings,
-                               "key=value, repeatable; --help-settings lists the keys")
-                  ->allow_extra_args(false);
+  auto* set =
+      command
+          ->add_option("--set", flags->settings,
+                       "key=value, repeatable or with commas; --help-settings lists the keys")
+          ->allow_extra_args(false);
   auto* init = command->add_option("--init", flags->init,
                                    "start from the weights of this model or checkpoint; auto: "
                                    "of the best fitting one of --init-from");

@@ -103,13 +103,21 @@ absl::Status InitInvalid(const std::string& path, absl::string_view message) {
                     reason::kInitInvalid);
 }
 
-absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const std::string& path) {
+// `start`: what the file was trained as, if it says so.
+absl::Status CheckInit(const TrainConfig& config, const TensorFile& file,
+                       const std::optional<TrainConfig>& start, const std::string& path) {
   std::vector<TensorShape> held;
   for (const auto& [name, tensor] : file.tensors) {
     held.push_back({name, std::string(DTypeName(tensor.dtype)), tensor.shape});
   }
   const absl::Status fits = CheckInitFits(config, held);
-  return fits.ok() ? fits : InitInvalid(path, fits.message());
+  if (fits.ok()) return fits;
+  if (start.has_value() && start->method != config.method) {
+    return InitInvalid(path, fmt::format("was trained by method {}, whose weights method {} cannot "
+                                         "start from; --method {} can",
+                                         start->method, config.method, start->method));
+  }
+  return InitInvalid(path, fits.message());
 }
 
 // What equal tensor shapes do not guarantee (MethodDescription::CheckStart). Layers and grids alone
@@ -183,13 +191,16 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
     return WithReason(status, reason::kFieldInvalid);
   }
   const bool takes_field = request.scope == StartScope::kAll || request.scope == StartScope::kField;
+  std::optional<TrainConfig> start_config;
   if (!request.init.empty() && takes_field) {
     // A file that is no model is refused below, for its tensors.
-    if (const auto stored = LoadTrainState(*start.file, path); stored.ok())
-      MethodDescriptionOf(start.config).TakeFromStart(stored->state.config, &start.config);
+    if (const auto stored = LoadTrainState(*start.file, path); stored.ok()) {
+      start_config = stored->state.config;
+      MethodDescriptionOf(start.config).TakeFromStart(*start_config, &start.config);
+    }
   }
   if (!request.init.empty() && request.scope == StartScope::kAll) {
-    NERF_RETURN_IF_ERROR(CheckInit(start.config, *start.file, path));
+    NERF_RETURN_IF_ERROR(CheckInit(start.config, *start.file, start_config, path));
   }
   return start;
 }

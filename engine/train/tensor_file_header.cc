@@ -122,9 +122,10 @@ absl::StatusOr<uint64_t> TensorFileHeaderLength(std::string_view prefix, uint64_
   std::memcpy(&length, prefix.data(), kTensorFilePrefixBytes);
   if (length > kMaxHeaderBytes) {
     return Invalid(
-        path, fmt::format(
-                  "no model or checkpoint: its header would have {} bytes, and at most {} are read",
-                  length, kMaxHeaderBytes));
+        path, fmt::format("no model or checkpoint: it does not begin as safetensors files do, with "
+                          "the length of a header (at most {} bytes); nerf-engine train writes "
+                          "model.safetensors",
+                          kMaxHeaderBytes));
   }
   if (length > file_bytes - kTensorFilePrefixBytes) {
     return Invalid(

@@ -51,7 +51,7 @@ TEST(JobFlagsTest, FlagsBecomeTheConfig) {
   flags.background = "white";
   flags.test_every = "0";
   flags.init = "j-1/200";
-  flags.settings = {"loss=mse", "log2_hashmap_size=14"};
+  flags.settings = {"loss=mse,log2_hashmap_size=14", "box=0,0,0,2"};
   flags.display_name = "Mic";
   flags.request_id = "6f1c2a34-8a1b-4c5d-9e0f-123456789abc";
   const auto request = Build(flags);
@@ -64,7 +64,8 @@ TEST(JobFlagsTest, FlagsBecomeTheConfig) {
   EXPECT_EQ(config.test_every(), 0u);
   EXPECT_EQ(config.init().checkpoint(), "projects/default/trainingJobs/j-1/checkpoints/200");
   EXPECT_EQ(config.settings().at("loss"), "mse");
-  EXPECT_EQ(config.settings_size(), 2);
+  EXPECT_EQ(config.settings().at("box"), "0,0,0,2");
+  EXPECT_EQ(config.settings_size(), 3);
   EXPECT_EQ(request->request_id(), flags.request_id);
   EXPECT_EQ(request->training_job().display_name(), "Mic");
 }

@@ -207,7 +207,7 @@ TEST_F(ServiceTest, CameraFileWithoutSizesIsSeenAtTheSizeAskedFor) {
       "--width", "40",      "--out", dir / "out"};
   const CommandResult half = Run(args);
   EXPECT_EQ(half.exit_code, kBadData) << "a width alone does not give the height";
-  EXPECT_THAT(half.err, HasSubstr("size of the picture"));
+  EXPECT_THAT(half.err, HasSubstr("--height is needed beside --width"));
   args.insert(args.end(), {"--height", "30"});
   const CommandResult result = Run(args);
   ASSERT_EQ(result.exit_code, kOk) << result.err;

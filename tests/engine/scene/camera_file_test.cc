@@ -78,6 +78,10 @@ TEST(CameraFileTest, RequestedSizeNeedsBothSidesAndTheFilesSizeWins) {
     EXPECT_THAT(std::string(ParseCameras(bare, "c", size).status().message()),
                 HasSubstr("frames[0].w: is missing"));
   }
+  const std::string two = R"({"camera_angle_x":1,"frames":[)" + Frame(1) + "," + Frame(2) + "]}";
+  EXPECT_EQ(ParseCameras(two, "c", {0, 60}).status().message(),
+            "c: frames[0].w: is missing, and h too, as in 1 more frame: --width is needed beside "
+            "--height");
   const auto half =
       ParseCameras(R"({"w":800,"camera_angle_x":1,"frames":[)" + Frame(1) + "]}", "c", {80, 60});
   EXPECT_THAT(std::string(half.status().message()), HasSubstr("frames[0].h: is missing"));

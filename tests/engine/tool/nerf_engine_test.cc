@@ -332,6 +332,11 @@ TEST_F(NerfEngineTest, RenderWithoutACameraTakesAPathNearTheTrainingViews) {
   EXPECT_EQ(rendered.Last()["images"], 8);
   EXPECT_EQ(rendered.Last()["seen_twice"].size(), 8u);
   EXPECT_TRUE(std::filesystem::exists(dir_ / "r/sheet.png"));
+  const Outcome one =
+      Run("render " + model + " --orbit 1 --sheet --width 20 --out " + (dir_ / "one"));
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "one/sheet.png"));
+  EXPECT_EQ(Run("render " + model + " --sheet --channels depth --out " + (dir_ / "one")).code, 2);
   const Outcome along = Run("render " + model + " --path cameras --frames 3 --width 20 --out " +
                             (dir_ / "along") + " --channels rgb,depth --json");
   ASSERT_EQ(along.code, 0) << along.err;
@@ -366,10 +371,10 @@ TEST_F(NerfEngineTest, InterruptedVideoNamesTheFolderOfItsFrames) {
   if (!FindProgram("ffmpeg").ok()) GTEST_SKIP() << "no ffmpeg";
   ASSERT_EQ(Run(Train("o", 2)).code, 0);
   const std::string film = dir_ / "film.mp4";
-  const int code = ExitCodeAfterSignal(
-      BinDir() + "/nerf-engine render " + (dir_ / "o/model.safetensors") +
-          " --path orbit --frames 5000 --width 64 --progressive --json --video " + film,
-      dir_ / "said", R"("view":1,)", SIGINT);
+  const int code =
+      ExitCodeAfterSignal(BinDir() + "/nerf-engine render " + (dir_ / "o/model.safetensors") +
+                              " --path orbit --frames 5000 --width 64 --json --video " + film,
+                          dir_ / "said", R"("view":1)", SIGINT);
   EXPECT_EQ(code, 130);
   const std::string said = Bytes("said");
   EXPECT_THAT(said, ::testing::ContainsRegex("interrupted: [0-9]+ of 5000 views are done; their "
@@ -408,6 +413,11 @@ TEST_F(NerfEngineTest, DatasetsOwnListOfViewsIsACameraFileOnceItsSizeIsGiven) {
   const std::string render = "render " + (dir_ / "o/model.safetensors") + " --camera " + dataset_ +
                              "/transforms_test.json --out " + (dir_ / "r");
   EXPECT_EQ(Run(render).code, 9) << "Blender's files do not state it";
+  const Outcome half = Run(render + " --width 20");
+  EXPECT_EQ(half.code, 9);
+  EXPECT_THAT(half.err, ::testing::EndsWith(
+                            "transforms_test.json: frames[0].w: is missing, and h too, as in 1 "
+                            "more frame: --height is needed beside --width\n"));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "r"));
   const Outcome rendered = Run(render + " --width 20 --height 16");
   ASSERT_EQ(rendered.code, 0) << rendered.err;
@@ -585,6 +595,11 @@ TEST_F(NerfEngineTest, PathsOfTheWrongKindAreNamedAsSuch) {
     EXPECT_THAT(refused.err, ::testing::HasSubstr(c.says)) << c.arguments;
   }
   EXPECT_FALSE(std::filesystem::exists(dir_ / "v"));
+  dir_.Write("notes/transforms_old.json", "{}");
+  const Outcome notes =
+      Run("train " + (dir_ / "notes/transforms_old.json") + " --out " + (dir_ / "v"));
+  EXPECT_THAT(notes.err, ::testing::EndsWith("is a file; name the folder of the data set\n"))
+      << "its folder is no data set either";
 }
 
 TEST_F(NerfEngineTest, PhotographsWithoutPosesAreRefusedOnceAndPosingIsSuggested) {
@@ -619,11 +634,105 @@ TEST_F(NerfEngineTest, TrainingEndsWithTheNextCommandAndReasonsOfALowPsnr) {
 
 TEST_F(NerfEngineTest, BudgetsMayHaveAUnit) {
   const std::string train = "train " + dataset_ + " --out " + (dir_ / "unit") +
-                            " --json --set log2_hashmap_size=12 --set initial_rays=64 --steps ";
-  const Outcome trained = Run(train + "0.003k");
-  ASSERT_EQ(trained.code, 0) << trained.err;
-  EXPECT_EQ(trained.Last()["step"], 3);
-  EXPECT_EQ(Run(train + "3x").code, 2);
+                            " --json --set log2_hashmap_size=12 --set initial_rays=64 ";
+  for (const char* steps : {"0.003k", "0.003K"}) {
+    const Outcome trained = Run(train + "--steps " + steps);
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    EXPECT_EQ(trained.Last()["step"], 3);
+  }
+  const Outcome timed = Run(train + "--seconds 10ms --checkpoint-interval 1h");
+  ASSERT_EQ(timed.code, 0) << timed.err;
+  const std::string model = dir_ / "unit/model.safetensors";
+  EXPECT_EQ(Run("inspect --json " + model).Last()["metadata"]["budget"], "seconds 0.01");
+  const Outcome wrong = Run(train + "--samples 3x --seed many --frobnicate 1 --stpes 2");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.err,
+            "error: --samples: '3x' is not a number above 0, such as 20000 or 40M\n"
+            "  --seed: 'many' is not a whole number from 0\n"
+            "  no such flag: '--frobnicate'\n"
+            "  no such flag: '--stpes'; did you mean --steps?\n"
+            "  run `nerf-engine train --help` for usage\n");
+}
+
+TEST_F(NerfEngineTest, EveryWrongValueIsNamedAtOnce) {
+  const Outcome trained = Run(Train("o", 5) +
+                              " --background plaid --device toaster --init-scope half --init x"
+                              " --set nonsense=1 --set near --set beta1=2");
+  EXPECT_EQ(trained.code, 2);
+  for (const char* words : {"'plaid' is not one of", "toaster", "--init-scope: 'half'", "nonsense",
+                            "--set near: must", "beta1"}) {
+    EXPECT_THAT(trained.err, ::testing::HasSubstr(words));
+  }
+  const Outcome rendered = Run("render m --path circle --channels blue --video v.gif");
+  EXPECT_EQ(rendered.code, 2);
+  for (const char* words : {"--path: 'circle'", "channels: 'blue'", "v.gif"})
+    EXPECT_THAT(rendered.err, ::testing::HasSubstr(words));
+}
+
+TEST_F(NerfEngineTest, ModelsThatDoNotFitAreExplained) {
+  ASSERT_EQ(Run(Train("o", 2)).code, 0);
+  const std::string model = dir_ / "o/model.safetensors";
+  const Outcome other = Run("train " + dataset_ + " --method voxels --steps 2 --init " + model +
+                            " --out " + (dir_ / "v"));
+  EXPECT_EQ(other.code, 9);
+  EXPECT_THAT(other.err,
+              ::testing::HasSubstr("was trained by method ngp, whose weights method voxels cannot "
+                                   "start from; --method ngp can\n"));
+  const Outcome none =
+      Run("train " + dataset_ + " --method voxels --steps 2 --init auto --out " + (dir_ / "v"));
+  EXPECT_THAT(none.err, ::testing::HasSubstr("model.safetensors: trained by method ngp"));
+  const std::string readme = SourceDir() + "/README.md";
+  for (const std::string& command :
+       {"render " + readme + " --out " + (dir_ / "v"), "inspect " + readme}) {
+    const Outcome refused = Run(command);
+    EXPECT_EQ(refused.code, 9);
+    EXPECT_THAT(refused.err, ::testing::HasSubstr("README.md: no model or checkpoint: it does not "
+                                                  "begin as safetensors files do"));
+    EXPECT_THAT(refused.err, ::testing::HasSubstr("nerf-engine train writes model.safetensors"));
+  }
+}
+
+TEST_F(NerfEngineTest, EvalOnAnotherDataSetWarnsAndOnNoneSaysWhatIsNext) {
+  ASSERT_EQ(Run(Train("o", 2)).code, 0);
+  const std::string eval = "eval " + (dir_ / "o/model.safetensors") + " ";
+  const Outcome same = Run(eval + dataset_);
+  ASSERT_EQ(same.code, 0) << same.err;
+  EXPECT_THAT(same.err, ::testing::Not(::testing::HasSubstr("warning")));
+  const std::string other = dir_ / "other";
+  std::filesystem::copy(dataset_, other, std::filesystem::copy_options::recursive);
+  std::string list = Bytes("other/transforms_train.json");
+  for (size_t at = 0; (at = list.find("train/", at)) != std::string::npos; at += 8)
+    list.replace(at, 6, "moved/");
+  std::filesystem::rename(other + "/train", other + "/moved");
+  dir_.Write("other/transforms_train.json", list);
+  const Outcome warned = Run(eval + other);
+  EXPECT_EQ(warned.code, 0) << "a warning, no refusal";
+  EXPECT_THAT(warned.err, ::testing::HasSubstr("warning: " + other +
+                                               " is most likely another data set than the model's: "
+                                               "it has 0 of the "));
+  const Outcome missing = Run(eval + "zzz");
+  EXPECT_EQ(missing.code, 5);
+  EXPECT_THAT(missing.err, ::testing::HasSubstr("next: nerf-engine pose PHOTOS --out DIR"));
+  std::filesystem::create_directory(dir_ / "empty");
+  EXPECT_THAT(Run(eval + (dir_ / "empty")).err,
+              ::testing::StartsWith("error: " + (dir_ / "empty") + ": contains neither"));
+}
+
+TEST_F(NerfEngineTest, CamerasOfOtherProgramsSayWhichFrameTheyAreReadIn) {
+  ASSERT_EQ(Run(Train("o", 2)).code, 0);
+  dir_.Write("path.json", R"({"render_width": 16, "render_height": 12, "camera_path": [
+      {"camera_to_world": [1,0,0,0.5, 0,0,-1,-4, 0,1,0,0.25, 0,0,0,1], "fov": 50}]})");
+  const std::string render = "render " + (dir_ / "o/model.safetensors") + " --camera " +
+                             (dir_ / "path.json") + " --out " + (dir_ / "r");
+  const std::string words =
+      "path.json: read in the frame that nerfstudio gives this model's data set; --dataset DIR "
+      "names another\n";
+  const Outcome silent = Run(render);
+  ASSERT_EQ(silent.code, 0) << silent.err;
+  EXPECT_THAT(silent.err, ::testing::HasSubstr(words));
+  const Outcome named = Run(render + " --dataset " + dataset_);
+  ASSERT_EQ(named.code, 0) << named.err;
+  EXPECT_THAT(named.err, ::testing::Not(::testing::HasSubstr("read in the frame")));
 }
 
 TEST_F(NerfEngineTest, BatchesDrawnAheadGiveTheSameBytes) {
