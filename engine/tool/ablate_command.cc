@@ -121,7 +121,10 @@ void AddAblateCommand(CLI::App* app, CommandBody* chosen) {
       ->capture_default_str();
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->allow_extras();
-  command->footer("Other flags are those of train, for every run: --samples 5M --set near=0.2");
+  command->footer(
+      "Other flags are those of train, for every run.\n"
+      "Example:\n"
+      "  nerf-engine ablate examples/mic --vary learning_rate=0.01,0.02 --samples 5M --out runs");
   command->callback([=] {
     flags->train = command->remaining();
     *chosen = [flags]() -> int {

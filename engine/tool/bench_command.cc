@@ -110,6 +110,7 @@ void AddBenchCommand(CLI::App* app, CommandBody* chosen) {
       ->check(CLI::Range(0, 1024));
   AddTimeOption(command, "--seconds", "for each bench", &flags->seconds)->default_str("1");
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->footer("Example:\n  nerf-engine bench --filter '^hash_' --seconds 0.2 --threads 1");
   command->callback([=] { *chosen = [flags] { return RunBench(*flags); }; });
 }
 

@@ -64,6 +64,7 @@ void AddCheckCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->footer("Example:\n  nerf-engine check examples/mic");
   command->callback([=] {
     flags->has_test_every = test_every->count() > 0;
     *chosen = [flags] { return RunCheck(*flags); };

@@ -25,6 +25,9 @@ void AddAblateCommand(CLI::App* app, CommandBody* chosen);
 void AddMetaCommand(CLI::App* app, CommandBody* chosen);
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen);
 void AddServeCommand(CLI::App* app, CommandBody* chosen);
+void AddHelpCommand(CLI::App* app, CommandBody* chosen);
+// All of them, of which one must be chosen.
+void AddAllCommands(CLI::App* app, CommandBody* chosen);
 
 // Adds an option for a number above 0 as ParseAmount reads it, or for a time as ParseTimeSpan does,
 // in seconds.

@@ -127,6 +127,7 @@ void AddDoctorCommand(CLI::App* app, CommandBody* chosen) {
   auto json = std::make_shared<bool>(false);
   CLI::App* command = app->add_subcommand("doctor", "Show devices, instruction set and problems");
   command->add_flag("--json", *json, "one JSON object on stdout");
+  command->footer("Example:\n  nerf-engine doctor");
   command->callback([=] { *chosen = [json] { return RunDoctor(*json); }; });
 }
 

@@ -253,6 +253,10 @@ void AddEvalCommand(CLI::App* app, CommandBody* chosen) {
   command->add_flag("--full-size", flags->full_size,
                     "do not reduce test views of more than 1 megapixel");
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->footer(
+      "Examples:\n"
+      "  nerf-engine eval run/model.safetensors examples/mic\n"
+      "  nerf-engine eval run/model.safetensors examples/mic --split train --images run/compared");
   command->callback([=] {
     flags->has_test_every = test_every->count() > 0;
     *chosen = [flags] { return RunEval(*flags); };

@@ -81,6 +81,7 @@ void AddImportCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--set", flags->settings, "key=value: a setting of method mlp")
       ->type_name("KEY=VALUE");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->footer("Example:\n  nerf-engine import 200000.tar --out lego.safetensors");
   command->callback([=] {
     *chosen = [flags]() -> int {
       const absl::Status status = Guarded([&] { return Import(*flags); });

@@ -78,6 +78,7 @@ void AddInspectCommand(CLI::App* app, CommandBody* chosen) {
   CLI::App* command = app->add_subcommand("inspect", "Show what a model or checkpoint holds");
   command->add_option("FILE", flags->file, "model or checkpoint file")->required();
   command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->footer("Example:\n  nerf-engine inspect run/model.safetensors");
   command->callback([=] {
     *chosen = [flags]() -> int {
       const absl::Status status = Guarded([&] { return Inspect(*flags); });

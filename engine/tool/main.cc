@@ -16,7 +16,6 @@ namespace {
 int Run(int argc, char** argv) {
   CLI::App app{"Trains, evaluates and renders neural radiance fields.", "nerf-engine"};
   app.set_version_flag("--version", "nerf-engine " NERF_VERSION);
-  app.require_subcommand(1);
   std::string log_level = "info";
   app.add_option("--log-level", log_level, "debug, info, warning, error or off")
       ->capture_default_str();
@@ -24,18 +23,7 @@ int Run(int argc, char** argv) {
   app.add_option("--log-format", log_format, "text, or json: one object per line")
       ->capture_default_str();
   nerf::CommandBody chosen;
-  nerf::AddTrainCommand(&app, &chosen);
-  nerf::AddEvalCommand(&app, &chosen);
-  nerf::AddRenderCommand(&app, &chosen);
-  nerf::AddInspectCommand(&app, &chosen);
-  nerf::AddImportCommand(&app, &chosen);
-  nerf::AddCheckCommand(&app, &chosen);
-  nerf::AddPoseCommand(&app, &chosen);
-  nerf::AddBenchCommand(&app, &chosen);
-  nerf::AddAblateCommand(&app, &chosen);
-  nerf::AddMetaCommand(&app, &chosen);
-  nerf::AddDoctorCommand(&app, &chosen);
-  nerf::AddServeCommand(&app, &chosen);
+  nerf::AddAllCommands(&app, &chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -197,7 +197,10 @@ void AddMetaCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--seed", flags->seed, "random seed")->capture_default_str();
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->allow_extras();
-  command->footer("Other flags are those of train, for every training: --set near=0.2");
+  command->footer(
+      "Other flags are those of train, for every training.\n"
+      "Example:\n"
+      "  nerf-engine meta scenes --outer-steps 30 --set near=0.2 --out start");
   command->callback([=] {
     flags->train = command->remaining();
     *chosen = [flags]() -> int {

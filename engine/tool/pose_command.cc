@@ -154,6 +154,10 @@ void AddPoseCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--ffmpeg", flags->options.ffmpeg, "ffmpeg's program, for films")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->footer(
+      "Examples:\n"
+      "  nerf-engine pose photos --out photos-posed\n"
+      "  nerf-engine pose film.mp4 --film-frames 200 --out film-posed");
   command->callback([=] { *chosen = [flags] { return RunPose(*flags); }; });
 }
 

@@ -556,6 +556,14 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
       ->check(CLI::Range(0, 1024));
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->footer(
+      "Examples:\n"
+      "  nerf-engine render run/model.safetensors --out views\n"
+      "  nerf-engine render run/model.safetensors --path cameras --video run.mp4\n"
+      "  nerf-engine render run/model.safetensors --camera examples/mic --channels rgb,depth \\\n"
+      "      --out views\n"
+      "  nerf-engine render run/model.safetensors --camera camera_path.json --dataset photos \\\n"
+      "      --video run.mp4");
   command->callback([=] { *chosen = [flags] { return RunRender(*flags); }; });
 }
 

@@ -56,6 +56,7 @@ void AddServeCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command->add_option("--fd", flags->fd, "descriptor of the socket")->capture_default_str();
+  command->footer("Example:\n  nerf-engine serve --device cpu --fd 3");
   command->callback([=] { *chosen = [flags] { return RunServe(*flags); }; });
 }
 

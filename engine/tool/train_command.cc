@@ -555,6 +555,11 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
   for (CLI::Option* option : config) resume->excludes(option);
   AddRunOptions(command, flags.get());
   AddRankOptions(command, &flags->ranks);
+  command->footer(
+      "Examples:\n"
+      "  nerf-engine train examples/mic --seconds 1m --background white --out run\n"
+      "  nerf-engine train photos-posed --samples 300M --downscale 2 --out photos-model\n"
+      "  nerf-engine train examples/mic --resume run/checkpoint.safetensors");
   command->callback([=] {
     flags->has_steps = budget[0]->count() > 0;
     flags->has_samples = budget[1]->count() > 0;

@@ -669,6 +669,16 @@ TEST_F(NerfEngineTest, EveryWrongValueIsNamedAtOnce) {
     EXPECT_THAT(rendered.err, ::testing::HasSubstr(words));
 }
 
+TEST_F(NerfEngineTest, HelpCommandPrintsTheHelpOfACommand) {
+  const Outcome help = Run("help render");
+  ASSERT_EQ(help.code, 0) << help.err;
+  EXPECT_EQ(help.out, Run("render --help").out);
+  EXPECT_EQ(Run("help").out, Run("--help").out);
+  const Outcome wrong = Run("help rendr");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.err, "error: no such command: 'rendr'; did you mean render?\n");
+}
+
 TEST_F(NerfEngineTest, ModelsThatDoNotFitAreExplained) {
   ASSERT_EQ(Run(Train("o", 2)).code, 0);
   const std::string model = dir_ / "o/model.safetensors";
