@@ -10,14 +10,34 @@ inspect() { buildah "${storage[@]}" inspect --format "$2" "$1"; }
 size() { "${pod[@]}" image inspect --format '{{.Size}}' "localhost/$1"; }
 build server nerfd-server --no-cache
 build server nerfd-server-again --no-cache
-build worker nerfd-worker --no-cache
+build worker nerfd-worker --layers
+
+# The image with CUDA, as far as it goes without a toolkit: a script stands in for nvcc, another for the build, and in the
+# last stage the worker's engine for the one with CUDA.
+standin=$work/standin
+rm -rf "$standin" && mkdir -p "$standin"/source/scripts "$standin"/toolkit/bin "$standin"/engine
+printf '#!/bin/sh\n' >"$standin/toolkit/bin/nvcc"
+cat >"$standin/source/scripts/setup.sh" <<'END'
+#!/bin/sh
+cat >/usr/local/bin/cmake <<'CMAKE'
+#!/bin/sh
+[ "$1" = --build ] || { [ -x "$CUDACXX" ] && mkdir -p build/cuda/bin && cp "$CUDACXX" build/cuda/bin/nerf-engine; }
+CMAKE
+chmod +x /usr/local/bin/cmake
+END
+chmod +x "$standin/toolkit/bin/nvcc" "$standin/source/scripts/setup.sh"
+cp "$bin_dir/nerf-engine" "$standin/engine"
+cp -r "$source_dir/docker" "$standin/source"
+source_dir=$standin/source build cuda-binaries nerfd-cuda --build-context "cuda-toolkit=$standin/toolkit"
+build worker-cuda nerfd-worker-cuda --layers --build-context "cuda-binaries=$standin/engine"
 [ "$(inspect nerfd-server '{{.FromImageDigest}}')" = "$(inspect nerfd-server-again '{{.FromImageDigest}}')" ] ||
   fail "two builds from one base have two digests"
 added=$((($(size nerfd-server) - $(size nerfd-base)) / 1000000))
 echo "server image: digest $(inspect nerfd-server '{{.FromImageDigest}}'), adds $added MB"
 [ "$added" -le 100 ] || fail "the server adds $added MB, more than 100"
 
-for program in "server nerfd" "server nerfctl" "worker nerf-worker" "worker nerf-engine"; do
+for program in "server nerfd" "server nerfctl" "worker nerf-worker" "worker nerf-engine" "worker-cuda nerf-worker" \
+  "worker-cuda nerf-engine"; do
   set -- $program
   "${pod[@]}" run --rm --ulimit nofile=1024:1024 --ulimit nproc=4096:4096 --network host --entrypoint "$2" \
     "localhost/nerfd-$1" --version >/dev/null || fail "$2 does not start in its image"
