@@ -132,13 +132,18 @@ void HttpConnection::ReadMore() {
     return phase_ == Phase::kBody ? Refuse(Bad("the body's chunks are malformed")) : Close();
   }
   is_reading_ = true;
-  // Not into buffer_ itself: what is parsed meanwhile moves it.
-  read_buffer_.resize(std::min(n_free, phase_ == Phase::kBody ? kPartBytes : kHeaderPartBytes));
-  stream_.Read(asio::buffer(read_buffer_),
-               [self = shared_from_this()](const ErrorCode& error, size_t n_bytes) {
-                 self->is_reading_ = false;
-                 self->OnRead(error, n_bytes);
-               });
+  // Behind what is there; but what may be parsed meanwhile, outside of bodies, moves it.
+  asio::mutable_buffer space;
+  if (phase_ == Phase::kBody) {
+    space = buffer_.prepare(std::min(n_free, kPartBytes));
+  } else {
+    read_buffer_.resize(std::min(n_free, kHeaderPartBytes));
+    space = asio::buffer(read_buffer_);
+  }
+  stream_.Read(space, [self = shared_from_this()](const ErrorCode& error, size_t n_bytes) {
+    self->is_reading_ = false;
+    self->OnRead(error, n_bytes);
+  });
 }
 
 void HttpConnection::OnRead(const ErrorCode& error, size_t n_bytes) {
@@ -148,10 +153,13 @@ void HttpConnection::OnRead(const ErrorCode& error, size_t n_bytes) {
   // A response before the body's end closes the connection, and the rest is not needed.
   if (is_answering && !parser_->is_done()) return;
   if (error) return Close();
+  if (phase_ == Phase::kBody) {  // as when the read began: nothing else ends that phase alive
+    buffer_.commit(n_bytes);
+    return ParseBody();
+  }
   buffer_.commit(asio::buffer_copy(buffer_.prepare(n_bytes), asio::buffer(read_buffer_)));
   if (phase_ == Phase::kIdle) return BeginRequest();
   if (phase_ == Phase::kHeader) return ParseHeader();
-  if (phase_ == Phase::kBody) return ParseBody();
   // Bytes of the next request. Keep up to the size of a header for later; more is abuse.
   if (buffer_.size() > shared_.limits->max_header_bytes) return Close();
   ReadMore();
@@ -335,6 +343,9 @@ void HttpConnection::Write(std::string bytes, std::function<void()> on_written) 
   if (phase_ == Phase::kClosed) return;
   std::string text = std::exchange(outgoing_, {});
   const bool has_body = head_.method != "HEAD" && !bytes.empty();
+  if (text.empty() && has_body && !is_chunked_) {  // the most of a download: not copied
+    return WriteAll(std::move(bytes), std::move(on_written));
+  }
   if (has_body && is_chunked_) text += fmt::format("{:x}\r\n", bytes.size());
   if (has_body) text += bytes;
   if (has_body && is_chunked_) text += "\r\n";

@@ -94,7 +94,7 @@ class HttpConnection final : public HttpExchange,
   WebStream stream_;
   HttpConnectionShared& shared_;
   boost::beast::flat_buffer buffer_;  // read and not yet parsed
-  std::vector<char> read_buffer_;     // of the pending read
+  std::vector<char> read_buffer_;     // of the pending read, but those of bodies
   bool is_reading_ = false;
   Phase phase_ = Phase::kIdle;
   SteadyTime deadline_;

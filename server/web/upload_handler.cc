@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -149,6 +150,7 @@ class UploadHandler final : public HttpHandler {
         return Refuse(kTooLarge, absl::InvalidArgumentError(
                                      fmt::format("the upload ends at byte {}", blob_.byte_size)));
       }
+      pending_.reserve(std::min<uint64_t>(kMessageBytes, blob_.byte_size - next_offset_));
       pending_ += bytes;
       if (!last && pending_.size() < kMessageBytes) return ReadOn();
       SendPending(last);

@@ -1,10 +1,16 @@
-// What strangers send to the gateway, changed at random: frames, headers, JSON and whole requests.
+// What strangers send to the gateway, changed at random: frames, headers, JSON, whole
+// requests, also by TLS, and handshakes.
 // Seconds in ctest, always the same inputs; NERF_FUZZ_SECONDS=600 tries others for ten minutes each
 // (tests/testing/mutator.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 
+#include <csignal>
 #include <cstdint>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -22,8 +28,10 @@
 #include "server/web/rpc_format.h"
 #include "server/web/web_server.h"
 #include "tests/server/rpc/rpc_test_server.h"
+#include "tests/server/web/tls_web_client.h"
 #include "tests/server/web/web_client.h"
 #include "tests/testing/mutator.h"
+#include "tests/testing/tls_folder.h"
 
 namespace nerf {
 namespace {
@@ -189,13 +197,26 @@ TEST(WebFuzzTest, JsonIsTranslatedThereAndBackOrRefused) {
          }));
 }
 
-// Each request on a connection of its own, which the client closes for writing: whatever the
+// What a client of TLS sends first.
+std::string ClientHello() {
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  SSL* const ssl = SSL_new(context);
+  BIO* const out = BIO_new(BIO_s_mem());
+  SSL_set_bio(ssl, BIO_new(BIO_s_mem()), out);
+  SSL_connect(ssl);  // waits for the server's answer
+  const char* bytes = nullptr;
+  const long n_bytes = BIO_get_mem_data(out, &bytes);
+  std::string hello(bytes, static_cast<size_t>(n_bytes));
+  SSL_free(ssl);
+  SSL_CTX_free(context);
+  ERR_clear_error();
+  return hello;
+}
+
+// Sends each request on a connection that `connect` makes and says that no more comes: whatever the
 // gateway made of it, it must answer or close, and serve the next one.
-TEST(WebFuzzTest, EveryConnectionEndsAndTheNextIsServed) {
-  RpcTestServer services;
-  WebServerOptions options;
-  options.host = "127.0.0.1";
-  const auto web = *WebServer::Start(options, services.channel, &services.clock);
+void FuzzRequests(const char* what, uint64_t n_inputs,
+                  const std::function<std::unique_ptr<WebClient>()>& connect) {
   const std::string call = HttpRequest("POST", "/nerf.v1.TrainingService/ListTrainingJobs",
                                        "Content-Type: application/json\r\n", "{}");
   const std::vector<std::string> seeds = {
@@ -235,16 +256,61 @@ TEST(WebFuzzTest, EveryConnectionEndsAndTheNextIsServed) {
                                           std::string(20'000, 'a'),
                                           "\xff"};
   uint64_t n_since_check = 0;
-  Report("requests", Fuzz(seeds, words, 300, [&](const std::string& input) {
+  Report(what, Fuzz(seeds, words, n_inputs, [&](const std::string& input) {
+           const auto client = connect();
+           client->Send(input);
+           client->CloseWrites();
+           ASSERT_TRUE(client->HasEnded())
+               << "neither answered nor closed: " << absl::CHexEscape(input);
+           if (++n_since_check % 50 != 0) return;
+           EXPECT_EQ(connect()->Ask(HttpRequest("GET", "/")).status, 200);
+         }));
+  EXPECT_EQ(connect()->Ask(HttpRequest("GET", "/")).status, 200);
+}
+
+WebServerOptions OnLoopback() {
+  WebServerOptions options;
+  options.host = "127.0.0.1";
+  return options;
+}
+
+TEST(WebFuzzTest, EveryConnectionEndsAndTheNextIsServed) {
+  RpcTestServer services;
+  const auto web = *WebServer::Start(OnLoopback(), services.channel, &services.clock);
+  FuzzRequests("requests", 300, [&] { return std::make_unique<WebClient>(web->port()); });
+}
+
+TEST(WebFuzzTest, EveryTlsConnectionEndsAndTheNextIsServed) {
+  std::signal(SIGPIPE, SIG_IGN);  // SSL_write to a connection that the gateway has closed
+  const TlsFolder files;
+  RpcTestServer services;
+  WebServerOptions options = OnLoopback();
+  options.tls = files.Live();
+  const auto web = *WebServer::Start(options, services.channel, &services.clock);
+  const TlsWebClient::Options trust{{"", "", files.Path("ca.pem")}};
+  FuzzRequests("requests by TLS", 200,
+               [&] { return std::make_unique<TlsWebClient>(web->port(), trust); });
+}
+
+// A handshake that strangers have changed: refused or completed, and the next one succeeds.
+TEST(WebFuzzTest, EveryHandshakeEnds) {
+  const TlsFolder files;
+  RpcTestServer services;
+  WebServerOptions options = OnLoopback();
+  options.tls = files.Live();
+  const auto web = *WebServer::Start(options, services.channel, &services.clock);
+  const std::vector<std::string> words = {"\x16\x03\x01",           "\x15\x03\x03",
+                                          std::string("\0\0", 2),   "\xff\xff",
+                                          std::string(17'000, 'a'), "GET / HTTP/1.1\r\n\r\n"};
+  Report("handshakes", Fuzz({ClientHello()}, words, 300, [&](const std::string& input) {
            WebClient client(web->port());
            client.Send(input);
            client.CloseWrites();
            ASSERT_TRUE(client.HasEnded())
                << "neither answered nor closed: " << absl::CHexEscape(input);
-           if (++n_since_check % 50 != 0) return;
-           EXPECT_EQ(WebClient(web->port()).Ask(HttpRequest("GET", "/")).status, 200);
          }));
-  EXPECT_EQ(WebClient(web->port()).Ask(HttpRequest("GET", "/")).status, 200);
+  const TlsWebClient::Options trust{{"", "", files.Path("ca.pem")}};
+  EXPECT_EQ(TlsWebClient(web->port(), trust).Ask(HttpRequest("GET", "/")).status, 200);
 }
 
 }  // namespace
