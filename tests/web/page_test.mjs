@@ -223,7 +223,7 @@ async function run() {
 
   await step("the job succeeds", async () => {
     await page.getByText("succeeded", { exact: true }).waitFor({ timeout: 600_000 });
-    assert.ok((await reading("PSNR", "test view")) > 15);
+    assert.ok((await reading("PSNR", "preview")) > 15);
     // Another browser profile sees the whole curve and all previews, too: nerfd keeps them.
     const id = page.url().split("/").at(-1);
     const kept = await nerfd.call("TrainingService/ListTrainingMetrics", { name: `projects/default/trainingJobs/${id}` });
@@ -326,6 +326,32 @@ async function run() {
     for (const key of ["c", "f", "r"]) await page.keyboard.press(key);
   });
 
+  await step("two fingers zoom", async () => {
+    const box = page.locator(".viewer .box");
+    const canvas = page.locator(".box canvas.shown");
+    await box.scrollIntoViewIfNeeded();
+    const { x, y, width, height } = await box.boundingBox();
+    const [middleX, middleY] = [x + width / 2, y + height / 2];
+    const before = await pixelsOf(canvas);
+    const touch = await page.context().newCDPSession(page);
+    const fingers = (apart) => [1, -1].map((side, id) => ({ x: middleX + side * apart, y: middleY, id }));
+    await touch.send("Input.dispatchTouchEvent", { type: "touchStart", touchPoints: fingers(30) });
+    for (let apart = 40; apart <= 120; apart += 10) await touch.send("Input.dispatchTouchEvent", { type: "touchMove", touchPoints: fingers(apart) });
+    await touch.send("Input.dispatchTouchEvent", { type: "touchEnd", touchPoints: [] });
+    const share = (locator) =>
+      locator.evaluate((canvas) => {
+        const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        let dark = 0;
+        for (let i = 0; i < pixels.length; i += 4) if (pixels[i] < 128) ++dark;
+        return (4 * dark) / pixels.length;
+      });
+    const far = await share(canvas);
+    await waitFor("a closer view", async () => (await pixelsOf(canvas)) !== before && (await share(canvas)) > 1.5 * far);
+    await tabTo(page, "application", viewerHelp);
+    await page.keyboard.press("r");
+    await touch.detach();
+  });
+
   await step("stills stand in where no worker offers live views", async () => {
     const refuse = (route) => route.fulfill({ status: 404 });
     await page.route("**/nerf.v1.ViewService/*", refuse);
@@ -397,6 +423,10 @@ async function run() {
     await tabTo(page, "application", viewerHelp);
     for (let i = 0; i < 5; ++i) await page.keyboard.press("ArrowLeft");
     await press(page, "button", "Add this view as a keyframe");
+    const canvas = page.locator(".box canvas.shown");
+    const second = await pixelsOf(canvas);
+    await press(page, "button", "Look from keyframe 1");
+    await waitFor("the view of the first keyframe", async () => (await pixelsOf(canvas)) !== second);
     await tabTo(page, "spinbutton", "Seconds");
     await page.keyboard.press("Control+A");
     await page.keyboard.type("1.6");
@@ -444,6 +474,14 @@ async function run() {
     assert.equal(await page.getByRole("figure").count(), 0, "it has empty charts");
     await look(page, "failed");
     jobPage = page.url();
+  });
+
+  await step("a job and a model that are not there say so", async () => {
+    for (const kind of ["jobs", "models"]) {
+      await page.goto(`${line.url}#/${kind}/nothing`);
+      await page.getByRole("alert").filter({ hasText: "not found" }).waitFor();
+      await look(page, `no-${kind}`);
+    }
   });
 
   await step("the filter finds jobs beyond the first page", async () => {

@@ -10,8 +10,8 @@ import { untilVisible } from "./visible";
 export type LiveSource = { case: "model" | "trainingJob"; value: string };
 
 export interface LiveListener {
-  // A frame. `latencyMs`: since show() was called for it; 0 for a further frame of the same view.
-  onFrame(frame: ViewFrame, latencyMs: number): void;
+  // A frame. `shownAt`: when show() was called for it, as performance.now(); null for a further frame of the same view.
+  onFrame(frame: ViewFrame, shownAt: number | null): void;
   // Nobody can render live now. The live view has closed itself.
   onUnable(error: unknown): void;
 }
@@ -78,7 +78,7 @@ export class LiveView {
             this.name = message.value.name;
             void this.send();
           } else if (message.case === "frame") {
-            this.listener.onFrame(message.value, this.latencyOf(message.value.sequence));
+            this.listener.onFrame(message.value, this.takeChange(message.value.sequence));
           }
         });
       } catch (error) {
@@ -101,10 +101,10 @@ export class LiveView {
     this.changedAt = new Map([[0, performance.now()]]);
   }
 
-  private latencyOf(sequence: number): number {
-    const changed = this.changedAt.get(sequence);
+  private takeChange(sequence: number): number | null {
+    const changed = this.changedAt.get(sequence) ?? null;
     for (const other of this.changedAt.keys()) if (other <= sequence) this.changedAt.delete(other);
-    return changed === undefined ? 0 : performance.now() - changed;
+    return changed;
   }
 }
 
