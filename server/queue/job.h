@@ -144,8 +144,8 @@ struct JobLease {
   bool operator==(const JobLease&) const = default;
 };
 
-// Why its workers are to commit a checkpoint and hand a job back, without a client's request.
-enum class StopCause { kNone, kPreempted, kDrained, kQuota, kDeadline };
+// Why its workers are to commit a checkpoint and hand a job back that is not to be paused.
+enum class StopCause { kNone, kPreempted, kDrained, kQuota, kDeadline, kResumed };
 
 // The call that made a job, for logs and traces. Empty in jobs of older versions.
 struct JobOrigin {

@@ -375,6 +375,11 @@ absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetSt
   if (*to == from) return entry->job;
   JobChange change(*entry, state_.clock.WallNow());
   NERF_RETURN_IF_ERROR(change.Move(*to));
+  // Its worker was told to stop and does; the job is then queued.
+  if (from == JobState::kPausing && *to == JobState::kPreparing &&
+      entry->job.stop == StopCause::kNone) {
+    state_.RequestStop(*entry, StopCause::kResumed);
+  }
   NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
   return entry->job;
 }
@@ -468,6 +473,7 @@ absl::StatusOr<Job> JobQueue::Pause(const ResourceKey& key) {
 absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
   return ChangeState(key, [](JobState from) -> std::optional<JobState> {
     if (from == JobState::kPaused) return JobState::kQueued;
+    if (from == JobState::kPausing) return JobState::kPreparing;
     const bool goes_on =
         from == JobState::kQueued || from == JobState::kPreparing || from == JobState::kRunning;
     return goes_on ? std::optional(from) : std::nullopt;

@@ -112,9 +112,11 @@ class JobQueue {
   absl::StatusOr<Job> CancelRender(const ResourceKey& key);
   // Changes a job in any state. Errors: InvalidArgument FIELD_INVALID; Aborted ETAG_MISMATCH.
   absl::StatusOr<Job> Update(const ResourceKey& key, const JobUpdate& update);
-  // QUEUED -> PAUSED, PREPARING and RUNNING -> PAUSING; PAUSED -> QUEUED. Both may be repeated.
-  // FailedPrecondition STATE_CONFLICT.
+  // QUEUED -> PAUSED, PREPARING and RUNNING -> PAUSING. May be repeated. Errors: FailedPrecondition
+  // STATE_CONFLICT.
   absl::StatusOr<Job> Pause(const ResourceKey& key);
+  // PAUSED -> QUEUED; PAUSING -> PREPARING until its worker has committed the checkpoint, then
+  // QUEUED. May be repeated. Errors: FailedPrecondition STATE_CONFLICT.
   absl::StatusOr<Job> Resume(const ResourceKey& key);
   // Deletes a job that is final, with its checkpoints and events. Models made of it stay, and its
   // watchers can still read its events to the end. Errors: FailedPrecondition STATE_CONFLICT.

@@ -15,7 +15,7 @@ bool IsLegalTransition(JobState from, JobState to) {
     case kRunning:
       return to == kSucceeded || to == kQueued || to == kPausing || to == kCancelling;
     case kPausing:
-      return to == kPaused || to == kCancelling;
+      return to == kPaused || to == kPreparing || to == kCancelling;
     case kPaused:
       return to == kQueued || to == kCancelled;
     case kCancelling:

@@ -14,6 +14,7 @@ namespace nerf {
 //     | +----------------+------------+      with a QueueReason
 //     +-- the holder of an expired lease takes it up again: QUEUED -> RUNNING, same lease epoch
 //   PREPARING, RUNNING -> PAUSING -> PAUSED -> QUEUED
+//   PAUSING -> PREPARING, resumed: its worker hands it back, and it is queued
 //   QUEUED -> PAUSED
 //   QUEUED, PAUSED -> CANCELLED
 //   PREPARING, RUNNING, PAUSING -> CANCELLING -> CANCELLED

@@ -30,6 +30,8 @@ QueueReason ReasonOf(StopCause stop, QueueReason reason) {
       return QueueReason::kPreempted;
     case StopCause::kQuota:
       return QueueReason::kQuota;
+    case StopCause::kResumed:
+      return QueueReason::kNone;
     case StopCause::kNone:
     case StopCause::kDrained:
     case StopCause::kDeadline:
@@ -47,6 +49,7 @@ std::string_view ResultOf(StopCause stop) {
       return "failed";
     case StopCause::kNone:
     case StopCause::kDrained:
+    case StopCause::kResumed:
       return "drained";
   }
   return "drained";

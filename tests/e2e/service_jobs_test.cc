@@ -212,6 +212,20 @@ TEST_F(ServiceJobsTest, CancelStopsTrainingAndFreesTheEngine) {
   EXPECT_EQ(GetJob("long")["state"], "CANCELLED");
 }
 
+TEST_F(ServiceJobsTest, ResumeRightAfterPauseTrainsOn) {
+  CreateSmallScene();
+  ASSERT_EQ(CreateJob("long", {"--seconds", "600"}).code, kOk);
+  ASSERT_TRUE(WaitForSteps("long"));
+  ASSERT_EQ(Ctl({"job", "pause", "long"}).code, kOk);
+  // It is PAUSING or, if the worker was fast, PAUSED.
+  const CtlResult resumed = Ctl({"job", "resume", "long"});
+  ASSERT_EQ(resumed.code, kOk) << resumed.err;
+  ASSERT_TRUE(WaitForJob(
+      "long", [](const Json& job) { return job["state"] == "RUNNING" && job["attempt"] == 2; }));
+  EXPECT_GT(LastCheckpoint(GetJob("long")), 0);
+  EXPECT_EQ(Ctl({"job", "cancel", "long"}).code, kOk);
+}
+
 TEST_F(ServiceJobsTest, CancelDuringTheFinalEvaluationEndsCancelledAtOnce) {
   // A field that is still fog renders slowly: 400 test views take minutes.
   const std::string scene = SceneOfManyTestViews(400);

@@ -55,6 +55,41 @@ TEST_F(JobLifeTest, JobOnAWorkerIsPausedWhenItsWorkerHasReleasedIt) {
   EXPECT_EQ((*grant)->resume->step, 7u);
 }
 
+TEST_F(JobLifeTest, JobResumedWhilePausingIsQueuedOnceItsWorkerHasReleasedIt) {
+  const LeaseRef lease = harness_.Running("one");
+  ASSERT_THAT(queue().Pause(lease.job), IsOk());
+  EXPECT_EQ(queue().Resume(lease.job)->state, kPreparing);
+  EXPECT_EQ(queue().Resume(lease.job)->state, kPreparing) << "may be repeated";
+  EXPECT_THAT(leases().Renew(lease, WorkPhase::kRunning),
+              IsOkAndHolds(LeaseOrder::kCheckpointAndStop));
+  EXPECT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(7)), IsOk());
+  const auto released = leases().Release(lease);
+  ASSERT_THAT(released, IsOk());
+  EXPECT_EQ(released->state, kQueued);
+  EXPECT_EQ(released->queue_reason, QueueReason::kNone);
+  const auto grant = leases().Acquire({"other", {}});
+  ASSERT_TRUE(grant.ok() && grant->has_value());
+  EXPECT_EQ((*grant)->resume->step, 7u);
+  EXPECT_EQ((*grant)->job.stop, StopCause::kNone);
+}
+
+TEST_F(JobLifeTest, JobResumedWhilePausingIsNotPausedByARestart) {
+  const LeaseRef lease = harness_.Running("one");
+  ASSERT_THAT(queue().Pause(lease.job), IsOk());
+  ASSERT_THAT(queue().Resume(lease.job), IsOk());
+  harness_.Restart();
+  EXPECT_EQ(leases().Release(lease)->state, kQueued);
+}
+
+TEST_F(JobLifeTest, JobResumedAndPausedAgainWhilePausingIsPaused) {
+  const LeaseRef lease = harness_.Running("one");
+  ASSERT_THAT(queue().Pause(lease.job), IsOk());
+  ASSERT_THAT(queue().Resume(lease.job), IsOk());
+  EXPECT_EQ(queue().Pause(lease.job)->state, kPausing);
+  EXPECT_EQ(leases().Release(lease)->state, kPaused);
+  EXPECT_EQ(queue().Resume(lease.job)->state, kQueued);
+}
+
 TEST_F(JobLifeTest, PreparingJobIsPausedToo) {
   Create("one");
   const LeaseRef lease = harness_.Grant();

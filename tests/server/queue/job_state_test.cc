@@ -14,14 +14,14 @@ using enum JobState;
 // The arrows of the diagram in job_state.h, repeated here on purpose.
 const std::set<std::pair<JobState, JobState>>& Arrows() {
   static const auto& arrows = *new std::set<std::pair<JobState, JobState>>{
-      {kQueued, kPreparing},     {kQueued, kRunning},       {kQueued, kCancelled},
-      {kQueued, kFailed},        {kPreparing, kRunning},    {kPreparing, kQueued},
-      {kPreparing, kCancelling}, {kPreparing, kFailed},     {kRunning, kSucceeded},
-      {kRunning, kQueued},       {kRunning, kPausing},      {kRunning, kCancelling},
-      {kRunning, kFailed},       {kPausing, kPaused},       {kPausing, kCancelling},
-      {kPausing, kFailed},       {kPaused, kQueued},        {kPaused, kCancelled},
-      {kPaused, kFailed},        {kCancelling, kCancelled}, {kCancelling, kFailed},
-      {kQueued, kPaused},        {kPreparing, kPausing},
+      {kQueued, kPreparing},     {kQueued, kRunning},    {kQueued, kCancelled},
+      {kQueued, kFailed},        {kPreparing, kRunning}, {kPreparing, kQueued},
+      {kPreparing, kCancelling}, {kPreparing, kFailed},  {kRunning, kSucceeded},
+      {kRunning, kQueued},       {kRunning, kPausing},   {kRunning, kCancelling},
+      {kRunning, kFailed},       {kPausing, kPaused},    {kPausing, kPreparing},
+      {kPausing, kCancelling},   {kPausing, kFailed},    {kPaused, kQueued},
+      {kPaused, kCancelled},     {kPaused, kFailed},     {kCancelling, kCancelled},
+      {kCancelling, kFailed},    {kQueued, kPaused},     {kPreparing, kPausing},
   };
   return arrows;
 }

@@ -227,6 +227,30 @@ TEST_F(WorkerProtocolTest, PauseReachesTheWorkerAtOnceAndItsReleasePausesTheJob)
   EXPECT_TRUE(worker->WaitForOrder(v1::DesiredJob::TRAIN));
 }
 
+TEST_F(WorkerProtocolTest, JobResumedWhilePausingIsTrainedOnOnceItsWorkerHasReleasedIt) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto worker = NewWorker();
+  const auto grant = RunJob(*worker);
+  ASSERT_TRUE(grant.has_value());
+  v1::PauseTrainingJobRequest pause;
+  pause.set_name(job.name());
+  v1::ResumeTrainingJobRequest resume;
+  resume.set_name(job.name());
+  v1::TrainingJob changed;
+  using Stub = v1::TrainingService::Stub;
+  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub, &Stub::PauseTrainingJob, pause, &changed),
+              IsOk());
+  ASSERT_THAT(
+      RpcTestServer::Call(*server_.training_stub, &Stub::ResumeTrainingJob, resume, &changed),
+      IsOk());
+  EXPECT_EQ(changed.state(), v1::TrainingJob::PREPARING);
+  ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::CHECKPOINT_AND_STOP));
+  worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::RELEASED, 6));
+  ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
+  worker->Idle();
+  EXPECT_TRUE(worker->WaitForOrder(v1::DesiredJob::TRAIN));
+}
+
 TEST_F(WorkerProtocolTest, CancelBeforeTheFirstReportFollowsTheGrant) {
   const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
