@@ -29,6 +29,11 @@ struct Io {
   // A command that has waited this long says what for: a render, which then checks again at this
   // interval, or a server that is away.
   absl::Duration notice_delay = absl::Seconds(2);
+  // How often a watch counts down the rest of an evaluation.
+  absl::Duration tick = absl::Seconds(1);
+  // How long a job that finds no worker is asked about again before a warning: nerfd's own worker
+  // connects within two seconds of its start.
+  absl::Duration worker_patience = absl::Seconds(3);
   // How long calls to a server that is away are repeated: before its first answer to this command,
   // and after it, since it probably restarts.
   absl::Duration contact_patience = absl::Seconds(4);

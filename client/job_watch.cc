@@ -1,9 +1,12 @@
 #include "client/job_watch.h"
 
 #include <algorithm>
+#include <optional>
 #include <ostream>
+#include <thread>
 
 #include "client/interrupt.h"
+#include "client/job_progress.h"
 #include "client/job_words.h"
 #include "client/names.h"
 #include "client/progress_display.h"
@@ -13,8 +16,10 @@
 #include "client/text_format.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
+#include "common/mutex.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
+#include "common/sleep.h"
 #include "common/status_macros.h"
 #include "engine/config/psnr_advice.h"
 #include "fmt/format.h"
@@ -25,26 +30,6 @@ namespace {
 
 constexpr double kMaxRetryFactor = 25;
 constexpr double kRetryGrowth = 1.6;
-
-ProgressLine ProgressOf(const v1::TrainingJob& job) {
-  const v1::Progress& progress = job.progress();
-  std::string details;
-  const auto add = [&](std::string part) { details += (details.empty() ? "" : "  ") + part; };
-  if (std::string evaluation = EvaluationText(job); !evaluation.empty()) add(evaluation);
-  if (progress.loss() > 0) add(fmt::format("loss {:.4f}", progress.loss()));
-  if (const std::string psnr = PsnrText(job); !psnr.empty()) add(psnr);
-  if (progress.samples_per_second() > 0 && progress.evaluation_views() == 0) {
-    add(FormatCount(progress.samples_per_second()) + " samples/s");
-  }
-  if (progress.eta_seconds() > 0) add("eta " + FormatClock(progress.eta_seconds()));
-  // The bar shows the percentage already.
-  std::string step = StepText(job);
-  step = step.substr(0, step.find(' '));
-  return {.fraction = progress.fraction(),
-          .label = fmt::format("step  {}", step),
-          .details = std::move(details),
-          .json = ToJson(progress, /*pretty=*/false)};
-}
 
 // The line that reports a change of state.
 std::string StateLine(const v1::TrainingJob& job) {
@@ -78,24 +63,23 @@ class JobWatcher {
         display_(session.io(), session.flags().progress) {}
 
   absl::StatusOr<v1::TrainingJob> Run() {
+    // An evaluation sends a message with each view, which may take a minute.
+    const std::jthread ticker([this](const std::stop_token& stop) {
+      while (SleepUnlessStopped(session_.io().tick, stop)) Tick();
+    });
     const absl::Duration first_delay = session_.io().first_retry_delay;
     absl::Duration delay = first_delay;
     while (true) {
       heard_ = false;
       absl::Status status = FollowStream();
-      if (status.ok() && IsFinal(job_.state())) {
-        if (job_.state() == v1::TrainingJob::SUCCEEDED) {
-          display_.Finish();
-        } else {
-          display_.Clear();
-        }
-        return job_;
+      if (status.ok()) {
+        if (const std::optional<v1::TrainingJob> ended = Ended(); ended.has_value()) return *ended;
       }
       if (session_.io().interrupt->requested()) return absl::CancelledError("interrupted");
       status = CancelledAsUnavailable(std::move(status));
       const std::optional<ErrorReason> why = GetReason(status);
       if (why.has_value() && why->reason == reason::kEpochMismatch && !token_.empty()) {
-        display_.Say("the server has a new store; earlier events are lost");
+        Say("the server has a new store; earlier events are lost");
         token_.clear();
         seen_in_store_ = false;
         continue;
@@ -117,8 +101,7 @@ class JobWatcher {
                            : status;
       }
       if (heard_) delay = first_delay;
-      if (!told_) display_.Say("connection lost; the job goes on, trying again");
-      told_ = true;
+      SayLost();
       if (!session_.Sleep(delay)) {
         return session_.io().interrupt->requested() ? absl::CancelledError("interrupted")
                                                     : TimeIsOver();
@@ -127,10 +110,38 @@ class JobWatcher {
     }
   }
 
-  // The last job seen; its name is empty before the first message.
-  const v1::TrainingJob& job() const { return job_; }
-
  private:
+  void Say(const std::string& line) {
+    MutexLock lock(mu_);
+    display_.Say(line);
+  }
+
+  void SayLost() {
+    MutexLock lock(mu_);
+    if (!told_) display_.Say("connection lost; the job goes on, trying again");
+    told_ = true;
+  }
+
+  // The job once it has ended; leaves its progress on the screen.
+  std::optional<v1::TrainingJob> Ended() {
+    MutexLock lock(mu_);
+    if (!IsFinal(job_.state())) return std::nullopt;
+    if (job_.state() == v1::TrainingJob::SUCCEEDED) {
+      display_.Finish();
+    } else {
+      display_.Clear();
+    }
+    return job_;
+  }
+
+  // Counts down what an evaluation takes.
+  void Tick() {
+    if (session_.flags().progress == ProgressMode::kJson) return;
+    MutexLock lock(mu_);
+    if (told_ || !IsEvaluating(job_)) return;
+    display_.Update(ProgressOf(job_, session_.io().clock->Now() - progress_came_));
+  }
+
   absl::Status TimeIsOver() const { return session_.TimeIsOver("before the job's end"); }
 
   absl::Status WasDeleted() const {
@@ -153,7 +164,23 @@ class JobWatcher {
     return FromGrpcStatus(reader->Finish());
   }
 
+  // What an attempt says once: sizes of pictures, and why its evaluation will take long.
+  void SayNews(const v1::TrainingJob& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (job.state() != v1::TrainingJob::RUNNING) return;
+    if (!said_pictures_ && ArePicturesReduced(job)) {
+      display_.Say("pictures " + PicturesText(job));
+      said_pictures_ = true;
+    }
+    if (said_slow_ || !IsEvaluating(job)) return;
+    const double seconds = job.progress().eta_seconds();
+    const std::string reason = SlownessOf(job, absl::Seconds(seconds));
+    if (reason.empty()) return;
+    display_.Say(fmt::format("{}; the test views take about {}", reason, FormatClock(seconds)));
+    said_slow_ = true;
+  }
+
   void Take(const v1::WatchTrainingJobResponse& message) {
+    MutexLock lock(mu_);
     if (told_) display_.Say("connected again");
     told_ = false;
     heard_ = seen_any_ = seen_in_store_ = true;
@@ -175,6 +202,12 @@ class JobWatcher {
       const v1::Checkpoint& checkpoint = job.checkpoints(job.checkpoints_size() - 1);
       display_.Say(fmt::format("checkpoint {}", ShortName(checkpoint.name())));
     }
+    SayNews(job);
+    const v1::Progress &now = job.progress(), &before = job_.progress();
+    if (now.step() != before.step() || now.evaluated_views() != before.evaluated_views() ||
+        now.eta_seconds() != before.eta_seconds()) {
+      progress_came_ = session_.io().clock->Now();
+    }
     job_ = job;
     if (preview_.HasNew(job.progress())) {
       display_.Clear();
@@ -191,14 +224,19 @@ class JobWatcher {
   const WatchOptions options_;
   const std::unique_ptr<v1::TrainingService::Stub> stub_;
   ServerWait wait_{session_};  // for the first message
-  ProgressDisplay display_;
   PreviewFollower preview_{session_, options_.preview};
   std::string token_;
-  v1::TrainingJob job_;
   bool seen_any_ = false;       // a message on any stream
   bool seen_in_store_ = false;  // a message from the server's current store
   bool heard_ = false;          // a message on the last stream
-  bool told_ = false;           // the loss of the connection was reported
+
+  Mutex mu_;  // of what the ticker reads
+  ProgressDisplay display_ ABSL_GUARDED_BY(mu_);
+  v1::TrainingJob job_ ABSL_GUARDED_BY(mu_);
+  SteadyTime progress_came_ ABSL_GUARDED_BY(mu_);
+  bool told_ ABSL_GUARDED_BY(mu_) = false;  // the loss of the connection was reported
+  bool said_pictures_ ABSL_GUARDED_BY(mu_) = false;
+  bool said_slow_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 void PrintEnd(Session& session, const v1::TrainingJob& job) {
@@ -238,7 +276,8 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
   const std::string id = ShortName(name);
   if (!job.ok()) {
     const int exit_code = session.Fail(job.status());
-    if (session.io().interrupt->requested() || absl::IsDeadlineExceeded(job.status())) {
+    if (session.io().interrupt->requested() || absl::IsDeadlineExceeded(job.status()) ||
+        (options.patient_from_start && !absl::IsNotFound(job.status()))) {
       session.SayError(session.Runnable(
           fmt::format("  job {0} keeps running; `nerfctl job watch {0}` follows it again, `nerfctl "
                       "job cancel {0}` stops it",

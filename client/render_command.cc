@@ -37,13 +37,13 @@ constexpr int kMaxAttempts = 4;
 // Renders one view, up to kMaxAttempts times.
 absl::StatusOr<v1::RenderImageResponse> RenderView(Session& session, v1::RenderService::Stub& stub,
                                                    const v1::RenderImageRequest& request,
-                                                   RenderWait* wait) {
+                                                   const ProgressLine& line, RenderWait* wait) {
   absl::Duration delay = session.io().first_retry_delay;
   const auto call = [&] {
     return session.Call(stub, &v1::RenderService::Stub::RenderImage, request, session.WorkLimit());
   };
   for (int attempt = 1;; ++attempt) {
-    absl::StatusOr<v1::RenderImageResponse> response = wait->During(request, call);
+    absl::StatusOr<v1::RenderImageResponse> response = wait->During(request, line, call);
     if (!absl::IsUnavailable(response.status()) || attempt == kMaxAttempts) return response;
     if (!session.Sleep(delay)) return response;
     delay *= 2;
@@ -85,17 +85,20 @@ std::string_view PathWords(v1::PathKind path) {
   }
 }
 
-// "8 views on an orbit, 768x1365 (reduced from 1080x1920; --full-size renders all of it)".
+// "8 views on an orbit, 768x1365 (reduced from the 1080x1920 of the training; --full-size renders
+// all of it)".
 std::string WhatIsRendered(const RenderPlan& plan, const v1::RenderImageResponse& first) {
   std::string text = fmt::format("{}{}, {}x{}", Counted(plan.n_views, "view"),
                                  PathWords(first.path()), first.width(), first.height());
-  const uint32_t width = plan.reduced_from.width > 0 ? plan.reduced_from.width : first.full_width();
-  const uint32_t height =
-      plan.reduced_from.width > 0 ? plan.reduced_from.height : first.full_height();
-  if (width > 0) {
-    text += fmt::format(" (reduced from {}x{}; --full-size renders all of it)", width, height);
+  std::string full;
+  if (plan.reduced_from.width > 0) {
+    full = fmt::format("{}x{}", plan.reduced_from.width, plan.reduced_from.height);
+  } else if (first.full_width() > 0) {
+    // The photographs may have been larger.
+    full = fmt::format("the {}x{} of the training", first.full_width(), first.full_height());
   }
-  return text;
+  if (full.empty()) return text;
+  return text + fmt::format(" (reduced from {}; --full-size renders all of it)", full);
 }
 
 // Views of which a smaller share lies in two training views are named in a warning.
@@ -107,13 +110,12 @@ absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* f
   const auto stub = session.Stub<v1::RenderService>();
   ProgressDisplay display(session.io(), session.flags().progress);
   RenderWait wait(session, display);
+  ProgressLine line{
+      .label = fmt::format("render  0/{} views", plan.n_views), .details = "", .json = ""};
   // The first view may take long.
-  if (session.flags().progress == ProgressMode::kBar) {
-    display.Update(
-        {.label = fmt::format("render  0/{} views", plan.n_views), .details = "", .json = ""});
-  }
+  if (session.flags().progress == ProgressMode::kBar) display.Update(line);
   for (size_t i = 0; i < plan.n_views; ++i) {
-    auto response = RenderView(session, *stub, plan.RequestOf(i), &wait);
+    auto response = RenderView(session, *stub, plan.RequestOf(i), line, &wait);
     absl::Status status = response.ok() ? FetchBlobs(session, &*response) : response.status();
     if (status.ok()) status = folder->WriteView(i, plan, *response);
     if (!status.ok()) {
@@ -127,12 +129,14 @@ absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* f
     if (response->has_seen_twice() && response->seen_twice() < kWellSeen) {
       unseen.push_back(plan.NameOf(i));
     }
-    display.Update(
-        {.fraction = static_cast<double>(i + 1) / static_cast<double>(plan.n_views),
-         .label = fmt::format("render  {}/{} views", i + 1, plan.n_views),
-         .details = fmt::format("{}x{}  {:.2f} s", response->width(), response->height(),
-                                response->seconds()),
-         .json = fmt::format(R"({{"event":"render","view":{},"views":{}}})", i + 1, plan.n_views)});
+    line.fraction = static_cast<double>(i + 1) / static_cast<double>(plan.n_views);
+    line.label = fmt::format("render  {}/{} views", i + 1, plan.n_views);
+    ProgressLine finished = line;
+    finished.details =
+        fmt::format("{}x{}  {:.2f} s", response->width(), response->height(), response->seconds());
+    finished.json =
+        fmt::format(R"({{"event":"render","view":{},"views":{}}})", i + 1, plan.n_views);
+    display.Update(finished);
   }
   if (absl::Status status = folder->Finish(); !status.ok()) {
     display.Clear();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "client/job_progress.h"
 #include "client/job_words.h"
 #include "client/names.h"
 #include "client/text_format.h"
@@ -201,6 +202,7 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   if (job.attempt() > 0) fields.Add("attempt", fmt::format("{}", job.attempt()));
   fields.Add("step", StepText(job));
   fields.Add("now", EvaluationText(job));
+  fields.Add("pictures", PicturesText(job));
   if (job.has_progress()) {
     if (progress.samples() > 0) fields.Add("samples", FormatCount(progress.samples()));
     if (progress.loss() > 0) fields.Add("loss", fmt::format("{:.5f}", progress.loss()));

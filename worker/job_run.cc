@@ -214,6 +214,10 @@ void JobRun::ReportProgress(const TrainProgress& progress) {
   if (reported->has_psnr_preview()) next.set_psnr_preview(reported->psnr_preview());
   if (reported->has_preview_step()) next.set_preview_step(reported->preview_step());
   if (reported->has_preview_image()) *next.mutable_preview_image() = reported->preview_image();
+  // The last report is made of the summary, which has none of them.
+  for (const auto& [name, value] : reported->figures()) {
+    if (!next.figures().contains(name)) (*next.mutable_figures())[name] = value;
+  }
   *reported = std::move(next);
   constexpr size_t kMaxRecent = 600;  // one a second
   recent_.push_back(*reported);

@@ -36,6 +36,13 @@ struct TrainProgress {
   // Of the evaluation at the end.
   double evaluated_views = kUnknownFigure;
   double evaluation_views = kUnknownFigure;
+  // Of the occupancy grid's cells. Unknown without a grid, and while all of its cells are occupied.
+  double occupied_share = kUnknownFigure;
+  // Pixels of the largest training picture in its file, of the same as it is trained on, and of the
+  // largest test view.
+  double picture_width = kUnknownFigure, picture_height = kUnknownFigure;
+  double trained_width = kUnknownFigure, trained_height = kUnknownFigure;
+  double evaluated_width = kUnknownFigure, evaluated_height = kUnknownFigure;
   // Of the CUDA device, from its driver.
   double gpu_utilization = kUnknownFigure;        // share of the last second with a kernel running
   double gpu_memory_used_bytes = kUnknownFigure;  // by all processes

@@ -61,6 +61,8 @@ struct Scene {
   bool alpha_is_mask = false;
   std::vector<View> train;
   std::vector<View> test;
+  // Of the largest training picture in its file, before it was reduced; 0: not known.
+  int picture_width = 0, picture_height = 0;
   // Of COLMAP's points; every eighth point is held out, to measure depth at.
   std::vector<SeenPoint> points, held_out_points;
   std::vector<std::string> warnings;  // shown to the user once

@@ -461,6 +461,13 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   scene.points = std::move(description.points);
   scene.held_out_points = std::move(description.held_out_points);
   scene.warnings = description.warnings;
+  for (const ViewDescription& view : description.train) {
+    const ImageHeader& file = view.header;
+    if (int64_t{file.width} * file.height > int64_t{scene.picture_width} * scene.picture_height) {
+      scene.picture_width = file.width;
+      scene.picture_height = file.height;
+    }
+  }
   bool decodes_train = options.decode_images;
   if (decodes_train && options.train_sink != nullptr) {
     NERF_ASSIGN_OR_RETURN(decodes_train, options.train_sink->Begin(description.train, pool.get()));

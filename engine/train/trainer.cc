@@ -25,6 +25,34 @@ constexpr double kMaxPreviewPixels = 1 << 18;
 // The occupied share changes only when the grid is updated.
 constexpr uint32_t kGridCheckSteps = 16;
 
+// The camera with the most pixels; nullptr without views.
+const Camera* LargestOf(const std::vector<View>& views) {
+  const Camera* largest = nullptr;
+  double most = 0;
+  for (const View& view : views) {
+    const double n_pixels = static_cast<double>(view.camera.width) * view.camera.height;
+    if (n_pixels <= most) continue;
+    most = n_pixels;
+    largest = &view.camera;
+  }
+  return largest;
+}
+
+void SetPictureSizes(const Scene& scene, TrainProgress* progress) {
+  if (scene.picture_width > 0) {
+    progress->picture_width = scene.picture_width;
+    progress->picture_height = scene.picture_height;
+  }
+  if (const Camera* trained = LargestOf(scene.train); trained != nullptr) {
+    progress->trained_width = trained->width;
+    progress->trained_height = trained->height;
+  }
+  if (const Camera* evaluated = LargestOf(scene.test); evaluated != nullptr) {
+    progress->evaluated_width = evaluated->width;
+    progress->evaluated_height = evaluated->height;
+  }
+}
+
 }  // namespace
 
 Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, ThreadPool* pool,
@@ -244,6 +272,9 @@ void Trainer::ReportProgress() {
   if (spent > 0) {
     progress.eta_seconds = (1 - over) * (state_.seconds - first_seconds_) / spent;
   }
+  // Methods without a grid say 1.
+  if (const double share = step_->OccupiedFraction(); share < 1) progress.occupied_share = share;
+  SetPictureSizes(*scene_, &progress);
   interval_ = {};
   observer_->OnProgress(progress);
 }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "client/error_printer.h"
+#include "client/job_progress.h"
 #include "client/job_words.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
@@ -141,6 +142,23 @@ TEST(OutputTest, OneJobForPeople) {
   EXPECT_THAT(text, HasSubstr("step:          12400/20000\n"));
   EXPECT_THAT(text, HasSubstr("CHECKPOINT        STEP   PREVIEW dB  SIZE     AGE\n"
                               "j-7f3k2c81/12000  12000  26.50       56.0 MB  -\n"));
+}
+
+TEST(OutputTest, PicturesOfAJobAreSaidAsFarAsTheyAreKnown) {
+  v1::TrainingJob job = RunningJob();
+  auto& figures = *job.mutable_progress()->mutable_figures();
+  EXPECT_EQ(PicturesText(job), "");
+  figures["trained_width"] = figures["trained_height"] = 200;
+  EXPECT_EQ(PicturesText(job), "200x200");
+  figures["picture_width"] = figures["picture_height"] = 200;
+  figures["evaluated_width"] = figures["evaluated_height"] = 200;
+  EXPECT_EQ(PicturesText(job), "200x200");
+  EXPECT_FALSE(ArePicturesReduced(job));
+  figures["picture_width"] = 400;
+  EXPECT_EQ(PicturesText(job), "400x200, trained at 200x200");
+  EXPECT_TRUE(ArePicturesReduced(job));
+  EXPECT_THAT(Printed(OutputFormat::kTable, [&](const Printer& p) { PrintJob(p, job); }),
+              HasSubstr("pictures:      400x200, trained at 200x200\n"));
 }
 
 TEST(OutputTest, EmptyListsAreAnEmptyArrayAHeaderOrNothing) {

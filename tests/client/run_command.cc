@@ -34,6 +34,8 @@ CommandResult RunCommand(const std::vector<std::string>& args, const RunOptions&
   io.interrupt = options.interrupt != nullptr ? options.interrupt : &own_interrupt;
   io.first_retry_delay = absl::Milliseconds(1);
   io.notice_delay = options.notice_delay;
+  io.tick = options.tick;
+  io.worker_patience = options.worker_patience;
   io.contact_patience = options.contact_patience;
   io.restart_patience = options.restart_patience;
   CommandResult result;

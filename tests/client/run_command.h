@@ -20,6 +20,7 @@ struct RunOptions {
   Interrupt* interrupt = nullptr;
   bool terminal = false;
   absl::Duration notice_delay = absl::InfiniteDuration();  // as in Io
+  absl::Duration tick = absl::InfiniteDuration(), worker_patience = absl::ZeroDuration();
   absl::Duration contact_patience = absl::ZeroDuration(), restart_patience = absl::ZeroDuration();
 };
 

@@ -18,6 +18,7 @@
 #include "common/sha256.h"
 #include "engine/scene/image_io.h"
 #include "tests/client/service_fixture.h"
+#include "tests/testing/fake_clock.h"
 #include "tests/testing/paths.h"
 #include "tests/testing/temp_dir.h"
 
@@ -263,10 +264,11 @@ class RenderWaitTest : public ServiceTest {
   CommandResult Render(std::vector<std::string> more) {
     std::vector<std::string> args = {"render", "--orbit", "1", "--out", dir_.path()};
     args.insert(args.end(), more.begin(), more.end());
-    return Run(args, {.notice_delay = absl::Milliseconds(1)});
+    return Run(args, {.clock = clock_, .notice_delay = absl::Milliseconds(1)});
   }
 
   const TempDir dir_;
+  const Clock* clock_ = nullptr;  // unset: the real one
 
  private:
   Mutex mutex_;
@@ -286,6 +288,27 @@ TEST_F(RenderWaitTest, SaysWhatItWaitsForAndWhenThatChanges) {
                                      "waiting for worker w-1, which has no job: it loads the model "
                                      "or renders\n"));
   EXPECT_EQ(result.out, "1 view, 1 file in " + dir_.path() + "\n");
+}
+
+TEST_F(RenderWaitTest, LongViewsSayHowLongTheyTakeAndWhyTheyAreSlow) {
+  v1::Model& model = state_.models.emplace_back();
+  model.set_name("projects/default/models/mic");
+  model.set_training_job("projects/default/trainingJobs/j-1");
+  v1::TrainingJob& job = state_.jobs.emplace_back();
+  job.set_name("projects/default/trainingJobs/j-1");
+  (*job.mutable_progress()->mutable_figures())["occupied_share"] = 0.97;
+  FakeClock clock;
+  clock_ = &clock;
+  HoldUntilCalled("ListWorkers", 4, [&](int) {
+    SetWorker(v1::Worker::IDLE, "");
+    clock.Advance(absl::Seconds(6));
+  });
+  const CommandResult result = Render({"mic", "--progress", "plain"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("views are slow because the model is barely trained: 97% of its "
+                        "space still counts as occupied"));
+  EXPECT_THAT(result.err, HasSubstr("render  0/1 views    0%  this view: 0:06\n"));
 }
 
 TEST_F(RenderWaitTest, ProgressInJsonStaysJson) {
@@ -368,8 +391,9 @@ TEST_F(ServiceTest, RenderWithoutACameraAsksForAPathThatSuits) {
   ASSERT_EQ(result.exit_code, kOk) << result.err;
   ASSERT_EQ(state_.render.size(), 2u);
   EXPECT_EQ(state_.render[0].orbit().path(), v1::PATH_AUTO);
-  EXPECT_THAT(result.err, HasSubstr("2 views on a spiral around the mean camera, 8x6 (reduced from "
-                                    "4000x3000; --full-size renders all of it)"));
+  EXPECT_THAT(result.err,
+              HasSubstr("2 views on a spiral around the mean camera, 8x6 (reduced from "
+                        "the 4000x3000 of the training; --full-size renders all of it)"));
   EXPECT_THAT(result.err, HasSubstr("warning: 2 of 2 views look where few photographs did (less "
                                     "than 75% of what they show lies in two training views): "
                                     "0000, 0001"));

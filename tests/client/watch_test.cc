@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
+#include "client/interrupt.h"
 #include "client/terminal_image.h"
+#include "common/clock.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "common/file_io.h"
@@ -190,6 +193,74 @@ TEST_F(ServiceTest, EvaluationAtTheEndIsShown) {
       {{evaluating, Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100)}, absl::OkStatus()}};
   const CommandResult result = Run({"job", "watch", "j-fake", "--progress", "plain"});
   EXPECT_THAT(result.err, HasSubstr("evaluating 3/25 test views"));
+}
+
+// A clock that goes on by a second with each look at it, and interrupts at the 60th.
+class HastyClock final : public Clock {
+ public:
+  explicit HastyClock(Interrupt* interrupt) : interrupt_(interrupt) {}
+  SteadyTime Now() const override {
+    const int n = ++n_looks_;
+    if (n == 60) interrupt_->Request(SIGINT);
+    return SteadyTime() + absl::Seconds(n);
+  }
+  absl::Time WallNow() const override { return absl::UnixEpoch(); }
+
+ private:
+  Interrupt* const interrupt_;
+  mutable std::atomic<int> n_looks_ = 0;
+};
+
+// A message of a job whose evaluation has just begun and is expected to take `seconds`.
+W Evaluating(double seconds, double occupied_share) {
+  W message = Message(W::SNAPSHOT, 1, J::RUNNING, 100);
+  v1::Progress& progress = *message.mutable_training_job()->mutable_progress();
+  progress.set_evaluation_views(7);
+  progress.set_eta_seconds(seconds);
+  (*progress.mutable_figures())["occupied_share"] = occupied_share;
+  return message;
+}
+
+TEST_F(ServiceTest, EvaluationWithoutMessagesCountsItsEtaDownAndSaysWhyItIsSlow) {
+  Interrupt interrupt;
+  const HastyClock clock(&interrupt);
+  state_.watch_scripts = {{{Evaluating(220, 0.97)}, absl::OkStatus(), /*hang=*/true}};
+  const CommandResult result =
+      Run({"job", "watch", "j-fake", "--progress", "plain"},
+          {.clock = &clock, .interrupt = &interrupt, .tick = absl::Milliseconds(1)});
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("views are slow because the model is barely trained: 97% of its space still "
+                "counts as occupied, so rays skip little of it; the test views take about "
+                "3:40\n"));
+  EXPECT_THAT(result.err, HasSubstr("evaluating 0/7 test views  eta 3:40\n"));
+  EXPECT_THAT(result.err, testing::ContainsRegex("evaluating 0/7 test views  eta 3:[0-3][0-9]\n"));
+}
+
+TEST_F(ServiceTest, EvaluationOfATrainedModelIsNotCalledSlow) {
+  W done = Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100);
+  state_.watch_scripts = {{{Evaluating(220, 0.03), done}, absl::OkStatus()}};
+  EXPECT_THAT(Run({"job", "watch", "j-fake", "--progress", "plain"}).err,
+              Not(HasSubstr("barely trained")));
+  state_.watch_scripts = {{{Evaluating(2, 0.97), done}, absl::OkStatus()}};
+  EXPECT_THAT(Run({"job", "watch", "j-fake", "--progress", "plain"}).err,
+              Not(HasSubstr("barely trained")))
+      << "it is fast";
+}
+
+TEST_F(ServiceTest, ReducedPicturesAreSaidOnce) {
+  W running = Message(W::SNAPSHOT, 1, J::RUNNING, 10);
+  auto& figures = *running.mutable_training_job()->mutable_progress()->mutable_figures();
+  figures["picture_width"] = 2992, figures["picture_height"] = 5318;
+  figures["trained_width"] = 918, figures["trained_height"] = 1632;
+  figures["evaluated_width"] = 768, figures["evaluated_height"] = 1365;
+  state_.watch_scripts = {
+      {{running, running, Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100)}, absl::OkStatus()}};
+  const CommandResult result = Run({"job", "watch", "j-fake"});
+  const std::string line = "pictures 2992x5318, trained at 918x1632, evaluated at 768x1365\n";
+  const size_t first = result.err.find(line);
+  ASSERT_NE(first, std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find(line, first + 1), std::string::npos);
 }
 
 TEST_F(ServiceTest, WatchJsonLinesAreTheMessages) {

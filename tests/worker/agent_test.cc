@@ -153,6 +153,24 @@ TEST_F(AgentTest, ReadingsOfTheDeviceGoUpOnce) {
   EXPECT_FALSE(server_.messages().back().metrics().has_gpu_utilization());
 }
 
+TEST_F(AgentTest, FiguresThatTheSummaryLacksStayInTheLastReport) {
+  StartTraining();
+  Say({{"type", "progress"},
+       {"job", Key()},
+       {"step", 1},
+       {"picture_width", 4000},
+       {"trained_width", 1152},
+       {"occupied_share", 0.5}});
+  SayCheckpoint(30);
+  SayDone();
+  Pass(absl::Seconds(1));
+  ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+  const auto& figures = server_.last_report()->progress().figures();
+  EXPECT_EQ(figures.at("picture_width"), 4000);
+  EXPECT_EQ(figures.at("trained_width"), 1152);
+  EXPECT_EQ(figures.at("occupied_share"), 0.5);
+}
+
 TEST_F(AgentTest, PreviewImageIsUploadedAndNamedInTheReport) {
   StartTraining();
   Progress(1);

@@ -71,6 +71,18 @@ TEST(ReduceViewsTest, TestViewsHaveALimitOfTheirOwn) {
   EXPECT_EQ(reductions.test.to.width, 20);
 }
 
+TEST(ReduceViewsTest, SceneKnowsTheSizeOfItsPicturesBeforeTheyWereReduced) {
+  const TempDir dir;
+  WriteScene(dir);
+  SceneOptions options;
+  options.max_side = 20;
+  const absl::StatusOr<Scene> scene = LoadScene(dir.path(), options);
+  ASSERT_THAT(scene, IsOk());
+  EXPECT_EQ(scene->picture_width, 80);
+  EXPECT_EQ(scene->picture_height, 60);
+  EXPECT_EQ(scene->train[0].camera.width, 20);
+}
+
 TEST(ReduceViewsTest, SmallPicturesStayAsTheyAre) {
   const TempDir dir;
   WriteScene(dir);

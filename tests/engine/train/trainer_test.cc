@@ -242,6 +242,33 @@ TEST(TrainerTest, ProgressComesOnceASecondAndAtTheEnd) {
   EXPECT_EQ(f.observer.progress[2].fraction, 1);
 }
 
+TEST(TrainerTest, ProgressSaysTheSizesOfPicturesAndTheOccupiedShare) {
+  Fixture f;
+  f.scene.picture_width = 4000;
+  f.scene.picture_height = 3000;
+  f.step.occupied = 0.25;
+  ASSERT_THAT(f.Run(), IsOk());
+  const TrainProgress& last = f.observer.progress.back();
+  EXPECT_EQ(last.picture_width, 4000);
+  EXPECT_EQ(last.picture_height, 3000);
+  EXPECT_EQ(last.trained_width, 16);
+  EXPECT_EQ(last.trained_height, 16);
+  EXPECT_EQ(last.evaluated_width, 16);
+  EXPECT_EQ(last.evaluated_height, 16);
+  EXPECT_EQ(last.occupied_share, 0.25);
+}
+
+TEST(TrainerTest, FiguresThatAreNotKnownAreLeftOutOfProgress) {
+  Fixture f;
+  f.scene.test.clear();
+  f.step.occupied = 1;
+  ASSERT_THAT(f.Run(), IsOk());
+  const TrainProgress& last = f.observer.progress.back();
+  EXPECT_TRUE(std::isnan(last.picture_width));
+  EXPECT_TRUE(std::isnan(last.evaluated_width));
+  EXPECT_TRUE(std::isnan(last.occupied_share)) << "all of it is occupied";
+}
+
 TEST(TrainerTest, PreviewIsAlwaysTheMiddleTestView) {
   Fixture f({BudgetKind::kSteps, 250});  // 25 seconds
   ASSERT_THAT(f.Run(), IsOk());
