@@ -3,6 +3,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "client/text_table.h"
 #include "client/time_flag.h"
 #include "client/violations.h"
+#include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "common/status_macros.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
@@ -101,6 +103,17 @@ int ListProjects(Session& session, int limit) {
   return kOk;
 }
 
+// Whether the server lists the project. A project needs no creation, so the server shows any name.
+absl::StatusOr<bool> IsListed(Session& session, const std::string& name) {
+  const auto stub = session.Stub<v1::AdminService>();
+  NERF_ASSIGN_OR_RETURN(
+      const auto projects,
+      ListPages<v1::Project>(session, *stub, &Stub::ListProjects, v1::ListProjectsRequest(),
+                             /*limit=*/0, [](auto& page) { return page.mutable_projects(); }));
+  return std::any_of(projects.begin(), projects.end(),
+                     [&](const v1::Project& project) { return project.name() == name; });
+}
+
 int ShowProject(Session& session, const std::string& id) {
   v1::GetProjectRequest request;
   const auto name = ProjectName(id.empty() ? session.flags().project : id);
@@ -109,6 +122,17 @@ int ShowProject(Session& session, const std::string& id) {
   const auto stub = session.Stub<v1::AdminService>();
   const auto project = session.Call(*stub, &Stub::GetProject, request);
   if (!project.ok()) return session.Fail(project.status());
+  if (!id.empty()) {
+    const absl::StatusOr<bool> is_listed = IsListed(session, *name);
+    if (!is_listed.ok()) return session.Fail(is_listed.status());
+    if (!*is_listed) {
+      const int exit_code = session.Fail(WithReason(
+          absl::NotFoundError(fmt::format("project {} has no resources and no settings", id)),
+          reason::kResourceNotFound));
+      session.SayError(session.Runnable("  `nerfctl admin project ls` lists what there is"));
+      return exit_code;
+    }
+  }
   PrintProject(session.printer(), *project);
   return kOk;
 }

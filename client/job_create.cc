@@ -13,6 +13,22 @@ namespace nerf {
 
 namespace {
 
+// Sends a request that is only validated. If no worker is connected, asks again for a moment: the
+// server may have just started.
+absl::StatusOr<v1::TrainingJob> Validate(Session& session,
+                                         const v1::CreateTrainingJobRequest& request) {
+  const Io& io = session.io();
+  const auto stub = session.Stub<v1::TrainingService>();
+  const SteadyTime begin = io.clock->Now();
+  while (true) {
+    const absl::StatusOr<v1::TrainingJob> job =
+        session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
+    const bool may_come = job.ok() && job->wait().reason() == "NO_WORKER" &&
+                          io.clock->Now() - begin < io.worker_patience;
+    if (!may_come || !session.Sleep(io.first_retry_delay)) return job;
+  }
+}
+
 // Warns early if no connected worker can take the job. Busy workers need no warning.
 void WarnOfWait(Session& session, const v1::TrainingJob& job) {
   if (!job.has_wait() || job.wait().reason() == "WORKERS_BUSY") return;
@@ -42,9 +58,7 @@ absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest requ
                              bool may_be_repeated) {
   request.set_validate_only(true);
   request.clear_request_id();  // the id belongs to the request with its scene
-  const auto stub = session.Stub<v1::TrainingService>();
-  const absl::StatusOr<v1::TrainingJob> job =
-      session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
+  const absl::StatusOr<v1::TrainingJob> job = Validate(session, request);
   if (job.ok()) {
     WarnOfWait(session, *job);
     return absl::OkStatus();
@@ -56,7 +70,9 @@ int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
               const std::optional<WatchOptions>& watch) {
   const auto stub = session.Stub<v1::TrainingService>();
   const absl::StatusOr<v1::TrainingJob> job =
-      session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
+      request.validate_only()
+          ? Validate(session, request)
+          : session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
   if (!job.ok()) return session.Fail(job.status());
   const Printer printer = session.printer();
   if (request.validate_only()) {

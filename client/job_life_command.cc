@@ -172,7 +172,8 @@ void AddJobLifeCommands(CLI::App& job, Command* selected) {
   resume->callback([=] { *selected = [=](Session& s) { return ResumeJob(s, *resumed); }; });
 
   CLI::App* retry = job.add_subcommand(
-      "retry", "Create a job that goes on from the last checkpoint of one that failed");
+      "retry",
+      "Train on from the last checkpoint of a job that failed or was cancelled, as a new job");
   auto retried = AddJobArgument(*retry);
   auto retry_flags = std::make_shared<RetryFlags>();
   retry->add_option("--id", retry_flags->id, "Wanted id (default: the server makes one)")

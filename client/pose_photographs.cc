@@ -20,11 +20,15 @@ constexpr absl::Duration kStopGrace = absl::Seconds(10);
 
 }  // namespace
 
+bool MustBePosed(const std::string& folder) {
+  return IsUnposed(folder) && !HasSceneFiles(PosedFolder(folder));
+}
+
 PoseOutcome FolderWithPoses(Session& session, const std::string& folder,
                             const std::string& engine) {
   if (!IsUnposed(folder)) return {kOk, folder};
   const std::string posed = PosedFolder(folder);
-  if (HasSceneFiles(posed)) {
+  if (!MustBePosed(folder)) {
     session.Say(PlainText(
         fmt::format("{} has no poses; using {}, where they were found before", folder, posed)));
     return {kOk, posed};

@@ -11,6 +11,9 @@ struct PoseOutcome {
   std::string folder;  // of the data set
 };
 
+// Whether FolderWithPoses has to find poses first.
+bool MustBePosed(const std::string& folder);
+
 // The data set to train for a folder or film that the user named. If it has photographs or films
 // and no poses, the program `engine` (nerf-engine) finds them and writes FOLDER-posed, which takes
 // minutes; a data set that is there already is used. Any other folder is returned as it is.

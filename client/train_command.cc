@@ -101,12 +101,16 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
       !status.ok()) {
     return FailFolder(session, status);
   }
-  std::string dir = named_dir;
-  if (!flags.validate_only) {
-    PoseOutcome posed = FolderWithPoses(session, named_dir, flags.engine);
-    if (posed.exit_code != kOk) return posed.exit_code;
-    dir = std::move(posed.folder);
+  if (flags.validate_only && MustBePosed(named_dir)) {
+    session.Say(PlainText(fmt::format(
+        "{} has no poses: training begins with finding them, which takes minutes (nerf-engine pose "
+        "{} --out {}); its photographs are checked after that",
+        named_dir, ShellWord(named_dir), ShellWord(PosedFolder(named_dir)))));
+    return SubmitJob(session, request, std::nullopt);
   }
+  PoseOutcome posed = FolderWithPoses(session, named_dir, flags.engine);
+  if (posed.exit_code != kOk) return posed.exit_code;
+  const std::string dir = std::move(posed.folder);
   session.Say(fmt::format("checking {}", dir));
   const absl::StatusOr<SceneDescription> description =
       CheckLocalScene(session, dir, *ParseTestEvery(flags.test_every),
@@ -126,10 +130,10 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
   }
   const absl::StatusOr<std::string> scene = SceneOf(session, dir, *description, request);
   if (!scene.ok()) {
-    if (absl::IsCancelled(scene.status())) {
-      session.Say("no job was created; the files sent so far will not be sent again");
-    }
-    return session.Fail(scene.status());
+    const int exit_code = session.Fail(scene.status());
+    session.SayError(
+        "  no job was created; run the same command again: files that arrived are not sent again");
+    return exit_code;
   }
   request.mutable_training_job()->set_scene(*scene);
   if (flags.detach) return SubmitJob(session, request, std::nullopt);

@@ -200,9 +200,12 @@ TEST_F(ServiceTest, PhotographsThatCannotBePosedEndWithTheEnginesCode) {
   EXPECT_EQ(Run({"train", dir / "photos", "--engine", "/no/engine"}).exit_code, kNotFound);
   // A check alone takes no minutes.
   const CommandResult check = Run({"train", dir / "photos", "--validate-only"});
-  EXPECT_EQ(check.exit_code, kBadData);
-  EXPECT_THAT(check.err, HasSubstr("there are no camera poses"));
-  EXPECT_THAT(Suggested(check), ElementsAre("train", dir / "photos"));
+  EXPECT_EQ(check.exit_code, kOk);
+  EXPECT_THAT(check.err,
+              HasSubstr("photos has no poses: training begins with finding them, which takes "
+                        "minutes (nerf-engine pose " +
+                        (dir / "photos") + " --out " + (dir / "photos-posed") + ")"));
+  EXPECT_EQ(state_.validate_job.size(), 1u) << "the flags are checked";
   EXPECT_THAT(Suggested(Run({"scene", "check", dir / "photos"})),
               ElementsAre("train", dir / "photos"));
 }
@@ -385,6 +388,73 @@ TEST_F(ServiceTest, TrainWarnsBeforeTheUploadThatNoWorkerHasTheMethod) {
   result = Run({"train", dir.path(), "--detach"});
   EXPECT_THAT(result.err, Not(HasSubstr("warning")));
   EXPECT_THAT(result.err, HasSubstr("job j-fake waits: the only worker is busy with job j-1\n"));
+}
+
+TEST_F(ServiceTest, TrainWaitsAMomentForAWorkerBeforeItWarns) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  state_.wait.set_reason("NO_WORKER");
+  state_.wait.set_message("no worker is connected");
+  state_.on_call = [this](const std::string& method) {
+    MutexLock lock(state_.mu);
+    if (method == "CreateTrainingJob" && state_.validate_job.size() == 3) state_.wait.Clear();
+  };
+  const std::vector<std::string> train = {"train", dir.path(), "--detach"};
+  CommandResult result = Run(train, {.worker_patience = absl::Minutes(1)});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("no worker is connected")));
+  EXPECT_EQ(state_.validate_job.size(), 3u);
+
+  state_.on_call = nullptr;
+  state_.wait.set_reason("NO_WORKER");
+  state_.wait.set_message("no worker is connected");
+  result = Run(train, {.worker_patience = absl::Milliseconds(5)});
+  EXPECT_THAT(result.err, HasSubstr("warning: the job will wait: no worker is connected"));
+}
+
+TEST_F(ServiceTest, WatchOfANewJobThatFailsSaysHowToFollowIt) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  state_.errors["WatchTrainingJob"] = {absl::PermissionDeniedError("not yours")};
+  const CommandResult result = Run({"train", dir.path()});
+  EXPECT_THAT(result.err,
+              HasSubstr("  job j-fake keeps running; `nerfctl job watch j-fake` follows "
+                        "it again"));
+}
+
+TEST_F(ServiceTest, FailedUploadSaysHowToGoOn) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  state_.errors["CreateScene"] = {
+      WithReason(absl::ResourceExhaustedError("too much"), reason::kSizeLimit)};
+  const CommandResult result = Run({"train", dir.path()});
+  EXPECT_NE(result.exit_code, kOk);
+  EXPECT_THAT(result.err, testing::EndsWith("  no job was created; run the same command again: "
+                                            "files that arrived are not sent again\n"));
+}
+
+TEST_F(ServiceTest, ValidateOnlyTakesThePosesThatWereFoundBefore) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "photos");
+  std::ofstream(dir / "photos/1.jpg") << "a photograph";
+  std::filesystem::create_directory(dir / "photos-posed");
+  WriteScene(dir / "photos-posed");
+  const CommandResult result = Run({"train", dir / "photos", "--validate-only"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("photos has no poses; using " + (dir / "photos-posed")));
+  EXPECT_EQ(result.out, "valid; nothing was created\n");
+}
+
+TEST_F(ServiceTest, ProjectThatNothingIsKnownOfIsNotFound) {
+  const CommandResult result = Run({"admin", "project", "show", "nope"});
+  EXPECT_EQ(result.exit_code, kNotFound);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err,
+            "nerfctl: project nope has no resources and no settings (RESOURCE_NOT_FOUND)\n"
+            "  `nerfctl admin project ls` lists what there is\n");
+  EXPECT_EQ(Run({"admin", "project", "show", "default"}).exit_code, kOk);
+  EXPECT_EQ(Run({"--project", "nope", "admin", "project", "show"}).exit_code, kOk)
+      << "the caller's own";
 }
 
 TEST_F(ServiceTest, TrainReportsTheBackgroundThatIsAskedFor) {
