@@ -182,12 +182,6 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
     return state_.jobs.contains(job.key) || state_.jobs_in_creation.contains(job.key);
   };
   if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key, job.kind));
-  const size_t n_queued = state_.queued_jobs.size() + state_.jobs_in_creation.size();
-  if (n_queued >= state_.options.max_queued_jobs) {
-    return WithReason(
-        absl::ResourceExhaustedError(fmt::format("{} jobs are queued already", n_queued)),
-        reason::kQueueFull);
-  }
   NERF_RETURN_IF_ERROR(CheckNewJob(state_, spec.project));
   while (job.key.id.empty() || (spec.id.empty() && is_taken())) {
     job.key.id = NewShortId(job.kind == JobKind::kRender ? "r" : "j", state_.random);

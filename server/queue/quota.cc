@@ -11,6 +11,13 @@
 namespace nerf {
 namespace {
 
+// A project with fewer than this share of max_queued_jobs may queue jobs although others have
+// filled the queue.
+constexpr size_t kReservedQueueShare = 100;
+
+// Of all projects. A file's record takes some 200 bytes.
+constexpr size_t kMaxScenes = 20'000, kMaxFilesOfScenes = 1'000'000;
+
 const ProjectQuota& QuotaOf(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
   static const ProjectQuota kUnlimited;
@@ -26,6 +33,18 @@ size_t QueuedJobsOf(const QueueState& state, const std::string& project)
   return n;
 }
 
+// QUEUE_FULL for a project that has `n_of_project` queued jobs.
+absl::Status CheckQueueRoom(const QueueState& state, size_t n_of_project)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
+  const size_t max = state.options.max_queued_jobs;
+  const size_t n_queued = state.queued_jobs.size() + state.jobs_in_creation.size();
+  const bool uses_reserve = n_of_project < max / kReservedQueueShare;
+  if (n_queued < max || (uses_reserve && n_queued < 2 * max)) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(fmt::format("{} jobs are queued already", n_queued)),
+      reason::kQueueFull);
+}
+
 }  // namespace
 
 absl::Status QuotaExceeded(std::string_view project, std::string_view limit, double max,
@@ -39,11 +58,33 @@ absl::Status QuotaExceeded(std::string_view project, std::string_view limit, dou
 }
 
 absl::Status CheckNewJob(const QueueState& state, const std::string& project) {
+  const size_t n_queued = QueuedJobsOf(state, project);
+  NERF_RETURN_IF_ERROR(CheckQueueRoom(state, n_queued));
   const uint64_t max = QuotaOf(state, project).max_queued_jobs;
-  if (max > 0 && QueuedJobsOf(state, project) >= max) {
+  if (max > 0 && n_queued >= max) {
     return QuotaExceeded(project, "max_queued_jobs", static_cast<double>(max), "queued jobs");
   }
   return CheckStoredBytes(state, project, 0);
+}
+
+absl::Status CheckNewScene(const QueueState& state, const std::string& project, size_t n_files) {
+  size_t n_scenes = 0, n_all_files = n_files, n_own_scenes = 0, n_own_files = n_files;
+  for (const auto& [key, scene] : state.scenes) {
+    const bool is_own = key.project == project;
+    ++n_scenes;
+    n_own_scenes += is_own ? 1 : 0;
+    n_all_files += scene.files.size();
+    n_own_files += is_own ? scene.files.size() : 0;
+  }
+  if (n_scenes >= kMaxScenes || n_own_scenes >= kMaxScenes / 2) {
+    return QuotaExceeded(project, "scenes", static_cast<double>(kMaxScenes / 2),
+                         "scenes, all projects twice as many");
+  }
+  if (n_all_files > kMaxFilesOfScenes || n_own_files > kMaxFilesOfScenes / 2) {
+    return QuotaExceeded(project, "scene_files", static_cast<double>(kMaxFilesOfScenes / 2),
+                         "files of scenes, all projects twice as many");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckStoredBytes(const QueueState& state, const std::string& project, uint64_t more) {

@@ -15,8 +15,15 @@ namespace nerf {
 absl::Status QuotaExceeded(std::string_view project, std::string_view limit, double max,
                            std::string_view what);
 
-// Whether the project may have one more queued job, and has bytes left for its results.
+// Whether the project may have one more queued job, and has bytes left for its results. A project
+// with few jobs may also have them while others fill the queue. Errors: ResourceExhausted
+// QUOTA_EXCEEDED or QUEUE_FULL.
 absl::Status CheckNewJob(const QueueState& state, const std::string& project)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
+// Whether the project may have one more scene, of so many files. All scenes are in memory, so one
+// project may have half of the most. Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` scenes
+// or scene_files.
+absl::Status CheckNewScene(const QueueState& state, const std::string& project, size_t n_files)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
 // Whether the project may store `more` bytes.
 absl::Status CheckStoredBytes(const QueueState& state, const std::string& project, uint64_t more)

@@ -145,6 +145,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
            state_.IsClaimed({ClaimKey::Kind::kScene, scene.key});
   };
   if (!spec.id.empty() && is_taken()) return ResourceExists(SceneName(scene.key));
+  NERF_RETURN_IF_ERROR(CheckNewScene(state_, spec.project, scene.files.size()));
   NERF_RETURN_IF_ERROR(CheckStoredBytes(state_, spec.project, 0));
   while (scene.key.id.empty() || (spec.id.empty() && is_taken())) {
     scene.key.id = NewShortId("s", state_.random);

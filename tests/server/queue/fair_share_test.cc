@@ -1,5 +1,9 @@
 // Which project and which of its jobs gets the next free worker.
 #include "server/queue/grant_policy.h"
+
+#include <map>
+
+#include "common/error_reason.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
 
@@ -87,6 +91,56 @@ TEST_F(GrantOrderTest, ProjectWithALongQueueDelaysAnothersFirstJobByOneSlotAtMos
   EXPECT_EQ(Next(), "j2") << "both have two at work, and this one waits longer";
   EXPECT_EQ(Next(), "mine-last");
   EXPECT_EQ(Next(), "j3");
+}
+
+TEST_F(GrantOrderTest, ProjectThatFillsTheQueueTakesOneSlotAtMostFromAnothersFirstJob) {
+  SceneSpec scene;
+  scene.project = "team";
+  scene.id = "scene";
+  scene.files = {{"transforms_train.json", QueueHarness::Blob("json")}};
+  ASSERT_THAT(harness_.scenes->Create(scene), IsOk());
+  constexpr int kWorkers = 4, kJobs = 10'000;
+  std::map<std::string, LeaseRef> held;
+  for (int i = 0; i < kJobs + kWorkers; ++i) {
+    Create("j" + std::to_string(i), 100);
+    const std::string worker = "slot-" + std::to_string(i);
+    if (i < kWorkers) held[worker] = harness_.Grant(worker);
+  }
+  EXPECT_THAT(harness_.queue->Create(harness_.Spec("too-many")),
+              FailsWith(absl::StatusCode::kResourceExhausted, reason::kQueueFull));
+  Create("mine", 0, "team");
+  const auto& [worker, lease] = *held.begin();
+  ASSERT_THAT(harness_.leases->Finish(lease, {}), IsOk());
+  EXPECT_EQ(harness_.Grant(worker).job.id, "mine") << "the first slot that is free is its own";
+  EXPECT_EQ(harness_.Get("j4").state, JobState::kQueued);
+}
+
+TEST_F(GrantOrderTest, ReserveOfTheQueueIsBounded) {
+  QueueOptions options = WithProjects({});
+  options.max_queued_jobs = 200;
+  QueueHarness harness(nullptr, options);
+  const auto create = [&](const std::string& project) {
+    JobSpec spec = harness.Spec();
+    spec.project = project;
+    return harness.queue->Create(spec).status();
+  };
+  for (int i = 0; i < 300; ++i) {
+    SceneSpec scene;
+    scene.project = "p" + std::to_string(i);
+    scene.id = "scene";
+    scene.files = {{"transforms_train.json", QueueHarness::Blob("json")}};
+    ASSERT_THAT(harness.scenes->Create(scene), IsOk());
+  }
+  for (int i = 0; i < 200; ++i) ASSERT_THAT(create("p0"), IsOk());
+  for (int i = 1; i <= 100; ++i) {
+    const std::string project = "p" + std::to_string(i);
+    for (int j = 0; j < 2; ++j) ASSERT_THAT(create(project), IsOk()) << project;
+    if (i == 1) {
+      EXPECT_THAT(create(project),
+                  FailsWith(absl::StatusCode::kResourceExhausted, reason::kQueueFull));
+    }
+  }
+  EXPECT_THAT(create("p101"), FailsWith(absl::StatusCode::kResourceExhausted, reason::kQueueFull));
 }
 
 }  // namespace

@@ -93,6 +93,23 @@ TEST_F(QuotaTest, UploadIsCountedOnceWhenASceneNamesIt) {
   EXPECT_EQ(admin_.GetProject("default").usage.stored_bytes, 7U);
 }
 
+TEST_F(QuotaTest, ScenesOfOneProjectLeaveRoomForOthers) {
+  const auto create = [&](const std::string& project) {
+    SceneSpec scene;
+    scene.project = project;
+    scene.files = {{"transforms.json", QueueHarness::Blob("abc")}};
+    return harness_.scenes->Create(scene).status();
+  };
+  for (int i = 1; i < 10'000; ++i) ASSERT_THAT(create("default"), IsOk());
+  const absl::Status refused = create("default");
+  EXPECT_THAT(refused, FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  EXPECT_EQ(Metadata(refused, "limit"), "scenes");
+  MutexLock lock(harness_.state->mu);
+  EXPECT_THAT(CheckNewScene(*harness_.state, "other", 500'000), IsOk());
+  const absl::Status files = CheckNewScene(*harness_.state, "other", 500'001);
+  EXPECT_EQ(Metadata(files, "limit"), "scene_files");
+}
+
 TEST_F(QuotaTest, UsedDayStopsJobsAndEndsAtMidnight) {
   SetQuota({.max_device_seconds_per_day = 60});
   const LeaseRef lease = harness_.Running("one");
