@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/camera_matrix.h"
+
 namespace nerf {
 namespace {
-
-constexpr double kMaxShear = 0.01;
 
 double Dot(const Vec3d& a, const Vec3d& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 Vec3d Cross(const Vec3d& a, const Vec3d& b) {
@@ -130,22 +130,10 @@ Pose ToPose(const Mat34& matrix) {
 }
 
 bool Orthonormalize(Pose* pose, double* uniform_scale) {
-  const Vec3d columns[3] = {Column(*pose, 0), Column(*pose, 1), Column(*pose, 2)};
-  double lengths[3], mean_length = 0;
-  for (int i = 0; i < 3; ++i) {
-    lengths[i] = std::sqrt(Dot(columns[i], columns[i]));
-    mean_length += lengths[i] / 3;
-  }
-  *uniform_scale = mean_length;
-  if (!(mean_length > 1e-6) || !(mean_length < 1e6)) return false;
-  for (int i = 0; i < 3; ++i) {
-    if (std::abs(lengths[i] / mean_length - 1) > kMaxShear) return false;
-    const double overlap = Dot(columns[i], columns[(i + 1) % 3]) / (mean_length * mean_length);
-    if (std::abs(overlap) > kMaxShear) return false;
-  }
-  if (Dot(Cross(columns[0], columns[1]), columns[2]) <= 0) return false;
-  const Vec3d backward = Scaled(columns[2], 1 / lengths[2]);
-  Vec3d right = columns[0];
+  if (!IsScaledRotation(pose->m, uniform_scale)) return false;
+  Vec3d backward = Column(*pose, 2);
+  backward = Scaled(backward, 1 / std::sqrt(Dot(backward, backward)));
+  Vec3d right = Column(*pose, 0);
   const double along = Dot(right, backward);
   for (int i = 0; i < 3; ++i) right[i] -= along * backward[i];
   right = Scaled(right, 1 / std::sqrt(Dot(right, right)));

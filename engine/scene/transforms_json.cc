@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "engine/base/camera_matrix.h"
 #include "engine/scene/scene_files.h"
 
 namespace nerf {
@@ -18,8 +19,6 @@ using Json = nlohmann::json;
 
 constexpr double kMaxSide = 65536;
 constexpr double kMaxDistortion = 100;
-constexpr double kMaxCoordinate = 1e9;
-constexpr double kMaxBottomRowError = 1e-3;
 
 // Records the parser's first error and the field in which it occurred.
 struct ErrorCatcher : nlohmann::json_sax<Json> {

@@ -61,12 +61,7 @@ uint32_t FramesOf(const v1::CameraPath& path) {
 }
 
 void CheckKeyframe(std::string_view field, const v1::Keyframe& keyframe, RequestCheck& check) {
-  check.Require(keyframe.transform_matrix_size() == 16, fmt::format("{}.transform_matrix", field),
-                "must be 16 numbers");
-  for (const double number : keyframe.transform_matrix()) {
-    check.Require(std::isfinite(number), fmt::format("{}.transform_matrix", field),
-                  "must be finite numbers");
-  }
+  CheckCameraMatrix(fmt::format("{}.transform_matrix", field), keyframe.transform_matrix(), check);
   const double fov = keyframe.fov_degrees();
   check.Require(fov > 0 && fov < 180, fmt::format("{}.fov_degrees", field),
                 "must be above 0 and below 180");

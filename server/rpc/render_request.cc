@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "common/error_reason.h"
 #include "common/status_macros.h"
+#include "engine/base/camera_matrix.h"
 #include "engine/config/view_limits.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_key.h"
@@ -41,11 +43,7 @@ void CheckCamera(const v1::Camera& camera, RequestCheck& check) {
   check.Require(camera.time() >= 0 && camera.time() <= 1, "camera.time", "must be 0 to 1");
   check.Require(v1::LensModel_IsValid(camera.lens()), "camera.lens",
                 "is not a lens known to this server");
-  check.Require(camera.transform_matrix_size() == 16, "camera.transform_matrix",
-                fmt::format("must be 16 numbers, not {}", camera.transform_matrix_size()));
-  for (int i = 0; i < std::min(camera.transform_matrix_size(), 16); ++i) {
-    require_finite(fmt::format("camera.transform_matrix[{}]", i), camera.transform_matrix(i));
-  }
+  CheckCameraMatrix("camera.transform_matrix", camera.transform_matrix(), check);
 }
 
 // The newest weights of a job: those in training while it runs, else its newest checkpoint.
@@ -130,6 +128,31 @@ void CheckSize(const v1::RenderImageRequest& request, RequestCheck& check) {
 }
 
 }  // namespace
+
+void CheckCameraMatrix(std::string_view field,
+                       const google::protobuf::RepeatedField<double>& matrix, RequestCheck& check) {
+  check.Require(matrix.size() == 16, field,
+                fmt::format("must be 16 numbers, not {}", matrix.size()));
+  bool are_numbers = matrix.size() == 16;
+  for (int i = 0; i < std::min(matrix.size(), 16); ++i) {
+    const bool is_number = std::abs(matrix[i]) <= kMaxCoordinate;
+    check.Require(is_number, fmt::format("{}[{}]", field, i), "must be a finite number up to 1e9");
+    are_numbers = are_numbers && is_number;
+  }
+  if (!are_numbers) return;
+  double columns[3][4], scale = 0;
+  std::copy(matrix.begin(), matrix.begin() + 12, &columns[0][0]);
+  const bool is_rotation = IsScaledRotation(columns, &scale);
+  check.Require(is_rotation, field,
+                "the first 3 columns are not a rotation (zero, mirrored, sheared or unequally "
+                "scaled)");
+  bool has_bottom_row = true;
+  for (int i = 12; i < 16; ++i) {
+    has_bottom_row =
+        has_bottom_row && std::abs(matrix[i] - (i == 15 ? 1 : 0)) <= kMaxBottomRowError;
+  }
+  check.Require(!is_rotation || has_bottom_row, field, "the last row must be 0 0 0 1");
+}
 
 absl::Status CheckCamera(const v1::Camera& camera) {
   RequestCheck check;

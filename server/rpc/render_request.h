@@ -1,8 +1,11 @@
 #pragma once
 
+#include <string_view>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nerf/v1/render_service.pb.h"
+#include "server/queue/request_check.h"
 #include "server/rpc/request_broker.h"
 #include "server/rpc/service_context.h"
 
@@ -14,6 +17,10 @@ absl::Status CheckView(const v1::RenderImageRequest& request);
 
 // InvalidArgument that lists every wrong field of a camera.
 absl::Status CheckCamera(const v1::Camera& camera);
+
+// Adds what is wrong with a camera-to-world matrix of 16 numbers, row by row.
+void CheckCameraMatrix(std::string_view field,
+                       const google::protobuf::RepeatedField<double>& matrix, RequestCheck& check);
 
 // Finds the file to render, or the running job and its worker.
 absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,

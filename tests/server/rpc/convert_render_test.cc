@@ -5,9 +5,13 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "common/error_reason.h"
 #include "server/queue/render_work.h"
+#include "server/rpc/view_request.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -86,10 +90,64 @@ TEST(ConvertRenderTest, EveryWrongFieldIsNamed) {
   job.add_channels(v1::RGB);
   EXPECT_THAT(
       WrongFields(request),
-      testing::IsSupersetOf({"render_job.source", "render_job.path.keyframes[0].transform_matrix",
-                             "render_job.path.keyframes[1].fov_degrees", "render_job.width",
-                             "render_job.height", "render_job.images", "render_job.fps",
-                             "render_job.channels"}));
+      testing::IsSupersetOf(
+          {"render_job.source", "render_job.path.keyframes[0].transform_matrix[3]",
+           "render_job.path.keyframes[1].fov_degrees", "render_job.width", "render_job.height",
+           "render_job.images", "render_job.fps", "render_job.channels"}));
+}
+
+// Camera-to-world matrices that no picture can be taken from.
+std::map<std::string, std::vector<double>> BadMatrices() {
+  return {{"zero", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+          {"no numbers at all", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+          {"of rank 2", {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+          {"of rank 1", {1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 1}},
+          {"mirrored", {-1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}},
+          {"sheared", {1, 0.5, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}},
+          {"unequally scaled", {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1}},
+          {"of a projection", {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0}},
+          {"transposed", {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 2, 3, 1}}};
+}
+
+TEST(ConvertRenderTest, MatrixThatIsNoPoseIsRefusedByName) {
+  for (const auto& [what, matrix] : BadMatrices()) {
+    v1::CreateRenderJobRequest request = Request();
+    v1::CameraPath& path = *request.mutable_render_job()->mutable_path();
+    v1::Keyframe& keyframe = *path.mutable_keyframes()->mutable_keyframes(1);
+    *keyframe.mutable_transform_matrix() = {matrix.begin(), matrix.end()};
+    EXPECT_THAT(WrongFields(request),
+                testing::ElementsAre("render_job.path.keyframes[1].transform_matrix"))
+        << what;
+    EXPECT_THAT(ExpandPath("path", path, 64, 48),
+                FailsWith(absl::StatusCode::kInvalidArgument, reason::kFieldInvalid))
+        << what;
+
+    v1::Camera camera;
+    camera.set_width(8);
+    camera.set_height(8);
+    camera.set_fl_x(9);
+    *camera.mutable_transform_matrix() = keyframe.transform_matrix();
+    *path.mutable_cameras()->add_cameras() = camera;
+    EXPECT_THAT(WrongFields(request), testing::ElementsAre("render_job.path.cameras[0]")) << what;
+    v1::View view;
+    view.set_width(8);
+    view.set_height(8);
+    *view.mutable_camera() = camera;
+    const std::vector<FieldViolation> wrong = GetFieldViolations(CheckLiveView(view));
+    ASSERT_EQ(wrong.size(), 1u) << what;
+    EXPECT_EQ(wrong[0].field, "view.camera.transform_matrix") << what;
+  }
+}
+
+TEST(ConvertRenderTest, ScaledRotationIsAPose) {
+  v1::CreateRenderJobRequest request = Request();
+  v1::KeyframePath& path = *request.mutable_render_job()->mutable_path()->mutable_keyframes();
+  const std::vector<double> scaled = {0, -3, 0, 7, 3, 0, 0, -1e9, 0, 0, 3, 2, 0, 0, 0, 1};
+  *path.mutable_keyframes(0)->mutable_transform_matrix() = {scaled.begin(), scaled.end()};
+  EXPECT_THAT(FromProto(request), IsOk());
+  path.mutable_keyframes(0)->set_transform_matrix(7, -1.1e9);
+  EXPECT_THAT(WrongFields(request),
+              testing::ElementsAre("render_job.path.keyframes[0].transform_matrix[7]"));
 }
 
 TEST(ConvertRenderTest, NumberOfFramesHasALimitAndIsNotZero) {

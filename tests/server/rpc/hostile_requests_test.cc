@@ -601,6 +601,12 @@ const HostileCase kRenderCases[] = {
       "camera.transform_matrix", "camera.transform_matrix[2]", "channels[1]", "channels[2]",
       "width"}},
     {"RenderImage",
+     "model:'projects/default/models/no' camera{width:8 height:8 fl_x:9 "
+     "transform_matrix:[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]}",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"camera.transform_matrix: the first 3 columns are not a rotation"}},
+    {"RenderImage",
      "model:'projects/default/models/no' orbit{count:8} width:16384 height:16384",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,

@@ -61,7 +61,10 @@ class ShareTest : public testing::Test {
     camera.set_width(400);
     camera.set_height(300);
     camera.set_fl_x(350.25);
-    for (int i = 0; i < 16; ++i) camera.add_transform_matrix(i % 5 == 0 ? 1 : 0.125);
+    for (const double number :
+         {0.6, -0.8, 0.0, 0.125, 0.8, 0.6, 0.0, 0.25, 0.0, 0.0, 1.0, 0.5, 0.0, 0.0, 0.0, 1.0}) {
+      camera.add_transform_matrix(number);
+    }
     for (const double number : {0.5, -1.0, 2.0}) request.mutable_share()->add_center(number);
     for (const double number : {0.0, 0.0, 1.0}) request.mutable_share()->add_up(number);
     return request;
