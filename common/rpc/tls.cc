@@ -9,6 +9,7 @@
 #include <openssl/x509.h>
 
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/file_io.h"
@@ -40,14 +41,23 @@ absl::StatusOr<std::unique_ptr<BIO, Free>> OpenPem(std::string_view what, const 
   return bio;
 }
 
+// The first certificate of a file. The others, of a chain or of several CAs, have to be whole, too:
+// with a damaged one gRPC would start and then refuse every connection.
 absl::StatusOr<std::unique_ptr<X509, Free>> ReadCertificate(std::string_view what,
                                                             const std::string& path) {
   NERF_ASSIGN_OR_RETURN(const auto bio, OpenPem(what, path));
-  std::unique_ptr<X509, Free> certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  std::unique_ptr<X509, Free> first, next;
+  do {
+    if (first == nullptr) first = std::move(next);
+    next.reset(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  } while (next != nullptr);
+  const bool is_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   ERR_clear_error();
-  if (certificate != nullptr) return certificate;
+  if (first != nullptr && is_end) return first;
   return absl::InvalidArgumentError(
-      absl::StrCat(std::string(what), ": ", path, " holds no certificate in PEM"));
+      absl::StrCat(std::string(what), ": ", path,
+                   first == nullptr ? " holds no certificate in PEM"
+                                    : " holds a damaged certificate behind the first one"));
 }
 
 // No question for a passphrase on the terminal.

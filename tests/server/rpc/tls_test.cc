@@ -116,6 +116,11 @@ TEST_F(TlsTest, BadFilesAreNamedAtTheStart) {
   std::ofstream(files_.Path("empty"));
   std::ofstream(files_.Path("garbage"))
       << "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+  for (const char* name : {"one/tls.pem", "ca.pem"}) {
+    std::ofstream(files_.Path(name + std::string(".half")))
+        << std::ifstream(files_.Path(name)).rdbuf()
+        << std::ifstream(files_.Path("garbage")).rdbuf();
+  }
   std::ofstream(files_.Path("long")) << std::string(2 << 20, 'A');
   const std::string locked =
       "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIHs\n-----END ENCRYPTED PRIVATE KEY-----\n";
@@ -134,6 +139,8 @@ TEST_F(TlsTest, BadFilesAreNamedAtTheStart) {
       {{pem, "", ""}, "go together"},
       {{pem, key, files_.Path("none")}, "--client-ca"},
       {{pem, key, files_.Path("garbage")}, "--client-ca"},
+      {{pem, key, files_.Path("ca.pem.half")}, "--client-ca"},
+      {{files_.Path("one/tls.pem.half"), key, ""}, "--tls-cert"},
       {{"", "", files_.Path("ca.pem")}, "--client-ca needs --tls-cert"},
   };
   for (const auto& [files, words] : cases) {
