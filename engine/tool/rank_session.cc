@@ -1,5 +1,7 @@
 #include "engine/tool/rank_session.h"
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <map>
 #include <span>
@@ -74,6 +76,12 @@ std::string Difference(std::string_view mine, std::string_view leader) {
   return "";
 }
 
+// RankProcesses gives one to each rank that it starts.
+bool IsSocket(int fd) {
+  struct stat status {};
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
 absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 absl::StatusOr<Rendezvous> Meet(const RankFlags& flags, RankProcesses* processes) {
@@ -114,6 +122,8 @@ absl::Status CheckRanks(const RankFlags& flags, const TrainConfig& config,
   }
   if (flags.rank.has_value() && (*flags.rank < 0 || *flags.rank >= flags.n_ranks))
     return Usage(fmt::format("--rank {}: must be below --ranks {}", *flags.rank, flags.n_ranks));
+  const bool has_socket = flags.rank != 0 && IsSocket(RankProcesses::kSocket);
+  if (flags.IsStarted() && !has_socket) return Usage("--rank needs --rendezvous HOST:PORT");
   if (device != "cpu") {
     return WithReason(
         absl::UnimplementedError(fmt::format("--ranks: ranks train on CPUs, not on {}", device)),

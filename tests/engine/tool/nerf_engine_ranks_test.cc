@@ -223,6 +223,9 @@ TEST_F(NerfEngineRanksTest, FlagsAndMethodsThatDoNotGoWithRanksAreRefused) {
   ExpectError(Train("o", 5, 2) + " --rank 2 --rendezvous 127.0.0.1:24000", 2, "--rank 2");
   ExpectError(Train("o", 5, 2) + " --rendezvous 127.0.0.1:24000", 2, "needs --rank");
   ExpectError(Train("o", 5, 1) + " --rank 0", 2, "need --ranks");
+  for (const char* rank : {" --rank 0", " --rank 1"}) {
+    ExpectError(Train("o", 5, 2) + rank, 2, "--rank needs --rendezvous HOST:PORT");
+  }
   ExpectError(Train("o", 5, 2) + " --rank 1 --rendezvous 10.0.0.1:24000", 2, "--interface");
   ExpectError(Train("o", 5, 2) + " --rank 1 --rendezvous nowhere", 2, "must be HOST:PORT");
   ExpectError(Train("o", 5, 33), 2, "--ranks");
