@@ -44,6 +44,7 @@ CallGuard::~CallGuard() {
     stopping_ = true;
   }
   changed_.NotifyAll();
+  stopped_.NotifyAll();
   thread_.join();
 }
 
@@ -70,12 +71,13 @@ void CallGuard::Run() {
   while (AwaitLook()) {
     const SteadyTime begin = clock_.Now();
     for (const StreamCount& count : CountStreams()) {
+      connections_.HasStreams(count.peer, count.n_streams);
       if (count.n_streams > ConnectionTable::kMaxCalls) connections_.CloseFlooding(count.peer);
     }
     const absl::Duration pause = std::max(kMinPause, kPauseShare * (clock_.Now() - begin));
     {
       MutexLock lock(mu_);
-      if (!stopping_) changed_.WaitFor(mu_, pause);
+      if (!stopping_) stopped_.WaitFor(mu_, pause);
     }
     is_called_ = false;
     if (is_crowded()) Look();

@@ -34,7 +34,7 @@ class CallGuard {
   // More calls than this wait for a thread: no connection should be accepted now.
   static constexpr int64_t kMaxWaiting = 256;
   bool is_crowded() const { return n_waiting_ > kMaxWaiting; }
-  // Looks for connections to close, soon.
+  // Counts the streams of all connections soon, for the table, and closes those with too many.
   void Look();
 
  private:
@@ -50,7 +50,7 @@ class CallGuard {
   std::atomic<int64_t> n_waiting_{0};
   std::atomic<bool> is_called_{false};  // by a crowd, since the last look
   Mutex mu_;
-  CondVar changed_;
+  CondVar changed_, stopped_;
   bool looks_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;

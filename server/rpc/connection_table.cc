@@ -139,7 +139,9 @@ void ConnectionTable::CloseFlooding(const Peer& peer) {
 void ConnectionTable::HasStreams(const Peer& peer, int64_t n_streams) {
   MutexLock lock(mu_);
   const auto found = connections_.find(peer);
-  if (found != connections_.end()) found->second.n_streams = n_streams;
+  if (found == connections_.end()) return;
+  found->second.n_streams = n_streams;
+  found->second.n_waiting = n_streams - found->second.n_calls;
 }
 
 void ConnectionTable::Received(const Peer& peer, uint64_t byte_size) {
@@ -174,7 +176,9 @@ std::optional<uint64_t> ConnectionTable::HeldBy(Connection& connection, SteadyTi
   // The kernel has what gRPC has not read, and bounds it.
   int unread = 0;
   if (ioctl(connection.socket, SIOCINQ, &unread) != 0) unread = 0;
-  const int64_t n_waiting = std::exchange(connection.n_streams, 0) - connection.n_calls;
+  // Since they were counted, calls may have reached handlers, and others ended.
+  const int64_t n_waiting =
+      std::min(connection.n_waiting, connection.n_streams - connection.n_calls);
   const uint64_t of_streams =
       n_waiting > 0 ? static_cast<uint64_t>(n_waiting) * kBytesPerStream : 0;
   const uint64_t held = tcp.tcpi_bytes_received - connection.excused;

@@ -45,7 +45,7 @@ class ConnectionTable {
   void CloseFlooding(const Peer& peer);
 
   // A connection has so many streams open. Those without a handler count with the memory that gRPC
-  // takes for them, until the next Shed.
+  // takes for them, until the next call.
   void HasStreams(const Peer& peer, int64_t n_streams);
   static constexpr uint64_t kBytesPerStream = 12 << 10;
 
@@ -71,6 +71,7 @@ class ConnectionTable {
     SteadyTime shed_time;  // of the last Shed
     int n_calls = 0;
     int64_t n_streams = 0;  // as HasStreams said
+    int64_t n_waiting = 0;  // of them without a handler then
   };
   // A connection that was closed, until gRPC has closed its socket.
   struct Closing {

@@ -30,7 +30,6 @@
 #include "server/rpc/render_job_service.h"
 #include "server/rpc/render_service.h"
 #include "server/rpc/scene_service.h"
-#include "server/rpc/stream_census.h"
 #include "server/rpc/training_service.h"
 #include "server/rpc/view_service.h"
 #include "server/rpc/worker_service.h"
@@ -181,11 +180,7 @@ struct RpcServer::State {
 
   // Looks again soon while connections fill.
   void Shed() {
-    if (connections.fills()) {
-      for (const StreamCount& count : CountStreams()) {
-        connections.HasStreams(count.peer, count.n_streams);
-      }
-    }
+    if (connections.fills()) call_guard.Look();
     connections.Shed();
     if (!connections.fills() || sheds_soon.exchange(true)) return;
     executor->PostAfter(ConnectionTable::kSoon, [this] {

@@ -5,17 +5,22 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/rpc/stream_census.h"
 #include "tests/server/rpc/rpc_test_server.h"
 
@@ -139,6 +144,29 @@ TEST(StreamCensusTest, StreamsWithoutAHandlerAreCounted) {
   ASSERT_TRUE(client.Flush());
   ASSERT_TRUE(client.AwaitPing());
   EXPECT_EQ(StreamsOf(client), 5);
+}
+
+// What one costs decides how often the guard may count: it takes a fifth of its thread.
+TEST(StreamCensusTest, ManyConnectionsAreCountedInMicrosecondsEach) {
+  RpcTestServer server(/*over_socket=*/true);
+  constexpr size_t kConnections = 1500;
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (size_t i = 0; i < kConnections; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server.rpc->port()));
+    clients.back()->AddPing();
+    ASSERT_TRUE(clients.back()->Flush());
+    ASSERT_TRUE(clients.back()->AwaitPing());
+  }
+  timespec begin{}, end{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  const std::vector<StreamCount> counts = CountStreams();
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  ASSERT_GE(counts.size(), kConnections);
+  const absl::Duration each =
+      (absl::DurationFromTimespec(end) - absl::DurationFromTimespec(begin)) /
+      static_cast<double>(counts.size());
+  std::printf("%s of processor time each\n", absl::FormatDuration(each).c_str());
+  EXPECT_LT(each, absl::Milliseconds(1));
 }
 
 TEST(CallGuardTest, ConnectionThatFloodsIsClosedAndOthersAreServed) {

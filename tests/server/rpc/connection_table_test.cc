@@ -113,6 +113,27 @@ TEST(ConnectionTableTest, StreamsWithoutHandlersTakeMemoryToo) {
   EXPECT_FALSE(served.ended());
 }
 
+TEST(ConnectionTableTest, CountedStreamsCountUntilTheyAreCountedAgain) {
+  const FakeClock clock;
+  ConnectionTable table(kMib, &clock);
+  const Pair pair;
+  table.Add(pair.server);
+  for (int i = 0; i < 20; ++i) table.Began(pair.peer());
+  table.HasStreams(pair.peer(), 60);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(table.Shed(), 0);
+    EXPECT_TRUE(table.fills()) << "40 wait";
+  }
+  for (int i = 0; i < 20; ++i) table.Ended(pair.peer());
+  EXPECT_EQ(table.Shed(), 0) << "those that ended had handlers";
+  for (int i = 0; i < 50; ++i) table.Began(pair.peer());
+  table.Shed();
+  EXPECT_FALSE(table.fills()) << "most have handlers now";
+  table.HasStreams(pair.peer(), 0);
+  table.Shed();
+  EXPECT_FALSE(table.fills());
+}
+
 TEST(ConnectionTableTest, ConnectionWithTooManyCallsIsClosed) {
   const FakeClock clock;
   ConnectionTable table(kMib, &clock);
