@@ -35,6 +35,12 @@ const std::string* RequestIdOf(const protocol::EngineMessage& message) {
       message);
 }
 
+// Of projects/{project}/trainingJobs/{job} and the like.
+std::string ProjectOf(const std::string& job) {
+  const size_t begin = job.find('/') + 1;
+  return job.substr(begin, job.find('/', begin) - begin);
+}
+
 // An empty folder `name`. Files that an earlier process left in it are removed.
 void ResetFolder(const std::string& name) {
   std::error_code error;
@@ -372,10 +378,10 @@ void Agent::TickJobs() {
   const bool waits = job_ != nullptr && job_->waits_for_engine();
   const bool waits_for_requests = waits && job_->needs_alone() && requests_->InEngine();
   if (waits && !waits_for_requests && engine_->ready() && leaving_.empty() &&
-      EngineFits(job_->in_gang())) {
+      EngineFits(job_->in_gang(), ProjectOf(job_->name()))) {
     job_->Begin();
   } else if (job_ == nullptr && engine_->ready() && leaving_.empty()) {
-    EngineFits(/*in_gang=*/false);
+    EngineFits(/*in_gang=*/false, /*project=*/"");
   }
   requests_->AskWaiting();
 
@@ -412,11 +418,20 @@ void Agent::TickJobs() {
 
 // ---- The engine.
 
-bool Agent::EngineFits(bool in_gang) {
-  engine_changes_ = in_gang != engine_in_gang_;
-  if (!engine_changes_) return true;
+bool Agent::EngineFits(bool in_gang, const std::string& project) {
+  const bool is_strange =
+      !project.empty() && !engine_project_.empty() && project != engine_project_;
+  engine_changes_ = in_gang != engine_in_gang_ || is_strange;
+  if (!engine_changes_) {
+    if (!project.empty()) engine_project_ = project;
+    return true;
+  }
   if (requests_->InEngine()) return false;
-  engine_->AllowRanks(in_gang);
+  if (engine_->AllowRanks(in_gang) || is_strange) {
+    engine_->Replace();
+    engine_project_.clear();
+  }
+  if (!project.empty()) engine_project_ = project;
   engine_in_gang_ = in_gang;
   engine_changes_ = false;
   return engine_->ready();
@@ -456,6 +471,7 @@ void Agent::OnEngineMessage(const protocol::EngineMessage& message) {
 }
 
 void Agent::OnEngineExit(const EngineExit& exit) {
+  engine_project_.clear();
   const bool shared = requests_->InEngine();
   for (const auto& run : leaving_) run->OnEngineExit(exit, shared);
   if (job_ != nullptr) job_->OnEngineExit(exit, shared);

@@ -116,9 +116,9 @@ class Agent {
   void TickJobs();
   void TickShutdown();
   LeasedRun* RunOfKey(const std::string& key);
-  // Whether the engine was started for such a job, alone or in a gang. If not, it is replaced once
-  // it is idle.
-  bool EngineFits(bool in_gang);
+  // Whether the engine was started for such a job: alone or in a gang, and has worked for no job of
+  // another project (empty: any). If not, it is replaced once it is idle.
+  bool EngineFits(bool in_gang, const std::string& project);
   // The run that the order is about.
   std::shared_ptr<LeasedRun> NewRun(const v1::DesiredJob& desired);
 
@@ -146,6 +146,7 @@ class Agent {
   bool told_doubtful_ = false;
   std::optional<SteadyTime> engine_owes_since_;
   bool engine_in_gang_ = false;  // it may connect to engines of other workers
+  std::string engine_project_;   // whose jobs it has worked for; empty before the first
   bool engine_changes_ = false;  // it takes no requests, because it is to be replaced
 
   // Metrics since the last message, and the job's counters at the last progress.

@@ -111,8 +111,8 @@ void EngineSupervisor::Send(const protocol::WorkerRequest& request) {
   if (engine_ != nullptr) engine_->Send(protocol::ToLine(request));
 }
 
-void EngineSupervisor::AllowRanks(bool allowed) {
-  if (!launcher_.AllowRanks(allowed) || engine_ == nullptr) return;
+void EngineSupervisor::Replace() {
+  if (engine_ == nullptr) return;
   hello_.reset();
   engine_.reset();
   replaced_ = true;

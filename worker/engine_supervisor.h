@@ -54,9 +54,12 @@ class EngineSupervisor {
   void Send(const protocol::WorkerRequest& request);
   // on_exit follows. Does nothing without a process.
   void Kill(EngineExit::Kind kind);
-  // Sets whether the engine may connect to engines of other workers. A running one for which this
-  // changes is replaced, without a call of on_exit. Requires: it has nothing to do.
-  void AllowRanks(bool allowed);
+  // Sets whether the engine may connect to engines of other workers. Returns true if that differs
+  // from what a running one may do: then Replace it.
+  bool AllowRanks(bool allowed) { return launcher_.AllowRanks(allowed); }
+  // Replaces a running engine by a new process, without a call of on_exit. Requires: it has nothing
+  // to do.
+  void Replace();
 
  private:
   void Launch();

@@ -708,5 +708,49 @@ TEST_F(AgentTest, LeftoverJobFoldersOfAnEarlierProcessAreRemoved) {
   EXPECT_TRUE(fs::is_empty(dir_ / "jobs"));
 }
 
+TEST_F(AgentTest, JobOfAnotherProjectGetsAnEngineThatHasWorkedForNoOther) {
+  StartTraining();
+  SayCheckpoint(30);
+  SayDone();
+  Send(Acknowledge());
+  Send(Grant(server_, 2));
+  EXPECT_EQ(engines_.launches, 1) << "the same project";
+  Started(2);
+  SayCheckpoint(30, 2);
+  SayDone(2);
+  Send(Acknowledge());
+  v1::SynchronizeResponse other = Grant(server_, 1);
+  other.mutable_desired_job()->set_training_job("projects/other/trainingJobs/j-1");
+  const auto before = engines_.engine;
+  Send(other);
+  EXPECT_EQ(engines_.launches, 2);
+  EXPECT_FALSE(before->alive);
+  EXPECT_EQ(engines_.Got("train")["job"], "projects/other/trainingJobs/j-1@1");
+  EXPECT_EQ(server_.messages().back().metrics().engine_restarts(), 0u);
+}
+
+TEST_F(AgentTest, RenderInTheEngineEndsBeforeItIsReplacedForAnotherProject) {
+  StartTraining();
+  SayCheckpoint(30);
+  SayDone();
+  Send(Acknowledge());
+  v1::SynchronizeResponse render;
+  render.mutable_request()->set_request_id("q1");
+  *render.mutable_request()->mutable_render()->mutable_file() = server_.AddBlob("model");
+  render.mutable_request()->mutable_render()->mutable_view()->mutable_orbit()->set_count(8);
+  Send(render);
+  ASSERT_TRUE(engines_.Got("render").is_object());
+  v1::SynchronizeResponse other = Grant(server_, 1);
+  other.mutable_desired_job()->set_training_job("projects/other/trainingJobs/j-1");
+  Send(other);
+  EXPECT_EQ(engines_.launches, 1) << "it renders";
+  render.mutable_request()->set_request_id("q2");
+  Send(render);
+  Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "INTERNAL"}});
+  EXPECT_EQ(engines_.launches, 2);
+  EXPECT_EQ(engines_.Got("train")["job"], "projects/other/trainingJobs/j-1@1");
+  EXPECT_TRUE(engines_.Got("render").is_object()) << "the second one has waited for the new engine";
+}
+
 }  // namespace
 }  // namespace nerf
