@@ -20,6 +20,7 @@
 #include "client/session.h"
 #include "common/exit_code.h"
 #include "common/rpc/path_kind.h"
+#include "common/server_address.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
 #include "fmt/format.h"

@@ -14,6 +14,7 @@
 #include "client/time_flag.h"
 #include "client/violations.h"
 #include "common/edit_distance.h"
+#include "common/server_address.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 

@@ -139,7 +139,4 @@ class Session {
 // UNAVAILABLE: the call may be repeated. Other statuses are returned unchanged.
 absl::Status CancelledAsUnavailable(absl::Status status);
 
-// OK for HOST:PORT, [IPV6]:PORT and unix:PATH. Errors: InvalidArgument that says what is wrong.
-absl::Status CheckServerAddress(std::string_view address);
-
 }  // namespace nerf

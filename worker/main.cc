@@ -22,6 +22,7 @@
 #include "common/places.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/tls.h"
+#include "common/server_address.h"
 #include "common/status_macros.h"
 #include "common/usage_error.h"
 #include "worker/agent.h"
@@ -198,13 +199,13 @@ int Run(Flags flags, absl::Duration exit_when_idle) {
     return FailUsage(std::string(connection.status().message()));
   }
   if (!connection.ok()) return Fail(ToCallResult(connection.status()));
-  if (access(flags.engine.c_str(), X_OK) != 0) {
+  std::error_code error;
+  if (!fs::is_regular_file(flags.engine, error) || access(flags.engine.c_str(), X_OK) != 0) {
     return Fail({absl::StatusCode::kNotFound, "--engine: cannot run " + flags.engine, ""});
   }
   const absl::StatusOr<WorkerLock> lock = WorkerLock::Acquire(flags.cache_dir, random);
   if (!lock.ok()) return Fail(ToCallResult(lock.status()));
   const std::string blobs_dir = flags.cache_dir + "/blobs";
-  std::error_code error;
   fs::create_directories(blobs_dir, error);
   if (error) return Fail({absl::StatusCode::kInternal, blobs_dir + ": " + error.message(), ""});
   signals->Start(*mailbox);
@@ -339,6 +340,9 @@ int Main(int argc, char** argv) {
   }
   if (flags.server.empty()) {
     return FailUsage("--server is required, as in --server 127.0.0.1:50051");
+  }
+  if (absl::Status status = CheckServerAddress(flags.server); !status.ok()) {
+    return FailUsage(std::string(status.message()));
   }
   std::error_code error;
   flags.cache_dir = fs::absolute(flags.cache_dir, error).lexically_normal().string();
