@@ -10,8 +10,8 @@
 #include "engine/tool/command.h"
 #include "engine/tool/exception_border.h"
 #include "engine/train/checkpoint.h"
-#include "engine/train/legacy_torch_file.h"
 #include "engine/train/tensor_file.h"
+#include "engine/train/torch_file.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -41,7 +41,7 @@ void DescribeBlenderScene(TrainState* state) {
 }
 
 absl::Status Import(const ImportFlags& flags) {
-  NERF_ASSIGN_OR_RETURN(const auto tensors, ReadLegacyTorchFile(flags.file));
+  NERF_ASSIGN_OR_RETURN(const auto tensors, ReadTorchFile(flags.file));
   absl::StatusOr<ImportedMlp> imported = ImportNerfPytorch(tensors);
   if (!imported.ok()) {
     return absl::InvalidArgumentError(
@@ -74,8 +74,8 @@ absl::Status Import(const ImportFlags& flags) {
 
 void AddImportCommand(CLI::App* app, CommandBody* chosen) {
   auto flags = std::make_shared<ImportFlags>();
-  CLI::App* command = app->add_subcommand(
-      "import", "Make a model of method mlp from a checkpoint of nerf-pytorch (legacy format)");
+  CLI::App* command =
+      app->add_subcommand("import", "Make a model of method mlp from a checkpoint of nerf-pytorch");
   command->add_option("FILE", flags->file, "checkpoint that torch.save wrote")->required();
   command->add_option("--out", flags->out, "model file to write")->required();
   command->add_option("--set", flags->settings, "key=value: a setting of method mlp")

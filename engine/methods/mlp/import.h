@@ -16,7 +16,7 @@ struct ImportedMlp {
   TensorFile model;    // the tensors of a model file, in fp32
 };
 
-// From the tensors of a checkpoint of krrish94/nerf-pytorch (ReadLegacyTorchFile), trained on a
+// From the tensors of a checkpoint of krrish94/nerf-pytorch (ReadTorchFile), trained on a
 // Blender scene: model_coarse_state_dict.* and model_fine_state_dict.*. Its first layer has no
 // activation, so it is multiplied into the second; its feature layer has a ReLU. Errors:
 // InvalidArgument naming the tensor.

@@ -11,7 +11,7 @@
 #include "engine/methods/registry.h"
 #include "engine/render/renderer.h"
 #include "engine/scene/camera_file.h"
-#include "engine/train/legacy_torch_file.h"
+#include "engine/train/torch_file.h"
 #include "gtest/gtest.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/status_matchers.h"
@@ -98,7 +98,7 @@ TEST(ImportNerfPytorchTest, LegoRendersAsItsReference) {
   const auto poses = TestData("lego_200/transforms_test.json");
   if (!folder || !poses) GTEST_SKIP() << "NERF_TEST_DATA has no nerf_pytorch_checkpoints";
   const std::string root = folder->substr(0, folder->rfind('/'));
-  const auto tensors = ReadLegacyTorchFile(root + "/pretrained/lego-lowres/checkpoint199999.ckpt");
+  const auto tensors = ReadTorchFile(root + "/pretrained/lego-lowres/checkpoint199999.ckpt");
   ASSERT_THAT(tensors, IsOk());
   const auto imported = ImportNerfPytorch(*tensors);
   ASSERT_THAT(imported, IsOk());

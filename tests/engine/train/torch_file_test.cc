@@ -1,4 +1,4 @@
-#include "engine/train/legacy_torch_file.h"
+#include "engine/train/torch_file.h"
 
 #include <cstring>
 #include <string>
@@ -56,12 +56,75 @@ std::string File(const std::string& object, const std::vector<float>& floats = {
   return bytes;
 }
 
-TEST(LegacyTorchFileTest, TensorsHaveTheNamesOfTheirKeys) {
+std::string Little(size_t number, int n_bytes) {
+  std::string bytes;
+  for (int i = 0; i < n_bytes; ++i) bytes += static_cast<char>(number >> (8 * i) & 255);
+  return bytes;
+}
+
+struct ZipFile {
+  std::string name, bytes;
+};
+
+// A zip archive of files that are stored with this method; 0: not compressed. Files begin behind
+// extra bytes, as those of torch.save.
+std::string Zip(const std::vector<ZipFile>& files, int method = 0) {
+  std::string archive, directory;
+  for (const auto& [name, bytes] : files) {
+    const std::string sizes = Little(bytes.size(), 4) + Little(bytes.size(), 4);
+    const std::string start =
+        Little(0, 4) + Little(method, 2) + std::string(8, '\0') + sizes + Little(name.size(), 2);
+    directory += "PK\x01\x02" + Little(0, 2) + start + std::string(12, '\0') +
+                 Little(archive.size(), 4) + name;
+    archive += "PK\x03\x04" + start + Little(5, 2) + name + "extra" + bytes;
+  }
+  const std::string place = Little(archive.size(), 4);
+  return archive + directory + "PK\x05\x06" + Little(0, 4) + Little(files.size(), 2) +
+         Little(files.size(), 2) + Little(directory.size(), 4) + place + Little(0, 2);
+}
+
+std::string Floats(const std::vector<float>& floats) {
+  return {reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)};
+}
+
+const std::string kPickleOfA =
+    Pickle(Dictionary(Text("a.weight") + TensorOf(Storage("0", 6), 2, 2, 2, 2)));
+
+TEST(TorchFileTest, ArchivesAreReadToo) {
+  const auto tensors = ParseTorchFile(Zip({{"net/data.pkl", kPickleOfA},
+                                           {"net/byteorder", "little"},
+                                           {"net/data/0", Floats({1, 2, 3, 4, 5, 6})},
+                                           {"net/data/1", Floats({7})},
+                                           {"net/version", "3\n"}}),
+                                      "f");
+  ASSERT_THAT(tensors, IsOk());
+  ASSERT_EQ(tensors->size(), 1u);
+  EXPECT_THAT(ToFloats(tensors->at("a.weight")), testing::ElementsAre(3, 4, 5, 6));
+}
+
+TEST(TorchFileTest, ADamagedArchiveIsRefusedWhereverItIsCutOrChanged) {
+  const std::string archive =
+      Zip({{"net/data.pkl", kPickleOfA}, {"net/data/0", Floats({1, 2, 3, 4, 5, 6})}});
+  ASSERT_THAT(ParseTorchFile(archive, "f"), IsOk());
+  for (size_t size = 0; size < archive.size(); ++size)
+    EXPECT_FALSE(ParseTorchFile(archive.substr(0, size), "f").ok()) << size;
+  // Nothing is read beyond the bytes (ASan), whatever a byte says.
+  for (size_t place = 0; place < archive.size(); ++place) {
+    for (const char byte : {'\0', '\x7f', '\xff'}) {
+      std::string changed = archive;
+      changed[place] = byte;
+      const auto tensors = ParseTorchFile(changed, "f");
+      EXPECT_TRUE(tensors.ok() || tensors.status().code() == StatusCode::kInvalidArgument) << place;
+    }
+  }
+}
+
+TEST(TorchFileTest, TensorsHaveTheNamesOfTheirKeys) {
   const std::string object =
       Dictionary(Text("iter") + Number(9) + Text("net") +
                  Dictionary(Text("a") + TensorOf(Storage("7", 6), 2, 2, 2, 2)) + Text("rates") +
                  "]" + "(G" + std::string(8, '\0') + "e");
-  const auto tensors = ParseLegacyTorchFile(File(object), "f");
+  const auto tensors = ParseTorchFile(File(object), "f");
   ASSERT_THAT(tensors, IsOk());
   ASSERT_EQ(tensors->size(), 1u);
   const Tensor& tensor = tensors->at("net.a");
@@ -69,12 +132,12 @@ TEST(LegacyTorchFileTest, TensorsHaveTheNamesOfTheirKeys) {
   EXPECT_THAT(ToFloats(tensor), testing::ElementsAre(3, 4, 5, 6));
 }
 
-TEST(LegacyTorchFileTest, RememberedValuesAndAttributesAreUnderstood) {
+TEST(TorchFileTest, RememberedValuesAndAttributesAreUnderstood) {
   const std::string object =
       Dictionary(Text("a") + "q" + Bytes({1}) + TensorOf(Storage("7", 6), 0, 1, 6, 6) + Text("b") +
                  "h" + Bytes({1})) +
       Dictionary("") + "b";
-  const auto tensors = ParseLegacyTorchFile(File(object), "f");
+  const auto tensors = ParseTorchFile(File(object), "f");
   ASSERT_THAT(tensors, IsOk());
   EXPECT_EQ(tensors->count("a"), 1u);
 }
@@ -89,9 +152,9 @@ void PrintTo(const HostileFile& file, std::ostream* out) { *out << file.name; }
 class HostileTorchFileTest : public testing::TestWithParam<HostileFile> {};
 
 TEST_P(HostileTorchFileTest, IsRefusedWithAReason) {
-  EXPECT_THAT(ParseLegacyTorchFile(GetParam().bytes, "some.ckpt"),
+  EXPECT_THAT(ParseTorchFile(GetParam().bytes, "some.ckpt"),
               StatusIs(StatusCode::kInvalidArgument, GetParam().words));
-  EXPECT_THAT(ParseLegacyTorchFile(GetParam().bytes, "some.ckpt"),
+  EXPECT_THAT(ParseTorchFile(GetParam().bytes, "some.ckpt"),
               StatusIs(StatusCode::kInvalidArgument, "some.ckpt: "));
 }
 
@@ -105,7 +168,24 @@ INSTANTIATE_TEST_SUITE_P(
     Files, HostileTorchFileTest,
     testing::Values(
         HostileFile{"Empty", "", "not a file of torch.save"},
-        HostileFile{"Zip", "PK\x03\x04", "not a file of torch.save"},
+        HostileFile{"Text", "weights", "not a file of torch.save"},
+        HostileFile{"ZipWithoutDirectory", "PK\x03\x04", "its directory is missing"},
+        HostileFile{"ZipOfOtherFiles", Zip({{"a.txt", "a"}}), "the archive has no data.pkl"},
+        HostileFile{"ZipCompressed", Zip({{"net/data.pkl", kPickleOfA}}, 8),
+                    "file 0 is compressed"},
+        HostileFile{"ZipOfTwoFilesWithOneName", Zip({{"a/data.pkl", ""}, {"a/data.pkl", ""}}),
+                    "file 1 has the name of another"},
+        HostileFile{"ZipBigEndian", Zip({{"net/data.pkl", kPickleOfA}, {"net/byteorder", "big"}}),
+                    "not little-endian"},
+        HostileFile{"ZipWithoutTheStorage", Zip({{"net/data.pkl", kPickleOfA}}),
+                    "tensor a.weight: its storage is missing"},
+        HostileFile{"ZipWithASmallStorage",
+                    Zip({{"net/data.pkl", kPickleOfA}, {"net/data/0", Floats({1, 2})}}),
+                    "tensor a.weight: larger than its storage"},
+        HostileFile{
+            "ZipThatCallsTheSystem",
+            Zip({{"net/data.pkl", Pickle(Function("os", "system") + Text("id") + "\x85R")}}),
+            "it names os.system, which is not called here"},
         HostileFile{"HeaderAlone", kHeader, "the file ends early"},
         HostileFile{"CallsTheSystem", File(Function("os", "system") + Text("id") + "\x85R"),
                     "it names os.system, which is not called here"},

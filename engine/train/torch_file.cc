@@ -1,5 +1,6 @@
-#include "engine/train/legacy_torch_file.h"
+#include "engine/train/torch_file.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
+#include "engine/train/zip_entries.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -24,6 +26,7 @@ constexpr std::string_view kMagicPickle =
     "l\xfc\x9c"
     "F\xf9 j\xa8P\x19.";
 constexpr int64_t kProtocolVersion = 1001;
+constexpr std::string_view kPickleName = "/data.pkl";  // in an archive
 
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
 constexpr size_t kMaxValues = 1 << 20;
@@ -437,9 +440,35 @@ class Collector {
   uint64_t n_bytes_ = 0;
 };
 
+// An archive has the object in FOLDER/data.pkl and storages in FOLDER/data/KEY.
+absl::StatusOr<std::map<std::string, Tensor>> ParseArchive(std::string_view bytes) {
+  NERF_ASSIGN_OR_RETURN(const ZipEntries entries, StoredZipEntries(bytes));
+  const auto pickle = std::find_if(entries.begin(), entries.end(), [](const auto& entry) {
+    return entry.first.ends_with(kPickleName);
+  });
+  if (pickle == entries.end())
+    return absl::InvalidArgumentError("not a file of torch.save: the archive has no data.pkl");
+  const std::string folder = pickle->first.substr(0, pickle->first.size() - kPickleName.size() + 1);
+  const auto order = entries.find(folder + "byteorder");
+  if (order != entries.end() && order->second != "little")
+    return absl::InvalidArgumentError("its numbers are not little-endian");
+  Storages storages;
+  const std::string storage_folder = folder + "data/";
+  for (auto entry = entries.lower_bound(storage_folder);
+       entry != entries.end() && entry->first.starts_with(storage_folder); ++entry) {
+    storages.emplace(entry->first.substr(storage_folder.size()), entry->second);
+  }
+  Unpickler file(pickle->second);
+  NERF_ASSIGN_OR_RETURN(const Value* const object, file.Next());
+  std::map<std::string, Tensor> tensors;
+  NERF_RETURN_IF_ERROR(Collector(storages, &tensors).Visit(*object, "", 0));
+  return tensors;
+}
+
 absl::StatusOr<std::map<std::string, Tensor>> Parse(std::string_view bytes) {
+  if (bytes.starts_with("PK")) return ParseArchive(bytes);
   if (bytes.substr(0, kMagicPickle.size()) != kMagicPickle)
-    return absl::InvalidArgumentError("not a file of torch.save in its legacy format");
+    return absl::InvalidArgumentError("not a file of torch.save");
   Unpickler file(bytes);
   file.Skip(kMagicPickle.size());
   NERF_ASSIGN_OR_RETURN(const Value* const version, file.Next());
@@ -456,15 +485,15 @@ absl::StatusOr<std::map<std::string, Tensor>> Parse(std::string_view bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::map<std::string, Tensor>> ParseLegacyTorchFile(
-    std::string_view bytes, const std::string& path_for_errors) {
+absl::StatusOr<std::map<std::string, Tensor>> ParseTorchFile(std::string_view bytes,
+                                                             const std::string& path_for_errors) {
   absl::StatusOr<std::map<std::string, Tensor>> tensors = Parse(bytes);
   if (tensors.ok()) return tensors;
   return absl::InvalidArgumentError(
       fmt::format("{}: {}", path_for_errors, std::string(tensors.status().message())));
 }
 
-absl::StatusOr<std::map<std::string, Tensor>> ReadLegacyTorchFile(const std::string& path) {
+absl::StatusOr<std::map<std::string, Tensor>> ReadTorchFile(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     return absl::InvalidArgumentError(fmt::format("{}: is a folder; a file is needed", path));
@@ -478,7 +507,7 @@ absl::StatusOr<std::map<std::string, Tensor>> ReadLegacyTorchFile(const std::str
   file.seekg(0);
   if (!file.read(bytes.data(), size))
     return absl::InvalidArgumentError(fmt::format("{}: cannot be read", path));
-  return ParseLegacyTorchFile(bytes, path);
+  return ParseTorchFile(bytes, path);
 }
 
 }  // namespace nerf
