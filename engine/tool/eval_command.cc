@@ -5,7 +5,9 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "common/counted.h"
 #include "common/made_folder.h"
@@ -28,6 +30,7 @@
 #include "engine/tool/view_progress.h"
 #include "engine/train/camera_alignment.h"
 #include "engine/train/evaluation.h"
+#include "engine/train/lpips.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
 
@@ -36,6 +39,7 @@ namespace {
 
 struct EvalFlags {
   std::string model, dataset, split = "test", background, images, device = "cpu";
+  std::vector<std::string> lpips;  // files of weights
   int threads = 0, test_every = 8;
   bool has_test_every = false, align = false, json = false, full_size = false;
 };
@@ -75,17 +79,20 @@ void SortWorstFirst(std::vector<ImageScore>* images) {
 
 // depth_error: median at COLMAP's points that training held out; NaN without points.
 void PrintResult(const EvaluationResult& result, double depth_error, Background background,
-                 const std::string& split, bool json) {
-  if (!json) {
+                 const EvalFlags& flags) {
+  const bool has_lpips = !flags.lpips.empty();
+  if (!flags.json) {
     for (const ImageScore& image : result.images) {
-      fmt::print("{:6.2f} dB  {:.4f}  {}\n", image.psnr, image.ssim, image.file);
+      const std::string lpips = has_lpips ? fmt::format("{:.4f}  ", image.lpips) : "";
+      fmt::print("{:6.2f} dB  {:.4f}  {}{}\n", image.psnr, image.ssim, lpips, image.file);
     }
     if (!std::isnan(depth_error))
       fmt::print("depth error {:.2f}% (median at the points held out)\n", 100 * depth_error);
+    if (has_lpips) fmt::print("LPIPS {:.4f}\n", result.lpips);
     fmt::print("SSIM {:.4f}\nPSNR after color alignment {:.2f} dB\n", result.ssim,
                result.psnr_color_aligned);
     fmt::print("PSNR {:.2f} dB ({} background, {})\n", result.psnr, BackgroundName(background),
-               Counted(result.images.size(), split + " view"));
+               Counted(result.images.size(), flags.split + " view"));
     return;
   }
   JsonObject line;
@@ -93,6 +100,7 @@ void PrintResult(const EvaluationResult& result, double depth_error, Background 
   line["psnr"] = JsonNumber(result.psnr);
   line["ssim"] = JsonNumber(result.ssim);
   line["psnr_color_aligned"] = JsonNumber(result.psnr_color_aligned);
+  if (has_lpips) line["lpips"] = JsonNumber(result.lpips);
   line["images"] = result.images.size();
   line["background"] = BackgroundName(background);
   line["depth_error"] = JsonNumber(depth_error);
@@ -104,6 +112,7 @@ void PrintResult(const EvaluationResult& result, double depth_error, Background 
     entry["psnr"] = JsonNumber(image.psnr);
     entry["ssim"] = JsonNumber(image.ssim);
     entry["psnr_color_aligned"] = JsonNumber(image.psnr_color_aligned);
+    if (has_lpips) entry["lpips"] = JsonNumber(image.lpips);
     per_image.push_back(std::move(entry));
   }
   line["per_image"] = std::move(per_image);
@@ -134,6 +143,10 @@ absl::StatusOr<Scene> Named(absl::StatusOr<Scene> scene, const std::string& data
 absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(ThreadsFor(flags.threads));
+  std::optional<Lpips> lpips;
+  if (!flags.lpips.empty()) {
+    NERF_ASSIGN_OR_RETURN(lpips, Lpips::Load(flags.lpips));
+  }
   NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
   NERF_ASSIGN_OR_RETURN(LoadedModel model,
                         WithModelHint(LoadModelFile(flags.model, device.get()), flags.model));
@@ -173,6 +186,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   if (flags.background == "black") options.background = Background::kBlack;
   options.min_transmittance = model.state.config.min_transmittance;
   options.with_color_alignment = true;
+  if (lpips.has_value()) options.lpips = &*lpips;
   std::optional<MadeFolder> folder;
   if (!flags.images.empty()) {
     NERF_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(flags.images));
@@ -207,7 +221,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
       const double depth_error,
       MedianDepthError(model.renderer.get(), scene.train, scene.held_out_points, options, stop));
   SortWorstFirst(&result->images);
-  PrintResult(*result, depth_error, options.background, flags.split, flags.json);
+  PrintResult(*result, depth_error, options.background, flags);
   return absl::OkStatus();
 }
 
@@ -246,6 +260,12 @@ void AddEvalCommand(CLI::App* app, CommandBody* chosen) {
   command->add_flag("--align", flags->align,
                     "first move each camera to where its view agrees best, as after a training "
                     "with pose_rate");
+  command
+      ->add_option("--lpips", flags->lpips,
+                   "print LPIPS, too, with the weights in this file: AlexNet's and those of LPIPS "
+                   "0.1; twice where they are in two files")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   command->add_option("--images", flags->images, "write the rendered views to this folder");
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));

@@ -11,6 +11,7 @@
 #include "engine/train/checkpoint.h"
 #include "engine/train/color_alignment.h"
 #include "engine/train/image_metrics.h"
+#include "engine/train/lpips.h"
 
 namespace nerf {
 
@@ -36,6 +37,38 @@ Camera PixelTowards(Vec3 position, Vec3 target) {
     camera.camera_to_world.m[row][3] = position[row];
   }
   return camera;
+}
+
+// Of the values that are there.
+class Mean {
+ public:
+  void Add(double value) {
+    if (std::isnan(value)) return;
+    sum_ += value;
+    ++n_;
+  }
+  double value() const { return n_ > 0 ? sum_ / n_ : std::numeric_limits<double>::quiet_NaN(); }
+
+ private:
+  double sum_ = 0;
+  int n_ = 0;
+};
+
+// Masked pixels agree for SSIM and LPIPS, which look at neighborhoods.
+ImageScore ScoreOf(const View& view, const ImageU8& rendered, Vec3 background,
+                   const EvaluationOptions& options, ThreadPool* pool) {
+  const ImageU8& photograph = view.image;
+  const bool has_mask = options.alpha_is_mask;
+  ImageScore score{view.file, PsnrAgainst(photograph, background, has_mask, rendered), std::nan(""),
+                   std::nan("")};
+  if (options.with_color_alignment)
+    score.psnr_color_aligned = ColorAlignedPsnr(photograph, background, has_mask, rendered);
+  if (!options.with_ssim && options.lpips == nullptr) return score;
+  const ImageU8 target = has_mask ? WithoutAlpha(photograph) : CompositedOn(photograph, background);
+  const ImageU8 image = has_mask ? WithMaskedPixels(rendered, photograph) : rendered;
+  if (options.with_ssim) score.ssim = Ssim(image, target, pool);
+  if (options.lpips != nullptr) score.lpips = options.lpips->Distance(image, target, pool);
+  return score;
 }
 
 }  // namespace
@@ -97,8 +130,7 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
 
   EvaluationResult result;
   absl::Duration rendering;
-  double ssim_sum = 0;
-  int n_with_ssim = 0, n_with_psnr = 0;
+  Mean psnr, ssim, psnr_color_aligned, lpips;
   for (const View& view : views) {
     const SteadyTime begin = clock.Now();
     ViewPicture picture;
@@ -106,36 +138,21 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
       return absl::CancelledError("evaluation was interrupted");
     rendering += clock.Now() - begin;
     const ImageU8 image = ColorsOf(picture);
-    ImageScore score{view.file, PsnrAgainst(view.image, background, options.alpha_is_mask, image),
-                     std::nan(""), std::nan("")};
-    if (options.with_color_alignment) {
-      score.psnr_color_aligned =
-          ColorAlignedPsnr(view.image, background, options.alpha_is_mask, image);
-    }
-    if (options.with_ssim && !options.alpha_is_mask)
-      score.ssim = Ssim(image, CompositedOn(view.image, background), pool);
-    if (options.with_ssim && options.alpha_is_mask)
-      score.ssim = Ssim(WithMaskedPixels(image, view.image), WithoutAlpha(view.image), pool);
-    if (!std::isnan(score.psnr)) {
-      result.psnr += score.psnr;
-      result.psnr_color_aligned += score.psnr_color_aligned;
-      ++n_with_psnr;
-    }
-    if (!std::isnan(score.ssim)) {
-      ssim_sum += score.ssim;
-      ++n_with_ssim;
-    }
+    const ImageScore score = ScoreOf(view, image, background, options, pool);
+    psnr.Add(score.psnr);
+    ssim.Add(score.ssim);
+    psnr_color_aligned.Add(score.psnr_color_aligned);
+    lpips.Add(score.lpips);
     result.images.push_back(score);
     if (options.on_image) {
       NERF_RETURN_IF_ERROR(options.on_image(view, image));
     }
   }
-  const auto n = static_cast<double>(views.size());
-  result.psnr = n_with_psnr > 0 ? result.psnr / n_with_psnr : std::nan("");
-  result.psnr_color_aligned =
-      n_with_psnr > 0 ? result.psnr_color_aligned / n_with_psnr : std::nan("");
-  result.ssim = n_with_ssim > 0 ? ssim_sum / n_with_ssim : std::numeric_limits<double>::quiet_NaN();
-  result.seconds_per_image = absl::ToDoubleSeconds(rendering) / n;
+  result.psnr = psnr.value();
+  result.ssim = ssim.value();
+  result.psnr_color_aligned = psnr_color_aligned.value();
+  result.lpips = lpips.value();
+  result.seconds_per_image = absl::ToDoubleSeconds(rendering) / static_cast<double>(views.size());
   return result;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -15,11 +16,15 @@
 
 namespace nerf {
 
+class Lpips;
+
 struct ImageScore {
   std::string file;  // of the view
   double psnr = 0;   // dB
   double ssim = 0;   // NaN where the image is smaller than the window, or it was not asked for
   double psnr_color_aligned = 0;  // color_alignment.h; NaN where it was not asked for
+  // NaN where the image is smaller than Lpips::kMinSide, or it was not asked for.
+  double lpips = std::numeric_limits<double>::quiet_NaN();
 };
 
 struct EvaluationResult {
@@ -27,6 +32,7 @@ struct EvaluationResult {
   double psnr = 0;                // mean over images
   double ssim = 0;                // mean over the images that have one; NaN where none has
   double psnr_color_aligned = 0;  // mean; NaN where it was not asked for
+  double lpips = 0;               // mean over the images that have one; NaN where none has
   double seconds_per_image = 0;   // of rendering
 };
 
@@ -36,6 +42,7 @@ struct EvaluationOptions {
   bool alpha_is_mask = false;  // Scene::alpha_is_mask: masked pixels do not count
   bool with_ssim = true;
   bool with_color_alignment = false;
+  const Lpips* lpips = nullptr;  // where images get one; outlives the evaluation
   // Called with each rendered view, 8 bits, on the background.
   std::function<absl::Status(const View&, const ImageU8&)> on_image;
 };

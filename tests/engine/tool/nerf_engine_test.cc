@@ -21,6 +21,7 @@
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
 #include "engine/scene/image_io.h"
+#include "engine/train/tensor_file.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "tests/engine/tool/ball_dataset.h"
@@ -294,6 +295,7 @@ TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
   EXPECT_EQ(score["images"], 2);
   EXPECT_EQ(score["per_image"].size(), 2u);
   EXPECT_TRUE(score["ssim"].is_number());
+  EXPECT_FALSE(score.contains("lpips"));
   EXPECT_GE(score["psnr_color_aligned"], score["psnr"]);
   EXPECT_LE(score["per_image"][0]["psnr"], score["per_image"][1]["psnr"]) << "the worst first";
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_ / "images"), {}), 2);
@@ -321,6 +323,38 @@ TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
                              (dir_ / "o/checkpoint.safetensors") + " > " + (dir_ / "python.txt");
   ASSERT_EQ(std::system(script.c_str()), 0);
   EXPECT_NE(Bytes("python.txt").find("kind checkpoint"), std::string::npos);
+}
+
+// Weights that are zero: pictures are alike.
+TEST_F(NerfEngineTest, EvalAddsLpipsWhereWeightsAreGiven) {
+  ASSERT_EQ(Run(Train("o", 4) + " --no-eval").code, 0);
+  const struct {
+    uint32_t number, n_in, n_out, side;
+  } layers[] = {
+      {0, 3, 64, 11}, {3, 64, 192, 5}, {6, 192, 384, 3}, {8, 384, 256, 3}, {10, 256, 256, 3}};
+  const std::string larger = dir_ / "larger";
+  WriteBallDataset(larger, 6, 2, 32);
+  TensorFile trunk, heads;
+  const std::vector<float> zeros(1 << 20);
+  int i = 0;
+  for (const auto& [number, n_in, n_out, side] : layers) {
+    const std::string name = fmt::format("features.{}.", number);
+    trunk.tensors[name + "weight"] =
+        TensorFromFloats(zeros.data(), {n_out, n_in, side, side}, DType::kF32);
+    trunk.tensors[name + "bias"] = TensorFromFloats(zeros.data(), {n_out}, DType::kF32);
+    heads.tensors[fmt::format("lin{}.model.1.weight", i++)] =
+        TensorFromFloats(zeros.data(), {1, n_out, 1, 1}, DType::kF32);
+  }
+  const std::string trunk_file = dir_ / "trunk.safetensors", heads_file = dir_ / "h.safetensors";
+  ASSERT_THAT(WriteTensorFile(trunk, trunk_file), IsOk());
+  ASSERT_THAT(WriteTensorFile(heads, heads_file), IsOk());
+  const std::string eval = "eval --lpips " + trunk_file + " --lpips " + heads_file + " " +
+                           (dir_ / "o/model.safetensors") + " " + larger;
+  const Outcome evaluated = Run(eval + " --json");
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_EQ(evaluated.Last()["lpips"], 0);
+  EXPECT_EQ(evaluated.Last()["per_image"][1]["lpips"], 0);
+  EXPECT_NE(Run(eval).out.find("LPIPS 0.0000\n"), std::string::npos);
 }
 
 TEST_F(NerfEngineTest, RenderWithoutACameraTakesAPathNearTheTrainingViews) {
@@ -582,6 +616,9 @@ TEST_F(NerfEngineTest, PathsOfTheWrongKindAreNamedAsSuch) {
       {"train " + dataset_ + " --out " + model, 9, "model.safetensors: is a file; a folder is"},
       {"render " + model + " --out " + model, 9, "model.safetensors: is a file; a folder is"},
       {"eval " + model + " " + dataset_ + " --images " + model, 9, "is a file; a folder is needed"},
+      {"eval " + model + " " + dataset_ + " --lpips " + model, 9,
+       model + ": tensor features.0.weight is missing"},
+      {"eval " + model + " " + dataset_ + " --lpips zzz.pth", 5, "zzz.pth: cannot be opened"},
       {"eval " + model + " " + model, 9, "is a file; name the folder of the data set"},
       {"train " + dataset_ + "/transforms_train.json --out " + (dir_ / "v"), 9,
        "did you mean " + dataset_ + "?"},
