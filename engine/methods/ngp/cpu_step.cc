@@ -257,7 +257,7 @@ void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
   const TraceSpan span("parameters");
   const int t = static_cast<int>(++state_.n_updates);
   if (!poses_.empty()) {
-    const float rate = batch.learning_rate * Ngp(config_).pose_rate;
+    const float rate = batch.learning_rate * PoseRate(config_, batch.fraction);
     poses_.Update(state_.parameters.TableAdam(rate, t), batch.views, batch.rays, grad_rays_);
   }
   if (!exposures_.empty()) {

@@ -5,15 +5,21 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
 constexpr size_t kWidth = 6;
+constexpr double kRateHalvings = 4;
 constexpr const char* kNames[] = {"view.poses", "adam.first.view.poses", "adam.second.view.poses"};
 
 }  // namespace
+
+float PoseRate(const TrainConfig& config, double fraction) {
+  return Ngp(config).pose_rate * static_cast<float>(std::exp2(-kRateHalvings * fraction));
+}
 
 ViewPoses::ViewPoses(int n_views, float length)
     : length_(length),

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "engine/base/ray.h"
 #include "engine/base/vec3.h"
+#include "engine/config/train_config.h"
 #include "engine/kernels/adam.h"
 #include "engine/train/tensor_file.h"
 
@@ -16,6 +17,11 @@ namespace nerf {
 struct RayGradient {
   Vec3 origin, direction;
 };
+
+// Learning rate of the poses over the table's: pose_rate at first, falling to a sixteenth of it
+// over the budget in geometric progression. Large steps find poses from afar; once the picture is
+// sharp, their noise would blur it. fraction in [0, 1].
+float PoseRate(const TrainConfig& config, double fraction);
 
 // Corrections of the training cameras' poses, learned with the field: each view is turned about its
 // camera by a rotation vector and moved. Part of a training's state; models do not hold them. Used

@@ -540,6 +540,28 @@ TEST(NgpCpuStepTest, GradientsOfPosesAgreeWithCentralDifferences) {
   }
 }
 
+TEST(NgpCpuStepTest, StepsOfPosesShrinkToASixteenthOverTheBudget) {
+  ThreadPool pool(1);
+  TrainConfig config = TinyConfig();
+  Ngp(config).pose_rate = 0.1f;
+  const auto poses_after = [&](double fraction) {
+    const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool, TinyViews());
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    RayBatch batch = OfViews(TinyBatch(90));
+    batch.fraction = fraction;
+    step->RunRays(batch);
+    return ToFloats(Saved(*step).tensors.at("view.poses"));
+  };
+  const std::vector<float> first = poses_after(0), middle = poses_after(0.5), last = poses_after(1);
+  int n_moved = 0;
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_NEAR(middle[i], first[i] / 4, 1e-3f * std::abs(first[i])) << i;
+    EXPECT_NEAR(last[i], first[i] / 16, 1e-3f * std::abs(first[i])) << i;
+    if (first[i] != 0) ++n_moved;
+  }
+  EXPECT_GT(n_moved, 6);
+}
+
 TEST(ViewPosesTest, AQuarterTurnAndAShiftMoveARay) {
   ViewPoses poses(2, 2.0f);
   TensorFile file;
