@@ -41,10 +41,13 @@ inline Vec3 EncodedPlace(const NgpNetwork& network, Vec3 position) {
 }
 
 // Loss of a batch in double precision over all samples: marching by the kernel, everything else by
-// the references. log_gains [n_views][3]: exposures of views, if there are any.
-inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& network,
-                               const OccupancyGrid& grid, const kernels::MarchSteps& scene_steps,
-                               const RayBatch& batch, const std::vector<float>& log_gains = {}) {
+// the references. network_at(position) is the network that a sample there is asked of, one of
+// several of equal settings. log_gains [n_views][3]: exposures of views, if there are any.
+template <typename NetworkAt>
+StepResult TrainingLossOf(const TrainConfig& config, const NetworkAt& network_at,
+                          const OccupancyGrid& grid, const kernels::MarchSteps& scene_steps,
+                          const RayBatch& batch, const std::vector<float>& log_gains = {}) {
+  const NgpNetwork& network = network_at(Vec3());
   const kernels::MarchSteps steps = scene_steps.Scaled(batch.step_scale);
   StepResult result;
   result.n_rays = batch.n_rays;
@@ -60,7 +63,7 @@ inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& netw
     for (int i = 0; i < n; ++i) {
       const Vec3 position = ray.origin + ray.direction * t_middles[i];
       const Vec3 unit = EncodedPlace(network, position);
-      samples.push_back(NgpFieldAt(network, unit, ray.direction));
+      samples.push_back(NgpFieldAt(network_at(position), unit, ray.direction));
       sigmas.push_back(samples.back().sigma);
       places.push_back(kernels::DistortionCoordinate(scene_steps, t_middles[i]));
     }
@@ -105,6 +108,14 @@ inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& netw
     result.n_marched += n;
   }
   return result;
+}
+
+inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& network,
+                               const OccupancyGrid& grid, const kernels::MarchSteps& scene_steps,
+                               const RayBatch& batch, const std::vector<float>& log_gains = {}) {
+  return TrainingLossOf(
+      config, [&](Vec3 /*position*/) -> const NgpNetwork& { return network; }, grid, scene_steps,
+      batch, log_gains);
 }
 
 }  // namespace nerf::reference

@@ -32,10 +32,10 @@ kernels::HashGridShape EncodingShape(const TrainConfig& config, const SceneGeome
                            .n_occupancy_levels = contracted ? 2 : geometry.n_levels});
 }
 
-// The network without its parameters.
-NgpNetwork NetworkOf(const kernels::HashGridShape& shape, const TrainConfig& config,
-                     const SceneGeometry& geometry) {
-  return {.shape = shape,
+}  // namespace
+
+NgpNetwork NgpNetworkOf(const TrainConfig& config, const SceneGeometry& geometry) {
+  return {.shape = EncodingShape(config, geometry),
           .box = OuterBoxOf(geometry),
           .density_shift = DensityShiftOf(config, geometry),
           .contraction = Ngp(config).contraction,
@@ -43,10 +43,17 @@ NgpNetwork NetworkOf(const kernels::HashGridShape& shape, const TrainConfig& con
           .learns_background = Ngp(config).learned_background != 0};
 }
 
-std::unique_ptr<TrainedModel> NewModel(const kernels::HashGridShape& shape,
-                                       const TrainConfig& config, const SceneGeometry& geometry,
-                                       NgpEvaluationParameters parameters, OccupancyGrid grid) {
-  const NgpNetwork network = NetworkOf(shape, config, geometry);
+NgpNetwork WithParameters(NgpNetwork network, const NgpParameters& parameters) {
+  network.table = parameters.table();
+  network.weights = parameters.weights();
+  network.half_table = parameters.half_table();
+  network.weight_pairs = parameters.weight_pairs();
+  return network;
+}
+
+std::unique_ptr<TrainedModel> NewNgpModel(const TrainConfig& config, const SceneGeometry& geometry,
+                                          NgpEvaluationParameters parameters, OccupancyGrid grid) {
+  const NgpNetwork network = NgpNetworkOf(config, geometry);
   auto field = std::make_unique<NgpField>(network, std::move(parameters.table),
                                           std::move(parameters.weights));
   const uint64_t field_bytes = field->byte_size();
@@ -56,8 +63,6 @@ std::unique_ptr<TrainedModel> NewModel(const kernels::HashGridShape& shape,
       "ngp", std::move(field), std::move(grid), kernels::MarchSteps{geometry.step, geometry.cone},
       field_bytes, MarchedModel::Limits{.t_far = geometry.far, .needs_cpu = needs_cpu});
 }
-
-}  // namespace
 
 int ActiveLevels(const TrainConfig& config, double fraction) {
   const NgpSettings& settings = Ngp(config);
@@ -93,12 +98,7 @@ NgpState::NgpState(const TrainConfig& config, const SceneGeometry& geometry)
 Aabb NgpState::OuterBox() const { return OuterBoxOf(geometry); }
 
 NgpNetwork NgpState::Network() const {
-  NgpNetwork network = NetworkOf(parameters.shape(), config, geometry);
-  network.table = parameters.table();
-  network.weights = parameters.weights();
-  network.half_table = parameters.half_table();
-  network.weight_pairs = parameters.weight_pairs();
-  return network;
+  return WithParameters(NgpNetworkOf(config, geometry), parameters);
 }
 
 float NgpState::density_shift() const { return DensityShiftOf(config, geometry); }
@@ -133,8 +133,9 @@ absl::Status NgpState::Initialize(const TensorFile& file) {
 }
 
 std::unique_ptr<TrainedModel> NgpState::Snapshot() const {
-  return NewModel(parameters.shape(), config, geometry,
-                  {parameters.EvaluationTable(), parameters.EvaluationWeights()}, occupancy.grid());
+  return NewNgpModel(config, geometry,
+                     {parameters.EvaluationTable(), parameters.EvaluationWeights()},
+                     occupancy.grid());
 }
 
 absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpModel(const TensorFile& file,
@@ -145,7 +146,7 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpModel(const TensorFile& fil
   const kernels::HashGridShape shape = EncodingShape(config, geometry);
   NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters held, ReadNgpEvaluationParameters(file, shape));
   NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, config.grid_resolution));
-  return NewModel(shape, config, geometry, std::move(held), std::move(grid));
+  return NewNgpModel(config, geometry, std::move(held), std::move(grid));
 }
 
 }  // namespace nerf

@@ -47,6 +47,13 @@ struct NgpState {
 // for it, and costs less. fraction in [0, 1].
 int ActiveLevels(const TrainConfig& config, double fraction);
 
+// The network of a config's field on a scene, without parameters; and with them, borrowed.
+NgpNetwork NgpNetworkOf(const TrainConfig& config, const SceneGeometry& geometry);
+NgpNetwork WithParameters(NgpNetwork network, const NgpParameters& parameters);
+// A trained field as a model.
+std::unique_ptr<TrainedModel> NewNgpModel(const TrainConfig& config, const SceneGeometry& geometry,
+                                          NgpEvaluationParameters parameters, OccupancyGrid grid);
+
 // The network's densities for OccupancyUpdater::Update. Copies the view, borrows the parameters.
 OccupancyUpdater::Density ProbedDensity(const NgpNetwork& network);
 

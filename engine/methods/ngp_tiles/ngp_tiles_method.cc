@@ -5,6 +5,7 @@
 #include "common/status_macros.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/methods/ngp_tiles/joint_step.h"
 #include "engine/methods/ngp_tiles/tile_files.h"
 #include "engine/methods/ngp_tiles/tiled_model.h"
 #include "engine/methods/ngp_tiles/tiled_step.h"
@@ -21,6 +22,8 @@ class NgpTilesMethodImpl final : public Method {
   const MethodDescription& description() const override { return DescribeNgpTiles(); }
 
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
+    if (Ngp(request.config).tile_training == TileTraining::kJoint)
+      return NewJointTileStep(request.config, request.geometry, request.scene, request.pool);
     return NewTiledStep(request.config, request.geometry, request.scene, request.pool);
   }
 
@@ -28,6 +31,8 @@ class NgpTilesMethodImpl final : public Method {
       const TensorFile& file, const TrainConfig& config,
       const SceneGeometry& geometry) const override {
     const int n_tiles = Ngp(config).tiles;
+    if (Ngp(config).tile_training == TileTraining::kJoint)
+      return LoadJointTiles(file, config, geometry);
     NERF_ASSIGN_OR_RETURN(const TileCuts cuts, LoadCuts(file, n_tiles));
     std::vector<std::unique_ptr<TrainedModel>> models;
     for (int tile = 0; tile < n_tiles; ++tile) {

@@ -74,6 +74,12 @@ TileCuts TileCuts::AtMedians(int n_tiles, const Aabb& box, std::vector<Vec3> poi
   return TileCuts(std::move(cuts));
 }
 
+int TileCuts::TileAt(Vec3 point) const {
+  size_t i = 0;
+  while (i < cuts_.size()) i = 2 * i + (point[cuts_[i].axis] - cuts_[i].position >= 0 ? 2 : 1);
+  return static_cast<int>(i - cuts_.size());
+}
+
 void TileCuts::Weights(Vec3 point, float margin, float* weights) const {
   // Depth after depth, from the root on; in place, from the last node of a depth to the first.
   weights[0] = 1;

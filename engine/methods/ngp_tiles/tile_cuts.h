@@ -36,6 +36,8 @@ class TileCuts {
   static constexpr float kEndless = 1e30f;
   const std::vector<Aabb>& boxes() const { return boxes_; }
 
+  // The tile that a point lies in: the one with weight 1 where there is no margin.
+  int TileAt(Vec3 point) const;
   // Weights [n_tiles] of the tiles at a point; their sum is 1. Across a cut they change linearly
   // between `margin` below it and `margin` above it. margin 0: one tile has weight 1.
   void Weights(Vec3 point, float margin, float* weights) const;

@@ -7,7 +7,8 @@
 namespace nerf {
 
 // Models and checkpoints of tiles: what method ngp would write of each, every name behind
-// TilePrefix, and the cuts.
+// TilePrefix, and the cuts. Tiles that are trained jointly have one occupancy grid, one update
+// count and one ray count for all, as ngp would write them, without a prefix.
 
 // Moves what a tile has written to the file of all.
 void AddTile(int tile, TensorFile part, TensorFile* file);

@@ -58,7 +58,11 @@ OccupancyGrid MergeTileGrids(const TileCuts& cuts, float margin,
 std::unique_ptr<TrainedModel> NewTiledModel(const TileCuts& cuts, const TrainConfig& config,
                                             const SceneGeometry& geometry,
                                             std::vector<std::unique_ptr<TrainedModel>> models) {
-  const float margin = Ngp(config).tile_blend != 0 ? TileMargin(config, geometry) : 0;
+  const NgpSettings& settings = Ngp(config);
+  // Tiles that were trained together know nothing of what lies beyond their cuts.
+  const bool blends =
+      settings.tile_blend != 0 && settings.tile_training == TileTraining::kIndependent;
+  const float margin = blends ? TileMargin(config, geometry) : 0;
   std::vector<std::unique_ptr<const MarchedModel>> marched;
   std::vector<const OccupancyGrid*> grids;
   uint64_t field_bytes = 0;

@@ -18,6 +18,10 @@ enum class Sampler { kGrid, kProposals };
 // the first with one box, the second with more.
 enum class Spacing { kAuto, kUniform, kDisparity };
 
+// How the fields of ngp-tiles learn: each alone, from the rays that meet its tile; or all at once,
+// from whole rays.
+enum class TileTraining { kIndependent, kJoint };
+
 // The settings that the ngp field has beside those of TrainConfig.
 struct NgpSettings {
   int log2_hashmap_size = kAutoSetting;  // see Log2HashmapSize
@@ -45,6 +49,7 @@ struct NgpSettings {
   int tiles = 2;              // 2^n
   float tile_margin = 0.05f;  // on both sides of a cut, as a share of the level-0 box's side
   int tile_blend = 1;         // 0: a point is of one tile alone
+  TileTraining tile_training = TileTraining::kIndependent;  // kJoint: without margin and blend
   bool operator==(const NgpSettings&) const = default;
 };
 

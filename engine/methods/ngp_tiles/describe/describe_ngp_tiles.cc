@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <iterator>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/methods/ngp/describe/ngp_field_description.h"
@@ -20,6 +22,20 @@ constexpr const char* kRefused[] = {
     "pose_rate",        "learned_background", "coarse_share", "sampler",      "spacing",
     "proposal_samples", "field_samples"};
 
+constexpr std::string_view kTrainings[] = {"independent", "joint"};
+
+std::string TrainingText(const TrainConfig& config) {
+  return std::string(kTrainings[static_cast<int>(Ngp(config).tile_training)]);
+}
+
+absl::Status ParseTraining(std::string_view text, TrainConfig* config) {
+  const auto* const found = std::find(std::begin(kTrainings), std::end(kTrainings), text);
+  if (found == std::end(kTrainings))
+    return absl::InvalidArgumentError("one of independent and joint");
+  Ngp(*config).tile_training = static_cast<TileTraining>(found - std::begin(kTrainings));
+  return absl::OkStatus();
+}
+
 std::vector<Setting> Settings() {
   std::vector<Setting> settings;
   for (const Setting& setting : NgpSettingTable()) {
@@ -39,10 +55,18 @@ std::vector<Setting> Settings() {
                                                "1: views blend neighboring tiles in the margin; "
                                                "0: each point is of its own tile alone")
                          .On(kOnCpu));
+  settings.push_back(TextSetting("tile_training",
+                                 "independent: each tile learns alone from the rays that meet it; "
+                                 "joint: all learn together from whole rays, without a margin",
+                                 &TrainingText, &ParseTraining)
+                         .On(kOnCpu));
   std::sort(settings.begin(), settings.end(),
             [](const Setting& a, const Setting& b) { return a.key < b.key; });
   return settings;
 }
+
+// Activations of a chunk's samples in each tile, beside those of NgpCpuStepBytes.
+constexpr uint64_t kJointThreadBytes = uint64_t{16} << 20;
 
 class NgpTilesDescription final : public NgpFieldDescription {
  public:
@@ -74,7 +98,10 @@ class NgpTilesDescription final : public NgpFieldDescription {
     return tensors;
   }
   uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
-    return Ngp(config).tiles * NgpCpuStepBytes(config, n_levels, n_threads);
+    const uint64_t n_tiles = Ngp(config).tiles;
+    const uint64_t step = NgpCpuStepBytes(config, n_levels, n_threads);
+    if (Ngp(config).tile_training == TileTraining::kIndependent) return n_tiles * step;
+    return step + (n_tiles - 1) * NgpParameterBytes(config) + n_threads * kJointThreadBytes;
   }
   uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
     return Ngp(config).tiles * NgpStateBytes(config, n_levels);
@@ -85,6 +112,13 @@ class NgpTilesDescription final : public NgpFieldDescription {
           fmt::format("trained by method {}, which has no tiles", start.config.method));
     }
     return CheckNgpStart(start, wanted);
+  }
+  absl::Status CheckScene(const SceneFacts& /*scene*/, const TrainConfig& config) const override {
+    const NgpSettings& settings = Ngp(config);
+    if (settings.tile_training == TileTraining::kIndependent || settings.near_gradients == 0)
+      return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "settings.near_gradients: tile_training=joint does not honor it; leave it at 0");
   }
 };
 

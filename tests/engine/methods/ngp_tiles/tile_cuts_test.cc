@@ -56,6 +56,7 @@ TEST(TileCutsTest, WithoutAMarginOneTileCountsAndItIsTheOneWhoseBoxHasThePoint) 
     cuts.Weights(p, 0, weights);
     for (int tile = 0; tile < 8; ++tile)
       EXPECT_EQ(weights[tile], cuts.boxes()[tile].Contains(p) ? 1.0f : 0.0f);
+    EXPECT_EQ(weights[cuts.TileAt(p)], 1);
   }
 }
 

@@ -43,13 +43,19 @@ TEST(TiledMethodTest, WhatATileDoesNotHonorIsRefusedByName) {
   EXPECT_THAT(SetConfigField("tiles", "2", &other), StatusIs(StatusCode::kInvalidArgument));
 }
 
-TEST(TiledMethodTest, ModelsHaveTheTensorsThatAreDescribed) {
+class TileTrainingTest : public testing::TestWithParam<TileTraining> {};
+INSTANTIATE_TEST_SUITE_P(Both, TileTrainingTest,
+                         testing::Values(TileTraining::kIndependent, TileTraining::kJoint));
+
+TEST_P(TileTrainingTest, ModelsHaveTheTensorsThatAreDescribed) {
   const Scene scene = SyntheticBallScene(3, 0, 16);
-  const TrainConfig config = TiledConfig(4);
+  TrainConfig config = TiledConfig(4);
+  Ngp(config).tile_training = GetParam();
   ThreadPool pool(1);
-  const auto step = NewTiledStep(config, scene.geometry, scene, &pool);
+  const auto step = MethodOf(config).NewStep({config, scene.geometry, scene, std::nullopt, &pool});
+  ASSERT_THAT(step, IsOk());
   TensorFile model;
-  step->SaveModel(&model);
+  (*step)->SaveModel(&model);
   for (const TensorShape& shape : FieldTensorShapes(config)) {
     ASSERT_TRUE(model.tensors.contains(shape.name)) << shape.name;
     const Tensor& tensor = model.tensors.at(shape.name);
