@@ -13,6 +13,7 @@
 #include "common/made_folder.h"
 #include "common/status_macros.h"
 #include "common/usage_error.h"
+#include "engine/config/slow_views.h"
 #include "engine/config/view_limits.h"
 #include "engine/protocol/json.h"
 #include "engine/scene/camera_file.h"
@@ -202,7 +203,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   }
   NERF_ASSIGN_OR_RETURN(const EvaluationForecast forecast,
                         ForecastOf(model.renderer.get(), views, options, clock, stop));
-  const std::string slowness = SlownessText(forecast);
+  const std::string slowness = SlowViewsReason(forecast.expected, forecast.occupied_share);
   if (!flags.json && !slowness.empty()) fmt::print(stderr, "{}\n", slowness);
   std::optional<ViewProgress> progress;
   const ProgressStyle style = ConsoleStyle(flags.json);

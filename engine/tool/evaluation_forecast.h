@@ -3,7 +3,6 @@
 #include <optional>
 #include <span>
 #include <stop_token>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -22,9 +21,5 @@ struct EvaluationForecast {
 absl::StatusOr<EvaluationForecast> ForecastOf(SceneRenderer* renderer, std::span<const View> views,
                                               const EvaluationOptions& options, const Clock& clock,
                                               std::stop_token stop);
-
-// Why a long evaluation is slow, as a line for people; empty where it is short, or where the model
-// is trained far enough to skip empty space.
-std::string SlownessText(const EvaluationForecast& forecast);
 
 }  // namespace nerf

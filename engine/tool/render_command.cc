@@ -14,6 +14,7 @@
 #include "common/made_folder.h"
 #include "common/nearest_path.h"
 #include "common/status_macros.h"
+#include "engine/config/slow_views.h"
 #include "engine/config/view_limits.h"
 #include "engine/path/camera_path.h"
 #include "engine/protocol/json.h"
@@ -263,7 +264,7 @@ class RenderRun {
       options.min_transmittance = options_.min_transmittance;
       NERF_ASSIGN_OR_RETURN(const EvaluationForecast forecast,
                             ForecastOf(model.renderer.get(), views, options, clock_, stop_));
-      const std::string slowness = SlownessText(forecast);
+      const std::string slowness = SlowViewsReason(forecast.expected, forecast.occupied_share);
       if (!flags_.json && !slowness.empty()) fmt::print(stderr, "{}\n", slowness);
       expected = forecast.expected;
       if (style == ProgressStyle::kLog && expected < kLongRender) return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "engine/config/slow_views.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
 
@@ -85,7 +86,7 @@ absl::Status TrainConsole::OnCheckpointDue() {
 
 void TrainConsole::OnEvaluationForecast(const EvaluationForecast& forecast) {
   expected_evaluation_ = forecast.expected;
-  const std::string slowness = SlownessText(forecast);
+  const std::string slowness = SlowViewsReason(forecast.expected, forecast.occupied_share);
   if (style_ != ProgressStyle::kJson && !slowness.empty()) PrintNote(slowness);
 }
 
