@@ -141,6 +141,23 @@ absl::StatusOr<Scene> Named(absl::StatusOr<Scene> scene, const std::string& data
   return absl::Status(scene.status().code(), fmt::format("{}: {}", dataset, message));
 }
 
+SceneOptions SceneOptionsOf(const EvalFlags& flags, const TrainConfig& trained, ThreadPool* pool) {
+  SceneOptions options;
+  options.follow_links = true;
+  const int test_every = flags.has_test_every ? flags.test_every : trained.test_every;
+  if (flags.has_test_every || test_every != TrainConfig().test_every)
+    options.test_every = test_every;
+  options.alpha_is_mask = trained.alpha_is_mask != 0;
+  options.pool = pool;
+  options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
+  if (flags.split == "train") {
+    options.max_side = std::max(0, trained.max_side);
+  } else if (!flags.full_size) {
+    options.max_test_pixels = kMaxDefaultViewPixels;
+  }
+  return options;
+}
+
 absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(ThreadsFor(flags.threads));
@@ -151,20 +168,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
   NERF_ASSIGN_OR_RETURN(LoadedModel model,
                         WithModelHint(LoadModelFile(flags.model, device.get()), flags.model));
-  SceneOptions scene_options;
-  scene_options.follow_links = true;
-  const int test_every = flags.has_test_every ? flags.test_every : model.state.config.test_every;
-  if (flags.has_test_every || test_every != TrainConfig().test_every) {
-    scene_options.test_every = test_every;
-  }
-  scene_options.alpha_is_mask = model.state.config.alpha_is_mask != 0;
-  scene_options.pool = &pool;
-  scene_options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
-  if (flags.split == "train") {
-    scene_options.max_side = std::max(0, model.state.config.max_side);
-  } else if (!flags.full_size) {
-    scene_options.max_test_pixels = kMaxDefaultViewPixels;
-  }
+  const SceneOptions scene_options = SceneOptionsOf(flags, model.state.config, &pool);
   NERF_ASSIGN_OR_RETURN(Scene scene, Named(LoadScene(flags.dataset, scene_options), flags.dataset));
   for (const std::string& warning : scene.warnings) fmt::print(stderr, "warning: {}\n", warning);
   std::vector<View>& views = flags.split == "train" ? scene.train : scene.test;
