@@ -9,8 +9,8 @@
 
 #include "common/status_macros.h"
 #include "engine/base/check.h"
-#include "engine/train/torch_file.h"
 #include "engine/train/tensor_file.h"
+#include "engine/train/torch_file.h"
 #include "fmt/format.h"
 
 namespace nerf {
