@@ -503,6 +503,7 @@ class FakeAdmin final : public v1::AdminService::Service {
                             v1::ListProjectsResponse* response) override {
     RETURN_SCRIPTED_ERROR("ListProjects");
     response->add_projects()->set_name("projects/default");
+    response->add_projects()->set_name("projects/team-a");  // of the examples
     return grpc::Status::OK;
   }
   grpc::Status GetProject(grpc::ServerContext*, const v1::GetProjectRequest* request,
