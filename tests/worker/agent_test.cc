@@ -165,7 +165,8 @@ TEST_F(AgentTest, FiguresThatTheSummaryLacksStayInTheLastReport) {
   SayDone();
   Pass(absl::Seconds(1));
   ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
-  const auto& figures = server_.last_report()->progress().figures();
+  const v1::Progress progress = server_.last_report()->progress();
+  const auto& figures = progress.figures();
   EXPECT_EQ(figures.at("picture_width"), 4000);
   EXPECT_EQ(figures.at("trained_width"), 1152);
   EXPECT_EQ(figures.at("occupied_share"), 0.5);
