@@ -129,7 +129,8 @@ TEST_P(FusedMethodsTest, GradientsAgreeWithDifferencesOfTheLoss) {
   int n_checked = 0;
   for (const auto& [name, moments] : after.tensors) {
     const size_t at = name.find(prefix);
-    if (at == std::string::npos) continue;
+    // A proposal network has a loss of its own, which RunRays does not return.
+    if (at == std::string::npos || name.starts_with("proposal.")) continue;
     const std::string parameter = name.substr(0, at) + name.substr(at + prefix.size());
     std::vector<float> gradient = ToFloats(moments);
     double squared = 0;
