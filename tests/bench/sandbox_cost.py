@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What the engine's sandbox costs a training.
 
-    tests/bench/sandbox_cost.py SCENE [--binaries build/release/bin] [--steps 300] [--rounds 5]
+    tests/bench/sandbox_cost.py SCENE [--bin build/release/bin] [--steps 300] [--rounds 5]
 
-Trains one job by turns under a nerf-worker with the sandbox and one with --no-engine-sandbox, and compares the seconds
-of training that the engine reports and the processor time of the worker with its engines. The models have to be equal
-byte by byte. Prints the medians and the share that the sandbox adds, of pairs.
+Trains one job by turns under a nerf-worker with the sandbox and one with --no-engine-sandbox, and
+compares the seconds of training that the engine reports and the processor time of the worker with
+its engines. The models have to be equal byte by byte. Prints the medians and the share that the
+sandbox adds, of pairs.
 """
 import argparse
 import json
@@ -58,13 +59,13 @@ class Nerfd:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("scene", type=pathlib.Path)
-    parser.add_argument("--binaries", type=pathlib.Path, default=pathlib.Path("build/release/bin"))
+    parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"))
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--strict", action="store_true", help="fail where it costs more than 1%")
+    parser.add_argument("--strict", action="store_true", help="fail where it costs more than 1%%")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        nerfd = Nerfd(arguments.binaries.resolve(), pathlib.Path(folder))
+        nerfd = Nerfd(arguments.bin.resolve(), pathlib.Path(folder))
         try:
             nerfd.ctl("scene", "create", arguments.scene, "--id", "scene")
             nerfd.train(2, [])  # the pictures are in the cache then
