@@ -14,10 +14,13 @@ import argparse
 import json
 import math
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
+
+import numpy as np
+
+from camera_alignment import colmap_poses, radius, similarity
 
 WINDOW = 1.6  # frames; standard deviation of the smoothing
 MAX_MEDIAN = 0.01
@@ -30,12 +33,8 @@ def run(*arguments):
         sys.exit(f"{' '.join(map(str, arguments))}: exit {done.returncode}")
 
 
-def dot(a, b):
-    return sum(x * y for x, y in zip(a, b))
-
-
 def unit(a):
-    length = math.sqrt(dot(a, a))
+    length = math.hypot(*a)
     return [x / length for x in a]
 
 
@@ -70,68 +69,23 @@ def make_path(dataset, n, width):
             "cy": height / 2, "frames": [{"transform_matrix": pose} for pose in poses]}
 
 
-def found_centers(folder):
-    """Camera centers of a COLMAP model, by the photograph's name."""
-    data = (folder / "sparse/0/images.bin").read_bytes()
-    (count,), at, centers = struct.unpack_from("<Q", data), 8, {}
-    for _ in range(count):
-        _, w, x, y, z, tx, ty, tz, _ = struct.unpack_from("<i7di", data, at)
-        at += 64
-        end = data.index(b"\0", at)
-        name = data[at:end].decode()
-        (points,) = struct.unpack_from("<Q", data, end + 1)
-        at = end + 9 + 24 * points
-        rotation = [[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-                    [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-                    [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]]
-        t = (tx, ty, tz)
-        centers[name] = [-sum(rotation[k][i] * t[k] for k in range(3)) for i in range(3)]
-    return centers
-
-
-def aligned(source, target):
-    """source moved to target by the similarity of least squares (Horn 1987, unit quaternions)."""
-    n = len(source)
-    mean_s = [sum(p[i] for p in source) / n for i in range(3)]
-    mean_t = [sum(p[i] for p in target) / n for i in range(3)]
-    a = [[p[i] - mean_s[i] for i in range(3)] for p in source]
-    b = [[p[i] - mean_t[i] for i in range(3)] for p in target]
-    s = [[sum(p[i] * q[j] for p, q in zip(a, b)) for j in range(3)] for i in range(3)]
-    trace = s[0][0] + s[1][1] + s[2][2]
-    d = [s[1][2] - s[2][1], s[2][0] - s[0][2], s[0][1] - s[1][0]]
-    m = [[trace] + d] + [[d[i]] + [s[i][j] + s[j][i] - (trace if i == j else 0) for j in range(3)]
-                         for i in range(3)]
-    # Shifted so that the wanted eigenvalue, the largest, is the one of largest magnitude.
-    shift = max(sum(abs(v) for v in row) for row in m)
-    q = [1.0, 0.1, 0.01, 0.001]
-    for _ in range(10_000):
-        q = unit([dot(row, q) + shift * x for row, x in zip(m, q)])
-    w, x, y, z = q
-    r = [[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-         [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]]
-    turned = [[dot(row, p) for row in r] for p in a]
-    scale = sum(dot(p, q) for p, q in zip(turned, b)) / sum(dot(p, p) for p in turned)
-    return [[scale * p[i] + mean_t[i] for i in range(3)] for p in turned]
-
-
 def compare(path, folder, fps):
     """Prints the distances; whether they are small enough."""
     report = json.loads((folder / "pose.json").read_text())
-    centers = found_centers(folder)
+    found = colmap_poses(folder)
     given = [[row[3] for row in frame["transform_matrix"][:3]] for frame in path["frames"]]
     source, target = [], []
     for photo in report["photos"]:
         file = photo.get("file", "").removeprefix("images/")
-        if file not in centers:
+        if file not in found:
             continue
         seconds = float(photo["name"].rsplit(" at ", 1)[1].split()[0])
-        source.append(centers[file])
+        source.append(found[file][:, 3])
         # The frame that is shown at that time, which pose.json rounds to 0.01 s.
         target.append(given[min(len(given) - 1, int((seconds + 0.005) * fps))])
-    mean = [sum(p[i] for p in given) / len(given) for i in range(3)]
-    radius = max(math.dist(p, mean) for p in given)
-    errors = sorted(math.dist(p, q) / radius for p, q in zip(aligned(source, target), target))
+    scale, rotation, shift = similarity(source, target)
+    moved = scale * np.array(source) @ rotation.T + shift
+    errors = sorted(np.linalg.norm(moved - target, axis=1) / radius(given))
     share = len(source) / len(report["photos"])
     print(f"{len(source)} of {len(report['photos'])} frames posed; distance from the path: median "
           f"{100 * errors[len(errors) // 2]:.3f}%, largest {100 * errors[-1]:.3f}% of its radius")
