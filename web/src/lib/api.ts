@@ -12,6 +12,7 @@ import { TrainingService } from "../gen/nerf/v1/training_service_pb";
 import { ViewService } from "../gen/nerf/v1/view_service_pb";
 import { ErrorInfoSchema, BadRequestSchema } from "../gen/google/rpc/error_details_pb";
 import { connection } from "./connection.svelte";
+import { urlNameOf } from "./format";
 import { access, bearer } from "./token.svelte";
 
 export const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
@@ -75,7 +76,7 @@ export function explain(error: unknown): string {
 }
 
 export function blobUrl(blob: BlobRef, fileName: string): string {
-  return `${base}/blobs/${blob.sha256}/${blob.sizeBytes}?filename=${fileName}`;
+  return `${base}/blobs/${blob.sha256}/${blob.sizeBytes}?filename=${urlNameOf(fileName)}`;
 }
 
 export async function fetchBlob(blob: BlobRef, fileName: string, signal?: AbortSignal): Promise<Blob> {

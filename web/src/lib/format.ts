@@ -34,4 +34,17 @@ export function age(time: Timestamp | undefined, now: number): string {
   return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
+const maxNameBytes = 128; // of a display name on the server
+
+// What people typed, or a folder's name, as a display name that the server takes: cut at a character, not within one.
+export function displayNameOf(text: string): string {
+  const characters = [...text.replace(/[\p{Cc}\p{Cs}\u2028-\u202e\u2066-\u2069]/gu, " ").trim()];
+  const size = () => new TextEncoder().encode(characters.join("")).length;
+  while (size() > maxNameBytes) characters.pop();
+  return characters.join("").trim();
+}
+
+// A file's name for a URL of the server, which takes no other characters and does without them.
+export const urlNameOf = (name: string) => name.replace(/[^\w.-]/g, "_").replace(/^\./, "_").slice(-128);
+
 export const dateTime = (time: Timestamp | undefined) => (time ? timestampDate(time).toLocaleString() : "–");

@@ -5,6 +5,7 @@ import { SceneFileSchema, type Scene } from "../gen/nerf/v1/scene_service_pb";
 import { base, blobs, isUnreachable, quick, scenes } from "./api";
 import { connection } from "./connection.svelte";
 import type { Capture, FolderFile } from "./folder";
+import { displayNameOf } from "./format";
 import { newUuid, sha256OfFile, uuidOf } from "./sha256";
 import { bearer } from "./token.svelte";
 
@@ -60,7 +61,7 @@ export async function sendCapture(capture: Capture, onProgress: (progress: Uploa
 
   progress.stage = "creating";
   advance(0, 0);
-  return scenes.createScene({ scene: { displayName: capture.name.slice(0, 60), files: sceneFiles }, requestId: newUuid() }, { ...quick, signal });
+  return scenes.createScene({ scene: { displayName: displayNameOf(capture.name), files: sceneFiles }, requestId: newUuid() }, { ...quick, signal });
 }
 
 // tus 1.0 on the blob's upload name. The name's UUID is the blob's, so that another try, also of another tab, goes on.
