@@ -205,8 +205,10 @@ std::optional<ColmapProgress> ParseProgress(ColmapStage stage, std::string_view 
     case ColmapStage::kExtract:
       return FractionAfter(line, "Processed file [");
     case ColmapStage::kMatch: {
-      // "Matching block [2/7, 3/7]" of all pairs, "Matching block [2/7]" of a list.
+      // "Matching block [2/7, 3/7]" of all pairs, "Matching block [2/7]" of a list. Newer versions
+      // say "Processing block".
       std::optional<ColmapProgress> outer = FractionAfter(line, "Matching block [");
+      if (!outer.has_value()) outer = FractionAfter(line, "Processing block [");
       if (!outer.has_value()) return std::nullopt;
       const size_t comma = line.find(", ");
       if (comma == std::string_view::npos) return outer;
@@ -215,15 +217,19 @@ std::optional<ColmapProgress> ParseProgress(ColmapStage stage, std::string_view 
       return ColmapProgress{(outer->done - 1) * outer->of + inner->done, outer->of * outer->of};
     }
     case ColmapStage::kMap: {
-      // "Registering image #12 (5)": the fifth of the model.
-      const std::string_view kPrefix = "Registering image #";
+      // "Registering image #12 (5)": the fifth of the model. Since 3.12 "(num_reg_frames=4)": four
+      // are in the model.
+      const std::string_view kPrefix = "Registering image #", kFrames = "num_reg_frames=";
       const size_t at = line.find(kPrefix);
       if (at == std::string_view::npos) return std::nullopt;
       const size_t open = line.find('(', at), close = line.find(')', at);
+      if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
+        return std::nullopt;
+      }
+      std::string_view number = line.substr(open + 1, close - open - 1);
+      if (number.starts_with(kFrames)) number.remove_prefix(kFrames.size());
       ColmapProgress progress;
-      if (open == std::string_view::npos || close == std::string_view::npos || close < open ||
-          !absl::SimpleAtoi(View(line.substr(open + 1, close - open - 1)), &progress.done) ||
-          progress.done < 0) {
+      if (!absl::SimpleAtoi(View(number), &progress.done) || progress.done < 0) {
         return std::nullopt;
       }
       return progress;

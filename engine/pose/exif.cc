@@ -140,14 +140,16 @@ ExifTags ParseExif(std::string_view exif) {
 std::string WithoutOrientation(std::string_view exif) {
   std::string result(exif);
   if (exif.substr(0, kSignature.size()) != kSignature) return result;
-  const Tiff tiff(exif.substr(kSignature.size()));
-  if (!tiff.is_valid()) return result;
-  const auto take_off = [&](uint64_t folder) {
+  if (!Tiff(exif.substr(kSignature.size())).is_valid()) return result;
+  // False if the folder has no orientation. Each pass reads what the one before left.
+  const auto take_off = [&] {
+    const Tiff tiff(std::string_view(result).substr(kSignature.size()));
+    const uint64_t folder = tiff.U32(4);
     uint64_t found = 0;
-    tiff.ForEachEntry(folder, [&](uint64_t entry, int tag, int type, uint32_t) {
+    tiff.ForEachEntry(folder, [&](uint64_t entry, int tag, int, uint32_t) {
       if (tag == kOrientation && found == 0) found = entry;
     });
-    if (found == 0) return;
+    if (found == 0) return false;
     // The entries behind it and the offset of the next folder move up by one entry.
     const size_t base = kSignature.size();
     const uint64_t n = tiff.U16(folder);
@@ -161,8 +163,9 @@ std::string WithoutOrientation(std::string_view exif) {
     const bool is_big = result.compare(base, 2, "MM") == 0;
     result[base + folder] = static_cast<char>(is_big ? left >> 8 : left & 0xff);
     result[base + folder + 1] = static_cast<char>(is_big ? left & 0xff : left >> 8);
+    return true;
   };
-  take_off(tiff.U32(4));
+  for (int i = 0; i < kMaxEntries && take_off(); ++i) continue;
   return result;
 }
 

@@ -16,6 +16,7 @@
 #include "engine/pose/photo_measures.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_files.h"
+#include "engine/scene/unposed_photographs.h"
 
 namespace nerf {
 namespace {
@@ -37,12 +38,6 @@ std::string LowerExtension(const fs::path& path) {
 
 bool IsOneOf(const std::string& extension, std::initializer_list<const char*> all) {
   return std::any_of(all.begin(), all.end(), [&](const char* e) { return extension == e; });
-}
-bool IsPicture(const std::string& extension) {
-  return IsOneOf(extension, {".jpg", ".jpeg", ".png"});
-}
-bool IsFilm(const std::string& extension) {
-  return IsOneOf(extension, {".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm", ".mts", ".3gp"});
 }
 bool IsOtherPicture(const std::string& extension) {
   return IsOneOf(extension, {".heic", ".heif", ".avif", ".webp", ".tif", ".tiff", ".bmp", ".gif",
@@ -68,9 +63,9 @@ void ListFolder(const fs::path& folder, PhotoSources* sources) {
     const std::string name = entry->path().filename().string();
     if (name[0] == '.' || !entry->is_regular_file(ignored)) continue;
     const std::string extension = LowerExtension(entry->path());
-    if (IsPicture(extension)) {
+    if (HasPhotographEnding(name)) {
       sources->pictures.push_back({entry->path().string(), Printable(name), SafeName(name)});
-    } else if (IsFilm(extension)) {
+    } else if (HasFilmEnding(name)) {
       sources->films.push_back(entry->path().string());
     } else if (IsOtherPicture(extension)) {
       sources->unreadable.push_back(absl::StrCat(Printable(name), ": ", extension.substr(1),
@@ -136,7 +131,7 @@ absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path) {
   std::error_code error;
   PhotoSources sources;
   if (fs::is_regular_file(path, error)) {
-    if (!IsFilm(LowerExtension(path))) {
+    if (!HasFilmEnding(path)) {
       return absl::InvalidArgumentError(absl::StrCat(
           path, ": is neither a folder with photographs nor a film (.mp4, .mov, .mkv, ...)"));
     }

@@ -15,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 3> kPhotoEndings = {".jpg", ".jpeg", ".png"};
-constexpr std::array<std::string_view, 5> kFilmEndings = {".mp4", ".mov", ".m4v", ".avi", ".mkv"};
+constexpr std::array<std::string_view, 8> kFilmEndings = {".mp4", ".mov",  ".m4v", ".avi",
+                                                          ".mkv", ".webm", ".mts", ".3gp"};
 
 template <size_t n>
 bool HasEnding(const fs::path& path, const std::array<std::string_view, n>& endings) {
@@ -26,12 +27,17 @@ bool HasEnding(const fs::path& path, const std::array<std::string_view, n>& endi
 bool HoldsPhotographs(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (HasEnding(it->path(), kPhotoEndings) || HasEnding(it->path(), kFilmEndings)) return true;
+    const std::string name = it->path().filename().string();
+    if (HasPhotographEnding(name) || HasFilmEnding(name)) return true;
   }
   return false;
 }
 
 }  // namespace
+
+bool HasPhotographEnding(const std::string& name) { return HasEnding(name, kPhotoEndings); }
+
+bool HasFilmEnding(const std::string& name) { return HasEnding(name, kFilmEndings); }
 
 bool HasPhotographs(const std::string& folder) {
   return HoldsPhotographs(folder) || HoldsPhotographs(fs::path(folder) / "images");
@@ -39,7 +45,7 @@ bool HasPhotographs(const std::string& folder) {
 
 bool IsFilm(const std::string& path) {
   std::error_code ignored;
-  return HasEnding(path, kFilmEndings) && fs::is_regular_file(path, ignored);
+  return HasFilmEnding(path) && fs::is_regular_file(path, ignored);
 }
 
 std::string PosedFolder(const std::string& folder) {

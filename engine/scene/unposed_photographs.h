@@ -4,6 +4,11 @@
 
 namespace nerf {
 
+// Whether the name has the ending of a picture that is read (JPEG or PNG), or of a film that ffmpeg
+// may read.
+bool HasPhotographEnding(const std::string& name);
+bool HasFilmEnding(const std::string& name);
+
 // Whether the folder, or its images/, holds photographs or films by their names.
 bool HasPhotographs(const std::string& folder);
 

@@ -75,7 +75,13 @@ class PoseProgressPrinter {
   PoseProgress last_;
 };
 
-int RunPose(const PoseFlags& flags) {
+int RunPose(PoseFlags flags) {
+  while (flags.out.size() > 1 && flags.out.back() == '/') flags.out.pop_back();
+  if (flags.source.empty() || flags.out.empty()) {
+    const std::string which = flags.source.empty() ? "DIR" : "--out";
+    return ReportError(absl::InvalidArgumentError(which + ": is empty"), flags.json,
+                       /*usage=*/true);
+  }
   SignalWatcher signals;
   const RealClock clock;
   PoseReport report;

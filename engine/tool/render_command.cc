@@ -343,9 +343,17 @@ class RenderRun {
                                                     "{}; the frames are in {}",
                                                     std::string(video_status_.message()), out())));
     }
-    std::error_code ignored;
-    if (flags_.out.empty()) std::filesystem::remove_all(out(), ignored);
+    if (flags_.out.empty()) RemoveFrames();
     return absl::OkStatus();
+  }
+
+  // The folder goes with them unless it holds something else.
+  void RemoveFrames() const {
+    std::error_code ignored;
+    for (const std::string& name : FilesToWrite()) {
+      std::filesystem::remove(out() + "/" + name, ignored);
+    }
+    std::filesystem::remove(out(), ignored);
   }
 
   void SayFar() const {

@@ -60,13 +60,14 @@ struct TrainFlags {
   bool has_steps = false, has_samples = false, has_seconds = false, has_stop_after = false;
 };
 
-// The longer side of the largest picture, divided.
-absl::StatusOr<int> DownscaledSide(const std::string& dataset, int factor) {
+// The longer side of the largest picture, divided. Nullopt if the data set cannot be read, which
+// the training reports.
+std::optional<int> DownscaledSide(const std::string& dataset, int factor) {
   SceneOptions options;
   options.decode_images = false;
   options.follow_links = true;
   const SceneDescription scene = DescribeScene(dataset, options);
-  if (!scene.ok()) return absl::InvalidArgumentError(SummaryOf(scene.problems));
+  if (!scene.ok()) return std::nullopt;
   int side = 1;
   for (const ViewDescription& view : scene.train) {
     side = std::max({side, view.camera.width, view.camera.height});
@@ -105,7 +106,7 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   if (flags.has_seconds) config.budget = {BudgetKind::kSeconds, flags.seconds};
   config.max_side = flags.max_side;
   if (flags.downscale > 0) {
-    NERF_ASSIGN_OR_RETURN(config.max_side, DownscaledSide(flags.dataset, flags.downscale));
+    config.max_side = DownscaledSide(flags.dataset, flags.downscale).value_or(config.max_side);
   }
   // Settings of a method that does not exist cannot be checked.
   if (defaults.ok()) errors.Add(SetSettings(flags, &config));

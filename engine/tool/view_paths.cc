@@ -238,6 +238,8 @@ bool IsFarFrom(const Camera& camera, const std::vector<CaptureCamera>& capture) 
   if (focus.has_value()) extent = Norm(*focus - mean);
   for (const CaptureCamera& other : capture)
     extent = std::max(extent, Norm(other.position() - mean));
+  // One camera, or cameras at one place that look apart, say nothing of the scene's size.
+  if (extent <= 1e-5f * (1 + Norm(mean))) return false;
   return Norm(camera.camera_to_world.Column(3) - mean) > kFar * extent;
 }
 

@@ -3,7 +3,7 @@
 
 Environment:
   FAKE_COLMAP_LOG       file to which each command line is added as a line of JSON
-  FAKE_COLMAP_VERSION   "3.8" (default), or "3.12", which calls two groups of flags by other names
+  FAKE_COLMAP_VERSION   "3.8" (default), or "3.12", which has other names for two groups of flags and other lines of progress
   FAKE_COLMAP_FAIL      "COMMAND:HOW": how COMMAND ends. killed, abort, disk_full, no_memory, hang, nothing, damaged
   FAKE_COLMAP_UNPOSED   names that the mapper leaves out, comma-separated
   FAKE_COLMAP_HARD      names that it leaves out unless its thresholds are relaxed
@@ -91,7 +91,7 @@ def match(flags, pairs):
         pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1:]]
     apart = set(names_of("FAKE_COLMAP_APART"))
     alone = set(names_of("FAKE_COLMAP_UNPOSED"))
-    say("Matching block [1/1, 1/1] in 0.100s")
+    say("%s block [1/1, 1/1] in 0.100s" % ("Processing" if NEW else "Matching"))
     for a, b in pairs:
         if a in alone or b in alone or (a in apart) != (b in apart):
             continue
@@ -136,7 +136,8 @@ def map_cameras(flags):
         sys.exit(1)
     for i, model in enumerate(models):
         for j in range(len(model)):
-            say("Registering image #%d (%d)\n\n  => Image sees 100 / 1000 points" % (j + 1, j + 1))
+            say(("Registering image #%d (num_reg_frames=%d)" if NEW else "Registering image #%d (%d)") % (j + 1, j + 1))
+            say("  => Image sees 100 / 1000 points")
         write_model("%s/%d" % (flags["output_path"], i), model, sorted({camera for _, camera in model}))
 
 

@@ -56,12 +56,27 @@ TEST(ParseProgressTest, LinesOfEachStageAreUnderstood) {
       (ColmapProgress{12, 0}));
 }
 
+// Lines as COLMAP 3.12 and later versions log them.
+TEST(ParseProgressTest, LinesOfNewerVersionsAreUnderstood) {
+  const std::string log = "I20260102 10:20:30.123456 4711 file.cc:12] ";
+  EXPECT_EQ(ParseProgress(ColmapStage::kExtract, log + "Processed file [3/50]"),
+            (ColmapProgress{3, 50}));
+  EXPECT_EQ(ParseProgress(ColmapStage::kMatch, log + "Processing block [1/7, 2/7]"),
+            (ColmapProgress{2, 49}));
+  EXPECT_EQ(ParseProgress(ColmapStage::kMatch, log + "Processing block [2/4]"),
+            (ColmapProgress{2, 4}));
+  EXPECT_EQ(ParseProgress(ColmapStage::kMap, log + "Registering image #12 (num_reg_frames=5)"),
+            (ColmapProgress{5, 0}));
+}
+
 TEST(ParseProgressTest, OtherLinesSayNothing) {
   for (const char* line :
        {"", "  Name:            0001.jpg", "Processed file [", "Processed file [a/b]",
         "Processed file [5/3]", "Processed file [-1/3]", "Processed file [99999999999/3]",
         "Matching block [", "Matching block [1/2", "Registering image #12",
-        "Registering image #12 )5(", "Registering image #1 (x)", "  => Image sees 5 / 6 points",
+        "Registering image #12 )5(", "Registering image #1 (x)",
+        "Registering image #1 (num_reg_frames=)", "Registering image #1 (num_reg_frames=-2)",
+        "Processing block [", "Processing block [2/1]", "  => Image sees 5 / 6 points",
         "Elapsed time: 1.2 [minutes]"}) {
     EXPECT_EQ(ParseProgress(ColmapStage::kExtract, line), std::nullopt) << line;
     EXPECT_EQ(ParseProgress(ColmapStage::kMatch, line), std::nullopt) << line;

@@ -36,6 +36,20 @@ TEST(ExifTest, TakenOffOrientationLeavesTheOtherTags) {
   }
 }
 
+TEST(ExifTest, EveryOrientationIsTakenOff) {
+  for (const bool is_big : {false, true}) {
+    std::string exif = MakeExif({.orientation = 6}, is_big);
+    // The first entry, of the model, becomes another orientation: 8.
+    const std::string entry = is_big ? std::string("\x01\x12\0\x03\0\0\0\x01\0\x08\0\0", 12)
+                                     : std::string("\x12\x01\x03\0\x01\0\0\0\x08\0\0\0", 12);
+    exif.replace(6 + 8 + 2, entry.size(), entry);
+    ASSERT_EQ(ParseExif(exif).orientation, 6);
+    const ExifTags tags = ParseExif(WithoutOrientation(exif));
+    EXPECT_EQ(tags.orientation, 1);
+    EXPECT_EQ(tags.focal_length_35mm, 26);
+  }
+}
+
 TEST(ExifTest, OrientationOutOfRangeIsIgnored) {
   EXPECT_EQ(ParseExif(MakeExif({.orientation = 0})).orientation, 1);
   EXPECT_EQ(ParseExif(MakeExif({.orientation = 9})).orientation, 1);

@@ -150,6 +150,8 @@ TEST_F(PoseSearchTest, NewerVersionIsCalledByItsFlags) {
   const auto report = Search();
   ASSERT_THAT(report, IsOk());
   EXPECT_EQ(report->colmap_version, "3.12");
+  EXPECT_EQ(seen_["matching coarse features of all pairs"].of, 1);
+  EXPECT_EQ(seen_["placing cameras"].done, 10);
 }
 
 TEST_F(PoseSearchTest, LargestModelCountsAndTheOtherIsAnotherPlace) {

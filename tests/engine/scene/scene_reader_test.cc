@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/scene/camera_file.h"
+#include "engine/scene/unposed_photographs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"
@@ -339,6 +340,37 @@ TEST(SceneReaderTest, CommentsAndBackslashesAreAccepted) {
   const SceneDescription scene = DescribeScene(folder.path());
   EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
   EXPECT_THAT(FilesOf(scene.train), ElementsAre("images/a.jpg"));
+}
+
+TEST(SceneReaderTest, TimesOfFramesAndRollingShutterAreWarnedOf) {
+  const TempFolder folder;
+  folder.Write("a.png", MakePng(20, 20));
+  folder.Write("transforms.json", R"({"fl_x":20,"rolling_shutter":[0,0,0,0],"frames":[)" +
+                                      FrameJson("a.png", 0, 0, 0, R"(,"time":0.5)") + "]}");
+  const SceneDescription scene = DescribeScene(folder.path());
+  EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_THAT(scene.warnings,
+              ElementsAre(HasSubstr("frames have a time, which only method dynamic uses"),
+                          HasSubstr("rolling_shutter is ignored")));
+}
+
+TEST(SceneReaderTest, FilmsAndPhotographsAreToldByTheirEndings) {
+  const TempFolder folder;
+  for (const char* name :
+       {"a.mp4", "b.MOV", "c.m4v", "d.avi", "e.mkv", "f.webm", "g.mts", "h.3gp"}) {
+    folder.Write(name, "x");
+    EXPECT_TRUE(IsFilm(folder.path() + "/" + name)) << name;
+  }
+  for (const char* name : {"a.gif", "mp4", "b.mp4.txt"}) {
+    folder.Write(name, "x");
+    EXPECT_FALSE(IsFilm(folder.path() + "/" + name)) << name;
+  }
+  EXPECT_TRUE(HasPhotographEnding("x.JPEG"));
+  EXPECT_FALSE(HasPhotographEnding("x.webp"));
+  const TempFolder films;
+  films.Write("clip.webm", "x");
+  EXPECT_TRUE(IsUnposed(films.path()));
+  EXPECT_EQ(PosedFolder(films.path() + "/clip.webm"), films.path() + "/clip-posed");
 }
 
 TEST(SceneReaderTest, IntrinsicsOfAnotherSizeOfTheSameShapeAreRescaled) {

@@ -24,6 +24,7 @@
 #include "engine/train/tensor_file.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "tests/engine/pose/pose_fixture.h"
 #include "tests/engine/tool/ball_dataset.h"
 #include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
@@ -414,6 +415,84 @@ TEST_F(NerfEngineTest, InterruptedVideoNamesTheFolderOfItsFrames) {
   EXPECT_THAT(said, ::testing::ContainsRegex("interrupted: [0-9]+ of 5000 views are done; their "
                                              "pictures are in .*film.mp4.frames"));
   EXPECT_TRUE(std::filesystem::exists(film + ".frames/rgb_0000.png"));
+}
+
+TEST_F(NerfEngineTest, FinishedVideoTakesItsFramesAwayAndNothingElse) {
+  if (!FindProgram("ffmpeg").ok()) GTEST_SKIP() << "no ffmpeg";
+  ASSERT_EQ(Run(Train("o", 2)).code, 0);
+  const std::string film = dir_ / "film.mp4";
+  const std::string render = "render " + (dir_ / "o/model.safetensors") +
+                             " --frames 2 --width 16 --channels rgb,depth --video " + film;
+  ASSERT_EQ(Run(render).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(film));
+  EXPECT_FALSE(std::filesystem::exists(film + ".frames"));
+  dir_.Write("film.mp4.frames/notes.txt", "mine");
+  ASSERT_EQ(Run(render).code, 0);
+  EXPECT_EQ(Bytes("film.mp4.frames/notes.txt"), "mine");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(film + ".frames"), {}), 1);
+}
+
+TEST_F(NerfEngineTest, CamerasFarFromTheTrainingViewsAreWarnedOf) {
+  ASSERT_EQ(Run(Train("o", 2)).code, 0);
+  dir_.Write("cameras.json", R"({"w": 8, "h": 6, "fl_x": 10, "frames": [
+      {"transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,4],[0,0,0,1]]},
+      {"transform_matrix": [[1,0,0,900],[0,1,0,0],[0,0,1,4],[0,0,0,1]]}]})");
+  const Outcome rendered = Run("render " + (dir_ / "o/model.safetensors") + " --camera " +
+                               (dir_ / "cameras.json") + " --out " + (dir_ / "r"));
+  ASSERT_EQ(rendered.code, 0) << rendered.err;
+  EXPECT_THAT(rendered.err,
+              ::testing::HasSubstr("warning: 1 of 2 views are far from all training views, as "
+                                   "cameras of another data set would be: 0001\n"));
+}
+
+TEST_F(NerfEngineTest, DownscaleDividesTheSidesOfThePictures) {
+  const Outcome trained = Run(Train("o", 2) + " --downscale 3");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, ::testing::HasSubstr("24x24")) << "as they are";
+  EXPECT_THAT(trained.err, ::testing::HasSubstr("8x8"));
+  const Outcome inspected = Run("inspect --json " + (dir_ / "o/model.safetensors"));
+  EXPECT_EQ(inspected.Last()["metadata"]["setting.max_side"], "8") << "the model remembers";
+  EXPECT_EQ(Run(Train("o", 2) + " --downscale 3 --max-side 8").code, 2);
+  EXPECT_EQ(Run(Train("o", 2) + " --downscale 0").code, 2);
+  EXPECT_EQ(Run("train " + (dir_ / "none") + " --downscale 2 --out " + (dir_ / "p")).code, 5);
+}
+
+// tests/testing/fake_colmap.py finds the poses.
+TEST_F(NerfEngineTest, SuggestedCommandsLeadFromPhotographsToViews) {
+  const std::string photos = dir_ / "my photos";
+  for (uint32_t seed = 1; seed < 6; ++seed) {
+    std::filesystem::create_directories(photos);
+    ASSERT_THAT(WritePng(fmt::format("{}/{}.png", photos, seed), TexturedImage(64, 48, seed)),
+                IsOk());
+  }
+  const auto suggested = [](const Outcome& outcome) {
+    const std::string start = "next: nerf-engine ";
+    const size_t begin = outcome.err.find(start);
+    EXPECT_NE(begin, std::string::npos) << outcome.err;
+    const std::string line = outcome.err.substr(begin + start.size());
+    return line.substr(0, std::min(line.find("   ("), line.find('\n')));
+  };
+  const Outcome refused = Run("train '" + photos + "' --out " + (dir_ / "o"));
+  ASSERT_EQ(refused.code, 9);
+  const Outcome posed =
+      Run(suggested(refused) + " --colmap " + SourceDir() + "/tests/testing/fake_colmap.py");
+  ASSERT_EQ(posed.code, 0) << posed.err;
+  const Outcome trained =
+      Run(suggested(posed) + " --steps 2 --threads 1 --set log2_hashmap_size=12");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome rendered = Run(suggested(trained) + " --frames 1 --width 8");
+  ASSERT_EQ(rendered.code, 0) << rendered.err;
+  EXPECT_TRUE(std::filesystem::exists(photos + "-posed-model/views/rgb_0000.png"));
+  // Once they were found, the photographs lead to them.
+  const Outcome again = Run("train '" + photos + "' --out " + (dir_ / "o"));
+  EXPECT_EQ(Run(suggested(again) + " --steps 2 --threads 1 --set log2_hashmap_size=12").code, 0);
+}
+
+TEST_F(NerfEngineTest, PoseRefusesNamesThatAreEmpty) {
+  for (const char* flags : {"'' --out x", "photos --out ''"}) {
+    const Outcome refused = Run(std::string("pose ") + flags);
+    EXPECT_EQ(refused.code, 2) << flags << refused.err;
+  }
 }
 
 TEST_F(NerfEngineTest, ProgressiveRenderEndsInTheSameBytes) {

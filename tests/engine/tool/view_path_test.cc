@@ -217,6 +217,9 @@ TEST(IsFarFromTest, CamerasOfAnotherFrameAreFar) {
   EXPECT_FALSE(IsFarFrom(camera, {}));
   camera.camera_to_world.m[0][3] += 100;
   EXPECT_TRUE(IsFarFrom(camera, capture));
+  // Cameras at one place say nothing of the scene's size.
+  EXPECT_FALSE(IsFarFrom(camera, {capture[0]}));
+  EXPECT_FALSE(IsFarFrom(camera, {capture[0], capture[0], capture[0]}));
 }
 
 TEST(ShareSeenTwiceTest, ViewsBesideThePhotographsAreToldApart) {
