@@ -5,6 +5,7 @@
 #include <memory>
 #include <ostream>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "client/text_format.h"
 #include "client/text_table.h"
 #include "client/violations.h"
+#include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "common/rpc/rpc_status.h"
 #include "common/shell_word.h"
@@ -35,6 +37,7 @@ namespace {
 using JobStub = v1::RenderJobService::Stub;
 
 constexpr absl::Duration kPollInterval = absl::Milliseconds(250);
+constexpr std::string_view kMovieEnding = ".mp4";
 
 std::string StateOf(const v1::RenderJob& job) {
   const std::string& name = v1::RenderJob::State_Name(job.state());
@@ -84,17 +87,25 @@ void PrintRenderJob(const Printer& printer, const v1::RenderJob& job) {
   fields.Print(printer.out);
 }
 
+absl::Status MovieWithPictures(const std::string& out) {
+  return InvalidFieldsError(
+      {{"--out", out + " is a movie's name, and the job has pictures too: name a folder"}});
+}
+
 // The pictures and the movie of a job, as files.
 class JobFiles {
  public:
   // Fetches into the folder `out`. The movie of a job without pictures becomes the file `out` if
-  // that has its ending. If `out` is empty, nothing is fetched.
+  // that has its ending; a job with pictures is then refused. If `out` is empty, nothing is
+  // fetched.
   JobFiles(Session& session, std::string out)
       : session_(session), blobs_(session.Blobs()), out_(std::move(out)) {}
 
-  // Fetches the pictures that are new since the last call.
+  // Fetches the pictures that are new since the last call. InvalidArgument if `out` is a movie's
+  // file.
   absl::Status FetchPictures(const v1::RenderJob& job) {
     if (out_.empty() || !job.images()) return absl::OkStatus();
+    if (out_.ends_with(kMovieEnding)) return MovieWithPictures(out_);
     for (const v1::RenderedFrame& frame : job.frames()) {
       for (int i = 0; i < frame.images_size(); ++i) {
         const std::string channel =
@@ -114,7 +125,7 @@ class JobFiles {
     NERF_RETURN_IF_ERROR(FetchPictures(job));
     std::vector<std::string> files(pictures_.begin(), pictures_.end());
     if (job.has_movie_blob()) {
-      const bool is_file = !job.images() && out_.ends_with(".mp4");
+      const bool is_file = out_.ends_with(kMovieEnding);
       if (!is_file) NERF_RETURN_IF_ERROR(MakeFolder());
       const std::string path = is_file ? out_ : out_ + "/movie.mp4";
       NERF_RETURN_IF_ERROR(blobs_.DownloadToFile(job.movie_blob(), path, session_.stop()));
@@ -207,7 +218,13 @@ int FollowRenderJob(Session& session, const std::string& name, const std::string
 
 // OK if --out is a folder, which is made, or a movie in a folder that is there.
 absl::Status CheckOut(const std::string& out) {
-  return out.ends_with(".mp4") ? CheckFolderOfFile("--out", out) : absl::OkStatus();
+  if (out.ends_with(kMovieEnding)) return CheckFolderOfFile("--out", out);
+  std::error_code ignored;
+  if (!std::filesystem::exists(out, ignored) || std::filesystem::is_directory(out, ignored)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("--out: {} is a file; name a folder, or a movie's file (.mp4)", out));
 }
 
 int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
@@ -217,14 +234,16 @@ int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
   violations.AddOrAssign(
       BuildRenderJobRequest(flags, session.flags().project, *session.io().random), &request);
   violations.Add(CheckOut(out));
+  const bool has_pictures = request.render_job().images();
+  if (has_pictures && out.ends_with(kMovieEnding)) violations.Add(MovieWithPictures(out));
   if (!violations.empty()) return session.FailUsage(violations.ToStatus());
   const auto stub = session.Stub<v1::RenderJobService>();
   const auto job = session.Call(*stub, &JobStub::CreateRenderJob, request);
   if (!job.ok()) return session.Fail(job.status());
   if (wait || !out.empty()) return FollowRenderJob(session, job->name(), out);
   PrintRenderJob(session.printer(), *job);
-  session.SayNext(
-      fmt::format("nerfctl render-job fetch {} --out movie.mp4", ShortName(job->name())));
+  session.SayNext(fmt::format("nerfctl render-job fetch {} --out {}", ShortName(job->name()),
+                              has_pictures ? "frames" : "movie.mp4"));
   return kOk;
 }
 

@@ -1,14 +1,20 @@
-// Runs the examples of every command's help as typed, against a scripted server.
+// Runs the examples of every command's help, and the commands that outputs suggest, as typed,
+// against a scripted server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "common/child_process.h"
+#include "common/error_reason.h"
 #include "common/exit_code.h"
+#include "common/file_io.h"
 #include "engine/scene/image_io.h"
 #include "tests/client/service_fixture.h"
 #include "tests/testing/paths.h"
@@ -78,6 +84,8 @@ std::vector<Words> ExamplesOf(const std::string& help) {
 
 class CommandTableTest : public ServiceTest {
  protected:
+  const TempDir dir_;
+
   CommandTableTest() : before_(fs::current_path()) {
     fs::current_path(dir_.path());
     fs::create_directory_symlink(SourceDir() + "/examples", "examples");
@@ -133,12 +141,70 @@ class CommandTableTest : public ServiceTest {
   }
 
   const fs::path before_;
-  const TempDir dir_;
   const ScopedEnvironment home_{"HOME", dir_.path()};
   const ScopedEnvironment config_{"XDG_CONFIG_HOME", dir_.path()};
 
  protected:
   int n_examples_ = 0;
+};
+
+// The words after `nerfctl` of each command that the output suggests: behind "next:", and in
+// backquotes.
+std::vector<Words> SuggestionsIn(const std::string& output) {
+  static const std::regex suggestion("next: nerfctl ([^(\n]*)|`nerfctl ([^`]*)`");
+  std::vector<Words> suggestions;
+  for (std::sregex_iterator it(output.begin(), output.end(), suggestion), end; it != end; ++it) {
+    std::string line = it->str(1) + it->str(2);
+    line.resize(line.find_last_not_of(' ') + 1);
+    suggestions.push_back(WordsOf(line));
+  }
+  return suggestions;
+}
+
+// A command, and what the commands that it suggests begin with.
+struct Hint {
+  Words command;
+  Words suggested;
+};
+
+class SuggestionsTest : public CommandTableTest {
+ protected:
+  SuggestionsTest() {
+    fs::create_directory(dir_ / "few photos");
+    std::ofstream(dir_ / "few photos/1.jpg") << "a photograph";
+    dir_.Write("engine", "#!/bin/sh\ncp -r photos \"$4\"\n");
+    fs::permissions(dir_ / "engine", fs::perms::owner_all);
+  }
+
+  // Runs the command and what it suggests; each suggestion must end with 0.
+  void Check(const Hint& hint) {
+    SCOPED_TRACE(fmt::format("nerfctl {}", fmt::join(hint.command, " ")));
+    const CommandResult result = Run(hint.command);
+    Words begun;
+    for (const Words& words : SuggestionsIn(result.out + result.err)) {
+      begun.push_back(fmt::format("{}", fmt::join(words, " ")));
+      state_.errors.clear();
+      state_.watch_scripts.clear();
+      ScriptSuccess();
+      const CommandResult next = Run(words);
+      EXPECT_EQ(next.exit_code, kOk) << begun.back() << "\n" << next.err;
+      ran_.insert(begun.back());
+    }
+    ASSERT_EQ(begun.size(), hint.suggested.size()) << result.out << result.err;
+    for (size_t i = 0; i < begun.size(); ++i) EXPECT_EQ(begun[i], hint.suggested[i]);
+    state_.watch_scripts.clear();
+  }
+  void CheckAfter(const std::string& method, const absl::Status& error, const Hint& hint) {
+    state_.errors[method] = {error};
+    Check(hint);
+  }
+  static absl::Status NoSuch(const std::string& name) {
+    return WithReason(absl::NotFoundError(name + " not found"), reason::kResourceNotFound,
+                      {{"resource", name}});
+  }
+
+  std::set<std::string> ran_;
+  const ScopedEnvironment engine_{"NERFCTL_ENGINE", dir_ / "engine"};
 };
 
 TEST_F(CommandTableTest, ProgressInJsonMakesEveryLineJson) {
@@ -177,6 +243,101 @@ TEST_F(CommandTableTest, WatchInJsonPrintsItsEventsOnlyWhereTheyAreAskedFor) {
   Words with_events = watch;
   with_events.insert(with_events.end(), {"--output", "jsonl"});
   EXPECT_THAT(LinesOf(Run(with_events).out), SizeIs(3));
+}
+
+TEST_F(SuggestionsTest, SuggestedCommandsRun) {
+  Check({{"scene", "check", "photos"}, {"train photos"}});
+  Check({{"scene", "check", "few photos"}, {"train few photos"}});
+  Check({{"scene", "create", "photos"}, {"job create s-fake --watch"}});
+  Check({{"job", "create", "mic"}, {"job watch j-fake"}});
+  for (const char* verb : {"pause", "resume", "cancel"}) {
+    Check({{"job", verb, "j-7f3k2c81"}, {"job show j-7f3k2c81"}});
+  }
+  Check({{"model", "promote", "j-1", "--id", "mic"}, {"render mic --out views"}});
+  Check({{"render-job", "create", "mic"}, {"render-job fetch r-fake --out movie.mp4"}});
+  Check({{"render-job", "create", "mic", "--no-movie"}, {"render-job fetch r-fake --out frames"}});
+  ScriptSuccess();
+  Check({{"job", "watch", "j-fake"}, {"render --job j-fake --out views"}});
+  state_.watch_scripts = {{{Message(W::STATE_CHANGED, 1, J::CANCELLED)}, absl::OkStatus()}};
+  Check({{"job", "watch", "j-fake"}, {"job retry j-fake --watch"}});
+  W low = Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100);
+  low.mutable_training_job()->set_scene("projects/default/scenes/s-1");
+  low.mutable_training_job()->set_final_psnr(15);
+  low.mutable_training_job()->mutable_progress()->set_samples(1e6);
+  state_.watch_scripts = {{{low}, absl::OkStatus()}};
+  Check({{"job", "watch", "j-fake"}, {"scene check s-1", "render --job j-fake --out views"}});
+  state_.watch_scripts = {{{Message(W::SNAPSHOT, 1, J::QUEUED)}, absl::OkStatus(), true}};
+  Check(
+      {{"job", "watch", "j-fake", "--timeout", "0.3s"}, {"job watch j-fake", "job cancel j-fake"}});
+  state_.render_job_state = v1::RenderJob::RUNNING;
+  const CommandResult waited =
+      Run({"render-job", "create", "mic", "--out", "m.mp4", "--timeout", "0.3s"});
+  state_.render_job_state = v1::RenderJob::SUCCEEDED;
+  for (const Words& words : SuggestionsIn(waited.err)) {
+    EXPECT_EQ(Run(words).exit_code, kOk);
+    ran_.insert(fmt::format("{}", fmt::join(words, " ")));
+  }
+  EXPECT_THAT(ran_, testing::IsSupersetOf({std::string("render-job fetch r-fake --out m.mp4"),
+                                           std::string("render-job cancel r-fake")}));
+
+  CheckAfter("GetScene", NoSuch("projects/default/scenes/x"),
+             {{"scene", "show", "x"}, {"scene ls"}});
+  state_.errors["GetTrainingJob"] = {NoSuch("projects/default/trainingJobs/x")};
+  CheckAfter("GetModel", NoSuch("projects/default/models/x"),
+             {{"model", "show", "x"}, {"model ls"}});
+  CheckAfter("PromoteCheckpoint", NoSuch("projects/default/trainingJobs/x/checkpoints/5"),
+             {{"model", "promote", "x/5"}, {"job show x"}});
+  CheckAfter("CreateTrainingJob",
+             WithReason(absl::AlreadyExistsError("taken"), reason::kAlreadyExists,
+                        {{"resource", "projects/default/trainingJobs/x"}}),
+             {{"job", "create", "mic", "--id", "x"}, {"job ls"}});
+  CheckAfter("PauseTrainingJob",
+             WithReason(absl::FailedPreconditionError("projects/default/trainingJobs/x has ended"),
+                        reason::kStateConflict),
+             {{"job", "pause", "x"}, {"job show x"}});
+  CheckAfter("CreateTrainingJob", NoSuch("projects/default/models/j-7f3k2c81"),
+             {{"job", "create", "mic", "--init", "j-7f3k2c81"}, {"job watch j-7f3k2c81"}});
+  state_.jobs.back().add_checkpoints()->set_name(state_.jobs.back().name() + "/checkpoints/600");
+  CheckAfter("CreateTrainingJob", NoSuch("projects/default/models/j-7f3k2c81"),
+             {{"job", "create", "mic", "--init", "j-7f3k2c81"},
+              {"model promote j-7f3k2c81 --id j-7f3k2c81"}});
+  Check({{"admin", "project", "show", "nope"}, {"admin project ls"}});
+  Check({{"context", "use", "nope"}, {"context ls"}});
+
+  // Every hint of the sources was run, but for the one that asks for a token.
+  static const std::regex hint(
+      "(?:SayNext\\([^;]*?\"|`)nerfctl ([a-z][a-z-]*(?: [a-z][a-z-]*)?)[^a-z-]");
+  size_t n_hints = 0;
+  for (const auto& file : fs::directory_iterator(SourceDir() + "/client")) {
+    const std::string text = ReadFile(file.path(), 1 << 20).value();
+    for (std::sregex_iterator it(text.begin(), text.end(), hint), end; it != end; ++it) {
+      const std::string words = it->str(1);
+      ++n_hints;
+      if (words == "login") continue;
+      EXPECT_TRUE(std::any_of(ran_.begin(), ran_.end(),
+                              [&](const std::string& line) { return line.starts_with(words); }))
+          << file.path() << ": nothing ran `nerfctl " << words << "`";
+    }
+  }
+  EXPECT_GE(n_hints, 15u) << "hints that were not found";
+}
+
+TEST_F(CommandTableTest, MoviesAndPicturesOfARenderJobNeedAFolder) {
+  CommandResult refused = Run({"render-job", "create", "mic", "--images", "--out", "m.mp4"});
+  EXPECT_EQ(refused.exit_code, kUsage);
+  EXPECT_THAT(refused.err, testing::HasSubstr("--out: m.mp4 is a movie's name, and the job has "
+                                              "pictures too: name a folder"));
+  EXPECT_EQ(state_.calls.count("CreateRenderJob"), 0u);
+  state_.render_job_images = true;
+  refused = Run({"render-job", "fetch", "r-1", "--out", "m.mp4"});
+  EXPECT_EQ(refused.exit_code, kUsage);
+  EXPECT_FALSE(fs::exists("m.mp4"));
+  EXPECT_EQ(Run({"render-job", "fetch", "r-1", "--out", "f"}).exit_code, kOk);
+  EXPECT_TRUE(fs::exists("f/frame_00000_RGB.png"));
+  dir_.Write("file", "mine");
+  refused = Run({"render-job", "fetch", "r-1", "--out", "file"});
+  EXPECT_EQ(refused.exit_code, kUsage);
+  EXPECT_THAT(refused.err, testing::HasSubstr("--out: file is a file; name a folder"));
 }
 
 TEST_F(CommandTableTest, FilesAreNamedInJson) {

@@ -392,6 +392,10 @@ class FakeRenderJobs final : public v1::RenderJobService::Service {
     job.set_state(state_->render_job_state);
     job.set_frame_count(2);
     job.set_frames_done(2);
+    if (state_->render_job_images) {
+      job.set_images(true);
+      *job.add_frames()->add_images() = BlobOfBytes("a movie");
+    }
     *job.mutable_movie_blob() = BlobOfBytes("a movie");
     state_->blobs[job.movie_blob().sha256()] = "a movie";
     return job;

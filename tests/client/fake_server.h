@@ -68,6 +68,7 @@ struct FakeState {
   bool render_in_blobs = false;             // images come as blobs
   bool keep_blobs = false;                  // renders add none to `blobs`
   v1::RenderJob::State render_job_state = v1::RenderJob::SUCCEEDED;  // of every render job
+  bool render_job_images = false;                                    // each has a picture
   std::vector<WatchScript> watch_scripts;                            // one per stream
   v1::ValidateSceneResponse validation;
   size_t page_size_limit = 1000;

@@ -44,6 +44,16 @@ TEST(JobFlagsTest, SecondsMayHaveAUnit) {
   }
 }
 
+TEST(JobFlagsTest, NoEvalIsASettingThatTheJobSendsOn) {
+  JobFlags flags;
+  flags.no_eval = true;
+  const auto request = Build(flags);
+  ASSERT_THAT(request, IsOk());
+  EXPECT_EQ(request->training_job().config().settings().at("evaluate"), "0");
+  flags.settings = {"evaluate=1"};
+  EXPECT_THAT(Build(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--no-eval"));
+}
+
 TEST(JobFlagsTest, FlagsBecomeTheConfig) {
   JobFlags flags;
   flags.samples = "40M";

@@ -457,6 +457,22 @@ TEST_F(ServiceTest, ProjectThatNothingIsKnownOfIsNotFound) {
       << "the caller's own";
 }
 
+TEST_F(ServiceTest, DownscaleDividesTheLargestSide) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  const auto max_side = [this] {
+    return state_.create_job.back().training_job().config().settings().at("max_side");
+  };
+  EXPECT_EQ(Run({"train", dir.path(), "--downscale", "2", "--detach"}).exit_code, kOk);
+  EXPECT_EQ(max_side(), "2");
+  EXPECT_EQ(Run({"train", dir.path(), "--downscale", "64", "--detach"}).exit_code, kOk);
+  EXPECT_EQ(max_side(), "1");
+  for (const char* factor : {"0", "65", "-2", "1.5", "two"}) {
+    EXPECT_EQ(Run({"train", dir.path(), "--downscale", factor}).exit_code, kUsage) << factor;
+  }
+  EXPECT_EQ(Run({"train", dir.path(), "--downscale", "2", "--max-side", "9"}).exit_code, kUsage);
+}
+
 TEST_F(ServiceTest, TrainReportsTheBackgroundThatIsAskedFor) {
   const std::string mic = SourceDir() + "/examples/mic";
   EXPECT_THAT(Run({"train", mic, "--background", "white", "--detach"}).err,
