@@ -72,7 +72,7 @@ absl::StatusOr<ColmapDatabase> ReadColmapDatabase(const std::string& path) {
                    const int64_t pair = sqlite3_column_int64(row, 0);
                    const auto second = names.find(pair % kMaxImageId);
                    const auto first = names.find(pair / kMaxImageId);
-                   if (first == names.end() || second == names.end()) return;
+                   if (first == names.end() || second == names.end() || first == second) return;
                    result.pairs.push_back({std::min(first->second, second->second),
                                            std::max(first->second, second->second), Count(row, 1)});
                  }));

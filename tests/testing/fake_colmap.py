@@ -3,8 +3,10 @@
 
 Environment:
   FAKE_COLMAP_LOG       file to which each command line is added as a line of JSON
-  FAKE_COLMAP_VERSION   "3.8" (default), or "3.12", which has other names for two groups of flags and other lines of progress
-  FAKE_COLMAP_FAIL      "COMMAND:HOW": how COMMAND ends. killed, abort, disk_full, no_memory, hang, nothing, damaged
+  FAKE_COLMAP_VERSION   "3.8" (default), or "3.12", which has other names for two groups of flags and other lines of progress,
+                        or "9.9", which has names for them that nobody knows
+  FAKE_COLMAP_FAIL      "COMMAND:HOW": how COMMAND ends. killed, abort, disk_full, no_memory, hang, nothing, damaged,
+                        scribble (over the database)
   FAKE_COLMAP_UNPOSED   names that the mapper leaves out, comma-separated
   FAKE_COLMAP_HARD      names that it leaves out unless its thresholds are relaxed
   FAKE_COLMAP_APART     names that it puts into a model of their own
@@ -20,7 +22,8 @@ import time
 
 VERSION = os.environ.get("FAKE_COLMAP_VERSION", "3.8")
 NEW = VERSION == "3.12"
-EXTRACTION, MATCHING = ("FeatureExtraction", "FeatureMatching") if NEW else ("SiftExtraction", "SiftMatching")
+EXTRACTION, MATCHING = {"3.12": ("FeatureExtraction", "FeatureMatching"), "9.9": ("Extraction", "Matching")}.get(
+    VERSION, ("SiftExtraction", "SiftMatching"))
 FLAGS = {
     "feature_extractor": ["database_path", "image_path", "image_list_path", "ImageReader.single_camera", "ImageReader.camera_model",
                           EXTRACTION + ".use_gpu", EXTRACTION + ".num_threads", EXTRACTION + ".max_image_size",
@@ -186,6 +189,9 @@ def main():
                     file.truncate(20)
     elif command == "bundle_adjuster":
         refine(flags)
+    if failing == command and how == "scribble":
+        with open(flags["database_path"], "r+b") as file:
+            file.write(b"\0" * 4096)
 
 
 if __name__ == "__main__":

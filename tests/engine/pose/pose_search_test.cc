@@ -249,6 +249,46 @@ TEST_F(PoseSearchTest, PhotographsOfTwoLensesHaveACameraEach) {
   EXPECT_EQ(Lines("feature_extractor").size(), 4u);  // few and all features of each lens
 }
 
+TEST_F(PoseSearchTest, FewPhotographsOfALensHaveASimpleOne) {
+  for (int i = 0; i < 4; ++i) AddPhoto("wide" + std::to_string(i) + ".jpg", 30 + i, 0, "Model B");
+  ASSERT_THAT(Search(), IsOk());
+  EXPECT_EQ(Lines("\"--ImageReader.camera_model\", \"OPENCV\"").size(), 2u);
+  EXPECT_EQ(Lines("\"--ImageReader.camera_model\", \"SIMPLE_RADIAL\"").size(), 2u);
+}
+
+TEST_F(PoseSearchTest, BlurredPhotographsThatArePosedAreWarnedOf) {
+  AddPhoto("blurred.jpg", 50, /*blur=*/6);
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 11u);
+  EXPECT_EQ(report->n_usable, 10u) << "it does not count for the share";
+  EXPECT_THAT(report->warnings, Contains(HasSubstr("blurred.jpg is posed, but blurred")));
+}
+
+TEST_F(PoseSearchTest, SetsOfBlurredPhotographsAloneArePosed) {
+  std::filesystem::remove_all(dir_ / "in");
+  for (int i = 0; i < 6; ++i) AddPhoto("p" + std::to_string(i) + ".jpg", i, /*blur=*/3);
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 6u);
+}
+
+TEST_F(PoseSearchTest, OtherVersionIsRefusedBeforeAnythingIsDone) {
+  Set("FAKE_COLMAP_VERSION", "9.9");
+  EXPECT_THAT(Search(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                 "COLMAP 9.9 has neither --SiftExtraction.use_gpu nor"));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
+// COLMAP ends in the middle of its database.
+TEST_F(PoseSearchTest, DamagedDatabaseFailsAndLeavesNothing) {
+  for (const char* command : {"exhaustive_matcher:scribble", "matches_importer:scribble"}) {
+    Set("FAKE_COLMAP_FAIL", command);
+    EXPECT_THAT(Search(), StatusIs(absl::StatusCode::kDataLoss)) << command;
+    EXPECT_THAT(LeftBehind(), IsEmpty());
+  }
+}
+
 TEST_F(PoseSearchTest, NothingPosedIsAReportWithoutAModel) {
   std::string all = "p0.jpg";
   for (int i = 1; i < 10; ++i) all += ",p" + std::to_string(i) + ".jpg";
