@@ -119,7 +119,12 @@ class Group {
   // this reason. Thread-safe; only the first call counts.
   virtual void Abort(const std::string& reason) = 0;
 
+  // The network interface of the ranks' traffic; empty: they are on this machine.
+  virtual std::string interface() const { return ""; }
+
   const GroupTraffic& traffic() const { return traffic_; }
+  // Counts what a library has sent for the ranks over connections of its own.
+  void AddTraffic(const GroupTraffic& traffic) { traffic_ += traffic; }
 
  private:
   virtual void DoTransfer(std::span<const Outgoing> out, std::span<const Incoming> in) = 0;

@@ -1,16 +1,18 @@
 #include "engine/group/gloo/gloo_group.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <time.h>
-
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <exception>
 #include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "common/mutex.h"
+#include "engine/base/buffer.h"
+#include "engine/base/pipe_signal_block.h"
 #include "fmt/format.h"
 #include "gloo/rendezvous/context.h"
 #include "gloo/rendezvous/store.h"
@@ -22,18 +24,37 @@ namespace {
 
 using UnboundBuffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
-// Each block is a first message of its size and its first bytes and, where it is larger, a second
-// one with the rest, since the receiver must know the size of a message beforehand.
+// A block travels in up to three messages: its size and its first bytes, a body, and a rest. Gloo
+// sends nothing before the other end has said that it receives. So the receives of the next block's
+// first two messages are posted when the block before has come, and the word is there in time. Both
+// ends know how large the posted body is; what a block has beyond that is its rest, whose receive
+// is posted when its size is known.
 constexpr size_t kHeadBytes = 4096;
-constexpr uint64_t kHeadSlot = 0, kRestSlot = 1;
+constexpr size_t kMaxBodyBytes = size_t{16} << 20;
+constexpr uint64_t kHeadSlot = 0, kBodySlot = 1, kRestSlot = 2;
 
 struct Head {
   uint64_t size = 0;  // of the block
   std::array<std::byte, kHeadBytes - sizeof(uint64_t)> first;
-
-  size_t n_first() const { return std::min<size_t>(size, first.size()); }
 };
 static_assert(sizeof(Head) == kHeadBytes);
+
+// How a block of `size` bytes is divided, if a body of body_capacity bytes is posted.
+struct Division {
+  Division(size_t size, size_t body_capacity)
+      : first(std::min(size, sizeof(Head::first))),
+        body(std::min(size - first, body_capacity)),
+        rest(size - first - body) {}
+
+  const size_t first, body, rest;
+};
+
+// The body that is posted for the block after one of `size` bytes.
+size_t NextBodyCapacity(size_t size, size_t body_capacity) {
+  const Division part(size, body_capacity);
+  if (part.rest == 0) return body_capacity;
+  return std::min(kMaxBodyBytes, std::bit_ceil(part.body + part.rest));
+}
 
 // Gloo's key-value store. Gloo sets each of its keys on every rank, in the same order, before it
 // reads those of others, so setting one is a gather over the rendezvous.
@@ -67,38 +88,119 @@ class RendezvousStore final : public gloo::rendezvous::Store {
   std::map<std::string, std::vector<char>> values_;
 };
 
-// Keeps SIGPIPE from this thread, and from threads started meanwhile: Gloo writes to sockets whose
-// other end may be gone, which must be an error and not the end of the process.
-class PipeSignalBlock {
+// Sends one rank's blocks.
+class Sender {
  public:
-  PipeSignalBlock() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  Sender(gloo::rendezvous::Context* context, int to) : context_(context), to_(to) {}
+
+  // `bytes` must stay until Await returns.
+  void Send(Bytes bytes) {
+    const Division part(bytes.size(), body_capacity_);
+    head_.size = bytes.size();
+    std::copy_n(bytes.begin(), part.first, head_.first.begin());
+    Post(&head_, sizeof(head_.size) + part.first, kHeadSlot);
+    // Gloo takes a pointer to what it only reads.
+    auto* const from = const_cast<std::byte*>(bytes.data());
+    if (part.body > 0) Post(from + part.first, part.body, kBodySlot);
+    if (part.rest > 0) Post(from + part.first + part.body, part.rest, kRestSlot);
+    body_capacity_ = NextBodyCapacity(bytes.size(), body_capacity_);
   }
 
-  ~PipeSignalBlock() {
-    if (sigismember(&before_, SIGPIPE)) return;
-    const timespec at_once{};
-    while (sigtimedwait(&pipe_, nullptr, &at_once) == SIGPIPE) {
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  void Await() {
+    for (const UnboundBuffer& buffer : sending_) buffer->waitSend();
+    sending_.clear();
   }
 
-  PipeSignalBlock(const PipeSignalBlock&) = delete;
-  PipeSignalBlock& operator=(const PipeSignalBlock&) = delete;
+  // After an error: Gloo no longer reads the bytes that were to be sent.
+  void Drop() { sending_.clear(); }
 
  private:
-  sigset_t pipe_, before_;
+  void Post(void* from, size_t size, uint64_t slot) {
+    sending_.push_back(context_->createUnboundBuffer(from, size));
+    sending_.back()->send(to_, slot);
+  }
+
+  gloo::rendezvous::Context* const context_;
+  const int to_;
+  size_t body_capacity_ = 0;
+  Head head_;
+  std::vector<UnboundBuffer> sending_;
+};
+
+// Receives one rank's blocks.
+class Receiver {
+ public:
+  Receiver(gloo::rendezvous::Context* context, int from) : context_(context), from_(from) {}
+
+  // Says that the next block is received, unless that was said.
+  void Post() {
+    if (head_buffer_ == nullptr) head_buffer_ = Receive(&head_, sizeof(head_), kHeadSlot);
+    if (body_buffer_ == nullptr && body_capacity_ > 0) {
+      std::byte* const body = memory_[current_].data() + sizeof(head_.first);
+      body_buffer_ = Receive(body, body_capacity_, kBodySlot);
+    }
+  }
+
+  // Waits for the block that was posted. *block then shows it or has a copy.
+  void Await(ByteBlock* block) {
+    head_buffer_->waitRecv();
+    head_buffer_.reset();
+    const size_t size = head_.size;
+    const Division part(size, body_capacity_);
+    if (part.body == 0 && part.rest == 0) {
+      std::copy_n(head_.first.begin(), size, block->Resize(size));
+      return;
+    }
+    if (part.body > 0) {
+      body_buffer_->waitRecv();
+      body_buffer_.reset();
+    }
+    const Buffer<std::byte>& memory = memory_[current_];
+    if (part.rest == 0) {
+      std::copy_n(head_.first.begin(), part.first, memory_[current_].data());
+      block->Show({memory.data(), size});
+      current_ = 1 - current_;  // the next block must not overwrite this one
+      return;
+    }
+    std::byte* const bytes = block->Resize(size);
+    std::copy_n(head_.first.begin(), part.first, bytes);
+    if (part.body > 0) std::copy_n(memory.data() + part.first, part.body, bytes + part.first);
+    Receive(bytes + part.first + part.body, part.rest, kRestSlot)->waitRecv();
+    Grow(NextBodyCapacity(size, body_capacity_));
+  }
+
+ private:
+  UnboundBuffer Receive(void* to, size_t size, uint64_t slot) {
+    UnboundBuffer buffer = context_->createUnboundBuffer(to, size);
+    buffer->recv(from_, slot);
+    return buffer;
+  }
+
+  void Grow(size_t body_capacity) {
+    if (body_capacity == body_capacity_) return;
+    body_capacity_ = body_capacity;
+    for (Buffer<std::byte>& memory : memory_)
+      memory = Buffer<std::byte>(sizeof(head_.first) + body_capacity, HostAllocator());
+  }
+
+  gloo::rendezvous::Context* const context_;
+  const int from_;
+  size_t body_capacity_ = 0;
+  int current_ = 0;              // the memory of the next block with a body
+  Buffer<std::byte> memory_[2];  // [sizeof(Head::first) + body_capacity_]
+  Head head_;
+  UnboundBuffer head_buffer_, body_buffer_;  // null: not posted. Last, since they use the memory
 };
 
 class GlooGroup final : public Group {
  public:
   GlooGroup(Rendezvous* rendezvous, const GlooOptions& options)
-      : context_(rendezvous->rank(), rendezvous->n_ranks()),
-        heads_out_(rendezvous->n_ranks()),
-        heads_in_(rendezvous->n_ranks()) {
+      : context_(rendezvous->rank(), rendezvous->n_ranks()), interface_(options.interface) {
     const PipeSignalBlock block;
+    for (int rank = 0; rank < context_.size; ++rank) {
+      senders_.push_back(std::make_unique<Sender>(&context_, rank));
+      receivers_.push_back(std::make_unique<Receiver>(&context_, rank));
+    }
     context_.setTimeout(absl::ToChronoMilliseconds(options.time_limit));
     gloo::transport::tcp::attr attributes("127.0.0.1");
     if (!options.interface.empty()) {
@@ -114,6 +216,7 @@ class GlooGroup final : public Group {
 
   int rank() const override { return context_.rank; }
   int n_ranks() const override { return context_.size; }
+  std::string interface() const override { return interface_; }
 
   void Abort(const std::string& reason) override {
     {
@@ -130,6 +233,7 @@ class GlooGroup final : public Group {
     try {
       TransferBlocks(out, in, &peer);
     } catch (const std::exception& e) {
+      for (const std::unique_ptr<Sender>& sender : senders_) sender->Drop();
       const MutexLock lock(mu_);
       if (reason_.empty()) {
         reason_ = fmt::format("rank {} is lost: {}", peer, FirstLine(e.what()));
@@ -141,43 +245,29 @@ class GlooGroup final : public Group {
 
   // *peer: the rank that is waited for.
   void TransferBlocks(std::span<const Outgoing> out, std::span<const Incoming> in, int* peer) {
-    std::vector<UnboundBuffer> receiving, sending;
     for (const Incoming& block : in) {
       *peer = block.from;
-      receiving.push_back(context_.createUnboundBuffer(&heads_in_[block.from], sizeof(Head)));
-      receiving.back()->recv(block.from, kHeadSlot);
+      receivers_[block.from]->Post();
     }
     for (const Outgoing& block : out) {
       *peer = block.to;
-      Head& head = heads_out_[block.to];
-      head.size = block.bytes.size();
-      std::copy_n(block.bytes.begin(), head.n_first(), head.first.begin());
-      sending.push_back(context_.createUnboundBuffer(&head, sizeof(Head)));
-      sending.back()->send(block.to, kHeadSlot, 0, sizeof(head.size) + head.n_first());
-      if (head.size <= head.first.size()) continue;
-      const size_t n_rest = head.size - head.first.size();
-      // Gloo takes a pointer to what it only reads.
-      auto* rest = const_cast<std::byte*>(block.bytes.data()) + head.first.size();
-      sending.push_back(context_.createUnboundBuffer(rest, n_rest));
-      sending.back()->send(block.to, kRestSlot);
+      senders_[block.to]->Send(block.bytes);
     }
-    std::vector<std::pair<int, UnboundBuffer>> rests;
-    for (size_t i = 0; i < in.size(); ++i) {
-      const int from = *peer = in[i].from;
-      receiving[i]->waitRecv();
-      const Head& head = heads_in_[from];
-      std::byte* const bytes = in[i].block->Resize(head.size);
-      std::copy_n(head.first.begin(), head.n_first(), bytes);
-      if (head.size <= head.first.size()) continue;
-      rests.emplace_back(from, context_.createUnboundBuffer(bytes + head.first.size(),
-                                                            head.size - head.first.size()));
-      rests.back().second->recv(from, kRestSlot);
+    for (const Incoming& block : in) {
+      *peer = block.from;
+      receivers_[block.from]->Await(block.block);
     }
-    for (const auto& [from, rest] : rests) {
-      *peer = from;
-      rest->waitRecv();
+    for (const Outgoing& block : out) {
+      *peer = block.to;
+      senders_[block.to]->Await();
     }
-    for (const UnboundBuffer& buffer : sending) buffer->waitSend(peer);
+    for (const Incoming& block : in) {
+      try {
+        receivers_[block.from]->Post();
+      } catch (const std::exception&) {
+        // A rank may leave after its last block. A later transfer with it throws.
+      }
+    }
   }
 
   static std::string FirstLine(std::string text) {
@@ -187,7 +277,9 @@ class GlooGroup final : public Group {
   }
 
   gloo::rendezvous::Context context_;
-  std::vector<Head> heads_out_, heads_in_;  // of each rank
+  const std::string interface_;
+  std::vector<std::unique_ptr<Sender>> senders_;  // to each rank
+  std::vector<std::unique_ptr<Receiver>> receivers_;
   Mutex mu_;
   std::string reason_ ABSL_GUARDED_BY(mu_);  // why the group has failed
   int lost_rank_ ABSL_GUARDED_BY(mu_) = -1;
