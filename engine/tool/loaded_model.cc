@@ -30,10 +30,15 @@ absl::Status WithModelHint(const absl::Status& status, const std::string& path,
   return absl::Status(status.code(), std::string(status.message()) + hint);
 }
 
-absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device) {
+absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device,
+                                          std::optional<int> as_view) {
   NERF_ASSIGN_OR_RETURN(TensorFile file, ReadTensorFile(path));
   NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, path));
   TrainState& state = stored.state;
+  if (as_view.has_value()) {
+    const absl::Status shown = MethodOf(state.config).ShowAsView(*as_view, &file);
+    if (!shown.ok()) return absl::Status(shown.code(), path + ": " + std::string(shown.message()));
+  }
   absl::StatusOr<std::unique_ptr<TrainedModel>> model =
       MethodOf(state.config).LoadModel(file, state.config, state.geometry);
   if (!model.ok()) {

@@ -23,7 +23,9 @@ struct LoadedModel {
 
 // Reads `path` and loads it into `device`, which outlives the model. Errors: NotFound, DataLoss or
 // InvalidArgument, naming the path.
-absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device);
+// as_view: the training view whose appearance it shows (Method::ShowAsView); nullopt: their mean.
+absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device,
+                                          std::optional<int> as_view = std::nullopt);
 
 // Adds to an error of a model's path what to do about it: the path that it most likely misspells,
 // `file` in a folder that was named in its place, or the command that makes models.

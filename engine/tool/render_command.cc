@@ -59,6 +59,7 @@ constexpr double kWellSeen = 0.75;
 
 struct RenderFlags {
   std::string model, camera, dataset, out, video, path = "auto", device = "cpu", ffmpeg = "ffmpeg";
+  std::optional<int> appearance;
   int orbit = 0, frames = 0, width = 0, height = 0, threads = 0;
   double fps = 30;
   std::vector<std::string> channels = {"rgb"};
@@ -103,8 +104,9 @@ class RenderRun {
     ThreadPool pool(ThreadsFor(flags_.threads));
     NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device,
                           NewRenderDevice(flags_.device, &pool));
-    NERF_ASSIGN_OR_RETURN(LoadedModel model,
-                          WithModelHint(LoadModelFile(flags_.model, device.get()), flags_.model));
+    NERF_ASSIGN_OR_RETURN(
+        LoadedModel model,
+        WithModelHint(LoadModelFile(flags_.model, device.get(), flags_.appearance), flags_.model));
     capture_ = CaptureCamerasOf(model.state);
     NERF_ASSIGN_OR_RETURN(wanted_, ViewsOf(model));
     for (const WantedView& view : wanted_.views) {
@@ -558,6 +560,11 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
       ->allow_extra_args(false);
   command->add_flag("--sheet", flags->sheet,
                     "all color views in one picture, sheet.png, also of a single view");
+  command
+      ->add_option("--appearance", flags->appearance,
+                   "show the light of this training picture, from 0 on in the data set's order, in "
+                   "place of the mean; of models trained with appearance_rate")
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--progressive", flags->progressive,
                     "write each view coarse first and then finer, to the same file; a GPU "
                     "renders it in one pass");

@@ -54,6 +54,14 @@ class Method {
   virtual absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
       const TensorFile& file, const TrainConfig& config, const SceneGeometry& geometry) const = 0;
 
+  // Changes the contents of a model or checkpoint file so that LoadModel shows the appearance of
+  // training view `view`, from 0 on, in place of the mean of all. Errors: InvalidArgument where the
+  // file has no such view.
+  virtual absl::Status ShowAsView(int view, TensorFile* file) const {
+    return absl::InvalidArgumentError("method " + std::string(description().name()) +
+                                      " learns no appearances of pictures");
+  }
+
   // Renders the method's models on CUDA device `index`, which the calling thread uses from now on.
   // Requires: kOnCuda is one of rendering_devices().
   virtual std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const { return nullptr; }

@@ -42,16 +42,23 @@ inline Vec3 EncodedPlace(const NgpNetwork& network, Vec3 position) {
 
 // Loss of a batch in double precision over all samples: marching by the kernel, everything else by
 // the references. network_at(position) is the network that a sample there is asked of, one of
-// several of equal settings. log_gains [n_views][3]: exposures of views, if there are any.
+// several of equal settings. log_gains [n_views][3]: exposures of views, if there are any;
+// view_terms [n_views][kHiddenWidth]: their appearances.
 template <typename NetworkAt>
 StepResult TrainingLossOf(const TrainConfig& config, const NetworkAt& network_at,
                           const OccupancyGrid& grid, const kernels::MarchSteps& scene_steps,
-                          const RayBatch& batch, const std::vector<float>& log_gains = {}) {
+                          const RayBatch& batch, const std::vector<float>& log_gains = {},
+                          const std::vector<float>& view_terms = {}) {
   const NgpNetwork& network = network_at(Vec3());
   const kernels::MarchSteps steps = scene_steps.Scaled(batch.step_scale);
   StepResult result;
   result.n_rays = batch.n_rays;
   const kernels::MarchGrid march_grid = MarchGridOf(grid);
+  const auto seen_by = [&](int ray, NgpNetwork seen) {
+    if (!view_terms.empty())
+      seen.appearance = view_terms.data() + size_t{kHiddenWidth} * batch.views[ray];
+    return seen;
+  };
   for (int r = 0; r < batch.n_rays; ++r) {
     const Ray& ray = batch.rays[r];
     kernels::MarchRay march = kernels::StartMarch(march_grid, steps, ray, batch.jitters[r]);
@@ -63,7 +70,7 @@ StepResult TrainingLossOf(const TrainConfig& config, const NetworkAt& network_at
     for (int i = 0; i < n; ++i) {
       const Vec3 position = ray.origin + ray.direction * t_middles[i];
       const Vec3 unit = EncodedPlace(network, position);
-      samples.push_back(NgpFieldAt(network_at(position), unit, ray.direction));
+      samples.push_back(NgpFieldAt(seen_by(r, network_at(position)), unit, ray.direction));
       sigmas.push_back(samples.back().sigma);
       places.push_back(kernels::DistortionCoordinate(scene_steps, t_middles[i]));
     }
@@ -79,7 +86,7 @@ StepResult TrainingLossOf(const TrainConfig& config, const NetworkAt& network_at
       const double far = network.contraction == Contraction::kNone ? 0.5 * box.Size().x : 1e9;
       Vec3 place = box.Center();
       for (int i = 0; i < 3; ++i) place[i] += static_cast<float>(far / norm * ray.direction[i]);
-      horizon = NgpFieldAt(network, EncodedPlace(network, place), ray.direction);
+      horizon = NgpFieldAt(seen_by(r, network), EncodedPlace(network, place), ray.direction);
       result.n_marched += 1;
     }
     for (int c = 0; c < 3; ++c) {
@@ -112,10 +119,11 @@ StepResult TrainingLossOf(const TrainConfig& config, const NetworkAt& network_at
 
 inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& network,
                                const OccupancyGrid& grid, const kernels::MarchSteps& scene_steps,
-                               const RayBatch& batch, const std::vector<float>& log_gains = {}) {
+                               const RayBatch& batch, const std::vector<float>& log_gains = {},
+                               const std::vector<float>& view_terms = {}) {
   return TrainingLossOf(
       config, [&](Vec3 /*position*/) -> const NgpNetwork& { return network; }, grid, scene_steps,
-      batch, log_gains);
+      batch, log_gains, view_terms);
 }
 
 }  // namespace nerf::reference

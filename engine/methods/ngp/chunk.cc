@@ -278,10 +278,22 @@ void NgpChunk::MoveRow(int from, int to) {
   CopyRow<kGeometryWidth>(&geometry_, from, to);
 }
 
+// Adds the appearance of each ray's view to its direction term.
+void NgpChunk::AddViewTerms(const ChunkInput& input) {
+  if (input.view_terms == nullptr) return;
+  for (size_t r = 0; r < rays_.size(); ++r) {
+    const int32_t view = input.batch->views[first_ray_ + r];
+    const float* const added = input.view_terms + size_t{kHiddenWidth} * view;
+    float* const term = direction_terms_.data() + kHiddenWidth * r;
+    for (int j = 0; j < kHiddenWidth; ++j) term[j] += added[j];
+  }
+}
+
 void NgpChunk::ForwardColor(const ChunkInput& input) {
   if (n_rows_ == 0) return;
   NgpDirectionTerms(input.network, static_cast<int>(rays_.size()), harmonics_.data(),
                     direction_terms_.data());
+  AddViewTerms(input);
   for (int row = 0; row < n_rows_; row += kBackwardRows) {
     const int n = std::min(kBackwardRows, n_rows_ - row);
     float* const hidden0 = color_hidden0_.data() + size_t{kHiddenWidth} * row;
@@ -408,6 +420,11 @@ void NgpChunk::BackwardColorInput(const ChunkInput& input, int begin, int n, Lan
     std::copy_n(harmonics_.data() + size_t{kDirectionWidth} * ray_of_[begin + i], kDirectionWidth,
                 inputs);
     std::copy_n(geometry + size_t{kGeometryWidth} * i, kGeometryWidth, inputs + kDirectionWidth);
+  }
+  for (int i = 0; input.grad_view_terms != nullptr && i < n; ++i) {
+    float* const sum =
+        input.grad_view_terms + size_t{kHiddenWidth} * (first_ray_ + ray_of_[begin + i]);
+    for (int j = 0; j < kHiddenWidth; ++j) sum[j] += grad_outputs[size_t{kHiddenWidth} * i + j];
   }
   kernels::cpu::DenseBackwardWeights({.n_rows = n,
                                       .n_in = kColorInputWidth,

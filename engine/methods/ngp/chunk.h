@@ -59,6 +59,11 @@ struct ChunkInput {
   // logarithm of its gain goes, [batch->n_rays]. Else null.
   const Vec3* view_gains = nullptr;
   Vec3* grad_log_gains = nullptr;
+  // Where views have appearances (ViewAppearances): their terms [n_views][kHiddenWidth], and where
+  // each ray's gradient by its view's goes, [batch->n_rays][kHiddenWidth], zeros at first. Else
+  // null.
+  const float* view_terms = nullptr;
+  float* grad_view_terms = nullptr;
   // Where gradients by rays go, [batch->n_rays], zeros at first; null: poses are not learned.
   // They are computed for one ray in kPoseRays.
   RayGradient* grad_rays = nullptr;
@@ -104,6 +109,7 @@ class NgpChunk {
   int DropHidden(const ChunkInput& input, int begin, int end);
   void MoveRow(int from, int to);
   void AddBackground(const ChunkInput& input, int begin, LaneOutput* output);
+  void AddViewTerms(const ChunkInput& input);
   void ForwardColor(const ChunkInput& input);
   void CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output);
   void CompositeBackward(const ChunkInput& input);

@@ -13,6 +13,7 @@
 #include "engine/methods/ngp/rank_exchange.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/methods/ngp/view_appearances.h"
 #include "engine/methods/ngp/view_exposures.h"
 #include "engine/methods/ngp/view_poses.h"
 #include "engine/train/gradient_lanes.h"
@@ -40,6 +41,8 @@ class NgpCpuStep : public RayStep {
         poses_(Ngp(config).pose_rate > 0 ? static_cast<int>(views.size()) : 0,
                geometry.box.Size().x / 2),
         exposures_(Ngp(config).exposure_rate > 0 ? static_cast<int>(views.size()) : 0),
+        appearances_(Ngp(config).appearance_rate > 0 ? static_cast<int>(views.size()) : 0,
+                     config.seed),
         chunks_(pool->n_threads()),
         changed_lines_(exchange_.levels().size()) {
     if (Ngp(config).depth_weight > 0) points_ = points;
@@ -59,22 +62,29 @@ class NgpCpuStep : public RayStep {
     state_.Save(file);
     ray_count().Save(file);
     exposures_.Save(file);
+    appearances_.Save(file);
     poses_.Save(file);
   }
   absl::Status Load(const TensorFile& file) override {
     NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
     ViewExposures exposures = exposures_;
     NERF_RETURN_IF_ERROR(exposures.Load(file));
+    ViewAppearances appearances(appearances_.n_views(), config_.seed);
+    NERF_RETURN_IF_ERROR(appearances.Load(file));
     ViewPoses poses = poses_;
     NERF_RETURN_IF_ERROR(poses.Load(file));
     NERF_RETURN_IF_ERROR(state_.Load(file));
     exposures_ = std::move(exposures);
+    appearances_ = std::move(appearances);
     poses_ = std::move(poses);
     ray_count().Restore(rays);
     grid_changed_ = true;
     return absl::OkStatus();
   }
-  void SaveModel(TensorFile* file) const override { state_.SaveModel(file); }
+  void SaveModel(TensorFile* file) const override {
+    state_.SaveModel(file);
+    appearances_.SaveModel(file);
+  }
   absl::Status Initialize(const TensorFile& file) override {
     grid_changed_ = true;
     return state_.Initialize(file);
@@ -108,8 +118,10 @@ class NgpCpuStep : public RayStep {
   ViewPoses poses_;
   std::vector<RayGradient> grad_rays_;
   ViewExposures exposures_;
-  std::vector<Vec3> grad_log_gains_;   // of rays
-  std::span<const SeenPoint> points_;  // none where depth is not learned
+  std::vector<Vec3> grad_log_gains_;  // of rays
+  ViewAppearances appearances_;
+  std::vector<float> grad_view_terms_;  // of rays
+  std::span<const SeenPoint> points_;   // none where depth is not learned
   std::vector<Vec3> camera_positions_;
   RayBatch with_depth_;                          // kept for its memory
   std::vector<uint8_t> empty_distances_;         // of the grid's blocks
@@ -187,7 +199,8 @@ StepResult NgpCpuStep::RunAllRays(const RayBatch& batch) {
   }
   UpdateParameters(batch);
   if (measuring_) AddCosts(result, ActiveLevels(config_, batch.fraction), begin);
-  if (!state_.parameters.WeightsAreFinite()) result.loss = std::numeric_limits<double>::quiet_NaN();
+  if (!state_.parameters.WeightsAreFinite() || !appearances_.IsFinite())
+    result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
 }
 
@@ -205,6 +218,12 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
     grad_log_gains_.resize(batch.n_rays);
     input.view_gains = exposures_.gains();
     input.grad_log_gains = grad_log_gains_.data();
+  }
+  if (!appearances_.empty()) {
+    NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
+    grad_view_terms_.assign(size_t{kHiddenWidth} * batch.n_rays, 0.0f);
+    input.view_terms = appearances_.terms();
+    input.grad_view_terms = grad_view_terms_.data();
   }
   if (!poses_.empty()) {
     NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
@@ -264,6 +283,12 @@ void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
     const float rate = batch.learning_rate * Ngp(config_).exposure_rate;
     exposures_.Update(state_.parameters.TableAdam(rate, t), batch.views, grad_log_gains_);
   }
+  if (!appearances_.empty()) {
+    const float rate = batch.learning_rate * Ngp(config_).appearance_rate;
+    appearances_.Update(state_.parameters.TableAdam(rate, t),
+                        state_.parameters.WeightsAdam(batch.learning_rate, t), batch.views,
+                        grad_view_terms_, pool_);
+  }
   const int n_active = ActiveLevels(config_, batch.fraction);
   const std::vector<int>& levels = exchange_.levels();
   const Frozen frozen = Ngp(config_).frozen;
@@ -292,8 +317,9 @@ void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
     UpdateLevel(static_cast<int>(n_levels - 1 - task), batch, &level_gradients_[thread]);
   });
   exchange_.ExchangeLines(n_active, changed_lines_, &state_.parameters);
-  if (state_.n_updates % kNgpAverageInterval == 0)
-    state_.parameters.UpdateAverages(kNgpAverageInterval, levels, pool_);
+  if (state_.n_updates % kNgpAverageInterval != 0) return;
+  state_.parameters.UpdateAverages(kNgpAverageInterval, levels, pool_);
+  appearances_.UpdateAverages(AverageDecay(config_, kNgpAverageInterval));
 }
 
 // Scatter and Adam of exchange_.levels()[index].

@@ -62,13 +62,18 @@ NgpField::NgpField(const kernels::HashGridShape& shape, const Aabb& box, float d
     : NgpField(NgpNetwork{.shape = shape, .box = box, .density_shift = density_shift},
                std::move(table), std::move(weights)) {}
 
-NgpField::NgpField(const NgpNetwork& network, Buffer<Half> table, Buffer<float> weights)
-    : table_(std::move(table)), weights_(std::move(weights)), network_(network) {
+NgpField::NgpField(const NgpNetwork& network, Buffer<Half> table, Buffer<float> weights,
+                   Buffer<float> appearance)
+    : table_(std::move(table)),
+      weights_(std::move(weights)),
+      appearance_(std::move(appearance)),
+      network_(network) {
   NERF_CHECK(table_.size() == network.shape.level_size() * network.shape.n_levels);
   NERF_CHECK(weights_.size() == kNgpWeights);
   network_.table = nullptr;
   network_.half_table = table_.data();
   network_.weights = weights_.data();
+  network_.appearance = appearance_.empty() ? nullptr : appearance_.data();
   network_.weight_pairs = PackNgpWeightPairs(weights_.data(), false, weight_pairs_.data());
 }
 

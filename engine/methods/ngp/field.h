@@ -15,7 +15,9 @@ class NgpField : public RadianceField {
   NgpField(const kernels::HashGridShape& shape, const Aabb& box, float density_shift,
            Buffer<Half> table, Buffer<float> weights);
   // The same with everything of `network` but the parameters, which are the field's own.
-  NgpField(const NgpNetwork& network, Buffer<Half> table, Buffer<float> weights);
+  // appearance: NgpNetwork::appearance, or empty.
+  NgpField(const NgpNetwork& network, Buffer<Half> table, Buffer<float> weights,
+           Buffer<float> appearance = {});
 
   std::unique_ptr<Workspace> NewWorkspace(int max_samples) const override;
   void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;
@@ -33,6 +35,7 @@ class NgpField : public RadianceField {
  private:
   Buffer<Half> table_;
   Buffer<float> weights_;
+  Buffer<float> appearance_;
   Buffer<uint32_t> weight_pairs_{kNgpWeightPairs};
   NgpNetwork network_;
 };

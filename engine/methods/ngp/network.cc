@@ -149,6 +149,11 @@ void NgpDirectionTerms(const NgpNetwork& network, int n, const float* harmonics,
                        float* direction_terms) {
   Forward(network, PartialLayer{kColorHidden0, 0, kDirectionWidth}, n, harmonics, direction_terms,
           {});
+  if (network.appearance == nullptr) return;
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < kHiddenWidth; ++j)
+      direction_terms[size_t{kHiddenWidth} * i + j] += network.appearance[j];
+  }
 }
 
 void NgpColorForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,

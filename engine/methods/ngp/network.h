@@ -33,6 +33,8 @@ struct NgpNetwork {
   Contraction contraction = Contraction::kNone;
   Aabb inner_box = {};  // level-0 box; read with a contraction
   bool learns_background = false;
+  // What the shown view's appearance adds to every direction term, [kHiddenWidth], or null.
+  const float* appearance = nullptr;
 };
 
 // Packs the weights into pairs for layers in bf16 (kernels/dense_layer.h). A layer's pairs begin at

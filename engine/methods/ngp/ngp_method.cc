@@ -11,6 +11,7 @@
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/proposals.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/methods/ngp/view_appearances.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/memory_estimate.h"
 #include "engine/train/method.h"
@@ -92,6 +93,9 @@ class NgpMethodImpl final : public Method {
       const TensorFile& file, const TrainConfig& config,
       const SceneGeometry& geometry) const override {
     return LoadNgpModel(file, config, geometry);
+  }
+  absl::Status ShowAsView(int view, TensorFile* file) const override {
+    return ShowAppearanceOf(view, file);
   }
   std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const override {
     return NewNgpCudaRenderDevice(index);

@@ -341,7 +341,7 @@ absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(
   };
   Buffer<float> table, weights;
   NERF_RETURN_IF_ERROR(ReadField(file, shape, name_of, &table, &weights));
-  return NgpEvaluationParameters{Halves(table), Rounded(weights)};
+  return NgpEvaluationParameters{.table = Halves(table), .weights = Rounded(weights)};
 }
 
 }  // namespace nerf

@@ -122,6 +122,7 @@ class NgpParameters {
 struct NgpEvaluationParameters {
   Buffer<Half> table;
   Buffer<float> weights;
+  Buffer<float> appearance = {};  // ReadShownAppearance; empty: the mean of the training views
 };
 absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(
     const TensorFile& file, const kernels::HashGridShape& shape);

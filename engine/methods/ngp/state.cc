@@ -9,6 +9,7 @@
 #include "engine/methods/ngp/field.h"
 #include "engine/methods/ngp/proposals.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/methods/ngp/view_appearances.h"
 #include "engine/train/occupancy_file.h"
 #include "engine/train/update_count.h"
 
@@ -54,11 +55,13 @@ NgpNetwork WithParameters(NgpNetwork network, const NgpParameters& parameters) {
 std::unique_ptr<TrainedModel> NewNgpModel(const TrainConfig& config, const SceneGeometry& geometry,
                                           NgpEvaluationParameters parameters, OccupancyGrid grid) {
   const NgpNetwork network = NgpNetworkOf(config, geometry);
-  auto field = std::make_unique<NgpField>(network, std::move(parameters.table),
-                                          std::move(parameters.weights));
+  const bool shows_appearance = !parameters.appearance.empty();
+  auto field =
+      std::make_unique<NgpField>(network, std::move(parameters.table),
+                                 std::move(parameters.weights), std::move(parameters.appearance));
   const uint64_t field_bytes = field->byte_size();
   const bool needs_cpu = network.contraction != Contraction::kNone || network.learns_background ||
-                         geometry.far != kNoFar;
+                         geometry.far != kNoFar || shows_appearance;
   return std::make_unique<MarchedModel>(
       "ngp", std::move(field), std::move(grid), kernels::MarchSteps{geometry.step, geometry.cone},
       field_bytes, MarchedModel::Limits{.t_far = geometry.far, .needs_cpu = needs_cpu});
@@ -133,9 +136,10 @@ absl::Status NgpState::Initialize(const TensorFile& file) {
 }
 
 std::unique_ptr<TrainedModel> NgpState::Snapshot() const {
-  return NewNgpModel(config, geometry,
-                     {parameters.EvaluationTable(), parameters.EvaluationWeights()},
-                     occupancy.grid());
+  return NewNgpModel(
+      config, geometry,
+      {.table = parameters.EvaluationTable(), .weights = parameters.EvaluationWeights()},
+      occupancy.grid());
 }
 
 absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpModel(const TensorFile& file,
@@ -145,6 +149,7 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpModel(const TensorFile& fil
     return LoadNgpProposalModel(file, config, geometry);
   const kernels::HashGridShape shape = EncodingShape(config, geometry);
   NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters held, ReadNgpEvaluationParameters(file, shape));
+  NERF_ASSIGN_OR_RETURN(held.appearance, ReadShownAppearance(file));
   NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, config.grid_resolution));
   return NewNgpModel(config, geometry, std::move(held), std::move(grid));
 }

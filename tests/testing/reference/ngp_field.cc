@@ -37,7 +37,11 @@ FieldSample NgpFieldAt(const NgpNetwork& network, Vec3 unit, Vec3 direction) {
   std::copy(harmonics.begin(), harmonics.end(), inputs.values.begin());
   std::copy(geometry.values.begin(), geometry.values.end(),
             inputs.values.begin() + kDirectionWidth);
-  const Matrix hidden0 = DenseForward(inputs, NgpLayerWeights(network, 2), true);
+  Matrix hidden0 = DenseForward(inputs, NgpLayerWeights(network, 2), false);
+  for (int j = 0; j < kHiddenWidth; ++j) {
+    if (network.appearance != nullptr) hidden0.at(0, j) += network.appearance[j];
+    hidden0.at(0, j) = std::max(hidden0.at(0, j), 0.0);
+  }
   const Matrix hidden1 = DenseForward(hidden0, NgpLayerWeights(network, 3), true);
   const Matrix color = DenseForward(hidden1, NgpLayerWeights(network, 4), false);
   FieldSample sample{std::exp(std::min(geometry.at(0, 0) - network.density_shift, 15.0)), {}};

@@ -24,10 +24,11 @@ class NgpDescription final : public NgpFieldDescription {
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
   absl::Status CheckRanks(const TrainConfig& config) const override {
     const NgpSettings& settings = Ngp(config);
-    const char* const setting = settings.exposure_rate > 0  ? "exposure_rate"
-                                : settings.pose_rate > 0    ? "pose_rate"
-                                : settings.depth_weight > 0 ? "depth_weight"
-                                                            : nullptr;
+    const char* const setting = settings.exposure_rate > 0     ? "exposure_rate"
+                                : settings.appearance_rate > 0 ? "appearance_rate"
+                                : settings.pose_rate > 0       ? "pose_rate"
+                                : settings.depth_weight > 0    ? "depth_weight"
+                                                               : nullptr;
     if (settings.frozen != Frozen::kNone) {
       return absl::InvalidArgumentError(
           "settings.frozen: several ranks train all parameters; leave it at none");

@@ -44,13 +44,15 @@ uint64_t NgpCpuStepBytes(const TrainConfig& config, int n_occupancy_levels, int 
   const size_t rays =
       static_cast<size_t>(config.max_rays) *
       (kNgpSamplesAhead * (2 * sizeof(float) + sizeof(uint32_t)) + kNgpMarchRayBytes);
+  const size_t view_terms =
+      Ngp(config).appearance_rate > 0 ? config.max_rays * kHiddenWidth * sizeof(float) : 0;
   const size_t level_gradients =
       (size_t(Ngp(config).n_features_per_level) << Log2HashmapSize(config)) * sizeof(float);
   const size_t threads = static_cast<size_t>(n_threads) * (kThreadBytes + level_gradients);
   const size_t proposal =
       Ngp(config).sampler == Sampler::kProposals ? NgpParameterBytes(NgpProposalConfig(config)) : 0;
   return proposal + NgpParameterBytes(config) + cells * sizeof(float) + cells / 8 + samples + rays +
-         threads;
+         view_terms + threads;
 }
 
 uint64_t NgpStateBytes(const TrainConfig& config, int n_occupancy_levels) {

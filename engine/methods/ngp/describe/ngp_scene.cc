@@ -11,11 +11,12 @@ namespace {
 absl::Status CheckSampler(const TrainConfig& config) {
   const NgpSettings& settings = Ngp(config);
   if (settings.sampler == Sampler::kGrid) return absl::OkStatus();
-  const char* const setting = settings.exposure_rate > 0    ? "exposure_rate"
-                              : settings.pose_rate > 0      ? "pose_rate"
-                              : settings.depth_weight > 0   ? "depth_weight"
-                              : settings.near_gradients > 0 ? "near_gradients"
-                                                            : nullptr;
+  const char* const setting = settings.exposure_rate > 0     ? "exposure_rate"
+                              : settings.appearance_rate > 0 ? "appearance_rate"
+                              : settings.pose_rate > 0       ? "pose_rate"
+                              : settings.depth_weight > 0    ? "depth_weight"
+                              : settings.near_gradients > 0  ? "near_gradients"
+                                                             : nullptr;
   if (setting != nullptr) {
     return absl::InvalidArgumentError(
         fmt::format("settings.{}: sampler=proposals does not honor it; leave it at 0", setting));

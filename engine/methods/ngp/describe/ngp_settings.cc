@@ -110,6 +110,11 @@ const std::vector<Setting>& Sorted(std::vector<Setting> settings) {
 // Those that only the fused steps honor, each on some devices.
 std::vector<Setting> FusedOnly() {
   return {
+      SettingOf<&S::appearance_rate>(
+          "appearance_rate", 0, 100,
+          "learning rate of a vector of each picture that enters the color MLP, over that of the "
+          "hash table; 0: pictures are alike")
+          .On(kOnCpu),
       SettingOf<&S::coarse_share>(
           "coarse_share", 0, 1,
           "share of the budget until which the finer levels of the hash encoding "

@@ -34,11 +34,12 @@ struct NgpSettings {
   int half_table = 1;
   Contraction contraction = Contraction::kNone;  // of space beyond the level-0 box
   int learned_background = 0;                    // behind the boxes
-  float exposure_rate = 0;   // learning rate of the views' exposures over the table's; 0: none
-  float depth_weight = 0;    // in the loss, of the depth of COLMAP's points
-  float pose_rate = 0;       // learning rate of the views' poses over the table's; 0: none
-  float near_gradients = 0;  // distance up to which gradients are scaled down, training units
-  float warp_rate = 0.1f;    // of method dynamic: learning rate of the warp over the MLPs'
+  float exposure_rate = 0;    // learning rate of the views' exposures over the table's; 0: none
+  float appearance_rate = 0;  // learning rate of the views' appearances over the table's; 0: none
+  float depth_weight = 0;     // in the loss, of the depth of COLMAP's points
+  float pose_rate = 0;        // learning rate of the views' poses over the table's; 0: none
+  float near_gradients = 0;   // distance up to which gradients are scaled down, training units
+  float warp_rate = 0.1f;     // of method dynamic: learning rate of the warp over the MLPs'
   Frozen frozen = Frozen::kNone;
   Sampler sampler = Sampler::kGrid;
   // With proposals:

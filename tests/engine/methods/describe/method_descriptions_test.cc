@@ -46,6 +46,7 @@ TEST(MethodDescriptionsTest, WhatADeviceDoesNotHonorIsRefusedByName) {
                         {"ngp", "cuda:0", "contraction", "l2"},
                         {"ngp", "cuda:0", "learned_background", "1"},
                         {"ngp", "cuda:0", "exposure_rate", "0.1"},
+                        {"ngp", "cuda:0", "appearance_rate", "0.1"},
                         {"ngp", "cuda:0", "near_gradients", "0.1"},
                         {"ngp", "cuda:0", "alpha_is_mask", "1"},
                         {"ngp", "cuda:0", "far", "3"},
@@ -283,6 +284,7 @@ TEST(MethodDescriptionsTest, ProposalsRefuseWhatOnlyTheMarchHas) {
   EXPECT_THAT(ngp.CheckRanks(config), StatusIs(StatusCode::kInvalidArgument, "settings.sampler"));
   EXPECT_FALSE(CheckDeviceHonors(config, "cuda:0").ok());
   for (const auto& [key, value] : {std::pair{"exposure_rate", "0.1"},
+                                   {"appearance_rate", "0.1"},
                                    {"pose_rate", "0.1"},
                                    {"depth_weight", "1"},
                                    {"near_gradients", "1"},

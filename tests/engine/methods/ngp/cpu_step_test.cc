@@ -6,6 +6,7 @@
 #include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/methods/ngp/view_appearances.h"
 #include "engine/methods/ngp/view_exposures.h"
 #include "engine/methods/ngp/view_poses.h"
 #include "engine/render/renderer.h"
@@ -37,6 +38,7 @@ struct Case {
   bool learned_background = false;
   float exposure_rate = 0;
   float depth_weight = 0;
+  float appearance_rate = 0;
 
   TrainConfig Config() const {
     TrainConfig config = SmoothConfig(loss, n_features);
@@ -44,6 +46,7 @@ struct Case {
     Ngp(config).learned_background = learned_background;
     Ngp(config).exposure_rate = exposure_rate;
     Ngp(config).depth_weight = depth_weight;
+    Ngp(config).appearance_rate = appearance_rate;
     return config;
   }
 };
@@ -53,7 +56,7 @@ const std::vector<View>& TinyViews() {
   return views;
 }
 
-// TinyBatch with rays of TinyViews, and a state with a tensor of random exposures of them.
+// TinyBatch with rays of TinyViews, and a state with random exposures and appearances of them.
 // Half of the rays have a depth, near the middle of the box.
 RayBatch OfViews(RayBatch batch) {
   for (int r = 0; r < batch.n_rays; ++r) batch.views.push_back(r % 3);
@@ -63,24 +66,44 @@ RayBatch OfViews(RayBatch batch) {
 }
 TensorFile LivelyViewState(const TrainingStep& step) {
   TensorFile file = LivelyState(step);
-  const auto gains = file.tensors.find("view.log_gains");
-  if (gains == file.tensors.end()) return file;
-  const std::vector<float> values = RandomFloats(9, -0.5f, 0.5f, 78);
-  gains->second = TensorFromFloats(values.data(), gains->second.shape, DType::kF32);
+  for (const char* name : {"view.log_gains", "view.appearances"}) {
+    const auto held = file.tensors.find(name);
+    if (held == file.tensors.end()) continue;
+    const std::vector<float> values = RandomFloats(held->second.n_elements(), -0.5f, 0.5f, 78);
+    held->second = TensorFromFloats(values.data(), held->second.shape, DType::kF32);
+  }
   return file;
 }
+
+// The products of the views' vectors and the layer, in double precision, rounded at the end.
+std::vector<float> ViewTerms(const TensorFile& state) {
+  const std::vector<float> vectors = ToFloats(state.tensors.at("view.appearances"));
+  const std::vector<float> layer = ToFloats(state.tensors.at("field.appearance_layer"));
+  std::vector<float> terms;
+  for (size_t view = 0; view < vectors.size() / 16; ++view) {
+    for (size_t j = 0; j < 64; ++j) {
+      double sum = 0;
+      for (size_t i = 0; i < 16; ++i) sum += double{vectors[16 * view + i]} * layer[64 * i + j];
+      terms.push_back(static_cast<float>(sum));
+    }
+  }
+  return terms;
+}
+
 class FusedGradientTest : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Losses, FusedGradientTest,
-                         testing::Values(Case{Loss::kHuber, 1}, Case{Loss::kMse, 1},
-                                         Case{Loss::kMse, 3}, Case{Loss::kHuber, 1, 2},
-                                         Case{Loss::kMse, 1, 4, Contraction::kNone, true},
-                                         Case{Loss::kMse, 3, 4, Contraction::kLinf, true},
-                                         Case{Loss::kMse, 3, 4, Contraction::kL2, false},
-                                         Case{Loss::kMse, 2, 4, Contraction::kL2, true},
-                                         Case{Loss::kMse, 1, 4, Contraction::kNone, false, 1},
-                                         Case{Loss::kHuber, 2, 4, Contraction::kLinf, true, 1},
-                                         Case{Loss::kMse, 1, 4, Contraction::kNone, false, 0, 0.3f},
-                                         Case{Loss::kMse, 2, 4, Contraction::kL2, true, 0, 0.3f}));
+INSTANTIATE_TEST_SUITE_P(
+    Losses, FusedGradientTest,
+    testing::Values(Case{Loss::kHuber, 1}, Case{Loss::kMse, 1}, Case{Loss::kMse, 3},
+                    Case{Loss::kHuber, 1, 2}, Case{Loss::kMse, 1, 4, Contraction::kNone, true},
+                    Case{Loss::kMse, 3, 4, Contraction::kLinf, true},
+                    Case{Loss::kMse, 3, 4, Contraction::kL2, false},
+                    Case{Loss::kMse, 2, 4, Contraction::kL2, true},
+                    Case{Loss::kMse, 1, 4, Contraction::kNone, false, 1},
+                    Case{Loss::kHuber, 2, 4, Contraction::kLinf, true, 1},
+                    Case{Loss::kMse, 1, 4, Contraction::kNone, false, 0, 0.3f},
+                    Case{Loss::kMse, 2, 4, Contraction::kL2, true, 0, 0.3f},
+                    Case{Loss::kMse, 1, 4, Contraction::kNone, false, 0, 0, 1},
+                    Case{Loss::kHuber, 2, 2, Contraction::kLinf, true, 1, 0.3f, 1}));
 
 // Of one step of all of a batch's rays.
 void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& geometry,
@@ -91,6 +114,8 @@ void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& ge
   ASSERT_THAT(step->Load(state), IsOk());
   std::vector<float> log_gains;
   if (Ngp(config).exposure_rate > 0) log_gains = ToFloats(state.tensors.at("view.log_gains"));
+  std::vector<float> view_terms;
+  if (Ngp(config).appearance_rate > 0) view_terms = ViewTerms(state);
   const bool contracted = Ngp(config).contraction != Contraction::kNone;
   NgpParameters parameters(
       config, NgpHashGridShape({.log2_hashmap_size = 12,
@@ -108,7 +133,7 @@ void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& ge
                            .learns_background = Ngp(config).learned_background != 0};
   const StepResult expected = reference::TrainingLoss(
       config, network, FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),
-      {geometry.step, geometry.cone}, batch, log_gains);
+      {geometry.step, geometry.cone}, batch, log_gains, view_terms);
   const StepResult result = step->RunRays(batch);
   EXPECT_EQ(result.n_rays, batch.n_rays);
   EXPECT_EQ(result.n_marched, expected.n_marched);
@@ -148,6 +173,8 @@ TEST_P(FusedGradientTest, GradientsAgreeWithCentralDifferences) {
   const TensorFile after = Saved(*step);
   std::vector<std::string> names = FieldTensorNames();
   if (GetParam().exposure_rate > 0) names.emplace_back("view.log_gains");
+  if (GetParam().appearance_rate > 0)
+    names.insert(names.end(), {"view.appearances", "field.appearance_layer"});
   for (const std::string& name : names) {
     // From zero, first moments become (1 - beta1) of the gradient of the scaled loss.
     std::vector<float> gradient = ToFloats(after.tensors.at("adam.first." + name));
@@ -233,6 +260,7 @@ TrainConfig CaptureConfig() {
   Ngp(config).contraction = Contraction::kLinf;
   Ngp(config).learned_background = true;
   Ngp(config).exposure_rate = 0.3f;
+  Ngp(config).appearance_rate = 0.5f;
   Ngp(config).near_gradients = 1;
   Ngp(config).depth_weight = 0.1f;
   Ngp(config).pose_rate = 0.1f;
@@ -493,6 +521,90 @@ TEST(ViewExposuresTest, TheMeanOfTheLogarithmsStaysZero) {
     EXPECT_NEAR(a[channel] * b[channel], 1, 1e-5f) << channel;
   EXPECT_GT(a.y, 1) << "the other picture's gradient is larger";
   EXPECT_LT(b.z, 1);
+}
+
+TEST(ViewAppearancesTest, TheMeanOfTheVectorsStaysZero) {
+  ThreadPool pool(1);
+  ViewAppearances appearances(3, 1);
+  const std::vector<int32_t> views = {0, 1, 0};
+  const std::vector<float> gradients = RandomFloats(3 * kHiddenWidth, -1, 1, 5);
+  for (int t = 0; t < 5; ++t)
+    appearances.Update({.learning_rate = 0.1f}, {.learning_rate = 0.1f}, views, gradients, &pool);
+  TensorFile file;
+  appearances.Save(&file);
+  const std::vector<float> vectors = ToFloats(file.tensors.at("view.appearances"));
+  for (int i = 0; i < kAppearanceWidth; ++i) {
+    EXPECT_NEAR(vectors[i] + vectors[16 + i] + vectors[32 + i], 0, 1e-5f) << i;
+    EXPECT_GT(std::abs(vectors[i] - vectors[16 + i]), 1e-4f) << i;
+  }
+}
+
+// The mean appearance is that of a model without any; a view's is another one, and that view's own.
+TEST(NgpCpuStepTest, AModelShowsTheAppearanceOfAChosenView) {
+  ThreadPool pool(2);
+  TrainConfig config = TinyConfig();
+  Ngp(config).appearance_rate = 1;
+  const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool, TinyViews());
+  TensorFile state = LivelyViewState(*step);
+  for (const char* name : {"view.appearances", "field.appearance_layer"})
+    state.tensors.at(std::string("average.") + name) = state.tensors.at(name);
+  ASSERT_THAT(step->Load(state), IsOk());
+  TensorFile model;
+  step->SaveModel(&model);
+  const Camera camera = TinyCamera(12);
+  const auto render = [&](const TensorFile& file) {
+    const auto loaded = LoadNgpModel(file, config, TinyGeometry());
+    EXPECT_THAT(loaded, IsOk());
+    ViewRender view(**loaded, TinyGeometry().near, camera, {});
+    EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
+    return view.TakeView().colors;
+  };
+  TensorFile plain = model;
+  plain.tensors.erase("view.appearances");
+  plain.tensors.erase("field.appearance_layer");
+  const std::vector<Vec3> mean = render(model);
+  EXPECT_EQ(render(plain), mean);
+  TensorFile first = model, second = model, of_checkpoint = state;
+  ASSERT_THAT(ShowAppearanceOf(0, &first), IsOk());
+  ASSERT_THAT(ShowAppearanceOf(2, &second), IsOk());
+  ASSERT_THAT(ShowAppearanceOf(2, &of_checkpoint), IsOk());
+  EXPECT_NE(render(first), mean);
+  EXPECT_NE(render(second), render(first));
+  EXPECT_EQ(render(of_checkpoint), render(second));
+  const std::vector<float> terms = ViewTerms(state);
+  const std::vector<float> shown = ToFloats(second.tensors.at("field.shown_appearance"));
+  for (int j = 0; j < kHiddenWidth; ++j)
+    EXPECT_NEAR(shown[j], terms[2 * kHiddenWidth + j], 2e-3f) << j;
+  EXPECT_TRUE((*LoadNgpModel(second, config, TinyGeometry()))->NeedsCpu());
+  EXPECT_FALSE((*LoadNgpModel(model, config, TinyGeometry()))->NeedsCpu());
+}
+
+TEST(NgpCpuStepTest, AppearancesThatAFileDoesNotHoldAreRefused) {
+  ThreadPool pool(1);
+  TrainConfig config = TinyConfig();
+  Ngp(config).appearance_rate = 1;
+  const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool, TinyViews());
+  TensorFile model;
+  step->SaveModel(&model);
+  EXPECT_THAT(ShowAppearanceOf(3, &model),
+              StatusIs(absl::StatusCode::kInvalidArgument, "no picture 3"));
+  EXPECT_THAT(ShowAppearanceOf(-1, &model), StatusIs(absl::StatusCode::kInvalidArgument, "-1"));
+  TensorFile none = model, scalar = model, narrow = model, hostile = model;
+  none.tensors.erase("view.appearances");
+  EXPECT_THAT(ShowAppearanceOf(0, &none),
+              StatusIs(absl::StatusCode::kInvalidArgument, "appearance_rate"));
+  scalar.tensors.at("view.appearances").shape = {};
+  EXPECT_FALSE(ShowAppearanceOf(0, &scalar).ok());
+  narrow.tensors.at("view.appearances").shape = {6, 8};
+  EXPECT_THAT(ShowAppearanceOf(0, &narrow),
+              StatusIs(absl::StatusCode::kInvalidArgument, "view.appearances"));
+  const std::vector<float> three = {1, 2, 3};
+  hostile.tensors["field.shown_appearance"] = TensorFromFloats(three.data(), {3}, DType::kF32);
+  EXPECT_THAT(LoadNgpModel(hostile, config, TinyGeometry()),
+              StatusIs(absl::StatusCode::kInvalidArgument, "field.shown_appearance"));
+  TensorFile state = Saved(*step);
+  state.tensors.erase("adam.first.field.appearance_layer");
+  EXPECT_THAT(step->Load(state), StatusIs(absl::StatusCode::kInvalidArgument, "appearance_layer"));
 }
 
 // Rays begin inside of the box, so that their samples' distances do not depend on them. Only one

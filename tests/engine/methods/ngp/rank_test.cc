@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/group/thread_group.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/steps.h"
@@ -115,9 +116,12 @@ TEST(NgpRankTest, AlsoOfScenesWithoutBounds) {
 TEST(NgpRankTest, WhatIsLearnedOfViewsIsRefused) {
   TrainConfig config = TinyConfig();
   EXPECT_THAT(NgpMethod().description().CheckRanks(config), IsOk());
-  Ngp(config).pose_rate = 0.1f;
-  EXPECT_THAT(std::string(NgpMethod().description().CheckRanks(config).message()),
-              testing::HasSubstr("pose_rate"));
+  for (const char* key : {"pose_rate", "exposure_rate", "appearance_rate"}) {
+    TrainConfig with = config;
+    ASSERT_THAT(SetConfigField(key, "0.1", &with), IsOk());
+    EXPECT_THAT(std::string(NgpMethod().description().CheckRanks(with).message()),
+                testing::HasSubstr(key));
+  }
 }
 
 TEST(NgpRankTest, AlsoWhereRanksHaveNoRays) {
