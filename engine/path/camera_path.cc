@@ -21,6 +21,7 @@ constexpr float kOrbitBlend = kPi / 6;   // over which cameras beside an orbit's
 constexpr float kFittedView = 0.96f;     // of a view's half: what an object may fill
 constexpr float kMaxRetreat = 1.6f;      // of an orbit's distance, to show an object
 constexpr float kSmoothing = 1.0f / 14;  // of a path's length, over which neighbors are averaged
+constexpr float kFewSteps = 2;           // the same between few cameras, in steps between them
 constexpr size_t kMaxTour = 400;         // cameras that are put in order: of more, every few
 constexpr float kSequential = 1.6f;  // of the shortest tour: the order of names is kept up to it
 
@@ -205,7 +206,7 @@ CameraPath Along(const std::vector<Stop>& stops, const PathScene& scene, PathKin
   const float length = stops.back().at - stops.front().at;
   std::vector<float> steps;
   for (size_t i = 1; i < stops.size(); ++i) steps.push_back(stops[i].at - stops[i - 1].at);
-  const float width = std::max({kSmoothing * length, Median(steps), 1e-6f});
+  const float width = std::max({kSmoothing * length, kFewSteps * Median(steps), 1e-6f});
   for (int i = 0; i < n; ++i) {
     const float share = n > 1 ? static_cast<float>(i) / static_cast<float>(n - 1) : 0.5f;
     const float at = stops.front().at + share * length;

@@ -142,6 +142,14 @@ TEST(MakePathTest, FlightLooksDownAllTheWay) {
   }
 }
 
+// What the outermost of few cameras show at the border, no other one shows.
+TEST(MakePathTest, FlightOfFewCamerasStaysInsideOfTheOutermost) {
+  const PathScene scene = SceneOf(Flight(3, 5));  // x from 0 to 8
+  for (const Mat34& pose : MakePath(scene, PathKind::kCameras, 20).poses) {
+    EXPECT_LT(std::abs(pose.m[0][3] - 4), 0.7f * 4);
+  }
+}
+
 TEST(MakePathTest, CamerasInAnyOrderGiveAShortWay) {
   std::vector<CaptureCamera> cameras = Ring(40, 0, 0.6);
   std::mt19937 random(1);
