@@ -378,6 +378,28 @@ TEST_F(ServiceTest, ShowDrawsThePreviewInTheTerminal) {
   EXPECT_THAT(result.err, testing::ContainsRegex("\x1b\\[[34]8;[25];")) << "a colored block";
 }
 
+TEST(TerminalImageTest, TerminalsThatKnowPicturesGetThemAndOthersBlocks) {
+  ImageU8 image{.width = 16, .height = 8, .n_channels = 3, .pixels = {}};
+  image.pixels.assign(size_t{16} * 8 * 3, 200);
+  const struct {
+    std::vector<std::string> environment;
+    std::string sign;  // what is nowhere but in pictures of this kind
+  } cases[] = {{{"TERM=xterm-kitty", "KITTY_PID=1"}, "\x1b_G"},
+               {{"TERM=xterm-256color", "TERM_PROGRAM=iTerm.app"}, "\x1b]1337;File="},
+               {{"TERM=mlterm"}, "\x1bP"},
+               {{"TERM=xterm-256color"}, "\xE2\x96\x88"}};
+  for (const auto& c : cases) {
+    const auto shown = TerminalImage(image, 10, 5, c.environment);
+    if (absl::IsUnimplemented(shown.status())) GTEST_SKIP() << shown.status();
+    ASSERT_TRUE(shown.ok());
+    EXPECT_THAT(*shown, HasSubstr(c.sign)) << fmt::format("{}", fmt::join(c.environment, " "));
+  }
+  // Neither a picture of one pixel nor a terminal without room or name ends it.
+  const ImageU8 dot{.width = 1, .height = 1, .n_channels = 4, .pixels = {1, 2, 3, 4}};
+  EXPECT_TRUE(TerminalImage(dot, 10, 5, {}).ok());
+  EXPECT_TRUE(TerminalImage(dot, 0, 0, {"TERM=xterm-256color"}).ok());
+}
+
 TEST_F(ServiceTest, WithProgressJsonEveryLineOfStandardErrorIsJson) {
   const auto expect_json = [](const std::string& err) {
     std::istringstream lines(err);
