@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "common/status_macros.h"
+#include "engine/autograd/checkpoint_op.h"
 #include "engine/autograd/composite_op.h"
 #include "engine/autograd/ray_march.h"
 #include "engine/autograd/ray_tensors.h"
 #include "engine/methods/mlp/describe/mlp_memory.h"
+#include "engine/methods/mlp/describe/mlp_settings.h"
 #include "engine/methods/mlp/parameters.h"
 #include "engine/methods/mlp/steps.h"
 #include "engine/train/occupancy_file.h"
@@ -172,10 +174,18 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
       },
       &occupancy_);
   const torch::Tensor ray_offsets = samples.RayOffsets();
-  const torch::Tensor trunk = Trunk(leaves, AsTensor(samples.positions));
-  const torch::Tensor colors = Color(leaves, trunk, AsTensor(samples.directions));
+  const autograd::RowFunction rows = [&](int64_t begin, int64_t end) {
+    const torch::Tensor trunk = Trunk(leaves, AsTensor(samples.positions).slice(0, begin, end));
+    const torch::Tensor directions = AsTensor(samples.directions).slice(0, begin, end);
+    return torch::cat({Density(leaves, trunk).unsqueeze(1), Color(leaves, trunk, directions)}, 1);
+  };
+  const int64_t n_samples = samples.ray_offsets.back();
+  const torch::Tensor field = Mlp(config_).checkpointing != 0 && n_samples > 0
+                                  ? autograd::Checkpointed(rows, n_samples, kMlpCheckpointRows)
+                                  : rows(0, n_samples);  // [n_samples, 4]: density, color
+  const torch::Tensor colors = field.slice(1, 1);
   const autograd::Composited composited =
-      autograd::Composite(ray_offsets, Density(leaves, trunk), AsTensor(samples.deltas));
+      autograd::Composite(ray_offsets, field.select(1, 0), AsTensor(samples.deltas));
   const torch::Tensor rendered =
       autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
       composited.transmittance.unsqueeze(1) * AsTensor(batch.backgrounds);

@@ -1,6 +1,11 @@
 #include "engine/autograd/mlp_autograd_step.h"
 
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"
@@ -11,6 +16,20 @@
 
 namespace nerf {
 namespace {
+
+// What LibTorch holds at most in tensors that the thread allocates.
+class TensorPeak final : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, int64_t size, int64_t, int64_t, c10::Device) override {
+    held_ += size;
+    peak_ = std::max(peak_, held_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t peak() const { return peak_; }
+
+ private:
+  int64_t held_ = 0, peak_ = 0;
+};
 
 // Both from one state: the fused step and LibTorch see the same loss and the same gradients.
 TEST(MlpAutogradStepTest, AgreesWithTheFusedStep) {
@@ -43,6 +62,49 @@ TEST(MlpAutogradStepTest, AgreesWithTheFusedStep) {
       EXPECT_GT(norm, 0) << name;
       EXPECT_LT(std::sqrt(difference), 2e-3 * std::sqrt(norm) + 1e-9) << name;
     }
+  }
+}
+
+TEST(MlpAutogradStepTest, CheckpointingHalvesMemoryAndKeepsGradients) {
+  const SceneGeometry geometry = TinyGeometry();
+  TensorFile saved[2];
+  int64_t peaks[2] = {};
+  StepResult results[2];
+  for (int checkpointing : {0, 1}) {
+    TrainConfig config = *DefaultConfig("mlp-autograd");
+    Mlp(config).width = 64;
+    Mlp(config).checkpointing = checkpointing;
+    config.grid_resolution = 32;
+    config.min_transmittance = 0;
+    ThreadPool pool(1);
+    const auto step = NewMlpAutogradStep(config, geometry, &pool);
+    RayBatch batch = TinyBatch(400, 0, /*learning_rate=*/0);
+    batch.distortion = 0;
+    const auto peak = std::make_shared<TensorPeak>();
+    {
+      const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
+      results[checkpointing] = step->RunRays(batch);
+    }
+    peaks[checkpointing] = peak->peak();
+    saved[checkpointing] = Saved(*step);
+  }
+  ASSERT_GT(results[0].n_trained, 4096);
+  EXPECT_EQ(results[0].n_trained, results[1].n_trained);
+  EXPECT_NEAR(results[0].loss, results[1].loss, 1e-6 * results[0].loss);  // other batch heights
+  EXPECT_GT(peaks[1], 0);
+  EXPECT_LE(peaks[1], peaks[0] / 2);
+  RecordProperty("peak_kept", static_cast<int>(peaks[0]));
+  RecordProperty("peak_checkpointing", static_cast<int>(peaks[1]));
+  for (const auto& [name, tensor] : saved[0].tensors) {
+    if (name.compare(0, 11, "adam.first.") != 0) continue;
+    const std::vector<float> x = ToFloats(tensor), y = ToFloats(saved[1].tensors.at(name));
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      difference += std::pow(double{x[i]} - y[i], 2);
+      norm += std::pow(double{x[i]}, 2);
+    }
+    EXPECT_GT(norm, 0) << name;
+    EXPECT_LE(std::sqrt(difference), 1e-6 * std::sqrt(norm)) << name;
   }
 }
 

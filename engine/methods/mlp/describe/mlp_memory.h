@@ -12,6 +12,9 @@ inline constexpr int kMlpChunkSamples = 256;  // trained samples that a chunk sh
 // Rows of activations that a thread holds at most in ordinary steps.
 inline constexpr int kMlpThreadRows = 2048;
 
+// Samples that method mlp-autograd evaluates again at a time, with checkpointing.
+inline constexpr int kMlpCheckpointRows = 512;
+
 // Floats of the activations and gradients of one sample.
 size_t MlpRowFloats(const TrainConfig& config);
 

@@ -11,6 +11,10 @@ std::span<const Setting> MlpSettingTable() {
   using S = MlpSettings;
   static const auto& table = *[] {
     auto* settings = new std::vector<Setting>{
+        SettingOf<&S::checkpointing>("checkpointing", 0, 1,
+                                     "1: evaluate activations again in the backward pass instead "
+                                     "of keeping them: less memory, more time")
+            .On(kNoDevice),
         SettingOf<&S::coarse_samples>("coarse_samples", 0, 256,
                                       "samples of a ray in the coarse of two networks; 0: one "
                                       "network on an occupancy grid"),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "engine/config/method_description.h"
@@ -28,7 +29,9 @@ class MlpAutogradDescription final : public MethodDescription {
       for (const Setting& setting : MlpSettingTable()) {
         const bool is_pairs = setting.key == "coarse_samples" || setting.key == "fine_samples" ||
                               setting.key == "far" || setting.key == "depth_planes";
-        settings->push_back(is_pairs ? setting.On(kNoDevice) : setting);
+        settings->push_back(is_pairs                         ? setting.On(kNoDevice)
+                            : setting.key == "checkpointing" ? setting.On(kOnCpu)
+                                                             : setting);
       }
       return settings;
     }();
@@ -43,8 +46,10 @@ class MlpAutogradDescription final : public MethodDescription {
     return DescribeMlp().FieldTensors(config);
   }
   uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
+    uint64_t rows = MaxStepSamples(config);
+    if (Mlp(config).checkpointing != 0) rows = std::min<uint64_t>(rows, kMlpCheckpointRows);
     return DescribeMlp().StepBytes(config, n_levels, n_threads) +
-           MaxStepSamples(config) * MlpRowFloats(config) * kCopies * sizeof(float);
+           rows * MlpRowFloats(config) * kCopies * sizeof(float);
   }
   uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
     return DescribeMlp().StateBytes(config, n_levels);

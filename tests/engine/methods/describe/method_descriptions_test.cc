@@ -73,6 +73,16 @@ TEST(MethodDescriptionsTest, WhatAMethodHonorsOnNoDeviceIsRefusedBeforeADeviceIs
                 IsOk());
     EXPECT_THAT(ValidateConfig(changed), StatusIs(StatusCode::kInvalidArgument, key));
   }
+  TrainConfig mlp = *DefaultConfig("mlp"), checked = *DefaultConfig("mlp-autograd");
+  ASSERT_THAT(SetConfigField("checkpointing", "1", &mlp), IsOk());
+  ASSERT_THAT(SetConfigField("checkpointing", "1", &checked), IsOk());
+  EXPECT_THAT(ValidateConfig(mlp), StatusIs(StatusCode::kInvalidArgument, "checkpointing"));
+  EXPECT_THAT(ValidateConfig(checked), IsOk());
+  for (const char* value : {"2", "-1", "0.5", "nan", "yes", ""}) {
+    EXPECT_THAT(SetConfigField("checkpointing", value, &checked),
+                StatusIs(StatusCode::kInvalidArgument, "checkpointing"))
+        << value;
+  }
 }
 
 TEST(MethodDescriptionsTest, UnknownMethodsAreAnsweredWithThoseThatThereAre) {
