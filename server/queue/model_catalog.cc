@@ -7,6 +7,7 @@
 
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/quota.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
 
@@ -74,6 +75,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
            state_.IsClaimed({ClaimKey::Kind::kModel, model.key});
   };
   if (!spec.id.empty() && is_taken()) return ResourceExists(ModelName(model.key));
+  NERF_RETURN_IF_ERROR(CheckNewModel(state_, spec.project));
   while (model.key.id.empty() || (spec.id.empty() && is_taken())) {
     model.key.id = NewShortId("m", state_.random);
   }

@@ -17,6 +17,8 @@ constexpr size_t kReservedQueueShare = 100;
 
 // Of all projects. A file's record takes some 200 bytes.
 constexpr size_t kMaxScenes = 20'000, kMaxFilesOfScenes = 1'000'000;
+// Of all projects. A model's record takes some 2 KB, most of it names and shapes of tensors.
+constexpr size_t kMaxModels = 20'000;
 
 const ProjectQuota& QuotaOf(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
@@ -85,6 +87,17 @@ absl::Status CheckNewScene(const QueueState& state, const std::string& project, 
                          "files of scenes, all projects twice as many");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckNewModel(const QueueState& state, const std::string& project) {
+  size_t n_own = 0;
+  for (auto it = state.models.lower_bound({project, ""});
+       it != state.models.end() && it->first.project == project; ++it) {
+    ++n_own;
+  }
+  if (state.models.size() < kMaxModels && n_own < kMaxModels / 2) return absl::OkStatus();
+  return QuotaExceeded(project, "models", static_cast<double>(kMaxModels / 2),
+                       "models, all projects twice as many");
 }
 
 absl::Status CheckStoredBytes(const QueueState& state, const std::string& project, uint64_t more) {

@@ -25,6 +25,10 @@ absl::Status CheckNewJob(const QueueState& state, const std::string& project)
 // or scene_files.
 absl::Status CheckNewScene(const QueueState& state, const std::string& project, size_t n_files)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
+// Whether the project may have one more model. All models are in memory, so one project may have
+// half of the most. Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` models.
+absl::Status CheckNewModel(const QueueState& state, const std::string& project)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
 // Whether the project may store `more` bytes.
 absl::Status CheckStoredBytes(const QueueState& state, const std::string& project, uint64_t more)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);

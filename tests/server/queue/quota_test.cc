@@ -110,6 +110,48 @@ TEST_F(QuotaTest, ScenesOfOneProjectLeaveRoomForOthers) {
   EXPECT_EQ(Metadata(files, "limit"), "scene_files");
 }
 
+TEST_F(QuotaTest, ModelsOfOneProjectLeaveRoomForOthers) {
+  const LeaseRef lease = harness_.Running("one");
+  ASSERT_THAT(harness_.leases->CommitCheckpoint(lease, QueueHarness::Checkpoint(1)), IsOk());
+  const std::string request_id = "5f5c2f60-1d6e-4d3a-9b0b-0a1d6b2f7c11";
+  ModelSpec spec{"default", "first", request_id, "", {lease.job, {}}};
+  ASSERT_THAT(harness_.models->Promote(spec), IsOk());
+  {
+    // As many as one project may have, without ten thousand commits.
+    MutexLock lock(harness_.state->mu);
+    for (int i = 1; i < 10'000; ++i) {
+      ModelRecord model = harness_.state->models.begin()->second;
+      model.key.id = "m-" + std::to_string(i);
+      model.create_sequence = harness_.state->next_sequence++;
+      harness_.state->model_order.emplace(model.create_sequence, model.key);
+      harness_.state->models.emplace(model.key, model);
+    }
+    EXPECT_THAT(CheckNewModel(*harness_.state, "other"), IsOk());
+  }
+  EXPECT_THAT(harness_.models->Promote(spec), IsOk()) << "the earlier one";
+  const ModelSpec next{"default", "", "", "", {lease.job, {}}};
+  const absl::Status refused = harness_.models->Promote(next).status();
+  EXPECT_THAT(refused, FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  EXPECT_EQ(Metadata(refused, "limit"), "models");
+  EXPECT_EQ(Metadata(refused, "max"), "10000");
+  EXPECT_THAT(harness_.models->Delete({"default", "m-7"}), IsOk());
+  EXPECT_THAT(harness_.models->Promote(next), IsOk());
+  EXPECT_THAT(harness_.models->Promote(next),
+              FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+}
+
+TEST_F(QuotaTest, ModelsOfAllProjectsHaveABound) {
+  MutexLock lock(harness_.state->mu);
+  for (int i = 0; i < 20'000; ++i) {
+    ASSERT_THAT(CheckNewModel(*harness_.state, "other"), IsOk()) << i;
+    ModelRecord model;
+    model.key = {"p-" + std::to_string(i % 4), "m-" + std::to_string(i)};
+    harness_.state->models.emplace(model.key, model);
+  }
+  const absl::Status refused = CheckNewModel(*harness_.state, "other");
+  EXPECT_THAT(refused, FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+}
+
 TEST_F(QuotaTest, UsedDayStopsJobsAndEndsAtMidnight) {
   SetQuota({.max_device_seconds_per_day = 60});
   const LeaseRef lease = harness_.Running("one");
