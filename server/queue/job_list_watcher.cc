@@ -4,16 +4,19 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "common/error_reason.h"
 #include "common/ids.h"
-#include "common/packed_strings.h"
 #include "common/status_macros.h"
 
 namespace nerf {
 namespace {
 
-constexpr char kTokenVersion[] = "rows1";
+constexpr char kTokenVersion[] = "rows2";
+constexpr char kUnsignedVersion[] = "rows1";
+
+std::vector<std::string> UseOf(const JobListRequest& request) {
+  return {"rows", request.project, request.filter.text()};
+}
 
 std::optional<uint64_t> ParseNumber(const std::string& text) {
   uint64_t number = 0;
@@ -65,14 +68,16 @@ void JobListWatcher::Restart() {
 absl::Status JobListWatcher::Resume(std::string_view token) {
   const absl::Status bad =
       InvalidFieldsError({{"resume_token", "must be a token of an earlier watch, unchanged"}});
-  std::string packed;
-  if (!absl::WebSafeBase64Unescape(std::string(token), &packed)) return bad;
-  const auto parts = UnpackStrings(packed);
-  if (!parts.has_value() || parts->size() != 5 || (*parts)[0] != kTokenVersion) return bad;
-  const auto version = ParseNumber((*parts)[3]), floor = ParseNumber((*parts)[4]);
+  if (TokenSealer::IsUnsigned(token, kUnsignedVersion)) return absl::OkStatus();
+  const auto claimed = TokenSealer::Peek(token);
+  if (!claimed.has_value() || claimed->size() != 4 || (*claimed)[0] != kTokenVersion) return bad;
+  // An earlier process may have had another secret: the list comes again.
+  if ((*claimed)[1] != state_.process_id) return absl::OkStatus();
+  const auto parts = state_.token_sealer->Open(UseOf(request_), token);
+  if (!parts.has_value()) return bad;
+  const auto version = ParseNumber((*parts)[2]), floor = ParseNumber((*parts)[3]);
   if (!version.has_value() || !floor.has_value()) return bad;
-  const bool is_known = (*parts)[1] == state_.process_id && (*parts)[2] == request_.project &&
-                        *version <= state_.rows.version() && !state_.rows.HasGapAfter(*version);
+  const bool is_known = *version <= state_.rows.version() && !state_.rows.HasGapAfter(*version);
   if (!is_known) return absl::OkStatus();
   reset_due_ = false;
   below_.reset();
@@ -146,9 +151,9 @@ void JobListWatcher::AddChanged(JobListBatch* batch) {
 
 std::string JobListWatcher::TokenLocked() const {
   if (below_.has_value()) return "";
-  return absl::WebSafeBase64Escape(
-      PackStrings({kTokenVersion, state_.process_id, request_.project, std::to_string(position_),
-                   std::to_string(floor_)}));
+  return state_.token_sealer->Seal(
+      UseOf(request_),
+      {kTokenVersion, state_.process_id, std::to_string(position_), std::to_string(floor_)});
 }
 
 std::string JobListWatcher::Token() {

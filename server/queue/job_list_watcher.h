@@ -42,7 +42,8 @@ class JobListWatcher {
   static constexpr size_t kMaxBatch = 100;
 
   // `on_new` runs, on any thread and without locks held, whenever TryNext may have something: it
-  // should only wake the reader. Errors: InvalidArgument FIELD_INVALID (bad token).
+  // should only wake the reader. Errors: InvalidArgument FIELD_INVALID for a token that this
+  // process did not make for this project and filter, though it claims so.
   static absl::StatusOr<std::unique_ptr<JobListWatcher>> Open(QueueState* state,
                                                               JobListRequest request,
                                                               std::function<void()> on_new);

@@ -301,7 +301,7 @@ absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key, JobKind kind) {
 absl::StatusOr<Page<Job>> JobQueue::ListRenderJobs(const PageRequest& request) {
   MutexLock lock(state_.mu);
   return ListPage<Job>(
-      "render_jobs", request, state_.job_order, state_.jobs,
+      *state_.token_sealer, "render_jobs", request, state_.job_order, state_.jobs,
       [](const auto& entry) { return entry.job; },
       [](const auto& entry) { return entry.job.kind == JobKind::kRender; });
 }
@@ -311,7 +311,8 @@ absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request, const JobFi
   const std::string kind = filter.text().empty() ? "jobs" : "jobs:" + filter.text();
   MutexLock lock(state_.mu);
   return ListPage<Job>(
-      kind, request, state_.job_order, state_.jobs, [](const auto& entry) { return entry.job; },
+      *state_.token_sealer, kind, request, state_.job_order, state_.jobs,
+      [](const auto& entry) { return entry.job; },
       [&](const auto& entry) {
         return entry.job.kind == JobKind::kTraining && filter.Matches(entry.job);
       });
@@ -575,27 +576,20 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
                                                          std::function<void()> on_new,
                                                          JobKind kind) {
   std::optional<WatchPosition> position;
+  // Checked before the job is looked up: a job of another store must not be reported as not found.
   if (!token.empty()) {
-    NERF_ASSIGN_OR_RETURN(auto parsed, ParseWatchToken(token));
-    position = std::move(parsed);
-  }
-  const absl::Status foreign =
-      WithReason(absl::DataLossError("the token is of another store: watch without it"),
-                 reason::kEpochMismatch);
-  MutexLock lock(state_.mu);
-  if (position.has_value()) {
+    NERF_ASSIGN_OR_RETURN(position,
+                          ParseWatchToken(*state_.token_sealer, kind, state_.store_epoch, token));
     if (position->job != key) {
       return InvalidFieldsError({{"resume_token", "belongs to another job"}});
     }
-    // Checked before the job is looked up: a job of another store must not be reported as not
-    // found.
-    if (position->store_epoch != state_.store_epoch) return foreign;
   }
+  MutexLock lock(state_.mu);
   NERF_ASSIGN_OR_RETURN(JobEntry * found, state_.FindJob(key, kind));
   JobEntry& entry = *found;
   const uint64_t last = entry.job.last_event_sequence;
   // The token is ahead of the store, so an older backup was restored.
-  if (position.has_value() && position->sequence > last) return foreign;
+  if (position.has_value() && position->sequence > last) return ForeignWatchToken();
   auto signal = std::make_shared<WatchSignal>(std::move(on_new));
   entry.log.Subscribe(signal);
   ++state_.n_watchers;

@@ -141,6 +141,9 @@ class JobQueue {
   absl::StatusOr<std::unique_ptr<JobListWatcher>> WatchList(JobListRequest request,
                                                             std::function<void()> on_new);
 
+  // Signs the page tokens of lists that others keep.
+  const TokenSealer& token_sealer() const { return *state_.token_sealer; }
+
   QueueStats Stats();
 
  private:

@@ -66,6 +66,9 @@ struct StoreWrite {
 // The contents of a store, loaded at start-up.
 struct StoredState {
   std::string store_epoch;  // random, drawn when the store was made; part of every watch token
+  // Random, drawn when the store was made, and anew with each new epoch: signs tokens of watches
+  // and pages (TokenSealer). Never leaves the server.
+  std::string token_secret;
   // The store's own clock, for the age of requests. It runs only while a server does, so jumps of
   // the wall clock do not age them. Unset in stores of older versions.
   std::optional<absl::Time> age;

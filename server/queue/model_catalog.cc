@@ -127,8 +127,8 @@ absl::StatusOr<ModelRecord> ModelCatalog::Get(const ResourceKey& key) {
 
 absl::StatusOr<Page<ModelRecord>> ModelCatalog::List(const PageRequest& request) {
   MutexLock lock(state_.mu);
-  return ListPage<ModelRecord>("models", request, state_.model_order, state_.models,
-                               [](const ModelRecord& model) { return model; });
+  return ListPage<ModelRecord>(*state_.token_sealer, "models", request, state_.model_order,
+                               state_.models, [](const ModelRecord& model) { return model; });
 }
 
 absl::Status ModelCatalog::CheckUnused(const ResourceKey& key) const {

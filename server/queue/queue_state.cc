@@ -63,6 +63,8 @@ absl::Status QueueState::Restore(StoredState stored) {
   MutexLock lock(mu);
   const SteadyTime now = clock.Now();
   store_epoch = std::move(stored.store_epoch);
+  if (stored.token_secret.empty()) return Inconsistent("there is no secret for tokens");
+  token_sealer.emplace(std::move(stored.token_secret));
   if (stored.age.has_value()) age_at_open_ = *stored.age;
   for (Job& job : stored.jobs) {
     const ResourceKey key = job.key;

@@ -21,6 +21,7 @@
 #include "server/queue/queue_rank.h"
 #include "server/queue/row_log.h"
 #include "server/queue/store_writer.h"
+#include "server/queue/token_sealer.h"
 #include "server/queue/watch_log.h"
 
 namespace nerf {
@@ -183,7 +184,8 @@ class QueueState {
   QueueObserver& observer;
 
   Mutex mu;
-  std::string store_epoch;  // const after Open
+  std::string store_epoch;                  // const after Open
+  std::optional<TokenSealer> token_sealer;  // const after Open, which sets it
   std::map<ResourceKey, JobEntry> jobs ABSL_GUARDED_BY(mu);
   // Deleted jobs with watchers that still read their events, by create_sequence.
   std::map<uint64_t, JobEntry> deleted_jobs ABSL_GUARDED_BY(mu);

@@ -187,7 +187,8 @@ absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request)
     return SceneRecord{scene.key, scene.create_sequence, scene.display_name, scene.request_id,
                        {},        scene.byte_size,       scene.create_time};
   };
-  return ListPage<SceneRecord>("scenes", request, state_.scene_order, state_.scenes, summary_of);
+  return ListPage<SceneRecord>(*state_.token_sealer, "scenes", request, state_.scene_order,
+                               state_.scenes, summary_of);
 }
 
 absl::Status SceneCatalog::Delete(const ResourceKey& key) {

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <charconv>
 
-#include "absl/strings/escaping.h"
 #include "common/error_reason.h"
-#include "common/packed_strings.h"
 
 namespace nerf {
 namespace {
-constexpr char kTokenVersion[] = "watch1";
-}
+
+constexpr char kTokenVersion[] = "watch2";
+constexpr char kUnsignedVersion[] = "watch1";
+
+std::vector<std::string> UseOf(JobKind kind) { return {"watch", std::string(JobKindName(kind))}; }
+
+}  // namespace
 
 void WatchSignal::Fire() {
   MutexLock lock(mu_);
@@ -68,19 +71,29 @@ void WatchLog::SignalAll(std::vector<std::shared_ptr<WatchSignal>>& wake) const 
   wake.insert(wake.end(), signals_.begin(), signals_.end());
 }
 
-std::string EncodeWatchToken(const WatchPosition& position) {
-  return absl::WebSafeBase64Escape(
-      PackStrings({kTokenVersion, position.store_epoch, position.job.project, position.job.id,
-                   std::to_string(position.sequence)}));
+std::string EncodeWatchToken(const TokenSealer& sealer, JobKind kind,
+                             const WatchPosition& position) {
+  return sealer.Seal(UseOf(kind), {kTokenVersion, position.store_epoch, position.job.project,
+                                   position.job.id, std::to_string(position.sequence)});
 }
 
-absl::StatusOr<WatchPosition> ParseWatchToken(std::string_view token) {
+absl::Status ForeignWatchToken() {
+  return WithReason(absl::DataLossError("the token is of another store: watch without it"),
+                    reason::kEpochMismatch);
+}
+
+absl::StatusOr<WatchPosition> ParseWatchToken(const TokenSealer& sealer, JobKind kind,
+                                              std::string_view store_epoch,
+                                              std::string_view token) {
   const absl::Status bad =
       InvalidFieldsError({{"resume_token", "must be a token of an earlier watch, unchanged"}});
-  std::string packed;
-  if (!absl::WebSafeBase64Unescape(std::string(token), &packed)) return bad;
-  auto parts = UnpackStrings(packed);
-  if (!parts.has_value() || parts->size() != 5 || (*parts)[0] != kTokenVersion) return bad;
+  if (TokenSealer::IsUnsigned(token, kUnsignedVersion)) return ForeignWatchToken();
+  // Another store has another secret. Its epoch may be a lie, but the answer reveals nothing.
+  const auto claimed = TokenSealer::Peek(token);
+  if (!claimed.has_value() || claimed->size() != 5 || (*claimed)[0] != kTokenVersion) return bad;
+  if ((*claimed)[1] != store_epoch) return ForeignWatchToken();
+  const auto parts = sealer.Open(UseOf(kind), token);
+  if (!parts.has_value()) return bad;
   const std::string& digits = (*parts)[4];
   WatchPosition position{(*parts)[1], {(*parts)[2], (*parts)[3]}, 0};
   const auto [end, error] =

@@ -12,7 +12,9 @@
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
 #include "server/queue/job_event.h"
+#include "server/queue/job_kind.h"
 #include "server/queue/resource_key.h"
+#include "server/queue/token_sealer.h"
 
 namespace nerf {
 
@@ -76,8 +78,14 @@ struct WatchPosition {
   ResourceKey job;
   uint64_t sequence = 0;
 };
-std::string EncodeWatchToken(const WatchPosition& position);
-// InvalidArgument FIELD_INVALID if EncodeWatchToken did not make the text.
-absl::StatusOr<WatchPosition> ParseWatchToken(std::string_view token);
+std::string EncodeWatchToken(const TokenSealer& sealer, JobKind kind,
+                             const WatchPosition& position);
+// The position that a token of the store `store_epoch` has. Errors: InvalidArgument FIELD_INVALID
+// if EncodeWatchToken did not make the text for this kind of job; DataLoss EPOCH_MISMATCH for a
+// token of another store, or of a version that did not sign them.
+absl::StatusOr<WatchPosition> ParseWatchToken(const TokenSealer& sealer, JobKind kind,
+                                              std::string_view store_epoch, std::string_view token);
+// DataLoss EPOCH_MISMATCH.
+absl::Status ForeignWatchToken();
 
 }  // namespace nerf

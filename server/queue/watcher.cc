@@ -108,13 +108,18 @@ std::optional<WatchEvent> Watcher::TryNext() {
     return std::nullopt;
   }
   next.sequence = position_;
-  next.token = EncodeWatchToken({state_.store_epoch, key_, position_});
+  next.token = TokenLocked();
   return next;
 }
 
 std::string Watcher::Token() {
   MutexLock lock(state_.mu);
-  return EncodeWatchToken({state_.store_epoch, key_, position_});
+  return TokenLocked();
+}
+
+std::string Watcher::TokenLocked() const {
+  return EncodeWatchToken(*state_.token_sealer, Entry().job.kind,
+                          {state_.store_epoch, key_, position_});
 }
 
 bool Watcher::finished() {

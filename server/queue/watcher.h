@@ -50,6 +50,7 @@ class Watcher {
   friend class JobQueue;
   Watcher(QueueState* state, ResourceKey key, uint64_t create_sequence,
           std::shared_ptr<WatchSignal> signal, uint64_t position);
+  std::string TokenLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   JobEntry& Entry() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;

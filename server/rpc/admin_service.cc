@@ -20,13 +20,13 @@ namespace nerf {
 grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext* context,
                                                     const v1::ListWorkersRequest* request,
                                                     v1::ListWorkersResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.AdminService/ListWorkers", context, *request,
-                     [=, this]() -> absl::Status {
-                       return AddPage("workers", services_.workers.List(), *request, response,
-                                      [response](const WorkerRecord& worker) {
-                                        *response->add_workers() = ToProto(worker);
-                                      });
-                     });
+  return AnswerUnary(
+      services_, "nerf.v1.AdminService/ListWorkers", context, *request,
+      [=, this]() -> absl::Status {
+        return AddPage(
+            services_.queue.token_sealer(), "workers", services_.workers.List(), *request, response,
+            [response](const WorkerRecord& worker) { *response->add_workers() = ToProto(worker); });
+      });
 }
 
 grpc::ServerUnaryReactor* AdminService::GetAccess(grpc::CallbackServerContext* context,
@@ -63,7 +63,8 @@ grpc::ServerUnaryReactor* AdminService::ListTokens(grpc::CallbackServerContext* 
           NERF_ASSIGN_OR_RETURN(project, ParseProjectName("project", request->project()));
         }
         return AddPage(
-            "tokens", services_.tokens.List(project), *request, response,
+            services_.queue.token_sealer(), "tokens/" + project.value_or(""),
+            services_.tokens.List(project), *request, response,
             [response](const TokenRecord& token) { *response->add_tokens() = ToProto(token); });
       });
 }
@@ -117,8 +118,9 @@ grpc::ServerUnaryReactor* AdminService::ListProjects(grpc::CallbackServerContext
                                                      v1::ListProjectsResponse* response) {
   return AnswerUnary(services_, "nerf.v1.AdminService/ListProjects", context, *request,
                      [=, this]() -> absl::Status {
-                       return AddPage("projects", services_.admin->ListProjects(), *request,
-                                      response, [response](const ProjectView& project) {
+                       return AddPage(services_.queue.token_sealer(), "projects",
+                                      services_.admin->ListProjects(), *request, response,
+                                      [response](const ProjectView& project) {
                                         *response->add_projects() = ToProto(project);
                                       });
                      });

@@ -15,30 +15,32 @@ namespace nerf {
 grpc::ServerUnaryReactor* ModelService::ListCheckpoints(grpc::CallbackServerContext* context,
                                                         const v1::ListCheckpointsRequest* request,
                                                         v1::ListCheckpointsResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.ModelService/ListCheckpoints", context, *request,
-                     [=, this]() -> absl::Status {
-                       RequestCheck check;
-                       const ResourceKey key =
-                           TakeOr(ParseJobName("parent", request->parent()), check);
-                       const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
-                       // The token holds the job and the last step of the previous page.
-                       const std::string list = "checkpoints/" + key.id;
-                       const uint64_t after =
-                           TakeOr(ParsePageToken(list, key.project, request->page_token()), check);
-                       NERF_RETURN_IF_ERROR(check.Result());
-                       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key));
-                       for (const CheckpointRecord& checkpoint : job.checkpoints) {
-                         if (!request->page_token().empty() && checkpoint.step <= after) continue;
-                         const int n = response->checkpoints_size();
-                         if (static_cast<size_t>(n) == size) {
-                           response->set_next_page_token(EncodePageToken(
-                               list, key.project, response->checkpoints(n - 1).step()));
-                           break;
-                         }
-                         *response->add_checkpoints() = ToProto(key, checkpoint);
-                       }
-                       return absl::OkStatus();
-                     });
+  return AnswerUnary(
+      services_, "nerf.v1.ModelService/ListCheckpoints", context, *request,
+      [=, this]() -> absl::Status {
+        RequestCheck check;
+        const ResourceKey key = TakeOr(ParseJobName("parent", request->parent()), check);
+        const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
+        // The token holds the job and the last step of the previous page.
+        const std::string list = "checkpoints/" + key.id;
+        const uint64_t after = TakeOr(ParsePageToken(services_.queue.token_sealer(), list,
+                                                     key.project, request->page_token()),
+                                      check);
+        NERF_RETURN_IF_ERROR(check.Result());
+        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key));
+        for (const CheckpointRecord& checkpoint : job.checkpoints) {
+          if (!request->page_token().empty() && checkpoint.step <= after) continue;
+          const int n = response->checkpoints_size();
+          if (static_cast<size_t>(n) == size) {
+            response->set_next_page_token(EncodePageToken(services_.queue.token_sealer(), list,
+                                                          key.project,
+                                                          response->checkpoints(n - 1).step()));
+            break;
+          }
+          *response->add_checkpoints() = ToProto(key, checkpoint);
+        }
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
@@ -129,7 +131,8 @@ grpc::ServerUnaryReactor* ModelService::ListShares(grpc::CallbackServerContext* 
         NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("parent", request->parent()));
         NERF_RETURN_IF_ERROR(services_.models.Get(key).status());
         return AddPage(
-            "shares", services_.tokens.ListShares(ModelName(key)), *request, response,
+            services_.queue.token_sealer(), "shares/" + ModelName(key),
+            services_.tokens.ListShares(ModelName(key)), *request, response,
             [response](const TokenRecord& share) { *response->add_shares() = ToShare(share); });
       });
 }

@@ -37,19 +37,20 @@ absl::Status AnswerList(const Request& request, Response* response, List list, A
 }
 
 // Adds a page of a list that is at hand, whose page token is the number of items on earlier pages:
-// such lists are short and change rarely.
+// such lists are short and change rarely. `list` names the method and all that decides what it
+// lists.
 template <typename Records, typename Request, typename Response, typename Add>
-absl::Status AddPage(std::string_view list, const Records& records, const Request& request,
-                     Response* response, Add add) {
+absl::Status AddPage(const TokenSealer& sealer, std::string_view list, const Records& records,
+                     const Request& request, Response* response, Add add) {
   RequestCheck check;
   const size_t size = TakeOr(EffectivePageSize(request.page_size()), check);
-  const uint64_t token = TakeOr(ParsePageToken(list, "", request.page_token()), check);
+  const uint64_t token = TakeOr(ParsePageToken(sealer, list, "", request.page_token()), check);
   NERF_RETURN_IF_ERROR(check.Result());
   const auto n_records = static_cast<size_t>(records.size());
   const size_t begin = request.page_token().empty() ? 0 : std::min<size_t>(token, n_records);
   const size_t end = std::min(begin + size, n_records);
   for (auto i = begin; i < end; ++i) add(*(records.begin() + static_cast<std::ptrdiff_t>(i)));
-  if (end < n_records) response->set_next_page_token(EncodePageToken(list, "", end));
+  if (end < n_records) response->set_next_page_token(EncodePageToken(sealer, list, "", end));
   return absl::OkStatus();
 }
 

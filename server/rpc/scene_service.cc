@@ -31,15 +31,22 @@ absl::Status RequireOwned(const BlobOwners& owners, const SceneSpec& spec) {
 
 constexpr size_t kMaxDescriptionBytes = size_t{64} << 20;
 
+// The list that a page token of the request belongs to.
+std::string ViewsOf(const v1::DescribeSceneRequest& request) {
+  const std::string list = "views/" + request.name();
+  return request.has_test_every() ? fmt::format("{}/{}", list, request.test_every()) : list;
+}
+
 // The scene. Errors: InvalidArgument that lists every wrong field.
-absl::StatusOr<ResourceKey> CheckRequest(const v1::DescribeSceneRequest& request) {
+absl::StatusOr<ResourceKey> CheckRequest(const TokenSealer& sealer,
+                                         const v1::DescribeSceneRequest& request) {
   RequestCheck check;
   const ResourceKey key = TakeOr(ParseSceneName("name", request.name()), check);
   check.Require(
       !request.has_test_every() || (request.test_every() != 1 && request.test_every() <= INT32_MAX),
       "test_every", "must be 0, or 2 or more");
   check.Add(EffectivePageSize(request.page_size()).status());
-  check.Add(ParsePageToken("views", "", request.page_token()).status());
+  check.Add(ParsePageToken(sealer, ViewsOf(request), "", request.page_token()).status());
   NERF_RETURN_IF_ERROR(check.Result());
   return key;
 }
@@ -129,7 +136,8 @@ grpc::ServerUnaryReactor* SceneService::DescribeScene(grpc::CallbackServerContex
   return BrokeredCall::Begin(
       services_, "nerf.v1.SceneService/DescribeScene", context, *request,
       [=, this]() -> absl::StatusOr<BrokerRequest> {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, CheckRequest(*request));
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                              CheckRequest(services_.queue.token_sealer(), *request));
         NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Get(key));
         call->key.scene = scene.create_sequence;
         if (request->has_test_every()) call->key.test_every = request->test_every();
@@ -154,7 +162,8 @@ grpc::ServerUnaryReactor* SceneService::DescribeScene(grpc::CallbackServerContex
         }
         response->set_training_views(call->known->training_views());
         response->set_test_views(call->known->test_views());
-        return AddPage("views", call->known->views(), *request, response,
+        return AddPage(services_.queue.token_sealer(), ViewsOf(*request), call->known->views(),
+                       *request, response,
                        [response](const v1::SceneView& view) { *response->add_views() = view; });
       });
 }

@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -44,6 +47,20 @@ absl::Status Ran(const absl::StatusOr<int>& result) { return result.status(); }
 // the whole transaction.
 bool IsOfTheWrite(const absl::Status& error) {
   return absl::IsFailedPrecondition(error) || absl::IsAlreadyExists(error);
+}
+
+// Makes the file, if there is none, and lets nobody but its owner read it: it holds a secret.
+// SQLite gives its side files the same mode. An open file is not opened again: closing it would end
+// the locks that this process holds on it.
+absl::Status KeepPrivate(const std::string& path) {
+  struct stat found = {};
+  if (stat(path.c_str(), &found) != 0) {
+    const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    return file.ok() ? absl::OkStatus() : ErrnoToStatus(errno, "open " + path);
+  }
+  if ((found.st_mode & 0077) == 0) return absl::OkStatus();
+  for (const char* suffix : {"", "-wal", "-shm"}) chmod((path + suffix).c_str(), 0600);
+  return absl::OkStatus();
 }
 
 bool IsFull(const absl::Status& status) {
@@ -209,6 +226,7 @@ SqliteStore::~SqliteStore() {
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
                                                                RandomSource& random,
                                                                const SqliteStoreOptions& options) {
+  NERF_RETURN_IF_ERROR(KeepPrivate(path));
   sqlite3* db = nullptr;
   const int code = sqlite3_open_v2(
       path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
@@ -292,6 +310,7 @@ absl::Status SqliteStore::Prepare() {
 absl::StatusOr<StoredState> SqliteStore::Load() {
   MutexLock lock(mu_);
   StoredState stored;
+  stored.token_secret = token_secret_;
   absl::Status status =
       ForEachRow(db_, "SELECT value FROM meta WHERE key = 'store_epoch'", [&](const auto& row) {
         stored.store_epoch = row.Text(0);
@@ -422,6 +441,7 @@ absl::Status SqliteStore::WriteSettings(const StoreWrite& write) {
 
 absl::Status SqliteStore::CopyTo(const std::string& path) {
   constexpr int kPagesPerStep = 256;  // 1 MiB; commits wait for a step
+  NERF_RETURN_IF_ERROR(KeepPrivate(path));
   sqlite3* copy = nullptr;
   int code =
       sqlite3_open_v2(path.c_str(), &copy,
@@ -531,22 +551,38 @@ void SqliteStore::WriteCommits() {
 // A new epoch, so that watch tokens from before the loss are refused.
 absl::Status SqliteStore::DrawEpoch(RandomSource& random) {
   store_epoch_ = NewUuid4(random);
+  NERF_RETURN_IF_ERROR(DrawTokenSecret(random));
   return Ran(statements_->set_meta.Bind("store_epoch").Bind(store_epoch_).Run());
+}
+
+absl::Status SqliteStore::DrawTokenSecret(RandomSource& random) {
+  std::array<uint8_t, 32> bytes;
+  random.Fill(bytes);
+  token_secret_ = absl::BytesToHexString(
+      std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  return Ran(statements_->set_meta.Bind("token_secret").Bind(token_secret_).Run());
 }
 
 absl::Status SqliteStore::CheckCommits(RandomSource& random) {
   MutexLock lock(mu_);
   NERF_RETURN_IF_ERROR(ForEachRow(
-      db_, "SELECT key, value FROM meta WHERE key IN ('commits', 'store_epoch')",
+      db_, "SELECT key, value FROM meta WHERE key IN ('commits', 'store_epoch', 'token_secret')",
       [this](const SqliteStatement& row) {
         mu_.AssertHeld();
         if (row.Text(0) == "store_epoch") store_epoch_ = row.Text(1);
+        if (row.Text(0) == "token_secret") token_secret_ = row.Text(1);
         if (row.Text(0) == "commits" && !absl::SimpleAtoi(row.Text(1), &n_commits_)) {
           return WithReason(absl::DataLossError("the store's count of commits is unreadable"),
                             reason::kStoreCorrupt);
         }
         return absl::OkStatus();
       }));
+  constexpr size_t kSecretLength = 64;
+  if (token_secret_.size() != kSecretLength) {
+    // On a full disk it holds until the next start, which draws another.
+    const absl::Status drawn = DrawTokenSecret(random);
+    if (!drawn.ok() && !IsFull(drawn)) return drawn;
+  }
   const std::string path = path_ + ".commits";
   constexpr uint64_t kMaxLength = 256;
   const absl::StatusOr<std::string> line = ReadFile(path, kMaxLength);

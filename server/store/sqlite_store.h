@@ -62,6 +62,7 @@ class SqliteStore final : public JobStore {
   // Refuses a file that lacks commits that were acknowledged.
   absl::Status CheckCommits(RandomSource& random) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status DrawEpoch(RandomSource& random) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status DrawTokenSecret(RandomSource& random) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CountCommit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CommitAcknowledged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WriteCommits() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -93,7 +94,8 @@ class SqliteStore final : public JobStore {
   Mutex mu_;
   UniqueFd commits_file_ ABSL_GUARDED_BY(mu_);
   std::string store_epoch_ ABSL_GUARDED_BY(mu_);
-  uint64_t n_commits_ ABSL_GUARDED_BY(mu_) = 0;  // in the file
+  std::string token_secret_ ABSL_GUARDED_BY(mu_);  // StoredState::token_secret
+  uint64_t n_commits_ ABSL_GUARDED_BY(mu_) = 0;    // in the file
   bool has_reserve_ ABSL_GUARDED_BY(mu_) = false;
   std::atomic<bool> read_only_ = false;
   sqlite3* const db_ ABSL_PT_GUARDED_BY(mu_);

@@ -27,6 +27,7 @@ class MemoryJobStore final : public JobStore {
     MutexLock lock(mu_);
     StoredState stored;
     stored.store_epoch = store_epoch_;
+    stored.token_secret = "secret of " + store_epoch_;
     stored.age = age_;
     for (const auto& [key, job] : jobs_) stored.jobs.push_back(job);
     for (const auto& [key, event] : events_) stored.events.emplace_back(key.first, event);

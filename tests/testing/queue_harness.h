@@ -56,6 +56,11 @@ class QueueHarness {
     EXPECT_THAT(retention->Sweep(), IsOk());
   }
 
+  // A token that a watch of a training job gets.
+  std::string Token(const WatchPosition& position) const {
+    return EncodeWatchToken(*state->token_sealer, JobKind::kTraining, position);
+  }
+
   static BlobRef Blob(const std::string& content) { return {Sha256Hex(content), content.size()}; }
 
   std::string AddScene(const std::string& id = "scene") {

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "common/error_reason.h"
+#include "common/packed_strings.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
 
@@ -89,6 +91,31 @@ TEST_F(JobListWatcherTest, SlowReaderGetsOnlyTheLatestOfEachJob) {
   ASSERT_EQ(next->jobs.size(), 1u);
   EXPECT_EQ(next->jobs[0].progress.step, 50u);
   EXPECT_FALSE(watcher->TryNext().has_value());
+}
+
+TEST_F(JobListWatcherTest, TokensOfOtherProjectsAndFiltersAndForgedOnesAreRefused) {
+  Create("one");
+  const std::string token = Watch()->TryNext()->token;
+  const auto open = [&](const std::string& project, const std::string& filter,
+                        const std::string& with) {
+    return harness_.queue->WatchList({project, *JobFilter::Parse(filter), 100, with}, [] {})
+        .status();
+  };
+  const auto refused = FailsWith(absl::StatusCode::kInvalidArgument, reason::kFieldInvalid);
+  EXPECT_THAT(open("default", "", token), IsOk());
+  EXPECT_THAT(open("other", "", token), refused);
+  EXPECT_THAT(open("default", "state = RUNNING", token), refused);
+  const TokenSealer forger("guess");
+  EXPECT_THAT(
+      open("default", "",
+           forger.Seal({"rows", "default", ""}, {"rows2", harness_.state->process_id, "0", "0"})),
+      refused);
+  // An earlier process had another secret, or none: the list comes again.
+  for (const std::string& earlier :
+       {forger.Seal({"rows", "default", ""}, {"rows2", "earlier", "0", "0"}),
+        absl::WebSafeBase64Escape(PackStrings({"rows1", "earlier", "default", "0", "0"}))}) {
+    EXPECT_TRUE(Watch(earlier)->TryNext()->reset);
+  }
 }
 
 TEST_F(JobListWatcherTest, TokenContinuesWithWhatChangedMeanwhile) {

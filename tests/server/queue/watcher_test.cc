@@ -225,11 +225,11 @@ TEST_F(WatcherTest, TrimmedLogIsTheSameAfterARestart) {
   }
   harness.Restart();
   const WatchPosition at = {"epoch-1", {"default", "one"}, 6};
-  const auto kept = *harness.queue->Watch({"default", "one"}, EncodeWatchToken(at), [] {});
+  const auto kept = *harness.queue->Watch({"default", "one"}, harness.Token(at), [] {});
   EXPECT_EQ(QueueHarness::Drain(*kept).size(), 4u) << "the oldest that is kept as a snapshot";
   for (const uint64_t trimmed : {uint64_t{5}, uint64_t{0}}) {
     const WatchPosition before = {"epoch-1", {"default", "one"}, trimmed};
-    const auto watcher = *harness.queue->Watch({"default", "one"}, EncodeWatchToken(before), [] {});
+    const auto watcher = *harness.queue->Watch({"default", "one"}, harness.Token(before), [] {});
     const auto events = QueueHarness::Drain(*watcher);
     ASSERT_EQ(events.size(), 1u);
     EXPECT_TRUE(events[0].gap);
@@ -251,14 +251,14 @@ TEST_F(WatcherTest, ForeignTokensAreRefused) {
     EXPECT_THAT(watch("one", bad), invalid) << bad.substr(0, 50);
   }
   const auto lost = FailsWith(StatusCode::kDataLoss, reason::kEpochMismatch);
-  EXPECT_THAT(watch("one", EncodeWatchToken({"epoch-1", {"default", "one"}, 99})), lost)
+  EXPECT_THAT(watch("one", harness_.Token({"epoch-1", {"default", "one"}, 99})), lost)
       << "ahead of this store";
   harness_.memory_store.set_store_epoch("epoch-2");
   harness_.Restart();
   EXPECT_THAT(watch("one", token), lost);
-  EXPECT_THAT(watch("gone", EncodeWatchToken({"epoch-1", {"default", "gone"}, 3})), lost)
+  EXPECT_THAT(watch("gone", harness_.Token({"epoch-1", {"default", "gone"}, 3})), lost)
       << "nobody deleted it here";
-  EXPECT_THAT(watch("gone", EncodeWatchToken({"epoch-2", {"default", "gone"}, 3})),
+  EXPECT_THAT(watch("gone", harness_.Token({"epoch-2", {"default", "gone"}, 3})),
               StatusIs(StatusCode::kNotFound));
 }
 

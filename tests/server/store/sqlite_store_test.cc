@@ -72,7 +72,7 @@ TEST_F(SqliteStoreTest, QueueLivesThroughAKillAtEveryMoment) {
     EXPECT_EQ(job.last_event_sequence, expected.last_event_sequence);
     EXPECT_EQ(job.training.config, expected.training.config);
     const auto watcher = *reborn.queue->Watch(
-        {"default", id}, EncodeWatchToken({reborn.state->store_epoch, {"default", id}, 1}), [] {});
+        {"default", id}, reborn.Token({reborn.state->store_epoch, {"default", id}, 1}), [] {});
     EXPECT_EQ(QueueHarness::Drain(*watcher).size(), expected.last_event_sequence);
   };
   JobSpec spec = harness.Spec("one");
@@ -272,6 +272,33 @@ TEST_F(SqliteStoreTest, DeadlinesAndAgesSurviveAReload) {
 }
 
 // An older copy of the file, put back without the rest of its folder.
+TEST_F(SqliteStoreTest, TokenSecretIsDrawnOnceAndReadByNobodyElse) {
+  const std::string path = dir_ / "nerfd.db";
+  const auto mode_of = [](const std::string& file) {
+    return std::filesystem::status(file).permissions();
+  };
+  const auto private_mode =
+      std::filesystem::perms::owner_read | std::filesystem::perms::owner_write;
+  const std::string secret = Open()->Load()->token_secret;
+  EXPECT_EQ(secret.size(), 64u);
+  EXPECT_EQ(mode_of(path), private_mode);
+  // As an earlier version left it.
+  std::filesystem::permissions(path, std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  {
+    const auto store = Open();
+    EXPECT_EQ(store->Load()->token_secret, secret);
+    EXPECT_EQ(mode_of(path), private_mode);
+    EXPECT_EQ(mode_of(path + "-wal"), private_mode);
+    ASSERT_THAT(store->CopyTo(dir_ / "copy.db"), IsOk());
+    EXPECT_EQ(mode_of(dir_ / "copy.db"), private_mode);
+  }
+  EXPECT_NE(Open("other.db")->Load()->token_secret, secret);
+  const auto restored = SqliteStore::Open(dir_ / "copy.db", random_, {.new_epoch = true});
+  ASSERT_THAT(restored, IsOk());
+  EXPECT_NE((*restored)->Load()->token_secret, secret) << "a backup may be in other hands";
+}
+
 TEST_F(SqliteStoreTest, MissingCommitsAreDataLossUntilTheyAreAccepted) {
   const auto insert = [&](SqliteStore& store, const std::string& id, uint64_t sequence) {
     StoreWrite write;
