@@ -559,7 +559,7 @@ absl::Status SqliteStore::DrawTokenSecret(RandomSource& random) {
   std::array<uint8_t, 32> bytes;
   random.Fill(bytes);
   token_secret_ = absl::BytesToHexString(
-      std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   return Ran(statements_->set_meta.Bind("token_secret").Bind(token_secret_).Run());
 }
 

@@ -5,7 +5,8 @@
   agent      the agents of all jobs are stopped until other workers have the jobs: each of their late writes is fenced
              and counted, and the job stays with its new worker
   restarts   nerfd ends by SIGTERM and starts again while nerfctl runs in loops: each one succeeds
-  uploads    large uploads are resumed and end at once, so that nerfd reads all of them again: no lease expires
+  uploads    large uploads are resumed and end at once, so that nerfd reads all of them again: no lease expires, and
+             Gets and health checks are answered meanwhile
   partition  the bytes between a worker and nerfd stand still for 1 s and longer: the job goes on where it was
 
 faults_test.sh runs it.
@@ -303,6 +304,43 @@ class Upload(threading.Thread):
             self.together.abort()
 
 
+class HealthCheck(threading.Thread):
+    """Calls grpc.health.v1.Health.Check a hundred times a second until it is stopped."""
+
+    SERVING = b"\x08\x01"  # HealthCheckResponse(status=SERVING)
+
+    def __init__(self, service):
+        super().__init__(daemon=True)
+        connection = workload.Connection(service)
+        # Python's stubs of it are in a package of their own; the request is empty.
+        self.check = connection.channel.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)
+        self.times, self.error, self.stopped = [], None, threading.Event()
+
+    def run(self):
+        while not self.stopped.wait(0.01):
+            sent = time.monotonic()
+            try:
+                reply = self.check(b"", timeout=workload.CALL_SECONDS, wait_for_ready=True)
+            except Exception as error:  # shown by the main thread
+                self.error = error
+                return
+            self.times.append(time.monotonic() - sent)
+            if reply != self.SERVING:
+                self.error = f"health is {reply!r}"
+
+    def end(self):
+        self.stopped.set()
+        self.join()
+        assert self.error is None, self.error
+        return self.times
+
+
+def quantiles(seconds):
+    seconds = sorted(seconds) or [0]
+    return (f"p50 {seconds[len(seconds) // 2] * 1e3:.1f} ms, p99 {seconds[int(len(seconds) * 0.99)] * 1e3:.1f} ms, "
+            f"longest {seconds[-1] * 1e3:.1f} ms")
+
+
 def resume_uploads(arguments, folder):
     service = Service(arguments, folder, n_workers=1)
     try:
@@ -314,20 +352,22 @@ def resume_uploads(arguments, folder):
             upload.start()
         with contextlib.suppress(threading.BrokenBarrierError):
             together.wait()
+        health = HealthCheck(service)
+        health.start()
         times = []
         while any(upload.is_alive() for upload in uploads):
             sent = time.monotonic()
             service.get(name)
             times.append(time.monotonic() - sent)
             time.sleep(0.01)
+        health_times = health.end()
         errors = [upload.error for upload in uploads if upload.error is not None]
         assert not errors, f"{len(errors)} uploads failed: {errors[0]}"
         job = service.wait_for_steps(name, after=service.get(name).progress.step)
         expired = service.metric("nerfd_lease_expirations_total")
         assert (job.attempt, expired) == (begin.attempt, 0), f"{expired:g} leases expired"
-        times = sorted(times) or [0]
-        return (f"{len(uploads)} uploads of {arguments.upload_mib} MiB, 0 leases expired, {len(times)} Gets, p50 "
-                f"{times[len(times) // 2] * 1e3:.1f} ms, p99 {times[int(len(times) * 0.99)] * 1e3:.1f} ms")
+        return (f"{len(uploads)} uploads of {arguments.upload_mib} MiB, 0 leases expired, {len(times)} Gets, "
+                f"{quantiles(times)}; {len(health_times)} health checks, {quantiles(health_times)}")
     finally:
         service.end()
 
