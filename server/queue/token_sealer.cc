@@ -7,6 +7,8 @@
 namespace nerf {
 namespace {
 
+constexpr size_t kUnsignedParts = 5;  // of the tokens of watches before they were signed
+
 std::string MacOf(const std::string& secret, const std::vector<std::string>& use,
                   const std::string& packed) {
   return HmacSha256(secret, PackStrings({PackStrings(use), packed}));
@@ -53,7 +55,7 @@ bool TokenSealer::IsUnsigned(std::string_view token, std::string_view version) {
     return false;
   }
   const auto parts = UnpackStrings(bytes);
-  return parts.has_value() && !parts->empty() && parts->front() == version;
+  return parts.has_value() && parts->size() == kUnsignedParts && parts->front() == version;
 }
 
 }  // namespace nerf

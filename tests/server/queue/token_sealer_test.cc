@@ -45,7 +45,7 @@ TEST_F(TokenSealerTest, EveryChangedCharacterAndLengthIsRefused) {
     EXPECT_EQ(sealer_.Open({"watch", "a"}, token_.substr(0, i)), std::nullopt) << i;
     EXPECT_EQ(sealer_.Open({"watch", "a"}, token_.substr(i + 1)), std::nullopt) << i;
   }
-  for (const std::string& more : {"A", "==", " ", "\n", "AAAA"}) {
+  for (const char* more : {"A", "==", " ", "\n", "AAAA"}) {
     EXPECT_EQ(sealer_.Open({"watch", "a"}, token_ + more), std::nullopt) << more;
   }
   for (const size_t length : {size_t{1'024}, size_t{1'025}, size_t{4} << 20}) {
