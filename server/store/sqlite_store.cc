@@ -51,16 +51,14 @@ bool IsOfTheWrite(const absl::Status& error) {
 
 // Makes the file, if there is none, and lets nobody but its owner read it: it holds a secret.
 // SQLite gives its side files the same mode. An open file is not opened again: closing it would end
-// the locks that this process holds on it.
-absl::Status KeepPrivate(const std::string& path) {
+// the locks that this process holds on it. Where it cannot be made, SQLite says why.
+void KeepPrivate(const std::string& path) {
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) {
     const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    return file.ok() ? absl::OkStatus() : ErrnoToStatus(errno, "open " + path);
+  } else if ((found.st_mode & 0077) != 0) {
+    for (const char* suffix : {"", "-wal", "-shm"}) chmod((path + suffix).c_str(), 0600);
   }
-  if ((found.st_mode & 0077) == 0) return absl::OkStatus();
-  for (const char* suffix : {"", "-wal", "-shm"}) chmod((path + suffix).c_str(), 0600);
-  return absl::OkStatus();
 }
 
 bool IsFull(const absl::Status& status) {
@@ -226,7 +224,7 @@ SqliteStore::~SqliteStore() {
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
                                                                RandomSource& random,
                                                                const SqliteStoreOptions& options) {
-  NERF_RETURN_IF_ERROR(KeepPrivate(path));
+  KeepPrivate(path);
   sqlite3* db = nullptr;
   const int code = sqlite3_open_v2(
       path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
@@ -441,7 +439,7 @@ absl::Status SqliteStore::WriteSettings(const StoreWrite& write) {
 
 absl::Status SqliteStore::CopyTo(const std::string& path) {
   constexpr int kPagesPerStep = 256;  // 1 MiB; commits wait for a step
-  NERF_RETURN_IF_ERROR(KeepPrivate(path));
+  KeepPrivate(path);
   sqlite3* copy = nullptr;
   int code =
       sqlite3_open_v2(path.c_str(), &copy,
