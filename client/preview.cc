@@ -84,6 +84,10 @@ absl::Status CheckPreviewFlags(const Session& session, const PreviewFlags& flags
     return absl::InvalidArgumentError(
         fmt::format("{}: {} is a folder; name a file", file_flag, flags.file));
   }
+  const std::string folder = std::filesystem::path(flags.file).parent_path().string();
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
+    return absl::InvalidArgumentError(fmt::format("{}: there is no folder {}", file_flag, folder));
+  }
   return absl::OkStatus();
 }
 

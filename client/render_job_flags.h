@@ -15,7 +15,7 @@ namespace nerf {
 // What `render-job create` is asked for.
 struct RenderJobFlags {
   std::string model, job;  // one of them; `job` also as JOB/STEP
-  std::string path = "orbit", keyframes;
+  std::string path = "auto", keyframes;
   unsigned frames = 120;
   unsigned width = 640, height = 480;
   double fps = 30;

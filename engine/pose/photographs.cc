@@ -36,14 +36,6 @@ std::string LowerExtension(const fs::path& path) {
   return extension;
 }
 
-bool IsOneOf(const std::string& extension, std::initializer_list<const char*> all) {
-  return std::any_of(all.begin(), all.end(), [&](const char* e) { return extension == e; });
-}
-bool IsOtherPicture(const std::string& extension) {
-  return IsOneOf(extension, {".heic", ".heif", ".avif", ".webp", ".tif", ".tiff", ".bmp", ".gif",
-                             ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"});
-}
-
 // A name without blanks, which end a name in COLMAP's lists.
 std::string SafeName(const std::string& name) {
   std::string safe = name;
@@ -67,7 +59,7 @@ void ListFolder(const fs::path& folder, PhotoSources* sources) {
       sources->pictures.push_back({entry->path().string(), Printable(name), SafeName(name)});
     } else if (HasFilmEnding(name)) {
       sources->films.push_back(entry->path().string());
-    } else if (IsOtherPicture(extension)) {
+    } else if (HasOtherPictureEnding(name)) {
       sources->unreadable.push_back(absl::StrCat(Printable(name), ": ", extension.substr(1),
                                                  " is not read: save it as JPEG or PNG"));
     }

@@ -18,6 +18,10 @@ constexpr std::array<std::string_view, 3> kPhotoEndings = {".jpg", ".jpeg", ".pn
 constexpr std::array<std::string_view, 8> kFilmEndings = {".mp4", ".mov",  ".m4v", ".avi",
                                                           ".mkv", ".webm", ".mts", ".3gp"};
 
+constexpr std::array<std::string_view, 16> kOtherPictureEndings = {
+    ".heic", ".heif", ".avif", ".webp", ".tif", ".tiff", ".bmp", ".gif",
+    ".dng",  ".cr2",  ".cr3",  ".nef",  ".arw", ".orf",  ".rw2", ".raf"};
+
 template <size_t n>
 bool HasEnding(const fs::path& path, const std::array<std::string_view, n>& endings) {
   const std::string ending = absl::AsciiStrToLower(path.extension().string());
@@ -28,7 +32,8 @@ bool HoldsPhotographs(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (HasPhotographEnding(name) || HasFilmEnding(name)) return true;
+    if (HasPhotographEnding(name) || HasFilmEnding(name) || HasOtherPictureEnding(name))
+      return true;
   }
   return false;
 }
@@ -38,6 +43,10 @@ bool HoldsPhotographs(const fs::path& folder) {
 bool HasPhotographEnding(const std::string& name) { return HasEnding(name, kPhotoEndings); }
 
 bool HasFilmEnding(const std::string& name) { return HasEnding(name, kFilmEndings); }
+
+bool HasOtherPictureEnding(const std::string& name) {
+  return HasEnding(name, kOtherPictureEndings);
+}
 
 bool HasPhotographs(const std::string& folder) {
   return HoldsPhotographs(folder) || HoldsPhotographs(fs::path(folder) / "images");

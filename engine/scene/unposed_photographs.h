@@ -9,7 +9,11 @@ namespace nerf {
 bool HasPhotographEnding(const std::string& name);
 bool HasFilmEnding(const std::string& name);
 
-// Whether the folder, or its images/, holds photographs or films by their names.
+// Whether it has the ending of a picture that has to be saved as JPEG or PNG first, as of a phone's
+// HEIC or a camera's raw files.
+bool HasOtherPictureEnding(const std::string& name);
+
+// Whether the folder, or its images/, holds pictures of any kind or films by their names.
 bool HasPhotographs(const std::string& folder);
 
 // Whether it is a file with the ending of a film.
@@ -18,7 +22,7 @@ bool IsFilm(const std::string& path);
 // "photos-posed" for "photos", "photos/" and "photos.mp4"; the absolute path for "." and "..".
 std::string PosedFolder(const std::string& folder);
 
-// Whether it is a film, or a folder with photographs or films but no list of camera poses.
+// Whether it is a film, or a folder with pictures or films but no list of camera poses.
 bool IsUnposed(const std::string& folder);
 
 }  // namespace nerf

@@ -365,7 +365,7 @@ class RenderRun {
     }
     if (names.empty()) return;
     fmt::print(stderr,
-               "warning: {} of {} are far from all training views, as cameras of another data set "
+               "warning: {} of {} far from all training views, as cameras of another data set "
                "would be: {}\n",
                names.size(), Counted(wanted_.views.size(), "view"), FirstNames(names));
   }

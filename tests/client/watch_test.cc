@@ -338,6 +338,8 @@ TEST_F(ServiceTest, PreviewThatTheServerHasDroppedDoesNotEndTheWatch) {
 TEST_F(ServiceTest, PreviewFlagsAreRefusedWhereTheyCannotWork) {
   EXPECT_THAT(Run({"job", "watch", "j-fake", "--show"}).err, HasSubstr("is no terminal"));
   EXPECT_THAT(Run({"job", "watch", "j-fake", "--preview", "/tmp"}).err, HasSubstr("is a folder"));
+  EXPECT_THAT(Run({"job", "watch", "j-fake", "--preview", "no/such/p.png"}).err,
+              HasSubstr("--preview: there is no folder no/such"));
   EXPECT_THAT(Run({"job", "create", "mic", "--preview", "p.png"}).err,
               HasSubstr("needs the job to be watched"));
   EXPECT_THAT(Run({"job", "preview", "j-1"}).err, HasSubstr("needs --out FILE or --show"));

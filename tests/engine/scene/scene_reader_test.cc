@@ -371,6 +371,12 @@ TEST(SceneReaderTest, FilmsAndPhotographsAreToldByTheirEndings) {
   films.Write("clip.webm", "x");
   EXPECT_TRUE(IsUnposed(films.path()));
   EXPECT_EQ(PosedFolder(films.path() + "/clip.webm"), films.path() + "/clip-posed");
+  const TempFolder phone;  // pictures that `pose` names with what to do
+  phone.Write("IMG_1.HEIC", "x");
+  EXPECT_TRUE(IsUnposed(phone.path()));
+  const TempFolder texts;
+  texts.Write("notes.txt", "x");
+  EXPECT_FALSE(IsUnposed(texts.path()));
 }
 
 TEST(SceneReaderTest, IntrinsicsOfAnotherSizeOfTheSameShapeAreRescaled) {

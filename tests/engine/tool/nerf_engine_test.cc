@@ -441,7 +441,7 @@ TEST_F(NerfEngineTest, CamerasFarFromTheTrainingViewsAreWarnedOf) {
                                (dir_ / "cameras.json") + " --out " + (dir_ / "r"));
   ASSERT_EQ(rendered.code, 0) << rendered.err;
   EXPECT_THAT(rendered.err,
-              ::testing::HasSubstr("warning: 1 of 2 views are far from all training views, as "
+              ::testing::HasSubstr("warning: 1 of 2 views far from all training views, as "
                                    "cameras of another data set would be: 0001\n"));
 }
 
