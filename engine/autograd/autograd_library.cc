@@ -18,7 +18,7 @@ extern "C" __attribute__((visibility("default"))) void NerfNewAutogradStep(
       return;
     }
     *step = nerf::NewAutogradStep(request->config, request->geometry, request->pool,
-                                  request->scene.train);
+                                  request->scene.train, request->group);
   } catch (const std::bad_alloc&) {
     *step = absl::ResourceExhaustedError("out of memory");
   } catch (const std::exception& e) {

@@ -4,16 +4,20 @@
 
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/autograd/composite_op.h"
 #include "engine/autograd/density_activation_op.h"
+#include "engine/autograd/gradient_sum.h"
 #include "engine/autograd/ngp_field_op.h"
 #include "engine/autograd/ray_march.h"
 #include "engine/autograd/ray_tensors.h"
 #include "engine/kernels/distortion.h"
 #include "engine/methods/ngp/state.h"
+#include "engine/train/gradient_lanes.h"
 
 namespace nerf {
 namespace {
@@ -24,13 +28,47 @@ struct RenderedRays {
   torch::Tensor distortions;  // [n_rays]
 };
 
+// What a rank's rays add to the figures of a step.
+struct RankSums {
+  double loss = 0;  // means over all ranks' rays
+  double squared_error = 0;
+  int64_t n_marched = 0;
+  int64_t n_trained = 0;
+
+  RankSums& operator+=(const RankSums& other) {
+    loss += other.loss;
+    squared_error += other.squared_error;
+    n_marched += other.n_marched;
+    n_trained += other.n_trained;
+    return *this;
+  }
+};
+
+template <typename T>
+std::vector<T> SliceOf(const std::vector<T>& values, IndexRange range) {
+  if (values.empty()) return {};
+  return {values.begin() + range.begin, values.begin() + range.end};
+}
+
+RayBatch SliceOf(const RayBatch& batch, IndexRange range) {
+  RayBatch slice = batch;
+  slice.n_rays = range.end - range.begin;
+  slice.rays = SliceOf(batch.rays, range);
+  slice.jitters = SliceOf(batch.jitters, range);
+  slice.targets = SliceOf(batch.targets, range);
+  slice.backgrounds = SliceOf(batch.backgrounds, range);
+  slice.weights = SliceOf(batch.weights, range);
+  return slice;
+}
+
 class AutogradStep : public RayStep {
  public:
   AutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
-               std::span<const View> views)
+               std::span<const View> views, Group* group)
       : RayStep(config, geometry, views, pool),
         config_(config),
         pool_(pool),
+        group_(group),
         state_(WithoutHalfTable(config), geometry) {
     // Otherwise the scatter into the table would add in an arbitrary order.
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
@@ -38,8 +76,19 @@ class AutogradStep : public RayStep {
   }
 
   StepResult RunRays(const RayBatch& batch) override {
-    return WithBadAlloc([&] { return RunBatch(batch); });
+    const SteadyTime begin = clock_.Now();
+    const StepResult result = WithBadAlloc([&] { return RunBatch(batch); });
+    ++costs_.n_steps;
+    costs_.n_trained += result.n_trained;
+    costs_.seconds += absl::ToDoubleSeconds(clock_.Now() - begin);
+    n_marched_ += result.n_marched;
+    return result;
   }
+  IndexRange OwnPixels(int n_pixels, double) const override {
+    if (group_ == nullptr) return {0, n_pixels};
+    return PartOf(n_pixels, group_->rank(), group_->n_ranks());
+  }
+  RankCosts CostsOf(int n_ranks) const override;
   void Save(TensorFile* file) const override {
     state_.Save(file);
     ray_count().Save(file);
@@ -58,6 +107,11 @@ class AutogradStep : public RayStep {
 
  private:
   StepResult RunBatch(const RayBatch& batch);
+  RankSums RunRange(const RayBatch& batch, IndexRange range,
+                    const autograd::NgpTensors& parameters);
+  void ObserveOthers(const PackedSamples& samples);
+  RankSums SumOverRanks(const RankSums& mine) const;
+  void SumGradients(autograd::NgpTensors* parameters);
   autograd::NgpTensors Parameters() const;
   torch::Tensor GeometryAt(const autograd::NgpTensors& parameters,
                            const std::vector<Vec3>& positions) const;
@@ -68,35 +122,138 @@ class AutogradStep : public RayStep {
 
   const TrainConfig config_;
   ThreadPool* const pool_;
+  Group* const group_;                         // null: this process alone
+  std::unique_ptr<GradientSum> gradient_sum_;  // made by the first step of a group
   NgpState state_;
+  const RealClock clock_;  // for costs_ alone
+  RankCosts costs_;        // but for its bytes
+  int64_t n_marched_ = 0;  // of the steps in costs_
 };
 
 StepResult AutogradStep::RunBatch(const RayBatch& batch) {
   if (state_.occupancy.IsDue(batch.step))
-    state_.occupancy.Update(ProbedDensity(state_.Network()), batch.step, pool_);
-  const autograd::NgpTensors parameters = Parameters();
+    state_.occupancy.Update(ProbedDensity(state_.Network()), batch.step, pool_, group_);
+  autograd::NgpTensors parameters = Parameters();
+  RankSums sums;
+  if (group_ == nullptr) {
+    sums = RunRange(batch, {0, batch.n_rays}, parameters);
+  } else {
+    sums = SumOverRanks(RunRange(batch, OwnPixels(batch.n_rays, batch.fraction), parameters));
+    if (sums.n_trained > 0) SumGradients(&parameters);
+  }
+  UpdateParameters(batch, parameters);
+  StepResult result;
+  result.n_rays = batch.n_rays;
+  result.n_marched = sums.n_marched;
+  result.n_trained = sums.n_trained;
+  result.squared_error = sums.squared_error;
+  result.loss =
+      state_.parameters.WeightsAreFinite() ? sums.loss : std::numeric_limits<double>::quiet_NaN();
+  return result;
+}
+
+// Losses and gradients of the rays in `range`, as parts of the means over all rays of the batch.
+RankSums AutogradStep::RunRange(const RayBatch& whole, IndexRange range,
+                                const autograd::NgpTensors& parameters) {
+  const bool all = range == IndexRange{0, whole.n_rays};
+  const RayBatch slice = all ? RayBatch() : SliceOf(whole, range);
+  const RayBatch& batch = all ? whole : slice;
   const PackedSamples samples = MarchBatch(
       batch, config_, state_.steps(),
       [&](const std::vector<Vec3>& positions) {
         return DensityOf(GeometryAt(parameters, positions));
       },
       &state_.occupancy);
+  if (group_ != nullptr) ObserveOthers(samples);
+  if (batch.n_rays == 0) return {};
   const RenderedRays rendered = Render(batch, parameters, samples);
   const torch::Tensor residuals = rendered.colors - AsTensor(batch.targets);
   torch::Tensor losses = LossOf(config_, residuals);
   if (!batch.weights.empty()) losses = losses * AsTensor(batch.weights).unsqueeze(1);
-  StepResult result;
-  result.n_rays = batch.n_rays;
-  result.n_marched = samples.n_marched;
-  result.n_trained = samples.ray_offsets.back();
-  const torch::Tensor loss =
-      losses.mean(torch::kFloat64) + batch.distortion * rendered.distortions.mean(torch::kFloat64);
-  result.loss = loss.item<double>();
-  result.squared_error = residuals.detach().square().mean(torch::kFloat64).item<double>();
-  if (result.n_trained > 0) (loss * config_.loss_scale).backward();
-  UpdateParameters(batch, parameters);
-  if (!state_.parameters.WeightsAreFinite()) result.loss = std::numeric_limits<double>::quiet_NaN();
-  return result;
+  const double n_rays = whole.n_rays;
+  const torch::Tensor loss = losses.sum(torch::kFloat64) / (3 * n_rays) +
+                             batch.distortion * rendered.distortions.sum(torch::kFloat64) / n_rays;
+  RankSums sums;
+  sums.loss = loss.item<double>();
+  sums.squared_error =
+      residuals.detach().square().sum(torch::kFloat64).item<double>() / (3 * n_rays);
+  sums.n_marched = samples.n_marched();
+  sums.n_trained = samples.ray_offsets.back();
+  if (sums.n_trained > 0) (loss * config_.loss_scale).backward();
+  return sums;
+}
+
+// Sends the other ranks the densities of this rank's samples, and takes theirs into the grid.
+void AutogradStep::ObserveOthers(const PackedSamples& samples) {
+  std::vector<ByteBlock> cells, sigmas;
+  const auto take = [](const ByteBlock& block, auto* values) {
+    values->resize(block.bytes().size() / sizeof((*values)[0]));
+    if (!values->empty())
+      std::memcpy(values->data(), block.bytes().data(), values->size() * sizeof((*values)[0]));
+  };
+  std::vector<std::vector<uint32_t>> their_cells(group_->n_ranks());
+  AllGather(group_, BytesOf(std::span(samples.cells)), &cells);
+  for (int rank = 0; rank < group_->n_ranks(); ++rank)
+    if (rank != group_->rank()) take(cells[rank], &their_cells[rank]);
+  AllGather(group_, BytesOf(std::span(samples.sigmas)), &sigmas);
+  for (int rank = 0; rank < group_->n_ranks(); ++rank) {
+    if (rank == group_->rank()) continue;
+    std::vector<float> theirs;
+    take(sigmas[rank], &theirs);
+    if (theirs.size() != their_cells[rank].size())
+      throw GroupError("another rank sent cells without densities");
+    state_.occupancy.Observe(their_cells[rank], theirs);
+  }
+}
+
+// In the order of the ranks, so that all have the same bytes.
+RankSums AutogradStep::SumOverRanks(const RankSums& mine) const {
+  std::vector<ByteBlock> from;
+  AllGather(group_, BytesOf(std::span(&mine, 1)), &from);
+  RankSums sums;
+  for (int rank = 0; rank < group_->n_ranks(); ++rank) {
+    RankSums theirs = mine;
+    if (rank != group_->rank()) {
+      if (from[rank].bytes().size() != sizeof(theirs))
+        throw GroupError("another rank sent sums of another size");
+      std::memcpy(&theirs, from[rank].bytes().data(), sizeof(theirs));
+    }
+    sums += theirs;
+  }
+  return sums;
+}
+
+// A rank's loss is its part of the mean over all rays, so the gradients are added up.
+void AutogradStep::SumGradients(autograd::NgpTensors* parameters) {
+  if (gradient_sum_ == nullptr) gradient_sum_ = NewGradientSum(group_);
+  std::vector<torch::Tensor> leaves = parameters->layers;
+  leaves.push_back(parameters->table);
+  std::vector<torch::Tensor> gradients;
+  for (const torch::Tensor& leaf : leaves) {
+    const bool has_rays = leaf.grad().defined();
+    gradients.push_back((has_rays ? leaf.grad() : torch::zeros_like(leaf)).flatten().detach());
+  }
+  const torch::Tensor sums = torch::cat(gradients);
+  gradient_sum_->AllReduce(sums);
+  int64_t begin = 0;
+  for (const torch::Tensor& leaf : leaves) {
+    leaf.mutable_grad() = sums.narrow(0, begin, leaf.numel()).view_as(leaf);
+    begin += leaf.numel();
+  }
+}
+
+RankCosts AutogradStep::CostsOf(int n_ranks) const {
+  RankCosts costs = costs_;
+  const double others = 1 - 1.0 / n_ranks;
+  const NgpParameters& p = state_.parameters;
+  const double gradient_bytes =
+      sizeof(float) *
+      (static_cast<double>(p.shape().n_levels) * p.shape().level_size() + kNgpWeights);
+  costs.bytes_received =
+      static_cast<double>(costs_.n_steps) *
+          (2 * others * gradient_bytes + (n_ranks - 1) * static_cast<double>(sizeof(RankSums))) +
+      static_cast<double>(n_marched_) * others * (sizeof(uint32_t) + sizeof(float));
+  return costs;
 }
 
 // Leaf tensors that share the parameters' memory.
@@ -168,8 +325,9 @@ void AutogradStep::UpdateParameters(const RayBatch& batch, const autograd::NgpTe
 }  // namespace
 
 std::unique_ptr<RayStep> NewAutogradStep(const TrainConfig& config, const SceneGeometry& geometry,
-                                         ThreadPool* pool, std::span<const View> views) {
-  return std::make_unique<AutogradStep>(config, geometry, pool, views);
+                                         ThreadPool* pool, std::span<const View> views,
+                                         Group* group) {
+  return std::make_unique<AutogradStep>(config, geometry, pool, views, group);
 }
 
 }  // namespace nerf

@@ -195,7 +195,7 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
   const torch::Tensor loss = losses.mean(torch::kFloat64);
   StepResult result;
   result.n_rays = batch.n_rays;
-  result.n_marched = samples.n_marched;
+  result.n_marched = samples.n_marched();
   result.n_trained = samples.ray_offsets.back();
   result.loss = loss.item<double>();
   result.squared_error = residuals.detach().square().mean(torch::kFloat64).item<double>();

@@ -98,7 +98,9 @@ PackedSamples MarchBatch(const RayBatch& batch, const TrainConfig& config,
     const torch::Tensor sigmas = density(wave.positions).contiguous();
     KeepVisible(wave, sigmas.data_ptr<float>(), config);
     occupancy->Observe(wave.cells, {sigmas.data_ptr<float>(), wave.deltas.size()});
-    samples.n_marched += static_cast<int64_t>(wave.deltas.size());
+    samples.cells.insert(samples.cells.end(), wave.cells.begin(), wave.cells.end());
+    samples.sigmas.insert(samples.sigmas.end(), sigmas.data_ptr<float>(),
+                          sigmas.data_ptr<float>() + wave.deltas.size());
   }
   samples.ray_offsets.push_back(0);
   for (int r = 0; r < batch.n_rays; ++r) {

@@ -21,7 +21,11 @@ struct PackedSamples {
   std::vector<Vec3> positions, directions;
   std::vector<float> deltas;
   std::vector<float> normalized_ts;  // kernels::DistortionCoordinate
-  int64_t n_marched = 0;             // samples looked at
+  // Of all samples looked at: their cells of the grid and densities. [n_marched]
+  std::vector<uint32_t> cells;
+  std::vector<float> sigmas;
+
+  int64_t n_marched() const { return static_cast<int64_t>(cells.size()); }
 
   // [n_rays + 1], over the vector's memory.
   torch::Tensor RayOffsets() const;

@@ -3,6 +3,7 @@
 
     tests/bench/ranks_bench.py rates SCENE [--samples 8e6] [--turns 3] [--priority N]
     tests/bench/ranks_bench.py same SCENE [--steps 2000]
+    tests/bench/ranks_bench.py dense SCENE [--steps 60] [--turns 3]
     tests/bench/ranks_bench.py kills SCENE [--runs 20] [--steps 300]
     tests/bench/ranks_bench.py links SCENE [--samples 2.5e6] [--steps 150] [--gigabits 10 1 0.1]   (as root)
     tests/bench/ranks_bench.py feeds SCENE [--samples 1.5e6] [--turns 3] [--limit MEGABYTES]
@@ -11,6 +12,8 @@ rates   one rank, two ranks over shared memory and over Gloo, and one process of
         trained samples a second, and what the ranks forecast. Needs two idle cores, or --priority,
         which runs all at that real-time priority (as root).
 same    1 to 4 ranks, and two that are stopped and go on as one and as four: SHA-256 of the files.
+dense   two ranks of ngp, which send gradients of samples, and of ngp-autograd, which adds up the
+        whole table by an all-reduce: bytes that a rank receives in a step, and rate times one rank.
 kills   two to four ranks of which a random one is killed at a random time, then goes on from the last
         checkpoint until the end: SHA-256 of the files, which must be those of one rank.
 links   two ranks in network namespaces that go on from step --steps, over a link shaped to each
@@ -141,6 +144,23 @@ def report(found):
     print("all the same" if len(set(found.values())) == 1 else "DIFFERENT")
     if len(set(found.values())) != 1:
         sys.exit(1)
+
+
+def dense(engine, arguments, folder):
+    flags = [*ONE_THREAD, *NO_EVALUATION, "--steps", arguments.steps]
+    print("method        ranks send    bytes a step, forecast  samples a step  M samples/s: one, two ranks  times one")
+    for method, sent in {"ngp": "samples", "ngp-autograd": "the table"}.items():
+        runs = {1: [], 2: []}
+        for _ in range(arguments.turns):
+            for n_ranks, found in runs.items():
+                found.append(engine.train(folder / "run", [*flags, "--method", method, "--ranks", n_ranks]))
+        done = last(runs[2][-1], "done")
+        samples = done["samples"] / done["step"]
+        measured, forecast = (last(runs[2][-1], "ranks", forecast=is_forecast)["bytes_per_sample"] * samples
+                              for is_forecast in (False, True))
+        one, two = (statistics.median(rate_of(events) for events in runs[n_ranks]) for n_ranks in (1, 2))
+        print(f"{method:13} {sent:11} {measured:14.0f} {forecast:9.0f} {samples:15.0f} "
+              f"{one / 1e6:21.4f} {two / 1e6:6.4f} {two / one:10.2f}", flush=True)
 
 
 def kills(engine, arguments, folder):
@@ -296,7 +316,7 @@ def links(engine, arguments, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["rates", "same", "kills", "links", "feeds"])
+    parser.add_argument("what", choices=["rates", "same", "dense", "kills", "links", "feeds"])
     parser.add_argument("scene", type=pathlib.Path)
     parser.add_argument("--engine", default="build/release/bin/nerf-engine")
     parser.add_argument("--priority", type=int, default=0, help="real-time priority, 1 to 99")
@@ -310,12 +330,12 @@ def main():
     parser.add_argument("--limit", type=float, help="megabytes of memory with pictures in a file")
     arguments = parser.parse_args()
     if arguments.steps is None:
-        arguments.steps = {"kills": 300, "links": 150}.get(arguments.what, 2000)
+        arguments.steps = {"dense": 60, "kills": 300, "links": 150}.get(arguments.what, 2000)
     if arguments.samples is None:
         arguments.samples = {"links": 2.5e6, "feeds": 1.5e6}.get(arguments.what, 8e6)
     with tempfile.TemporaryDirectory() as folder:
-        {"rates": rates, "same": same, "kills": kills, "links": links, "feeds": feeds}[arguments.what](
-            Engine(arguments), arguments, pathlib.Path(folder))
+        {"rates": rates, "same": same, "dense": dense, "kills": kills, "links": links,
+         "feeds": feeds}[arguments.what](Engine(arguments), arguments, pathlib.Path(folder))
 
 
 if __name__ == "__main__":

@@ -103,6 +103,21 @@ TEST_P(GroupTest, AllToAllTakesBlocksOfAnySize) {
   }
 }
 
+TEST_P(GroupTest, BlocksGrowAndShrinkFromTransferToTransfer) {
+  const auto errors = RunRanks(2, [](Group* group) {
+    std::vector<ByteBlock> from;
+    for (const size_t size : {10u, 5000u, 4000u, 9000u, 100'000u, 20u << 20, 1u << 20, 20u << 20}) {
+      std::string text(size, static_cast<char>('a' + group->rank()));
+      text.back() = '.';
+      AllGather(group, BytesIn(text), &from);
+      text.assign(size, static_cast<char>('b' - group->rank()));
+      text.back() = '.';
+      EXPECT_TRUE(TextOf(from[1 - group->rank()]) == text) << size;
+    }
+  });
+  EXPECT_EQ(errors, NoErrors(2));
+}
+
 TEST_P(GroupTest, BlocksOfTheGroupAreWrittenAgainOnceTheyAreRead) {
   const auto errors = RunRanks(3, [](Group* group) {
     ByteBlock mine = group->NewBlock();

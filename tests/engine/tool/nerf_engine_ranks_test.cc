@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/file_io.h"
+#include "engine/methods/ngp_autograd/autograd_library.h"
 #include "fmt/format.h"
 #include "tests/engine/tool/ball_dataset.h"
 #include "tests/testing/paths.h"
@@ -216,9 +217,22 @@ TEST_F(NerfEngineRanksTest, ARankOfAnotherTrainingIsRefused) {
   EXPECT_NE(second.Wait(), 0);
 }
 
+TEST_F(NerfEngineRanksTest, NgpAutogradTrainsOnRanksAndGoesOnAlone) {
+  if (!std::filesystem::exists(AutogradLibraryPath())) GTEST_SKIP() << "needs LibTorch";
+  EngineProcess two(Train("two", 12, 2) + " --method ngp-autograd --json --stop-after 8");
+  EXPECT_EQ(two.Wait(), 0) << two.said();
+  for (const char* forecast : {"true", "false"}) {
+    EXPECT_NE(two.said().find(fmt::format("\"forecast\":{}", forecast)), std::string::npos)
+        << two.said();
+  }
+  Run(fmt::format("train {} --no-eval --threads 1 --resume {}", dataset_,
+                  dir_ / "two/checkpoint.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "two/model.safetensors"));
+}
+
 TEST_F(NerfEngineRanksTest, FlagsAndMethodsThatDoNotGoWithRanksAreRefused) {
-  ExpectError(Train("o", 5, 2) + " --method ngp-autograd", 2,
-              "method ngp-autograd cannot be split among ranks");
+  ExpectError(Train("o", 5, 2) + " --method dynamic", 2,
+              "method dynamic cannot be split among ranks");
   ExpectError(Train("o", 5, 1) + " --feed central", 2, "needs --ranks");
   ExpectError(Train("o", 5, 2) + " --rank 2 --rendezvous 127.0.0.1:24000", 2, "--rank 2");
   ExpectError(Train("o", 5, 2) + " --rendezvous 127.0.0.1:24000", 2, "needs --rank");
