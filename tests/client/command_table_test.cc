@@ -322,6 +322,11 @@ TEST_F(SuggestionsTest, SuggestedCommandsRun) {
   EXPECT_GE(n_hints, 15u) << "hints that were not found";
 }
 
+// An orbit would show the backs of a capture's walls.
+TEST_F(CommandTableTest, RenderJobsTakeAPathThatSuits) {
+  EXPECT_THAT(Run({"render-job", "create", "--help"}).out, testing::HasSubstr("--path TEXT=auto"));
+}
+
 TEST_F(CommandTableTest, MoviesAndPicturesOfARenderJobNeedAFolder) {
   CommandResult refused = Run({"render-job", "create", "mic", "--images", "--out", "m.mp4"});
   EXPECT_EQ(refused.exit_code, kUsage);

@@ -271,7 +271,6 @@ TEST_F(SqliteStoreTest, DeadlinesAndAgesSurviveAReload) {
   EXPECT_EQ(loaded.end_age, job.end_age);
 }
 
-// An older copy of the file, put back without the rest of its folder.
 TEST_F(SqliteStoreTest, TokenSecretIsDrawnOnceAndReadByNobodyElse) {
   const std::string path = dir_ / "nerfd.db";
   const auto mode_of = [](const std::string& file) {
@@ -299,6 +298,7 @@ TEST_F(SqliteStoreTest, TokenSecretIsDrawnOnceAndReadByNobodyElse) {
   EXPECT_NE((*restored)->Load()->token_secret, secret) << "a backup may be in other hands";
 }
 
+// An older copy of the file, put back without the rest of its folder.
 TEST_F(SqliteStoreTest, MissingCommitsAreDataLossUntilTheyAreAccepted) {
   const auto insert = [&](SqliteStore& store, const std::string& id, uint64_t sequence) {
     StoreWrite write;
