@@ -41,7 +41,9 @@ TEST(GradientSumTest, EveryRankGetsTheSumOfAll) {
         sum->AllReduce(values);
         const int n_shares = n_ranks * (n_ranks + 1) / 2;
         EXPECT_TRUE(torch::equal(values, ramp * n_shares)) << n_ranks << " ranks, " << n;
-        if (n > n_ranks) EXPECT_GT(group->traffic().bytes_received, before);
+        if (n > n_ranks) {
+          EXPECT_GT(group->traffic().bytes_received, before);
+        }
       }
     });
   }
