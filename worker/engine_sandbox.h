@@ -26,10 +26,11 @@ struct EngineSandboxOptions {
 // The limits of an engine process, built before the fork and applied between fork and exec:
 //   Landlock      reads its program, the system's libraries, devices and read_paths; writes
 //                 write_paths; executes nothing but its program; no TCP, no signals to others
-//   seccomp       no sockets, no tracing, no changes of modes and owners, no namespaces, mounts,
-//   keys capabilities  none, also as root, so that read-only files stay so rlimits       no core
-//   files; size of files, number of descriptors environment   settings of libraries, without tokens
-//   and loader variables
+//   seccomp       no sockets, no tracing, no changes of modes and owners, no namespaces, mounts or
+//                 keys
+//   capabilities  none, also as root, so that read-only files stay so
+//   rlimits       no core files; size of files, number of descriptors
+//   environment   settings of libraries, without tokens and loader variables
 // Where the kernel lacks Landlock, the rest holds. Movable; one serves every launch.
 class EngineSandbox {
  public:

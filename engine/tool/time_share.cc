@@ -6,6 +6,7 @@ namespace nerf {
 namespace {
 
 constexpr absl::Duration kMostAhead = absl::Seconds(1);
+constexpr double kEarned = 0.75;  // time of renders for each second of training
 // Switching between shorter turns would take longer than the turns.
 constexpr absl::Duration kLeastTurn = absl::Milliseconds(20);
 
@@ -16,7 +17,7 @@ TimeShare::TimeShare(const Clock* clock)
 
 bool TimeShare::TakeTurn() {
   const SteadyTime now = clock_->Now();
-  ahead_ = std::min(kMostAhead, ahead_ + (now - turned_));
+  ahead_ = std::min(kMostAhead, ahead_ + kEarned * (now - turned_));
   turned_ = now;
   return ahead_ >= kLeastTurn;
 }

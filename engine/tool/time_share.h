@@ -5,9 +5,10 @@
 
 namespace nerf {
 
-// Divides the time of one thread between a training and renders. Renders may use as much time as
-// the training has used, plus one second: a small picture is rendered at once, and a large one
-// halves the rate of the training instead of stopping it. Used from one thread.
+// Divides the time of one thread between a training and renders. Renders may use three quarters of
+// the time that the training has used, plus one second: a small picture is rendered at once, and a
+// large one slows the training instead of stopping it. At least half of the time is left to the
+// training also where copies of weights and sending of pictures take some. Used from one thread.
 class TimeShare {
  public:
   // Begins with the training's turn.

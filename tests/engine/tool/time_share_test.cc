@@ -25,11 +25,12 @@ absl::Duration RenderTimeBeside(absl::Duration step, absl::Duration tile, absl::
   return rendered;
 }
 
-TEST(TimeShareTest, RenderTakesHalfOfTheTimeAndTheFirstSecond) {
+TEST(TimeShareTest, RenderTakesThreeOfSevenSecondsAndTheFirst) {
   for (const absl::Duration step : {absl::Milliseconds(1), absl::Milliseconds(30)}) {
     for (const absl::Duration tile : {absl::Microseconds(400), absl::Milliseconds(70)}) {
       const absl::Duration rendered = RenderTimeBeside(step, tile, absl::Seconds(100));
-      EXPECT_NEAR(absl::ToDoubleSeconds(rendered), 50.5, 0.2) << step << " " << tile;
+      EXPECT_NEAR(absl::ToDoubleSeconds(rendered), 3.0 / 7 * 100 + 4.0 / 7, 0.2)
+          << step << " " << tile;
     }
   }
 }
@@ -60,7 +61,7 @@ TEST(TimeShareTest, TurnOfAFewMillisecondsStaysTheTrainings) {
   ASSERT_TRUE(share.TakeTurn());
   clock.Advance(absl::Milliseconds(1500));  // half a second too long
   share.GiveTurn();
-  clock.Advance(absl::Milliseconds(519));
+  clock.Advance(absl::Milliseconds(693));  // 519.75 ms earned
   EXPECT_FALSE(share.TakeTurn());
   clock.Advance(absl::Milliseconds(1));
   EXPECT_TRUE(share.TakeTurn());
