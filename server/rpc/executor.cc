@@ -16,9 +16,11 @@
 
 namespace nerf {
 namespace {
-constexpr size_t kNLanes = 4;
+constexpr size_t kNLanes = 5;
 // Digests of large uploads use whole cores, so other lanes get a higher priority.
 constexpr int kUploadNice = 10;
+// A watch of a list has as much to send as hundreds of watches of jobs.
+constexpr int kListsNice = 5;
 }  // namespace
 
 // The tasks of one lane and the threads that run them.
@@ -120,6 +122,7 @@ struct Executor::State {
 
 Executor::Executor(const ExecutorThreads& threads) : state_(std::make_unique<State>()) {
   QueueOf(Lane::kQuick).Start(threads.quick, 0);
+  QueueOf(Lane::kLists).Start(threads.lists, kListsNice);
   QueueOf(Lane::kCommit).Start(threads.commit, 0);
   QueueOf(Lane::kRead).Start(threads.read, 0);
   QueueOf(Lane::kUpload).Start(threads.upload, kUploadNice);
@@ -136,7 +139,7 @@ Executor::~Executor() {
   state_->timer_set.NotifyAll();
   state_->timekeeper.join();
   // Running tasks may post to other lanes, so the quick lane ends last, after that of commits.
-  for (const Lane lane : {Lane::kUpload, Lane::kRead, Lane::kCommit, Lane::kQuick}) {
+  for (const Lane lane : {Lane::kUpload, Lane::kRead, Lane::kCommit, Lane::kLists, Lane::kQuick}) {
     QueueOf(lane).Stop();
     for (std::thread& thread : QueueOf(lane).threads) thread.join();
   }

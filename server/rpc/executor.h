@@ -14,7 +14,8 @@ namespace nerf {
 // Lanes of tasks, by what a task may wait for. Each lane has its own threads, so that no task waits
 // for a slower kind.
 enum class Lane {
-  kQuick,   // only briefly held locks: heartbeats, watches, reads of the queue
+  kQuick,   // only briefly held locks: heartbeats, watches of jobs, reads of the queue
+  kLists,   // the same, for many rows: watches of lists
   kCommit,  // the store's next commit
   kRead,    // reads of blobs
   kUpload   // writes and syncs of blobs
@@ -23,6 +24,7 @@ enum class Lane {
 // Number of threads of each lane.
 struct ExecutorThreads {
   int quick = 4;
+  int lists = 2;
   int commit = 16;  // they only wait; the store's own thread commits
   int read = 4;
   int upload = 4;

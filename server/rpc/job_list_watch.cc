@@ -32,7 +32,8 @@ absl::StatusOr<JobListRequest> ToListRequest(const v1::WatchTrainingJobsRequest&
 JobListWatch* JobListWatch::Begin(const ServiceContext& services,
                                   grpc::CallbackServerContext* context,
                                   const v1::WatchTrainingJobsRequest& request) {
-  const std::shared_ptr<JobListWatch> watch(new JobListWatch(services, context));
+  const std::shared_ptr<JobListWatch> watch(
+      new JobListWatch(services, context, Lane::kLists, services.times.list_interval));
   watch->Start(kMethod, context, request,
                [watch = watch.get(), request] { return watch->Open(request); });
   return watch.get();
@@ -52,7 +53,8 @@ JobListWatch::Next JobListWatch::Fill(bool* bookmark_due, v1::WatchTrainingJobsR
   if (!batch.has_value()) batch = watcher_->TryNext();
   if (batch.has_value()) {
     AddRows(*std::move(batch), response);
-    return Next::kWrite;
+    // The rows that are there follow one another at once, changes do not.
+    return token_.empty() || rest_.has_value() ? Next::kWrite : Next::kWriteThenPause;
   }
   if (!std::exchange(*bookmark_due, false)) return Next::kNothing;
   response->Clear();

@@ -31,6 +31,8 @@ struct ServiceTimes {
   absl::Duration heartbeat_interval = absl::Seconds(5);
   absl::Duration checkpoint_interval = absl::Seconds(30);
   absl::Duration bookmark_interval = absl::Seconds(10);
+  // Between two answers of a watch of a list: changes of that time share one.
+  absl::Duration list_interval = absl::Milliseconds(200);
   // Limit of a render or check whose caller sets no deadline.
   absl::Duration request_timeout = absl::Minutes(10);
   // Time in which the peer of a watch, an upload or a download has to take or send something; at

@@ -3,6 +3,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,7 +23,8 @@ namespace nerf {
 // A server stream of changes, and of bookmarks where nothing changes. Takes the next response when
 // the last write is done, so a slow reader keeps at most one message waiting; a reader that takes
 // none ends the call, and can resume with the last token that it has. Authorizes again at each
-// bookmark interval. Owns itself until gRPC is done with it.
+// bookmark interval. News while a response is due, or on its way, cost nothing. Owns itself until
+// gRPC is done with it.
 template <typename Response>
 class WatchCall : public grpc::ServerWriteReactor<Response>,
                   public LiveCall,
@@ -42,9 +44,11 @@ class WatchCall : public grpc::ServerWriteReactor<Response>,
   void OnWriteDone(bool ok) override {
     guard_.End();
     std::optional<absl::Status> end;
+    absl::Duration pause;
     {
       MutexLock lock(mu_);
       writing_ = false;
+      pause = pause_;
       if (ended_) {
         end = end_status_;
       } else if (!ok) {
@@ -53,7 +57,10 @@ class WatchCall : public grpc::ServerWriteReactor<Response>,
       }
     }
     if (end.has_value()) return this->Finish(ToGrpcStatus(*end));
-    services_.executor.Post(Lane::kQuick, [watch = this->shared_from_this()] { watch->Pump(); });
+    if (pause == absl::ZeroDuration()) return PostPump();
+    services_.executor.PostAfter(pause, [weak = this->weak_from_this()] {
+      if (const auto watch = weak.lock()) watch->PostPump();
+    });
   }
 
   void OnCancel() override { End(absl::CancelledError("the client closed the watch")); }
@@ -66,10 +73,19 @@ class WatchCall : public grpc::ServerWriteReactor<Response>,
   }
 
  protected:
-  enum class Next { kNothing, kWrite, kFinished };
+  enum class Next {
+    kNothing,
+    kWrite,
+    kWriteThenPause,  // the next response may wait for `interval`
+    kFinished
+  };
 
-  WatchCall(const ServiceContext& services, grpc::CallbackServerContext* context)
+  // Responses are made in this lane of the executor.
+  WatchCall(const ServiceContext& services, grpc::CallbackServerContext* context,
+            Lane lane = Lane::kQuick, absl::Duration interval = absl::ZeroDuration())
       : services_(services),
+        lane_(lane),
+        interval_(interval),
         guard_(&services.executor, context, services.times.stall_limit,
                [&services] { services.metrics.WatcherEvicted(); }) {}
 
@@ -86,7 +102,7 @@ class WatchCall : public grpc::ServerWriteReactor<Response>,
     if (!principal.ok()) return End(principal.status());
     token_ = Authorizer::TokenOf(*context);
     services_.live_calls.Add(watch);
-    services_.executor.Post(Lane::kQuick, [watch, open = std::move(open)] {
+    services_.executor.Post(lane_, [watch, open = std::move(open)] {
       if (const absl::Status opened = open(); !opened.ok()) return watch->End(opened);
       watch->ArmBookmark();
       watch->Pump();
@@ -95,8 +111,10 @@ class WatchCall : public grpc::ServerWriteReactor<Response>,
 
   // What a watcher of the queue calls on the thread that changed a job: it only posts.
   std::function<void()> OnNews() {
-    return [weak = this->weak_from_this(), &executor = services_.executor] {
-      executor.Post(Lane::kQuick, [weak] {
+    return [weak = this->weak_from_this(), due = pump_due_, lane = lane_,
+            &executor = services_.executor] {
+      if (due->exchange(true)) return;
+      executor.Post(lane, [weak] {
         if (const auto watch = weak.lock()) watch->Pump();
       });
     };
@@ -110,13 +128,20 @@ class WatchCall : public grpc::ServerWriteReactor<Response>,
   // to clear. May be called before `open` has returned, not while a write is outstanding.
   virtual Next Fill(bool* bookmark_due, Response* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) = 0;
 
+  void PostPump() {
+    services_.executor.Post(lane_, [watch = this->shared_from_this()] { watch->Pump(); });
+  }
+
   void Pump() {
     Next next = Next::kNothing;
     {
       MutexLock lock(mu_);
       if (ended_ || writing_) return;
+      pump_due_->store(false);  // before Fill: what comes later needs another
       next = Fill(&bookmark_due_, &response_);
-      writing_ = next == Next::kWrite;
+      writing_ = next == Next::kWrite || next == Next::kWriteThenPause;
+      if (writing_) pump_due_->store(true);  // OnWriteDone sees to it
+      pause_ = next == Next::kWriteThenPause ? interval_ : absl::ZeroDuration();
     }
     if (next == Next::kFinished) return End(absl::OkStatus());
     if (next == Next::kNothing) return;
@@ -145,7 +170,12 @@ class WatchCall : public grpc::ServerWriteReactor<Response>,
     if (ended_) services_.executor.Drop(timer);
   }
 
+  const Lane lane_;
+  const absl::Duration interval_;
   StallGuard guard_;
+  // Whether a Pump is posted or will be. Shared with the closures of OnNews, which must not own
+  // this.
+  const std::shared_ptr<std::atomic<bool>> pump_due_ = std::make_shared<std::atomic<bool>>(false);
   std::string token_;  // of the caller; const after Start
   Response response_;  // owned by gRPC while a write is outstanding
   std::shared_ptr<WatchCall> self_ ABSL_GUARDED_BY(mu_);
@@ -153,6 +183,7 @@ class WatchCall : public grpc::ServerWriteReactor<Response>,
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status end_status_ ABSL_GUARDED_BY(mu_);
   bool bookmark_due_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Duration pause_ ABSL_GUARDED_BY(mu_);   // after the present write
   Executor::Timer timer_ ABSL_GUARDED_BY(mu_);  // of the next bookmark
 };
 

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "common/error_reason.h"
+#include "server/rpc/service_context.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/server/rpc/test_stream.h"
@@ -97,6 +99,24 @@ TEST_F(JobListWatchTest, TokenContinuesAndDeletedJobsAreRemoved) {
   EXPECT_FALSE(next.reset());
   EXPECT_EQ(next.training_jobs_size(), 0);
   EXPECT_THAT(next.removed(), testing::ElementsAre(cancel.name()));
+}
+
+TEST_F(JobListWatchTest, ChangesWithinTheIntervalShareAMessage) {
+  constexpr int kJobs = 100;
+  const auto watch = Watch();
+  WatchTrainingJobsResponse message;
+  do {
+    ASSERT_TRUE(watch->Read(&message));
+  } while (!message.is_current());
+  const absl::Time begin = absl::Now();
+  for (int i = 0; i < kJobs; ++i) server_.CreateJob(scene_, "job-" + std::to_string(i));
+  const absl::Duration taken = absl::Now() - begin;
+  int n_messages = 0;
+  for (std::set<std::string> names; names.size() < kJobs; ++n_messages) {
+    message = watch->Next();
+    for (const v1::TrainingJob& job : message.training_jobs()) names.insert(job.name());
+  }
+  EXPECT_LE(n_messages, 2 + taken / ServiceTimes().list_interval);
 }
 
 // Each has problems of 1.5 MB; a message may have 4 MiB.
