@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
+#include "engine/autograd/autocast_scope.h"
 #include "engine/autograd/checkpoint_op.h"
 #include "engine/autograd/composite_op.h"
 #include "engine/autograd/ray_march.h"
@@ -139,7 +140,8 @@ torch::Tensor MlpAutogradStep::Trunk(const std::vector<Leaf>& leaves,
 
 torch::Tensor MlpAutogradStep::Density(const std::vector<Leaf>& leaves,
                                        const torch::Tensor& trunk) const {
-  return torch::relu(leaves[layout_.depth](trunk).select(1, 0)) * placement_.scale;
+  const torch::Tensor output = leaves[layout_.depth](trunk).select(1, 0).to(torch::kFloat32);
+  return torch::relu(output) * placement_.scale;
 }
 
 torch::Tensor MlpAutogradStep::Color(const std::vector<Leaf>& leaves, const torch::Tensor& trunk,
@@ -149,7 +151,7 @@ torch::Tensor MlpAutogradStep::Color(const std::vector<Leaf>& leaves, const torc
   const torch::Tensor encoded = Encoded(directions, kMlpDirectionOctaves, kMlpDirectionWidth);
   const torch::Tensor hidden =
       torch::relu(leaves[layout_.depth + 2](torch::cat({feature, encoded}, 1)));
-  return torch::sigmoid(leaves[layout_.depth + 3](hidden).slice(1, 0, 3));
+  return torch::sigmoid(leaves[layout_.depth + 3](hidden).slice(1, 0, 3).to(torch::kFloat32));
 }
 
 StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
@@ -170,11 +172,13 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
   const PackedSamples samples = MarchBatch(
       batch, config_, {geometry_.step, geometry_.cone},
       [&](const std::vector<Vec3>& positions) {
+        const autograd::AutocastScope autocast(Mlp(config_).autocast != 0);
         return Density(leaves, Trunk(leaves, AsTensor(positions)));
       },
       &occupancy_);
   const torch::Tensor ray_offsets = samples.RayOffsets();
   const autograd::RowFunction rows = [&](int64_t begin, int64_t end) {
+    const autograd::AutocastScope autocast(Mlp(config_).autocast != 0);
     const torch::Tensor trunk = Trunk(leaves, AsTensor(samples.positions).slice(0, begin, end));
     const torch::Tensor directions = AsTensor(samples.directions).slice(0, begin, end);
     return torch::cat({Density(leaves, trunk).unsqueeze(1), Color(leaves, trunk, directions)}, 1);

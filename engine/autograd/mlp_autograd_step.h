@@ -11,8 +11,9 @@
 namespace nerf {
 
 // The step of method mlp-autograd on the CPU: the one network of mlp on an occupancy grid,
-// evaluated and differentiated by LibTorch in fp32. Files are those of mlp. views: those that
-// pixels are drawn from (none: only RunRays may be called). pool outlives the step.
+// evaluated and differentiated by LibTorch, in fp32 or, with autocast, in bf16. Files are those of
+// mlp. views: those that pixels are drawn from (none: only RunRays may be called). pool outlives
+// the step.
 std::unique_ptr<RayStep> NewMlpAutogradStep(const TrainConfig& config,
                                             const SceneGeometry& geometry, ThreadPool* pool,
                                             std::span<const View> views = {});

@@ -11,6 +11,9 @@ std::span<const Setting> MlpSettingTable() {
   using S = MlpSettings;
   static const auto& table = *[] {
     auto* settings = new std::vector<Setting>{
+        SettingOf<&S::autocast>("autocast", 0, 1,
+                                "1: LibTorch's autocast: layers multiply in bf16; 0: in fp32")
+            .On(kNoDevice),
         SettingOf<&S::checkpointing>("checkpointing", 0, 1,
                                      "1: evaluate activations again in the backward pass instead "
                                      "of keeping them: less memory, more time")

@@ -18,6 +18,8 @@ struct MlpSettings {
   int fine_samples = 128;
   float far = -1;        // where rays of two networks end; negative: where they leave the box
   int depth_planes = 0;  // 1: near and far are planes before the camera, not distances
+  // Of mlp-autograd. 1: layers multiply in bf16.
+  int autocast = 0;
   // Of mlp-autograd. 1: activations are evaluated again in the backward pass instead of kept.
   int checkpointing = 0;
   bool operator==(const MlpSettings&) const = default;

@@ -29,9 +29,10 @@ class MlpAutogradDescription final : public MethodDescription {
       for (const Setting& setting : MlpSettingTable()) {
         const bool is_pairs = setting.key == "coarse_samples" || setting.key == "fine_samples" ||
                               setting.key == "far" || setting.key == "depth_planes";
-        settings->push_back(is_pairs                         ? setting.On(kNoDevice)
-                            : setting.key == "checkpointing" ? setting.On(kOnCpu)
-                                                             : setting);
+        const bool is_own = setting.key == "autocast" || setting.key == "checkpointing";
+        settings->push_back(is_pairs ? setting.On(kNoDevice)
+                            : is_own ? setting.On(kOnCpu)
+                                     : setting);
       }
       return settings;
     }();

@@ -73,15 +73,20 @@ TEST(MethodDescriptionsTest, WhatAMethodHonorsOnNoDeviceIsRefusedBeforeADeviceIs
                 IsOk());
     EXPECT_THAT(ValidateConfig(changed), StatusIs(StatusCode::kInvalidArgument, key));
   }
-  TrainConfig mlp = *DefaultConfig("mlp"), checked = *DefaultConfig("mlp-autograd");
-  ASSERT_THAT(SetConfigField("checkpointing", "1", &mlp), IsOk());
-  ASSERT_THAT(SetConfigField("checkpointing", "1", &checked), IsOk());
-  EXPECT_THAT(ValidateConfig(mlp), StatusIs(StatusCode::kInvalidArgument, "checkpointing"));
-  EXPECT_THAT(ValidateConfig(checked), IsOk());
-  for (const char* value : {"2", "-1", "0.5", "nan", "yes", ""}) {
-    EXPECT_THAT(SetConfigField("checkpointing", value, &checked),
-                StatusIs(StatusCode::kInvalidArgument, "checkpointing"))
-        << value;
+  for (const char* key : {"autocast", "checkpointing"}) {
+    TrainConfig mlp = *DefaultConfig("mlp"), through_torch = *DefaultConfig("mlp-autograd");
+    ASSERT_THAT(SetConfigField(key, "1", &mlp), IsOk());
+    ASSERT_THAT(SetConfigField(key, "1", &through_torch), IsOk());
+    EXPECT_THAT(ValidateConfig(mlp), StatusIs(StatusCode::kInvalidArgument, key));
+    EXPECT_THAT(ValidateConfig(through_torch), IsOk());
+    EXPECT_THAT(CheckDeviceHonors(through_torch, "cpu"), IsOk());
+    EXPECT_THAT(CheckDeviceHonors(through_torch, "cuda:0"),
+                StatusIs(StatusCode::kInvalidArgument, "mlp-autograd"));
+    for (const char* value : {"2", "-1", "0.5", "nan", "yes", ""}) {
+      EXPECT_THAT(SetConfigField(key, value, &through_torch),
+                  StatusIs(StatusCode::kInvalidArgument, key))
+          << value;
+    }
   }
 }
 

@@ -7,70 +7,10 @@
 #include "gtest/gtest.h"
 #include "tests/testing/central_difference.h"
 #include "tests/testing/random_floats.h"
+#include "tests/testing/reference/mlp_field.h"
 
 namespace nerf {
 namespace {
-
-// The network in double precision, written down plainly.
-class Reference {
- public:
-  Reference(const MlpLayout& layout, const MlpPlacement& placement,
-            const std::vector<double>& parameters)
-      : layout_(layout), placement_(placement), parameters_(parameters) {}
-
-  struct Output {
-    double sigma = 0;
-    double color[3] = {};
-  };
-  Output At(Vec3 position, Vec3 direction) const {
-    const std::vector<double> encoded =
-        Encoded((position - placement_.center) * placement_.scale, 10, kMlpPositionWidth);
-    std::vector<double> hidden;
-    for (int l = 0; l < layout_.depth; ++l) {
-      std::vector<double> inputs = l == 0 || l == layout_.skip ? encoded : std::vector<double>();
-      inputs.insert(inputs.end(), hidden.begin(), hidden.end());
-      hidden = Layer(layout_.trunk(l), inputs, true);
-    }
-    Output output;
-    output.sigma = std::max(Layer(layout_.density(), hidden, false)[0], 0.0) * placement_.scale;
-    std::vector<double> inputs = Layer(layout_.feature(), hidden, layout_.feature_relu);
-    const std::vector<double> seen = Encoded(direction, 4, kMlpDirectionWidth);
-    inputs.insert(inputs.end(), seen.begin(), seen.end());
-    const std::vector<double> color =
-        Layer(layout_.color(), Layer(layout_.color_hidden(), inputs, true), false);
-    for (int c = 0; c < 3; ++c) output.color[c] = 1 / (1 + std::exp(-color[c]));
-    return output;
-  }
-
- private:
-  static std::vector<double> Encoded(Vec3 point, int n_octaves, int width) {
-    std::vector<double> values;
-    for (int axis = 0; axis < 3; ++axis) values.push_back(point[axis]);
-    for (int octave = 0; octave < n_octaves; ++octave) {
-      for (int axis = 0; axis < 3; ++axis)
-        values.push_back(std::sin(std::ldexp(static_cast<double>(point[axis]), octave)));
-      for (int axis = 0; axis < 3; ++axis)
-        values.push_back(std::cos(std::ldexp(static_cast<double>(point[axis]), octave)));
-    }
-    values.resize(width);
-    return values;
-  }
-  std::vector<double> Layer(const MlpLayer& layer, const std::vector<double>& inputs,
-                            bool relu) const {
-    std::vector<double> outputs(layer.n_out);
-    for (int out = 0; out < layer.n_out; ++out) {
-      double sum = parameters_[layer.biases + out];
-      for (int in = 0; in < layer.n_in; ++in)
-        sum += inputs[in] * parameters_[layer.weights + in * layer.n_out + out];
-      outputs[out] = relu ? std::max(sum, 0.0) : sum;
-    }
-    return outputs;
-  }
-
-  const MlpLayout& layout_;
-  const MlpPlacement placement_;
-  const std::vector<double>& parameters_;
-};
 
 constexpr int kRows = 37, kRays = 5;
 
@@ -94,10 +34,11 @@ class MlpNetworkTest : public ::testing::TestWithParam<bool> {
     return config;
   }
   double ReferenceLoss(const std::vector<double>& parameters) const {
-    const Reference reference(layout_, network_.placement, parameters);
+    const reference::MlpField reference(layout_, network_.placement, parameters);
     double loss = 0;
     for (int i = 0; i < kRows; ++i) {
-      const Reference::Output output = reference.At(positions_[i], directions_[ray_of_[i]]);
+      const reference::MlpField::Sample output =
+          reference.At(positions_[i], directions_[ray_of_[i]]);
       loss += grad_sigmas_[i] * output.sigma;
       for (int c = 0; c < 3; ++c) loss += grad_colors_[i][c] * output.color[c];
     }
@@ -117,7 +58,7 @@ class MlpNetworkTest : public ::testing::TestWithParam<bool> {
 
 TEST_P(MlpNetworkTest, ForwardPassIsThatOfTheReference) {
   const std::vector<double> parameters(parameters_.begin(), parameters_.end());
-  const Reference reference(layout_, network_.placement, parameters);
+  const reference::MlpField reference(layout_, network_.placement, parameters);
   for (const bool with_backward : {false, true}) {
     MlpEvaluator evaluator(network_, with_backward);
     evaluator.Reserve(kRows, 0);
@@ -130,7 +71,8 @@ TEST_P(MlpNetworkTest, ForwardPassIsThatOfTheReference) {
     evaluator.Color(kRows, ray_of_.data(), colors.data());
     int n_dense = 0;
     for (int i = 0; i < kRows; ++i) {
-      const Reference::Output output = reference.At(positions_[i], directions_[ray_of_[i]]);
+      const reference::MlpField::Sample output =
+          reference.At(positions_[i], directions_[ray_of_[i]]);
       EXPECT_NEAR(sigmas[i], output.sigma, 1e-4 * (1 + output.sigma)) << i;
       for (int c = 0; c < 3; ++c) EXPECT_NEAR(colors[i][c], output.color[c], 1e-4) << i;
       n_dense += sigmas[i] > 0;
