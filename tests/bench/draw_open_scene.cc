@@ -97,8 +97,11 @@ void HitBlock(Vec3 origin, Vec3 d, Hit* hit) {
   }
   if (enter >= leave || enter <= 0 || enter >= hit->t) return;
   const Vec3 p = origin + d * enter;
-  const int squares = static_cast<int>(std::floor(p.x * 5)) +
-                      static_cast<int>(std::floor(p.y * 5)) + static_cast<int>(std::floor(p.z * 5));
+  int squares = 0;
+  for (int axis = 0; axis < 3; ++axis) {
+    // A face lies between two squares of its own axis; rounding would choose one at random.
+    if (axis != face) squares += static_cast<int>(std::floor(p[axis] * 5));
+  }
   hit->t = enter;
   hit->color = ((squares & 1) != 0 ? Vec3{0.15f, 0.25f, 0.6f} : Vec3{0.9f, 0.8f, 0.3f}) *
                (face == 2   ? 1.0f
