@@ -9,7 +9,7 @@
 #include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
 #include "engine/base/philox.h"
-#include "engine/methods/ngp/table_growth.h"
+#include "engine/methods/ngp/table_resize.h"
 #include "engine/train/dense_parameters.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
@@ -324,7 +324,7 @@ absl::Status NgpParameters::Initialize(const TensorFile& file) {
   Buffer<float> table, weights;
   const kernels::HashGridShape held = ShapeOfStart(file, shape_);
   NERF_RETURN_IF_ERROR(ReadField(file, held, PlainName, &table, &weights));
-  table_ = GrownTable(held, shape_, table);
+  table_ = ResizedTable(held, shape_, table);
   weights_ = std::move(weights);
   RestartMoments();
   return absl::OkStatus();

@@ -91,7 +91,8 @@ class NgpParameters {
   absl::Status Load(const TensorFile& file);
   // The averages in F16.
   void SaveModel(TensorFile* file) const;
-  // Parameters from a file, whose table may be smaller; moments are 0, averages the parameters.
+  // Parameters from a file, whose table may have another size; moments are 0, averages the
+  // parameters.
   absl::Status Initialize(const TensorFile& file);
 
   // Copies of the evaluation parameters, rounded to half precision.

@@ -80,9 +80,9 @@ TEST_F(StartChoiceTest, OfEqualsTheOneWithMoreSamplesIsTaken) {
 }
 
 TEST_F(StartChoiceTest, WhatDoesNotFitIsLeftOut) {
-  TrainState larger = State(9'000'000, 5, SceneFlavor::kBlender);
-  Ngp(larger.config).log2_hashmap_size = 13;
-  WriteModel("a.safetensors", larger);
+  TrainState other = State(9'000'000, 5, SceneFlavor::kBlender);
+  Ngp(other.config).n_features_per_level = 2;
+  WriteModel("a.safetensors", other);
   TrainState finer = State(9'000'000, 5, SceneFlavor::kBlender);
   Ngp(finer.config).finest_resolution = 64;
   WriteModel("b.safetensors", finer);
@@ -93,13 +93,21 @@ TEST_F(StartChoiceTest, WhatDoesNotFitIsLeftOut) {
   EXPECT_EQ(Choose()->path, dir_ / "c.safetensors");
 }
 
+TEST_F(StartChoiceTest, TablesOfOtherSizesFit) {
+  Ngp(config_).log2_hashmap_size = 13;
+  for (const int log2_entries : {12, 13, 14}) {
+    TrainState state = State(log2_entries * 1'000'000, 5, SceneFlavor::kBlender);
+    Ngp(state.config).log2_hashmap_size = log2_entries;
+    const std::string name = std::to_string(log2_entries) + ".safetensors";
+    WriteModel(name, state);
+    EXPECT_EQ(Choose()->path, dir_ / name) << "the one with more samples";
+  }
+}
+
 TEST_F(StartChoiceTest, WhatIsLeftToTheProgramFitsAnyStart) {
-  TrainState larger = State(9'000'000, 5, SceneFlavor::kBlender);
-  Ngp(larger.config).log2_hashmap_size = 13;
-  Ngp(larger.config).finest_resolution = 2048;
-  WriteModel("a.safetensors", larger);
-  EXPECT_FALSE(Choose().ok());
-  Ngp(config_).log2_hashmap_size = kAutoSetting;
+  TrainState finer = State(9'000'000, 5, SceneFlavor::kBlender);
+  Ngp(finer.config).finest_resolution = 2048;
+  WriteModel("a.safetensors", finer);
   EXPECT_FALSE(Choose().ok());
   Ngp(config_).finest_resolution = kAutoSetting;
   EXPECT_EQ(Choose()->path, dir_ / "a.safetensors");

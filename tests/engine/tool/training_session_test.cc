@@ -182,21 +182,22 @@ TEST_F(TrainingSessionTest, ResumeRefusesModelsOtherScenesAndDamage) {
               FailsWith(StatusCode::kDataLoss, reason::kCheckpointCorrupt));
 }
 
-TEST_F(TrainingSessionTest, InitStartsFromWeightsAndRefusesASmallerTable) {
+TEST_F(TrainingSessionTest, InitStartsFromWeightsOfTablesOfOtherSizes) {
   Train({dataset_, SmallConfig(), "", ""});
-  TrainConfig larger = SmallConfig(), smaller = SmallConfig();
+  TrainConfig larger = SmallConfig(), smaller = SmallConfig(), other = SmallConfig();
   Ngp(larger).log2_hashmap_size = 13;
   Ngp(smaller).log2_hashmap_size = 11;
-  for (const TrainConfig& config : {SmallConfig(), larger}) {
+  Ngp(other).n_features_per_level = 2;
+  for (const TrainConfig& config : {SmallConfig(), larger, smaller}) {
     for (const std::string& file : {model_, checkpoint_}) {
       const auto session = Open({dataset_, config, "", file});
       ASSERT_THAT(session, IsOk());
       EXPECT_EQ((*session)->state.step, 0u);
     }
   }
-  EXPECT_THAT(Open({dataset_, smaller, "", model_}),
+  EXPECT_THAT(Open({dataset_, other, "", model_}),
               FailsWith(StatusCode::kInvalidArgument, "INIT_INVALID"));
-  EXPECT_THAT(Open({dataset_, smaller, "", model_}),
+  EXPECT_THAT(Open({dataset_, other, "", model_}),
               StatusIs(StatusCode::kInvalidArgument, "field.hash_table"));
 }
 

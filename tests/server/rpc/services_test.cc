@@ -450,6 +450,8 @@ TEST_F(InitTest, ShapesOfModelAndConfigMustFitBeforeTheJobIsAccepted) {
   ASSERT_THAT(Create(request, &job), IsOk());
 
   (*config.mutable_settings())["log2_hashmap_size"] = "14";
+  ASSERT_THAT(Create(request, &job), IsOk()) << "a hash table shrinks";
+  (*config.mutable_settings())["n_features_per_level"] = "2";
   EXPECT_THAT(Create(request, &job),
               FailsWith(StatusCode::kFailedPrecondition, reason::kInitMismatch));
   request.set_validate_only(true);

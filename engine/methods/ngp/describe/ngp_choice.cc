@@ -7,11 +7,14 @@
 #include <utility>
 
 #include "engine/base/ngp_layers.h"
+#include "engine/config/start_shape.h"
 #include "engine/config/step_size.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 
 namespace nerf {
 namespace {
+
+static_assert(kMaxTableEntries == 1u << kMaxLog2Entries);
 
 // Found on pictures of 100 to 200 pixels with tables, levels and steps in proportion
 // (docs/large-pictures.md).
