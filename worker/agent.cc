@@ -20,6 +20,7 @@ namespace nerf {
 namespace {
 
 constexpr absl::Duration kTickInterval = absl::Milliseconds(50);
+constexpr std::array kFoldersOfEarlierVersions = {"/jobs", "/requests", "/open"};
 
 absl::Duration FromProto(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
@@ -33,12 +34,6 @@ const std::string* RequestIdOf(const protocol::EngineMessage& message) {
         return nullptr;
       },
       message);
-}
-
-// Of projects/{project}/trainingJobs/{job} and the like.
-std::string ProjectOf(const std::string& job) {
-  const size_t begin = job.find('/') + 1;
-  return job.substr(begin, job.find('/', begin) - begin);
 }
 
 // An empty folder `name`. Files that an earlier process left in it are removed.
@@ -60,31 +55,52 @@ Agent::Agent(AgentOptions options, AgentContext context)
       heartbeat_interval_(options_.heartbeat_interval),
       checkpoint_interval_(options_.job.checkpoint_interval),
       lease_ttl_(absl::InfiniteDuration()) {
-  ResetFolder(options_.cache_dir + "/jobs");
-  ResetFolder(options_.cache_dir + "/requests");
-  requests_ = std::make_unique<RequestBoard>(
-      RequestBoardOptions{.folder = options_.cache_dir + "/requests",
-                          .worker_id = options_.worker_id},
-      RequestContext{.tasks = context_.tasks,
-                     .cache = context_.cache,
-                     .may_ask =
-                         [this] {
-                           return engine_->ready() && !engine_changes_ &&
-                                  !(job_ != nullptr && job_->needs_alone());
-                         },
-                     .send_to_engine =
-                         [this](const protocol::WorkerRequest& request) { engine_->Send(request); },
-                     .training_key = [this](const std::string& job) -> std::optional<std::string> {
-                       if (job_ == nullptr || job_->name() != job) return std::nullopt;
-                       return job_->training_key();
-                     }});
-  engine_ = std::make_unique<EngineSupervisor>(
-      options_.engine, context_.clock, context_.engines, context_.mailbox,
-      EngineSupervisor::Listener{
-          .on_ready = [this] { OnEngineReady(); },
-          .on_message =
-              [this](const protocol::EngineMessage& message) { OnEngineMessage(message); },
-          .on_exit = [this](const EngineExit& exit) { OnEngineExit(exit); }});
+  for (const char* name : kFoldersOfEarlierVersions) {
+    std::error_code ignored;
+    std::filesystem::remove_all(options_.cache_dir + name, ignored);
+  }
+  EnginePoolOptions engines = options_.engines;
+  engines.folder = options_.cache_dir + "/rooms";
+  ResetFolder(engines.folder);
+  requests_ = std::make_unique<RequestBoard>(RequestBoardOptions{.worker_id = options_.worker_id},
+                                             ContextOfRequests());
+  engines_ = std::make_unique<EnginePool>(std::move(engines), context_.clock, context_.engines,
+                                          context_.mailbox, context_.tasks, EngineListener());
+}
+
+RequestContext Agent::ContextOfRequests() {
+  return RequestContext{
+      .tasks = context_.tasks,
+      .cache = context_.cache,
+      .room_of = [this](const std::string& project) { return engines_->RoomOf(project); },
+      .begin_asking = [this] { engines_->BeginRequests(); },
+      .engine_for = [this](const std::shared_ptr<EngineRoom>& room) -> std::optional<int> {
+        const std::optional<int> engine = engines_->ForRequest(room);
+        const bool must_wait = job_ != nullptr && job_->needs_alone() && room == job_room_;
+        return must_wait ? std::nullopt : engine;
+      },
+      .send_to_engine =
+          [this](int engine, const protocol::WorkerRequest& request) {
+            engines_->supervisor(engine).Send(request);
+          },
+      .training_key = [this](const std::string& job) -> std::optional<std::string> {
+        if (job_ == nullptr || job_->name() != job) return std::nullopt;
+        return job_->training_key();
+      }};
+}
+
+EnginePool::Listener Agent::EngineListener() {
+  return EnginePool::Listener{
+      .on_ready = [this](int /*engine*/) { TickJobs(); },
+      .on_message =
+          [this](int engine, const protocol::EngineMessage& message) {
+            OnEngineMessage(engine, message);
+          },
+      .on_exit = [this](int engine, const EngineExit& exit) { OnEngineExit(engine, exit); },
+      .on_hopeless = [this](const EngineRoom& room,
+                            const std::string& why) { requests_->OnEngineHopeless(room, why); },
+      .has_requests = [this](int engine) { return requests_->InEngine(engine); },
+      .has_job = [this] { return EngineHasJob(); }};
 }
 
 Agent::~Agent() {
@@ -94,18 +110,19 @@ Agent::~Agent() {
 
 void Agent::Tick() {
   if (result_.has_value()) return;
-  engine_->Tick();
+  engines_->Tick();
   const SteadyTime now = context_.clock.Now();
-  if (engine_->failed_starts() >= options_.max_failed_starts && job_ != nullptr) {
-    job_->OnEngineHopeless(engine_->last_failure());
-  } else if (engine_->failed_starts() >= options_.max_failed_starts) {
+  const EngineSupervisor& engine = engines_->main();
+  if (engine.failed_starts() >= options_.engines.max_failed_starts && job_ != nullptr) {
+    job_->OnEngineHopeless(engine.last_failure());
+  } else if (engine.failed_starts() >= options_.engines.max_failed_starts) {
     result_ = CallResult{absl::StatusCode::kInternal,
-                         fmt::format("the engine does not start: {}", engine_->last_failure()), ""};
+                         fmt::format("the engine does not start: {}", engine.last_failure()), ""};
     return;
   }
   // The first hello describes the device, so it waits for the engine. Later ones do not: a job
   // must be reported even if the engine fails.
-  const bool may_connect = ever_connected_ || engine_->ready();
+  const bool may_connect = ever_connected_ || engine.ready();
   if (stream_ == Stream::kClosed && may_connect && now >= next_connect_) Connect();
   TickJobs();
   TickShutdown();
@@ -238,10 +255,10 @@ v1::SynchronizeRequest Agent::NextMessage() {
     hello->set_worker_id(options_.worker_id);
     hello->set_session_id(options_.session_id);
     hello->set_device(options_.device);
-    hello->set_device_description(engine_->last_hello().description);
+    hello->set_device_description(engines_->last_hello().description);
     hello->set_version(options_.version);
     hello->set_host(options_.host);
-    const std::vector<std::string>& methods = engine_->last_hello().methods;
+    const std::vector<std::string>& methods = engines_->last_hello().methods;
     *hello->mutable_methods() = {methods.begin(), methods.end()};
     *hello->mutable_features() = {options_.features.begin(), options_.features.end()};
     said_hello_ = true;
@@ -253,7 +270,7 @@ v1::SynchronizeRequest Agent::NextMessage() {
   }
   message.set_draining(draining_);
   if (requests_->HasReply()) *message.mutable_reply() = requests_->TakeReply();
-  const int restarts = engine_->restarts();
+  const int restarts = engines_->restarts();
   metrics_.set_engine_restarts(metrics_.engine_restarts() + (restarts - counted_restarts_));
   counted_restarts_ = restarts;
   if (metrics_.train_steps() > 0) {
@@ -317,18 +334,24 @@ void Agent::HandleDesired(const v1::DesiredJob& desired) {
 }
 
 std::shared_ptr<LeasedRun> Agent::NewRun(const v1::DesiredJob& desired) {
-  JobContext context{
-      .worker_id = options_.worker_id,
-      .clock = context_.clock,
-      .tasks = context_.tasks,
-      .cache = context_.cache,
-      .blobs = context_.blobs,
-      .server = context_.server,
-      .send_to_engine = [this](const protocol::WorkerRequest& request) { engine_->Send(request); },
-      .kill_engine = [this](EngineExit::Kind kind) { engine_->Kill(kind); },
-      .report_changed = [this] { report_due_ = true; },
-      .progress_changed = [this] { progress_due_ = true; }};
-  std::string folder = fmt::format("{}/jobs/{}", options_.cache_dir, ++job_serial_);
+  JobContext context{.worker_id = options_.worker_id,
+                     .clock = context_.clock,
+                     .tasks = context_.tasks,
+                     .cache = context_.cache,
+                     .room = job_room_,
+                     .blobs = context_.blobs,
+                     .server = context_.server,
+                     .send_to_engine =
+                         [this](const protocol::WorkerRequest& request) {
+                           engines_->supervisor(engines_->job_engine()).Send(request);
+                         },
+                     .kill_engine =
+                         [this](EngineExit::Kind kind) {
+                           engines_->supervisor(engines_->job_engine()).Kill(kind);
+                         },
+                     .report_changed = [this] { report_due_ = true; },
+                     .progress_changed = [this] { progress_due_ = true; }};
+  std::string folder = fmt::format("{}/{}", job_room_->jobs(), ++job_serial_);
   if (desired.has_movie()) {
     return std::make_shared<MovieRun>(options_.part, std::move(context), desired,
                                       std::move(folder));
@@ -345,6 +368,8 @@ std::shared_ptr<LeasedRun> Agent::NewRun(const v1::DesiredJob& desired) {
 void Agent::StartJob(const v1::DesiredJob& desired) {
   NoteJobOrigin("", desired.training_job(), desired.origin().request_id(),
                 desired.origin().traceparent());
+  job_room_ = engines_->RoomOf(ProjectOf(desired.training_job()));
+  job_begun_ = false;
   job_ = NewRun(desired);
   report_due_ = true;
   LogInfo("job granted", {{"job", desired.training_job()}, {"lease_epoch", desired.lease_epoch()}});
@@ -375,14 +400,7 @@ void Agent::TickJobs() {
   // A run abandons itself when the server rejects its epoch.
   if (job_ != nullptr && job_->abandoned()) LeaveJob();
   std::erase_if(leaving_, [](const auto& run) { return !run->in_engine(); });
-  const bool waits = job_ != nullptr && job_->waits_for_engine();
-  const bool waits_for_requests = waits && job_->needs_alone() && requests_->InEngine();
-  if (waits && !waits_for_requests && engine_->ready() && leaving_.empty() &&
-      EngineFits(job_->in_gang(), ProjectOf(job_->name()))) {
-    job_->Begin();
-  } else if (job_ == nullptr && engine_->ready() && leaving_.empty()) {
-    EngineFits(/*in_gang=*/false, /*project=*/"");
-  }
+  PlaceJob();
   requests_->AskWaiting();
 
   const absl::Duration server_silence = context_.clock.Now() - last_server_message_;
@@ -396,45 +414,53 @@ void Agent::TickJobs() {
     job_->Release(/*in_hurry=*/true);
   }
 
+  for (int engine = 0; engine < EnginePool::kEngines; ++engine) CheckSilence(engine);
+}
+
+void Agent::PlaceJob() {
+  engines_->ClearJobWish();
+  if (!leaving_.empty()) return;
+  if (job_ == nullptr) {
+    job_room_.reset();
+    engines_->LeaveGang();
+    return;
+  }
+  if (!job_->waits_for_engine()) return;
+  job_begun_ = false;
+  if (!engines_->PrepareForJob(job_room_, job_->in_gang())) return;
+  if (job_->needs_alone() && requests_->InEngine(engines_->job_engine())) return;
+  job_begun_ = true;
+  job_->Begin();
+}
+
+// ---- The engines.
+
+bool Agent::EngineHasJob() const {
+  if (!leaving_.empty()) return true;
+  return job_ != nullptr && job_begun_ && (job_->in_engine() || !job_->ending());
+}
+
+void Agent::CheckSilence(int engine) {
   const SteadyTime now = context_.clock.Now();
+  EngineSupervisor& supervisor = engines_->supervisor(engine);
+  std::optional<SteadyTime>& owes_since = engine_owes_since_[engine];
   absl::Duration allowed = absl::InfiniteDuration();
-  if (job_ != nullptr) allowed = job_->allowed_silence();
+  if (job_ != nullptr && engine == engines_->job_engine()) allowed = job_->allowed_silence();
   const bool trains = allowed != absl::InfiniteDuration();
   // A check runs between two steps and may take longer than any step.
-  if (requests_->InEngine()) {
+  if (requests_->InEngine(engine)) {
     allowed = trains ? std::max(allowed, options_.request_silence) : options_.request_silence;
   }
   if (allowed == absl::InfiniteDuration()) {
-    engine_owes_since_.reset();
-  } else if (!engine_owes_since_.has_value()) {
-    engine_owes_since_ = now;
-  } else if (engine_->ready() &&
-             now - std::max(*engine_owes_since_, engine_->last_message()) > allowed) {
+    owes_since.reset();
+  } else if (!owes_since.has_value()) {
+    owes_since = now;
+  } else if (supervisor.ready() &&
+             now - std::max(*owes_since, supervisor.last_message()) > allowed) {
     LogError("the engine is silent, killing it");
-    engine_owes_since_.reset();
-    engine_->Kill(EngineExit::Kind::kHang);
+    owes_since.reset();
+    supervisor.Kill(EngineExit::Kind::kHang);
   }
-}
-
-// ---- The engine.
-
-bool Agent::EngineFits(bool in_gang, const std::string& project) {
-  const bool is_strange =
-      !project.empty() && !engine_project_.empty() && project != engine_project_;
-  engine_changes_ = in_gang != engine_in_gang_ || is_strange;
-  if (!engine_changes_) {
-    if (!project.empty()) engine_project_ = project;
-    return true;
-  }
-  if (requests_->InEngine()) return false;
-  if (engine_->AllowRanks(in_gang) || is_strange) {
-    engine_->Replace();
-    engine_project_.clear();
-  }
-  if (!project.empty()) engine_project_ = project;
-  engine_in_gang_ = in_gang;
-  engine_changes_ = false;
-  return engine_->ready();
 }
 
 LeasedRun* Agent::RunOfKey(const std::string& key) {
@@ -445,9 +471,9 @@ LeasedRun* Agent::RunOfKey(const std::string& key) {
   return nullptr;
 }
 
-void Agent::OnEngineReady() { TickJobs(); }
-
-void Agent::OnEngineMessage(const protocol::EngineMessage& message) {
+void Agent::OnEngineMessage(int engine, const protocol::EngineMessage& message) {
+  // An engine speaks for the job only if the job is in it.
+  const bool has_job = engine == engines_->job_engine();
   const std::string* key = std::visit(
       [](const auto& m) -> const std::string* {
         if constexpr (requires { m.job; }) return &m.job;
@@ -457,25 +483,28 @@ void Agent::OnEngineMessage(const protocol::EngineMessage& message) {
   // An error that names a job and a request belongs to the request, a render of the job.
   const auto* refused = std::get_if<protocol::Refused>(&message);
   if (refused != nullptr && !refused->id.empty()) key = nullptr;
-  if (const auto* progress = std::get_if<protocol::Progress>(&message)) CountProgress(*progress);
+  const auto* progress = std::get_if<protocol::Progress>(&message);
+  if (has_job && progress != nullptr) CountProgress(*progress);
   if (key != nullptr && !key->empty()) {
-    if (LeasedRun* run = RunOfKey(*key); run != nullptr) run->OnEngineMessage(message);
+    LeasedRun* run = has_job ? RunOfKey(*key) : nullptr;
+    if (run != nullptr) run->OnEngineMessage(message);
   } else if (const std::string* id = RequestIdOf(message);
-             id != nullptr && job_ != nullptr && job_->Owns(*id)) {
+             has_job && id != nullptr && job_ != nullptr && job_->Owns(*id)) {
     job_->OnEngineMessage(message);
   } else {
-    requests_->OnEngineMessage(message);
+    requests_->OnEngineMessage(engine, message);
   }
   TickJobs();
   SendDue();
 }
 
-void Agent::OnEngineExit(const EngineExit& exit) {
-  engine_project_.clear();
-  const bool shared = requests_->InEngine();
-  for (const auto& run : leaving_) run->OnEngineExit(exit, shared);
-  if (job_ != nullptr) job_->OnEngineExit(exit, shared);
-  requests_->OnEngineExit();
+void Agent::OnEngineExit(int engine, const EngineExit& exit) {
+  if (engine == engines_->job_engine()) {
+    const bool shared = requests_->InEngine(engine);
+    for (const auto& run : leaving_) run->OnEngineExit(exit, shared);
+    if (job_ != nullptr) job_->OnEngineExit(exit, shared);
+  }
+  requests_->OnEngineExit(engine);
   TickJobs();
   SendDue();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,7 +15,7 @@
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/blob_cache.h"
 #include "worker/call_result.h"
-#include "worker/engine_supervisor.h"
+#include "worker/engine_pool.h"
 #include "worker/job_run.h"
 #include "worker/leased_run.h"
 #include "worker/mailbox.h"
@@ -27,7 +28,7 @@ namespace nerf {
 
 struct AgentOptions {
   std::string worker_id, session_id, device, version, host;
-  std::string cache_dir;  // holds the folders jobs and requests
+  std::string cache_dir;  // holds the folder rooms
 
   absl::Duration heartbeat_interval = absl::Seconds(5);  // until the server sends another one
   absl::Duration min_progress_interval = absl::Milliseconds(800);  // engines report at 1 Hz
@@ -40,10 +41,9 @@ struct AgentOptions {
   // The longest wait for running requests, part of shutdown_timeout.
   absl::Duration shutdown_request_timeout = absl::Seconds(5);
   absl::Duration request_silence = absl::Minutes(10);  // of an engine that renders or checks
-  // The worker gives up after this many failed starts of the engine in a row.
-  int max_failed_starts = 5;
 
-  EngineSupervisorOptions engine;
+  // The worker gives up after engines.max_failed_starts failed starts of the engine in a row.
+  EnginePoolOptions engines;  // the folder is set by the agent
   JobRunOptions job;
   PartRunOptions part;
   // What it can do besides training (WorkerHello.features).
@@ -61,8 +61,8 @@ struct AgentContext {
   EngineLauncher& engines;
 };
 
-// The worker: keeps the stream to the server and the engine alive, runs the job that the server
-// grants and answers its requests.
+// The worker: keeps the stream to the server and the engines alive, runs the job that the server
+// grants and answers its requests, each in an engine of its project.
 //
 // HandleDesired compares the server's order (DesiredJob) with the running job (JobRun). Training
 // continues while the server is unreachable. A new stream names the job and its lease epoch, and
@@ -109,16 +109,20 @@ class Agent {
   void SendDue();
   v1::SynchronizeRequest NextMessage();
 
-  void OnEngineReady();
-  void OnEngineMessage(const protocol::EngineMessage& message);
-  void OnEngineExit(const EngineExit& exit);
+  RequestContext ContextOfRequests();
+  EnginePool::Listener EngineListener();
+  void OnEngineMessage(int engine, const protocol::EngineMessage& message);
+  void OnEngineExit(int engine, const EngineExit& exit);
   void CountProgress(const protocol::Progress& progress);
   void TickJobs();
+  // Begins the job, once there is an engine for it.
+  void PlaceJob();
+  // Kills the engine if it has been silent for too long.
+  void CheckSilence(int engine);
   void TickShutdown();
   LeasedRun* RunOfKey(const std::string& key);
-  // Whether the engine was started for such a job: alone or in a gang, and has worked for no job of
-  // another project (empty: any). If not, it is replaced once it is idle.
-  bool EngineFits(bool in_gang, const std::string& project);
+  // True if the engine for jobs works on one, or has to stop one.
+  bool EngineHasJob() const;
   // The run that the order is about.
   std::shared_ptr<LeasedRun> NewRun(const v1::DesiredJob& desired);
 
@@ -139,15 +143,14 @@ class Agent {
 
   // The job, and abandoned ones that the engine has not stopped yet.
   std::shared_ptr<LeasedRun> job_;
+  std::shared_ptr<EngineRoom> job_room_;  // of job_
+  bool job_begun_ = false;                // its engine has got work of job_
   std::vector<std::shared_ptr<LeasedRun>> leaving_;
   std::string finished_job_;  // the last one whose end the server has stored
   uint64_t finished_epoch_ = 0;
   uint64_t job_serial_ = 0;
   bool told_doubtful_ = false;
-  std::optional<SteadyTime> engine_owes_since_;
-  bool engine_in_gang_ = false;  // it may connect to engines of other workers
-  std::string engine_project_;   // whose jobs it has worked for; empty before the first
-  bool engine_changes_ = false;  // it takes no requests, because it is to be replaced
+  std::array<std::optional<SteadyTime>, EnginePool::kEngines> engine_owes_since_;
 
   // Metrics since the last message, and the job's counters at the last progress.
   v1::WorkerMetrics metrics_, metrics_in_flight_;
@@ -163,7 +166,7 @@ class Agent {
   std::optional<CallResult> result_;
 
   std::unique_ptr<RequestBoard> requests_;
-  std::unique_ptr<EngineSupervisor> engine_;
+  std::unique_ptr<EnginePool> engines_;
 };
 
 // Runs the agent until it has a result. Calls agent.Shutdown when `shutdown` returns true.

@@ -14,7 +14,6 @@
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "worker/call_result.h"
-#include "worker/scene_folder.h"
 
 namespace nerf {
 namespace {
@@ -26,12 +25,8 @@ constexpr double kMaxBlobBytes = 9007199254740992.0;  // 2^53
 
 }  // namespace
 
-BlobCache::BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& transport,
-                     std::string open_folder)
-    : folder_(std::move(folder)),
-      open_folder_(std::move(open_folder)),
-      max_bytes_(max_bytes),
-      transport_(transport) {
+BlobCache::BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& transport)
+    : folder_(std::move(folder)), max_bytes_(max_bytes), transport_(transport) {
   struct Found {
     fs::file_time_type time;
     std::string sha256;
@@ -39,14 +34,6 @@ BlobCache::BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& tran
   };
   std::vector<Found> found;
   std::error_code error;
-  if (!open_folder_.empty()) {
-    // Links of a process that was killed.
-    for (fs::directory_iterator it(open_folder_, error), end; !error && it != end;
-         it.increment(error)) {
-      std::error_code ignored;
-      fs::remove(it->path(), ignored);
-    }
-  }
   for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     std::error_code ignored;
@@ -64,10 +51,6 @@ BlobCache::BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& tran
 }
 
 std::string BlobCache::PathOf(const std::string& sha256) const { return folder_ + "/" + sha256; }
-
-std::string BlobCache::OpenPathOf(const std::string& sha256) const {
-  return open_folder_ + "/" + sha256;
-}
 
 uint64_t BlobCache::byte_size() const {
   MutexLock lock(mu_);
@@ -138,15 +121,10 @@ absl::StatusOr<std::string> BlobCache::Fetch(const v1::BlobRef& blob, bool pin,
     // Another thread may have evicted it since the check.
     present = fs::exists(path, error);
     if (!present) continue;
-    const bool is_shown = pin && !open_folder_.empty();
-    if (is_shown && (!entries_.contains(blob.sha256()) || entries_[blob.sha256()].pins == 0)) {
-      fs::remove(OpenPathOf(blob.sha256()), error);
-      NERF_RETURN_IF_ERROR(LinkFile(path, OpenPathOf(blob.sha256())));
-    }
     Touch(blob.sha256(), byte_size, pin);
     entries_[blob.sha256()].verified = true;
     Shrink();
-    return is_shown ? OpenPathOf(blob.sha256()) : path;
+    return path;
   }
 }
 
@@ -177,11 +155,7 @@ absl::Status BlobCache::Download(const v1::BlobRef& blob, std::stop_token stop) 
 void BlobCache::Unpin(const std::string& sha256) {
   MutexLock lock(mu_);
   const auto it = entries_.find(sha256);
-  if (it != entries_.end() && it->second.pins > 0 && --it->second.pins == 0 &&
-      !open_folder_.empty()) {
-    std::error_code ignored;
-    fs::remove(OpenPathOf(sha256), ignored);
-  }
+  if (it != entries_.end() && it->second.pins > 0) --it->second.pins;
   Shrink();
 }
 

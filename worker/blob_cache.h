@@ -33,19 +33,14 @@ class BlobTransport {
 // Downloaded blobs in a folder, one file each, named by its digest. Above a limit the least
 // recently used ones are removed. Files are read-only; users hard-link them, so a removal does not
 // affect them. A file's digest is checked after its download and when a new process first uses it.
-// With a folder for open files, pinned ones are linked there while they are pinned, and their users
-// get that path: an engine that may read that folder alone does not see the others.
 // Thread-safe; no lock is held while bytes move.
 class BlobCache {
  public:
-  // Takes over the files in `folder`, which exists, and removes unfinished downloads.
-  // `open_folder`: for links to pinned files; it exists, on the same file system, and is emptied.
-  // Empty: none. `transport` outlives this.
-  BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& transport,
-            std::string open_folder = "");
+  // Takes over the files in `folder`, which exists, and removes unfinished downloads. `transport`
+  // outlives this.
+  BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& transport);
 
-  // The path of the blob's file, downloaded when needed. A pinned file stays until Unpin. The path
-  // is always the same.
+  // The path of the blob's file, downloaded when needed. A pinned file stays until Unpin.
   // Errors: those of the transport; ResourceExhausted WORKER_EXHAUSTED if the disk is full;
   // DataLoss if the digest of the bytes differs; InvalidArgument for a malformed blob.
   absl::StatusOr<std::string> Fetch(const v1::BlobRef& blob, bool pin, std::stop_token stop);
@@ -61,14 +56,13 @@ class BlobCache {
     std::list<std::string>::iterator use;
   };
   std::string PathOf(const std::string& sha256) const;
-  std::string OpenPathOf(const std::string& sha256) const;
   absl::Status Download(const v1::BlobRef& blob, std::stop_token stop);
   void Touch(const std::string& sha256, uint64_t byte_size, bool pin)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Shrink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Const after construction.
-  const std::string folder_, open_folder_;
+  const std::string folder_;
   const uint64_t max_bytes_;
   BlobTransport& transport_;
 

@@ -50,15 +50,20 @@ class Engine {
   virtual void Kill(EngineExit::Kind kind) = 0;
 };
 
+// What one engine may reach.
+struct EngineAccess {
+  std::vector<std::string> read_paths = {};   // folders that it may read
+  std::vector<std::string> write_paths = {};  // folders that it may read and write
+  bool ranks = false;                         // whether it may connect to engines of other workers
+};
+
 // Starts engines.
 class EngineLauncher {
  public:
   virtual ~EngineLauncher() = default;
   // Errors: NotFound or PermissionDenied if the program cannot be run; Internal.
-  virtual absl::StatusOr<std::unique_ptr<Engine>> Launch(std::function<void()> on_readable) = 0;
-  // Whether engines that are launched from now on may connect to those of other workers. Returns
-  // true if that differs from what a running engine may do.
-  virtual bool AllowRanks(bool /*allowed*/) { return false; }
+  virtual absl::StatusOr<std::unique_ptr<Engine>> Launch(const EngineAccess& access,
+                                                         std::function<void()> on_readable) = 0;
 };
 
 }  // namespace nerf

@@ -241,15 +241,9 @@ std::string EngineExit::Describe() const {
 EngineProcessLauncher::EngineProcessLauncher(EngineProcessOptions options)
     : options_(std::move(options)) {}
 
-bool EngineProcessLauncher::AllowRanks(bool allowed) {
-  const bool differs = options_.sandbox.enabled && options_.sandbox.ranks != allowed;
-  options_.sandbox.ranks = allowed;
-  return differs;
-}
-
 absl::StatusOr<std::unique_ptr<Engine>> EngineProcessLauncher::Launch(
-    std::function<void()> on_readable) {
-  if (access(options_.program.c_str(), X_OK) != 0) {
+    const EngineAccess& access, std::function<void()> on_readable) {
+  if (::access(options_.program.c_str(), X_OK) != 0) {
     return ErrnoToStatus(errno, "run " + options_.program);
   }
   int pair[2];
@@ -262,8 +256,14 @@ absl::StatusOr<std::unique_ptr<Engine>> EngineProcessLauncher::Launch(
   UniqueFd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakeup.ok()) return ErrnoToStatus(errno, "eventfd");
 
+  EngineSandboxOptions limits = options_.sandbox;
+  limits.read_paths.insert(limits.read_paths.end(), access.read_paths.begin(),
+                           access.read_paths.end());
+  limits.write_paths.insert(limits.write_paths.end(), access.write_paths.begin(),
+                            access.write_paths.end());
+  limits.ranks = access.ranks;
   NERF_ASSIGN_OR_RETURN(const EngineSandbox sandbox,
-                        EngineSandbox::Build(options_.sandbox, options_.program));
+                        EngineSandbox::Build(limits, options_.program));
   LogInfo("engine starts", {{"sandbox", sandbox.description()}});
   // Allocates before the fork: the child may only make async-signal-safe calls.
   std::vector<char*> argv = {const_cast<char*>(options_.program.c_str())};

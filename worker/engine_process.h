@@ -12,7 +12,7 @@ namespace nerf {
 struct EngineProcessOptions {
   std::string program;                 // path of nerf-engine
   std::vector<std::string> arguments;  // after argv[0], e.g. serve --device cpu
-  EngineSandboxOptions sandbox = {};
+  EngineSandboxOptions sandbox = {};   // besides what each engine may reach
 };
 
 // Runs `nerf-engine serve` as a child process with one end of a socket pair as file descriptor 3,
@@ -21,11 +21,11 @@ struct EngineProcessOptions {
 class EngineProcessLauncher final : public EngineLauncher {
  public:
   explicit EngineProcessLauncher(EngineProcessOptions options);
-  absl::StatusOr<std::unique_ptr<Engine>> Launch(std::function<void()> on_readable) override;
-  bool AllowRanks(bool allowed) override;
+  absl::StatusOr<std::unique_ptr<Engine>> Launch(const EngineAccess& access,
+                                                 std::function<void()> on_readable) override;
 
  private:
-  EngineProcessOptions options_;
+  const EngineProcessOptions options_;
 };
 
 }  // namespace nerf

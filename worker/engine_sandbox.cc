@@ -42,7 +42,6 @@ constexpr std::array kSystemPaths = {
     "/lib",       "/lib64",     "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime",
     "/proc",      "/sys",       "/dev/urandom",     "/dev/zero",          "/opt/nvidia",
     "/etc/nvidia"};
-// /dev/shm: OpenMP and CUDA share memory there.
 constexpr std::array kDevices = {
     "/dev/null",           "/dev/nvidiactl",   "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
     "/dev/nvidia-modeset", "/dev/nvidia-caps", "/dev/dri"};
@@ -165,7 +164,7 @@ LandlockPaths PathsOf(const EngineSandboxOptions& options, const std::string& pr
   paths.execute.push_back(real_program.string());
   paths.tcp = options.ranks;
   paths.write = options.write_paths;
-  paths.write.emplace_back("/dev/shm");
+  if (options.shared_memory) paths.write.emplace_back("/dev/shm");
   paths.devices.assign(kDevices.begin(), kDevices.end());
   for (int i = 0; i < kMaxGpus; ++i) paths.devices.push_back(fmt::format("/dev/nvidia{}", i));
   return paths;

@@ -17,6 +17,8 @@ struct EngineSandboxOptions {
   bool enabled = false;
   std::vector<std::string> read_paths = {};   // folders that it may read, besides the system's
   std::vector<std::string> write_paths = {};  // folders that it may read and write
+  // Also /dev/shm, where CUDA shares memory between processes. All engines with it share it.
+  bool shared_memory = false;
   uint64_t max_file_bytes = uint64_t{64} << 30;
   uint64_t max_open_files = 4096;
   // Also TCP, for an engine that trains a job together with those of other workers.

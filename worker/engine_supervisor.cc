@@ -26,7 +26,28 @@ EngineSupervisor::EngineSupervisor(EngineSupervisorOptions options, const Clock&
       last_message_(clock.Now()),
       next_launch_(clock.Now()) {}
 
+void EngineSupervisor::Start(EngineAccess access) {
+  DropProcess();
+  access_ = std::move(access);
+  started_ = wanted_ = true;
+  if (failed_starts_ == 0) next_launch_ = clock_.Now();
+  mailbox_.Post([] {});  // so that the next Tick is soon
+}
+
+void EngineSupervisor::Stop() {
+  DropProcess();
+  started_ = false;
+  failed_starts_ = 0;
+}
+
+void EngineSupervisor::DropProcess() {
+  ++generation_;
+  hello_.reset();
+  engine_.reset();
+}
+
 void EngineSupervisor::Tick() {
+  if (!started_) return;
   const SteadyTime now = clock_.Now();
   if (engine_ == nullptr) {
     if (now >= next_launch_) Launch();
@@ -40,10 +61,9 @@ void EngineSupervisor::Launch() {
   hello_.reset();
   bad_lines_ = 0;
   launched_at_ = clock_.Now();
-  if (launches_++ > 0 && !replaced_) ++restarts_;
-  replaced_ = false;
+  if (!std::exchange(wanted_, false)) ++restarts_;
   absl::StatusOr<std::unique_ptr<Engine>> engine = launcher_.Launch(
-      [this, generation] { mailbox_.Post([this, generation] { Read(generation); }); });
+      access_, [this, generation] { mailbox_.Post([this, generation] { Read(generation); }); });
   if (!engine.ok()) {
     LogError("cannot start the engine", {{"error", engine.status().ToString()}});
     last_failure_ = std::string(engine.status().message());
@@ -56,6 +76,7 @@ void EngineSupervisor::Launch() {
 void EngineSupervisor::Read(int generation) {
   if (generation != generation_ || engine_ == nullptr) return;
   for (const Engine::Event& event : engine_->Take()) {
+    if (generation != generation_) return;  // what came before has led to its replacement
     if (event.exit.has_value()) {
       HandleExit(*event.exit);
       return;
@@ -109,14 +130,6 @@ void EngineSupervisor::HandleExit(const EngineExit& exit) {
 
 void EngineSupervisor::Send(const protocol::WorkerRequest& request) {
   if (engine_ != nullptr) engine_->Send(protocol::ToLine(request));
-}
-
-void EngineSupervisor::Replace() {
-  if (engine_ == nullptr) return;
-  hello_.reset();
-  engine_.reset();
-  replaced_ = true;
-  Launch();
 }
 
 void EngineSupervisor::Kill(EngineExit::Kind kind) {

@@ -19,8 +19,9 @@ struct EngineSupervisorOptions {
   absl::Duration max_restart_delay = absl::Seconds(5);
 };
 
-// Keeps one engine process running: starts it, waits for its hello, reads its messages and starts
-// it again after its end. After failed starts the delay grows. Used from the agent's thread.
+// Keeps one engine process running between Start and Stop: starts it, waits for its hello, reads
+// its messages and starts it again after its end. After failed starts the delay grows. Used from
+// the agent's thread.
 class EngineSupervisor {
  public:
   struct Listener {
@@ -33,6 +34,12 @@ class EngineSupervisor {
   // All outlive this. The mailbox is not run after this is destroyed.
   EngineSupervisor(EngineSupervisorOptions options, const Clock& clock, EngineLauncher& launcher,
                    Mailbox& mailbox, Listener listener);
+
+  // Starts a new engine process with this access at the next Tick. A running one ends now, without
+  // a call of on_exit. Requires: it has nothing to do.
+  void Start(EngineAccess access);
+  // Ends the process, without a call of on_exit.
+  void Stop();
 
   // Starts an engine if one is due; kills one that sends no hello in time.
   void Tick();
@@ -54,15 +61,10 @@ class EngineSupervisor {
   void Send(const protocol::WorkerRequest& request);
   // on_exit follows. Does nothing without a process.
   void Kill(EngineExit::Kind kind);
-  // Sets whether the engine may connect to engines of other workers. Returns true if that differs
-  // from what a running one may do: then Replace it.
-  bool AllowRanks(bool allowed) { return launcher_.AllowRanks(allowed); }
-  // Replaces a running engine by a new process, without a call of on_exit. Requires: it has nothing
-  // to do.
-  void Replace();
 
  private:
   void Launch();
+  void DropProcess();
   void Read(int generation);
   void HandleLine(const std::string& line);
   void HandleExit(const EngineExit& exit);
@@ -74,14 +76,16 @@ class EngineSupervisor {
   Mailbox& mailbox_;
   const Listener listener_;
 
+  bool started_ = false;
+  EngineAccess access_;
   std::unique_ptr<Engine> engine_;
   int generation_ = 0;  // of the process; callbacks of earlier ones are ignored
   std::optional<protocol::Hello> hello_;
   protocol::Hello last_hello_;
   bool ever_ready_ = false;
   SteadyTime launched_at_, last_message_, next_launch_;
-  int launches_ = 0, restarts_ = 0, failed_starts_ = 0;
-  bool replaced_ = false;  // the next launch is no restart
+  int restarts_ = 0, failed_starts_ = 0;
+  bool wanted_ = false;  // the next launch is by Start, not a restart
   int bad_lines_ = 0;
   std::string last_failure_;
 };

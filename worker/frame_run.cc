@@ -19,13 +19,14 @@ constexpr size_t kMaxUncommitted = 8;  // rendering pauses while commits fail
 
 }  // namespace
 
-struct FrameRun::PinnedFile {
+struct FrameRun::OpenFile {
+  const std::shared_ptr<EngineRoom> room;
   BlobCache& cache;
   std::string sha256;
   std::string path = {};  // empty before it is downloaded
 
-  ~PinnedFile() {
-    if (!path.empty()) cache.Unpin(sha256);
+  ~OpenFile() {
+    if (!path.empty()) room->Close(cache, sha256);
   }
 };
 
@@ -44,13 +45,13 @@ absl::Duration FrameRun::allowed_silence() const {
 void FrameRun::Fetch() {
   in_background_ = true;
   const v1::BlobRef& blob = grant_.frames().file();
-  const std::shared_ptr<PinnedFile> file(new PinnedFile{context_.cache, blob.sha256()});
+  const std::shared_ptr<OpenFile> file(new OpenFile{context_.room, context_.cache, blob.sha256()});
   InBackground(
       Lane::kFetch,
       [file, folder = folder_, blob, stop = stop_.get_token()]() -> CallResult {
         const absl::Status made = MakeFolders(folder);
         if (!made.ok()) return ToCallResult(made);
-        const auto path = file->cache.Fetch(blob, /*pin=*/true, stop);
+        const auto path = file->room->Open(file->cache, blob, stop);
         if (path.ok()) file->path = *path;
         return ToCallResult(path.status());
       },

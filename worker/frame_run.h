@@ -43,8 +43,8 @@ class FrameRun final : public PartRun {
   std::string RequestId(int task) const;
 
   // A file in the cache, pinned until its last owner is gone: the run, or its download.
-  struct PinnedFile;
-  std::shared_ptr<PinnedFile> file_;  // the model
+  struct OpenFile;
+  std::shared_ptr<OpenFile> file_;    // the model
   bool in_background_ = false;        // a fetch or a commit
   std::deque<int> waiting_;           // tasks of the grant that the engine has not been asked for
   std::map<std::string, int> asked_;  // tasks that the engine has, by request id

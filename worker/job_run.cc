@@ -82,7 +82,7 @@ void JobRun::Fetch() {
   auto result = std::make_shared<FetchResult>();
   context_.tasks.Run(
       Lane::kFetch,
-      [result, grant = grant_, folder = folder_, &cache = context_.cache,
+      [result, grant = grant_, folder = folder_, room = context_.room, &cache = context_.cache,
        stop = transfers_.get_token()] {
         absl::StatusOr<JobFiles> files = FetchJobFiles(grant, folder, cache, stop);
         result->result = ToCallResult(files.status());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/blob_cache.h"
 #include "worker/engine.h"
+#include "worker/engine_room.h"
 #include "worker/server_link.h"
 #include "worker/task_runner.h"
 
@@ -22,6 +24,7 @@ struct JobContext {
   const Clock& clock;
   TaskRunner& tasks;
   BlobCache& cache;
+  std::shared_ptr<EngineRoom> room;  // of the job's project; the run's folder is in it
   BlobTransport& blobs;
   ServerLink& server;
   std::function<void(const protocol::WorkerRequest&)> send_to_engine;

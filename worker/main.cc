@@ -151,8 +151,8 @@ absl::StatusOr<ChannelOptions> Connection(Flags* flags) {
   return options;
 }
 
-// How to start the engine, which may read `open_dir` and write the folders of jobs and requests.
-EngineProcessOptions EngineOptions(const Flags& flags, const std::string& open_dir) {
+// How to start an engine.
+EngineProcessOptions EngineOptions(const Flags& flags) {
   EngineProcessOptions options{flags.engine, {"serve", "--device", flags.device}};
   if (flags.threads > 0) {
     options.arguments.insert(options.arguments.end(), {"--threads", std::to_string(flags.threads)});
@@ -161,8 +161,7 @@ EngineProcessOptions EngineOptions(const Flags& flags, const std::string& open_d
     options.arguments.insert(options.arguments.begin(), {"--log-format", flags.log_format});
   }
   options.sandbox.enabled = !flags.no_sandbox;
-  options.sandbox.read_paths = {open_dir};
-  options.sandbox.write_paths = {flags.cache_dir + "/jobs", flags.cache_dir + "/requests"};
+  options.sandbox.shared_memory = flags.device != "cpu";
   return options;
 }
 
@@ -210,22 +209,11 @@ int Run(Flags flags, absl::Duration exit_when_idle) {
   if (error) return Fail({absl::StatusCode::kInternal, blobs_dir + ": " + error.message(), ""});
   signals->Start(*mailbox);
 
-  // The engine sees only the cached files that are in use. Their paths do not change, since the
-  // engine keeps models loaded by path.
-  const std::string open_dir = flags.cache_dir + "/open";
-  const EngineProcessOptions engine_options = EngineOptions(flags, open_dir);
-  const EngineSandboxOptions& sandbox = engine_options.sandbox;
-  for (const auto& folders : {sandbox.read_paths, sandbox.write_paths}) {
-    for (const std::string& folder : folders) {
-      fs::create_directories(folder, error);
-      if (error) return Fail({absl::StatusCode::kInternal, folder + ": " + error.message(), ""});
-    }
-  }
-  EngineProcessLauncher engines(engine_options);
+  EngineProcessLauncher engines(EngineOptions(flags));
   const auto channel = MakeChannel(*connection);
   GrpcBlobTransport blobs(channel, flags.token_file, lock->worker_id());
   GrpcServerLink server(channel, flags.token_file, lock->worker_key());
-  BlobCache cache(blobs_dir, kMaxCacheBytes, blobs, open_dir);
+  BlobCache cache(blobs_dir, kMaxCacheBytes, blobs);
   ThreadTaskRunner tasks(*mailbox);
 
   const AgentOptions options =

@@ -11,8 +11,8 @@ void MovieRun::Make() {
   report_.set_phase(v1::JobReport::RUNNING);
   InBackground(
       Lane::kFetch,
-      [request = NewCommit(), movie = grant_.movie(), folder = folder_, &cache = context_.cache,
-       &blobs = context_.blobs, &server = context_.server,
+      [request = NewCommit(), movie = grant_.movie(), folder = folder_, room = context_.room,
+       &cache = context_.cache, &blobs = context_.blobs, &server = context_.server,
        stop = stop_.get_token()]() mutable -> CallResult {
         const std::string path = folder + "/movie.mp4";
         const auto make = [&]() -> absl::StatusOr<v1::BlobRef> {

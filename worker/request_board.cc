@@ -85,10 +85,12 @@ RequestBoard::~RequestBoard() {
   while (!requests_.empty()) Forget(requests_.begin());
 }
 
-bool RequestBoard::InEngine() const {
-  return !cancelled_.empty() ||
-         std::any_of(requests_.begin(), requests_.end(),
-                     [](const auto& entry) { return entry.second.stage == Stage::kInEngine; });
+bool RequestBoard::InEngine(int engine) const {
+  return std::any_of(cancelled_.begin(), cancelled_.end(),
+                     [&](const auto& entry) { return entry.second.engine == engine; }) ||
+         std::any_of(requests_.begin(), requests_.end(), [&](const auto& entry) {
+           return entry.second.stage == Stage::kInEngine && entry.second.engine == engine;
+         });
 }
 
 v1::WorkerReply RequestBoard::TakeReply() {
@@ -135,7 +137,10 @@ void RequestBoard::Handle(const v1::ServerRequest& request) {
   const std::string id = fmt::format("r{}", ++serial_);
   Request& added = requests_[id];
   added.request = request;
-  added.folder = FolderOf(id);
+  added.serial = serial_;
+  const std::string& job = request.render().training_job();
+  added.room = context_.room_of(job.empty() ? request.project() : ProjectOf(job));
+  added.folder = fmt::format("{}/{}", added.room->requests(), id);
   switch (request.action_case()) {
     case v1::ServerRequest::kRender:
       FetchModel(id, added);
@@ -158,25 +163,25 @@ void RequestBoard::FetchModel(const std::string& id, Request& request) {
     std::string path;
   };
   auto fetched = std::make_shared<Fetched>();
-  // The engine caches models by path, so it gets the path of the blob cache, which stays the same.
-  if (task.has_file()) request.pinned = task.file().sha256();
+  if (task.has_file()) request.open = task.file().sha256();
   Run(
-      [fetched, task, folder = request.folder, &cache = context_.cache,
+      [fetched, task, folder = request.folder, room = request.room, &cache = context_.cache,
        stop = request.stop.get_token()] {
         const auto fetch = [&]() -> absl::Status {
           NERF_RETURN_IF_ERROR(MakeFolders(folder));
           if (!task.has_file()) return absl::OkStatus();
-          auto path = cache.Fetch(task.file(), /*pin=*/true, stop);
+          auto path = room->Open(cache, task.file(), stop);
           if (path.ok()) fetched->path = *std::move(path);
           return path.status();
         };
         fetched->result = ToCallResult(fetch());
       },
-      [self = self_, id, fetched, &cache = context_.cache, sha256 = request.pinned] {
+      [self = self_, id, fetched, room = request.room, &cache = context_.cache,
+       sha256 = request.open] {
         if (*self != nullptr && (*self)->requests_.contains(id)) {
           (*self)->OnFetched(id, fetched->result, fetched->path);
         } else if (!fetched->path.empty()) {
-          cache.Unpin(sha256);
+          room->Close(cache, sha256);
         }
       });
 }
@@ -184,7 +189,7 @@ void RequestBoard::FetchModel(const std::string& id, Request& request) {
 void RequestBoard::FetchScene(const std::string& id, Request& request, const SceneManifest& files) {
   auto result = std::make_shared<CallResult>();
   Run(
-      [result, files, folder = request.folder, &cache = context_.cache,
+      [result, files, folder = request.folder, room = request.room, &cache = context_.cache,
        stop = request.stop.get_token()] {
         *result = ToCallResult(LayOutScene(files, folder + "/scene", cache, stop));
       },
@@ -198,17 +203,18 @@ void RequestBoard::OnFetched(const std::string& id, const CallResult& result,
                              const std::string& file) {
   const auto it = requests_.find(id);
   Request& request = it->second;
-  if (file.empty()) request.pinned.clear();
+  if (file.empty()) request.open.clear();
   if (!result.ok()) {
     ReplyError(it, ToStatus(result));
     return;
   }
   request.file = file;
   request.stage = Stage::kWaiting;
-  if (context_.may_ask()) AskEngine(id, request);
+  AskWaiting();
 }
 
-void RequestBoard::AskEngine(const std::string& id, Request& request) {
+void RequestBoard::AskEngine(const std::string& id, Request& request, int engine) {
+  request.engine = engine;
   if (request.request.has_validate() || request.request.has_describe()) {
     protocol::Check check{id, request.folder + "/scene"};
     if (request.request.has_describe()) check.out = request.folder;
@@ -216,7 +222,7 @@ void RequestBoard::AskEngine(const std::string& id, Request& request) {
       check.test_every = request.request.describe().test_every();
     }
     request.stage = Stage::kInEngine;
-    context_.send_to_engine(check);
+    context_.send_to_engine(engine, check);
     return;
   }
   protocol::Render command = ToProtocol(request.request.render().view());
@@ -240,50 +246,68 @@ void RequestBoard::AskEngine(const std::string& id, Request& request) {
     command.job = *key;
   }
   request.stage = Stage::kInEngine;
-  context_.send_to_engine(command);
+  context_.send_to_engine(engine, command);
 }
 
 void RequestBoard::AskWaiting() {
-  if (!context_.may_ask()) return;
-  std::vector<std::string> waiting;
+  std::map<int, std::string> waiting;  // oldest first
   for (const auto& [id, request] : requests_) {
-    if (request.stage == Stage::kWaiting) waiting.push_back(id);
+    if (request.stage == Stage::kWaiting) waiting[request.serial] = id;
   }
-  for (const std::string& id : waiting) AskEngine(id, requests_.at(id));
+  context_.begin_asking();
+  for (const auto& [serial, id] : waiting) {
+    Request& request = requests_.at(id);
+    const std::optional<int> engine = context_.engine_for(request.room);
+    if (engine.has_value()) AskEngine(id, request, *engine);
+  }
 }
 
-void RequestBoard::OnEngineExit() {
-  cancelled_.clear();
+void RequestBoard::OnEngineExit(int engine) {
+  std::erase_if(cancelled_, [&](const auto& entry) { return entry.second.engine == engine; });
   std::vector<std::string> lost;
   for (const auto& [id, request] : requests_) {
-    if (request.stage == Stage::kInEngine) lost.push_back(id);
+    if (request.stage == Stage::kInEngine && request.engine == engine) lost.push_back(id);
   }
   for (const std::string& id : lost) {
     ReplyError(requests_.find(id), WorkerLost("the engine process ended; try again"));
   }
 }
 
-void RequestBoard::OnEngineMessage(const protocol::EngineMessage& message) {
-  if (const auto* rendered = std::get_if<protocol::Rendered>(&message)) {
-    LetGo(rendered->id);
-    OnRendered(*rendered);
-  } else if (const auto* checked = std::get_if<protocol::Checked>(&message)) {
-    LetGo(checked->id);
-    OnChecked(*checked);
-  } else if (const auto* refused = std::get_if<protocol::Refused>(&message)) {
-    LetGo(refused->id);
-    const auto it = requests_.find(refused->id);
-    if (it == requests_.end() || it->second.stage != Stage::kInEngine) return;
-    ReplyError(it, ToStatus(refused->error));
+void RequestBoard::OnEngineHopeless(const EngineRoom& room, const std::string& why) {
+  std::vector<std::string> lost;
+  for (const auto& [id, request] : requests_) {
+    if (request.stage == Stage::kWaiting && request.room.get() == &room) lost.push_back(id);
+  }
+  for (const std::string& id : lost) {
+    ReplyError(requests_.find(id),
+               WorkerLost(fmt::format("a second engine does not start here: {}", why)));
   }
 }
 
-void RequestBoard::OnRendered(const protocol::Rendered& rendered) {
-  const auto it = requests_.find(rendered.id);
-  if (it == requests_.end() || it->second.stage != Stage::kInEngine ||
-      !it->second.request.has_render()) {
-    return;
+RequestBoard::Requests::iterator RequestBoard::Asked(const std::string& id, int engine) {
+  const auto it = requests_.find(id);
+  const bool is_asked =
+      it != requests_.end() && it->second.stage == Stage::kInEngine && it->second.engine == engine;
+  return is_asked ? it : requests_.end();
+}
+
+void RequestBoard::OnEngineMessage(int engine, const protocol::EngineMessage& message) {
+  if (const auto* rendered = std::get_if<protocol::Rendered>(&message)) {
+    LetGo(engine, rendered->id);
+    OnRendered(engine, *rendered);
+  } else if (const auto* checked = std::get_if<protocol::Checked>(&message)) {
+    LetGo(engine, checked->id);
+    OnChecked(engine, *checked);
+  } else if (const auto* refused = std::get_if<protocol::Refused>(&message)) {
+    LetGo(engine, refused->id);
+    const auto it = Asked(refused->id, engine);
+    if (it != requests_.end()) ReplyError(it, ToStatus(refused->error));
   }
+}
+
+void RequestBoard::OnRendered(int engine, const protocol::Rendered& rendered) {
+  const auto it = Asked(rendered.id, engine);
+  if (it == requests_.end() || !it->second.request.has_render()) return;
   const Request& request = it->second;
   Assemble(rendered.id, [rendered, view = request.request.render().view(), folder = request.folder,
                          worker = options_.worker_id, max_bytes = options_.max_reply_bytes] {
@@ -333,9 +357,9 @@ void RequestBoard::AssembleWaiting() {
   }
 }
 
-void RequestBoard::OnChecked(const protocol::Checked& checked) {
-  const auto it = requests_.find(checked.id);
-  if (it == requests_.end() || it->second.stage != Stage::kInEngine) return;
+void RequestBoard::OnChecked(int engine, const protocol::Checked& checked) {
+  const auto it = Asked(checked.id, engine);
+  if (it == requests_.end()) return;
   if (it->second.request.has_describe()) return OnDescribed(it, checked);
   if (!it->second.request.has_validate()) return;
   const std::string& folder = it->second.folder;
@@ -393,8 +417,9 @@ void RequestBoard::AddError(const std::string& request_id, const absl::Status& s
 
 void RequestBoard::GiveUp(Requests::iterator it) {
   if (it->second.stage == Stage::kInEngine) {
-    cancelled_.insert(it->first);
-    context_.send_to_engine(protocol::Cancel{it->first});
+    const Request& request = it->second;
+    cancelled_[it->first] = {request.engine, request.folder, request.room};
+    context_.send_to_engine(request.engine, protocol::Cancel{it->first});
   }
   Forget(it);
 }
@@ -402,30 +427,30 @@ void RequestBoard::GiveUp(Requests::iterator it) {
 void RequestBoard::Forget(Requests::iterator it) {
   Request& request = it->second;
   request.stop.request_stop();
-  // A running download unpins the blob itself when it finds the request gone.
-  if (!request.pinned.empty() && request.stage != Stage::kFetching) {
-    context_.cache.Unpin(request.pinned);
+  // A running download closes the file itself when it finds the request gone.
+  if (!request.open.empty() && request.stage != Stage::kFetching) {
+    request.room->Close(context_.cache, request.open);
   }
-  RemoveFolder(it->first);
+  RemoveFolder(request.folder, request.room);
   requests_.erase(it);
 }
 
-void RequestBoard::LetGo(const std::string& id) {
+void RequestBoard::LetGo(int engine, const std::string& id) {
+  const auto it = cancelled_.find(id);
+  if (it == cancelled_.end() || it->second.engine != engine) return;
   // The engine may have written files after the folder was removed.
-  if (cancelled_.erase(id) > 0) RemoveFolder(id);
+  RemoveFolder(it->second.folder, it->second.room);
+  cancelled_.erase(it);
 }
 
-void RequestBoard::RemoveFolder(const std::string& id) {
+void RequestBoard::RemoveFolder(const std::string& folder,
+                                const std::shared_ptr<EngineRoom>& room) {
   Run(
-      [folder = FolderOf(id)] {
+      [folder, room] {
         std::error_code ignored;
         fs::remove_all(folder, ignored);
       },
       [] {});
-}
-
-std::string RequestBoard::FolderOf(const std::string& id) const {
-  return fmt::format("{}/{}", options_.folder, id);
 }
 
 void RequestBoard::DropAll() {

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <stop_token>
 #include <string>
 
@@ -15,13 +14,13 @@
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/blob_cache.h"
 #include "worker/call_result.h"
+#include "worker/engine_room.h"
 #include "worker/scene_folder.h"
 #include "worker/task_runner.h"
 
 namespace nerf {
 
 struct RequestBoardOptions {
-  std::string folder;        // for scenes and images of requests; exists
   std::string worker_id;     // named in replies
   size_t max_requests = 64;  // cancelled ones count until the engine has answered them
   size_t max_tasks = 256;    // downloads, replies and folders to remove that wait
@@ -35,16 +34,21 @@ struct RequestBoardOptions {
 struct RequestContext {
   TaskRunner& tasks;
   BlobCache& cache;
-  std::function<bool()> may_ask;  // the engine is ready, and no job needs it alone
-  std::function<void(const protocol::WorkerRequest&)> send_to_engine;
+  // The room for the work of a project; empty: the one without a name.
+  std::function<std::shared_ptr<EngineRoom>(const std::string& project)> room_of;
+  // Called before engine_for is called for all waiting requests, oldest first.
+  std::function<void()> begin_asking;
+  // The engine to ask now; nullopt while the request has to wait.
+  std::function<std::optional<int>(const std::shared_ptr<EngineRoom>& room)> engine_for;
+  std::function<void(int engine, const protocol::WorkerRequest&)> send_to_engine;
   // The engine's name of a job that this worker trains; nullopt if it does not.
   std::function<std::optional<std::string>(const std::string& training_job)> training_key;
 };
 
-// Renders, checks and descriptions of scenes for the server. For each request: download the files,
-// ask the engine, read its images, cut the reply into chunks. Requests are dropped when the stream
-// ends, and answered with UNAVAILABLE WORKER_LOST when the engine ends. Used from the agent's
-// thread.
+// Renders, checks and descriptions of scenes for the server. For each request: download the files
+// into the room of its project, ask an engine of that room, read its images, cut the reply into
+// chunks. Only the engine that was asked can answer. Requests are dropped when the stream ends, and
+// answered with UNAVAILABLE WORKER_LOST when their engine ends. Used from the agent's thread.
 class RequestBoard {
  public:
   // The members of the context outlive this.
@@ -55,37 +59,50 @@ class RequestBoard {
   // Drops all requests, because the stream has ended.
   void DropAll();
 
-  // Sends waiting requests to the engine if context.may_ask().
+  // Sends the waiting requests whose engines may be asked.
   void AskWaiting();
-  void OnEngineMessage(const protocol::EngineMessage& message);
-  void OnEngineExit();
+  void OnEngineMessage(int engine, const protocol::EngineMessage& message);
+  void OnEngineExit(int engine);
+  // No engine starts for this room: ends the requests that wait for it with UNAVAILABLE
+  // WORKER_LOST.
+  void OnEngineHopeless(const EngineRoom& room, const std::string& why);
 
   bool HasReply() const { return !replies_.empty(); }
   v1::WorkerReply TakeReply();  // Requires: HasReply()
   bool empty() const { return requests_.empty() && replies_.empty(); }
   size_t n_tasks() const { return n_tasks_; }
   // True while the engine has not answered a request. It also answers cancelled ones.
-  bool InEngine() const;
+  bool InEngine(int engine) const;
 
  private:
   enum class Stage { kFetching, kWaiting, kInEngine, kReading };
   struct Request {
     v1::ServerRequest request;
+    int serial = 0;
+    std::shared_ptr<EngineRoom> room;
     Stage stage = Stage::kFetching;
-    std::string file;    // path of the model
-    std::string pinned;  // digest of the model
+    int engine = 0;    // that was asked; in kInEngine
+    std::string file;  // path of the model
+    std::string open;  // digest of the model, open in the room
     std::string folder;
     std::stop_source stop;
     std::function<absl::StatusOr<std::string>()> assemble;  // its reply; set in kReading
   };
   using Requests = std::map<std::string, Request>;  // by the engine's id
+  struct Cancelled {
+    int engine;
+    std::string folder;
+    std::shared_ptr<EngineRoom> room;
+  };
 
   void FetchModel(const std::string& id, Request& request);
   void FetchScene(const std::string& id, Request& request, const SceneManifest& files);
   void OnFetched(const std::string& id, const CallResult& result, const std::string& file);
-  void AskEngine(const std::string& id, Request& request);
-  void OnRendered(const protocol::Rendered& rendered);
-  void OnChecked(const protocol::Checked& checked);
+  void AskEngine(const std::string& id, Request& request, int engine);
+  // The request that this engine was asked; end() for another id.
+  Requests::iterator Asked(const std::string& id, int engine);
+  void OnRendered(int engine, const protocol::Rendered& rendered);
+  void OnChecked(int engine, const protocol::Checked& checked);
   void OnDescribed(Requests::iterator it, const protocol::Checked& checked);
   // Makes the reply with `assemble` in the background: bytes or an error.
   void Assemble(const std::string& id, std::function<absl::StatusOr<std::string>()> assemble);
@@ -101,9 +118,8 @@ class RequestBoard {
   void GiveUp(Requests::iterator it);
   void Forget(Requests::iterator it);
   // Removes the folder of a dropped request after the engine has answered it.
-  void LetGo(const std::string& id);
-  void RemoveFolder(const std::string& id);
-  std::string FolderOf(const std::string& id) const;
+  void LetGo(int engine, const std::string& id);
+  void RemoveFolder(const std::string& folder, const std::shared_ptr<EngineRoom>& room);
 
   const RequestBoardOptions options_;
   const RequestContext context_;
@@ -111,8 +127,8 @@ class RequestBoard {
   const std::shared_ptr<RequestBoard*> self_;
   int serial_ = 0;
   Requests requests_;
-  std::set<std::string>
-      cancelled_;  // dropped requests that the engine has not answered, by its ids
+  // Dropped requests that their engines have not answered, by the engines' ids.
+  std::map<std::string, Cancelled> cancelled_;
   std::deque<v1::WorkerReply> replies_;
   size_t reply_bytes_ = 0;               // of replies_
   std::deque<std::string> to_assemble_;  // requests in kReading whose replies were not begun

@@ -51,6 +51,7 @@ absl::Status UseJob(const ServiceContext& services, const ResourceKey& key,
                     BrokerRequest* request) {
   v1::RenderTask& task = *request->message.mutable_render();
   NERF_ASSIGN_OR_RETURN(const Job job, services.queue.Get(key));
+  request->message.set_project(key.project);
   if (job.state == JobState::kRunning || job.state == JobState::kPausing) {
     request->worker = services.workers.WorkerOf(key);
     // Of a gang rank 0 alone has all weights.
@@ -78,12 +79,14 @@ absl::Status UseSource(const ServiceContext& services, const v1::RenderImageRequ
   if (source.has_model()) {
     NERF_ASSIGN_OR_RETURN(const auto key, ParseModelName("model", source.model()));
     NERF_ASSIGN_OR_RETURN(const auto model, services.models.Get(key));
+    request->message.set_project(key.project);
     *task.mutable_file() = ToProto(model.blob);
     return absl::OkStatus();
   }
   if (source.has_checkpoint()) {
     NERF_ASSIGN_OR_RETURN(const auto key, ParseCheckpointName("checkpoint", source.checkpoint()));
     NERF_ASSIGN_OR_RETURN(const auto checkpoint, services.queue.GetCheckpoint(key.job, key.step));
+    request->message.set_project(key.job.project);
     *task.mutable_file() = ToProto(checkpoint.model_blob);
     return absl::OkStatus();
   }

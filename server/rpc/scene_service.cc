@@ -113,6 +113,7 @@ grpc::ServerUnaryReactor* SceneService::ValidateScene(grpc::CallbackServerContex
         NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseSceneName("name", request->name()));
         NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Get(key));
         BrokerRequest task;
+        task.message.set_project(key.project);
         AddManifest(scene, task.message.mutable_validate()->mutable_files());
         return task;
       },
@@ -145,6 +146,7 @@ grpc::ServerUnaryReactor* SceneService::DescribeScene(grpc::CallbackServerContex
         BrokerRequest task;
         task.is_known = call->known != nullptr;
         task.max_reply_bytes = kMaxDescriptionBytes;
+        task.message.set_project(key.project);
         v1::DescribeTask& describe = *task.message.mutable_describe();
         AddManifest(scene, describe.mutable_files());
         if (request->has_test_every()) describe.set_test_every(request->test_every());

@@ -4,9 +4,13 @@
 #include <signal.h>
 
 #include <fstream>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "common/clock.h"
+#include "common/sandbox_support.h"
+#include "nerf/v1/scene_service.pb.h"
 #include "tests/worker/agent_fixture.h"
 #include "worker/engine_process.h"
 
@@ -21,8 +25,9 @@ class AgentEngineTest : public ::testing::Test {
   void Start(std::vector<std::string> knobs) {
     fs::create_directories(dir_ / "blobs");
     cache_ = std::make_unique<BlobCache>(dir_ / "blobs", 1 << 30, server_);
-    engines_ = std::make_unique<EngineProcessLauncher>(
-        EngineProcessOptions{FAKE_ENGINE, std::move(knobs)});
+    EngineProcessOptions engine{FAKE_ENGINE, std::move(knobs)};
+    engine.sandbox.enabled = sandboxed_;
+    engines_ = std::make_unique<EngineProcessLauncher>(engine);
     tasks_ = std::make_unique<ThreadTaskRunner>(mailbox_);
     AgentOptions options = TestOptions(dir_.path());
     options.heartbeat_interval = absl::Milliseconds(20);
@@ -32,6 +37,7 @@ class AgentEngineTest : public ::testing::Test {
     options.job.retry.first_pause = absl::Milliseconds(10);
     options.job.discard_timeout = absl::Milliseconds(300);
     options.job.training_silence = training_silence_;
+    options.engines.quiet_time = absl::Milliseconds(20);
     agent_ = std::make_unique<Agent>(options, AgentContext{.clock = clock_,
                                                            .random = random_,
                                                            .mailbox = mailbox_,
@@ -68,6 +74,7 @@ class AgentEngineTest : public ::testing::Test {
     ASSERT_TRUE(RunUntilPhase(v1::JobReport::RUNNING));
   }
 
+  bool sandboxed_ = false;
   // Long, so that a slow machine does not make the engine count as hanging.
   absl::Duration training_silence_ = absl::Minutes(1);
   TempDir dir_;
@@ -175,6 +182,70 @@ TEST_F(AgentEngineTest, RendersBetweenSteps) {
   }));
   EXPECT_EQ(response.images(0).content(), "of job");
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+}
+
+// What an engine found of the traces that engines have left, and itself.
+struct Found {
+  int pid = 0, in_memory = -1, in_room = -1, in_all = -1;
+};
+
+class AgentSnoopTest : public AgentEngineTest {
+ protected:
+  AgentSnoopTest() { sandboxed_ = LandlockVersion() >= 3; }
+  ~AgentSnoopTest() override {
+    std::string name = dir_ / "rooms";
+    for (char& c : name) c = c == '/' ? '-' : c;
+    fs::remove("/dev/shm/trace" + name);
+  }
+  // Has a scene of the project checked.
+  Found Check(const std::string& project) {
+    const std::string id = "q" + std::to_string(++n_checks_);
+    v1::SynchronizeResponse message;
+    message.mutable_request()->set_request_id(id);
+    message.mutable_request()->set_project(project);
+    v1::SceneManifestEntry* file = message.mutable_request()->mutable_validate()->add_files();
+    file->set_path("transforms.json");
+    *file->mutable_blob() = server_.AddBlob("{}");
+    server_.Send(message);
+    v1::ValidateSceneResponse response;
+    EXPECT_TRUE(RunUntil([&] {
+      for (const auto& sent : server_.messages()) {
+        if (sent.has_reply() && sent.reply().request_id() == id) {
+          return response.ParseFromString(sent.reply().chunk());
+        }
+      }
+      return false;
+    }));
+    Found found;
+    std::istringstream(response.summary()) >> found.pid >> found.in_memory >> found.in_room >>
+        found.in_all;
+    return found;
+  }
+
+  int n_checks_ = 0;
+};
+
+TEST_F(AgentSnoopTest, EngineFindsNothingThatOneOfAnotherProjectHasLeft) {
+  Start({"--snoop"});
+  ASSERT_TRUE(RunUntil([&] { return server_.open() && !server_.messages().empty(); }));
+  std::set<int> pids;
+  for (const char* project : {"a", "b", "c", "a", "d"}) {
+    SCOPED_TRACE(project);
+    const Found found = Check(project);
+    EXPECT_TRUE(pids.insert(found.pid).second) << "an engine that has worked for another project";
+    EXPECT_EQ(found.in_memory, 0);
+    EXPECT_EQ(found.in_room, 0);
+    if (sandboxed_) {
+      EXPECT_EQ(found.in_all, 0);
+    }
+    // Of its own project it does, so the traces are real ones.
+    const Found again = Check(project);
+    EXPECT_EQ(again.pid, found.pid) << "the engine was not kept";
+    EXPECT_EQ(again.in_memory, 1);
+    EXPECT_EQ(again.in_room, 2);
+    EXPECT_TRUE(RunUntil(
+        [begin = clock_.Now(), this] { return clock_.Now() - begin > absl::Milliseconds(30); }));
+  }
 }
 
 }  // namespace

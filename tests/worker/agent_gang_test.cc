@@ -146,18 +146,17 @@ TEST_F(AgentGangTest, LeavingRankDoesNotWaitForEver) {
 
 // The engine is replaced by one that may use the network, and by another one after the job.
 TEST_F(AgentGangTest, EngineMayConnectOnlyWhileItTrainsInAGang) {
-  engines_.separate_for_ranks = true;
   Start();
   EXPECT_EQ(engines_.launches, 1);
   Send(GangGrant(1));
   EXPECT_EQ(engines_.launches, 2);
-  EXPECT_TRUE(engines_.ranks_allowed);
+  EXPECT_TRUE(engines_.engine->access.ranks);
   EXPECT_TRUE(engines_.Got("train").is_object());
   Started();
   SayDone();
   Send(Order(v1::DesiredJob::ABANDON, 1));
   EXPECT_EQ(engines_.launches, 3);
-  EXPECT_FALSE(engines_.ranks_allowed);
+  EXPECT_FALSE(engines_.engine->access.ranks);
   EXPECT_EQ(server_.messages().back().metrics().engine_restarts(), 0u);
 }
 

@@ -25,6 +25,7 @@ using ::testing::SizeIs;
 v1::SynchronizeResponse RenderOf(const v1::BlobRef& file, const std::string& id = "q1") {
   v1::SynchronizeResponse message;
   message.mutable_request()->set_request_id(id);
+  message.mutable_request()->set_project("default");
   v1::RenderTask* task = message.mutable_request()->mutable_render();
   *task->mutable_file() = file;
   task->mutable_view()->mutable_orbit()->set_count(8);
@@ -68,7 +69,7 @@ TEST_F(AgentTest, RenderFetchesTheModelAsksTheEngineAndRepliesInChunks) {
   EXPECT_EQ(response.images(0).content(), image);
   EXPECT_EQ(response.width(), 8u);
   EXPECT_EQ(response.worker(), "workers/w-test");
-  EXPECT_TRUE(fs::is_empty(dir_ / "requests"));
+  EXPECT_TRUE(fs::is_empty(Room() + "/requests"));
 }
 
 TEST_F(AgentTest, FrameOfALiveViewIsAJpegAheadOfOthers) {

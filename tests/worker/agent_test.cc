@@ -69,7 +69,7 @@ TEST_F(AgentTest, GrantIsPreparedTrainedCommittedAndReportedUntilAcknowledged) {
   EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
   Send(Acknowledge());
   EXPECT_FALSE(server_.last_report().has_value());
-  EXPECT_TRUE(fs::is_empty(dir_ / "jobs"));
+  EXPECT_TRUE(fs::is_empty(Room() + "/jobs"));
 }
 
 TEST_F(AgentTest, TrainOrderThatWasSentBeforeTheAcknowledgementIsIgnoredAfterIt) {
@@ -327,7 +327,7 @@ TEST_F(AgentTest, CheckpointFileThatVanishesIsNotTakenForALostLease) {
   StartTraining();
   tasks_.Hold();
   SayCheckpoint(10);
-  for (const auto& job : fs::directory_iterator(dir_ / "jobs")) {
+  for (const auto& job : fs::directory_iterator(Room() + "/jobs")) {
     fs::remove_all(job.path() / "commit");
     fs::create_directory(job.path() / "commit");
   }
@@ -342,7 +342,7 @@ TEST_F(AgentTest, CheckpointFileThatVanishesIsNotTakenForALostLease) {
   tasks_.Hold();
   SayCheckpoint(30);
   SayDone();
-  for (const auto& job : fs::directory_iterator(dir_ / "jobs")) {
+  for (const auto& job : fs::directory_iterator(Room() + "/jobs")) {
     fs::remove_all(job.path() / "commit");
   }
   tasks_.LetGo();
@@ -703,10 +703,15 @@ TEST_F(AgentTest, RefusedTokenEndsAWorkerThatNeverConnected) {
   EXPECT_EQ(agent_->result()->code, absl::StatusCode::kUnauthenticated);
 }
 
-TEST_F(AgentTest, LeftoverJobFoldersOfAnEarlierProcessAreRemoved) {
-  fs::create_directories(dir_ / "jobs/7/scene");
+TEST_F(AgentTest, LeftoverFoldersOfAnEarlierProcessAreRemoved) {
+  fs::create_directories(dir_ / "rooms/7/jobs/1/scene");
+  fs::create_directories(dir_ / "jobs/7/scene");  // of an earlier version
+  fs::create_directories(dir_ / "open");
   Start();
-  EXPECT_TRUE(fs::is_empty(dir_ / "jobs"));
+  EXPECT_FALSE(fs::exists(dir_ / "rooms/7"));
+  EXPECT_FALSE(fs::exists(dir_ / "jobs"));
+  EXPECT_FALSE(fs::exists(dir_ / "open"));
+  EXPECT_TRUE(fs::is_empty(Room() + "/jobs"));
 }
 
 TEST_F(AgentTest, JobOfAnotherProjectGetsAnEngineThatHasWorkedForNoOther) {
@@ -728,29 +733,6 @@ TEST_F(AgentTest, JobOfAnotherProjectGetsAnEngineThatHasWorkedForNoOther) {
   EXPECT_FALSE(before->alive);
   EXPECT_EQ(engines_.Got("train")["job"], "projects/other/trainingJobs/j-1@1");
   EXPECT_EQ(server_.messages().back().metrics().engine_restarts(), 0u);
-}
-
-TEST_F(AgentTest, RenderInTheEngineEndsBeforeItIsReplacedForAnotherProject) {
-  StartTraining();
-  SayCheckpoint(30);
-  SayDone();
-  Send(Acknowledge());
-  v1::SynchronizeResponse render;
-  render.mutable_request()->set_request_id("q1");
-  *render.mutable_request()->mutable_render()->mutable_file() = server_.AddBlob("model");
-  render.mutable_request()->mutable_render()->mutable_view()->mutable_orbit()->set_count(8);
-  Send(render);
-  ASSERT_TRUE(engines_.Got("render").is_object());
-  v1::SynchronizeResponse other = Grant(server_, 1);
-  other.mutable_desired_job()->set_training_job("projects/other/trainingJobs/j-1");
-  Send(other);
-  EXPECT_EQ(engines_.launches, 1) << "it renders";
-  render.mutable_request()->set_request_id("q2");
-  Send(render);
-  Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "INTERNAL"}});
-  EXPECT_EQ(engines_.launches, 2);
-  EXPECT_EQ(engines_.Got("train")["job"], "projects/other/trainingJobs/j-1@1");
-  EXPECT_TRUE(engines_.Got("render").is_object()) << "the second one has waited for the new engine";
 }
 
 }  // namespace

@@ -117,29 +117,5 @@ TEST_F(BlobCacheTest, LaterProcessTakesOverAndChecksWhatItFinds) {
   EXPECT_EQ(server_.reads(), 3);
 }
 
-TEST_F(BlobCacheTest, OpenFolderShowsPinnedFilesAloneByOnePath) {
-  const std::string open = dir_ / "open";
-  const std::string folder = dir_ / "blobs";
-  fs::create_directory(open);
-  fs::create_directory(folder);
-  std::ofstream(open + "/left-by-a-killed-process") << "x";
-  BlobCache cache(folder, 1000, server_, open);
-  EXPECT_TRUE(fs::is_empty(open));
-  const v1::BlobRef used = server_.AddBlob("hello"), other = server_.AddBlob("world");
-  EXPECT_THAT(Fetch(cache, other), IsOk());
-  EXPECT_TRUE(fs::is_empty(open));
-  const auto path = Fetch(cache, used, /*pin=*/true);
-  ASSERT_THAT(path, IsOk());
-  EXPECT_EQ(*path, open + "/" + used.sha256());
-  EXPECT_THAT(ReadFile(*path, 100), IsOkAndHolds("hello"));
-  EXPECT_THAT(Fetch(cache, used, /*pin=*/true), IsOkAndHolds(*path));
-  cache.Unpin(used.sha256());
-  EXPECT_TRUE(fs::exists(*path));
-  cache.Unpin(used.sha256());
-  EXPECT_TRUE(fs::is_empty(open));
-  EXPECT_THAT(Fetch(cache, used, /*pin=*/true), IsOkAndHolds(*path));
-  EXPECT_EQ(server_.reads(), 2);
-}
-
 }  // namespace
 }  // namespace nerf

@@ -26,7 +26,7 @@ class EngineProcessTest : public ::testing::Test {
  protected:
   void Start(std::vector<std::string> knobs) {
     EngineProcessLauncher launcher({FAKE_ENGINE, std::move(knobs)});
-    auto engine = launcher.Launch([this] { readable_.Post([] {}); });
+    auto engine = launcher.Launch({}, [this] { readable_.Post([] {}); });
     ASSERT_THAT(engine, IsOk());
     engine_ = *std::move(engine);
   }
@@ -127,7 +127,7 @@ TEST_F(EngineProcessTest, LongCommandsArriveWhole) {
 
 TEST_F(EngineProcessTest, MissingProgramIsAClearError) {
   EngineProcessLauncher launcher({"/nowhere/nerf-engine", {}});
-  EXPECT_THAT(launcher.Launch([] {}),
+  EXPECT_THAT(launcher.Launch({}, [] {}),
               StatusIs(absl::StatusCode::kNotFound, "/nowhere/nerf-engine"));
 }
 
@@ -136,7 +136,7 @@ TEST_F(EngineProcessTest, ProgramThatCannotBeExecutedEndsWithACode) {
   std::ofstream(dir / "engine") << "not a program";
   std::filesystem::permissions(dir / "engine", std::filesystem::perms::owner_all);
   EngineProcessLauncher launcher({dir / "engine", {}});
-  auto engine = launcher.Launch([this] { readable_.Post([] {}); });
+  auto engine = launcher.Launch({}, [this] { readable_.Post([] {}); });
   ASSERT_THAT(engine, IsOk());
   engine_ = *std::move(engine);
   ASSERT_TRUE(TakeUntilExit());

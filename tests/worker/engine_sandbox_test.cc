@@ -47,13 +47,12 @@ class EngineSandboxTest : public testing::Test {
     EngineProcessOptions options{HOSTILE_ENGINE,
                                  {dir_ / "cache/jobs/1", dir_ / "cache/worker_key", cached_}};
     options.sandbox.enabled = sandboxed;
-    options.sandbox.write_paths = {dir_ / "cache/jobs"};
     EngineProcessLauncher launcher(options);
-    EXPECT_EQ(launcher.AllowRanks(in_gang), in_gang && sandboxed);
+    const EngineAccess access{.write_paths = {dir_ / "cache/jobs"}, .ranks = in_gang};
     Mutex mu;
     CondVar readable;
     bool is_readable = false;
-    const auto engine = launcher.Launch([&] {
+    const auto engine = launcher.Launch(access, [&] {
       MutexLock lock(mu);
       is_readable = true;
       readable.NotifyAll();
@@ -109,8 +108,9 @@ TEST_F(EngineSandboxTest, WithoutTheSandboxTheSameAttemptsSucceed) {
   EXPECT_THAT(
       Attack(/*sandboxed=*/false),
       IsSupersetOf({"secret", "passwd", "cache", "tcp", "udp", "shell", "symlink", "chmod-cached",
-                    "environment", "signal-worker", "environment-of-worker"}));
+                    "shared-memory", "environment", "signal-worker", "environment-of-worker"}));
   fs::remove("/tmp/hostile-engine");
+  fs::remove("/dev/shm/hostile-engine");
   fs::remove("/tmp/hostile-out");
 }
 

@@ -162,6 +162,7 @@ TEST_F(FrameRunTest, StillsAreRenderedBetweenFrames) {
   Send(Frames(4));
   v1::SynchronizeResponse still;
   still.mutable_request()->set_request_id("q1");
+  still.mutable_request()->set_project("default");
   v1::RenderTask* task = still.mutable_request()->mutable_render();
   *task->mutable_file() = server_.AddBlob("model");
   task->mutable_view()->mutable_orbit()->set_count(8);
@@ -171,6 +172,27 @@ TEST_F(FrameRunTest, StillsAreRenderedBetweenFrames) {
   bool has_reply = false;
   for (const auto& message : server_.messages()) has_reply = has_reply || message.has_reply();
   EXPECT_TRUE(has_reply);
+}
+
+// The model's file is in the room of the job's project, and only its engine may read it.
+TEST_F(FrameRunTest, FramesKeepTheirEngineFromAnotherProject) {
+  Start();
+  Send(Frames(4));
+  v1::SynchronizeResponse still;
+  still.mutable_request()->set_project("other");
+  *still.mutable_request()->mutable_render()->mutable_file() = server_.AddBlob("model");
+  still.mutable_request()->mutable_render()->mutable_view()->mutable_orbit()->set_count(8);
+  const auto renders_frames = engines_.engine;
+  for (int i = 0; i < 3; ++i) {
+    still.mutable_request()->set_request_id("q" + std::to_string(i));
+    Send(still);
+    Pass(absl::Seconds(6));
+  }
+  EXPECT_TRUE(renders_frames->alive);
+  EXPECT_EQ(engines_.launches, 2);
+  engines_.engine = renders_frames;
+  for (int i = 0; i < 4; ++i) Answer();
+  EXPECT_EQ(Committed().size(), 4u);
 }
 
 }  // namespace

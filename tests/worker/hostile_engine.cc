@@ -93,6 +93,7 @@ int main(int argc, char** argv) {
   Say("write-cached", CanWrite(job + "/linked.bin"));
   Say("chmod-cached", chmod((job + "/linked.bin").c_str(), 0600) == 0);
   Say("truncate-cached", truncate((job + "/linked.bin").c_str(), 0) == 0);
+  Say("shared-memory", CanWrite("/dev/shm/hostile-engine", O_CREAT));
   Say("symlink", symlink(secret.c_str(), (job + "/soft").c_str()) == 0);
   Say("hard-link", link(secret.c_str(), (job + "/hard").c_str()) == 0);
   Say("move-away", rename((job + "/out.bin").c_str(), "/tmp/hostile-out") == 0);

@@ -53,6 +53,7 @@ class InlineTasks final : public TaskRunner {
 class ScriptedEngines final : public EngineLauncher {
  public:
   struct State {
+    EngineAccess access;
     std::vector<Json> sent;
     std::vector<Engine::Event> events;
     std::function<void()> on_readable;
@@ -75,10 +76,12 @@ class ScriptedEngines final : public EngineLauncher {
     const std::shared_ptr<State> state_;
   };
 
-  absl::StatusOr<std::unique_ptr<Engine>> Launch(std::function<void()> on_readable) override {
+  absl::StatusOr<std::unique_ptr<Engine>> Launch(const EngineAccess& access,
+                                                 std::function<void()> on_readable) override {
     ++launches;
     if (broken) return absl::NotFoundError("run /nowhere: no such file");
     engine = std::make_shared<State>();
+    engine->access = access;
     engine->on_readable = std::move(on_readable);
     if (hello)
       Say({{"type", "hello"},
@@ -88,22 +91,20 @@ class ScriptedEngines final : public EngineLauncher {
            {"methods", {"ngp", "other"}}});
     return std::make_unique<ScriptedEngine>(engine);
   }
-  bool AllowRanks(bool allowed) override {
-    const bool differs = separate_for_ranks && ranks_allowed != allowed;
-    ranks_allowed = allowed;
-    return differs;
-  }
-  void Say(const Json& message) {
-    engine->events.push_back({message.dump(), std::nullopt});
-    engine->on_readable();
+  // All of the engine that was launched last, unless another one is named.
+  void Say(const Json& message) { Say(message, *engine); }
+  static void Say(const Json& message, State& speaker) {
+    speaker.events.push_back({message.dump(), std::nullopt});
+    speaker.on_readable();
   }
   void Die(EngineExit exit) {
     engine->events.push_back({"", exit});
     engine->on_readable();
   }
   // The newest message of a type that the engine got.
-  Json Got(const std::string& type) const {
-    for (auto it = engine->sent.rbegin(); it != engine->sent.rend(); ++it) {
+  Json Got(const std::string& type) const { return Got(type, *engine); }
+  static Json Got(const std::string& type, const State& listener) {
+    for (auto it = listener.sent.rbegin(); it != listener.sent.rend(); ++it) {
       if ((*it)["type"] == type) return *it;
     }
     return nullptr;
@@ -111,7 +112,6 @@ class ScriptedEngines final : public EngineLauncher {
 
   std::shared_ptr<State> engine;
   bool hello = true, broken = false;
-  bool separate_for_ranks = false, ranks_allowed = false;
   int launches = 0;
 };
 
@@ -155,6 +155,8 @@ class AgentTest : public testing::Test {
     engines_.Say(message);
     Settle();
   }
+  // The room of the first project.
+  std::string Room() const { return dir_ / "rooms/1"; }
   std::string Key(uint64_t epoch = 1) { return fmt::format("{}@{}", kJob, epoch); }
   std::string OutDir() { return engines_.Got("train")["out"]; }
 

@@ -83,6 +83,7 @@ TEST_F(RenderTest, RunningJobIsRenderedByItsWorkerAndPiecesArePutTogether) {
   const auto task = worker_->WaitForRequest();
   ASSERT_TRUE(task.has_value());
   EXPECT_EQ(task->render().training_job(), job_);
+  EXPECT_EQ(task->project(), "default");
   EXPECT_FALSE(task->render().has_file());
   EXPECT_EQ(task->render().view().orbit().count(), 4u);
   EXPECT_EQ(task->render().view().source_case(), v1::RenderImageRequest::SOURCE_NOT_SET);
@@ -116,6 +117,7 @@ TEST_F(RenderTest, CheckpointAndModelAreRenderedFromTheirFile) {
     ASSERT_TRUE(task.has_value());
     EXPECT_EQ(task->render().file().sha256(), model_blob_.sha256());
     EXPECT_EQ(task->render().training_job(), "");
+    EXPECT_EQ(task->project(), "default");
     Reply(task->request_id(), v1::RenderImageResponse().SerializeAsString(), true);
     EXPECT_THAT(outcome.get().status, IsOk());
   }
@@ -230,6 +232,7 @@ TEST_F(RenderTest, ValidateSceneAsksAWorkerAndReturnsEveryProblem) {
   const auto task = worker_->WaitForRequest();
   ASSERT_TRUE(task.has_value());
   ASSERT_EQ(task->validate().files_size(), 1);
+  EXPECT_EQ(task->project(), "default");
   v1::ValidateSceneResponse found;
   found.set_summary("no frames");
   found.add_problems()->set_file("transforms.json");
