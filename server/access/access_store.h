@@ -45,6 +45,8 @@ class AccessStore {
   virtual absl::Status DeleteToken(const std::string& id) = 0;
   // Replaces the key of that worker.
   virtual absl::Status PutWorkerKey(const WorkerKeyRecord& key) = 0;
+  // Succeeds for a worker without a key.
+  virtual absl::Status DeleteWorkerKey(const std::string& worker) = 0;
 };
 
 }  // namespace nerf

@@ -241,8 +241,8 @@ absl::Status OpenAccess(const ServerFlags& flags, DataDir& data, Server* server)
                                                       : ReadTokenFile(flags.worker_token_file));
   NERF_ASSIGN_OR_RETURN(server->access_store, SqliteAccessStore::Open(data.File("access.db")));
   NERF_ASSIGN_OR_RETURN(StoredAccess stored, server->access_store->Load());
-  server->worker_keys =
-      std::make_unique<WorkerKeys>(server->access_store.get(), stored.worker_keys);
+  server->worker_keys = std::make_unique<WorkerKeys>(server->access_store.get(), stored.worker_keys,
+                                                     &server->machine_clock);
   server->tokens =
       std::make_unique<TokenRegistry>(server->access_store.get(), std::move(stored.tokens),
                                       &server->machine_clock, &server->random);

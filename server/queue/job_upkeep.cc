@@ -115,16 +115,26 @@ void JobUpkeep::Meter() {
   metered_at_ = now;
   const int64_t today = DayOf(state_.clock.WallNow());
   for (const auto& [lease, deadline] : state_.lease_deadlines) {
-    ProjectRecord& record = state_.projects[lease.job.project];
+    const std::string& project = lease.job.project;
+    if (state_.projects.size() >= kMaxProjectRecords && !state_.projects.contains(project)) {
+      continue;
+    }
+    ProjectRecord& record = state_.projects[project];
     record.project = lease.job.project;
     if (record.day != today) record.device_seconds = 0;
     record.day = today;
     record.device_seconds += seconds;
-    changed_meters_.insert(lease.job.project);
+    changed_meters_.insert(project);
   }
   if (now - meters_stored_at_ < kMeterInterval) return;
   meters_stored_at_ = now;
   StoreMeters();
+  // Meters of earlier days, of projects without settings. The store may keep its rows: there is at
+  // most one of each project, which its next use replaces.
+  std::erase_if(state_.projects, [&](const auto& entry) {
+    const ProjectRecord& record = entry.second;
+    return record.day != today && !HasSettings(record) && !changed_meters_.contains(entry.first);
+  });
 }
 
 void JobUpkeep::StoreMeters() {

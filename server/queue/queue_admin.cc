@@ -122,6 +122,7 @@ absl::StatusOr<ProjectView> QueueAdmin::UpdateProject(
   const ClaimKey key{ClaimKey::Kind::kProject, {project, ""}};
   QueueLock lock(state_);
   state_.AwaitUnclaimed({key});
+  NERF_RETURN_IF_ERROR(CheckNewSettings(state_, project));
   ProjectRecord changed = ViewOf(project).record;
   change(changed);
   StoreWrite write;
@@ -165,6 +166,7 @@ absl::StatusOr<WorkerRecord> QueueAdmin::SetDrained(const std::string& worker, b
 
 absl::Status QueueAdmin::CheckUpload(const std::string& project, uint64_t byte_size) {
   MutexLock lock(state_.mu);
+  NERF_RETURN_IF_ERROR(CheckNewUpload(state_, project));
   return CheckStoredBytes(state_, project, byte_size);
 }
 
@@ -205,6 +207,9 @@ void QueueAdmin::CountStoredBytes() {
   for (const auto& [project, tally] : tallies) {
     state_.stored_bytes[project].named = tally.byte_size;
   }
+  std::erase_if(state_.stored_bytes, [](const auto& stored) {
+    return stored.second.named == 0 && stored.second.uploads.empty();
+  });
 }
 
 absl::StatusOr<std::shared_ptr<RenderTicket>> QueueAdmin::BeginRender(const std::string& project) {

@@ -17,6 +17,9 @@ constexpr size_t kReservedQueueShare = 100;
 
 // Of all projects. A file's record takes some 200 bytes.
 constexpr size_t kMaxScenes = 20'000, kMaxFilesOfScenes = 1'000'000;
+// Of a project, while no scene names them: five scenes of as many files as one may have. An
+// upload's record takes some 150 bytes.
+constexpr size_t kMaxUnnamedUploads = 100'000;
 // Of all projects. A model's record takes some 2 KB, most of it names and shapes of tensors.
 constexpr size_t kMaxModels = 20'000;
 
@@ -98,6 +101,30 @@ absl::Status CheckNewModel(const QueueState& state, const std::string& project) 
   if (state.models.size() < kMaxModels && n_own < kMaxModels / 2) return absl::OkStatus();
   return QuotaExceeded(project, "models", static_cast<double>(kMaxModels / 2),
                        "models, all projects twice as many");
+}
+
+absl::Status CheckNewUpload(const QueueState& state, const std::string& project) {
+  const auto stored = state.stored_bytes.find(project);
+  if (stored == state.stored_bytes.end() || stored->second.uploads.size() < kMaxUnnamedUploads) {
+    return absl::OkStatus();
+  }
+  return QuotaExceeded(project, "unnamed_uploads", static_cast<double>(kMaxUnnamedUploads),
+                       "uploaded files that no scene names; create the scenes, which are counted "
+                       "every two minutes");
+}
+
+absl::Status CheckNewSettings(const QueueState& state, const std::string& project) {
+  const auto found = state.projects.find(project);
+  if (found != state.projects.end() && HasSettings(found->second)) return absl::OkStatus();
+  size_t n = 0;
+  for (const auto& [name, record] : state.projects) n += HasSettings(record) ? 1 : 0;
+  if (n < kMaxProjectRecords / 2) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(fmt::format("{} projects have settings already", n)),
+      reason::kQuotaExceeded,
+      {{"project", project},
+       {"limit", "projects"},
+       {"max", fmt::format("{}", kMaxProjectRecords / 2)}});
 }
 
 absl::Status CheckStoredBytes(const QueueState& state, const std::string& project, uint64_t more) {

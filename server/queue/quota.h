@@ -29,9 +29,24 @@ absl::Status CheckNewScene(const QueueState& state, const std::string& project, 
 // half of the most. Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` models.
 absl::Status CheckNewModel(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
+// Whether another upload may be remembered until a resource names it, of a project with a limit of
+// stored bytes. Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` unnamed_uploads.
+absl::Status CheckNewUpload(const QueueState& state, const std::string& project)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
+// Whether settings may be stored for the project. Errors: ResourceExhausted QUOTA_EXCEEDED, with
+// `limit` projects.
+absl::Status CheckNewSettings(const QueueState& state, const std::string& project)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
 // Whether the project may store `more` bytes.
 absl::Status CheckStoredBytes(const QueueState& state, const std::string& project, uint64_t more)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
+
+// Records of projects, in all. Beyond it a project without one is not metered.
+inline constexpr size_t kMaxProjectRecords = 20'000;
+// Whether an admin has changed something of the project.
+inline bool HasSettings(const ProjectRecord& record) {
+  return record.quota != ProjectQuota() || record.retention != ProjectRetention();
+}
 
 // Number of leases that workers hold or are about to get.
 size_t LeasesOf(const QueueState& state, const std::string& project)

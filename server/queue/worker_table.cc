@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/access_reason.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
@@ -83,6 +84,11 @@ absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& descripti
   NERF_RETURN_IF_ERROR(CheckDescription(description));
   MutexLock lock(mu_);
   ForgetGone();
+  if (!workers_.contains(description.id) && !ForgetOneOfMany()) {
+    return WithReason(
+        absl::ResourceExhaustedError(fmt::format("{} workers are connected already", kMaxWorkers)),
+        reason::kQuotaExceeded, {{"limit", "workers"}, {"max", fmt::format("{}", kMaxWorkers)}});
+  }
   Entry& entry = workers_[description.id];
   if (entry.replaced_sessions.contains(description.session)) {
     return WithReason(absl::FailedPreconditionError(fmt::format(
@@ -139,6 +145,20 @@ void WorkerTable::ForgetGone() {
     health_.Forget(it->first);
     it = workers_.erase(it);
   }
+}
+
+bool WorkerTable::ForgetOneOfMany() {
+  if (workers_.size() < kMaxWorkers) return true;
+  auto oldest = workers_.end();
+  for (auto it = workers_.begin(); it != workers_.end(); ++it) {
+    const bool is_older =
+        oldest == workers_.end() || it->second.last_seen < oldest->second.last_seen;
+    if (!it->second.connected && is_older) oldest = it;
+  }
+  if (oldest == workers_.end()) return false;
+  health_.Forget(oldest->first);
+  workers_.erase(oldest);
+  return true;
 }
 
 void WorkerTable::EngineDied(const std::string& worker, const ResourceKey& job) {

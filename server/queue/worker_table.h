@@ -57,6 +57,8 @@ absl::Status CheckDescription(const WorkerDescription& description);
 class WorkerTable {
  public:
   static constexpr absl::Duration kForgetAfter = absl::Hours(6);
+  // At this number a new worker takes the place of the one that was silent for the longest time.
+  static constexpr size_t kMaxWorkers = 10'000;
 
   // A worker is LOST if it has sent nothing for `ttl`.
   WorkerTable(Clock* clock, absl::Duration ttl) : clock_(*clock), ttl_(ttl) {}
@@ -64,7 +66,7 @@ class WorkerTable {
   // Registers a connection. Returns its number; a newer connection of the same worker makes older
   // numbers stale. A connection of another process (session) replaces the process before it for
   // good. Errors: InvalidArgument FIELD_INVALID; FailedPrecondition WORKER_REPLACED for a process
-  // that has been replaced.
+  // that has been replaced; ResourceExhausted QUOTA_EXCEEDED if kMaxWorkers are connected.
   absl::StatusOr<uint64_t> Connect(const WorkerDescription& description);
   // A message of the worker was handled, possibly after its stream ended. False when `connection`
   // is stale: the caller ends that stream with ABORTED.
@@ -105,6 +107,8 @@ class WorkerTable {
   WorkerRecord ToRecord(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsGone(const Entry& entry) const;
   void ForgetGone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Room for one more. False if all are connected.
+  bool ForgetOneOfMany() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Clock& clock_;
   const absl::Duration ttl_;

@@ -109,7 +109,12 @@ absl::Status WorkerStream::CheckKey() {
   // First, so that a key is bound by good messages alone.
   NERF_RETURN_IF_ERROR(WorkerSession::CheckFirst(request_));
   return services_.worker_keys.CheckOrBind(
-      request_.hello().worker_id(), key_, [this](std::function<void()> task) {
+      request_.hello().worker_id(), key_,
+      [this](const std::string& worker) {
+        const auto record = services_.workers.Find(worker);
+        return record.has_value() && record->connected;
+      },
+      [this](std::function<void()> task) {
         services_.executor.Post(Lane::kCommit, std::move(task));
       });
 }

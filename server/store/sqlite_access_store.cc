@@ -182,4 +182,11 @@ absl::Status SqliteAccessStore::PutWorkerKey(const WorkerKeyRecord& key) {
   return put.Bind(key.worker).Bind(key.digest).Run().status();
 }
 
+absl::Status SqliteAccessStore::DeleteWorkerKey(const std::string& worker) {
+  MutexLock lock(mu_);
+  NERF_ASSIGN_OR_RETURN(auto erase,
+                        SqliteStatement::Prepare(db_, "DELETE FROM worker_keys WHERE worker = ?"));
+  return erase.Bind(worker).Run().status();
+}
+
 }  // namespace nerf

@@ -27,6 +27,7 @@ class SqliteAccessStore final : public AccessStore {
   absl::Status AddToken(const TokenRecord& token) override;
   absl::Status DeleteToken(const std::string& id) override;
   absl::Status PutWorkerKey(const WorkerKeyRecord& key) override;
+  absl::Status DeleteWorkerKey(const std::string& worker) override;
 
  private:
   explicit SqliteAccessStore(sqlite3* db) : db_(db) {}

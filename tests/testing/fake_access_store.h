@@ -34,6 +34,13 @@ class FakeAccessStore final : public AccessStore {
     stored_.worker_keys.push_back(key);
     return absl::OkStatus();
   }
+  absl::Status DeleteWorkerKey(const std::string& worker) override {
+    MutexLock lock(mu_);
+    if (!error_.ok()) return error_;
+    std::erase_if(stored_.worker_keys,
+                  [&](const WorkerKeyRecord& old) { return old.worker == worker; });
+    return absl::OkStatus();
+  }
 
   // What every later change returns.
   void FailWith(const absl::Status& error) {

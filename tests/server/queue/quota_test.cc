@@ -223,5 +223,79 @@ TEST_F(QuotaTest, SettingsAndMetersSurviveARestart) {
   EXPECT_NEAR(view.usage.device_seconds, 60, 1);
 }
 
+TEST_F(QuotaTest, UploadsThatNoSceneNamesAreBounded) {
+  SetQuota({.max_stored_bytes = 1'000'000'000});
+  constexpr int kMost = 100'000;
+  BlobRef blob = QueueHarness::Blob("x");
+  for (int i = 0; i < kMost; ++i) {
+    blob.sha256 = std::to_string(i);
+    admin_.NoteUpload("default", blob);
+    if (i == kMost - 2) {
+      EXPECT_THAT(admin_.CheckUpload("default", 1), IsOk());
+    }
+  }
+  const absl::Status refused = admin_.CheckUpload("default", 1);
+  EXPECT_THAT(refused, FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  EXPECT_EQ(Metadata(refused, "limit"), "unnamed_uploads");
+  EXPECT_THAT(admin_.CheckUpload("other", 1), IsOk());
+  harness_.clock.Advance(absl::Hours(25));  // collected by then
+  admin_.CountStoredBytes();
+  EXPECT_THAT(admin_.CheckUpload("default", 1), IsOk());
+}
+
+TEST_F(QuotaTest, MetersOfEarlierDaysAreForgottenUnlessTheProjectHasSettings) {
+  SetQuota({.max_queued_jobs = 7});
+  for (int i = 0; i < 3; ++i) {
+    MutexLock lock(harness_.state->mu);
+    ProjectRecord& record = harness_.state->projects["p" + std::to_string(i)];
+    record.project = "p" + std::to_string(i);
+    record.day = DayOf(harness_.clock.WallNow());
+    record.device_seconds = 1;
+  }
+  const auto count = [&] {
+    harness_.clock.Advance(absl::Minutes(2));
+    upkeep_.Tick();
+    MutexLock lock(harness_.state->mu);
+    return harness_.state->projects.size();
+  };
+  EXPECT_EQ(count(), 4u);
+  harness_.clock.JumpWall(absl::Hours(24));
+  EXPECT_EQ(count(), 1u);
+  EXPECT_EQ(admin_.GetProject("default").record.quota.max_queued_jobs, 7u);
+}
+
+TEST_F(QuotaTest, ProjectsBeyondTheMostAreNotMetered) {
+  {
+    MutexLock lock(harness_.state->mu);
+    for (size_t i = 0; i < kMaxProjectRecords; ++i) {
+      ProjectRecord& record = harness_.state->projects["p" + std::to_string(i)];
+      record.project = "p" + std::to_string(i);
+      record.day = DayOf(harness_.clock.WallNow());
+    }
+  }
+  harness_.Running("one");
+  harness_.clock.Advance(absl::Seconds(1));
+  upkeep_.Tick();
+  MutexLock lock(harness_.state->mu);
+  EXPECT_EQ(harness_.state->projects.size(), kMaxProjectRecords);
+}
+
+TEST_F(QuotaTest, ProjectsWithSettingsAreBounded) {
+  {
+    MutexLock lock(harness_.state->mu);
+    for (size_t i = 0; i < kMaxProjectRecords / 2; ++i) {
+      harness_.state->projects["p" + std::to_string(i)].quota.max_renders = 1;
+    }
+  }
+  const auto update = [&](const std::string& project) {
+    return admin_.UpdateProject(project, [](ProjectRecord& r) { r.quota.max_renders = 2; })
+        .status();
+  };
+  const absl::Status refused = update("one-more");
+  EXPECT_THAT(refused, FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  EXPECT_EQ(Metadata(refused, "limit"), "projects");
+  EXPECT_THAT(update("p7"), IsOk());
+}
+
 }  // namespace
 }  // namespace nerf

@@ -1,5 +1,7 @@
 #include "server/queue/worker_table.h"
 
+#include "common/access_reason.h"
+#include "common/error_reason.h"
 #include "server/queue/grant_policy.h"
 #include "server/queue/render_work.h"
 #include "tests/testing/fake_clock.h"
@@ -115,6 +117,34 @@ TEST(WorkerDescriptionTest, WithFeaturesAndWithoutMethodsItTrainsEveryMethod) {
   EXPECT_FALSE(OffersCapability(worker.Capabilities(), FrameCapability("ngp")));
   worker.methods = {"mlp"};
   EXPECT_FALSE(OffersCapability(worker.Capabilities(), "ngp"));
+}
+
+TEST(WorkerTableTest, MadeUpIdsTakeThePlaceOfThoseThatWereSilentLongest) {
+  FakeClock clock;
+  WorkerTable table(&clock, absl::Seconds(30));
+  ASSERT_THAT(table.Connect(Describe("stays")), IsOk());
+  for (size_t i = 0; i < WorkerTable::kMaxWorkers + 10; ++i) {
+    const std::string id = "w-" + std::to_string(i);
+    const auto connection = table.Connect(Describe(id));
+    ASSERT_THAT(connection, IsOk());
+    table.Disconnect(id, *connection);
+    clock.Advance(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(table.List().size(), WorkerTable::kMaxWorkers);
+  EXPECT_TRUE(table.Find("stays").has_value()) << "it is connected";
+  EXPECT_FALSE(table.Find("w-0").has_value());
+  EXPECT_TRUE(table.Find("w-100").has_value());
+}
+
+TEST(WorkerTableTest, NoMoreThanTheMostAreConnected) {
+  FakeClock clock;
+  WorkerTable table(&clock, absl::Seconds(30));
+  for (size_t i = 0; i < WorkerTable::kMaxWorkers; ++i) {
+    ASSERT_THAT(table.Connect(Describe("w-" + std::to_string(i))), IsOk());
+  }
+  EXPECT_THAT(table.Connect(Describe("one-more")),
+              FailsWith(absl::StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  EXPECT_THAT(table.Connect(Describe("w-7")), IsOk()) << "again";
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ class RpcTestServer {
     tokens->AddFixed(kToken, {"worker.token", {{Role::kWorker}}});
     tokens->AddFixed(kAdminToken, {"admin.token", {{Role::kAdmin}}});
     access_ = std::make_unique<AccessControl>(std::vector<const PrincipalSource*>{tokens.get()});
-    worker_keys = std::make_unique<WorkerKeys>(&access_store_, stored.worker_keys);
+    worker_keys = std::make_unique<WorkerKeys>(&access_store_, stored.worker_keys, &clock);
     blob_owners = std::make_unique<BlobOwners>();
     AddOwnersOf(*state_, blob_owners.get());
     RpcServerOptions rpc_options;

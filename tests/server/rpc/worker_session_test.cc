@@ -63,7 +63,7 @@ class WorkerSessionTest : public testing::Test {
   WorkerTable workers_{&harness_.clock, absl::Seconds(30)};
   FakeAccessStore access_store_;
   TokenRegistry tokens_{&access_store_, {}, &harness_.clock, &harness_.random};
-  WorkerKeys worker_keys_{&access_store_, {}};
+  WorkerKeys worker_keys_{&access_store_, {}, &harness_.clock};
   BlobOwners blob_owners_;
   AccessControl access_{{&tokens_}};
   Authorizer authorizer_{&access_};
