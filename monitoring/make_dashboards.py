@@ -49,6 +49,8 @@ DASHBOARDS = {
         ("Waiting jobs", "short", 12, [("jobs", "sum(nerfd_queue_jobs)")]),
         ("Age of the job that waits longest", "s", 12,
          [("age", "max(nerfd_queue_oldest_job_age_seconds)")]),
+        ("Time in the queue of jobs that started within an hour, p95", "s", 12,
+         [("wait", "nerfd:job_queue_seconds:p95_1h")]),
         ("Jobs accepted", "ops", 12,
          [("{{project}}",
            "sum by (project) (rate(nerfd_jobs_created_total[$__rate_interval]))")]),
@@ -62,6 +64,8 @@ DASHBOARDS = {
          [("expired", "increase(nerfd_lease_expirations_total[1h])"),
           ("fenced {{rpc}}", "sum by (rpc) (increase(nerfd_lease_fenced_writes_total[1h]))")]),
         ("Open watches", "short", 12, [("{{kind}}", "nerfd_watchers")]),
+        ("Time from an event to its watches, p99", "s", 12,
+         [("delay", "nerfd:watch_event_delay_seconds:p99_5m")]),
     ]),
     "workers": ("nerfd / Workers", [
         ("Workers by state", "short", 12, [("{{state}}", "sum by (state) (nerfd_workers)")]),
@@ -72,6 +76,8 @@ DASHBOARDS = {
         ("Loss", "short", 12, [("{{worker}}", "nerfd_train_loss")]),
         ("Time since the last step", "s", 12,
          [("{{worker}}", "time() - nerfd_train_last_step_timestamp_seconds")]),
+        ("Time since the last checkpoint", "s", 12,
+         [("{{worker}}", "time() - nerfd_checkpoint_last_success_timestamp_seconds")]),
         ("Share of time that steps wait for rays", "percentunit", 12,
          [("{{worker}}", "nerfd_train_stall_ratio")]),
         ("GPU utilization", "percentunit", 12,
@@ -112,6 +118,8 @@ DASHBOARDS = {
             ("{{grpc_method}}",
              "sum by (grpc_method) (grpc_server_started_total)"
              " - sum by (grpc_method) (grpc_server_handled_total)")]),
+        ("Calls refused in an hour", "short", 12, [
+            ("{{reason}}", "sum by (reason) (increase(nerfd_auth_failures_total[1h]))")]),
         ("Messages", "ops", 12, [
             ("received", "sum(rate(grpc_server_msg_received_total[$__rate_interval]))"),
             ("sent", "sum(rate(grpc_server_msg_sent_total[$__rate_interval]))")]),

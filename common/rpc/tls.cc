@@ -8,6 +8,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <ctime>
 #include <string_view>
 #include <utility>
 
@@ -105,6 +106,16 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ClientTls(const TlsFil
   if (has_ca) options.watch_root_certs();
   if (!files.cert.empty()) options.watch_identity_key_cert_pairs();
   return grpc::experimental::TlsCredentials(options);
+}
+
+absl::StatusOr<absl::Time> CertificateExpiry(const std::string& cert) {
+  NERF_ASSIGN_OR_RETURN(const auto certificate, ReadCertificate("--tls-cert", cert));
+  tm time{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &time) != 1) {
+    ERR_clear_error();
+    return absl::InvalidArgumentError(absl::StrCat(cert, ": the time of its end is malformed"));
+  }
+  return absl::FromTM(time, absl::UTCTimeZone());
 }
 
 absl::Status CheckServerTls(const TlsFiles& files) {

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace grpc {
 class ChannelCredentials;
@@ -27,6 +28,10 @@ inline bool UsesTls(const TlsFiles& files) { return !files.cert.empty() || !file
 // Credentials of a client: `ca` is required. Errors: InvalidArgument that names a file which is
 // missing, holds no PEM of its kind, or a key that does not fit its certificate.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ClientTls(const TlsFiles& files);
+
+// When the first certificate of a file expires. Errors: InvalidArgument for one that cannot be
+// read.
+absl::StatusOr<absl::Time> CertificateExpiry(const std::string& cert);
 
 // What ServerTls refuses of the files.
 absl::Status CheckServerTls(const TlsFiles& files);

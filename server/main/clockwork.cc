@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/logging.h"
+#include "common/rpc/tls.h"
 #include "server/queue/retention.h"
 #include "server/rpc/queue_metrics.h"
 
@@ -17,6 +18,7 @@ constexpr absl::Duration kTickInterval = absl::Milliseconds(250);
 constexpr int kTicksPerGauges = 4;
 constexpr int kTicksPerProbe = 8;
 constexpr int kTicksPerTrim = 8;
+constexpr int kTicksPerCertificate = 40;
 // A job in training leaves about 70 MB of old checkpoints every 30 s.
 constexpr absl::Duration kCollectInterval = absl::Minutes(2);
 
@@ -62,6 +64,7 @@ void Clockwork::RunTicks() {
     FollowStore();
     parts_.rpc->Tick();
     if (ticks % kTicksPerTrim == 0) ReturnFreeMemory();
+    if (ticks % kTicksPerCertificate == 0) PublishCertificate();
     if (ticks++ % kTicksPerGauges == 0) {
       parts_.upkeep->Tick();
       PublishGauges();
@@ -109,6 +112,18 @@ void Clockwork::FollowStore() {
 void Clockwork::PublishGauges() {
   nerf::PublishGauges(parts_.queue->Stats(), parts_.workers->List(), parts_.blobs->Stats(),
                       parts_.metrics);
+}
+
+void Clockwork::PublishCertificate() {
+  if (parts_.certificate.empty()) return;
+  const absl::StatusOr<absl::Time> expiry = CertificateExpiry(parts_.certificate);
+  if (expiry.ok()) {
+    parts_.metrics->SetCertificateExpiry(absl::ToDoubleSeconds(*expiry - absl::UnixEpoch()));
+    warned_of_certificate_ = false;
+  } else if (!std::exchange(warned_of_certificate_, true)) {
+    LogWarning("the certificate cannot be read",
+               {{"error", std::string(expiry.status().message())}});
+  }
 }
 
 void Clockwork::RunScrubber() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "absl/time/time.h"
@@ -44,6 +45,7 @@ class Clockwork {
     JobUpkeep* upkeep = nullptr;
     ResourceRetention* retention = nullptr;
     BlobScrubber* scrubber = nullptr;
+    std::string certificate = {};  // file of the server's own; empty without TLS
   };
   // All outlive it.
   explicit Clockwork(const Parts& parts);
@@ -60,6 +62,8 @@ class Clockwork {
   void RunCollector();
   void RunScrubber();
   void PublishGauges();
+  // The file may be replaced while the server runs.
+  void PublishCertificate();
   // Health says NOT_SERVING while the store is read-only, and the store is tried until it is not.
   void FollowStore() ABSL_LOCKS_EXCLUDED(mu_);
   void ShowHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -72,7 +76,9 @@ class Clockwork {
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<bool> serving_ ABSL_GUARDED_BY(mu_);
   bool read_only_ ABSL_GUARDED_BY(mu_) = false;
-  int ticks_read_only_ = 0;  // of the ticker alone
+  // Of the ticker alone.
+  int ticks_read_only_ = 0;
+  bool warned_of_certificate_ = false;
   std::thread ticker_, collector_, scrubber_;
 };
 

@@ -346,7 +346,7 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
       &server->clock, server->store.get(), server->state.get(), server->queue.get(),
       server->leases.get(), server->workers.get(), server->blobs.get(), server->rpc.get(),
       server->health.get(), server->metrics.get(), server->jwt_keys.get(), server->admin.get(),
-      server->upkeep.get(), server->retention.get(), server->scrubber.get()});
+      server->upkeep.get(), server->retention.get(), server->scrubber.get(), flags.tls.cert});
   return absl::OkStatus();
 }
 

@@ -24,6 +24,7 @@ using prometheus::Histogram;
 using prometheus::Registry;
 
 // There is one queue and one priority so far; dashboards already use the labels.
+const prometheus::Labels kQueueOnly = {{"queue", "default"}};
 const prometheus::Labels kQueueLabels = {{"queue", "default"}, {"priority_class", "normal"}};
 constexpr const char* kJobStates[] = {"QUEUED",     "PREPARING", "RUNNING", "PAUSING",  "PAUSED",
                                       "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
@@ -33,12 +34,18 @@ constexpr const char* kAttemptResults[] = {"completed", "lease_expired", "draine
 // Counters that alerts read start at 0: rate() does not see the event with which a series appears.
 constexpr const char* kFailureReasons[] = {"DATASET_INVALID", "ENGINE_CRASHED", "INIT_INVALID",
                                            "OUT_OF_MEMORY", "TRAINING_DIVERGED"};
+constexpr const char* kAuthReasons[] = {"TOKEN_MISSING", "TOKEN_INVALID", "TOKEN_EXPIRED",
+                                        "ACCESS_DENIED", "WORKER_KEY_MISMATCH"};
 constexpr const char* kWorkerStates[] = {"idle", "busy", "draining", "lost", "unhealthy"};
 
 const Histogram::BucketBoundaries kCommitSeconds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
                                                     0.05,   0.1,   0.25,   0.5,   1,    2.5};
 const Histogram::BucketBoundaries kStepSeconds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
                                                   0.1,    0.25,  0.5,    1,     2.5,  5,     10};
+const Histogram::BucketBoundaries kQueueSeconds = {
+    1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400};
+const Histogram::BucketBoundaries kWatchSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                                   0.25,  0.5,    1,     2.5,  5,     10};
 const Histogram::BucketBoundaries kRenderSeconds = {
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 
@@ -68,6 +75,8 @@ struct ServerMetrics::Families {
         queue_jobs(NewGauge(r, "nerfd_queue_jobs", "Training jobs that wait for a worker.")),
         queue_oldest_age(NewGauge(r, "nerfd_queue_oldest_job_age_seconds",
                                   "Time since the job that waits longest was queued.")),
+        queue_seconds(NewHistogram(r, "nerfd_job_queue_duration_seconds",
+                                   "Time that jobs waited before a worker took them.")),
         attempts(NewCounter(r, "nerfd_job_attempts_total",
                             "Ended placements of jobs on workers, by result.")),
         leases(NewGauge(r, "nerfd_leases", "Leases that workers hold.")),
@@ -79,6 +88,14 @@ struct ServerMetrics::Families {
         watchers(NewGauge(r, "nerfd_watchers", "Open watch streams.")),
         watchers_evicted(NewCounter(r, "nerfd_watchers_evicted_total",
                                     "Watches ended because their readers stood still.")),
+        watch_delay(NewHistogram(r, "nerfd_watch_event_delay_seconds",
+                                 "Time from a job's event to a reader that waited for it.")),
+        watch_gaps(
+            NewCounter(r, "nerfd_watch_gaps_total", "Watches that could not be told every event.")),
+        auth_failures(NewCounter(r, "nerfd_auth_failures_total",
+                                 "Calls refused for their token or rights, by reason.")),
+        certificate_expiry(NewGauge(r, "nerfd_tls_certificate_expiry_timestamp_seconds",
+                                    "Unix time at which the server's certificate expires.")),
         store_read_only(NewGauge(r, "nerfd_store_read_only",
                                  "1 while the store refuses writes: the disk is full or failed.")),
         commit_seconds(NewHistogram(r, "nerfd_store_commit_duration_seconds",
@@ -101,6 +118,8 @@ struct ServerMetrics::Families {
             NewGauge(r, "nerfd_train_psnr_decibels", "PSNR of training rays in the last report.")),
         train_last_step(NewGauge(r, "nerfd_train_last_step_timestamp_seconds",
                                  "Unix time of the last report of training steps.")),
+        checkpoint_time(NewGauge(r, "nerfd_checkpoint_last_success_timestamp_seconds",
+                                 "Unix time of the last checkpoint, else of the first step.")),
         train_stall(NewGauge(r, "nerfd_train_stall_ratio",
                              "Share of training time in which steps waited for their rays.")),
         gpu_utilization(NewGauge(r, "nerfd_gpu_utilization_ratio",
@@ -127,6 +146,10 @@ struct ServerMetrics::Families {
       jobs_finished.Add(
           {{"project", "default"}, {"result", "failed"}, {"reason", reasons.Cap(reason)}});
     }
+    queue_seconds.Add(kQueueOnly, kQueueSeconds);
+    watch_delay.Add({}, kWatchSeconds);
+    for (const char* kind : {"live", "resumed"}) watch_gaps.Add({{"kind", kind}});
+    for (const char* reason : kAuthReasons) auth_failures.Add({{"reason", reasons.Cap(reason)}});
     leases.Add({});
     lease_expirations.Add({});
     fenced_writes.Add({{"rpc", "Synchronize"}});
@@ -157,6 +180,7 @@ struct ServerMetrics::Families {
   Family<Counter>& jobs_finished;
   Family<Gauge>& queue_jobs;
   Family<Gauge>& queue_oldest_age;
+  Family<Histogram>& queue_seconds;
   Family<Counter>& attempts;
   Family<Gauge>& leases;
   Family<Counter>& lease_expirations;
@@ -164,6 +188,10 @@ struct ServerMetrics::Families {
   Family<Gauge>& workers;
   Family<Gauge>& watchers;
   Family<Counter>& watchers_evicted;
+  Family<Histogram>& watch_delay;
+  Family<Counter>& watch_gaps;
+  Family<Counter>& auth_failures;
+  Family<Gauge>& certificate_expiry;
   Family<Gauge>& store_read_only;
   Family<Histogram>& commit_seconds;
   Family<Counter>& store_errors;
@@ -179,6 +207,7 @@ struct ServerMetrics::Families {
   Family<Gauge>& train_loss;
   Family<Gauge>& train_psnr;
   Family<Gauge>& train_last_step;
+  Family<Gauge>& checkpoint_time;
   Family<Gauge>& train_stall;
   Family<Gauge>& gpu_utilization;
   Family<Gauge>& gpu_memory_used;
@@ -233,6 +262,26 @@ void ServerMetrics::JobFinished(std::string_view project, std::string_view resul
 
 void ServerMetrics::AttemptEnded(std::string_view result) {
   families_->attempts.Add({{"result", std::string(result)}}).Increment();
+}
+
+void ServerMetrics::JobLeftQueue(double seconds) {
+  families_->queue_seconds.Add(kQueueOnly, kQueueSeconds).Observe(Amount(seconds));
+}
+
+void ServerMetrics::WatchEventTaken(double delay_seconds) {
+  families_->watch_delay.Add({}, kWatchSeconds).Observe(Amount(delay_seconds));
+}
+
+void ServerMetrics::WatchGap(std::string_view kind) {
+  families_->watch_gaps.Add({{"kind", std::string(kind)}}).Increment();
+}
+
+void ServerMetrics::AuthFailed(std::string_view reason) {
+  families_->auth_failures.Add({{"reason", families_->reasons.Cap(reason)}}).Increment();
+}
+
+void ServerMetrics::SetCertificateExpiry(double unix_seconds) {
+  families_->certificate_expiry.Add({}).Set(unix_seconds);
 }
 
 void ServerMetrics::LeaseExpired() { families_->lease_expirations.Add({}).Increment(); }
@@ -328,8 +377,18 @@ void ServerMetrics::TrainReported(std::string_view worker, std::string_view devi
   families_->train_loss.Add(own).Set(report.loss);
   families_->train_psnr.Add(own).Set(report.psnr);
   families_->train_last_step.Add(own).Set(report.unix_now);
+  if (report.commits && !families_->checkpoint_time.Has(own)) {
+    families_->checkpoint_time.Add(own).Set(report.unix_now);
+  }
   if (report.stall_fraction.has_value())
     families_->train_stall.Add(own).Set(*report.stall_fraction);
+}
+
+void ServerMetrics::CheckpointCommitted(std::string_view worker, std::string_view device,
+                                        double unix_now) {
+  MutexLock lock(families_->worker_mu);
+  const prometheus::Labels own = families_->WorkerLabels(worker, "device", device);
+  if (families_->checkpoint_time.Has(own)) families_->checkpoint_time.Add(own).Set(unix_now);
 }
 
 void ServerMetrics::GpuReported(std::string_view worker, std::string_view device,
@@ -357,7 +416,7 @@ void ServerMetrics::WorkerIsSilent(std::string_view worker, std::string_view dev
   const prometheus::Labels training = families_->WorkerLabels(worker, "device", device);
   if (training.at("worker") != worker) return;  // shares "other", whose workers may still train
   remove(training, {&families_->train_loss, &families_->train_psnr, &families_->train_last_step,
-                    &families_->train_stall});
+                    &families_->train_stall, &families_->checkpoint_time});
   remove(families_->WorkerLabels(worker, "gpu", device),
          {&families_->gpu_utilization, &families_->gpu_memory_used, &families_->gpu_memory_size,
           &families_->gpu_temperature, &families_->gpu_power});

@@ -41,6 +41,8 @@ class ServerMetrics {
   void JobCreated(std::string_view project);
   void JobFinished(std::string_view project, std::string_view result, std::string_view reason);
   void AttemptEnded(std::string_view result);
+  // A job was placed on a worker after it had waited this long.
+  void JobLeftQueue(double seconds);
   void LeaseExpired();
   void WriteFenced(std::string_view rpc);
   void StoreCommitted(double seconds);
@@ -54,6 +56,14 @@ class ServerMetrics {
   void SetWatchers(size_t n_watchers);
   // A watch was ended because its reader stood still.
   void WatcherEvicted();
+  // A reader that waited for an event of a job got it this long after it.
+  void WatchEventTaken(double delay_seconds);
+  // A watch could not be told every event. `kind` is live or resumed.
+  void WatchGap(std::string_view kind);
+  // A call was refused for its token or rights; `reason` is that of the error.
+  void AuthFailed(std::string_view reason);
+  // When the server's own certificate expires, in seconds since 1970.
+  void SetCertificateExpiry(double unix_seconds);
   void SetStoreReadOnly(bool read_only);
   void SetBlobStore(uint64_t byte_size, uint64_t free_bytes);
 
@@ -73,8 +83,11 @@ class ServerMetrics {
     double psnr = 0;      // dB
     double unix_now = 0;  // seconds
     std::optional<double> stall_fraction = {};
+    bool commits = true;  // the worker also commits the job's checkpoints
   };
   void TrainReported(std::string_view worker, std::string_view device, const TrainReport& report);
+  // Does nothing for a worker that has reported no training since WorkerIsSilent.
+  void CheckpointCommitted(std::string_view worker, std::string_view device, double unix_now);
 
   // The last readings of a worker's GPU. An unset field keeps its value.
   struct GpuReadings {

@@ -279,7 +279,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   JobEntry& entry = state_.jobs[job.key];
   entry.job = job;
   entry.progress_stored_at = state_.clock.Now();
-  entry.log.Append(event);
+  entry.log.Append(event, state_.MachineNow());
   state_.job_order.emplace(job.create_sequence, job.key);
   state_.RememberRequest(request);
   state_.Reindex(entry, std::nullopt);

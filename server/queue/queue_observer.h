@@ -19,6 +19,12 @@ class QueueObserver {
   // A placement ended; `result` is completed, lease_expired, drained, preempted, engine_crash,
   // no_room, checkpoint_corrupt, failed or cancelled.
   virtual void OnAttemptEnded(const Job& job, std::string_view result) {}
+  // A job was placed after it had waited this long.
+  virtual void OnJobLeftQueue(absl::Duration waited) {}
+  // A watcher that had read all events got one this long after it was committed (machine clock).
+  virtual void OnWatchEvent(absl::Duration delay) {}
+  // A watcher got a snapshot in place of events that are not kept. `resumed`: at its begin.
+  virtual void OnWatchGap(bool resumed) {}
   virtual void OnLeaseExpired(const Job& job) {}
   // A write with a stale epoch was refused; `call` is the queue's method.
   virtual void OnFencedWrite(std::string_view call) {}

@@ -87,7 +87,7 @@ absl::Status QueueState::Restore(StoredState stored) {
         (log.size() > 0 && event.sequence != log.first_sequence() + log.size())) {
       return Inconsistent(fmt::format("event {} of {} out of order", event.sequence, JobName(key)));
     }
-    log.Append(std::move(event));
+    log.Append(std::move(event), MachineNow());
   }
   for (SceneRecord& scene : stored.scenes) {
     next_sequence = std::max(next_sequence, scene.create_sequence + 1);
@@ -331,7 +331,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   const StopCause stop = entry.job.stop;
   entry.job = std::move(change.job);
   entry.job.stop = HoldsLease(entry.job.state) && HoldsLease(old_state) ? stop : StopCause::kNone;
-  for (const JobEvent& event : change.events()) entry.log.Append(event);
+  for (const JobEvent& event : change.events()) entry.log.Append(event, MachineNow());
   // Keep progress that was reported while the change was being stored, unless the job has ended.
   if (has_newer_progress && !IsFinal(entry.job.state)) {
     entry.job.progress = std::move(newer_progress);
@@ -500,6 +500,7 @@ void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state
     if (*old_state == JobState::kQueued) {
       queued_jobs.erase(job.create_sequence);
       queued_since.extract(entry.queued_at);
+      if (HoldsLease(job.state)) observer.OnJobLeftQueue(now - entry.queued_at);
     }
   }
   ++job_counts[{job.key.project, job.state}];

@@ -115,6 +115,9 @@ class QueueState {
   // Stores the age, which also finds out whether the store can be written again. Does not wait.
   void StoreAge() ABSL_LOCKS_EXCLUDED(mu);
 
+  // By the machine's clock, which goes on while the server's stands still.
+  SteadyTime MachineNow() const { return machine_clock_.Now(); }
+
   // True if one commit has taken longer than a healthy disk needs.
   bool StoreHangs() const;
 

@@ -25,13 +25,17 @@ void WatchSignal::Disarm() {
   callback_ = nullptr;
 }
 
-void WatchLog::Append(JobEvent event) {
+void WatchLog::Append(JobEvent event, SteadyTime now) {
   events_.push_back(std::move(event));
+  times_.push_back(now);
   event_version_ = live_version_;
 }
 
 void WatchLog::Trim(size_t max_events) {
-  while (events_.size() > max_events) events_.pop_front();
+  while (events_.size() > max_events) {
+    events_.pop_front();
+    times_.pop_front();
+  }
 }
 
 const JobEvent* WatchLog::At(uint64_t sequence) const {

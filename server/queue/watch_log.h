@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/clock.h"
 #include "common/mutex.h"
 #include "server/queue/job_event.h"
 #include "server/queue/job_kind.h"
@@ -37,7 +38,7 @@ class WatchSignal {
 class WatchLog {
  public:
   // Requires: event.sequence is the last event's + 1 (any for the first event).
-  void Append(JobEvent event);
+  void Append(JobEvent event, SteadyTime now);
   // Drops the oldest events until `max_events` are left.
   void Trim(size_t max_events);
 
@@ -45,6 +46,8 @@ class WatchLog {
   const JobEvent* At(uint64_t sequence) const;
   // The first kept event after `sequence`; null when there is none.
   const JobEvent* After(uint64_t sequence) const;
+  // When the kept event of that sequence was appended. Requires: At(sequence) is not null.
+  SteadyTime TimeOf(uint64_t sequence) const { return times_[sequence - events_.front().sequence]; }
   // True if an event after `sequence` was dropped. `last_sequence` is that of the job's last event.
   bool HasGapAfter(uint64_t sequence, uint64_t last_sequence) const;
   // The step of the first checkpoint that was committed after `sequence`.
@@ -67,6 +70,7 @@ class WatchLog {
 
  private:
   std::deque<JobEvent> events_;
+  std::deque<SteadyTime> times_;  // of the same events
   uint64_t live_version_ = 0;
   uint64_t event_version_ = 0;
   std::vector<std::shared_ptr<WatchSignal>> signals_;

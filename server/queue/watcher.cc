@@ -90,6 +90,7 @@ std::optional<WatchEvent> Watcher::TryNext() {
   } else if (is_first || entry.log.HasGapAfter(position_, last)) {
     next.kind = WatchEventKind::kSnapshot;
     next.gap = position_ < last;
+    if (next.gap) state_.observer.OnWatchGap(/*resumed=*/is_first);
     next.job = entry.job;
     position_ = last;
     live_version_ = entry.log.live_version();
@@ -97,6 +98,8 @@ std::optional<WatchEvent> Watcher::TryNext() {
     next.kind = ToWatchKind(event->kind);
     next.job = JobAt(entry, *event);
     position_ = event->sequence;
+    // The delay of a reader that still reads earlier events would be its own.
+    if (waits_) state_.observer.OnWatchEvent(state_.MachineNow() - entry.log.TimeOf(position_));
     if (position_ == last) {
       live_version_ = std::max(live_version_, entry.log.event_version());
     }
@@ -105,8 +108,10 @@ std::optional<WatchEvent> Watcher::TryNext() {
     next.job = entry.job;
     live_version_ = entry.log.live_version();
   } else {
+    waits_ = true;
     return std::nullopt;
   }
+  waits_ = false;
   next.sequence = position_;
   next.token = TokenLocked();
   return next;

@@ -60,6 +60,8 @@ class Watcher {
   uint64_t position_ ABSL_GUARDED_BY(state_.mu);  // last sequence that was returned
   uint64_t live_version_ ABSL_GUARDED_BY(state_.mu) = 0;
   bool snapshot_due_ ABSL_GUARDED_BY(state_.mu) = true;
+  // TryNext found nothing new, and the next event is the first since then.
+  bool waits_ ABSL_GUARDED_BY(state_.mu) = false;
 };
 
 }  // namespace nerf

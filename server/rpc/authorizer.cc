@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "common/error_reason.h"
 #include "common/status_macros.h"
 
 namespace nerf {
@@ -65,23 +66,34 @@ std::vector<ResourceRef> ResourcesOf(const MethodPolicy& policy,
 
 absl::StatusOr<Principal> Authorizer::Begin(std::string_view method,
                                             const grpc::CallbackServerContext& context) const {
-  NERF_ASSIGN_OR_RETURN(Principal principal, access_.Authenticate(TokenOf(context)));
-  NERF_RETURN_IF_ERROR(Authorize(principal, FindMethodPolicy(method), {}));
+  absl::StatusOr<Principal> principal = access_.Authenticate(TokenOf(context));
+  if (!principal.ok()) return Counted(principal.status());
+  NERF_RETURN_IF_ERROR(Counted(Authorize(*principal, FindMethodPolicy(method), {})));
   return principal;
 }
 
+absl::Status Authorizer::Counted(absl::Status refusal) const {
+  const bool is_refusal = absl::IsUnauthenticated(refusal) || absl::IsPermissionDenied(refusal);
+  if (is_refusal && on_refused_) {
+    const auto reason = GetReason(refusal);
+    on_refused_(reason.has_value() ? std::string_view(reason->reason) : "");
+  }
+  return refusal;
+}
+
 absl::Status Authorizer::CheckRequest(std::string_view method, const Principal& principal,
-                                      const google::protobuf::Message& request) {
+                                      const google::protobuf::Message& request) const {
   const MethodPolicy* policy = FindMethodPolicy(method);
-  if (policy == nullptr) return Authorize(principal, policy, {});
-  return Authorize(principal, policy, ResourcesOf(*policy, request));
+  if (policy == nullptr) return Counted(Authorize(principal, policy, {}));
+  return Counted(Authorize(principal, policy, ResourcesOf(*policy, request)));
 }
 
 absl::StatusOr<Principal> Authorizer::Check(std::string_view method,
                                             const grpc::CallbackServerContext& context,
                                             const google::protobuf::Message& request) const {
-  NERF_ASSIGN_OR_RETURN(Principal principal, access_.Authenticate(TokenOf(context)));
-  NERF_RETURN_IF_ERROR(CheckRequest(method, principal, request));
+  absl::StatusOr<Principal> principal = access_.Authenticate(TokenOf(context));
+  if (!principal.ok()) return Counted(principal.status());
+  NERF_RETURN_IF_ERROR(CheckRequest(method, *principal, request));
   return principal;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,8 +23,10 @@ namespace nerf {
 // asks Authorize. Every handler calls it before it reads its request. Thread-safe.
 class Authorizer {
  public:
-  // `access` outlives it.
-  explicit Authorizer(const AccessControl* access) : access_(*access) {}
+  using OnRefused = std::function<void(std::string_view reason)>;
+  // `access` outlives it. `on_refused` is told the reason of each refused call, from any thread.
+  explicit Authorizer(const AccessControl* access, OnRefused on_refused = {})
+      : access_(*access), on_refused_(std::move(on_refused)) {}
 
   // Errors: Unauthenticated TOKEN_MISSING, TOKEN_INVALID, TOKEN_EXPIRED; PermissionDenied
   // ACCESS_DENIED.
@@ -34,8 +38,10 @@ class Authorizer {
   absl::StatusOr<Principal> Begin(std::string_view method,
                                   const grpc::CallbackServerContext& context) const;
   // ... and for each request that names one.
-  static absl::Status CheckRequest(std::string_view method, const Principal& principal,
-                                   const google::protobuf::Message& request);
+  absl::Status CheckRequest(std::string_view method, const Principal& principal,
+                            const google::protobuf::Message& request) const;
+  // Counts an error that refuses a call for who makes it, and no other; returns it.
+  absl::Status Counted(absl::Status refusal) const;
 
   // The token of a call, and whether a stream that was begun with it may go on: an error after it
   // has expired or was revoked.
@@ -44,6 +50,7 @@ class Authorizer {
 
  private:
   const AccessControl& access_;
+  const OnRefused on_refused_;
 };
 
 // The resources that a request names in the fields of its method's policy.

@@ -152,7 +152,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   // Handles one message. Returns true once the blob is stored.
   absl::StatusOr<bool> Take() {
     if (!name_.has_value()) {
-      NERF_RETURN_IF_ERROR(Authorizer::CheckRequest(kWriteMethod, principal_, request_));
+      NERF_RETURN_IF_ERROR(services_.authorizer.CheckRequest(kWriteMethod, principal_, request_));
       NERF_ASSIGN_OR_RETURN(UploadName name, ParseUploadName(request_.resource_name()));
       name_ = std::move(name);
       compares_ = !is_worker_ && !services_.blob_owners.Owns(name_->project, name_->blob.sha256) &&

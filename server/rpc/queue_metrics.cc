@@ -25,6 +25,16 @@ void QueueMetrics::OnAttemptEnded(const Job& job, std::string_view result) {
   metrics_.AttemptEnded(result);
 }
 
+void QueueMetrics::OnJobLeftQueue(absl::Duration waited) {
+  metrics_.JobLeftQueue(absl::ToDoubleSeconds(waited));
+}
+
+void QueueMetrics::OnWatchEvent(absl::Duration delay) {
+  metrics_.WatchEventTaken(absl::ToDoubleSeconds(delay));
+}
+
+void QueueMetrics::OnWatchGap(bool resumed) { metrics_.WatchGap(resumed ? "resumed" : "live"); }
+
 void QueueMetrics::OnLeaseExpired(const Job& job) { metrics_.LeaseExpired(); }
 
 void QueueMetrics::OnFencedWrite(std::string_view call) {

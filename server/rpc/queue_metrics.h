@@ -14,6 +14,9 @@ class QueueMetrics final : public QueueObserver {
   void OnJobCreated(const Job& job) override;
   void OnJobFinished(const Job& job) override;
   void OnAttemptEnded(const Job& job, std::string_view result) override;
+  void OnJobLeftQueue(absl::Duration waited) override;
+  void OnWatchEvent(absl::Duration delay) override;
+  void OnWatchGap(bool resumed) override;
   void OnLeaseExpired(const Job& job) override;
   void OnFencedWrite(std::string_view call) override;
   void OnCommit(absl::Duration duration, bool ok) override;

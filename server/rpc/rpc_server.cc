@@ -100,7 +100,8 @@ struct RpcServer::State {
   State(const RpcServerOptions& options, const Dependencies& d)
       : connections(options.max_held_bytes, d.clock),
         call_guard(&connections, d.clock),
-        authorizer(d.access),
+        authorizer(d.access,
+                   [metrics = d.metrics](std::string_view why) { metrics->AuthFailed(why); }),
         rpc_metrics(*d.metrics->registry()),
         random(*d.random),
         executor(std::make_unique<Executor>(options.threads)),

@@ -27,12 +27,17 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
         lease.worker = request->worker_id();
         const CheckpointRecord checkpoint = TakeOr(FromProto(*request), check);
         NERF_RETURN_IF_ERROR(check.Result());
-        NERF_RETURN_IF_ERROR(
-            services_.worker_keys.Check(lease.worker, MetadataOf(*context, kWorkerKeyMetadata)));
+        NERF_RETURN_IF_ERROR(services_.authorizer.Counted(
+            services_.worker_keys.Check(lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
         NERF_ASSIGN_OR_RETURN(const auto committed,
                               services_.leases.CommitCheckpoint(lease, checkpoint));
         for (const BlobRef& made : {checkpoint.checkpoint_blob, checkpoint.model_blob}) {
           services_.blob_owners.AddMade(lease.job.project, made.sha256);
+        }
+        if (const auto worker = services_.workers.Find(lease.worker); worker.has_value()) {
+          services_.metrics.CheckpointCommitted(
+              lease.worker, worker->description.device,
+              absl::ToDoubleSeconds(services_.clock.WallNow() - absl::UnixEpoch()));
         }
         *response->mutable_checkpoint() = ToProto(lease.job, committed.checkpoint);
         return absl::OkStatus();
@@ -42,24 +47,25 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
 grpc::ServerUnaryReactor* WorkerService::CommitFrames(grpc::CallbackServerContext* context,
                                                       const v1::CommitFramesRequest* request,
                                                       v1::CommitFramesResponse* /*response*/) {
-  return AnswerUnary(services_, "nerf.v1.WorkerService/CommitFrames", context, *request,
-                     [=, this]() -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(const CommittedFrames committed, FromProto(*request));
-                       NERF_RETURN_IF_ERROR(services_.worker_keys.Check(
-                           committed.lease.worker, MetadataOf(*context, kWorkerKeyMetadata)));
-                       NERF_RETURN_IF_ERROR(services_.leases.CommitFrames(
-                           committed.lease, committed.frames, committed.movie));
-                       const std::string& project = committed.lease.job.project;
-                       for (const auto& [index, frame] : committed.frames) {
-                         for (const BlobRef& image : frame.images) {
-                           services_.blob_owners.AddMade(project, image.sha256);
-                         }
-                       }
-                       if (committed.movie.has_value()) {
-                         services_.blob_owners.AddMade(project, committed.movie->sha256);
-                       }
-                       return absl::OkStatus();
-                     });
+  return AnswerUnary(
+      services_, "nerf.v1.WorkerService/CommitFrames", context, *request,
+      [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const CommittedFrames committed, FromProto(*request));
+        NERF_RETURN_IF_ERROR(services_.authorizer.Counted(services_.worker_keys.Check(
+            committed.lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
+        NERF_RETURN_IF_ERROR(
+            services_.leases.CommitFrames(committed.lease, committed.frames, committed.movie));
+        const std::string& project = committed.lease.job.project;
+        for (const auto& [index, frame] : committed.frames) {
+          for (const BlobRef& image : frame.images) {
+            services_.blob_owners.AddMade(project, image.sha256);
+          }
+        }
+        if (committed.movie.has_value()) {
+          services_.blob_owners.AddMade(project, committed.movie->sha256);
+        }
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace nerf

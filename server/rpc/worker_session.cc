@@ -154,7 +154,7 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
     return absl::OkStatus();
   }
   last_heard_ = services_.clock.Now();
-  if (message.has_metrics()) HandleMetrics(message.metrics());
+  if (message.has_metrics()) HandleMetrics(message);
   // The gauges of a training worker stay even without new values, so that a hanging training shows
   // as constant gauges.
   if (!message.has_job()) ForgetGauges();
@@ -226,9 +226,11 @@ void WorkerSession::HearOf(const v1::SynchronizeRequest& message,
   }
 }
 
-void WorkerSession::HandleMetrics(const v1::WorkerMetrics& metrics) {
-  services_.metrics.TrainReported(description_.id, description_.device,
-                                  FromProto(metrics, services_.clock.WallNow()));
+void WorkerSession::HandleMetrics(const v1::SynchronizeRequest& message) {
+  const v1::WorkerMetrics& metrics = message.metrics();
+  ServerMetrics::TrainReport report = FromProto(metrics, services_.clock.WallNow());
+  report.commits = message.job().part() == 0;  // of a gang the first rank alone
+  services_.metrics.TrainReported(description_.id, description_.device, report);
   has_gauges_ = has_gauges_ || metrics.train_steps() > 0;
   if (const auto gpu = GpuReadingsOf(metrics); gpu.has_value()) {
     services_.metrics.GpuReported(description_.id, description_.device, *gpu);

@@ -97,7 +97,8 @@ class WorkerSession {
   // Updates slot_ with the lease that the worker's message names as running or ended.
   void HearOf(const v1::SynchronizeRequest& message, const std::optional<LeaseRef>& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void HandleMetrics(const v1::WorkerMetrics& metrics) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Of a message with metrics.
+  void HandleMetrics(const v1::SynchronizeRequest& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Completes the curves of a job whose worker has connected again.
   absl::Status HandleRecent(const LeaseRef& lease, const v1::JobReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -108,7 +108,7 @@ void WorkerStream::OnReadDone(bool ok) {
 absl::Status WorkerStream::CheckKey() {
   // First, so that a key is bound by good messages alone.
   NERF_RETURN_IF_ERROR(WorkerSession::CheckFirst(request_));
-  return services_.worker_keys.CheckOrBind(
+  return services_.authorizer.Counted(services_.worker_keys.CheckOrBind(
       request_.hello().worker_id(), key_,
       [this](const std::string& worker) {
         const auto record = services_.workers.Find(worker);
@@ -116,7 +116,7 @@ absl::Status WorkerStream::CheckKey() {
       },
       [this](std::function<void()> task) {
         services_.executor.Post(Lane::kCommit, std::move(task));
-      });
+      }));
 }
 
 absl::Status WorkerStream::Open() {

@@ -180,6 +180,8 @@ def run(source, binaries, prometheus, scratch, processes, gpus):
         subprocess.run([binaries / "nerfctl", *words], env=environment, check=True,
                        capture_output=True, text=True)
     nerfctl("train", str(source / "examples/mic"), "--samples", "1G", "--id", "mic", "--detach")
+    processes.append(subprocess.Popen([binaries / "nerfctl", "job", "watch", "mic"],
+                                      env=environment, stdout=subprocess.DEVNULL))
     wait_for("steps in Prometheus", lambda: get(
         f"{base}/query?query=nerfd_train_psnr_decibels")["result"])
     nerfctl("render", "--job", "mic", "--orbit", "2", "--width", "100", "--height", "100",

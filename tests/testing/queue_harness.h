@@ -127,11 +127,16 @@ class QueueHarness {
   struct CountingObserver final : QueueObserver {
     int n_created = 0, n_finished = 0, n_expired = 0, n_fenced = 0;
     std::vector<std::string> attempts;
+    std::vector<absl::Duration> waits, watch_delays;
+    int n_live_gaps = 0, n_resumed_gaps = 0;
     void OnJobCreated(const Job&) override { ++n_created; }
     void OnJobFinished(const Job&) override { ++n_finished; }
     void OnAttemptEnded(const Job&, std::string_view result) override {
       attempts.emplace_back(result);
     }
+    void OnJobLeftQueue(absl::Duration waited) override { waits.push_back(waited); }
+    void OnWatchEvent(absl::Duration delay) override { watch_delays.push_back(delay); }
+    void OnWatchGap(bool resumed) override { ++(resumed ? n_resumed_gaps : n_live_gaps); }
     void OnLeaseExpired(const Job&) override { ++n_expired; }
     void OnFencedWrite(std::string_view) override { ++n_fenced; }
   };

@@ -79,6 +79,11 @@ class MetricsTest : public testing::Test {
     metrics_.JobCreated("default");
     metrics_.JobFinished("default", "failed", "TRAINING_DIVERGED");
     metrics_.AttemptEnded("completed");
+    metrics_.JobLeftQueue(45);
+    metrics_.WatchEventTaken(0.004);
+    metrics_.WatchGap("live");
+    metrics_.AuthFailed("TOKEN_INVALID");
+    metrics_.SetCertificateExpiry(1.8e9);
     metrics_.LeaseExpired();
     metrics_.WriteFenced("CommitCheckpoint");
     metrics_.StoreCommitted(0.003);
@@ -96,6 +101,7 @@ class MetricsTest : public testing::Test {
     metrics_.BlobUploadFailed("FIELD_INVALID");
     metrics_.BlobDamaged();
     metrics_.TrainReported("worker-1", "cpu", {100, 5000, 0.02, 0.5, 22.5, 1.7e9, 0.25});
+    metrics_.CheckpointCommitted("worker-1", "cpu", 1.7e9 + 30);
     metrics_.GpuReported("gpu-1", "cuda:0", {0.9, 3e9, 8e10, 51, 300});
     metrics_.RenderFinished("image", "ok", 0.5);
     metrics_.RenderFinished("image", "WORKER_LOST", 0.1);
@@ -141,6 +147,16 @@ TEST_F(MetricsTest, ValuesArriveUnderTheirLabels) {
        R"(nerfd_jobs_finished_total{project="default",reason="TRAINING_DIVERGED",result="failed"} 1)",
        R"(nerfd_queue_jobs{priority_class="normal",queue="default"} 3)",
        R"(nerfd_queue_oldest_job_age_seconds{priority_class="normal",queue="default"} 12.5)",
+       R"(nerfd_job_queue_duration_seconds_bucket{queue="default",le="30"} 0)",
+       R"(nerfd_job_queue_duration_seconds_bucket{queue="default",le="60"} 1)",
+       R"(nerfd_watch_event_delay_seconds_bucket{le="0.0025"} 0)",
+       R"(nerfd_watch_event_delay_seconds_bucket{le="0.005"} 1)",
+       R"(nerfd_watch_gaps_total{kind="live"} 1)",
+       R"(nerfd_watch_gaps_total{kind="resumed"} 0)",
+       R"(nerfd_auth_failures_total{reason="TOKEN_INVALID"} 1)",
+       R"(nerfd_auth_failures_total{reason="ACCESS_DENIED"} 0)",
+       "nerfd_tls_certificate_expiry_timestamp_seconds 1800000000",
+       R"(nerfd_checkpoint_last_success_timestamp_seconds{device="cpu",worker="worker-1"} 1700000030)",
        R"(nerfd_job_attempts_total{result="completed"} 1)",
        R"(nerfd_lease_fenced_writes_total{rpc="CommitCheckpoint"} 1)",
        R"(nerfd_workers{state="idle"} 2)",
@@ -206,6 +222,26 @@ TEST_F(MetricsTest, WorkerThatTrainsNoMoreKeepsWhatWasCountedAndNoGauge) {
   EXPECT_THAT(body, Not(HasSubstr("stops")));
   EXPECT_THAT(body, HasSubstr(R"(nerfd_train_steps_total{device="cpu"} 6)"));
   EXPECT_THAT(body, HasSubstr(R"(nerfd_train_loss{device="cpu",worker="goes-on"} 0.25)"));
+}
+
+TEST_F(MetricsTest, LastCheckpointIsThatOfTheTrainingElseItsBegin) {
+  const auto shows = [&](const std::string& worker, const std::string& time) {
+    const std::string name = "nerfd_checkpoint_last_success_timestamp_seconds";
+    return Scrape().find(name + "{device=\"cpu\",worker=\"" + worker + "\"} " + time) !=
+           std::string::npos;
+  };
+  metrics_.CheckpointCommitted("a", "cpu", 900);
+  EXPECT_FALSE(shows("a", "")) << "it does not train";
+  metrics_.TrainReported("a", "cpu", {1, 1, 0.1, 0.5, 20, 1000});
+  metrics_.TrainReported("a", "cpu", {1, 1, 0.1, 0.5, 20, 1010});
+  EXPECT_TRUE(shows("a", "1000"));
+  metrics_.CheckpointCommitted("a", "cpu", 1030);
+  metrics_.TrainReported("a", "cpu", {1, 1, 0.1, 0.5, 20, 1040});
+  EXPECT_TRUE(shows("a", "1030"));
+  metrics_.TrainReported("follows", "cpu", {1, 1, 0.1, 0.5, 20, 1000, {}, false});
+  EXPECT_FALSE(shows("follows", "")) << "another rank commits";
+  metrics_.WorkerIsSilent("a", "cpu");
+  EXPECT_FALSE(shows("a", ""));
 }
 
 TEST_F(MetricsTest, WorkersThatComeAndGoDoNotUseUpTheLabelsOfTheirGauges) {

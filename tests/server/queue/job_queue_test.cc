@@ -393,5 +393,21 @@ TEST_F(JobQueueTest, AgeOfAWaitingJobCountsFromWhenItWasQueuedLast) {
   EXPECT_EQ(queue().Stats().oldest_queued_age, absl::Seconds(5));
 }
 
+TEST_F(JobQueueTest, WaitIsToldWhenAWorkerTakesTheJobAndOnceForEachTime) {
+  EXPECT_THAT(harness_.queue->Create(harness_.Spec("one")), IsOk());
+  harness_.clock.Advance(absl::Seconds(7));
+  const LeaseRef lease = harness_.Grant();
+  EXPECT_EQ(harness_.observer.waits, std::vector{absl::Seconds(7)});
+  harness_.clock.Advance(absl::Seconds(5));
+  EXPECT_THAT(harness_.leases->Release(lease), IsOk());
+  harness_.clock.Advance(absl::Seconds(2));
+  harness_.Grant();
+  ASSERT_EQ(harness_.observer.waits.size(), 2u);
+  EXPECT_EQ(harness_.observer.waits[1], absl::Seconds(2));
+  EXPECT_THAT(harness_.queue->Create(harness_.Spec("two")), IsOk());
+  EXPECT_THAT(harness_.queue->Cancel({"default", "two"}), IsOk());
+  EXPECT_EQ(harness_.observer.waits.size(), 2u) << "no worker took it";
+}
+
 }  // namespace
 }  // namespace nerf

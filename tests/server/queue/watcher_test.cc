@@ -212,6 +212,30 @@ TEST_F(WatcherTest, TokenOlderThanTheLogGivesASnapshotWithAGap) {
   const auto late = QueueHarness::Drain(*stalled);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_TRUE(late[0].gap);
+  EXPECT_EQ(harness.observer.n_resumed_gaps, 1);
+  EXPECT_EQ(harness.observer.n_live_gaps, 1);
+}
+
+TEST_F(WatcherTest, DelayIsThatOfReadersThatHadReadEverything) {
+  EXPECT_THAT(queue().Create(harness_.Spec("one")), IsOk());
+  const auto prompt = Watch(), busy = Watch();
+  QueueHarness::Drain(*prompt);
+  EXPECT_TRUE(busy->TryNext().has_value());  // and does not ask again until below
+  const LeaseRef lease = harness_.Grant();
+  harness_.clock.Advance(absl::Milliseconds(20));
+  QueueHarness::Drain(*prompt);
+  EXPECT_EQ(harness_.observer.watch_delays, std::vector{absl::Milliseconds(20)});
+  EXPECT_THAT(leases().Renew(lease, WorkPhase::kRunning), IsOk());
+  EXPECT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(5)), IsOk());
+  harness_.clock.Advance(absl::Milliseconds(30));
+  QueueHarness::Drain(*prompt);
+  EXPECT_EQ(harness_.observer.watch_delays.size(), 2u) << "of the first that it waited for";
+  harness_.clock.Advance(absl::Seconds(100));
+  QueueHarness::Drain(*busy);
+  QueueHarness::Drain(*Watch(busy->Token()));
+  EXPECT_EQ(harness_.observer.watch_delays.size(), 2u);
+  EXPECT_EQ(harness_.observer.watch_delays[1], absl::Milliseconds(30));
+  EXPECT_EQ(harness_.observer.n_live_gaps + harness_.observer.n_resumed_gaps, 0);
 }
 
 TEST_F(WatcherTest, TrimmedLogIsTheSameAfterARestart) {

@@ -4,11 +4,14 @@
 #include <google/protobuf/message.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
 
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -156,6 +159,17 @@ class AccessMatrixTest : public testing::Test {
     return server_.tokens->Create({.role = role, .project = project})->secret;
   }
 
+  // What nerfd_auth_failures_total has counted.
+  double Failures(std::string_view reason) {
+    for (const auto& family : server_.metrics->collectable()->Collect()) {
+      if (family.name != "nerfd_auth_failures_total") continue;
+      for (const auto& metric : family.metric) {
+        if (metric.label[0].value == reason) return metric.counter.value;
+      }
+    }
+    return -1;
+  }
+
   RpcTestServer server_;
 };
 
@@ -233,6 +247,11 @@ TEST_F(AccessMatrixTest, NoMethodAnswersWithoutAValidToken) {
       EXPECT_THAT(status, FailsWith(StatusCode::kUnauthenticated, why)) << policy.method;
     }
   }
+  const double n_methods = static_cast<double>(MethodPolicies().size());
+  EXPECT_EQ(Failures(reason::kTokenMissing), n_methods);
+  EXPECT_EQ(Failures(reason::kTokenInvalid), 3 * n_methods);
+  EXPECT_EQ(Failures(reason::kTokenExpired), n_methods);
+  EXPECT_EQ(Failures(reason::kAccessDenied), 0);
 }
 
 TEST_F(AccessMatrixTest, ProjectAdminMakesAndSeesTokensOfItsProjectAlone) {

@@ -111,6 +111,17 @@ TEST_F(TlsTest, CertificatesAreSwappedUnderLoadWithoutAFailedCall) {
   EXPECT_THAT(Call(server, client), StatusIs(StatusCode::kUnavailable));
 }
 
+TEST_F(TlsTest, ExpiryIsThatOfTheFirstCertificate) {
+  const auto expiry = CertificateExpiry(files_.Path("one/tls.pem"));
+  ASSERT_THAT(expiry, IsOk());
+  EXPECT_LT(absl::AbsDuration(*expiry - absl::Now() - absl::Hours(24)), absl::Minutes(5));
+  std::ofstream(files_.Path("garbage.pem"))
+      << "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+  for (const char* bad : {"none", "garbage.pem", "one/tls.key"}) {
+    EXPECT_THAT(CertificateExpiry(files_.Path(bad)), StatusIs(StatusCode::kInvalidArgument)) << bad;
+  }
+}
+
 TEST_F(TlsTest, BadFilesAreNamedAtTheStart) {
   const std::string pem = files_.Path("one/tls.pem"), key = files_.Path("one/tls.key");
   std::ofstream(files_.Path("empty"));
