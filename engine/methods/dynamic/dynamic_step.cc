@@ -11,6 +11,7 @@
 #include "engine/field/marched_model.h"
 #include "engine/kernels/spherical_harmonics.h"
 #include "engine/methods/dynamic/field.h"
+#include "engine/methods/dynamic/time_range.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp/state.h"
@@ -51,10 +52,10 @@ float DensityShift(const TrainConfig& config, const SceneGeometry& geometry) {
 
 std::unique_ptr<TrainedModel> NewModel(const TrainConfig& config, const SceneGeometry& geometry,
                                        NgpEvaluationParameters ngp, Buffer<float> warp_weights,
-                                       OccupancyGrid grid) {
-  auto field = std::make_unique<DynamicField>(ShapeOf(config, geometry), OuterBox(geometry),
-                                              DensityShift(config, geometry), std::move(ngp.table),
-                                              std::move(ngp.weights), std::move(warp_weights));
+                                       TimeRange times, OccupancyGrid grid) {
+  auto field = std::make_unique<DynamicField>(
+      ShapeOf(config, geometry), OuterBox(geometry), DensityShift(config, geometry),
+      std::move(ngp.table), std::move(ngp.weights), std::move(warp_weights), times);
   const uint64_t field_bytes = field->byte_size();
   return std::make_unique<MarchedModel>("dynamic", std::move(field), std::move(grid),
                                         kernels::MarchSteps{geometry.step, geometry.cone},
@@ -147,11 +148,11 @@ class DynamicChunkField final : public ChunkField {
 };
 
 // A time for a probe of the occupancy grid, at random like its place.
-float ProbeTime(uint32_t seed, Vec3 unit) {
+float ProbeTime(uint32_t seed, const TimeRange& times, Vec3 unit) {
   const auto words =
       RandomWords(seed, RandomUse::kGridCell, std::bit_cast<uint32_t>(unit.x),
                   std::bit_cast<uint32_t>(unit.y) ^ (std::bit_cast<uint32_t>(unit.z) << 7));
-  return UniformFloat(words[3]);
+  return times.first + (times.last - times.first) * UniformFloat(words[3]);
 }
 
 class DynamicStep final : public FieldStep {
@@ -160,6 +161,7 @@ class DynamicStep final : public FieldStep {
               ThreadPool* pool)
       : FieldStep(config, geometry, views, pool, {.n_lanes = kGradientLanes, .chunk_samples = 512}),
         state_(config, geometry),
+        times_(TimesOf(views)),
         probes_(pool->n_threads()) {
     for (int lane = 0; lane < kGradientLanes; ++lane)
       state_.lanes[lane].weight_gradients = state_.ngp.weight_gradients(lane);
@@ -175,6 +177,7 @@ class DynamicStep final : public FieldStep {
   void Save(TensorFile* file) const override {
     state_.ngp.Save(file);
     state_.warp.Save(file);
+    SaveTimeRange(times_, file);
     SaveCommon(file);
   }
   absl::Status Load(const TensorFile& file) override {
@@ -190,6 +193,7 @@ class DynamicStep final : public FieldStep {
   void SaveModel(TensorFile* file) const override {
     state_.ngp.SaveModel(file);
     state_.warp.SaveModel(file);
+    SaveTimeRange(times_, file);
     StoreOccupancyBits(occupancy().grid(), file);
   }
   absl::Status Initialize(const TensorFile& file) override {
@@ -202,7 +206,7 @@ class DynamicStep final : public FieldStep {
   std::unique_ptr<TrainedModel> Snapshot() const override {
     return NewModel(config(), geometry(),
                     {state_.ngp.EvaluationTable(), state_.ngp.EvaluationWeights()},
-                    state_.warp.Evaluation(), occupancy().grid());
+                    state_.warp.Evaluation(), times_, occupancy().grid());
   }
 
  protected:
@@ -218,7 +222,7 @@ class DynamicStep final : public FieldStep {
       probe.index.resize(n);
       for (int i = 0; i < n; ++i) {
         probe.index[i] = i;
-        TimeFeatures(ProbeTime(config().seed, unit[i]),
+        TimeFeatures(ProbeTime(config().seed, times_, unit[i]),
                      probe.features.data() + size_t{kTimeWidth} * i);
       }
       probe.evaluator.Density(state_.Network(), 0, n, unit, probe.index.data(),
@@ -235,6 +239,7 @@ class DynamicStep final : public FieldStep {
   };
 
   DynamicState state_;
+  const TimeRange times_;
   std::vector<Probe> probes_;                    // one a thread
   std::vector<LevelGradients> level_gradients_;  // one a thread
 };
@@ -277,8 +282,9 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> LoadDynamicModel(const TensorFile&
   NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters ngp,
                         ReadNgpEvaluationParameters(file, ShapeOf(config, geometry)));
   NERF_ASSIGN_OR_RETURN(Buffer<float> warp, ReadEvaluationParameters(file, WarpBlocks()));
+  NERF_ASSIGN_OR_RETURN(const TimeRange times, ReadTimeRange(file));
   NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, config.grid_resolution));
-  return NewModel(config, geometry, std::move(ngp), std::move(warp), std::move(grid));
+  return NewModel(config, geometry, std::move(ngp), std::move(warp), times, std::move(grid));
 }
 
 }  // namespace nerf

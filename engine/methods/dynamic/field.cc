@@ -9,9 +9,9 @@ namespace nerf {
 namespace {
 
 struct DynamicWorkspace final : RadianceField::Workspace {
-  explicit DynamicWorkspace(int max_samples) : unit(max_samples), first_ray(max_samples) {
+  DynamicWorkspace(int max_samples, float time) : unit(max_samples), first_ray(max_samples) {
     evaluator.Reserve(max_samples, 0);
-    TimeFeatures(0, features);
+    TimeFeatures(time, features);
   }
   DynamicEvaluator evaluator;
   float features[kTimeWidth];
@@ -25,16 +25,17 @@ struct DynamicWorkspace final : RadianceField::Workspace {
 
 DynamicField::DynamicField(const kernels::HashGridShape& shape, const Aabb& box,
                            float density_shift, Buffer<Half> table, Buffer<float> weights,
-                           Buffer<float> warp_weights)
+                           Buffer<float> warp_weights, TimeRange times)
     : ngp_(shape, box, density_shift, std::move(table), std::move(weights)),
-      warp_weights_(std::move(warp_weights)) {}
+      warp_weights_(std::move(warp_weights)),
+      times_(times) {}
 
 std::unique_ptr<RadianceField::Workspace> DynamicField::NewWorkspace(int max_samples) const {
-  return std::make_unique<DynamicWorkspace>(max_samples);
+  return std::make_unique<DynamicWorkspace>(max_samples, times_.first);
 }
 
 void DynamicField::SetTime(float time, Workspace* workspace) const {
-  TimeFeatures(time, static_cast<DynamicWorkspace*>(workspace)->features);
+  TimeFeatures(times_.Clamp(time), static_cast<DynamicWorkspace*>(workspace)->features);
 }
 
 void DynamicField::Density(int n, const Vec3* positions, float* sigmas,

@@ -2,6 +2,7 @@
 
 #include "engine/field/radiance_field.h"
 #include "engine/methods/dynamic/evaluator.h"
+#include "engine/methods/dynamic/time_range.h"
 #include "engine/methods/ngp/field.h"
 
 namespace nerf {
@@ -10,9 +11,10 @@ namespace nerf {
 // thread-safe.
 class DynamicField final : public RadianceField {
  public:
-  // As NgpField; warp_weights [kWarpWeights].
+  // As NgpField; warp_weights [kWarpWeights]. Times beyond `times` show its nearest end.
   DynamicField(const kernels::HashGridShape& shape, const Aabb& box, float density_shift,
-               Buffer<Half> table, Buffer<float> weights, Buffer<float> warp_weights);
+               Buffer<Half> table, Buffer<float> weights, Buffer<float> warp_weights,
+               TimeRange times);
 
   std::unique_ptr<Workspace> NewWorkspace(int max_samples) const override;
   void SetTime(float time, Workspace* workspace) const override;
@@ -26,6 +28,7 @@ class DynamicField final : public RadianceField {
 
   const NgpField ngp_;  // holds the parameters
   const Buffer<float> warp_weights_;
+  const TimeRange times_;
 };
 
 }  // namespace nerf

@@ -83,7 +83,7 @@ class DynamicDescription final : public MethodDescription {
     // One picture a moment shows little, and finer detail is learned from it alone.
     config.distortion = 0.01f;
     Ngp(config).coarse_share = 0.5f;
-    Ngp(config).warp_rate = 0.3f;
+    Ngp(config).warp_rate = 1;
     Ngp(config).log2_hashmap_size = Log2HashmapSize(config);
     Ngp(config).finest_resolution = 256;
     return config;
