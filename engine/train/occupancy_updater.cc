@@ -48,6 +48,7 @@ void ShareProbes(Group* group, std::vector<std::vector<float>>* sigmas) {
       if (size > 0) std::memcpy((*sigmas)[task].data(), bytes.data(), size);
       bytes = bytes.subspan(size);
     }
+    if (!bytes.empty()) throw GroupError("another rank has probed more cells");
   }
 }
 

@@ -22,11 +22,16 @@ RankWord HearRank0(Group* group) {
   return word;
 }
 
-void FeedRanks(Group* group, PixelBatch* batch) {
+void FeedRanks(Group* group, int n_views, PixelBatch* batch) {
   const auto share = [group](auto* values) {
     Broadcast(group, 0, std::as_writable_bytes(std::span(*values)));
   };
   share(&batch->pixels);
+  for (const Pixel& pixel : batch->pixels) {
+    const bool is_there = pixel.view >= 0 && pixel.view < n_views;
+    if (group->rank() > 0 && !is_there)
+      throw GroupError("rank 0 sent a pixel of a view that is not there", 0);
+  }
   share(&batch->targets);
   share(&batch->backgrounds);
   if (!batch->weights.empty()) share(&batch->weights);

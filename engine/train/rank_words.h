@@ -31,8 +31,8 @@ void TellRanks(Group* group, const RankWord& word);
 RankWord HearRank0(Group* group);
 
 // On rank 0, sends the batch's pixels to the others; there, receives them into a batch of the same
-// size. Throws GroupError.
-void FeedRanks(Group* group, PixelBatch* batch);
+// size. Throws GroupError, also for pixels of none of n_views views.
+void FeedRanks(Group* group, int n_views, PixelBatch* batch);
 
 // Pauses of rank 0 between two steps. In a pause rank 0 makes transfers in Use alone, and the
 // others are told every few seconds to wait, so that a long work of rank 0 does not look like a

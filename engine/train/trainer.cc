@@ -182,7 +182,8 @@ void Trainer::DrawBatch() {
   } else {
     sampler_.FillRange(state_.step, next_pixels_, DrawnPixels(), pool_, &batch_);
   }
-  if (options_.central_feed && options_.group != nullptr) FeedRanks(options_.group, &batch_);
+  if (options_.central_feed && options_.group != nullptr)
+    FeedRanks(options_.group, static_cast<int>(scene_->train.size()), &batch_);
   const double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
   interval_.stall_seconds += seconds;
   stall_seconds_ += seconds;

@@ -37,7 +37,7 @@ class NgpCpuStep : public RayStep {
         config_(config),
         pool_(pool),
         state_(config, geometry),
-        exchange_(group, state_.parameters.shape()),
+        exchange_(group, state_.parameters.shape(), state_.occupancy.values().size()),
         poses_(Ngp(config).pose_rate > 0 ? static_cast<int>(views.size()) : 0,
                geometry.box.Size().x / 2),
         exposures_(Ngp(config).exposure_rate > 0 ? static_cast<int>(views.size()) : 0),

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/base/check.h"
 #include "engine/base/half_float.h"
 #include "engine/base/trace.h"
 #include "fmt/format.h"
@@ -13,6 +14,7 @@ namespace nerf {
 namespace {
 
 constexpr size_t kTile = kernels::kHashTile;
+constexpr int64_t kMaxMarched = int64_t{1} << 40;  // in a lane: more is no honest count
 
 // What a message says of a lane before its samples.
 struct LaneHead {
@@ -92,9 +94,10 @@ class BlockReader {
     if (n > bytes_.size() / sizeof(T)) Fail();
     values->resize(n);
   }
-  void CheckEnd() const {
-    if (!bytes_.empty()) Fail();
+  void Check(bool fits) const {
+    if (!fits) Fail();
   }
+  void CheckEnd() const { Check(bytes_.empty()); }
 
  private:
   [[noreturn]] void Fail() const {
@@ -107,9 +110,10 @@ class BlockReader {
 
 }  // namespace
 
-NgpRankExchange::NgpRankExchange(Group* group, const kernels::HashGridShape& shape)
+NgpRankExchange::NgpRankExchange(Group* group, const kernels::HashGridShape& shape, size_t n_cells)
     : group_(group),
       shape_(shape),
+      n_cells_(n_cells),
       rank_(group != nullptr ? group->rank() : 0),
       n_ranks_(group != nullptr ? group->n_ranks() : 1),
       out_(n_ranks_),
@@ -172,10 +176,14 @@ void NgpRankExchange::ReadLanes(int from, int n_active, std::span<LaneOutput> la
     LaneOutput& lane = lanes[l];
     LaneHead head;
     reader.Read(&head, 1);
+    // Counts decide how many rays the next step has.
+    reader.Check(head.n_trained >= 0 && head.n_trained <= head.n_marched &&
+                 head.n_marched <= kMaxMarched);
     reader.Resize(head.n_samples, &lane.positions);
     reader.Read(lane.positions.data(), lane.positions.size());
     reader.Resize(head.n_cells, &lane.cells);
     reader.Read(lane.cells.data(), lane.cells.size());
+    reader.Check(std::ranges::all_of(lane.cells, [&](uint32_t cell) { return cell < n_cells_; }));
     reader.Resize(head.n_cells, &lane.sigmas);
     reader.Read(lane.sigmas.data(), lane.sigmas.size());
     lane.n_marched = head.n_marched;
@@ -202,7 +210,8 @@ void NgpRankExchange::ExchangeLines(int n_active, std::span<const std::vector<ui
   const TraceSpan span("exchange lines");
   const size_t line_bytes = parameters->ReadLineBytes();
   const size_t n_lines = shape_.level_size() / kernels::kLineFloats;
-  std::vector<uint64_t> bits((n_lines + 63) / 64);
+  NERF_CHECK(n_lines % 64 == 0);  // so that no bit is of a line outside the level
+  std::vector<uint64_t> bits(n_lines / 64);
   BlockWriter writer(group_, &lines_);
   for (size_t i = 0; i < levels_.size() && levels_[i] < n_active; ++i) {
     std::fill(bits.begin(), bits.end(), uint64_t{0});

@@ -18,8 +18,9 @@ namespace nerf {
 // feature. Owners send back the cache lines that Adam changed, as the encoding reads them.
 class NgpRankExchange {
  public:
-  // group outlives the exchange; null: this process alone, which then owns everything.
-  NgpRankExchange(Group* group, const kernels::HashGridShape& shape);
+  // group outlives the exchange; null: this process alone, which then owns everything. n_cells: of
+  // the occupancy grid.
+  NgpRankExchange(Group* group, const kernels::HashGridShape& shape, size_t n_cells);
 
   Group* group() const { return group_; }
   bool alone() const { return group_ == nullptr; }
@@ -28,7 +29,8 @@ class NgpRankExchange {
   // Its levels of the table, rising.
   const std::vector<int>& levels() const { return levels_; }
 
-  // Before the update. `lanes` are all of them, of which this rank has computed its own. Afterwards
+  // Before the update. Throws GroupError for a message that does not fit, also one with a cell
+  // outside the grid. `lanes` are all of them, of which this rank has computed its own. Afterwards
   // every lane has its counts, losses and grid cells, and of this rank's levels below n_active the
   // samples; lane 0 of `parameters` has the sum of the MLPs' gradients. Does nothing alone.
   void ExchangeLanes(int n_active, std::span<LaneOutput> lanes, NgpParameters* parameters);
@@ -59,6 +61,7 @@ class NgpRankExchange {
 
   Group* const group_;
   const kernels::HashGridShape shape_;
+  const size_t n_cells_;
   const int rank_, n_ranks_;
   std::vector<IndexRange> ranges_;  // of lanes, of each rank
   std::vector<int> levels_;

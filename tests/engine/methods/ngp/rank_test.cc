@@ -13,6 +13,7 @@
 #include "engine/methods/ngp/steps.h"
 #include "engine/tool/synthetic_scene.h"
 #include "engine/train/method.h"
+#include "engine/train/rank_words.h"
 #include "engine/train/trainer.h"
 #include "gmock/gmock.h"
 #include "tests/testing/fake_clock.h"
@@ -177,6 +178,134 @@ TEST(NgpRankTest, AShareThatIsLostOrHalvedIsSeen) {
       return std::make_unique<TamperingGroup>(group, factor);
     });
     EXPECT_FALSE(SameContents(ranks[0].state, alone.state)) << factor;
+  }
+}
+
+// Changes block number `at` of those that come to rank 0.
+class HostileGroup final : public Group {
+ public:
+  using Change = std::function<void(ByteBlock*)>;
+  HostileGroup(Group* group, int at, Change change)
+      : group_(group), at_(at), change_(std::move(change)) {}
+  int rank() const override { return group_->rank(); }
+  int n_ranks() const override { return group_->n_ranks(); }
+  void Abort(const std::string& reason) override { group_->Abort(reason); }
+
+ private:
+  void DoTransfer(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    group_->Transfer(out, in);
+    for (const Incoming& block : in) {
+      if (n_blocks_++ == at_) change_(block.block);
+    }
+  }
+
+  Group* const group_;
+  const int at_;
+  const Change change_;
+  int n_blocks_ = 0;
+};
+
+// Blocks that come to rank 0 of two: the lanes and the lines of each step, before step 4 probes of
+// the grid.
+constexpr int kLanesBlock = 0, kLinesBlock = 1, kProbesBlock = 8;
+
+// Whether rank 0 ends the training because of a block that is changed.
+bool IsRefused(int at, const HostileGroup::Change& change) {
+  bool refused = false;
+  RunRanks(2, [&](int rank, Group* group) {
+    HostileGroup hostile(group, at, change);
+    ThreadPool pool(1);
+    const auto step =
+        NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool, {}, rank == 0 ? &hostile : group);
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    try {
+      for (uint32_t i = 0; i < 6; ++i) step->RunRays(TinyBatch(64, i));
+    } catch (const GroupError& error) {
+      if (rank > 0) return;
+      refused = true;
+      group->Abort(error.what());
+    }
+  });
+  return refused;
+}
+
+// What a message says of its first lane.
+struct FirstLane {
+  uint64_t n_samples = 0, n_cells = 0;
+  int64_t n_marched = 0, n_trained = 0;
+};
+
+HostileGroup::Change ChangeLane(const std::function<void(FirstLane*)>& change) {
+  return [change](ByteBlock* block) {
+    std::byte* const bytes = block->Resize(block->bytes().size());
+    FirstLane lane;
+    std::memcpy(&lane, bytes, sizeof(lane));
+    ASSERT_GT(lane.n_cells, 0u);
+    ASSERT_GT(lane.n_trained, 0);
+    change(&lane);
+    std::memcpy(bytes, &lane, sizeof(lane));
+  };
+}
+
+HostileGroup::Change ChangeFirstCell(uint32_t cell) {
+  return [cell](ByteBlock* block) {
+    std::byte* const bytes = block->Resize(block->bytes().size());
+    FirstLane lane;
+    std::memcpy(&lane, bytes, sizeof(lane));
+    ASSERT_GT(lane.n_cells, 0u);
+    constexpr size_t kHeadBytes = sizeof(FirstLane) + 2 * sizeof(double);
+    std::memcpy(bytes + kHeadBytes + lane.n_samples * sizeof(Vec3), &cell, sizeof(cell));
+  };
+}
+
+HostileGroup::Change ChangeSize(int by) {
+  return [by](ByteBlock* block) { block->Resize(block->bytes().size() + by); };
+}
+
+TEST(NgpRankTest, CellsOutsideTheGridAreRefused) {
+  constexpr uint32_t kCells = 32 * 32 * 32;
+  EXPECT_FALSE(IsRefused(kLanesBlock, ChangeFirstCell(kCells - 1)));
+  EXPECT_TRUE(IsRefused(kLanesBlock, ChangeFirstCell(kCells)));
+  EXPECT_TRUE(IsRefused(kLanesBlock, ChangeFirstCell(~0u)));
+}
+
+TEST(NgpRankTest, CountsThatNoRankCanHaveAreRefused) {
+  const auto refused = [](const std::function<void(FirstLane*)>& change) {
+    return IsRefused(kLanesBlock, ChangeLane(change));
+  };
+  EXPECT_FALSE(refused([](FirstLane*) {}));
+  EXPECT_TRUE(refused([](FirstLane* lane) { lane->n_samples = uint64_t{1} << 60; }));
+  EXPECT_TRUE(refused([](FirstLane* lane) { lane->n_samples = ~uint64_t{0}; }));
+  EXPECT_TRUE(refused([](FirstLane* lane) { ++lane->n_samples; }));
+  EXPECT_TRUE(refused([](FirstLane* lane) { lane->n_cells = ~uint64_t{0}; }));
+  EXPECT_TRUE(refused([](FirstLane* lane) { lane->n_trained = -1; }));
+  EXPECT_TRUE(refused([](FirstLane* lane) { lane->n_trained = lane->n_marched + 1; }));
+  EXPECT_TRUE(refused([](FirstLane* lane) { lane->n_marched = int64_t{1} << 41; }));
+}
+
+TEST(NgpRankTest, BlocksOfAnotherSizeAreRefused) {
+  for (const int at : {kLanesBlock, kLinesBlock, kProbesBlock}) {
+    EXPECT_FALSE(IsRefused(at, ChangeSize(0))) << at;
+    for (const int by : {-4, -1, 1, 4}) EXPECT_TRUE(IsRefused(at, ChangeSize(by))) << at << by;
+  }
+}
+
+TEST(NgpRankTest, PixelsOfViewsThatAreNotThereAreRefused) {
+  for (const int32_t view : {2, 3, -1}) {
+    RunRanks(2, [&](int rank, Group* group) {
+      PixelBatch batch;
+      batch.n_pixels = 4;
+      batch.pixels.resize(4);
+      batch.targets.resize(4);
+      batch.backgrounds.resize(4);
+      if (rank == 0) batch.pixels[3].view = view;
+      if (rank == 0 || view == 2) {
+        FeedRanks(group, 3, &batch);
+        EXPECT_EQ(batch.pixels[3].view, view);
+      } else {
+        EXPECT_THROW(FeedRanks(group, 3, &batch), GroupError);
+      }
+    });
   }
 }
 
