@@ -61,10 +61,11 @@ inline constexpr int kLossBlocks = 256;
 // of sample k are at index rows[k] of the sample arrays.
 //   grads[k] = gradient by the color before its sigmoid (3) and by the density's exponent (1),
 //   times *gradient_scale, which holds 1 / (rays * channels) and the loss scale. losses[b] = loss
-//   and squared residual summed over the rays of block b, both averaged over the channels. Entries
-//   of blocks beyond ray_capacity are not written. The loss is that of the color plus *distortion
-//   times the distortion (kernels/distortion.h). t_middles is read only if distortion is not null
-//   and *distortion is not 0.
+//   and squared residual summed over the rays of block b, both averaged over the channels and each
+//   ray's rounded to a multiple of 2^-32, so that sums below 2^21 are exact. Entries of blocks
+//   beyond ray_capacity are not written. The loss is that of the color plus *distortion times the
+//   distortion (kernels/distortion.h). t_middles is read only if distortion is not null and
+//   *distortion is not 0.
 // Shapes: targets, backgrounds [n_rays]; alphas, deltas, sigmas, weights, t_middles
 // [sample_capacity]; colors, grads [kept]; losses [kLossBlocks][2], initially 0.
 // Traffic: 56 bytes read and 16 written per sample, 40 read per ray.

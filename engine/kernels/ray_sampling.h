@@ -142,13 +142,15 @@ NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32
 
 namespace cuda {
 
-// rays[i], jitters[i], targets[i], backgrounds[i] = SampleRay(set, *step, i) for i in range. All
-// pointers are to device memory, including those in `set` and in its pictures.
+// rays[i], jitters[i], targets[i], backgrounds[i] = SampleRay(set, *step, *first + i) for i in
+// range. All pointers are to device memory, including those in `set` and in its pictures. first:
+// null means 0.
 // Traffic per ray: about 150 bytes read, most of them its picture's camera, and 60 written.
 struct SampleRaysParams {
   DeviceRange range;
   PictureSet set;
   const uint32_t* step = nullptr;
+  const uint32_t* first = nullptr;
   Ray* rays = nullptr;
   float* jitters = nullptr;
   Vec3* targets = nullptr;

@@ -16,6 +16,10 @@ __device__ float CoordinateOf(const CompositeLossParams& p, uint32_t row) {
   return DistortionCoordinate(p.steps, p.t_middles[row]);
 }
 
+// A multiple of 2^-32: sums of such numbers below 2^21 are exact in double, so they do not depend
+// on how rays are divided among blocks and ranks.
+__device__ double Exact(double value) { return rint(value * 4294967296.0) * (1 / 4294967296.0); }
+
 struct alignas(16) Grad {
   float color[3];
   float exponent;
@@ -45,14 +49,16 @@ __global__ void __launch_bounds__(kBlock)
     color = color + p.backgrounds[r] * transmittance;
     Vec3 grad_color;
     const Vec3 residuals = color - p.targets[r];
+    double ray_loss = 0, ray_error = 0;
     for (int channel = 0; channel < 3; ++channel) {
       const float residual = residuals[channel];
       const ChannelLoss channel_loss = LossOfResidual(p.loss, residual);
       grad_color[channel] = scale * channel_loss.derivative;
-      loss += channel_loss.value / 3.0;
-      squared_error += static_cast<double>(residual) * residual / 3.0;
+      ray_loss += channel_loss.value / 3.0;
+      ray_error += static_cast<double>(residual) * residual / 3.0;
     }
-    loss += distortion_weight * distortion.value;
+    loss += Exact(ray_loss + distortion_weight * distortion.value);
+    squared_error += Exact(ray_error);
     float behind = Dot(grad_color, color) + 2 * distortion_scale * distortion.value;
     transmittance = 1;
     for (uint32_t k = begin; k < end; ++k) {

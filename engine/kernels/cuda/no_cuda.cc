@@ -5,6 +5,7 @@
 #include "engine/kernels/composite.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
+#include "engine/kernels/lane_sums.h"
 #include "engine/kernels/ngp_mlp.h"
 #include "engine/kernels/occupancy_update.h"
 #include "engine/kernels/ray_marching.h"
@@ -47,6 +48,7 @@ void CompactSamples(const MarchParams&, Stream) { NERF_NO_CUDA(); }
 void CompositeLoss(const CompositeLossParams&, Stream) { NERF_NO_CUDA(); }
 void CompositeView(const ViewParams<Half>&, int, Stream) { NERF_NO_CUDA(); }
 void CompositeView(const ViewParams<float>&, int, Stream) { NERF_NO_CUDA(); }
+void CountInRanges(const CountInRangesParams&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeBackward(const HashEncodeBackwardParams&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeForward(const HashEncodeForwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeForward(const HashEncodeForwardParams<float>&, Stream) { NERF_NO_CUDA(); }
@@ -80,6 +82,7 @@ void ProbeCells(const ProbeCellsParams&, Stream) { NERF_NO_CUDA(); }
 void SampleRays(const SampleRaysParams&, Stream) { NERF_NO_CUDA(); }
 void SpreadBlockMaximum(const SpreadBlockMaximumParams&, Stream) { NERF_NO_CUDA(); }
 void SetOccupiedBits(const SetOccupiedBitsParams&, Stream) { NERF_NO_CUDA(); }
+void SumRows(const SumRowsParams&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<float>&, Stream) { NERF_NO_CUDA(); }
 void StartRays(const MarchParams&, Stream) { NERF_NO_CUDA(); }

@@ -9,10 +9,10 @@ namespace {
 __global__ void __launch_bounds__(kBlock)
     SampleRaysKernel(const __grid_constant__ SampleRaysParams p) {
   const Elements elements = ElementsOf(p.range);
-  const uint32_t step = *p.step;
+  const uint32_t step = *p.step, first = p.first == nullptr ? 0 : *p.first;
   for (uint32_t i = elements.begin + blockIdx.x * blockDim.x + threadIdx.x; i < elements.end;
        i += gridDim.x * blockDim.x) {
-    const SampledRay sampled = SampleRay(p.set, step, i);
+    const SampledRay sampled = SampleRay(p.set, step, first + i);
     p.rays[i] = sampled.ray;
     p.jitters[i] = sampled.jitter;
     p.targets[i] = sampled.target;

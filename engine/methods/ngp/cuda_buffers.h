@@ -17,17 +17,23 @@ namespace nerf {
 // The arrays that a training step on a CUDA device works with, all taken from one allocator. T is
 // Half or float.
 
+// Gradient lanes of a step whose sums must not depend on the number of ranks (gradient_lanes.h).
+inline constexpr int kCudaLanes = 8;
+
 // What a step keeps beside its parameters. Gradients of the table are floats, or fixed point if the
 // config asks for sums that do not depend on their order. In half precision the step reads copies
-// of the parameters.
+// of the parameters. n_rows: NgpCudaRows (cuda_ranks.h).
 template <typename T>
 struct CudaTraining {
   static constexpr bool kHalf = sizeof(T) == sizeof(Half);
 
-  CudaTraining(size_t table_size, bool fixed_point, size_t n_backward_blocks, BufferAllocator* from)
+  CudaTraining(size_t table_size, bool fixed_point, size_t n_backward_blocks, size_t n_rows,
+               BufferAllocator* from)
       : table_gradients(fixed_point ? 0 : table_size, from),
         fixed_table_gradients(fixed_point ? table_size : 0, from),
         weight_gradients(kNgpWeights * n_backward_blocks, from),
+        row_gradients(kNgpWeights * n_rows, from),
+        row_samples(n_rows, from),
         table_copies(kHalf ? table_size : 0, from),
         weight_copies(kHalf ? kNgpWeights : 0, from),
         grid_sums(kernels::cuda::kMeanBlocks, from),
@@ -37,6 +43,8 @@ struct CudaTraining {
   Buffer<float> table_gradients;
   Buffer<int64_t> fixed_table_gradients;
   Buffer<float> weight_gradients;  // one row a block of the backward pass
+  Buffer<float> row_gradients;     // the sums of the blocks, for each row
+  Buffer<uint32_t> row_samples;    // kept, of the rows that this rank computes
   Buffer<Half> table_copies, weight_copies;
   // Of the grid's update.
   Buffer<double> grid_sums;
@@ -100,7 +108,10 @@ struct CudaSamples {
 
 // Values that the host passes to a step, and that a step returns.
 struct CudaStepControl {
-  uint32_t n_rays = 0;
+  uint32_t n_rays = 0;     // of this rank
+  uint32_t first_ray = 0;  // the first of them among those of all ranks
+  uint32_t row_rays[kCudaLanes + 1] =
+      {};  // where the rows that this rank computes begin among them
   uint32_t step = 0;
   float step_scale = 1;      // of the steps along rays
   float distortion = 0;      // weight in the loss

@@ -8,10 +8,12 @@
 #include "engine/base/check.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
+#include "engine/kernels/lane_sums.h"
 #include "engine/kernels/ngp_mlp.h"
 #include "engine/kernels/occupancy_update.h"
 #include "engine/kernels/spherical_harmonics.h"
 #include "engine/methods/ngp/cuda_buffers.h"
+#include "engine/methods/ngp/cuda_ranks.h"
 #include "engine/methods/ngp/cuda_state.h"
 #include "engine/methods/ngp/cuda_step_shape.h"
 #include "engine/methods/ngp/state.h"
@@ -30,14 +32,18 @@ size_t BackwardBlocks(const TrainConfig& config) {
 }
 
 // The fused step of the ngp method on a device (docs/engine.md): one recorded graph from rays to
-// updated parameters, whose counts the host sees when it is over. T is Half or float.
+// updated parameters, whose counts the host sees when it is over. With several ranks it is two
+// graphs, one to the gradients and one for the update; what ranks send each other comes between and
+// behind them. T is Half or float.
 template <typename T>
 class NgpCudaStep : public RayStep {
  public:
   NgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
-              std::span<const View> views, const RaySource* source);
+              std::span<const View> views, const RaySource* source, Group* group);
 
   StepResult RunRays(const RayBatch& batch) override;
+  IndexRange OwnPixels(int n_pixels, double) const override { return ranks_.RaysOf(n_pixels); }
+  void CollectState() override;
   bool DrawsPixels() const override { return !pictures_.empty(); }
   void Save(TensorFile* file) const override;
   absl::Status Load(const TensorFile& file) override;
@@ -61,12 +67,18 @@ class NgpCudaStep : public RayStep {
   void Reshape(const CudaStepShape& shape);
   void CopyBatch(const RayBatch& batch);
   void WriteControl(const RayBatch& batch);
+  void RunGraph(const cuda::Graph& graph);
+  CudaRankCounts RunToFit(const RayBatch& batch);
+  void UpdateWithRanks();
+  void RecordGraphs();
   void Record();
-  void RecordGraph();
   cuda::MarchParams March();
   void Encode(const kernels::DeviceRange& range);
   void TrainSamples(const kernels::DeviceRange& kept);
-  void UpdateParameters(const kernels::DeviceRange& kept);
+  void BackwardMlps(const kernels::DeviceRange& kept);
+  void BackwardTable(const kernels::DeviceRange& kept);
+  void UpdateWeights(kernels::Stream stream);
+  void UpdateTable();
   void UpdateAverages();
   void UpdateGrid(uint32_t step);
   void ProbeCells(uint32_t step);
@@ -79,6 +91,7 @@ class NgpCudaStep : public RayStep {
   const kernels::Stream stream_ = owned_stream_.get();
   cuda::Event begin_, end_;  // of a graph's run
   const int n_backward_blocks_;
+  NgpCudaRanks ranks_;
   CudaState arrays_;
   CudaTraining<T> training_;
   double occupied_fraction_ = 1;
@@ -96,20 +109,24 @@ class NgpCudaStep : public RayStep {
   Buffer<CudaStepControl> host_control_;
   Buffer<CudaStepCounts> host_counts_;
   CudaBatch host_batch_;
-  std::unique_ptr<cuda::Graph> graph_;  // of shape_; null after it changed
+  double graph_seconds_ = 0;                   // on the device, of this step's graphs
+  std::unique_ptr<cuda::Graph> graph_;         // of shape_; null after it changed
+  std::unique_ptr<cuda::Graph> update_graph_;  // with several ranks
 };
 
 template <typename T>
 NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
-                            ThreadPool* pool, std::span<const View> views, const RaySource* source)
+                            ThreadPool* pool, std::span<const View> views, const RaySource* source,
+                            Group* group)
     : RayStep(config, geometry, views, pool),
       config_(config),
       state_(std::make_unique<NgpState>(WithoutHalfTable(config), geometry)),
       n_backward_blocks_(cuda::NgpBackwardBlocks<T>()),
+      ranks_(group, config, state_->parameters.arrays().table.size(), n_backward_blocks_),
       arrays_(state_->parameters.arrays().table.size(), state_->occupancy.bits().size(),
               cuda::DeviceAllocator()),
       training_(arrays_.table.size(), config.cuda_deterministic != 0, n_backward_blocks_,
-                cuda::DeviceAllocator()),
+                ranks_.n_rows(), cuda::DeviceAllocator()),
       remembered_arrays_(arrays_.table.size(), arrays_.grid_blocks.size(), cuda::DeviceAllocator()),
       pictures_(source, config.seed, stream_),
       shape_(InitialCudaStepShape(config)),
@@ -122,7 +139,7 @@ NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geom
       host_batch_(source == nullptr ? shape_.ray_capacity : 0, cuda::PinnedAllocator()) {
   Upload();
   // Before the first step, whose time counts: kernels are loaded when they are first recorded.
-  RecordGraph();
+  RecordGraphs();
 }
 
 // ---- a step
@@ -130,41 +147,77 @@ NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geom
 template <typename T>
 StepResult NgpCudaStep<T>::RunRays(const RayBatch& batch) {
   NERF_CHECK(batch.weights.empty());  // the kernel of the loss has no weights of rays
+  const IndexRange rays = ranks_.RaysOf(batch.n_rays);
   // At least as large as at the start: if memory ran out, the last step has no arrays any more.
-  Reshape(shape_.WithRays(static_cast<uint32_t>(batch.n_rays))
+  Reshape(shape_.WithRays(static_cast<uint32_t>(rays.end - rays.begin))
               .WithSamples(InitialCudaStepShape(config_).sample_capacity));
   if (state_->occupancy.IsDue(batch.step)) UpdateGrid(batch.step);
-  const CudaStepCounts& counts = host_counts_[0];
-  uint64_t n_marched = 0;
-  while (true) {
-    if (!DrawsPixels()) CopyBatch(batch);
-    WriteControl(batch);
-    if (graph_ == nullptr) RecordGraph();
-    begin_.Record(stream_);
-    graph_->Launch(stream_);
-    end_.Record(stream_);
-    cuda::Synchronize(stream_);
-    n_marched = 0;
-    for (int wave = 0; wave < cuda::kWaves; ++wave) n_marched += counts.samples[wave];
-    if (counts.overflow == 0) break;
-    // Nothing was updated. What was counted is the least that is needed.
-    const CudaStepShape larger = shape_.WithSamples(n_marched);
-    if (larger == shape_) throw cuda::CudaOutOfMemory();
-    Reshape(larger);
-  }
+  graph_seconds_ = 0;
+  const CudaRankCounts counts = RunToFit(batch);
+  if (!ranks_.alone()) UpdateWithRanks();
   ++state_->n_updates;
   if (state_->n_updates % kNgpAverageInterval == 0) UpdateAverages();
   StepResult result;
   result.n_rays = batch.n_rays;
-  result.n_marched = static_cast<int64_t>(n_marched);
-  result.n_trained = counts.samples[cuda::kWaves];
-  result.device_seconds = end_.SecondsSince(begin_);
-  if (counts.not_finite != 0) result.loss = std::numeric_limits<double>::quiet_NaN();
-  for (int block = 0; block < cuda::kLossBlocks; ++block) {
-    result.loss += counts.losses[2 * block] / batch.n_rays;
-    result.squared_error += counts.losses[2 * block + 1] / batch.n_rays;
-  }
+  result.n_marched = static_cast<int64_t>(counts.n_marched);
+  result.n_trained = static_cast<int64_t>(counts.n_trained);
+  result.device_seconds = graph_seconds_;
+  result.loss = counts.loss / batch.n_rays;
+  result.squared_error = counts.squared_error / batch.n_rays;
+  if (host_counts_[0].not_finite != 0) result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
+}
+
+// Runs the graph, with larger arrays where samples did not fit, until they do on all ranks. Nothing
+// is updated before.
+template <typename T>
+CudaRankCounts NgpCudaStep<T>::RunToFit(const RayBatch& batch) {
+  const CudaStepCounts& device = host_counts_[0];
+  CudaRankCounts counts;
+  bool fits = false;  // here
+  do {
+    if (!fits) {
+      if (!DrawsPixels()) CopyBatch(batch);
+      WriteControl(batch);
+      if (graph_ == nullptr) RecordGraphs();
+      RunGraph(*graph_);
+      fits = device.overflow == 0;
+    }
+    counts = {.n_trained = device.samples[cuda::kWaves], .fits = fits ? 1u : 0u};
+    for (int wave = 0; wave < cuda::kWaves; ++wave) counts.n_marched += device.samples[wave];
+    for (int block = 0; block < cuda::kLossBlocks; ++block) {
+      counts.loss += device.losses[2 * block];
+      counts.squared_error += device.losses[2 * block + 1];
+    }
+    if (!fits) {
+      // What was counted is the least that is needed.
+      const CudaStepShape larger = shape_.WithSamples(counts.n_marched);
+      if (larger == shape_) throw cuda::CudaOutOfMemory();
+      Reshape(larger);
+    }
+  } while (ranks_.alone() ? !fits : !ranks_.ShareCounts(&counts));
+  return counts;
+}
+
+template <typename T>
+void NgpCudaStep<T>::UpdateWithRanks() {
+  ranks_.SumGradients(&training_, stream_);
+  RunGraph(*update_graph_);
+  ranks_.ShareTable(&training_, &arrays_, stream_);
+}
+
+template <typename T>
+void NgpCudaStep<T>::RunGraph(const cuda::Graph& graph) {
+  begin_.Record(stream_);
+  graph.Launch(stream_);
+  end_.Record(stream_);
+  cuda::Synchronize(stream_);
+  graph_seconds_ += end_.SecondsSince(begin_);
+}
+
+template <typename T>
+void NgpCudaStep<T>::CollectState() {
+  if (!ranks_.alone()) ranks_.Collect(&arrays_, stream_);
 }
 
 // Makes room. The old arrays go first, so that the new ones may take their place; where those do
@@ -173,6 +226,7 @@ template <typename T>
 void NgpCudaStep<T>::Reshape(const CudaStepShape& shape) {
   if (shape == shape_) return;
   graph_.reset();
+  update_graph_.reset();
   if (shape.ray_capacity != shape_.ray_capacity) {
     shape_.ray_capacity = 0;
     rays_ = CudaRays<T>(0, cuda::DeviceAllocator());
@@ -189,8 +243,9 @@ void NgpCudaStep<T>::Reshape(const CudaStepShape& shape) {
 
 template <typename T>
 void NgpCudaStep<T>::CopyBatch(const RayBatch& batch) {
-  const auto copy = [](const auto& from, auto& to) {
-    std::copy(from.begin(), from.end(), to.begin());
+  const IndexRange rays = ranks_.RaysOf(batch.n_rays);
+  const auto copy = [&](const auto& from, auto& to) {
+    std::copy(from.begin() + rays.begin, from.begin() + rays.end, to.begin());
   };
   copy(batch.rays, host_batch_.rays);
   copy(batch.jitters, host_batch_.jitters);
@@ -204,18 +259,24 @@ void NgpCudaStep<T>::WriteControl(const RayBatch& batch) {
   const GradientScale scale = CudaGradientScale(config_, n_rays);
   const int t = static_cast<int>(state_->n_updates) + 1;
   const NgpParameters& parameters = state_->parameters;
-  host_control_[0] = {.n_rays = n_rays,
-                      .step = batch.step,
+  host_control_[0] = {.step = batch.step,
                       .step_scale = batch.step_scale,
                       .distortion = batch.distortion,
                       .gradient_scale = scale.scale,
                       .table = {parameters.TableAdam(batch.learning_rate, t), scale.factor},
                       .weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor}};
+  ranks_.WriteBounds(batch.n_rays, &host_control_[0]);
 }
 
 template <typename T>
-void NgpCudaStep<T>::RecordGraph() {
+void NgpCudaStep<T>::RecordGraphs() {
   graph_ = std::make_unique<cuda::Graph>(stream_, [this] { Record(); });
+  if (ranks_.alone()) return;
+  update_graph_ = std::make_unique<cuda::Graph>(stream_, [this] {
+    UpdateWeights(stream_);
+    UpdateTable();
+    cuda::CopyToHost(host_counts_.data(), counts_.data(), counts_.byte_size(), stream_);
+  });
 }
 
 template <typename T>
@@ -229,6 +290,7 @@ void NgpCudaStep<T>::Record() {
     cuda::SampleRays({.range = rays,
                       .set = pictures_.set(),
                       .step = &control_.data()->step,
+                      .first = &control_.data()->first_ray,
                       .rays = rays_.batch.rays.data(),
                       .jitters = rays_.batch.jitters.data(),
                       .targets = rays_.batch.targets.data(),
@@ -272,7 +334,18 @@ void NgpCudaStep<T>::Record() {
   // Where samples did not fit, none is kept, and what follows has nothing to do.
   const kernels::DeviceRange kept{shape_.sample_capacity, march.counts + cuda::kWaves};
   TrainSamples(kept);
-  UpdateParameters(kept);
+  if (ranks_.alone()) {
+    // The MLPs' weights in a stream of their own, beside the scatter into the table that takes
+    // longer.
+    const kernels::Stream side = side_stream_.get();
+    cuda::WaitFor(side, stream_);
+    UpdateWeights(side);
+    BackwardTable(kept);
+    UpdateTable();
+    cuda::WaitFor(stream_, side);
+  } else {
+    BackwardTable(kept);
+  }
   cuda::CopyToHost(host_counts_.data(), counts_.data(), counts_.byte_size(), stream_);
 }
 
@@ -355,8 +428,34 @@ void NgpCudaStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                        .grads = samples_.grads.data(),
                        .losses = counts_.data()->losses},
                       stream_);
+  if (ranks_.n_rows() == 0) {
+    BackwardMlps(kept);
+    return;
+  }
+  // Row by row, each of which starts at the first block, so that its sums depend on its rays alone.
+  const IndexRange rows = ranks_.own_rows();
+  const int n_own = rows.end - rows.begin;
+  if (n_own == 0) return;
+  cuda::CountInRanges({.n = n_own,
+                       .bounds = control_.data()->row_rays,
+                       .offsets = rays_.offsets.data(),
+                       .counts = training_.row_samples.data()},
+                      stream_);
+  for (int i = 0; i < n_own; ++i) {
+    BackwardMlps({shape_.sample_capacity, training_.row_samples.data(), i});
+    cuda::SumRows({.n_rows = n_backward_blocks_,
+                   .n = kNgpWeights,
+                   .rows = training_.weight_gradients.data(),
+                   .sums = training_.row_gradients.data() +
+                           static_cast<size_t>(kNgpWeights) * (rows.begin + i)},
+                  stream_);
+  }
+}
+
+template <typename T>
+void NgpCudaStep<T>::BackwardMlps(const kernels::DeviceRange& range) {
   cuda::NgpBackward(
-      cuda::NgpBackwardParams<T>{.range = kept,
+      cuda::NgpBackwardParams<T>{.range = range,
                                  .n_blocks = n_backward_blocks_,
                                  .weights = Trained(arrays_.weights, training_.weight_copies),
                                  .rows = samples_.rows.data(),
@@ -371,22 +470,25 @@ void NgpCudaStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
       stream_);
 }
 
-// The MLPs' weights in a stream of their own, beside the scatter into the table that takes longer.
 template <typename T>
-void NgpCudaStep<T>::UpdateParameters(const kernels::DeviceRange& kept) {
-  const kernels::Stream side = side_stream_.get();
-  cuda::WaitFor(side, stream_);
+void NgpCudaStep<T>::UpdateWeights(kernels::Stream stream) {
+  const bool by_rows = ranks_.n_rows() > 0;
+  const Buffer<float>& gradients = by_rows ? training_.row_gradients : training_.weight_gradients;
   cuda::AdamDense({.settings = &control_.data()->weights,
                    .skip = &counts_.data()->overflow,
                    .n = kNgpWeights,
-                   .n_parts = n_backward_blocks_,
-                   .gradients = training_.weight_gradients.data(),
+                   .n_parts = by_rows ? ranks_.n_rows() : n_backward_blocks_,
+                   .gradients = gradients.data(),
                    .parameters = arrays_.weights.data(),
                    .first_moments = arrays_.weights_first.data(),
                    .second_moments = arrays_.weights_second.data(),
                    .half_copies = training_.weight_copies.data(),
                    .not_finite = &counts_.data()->not_finite},
-                  side);
+                  stream);
+}
+
+template <typename T>
+void NgpCudaStep<T>::BackwardTable(const kernels::DeviceRange& kept) {
   cuda::HashEncodeBackward({.shape = state_->parameters.shape(),
                             .range = kept,
                             .positions = samples_.positions.data(),
@@ -396,37 +498,48 @@ void NgpCudaStep<T>::UpdateParameters(const kernels::DeviceRange& kept) {
                             .grad_table = training_.table_gradients.data(),
                             .fixed_grad_table = training_.fixed_table_gradients.data()},
                            stream_);
+}
+
+// Of the part that this rank owns.
+template <typename T>
+void NgpCudaStep<T>::UpdateTable() {
+  const ElementRange own = ranks_.own_table();
+  const auto from = [&own](auto& array) {
+    return array.empty() ? nullptr : array.data() + own.begin;
+  };
   cuda::AdamSparse({.settings = &control_.data()->table,
                     .skip = &counts_.data()->overflow,
-                    .n = static_cast<int64_t>(arrays_.table.size()),
-                    .gradients = training_.table_gradients.data(),
-                    .fixed_gradients = training_.fixed_table_gradients.data(),
-                    .parameters = arrays_.table.data(),
-                    .first_moments = arrays_.table_first.data(),
-                    .second_moments = arrays_.table_second.data(),
-                    .half_copies = training_.table_copies.data()},
+                    .n = static_cast<int64_t>(own.size()),
+                    .gradients = from(training_.table_gradients),
+                    .fixed_gradients = from(training_.fixed_table_gradients),
+                    .parameters = from(arrays_.table),
+                    .first_moments = from(arrays_.table_first),
+                    .second_moments = from(arrays_.table_second),
+                    .half_copies = from(training_.table_copies)},
                    stream_);
-  cuda::WaitFor(stream_, side);
 }
 
 template <typename T>
 void NgpCudaStep<T>::UpdateAverages() {
   const float decay = AverageDecay(config_, kNgpAverageInterval);
-  const auto average = [&](const Buffer<float>& parameters, Buffer<float>& averages) {
+  const auto average = [&](const Buffer<float>& parameters, ElementRange part,
+                           Buffer<float>& averages) {
     cuda::MovingAverage({.decay = decay,
-                         .n = static_cast<int64_t>(parameters.size()),
-                         .parameters = parameters.data(),
-                         .averages = averages.data()},
+                         .n = static_cast<int64_t>(part.size()),
+                         .parameters = parameters.data() + part.begin,
+                         .averages = averages.data() + part.begin},
                         stream_);
   };
-  average(arrays_.table, arrays_.table_average);
-  average(arrays_.weights, arrays_.weights_average);
+  average(arrays_.table, ranks_.own_table(), arrays_.table_average);
+  average(arrays_.weights, {0, arrays_.weights.size()}, arrays_.weights_average);
 }
 
 // ---- the occupancy grid
 
 template <typename T>
 void NgpCudaStep<T>::UpdateGrid(uint32_t step) {
+  // All ranks probe all cells: they have the same field, and then the same grid.
+  if (!ranks_.alone()) ranks_.ShareGrid(&arrays_, stream_);
   ProbeCells(step);
   if (state_->occupancy.Spreads(step)) {
     cuda::SpreadBlockMaximum({.n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size()),
@@ -577,14 +690,15 @@ void NgpCudaStep<T>::ReopenGrid() {
 
 std::unique_ptr<RayStep> NewNgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
                                         const RaySource* source, std::span<const View> views,
-                                        ThreadPool* pool) {
+                                        ThreadPool* pool, Group* group) {
   if (config.cuda_fp32 != 0)
-    return std::make_unique<NgpCudaStep<float>>(config, geometry, pool, views, source);
-  return std::make_unique<NgpCudaStep<Half>>(config, geometry, pool, views, source);
+    return std::make_unique<NgpCudaStep<float>>(config, geometry, pool, views, source, group);
+  return std::make_unique<NgpCudaStep<Half>>(config, geometry, pool, views, source, group);
 }
 
-size_t NgpCudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry) {
-  return CudaStepBytes(config, geometry, LargestCudaStepShape(config), BackwardBlocks(config));
+size_t NgpCudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_ranks) {
+  return CudaStepBytes(config, geometry, LargestCudaStepShape(config), BackwardBlocks(config),
+                       n_ranks);
 }
 
 absl::Status CheckNgpCudaTraining(const TrainConfig& config) {

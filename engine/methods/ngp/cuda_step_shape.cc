@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "engine/methods/ngp/cuda_buffers.h"
+#include "engine/methods/ngp/cuda_ranks.h"
 #include "engine/methods/ngp/cuda_state.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/train/ray_count_controller.h"
@@ -25,13 +26,13 @@ constexpr uint64_t kMaxSamples = uint64_t{1} << 30;
 
 template <typename T>
 size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
-                 const CudaStepShape& shape, size_t n_backward_blocks) {
+                 const CudaStepShape& shape, size_t n_backward_blocks, size_t n_rows) {
   MeasuringAllocator measure;
   const size_t table_size = size_t{kEncodingWidth} << Log2HashmapSize(config);
   const size_t cells = static_cast<size_t>(geometry.n_levels) * config.grid_resolution *
                        config.grid_resolution * config.grid_resolution;
   for (int copy = 0; copy < 2; ++copy) CudaState(table_size, cells / 64, &measure);
-  CudaTraining<T>(table_size, config.cuda_deterministic != 0, n_backward_blocks, &measure);
+  CudaTraining<T>(table_size, config.cuda_deterministic != 0, n_backward_blocks, n_rows, &measure);
   CudaRays<T>(shape.ray_capacity, &measure);
   CudaSamples<T>(shape.sample_capacity, &measure);
   Buffer<CudaStepControl>(1, &measure);
@@ -75,9 +76,11 @@ GradientScale CudaGradientScale(const TrainConfig& config, uint32_t n_rays) {
 }
 
 size_t CudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
-                     const CudaStepShape& shape, size_t n_backward_blocks) {
-  return config.cuda_fp32 != 0 ? StepBytes<float>(config, geometry, shape, n_backward_blocks)
-                               : StepBytes<Half>(config, geometry, shape, n_backward_blocks);
+                     const CudaStepShape& shape, size_t n_backward_blocks, int n_ranks) {
+  const auto n_rows = static_cast<size_t>(NgpCudaRows(config, n_ranks));
+  return config.cuda_fp32 != 0
+             ? StepBytes<float>(config, geometry, shape, n_backward_blocks, n_rows)
+             : StepBytes<Half>(config, geometry, shape, n_backward_blocks, n_rows);
 }
 
 }  // namespace nerf

@@ -35,9 +35,9 @@ struct GradientScale {
 };
 GradientScale CudaGradientScale(const TrainConfig& config, uint32_t n_rays);
 
-// Device memory that a step of this shape takes, in bytes. n_backward_blocks:
-// kernels::cuda::NgpBackwardBlocks.
+// Device memory that a step of this shape takes on each of n_ranks ranks, in bytes.
+// n_backward_blocks: kernels::cuda::NgpBackwardBlocks.
 size_t CudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
-                     const CudaStepShape& shape, size_t n_backward_blocks);
+                     const CudaStepShape& shape, size_t n_backward_blocks, int n_ranks = 1);
 
 }  // namespace nerf

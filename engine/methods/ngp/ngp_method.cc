@@ -35,7 +35,8 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStep(const StepRequest& req
     return absl::FailedPreconditionError(
         fmt::format("device cuda:{}: {}", index, std::string(status.message())));
   }
-  const size_t needed = NgpCudaStepBytes(config, geometry);
+  Group* const group = request.group;
+  const size_t needed = NgpCudaStepBytes(config, geometry, group != nullptr ? group->n_ranks() : 1);
   const size_t free = kernels::cuda::DescribeDevice(index).free_bytes;
   if (needed > free) {
     return WithReason(absl::ResourceExhaustedError(fmt::format(
@@ -54,18 +55,21 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStep(const StepRequest& req
   std::optional<PictureMemory> place;
   if (!scene.train.empty())
     place = ChoosePictureMemory(source, free - needed, AvailableMemoryBytes());
-  if (!place.has_value())
-    return NewNgpCudaStep(config, geometry, nullptr, request.scene.train, request.pool);
+  const auto new_step = [&](const RaySource* from) -> std::unique_ptr<TrainingStep> {
+    if (from != nullptr) return NewNgpCudaStep(config, geometry, from, {}, nullptr, group);
+    return NewNgpCudaStep(config, geometry, nullptr, request.scene.train, request.pool, group);
+  };
+  if (!place.has_value()) return new_step(nullptr);
   source.place = *place;
-  if (source.place == PictureMemory::kDevice) return NewNgpCudaStep(config, geometry, &source);
+  if (source.place == PictureMemory::kDevice) return new_step(&source);
   try {
-    return NewNgpCudaStep(config, geometry, &source);
+    return new_step(&source);
   } catch (const kernels::cuda::CudaOutOfMemory&) {
     throw;  // derives from bad_alloc, but is the device's memory
   } catch (const std::bad_alloc&) {
     LogWarning("cannot lock host memory for the training pictures; the host draws the rays",
                {{"device", fmt::format("cuda:{}", index)}});
-    return NewNgpCudaStep(config, geometry, nullptr, request.scene.train, request.pool);
+    return new_step(nullptr);
   }
 }
 

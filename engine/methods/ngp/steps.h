@@ -27,17 +27,20 @@ std::unique_ptr<RayStep> NewNgpCpuStep(const TrainConfig& config, const SceneGeo
 // cuda_deterministic equal states, batches and devices give equal bytes. This and Run throw
 // kernels::cuda::CudaOutOfMemory (Run then updates no parameter) and kernels::cuda::CudaError.
 // source: what the device draws its rays from. If null, the host draws pixels from `views` and
-// makes their rays on `pool`, which outlives the step.
+// makes their rays on `pool`, which outlives the step. With a group, which outlives the step, its
+// ranks train together, each on its device; with cuda_deterministic they train the bytes that one
+// would train alone. Run and CollectState then throw GroupError.
 std::unique_ptr<RayStep> NewNgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
                                         const RaySource* source = nullptr,
                                         std::span<const View> views = {},
-                                        ThreadPool* pool = nullptr);
+                                        ThreadPool* pool = nullptr, Group* group = nullptr);
 
 // FailedPrecondition if the device in use cannot train with this config.
 absl::Status CheckNgpCudaTraining(const TrainConfig& config);
 
-// Device memory of the CUDA step at the largest number of rays and samples that it may reach.
-size_t NgpCudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry);
+// Device memory of the CUDA step of each of n_ranks ranks at the largest number of rays and samples
+// that it may reach.
+size_t NgpCudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_ranks = 1);
 
 // The field and grid of a model or checkpoint file of method `ngp`, trained with `config`. A
 // checkpoint's evaluation weights are rounded as a model's are, so that both render the same bytes.

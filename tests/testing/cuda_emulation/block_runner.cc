@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/mutex.h"
 #include "engine/base/check.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -106,9 +107,10 @@ class BlockRunner {
   std::vector<unsigned> n_waiting_in_warp_;
 };
 
+// One a thread, since fibers return to the stack of the thread that they were started on.
 BlockRunner& Runner() {
-  static BlockRunner* const runner = new BlockRunner;
-  return *runner;
+  thread_local BlockRunner runner;
+  return runner;
 }
 
 void BlockRunner::FiberMain() {
@@ -263,7 +265,11 @@ void BlockRunner::ReportDivergence() {
 
 void SetThreadOrder(ThreadOrder order) { thread_order = order; }
 
+// Static shared variables, and atomic operations, which are plain ones here, are the process's: one
+// kernel runs at a time.
 void RunGrid(const char* name, const GridShape& shape, const std::function<void()>& body) {
+  static Mutex& mu = *new Mutex;
+  const MutexLock lock(mu);
   Runner().Run(name, shape, body);
 }
 

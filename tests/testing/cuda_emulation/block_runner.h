@@ -10,7 +10,7 @@
 // Runs CUDA kernels that were compiled as C++, for tests on machines without a device. Blocks run
 // one after another; the threads of a block are fibers that switch at barriers and warp operations.
 // It is for checking correctness, not for speed: threads run in a fixed order, each as far as
-// possible, which reveals missing barriers.
+// possible, which reveals missing barriers. Kernels of several host threads run one after another.
 namespace nerf::cuda_emulation {
 
 // Threads wait for others that ended or took another branch. The message has the kernel, the block,

@@ -1,7 +1,9 @@
 #include "tests/testing/cuda_emulation/emulated_device.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "engine/base/check.h"
@@ -13,9 +15,11 @@ namespace {
 
 constexpr size_t kDefaultDeviceBytes = size_t{1} << 30;
 
-size_t device_bytes = kDefaultDeviceBytes;
-size_t bytes_in_use = 0;
-int graphs_recorded = 0;
+constexpr int kDevices = 2;  // which share their memory
+
+std::atomic<size_t> device_bytes = kDefaultDeviceBytes;
+std::atomic<size_t> bytes_in_use = 0;
+std::atomic<int> graphs_recorded = 0;
 
 using Work = std::vector<std::function<void()>>;
 
@@ -73,17 +77,17 @@ namespace kernels::cuda {
 bool IsBuilt() { return true; }
 bool IsAvailable() { return true; }
 std::string WhyUnavailable(std::optional<int>) { return ""; }
-int DeviceCount() { return 1; }
+int DeviceCount() { return cuda_emulation::kDevices; }
 DeviceDescription DescribeDevice(int index) {
-  NERF_CHECK(index == 0);
+  NERF_CHECK(index >= 0 && index < DeviceCount());
   return {"host emulation",
-          "0000:00:00.0",
+          "0000:0" + std::to_string(index) + ":00.0",
           90,
           1,
           cuda_emulation::device_bytes,
           cuda_emulation::device_bytes - cuda_emulation::bytes_in_use};
 }
-void UseDevice(int index) { NERF_CHECK(index == 0); }
+void UseDevice(int index) { NERF_CHECK(index >= 0 && index < DeviceCount()); }
 size_t MaxSharedBytesPerBlock() { return size_t{227} << 10; }  // as devices of the H100's kind
 
 BufferAllocator* DeviceAllocator() {

@@ -5,6 +5,7 @@
 
 #include "engine/kernels/stream.h"
 
+// There are two devices, which several threads may use at the same time.
 namespace nerf::cuda_emulation {
 
 // Runs the work now, or records it if the stream records a graph.

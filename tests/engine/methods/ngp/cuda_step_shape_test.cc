@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "engine/methods/ngp/cuda_buffers.h"
+#include "engine/methods/ngp/network.h"
 #include "engine/train/schedule.h"
 #include "gtest/gtest.h"
 #include "tests/testing/tiny_training.h"
@@ -77,8 +79,13 @@ TEST(CudaStepShapeTest, MemoryGrowsWithSamplesAndWithDeterminism) {
   // precision.
   const size_t table = size_t{32} << Log2HashmapSize(config);
   EXPECT_GT(bytes, table * (9 * 4 + 2));
+  // With ranks, or lanes for any number of them, a row of the MLPs' gradients each.
+  constexpr size_t kRow = kNgpWeights * sizeof(float) + sizeof(uint32_t);
+  EXPECT_EQ(CudaStepBytes(config, geometry, shape, 10, /*n_ranks=*/3), bytes + 3 * kRow);
   config.cuda_deterministic = 1;
-  EXPECT_EQ(CudaStepBytes(config, geometry, shape, 10), bytes + table * 4);
+  EXPECT_EQ(CudaStepBytes(config, geometry, shape, 10), bytes + table * 4 + kCudaLanes * kRow);
+  EXPECT_EQ(CudaStepBytes(config, geometry, shape, 10, /*n_ranks=*/3),
+            bytes + table * 4 + kCudaLanes * kRow);
 }
 
 }  // namespace
