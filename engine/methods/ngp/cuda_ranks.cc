@@ -7,7 +7,7 @@
 
 #include "engine/kernels/cuda/device.h"
 #include "engine/methods/ngp/network.h"
-#include "engine/train/staged_device_group.h"
+#include "engine/train/new_device_group.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -24,7 +24,6 @@ int NgpCudaRows(const TrainConfig& config, int n_ranks) {
 
 NgpCudaRanks::NgpCudaRanks(Group* group, const TrainConfig& config, size_t table_size, int n_blocks)
     : group_(group),
-      device_(group != nullptr ? NewStagedDeviceGroup(group) : nullptr),
       rank_(group != nullptr ? group->rank() : 0),
       n_ranks_(group != nullptr ? group->n_ranks() : 1),
       n_rows_(NgpCudaRows(config, n_ranks_)),
@@ -93,7 +92,7 @@ template <typename T>
 void NgpCudaRanks::SumGradients(CudaTraining<T>* training, kernels::Stream stream) {
   const auto sum = [&](auto& gradients) {
     if (gradients.empty()) return;
-    device_->SumScatter(gradients.data(), table_parts_, stream.handle);
+    device().SumScatter(gradients.data(), table_parts_, stream.handle);
     const ElementRange own = own_table();
     kernels::cuda::Fill(gradients.data(), 0, own.begin * sizeof(gradients[0]), stream);
     kernels::cuda::Fill(gradients.data() + own.end, 0,
@@ -101,7 +100,7 @@ void NgpCudaRanks::SumGradients(CudaTraining<T>* training, kernels::Stream strea
   };
   sum(training->table_gradients);
   sum(training->fixed_table_gradients);
-  device_->AllGather(training->row_gradients.data(), ByteParts(row_parts_, sizeof(float)),
+  device().AllGather(training->row_gradients.data(), ByteParts(row_parts_, sizeof(float)),
                      stream.handle);
 }
 
@@ -109,7 +108,7 @@ template <typename T>
 void NgpCudaRanks::ShareTable(CudaTraining<T>* training, CudaState* arrays,
                               kernels::Stream stream) {
   if constexpr (CudaTraining<T>::kHalf) {
-    device_->AllGather(training->table_copies.data(), ByteParts(table_parts_, sizeof(Half)),
+    device().AllGather(training->table_copies.data(), ByteParts(table_parts_, sizeof(Half)),
                        stream.handle);
   } else {
     ShareFloats(&arrays->table, stream);
@@ -117,7 +116,7 @@ void NgpCudaRanks::ShareTable(CudaTraining<T>* training, CudaState* arrays,
 }
 
 void NgpCudaRanks::ShareGrid(CudaState* arrays, kernels::Stream stream) {
-  device_->Max(arrays->grid_values.data(), arrays->grid_values.size(), stream.handle);
+  device().Max(arrays->grid_values.data(), arrays->grid_values.size(), stream.handle);
 }
 
 void NgpCudaRanks::Collect(CudaState* arrays, kernels::Stream stream) {
@@ -127,6 +126,11 @@ void NgpCudaRanks::Collect(CudaState* arrays, kernels::Stream stream) {
   ShareGrid(arrays, stream);
 }
 
+DeviceGroup& NgpCudaRanks::device() {
+  if (device_ == nullptr) device_ = NewDeviceGroup(group_);
+  return *device_;
+}
+
 std::vector<ElementRange> NgpCudaRanks::ByteParts(std::vector<ElementRange> parts,
                                                   size_t element_bytes) const {
   for (ElementRange& part : parts) part = {part.begin * element_bytes, part.end * element_bytes};
@@ -134,7 +138,7 @@ std::vector<ElementRange> NgpCudaRanks::ByteParts(std::vector<ElementRange> part
 }
 
 void NgpCudaRanks::ShareFloats(Buffer<float>* table, kernels::Stream stream) {
-  device_->AllGather(table->data(), ByteParts(table_parts_, sizeof(float)), stream.handle);
+  device().AllGather(table->data(), ByteParts(table_parts_, sizeof(float)), stream.handle);
 }
 
 template void NgpCudaRanks::SumGradients(CudaTraining<float>*, kernels::Stream);

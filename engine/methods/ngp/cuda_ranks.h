@@ -65,11 +65,13 @@ class NgpCudaRanks {
   void Collect(CudaState* arrays, kernels::Stream stream);
 
  private:
+  DeviceGroup& device();
   std::vector<ElementRange> ByteParts(std::vector<ElementRange> parts, size_t element_bytes) const;
   void ShareFloats(Buffer<float>* table, kernels::Stream stream);
 
   Group* const group_;
-  const std::unique_ptr<DeviceGroup> device_;  // null where alone
+  std::unique_ptr<DeviceGroup>
+      device_;  // made by the first exchange, for which all ranks are there
   const int rank_, n_ranks_, n_rows_, n_blocks_;
   const bool same_bytes_;  // of any number of ranks
   const IndexRange own_rows_;

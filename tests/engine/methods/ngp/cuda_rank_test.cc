@@ -3,6 +3,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -11,7 +12,10 @@
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/trainer.h"
 #include "tests/testing/cuda_test.h"
+#include "tests/testing/fake_clock.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
@@ -116,7 +120,8 @@ TEST_P(NgpCudaRankTest, AlsoWhereRanksHaveNoRays) {
   ExpectTheBytesOfOneRank(training);
 }
 
-TEST_P(NgpCudaRankTest, AlsoWhereDevicesDrawTheirRays) {
+// Pictures of noise.
+std::vector<View> NoiseViews() {
   std::vector<View> views(2);
   for (View& view : views) {
     view.camera = TinyCamera(8);
@@ -126,6 +131,11 @@ TEST_P(NgpCudaRankTest, AlsoWhereDevicesDrawTheirRays) {
       view.image.pixels.push_back(
           static_cast<uint8_t>(RandomWords(1, RandomUse::kTest, 0, i)[0] >> 24));
   }
+  return views;
+}
+
+TEST_P(NgpCudaRankTest, AlsoWhereDevicesDrawTheirRays) {
+  const std::vector<View> views = NoiseViews();
   const RaySource source{views, Background::kRandom, 0.05f};
   Training training;
   training.source = &source;
@@ -138,6 +148,49 @@ TEST_P(NgpCudaRankTest, AlsoWhereDevicesDrawTheirRays) {
     return bare;
   };
   ExpectTheBytesOfOneRank(training, 2);
+}
+
+// The checkpoint of a training through trainers, of each rank.
+std::vector<std::string> TrainScene(int n_ranks) {
+  Scene scene;
+  scene.geometry = TinyGeometry();
+  scene.train = NoiseViews();
+  scene.test = {scene.train[0]};
+  std::vector<std::unique_ptr<Group>> groups = NewThreadGroups(n_ranks);
+  std::vector<std::string> checkpoints(n_ranks);
+  std::vector<std::thread> threads;
+  const auto run = [&](int rank) {
+    Group* const group = n_ranks > 1 ? groups[rank].get() : nullptr;
+    TrainState state;
+    state.config = DeterministicConfig();
+    state.config.budget = {BudgetKind::kSteps, 6};
+    state.config.initial_rays = 20;
+    state.config.target_samples = 256;
+    state.geometry = scene.geometry;
+    state.reference_camera = scene.test[0].camera;
+    ThreadPool pool(1);
+    const auto step =
+        NewNgpCudaStep(state.config, state.geometry, nullptr, scene.train, &pool, group);
+    const FakeClock clock;
+    TrainerObserver observer;
+    TrainerOptions options;
+    options.group = group;
+    options.preview_interval = absl::ZeroDuration();  // after each step, by all ranks
+    Trainer trainer(&scene, state, step.get(), &pool, &clock, options, &observer);
+    ASSERT_THAT(trainer.Run({}), IsOk());
+    checkpoints[rank] = SerializeTensorFile(trainer.Checkpoint());
+    if (rank == 0) trainer.EndRanks();
+  };
+  for (int rank = 0; rank < n_ranks; ++rank) threads.emplace_back(run, rank);
+  for (std::thread& thread : threads) thread.join();
+  return checkpoints;
+}
+
+TEST_P(NgpCudaRankTest, TrainersDrawOnlyTheirRaysAndWriteTheSameCheckpoint) {
+  const std::string alone = TrainScene(1)[0];
+  for (int n_ranks = 2; n_ranks <= 3; ++n_ranks) {
+    for (const std::string& checkpoint : TrainScene(n_ranks)) EXPECT_TRUE(checkpoint == alone);
+  }
 }
 
 TEST_P(NgpCudaRankTest, AnotherNumberOfRanksGoesOn) {
@@ -212,8 +265,14 @@ class ChangingGroup final : public Group {
   int n_blocks_ = 0;
 };
 
-// Blocks of a step, in order.
-enum Block { kCounts, kTableGradients, kRows, kTable, kBlocks };
+// The blocks of a step, in order.
+enum Kind { kCounts, kTableGradients, kRows, kTable, kKinds, kHasNccl };
+
+// Of block number `block`: behind the first one ranks say whether they have NCCL.
+int KindOf(int block) {
+  if (block == 1) return kHasNccl;
+  return (block > 1 ? block - 1 : block) % kKinds;
+}
 
 template <typename T>
 void Multiply(double factor, ByteBlock* block) {
@@ -241,7 +300,7 @@ TEST_P(NgpCudaRankTest, AShareThatIsLostOrHalvedIsSeen) {
   const TensorFile alone = Train(1, training)[0].state;
   const auto differs = [&](int kind, double factor) {
     const auto change = [=](int block, ByteBlock* bytes) {
-      if (block >= 2 * kBlocks || block % kBlocks != kind) return;
+      if (block > 2 * kKinds || KindOf(block) != kind) return;
       kind == kTableGradients ? Multiply<int64_t>(factor, bytes) : Multiply<float>(factor, bytes);
     };
     return !SameContents(Train(2, WithChange(change))[0].state, alone);
@@ -255,10 +314,10 @@ TEST_P(NgpCudaRankTest, AShareThatIsLostOrHalvedIsSeen) {
 }
 
 TEST_P(NgpCudaRankTest, BlocksOfAnotherSizeAreRefused) {
-  for (const int at : {kCounts, kTableGradients, kRows, kTable}) {
+  for (const int at : {kCounts, kHasNccl, kTableGradients, kRows, kTable}) {
     for (const int by : {-1, 1}) {
       const auto change = [=](int block, ByteBlock* bytes) {
-        if (block == at) bytes->Resize(bytes->bytes().size() + by);
+        if (KindOf(block) == at) bytes->Resize(bytes->bytes().size() + by);
       };
       EXPECT_TRUE(Train(2, WithChange(change))[0].failed) << at << ", " << by;
     }
