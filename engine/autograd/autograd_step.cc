@@ -15,6 +15,7 @@
 #include "engine/autograd/ngp_field_op.h"
 #include "engine/autograd/ray_march.h"
 #include "engine/autograd/ray_tensors.h"
+#include "engine/autograd/torch_ray_step.h"
 #include "engine/kernels/distortion.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/train/gradient_lanes.h"
@@ -61,11 +62,11 @@ RayBatch SliceOf(const RayBatch& batch, IndexRange range) {
   return slice;
 }
 
-class AutogradStep : public RayStep {
+class AutogradStep final : public TorchRayStep {
  public:
   AutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
                std::span<const View> views, Group* group)
-      : RayStep(config, geometry, views, pool),
+      : TorchRayStep(config, geometry, views, pool),
         config_(config),
         pool_(pool),
         group_(group),
@@ -77,7 +78,7 @@ class AutogradStep : public RayStep {
 
   StepResult RunRays(const RayBatch& batch) override {
     const SteadyTime begin = clock_.Now();
-    const StepResult result = WithBadAlloc([&] { return RunBatch(batch); });
+    const StepResult result = TorchRayStep::RunRays(batch);
     ++costs_.n_steps;
     costs_.n_trained += result.n_trained;
     costs_.seconds += absl::ToDoubleSeconds(clock_.Now() - begin);
@@ -106,7 +107,7 @@ class AutogradStep : public RayStep {
   void ReopenGrid() override { state_.occupancy.Reopen(); }
 
  private:
-  StepResult RunBatch(const RayBatch& batch);
+  StepResult RunBatch(const RayBatch& batch) override;
   RankSums RunRange(const RayBatch& batch, IndexRange range,
                     const autograd::NgpTensors& parameters);
   void ObserveOthers(const PackedSamples& samples);
@@ -179,7 +180,10 @@ RankSums AutogradStep::RunRange(const RayBatch& whole, IndexRange range,
       residuals.detach().square().sum(torch::kFloat64).item<double>() / (3 * n_rays);
   sums.n_marched = samples.n_marched();
   sums.n_trained = samples.ray_offsets.back();
-  if (sums.n_trained > 0) (loss * config_.loss_scale).backward();
+  if (sums.n_trained > 0) {
+    RECORD_USER_SCOPE("backward");
+    (loss * config_.loss_scale).backward();
+  }
   return sums;
 }
 

@@ -12,6 +12,7 @@
 #include "engine/autograd/composite_op.h"
 #include "engine/autograd/ray_march.h"
 #include "engine/autograd/ray_tensors.h"
+#include "engine/autograd/torch_ray_step.h"
 #include "engine/methods/mlp/describe/mlp_memory.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"
 #include "engine/methods/mlp/parameters.h"
@@ -43,11 +44,11 @@ struct Leaf {
   }
 };
 
-class MlpAutogradStep final : public RayStep {
+class MlpAutogradStep final : public TorchRayStep {
  public:
   MlpAutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
                   std::span<const View> views)
-      : RayStep(config, geometry, views, pool),
+      : TorchRayStep(config, geometry, views, pool),
         config_(config),
         geometry_(geometry),
         pool_(pool),
@@ -59,9 +60,6 @@ class MlpAutogradStep final : public RayStep {
     at::set_num_threads(pool->n_threads());
   }
 
-  StepResult RunRays(const RayBatch& batch) override {
-    return WithBadAlloc([&] { return RunBatch(batch); });
-  }
   void Save(TensorFile* file) const override {
     parameters_.Save(file);
     StoreOccupancy(occupancy_, file);
@@ -95,7 +93,7 @@ class MlpAutogradStep final : public RayStep {
   void ReopenGrid() override { occupancy_.Reopen(); }
 
  private:
-  StepResult RunBatch(const RayBatch& batch);
+  StepResult RunBatch(const RayBatch& batch) override;
   std::vector<Leaf> Leaves() const;
   torch::Tensor Trunk(const std::vector<Leaf>& leaves, const torch::Tensor& positions) const;
   torch::Tensor Density(const std::vector<Leaf>& leaves, const torch::Tensor& trunk) const;
@@ -203,7 +201,10 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
   result.n_trained = samples.ray_offsets.back();
   result.loss = loss.item<double>();
   result.squared_error = residuals.detach().square().mean(torch::kFloat64).item<double>();
-  if (result.n_trained > 0) (loss * config_.loss_scale).backward();
+  if (result.n_trained > 0) {
+    RECORD_USER_SCOPE("backward");
+    (loss * config_.loss_scale).backward();
+  }
   if (!Update(batch, leaves)) result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
 }

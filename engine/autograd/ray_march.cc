@@ -84,6 +84,7 @@ torch::Tensor PackedSamples::RayOffsets() const {
 PackedSamples MarchBatch(const RayBatch& batch, const TrainConfig& config,
                          const kernels::MarchSteps& steps, const DensityAt& density,
                          OccupancyUpdater* occupancy) {
+  RECORD_USER_SCOPE("march");
   const torch::NoGradGuard no_grad;
   const kernels::MarchGrid grid = MarchGridOf(occupancy->grid());
   std::vector<RayState> rays(batch.n_rays);

@@ -42,6 +42,7 @@ namespace nerf {
 namespace {
 
 constexpr char kAutoStart[] = "auto";
+constexpr int kProfiledSteps = 20;  // by --torch-trace: a step has thousands of operations
 
 struct TrainFlags {
   std::string dataset, out, method = "ngp", device = "cpu", background = "auto";
@@ -52,7 +53,7 @@ struct TrainFlags {
   std::vector<std::string> settings;  // key=value
   double checkpoint_interval = 30;    // seconds
   bool json = false, no_eval = false;
-  std::string trace;
+  std::string trace, torch_trace;
   int max_side = -1, downscale = 0;
   PicturePlace pictures = PicturePlace::kAuto;
   std::string picture_file;  // empty: in the output folder until the training is over
@@ -263,6 +264,34 @@ absl::StatusOr<std::string> FindStart(const TrainFlags& flags, const TrainConfig
   return choice.path;
 }
 
+// Whether a file of the flag can be written at the end of the training.
+absl::Status CheckFileFlag(const char* flag, const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return absl::InvalidArgumentError(fmt::format("{} {}: is a folder", flag, path));
+  const absl::Status status = AtomicFile::Create(path).status();
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(fmt::format("{}: {}", flag, std::string(status.message())));
+}
+
+void CheckTraces(const TrainFlags& flags, FlagErrors* errors) {
+  errors->Add(CheckFileFlag("--trace", flags.trace));
+  errors->Add(CheckFileFlag("--torch-trace", flags.torch_trace));
+  std::error_code ignored;
+  if (!flags.trace.empty() && !flags.torch_trace.empty() &&
+      std::filesystem::weakly_canonical(flags.trace, ignored) ==
+          std::filesystem::weakly_canonical(flags.torch_trace, ignored)) {
+    errors->Add(absl::InvalidArgumentError("--torch-trace: is the file of --trace"));
+  }
+}
+
+absl::Status CheckHasProfile(const TrainFlags& flags, const TrainConfig& config) {
+  if (flags.torch_trace.empty() || MethodOf(config).HasProfile()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("--torch-trace: method {} does not run through LibTorch", config.method));
+}
+
 absl::Status WriteTrace(const TraceRecording& trace, const std::string& path,
                         const TrainConsole& console) {
   if (trace.n_dropped() > 0) {
@@ -293,6 +322,8 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   }
   NERF_RETURN_IF_ERROR(session.status());
   TrainingSession& s = **session;
+  NERF_RETURN_IF_ERROR(CheckHasProfile(flags, s.state.config));  // a checkpoint has its own method
+  if (!flags.torch_trace.empty()) s.step->StartProfile(kProfiledSteps);
   const std::unique_ptr<DeviceMonitor> monitor = NewDeviceMonitor(flags.device);
   TrainConsole console(flags.out, ConsoleStyle(flags.json), monitor.get(), &clock);
   SayWhatBegins(flags, s, pool.n_threads(), &console);
@@ -313,6 +344,9 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
                    signals->token());
   if (trace.has_value()) {
     NERF_RETURN_IF_ERROR(WriteTrace(*trace, flags.trace, console));
+  }
+  if (!flags.torch_trace.empty()) {
+    NERF_RETURN_IF_ERROR(WriteFileAtomically(flags.torch_trace, s.step->Profile()));
   }
   if (absl::IsUnavailable(run.status())) return WithCommand(run.status(), flags, console);
   NERF_RETURN_IF_ERROR(run.status());
@@ -368,9 +402,11 @@ int RunTrain(const TrainFlags& flags) {
   FlagErrors errors;
   errors.Add(CheckDevice(flags.device));
   errors.Add(CheckPictures(flags));
+  CheckTraces(flags, &errors);
   const absl::StatusOr<TrainConfig> config = ConfigOf(flags);
   errors.Add(config.status());
   if (config.ok()) errors.Add(CheckRanks(flags.ranks, *config, flags.device));
+  if (config.ok() && flags.resume.empty()) errors.Add(CheckHasProfile(flags, *config));
   if (flags.init == kAutoStart && flags.ranks.n_ranks > 1) {
     errors.Add(absl::InvalidArgumentError(
         "--init auto: name the file where several ranks train together"));
@@ -521,8 +557,18 @@ void AddRunOptions(CLI::App* command, TrainFlags* flags) {
       ->check(CLI::Range(0, 64));
   AddPictureOptions(command, flags);
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
-  command->add_option("--trace", flags->trace,
-                      "write the phases of the steps to this file, for chrome://tracing");
+  const CLI::Validator named(
+      [](const std::string& path) { return path.empty() ? "name a file" : std::string(); }, "");
+  command
+      ->add_option("--trace", flags->trace,
+                   "write the phases of the steps to this file, for chrome://tracing")
+      ->check(named);
+  command
+      ->add_option("--torch-trace", flags->torch_trace,
+                   fmt::format("methods through LibTorch: write its operations in the first {} "
+                               "steps to this file, for chrome://tracing",
+                               kProfiledSteps))
+      ->check(named);
   command->add_flag("--no-eval", flags->no_eval, "no evaluation on the test views at the end");
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->add_flag_callback(

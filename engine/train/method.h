@@ -48,6 +48,10 @@ class Method {
   virtual absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(
       const StepRequest& request) const = 0;
 
+  // Whether its steps can record the operations of the library that they run on
+  // (TrainingStep::StartProfile).
+  virtual bool HasProfile() const { return false; }
+
   // The model in a model or checkpoint file trained with `config`. A checkpoint's evaluation
   // weights are rounded as a model's are, so that both render the same bytes. Errors:
   // InvalidArgument naming the tensor.

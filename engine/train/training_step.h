@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "engine/field/trained_model.h"
@@ -52,6 +53,11 @@ class TrainingStep {
   // For a forecast of several ranks: begins to count; what the steps have cost since then.
   virtual void MeasureCosts() {}
   virtual RankCosts CostsOf(int n_ranks) const { return {}; }
+
+  // Of methods with Method::HasProfile: records the operations of the next n_steps calls of Run.
+  // What was recorded, as an object of Chrome's trace event format.
+  virtual void StartProfile(int n_steps) {}
+  virtual std::string Profile() const { return {}; }
 
   // Whether the step draws the pixels of its batches itself: Run then takes batches without pixels
   // and targets. The pixels are those that a PixelSampler would draw.

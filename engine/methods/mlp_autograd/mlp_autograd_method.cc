@@ -15,6 +15,7 @@ class MlpAutogradMethodImpl final : public Method {
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
     return NewAutogradLibraryStep(request);
   }
+  bool HasProfile() const override { return true; }
   // The same field in the same tensors as mlp's.
   absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
       const TensorFile& file, const TrainConfig& config,

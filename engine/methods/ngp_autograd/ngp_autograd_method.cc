@@ -50,6 +50,7 @@ class NgpAutogradMethodImpl final : public Method {
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
     return NewAutogradLibraryStep(request);
   }
+  bool HasProfile() const override { return true; }
 
   // The same field in the same tensors as ngp's.
   absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(

@@ -20,6 +20,7 @@
 #include "engine/kernels/simd_path.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
+#include "engine/methods/ngp_autograd/autograd_library.h"
 #include "engine/scene/image_io.h"
 #include "engine/train/tensor_file.h"
 #include "fmt/format.h"
@@ -186,6 +187,53 @@ TEST_F(NerfEngineTest, TraceHasThePhasesOfTheStepsAndChangesNoByte) {
   for (const char* each : {"step", "draw pixels", "make rays", "march", "chunks", "parameters"})
     EXPECT_EQ(counts[each], 20) << each;
   EXPECT_EQ(counts["occupancy grid"], 1) << "every 16 steps";
+}
+
+TEST_F(NerfEngineTest, TorchTraceHasTheOperationsOfTheFirstSteps) {
+  if (!std::filesystem::exists(AutogradLibraryPath())) GTEST_SKIP() << "built without LibTorch";
+  std::string train = Train("o", 22) + " --method mlp-autograd";
+  train.replace(train.find("--set log2_hashmap_size=12"), 26, "--set width=32 --set depth=2");
+  const Outcome traced = Run(train + " --torch-trace " + (dir_ / "ops.json"));
+  ASSERT_EQ(traced.code, 0) << traced.err;
+  std::map<std::string, int> counts;
+  const Json trace = Json::parse(Bytes("ops.json"));
+  for (const Json& event : trace["traceEvents"]) ++counts[event["name"]];
+  EXPECT_EQ(counts["march"], 20);
+  EXPECT_GT(counts["aten::addmm"], 0);
+  EXPECT_EQ(counts["AddmmBackward0"], 20 * 6);
+}
+
+TEST_F(NerfEngineTest, TracesThatCannotBeWrittenAreRefusedBeforeTheTraining) {
+  const Outcome without = Run(Train("o", 4) + " --torch-trace " + (dir_ / "ops.json"));
+  EXPECT_EQ(without.code, 2);
+  EXPECT_NE(without.err.find("--torch-trace: method ngp does not run through LibTorch"),
+            std::string::npos)
+      << without.err;
+  for (const char* flag : {"--trace", "--torch-trace"}) {
+    for (const std::string& path :
+         {std::string(dir_ / ""), dir_ / "missing/t.json", dir_ / std::string(300, 'x'),
+          std::string("/proc/t.json"), std::string("/dev/null/t.json"), std::string("''")}) {
+      const Outcome refused = Run(Train("o", 4) + " --method ngp-autograd " + flag + " " + path);
+      EXPECT_EQ(refused.code, 2) << flag << " " << path;
+      EXPECT_NE(refused.err.find(flag), std::string::npos) << refused.err;
+    }
+  }
+  const std::string same = dir_ / "t.json";
+  const Outcome twice = Run(Train("o", 4) + " --method ngp-autograd --trace " + same +
+                            " --torch-trace " + (dir_ / "./t.json"));
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(twice.err.find("the file of --trace"), std::string::npos) << twice.err;
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "o"));
+}
+
+TEST_F(NerfEngineTest, TorchTraceOfACheckpointIsThatOfItsMethod) {
+  ASSERT_EQ(Run(Train("o", 20) + " --stop-after 4").code, 0);
+  const Outcome resumed =
+      Run("train " + dataset_ + " --out " + (dir_ / "o") + " --resume " +
+          (dir_ / "o/checkpoint.safetensors") + " --torch-trace " + (dir_ / "ops.json"));
+  EXPECT_EQ(resumed.code, 9) << resumed.err;
+  EXPECT_NE(resumed.err.find("method ngp does not run through LibTorch"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "ops.json"));
 }
 
 TEST_F(NerfEngineTest, AblationTrainsTheBaselineAndEachValue) {
