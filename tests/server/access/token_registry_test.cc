@@ -136,23 +136,25 @@ TEST_F(TokenRegistryTest, OnAFullDiskNothingIsMadeAndNothingRevoked) {
 
 TEST(WorkerKeysTest, IdBelongsToTheKeyOfItsFirstHello) {
   FakeAccessStore store;
+  FakeClock clock;
   const auto now = [](const std::function<void()>& task) { task(); };
+  const auto nobody = [](const std::string& /*worker*/) { return false; };
   {
-    WorkerKeys keys(&store, {});
+    WorkerKeys keys(&store, {}, &clock);
     EXPECT_THAT(keys.Check("w-1", "one"),
                 FailsWith(StatusCode::kPermissionDenied, reason::kWorkerKeyMismatch));
-    EXPECT_THAT(keys.CheckOrBind("w-1", "one", now), IsOk());
-    EXPECT_THAT(keys.CheckOrBind("w-1", "one", now), IsOk());
+    EXPECT_THAT(keys.CheckOrBind("w-1", "one", nobody, now), IsOk());
+    EXPECT_THAT(keys.CheckOrBind("w-1", "one", nobody, now), IsOk());
   }
-  WorkerKeys keys(&store, store.Load()->worker_keys);
+  WorkerKeys keys(&store, store.Load()->worker_keys, &clock);
   EXPECT_THAT(keys.Check("w-1", "one"), IsOk());
   for (const char* other : {"two", "", "One", "one "}) {
     EXPECT_THAT(keys.Check("w-1", other),
                 FailsWith(StatusCode::kPermissionDenied, reason::kWorkerKeyMismatch));
-    EXPECT_THAT(keys.CheckOrBind("w-1", other, now),
+    EXPECT_THAT(keys.CheckOrBind("w-1", other, nobody, now),
                 FailsWith(StatusCode::kPermissionDenied, reason::kWorkerKeyMismatch));
   }
-  EXPECT_THAT(keys.CheckOrBind("w-2", "", now),
+  EXPECT_THAT(keys.CheckOrBind("w-2", "", nobody, now),
               FailsWith(StatusCode::kPermissionDenied, reason::kWorkerKeyMismatch));
 }
 
