@@ -55,8 +55,9 @@ class HostileRequestsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     server_ = new RpcTestServer();
-    ASSERT_TRUE(
-        server_->worker_keys->CheckOrBind("w", "key", [](const auto& store) { store(); }).ok());
+    const auto nobody = [](const std::string& /*worker*/) { return false; };
+    const auto now = [](const std::function<void()>& store) { store(); };
+    ASSERT_TRUE(server_->worker_keys->CheckOrBind("w", "key", nobody, now).ok());
     server_->CreateScene("lego");
     server_->CreateJob("projects/default/scenes/lego", "queued");
     const v1::TrainingJob done = server_->CreateJob("projects/default/scenes/lego", "done");
