@@ -90,6 +90,7 @@ class AutogradStep final : public TorchRayStep {
     return PartOf(n_pixels, group_->rank(), group_->n_ranks());
   }
   RankCosts CostsOf(int n_ranks) const override;
+  double BytesOfStep(const StepOutlook& step, int n_ranks) const override;
   void Save(TensorFile* file) const override {
     state_.Save(file);
     ray_count().Save(file);
@@ -111,6 +112,7 @@ class AutogradStep final : public TorchRayStep {
   RankSums RunRange(const RayBatch& batch, IndexRange range,
                     const autograd::NgpTensors& parameters);
   void ObserveOthers(const PackedSamples& samples);
+  double BytesReceived(double n_steps, double n_marched, int n_ranks) const;
   RankSums SumOverRanks(const RankSums& mine) const;
   void SumGradients(autograd::NgpTensors* parameters);
   autograd::NgpTensors Parameters() const;
@@ -248,16 +250,28 @@ void AutogradStep::SumGradients(autograd::NgpTensors* parameters) {
 
 RankCosts AutogradStep::CostsOf(int n_ranks) const {
   RankCosts costs = costs_;
+  costs.bytes_received =
+      BytesReceived(static_cast<double>(costs_.n_steps), static_cast<double>(n_marched_), n_ranks);
+  return costs;
+}
+
+double AutogradStep::BytesOfStep(const StepOutlook& step, int n_ranks) const {
+  if (costs_.n_trained == 0) return 0;
+  const double marched_per_trained =
+      static_cast<double>(n_marched_) / static_cast<double>(costs_.n_trained);
+  return BytesReceived(1, step.n_trained * marched_per_trained, n_ranks);
+}
+
+// That each of n_ranks ranks receives.
+double AutogradStep::BytesReceived(double n_steps, double n_marched, int n_ranks) const {
   const double others = 1 - 1.0 / n_ranks;
   const NgpParameters& p = state_.parameters;
   const double gradient_bytes =
       sizeof(float) *
       (static_cast<double>(p.shape().n_levels) * p.shape().level_size() + kNgpWeights);
-  costs.bytes_received =
-      static_cast<double>(costs_.n_steps) *
-          (2 * others * gradient_bytes + (n_ranks - 1) * static_cast<double>(sizeof(RankSums))) +
-      static_cast<double>(n_marched_) * others * (sizeof(uint32_t) + sizeof(float));
-  return costs;
+  return n_steps *
+             (2 * others * gradient_bytes + (n_ranks - 1) * static_cast<double>(sizeof(RankSums))) +
+         n_marched * others * (sizeof(uint32_t) + sizeof(float));
 }
 
 // Leaf tensors that share the parameters' memory.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <memory>
 #include <vector>
 
 #include "common/status_macros.h"
@@ -14,19 +16,30 @@ namespace nerf {
 namespace {
 
 constexpr int kFirstSteps = 24;  // until the number of rays has settled; not counted
-constexpr int kMostSteps = 200;
-constexpr double kSecondsOfSteps = 0.7;
+constexpr int kMostSteps = 256;  // a field that trained for so long tells much of later steps
+// Time for them: more where the training is long, of which they may take this share.
+constexpr double kLeastSeconds = 0.7, kMostSeconds = 3, kShareOfTraining = 0.05;
 constexpr int kLinkRounds = 15;
 constexpr size_t kLinkBlock = 1 << 20;
 // Transfers of a step: what rank 0 says, lanes, lines of the table, and the step's time.
 constexpr int kTransfersPerStep = 4;
+// Shares of the budget at which the forecast is renewed, by at least so many steps.
+constexpr double kRenewals[] = {0.1, 0.25};
+constexpr uint32_t kRecentSteps = 64;
 
-// Costs of some steps of this process alone, with a copy of the session's state.
-absl::StatusOr<RankCosts> MeasureSteps(const TrainingSession& session, int n_ranks,
-                                       ThreadPool* pool, const Clock& clock) {
+// Steps of this process alone, with a copy of the session's state, and their costs.
+struct MeasuredSteps {
+  std::unique_ptr<TrainingStep> step;
+  RankCosts costs;
+};
+
+absl::StatusOr<MeasuredSteps> MeasureSteps(const TrainingSession& session, int n_ranks,
+                                           double seconds, ThreadPool* pool, const Clock& clock) {
   const TrainState& state = session.state;
-  NERF_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingStep> step,
+  MeasuredSteps measured;
+  NERF_ASSIGN_OR_RETURN(measured.step,
                         NewTrainingStep(state.config, state.geometry, session.scene, "cpu", pool));
+  TrainingStep* const step = measured.step.get();
   TensorFile copy;
   session.step->Save(&copy);
   NERF_RETURN_IF_ERROR(step->Load(copy));
@@ -41,13 +54,67 @@ absl::StatusOr<RankCosts> MeasureSteps(const TrainingSession& session, int n_ran
   for (int i = 0; i < kMostSteps; ++i) {
     if (i == kFirstSteps) {
       before = step->CostsOf(n_ranks);
-      end = clock.Now() + absl::Seconds(kSecondsOfSteps);
+      end = clock.Now() + absl::Seconds(seconds);
     }
     if (i > kFirstSteps && clock.Now() >= end) break;
     sampler.Fill(state.step + i, step->NextPixels(batch.fraction), pool, &batch);
     step->Run(batch);
   }
-  return step->CostsOf(n_ranks).Since(before);
+  measured.costs = step->CostsOf(n_ranks).Since(before);
+  return measured;
+}
+
+// The steps that a training has before it.
+struct Rest {
+  double n_steps = 0, n_trained = 0;
+  double n_bytes = 0;  // received by rank 0
+};
+
+// From `from` on, where a sample takes so many seconds and bytes_of_step() tells what a step sends.
+template <typename BytesOfStep>
+Rest RestOf(const TrainConfig& config, const RankProgress& from, double seconds_per_sample,
+            std::optional<uint32_t> stop_after, const BytesOfStep& bytes_of_step) {
+  constexpr int kPieces = 256;  // of the budget, whose steps are taken as equal
+  const double begin =
+      FractionSpent(config.budget, from.step, static_cast<int64_t>(from.n_trained), from.seconds);
+  const double amount = (1 - begin) / kPieces * config.budget.amount;
+  Rest rest;
+  for (int piece = 0; piece < kPieces; ++piece) {
+    const double fraction = begin + (1 - begin) * (piece + 0.5) / kPieces;
+    const double n_trained = TargetSamples(config, fraction);
+    double n_steps = amount;
+    if (config.budget.kind == BudgetKind::kSamples) n_steps = amount / n_trained;
+    if (config.budget.kind == BudgetKind::kSeconds)
+      n_steps = amount / std::max(1e-12, n_trained * seconds_per_sample);
+    const double step = from.step + rest.n_steps;
+    if (stop_after.has_value()) n_steps = std::clamp(*stop_after - step, 0.0, n_steps);
+    rest.n_steps += n_steps;
+    rest.n_trained += n_steps * n_trained;
+    rest.n_bytes += n_steps * bytes_of_step({n_trained, step + 0.5 * n_steps, fraction});
+  }
+  return rest;
+}
+
+// Completes figures whose link is known. computing: seconds a sample without exchanges. Bytes are
+// those that `measured` tells, or else bytes_per_sample.
+void Predict(const TrainConfig& config, const RankProgress& from, const TrainingStep& measured,
+             double computing, double bytes_per_sample, std::optional<uint32_t> stop_after,
+             RankFigures* figures) {
+  const Rest rest = RestOf(config, from, computing, stop_after, [&](const StepOutlook& step) {
+    const double bytes = measured.BytesOfStep(step, figures->n_ranks);
+    return bytes > 0 ? bytes : step.n_trained * bytes_per_sample;
+  });
+  if (rest.n_steps <= 0) return;
+  figures->first_step = from.step;
+  figures->n_steps = rest.n_steps;
+  figures->bytes_per_step = rest.n_bytes / rest.n_steps;
+  figures->bytes_per_sample = rest.n_bytes / rest.n_trained;
+  const double exchange =
+      figures->bytes_per_sample / figures->link_bytes_per_second +
+      kTransfersPerStep * figures->link_latency_seconds * rest.n_steps / rest.n_trained;
+  const double seconds = computing + exchange;  // a sample
+  figures->samples_per_second = 1 / std::max(1e-12, seconds);
+  figures->exchange_fraction = exchange / std::max(1e-12, seconds);
 }
 
 // The time to send a block to all ranks and to read theirs; with shared memory reading is the
@@ -88,7 +155,8 @@ double Millions(double n) { return n / 1e6; }
 }  // namespace
 
 absl::StatusOr<RankFigures> ForecastRanks(Group* group, const TrainingSession& session,
-                                          ThreadPool* pool, const Clock& clock) {
+                                          ThreadPool* pool, const Clock& clock,
+                                          std::optional<uint32_t> stop_after) {
   const int n_ranks = group->n_ranks();
   RankFigures figures;
   figures.n_ranks = n_ranks;
@@ -97,62 +165,114 @@ absl::StatusOr<RankFigures> ForecastRanks(Group* group, const TrainingSession& s
       std::max(1e-9, SecondsOf(group, kLinkBlock, clock) - figures.link_latency_seconds);
   figures.link_bytes_per_second = (n_ranks - 1) * static_cast<double>(kLinkBlock) / block_seconds;
 
+  const TrainState& state = session.state;
+  const RankProgress from{state.step, static_cast<double>(state.n_trained), state.seconds, {}};
+  double measuring = kLeastSeconds;
   // Others wait, so that rank 0 has the machine for itself.
   if (group->rank() == 0) {
-    NERF_ASSIGN_OR_RETURN(const RankCosts alone, MeasureSteps(session, n_ranks, pool, clock));
-    if (alone.seconds > 0) figures.alone_samples_per_second = alone.n_trained / alone.seconds;
+    NERF_ASSIGN_OR_RETURN(const MeasuredSteps alone,
+                          MeasureSteps(session, n_ranks, measuring, pool, clock));
+    if (alone.costs.seconds > 0) {
+      figures.alone_samples_per_second = alone.costs.n_trained / alone.costs.seconds;
+      const Rest rest = RestOf(state.config, from, 1 / figures.alone_samples_per_second, stop_after,
+                               [](const StepOutlook&) { return 0; });
+      measuring = std::clamp(kShareOfTraining * rest.n_trained / figures.alone_samples_per_second,
+                             kLeastSeconds, kMostSeconds);
+    }
   }
   BroadcastValue(group, 0, &figures);
-  NERF_ASSIGN_OR_RETURN(const RankCosts costs, MeasureSteps(session, n_ranks, pool, clock));
+  BroadcastValue(group, 0, &measuring);
+  NERF_ASSIGN_OR_RETURN(const MeasuredSteps measured,
+                        MeasureSteps(session, n_ranks, measuring, pool, clock));
+  const RankCosts& costs = measured.costs;
   const double n_trained = std::max(1.0, static_cast<double>(costs.n_trained));
   const double computing = Largest(group, costs.seconds / n_trained) / n_ranks;
-  figures.bytes_per_sample = costs.bytes_received / n_trained;
-  const double exchange =
-      figures.bytes_per_sample / figures.link_bytes_per_second +
-      kTransfersPerStep * figures.link_latency_seconds * costs.n_steps / n_trained;
-  const double seconds = computing + exchange;  // a sample
-  figures.samples_per_second = 1 / std::max(1e-12, seconds);
-  figures.exchange_fraction = exchange / std::max(1e-12, seconds);
+  Predict(state.config, from, *measured.step, computing, costs.bytes_received / n_trained,
+          stop_after, &figures);
   return figures;
 }
 
-RankFigures MeasuredRanks(int n_ranks, const GroupTraffic& traffic, double n_trained,
-                          double seconds) {
-  RankFigures figures;
-  figures.n_ranks = n_ranks;
-  if (n_trained <= 0 || seconds <= 0) return figures;
-  figures.samples_per_second = n_trained / seconds;
-  figures.bytes_per_sample = static_cast<double>(traffic.bytes_received) / n_trained;
-  figures.exchange_fraction = traffic.seconds / seconds;
+RankOutlook::RankOutlook(const TrainConfig& config, const RankFigures& first,
+                         const RankProgress& begin, TrainingStep* step,
+                         std::optional<uint32_t> stop_after)
+    : config_(config), step_(step), stop_after_(stop_after), before_(begin) {
+  forecasts_.emplace_back(begin, first);
+  step_->MeasureCosts();
+}
+
+std::optional<RankFigures> RankOutlook::AfterStep(const TrainState& state,
+                                                  const GroupTraffic& traffic) {
+  if (n_renewed_ == std::size(kRenewals)) return std::nullopt;
+  const RankProgress now{state.step, static_cast<double>(state.n_trained), state.seconds, traffic};
+  const RankProgress recent = now.Since(before_);
+  const double fraction = FractionSpent(config_.budget, state.step, state.n_trained, state.seconds);
+  const bool is_due = fraction >= kRenewals[n_renewed_] && recent.step >= kRecentSteps;
+  if (recent.step >= 2 * kRecentSteps) before_ = now;
+  if (!is_due || recent.n_trained <= 0) return std::nullopt;
+  while (n_renewed_ < std::size(kRenewals) && fraction >= kRenewals[n_renewed_]) ++n_renewed_;
+  RankFigures figures = forecasts_.front().second;  // its link and the rate of one rank
+  const double computing =
+      std::max(0.0, recent.seconds - recent.traffic.seconds) / recent.n_trained;
+  figures.n_steps = 0;
+  Predict(config_, now, *step_, computing, recent.traffic.bytes_received / recent.n_trained,
+          stop_after_, &figures);
+  if (figures.n_steps <= 0) return std::nullopt;
+  forecasts_.emplace_back(now, figures);
   return figures;
+}
+
+std::vector<RankOutlook::Comparison> RankOutlook::Compare(const RankProgress& end) const {
+  std::vector<Comparison> comparisons;
+  for (const auto& [from, forecast] : forecasts_) {
+    const RankProgress run = end.Since(from);
+    RankFigures measured;
+    measured.n_ranks = forecast.n_ranks;
+    measured.first_step = from.step;
+    measured.n_steps = run.step;
+    if (run.n_trained > 0 && run.seconds > 0) {
+      const auto n_bytes = static_cast<double>(run.traffic.bytes_received);
+      measured.samples_per_second = run.n_trained / run.seconds;
+      measured.bytes_per_sample = n_bytes / run.n_trained;
+      measured.bytes_per_step = n_bytes / run.step;
+      measured.exchange_fraction = run.traffic.seconds / run.seconds;
+    }
+    comparisons.push_back({measured, forecast});
+  }
+  return comparisons;
 }
 
 std::string ForecastText(const RankFigures& forecast) {
   return fmt::format(
-      "forecast for {} ranks: {:.2f} M samples/s, {:.2f} times one rank's {:.2f}; each receives "
-      "{:.0f} bytes a sample, {:.0f}% of the time, over a link of {:.2f} GB/s and {:.0f} us",
-      forecast.n_ranks, Millions(forecast.samples_per_second),
+      "forecast for {} ranks from step {} on: {:.2f} M samples/s, {:.2f} times one rank's {:.2f}; "
+      "rank 0 receives {:.2f} MB a step, {:.0f} bytes a sample, {:.0f}% of the time, over a link "
+      "of "
+      "{:.2f} GB/s and {:.0f} us",
+      forecast.n_ranks, forecast.first_step, Millions(forecast.samples_per_second),
       forecast.samples_per_second / std::max(1e-9, forecast.alone_samples_per_second),
-      Millions(forecast.alone_samples_per_second), forecast.bytes_per_sample,
-      100 * forecast.exchange_fraction, forecast.link_bytes_per_second / 1e9,
-      1e6 * forecast.link_latency_seconds);
+      Millions(forecast.alone_samples_per_second), Millions(forecast.bytes_per_step),
+      forecast.bytes_per_sample, 100 * forecast.exchange_fraction,
+      forecast.link_bytes_per_second / 1e9, 1e6 * forecast.link_latency_seconds);
 }
 
 std::string ComparisonText(const RankFigures& measured, const RankFigures& forecast) {
   return fmt::format(
-      "{} ranks: {:.2f} M samples/s (forecast {:.2f}), {:.0f} bytes a sample ({:.0f}), {:.0f}% of "
-      "the time in exchanges ({:.0f}%)",
-      measured.n_ranks, Millions(measured.samples_per_second),
-      Millions(forecast.samples_per_second), measured.bytes_per_sample, forecast.bytes_per_sample,
+      "{} ranks from step {} on: {:.2f} M samples/s (forecast {:.2f}), {:.2f} MB a step ({:.2f}), "
+      "{:.0f} bytes a sample ({:.0f}), {:.0f}% of the time in exchanges ({:.0f}%)",
+      measured.n_ranks, measured.first_step, Millions(measured.samples_per_second),
+      Millions(forecast.samples_per_second), Millions(measured.bytes_per_step),
+      Millions(forecast.bytes_per_step), measured.bytes_per_sample, forecast.bytes_per_sample,
       100 * measured.exchange_fraction, 100 * forecast.exchange_fraction);
 }
 
 void SetRankFigures(const RankFigures& figures, JsonObject* object) {
   (*object)["ranks"] = figures.n_ranks;
+  (*object)["first_step"] = figures.first_step;
+  (*object)["steps"] = JsonNumber(figures.n_steps);
   (*object)["samples_per_second"] = JsonNumber(figures.samples_per_second);
   if (figures.alone_samples_per_second > 0)
     (*object)["alone_samples_per_second"] = JsonNumber(figures.alone_samples_per_second);
   (*object)["bytes_per_sample"] = JsonNumber(figures.bytes_per_sample);
+  (*object)["bytes_per_step"] = JsonNumber(figures.bytes_per_step);
   (*object)["exchange_fraction"] = JsonNumber(figures.exchange_fraction);
   if (figures.link_bytes_per_second > 0) {
     (*object)["link_bytes_per_second"] = JsonNumber(figures.link_bytes_per_second);

@@ -1,6 +1,7 @@
 #include "engine/tool/rank_training.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -43,16 +44,26 @@ absl::StatusOr<TrainingRunResult> LeadTraining(RankSession* ranks, TrainingSessi
   if (ranks == nullptr) return RunTraining(session, options, pool, clock, observer, stop);
   try {
     Group* const group = ranks->group();
-    NERF_ASSIGN_OR_RETURN(const RankFigures forecast, ForecastRanks(group, *session, pool, *clock));
+    const std::optional<uint32_t> stop_after = options.trainer.stop_after;
+    NERF_ASSIGN_OR_RETURN(const RankFigures forecast,
+                          ForecastRanks(group, *session, pool, *clock, stop_after));
     reports.on_forecast(forecast);
-    const TrainState begin = session->state;
+    const TrainState& begin = session->state;
+    RankOutlook outlook(begin.config, forecast,
+                        {begin.step, static_cast<double>(begin.n_trained), begin.seconds, {}},
+                        session->step.get(), stop_after);
+    TrainingRunOptions watched = options;
+    watched.trainer.after_step = [&](const TrainState& state, const GroupTraffic& traffic) {
+      const std::optional<RankFigures> renewed = outlook.AfterStep(state, traffic);
+      if (renewed.has_value()) reports.on_forecast(*renewed);
+    };
     NERF_ASSIGN_OR_RETURN(TrainingRunResult result,
-                          RunTraining(session, options, pool, clock, observer, stop));
+                          RunTraining(session, watched, pool, clock, observer, stop));
     const TrainSummary& end = result.summary;
-    reports.on_end(MeasuredRanks(group->n_ranks(), result.step_traffic,
-                                 end.samples - static_cast<double>(begin.n_trained),
-                                 end.seconds - begin.seconds),
-                   forecast);
+    for (const auto& [measured, of] : outlook.Compare(
+             {static_cast<uint32_t>(end.step), end.samples, end.seconds, result.step_traffic})) {
+      reports.on_end(measured, of);
+    }
     return result;
   } catch (const GroupError& e) {
     return ranks->Explain(e);

@@ -14,7 +14,8 @@ namespace nerf {
 // errors that rank 0 reports, too; others are this rank's own.
 absl::Status FollowRank0(const RankFlags& flags, TrainRequest request, int n_threads);
 
-// What LeadTraining reports: a forecast before the training, and at its end what was measured.
+// What LeadTraining reports: a forecast before the training, again when it is renewed, and at the
+// end what was measured of each of them.
 struct RankReports {
   std::function<void(const RankFigures& forecast)> on_forecast;
   std::function<void(const RankFigures& measured, const RankFigures& forecast)> on_end;

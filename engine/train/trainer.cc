@@ -114,6 +114,7 @@ absl::StatusOr<TrainOutcome> Trainer::RunSteps(const std::stop_token& stop) {
     SayStep();
     const StepResult result = RunStep();
     if (options_.group != nullptr) step_traffic_ += options_.group->traffic().Since(before);
+    if (options_.after_step) options_.after_step(state_, step_traffic_);
     NERF_RETURN_IF_ERROR(Watch(result));
     NERF_RETURN_IF_ERROR(NotifyObserver(stop));
   }

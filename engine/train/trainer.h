@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -61,6 +62,8 @@ struct TrainerOptions {
   // The ranks that train together, outlives the trainer; null: this process alone. Rank 0 leads:
   // its clock counts, it obeys stops and informs its observer; the others do as it says.
   Group* group = nullptr;
+  // On rank 0 of a group, after each step; traffic: of this run's steps.
+  std::function<void(const TrainState& state, const GroupTraffic& traffic)> after_step;
   // With a group: rank 0 draws every batch and sends it to the others. Else each rank draws its own
   // part. Does not change the result.
   bool central_feed = false;

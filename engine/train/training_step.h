@@ -53,6 +53,9 @@ class TrainingStep {
   // For a forecast of several ranks: begins to count; what the steps have cost since then.
   virtual void MeasureCosts() {}
   virtual RankCosts CostsOf(int n_ranks) const { return {}; }
+  // Bytes that rank 0 of n_ranks would receive in a later step, by what the steps since then
+  // were like. 0: not known.
+  virtual double BytesOfStep(const StepOutlook& step, int n_ranks) const { return 0; }
 
   // Of methods with Method::HasProfile: records the operations of the next n_steps calls of Run.
   // What was recorded, as an object of Chrome's trace event format.

@@ -2,16 +2,18 @@
 """What several ranks of one training bring (docs/ranks.md).
 
     tests/bench/ranks_bench.py rates SCENE [--samples 8e6] [--turns 3] [--priority N]
-    tests/bench/ranks_bench.py same SCENE [--steps 2000]
+    tests/bench/ranks_bench.py same SCENE [--steps 2000] [--gloo]
     tests/bench/ranks_bench.py dense SCENE [--steps 60] [--turns 3]
-    tests/bench/ranks_bench.py kills SCENE [--runs 20] [--steps 300]
+    tests/bench/ranks_bench.py kills SCENE [--runs 20] [--steps 300] [--gloo]
     tests/bench/ranks_bench.py links SCENE [--samples 2.5e6] [--steps 150] [--gigabits 10 1 0.1]   (as root)
     tests/bench/ranks_bench.py feeds SCENE [--samples 1.5e6] [--turns 3] [--limit MEGABYTES]
 
 rates   one rank, two ranks over shared memory and over Gloo, and one process of two threads, by turns:
-        trained samples a second, and what the ranks forecast. Needs two idle cores, or --priority,
-        which runs all at that real-time priority (as root).
+        trained samples a second, and what the ranks forecast, bytes a step also when the forecast was
+        renewed. Needs two idle cores, or --priority, which runs all at that real-time priority (as
+        root).
 same    1 to 4 ranks, and two that are stopped and go on as one and as four: SHA-256 of the files.
+        With --gloo, as in kills, ranks send over TCP by Gloo in place of shared memory.
 dense   two ranks of ngp, which send gradients of samples, and of ngp-autograd, which adds up the
         whole table by an all-reduce: bytes that a rank receives in a step, and rate times one rank.
 kills   two to four ranks of which a random one is killed at a random time, then goes on from the last
@@ -95,12 +97,13 @@ def rates(engine, arguments, folder):
                                                    f"{arguments.samples:.0f}"])
             found[way].append(events)
     alone = statistics.median(rate_of(events) for events in found["one rank"])
-    print(f"{'':18} {'M samples/s':>28} {'median':>7} {'times one':>9}  forecast; bytes a sample, forecast; exchanges, forecast")
+    print(f"{'':18} {'M samples/s':>28} {'median':>7} {'times one':>9}  forecast; exchanges, forecast; "
+          "MB a step, forecast")
     for way, runs in found.items():
         each = [rate_of(events) for events in runs]
         line = (f"{way:18} {' '.join(f'{rate / 1e6:.3f}' for rate in each):>28} "
                 f"{statistics.median(each) / 1e6:7.3f} {statistics.median(each) / alone:9.2f}")
-        print(line + comparison(runs[-1]))
+        print(line + comparison(runs[-1]), flush=True)
 
 
 def rate_of(events):
@@ -108,15 +111,24 @@ def rate_of(events):
 
 
 def comparison(events):
-    """Forecast and truth of the ranks' rate, bytes and time in exchanges."""
-    forecast = last(events, "ranks", forecast=True)
-    measured = last(events, "ranks", forecast=False)
-    if forecast is None or measured is None:
+    """Forecast and truth of the ranks' rate, time in exchanges and bytes, these of each forecast."""
+    forecasts = [event for event in events if event["event"] == "ranks" and event["forecast"]]
+    if not forecasts:
         return ""
-    return (f"  {forecast['samples_per_second'] / 1e6:.3f} "
+    forecast = forecasts[0]
+    measured = last(events, "ranks", forecast=False, first_step=forecast["first_step"])
+    text = (f"  {forecast['samples_per_second'] / 1e6:.3f} "
             f"({forecast['samples_per_second'] / forecast['alone_samples_per_second']:.2f} times); "
-            f"{measured['bytes_per_sample']:.0f}, {forecast['bytes_per_sample']:.0f}; "
             f"{measured['exchange_fraction']:.0%}, {forecast['exchange_fraction']:.0%}")
+    for forecast in forecasts:
+        true = last(events, "ranks", forecast=False, first_step=forecast["first_step"])["bytes_per_step"]
+        text += (f"; from step {forecast['first_step']}: {true / 1e6:.3f}, "
+                 f"{forecast['bytes_per_step'] / 1e6:.3f} ({forecast['bytes_per_step'] / true - 1:+.1%})")
+    return text
+
+
+def ranks_of(n_ranks, arguments):
+    return ["--ranks", n_ranks, *(["--interface", "lo"] if arguments.gloo and n_ranks > 1 else [])]
 
 
 def same(engine, arguments, folder):
@@ -124,15 +136,12 @@ def same(engine, arguments, folder):
     found = {}
     for n_ranks in range(1, 5):
         out = folder / f"ranks{n_ranks}"
-        engine.train(out, [*steps, "--ranks", n_ranks])
+        engine.train(out, [*steps, *ranks_of(n_ranks, arguments)])
         found[f"{n_ranks} ranks"] = digest(out)
-    out = folder / "gloo"
-    engine.train(out, [*steps, "--ranks", 2, "--interface", "lo"])
-    found["2 ranks, Gloo"] = digest(out)
     for n_ranks in (1, 4):
         out = folder / f"resumed{n_ranks}"
-        engine.train(out, [*steps, "--ranks", 2, "--stop-after", arguments.steps // 2])
-        engine.train(out, [*ONE_THREAD, *NO_EVALUATION, "--ranks", n_ranks, "--resume",
+        engine.train(out, [*steps, *ranks_of(2, arguments), "--stop-after", arguments.steps // 2])
+        engine.train(out, [*ONE_THREAD, *NO_EVALUATION, *ranks_of(n_ranks, arguments), "--resume",
                            out / "checkpoint.safetensors"])
         found[f"2 ranks, then {n_ranks}"] = digest(out)
     report(found)
@@ -156,7 +165,7 @@ def dense(engine, arguments, folder):
                 found.append(engine.train(folder / "run", [*flags, "--method", method, "--ranks", n_ranks]))
         done = last(runs[2][-1], "done")
         samples = done["samples"] / done["step"]
-        measured, forecast = (last(runs[2][-1], "ranks", forecast=is_forecast)["bytes_per_sample"] * samples
+        measured, forecast = (last(runs[2][-1], "ranks", forecast=is_forecast)["bytes_per_step"]
                               for is_forecast in (False, True))
         one, two = (statistics.median(rate_of(events) for events in runs[n_ranks]) for n_ranks in (1, 2))
         print(f"{method:13} {sent:11} {measured:14.0f} {forecast:9.0f} {samples:15.0f} "
@@ -175,10 +184,11 @@ def kills(engine, arguments, folder):
         run = len(found)
         n_ranks = generator.randint(2, 4)
         out = folder / f"run{run}"
-        flags = [*steps, "--ranks", n_ranks, "--checkpoint-interval", "0.2"]
+        flags = [*steps, *ranks_of(n_ranks, arguments), "--checkpoint-interval", "0.2"]
         killed = kill_one(engine, out, flags, generator, seconds)
         n_killed += killed is not None
-        again = [*ONE_THREAD, "--no-eval", "--ranks", generator.randint(1, 4)]
+        n_again = generator.randint(1, 4)
+        again = [*ONE_THREAD, "--no-eval", *ranks_of(n_again, arguments)]
         checkpoint = out / "checkpoint.safetensors"
         done = (out / "model.safetensors").exists() and killed is None
         if not done and checkpoint.exists():
@@ -186,7 +196,7 @@ def kills(engine, arguments, folder):
         elif not done:
             engine.train(out, [*again, "--steps", arguments.steps])
         found[f"{n_ranks} ranks, {killed or 'ended before it was killed'}"
-              f"{'' if done else f', then {again[-1]}'} (run {run})"] = digest(out)
+              f"{'' if done else f', then {n_again}'} (run {run})"] = digest(out)
         shutil.rmtree(out)
     report(found)
 
@@ -305,7 +315,7 @@ def links(engine, arguments, folder):
             if first.returncode != 0:
                 sys.exit(f"{gigabits} Gb/s: exit code {first.returncode}\n{first.stderr}")
             events = events_of(first.stdout)
-            forecast = last(events, "ranks", forecast=True)
+            forecast = next(event for event in events if event["event"] == "ranks")
             measured = rate_of(events)
             print(f"{gigabits:4}  {measured / alone:.3f}, "
                   f"{forecast['samples_per_second'] / forecast['alone_samples_per_second']:.3f}; "
@@ -324,6 +334,7 @@ def main():
     parser.add_argument("--steps", type=int)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--gloo", action="store_true", help="ranks send over TCP")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--gigabits", type=float, nargs="+", default=[10, 1, 0.1])
     parser.add_argument("--port", type=int, default=24123)

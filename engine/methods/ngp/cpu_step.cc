@@ -55,8 +55,9 @@ class NgpCpuStep : public RayStep {
   StepResult RunRays(const RayBatch& batch) override;
   StepResult RunAllRays(const RayBatch& batch);
   IndexRange OwnPixels(int n_pixels, double fraction) const override;
-  void MeasureCosts() override { measuring_ = true; }
+  void MeasureCosts() override;
   RankCosts CostsOf(int n_ranks) const override;
+  double BytesOfStep(const StepOutlook& step, int n_ranks) const override;
   void CollectState() override { exchange_.CollectLevels(&state_.parameters); }
   void Save(TensorFile* file) const override {
     state_.Save(file);
@@ -107,7 +108,7 @@ class NgpCpuStep : public RayStep {
  private:
   void RunChunks(const RayBatch& batch);
   void UpdateParameters(const RayBatch& batch);
-  void AddCosts(const StepResult& result, int n_active, SteadyTime begin);
+  void AddCosts(const RayBatch& batch, const StepResult& result, SteadyTime begin);
   void UpdateLevel(int index, const RayBatch& batch, LevelGradients* gradients);
   NgpNetwork Network(const RayBatch& batch) const;
 
@@ -132,9 +133,9 @@ class NgpCpuStep : public RayStep {
   LaneOutput lanes_[kGradientLanes];
   std::vector<std::vector<uint32_t>> changed_lines_;  // of exchange_.levels(), for other ranks
   const RealClock clock_;                             // for costs_ alone
-  bool measuring_ = false;
-  RankCosts costs_;                                 // but for its bytes
-  std::vector<NgpRankExchange::Counts> exchanges_;  // of the steps in costs_
+  std::unique_ptr<NgpLineCounts> line_counts_;        // null: costs are not measured
+  RankCosts costs_;                                   // but for its bytes
+  std::vector<NgpRankExchange::Counts> exchanges_;    // of the steps in costs_
 };
 
 // How the rays of a batch are divided. Long rays make small chunks. A function of the batch alone,
@@ -198,7 +199,7 @@ StepResult NgpCpuStep::RunAllRays(const RayBatch& batch) {
     result.n_trained += lane.n_trained;
   }
   UpdateParameters(batch);
-  if (measuring_) AddCosts(result, ActiveLevels(config_, batch.fraction), begin);
+  if (line_counts_ != nullptr) AddCosts(batch, result, begin);
   if (!state_.parameters.WeightsAreFinite() || !appearances_.IsFinite())
     result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
@@ -316,7 +317,7 @@ void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
     }
     UpdateLevel(static_cast<int>(n_levels - 1 - task), batch, &level_gradients_[thread]);
   });
-  exchange_.ExchangeLines(n_active, changed_lines_, &state_.parameters);
+  exchange_.ExchangeLines(n_active, changed_lines_, &state_.parameters, line_counts_.get());
   if (state_.n_updates % kNgpAverageInterval != 0) return;
   state_.parameters.UpdateAverages(kNgpAverageInterval, levels, pool_);
   appearances_.UpdateAverages(AverageDecay(config_, kNgpAverageInterval));
@@ -327,18 +328,27 @@ void NgpCpuStep::UpdateLevel(int index, const RayBatch& batch, LevelGradients* g
   const kernels::HashGridShape& shape = state_.parameters.shape();
   const int level = exchange_.levels()[index];
   for (const LaneOutput& lane : lanes_) lane.Scatter(shape, level, gradients);
-  if (!exchange_.alone() || measuring_) ListTouched(gradients->touched, &changed_lines_[index]);
+  if (!exchange_.alone() || line_counts_ != nullptr)
+    ListTouched(gradients->touched, &changed_lines_[index]);
   state_.parameters.UpdateTableLevel(level, batch.learning_rate, static_cast<int>(state_.n_updates),
                                      gradients);
 }
 
-void NgpCpuStep::AddCosts(const StepResult& result, int n_active, SteadyTime begin) {
+void NgpCpuStep::MeasureCosts() {
+  const kernels::HashGridShape& shape = state_.parameters.shape();
+  line_counts_ =
+      std::make_unique<NgpLineCounts>(shape.n_levels, shape.level_size() / kernels::kLineFloats);
+}
+
+void NgpCpuStep::AddCosts(const RayBatch& batch, const StepResult& result, SteadyTime begin) {
   ++costs_.n_steps;
   costs_.n_trained += result.n_trained;
   costs_.seconds += absl::ToDoubleSeconds(clock_.Now() - begin);
-  NgpRankExchange::Counts counts{result.n_trained, result.n_marched, 0, n_active};
-  for (const std::vector<uint32_t>& lines : changed_lines_)
-    counts.n_lines += static_cast<int64_t>(lines.size());
+  line_counts_->EndStep(batch.step, result.n_trained, result.n_marched);
+  NgpRankExchange::Counts counts{static_cast<double>(result.n_trained),
+                                 static_cast<double>(result.n_marched),
+                                 ActiveLevels(config_, batch.fraction)};
+  std::copy(line_counts_->last().begin(), line_counts_->last().end(), counts.n_lines.begin());
   exchanges_.push_back(counts);
 }
 
@@ -349,6 +359,16 @@ RankCosts NgpCpuStep::CostsOf(int n_ranks) const {
         counts, state_.parameters.shape(), state_.parameters.ReadLineBytes(), n_ranks);
   }
   return costs;
+}
+
+double NgpCpuStep::BytesOfStep(const StepOutlook& step, int n_ranks) const {
+  if (line_counts_ == nullptr || !line_counts_->HasCounts()) return 0;
+  NgpRankExchange::Counts counts{step.n_trained, step.n_trained * line_counts_->MarchedPerTrained(),
+                                 ActiveLevels(config_, step.fraction)};
+  for (int level = 0; level < counts.n_active; ++level)
+    counts.n_lines[level] = line_counts_->LinesOf(level, step.n_trained, step.step);
+  return NgpRankExchange::BytesReceived(counts, state_.parameters.shape(),
+                                        state_.parameters.ReadLineBytes(), n_ranks);
 }
 
 IndexRange NgpCpuStep::OwnPixels(int n_pixels, double fraction) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "engine/base/check.h"
@@ -205,19 +206,22 @@ void NgpRankExchange::ReadLanes(int from, int n_active, std::span<LaneOutput> la
 }
 
 void NgpRankExchange::ExchangeLines(int n_active, std::span<const std::vector<uint32_t>> changed,
-                                    NgpParameters* parameters) {
-  if (alone()) return;
+                                    NgpParameters* parameters, NgpLineCounts* counts) {
+  if (alone() && counts == nullptr) return;
   const TraceSpan span("exchange lines");
   const size_t line_bytes = parameters->ReadLineBytes();
   const size_t n_lines = shape_.level_size() / kernels::kLineFloats;
   NERF_CHECK(n_lines % 64 == 0);  // so that no bit is of a line outside the level
   std::vector<uint64_t> bits(n_lines / 64);
-  BlockWriter writer(group_, &lines_);
+  std::optional<BlockWriter> writer;
+  if (!alone()) writer.emplace(group_, &lines_);
   for (size_t i = 0; i < levels_.size() && levels_[i] < n_active; ++i) {
     std::fill(bits.begin(), bits.end(), uint64_t{0});
     for (const uint32_t line : changed[i]) bits[line / 64] |= uint64_t{1} << line % 64;
-    writer.Write(bits.data(), bits.size());
-    std::byte* const to = writer.Reserve(line_bytes * changed[i].size());
+    if (counts != nullptr) counts->Add(levels_[i], bits);
+    if (alone()) continue;
+    writer->Write(bits.data(), bits.size());
+    std::byte* const to = writer->Reserve(line_bytes * changed[i].size());
     const std::byte* const level = parameters->ReadLevel(levels_[i]);
     if (line_bytes == kHalfLine) {
       GatherLines<kHalfLine>(level, changed[i], to);
@@ -225,6 +229,7 @@ void NgpRankExchange::ExchangeLines(int n_active, std::span<const std::vector<ui
       GatherLines<kFloatLine>(level, changed[i], to);
     }
   }
+  if (alone()) return;
   AllGather(group_, lines_.bytes(), &in_);
   for (int rank = 0; rank < n_ranks_; ++rank) {
     if (rank == rank_) continue;
@@ -233,6 +238,7 @@ void NgpRankExchange::ExchangeLines(int n_active, std::span<const std::vector<ui
       reader.Read(bits.data(), bits.size());
       size_t n_changed = 0;
       for (const uint64_t word : bits) n_changed += static_cast<size_t>(std::popcount(word));
+      if (counts != nullptr) counts->Add(l, bits);
       const std::byte* const from = reader.Take(line_bytes * n_changed);
       if (line_bytes == kHalfLine) {
         ScatterLines<kHalfLine>(from, bits, parameters->ReadLevel(l));
@@ -246,21 +252,28 @@ void NgpRankExchange::ExchangeLines(int n_active, std::span<const std::vector<ui
 
 double NgpRankExchange::BytesReceived(const Counts& counts, const kernels::HashGridShape& shape,
                                       size_t line_bytes, int n_ranks) {
-  // A rank lacks this share of what was computed; of levels it needs the samples of its own alone.
-  const double others = 1 - 1.0 / n_ranks;
-  const double samples = static_cast<double>(counts.n_trained) * sizeof(Vec3) +
-                         static_cast<double>(counts.n_marched) * (sizeof(uint32_t) + sizeof(float));
+  // Rank 0 lacks the lanes of the others; of levels it needs the samples of its own alone.
+  const IndexRange own = PartOf(kGradientLanes, 0, n_ranks);
+  const double n_lanes = kGradientLanes - (own.end - own.begin);
+  const int n_own_levels = (counts.n_active + n_ranks - 1) / n_ranks;
+  const double samples =
+      counts.n_trained * sizeof(Vec3) + counts.n_marched * (sizeof(uint32_t) + sizeof(float));
   // A lane's last tile is half empty on average.
-  const double rows = static_cast<double>(counts.n_trained) + 0.5 * kTile * kGradientLanes;
-  const double gradients = rows * shape.n_features * sizeof(float) * counts.n_active / n_ranks;
-  const double lines =
-      static_cast<double>(counts.n_lines * line_bytes) +
-      static_cast<double>(counts.n_active) * shape.level_size() / kernels::kLineFloats / 8;
-  double sums = 0;
-  for (int rank = 1; rank < n_ranks; ++rank)
-    sums += LanesWithSums(PartOf(kGradientLanes, rank, n_ranks), kGradientLanes).size();
-  return others * (samples + gradients + lines + kGradientLanes * sizeof(LaneHead)) +
-         sums * kNgpWeights * sizeof(float);
+  const double rows = counts.n_trained + 0.5 * kTile * kGradientLanes;
+  const double gradients = rows * shape.n_features * sizeof(float) * n_own_levels;
+  double bytes =
+      n_lanes * ((samples + gradients) / kGradientLanes + static_cast<double>(sizeof(LaneHead)));
+  for (int level = 0; level < counts.n_active; ++level) {
+    if (level % n_ranks == 0) continue;
+    bytes += counts.n_lines[level] * static_cast<double>(line_bytes) +
+             static_cast<double>(shape.level_size()) / kernels::kLineFloats / 8;
+  }
+  for (int rank = 1; rank < n_ranks; ++rank) {
+    const size_t n_sums =
+        LanesWithSums(PartOf(kGradientLanes, rank, n_ranks), kGradientLanes).size();
+    bytes += static_cast<double>(n_sums * kNgpWeights * sizeof(float));
+  }
+  return bytes;
 }
 
 void NgpRankExchange::CollectLevels(NgpParameters* parameters) {

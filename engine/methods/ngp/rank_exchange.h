@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "engine/group/group.h"
 #include "engine/methods/ngp/chunk.h"
+#include "engine/methods/ngp/line_counts.h"
 #include "engine/methods/ngp/parameters.h"
 #include "engine/train/gradient_lanes.h"
 
@@ -36,15 +38,17 @@ class NgpRankExchange {
   void ExchangeLanes(int n_active, std::span<LaneOutput> lanes, NgpParameters* parameters);
 
   // After Adam has updated this rank's levels below n_active: changed[i] lists the cache lines that
-  // it visited in levels()[i], rising. Brings the lines of other ranks' levels here.
+  // it visited in levels()[i], rising. Brings the lines of other ranks' levels here. Adds all
+  // that changed to `counts` unless that is null. Alone it does no more than that.
   void ExchangeLines(int n_active, std::span<const std::vector<uint32_t>> changed,
-                     NgpParameters* parameters);
+                     NgpParameters* parameters, NgpLineCounts* counts);
 
-  // Bytes that each of n_ranks ranks receives in a step of these counts: of all ranks' samples and
-  // changed lines of the table.
+  // Bytes that rank 0 of n_ranks receives in a step of these counts: of all ranks' samples, and
+  // changed lines of each level of the table.
   struct Counts {
-    int64_t n_trained = 0, n_marched = 0, n_lines = 0;
+    double n_trained = 0, n_marched = 0;
     int n_active = 0;
+    std::array<double, kernels::kMaxHashLevels> n_lines = {};
   };
   static double BytesReceived(const Counts& counts, const kernels::HashGridShape& shape,
                               size_t line_bytes, int n_ranks);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -130,6 +131,38 @@ TEST_F(NerfEngineRanksTest, AnyNumberOfRanksWritesTheSameFiles) {
   Run(Train("gloo", 60, 2) + " --interface lo");
   EXPECT_TRUE(SameFiles("gloo", "one"));
 #endif
+}
+
+// Numbers of the events `ranks`, forecasts or what was measured: key's value in each.
+std::vector<double> RankFigures(const std::string& said, bool forecast, const std::string& key) {
+  std::vector<double> values;
+  const std::string kind = forecast ? "\"forecast\":true" : "\"forecast\":false";
+  const std::string name = fmt::format("\"{}\":", key);
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"ranks\"") == line.npos || line.find(kind) == line.npos) continue;
+    const size_t at = line.find(name);
+    values.push_back(at == line.npos ? -1 : std::atof(line.c_str() + at + name.size()));
+  }
+  return values;
+}
+
+// A new field tells little of later steps, so the forecast is renewed twice.
+TEST_F(NerfEngineRanksTest, ForecastsOfBytesAreRenewedAndComeTrue) {
+  EngineProcess process(Train("forecast", 800, 2) + " --json");
+  ASSERT_EQ(process.Wait(), 0) << process.said();
+  const std::vector<double> first = RankFigures(process.said(), true, "first_step"),
+                            forecast = RankFigures(process.said(), true, "bytes_per_step"),
+                            measured = RankFigures(process.said(), false, "bytes_per_step");
+  ASSERT_EQ(first.size(), 3u) << process.said();
+  EXPECT_EQ(first[0], 0);
+  EXPECT_GE(first[1], 80);
+  EXPECT_GE(first[2], 200);
+  EXPECT_EQ(RankFigures(process.said(), false, "first_step"), first);
+  ASSERT_EQ(measured.size(), 3u);
+  for (size_t i = 1; i < 3; ++i) EXPECT_NEAR(forecast[i], measured[i], 0.1 * measured[i]) << i;
+  const std::vector<double> n_steps = RankFigures(process.said(), true, "steps");
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(n_steps[i], 800 - first[i], 0.5);
 }
 
 TEST_F(NerfEngineRanksTest, HoweverRanksAreFedTheyWriteTheSameFiles) {
