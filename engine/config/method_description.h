@@ -72,6 +72,11 @@ class MethodDescription {
   virtual absl::Status CheckScene(const SceneFacts& scene, const TrainConfig& config) const {
     return absl::OkStatus();
   }
+  // Whether the settings fit each other, on any scene. Errors: InvalidArgument naming the setting.
+  virtual absl::Status CheckSettings(const TrainConfig& config) const { return absl::OkStatus(); }
+  // The trainings that can share out the work of this one: none knows of the others, and
+  // Method::Merge makes one model of theirs. Empty: it cannot be shared out.
+  virtual std::vector<TrainConfig> Parts(const TrainConfig& config) const { return {}; }
   // Whether ranks, each on a CPU, can train this config together. Errors: Unimplemented or
   // InvalidArgument naming what cannot be split, the method or a setting.
   virtual absl::Status CheckRanks(const TrainConfig& config) const {

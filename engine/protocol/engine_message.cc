@@ -88,13 +88,17 @@ JsonObject TextList(const std::vector<std::string>& texts) {
 JsonObject ToJson(const Hello& hello) {
   return {{"type", "hello"},          {"version", hello.version},
           {"device", hello.device},   {"description", hello.description},
-          {"threads", hello.threads}, {"methods", hello.methods}};
+          {"threads", hello.threads}, {"methods", hello.methods},
+          {"merges", hello.merges}};
 }
 
 Hello ReadHello(KeyReader* reader) {
-  return {reader->Text("version", Need::kRequired), reader->Text("device", Need::kRequired),
-          reader->Text("description", Need::kOptional), reader->Count("threads", Need::kOptional),
-          reader->Texts("methods")};
+  return {reader->Text("version", Need::kRequired),
+          reader->Text("device", Need::kRequired),
+          reader->Text("description", Need::kOptional),
+          reader->Count("threads", Need::kOptional),
+          reader->Texts("methods"),
+          reader->Texts("merges")};
 }
 
 JsonObject ToJson(const Started& started) {

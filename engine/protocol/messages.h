@@ -70,6 +70,8 @@ struct Train {
   std::string dataset, out;             // folders
   Config config;
   std::string resume, init;  // files; empty: none
+  // Models of the training's parts: they are merged, in place of training.
+  std::vector<std::string> merge = {};
   double checkpoint_interval_seconds = kMaxIntervalSeconds;
   double preview_interval_seconds = 10;
   std::optional<RankPlace> ranks = {};
@@ -118,7 +120,8 @@ using WorkerRequest = std::variant<Train, RankTexts, Stop, Render, Check, Cancel
 struct Hello {
   std::string version, device, description;
   uint32_t threads = 0;
-  std::vector<std::string> methods;  // that train on the device
+  std::vector<std::string> methods;      // that train on the device
+  std::vector<std::string> merges = {};  // those of them whose parts' models it merges
 };
 struct Started {
   std::string job;

@@ -32,6 +32,7 @@ JsonObject ToJson(const Train& train) {
   if (!train.request_id.empty()) object["request_id"] = train.request_id;
   if (!train.traceparent.empty()) object["traceparent"] = train.traceparent;
   if (!train.resume.empty()) object["resume"] = train.resume;
+  if (!train.merge.empty()) object["merge"] = train.merge;
   if (!train.init.empty()) {
     object["init"] = train.init;
     object["init_scope"] = "all";
@@ -49,6 +50,11 @@ Train ReadTrain(KeyReader* reader) {
   train.config = ReadConfig(reader);
   train.resume = reader->Text("resume", Need::kOptional);
   train.init = reader->Text("init", Need::kOptional);
+  train.merge = reader->Texts("merge");
+  for (const std::string& path : train.merge) {
+    if (path.empty() || path.find('\0') != std::string::npos)
+      reader->Fail("merge", "must hold paths");
+  }
   const std::string scope = reader->Text("init_scope", Need::kOptional);
   if (!scope.empty() && scope != "all") reader->Fail("init_scope", "must be all");
   const auto interval = [&](const char* key, double absent) {

@@ -8,6 +8,7 @@ void AddAllCommands(CLI::App* app, CommandBody* chosen) {
   AddEvalCommand(app, chosen);
   AddRenderCommand(app, chosen);
   AddInspectCommand(app, chosen);
+  AddMergeCommand(app, chosen);
   AddImportCommand(app, chosen);
   AddCheckCommand(app, chosen);
   AddPoseCommand(app, chosen);

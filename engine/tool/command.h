@@ -17,6 +17,7 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen);
 void AddEvalCommand(CLI::App* app, CommandBody* chosen);
 void AddRenderCommand(CLI::App* app, CommandBody* chosen);
 void AddInspectCommand(CLI::App* app, CommandBody* chosen);
+void AddMergeCommand(CLI::App* app, CommandBody* chosen);
 void AddImportCommand(CLI::App* app, CommandBody* chosen);
 void AddCheckCommand(CLI::App* app, CommandBody* chosen);
 void AddPoseCommand(CLI::App* app, CommandBody* chosen);

@@ -34,6 +34,7 @@ absl::StatusOr<TrainRequest> ToTrainRequest(const protocol::Train& train) {
   request.dataset = train.dataset;
   request.resume = train.resume;
   if (train.resume.empty()) request.init = train.init;
+  request.merge = train.merge;
   TrainConfig& config = request.config;
   const protocol::Config& asked = train.config;
   if (!asked.method.empty()) {

@@ -19,6 +19,15 @@ std::vector<std::string> TrainingMethods(std::string_view device) {
   return methods;
 }
 
+std::vector<std::string> MergingMethods(std::string_view device) {
+  std::vector<std::string> methods = TrainingMethods(device);
+  std::erase_if(methods, [](const std::string& name) {
+    const MethodDescription& method = *FindMethodDescription(name);
+    return method.Parts(method.Defaults()).empty();
+  });
+  return methods;
+}
+
 absl::Status CheckRanksShare(const TrainConfig& config) {
   const absl::Status shared = MethodDescriptionOf(config).CheckRanks(config);
   if (shared.ok()) return shared;

@@ -20,6 +20,9 @@ namespace nerf {
 // Methods that are installed and train on `device`. Requires: CheckDevice(device) is OK.
 std::vector<std::string> TrainingMethods(std::string_view device);
 
+// Those of them whose parts' models are merged there (MethodDescription::Parts).
+std::vector<std::string> MergingMethods(std::string_view device);
+
 // MethodDescription::CheckRanks of the config's method, with reason FEATURE_NOT_BUILT.
 absl::Status CheckRanksShare(const TrainConfig& config);
 

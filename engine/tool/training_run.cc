@@ -99,10 +99,11 @@ absl::StatusOr<TrainingRunResult> RunTraining(TrainingSession* session,
     TrainingRunObserver* observer;
     ~AtEnd() { observer->OnEnd(); }
   } at_end{observer};
-  NERF_ASSIGN_OR_RETURN(
-      TrainingRunResult result,
-      TrainAndEvaluate(*session, &trainer, options.evaluate && session->state.config.evaluate != 0,
-                       pool, *clock, observer, stop));
+  // A part shows its own share of the scene alone.
+  const bool evaluate =
+      options.evaluate && session->state.config.evaluate != 0 && session->step->Share().stride == 1;
+  NERF_ASSIGN_OR_RETURN(TrainingRunResult result, TrainAndEvaluate(*session, &trainer, evaluate,
+                                                                   pool, *clock, observer, stop));
   result.step_traffic = trainer.step_traffic();
   trainer.EndRanks();
   return result;

@@ -35,7 +35,7 @@ class TrainingRunObserver : public TrainerObserver {
 
 struct TrainingRunOptions {
   TrainerOptions trainer;
-  bool evaluate = true;  // the test views at the end
+  bool evaluate = true;  // the test views at the end; not those of a part (StepShare)
 };
 
 struct TrainingRunResult {

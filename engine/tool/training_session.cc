@@ -18,6 +18,7 @@
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/scene/scene_files.h"
 #include "engine/tool/loaded_model.h"
+#include "engine/tool/merge_models.h"
 #include "engine/tool/picture_limits.h"
 #include "engine/tool/training_methods.h"
 #include "engine/train/memory_estimate.h"
@@ -163,7 +164,23 @@ absl::Status Initialize(const TrainRequest& request, TensorFile file, const Trai
   return step->Initialize(TakeScope(request.scope, std::move(file), std::move(fresh)));
 }
 
+// The merged model, as the end of a training.
+absl::StatusOr<StartingPoint> ReadParts(const TrainRequest& request) {
+  if (!request.resume.empty() || !request.init.empty())
+    return absl::InvalidArgumentError("merge excludes resume and init");
+  StartingPoint start;
+  NERF_ASSIGN_OR_RETURN(start.file, MergeModels(request.merge));
+  NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(*start.file, "the merged model"));
+  start.config = stored.state.config;
+  // Models do not store their training time.
+  if (start.config.budget.kind == BudgetKind::kSeconds)
+    stored.state.seconds = start.config.budget.amount;
+  start.resumed = std::move(stored.state);
+  return start;
+}
+
 absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
+  if (!request.merge.empty()) return ReadParts(request);
   StartingPoint start;
   start.config = request.config;
   if (!request.resume.empty() && !request.init.empty()) {
@@ -257,7 +274,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   config->max_side = options.max_side = MaxSideOf(*config, description, request.device);
   options.max_test_pixels = kMaxDefaultViewPixels;
   session->reductions = ReduceViews(options, &description);
-  if (request.resume.empty()) {
+  if (request.resume.empty() && request.merge.empty()) {
     const TrainConfig asked = *config;
     double n_pixels = 0;
     for (const ViewDescription& view : description.train)
@@ -332,6 +349,10 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   NERF_ASSIGN_OR_RETURN(session->step, NewTrainingStep(state.config, state.geometry, session->scene,
                                                        request.device, pool, request.group));
   if (!start.file.has_value()) return session;
+  if (!request.merge.empty()) {
+    NERF_RETURN_IF_ERROR(session->step->Initialize(*start.file));
+    return session;
+  }
   const bool resume = !request.resume.empty();
   absl::Status loaded =
       resume ? session->step->Load(*start.file)

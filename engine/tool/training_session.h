@@ -38,6 +38,9 @@ struct TrainRequest {
   PicturePlace pictures = PicturePlace::kMemory;
   std::string picture_file = {};        // where kFile and kAuto put the decoded training pictures
   StartScope scope = StartScope::kAll;  // what is taken from `init`
+  // Model files of the parts of a training that is over: the session's model is made of them
+  // (MergeModels), and nothing is left to train. `config` is ignored.
+  std::vector<std::string> merge = {};
 };
 
 // Everything that a Trainer needs.

@@ -16,6 +16,7 @@
 #include "engine/group/group.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
+#include "engine/train/checkpoint.h"
 #include "engine/train/tensor_file.h"
 #include "engine/train/training_step.h"
 
@@ -29,6 +30,13 @@ struct StepRequest {
   std::optional<int> cuda_device;  // its index; nullopt: the CPU
   ThreadPool* pool = nullptr;
   Group* group = nullptr;  // the ranks that train together; null: this process alone
+};
+
+// A model file, one of several that are merged.
+struct ModelPart {
+  std::string path;  // for errors
+  TensorFile file;
+  TrainState state;  // that the file stores
 };
 
 // A training method: everything that the engine asks of one. engine/methods/registry.h has all.
@@ -64,6 +72,14 @@ class Method {
   virtual absl::Status ShowAsView(int view, TensorFile* file) const {
     return absl::InvalidArgumentError("method " + std::string(description().name()) +
                                       " learns no appearances of pictures");
+  }
+
+  // One model of those that the trainings of MethodDescription::Parts have written, in any order:
+  // contents of a file, with the state. Errors: InvalidArgument naming the file that is no part of
+  // the model, or the part that is missing.
+  virtual absl::StatusOr<TensorFile> Merge(std::vector<ModelPart> parts) const {
+    return absl::InvalidArgumentError("method " + std::string(description().name()) +
+                                      " has no models to merge");
   }
 
   // Renders the method's models on CUDA device `index`, which the calling thread uses from now on.

@@ -15,8 +15,9 @@ constexpr int kSparePixels = 16;  // one in sixteen
 }  // namespace
 
 SamplerRing::SamplerRing(const PixelSampler* sampler, int n_ahead, uint32_t first_step,
-                         int n_pixels, IndexRange range)
+                         int n_pixels, IndexRange range, uint32_t stride)
     : sampler_(sampler),
+      stride_(stride),
       slots_(static_cast<size_t>(n_ahead)),
       next_step_(first_step),
       n_pixels_(n_pixels),
@@ -54,7 +55,7 @@ void SamplerRing::Take(uint32_t step, int n_pixels, IndexRange range, ThreadPool
     filled = slots_[first_slot_].filled;
     first_slot_ = (first_slot_ + 1) % slots_.size();
     --n_ready_;
-    ++next_step_;
+    next_step_ += stride_;
     changed_.NotifyAll();
   }
   sampler_->Resize(n_pixels, filled, range, pool, batch);
@@ -66,7 +67,7 @@ void SamplerRing::Draw() {
     while (!stopping_ && n_ready_ == slots_.size()) changed_.Wait(mu_);
     if (stopping_) return;
     const uint64_t generation = generation_;
-    const uint32_t step = next_step_ + static_cast<uint32_t>(n_ready_);
+    const uint32_t step = next_step_ + static_cast<uint32_t>(n_ready_) * stride_;
     const int spare = n_pixels_ / kSparePixels;
     const int n_pixels = n_pixels_ + spare;
     const IndexRange range{std::max(0, range_.begin - spare),

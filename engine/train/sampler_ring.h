@@ -18,9 +18,9 @@ namespace nerf {
 class SamplerRing {
  public:
   // The sampler outlives the ring. Holds up to n_ahead batches, at least 1; starts drawing at
-  // first_step with this range of n_pixels.
+  // first_step with this range of n_pixels, and goes on with each stride-th step.
   SamplerRing(const PixelSampler* sampler, int n_ahead, uint32_t first_step, int n_pixels,
-              IndexRange range);
+              IndexRange range, uint32_t stride = 1);
   ~SamplerRing();
   SamplerRing(const SamplerRing&) = delete;
   SamplerRing& operator=(const SamplerRing&) = delete;
@@ -42,10 +42,11 @@ class SamplerRing {
   void Draw();
 
   const PixelSampler* const sampler_;
+  const uint32_t stride_;
   mutable Mutex mu_;
   CondVar changed_;
-  // slots_[(first_slot_ + i) % size] is for step next_step_ + i, and filled where i < n_ready_. The
-  // one at n_ready_ belongs to the drawing thread, which touches it without the lock.
+  // slots_[(first_slot_ + i) % size] is for step next_step_ + i * stride_, and filled where i <
+  // n_ready_. The one at n_ready_ belongs to the drawing thread, which touches it without the lock.
   std::vector<Slot> slots_;
   size_t first_slot_ ABSL_GUARDED_BY(mu_) = 0;
   size_t n_ready_ ABSL_GUARDED_BY(mu_) = 0;

@@ -77,10 +77,24 @@ Trainer::~Trainer() {
 }
 
 double Trainer::Fraction() const {
-  return FractionSpent(state_.config.budget, state_.step, state_.n_trained, state_.seconds);
+  Budget budget = state_.config.budget;
+  if (budget.kind != BudgetKind::kSteps) budget.amount /= step_->Share().stride;
+  return FractionSpent(budget, state_.step, state_.n_trained, state_.seconds);
+}
+
+void Trainer::GoToOwnStep() {
+  const Budget& budget = state_.config.budget;
+  const uint32_t now = state_.step;
+  double next = step_->Share().NextFrom(now);
+  if (budget.kind == BudgetKind::kSteps) next = std::min(next, budget.amount);
+  // A training that stops early has the number of steps that was asked for.
+  if (options_.stop_after.has_value() && now <= *options_.stop_after)
+    next = std::min(next, static_cast<double>(*options_.stop_after));
+  state_.step = std::max(now, static_cast<uint32_t>(next));
 }
 
 absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
+  GoToOwnStep();
   first_fraction_ = Fraction();
   first_seconds_ = state_.seconds;
   last_progress_ = last_checkpoint_ = clock_->Now();
@@ -90,7 +104,7 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   if (options_.batches_ahead > 0 && !step_->DrawsPixels() &&
       !(options_.central_feed && Follows())) {
     ring_ = std::make_unique<SamplerRing>(&sampler_, options_.batches_ahead, state_.step,
-                                          next_pixels_, DrawnPixels());
+                                          next_pixels_, DrawnPixels(), step_->Share().stride);
   }
   NERF_ASSIGN_OR_RETURN(const TrainOutcome outcome, Follows() ? Follow() : Lead(stop));
   if (interval_.n_steps > 0) ReportProgress();
@@ -205,7 +219,8 @@ StepResult Trainer::RunStep() {
     telling_seconds_ = absl::ToDoubleSeconds(clock_->Now() - end);
   }
 
-  ++state_.step;
+  last_step_ = state_.step++;
+  GoToOwnStep();
   state_.n_trained += result.n_trained;
   state_.n_marched += result.n_marched;
   state_.n_rays += result.n_rays;
@@ -222,12 +237,12 @@ StepResult Trainer::RunStep() {
 }
 
 absl::Status Trainer::Watch(const StepResult& result) {
-  const bool check_grid = state_.step % kGridCheckSteps == 0 || result.n_marched == 0;
+  const bool check_grid = PassedMultipleOf(kGridCheckSteps) || result.n_marched == 0;
   const Watchdog::Verdict verdict =
       watchdog_.Observe(state_.step, result, check_grid ? step_->OccupiedFraction() : 1.0);
   if (verdict == Watchdog::Verdict::kHealthy) {
     state_.watchdog = watchdog_.state();
-    if (state_.step % kSnapshotSteps == 0) {
+    if (PassedMultipleOf(kSnapshotSteps)) {
       const TraceSpan span("copy for the watchdog");
       step_->CollectState();
       step_->Remember();

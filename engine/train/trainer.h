@@ -137,7 +137,13 @@ class Trainer {
   absl::StatusOr<TrainOutcome> Follow();
   absl::StatusOr<TrainOutcome> RunSteps(const std::stop_token& stop);
   void SayStep();
+  // Passes over the steps that are trained elsewhere.
+  void GoToOwnStep();
+  // Whether the last step made the number of steps reach a multiple of n.
+  bool PassedMultipleOf(uint32_t n) const { return last_step_ / n != state_.step / n; }
   void CollectState();
+  // Share of the budget that is spent. Of budgets in samples and seconds this training has its part
+  // (StepShare).
   double Fraction() const;
   // The pixels of a batch that are drawn here.
   IndexRange DrawnPixels() const;
@@ -162,7 +168,8 @@ class Trainer {
   GroupTraffic step_traffic_;
   Watchdog watchdog_;
   PixelBatch batch_;
-  int next_pixels_ = 0;  // of the next batch
+  int next_pixels_ = 0;     // of the next batch
+  uint32_t last_step_ = 0;  // steps finished before the last one
   Interval interval_;
   double first_fraction_ = 0, first_seconds_ = 0;  // at the start of this run
   double stall_seconds_ = 0;                       // of this run

@@ -26,6 +26,18 @@ struct StepResult {
   double device_seconds = 0;  // on the device's clock, from first to last work; 0 on the CPU
 };
 
+// The steps that a training makes itself, of those that its budget counts: `first` and each
+// `stride`-th from it. Other trainings make the others.
+struct StepShare {
+  uint32_t first = 0, stride = 1;
+
+  // The first of these steps from `step` on.
+  uint32_t NextFrom(uint32_t step) const {
+    if (step <= first) return first;
+    return first + (step - first + stride - 1) / stride * stride;
+  }
+};
+
 // One optimizer step of a method: the interface between the trainer and a method. It makes its rays
 // from the batch's pixels and follows its own schedules. Used from one thread; threads come from
 // the pool given at construction. Methods that train on rays derive from RayStep.
@@ -61,6 +73,9 @@ class TrainingStep {
   // What was recorded, as an object of Chrome's trace event format.
   virtual void StartProfile(int n_steps) {}
   virtual std::string Profile() const { return {}; }
+
+  // Of the steps that are trained elsewhere, none is drawn or run here. Batches keep their numbers.
+  virtual StepShare Share() const { return {}; }
 
   // Whether the step draws the pixels of its batches itself: Run then takes batches without pixels
   // and targets. The pixels are those that a PixelSampler would draw.

@@ -44,10 +44,13 @@ class FakeTrainingStep final : public TrainingStep {
   std::function<void()> on_run = [] {};  // moves a fake clock
   double occupied = 0.1;
   bool draws_pixels = false;
+  StepShare share;
   int samples_per_pixel = 8;
   int n_runs = 0, n_loads = 0, n_reopened = 0, n_snapshots = 0;
+  mutable int n_saves = 0;
   std::vector<double> fractions;    // of each run
   std::vector<float> rate_factors;  // of each run
+  std::vector<uint32_t> steps;      // of each run's batch
 
   StepResult Run(const PixelBatch& batch) override {
     ++n_runs;
@@ -55,6 +58,7 @@ class FakeTrainingStep final : public TrainingStep {
     on_run();
     fractions.push_back(batch.fraction);
     rate_factors.push_back(batch.rate_factor);
+    steps.push_back(batch.step);
     Mix(batch.step);
     Mix(std::bit_cast<uint32_t>(static_cast<float>(batch.fraction)));
     Mix(std::bit_cast<uint32_t>(batch.rate_factor));
@@ -76,10 +80,12 @@ class FakeTrainingStep final : public TrainingStep {
   int NextPixels(double /*fraction*/) override {
     return 256 + 64 * static_cast<int>(weights_[0] % 3);
   }
+  StepShare Share() const override { return share; }
   bool DrawsPixels() const override { return draws_pixels; }
   double TimeFraction(double fraction) const override { return fraction * fraction; }
 
   void Save(TensorFile* file) const override {
+    ++n_saves;
     Tensor tensor{DType::kI32, {kWeights}, std::vector<uint8_t>(kWeights * 4)};
     std::memcpy(tensor.bytes.data(), weights_.data(), tensor.bytes.size());
     file->tensors["weights"] = std::move(tensor);

@@ -116,6 +116,7 @@ absl::Status ValidateConfig(const TrainConfig& config) {
   if (FindMethodDescription(config.method) == nullptr) return UnknownMethod(config.method);
   NERF_RETURN_IF_ERROR(CheckBudgetAndSplit(config));
   const MethodDescription& method = MethodDescriptionOf(config);
+  NERF_RETURN_IF_ERROR(method.CheckSettings(config));
   return CheckHonored(config, method.training_devices(), "method " + config.method);
 }
 

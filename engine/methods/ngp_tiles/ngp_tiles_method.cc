@@ -6,6 +6,7 @@
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/methods/ngp_tiles/joint_step.h"
+#include "engine/methods/ngp_tiles/merge_tiles.h"
 #include "engine/methods/ngp_tiles/tile_files.h"
 #include "engine/methods/ngp_tiles/tiled_model.h"
 #include "engine/methods/ngp_tiles/tiled_step.h"
@@ -36,11 +37,16 @@ class NgpTilesMethodImpl final : public Method {
     NERF_ASSIGN_OR_RETURN(const TileCuts cuts, LoadCuts(file, n_tiles));
     std::vector<std::unique_ptr<TrainedModel>> models;
     for (int tile = 0; tile < n_tiles; ++tile) {
+      if (Ngp(config).tile != kAllTiles && Ngp(config).tile != tile) continue;
       NERF_ASSIGN_OR_RETURN(std::unique_ptr<TrainedModel> model,
                             LoadNgpModel(TileOf(file, tile), config, geometry));
       models.push_back(std::move(model));
     }
-    return NewTiledModel(cuts, config, geometry, std::move(models));
+    return NewTiledModel(ShownCuts(cuts, config), config, geometry, std::move(models));
+  }
+
+  absl::StatusOr<TensorFile> Merge(std::vector<ModelPart> parts) const override {
+    return MergeTiles(std::move(parts));
   }
 };
 

@@ -55,6 +55,10 @@ OccupancyGrid MergeTileGrids(const TileCuts& cuts, float margin,
   return merged;
 }
 
+TileCuts ShownCuts(const TileCuts& cuts, const TrainConfig& config) {
+  return Ngp(config).tile == kAllTiles ? cuts : TileCuts(std::vector<TileCut>());
+}
+
 std::unique_ptr<TrainedModel> NewTiledModel(const TileCuts& cuts, const TrainConfig& config,
                                             const SceneGeometry& geometry,
                                             std::vector<std::unique_ptr<TrainedModel>> models) {

@@ -20,6 +20,10 @@ float TileMargin(const TrainConfig& config, const SceneGeometry& geometry);
 OccupancyGrid MergeTileGrids(const TileCuts& cuts, float margin,
                              std::span<const OccupancyGrid* const> grids);
 
+// The cuts between the tiles of a model: none where it has one tile alone, whose views show all
+// that it has learned, beyond its box, too.
+TileCuts ShownCuts(const TileCuts& cuts, const TrainConfig& config);
+
 // The tiles' models as one. models: in order, of method ngp.
 std::unique_ptr<TrainedModel> NewTiledModel(const TileCuts& cuts, const TrainConfig& config,
                                             const SceneGeometry& geometry,

@@ -13,6 +13,7 @@
 #include "engine/methods/ngp_tiles/tiled_model.h"
 #include "engine/train/metadata_reader.h"
 #include "engine/train/ray_step.h"
+#include "fmt/format.h"
 
 namespace nerf {
 namespace {
@@ -100,15 +101,16 @@ class TiledStep final : public TrainingStep {
         rays_(scene.train, geometry),
         pool_(pool),
         cuts_(CutsOf(config, geometry, scene)),
-        tiles_(NewTiles()) {
+        tiles_(NewTiles()),
+        n_steps_(first_step()) {
     FindReaches();
   }
 
   StepResult Run(const PixelBatch& batch) override {
-    const auto tile = static_cast<int>(n_steps_ % cuts_.n_tiles());
+    const uint32_t tile = n_steps_ % n_tiles();
     Select(batch, reaches_[tile]);
-    part_.step = n_steps_ / static_cast<uint32_t>(cuts_.n_tiles());
-    ++n_steps_;
+    part_.step = n_steps_ / n_tiles();
+    n_steps_ += Share().stride;
     const StepResult result = tiles_[tile]->Run(part_);
     // It counts the step now, not before its next one: a checkpoint in between holds the count.
     tiles_[tile]->NextPixels(batch.fraction);
@@ -116,22 +118,29 @@ class TiledStep final : public TrainingStep {
   }
 
   int NextPixels(double fraction) override {
-    const size_t tile = n_steps_ % tiles_.size();
+    const uint32_t tile = n_steps_ % n_tiles();
     const auto wanted = static_cast<float>(tiles_[tile]->NextPixels(fraction));
     return static_cast<int>(
         std::min(std::ceil(wanted / shares_[tile]), static_cast<float>(kMaxPixels)));
   }
 
-  double TimeFraction(double fraction) const override { return tiles_[0]->TimeFraction(fraction); }
+  StepShare Share() const override {
+    if (config_tile() == kAllTiles) return {};
+    return {first_step(), n_tiles()};
+  }
+
+  double TimeFraction(double fraction) const override {
+    return tiles_[first_step()]->TimeFraction(fraction);
+  }
 
   void Save(TensorFile* file) const override {
     StoreCuts(cuts_, file);
     file->metadata[kStepsName] = MetadataText(n_steps_);
-    for (size_t tile = 0; tile < tiles_.size(); ++tile) {
+    ForTiles([&](int tile, const RayStep& step) {
       TensorFile part;
-      tiles_[tile]->Save(&part);
-      AddTile(static_cast<int>(tile), std::move(part), file);
-    }
+      step.Save(&part);
+      AddTile(tile, std::move(part), file);
+    });
   }
 
   absl::Status Load(const TensorFile& file) override {
@@ -139,6 +148,10 @@ class TiledStep final : public TrainingStep {
     uint32_t n_steps = 0;
     reader.One<uint32_t>(kStepsName, 0, UINT32_MAX, &n_steps);
     NERF_RETURN_IF_ERROR(reader.status);
+    if (config_tile() != kAllTiles && n_steps % n_tiles() != first_step()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: {} is no step of tile {}", kStepsName, n_steps, config_tile()));
+    }
     NERF_RETURN_IF_ERROR(
         Take(file, [](const TensorFile& part, RayStep* tile) { return tile->Load(part); }));
     n_steps_ = n_steps;
@@ -148,44 +161,61 @@ class TiledStep final : public TrainingStep {
   absl::Status Initialize(const TensorFile& file) override {
     NERF_RETURN_IF_ERROR(
         Take(file, [](const TensorFile& part, RayStep* tile) { return tile->Initialize(part); }));
-    n_steps_ = 0;
+    n_steps_ = first_step();
     return absl::OkStatus();
   }
 
   void SaveModel(TensorFile* file) const override {
     StoreCuts(cuts_, file);
-    for (size_t tile = 0; tile < tiles_.size(); ++tile) {
+    ForTiles([&](int tile, const RayStep& step) {
       TensorFile part;
-      tiles_[tile]->SaveModel(&part);
-      AddTile(static_cast<int>(tile), std::move(part), file);
-    }
+      step.SaveModel(&part);
+      AddTile(tile, std::move(part), file);
+    });
   }
 
   std::unique_ptr<TrainedModel> Snapshot() const override {
     std::vector<std::unique_ptr<TrainedModel>> models;
-    for (const auto& tile : tiles_) models.push_back(tile->Snapshot());
-    return NewTiledModel(cuts_, config_, geometry_, std::move(models));
+    ForTiles([&](int, const RayStep& step) { models.push_back(step.Snapshot()); });
+    return NewTiledModel(ShownCuts(cuts_, config_), config_, geometry_, std::move(models));
   }
 
   // The emptiest tile's: one whose cells are all clear learns nothing.
   double OccupiedFraction() const override {
     double least = 1;
-    for (const auto& tile : tiles_) least = std::min(least, tile->OccupiedFraction());
+    ForTiles([&](int, const RayStep& step) { least = std::min(least, step.OccupiedFraction()); });
     return least;
   }
   void ReopenGrid() override {
     for (const auto& tile : tiles_) {
-      if (tile->OccupiedFraction() == 0) tile->ReopenGrid();
+      if (tile != nullptr && tile->OccupiedFraction() == 0) tile->ReopenGrid();
     }
   }
 
  private:
   using Tiles = std::vector<std::unique_ptr<RayStep>>;
 
+  int config_tile() const { return Ngp(config_).tile; }
+  uint32_t n_tiles() const { return static_cast<uint32_t>(cuts_.n_tiles()); }
+  // Steps go round the tiles, so this is also the first tile that is trained here.
+  uint32_t first_step() const {
+    return config_tile() == kAllTiles ? 0 : static_cast<uint32_t>(config_tile());
+  }
+
+  // Calls f(tile, step) for each tile that is trained here.
+  template <typename F>
+  void ForTiles(const F& f) const {
+    for (size_t tile = 0; tile < tiles_.size(); ++tile) {
+      if (tiles_[tile] != nullptr) f(static_cast<int>(tile), *tiles_[tile]);
+    }
+  }
+
   Tiles NewTiles() const {
-    Tiles tiles;
-    for (int tile = 0; tile < cuts_.n_tiles(); ++tile)
-      tiles.push_back(NewNgpCpuStep(ConfigOfTile(config_), geometry_, pool_, views_));
+    Tiles tiles(n_tiles());
+    for (int tile = 0; tile < cuts_.n_tiles(); ++tile) {
+      if (config_tile() == kAllTiles || config_tile() == tile)
+        tiles[tile] = NewNgpCpuStep(ConfigOfTile(config_), geometry_, pool_, views_);
+    }
     return tiles;
   }
 
@@ -194,8 +224,10 @@ class TiledStep final : public TrainingStep {
   absl::Status Take(const TensorFile& file, const Read& read) {
     NERF_ASSIGN_OR_RETURN(TileCuts cuts, LoadCuts(file, cuts_.n_tiles()));
     Tiles tiles = NewTiles();
-    for (size_t tile = 0; tile < tiles.size(); ++tile)
+    for (size_t tile = 0; tile < tiles.size(); ++tile) {
+      if (tiles[tile] == nullptr) continue;
       NERF_RETURN_IF_ERROR(read(TileOf(file, static_cast<int>(tile)), tiles[tile].get()));
+    }
     cuts_ = std::move(cuts);
     tiles_ = std::move(tiles);
     FindReaches();
@@ -253,8 +285,8 @@ class TiledStep final : public TrainingStep {
   const ViewRays rays_;
   ThreadPool* const pool_;
   TileCuts cuts_;
-  Tiles tiles_;
-  uint32_t n_steps_ = 0;        // of all tiles
+  Tiles tiles_;                 // null for those that are trained elsewhere
+  uint32_t n_steps_;            // of all tiles
   std::vector<Aabb> reaches_;   // of the tiles, with margins
   std::vector<float> shares_;   // of all rays, those that meet a reach
   std::vector<uint8_t> meets_;  // of a batch's pixels

@@ -18,6 +18,7 @@ TileCuts CutsOf(const TrainConfig& config, const SceneGeometry& geometry, const 
 // Trains the fields of all tiles independently of each other, one step of one tile after another.
 // Each is trained on the rays that meet its box with a margin; it learns all that these rays show,
 // and views take from it what lies in its box. Source of the idea: Turki et al. 2022, "Mega-NeRF".
+// With setting `tile` one of them is trained, to the bytes that it has where all are.
 // The cuts are found from `scene`; Load and Initialize take the file's. pool outlives the step.
 std::unique_ptr<TrainingStep> NewTiledStep(const TrainConfig& config, const SceneGeometry& geometry,
                                            const Scene& scene, ThreadPool* pool);

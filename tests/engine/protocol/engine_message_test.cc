@@ -25,10 +25,11 @@ Message RoundTrip(const Message& message) {
 }
 
 TEST(EngineMessageTest, HelloAndStartedSurviveARoundTrip) {
-  const Hello hello = RoundTrip(Hello{"1", "cpu", "d", 4, {"ngp", "other"}});
+  const Hello hello = RoundTrip(Hello{"1", "cpu", "d", 4, {"ngp", "other"}, {"other"}});
   EXPECT_EQ(hello.version, "1");
   EXPECT_EQ(hello.threads, 4u);
   EXPECT_EQ(hello.methods, (std::vector<std::string>{"ngp", "other"}));
+  EXPECT_EQ(hello.merges, std::vector<std::string>{"other"});
 
   Started started;
   started.job = "j";

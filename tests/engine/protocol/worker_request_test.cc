@@ -34,6 +34,7 @@ TEST(WorkerRequestTest, TrainSurvivesARoundTrip) {
   train.config.test_every = 0;
   train.config.settings = {{"ema_decay", "0.9"}};
   train.init = "/i";
+  train.merge = {"/m0", "/m1"};
   train.checkpoint_interval_seconds = 0.5;
   train.preview_interval_seconds = 3;
   train.request_id = "r-1";
@@ -52,10 +53,21 @@ TEST(WorkerRequestTest, TrainSurvivesARoundTrip) {
   EXPECT_EQ(read.config.settings, train.config.settings);
   EXPECT_EQ(read.init, "/i");
   EXPECT_EQ(read.resume, "");
+  EXPECT_EQ(read.merge, train.merge);
   EXPECT_EQ(read.checkpoint_interval_seconds, 0.5);
   EXPECT_EQ(read.preview_interval_seconds, 3);
   EXPECT_EQ(read.request_id, train.request_id);
   EXPECT_EQ(read.traceparent, train.traceparent);
+}
+
+TEST(WorkerRequestTest, FilesToMergeArePaths) {
+  for (const char* merge :
+       {R"("x")", "[1]", "[null]", R"([""])", R"(["a\u0000b"])", R"([["a"]])"}) {
+    const std::string line = R"({"type":"train","job":"j","dataset":"d","out":"o","merge":)";
+    EXPECT_THAT(ParseWorkerRequest(line + merge + "}").request,
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << merge;
+  }
 }
 
 TEST(WorkerRequestTest, UnsetConfigStaysUnset) {

@@ -966,6 +966,25 @@ TEST_F(NerfEngineTest, InitTakesWeightsOfAModel) {
   EXPECT_FALSE(Bytes("second/model.safetensors") == Bytes("scratch/model.safetensors"));
 }
 
+TEST_F(NerfEngineTest, TilesThatAreTrainedApartAreMerged) {
+  const std::string tiles = " --method ngp-tiles --set tiles=2";
+  ASSERT_EQ(Run(Train("whole", 21) + tiles).code, 0);
+  for (const std::string tile : {"0", "1"}) {
+    const Outcome trained = Run(Train("tile" + tile, 21) + tiles + " --json --set tile=" + tile);
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    EXPECT_FALSE(trained.Last().contains("psnr")) << trained.Last();
+  }
+  const std::string zero = dir_ / "tile0/model.safetensors", one = dir_ / "tile1/model.safetensors";
+  const Outcome merged = Run("merge --out " + (dir_ / "m.safetensors") + " " + one + " " + zero);
+  ASSERT_EQ(merged.code, 0) << merged.err;
+  EXPECT_THAT(merged.out, ::testing::HasSubstr(" of 2 models"));
+  EXPECT_EQ(Bytes("m.safetensors"), Bytes("whole/model.safetensors"));
+  const Outcome missing = Run("merge --json --out " + (dir_ / "none.safetensors") + " " + one);
+  EXPECT_EQ(missing.code, 9) << missing.err;
+  EXPECT_THAT(missing.err, ::testing::HasSubstr("tile 0 of 2 is missing"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "none.safetensors"));
+}
+
 TEST_F(NerfEngineTest, ScenesWithoutTestViewsTrainWithoutPsnr) {
   WriteBallDataset(dir_ / "all", 4, 0);
   std::filesystem::rename(dir_ / "all/transforms_train.json", dir_ / "all/transforms.json");
@@ -1019,6 +1038,10 @@ TEST_F(NerfEngineTest, ExitCodesSayWhatWentWrong) {
       {"render " + (dir_ / "bad") + " --orbit 3 --channels normals --out " + (dir_ / "o"), 2},
       {"inspect " + (dir_ / "bad"), 9},
       {"inspect " + (dir_ / "none"), 5},
+      {"merge " + (dir_ / "bad") + " --out " + (dir_ / "o"), 9},
+      {"merge " + (dir_ / "none") + " --out " + (dir_ / "o"), 5},
+      {"merge " + (dir_ / "none"), 2},
+      {"merge --out " + (dir_ / "o"), 2},
       {"check " + dataset_, 0},
       {"check " + (dir_ / "empty"), 9},
       {"check " + (dir_ / "none"), 5},
@@ -1052,6 +1075,7 @@ TEST_F(NerfEngineTest, FailuresLeaveNoFolderBehind) {
         "render " + model + " --camera " + (dir_ / "none") + " --out " + out,
         "render " + model + " --frames 1 --video " + out + "/x.mp4 --ffmpeg /none",
         "pose " + (dir_ / "empty") + " --out " + out,
+        "merge " + model + " --out " + out + "/m.safetensors",
         "import " + (dir_ / "none") + " --out " + out + "/m.safetensors"}) {
     const Outcome failed = Run(command);
     EXPECT_NE(failed.code, 0) << command;

@@ -25,6 +25,8 @@ TEST_F(ServeLoopTest, HelloNamesTheMethodsThatAreThere) {
   for (const char* method : {"voxels", "dynamic"}) methods.push_back(method);
   EXPECT_EQ(hello_["methods"], methods);
   EXPECT_EQ(TrainingMethods("cuda:0"), std::vector<std::string>{"ngp"});
+  EXPECT_EQ(hello_["merges"], Json::array({"ngp-tiles"}));
+  EXPECT_TRUE(MergingMethods("cuda:0").empty());
 }
 
 TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {

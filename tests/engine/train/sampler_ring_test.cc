@@ -74,6 +74,19 @@ TEST(SamplerRingTest, GivesTheRangesOfARank) {
   }
 }
 
+TEST(SamplerRingTest, DrawsEachStrideThStep) {
+  Fixture f;
+  SamplerRing ring(&f.sampler, 3, 1, 256, {0, 256}, 4);
+  PixelBatch batch;
+  for (uint32_t step = 1; step < 200; step += 4) {
+    ring.Take(step, 256, {0, 256}, &f.pool, &batch);
+    ASSERT_TRUE(SamePixels(batch, f.Expected(step, 256))) << step;
+    if (step == 101) {
+      ASSERT_TRUE(BecomesReady(ring, 3));
+    }
+  }
+}
+
 TEST(SamplerRingTest, BatchesAreDrawnWhileNobodyAsks) {
   Fixture f;
   SamplerRing ring(&f.sampler, 3, 0, 256, {0, 256});

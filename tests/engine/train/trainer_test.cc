@@ -77,6 +77,52 @@ TEST(TrainerTest, RunsExactlyTheBudgetOfSteps) {
   EXPECT_NEAR(f.trainer->state().seconds, 5.0, 1e-9);
 }
 
+TEST(TrainerTest, StepsThatAreTrainedElsewhereArePassedOver) {
+  for (const int n_ahead : {0, 3}) {
+    Fixture f({BudgetKind::kSteps, 10});
+    f.step.share = {1, 4};
+    f.options.batches_ahead = n_ahead;
+    EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+    EXPECT_EQ(f.step.steps, (std::vector<uint32_t>{1, 5, 9}));
+    EXPECT_NEAR(f.step.fractions[1], 0.5, 1e-9) << "the budget is that of all";
+    EXPECT_EQ(f.trainer->state().step, 10u);
+    EXPECT_EQ(f.observer.progress.back().fraction, 1);
+  }
+}
+
+TEST(TrainerTest, AShareOfTheStepsStopsAndGoesOnWhereItIsTold) {
+  Fixture f({BudgetKind::kSteps, 12});
+  f.step.share = {2, 4};
+  f.options.stop_after = 7;
+  EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kStoppedAfter));
+  EXPECT_EQ(f.trainer->state().step, 7u);
+  f.state = f.trainer->state();
+  f.options.stop_after = {};
+  EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+  EXPECT_EQ(f.step.steps, (std::vector<uint32_t>{2, 6, 10}));
+  // More tiles than steps: this one has none.
+  Fixture none({BudgetKind::kSteps, 2});
+  none.step.share = {3, 4};
+  EXPECT_THAT(none.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+  EXPECT_EQ(none.step.n_runs, 0);
+  EXPECT_EQ(none.trainer->state().step, 2u);
+}
+
+TEST(TrainerTest, AShareHasItsPartOfOtherBudgets) {
+  Fixture f({BudgetKind::kSeconds, 2});
+  f.step.share = {1, 4};
+  EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+  EXPECT_EQ(f.step.n_runs, 5) << "a quarter, in steps of 100 ms";
+}
+
+// Each 500 steps, none of which is an own one.
+TEST(TrainerTest, AShareKeepsItsWeightsForTheWatchdogAsOftenAsTheWhole) {
+  Fixture f({BudgetKind::kSteps, 1600});
+  f.step.share = {1, 4};
+  EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+  EXPECT_EQ(f.step.n_saves, 1 + 3);
+}
+
 TEST(TrainerTest, SampleBudgetEndsAtTheFirstStepThatReachesIt) {
   Fixture f({BudgetKind::kSamples, 100'000});
   std::vector<int64_t> totals;

@@ -21,6 +21,7 @@ enum class Spacing { kAuto, kUniform, kDisparity };
 // How the fields of ngp-tiles learn: each alone, from the rays that meet its tile; or all at once,
 // from whole rays.
 enum class TileTraining { kIndependent, kJoint };
+inline constexpr int kAllTiles = -1;
 
 // The settings that the ngp field has beside those of TrainConfig.
 struct NgpSettings {
@@ -51,6 +52,7 @@ struct NgpSettings {
   float tile_margin = 0.05f;  // on both sides of a cut, as a share of the level-0 box's side
   int tile_blend = 1;         // 0: a point is of one tile alone
   TileTraining tile_training = TileTraining::kIndependent;  // kJoint: without margin and blend
+  int tile = kAllTiles;  // that this training trains, of independent ones
   bool operator==(const NgpSettings&) const = default;
 };
 

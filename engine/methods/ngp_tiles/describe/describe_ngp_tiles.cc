@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -36,6 +37,27 @@ absl::Status ParseTraining(std::string_view text, TrainConfig* config) {
   return absl::OkStatus();
 }
 
+std::string TileText(const TrainConfig& config) {
+  const int tile = Ngp(config).tile;
+  return tile == kAllTiles ? "all" : std::to_string(tile);
+}
+
+absl::Status ParseTile(std::string_view text, TrainConfig* config) {
+  int tile = kAllTiles;
+  if (text != "all") {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tile);
+    if (error != std::errc() || end != text.data() + text.size() || tile < 0 || tile >= kMaxTiles)
+      return absl::InvalidArgumentError(
+          fmt::format("all, or a tile's number from 0 to {}", kMaxTiles - 1));
+  }
+  Ngp(*config).tile = tile;
+  return absl::OkStatus();
+}
+
+bool HasTile(const TrainConfig& config, int tile) {
+  return Ngp(config).tile == kAllTiles || Ngp(config).tile == tile;
+}
+
 std::vector<Setting> Settings() {
   std::vector<Setting> settings;
   for (const Setting& setting : NgpSettingTable()) {
@@ -55,6 +77,11 @@ std::vector<Setting> Settings() {
                                                "1: views blend neighboring tiles in the margin; "
                                                "0: each point is of its own tile alone")
                          .On(kOnCpu));
+  settings.push_back(TextSetting("tile",
+                                 "which tile of independent ones is trained, from 0 on, for "
+                                 "`nerf-engine merge`; all: every one",
+                                 &TileText, &ParseTile)
+                         .On(kOnCpu));
   settings.push_back(TextSetting("tile_training",
                                  "independent: each tile learns alone from the rays that meet it; "
                                  "joint: all learn together from whole rays, without a margin",
@@ -63,6 +90,11 @@ std::vector<Setting> Settings() {
   std::sort(settings.begin(), settings.end(),
             [](const Setting& a, const Setting& b) { return a.key < b.key; });
   return settings;
+}
+
+// Those that a training holds.
+uint64_t TrainedTiles(const TrainConfig& config) {
+  return Ngp(config).tile == kAllTiles ? Ngp(config).tiles : 1;
 }
 
 // Activations of a chunk's samples in each tile, beside those of NgpCpuStepBytes.
@@ -90,6 +122,7 @@ class NgpTilesDescription final : public NgpFieldDescription {
     std::vector<TensorShape> tensors = {
         {kTileCutsName, "F32", {static_cast<uint32_t>(n_tiles - 1), 2}}};
     for (int tile = 0; tile < n_tiles; ++tile) {
+      if (!HasTile(config, tile)) continue;
       for (TensorShape& tensor : NgpFieldTensors(config)) {
         tensor.name = TilePrefix(tile) + tensor.name;
         tensors.push_back(std::move(tensor));
@@ -98,20 +131,46 @@ class NgpTilesDescription final : public NgpFieldDescription {
     return tensors;
   }
   uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
-    const uint64_t n_tiles = Ngp(config).tiles;
+    const uint64_t n_tiles = TrainedTiles(config);
     const uint64_t step = NgpCpuStepBytes(config, n_levels, n_threads);
     if (Ngp(config).tile_training == TileTraining::kIndependent) return n_tiles * step;
     return step + (n_tiles - 1) * NgpParameterBytes(config) + n_threads * kJointThreadBytes;
   }
   uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
-    return Ngp(config).tiles * NgpStateBytes(config, n_levels);
+    return TrainedTiles(config) * NgpStateBytes(config, n_levels);
   }
   absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {
     if (start.config.method != name()) {
       return absl::InvalidArgumentError(
           fmt::format("trained by method {}, which has no tiles", start.config.method));
     }
+    const int held = Ngp(start.config).tile, trained = Ngp(wanted.config).tile;
+    if (held != kAllTiles && held != trained) {
+      return absl::InvalidArgumentError(fmt::format(
+          "trained with tile={}, and this one has tile={}", held, TileText(wanted.config)));
+    }
     return CheckNgpStart(start, wanted);
+  }
+  absl::Status CheckSettings(const TrainConfig& config) const override {
+    const NgpSettings& settings = Ngp(config);
+    if (settings.tile == kAllTiles) return absl::OkStatus();
+    if (settings.tile >= settings.tiles) {
+      return absl::InvalidArgumentError(fmt::format(
+          "settings.tile: {} is none of {} tiles, from 0 on", settings.tile, settings.tiles));
+    }
+    if (settings.tile_training == TileTraining::kIndependent) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "settings.tile: tile_training=joint trains all tiles together; leave it at all");
+  }
+  std::vector<TrainConfig> Parts(const TrainConfig& config) const override {
+    std::vector<TrainConfig> parts;
+    const NgpSettings& settings = Ngp(config);
+    if (settings.tile_training == TileTraining::kJoint || settings.tile != kAllTiles) return parts;
+    for (int tile = 0; tile < settings.tiles; ++tile) {
+      parts.push_back(config);
+      Ngp(parts.back()).tile = tile;
+    }
+    return parts;
   }
   absl::Status CheckScene(const SceneFacts& /*scene*/, const TrainConfig& config) const override {
     const NgpSettings& settings = Ngp(config);
