@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -38,6 +39,13 @@ def free_port():
 def get(url):
     with urllib.request.urlopen(url, timeout=10) as answer:
         return json.load(answer)["data"]
+
+
+def has_scraped(base):
+    try:
+        return get(f"{base}/query?query=nerfd_job_queue_duration_seconds_count")["result"]
+    except urllib.error.URLError:  # it does not listen yet
+        return False
 
 
 def wait_for(what, condition, seconds=60):
@@ -179,6 +187,8 @@ def run(source, binaries, prometheus, scratch, processes, gpus):
     def nerfctl(*words):
         subprocess.run([binaries / "nerfctl", *words], env=environment, check=True,
                        capture_output=True, text=True)
+    # Rates begin with the second scrape: the job's start must not be in the first.
+    wait_for("a scrape", lambda: has_scraped(base))
     nerfctl("train", str(source / "examples/mic"), "--samples", "1G", "--id", "mic", "--detach")
     processes.append(subprocess.Popen([binaries / "nerfctl", "job", "watch", "mic"],
                                       env=environment, stdout=subprocess.DEVNULL))
