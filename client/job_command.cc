@@ -136,8 +136,8 @@ void AddJobCommands(CLI::App& app, Command* selected) {
   auto limit = AddLimitFlag(*ls);
   auto filter = std::make_shared<std::string>();
   ls->add_option("--filter", *filter,
-                 "Which jobs: comparisons of state, scene, display_name, priority and labels.KEY, "
-                 "joined by AND")
+                 "Which jobs: comparisons of state, scene, display_name, priority, part_of and "
+                 "labels.KEY, joined by AND")
       ->type_name("TEXT");
   ls->footer(
       "Examples:\n"

@@ -31,7 +31,8 @@ absl::StatusOr<v1::TrainingJob> Validate(Session& session,
 
 // Warns early if no connected worker can take the job. Busy workers need no warning.
 void WarnOfWait(Session& session, const v1::TrainingJob& job) {
-  if (!job.has_wait() || job.wait().reason() == "WORKERS_BUSY") return;
+  const std::string& reason = job.wait().reason();
+  if (!job.has_wait() || reason == "WORKERS_BUSY" || reason == "PARTS") return;
   session.Say(PlainText(fmt::format("warning: the job will wait: {}", job.wait().message())));
 }
 

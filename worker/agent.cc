@@ -261,6 +261,8 @@ v1::SynchronizeRequest Agent::NextMessage() {
     const std::vector<std::string>& methods = engines_->last_hello().methods;
     *hello->mutable_methods() = {methods.begin(), methods.end()};
     *hello->mutable_features() = {options_.features.begin(), options_.features.end()};
+    for (const std::string& method : engines_->last_hello().merges)
+      hello->add_features("merge/" + method);
     said_hello_ = true;
   }
   // An abandoned job is not reported, even while its engine still stops.

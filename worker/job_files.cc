@@ -1,5 +1,7 @@
 #include "worker/job_files.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <system_error>
 
@@ -42,6 +44,11 @@ absl::StatusOr<JobFiles> FetchJobFiles(const v1::DesiredJob& grant, const std::s
     files.resume = folder + "/resume.safetensors";
     NERF_RETURN_IF_ERROR(
         AsCorrupt(LinkBlob(grant.resume().checkpoint_blob(), files.resume, cache, stop)));
+  } else if (grant.merge_size() > 0) {
+    for (const v1::BlobRef& model : grant.merge()) {
+      files.merge.push_back(fmt::format("{}/part{}.safetensors", folder, files.merge.size()));
+      NERF_RETURN_IF_ERROR(LinkBlob(model, files.merge.back(), cache, stop));
+    }
   } else if (grant.has_init_blob()) {
     files.init = folder + "/init.safetensors";
     NERF_RETURN_IF_ERROR(LinkBlob(grant.init_blob(), files.init, cache, stop));

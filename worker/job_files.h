@@ -2,6 +2,7 @@
 
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "nerf/v1/worker_service.pb.h"
@@ -12,6 +13,7 @@ namespace nerf {
 // Paths of the files that a job starts from; empty if it has none.
 struct JobFiles {
   std::string resume, init;
+  std::vector<std::string> merge;  // models of its parts
 };
 
 // Creates `folder` with everything that a grant names: scene/ with the data set, the checkpoint or

@@ -130,6 +130,7 @@ void JobRun::Train() {
   train.traceparent = grant_.origin().traceparent();
   train.resume = files_.resume;
   train.init = files_.init;
+  train.merge = files_.merge;
   if (grant_.has_gang()) {
     train.ranks = {grant_.gang().rank(), grant_.gang().n_ranks(),
                    grant_.gang().one_host() ? "" : options_.gang_interface};
@@ -181,7 +182,7 @@ double JobRun::SecondsBefore() const {
   // Checkpoints hold the training time only if the budget is in seconds. In others it would make
   // equal states differ in bytes.
   const bool engine_knows = grant_.config().budget_case() == v1::TrainingConfig::kSeconds;
-  return engine_knows ? 0 : grant_.resume().seconds();
+  return engine_knows ? 0 : grant_.resume().seconds() + grant_.merge_seconds();
 }
 
 void JobRun::On(const protocol::RankText& text) {
@@ -303,7 +304,7 @@ void JobRun::On(const protocol::Checkpoint& checkpoint) {
     *request.add_tensors() = ToProto(tensor);
   if (checkpoint.psnr.has_value()) request.set_psnr(*checkpoint.psnr);
   request.set_seconds(report_.has_progress() ? report_.progress().seconds()
-                                             : grant_.resume().seconds());
+                                             : grant_.resume().seconds() + grant_.merge_seconds());
   any_checkpoint_ = true;
   newest_refused_.reset();
   // Replaces an older checkpoint that still waits, and removes its files.

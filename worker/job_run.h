@@ -138,8 +138,8 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
 
   void Fetch();
   void OnFetched(const FetchResult& result);
-  // Training time of earlier attempts up to the checkpoint this one continues, unless the engine
-  // counts it itself.
+  // Training time of earlier attempts up to the checkpoint this one continues, or of the parts that
+  // are merged, unless the engine counts it itself.
   double SecondsBefore() const;
   // One overload for each message about a job, and one for all others.
   void On(const protocol::Started& started);

@@ -8,4 +8,8 @@ namespace nerf {
 // method.
 inline constexpr std::string_view kAnyTraining = "*";
 
+// Begins the capability of training parts of a training by themselves and of merging their models;
+// the method's name follows. Also a feature of WorkerHello.
+inline constexpr std::string_view kMergePrefix = "merge/";
+
 }  // namespace nerf

@@ -17,8 +17,8 @@ namespace nerf {
 inline constexpr std::string_view kRanksFeature = "ranks";
 inline constexpr std::string_view kRanksNetworkFeature = "ranks-network";
 
-// Whether the job asks for more than one worker.
-inline bool WantsGang(const Job& job) { return job.training.workers.max > 1; }
+// Whether the job asks for more than one worker at the same time.
+inline bool WantsGang(const Job& job) { return job.training.workers.max > 1 && job.parts.empty(); }
 
 // Whether the worker has the part of the job's last lease; an empty name is not compared.
 bool IsMember(const Job& job, uint32_t part, std::string_view worker);

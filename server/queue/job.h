@@ -163,11 +163,18 @@ struct Job {
   std::string display_name;
   int priority = 0;  // of the queued jobs of a project those with the highest start first
   JobLabels labels;
-  std::string retry_of;    // id of the job of which this one is a retry; otherwise empty
-  TrainingSpec training;   // of kind kTraining
-  RenderSpec render;       // of kind kRender
-  RenderWork render_work;  // of kind kRender
-  std::string request_id;  // the client's; empty without one
+  std::string retry_of;  // id of the job of which this one is a retry; otherwise empty
+  // Of a training that is shared out among jobs: their ids, and the models that a worker merges
+  // once all of them have succeeded, in the same order.
+  std::vector<std::string> parts;
+  std::vector<BlobRef> part_models;  // kept until the job is final
+  double part_seconds = 0;           // training time of the parts, with part_models
+  std::string merge_capability;      // that workers need for it and for the parts
+  std::string part_of;               // id of the job of which this one trains a part; or empty
+  TrainingSpec training;             // of kind kTraining
+  RenderSpec render;                 // of kind kRender
+  RenderWork render_work;            // of kind kRender
+  std::string request_id;            // the client's; empty without one
   JobOrigin origin;
 
   JobState state = JobState::kQueued;
@@ -197,6 +204,15 @@ struct Job {
   absl::Time end_by = absl::InfiniteFuture();
   uint64_t last_event_sequence = 0;  // of its last stored event
 };
+
+// Whether other jobs still train the parts of this one, so that no worker is wanted.
+inline bool WaitsForParts(const Job& job) {
+  return !job.parts.empty() && job.part_models.empty() && job.checkpoints.empty();
+}
+// Whether the next worker is to merge its parts.
+inline bool WantsMerge(const Job& job) {
+  return !job.part_models.empty() && job.checkpoints.empty();
+}
 
 // The only way to change a job's state: sets state, queue reason and times. If the diagram in
 // job_state.h has no such arrow, returns Internal and changes nothing. `now` is wall time, for

@@ -22,6 +22,7 @@ struct JobEntry {
   SteadyTime progress_stored_at;
   SteadyTime queued_at;  // start of its wait, while it is QUEUED
   QueueRank rank;        // in QueueState::queues, while it is QUEUED
+  bool waits = false;    // QUEUED, and for a worker
   SteadyTime ended_at;   // when it became final, or the server's start if that was later
   // Workers without room for the job's files and, if no other is left, when it is tried again. Not
   // stored: a restart tries at once.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <optional>
 #include <utility>
@@ -78,11 +79,13 @@ class JobFilter::Parser {
       comparison.field = Field::kDisplayName;
     } else if (field == "priority") {
       comparison.field = Field::kPriority;
+    } else if (field == "part_of") {
+      comparison.field = Field::kPartOf;
     } else if (field.starts_with(kLabels) && IsLabelKey(field.substr(kLabels.size()))) {
       comparison.field = Field::kLabel;
       comparison.label = field.substr(kLabels.size());
     } else {
-      return Expected("state, scene, display_name, priority or labels.KEY");
+      return Expected("state, scene, display_name, priority, part_of or labels.KEY");
     }
     SkipSpaces();
     comparison.op = TakeOperator();
@@ -160,6 +163,8 @@ bool JobFilter::Holds(const Comparison& comparison, const Job& job) {
       return compare(job.display_name);
     case Field::kPriority:
       return Compare(static_cast<int>(job.priority), comparison.op, comparison.number);
+    case Field::kPartOf:
+      return compare(job.part_of);
     case Field::kLabel: {
       const auto found = job.labels.find(comparison.label);
       return compare(found == job.labels.end() ? std::string_view() : found->second);
@@ -169,6 +174,10 @@ bool JobFilter::Holds(const Comparison& comparison, const Job& job) {
 }
 
 bool JobFilter::Matches(const Job& job) const {
+  const bool names_parts =
+      std::any_of(comparisons_.begin(), comparisons_.end(),
+                  [](const Comparison& comparison) { return comparison.field == Field::kPartOf; });
+  if (!job.part_of.empty() && !names_parts) return false;
   for (const Comparison& comparison : comparisons_) {
     if (!Holds(comparison, job)) return false;
   }

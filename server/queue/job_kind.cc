@@ -42,7 +42,8 @@ uint32_t PartsOf(const Job& job) {
 std::string_view CapabilityOf(const Job& job) {
   switch (job.kind) {
     case JobKind::kTraining:
-      return job.training.config.method;
+      return WantsMerge(job) || !job.part_of.empty() ? job.merge_capability
+                                                     : job.training.config.method;
     case JobKind::kRender: {
       const std::optional<uint32_t> part = NextPart(job);
       return part.has_value() && IsMoviePart(job, *part) ? kMovieCapability
@@ -55,7 +56,7 @@ std::string_view CapabilityOf(const Job& job) {
 bool WantsWorker(const Job& job) {
   switch (job.kind) {
     case JobKind::kTraining:
-      return job.state == JobState::kQueued;
+      return job.state == JobState::kQueued && !WaitsForParts(job);
     case JobKind::kRender:
       return NextPart(job).has_value();
   }
@@ -77,6 +78,8 @@ std::vector<BlobRef> BlobsOf(const Job& job) {
     }
     if (job.render_work.movie.has_value()) blobs.push_back(*job.render_work.movie);
   }
+  if (!IsFinal(job.state))
+    blobs.insert(blobs.end(), job.part_models.begin(), job.part_models.end());
   const auto& init = job.training.init;
   if (init.has_value() && !IsFinal(job.state)) blobs.push_back(init->blob);
   return blobs;

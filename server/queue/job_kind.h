@@ -31,8 +31,8 @@ std::string JobName(const ResourceKey& key, JobKind kind);
 // training by one worker.
 uint32_t PartsOf(const Job& job);
 
-// The capability that a worker needs for the job: for training the method, for a render job that of
-// its next part (render_work.h).
+// The capability that a worker needs for the job: for training the method, or that of merging
+// (any_training.h); for a render job that of its next part (render_work.h).
 std::string_view CapabilityOf(const Job& job);
 
 // Whether the job has work that is waiting for a worker.

@@ -10,6 +10,8 @@
 #include "common/log_options.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/any_training.h"
+#include "server/queue/part_jobs.h"
 #include "server/queue/quota.h"
 #include "server/queue/render_work.h"
 #include "server/queue/request_check.h"
@@ -182,7 +184,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
     return state_.jobs.contains(job.key) || state_.jobs_in_creation.contains(job.key);
   };
   if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key, job.kind));
-  NERF_RETURN_IF_ERROR(CheckNewJob(state_, spec.project));
+  NERF_RETURN_IF_ERROR(CheckNewJob(state_, spec.project, 1 + spec.parts.size()));
   while (job.key.id.empty() || (spec.id.empty() && is_taken())) {
     job.key.id = NewShortId(job.kind == JobKind::kRender ? "r" : "j", state_.random);
   }
@@ -204,6 +206,15 @@ absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* ch
   spec.labels = job.labels;
   spec.training = job.training;
   spec.check_init = nullptr;  // it was checked when that job was created
+  NERF_RETURN_IF_ERROR(CheckNoPart(state_, job));
+  for (const JobEntry* part : PartsOfJob(state_, job)) {
+    PartSpec& again = spec.parts.emplace_back();
+    again.config = part->job.training.config;
+    again.retry_of = part->job.key.id;
+    if (part->job.checkpoints.empty()) continue;
+    again.resume = part->job.checkpoints.back();
+    again.resume->promoted = false;
+  }
   if (!job.checkpoints.empty()) {
     checkpoints->push_back(job.checkpoints.back());
     checkpoints->back().promoted = false;
@@ -252,44 +263,93 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
     return entry->job;
   }
   if (!spec.retry_of.empty()) NERF_RETURN_IF_ERROR(TakeOver(spec, &checkpoints));
+  if (!checkpoints.empty() && !spec.parts.empty()) {
+    // It was merged, and one worker goes on from there.
+    spec.parts.clear();
+    spec.training.workers = WorkerCount();
+  }
   NERF_ASSIGN_OR_RETURN(Job job, MakeJob(spec, /*needs_init=*/checkpoints.empty(), now));
   job.checkpoints = std::move(checkpoints);
   if (!job.checkpoints.empty()) job.best_preview_psnr = job.checkpoints.back().preview_psnr;
   job.create_sequence = state_.next_sequence;
+  std::vector<Job> created = MakeParts(spec, &job);
   if (validate_only) return job;
-
-  ++state_.next_sequence;
+  state_.next_sequence += 1 + created.size();
+  created.insert(created.begin(), job);
   request.resource_id = job.key.id;
+  NERF_RETURN_IF_ERROR(StoreNew(created, request, now));
+  return job;
+}
+
+std::vector<Job> JobQueue::MakeParts(const JobSpec& spec, Job* whole) {
+  std::vector<Job> parts;
+  if (!spec.parts.empty())
+    whole->merge_capability = fmt::format("{}{}", kMergePrefix, whole->training.config.method);
+  for (const PartSpec& part : spec.parts) {
+    Job job = *whole;
+    job.parts.clear();
+    job.key.id = NewPartId(*whole, parts.size(), state_);
+    job.part_of = whole->key.id;
+    job.retry_of = part.retry_of;
+    job.request_id.clear();
+    job.training.config = part.config;
+    job.training.workers = WorkerCount();
+    job.lease = JobLease();
+    job.last_event_sequence = 1;
+    state_.CountOnFromDeletedJob(job);
+    if (part.resume.has_value()) {
+      job.checkpoints = {*part.resume};
+      job.best_preview_psnr = part.resume->preview_psnr;
+    }
+    job.create_sequence = whole->create_sequence + 1 + parts.size();
+    whole->parts.push_back(job.key.id);
+    parts.push_back(std::move(job));
+  }
+  return parts;
+}
+
+absl::Status JobQueue::StoreNew(std::span<const Job> jobs, const RequestRecord& request,
+                                absl::Time now) {
   StoreWrite write;
-  write.jobs.push_back({job, std::nullopt});
-  const JobEvent event = MakeJobEvent(job, JobEventKind::kStateChanged, 0, now);
-  write.events.emplace_back(job.key, event);
-  std::vector<ClaimKey> claimed = {{ClaimKey::Kind::kJob, job.key}};
+  std::vector<ClaimKey> claimed;
+  std::vector<JobEvent> events;
+  for (const Job& job : jobs) {
+    write.jobs.push_back({job, std::nullopt});
+    events.push_back(MakeJobEvent(job, JobEventKind::kStateChanged, 0, now));
+    write.events.emplace_back(job.key, events.back());
+    claimed.push_back({ClaimKey::Kind::kJob, job.key});
+  }
   if (!request.request_id.empty()) {
     write.new_requests.push_back(request);
-    claimed.push_back(request_key);
+    claimed.push_back({ClaimKey::Kind::kRequest, {request.project, request.request_id}});
   }
   Claim claim(state_, std::move(claimed));
-  state_.jobs_in_creation.emplace(job.key, job);
-  for (const BlobRef& blob : BlobsOf(job)) state_.NoteReference(blob);
+  for (const Job& job : jobs) {
+    state_.jobs_in_creation.emplace(job.key, job);
+    for (const BlobRef& blob : BlobsOf(job)) state_.NoteReference(blob);
+  }
   const absl::Status committed = state_.Commit(std::move(write));
-  state_.jobs_in_creation.erase(job.key);
+  for (const Job& job : jobs) state_.jobs_in_creation.erase(job.key);
   NERF_RETURN_IF_ERROR(committed);
 
-  JobEntry& entry = state_.jobs[job.key];
-  entry.job = job;
-  entry.progress_stored_at = state_.clock.Now();
-  entry.log.Append(event, state_.MachineNow());
-  state_.job_order.emplace(job.create_sequence, job.key);
   state_.RememberRequest(request);
-  state_.Reindex(entry, std::nullopt);
-  if (job.kind == JobKind::kTraining) state_.rows.Changed(job.key, state_.wake);
-  state_.observer.OnJobCreated(job);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Job& job = jobs[i];
+    JobEntry& entry = state_.jobs[job.key];
+    entry.job = job;
+    entry.progress_stored_at = state_.clock.Now();
+    entry.log.Append(events[i], state_.MachineNow());
+    state_.job_order.emplace(job.create_sequence, job.key);
+    if (!job.parts.empty()) state_.split_jobs.insert(job.key);
+    state_.Reindex(entry, std::nullopt);
+    if (job.kind == JobKind::kTraining) state_.rows.Changed(job.key, state_.wake);
+    state_.observer.OnJobCreated(job);
+    NoteJobOrigin(job.key.project, job.key.id, job.origin.request_id, job.origin.traceparent);
+    LogInfo("job created",
+            {{"project", job.key.project}, {"job", job.key.id}, {"scene", job.training.scene}});
+  }
   for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
-  NoteJobOrigin(job.key.project, job.key.id, job.origin.request_id, job.origin.traceparent);
-  LogInfo("job created",
-          {{"project", job.key.project}, {"job", job.key.id}, {"scene", job.training.scene}});
-  return job;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key, JobKind kind) {
@@ -318,9 +378,22 @@ absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request, const JobFi
       });
 }
 
+size_t JobQueue::PartsDone(const Job& job) {
+  MutexLock lock(state_.mu);
+  const std::vector<JobEntry*> parts = PartsOfJob(state_, job);
+  return static_cast<size_t>(std::count_if(parts.begin(), parts.end(), [](const JobEntry* part) {
+    return part->job.state == JobState::kSucceeded;
+  }));
+}
+
 bool JobQueue::IsQueued(const Job& job) {
   MutexLock lock(state_.mu);
-  return state_.queued_jobs.contains(job.create_sequence);
+  if (state_.queued_jobs.contains(job.create_sequence)) return true;
+  const auto found = state_.jobs.find(job.key);
+  if (found == state_.jobs.end()) return false;
+  const Job& now = found->second.job;
+  return now.create_sequence == job.create_sequence && now.state == JobState::kQueued &&
+         WaitsForParts(now);
 }
 
 size_t JobQueue::QueuedAhead(const Job& job) {
@@ -361,9 +434,15 @@ JobQueue::QueuedByCapability() {
   return queued;
 }
 
+absl::StatusOr<JobEntry*> JobQueue::FindChangeable(const ResourceKey& key, JobKind kind) {
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key, kind));
+  NERF_RETURN_IF_ERROR(CheckNoPart(state_, entry->job));
+  return entry;
+}
+
 absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetState& target) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, JobKind::kTraining));
   const JobState from = entry->job.state;
   const std::optional<JobState> to = target(from);
   if (!to.has_value()) return WrongState(entry->job);
@@ -397,7 +476,7 @@ absl::StatusOr<Job> JobQueue::CancelRender(const ResourceKey& key) {
 
 absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoint) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, JobKind::kTraining));
   const JobState from = entry->job.state;
   if (from == JobState::kCancelled) return entry->job;
   if (IsFinal(from)) return WrongState(entry->job);
@@ -417,7 +496,7 @@ absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoin
 
 absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& update) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, JobKind::kTraining));
   const std::string etag = EtagOf(entry->job);
   if (!update.etag.empty() && update.etag != etag) {
     return WithReason(absl::AbortedError(fmt::format("{} has changed: its etag is {}, not {}",
@@ -477,25 +556,59 @@ absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
 
 absl::Status JobQueue::Delete(const ResourceKey& key, JobKind kind) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key, kind));
-  const Job& job = entry->job;
-  if (!IsFinal(job.state)) {
-    return StateConflict(
-        fmt::format("{} is {}; cancel it first", JobName(key, kind), JobStateName(job.state)),
-        {{"state", std::string(JobStateName(job.state))}});
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, kind));
+  std::vector<ClaimKey> claims = {{ClaimKey::Kind::kJob, key}};
+  for (const std::string& part : entry->job.parts)
+    claims.push_back({ClaimKey::Kind::kJob, {key.project, part}});
+  state_.AwaitUnclaimed(claims);
+  NERF_ASSIGN_OR_RETURN(entry, state_.FindJob(key, kind));  // the lock was free
+  std::vector<JobEntry*> deleted = PartsOfJob(state_, entry->job);
+  deleted.insert(deleted.begin(), entry);
+  for (const JobEntry* each : deleted) {
+    const Job& job = each->job;
+    if (IsFinal(job.state)) continue;
+    return StateConflict(each == entry ? fmt::format("{} is {}; cancel it first",
+                                                     JobName(key, kind), JobStateName(job.state))
+                                       : fmt::format("{}, a part of it, is still {}",
+                                                     JobName(job.key), JobStateName(job.state)),
+                         {{"state", std::string(JobStateName(job.state))}});
   }
-  const RequestRecord remembered = QueueState::RecordOfDeletedJob(job, state_.Age());
-  StoreWrite write;
-  write.deleted_jobs.push_back(key);
-  write.trimmed_events.emplace_back(key, job.last_event_sequence);
-  write.new_requests.push_back(remembered);
-  Claim claim(state_, {{ClaimKey::Kind::kJob, key}});
-  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
-
-  state_.RememberRequest(remembered);
-  Forget(*entry);
+  std::vector<ResourceKey> keys;
+  for (const JobEntry* each : deleted) keys.push_back(each->job.key);
+  NERF_RETURN_IF_ERROR(DeleteJobs(keys));
   LogInfo("job deleted", {{"project", key.project}, {"job", key.id}});
   return absl::OkStatus();
+}
+
+absl::Status JobQueue::DeleteJobs(const std::vector<ResourceKey>& keys) {
+  StoreWrite write;
+  std::vector<ClaimKey> claimed;
+  for (const ResourceKey& key : keys) {
+    const Job& job = state_.jobs.at(key).job;
+    write.deleted_jobs.push_back(key);
+    write.trimmed_events.emplace_back(key, job.last_event_sequence);
+    write.new_requests.push_back(QueueState::RecordOfDeletedJob(job, state_.Age()));
+    claimed.push_back({ClaimKey::Kind::kJob, key});
+  }
+  const std::vector<RequestRecord> remembered = write.new_requests;
+  Claim claim(state_, std::move(claimed));
+  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
+  for (const RequestRecord& record : remembered) state_.RememberRequest(record);
+  for (const ResourceKey& key : keys) Forget(state_.jobs.at(key));
+  return absl::OkStatus();
+}
+
+std::vector<ResourceKey> JobQueue::Deletable(const Job& job) {
+  if (!CheckNoPart(state_, job).ok()) return {};
+  std::vector<JobEntry*> all = PartsOfJob(state_, job);
+  all.push_back(&state_.jobs.at(job.key));
+  std::vector<ResourceKey> keys;
+  for (const JobEntry* each : all) {
+    const ResourceKey& key = each->job.key;
+    if (!IsFinal(each->job.state) || state_.IsClaimed({ClaimKey::Kind::kJob, key})) return {};
+    keys.push_back(key);
+  }
+  return keys;
 }
 
 // Leaves `entry` destroyed, or moved away with what its watchers still read.
@@ -515,25 +628,15 @@ void JobQueue::Forget(JobEntry& entry) {
 
 absl::StatusOr<size_t> JobQueue::DeleteEnded(std::span<const ResourceKey> keys) {
   QueueLock lock(state_);
-  StoreWrite write;
-  std::vector<ClaimKey> claimed;
+  std::set<ResourceKey> deleted;
   for (const ResourceKey& key : keys) {
     const auto found = state_.jobs.find(key);
-    if (found == state_.jobs.end() || !IsFinal(found->second.job.state)) continue;
-    if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
-    const Job& job = found->second.job;
-    write.deleted_jobs.push_back(key);
-    write.trimmed_events.emplace_back(key, job.last_event_sequence);
-    write.new_requests.push_back(QueueState::RecordOfDeletedJob(job, state_.Age()));
-    claimed.push_back({ClaimKey::Kind::kJob, key});
+    if (found == state_.jobs.end()) continue;
+    for (ResourceKey& each : Deletable(found->second.job)) deleted.insert(std::move(each));
   }
-  if (claimed.empty()) return 0;
-  const std::vector<RequestRecord> remembered = write.new_requests;
-  Claim claim(state_, claimed);
-  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
-  for (const RequestRecord& record : remembered) state_.RememberRequest(record);
-  for (const ClaimKey& key : claimed) Forget(state_.jobs.at(key.key));
-  return claimed.size();
+  if (deleted.empty()) return 0;
+  NERF_RETURN_IF_ERROR(DeleteJobs({deleted.begin(), deleted.end()}));
+  return deleted.size();
 }
 
 absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,

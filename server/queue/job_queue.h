@@ -21,6 +21,13 @@
 
 namespace nerf {
 
+// A part of a training that is shared out among jobs (part_jobs.h).
+struct PartSpec {
+  JobConfig config;
+  std::string retry_of;                    // id of the part that this one retries; or empty
+  std::optional<CheckpointRecord> resume;  // that it goes on from
+};
+
 // A training that a client requests. The caller has checked the config (engine/config); the queue
 // checks names and other resources (scene, init).
 struct JobSpec {
@@ -40,6 +47,9 @@ struct JobSpec {
   JobKind kind = JobKind::kTraining;
   RenderSpec render;      // of kind kRender
   TrainingSpec training;  // the blob of `init` is filled in by the queue
+  // Parts that jobs of their own train, at most training.workers.max at a time; the job merges
+  // them. Empty: it is not shared out.
+  std::vector<PartSpec> parts = {};
   // OK if the tensors of the file that `init` names fit the config. Unset: always OK. Called with
   // the queue's lock held.
   std::function<absl::Status(const std::vector<TensorRecord>& tensors)> check_init;
@@ -88,12 +98,15 @@ class JobQueue {
   // Errors: InvalidArgument FIELD_INVALID; NotFound (scene, init); those of check_init;
   // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL or
   // QUOTA_EXCEEDED;
-  // FailedPrecondition STATE_CONFLICT (the job to retry has neither failed nor was it cancelled).
+  // FailedPrecondition STATE_CONFLICT (the job to retry has neither failed nor was it cancelled, or
+  // is a part of another). A job and its parts are created together or not at all, and each counts.
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
   absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = JobKind::kTraining);
   // The training jobs that `filter` matches, newest first. InvalidArgument for a bad page.
   absl::StatusOr<Page<Job>> List(const PageRequest& request, const JobFilter& filter = {});
   absl::StatusOr<Page<Job>> ListRenderJobs(const PageRequest& request);
+  // Number of the job's parts that have succeeded.
+  size_t PartsDone(const Job& job);
   // Whether the job is queued now; `job` may be an older copy.
   bool IsQueued(const Job& job);
   // Number of queued jobs of its project with the same CapabilityOf that start before it.
@@ -104,6 +117,8 @@ class JobQueue {
   std::string WaitsForQuota(const Job& job);
   // The data for many calls of QueuedAhead: the queued jobs by project and capability, in order.
   std::map<std::pair<std::string, std::string>, std::vector<QueueRank>> QueuedByCapability();
+  // Changes of a job that is a part of another are refused, here and below: FailedPrecondition
+  // STATE_CONFLICT.
   // Cancels: at once in QUEUED and PAUSED, otherwise through CANCELLING, in which the worker first
   // commits a checkpoint with `keep_checkpoint`. May be repeated; the last call decides about the
   // checkpoint. Errors: FailedPrecondition STATE_CONFLICT when the job has succeeded or failed.
@@ -118,11 +133,12 @@ class JobQueue {
   // PAUSED -> QUEUED; PAUSING -> PREPARING until its worker has committed the checkpoint, then
   // QUEUED. May be repeated. Errors: FailedPrecondition STATE_CONFLICT.
   absl::StatusOr<Job> Resume(const ResourceKey& key);
-  // Deletes a job that is final, with its checkpoints and events. Models made of it stay, and its
-  // watchers can still read its events to the end. Errors: FailedPrecondition STATE_CONFLICT.
+  // Deletes a job that is final, with its parts, checkpoints and events. Models made of it stay,
+  // and its watchers can still read its events to the end. Errors: FailedPrecondition
+  // STATE_CONFLICT, also while a part is not final.
   absl::Status Delete(const ResourceKey& key, JobKind kind = JobKind::kTraining);
-  // Deletes those of the jobs, of any kind, that are final and that nobody is changing, in one
-  // commit. Returns their number.
+  // Deletes those of the jobs, of any kind, that are final and that nobody is changing, and their
+  // parts, in one commit. Returns their number.
   absl::StatusOr<size_t> DeleteEnded(std::span<const ResourceKey> keys);
   // The curves and previews of a training. Reads the store when the job is final.
   absl::StatusOr<JobCurve> GetCurve(const ResourceKey& job);
@@ -154,6 +170,20 @@ class JobQueue {
   // Fills in what a retry takes from the job that it retries; its last checkpoint is added to
   // `checkpoints`.
   absl::Status TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // A job that a client may change by itself (CheckNoPart), once nobody else is changing it.
+  absl::StatusOr<JobEntry*> FindChangeable(const ResourceKey& key, JobKind kind)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // The jobs of the parts of `whole`, whose ids are added to it.
+  std::vector<Job> MakeParts(const JobSpec& spec, Job* whole)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Commits new jobs with the request that made them, and adds them to memory.
+  absl::Status StoreNew(std::span<const Job> jobs, const RequestRecord& request, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // The job and its parts, if all of them are final and nobody is changing them; else empty.
+  std::vector<ResourceKey> Deletable(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Deletes jobs that are Deletable.
+  absl::Status DeleteJobs(const std::vector<ResourceKey>& keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Removes a deleted job from memory.
   void Forget(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);

@@ -42,10 +42,12 @@ bool IsStoppable(const Job& job) {
 JobUpkeep::JobUpkeep(QueueState* state, WorkerTable* workers)
     : state_(*state),
       workers_(*workers),
+      parts_(state),
       metered_at_(state->clock.Now()),
       meters_stored_at_(metered_at_) {}
 
 void JobUpkeep::Tick() {
+  parts_.Tick();
   const std::vector<WorkerRecord> workers = workers_.List();
   QueueLock lock(state_);
   EnforceDeadlines();
@@ -89,7 +91,9 @@ std::optional<SteadyTime> JobUpkeep::EnforceDeadlinesOf(JobEntry& entry) {
     if (FailAtEndDeadline(change).ok()) FailLater(entry, std::move(change));
     return std::nullopt;
   }
-  if (!is_past(entry.start_by) || job.attempt > 0 || !waits) return std::nullopt;
+  // Parts have the deadline, too.
+  if (!is_past(entry.start_by) || job.attempt > 0 || !waits || !job.parts.empty())
+    return std::nullopt;
   if (FailAtStartDeadline(change).ok()) FailLater(entry, std::move(change));
   return std::nullopt;
 }

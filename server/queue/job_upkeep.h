@@ -8,15 +8,17 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "server/queue/part_upkeep.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/worker_table.h"
 
 namespace nerf {
 
 // What happens to jobs without a request: deadlines pass, a job of a higher priority takes a
-// worker, a worker is drained, a project has used its workers' time of the day. In the last three
-// cases, and at the end deadline, the job's workers are asked to commit a checkpoint and hand it
-// back (QueueState::RequestStop). Not thread-safe. State and workers outlive it.
+// worker, a worker is drained, a project has used its workers' time of the day, parts of a job end
+// (PartUpkeep). Where a worker is taken or drained or the day is used, and at the end deadline, the
+// job's workers are asked to commit a checkpoint and hand it back (QueueState::RequestStop). Not
+// thread-safe. State and workers outlive it.
 class JobUpkeep {
  public:
   // A job waits this long before another is preempted for it.
@@ -48,6 +50,7 @@ class JobUpkeep {
 
   QueueState& state_;
   WorkerTable& workers_;
+  PartUpkeep parts_;
   SteadyTime metered_at_;
   SteadyTime meters_stored_at_;
   std::set<std::string> changed_meters_;  // projects

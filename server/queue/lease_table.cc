@@ -12,6 +12,7 @@
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/queue/gang_policy.h"
+#include "server/queue/part_jobs.h"
 #include "server/queue/quota.h"
 #include "server/queue/render_work.h"
 #include "server/queue/request_check.h"
@@ -274,7 +275,7 @@ std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string&
     const ResourceKey& key = state_.job_order.at(rank.create_sequence);
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
     JobEntry& entry = state_.jobs.at(key);
-    if (now < entry.aside_until) continue;
+    if (now < entry.aside_until || !PartMayStart(state_, entry.job)) continue;
     NextJob next{&entry, std::nullopt};
     if (WantsGang(entry.job)) {
       const std::vector<GangCandidate> candidates = CandidatesFor(entry, request);
@@ -304,7 +305,7 @@ JobEntry* LeaseTable::TakeReserved(const GrantRequest& request) {
   const auto found = state_.jobs.find(job);
   if (found == state_.jobs.end() || state_.clock.Now() >= until) return nullptr;
   JobEntry& entry = found->second;
-  const bool may_start = entry.job.state == JobState::kQueued &&
+  const bool may_start = entry.waits && PartMayStart(state_, entry.job) &&
                          OffersCapability(request.capabilities, CapabilityOf(entry.job)) &&
                          WhyNoMoreLeases(state_, job.project).empty();
   return may_start && !state_.IsClaimed({ClaimKey::Kind::kJob, job}) ? &entry : nullptr;

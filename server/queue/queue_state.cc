@@ -121,7 +121,8 @@ absl::Status QueueState::Restore(StoredState stored) {
     }
     // Held leases get a full TTL from now, for their holders to reconnect.
     Reindex(entry, std::nullopt);
-    if (entry.job.state == JobState::kQueued) {
+    if (!entry.job.parts.empty()) split_jobs.insert(key);
+    if (entry.waits) {
       // A queued job has waited since its last event, which queued it.
       queued_since.extract(entry.queued_at);
       entry.queued_at = now + -std::max(absl::ZeroDuration(), wall_now - last->time);
@@ -433,7 +434,7 @@ void QueueState::CountOnFromDeletedJob(Job& job) const {
 void QueueState::Rank(JobEntry& entry, bool was_queued) {
   const Job& job = entry.job;
   const QueueRank rank{job.priority, job.create_sequence};
-  const bool is_queued = job.state == JobState::kQueued;
+  const bool is_queued = entry.waits;
   if (was_queued && is_queued && entry.rank == rank) return;
   auto& queue = queues[job.key.project];
   if (was_queued) queue.erase(entry.rank);
@@ -492,24 +493,23 @@ void QueueState::ReindexParts(JobEntry& entry) {
 
 void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state) {
   const Job& job = entry.job;
-  Rank(entry, old_state == JobState::kQueued);
-  if (old_state == job.state) return;
   const SteadyTime now = clock.Now();
-  if (old_state.has_value()) {
-    --job_counts[{job.key.project, *old_state}];
-    if (*old_state == JobState::kQueued) {
-      queued_jobs.erase(job.create_sequence);
-      queued_since.extract(entry.queued_at);
-      if (HoldsLease(job.state)) observer.OnJobLeftQueue(now - entry.queued_at);
-    }
-  }
-  ++job_counts[{job.key.project, job.state}];
-  if (IsFinal(job.state)) entry.ended_at = now;
-  if (job.state == JobState::kQueued) {
+  const bool waited =
+      std::exchange(entry.waits, job.state == JobState::kQueued && !WaitsForParts(job));
+  Rank(entry, waited);
+  if (waited && !entry.waits) {
+    queued_jobs.erase(job.create_sequence);
+    queued_since.extract(entry.queued_at);
+    if (HoldsLease(job.state)) observer.OnJobLeftQueue(now - entry.queued_at);
+  } else if (!waited && entry.waits) {
     queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
     entry.queued_at = now;
     queued_since.insert(now);
   }
+  if (old_state == job.state) return;
+  if (old_state.has_value()) --job_counts[{job.key.project, *old_state}];
+  ++job_counts[{job.key.project, job.state}];
+  if (IsFinal(job.state)) entry.ended_at = now;
   if (!HoldsLease(job.state)) {
     lease_deadlines.erase(lease_deadlines.lower_bound({job.key, 0}),
                           lease_deadlines.upper_bound({job.key, UINT32_MAX}));

@@ -209,6 +209,8 @@ class QueueState {
   std::multimap<SteadyTime, ResourceKey> job_deadlines ABSL_GUARDED_BY(mu);
   // Workers that are kept for a job for which another was preempted, by id.
   std::map<std::string, ReservedWorker> reserved_workers ABSL_GUARDED_BY(mu);
+  // Jobs that were shared out among others, as far as PartUpkeep has something to do for them.
+  std::set<ResourceKey> split_jobs ABSL_GUARDED_BY(mu);
   // Jobs whose creation is being stored: they already refer to scenes, models and blobs.
   std::map<ResourceKey, Job> jobs_in_creation ABSL_GUARDED_BY(mu);
   std::map<ResourceKey, SceneRecord> scenes ABSL_GUARDED_BY(mu);

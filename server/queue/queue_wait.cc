@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/queue/any_training.h"
 #include "server/queue/gang_policy.h"
 #include "server/queue/grant_policy.h"
 #include "server/queue/job_kind.h"
@@ -64,6 +65,10 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
     return {kWaitNoWorker, fmt::format("worker {} is drained", worker.description.id)};
   }
   if (n_workers > 0 && job.kind == JobKind::kRender) return NoRenderingWorker(job);
+  if (n_workers > 0 && CapabilityOf(job).starts_with(kMergePrefix)) {
+    return {kWaitNoCapableWorker, fmt::format("no connected worker trains parts of method {}",
+                                              job.training.config.method)};
+  }
   if (n_workers > 0) return NoCapableWorker(std::string(CapabilityOf(job)), workers);
   return {kWaitNoWorker, "no worker is connected"};
 }
@@ -102,7 +107,7 @@ std::optional<QueueWait> GangWait(size_t n_wanted,
 std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecord> workers,
                                      absl::Duration aside,
                                      const std::function<size_t()>& count_ahead) {
-  if (job.state != JobState::kQueued) return std::nullopt;
+  if (job.state != JobState::kQueued || WaitsForParts(job)) return std::nullopt;
   if (aside > absl::ZeroDuration()) {
     return QueueWait{kWaitNoRoom,
                      fmt::format("no worker had room for its files; next try in {} s",
@@ -123,7 +128,7 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
   if (capable.empty()) return NoWorkerFor(job, workers, n_workers);
   // After a crash it waits for a worker on which it has not crashed.
   if (!untried.empty() && !WantsGang(job)) capable = std::move(untried);
-  if (const uint32_t n_wanted = job.training.workers.min; n_wanted > 1) {
+  if (const uint32_t n_wanted = job.training.workers.min; n_wanted > 1 && WantsGang(job)) {
     return GangWait(n_wanted, capable);
   }
   const size_t n_capable = capable.size();

@@ -28,6 +28,8 @@ inline constexpr std::string_view kWaitWorkersBusy = "WORKERS_BUSY";
 inline constexpr std::string_view kWaitWorkersUnhealthy = "WORKERS_UNHEALTHY";
 // No worker had room for its files. It is tried again after a pause.
 inline constexpr std::string_view kWaitNoRoom = "NO_ROOM";
+// Other jobs train its parts.
+inline constexpr std::string_view kWaitParts = "PARTS";
 // Its project has as many jobs at work as it may, or has used its workers' time of the day
 // (JobQueue::WaitsForQuota).
 inline constexpr std::string_view kWaitQuota = "QUOTA";

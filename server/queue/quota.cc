@@ -62,8 +62,8 @@ absl::Status QuotaExceeded(std::string_view project, std::string_view limit, dou
                      {"max", fmt::format("{}", max)}});
 }
 
-absl::Status CheckNewJob(const QueueState& state, const std::string& project) {
-  const size_t n_queued = QueuedJobsOf(state, project);
+absl::Status CheckNewJob(const QueueState& state, const std::string& project, size_t n_jobs) {
+  const size_t n_queued = QueuedJobsOf(state, project) + n_jobs - 1;
   NERF_RETURN_IF_ERROR(CheckQueueRoom(state, n_queued));
   const uint64_t max = QuotaOf(state, project).max_queued_jobs;
   if (max > 0 && n_queued >= max) {

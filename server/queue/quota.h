@@ -15,10 +15,10 @@ namespace nerf {
 absl::Status QuotaExceeded(std::string_view project, std::string_view limit, double max,
                            std::string_view what);
 
-// Whether the project may have one more queued job, and has bytes left for its results. A project
-// with few jobs may also have them while others fill the queue. Errors: ResourceExhausted
+// Whether the project may have `n_jobs` more queued jobs, and has bytes left for their results. A
+// project with few jobs may also have them while others fill the queue. Errors: ResourceExhausted
 // QUOTA_EXCEEDED or QUEUE_FULL.
-absl::Status CheckNewJob(const QueueState& state, const std::string& project)
+absl::Status CheckNewJob(const QueueState& state, const std::string& project, size_t n_jobs = 1)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
 // Whether the project may have one more scene, of so many files. All scenes are in memory, so one
 // project may have half of the most. Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` scenes

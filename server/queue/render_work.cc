@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/status_macros.h"
+#include "server/queue/any_training.h"
 
 namespace nerf {
 namespace {
@@ -32,7 +33,8 @@ std::string FrameCapability(std::string_view method) {
 }
 
 bool NeedsAnnouncement(std::string_view capability) {
-  return capability == kMovieCapability || capability.starts_with(kFramePrefix);
+  return capability == kMovieCapability || capability.starts_with(kFramePrefix) ||
+         capability.starts_with(kMergePrefix);
 }
 
 RenderWork NewRenderWork(const RenderSpec& spec) {

@@ -64,7 +64,8 @@ void ResourceRetention::ReadJobs(std::map<std::string, std::vector<EndedJob>>* e
   KeysOf(state_, &QueueState::jobs, [&](const auto& item) {
     const Job& job = item.second.job;
     if (!job.training.scene.empty()) used->insert({job.key.project, job.training.scene});
-    if (IsFinal(job.state)) {
+    // Parts are deleted with the job that they are of.
+    if (IsFinal(job.state) && job.part_of.empty()) {
       (*ended)[job.key.project].push_back({job.end_age, job.create_sequence, job.key});
     }
     return false;

@@ -54,6 +54,9 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
     if (Has("render")) capabilities.push_back(FrameCapability(method));
   }
   if (Has(kMovieCapability)) capabilities.emplace_back(kMovieCapability);
+  for (const std::string& feature : features) {
+    if (feature.starts_with(kMergePrefix)) capabilities.push_back(feature);
+  }
   if (methods.empty() && !capabilities.empty()) capabilities.emplace_back(kAnyTraining);
   return capabilities;
 }

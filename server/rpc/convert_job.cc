@@ -112,7 +112,7 @@ WorkerCount ParseWorkers(const v1::WorkerCount& proto, const TrainConfig& config
                 fmt::format("must be at least `min` and at most {}", kMaxGangSize));
   // An unknown method is refused with the config.
   const MethodDescription* const method = FindMethodDescription(config.method);
-  if (workers.max > 1 && method != nullptr) {
+  if (workers.max > 1 && method != nullptr && method->Parts(config).empty()) {
     const absl::Status shared = method->CheckRanks(config);
     check.Require(shared.ok(), "training_job.workers", std::string(shared.message()));
   }
@@ -205,6 +205,8 @@ v1::TrainingJob ToProto(const Job& job) {
   }
   if (job.end_by != absl::InfiniteFuture()) *proto.mutable_end_by_time() = ToProto(job.end_by);
   if (!job.retry_of.empty()) proto.set_retry_of(JobName({job.key.project, job.retry_of}));
+  for (const std::string& part : job.parts) proto.add_parts(JobName({job.key.project, part}));
+  if (!job.part_of.empty()) proto.set_part_of(JobName({job.key.project, job.part_of}));
   return proto;
 }
 
@@ -256,6 +258,10 @@ v1::DesiredJob ToProto(const LeaseGrant& grant) {
   if (grant.resume.has_value()) *proto.mutable_resume() = ToProto(grant.lease.job, *grant.resume);
   if (grant.job.training.init.has_value())
     *proto.mutable_init_blob() = ToProto(grant.job.training.init->blob);
+  if (WantsMerge(grant.job)) {
+    for (const BlobRef& model : grant.job.part_models) *proto.add_merge() = ToProto(model);
+    proto.set_merge_seconds(grant.job.part_seconds);
+  }
   proto.set_alone(grant.alone);
   if (grant.n_ranks > 1) {
     proto.set_part(grant.lease.part);
@@ -292,6 +298,11 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
   const TrainConfig config = ParseTrainConfig(kConfigField, job.config(), check);
   spec.training.config = ToJobConfig(config);
   spec.training.workers = ParseWorkers(job.workers(), config, check);
+  if (const MethodDescription* method = FindMethodDescription(config.method);
+      method != nullptr && spec.training.workers.max > 1) {
+    for (const TrainConfig& part : method->Parts(config))
+      spec.parts.emplace_back().config = ToJobConfig(part);
+  }
   v1::TrainingConfig requested = job.config();
   requested.DiscardUnknownFields();  // they would be stored and sent in every response
   spec.training.requested_config = SerializeDeterministically(requested);

@@ -1,5 +1,7 @@
 #include "server/rpc/job_converter.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -32,8 +34,26 @@ bool JobConverter::IsQueued(const Job& job) {
 }
 
 template <typename Proto>
+void JobConverter::SetPartsWait(const Job& job, Proto* proto) {
+  Job part = job;
+  part.parts.clear();
+  part.part_of = job.key.id;
+  part.training.workers = WorkerCount();
+  std::optional<QueueWait> wait =
+      ExplainWait(part, Workers(), absl::ZeroDuration(), [] { return size_t{0}; });
+  // Busy workers may have its parts.
+  if (!wait.has_value() || wait->reason == kWaitWorkersBusy) {
+    wait = QueueWait{kWaitParts, fmt::format("{} of its {} parts are trained",
+                                             services_.queue.PartsDone(job), job.parts.size())};
+  }
+  proto->mutable_wait()->set_reason(std::string(wait->reason));
+  proto->mutable_wait()->set_message(wait->message);
+}
+
+template <typename Proto>
 void JobConverter::SetWait(const Job& job, Proto* proto) {
   if (job.state != JobState::kQueued) return;
+  if (WaitsForParts(job)) return SetPartsWait(job, proto);
   std::optional<QueueWait> wait =
       ExplainWait(job, Workers(), services_.queue.WaitsAside(job), [&] { return CountAhead(job); });
   if (std::string why = services_.queue.WaitsForQuota(job); !why.empty()) {

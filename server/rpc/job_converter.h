@@ -35,6 +35,9 @@ class JobConverter {
   // Sets `wait` of a queued job.
   template <typename Proto>
   void SetWait(const Job& job, Proto* proto);
+  // The same of a job that waits for its parts.
+  template <typename Proto>
+  void SetPartsWait(const Job& job, Proto* proto);
 
   const ServiceContext& services_;
   std::optional<std::vector<WorkerRecord>> workers_;

@@ -315,6 +315,17 @@ std::string EncodeJobBody(const Job& job) {
   if (job.priority != 0) writer.Put("priority", std::to_string(job.priority));
   writer.PutMap("labels", job.labels);
   writer.Put("retry_of", job.retry_of);
+  writer.PutList("parts", job.parts);
+  std::vector<std::string> part_models;
+  for (const BlobRef& model : job.part_models) {
+    RecordWriter part;
+    PutBlob(part, "model", model);
+    part_models.push_back(part.Finish());
+  }
+  writer.PutList("part_models", part_models);
+  if (!part_models.empty()) writer.PutDouble("part_seconds", job.part_seconds);
+  writer.Put("merge_capability", job.merge_capability);
+  writer.Put("part_of", job.part_of);
   writer.PutNumber("keep_on_cancel", job.keep_on_cancel ? 1 : 0);
   writer.Put("queue_reason", QueueReasonName(job.queue_reason));
   writer.Put("queue_message", job.queue_message);
@@ -366,6 +377,15 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->priority = reader.GetNumber<int>("priority");
   job->labels = reader.GetMap("labels");
   job->retry_of = reader.Get("retry_of");
+  job->parts = reader.GetList("parts");
+  for (const std::string& record : reader.GetList("part_models")) {
+    RecordReader part(record);
+    job->part_models.push_back(GetBlob(part, "model"));
+    reader.Take(part.status());
+  }
+  job->part_seconds = reader.GetDouble("part_seconds");
+  job->merge_capability = reader.Get("merge_capability");
+  job->part_of = reader.Get("part_of");
   job->keep_on_cancel = reader.GetNumber<uint32_t>("keep_on_cancel") != 0;
   job->queue_reason = reader.GetNamed<QueueReason>("queue_reason", ParseQueueReason);
   job->queue_message = reader.Get("queue_message");

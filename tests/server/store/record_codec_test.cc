@@ -21,6 +21,11 @@ Job FullJob() {
   job.training.requested_config = std::string("\x08\x00\xff", 3);
   job.training.init = InitReference{
       InitReference::Kind::kCheckpoint, {"default", "x"}, 9, "all", QueueHarness::Blob("init")};
+  job.parts = {"x-part0", "x-part1"};
+  job.part_models = {QueueHarness::Blob("tile 0"), QueueHarness::Blob("tile 1")};
+  job.part_seconds = 0.1 + 0.2;
+  job.merge_capability = "merge/ngp-tiles";
+  job.part_of = "y";
   job.request_id = kRequestA;
   job.queue_reason = QueueReason::kWorkerDrained;
   job.attempt = 4;
@@ -93,6 +98,17 @@ TEST(RecordCodecTest, JobComesBackToTheBit) {
 }
 
 // As version 0.1.0 wrote it: a key for each figure, some of them 0.
+TEST(RecordCodecTest, PartsComeBack) {
+  const Job job = FullJob();
+  Job read;
+  ASSERT_THAT(DecodeJobBody(EncodeJobBody(job), &read), IsOk());
+  EXPECT_EQ(read.parts, job.parts);
+  EXPECT_EQ(read.part_models, job.part_models);
+  EXPECT_EQ(read.part_seconds, job.part_seconds);
+  EXPECT_EQ(read.merge_capability, job.merge_capability);
+  EXPECT_EQ(read.part_of, job.part_of);
+}
+
 TEST(RecordCodecTest, ProgressOfAnOlderStoreIsRead) {
   RecordWriter progress;
   progress.PutNumber("step", 7);
