@@ -78,11 +78,14 @@ void SortWorstFirst(std::vector<ImageScore>* images) {
                    [&](const ImageScore& a, const ImageScore& b) { return rank(a) < rank(b); });
 }
 
-// depth_error: median at COLMAP's points that training held out; NaN without points.
+// depth_error: median at COLMAP's points that training held out; NaN without points. lenses: whose
+// focal lengths the training found.
 void PrintResult(const EvaluationResult& result, double depth_error, Background background,
-                 const EvalFlags& flags) {
+                 const std::vector<LensScale>& lenses, const EvalFlags& flags) {
   const bool has_lpips = !flags.lpips.empty();
   if (!flags.json) {
+    for (const LensScale& lens : lenses)
+      fmt::print("focal lengths found: {:.4f} of those stated\n", lens.scale);
     for (const ImageScore& image : result.images) {
       const std::string lpips = has_lpips ? fmt::format("{:.4f}  ", image.lpips) : "";
       fmt::print("{:6.2f} dB  {:.4f}  {}{}\n", image.psnr, image.ssim, lpips, image.file);
@@ -105,6 +108,9 @@ void PrintResult(const EvaluationResult& result, double depth_error, Background 
   line["images"] = result.images.size();
   line["background"] = BackgroundName(background);
   line["depth_error"] = JsonNumber(depth_error);
+  JsonObject scales = JsonObject::array();
+  for (const LensScale& lens : lenses) scales.push_back(JsonNumber(lens.scale));
+  line["focal_scales"] = std::move(scales);
   line["seconds_per_image"] = JsonNumber(result.seconds_per_image);
   JsonObject per_image = JsonObject::array();
   for (const ImageScore& image : result.images) {
@@ -179,6 +185,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   MovePoints(scene.geometry.frame, model.state.geometry.frame, &scene.held_out_points);
   MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &scene.train);
   MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &scene.test);
+  for (View& view : views) view.camera = WithFoundFocal(model.lenses, view.camera);
   if (const std::string other = OtherSceneText(model.state, scene); !other.empty()) {
     fmt::print(stderr, "warning: {} is most likely another data set than the model's: {}\n",
                flags.dataset, other);
@@ -226,7 +233,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
       const double depth_error,
       MedianDepthError(model.renderer.get(), scene.train, scene.held_out_points, options, stop));
   SortWorstFirst(&result->images);
-  PrintResult(*result, depth_error, options.background, flags);
+  PrintResult(*result, depth_error, options.background, model.lenses, flags);
   return absl::OkStatus();
 }
 

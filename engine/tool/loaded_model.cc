@@ -46,9 +46,15 @@ absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice*
         model.status().code(),
         absl::string_view(fmt::format("{}: {}", path, std::string(model.status().message()))));
   }
+  absl::StatusOr<std::vector<LensScale>> lenses = ReadLensScales(file);
+  if (!lenses.ok()) {
+    return absl::Status(lenses.status().code(),
+                        path + ": " + std::string(lenses.status().message()));
+  }
   const uint64_t byte_size = (*model)->byte_size();
   auto renderer = device->Load(*std::move(model), state.geometry, RenderPrecisionOf(state.config));
-  return LoadedModel{std::move(state), stored.kind, std::move(renderer), byte_size, std::nullopt};
+  return LoadedModel{std::move(state),   stored.kind, std::move(renderer),
+                     *std::move(lenses), byte_size,   std::nullopt};
 }
 
 }  // namespace nerf

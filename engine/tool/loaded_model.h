@@ -4,11 +4,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/path/camera_path.h"
 #include "engine/render/render_device.h"
 #include "engine/train/checkpoint.h"
+#include "engine/train/lens_scales.h"
 
 namespace nerf {
 
@@ -17,6 +19,7 @@ struct LoadedModel {
   TrainState state;
   TrainFileKind kind = TrainFileKind::kModel;
   std::unique_ptr<SceneRenderer> renderer;
+  std::vector<LensScale> lenses;                // whose focal lengths the training found
   uint64_t byte_size = 0;                       // memory that it takes
   mutable std::optional<PathScene> path_scene;  // made by PathSceneOf when it is first needed
 };

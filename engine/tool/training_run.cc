@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "common/status_macros.h"
 
@@ -41,6 +42,8 @@ absl::StatusOr<EvaluationResult> EvaluateTestViews(const Scene& scene, const Tra
   options.background = trainer.state().evaluation_background;
   options.min_transmittance = trainer.state().config.min_transmittance;
   options.with_ssim = false;
+  const std::vector<LensScale> lenses = trainer.FoundLenses();
+  options.lenses = lenses;
   const std::unique_ptr<SceneRenderer> renderer = trainer.NewRenderer();
   NERF_ASSIGN_OR_RETURN(const EvaluationForecast forecast,
                         ForecastOf(renderer.get(), scene.test, options, clock, stop));

@@ -134,7 +134,8 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
   for (const View& view : views) {
     const SteadyTime begin = clock.Now();
     ViewPicture picture;
-    if (!renderer->Render(view.camera, render_options, stop, &picture))
+    const Camera camera = WithFoundFocal(options.lenses, view.camera);
+    if (!renderer->Render(camera, render_options, stop, &picture))
       return absl::CancelledError("evaluation was interrupted");
     rendering += clock.Now() - begin;
     const ImageU8 image = ColorsOf(picture);

@@ -13,6 +13,7 @@
 #include "engine/config/train_config.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
+#include "engine/train/lens_scales.h"
 
 namespace nerf {
 
@@ -42,6 +43,8 @@ struct EvaluationOptions {
   bool alpha_is_mask = false;  // Scene::alpha_is_mask: masked pixels do not count
   bool with_ssim = true;
   bool with_color_alignment = false;
+  // Of the training: views have the focal lengths that it found. Outlives the evaluation.
+  std::span<const LensScale> lenses;
   const Lpips* lpips = nullptr;  // where images get one; outlives the evaluation
   // Called with each rendered view, 8 bits, on the background.
   std::function<absl::Status(const View&, const ImageU8&)> on_image;

@@ -33,10 +33,12 @@ class RayStep : public TrainingStep {
 
  protected:
   // Rays and jitters of a batch's pixels, [batch.n_pixels], of which those of OwnPixels are set. A
-  // method that learns cameras overrides
-  // it.
+  // method that learns poses overrides it.
   virtual void MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                         std::vector<float>* jitters) const;
+
+  // Of the views, which MakeRays reads. A method that learns cameras changes them.
+  std::vector<LensCamera>& cameras() { return cameras_; }
 
   // Part of the state: derived classes store it in Save and Load.
   RayCountController& ray_count() { return ray_count_; }

@@ -361,13 +361,14 @@ std::unique_ptr<SceneRenderer> Trainer::NewRenderer() const {
 std::optional<TrainPreview> Trainer::Preview(std::stop_token stop) const {
   if (scene_->test.empty()) return std::nullopt;
   const View& view = scene_->test[scene_->test.size() / 2];
-  const ReducedSize size = FitPixels(view.camera.width, view.camera.height, kMaxPreviewPixels);
+  const Camera camera = WithFoundFocal(step_->FoundLenses(), view.camera);
+  const ReducedSize size = FitPixels(camera.width, camera.height, kMaxPreviewPixels);
   RenderOptions options;
   options.background = BackgroundColor(state_.evaluation_background);
   options.min_transmittance = state_.config.min_transmittance;
   const std::unique_ptr<SceneRenderer> renderer = NewRenderer();
   const std::unique_ptr<PictureRender> render =
-      renderer->Begin(Resized(view.camera, size.width, size.height), options);
+      renderer->Begin(Resized(camera, size.width, size.height), options);
   const auto tell = [this] {
     observer_->DuringPreview();
     return false;

@@ -109,6 +109,7 @@ class Trainer {
 
   // A renderer of the current weights, rounded as in files, on the render device.
   std::unique_ptr<SceneRenderer> NewRenderer() const;
+  std::vector<LensScale> FoundLenses() const { return step_->FoundLenses(); }
 
   // Share of this run's training time in which steps waited for their batch, from 0 to 1.
   double StallFraction() const;

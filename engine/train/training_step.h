@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/field/trained_model.h"
 #include "engine/train/gradient_lanes.h"
+#include "engine/train/lens_scales.h"
 #include "engine/train/pixel_batch.h"
 #include "engine/train/rank_costs.h"
 #include "engine/train/tensor_file.h"
@@ -109,6 +111,9 @@ class TrainingStep {
 
   // The current evaluation weights, rounded as SaveModel rounds them.
   virtual std::unique_ptr<TrainedModel> Snapshot() const = 0;
+
+  // The lenses whose focal lengths it learns, as found so far.
+  virtual std::vector<LensScale> FoundLenses() const { return {}; }
 
   // For the watchdog, where the method has an occupancy grid. Share of occupied cells; marks every
   // cell occupied.

@@ -15,6 +15,7 @@
 #include "engine/methods/ngp/steps.h"
 #include "engine/methods/ngp/view_appearances.h"
 #include "engine/methods/ngp/view_exposures.h"
+#include "engine/methods/ngp/view_focals.h"
 #include "engine/methods/ngp/view_poses.h"
 #include "engine/train/gradient_lanes.h"
 #include "engine/train/ray_step.h"
@@ -40,6 +41,7 @@ class NgpCpuStep : public RayStep {
         exchange_(group, state_.parameters.shape(), state_.occupancy.values().size()),
         poses_(Ngp(config).pose_rate > 0 ? static_cast<int>(views.size()) : 0,
                geometry.box.Size().x / 2),
+        focals_(Ngp(config).focal_rate > 0 ? views : std::span<const View>()),
         exposures_(Ngp(config).exposure_rate > 0 ? static_cast<int>(views.size()) : 0),
         appearances_(Ngp(config).appearance_rate > 0 ? static_cast<int>(views.size()) : 0,
                      config.seed),
@@ -65,6 +67,7 @@ class NgpCpuStep : public RayStep {
     exposures_.Save(file);
     appearances_.Save(file);
     poses_.Save(file);
+    focals_.Save(file);
   }
   absl::Status Load(const TensorFile& file) override {
     NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
@@ -74,10 +77,14 @@ class NgpCpuStep : public RayStep {
     NERF_RETURN_IF_ERROR(appearances.Load(file));
     ViewPoses poses = poses_;
     NERF_RETURN_IF_ERROR(poses.Load(file));
+    ViewFocals focals = focals_;
+    NERF_RETURN_IF_ERROR(focals.Load(file));
     NERF_RETURN_IF_ERROR(state_.Load(file));
     exposures_ = std::move(exposures);
     appearances_ = std::move(appearances);
     poses_ = std::move(poses);
+    focals_ = std::move(focals);
+    focals_.Apply(&cameras());
     ray_count().Restore(rays);
     grid_changed_ = true;
     return absl::OkStatus();
@@ -85,7 +92,9 @@ class NgpCpuStep : public RayStep {
   void SaveModel(TensorFile* file) const override {
     state_.SaveModel(file);
     appearances_.SaveModel(file);
+    SaveLensScales(focals_.Scales(), file);
   }
+  std::vector<LensScale> FoundLenses() const override { return focals_.Scales(); }
   absl::Status Initialize(const TensorFile& file) override {
     grid_changed_ = true;
     return state_.Initialize(file);
@@ -117,6 +126,7 @@ class NgpCpuStep : public RayStep {
   NgpState state_;
   NgpRankExchange exchange_;
   ViewPoses poses_;
+  ViewFocals focals_;
   std::vector<RayGradient> grad_rays_;
   ViewExposures exposures_;
   std::vector<Vec3> grad_log_gains_;  // of rays
@@ -226,7 +236,7 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
     input.view_terms = appearances_.terms();
     input.grad_view_terms = grad_view_terms_.data();
   }
-  if (!poses_.empty()) {
+  if (!poses_.empty() || !focals_.empty()) {
     NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
     grad_rays_.assign(batch.n_rays, RayGradient());
     input.grad_rays = grad_rays_.data();
@@ -276,6 +286,11 @@ NgpNetwork NgpCpuStep::Network(const RayBatch& batch) const {
 void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
   const TraceSpan span("parameters");
   const int t = static_cast<int>(++state_.n_updates);
+  if (!focals_.empty()) {
+    const float rate = batch.learning_rate * FocalRate(config_, batch.fraction);
+    focals_.Update(state_.parameters.TableAdam(rate, t), batch, cameras(), poses_, grad_rays_);
+    focals_.Apply(&cameras());
+  }
   if (!poses_.empty()) {
     const float rate = batch.learning_rate * PoseRate(config_, batch.fraction);
     poses_.Update(state_.parameters.TableAdam(rate, t), batch.views, batch.rays, grad_rays_);

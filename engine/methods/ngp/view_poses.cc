@@ -21,6 +21,10 @@ float PoseRate(const TrainConfig& config, double fraction) {
   return Ngp(config).pose_rate * static_cast<float>(std::exp2(-kRateHalvings * fraction));
 }
 
+float FocalRate(const TrainConfig& config, double fraction) {
+  return Ngp(config).focal_rate * static_cast<float>(std::exp2(-kRateHalvings * fraction));
+}
+
 ViewPoses::ViewPoses(int n_views, float length)
     : length_(length),
       poses_(kWidth * static_cast<size_t>(n_views)),
@@ -58,6 +62,12 @@ void ViewPoses::Apply(int view, Ray* ray) const {
   ray->direction = {Dot(correction.rows[0], ray->direction),
                     Dot(correction.rows[1], ray->direction),
                     Dot(correction.rows[2], ray->direction)};
+}
+
+Vec3 ViewPoses::Uncorrected(int view, Vec3 direction) const {
+  if (empty()) return direction;
+  const Vec3(&rows)[3] = corrections_[view].rows;
+  return rows[0] * direction.x + rows[1] * direction.y + rows[2] * direction.z;
 }
 
 void ViewPoses::Update(const kernels::AdamSettings& settings, std::span<const int32_t> views,

@@ -22,6 +22,8 @@ struct RayGradient {
 // over the budget in geometric progression. Large steps find poses from afar; once the picture is
 // sharp, their noise would blur it. fraction in [0, 1].
 float PoseRate(const TrainConfig& config, double fraction);
+// The same for focal lengths and focal_rate.
+float FocalRate(const TrainConfig& config, double fraction);
 
 // Corrections of the training cameras' poses, learned with the field: each view is turned about its
 // camera by a rotation vector and moved. Part of a training's state; models do not hold them. Used
@@ -35,6 +37,8 @@ class ViewPoses {
   bool empty() const { return corrections_.empty(); }
   // Corrects a ray of a view. Thread-safe between updates.
   void Apply(int view, Ray* ray) const;
+  // A direction that Apply turned, as it was before.
+  Vec3 Uncorrected(int view, Vec3 direction) const;
 
   // Adam on the sum over the rays of each view, in the order of the rays, which are corrected ones.
   // Shapes: views, rays, gradients [n_rays].

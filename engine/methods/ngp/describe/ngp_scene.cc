@@ -14,6 +14,7 @@ absl::Status CheckSampler(const TrainConfig& config) {
   const char* const setting = settings.exposure_rate > 0     ? "exposure_rate"
                               : settings.appearance_rate > 0 ? "appearance_rate"
                               : settings.pose_rate > 0       ? "pose_rate"
+                              : settings.focal_rate > 0      ? "focal_rate"
                               : settings.depth_weight > 0    ? "depth_weight"
                               : settings.near_gradients > 0  ? "near_gradients"
                                                              : nullptr;

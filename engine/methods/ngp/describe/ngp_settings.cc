@@ -135,6 +135,11 @@ std::vector<Setting> FusedOnly() {
           "learning rate of a brightness and tint of each picture over that of the hash table; "
           "0: pictures are alike")
           .On(kOnCpu),
+      SettingOf<&S::focal_rate>(
+          "focal_rate", 0, 100,
+          "learning rate of the lenses' focal lengths, as shares of them, over that of the hash "
+          "table; 0: they are as given")
+          .On(kOnCpu),
       SettingOf<&S::near_gradients>(
           "near_gradients", 0, 1e6,
           "gradients of samples nearer to the camera than this are scaled by the square of their "

@@ -39,6 +39,7 @@ struct NgpSettings {
   float appearance_rate = 0;  // learning rate of the views' appearances over the table's; 0: none
   float depth_weight = 0;     // in the loss, of the depth of COLMAP's points
   float pose_rate = 0;        // learning rate of the views' poses over the table's; 0: none
+  float focal_rate = 0;       // learning rate of lenses' focal lengths, likewise
   float near_gradients = 0;   // distance up to which gradients are scaled down, training units
   float warp_rate = 0.1f;     // of method dynamic: learning rate of the warp over the MLPs'
   Frozen frozen = Frozen::kNone;

@@ -301,6 +301,7 @@ TEST(MethodDescriptionsTest, ProposalsRefuseWhatOnlyTheMarchHas) {
   for (const auto& [key, value] : {std::pair{"exposure_rate", "0.1"},
                                    {"appearance_rate", "0.1"},
                                    {"pose_rate", "0.1"},
+                                   {"focal_rate", "0.1"},
                                    {"depth_weight", "1"},
                                    {"near_gradients", "1"},
                                    {"frozen", "mlp"}}) {

@@ -264,6 +264,7 @@ TrainConfig CaptureConfig() {
   Ngp(config).near_gradients = 1;
   Ngp(config).depth_weight = 0.1f;
   Ngp(config).pose_rate = 0.1f;
+  Ngp(config).focal_rate = 0.1f;
   return config;
 }
 

@@ -1,0 +1,155 @@
+#include "engine/methods/ngp/view_focals.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr const char* kNames[] = {"view.log_focal_scales", "adam.first.view.log_focal_scales",
+                                  "adam.second.view.log_focal_scales"};
+
+// A vector in the axes of the camera, whose rotation has orthonormal columns, and back.
+Vec3 ToCamera(const Mat34& camera_to_world, Vec3 v) {
+  return {Dot(camera_to_world.Column(0), v), Dot(camera_to_world.Column(1), v),
+          Dot(camera_to_world.Column(2), v)};
+}
+
+// In camera axes, of lenses with an image plane: (u, -v, -1) moves by (du, -dv, 0), of which the
+// part across the unit vector counts.
+Vec3 PlaneSlope(const LensDistortion& distortion, Vec3 local) {
+  if (!(local.z < -1e-4f)) return {};
+  const double u = double{1} * local.x / -local.z, v = double{-1} * local.y / -local.z;
+  const DistortedPoint at = DistortWithJacobian(distortion, u, v);
+  const double determinant = at.du_du * at.dv_dv - at.du_dv * at.dv_du;
+  if (!(determinant > 1e-9)) return {};
+  // Distorted positions are (x - cx) / f, so they shrink as f grows.
+  const double du = -(at.dv_dv * at.u - at.du_dv * at.v) / determinant;
+  const double dv = -(at.du_du * at.v - at.dv_du * at.u) / determinant;
+  const auto length = static_cast<float>(1 / std::sqrt(1 + u * u + v * v));
+  const Vec3 moved = Vec3{static_cast<float>(du), static_cast<float>(-dv), 0} * length;
+  return moved - local * Dot(local, moved);
+}
+
+// In camera axes: the angle from the axis changes.
+Vec3 FisheyeSlope(const LensDistortion& distortion, Vec3 local) {
+  const double across = std::sqrt(double{local.x} * local.x + double{local.y} * local.y);
+  if (across < 1e-9) return {};
+  const double theta = std::atan2(across, -double{local.z});
+  const FisheyeRadius at = FisheyeRadiusAt(distortion, theta);
+  if (!(at.slope > 1e-6)) return {};
+  const double turn = -at.radius / at.slope;
+  const double outwards = turn * -local.z / across;
+  return {static_cast<float>(outwards * local.x), static_cast<float>(outwards * local.y),
+          static_cast<float>(turn * across)};
+}
+
+}  // namespace
+
+Vec3 FocalSlope(const LensCamera& camera, Vec3 direction) {
+  const Vec3 local = ToCamera(camera.camera_to_world, direction);
+  Vec3 slope;
+  switch (camera.lens) {
+    case LensModel::kPinhole:
+      slope = PlaneSlope({}, local);
+      break;
+    case LensModel::kOpenCv:
+      slope = PlaneSlope(camera.distortion, local);
+      break;
+    case LensModel::kFisheye:
+      slope = FisheyeSlope(camera.distortion, local);
+      break;
+    case LensModel::kEquirectangular:
+      return {};
+  }
+  return camera.camera_to_world.ApplyToDirection(slope);
+}
+
+ViewFocals::ViewFocals(std::span<const View> views) {
+  for (const View& view : views) {
+    const LensScale lens = LensScaleOf(view.camera);
+    const auto found = std::find_if(lenses_.begin(), lenses_.end(), [&](const LensScale& known) {
+      return IsSameLens(known, lens);
+    });
+    lens_of_.push_back(static_cast<int>(found - lenses_.begin()));
+    if (found == lenses_.end()) lenses_.push_back(lens);
+    focals_.push_back(view.camera.fl_x);
+    focals_.push_back(view.camera.fl_y);
+  }
+  log_scales_.resize(lenses_.size());
+  first_moments_.resize(lenses_.size());
+  second_moments_.resize(lenses_.size());
+}
+
+void ViewFocals::Apply(std::vector<LensCamera>* cameras) const {
+  if (empty()) return;
+  NERF_CHECK(cameras->size() == lens_of_.size());
+  for (size_t view = 0; view < lens_of_.size(); ++view) {
+    const float scale = std::exp(log_scales_[lens_of_[view]]);
+    (*cameras)[view].fl_x = focals_[2 * view] * scale;
+    (*cameras)[view].fl_y = focals_[2 * view + 1] * scale;
+  }
+}
+
+void ViewFocals::Update(const kernels::AdamSettings& settings, const RayBatch& batch,
+                        std::span<const LensCamera> cameras, const ViewPoses& poses,
+                        std::span<const RayGradient> gradients) {
+  if (empty()) return;
+  NERF_CHECK(batch.views.size() == gradients.size() && cameras.size() == lens_of_.size());
+  std::vector<float> sums(lenses_.size());
+  for (size_t r = 0; r < gradients.size(); ++r) {
+    const bool is_to_point = !batch.depths.empty() && batch.depths[r] > 0;
+    if (is_to_point || gradients[r].direction == Vec3()) continue;
+    const int32_t view = batch.views[r];
+    const Vec3 direction = poses.Uncorrected(view, batch.rays[r].direction);
+    const Vec3 gradient = poses.Uncorrected(view, gradients[r].direction);
+    sums[lens_of_[view]] += Dot(gradient, FocalSlope(cameras[view], direction));
+  }
+  kernels::cpu::AdamDense({.settings = settings,
+                           .n = static_cast<int64_t>(log_scales_.size()),
+                           .parameters = log_scales_.data(),
+                           .first_moments = first_moments_.data(),
+                           .second_moments = second_moments_.data(),
+                           .gradients = sums.data()});
+}
+
+std::vector<LensScale> ViewFocals::Scales() const {
+  std::vector<LensScale> scales = lenses_;
+  for (size_t i = 0; i < scales.size(); ++i) scales[i].scale = std::exp(log_scales_[i]);
+  return scales;
+}
+
+void ViewFocals::Save(TensorFile* file) const {
+  if (empty()) return;
+  const std::vector<float>* const values[] = {&log_scales_, &first_moments_, &second_moments_};
+  for (int i = 0; i < 3; ++i) {
+    file->tensors[kNames[i]] =
+        TensorFromFloats(values[i]->data(), {static_cast<uint32_t>(lenses_.size())}, DType::kF32);
+  }
+  SaveLensScales(Scales(), file);
+}
+
+absl::Status ViewFocals::Load(const TensorFile& file) {
+  if (empty()) return absl::OkStatus();
+  const std::vector<uint32_t> shape = {static_cast<uint32_t>(lenses_.size())};
+  std::vector<float> held[3];
+  for (int i = 0; i < 3; ++i) {
+    const auto found = file.tensors.find(kNames[i]);
+    if (found == file.tensors.end() || found->second.dtype != DType::kF32 ||
+        found->second.shape != shape) {
+      return absl::InvalidArgumentError(
+          fmt::format("tensor {} is missing or not of {} lenses", kNames[i], lenses_.size()));
+    }
+    held[i] = ToFloats(found->second);
+  }
+  log_scales_ = std::move(held[0]);
+  first_moments_ = std::move(held[1]);
+  second_moments_ = std::move(held[2]);
+  return absl::OkStatus();
+}
+
+}  // namespace nerf
