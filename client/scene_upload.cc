@@ -68,6 +68,7 @@ absl::StatusOr<std::vector<std::string>> ListSceneFiles(const SceneDescription& 
     for (const ViewDescription& view : *views) {
       files.insert(view.file);
       if (!view.mask_file.empty()) files.insert(view.mask_file);
+      if (!view.depth.file.empty()) files.insert(view.depth.file);
     }
   }
   std::string refused;

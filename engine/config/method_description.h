@@ -77,6 +77,8 @@ class MethodDescription {
   // The trainings that can share out the work of this one: none knows of the others, and
   // Method::Merge makes one model of theirs. Empty: it cannot be shared out.
   virtual std::vector<TrainConfig> Parts(const TrainConfig& config) const { return {}; }
+  // Whether a training reads the depth files of its data set.
+  virtual bool LearnsDepth(const TrainConfig& config) const { return false; }
   // Whether ranks, each on a CPU, can train this config together. Errors: Unimplemented or
   // InvalidArgument naming what cannot be split, the method or a setting.
   virtual absl::Status CheckRanks(const TrainConfig& config) const {

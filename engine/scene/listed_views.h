@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/scene/depth_files.h"
 #include "engine/scene/pose.h"
 #include "engine/scene/scene_problem.h"
 
@@ -45,9 +46,10 @@ struct ListedView {
   std::string list_file;  // the file that lists it
   std::string field;      // "frames[3]", "line 12", "image 7"
   std::string mask_file;  // as `file`; empty: none is named
-  Pose pose;              // own frame
-  uint32_t id = 0;        // in a COLMAP model
-  float time = 0;         // as Camera has it
+  DepthFile depth = {};
+  Pose pose;        // own frame
+  uint32_t id = 0;  // in a COLMAP model
+  float time = 0;   // as Camera has it
   Intrinsics intrinsics;
   ViewSplit split = ViewSplit::kUndecided;
 };

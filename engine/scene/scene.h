@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +55,24 @@ struct SeenPoint {
   Vec3 position;
 };
 
+// Of a DepthMap, every eighth pixel is held out of the training, from the first on.
+inline constexpr size_t kDepthHeldOut = 8;
+
+// Depths of a training picture, from a file that belongs to it.
+struct DepthMap {
+  int32_t view = 0;   // index in Scene::train
+  GrayImage16 image;  // depths; 0: not known. At most as large as the picture
+  float unit = 0;     // training units of 1
+  // Depths are measured along the camera's axis; else along each pixel's ray, as those of lenses
+  // without an image plane are.
+  bool along_axis = true;
+  float pixels_x = 1, pixels_y = 1;  // of the picture, for one of the map
+
+  // The image position in the picture of the middle of a pixel in column x, in row y.
+  float PictureX(int x) const { return (static_cast<float>(x) + 0.5f) * pixels_x; }
+  float PictureY(int y) const { return (static_cast<float>(y) + 0.5f) * pixels_y; }
+};
+
 // A posed data set, decoded. Views are sorted by file name.
 struct Scene {
   SceneGeometry geometry;
@@ -63,8 +83,10 @@ struct Scene {
   std::vector<View> test;
   // Of the largest training picture in its file, before it was reduced; 0: not known.
   int picture_width = 0, picture_height = 0;
-  // Of COLMAP's points; every eighth point is held out, to measure depth at.
+  // Of COLMAP's points; every eighth point is held out, to measure depth at. Those held out also
+  // have some of the depth maps.
   std::vector<SeenPoint> points, held_out_points;
+  std::vector<DepthMap> depth_maps;   // where they were asked for
   std::vector<std::string> warnings;  // shown to the user once
 };
 

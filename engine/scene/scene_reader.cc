@@ -204,7 +204,7 @@ void AddViews(const SceneFolder& folder, const std::vector<ListedView>& views,
     auto& described = view.split == ViewSplit::kTest ? description->test : description->train;
     if (view.split != ViewSplit::kTest)
       train_of_id->emplace(view.id, static_cast<int32_t>(description->train.size()));
-    described.push_back({view.file, std::move(mask), *camera, headers[i]});
+    described.push_back({view.file, std::move(mask), *camera, headers[i], view.depth});
   }
   description->camera_models.assign(models.begin(), models.end());
   for (const ViewDescription& view : description->test) n_shared += train_files.contains(view.file);
@@ -277,6 +277,8 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   }
   std::map<uint32_t, int32_t> train_of_id;
   AddViews(*folder, listed->views, headers, placement, &description, &train_of_id);
+  for (const auto* views : {&description.train, &description.test})
+    CheckDepthHeaders(*folder, *views, options.image_limits, problems);
   AddPoints(listed->points, placement, train_of_id, &description);
   SettleAlpha(options, &description);
   if (problems->empty() && description.train.empty()) {
@@ -392,6 +394,17 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
   }
 }
 
+// Of the views' depth maps, at most.
+uint64_t DepthBytes(const std::vector<ViewDescription>& views) {
+  uint64_t n_bytes = 0;
+  for (const ViewDescription& view : views) {
+    if (view.depth.file.empty()) continue;
+    n_bytes += sizeof(uint16_t) * static_cast<uint64_t>(view.camera.width) *
+               static_cast<uint64_t>(view.camera.height);
+  }
+  return n_bytes;
+}
+
 // The caller's pool, or a temporary one.
 class PoolHolder {
  public:
@@ -421,6 +434,9 @@ SceneDescription DescribeScene(const std::string& dir, const SceneOptions& optio
   if (options.decode_images && described.folder) {
     for (const auto* views : {&description.train, &description.test}) {
       DecodeViews(*described.folder, *views, options, pool.get(), {}, &description.problems);
+      if (!description.ok()) continue;
+      DecodeDepthFiles(*described.folder, *views, description.geometry.frame.scale, options,
+                       /*keep=*/false, pool.get(), &description.problems);
     }
   }
   return std::move(description);
@@ -442,8 +458,9 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   const absl::Status stopped = absl::CancelledError("reading the data set was stopped");
   if (options.stop.stop_requested()) return stopped;
   if (!description.ok()) return refuse();
-  const uint64_t kept_bytes =
+  uint64_t kept_bytes =
       options.train_sink != nullptr ? DecodedBytes(description.test) : description.image_bytes;
+  if (options.with_depth) kept_bytes += DepthBytes(description.train);
   const size_t n_kept =
       description.test.size() + (options.train_sink != nullptr ? 0 : description.train.size());
   if (options.decode_images && options.memory_limit_bytes > 0 &&
@@ -485,8 +502,15 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   };
   fill(description.train, decodes_train, {&scene.train, options.train_sink});
   fill(description.test, options.decode_images, {&scene.test});
+  if (options.with_depth && description.ok()) {
+    scene.depth_maps =
+        DecodeDepthFiles(*described.folder, description.train, scene.geometry.frame.scale, options,
+                         /*keep=*/true, pool.get(), &description.problems);
+  }
   if (options.stop.stop_requested()) return stopped;
   if (!description.ok()) return refuse();
+  for (const SeenPoint& point : HeldOutPoints(scene.depth_maps, scene.train))
+    scene.held_out_points.push_back(point);
   return scene;
 }
 

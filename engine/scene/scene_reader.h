@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
 #include "engine/base/placement.h"
+#include "engine/scene/depth_files.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene.h"
 #include "engine/scene/scene_problem.h"
@@ -30,6 +31,9 @@ struct SceneOptions {
   // DescribeScene: decode every image to find damaged ones, within the memory limit. LoadScene:
   // fill View::image.
   bool decode_images = true;
+  // LoadScene: decode the depth files of the training views. DescribeScene with decode_images does
+  // so for all views, to find damaged ones.
+  bool with_depth = false;
   // LoadScene with decode_images: takes the pictures of the training views, whose View::image then
   // has sizes and no pixels. They do not count for memory_limit_bytes.
   PictureSink* train_sink = nullptr;
@@ -50,6 +54,7 @@ struct ViewDescription {
   std::string mask_file;  // likewise; empty: none. With a mask the decoded image has alpha.
   Camera camera;          // in the training frame; of the reduced picture
   ImageHeader header;     // of the file
+  DepthFile depth = {};   // that belongs to it
 
   // Of the decoded and reduced image.
   int n_channels() const { return mask_file.empty() ? header.n_channels : 4; }

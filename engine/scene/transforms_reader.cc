@@ -48,6 +48,7 @@ class TransformsFile {
                                               SceneFlavorName(listed_.flavor)));
     }
     const Intrinsics shared = ReadIntrinsics(*root, Intrinsics(), "", out_);
+    ReadDepthUnit(*root);
     if (frames == nullptr) return;
     for (size_t i = 0; i < frames->size(); ++i) {
       ReadFrame((*frames)[i], absl::StrCat("frames[", i, "]"), shared);
@@ -178,6 +179,7 @@ class TransformsFile {
     if (const auto mask = frame.find("mask_path"); mask != frame.end() && !mask->is_null()) {
       ReadMask(*mask, prefix + "mask_path", &view);
     }
+    ReadDepth(frame, prefix, &view);
     if (!pose || !time) return;
     view.time = *time;
     view.file = *std::move(file);
@@ -196,6 +198,44 @@ class TransformsFile {
       return;
     }
     view->mask_file = *std::move(file);
+  }
+
+  // nerfstudio's depth_file_path, else instant-ngp's depth_path.
+  void ReadDepth(const Json& frame, const std::string& prefix, ListedView* view) {
+    for (const char* key : {"depth_file_path", "depth_path"}) {
+      const auto path = frame.find(key);
+      if (path == frame.end() || path->is_null()) continue;
+      const std::string field = prefix + key;
+      if (!path->is_string()) {
+        out_.Add(field, absl::StrCat("must be a text, is ", path->type_name()));
+        return;
+      }
+      absl::StatusOr<std::string> file = folder_.FindImage(path->get_ref<const std::string&>());
+      if (!file.ok()) {
+        out_.Add(field, std::string(file.status().message()));
+        return;
+      }
+      view->depth = {*std::move(file), depth_unit_, out_.file, field};
+      return;
+    }
+  }
+
+  // Own units of a depth of 1: nerfstudio's depth_unit_scale_factor, else instant-ngp's
+  // integer_depth_scale, else a millimeter where the unit is a meter.
+  void ReadDepthUnit(const Json& root) {
+    constexpr double kMinUnit = 1e-9, kMaxUnit = 1e6;
+    bool is_broken = false;
+    for (const char* key : {"depth_unit_scale_factor", "integer_depth_scale"}) {
+      const std::optional<double> unit = ReadNumber(root, key, "", out_, &is_broken);
+      if (is_broken) return;
+      if (!unit) continue;
+      if (!(*unit >= kMinUnit && *unit <= kMaxUnit)) {
+        out_.Add(key, absl::StrFormat("%g must be between 1e-9 and 1e6", *unit));
+        return;
+      }
+      depth_unit_ = *unit;
+      return;
+    }
   }
 
   // nerfstudio's train_filenames, val_filenames, test_filenames.
@@ -271,6 +311,7 @@ class TransformsFile {
   ListedViews& listed_;
   const JsonProblems out_;
   std::map<std::string, std::string> seen_;  // image to the frame that lists it
+  double depth_unit_ = 1e-3;
   int n_scaled_ = 0;
   double first_scale_ = 1;
 };

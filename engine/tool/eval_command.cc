@@ -78,8 +78,8 @@ void SortWorstFirst(std::vector<ImageScore>* images) {
                    [&](const ImageScore& a, const ImageScore& b) { return rank(a) < rank(b); });
 }
 
-// depth_error: median at COLMAP's points that training held out; NaN without points. lenses: whose
-// focal lengths the training found.
+// depth_error: median at the points and depths that training held out; NaN without any. lenses:
+// whose focal lengths the training found.
 void PrintResult(const EvaluationResult& result, double depth_error, Background background,
                  const std::vector<LensScale>& lenses, const EvalFlags& flags) {
   const bool has_lpips = !flags.lpips.empty();
@@ -154,6 +154,7 @@ SceneOptions SceneOptionsOf(const EvalFlags& flags, const TrainConfig& trained, 
   if (flags.has_test_every || test_every != TrainConfig().test_every)
     options.test_every = test_every;
   options.alpha_is_mask = trained.alpha_is_mask != 0;
+  options.with_depth = true;
   options.pool = pool;
   options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
   if (flags.split == "train") {

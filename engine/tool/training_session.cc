@@ -294,6 +294,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   PictureFileMaker maker(dataset, request.picture_file);
   if (to_file) options.train_sink = &maker;
   options.decode_images = true;
+  options.with_depth = MethodDescriptionOf(*config).LearnsDepth(*config);
   options.memory_limit_bytes = available.value_or(0);
   absl::StatusOr<Scene> scene = LoadScene(dataset, options, problems);
   if (!scene.ok() && !problems->empty()) return ProblemsToStatus(dataset, *problems);

@@ -1,6 +1,6 @@
 // Draws an open scene for measuring quality: a ball and a block on a ground that reaches to the
-// horizon, under a textured sky, photographed from a ring. COLMAP's layout with its points, no
-// alpha. Equal arguments give equal files.
+// horizon, under a textured sky, photographed from a ring, no alpha. COLMAP's layout with its
+// points; or nerfstudio's with depth files. Equal arguments give equal files.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +13,7 @@
 #include "engine/base/vec3.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 #include "tests/bench/value_noise.h"
 
 namespace nerf {
@@ -28,6 +29,7 @@ constexpr Vec3 kBlockMin{0.4f, -0.6f, 0}, kBlockMax{1.2f, 0.6f, 1.1f};
 struct Arguments {
   std::string out;
   int n_views = 64, width = 320, height = 240, n_points = 4000;
+  bool depth = false;
 };
 
 // A camera-to-world rotation of COLMAP's axes (x right, y down, z forward) in columns.
@@ -150,6 +152,46 @@ ImageU8 Draw(const Arguments& arguments, const RingCamera& camera) {
   return image;
 }
 
+// Millimeters along the camera's axis at the pixels' centers; 0 beyond what a sensor sees.
+bool WriteDepth(const Arguments& arguments, int view) {
+  constexpr float kReach = 10;
+  const RingCamera camera = CameraOf(view, arguments.n_views);
+  std::vector<uint16_t> depths;
+  for (int y = 0; y < arguments.height; ++y) {
+    for (int x = 0; x < arguments.width; ++x) {
+      const Vec3 d = DirectionOf(arguments, camera, x + 0.5f, y + 0.5f);
+      const float depth = Trace(camera.position, d).t * Dot(d, camera.forward);
+      depths.push_back(depth < kReach ? static_cast<uint16_t>(std::lround(1000 * depth)) : 0);
+    }
+  }
+  return WritePng16(fmt::format("{}/depth/{:03}.png", arguments.out, view), arguments.width,
+                    arguments.height, depths)
+      .ok();
+}
+
+void WriteTransforms(const Arguments& arguments) {
+  const float focal = kFocalLength * arguments.width;
+  nlohmann::json list = {{"camera_model", "PINHOLE"},
+                         {"w", arguments.width},
+                         {"h", arguments.height},
+                         {"fl_x", focal},
+                         {"fl_y", focal},
+                         {"cx", 0.5f * arguments.width},
+                         {"cy", 0.5f * arguments.height},
+                         {"frames", nlohmann::json::array()}};
+  for (int i = 0; i < arguments.n_views; ++i) {
+    const RingCamera c = CameraOf(i, arguments.n_views);
+    nlohmann::json matrix = nlohmann::json::array();
+    for (int row = 0; row < 3; ++row)
+      matrix.push_back({c.right[row], -c.down[row], -c.forward[row], c.position[row]});
+    matrix.push_back({0, 0, 0, 1});
+    list["frames"].push_back({{"file_path", fmt::format("images/{:03}.png", i)},
+                              {"depth_file_path", fmt::format("depth/{:03}.png", i)},
+                              {"transform_matrix", matrix}});
+  }
+  std::ofstream(arguments.out + "/transforms.json") << list.dump(1);
+}
+
 // Unit quaternion w, x, y, z of the world-to-camera rotation, whose rows are the camera's axes.
 void Quaternion(const RingCamera& camera, double q[4]) {
   const Vec3 rows[3] = {camera.right, camera.down, camera.forward};
@@ -204,15 +246,21 @@ void WriteModel(const Arguments& arguments) {
 
 bool WriteScene(const Arguments& arguments) {
   std::filesystem::create_directories(arguments.out + "/images");
+  if (arguments.depth) std::filesystem::create_directories(arguments.out + "/depth");
   ThreadPool pool(0);
   std::vector<int> written(arguments.n_views);
   pool.ParallelFor(arguments.n_views, [&](int64_t i, int) {
     const int view = static_cast<int>(i);
     written[view] = WritePng(fmt::format("{}/images/{:03}.png", arguments.out, view),
                              Draw(arguments, CameraOf(view, arguments.n_views)))
-                        .ok();
+                        .ok() &&
+                    (!arguments.depth || WriteDepth(arguments, view));
   });
-  WriteModel(arguments);
+  if (arguments.depth) {
+    WriteTransforms(arguments);
+  } else {
+    WriteModel(arguments);
+  }
   return std::count(written.begin(), written.end(), 1) == arguments.n_views;
 }
 
@@ -221,11 +269,13 @@ bool WriteScene(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   nerf::Arguments arguments;
-  CLI::App app("Draws an open scene in COLMAP's layout.");
+  CLI::App app("Draws an open scene.");
   app.add_option("DIR", arguments.out, "folder")->required();
   app.add_option("--views", arguments.n_views, "pictures")->check(CLI::Range(4, 1000));
   app.add_option("--width", arguments.width, "pixels")->check(CLI::Range(16, 4096));
   app.add_option("--height", arguments.height, "pixels")->check(CLI::Range(16, 4096));
+  app.add_flag("--depth", arguments.depth,
+               "transforms.json with depth files of up to 10 m, in place of COLMAP's model");
   CLI11_PARSE(app, argc, argv);
   if (nerf::WriteScene(arguments)) return 0;
   std::fprintf(stderr, "cannot write %s\n", arguments.out.c_str());

@@ -97,6 +97,29 @@ TEST_F(ServiceTest, ListsThatTheReaderUsedAreUploadedAndOthersAreNot) {
   EXPECT_THAT(lists, ElementsAre("transforms.json"));
 }
 
+TEST_F(ServiceTest, MasksAndDepthFilesThatFramesNameAreUploaded) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  nlohmann::json list =
+      nlohmann::json::parse(ReadFile(dir / "transforms_train.json", 1 << 20).value());
+  list["frames"][0]["depth_file_path"] = "depth/r_0.png";
+  list["frames"][1]["mask_path"] = "mask_1.png";
+  std::ofstream(dir / "transforms_train.json") << list;
+  std::filesystem::create_directories(dir / "depth");
+  const std::vector<uint16_t> depths(16, 1500);
+  ASSERT_TRUE(WritePng16(dir / "depth/r_0.png", 4, 4, depths).ok());
+  ASSERT_TRUE(WritePng16(dir / "depth/r_1.png", 4, 4, depths).ok());
+  ASSERT_TRUE(WritePng(dir / "mask_1.png", {4, 4, 1, std::vector<uint8_t>(16, 255)}).ok());
+  const CommandResult result = Run({"scene", "create", dir.path()});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  std::vector<std::string> pictures;
+  for (const v1::SceneFile& file : state_.create_scene[0].scene().files()) {
+    if (file.path().ends_with(".png")) pictures.push_back(file.path());
+  }
+  EXPECT_THAT(pictures, ElementsAre("depth/r_0.png", "mask_1.png", "r_0.png", "r_1.png", "r_2.png",
+                                    "r_3.png"));
+}
+
 TEST_F(ServiceTest, BlobsThatVanishBeforeTheCreateAreSentAgain) {
   const TempDir dir;
   WriteScene(dir.path());

@@ -71,6 +71,12 @@ async function run() {
     assert.equal((await readCapture("scene", filesOf(contents))).note, "1 of 3 listed pictures is not in the folder and left out, such as images/c.png.");
   });
 
+  await step("camera files name depth files by either program's key", async () => {
+    const frames = [{ file_path: "a", depth_file_path: "depth/a.png" }, { file_path: "b", depth_path: "depth/b.png" }, { file_path: "c", depth_file_path: 3 }];
+    const contents = { "transforms.json": JSON.stringify({ frames }), "a.png": "", "b.png": "", "c.png": "", "depth/a.png": "", "depth/b.png": "", "depth/c.png": "" };
+    assert.deepEqual(await pathsOf(contents), ["a.png", "b.png", "c.png", "depth/a.png", "depth/b.png", "transforms.json"]);
+  });
+
   await step("the list of the test views is that of the readers", async () => {
     const list = (name) => transforms({ file_path: name });
     const contents = { "transforms_train.json": list("a"), "transforms_val.json": list("b"), "a.png": "", "b.png": "", "c.png": "" };

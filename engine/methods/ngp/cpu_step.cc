@@ -33,7 +33,7 @@ constexpr int kChunkSamples =
 class NgpCpuStep : public RayStep {
  public:
   NgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry, std::span<const View> views,
-             std::span<const SeenPoint> points, ThreadPool* pool, Group* group)
+             const KnownDepths& depths, ThreadPool* pool, Group* group)
       : RayStep(config, geometry, views, pool),
         config_(config),
         pool_(pool),
@@ -47,9 +47,7 @@ class NgpCpuStep : public RayStep {
                      config.seed),
         chunks_(pool->n_threads()),
         changed_lines_(exchange_.levels().size()) {
-    if (Ngp(config).depth_weight > 0) points_ = points;
-    for (const View& view : views)
-      camera_positions_.push_back(view.camera.camera_to_world.Column(3));
+    if (Ngp(config).depth_weight > 0) depths_ = depths;
     for (int thread = 0; thread < pool->n_threads(); ++thread)
       level_gradients_.emplace_back(state_.parameters.shape());
   }
@@ -131,9 +129,8 @@ class NgpCpuStep : public RayStep {
   ViewExposures exposures_;
   std::vector<Vec3> grad_log_gains_;  // of rays
   ViewAppearances appearances_;
-  std::vector<float> grad_view_terms_;  // of rays
-  std::span<const SeenPoint> points_;   // none where depth is not learned
-  std::vector<Vec3> camera_positions_;
+  std::vector<float> grad_view_terms_;           // of rays
+  KnownDepths depths_;                           // none where depth is not learned
   RayBatch with_depth_;                          // kept for its memory
   std::vector<uint8_t> empty_distances_;         // of the grid's blocks
   bool grid_changed_ = true;                     // since they were found
@@ -180,9 +177,9 @@ void ListTouched(const Buffer<uint8_t>& touched, std::vector<uint32_t>* lines) {
 }
 
 StepResult NgpCpuStep::RunRays(const RayBatch& batch) {
-  if (points_.empty()) return RunAllRays(batch);
+  if (depths_.empty()) return RunAllRays(batch);
   with_depth_ = batch;
-  AppendDepthRays(points_, camera_positions_, state_.geometry.near, config_.seed, &with_depth_);
+  AppendDepthRays(depths_, cameras(), poses_, state_.geometry.near, config_.seed, &with_depth_);
   StepResult result = RunAllRays(with_depth_);
   // Whoever chooses the number of rays counts those of pixels.
   result.n_rays = batch.n_rays;
@@ -399,8 +396,8 @@ IndexRange NgpCpuStep::OwnPixels(int n_pixels, double fraction) const {
 
 std::unique_ptr<RayStep> NewNgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry,
                                        ThreadPool* pool, std::span<const View> views, Group* group,
-                                       std::span<const SeenPoint> points) {
-  return std::make_unique<NgpCpuStep>(config, geometry, views, points, pool, group);
+                                       const KnownDepths& depths) {
+  return std::make_unique<NgpCpuStep>(config, geometry, views, depths, pool, group);
 }
 
 }  // namespace nerf

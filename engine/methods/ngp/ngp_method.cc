@@ -79,11 +79,12 @@ class NgpMethodImpl final : public Method {
 
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
     if (request.cuda_device.has_value()) return NewCudaStep(request);
-    if (Ngp(request.config).depth_weight > 0 && request.scene.points.empty()) {
+    if (Ngp(request.config).depth_weight > 0 && request.scene.points.empty() &&
+        request.scene.depth_maps.empty()) {
       return WithReason(
           absl::InvalidArgumentError(
-              "settings.depth_weight: the data set has no points; COLMAP models have, "
-              "in points3D"),
+              "settings.depth_weight: the data set has neither points, which COLMAP models have in "
+              "points3D, nor depth files, which frames name as depth_file_path"),
           reason::kFieldInvalid);
     }
     if (Ngp(request.config).sampler == Sampler::kProposals) {
@@ -91,7 +92,7 @@ class NgpMethodImpl final : public Method {
                                 request.scene.train);
     }
     return NewNgpCpuStep(request.config, request.geometry, request.pool, request.scene.train,
-                         request.group, request.scene.points);
+                         request.group, {request.scene.points, request.scene.depth_maps});
   }
   absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
       const TensorFile& file, const TrainConfig& config,

@@ -8,6 +8,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
 #include "engine/group/group.h"
+#include "engine/methods/ngp/depth_rays.h"
 #include "engine/scene/scene.h"
 #include "engine/train/cuda_pictures.h"
 #include "engine/train/ray_step.h"
@@ -16,12 +17,11 @@ namespace nerf {
 
 // The fused step of method ngp on the CPU. views: those that pixels are drawn from (none: only
 // RunRays may be called). pool and group outlive the step. With a group its ranks train together
-// the bytes that one would train alone; Run and CollectState then throw GroupError. points: of
-// which depth is learned, where the config says so; they outlive the step.
+// the bytes that one would train alone; Run and CollectState then throw GroupError. depths:
+// learned where the config says so; they outlive the step.
 std::unique_ptr<RayStep> NewNgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry,
                                        ThreadPool* pool, std::span<const View> views = {},
-                                       Group* group = nullptr,
-                                       std::span<const SeenPoint> points = {});
+                                       Group* group = nullptr, const KnownDepths& depths = {});
 
 // The same step on the CUDA device in use, in half precision or fp32 as the config says. With
 // cuda_deterministic equal states, batches and devices give equal bytes. This and Run throw

@@ -109,16 +109,18 @@ function maskOf(path: string, files: Files): FolderFile | undefined {
   return files.get(`${mask}.png`) ?? files.get(`${mask.slice(0, mask.lastIndexOf("."))}.png`);
 }
 
-// `lists` and `pictures` with the pictures' masks.
-function captureOf(name: string, source: string, note: string, lists: FolderFile[], pictures: FolderFile[], files: Files, masks: FolderFile[] = []): Capture {
+// `lists` and `pictures` with the pictures' masks. named: masks and depth files that the lists name.
+function captureOf(name: string, source: string, note: string, lists: FolderFile[], pictures: FolderFile[], files: Files, named: FolderFile[] = []): Capture {
   const found = pictures.map(({ path }) => maskOf(path, files)).filter((file) => file !== undefined);
-  const unique = new Map([...pictures, ...masks, ...found, ...lists].map((file) => [file.path, file]));
+  const unique = new Map([...pictures, ...named, ...found, ...lists].map((file) => [file.path, file]));
   return { name, files: [...unique.values()], nPictures: new Set(pictures).size, source, note };
 }
 
 interface Frame {
   file_path?: unknown;
   mask_path?: unknown;
+  depth_file_path?: unknown;
+  depth_path?: unknown;
 }
 
 // Camera files may have comments, which JSON does not know. Text in quotes stays.
@@ -136,15 +138,17 @@ async function framesOf({ path, file }: FolderFile): Promise<Frame[]> {
 
 async function fromTransforms(name: string, transforms: FolderFile[], files: Files): Promise<Capture> {
   const pictures: FolderFile[] = [];
-  const masks: FolderFile[] = [];
+  const named: FolderFile[] = [];
   const missing: string[] = [];
   for (const list of transforms) {
-    for (const { file_path, mask_path } of await framesOf(list)) {
+    for (const { file_path, mask_path, depth_file_path, depth_path } of await framesOf(list)) {
       const found = findPicture(file_path, files);
       if (found) pictures.push(found);
       else if (typeof file_path === "string") missing.push(file_path);
-      const mask = findPicture(mask_path, files);
-      if (mask) masks.push(mask);
+      for (const path of [mask_path, depth_file_path ?? depth_path]) {
+        const file = findPicture(path, files);
+        if (file) named.push(file);
+      }
     }
   }
   const source = transforms.map(({ path }) => path).join(", ");
@@ -156,7 +160,7 @@ async function fromTransforms(name: string, transforms: FolderFile[], files: Fil
     );
   }
   const note = missing.length > 0 ? `${missing.length} of ${nListed} listed pictures ${missing.length === 1 ? "is" : "are"} not in the folder and left out, such as ${missing[0]}.` : "";
-  return captureOf(name, source, note, transforms, pictures, files, masks);
+  return captureOf(name, source, note, transforms, pictures, files, named);
 }
 
 function fromColmap(name: string, folder: string, files: Files): Capture {

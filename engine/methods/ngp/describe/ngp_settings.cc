@@ -127,8 +127,8 @@ std::vector<Setting> FusedOnly() {
           .On(kOnCpu),
       SettingOf<&S::depth_weight>(
           "depth_weight", 0, 100,
-          "weight in the loss of how much light ends away from COLMAP's points on rays to them; "
-          "0: they are not used")
+          "weight in the loss of how much light ends away from COLMAP's points and from the depths "
+          "of depth files, on rays to them; 0: they are not used")
           .On(kOnCpu),
       SettingOf<&S::exposure_rate>(
           "exposure_rate", 0, 100,

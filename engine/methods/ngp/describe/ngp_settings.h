@@ -37,7 +37,7 @@ struct NgpSettings {
   int learned_background = 0;                    // behind the boxes
   float exposure_rate = 0;    // learning rate of the views' exposures over the table's; 0: none
   float appearance_rate = 0;  // learning rate of the views' appearances over the table's; 0: none
-  float depth_weight = 0;     // in the loss, of the depth of COLMAP's points
+  float depth_weight = 0;     // in the loss, of depths of COLMAP's points and files
   float pose_rate = 0;        // learning rate of the views' poses over the table's; 0: none
   float focal_rate = 0;       // learning rate of lenses' focal lengths, likewise
   float near_gradients = 0;   // distance up to which gradients are scaled down, training units

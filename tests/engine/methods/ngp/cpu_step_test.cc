@@ -695,10 +695,11 @@ TEST(ViewPosesTest, AQuarterTurnAndAShiftMoveARay) {
 
 TEST(DepthRaysTest, EveryEighthRayGoesToAPointAndLearnsItsDistanceAlone) {
   const std::vector<SeenPoint> points = {{0, {0, 0, 0}}, {1, {1, 2, 2}}, {1, {0.01f, 0, 0}}};
-  const std::vector<Vec3> cameras = {{0, 0, 3}, {0, 0, 0}};
+  std::vector<LensCamera> cameras(2);
+  cameras[0].camera_to_world.m[2][3] = 3;
   const RayBatch plain = TinyBatch(160, 5);
   RayBatch batch = plain;
-  AppendDepthRays(points, cameras, 0.05f, 1, &batch);
+  AppendDepthRays({points, {}}, cameras, ViewPoses(0, 1), 0.05f, 1, &batch);
   ASSERT_GT(batch.n_rays, 165);
   ASSERT_LE(batch.n_rays, 180);
   EXPECT_EQ(batch.rays.size(), static_cast<size_t>(batch.n_rays));
@@ -714,6 +715,89 @@ TEST(DepthRaysTest, EveryEighthRayGoesToAPointAndLearnsItsDistanceAlone) {
     const Vec3 expected = points[batch.views[r]].position;
     for (int axis = 0; axis < 3; ++axis) EXPECT_NEAR(end[axis], expected[axis], 1e-6f);
   }
+}
+
+// A map of 16x8, 3 units from the camera along its axis, but for the left half, which is unknown.
+DepthMap HalfKnownMap() {
+  DepthMap map;
+  map.view = 1;
+  map.image = {16, 8, std::vector<uint16_t>(128, 300)};
+  for (size_t i = 0; i < 128; ++i) {
+    if (i % 16 < 8) map.image.pixels[i] = 0;
+  }
+  map.unit = 0.01f;
+  map.pixels_x = map.pixels_y = 2;
+  return map;
+}
+
+// Cameras of which the second took the picture of HalfKnownMap.
+std::vector<LensCamera> CamerasOfMap() {
+  std::vector<LensCamera> cameras(2);
+  cameras[1].fl_x = cameras[1].fl_y = 20;
+  cameras[1].cx = 16;
+  cameras[1].cy = 8;
+  return cameras;
+}
+
+TEST(DepthRaysTest, RaysThroughKnownPixelsOfAMapLearnTheirDistance) {
+  const std::vector<DepthMap> maps = {HalfKnownMap()};
+  const std::vector<LensCamera> cameras = CamerasOfMap();
+  RayBatch batch = TinyBatch(800, 5);
+  AppendDepthRays({{}, maps}, cameras, ViewPoses(0, 1), 0.05f, 1, &batch);
+  // Half of the pixels are known, an eighth of those held out; each ray has two tries.
+  ASSERT_GT(batch.n_rays, 850);
+  ASSERT_LT(batch.n_rays, 895);
+  for (int r = 800; r < batch.n_rays; ++r) {
+    const Ray& ray = batch.rays[r];
+    EXPECT_EQ(batch.views[r], 1);
+    EXPECT_EQ(batch.weights[r], 0);
+    const Vec3 end = ray.origin + ray.direction * batch.depths[r];
+    EXPECT_NEAR(end.z, -3, 1e-5f);
+    const float x = (end.x / 3 * 20 + 16) / 2, y = (-end.y / 3 * 20 + 8) / 2;
+    EXPECT_GT(x, 8) << "known";
+    EXPECT_NEAR(x - std::floor(x), 0.5f, 1e-3f) << "the middle of a pixel";
+    const int pixel = static_cast<int>(x) + 16 * static_cast<int>(y);
+    EXPECT_NE(pixel % kDepthHeldOut, 0u);
+  }
+}
+
+TEST(DepthRaysTest, PointsAndMapsTakeTurnsAndPosesTurnTheRaysOfMaps) {
+  const std::vector<SeenPoint> points = {{0, {0, 0, -2}}};
+  const std::vector<DepthMap> maps = {HalfKnownMap()};
+  const std::vector<LensCamera> cameras = CamerasOfMap();
+  ViewPoses poses(2, 1);
+  TensorFile file;
+  poses.Save(&file);
+  const std::vector<float> values = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.5f, 0};
+  file.tensors.at("view.poses") = TensorFromFloats(values.data(), {2, 6}, DType::kF32);
+  ASSERT_THAT(poses.Load(file), IsOk());
+  RayBatch batch = TinyBatch(160, 5);
+  AppendDepthRays({points, maps}, cameras, poses, 0.05f, 1, &batch);
+  int n_points = 0, n_maps = 0;
+  for (int r = 160; r < batch.n_rays; ++r) {
+    (batch.views[r] == 0 ? n_points : n_maps) += 1;
+    EXPECT_EQ(batch.rays[r].origin.y, batch.views[r] == 0 ? 0 : 0.5f);
+  }
+  EXPECT_EQ(n_points, 10);
+  EXPECT_GT(n_maps, 3);
+}
+
+TEST(NgpCpuStepTest, DepthMapsTrainTheSameBytesOnOneAndTwoThreads) {
+  const std::vector<DepthMap> maps = {HalfKnownMap()};
+  std::vector<View> views(2);
+  for (View& view : views) view.camera = TinyCamera(32);
+  TrainConfig config = TinyConfig();
+  Ngp(config).depth_weight = 0.1f;
+  const auto run = [&](int n_threads, const KnownDepths& depths) {
+    ThreadPool pool(n_threads);
+    const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool, views, nullptr, depths);
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    for (uint32_t i = 0; i < 6; ++i) step->RunRays(TinyBatch(160, i));
+    return Saved(*step);
+  };
+  const TensorFile one = run(1, {{}, maps});
+  EXPECT_TRUE(SameContents(run(2, {{}, maps}), one));
+  EXPECT_FALSE(SameContents(run(1, {}), one)) << "the map teaches something";
 }
 
 TEST(NgpStateTest, LevelsOfTheEncodingComeInOneAfterAnother) {
