@@ -2,11 +2,13 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -208,6 +210,11 @@ int Render(Session& session, const RenderFlags& flags) {
   absl::StatusOr<ViewFolder> folder = ViewFolder::Open(out);
   if (!folder.ok()) return session.FailUsage(folder.status());
   WarnOfReplacedFiles(session, folder->ReplacedFiles(*plan, flags.sheet), out);
+  std::error_code ignored;
+  if (!flags.video.empty() && std::filesystem::exists(flags.video, ignored)) {
+    session.Say(
+        PlainText(fmt::format("warning: {} is there already and is replaced", flags.video)));
+  }
   if (video.has_value()) folder->AddVideo(*std::move(video));
   status = RenderViews(session, *plan, &*folder);
   if (status.ok() && flags.sheet) status = folder->WriteSheet();

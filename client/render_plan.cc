@@ -179,7 +179,8 @@ void AddViewFlags(CLI::App& render, RenderFlags* flags) {
           "--frames", flags->frames,
           "Views along the path (default: 8; of a video 5 seconds, which\nare 150 at 30 fps)")
       ->type_name("N")
-      ->check(CLI::Range(1, kMaxOrbitViews));
+      ->check(CLI::Range(1, kMaxOrbitViews))
+      ->excludes(orbit);
 }
 
 }  // namespace
@@ -253,6 +254,7 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
         ": is a camera path in the frame of another program; name the folder of "
         "the data set that it was made for with --dataset DIR");
   }
+  NERF_RETURN_IF_ERROR(CheckFrameCount(static_cast<int>(flags.frames), list));
   ExpandKeyframes(static_cast<int>(flags.frames), flags.fps, &list);
   plan->warnings = std::move(list.warnings);
   plan->views = std::move(list.views);

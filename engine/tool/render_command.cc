@@ -158,6 +158,7 @@ class RenderRun {
                    flags_.camera,
                    *list.in_frame_of == PathTool::kInstantNgp ? "instant-ngp" : "nerfstudio");
       }
+      NERF_RETURN_IF_ERROR(CheckFrameCount(flags_.frames, list));
       ExpandKeyframes(flags_.frames, flags_.fps, &list);
       for (const std::string& warning : list.warnings) fmt::print(stderr, "warning: {}\n", warning);
       for (size_t i = 0; i < list.views.size(); ++i) {
@@ -396,6 +397,10 @@ class RenderRun {
   }
 
   void SayOverwritten() const {
+    std::error_code ignored;
+    if (!flags_.video.empty() && std::filesystem::exists(flags_.video, ignored)) {
+      fmt::print(stderr, "warning: {} is there already and is replaced\n", flags_.video);
+    }
     const std::vector<std::string> files = OlderFiles(true);
     if (files.empty()) return;
     fmt::print(stderr, "warning: overwriting {} of an earlier render in {}: {}\n",
@@ -520,8 +525,9 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
                     "camera file in the format of transforms.json, a camera path of nerfstudio or "
                     "instant-ngp, or a data set's folder for its test views beside their "
                     "photographs");
-  views->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
-      ->check(CLI::Range(1, kMaxOrbitViews));
+  CLI::Option* orbit =
+      views->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
+          ->check(CLI::Range(1, kMaxOrbitViews));
   views
       ->add_option("--path", flags->path,
                    "auto, orbit, spiral, flyby or cameras (near the training views); auto takes "
@@ -536,7 +542,8 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
           "--frames", flags->frames,
           fmt::format("views along a path (default: {}; of a video {} seconds, {} at 30 fps)",
                       kDefaultViews, kDefaultVideoSeconds, kDefaultVideoSeconds * 30))
-      ->check(CLI::Range(1, kMaxOrbitViews));
+      ->check(CLI::Range(1, kMaxOrbitViews))
+      ->excludes(orbit);
   command->add_option("--video", flags->video,
                       "also make an .mp4, .mov or .mkv of the views, with ffmpeg; without --out "
                       "the images are kept only if that fails");

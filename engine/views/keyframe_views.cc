@@ -1,5 +1,7 @@
 #include "engine/views/keyframe_views.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -13,6 +15,14 @@ constexpr double kDefaultSeconds = 5;
 constexpr double kMaxFrames = 100'000;
 
 }  // namespace
+
+absl::Status CheckFrameCount(int n_frames, const ViewList& list) {
+  if (n_frames == 0 || list.are_keyframes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("--frames {}: the file lists {} cameras one by one, and each is rendered; "
+                  "--frames is for camera paths of keyframes",
+                  n_frames, list.views.size()));
+}
 
 void ExpandKeyframes(int n_frames, double fps, ViewList* list) {
   if (!list->are_keyframes || list->views.empty()) return;

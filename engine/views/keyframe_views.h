@@ -1,5 +1,6 @@
 #pragma once
 
+#include "absl/status/status.h"
 #include "engine/scene/view_list.h"
 
 namespace nerf {
@@ -8,5 +9,9 @@ namespace nerf {
 // n_frames, or if that is 0 as many as the path lasts at `fps` (5 seconds if it does not say). All
 // have the first keyframe's lens.
 void ExpandKeyframes(int n_frames, double fps, ViewList* list);
+
+// Whether `n_frames` (--frames; 0: not given) can be had of a list. Cameras that are listed one by
+// one are all rendered. Errors: InvalidArgument.
+absl::Status CheckFrameCount(int n_frames, const ViewList& list);
 
 }  // namespace nerf

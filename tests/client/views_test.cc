@@ -402,6 +402,20 @@ TEST_F(ServiceTest, RenderWithoutACameraAsksForAPathThatSuits) {
   EXPECT_TRUE(state_.render.back().orbit().full_size());
 }
 
+TEST_F(ServiceTest, NumberOfFramesIsRefusedWhereItWouldDoNothing) {
+  const TempDir dir;
+  std::ofstream(dir / "camera.json") << R"({
+    "w": 40, "h": 30, "fl_x": 30, "fl_y": 30,
+    "frames": [{"transform_matrix": [[1,0,0,1],[0,1,0,2],[0,0,1,3],[0,0,0,1]]}]})";
+  const CommandResult listed =
+      Run({"render", "m", "--camera", dir / "camera.json", "--frames", "5", "--out", dir / "out"});
+  EXPECT_EQ(listed.exit_code, kBadData);
+  EXPECT_THAT(listed.err, HasSubstr("lists 1 cameras one by one"));
+  EXPECT_EQ(Run({"render", "m", "--orbit", "3", "--frames", "5", "--out", dir / "out"}).exit_code,
+            kUsage);
+  EXPECT_EQ(state_.render.size(), 0u);
+}
+
 TEST_F(ServiceTest, CamerasOfMoreThanAMegapixelAreReducedUnlessAskedNotTo) {
   const TempDir dir;
   std::ofstream(dir / "camera.json") << R"({
@@ -443,6 +457,9 @@ TEST_F(ServiceTest, ViewsBecomeAVideoAndWithoutAFolderTheImagesGo) {
   EXPECT_EQ(result.out, "6 views in " + (dir / "v.mp4") + "\n");
   EXPECT_GT(std::filesystem::file_size(dir / "v.mp4"), 500u);
   EXPECT_FALSE(std::filesystem::exists(dir / "v.mp4.frames"));
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("replaced")));
+  const CommandResult again = Run({"render", "mic", "--frames", "2", "--video", dir / "v.mp4"});
+  EXPECT_THAT(again.err, HasSubstr("v.mp4 is there already and is replaced"));
   // A video that cannot be made leaves its frames.
   const CommandResult failed =
       Run({"render", "mic", "--frames", "2", "--video", dir / "no/v.mp4", "--out", dir / "kept"});

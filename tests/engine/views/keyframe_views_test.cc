@@ -35,6 +35,16 @@ TEST(KeyframeViewsTest, NumberOfViewsCanBeGiven) {
   EXPECT_EQ(list.views.size(), 5u);
 }
 
+TEST(KeyframeViewsTest, NumberOfViewsIsRefusedForCamerasThatAreListed) {
+  ViewList list = TwoKeyframes();
+  EXPECT_TRUE(CheckFrameCount(5, list).ok());
+  list.are_keyframes = false;
+  EXPECT_TRUE(CheckFrameCount(0, list).ok());
+  const absl::Status refused = CheckFrameCount(5, list);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused));
+  EXPECT_NE(refused.message().find("lists 2 cameras"), absl::string_view::npos);
+}
+
 TEST(KeyframeViewsTest, EndlessPathsAreBounded) {
   ViewList list = TwoKeyframes();
   list.seconds = 1e6;
