@@ -390,12 +390,12 @@ TEST(NgpCpuStepTest, InitializeTakesTheGridWhereItFits) {
   EXPECT_EQ(nested->OccupiedFraction(), 1);
 }
 
-TEST(NgpCpuStepTest, InitializeRefusesAnotherTableSize) {
+TEST(NgpCpuStepTest, InitializeRefusesOtherLevels) {
   ThreadPool pool(1);
-  TrainConfig larger = TinyConfig();
-  Ngp(larger).log2_hashmap_size = 13;
+  TrainConfig other = TinyConfig();
+  Ngp(other).n_features_per_level = 2;
   TensorFile model;
-  NewNgpCpuStep(larger, TinyGeometry(), &pool)->SaveModel(&model);
+  NewNgpCpuStep(other, TinyGeometry(), &pool)->SaveModel(&model);
   const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
   const TensorFile before = Saved(*step);
   EXPECT_THAT(step->Initialize(model),
