@@ -12,7 +12,7 @@
 extern "C" __attribute__((visibility("default"))) void NerfNewAutogradStep(
     const nerf::StepRequest* request, absl::StatusOr<std::unique_ptr<nerf::TrainingStep>>* step) {
   try {
-    if (request->config.method == "mlp-autograd") {
+    if (request->config.method != "ngp-autograd") {
       *step = nerf::NewMlpAutogradStep(request->config, request->geometry, request->pool,
                                        request->scene.train);
       return;

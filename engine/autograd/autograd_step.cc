@@ -163,7 +163,7 @@ RankSums AutogradStep::RunRange(const RayBatch& whole, IndexRange range,
   const RayBatch& batch = all ? whole : slice;
   const PackedSamples samples = MarchBatch(
       batch, config_, state_.steps(),
-      [&](const std::vector<Vec3>& positions) {
+      [&](const std::vector<Vec3>& positions, const std::vector<float>& /*times*/) {
         return DensityOf(GeometryAt(parameters, positions));
       },
       &state_.occupancy);

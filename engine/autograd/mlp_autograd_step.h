@@ -10,9 +10,10 @@
 
 namespace nerf {
 
-// The step of method mlp-autograd on the CPU: the one network of mlp on an occupancy grid,
-// evaluated and differentiated by LibTorch, in fp32 or, with autocast, in bf16. Files are those of
-// mlp. views: those that pixels are drawn from (none: only RunRays may be called). pool outlives
+// The step of methods mlp-autograd, t-nerf and d-nerf on the CPU: the one network of mlp, or a
+// field of such networks that depends on time (MlpSettings::time), on an occupancy grid, evaluated
+// and differentiated by LibTorch, in fp32 or, with autocast, in bf16. Files are those of mlp, or
+// alike. views: those that pixels are drawn from (none: only RunRays may be called). pool outlives
 // the step.
 std::unique_ptr<RayStep> NewMlpAutogradStep(const TrainConfig& config,
                                             const SceneGeometry& geometry, ThreadPool* pool,

@@ -18,6 +18,7 @@ constexpr float kMinDensity = 1e-30f;  // so that the length of an opaque sample
 struct RayState {
   kernels::MarchRay march;
   float transmittance = 1;
+  float time = 0;
   bool done = false;
   std::vector<Vec3> positions;
   std::vector<float> deltas, normalized_ts;
@@ -26,7 +27,7 @@ struct RayState {
 // The next samples of each ray.
 struct Wave {
   std::vector<Vec3> positions;
-  std::vector<float> deltas, normalized_ts;
+  std::vector<float> deltas, normalized_ts, times;
   std::vector<uint32_t> cells;
   std::vector<RayState*> ray_of;
 };
@@ -47,6 +48,7 @@ Wave MarchWave(const kernels::MarchGrid& grid, const kernels::MarchSteps& steps,
       wave.normalized_ts.push_back(kernels::DistortionCoordinate(steps, t_middles[i]));
     }
     wave.deltas.insert(wave.deltas.end(), lengths, lengths + found);
+    wave.times.insert(wave.times.end(), found, ray.time);
     wave.cells.insert(wave.cells.end(), cells, cells + found);
     wave.ray_of.insert(wave.ray_of.end(), found, &ray);
   }
@@ -91,12 +93,13 @@ PackedSamples MarchBatch(const RayBatch& batch, const TrainConfig& config,
   for (int r = 0; r < batch.n_rays; ++r) {
     rays[r].march =
         kernels::StartMarch(grid, steps.Scaled(batch.step_scale), batch.rays[r], batch.jitters[r]);
+    if (!batch.times.empty()) rays[r].time = batch.times[r];
   }
   PackedSamples samples;
   for (int marched = 0; marched < kernels::kMaxSamplesPerRay; marched += kWaveSamples) {
     const Wave wave = MarchWave(grid, steps, batch.step_scale, &rays);
     if (wave.deltas.empty()) break;
-    const torch::Tensor sigmas = density(wave.positions).contiguous();
+    const torch::Tensor sigmas = density(wave.positions, wave.times).contiguous();
     KeepVisible(wave, sigmas.data_ptr<float>(), config);
     occupancy->Observe(wave.cells, {sigmas.data_ptr<float>(), wave.deltas.size()});
     samples.cells.insert(samples.cells.end(), wave.cells.begin(), wave.cells.end());
@@ -108,6 +111,7 @@ PackedSamples MarchBatch(const RayBatch& batch, const TrainConfig& config,
     const RayState& ray = rays[r];
     samples.positions.insert(samples.positions.end(), ray.positions.begin(), ray.positions.end());
     samples.directions.insert(samples.directions.end(), ray.deltas.size(), batch.rays[r].direction);
+    samples.times.insert(samples.times.end(), ray.deltas.size(), ray.time);
     samples.deltas.insert(samples.deltas.end(), ray.deltas.begin(), ray.deltas.end());
     samples.normalized_ts.insert(samples.normalized_ts.end(), ray.normalized_ts.begin(),
                                  ray.normalized_ts.end());

@@ -20,6 +20,7 @@ struct PackedSamples {
   std::vector<int64_t> ray_offsets;  // [n_rays + 1]
   std::vector<Vec3> positions, directions;
   std::vector<float> deltas;
+  std::vector<float> times;          // of the samples' rays
   std::vector<float> normalized_ts;  // kernels::DistortionCoordinate
   // Of all samples looked at: their cells of the grid and densities. [n_marched]
   std::vector<uint32_t> cells;
@@ -31,8 +32,9 @@ struct PackedSamples {
   torch::Tensor RayOffsets() const;
 };
 
-// Densities [n] at points in scene units.
-using DensityAt = std::function<torch::Tensor(const std::vector<Vec3>& positions)>;
+// Densities [n] at points in scene units, at times [n].
+using DensityAt = std::function<torch::Tensor(const std::vector<Vec3>& positions,
+                                              const std::vector<float>& times)>;
 
 // Marches the rays of a batch through the occupancy grid, a few samples of each at a time, until
 // each has left the grid or let no more light through. The grid observes all densities.

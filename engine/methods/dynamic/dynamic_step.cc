@@ -1,7 +1,6 @@
 #include "engine/methods/dynamic/dynamic_step.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "engine/train/field_step.h"
 #include "engine/train/gradient_lanes.h"
 #include "engine/train/occupancy_file.h"
+#include "engine/train/probe_time.h"
 #include "engine/train/schedule.h"
 
 namespace nerf {
@@ -147,14 +147,6 @@ class DynamicChunkField final : public ChunkField {
   std::vector<Vec3> unit_;
 };
 
-// A time for a probe of the occupancy grid, at random like its place.
-float ProbeTime(uint32_t seed, const TimeRange& times, Vec3 unit) {
-  const auto words =
-      RandomWords(seed, RandomUse::kGridCell, std::bit_cast<uint32_t>(unit.x),
-                  std::bit_cast<uint32_t>(unit.y) ^ (std::bit_cast<uint32_t>(unit.z) << 7));
-  return times.first + (times.last - times.first) * UniformFloat(words[3]);
-}
-
 class DynamicStep final : public FieldStep {
  public:
   DynamicStep(const TrainConfig& config, const SceneGeometry& geometry, std::span<const View> views,
@@ -222,8 +214,9 @@ class DynamicStep final : public FieldStep {
       probe.index.resize(n);
       for (int i = 0; i < n; ++i) {
         probe.index[i] = i;
-        TimeFeatures(ProbeTime(config().seed, times_, unit[i]),
-                     probe.features.data() + size_t{kTimeWidth} * i);
+        TimeFeatures(
+            times_.first + (times_.last - times_.first) * ProbeTime(config().seed, unit[i]),
+            probe.features.data() + size_t{kTimeWidth} * i);
       }
       probe.evaluator.Density(state_.Network(), 0, n, unit, probe.index.data(),
                               probe.features.data(), sigmas);

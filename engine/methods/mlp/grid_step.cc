@@ -3,6 +3,7 @@
 #include "common/status_macros.h"
 #include "engine/field/marched_model.h"
 #include "engine/methods/mlp/describe/mlp_memory.h"
+#include "engine/methods/mlp/describe/mlp_settings.h"
 #include "engine/methods/mlp/field.h"
 #include "engine/methods/mlp/parameters.h"
 #include "engine/methods/mlp/steps.h"
@@ -119,10 +120,10 @@ std::unique_ptr<TrainedModel> NewMlpGridModel(const TrainConfig& config,
                                               const SceneGeometry& geometry,
                                               std::vector<Buffer<float>> parameters,
                                               OccupancyGrid grid) {
-  auto field = std::make_unique<MlpField>(MlpNetworks(config)[0], OuterBox(geometry),
-                                          std::move(parameters[0]));
+  auto field =
+      std::make_unique<MlpField>(MlpNetworks(config), OuterBox(geometry), std::move(parameters));
   const uint64_t field_bytes = field->byte_size();
-  return std::make_unique<MarchedModel>("mlp", std::move(field), std::move(grid),
+  return std::make_unique<MarchedModel>(MlpModelName(config), std::move(field), std::move(grid),
                                         kernels::MarchSteps{geometry.step, geometry.cone},
                                         field_bytes);
 }

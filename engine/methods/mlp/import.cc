@@ -116,7 +116,7 @@ absl::Status ImportNetwork(const StateDictionary& state, const MlpLayout& layout
     uint32_t n_in, n_out;
   };
   for (const Named& named :
-       {Named{"fc_alpha", layout.density(), width, 1},
+       {Named{"fc_alpha", layout.output(), width, 1},
         Named{"fc_feat", layout.feature(), width, width},
         Named{"layers_dir.0", layout.color_hidden(), width + kDirectionInputs, width / 2},
         Named{"fc_rgb", layout.color(), width / 2, 3}}) {

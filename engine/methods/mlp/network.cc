@@ -12,7 +12,7 @@ namespace nerf {
 namespace {
 
 constexpr float kEncodedHalfSide = 1.5f;
-constexpr size_t kPairPadding = 16 * 320;  // pairs that layers may read behind the last one
+constexpr size_t kPairPadding = 16 * 336;  // pairs that layers may read behind the last one
 
 void Grow(Buffer<float>* buffer, size_t n_kept, size_t size) {
   Buffer<float> grown(size);
@@ -76,6 +76,17 @@ void MlpEncode(Vec3 point, int n_octaves, int width, float* encoding) {
   std::fill(out, encoding + width, 0.0f);
 }
 
+void MlpEncodeTime(float time, float* encoding) {
+  float* out = encoding;
+  *out++ = time;
+  for (int octave = 0; octave < kMlpTimeOctaves; ++octave) {
+    const double angle = std::ldexp(static_cast<double>(time), octave);
+    *out++ = static_cast<float>(std::sin(angle));
+    *out++ = static_cast<float>(std::cos(angle));
+  }
+  std::fill(out, encoding + kMlpTimeWidth, 0.0f);
+}
+
 MlpDerived::MlpDerived(const MlpLayout& layout, bool with_backward)
     : transposed_(with_backward ? layout.size : 0) {
   if (!kernels::cpu::UsesBf16Layers()) return;
@@ -129,7 +140,8 @@ void MlpEvaluator::Reserve(int n_rows, int n_kept) {
   if (n_rows <= capacity_) return;
   const size_t rows = capacity_ = std::max(n_rows, 2 * capacity_);
   const size_t kept = n_kept, width = network_.layout->width;
-  Grow(&encodings_, kept * kMlpPositionWidth, rows * kMlpPositionWidth);
+  const size_t input_width = network_.layout->input_width();
+  Grow(&encodings_, kept * input_width, rows * input_width);
   for (Buffer<float>& hidden : hidden_) Grow(&hidden, kept * width, rows * width);
   Grow(&densities_, kept * kMlpOutputWidth, rows * kMlpOutputWidth);
   features_ = Buffer<float>(rows * width);
@@ -195,37 +207,56 @@ void MlpEvaluator::InputGradient(const MlpLayer& layer, int first_input, int n_i
        .grad_input_stride = n_in});
 }
 
-void MlpEvaluator::Density(int begin, int n, const Vec3* positions, float* sigmas) {
+float* MlpEvaluator::Outputs(int begin, int n, const Vec3* positions, const float* times) {
   const MlpLayout& layout = *network_.layout;
   const float* const parameters = network_.parameters;
-  float* const encodings = encodings_.data() + size_t{kMlpPositionWidth} * begin;
+  const int input_width = layout.input_width();
+  float* const encodings = encodings_.data() + static_cast<size_t>(input_width) * begin;
   for (int i = 0; i < n; ++i) {
+    float* const encoding = encodings + static_cast<size_t>(input_width) * i;
     MlpEncode((positions[i] - network_.placement.center) * network_.placement.scale,
-              kMlpPositionOctaves, kMlpPositionWidth, encodings + size_t{kMlpPositionWidth} * i);
+              kMlpPositionOctaves, kMlpPositionWidth, encoding);
+    if (layout.reads_time) MlpEncodeTime(times[i], encoding + kMlpPositionWidth);
   }
   for (int l = 0; l < layout.depth; ++l) {
     const MlpLayer& layer = layout.trunk(l);
     float* const outputs = Hidden(l, begin);
     FillRows(parameters + layer.biases, n, layout.width, outputs);
     if (l == 0) {
-      Multiply(layer, 0, kMlpPositionWidth, n, encodings, outputs, /*relu=*/true);
+      Multiply(layer, 0, input_width, n, encodings, outputs, /*relu=*/true);
       continue;
     }
     const bool skips = l == layout.skip;
-    if (skips) Multiply(layer, 0, kMlpPositionWidth, n, encodings, outputs, /*relu=*/false);
-    Multiply(layer, skips ? kMlpPositionWidth : 0, layout.width, n, Hidden(l - 1, begin), outputs,
+    if (skips) Multiply(layer, 0, input_width, n, encodings, outputs, /*relu=*/false);
+    Multiply(layer, skips ? input_width : 0, layout.width, n, Hidden(l - 1, begin), outputs,
              /*relu=*/true);
   }
-  float* const densities = densities_.data() + size_t{kMlpOutputWidth} * begin;
-  FillRows(parameters + layout.density().biases, n, kMlpOutputWidth, densities);
-  Multiply(layout.density(), 0, layout.width, n, Hidden(layout.depth - 1, begin), densities,
+  float* const outputs = densities_.data() + size_t{kMlpOutputWidth} * begin;
+  FillRows(parameters + layout.output().biases, n, kMlpOutputWidth, outputs);
+  Multiply(layout.output(), 0, layout.width, n, Hidden(layout.depth - 1, begin), outputs,
            /*relu=*/false);
+  return outputs;
+}
+
+void MlpEvaluator::Density(int begin, int n, const Vec3* positions, float* sigmas,
+                           const float* times) {
+  const float* const densities = Outputs(begin, n, positions, times);
   for (int i = 0; i < n; ++i)
     sigmas[i] = std::max(densities[size_t{kMlpOutputWidth} * i], 0.0f) * network_.placement.scale;
 }
 
+void MlpEvaluator::Move(int n, const Vec3* positions, const float* times, Vec3* moved) {
+  const float* const outputs = Outputs(0, n, positions, times);
+  for (int i = 0; i < n; ++i) {
+    const float* const shift = outputs + size_t{kMlpOutputWidth} * i;
+    moved[i] = positions[i];
+    if (times[i] != 0)
+      moved[i] = moved[i] + Vec3{shift[0], shift[1], shift[2]} * (1 / network_.placement.scale);
+  }
+}
+
 void MlpEvaluator::MoveRow(int from, int to) {
-  CopyRow(&encodings_, kMlpPositionWidth, from, to);
+  CopyRow(&encodings_, network_.layout->input_width(), from, to);
   for (Buffer<float>& hidden : hidden_) CopyRow(&hidden, network_.layout->width, from, to);
   CopyRow(&densities_, kMlpOutputWidth, from, to);
 }
@@ -308,21 +339,20 @@ void MlpEvaluator::BackwardColor(int n, const int* ray_of, const Vec3* grad_colo
 
 void MlpEvaluator::BackwardTrunk(int n, float* gradients) {
   const MlpLayout& layout = *network_.layout;
-  const int width = layout.width, last = layout.depth - 1;
-  AddWeightGradient(layout.density(), 0, width, n, Hidden(last, 0), densities_.data(), gradients);
-  AddColumnSums(densities_.data(), n, kMlpOutputWidth, gradients + layout.density().biases);
-  InputGradient(layout.density(), 0, width, n, densities_.data(), nullptr, grad_b_.data());
+  const int width = layout.width, last = layout.depth - 1, input_width = layout.input_width();
+  AddWeightGradient(layout.output(), 0, width, n, Hidden(last, 0), densities_.data(), gradients);
+  AddColumnSums(densities_.data(), n, kMlpOutputWidth, gradients + layout.output().biases);
+  InputGradient(layout.output(), 0, width, n, densities_.data(), nullptr, grad_b_.data());
   AddGated(grad_b_.data(), Hidden(last, 0), static_cast<size_t>(n) * width, grad_a_.data());
   for (int l = last; l >= 0; --l) {
     const MlpLayer& layer = layout.trunk(l);
     const bool skips = l > 0 && l == layout.skip;
     AddColumnSums(grad_a_.data(), n, width, gradients + layer.biases);
     if (l == 0 || skips) {
-      AddWeightGradient(layer, 0, kMlpPositionWidth, n, encodings_.data(), grad_a_.data(),
-                        gradients);
+      AddWeightGradient(layer, 0, input_width, n, encodings_.data(), grad_a_.data(), gradients);
     }
     if (l == 0) break;
-    const int first_input = skips ? kMlpPositionWidth : 0;
+    const int first_input = skips ? input_width : 0;
     AddWeightGradient(layer, first_input, width, n, Hidden(l - 1, 0), grad_a_.data(), gradients);
     InputGradient(layer, first_input, width, n, grad_a_.data(), Hidden(l - 1, 0), grad_b_.data());
     std::swap(grad_a_, grad_b_);

@@ -24,6 +24,9 @@ MlpPlacement MlpPlacementOf(const Aabb& outer_box);
 // Source: Mildenhall et al. 2020, eq. 4, without its factor pi, as its authors' code has it.
 void MlpEncode(Vec3 point, int n_octaves, int width, float* encoding);
 
+// The encoding of a time [kMlpTimeWidth], likewise.
+void MlpEncodeTime(float time, float* encoding);
+
 // What layers read besides the weights: transposed weights for the backward pass, and both in pairs
 // of bf16 where the process multiplies in bf16. Follows one network's parameters.
 class MlpDerived {
@@ -61,8 +64,11 @@ class MlpEvaluator {
   // Encodes the directions of rays [n_rays].
   void Begin(int n_rays, const Vec3* directions);
   void Reserve(int n_rows, int n_kept);
-  // Densities of rows [begin, begin + n).
-  void Density(int begin, int n, const Vec3* positions, float* sigmas);
+  // Densities of rows [begin, begin + n). times [n]: of the rows, for a network that reads them.
+  void Density(int begin, int n, const Vec3* positions, float* sigmas,
+               const float* times = nullptr);
+  // Of a network whose output is the shift: where the points are looked up, 0 away at time 0.
+  void Move(int n, const Vec3* positions, const float* times, Vec3* moved);
   void MoveRow(int from, int to);
   // Colors of rows [0, n).
   void Color(int n, const int* ray_of, Vec3* colors);
@@ -73,6 +79,8 @@ class MlpEvaluator {
                 float* gradients);
 
  private:
+  // Leaves the output layer behind the trunk in outputs of rows [begin, begin + n).
+  float* Outputs(int begin, int n, const Vec3* positions, const float* times);
   void ForwardColor(int n, const float* trunk_rows, const int* ray_of, Vec3* colors);
   void BackwardColor(int n, const int* ray_of, const Vec3* grad_colors, float* gradients);
   void BackwardTrunk(int n, float* gradients);
@@ -95,9 +103,9 @@ class MlpEvaluator {
   Buffer<float> directions_;       // [n_rays][kMlpDirectionWidth]
   Buffer<float> direction_terms_;  // [n_rays][width / 2]
   int n_rays_ = 0;
-  Buffer<float> encodings_;               // [rows][kMlpPositionWidth]
+  Buffer<float> encodings_;               // [rows][input_width]
   std::vector<Buffer<float>> hidden_;     // [rows][width] each, see Hidden
-  Buffer<float> densities_;               // [rows][kMlpOutputWidth], before their ReLU
+  Buffer<float> densities_;               // [rows][kMlpOutputWidth], of the output layer
   Buffer<float> features_;                // [rows][width]
   Buffer<float> color_hidden_, outputs_;  // [rows][width / 2], [rows][kMlpOutputWidth]
   Buffer<float> gathered_;                // [rows][width]

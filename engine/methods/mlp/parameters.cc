@@ -53,6 +53,8 @@ MlpParameters::MlpParameters(const TrainConfig& config)
     offsets_.push_back(offset);
     derived_.emplace_back(network, /*with_backward=*/true);
     for (const MlpLayer& layer : network.layers) {
+      // At first nothing is moved.
+      if (network.outputs == MlpOutputs::kShift && &layer == &network.output()) continue;
       float* const weights = dense_.values() + offset + layer.weights;
       const float reach = std::sqrt(6.0f / static_cast<float>(layer.n_in + layer.n_out_used));
       for (int in = 0; in < layer.n_in; ++in) {
@@ -64,7 +66,8 @@ MlpParameters::MlpParameters(const TrainConfig& config)
       }
       ++stream;
     }
-    dense_.values()[offset + network.density().biases] = kFirstDensity;
+    if (network.outputs == MlpOutputs::kRadiance)
+      dense_.values()[offset + network.output().biases] = kFirstDensity;
     offset += network.size;
   }
   dense_.RestartMoments();

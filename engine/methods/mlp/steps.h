@@ -22,7 +22,7 @@ std::unique_ptr<RayStep> NewMlpGridStep(const TrainConfig& config, const SceneGe
 std::unique_ptr<RayStep> NewMlpPairStep(const TrainConfig& config, const SceneGeometry& geometry,
                                         std::span<const View> views, ThreadPool* pool);
 
-// Their models. parameters: of each network.
+// Their models, and those of methods through LibTorch. parameters: of each network.
 std::unique_ptr<TrainedModel> NewMlpGridModel(const TrainConfig& config,
                                               const SceneGeometry& geometry,
                                               std::vector<Buffer<float>> parameters,

@@ -1,33 +1,42 @@
+#include "engine/methods/mlp_autograd/mlp_autograd_method.h"
+
+#include <utility>
+
 #include "engine/methods/ngp_autograd/autograd_library.h"
-#include "engine/train/method.h"
+#include "engine/train/step_bench.h"
 
 namespace nerf {
 
 const Method& MlpMethod();
 const MethodDescription& DescribeMlpAutograd();
 
-namespace {
+MlpThroughTorch::MlpThroughTorch(const MethodDescription& description, std::string bench,
+                                 std::string instead)
+    : description_(description), bench_(std::move(bench)), instead_(std::move(instead)) {}
 
-class MlpAutogradMethodImpl final : public Method {
- public:
-  const MethodDescription& description() const override { return DescribeMlpAutograd(); }
-  absl::Status CheckInstalled() const override { return CheckAutogradInstalled("mlp-autograd"); }
-  absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
-    return NewAutogradLibraryStep(request);
-  }
-  bool HasProfile() const override { return true; }
-  // The same field in the same tensors as mlp's.
-  absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
-      const TensorFile& file, const TrainConfig& config,
-      const SceneGeometry& geometry) const override {
-    return MlpMethod().LoadModel(file, config, geometry);
-  }
-};
+absl::Status MlpThroughTorch::CheckInstalled() const {
+  return CheckAutogradInstalled(description_.name(), instead_);
+}
 
-}  // namespace
+absl::StatusOr<std::unique_ptr<TrainingStep>> MlpThroughTorch::NewStep(
+    const StepRequest& request) const {
+  return NewAutogradLibraryStep(request, instead_);
+}
+
+// The layers of mlp evaluate it.
+absl::StatusOr<std::unique_ptr<TrainedModel>> MlpThroughTorch::LoadModel(
+    const TensorFile& file, const TrainConfig& config, const SceneGeometry& geometry) const {
+  return MlpMethod().LoadModel(file, config, geometry);
+}
+
+std::vector<Bench> MlpThroughTorch::Benches(const Scene& scene) const {
+  if (!CheckInstalled().ok()) return {};
+  return {StepBench(bench_, *this, scene, 8)};
+}
 
 const Method& MlpAutogradMethod() {
-  static const auto& method = *new MlpAutogradMethodImpl();
+  static const auto& method =
+      *new MlpThroughTorch(DescribeMlpAutograd(), "mlp_autograd_step", "mlp");
   return method;
 }
 

@@ -10,13 +10,14 @@
 
 namespace nerf {
 
-// Path of libnerf_autograd.so (engine/autograd), which has the steps of methods ngp-autograd and
-// mlp-autograd: ../lib
-// relative to the folder of this program.
+// Path of libnerf_autograd.so (engine/autograd), which has the steps of the methods through
+// LibTorch: ../lib relative to the folder of this program.
 std::string AutogradLibraryPath();
 
-// Method::CheckInstalled and NewStep of `method`, one of these.
-absl::Status CheckAutogradInstalled(std::string_view method);
-absl::StatusOr<std::unique_ptr<TrainingStep>> NewAutogradLibraryStep(const StepRequest& request);
+// Method::CheckInstalled and NewStep of `method`, one of these. instead: the method that errors
+// suggest.
+absl::Status CheckAutogradInstalled(std::string_view method, std::string_view instead);
+absl::StatusOr<std::unique_ptr<TrainingStep>> NewAutogradLibraryStep(const StepRequest& request,
+                                                                     std::string_view instead);
 
 }  // namespace nerf

@@ -46,9 +46,11 @@ class NgpAutogradMethodImpl final : public Method {
  public:
   const MethodDescription& description() const override { return DescribeNgpAutograd(); }
 
-  absl::Status CheckInstalled() const override { return CheckAutogradInstalled("ngp-autograd"); }
+  absl::Status CheckInstalled() const override {
+    return CheckAutogradInstalled("ngp-autograd", "ngp");
+  }
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
-    return NewAutogradLibraryStep(request);
+    return NewAutogradLibraryStep(request, "ngp");
   }
   bool HasProfile() const override { return true; }
 
@@ -69,18 +71,19 @@ std::string AutogradLibraryPath() {
   return (program.parent_path().parent_path() / "lib" / kLibrary).string();
 }
 
-absl::Status CheckAutogradInstalled(std::string_view method) {
+absl::Status CheckAutogradInstalled(std::string_view method, std::string_view instead) {
   std::error_code ignored;
   const std::string path = AutogradLibraryPath();
   if (std::filesystem::exists(path, ignored)) return absl::OkStatus();
   return NotInstalled(
       fmt::format("method {} needs {}, which does not exist: build with NERF_ENABLE_TORCH, or "
                   "use method {}",
-                  method, path, method.substr(0, method.find('-'))));
+                  method, path, instead));
 }
 
-absl::StatusOr<std::unique_ptr<TrainingStep>> NewAutogradLibraryStep(const StepRequest& request) {
-  NERF_RETURN_IF_ERROR(CheckAutogradInstalled(request.config.method));
+absl::StatusOr<std::unique_ptr<TrainingStep>> NewAutogradLibraryStep(const StepRequest& request,
+                                                                     std::string_view instead) {
+  NERF_RETURN_IF_ERROR(CheckAutogradInstalled(request.config.method, instead));
   NERF_ASSIGN_OR_RETURN(AutogradFactory factory, OpenAutograd());
   absl::StatusOr<std::unique_ptr<TrainingStep>> step = absl::InternalError("no step was made");
   factory(&request, &step);

@@ -7,18 +7,13 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include "engine/autograd/ray_march.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"
 #include "engine/methods/mlp/steps.h"
 #include "gtest/gtest.h"
-#include "tests/testing/central_difference.h"
-#include "tests/testing/reference/mlp_field.h"
+#include "tests/engine/autograd/mlp_gradient_error.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 
@@ -116,54 +111,6 @@ TEST(MlpAutogradStepTest, CheckpointingHalvesMemoryAndKeepsGradients) {
   }
 }
 
-// The loss of a batch in double precision, on all samples of an untrained grid.
-class ReferenceLoss {
- public:
-  ReferenceLoss(const TrainConfig& config, const SceneGeometry& geometry, RayBatch batch)
-      : config_(config),
-        placement_(MlpPlacementOf(geometry.box)),
-        layout_(config, "field."),
-        batch_(std::move(batch)) {
-    OccupancyUpdater open(config, geometry);
-    samples_ = MarchBatch(
-        batch_, config, {geometry.step, geometry.cone},
-        [](const std::vector<Vec3>& positions) {
-          return torch::zeros({static_cast<int64_t>(positions.size())});
-        },
-        &open);
-  }
-
-  const MlpLayout& layout() const { return layout_; }
-  const PackedSamples& samples() const { return samples_; }
-  double At(const std::vector<double>& parameters) const {
-    const reference::MlpField field(layout_, placement_, parameters);
-    double loss = 0;
-    for (int r = 0; r < batch_.n_rays; ++r) {
-      double transmittance = 1, color[3] = {};
-      for (int64_t i = samples_.ray_offsets[r]; i < samples_.ray_offsets[r + 1]; ++i) {
-        const auto sample = field.At(samples_.positions[i], samples_.directions[i]);
-        const double left = transmittance * std::exp(-sample.sigma * samples_.deltas[i]);
-        for (int c = 0; c < 3; ++c) color[c] += (transmittance - left) * sample.color[c];
-        transmittance = left;
-      }
-      for (int c = 0; c < 3; ++c) {
-        const double residual =
-            color[c] + transmittance * batch_.backgrounds[r][c] - batch_.targets[r][c];
-        const double size = std::abs(residual), delta = config_.huber_delta;
-        loss += size <= delta ? 0.5 * size * size : delta * (size - 0.5 * delta);
-      }
-    }
-    return loss / (3 * batch_.n_rays);
-  }
-
- private:
-  const TrainConfig config_;
-  const MlpPlacement placement_;
-  const MlpLayout layout_;
-  const RayBatch batch_;
-  PackedSamples samples_;
-};
-
 TrainConfig SmallConfig(int autocast) {
   TrainConfig config = *DefaultConfig("mlp-autograd");
   Mlp(config).width = 32;
@@ -181,56 +128,15 @@ RayBatch SmallBatch(uint32_t step = 0, float learning_rate = 0) {
   return batch;
 }
 
-// Relative distance of a step's gradients to those of the reference, over the eight largest of each
-// tensor.
-double GradientError(const TrainConfig& config) {
-  const SceneGeometry geometry = TinyGeometry();
-  ThreadPool pool(1);
-  const auto step = NewMlpAutogradStep(config, geometry, &pool);
-  const ReferenceLoss reference(config, geometry, SmallBatch());
-  std::vector<double> parameters(reference.layout().size);
-  const TensorFile before = Saved(*step);
-  const StepResult result = step->RunRays(SmallBatch());
-  const TensorFile after = Saved(*step);
-  EXPECT_EQ(result.n_trained, reference.samples().ray_offsets.back());
-  std::vector<std::pair<std::string, size_t>> tensors;  // and where they begin
-  for (const MlpLayer& layer : reference.layout().layers) {
-    tensors.emplace_back(layer.name + ".weights", layer.weights);
-    tensors.emplace_back(layer.name + ".biases", layer.biases);
-  }
-  for (const auto& [name, offset] : tensors) {
-    const std::vector<float> values = ToFloats(before.tensors.at(name));
-    std::copy(values.begin(), values.end(), parameters.begin() + offset);
-  }
-  EXPECT_NEAR(result.loss, reference.At(parameters), 0.01 * result.loss);
-  double difference = 0, norm = 0;
-  for (const auto& [name, offset] : tensors) {
-    const std::vector<float> first = ToFloats(after.tensors.at("adam.first." + name));
-    std::vector<size_t> order(first.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::partial_sort(order.begin(), order.begin() + 8, order.end(),
-                      [&](size_t a, size_t b) { return std::abs(first[a]) > std::abs(first[b]); });
-    for (int k = 0; k < 8; ++k) {
-      const double expected = CentralDifference(&parameters[offset + order[k]], 1e-6,
-                                                [&] { return reference.At(parameters); });
-      const double gradient = first[order[k]] / (1 - double{config.beta1});
-      difference += std::pow(gradient - expected, 2);
-      norm += std::pow(expected, 2);
-    }
-  }
-  EXPECT_GT(norm, 0);
-  return std::sqrt(difference / norm);
-}
-
 TEST(MlpAutogradStepTest, GradientsAreThoseOfTheReferenceWithAutocastToBf16) {
-  EXPECT_LT(GradientError(SmallConfig(/*autocast=*/0)), 1e-4);
+  EXPECT_LT(MlpGradientError(SmallConfig(/*autocast=*/0), SmallBatch()), 1e-4);
   // bf16 has 8 bits of precision: 0.4% a value.
   TrainConfig config = SmallConfig(/*autocast=*/1);
-  const double error = GradientError(config);
+  const double error = MlpGradientError(config, SmallBatch());
   EXPECT_LT(error, 0.02);
   EXPECT_GT(error, 1e-4) << "not in bf16";
   Mlp(config).checkpointing = 1;
-  EXPECT_LT(GradientError(config), 0.02);
+  EXPECT_LT(MlpGradientError(config, SmallBatch()), 0.02);
 }
 
 TEST(MlpAutogradStepTest, AutocastGivesTheSameBytesAgainAndFollowsTheWeights) {

@@ -23,6 +23,9 @@ TEST_F(ServeLoopTest, HelloNamesTheMethodsThatAreThere) {
   methods.push_back("mlp");
   if (std::filesystem::exists(AutogradLibraryPath())) methods.push_back("mlp-autograd");
   for (const char* method : {"voxels", "dynamic"}) methods.push_back(method);
+  if (std::filesystem::exists(AutogradLibraryPath())) {
+    for (const char* method : {"t-nerf", "d-nerf"}) methods.push_back(method);
+  }
   EXPECT_EQ(hello_["methods"], methods);
   EXPECT_EQ(TrainingMethods("cuda:0"), std::vector<std::string>{"ngp"});
   EXPECT_EQ(hello_["merges"], Json::array({"ngp-tiles"}));

@@ -73,6 +73,10 @@ class MlpDescription final : public MethodDescription {
           fmt::format("trained by method {}, whose field is another one", start.config.method));
     }
     const MlpSettings &held = Mlp(start.config), &asked = Mlp(wanted.config);
+    if (held.time != asked.time) {
+      return absl::InvalidArgumentError(fmt::format(
+          "trained by method {}, whose field depends on time otherwise", start.config.method));
+    }
     if (held.skip != asked.skip || held.feature_relu != asked.feature_relu) {
       return absl::InvalidArgumentError(
           fmt::format("trained with skip {} and feature_relu {}, the config wants {} and {}",
@@ -85,9 +89,13 @@ class MlpDescription final : public MethodDescription {
 }  // namespace
 
 size_t MlpRowFloats(const TrainConfig& config) {
-  const MlpSettings& mlp = Mlp(config);
-  return kMlpPositionWidth + static_cast<size_t>(mlp.width) * (mlp.depth + 4) + kMlpDirectionWidth +
+  size_t n = kMlpDirectionWidth;
+  for (const MlpLayout& network : MlpNetworks(config)) {
+    n += network.input_width() + static_cast<size_t>(network.width) * (network.depth + 4) +
          3 * kMlpOutputWidth;
+    if (Mlp(config).coarse_samples > 0) break;  // one network at a time
+  }
+  return n;
 }
 
 const MethodDescription& DescribeMlp() {

@@ -12,7 +12,7 @@ inline constexpr int kMlpChunkSamples = 256;  // trained samples that a chunk sh
 // Rows of activations that a thread holds at most in ordinary steps.
 inline constexpr int kMlpThreadRows = 2048;
 
-// Samples that method mlp-autograd evaluates again at a time, with checkpointing.
+// Samples that methods through LibTorch evaluate again at a time, with checkpointing.
 inline constexpr int kMlpCheckpointRows = 512;
 
 // Floats of the activations and gradients of one sample.

@@ -1,11 +1,16 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "engine/config/setting.h"
 #include "engine/config/train_config.h"
 
 namespace nerf {
+
+// How a field depends on time: not at all, as an input, or by points that are moved before they are
+// looked up.
+enum class MlpTime { kNone, kInput, kWarp };
 
 // The settings of method mlp beside those of TrainConfig.
 struct MlpSettings {
@@ -18,10 +23,12 @@ struct MlpSettings {
   int fine_samples = 128;
   float far = -1;        // where rays of two networks end; negative: where they leave the box
   int depth_planes = 0;  // 1: near and far are planes before the camera, not distances
-  // Of mlp-autograd. 1: layers multiply in bf16.
+  // Of methods through LibTorch. 1: layers multiply in bf16.
   int autocast = 0;
-  // Of mlp-autograd. 1: activations are evaluated again in the backward pass instead of kept.
+  // Of methods through LibTorch. 1: activations are evaluated again in the backward pass instead of
+  // kept.
   int checkpointing = 0;
+  MlpTime time = MlpTime::kNone;  // of the method, no setting
   bool operator==(const MlpSettings&) const = default;
 };
 
@@ -30,6 +37,18 @@ inline const MlpSettings& Mlp(const TrainConfig& config) {
 }
 inline MlpSettings& Mlp(TrainConfig& config) {
   return config.method_settings.Mutable<MlpSettings>();
+}
+
+// The method that renders the models of a config, for TrainedModel::method.
+inline std::string_view MlpModelName(const TrainConfig& config) {
+  switch (Mlp(config).time) {
+    case MlpTime::kInput:
+      return "t-nerf";
+    case MlpTime::kWarp:
+      return "d-nerf";
+    default:
+      return "mlp";
+  }
 }
 
 // Sorted by key.

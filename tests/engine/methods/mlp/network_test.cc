@@ -34,7 +34,7 @@ class MlpNetworkTest : public ::testing::TestWithParam<bool> {
     return config;
   }
   double ReferenceLoss(const std::vector<double>& parameters) const {
-    const reference::MlpField reference(layout_, network_.placement, parameters);
+    const reference::MlpField reference({&layout_, &parameters}, network_.placement);
     double loss = 0;
     for (int i = 0; i < kRows; ++i) {
       const reference::MlpField::Sample output =
@@ -58,7 +58,7 @@ class MlpNetworkTest : public ::testing::TestWithParam<bool> {
 
 TEST_P(MlpNetworkTest, ForwardPassIsThatOfTheReference) {
   const std::vector<double> parameters(parameters_.begin(), parameters_.end());
-  const reference::MlpField reference(layout_, network_.placement, parameters);
+  const reference::MlpField reference({&layout_, &parameters}, network_.placement);
   for (const bool with_backward : {false, true}) {
     MlpEvaluator evaluator(network_, with_backward);
     evaluator.Reserve(kRows, 0);
