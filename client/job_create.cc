@@ -36,6 +36,16 @@ void WarnOfWait(Session& session, const v1::TrainingJob& job) {
   session.Say(PlainText(fmt::format("warning: the job will wait: {}", job.wait().message())));
 }
 
+// Says what a job starts from where the server chose it.
+void SayStart(Session& session, const v1::TrainingJob& job) {
+  if (job.init_reason().empty()) return;
+  const v1::Init& init = job.effective_config().init();
+  session.Say(PlainText(
+      init.model().empty()
+          ? fmt::format("starts {}", job.init_reason())
+          : fmt::format("starts from model {}: {}", ShortName(init.model()), job.init_reason())));
+}
+
 }  // namespace
 
 int WithJobRequest(Session& session, const JobFlags& flags, const absl::Status& of_command,
@@ -78,6 +88,7 @@ int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
   const Printer printer = session.printer();
   if (request.validate_only()) {
     WarnOfWait(session, *job);
+    SayStart(session, *job);
     if (!PrintJson(printer, *job)) {
       PrintDone(printer, job->name(), "valid; nothing was created");
     }
@@ -86,11 +97,13 @@ int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
   const std::string id = ShortName(job->name());
   if (watch.has_value()) {
     session.Say(fmt::format("job {} on scene {}", id, ShortName(job->scene())));
+    SayStart(session, *job);
     return WatchJobToTheEnd(session, job->name(), *watch);
   }
   if (!PrintJson(printer, *job)) {
     PrintDone(printer, job->name(), fmt::format("{}  {}", StateText(job->state()), id));
   }
+  SayStart(session, *job);
   if (job->has_wait()) {
     session.Say(PlainText(fmt::format("job {} waits: {}", id, job->wait().message())));
   }

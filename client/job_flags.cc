@@ -18,6 +18,7 @@
 #include "common/rpc/training_config.h"
 #include "common/status_macros.h"
 #include "engine/config/setting_list.h"
+#include "engine/config/start_rank.h"
 #include "engine/config/train_config.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
@@ -96,6 +97,7 @@ void SetBackground(const JobFlags& flags, v1::TrainingConfig* config, Violations
 void SetInit(const JobFlags& flags, const std::string& project, v1::TrainingConfig* config,
              Violations* violations) {
   if (flags.init.empty()) return;
+  if (flags.init == kAutoStart) return config->mutable_init()->set_model(std::string(kAutoStart));
   if (LooksLikeCheckpoint(flags.init)) {
     const auto name = ExpandCheckpointName(flags.init, project, /*newest_allowed=*/false);
     if (!name.ok()) return violations->Add("--init", name.status());
@@ -180,7 +182,9 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
   app.add_option("--test-every", flags->test_every,
                  "Hold out every Nth view where the data set has no split (default 8; 0: none)")
       ->type_name("N");
-  app.add_option("--init", flags->init, "Start from a model, or from a checkpoint JOB/STEP")
+  app.add_option("--init", flags->init,
+                 "Start from a model, or from a checkpoint JOB/STEP; auto: from the best fitting "
+                 "model of the project")
       ->type_name("MODEL");
   app.add_option("--set", flags->settings, "Change a setting; --help-settings lists them")
       ->type_name("KEY=VALUE")

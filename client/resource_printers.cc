@@ -229,6 +229,7 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   if (config.has_init()) {
     fields.Add("init", config.init().model() + config.init().checkpoint());
   }
+  fields.Add("init reason", job.init_reason());
   fields.Add("created", TimeText(job.create_time()));
   fields.Add("started", TimeText(job.start_time()));
   fields.Add("ended", TimeText(job.end_time()));

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "common/counted.h"
 #include "common/status_macros.h"
+#include "engine/config/start_rank.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/tensor_file.h"
@@ -29,11 +29,7 @@ constexpr float kSameBoxTolerance = 1e-3f;
 
 struct Candidate {
   std::string path;
-  TrainState state;
-  bool same_capture = false, same_flavor = false;
-
-  // Larger is better.
-  auto Rank() const { return std::tuple(same_capture, same_flavor, state.n_trained); }
+  StartRank rank;
 };
 
 std::vector<std::string> TensorFilesIn(const std::string& folder) {
@@ -75,40 +71,28 @@ absl::Status Fits(const TensorFile& file, const TrainState& state, const StartWa
     }
     return absl::OkStatus();
   }
-  TrainConfig config = wanted.config;
-  if (wanted.scope != StartScope::kMlp)
-    MethodDescriptionOf(config).TakeFromStart(state.config, &config);
-  // For the layers alone only shapes matter, so this needs no state.
-  const TensorFile no_state;
-  if (absl::Status fits = CheckScopeFits(wanted.scope, FieldTensorShapes(config), file, no_state);
-      !fits.ok() || wanted.scope == StartScope::kMlp) {
-    const bool is_other = state.config.method != wanted.config.method;
-    return fits.ok() || !is_other
-               ? fits
-               : absl::InvalidArgumentError("trained by method " + state.config.method);
+  if (wanted.scope == StartScope::kMlp) {
+    // For the layers alone only shapes matter, so this needs no state.
+    const TensorFile no_state;
+    return CheckScopeFits(wanted.scope, FieldTensorShapes(wanted.config), file, no_state);
   }
-  return MethodDescriptionOf(config).CheckStart({state.config, state.geometry.n_levels},
-                                                {config, wanted.geometry.n_levels});
+  std::vector<TensorShape> held;
+  for (const auto& [name, tensor] : file.tensors)
+    held.push_back({name, std::string(DTypeName(tensor.dtype)), tensor.shape});
+  return CheckFieldFits({state.config, state.geometry.n_levels}, held,
+                        {wanted.config, wanted.geometry.n_levels});
 }
 
 absl::StatusOr<Candidate> Examine(const std::string& path, const StartWanted& wanted) {
   NERF_ASSIGN_OR_RETURN(const TensorFile file, ReadTensorFileHeader(path));
-  NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, path));
-  if (absl::Status fits = Fits(file, stored.state, wanted); !fits.ok())
+  NERF_ASSIGN_OR_RETURN(const StoredTrainState stored, LoadTrainState(file, path));
+  const TrainState& state = stored.state;
+  if (absl::Status fits = Fits(file, state, wanted); !fits.ok())
     return absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(fits.message())));
-  Candidate candidate{path, std::move(stored.state)};
-  candidate.same_capture = SameCapture(candidate.state, wanted);
-  candidate.same_flavor = candidate.state.geometry.flavor == wanted.geometry.flavor;
-  return candidate;
-}
-
-std::string ReasonFor(const Candidate& chosen, size_t n_fitting, size_t n_files) {
-  const char* const scene = chosen.same_capture  ? "trained on the same capture"
-                            : chosen.same_flavor ? "trained on a scene of the same kind"
-                                                 : "trained on a scene of another kind";
-  return fmt::format("{} with {:.1f} M samples; of {}, {} can be taken over", scene,
-                     static_cast<double>(chosen.state.n_trained) / 1e6, Counted(n_files, "file"),
-                     n_fitting);
+  return Candidate{path,
+                   {.same_capture = SameCapture(state, wanted),
+                    .same_kind = state.geometry.flavor == wanted.geometry.flavor,
+                    .n_samples = static_cast<double>(state.n_trained)}};
 }
 
 }  // namespace
@@ -125,9 +109,11 @@ absl::StatusOr<StartChoice> ChooseStart(const std::string& folder, const StartWa
       continue;
     }
     ++n_fitting;
-    if (!best.has_value() || candidate->Rank() > best->Rank()) best = *std::move(candidate);
+    if (!best.has_value() || candidate->rank > best->rank) best = *std::move(candidate);
   }
-  if (best.has_value()) return StartChoice{best->path, ReasonFor(*best, n_fitting, paths.size())};
+  if (best.has_value()) {
+    return StartChoice{best->path, StartReason(best->rank, n_fitting, paths.size(), "file")};
+  }
   if (paths.empty())
     return absl::NotFoundError(fmt::format("{} has no models (*.safetensors)", folder));
   return absl::NotFoundError(fmt::format("none of {} in {} can be taken over: {}",

@@ -15,6 +15,7 @@
 #include "engine/base/trace.h"
 #include "engine/config/psnr_advice.h"
 #include "engine/config/setting_list.h"
+#include "engine/config/start_rank.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
 #include "engine/methods/registry.h"
@@ -41,7 +42,6 @@
 namespace nerf {
 namespace {
 
-constexpr char kAutoStart[] = "auto";
 constexpr int kProfiledSteps = 20;  // by --torch-trace: a step has thousands of operations
 
 struct TrainFlags {

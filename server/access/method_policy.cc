@@ -64,7 +64,8 @@ constexpr std::array kPolicies = {
                  true,
                  {kParent,
                   {"training_job.scene"},
-                  {"training_job.config.init.model"},
+                  // The server's choice among the models of the parent.
+                  {"training_job.config.init.model", EmptyField::kNothing, "auto"},
                   {"training_job.config.init.checkpoint"}}},
     Reads("nerf.v1.TrainingService/GetTrainingJob", kName),
     Reads("nerf.v1.TrainingService/ListTrainingJobs", kParent),

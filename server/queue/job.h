@@ -34,7 +34,9 @@ struct JobConfig {
 
 // The source of a job's initial weights, if it does not start from scratch.
 struct InitReference {
-  enum class Kind { kModel, kCheckpoint };
+  // kAuto: the best fitting model of the project. Only in a JobSpec: Create puts a model, or
+  // nothing, in its place.
+  enum class Kind { kModel, kCheckpoint, kAuto };
   Kind kind = Kind::kModel;
   ResourceKey source;  // the model, or the checkpoint's job
   uint32_t step = 0;   // of the checkpoint; unused for a model
@@ -125,6 +127,7 @@ struct TrainingSpec {
   std::string requested_config;  // what the client sent: opaque bytes, returned by the service
   std::optional<InitReference> init;
   WorkerCount workers;
+  std::string init_reason;  // why it starts from `init`; empty where the request named that
 
   bool operator==(const TrainingSpec&) const = default;
 };

@@ -93,16 +93,63 @@ absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
                   /*may_be_empty=*/validate_only || !spec.retry_of.empty());
   RequirePriority("training_job.priority", spec.priority, check);
   check.Add(CheckLabels("training_job.labels", spec.labels));
-  if (spec.training.init.has_value()) {
-    check.Require(spec.training.init->source.project == spec.project, "training_job.config.init",
+  const std::optional<InitReference>& init = spec.training.init;
+  if (init.has_value() && init->kind != InitReference::Kind::kAuto) {
+    check.Require(init->source.project == spec.project, "training_job.config.init",
                   "must be of the same project");
   }
   return check.Result();
 }
 
+// Whether the model was made of a checkpoint of this job, not of an earlier one with the same id.
+bool IsOfJob(const ModelRecord& model, const Job& job) {
+  return std::any_of(job.checkpoints.begin(), job.checkpoints.end(),
+                     [&](const CheckpointRecord& checkpoint) {
+                       return checkpoint.step == model.step && checkpoint.model_blob == model.blob;
+                     });
+}
+
 }  // namespace
 
-absl::Status JobQueue::ResolveInit(const JobSpec& spec, InitReference& init) {
+void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
+  StartQuestion question;
+  const auto scene_of = [&](const std::string& id) {
+    state_.mu.AssertHeld();
+    const auto found = state_.scenes.find({spec.project, id});
+    return found == state_.scenes.end() ? nullptr : &found->second;
+  };
+  question.scene = scene_of(training.scene);
+  for (auto it = state_.model_order.rbegin();
+       it != state_.model_order.rend() && question.candidates.size() < kMaxStartCandidates; ++it) {
+    const ResourceKey& key = it->second;
+    // One that is being deleted may be gone when this job is stored.
+    if (key.project != spec.project || state_.IsClaimed({ClaimKey::Kind::kModel, key})) continue;
+    StartCandidate candidate{.model = &state_.models.at(key)};
+    const auto job = state_.jobs.find({spec.project, candidate.model->job});
+    if (job != state_.jobs.end() && IsOfJob(*candidate.model, job->second.job)) {
+      candidate.job = &job->second.job;
+      candidate.scene = scene_of(candidate.job->training.scene);
+    }
+    question.candidates.push_back(candidate);
+  }
+  const StartAnswer answer = spec.choose_start(question);
+  training.init_reason = answer.reason;
+  if (answer.model == nullptr) {
+    training.init.reset();
+    return;
+  }
+  training.init->kind = InitReference::Kind::kModel;
+  training.init->source = answer.model->key;
+  training.init->blob = answer.model->blob;
+}
+
+absl::Status JobQueue::ResolveInit(const JobSpec& spec, TrainingSpec& training) {
+  InitReference& init = *training.init;
+  if (init.kind == InitReference::Kind::kAuto) {
+    if (spec.choose_start == nullptr) return absl::InternalError("nobody chooses the start");
+    ChooseInit(spec, training);
+    return absl::OkStatus();
+  }
   const auto use = [&](const BlobRef& blob, const std::vector<TensorRecord>& tensors) {
     init.blob = blob;
     return spec.check_init ? spec.check_init(tensors) : absl::OkStatus();
@@ -177,7 +224,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
     job.render_work = NewRenderWork(job.render);
   }
   if (job.training.init.has_value() && needs_init) {
-    NERF_RETURN_IF_ERROR(ResolveInit(spec, *job.training.init));
+    NERF_RETURN_IF_ERROR(ResolveInit(spec, job.training));
   }
   const auto is_taken = [&] {
     state_.mu.AssertHeld();
@@ -243,7 +290,8 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
                                  request_key,
                                  {ClaimKey::Kind::kJob, {spec.project, spec.id}},
                                  {ClaimKey::Kind::kJob, {spec.project, spec.retry_of}}};
-  if (const auto& init = spec.training.init; init.has_value()) {
+  if (const auto& init = spec.training.init;
+      init.has_value() && init->kind != InitReference::Kind::kAuto) {
     names.push_back(
         {init->kind == InitReference::Kind::kModel ? ClaimKey::Kind::kModel : ClaimKey::Kind::kJob,
          init->source});

@@ -17,6 +17,7 @@
 #include "server/queue/job_list_watcher.h"
 #include "server/queue/page.h"
 #include "server/queue/queue_state.h"
+#include "server/queue/start_choice.h"
 #include "server/queue/watcher.h"
 
 namespace nerf {
@@ -53,6 +54,9 @@ struct JobSpec {
   // OK if the tensors of the file that `init` names fit the config. Unset: always OK. Called with
   // the queue's lock held.
   std::function<absl::Status(const std::vector<TensorRecord>& tensors)> check_init;
+  // Chooses what `init` of kind kAuto stands for; required with it. Called with the queue's lock
+  // held.
+  StartChooser choose_start;
 };
 
 // What to change of a job; what is unset stays.
@@ -190,10 +194,12 @@ class JobQueue {
   // Makes the job of `spec`; checks the scene and, if it is needed, init.
   absl::StatusOr<Job> MakeJob(const JobSpec& spec, bool needs_init, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // Finds the file that `init` names, and checks it.
   // Finds the file that the render job is of, and what its workers need.
   absl::Status ResolveRender(RenderSpec& render) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  absl::Status ResolveInit(const JobSpec& spec, InitReference& init)
+  // Finds the file that training.init names, and checks it; chooses it where that is left open.
+  absl::Status ResolveInit(const JobSpec& spec, TrainingSpec& training)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  void ChooseInit(const JobSpec& spec, TrainingSpec& training)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;

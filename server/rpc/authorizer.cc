@@ -53,6 +53,7 @@ std::vector<ResourceRef> ResourcesOf(const MethodPolicy& policy,
   for (const ResourceField& field : policy.fields) {
     if (field.path.empty()) continue;
     const std::string name = TextAt(request, field.path);
+    if (!field.keyword.empty() && name == field.keyword) continue;
     if (!name.empty()) {
       resources.push_back(ResourceOf(name));
     } else if (field.empty == EmptyField::kDefaultProject) {

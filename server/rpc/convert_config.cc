@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/rpc/training_config.h"
+#include "engine/config/start_rank.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
@@ -87,7 +88,9 @@ std::optional<InitReference> ParseInit(std::string_view field, const v1::Trainin
   if (!proto.has_init()) return std::nullopt;
   const v1::Init& init = proto.init();
   InitReference reference;
-  if (init.has_model()) {
+  if (init.has_model() && init.model() == kAutoStart) {
+    reference.kind = InitReference::Kind::kAuto;
+  } else if (init.has_model()) {
     reference.kind = InitReference::Kind::kModel;
     reference.source =
         TakeOr(ParseModelName(fmt::format("{}.init.model", field), init.model()), check);

@@ -169,6 +169,7 @@ v1::TrainingJob ToProto(const Job& job) {
   // A request that cannot be parsed is left out.
   if (!proto.mutable_config()->ParseFromString(job.training.requested_config)) proto.clear_config();
   *proto.mutable_effective_config() = ToProto(job.training.config, job.training.init);
+  proto.set_init_reason(job.training.init_reason);
   proto.set_state(ToProtoState(job.state));
   proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
   proto.set_queue_message(job.queue_message);

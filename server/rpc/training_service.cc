@@ -12,6 +12,7 @@
 #include "server/rpc/job_list_watch.h"
 #include "server/rpc/job_watch.h"
 #include "server/rpc/paging.h"
+#include "server/rpc/start_choice.h"
 #include "server/rpc/unary_call.h"
 
 namespace nerf {
@@ -41,6 +42,9 @@ grpc::ServerUnaryReactor* TrainingService::CreateTrainingJob(
                        spec.origin = {origin.traceparent, origin.request_id};
                        spec.check_init = [&](const std::vector<TensorRecord>& tensors) {
                          return CheckInit(EffectiveConfig(*request), tensors);
+                       };
+                       spec.choose_start = [&](const StartQuestion& question) {
+                         return ChooseStart(EffectiveConfig(*request), question);
                        };
                        NERF_ASSIGN_OR_RETURN(
                            const Job job, services_.queue.Create(spec, request->validate_only()));

@@ -301,6 +301,7 @@ std::string EncodeJobBody(const Job& job) {
   PutConfig(writer, job.training.config);
   writer.Put("requested_config", job.training.requested_config);
   if (job.training.init.has_value()) writer.Put("init", EncodeInit(*job.training.init));
+  writer.Put("init_reason", job.training.init_reason);
   if (job.training.workers != WorkerCount()) {
     writer.PutNumber("workers.min", job.training.workers.min);
     writer.PutNumber("workers.max", job.training.workers.max);
@@ -364,6 +365,7 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->training.requested_config = reader.Get("requested_config");
   if (reader.Has("init"))
     reader.Take(DecodeInit(reader.Get("init"), &job->training.init.emplace()));
+  job->training.init_reason = reader.Get("init_reason");
   if (reader.Has("workers.max")) {
     job->training.workers.min = reader.GetNumber<uint32_t>("workers.min");
     job->training.workers.max = reader.GetNumber<uint32_t>("workers.max");

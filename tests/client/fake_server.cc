@@ -114,6 +114,9 @@ class FakeTraining final : public v1::TrainingService::Service {
     response->set_name(request->parent() + "/trainingJobs/j-fake");
     response->set_state(v1::TrainingJob::QUEUED);
     if (!state_->wait.message().empty()) *response->mutable_wait() = state_->wait;
+    response->set_init_reason(state_->init_reason);
+    if (!state_->init_model.empty())
+      response->mutable_effective_config()->mutable_init()->set_model(state_->init_model);
     return grpc::Status::OK;
   }
   grpc::Status GetTrainingJob(grpc::ServerContext*, const v1::GetTrainingJobRequest* request,

@@ -44,6 +44,7 @@ struct FakeState {
   std::vector<v1::CreateTrainingJobRequest> create_job;
   std::vector<v1::CreateTrainingJobRequest> validate_job;  // creates with validate_only
   v1::TrainingJob::Wait wait;                              // of the jobs in their responses
+  std::string init_model, init_reason;                     // the server's choice, of the same jobs
   std::vector<v1::WatchTrainingJobRequest> watch;
   std::vector<v1::RenderImageRequest> render;
   std::vector<absl::Duration> render_time_left;  // deadlines of the calls

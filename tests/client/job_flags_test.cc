@@ -80,6 +80,23 @@ TEST(JobFlagsTest, FlagsBecomeTheConfig) {
   EXPECT_EQ(request->training_job().display_name(), "Mic");
 }
 
+TEST(JobFlagsTest, AutoLeavesTheStartToTheServer) {
+  JobFlags flags;
+  flags.init = "auto";
+  auto request = Build(flags);
+  ASSERT_THAT(request, IsOk());
+  EXPECT_EQ(request->training_job().config().init().model(), "auto");
+  // A model of this name is named in full.
+  flags.init = "projects/default/models/auto";
+  request = Build(flags);
+  ASSERT_THAT(request, IsOk());
+  EXPECT_EQ(request->training_job().config().init().model(), "projects/default/models/auto");
+  for (const char* wrong : {"Auto", "auto ", "auto,mic", "AUTO"}) {
+    flags.init = wrong;
+    EXPECT_THAT(Build(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--init")) << wrong;
+  }
+}
+
 TEST(JobFlagsTest, EveryWrongFlagIsNamedAtOnce) {
   JobFlags flags;
   flags.steps = "0";

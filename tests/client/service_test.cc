@@ -26,6 +26,7 @@ namespace nerf {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -537,6 +538,34 @@ TEST_F(ServiceTest, JobCreateSendsNamesInFullAndReturns) {
   EXPECT_EQ(result.exit_code, kOk);
   EXPECT_EQ(state_.validate_job.size(), 1u);
   EXPECT_THAT(result.out, HasSubstr("nothing was created"));
+}
+
+TEST_F(ServiceTest, TheServersChoiceOfAStartIsSaid) {
+  state_.init_model = "projects/default/models/base";
+  state_.init_reason = "trained on the same capture; of 2 models, 1 can be taken over";
+  CommandResult result = Run({"job", "create", "mic", "--init", "auto", "--samples", "1M"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_EQ(state_.create_job.size(), 1u);
+  EXPECT_EQ(state_.create_job[0].training_job().config().init().model(), "auto");
+  EXPECT_THAT(result.err, HasSubstr("starts from model base: trained on the same capture; of 2"));
+  result = Run({"job", "create", "mic", "--init", "auto", "--validate-only"});
+  EXPECT_THAT(result.err, HasSubstr("starts from model base: "));
+
+  state_.init_model = "";
+  state_.init_reason = "from scratch: \x1b[31mnone";
+  result = Run({"job", "create", "mic", "--init", "auto", "--samples", "1M"});
+  EXPECT_THAT(result.err, HasSubstr("starts from scratch: "));
+  EXPECT_THAT(result.err, Not(HasSubstr("\x1b"))) << "what a server sends is plain text";
+
+  state_.init_reason = "";
+  result = Run({"job", "create", "mic", "--init", "base", "--samples", "1M"});
+  EXPECT_THAT(result.err, Not(HasSubstr("starts from")));
+
+  v1::TrainingJob& job = state_.jobs.emplace_back();
+  job.set_name("projects/default/trainingJobs/j-1");
+  job.set_init_reason("from scratch: the project has no models");
+  result = Run({"job", "show", "j-1"});
+  EXPECT_THAT(result.out, ContainsRegex("init reason: +from scratch: the project has no models\n"));
 }
 
 // Takes a port of its own on loopback; returns the socket, and the address in *server.

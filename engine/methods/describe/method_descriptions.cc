@@ -156,4 +156,17 @@ absl::Status CheckInitFits(const TrainConfig& config, const std::vector<TensorSh
   return absl::OkStatus();
 }
 
+absl::Status CheckFieldFits(const TrainedAs& start, const std::vector<TensorShape>& held,
+                            const TrainedAs& wanted) {
+  const MethodDescription& method = MethodDescriptionOf(wanted.config);
+  TrainConfig config = wanted.config;
+  method.TakeFromStart(start.config, &config);
+  if (absl::Status fits = CheckInitFits(config, held); !fits.ok()) {
+    return start.config.method == config.method
+               ? fits
+               : absl::InvalidArgumentError("trained by method " + start.config.method);
+  }
+  return method.CheckStart(start, {config, wanted.n_occupancy_levels});
+}
+
 }  // namespace nerf

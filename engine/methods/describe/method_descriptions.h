@@ -51,4 +51,10 @@ std::vector<TensorShape> FieldTensorShapes(const TrainConfig& config);
 // names the first tensor that does not fit, with both shapes.
 absl::Status CheckInitFits(const TrainConfig& config, const std::vector<TensorShape>& held);
 
+// Checks that a training as `wanted` can start from the field of a model that was trained as
+// `start` and has the tensors `held`. Settings that are "auto" take the start's values. Errors:
+// InvalidArgument with the first thing that does not fit.
+absl::Status CheckFieldFits(const TrainedAs& start, const std::vector<TensorShape>& held,
+                            const TrainedAs& wanted);
+
 }  // namespace nerf

@@ -85,6 +85,67 @@ TEST_F(ModelCatalogTest, ModelThatAJobStartsFromStaysUntilTheJobIsFinal) {
   EXPECT_THAT(harness_.models->Delete({"default", "model"}), IsOk());
 }
 
+TEST_F(ModelCatalogTest, AJobMayLeaveItsStartToAChoice) {
+  ASSERT_THAT(harness_.models->Promote(Spec("old", 1)), IsOk());
+  Commit(2);
+  ASSERT_THAT(harness_.models->Promote(Spec("new", 2)), IsOk());
+  JobSpec spec = harness_.Spec("two");
+  spec.training.init = InitReference{InitReference::Kind::kAuto, {}, 0, "all", {}};
+  EXPECT_THAT(harness_.queue->Create(spec), StatusIs(StatusCode::kInternal, "nobody chooses"));
+  std::vector<std::string> seen;
+  spec.choose_start = [&](const StartQuestion& question) {
+    for (const StartCandidate& candidate : question.candidates) {
+      seen.push_back(candidate.model->key.id);
+      EXPECT_EQ(candidate.job->key.id, "one");
+      EXPECT_EQ(candidate.scene, question.scene);
+    }
+    return StartAnswer{question.candidates.back().model, "for a reason"};
+  };
+  const auto job = harness_.queue->Create(spec);
+  ASSERT_THAT(job, IsOk());
+  EXPECT_THAT(seen, testing::ElementsAre("new", "old"));
+  EXPECT_EQ(job->training.init, (InitReference{InitReference::Kind::kModel,
+                                               {"default", "old"},
+                                               0,
+                                               "all",
+                                               QueueHarness::Blob("model 1")}));
+  EXPECT_THAT(harness_.models->Delete({"default", "old"}),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
+  harness_.Restart();
+  EXPECT_EQ(harness_.Get("two").training.init, job->training.init);
+  EXPECT_EQ(harness_.Get("two").training.init_reason, "for a reason");
+
+  spec.id = "three";
+  spec.choose_start = [](const StartQuestion&) { return StartAnswer{nullptr, "none fits"}; };
+  const auto scratch = harness_.queue->Create(spec);
+  ASSERT_THAT(scratch, IsOk());
+  EXPECT_FALSE(scratch->training.init.has_value());
+  EXPECT_EQ(scratch->training.init_reason, "none fits");
+}
+
+TEST_F(ModelCatalogTest, AnotherJobOfTheSameIdSaysNothingOfAModel) {
+  ASSERT_THAT(harness_.models->Promote(Spec("former", 1)), IsOk());
+  ASSERT_THAT(harness_.leases->Finish(lease_, {}), IsOk());
+  ASSERT_THAT(harness_.queue->Delete(lease_.job), IsOk());
+  lease_ = harness_.Running("one");
+  CheckpointRecord checkpoint = QueueHarness::Checkpoint(1);
+  checkpoint.model_blob = QueueHarness::Blob("another model");
+  ASSERT_THAT(harness_.leases->CommitCheckpoint(lease_, checkpoint), IsOk());
+  JobSpec spec = harness_.Spec("two");
+  spec.training.init = InitReference{InitReference::Kind::kAuto, {}, 0, "all", {}};
+  size_t n_candidates = 0;
+  spec.choose_start = [&](const StartQuestion& question) {
+    for (const StartCandidate& candidate : question.candidates) {
+      ++n_candidates;
+      EXPECT_EQ(candidate.job, nullptr);
+      EXPECT_EQ(candidate.scene, nullptr);
+    }
+    return StartAnswer{};
+  };
+  ASSERT_THAT(harness_.queue->Create(spec), IsOk());
+  EXPECT_EQ(n_candidates, 1u);
+}
+
 TEST_F(ModelCatalogTest, DeletedModelsBlobIsLetGoOf) {
   ASSERT_THAT(harness_.models->Promote(Spec("model", 1)), IsOk());
   ASSERT_THAT(harness_.models->Delete({"default", "model"}), IsOk());

@@ -114,7 +114,7 @@ bool IsOutput(const std::string& path) {
          path.rfind("training_job.progress", 0) == 0 ||
          path.rfind("training_job.members", 0) == 0 || path == "training_job.queue_message" ||
          path.rfind("training_job.problems", 0) == 0 || path.rfind("training_job.wait", 0) == 0 ||
-         path.rfind("training_job.error", 0) == 0;
+         path.rfind("training_job.error", 0) == 0 || path == "training_job.init_reason";
 }
 
 // A request that names a resource which its policy does not look at would let its caller reach any
@@ -159,6 +159,19 @@ TEST(AuthorizerTest, ResourcesOfARequestAreItsNamesAndTheDefaultProject) {
               ElementsAre(ResourceRef{"default", "projects/default"},
                           ResourceRef{"b", "projects/b/scenes/s"},
                           ResourceRef{"c", "projects/c/models/m"}));
+  // What the server chooses is of the parent.
+  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("auto");
+  EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
+              ElementsAre(ResourceRef{"default", "projects/default"},
+                          ResourceRef{"b", "projects/b/scenes/s"}));
+  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("automatic");
+  EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
+              ElementsAre(ResourceRef{"default", "projects/default"},
+                          ResourceRef{"b", "projects/b/scenes/s"}, ResourceRef{"", "automatic"}));
+  // A name of anything else is one.
+  request.mutable_training_job()->set_scene("auto");
+  EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
+              testing::Contains(ResourceRef{"", "auto"}));
   EXPECT_THAT(
       ResourcesOf(*FindMethodPolicy("nerf.v1.RenderService/RenderImage"), v1::RenderImageRequest()),
       IsEmpty());

@@ -459,6 +459,91 @@ TEST_F(InitTest, ShapesOfModelAndConfigMustFitBeforeTheJobIsAccepted) {
               FailsWith(StatusCode::kFailedPrecondition, reason::kInitMismatch));
 }
 
+TEST_F(InitTest, TheServerChoosesTheStartOfAJobThatAsksForIt) {
+  v1::CreateTrainingJobRequest request;
+  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("auto");
+  request.mutable_training_job()->set_scene(server_.CreateScene("empty-project"));
+  request.set_validate_only(true);
+  v1::TrainingJob job;
+  ASSERT_THAT(Create(request, &job), IsOk());
+  EXPECT_FALSE(job.effective_config().has_init());
+  EXPECT_EQ(job.init_reason(), "from scratch: the project has no models");
+
+  MakeModel(TrainConfig());
+  request.mutable_training_job()->set_scene("projects/default/scenes/base-scene");
+  ASSERT_THAT(Create(request, &job), IsOk());
+  EXPECT_EQ(job.effective_config().init().model(), model_.name());
+  request.set_validate_only(false);
+  request.set_request_id(kOtherUuid);
+  ASSERT_THAT(Create(request, &job), IsOk());
+  EXPECT_EQ(job.config().init().model(), "auto") << "as it was asked for";
+  EXPECT_EQ(job.effective_config().init().model(), model_.name());
+  EXPECT_EQ(job.effective_config().init().scope(), "all");
+  EXPECT_THAT(job.init_reason(), testing::StartsWith("trained on the same capture"));
+  v1::DeleteModelRequest remove;
+  remove.set_name(model_.name());
+  google::protobuf::Empty empty;
+  EXPECT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::DeleteModel, remove,
+                                  &empty),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
+
+  // A job that does not ask has no reason, and other shapes do not fit.
+  v1::CreateTrainingJobRequest other = request;
+  other.clear_request_id();
+  other.mutable_training_job()->mutable_config()->mutable_init()->set_model(model_.name());
+  v1::TrainingJob named;
+  ASSERT_THAT(Create(other, &named), IsOk());
+  EXPECT_EQ(named.init_reason(), "");
+  other.mutable_training_job()->mutable_config()->mutable_init()->set_model("auto");
+  (*other.mutable_training_job()->mutable_config()->mutable_settings())["n_features_per_level"] =
+      "2";
+  v1::TrainingJob scratch;
+  ASSERT_THAT(Create(other, &scratch), IsOk());
+  EXPECT_FALSE(scratch.effective_config().has_init());
+  EXPECT_THAT(scratch.init_reason(),
+              testing::HasSubstr("of 1 model, none can be taken over: base"));
+}
+
+TEST_F(InitTest, ARepeatedRequestKeepsItsChoice) {
+  MakeModel(TrainConfig());
+  v1::CreateTrainingJobRequest request;
+  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("auto");
+  request.mutable_training_job()->set_scene("projects/default/scenes/base-scene");
+  request.set_request_id(kOtherUuid);
+  v1::TrainingJob first, again;
+  ASSERT_THAT(Create(request, &first), IsOk());
+  v1::CancelTrainingJobRequest cancel;
+  cancel.set_name(first.name());
+  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
+                                  &v1::TrainingService::Stub::CancelTrainingJob, cancel, &again),
+              IsOk());
+  v1::DeleteModelRequest remove;
+  remove.set_name(model_.name());
+  google::protobuf::Empty empty;
+  ASSERT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::DeleteModel, remove,
+                                  &empty),
+              IsOk());
+  server_.Restart(RpcTestServer::DefaultTimes());
+  ASSERT_THAT(Create(request, &again), IsOk());
+  EXPECT_EQ(again.name(), first.name());
+  EXPECT_EQ(again.effective_config().init().model(), model_.name());
+  EXPECT_EQ(again.init_reason(), first.init_reason());
+  request.mutable_training_job()->mutable_config()->mutable_init()->set_model(model_.name());
+  EXPECT_THAT(Create(request, &again),
+              FailsWith(StatusCode::kAlreadyExists, reason::kRequestIdReused));
+}
+
+TEST_F(InitTest, ModelsOfOtherProjectsAreNotChosen) {
+  MakeModel(TrainConfig());
+  v1::CreateTrainingJobRequest request;
+  request.set_parent("projects/lab");
+  request.set_validate_only(true);
+  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("auto");
+  v1::TrainingJob job;
+  ASSERT_THAT(Create(request, &job), IsOk());
+  EXPECT_EQ(job.init_reason(), "from scratch: the project has no models");
+}
+
 TEST_F(InitTest, ModelIsReadListedAndKeptWhileAJobStartsFromIt) {
   MakeModel(TrainConfig());
   EXPECT_EQ(model_.training_job(), "projects/default/trainingJobs/base-job");

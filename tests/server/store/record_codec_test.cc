@@ -26,6 +26,7 @@ Job FullJob() {
   job.part_seconds = 0.1 + 0.2;
   job.merge_capability = "merge/ngp-tiles";
   job.part_of = "y";
+  job.training.init_reason = "trained on the same capture";
   job.request_id = kRequestA;
   job.queue_reason = QueueReason::kWorkerDrained;
   job.attempt = 4;
@@ -86,6 +87,7 @@ TEST(RecordCodecTest, JobComesBackToTheBit) {
   EXPECT_EQ(read.progress, job.progress);
   EXPECT_EQ(read.training.config, job.training.config);
   EXPECT_EQ(read.training.init, job.training.init);
+  EXPECT_EQ(read.training.init_reason, job.training.init_reason);
   EXPECT_EQ(read.checkpoints, job.checkpoints);
   EXPECT_EQ(read.previews, job.previews);
   EXPECT_EQ(read.error, job.error);
