@@ -114,7 +114,8 @@ bool IsOutput(const std::string& path) {
          path.rfind("training_job.progress", 0) == 0 ||
          path.rfind("training_job.members", 0) == 0 || path == "training_job.queue_message" ||
          path.rfind("training_job.problems", 0) == 0 || path.rfind("training_job.wait", 0) == 0 ||
-         path.rfind("training_job.error", 0) == 0 || path == "training_job.init_reason";
+         path.rfind("training_job.error", 0) == 0 || path == "training_job.init_reason" ||
+         path == "training_job.parts" || path == "training_job.part_of";
 }
 
 // A request that names a resource which its policy does not look at would let its caller reach any
