@@ -23,7 +23,8 @@ TEST(AutogradLibraryTest, OpenedLibraryMakesAStepThatTrains) {
   const auto factory = reinterpret_cast<Factory>(dlsym(library, "NerfNewAutogradStep"));
   ASSERT_NE(factory, nullptr) << dlerror();
   ThreadPool pool(2);
-  const TrainConfig config = TinyConfig();
+  TrainConfig config = TinyConfig();
+  config.method = "ngp-autograd";
   const Scene scene = SyntheticBallScene(2, 0, 16);
   const StepRequest request{config, scene.geometry, scene, std::nullopt, &pool};
   absl::StatusOr<std::unique_ptr<TrainingStep>> step = absl::InternalError("no step was made");
