@@ -274,9 +274,10 @@ class Upload(threading.Thread):
         self.connection, self.mib, self.together = workload.Connection(service), mib, together
         self.start_of_file, self.error = uuid.uuid4().bytes, None
         digest = hashlib.sha256(self.start_of_file)
-        for _ in range(mib):
+        self.size = mib * len(self.CHUNK)
+        digest.update(self.CHUNK[len(self.start_of_file):])
+        for _ in range(mib - 1):
             digest.update(self.CHUNK)
-        self.size = mib * len(self.CHUNK) + len(self.start_of_file)
         self.resource = f"uploads/{uuid.uuid4()}/blobs/{digest.hexdigest()}/{self.size}"
 
     def write(self, parts):

@@ -2,24 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <utility>
 
+#include "common/status_macros.h"
 #include "engine/base/check.h"
-#include "fmt/format.h"
 
 namespace nerf {
-namespace {
-
-constexpr const char* kNames[] = {"view.log_gains", "adam.first.view.log_gains",
-                                  "adam.second.view.log_gains"};
-
-}  // namespace
 
 ViewExposures::ViewExposures(int n_views)
-    : log_gains_(3 * static_cast<size_t>(n_views)),
-      first_moments_(log_gains_.size()),
-      second_moments_(log_gains_.size()),
+    : log_gains_("view.log_gains", {static_cast<uint32_t>(n_views), 3}),
       gradients_(log_gains_.size()),
       gains_(static_cast<size_t>(n_views)) {
   FindGains();
@@ -41,12 +31,7 @@ void ViewExposures::Update(const kernels::AdamSettings& settings, std::span<cons
     float* const gradient = gradients_.data() + 3 * static_cast<size_t>(views[ray]);
     for (int channel = 0; channel < 3; ++channel) gradient[channel] += grad_log_gains[ray][channel];
   }
-  kernels::cpu::AdamDense({.settings = settings,
-                           .n = static_cast<int64_t>(log_gains_.size()),
-                           .parameters = log_gains_.data(),
-                           .first_moments = first_moments_.data(),
-                           .second_moments = second_moments_.data(),
-                           .gradients = gradients_.data()});
+  log_gains_.Update(settings, gradients_);
   for (size_t channel = 0; channel < 3; ++channel) {
     double sum = 0;
     for (size_t i = channel; i < log_gains_.size(); i += 3) sum += log_gains_[i];
@@ -58,28 +43,12 @@ void ViewExposures::Update(const kernels::AdamSettings& settings, std::span<cons
 
 void ViewExposures::Save(TensorFile* file) const {
   if (empty()) return;
-  const std::vector<float>* const values[] = {&log_gains_, &first_moments_, &second_moments_};
-  for (int i = 0; i < 3; ++i) {
-    file->tensors[kNames[i]] =
-        TensorFromFloats(values[i]->data(), {static_cast<uint32_t>(gains_.size()), 3}, DType::kF32);
-  }
+  log_gains_.Save(file);
 }
 
 absl::Status ViewExposures::Load(const TensorFile& file) {
   if (empty()) return absl::OkStatus();
-  std::vector<float> held[3];
-  for (int i = 0; i < 3; ++i) {
-    const auto found = file.tensors.find(kNames[i]);
-    if (found == file.tensors.end() || found->second.dtype != DType::kF32 ||
-        found->second.shape != std::vector<uint32_t>{static_cast<uint32_t>(gains_.size()), 3}) {
-      return absl::InvalidArgumentError(
-          fmt::format("tensor {} is missing or not of {} views", kNames[i], gains_.size()));
-    }
-    held[i] = ToFloats(found->second);
-  }
-  log_gains_ = std::move(held[0]);
-  first_moments_ = std::move(held[1]);
-  second_moments_ = std::move(held[2]);
+  NERF_RETURN_IF_ERROR(log_gains_.Load(file));
   FindGains();
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "engine/base/vec3.h"
 #include "engine/kernels/adam.h"
+#include "engine/methods/ngp/view_values.h"
 #include "engine/train/tensor_file.h"
 
 namespace nerf {
@@ -36,7 +37,8 @@ class ViewExposures {
  private:
   void FindGains();
 
-  std::vector<float> log_gains_, first_moments_, second_moments_, gradients_;  // [n_views, 3]
+  ViewValues log_gains_;          // [n_views, 3]
+  std::vector<float> gradients_;  // likewise
   std::vector<Vec3> gains_;
 };
 

@@ -5,13 +5,11 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
-constexpr const char* kNames[] = {"view.log_focal_scales", "adam.first.view.log_focal_scales",
-                                  "adam.second.view.log_focal_scales"};
+constexpr const char* kName = "view.log_focal_scales";
 
 // A vector in the axes of the camera, whose rotation has orthonormal columns, and back.
 Vec3 ToCamera(const Mat34& camera_to_world, Vec3 v) {
@@ -80,9 +78,7 @@ ViewFocals::ViewFocals(std::span<const View> views) {
     focals_.push_back(view.camera.fl_x);
     focals_.push_back(view.camera.fl_y);
   }
-  log_scales_.resize(lenses_.size());
-  first_moments_.resize(lenses_.size());
-  second_moments_.resize(lenses_.size());
+  log_scales_ = ViewValues(kName, {static_cast<uint32_t>(lenses_.size())});
 }
 
 void ViewFocals::Apply(std::vector<LensCamera>* cameras) const {
@@ -109,12 +105,7 @@ void ViewFocals::Update(const kernels::AdamSettings& settings, const RayBatch& b
     const Vec3 gradient = poses.Uncorrected(view, gradients[r].direction);
     sums[lens_of_[view]] += Dot(gradient, FocalSlope(cameras[view], direction));
   }
-  kernels::cpu::AdamDense({.settings = settings,
-                           .n = static_cast<int64_t>(log_scales_.size()),
-                           .parameters = log_scales_.data(),
-                           .first_moments = first_moments_.data(),
-                           .second_moments = second_moments_.data(),
-                           .gradients = sums.data()});
+  log_scales_.Update(settings, sums);
 }
 
 std::vector<LensScale> ViewFocals::Scales() const {
@@ -125,31 +116,13 @@ std::vector<LensScale> ViewFocals::Scales() const {
 
 void ViewFocals::Save(TensorFile* file) const {
   if (empty()) return;
-  const std::vector<float>* const values[] = {&log_scales_, &first_moments_, &second_moments_};
-  for (int i = 0; i < 3; ++i) {
-    file->tensors[kNames[i]] =
-        TensorFromFloats(values[i]->data(), {static_cast<uint32_t>(lenses_.size())}, DType::kF32);
-  }
+  log_scales_.Save(file);
   SaveLensScales(Scales(), file);
 }
 
 absl::Status ViewFocals::Load(const TensorFile& file) {
   if (empty()) return absl::OkStatus();
-  const std::vector<uint32_t> shape = {static_cast<uint32_t>(lenses_.size())};
-  std::vector<float> held[3];
-  for (int i = 0; i < 3; ++i) {
-    const auto found = file.tensors.find(kNames[i]);
-    if (found == file.tensors.end() || found->second.dtype != DType::kF32 ||
-        found->second.shape != shape) {
-      return absl::InvalidArgumentError(
-          fmt::format("tensor {} is missing or not of {} lenses", kNames[i], lenses_.size()));
-    }
-    held[i] = ToFloats(found->second);
-  }
-  log_scales_ = std::move(held[0]);
-  first_moments_ = std::move(held[1]);
-  second_moments_ = std::move(held[2]);
-  return absl::OkStatus();
+  return log_scales_.Load(file);
 }
 
 }  // namespace nerf

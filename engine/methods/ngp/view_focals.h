@@ -8,6 +8,7 @@
 #include "engine/base/lens.h"
 #include "engine/kernels/adam.h"
 #include "engine/methods/ngp/view_poses.h"
+#include "engine/methods/ngp/view_values.h"
 #include "engine/scene/scene.h"
 #include "engine/train/lens_scales.h"
 #include "engine/train/ray_batch.h"
@@ -51,7 +52,7 @@ class ViewFocals {
   std::vector<LensScale> lenses_;  // scales are 1 here
   std::vector<int> lens_of_;       // [n_views]
   std::vector<float> focals_;      // as stated, fl_x and fl_y of each view
-  std::vector<float> log_scales_, first_moments_, second_moments_;  // [n_lenses]
+  ViewValues log_scales_;          // [n_lenses]
 };
 
 }  // namespace nerf

@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
+#include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
-#include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
 constexpr size_t kWidth = 6;
 constexpr double kRateHalvings = 4;
-constexpr const char* kNames[] = {"view.poses", "adam.first.view.poses", "adam.second.view.poses"};
 
 }  // namespace
 
@@ -27,9 +25,7 @@ float FocalRate(const TrainConfig& config, double fraction) {
 
 ViewPoses::ViewPoses(int n_views, float length)
     : length_(length),
-      poses_(kWidth * static_cast<size_t>(n_views)),
-      first_moments_(poses_.size()),
-      second_moments_(poses_.size()),
+      poses_("view.poses", {static_cast<uint32_t>(n_views), kWidth}),
       gradients_(poses_.size()),
       corrections_(static_cast<size_t>(n_views)) {
   FindCorrections();
@@ -38,7 +34,7 @@ ViewPoses::ViewPoses(int n_views, float length)
 // Rotations by Rodrigues' formula.
 void ViewPoses::FindCorrections() {
   for (size_t view = 0; view < corrections_.size(); ++view) {
-    const float* const pose = poses_.data() + kWidth * view;
+    const float* const pose = &poses_[kWidth * view];
     const Vec3 turn{pose[0], pose[1], pose[2]};
     const float angle = Norm(turn);
     const float sine = angle > 1e-6f ? std::sin(angle) / angle : 1.0f;
@@ -85,40 +81,18 @@ void ViewPoses::Update(const kernels::AdamSettings& settings, std::span<const in
       gradient[3 + axis] += shift[axis];
     }
   }
-  kernels::cpu::AdamDense({.settings = settings,
-                           .n = static_cast<int64_t>(poses_.size()),
-                           .parameters = poses_.data(),
-                           .first_moments = first_moments_.data(),
-                           .second_moments = second_moments_.data(),
-                           .gradients = gradients_.data()});
+  poses_.Update(settings, gradients_);
   FindCorrections();
 }
 
 void ViewPoses::Save(TensorFile* file) const {
   if (empty()) return;
-  const std::vector<float>* const values[] = {&poses_, &first_moments_, &second_moments_};
-  for (int i = 0; i < 3; ++i) {
-    file->tensors[kNames[i]] = TensorFromFloats(
-        values[i]->data(), {static_cast<uint32_t>(corrections_.size()), kWidth}, DType::kF32);
-  }
+  poses_.Save(file);
 }
 
 absl::Status ViewPoses::Load(const TensorFile& file) {
   if (empty()) return absl::OkStatus();
-  const std::vector<uint32_t> shape = {static_cast<uint32_t>(corrections_.size()), kWidth};
-  std::vector<float> held[3];
-  for (int i = 0; i < 3; ++i) {
-    const auto found = file.tensors.find(kNames[i]);
-    if (found == file.tensors.end() || found->second.dtype != DType::kF32 ||
-        found->second.shape != shape) {
-      return absl::InvalidArgumentError(
-          fmt::format("tensor {} is missing or not of {} views", kNames[i], corrections_.size()));
-    }
-    held[i] = ToFloats(found->second);
-  }
-  poses_ = std::move(held[0]);
-  first_moments_ = std::move(held[1]);
-  second_moments_ = std::move(held[2]);
+  NERF_RETURN_IF_ERROR(poses_.Load(file));
   FindCorrections();
   return absl::OkStatus();
 }

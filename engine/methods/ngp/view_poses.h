@@ -9,6 +9,7 @@
 #include "engine/base/vec3.h"
 #include "engine/config/train_config.h"
 #include "engine/kernels/adam.h"
+#include "engine/methods/ngp/view_values.h"
 #include "engine/train/tensor_file.h"
 
 namespace nerf {
@@ -58,7 +59,8 @@ class ViewPoses {
   void FindCorrections();
 
   float length_;
-  std::vector<float> poses_, first_moments_, second_moments_, gradients_;  // [n_views, 6]
+  ViewValues poses_;              // [n_views, 6]
+  std::vector<float> gradients_;  // likewise
   std::vector<Correction> corrections_;
 };
 

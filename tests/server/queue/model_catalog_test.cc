@@ -18,6 +18,16 @@ class ModelCatalogTest : public testing::Test {
   void Commit(uint32_t step) {
     ASSERT_THAT(harness_.leases->CommitCheckpoint(lease_, QueueHarness::Checkpoint(step)), IsOk());
   }
+  // Promotes job "one" as "former", deletes it, and makes another job of its id with a checkpoint.
+  void PromoteThenReplaceJob() {
+    ASSERT_THAT(harness_.models->Promote(Spec("former", 1)), IsOk());
+    ASSERT_THAT(harness_.leases->Finish(lease_, {}), IsOk());
+    ASSERT_THAT(harness_.queue->Delete(lease_.job), IsOk());
+    lease_ = harness_.Running("one");
+    CheckpointRecord checkpoint = QueueHarness::Checkpoint(1);
+    checkpoint.model_blob = QueueHarness::Blob("another model");
+    ASSERT_THAT(harness_.leases->CommitCheckpoint(lease_, checkpoint), IsOk());
+  }
   ModelSpec Spec(const std::string& id, std::optional<uint32_t> step) {
     return {"default", id, "", "", {{"default", "one"}, step}};
   }
@@ -124,13 +134,7 @@ TEST_F(ModelCatalogTest, AJobMayLeaveItsStartToAChoice) {
 }
 
 TEST_F(ModelCatalogTest, AnotherJobOfTheSameIdSaysNothingOfAModel) {
-  ASSERT_THAT(harness_.models->Promote(Spec("former", 1)), IsOk());
-  ASSERT_THAT(harness_.leases->Finish(lease_, {}), IsOk());
-  ASSERT_THAT(harness_.queue->Delete(lease_.job), IsOk());
-  lease_ = harness_.Running("one");
-  CheckpointRecord checkpoint = QueueHarness::Checkpoint(1);
-  checkpoint.model_blob = QueueHarness::Blob("another model");
-  ASSERT_THAT(harness_.leases->CommitCheckpoint(lease_, checkpoint), IsOk());
+  PromoteThenReplaceJob();
   JobSpec spec = harness_.Spec("two");
   spec.training.init = InitReference{InitReference::Kind::kAuto, {}, 0, "all", {}};
   size_t n_candidates = 0;
@@ -153,13 +157,7 @@ TEST_F(ModelCatalogTest, DeletedModelsBlobIsLetGoOf) {
 }
 
 TEST_F(ModelCatalogTest, ModelsOfAFormerJobOfTheSameIdSayNothingOfTheNewOnesCheckpoints) {
-  ASSERT_THAT(harness_.models->Promote(Spec("former", 1)), IsOk());
-  ASSERT_THAT(harness_.leases->Finish(lease_, {}), IsOk());
-  ASSERT_THAT(harness_.queue->Delete(lease_.job), IsOk());
-  lease_ = harness_.Running("one");
-  CheckpointRecord checkpoint = QueueHarness::Checkpoint(1);
-  checkpoint.model_blob = QueueHarness::Blob("another model");
-  ASSERT_THAT(harness_.leases->CommitCheckpoint(lease_, checkpoint), IsOk());
+  PromoteThenReplaceJob();
   ASSERT_THAT(harness_.models->Promote(Spec("new", 1)), IsOk());
   ASSERT_THAT(harness_.models->Delete({"default", "new"}), IsOk());
   EXPECT_FALSE(harness_.Get("one").checkpoints[0].promoted)
