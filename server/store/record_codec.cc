@@ -316,7 +316,7 @@ std::string EncodeJobBody(const Job& job) {
   if (job.priority != 0) writer.Put("priority", std::to_string(job.priority));
   writer.PutMap("labels", job.labels);
   writer.Put("retry_of", job.retry_of);
-  writer.PutList("parts", job.parts);
+  writer.PutList("part_jobs", job.parts);
   std::vector<std::string> part_models;
   for (const BlobRef& model : job.part_models) {
     RecordWriter part;
@@ -379,7 +379,7 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->priority = reader.GetNumber<int>("priority");
   job->labels = reader.GetMap("labels");
   job->retry_of = reader.Get("retry_of");
-  job->parts = reader.GetList("parts");
+  job->parts = reader.GetList("part_jobs");
   for (const std::string& record : reader.GetList("part_models")) {
     RecordReader part(record);
     job->part_models.push_back(GetBlob(part, "model"));

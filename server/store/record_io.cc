@@ -47,7 +47,8 @@ RecordReader::RecordReader(std::string_view record) {
     return;
   }
   for (size_t i = 0; i < strings->size(); i += 2) {
-    values_[std::move((*strings)[i])] = std::move((*strings)[i + 1]);
+    const auto [value, is_new] = values_.try_emplace((*strings)[i], std::move((*strings)[i + 1]));
+    if (!is_new) Fail(value->first);
   }
 }
 

@@ -12,7 +12,8 @@
 
 namespace nerf {
 
-// Writes keys and values as packed strings (common/packed_strings.h). Empty values are left out.
+// Writes keys and values as packed strings (common/packed_strings.h), each key once. Empty values
+// are left out.
 class RecordWriter {
  public:
   void Put(std::string_view key, std::string_view value);
@@ -27,8 +28,8 @@ class RecordWriter {
   std::vector<std::string> strings_;
 };
 
-// Reads what RecordWriter wrote. Missing keys give the default. The first unreadable value sets the
-// status.
+// Reads what RecordWriter wrote. Missing keys give the default. The first unreadable value, or
+// a key that comes twice, sets the status.
 class RecordReader {
  public:
   explicit RecordReader(std::string_view record);

@@ -78,6 +78,17 @@ TEST(RecordCodecTest, RenderJobComesBackWithItsPartsAndFrames) {
   EXPECT_EQ(read.kind, JobKind::kRender);
   EXPECT_EQ(read.render, job.render);
   EXPECT_EQ(read.render_work, job.render_work);
+  EXPECT_EQ(EncodeJobBody(read), EncodeJobBody(job));
+}
+
+TEST(RecordCodecTest, KeyThatComesTwiceIsRefused) {
+  RecordWriter writer;
+  writer.Put("parts", "a");
+  writer.Put("parts", "b");
+  const std::string record = writer.Finish();
+  const RecordReader reader(record);
+  EXPECT_THAT(reader.status(), FailsWith(absl::StatusCode::kDataLoss, reason::kStoreCorrupt));
+  EXPECT_THAT(std::string(reader.status().message()), ::testing::HasSubstr("parts"));
 }
 
 TEST(RecordCodecTest, JobComesBackToTheBit) {
@@ -99,7 +110,6 @@ TEST(RecordCodecTest, JobComesBackToTheBit) {
   EXPECT_EQ(EncodeJobBody(read), EncodeJobBody(job));
 }
 
-// As version 0.1.0 wrote it: a key for each figure, some of them 0.
 TEST(RecordCodecTest, PartsComeBack) {
   const Job job = FullJob();
   Job read;
@@ -111,6 +121,7 @@ TEST(RecordCodecTest, PartsComeBack) {
   EXPECT_EQ(read.part_of, job.part_of);
 }
 
+// As version 0.1.0 wrote it: a key for each figure, some of them 0.
 TEST(RecordCodecTest, ProgressOfAnOlderStoreIsRead) {
   RecordWriter progress;
   progress.PutNumber("step", 7);
