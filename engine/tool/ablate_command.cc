@@ -21,11 +21,15 @@
 namespace nerf {
 namespace {
 
+constexpr int kSmallestBudgetPart = 16;
+
 struct AblateFlags {
   std::string dataset, out;
   std::vector<std::string> vary;
   int n_seeds = 1;
   bool cross = false, json = false;
+  double samples = 0;              // of every run; 0: not named
+  double target_psnr = 0;          // dB; 0: none
   std::vector<std::string> train;  // flags of `train` for every run
 };
 
@@ -39,14 +43,37 @@ double ChildCpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+// samples: the budget; 0: that of the other flags.
 absl::StatusOr<TrainSummary> TrainVariant(const AblateFlags& flags, const AblationVariant& variant,
-                                          int seed, const std::stop_token& stop) {
+                                          int seed, double samples, const std::stop_token& stop) {
   std::vector<std::string> arguments = {flags.dataset, "--out",
                                         (std::filesystem::path(flags.out) / "run").string()};
   arguments.insert(arguments.end(), flags.train.begin(), flags.train.end());
   arguments.insert(arguments.end(), variant.arguments.begin(), variant.arguments.end());
+  if (samples > 0) {
+    arguments.insert(arguments.end(), {"--samples", fmt::format("{:.0f}", samples)});
+  }
   arguments.insert(arguments.end(), {"--seed", std::to_string(seed)});
   return TrainInProcess(arguments, variant.environment, stop);
+}
+
+// Seconds to the wanted PSNR: trainings of a sixteenth of the samples and, doubling, up to half of
+// them, until one reaches it; else `whole`, which took all of them.
+absl::StatusOr<double> MeasureSecondsToPsnr(const AblateFlags& flags,
+                                            const AblationVariant& variant, int seed,
+                                            const TrainSummary& whole,
+                                            const std::stop_token& stop) {
+  std::vector<BudgetResult> results;
+  for (int part = kSmallestBudgetPart; part > 1; part /= 2) {
+    NERF_ASSIGN_OR_RETURN(const TrainSummary summary,
+                          TrainVariant(flags, variant, seed, flags.samples / part, stop));
+    results.push_back({summary.seconds, summary.psnr.value_or(kUnknownFigure)});
+    if (results.back().psnr >= flags.target_psnr) {
+      return SecondsToPsnr(results, flags.target_psnr);
+    }
+  }
+  results.push_back({whole.seconds, whole.psnr.value_or(kUnknownFigure)});
+  return SecondsToPsnr(results, flags.target_psnr);
 }
 
 absl::StatusOr<AblationRow> RunVariant(const AblateFlags& flags, const AblationVariant& variant,
@@ -55,13 +82,23 @@ absl::StatusOr<AblationRow> RunVariant(const AblateFlags& flags, const AblationV
   row.name = variant.name;
   for (int seed = 1; seed <= flags.n_seeds; ++seed) {
     const double begin = ChildCpuSeconds();
-    const absl::StatusOr<TrainSummary> summary = TrainVariant(flags, variant, seed, stop);
+    const absl::StatusOr<TrainSummary> summary =
+        TrainVariant(flags, variant, seed, flags.samples, stop);
     if (absl::IsCancelled(summary.status())) return summary.status();
     if (!summary.ok()) {
       row.failure = std::string(summary.status().message());
       return row;
     }
     AddToRow(*summary, ChildCpuSeconds() - begin, &row);
+    if (flags.target_psnr == 0) continue;
+    const absl::StatusOr<double> seconds =
+        MeasureSecondsToPsnr(flags, variant, seed, *summary, stop);
+    if (absl::IsCancelled(seconds.status())) return seconds.status();
+    if (!seconds.ok()) {
+      row.failure = std::string(seconds.status().message());
+      return row;
+    }
+    row.seconds_to_psnr.push_back(*seconds);
   }
   return row;
 }
@@ -75,7 +112,7 @@ absl::Status Ablate(const AblateFlags& flags, const std::stop_token& stop) {
   NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(flags.out));
   int n_failed = 0;
   double baseline = kUnknownFigure;
-  if (!flags.json) fmt::print("{}\n", AblationHead());
+  if (!flags.json) fmt::print("{}\n", AblationHead(flags.target_psnr));
   for (const AblationVariant& variant : AblationVariants(switches, flags.cross)) {
     std::fflush(stdout);
     NERF_ASSIGN_OR_RETURN(const AblationRow row, RunVariant(flags, variant, stop));
@@ -119,6 +156,14 @@ void AddAblateCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--seeds", flags->n_seeds, "trainings of each variant, with seeds from 1 on")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
+  auto* samples = AddAmountOption(command, "--samples",
+                                  "trained samples of each run, such as 40M, the default of train",
+                                  &flags->samples);
+  AddAmountOption(command, "--target-psnr",
+                  "also measure the seconds of training to this PSNR (dB), by further runs of a "
+                  "sixteenth to half of --samples",
+                  &flags->target_psnr)
+      ->needs(samples);
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->allow_extras();
   command->footer(

@@ -36,6 +36,11 @@ void Change(std::string_view key, const std::string& value, AblationVariant* var
   }
 }
 
+double Mean(const std::vector<double>& values) {
+  if (values.empty()) return kUnknownFigure;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 }  // namespace
 
 absl::StatusOr<AblationSwitch> ParseAblationSwitch(std::string_view text) {
@@ -76,9 +81,16 @@ std::vector<AblationVariant> AblationVariants(const std::vector<AblationSwitch>&
   return variants;
 }
 
-double AblationRow::MeanPsnr() const {
-  if (psnrs.empty()) return kUnknownFigure;
-  return std::accumulate(psnrs.begin(), psnrs.end(), 0.0) / static_cast<double>(psnrs.size());
+double AblationRow::MeanPsnr() const { return Mean(psnrs); }
+double AblationRow::MeanSecondsToPsnr() const { return Mean(seconds_to_psnr); }
+
+double SecondsToPsnr(const std::vector<BudgetResult>& results, double target) {
+  if (results.empty() || !(results.back().psnr >= target)) return kUnknownFigure;
+  const BudgetResult& above = results.back();
+  if (results.size() == 1) return above.seconds;
+  const BudgetResult& below = results[results.size() - 2];
+  const double share = (target - below.psnr) / (above.psnr - below.psnr);
+  return below.seconds * std::pow(above.seconds / below.seconds, share);
 }
 
 void AddToRow(const TrainSummary& summary, double cpu_seconds, AblationRow* row) {
@@ -91,9 +103,14 @@ void AddToRow(const TrainSummary& summary, double cpu_seconds, AblationRow* row)
   row->peak_rss_bytes = std::max(row->peak_rss_bytes, summary.peak_rss_bytes);
 }
 
-std::string AblationHead() {
-  return fmt::format("{:<32} {:>9} {:>8} {:>8} {:>9} {:>8} {:>7} {:>7}", "TECHNIQUE", "M SAMPLES",
-                     "SECONDS", "CPU S", "PEAK MIB", "PSNR DB", "GAIN", "SPREAD");
+std::string AblationHead(double target_psnr) {
+  std::string head =
+      fmt::format("{:<32} {:>9} {:>8} {:>8} {:>9} {:>8} {:>7} {:>7}", "TECHNIQUE", "M SAMPLES",
+                  "SECONDS", "CPU S", "PEAK MIB", "PSNR DB", "GAIN", "SPREAD");
+  if (target_psnr > 0) {
+    head += fmt::format(" {:>11}", fmt::format("S TO {:g} DB", target_psnr));
+  }
+  return head;
 }
 
 std::string AblationLine(const AblationRow& row, double baseline_psnr) {
@@ -105,9 +122,15 @@ std::string AblationLine(const AblationRow& row, double baseline_psnr) {
   const double spread = row.psnrs.empty() ? 0
                                           : *std::ranges::max_element(row.psnrs) -
                                                 *std::ranges::min_element(row.psnrs);
-  return fmt::format("{:<32} {:>9.1f} {:>8.1f} {:>8.1f} {:>9.0f} {:>8} {:>7} {:>7}", row.name,
-                     row.samples / 1e6, row.seconds, row.cpu_seconds, row.peak_rss_bytes / 1048576,
-                     number(psnr, ""), number(psnr - baseline_psnr, "+"), number(spread, ""));
+  std::string line =
+      fmt::format("{:<32} {:>9.1f} {:>8.1f} {:>8.1f} {:>9.0f} {:>8} {:>7} {:>7}", row.name,
+                  row.samples / 1e6, row.seconds, row.cpu_seconds, row.peak_rss_bytes / 1048576,
+                  number(psnr, ""), number(psnr - baseline_psnr, "+"), number(spread, ""));
+  if (!row.seconds_to_psnr.empty()) {
+    const double seconds = row.MeanSecondsToPsnr();
+    line += fmt::format(" {:>11}", std::isfinite(seconds) ? fmt::format("{:.1f}", seconds) : "-");
+  }
+  return line;
 }
 
 void SetAblationRow(const AblationRow& row, JsonObject* object) {
@@ -124,6 +147,7 @@ void SetAblationRow(const AblationRow& row, JsonObject* object) {
   o["psnr"] = JsonNumber(row.MeanPsnr());
   o["psnr_of_seeds"] = JsonObject::array();
   for (const double psnr : row.psnrs) o["psnr_of_seeds"].push_back(JsonNumber(psnr));
+  if (!row.seconds_to_psnr.empty()) o["seconds_to_psnr"] = JsonNumber(row.MeanSecondsToPsnr());
 }
 
 }  // namespace nerf

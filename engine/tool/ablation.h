@@ -42,16 +42,31 @@ struct AblationRow {
   double cpu_seconds = 0;           // of the whole process
   double peak_rss_bytes = 0;        // largest
   std::vector<double> psnrs;        // dB, of each seed; NaN without test views
-  std::string failure;              // empty: none
+  // Seconds of training to the PSNR that is asked for, of each seed; NaN where it is not reached.
+  std::vector<double> seconds_to_psnr;
+  std::string failure;  // empty: none
 
-  double MeanPsnr() const;  // NaN without any
+  double MeanPsnr() const;           // NaN without any
+  double MeanSecondsToPsnr() const;  // NaN without any, or where a seed does not reach it
 };
+
+// A training with a budget of its own: its schedule ends with it.
+struct BudgetResult {
+  double seconds = 0;  // of training
+  double psnr = 0;     // dB
+};
+
+// Seconds to `target` dB between results of growing budgets, the first of which that reaches it is
+// the last: on a line of PSNR by log(seconds). The only result's seconds if that is the first; NaN
+// if none reaches it.
+double SecondsToPsnr(const std::vector<BudgetResult>& results, double target);
 
 // Takes the run of one seed in.
 void AddToRow(const TrainSummary& summary, double cpu_seconds, AblationRow* row);
 
-// The table's head, and a row of it; baseline_psnr is the PSNR that others are compared with.
-std::string AblationHead();
+// The table's head, and a row of it; baseline_psnr is the PSNR that others are compared with,
+// target_psnr the one to which seconds are counted (0: none).
+std::string AblationHead(double target_psnr);
 std::string AblationLine(const AblationRow& row, double baseline_psnr);
 // The same as an object of --json, without `event`.
 void SetAblationRow(const AblationRow& row, JsonObject* object);

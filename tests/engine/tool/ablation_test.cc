@@ -74,6 +74,32 @@ TEST(AblationTest, RowIsTheMeanOfItsSeedsAndTheLargestMemory) {
       "    1.00");
 }
 
+TEST(AblationTest, SecondsToAPsnrLieBetweenTwoBudgets) {
+  EXPECT_DOUBLE_EQ(SecondsToPsnr({{3, 20}}, 19), 3) << "the first run is enough";
+  EXPECT_DOUBLE_EQ(SecondsToPsnr({{1, 18}, {4, 20}}, 19), 2);
+  EXPECT_DOUBLE_EQ(SecondsToPsnr({{1, 18}, {4, 20}}, 20), 4);
+  EXPECT_DOUBLE_EQ(SecondsToPsnr({{1, 10}, {2, 17}, {8, 21}}, 19), 4);
+  EXPECT_TRUE(std::isnan(SecondsToPsnr({{1, 18}, {4, 20}}, 21)));
+  EXPECT_TRUE(std::isnan(SecondsToPsnr({{1, kUnknownFigure}}, 1)));
+  EXPECT_TRUE(std::isnan(SecondsToPsnr({}, 1)));
+}
+
+TEST(AblationTest, SecondsToAPsnrHaveAColumnWhereTheyAreAskedFor) {
+  EXPECT_THAT(AblationHead(30.5), ::testing::EndsWith("SPREAD S TO 30.5 DB"));
+  EXPECT_THAT(AblationHead(0), ::testing::EndsWith("SPREAD"));
+  AblationRow row;
+  AddToRow(TrainSummary(), 1, &row);
+  JsonObject object;
+  SetAblationRow(row, &object);
+  EXPECT_FALSE(object.contains("seconds_to_psnr"));
+  row.seconds_to_psnr = {2, 3};
+  EXPECT_THAT(AblationLine(row, 20), ::testing::EndsWith("         2.5"));
+  SetAblationRow(row, &object);
+  EXPECT_EQ(object["seconds_to_psnr"], 2.5);
+  row.seconds_to_psnr.push_back(kUnknownFigure);
+  EXPECT_THAT(AblationLine(row, 20), ::testing::EndsWith("           -"));
+}
+
 TEST(AblationTest, WithoutTestViewsThereIsNoPsnr) {
   AblationRow row;
   AddToRow(TrainSummary(), 1, &row);

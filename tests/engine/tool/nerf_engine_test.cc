@@ -256,10 +256,33 @@ TEST_F(NerfEngineTest, AblationTrainsTheBaselineAndEachValue) {
   EXPECT_EQ(lines[3]["event"], "failed");
 }
 
+TEST_F(NerfEngineTest, AblationMeasuresTheSecondsToAPsnr) {
+  std::string train = Train("o", 0);
+  const std::string steps = " --steps 0";
+  ASSERT_NE(train.find(steps), std::string::npos) << train;
+  train.replace(train.find(steps), steps.size(), " --samples 10k");
+  train.replace(0, std::string("train").size(), "ablate");
+  const Outcome low = Run(train + " --vary near=0.01 --target-psnr 1 --json");
+  ASSERT_EQ(low.code, 0) << low.err << low.out;
+  const Json first = Json::parse(low.out.substr(0, low.out.find('\n')));
+  EXPECT_GT(first["seconds_to_psnr"], 0.0);
+  EXPECT_LT(first["seconds_to_psnr"], first["seconds"]) << "a sixteenth of the samples is enough";
+  const Outcome high = Run(train + " --vary near=0.01 --target-psnr 99");
+  ASSERT_EQ(high.code, 0) << high.err << high.out;
+  EXPECT_NE(high.out.find("S TO 99 DB"), std::string::npos) << high.out;
+  EXPECT_EQ(high.out.substr(high.out.size() - 3), " -\n") << "never reached";
+}
+
 TEST_F(NerfEngineTest, AblationWithoutABaselineEndsAtOnce) {
   EXPECT_EQ(Run("ablate " + (dir_ / "none") + " --out " + (dir_ / "o") + " --vary near=1").code, 3);
   EXPECT_EQ(Run("ablate " + dataset_ + " --out " + (dir_ / "o") + " --vary near").code, 2);
   EXPECT_EQ(Run("ablate " + dataset_ + " --out " + (dir_ / "o")).code, 2);
+  const std::string near = "ablate " + dataset_ + " --out " + (dir_ / "o") + " --vary near=1";
+  EXPECT_EQ(Run(near + " --target-psnr 20").code, 2) << "needs --samples";
+  for (const char* flags : {" --samples 1k --target-psnr nan", " --samples 1k --target-psnr -1",
+                            " --samples none", " --samples 0"}) {
+    EXPECT_EQ(Run(near + flags).code, 2) << flags;
+  }
 }
 
 TEST_F(NerfEngineTest, MetaLearnsAStartOverAFolderOfScenes) {
