@@ -266,6 +266,8 @@ std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel(
                                                                          std::move(interceptors));
 }
 
+Executor& RpcServer::executor() { return *state_->executor; }
+
 void RpcServer::SetServing(bool serving) {
   grpc::HealthCheckServiceInterface* health = state_->server->GetHealthCheckService();
   if (health == nullptr) return;

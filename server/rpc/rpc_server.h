@@ -22,6 +22,7 @@
 #include "server/queue/queue_admin.h"
 #include "server/queue/scene_catalog.h"
 #include "server/queue/worker_table.h"
+#include "server/rpc/executor.h"
 #include "server/rpc/service_context.h"
 #include "server/store/backup.h"
 #include "server/store/blob_store.h"
@@ -83,6 +84,9 @@ class RpcServer {
   std::shared_ptr<grpc::Channel> InProcessChannel(
       std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
           interceptors = {});
+
+  // What the services run on, for tests.
+  Executor& executor();
 
   // Sets the answer of the health service, for the server and every service. The service "liveness"
   // is always SERVING while the process answers.

@@ -2,18 +2,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "common/error_reason.h"
+#include "server/rpc/executor.h"
 #include "server/rpc/service_context.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/server/rpc/test_stream.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/wait_until.h"
 
 namespace nerf {
 namespace {
@@ -168,6 +173,35 @@ TEST_F(JobListWatchTest, QuietStreamIsKeptAliveWithAToken) {
   EXPECT_FALSE(message.reset());
   EXPECT_TRUE(message.is_current());
   EXPECT_NE(message.resume_token(), "");
+}
+
+// Each may have a hundred rows, so the quick lane must not make them.
+TEST_F(JobListWatchTest, BookmarksAreMadeInTheLaneOfLists) {
+  const auto watch = Watch();
+  std::atomic<int> n_messages = 0;
+  std::thread reader([&] {
+    WatchTrainingJobsResponse message;
+    while (watch->Read(&message)) ++n_messages;
+  });
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> n_blocked = 0;
+  for (int i = 0; i < ExecutorThreads().lists; ++i) {
+    server_.rpc->executor().Post(Lane::kLists, [&n_blocked, released] {
+      ++n_blocked;
+      released.wait();
+    });
+  }
+  EXPECT_TRUE(WaitUntil(absl::Seconds(20), [&] { return n_blocked == ExecutorThreads().lists; }));
+  const absl::Duration interval = RpcTestServer::DefaultTimes().bookmark_interval;
+  absl::SleepFor(interval);  // for one that is on its way
+  const int before = n_messages;
+  absl::SleepFor(5 * interval);
+  EXPECT_EQ(n_messages, before);
+  release.set_value();
+  EXPECT_TRUE(WaitUntil(absl::Seconds(20), [&] { return n_messages > before; }));
+  watch->Cancel();
+  reader.join();
 }
 
 TEST_F(JobListWatchTest, ChangedWaitComesWithoutAChangeOfTheJob) {
