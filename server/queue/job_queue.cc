@@ -342,6 +342,7 @@ std::vector<Job> JobQueue::MakeParts(const JobSpec& spec, Job* whole) {
     job.request_id.clear();
     job.training.config = part.config;
     job.training.workers = WorkerCount();
+    job.start_by = absl::InfiniteFuture();  // PartUpkeep says why
     job.lease = JobLease();
     job.last_event_sequence = 1;
     state_.CountOnFromDeletedJob(job);

@@ -4,11 +4,13 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "common/logging.h"
 #include "server/queue/gang_policy.h"
 #include "server/queue/grant_policy.h"
 #include "server/queue/job_kind.h"
+#include "server/queue/part_jobs.h"
 #include "server/queue/quota.h"
 #include "server/queue/stop_cause.h"
 
@@ -91,11 +93,15 @@ std::optional<SteadyTime> JobUpkeep::EnforceDeadlinesOf(JobEntry& entry) {
     if (FailAtEndDeadline(change).ok()) FailLater(entry, std::move(change));
     return std::nullopt;
   }
-  // Parts have the deadline, too.
-  if (!is_past(entry.start_by) || job.attempt > 0 || !waits || !job.parts.empty())
-    return std::nullopt;
+  if (!is_past(entry.start_by) || !waits || HasStarted(job)) return std::nullopt;
   if (FailAtStartDeadline(change).ok()) FailLater(entry, std::move(change));
   return std::nullopt;
+}
+
+bool JobUpkeep::HasStarted(const Job& job) {
+  const std::vector<JobEntry*> parts = PartsOfJob(state_, job);
+  return job.attempt > 0 || std::any_of(parts.begin(), parts.end(),
+                                        [](const JobEntry* part) { return part->job.attempt > 0; });
 }
 
 void JobUpkeep::FailLater(JobEntry& entry, JobChange change) {
@@ -181,6 +187,7 @@ JobEntry* JobUpkeep::FirstWaiting(const std::string& project) {
     const ResourceKey& key = state_.job_order.at(rank.create_sequence);
     JobEntry& entry = state_.jobs.at(key);
     if (entry.job.kind != JobKind::kTraining || now < entry.aside_until) continue;
+    if (!PartMayStart(state_, entry.job)) continue;
     // Nobody is preempted for a job that wants several workers at the same time.
     if (WantsGang(entry.job) || state_.IsClaimed({ClaimKey::Kind::kJob, key})) return nullptr;
     return &entry;

@@ -35,6 +35,8 @@ class JobUpkeep {
   // Looks at the deadlines of a job that nobody is changing. Returns when to look again.
   std::optional<SteadyTime> EnforceDeadlinesOf(JobEntry& entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Whether a worker has had the job or a part of it.
+  bool HasStarted(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void FailLater(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Adds the time since the last call to the meters of the projects whose leases are held.
   void Meter() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);

@@ -74,8 +74,12 @@ void PartUpkeep::Follow(const Job& whole, JobEntry& part) {
       state_.RequestStop(part, StopCause::kResumed);
     if (!change.Move(*to).ok()) return;
   }
-  if (part.job.priority != whole.priority) {
+  // start_by is the whole job's alone: parts may wait for one another.
+  if (part.job.priority != whole.priority || part.job.end_by != whole.end_by ||
+      part.job.start_by != absl::InfiniteFuture()) {
     change.job.priority = whole.priority;
+    change.job.end_by = whole.end_by;
+    change.job.start_by = absl::InfiniteFuture();
     change.Record(JobEventKind::kUpdated);
   }
   state_.ApplyLater(part, std::move(change));

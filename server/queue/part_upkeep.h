@@ -7,10 +7,10 @@
 namespace nerf {
 
 // Keeps jobs that are shared out among others (part_jobs.h) and those others in step. Their parts
-// are paused, resumed and cancelled as they are, and get their priority. A job whose parts have all
-// succeeded is queued for a worker that merges their models; after that, the parts' checkpoints are
-// dropped. A part that fails fails its job. All of it follows from the stored states, so that a
-// restart loses nothing. Not thread-safe. The state outlives it.
+// are paused, resumed and cancelled as they are, and get their priority and end deadline. A job
+// whose parts have all succeeded is queued for a worker that merges their models; after that, the
+// parts' checkpoints are dropped. A part that fails fails its job. All of it follows from the
+// stored states, so that a restart loses nothing. Not thread-safe. The state outlives it.
 class PartUpkeep {
  public:
   explicit PartUpkeep(QueueState* state) : state_(*state) {}

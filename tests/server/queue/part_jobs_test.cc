@@ -367,6 +367,79 @@ TEST_F(PartJobsTest, ListsShowPartsOnlyWhereTheyAreAskedFor) {
   EXPECT_THAT(ids("part_of = other"), ElementsAre());
 }
 
+TEST_F(PartJobsTest, PartsGetTheEndDeadlineThatTheJobIsGivenLater) {
+  JobSpec spec = Spec();
+  const absl::Time start = harness_.clock.WallNow();
+  spec.end_by = start + absl::Minutes(5);
+  Create(spec);
+  Run("worker-a");
+  Run("worker-b");
+  JobUpdate update;
+  update.end_by = start + absl::Hours(2);
+  ASSERT_THAT(harness_.queue->Update(QueueHarness::Key("whole"), update), IsOk());
+  Tick();
+  harness_.clock.Advance(absl::Minutes(6));
+  Tick();
+  harness_.clock.Advance(harness_.options.lease_ttl);
+  Tick();
+  Tick();
+  EXPECT_EQ(StateOf("whole-part0"), JobState::kRunning);
+  EXPECT_EQ(StateOf("whole"), JobState::kQueued);
+  update.end_by = absl::InfiniteFuture();
+  ASSERT_THAT(harness_.queue->Update(QueueHarness::Key("whole"), update), IsOk());
+  Tick();
+  EXPECT_EQ(Get("whole-part1").end_by, absl::InfiniteFuture());
+}
+
+TEST_F(PartJobsTest, AJobWithoutAStartedPartFailsAtItsStartDeadline) {
+  Create(Spec());
+  JobUpdate update;
+  update.start_by = harness_.clock.WallNow() + absl::Minutes(1);
+  ASSERT_THAT(harness_.queue->Update(QueueHarness::Key("whole"), update), IsOk());
+  Tick();
+  EXPECT_EQ(StateOf("whole"), JobState::kQueued);
+  harness_.clock.Advance(absl::Minutes(2));
+  Tick();
+  EXPECT_EQ(StateOf("whole"), JobState::kFailed);
+  EXPECT_EQ(Get().error.reason, reason::kStartDeadlineExceeded);
+  Tick();
+  EXPECT_EQ(StateOf("whole-part0"), JobState::kCancelled);
+}
+
+TEST_F(PartJobsTest, PartsThatWaitForOthersHaveNoStartDeadline) {
+  JobSpec spec = Spec("whole", 2, 1);
+  spec.start_by = harness_.clock.WallNow() + absl::Minutes(1);
+  Create(spec);
+  const LeaseRef first = Run("worker-a");
+  harness_.clock.Advance(absl::Minutes(2));
+  for (int i = 0; i < 3; ++i) Tick();
+  EXPECT_EQ(StateOf("whole"), JobState::kQueued);
+  EXPECT_EQ(StateOf("whole-part1"), JobState::kQueued);
+  Succeed(first);
+  EXPECT_EQ(Run("worker-a").job.id, "whole-part1");
+}
+
+TEST_F(PartJobsTest, NobodyIsPreemptedForAPartThatMayNotStart) {
+  const auto run = [&](const std::string& worker) {
+    const uint64_t connection = *workers_.Connect(
+        {worker, "session of " + worker, "cpu", "", "1", "", {"ngp-tiles"}, {kMerge}});
+    const LeaseRef lease = Run(worker);
+    EXPECT_TRUE(workers_.Heard(worker, connection, /*draining=*/false, lease.job));
+    return lease;
+  };
+  JobSpec low = harness_.Spec("low");
+  low.training.config.method = "ngp-tiles";
+  Create(low);
+  const LeaseRef lease = run("worker-a");
+  ASSERT_EQ(lease.job.id, "low");
+  JobSpec spec = Spec("whole", 2, 1);
+  spec.priority = 5;
+  Create(spec);
+  ASSERT_EQ(run("worker-b").job.id, "whole-part0");
+  for (int i = 0; i < 5; ++i) Tick();
+  EXPECT_EQ(OrderFor(Get("low")), LeaseOrder::kTrain) << "one part at a time was asked for";
+}
+
 TEST_F(PartJobsTest, AJobOutOfItsDeadlineEndsItsParts) {
   JobSpec spec = Spec();
   spec.start_by = harness_.clock.WallNow() + absl::Seconds(5);
