@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
+#include "engine/kernels/cuda/device.h"
 #include "engine/tool/training_methods.h"
 #include "engine/train/pixel_sampler.h"
 #include "engine/train/schedule.h"
@@ -16,6 +17,8 @@ namespace nerf {
 namespace {
 
 constexpr int kFirstSteps = 24;  // until the number of rays has settled; not counted
+// On devices, whose steps send as many bytes: with one update of the grid, as it is by default.
+constexpr int kFirstDeviceSteps = 8, kSharedSteps = 16;
 constexpr int kMostSteps = 256;  // a field that trained for so long tells much of later steps
 // Time for them: more where the training is long, of which they may take this share.
 constexpr double kLeastSeconds = 0.7, kMostSeconds = 3, kShareOfTraining = 0.05;
@@ -27,6 +30,43 @@ constexpr int kTransfersPerStep = 4;
 constexpr double kRenewals[] = {0.1, 0.25};
 constexpr uint32_t kRecentSteps = 64;
 
+// Runs steps of a training that has not begun yet.
+class StepRunner {
+ public:
+  // What is pointed to outlives it.
+  StepRunner(const TrainingSession& session, TrainingStep* step, ThreadPool* pool)
+      : step_(step),
+        pool_(pool),
+        sampler_(session.scene.train,
+                 TrainingBackground(session.state.config.background, session.scene.has_alpha),
+                 session.state.config.seed, session.scene.alpha_is_mask, session.pictures.get()),
+        next_(session.state.step) {
+    const TrainState& state = session.state;
+    batch_.fraction =
+        FractionSpent(state.config.budget, state.step, state.n_trained, state.seconds);
+  }
+
+  void Run() {
+    const int n_pixels = step_->NextPixels(batch_.fraction);
+    if (step_->DrawsPixels()) {
+      batch_.step = next_;
+      batch_.n_pixels = n_pixels;
+    } else {
+      sampler_.FillRange(next_, n_pixels, step_->OwnPixels(n_pixels, batch_.fraction), pool_,
+                         &batch_);
+    }
+    step_->Run(batch_);
+    ++next_;
+  }
+
+ private:
+  TrainingStep* const step_;
+  ThreadPool* const pool_;
+  const PixelSampler sampler_;
+  PixelBatch batch_;
+  uint32_t next_;
+};
+
 // Steps of this process alone, with a copy of the session's state, and their costs.
 struct MeasuredSteps {
   std::unique_ptr<TrainingStep> step;
@@ -37,31 +77,64 @@ absl::StatusOr<MeasuredSteps> MeasureSteps(const TrainingSession& session, int n
                                            double seconds, ThreadPool* pool, const Clock& clock) {
   const TrainState& state = session.state;
   MeasuredSteps measured;
-  NERF_ASSIGN_OR_RETURN(measured.step,
-                        NewTrainingStep(state.config, state.geometry, session.scene, "cpu", pool));
+  NERF_ASSIGN_OR_RETURN(measured.step, NewTrainingStep(state.config, state.geometry, session.scene,
+                                                       session.device, pool));
   TrainingStep* const step = measured.step.get();
   TensorFile copy;
   session.step->Save(&copy);
   NERF_RETURN_IF_ERROR(step->Load(copy));
   step->MeasureCosts();
-  const PixelSampler sampler(
-      session.scene.train, TrainingBackground(state.config.background, session.scene.has_alpha),
-      state.config.seed, session.scene.alpha_is_mask, session.pictures.get());
-  PixelBatch batch;
-  batch.fraction = FractionSpent(state.config.budget, state.step, state.n_trained, state.seconds);
+  StepRunner runner(session, step, pool);
+  const int n_first = session.device == "cpu" ? kFirstSteps : kFirstDeviceSteps;
   RankCosts before;
   SteadyTime end;
   for (int i = 0; i < kMostSteps; ++i) {
-    if (i == kFirstSteps) {
+    if (i == n_first) {
       before = step->CostsOf(n_ranks);
       end = clock.Now() + absl::Seconds(seconds);
     }
-    if (i > kFirstSteps && clock.Now() >= end) break;
-    sampler.Fill(state.step + i, step->NextPixels(batch.fraction), pool, &batch);
-    step->Run(batch);
+    if (i > n_first && clock.Now() >= end) break;
+    runner.Run();
   }
   measured.costs = step->CostsOf(n_ranks).Since(before);
   return measured;
+}
+
+// The same on a device, which may have no room for another step: then nothing is measured.
+absl::StatusOr<RankCosts> MeasureAlone(const TrainingSession& session, int n_ranks, double seconds,
+                                       ThreadPool* pool, const Clock& clock) {
+  try {
+    absl::StatusOr<MeasuredSteps> alone = MeasureSteps(session, n_ranks, seconds, pool, clock);
+    if (alone.ok()) return alone->costs;
+    if (session.device == "cpu" || !absl::IsResourceExhausted(alone.status()))
+      return alone.status();
+  } catch (const kernels::cuda::CudaOutOfMemory&) {
+  }
+  return RankCosts();
+}
+
+// Steps of all ranks together with their exchanges, by the session's own step. Its state is then as
+// before.
+struct SharedSteps {
+  RankCosts costs;
+  GroupTraffic traffic;
+};
+
+absl::StatusOr<SharedSteps> RunSharedSteps(Group* group, const TrainingSession& session,
+                                           ThreadPool* pool) {
+  TrainingStep* const step = session.step.get();
+  step->Remember();
+  step->MeasureCosts();
+  StepRunner runner(session, step, pool);
+  for (int i = 0; i < kFirstDeviceSteps; ++i) runner.Run();
+  const RankCosts before = step->CostsOf(group->n_ranks());
+  const GroupTraffic traffic = group->traffic();
+  for (int i = 0; i < kSharedSteps; ++i) runner.Run();
+  const SharedSteps shared{step->CostsOf(group->n_ranks()).Since(before),
+                           group->traffic().Since(traffic)};
+  step->NextPixels(0);  // which takes the last result, before Restore restores what it changes
+  NERF_RETURN_IF_ERROR(step->Restore());
+  return shared;
 }
 
 // The steps that a training has before it.
@@ -170,10 +243,10 @@ absl::StatusOr<RankFigures> ForecastRanks(Group* group, const TrainingSession& s
   double measuring = kLeastSeconds;
   // Others wait, so that rank 0 has the machine for itself.
   if (group->rank() == 0) {
-    NERF_ASSIGN_OR_RETURN(const MeasuredSteps alone,
-                          MeasureSteps(session, n_ranks, measuring, pool, clock));
-    if (alone.costs.seconds > 0) {
-      figures.alone_samples_per_second = alone.costs.n_trained / alone.costs.seconds;
+    NERF_ASSIGN_OR_RETURN(const RankCosts alone,
+                          MeasureAlone(session, n_ranks, measuring, pool, clock));
+    if (alone.seconds > 0) {
+      figures.alone_samples_per_second = static_cast<double>(alone.n_trained) / alone.seconds;
       const Rest rest = RestOf(state.config, from, 1 / figures.alone_samples_per_second, stop_after,
                                [](const StepOutlook&) { return 0; });
       measuring = std::clamp(kShareOfTraining * rest.n_trained / figures.alone_samples_per_second,
@@ -182,13 +255,24 @@ absl::StatusOr<RankFigures> ForecastRanks(Group* group, const TrainingSession& s
   }
   BroadcastValue(group, 0, &figures);
   BroadcastValue(group, 0, &measuring);
+  const auto predict = [&](const TrainingStep& step, const RankCosts& costs, double parts) {
+    const double n_trained = std::max(1.0, static_cast<double>(costs.n_trained));
+    const double computing = Largest(group, costs.seconds / n_trained) / parts;
+    Predict(state.config, from, step, computing, costs.bytes_received / n_trained, stop_after,
+            &figures);
+  };
+  if (session.device != "cpu") {
+    NERF_ASSIGN_OR_RETURN(const SharedSteps shared, RunSharedSteps(group, session, pool));
+    // What devices exchange goes other ways than the blocks of above.
+    const double seconds =
+        shared.traffic.seconds - kSharedSteps * kTransfersPerStep * figures.link_latency_seconds;
+    figures.link_bytes_per_second = shared.costs.bytes_received / std::max(1e-9, seconds);
+    predict(*session.step, shared.costs, 1);
+    return figures;
+  }
   NERF_ASSIGN_OR_RETURN(const MeasuredSteps measured,
                         MeasureSteps(session, n_ranks, measuring, pool, clock));
-  const RankCosts& costs = measured.costs;
-  const double n_trained = std::max(1.0, static_cast<double>(costs.n_trained));
-  const double computing = Largest(group, costs.seconds / n_trained) / n_ranks;
-  Predict(state.config, from, *measured.step, computing, costs.bytes_received / n_trained,
-          stop_after, &figures);
+  predict(*measured.step, measured.costs, n_ranks);
   return figures;
 }
 
@@ -242,16 +326,19 @@ std::vector<RankOutlook::Comparison> RankOutlook::Compare(const RankProgress& en
 }
 
 std::string ForecastText(const RankFigures& forecast) {
+  const double alone = forecast.alone_samples_per_second;
+  const std::string speedup =
+      alone > 0 ? fmt::format(", {:.2f} times one rank's {:.2f}",
+                              forecast.samples_per_second / alone, Millions(alone))
+                : "";
   return fmt::format(
-      "forecast for {} ranks from step {} on: {:.2f} M samples/s, {:.2f} times one rank's {:.2f}; "
+      "forecast for {} ranks from step {} on: {:.2f} M samples/s{}; "
       "rank 0 receives {:.2f} MB a step, {:.0f} bytes a sample, {:.0f}% of the time, over a link "
-      "of "
-      "{:.2f} GB/s and {:.0f} us",
-      forecast.n_ranks, forecast.first_step, Millions(forecast.samples_per_second),
-      forecast.samples_per_second / std::max(1e-9, forecast.alone_samples_per_second),
-      Millions(forecast.alone_samples_per_second), Millions(forecast.bytes_per_step),
-      forecast.bytes_per_sample, 100 * forecast.exchange_fraction,
-      forecast.link_bytes_per_second / 1e9, 1e6 * forecast.link_latency_seconds);
+      "of {:.2f} GB/s and {:.0f} us",
+      forecast.n_ranks, forecast.first_step, Millions(forecast.samples_per_second), speedup,
+      Millions(forecast.bytes_per_step), forecast.bytes_per_sample,
+      100 * forecast.exchange_fraction, forecast.link_bytes_per_second / 1e9,
+      1e6 * forecast.link_latency_seconds);
 }
 
 std::string ComparisonText(const RankFigures& measured, const RankFigures& forecast) {

@@ -32,8 +32,9 @@ struct RankFigures {
 
 // Measures the link between the ranks, some steps of rank 0 alone, and some of all ranks at once,
 // each with a copy of the session's state, and computes what they will do together, until step
-// `stop_after` if that is set. Takes two seconds, or up to five where the training is long. Called
-// by all ranks; the result is that of rank 0. Throws GroupError.
+// `stop_after` if that is set. Takes two seconds, or up to five where the training is long. On CUDA
+// devices the ranks train the steps together, with their exchanges, by session.step, which then has
+// its state of before. Called by all ranks; the result is that of rank 0. Throws GroupError.
 absl::StatusOr<RankFigures> ForecastRanks(Group* group, const TrainingSession& session,
                                           ThreadPool* pool, const Clock& clock,
                                           std::optional<uint32_t> stop_after = std::nullopt);

@@ -2,18 +2,23 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "common/error_reason.h"
+#include "common/counted.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "engine/group/open_gloo.h"
 #include "engine/group/shared_memory_group.h"
+#include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/tool/device.h"
 #include "engine/tool/training_methods.h"
 #include "engine/train/checkpoint.h"
 #include "fmt/format.h"
@@ -50,6 +55,7 @@ std::string Describe(const TrainingSession& session) {
   StoreTrainState(session.state, TrainFileKind::kCheckpoint, &file);
   std::map<std::string, std::string>& values = file.metadata;
   values["version of nerf-engine"] = NERF_VERSION;
+  values["kind of device (--device)"] = session.device == "cpu" ? "cpu" : "cuda";
   values["instruction set (NERF_SIMD)"] = kernels::cpu::SimdPath();
   values["training pictures"] = DigestOfPictures(session);
   values["weights at the start"] = DigestOfState(*session.step);
@@ -84,6 +90,31 @@ bool IsSocket(int fd) {
 
 absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
 
+// Devices for ranks of this machine, the first of which has the one of this name.
+int DevicesFrom(const std::string& device) {
+  return kernels::cuda::DeviceCount() - CudaIndex(device).value_or(0);
+}
+
+absl::Status CheckCudaRanks(const RankFlags& flags, const TrainConfig& config,
+                            const std::string& device) {
+  if (flags.central_feed)
+    return Usage(fmt::format("--feed central: ranks on {} draw their own rays", device));
+  NERF_RETURN_IF_ERROR(CheckDeviceHonors(config, device));
+  if (flags.share_devices && !flags.rendezvous.empty())
+    return Usage("--share-devices: with --rendezvous each rank has the device that it names");
+  if (flags.rank.has_value()) return absl::OkStatus();
+  const int n_devices = DevicesFrom(device);
+  if (flags.n_ranks > n_devices && !flags.share_devices) {
+    return absl::FailedPreconditionError(fmt::format(
+        "--ranks {}: from {} on there {} {}; --share-devices lets ranks share a device",
+        flags.n_ranks, device, n_devices == 1 ? "is" : "are", Counted(n_devices, "device")));
+  }
+  RankFlags other = flags;
+  for (other.rank = 1; *other.rank < std::min(flags.n_ranks, n_devices); ++*other.rank)
+    NERF_RETURN_IF_ERROR(CheckDevice(DeviceOfRank(other, device)));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Rendezvous> Meet(const RankFlags& flags, RankProcesses* processes) {
   if (flags.rendezvous.empty()) {
     std::vector<UniqueFd> sockets;
@@ -108,6 +139,7 @@ absl::Status CheckRanks(const RankFlags& flags, const TrainConfig& config,
     if (flags.rank.has_value() || !flags.rendezvous.empty())
       return Usage("--rank and --rendezvous need --ranks N");
     if (flags.central_feed) return Usage("--feed central needs --ranks N");
+    if (flags.share_devices) return Usage("--share-devices needs --ranks N");
     return absl::OkStatus();
   }
   if (!flags.rendezvous.empty()) {
@@ -124,12 +156,16 @@ absl::Status CheckRanks(const RankFlags& flags, const TrainConfig& config,
     return Usage(fmt::format("--rank {}: must be below --ranks {}", *flags.rank, flags.n_ranks));
   const bool has_socket = flags.rank != 0 && IsSocket(RankProcesses::kSocket);
   if (flags.IsStarted() && !has_socket) return Usage("--rank needs --rendezvous HOST:PORT");
-  if (device != "cpu") {
-    return WithReason(
-        absl::UnimplementedError(fmt::format("--ranks: ranks train on CPUs, not on {}", device)),
-        reason::kFeatureNotBuilt);
-  }
-  return CheckRanksShare(config);
+  NERF_RETURN_IF_ERROR(CheckRanksShare(config));
+  if (device != "cpu") return CheckCudaRanks(flags, config, device);
+  if (flags.share_devices) return Usage("--share-devices needs --device cuda:N");
+  return absl::OkStatus();
+}
+
+std::string DeviceOfRank(const RankFlags& flags, const std::string& device) {
+  const std::optional<int> first = CudaIndex(device);
+  if (!first.has_value() || !flags.rendezvous.empty()) return device;
+  return fmt::format("cuda:{}", *first + flags.rank.value_or(0) % DevicesFrom(device));
 }
 
 absl::StatusOr<std::unique_ptr<RankSession>> RankSession::Open(const RankFlags& flags) {

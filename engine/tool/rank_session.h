@@ -16,10 +16,11 @@ namespace nerf {
 // How a process takes part in a training by several ranks (docs/ranks.md).
 struct RankFlags {
   int n_ranks = 1;
-  std::optional<int> rank;    // unset: rank 0, which starts the others on this machine
-  std::string rendezvous;     // HOST:PORT at which ranks of several machines meet; else empty
-  std::string interface;      // of the ranks' traffic; empty: loopback
-  bool central_feed = false;  // see TrainerOptions
+  std::optional<int> rank;     // unset: rank 0, which starts the others on this machine
+  std::string rendezvous;      // HOST:PORT at which ranks of several machines meet; else empty
+  std::string interface;       // of the ranks' traffic; empty: loopback
+  bool central_feed = false;   // see TrainerOptions
+  bool share_devices = false;  // CUDA: where there are fewer devices than ranks
   std::optional<int> batches_ahead;  // unset: as BatchesAhead says
 
   // With pictures in a file a thread of its own draws ahead, unless the user sets this.
@@ -30,9 +31,15 @@ struct RankFlags {
 };
 
 // Errors: InvalidArgument for flags that do not go together, naming them; Unimplemented for a
-// method or device that ranks cannot share.
+// method that ranks cannot share; FailedPrecondition where CUDA ranks have no device.
+// device: that of --device. Requires: CheckDevice(device) is OK.
 absl::Status CheckRanks(const RankFlags& flags, const TrainConfig& config,
                         const std::string& device);
+
+// The device of this rank. CUDA ranks that one command starts take a device each, from that of
+// --device on, and begin again there where they share devices. Others take that of --device.
+// Requires: CheckDevice(device) is OK.
+std::string DeviceOfRank(const RankFlags& flags, const std::string& device);
 
 // This process's part in a group. Not thread-safe.
 class RankSession {

@@ -53,6 +53,7 @@ absl::StatusOr<TrainingRunResult> LeadTraining(RankSession* ranks, TrainingSessi
                         {begin.step, static_cast<double>(begin.n_trained), begin.seconds, {}},
                         session->step.get(), stop_after);
     TrainingRunOptions watched = options;
+    watched.trainer.ranks_share_views = session->device == "cpu";
     watched.trainer.after_step = [&](const TrainState& state, const GroupTraffic& traffic) {
       const std::optional<RankFigures> renewed = outlook.AfterStep(state, traffic);
       if (renewed.has_value()) reports.on_forecast(*renewed);

@@ -236,12 +236,14 @@ absl::Status WithCommand(const absl::Status& status, const TrainFlags& flags,
                          const TrainConsole& console) {
   std::error_code ignored;
   if (!std::filesystem::exists(console.checkpoint(), ignored)) return status;
-  const int n_ranks = flags.ranks.n_ranks;
+  std::string options;
+  if (flags.device != "cpu") options += " --device " + flags.device;
+  if (flags.ranks.n_ranks > 1) options += fmt::format(" --ranks {}", flags.ranks.n_ranks);
+  if (flags.ranks.share_devices) options += " --share-devices";
   return absl::Status(status.code(),
                       fmt::format("{}; to go on: nerf-engine train {} --resume {} --out {}{}",
                                   std::string(status.message()), ShellWord(flags.dataset),
-                                  ShellWord(console.checkpoint()), ShellWord(flags.out),
-                                  n_ranks > 1 ? fmt::format(" --ranks {}", n_ranks) : ""));
+                                  ShellWord(console.checkpoint()), ShellWord(flags.out), options));
 }
 
 // The file that --init auto stands for.
@@ -392,7 +394,7 @@ int RunFollow(const TrainFlags& flags, const TrainConfig& config) {
                      flags.json && !flags.ranks.IsStarted());
 }
 
-int RunTrain(const TrainFlags& flags) {
+int RunTrain(TrainFlags flags) {
   const bool follows = flags.ranks.rank.value_or(0) > 0;
   if (flags.out.empty() && !follows) {
     return ReportError(
@@ -400,12 +402,13 @@ int RunTrain(const TrainFlags& flags) {
         flags.json, true);
   }
   FlagErrors errors;
-  errors.Add(CheckDevice(flags.device));
+  const absl::Status has_device = CheckDevice(flags.device);
+  errors.Add(has_device);
   errors.Add(CheckPictures(flags));
   CheckTraces(flags, &errors);
   const absl::StatusOr<TrainConfig> config = ConfigOf(flags);
   errors.Add(config.status());
-  if (config.ok()) errors.Add(CheckRanks(flags.ranks, *config, flags.device));
+  if (config.ok() && has_device.ok()) errors.Add(CheckRanks(flags.ranks, *config, flags.device));
   if (config.ok() && flags.resume.empty()) errors.Add(CheckHasProfile(flags, *config));
   if (flags.init == kAutoStart && flags.ranks.n_ranks > 1) {
     errors.Add(absl::InvalidArgumentError(
@@ -414,6 +417,7 @@ int RunTrain(const TrainFlags& flags) {
   if (absl::Status status = errors.ToStatus(); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
+  flags.device = DeviceOfRank(flags.ranks, flags.device);
   if (follows) return RunFollow(flags, *config);
   SignalWatcher signals;
   std::error_code ignored;
@@ -525,6 +529,8 @@ void AddRankOptions(CLI::App* command, RankFlags* flags) {
   AddWordOption<bool>(command, "--feed", {{"rank", false}, {"central", true}},
                       "rank: each rank draws its own rays; central: rank 0 draws and sends them",
                       &flags->central_feed);
+  command->add_flag("--share-devices", flags->share_devices,
+                    "CUDA: where there are fewer devices than ranks, ranks share them");
 }
 
 // Where the decoded pictures are while a field is trained.

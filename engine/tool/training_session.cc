@@ -317,6 +317,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     const std::stop_token& stop) {
   NERF_ASSIGN_OR_RETURN(StartingPoint start, ReadStartingPoint(request));
   auto session = std::make_unique<TrainingSession>();
+  session->device = request.device;
   NERF_RETURN_IF_ERROR(
       LoadSceneThatFits(request, pool, problems, stop, &start.config, session.get()));
   TrainState& state = session->state;

@@ -47,6 +47,7 @@ struct TrainRequest {
 struct TrainingSession {
   Scene scene;
   TrainState state;
+  std::string device = "cpu";  // of the step
   std::unique_ptr<TrainingStep> step;
   std::string chosen;     // settings that the user left to the program; empty: none
   Reductions reductions;  // of pictures, from the sizes of their files

@@ -351,7 +351,7 @@ double Trainer::StallFraction() const {
 }
 
 std::unique_ptr<SceneRenderer> Trainer::NewRenderer() const {
-  if (pause_ != nullptr)
+  if (pause_ != nullptr && options_.ranks_share_views)
     return NewRankRenderer(pause_, step_->Snapshot(), state_.geometry.near, pool_);
   RenderDevice* const device =
       options_.render_device != nullptr ? options_.render_device : cpu_.get();

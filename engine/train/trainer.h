@@ -67,6 +67,8 @@ struct TrainerOptions {
   // With a group: rank 0 draws every batch and sends it to the others. Else each rank draws its own
   // part. Does not change the result.
   bool central_feed = false;
+  // With a group: all ranks render views, on their CPUs. Else rank 0 does, on render_device.
+  bool ranks_share_views = true;
   // Has the training views' pixels where their images have none; outlives the trainer.
   const PictureFile* pictures = nullptr;
   absl::Duration progress_interval = absl::Seconds(1);

@@ -39,6 +39,8 @@ class NgpCudaRanks {
   NgpCudaRanks(Group* group, const TrainConfig& config, size_t table_size, int n_blocks);
 
   bool alone() const { return group_ == nullptr; }
+  // Of all exchanges so far.
+  GroupTraffic traffic() const { return alone() ? GroupTraffic() : group_->traffic(); }
   int n_rows() const { return n_rows_; }
   // The rows that this rank computes; none where n_rows() is 0.
   IndexRange own_rows() const { return own_rows_; }

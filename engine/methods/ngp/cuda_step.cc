@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "engine/kernels/cuda/device.h"
@@ -44,6 +46,9 @@ class NgpCudaStep : public RayStep {
   StepResult RunRays(const RayBatch& batch) override;
   IndexRange OwnPixels(int n_pixels, double) const override { return ranks_.RaysOf(n_pixels); }
   void CollectState() override;
+  void MeasureCosts() override { costs_.emplace(); }
+  RankCosts CostsOf(int) const override { return costs_.value_or(RankCosts()); }
+  double BytesOfStep(const StepOutlook& step, int n_ranks) const override;
   bool DrawsPixels() const override { return !pictures_.empty(); }
   void Save(TensorFile* file) const override;
   absl::Status Load(const TensorFile& file) override;
@@ -70,6 +75,7 @@ class NgpCudaStep : public RayStep {
   void RunGraph(const cuda::Graph& graph);
   CudaRankCounts RunToFit(const RayBatch& batch);
   void UpdateWithRanks();
+  void AddCosts(uint64_t n_trained, SteadyTime begin, const GroupTraffic& before);
   void RecordGraphs();
   void Record();
   cuda::MarchParams March();
@@ -112,6 +118,8 @@ class NgpCudaStep : public RayStep {
   double graph_seconds_ = 0;                   // on the device, of this step's graphs
   std::unique_ptr<cuda::Graph> graph_;         // of shape_; null after it changed
   std::unique_ptr<cuda::Graph> update_graph_;  // with several ranks
+  const RealClock clock_;                      // for costs_ alone
+  std::optional<RankCosts> costs_;  // of the group's ranks, without the time of exchanges
 };
 
 template <typename T>
@@ -151,12 +159,15 @@ StepResult NgpCudaStep<T>::RunRays(const RayBatch& batch) {
   // At least as large as at the start: if memory ran out, the last step has no arrays any more.
   Reshape(shape_.WithRays(static_cast<uint32_t>(rays.end - rays.begin))
               .WithSamples(InitialCudaStepShape(config_).sample_capacity));
+  const SteadyTime begin = clock_.Now();
+  const GroupTraffic before = ranks_.traffic();
   if (state_->occupancy.IsDue(batch.step)) UpdateGrid(batch.step);
   graph_seconds_ = 0;
   const CudaRankCounts counts = RunToFit(batch);
   if (!ranks_.alone()) UpdateWithRanks();
   ++state_->n_updates;
   if (state_->n_updates % kNgpAverageInterval == 0) UpdateAverages();
+  if (costs_.has_value()) AddCosts(counts.n_trained, begin, before);
   StepResult result;
   result.n_rays = batch.n_rays;
   result.n_marched = static_cast<int64_t>(counts.n_marched);
@@ -204,6 +215,22 @@ void NgpCudaStep<T>::UpdateWithRanks() {
   ranks_.SumGradients(&training_, stream_);
   RunGraph(*update_graph_);
   ranks_.ShareTable(&training_, &arrays_, stream_);
+}
+
+template <typename T>
+void NgpCudaStep<T>::AddCosts(uint64_t n_trained, SteadyTime begin, const GroupTraffic& before) {
+  const GroupTraffic traffic = ranks_.traffic().Since(before);
+  ++costs_->n_steps;
+  costs_->n_trained += static_cast<int64_t>(n_trained);
+  costs_->seconds += absl::ToDoubleSeconds(clock_.Now() - begin) - traffic.seconds;
+  costs_->bytes_received += static_cast<double>(traffic.bytes_received);
+}
+
+// Ranks send the whole table, whatever the step.
+template <typename T>
+double NgpCudaStep<T>::BytesOfStep(const StepOutlook&, int) const {
+  if (!costs_.has_value() || costs_->n_steps == 0) return 0;
+  return costs_->bytes_received / static_cast<double>(costs_->n_steps);
 }
 
 template <typename T>

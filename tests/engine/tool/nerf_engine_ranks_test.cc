@@ -1,8 +1,6 @@
 // Runs the built nerf-engine with several ranks.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,70 +16,13 @@
 #include "engine/methods/ngp_autograd/autograd_library.h"
 #include "fmt/format.h"
 #include "tests/engine/tool/ball_dataset.h"
+#include "tests/engine/tool/engine_process.h"
 #include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
 namespace nerf {
 namespace {
-
-// A nerf-engine in a process, with its output and errors.
-class EngineProcess {
- public:
-  explicit EngineProcess(const std::string& arguments) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
-    output_ = UniqueFd(ends[0]);
-    const UniqueFd in(ends[1]);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(in.get(), STDOUT_FILENO);
-      dup2(in.get(), STDERR_FILENO);
-      execl("/bin/sh", "sh", "-c", ("exec " + BinDir() + "/nerf-engine " + arguments).c_str(),
-            nullptr);
-      _exit(127);
-    }
-  }
-  ~EngineProcess() {
-    if (pid_ > 0) Wait();
-  }
-
-  pid_t pid() const { return pid_; }
-  const std::string& said() const { return said_; }
-
-  // The processes that it has started: the other ranks.
-  std::vector<pid_t> Ranks() const {
-    std::vector<pid_t> ranks;
-    std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", pid_));
-    for (pid_t rank = 0; children >> rank;) ranks.push_back(rank);
-    return ranks;
-  }
-
-  // Reads until it has said `sign`; false if it ended before.
-  bool ReadUntil(const std::string& sign) {
-    char buffer[4096];
-    while (said_.find(sign) == std::string::npos) {
-      const ssize_t n = read(output_.get(), buffer, sizeof(buffer));
-      if (n <= 0) return false;
-      said_.append(buffer, static_cast<size_t>(n));
-    }
-    return true;
-  }
-
-  // The exit code, or 128 + the signal that killed it.
-  int Wait() {
-    ReadUntil("what nobody says");
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
- private:
-  pid_t pid_ = 0;
-  UniqueFd output_;
-  std::string said_;
-};
 
 class NerfEngineRanksTest : public ::testing::Test {
  protected:
@@ -108,12 +49,7 @@ class NerfEngineRanksTest : public ::testing::Test {
   }
 
   bool SameFiles(const std::string& a, const std::string& b) {
-    for (const char* name : {"/checkpoint.safetensors", "/model.safetensors"}) {
-      const auto of_a = ReadFile((dir_ / a) + name, 1 << 30);
-      const auto of_b = ReadFile((dir_ / b) + name, 1 << 30);
-      if (!of_a.ok() || !of_b.ok() || *of_a != *of_b) return false;
-    }
-    return true;
+    return SameTrainingFiles(dir_ / a, dir_ / b);
   }
 
   TempDir dir_;

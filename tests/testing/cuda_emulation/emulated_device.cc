@@ -76,7 +76,9 @@ namespace kernels::cuda {
 
 bool IsBuilt() { return true; }
 bool IsAvailable() { return true; }
-std::string WhyUnavailable(std::optional<int>) { return ""; }
+std::string WhyUnavailable(std::optional<int> index) {
+  return index.value_or(0) < DeviceCount() ? "" : "this machine has no device of that number";
+}
 int DeviceCount() { return cuda_emulation::kDevices; }
 DeviceDescription DescribeDevice(int index) {
   NERF_CHECK(index >= 0 && index < DeviceCount());
