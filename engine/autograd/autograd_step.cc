@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -28,6 +29,8 @@ struct RenderedRays {
   torch::Tensor colors;       // [n_rays, 3], on the rays' backgrounds
   torch::Tensor distortions;  // [n_rays]
 };
+
+constexpr int64_t kMaxMarched = int64_t{1} << 40;  // of a rank: more is no honest count
 
 // What a rank's rays add to the figures of a step.
 struct RankSums {
@@ -208,6 +211,9 @@ void AutogradStep::ObserveOthers(const PackedSamples& samples) {
     take(sigmas[rank], &theirs);
     if (theirs.size() != their_cells[rank].size())
       throw GroupError("another rank sent cells without densities");
+    const size_t n_cells = state_.occupancy.values().size();
+    if (!std::ranges::all_of(their_cells[rank], [&](uint32_t cell) { return cell < n_cells; }))
+      throw GroupError("another rank sent a cell outside the grid");
     state_.occupancy.Observe(their_cells[rank], theirs);
   }
 }
@@ -223,6 +229,11 @@ RankSums AutogradStep::SumOverRanks(const RankSums& mine) const {
       if (from[rank].bytes().size() != sizeof(theirs))
         throw GroupError("another rank sent sums of another size");
       std::memcpy(&theirs, from[rank].bytes().data(), sizeof(theirs));
+      // Counts decide how many rays the next step has.
+      if (theirs.n_trained < 0 || theirs.n_trained > theirs.n_marched ||
+          theirs.n_marched > kMaxMarched) {
+        throw GroupError("another rank sent counts that no rank can have");
+      }
     }
     sums += theirs;
   }

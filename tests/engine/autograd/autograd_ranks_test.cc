@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +16,7 @@
 #include "engine/group/thread_group.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "gtest/gtest.h"
+#include "tests/testing/hostile_group.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 
@@ -150,6 +153,69 @@ TEST(AutogradRanksTest, ARankWithoutRaysTakesPart) {
   for (const Trained& rank : ranks) {
     EXPECT_EQ(rank.last.n_trained, alone.last.n_trained);
     EXPECT_TRUE(SameContents(rank.state, ranks[0].state));
+  }
+}
+
+// Blocks that come to rank 0 of two in a step without an update of the grid.
+constexpr int kCellsBlock = 0, kSigmasBlock = 1, kSumsBlock = 2;
+
+// Whether rank 0 ends the training because of a block that is changed.
+bool IsRefused(int at, const HostileGroup::Change& change) {
+  TrainConfig config = TinyConfig();
+  Ngp(config).half_table = 0;
+  bool refused = false;
+  RunRanks(2, [&](Group* group) {
+    HostileGroup hostile(group, at, change);
+    ThreadPool pool(1);
+    const auto step =
+        NewAutogradStep(config, TinyGeometry(), &pool, {}, group->rank() == 0 ? &hostile : group);
+    ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
+    try {
+      step->RunRays(TinyBatch(64, 0));
+    } catch (const GroupError& error) {
+      if (group->rank() > 0) return;
+      refused = true;
+      group->Abort(error.what());
+    }
+  });
+  return refused;
+}
+
+HostileGroup::Change ChangeSize(int by) {
+  return [by](ByteBlock* block) { block->Resize(block->bytes().size() + by); };
+}
+
+// A value of the block that begins `offset` bytes behind its start.
+template <typename T>
+HostileGroup::Change ChangeValue(size_t offset, T value) {
+  return [offset, value](ByteBlock* block) {
+    ASSERT_GE(block->bytes().size(), offset + sizeof(value));
+    std::memcpy(block->Resize(block->bytes().size()) + offset, &value, sizeof(value));
+  };
+}
+
+TEST(AutogradRanksTest, CellsOutsideTheGridAreRefused) {
+  constexpr uint32_t kCells = 32 * 32 * 32;
+  EXPECT_FALSE(IsRefused(kCellsBlock, ChangeValue(0, kCells - 1)));
+  EXPECT_TRUE(IsRefused(kCellsBlock, ChangeValue(0, kCells)));
+  EXPECT_TRUE(IsRefused(kCellsBlock, ChangeValue(0, ~0u)));
+}
+
+TEST(AutogradRanksTest, CountsThatNoRankCanHaveAreRefused) {
+  // Behind two doubles: samples marched and trained.
+  constexpr size_t kMarched = 16, kTrained = 24;
+  EXPECT_FALSE(IsRefused(kSumsBlock, ChangeValue<int64_t>(kTrained, 1)));
+  EXPECT_TRUE(IsRefused(kSumsBlock, ChangeValue<int64_t>(kTrained, -1)));
+  EXPECT_TRUE(IsRefused(kSumsBlock, ChangeValue<int64_t>(kTrained, int64_t{1} << 40)));
+  EXPECT_TRUE(IsRefused(kSumsBlock, ChangeValue<int64_t>(kMarched, int64_t{1} << 41)));
+}
+
+TEST(AutogradRanksTest, BlocksOfAnotherSizeAreRefused) {
+  EXPECT_FALSE(IsRefused(kCellsBlock, ChangeSize(0)));
+  for (const int by : {-4, 4}) {
+    for (const int at : {kCellsBlock, kSigmasBlock, kSumsBlock}) {
+      EXPECT_TRUE(IsRefused(at, ChangeSize(by))) << at << by;
+    }
   }
 }
 

@@ -17,6 +17,7 @@
 #include "engine/train/trainer.h"
 #include "gmock/gmock.h"
 #include "tests/testing/fake_clock.h"
+#include "tests/testing/hostile_group.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 
@@ -180,30 +181,6 @@ TEST(NgpRankTest, AShareThatIsLostOrHalvedIsSeen) {
     EXPECT_FALSE(SameContents(ranks[0].state, alone.state)) << factor;
   }
 }
-
-// Changes block number `at` of those that come to rank 0.
-class HostileGroup final : public Group {
- public:
-  using Change = std::function<void(ByteBlock*)>;
-  HostileGroup(Group* group, int at, Change change)
-      : group_(group), at_(at), change_(std::move(change)) {}
-  int rank() const override { return group_->rank(); }
-  int n_ranks() const override { return group_->n_ranks(); }
-  void Abort(const std::string& reason) override { group_->Abort(reason); }
-
- private:
-  void DoTransfer(std::span<const Outgoing> out, std::span<const Incoming> in) override {
-    group_->Transfer(out, in);
-    for (const Incoming& block : in) {
-      if (n_blocks_++ == at_) change_(block.block);
-    }
-  }
-
-  Group* const group_;
-  const int at_;
-  const Change change_;
-  int n_blocks_ = 0;
-};
 
 // Blocks that come to rank 0 of two: the lanes and the lines of each step, before step 4 probes of
 // the grid.
