@@ -150,7 +150,9 @@ bool EnginePool::PrepareForJob(const std::shared_ptr<EngineRoom>& room, bool in_
     Assign(engine, room, in_gang);
   }
   job_engine_ = engine;
-  return slot.supervisor->ready();
+  const bool ready = slot.supervisor->ready();
+  if (!ready) job_wish_ = engine;  // it is quiet, but not for requests to take
+  return ready;
 }
 
 void EnginePool::LeaveGang() {

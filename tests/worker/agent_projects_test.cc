@@ -185,6 +185,25 @@ TEST_F(AgentProjectsTest, JobWaitsForNoRequestOfAnotherProject) {
   EXPECT_TRUE(WasAsked(Render("a"), view));
 }
 
+TEST_F(AgentProjectsTest, EngineThatStartsForAJobIsNotGivenToARequest) {
+  Start();
+  Render("a");
+  const EngineState of_a = engines_.engine;
+  engines_.hello = false;
+  Send(GrantOf("b"));
+  const EngineState of_b = engines_.engine;
+  ASSERT_EQ(engines_.launches, 2);
+  Render("c");
+  Pass(absl::Seconds(2));
+  EXPECT_TRUE(of_b->alive) << "the job waits for its hello";
+  EXPECT_TRUE(of_a->alive) << "it has not answered";
+  ScriptedEngines::Say(
+      {{"type", "hello"}, {"version", "1"}, {"device", "cpu"}, {"description", "d"}}, *of_b);
+  Settle();
+  EXPECT_EQ(ScriptedEngines::Got("train", *of_b)["job"], "projects/b/trainingJobs/j-1@1");
+  EXPECT_EQ(engines_.launches, 2);
+}
+
 TEST_F(AgentProjectsTest, RequestsThatNameNoProjectAreOneProject) {
   StartTraining();
   Render("");
