@@ -301,7 +301,7 @@ int Main(int argc, char** argv) {
   flags.cache_dir = DefaultCacheDir();
   flags.engine = ProgramBesideThis("nerf-engine");
   CLI::App app("Trains and renders for a nerfd server.", "nerf-worker");
-  app.set_version_flag("--version", NERF_VERSION);
+  app.set_version_flag("--version", "nerf-worker " NERF_VERSION);
   AddFlags(app, &flags);
   try {
     app.parse(argc, argv);
@@ -341,5 +341,7 @@ int Main(int argc, char** argv) {
 }  // namespace nerf
 
 int main(int argc, char** argv) {
+  // gRPC's own log lines repeat what the worker logs. The variable shows them.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   return nerf::WithLastResort("nerf-worker", [&] { return nerf::Main(argc, argv); });
 }

@@ -150,7 +150,8 @@ size_t LeasesOf(const QueueState& state, const std::string& project) {
 std::string WhyNoMoreLeases(const QueueState& state, const std::string& project) {
   const uint64_t max = QuotaOf(state, project).max_running_jobs;
   if (max > 0 && LeasesOf(state, project) >= max) {
-    return fmt::format("project {} has {} jobs at work, as many as it may", project, max);
+    return fmt::format("project {} has {} {} at work, as many as it may", project, max,
+                       max == 1 ? "job" : "jobs");
   }
   if (DayIsUsed(state, project)) {
     return fmt::format("project {} has used the {} s of its workers' time of the day", project,

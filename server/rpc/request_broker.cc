@@ -113,6 +113,16 @@ std::optional<std::string> RequestBroker::PickWorker(const std::optional<std::st
   return best;
 }
 
+std::string RequestBroker::WhyNoWorker() {
+  for (const WorkerRecord& worker : workers_.List()) {
+    if (worker.drained && attached_.contains(worker.description.id)) {
+      return absl::StrCat("worker ", worker.description.id,
+                          " is drained, and no other one is connected");
+    }
+  }
+  return "no worker is connected";
+}
+
 absl::StatusOr<uint64_t> RequestBroker::Start(BrokerRequest request, Done done) {
   uint64_t number = 0;
   std::shared_ptr<WorkerLink> link;
@@ -121,7 +131,7 @@ absl::StatusOr<uint64_t> RequestBroker::Start(BrokerRequest request, Done done) 
     const std::optional<std::string> worker = PickWorker(request.worker);
     if (!worker.has_value()) {
       return NoWorkerError(request.worker.has_value() ? "the job's worker is not connected"
-                                                      : "no worker is connected");
+                                                      : WhyNoWorker());
     }
     Attached& attached = attached_.at(*worker);
     if (attached.n_open >= kMaxOpenPerWorker) {

@@ -85,6 +85,8 @@ class RequestBroker {
   };
 
   std::string RequestId(uint64_t number) const;
+  // Why PickWorker found none: a drained worker, or none at all.
+  std::string WhyNoWorker() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<std::string> PickWorker(const std::optional<std::string>& wanted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Removes an open request from the table and returns it.

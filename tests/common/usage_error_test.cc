@@ -26,7 +26,7 @@ TEST(UsageErrorTest, MisspelledFlagOfAProgramWithoutCommands) {
   EXPECT_EQ(TextFor(app, {"x", "--lisen"}), "no such flag: '--lisen'; did you mean --listen?");
   EXPECT_EQ(TextFor(app, {"--lisen=x"}), "no such flag: '--lisen'; did you mean --listen?");
   EXPECT_EQ(TextFor(app, {"--frobnicate"}), "no such flag: '--frobnicate'");
-  EXPECT_EQ(TextFor(app, {"--listen"}), "--listen: 1 required TEXT missing");
+  EXPECT_EQ(TextFor(app, {"--listen"}), "--listen needs a value");
 }
 
 TEST(UsageErrorTest, CommandsAndTheFlagsThatMayFollowThem) {
@@ -111,12 +111,13 @@ TEST(UsageErrorTest, EveryWrongFlagAndValueIsNamed) {
   EXPECT_EQ(TextFor(app, {"3", "--baz", "-7", "--bar=4", "5", "--thread", "--baz", "train"}),
             "no such flag: '--baz'\nno such flag: '--thread'; did you mean --threads?\n"
             "no such flag: '--bar'");
-  EXPECT_EQ(TextFor(app, {"--foo", "a=1", "--set", "tset", "--split", "x", "--rate", "1.5",
-                          "--seed", "2000", "--threads", "train"}),
-            "--threads: Value 2000 not in range 0 to 1024\n--seed: '1.5' is not a whole number\n"
-            "--rate: 'x' is not a number\n"
-            "--split: 'tset' is not one of test, train; did you mean test?\n"
-            "no such flag: '--foo'");
+  EXPECT_EQ(
+      TextFor(app, {"--foo", "a=1", "--set", "tset", "--split", "x", "--rate", "1.5", "--seed",
+                    "2000", "--threads", "train"}),
+      "--threads: '2000' is not a number from 0 to 1024\n--seed: '1.5' is not a whole number\n"
+      "--rate: 'x' is not a number\n"
+      "--split: 'tset' is not one of test, train; did you mean test?\n"
+      "no such flag: '--foo'");
 }
 
 TEST(UsageErrorTest, FarFetchedNamesAreNotProposed) {

@@ -79,7 +79,14 @@ TEST_F(RequestBrokerTest, IdleWorkerIsPreferredAndLeastLoadedOneAmongEquals) {
 
 TEST_F(RequestBrokerTest, NobodyDrainingOrLostIsAsked) {
   Connect("draining", std::nullopt, true);
-  EXPECT_THAT(Start(), FailsWith(StatusCode::kUnavailable, reason::kNoWorker));
+  absl::Status refused = Start().status();
+  EXPECT_THAT(refused, FailsWith(StatusCode::kUnavailable, reason::kNoWorker));
+  EXPECT_EQ(refused.message(), "no worker is connected");
+  Connect("drained");
+  workers_.SetDrained("drained", true);
+  refused = Start().status();
+  EXPECT_THAT(refused, FailsWith(StatusCode::kUnavailable, reason::kNoWorker));
+  EXPECT_EQ(refused.message(), "worker drained is drained, and no other one is connected");
   Connect("old");
   clock_.Advance(absl::Seconds(31));
   EXPECT_THAT(Start(), FailsWith(StatusCode::kUnavailable, reason::kNoWorker));
