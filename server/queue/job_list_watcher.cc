@@ -102,6 +102,11 @@ std::optional<JobListBatch> JobListWatcher::TryNext() {
   return batch;
 }
 
+void JobListWatcher::Add(const Job& job, JobListBatch* batch) {
+  ListedJob& listed = batch->jobs.emplace_back(ListedJob{state_.rows.RowOf(job), {}});
+  if (job.state == JobState::kQueued) listed.place = PlaceOf(state_, job);
+}
+
 void JobListWatcher::AddPresent(JobListBatch* batch) {
   auto it = state_.job_order.lower_bound(*below_);
   while (it != state_.job_order.begin() && batch->jobs.size() < kMaxBatch &&
@@ -111,7 +116,7 @@ void JobListWatcher::AddPresent(JobListBatch* batch) {
     if (key.project != request_.project) continue;
     const Job& job = state_.jobs.at(key).job;
     if (job.kind != JobKind::kTraining || !request_.filter.Matches(job)) continue;
-    batch->jobs.push_back(job);
+    Add(job, batch);
     ++n_present_;
     below_ = sequence;
   }
@@ -142,7 +147,7 @@ void JobListWatcher::AddChanged(JobListBatch* batch) {
     position_ = change->first;
     const auto found = state_.jobs.find(change->second);
     if (found != state_.jobs.end() && request_.filter.Matches(found->second.job)) {
-      batch->jobs.push_back(found->second.job);
+      Add(found->second.job, batch);
     } else {
       batch->removed.push_back(change->second);
     }

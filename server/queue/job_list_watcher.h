@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "server/queue/job.h"
 #include "server/queue/job_filter.h"
+#include "server/queue/job_row.h"
+#include "server/queue/queue_place.h"
 #include "server/queue/queue_state.h"
 
 namespace nerf {
@@ -24,9 +26,14 @@ struct JobListRequest {
   std::string token;      // of an earlier batch of the same list; empty: from the current jobs
 };
 
+struct ListedJob {
+  std::shared_ptr<const JobRow> row;
+  QueuePlace place;  // of a queued job
+};
+
 struct JobListBatch {
   bool reset = false;                // what the reader knows is void
-  std::vector<Job> jobs;             // as they are now
+  std::vector<ListedJob> jobs;       // as they are now
   std::vector<ResourceKey> removed;  // deleted, or no longer of the list
   bool is_current = false;           // nothing else is known to have changed
   std::string token;                 // continues after this batch; empty before the first one that
@@ -63,6 +70,7 @@ class JobListWatcher {
   void Restart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Continues after `token` if it is of this process and list.
   absl::Status Resume(std::string_view token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  void Add(const Job& job, JobListBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void AddPresent(JobListBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void AddChanged(JobListBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // The next change of the list, if there is one. Moves the position over those of other lists.

@@ -445,42 +445,9 @@ bool JobQueue::IsQueued(const Job& job) {
          WaitsForParts(now);
 }
 
-size_t JobQueue::QueuedAhead(const Job& job) {
+QueuePlace JobQueue::PlaceOf(const Job& job) {
   MutexLock lock(state_.mu);
-  const std::string_view wanted = CapabilityOf(job);
-  const auto queue = state_.queues.find(job.key.project);
-  if (queue == state_.queues.end()) return 0;
-  const QueueRank own{job.priority, job.create_sequence};
-  size_t n_ahead = 0;
-  for (const auto& [rank, capability] : queue->second) {
-    if (rank >= own) break;
-    if (capability == wanted) ++n_ahead;
-  }
-  return n_ahead;
-}
-
-absl::Duration JobQueue::WaitsAside(const Job& job) {
-  MutexLock lock(state_.mu);
-  const auto found = state_.jobs.find(job.key);
-  if (found == state_.jobs.end() || found->second.job.state != JobState::kQueued) {
-    return absl::ZeroDuration();
-  }
-  return std::max(absl::ZeroDuration(), found->second.aside_until - state_.clock.Now());
-}
-
-std::string JobQueue::WaitsForQuota(const Job& job) {
-  MutexLock lock(state_.mu);
-  return WhyNoMoreLeases(state_, job.key.project);
-}
-
-std::map<std::pair<std::string, std::string>, std::vector<QueueRank>>
-JobQueue::QueuedByCapability() {
-  std::map<std::pair<std::string, std::string>, std::vector<QueueRank>> queued;
-  MutexLock lock(state_.mu);
-  for (const auto& [project, queue] : state_.queues) {
-    for (const auto& [rank, capability] : queue) queued[{project, capability}].push_back(rank);
-  }
-  return queued;
+  return nerf::PlaceOf(state_, job);
 }
 
 absl::StatusOr<JobEntry*> JobQueue::FindChangeable(const ResourceKey& key, JobKind kind) {

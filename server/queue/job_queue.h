@@ -16,6 +16,7 @@
 #include "server/queue/job_filter.h"
 #include "server/queue/job_list_watcher.h"
 #include "server/queue/page.h"
+#include "server/queue/queue_place.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/start_choice.h"
 #include "server/queue/watcher.h"
@@ -113,14 +114,8 @@ class JobQueue {
   size_t PartsDone(const Job& job);
   // Whether the job is queued now; `job` may be an older copy.
   bool IsQueued(const Job& job);
-  // Number of queued jobs of its project with the same CapabilityOf that start before it.
-  size_t QueuedAhead(const Job& job);
-  // How much longer the job waits aside because no worker had room for it; otherwise zero.
-  absl::Duration WaitsAside(const Job& job);
-  // Why the job's project may have no further job at work now, for people; empty if it may.
-  std::string WaitsForQuota(const Job& job);
-  // The data for many calls of QueuedAhead: the queued jobs by project and capability, in order.
-  std::map<std::pair<std::string, std::string>, std::vector<QueueRank>> QueuedByCapability();
+  // Where a queued job stands; `job` may be an older copy.
+  QueuePlace PlaceOf(const Job& job);
   // Changes of a job that is a part of another are refused, here and below: FailedPrecondition
   // STATE_CONFLICT.
   // Cancels: at once in QUEUED and PAUSED, otherwise through CANCELLING, in which the worker first

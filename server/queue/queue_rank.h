@@ -2,6 +2,9 @@
 
 #include <compare>
 #include <cstdint>
+#include <ext/pb_ds/assoc_container.hpp>
+#include <ext/pb_ds/tree_policy.hpp>
+#include <functional>
 
 namespace nerf {
 
@@ -17,5 +20,10 @@ struct QueueRank {
     return create_sequence <=> other.create_sequence;
   }
 };
+
+// Ranks in order. order_of_key counts those before one in logarithmic time.
+using RankSet =
+    __gnu_pbds::tree<QueueRank, __gnu_pbds::null_type, std::less<QueueRank>,
+                     __gnu_pbds::rb_tree_tag, __gnu_pbds::tree_order_statistics_node_update>;
 
 }  // namespace nerf

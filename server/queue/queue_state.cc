@@ -431,16 +431,28 @@ void QueueState::CountOnFromDeletedJob(Job& job) const {
   job.last_event_sequence += sequence;
 }
 
-void QueueState::Rank(JobEntry& entry, bool was_queued) {
+void QueueState::Rank(JobEntry& entry, bool is_queued) {
+  Unrank(entry);
   const Job& job = entry.job;
-  const QueueRank rank{job.priority, job.create_sequence};
-  const bool is_queued = entry.waits;
-  if (was_queued && is_queued && entry.rank == rank) return;
-  auto& queue = queues[job.key.project];
-  if (was_queued) queue.erase(entry.rank);
-  if (is_queued) queue.emplace(rank, CapabilityOf(job));
-  if (queue.empty()) queues.erase(job.key.project);
-  entry.rank = rank;
+  entry.rank = {job.priority, job.create_sequence};
+  if (!is_queued) return;
+  const std::string capability(CapabilityOf(job));
+  queues[job.key.project].emplace(entry.rank, capability);
+  ranks[{job.key.project, capability}].insert(entry.rank);
+}
+
+void QueueState::Unrank(const JobEntry& entry) {
+  const std::string& project = entry.job.key.project;
+  const auto queue = queues.find(project);
+  if (queue == queues.end()) return;
+  const auto place = queue->second.find(entry.rank);
+  if (place == queue->second.end()) return;
+  // By the capability that it had.
+  const auto same = ranks.find({project, place->second});
+  same->second.erase(entry.rank);
+  if (same->second.empty()) ranks.erase(same);
+  queue->second.erase(place);
+  if (queue->second.empty()) queues.erase(queue);
 }
 
 void QueueState::RequestStop(JobEntry& entry, StopCause cause) {
@@ -472,15 +484,9 @@ void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
 
 void QueueState::ReindexParts(JobEntry& entry) {
   const Job& job = entry.job;
-  auto& queue = queues[job.key.project];
   queued_jobs.erase(job.create_sequence);
-  queue.erase(entry.rank);
-  entry.rank = {job.priority, job.create_sequence};
-  if (WantsWorker(job)) {
-    queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
-    queue.emplace(entry.rank, CapabilityOf(job));
-  }
-  if (queue.empty()) queues.erase(job.key.project);
+  Rank(entry, WantsWorker(job));
+  if (WantsWorker(job)) queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
   for (uint32_t part = 0; part < PartsOf(job); ++part) {
     const LeaseKey lease{job.key, part};
     if (!IsPartHeld(job, part)) {
@@ -496,7 +502,7 @@ void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state
   const SteadyTime now = clock.Now();
   const bool waited =
       std::exchange(entry.waits, job.state == JobState::kQueued && !WaitsForParts(job));
-  Rank(entry, waited);
+  Rank(entry, entry.waits);
   if (waited && !entry.waits) {
     queued_jobs.erase(job.create_sequence);
     queued_since.extract(entry.queued_at);

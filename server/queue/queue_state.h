@@ -201,6 +201,8 @@ class QueueState {
   std::multiset<SteadyTime> queued_since ABSL_GUARDED_BY(mu);  // of the same jobs
   // Deadlines of held leases (HoldsLease).
   std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
+  // The same by project and capability.
+  std::map<std::pair<std::string, std::string>, RankSet> ranks ABSL_GUARDED_BY(mu);
   std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
   // Jobs that wait aside (JobEntry::aside_until), by the time of their next try.
   std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
@@ -255,8 +257,10 @@ class QueueState {
   void Adopt(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void WakeWorkers(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void NoteDeadlines(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // Puts a queued job at its place in `queues`, and takes others away.
-  void Rank(JobEntry& entry, bool was_queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Puts a queued job at its place in `queues` and `ranks`, and takes others away.
+  void Rank(JobEntry& entry, bool is_queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Takes it away from there.
+  void Unrank(const JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Adds the blobs of up to kSliceBlobs records that follow `*from`, and advances `*from`. Returns
   // false at the end.

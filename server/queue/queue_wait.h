@@ -31,12 +31,12 @@ inline constexpr std::string_view kWaitNoRoom = "NO_ROOM";
 // Other jobs train its parts.
 inline constexpr std::string_view kWaitParts = "PARTS";
 // Its project has as many jobs at work as it may, or has used its workers' time of the day
-// (JobQueue::WaitsForQuota).
+// (QueuePlace::quota).
 inline constexpr std::string_view kWaitQuota = "QUOTA";
 
 // Why `job` waits, given the workers as they are now. `aside` is the rest of its pause if no worker
 // had room for it, otherwise zero. `count_ahead` returns the number of queued jobs that start
-// before it (JobQueue::QueuedAhead); it is called only when all workers are busy. nullopt if the
+// before it (QueuePlace::n_ahead); it is called only when all workers are busy. nullopt if the
 // job is not queued, or if a worker is free for it or has just taken it.
 std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecord> workers,
                                      absl::Duration aside,

@@ -4,6 +4,7 @@ namespace nerf {
 
 void RowLog::Move(const ResourceKey& job) {
   ++version_;
+  rows_.Drop(job);
   uint64_t& version = version_of_[job];
   if (version != 0) {
     jobs_.erase(version);
@@ -44,6 +45,7 @@ void RowLog::Unsubscribe(const std::string& project, const std::shared_ptr<Watch
   for (auto it = begin; it != end; ++it) {
     if (it->second != signal) continue;
     signals_.erase(it);
+    if (signals_.empty()) rows_.Clear();
     return;
   }
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/queue/job_row.h"
 #include "server/queue/resource_key.h"
 #include "server/queue/watch_log.h"
 
@@ -32,6 +33,9 @@ class RowLog {
   // True if a deletion above `version` is no longer kept.
   bool HasGapAfter(uint64_t version) const { return version < forgotten_; }
 
+  // The row of a job as it is now. Requires: Changed was called since a change of it.
+  std::shared_ptr<const JobRow> RowOf(const Job& job) { return rows_.Get(job); }
+
   void Subscribe(const std::string& project, std::shared_ptr<WatchSignal> signal);
   void Unsubscribe(const std::string& project, const std::shared_ptr<WatchSignal>& signal);
 
@@ -43,7 +47,8 @@ class RowLog {
   uint64_t forgotten_ = 0;  // of the last deletion that is no longer kept
   std::map<uint64_t, ResourceKey> jobs_;
   std::map<ResourceKey, uint64_t> version_of_;
-  std::set<uint64_t> deleted_;                                        // versions
+  JobRows rows_;                // empty while there is no reader
+  std::set<uint64_t> deleted_;  // versions
   std::multimap<std::string, std::shared_ptr<WatchSignal>> signals_;  // by project
 };
 

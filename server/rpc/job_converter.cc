@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -12,20 +11,20 @@
 #include "server/rpc/convert_render.h"
 
 namespace nerf {
+namespace {
+
+template <typename Proto>
+void SetWait(const std::optional<QueueWait>& wait, Proto* proto) {
+  if (!wait.has_value()) return;
+  proto->mutable_wait()->set_reason(std::string(wait->reason));
+  proto->mutable_wait()->set_message(wait->message);
+}
+
+}  // namespace
 
 const std::vector<WorkerRecord>& JobConverter::Workers() {
   if (!workers_.has_value()) workers_ = services_.workers.List();
   return *workers_;
-}
-
-size_t JobConverter::CountAhead(const Job& job) {
-  // Most responses hold one job, for which a copy of the queue would be slow.
-  if (!std::exchange(has_counted_, true)) return services_.queue.QueuedAhead(job);
-  if (!queued_.has_value()) queued_ = services_.queue.QueuedByCapability();
-  const std::vector<QueueRank>& same =
-      (*queued_)[{job.key.project, std::string(CapabilityOf(job))}];
-  const QueueRank own{job.priority, job.create_sequence};
-  return static_cast<size_t>(std::lower_bound(same.begin(), same.end(), own) - same.begin());
 }
 
 bool JobConverter::IsQueued(const Job& job) {
@@ -33,8 +32,7 @@ bool JobConverter::IsQueued(const Job& job) {
   return services_.queue.IsQueued(job);
 }
 
-template <typename Proto>
-void JobConverter::SetPartsWait(const Job& job, Proto* proto) {
+std::optional<QueueWait> JobConverter::PartsWait(const Job& job) {
   Job part = job;
   part.parts.clear();
   part.part_of = job.key.id;
@@ -42,26 +40,21 @@ void JobConverter::SetPartsWait(const Job& job, Proto* proto) {
   std::optional<QueueWait> wait =
       ExplainWait(part, Workers(), absl::ZeroDuration(), [] { return size_t{0}; });
   // Busy workers may have its parts.
-  if (!wait.has_value() || wait->reason == kWaitWorkersBusy) {
-    wait = QueueWait{kWaitParts, fmt::format("{} of its {} parts are trained",
-                                             services_.queue.PartsDone(job), job.parts.size())};
-  }
-  proto->mutable_wait()->set_reason(std::string(wait->reason));
-  proto->mutable_wait()->set_message(wait->message);
+  if (wait.has_value() && wait->reason != kWaitWorkersBusy) return wait;
+  return QueueWait{kWaitParts, fmt::format("{} of its {} parts are trained",
+                                           services_.queue.PartsDone(job), job.parts.size())};
 }
 
-template <typename Proto>
-void JobConverter::SetWait(const Job& job, Proto* proto) {
-  if (job.state != JobState::kQueued) return;
-  if (WaitsForParts(job)) return SetPartsWait(job, proto);
-  std::optional<QueueWait> wait =
-      ExplainWait(job, Workers(), services_.queue.WaitsAside(job), [&] { return CountAhead(job); });
-  if (std::string why = services_.queue.WaitsForQuota(job); !why.empty()) {
-    wait = QueueWait{kWaitQuota, std::move(why)};
-  }
-  if (!wait.has_value()) return;
-  proto->mutable_wait()->set_reason(std::string(wait->reason));
-  proto->mutable_wait()->set_message(wait->message);
+std::optional<QueueWait> JobConverter::WaitOf(const Job& job, const QueuePlace& place) {
+  if (job.state != JobState::kQueued) return std::nullopt;
+  if (WaitsForParts(job)) return PartsWait(job);
+  if (!place.quota.empty()) return QueueWait{kWaitQuota, place.quota};
+  return ExplainWait(job, Workers(), place.aside, [&] { return place.n_ahead; });
+}
+
+std::optional<QueueWait> JobConverter::WaitOf(const Job& job) {
+  if (job.state != JobState::kQueued) return std::nullopt;
+  return WaitOf(job, services_.queue.PlaceOf(job));
 }
 
 v1::TrainingJob JobConverter::ToProto(const Job& job) {
@@ -73,13 +66,24 @@ v1::TrainingJob JobConverter::ToProto(const Job& job) {
       }
     }
   }
-  SetWait(job, &proto);
+  SetWait(WaitOf(job), &proto);
   return proto;
+}
+
+std::string JobConverter::ToBytes(const JobRow& row, const std::optional<QueueWait>& wait) {
+  const Job& job = row.job();
+  // It names the hosts of its workers, which may change.
+  if (job.lease.IsGang()) return ToProto(job).SerializeAsString();
+  v1::TrainingJob more;
+  SetWait(wait, &more);
+  // Fields that follow one another are fields of one message.
+  return row.Encoded([](const Job& it) { return nerf::ToProto(it).SerializeAsString(); }) +
+         more.SerializeAsString();
 }
 
 v1::RenderJob JobConverter::ToRenderProto(const Job& job, bool whole) {
   v1::RenderJob proto = ToRenderJob(job, whole);
-  SetWait(job, &proto);
+  SetWait(WaitOf(job), &proto);
   return proto;
 }
 

@@ -1,10 +1,13 @@
 #include "server/rpc/job_list_watch.h"
 
+#include <google/protobuf/unknown_field_set.h>
+
 #include <cstddef>
 #include <utility>
 
 #include "common/status_macros.h"
 #include "server/queue/page.h"
+#include "server/queue/queue_wait.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/job_converter.h"
@@ -25,6 +28,13 @@ absl::StatusOr<JobListRequest> ToListRequest(const v1::WatchTrainingJobsRequest&
   NERF_ASSIGN_OR_RETURN(list.max_jobs, EffectivePageSize(request.max_jobs()));
   list.token = request.resume_token();
   return list;
+}
+
+// Adds a row as bytes. An unknown field with the number of training_jobs is sent as that field is,
+// without a message in between.
+void AddRow(std::string bytes, v1::WatchTrainingJobsResponse* response) {
+  *response->GetReflection()->MutableUnknownFields(response)->AddLengthDelimited(
+      v1::WatchTrainingJobsResponse::kTrainingJobsFieldNumber) = std::move(bytes);
 }
 
 }  // namespace
@@ -75,15 +85,17 @@ void JobListWatch::AddRows(JobListBatch batch, v1::WatchTrainingJobsResponse* re
   JobConverter converter(services_);
   size_t n_rows = 0;
   for (size_t byte_size = response->ByteSizeLong(); n_rows < batch.jobs.size(); ++n_rows) {
-    const Job& job = batch.jobs[n_rows];
-    v1::TrainingJob row = converter.ToProto(job);
-    byte_size += row.ByteSizeLong();
+    const auto& [row, place] = batch.jobs[n_rows];
+    const Job& job = row->job();
+    std::optional<QueueWait> wait = converter.WaitOf(job, place);
+    std::string bytes = converter.ToBytes(*row, wait);
+    byte_size += bytes.size();
     if (n_rows > 0 && byte_size > kMaxListBytes) break;
     waits_.erase(job.key);
     if (job.state == JobState::kQueued && waits_.size() < kMaxWaits) {
-      waits_[job.key] = {job, row.wait().message()};
+      waits_[job.key] = {row, wait.has_value() ? std::move(wait->message) : ""};
     }
-    *response->add_training_jobs() = std::move(row);
+    AddRow(std::move(bytes), response);
   }
   if (n_rows == batch.jobs.size()) {
     token_ = batch.token;
@@ -100,11 +112,13 @@ void JobListWatch::AddRows(JobListBatch batch, v1::WatchTrainingJobsResponse* re
 void JobListWatch::AddNewWaits(v1::WatchTrainingJobsResponse* response) {
   JobConverter converter(services_);
   for (auto& [key, sent] : waits_) {
-    if (!converter.IsQueued(sent.job)) continue;  // its change follows
-    v1::TrainingJob row = converter.ToProto(sent.job);
-    if (row.wait().message() == sent.message) continue;
-    sent.message = row.wait().message();
-    *response->add_training_jobs() = std::move(row);
+    const Job& job = sent.row->job();
+    if (!converter.IsQueued(job)) continue;  // its change follows
+    const std::optional<QueueWait> wait = converter.WaitOf(job, services_.queue.PlaceOf(job));
+    const std::string message = wait.has_value() ? wait->message : std::string();
+    if (message == sent.message) continue;
+    sent.message = message;
+    AddRow(converter.ToBytes(*sent.row, wait), response);
   }
 }
 

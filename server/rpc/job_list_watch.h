@@ -7,6 +7,7 @@
 
 #include "nerf/v1/training_service.pb.h"
 #include "server/queue/job_list_watcher.h"
+#include "server/queue/job_row.h"
 #include "server/rpc/watch_call.h"
 
 namespace nerf {
@@ -19,7 +20,7 @@ class JobListWatch final : public WatchCall<v1::WatchTrainingJobsResponse> {
 
  private:
   struct SentWait {
-    Job job;
+    std::shared_ptr<const JobRow> row;
     std::string message;
   };
 

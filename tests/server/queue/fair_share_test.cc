@@ -52,8 +52,8 @@ TEST_F(GrantOrderTest, HighestPriorityFirstThenTheOldest) {
   Create("first");
   Create("high", 7);
   Create("second");
-  EXPECT_EQ(harness_.queue->QueuedAhead(harness_.Get("second")), 2u);
-  EXPECT_EQ(harness_.queue->QueuedAhead(harness_.Get("low")), 3u);
+  EXPECT_EQ(harness_.queue->PlaceOf(harness_.Get("second")).n_ahead, 2u);
+  EXPECT_EQ(harness_.queue->PlaceOf(harness_.Get("low")).n_ahead, 3u);
   EXPECT_EQ(Next(), "high");
   EXPECT_EQ(Next(), "first");
   EXPECT_EQ(Next(), "second");

@@ -38,7 +38,7 @@ class JobListWatcherTest : public testing::Test {
   }
   static std::vector<std::string> Ids(const JobListBatch& batch) {
     std::vector<std::string> ids;
-    for (const Job& job : batch.jobs) ids.push_back(job.key.id);
+    for (const ListedJob& listed : batch.jobs) ids.push_back(listed.row->job().key.id);
     return ids;
   }
   static std::vector<std::string> Removed(const JobListBatch& batch) {
@@ -75,7 +75,7 @@ TEST_F(JobListWatcherTest, FirstTheJobsThatAreThereThenWhatChanges) {
   ASSERT_TRUE(next.has_value());
   EXPECT_FALSE(next->reset);
   EXPECT_THAT(Ids(*next), ElementsAre("three", "one"));
-  EXPECT_EQ(next->jobs[1].state, JobState::kCancelled);
+  EXPECT_EQ(next->jobs[1].row->job().state, JobState::kCancelled);
   EXPECT_FALSE(watcher->TryNext().has_value());
 }
 
@@ -89,8 +89,63 @@ TEST_F(JobListWatcherTest, SlowReaderGetsOnlyTheLatestOfEachJob) {
   const auto next = watcher->TryNext();
   ASSERT_TRUE(next.has_value());
   ASSERT_EQ(next->jobs.size(), 1u);
-  EXPECT_EQ(next->jobs[0].progress.step, 50u);
+  EXPECT_EQ(next->jobs[0].row->job().progress.step, 50u);
   EXPECT_FALSE(watcher->TryNext().has_value());
+}
+
+TEST_F(JobListWatcherTest, ReadersShareTheRowOfAJobUntilItChanges) {
+  const LeaseRef lease = harness_.Running("one");
+  const auto row_of = [](JobListWatcher& watcher) { return watcher.TryNext()->jobs.at(0).row; };
+  const auto one = Watch(), two = Watch();
+  const auto first = row_of(*one);
+  EXPECT_EQ(row_of(*two), first);
+  ASSERT_THAT(harness_.leases->ReportProgress(lease, Progress(7)), IsOk());
+  const auto second = row_of(*one);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(row_of(*two), second);
+  EXPECT_EQ(row_of(*Watch()), second) << "a later reader";
+  EXPECT_EQ(second->job().progress.step, 7u);
+  EXPECT_EQ(first->job().progress.step, 0u);
+}
+
+TEST_F(JobListWatcherTest, QueuedJobComesWithItsPlace) {
+  Create("one");
+  Create("two");
+  const auto batch = Watch()->TryNext();
+  ASSERT_EQ(batch->jobs.size(), 2u);
+  EXPECT_EQ(batch->jobs[0].place.n_ahead, 1u);
+  EXPECT_EQ(batch->jobs[1].place.n_ahead, 0u);
+}
+
+TEST(JobRowsTest, TheRowsMadeLastAreKept) {
+  JobRows rows;
+  Job job;
+  std::shared_ptr<const JobRow> first;
+  for (size_t i = 0; i <= JobRows::kMaxRows; ++i) {
+    job.key.id = "j-" + std::to_string(i);
+    const auto row = rows.Get(job);
+    if (i == 0) first = row;
+    EXPECT_EQ(rows.Get(job), row);
+  }
+  EXPECT_EQ(rows.size(), JobRows::kMaxRows);
+  job.key.id = "j-0";
+  EXPECT_NE(rows.Get(job), first);
+  rows.Clear();
+  EXPECT_EQ(rows.size(), 0u);
+}
+
+TEST(JobRowTest, IsEncodedOnce) {
+  int n_calls = 0;
+  const auto encode = [&](const Job& job) {
+    ++n_calls;
+    return job.key.id + "!";
+  };
+  Job job;
+  job.key.id = "one";
+  const JobRow row(job);
+  EXPECT_EQ(row.Encoded(encode), "one!");
+  EXPECT_EQ(row.Encoded(encode), "one!");
+  EXPECT_EQ(n_calls, 1);
 }
 
 TEST_F(JobListWatcherTest, TokensOfOtherProjectsAndFiltersAndForgedOnesAreRefused) {

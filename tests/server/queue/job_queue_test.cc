@@ -1,6 +1,9 @@
 #include "server/queue/job_queue.h"
 
+#include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
@@ -236,20 +239,37 @@ TEST_F(JobQueueTest, AheadOfAJobAreTheQueuedOnesOfItsMethodThatCameBefore) {
   const Job other = *queue().Create(special);
   const Job two = *queue().Create(harness_.Spec("two"));
   const Job three = *queue().Create(harness_.Spec("three"));
-  EXPECT_EQ(queue().QueuedAhead(one), 0u);
-  EXPECT_EQ(queue().QueuedAhead(other), 0u);
-  EXPECT_EQ(queue().QueuedAhead(three), 2u);
-  using Ranks = std::vector<QueueRank>;
-  EXPECT_EQ((queue().QueuedByCapability()[{"default", "other"}]),
-            (Ranks{{0, other.create_sequence}}));
+  EXPECT_EQ(queue().PlaceOf(one).n_ahead, 0u);
+  EXPECT_EQ(queue().PlaceOf(other).n_ahead, 0u);
+  EXPECT_EQ(queue().PlaceOf(three).n_ahead, 2u);
   harness_.Grant("worker-a");
   EXPECT_FALSE(queue().IsQueued(one));
   EXPECT_TRUE(queue().IsQueued(two));
-  EXPECT_EQ(queue().QueuedAhead(three), 1u);
+  EXPECT_EQ(queue().PlaceOf(three).n_ahead, 1u);
   harness_.Restart();
-  EXPECT_EQ(queue().QueuedAhead(three), 1u);
-  EXPECT_EQ((queue().QueuedByCapability()[{"default", "ngp"}]),
-            (Ranks{{0, two.create_sequence}, {0, three.create_sequence}}));
+  EXPECT_EQ(queue().PlaceOf(three).n_ahead, 1u);
+}
+
+TEST_F(JobQueueTest, AheadOfAJobAreFewerWhenThePriorityOfOneFallsOrItIsCancelled) {
+  const auto update_priority = [&](const Job& job, int priority) {
+    JobUpdate update;
+    update.priority = priority;
+    ASSERT_THAT(queue().Update(job.key, update), IsOk());
+  };
+  const Job one = *queue().Create(harness_.Spec("one"));
+  const Job two = *queue().Create(harness_.Spec("two"));
+  const Job three = *queue().Create(harness_.Spec("three"));
+  EXPECT_EQ(queue().PlaceOf(three).n_ahead, 2u);
+  update_priority(one, -1);
+  EXPECT_EQ(queue().PlaceOf(three).n_ahead, 1u);
+  EXPECT_EQ(queue().PlaceOf(*queue().Get(one.key)).n_ahead, 2u);
+  update_priority(one, 1);
+  EXPECT_EQ(queue().PlaceOf(three).n_ahead, 2u);
+  for (const Job& job : {one, two}) ASSERT_THAT(queue().Cancel(job.key), IsOk());
+  EXPECT_EQ(queue().PlaceOf(three).n_ahead, 0u);
+  ASSERT_THAT(queue().Cancel(three.key), IsOk());
+  MutexLock lock(harness_.state->mu);
+  EXPECT_TRUE(harness_.state->ranks.empty());
 }
 
 TEST_F(JobQueueTest, TakenIdIsRefused) {

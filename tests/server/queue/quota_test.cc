@@ -56,7 +56,7 @@ TEST_F(QuotaTest, JobsAboveTheRunningLimitWaitInTheQueue) {
   const LeaseRef first = harness_.Running("one");
   EXPECT_THAT(harness_.queue->Create(harness_.Spec("two")), IsOk());
   EXPECT_FALSE((*harness_.leases->Acquire({"worker-b", {}})).has_value());
-  EXPECT_THAT(harness_.queue->WaitsForQuota(harness_.Get("two")),
+  EXPECT_THAT(harness_.queue->PlaceOf(harness_.Get("two")).quota,
               testing::HasSubstr("has 1 job at work, as many as it may"));
   EXPECT_THAT(harness_.leases->Release(first), IsOk());
   EXPECT_TRUE((*harness_.leases->Acquire({"worker-b", {}})).has_value());

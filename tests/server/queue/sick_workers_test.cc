@@ -145,7 +145,7 @@ TEST_F(SickWorkersTest, JobThatNobodyHasRoomForWaitsAsideWithGrowingPausesAndOth
   Finish();
   for (int i = 0; i < 8; ++i) {
     SCOPED_TRACE(i);
-    EXPECT_EQ(harness_.queue->WaitsAside(harness_.Get("large")), pause);
+    EXPECT_EQ(harness_.queue->PlaceOf(harness_.Get("large")).aside, pause);
     harness_.clock.Advance(pause - absl::Seconds(1));
     EXPECT_EQ(Take("a"), "");
     harness_.clock.Advance(absl::Seconds(1));

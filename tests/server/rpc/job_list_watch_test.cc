@@ -1,5 +1,6 @@
 // WatchTrainingJobs over the wire.
 #include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -82,6 +83,27 @@ TEST_F(JobListWatchTest, RowsComeFirstAndThenAsTheyChange) {
     EXPECT_FALSE(next.reset());
   } while (next.training_jobs(0).state() != v1::TrainingJob::RUNNING ||
            next.training_jobs(0).progress().step() < 10);
+}
+
+TEST_F(JobListWatchTest, RowIsTheJobAsGetTellsIt) {
+  const std::string held = server_.CreateJob(scene_, "held").name();
+  server_.CreateJob(scene_, "queued");
+  FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
+  const auto grant = worker.TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 10));
+  ASSERT_TRUE(
+      WaitUntil(absl::Seconds(20), [&] { return server_.GetJob(held).progress().step() == 10; }));
+  for (int i = 0; i < 2; ++i) {
+    const WatchTrainingJobsResponse rows = Watch()->Next();
+    ASSERT_EQ(rows.training_jobs_size(), 2);
+    for (const v1::TrainingJob& row : rows.training_jobs()) {
+      const v1::TrainingJob job = server_.GetJob(row.name());
+      EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(row, job))
+          << row.DebugString() << job.DebugString();
+    }
+    EXPECT_EQ(rows.training_jobs(0).wait().reason(), "WORKERS_BUSY");
+  }
 }
 
 TEST_F(JobListWatchTest, TokenContinuesAndDeletedJobsAreRemoved) {
