@@ -46,4 +46,15 @@ void BlobOwners::AddDefault(std::string_view sha256) {
   }
 }
 
+void BlobOwners::Forget(std::string_view sha256) {
+  MutexLock lock(mu_);
+  if (const auto found = projects_.find(sha256); found != projects_.end()) projects_.erase(found);
+  if (const auto found = fresh_.find(sha256); found != fresh_.end()) fresh_.erase(found);
+}
+
+size_t BlobOwners::size() const {
+  MutexLock lock(mu_);
+  return projects_.size() + fresh_.size();
+}
+
 }  // namespace nerf

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <set>
 #include <string>
@@ -12,7 +13,8 @@ namespace nerf {
 // Which projects may read a blob. Blobs lie in one store by digest, so knowing a digest must open
 // nothing: a project reads what was uploaded to it or made in it. Blobs that no other project has
 // had are the default project's and have no entry, so a server with one project keeps none. Filled
-// from the resources at a start; uploads that no resource names are then uploaded again.
+// from the resources at a start; uploads that no resource names are then uploaded again. Entries go
+// with their blobs.
 // Thread-safe.
 class BlobOwners {
  public:
@@ -27,6 +29,10 @@ class BlobOwners {
   void AddMade(std::string_view project, std::string_view sha256);
   // A reference of the default project, after all others were added.
   void AddDefault(std::string_view sha256);
+  // The store has deleted the blob.
+  void Forget(std::string_view sha256);
+  // Number of blobs with an entry.
+  size_t size() const;
 
  private:
   mutable Mutex mu_;

@@ -205,8 +205,12 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
     NERF_RETURN_IF_ERROR(RestoreBackup(flags.restore, data.path()));
     LogInfo("restored a backup", {{"from", flags.restore}, {"data_dir", data.path()}});
   }
+  BlobStoreOptions blob_options;
+  blob_options.on_deleted = [server](const std::string& sha256) {
+    server->blob_owners.Forget(sha256);
+  };
   NERF_ASSIGN_OR_RETURN(server->blobs,
-                        BlobStore::Open(data.path(), BlobStoreOptions(), &server->machine_clock));
+                        BlobStore::Open(data.path(), blob_options, &server->machine_clock));
   NERF_RETURN_IF_ERROR(CheckQueueFile(data, flags.accept_data_loss));
   NERF_ASSIGN_OR_RETURN(
       server->store,

@@ -18,6 +18,14 @@ bool OffersCapability(const std::vector<std::string>& offered, std::string_view 
   return names(wanted);
 }
 
+void FairShare::Granted(const std::string& project) {
+  last_grants_[project] = ++n_grants_;
+  if (last_grants_.size() <= kMaxProjects) return;
+  last_grants_.erase(
+      std::min_element(last_grants_.begin(), last_grants_.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; }));
+}
+
 std::vector<std::string> FairShare::Order(const std::map<std::string, size_t>& at_work) const {
   const auto last_grant = [this](const std::string& project) {
     const auto found = last_grants_.find(project);

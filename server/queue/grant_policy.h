@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -31,11 +32,14 @@ bool OffersCapability(const std::vector<std::string>& offered, std::string_view 
 // Shares the workers between projects. Not thread-safe.
 class FairShare {
  public:
-  void Granted(const std::string& project) { last_grants_[project] = ++n_grants_; }
+  static constexpr size_t kMaxProjects = 1'000;  // remembered; older ones count as never granted
+
+  void Granted(const std::string& project);
   // The projects of `at_work` (number of jobs that workers hold, by project) in the order in which
   // they get the next free worker: the one with the fewest jobs at work first, of equals the one
   // that has waited longest since its last grant.
   std::vector<std::string> Order(const std::map<std::string, size_t>& at_work) const;
+  size_t n_projects() const { return last_grants_.size(); }
 
  private:
   uint64_t n_grants_ = 0;

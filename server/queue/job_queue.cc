@@ -633,7 +633,7 @@ void JobQueue::Forget(JobEntry& entry) {
   const ResourceKey key = job.key;
   const JobKind kind = job.kind;
   for (const BlobRef& blob : BlobsOf(job)) state_.blobs.Release(blob);
-  --state_.job_counts[{key.project, job.state}];
+  state_.LeaveState(key.project, job.state);
   const uint64_t create_sequence = job.create_sequence;
   state_.job_order.erase(create_sequence);
   // Keep its events for watchers that have not read all of them.

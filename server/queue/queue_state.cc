@@ -455,6 +455,11 @@ void QueueState::Unrank(const JobEntry& entry) {
   if (queue->second.empty()) queues.erase(queue);
 }
 
+void QueueState::LeaveState(const std::string& project, JobState state) {
+  const auto count = job_counts.find({project, state});
+  if (--count->second == 0) job_counts.erase(count);
+}
+
 void QueueState::RequestStop(JobEntry& entry, StopCause cause) {
   entry.job.stop = cause;
   entry.stop_requested_at = clock.Now();
@@ -465,15 +470,19 @@ void QueueState::NoteDeadlines(JobEntry& entry) {
   const auto note = [&](absl::Time deadline, JobEntry::Deadline& noted) {
     mu.AssertHeld();
     if (deadline == noted.wall) return;
+    const auto [begin, end] = job_deadlines.equal_range(noted.steady);
+    const auto old = std::find_if(
+        begin, end, [&](const auto& noted_job) { return noted_job.second == entry.job.key; });
+    if (old != end) job_deadlines.erase(old);
     noted.wall = deadline;
     if (deadline == absl::InfiniteFuture()) return;
     // From here on jumps of the wall clock do not move it.
     noted.steady = clock.Now() + (deadline - clock.WallNow());
     job_deadlines.emplace(noted.steady, entry.job.key);
   };
-  if (IsFinal(entry.job.state)) return;
-  note(entry.job.start_by, entry.start_by);
-  note(entry.job.end_by, entry.end_by);
+  const bool is_final = IsFinal(entry.job.state);
+  note(is_final ? absl::InfiniteFuture() : entry.job.start_by, entry.start_by);
+  note(is_final ? absl::InfiniteFuture() : entry.job.end_by, entry.end_by);
 }
 
 void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
@@ -513,7 +522,7 @@ void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state
     queued_since.insert(now);
   }
   if (old_state == job.state) return;
-  if (old_state.has_value()) --job_counts[{job.key.project, *old_state}];
+  if (old_state.has_value()) LeaveState(job.key.project, *old_state);
   ++job_counts[{job.key.project, job.state}];
   if (IsFinal(job.state)) entry.ended_at = now;
   if (!HoldsLease(job.state)) {

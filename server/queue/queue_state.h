@@ -167,6 +167,9 @@ class QueueState {
   void Reindex(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
+  // Counts a job that leaves the state, in job_counts: a count of zero has no entry.
+  void LeaveState(const std::string& project, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
   // Wakes the worker's subscriptions once the lock is free.
   void Wake(const std::string& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Asks the workers of a job that holds a lease to commit a checkpoint and hand it back. Not
@@ -198,16 +201,15 @@ class QueueState {
   std::map<uint64_t, std::string> queued_jobs ABSL_GUARDED_BY(mu);
   // The same by project, in the order in which they start.
   std::map<std::string, std::map<QueueRank, std::string>> queues ABSL_GUARDED_BY(mu);
+  // The same by project and capability.
+  std::map<std::pair<std::string, std::string>, RankSet> ranks ABSL_GUARDED_BY(mu);
   std::multiset<SteadyTime> queued_since ABSL_GUARDED_BY(mu);  // of the same jobs
   // Deadlines of held leases (HoldsLease).
   std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
-  // The same by project and capability.
-  std::map<std::pair<std::string, std::string>, RankSet> ranks ABSL_GUARDED_BY(mu);
   std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
   // Jobs that wait aside (JobEntry::aside_until), by the time of their next try.
   std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
-  // Jobs with a deadline, by when to look at it. Entries of jobs that have ended or whose deadline
-  // has changed remain until then.
+  // Jobs with a deadline, by when to look at it.
   std::multimap<SteadyTime, ResourceKey> job_deadlines ABSL_GUARDED_BY(mu);
   // Workers that are kept for a job for which another was preempted, by id.
   std::map<std::string, ReservedWorker> reserved_workers ABSL_GUARDED_BY(mu);

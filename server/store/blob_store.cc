@@ -459,6 +459,7 @@ absl::Status BlobStore::DeleteLocked(const std::string& sha256) {
   touched_.erase(sha256);
   --n_blobs_;
   byte_size_ -= *size;
+  if (options_.on_deleted) options_.on_deleted(sha256);
   return absl::OkStatus();
 }
 
@@ -538,7 +539,11 @@ absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable
   // A damaged blob that nothing names any more needs no replacement.
   for (fs::directory_iterator it(root_ + "/damaged", error), end; !error && it != end;
        it.increment(error)) {
-    if (!reachable.contains(it->path().filename().string())) unlink(it->path().c_str());
+    const std::string sha256 = it->path().filename().string();
+    if (reachable.contains(sha256) || unlink(it->path().c_str()) != 0) continue;
+    MutexLock lock(mu_);
+    const bool was_replaced = FileSize(BlobPath(sha256)).has_value();
+    if (options_.on_deleted && !was_replaced) options_.on_deleted(sha256);
   }
   MutexLock lock(mu_);
   // Forget idle uploads; they are read again from their files.

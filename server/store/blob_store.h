@@ -30,6 +30,9 @@ struct BlobStoreOptions {
   double max_client_reserve_share = 0.05;
   absl::Duration collect_grace = absl::Hours(24);   // younger blobs and uploads are not collected
   absl::Duration release_grace = absl::Minutes(2);  // the same after Release
+  // Called with the sha256 of a blob that the store has no more, before it can be stored again.
+  // Must not call the store. May be empty.
+  std::function<void(const std::string& sha256)> on_deleted = {};
 };
 
 // For whom a blob is stored. Workers may use the reserve.

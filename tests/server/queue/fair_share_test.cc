@@ -21,6 +21,16 @@ TEST(FairShareTest, FewestJobsAtWorkFirstThenTheLongestWaitSinceAGrant) {
   EXPECT_EQ(share.Order({{"a", 0}, {"b", 0}}), (Names{"a", "b"}));
 }
 
+TEST(FairShareTest, GrantsOfLongAgoCountAsNone) {
+  FairShare share;
+  for (size_t i = 0; i < FairShare::kMaxProjects + 10; ++i) {
+    share.Granted("p" + std::to_string(i));
+  }
+  EXPECT_EQ(share.n_projects(), FairShare::kMaxProjects);
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(share.Order({{"p10", 0}, {"p9", 0}, {"new", 0}}), (Names{"new", "p9", "p10"}));
+}
+
 class GrantOrderTest : public testing::Test {
  protected:
   GrantOrderTest() : harness_(nullptr, WithProjects({"default", "team"})) { harness_.AddScene(); }

@@ -250,6 +250,16 @@ TEST_F(JobQueueTest, AheadOfAJobAreTheQueuedOnesOfItsMethodThatCameBefore) {
   EXPECT_EQ(queue().PlaceOf(three).n_ahead, 1u);
 }
 
+TEST_F(JobQueueTest, StateWithoutJobsHasNoCount) {
+  using Counts = std::map<std::pair<std::string, JobState>, size_t>;
+  const Job job = *queue().Create(harness_.Spec("one"));
+  EXPECT_EQ(queue().Stats().jobs, (Counts{{{"default", JobState::kQueued}, 1}}));
+  ASSERT_THAT(queue().Cancel(job.key), IsOk());
+  EXPECT_EQ(queue().Stats().jobs, (Counts{{{"default", JobState::kCancelled}, 1}}));
+  ASSERT_THAT(queue().Delete(job.key), IsOk());
+  EXPECT_EQ(queue().Stats().jobs, Counts());
+}
+
 TEST_F(JobQueueTest, AheadOfAJobAreFewerWhenThePriorityOfOneFallsOrItIsCancelled) {
   const auto update_priority = [&](const Job& job, int priority) {
     JobUpdate update;

@@ -153,6 +153,24 @@ TEST_F(JobUpkeepTest, DeadlineInThePastIsRefusedAndAnUpdateMovesOne) {
   EXPECT_EQ(harness_.StateOf("one"), JobState::kQueued);
 }
 
+TEST_F(JobUpkeepTest, ChangedDeadlinesAndThoseOfEndedJobsAreForgotten) {
+  const auto n_deadlines = [&] {
+    MutexLock lock(harness_.state->mu);
+    return harness_.state->job_deadlines.size();
+  };
+  JobSpec spec = harness_.Spec("one");
+  spec.start_by = In(absl::Hours(1));
+  ASSERT_THAT(harness_.queue->Create(spec), IsOk());
+  for (int i = 1; i <= 10; ++i) {
+    JobUpdate update;
+    update.end_by = In(i * absl::Hours(1));  // the first is the same as start_by
+    ASSERT_THAT(harness_.queue->Update(QueueHarness::Key("one"), update), IsOk());
+    EXPECT_EQ(n_deadlines(), 2u);
+  }
+  ASSERT_THAT(harness_.queue->Cancel(QueueHarness::Key("one")), IsOk());
+  EXPECT_EQ(n_deadlines(), 0u);
+}
+
 TEST_F(JobUpkeepTest, RepeatedRequestFindsItsJobAfterTheDeadline) {
   JobSpec spec = harness_.Spec();
   spec.request_id = kRequestA;

@@ -74,6 +74,18 @@ TEST_F(BlobProjectsTest, DigestOpensNothingInAnotherProject) {
   EXPECT_FALSE(upload.complete());
 }
 
+TEST_F(BlobProjectsTest, DeletedBlobIsNobodys) {
+  ASSERT_THAT(Client("lab").UploadBytes(content_, blob_), IsOk());
+  EXPECT_EQ(server_.blob_owners->size(), 1u);
+  server_.clock.Advance(absl::Hours(25));
+  ASSERT_THAT(server_.blobs->Collect({}), IsOkAndHolds(1u));
+  EXPECT_EQ(server_.blob_owners->size(), 0u);
+  ASSERT_THAT(Client("mine").UploadBytes(content_, blob_), IsOk());
+  EXPECT_THAT(Read("lab", blob_).status(),
+              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
+  EXPECT_THAT(Read("mine", blob_), IsOkAndHolds(content_));
+}
+
 TEST_F(BlobProjectsTest, WhoHasTheBytesGetsTheBlobToo) {
   ASSERT_THAT(Client("lab").UploadBytes(content_, blob_), IsOk());
   std::string guess = content_;

@@ -75,7 +75,9 @@ class RpcTestServer {
   void Start() {
     metrics = std::make_unique<ServerMetrics>(BuildInfo{"0", "test", "none", "1"});
     observer_ = std::make_unique<QueueMetrics>(metrics.get());
-    blobs = *BlobStore::Open(dir.path(), BlobStoreOptions(), &clock);
+    BlobStoreOptions blob_options;
+    blob_options.on_deleted = [this](const std::string& sha256) { blob_owners->Forget(sha256); };
+    blobs = *BlobStore::Open(dir.path(), blob_options, &clock);
     store_ = *SqliteStore::Open(dir / "queue.db", random);
     QueueOptions options;
     options.lease_ttl = times_.lease_ttl;

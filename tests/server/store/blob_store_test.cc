@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "common/atomic_file.h"
 #include "common/sha256.h"
@@ -228,6 +230,25 @@ TEST_F(BlobStoreTest, ReleasedBlobsGoAfterMinutesUnlessSomebodyRefersToThemOrAsk
     EXPECT_FALSE(store_->Has(gone));
     for (const BlobRef& blob : {kept, asked, other}) EXPECT_TRUE(store_->Has(blob));
   }
+}
+
+TEST_F(BlobStoreTest, DeletedBlobsAreNamedAndReplacedOnesAreNot) {
+  std::vector<std::string> deleted;
+  options_.on_deleted = [&](const std::string& sha256) { deleted.push_back(sha256); };
+  Reopen();
+  const BlobRef unused = *store_->Put("unused"), used = *store_->Put("used"),
+                lost = *store_->Put("lost"), replaced = *store_->Put("replaced");
+  for (const BlobRef& blob : {lost, replaced}) {
+    const UniqueFd file = store_->OpenToCheck(blob.sha256);
+    ASSERT_TRUE(store_->MoveAside(blob.sha256, file.get()));
+  }
+  EXPECT_THAT(deleted, testing::IsEmpty()) << "what is damaged may be uploaded again";
+  clock_.Advance(options_.collect_grace + absl::Seconds(1));
+  ASSERT_THAT(store_->Put("replaced"), IsOk());
+  ASSERT_THAT(store_->Collect({used.sha256}), IsOkAndHolds(1u));
+  EXPECT_THAT(deleted, testing::UnorderedElementsAre(unused.sha256, lost.sha256));
+  ASSERT_THAT(store_->Delete(used), IsOk());
+  EXPECT_EQ(deleted.back(), used.sha256);
 }
 
 TEST_F(BlobStoreTest, JumpOfTheWallClockCollectsNothing) {
