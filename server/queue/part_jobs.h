@@ -26,8 +26,8 @@ bool PartMayStart(const QueueState& state, const Job& job) ABSL_EXCLUSIVE_LOCKS_
 absl::Status CheckNoPart(const QueueState& state, const Job& job)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
 
-// The id of the part with this index where it can be had: the job's own and "-part0". `is_taken`
-// ids are replaced by random ones.
+// An id for the part with this index: the job's and "-part0", "-part1" and so on, cut to what an id
+// may have; a random one if that is taken.
 std::string NewPartId(const Job& job, size_t index, QueueState& state)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
 

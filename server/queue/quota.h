@@ -29,8 +29,8 @@ absl::Status CheckNewScene(const QueueState& state, const std::string& project, 
 // half of the most. Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` models.
 absl::Status CheckNewModel(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
-// Whether another upload may be remembered until a resource names it, of a project with a limit of
-// stored bytes. Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` unnamed_uploads.
+// Whether the project may have one more upload that no resource names yet (remembered only with a
+// limit of stored bytes). Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` unnamed_uploads.
 absl::Status CheckNewUpload(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
 // Whether settings may be stored for the project. Errors: ResourceExhausted QUOTA_EXCEEDED, with
