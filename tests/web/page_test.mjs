@@ -484,6 +484,34 @@ async function run() {
     }
   });
 
+  let wholePage;
+  await step("a shared training shows its parts, and a part its whole", async () => {
+    const { scene } = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${trainedPage.split("/").at(-1)}` });
+    const config = { method: "ngp-tiles", settings: { tiles: "2" }, steps: 600 };
+    const { name } = await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob: { scene, displayName: "two tiles", config, workers: { min: 2, max: 2 } } });
+    const { parts } = await nerfd.call("TrainingService/GetTrainingJob", { name });
+    assert.equal(parts.length, 2);
+    const ids = parts.map((part) => part.split("/").at(-1));
+    wholePage = `${line.url}#/jobs/${name.split("/").at(-1)}`;
+    await page.goto(wholePage);
+    const region = page.getByRole("region", { name: "Parts" });
+    await region.waitFor();
+    assert.deepEqual(await region.getByRole("link").allTextContents(), ids);
+    await region.getByText("succeeded", { exact: true }).first().waitFor({ timeout: 180_000 });
+    await look(page, "parts");
+    await press(page, "link", ids[1]);
+    await page.getByText("A part of").waitFor();
+    for (const button of ["Pause", "Cancel", "Retry", "Delete"]) assert.equal(await page.getByRole("button", { name: button }).count(), 0, button);
+    await look(page, "part");
+    await press(page, "link", name.split("/").at(-1));
+    await region.waitFor();
+    await page.locator(".page-head").getByText("succeeded", { exact: true }).waitFor({ timeout: 300_000 });
+    await waitFor("both parts to have succeeded", async () => (await region.getByText("succeeded", { exact: true }).count()) === 2);
+    const bars = region.getByRole("progressbar");
+    assert.deepEqual(await bars.evaluateAll((all) => all.map((bar) => bar.getAttribute("aria-valuenow"))), ["100", "100"]);
+    await look(page, "parts-succeeded");
+  });
+
   await step("the filter finds jobs beyond the first page", async () => {
     const scene = await brokenScene();
     for (let i = 0; i < 52; ++i) await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob: { scene, displayName: `later ${i}`, config: { steps: 10 } } });
@@ -510,7 +538,7 @@ async function run() {
 
   await step("everything fits a screen of 400 pixels", async () => {
     await page.setViewportSize({ width: 400, height: 800 });
-    const views = { jobs: "#/jobs", new: "#/new", models: "#/models", workers: "#/workers", job: trainedPage, failed: jobPage, model: modelPage };
+    const views = { jobs: "#/jobs", new: "#/new", models: "#/models", workers: "#/workers", job: trainedPage, failed: jobPage, whole: wholePage, model: modelPage };
     for (const [name, to] of Object.entries(views)) {
       await page.goto(to.startsWith("#") ? line.url + to : to);
       await page.locator("h1").waitFor();
