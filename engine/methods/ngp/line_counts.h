@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,7 +11,8 @@ namespace nerf {
 // How many cache lines of the hash table the steps of a training change, to forecast what ranks
 // will send each other. A batch of twice the samples changes about the lines that two steps in a
 // row change together, so unions over some steps tell how the number grows with the batch. The
-// number falls slowly as surfaces take shape: about by equal shares each time the steps double.
+// number falls slowly as surfaces take shape: about by equal shares each time the steps double. By
+// how much the steps so far tell, or else it is taken as on other scenes.
 class NgpLineCounts {
  public:
   // n_lines: of a level, a multiple of 64.
@@ -45,7 +47,7 @@ class NgpLineCounts {
 
   Block MeanAround(double step) const;
   Block Recent() const;
-  double Trend(const Block& now, int level) const;
+  std::optional<double> Trend(const Block& now, int level) const;
 
   const size_t words_per_level_;
   std::vector<uint64_t> changed_;    // by the steps of the block under way

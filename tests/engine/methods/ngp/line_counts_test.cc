@@ -58,6 +58,15 @@ TEST(NgpLineCountsTest, LargerBatchesChangeWhatSeveralStepsChangeTogether) {
     EXPECT_NEAR(LinesOf(counts, n, 64), Expected(n, kLines), 0.05 * Expected(n, kLines)) << n;
 }
 
+TEST(NgpLineCountsTest, WhatTheFirstStepsChangeIsTakenToFallFromStep96On) {
+  NgpLineCounts counts(2, kLines);
+  RunSteps(0, 64, 1000, kLines, &counts);
+  const double now = LinesOf(counts, 1000, 64);
+  EXPECT_EQ(LinesOf(counts, 1000, 96), now);
+  EXPECT_NEAR(LinesOf(counts, 1000, 960), now * (1 - 0.05 * std::log(10.0)), 1e-6 * now);
+  EXPECT_NEAR(LinesOf(counts, 1000, 1e9), 0.5 * now, 1e-6 * now) << "never by more than a half";
+}
+
 TEST(NgpLineCountsTest, TheLastStepsCount) {
   NgpLineCounts counts(2, kLines);
   RunSteps(0, 64, 1000, kLines, &counts);
@@ -75,9 +84,10 @@ TEST(NgpLineCountsTest, WhatFallsSlowlyGoesOnFallingOnceTheGridIsSteady) {
       bits[line / 64] |= uint64_t{1} << line % 64;
     counts.Add(0, bits);
     counts.EndStep(step, 1000, 1000);
-    // A field that is new falls faster, and that says nothing of later.
+    // A field that is new falls faster, and that says nothing of later: what is usual is taken.
     if (step == 400) {
-      EXPECT_NEAR(counts.LinesOf(0, 1000, 4000), lines_at(369), 2);
+      const double usual = 1 - 0.05 * std::log(4000.0 / 369);
+      EXPECT_NEAR(counts.LinesOf(0, 1000, 4000), usual * lines_at(369), 2);
     }
   }
   EXPECT_NEAR(counts.LinesOf(0, 1000, 1000), lines_at(1000), 3);
