@@ -36,10 +36,10 @@ absl::StatusOr<std::string> FindToken(const GlobalFlags& flags) {
 
 }  // namespace
 
-absl::Status ApplyContext(bool server_is_given, bool project_is_given, GlobalFlags* flags) {
+absl::Status ApplyContext(bool server_is_given, GlobalFlags* flags) {
   absl::StatusOr<Contexts> contexts = ReadContexts(ContextPath());
   NERF_RETURN_IF_ERROR(contexts.status());
-  auto found = contexts->by_name.end();
+  auto found = contexts->by_name.find(contexts->current);
   if (!flags->context.empty()) {
     found = contexts->by_name.find(flags->context);
     if (found == contexts->by_name.end()) {
@@ -51,16 +51,15 @@ absl::Status ApplyContext(bool server_is_given, bool project_is_given, GlobalFla
                                                     flags->context, found->second.server,
                                                     flags->server));
     }
-  } else if (server_is_given) {
+  } else if (server_is_given &&
+             (found == contexts->by_name.end() || found->second.server != flags->server)) {
     found = std::find_if(contexts->by_name.begin(), contexts->by_name.end(),
                          [&](const auto& entry) { return entry.second.server == flags->server; });
-  } else {
-    found = contexts->by_name.find(contexts->current);
   }
   if (found == contexts->by_name.end()) return absl::OkStatus();
   const Context& context = found->second;
   flags->server = context.server;
-  if (!project_is_given) flags->project = context.project;
+  if (!flags->project_is_given) flags->project = context.project;
   if (!UsesTls(flags->tls)) flags->tls = {context.tls_cert, context.tls_key, context.ca};
   flags->insecure |= context.insecure;
   flags->context_token = context.token;

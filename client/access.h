@@ -9,9 +9,10 @@
 namespace nerf {
 
 // Fills in server, project, certificates and token of the context that the flags mean: the one
-// that --context names, else one for the same --server, else the current one. Flags that were given
-// win. Errors: InvalidArgument for a context that does not exist; those of ReadContexts.
-absl::Status ApplyContext(bool server_is_given, bool project_is_given, GlobalFlags* flags);
+// that --context names, else one for the same --server (the current one, if it is for that server),
+// else the current one. Flags that were given win. Errors: InvalidArgument for a context that does
+// not exist; those of ReadContexts.
+absl::Status ApplyContext(bool server_is_given, GlobalFlags* flags);
 
 // The token to show to flags.server: of --token-file, $NERFCTL_TOKEN, the context, or of this
 // user's nerfd on this machine. Empty without any. Errors: InvalidArgument for a file without a

@@ -104,13 +104,15 @@ int ListProjects(Session& session, int limit) {
 }
 
 // Whether the server lists the project. A project needs no creation, so the server shows any name.
+// True for callers that may not list projects: what they may read is theirs.
 absl::StatusOr<bool> IsListed(Session& session, const std::string& name) {
   const auto stub = session.Stub<v1::AdminService>();
-  NERF_ASSIGN_OR_RETURN(
-      const auto projects,
+  const auto projects =
       ListPages<v1::Project>(session, *stub, &Stub::ListProjects, v1::ListProjectsRequest(),
-                             /*limit=*/0, [](auto& page) { return page.mutable_projects(); }));
-  return std::any_of(projects.begin(), projects.end(),
+                             /*limit=*/0, [](auto& page) { return page.mutable_projects(); });
+  if (absl::IsPermissionDenied(projects.status())) return true;
+  NERF_RETURN_IF_ERROR(projects.status());
+  return std::any_of(projects->begin(), projects->end(),
                      [&](const v1::Project& project) { return project.name() == name; });
 }
 

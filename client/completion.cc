@@ -227,8 +227,8 @@ int RunComplete(CLI::App& root, const std::vector<std::string>& words, const Io&
   flags.server = GlobalValue(words, "--server", "NERFCTL_SERVER", flags.server);
   flags.project = GlobalValue(words, "--project", "NERFCTL_PROJECT", flags.project);
   const GlobalFlags defaults;
-  ApplyContext(flags.server != defaults.server, flags.project != defaults.project, &flags)
-      .IgnoreError();
+  flags.project_is_given = flags.project != defaults.project;
+  ApplyContext(flags.server != defaults.server, &flags).IgnoreError();
   flags.timeout = kMaxWait;
   flags.quiet = true;
   Session session(flags, io);

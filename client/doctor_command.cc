@@ -11,6 +11,7 @@
 #include "client/text_format.h"
 #include "common/counted.h"
 #include "common/exit_code.h"
+#include "common/local_server.h"
 #include "common/places.h"
 #include "fmt/format.h"
 
@@ -29,12 +30,6 @@ const char* WordFor(CheckResult result) {
   return "";
 }
 
-bool IsLocal(const std::string& server) {
-  const std::string host = server.substr(0, server.rfind(':'));
-  return server.rfind("unix:", 0) == 0 || host == "localhost" || host == "[::1]" ||
-         host.rfind("127.", 0) == 0;
-}
-
 void PrintFindings(const Printer& printer, const std::vector<DoctorFinding>& findings) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const DoctorFinding& finding : findings) {
@@ -51,15 +46,20 @@ void PrintFindings(const Printer& printer, const std::vector<DoctorFinding>& fin
   }
 }
 
-int Doctor(Session& session, const DoctorOptions& options) {
+int Doctor(Session& session, DoctorOptions options) {
   std::vector<DoctorFinding> findings;
   const auto add = [&](std::vector<DoctorFinding> more) {
     findings.insert(findings.end(), more.begin(), more.end());
   };
   session.Say(fmt::format("nerfctl {} examines {}", NERF_VERSION, session.flags().server));
   add(ExamineServer(session));
-  add(ExamineBinaries(options, IsLocal(session.flags().server)));
-  add(ExamineDataDir(options));
+  const bool is_local = IsLoopbackAddress(session.flags().server);
+  add(ExamineBinaries(options, is_local));
+  const bool is_given = !options.data_dir.empty();
+  if (!is_given) {
+    options.data_dir = FindLocalServer(session.flags().server).value_or(DefaultDataDir());
+  }
+  if (is_local || is_given) add(ExamineDataDir(options));
   PrintFindings(session.printer(), findings);
 
   int exit_code = kOk;
@@ -79,11 +79,12 @@ int Doctor(Session& session, const DoctorOptions& options) {
 void AddDoctorCommand(CLI::App& app, Command* selected) {
   CLI::App* doctor = app.add_subcommand("doctor", "Say what is wrong with a set-up");
   auto options = std::make_shared<DoctorOptions>();
-  options->data_dir = DefaultDataDir();
   options->binary_dir = OwnBinaryDir();
-  doctor->add_option("--data-dir", options->data_dir, "Data folder of nerfd")
-      ->type_name("DIR")
-      ->capture_default_str();
+  doctor
+      ->add_option("--data-dir", options->data_dir,
+                   "Data folder of nerfd; default: that of your nerfd at --server, else the usual "
+                   "one")
+      ->type_name("DIR");
   doctor->add_option("--bin-dir", options->binary_dir, "Folder of the other binaries")
       ->type_name("DIR")
       ->capture_default_str();

@@ -110,8 +110,8 @@ absl::StatusOr<GlobalFlags> ResolveGlobalFlags(const RawGlobalFlags& raw, const 
   }
   flags.color =
       io.out_is_terminal && !io.dumb_terminal && !raw.no_color && !IsSetInEnvironment("NO_COLOR");
-  violations.Add(
-      ApplyContext(raw.server_option->count() > 0, raw.project_option->count() > 0, &flags));
+  flags.project_is_given = raw.project_option->count() > 0;
+  violations.Add(ApplyContext(raw.server_option->count() > 0, &flags));
   violations.Add(CheckServerAddress(flags.server));
   violations.Add(ProjectName(flags.project).status());
   NERF_RETURN_IF_ERROR(violations.ToStatus());

@@ -23,6 +23,7 @@ enum class ProgressMode { kBar, kPlain, kJson, kNone };
 struct GlobalFlags {
   std::string server = "127.0.0.1:50051";
   std::string project = "default";
+  bool project_is_given = false;    // by --project or its variable
   std::string command = "nerfctl";  // the command that was chosen: "nerfctl job show"
   std::string context;              // as typed; ApplyContext fills in what it holds
   std::string token_file;           // empty: see ResolveToken

@@ -15,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "client/commands.h"
 #include "client/context_file.h"
+#include "client/grants.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
 #include "client/text_format.h"
@@ -68,7 +69,7 @@ int Login(Session& session, std::string name) {
   if (name.empty()) name = flags.server;
   // Uses a token that was given to this command alone, not one from the environment or a context.
   absl::StatusOr<std::string> token = flags.token_file.empty()
-                                          ? CheckToken("the token", AskForToken(session))
+                                          ? CheckToken("standard input", AskForToken(session))
                                           : ReadTokenFile(flags.token_file);
   if (!token.ok()) return session.FailUsage(token.status());
   flags.token_file.clear();
@@ -77,6 +78,8 @@ int Login(Session& session, std::string name) {
   const auto stub = trial.Stub<v1::AdminService>();
   const auto access = trial.Call(*stub, &v1::AdminService::Stub::GetAccess, v1::GetAccessRequest());
   if (!access.ok()) return session.Fail(access.status());
+  const std::string only = OnlyProject(*access);
+  if (!only.empty() && !flags.project_is_given) flags.project = only;
   absl::StatusOr<Contexts> contexts = ReadContexts(ContextPath());
   if (!contexts.ok()) return session.Fail(contexts.status());
   contexts->current = name;
@@ -90,7 +93,12 @@ int Login(Session& session, std::string name) {
   const absl::Status written = WriteContexts(ContextPath(), *contexts);
   if (!written.ok()) return session.Fail(written);
   PrintDone(session.printer(), name,
-            fmt::format("logged in to {} as {}", flags.server, PlainText(access->principal())));
+            fmt::format("logged in to {} as {}{}{}", flags.server, PlainText(access->principal()),
+                        access->grants().empty() ? "" : ", ", GrantsText(*access)));
+  if (!only.empty() && flags.project != only) {
+    session.Say(
+        fmt::format("  commands are for project {}, which the token is not for", flags.project));
+  }
   return kOk;
 }
 
@@ -130,7 +138,7 @@ int ChangeContext(Session& session, const std::string& name, const char* done, C
   change(*contexts);
   const absl::Status written = WriteContexts(ContextPath(), *contexts);
   if (!written.ok()) return session.Fail(written);
-  PrintDone(session.printer(), name, done);
+  PrintDone(session.printer(), name, fmt::format("{} {}", name, done));
   return kOk;
 }
 
@@ -142,7 +150,8 @@ void AddLoginCommands(CLI::App& app, Command* selected) {
   login->add_option("--name", *name, "Name of the context; default: the server's address")
       ->type_name("NAME");
   login->footer(
-      "Reads the token from standard input, or from --token-file.\n"
+      "Reads the token from standard input, or from --token-file. Keeps --project, or the token's\n"
+      "project if it is for one alone.\n"
       "Example:\n  nerfctl login --server nerf.example.com:50051 --ca system");
   login->callback([=] { *selected = [name](Session& s) { return Login(s, *name); }; });
 
@@ -158,7 +167,8 @@ void AddLoginCommands(CLI::App& app, Command* selected) {
   use->footer("Example:\n  nerfctl context use lab");
   use->callback([=] {
     *selected = [chosen](Session& s) {
-      return ChangeContext(s, *chosen, "is current", [&](Contexts& c) { c.current = *chosen; });
+      return ChangeContext(s, *chosen, "is the current context",
+                           [&](Contexts& c) { c.current = *chosen; });
     };
   });
   CLI::App* rm = context->add_subcommand("rm", "Forget one and its token");
@@ -166,7 +176,7 @@ void AddLoginCommands(CLI::App& app, Command* selected) {
   rm->footer("Example:\n  nerfctl context rm lab");
   rm->callback([=] {
     *selected = [chosen](Session& s) {
-      return ChangeContext(s, *chosen, "forgotten", [&](Contexts& c) {
+      return ChangeContext(s, *chosen, "is forgotten", [&](Contexts& c) {
         c.by_name.erase(*chosen);
         if (c.current == *chosen) c.current.clear();
       });

@@ -57,5 +57,7 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // gRPC's own log lines repeat what the commands say. The variable shows them.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   return nerf::WithLastResort("nerfctl", [&] { return Run(argc, argv); });
 }

@@ -129,7 +129,7 @@ void PrintScenes(const Printer& printer, const std::vector<v1::Scene>& scenes) {
   table.Print(printer.out);
 }
 
-void PrintScene(const Printer& printer, const v1::Scene& scene) {
+void PrintNewScene(const Printer& printer, const v1::Scene& scene) {
   if (PrintForPrograms(printer, scene)) return;
   TextFields fields;
   fields.Add("name", scene.name());
@@ -138,7 +138,11 @@ void PrintScene(const Printer& printer, const v1::Scene& scene) {
   fields.Add("size", FormatBytes(scene.size_bytes()));
   fields.Add("files", fmt::format("{}", scene.files_size()));
   fields.Print(printer.out);
-  if (scene.files_size() == 0) return;
+}
+
+void PrintScene(const Printer& printer, const v1::Scene& scene) {
+  PrintNewScene(printer, scene);
+  if (printer.format != OutputFormat::kTable || scene.files_size() == 0) return;
   printer.out << '\n';
   TextTable table({"PATH", "SIZE", "SHA256"});
   for (const v1::SceneFile& file : scene.files()) {
@@ -310,7 +314,11 @@ void PrintWorkers(const Printer& printer, const std::vector<v1::Worker>& workers
   TextTable table(
       {"ID", "STATE", "DEVICE", "METHODS", "JOB", "SEEN", "HOST", "VERSION", "DESCRIPTION"});
   for (const v1::Worker& worker : workers) {
-    const std::string& state = v1::Worker::State_Name(worker.state());
+    // The state says DRAINING until the worker is used again, also when it holds no job.
+    const bool is_drained =
+        worker.state() == v1::Worker::DRAINING && worker.drained() && worker.training_job().empty();
+    const std::string state =
+        is_drained ? std::string("DRAINED") : v1::Worker::State_Name(worker.state());
     table.AddRow({ShortName(worker.name()), state, worker.device(),
                   fmt::format("{}", fmt::join(worker.methods(), ",")),
                   ShortName(worker.training_job()),

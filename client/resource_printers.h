@@ -14,6 +14,8 @@ namespace nerf {
 // Print results in the format of --output: tables, JSON or resource names.
 void PrintScenes(const Printer& printer, const std::vector<v1::Scene>& scenes);
 void PrintScene(const Printer& printer, const v1::Scene& scene);
+// The same; a table leaves out the list of files, which may be thousands.
+void PrintNewScene(const Printer& printer, const v1::Scene& scene);
 void PrintJobs(const Printer& printer, const std::vector<v1::TrainingJob>& jobs);
 void PrintJob(const Printer& printer, const v1::TrainingJob& job);
 // A row for each point of the curves; --output json has the previews too.

@@ -52,7 +52,7 @@ int CreateScene(Session& session, CreateFlags flags) {
                                                                  .request_id = flags.request_id},
                                                                 *files);
   if (!scene.ok()) return session.Fail(scene.status());
-  PrintScene(session.printer(), *scene);
+  PrintNewScene(session.printer(), *scene);
   session.SayNext(fmt::format("nerfctl job create {} --watch", ShortName(scene->name())));
   return kOk;
 }

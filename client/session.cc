@@ -8,12 +8,14 @@
 #include "absl/strings/ascii.h"
 #include "client/access.h"
 #include "client/error_printer.h"
+#include "client/grants.h"
 #include "client/interrupt.h"
 #include "client/names.h"
 #include "client/resource_ids.h"
 #include "client/resource_printers.h"
 #include "client/server_wait.h"
 #include "client/text_format.h"
+#include "common/access_reason.h"
 #include "common/edit_distance.h"
 #include "common/exit_code.h"
 #include "common/rpc/channel.h"
@@ -21,6 +23,7 @@
 #include "common/sleep.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
+#include "nerf/v1/admin_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
@@ -37,8 +40,31 @@ bool IsOfFile(const FieldViolation& violation) {
 // The last part of gRPC's chain of causes: "connection refused".
 std::string InnermostCause(std::string_view words) {
   std::string cause(words.substr(words.rfind(": ") + 2));
+  // OpenSSL's "error:0A000086:SSL routines::certificate verify failed".
+  if (cause.starts_with("error:")) cause.erase(0, cause.rfind(':') + 1);
+  if (cause.empty()) return std::string(words);
   cause[0] = absl::ascii_tolower(static_cast<unsigned char>(cause[0]));
   return cause;
+}
+
+// What to do about a connection that gRPC's words say failed.
+std::string_view ConnectionAdvice(std::string_view words, bool uses_tls) {
+  const auto says = [&](std::string_view part) { return words.find(part) != words.npos; };
+  if (says("certificate verify failed")) {
+    return "another CA signed the server's certificate: name that one with --ca FILE";
+  }
+  if (says("Hostname Verification Check failed")) {
+    return "the server's certificate is for other names: use one of them in --server";
+  }
+  if (says("wrong version number")) {
+    return "the server does not use TLS, which --ca asks for: nerfd needs --tls-cert and --tls-key";
+  }
+  if (says("failed to connect") && says("Socket closed")) {
+    return uses_tls ? "if the server has a --client-ca, show a certificate of it with --tls-cert "
+                      "and --tls-key"
+                    : "if the server uses TLS, name its CA with --ca FILE, or --ca system";
+  }
+  return "start a server with `nerfd`, or name another with --server HOST:PORT";
 }
 
 // gRPC's UNAVAILABLE with a short message instead of its chain of causes. Others stay unchanged.
@@ -242,6 +268,17 @@ void Session::SayWhatExists(const ErrorReason& why) {
   }
 }
 
+void Session::SayGrants() {
+  const auto stub = Stub<v1::AdminService>();
+  const auto access =
+      Call(*stub, &v1::AdminService::Stub::GetAccess, v1::GetAccessRequest(), absl::Seconds(5));
+  if (!access.ok() || access->grants().empty()) return;
+  SayError(
+      fmt::format("  the token is {}; --project names another project, and `nerfctl login` "
+                  "keeps another token",
+                  GrantsText(*access)));
+}
+
 bool Session::SayIfJob(const std::string& model) {
   const std::optional<v1::TrainingJob> job = JobNamedLike(*this, model);
   if (!job.has_value()) return false;
@@ -277,7 +314,8 @@ int Session::Fail(const absl::Status& status) {
   // UNAVAILABLE without a reason comes from gRPC: no server answered.
   if (absl::IsUnavailable(status) && !why.has_value()) {
     ShowError(InPlainWords(status, flags_.server));
-    SayError("  start a server with `nerfd`, or name another with --server HOST:PORT");
+    const std::string_view words(status.message().data(), status.message().size());
+    SayError(fmt::format("  {}", ConnectionAdvice(words, UsesTls(flags_.tls))));
     return ExitCodeFor(status.code());
   }
   // The deadline of a transfer, which gRPC may report slightly before our clock does.
@@ -293,6 +331,9 @@ int Session::Fail(const absl::Status& status) {
       SayError(Runnable(fmt::format("  `nerfctl job show {}` shows where it stands",
                                     PlainText(ShortName(name)))));
     }
+  }
+  if (absl::IsPermissionDenied(status) && why.has_value() && why->reason == reason::kAccessDenied) {
+    SayGrants();
   }
   if (absl::IsUnauthenticated(status) && why.has_value() && why->reason.starts_with("TOKEN_")) {
     SayError("  `nerfctl login` keeps a token; a server's admin.token is in its data folder");

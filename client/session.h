@@ -120,6 +120,8 @@ class Session {
   // For a resource that does not exist, or an id that is taken: names the command that lists the
   // resources, and the id that is most like it.
   void SayWhatExists(const ErrorReason& why);
+  // After ACCESS_DENIED: says what the token is for.
+  void SayGrants();
   // If no model has the id but a job does: names the job's newest checkpoint and returns true.
   bool SayIfJob(const std::string& model);
 

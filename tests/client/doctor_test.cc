@@ -1,7 +1,9 @@
 #include "client/doctor.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -9,6 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/exit_code.h"
+#include "common/file_io.h"
+#include "common/local_server.h"
+#include "fmt/format.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/run_command.h"
 #include "tests/testing/status_matchers.h"
@@ -107,6 +112,27 @@ TEST_F(DoctorTest, MissingDataFolderIsNoClaimThatNoServerHasRun) {
   EXPECT_THAT(result.out, HasSubstr("note     data      " + (dir_ / "data") +
                                     " is missing; if nerfd uses another folder, name it "
                                     "with --data-dir\n"));
+}
+
+TEST_F(DoctorTest, DataFolderOfOnesOwnServerIsFoundByItsAddress) {
+  const ScopedEnvironment state("XDG_STATE_HOME", dir_ / "state");
+  const std::string served = dir_ / "served";
+  std::filesystem::create_directory(served);
+  std::ofstream(served + "/nerfd.ports")
+      << fmt::format(R"({{"pid":1,"grpc":"{}"}})", server_.address());
+  const UniqueFd lock(open((served + "/nerfd.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(flock(lock.get(), LOCK_EX | LOCK_NB), 0);
+  ASSERT_THAT(NoteLocalServer(server_.address(), served), IsOk());
+  const CommandResult result =
+      RunCommand({"doctor", "--server", server_.address(), "--bin-dir", dir_.path()});
+  EXPECT_THAT(result.out, HasSubstr(" data      " + served + ": "));
+}
+
+TEST_F(DoctorTest, DataFolderIsLeftOutForAServerElsewhere) {
+  const CommandResult result =
+      RunCommand({"doctor", "--server", "nowhere.invalid:1", "--bin-dir", dir_.path()});
+  EXPECT_EQ(result.exit_code, kUnreachable);
+  EXPECT_THAT(result.out, Not(HasSubstr(" data ")));
 }
 
 TEST_F(DoctorTest, TokenThatOthersCanReadIsAProblem) {

@@ -528,7 +528,9 @@ class FakeAdmin final : public v1::AdminService::Service {
   grpc::Status GetAccess(grpc::ServerContext*, const v1::GetAccessRequest*,
                          v1::Access* response) override {
     RETURN_SCRIPTED_ERROR("GetAccess");
-    response->set_principal("admin.token");
+    MutexLock lock(state_->mu);
+    *response = state_->access;
+    if (response->principal().empty()) response->set_principal("admin.token");
     return grpc::Status::OK;
   }
   grpc::Status CreateToken(grpc::ServerContext*, const v1::CreateTokenRequest* request,

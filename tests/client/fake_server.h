@@ -59,6 +59,7 @@ struct FakeState {
   std::vector<v1::Scene> scenes;  // newest first, of listings (without files) and of get by name
   std::vector<v1::TrainingJob> jobs;  // of listings, and of get by name
   std::vector<v1::Worker> workers;
+  v1::Access access;              // of every caller
   std::vector<v1::Model> models;  // of get by name
   // Runs after the first half of a blob was sent. The second half then waits until the client
   // cancels.

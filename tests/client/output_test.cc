@@ -207,6 +207,17 @@ TEST(OutputTest, WorkerAndSceneTables) {
   EXPECT_EQ(Printed(OutputFormat::kTable, [&](const Printer& p) { PrintWorkers(p, {worker}); }),
             "ID   STATE  DEVICE  METHODS           JOB  SEEN  HOST  VERSION  DESCRIPTION\n"
             "w-1  BUSY   cpu     ngp,ngp-autograd  j-1  3s    box   0.1.0    2 threads\n");
+  // A drained worker still holds its job until it has written a checkpoint.
+  worker.set_state(v1::Worker::DRAINING);
+  worker.set_drained(true);
+  const auto table = [&] {
+    return Printed(OutputFormat::kTable, [&](const Printer& p) { PrintWorkers(p, {worker}); });
+  };
+  EXPECT_THAT(table(), HasSubstr("w-1  DRAINING  cpu"));
+  worker.clear_training_job();
+  EXPECT_THAT(table(), HasSubstr("w-1  DRAINED  cpu"));
+  worker.set_drained(false);  // it is shutting down
+  EXPECT_THAT(table(), HasSubstr("w-1  DRAINING  cpu"));
   auto scene = FromJson<v1::Scene>(R"({"name": "projects/default/scenes/s-1",
       "displayName": "mic", "sizeBytes": 3400000})");
   scene.mutable_create_time()->set_seconds(kNow - 3 * 3600);

@@ -58,6 +58,7 @@ TEST_F(ServiceTest, SceneCreateUploadsWhatTheReaderUsesAndTheServerMisses) {
 
   const CommandResult result = Run({"scene", "create", dir.path(), "--display-name", "tiny"});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("files:"), Not(HasSubstr("r_1.png"))));
   EXPECT_EQ(state_.writes.size(), 5u) << "three pictures and two JSON files";
   ASSERT_EQ(state_.create_scene.size(), 1u);
   const v1::CreateSceneRequest& request = state_.create_scene[0];
