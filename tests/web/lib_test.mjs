@@ -35,8 +35,8 @@ const transforms = (...frames) => JSON.stringify({ frames });
 
 async function run() {
   const module = join(folder, "lib.mjs");
-  writeFileSync(module, await bundle(["folder.ts", "format.ts"], ["es"]));
-  const { readCapture, displayNameOf, urlNameOf } = await import(pathToFileURL(module));
+  writeFileSync(module, await bundle(["folder.ts", "format.ts", "turbo.ts"], ["es"]));
+  const { readCapture, displayNameOf, urlNameOf, colorize } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -45,6 +45,19 @@ async function run() {
       return true;
     });
   };
+
+  await step("what JPEG leaves beside the edges of depths is not colored", async () => {
+    // A block at an object's edge, with ringing of 9 around it, and a block all of depths, whose nearest is 40.
+    const width = 16;
+    const gray = Array.from({ length: width * 8 }, (_, i) => (i % width < 4 ? [0, 9, 3, 9][i % 4] : i % width < 8 ? 150 : 40 + i / 2));
+    const pixels = new Uint8ClampedArray(gray.flatMap((value) => [value, value, value, 255]));
+    colorize(pixels, width);
+    const at = (x, y) => [...pixels.slice(4 * (y * width + x), 4 * (y * width + x) + 3)];
+    for (const x of [0, 1, 2, 3]) assert.deepEqual(at(x, 5), [0, 0, 0], `ringing at ${x}`);
+    assert.notDeepEqual(at(5, 5), [0, 0, 0]);
+    assert.ok(at(8, 0)[0] > 2 * at(8, 0)[2], `the nearest is red: ${at(8, 0)}`);
+    assert.ok(Math.max(...at(4, 0)) < 60, `the farthest is dark: ${at(4, 0)}`);
+  });
 
   await step("a COLMAP model is sent with its points and masks, and nothing else", async () => {
     const contents = {

@@ -124,6 +124,25 @@ async function run() {
   let nLoads = 0;
   page.on("load", () => ++nLoads);
 
+  await step("without a token, or with a wrong one, the page asks for it", async () => {
+    const visitor = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    try {
+      const theirs = await visitor.newPage();
+      await theirs.goto(line.url);
+      await theirs.getByRole("heading", { name: "This server asks for a token" }).waitFor({ timeout: 20_000 });
+      assert.equal(await theirs.getByRole("alert").count(), 0);
+      await theirs.getByLabel("Token").fill("abc");
+      await theirs.getByRole("button", { name: "Open" }).click();
+      await theirs.getByRole("alert").filter({ hasText: "The token is unknown or was revoked." }).waitFor({ timeout: 20_000 });
+      await look(theirs, "token");
+      await theirs.getByLabel("Token").fill(nerfd.token);
+      await theirs.getByRole("button", { name: "Open" }).click();
+      await theirs.getByRole("heading", { name: "No jobs yet" }).waitFor({ timeout: 20_000 });
+    } finally {
+      await visitor.close();
+    }
+  });
+
   await step("the page says that there are no jobs", async () => {
     await page.goto(`${line.url}#token=${nerfd.token}`);
     await page.getByRole("heading", { name: "No jobs yet" }).waitFor();
@@ -534,6 +553,48 @@ async function run() {
     await page.goto(`${line.url}#/workers`);
     await page.getByText("idle").waitFor({ timeout: 90_000 });
     await look(page, "workers");
+    const { workers } = await nerfd.call("AdminService/ListWorkers");
+    await nerfd.call("AdminService/DrainWorker", { name: workers[0].name });
+    await page.getByText("drained", { exact: true }).waitFor({ timeout: 90_000 });
+    await nerfd.call("AdminService/UndrainWorker", { name: workers[0].name });
+    await page.getByText("idle", { exact: true }).waitFor({ timeout: 90_000 });
+  });
+
+  await step("a token for another project opens that one; an admin chooses among them", async () => {
+    const { secret } = await nerfd.call("AdminService/CreateToken", { token: { role: "EDITOR", project: "projects/lab" } });
+    const member = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    try {
+      member.setDefaultTimeout(120_000);
+      const theirs = await member.newPage();
+      theirs.on("pageerror", (error) => errors.push(String(error)));
+      await theirs.goto(`${line.url}#token=${secret}`);
+      await theirs.waitForURL(/\?project=lab#/);
+      await theirs.getByRole("heading", { name: "No jobs yet" }).waitFor();
+      await press(theirs, "link", "New job");
+      const chooser = theirs.waitForEvent("filechooser");
+      await press(theirs, "button", "Choose a folder");
+      await (await chooser).setFiles(join(source, "examples/mic"));
+      await theirs.getByText("125 pictures").waitFor();
+      await theirs.getByLabel("Custom").check();
+      await theirs.getByLabel("Million samples").fill("0.2");
+      await press(theirs, "button", "Start training");
+      await theirs.getByText("succeeded", { exact: true }).waitFor({ timeout: 300_000 });
+      await theirs.locator("img.preview").waitFor();
+      await look(theirs, "project");
+    } finally {
+      await member.close();
+    }
+    const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs", { parent: "projects/lab" });
+    assert.equal(trainingJobs.length, 1);
+    await page.goto(`${line.url}#/jobs`);
+    await page.reload();
+    await page.getByLabel("Project").selectOption("lab");
+    await page.waitForURL(/\?project=lab#\/jobs/);
+    await page.getByRole("link", { name: "mic", exact: true }).waitFor();
+    assert.equal(await page.getByRole("link", { name: "later 51" }).count(), 0);
+    await page.getByLabel("Project").selectOption("default");
+    await page.waitForURL((url) => url.search === "");
+    await page.getByRole("link", { name: "later 51" }).waitFor();
   });
 
   await step("everything fits a screen of 400 pixels", async () => {

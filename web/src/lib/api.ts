@@ -13,6 +13,7 @@ import { ViewService } from "../gen/nerf/v1/view_service_pb";
 import { ErrorInfoSchema, BadRequestSchema } from "../gen/google/rpc/error_details_pb";
 import { connection } from "./connection.svelte";
 import { urlNameOf } from "./format";
+import { blobPrefix, parent } from "./project";
 import { access, bearer } from "./token.svelte";
 
 export const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
@@ -29,10 +30,7 @@ const notice: Interceptor = (next) => async (request) => {
     connection.answered();
     return response;
   } catch (error) {
-    if (error instanceof ConnectError && error.code === Code.Unauthenticated) {
-      access.isDenied = true;
-      access.reason = reasonOf(error);
-    }
+    noteDenied(error);
     if (isUnreachable(error)) connection.lost();
     else if (!(error instanceof ConnectError && error.code === Code.Canceled)) connection.answered();
     throw error;
@@ -52,6 +50,13 @@ export const views = createClient(ViewService, transport);
 
 // For calls that end in milliseconds.
 export const quick = { timeoutMs: 30_000 };
+
+// The page asks for a token once the server refused this one, or the lack of one.
+export function noteDenied(error: unknown) {
+  if (!(error instanceof ConnectError) || error.code !== Code.Unauthenticated) return;
+  access.isDenied = true;
+  access.reason = reasonOf(error);
+}
 
 // Nobody answered: the network, a proxy, or a server that shuts down.
 export function isUnreachable(error: unknown): boolean {
@@ -76,7 +81,7 @@ export function explain(error: unknown): string {
 }
 
 export function blobUrl(blob: BlobRef, fileName: string): string {
-  return `${base}/blobs/${blob.sha256}/${blob.sizeBytes}?filename=${urlNameOf(fileName)}`;
+  return `${base}${blobPrefix}/blobs/${blob.sha256}/${blob.sizeBytes}?filename=${urlNameOf(fileName)}`;
 }
 
 export async function fetchBlob(blob: BlobRef, fileName: string, signal?: AbortSignal): Promise<Blob> {
@@ -87,5 +92,5 @@ export async function fetchBlob(blob: BlobRef, fileName: string, signal?: AbortS
 
 // "projects/default/trainingJobs/j-1" -> "j-1".
 export const idOf = (name: string) => name.slice(name.lastIndexOf("/") + 1);
-export const jobName = (id: string) => `projects/default/trainingJobs/${id}`;
-export const modelName = (id: string) => `projects/default/models/${id}`;
+export const jobName = (id: string) => `${parent}/trainingJobs/${id}`;
+export const modelName = (id: string) => `${parent}/models/${id}`;

@@ -13,8 +13,38 @@ for (let i = 0; i < 256; ++i) {
   });
 }
 
+const side = 8; // of a block of JPEG
+
+// The first bytes of the pixels of a block.
+function* pixelsOf(left: number, top: number, width: number, height: number) {
+  for (let y = top; y < Math.min(top + side, height); ++y) {
+    for (let x = left; x < Math.min(left + side, width); ++x) yield 4 * (y * width + x);
+  }
+}
+
+// JPEG leaves faint values beside the edge of what has a depth. A block that reaches from almost none to some has such an edge:
+// what is below half of its greatest value becomes none.
+function dropRinging(pixels: Uint8ClampedArray, width: number) {
+  const height = pixels.length / 4 / width;
+  for (let top = 0; top < height; top += side) {
+    for (let left = 0; left < width; left += side) {
+      let least = 255;
+      let most = 0;
+      for (const at of pixelsOf(left, top, width, height)) {
+        least = Math.min(least, pixels[at]!);
+        most = Math.max(most, pixels[at]!);
+      }
+      if (8 * least >= most) continue;
+      for (const at of pixelsOf(left, top, width, height)) {
+        if (2 * pixels[at]! < most) pixels.fill(0, at, at + 3);
+      }
+    }
+  }
+}
+
 // Colors a gray picture in place, over the range of values that it has. What has no depth stays black.
-export function colorize(pixels: Uint8ClampedArray) {
+export function colorize(pixels: Uint8ClampedArray, width: number) {
+  dropRinging(pixels, width);
   let least = 255;
   let most = 0;
   for (let i = 0; i < pixels.length; i += 4) {

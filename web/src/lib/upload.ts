@@ -6,6 +6,7 @@ import { base, blobs, isUnreachable, quick, scenes } from "./api";
 import { connection } from "./connection.svelte";
 import type { Capture, FolderFile } from "./folder";
 import { displayNameOf } from "./format";
+import { blobPrefix, parent } from "./project";
 import { newUuid, sha256OfFile, uuidOf } from "./sha256";
 import { bearer } from "./token.svelte";
 
@@ -44,7 +45,7 @@ export async function sendCapture(capture: Capture, onProgress: (progress: Uploa
   const present = [...byDigest].map(([sha256, { file }]) => create(BlobRefSchema, { sha256, sizeBytes: file.size }));
   const missing: string[] = [];
   for (let i = 0; i < present.length; i += blobsPerCall) {
-    const reply = await blobs.findMissingBlobs({ blobs: present.slice(i, i + blobsPerCall) }, { ...quick, signal });
+    const reply = await blobs.findMissingBlobs({ parent, blobs: present.slice(i, i + blobsPerCall) }, { ...quick, signal });
     missing.push(...reply.missing.map(({ sha256 }) => sha256));
   }
   Object.assign(progress, { stage: "sending", done: 0, filesDone: 0, files: missing.length });
@@ -61,12 +62,12 @@ export async function sendCapture(capture: Capture, onProgress: (progress: Uploa
 
   progress.stage = "creating";
   advance(0, 0);
-  return scenes.createScene({ scene: { displayName: displayNameOf(capture.name), files: sceneFiles }, requestId: newUuid() }, { ...quick, signal });
+  return scenes.createScene({ parent, scene: { displayName: displayNameOf(capture.name), files: sceneFiles }, requestId: newUuid() }, { ...quick, signal });
 }
 
 // tus 1.0 on the blob's upload name. The name's UUID is the blob's, so that another try, also of another tab, goes on.
 async function sendBlob(sha256: string, file: File, onSent: (bytes: number) => void, signal: AbortSignal) {
-  const url = `${base}/uploads/${uuidOf(sha256)}/blobs/${sha256}/${file.size}`;
+  const url = `${base}${blobPrefix}/uploads/${uuidOf(sha256)}/blobs/${sha256}/${file.size}`;
   const headers = { ...bearer(), "Tus-Resumable": "1.0.0" };
   let offset = 0;
   let reported = 0;

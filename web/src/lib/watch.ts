@@ -1,8 +1,9 @@
 // Follows a job, or the list of jobs, without a gap: through hidden tabs, cut lines and restarts of nerfd, by resume token.
 import { Code, ConnectError } from "@connectrpc/connect";
 import { WatchTrainingJobResponse_Kind as Kind, type TrainingJob } from "../gen/nerf/v1/training_service_pb";
-import { isUnreachable, training } from "./api";
+import { isUnreachable, noteDenied, training } from "./api";
 import { connection } from "./connection.svelte";
+import { parent } from "./project";
 import { firstPauseMs, longestPauseMs, readStream } from "./stream";
 import { untilVisible } from "./visible";
 
@@ -34,7 +35,7 @@ export interface ListWatcher {
 export function watchJobs(maxJobs: number, watcher: ListWatcher): () => void {
   let rows = new Map<string, TrainingJob>();
   return follow(
-    (resumeToken, signal) => training.watchTrainingJobs({ maxJobs, resumeToken }, { signal }),
+    (resumeToken, signal) => training.watchTrainingJobs({ parent, maxJobs, resumeToken }, { signal }),
     ({ reset, trainingJobs, removed, isCurrent }) => {
       if (reset) rows = new Map();
       for (const name of removed) rows.delete(name);
@@ -76,6 +77,7 @@ async function run<Event extends { resumeToken: string }>(
       });
       if (isOver) return onEnd();
     } catch (error) {
+      noteDenied(error);
       if (error instanceof ConnectError && error.code === Code.DataLoss) {
         resumeToken = "";
       } else if (isUnreachable(error)) {
