@@ -79,6 +79,10 @@ class MethodDescription {
   virtual std::vector<TrainConfig> Parts(const TrainConfig& config) const { return {}; }
   // Whether a training reads the depth files of its data set.
   virtual bool LearnsDepth(const TrainConfig& config) const { return false; }
+  // From which reductions of its pictures a training draws while `fraction` of the budget is spent:
+  // each level halves their sides once more (engine/train/coarse_views.h). Never rises; 0 in the
+  // end.
+  virtual int PictureLevel(const TrainConfig& config, double fraction) const { return 0; }
   // Whether ranks, each on a CPU, can train this config together. Errors: Unimplemented or
   // InvalidArgument naming what cannot be split, the method or a setting.
   virtual absl::Status CheckRanks(const TrainConfig& config) const {

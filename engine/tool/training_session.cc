@@ -49,6 +49,9 @@ MemoryEstimate Estimate(const TrainConfig& config, const SceneDescription& descr
                         bool train_in_memory, int n_threads) {
   MemoryEstimate estimate;
   estimate.image_bytes = train_in_memory ? description.image_bytes : DecodedBytes(description.test);
+  // The level of half the sides is the largest, and one level is held at a time.
+  if (MethodDescriptionOf(config).PictureLevel(config, 0) > 0)
+    estimate.image_bytes += DecodedBytes(description.train) / 4;
   estimate.step_bytes = TrainingStepBytes(config, description.geometry, n_threads);
   estimate.snapshot_bytes =
       2 * MethodDescriptionOf(config).StateBytes(config, description.geometry.n_levels);

@@ -7,6 +7,7 @@
 #include "engine/base/trace.h"
 #include "engine/kernels/random_words.h"
 #include "engine/kernels/ray_sampling.h"
+#include "engine/train/coarse_views.h"
 #include "engine/train/schedule.h"
 
 namespace nerf {
@@ -25,8 +26,22 @@ RayStep::RayStep(const TrainConfig& config, const SceneGeometry& geometry,
       ray_count_({config.initial_rays, config.max_rays}) {
   for (const View& view : views) {
     cameras_.push_back(LensOf(view.camera));
+    sizes_.push_back({view.camera.width, view.camera.height});
     times_.push_back(view.camera.time);
   }
+}
+
+Ray RayStep::PixelRay(const Pixel& pixel, int level) const {
+  const LensCamera& camera = cameras_[pixel.view];
+  if (level == 0) return kernels::PixelRay(camera, pixel.x, pixel.y, near_);
+  const ReducedSize full = sizes_[pixel.view];
+  const ReducedSize size = PictureSizeAt(level, full.width, full.height);
+  const float scale_x = static_cast<float>(full.width) / static_cast<float>(size.width);
+  const float scale_y = static_cast<float>(full.height) / static_cast<float>(size.height);
+  Ray ray = LensRay(camera, (static_cast<float>(pixel.x) + 0.5f) * scale_x,
+                    (static_cast<float>(pixel.y) + 0.5f) * scale_y);
+  ray.t_near = near_;
+  return ray;
 }
 
 StepResult RayStep::Run(const PixelBatch& batch) {
@@ -73,7 +88,7 @@ void RayStep::MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                                    .words = {words[0], words[1], words[2], words[3]}});
     for (int i = begin; i < end; ++i) {
       const Pixel& pixel = batch.pixels[i];
-      (*rays)[i] = kernels::PixelRay(cameras_[pixel.view], pixel.x, pixel.y, near_);
+      (*rays)[i] = PixelRay(pixel, batch.picture_level);
       (*rays)[i].t_far = far_;
       (*jitters)[i] = UniformFloat(words[0][i - begin]);  // that of kernels::RayJitter
     }

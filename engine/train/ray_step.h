@@ -7,6 +7,7 @@
 #include "engine/base/lens.h"
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
+#include "engine/scene/image_resize.h"
 #include "engine/scene/scene.h"
 #include "engine/train/ray_batch.h"
 #include "engine/train/ray_count_controller.h"
@@ -37,6 +38,10 @@ class RayStep : public TrainingStep {
   virtual void MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                         std::vector<float>* jitters) const;
 
+  // The ray through the center of a pixel of a picture at `level`, as if the full picture had a
+  // point there.
+  Ray PixelRay(const Pixel& pixel, int level) const;
+
   // Of the views, which MakeRays reads. A method that learns cameras changes them.
   std::vector<LensCamera>& cameras() { return cameras_; }
 
@@ -48,6 +53,7 @@ class RayStep : public TrainingStep {
   const TrainConfig config_;
   const float near_, far_;
   std::vector<LensCamera> cameras_;  // of the views
+  std::vector<ReducedSize> sizes_;   // of the views' pictures
   std::vector<float> times_;         // of the views
   ThreadPool* const pool_;
   RayCountController ray_count_;

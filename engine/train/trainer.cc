@@ -6,7 +6,9 @@
 #include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "engine/base/trace.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "engine/scene/image_resize.h"
+#include "engine/train/coarse_views.h"
 #include "engine/train/image_metrics.h"
 #include "engine/train/rank_views.h"
 #include "engine/train/rank_words.h"
@@ -65,8 +67,6 @@ Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, Threa
       clock_(clock),
       options_(options),
       observer_(observer),
-      sampler_(scene->train, TrainingBackground(state_.config.background, scene->has_alpha),
-               state_.config.seed, scene->alpha_is_mask, options.pictures),
       watchdog_(static_cast<uint32_t>(state_.config.warmup_steps)) {
   watchdog_.Restore(state_.watchdog);
   if (options_.group != nullptr && !Follows()) pause_ = std::make_shared<RankPause>(options_.group);
@@ -101,11 +101,6 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   next_preview_ = last_progress_ + options_.preview_interval;
   step_->Remember();
   next_pixels_ = step_->NextPixels(Fraction());
-  if (options_.batches_ahead > 0 && !step_->DrawsPixels() &&
-      !(options_.central_feed && Follows())) {
-    ring_ = std::make_unique<SamplerRing>(&sampler_, options_.batches_ahead, state_.step,
-                                          next_pixels_, DrawnPixels(), step_->Share().stride);
-  }
   NERF_ASSIGN_OR_RETURN(const TrainOutcome outcome, Follows() ? Follow() : Lead(stop));
   if (interval_.n_steps > 0) ReportProgress();
   return outcome;
@@ -181,6 +176,26 @@ void Trainer::CollectState() {
   step_->CollectState();
 }
 
+void Trainer::ChoosePictures() {
+  const int level = MethodDescriptionOf(state_.config).PictureLevel(state_.config, Fraction());
+  if (level == picture_level_) return;
+  picture_level_ = level;
+  ring_.reset();  // before what it reads
+  sampler_.reset();
+  coarse_views_.clear();
+  if (step_->DrawsPixels()) return;
+  const bool is_fed = options_.central_feed && Follows();
+  const bool reduces = level > 0 && !is_fed;
+  if (reduces) coarse_views_ = ReducedViews(scene_->train, options_.pictures, level, pool_);
+  sampler_ = std::make_unique<PixelSampler>(
+      reduces ? std::span<const View>(coarse_views_) : scene_->train,
+      TrainingBackground(state_.config.background, scene_->has_alpha), state_.config.seed,
+      scene_->alpha_is_mask, reduces ? nullptr : options_.pictures);
+  if (options_.batches_ahead == 0 || is_fed) return;
+  ring_ = std::make_unique<SamplerRing>(sampler_.get(), options_.batches_ahead, state_.step,
+                                        next_pixels_, DrawnPixels(), step_->Share().stride);
+}
+
 IndexRange Trainer::DrawnPixels() const {
   if (options_.central_feed) return {0, Follows() ? 0 : next_pixels_};
   return step_->OwnPixels(next_pixels_, Fraction());
@@ -195,7 +210,7 @@ void Trainer::DrawBatch() {
   } else if (ring_ != nullptr) {
     ring_->Take(state_.step, next_pixels_, DrawnPixels(), pool_, &batch_);
   } else {
-    sampler_.FillRange(state_.step, next_pixels_, DrawnPixels(), pool_, &batch_);
+    sampler_->FillRange(state_.step, next_pixels_, DrawnPixels(), pool_, &batch_);
   }
   if (options_.central_feed && options_.group != nullptr)
     FeedRanks(options_.group, static_cast<int>(scene_->train.size()), &batch_);
@@ -206,9 +221,11 @@ void Trainer::DrawBatch() {
 
 StepResult Trainer::RunStep() {
   const TraceSpan span("step");
+  ChoosePictures();
   const SteadyTime begin = clock_->Now();
   DrawBatch();
   batch_.fraction = Fraction();
+  batch_.picture_level = picture_level_;
   batch_.rate_factor = watchdog_.state().rate_factor;
   const StepResult result = step_->Run(batch_);
   const SteadyTime end = clock_->Now();

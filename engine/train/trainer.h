@@ -148,6 +148,8 @@ class Trainer {
   // Share of the budget that is spent. Of budgets in samples and seconds this training has its part
   // (StepShare).
   double Fraction() const;
+  // Makes sampler_ and ring_ for the pictures that the next batch draws from, if they are others.
+  void ChoosePictures();
   // The pixels of a batch that are drawn here.
   IndexRange DrawnPixels() const;
   void DrawBatch();
@@ -164,7 +166,9 @@ class Trainer {
   const TrainerOptions options_;
   TrainerObserver* const observer_;
 
-  PixelSampler sampler_;
+  int picture_level_ = -1;          // that sampler_ draws from; -1: none
+  std::vector<View> coarse_views_;  // of that level, where it is not 0
+  std::unique_ptr<PixelSampler> sampler_;
   std::unique_ptr<SamplerRing> ring_;  // while batches are drawn ahead
   std::shared_ptr<RankPause> pause_;   // of rank 0 of a group
   TrainOutcome outcome_ = TrainOutcome::kFinished;

@@ -51,6 +51,7 @@ class FakeTrainingStep final : public TrainingStep {
   std::vector<double> fractions;    // of each run
   std::vector<float> rate_factors;  // of each run
   std::vector<uint32_t> steps;      // of each run's batch
+  std::vector<int> picture_levels;  // of each run's batch
 
   StepResult Run(const PixelBatch& batch) override {
     ++n_runs;
@@ -59,6 +60,7 @@ class FakeTrainingStep final : public TrainingStep {
     fractions.push_back(batch.fraction);
     rate_factors.push_back(batch.rate_factor);
     steps.push_back(batch.step);
+    picture_levels.push_back(batch.picture_level);
     Mix(batch.step);
     Mix(std::bit_cast<uint32_t>(static_cast<float>(batch.fraction)));
     Mix(std::bit_cast<uint32_t>(batch.rate_factor));

@@ -967,6 +967,18 @@ TEST_F(NerfEngineTest, PicturesInAFileGiveTheSameBytes) {
   EXPECT_EQ(Bytes("named2/checkpoint.safetensors"), Bytes("memory/checkpoint.safetensors"));
 }
 
+TEST_F(NerfEngineTest, ReducedPicturesOfAFileGiveTheSameBytes) {
+  const std::string coarse = " --no-eval --set coarse_pictures=0.5";
+  ASSERT_EQ(Run(Train("full", 40) + " --no-eval").code, 0);
+  ASSERT_EQ(Run(Train("memory", 40) + coarse + " --pictures memory").code, 0);
+  EXPECT_NE(Bytes("full/checkpoint.safetensors"), Bytes("memory/checkpoint.safetensors"));
+  ASSERT_EQ(Run(Train("file", 40) + coarse + " --pictures file").code, 0);
+  EXPECT_EQ(Bytes("file/checkpoint.safetensors"), Bytes("memory/checkpoint.safetensors"));
+  const Outcome tiled = Run(Train("tiled", 40) + coarse + " --method ngp-tiles");
+  EXPECT_EQ(tiled.code, 2);
+  EXPECT_THAT(tiled.err, ::testing::HasSubstr("coarse_pictures"));
+}
+
 TEST_F(NerfEngineTest, BenchTellsWhatItDidASecond) {
   const Outcome bench =
       Run("bench --filter '^dense_forward_64x64$' --seconds 0.01 --threads 2 --json");

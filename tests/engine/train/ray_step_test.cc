@@ -4,6 +4,7 @@
 
 #include "engine/scene/camera.h"
 #include "engine/tool/synthetic_scene.h"
+#include "engine/train/coarse_views.h"
 #include "engine/train/pixel_sampler.h"
 #include "engine/train/schedule.h"
 #include "tests/testing/status_matchers.h"
@@ -69,6 +70,43 @@ TEST(RayStepTest, RaysGoThroughTheCentersOfTheirPixels) {
   }
   EXPECT_EQ(rays.targets, pixels.targets);
   EXPECT_EQ(rays.backgrounds, pixels.backgrounds);
+}
+
+// Reduced pictures: the rays of the reduced camera, also where sides are odd.
+TEST(RayStepTest, RaysOfReducedPicturesGoThroughTheCentersOfTheirPixels) {
+  Fixture f;
+  for (int v = 0; v < 3; ++v) {
+    Camera& camera = f.scene.train[v].camera;
+    camera = Resized(camera, 37 + v, 22 + v);
+    camera.lens = v == 1 ? LensModel::kOpenCv : LensModel::kPinhole;
+    camera.k1 = v == 1 ? 0.1f : 0;
+  }
+  RecordingStep step(f.config, f.scene.geometry, f.scene.train, &f.pool);
+  for (const int level : {1, 2}) {
+    PixelBatch pixels;
+    pixels.picture_level = level;
+    for (int v = 0; v < 3; ++v) {
+      const ReducedSize size = PictureSizeAt(level, 37 + v, 22 + v);
+      for (const Pixel& corner :
+           {Pixel{v, 0, 0}, Pixel{v, size.width - 1, 0}, Pixel{v, size.width / 2, size.height - 1}})
+        pixels.pixels.push_back(corner);
+    }
+    pixels.n_pixels = 9;
+    pixels.targets.resize(9);
+    pixels.backgrounds.resize(9);
+    step.Run(pixels);
+    const RayBatch& rays = step.batches.back();
+    for (int i = 0; i < 9; ++i) {
+      const Pixel& pixel = pixels.pixels[i];
+      const Camera& full = f.scene.train[pixel.view].camera;
+      const ReducedSize size = PictureSizeAt(level, full.width, full.height);
+      const Ray expected =
+          CameraRay(Resized(full, size.width, size.height), pixel.x + 0.5f, pixel.y + 0.5f);
+      EXPECT_EQ(rays.rays[i].origin, expected.origin);
+      EXPECT_LT(Norm(rays.rays[i].direction - expected.direction), 1e-6f) << level << ' ' << i;
+      EXPECT_EQ(rays.rays[i].t_near, f.scene.geometry.near);
+    }
+  }
 }
 
 TEST(RayStepTest, RaysDependOnSeedStepAndIndexAlone) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/error_reason.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/scene/image_resize.h"
 #include "engine/tool/synthetic_scene.h"
 #include "tests/testing/fake_clock.h"
@@ -207,6 +208,45 @@ TEST(TrainerTest, BatchesDrawnAheadGiveTheSameBytes) {
   const std::string expected = bytes(0, 60);
   for (const int batches_ahead : {1, 2, 7}) {
     EXPECT_TRUE(bytes(batches_ahead, 60) == expected) << batches_ahead << " ahead";
+  }
+}
+
+TEST(TrainerTest, PicturesGoFromCoarseToFineByTheShareOfTheBudget) {
+  const auto prepare = [](int batches_ahead, Fixture* f) {
+    Ngp(f->state.config).coarse_pictures = 0.5f;
+    f->options.batches_ahead = batches_ahead;
+    f->step.loss = [f](const PixelBatch& batch) {
+      // Pictures of 16 pixels a side.
+      int32_t last = 0;
+      for (const Pixel& pixel : batch.pixels) last = std::max({last, pixel.x, pixel.y});
+      EXPECT_EQ(last, (16 >> batch.picture_level) - 1) << batch.step;
+      EXPECT_EQ(f->step.picture_levels.back(), batch.picture_level);
+      return 0.005;
+    };
+  };
+  std::string expected;
+  for (const int batches_ahead : {0, 1, 3}) {
+    Fixture f({BudgetKind::kSteps, 40});
+    prepare(batches_ahead, &f);
+    EXPECT_THAT(f.Run(), IsOk());
+    std::vector<int> levels(40);
+    std::fill_n(levels.begin(), 20, 1);
+    std::fill_n(levels.begin(), 10, 2);
+    EXPECT_EQ(f.step.picture_levels, levels);
+    const std::string bytes = SerializeTensorFile(f.trainer->Checkpoint());
+    if (batches_ahead == 0) expected = bytes;
+    EXPECT_TRUE(bytes == expected) << batches_ahead;
+    for (const uint32_t stop_after : {5, 10, 11, 20, 30}) {
+      Fixture first({BudgetKind::kSteps, 40}), second;
+      prepare(batches_ahead, &first);
+      first.options.stop_after = stop_after;
+      ASSERT_THAT(first.Run(), IsOkAndHolds(TrainOutcome::kStoppedAfter));
+      prepare(batches_ahead, &second);
+      second.state = first.trainer->state();
+      ASSERT_THAT(second.step.Load(first.trainer->Checkpoint()), IsOk());
+      ASSERT_THAT(second.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+      EXPECT_TRUE(SerializeTensorFile(second.trainer->Checkpoint()) == expected) << stop_after;
+    }
   }
 }
 

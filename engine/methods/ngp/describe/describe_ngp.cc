@@ -42,6 +42,9 @@ class NgpDescription final : public NgpFieldDescription {
     return absl::InvalidArgumentError(
         fmt::format("settings.{}: one process alone learns it; leave it at 0", setting));
   }
+  int PictureLevel(const TrainConfig& config, double fraction) const override {
+    return NgpPictureLevel(config, fraction);
+  }
   bool LearnsDepth(const TrainConfig& config) const override {
     return Ngp(config).depth_weight > 0;
   }

@@ -115,6 +115,11 @@ std::vector<Setting> FusedOnly() {
           "learning rate of a vector of each picture that enters the color MLP, over that of the "
           "hash table; 0: pictures are alike")
           .On(kOnCpu),
+      SettingOf<&S::coarse_pictures>(
+          "coarse_pictures", 0, 0.95,
+          "share of the budget that is trained on pictures of a quarter, then half of their sides; "
+          "0: none")
+          .On(kOnCpu),
       SettingOf<&S::coarse_share>(
           "coarse_share", 0, 1,
           "share of the budget until which the finer levels of the hash encoding "

@@ -29,6 +29,7 @@ struct NgpSettings {
   int n_features_per_level = 4;          // 4 on 8 levels or 2 on 16
   int finest_resolution = kAutoSetting;  // cells along the level-0 box; see FinestResolution
   float coarse_share = 0;                // share of the budget until all levels take part
+  float coarse_pictures = 0;             // share of the budget that draws from reduced pictures
   float initial_density = 1;  // optical depth of an untrained field along the level-0 box
   float mlp_rate = 0.2f;      // learning rate of the MLPs, as a factor of the table's
   float mlp_l2 = 1e-6f;
@@ -77,6 +78,13 @@ inline int FinestResolution(const TrainConfig& config) {
   constexpr int kOfSmallPictures = 1024;
   const int chosen = Ngp(config).finest_resolution;
   return chosen == kAutoSetting ? kOfSmallPictures : chosen;
+}
+
+// MethodDescription::PictureLevel of ngp: 2 for the first half of coarse_pictures, then 1.
+inline int NgpPictureLevel(const TrainConfig& config, double fraction) {
+  const double share = Ngp(config).coarse_pictures;
+  if (fraction >= share) return 0;
+  return fraction >= share / 2 ? 1 : 2;
 }
 
 // The config of the proposal network, which is an ngp field with a smaller encoding.

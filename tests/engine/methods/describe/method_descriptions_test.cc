@@ -42,6 +42,7 @@ TEST(MethodDescriptionsTest, WhatADeviceDoesNotHonorIsRefusedByName) {
     const char *method, *device, *key, *value;
   };
   for (const Case& c : {Case{"ngp", "cuda:0", "coarse_share", "0.3"},
+                        {"ngp", "cuda:0", "coarse_pictures", "0.3"},
                         {"ngp", "cuda:0", "half_table", "0"},
                         {"ngp", "cuda:0", "contraction", "l2"},
                         {"ngp", "cuda:0", "learned_background", "1"},
@@ -87,6 +88,36 @@ TEST(MethodDescriptionsTest, WhatAMethodHonorsOnNoDeviceIsRefusedBeforeADeviceIs
                   StatusIs(StatusCode::kInvalidArgument, key))
           << value;
     }
+  }
+}
+
+TEST(MethodDescriptionsTest, CoarsePicturesTakeAShareAndEndBeforeTheBudget) {
+  TrainConfig config;
+  const MethodDescription& ngp = MethodDescriptionOf(config);
+  for (const double fraction : {0.0, 0.5, 1.0}) EXPECT_EQ(ngp.PictureLevel(config, fraction), 0);
+  ASSERT_THAT(SetConfigField("coarse_pictures", "0.5", &config), IsOk());
+  EXPECT_EQ(ngp.PictureLevel(config, 0), 2);
+  EXPECT_EQ(ngp.PictureLevel(config, 0.2499), 2);
+  EXPECT_EQ(ngp.PictureLevel(config, 0.25), 1);
+  EXPECT_EQ(ngp.PictureLevel(config, 0.4999), 1);
+  EXPECT_EQ(ngp.PictureLevel(config, 0.5), 0);
+  EXPECT_EQ(ngp.PictureLevel(config, 1), 0);
+  for (const char* value :
+       {"1", "1.5", "-0.1", "-1", "nan", "inf", "-inf", "1e999", "half", "auto", "0.5x", " ", ""}) {
+    TrainConfig same = config;
+    EXPECT_THAT(SetConfigField("coarse_pictures", value, &same),
+                StatusIs(StatusCode::kInvalidArgument, "coarse_pictures"))
+        << value;
+    EXPECT_EQ(same, config);
+  }
+  TrainConfig autograd = *DefaultConfig("ngp-autograd");
+  ASSERT_THAT(SetConfigField("coarse_pictures", "0.5", &autograd), IsOk());
+  EXPECT_THAT(ValidateConfig(autograd), StatusIs(StatusCode::kInvalidArgument, "coarse_pictures"));
+  for (const char* method : {"mlp", "dynamic", "voxels", "ngp-tiles"}) {
+    TrainConfig other = *DefaultConfig(method);
+    EXPECT_THAT(SetConfigField("coarse_pictures", "0.5", &other),
+                StatusIs(StatusCode::kInvalidArgument, "coarse_pictures"))
+        << method;
   }
 }
 

@@ -299,6 +299,7 @@ struct RankRun {
 struct Feed {
   bool central = false;
   int batches_ahead = 0;
+  float coarse_pictures = 0;
 };
 
 std::vector<RankRun> TrainScene(int n_ranks, Budget budget, const std::string& resume = "",
@@ -310,9 +311,10 @@ std::vector<RankRun> TrainScene(int n_ranks, Budget budget, const std::string& r
     TrainState state;
     state.config = TinyConfig();
     state.config.budget = budget;
+    Ngp(state.config).coarse_pictures = feed.coarse_pictures;
     state.geometry = scene.geometry;
     state.reference_camera = scene.test[0].camera;
-    ThreadPool pool(1);
+    ThreadPool pool(1 + rank % 2);
     auto step = NewNgpCpuStep(state.config, state.geometry, &pool, scene.train, group);
     if (!resume.empty()) {
       absl::StatusOr<TensorFile> file = ParseTensorFile(resume, "resume");
@@ -429,6 +431,29 @@ TEST(NgpRankTest, HoweverRanksAreFedTheyWriteTheSameCheckpoint) {
       for (const RankRun& run : TrainScene(n_ranks, budget, "", std::nullopt, feed))
         EXPECT_TRUE(run.checkpoint == alone) << n_ranks << feed.central << feed.batches_ahead;
     }
+  }
+}
+
+TEST(NgpRankTest, AlsoFromReducedPicturesAndResumedAmongThem) {
+  const Budget budget{BudgetKind::kSteps, 40};
+  Feed coarse;
+  coarse.coarse_pictures = 0.7f;
+  const std::string alone = TrainScene(1, budget, "", std::nullopt, coarse)[0].checkpoint;
+  EXPECT_FALSE(alone == TrainScene(1, budget)[0].checkpoint);
+  for (const auto& [central, batches_ahead] :
+       {std::pair(true, 0), {true, 2}, {false, 0}, {false, 3}}) {
+    coarse.central = central;
+    coarse.batches_ahead = batches_ahead;
+    for (int n_ranks = 1; n_ranks <= 3; ++n_ranks) {
+      for (const RankRun& run : TrainScene(n_ranks, budget, "", std::nullopt, coarse))
+        EXPECT_TRUE(run.checkpoint == alone) << n_ranks << central << batches_ahead;
+    }
+  }
+  // Within a quarter of the sides, at the change to half, and after it.
+  for (const uint32_t stop_after : {5, 14, 20, 28}) {
+    const RankRun part = TrainScene(2, budget, "", stop_after, coarse)[0];
+    EXPECT_TRUE(TrainScene(1, budget, part.checkpoint, std::nullopt, coarse)[0].checkpoint == alone)
+        << stop_after;
   }
 }
 
