@@ -13,14 +13,6 @@ constexpr int kPixelsPerTask = 256;
 constexpr int kPixelsAhead = 32;  // reads miss the caches, so they are prefetched together
 constexpr int kPagesAhead = 256;  // of a file: as many reads as a disk may work on at once
 
-void SetSize(int n_pixels, PixelBatch* batch) {
-  const auto n = static_cast<size_t>(n_pixels);
-  batch->n_pixels = n_pixels;
-  batch->pixels.resize(n);
-  batch->targets.resize(n);
-  batch->backgrounds.resize(n);
-}
-
 // The pixels of a view, where all have as many; else 0.
 uint64_t PixelsOfEach(std::span<const View> views) {
   uint64_t each = 0;
@@ -72,36 +64,44 @@ void PixelSampler::Fill(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatc
   FillRange(step, n_pixels, {0, n_pixels}, pool, batch);
 }
 
+void PixelSampler::SetSize(int n_pixels, bool has_weights, PixelBatch* batch) const {
+  const auto n = static_cast<size_t>(n_pixels);
+  batch->n_pixels = n_pixels;
+  batch->pixels.resize(n);
+  batch->targets.resize(n);
+  batch->backgrounds.resize(n);
+  batch->weights.resize(has_weights ? n : 0);
+}
+
 void PixelSampler::FillRange(uint32_t step, int n_pixels, IndexRange range, ThreadPool* pool,
-                             PixelBatch* batch) const {
+                             PixelBatch* batch, const ErrorChoice* choice) const {
   batch->step = step;
-  SetSize(n_pixels, batch);
-  batch->weights.resize(set_.alpha_is_mask ? batch->pixels.size() : 0);
-  DrawOnPool(range, pool, batch);
+  SetSize(n_pixels, set_.alpha_is_mask || choice != nullptr, batch);
+  DrawOnPool(range, pool, choice, batch);
 }
 
 void PixelSampler::Resize(int n_pixels, IndexRange filled, IndexRange range, ThreadPool* pool,
                           PixelBatch* batch) const {
-  SetSize(n_pixels, batch);
-  batch->weights.resize(set_.alpha_is_mask ? batch->pixels.size() : 0);
-  DrawOnPool({range.begin, std::min(range.end, filled.begin)}, pool, batch);
-  DrawOnPool({std::max(range.begin, filled.end), range.end}, pool, batch);
+  SetSize(n_pixels, set_.alpha_is_mask, batch);
+  DrawOnPool({range.begin, std::min(range.end, filled.begin)}, pool, nullptr, batch);
+  DrawOnPool({std::max(range.begin, filled.end), range.end}, pool, nullptr, batch);
 }
 
-void PixelSampler::DrawOnPool(IndexRange range, ThreadPool* pool, PixelBatch* batch) const {
+void PixelSampler::DrawOnPool(IndexRange range, ThreadPool* pool, const ErrorChoice* choice,
+                              PixelBatch* batch) const {
   if (range.begin >= range.end) return;
   if (pool == nullptr) {
-    Draw(range.begin, range.end, batch);
+    Draw(range.begin, range.end, choice, batch);
     return;
   }
   pool->ParallelFor((range.end - range.begin + kPixelsPerTask - 1) / kPixelsPerTask,
                     [&](int64_t task, int) {
                       const int first = range.begin + static_cast<int>(task) * kPixelsPerTask;
-                      Draw(first, std::min(range.end, first + kPixelsPerTask), batch);
+                      Draw(first, std::min(range.end, first + kPixelsPerTask), choice, batch);
                     });
 }
 
-void PixelSampler::Draw(int begin, int end, PixelBatch* batch) const {
+void PixelSampler::Draw(int begin, int end, const ErrorChoice* choice, PixelBatch* batch) const {
   constexpr int kMost = std::max(kPixelsAhead, kPagesAhead);
   kernels::SampledPixel drawn[kMost];
   uint32_t words[4][kMost];
@@ -118,6 +118,9 @@ void PixelSampler::Draw(int begin, int end, PixelBatch* batch) const {
     kernels::cpu::FillRandomWords(random);
     for (int i = 0; i < random.n; ++i) {
       drawn[i] = kernels::PixelAt(set_, words[0][i], words[1][i]);
+      if (choice != nullptr) {
+        drawn[i] = choice->Choose({words[0][i], words[1][i], words[2][i], words[3][i]}, drawn[i]);
+      }
       const uint8_t* const bytes = kernels::BytesOf(set_, drawn[i]);
       if (file_ == nullptr) {
         __builtin_prefetch(bytes);
@@ -141,7 +144,9 @@ void PixelSampler::Draw(int begin, int end, PixelBatch* batch) const {
                                   static_cast<int32_t>(offset / width)};
       batch->targets[first + i] = target.target;
       batch->backgrounds[first + i] = target.background;
-      if (set_.alpha_is_mask) batch->weights[first + i] = target.weight;
+      if (set_.alpha_is_mask || choice != nullptr) batch->weights[first + i] = target.weight;
+      if (choice != nullptr)
+        batch->weights[first + i] *= choice->WeightOf(batch->pixels[first + i]);
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "engine/kernels/ray_sampling.h"
 #include "engine/scene/picture_file.h"
 #include "engine/scene/scene.h"
+#include "engine/train/error_choice.h"
 #include "engine/train/gradient_lanes.h"
 #include "engine/train/pixel_batch.h"
 
@@ -30,9 +31,10 @@ class PixelSampler {
   // color * alpha + background * (1 - alpha), in sRGB values. pool null: on the calling thread.
   void Fill(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatch* batch) const;
 
-  // Fill for the pixels of `range` alone; the others have any value.
-  void FillRange(uint32_t step, int n_pixels, IndexRange range, ThreadPool* pool,
-                 PixelBatch* batch) const;
+  // Fill for the pixels of `range` alone; the others have any value. choice: of the same views,
+  // draws pixels by their errors, and batches then have weights; null: all pixels alike.
+  void FillRange(uint32_t step, int n_pixels, IndexRange range, ThreadPool* pool, PixelBatch* batch,
+                 const ErrorChoice* choice = nullptr) const;
 
   // Turns a batch of FillRange with range `filled` into what it gives with n_pixels and `range`:
   // cuts it, or draws the pixels that are missing.
@@ -40,8 +42,10 @@ class PixelSampler {
               PixelBatch* batch) const;
 
  private:
-  void Draw(int begin, int end, PixelBatch* batch) const;
-  void DrawOnPool(IndexRange range, ThreadPool* pool, PixelBatch* batch) const;
+  void SetSize(int n_pixels, bool has_weights, PixelBatch* batch) const;
+  void Draw(int begin, int end, const ErrorChoice* choice, PixelBatch* batch) const;
+  void DrawOnPool(IndexRange range, ThreadPool* pool, const ErrorChoice* choice,
+                  PixelBatch* batch) const;
 
   const PictureFile* const file_;
   std::vector<kernels::Picture> pictures_;

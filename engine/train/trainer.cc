@@ -187,11 +187,14 @@ void Trainer::ChoosePictures() {
   const bool is_fed = options_.central_feed && Follows();
   const bool reduces = level > 0 && !is_fed;
   if (reduces) coarse_views_ = ReducedViews(scene_->train, options_.pictures, level, pool_);
+  const std::span<const View> views =
+      reduces ? std::span<const View>(coarse_views_) : scene_->train;
   sampler_ = std::make_unique<PixelSampler>(
-      reduces ? std::span<const View>(coarse_views_) : scene_->train,
-      TrainingBackground(state_.config.background, scene_->has_alpha), state_.config.seed,
+      views, TrainingBackground(state_.config.background, scene_->has_alpha), state_.config.seed,
       scene_->alpha_is_mask, reduces ? nullptr : options_.pictures);
-  if (options_.batches_ahead == 0 || is_fed) return;
+  // The errors are those after the last step, so that no batch can be drawn ahead.
+  if (step_->Errors() != nullptr) choice_ = std::make_unique<ErrorChoice>(views);
+  if (options_.batches_ahead == 0 || is_fed || choice_ != nullptr) return;
   ring_ = std::make_unique<SamplerRing>(sampler_.get(), options_.batches_ahead, state_.step,
                                         next_pixels_, DrawnPixels(), step_->Share().stride);
 }
@@ -210,7 +213,8 @@ void Trainer::DrawBatch() {
   } else if (ring_ != nullptr) {
     ring_->Take(state_.step, next_pixels_, DrawnPixels(), pool_, &batch_);
   } else {
-    sampler_->FillRange(state_.step, next_pixels_, DrawnPixels(), pool_, &batch_);
+    if (choice_ != nullptr) choice_->Update(*step_->Errors());
+    sampler_->FillRange(state_.step, next_pixels_, DrawnPixels(), pool_, &batch_, choice_.get());
   }
   if (options_.central_feed && options_.group != nullptr)
     FeedRanks(options_.group, static_cast<int>(scene_->train.size()), &batch_);

@@ -17,6 +17,7 @@
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
 #include "engine/train/checkpoint.h"
+#include "engine/train/error_choice.h"
 #include "engine/train/pixel_sampler.h"
 #include "engine/train/rank_words.h"
 #include "engine/train/sampler_ring.h"
@@ -169,8 +170,9 @@ class Trainer {
   int picture_level_ = -1;          // that sampler_ draws from; -1: none
   std::vector<View> coarse_views_;  // of that level, where it is not 0
   std::unique_ptr<PixelSampler> sampler_;
-  std::unique_ptr<SamplerRing> ring_;  // while batches are drawn ahead
-  std::shared_ptr<RankPause> pause_;   // of rank 0 of a group
+  std::unique_ptr<ErrorChoice> choice_;  // where the step has errors
+  std::unique_ptr<SamplerRing> ring_;    // while batches are drawn ahead
+  std::shared_ptr<RankPause> pause_;     // of rank 0 of a group
   TrainOutcome outcome_ = TrainOutcome::kFinished;
   GroupTraffic step_traffic_;
   Watchdog watchdog_;

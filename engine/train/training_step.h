@@ -15,6 +15,8 @@
 
 namespace nerf {
 
+class PictureErrors;
+
 // What a step did. Sums over its rays.
 struct StepResult {
   // Mean over rays of the loss: color (mean over channels) plus weighted distortion, without the
@@ -82,6 +84,10 @@ class TrainingStep {
   // Whether the step draws the pixels of its batches itself: Run then takes batches without pixels
   // and targets. The pixels are those that a PixelSampler would draw.
   virtual bool DrawsPixels() const { return false; }
+
+  // The errors by which the pixels of its next batch are drawn; null: all are drawn alike. The same
+  // object as long as the step lives.
+  virtual const PictureErrors* Errors() const { return nullptr; }
 
   // Share of a run's time that is over when `fraction` of the budget is spent: for the ETA.
   virtual double TimeFraction(double fraction) const { return fraction; }

@@ -328,6 +328,7 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
     const Vec3 color = scene_color + batch.backgrounds[begin + r] * ray.transmittance;
     const float weight = batch.weights.empty() ? 1.0f : batch.weights[begin + r];
     Vec3 gradient;  // by `color`
+    float error = 0;
     for (int channel = 0; channel < 3; ++channel) {
       const float target = batch.targets[begin + r][channel];
       float residual = color[channel] - target;
@@ -335,9 +336,11 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
       if (has_gain && target >= 1 && residual > 0) residual = 0;
       const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
       gradient[channel] = scale * weight * loss.derivative;
+      error += std::abs(residual) / 3;
       output->loss += weight * loss.value / 3.0;
       output->squared_error += static_cast<double>(weight) * residual * residual / 3.0;
     }
+    if (input.ray_errors != nullptr) input.ray_errors[begin + r] = error;
     output->loss += static_cast<double>(input.batch->distortion) * ray.distortion.value;
     ray.behind = Dot(gradient, color) + 2 * DistortionScale(input) * ray.distortion.value;
     if (!batch.depths.empty() && batch.depths[begin + r] > 0) {

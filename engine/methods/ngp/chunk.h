@@ -67,6 +67,9 @@ struct ChunkInput {
   // Where gradients by rays go, [batch->n_rays], zeros at first; null: poses are not learned.
   // They are computed for one ray in kPoseRays.
   RayGradient* grad_rays = nullptr;
+  // Where each ray's error goes, [batch->n_rays]: the mean over channels of |color - target|. Null:
+  // it is not wanted.
+  float* ray_errors = nullptr;
   const RayBatch* batch = nullptr;
 
   int SamplesAhead() const { return kRoundsAhead * round_samples; }

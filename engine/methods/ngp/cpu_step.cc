@@ -18,6 +18,7 @@
 #include "engine/methods/ngp/view_focals.h"
 #include "engine/methods/ngp/view_poses.h"
 #include "engine/train/gradient_lanes.h"
+#include "engine/train/picture_errors.h"
 #include "engine/train/ray_step.h"
 #include "engine/train/schedule.h"
 
@@ -45,6 +46,7 @@ class NgpCpuStep : public RayStep {
         exposures_(Ngp(config).exposure_rate > 0 ? static_cast<int>(views.size()) : 0),
         appearances_(Ngp(config).appearance_rate > 0 ? static_cast<int>(views.size()) : 0,
                      config.seed),
+        errors_(views, Ngp(config).error_share),
         chunks_(pool->n_threads()),
         changed_lines_(exchange_.levels().size()) {
     if (Ngp(config).depth_weight > 0) depths_ = depths;
@@ -52,6 +54,12 @@ class NgpCpuStep : public RayStep {
       level_gradients_.emplace_back(state_.parameters.shape());
   }
 
+  StepResult Run(const PixelBatch& batch) override {
+    const StepResult result = RayStep::Run(batch);
+    if (!errors_.empty()) errors_.Observe(batch, std::span(ray_errors_).first(batch.pixels.size()));
+    return result;
+  }
+  const PictureErrors* Errors() const override { return errors_.empty() ? nullptr : &errors_; }
   StepResult RunRays(const RayBatch& batch) override;
   StepResult RunAllRays(const RayBatch& batch);
   IndexRange OwnPixels(int n_pixels, double fraction) const override;
@@ -66,6 +74,7 @@ class NgpCpuStep : public RayStep {
     appearances_.Save(file);
     poses_.Save(file);
     focals_.Save(file);
+    errors_.Save(file);
   }
   absl::Status Load(const TensorFile& file) override {
     NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
@@ -77,7 +86,10 @@ class NgpCpuStep : public RayStep {
     NERF_RETURN_IF_ERROR(poses.Load(file));
     ViewFocals focals = focals_;
     NERF_RETURN_IF_ERROR(focals.Load(file));
+    PictureErrors errors = errors_;
+    NERF_RETURN_IF_ERROR(errors.Load(file));
     NERF_RETURN_IF_ERROR(state_.Load(file));
+    errors_ = std::move(errors);
     exposures_ = std::move(exposures);
     appearances_ = std::move(appearances);
     poses_ = std::move(poses);
@@ -129,7 +141,9 @@ class NgpCpuStep : public RayStep {
   ViewExposures exposures_;
   std::vector<Vec3> grad_log_gains_;  // of rays
   ViewAppearances appearances_;
-  std::vector<float> grad_view_terms_;           // of rays
+  std::vector<float> grad_view_terms_;  // of rays
+  PictureErrors errors_;
+  std::vector<float> ray_errors_;                // of a step's rays
   KnownDepths depths_;                           // none where depth is not learned
   RayBatch with_depth_;                          // kept for its memory
   std::vector<uint8_t> empty_distances_;         // of the grid's blocks
@@ -237,6 +251,10 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
     NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
     grad_rays_.assign(batch.n_rays, RayGradient());
     input.grad_rays = grad_rays_.data();
+  }
+  if (!errors_.empty()) {
+    ray_errors_.resize(batch.n_rays);
+    input.ray_errors = ray_errors_.data();
   }
   const ChunkDivision division(batch.n_rays, batch.target_samples);
   const int rays_per_chunk = division.rays_per_chunk;

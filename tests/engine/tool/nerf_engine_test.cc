@@ -979,6 +979,25 @@ TEST_F(NerfEngineTest, ReducedPicturesOfAFileGiveTheSameBytes) {
   EXPECT_THAT(tiled.err, ::testing::HasSubstr("coarse_pictures"));
 }
 
+TEST_F(NerfEngineTest, PixelsDrawnByTheirErrorsGiveTheSameBytes) {
+  const std::string by_errors = " --no-eval --set error_share=0.5";
+  ASSERT_EQ(Run(Train("alike", 40) + " --no-eval").code, 0);
+  ASSERT_EQ(Run(Train("one", 40) + by_errors).code, 0);
+  const std::string expected = Bytes("one/checkpoint.safetensors");
+  EXPECT_NE(Bytes("alike/checkpoint.safetensors"), expected);
+  ASSERT_EQ(Run(Train("file", 40) + by_errors + " --pictures file --batches-ahead 3").code, 0);
+  EXPECT_EQ(Bytes("file/checkpoint.safetensors"), expected);
+  ASSERT_EQ(Run(Train("half", 40) + by_errors + " --stop-after 17").code, 0);
+  ASSERT_EQ(Run("train " + dataset_ + " --no-eval --threads 2 --resume " +
+                (dir_ / "half/checkpoint.safetensors"))
+                .code,
+            0);
+  EXPECT_EQ(Bytes("half/checkpoint.safetensors"), expected);
+  const Outcome ranks = Run(Train("ranks", 40) + by_errors + " --ranks 2");
+  EXPECT_NE(ranks.code, 0);
+  EXPECT_THAT(ranks.err, ::testing::HasSubstr("error_share"));
+}
+
 TEST_F(NerfEngineTest, BenchTellsWhatItDidASecond) {
   const Outcome bench =
       Run("bench --filter '^dense_forward_64x64$' --seconds 0.01 --threads 2 --json");

@@ -185,6 +185,37 @@ TEST(PixelSamplerTest, ImageWithoutAlphaIsOpaque) {
   EXPECT_NEAR(batch.targets[0].z, 1.0, 1e-6);
 }
 
+// Where a batch is drawn by errors, its weights are theirs times the masks, also in parts.
+TEST(PixelSamplerTest, PixelsDrawnByErrorsHaveTheirWeightsTimesTheirMasks) {
+  const std::vector<View> views = {MakeView(0, 24, 24, 128), MakeView(1, 24, 24),
+                                   MakeView(2, 24, 24, 1)};
+  PictureErrors errors(views, 0.7f);
+  PixelBatch met;
+  met.pixels = std::vector<Pixel>(20, Pixel{1, 12, 12});
+  errors.Observe(met, std::vector<float>(20, 1.0f));
+  ErrorChoice choice(views);
+  choice.Update(errors);
+  const PixelSampler sampler(views, Background::kBlack, 1, /*alpha_is_mask=*/true);
+  ThreadPool pool(2);
+  PixelBatch batch, alike, part;
+  sampler.FillRange(4, 20000, {0, 20000}, &pool, &batch, &choice);
+  sampler.Fill(4, 20000, &pool, &alike);
+  EXPECT_NE(batch.pixels, alike.pixels);
+  sampler.FillRange(4, 20000, {700, 900}, nullptr, &part, &choice);
+  int n_in_cell = 0, n_alike = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const Pixel& pixel = batch.pixels[i];
+    const float alpha = views[pixel.view].image.Pixel(pixel.x, pixel.y)[3] / 255.0f;
+    ASSERT_EQ(batch.weights[i], alpha * choice.WeightOf(pixel)) << i;
+    n_in_cell += ErrorCell(pixel, {24, 24}) == ErrorCell({1, 12, 12}, {24, 24});
+    n_alike += ErrorCell(alike.pixels[i], {24, 24}) == ErrorCell({1, 12, 12}, {24, 24});
+    if (i < 700 || i >= 900) continue;
+    ASSERT_EQ(part.pixels[i], pixel);
+    ASSERT_EQ(part.weights[i], batch.weights[i]);
+  }
+  EXPECT_GT(n_in_cell, 2 * n_alike);
+}
+
 TEST(PixelSamplerTest, AMaskWeighsPixelsAndLeavesTheirColorsAlone) {
   const std::vector<View> views = {MakeView(1, 4, 3, 51)};
   ThreadPool pool(1);

@@ -29,6 +29,7 @@ class NgpDescription final : public NgpFieldDescription {
                                 : settings.pose_rate > 0       ? "pose_rate"
                                 : settings.focal_rate > 0      ? "focal_rate"
                                 : settings.depth_weight > 0    ? "depth_weight"
+                                : settings.error_share > 0     ? "error_share"
                                                                : nullptr;
     if (settings.frozen != Frozen::kNone) {
       return absl::InvalidArgumentError(

@@ -16,6 +16,7 @@ absl::Status CheckSampler(const TrainConfig& config) {
                               : settings.pose_rate > 0       ? "pose_rate"
                               : settings.focal_rate > 0      ? "focal_rate"
                               : settings.depth_weight > 0    ? "depth_weight"
+                              : settings.error_share > 0     ? "error_share"
                               : settings.near_gradients > 0  ? "near_gradients"
                                                              : nullptr;
   if (setting != nullptr) {

@@ -135,6 +135,11 @@ std::vector<Setting> FusedOnly() {
           "weight in the loss of how much light ends away from COLMAP's points and from the depths "
           "of depth files, on rays to them; 0: they are not used")
           .On(kOnCpu),
+      SettingOf<&S::error_share>(
+          "error_share", 0, 0.95,
+          "share of the pixels that are drawn in proportion to the errors of the parts of pictures "
+          "they lie in; 0: all pixels alike")
+          .On(kOnCpu),
       SettingOf<&S::exposure_rate>(
           "exposure_rate", 0, 100,
           "learning rate of a brightness and tint of each picture over that of the hash table; "

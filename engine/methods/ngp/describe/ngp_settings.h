@@ -36,6 +36,7 @@ struct NgpSettings {
   int half_table = 1;
   Contraction contraction = Contraction::kNone;  // of space beyond the level-0 box
   int learned_background = 0;                    // behind the boxes
+  float error_share = 0;      // of a batch's pixels, drawn by the errors of the pictures' parts
   float exposure_rate = 0;    // learning rate of the views' exposures over the table's; 0: none
   float appearance_rate = 0;  // learning rate of the views' appearances over the table's; 0: none
   float depth_weight = 0;     // in the loss, of depths of COLMAP's points and files

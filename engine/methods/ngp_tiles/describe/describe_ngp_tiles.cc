@@ -18,11 +18,12 @@ namespace {
 using S = NgpSettings;
 
 // Those of ngp that tiles do not honor: what a scene has once, and other devices'.
-constexpr const char* kRefused[] = {"appearance_rate", "contraction",      "cuda_deterministic",
-                                    "cuda_fp32",       "depth_weight",     "exposure_rate",
-                                    "focal_rate",      "pose_rate",        "learned_background",
-                                    "coarse_share",    "coarse_pictures",  "sampler",
-                                    "spacing",         "proposal_samples", "field_samples"};
+constexpr const char* kRefused[] = {"appearance_rate", "contraction",     "cuda_deterministic",
+                                    "cuda_fp32",       "depth_weight",    "exposure_rate",
+                                    "focal_rate",      "pose_rate",       "learned_background",
+                                    "coarse_share",    "coarse_pictures", "error_share",
+                                    "sampler",         "spacing",         "proposal_samples",
+                                    "field_samples"};
 
 constexpr std::string_view kTrainings[] = {"independent", "joint"};
 

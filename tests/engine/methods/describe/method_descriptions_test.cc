@@ -43,6 +43,7 @@ TEST(MethodDescriptionsTest, WhatADeviceDoesNotHonorIsRefusedByName) {
   };
   for (const Case& c : {Case{"ngp", "cuda:0", "coarse_share", "0.3"},
                         {"ngp", "cuda:0", "coarse_pictures", "0.3"},
+                        {"ngp", "cuda:0", "error_share", "0.3"},
                         {"ngp", "cuda:0", "half_table", "0"},
                         {"ngp", "cuda:0", "contraction", "l2"},
                         {"ngp", "cuda:0", "learned_background", "1"},
@@ -102,22 +103,26 @@ TEST(MethodDescriptionsTest, CoarsePicturesTakeAShareAndEndBeforeTheBudget) {
   EXPECT_EQ(ngp.PictureLevel(config, 0.4999), 1);
   EXPECT_EQ(ngp.PictureLevel(config, 0.5), 0);
   EXPECT_EQ(ngp.PictureLevel(config, 1), 0);
-  for (const char* value :
-       {"1", "1.5", "-0.1", "-1", "nan", "inf", "-inf", "1e999", "half", "auto", "0.5x", " ", ""}) {
-    TrainConfig same = config;
-    EXPECT_THAT(SetConfigField("coarse_pictures", value, &same),
-                StatusIs(StatusCode::kInvalidArgument, "coarse_pictures"))
-        << value;
-    EXPECT_EQ(same, config);
-  }
-  TrainConfig autograd = *DefaultConfig("ngp-autograd");
-  ASSERT_THAT(SetConfigField("coarse_pictures", "0.5", &autograd), IsOk());
-  EXPECT_THAT(ValidateConfig(autograd), StatusIs(StatusCode::kInvalidArgument, "coarse_pictures"));
-  for (const char* method : {"mlp", "dynamic", "voxels", "ngp-tiles"}) {
-    TrainConfig other = *DefaultConfig(method);
-    EXPECT_THAT(SetConfigField("coarse_pictures", "0.5", &other),
-                StatusIs(StatusCode::kInvalidArgument, "coarse_pictures"))
-        << method;
+}
+
+// Shares of the budget or of a batch that leave something over.
+TEST(MethodDescriptionsTest, SharesBelowOneAreRefusedByNameWhereTheyAreNone) {
+  for (const char* key : {"coarse_pictures", "error_share"}) {
+    TrainConfig config;
+    for (const char* value : {"1", "1.5", "-0.1", "-1", "nan", "inf", "-inf", "1e999", "half",
+                              "auto", "0.5x", " ", ""}) {
+      EXPECT_THAT(SetConfigField(key, value, &config), StatusIs(StatusCode::kInvalidArgument, key))
+          << value;
+    }
+    EXPECT_EQ(config, TrainConfig());
+    TrainConfig autograd = *DefaultConfig("ngp-autograd");
+    ASSERT_THAT(SetConfigField(key, "0.5", &autograd), IsOk());
+    EXPECT_THAT(ValidateConfig(autograd), StatusIs(StatusCode::kInvalidArgument, key));
+    for (const char* method : {"mlp", "dynamic", "voxels", "ngp-tiles"}) {
+      TrainConfig other = *DefaultConfig(method);
+      EXPECT_THAT(SetConfigField(key, "0.5", &other), StatusIs(StatusCode::kInvalidArgument, key))
+          << method;
+    }
   }
 }
 
@@ -334,6 +339,7 @@ TEST(MethodDescriptionsTest, ProposalsRefuseWhatOnlyTheMarchHas) {
                                    {"pose_rate", "0.1"},
                                    {"focal_rate", "0.1"},
                                    {"depth_weight", "1"},
+                                   {"error_share", "0.5"},
                                    {"near_gradients", "1"},
                                    {"frozen", "mlp"}}) {
     TrainConfig with = config;

@@ -118,7 +118,8 @@ TEST(NgpRankTest, AlsoOfScenesWithoutBounds) {
 TEST(NgpRankTest, WhatIsLearnedOfViewsIsRefused) {
   TrainConfig config = TinyConfig();
   EXPECT_THAT(NgpMethod().description().CheckRanks(config), IsOk());
-  for (const char* key : {"pose_rate", "focal_rate", "exposure_rate", "appearance_rate"}) {
+  for (const char* key :
+       {"pose_rate", "focal_rate", "exposure_rate", "appearance_rate", "error_share"}) {
     TrainConfig with = config;
     ASSERT_THAT(SetConfigField(key, "0.1", &with), IsOk());
     EXPECT_THAT(std::string(NgpMethod().description().CheckRanks(with).message()),

@@ -31,7 +31,7 @@ TEST(TiledMethodTest, WhatATileDoesNotHonorIsRefusedByName) {
   TrainConfig config = *DefaultConfig("ngp-tiles");
   EXPECT_THAT(ValidateConfig(config), IsOk());
   for (const char* key : {"pose_rate", "focal_rate", "exposure_rate", "appearance_rate",
-                          "depth_weight", "contraction", "coarse_pictures"})
+                          "depth_weight", "contraction", "coarse_pictures", "error_share"})
     EXPECT_THAT(SetConfigField(key, "1", &config), StatusIs(StatusCode::kInvalidArgument, key));
   EXPECT_THAT(SetConfigField("tiles", "3", &config), StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(SetConfigField("tiles", "1", &config), StatusIs(StatusCode::kInvalidArgument));
