@@ -78,6 +78,20 @@ bool PrintForPrograms(const Printer& printer, const Message& message) {
   return PrintNames(printer, std::vector<Message>{message}) || PrintJson(printer, message);
 }
 
+// Figures that are 0 are not known.
+void AddProgress(const v1::Progress& progress, bool has_ended, TextFields* fields) {
+  if (progress.samples() > 0) fields->Add("samples", FormatCount(progress.samples()));
+  if (progress.loss() > 0) fields->Add("loss", fmt::format("{:.5f}", progress.loss()));
+  if (progress.psnr_train() > 0) fields->Add("train PSNR", DbText(progress.psnr_train()) + " dB");
+  if (progress.has_psnr_preview())
+    fields->Add("preview PSNR", DbText(progress.psnr_preview()) + " dB");
+  if (!has_ended && progress.samples_per_second() > 0)
+    fields->Add("speed", FormatCount(progress.samples_per_second()) + " samples/s");
+  if (!has_ended && progress.eta_seconds() > 0)
+    fields->Add("eta", FormatClock(progress.eta_seconds()));
+  if (progress.seconds() > 0) fields->Add("trained for", FormatClock(progress.seconds()));
+}
+
 }  // namespace
 
 bool IsFinal(v1::TrainingJob::State state) {
@@ -185,7 +199,6 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   TextFields fields;
   const v1::TrainingConfig& config =
       job.has_effective_config() ? job.effective_config() : job.config();
-  const v1::Progress& progress = job.progress();
   fields.Add("display name", job.display_name());
   fields.Add("scene", job.scene());
   if (job.priority() != 0) fields.Add("priority", fmt::format("{}", job.priority()));
@@ -210,21 +223,7 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   fields.Add("step", StepText(job));
   fields.Add("now", EvaluationText(job));
   fields.Add("pictures", PicturesText(job));
-  if (job.has_progress()) {
-    if (progress.samples() > 0) fields.Add("samples", FormatCount(progress.samples()));
-    if (progress.loss() > 0) fields.Add("loss", fmt::format("{:.5f}", progress.loss()));
-    if (progress.psnr_train() > 0) fields.Add("train PSNR", DbText(progress.psnr_train()) + " dB");
-    if (progress.has_psnr_preview()) {
-      fields.Add("preview PSNR", DbText(progress.psnr_preview()) + " dB");
-    }
-    if (!IsFinal(job.state())) {
-      if (progress.samples_per_second() > 0) {
-        fields.Add("speed", FormatCount(progress.samples_per_second()) + " samples/s");
-      }
-      if (progress.eta_seconds() > 0) fields.Add("eta", FormatClock(progress.eta_seconds()));
-    }
-    if (progress.seconds() > 0) fields.Add("trained for", FormatClock(progress.seconds()));
-  }
+  if (job.has_progress()) AddProgress(job.progress(), IsFinal(job.state()), &fields);
   if (job.has_final_psnr()) fields.Add("test PSNR", DbText(job.final_psnr()) + " dB");
   fields.Add("method", config.method());
   fields.Add("budget", BudgetText(config));

@@ -144,7 +144,9 @@ void AddSceneCommands(CLI::App& app, Command* selected) {
 
   CLI::App* create = scene->add_subcommand("create", "Check a folder and upload it");
   auto flags = std::make_shared<CreateFlags>();
-  create->add_option("dir", flags->dir, "Folder with transforms.json or a COLMAP model")
+  create
+      ->add_option("dir", flags->dir,
+                   "Folder with transforms.json, a COLMAP model or poses_bounds.npy")
       ->required();
   AddNewResourceFlags(*create, flags.get());
   create->footer("Example:\n  nerfctl scene create examples/mic --id mic");

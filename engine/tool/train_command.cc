@@ -516,8 +516,10 @@ void AddWordOption(CLI::App* command, const char* flag,
 void AddRankOptions(CLI::App* command, RankFlags* flags) {
   constexpr int kMaxRanks = 32;  // as many as gradient lanes
   command
-      ->add_option("--ranks", flags->n_ranks,
-                   "train with N processes on this machine, or with --rank on several; same bytes")
+      ->add_option(
+          "--ranks", flags->n_ranks,
+          "train with N processes on this machine, or with --rank on several; ngp writes the same "
+          "bytes on CPUs, and on GPUs with cuda_deterministic=1")
       ->check(CLI::Range(1, kMaxRanks))
       ->capture_default_str();
   command->add_option("--rank", flags->rank, "number of this process among --ranks N, from 0");
@@ -593,7 +595,9 @@ void AddRunOptions(CLI::App* command, TrainFlags* flags) {
 void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
   auto flags = std::make_shared<TrainFlags>();
   CLI::App* command = app->add_subcommand("train", "Train a field on a folder of posed images");
-  command->add_option("DIR", flags->dataset, "data set: transforms*.json or a COLMAP model")
+  command
+      ->add_option("DIR", flags->dataset,
+                   "data set: transforms*.json, a COLMAP model or poses_bounds.npy")
       ->required();
   command->add_option(
       "--out", flags->out,

@@ -98,8 +98,8 @@ void ViewFocals::Update(const kernels::AdamSettings& settings, const RayBatch& b
   NERF_CHECK(batch.views.size() == gradients.size() && cameras.size() == lens_of_.size());
   std::vector<float> sums(lenses_.size());
   for (size_t r = 0; r < gradients.size(); ++r) {
-    const bool is_to_point = !batch.depths.empty() && batch.depths[r] > 0;
-    if (is_to_point || gradients[r].direction == Vec3()) continue;
+    const bool has_depth = !batch.depths.empty() && batch.depths[r] > 0;
+    if (has_depth || gradients[r].direction == Vec3()) continue;
     const int32_t view = batch.views[r];
     const Vec3 direction = poses.Uncorrected(view, batch.rays[r].direction);
     const Vec3 gradient = poses.Uncorrected(view, gradients[r].direction);

@@ -33,9 +33,9 @@ class ViewFocals {
   // Sets the focal lengths of the views' cameras [n_views].
   void Apply(std::vector<LensCamera>* cameras) const;
 
-  // Adam on the sum over the rays of each lens, in the order of the rays; those to points, which
-  // have a depth, do not depend on it. cameras: as set by Apply. poses: those that the rays were
-  // corrected by. gradients: of the loss by rays [batch.n_rays].
+  // Adam on the sum over the rays of each lens, in the order of the rays. Rays of known depth, to
+  // points and through depth files, are left out. cameras: as set by Apply. poses: those that the
+  // rays were corrected by. gradients: of the loss by rays [batch.n_rays].
   void Update(const kernels::AdamSettings& settings, const RayBatch& batch,
               std::span<const LensCamera> cameras, const ViewPoses& poses,
               std::span<const RayGradient> gradients);

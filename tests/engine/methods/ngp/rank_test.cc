@@ -3,7 +3,6 @@
 #include <functional>
 #include <memory>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "engine/group/thread_group.h"
