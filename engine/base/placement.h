@@ -4,6 +4,8 @@
 
 namespace nerf {
 
+constexpr int kMaxBoxes = 8;  // nested; the outermost box is then 128 times the level-0 one
+
 // A cube in the data set's own frame and unit.
 struct OwnCube {
   double center[3] = {0, 0, 0};

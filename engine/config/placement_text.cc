@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kAxes[] = {"x", "y", "z", "-x", "-y", "-z"};
-constexpr int kMaxBoxes = 8;  // the outermost box is then 128 times the level-0 one
 constexpr double kMaxOwnLength = 1e9;
 
 }  // namespace

@@ -68,6 +68,7 @@ struct ListedViews {
   double ngp_scale = 0.33;
   Vec3d ngp_offset = {0.5, 0.5, 0.5};
   int aabb_scale = 1;
+  bool has_ngp_box = false;        // the file names scale, offset or aabb
   double far_bound = 0;            // of what the cameras see, own units; 0: unknown
   std::string source;              // SceneDescription::source
   std::vector<std::string> files;  // SceneDescription::list_files

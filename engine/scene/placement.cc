@@ -10,7 +10,8 @@
 namespace nerf {
 namespace {
 
-constexpr int kOuterLevels = 4;  // of nerfstudio and COLMAP scenes: the outermost box is +-8
+constexpr double kNgpCenter = 0.5;  // each coordinate, of instant-ngp's boxes
+constexpr int kOuterLevels = 4;     // of nerfstudio and COLMAP scenes: the outermost box is +-8
 // Half of the usual number: for the same work a step then trains more rays, which gives better
 // pictures (docs/measurements.md).
 constexpr float kStepsPerDiagonal = 512;
@@ -170,6 +171,32 @@ int LevelsOfAabbScale(int aabb_scale) {
   return n_levels;
 }
 
+// The boxes of a scene of instant-ngp whose file says how far it reaches, but names no box: the
+// level-0 box goes around what the pictures show, in the frame of `placement`, and the outermost
+// one holds the reach. Changes nothing if that is not known, or not within the reach.
+void BoxNgpContents(const ListedViews& listed, const Similarity& placement,
+                    SceneGeometry* geometry) {
+  std::vector<Pose> poses;
+  for (const ListedView& view : listed.views) poses.push_back(placement.ApplyToPose(view.pose));
+  std::optional<TurnedCube> cube = CubeOfPoints(listed.points, placement);
+  if (!cube.has_value()) cube = CubeOfFocus(poses);
+  if (!cube.has_value()) return;
+  double shift = 0;
+  for (const double coordinate : cube->center)
+    shift = std::max(shift, std::abs(coordinate - kNgpCenter));
+  const double reach = 0.5 * listed.aabb_scale;
+  if (std::max(shift, cube->half_side) >= reach) return;
+  const Vec3 center{static_cast<float>(cube->center[0]), static_cast<float>(cube->center[1]),
+                    static_cast<float>(cube->center[2])};
+  const auto half = static_cast<float>(cube->half_side);
+  geometry->box = {center - Vec3{half, half, half}, center + Vec3{half, half, half}};
+  geometry->n_levels = 1;
+  for (double side = cube->half_side; side < reach + shift && geometry->n_levels < kMaxBoxes;
+       side *= 2) {
+    ++geometry->n_levels;
+  }
+}
+
 }  // namespace
 
 Similarity PlaceScene(const ListedViews& listed, const Placement& wanted, SceneGeometry* geometry,
@@ -187,6 +214,8 @@ Similarity PlaceScene(const ListedViews& listed, const Placement& wanted, SceneG
       geometry->box = {{0, 0, 0}, {1, 1, 1}};
       geometry->n_levels = LevelsOfAabbScale(listed.aabb_scale);
       geometry->near = 0.1f;
+      if (listed.aabb_scale > 1 && !listed.has_ngp_box && !wanted.box.has_value())
+        BoxNgpContents(listed, placement, geometry);
       break;
     case SceneFlavor::kNerfstudio:
     case SceneFlavor::kColmap:

@@ -84,6 +84,8 @@ class TransformsFile {
 
   void ReadPlacement(const Json& root) {
     bool is_broken = false;
+    for (const char* key : {"scale", "offset", "aabb"})
+      listed_.has_ngp_box = listed_.has_ngp_box || root.contains(key);
     if (const auto scale = ReadNumber(root, "scale", "", out_, &is_broken)) {
       listed_.ngp_scale = *scale;
       if (!(*scale > 1e-9 && *scale < 1e9)) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/placement.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/train/metadata_reader.h"
 #include "fmt/format.h"
@@ -19,7 +20,6 @@ constexpr char kFormatVersion[] = "3";
 constexpr char kSettingPrefix[] = "setting.";
 
 constexpr std::string_view kLensNames[] = {"pinhole", "opencv", "fisheye", "equirectangular"};
-constexpr int kMaxGridLevels = 8;  // the outermost box is then 128 times the level-0 one
 constexpr int kMaxImageSide = 16384;
 constexpr float kMaxLength = 1e9f;  // largest coordinate or length in a scene
 constexpr double kMaxCount = 1e18;
@@ -163,7 +163,7 @@ void LoadGeometry(StateReader* reader, SceneGeometry* geometry) {
       std::abs(size.z - size.x) > kMaxFrameError * size.x) {
     reader->Fail("scene.box_max", "the box is no cube");
   }
-  reader->One<int>("scene.n_levels", 1, kMaxGridLevels, &geometry->n_levels);
+  reader->One<int>("scene.n_levels", 1, kMaxBoxes, &geometry->n_levels);
   reader->Numbers<float>("scene.march", 0, kMaxLength,
                          {&geometry->near, &geometry->step, &geometry->cone});
   if (reader->Has("scene.far")) reader->One<float>("scene.far", 0, kMaxLength, &geometry->far);

@@ -111,6 +111,48 @@ TEST(PlacementTest, TheUsersBoxBoxesAndUpWin) {
   EXPECT_TRUE(warnings.empty());
 }
 
+// Ring() as a file of instant-ngp that names a reach alone.
+ListedViews NgpRing(int aabb_scale) {
+  ListedViews listed = Ring();
+  listed.flavor = SceneFlavor::kInstantNgp;
+  listed.aabb_scale = aabb_scale;
+  return listed;
+}
+
+TEST(PlacementTest, ReachOfInstantNgpHoldsABoxAroundWhatTheCamerasLookAt) {
+  SceneGeometry geometry;
+  std::vector<std::string> warnings;
+  const Similarity placement = PlaceScene(NgpRing(16), {}, &geometry, &warnings);
+  EXPECT_NEAR(placement.scale, 0.33, 1e-9) << "instant-ngp's frame is kept";
+  const Vec3d looked_at = placement.ApplyToPoint({10, 20, 3});
+  for (int axis = 0; axis < 3; ++axis) {
+    EXPECT_NEAR(geometry.box.Center()[axis], looked_at[axis], 1e-5);
+    EXPECT_NEAR(geometry.box.Size()[axis], 2 * 0.375 * 10 * 0.33, 1e-5);
+  }
+  // The reach, 8 about 0.5, is 8 + 20 * 0.33 from the box's center; 2^4 half sides hold that.
+  EXPECT_EQ(geometry.n_levels, 5);
+}
+
+TEST(PlacementTest, BoxesOfInstantNgpStayWhereTheFileOrTheUserNamesThem) {
+  const Aabb unit = {{0, 0, 0}, {1, 1, 1}};
+  ListedViews named = NgpRing(16), far_off = NgpRing(8), object = NgpRing(1);
+  named.has_ngp_box = true;
+  SceneGeometry geometry;
+  std::vector<std::string> warnings;
+  for (const ListedViews* listed : {&named, &far_off, &object}) {
+    PlaceScene(*listed, {}, &geometry, &warnings);
+    EXPECT_EQ(geometry.box.min, unit.min) << listed->aabb_scale;
+    EXPECT_EQ(geometry.box.max, unit.max) << listed->aabb_scale;
+    EXPECT_EQ(geometry.n_levels, 1 + std::log2(listed->aabb_scale));
+  }
+  Placement wanted;
+  wanted.box = OwnCube{{10, 20, 3}, 4};
+  const Similarity placement = PlaceScene(NgpRing(16), wanted, &geometry, &warnings);
+  EXPECT_EQ(geometry.box.max, unit.max);
+  ExpectPoint(placement.ApplyToPoint({10, 20, 3}), {0.5, 0.5, 0.5});
+  EXPECT_EQ(geometry.n_levels, 5);
+}
+
 TEST(PlacementTest, EveryAxisCanBeUp) {
   for (int axis = 0; axis < 6; ++axis) {
     SceneGeometry geometry;
