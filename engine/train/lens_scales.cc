@@ -15,7 +15,8 @@ constexpr const char* kName = "view.lenses";
 constexpr uint32_t kWidth = 14;
 // Sides of reduced pictures are rounded to whole pixels: by 0.1% from 500 pixels on.
 constexpr float kTolerance = 2e-3f;
-// A found focal length beyond these factors is no correction; files that state one are refused.
+// A found focal length beyond these factors is no correction: files hold the nearest, and those
+// that state one are refused.
 constexpr float kMinScale = 0.01f, kMaxScale = 100;
 
 bool AreNear(float a, float b) {
@@ -62,8 +63,9 @@ void SaveLensScales(std::span<const LensScale> lenses, TensorFile* file) {
   std::vector<float> values;
   for (const LensScale& lens : lenses) {
     const LensDistortion& d = lens.distortion;
+    const float scale = std::clamp(lens.scale, kMinScale, kMaxScale);
     for (const float value : {static_cast<float>(lens.lens), lens.fl_x, lens.fl_y, lens.cx, lens.cy,
-                              d.k1, d.k2, d.k3, d.p1, d.p2, d.k4, d.k5, d.k6, lens.scale}) {
+                              d.k1, d.k2, d.k3, d.p1, d.p2, d.k4, d.k5, d.k6, scale}) {
       values.push_back(value);
     }
   }

@@ -1,6 +1,7 @@
 #include "engine/train/lens_scales.h"
 
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -77,6 +78,17 @@ TEST(LensScalesTest, FilesHoldThem) {
   SaveLensScales({}, &none);
   EXPECT_TRUE(none.tensors.empty());
   EXPECT_TRUE(ReadLensScales(none)->empty());
+}
+
+// As a large focal_rate finds them. The model is of use all the same.
+TEST(LensScalesTest, ScalesThatAreNoCorrectionsGiveFilesThatAreRead) {
+  for (const auto& [found, held] : {std::pair<float, float>{1e-20f, 0.01f}, {3e5f, 100}}) {
+    TensorFile file;
+    SaveLensScales(Found(found), &file);
+    const auto read = ReadLensScales(file);
+    ASSERT_THAT(read, IsOk());
+    EXPECT_EQ(read->at(0).scale, held);
+  }
 }
 
 TEST(LensScalesTest, HostileTensorsAreRefusedByName) {
