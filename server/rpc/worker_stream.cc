@@ -218,6 +218,8 @@ void WorkerStream::End(const absl::Status& status) {
   // Detach before the session closes, so that retried calls choose another worker.
   if (const auto worker = session_.worker(); worker.has_value()) {
     services_.broker.Detach(*worker, this);
+    // Its key was in use until now, however long ago its hello was.
+    services_.worker_keys.Check(*worker, key_).IgnoreError();
     LogInfo("worker disconnected", {{"worker", *worker}, {"status", status.ToString()}});
   }
   session_.Close();

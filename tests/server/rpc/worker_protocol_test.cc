@@ -3,15 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "common/access_reason.h"
 #include "common/error_reason.h"
 #include "tests/server/rpc/checkpoints.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/wait_until.h"
 
 namespace nerf {
 namespace {
@@ -335,6 +338,23 @@ TEST_F(WorkerProtocolTest, SilentWorkerIsDroppedAndListedAsLost) {
   EXPECT_EQ(workers.workers(0).name(), "workers/w-1");
   EXPECT_EQ(workers.workers(0).state(), v1::Worker::LOST);
   EXPECT_EQ(workers.workers(0).device(), "cpu");
+}
+
+TEST_F(WorkerProtocolTest, MadeUpWorkersDoNotTakeTheKeyOfOneThatHasJustDisconnected) {
+  auto worker = NewWorker();
+  worker->Hello();
+  ASSERT_TRUE(worker->WaitFor([](const auto& m) { return m.has_heartbeat_interval(); }));
+  server_.clock.Advance(absl::Hours(25));
+  worker.reset();
+  ASSERT_TRUE(
+      WaitUntil(absl::Seconds(30), [&] { return !server_.workers->Find("w-1")->connected; }));
+  const auto nobody = [](const std::string&) { return false; };
+  const auto now = [](const std::function<void()>& store) { store(); };
+  absl::Status bound;
+  for (size_t i = 0; bound.ok() && i <= WorkerKeyOptions().max_keys; ++i)
+    bound = server_.worker_keys->CheckOrBind("made-up-" + std::to_string(i), "key", nobody, now);
+  EXPECT_THAT(bound, FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  EXPECT_THAT(server_.worker_keys->Check("w-1", "key of w-1"), IsOk());
 }
 
 TEST_F(WorkerProtocolTest, NewerStreamOfTheSameWorkerEndsTheOlderAndKeepsTheLease) {
