@@ -30,27 +30,24 @@ ErrorChoice::ErrorChoice(std::span<const View> views) {
 void ErrorChoice::Update(const PictureErrors& errors) {
   NERF_CHECK(errors.errors().size() == PictureErrors::kCells * sizes_.size());
   share_ = errors.share();
-  errors_.assign(errors.errors().begin(), errors.errors().end());
-  sums_.resize(errors_.size());
-  double sum = 0, n_pixels = 0;
+  sums_.resize(errors.errors().size());
+  double sum = 0;
   size_t cell = 0;
   for (const ReducedSize& size : sizes_) {
-    n_pixels += static_cast<double>(size.width) * size.height;
     for (int y = 0; y < kSide; ++y) {
       const Stretch rows = StretchOf(y, size.height);
       for (int x = 0; x < kSide; ++x, ++cell) {
         const Stretch columns = StretchOf(x, size.width);
         const int n = (rows.end - rows.begin) * (columns.end - columns.begin);
-        sums_[cell] = sum += static_cast<double>(n) * errors_[cell];
+        sums_[cell] = sum += static_cast<double>(n) * errors.errors()[cell];
       }
     }
   }
-  mean_ = sum / n_pixels;
 }
 
 kernels::SampledPixel ErrorChoice::Choose(const uint32_t (&words)[4],
                                           const kernels::SampledPixel& uniform) const {
-  if (!(mean_ > 0) || words[2] * 0x1p-32 >= share_) return uniform;
+  if (!(sums_.back() > 0) || words[2] * 0x1p-32 >= share_) return uniform;
   // The cell whose part of the sum holds the place; at most the last one with a part.
   const double place = words[3] * 0x1p-32 * sums_.back();
   const auto found = std::upper_bound(sums_.begin(), sums_.end(), place);
@@ -64,12 +61,6 @@ kernels::SampledPixel ErrorChoice::Choose(const uint32_t (&words)[4],
   const uint32_t y =
       rows.begin + UniformIndex(words[1], static_cast<uint32_t>(rows.end - rows.begin));
   return {view, uint64_t{y} * size.width + x};
-}
-
-float ErrorChoice::WeightOf(const Pixel& pixel) const {
-  if (!(mean_ > 0)) return 1;
-  const double error = errors_[ErrorCell(pixel, sizes_[pixel.view])];
-  return static_cast<float>(1 / (1 - share_ + share_ * error / mean_));
 }
 
 }  // namespace nerf

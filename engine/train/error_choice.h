@@ -11,8 +11,7 @@ namespace nerf {
 
 // Chooses pixels by the errors of their cells (PictureErrors): a pixel is drawn with probability
 //   p = (1 - share) / n + share * error / (sum of the errors of all n pixels),
-// where a pixel has the error of its cell, and weighs 1 / (n p), so that the mean of weighted
-// values is that over all pixels. Where all errors are 0, every pixel is as probable.
+// where a pixel has the error of its cell. Where all errors are 0, every pixel is as probable.
 class ErrorChoice {
  public:
   // Among the pixels of the views' pictures. Update comes first.
@@ -25,13 +24,11 @@ class ErrorChoice {
   // pixels.
   kernels::SampledPixel Choose(const uint32_t (&words)[4],
                                const kernels::SampledPixel& uniform) const;
-  float WeightOf(const Pixel& pixel) const;
 
  private:
   std::vector<ReducedSize> sizes_;
-  double share_ = 0, mean_ = 0;  // of the pixels' errors
-  std::vector<float> errors_;    // of cells
-  std::vector<double> sums_;     // of pixels' errors up to each cell, with it
+  double share_ = 0;
+  std::vector<double> sums_;  // of pixels' errors up to each cell, with it
 };
 
 }  // namespace nerf

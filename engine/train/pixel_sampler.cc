@@ -64,25 +64,25 @@ void PixelSampler::Fill(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatc
   FillRange(step, n_pixels, {0, n_pixels}, pool, batch);
 }
 
-void PixelSampler::SetSize(int n_pixels, bool has_weights, PixelBatch* batch) const {
+void PixelSampler::SetSize(int n_pixels, PixelBatch* batch) const {
   const auto n = static_cast<size_t>(n_pixels);
   batch->n_pixels = n_pixels;
   batch->pixels.resize(n);
   batch->targets.resize(n);
   batch->backgrounds.resize(n);
-  batch->weights.resize(has_weights ? n : 0);
+  batch->weights.resize(set_.alpha_is_mask ? n : 0);
 }
 
 void PixelSampler::FillRange(uint32_t step, int n_pixels, IndexRange range, ThreadPool* pool,
                              PixelBatch* batch, const ErrorChoice* choice) const {
   batch->step = step;
-  SetSize(n_pixels, set_.alpha_is_mask || choice != nullptr, batch);
+  SetSize(n_pixels, batch);
   DrawOnPool(range, pool, choice, batch);
 }
 
 void PixelSampler::Resize(int n_pixels, IndexRange filled, IndexRange range, ThreadPool* pool,
                           PixelBatch* batch) const {
-  SetSize(n_pixels, set_.alpha_is_mask, batch);
+  SetSize(n_pixels, batch);
   DrawOnPool({range.begin, std::min(range.end, filled.begin)}, pool, nullptr, batch);
   DrawOnPool({std::max(range.begin, filled.end), range.end}, pool, nullptr, batch);
 }
@@ -144,9 +144,7 @@ void PixelSampler::Draw(int begin, int end, const ErrorChoice* choice, PixelBatc
                                   static_cast<int32_t>(offset / width)};
       batch->targets[first + i] = target.target;
       batch->backgrounds[first + i] = target.background;
-      if (set_.alpha_is_mask || choice != nullptr) batch->weights[first + i] = target.weight;
-      if (choice != nullptr)
-        batch->weights[first + i] *= choice->WeightOf(batch->pixels[first + i]);
+      if (set_.alpha_is_mask) batch->weights[first + i] = target.weight;
     }
   }
 }

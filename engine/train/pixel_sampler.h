@@ -32,7 +32,7 @@ class PixelSampler {
   void Fill(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatch* batch) const;
 
   // Fill for the pixels of `range` alone; the others have any value. choice: of the same views,
-  // draws pixels by their errors, and batches then have weights; null: all pixels alike.
+  // draws pixels by their errors; null: all pixels alike.
   void FillRange(uint32_t step, int n_pixels, IndexRange range, ThreadPool* pool, PixelBatch* batch,
                  const ErrorChoice* choice = nullptr) const;
 
@@ -42,7 +42,7 @@ class PixelSampler {
               PixelBatch* batch) const;
 
  private:
-  void SetSize(int n_pixels, bool has_weights, PixelBatch* batch) const;
+  void SetSize(int n_pixels, PixelBatch* batch) const;
   void Draw(int begin, int end, const ErrorChoice* choice, PixelBatch* batch) const;
   void DrawOnPool(IndexRange range, ThreadPool* pool, const ErrorChoice* choice,
                   PixelBatch* batch) const;

@@ -100,22 +100,6 @@ TEST(ErrorChoiceTest, PixelsAreDrawnInProportionToTheirErrors) {
   }
 }
 
-TEST(ErrorChoiceTest, WeightsMakeMeansThoseOverAllPixels) {
-  const std::vector<ReducedSize> sizes = {{32, 16}, {21, 19}, {5, 3}};
-  const std::vector<float> errors = RandomFloats(kCells * sizes.size(), 0, 2, 12);
-  ErrorChoice choice(ViewsOf(sizes));
-  choice.Update(ErrorsOf(sizes, 0.6f, errors));
-  const Reference reference(sizes, 0.6f, errors);
-  const auto n = static_cast<double>(reference.pixels.size());
-  double sum = 0;
-  for (size_t i = 0; i < reference.pixels.size(); ++i) {
-    const double weight = choice.WeightOf(reference.pixels[i]);
-    EXPECT_NEAR(weight * n * reference.probabilities[i], 1, 1e-6);
-    sum += weight * reference.probabilities[i];
-  }
-  EXPECT_NEAR(sum, 1, 1e-6);
-}
-
 TEST(ErrorChoiceTest, WithoutErrorsEveryPixelIsAsProbable) {
   const std::vector<ReducedSize> sizes = {{20, 20}};
   ErrorChoice choice(ViewsOf(sizes));
@@ -123,7 +107,6 @@ TEST(ErrorChoiceTest, WithoutErrorsEveryPixelIsAsProbable) {
   const kernels::SampledPixel uniform{0, 123};
   const kernels::SampledPixel chosen = choice.Choose({1, 2, 0, 4}, uniform);
   EXPECT_EQ(chosen.offset, 123u);
-  EXPECT_EQ(choice.WeightOf({0, 3, 4}), 1);
 }
 
 TEST(ErrorChoiceTest, TheEndsOfTheWordsStayInThePicture) {

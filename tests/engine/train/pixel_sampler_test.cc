@@ -185,8 +185,7 @@ TEST(PixelSamplerTest, ImageWithoutAlphaIsOpaque) {
   EXPECT_NEAR(batch.targets[0].z, 1.0, 1e-6);
 }
 
-// Where a batch is drawn by errors, its weights are theirs times the masks, also in parts.
-TEST(PixelSamplerTest, PixelsDrawnByErrorsHaveTheirWeightsTimesTheirMasks) {
+TEST(PixelSamplerTest, PixelsDrawnByErrorsHaveTheirMasksAndAreTheSameInParts) {
   const std::vector<View> views = {MakeView(0, 24, 24, 128), MakeView(1, 24, 24),
                                    MakeView(2, 24, 24, 1)};
   PictureErrors errors(views, 0.7f);
@@ -206,7 +205,7 @@ TEST(PixelSamplerTest, PixelsDrawnByErrorsHaveTheirWeightsTimesTheirMasks) {
   for (int i = 0; i < 20000; ++i) {
     const Pixel& pixel = batch.pixels[i];
     const float alpha = views[pixel.view].image.Pixel(pixel.x, pixel.y)[3] / 255.0f;
-    ASSERT_EQ(batch.weights[i], alpha * choice.WeightOf(pixel)) << i;
+    ASSERT_EQ(batch.weights[i], alpha) << i;
     n_in_cell += ErrorCell(pixel, {24, 24}) == ErrorCell({1, 12, 12}, {24, 24});
     n_alike += ErrorCell(alike.pixels[i], {24, 24}) == ErrorCell({1, 12, 12}, {24, 24});
     if (i < 700 || i >= 900) continue;
