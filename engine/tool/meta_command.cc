@@ -169,7 +169,8 @@ absl::Status Meta(const MetaFlags& flags, const std::stop_token& stop) {
   if (flags.json) {
     fmt::print("{}", JsonLine(JsonObject{{"event", "done"}, {"model", training.model()}}));
   } else {
-    fmt::print("{}: start from it with nerf-engine train --init\n", training.model());
+    fmt::print("{0}: start from its layers with nerf-engine train --init {0} --init-scope mlp\n",
+               training.model());
   }
   return absl::OkStatus();
 }
