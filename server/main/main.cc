@@ -178,6 +178,13 @@ absl::Status WithDataLossHint(const absl::Status& status, bool accept_data_loss)
   return absl::DataLossError(fmt::format("{}. {}", std::string(status.message()), hint));
 }
 
+absl::Status WithRestoreHint(const absl::Status& status, bool accept_data_loss) {
+  if (!absl::IsDataLoss(status)) return status;
+  return absl::DataLossError(fmt::format(
+      "{}. Nothing was restored. Restore another backup{}", std::string(status.message()),
+      accept_data_loss ? "" : ", or add --accept-data-loss to take what is left"));
+}
+
 // DataLoss for a queue.db that is missing beside blobs: a new one would be an empty queue.
 absl::Status CheckQueueFile(const DataDir& data, bool accept_data_loss) {
   std::error_code error;
@@ -383,7 +390,9 @@ absl::Status CheckFiles(const ServerFlags& flags) {
     NERF_RETURN_IF_ERROR(
         JwtKeys::Open({flags.jwks, flags.jwt_issuer, flags.jwt_audience}, &clock).status());
   }
-  return flags.restore.empty() ? absl::OkStatus() : CheckBackup(flags.restore);
+  if (flags.restore.empty()) return absl::OkStatus();
+  return WithRestoreHint(CheckBackup(flags.restore, flags.data_dir, flags.accept_data_loss),
+                         flags.accept_data_loss);
 }
 
 int Run(const ServerFlags& flags, EndSignals& signals) {
@@ -535,7 +544,7 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
   AddDuration(app, "--checkpoint-interval", "NERFD_CHECKPOINT_INTERVAL",
               "Time between checkpoints of a job", &flags->checkpoint_interval);
   app.add_flag("--accept-data-loss", flags->accept_data_loss,
-               "Start with what is left of a damaged or lost queue.db")
+               "Start with what is left of a damaged or lost queue.db, or of a backup")
       ->envname("NERFD_ACCEPT_DATA_LOSS");
   app.add_option("--restore", flags->restore,
                  "Fill an empty data folder from this backup, with a new store epoch, and serve it")

@@ -4,14 +4,23 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <span>
 #include <system_error>
+#include <utility>
+#include <vector>
 
+#include "common/clock.h"
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/ids.h"
+#include "common/logging.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "server/queue/job_kind.h"
+#include "server/queue/queue_state.h"
 
 namespace nerf {
 namespace {
@@ -41,22 +50,125 @@ absl::Status CopySynced(const fs::path& from, const fs::path& to) {
   return SyncFile(to);
 }
 
-absl::Status LinkOrCopy(const fs::path& from, const fs::path& to) {
-  if (link(from.c_str(), to.c_str()) == 0 || errno == EEXIST) return absl::OkStatus();
-  if (errno == EXDEV || errno == EPERM || errno == EMLINK) return CopySynced(from, to);
+// The files and folders that a restore has made. It removes them unless they are to be kept.
+class MadeFiles {
+ public:
+  ~MadeFiles() {
+    std::error_code error;
+    for (auto path = paths_.rbegin(); path != paths_.rend(); ++path) fs::remove(*path, error);
+  }
+  void Add(const fs::path& path) { paths_.push_back(path); }
+  void Keep() { paths_.clear(); }
+
+ private:
+  std::vector<fs::path> paths_;
+};
+
+absl::Status MakeFolder(const fs::path& path, MadeFiles* made) {
+  std::error_code error;
+  if (fs::create_directory(path, error)) made->Add(path);
+  return ToStatus(error, "create " + path.string());
+}
+
+absl::Status LinkOrCopy(const fs::path& from, const fs::path& to, MadeFiles* made) {
+  std::error_code error;
+  const bool existed = fs::exists(fs::symlink_status(to, error));
+  if (existed && fs::file_size(to, error) == fs::file_size(from, error)) return absl::OkStatus();
+  if (!existed) made->Add(to);
+  if (!existed && link(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+  if (existed || errno == EXDEV || errno == EPERM || errno == EMLINK) return CopySynced(from, to);
   return ErrnoToStatus(errno, "link " + to.string());
 }
 
-absl::Status RestoreAccess(const std::string& from, const std::string& data_dir) {
-  const std::string source = from + "/access.db", target = data_dir + "/access.db";
+// Copies a database under another name, and gives it its own once it is whole.
+absl::Status CopyDatabase(const std::string& from, const std::string& to, MadeFiles* made) {
+  const std::string part = to + ".part";
+  made->Add(part);
+  NERF_RETURN_IF_ERROR(CopySynced(from, part));
   std::error_code error;
-  // Backups of older versions have none.
-  if (!fs::exists(source, error) || fs::exists(target, error)) return absl::OkStatus();
-  const std::string part = target + ".part";
-  NERF_RETURN_IF_ERROR(CopySynced(source, part));
   fs::permissions(part, fs::perms::owner_read | fs::perms::owner_write, error);
-  if (rename(part.c_str(), target.c_str()) != 0) return ErrnoToStatus(errno, "rename " + part);
+  if (rename(part.c_str(), to.c_str()) != 0) return ErrnoToStatus(errno, "rename " + part);
+  made->Add(to);
   return absl::OkStatus();
+}
+
+// Backups of older versions have no access.db, and one that the folder has stays.
+bool RestoresAccess(const std::string& from, const std::string& data_dir) {
+  std::error_code error;
+  return fs::exists(from + "/access.db", error) && !fs::exists(data_dir + "/access.db", error);
+}
+
+absl::Status RefuseUsedFolder(const std::string& data_dir) {
+  std::error_code error;
+  if (!fs::exists(data_dir + "/queue.db", error)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{} has a queue.db already: restore into an empty folder", data_dir));
+}
+
+std::string BlobPath(const std::string& folder, const std::string& sha256) {
+  return fmt::format("{}/blobs/{}/{}", folder, sha256.substr(0, 2), sha256);
+}
+
+// The blobs of a backup.
+class BackupBlobs final : public BlobIndex {
+ public:
+  explicit BackupBlobs(std::string folder) : folder_(std::move(folder)) {}
+
+  std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override {
+    std::vector<BlobRef> missing;
+    for (const BlobRef& blob : blobs) {
+      const std::string path = BlobPath(folder_, blob.sha256);
+      std::error_code error;
+      if (!fs::is_regular_file(fs::symlink_status(path, error)) ||
+          fs::file_size(path, error) != blob.byte_size) {
+        missing.push_back(blob);
+      }
+    }
+    return missing;
+  }
+  void Release(const BlobRef&) override {}
+
+ private:
+  const std::string folder_;
+};
+
+std::vector<BlobRef> NamedBlobs(QueueState& state) {
+  MutexLock lock(state.mu);
+  std::vector<BlobRef> named;
+  for (const auto& [key, scene] : state.scenes) {
+    for (const SceneFileRecord& file : scene.files) named.push_back(file.blob);
+  }
+  for (const auto& [key, entry] : state.jobs) {
+    const std::vector<BlobRef> blobs = BlobsOf(entry.job);
+    named.insert(named.end(), blobs.begin(), blobs.end());
+  }
+  for (const auto& [key, model] : state.models) named.push_back(model.blob);
+  std::sort(named.begin(), named.end());
+  named.erase(std::unique(named.begin(), named.end()), named.end());
+  return named;
+}
+
+absl::Status CheckBlobs(const std::string& from, QueueState& state, bool accept_data_loss) {
+  const std::vector<BlobRef> named = NamedBlobs(state);
+  const std::vector<BlobRef> missing = state.blobs.FindMissing(named);
+  if (missing.empty()) return absl::OkStatus();
+  const std::string what = fmt::format(
+      "{} of {} blobs of the backup are missing or have another size; the first, of {} bytes, is "
+      "{}",
+      missing.size(), named.size(), missing[0].byte_size, BlobPath(from, missing[0].sha256));
+  if (accept_data_loss) {
+    LogWarning("restoring without blobs", {{"error", what}});
+    return absl::OkStatus();
+  }
+  return WithReason(absl::DataLossError(what), reason::kBlobDamaged);
+}
+
+// The same status with the file's path in front of its message.
+absl::Status InFile(const std::string& path, const absl::Status& status) {
+  if (status.ok()) return status;
+  absl::Status named(status.code(), fmt::format("{}: {}", path, std::string(status.message())));
+  const auto why = GetReason(status);
+  return why.has_value() ? WithReason(std::move(named), why->reason) : named;
 }
 
 }  // namespace
@@ -94,37 +206,55 @@ absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
   return summary;
 }
 
-absl::Status CheckBackup(const std::string& from) {
+absl::Status CheckBackup(const std::string& from, const std::string& data_dir,
+                         bool accept_data_loss) {
+  NERF_RETURN_IF_ERROR(RefuseUsedFolder(data_dir));
+  const std::string queue = from + "/queue.db", access = from + "/access.db";
   std::error_code error;
-  if (fs::exists(from + "/queue.db", error)) return absl::OkStatus();
-  return absl::NotFoundError(fmt::format("{} is no backup: it has no queue.db", from));
+  if (!fs::is_regular_file(queue, error)) {
+    return absl::NotFoundError(fmt::format("{} is no backup: it has no queue.db", from));
+  }
+  // What they give to the copy in memory ends with it.
+  RealClock clock;
+  SystemRandom random;
+  BackupBlobs blobs(from);
+  const auto store =
+      SqliteStore::Open(queue, random, {.accept_data_loss = accept_data_loss, .in_memory = true});
+  NERF_RETURN_IF_ERROR(InFile(queue, store.status()));
+  const auto state = QueueState::Open(
+      {}, {.clock = &clock, .random = &random, .store = store->get(), .blobs = &blobs});
+  NERF_RETURN_IF_ERROR(InFile(queue, state.status()));
+  NERF_RETURN_IF_ERROR(CheckBlobs(from, **state, accept_data_loss));
+  if (!RestoresAccess(from, data_dir)) return absl::OkStatus();
+  return InFile(access, SqliteAccessStore::Check(access));
 }
 
 absl::Status RestoreBackup(const std::string& from, const std::string& data_dir) {
+  NERF_RETURN_IF_ERROR(RefuseUsedFolder(data_dir));
+  MadeFiles made;
+  NERF_RETURN_IF_ERROR(MakeFolder(data_dir + "/blobs", &made));
   std::error_code error;
-  if (fs::exists(data_dir + "/queue.db", error)) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} has a queue.db already: restore into an empty folder", data_dir));
-  }
-  NERF_RETURN_IF_ERROR(CheckBackup(from));
-  for (fs::recursive_directory_iterator it(from + "/blobs", error), end; !error && it != end;
-       it.increment(error)) {
+  fs::recursive_directory_iterator it, end;
+  // CheckBackup has accepted that it is not there.
+  if (fs::exists(from + "/blobs", error)) it = decltype(it)(from + "/blobs", error);
+  for (; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (!IsSha256Hex(name)) continue;
-    const std::string target = fmt::format("{}/blobs/{}", data_dir, name.substr(0, 2));
-    NERF_RETURN_IF_ERROR(MakeFolders(target));
-    NERF_RETURN_IF_ERROR(LinkOrCopy(it->path(), fs::path(target) / name));
+    const fs::path target = BlobPath(data_dir, name);
+    NERF_RETURN_IF_ERROR(MakeFolder(target.parent_path(), &made));
+    NERF_RETURN_IF_ERROR(LinkOrCopy(it->path(), target, &made));
   }
   NERF_RETURN_IF_ERROR(ToStatus(error, "list " + from + "/blobs"));
-  NERF_RETURN_IF_ERROR(RestoreAccess(from, data_dir));
-  // Last: with it the folder counts as restored. The counts of an earlier store mean nothing now.
-  fs::remove(data_dir + "/queue.db.commits", error);
-  const std::string part = data_dir + "/queue.db.part";
-  NERF_RETURN_IF_ERROR(CopySynced(from + "/queue.db", part));
-  if (rename(part.c_str(), (data_dir + "/queue.db").c_str()) != 0) {
-    return ErrnoToStatus(errno, "rename " + part);
+  if (RestoresAccess(from, data_dir)) {
+    NERF_RETURN_IF_ERROR(CopyDatabase(from + "/access.db", data_dir + "/access.db", &made));
   }
-  return FsyncDirectory(data_dir);
+  // The counts of an earlier store mean nothing now.
+  fs::remove(data_dir + "/queue.db.commits", error);
+  // Last: with it the folder counts as restored.
+  NERF_RETURN_IF_ERROR(CopyDatabase(from + "/queue.db", data_dir + "/queue.db", &made));
+  NERF_RETURN_IF_ERROR(FsyncDirectory(data_dir));
+  made.Keep();
+  return absl::OkStatus();
 }
 
 }  // namespace nerf

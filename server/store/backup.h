@@ -25,13 +25,19 @@ absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
                                           const std::string& data_dir, const std::string& id,
                                           SqliteAccessStore* access = nullptr);
 
-// Errors: NotFound where RestoreBackup would find no backup.
-absl::Status CheckBackup(const std::string& from);
+// Whether `data_dir` can be restored from a backup. Opens its databases as a server would and looks
+// for every blob that they name; writes nothing, in either folder. With `accept_data_loss` lost
+// commits and blobs are only logged. Errors, which name the file: NotFound (no backup); DataLoss
+// STORE_CORRUPT (a damaged database, lost commits) or BLOB_DAMAGED (a blob that is missing or has
+// another size); FailedPrecondition (of a newer version, or the folder has a queue.db).
+absl::Status CheckBackup(const std::string& from, const std::string& data_dir,
+                         bool accept_data_loss = false);
 
 // Fills a data folder without a queue.db from a backup: the blobs by hard links where the file
 // system is the same, otherwise by copies. An access.db that the folder has stays: its tokens are
-// newer. The store must then be opened with new_epoch. Errors:
-// FailedPrecondition when the folder has a queue.db; those of CheckBackup.
+// newer. The store must then be opened with new_epoch. What it has made is removed after an error:
+// FailedPrecondition when the folder has a queue.db; those of the file system.
+// Requires: CheckBackup.
 absl::Status RestoreBackup(const std::string& from, const std::string& data_dir);
 
 }  // namespace nerf

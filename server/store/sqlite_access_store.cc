@@ -102,6 +102,13 @@ absl::StatusOr<std::unique_ptr<SqliteAccessStore>> SqliteAccessStore::Open(
   return store;
 }
 
+absl::Status SqliteAccessStore::Check(const std::string& path) {
+  NERF_ASSIGN_OR_RETURN(sqlite3* const db, OpenSqliteCopy(path, "tokens"));
+  SqliteAccessStore store(db);
+  NERF_RETURN_IF_ERROR(store.Prepare());
+  return store.Load().status();
+}
+
 SqliteAccessStore::~SqliteAccessStore() {
   MutexLock lock(mu_);
   sqlite3_close(db_);

@@ -18,6 +18,8 @@ class SqliteAccessStore final : public AccessStore {
   // Makes the file (mode 0600) where missing. Errors: DataLoss STORE_CORRUPT; FailedPrecondition
   // for one of a newer program; those of the file system.
   static absl::StatusOr<std::unique_ptr<SqliteAccessStore>> Open(const std::string& path);
+  // Opens and loads a copy of the file, which stays as it is. Errors: those of Open and Load.
+  static absl::Status Check(const std::string& path);
   ~SqliteAccessStore() override;
 
   // Writes a copy to `path`, which does not exist, for the owner alone.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <filesystem>
 #include <utility>
 
 #include "common/error_reason.h"
@@ -34,6 +35,37 @@ absl::Status SqliteError(sqlite3* db, int code, std::string_view action) {
 absl::Status SqliteExec(sqlite3* db, const char* sql) {
   const int code = sqlite3_exec(db, sql, nullptr, nullptr, nullptr);
   return code == SQLITE_OK ? absl::OkStatus() : SqliteError(db, sqlite3_extended_errcode(db), sql);
+}
+
+absl::StatusOr<sqlite3*> OpenSqliteCopy(const std::string& path, std::string_view table) {
+  // immutable: SQLite makes no files beside it, so it may lie on a read-only disk.
+  std::string uri = "file://";
+  for (const char c : std::filesystem::absolute(path).string()) {
+    uri += c == '?' || c == '#' || c == '%' ? fmt::format("%{:02x}", c) : std::string(1, c);
+  }
+  uri += "?immutable=1";
+  sqlite3 *file = nullptr, *copy = nullptr;
+  int code = sqlite3_open_v2(uri.c_str(), &file,
+                             SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (code == SQLITE_OK) {
+    code = sqlite3_open_v2(":memory:", &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  }
+  if (code == SQLITE_OK) {
+    sqlite3_backup* backup = sqlite3_backup_init(copy, "main", file, "main");
+    if (backup != nullptr) sqlite3_backup_step(backup, -1);
+    code = backup != nullptr ? sqlite3_backup_finish(backup) : sqlite3_errcode(copy);
+  }
+  absl::Status status =
+      code == SQLITE_OK ? absl::OkStatus() : SqliteError(nullptr, code, "read the file");
+  sqlite3_close(file);
+  if (status.ok() && !SqliteStatement::Prepare(copy, fmt::format("SELECT 1 FROM {}", table)).ok()) {
+    // SQLite takes an empty file for a new database.
+    status = WithReason(absl::DataLossError(fmt::format("it has no table {}", table)),
+                        reason::kStoreCorrupt);
+  }
+  if (status.ok()) return copy;
+  sqlite3_close(copy);
+  return status;
 }
 
 absl::StatusOr<SqliteStatement> SqliteStatement::Prepare(sqlite3* db, std::string_view sql) {

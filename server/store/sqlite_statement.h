@@ -20,6 +20,10 @@ absl::Status SqliteError(sqlite3* db, int code, std::string_view action);
 // Runs statements without parameters or rows.
 absl::Status SqliteExec(sqlite3* db, const char* sql);
 
+// A copy in memory of a database file, which is only read, without its log. The caller closes it.
+// DataLoss STORE_CORRUPT when it is damaged or does not have this table.
+absl::StatusOr<sqlite3*> OpenSqliteCopy(const std::string& path, std::string_view table);
+
 // One prepared statement. Bind in order, then Run or Step through the rows; at the end it is ready
 // to be bound again. Not thread-safe: guarded by the connection's lock.
 class SqliteStatement {

@@ -61,6 +61,17 @@ void KeepPrivate(const std::string& path) {
   }
 }
 
+absl::StatusOr<sqlite3*> OpenFile(const std::string& path) {
+  KeepPrivate(path);
+  sqlite3* db = nullptr;
+  const int code = sqlite3_open_v2(
+      path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (code == SQLITE_OK) return db;
+  absl::Status status = SqliteError(db, code, "open " + path);
+  sqlite3_close(db);
+  return status;
+}
+
 bool IsFull(const absl::Status& status) {
   const auto found = GetReason(status);
   return found.has_value() && found->reason == reason::kStoreReadOnly;
@@ -224,14 +235,11 @@ SqliteStore::~SqliteStore() {
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
                                                                RandomSource& random,
                                                                const SqliteStoreOptions& options) {
-  KeepPrivate(path);
   sqlite3* db = nullptr;
-  const int code = sqlite3_open_v2(
-      path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
-  if (code != SQLITE_OK) {
-    absl::Status status = SqliteError(db, code, "open " + path);
-    sqlite3_close(db);
-    return status;
+  if (options.in_memory) {
+    NERF_ASSIGN_OR_RETURN(db, OpenSqliteCopy(path, "meta"));
+  } else {
+    NERF_ASSIGN_OR_RETURN(db, OpenFile(path));
   }
   auto store = std::unique_ptr<SqliteStore>(new SqliteStore(db, path, options));
   sqlite3_busy_timeout(db, 1000);
@@ -249,7 +257,9 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (status.ok()) status = store->CheckCommits(random);
   if (status.ok()) status = WriteAnew(db);
   // The name of a new file is durable before anything in it is acknowledged.
-  if (status.ok()) status = FsyncDirectory(fs::absolute(path).parent_path().string());
+  if (status.ok() && !options.in_memory) {
+    status = FsyncDirectory(fs::absolute(path).parent_path().string());
+  }
   NERF_RETURN_IF_ERROR(status);
   return store;
 }
@@ -597,6 +607,7 @@ absl::Status SqliteStore::CheckCommits(RandomSource& random) {
                {{"commits", n_commits_}, {"acknowledged", n_acknowledged}});
     NERF_RETURN_IF_ERROR(DrawEpoch(random));
   }
+  if (options_.in_memory) return absl::OkStatus();
   commits_file_ = UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (!commits_file_.ok()) return ErrnoToStatus(errno, "open " + path);
   WriteCommits();  // of this epoch from now on

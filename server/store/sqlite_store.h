@@ -23,6 +23,9 @@ struct SqliteStoreOptions {
   bool new_epoch = false;
   // Space that is kept for the writes that a full disk must still take (StoreWrite::MayUseReserve).
   uint64_t reserve_bytes = uint64_t{8} << 20;
+  // Open a copy in memory, to check a backup: the file, its log and the files beside it are not
+  // written. The log is not read.
+  bool in_memory = false;
 };
 
 // The queue's store in one SQLite file. Write-ahead log with synchronous=FULL, so that an OK

@@ -1,8 +1,13 @@
 #include "server/store/backup.h"
 
-#include <filesystem>
+#include <fmt/format.h>
 
+#include <filesystem>
+#include <set>
+
+#include "common/atomic_file.h"
 #include "common/error_reason.h"
+#include "common/file_io.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_random.h"
 #include "tests/testing/status_matchers.h"
@@ -26,10 +31,53 @@ class BackupTest : public testing::Test {
     Job job;
     job.key = {"default", id};
     job.create_sequence = sequence;
+    job.state = JobState::kCancelled;
+    job.last_event_sequence = 1;
+    JobEvent event;
+    event.sequence = 1;
     write.jobs.push_back({job, std::nullopt});
+    write.events.emplace_back(job.key, event);
     ASSERT_THAT(store_->Commit(write), IsOk());
   }
   std::string data() const { return dir_ / "data"; }
+
+  // A backup with access.db, and with a model whose blob is returned.
+  BlobRef WriteBackupOfAModel() {
+    CreateJob("one", 1);
+    StoreWrite write;
+    ModelRecord model;
+    model.key = {"default", "model"};
+    model.create_sequence = 2;
+    model.blob = *blobs_->Put("a model");
+    write.new_models.push_back(model);
+    EXPECT_THAT(store_->Commit(write), IsOk());
+    const auto access = SqliteAccessStore::Open(data() + "/access.db");
+    EXPECT_THAT(WriteBackup(*store_, *blobs_, data(), "monday", access->get()), IsOk());
+    return model.blob;
+  }
+  std::string backup() const { return data() + "/backups/monday"; }
+  std::string BlobFile(const BlobRef& blob) const {
+    return fmt::format("{}/blobs/{}/{}", backup(), blob.sha256.substr(0, 2), blob.sha256);
+  }
+  // The check of a backup that leaves it, and the new folder, as they were.
+  absl::Status Check(bool accept_data_loss = false) const {
+    const std::set<std::string> before = FilesIn(backup());
+    const absl::Status status = CheckBackup(backup(), dir_ / "new", accept_data_loss);
+    EXPECT_FALSE(fs::exists(dir_ / "new"));
+    EXPECT_EQ(FilesIn(backup()), before);
+    return status;
+  }
+  static std::set<std::string> FilesIn(const std::string& folder) {
+    std::set<std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      files.insert(entry.path().string());
+    }
+    return files;
+  }
+  // Replaces a file of the backup, of which the server still has the other link.
+  static void Replace(const std::string& path, const std::string& content) {
+    ASSERT_THAT(WriteFileAtomically(path, content), IsOk());
+  }
 
   TempDir dir_;
   FakeClock clock_;
@@ -51,6 +99,7 @@ TEST_F(BackupTest, HoldsWhatWasAcknowledgedBeforeItAndIsRestoredWithANewEpoch) {
 
   const std::string restored = dir_ / "restored";
   fs::create_directory(restored);
+  ASSERT_THAT(CheckBackup(backup->path, restored), IsOk());
   ASSERT_THAT(RestoreBackup(backup->path, restored), IsOk());
   const auto store = SqliteStore::Open(restored + "/queue.db", random_, {.new_epoch = true});
   ASSERT_THAT(store, IsOk());
@@ -120,8 +169,108 @@ TEST_F(BackupTest, RestoreNeedsABackupAndAnEmptyFolder) {
   const auto backup = WriteBackup(*store_, *blobs_, data(), "monday");
   ASSERT_THAT(backup, IsOk());
   EXPECT_THAT(RestoreBackup(backup->path, data()), StatusIs(absl::StatusCode::kFailedPrecondition));
-  fs::create_directory(dir_ / "empty");
-  EXPECT_THAT(RestoreBackup(dir_ / "empty", dir_ / "empty"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(CheckBackup(backup->path, data()), StatusIs(absl::StatusCode::kFailedPrecondition));
+  fs::create_directories(dir_ / "empty/queue.db");
+  for (const char* folder : {"empty", "nowhere"}) {
+    EXPECT_THAT(CheckBackup(dir_ / folder, dir_ / "new"),
+                StatusIs(absl::StatusCode::kNotFound, folder));
+  }
+  EXPECT_FALSE(fs::exists(dir_ / "new"));
+}
+
+TEST_F(BackupTest, CheckTakesAWholeBackupWithAnyCharactersInItsPath) {
+  WriteBackupOfAModel();
+  EXPECT_THAT(Check(), IsOk());
+  const std::string odd = dir_ / "100%41 of it? #1";
+  fs::copy(backup(), odd, fs::copy_options::recursive);
+  EXPECT_THAT(CheckBackup(odd, dir_ / "new"), IsOk());
+}
+
+TEST_F(BackupTest, DamagedOrTruncatedDatabaseIsRefused) {
+  WriteBackupOfAModel();
+  for (const char* name : {"queue.db", "access.db"}) {
+    const std::string path = backup() + "/" + name;
+    const std::string whole = *ReadFile(path, 1 << 24);
+    std::string damaged = whole;
+    damaged.replace(damaged.size() - 4096, 4096, 4096, '\xff');  // the last page
+    for (const std::string& content :
+         {damaged, whole.substr(0, whole.size() - 4096), whole.substr(0, 100), std::string(),
+          std::string(8192, 'x')}) {
+      Replace(path, content);
+      EXPECT_THAT(Check(), FailsWith(absl::StatusCode::kDataLoss, reason::kStoreCorrupt))
+          << content.size();
+      EXPECT_THAT(Check(), StatusIs(absl::StatusCode::kDataLoss, path));
+      EXPECT_FALSE(Check(/*accept_data_loss=*/true).ok());
+    }
+    Replace(path, whole);
+    EXPECT_THAT(Check(), IsOk());
+  }
+}
+
+TEST_F(BackupTest, DatabaseThatContradictsItselfIsRefused) {
+  StoreWrite write;
+  Job job;
+  job.key = {"default", "one"};
+  job.last_event_sequence = 3;
+  write.jobs.push_back({job, std::nullopt});
+  ASSERT_THAT(store_->Commit(write), IsOk());
+  ASSERT_THAT(WriteBackup(*store_, *blobs_, data(), "monday"), IsOk());
+  EXPECT_THAT(Check(), StatusIs(absl::StatusCode::kDataLoss, "queue.db: the store contradicts"));
+}
+
+// As in a copied data folder whose log is not taken.
+TEST_F(BackupTest, MissingCommitsAreRefusedUnlessAccepted) {
+  WriteBackupOfAModel();
+  CreateJob("two", 3);
+  fs::copy(data() + "/queue.db.commits", backup() + "/queue.db.commits");
+  EXPECT_THAT(Check(), StatusIs(absl::StatusCode::kDataLoss, "1 of 3 acknowledged commits"));
+  EXPECT_THAT(Check(/*accept_data_loss=*/true), IsOk());
+}
+
+TEST_F(BackupTest, MissingBlobAndOneOfAnotherSizeAreRefusedUnlessAccepted) {
+  const std::string path = BlobFile(WriteBackupOfAModel());
+  const auto expect_refused = [&] {
+    EXPECT_THAT(Check(), FailsWith(absl::StatusCode::kDataLoss, reason::kBlobDamaged));
+    EXPECT_THAT(Check(), StatusIs(absl::StatusCode::kDataLoss, path));
+    EXPECT_THAT(Check(/*accept_data_loss=*/true), IsOk());
+  };
+  for (const char* content : {"", "a mode", "a model."}) {
+    Replace(path, content);
+    expect_refused();
+  }
+  fs::remove(path);
+  expect_refused();
+  fs::create_directory(path);
+  expect_refused();
+  fs::remove_all(backup() + "/blobs");
+  expect_refused();
+  fs::create_directory(dir_ / "new");
+  EXPECT_THAT(RestoreBackup(backup(), dir_ / "new"), IsOk());
+}
+
+TEST_F(BackupTest, TokensOfTheBackupMayBeDamagedWhereTheFolderHasItsOwn) {
+  WriteBackupOfAModel();
+  Replace(backup() + "/access.db", "no database");
+  dir_.Write("new/access.db", "");
+  EXPECT_THAT(CheckBackup(backup(), dir_ / "new"), IsOk());
+}
+
+TEST_F(BackupTest, FailedCopyRemovesWhatItHasMade) {
+  WriteBackupOfAModel();
+  dir_.Write("new/queue.db.part/in the way", "");
+  dir_.Write("new/blobs/of another", "");
+  const std::set<std::string> before = FilesIn(dir_ / "new");
+  EXPECT_FALSE(RestoreBackup(backup(), dir_ / "new").ok());
+  EXPECT_EQ(FilesIn(dir_ / "new"), before);
+}
+
+TEST_F(BackupTest, RestoreReplacesABlobOfAnotherSizeInTheFolder) {
+  const BlobRef blob = WriteBackupOfAModel();
+  dir_.Write(fmt::format("new/blobs/{}/{}", blob.sha256.substr(0, 2), blob.sha256), "a mo");
+  ASSERT_THAT(RestoreBackup(backup(), dir_ / "new"), IsOk());
+  const auto blobs = BlobStore::Open(dir_ / "new", BlobStoreOptions(), &clock_);
+  ASSERT_THAT(blobs, IsOk());
+  EXPECT_THAT((*blobs)->Read(blob, 0, 100), IsOkAndHolds("a model"));
 }
 
 }  // namespace
