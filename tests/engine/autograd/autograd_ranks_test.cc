@@ -16,7 +16,7 @@
 #include "engine/group/thread_group.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "gtest/gtest.h"
-#include "tests/testing/hostile_group.h"
+#include "tests/testing/changing_group.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 
@@ -160,12 +160,12 @@ TEST(AutogradRanksTest, ARankWithoutRaysTakesPart) {
 constexpr int kCellsBlock = 0, kSigmasBlock = 1, kSumsBlock = 2;
 
 // Whether rank 0 ends the training because of a block that is changed.
-bool IsRefused(int at, const HostileGroup::Change& change) {
+bool IsRefused(int at, const BlockChange& change) {
   TrainConfig config = TinyConfig();
   Ngp(config).half_table = 0;
   bool refused = false;
   RunRanks(2, [&](Group* group) {
-    HostileGroup hostile(group, at, change);
+    ChangingGroup hostile(group, ChangeBlock(at, change));
     ThreadPool pool(1);
     const auto step =
         NewAutogradStep(config, TinyGeometry(), &pool, {}, group->rank() == 0 ? &hostile : group);
@@ -181,13 +181,13 @@ bool IsRefused(int at, const HostileGroup::Change& change) {
   return refused;
 }
 
-HostileGroup::Change ChangeSize(int by) {
+BlockChange ChangeSize(int by) {
   return [by](ByteBlock* block) { block->Resize(block->bytes().size() + by); };
 }
 
 // A value of the block that begins `offset` bytes behind its start.
 template <typename T>
-HostileGroup::Change ChangeValue(size_t offset, T value) {
+BlockChange ChangeValue(size_t offset, T value) {
   return [offset, value](ByteBlock* block) {
     ASSERT_GE(block->bytes().size(), offset + sizeof(value));
     std::memcpy(block->Resize(block->bytes().size()) + offset, &value, sizeof(value));

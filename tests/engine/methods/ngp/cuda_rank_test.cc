@@ -14,6 +14,7 @@
 #include "engine/methods/ngp/steps.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/trainer.h"
+#include "tests/testing/changing_group.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/random_floats.h"
@@ -244,26 +245,6 @@ TEST_P(NgpCudaRankTest, WithoutDeterministicSumsTwoRanksAreCloseToOne) {
     EXPECT_LT(error, 1e-8 * norm) << name;
   }
 }
-
-// Changes some of the blocks that come to rank 0.
-class ChangingGroup final : public Group {
- public:
-  using Change = std::function<void(int block, ByteBlock*)>;
-  ChangingGroup(Group* group, Change change) : group_(group), change_(std::move(change)) {}
-  int rank() const override { return group_->rank(); }
-  int n_ranks() const override { return group_->n_ranks(); }
-  void Abort(const std::string& reason) override { group_->Abort(reason); }
-
- private:
-  void DoTransfer(std::span<const Outgoing> out, std::span<const Incoming> in) override {
-    group_->Transfer(out, in);
-    for (const Incoming& block : in) change_(n_blocks_++, block.block);
-  }
-
-  Group* const group_;
-  const Change change_;
-  int n_blocks_ = 0;
-};
 
 // The blocks of a step, in order.
 enum Kind { kCounts, kTableGradients, kRows, kTable, kKinds, kHasNccl };

@@ -15,8 +15,8 @@
 #include "engine/train/rank_words.h"
 #include "engine/train/trainer.h"
 #include "gmock/gmock.h"
+#include "tests/testing/changing_group.h"
 #include "tests/testing/fake_clock.h"
-#include "tests/testing/hostile_group.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 
@@ -140,43 +140,29 @@ TEST(NgpRankTest, AForecastOfTheBytesComesTrue) {
   EXPECT_NEAR(costs.bytes_received, received, 0.05 * received);
 }
 
-// Changes the last `size` bytes of each block from rank 1: the sum of the MLPs' gradients.
-class TamperingGroup final : public Group {
- public:
-  TamperingGroup(Group* group, float factor) : group_(group), factor_(factor) {}
-  int rank() const override { return group_->rank(); }
-  int n_ranks() const override { return group_->n_ranks(); }
-  void Abort(const std::string& reason) override { group_->Abort(reason); }
-
- private:
-  void DoTransfer(std::span<const Outgoing> out, std::span<const Incoming> in) override {
-    group_->Transfer(out, in);
+// Multiplies the last floats of each block from rank 1: the sum of the MLPs' gradients.
+ChangingGroup::Change ScaleGradients(float factor) {
+  return [factor](int number, ByteBlock* block) {
     constexpr size_t kSize = kNgpWeights * sizeof(float);
-    for (const Incoming& block : in) {
-      const size_t size = block.block->bytes().size();
-      // Only the lanes' messages of both ranks end in gradients; other blocks are left alone.
-      if (++n_blocks_ % 2 == 0 || size < kSize) continue;
-      std::byte* const end = block.block->Resize(size) + size;
-      for (std::byte* at = end - kSize; at < end; at += sizeof(float)) {
-        float value = 0;
-        std::memcpy(&value, at, sizeof(value));
-        value *= factor_;
-        std::memcpy(at, &value, sizeof(value));
-      }
+    const size_t size = block->bytes().size();
+    // Only the lanes' messages of both ranks end in gradients; other blocks are left alone.
+    if (number % 2 == 1 || size < kSize) return;
+    std::byte* const end = block->Resize(size) + size;
+    for (std::byte* at = end - kSize; at < end; at += sizeof(float)) {
+      float value = 0;
+      std::memcpy(&value, at, sizeof(value));
+      value *= factor;
+      std::memcpy(at, &value, sizeof(value));
     }
-  }
-
-  Group* const group_;
-  const float factor_;
-  int n_blocks_ = 0;
-};
+  };
+}
 
 // The tests above see ranks that lose another's share or take the mean where it must be the sum.
 TEST(NgpRankTest, AShareThatIsLostOrHalvedIsSeen) {
   const Trained alone = TrainOnRays(TinyConfig(), TinyGeometry(), 1, 200)[0];
   for (const float factor : {0.0f, 0.5f}) {
     const auto ranks = TrainOnRays(TinyConfig(), TinyGeometry(), 2, 200, [&](Group* group) {
-      return std::make_unique<TamperingGroup>(group, factor);
+      return std::make_unique<ChangingGroup>(group, ScaleGradients(factor));
     });
     EXPECT_FALSE(SameContents(ranks[0].state, alone.state)) << factor;
   }
@@ -187,10 +173,10 @@ TEST(NgpRankTest, AShareThatIsLostOrHalvedIsSeen) {
 constexpr int kLanesBlock = 0, kLinesBlock = 1, kProbesBlock = 8;
 
 // Whether rank 0 ends the training because of a block that is changed.
-bool IsRefused(int at, const HostileGroup::Change& change) {
+bool IsRefused(int at, const BlockChange& change) {
   bool refused = false;
   RunRanks(2, [&](int rank, Group* group) {
-    HostileGroup hostile(group, at, change);
+    ChangingGroup hostile(group, ChangeBlock(at, change));
     ThreadPool pool(1);
     const auto step =
         NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool, {}, rank == 0 ? &hostile : group);
@@ -212,7 +198,7 @@ struct FirstLane {
   int64_t n_marched = 0, n_trained = 0;
 };
 
-HostileGroup::Change ChangeLane(const std::function<void(FirstLane*)>& change) {
+BlockChange ChangeLane(const std::function<void(FirstLane*)>& change) {
   return [change](ByteBlock* block) {
     std::byte* const bytes = block->Resize(block->bytes().size());
     FirstLane lane;
@@ -224,7 +210,7 @@ HostileGroup::Change ChangeLane(const std::function<void(FirstLane*)>& change) {
   };
 }
 
-HostileGroup::Change ChangeFirstCell(uint32_t cell) {
+BlockChange ChangeFirstCell(uint32_t cell) {
   return [cell](ByteBlock* block) {
     std::byte* const bytes = block->Resize(block->bytes().size());
     FirstLane lane;
@@ -235,7 +221,7 @@ HostileGroup::Change ChangeFirstCell(uint32_t cell) {
   };
 }
 
-HostileGroup::Change ChangeSize(int by) {
+BlockChange ChangeSize(int by) {
   return [by](ByteBlock* block) { block->Resize(block->bytes().size() + by); };
 }
 
