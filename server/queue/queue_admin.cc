@@ -7,7 +7,7 @@
 
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "server/queue/job_kind.h"
+#include "server/queue/named_blobs.h"
 #include "server/queue/quota.h"
 #include "server/queue/resource_error.h"
 
@@ -26,9 +26,8 @@ struct BlobTally {
 using Tallies = std::map<std::string, BlobTally>;
 
 // Adds the blobs of all records, which are read in slices.
-template <typename Records, typename BlobsOfRecord>
-void AddAll(QueueState& state, Records QueueState::*records, BlobsOfRecord blobs_of,
-            Tallies* tallies) {
+template <typename Records>
+void AddAll(QueueState& state, Records QueueState::*records, Tallies* tallies) {
   ResourceKey from;
   bool more = true;
   while (more) {
@@ -39,7 +38,7 @@ void AddAll(QueueState& state, Records QueueState::*records, BlobsOfRecord blobs
       auto it = all.upper_bound(from);
       for (; it != all.end() && slice.size() < kSliceBlobs; ++it) {
         from = it->first;
-        for (const BlobRef& blob : blobs_of(it->second)) slice.emplace_back(from.project, blob);
+        for (const BlobRef& blob : BlobsOf(it->second)) slice.emplace_back(from.project, blob);
       }
       more = it != all.end();
     }
@@ -48,12 +47,6 @@ void AddAll(QueueState& state, Records QueueState::*records, BlobsOfRecord blobs
       if (tally.seen.insert(blob.sha256).second) tally.byte_size += blob.byte_size;
     }
   }
-}
-
-std::vector<BlobRef> FilesOf(const SceneRecord& scene) {
-  std::vector<BlobRef> files;
-  for (const SceneFileRecord& file : scene.files) files.push_back(file.blob);
-  return files;
 }
 
 // The projects of the keys of a map, which is sorted by project.
@@ -185,13 +178,9 @@ void QueueAdmin::NoteUpload(const std::string& project, const BlobRef& blob) {
 
 void QueueAdmin::CountStoredBytes() {
   Tallies tallies;
-  AddAll(state_, &QueueState::scenes, FilesOf, &tallies);
-  AddAll(
-      state_, &QueueState::jobs, [](const JobEntry& entry) { return BlobsOf(entry.job); },
-      &tallies);
-  AddAll(
-      state_, &QueueState::models,
-      [](const ModelRecord& model) { return std::vector<BlobRef>{model.blob}; }, &tallies);
+  AddAll(state_, &QueueState::scenes, &tallies);
+  AddAll(state_, &QueueState::jobs, &tallies);
+  AddAll(state_, &QueueState::models, &tallies);
   MutexLock lock(state_.mu);
   const SteadyTime now = state_.clock.Now();
   for (auto& [project, stored] : state_.stored_bytes) {

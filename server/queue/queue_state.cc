@@ -13,6 +13,7 @@
 #include "common/packed_strings.h"
 #include "common/status_macros.h"
 #include "server/queue/job_kind.h"
+#include "server/queue/named_blobs.h"
 #include "server/queue/render_work.h"
 #include "server/queue/resource_error.h"
 
@@ -167,19 +168,15 @@ std::set<std::string> QueueState::ReachableBlobs() {
     }
   }
   std::set<std::string> reachable;
-  const auto add_all = [&](auto records, auto blobs_of) {
+  const auto add_all = [&](auto records) {
     ResourceKey from;
+    const auto blobs_of = [](const auto& record) { return BlobsOf(record); };
     while (ReachSlice(records, &from, blobs_of, &reachable)) {
     }
   };
-  add_all(&QueueState::scenes, [](const SceneRecord& scene) {
-    std::vector<BlobRef> files;
-    for (const SceneFileRecord& file : scene.files) files.push_back(file.blob);
-    return files;
-  });
-  add_all(&QueueState::jobs, [](const JobEntry& entry) { return BlobsOf(entry.job); });
-  add_all(&QueueState::models,
-          [](const ModelRecord& model) { return std::vector<BlobRef>{model.blob}; });
+  add_all(&QueueState::scenes);
+  add_all(&QueueState::jobs);
+  add_all(&QueueState::models);
   MutexLock lock(mu);
   reachable.merge(*new_references_);
   new_references_.reset();

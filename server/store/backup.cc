@@ -19,7 +19,7 @@
 #include "common/logging.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
-#include "server/queue/job_kind.h"
+#include "server/queue/named_blobs.h"
 #include "server/queue/queue_state.h"
 
 namespace nerf {
@@ -132,24 +132,11 @@ class BackupBlobs final : public BlobIndex {
   const std::string folder_;
 };
 
-std::vector<BlobRef> NamedBlobs(QueueState& state) {
-  MutexLock lock(state.mu);
+absl::Status CheckBlobs(const std::string& from, QueueState& state, bool accept_data_loss) {
   std::vector<BlobRef> named;
-  for (const auto& [key, scene] : state.scenes) {
-    for (const SceneFileRecord& file : scene.files) named.push_back(file.blob);
-  }
-  for (const auto& [key, entry] : state.jobs) {
-    const std::vector<BlobRef> blobs = BlobsOf(entry.job);
-    named.insert(named.end(), blobs.begin(), blobs.end());
-  }
-  for (const auto& [key, model] : state.models) named.push_back(model.blob);
+  VisitNamedBlobs(state, [&](const std::string&, const BlobRef& blob) { named.push_back(blob); });
   std::sort(named.begin(), named.end());
   named.erase(std::unique(named.begin(), named.end()), named.end());
-  return named;
-}
-
-absl::Status CheckBlobs(const std::string& from, QueueState& state, bool accept_data_loss) {
-  const std::vector<BlobRef> named = NamedBlobs(state);
   const std::vector<BlobRef> missing = state.blobs.FindMissing(named);
   if (missing.empty()) return absl::OkStatus();
   const std::string what = fmt::format(
