@@ -177,7 +177,9 @@ AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
   options.cache_dir = flags.cache_dir;
   options.features = {"render", "views"};
   if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
-  if (flags.device == "cpu" && HasGangLibrary(flags.engine)) options.features.push_back("ranks");
+  if (HasGangLibrary(flags.engine)) {
+    options.features.push_back(flags.device == "cpu" ? "ranks" : "ranks-cuda");
+  }
   if (!flags.gang_interface.empty()) options.features.push_back("ranks-network");
   options.job.gang_interface = flags.gang_interface;
   return options;

@@ -83,9 +83,9 @@ class MethodDescription {
   // each level halves their sides once more (engine/train/coarse_views.h). Never rises; 0 in the
   // end.
   virtual int PictureLevel(const TrainConfig& config, double fraction) const { return 0; }
-  // Whether ranks, each on a CPU, can train this config together. Errors: Unimplemented or
-  // InvalidArgument naming what cannot be split, the method or a setting.
-  virtual absl::Status CheckRanks(const TrainConfig& config) const {
+  // Whether ranks, each on a device of `kind` that honors this config, can train it together.
+  // Errors: Unimplemented or InvalidArgument naming what cannot be split, the method or a setting.
+  virtual absl::Status CheckRanks(const TrainConfig& config, DeviceSet kind, int n_ranks) const {
     return absl::UnimplementedError("method " + std::string(name()) +
                                     " cannot be split among ranks");
   }

@@ -55,7 +55,14 @@ std::string Describe(const TrainingSession& session) {
   StoreTrainState(session.state, TrainFileKind::kCheckpoint, &file);
   std::map<std::string, std::string>& values = file.metadata;
   values["version of nerf-engine"] = NERF_VERSION;
-  values["kind of device (--device)"] = session.device == "cpu" ? "cpu" : "cuda";
+  const std::optional<int> cuda_index = CudaIndex(session.device);
+  values["kind of device (--device)"] = cuda_index.has_value() ? "cuda" : "cpu";
+  if (cuda_index.has_value() && session.state.config.cuda_deterministic != 0) {
+    const auto device = kernels::cuda::DescribeDevice(*cuda_index);
+    values["device with cuda_deterministic"] =
+        fmt::format("capability {}.{} and {} multiprocessors", device.compute_capability / 10,
+                    device.compute_capability % 10, device.n_multiprocessors);
+  }
   values["instruction set (NERF_SIMD)"] = kernels::cpu::SimdPath();
   values["training pictures"] = DigestOfPictures(session);
   values["weights at the start"] = DigestOfState(*session.step);
@@ -75,8 +82,9 @@ std::string Difference(std::string_view mine, std::string_view leader) {
     const std::string_view a = line(&mine), b = line(&leader);
     if (a == b) continue;
     const size_t tab = a.find('\t');
+    const std::string_view key = a.empty() ? b.substr(0, b.find('\t')) : a.substr(0, tab);
     const std::string_view theirs = b.substr(std::min(b.size(), b.find('\t') + 1));
-    return fmt::format("{}: {}, rank 0 has {}", a.substr(0, tab),
+    return fmt::format("{}: {}, rank 0 has {}", key.substr(0, 64),
                        a.substr(std::min(a.size(), tab + 1)).substr(0, 64), theirs.substr(0, 64));
   }
   return "";
@@ -156,7 +164,7 @@ absl::Status CheckRanks(const RankFlags& flags, const TrainConfig& config,
     return Usage(fmt::format("--rank {}: must be below --ranks {}", *flags.rank, flags.n_ranks));
   const bool has_socket = flags.rank != 0 && IsSocket(RankProcesses::kSocket);
   if (flags.IsStarted() && !has_socket) return Usage("--rank needs --rendezvous HOST:PORT");
-  NERF_RETURN_IF_ERROR(CheckRanksShare(config));
+  NERF_RETURN_IF_ERROR(CheckRanksShare(config, device, flags.n_ranks));
   if (device != "cpu") return CheckCudaRanks(flags, config, device);
   if (flags.share_devices) return Usage("--share-devices needs --device cuda:N");
   return absl::OkStatus();

@@ -11,10 +11,9 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "engine/group/rendezvous.h"
-#include "engine/tool/device.h"
 #include "engine/tool/serve_job.h"
 #include "engine/tool/serve_loop.h"
-#include "fmt/format.h"
+#include "engine/tool/training_methods.h"
 
 namespace nerf {
 namespace {
@@ -97,11 +96,8 @@ RankReports LogRanks(const std::string& job) {
 absl::StatusOr<std::unique_ptr<RankSession>> ServeLoop::MeetRanks(const protocol::Train& message,
                                                                   const TrainConfig& config) {
   if (!message.ranks.has_value()) return std::unique_ptr<RankSession>();
-  if (options_.device != "cpu")
-    return NotBuiltError(fmt::format("a gang trains on CPUs, not on {}", options_.device));
-  RankFlags flags;
-  flags.n_ranks = static_cast<int>(message.ranks->n_ranks);
-  NERF_RETURN_IF_ERROR(CheckRanks(flags, config, options_.device));
+  NERF_RETURN_IF_ERROR(
+      CheckRanksShare(config, options_.device, static_cast<int>(message.ranks->n_ranks)));
   auto rendezvous = std::make_unique<MessageRendezvous>(
       *message.ranks,
       [this, job = message.job](uint32_t sequence, std::string_view text) {

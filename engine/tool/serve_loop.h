@@ -75,7 +75,7 @@ class ServeLoop {
 
   absl::Status Train(const protocol::Train& message, Job* job, std::vector<SceneProblem>* problems);
   // For a training by several engines (serve_gang.cc). Meets the others; null for one engine.
-  // Errors: Cancelled; Unavailable RANK_LOST; those of CheckRanks.
+  // Errors: Cancelled; Unavailable RANK_LOST; those of CheckRanksShare.
   absl::StatusOr<std::unique_ptr<RankSession>> MeetRanks(const protocol::Train& message,
                                                          const TrainConfig& config);
   // Trains as rank 0 says, to the end, which is answered.

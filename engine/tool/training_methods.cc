@@ -28,8 +28,9 @@ std::vector<std::string> MergingMethods(std::string_view device) {
   return methods;
 }
 
-absl::Status CheckRanksShare(const TrainConfig& config) {
-  const absl::Status shared = MethodDescriptionOf(config).CheckRanks(config);
+absl::Status CheckRanksShare(const TrainConfig& config, std::string_view device, int n_ranks) {
+  const absl::Status shared =
+      MethodDescriptionOf(config).CheckRanks(config, DeviceSetOf(device), n_ranks);
   if (shared.ok()) return shared;
   return WithReason(
       absl::Status(shared.code(), fmt::format("--ranks: {}", std::string(shared.message()))),
@@ -46,7 +47,7 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
     return WithReason(status, reason::kFieldInvalid);
   const Method& method = MethodOf(config);
   NERF_RETURN_IF_ERROR(method.CheckInstalled());
-  if (group != nullptr) NERF_RETURN_IF_ERROR(CheckRanksShare(config));
+  if (group != nullptr) NERF_RETURN_IF_ERROR(CheckRanksShare(config, device, group->n_ranks()));
   return method.NewStep({config, geometry, scene, CudaIndex(device), pool, group});
 }
 

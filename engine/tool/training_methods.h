@@ -23,8 +23,9 @@ std::vector<std::string> TrainingMethods(std::string_view device);
 // Those of them whose parts' models are merged there (MethodDescription::Parts).
 std::vector<std::string> MergingMethods(std::string_view device);
 
-// MethodDescription::CheckRanks of the config's method, with reason FEATURE_NOT_BUILT.
-absl::Status CheckRanksShare(const TrainConfig& config);
+// MethodDescription::CheckRanks of the config's method for devices of the kind of `device`, with
+// reason FEATURE_NOT_BUILT.
+absl::Status CheckRanksShare(const TrainConfig& config, std::string_view device, int n_ranks);
 
 // The step of config.method on `device`. Errors: as CheckDevice, CheckDeviceHonors (FIELD_INVALID),
 // with a group CheckRanksShare, and Method::NewStep. scene, pool and group outlive the step. The

@@ -73,11 +73,12 @@ std::vector<GangCandidate> LeaseTable::CandidatesFor(const JobEntry& entry,
     const bool is_here = is_asker || (asker.takes_jobs && state_.work_signals.contains(worker) &&
                                       now - asker.heard_at <= state_.options.lease_ttl &&
                                       (workers_ == nullptr || workers_->MayTakeJob(worker)));
-    if (!is_here || !asker.request.ranks ||
+    if (!is_here || asker.request.gang_device != job.training.gang_device ||
         !OffersCapability(asker.request.capabilities, CapabilityOf(job))) {
       continue;
     }
-    GangCandidate candidate{worker, asker.request.host, asker.request.ranks_network};
+    GangCandidate candidate{worker, asker.request.host, asker.request.ranks_network,
+                            asker.request.hardware};
     candidate.tried =
         entry.no_room_on.contains(worker) ||
         std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) != job.crashed_on.end();

@@ -9,7 +9,8 @@
 namespace nerf {
 namespace {
 
-// The candidates that can train with `asker`: those of its host or, by network, those of any.
+// The candidates that can train with `asker`: those of its hardware on its host or, by network, on
+// any.
 std::vector<GangCandidate> PoolOf(const std::string& asker, bool network,
                                   std::span<const GangCandidate> candidates) {
   const auto self =
@@ -18,6 +19,7 @@ std::vector<GangCandidate> PoolOf(const std::string& asker, bool network,
   std::vector<GangCandidate> pool;
   if (self == candidates.end() || (network && !self->network)) return pool;
   for (const GangCandidate& candidate : candidates) {
+    if (candidate.hardware != self->hardware) continue;
     if (network ? candidate.network : candidate.host == self->host) pool.push_back(candidate);
   }
   return pool;
@@ -29,6 +31,16 @@ double Figure(const JobProgress& progress, const char* name) {
 }
 
 }  // namespace
+
+std::optional<GangDevice> GangDeviceOf(const WorkerDescription& worker) {
+  if (worker.device == "cpu" && worker.Has(kRanksFeature)) return GangDevice::kCpu;
+  if (worker.device.starts_with("cuda:") && worker.Has(kRanksCudaFeature)) return GangDevice::kCuda;
+  return std::nullopt;
+}
+
+std::string GangHardwareOf(const WorkerDescription& worker) {
+  return GangDeviceOf(worker) == GangDevice::kCuda ? worker.device_description : "";
+}
 
 bool IsMember(const Job& job, uint32_t part, std::string_view worker) {
   const std::vector<std::string>& members = job.lease.members;

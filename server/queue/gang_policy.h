@@ -10,12 +10,21 @@
 
 #include "absl/time/time.h"
 #include "server/queue/job.h"
+#include "server/queue/worker_table.h"
 
 namespace nerf {
 
-// Features of workers that can train together with others: on the same host, on any host.
+// Features of workers that can train together with others: on CPUs, on CUDA devices; with workers
+// of other hosts, too.
 inline constexpr std::string_view kRanksFeature = "ranks";
+inline constexpr std::string_view kRanksCudaFeature = "ranks-cuda";
 inline constexpr std::string_view kRanksNetworkFeature = "ranks-network";
+
+// What the worker trains on together with others; nullopt where it does not, also if its features
+// do not fit its device.
+std::optional<GangDevice> GangDeviceOf(const WorkerDescription& worker);
+// The hardware that all members of its gangs have; empty where any will do, as for CPUs.
+std::string GangHardwareOf(const WorkerDescription& worker);
 
 // Whether the job asks for more than one worker at the same time.
 inline bool WantsGang(const Job& job) { return job.training.workers.max > 1 && job.parts.empty(); }
@@ -25,11 +34,12 @@ bool IsMember(const Job& job, uint32_t part, std::string_view worker);
 // For people: "worker w", of a gang "rank 1 (worker w)".
 std::string NameOfMember(const Job& job, uint32_t part);
 
-// A connected worker that could be a member of a gang.
+// A connected worker that could be a member of a gang: with the device that the job asks for.
 struct GangCandidate {
   std::string worker, host;
   bool network = false;  // also with workers of other hosts
-  bool tried = false;    // the job crashed on it or it had no room: taken last
+  std::string hardware;
+  bool tried = false;  // the job crashed on it or it had no room: taken last
   // When it is free: 0 now, InfiniteDuration when that is not known.
   absl::Duration free_in = absl::InfiniteDuration();
 };
@@ -40,8 +50,9 @@ struct GangChoice {
   bool one_host = true;
 };
 
-// The gang that `asker`, which is free, starts with others that are free: on its own host where
-// `min` are, otherwise by network. As many as there are, up to `max`. nullopt where too few are.
+// The gang that `asker`, which is free, starts with others of its hardware that are free: on its
+// own host where `min` are, otherwise by network. As many as there are, up to `max`. nullopt where
+// too few are.
 std::optional<GangChoice> ChooseGang(const WorkerCount& wanted, const std::string& asker,
                                      std::span<const GangCandidate> candidates);
 

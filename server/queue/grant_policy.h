@@ -22,7 +22,9 @@ struct GrantRequest {
   std::vector<std::string> capabilities = {};
   // For gangs (gang_policy.h): its machine, and with whom it trains together.
   std::string host = {};
-  bool ranks = false, ranks_network = false;
+  std::optional<GangDevice> gang_device = {};  // nullopt: it trains alone
+  bool ranks_network = false;
+  std::string hardware = {};  // of a CUDA device; members of a gang have the same
 };
 
 // True if `offered` contains `wanted` or is empty. An empty list means that the offer is unknown,

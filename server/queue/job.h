@@ -120,6 +120,9 @@ struct WorkerCount {
   bool operator==(const WorkerCount&) const = default;
 };
 
+// What the workers of a gang train on, all of them alike.
+enum class GangDevice { kCpu, kCuda };
+
 // The work of a training job.
 struct TrainingSpec {
   std::string scene;  // id, in the same project
@@ -127,6 +130,7 @@ struct TrainingSpec {
   std::string requested_config;  // what the client sent: opaque bytes, returned by the service
   std::optional<InitReference> init;
   WorkerCount workers;
+  GangDevice gang_device = GangDevice::kCpu;  // of no meaning where workers.max is 1
   std::string init_reason;  // why it starts from `init`; empty where the request named that
 
   bool operator==(const TrainingSpec&) const = default;

@@ -73,17 +73,20 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
   return {kWaitNoWorker, "no worker is connected"};
 }
 
-// Why a job waits that needs `n_wanted` of the capable workers at once; nullopt if they are free.
-std::optional<QueueWait> GangWait(size_t n_wanted,
+// Why a gang waits that needs some of the capable workers at once, which have its kind of device;
+// nullopt if they are free.
+std::optional<QueueWait> GangWait(const TrainingSpec& training,
                                   const std::vector<const WorkerRecord*>& capable) {
-  std::map<std::string, std::pair<size_t, size_t>> pools;  // of each host: all, free
+  const size_t n_wanted = training.workers.min;
+  std::map<std::string, std::pair<size_t, size_t>> pools;  // of each host and hardware: all, free
   for (const WorkerRecord* worker : capable) {
     const bool is_free = worker->state != WorkerState::kBusy;
-    const auto count = [&](const std::string& pool) {
-      ++pools[pool].first;
-      if (is_free) ++pools[pool].second;
+    const std::string hardware = GangHardwareOf(worker->description);
+    const auto count = [&](const std::string& place) {
+      auto& [n_all, n_free] = pools[fmt::format("{}: {}", hardware, place)];
+      ++n_all;
+      if (is_free) ++n_free;
     };
-    if (!worker->description.Has(kRanksFeature)) continue;
     count("on " + worker->description.host);
     if (worker->description.Has(kRanksNetworkFeature)) count("by network");
   }
@@ -93,9 +96,12 @@ std::optional<QueueWait> GangWait(size_t n_wanted,
     if (counts.first >= n_wanted) n_free = std::max(n_free, counts.second);
   }
   if (n_most < n_wanted) {
-    return QueueWait{kWaitNoCapableWorker,
-                     fmt::format("it needs {} workers that can train together; there {} {}",
-                                 n_wanted, n_most == 1 ? "is" : "are", n_most)};
+    return QueueWait{
+        kWaitNoCapableWorker,
+        fmt::format("it needs {}{} that can train together{}; there {} {}", n_wanted,
+                    n_wanted == 1 ? " worker" : " workers",
+                    training.gang_device == GangDevice::kCuda ? " on CUDA devices of one kind" : "",
+                    n_most == 1 ? "is" : "are", n_most)};
   }
   if (n_free >= n_wanted) return std::nullopt;
   return QueueWait{kWaitWorkersBusy, fmt::format("it needs {} workers at once, of which {} {} free",
@@ -128,8 +134,11 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
   if (capable.empty()) return NoWorkerFor(job, workers, n_workers);
   // After a crash it waits for a worker on which it has not crashed.
   if (!untried.empty() && !WantsGang(job)) capable = std::move(untried);
-  if (const uint32_t n_wanted = job.training.workers.min; n_wanted > 1 && WantsGang(job)) {
-    return GangWait(n_wanted, capable);
+  if (WantsGang(job)) {
+    std::erase_if(capable, [&](const WorkerRecord* worker) {
+      return GangDeviceOf(worker->description) != job.training.gang_device;
+    });
+    if (job.training.workers.min > 1 || capable.empty()) return GangWait(job.training, capable);
   }
   const size_t n_capable = capable.size();
   std::vector<std::string> busy_with;

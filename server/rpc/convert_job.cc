@@ -113,7 +113,7 @@ WorkerCount ParseWorkers(const v1::WorkerCount& proto, const TrainConfig& config
   // An unknown method is refused with the config.
   const MethodDescription* const method = FindMethodDescription(config.method);
   if (workers.max > 1 && method != nullptr && method->Parts(config).empty()) {
-    const absl::Status shared = method->CheckRanks(config);
+    const absl::Status shared = CheckGang(config, static_cast<int>(workers.max));
     check.Require(shared.ok(), "training_job.workers", std::string(shared.message()));
   }
   return workers;
@@ -299,6 +299,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
   const TrainConfig config = ParseTrainConfig(kConfigField, job.config(), check);
   spec.training.config = ToJobConfig(config);
   spec.training.workers = ParseWorkers(job.workers(), config, check);
+  if (GangDevices(config) == kOnCuda) spec.training.gang_device = GangDevice::kCuda;
   if (const MethodDescription* method = FindMethodDescription(config.method);
       method != nullptr && spec.training.workers.max > 1) {
     for (const TrainConfig& part : method->Parts(config))

@@ -406,8 +406,12 @@ bool WorkerSession::TryGrant() {
       granting_ = false;
       return true;
     }
-    request = {description_.id, description_.Capabilities(), description_.host,
-               description_.Has(kRanksFeature), description_.Has(kRanksNetworkFeature)};
+    request = {description_.id,
+               description_.Capabilities(),
+               description_.host,
+               GangDeviceOf(description_),
+               description_.Has(kRanksNetworkFeature),
+               GangHardwareOf(description_)};
   }
   const auto grant = services_.leases.Acquire(request);
   if (!grant.ok() || !grant->has_value()) {

@@ -305,6 +305,7 @@ std::string EncodeJobBody(const Job& job) {
   if (job.training.workers != WorkerCount()) {
     writer.PutNumber("workers.min", job.training.workers.min);
     writer.PutNumber("workers.max", job.training.workers.max);
+    writer.PutNumber("workers.on_cuda", job.training.gang_device == GangDevice::kCuda ? 1 : 0);
   }
   if (job.kind == JobKind::kRender) {
     writer.Put("render", EncodeRender(job.render));
@@ -369,6 +370,9 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   if (reader.Has("workers.max")) {
     job->training.workers.min = reader.GetNumber<uint32_t>("workers.min");
     job->training.workers.max = reader.GetNumber<uint32_t>("workers.max");
+    if (reader.GetNumber<int>("workers.on_cuda") != 0) {
+      job->training.gang_device = GangDevice::kCuda;
+    }
   }
   if (job->kind == JobKind::kRender) {
     reader.Take(DecodeRender(reader.Get("render"), &job->render));

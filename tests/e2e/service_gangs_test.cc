@@ -1,13 +1,15 @@
 // Two workers train one job together, and each of the processes is killed in turn. The result has
-// the bytes of one worker alone.
+// the bytes of one worker alone, on CPUs and on the CUDA devices that the host emulates.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "common/exit_code.h"
 #include "tests/e2e/service_harness.h"
+#include "tests/engine/tool/ball_dataset.h"
 
 namespace nerf {
 namespace {
@@ -28,9 +30,34 @@ class ServiceGangsTest : public ServiceTest {
     CreateSmallScene();
   }
 
-  void StartWorker(const std::string& name) {
-    workers_[name] =
-        Start("nerf-worker", {"--server", address(), "--cache-dir", dir_ / name, "--threads", "1"});
+  void StartWorker(const std::string& name, const std::vector<std::string>& flags = {}) {
+    std::vector<std::string> arguments = {"--server",  address(),   "--cache-dir",
+                                          dir_ / name, "--threads", "1"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    workers_[name] = Start("nerf-worker", arguments);
+  }
+
+  // The engine with two emulated devices, installed as the real one is, with the library of its
+  // ranks.
+  std::string EmulatedEngine() {
+    namespace fs = std::filesystem;
+    const fs::path root = dir_ / "emulated";
+    if (!fs::exists(root)) {
+      fs::create_directories(root / "bin");
+      fs::create_directories(root / "lib");
+      fs::copy_file(NERF_EMULATED_ENGINE, root / "bin/nerf-engine");
+      fs::copy_file(NERF_GLOO_LIBRARY, root / "lib/libnerf_gloo.so");
+    }
+    return root / "bin/nerf-engine";
+  }
+  void StartCudaWorker(const std::string& name, const std::string& device) {
+    StartWorker(name, {"--device", device, "--engine", EmulatedEngine()});
+  }
+  bool WaitForWorkers(size_t n) {
+    return WaitUntil(kLong, [&] {
+      const Json workers = Ctl({"worker", "ls", "-o", "json"}).json();
+      return workers.is_array() && workers.size() == n;
+    });
   }
 
   // "workers/ID", as soon as the worker has an id.
@@ -166,6 +193,59 @@ TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
   ASSERT_TRUE(WaitForState("gang", "SUCCEEDED", kVeryLong));
   EXPECT_NE(ModelOf("alone"), "");
   EXPECT_EQ(ModelOf("gang"), ModelOf("alone"));
+}
+
+TEST_F(ServiceGangsTest, GangOnCudaDevicesHasTheBytesOfOneWorkerAlsoAfterALoss) {
+  WriteBallDataset(dir_ / "ball");
+  ASSERT_EQ(Ctl({"scene", "create", dir_ / "ball", "--id", "ball"}).code, kOk);
+  const auto create = [&](const std::string& id, const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"job",
+                                          "create",
+                                          "ball",
+                                          "--id",
+                                          id,
+                                          "--seed",
+                                          "7",
+                                          "-o",
+                                          "json",
+                                          "--steps",
+                                          "40",
+                                          "--set",
+                                          "cuda_deterministic=1"};
+    for (const char* setting : {"log2_hashmap_size=12", "grid_resolution=32", "step=0.3",
+                                "initial_step_scale=1", "target_samples=256", "initial_rays=32"}) {
+      arguments.insert(arguments.end(), {"--set", setting});
+    }
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return Ctl(arguments);
+  };
+  StartCudaWorker("a", "cuda:0");
+  ASSERT_EQ(create("alone", {}).code, kOk);
+  ASSERT_TRUE(WaitForState("alone", "SUCCEEDED", kVeryLong));
+
+  // A worker on a CPU is no member, though it is free.
+  StartWorker("on-cpu");
+  ASSERT_TRUE(WaitForWorkers(2));
+  ASSERT_EQ(create("gang", {"--workers", "2"}).code, kOk);
+  EXPECT_EQ(GetJob("gang")["wait"]["message"],
+            "it needs 2 workers that can train together on CUDA devices of one kind; there is 1");
+  StartCudaWorker("b", "cuda:1");
+  ASSERT_TRUE(WaitForNewCheckpoint());
+  const int attempt = Attempt();
+  const std::string lost = NameOfRank(1);
+  EXPECT_TRUE(lost == "a" || lost == "b") << lost;
+  const pid_t engine = EngineOf(lost);
+  ASSERT_GT(engine, 0);
+  kill(engine, SIGKILL);
+  ExpectGoesOn(attempt);
+  ASSERT_TRUE(WaitForState("gang", "SUCCEEDED", kVeryLong));
+  EXPECT_GT(Attempt(), attempt);
+  EXPECT_NE(ModelOf("alone"), "");
+  EXPECT_EQ(ModelOf("gang"), ModelOf("alone"));
+
+  const CtlResult many = create("many", {"--workers", "2..9"});
+  EXPECT_EQ(many.code, kUsage);
+  EXPECT_THAT(many.err, HasSubstr("settings.cuda_deterministic: at most 8 ranks share a step"));
 }
 
 TEST_F(ServiceGangsTest, MethodThatCannotBeSplitIsRefusedByName) {

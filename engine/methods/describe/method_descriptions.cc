@@ -130,6 +130,19 @@ absl::Status CheckDeviceHonors(const TrainConfig& config, std::string_view devic
   return CheckHonored(config, kind, fmt::format("device {}", device));
 }
 
+DeviceSet GangDevices(const TrainConfig& config) {
+  return config.cuda_deterministic != 0 ? kOnCuda : kOnCpu;
+}
+
+absl::Status CheckGang(const TrainConfig& config, int n_workers) {
+  const DeviceSet kind = GangDevices(config);
+  NERF_RETURN_IF_ERROR(MethodDescriptionOf(config).CheckRanks(config, kind, n_workers));
+  return CheckHonored(config, kind,
+                      kind == kOnCuda
+                          ? "a gang with cuda_deterministic, which trains on CUDA devices,"
+                          : "a gang without cuda_deterministic, which trains on CPUs,");
+}
+
 std::vector<TensorShape> FieldTensorShapes(const TrainConfig& config) {
   return MethodDescriptionOf(config).FieldTensors(config);
 }

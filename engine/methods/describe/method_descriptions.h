@@ -42,6 +42,14 @@ absl::Status ValidateConfig(const TrainConfig& config);
 // that differs from the method's default. Errors: InvalidArgument that names device or setting.
 absl::Status CheckDeviceHonors(const TrainConfig& config, std::string_view device);
 
+// The kind of devices on which workers of a server train the config together. Only there the files
+// are those of one worker, whoever trains: CUDA devices with cuda_deterministic, else CPUs.
+DeviceSet GangDevices(const TrainConfig& config);
+
+// Whether up to `n_workers` workers with GangDevices can train the config together. Errors:
+// Unimplemented or InvalidArgument that names the method or the setting.
+absl::Status CheckGang(const TrainConfig& config, int n_workers);
+
 // The tensors of the field that a config trains, as a model file (F16) holds them. They follow from
 // the config alone.
 std::vector<TensorShape> FieldTensorShapes(const TrainConfig& config);

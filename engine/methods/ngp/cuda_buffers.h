@@ -10,15 +10,13 @@
 #include "engine/kernels/composite.h"
 #include "engine/kernels/occupancy_update.h"
 #include "engine/kernels/ray_marching.h"
+#include "engine/methods/ngp/describe/cuda_lanes.h"
 #include "engine/methods/ngp/network.h"
 
 namespace nerf {
 
 // The arrays that a training step on a CUDA device works with, all taken from one allocator. T is
 // Half or float.
-
-// Gradient lanes of a step whose sums must not depend on the number of ranks (gradient_lanes.h).
-inline constexpr int kCudaLanes = 8;
 
 // What a step keeps beside its parameters. Gradients of the table are floats, or fixed point if the
 // config asks for sums that do not depend on their order. In half precision the step reads copies

@@ -37,11 +37,6 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStep(const StepRequest& req
         fmt::format("device cuda:{}: {}", index, std::string(status.message())));
   }
   Group* const group = request.group;
-  if (group != nullptr && config.cuda_deterministic != 0 && group->n_ranks() > kCudaLanes) {
-    return absl::InvalidArgumentError(
-        fmt::format("--ranks {}: with cuda_deterministic at most {} ranks share a step",
-                    group->n_ranks(), kCudaLanes));
-  }
   const size_t needed = NgpCudaStepBytes(config, geometry, group != nullptr ? group->n_ranks() : 1);
   const size_t free = kernels::cuda::DescribeDevice(index).free_bytes;
   if (needed > free) {

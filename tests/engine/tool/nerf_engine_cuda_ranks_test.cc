@@ -1,19 +1,17 @@
 // Runs nerf-engine with several ranks on CUDA devices, of which the host emulates two.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "common/file_io.h"
-#include "engine/tool/line_socket.h"
 #include "fmt/format.h"
 #include "tests/engine/tool/ball_dataset.h"
+#include "tests/engine/tool/engine_gang.h"
 #include "tests/engine/tool/engine_process.h"
 #include "tests/testing/temp_dir.h"
 
@@ -31,6 +29,14 @@ struct Reference {
   std::string said;  // by the training of one process
 };
 constexpr int kSteps = 20;  // past an update of the grid
+const std::map<std::string, std::string> kSettings = {{"cuda_deterministic", "1"},
+                                                      {"log2_hashmap_size", "12"},
+                                                      {"grid_resolution", "32"},
+                                                      {"target_samples", "256"},
+                                                      {"initial_rays", "32"},
+                                                      {"warmup_steps", "10"},
+                                                      {"step", "0.3"},
+                                                      {"initial_step_scale", "1"}};
 
 class NerfEngineCudaRanksTest : public ::testing::Test {
  protected:
@@ -46,12 +52,20 @@ class NerfEngineCudaRanksTest : public ::testing::Test {
   }
 
   static std::string TrainingOf(const std::string& out, int n_ranks, const std::string& device) {
-    return fmt::format(
-        "train {} --out {} --steps {} --threads 1 --ranks {} --device {} "
-        "--set cuda_deterministic=1 --set log2_hashmap_size=12 --set grid_resolution=32 "
-        "--set target_samples=256 --set initial_rays=32 --set warmup_steps=10 --set step=0.3 "
-        "--set initial_step_scale=1",
-        reference_->dataset, out, kSteps, n_ranks, device);
+    std::string settings;
+    for (const auto& [key, value] : kSettings) settings += fmt::format(" --set {}={}", key, value);
+    return fmt::format("train {} --out {} --steps {} --threads 1 --ranks {} --device {}{}",
+                       reference_->dataset, out, kSteps, n_ranks, device, settings);
+  }
+  // The same as a worker asks for it.
+  protocol::Train JobOf(const std::string& out) const {
+    protocol::Train job;
+    job.job = out;
+    job.dataset = reference_->dataset;
+    job.out = dir_ / out;
+    job.config = {"ngp", 1, protocol::Budget{"steps", kSteps}, "auto", 8, kSettings};
+    job.preview_interval_seconds = protocol::kMaxIntervalSeconds;
+    return job;
   }
   std::string Train(const std::string& out, int n_ranks,
                     const std::string& device = "cuda:0") const {
@@ -84,6 +98,11 @@ class NerfEngineCudaRanksTest : public ::testing::Test {
 };
 
 Reference* NerfEngineCudaRanksTest::reference_ = nullptr;
+
+bool SameBytes(const std::string& a, const std::string& b) {
+  const auto of_a = ReadFile(a, 1 << 30), of_b = ReadFile(b, 1 << 30);
+  return of_a.ok() && of_b.ok() && *of_a == *of_b;
+}
 
 // The value of the last `"key":value` that was said; empty if there is none.
 std::string LastValue(const std::string& said, const std::string& key) {
@@ -175,38 +194,88 @@ TEST_F(NerfEngineCudaRanksTest, WhatRanksCannotDoOnDevicesIsRefused) {
   ExpectError(Train("o", 2) + " --share-devices --rank 0 --rendezvous 127.0.0.1:24000", 2,
               "--share-devices: with --rendezvous each rank has the device that it names");
   ExpectError(Train("o", 2) + " --method ngp-autograd", 2, "method ngp-autograd");
-  ExpectError(Train("o", 9) + " --share-devices", 9,
-              "--ranks 9: with cuda_deterministic at most 8 ranks share a step");
+  ExpectError(Train("o", 9) + " --share-devices", 2,
+              "--ranks: settings.cuda_deterministic: at most 8 ranks share a step, not 9");
   EXPECT_FALSE(std::filesystem::exists(dir_ / "o"));
 }
 
-TEST_F(NerfEngineCudaRanksTest, TheEngineOfAWorkerRefusesAGang) {
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  const UniqueFd ours(ends[0]);
-  UniqueFd theirs(ends[1]);
-  fcntl(ours.get(), F_SETFD, FD_CLOEXEC);
-  const timeval patience = {60, 0};
-  setsockopt(ours.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  EngineProcess engine(fmt::format("serve --device cuda:0 --threads 1 --fd {}", theirs.get()),
-                       kEngine);
-  theirs = UniqueFd();
-  const std::string message =
-      fmt::format(R"({{"type":"train","job":"j","dataset":"{}","out":"{}","method":"ngp","seed":1,)"
-                  R"("budget":{{"kind":"steps","amount":5}},"ranks":{{"rank":0,"count":2}}}})",
-                  reference_->dataset, dir_ / "o");
-  LineSocket socket(ours.get());
-  ASSERT_TRUE(socket.Write(message + "\n"));
-  std::string said;
-  char buffer[4096];
-  while (said.find("\"failed\"") == std::string::npos || !said.ends_with("\n")) {
-    const ssize_t n = recv(ours.get(), buffer, sizeof(buffer), 0);
-    if (n <= 0) break;
-    said.append(buffer, static_cast<size_t>(n));
+// ---- Gangs: engines that workers have started.
+
+TEST_F(NerfEngineCudaRanksTest, EnginesOfWorkersWriteTheFilesOfOneProcess) {
+  EngineGang gang(kEngine, {"cuda:0", "cuda:1"});
+  const auto ended = gang.Train(JobOf("gang"));
+  for (const EngineGang::Outcome& rank : ended) EXPECT_TRUE(rank.IsDone()) << rank.Error();
+  EXPECT_TRUE(ended[1].checkpoint.empty());  // rank 0 writes
+  EXPECT_TRUE(SameBytes(ended[0].checkpoint, reference_->dir / "one/checkpoint.safetensors"));
+  EXPECT_TRUE(SameBytes(ended[0].model, reference_->dir / "one/model.safetensors"));
+}
+
+TEST_F(NerfEngineCudaRanksTest, EnginesOnDevicesOfTwoKindsDoNotTrainTogether) {
+  EngineGang gang(kEngine, {"cuda:0", "cpu"});
+  // Neither kind refuses this config.
+  protocol::Train job = JobOf("mixed");
+  job.config.settings.erase("cuda_deterministic");
+  for (const EngineGang::Outcome& rank : gang.Train(job)) {
+    EXPECT_NE(rank.Error().find("rank 1 trains something else: kind of device (--device): cpu, "
+                                "rank 0 has cuda"),
+              std::string::npos)
+        << rank.Error();
   }
-  EXPECT_NE(said.find("a gang trains on CPUs, not on cuda:0"), std::string::npos) << said;
-  EXPECT_NE(said.find("FEATURE_NOT_BUILT"), std::string::npos) << said;
-  shutdown(ours.get(), SHUT_RDWR);
+  const auto ended = gang.Train(JobOf("deterministic"));
+  EXPECT_EQ(ended[1].Error(),
+            "settings.cuda_deterministic: device cpu does not honor it; leave it at 0");
+  EXPECT_EQ(ended[0].Error(), "rank 1: " + ended[1].Error());
+}
+
+TEST_F(NerfEngineCudaRanksTest, ARankWhoseTextSaysSomethingElseEndsTheTraining) {
+  EngineGang gang(kEngine, {"cuda:0", "cuda:1"});
+  const std::string device = "kind of device (--device)\t";
+  const auto told_by_rank_1 = [&](const std::function<void(std::string*, size_t)>& change) {
+    const auto ended = gang.Train(JobOf("hostile"), [&](uint32_t rank, std::string text) {
+      const size_t at = text.find(device);
+      if (rank == 1 && at != std::string::npos) change(&text, at);
+      return text;
+    });
+    for (const EngineGang::Outcome& rank : ended) {
+      EXPECT_FALSE(rank.Error().empty());
+      EXPECT_TRUE(rank.checkpoint.empty());
+    }
+    return ended[0].Error();
+  };
+  EXPECT_EQ(told_by_rank_1(
+                [&](std::string* text, size_t at) { text->replace(at + device.size(), 4, "cpu"); }),
+            "rank 1 trains something else: kind of device (--device): cpu, rank 0 has cuda");
+  EXPECT_EQ(told_by_rank_1([&](std::string* text, size_t at) {
+              text->replace(at + device.size(), 4, std::string(200'000, 'x'));
+            }),
+            "rank 1 trains something else: kind of device (--device): " + std::string(64, 'x') +
+                ", rank 0 has cuda");
+  EXPECT_NE(told_by_rank_1([&](std::string* text, size_t at) {
+              text->replace(at + device.size(), 4, "\xff\xfe\x01");
+            }).find("kind of device (--device): "),
+            std::string::npos);
+  EXPECT_EQ(told_by_rank_1([&](std::string* text, size_t at) { text->resize(at); }),
+            "rank 1 trains something else: kind of device (--device): , rank 0 has cuda");
+  EXPECT_EQ(told_by_rank_1([](std::string* text, size_t) {
+              text->clear();
+            }).substr(0, std::string("rank 1 trains something else: ").size()),
+            "rank 1 trains something else: ");
+  // The engines are as good as before.
+  protocol::Train after = JobOf("after");
+  after.config.budget->amount = 2;
+  for (const EngineGang::Outcome& rank : gang.Train(after))
+    EXPECT_TRUE(rank.IsDone()) << rank.Error();
+}
+
+TEST_F(NerfEngineCudaRanksTest, AGangOfMoreRanksThanLanesIsRefusedBeforeAnyoneIsTold) {
+  EngineGang gang(kEngine, {"cuda:0"});
+  gang.PretendRanks(9);
+  const EngineGang::Outcome nine = gang.Train(JobOf("nine")).front();
+  EXPECT_EQ(nine.Error(),
+            "--ranks: settings.cuda_deterministic: at most 8 ranks share a step, not 9");
+  EXPECT_EQ(nine.n_texts, 0u);
+  gang.PretendRanks(33);
+  EXPECT_NE(gang.Train(JobOf("many")).front().Error().find("ranks.count"), std::string::npos);
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ class GangLeasesTest : public testing::Test {
 
   LeaseTable& leases() { return *harness_.leases; }
 
-  void Connect(const std::string& worker, const std::string& host = "host-1",
-               bool network = false) {
-    requests_[worker] = {worker, {"ngp"}, host, true, network};
+  void Connect(const std::string& worker, const std::string& host = "host-1", bool network = false,
+               std::optional<GangDevice> device = GangDevice::kCpu) {
+    requests_[worker] = {worker, {"ngp"}, host, device, network};
     wakes_[worker] = 0;
     subscriptions_[worker] = leases().SubscribeWork(worker, [this, worker] { ++wakes_[worker]; });
   }
@@ -33,9 +33,11 @@ class GangLeasesTest : public testing::Test {
     return *grant;
   }
 
-  Job Create(const std::string& id, uint32_t min, uint32_t max, double seconds = 0) {
+  Job Create(const std::string& id, uint32_t min, uint32_t max, double seconds = 0,
+             GangDevice device = GangDevice::kCpu) {
     JobSpec spec = harness_.Spec(id);
     spec.training.workers = {min, max};
+    spec.training.gang_device = device;
     if (seconds > 0) {
       spec.training.config.budget_kind = "seconds";
       spec.training.config.budget_amount = seconds;
@@ -140,6 +142,101 @@ TEST_F(GangLeasesTest, OneHostComesFirstThenTheNetwork) {
   ASSERT_TRUE(third.has_value());
   EXPECT_FALSE(third->one_host);
   EXPECT_EQ(third->job.lease.members, (std::vector<std::string>{"worker-c", "worker-a"}));
+}
+
+TEST_F(GangLeasesTest, DevicesOfTwoKindsNeverShareAGang) {
+  const auto on = [&](const std::string& worker, std::optional<GangDevice> device) {
+    Connect(worker, "host-1", /*network=*/true, device);
+    return Ask(worker);
+  };
+  Create("on-cuda", 2, 8, 0, GangDevice::kCuda);
+  Create("on-cpus", 2, 8);
+  EXPECT_FALSE(on("cuda-a", GangDevice::kCuda).has_value());
+  EXPECT_FALSE(on("cpu-a", GangDevice::kCpu).has_value());
+  EXPECT_FALSE(on("alone-a", std::nullopt).has_value());
+  EXPECT_FALSE(Ask("cuda-a").has_value());
+  const auto cpus = on("cpu-b", GangDevice::kCpu);
+  ASSERT_TRUE(cpus.has_value());
+  EXPECT_EQ(cpus->lease.job.id, "on-cpus");
+  EXPECT_EQ(cpus->job.lease.members, (std::vector<std::string>{"cpu-b", "cpu-a"}));
+  ASSERT_TRUE(Ask("cpu-a").has_value());
+  const auto cuda = on("cuda-b", GangDevice::kCuda);
+  ASSERT_TRUE(cuda.has_value());
+  EXPECT_EQ(cuda->lease.job.id, "on-cuda");
+  EXPECT_EQ(cuda->job.lease.members, (std::vector<std::string>{"cuda-b", "cuda-a"}));
+  ASSERT_TRUE(Ask("cuda-a").has_value());
+  // A lost member's place is not for a device of the other kind.
+  EXPECT_FALSE(on("cpu-c", GangDevice::kCpu).has_value());
+  Disconnect("cuda-a");
+  ASSERT_THAT(leases().Release(cuda->lease, QueueReason::kWorkerLost, 1), IsOk());
+  EXPECT_FALSE(Ask("cpu-c").has_value());
+  EXPECT_FALSE(Ask("cuda-b").has_value());
+  const auto again = on("cuda-c", GangDevice::kCuda);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->job.lease.members, (std::vector<std::string>{"cuda-c", "cuda-b"}));
+}
+
+TEST_F(GangLeasesTest, CudaDevicesOfAGangAreOfOneKind) {
+  const auto on = [&](const std::string& worker, const std::string& hardware) {
+    Connect(worker, "host-1", /*network=*/true, GangDevice::kCuda);
+    requests_[worker].hardware = hardware;
+    return Ask(worker);
+  };
+  Create("pair", 2, 8, 0, GangDevice::kCuda);
+  EXPECT_FALSE(on("old-a", "an older one").has_value());
+  EXPECT_FALSE(on("new-a", "a newer one").has_value());
+  EXPECT_FALSE(on("none-a", "").has_value());
+  const auto pair = on("new-b", "a newer one");
+  ASSERT_TRUE(pair.has_value());
+  EXPECT_EQ(pair->job.lease.members, (std::vector<std::string>{"new-b", "new-a"}));
+}
+
+TEST_F(GangLeasesTest, OneWorkerOfAGangHasItsKindOfDevice) {
+  Create("on-cuda", 1, 4, 0, GangDevice::kCuda);
+  Connect("cpu-a");
+  EXPECT_FALSE(Ask("cpu-a").has_value());
+  Connect("cuda-a", "host-1", false, GangDevice::kCuda);
+  ASSERT_TRUE(Ask("cuda-a").has_value());
+  EXPECT_EQ(harness_.Get("on-cuda").lease.members, std::vector<std::string>{"cuda-a"});
+}
+
+TEST_F(GangLeasesTest, KindOfDeviceOutlastsARestartOfTheServer) {
+  Create("on-cuda", 2, 2, 0, GangDevice::kCuda);
+  Create("on-cpus", 2, 2);
+  harness_.Restart();
+  EXPECT_EQ(harness_.Get("on-cuda").training.gang_device, GangDevice::kCuda);
+  EXPECT_EQ(harness_.Get("on-cpus").training.gang_device, GangDevice::kCpu);
+}
+
+TEST_F(GangLeasesTest, GangOfTheOtherKindHoldsNobodyUp) {
+  Connect("cuda-a", "host-1", false, GangDevice::kCuda);
+  Connect("cuda-b", "host-1", false, GangDevice::kCuda);
+  Create("busy", 1, 1, 600);
+  ASSERT_TRUE(Ask("cuda-a").has_value());
+  EXPECT_FALSE(Ask("cuda-b").has_value());
+  Create("on-cuda", 2, 2, 0, GangDevice::kCuda);
+  Create("long", 1, 1, 10000);
+  Connect("cpu-a");
+  EXPECT_EQ(Ask("cpu-a")->lease.job.id, "long");
+}
+
+TEST(GangDeviceTest, FeaturesThatDoNotFitTheDeviceCountForNothing) {
+  const auto worker = [](const std::string& device, const std::vector<std::string>& features) {
+    return WorkerDescription{"w-1", "s-1", device, "hardware", "", "host-1", {"ngp"}, features};
+  };
+  const auto device_of = [&](const std::string& device, const std::vector<std::string>& features) {
+    return GangDeviceOf(worker(device, features));
+  };
+  EXPECT_EQ(GangHardwareOf(worker("cpu", {"ranks"})), "");
+  EXPECT_EQ(GangHardwareOf(worker("cuda:0", {"ranks-cuda"})), "hardware");
+  EXPECT_EQ(device_of("cpu", {"ranks"}), GangDevice::kCpu);
+  EXPECT_EQ(device_of("cuda:1", {"render", "ranks-cuda"}), GangDevice::kCuda);
+  EXPECT_EQ(device_of("cpu", {"ranks", "ranks-cuda"}), GangDevice::kCpu);
+  EXPECT_EQ(device_of("cpu", {"ranks-cuda"}), std::nullopt);
+  EXPECT_EQ(device_of("cuda:0", {"ranks", "ranks-network"}), std::nullopt);
+  for (const char* device : {"", "cuda", "CPU", "tpu:0"}) {
+    EXPECT_EQ(device_of(device, {"ranks", "ranks-cuda"}), std::nullopt) << device;
+  }
 }
 
 TEST_F(GangLeasesTest, GangLivesAsLongAsItsSlowestHeartbeat) {

@@ -30,14 +30,17 @@ class Schedule {
     const int n_workers = Draw(2, 5), n_hosts = Draw(1, 2);
     for (int i = 0; i < n_workers; ++i) {
       const std::string id = "worker-" + std::to_string(i);
-      workers_[id] = {id, {"ngp"}, "host-" + std::to_string(i % n_hosts), true, Draw(0, 1) == 0};
+      workers_[id] = {
+          id, {"ngp"}, "host-" + std::to_string(i % n_hosts), DrawDevice(), Draw(0, 1) == 0};
       subscriptions_.push_back(harness_.leases->SubscribeWork(id, [] {}));
     }
     const int n_jobs = Draw(3, 7);
     for (int i = 0; i < n_jobs; ++i) {
       JobPlan plan{"job-" + std::to_string(i), 1, 1};
       if (Draw(0, 1) == 0) {
-        plan.min = static_cast<uint32_t>(Draw(1, LargestGang()));
+        plan.device = DrawDevice();
+        if (LargestGang(plan.device) == 0) plan.device = Other(plan.device);
+        plan.min = static_cast<uint32_t>(Draw(1, LargestGang(plan.device)));
         plan.max = plan.min + static_cast<uint32_t>(Draw(0, 2));
       }
       plan.takes = absl::Seconds(Draw(5, 300));
@@ -75,6 +78,7 @@ class Schedule {
   struct JobPlan {
     std::string id;
     uint32_t min = 1, max = 1;
+    GangDevice device = GangDevice::kCpu;
     absl::Duration takes = {}, says = {};
     SteadyTime arrives = {};
     bool submitted = false;
@@ -89,14 +93,20 @@ class Schedule {
 
   int Draw(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
 
+  GangDevice DrawDevice() { return Draw(0, 2) == 0 ? GangDevice::kCuda : GangDevice::kCpu; }
+  static GangDevice Other(GangDevice device) {
+    return device == GangDevice::kCuda ? GangDevice::kCpu : GangDevice::kCuda;
+  }
+
   // The most workers that can train together: larger gangs would rightly wait for ever.
-  int LargestGang() const {
+  int LargestGang(GangDevice device) const {
     std::map<std::string, int> pools;
     for (const auto& [id, worker] : workers_) {
+      if (worker.gang_device != device) continue;
       ++pools[worker.host];
       if (worker.ranks_network) ++pools["network"];
     }
-    int most = 1;
+    int most = 0;
     for (const auto& [pool, n] : pools) most = std::max(most, n);
     return most;
   }
@@ -106,6 +116,7 @@ class Schedule {
       if (plan.submitted || harness_.clock.Now() < plan.arrives) continue;
       JobSpec spec = harness_.Spec(id);
       spec.training.workers = {plan.min, plan.max};
+      spec.training.gang_device = plan.device;
       if (plan.says > absl::ZeroDuration()) {
         spec.training.config.budget_kind = "seconds";
         spec.training.config.budget_amount = absl::ToDoubleSeconds(plan.says);
@@ -147,6 +158,9 @@ class Schedule {
       EXPECT_LE(members.size(), plan.max);
       for (uint32_t rank = 0; rank < members.size(); ++rank) {
         EXPECT_TRUE(busy.insert(members[rank]).second) << members[rank] << " is in two gangs";
+        if (plan.max > 1) {
+          EXPECT_EQ(workers_[members[rank]].gang_device, plan.device);
+        }
         ASSERT_TRUE(held_.contains(members[rank])) << "a member was not told";
         EXPECT_EQ(held_[members[rank]].part, rank);
         EXPECT_EQ(held_[members[rank]].epoch, job.lease.epoch);
@@ -220,7 +234,7 @@ TEST(GangSchedulesTest, GangStartsThoughOthersComeWithoutEnd) {
     subscriptions.push_back(harness.leases->SubscribeWork(worker, [] {}));
   }
   const auto ask = [&](const std::string& worker) {
-    auto grant = harness.leases->Acquire({worker, {"ngp"}, "host", true});
+    auto grant = harness.leases->Acquire({worker, {"ngp"}, "host", GangDevice::kCpu});
     EXPECT_THAT(grant, IsOk());
     return grant->has_value() ? std::optional((*grant)->lease) : std::nullopt;
   };

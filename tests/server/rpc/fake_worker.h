@@ -40,11 +40,11 @@ class FakeWorker {
   // The first message.
   void Hello(const std::optional<v1::JobReport>& held = std::nullopt,
              const std::vector<std::string>& methods = {},
-             const std::vector<std::string>& features = {}) {
+             const std::vector<std::string>& features = {}, const std::string& device = "cpu") {
     v1::SynchronizeRequest message;
     message.mutable_hello()->set_worker_id(id_);
     message.mutable_hello()->set_session_id("s-1");
-    message.mutable_hello()->set_device("cpu");
+    message.mutable_hello()->set_device(device);
     message.mutable_hello()->set_host("host-1");
     *message.mutable_hello()->mutable_methods() = {methods.begin(), methods.end()};
     *message.mutable_hello()->mutable_features() = {features.begin(), features.end()};

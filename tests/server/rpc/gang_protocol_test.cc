@@ -17,18 +17,25 @@ using testing::HasSubstr;
 
 class GangProtocolTest : public testing::Test {
  protected:
-  std::unique_ptr<FakeWorker> NewWorker(const std::string& id) {
+  std::unique_ptr<FakeWorker> NewWorker(const std::string& id,
+                                        const std::vector<std::string>& features = {"ranks"},
+                                        const std::string& device = "cpu") {
     auto worker = std::make_unique<FakeWorker>(server_.channel, RpcTestServer::kToken, id);
-    worker->Hello(std::nullopt, {"ngp"}, {"ranks"});
+    worker->Hello(std::nullopt, {"ngp"}, features, device);
     EXPECT_TRUE(worker->WaitFor([](const auto& m) { return m.has_heartbeat_interval(); }));
     return worker;
   }
 
-  absl::Status Create(const std::string& method, uint32_t min, uint32_t max, v1::TrainingJob* job) {
+  using Settings = std::map<std::string, std::string>;
+
+  absl::Status Create(const std::string& method, uint32_t min, uint32_t max, v1::TrainingJob* job,
+                      const Settings& settings = {}) {
     v1::CreateTrainingJobRequest request;
     request.set_training_job_id("gang");
     request.mutable_training_job()->set_scene(server_.CreateScene());
     request.mutable_training_job()->mutable_config()->set_method(method);
+    request.mutable_training_job()->mutable_config()->mutable_settings()->insert(settings.begin(),
+                                                                                 settings.end());
     request.mutable_training_job()->mutable_workers()->set_min(min);
     request.mutable_training_job()->mutable_workers()->set_max(max);
     return RpcTestServer::Call(*server_.training_stub,
@@ -161,6 +168,51 @@ TEST_F(GangProtocolTest, EndOfRankZeroFreesTheOthers) {
   ASSERT_TRUE(workers_[0]->WaitForAcknowledgement(job_.name()));
   EXPECT_TRUE(workers_[1]->WaitForOrder(v1::DesiredJob::ABANDON).has_value());
   EXPECT_EQ(server_.GetJob(job_.name()).state(), v1::TrainingJob::SUCCEEDED);
+}
+
+TEST_F(GangProtocolTest, GangOnCudaDevicesTakesWorkersThatHaveThem) {
+  ASSERT_THAT(Create("ngp", 2, 8, &job_, {{"cuda_deterministic", "1"}}), IsOk());
+  // None of these trains on CUDA devices together with others, whatever it says.
+  const auto cpu = NewWorker("w-1"), liar = NewWorker("w-2", {"ranks", "ranks-cuda"}),
+             other_kind = NewWorker("w-3", {"ranks"}, "cuda:0"),
+             unknown = NewWorker("w-4", {"ranks-cuda"}, "cuda"),
+             one = NewWorker("w-5", {"ranks-cuda"}, "cuda:0");
+  EXPECT_EQ(server_.GetJob(job_.name()).wait().message(),
+            "it needs 2 workers that can train together on CUDA devices of one kind; there is 1");
+  const auto two = NewWorker("w-6", {"ranks-cuda"}, "cuda:1");
+  const auto first = one->WaitForOrder(v1::DesiredJob::TRAIN);
+  const auto second = two->WaitForOrder(v1::DesiredJob::TRAIN);
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  EXPECT_EQ(first->gang().n_ranks(), 2u);
+  EXPECT_EQ(first->lease_epoch(), second->lease_epoch());
+  EXPECT_EQ(server_.GetJob(job_.name()).members_size(), 2);
+}
+
+TEST_F(GangProtocolTest, OneOfAGangThatNoWorkerCanTakeSaysSo) {
+  ASSERT_THAT(Create("ngp", 1, 2, &job_, {{"cuda_deterministic", "1"}}), IsOk());
+  const auto cpu = NewWorker("w-1"), alone = NewWorker("w-2", {}, "cuda:0");
+  EXPECT_EQ(server_.GetJob(job_.name()).wait().message(),
+            "it needs 1 worker that can train together on CUDA devices of one kind; there are 0");
+}
+
+TEST_F(GangProtocolTest, SettingsThatDoNotFitTheDevicesOfAGangAreRefusedByName) {
+  const auto refusal = [&](uint32_t max, const Settings& settings) {
+    const absl::Status status = Create("ngp", 2, max, &job_, settings);
+    EXPECT_THAT(status, FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refusal(9, {{"cuda_deterministic", "1"}}),
+              HasSubstr("settings.cuda_deterministic: at most 8 ranks share a step, not 9"));
+  EXPECT_THAT(refusal(2, {{"cuda_fp32", "1"}}),
+              HasSubstr("settings.cuda_fp32: a gang without cuda_deterministic, which trains on "
+                        "CPUs, does not honor it; leave it at 0"));
+  EXPECT_THAT(refusal(2, {{"cuda_deterministic", "1"}, {"learned_background", "1"}}),
+              HasSubstr("settings.learned_background: a gang with cuda_deterministic, which trains "
+                        "on CUDA devices, does not honor it"));
+  EXPECT_THAT(refusal(2, {{"cuda_deterministic", "1"}, {"pose_rate", "0.1"}}),
+              HasSubstr("settings.pose_rate: one process alone learns it"));
+  EXPECT_THAT(Create("ngp", 8, 8, &job_, {{"cuda_deterministic", "1"}, {"cuda_fp32", "1"}}),
+              IsOk());
 }
 
 TEST_F(GangProtocolTest, WhatCannotBeSplitIsRefusedByName) {

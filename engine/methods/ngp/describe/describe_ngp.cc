@@ -1,3 +1,4 @@
+#include "engine/methods/ngp/describe/cuda_lanes.h"
 #include "engine/methods/ngp/describe/ngp_field_description.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_scene.h"
@@ -22,7 +23,7 @@ class NgpDescription final : public NgpFieldDescription {
     return NgpCpuStepBytes(config, n_levels, n_threads);
   }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
-  absl::Status CheckRanks(const TrainConfig& config) const override {
+  absl::Status CheckRanks(const TrainConfig& config, DeviceSet kind, int n_ranks) const override {
     const NgpSettings& settings = Ngp(config);
     const char* const setting = settings.exposure_rate > 0     ? "exposure_rate"
                                 : settings.appearance_rate > 0 ? "appearance_rate"
@@ -39,9 +40,16 @@ class NgpDescription final : public NgpFieldDescription {
       return absl::InvalidArgumentError(
           "settings.sampler: several ranks march through the grid; leave it at grid");
     }
-    if (setting == nullptr) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("settings.{}: one process alone learns it; leave it at 0", setting));
+    if (setting != nullptr) {
+      return absl::InvalidArgumentError(
+          fmt::format("settings.{}: one process alone learns it; leave it at 0", setting));
+    }
+    if ((kind & kOnCuda) != 0 && config.cuda_deterministic != 0 && n_ranks > kCudaLanes) {
+      return absl::InvalidArgumentError(
+          fmt::format("settings.cuda_deterministic: at most {} ranks share a step, not {}",
+                      kCudaLanes, n_ranks));
+    }
+    return absl::OkStatus();
   }
   int PictureLevel(const TrainConfig& config, double fraction) const override {
     return NgpPictureLevel(config, fraction);

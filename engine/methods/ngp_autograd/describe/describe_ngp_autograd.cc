@@ -30,7 +30,9 @@ class NgpAutogradDescription final : public NgpFieldDescription {
            MaxStepSamples(config) * kAutogradSampleBytes;
   }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
-  absl::Status CheckRanks(const TrainConfig&) const override { return absl::OkStatus(); }
+  absl::Status CheckRanks(const TrainConfig&, DeviceSet, int) const override {
+    return absl::OkStatus();
+  }
 };
 
 }  // namespace

@@ -65,6 +65,26 @@ TEST(MethodDescriptionsTest, WhatADeviceDoesNotHonorIsRefusedByName) {
               StatusIs(StatusCode::kInvalidArgument, "ngp-autograd"));
 }
 
+TEST(MethodDescriptionsTest, GangsTrainWhereTheBytesAreThoseOfOneWorker) {
+  TrainConfig config;
+  EXPECT_EQ(GangDevices(config), kOnCpu);
+  EXPECT_THAT(CheckGang(config, 32), IsOk());
+  ASSERT_THAT(SetConfigField("cuda_deterministic", "1", &config), IsOk());
+  EXPECT_EQ(GangDevices(config), kOnCuda);
+  EXPECT_THAT(CheckGang(config, 8), IsOk());
+  EXPECT_THAT(CheckGang(config, 9),
+              StatusIs(StatusCode::kInvalidArgument, "settings.cuda_deterministic"));
+  const MethodDescription& ngp = MethodDescriptionOf(config);
+  EXPECT_THAT(ngp.CheckRanks(config, kOnCuda, 9),
+              StatusIs(StatusCode::kInvalidArgument, "settings.cuda_deterministic"));
+  ASSERT_THAT(SetConfigField("cuda_deterministic", "0", &config), IsOk());
+  EXPECT_THAT(ngp.CheckRanks(config, kOnCuda, 9), IsOk());
+  for (const MethodDescription* method : MethodDescriptions()) {
+    const bool is_split = method->name() == "ngp" || method->name() == "ngp-autograd";
+    EXPECT_EQ(CheckGang(method->Defaults(), 2).ok(), is_split) << method->name();
+  }
+}
+
 TEST(MethodDescriptionsTest, WhatAMethodHonorsOnNoDeviceIsRefusedBeforeADeviceIsKnown) {
   TrainConfig config = *DefaultConfig("ngp-autograd");
   for (const char* key : {"coarse_share", "half_table", "cuda_fp32"}) {
@@ -332,7 +352,8 @@ TEST(MethodDescriptionsTest, ProposalsRefuseWhatOnlyTheMarchHas) {
   TrainConfig config;
   ASSERT_THAT(SetConfigField("sampler", "proposals", &config), IsOk());
   EXPECT_THAT(ngp.CheckScene({}, config), IsOk());
-  EXPECT_THAT(ngp.CheckRanks(config), StatusIs(StatusCode::kInvalidArgument, "settings.sampler"));
+  EXPECT_THAT(ngp.CheckRanks(config, kOnCpu, 2),
+              StatusIs(StatusCode::kInvalidArgument, "settings.sampler"));
   EXPECT_FALSE(CheckDeviceHonors(config, "cuda:0").ok());
   for (const auto& [key, value] : {std::pair{"exposure_rate", "0.1"},
                                    {"appearance_rate", "0.1"},

@@ -116,13 +116,13 @@ TEST(NgpRankTest, AlsoOfScenesWithoutBounds) {
 
 TEST(NgpRankTest, WhatIsLearnedOfViewsIsRefused) {
   TrainConfig config = TinyConfig();
-  EXPECT_THAT(NgpMethod().description().CheckRanks(config), IsOk());
+  const MethodDescription& ngp = NgpMethod().description();
+  EXPECT_THAT(ngp.CheckRanks(config, kOnCpu, 2), IsOk());
   for (const char* key :
        {"pose_rate", "focal_rate", "exposure_rate", "appearance_rate", "error_share"}) {
     TrainConfig with = config;
     ASSERT_THAT(SetConfigField(key, "0.1", &with), IsOk());
-    EXPECT_THAT(std::string(NgpMethod().description().CheckRanks(with).message()),
-                testing::HasSubstr(key));
+    EXPECT_THAT(std::string(ngp.CheckRanks(with, kOnCpu, 2).message()), testing::HasSubstr(key));
   }
 }
 
