@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -79,7 +80,7 @@ std::map<uint64_t, std::unique_ptr<World>>& Worlds() {
 }
 
 std::atomic<int> open_communicators = 0;
-std::atomic<bool> refuse_to_connect = false;
+std::atomic<bool> refuse_to_connect = false, refuse_to_exchange = false;
 thread_local bool others_are_lost = false;
 thread_local bool in_progress = false;
 thread_local std::vector<std::pair<ncclComm_t, Call>> grouped;
@@ -119,6 +120,7 @@ namespace nerf::fake_nccl {
 
 void LoseOtherRanks() { others_are_lost = true; }
 void RefuseToConnect(bool refuse) { refuse_to_connect = refuse; }
+void RefuseToExchange(bool refuse) { refuse_to_exchange = refuse; }
 int OpenCommunicators() { return open_communicators; }
 
 }  // namespace nerf::fake_nccl
@@ -163,13 +165,16 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
 }
 
 const char* ncclGetErrorString(ncclResult_t result) {
-  return result == ncclInvalidUsage ? "invalid usage" : "another error";
+  return result == ncclInvalidUsage  ? "invalid usage"
+         : result == ncclSystemError ? "system error"
+                                     : "another error";
 }
 
 ncclResult_t ncclGroupStart() { return ncclSuccess; }
 ncclResult_t ncclGroupEnd() {
   in_progress = true;
   const auto calls = std::exchange(grouped, {});
+  if (refuse_to_exchange) return ncclSystemError;
   if (others_are_lost) return ncclInProgress;
   for (const auto& [comm, call] : calls) Meet(comm, call);
   return ncclInProgress;
@@ -188,6 +193,14 @@ ncclResult_t ncclAllReduce(const void*, void* bytes, size_t count, ncclDataType_
   return Add(comm, {Call::Kind::kAllReduce, bytes, count, type, operation, 0});
 }
 
+cudaError_t cudaMalloc(void** memory, size_t size) {
+  *memory = calloc(1, size);
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* memory) {
+  free(memory);
+  return cudaSuccess;
+}
 cudaError_t cudaStreamQuery(cudaStream_t) {
   return others_are_lost ? cudaErrorNotReady : cudaSuccess;
 }

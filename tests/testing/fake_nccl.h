@@ -7,6 +7,8 @@ namespace nerf::fake_nccl {
 void LoseOtherRanks();
 // Ranks do not connect: what NCCL says of two ranks on one device.
 void RefuseToConnect(bool refuse);
+// Ranks connect, but their exchanges fail, as where a sandbox forbids what these open.
+void RefuseToExchange(bool refuse);
 // Communicators that were made and not yet aborted.
 int OpenCommunicators();
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -23,6 +24,7 @@ class NcclDeviceGroup final : public DeviceGroup {
  public:
   NcclDeviceGroup(Group* group, const NcclOptions& options) : group_(group), options_(options) {
     Connect();
+    TryExchanges();
   }
   // Nothing is under way; of a communicator that is destroyed NCCL would wait for the other ranks.
   ~NcclDeviceGroup() override { Abort(); }
@@ -93,6 +95,21 @@ class NcclDeviceGroup final : public DeviceGroup {
     deadline_ = After(options_.connect_limit);
     Check(ncclCommInitRankConfig(&comm_, group_->n_ranks(), id, group_->rank(), &config));
     Settle();
+  }
+
+  // NCCL opens some connections with the first exchange, which a sandbox or a container may forbid.
+  // Here ranks can still exchange in another way.
+  void TryExchanges() {
+    void* memory = nullptr;
+    const cudaError_t result = cudaMalloc(&memory, sizeof(float));
+    if (result != cudaSuccess) Fail(cudaGetErrorString(result));
+    const auto free_memory = [](void* trial) { cudaFree(trial); };
+    const std::unique_ptr<void, decltype(free_memory)> owner(memory, free_memory);
+    Exchange(nullptr, [&] {
+      Check(ncclReduce(memory, memory, 1, ncclFloat32, ncclSum, 0, comm_, nullptr));
+      Check(ncclBroadcast(memory, memory, sizeof(float), ncclUint8, 0, comm_, nullptr));
+      Check(ncclAllReduce(memory, memory, 1, ncclFloat32, ncclMax, comm_, nullptr));
+    });
   }
 
   // Calls of `calls` as one exchange; returns when the work in the stream is done.

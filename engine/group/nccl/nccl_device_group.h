@@ -17,7 +17,8 @@ struct NcclOptions {
 
 // A group of devices by NCCL, each of them the calling thread's current device: one device a rank.
 // Called by all ranks of `group`, which outlives it. NCCL's sockets are on the network interface of
-// `group`, which is the loopback unless the user named another one; they are not encrypted. Each
+// `group`, which is the loopback unless the user named another one; they are not encrypted. An
+// exchange is tried first, so that ranks which connect and cannot exchange get no group. Each
 // exchange returns when it is done, since a kernel of NCCL waits without end for a rank that is
 // lost. Throws GroupError.
 std::unique_ptr<DeviceGroup> NewNcclDeviceGroup(Group* group, const NcclOptions& options = {});

@@ -111,6 +111,25 @@ TEST(NcclDeviceGroupTest, WhatNcclSaysIsToldWhereRanksDoNotConnect) {
   fake_nccl::RefuseToConnect(false);
 }
 
+TEST(NcclDeviceGroupTest, RanksThatConnectAndCannotExchangeGetNoGroup) {
+  fake_nccl::RefuseToExchange(true);
+  const std::vector<std::unique_ptr<Group>> groups = NewThreadGroups(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        NewNcclDeviceGroup(groups[rank].get());
+        ADD_FAILURE();
+      } catch (const GroupError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("system error"));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  fake_nccl::RefuseToExchange(false);
+  EXPECT_EQ(fake_nccl::OpenCommunicators(), 0);
+}
+
 TEST(NcclDeviceGroupTest, SocketsAreOnTheLoopbackUnlessAnInterfaceIsNamed) {
   RunRanks(2, [](Group*, DeviceGroup*) {});
   EXPECT_EQ(std::string(std::getenv("NCCL_SOCKET_IFNAME")), "=lo");
