@@ -84,7 +84,8 @@ std::vector<GangCandidate> LeaseTable::CandidatesFor(const JobEntry& entry,
         std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) != job.crashed_on.end();
     const auto found = busy.find(worker);
     const auto kept = state_.reserved_workers.find(worker);
-    if (!is_asker && kept != state_.reserved_workers.end() && now < kept->second.until) {
+    const bool is_kept = kept != state_.reserved_workers.end() && now < kept->second.until;
+    if (!is_asker && is_kept && kept->second.job != job.key) {
       candidates.push_back(std::move(candidate));  // for the job that preempted one there
       continue;
     }
@@ -151,6 +152,8 @@ absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::GrantGang(JobEntry& entry,
     return stored;
   }
   gangs_.due.erase(entry.job.key);
+  std::erase_if(state_.reserved_workers,
+                [&](const auto& kept) { return kept.second.job == entry.job.key; });
   for (const std::string& member : gang.members) {
     if (member != asker) state_.Wake(member);
   }

@@ -35,8 +35,10 @@ struct JobEntry {
     SteadyTime steady;
   };
   Deadline start_by, end_by;
-  SteadyTime stop_requested_at;          // Job::stop
-  ResourceKey preempted_for;             // the job that gets its worker, with StopCause::kPreempted
+  SteadyTime stop_requested_at;  // Job::stop
+  // With StopCause::kPreempted: the job for which it stops, and which of its workers that job gets.
+  ResourceKey preempted_for;
+  std::vector<std::string> kept_workers;
   std::vector<SteadyTime> preempted_at;  // of the last hour
   WatchLog log;
   TrainingCurve curve;  // empty in a final state: the store has it

@@ -1,7 +1,10 @@
 #include "server/queue/job_upkeep.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -22,22 +25,59 @@ constexpr absl::Duration kMeterInterval = absl::Minutes(1);  // a crash forgets 
 constexpr size_t kMaxDueDeadlines = 1000;                    // examined per call
 constexpr absl::Duration kPreemptionMemory = absl::Hours(1);
 
-const WorkerRecord* FindWorker(std::span<const WorkerRecord> workers, std::string_view id) {
-  const auto found = std::find_if(workers.begin(), workers.end(), [&](const WorkerRecord& worker) {
-    return worker.description.id == id;
-  });
-  return found == workers.end() ? nullptr : &*found;
-}
-
 bool CanTake(const WorkerRecord& worker, const Job& job) {
   return worker.connected && OffersCapability(worker.description.Capabilities(), CapabilityOf(job));
 }
 
-// A training job whose one worker trains it and was not asked to stop.
+// A training job whose workers train it and were not asked to stop.
 bool IsStoppable(const Job& job) {
   return job.kind == JobKind::kTraining && job.stop == StopCause::kNone &&
          (job.state == JobState::kRunning || job.state == JobState::kPreparing);
 }
+
+// The order in which jobs are preempted: that of the lowest priority first, of equals the youngest.
+bool GoesBefore(const Job& job, const Job& other) {
+  const auto rank = [](const Job& of) { return std::pair(-of.priority, of.create_sequence); };
+  return rank(job) > rank(other);
+}
+
+// Workers that could make a gang if some jobs gave theirs up.
+struct GangPool {
+  std::vector<std::string> free;
+  std::map<JobEntry*, std::vector<std::string>> busy;  // with jobs that may be preempted
+
+  void Add(JobEntry* job, const std::string& worker) {
+    (job == nullptr ? free : busy[job]).push_back(worker);
+  }
+
+  // Jobs whose workers make `n_wanted` with the free ones, as few as their order allows, at least
+  // one. Empty where there are not enough.
+  std::vector<JobEntry*> Victims(size_t n_wanted) const {
+    std::vector<JobEntry*> jobs;
+    for (const auto& [job, workers] : busy) jobs.push_back(job);
+    std::sort(jobs.begin(), jobs.end(),
+              [](const JobEntry* a, const JobEntry* b) { return GoesBefore(a->job, b->job); });
+    size_t n = free.size();
+    std::vector<JobEntry*> victims;
+    for (JobEntry* const job : jobs) {
+      if (!victims.empty() && n >= n_wanted) break;
+      victims.push_back(job);
+      n += busy.at(job).size();
+    }
+    if (victims.empty() || n < n_wanted) return {};
+    // Those that were chosen before a job with more workers may not be needed.
+    for (size_t i = 0; i + 1 < victims.size();) {
+      const size_t gives = busy.at(victims[i]).size();
+      if (n - gives < n_wanted) {
+        ++i;
+        continue;
+      }
+      n -= gives;
+      victims.erase(victims.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return victims;
+  }
+};
 
 }  // namespace
 
@@ -188,63 +228,139 @@ JobEntry* JobUpkeep::FirstWaiting(const std::string& project) {
     JobEntry& entry = state_.jobs.at(key);
     if (entry.job.kind != JobKind::kTraining || now < entry.aside_until) continue;
     if (!PartMayStart(state_, entry.job)) continue;
-    // Nobody is preempted for a job that wants several workers at the same time.
-    if (WantsGang(entry.job) || state_.IsClaimed({ClaimKey::Kind::kJob, key})) return nullptr;
+    if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) return nullptr;
     return &entry;
   }
   return nullptr;
 }
 
-JobEntry* JobUpkeep::Victim(const JobEntry& waiting, std::span<const WorkerRecord> workers) {
-  const std::string& project = waiting.job.key.project;
-  const SteadyTime now = state_.clock.Now();
-  JobEntry* victim = nullptr;
+bool JobUpkeep::IsPreempting(const std::string& project) {
   for (auto it = state_.lease_deadlines.lower_bound({{project, ""}, 0});
        it != state_.lease_deadlines.end() && it->first.job.project == project; ++it) {
-    JobEntry& entry = state_.jobs.at(it->first.job);
-    const Job& job = entry.job;
-    // One preemption of a project at a time.
-    if (job.stop == StopCause::kPreempted) return nullptr;
-    if (!IsStoppable(job) || job.priority >= waiting.job.priority) continue;
-    if (job.lease.members.size() != 1) continue;
-    const WorkerRecord* const worker = FindWorker(workers, job.lease.holder());
-    if (worker == nullptr || worker->state != WorkerState::kBusy) continue;
-    if (!CanTake(*worker, waiting.job)) continue;
-    std::erase_if(entry.preempted_at,
-                  [&](SteadyTime time) { return now - time >= kPreemptionMemory; });
-    if (entry.preempted_at.size() >= kMaxPreemptionsPerHour) continue;
-    const auto rank = [](const Job& of) { return std::pair(-of.priority, of.create_sequence); };
-    if (victim == nullptr || rank(job) > rank(victim->job)) victim = &entry;
+    if (state_.jobs.at(it->first.job).job.stop == StopCause::kPreempted) return true;
   }
-  return victim;
+  return false;
+}
+
+bool JobUpkeep::GivesWay(JobEntry& entry, const Job& waiting) {
+  const Job& job = entry.job;
+  if (job.key.project != waiting.key.project || !IsStoppable(job)) return false;
+  if (job.priority >= waiting.priority) return false;
+  const SteadyTime now = state_.clock.Now();
+  std::erase_if(entry.preempted_at,
+                [&](SteadyTime time) { return now - time >= kPreemptionMemory; });
+  return entry.preempted_at.size() < kMaxPreemptionsPerHour;
+}
+
+void JobUpkeep::PreemptOne(const JobEntry& waiting, std::span<const WorkerRecord> workers) {
+  JobEntry* victim = nullptr;
+  std::string gives;
+  for (const WorkerRecord& worker : workers) {
+    JobEntry* const entry = JobOf(worker);
+    if (entry == nullptr || !CanTake(worker, waiting.job) || !GivesWay(*entry, waiting.job))
+      continue;
+    if (victim != nullptr && (entry == victim || !GoesBefore(entry->job, victim->job))) continue;
+    victim = entry;
+    gives = worker.description.id;
+  }
+  if (victim != nullptr) Stop(*victim, waiting, {gives});
+}
+
+void JobUpkeep::PreemptForGang(const JobEntry& waiting, std::span<const WorkerRecord> workers) {
+  const Job& job = waiting.job;
+  const SteadyTime now = state_.clock.Now();
+  // Workers that can train together: by host, or by network, and hardware. Hosts come first.
+  std::map<std::tuple<bool, std::string, std::string>, GangPool> pools;
+  for (const WorkerRecord& worker : workers) {
+    const WorkerDescription& description = worker.description;
+    if (!CanTake(worker, job) || GangDeviceOf(description) != job.training.gang_device) continue;
+    JobEntry* victim = JobOf(worker);
+    if (victim != nullptr && !GivesWay(*victim, job)) continue;
+    if (victim == nullptr && worker.state != WorkerState::kIdle) continue;
+    const auto kept = state_.reserved_workers.find(description.id);
+    if (kept != state_.reserved_workers.end() && now < kept->second.until) continue;
+    const auto add = [&](bool network, const std::string& host) {
+      pools[{network, host, GangHardwareOf(description)}].Add(victim, description.id);
+    };
+    add(/*network=*/false, description.host);
+    if (description.Has(kRanksNetworkFeature)) add(/*network=*/true, "");
+  }
+  const bool may_start = WhyNoMoreLeases(state_, job.key.project).empty();
+  const size_t n_wanted = job.training.workers.min;
+  const GangPool* best = nullptr;
+  std::vector<JobEntry*> victims;  // of `best`
+  for (const auto& [place, pool] : pools) {
+    if (may_start && pool.free.size() >= n_wanted) return;  // it is about to start
+    std::vector<JobEntry*> chosen = pool.Victims(n_wanted);
+    if (chosen.empty() || (best != nullptr && chosen.size() >= victims.size())) continue;
+    best = &pool;
+    victims = std::move(chosen);
+  }
+  if (best == nullptr) return;
+  size_t n_kept = 0;
+  for (JobEntry* const victim : victims) {
+    const std::vector<std::string>& gives = best->busy.at(victim);
+    n_kept += gives.size();
+    Stop(*victim, waiting, gives);
+  }
+  for (size_t i = 0; i < best->free.size() && n_kept < n_wanted; ++i, ++n_kept) {
+    state_.reserved_workers[best->free[i]] = {job.key, now + state_.options.lease_ttl};
+  }
+}
+
+void JobUpkeep::Stop(JobEntry& victim, const JobEntry& waiting, std::vector<std::string> workers) {
+  state_.RequestStop(victim, StopCause::kPreempted);
+  victim.preempted_for = waiting.job.key;
+  victim.kept_workers = std::move(workers);
+  victim.preempted_at.push_back(state_.clock.Now());
+  LogInfo("job preempted", {{"project", victim.job.key.project},
+                            {"job", victim.job.key.id},
+                            {"priority", victim.job.priority},
+                            {"for", waiting.job.key.id},
+                            {"its_priority", waiting.job.priority}});
+}
+
+void JobUpkeep::KeepReserved() {
+  for (const auto& [lease, deadline] : state_.lease_deadlines) {
+    const JobEntry& entry = state_.jobs.at(lease.job);
+    if (entry.job.stop != StopCause::kPreempted) continue;
+    for (auto& [worker, kept] : state_.reserved_workers) {
+      if (kept.job == entry.preempted_for) {
+        kept.until = state_.clock.Now() + state_.options.lease_ttl;
+      }
+    }
+  }
+}
+
+JobEntry* JobUpkeep::JobOf(const WorkerRecord& worker) {
+  if (worker.state != WorkerState::kBusy || !worker.job.has_value()) return nullptr;
+  const auto found = state_.jobs.find(*worker.job);
+  if (found == state_.jobs.end() || !HoldsLease(found->second.job.state)) return nullptr;
+  return found->second.job.lease.Has(worker.description.id) ? &found->second : nullptr;
 }
 
 void JobUpkeep::Preempt(std::span<const WorkerRecord> workers) {
   const SteadyTime now = state_.clock.Now();
+  KeepReserved();
   for (const auto& [project, queue] : state_.queues) {
     JobEntry* const waiting = FirstWaiting(project);
     if (waiting == nullptr || now - waiting->queued_at < kPreemptAfter) continue;
-    if (DayIsUsed(state_, project)) continue;
-    const auto is_free = [&](const WorkerRecord& worker) {
-      return worker.state == WorkerState::kIdle && CanTake(worker, waiting->job);
-    };
-    const bool may_start = WhyNoMoreLeases(state_, project).empty();
-    if (may_start && std::any_of(workers.begin(), workers.end(), is_free)) continue;
+    if (DayIsUsed(state_, project) || IsPreempting(project)) continue;
     const bool has_worker = std::any_of(
         state_.reserved_workers.begin(), state_.reserved_workers.end(), [&](const auto& reserved) {
           return reserved.second.job == waiting->job.key && now < reserved.second.until;
         });
     if (has_worker) continue;
-    JobEntry* const victim = Victim(*waiting, workers);
-    if (victim == nullptr) continue;
-    state_.RequestStop(*victim, StopCause::kPreempted);
-    victim->preempted_for = waiting->job.key;
-    victim->preempted_at.push_back(now);
-    LogInfo("job preempted", {{"project", project},
-                              {"job", victim->job.key.id},
-                              {"priority", victim->job.priority},
-                              {"for", waiting->job.key.id},
-                              {"its_priority", waiting->job.priority}});
+    if (WantsGang(waiting->job)) {
+      PreemptForGang(*waiting, workers);
+      continue;
+    }
+    const auto is_free = [&](const WorkerRecord& worker) {
+      return worker.state == WorkerState::kIdle && CanTake(worker, waiting->job);
+    };
+    const bool may_start = WhyNoMoreLeases(state_, project).empty();
+    if (may_start && std::any_of(workers.begin(), workers.end(), is_free)) continue;
+    PreemptOne(*waiting, workers);
   }
 }
 

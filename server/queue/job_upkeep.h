@@ -46,9 +46,25 @@ class JobUpkeep {
   void Preempt(std::span<const WorkerRecord> workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // The queued job of a project for which another may be preempted: the first that could start.
   JobEntry* FirstWaiting(const std::string& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // The job that gives up its worker for `waiting`: of those with the lowest priority the youngest.
-  JobEntry* Victim(const JobEntry& waiting, std::span<const WorkerRecord> workers)
+  // The job that the worker trains, alone or with others; null if there is none.
+  JobEntry* JobOf(const WorkerRecord& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Whether a job of the project has been preempted and has not yet given its workers up.
+  bool IsPreempting(const std::string& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Whether the job may be preempted for `waiting`.
+  bool GivesWay(JobEntry& entry, const Job& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Preempts the job of the lowest priority, of those the youngest, that has a worker for
+  // `waiting`.
+  void PreemptOne(const JobEntry& waiting, std::span<const WorkerRecord> workers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Preempts as few jobs as give a gang enough workers, if there are so many, and keeps the free
+  // ones that it needs, too.
+  void PreemptForGang(const JobEntry& waiting, std::span<const WorkerRecord> workers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Stops the job; `waiting` gets `workers` of it.
+  void Stop(JobEntry& victim, const JobEntry& waiting, std::vector<std::string> workers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Workers are kept at least until the jobs have stopped that are preempted for the same job.
+  void KeepReserved() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;
   WorkerTable& workers_;

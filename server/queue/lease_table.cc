@@ -301,14 +301,14 @@ JobEntry* LeaseTable::TakeReserved(const GrantRequest& request) {
   const auto reserved = state_.reserved_workers.find(request.worker);
   if (reserved == state_.reserved_workers.end()) return nullptr;
   const auto [job, until] = reserved->second;
-  state_.reserved_workers.erase(reserved);
   const auto found = state_.jobs.find(job);
-  if (found == state_.jobs.end() || state_.clock.Now() >= until) return nullptr;
-  JobEntry& entry = found->second;
-  const bool may_start = entry.waits && PartMayStart(state_, entry.job) &&
-                         OffersCapability(request.capabilities, CapabilityOf(entry.job)) &&
-                         WhyNoMoreLeases(state_, job.project).empty();
-  return may_start && !state_.IsClaimed({ClaimKey::Kind::kJob, job}) ? &entry : nullptr;
+  const bool is_claimed = state_.IsClaimed({ClaimKey::Kind::kJob, job});
+  const bool may_start = found != state_.jobs.end() && state_.clock.Now() < until && !is_claimed &&
+                         found->second.waits && PartMayStart(state_, found->second.job) &&
+                         OffersCapability(request.capabilities, CapabilityOf(found->second.job));
+  if (may_start && WantsGang(found->second.job)) return &found->second;  // until all are free
+  state_.reserved_workers.erase(reserved);
+  return may_start && WhyNoMoreLeases(state_, job.project).empty() ? &found->second : nullptr;
 }
 
 std::optional<LeaseTable::NextJob> LeaseTable::NextFor(const GrantRequest& request) {
@@ -319,7 +319,14 @@ std::optional<LeaseTable::NextJob> LeaseTable::NextFor(const GrantRequest& reque
     const auto found = at_work.find(project_and_state.first);
     if (found != at_work.end() && HoldsLease(project_and_state.second)) found->second += n;
   }
-  if (JobEntry* const entry = TakeReserved(request)) return NextJob{entry, std::nullopt};
+  if (JobEntry* const entry = TakeReserved(request)) {
+    if (!WantsGang(entry->job)) return NextJob{entry, std::nullopt};
+    std::optional<GangChoice> gang =
+        ChooseGang(entry->job.training.workers, request.worker, CandidatesFor(*entry, request));
+    const bool may_start = WhyNoMoreLeases(state_, entry->job.key.project).empty();
+    if (!gang.has_value() || !may_start) return std::nullopt;
+    return NextJob{entry, std::move(gang)};
+  }
   std::optional<WaitingGang> ahead;
   for (const std::string& project : fair_share_.Order(at_work)) {
     if (!WhyNoMoreLeases(state_, project).empty()) continue;
@@ -568,8 +575,10 @@ absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reaso
   const bool no_room = reason == QueueReason::kNoRoom;
   if (no_room) PutAside(*leased.entry, worker);
   if (stop == StopCause::kPreempted) {
-    state_.reserved_workers[worker] = {leased.entry->preempted_for,
+    for (const std::string& kept : leased.entry->kept_workers) {
+      state_.reserved_workers[kept] = {leased.entry->preempted_for,
                                        state_.clock.Now() + state_.options.lease_ttl};
+    }
   }
   NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
   state_.observer.OnAttemptEnded(leased.entry->job, no_room ? "no_room" : ResultOf(stop));

@@ -230,7 +230,8 @@ class LeaseTable {
     JobEntry* entry = nullptr;
     std::optional<GangChoice> gang;
   };
-  // The job that the worker is kept for (QueueState::reserved_workers).
+  // The job that the worker is kept for (QueueState::reserved_workers). Then it is kept no longer,
+  // but for a gang, which needs others, too.
   JobEntry* TakeReserved(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   std::optional<NextJob> NextFor(const GrantRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);

@@ -1,5 +1,6 @@
-// Random schedules of single jobs and gangs on a fake clock. In each of them no part of a gang is
-// ever granted, every job ends, and none waits longer than all the others take together.
+// Random schedules of single jobs and gangs on a fake clock, with and without priorities by which
+// they preempt each other. In each of them no part of a gang is ever granted, every job ends, and
+// none waits longer than all the others take together.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,9 @@
 #include <random>
 #include <set>
 
+#include "server/queue/gang_policy.h"
+#include "server/queue/job_upkeep.h"
+#include "server/queue/worker_table.h"
 #include "tests/testing/queue_harness.h"
 
 namespace nerf {
@@ -25,7 +29,8 @@ int NumberOfSchedules() {
 // now and then.
 class Schedule {
  public:
-  explicit Schedule(uint64_t seed) : random_(seed), harness_(nullptr, Options()) {
+  explicit Schedule(uint64_t seed, bool has_priorities = false)
+      : random_(seed), has_priorities_(has_priorities), harness_(nullptr, Options()) {
     harness_.AddScene();
     const int n_workers = Draw(2, 5), n_hosts = Draw(1, 2);
     for (int i = 0; i < n_workers; ++i) {
@@ -33,6 +38,7 @@ class Schedule {
       workers_[id] = {
           id, {"ngp"}, "host-" + std::to_string(i % n_hosts), DrawDevice(), Draw(0, 1) == 0};
       subscriptions_.push_back(harness_.leases->SubscribeWork(id, [] {}));
+      Connect(workers_[id]);
     }
     const int n_jobs = Draw(3, 7);
     for (int i = 0; i < n_jobs; ++i) {
@@ -43,6 +49,7 @@ class Schedule {
         plan.min = static_cast<uint32_t>(Draw(1, LargestGang(plan.device)));
         plan.max = plan.min + static_cast<uint32_t>(Draw(0, 2));
       }
+      if (has_priorities_) plan.priority = Draw(0, 2);
       plan.takes = absl::Seconds(Draw(5, 300));
       // What the job says beforehand may be wrong; some say nothing.
       plan.says = Draw(0, 3) == 0 ? absl::ZeroDuration() : plan.takes * (Draw(1, 30) / 10.0);
@@ -52,13 +59,17 @@ class Schedule {
     }
   }
 
+  int n_preempted = 0;
+
   void Run() {
     const SteadyTime begin = harness_.clock.Now();
     int n_breaks = Draw(0, 2);
-    // A broken attempt costs at most the longest job.
-    const absl::Duration bound = total_ + absl::Seconds(300) * n_breaks + absl::Seconds(400);
     while (n_ended_ < plans_.size()) {
+      // A broken or preempted attempt costs at most the longest job.
+      const absl::Duration bound =
+          total_ + absl::Seconds(300) * (n_breaks + n_broken_) + absl::Seconds(400);
       Submit();
+      if (has_priorities_) Preempt();
       // Until nobody is granted anything: members get their grants by their next call.
       while (AskAll() && !testing::Test::HasFailure()) {
       }
@@ -67,6 +78,7 @@ class Schedule {
       ASSERT_LT(harness_.clock.Now() - begin, bound) << "a job waits too long";
       if (n_breaks > 0 && !held_.empty() && Draw(0, 3) == 0) {
         --n_breaks;
+        ++n_broken_;
         BreakOne();
       } else {
         Advance();
@@ -78,6 +90,7 @@ class Schedule {
   struct JobPlan {
     std::string id;
     uint32_t min = 1, max = 1;
+    int priority = 0;
     GangDevice device = GangDevice::kCpu;
     absl::Duration takes = {}, says = {};
     SteadyTime arrives = {};
@@ -87,8 +100,42 @@ class Schedule {
 
   static QueueOptions Options() {
     QueueOptions options;
-    options.lease_ttl = absl::Hours(10);  // heartbeats are another test's
+    options.lease_ttl = absl::Seconds(40);  // Advance renews all
     return options;
+  }
+
+  void Connect(const GrantRequest& worker) {
+    WorkerDescription description;
+    description.id = worker.worker;
+    description.session = "process";
+    description.device = worker.gang_device == GangDevice::kCuda ? "cuda:0" : "cpu";
+    description.host = worker.host;
+    description.methods = worker.capabilities;
+    description.features = {"ranks", "ranks-cuda"};
+    if (worker.ranks_network) description.features.emplace_back("ranks-network");
+    connections_[worker.worker] = *table_.Connect(description);
+  }
+
+  // Jobs that are asked to stop hand their workers back, now or later.
+  void Preempt() {
+    for (const auto& [id, worker] : workers_) {
+      const auto held = held_.find(id);
+      table_.Heard(id, connections_.at(id), /*draining=*/false,
+                   held == held_.end() ? std::nullopt : std::optional(held->second.job));
+    }
+    upkeep_.Tick();
+    std::vector<LeaseRef> stopping;
+    for (const auto& [worker, lease] : held_) {
+      const bool stops = OrderFor(harness_.Get(lease.job.id)) == LeaseOrder::kCheckpointAndStop;
+      if (lease.part == 0 && stops && Draw(0, 2) > 0) stopping.push_back(lease);
+    }
+    for (const LeaseRef& lease : stopping) {
+      ASSERT_THAT(harness_.leases->Release(lease), IsOk());
+      EXPECT_EQ(harness_.Get(lease.job.id).queue_reason, QueueReason::kPreempted);
+      Drop(lease.job.id);
+      ++n_broken_;
+      ++n_preempted;
+    }
   }
 
   int Draw(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
@@ -117,6 +164,7 @@ class Schedule {
       JobSpec spec = harness_.Spec(id);
       spec.training.workers = {plan.min, plan.max};
       spec.training.gang_device = plan.device;
+      spec.priority = plan.priority;
       if (plan.says > absl::ZeroDuration()) {
         spec.training.config.budget_kind = "seconds";
         spec.training.config.budget_amount = absl::ToDoubleSeconds(plan.says);
@@ -194,6 +242,9 @@ class Schedule {
       next = std::min(next, plans_.at(lease.job.id).ends);
     }
     harness_.clock.Advance(next - now);
+    for (const auto& [worker, lease] : held_) {
+      ASSERT_THAT(harness_.leases->Renew(lease, WorkPhase::kRunning), IsOk());
+    }
     std::vector<LeaseRef> ending;
     for (const auto& [worker, lease] : held_) {
       if (lease.part == 0 && plans_.at(lease.job.id).ends <= next) ending.push_back(lease);
@@ -207,13 +258,18 @@ class Schedule {
   }
 
   std::mt19937_64 random_;
+  const bool has_priorities_;
   QueueHarness harness_;
+  WorkerTable table_{&harness_.clock, absl::Hours(10)};
+  JobUpkeep upkeep_{harness_.state.get(), &table_};
+  std::map<std::string, uint64_t> connections_;
   std::map<std::string, GrantRequest> workers_;
   std::vector<std::unique_ptr<WorkSubscription>> subscriptions_;
   std::map<std::string, JobPlan> plans_;
   std::map<std::string, LeaseRef> held_;  // by worker
   absl::Duration total_ = absl::ZeroDuration();
   size_t n_ended_ = 0;
+  int n_broken_ = 0;  // attempts, also preempted ones
 };
 
 TEST(GangSchedulesTest, RandomSchedulesEndWithoutPartsOfGangsDeadlocksOrEndlessWaits) {
@@ -223,6 +279,19 @@ TEST(GangSchedulesTest, RandomSchedulesEndWithoutPartsOfGangsDeadlocksOrEndlessW
     Schedule(static_cast<uint64_t>(seed)).Run();
     if (HasFailure()) return;
   }
+}
+
+TEST(GangSchedulesTest, SoDoSchedulesInWhichJobsPreemptEachOther) {
+  const int n_schedules = NumberOfSchedules();
+  int n_preempted = 0;
+  for (int seed = 0; seed < n_schedules; ++seed) {
+    SCOPED_TRACE(seed);
+    Schedule schedule(static_cast<uint64_t>(seed), /*has_priorities=*/true);
+    schedule.Run();
+    if (HasFailure()) return;
+    n_preempted += schedule.n_preempted;
+  }
+  EXPECT_GT(n_preempted, n_schedules / 10);
 }
 
 // Jobs of one worker come without end and take ten times as long as they say.

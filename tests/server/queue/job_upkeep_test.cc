@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/error_reason.h"
+#include "server/queue/gang_policy.h"
 #include "server/queue/queue_admin.h"
 #include "tests/testing/queue_harness.h"
 
@@ -259,6 +262,186 @@ TEST_F(JobUpkeepTest, JobIsPreemptedAtMostTwiceAnHour) {
     Beat("a", low);
   }
   EXPECT_EQ(OrderOf(low), LeaseOrder::kTrain);
+}
+
+// ---- Preemption of jobs on several workers, and for them.
+
+class GangPreemptionTest : public JobUpkeepTest {
+ protected:
+  void ConnectToGangs(const std::string& id, const std::string& host = "host-1",
+                      const std::string& device = "cpu") {
+    WorkerDescription worker;
+    worker.id = id;
+    worker.session = "process-of-" + id;
+    worker.device = device;
+    worker.host = host;
+    worker.methods = {"ngp"};
+    worker.features = {"ranks", "ranks-cuda"};
+    connections_[id] = *workers_.Connect(worker);
+    asks_[id] = {id, {"ngp"}, host, GangDeviceOf(worker)};
+    signals_.push_back(leases_.SubscribeWork(id, [] {}));
+  }
+  JobSpec GangSpec(const std::string& id, int priority, uint32_t min, uint32_t max) {
+    JobSpec spec = SpecWith(id, priority);
+    spec.training.workers = {min, max};
+    return spec;
+  }
+  // The id of the job that the worker gets, which it then trains; empty without one.
+  std::string Take(const std::string& worker) {
+    const auto grant = leases_.Acquire(asks_.at(worker));
+    EXPECT_THAT(grant, IsOk());
+    if (!grant->has_value()) return "";
+    held_[worker] = (*grant)->lease;
+    return (*grant)->lease.job.id;
+  }
+  // What they get one after the other.
+  std::string TakeInTurn(const std::vector<std::string>& workers) {
+    std::string jobs;
+    for (const std::string& worker : workers) jobs += Take(worker);
+    return jobs;
+  }
+  void Create(const JobSpec& spec) { EXPECT_THAT(harness_.queue->Create(spec), IsOk()); }
+  // Lets time pass with heartbeats of all workers.
+  void Pass(int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      for (const auto& [worker, ask] : asks_) {
+        const auto held = held_.find(worker);
+        Beat(worker, held == held_.end() ? std::nullopt : std::optional(held->second));
+      }
+      Advance(absl::Seconds(1));
+    }
+  }
+  // The worker's job hands its workers back, as rank 0 does after the checkpoint.
+  void GiveBack(const std::string& worker) {
+    const LeaseRef lease = held_.at(worker);
+    ASSERT_EQ(lease.part, 0u);
+    EXPECT_THAT(leases_.Release(lease), IsOk());
+    std::erase_if(held_, [&](const auto& each) { return each.second.job == lease.job; });
+  }
+  bool IsStopped(const std::string& job) {
+    return OrderFor(harness_.Get(job)) == LeaseOrder::kCheckpointAndStop;
+  }
+
+  std::map<std::string, GrantRequest> asks_;
+  std::map<std::string, LeaseRef> held_;
+  std::vector<std::unique_ptr<WorkSubscription>> signals_;
+};
+
+TEST_F(GangPreemptionTest, GangGivesWayToAHigherPriorityAndGoesOnAfterIt) {
+  for (const char* worker : {"a", "b"}) ConnectToGangs(worker);
+  Create(GangSpec("big", 0, 2, 2));
+  EXPECT_EQ(Take("a"), "");
+  ASSERT_EQ(Take("b"), "big");
+  ASSERT_EQ(Take("a"), "big");
+  Create(SpecWith("urgent", 10));
+  Pass(1);
+  EXPECT_FALSE(IsStopped("big"));
+  Pass(2);
+  ASSERT_TRUE(IsStopped("big"));
+  EXPECT_EQ(*leases_.Renew(held_.at("a"), WorkPhase::kRunning), LeaseOrder::kTrain);  // rank 1
+  EXPECT_THAT(leases_.CommitCheckpoint(held_.at("b"), QueueHarness::Checkpoint(40)), IsOk());
+  GiveBack("b");
+  EXPECT_EQ(harness_.Get("big").queue_reason, QueueReason::kPreempted);
+  EXPECT_EQ(harness_.observer.attempts.back(), "preempted");
+  EXPECT_EQ(TakeInTurn({"b", "a"}), "urgent");  // one of them, the other waits for it
+  Pass(5);
+  EXPECT_FALSE(IsStopped("urgent"));
+  const std::string urgent = held_.begin()->first, other = urgent == "a" ? "b" : "a";
+  EXPECT_THAT(leases_.Finish(held_.at(urgent), {}), IsOk());
+  held_.clear();
+  EXPECT_EQ(TakeInTurn({other, urgent, other}), "bigbig");
+  EXPECT_EQ(harness_.Get("big").lease.epoch, 2u);
+}
+
+TEST_F(GangPreemptionTest, GangTakesAllWorkersOfJobsWithLowerPriorities) {
+  for (const char* worker : {"a", "b"}) ConnectToGangs(worker);
+  Create(SpecWith("low-1", 0));
+  Create(SpecWith("low-2", 1));
+  ASSERT_EQ(TakeInTurn({"a", "b"}), "low-2low-1");
+  Create(SpecWith("later", 2));
+  Create(GangSpec("urgent", 10, 2, 2));
+  Pass(3);
+  EXPECT_TRUE(IsStopped("low-1"));
+  EXPECT_TRUE(IsStopped("low-2"));
+  GiveBack("b");
+  Pass(1);
+  EXPECT_EQ(Take("b"), "");  // kept for the gang, though others wait
+  // A checkpoint may take longer than workers are kept.
+  Pass(60);
+  EXPECT_EQ(Take("b"), "");
+  GiveBack("a");
+  ASSERT_EQ(Take("a"), "urgent");
+  ASSERT_EQ(Take("b"), "urgent");
+  EXPECT_EQ(harness_.Get("urgent").lease.members, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(harness_.state->reserved_workers.empty());
+}
+
+TEST_F(GangPreemptionTest, NoMoreJobsStopThanTheGangNeeds) {
+  for (const char* worker : {"a", "b", "c", "d"}) ConnectToGangs(worker);
+  Create(SpecWith("middle", 5));
+  ASSERT_EQ(Take("c"), "middle");
+  Create(SpecWith("low", 0));
+  ASSERT_EQ(Take("b"), "low");
+  Create(GangSpec("pair", 3, 2, 2));
+  EXPECT_EQ(Take("a"), "");
+  ASSERT_EQ(Take("d"), "pair");
+  ASSERT_EQ(Take("a"), "pair");
+  ConnectToGangs("e");
+  Create(GangSpec("urgent", 10, 3, 8));
+  Pass(3);
+  // With the worker that is free, those of the pair are enough.
+  EXPECT_TRUE(IsStopped("pair"));
+  EXPECT_FALSE(IsStopped("low"));
+  EXPECT_FALSE(IsStopped("middle"));
+  Create(SpecWith("filler", 9));
+  EXPECT_EQ(Take("e"), "");  // kept, too
+  GiveBack("d");
+  EXPECT_EQ(Take("a"), "");
+  EXPECT_EQ(Take("d"), "urgent");
+  EXPECT_EQ(harness_.Get("urgent").lease.members, (std::vector<std::string>{"d", "a", "e"}));
+}
+
+TEST_F(GangPreemptionTest, WorkersAreKeptForAGangForATimeAlone) {
+  for (const char* worker : {"a", "b"}) ConnectToGangs(worker);
+  Create(SpecWith("low", 0));
+  ASSERT_EQ(Take("a"), "low");
+  Create(GangSpec("urgent", 10, 2, 2));
+  Pass(3);
+  ASSERT_TRUE(IsStopped("low"));
+  GiveBack("a");
+  workers_.Heard("a", connections_.at("a"), /*draining=*/true, std::nullopt);
+  asks_.erase("a");
+  signals_.clear();  // the worker goes and never asks
+  Create(SpecWith("small", 1));
+  EXPECT_EQ(Take("b"), "");
+  Pass(static_cast<int>(absl::ToInt64Seconds(harness_.options.lease_ttl)));
+  EXPECT_EQ(Take("b"), "small");
+}
+
+TEST_F(GangPreemptionTest, NobodyStopsForAGangThatDoesNotStartByThat) {
+  ConnectToGangs("a");
+  ConnectToGangs("b", "host-2");            // no network
+  ConnectToGangs("c", "host-1", "cuda:0");  // another kind of device
+  ConnectToGangs("d");
+  for (const char* worker : {"a", "b", "c"}) {
+    Create(SpecWith("low-" + std::string(worker), 0));
+    ASSERT_EQ(Take(worker), "low-" + std::string(worker));
+  }
+  Create(SpecWith("equal", 10));
+  ASSERT_EQ(Take("d"), "equal");
+  Create(GangSpec("urgent", 10, 2, 2));
+  Pass(5);
+  for (const char* job : {"low-a", "low-b", "low-c", "equal"}) EXPECT_FALSE(IsStopped(job)) << job;
+  EXPECT_TRUE(harness_.state->reserved_workers.empty());
+}
+
+TEST_F(GangPreemptionTest, NobodyStopsForAGangWhoseWorkersAreFree) {
+  for (const char* worker : {"a", "b", "c"}) ConnectToGangs(worker);
+  Create(SpecWith("low", 0));
+  ASSERT_EQ(Take("a"), "low");
+  Create(GangSpec("urgent", 10, 2, 3));
+  Pass(5);
+  EXPECT_FALSE(IsStopped("low"));
 }
 
 TEST_F(JobUpkeepTest, DrainedWorkerGivesItsJobBackAndGetsNoOther) {
