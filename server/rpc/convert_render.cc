@@ -60,6 +60,12 @@ uint32_t FramesOf(const v1::CameraPath& path) {
   return 0;
 }
 
+// The field that FramesOf counts, within a path of some kind.
+std::string_view FramesField(const v1::CameraPath& path) {
+  if (path.has_cameras()) return "cameras";
+  return path.has_keyframes() ? "keyframes.frames" : "scene.frames";
+}
+
 void CheckKeyframe(std::string_view field, const v1::Keyframe& keyframe, RequestCheck& check) {
   CheckCameraMatrix(fmt::format("{}.transform_matrix", field), keyframe.transform_matrix(), check);
   const double fov = keyframe.fov_degrees();
@@ -69,10 +75,11 @@ void CheckKeyframe(std::string_view field, const v1::Keyframe& keyframe, Request
 
 void CheckPath(std::string_view field, const v1::CameraPath& path, RequestCheck& check) {
   const uint32_t n_frames = FramesOf(path);
-  check.Require(path.kind_case() != v1::CameraPath::KIND_NOT_SET, field,
-                "must be one of cameras, keyframes and scene");
-  check.Require(n_frames >= 1 && n_frames <= kMaxFrames, field,
-                fmt::format("must have 1 to {} frames", kMaxFrames));
+  const bool has_kind = path.kind_case() != v1::CameraPath::KIND_NOT_SET;
+  check.Require(has_kind, field, "must be one of cameras, keyframes and scene");
+  check.Require(!has_kind || (n_frames >= 1 && n_frames <= kMaxFrames),
+                fmt::format("{}.{}", field, FramesField(path)),
+                fmt::format("must be 1 to {} frames", kMaxFrames));
   const int n_keyframes = path.keyframes().keyframes_size();
   if (path.has_keyframes()) {
     check.Require(n_keyframes >= 1 && n_keyframes <= kMaxKeyframes,

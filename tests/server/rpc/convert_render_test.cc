@@ -152,12 +152,19 @@ TEST(ConvertRenderTest, ScaledRotationIsAPose) {
 
 TEST(ConvertRenderTest, NumberOfFramesHasALimitAndIsNotZero) {
   for (const uint32_t n_frames : {0u, kMaxFrames + 1}) {
-    EXPECT_THAT(WrongFields(Request(n_frames)), testing::Contains("render_job.path")) << n_frames;
+    v1::CreateRenderJobRequest request = Request(n_frames);
+    EXPECT_THAT(WrongFields(request), testing::ElementsAre("render_job.path.keyframes.frames"))
+        << n_frames;
+    request.mutable_render_job()->mutable_path()->mutable_scene()->set_frames(n_frames);
+    EXPECT_THAT(WrongFields(request), testing::ElementsAre("render_job.path.scene.frames"))
+        << n_frames;
   }
   EXPECT_THAT(FromProto(Request(kMaxFrames)), IsOk());
   v1::CreateRenderJobRequest request = Request();
+  request.mutable_render_job()->mutable_path()->mutable_cameras();
+  EXPECT_THAT(WrongFields(request), testing::ElementsAre("render_job.path.cameras"));
   request.mutable_render_job()->mutable_path()->clear_kind();
-  EXPECT_THAT(WrongFields(request), testing::Contains("render_job.path"));
+  EXPECT_THAT(WrongFields(request), testing::ElementsAre("render_job.path"));
 }
 
 TEST(ConvertRenderTest, PartGetsItsMissingFramesWithTheCamerasThatExpandCameraPathShows) {
