@@ -7,6 +7,8 @@
 #include <cstdlib>
 
 #include "client/context_file.h"
+#include "common/error_reason.h"
+#include "common/flag_file.h"
 #include "common/local_server.h"
 #include "common/rpc/channel.h"
 #include "common/status_macros.h"
@@ -18,8 +20,7 @@ absl::StatusOr<std::string> FindToken(const GlobalFlags& flags) {
   if (!flags.token_file.empty()) {
     absl::StatusOr<std::string> token = ReadTokenFile(flags.token_file);
     if (token.ok()) return token;
-    return absl::InvalidArgumentError(
-        fmt::format("--token-file: {}", std::string(token.status().message())));
+    return FlagFileError("--token-file", token.status());
   }
   if (const char* token = std::getenv("NERFCTL_TOKEN"); token != nullptr && *token != '\0') {
     return CheckToken("NERFCTL_TOKEN", token);
@@ -71,10 +72,10 @@ absl::StatusOr<std::string> ResolveToken(const GlobalFlags& flags) {
   if (token.empty() || flags.insecure || UsesTls(flags.tls) || IsLoopbackAddress(flags.server)) {
     return token;
   }
-  return absl::InvalidArgumentError(
-      fmt::format("the token would travel to {} unencrypted: name the server's CA with --ca (or "
-                  "--ca system), or say --insecure",
-                  flags.server));
+  return InvalidFieldsError(
+      {{"", fmt::format("the token would travel to {} unencrypted: name the server's CA with --ca "
+                        "(or --ca system), or say --insecure",
+                        flags.server)}});
 }
 
 std::string ConnectTarget(const GlobalFlags& flags) {

@@ -21,6 +21,7 @@
 #include "client/text_format.h"
 #include "client/text_table.h"
 #include "common/exit_code.h"
+#include "common/flag_file.h"
 #include "common/ids.h"
 #include "common/rpc/channel.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
@@ -68,9 +69,11 @@ int Login(Session& session, std::string name) {
   GlobalFlags flags = session.flags();
   if (name.empty()) name = flags.server;
   // Uses a token that was given to this command alone, not one from the environment or a context.
-  absl::StatusOr<std::string> token = flags.token_file.empty()
-                                          ? CheckToken("standard input", AskForToken(session))
-                                          : ReadTokenFile(flags.token_file);
+  const bool from_file = !flags.token_file.empty();
+  absl::StatusOr<std::string> token = from_file
+                                          ? ReadTokenFile(flags.token_file)
+                                          : CheckToken("standard input", AskForToken(session));
+  if (!token.ok() && from_file) return session.Fail(FlagFileError("--token-file", token.status()));
   if (!token.ok()) return session.FailUsage(token.status());
   flags.token_file.clear();
   flags.context_token = *token;

@@ -230,15 +230,15 @@ absl::Status CheckOut(const std::string& out) {
 int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
                     const std::string& out) {
   Violations violations;
-  v1::CreateRenderJobRequest request;
-  violations.AddOrAssign(
-      BuildRenderJobRequest(flags, session.flags().project, *session.io().random), &request);
+  const auto request = BuildRenderJobRequest(flags, session.flags().project, *session.io().random);
+  if (!GetFieldViolations(request.status()).empty()) violations.Add(request.status());
   violations.Add(CheckOut(out));
-  const bool has_pictures = request.render_job().images();
+  const bool has_pictures = request.ok() && request->render_job().images();
   if (has_pictures && out.ends_with(kMovieEnding)) violations.Add(MovieWithPictures(out));
   if (!violations.empty()) return session.FailUsage(violations.ToStatus());
+  if (!request.ok()) return session.Fail(request.status());
   const auto stub = session.Stub<v1::RenderJobService>();
-  const auto job = session.Call(*stub, &JobStub::CreateRenderJob, request);
+  const auto job = session.Call(*stub, &JobStub::CreateRenderJob, *request);
   if (!job.ok()) return session.Fail(job.status());
   if (wait || !out.empty()) return FollowRenderJob(session, job->name(), out);
   PrintRenderJob(session.printer(), *job);

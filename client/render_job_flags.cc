@@ -11,6 +11,7 @@
 #include "client/violations.h"
 #include "common/edit_distance.h"
 #include "common/file_io.h"
+#include "common/flag_file.h"
 #include "common/rpc/path_kind.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
@@ -68,18 +69,22 @@ absl::Status AddKeyframe(size_t i, const nlohmann::json& json, v1::KeyframePath*
   return absl::OkStatus();
 }
 
-absl::Status SetPath(const RenderJobFlags& flags, v1::RenderJob* job) {
-  if (flags.keyframes.empty()) {
-    NERF_ASSIGN_OR_RETURN(const v1::PathKind kind, ParsePath(flags.path));
-    job->mutable_path()->mutable_scene()->set_path(kind);
-    job->mutable_path()->mutable_scene()->set_frames(flags.frames);
-    return absl::OkStatus();
-  }
-  NERF_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.keyframes, kMaxKeyframeFileBytes));
-  auto path = ParseKeyframes(text);
+absl::Status SetScenePath(const RenderJobFlags& flags, v1::RenderJob* job) {
+  if (!flags.keyframes.empty()) return absl::OkStatus();
+  NERF_ASSIGN_OR_RETURN(const v1::PathKind kind, ParsePath(flags.path));
+  job->mutable_path()->mutable_scene()->set_path(kind);
+  job->mutable_path()->mutable_scene()->set_frames(flags.frames);
+  return absl::OkStatus();
+}
+
+absl::Status SetKeyframePath(const RenderJobFlags& flags, v1::RenderJob* job) {
+  if (flags.keyframes.empty()) return absl::OkStatus();
+  const auto text = ReadFile(flags.keyframes, kMaxKeyframeFileBytes);
+  if (!text.ok()) return FlagFileError("--keyframes", text.status());
+  auto path = ParseKeyframes(*text);
   if (!path.ok()) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: {}", flags.keyframes, std::string(path.status().message())));
+        fmt::format("--keyframes: {}: {}", flags.keyframes, std::string(path.status().message())));
   }
   path->set_frames(flags.frames);
   path->set_loop(flags.loop);
@@ -145,7 +150,7 @@ absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJob
     violations.AddOrAssign(ExpandCheckpointName(flags.job, project, /*newest_allowed=*/true),
                            job.mutable_checkpoint());
   }
-  violations.Add(SetPath(flags, &job));
+  violations.Add(SetScenePath(flags, &job));
   job.set_width(flags.width);
   job.set_height(flags.height);
   job.set_fps(flags.fps);
@@ -153,6 +158,7 @@ absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJob
   job.set_images(flags.images || flags.no_movie);
   violations.Add(AddChannels(flags.channels, &job));
   NERF_RETURN_IF_ERROR(violations.ToStatus());
+  NERF_RETURN_IF_ERROR(SetKeyframePath(flags, &job));
   return request;
 }
 

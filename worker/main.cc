@@ -13,7 +13,9 @@
 
 #include "common/clock.h"
 #include "common/edit_distance.h"
+#include "common/error_reason.h"
 #include "common/exit_code.h"
+#include "common/flag_file.h"
 #include "common/ids.h"
 #include "common/last_resort.h"
 #include "common/local_server.h"
@@ -125,8 +127,8 @@ class SignalWatcher {
 };
 
 // How to reach the server. For a nerfd of this user on this machine it finds the token and, if
-// nerfd serves TLS, its socket. Errors: InvalidArgument when a token would travel unencrypted;
-// those of ClientTls and ReadTokenFile.
+// nerfd serves TLS, its socket. Errors: FIELD_INVALID when a token would travel unencrypted; those
+// of ClientTls, and of FlagFileError for the token.
 absl::StatusOr<ChannelOptions> Connection(Flags* flags) {
   ChannelOptions options;
   options.address = flags->server;
@@ -141,12 +143,14 @@ absl::StatusOr<ChannelOptions> Connection(Flags* flags) {
     NERF_ASSIGN_OR_RETURN(options.credentials, ClientTls(flags->tls));
   } else if (!flags->token_file.empty() && !flags->insecure &&
              !IsLoopbackAddress(options.address)) {
-    return absl::InvalidArgumentError(
-        "the token would travel to " + flags->server +
-        " unencrypted: name the server's CA with --ca (or --ca system), or say --insecure");
+    return InvalidFieldsError(
+        {{"", "the token would travel to " + flags->server +
+                  " unencrypted: name the server's CA with --ca (or --ca system), or say "
+                  "--insecure"}});
   }
   if (!flags->token_file.empty()) {
-    NERF_RETURN_IF_ERROR(ReadTokenFile(flags->token_file).status());
+    const absl::Status token = ReadTokenFile(flags->token_file).status();
+    if (!token.ok()) return FlagFileError("--token-file", token);
   }
   return options;
 }
@@ -196,7 +200,7 @@ int Run(Flags flags, absl::Duration exit_when_idle) {
 
   // What flags name, before the cache folder is made.
   const absl::StatusOr<ChannelOptions> connection = Connection(&flags);
-  if (absl::IsInvalidArgument(connection.status())) {
+  if (!GetFieldViolations(connection.status()).empty()) {
     return FailUsage(std::string(connection.status().message()));
   }
   if (!connection.ok()) return Fail(ToCallResult(connection.status()));

@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/flag_file.h"
 #include "common/status_macros.h"
 
 namespace nerf {
@@ -32,10 +34,7 @@ struct Free {
 
 absl::StatusOr<std::unique_ptr<BIO, Free>> OpenPem(std::string_view what, const std::string& path) {
   absl::StatusOr<std::string> content = ReadFile(path, kMaxPemBytes);
-  if (!content.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(std::string(what), ": ", content.status().message()));
-  }
+  if (!content.ok()) return FlagFileError(what, content.status());
   // BIO_new_mem_buf borrows the bytes; a memory BIO copies them.
   std::unique_ptr<BIO, Free> bio(BIO_new(BIO_s_mem()));
   BIO_write(bio.get(), content->data(), static_cast<int>(content->size()));
@@ -84,7 +83,7 @@ absl::Status CheckPair(const TlsFiles& files) {
 
 absl::Status CheckFiles(const TlsFiles& files, std::string_view ca_flag) {
   if (files.cert.empty() != files.key.empty()) {
-    return absl::InvalidArgumentError("--tls-cert and --tls-key go together");
+    return InvalidFieldsError({{"", "--tls-cert and --tls-key go together"}});
   }
   if (!files.cert.empty()) NERF_RETURN_IF_ERROR(CheckPair(files));
   if (files.ca.empty() || files.ca == "system") return absl::OkStatus();
@@ -94,9 +93,10 @@ absl::Status CheckFiles(const TlsFiles& files, std::string_view ca_flag) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ClientTls(const TlsFiles& files) {
+  if (files.ca.empty()) {
+    return InvalidFieldsError({{"", "--tls-cert needs --ca FILE or --ca system"}});
+  }
   NERF_RETURN_IF_ERROR(CheckFiles(files, "--ca"));
-  if (files.ca.empty())
-    return absl::InvalidArgumentError("--tls-cert needs --ca FILE or --ca system");
   const bool has_ca = files.ca != "system";
   grpc::experimental::TlsChannelCredentialsOptions options;
   if (has_ca || !files.cert.empty()) {
@@ -119,7 +119,7 @@ absl::StatusOr<absl::Time> CertificateExpiry(const std::string& cert) {
 }
 
 absl::Status CheckServerTls(const TlsFiles& files) {
-  if (files.cert.empty()) return absl::InvalidArgumentError("--client-ca needs --tls-cert");
+  if (files.cert.empty()) return InvalidFieldsError({{"", "--client-ca needs --tls-cert"}});
   return CheckFiles(files, "--client-ca");
 }
 

@@ -25,12 +25,12 @@ struct TlsFiles {
 // True for files that ask for TLS at all.
 inline bool UsesTls(const TlsFiles& files) { return !files.cert.empty() || !files.ca.empty(); }
 
-// Credentials of a client: `ca` is required. Errors: InvalidArgument that names a file which is
-// missing, holds no PEM of its kind, or a key that does not fit its certificate.
+// Credentials of a client: `ca` is required. Errors: FIELD_INVALID where the flags do not go
+// together; those of FlagFileError for a file that is missing, holds no PEM of its kind, or a key
+// that does not fit its certificate.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ClientTls(const TlsFiles& files);
 
-// When the first certificate of a file expires. Errors: InvalidArgument for one that cannot be
-// read.
+// When the first certificate of a file expires. Errors: those of FlagFileError.
 absl::StatusOr<absl::Time> CertificateExpiry(const std::string& cert);
 
 // What ServerTls refuses of the files.

@@ -17,6 +17,7 @@ extern "C" {  // its headers lack this
 #include "common/access_reason.h"
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/flag_file.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
@@ -149,10 +150,7 @@ absl::StatusOr<std::unique_ptr<JwtKeys>> JwtKeys::Open(const JwtOptions& options
                                                        const Clock* clock) {
   std::unique_ptr<JwtKeys> keys(new JwtKeys(options, clock));
   absl::StatusOr<std::string> content = ReadFile(options.jwks_file, kMaxSetBytes);
-  if (!content.ok()) {
-    return absl::InvalidArgumentError(
-        fmt::format("--jwks: {}", std::string(content.status().message())));
-  }
+  if (!content.ok()) return FlagFileError("--jwks", content.status());
   NERF_ASSIGN_OR_RETURN(auto set, KeySet::Parse(options.jwks_file, *content));
   MutexLock lock(keys->mu_);
   keys->keys_ = std::move(set);

@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "common/clock.h"
 #include "common/exit_code.h"
+#include "common/flag_file.h"
 #include "common/ids.h"
 #include "common/last_resort.h"
 #include "common/local_server.h"
@@ -383,7 +384,8 @@ void PrintPageLink(const std::string& page, const DataDir& data) {
 absl::Status CheckFiles(const ServerFlags& flags) {
   if (UsesTls(flags.tls)) NERF_RETURN_IF_ERROR(CheckServerTls(flags.tls));
   if (!flags.worker_token_file.empty()) {
-    NERF_RETURN_IF_ERROR(ReadTokenFile(flags.worker_token_file).status());
+    const absl::Status token = ReadTokenFile(flags.worker_token_file).status();
+    if (!token.ok()) return FlagFileError("--worker-token-file", token);
   }
   if (!flags.jwks.empty()) {
     RealClock clock;

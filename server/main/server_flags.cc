@@ -113,6 +113,9 @@ absl::Status CheckFlags(const ServerFlags& flags) {
   if (flags.tls.cert.empty() != flags.tls.key.empty()) {
     return absl::InvalidArgumentError("--tls-cert and --tls-key go together");
   }
+  if (!flags.tls.ca.empty() && flags.tls.cert.empty()) {
+    return absl::InvalidArgumentError("--client-ca needs --tls-cert");
+  }
   constexpr absl::Duration kMin = absl::Milliseconds(100), kMax = absl::Hours(24);
   NERF_RETURN_IF_ERROR(CheckDuration("--lease-ttl", flags.lease_ttl, kMin, kMax));
   NERF_RETURN_IF_ERROR(

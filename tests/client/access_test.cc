@@ -168,6 +168,30 @@ TEST_F(TlsAdviceTest, EachFailureOfTlsNamesItsRemedy) {
               HasSubstr("with --tls-cert and --tls-key"));
 }
 
+TEST_F(TlsAdviceTest, EachMistakeOfAFlagHasItsExitCode) {
+  struct Mistake {
+    std::vector<std::string> flags;
+    int exit_code;
+    std::string words;
+  };
+  const std::string none = files_.Path("none"), key = files_.Path("client.key");
+  const Mistake mistakes[] = {
+      {{"--ca", none}, kNotFound, "--ca: open " + none},
+      {{"--ca", key}, kBadData, "--ca: " + key},
+      {{"--ca", "system", "--tls-cert", key}, kUsage, "go together"},
+      {{"--token-file", none}, kNotFound, "--token-file: open " + none},
+      {{"--token-file", files_.Path("one")}, kBadData, "--token-file: read "},
+      {{"--server", "192.0.2.1:1", "--token-file", Token()}, kUsage, "or say --insecure"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    std::vector<std::string> args = mistake.flags;
+    args.insert(args.end(), {"job", "ls"});
+    const CommandResult result = RunCommand(args);
+    EXPECT_EQ(result.exit_code, mistake.exit_code) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(mistake.words));
+  }
+}
+
 TEST_F(TlsAdviceTest, LogOfGrpcIsNotShownUnlessAskedFor) {
   const TlsServer server(files_.Live());
   const std::vector<std::string> command = {"job",      "ls",

@@ -235,7 +235,7 @@ TEST_F(JwtKeysTest, FilesWithoutAUsableKeyAreRefused) {
                 StatusIs(StatusCode::kInvalidArgument, "--jwks"));
   }
   EXPECT_THAT(JwtKeys::Open({dir_ / "none.json", "", "nerfd"}, &clock_).status(),
-              StatusIs(StatusCode::kInvalidArgument, "--jwks"));
+              StatusIs(StatusCode::kNotFound, "--jwks"));
 }
 
 }  // namespace
