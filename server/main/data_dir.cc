@@ -13,6 +13,7 @@
 #include "common/atomic_file.h"
 #include "common/logging.h"
 #include "common/rpc/channel.h"
+#include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "server/access/token_registry.h"
 
@@ -34,6 +35,18 @@ std::string JsonEscaped(std::string_view text) {
   return escaped;
 }
 
+// Warns of a folder of this user that every user of the machine may enter. A folder of somebody
+// else, such as a mounted volume, and access for a group are taken for intended.
+void WarnIfOthersMayEnter(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0 || status.st_uid != geteuid()) return;
+  if ((status.st_mode & S_IRWXO) == 0) return;
+  LogWarning("other users of this machine may enter the data folder",
+             {{"folder", path},
+              {"mode", fmt::format("{:04o}", status.st_mode & 07777)},
+              {"remedy", fmt::format("chmod o-rwx {}", ShellWord(path))}});
+}
+
 }  // namespace
 
 absl::StatusOr<DataDir> DataDir::Open(const std::string& path) {
@@ -41,8 +54,9 @@ absl::StatusOr<DataDir> DataDir::Open(const std::string& path) {
   const bool existed = std::filesystem::exists(path, error);
   std::filesystem::create_directories(path, error);
   if (error) return ErrnoToStatus(error.value(), "create " + path);
-  // Private, because it holds the token. An existing folder keeps its permissions.
+  // Private, because it holds tokens and photographs. An existing folder keeps its permissions.
   if (!existed) chmod(path.c_str(), 0700);
+  WarnIfOthersMayEnter(path);
   const std::string lock_path = path + "/nerfd.lock";
   UniqueFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.ok()) return ErrnoToStatus(errno, "open " + lock_path);

@@ -25,8 +25,8 @@ struct ServedAddresses {
 // Movable.
 class DataDir {
  public:
-  // Locks the folder; makes it (mode 0700) if it is missing. Errors: FailedPrecondition if another
-  // nerfd holds it; those of the system.
+  // Locks the folder; makes it (mode 0700) if it is missing, and warns if others may enter it.
+  // Errors: FailedPrecondition if another nerfd holds it; those of the system.
   static absl::StatusOr<DataDir> Open(const std::string& path);
 
   const std::string& path() const { return path_; }

@@ -1,6 +1,8 @@
 #include "server/main/data_dir.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 
@@ -22,6 +24,41 @@ TEST(DataDirTest, AddressesAreJsonWhateverTheSocketIsCalled) {
   ASSERT_THAT(written, IsOk());
   EXPECT_THAT(*written,
               testing::HasSubstr(R"("grpc":"unix:/run/anna's \"nerf\"\u000a","metrics":"127)"));
+}
+
+// What Open logs of a folder with this mode, which it must not change.
+std::string LogOfMode(mode_t mode) {
+  const TempDir dir;
+  const std::string path = dir / "my data";
+  EXPECT_EQ(mkdir(path.c_str(), 0700), 0);
+  EXPECT_EQ(chmod(path.c_str(), mode), 0);
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(DataDir::Open(path), IsOk());
+  std::string log = testing::internal::GetCapturedStderr();
+  struct stat status {};
+  EXPECT_EQ(stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, mode);
+  return log;
+}
+
+TEST(DataDirTest, FolderThatOthersMayEnterIsWarnedOfWithTheCommand) {
+  const std::string log = LogOfMode(0755);
+  EXPECT_THAT(log, testing::HasSubstr("other users of this machine may enter the data folder"));
+  EXPECT_THAT(log, testing::HasSubstr("mode=0755"));
+  EXPECT_THAT(log, testing::HasSubstr("chmod o-rwx '"));
+  EXPECT_THAT(LogOfMode(0701), testing::HasSubstr("chmod o-rwx '"));
+  EXPECT_EQ(LogOfMode(0700), "");
+  EXPECT_EQ(LogOfMode(0750), "") << "a group is chosen, not left over";
+}
+
+TEST(DataDirTest, NewFolderIsPrivateAndNotWarnedOf) {
+  const TempDir dir;
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(DataDir::Open(dir / "data"), IsOk());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  struct stat status {};
+  ASSERT_EQ(stat((dir / "data").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0700u);
 }
 
 }  // namespace
