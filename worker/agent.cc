@@ -112,17 +112,19 @@ void Agent::Tick() {
   if (result_.has_value()) return;
   engines_->Tick();
   const SteadyTime now = context_.clock.Now();
-  const EngineSupervisor& engine = engines_->main();
-  if (engine.failed_starts() >= options_.engines.max_failed_starts && job_ != nullptr) {
-    job_->OnEngineHopeless(engine.last_failure());
-  } else if (engine.failed_starts() >= options_.engines.max_failed_starts) {
-    result_ = CallResult{absl::StatusCode::kInternal,
-                         fmt::format("the engine does not start: {}", engine.last_failure()), ""};
-    return;
+  if (engines_->main().failed_starts() >= options_.engines.max_failed_starts) {
+    const std::string why = engines_->main().last_failure();
+    if (job_ != nullptr) {
+      job_->OnEngineHopeless(why);
+    } else if (!engines_->GiveUpMain()) {
+      result_ = CallResult{absl::StatusCode::kInternal,
+                           fmt::format("the engine does not start: {}", why), ""};
+      return;
+    }
   }
   // The first hello describes the device, so it waits for the engine. Later ones do not: a job
   // must be reported even if the engine fails.
-  const bool may_connect = ever_connected_ || engine.ready();
+  const bool may_connect = ever_connected_ || engines_->main().ready();
   if (stream_ == Stream::kClosed && may_connect && now >= next_connect_) Connect();
   TickJobs();
   TickShutdown();

@@ -42,7 +42,8 @@ struct AgentOptions {
   absl::Duration shutdown_request_timeout = absl::Seconds(5);
   absl::Duration request_silence = absl::Minutes(10);  // of an engine that renders or checks
 
-  // The worker gives up after engines.max_failed_starts failed starts of the engine in a row.
+  // After engines.max_failed_starts failed starts in a row the worker hands its job back and goes
+  // on with its other engine; without one it ends.
   EnginePoolOptions engines;  // the folder is set by the agent
   JobRunOptions job;
   PartRunOptions part;

@@ -72,6 +72,23 @@ void EnginePool::Stop(int engine) {
   slots_[engine].room.reset();
 }
 
+void EnginePool::GiveUp(int engine) {
+  const std::string why = slots_[engine].supervisor->last_failure();
+  const std::shared_ptr<EngineRoom> room = slots_[engine].room;
+  Stop(engine);
+  listener_.on_hopeless(*room, why);
+}
+
+bool EnginePool::GiveUpMain() {
+  static_assert(kEngines == 2);
+  const int other = 1 - job_engine_;
+  if (slots_[other].room == nullptr) return false;
+  LogError("the engine for jobs does not start; the worker goes on with its other engine",
+           {{"why", main().last_failure()}});
+  GiveUp(std::exchange(job_engine_, other));
+  return true;
+}
+
 void EnginePool::Tick() {
   const SteadyTime now = clock_.Now();
   for (int engine = 0; engine < kEngines; ++engine) {
@@ -80,11 +97,8 @@ void EnginePool::Tick() {
     slot.supervisor->Tick();
     if (engine == job_engine_) continue;
     if (slot.supervisor->failed_starts() >= options_.max_failed_starts) {
-      const std::string why = slot.supervisor->last_failure();
-      LogError("the second engine does not start", {{"why", why}});
-      const std::shared_ptr<EngineRoom> room = slot.room;
-      Stop(engine);
-      listener_.on_hopeless(*room, why);
+      LogError("the second engine does not start", {{"why", slot.supervisor->last_failure()}});
+      GiveUp(engine);
     } else if (!listener_.has_requests(engine) &&
                now - slot.last_asked >= options_.spare_idle_time) {
       Stop(engine);

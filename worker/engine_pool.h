@@ -28,7 +28,7 @@ struct EnginePoolOptions {
   absl::Duration turn = absl::Seconds(5);
   // The second engine ends when nobody has asked it for this long.
   absl::Duration spare_idle_time = absl::Minutes(1);
-  int max_failed_starts = 5;  // then the second engine is given up
+  int max_failed_starts = 5;  // in a row; then the engine is given up
 };
 
 // The engine processes of a worker: one, and a second one while two projects are at work. An engine
@@ -49,7 +49,7 @@ class EnginePool {
     std::function<void(int engine, const protocol::EngineMessage&)> on_message;
     // The process has ended; it will not answer earlier requests.
     std::function<void(int engine, const EngineExit&)> on_exit;
-    // The second engine does not start; requests of this room have to be refused.
+    // The engine of this room does not start; requests of the room have to be refused.
     std::function<void(const EngineRoom&, const std::string& why)> on_hopeless;
     // Whether the engine has requests that it has not answered.
     std::function<bool(int engine)> has_requests;
@@ -75,6 +75,9 @@ class EnginePool {
   // Replaces the engine for jobs if it was started for a gang, once it has no requests. Requires:
   // has_job() is false.
   void LeaveGang();
+  // Ends the engine for jobs, which does not start, and makes the other one the engine for jobs.
+  // False, and nothing changes, if there is no other one. Requires: has_job() is false.
+  bool GiveUpMain();
   int job_engine() const { return job_engine_; }
 
   // The engine to send a request of this room to now; nullopt if it has to wait. Call
@@ -107,6 +110,8 @@ class EnginePool {
   // A new process for this room.
   void Assign(int engine, const std::shared_ptr<EngineRoom>& room, bool in_gang);
   void Stop(int engine);
+  // Ends an engine that does not start.
+  void GiveUp(int engine);
   void RemoveUnusedRooms();
 
   // Const after construction.

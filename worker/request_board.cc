@@ -280,7 +280,7 @@ void RequestBoard::OnEngineHopeless(const EngineRoom& room, const std::string& w
   }
   for (const std::string& id : lost) {
     ReplyError(requests_.find(id),
-               WorkerLost(fmt::format("a second engine does not start here: {}", why)));
+               WorkerLost(fmt::format("an engine for it does not start here: {}", why)));
   }
 }
 

@@ -263,6 +263,57 @@ TEST_F(AgentProjectsTest, SecondEngineThatDoesNotStartCostsItsRequestsAlone) {
   EXPECT_TRUE(WasAsked(Render("other"), engines_.engine));
 }
 
+TEST_F(AgentProjectsTest, EngineForJobsThatDoesNotStartCostsTheJobAlone) {
+  StartTraining();
+  const EngineState trains = engines_.engine;
+  Refuse(Render("other"), engines_.engine);
+  const EngineState shows = engines_.engine;
+  engines_.broken = true;
+  trains->events.push_back({"", EngineExit{EngineExit::Kind::kSignal, 11}});
+  trains->on_readable();
+  Settle();
+  ASSERT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  const std::string waits = Render("default");
+  Send(Acknowledge());
+  for (int i = 0; i < 8; ++i) {
+    Pass(absl::Seconds(5));
+    ASSERT_FALSE(agent_->result().has_value());
+    const std::string id = Render("other");  // a frame of a live view
+    EXPECT_TRUE(WasAsked(id, shows));
+    Refuse(id, shows);
+  }
+  ASSERT_THAT(Replies(), SizeIs(10));
+  int n_lost = 0;
+  for (const v1::WorkerReply& reply : Replies()) {
+    if (reply.error().message().find("does not start here: run /nowhere") != std::string::npos) {
+      ++n_lost;
+    }
+  }
+  EXPECT_EQ(n_lost, 1) << "the render that waited for the job's engine";
+  EXPECT_FALSE(WasAsked(waits, shows)) << "its project has another room";
+
+  // The engine that is left takes the next job of its project.
+  Send(GrantOf("other", 2));
+  EXPECT_FALSE(ScriptedEngines::Got("train", *shows).is_null());
+}
+
+TEST_F(AgentProjectsTest, WorkerEndsWhenItsLastEngineDoesNotStart) {
+  StartTraining();
+  const EngineState trains = engines_.engine;
+  Refuse(Render("other"), engines_.engine);
+  const EngineState shows = engines_.engine;
+  engines_.broken = true;
+  for (const EngineState& engine : {trains, shows}) {
+    engine->events.push_back({"", EngineExit{EngineExit::Kind::kSignal, 11}});
+    engine->on_readable();
+    Settle();
+  }
+  Send(Acknowledge());
+  for (int i = 0; i < 20 && !agent_->result().has_value(); ++i) Pass(absl::Seconds(5));
+  ASSERT_TRUE(agent_->result().has_value());
+  EXPECT_EQ(agent_->result()->message, "the engine does not start: run /nowhere: no such file");
+}
+
 TEST_F(AgentProjectsTest, RoomGoesWithTheLastUseOfItsProject) {
   StartTraining();
   Refuse(Render("a"), engines_.engine);
