@@ -108,7 +108,7 @@ constexpr double kWellSeen = 0.75;
 
 // Renders every view of the plan into the folder and shows the progress.
 absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* folder) {
-  std::vector<std::string> unseen;
+  std::vector<std::string> unseen, far;
   const auto stub = session.Stub<v1::RenderService>();
   ProgressDisplay display(session.io(), session.flags().progress);
   RenderWait wait(session, display);
@@ -131,6 +131,7 @@ absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* f
     if (response->has_seen_twice() && response->seen_twice() < kWellSeen) {
       unseen.push_back(plan.NameOf(i));
     }
+    if (response->far_from_cameras()) far.push_back(plan.NameOf(i));
     line.fraction = static_cast<double>(i + 1) / static_cast<double>(plan.n_views);
     line.label = fmt::format("render  {}/{} views", i + 1, plan.n_views);
     ProgressLine finished = line;
@@ -145,6 +146,12 @@ absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* f
     return status;
   }
   display.Finish();
+  if (!far.empty()) {
+    session.Say(PlainText(fmt::format(
+        "warning: {} of {} far from all training views, as cameras of another data set would be: "
+        "{}",
+        far.size(), Counted(plan.n_views, "view"), FirstNames(far))));
+  }
   if (!unseen.empty()) {
     session.Say(PlainText(fmt::format(
         "warning: {} of {} look where few photographs did (less than {:.0f}% of what they show "

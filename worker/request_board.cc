@@ -45,6 +45,7 @@ absl::StatusOr<std::string> AssembleReply(const protocol::Rendered& rendered,
   response.set_path(rendered.path.empty() ? v1::PATH_KIND_UNSPECIFIED
                                           : ParsePathKindWord(rendered.path));
   if (rendered.seen_twice.has_value()) response.set_seen_twice(*rendered.seen_twice);
+  response.set_far_from_cameras(rendered.far_from_cameras);
   response.set_full_width(rendered.full_width);
   response.set_full_height(rendered.full_height);
   std::vector<v1::RenderChannel> channels;

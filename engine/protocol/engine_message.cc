@@ -275,6 +275,7 @@ JsonObject ToJson(const Rendered& rendered) {
     object["full_height"] = rendered.full_height;
   }
   if (rendered.seen_twice.has_value()) object["seen_twice"] = JsonNumber(*rendered.seen_twice);
+  if (rendered.far_from_cameras) object["far_from_cameras"] = true;
   return object;
 }
 
@@ -291,6 +292,7 @@ Rendered ReadRendered(KeyReader* reader) {
   rendered.full_width = reader->Count("full_width", Need::kOptional);
   rendered.full_height = reader->Count("full_height", Need::kOptional);
   rendered.seen_twice = reader->Number("seen_twice", Need::kOptional, 0, 1);
+  rendered.far_from_cameras = reader->Flag("far_from_cameras", Need::kOptional).value_or(false);
   return rendered;
 }
 

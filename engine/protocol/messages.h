@@ -188,6 +188,7 @@ struct Rendered {
   uint32_t full_width = 0, full_height = 0;  // before the view was reduced; 0: it was not
   // Share of the view that two training views show; unset if these are not stored.
   std::optional<double> seen_twice = {};
+  bool far_from_cameras = false;  // of the training; false if these are not stored
 };
 struct Checked {
   std::string id;

@@ -376,6 +376,7 @@ absl::StatusOr<protocol::Rendered> ServeLoop::WriteRendered(const RunningRender&
   rendered.full_height = static_cast<uint32_t>(render.reduced_from.height);
   if (!render.capture.empty()) {
     rendered.seen_twice = ShareSeenTwice(view, render.camera, render.capture);
+    rendered.far_from_cameras = IsFarFrom(render.camera, render.capture);
   }
   return rendered;
 }

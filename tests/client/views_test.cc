@@ -27,6 +27,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST_F(ServiceTest, PromoteTakesTheNewestCheckpointOfAJob) {
@@ -390,6 +391,7 @@ TEST_F(ServiceTest, RenderWithoutACameraAsksForAPathThatSuits) {
   const CommandResult result = Run({"render", "mic", "--frames", "2", "--out", dir.path()});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
   ASSERT_EQ(state_.render.size(), 2u);
+  EXPECT_THAT(result.err, Not(HasSubstr("far from all training views")));
   EXPECT_EQ(state_.render[0].orbit().path(), v1::PATH_AUTO);
   EXPECT_THAT(result.err,
               HasSubstr("2 views on a spiral around the mean camera, 8x6 (reduced from "
@@ -400,6 +402,24 @@ TEST_F(ServiceTest, RenderWithoutACameraAsksForAPathThatSuits) {
   EXPECT_EQ(Run({"render", "mic", "--full-size", "--out", dir.path()}).exit_code, kOk);
   EXPECT_EQ(state_.render.size(), 10u);
   EXPECT_TRUE(state_.render.back().orbit().full_size());
+}
+
+TEST_F(ServiceTest, CamerasFarFromTheTrainingViewsAreWarnedOf) {
+  const TempDir dir;
+  std::ofstream(dir / "camera.json") << R"({
+    "w": 8, "h": 6, "fl_x": 10,
+    "frames": [{"transform_matrix": [[1,0,0,900],[0,1,0,2],[0,0,1,3],[0,0,0,1]]}]})";
+  const std::vector<std::string> args = {"render",  "m",        "--camera", dir / "camera.json",
+                                         "--width", "8",        "--height", "6",
+                                         "--out",   dir / "out"};
+  CommandResult result = Run(args);
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("far from")));
+  state_.render_response.set_far_from_cameras(true);
+  result = Run(args);
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning: 1 of 1 view far from all training views, as cameras "
+                                    "of another data set would be: 0000"));
 }
 
 TEST_F(ServiceTest, NumberOfFramesIsRefusedWhereItWouldDoNothing) {

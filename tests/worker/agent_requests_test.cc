@@ -59,6 +59,7 @@ TEST_F(AgentTest, RenderFetchesTheModelAsksTheEngineAndRepliesInChunks) {
        {"id", render["id"]},
        {"width", 8},
        {"height", 6},
+       {"far_from_cameras", true},
        {"files", {{"rgb", render["out"].get<std::string>() + "/rgb_0000.png"}}}});
   const auto replies = Replies(server_);
   ASSERT_THAT(replies, SizeIs(2));
@@ -68,6 +69,7 @@ TEST_F(AgentTest, RenderFetchesTheModelAsksTheEngineAndRepliesInChunks) {
   ASSERT_TRUE(response.ParseFromString(replies[0].chunk() + replies[1].chunk()));
   EXPECT_EQ(response.images(0).content(), image);
   EXPECT_EQ(response.width(), 8u);
+  EXPECT_TRUE(response.far_from_cameras());
   EXPECT_EQ(response.worker(), "workers/w-test");
   EXPECT_TRUE(fs::is_empty(Room() + "/requests"));
 }

@@ -90,8 +90,10 @@ TEST(EngineMessageTest, AnswersToRequestsSurviveARoundTrip) {
       RoundTrip(Rendered{"r", {{"rgb", "/a"}, {"depth", "/b"}}, 4, 3, 2.5, 9, 0.25});
   EXPECT_EQ(rendered.path, "");
   EXPECT_FALSE(rendered.seen_twice.has_value());
+  EXPECT_FALSE(rendered.far_from_cameras);
   const Rendered on_path =
-      RoundTrip(Rendered{"r", {{"rgb", "/a"}}, 4, 3, 0, 9, 0.25, "spiral", 40, 30, 0.5});
+      RoundTrip(Rendered{"r", {{"rgb", "/a"}}, 4, 3, 0, 9, 0.25, "spiral", 40, 30, 0.5, true});
+  EXPECT_TRUE(on_path.far_from_cameras);
   EXPECT_EQ(on_path.path, "spiral");
   EXPECT_EQ(on_path.full_height, 30u);
   EXPECT_EQ(on_path.seen_twice, 0.5);

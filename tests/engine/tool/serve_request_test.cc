@@ -385,6 +385,10 @@ TEST_F(ServeRequestTest, RendersTheCameraOfACameraFile) {
   ASSERT_EQ(rendered["type"], "rendered") << rendered;
   EXPECT_EQ(rendered["width"], 10);
   EXPECT_EQ(rendered["height"], 8);
+  EXPECT_FALSE(rendered.contains("far_from_cameras"));
+  render["camera"]["frames"][0]["transform_matrix"][0][3] = 900;
+  Send(render);
+  EXPECT_EQ(ReceiveAnswer()["far_from_cameras"], true);
   render["camera"]["frames"].push_back(render["camera"]["frames"][0]);
   Send(render);
   EXPECT_EQ(ReceiveAnswer()["code"], "INVALID_ARGUMENT") << "two frames are two views";
