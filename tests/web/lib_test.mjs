@@ -35,8 +35,8 @@ const transforms = (...frames) => JSON.stringify({ frames });
 
 async function run() {
   const module = join(folder, "lib.mjs");
-  writeFileSync(module, await bundle(["folder.ts", "format.ts", "turbo.ts"], ["es"]));
-  const { readCapture, displayNameOf, urlNameOf, colorize } = await import(pathToFileURL(module));
+  writeFileSync(module, await bundle(["folder.ts", "format.ts", "turbo.ts", "curve.ts"], ["es"]));
+  const { readCapture, displayNameOf, urlNameOf, colorize, joined } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -57,6 +57,12 @@ async function run() {
     assert.notDeepEqual(at(5, 5), [0, 0, 0]);
     assert.ok(at(8, 0)[0] > 2 * at(8, 0)[2], `the nearest is red: ${at(8, 0)}`);
     assert.ok(Math.max(...at(4, 0)) < 60, `the farthest is dark: ${at(4, 0)}`);
+  });
+
+  await step("lines of parts share one axis", async () => {
+    const lines = [{ x: [1, 4, 9], values: [0.5, null, 0.25] }, { x: [4, 4, 6], values: [1, 2, 3] }, { x: [], values: [] }];
+    assert.deepEqual(joined(lines), { x: [1, 4, 6, 9], values: [[0.5, null, null, 0.25], [null, 2, 3, null], [null, null, null, null]] });
+    assert.deepEqual(joined([]), { x: [], values: [] });
   });
 
   await step("a COLMAP model is sent with its points and masks, and nothing else", async () => {

@@ -517,6 +517,7 @@ async function run() {
     await region.waitFor();
     assert.deepEqual(await region.getByRole("link").allTextContents(), ids);
     await region.getByText("succeeded", { exact: true }).first().waitFor({ timeout: 180_000 });
+    for (const chart of ["PSNR", "Loss", "Speed"]) await waitFor(`${chart} of a part`, async () => (await reading(chart, "part 0")) > 0);
     await look(page, "parts");
     await press(page, "link", ids[1]);
     await page.getByText("A part of").waitFor();
@@ -528,6 +529,17 @@ async function run() {
     await waitFor("both parts to have succeeded", async () => (await region.getByText("succeeded", { exact: true }).count()) === 2);
     const bars = region.getByRole("progressbar");
     assert.deepEqual(await bars.evaluateAll((all) => all.map((bar) => bar.getAttribute("aria-valuenow"))), ["100", "100"]);
+    // Another browser profile sees the lines of both from their beginning: nerfd keeps them.
+    await page.reload();
+    for (const [i, part] of parts.entries()) {
+      const kept = await nerfd.call("TrainingService/ListTrainingMetrics", { name: part });
+      for (const chart of ["PSNR", "Loss", "Speed"]) {
+        await waitFor(`${chart} of part ${i}`, async () => (await reading(chart, `part ${i}`)) > 0);
+      }
+      // Beside the title is the last value, to two digits where nothing is smoothed.
+      await page.getByLabel("Smoothing").fill("0");
+      assert.equal(await reading("Loss", `part ${i}`), Number(kept.points.at(-1).loss.toPrecision(2)));
+    }
     await look(page, "parts-succeeded");
   });
 

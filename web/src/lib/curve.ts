@@ -82,6 +82,26 @@ export class Curve {
   }
 }
 
+// A line of a chart.
+export interface Line {
+  x: number[];
+  values: (number | null)[];
+}
+
+// Lines over one axis, which has the places of all of them in order. A line is null where it has no value.
+export function joined(lines: Line[]): { x: number[]; values: (number | null)[][] } {
+  const x = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
+  const places = new Map(x.map((value, i) => [value, i]));
+  const values = lines.map((line) => {
+    const row = new Array<number | null>(x.length).fill(null);
+    line.x.forEach((value, i) => {
+      if (line.values[i] !== null) row[places.get(value)!] = line.values[i]!;
+    });
+    return row;
+  });
+  return { x, values };
+}
+
 // Exponential moving average, corrected for its start at zero. Missing values stay missing.
 export function smooth(values: (number | null)[], weight: number): (number | null)[] {
   if (weight <= 0) return values;
