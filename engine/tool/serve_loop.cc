@@ -291,7 +291,10 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
     state = &job->trainer()->state();
     renderer = render->job_weights.get();
   } else {
-    return NotTraining(request.job);
+    // It may have ended since it was asked for; then the caller finds its last checkpoint.
+    return WithReason(
+        absl::FailedPreconditionError(std::string(NotTraining(request.job).message())),
+        reason::kStateConflict);
   }
 
   NERF_ASSIGN_OR_RETURN(const Camera camera, CameraOfRequest(*state, renderer, render));

@@ -105,6 +105,8 @@ async function brokenScene() {
 
 const viewerHelp =
   "View of the scene. Arrow keys turn, W A S D Q E fly, plus and minus zoom, R resets, 1 to 3 choose color, depth and opacity, F turns in place, C shows the cameras, brackets go from photograph to photograph.";
+// Whether the viewer's last picture is of this step.
+const shownStep = async (page, step) => (await page.locator(".viewer .bar .figures").textContent()).endsWith(`step ${step}`);
 const pixelsOf = (locator) => locator.evaluate((canvas) => canvas.toDataURL());
 
 async function run() {
@@ -240,8 +242,19 @@ async function run() {
     assert.equal(nLoads, loads);
   });
 
+  await step("looked around in, the job shows its final model at the end", async () => {
+    await press(page, "button", "Look around");
+    const viewer = page.locator(".viewer");
+    await waitFor("a live frame", async () => Number(await viewer.getAttribute("data-frames")) > 0, 120_000);
+    await page.locator(".page-head").getByText("succeeded", { exact: true }).waitFor({ timeout: 600_000 });
+    const { progress } = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${page.url().split("/").at(-1)}` });
+    await waitFor(`step ${progress.step}`, () => shownStep(page, progress.step), 60_000);
+    assert.equal(await viewer.getAttribute("data-mode"), "live");
+    assert.equal(await page.locator(".failure").count(), 0);
+    await press(page, "button", "Preview");
+  });
+
   await step("the job succeeds", async () => {
-    await page.getByText("succeeded", { exact: true }).waitFor({ timeout: 600_000 });
     assert.ok((await reading("PSNR", "preview")) > 15);
     // Another browser profile sees the whole curve and all previews, too: nerfd keeps them.
     const id = page.url().split("/").at(-1);
@@ -369,6 +382,27 @@ async function run() {
     await tabTo(page, "application", viewerHelp);
     await page.keyboard.press("r");
     await touch.detach();
+  });
+
+  const modelUrl = page.url();
+  await step("stills of a job show its final model at the end, too", async () => {
+    const { scene } = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${trainedPage.split("/").at(-1)}` });
+    const { name } = await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob: { scene, displayName: "stills", config: { seconds: 20 } } });
+    const refuse = (route) => route.fulfill({ status: 404 });
+    await page.route("**/nerf.v1.ViewService/*", refuse);
+    await page.goto(`${line.url}#/jobs/${name.split("/").at(-1)}`);
+    await waitFor("a step", async () => !(await page.getByRole("button", { name: "Look around" }).isDisabled()));
+    await press(page, "button", "Look around");
+    const shown = page.locator(".viewer .bar .figures");
+    await waitFor("a still", async () => /step \d/.test(await shown.textContent()), 60_000);
+    const before = Number(/step (\d+)/.exec(await shown.textContent())[1]);
+    await page.locator(".page-head").getByText("succeeded", { exact: true }).waitFor({ timeout: 300_000 });
+    const { progress } = await nerfd.call("TrainingService/GetTrainingJob", { name });
+    assert.ok(before < progress.step, `the still was of step ${before}`);
+    await waitFor(`step ${progress.step} in place of ${before}`, () => shownStep(page, progress.step), 60_000);
+    await page.unroute("**/nerf.v1.ViewService/*", refuse);
+    await nerfd.call("TrainingService/DeleteTrainingJob", { name });
+    await page.goto(modelUrl);
   });
 
   await step("stills stand in where no worker offers live views", async () => {

@@ -100,7 +100,7 @@ TEST_F(ServeRequestTest, RendersTheJobInTrainingBetweenItsSteps) {
   }
   render["job"] = "other";
   Send(render);
-  EXPECT_EQ(ReceiveAnswer()["code"], "NOT_FOUND");
+  EXPECT_EQ(ReceiveAnswer()["reason"], "STATE_CONFLICT") << "as a job's that has ended";
 }
 
 TEST_F(ServeRequestTest, LargeRenderLetsTheTrainingGoOnAndCanBeCancelled) {

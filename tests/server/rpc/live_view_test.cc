@@ -250,6 +250,38 @@ TEST_F(LiveViewTest, RunningJobIsShownByItsWorkerAndAgainAsItLearns) {
   }
 }
 
+TEST_F(LiveViewTest, JobThatEndsDuringAFrameIsShownFromItsLastCheckpoint) {
+  v1::StreamViewsRequest request = OfModel();
+  request.set_training_job(job_);
+  Stream stream(*stub_, request);
+  stream.Name();
+  Render(*worker_, NextTask(*worker_), 10, 12);
+  EXPECT_EQ(stream.Frame().step(), 12u);
+  const v1::ServerRequest late = NextTask(*worker_);
+  EXPECT_EQ(late.render().training_job(), job_);
+  const v1::CommitCheckpointRequest commit = CheckpointRequest(server_, grant_, 30);
+  ASSERT_THAT(worker_->Commit(commit), IsOk());
+  // The reply comes with the report of the job's end.
+  v1::SynchronizeRequest message;
+  *message.mutable_job() = FakeWorker::Report(grant_, v1::JobReport::SUCCEEDED, 30);
+  message.mutable_reply()->set_request_id(late.request_id());
+  message.mutable_reply()->set_last(true);
+  *message.mutable_reply()->mutable_error() = ToRpcStatus(WithReason(
+      absl::FailedPreconditionError("the job is not in training"), reason::kStateConflict));
+  worker_->Send(message);
+  const v1::ServerRequest last = NextTask(*worker_);
+  EXPECT_EQ(last.render().file().sha256(), commit.model_blob().sha256());
+  message.Clear();
+  v1::RenderImageResponse image;
+  image.set_step(30);
+  image.add_images()->set_content("jpeg");
+  message.mutable_reply()->set_request_id(last.request_id());
+  message.mutable_reply()->set_chunk(image.SerializeAsString());
+  message.mutable_reply()->set_last(true);
+  worker_->Send(message);
+  EXPECT_EQ(stream.Frame().step(), 30u);
+}
+
 TEST_F(LiveViewTest, ViewGoesOnWithAnotherWorkerWhenItsOwnIsLost) {
   auto idle = Connect("w-2");
   ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return server_.workers->List().size() == 2; }));
