@@ -75,7 +75,8 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
 
 // Why a gang waits that needs some of the capable workers at once, which have its kind of device;
 // nullopt if they are free.
-std::optional<QueueWait> GangWait(const TrainingSpec& training,
+// `where`: what their devices are, for people; may be empty.
+std::optional<QueueWait> GangWait(const TrainingSpec& training, std::string_view where,
                                   const std::vector<const WorkerRecord*>& capable) {
   const size_t n_wanted = training.workers.min;
   std::map<std::string, std::pair<size_t, size_t>> pools;  // of each host and hardware: all, free
@@ -96,12 +97,10 @@ std::optional<QueueWait> GangWait(const TrainingSpec& training,
     if (counts.first >= n_wanted) n_free = std::max(n_free, counts.second);
   }
   if (n_most < n_wanted) {
-    return QueueWait{
-        kWaitNoCapableWorker,
-        fmt::format("it needs {}{} that can train together{}; there {} {}", n_wanted,
-                    n_wanted == 1 ? " worker" : " workers",
-                    training.gang_device == GangDevice::kCuda ? " on CUDA devices of one kind" : "",
-                    n_most == 1 ? "is" : "are", n_most)};
+    return QueueWait{kWaitNoCapableWorker,
+                     fmt::format("it needs {}{} that can train together{}; there {} {}", n_wanted,
+                                 n_wanted == 1 ? " worker" : " workers", where,
+                                 n_most == 1 ? "is" : "are", n_most)};
   }
   if (n_free >= n_wanted) return std::nullopt;
   return QueueWait{kWaitWorkersBusy, fmt::format("it needs {} workers at once, of which {} {} free",
@@ -135,10 +134,20 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
   // After a crash it waits for a worker on which it has not crashed.
   if (!untried.empty() && !WantsGang(job)) capable = std::move(untried);
   if (WantsGang(job)) {
-    std::erase_if(capable, [&](const WorkerRecord* worker) {
-      return GangDeviceOf(worker->description) != job.training.gang_device;
+    const GangDevice device = job.training.gang_device;
+    const bool has_cuda = std::any_of(capable.begin(), capable.end(), [](const auto* worker) {
+      return GangDeviceOf(worker->description) == GangDevice::kCuda;
     });
-    if (job.training.workers.min > 1 || capable.empty()) return GangWait(job.training, capable);
+    std::erase_if(capable, [&](const WorkerRecord* worker) {
+      return GangDeviceOf(worker->description) != device;
+    });
+    const std::string_view where = device == GangDevice::kCuda ? " on CUDA devices of one kind"
+                                   : has_cuda
+                                       ? " on CPUs (with cuda_deterministic=1 on CUDA devices)"
+                                       : "";
+    if (job.training.workers.min > 1 || capable.empty()) {
+      return GangWait(job.training, where, capable);
+    }
   }
   const size_t n_capable = capable.size();
   std::vector<std::string> busy_with;

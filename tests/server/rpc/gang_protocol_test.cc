@@ -195,6 +195,15 @@ TEST_F(GangProtocolTest, OneOfAGangThatNoWorkerCanTakeSaysSo) {
             "it needs 1 worker that can train together on CUDA devices of one kind; there are 0");
 }
 
+TEST_F(GangProtocolTest, GangThatWaitsForCpusBesideCudaDevicesSaysWhatBringsItThere) {
+  ASSERT_THAT(Create("ngp", 2, 2, &job_), IsOk());
+  const auto one = NewWorker("w-1", {"ranks-cuda"}, "cuda:0"),
+             two = NewWorker("w-2", {"ranks-cuda"}, "cuda:1");
+  EXPECT_EQ(server_.GetJob(job_.name()).wait().message(),
+            "it needs 2 workers that can train together on CPUs (with cuda_deterministic=1 on CUDA "
+            "devices); there are 0");
+}
+
 TEST_F(GangProtocolTest, SettingsThatDoNotFitTheDevicesOfAGangAreRefusedByName) {
   const auto refusal = [&](uint32_t max, const Settings& settings) {
     const absl::Status status = Create("ngp", 2, max, &job_, settings);
