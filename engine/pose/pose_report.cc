@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/pose/label_placer.h"
 #include "engine/scene/draw_text.h"
 #include "nlohmann/json.hpp"
 
@@ -237,6 +238,8 @@ void AddSuggestions(const PosedModel& model, PoseReport* report) {
   }
 }
 
+constexpr int kNumberScale = 2;  // pixels, of a glyph's dots
+
 // Drawing on a white square.
 class Canvas {
  public:
@@ -247,8 +250,8 @@ class Canvas {
   }
 
   void Dot(double x, double y, const std::array<uint8_t, 3>& color) {
-    const int column = static_cast<int>(std::floor(x)), row = static_cast<int>(std::floor(y));
-    if (column < 0 || row < 0 || column >= image_.width || row >= image_.height) return;
+    if (!(x >= 0 && y >= 0 && x < image_.width && y < image_.height)) return;  // NaN, too
+    const int column = static_cast<int>(x), row = static_cast<int>(y);
     std::copy(color.begin(), color.end(),
               image_.pixels.begin() + (static_cast<int64_t>(row) * image_.width + column) * 3);
   }
@@ -259,8 +262,15 @@ class Canvas {
       Dot(x0 + (x1 - x0) * i / length, y0 + (y1 - y0) * i / length, color);
     }
   }
-  void Number(int x, int y, int number, const std::array<uint8_t, 3>& color) {
-    DrawText(std::to_string(number), x, y, 2, color, &image_);
+  // A filled square around the point.
+  void Square(double x, double y, int radius, const std::array<uint8_t, 3>& color) {
+    for (int dy = -radius; dy <= radius; ++dy) {
+      for (int dx = -radius; dx <= radius; ++dx) Dot(x + dx, y + dy, color);
+    }
+  }
+  void Number(const LabelBox& box, int number, const std::array<uint8_t, 3>& color) {
+    DrawText(std::to_string(number), static_cast<int>(box.left), static_cast<int>(box.top),
+             kNumberScale, color, &image_);
   }
   ImageU8 Take() { return std::move(image_); }
   int side() const { return image_.width; }
@@ -268,6 +278,71 @@ class Canvas {
  private:
   ImageU8 image_;
 };
+
+// A camera in the picture from above: pixels, and its viewing direction with the part across the
+// picture only, so that it is short for a camera that looks down.
+struct MappedCamera {
+  int number = 0;
+  double x = 0, y = 0, forward_x = 0, forward_y = 0;
+};
+
+// Wedges with the apex, a dot, at the camera. A camera that looks straight down or up has no
+// direction in the picture and is a dot alone. Numbers without room are left out.
+void DrawCameras(const std::vector<MappedCamera>& cameras, Canvas* canvas) {
+  constexpr double kLength = 26, kHalfWidth = 7;  // pixels, of a wedge
+  constexpr double kLeastForward = 0.15;
+  constexpr std::array<uint8_t, 3> kBlue = {20, 60, 220}, kLightBlue = {190, 205, 250},
+                                   kRed = {200, 30, 30}, kGray = {150, 150, 150};
+  LabelPlacer placer(canvas->side());
+  std::vector<const MappedCamera*> wedges;
+  for (const MappedCamera& camera : cameras) {
+    for (int i = -2; i <= 2; i += 2) {
+      for (int j = -2; j <= 2; j += 2) placer.Keep(camera.x + i, camera.y + j);
+    }
+    if (std::hypot(camera.forward_x, camera.forward_y) >= kLeastForward) wedges.push_back(&camera);
+  }
+  const auto to = [&](const MappedCamera& camera, double ahead, double aside) {
+    const double length = std::hypot(camera.forward_x, camera.forward_y);
+    const double x = camera.forward_x / length, y = camera.forward_y / length;
+    return std::pair<double, double>{camera.x + ahead * x - aside * y,
+                                     camera.y + ahead * y + aside * x};
+  };
+  // All of the light insides first: they hide no outline.
+  for (const MappedCamera* camera : wedges) {
+    for (double aside = -kHalfWidth; aside <= kHalfWidth; aside += 0.5) {
+      const auto [x, y] = to(*camera, kLength, aside);
+      canvas->Line(camera->x, camera->y, x, y, kLightBlue);
+    }
+  }
+  for (const MappedCamera* camera : wedges) {
+    const auto [x0, y0] = to(*camera, kLength, -kHalfWidth);
+    const auto [x1, y1] = to(*camera, kLength, kHalfWidth);
+    canvas->Line(camera->x, camera->y, x0, y0, kBlue);
+    canvas->Line(camera->x, camera->y, x1, y1, kBlue);
+    for (double part = 0.2; part <= 1; part += 0.1) {
+      for (const double side : {-kHalfWidth, 0.0, kHalfWidth}) {
+        const auto [x, y] = to(*camera, part * kLength, part * side);
+        placer.Spare(x, y);
+      }
+    }
+  }
+  for (const MappedCamera& camera : cameras) canvas->Square(camera.x, camera.y, 2, kBlue);
+  for (const MappedCamera& camera : cameras) {
+    const std::string number = std::to_string(camera.number);
+    const auto box = placer.Place(camera.x, camera.y, -camera.forward_x, -camera.forward_y,
+                                  TextWidth(number, kNumberScale), TextHeight(kNumberScale));
+    if (!box.has_value()) continue;
+    // A number that had to go further away has a line to its camera.
+    constexpr double kNear = 9;
+    const double x = std::clamp(camera.x, box->left, box->right);
+    const double y = std::clamp(camera.y, box->top, box->bottom);
+    if (std::hypot(x - camera.x, y - camera.y) > kNear) {
+      canvas->Line(camera.x, camera.y, x, y, kGray);
+      canvas->Square(camera.x, camera.y, 2, kBlue);
+    }
+    canvas->Number(*box, camera.number, kRed);
+  }
+}
 
 // Lower and upper bound of most of the values.
 std::pair<double, double> BoundsOfMost(std::vector<double> values) {
@@ -353,6 +428,16 @@ std::string PoseReportText(const PoseReport& report) {
   return text;
 }
 
+std::string PosedListText(const PoseReport& report) {
+  std::string text;
+  for (size_t i = 0; i < report.photos.size(); ++i) {
+    if (!report.photos[i].posed) continue;
+    if (text.empty()) text = "posed, by their number in pose.png:\n";
+    absl::StrAppendFormat(&text, "  %4d  %s\n", i + 1, report.photos[i].name);
+  }
+  return text;
+}
+
 std::string PoseReportJson(const PoseReport& report, const std::string& out) {
   using Json = nlohmann::ordered_json;
   Json json;
@@ -369,8 +454,10 @@ std::string PoseReportJson(const PoseReport& report, const std::string& out) {
   json["warnings"] = report.warnings;
   json["again"] = report.again;
   json["photos"] = Json::array();
-  for (const PhotoOutcome& photo : report.photos) {
+  for (size_t i = 0; i < report.photos.size(); ++i) {
+    const PhotoOutcome& photo = report.photos[i];
     Json entry;
+    entry["number"] = i + 1;
     entry["name"] = photo.name;
     if (!photo.file.empty()) entry["file"] = "images/" + photo.file;
     entry["posed"] = photo.posed;
@@ -417,22 +504,15 @@ ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model) {
     const auto [x, y] = place(point.position);
     canvas.Dot(x, y, point.color);
   }
-  constexpr double kSize = 16;  // pixels, of a camera
-  const std::array<uint8_t, 3> blue = {20, 60, 220};
+  std::vector<MappedCamera> cameras;
   for (size_t i = 0; i < report.photos.size(); ++i) {
     const auto found = model.photos.find(report.photos[i].file);
     if (found == model.photos.end()) continue;
     const auto [x, y] = place(found->second.center);
     const Vector& forward = found->second.axes[2];
-    const Vector& sideways = found->second.axes[0];
-    const double fx = Dot(forward, right) * kSize, fy = -Dot(forward, front) * kSize;
-    const double sx = Dot(sideways, right) * kSize / 2, sy = -Dot(sideways, front) * kSize / 2;
-    canvas.Line(x, y, x + fx + sx, y + fy + sy, blue);
-    canvas.Line(x, y, x + fx - sx, y + fy - sy, blue);
-    canvas.Line(x + fx + sx, y + fy + sy, x + fx - sx, y + fy - sy, blue);
-    canvas.Number(static_cast<int>(x - fx) - 6, static_cast<int>(y - fy) - 5,
-                  static_cast<int>(i) + 1, {200, 30, 30});
+    cameras.push_back({static_cast<int>(i) + 1, x, y, Dot(forward, right), -Dot(forward, front)});
   }
+  DrawCameras(cameras, &canvas);
   return canvas.Take();
 }
 

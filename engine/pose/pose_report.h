@@ -45,11 +45,14 @@ PoseReport MakePoseReport(const std::vector<Photo>& photos, const PosedModel& mo
 
 // For people; ends with a newline.
 std::string PoseReportText(const PoseReport& report);
+// The posed photographs with their numbers, which count all photographs of the report from 1; ends
+// with a newline. Empty if nothing is posed.
+std::string PosedListText(const PoseReport& report);
 // One JSON object without newline, {"event":"done","posed":50,...}.
 std::string PoseReportJson(const PoseReport& report, const std::string& out);
 
-// The scene from above: its points, and the cameras as triangles that open in viewing direction,
-// with their numbers in the report. A square picture; blank if nothing is posed.
+// The scene from above: its points, and the cameras as wedges that open in viewing direction, with
+// their numbers in PosedListText where there is room. A square picture; blank if nothing is posed.
 ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model);
 
 }  // namespace nerf

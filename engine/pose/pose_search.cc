@@ -453,7 +453,8 @@ absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::str
   report.colmap_version = tool.version;
   report.seconds = absl::ToDoubleSeconds(options.clock->Now() - begin);
   NERF_RETURN_IF_ERROR(WriteFileAtomically(work / "pose.json", PoseReportJson(report, out) + "\n"));
-  NERF_RETURN_IF_ERROR(WriteFileAtomically(work / "pose.txt", PoseReportText(report)));
+  NERF_RETURN_IF_ERROR(
+      WriteFileAtomically(work / "pose.txt", PoseReportText(report) + PosedListText(report)));
   NERF_RETURN_IF_ERROR(WritePng(work / "pose.png", PictureFromAbove(report, model)));
   NERF_RETURN_IF_ERROR(
       RemoveAllBut(work, {"images", "sparse", "pose.json", "pose.txt", "pose.png"}));

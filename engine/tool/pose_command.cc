@@ -128,7 +128,9 @@ int RunPose(PoseFlags flags) {
                flags.options.min_posed_share * 100, flags.out, next);
     return kBadData;
   }
-  fmt::print(stderr, "{}/pose.png shows the cameras from above\nnext: {}\n", flags.out, next);
+  fmt::print(stderr,
+             "{}/pose.png shows the cameras from above, numbered as in pose.txt\nnext: {}\n",
+             flags.out, next);
   return kOk;
 }
 

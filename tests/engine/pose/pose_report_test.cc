@@ -1,0 +1,99 @@
+#include "engine/pose/pose_report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "nlohmann/json.hpp"
+
+namespace nerf {
+namespace {
+
+constexpr std::array<uint8_t, 3> kOutline = {20, 60, 220};
+
+// A report with a camera at each place; y points down, so that -y is up. All look along +x.
+class PoseReportTest : public ::testing::Test {
+ protected:
+  void Add(const std::string& name, double x, double z, std::array<double, 3> forward = {1, 0, 0}) {
+    PosedPhoto photo;
+    photo.center = {x, 0, z};
+    photo.axes = {{{0, 0, -1}, {0, 1, 0}, forward}};
+    photo.n_points = 500;
+    model_.photos[name] = photo;
+    AddUnposed(name, "");
+    report_.photos.back().posed = true;
+    ++report_.n_posed;
+  }
+  void AddUnposed(const std::string& name, const std::string& reason) {
+    PhotoOutcome outcome;
+    outcome.name = outcome.file = name;
+    outcome.reason = reason;
+    report_.photos.push_back(outcome);
+  }
+  // From the first to the last pixel of an outline in this row near x; 0 without any.
+  int OutlineWidth(int x, int y) const {
+    const ImageU8 picture = PictureFromAbove(report_, model_);
+    int first = 0, last = -1;
+    for (int i = x - 20; i <= x + 20; ++i) {
+      if (!std::equal(kOutline.begin(), kOutline.end(), picture.Pixel(i, y))) continue;
+      if (last < 0) first = i;
+      last = i;
+    }
+    return last < 0 ? 0 : last - first + 1;
+  }
+
+  PoseReport report_;
+  PosedModel model_;
+};
+
+TEST_F(PoseReportTest, ListNamesEachNumberOfThePicture) {
+  Add("a.jpg", 0, 0);
+  AddUnposed("b.jpg", "blur");
+  Add("c.jpg", 4, 0);
+  EXPECT_EQ(PosedListText(report_),
+            "posed, by their number in pose.png:\n     1  a.jpg\n     3  c.jpg\n");
+  const auto json = nlohmann::json::parse(PoseReportJson(report_, "out"));
+  EXPECT_EQ(json["photos"][0]["number"], 1);
+  EXPECT_EQ(json["photos"][1]["number"], 2);
+  EXPECT_EQ(json["photos"][2]["name"], "c.jpg");
+  EXPECT_EQ(json["photos"][2]["number"], 3);
+  EXPECT_EQ(PosedListText(PoseReport()), "");
+}
+
+// The map has -z to the right and +x to the top here, 90 pixels a unit; so a is at (725, 950).
+TEST_F(PoseReportTest, WedgesOpenInViewingDirection) {
+  Add("a.jpg", 0, 0);
+  Add("b.jpg", 10, 0);
+  Add("c.jpg", 5, 5);
+  EXPECT_EQ(OutlineWidth(725, 950), 5) << "the dot";
+  EXPECT_GT(OutlineWidth(725, 950 - 24), OutlineWidth(725, 950 - 12) + 4);
+  EXPECT_LT(OutlineWidth(725, 950 - 24), 20) << "slim";
+  EXPECT_EQ(OutlineWidth(725, 950 - 30), 0);
+  EXPECT_EQ(OutlineWidth(725, 950 + 5), 0) << "behind it";
+}
+
+TEST_F(PoseReportTest, CamerasThatLookDownAreDots) {
+  Add("a.jpg", 0, 0, {0, 1, 0});
+  Add("b.jpg", 10, 0);
+  Add("c.jpg", 5, 5);
+  EXPECT_EQ(OutlineWidth(725, 950), 5);
+  for (int y = 3; y < 30; ++y) {
+    EXPECT_EQ(OutlineWidth(725, 950 - y), 0) << y;
+    EXPECT_EQ(OutlineWidth(725, 950 + y), 0) << y;
+  }
+}
+
+// NaN, infinite and huge positions, as of a hostile model, are drawn outside or not at all.
+TEST_F(PoseReportTest, PositionsThatAreNoNumbersDoNoHarm) {
+  Add("a.jpg", 0, 0);
+  Add("b.jpg", std::nan(""), 1);
+  Add("c.jpg", 1e300, 1);
+  Add("d.jpg", 1, -HUGE_VAL);
+  EXPECT_EQ(PictureFromAbove(report_, model_).width, 1000);
+}
+
+}  // namespace
+}  // namespace nerf
