@@ -195,7 +195,29 @@ void AddGaps(const PoseReport& report, const PosedModel& model, std::vector<std:
   again->insert(again->end(), gaps.begin(), gaps.end());
 }
 
+// What to photograph again where no photograph could be posed, by the reasons of most.
+void AddAdviceOnNone(PoseReport* report) {
+  std::map<std::string, size_t> counts;
+  for (const PhotoOutcome& photo : report->photos) ++counts[photo.reason];
+  const auto add = [&](const std::string& advice) { report->again.push_back(advice); };
+  const size_t n = report->photos.size();
+  const auto is_common = [&](const std::string& reason) { return 3 * counts[reason] >= n; };
+  if (is_common("unreadable")) add("nothing: save the pictures that cannot be read as JPEG or PNG");
+  if (is_common("blur")) add("everything, in more light or with a steadier hand");
+  if (is_common("no texture")) {
+    add("everything, with more light and with things that have a pattern in each picture");
+  }
+  if (is_common("double")) add("everything, from other places: most pictures are doubles");
+  const bool overlaps = is_common("no overlap") || is_common("another place") ||
+                        is_common("another lens") || report->again.empty();
+  if (!overlaps) return;
+  add("everything, closer together: each photograph should show two thirds of what the one before "
+      "shows");
+  add("everything, moving sideways between photographs: turning on the spot shows no depth");
+}
+
 void AddSuggestions(const PosedModel& model, PoseReport* report) {
+  if (report->n_posed == 0) return AddAdviceOnNone(report);
   std::string before;
   size_t n_missing = 0;
   const auto add = [&](const std::string& after) {

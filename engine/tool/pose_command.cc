@@ -117,7 +117,10 @@ int RunPose(PoseFlags flags) {
   const std::string next = fmt::format("nerf-engine train {} --out {}", ShellWord(flags.out),
                                        ShellWord(flags.out + "-model"));
   if (report.n_posed == 0) {
-    fmt::print(stderr, "error: no photograph could be posed; {}/pose.txt says why\n", flags.out);
+    fmt::print(stderr,
+               "error: no photograph could be posed; {}/pose.txt says why and what to photograph "
+               "again\n",
+               flags.out);
     return kBadData;
   }
   if (share < flags.options.min_posed_share) {

@@ -1,5 +1,6 @@
 #include "engine/pose/pose_report.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,10 +8,15 @@
 #include <cmath>
 #include <string>
 
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 
 namespace nerf {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::array<uint8_t, 3> kOutline = {20, 60, 220};
 
@@ -93,6 +99,31 @@ TEST_F(PoseReportTest, PositionsThatAreNoNumbersDoNoHarm) {
   Add("c.jpg", 1e300, 1);
   Add("d.jpg", 1, -HUGE_VAL);
   EXPECT_EQ(PictureFromAbove(report_, model_).width, 1000);
+}
+
+// Where none is posed the advice follows the reasons.
+TEST(PoseAdviceTest, NothingPosedSaysWhatToDoNext) {
+  const auto advice_on = [](const Photo& like) {
+    std::vector<Photo> photos;
+    ColmapDatabase matches;
+    for (int i = 0; i < 4; ++i) {
+      photos.push_back(like);
+      photos.back().name = photos.back().file = "p" + std::to_string(i) + ".jpg";
+      matches.n_features[photos.back().file] = 1000;
+    }
+    const PoseReport report = MakePoseReport(photos, PosedModel(), {}, matches);
+    EXPECT_THAT(PoseReportText(report), HasSubstr("photograph again:\n"));
+    return absl::StrJoin(report.again, "\n");
+  };
+  Photo blurred, broken, twin;
+  blurred.is_blurred = true;
+  broken.error = "no picture";
+  twin.double_of = "p.jpg";
+  EXPECT_THAT(advice_on(Photo()), AllOf(HasSubstr("two thirds"), HasSubstr("turning on the spot"),
+                                        Not(HasSubstr("steadier"))));
+  EXPECT_THAT(advice_on(blurred), AllOf(HasSubstr("steadier hand"), Not(HasSubstr("sideways"))));
+  EXPECT_THAT(advice_on(broken), HasSubstr("as JPEG"));
+  EXPECT_THAT(advice_on(twin), HasSubstr("are doubles"));
 }
 
 }  // namespace

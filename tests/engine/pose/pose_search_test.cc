@@ -299,7 +299,9 @@ TEST_F(PoseSearchTest, NothingPosedIsAReportWithoutAModel) {
   ASSERT_THAT(report, IsOk());
   EXPECT_EQ(report->n_posed, 0u);
   EXPECT_FALSE(std::filesystem::exists(dir_ / "out/sparse"));
-  EXPECT_TRUE(std::filesystem::exists(dir_ / "out/pose.txt"));
+  EXPECT_THAT(*ReadFile(dir_ / "out/pose.txt", 1 << 20),
+              AllOf(HasSubstr("0 of 10 photographs posed"),
+                    HasSubstr("photograph again:\n  everything, closer together")));
 }
 
 // How COLMAP may end in each of its commands: the right code, and nothing left behind.
