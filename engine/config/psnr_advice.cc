@@ -1,5 +1,8 @@
 #include "engine/config/psnr_advice.h"
 
+#include <cmath>
+
+#include "common/counted.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -8,14 +11,25 @@ namespace {
 constexpr double kLittleTraining = 20e6;  // samples; the default budget has 40 M
 constexpr double kOverfit = 5;            // dB between training and test views
 constexpr size_t kFewViews = 20;
+constexpr double kOtherFocal = 0.1;  // of the ratio of focal lengths from 1
 
 }  // namespace
 
 std::vector<std::string> LowPsnrAdvice(const TrainedQuality& trained) {
-  if (trained.psnr >= kLowPsnr) return {};
-  std::vector<std::string> lines = {
-      fmt::format("a test PSNR of {:.1f} dB is low; its likely reasons:", trained.psnr)};
+  if (!(trained.psnr < kLowPsnr)) return {};  // NaN: nothing was compared
+  std::vector<std::string> lines = {fmt::format(
+      "a {} of {:.1f} dB is low; its likely reasons:", trained.psnr_name, trained.psnr)};
   const auto add = [&lines](const std::string& reason) { lines.push_back("  - " + reason); };
+  if (trained.focal_ratio > 0 && std::abs(trained.focal_ratio - 1) > kOtherFocal) {
+    add(
+        fmt::format("another focal length: it is {:.2f} times that of the training; see "
+                    "camera_angle_x or fl_x in the data set",
+                    trained.focal_ratio));
+  }
+  if (trained.n_far_views > 0) {
+    add(fmt::format("cameras of another data set: {} of {} are far from all training views",
+                    trained.n_far_views, Counted(trained.n_views, "view")));
+  }
   if (trained.samples > 0 && trained.samples < kLittleTraining) {
     add(fmt::format("little training ({:.1f} M samples): --samples 60M", trained.samples / 1e6));
   }

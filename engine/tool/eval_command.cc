@@ -13,6 +13,7 @@
 #include "common/made_folder.h"
 #include "common/status_macros.h"
 #include "common/usage_error.h"
+#include "engine/config/psnr_advice.h"
 #include "engine/config/slow_views.h"
 #include "engine/config/view_limits.h"
 #include "engine/protocol/json.h"
@@ -186,7 +187,11 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   MovePoints(scene.geometry.frame, model.state.geometry.frame, &scene.held_out_points);
   MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &scene.train);
   MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &scene.test);
-  for (View& view : views) view.camera = WithFoundFocal(model.lenses, view.camera);
+  std::vector<Camera> cameras;  // as the data set has them
+  for (View& view : views) {
+    cameras.push_back(view.camera);
+    view.camera = WithFoundFocal(model.lenses, view.camera);
+  }
   if (const std::string other = OtherSceneText(model.state, scene); !other.empty()) {
     fmt::print(stderr, "warning: {} is most likely another data set than the model's: {}\n",
                flags.dataset, other);
@@ -235,6 +240,12 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
       MedianDepthError(model.renderer.get(), scene.train, scene.held_out_points, options, stop));
   SortWorstFirst(&result->images);
   PrintResult(*result, depth_error, options.background, model.lenses, flags);
+  if (!flags.json) {
+    std::fflush(stdout);  // the figures come first
+    const TrainedQuality quality =
+        ComparedQuality(model.state, cameras, result->psnr, flags.dataset);
+    for (const std::string& line : LowPsnrAdvice(quality)) fmt::print(stderr, "{}\n", line);
+  }
   return absl::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "common/made_folder.h"
 #include "common/nearest_path.h"
 #include "common/status_macros.h"
+#include "engine/config/psnr_advice.h"
 #include "engine/config/slow_views.h"
 #include "engine/config/view_limits.h"
 #include "engine/path/camera_path.h"
@@ -31,6 +32,7 @@
 #include "engine/tool/flag_errors.h"
 #include "engine/tool/loaded_model.h"
 #include "engine/tool/png_writer.h"
+#include "engine/tool/scene_match.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
 #include "engine/tool/view_paths.h"
@@ -128,7 +130,7 @@ class RenderRun {
     NERF_RETURN_IF_ERROR(WriteSheets());
     const absl::Status video = FinishVideo();
     SayOlder();
-    Report();
+    Report(model.state);
     return video;
   }
 
@@ -426,7 +428,18 @@ class RenderRun {
                names.size(), Counted(seen_.size(), "view"), kWellSeen * 100, FirstNames(names));
   }
 
-  void Report() const {
+  void SayIfLow(const TrainState& model) const {
+    std::vector<Camera> cameras;
+    for (const WantedView& view : wanted_.views) {
+      if (!view.photograph.empty()) cameras.push_back(view.camera);
+    }
+    std::fflush(stdout);  // the figure comes first
+    const TrainedQuality quality =
+        ComparedQuality(model, cameras, comparison_.mean_psnr(), flags_.camera);
+    for (const std::string& line : LowPsnrAdvice(quality)) fmt::print(stderr, "{}\n", line);
+  }
+
+  void Report(const TrainState& model) const {
     const double seconds = absl::ToDoubleSeconds(rendering_);
     const size_t n = wanted_.views.size();
     if (flags_.json) {
@@ -453,6 +466,7 @@ class RenderRun {
       fmt::print(
           "PSNR of {} against their photographs: {:.2f} dB; side by side in {}/compare.png\n",
           Counted(psnrs_.size(), "view"), comparison_.mean_psnr(), out());
+      SayIfLow(model);
     }
     const bool has_video = video_ != nullptr && video_status_.ok();
     fmt::print("rendered {} in {:.2f} s to {}\n", Counted(n, "view"), seconds,

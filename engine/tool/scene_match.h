@@ -1,7 +1,10 @@
 #pragma once
 
+#include <span>
 #include <string>
 
+#include "engine/config/psnr_advice.h"
+#include "engine/scene/camera.h"
 #include "engine/scene/scene.h"
 #include "engine/train/checkpoint.h"
 
@@ -11,5 +14,10 @@ namespace nerf {
 // sentence; empty where nothing says so, and for models that do not store their photographs. The
 // scene's cameras are in the model's training frame.
 std::string OtherSceneText(const TrainState& model, const Scene& scene);
+
+// What LowPsnrAdvice is given of a model and of views that were compared with photographs of the
+// data set `dataset`; their cameras are in the model's training frame.
+TrainedQuality ComparedQuality(const TrainState& model, std::span<const Camera> cameras,
+                               double psnr, const std::string& dataset);
 
 }  // namespace nerf

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "absl/strings/str_join.h"
 
 namespace nerf {
@@ -20,6 +22,7 @@ std::string AdviceOn(const TrainedQuality& trained) {
 TEST(LowPsnrAdviceTest, GoodTrainingsGetNone) {
   EXPECT_THAT(LowPsnrAdvice({.psnr = 22, .samples = 1e6}), IsEmpty());
   EXPECT_THAT(LowPsnrAdvice({.psnr = 35, .psnr_train = 45}), IsEmpty());
+  EXPECT_THAT(LowPsnrAdvice({.psnr = std::nan("")}), IsEmpty()) << "every pixel was masked";
 }
 
 TEST(LowPsnrAdviceTest, LittleTrainingIsNamedFirst) {
@@ -37,6 +40,28 @@ TEST(LowPsnrAdviceTest, FewPhotographsAndBetterTrainingViewsAreNamed) {
   EXPECT_THAT(AdviceOn(trained), AllOf(HasSubstr("few photographs (7 to train on)"),
                                        HasSubstr("training views are far better (28.2 dB)"),
                                        Not(HasSubstr("little training"))));
+}
+
+// Of views that were compared with photographs, what differs from the training comes first.
+TEST(LowPsnrAdviceTest, OtherFocalLengthAndFarCamerasAreNamedFirst) {
+  TrainedQuality compared = {.psnr = 5.53,
+                             .samples = 1e6,
+                             .check_command = "c",
+                             .psnr_name = "PSNR",
+                             .focal_ratio = 0.5,
+                             .n_far_views = 2,
+                             .n_views = 8};
+  EXPECT_THAT(AdviceOn(compared),
+              HasSubstr("a PSNR of 5.5 dB is low; its likely reasons:\n"
+                        "  - another focal length: it is 0.50 times that of the training; see "
+                        "camera_angle_x or fl_x in the data set\n"
+                        "  - cameras of another data set: 2 of 8 views are far from all training "
+                        "views\n"
+                        "  - little training"));
+  compared.focal_ratio = 1.05;
+  compared.n_far_views = 0;
+  EXPECT_THAT(AdviceOn(compared),
+              AllOf(Not(HasSubstr("focal length")), Not(HasSubstr("cameras of another"))));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -894,7 +895,7 @@ TEST_F(NerfEngineTest, EvalOnAnotherDataSetWarnsAndOnNoneSaysWhatIsNext) {
   const std::string eval = "eval " + (dir_ / "o/model.safetensors") + " ";
   const Outcome same = Run(eval + dataset_);
   ASSERT_EQ(same.code, 0) << same.err;
-  EXPECT_THAT(same.err, ::testing::Not(::testing::HasSubstr("warning")));
+  EXPECT_THAT(same.err, ::testing::Not(::testing::HasSubstr("warning:")));
   const std::string other = dir_ / "other";
   std::filesystem::copy(dataset_, other, std::filesystem::copy_options::recursive);
   std::string list = Bytes("other/transforms_train.json");
@@ -913,6 +914,29 @@ TEST_F(NerfEngineTest, EvalOnAnotherDataSetWarnsAndOnNoneSaysWhatIsNext) {
   std::filesystem::create_directory(dir_ / "empty");
   EXPECT_THAT(Run(eval + (dir_ / "empty")).err,
               ::testing::StartsWith("error: " + (dir_ / "empty") + ": contains neither"));
+}
+
+TEST_F(NerfEngineTest, ComparisonsWithAnotherFocalLengthSaySo) {
+  ASSERT_EQ(Run(Train("o", 2)).code, 0);
+  const std::string other = dir_ / "other";
+  std::filesystem::copy(dataset_, other, std::filesystem::copy_options::recursive);
+  for (const char* file : {"other/transforms_train.json", "other/transforms_test.json"}) {
+    Json list = Json::parse(Bytes(file));
+    list["camera_angle_x"] = 2 * std::atan(2 * std::tan(list["camera_angle_x"].get<double>() / 2));
+    dir_.Write(file, list.dump());
+  }
+  const std::string model = dir_ / "o/model.safetensors";
+  const std::string render = " --out " + (dir_ / "r") + " --camera ";
+  for (const std::string& command : {"eval " + model + " ", "render " + model + render}) {
+    const Outcome same = Run(command + dataset_), wrong = Run(command + other);
+    ASSERT_EQ(same.code, 0) << same.err;
+    ASSERT_EQ(wrong.code, 0) << wrong.err;
+    EXPECT_THAT(same.err, ::testing::AllOf(::testing::HasSubstr("little training"),
+                                           ::testing::Not(::testing::HasSubstr("focal length"))));
+    EXPECT_THAT(wrong.err, ::testing::HasSubstr("dB is low; its likely reasons:\n  - another focal "
+                                                "length: it is 0.50 times that of the training"));
+    EXPECT_THAT(wrong.err, ::testing::HasSubstr("`nerf-engine check " + other + "`"));
+  }
 }
 
 TEST_F(NerfEngineTest, CamerasOfOtherProgramsSayWhichFrameTheyAreReadIn) {
