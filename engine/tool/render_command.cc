@@ -534,20 +534,22 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
   auto flags = std::make_shared<RenderFlags>();
   CLI::App* command = app->add_subcommand("render", "Render views of a model");
   command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
-  auto* views = command->add_option_group("views");
-  views->add_option("--camera", flags->camera,
-                    "camera file in the format of transforms.json, a camera path of nerfstudio or "
-                    "instant-ngp, or a data set's folder for its test views beside their "
-                    "photographs");
+  CLI::Option* camera = command->add_option(
+      "--camera", flags->camera,
+      "camera file in the format of transforms.json, a camera path of nerfstudio or "
+      "instant-ngp, or a data set's folder for its test views beside their "
+      "photographs");
   CLI::Option* orbit =
-      views->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
-          ->check(CLI::Range(1, kMaxOrbitViews));
-  views
+      command->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
+          ->check(CLI::Range(1, kMaxOrbitViews))
+          ->excludes(camera);
+  command
       ->add_option("--path", flags->path,
                    "auto, orbit, spiral, flyby or cameras (near the training views); auto takes "
                    "what suits the training views")
-      ->capture_default_str();
-  views->require_option(0, 1);
+      ->capture_default_str()
+      ->excludes(camera)
+      ->excludes(orbit);
   command->add_option("--dataset", flags->dataset,
                       "folder of the data set that a camera path of nerfstudio or instant-ngp is "
                       "for");

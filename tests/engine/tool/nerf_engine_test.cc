@@ -916,6 +916,23 @@ TEST_F(NerfEngineTest, EvalOnAnotherDataSetWarnsAndOnNoneSaysWhatIsNext) {
               ::testing::StartsWith("error: " + (dir_ / "empty") + ": contains neither"));
 }
 
+TEST_F(NerfEngineTest, FlagsThatChooseViewsAreSuggestedAndExcludeEachOther) {
+  EXPECT_EQ(Run("render m --camra x --orbt 3").err,
+            "error: no such flag: '--camra'; did you mean --camera?\n"
+            "  no such flag: '--orbt'; did you mean --orbit?\n"
+            "  run `nerf-engine render --help` for usage\n");
+  const Outcome help = Run("help render");
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, ::testing::HasSubstr("--camera"));
+  EXPECT_THAT(help.out, ::testing::Not(::testing::HasSubstr("Option Group")));
+  for (const char* flags :
+       {"--camera x --orbit 3", "--camera x --path spiral", "--orbit 3 --path spiral"}) {
+    const Outcome both = Run(std::string("render m --out o ") + flags);
+    EXPECT_EQ(both.code, 2) << flags;
+    EXPECT_THAT(both.err, ::testing::HasSubstr(" excludes --")) << flags;
+  }
+}
+
 TEST_F(NerfEngineTest, ComparisonsWithAnotherFocalLengthSaySo) {
   ASSERT_EQ(Run(Train("o", 2)).code, 0);
   const std::string other = dir_ / "other";
