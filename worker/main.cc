@@ -307,7 +307,7 @@ int Main(int argc, char** argv) {
   flags.cache_dir = DefaultCacheDir();
   flags.engine = ProgramBesideThis("nerf-engine");
   CLI::App app("Trains and renders for a nerfd server.", "nerf-worker");
-  app.set_version_flag("--version", "nerf-worker " NERF_VERSION);
+  app.set_version_flag("-v,--version", "nerf-worker " NERF_VERSION);
   AddFlags(app, &flags);
   try {
     app.parse(argc, argv);

@@ -15,7 +15,7 @@ namespace {
 
 int Run(int argc, char** argv) {
   CLI::App app{"Trains, evaluates and renders neural radiance fields.", "nerf-engine"};
-  app.set_version_flag("--version", "nerf-engine " NERF_VERSION);
+  app.set_version_flag("-v,--version", "nerf-engine " NERF_VERSION);
   std::string log_level = "info";
   app.add_option("--log-level", log_level, "debug, info, warning, error or off")
       ->capture_default_str();

@@ -491,7 +491,7 @@ void AddDuration(CLI::App& app, const char* flag, const char* environment, const
 
 void AddFlags(CLI::App& app, ServerFlags* flags) {
   app.option_defaults()->take_last();  // so that arguments override those of a shell alias
-  app.set_version_flag("--version", "nerfd " NERF_VERSION);
+  app.set_version_flag("-v,--version", "nerfd " NERF_VERSION);
   app.add_option("--listen", flags->listen, "Address of the gRPC server, HOST:PORT; port 0: any")
       ->envname("NERFD_LISTEN")
       ->capture_default_str();

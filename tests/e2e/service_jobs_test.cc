@@ -3,9 +3,11 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 
 #include "common/exit_code.h"
+#include "common/file_io.h"
 #include "common/rpc/blob_client.h"
 #include "common/rpc/channel.h"
 #include "engine/scene/image_io.h"
@@ -15,6 +17,7 @@
 #include "tests/testing/metric_families.h"
 #include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
 
 namespace nerf {
 namespace {
@@ -456,6 +459,22 @@ TEST_F(ServiceJobsTest, MetricsHaveEveryFamilyThatIsDueAndPromtoolIsSilent) {
   if (WEXITSTATUS(status) == 127) GTEST_SKIP() << "promtool is not installed";
   EXPECT_EQ(ReadWholeFile(dir_ / "promtool.out"), "");
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(ProgramsTest, VersionsArePrintedAlike) {
+  const TempDir dir;
+  const auto output = [&](const std::string& program, const std::string& flag) {
+    const std::string command = BinDir() + "/" + program + " " + flag + " >" + (dir / "out");
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    return ReadFile(dir / "out", 1 << 16).value_or("");
+  };
+  const std::string nerfctl = output("nerfctl", "--version");
+  ASSERT_TRUE(nerfctl.starts_with("nerfctl ")) << nerfctl;
+  const std::string version = nerfctl.substr(nerfctl.find(' '));
+  for (const std::string program : {"nerfctl", "nerfd", "nerf-worker", "nerf-engine"}) {
+    for (const char* flag : {"-v", "--version"})
+      EXPECT_EQ(output(program, flag), program + version);
+  }
 }
 
 }  // namespace

@@ -1098,6 +1098,7 @@ TEST_F(NerfEngineTest, ExitCodesSayWhatWentWrong) {
     int code;
   } cases[] = {
       {"--version", 0},
+      {"-v", 0},
       {"--help", 0},
       {"train --help", 0},
       {"", 2},
