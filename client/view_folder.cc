@@ -93,7 +93,7 @@ absl::Status ViewFolder::UseColors(const std::string& file, const std::string& p
   // Photographs with alpha are shown on white, as models of them are unless the job says black.
   NERF_ASSIGN_OR_RETURN(const ImageU8 real,
                         PhotographAs(photograph, view.width, view.height, {1, 1, 1}));
-  comparison_.Add(real, view);
+  comparison_.Add(real, view, photograph);
   return absl::OkStatus();
 }
 

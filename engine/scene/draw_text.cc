@@ -9,7 +9,13 @@ namespace {
 uint16_t GlyphOf(char c) {
   constexpr uint16_t kDigits[10] = {075557, 026227, 071747, 071717, 055711,
                                     074717, 074757, 071122, 075757, 075717};
+  constexpr uint16_t kCapitals[26] = {025755, 065656, 034443, 065556, 074647, 074644, 034553,
+                                      055755, 072227, 011152, 055655, 044447, 057755, 065555,
+                                      025552, 065644, 025563, 065655, 034216, 072222, 055557,
+                                      055552, 055775, 055255, 055222, 071247};
   if (c >= '0' && c <= '9') return kDigits[c - '0'];
+  if (c >= 'A' && c <= 'Z') return kCapitals[c - 'A'];
+  if (c >= 'a' && c <= 'z' && c != 'd') return kCapitals[c - 'a'];
   switch (c) {
     case '.':
       return 000002;
@@ -19,8 +25,16 @@ uint16_t GlyphOf(char c) {
       return 051245;
     case 'd':
       return 011757;
-    case 'B':
-      return 065656;
+    case '_':
+      return 000007;
+    case '(':
+      return 012221;
+    case ')':
+      return 042224;
+    case '+':
+      return 002720;
+    case '?':
+      return 071202;
     default:
       return 0;
   }

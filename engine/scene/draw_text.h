@@ -10,9 +10,9 @@ namespace nerf {
 
 using Color = std::array<uint8_t, 3>;
 
-// Writes digits, '.', '-', '%', 'd' and 'B' into an RGB picture, `scale` pixels for each of a
-// glyph's 3 x 5; other characters leave a blank. (x, y) is the upper left corner; what lies outside
-// of the picture is cut off.
+// Writes digits, letters (small ones but d as capitals) and the punctuation of file names into an
+// RGB picture, `scale` pixels for each of a glyph's 3 x 5; other characters leave a blank. (x, y)
+// is the upper left corner; what lies outside of the picture is cut off.
 void DrawText(std::string_view text, int x, int y, int scale, const Color& color, ImageU8* image);
 
 // Pixels that it takes.

@@ -315,7 +315,7 @@ class RenderRun {
       NERF_ASSIGN_OR_RETURN(
           const ImageU8 photograph,
           PhotographAs(wanted.photograph, colors.width, colors.height, options_.background));
-      psnrs_.push_back(comparison_.Add(photograph, colors));
+      psnrs_.push_back(comparison_.Add(photograph, colors, wanted.photograph));
     }
     if (video_ != nullptr && video_status_.ok()) video_status_ = video_->Add(colors, stop_);
     if (channels_.rgb) NERF_RETURN_IF_ERROR(writer->Add(ColorFile(wanted), std::move(colors)));

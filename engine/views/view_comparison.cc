@@ -35,7 +35,41 @@ void CopyInto(const ImageU8& cell, int left, int top, ImageU8* sheet) {
   }
 }
 
+// Smaller than `scale` where the name needs it, and shortened where that is not enough.
+void WriteName(std::string_view path, int scale, ImageU8* cell) {
+  const auto room = [&](int smaller) {
+    return static_cast<size_t>(std::max(0, cell->width / smaller - 4) / 4);
+  };
+  const int smallest = (scale + 1) / 2;  // that can still be read
+  while (scale > smallest && NameInPicture(path, path.size()).size() > room(scale)) --scale;
+  const std::string name = NameInPicture(path, room(scale));
+  if (name.empty()) return;
+  // On black, as photographs may have any color.
+  const int right = std::min(cell->width, TextWidth(name, scale) + 4 * scale);
+  const int bottom = std::min(cell->height, TextHeight(scale) + 4 * scale);
+  for (int y = 0; y < bottom; ++y) {
+    const auto row = cell->pixels.begin() + static_cast<int64_t>(y) * cell->width * 3;
+    std::fill(row, row + static_cast<int64_t>(right) * 3, uint8_t{0});
+  }
+  DrawText(name, 2 * scale, 2 * scale, scale, {255, 255, 255}, cell);
+}
+
 }  // namespace
+
+std::string NameInPicture(std::string_view path, size_t max_size) {
+  std::string name;
+  for (const char c : path.substr(path.rfind('/') + 1)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xC0) == 0x80) continue;  // UTF-8: within a character
+    name += byte < 0x20 || byte >= 0x7F ? '?' : c;
+  }
+  constexpr std::string_view kDots = "..";
+  if (name.size() <= max_size) return name;
+  if (max_size <= kDots.size()) return "";
+  // More of the end: names differ there.
+  const size_t head = (max_size - kDots.size()) / 3, tail = max_size - kDots.size() - head;
+  return name.substr(0, head).append(kDots) + name.substr(name.size() - tail);
+}
 
 absl::StatusOr<ImageU8> PhotographAs(const std::string& path, int width, int height,
                                      Vec3 background) {
@@ -43,17 +77,18 @@ absl::StatusOr<ImageU8> PhotographAs(const std::string& path, int width, int hei
   return CompositedOn(AreaResized(image, width, height), background);
 }
 
-double ViewComparison::Add(const ImageU8& photograph, const ImageU8& view) {
+double ViewComparison::Add(const ImageU8& photograph, const ImageU8& view, std::string_view path) {
   psnrs_.push_back(Psnr(photograph, view));
   if (psnrs_.size() > kMaxKept) return psnrs_.back();
   const ReducedSize size = FitSide(view.width, view.height, kMaxCellSide);
-  const ImageU8 a = AreaResized(photograph, size.width, size.height);
+  ImageU8 a = AreaResized(photograph, size.width, size.height);
   const ImageU8 b = AreaResized(view, size.width, size.height);
   ImageU8 difference = DifferenceOf(a, b);
   const int scale = std::max(1, std::min(size.width, size.height) / 80);
   DrawText(fmt::format("{:.2f} dB", psnrs_.back()), 2 * scale, 2 * scale, scale, {255, 255, 255},
            &difference);
-  cells_.push_back(a);
+  WriteName(path, scale, &a);
+  cells_.push_back(std::move(a));
   cells_.push_back(b);
   cells_.push_back(std::move(difference));
   return psnrs_.back();

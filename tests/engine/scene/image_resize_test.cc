@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string_view>
+#include <vector>
+
 #include "engine/scene/draw_text.h"
 #include "engine/scene/view_list.h"
 
@@ -66,6 +70,16 @@ TEST(DrawTextTest, TextBeyondThePictureIsCutOff) {
   EXPECT_EQ(image.Pixel(1, 3)[0], 255);
   EXPECT_EQ(TextWidth("28.41", 2), 5 * 8 - 2);
   EXPECT_EQ(TextWidth("", 2), 0);
+}
+
+TEST(DrawTextTest, LettersOfFileNamesDifferFromEachOther) {
+  std::set<std::vector<uint8_t>> glyphs;
+  const std::string_view all = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_%()+?d";
+  for (const char c : all) {
+    ImageU8 image = Picture(3, 5, 3, std::vector<uint8_t>(3 * 5 * 3));
+    DrawText({&c, 1}, 0, 0, 1, {255, 255, 255}, &image);
+    EXPECT_TRUE(glyphs.insert(image.pixels).second) << c;
+  }
 }
 
 TEST(ViewNamesTest, StemsNameViewsAndEqualOnesTakeTheirFolders) {

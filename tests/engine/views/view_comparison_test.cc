@@ -21,8 +21,8 @@ TEST(ViewComparisonTest, RowsHoldPhotographViewAndDifference) {
   TempDir dir;
   ViewComparison comparison;
   EXPECT_THAT(comparison.Write(dir / "c.png"), StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_NEAR(comparison.Add(Gray(90, 60, 100), Gray(90, 60, 110)), 28.13, 0.01);
-  comparison.Add(Gray(90, 60, 50), Gray(90, 60, 50));
+  EXPECT_NEAR(comparison.Add(Gray(90, 60, 100), Gray(90, 60, 110), "images/a.jpg"), 28.13, 0.01);
+  comparison.Add(Gray(90, 60, 50), Gray(90, 60, 50), "b.jpg");
   ASSERT_THAT(comparison.Write(dir / "c.png"), IsOk());
   const auto sheet = DecodeImage(dir / "c.png");
   ASSERT_THAT(sheet, IsOk());
@@ -31,6 +31,38 @@ TEST(ViewComparisonTest, RowsHoldPhotographViewAndDifference) {
   EXPECT_EQ(sheet->Pixel(5, 30)[0], 100);
   EXPECT_EQ(sheet->Pixel(99, 30)[0], 110);
   EXPECT_EQ(sheet->Pixel(270, 55)[0], 30) << "three times the difference";
+}
+
+// White letters of the name on black stand in the photograph alone.
+TEST(ViewComparisonTest, PhotographsCarryTheirNames) {
+  TempDir dir;
+  const auto white_of = [&](const std::string& name, int width, int first_column) {
+    ViewComparison comparison;
+    comparison.Add(Gray(width, 60, 100), Gray(width, 60, 100), name);
+    EXPECT_THAT(comparison.Write(dir / "c.png"), IsOk());
+    const ImageU8 sheet = DecodeImage(dir / "c.png").value();
+    int n = 0;
+    for (int y = 0; y < 20; ++y) {
+      for (int x = 0; x < width; ++x) n += sheet.Pixel(first_column + x, y)[0] == 255;
+    }
+    return n;
+  };
+  EXPECT_EQ(white_of("images/l1.jpg", 90, 0), white_of("l1.jpg", 90, 0));
+  EXPECT_GT(white_of("l1.jpg", 90, 0), 30);
+  EXPECT_GT(white_of("l11.jpg", 90, 0), white_of("l1.jpg", 90, 0));
+  EXPECT_EQ(white_of("l1.jpg", 90, 94), 0) << "the view";
+  EXPECT_EQ(white_of("", 90, 0), 0);
+  EXPECT_EQ(white_of("l1.jpg", 3, 0), 0) << "no room";
+  EXPECT_GT(white_of(std::string(5000, 'x'), 90, 0), 30);
+}
+
+TEST(NameInPictureTest, LongNamesKeepTheirEnds) {
+  EXPECT_EQ(NameInPicture("a/b/IMG_0012.jpg", 20), "IMG_0012.jpg");
+  EXPECT_EQ(NameInPicture("a/IMG_20240131_100000.jpg", 14), "IMG_..0000.jpg");
+  EXPECT_EQ(NameInPicture("abcdef", 3), "..f");
+  EXPECT_EQ(NameInPicture("abcdef", 2), "");
+  EXPECT_EQ(NameInPicture("B\xc3\xa4r\n\x7f.png", 20), "B?r??.png");
+  EXPECT_EQ(NameInPicture("dir/", 20), "");
 }
 
 }  // namespace
