@@ -153,13 +153,7 @@ class RenderRun {
             ": is a camera path in the frame of another program; name the "
             "folder of the data set that it was made for with --dataset DIR");
       }
-      if (list.in_frame_of.has_value()) {
-        fmt::print(stderr,
-                   "{}: read in the frame that {} gives this model's data set; --dataset DIR names "
-                   "another\n",
-                   flags_.camera,
-                   *list.in_frame_of == PathTool::kInstantNgp ? "instant-ngp" : "nerfstudio");
-      }
+      if (list.in_frame_of.has_value()) SayFrame(*list.in_frame_of, geometry.flavor);
       NERF_RETURN_IF_ERROR(CheckFrameCount(flags_.frames, list));
       ExpandKeyframes(flags_.frames, flags_.fps, &list);
       for (const std::string& warning : list.warnings) fmt::print(stderr, "warning: {}\n", warning);
@@ -195,6 +189,23 @@ class RenderRun {
     wanted.path = std::string(PathKindName(path.kind));
     wanted.words = fmt::format("{} {}", Counted(wanted.views.size(), "view"), PathWords(path.kind));
     return wanted;
+  }
+
+  // Files without training cameras, as imported models are, have no data set that is known.
+  void SayFrame(PathTool tool, SceneFlavor flavor) const {
+    const char* const program = tool == PathTool::kInstantNgp ? "instant-ngp" : "nerfstudio";
+    if (!capture_.empty()) {
+      fmt::print(stderr,
+                 "{}: read in the frame that {} gives this model's data set; --dataset DIR names "
+                 "another\n",
+                 flags_.camera, program);
+      return;
+    }
+    fmt::print(stderr,
+               "warning: {}: read in the frame that {} gives a data set of {}; the model stores no "
+               "cameras that could confirm it, and --dataset DIR names its data set\n",
+               flags_.camera, program,
+               flavor == SceneFlavor::kInstantNgp ? "instant-ngp" : "Blender");
   }
 
   void NoteReduction(const Camera& camera, const Camera& resized, WantedViews* wanted) const {

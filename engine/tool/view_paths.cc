@@ -214,6 +214,12 @@ absl::StatusOr<ViewPath> CamerasOfPath(const TrainState& state, const PathScene&
                         CameraOfSize(lens, request.width, request.height, request.limited));
   PathKind kind = request.kind;
   if (state.capture.empty() && kind == PathKind::kAuto) kind = PathKind::kOrbit;
+  if (state.capture.empty() && kind != PathKind::kOrbit) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: such a path follows the training cameras, and the model stores none, as "
+                    "imported models do; ask for an orbit",
+                    PathKindName(kind)));
+  }
   const CameraPath path = MakePath(scene, kind, request.count);
   ViewPath views{path.kind, path.is_closed, {}, {}};
   if (request.width == 0 && request.height == 0 && resized.width < lens.width) {

@@ -41,7 +41,8 @@ struct PathRequest {
 };
 
 // Views with the lens of the model's own cameras. Of files without stored cameras, kAuto is an
-// orbit. Errors: InvalidArgument for a count or size out of range.
+// orbit. Errors: InvalidArgument for a count or size out of range, and for paths that follow the
+// training cameras where the file stores none.
 absl::StatusOr<ViewPath> CamerasOfPath(const TrainState& state, const PathScene& scene,
                                        const PathRequest& request);
 

@@ -971,6 +971,16 @@ TEST_F(NerfEngineTest, CamerasOfOtherProgramsSayWhichFrameTheyAreReadIn) {
   const Outcome named = Run(render + " --dataset " + dataset_);
   ASSERT_EQ(named.code, 0) << named.err;
   EXPECT_THAT(named.err, ::testing::Not(::testing::HasSubstr("read in the frame")));
+  // A model without training cameras, as one that was imported.
+  TensorFile file = *ReadTensorFile(dir_ / "o/model.safetensors");
+  std::erase_if(file.metadata,
+                [](const auto& entry) { return entry.first.starts_with("capture."); });
+  ASSERT_THAT(WriteTensorFile(file, dir_ / "o/model.safetensors"), IsOk());
+  const Outcome unknown = Run(render);
+  ASSERT_EQ(unknown.code, 0) << unknown.err;
+  EXPECT_THAT(unknown.err, ::testing::HasSubstr(
+                               "path.json: read in the frame that nerfstudio gives a data set of "
+                               "Blender; the model stores no cameras that could confirm it"));
 }
 
 TEST_F(NerfEngineTest, BatchesDrawnAheadGiveTheSameBytes) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "engine/config/view_limits.h"
@@ -152,6 +153,22 @@ TEST(ViewPathTest, FilesWithoutCamerasHaveAnOrbit) {
   ASSERT_THAT(path, IsOk());
   EXPECT_EQ(path->kind, PathKind::kOrbit);
   EXPECT_NEAR(Norm(path->cameras[0].camera_to_world.Column(3)), 3, 0.01);
+}
+
+TEST(ViewPathTest, FilesWithoutCamerasHaveNoPathAlongThem) {
+  TrainState state = BallState();
+  PlaneRenderer renderer;
+  for (const PathKind kind : {PathKind::kSpiral, PathKind::kFlyby, PathKind::kCameras}) {
+    EXPECT_THAT(CamerasOfPath(state, PathSceneOf(state, &renderer), Asked(kind, 5)), IsOk());
+  }
+  state.capture.clear();
+  for (const PathKind kind : {PathKind::kSpiral, PathKind::kFlyby, PathKind::kCameras}) {
+    EXPECT_THAT(CamerasOfPath(state, PathSceneOf(state, &renderer), Asked(kind, 5)),
+                StatusIs(StatusCode::kInvalidArgument,
+                         std::string(PathKindName(kind)) + ": such a path follows"));
+  }
+  EXPECT_THAT(CamerasOfPath(state, PathSceneOf(state, &renderer), Asked(PathKind::kOrbit, 5)),
+              IsOk());
 }
 
 TEST(ViewPathTest, CountsOutOfRangeAreRefused) {
