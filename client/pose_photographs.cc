@@ -18,6 +18,16 @@ namespace {
 // For nerf-engine to end COLMAP and to remove its files.
 constexpr absl::Duration kStopGrace = absl::Seconds(10);
 
+// Warns of photographs that came after the poses were found.
+void SayAdded(const Session& session, const std::string& folder) {
+  const std::string added = AddedPhotographsText(folder);
+  if (added.empty()) return;
+  session.Say(PlainText("warning: " + added));
+  session.Say(PlainText(fmt::format("  {} && {} finds the poses of all of them",
+                                    SetPosedFolderAside(folder),
+                                    session.Runnable("nerfctl train " + ShellWord(folder)))));
+}
+
 }  // namespace
 
 bool MustBePosed(const std::string& folder) {
@@ -31,6 +41,7 @@ PoseOutcome FolderWithPoses(Session& session, const std::string& folder,
   if (!MustBePosed(folder)) {
     session.Say(PlainText(
         fmt::format("{} has no poses; using {}, where they were found before", folder, posed)));
+    SayAdded(session, folder);
     return {kOk, posed};
   }
   ChildProcessSpec spec;

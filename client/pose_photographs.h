@@ -16,7 +16,8 @@ bool MustBePosed(const std::string& folder);
 
 // The data set to train for a folder or film that the user named. If it has photographs or films
 // and no poses, the program `engine` (nerf-engine) finds them and writes FOLDER-posed, which takes
-// minutes; a data set that is there already is used. Any other folder is returned as it is.
+// minutes; a data set that is there already is used, with a warning of photographs that it does not
+// know. Any other folder is returned as it is.
 PoseOutcome FolderWithPoses(Session& session, const std::string& folder, const std::string& engine);
 
 }  // namespace nerf

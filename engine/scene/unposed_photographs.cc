@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 #include <string_view>
 #include <system_error>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/counted.h"
+#include "common/first_names.h"
+#include "common/shell_word.h"
+#include "engine/scene/scene_files.h"
 #include "engine/scene/scene_reader.h"
+#include "nlohmann/json.hpp"
 
 namespace nerf {
 namespace {
@@ -21,6 +28,8 @@ constexpr std::array<std::string_view, 8> kFilmEndings = {".mp4", ".mov",  ".m4v
 constexpr std::array<std::string_view, 16> kOtherPictureEndings = {
     ".heic", ".heif", ".avif", ".webp", ".tif", ".tiff", ".bmp", ".gif",
     ".dng",  ".cr2",  ".cr3",  ".nef",  ".arw", ".orf",  ".rw2", ".raf"};
+
+constexpr uint64_t kMaxReportBytes = uint64_t{64} << 20;
 
 template <size_t n>
 bool HasEnding(const fs::path& path, const std::array<std::string_view, n>& endings) {
@@ -36,6 +45,43 @@ bool HoldsPhotographs(const fs::path& folder) {
       return true;
   }
   return false;
+}
+
+// Adds the names of the folder's files that can be posed, as nerf-engine pose lists them. Returns
+// whether there is a picture among them.
+bool AddNames(const fs::path& folder, std::set<std::string>* names) {
+  bool has_picture = false;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    const std::string name = it->path().filename().string();
+    const bool is_picture = HasPhotographEnding(name);
+    if (name[0] == '.' || !(is_picture || HasFilmEnding(name))) continue;
+    if (!it->is_regular_file(ignored)) continue;
+    has_picture = has_picture || is_picture;
+    names->insert(Printable(name));
+  }
+  return has_picture;
+}
+
+// Removes what the report lists from `names`. A frame of a film is listed as "clip.mp4 at 1.20 s".
+// Returns false if the file is no report.
+bool RemoveReported(const std::string& report_file, std::set<std::string>* names) {
+  const absl::StatusOr<std::string> text = ReadRegularFile(report_file, kMaxReportBytes);
+  if (!text.ok()) return false;
+  const nlohmann::json report = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!report.is_object()) return false;
+  const auto photos = report.find("photos");
+  if (photos == report.end() || !photos->is_array()) return false;
+  for (const nlohmann::json& photo : *photos) {
+    if (!photo.is_object()) return false;
+    const auto name = photo.find("name");
+    if (name == photo.end() || !name->is_string()) return false;
+    const std::string& text_of = name->get_ref<const std::string&>();
+    names->erase(text_of);
+    names->erase(text_of.substr(0, text_of.rfind(" at ")));
+  }
+  return true;
 }
 
 }  // namespace
@@ -70,6 +116,33 @@ std::string PosedFolder(const std::string& folder) {
 
 bool IsUnposed(const std::string& folder) {
   return IsFilm(folder) || (HasPhotographs(folder) && !HasSceneFiles(folder));
+}
+
+std::vector<std::string> AddedPhotographs(const std::string& folder) {
+  std::error_code ignored;
+  std::set<std::string> names;
+  if (!fs::is_directory(folder, ignored)) return {};
+  if (!AddNames(folder, &names)) AddNames(fs::path(folder) / "images", &names);
+  if (names.empty() || !RemoveReported(PosedFolder(folder) + "/pose.json", &names)) return {};
+  return {names.begin(), names.end()};
+}
+
+std::string AddedPhotographsText(const std::string& folder) {
+  const std::vector<std::string> added = AddedPhotographs(folder);
+  if (added.empty()) return "";
+  return absl::StrCat(
+      Counted(added.size(), "photograph"), " of ", Printable(folder),
+      added.size() == 1 ? " is" : " are", " not in ", Printable(PosedFolder(folder)),
+      added.size() == 1 ? ", so it is not used: " : ", so they are not used: ", FirstNames(added));
+}
+
+std::string SetPosedFolderAside(const std::string& folder) {
+  const std::string posed = PosedFolder(folder);
+  std::string aside = posed + "-old";
+  std::error_code ignored;
+  for (int n = 2; fs::exists(fs::symlink_status(aside, ignored)); ++n)
+    aside = absl::StrCat(posed, "-old", n);
+  return absl::StrCat("mv ", ShellWord(posed), " ", ShellWord(aside));
 }
 
 }  // namespace nerf

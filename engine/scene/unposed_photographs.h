@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace nerf {
 
@@ -24,5 +25,18 @@ std::string PosedFolder(const std::string& folder);
 
 // Whether it is a film, or a folder with pictures or films but no list of camera poses.
 bool IsUnposed(const std::string& folder);
+
+// The photographs and films of a folder that the report in its posed folder, pose.json, does not
+// list: those that were added after poses were found. Printable, sorted; empty without a report
+// that can be read.
+std::vector<std::string> AddedPhotographs(const std::string& folder);
+
+// "2 photographs of photos are not in photos-posed, so they are not used: a.jpg, b.jpg"; empty
+// where AddedPhotographs is.
+std::string AddedPhotographsText(const std::string& folder);
+
+// "mv photos-posed photos-posed-old": the shell command after which poses are found anew. It names
+// a folder that does not exist yet.
+std::string SetPosedFolderAside(const std::string& folder);
 
 }  // namespace nerf

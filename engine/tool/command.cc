@@ -65,6 +65,12 @@ void SuggestPosing(const std::string& folder) {
   if (HasSceneFiles(posed)) {
     fmt::print(stderr, "next: nerf-engine train {} --out {}   (their poses were found before)\n",
                ShellWord(posed), ShellWord(posed + "-model"));
+    if (const std::string added = AddedPhotographsText(folder); !added.empty()) {
+      fmt::print(stderr,
+                 "warning: {}\n  {} && nerf-engine pose {} --out {} finds the poses of all of "
+                 "them\n",
+                 added, SetPosedFolderAside(folder), ShellWord(folder), ShellWord(posed));
+    }
     return;
   }
   fmt::print(stderr,

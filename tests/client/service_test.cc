@@ -201,6 +201,25 @@ TEST_F(ServiceTest, PhotographsWithoutPosesArePosedFirst) {
   EXPECT_THAT(again.err, HasSubstr("photos has no poses; using " + (dir / "photos-posed")));
 }
 
+TEST_F(ServiceTest, PhotographsAddedAfterPosingAreWarnedOf) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir / "photos-posed");
+  std::filesystem::create_directory(dir / "photos");
+  std::ofstream(dir / "photos/1.jpg") << "a photograph";
+  WriteScene(dir / "photos-posed");
+  std::ofstream(dir / "photos-posed/pose.json") << R"({"photos":[{"name":"1.jpg"}]})";
+  const std::vector<std::string> train = {"train", dir / "photos", "--engine", "/no/engine",
+                                          "--detach"};
+  EXPECT_THAT(Run(train).err, Not(HasSubstr("warning: 1 photograph")));
+  std::ofstream(dir / "photos/2.jpg") << "a photograph";
+  const CommandResult result = Run(train);
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning: 1 photograph of " + (dir / "photos") + " is not in " +
+                                    (dir / "photos-posed") + ", so it is not used: 2.jpg\n"));
+  EXPECT_THAT(result.err, HasSubstr("  mv " + (dir / "photos-posed") + " " +
+                                    (dir / "photos-posed-old") + " && nerfctl "));
+}
+
 TEST_F(ServiceTest, FilmIsPosedFirst) {
   const TempDir dir, scene;
   WriteScene(scene.path());

@@ -381,6 +381,64 @@ TEST(SceneReaderTest, FilmsAndPhotographsAreToldByTheirEndings) {
   EXPECT_FALSE(IsUnposed(texts.path()));
 }
 
+// A folder "photos" of two photographs and a film beside "photos-posed" with a report of them.
+void WritePosedPhotos(const TempFolder& folder) {
+  for (const char* name : {"a.jpg", "b.PNG", "clip.mp4"})
+    folder.Write(absl::StrCat("photos/", name), "x");
+  folder.Write("photos-posed/pose.json",
+               R"({"photos":[{"name":"a.jpg","posed":true},{"name":"b.PNG","posed":false},)"
+               R"({"name":"clip.mp4 at 0.40 s","posed":true}]})");
+}
+
+TEST(SceneReaderTest, PhotographsAddedAfterPosingAreNamed) {
+  const TempFolder folder;
+  WritePosedPhotos(folder);
+  const std::string photos = folder.path() + "/photos";
+  EXPECT_THAT(AddedPhotographs(photos), IsEmpty()) << "one that could not be posed was tried";
+  EXPECT_EQ(AddedPhotographsText(photos), "");
+  folder.Write("photos/c.jpeg", "x");
+  folder.Write("photos/.hidden.jpg", "x");
+  folder.Write("photos/notes.txt", "x");
+  folder.Write("photos/images/d.jpg", "x");  // only read if there are no pictures beside it
+  EXPECT_THAT(AddedPhotographs(photos), ElementsAre("c.jpeg"));
+  EXPECT_EQ(AddedPhotographsText(photos + "/"),
+            absl::StrCat("1 photograph of ", photos, "/ is not in ", photos,
+                         "-posed, so it is not used: c.jpeg"));
+  folder.Write("photos/other.MOV", "x");
+  EXPECT_THAT(AddedPhotographs(photos), ElementsAre("c.jpeg", "other.MOV"));
+  EXPECT_THAT(AddedPhotographsText(photos), HasSubstr("2 photographs of "));
+  EXPECT_EQ(SetPosedFolderAside(photos),
+            absl::StrCat("mv ", photos, "-posed ", photos, "-posed-old"));
+  folder.Write("photos-posed-old/pose.json", "x");
+  EXPECT_EQ(SetPosedFolderAside(photos),
+            absl::StrCat("mv ", photos, "-posed ", photos, "-posed-old2"));
+}
+
+TEST(SceneReaderTest, PhotographsInImagesAreComparedToo) {
+  const TempFolder folder;
+  folder.Write("photos/images/a.jpg", "x");
+  folder.Write("photos/images/b\x1b[2J.jpg", "x");
+  folder.Write("photos-posed/pose.json", R"({"photos":[{"name":"a.jpg"}]})");
+  EXPECT_THAT(AddedPhotographs(folder.path() + "/photos"), ElementsAre("b?[2J.jpg"));
+}
+
+TEST(SceneReaderTest, ReportsThatCannotBeReadNameNoPhotographs) {
+  const TempFolder folder;
+  folder.Write("photos/a.jpg", "x");
+  const std::string photos = folder.path() + "/photos";
+  EXPECT_THAT(AddedPhotographs(photos), IsEmpty()) << "no report";
+  for (const std::string report :
+       {"", "{", "[]", "3", "null", R"({"photos":3})", R"({"photos":[3]})", R"({"photos":[{}]})",
+        R"({"photos":[{"name":3}]})", R"({"event":"done"})", "\xff\xfe"}) {
+    folder.Write("photos-posed/pose.json", report);
+    EXPECT_THAT(AddedPhotographs(photos), IsEmpty()) << report;
+  }
+  folder.Write("photos-posed/pose.json", std::string(100'000, '['));
+  EXPECT_THAT(AddedPhotographs(photos), IsEmpty());
+  folder.Write("photos-posed/pose.json", R"({"photos":[]})");
+  EXPECT_THAT(AddedPhotographs(photos), ElementsAre("a.jpg"));
+}
+
 TEST(SceneReaderTest, IntrinsicsOfAnotherSizeOfTheSameShapeAreRescaled) {
   const TempFolder folder;
   WriteLine(folder, 3, R"("fl_x":100,"fl_y":104,"cx":44,"cy":30,"w":80,"h":60,)");

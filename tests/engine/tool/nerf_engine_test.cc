@@ -807,6 +807,20 @@ TEST_F(NerfEngineTest, PhotographsWithoutPosesAreRefusedOnceAndPosingIsSuggested
   EXPECT_THAT(checked.err, ::testing::HasSubstr(next));
 }
 
+TEST_F(NerfEngineTest, PhotographsAddedAfterPosingAreNamed) {
+  const std::string photos = dir_ / "photos";
+  dir_.Write("photos/1.jpg", "a photograph");
+  dir_.Write("photos/2.jpg", "a photograph");
+  dir_.Write("photos-posed/transforms.json", "{}");
+  dir_.Write("photos-posed/pose.json", R"({"photos":[{"name":"1.jpg"}]})");
+  const Outcome trained = Run("train " + photos + " --out " + (dir_ / "o"));
+  EXPECT_EQ(trained.code, 9);
+  EXPECT_THAT(trained.err, ::testing::HasSubstr("next: nerf-engine train " + photos + "-posed "));
+  EXPECT_THAT(trained.err,
+              ::testing::HasSubstr("-posed, so it is not used: 2.jpg\n  mv " + photos + "-posed " +
+                                   photos + "-posed-old && nerf-engine pose " + photos));
+}
+
 TEST_F(NerfEngineTest, TrainingEndsWithTheNextCommandAndReasonsOfALowPsnr) {
   const Outcome trained = Run(Train("'few steps'", 2));
   ASSERT_EQ(trained.code, 0) << trained.err;
