@@ -31,7 +31,7 @@ void SayAdded(const Session& session, const std::string& folder) {
 }  // namespace
 
 bool MustBePosed(const std::string& folder) {
-  return IsUnposed(folder) && !HasSceneFiles(PosedFolder(folder));
+  return IsUnposed(folder) && DatasetOf(folder) == folder;
 }
 
 PoseOutcome FolderWithPoses(Session& session, const std::string& folder,

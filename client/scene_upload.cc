@@ -181,6 +181,11 @@ int FailFolder(Session& session, const absl::Status& status) {
 
 void SuggestPosing(const Session& session, const std::string& dir) {
   if (!IsUnposed(dir)) return;
+  if (const std::string posed = DatasetOf(dir); posed != dir) {
+    session.SayNext(PlainText(fmt::format("nerfctl train {}   (their poses were found before: {})",
+                                          ShellWord(dir), ShellWord(posed))));
+    return;
+  }
   session.SayNext(PlainText(fmt::format(
       "nerfctl train {}   (finds where the photographs were taken, then trains)", ShellWord(dir))));
 }

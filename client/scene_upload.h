@@ -41,7 +41,8 @@ absl::Status RequireFolder(const std::string& dir);
 // Prints such an error and returns its exit code.
 int FailFolder(Session& session, const absl::Status& status);
 
-// Suggests the command that finds the poses of a folder that IsUnposed; otherwise does nothing.
+// Suggests the command that finds the poses of a folder that IsUnposed, or names those that were
+// found before; otherwise does nothing.
 void SuggestPosing(const Session& session, const std::string& dir);
 
 // Reads the data set and prints a summary. Requires: RequireFolder(dir).ok(). Errors:

@@ -118,6 +118,12 @@ bool IsUnposed(const std::string& folder) {
   return IsFilm(folder) || (HasPhotographs(folder) && !HasSceneFiles(folder));
 }
 
+std::string DatasetOf(const std::string& folder) {
+  if (!IsUnposed(folder)) return folder;
+  std::string posed = PosedFolder(folder);
+  return HasSceneFiles(posed) ? posed : folder;
+}
+
 std::vector<std::string> AddedPhotographs(const std::string& folder) {
   std::error_code ignored;
   std::set<std::string> names;

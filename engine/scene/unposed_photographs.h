@@ -26,6 +26,10 @@ std::string PosedFolder(const std::string& folder);
 // Whether it is a film, or a folder with pictures or films but no list of camera poses.
 bool IsUnposed(const std::string& folder);
 
+// The data set to read for a folder or film that somebody named: its posed folder where it
+// IsUnposed and that holds a data set, otherwise it itself.
+std::string DatasetOf(const std::string& folder);
+
 // The photographs and films of a folder that the report in its posed folder, pose.json, does not
 // list: those that were added after poses were found. Printable, sorted; empty without a report
 // that can be read.

@@ -12,6 +12,7 @@
 #include "engine/scene/scene_files.h"
 #include "engine/scene/scene_problem.h"
 #include "engine/scene/scene_reader.h"
+#include "engine/scene/unposed_photographs.h"
 
 namespace nerf {
 namespace {
@@ -36,7 +37,7 @@ absl::StatusOr<ViewList> ReadListFile(const std::string& path, PictureSize absen
     for (const Camera& camera : file.cameras) list.views.push_back({camera, "", ""});
     list.in_frame_of = file.tool;
     if (!dataset.empty()) {
-      NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(dataset, file.tool));
+      NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(DatasetOf(dataset), file.tool));
       for (ListedCamera& view : list.views) view.camera = ToOwnFrame(view.camera, frame);
       list.in_frame_of = std::nullopt;
     }
@@ -73,12 +74,17 @@ std::vector<std::string> ViewNames(const std::vector<std::string>& photographs) 
   return names;
 }
 
-absl::StatusOr<ViewList> ReadViewList(const std::string& path, PictureSize absent_size,
+absl::StatusOr<ViewList> ReadViewList(const std::string& named, PictureSize absent_size,
                                       const std::string& dataset) {
   ViewList list;
+  const std::string path = DatasetOf(named);
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) {
     return ReadListFile(path, absent_size, dataset);
+  }
+  if (path != named) {
+    list.warnings.push_back(
+        absl::StrCat(Printable(named), " has no poses; using ", Printable(path)));
   }
   SceneOptions options;
   options.decode_images = false;

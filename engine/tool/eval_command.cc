@@ -21,6 +21,7 @@
 #include "engine/scene/image_io.h"
 #include "engine/scene/pose.h"
 #include "engine/scene/scene_reader.h"
+#include "engine/scene/unposed_photographs.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device.h"
 #include "engine/tool/evaluation_forecast.h"
@@ -249,9 +250,13 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   return absl::OkStatus();
 }
 
-int RunEval(const EvalFlags& flags) {
+int RunEval(EvalFlags flags) {
   if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
     return ReportError(status, flags.json, true);
+  }
+  if (std::string dataset = DatasetOf(flags.dataset); dataset != flags.dataset) {
+    fmt::print(stderr, "{} has no poses; using {}\n", flags.dataset, dataset);
+    flags.dataset = std::move(dataset);
   }
   SignalWatcher signals;
   const absl::Status status = Guarded([&] { return Eval(flags, signals.token()); });

@@ -218,6 +218,8 @@ TEST_F(ServiceTest, PhotographsAddedAfterPosingAreWarnedOf) {
                                     (dir / "photos-posed") + ", so it is not used: 2.jpg\n"));
   EXPECT_THAT(result.err, HasSubstr("  mv " + (dir / "photos-posed") + " " +
                                     (dir / "photos-posed-old") + " && nerfctl "));
+  EXPECT_THAT(Run({"scene", "check", dir / "photos"}).err,
+              HasSubstr("(their poses were found before: " + (dir / "photos-posed") + ")"));
 }
 
 TEST_F(ServiceTest, FilmIsPosedFirst) {

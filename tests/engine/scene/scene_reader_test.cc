@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/unposed_photographs.h"
+#include "engine/scene/view_list.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"
@@ -412,6 +413,35 @@ TEST(SceneReaderTest, PhotographsAddedAfterPosingAreNamed) {
   folder.Write("photos-posed-old/pose.json", "x");
   EXPECT_EQ(SetPosedFolderAside(photos),
             absl::StrCat("mv ", photos, "-posed ", photos, "-posed-old2"));
+}
+
+TEST(SceneReaderTest, PhotographsStandForTheirPosedFolder) {
+  const TempFolder folder;
+  folder.Write("photos/a.jpg", "x");
+  const std::string photos = folder.path() + "/photos";
+  EXPECT_EQ(DatasetOf(photos), photos) << "not posed";
+  folder.Write("photos-posed/images/a.jpg", "x");
+  EXPECT_EQ(DatasetOf(photos), photos) << "no data set";
+  folder.Write("photos-posed/transforms.json", "{}");
+  EXPECT_EQ(DatasetOf(photos), photos + "-posed");
+  EXPECT_EQ(DatasetOf(photos + "/"), photos + "-posed");
+  EXPECT_EQ(DatasetOf(photos + "-posed"), photos + "-posed");
+  folder.Write("photos/transforms.json", "{}");
+  EXPECT_EQ(DatasetOf(photos), photos) << "it has poses of its own";
+  EXPECT_EQ(DatasetOf(folder.path() + "/none"), folder.path() + "/none");
+}
+
+TEST(SceneReaderTest, ViewsOfPhotographsAreThoseOfTheirPosedFolder) {
+  const TempFolder folder;
+  folder.Write("photos/a.png", MakePng(40, 30));
+  folder.Write("photos-posed/a.png", MakePng(40, 30));
+  folder.Write("photos-posed/transforms.json",
+               std::string("{") + kFullKeys + "\"frames\":[" + FrameJson("a.png", 0, 0, 5) + "]}");
+  const auto list = ReadViewList(folder.path() + "/photos");
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_EQ(list->views.size(), 1u);
+  EXPECT_EQ(list->views[0].photograph, folder.path() + "/photos-posed/a.png");
+  EXPECT_THAT(list->warnings, ElementsAre(HasSubstr("photos has no poses; using ")));
 }
 
 TEST(SceneReaderTest, PhotographsInImagesAreComparedToo) {
