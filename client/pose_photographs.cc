@@ -1,6 +1,8 @@
 #include "client/pose_photographs.h"
 
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "client/interrupt.h"
 #include "client/session.h"
@@ -28,6 +30,42 @@ void SayAdded(const Session& session, const std::string& folder) {
                                     session.Runnable("nerfctl train " + ShellWord(folder)))));
 }
 
+// Runs the command line of nerf-engine's `pose` and prints its lines. Returns the exit code, after
+// printing `failure` where it has failed by itself.
+int RunPose(Session& session, std::vector<std::string> arguments, const std::string& failure) {
+  ChildProcessSpec spec;
+  spec.arguments = std::move(arguments);
+  spec.time_limit = session.TimeLeft();
+  spec.stop_grace = kStopGrace;
+  const Interrupt::PatientScope until_it_has_cleaned_up;
+  const auto end = RunChildProcess(
+      spec,
+      [&](std::string_view line) {
+        // The next step that it suggests is what nerfctl does anyway. After a stop nerfctl says the
+        // rest.
+        const bool is_stopping =
+            session.stop().stop_requested() || session.TimeLeft() <= absl::ZeroDuration();
+        if (line.starts_with("next: ") || is_stopping) return;
+        session.Say(PlainText(std::string(line)));
+      },
+      nullptr, session.stop());
+  if (!end.ok()) return session.Fail(end.status());
+  switch (end->kind) {
+    case ChildProcessEnd::Kind::kExited:
+      if (end->code != kOk) session.SayError("nerfctl: " + failure);
+      return end->code;
+    case ChildProcessEnd::Kind::kStopped:
+      return session.Fail(absl::CancelledError("interrupted"));
+    case ChildProcessEnd::Kind::kTimeLimit:
+      return session.Fail(session.TimeIsOver("before the poses were found"));
+    case ChildProcessEnd::Kind::kSignaled:
+      break;
+  }
+  session.SayError(
+      fmt::format("nerfctl: {} was killed by signal {}", spec.arguments[0], end->code));
+  return kBug;
+}
+
 }  // namespace
 
 bool MustBePosed(const std::string& folder) {
@@ -44,41 +82,18 @@ PoseOutcome FolderWithPoses(Session& session, const std::string& folder,
     SayAdded(session, folder);
     return {kOk, posed};
   }
-  ChildProcessSpec spec;
-  spec.arguments = {engine, "pose", folder, "--out", posed};
-  spec.time_limit = session.TimeLeft();
-  spec.stop_grace = kStopGrace;
   session.Say(
       PlainText(fmt::format("{} has no poses. Finding them takes minutes: nerf-engine pose "
                             "{} --out {}",
                             folder, ShellWord(folder), ShellWord(posed))));
-  const Interrupt::PatientScope until_it_has_cleaned_up;
-  const auto end = RunChildProcess(
-      spec,
-      [&](std::string_view line) {
-        // The next step that it suggests is what nerfctl does anyway. After a stop nerfctl says the
-        // rest.
-        const bool is_stopping =
-            session.stop().stop_requested() || session.TimeLeft() <= absl::ZeroDuration();
-        if (line.starts_with("next: ") || is_stopping) return;
-        session.Say(PlainText(std::string(line)));
-      },
-      nullptr, session.stop());
-  if (!end.ok()) return {session.Fail(end.status()), ""};
-  switch (end->kind) {
-    case ChildProcessEnd::Kind::kExited:
-      if (end->code == kOk) return {kOk, posed};
-      session.SayError("nerfctl: no poses were found, so nothing was trained");
-      return {end->code, ""};
-    case ChildProcessEnd::Kind::kStopped:
-      return {session.Fail(absl::CancelledError("interrupted")), ""};
-    case ChildProcessEnd::Kind::kTimeLimit:
-      return {session.Fail(session.TimeIsOver("before the poses were found")), ""};
-    case ChildProcessEnd::Kind::kSignaled:
-      break;
-  }
-  session.SayError(fmt::format("nerfctl: {} was killed by signal {}", engine, end->code));
-  return {kBug, ""};
+  return {RunPose(session, {engine, "pose", folder, "--out", posed},
+                  "no poses were found, so nothing was trained"),
+          posed};
+}
+
+int CheckPosing(Session& session, const std::string& folder, const std::string& engine) {
+  return RunPose(session, {engine, "pose", folder, "--out", PosedFolder(folder), "--validate-only"},
+                 "poses cannot be found, so nothing can be trained");
 }
 
 }  // namespace nerf

@@ -20,4 +20,8 @@ bool MustBePosed(const std::string& folder);
 // know. Any other folder is returned as it is.
 PoseOutcome FolderWithPoses(Session& session, const std::string& folder, const std::string& engine);
 
+// Makes sure that FolderWithPoses can begin to find poses. Requires: MustBePosed(folder). Returns
+// the exit code after printing the same reasons as FolderWithPoses.
+int CheckPosing(Session& session, const std::string& folder, const std::string& engine);
+
 }  // namespace nerf

@@ -106,6 +106,7 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
         "{} has no poses: training begins with finding them, which takes minutes (nerf-engine pose "
         "{} --out {}); its photographs are checked after that",
         named_dir, ShellWord(named_dir), ShellWord(PosedFolder(named_dir)))));
+    if (const int code = CheckPosing(session, named_dir, flags.engine); code != kOk) return code;
     return SubmitJob(session, request, std::nullopt);
   }
   PoseOutcome posed = FolderWithPoses(session, named_dir, flags.engine);

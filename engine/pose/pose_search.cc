@@ -419,6 +419,13 @@ std::vector<ColmapPair> StrongestPairs(const std::vector<ColmapPair>& pairs, siz
   return strongest;
 }
 
+absl::Status CheckPoseSearch(const std::string& source, const std::string& out,
+                             const PoseOptions& options) {
+  NERF_RETURN_IF_ERROR(ListPhotoSources(source).status());
+  NERF_RETURN_IF_ERROR(CheckOut(out));
+  return FindColmap(options.colmap).status();
+}
+
 absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::string& out,
                                        const PoseOptions& options) {
   const SteadyTime begin = options.clock->Now();

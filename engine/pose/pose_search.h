@@ -45,6 +45,11 @@ struct PoseOptions {
 absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::string& out,
                                        const PoseOptions& options);
 
+// Makes sure that SearchPoses can begin, and writes nothing. Errors: those that SearchPoses has
+// before it reads a picture.
+absl::Status CheckPoseSearch(const std::string& source, const std::string& out,
+                             const PoseOptions& options);
+
 // Pairs of photographs to match with all features: for each photograph the `per_photo` that share
 // the most with it, or all that share anything if `per_photo` is 0.
 std::vector<ColmapPair> StrongestPairs(const std::vector<ColmapPair>& pairs, size_t per_photo);

@@ -24,7 +24,7 @@ struct PoseFlags {
   PoseOptions options;
   int threads = 0;
   double hours = 12;
-  bool json = false;
+  bool validate_only = false, json = false;
 };
 
 // Prints the current stage when it changes, and its progress at intervals, also while there is
@@ -86,6 +86,7 @@ int RunPose(PoseFlags flags) {
   const RealClock clock;
   PoseReport report;
   const absl::Status status = Guarded([&]() -> absl::Status {
+    if (flags.validate_only) return CheckPoseSearch(flags.source, flags.out, flags.options);
     ThreadPool pool(ThreadsFor(flags.threads));
     PoseProgressPrinter printer(&clock, flags.json);
     PoseOptions options = flags.options;
@@ -106,6 +107,7 @@ int RunPose(PoseFlags flags) {
     }
     return signals.exit_code() != 0 ? signals.exit_code() : code;
   }
+  if (flags.validate_only) return kOk;
   if (flags.json) {
     fmt::print("{}\n", PoseReportJson(report, flags.out));
   } else {
@@ -164,6 +166,8 @@ void AddPoseCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--colmap", flags->options.colmap, "COLMAP's program")->capture_default_str();
   command->add_option("--ffmpeg", flags->options.ffmpeg, "ffmpeg's program, for films")
       ->capture_default_str();
+  command->add_flag("--validate-only", flags->validate_only,
+                    "check that it can begin, write nothing");
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->footer(
       "Examples:\n"

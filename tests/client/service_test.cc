@@ -245,13 +245,24 @@ TEST_F(ServiceTest, PhotographsThatCannotBePosedEndWithTheEnginesCode) {
   EXPECT_THAT(result.err, HasSubstr("no poses were found, so nothing was trained"));
   EXPECT_EQ(Run({"train", dir / "photos", "--engine", "/no/engine"}).exit_code, kNotFound);
   // A check alone takes no minutes.
-  const CommandResult check = Run({"train", dir / "photos", "--validate-only"});
-  EXPECT_EQ(check.exit_code, kOk);
+  const std::string able = FakeEngine(dir, "test \"$5\" = --validate-only && ! test -e \"$4\"\n");
+  const CommandResult check = Run({"train", dir / "photos", "--validate-only", "--engine", able});
+  EXPECT_EQ(check.exit_code, kOk) << check.err;
   EXPECT_THAT(check.err,
               HasSubstr("photos has no poses: training begins with finding them, which takes "
                         "minutes (nerf-engine pose " +
                         (dir / "photos") + " --out " + (dir / "photos-posed") + ")"));
   EXPECT_EQ(state_.validate_job.size(), 1u) << "the flags are checked";
+  // Without COLMAP training cannot begin.
+  const std::string unable = FakeEngine(dir, "echo \"error: colmap is not installed\"\nexit 2\n");
+  const CommandResult refused =
+      Run({"train", dir / "photos", "--validate-only", "--engine", unable});
+  EXPECT_EQ(refused.exit_code, kUsage);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_THAT(refused.err, HasSubstr("error: colmap is not installed\nnerfctl: poses cannot be "
+                                     "found, so nothing can be trained\n"));
+  EXPECT_EQ(Run({"train", dir / "photos", "--validate-only", "--engine", "/no/engine"}).exit_code,
+            kNotFound);
   EXPECT_THAT(Suggested(Run({"scene", "check", dir / "photos"})),
               ElementsAre("train", dir / "photos"));
 }

@@ -807,6 +807,18 @@ TEST_F(NerfEngineTest, PhotographsWithoutPosesAreRefusedOnceAndPosingIsSuggested
   EXPECT_THAT(checked.err, ::testing::HasSubstr(next));
 }
 
+TEST_F(NerfEngineTest, PoseSaysBeforehandThatItCannotBegin) {
+  dir_.Write("photos/1.jpg", "a photograph");
+  const std::string pose = "pose " + (dir_ / "photos") + " --out " + (dir_ / "photos-posed");
+  const Outcome checked = Run(pose + " --validate-only --colmap /no/colmap");
+  const Outcome posed = Run(pose + " --colmap /no/colmap");
+  EXPECT_EQ(checked.code, 2);
+  EXPECT_EQ(checked.err, posed.err);
+  EXPECT_THAT(checked.err, ::testing::HasSubstr("error: /no/colmap is not installed"));
+  EXPECT_EQ(Run("pose " + (dir_ / "none") + " --out " + (dir_ / "p") + " --validate-only").code, 5);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "photos-posed"));
+}
+
 TEST_F(NerfEngineTest, PhotographsAddedAfterPosingAreNamed) {
   const std::string photos = dir_ / "photos";
   dir_.Write("photos/1.jpg", "a photograph");
