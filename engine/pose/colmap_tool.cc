@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -10,7 +12,9 @@
 #include "absl/strings/str_split.h"
 #include "common/child_failure.h"
 #include "common/error_reason.h"
+#include "common/shell_word.h"
 #include "common/status_macros.h"
+#include "engine/pose/photographs.h"
 #include "engine/scene/scene_files.h"
 
 namespace nerf {
@@ -186,18 +190,53 @@ std::vector<std::string> RefineCommand(const ColmapTool& tool, const std::string
           "1"};
 }
 
-std::string CommandsForCopying() {
-  return "  colmap feature_extractor --database_path database.db --image_path images \\\n"
-         "      --ImageReader.single_camera 1 --ImageReader.camera_model OPENCV \\\n"
-         "      --SiftExtraction.use_gpu 0 --SiftExtraction.max_image_size 2000\n"
-         "  colmap exhaustive_matcher --database_path database.db --SiftMatching.use_gpu 0 \\\n"
-         "      --ExhaustiveMatching.block_size 8\n"
-         "  mkdir -p models sparse/0\n"
-         "  colmap mapper --database_path database.db --image_path images --output_path models\n"
-         "  for m in models/*; do echo $m; colmap model_analyzer --path $m | grep Registered; "
-         "done\n"
-         "  colmap bundle_adjuster --input_path models/0 --output_path sparse/0 \\\n"
-         "      --BundleAdjustment.refine_principal_point 1   # models/N with the most images\n";
+std::string CommandsForCopying(const std::string& source, const std::string& out) {
+  const std::string to = ShellWord(out);
+  std::string commands =
+      absl::StrCat("  mkdir -p ", to, "/images ", to, "/models ", to, "/sparse/0\n");
+  const absl::StatusOr<PhotoSources> sources = ListPhotoSources(source);
+  if (sources.ok()) {
+    // "photos/*.jpg": one word for each folder and ending, as it is spelled.
+    std::set<std::string> patterns;
+    for (const PhotoSources::Picture& picture : sources->pictures) {
+      const std::filesystem::path path = picture.path;
+      patterns.insert(
+          absl::StrCat(ShellWord(path.parent_path().string()), "/*", path.extension().string()));
+    }
+    if (!patterns.empty()) {
+      absl::StrAppend(&commands, "  cp ", absl::StrJoin(patterns, " "), " ", to, "/images/\n");
+    }
+    for (const std::string& film : sources->films) {
+      const std::string frames =
+          absl::StrCat(out, "/images/", std::filesystem::path(film).stem().string(), "_");
+      absl::StrAppend(&commands, "  ffmpeg -i ", ShellWord(film), " -vf fps=2 -q:v 2 ",
+                      ShellWord(frames), "%04d.jpg\n");
+    }
+  }
+  absl::StrAppend(
+      &commands, "  colmap feature_extractor --database_path ", to, "/database.db --image_path ",
+      to,
+      "/images \\\n"
+      "      --ImageReader.single_camera 1 --ImageReader.camera_model OPENCV \\\n"
+      "      --SiftExtraction.use_gpu 0 --SiftExtraction.max_image_size 2000\n"
+      "  colmap exhaustive_matcher --database_path ",
+      to,
+      "/database.db --SiftMatching.use_gpu 0 \\\n"
+      "      --ExhaustiveMatching.block_size 8\n"
+      "  colmap mapper --database_path ",
+      to, "/database.db --image_path ", to, "/images --output_path ", to,
+      "/models\n"
+      "  for m in ",
+      to,
+      "/models/*; do echo \"$m\"; colmap model_analyzer --path \"$m\" 2>&1 | grep Registered; "
+      "done\n"
+      "  colmap bundle_adjuster --input_path ",
+      to, "/models/0 --output_path ", to,
+      "/sparse/0 \\\n"
+      "      --BundleAdjustment.refine_principal_point 1   # models/N with the most images\n"
+      "  nerfctl train ",
+      to, "\n");
+  return commands;
 }
 
 std::optional<ColmapProgress> ParseProgress(ColmapStage stage, std::string_view line) {

@@ -49,8 +49,9 @@ std::vector<std::string> MapCommand(const ColmapTool& tool, const MapOptions& op
 std::vector<std::string> RefineCommand(const ColmapTool& tool, const std::string& in,
                                        const std::string& out);
 
-// The commands for somebody who runs COLMAP by hand, in a folder with the photographs in images/.
-std::string CommandsForCopying();
+// The commands for somebody who runs COLMAP by hand where there is none: they copy the photographs
+// of `source`, a folder or film, into the new folder `out`, find their poses and train.
+std::string CommandsForCopying(const std::string& source, const std::string& out);
 
 // How far a stage is, from a line that it printed; `of` is 0 where it is not known.
 struct ColmapProgress {

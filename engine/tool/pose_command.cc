@@ -102,8 +102,8 @@ int RunPose(PoseFlags flags) {
   if (!status.ok()) {
     const int code = ReportError(status, flags.json);
     if (absl::IsUnimplemented(status)) {
-      fmt::print(stderr, "By hand, in a folder with the photographs in images/:\n{}",
-                 CommandsForCopying());
+      fmt::print(stderr, "By hand, where COLMAP is:\n{}",
+                 CommandsForCopying(flags.source, flags.out));
     }
     return signals.exit_code() != 0 ? signals.exit_code() : code;
   }

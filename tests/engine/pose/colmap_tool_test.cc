@@ -7,7 +7,9 @@
 #include <algorithm>
 
 #include "common/child_failure.h"
+#include "common/file_io.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
 
 namespace nerf {
 namespace {
@@ -125,8 +127,51 @@ TEST(ColmapToolTest, OtherProgramsAreNoColmap) {
 }
 
 TEST(ColmapToolTest, CommandsForCopyingNameTheTraps) {
-  EXPECT_THAT(CommandsForCopying(), HasSubstr("--SiftExtraction.use_gpu 0"));
-  EXPECT_THAT(CommandsForCopying(), HasSubstr("--ExhaustiveMatching.block_size 8"));
+  const TempDir dir;
+  dir.Write("photos/1.jpg", "x");
+  const std::string commands = CommandsForCopying(dir / "photos", dir / "photos-posed");
+  EXPECT_THAT(commands, HasSubstr("--SiftExtraction.use_gpu 0"));
+  EXPECT_THAT(commands, HasSubstr("--ExhaustiveMatching.block_size 8"));
+}
+
+// The commands find the pictures where they lie and leave the model where a data set has it.
+TEST(ColmapToolTest, CommandsForCopyingRunAsTheyArePrinted) {
+  const TempDir dir;
+  for (const char* name : {"1.jpg", "2.JPG", "two words.png", "notes.txt", "$(touch hacked).jpg"})
+    dir.Write(std::string("my photos/") + name, "x");
+  dir.Write("bin/colmap",
+            "#!/bin/sh\n"
+            "while [ $# -gt 1 ]; do\n"
+            "  case $1 in\n"
+            "    --image_path) ls \"$2\" > \"$LOG\" ;;\n"
+            "    --output_path) test -d \"$2\" || exit 1\n"
+            "      case $2 in *models) mkdir \"$2/0\" ;; *) touch \"$2/images.bin\" ;; esac ;;\n"
+            "    --input_path) test -d \"$2\" || exit 1 ;;\n"
+            "  esac\n"
+            "  shift\n"
+            "done\n"
+            "echo Registered images: 4\n");
+  dir.Write("bin/nerfctl", "#!/bin/sh\ntest -e \"$2/sparse/0/images.bin\"\n");
+  for (const char* program : {"bin/colmap", "bin/nerfctl"})
+    std::filesystem::permissions(dir / program, std::filesystem::perms::owner_all);
+  dir.Write("run.sh", "set -e\nLC_ALL=C\ncd " + dir.path() + "\nPATH=" + (dir / "bin") +
+                          ":$PATH LOG=" + (dir / "log") + "\nexport PATH LOG LC_ALL\n" +
+                          CommandsForCopying(dir / "my photos", dir / "my photos-posed"));
+  EXPECT_EQ(std::system(("sh " + (dir / "run.sh") + " > " + (dir / "out")).c_str()), 0);
+  EXPECT_EQ(ReadFile(dir / "log", 1 << 10).value_or(""),
+            "$(touch hacked).jpg\n1.jpg\n2.JPG\ntwo words.png\n");
+  EXPECT_FALSE(std::filesystem::exists(dir / "hacked"));
+}
+
+TEST(ColmapToolTest, CommandsForCopyingTakePicturesOfImagesAndFrames) {
+  const TempDir dir;
+  dir.Write("photos/images/1.jpg", "x");
+  dir.Write("clip.mp4", "x");
+  EXPECT_THAT(CommandsForCopying(dir / "photos", "p"),
+              HasSubstr("  cp " + (dir / "photos/images") + "/*.jpg p/images/\n"));
+  EXPECT_THAT(CommandsForCopying(dir / "clip.mp4", "p"),
+              HasSubstr("  ffmpeg -i " + (dir / "clip.mp4") +
+                        " -vf fps=2 -q:v 2 p/images/clip_%04d.jpg\n"));
 }
 
 }  // namespace
