@@ -16,6 +16,7 @@
 #include "common/exit_code.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
+#include "nerf/v1/scene_service.grpc.pb.h"
 #include "nerf/v1/training_service.grpc.pb.h"
 
 namespace nerf {
@@ -39,9 +40,26 @@ absl::StatusOr<std::string> SceneOf(const Session& session, const JobFlags& flag
   return name;
 }
 
+// Names the job after its scene. A scene that is gone, or that the caller may not read, leaves the
+// job without a name: creating the job says what is wrong, or finds it created before.
+absl::Status NameAfterScene(Session& session, v1::TrainingJob* job) {
+  const absl::StatusOr<v1::Scene> scene =
+      CallByName<v1::SceneService>(session, job->scene(), &v1::SceneService::Stub::GetScene);
+  if (absl::IsNotFound(scene.status()) || absl::IsPermissionDenied(scene.status()))
+    return absl::OkStatus();
+  NERF_RETURN_IF_ERROR(scene.status());
+  job->set_display_name(scene->display_name().empty() ? ShortName(scene->name())
+                                                      : scene->display_name());
+  return absl::OkStatus();
+}
+
 int CreateJob(Session& session, const JobFlags& flags, const std::string& scene, bool watch,
               v1::CreateTrainingJobRequest& request) {
   request.mutable_training_job()->set_scene(scene);
+  if (flags.display_name.empty()) {
+    const absl::Status named = NameAfterScene(session, request.mutable_training_job());
+    if (!named.ok()) return session.Fail(named);
+  }
   if (!watch) return SubmitJob(session, request, std::nullopt);
   return SubmitJob(session, request,
                    WatchOptions{.patient_from_start = true, .preview = flags.preview});

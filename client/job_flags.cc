@@ -207,7 +207,7 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
          "by the budget, never below 1 megapixel)")
       ->type_name("PIXELS");
   app.add_flag("--no-eval", flags->no_eval, "Do not evaluate the test views at the end");
-  AddNewResourceFlags(app, flags);
+  AddNewResourceFlags(app, flags, "the folder's or the scene's");
   AddPreviewFlags(app, &flags->preview);
   app.add_flag("--validate-only", flags->validate_only, "Check everything, create nothing");
   app.add_flag("--help-settings", flags->help_settings, "List the settings of --set and exit");

@@ -10,8 +10,11 @@
 
 namespace nerf {
 
-void AddNewResourceFlags(CLI::App& app, NewResourceFlags* flags) {
-  app.add_option("--display-name", flags->display_name, "Name shown to people")->type_name("TEXT");
+void AddNewResourceFlags(CLI::App& app, NewResourceFlags* flags, const std::string& default_name) {
+  const std::string by_default =
+      default_name.empty() ? "" : fmt::format(" (default: {})", default_name);
+  app.add_option("--display-name", flags->display_name, "Name shown to people" + by_default)
+      ->type_name("TEXT");
   app.add_option("--id", flags->id, "Wanted id (default: the server makes one)")->type_name("ID");
   app.add_option("--request-id", flags->request_id,
                  "UUID4 that makes repeating this command safe (default: a new one)")

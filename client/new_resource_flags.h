@@ -20,7 +20,9 @@ struct NewResourceFlags {
 };
 
 // Adds --id, --display-name and --request-id.
-void AddNewResourceFlags(CLI::App& app, NewResourceFlags* flags);
+// `default_name`: what the help says of a name that is not given, such as "the folder's".
+void AddNewResourceFlags(CLI::App& app, NewResourceFlags* flags,
+                         const std::string& default_name = "");
 
 // The id itself when it is a UUID4, a new one when it is empty. Errors: InvalidArgument.
 absl::StatusOr<std::string> RequestIdOrNew(const std::string& text, RandomSource& random);

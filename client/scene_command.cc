@@ -45,6 +45,7 @@ int CreateScene(Session& session, CreateFlags flags) {
   const absl::StatusOr<std::vector<v1::SceneFile>> files =
       ManifestOf(session, flags.dir, *description);
   if (!files.ok()) return session.Fail(files.status());
+  if (flags.display_name.empty()) flags.display_name = FolderName(flags.dir);
   const absl::StatusOr<v1::Scene> scene = CreateSceneFromFolder(session,
                                                                 {.dir = flags.dir,
                                                                  .display_name = flags.display_name,
@@ -148,7 +149,7 @@ void AddSceneCommands(CLI::App& app, Command* selected) {
       ->add_option("dir", flags->dir,
                    "Folder with transforms.json, a COLMAP model or poses_bounds.npy")
       ->required();
-  AddNewResourceFlags(*create, flags.get());
+  AddNewResourceFlags(*create, flags.get(), "the folder's");
   create->footer("Example:\n  nerfctl scene create examples/mic --id mic");
   create->callback([=] { *selected = [flags](Session& s) { return CreateScene(s, *flags); }; });
 

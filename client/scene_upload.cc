@@ -179,6 +179,13 @@ int FailFolder(Session& session, const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? session.FailUsage(status) : session.Fail(status);
 }
 
+std::string FolderName(const std::string& dir) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::canonical(dir, error);
+  if (error) return "";
+  return PlainText(path.filename().string().substr(0, 64));
+}
+
 void SuggestPosing(const Session& session, const std::string& dir) {
   if (!IsUnposed(dir)) return;
   if (const std::string posed = DatasetOf(dir); posed != dir) {

@@ -41,6 +41,9 @@ absl::Status RequireFolder(const std::string& dir);
 // Prints such an error and returns its exit code.
 int FailFolder(Session& session, const absl::Status& status);
 
+// The last part of the folder's absolute path as a display name; works for "." and "..", too.
+std::string FolderName(const std::string& dir);
+
 // Suggests the command that finds the poses of a folder that IsUnposed, or names those that were
 // found before; otherwise does nothing.
 void SuggestPosing(const Session& session, const std::string& dir);

@@ -43,14 +43,6 @@ std::string SceneRequestId(const std::string& job_request_id) {
                      hex.substr(16, 4), hex.substr(20, 12));
 }
 
-// The last part of the folder's absolute path as a display name; works for "." and "..", too.
-std::string FolderName(const std::string& dir) {
-  std::error_code error;
-  std::filesystem::path path = std::filesystem::canonical(dir, error);
-  if (error) return "";
-  return PlainText(path.filename().string().substr(0, 64));
-}
-
 // The name of the job's scene: one with exactly the folder's files, or a new one. With
 // validate_only nothing is created, and the name of a new scene is empty.
 absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,

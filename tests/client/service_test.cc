@@ -150,6 +150,31 @@ TEST_F(ServiceTest, BadDataSetNamesEveryProblemAndSendsNothing) {
   EXPECT_TRUE(state_.calls.empty());
 }
 
+TEST_F(ServiceTest, ScenesAreNamedAfterFoldersAndJobsAfterScenes) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "garden");
+  WriteScene(dir / "garden");
+  ASSERT_EQ(Run({"scene", "create", dir / "garden"}).exit_code, kOk);
+  ASSERT_EQ(Run({"scene", "create", dir / "garden/."}).exit_code, kOk);
+  for (const v1::CreateSceneRequest& request : state_.create_scene)
+    EXPECT_EQ(request.scene().display_name(), "garden");
+
+  state_.scenes.clear();
+  v1::Scene& scene = state_.scenes.emplace_back();
+  scene.set_name("projects/default/scenes/s-1");
+  scene.set_display_name("garden");
+  const auto name_of_job = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"job", "create"});
+    EXPECT_EQ(Run(flags).exit_code, kOk);
+    return state_.create_job.back().training_job().display_name();
+  };
+  EXPECT_EQ(name_of_job({"s-1"}), "garden");
+  EXPECT_EQ(name_of_job({"s-1", "--display-name", "mine"}), "mine");
+  EXPECT_EQ(name_of_job({"s-2"}), "s-2") << "a scene without a name";
+  state_.errors["GetScene"] = {absl::PermissionDeniedError("not yours")};
+  EXPECT_EQ(name_of_job({"s-1"}), "") << "the server decides whether it may train";
+}
+
 TEST_F(ServiceTest, TrainUploadsCreatesAndWatches) {
   const TempDir dir;
   WriteScene(dir.path());
