@@ -43,15 +43,23 @@ bool PrintJson(const Printer& printer, const nlohmann::ordered_json& value) {
 }
 
 bool PrintJsonList(const Printer& printer,
-                   const std::vector<const google::protobuf::Message*>& messages) {
+                   const std::vector<const google::protobuf::Message*>& messages,
+                   const std::string& unlisted) {
+  const auto text_of = [&](const google::protobuf::Message& message) {
+    std::string text = ToJson(message, false);
+    if (unlisted.empty()) return text;
+    auto value = nlohmann::ordered_json::parse(text);
+    value.erase(unlisted);
+    return value.dump();
+  };
   if (printer.format == OutputFormat::kJsonLines) {
-    for (const auto* message : messages) printer.out << ToJson(*message, false) << '\n';
+    for (const auto* message : messages) printer.out << text_of(*message) << '\n';
     return true;
   }
   if (printer.format != OutputFormat::kJson) return false;
   printer.out << '[';
   for (size_t i = 0; i < messages.size(); ++i) {
-    printer.out << (i == 0 ? "\n" : ",\n") << ToJson(*messages[i], false);
+    printer.out << (i == 0 ? "\n" : ",\n") << text_of(*messages[i]);
   }
   printer.out << (messages.empty() ? "]\n" : "\n]\n");
   return true;

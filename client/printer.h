@@ -34,16 +34,20 @@ bool PrintJson(const Printer& printer, const google::protobuf::Message& message)
 bool PrintJson(const Printer& printer, const nlohmann::ordered_json& value);
 
 // Prints messages as a JSON array (json; "[]" for none) or one per line (jsonl). Returns false, and
-// prints nothing, for other formats.
+// prints nothing, for other formats. `unlisted` is a field, as JSON names it, that the server
+// leaves out of lists: it is not printed, because an empty one would not be true. Empty: there is
+// none.
 bool PrintJsonList(const Printer& printer,
-                   const std::vector<const google::protobuf::Message*>& messages);
+                   const std::vector<const google::protobuf::Message*>& messages,
+                   const std::string& unlisted = "");
 
 template <typename Message>
-bool PrintJsonList(const Printer& printer, const std::vector<Message>& messages) {
+bool PrintJsonList(const Printer& printer, const std::vector<Message>& messages,
+                   const std::string& unlisted = "") {
   std::vector<const google::protobuf::Message*> pointers;
   pointers.reserve(messages.size());
   for (const Message& message : messages) pointers.push_back(&message);
-  return PrintJsonList(printer, pointers);
+  return PrintJsonList(printer, pointers, unlisted);
 }
 
 }  // namespace nerf

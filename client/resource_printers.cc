@@ -134,7 +134,7 @@ std::string ProblemText(const v1::SceneProblem& problem) {
 }
 
 void PrintScenes(const Printer& printer, const std::vector<v1::Scene>& scenes) {
-  if (PrintNames(printer, scenes) || PrintJsonList(printer, scenes)) return;
+  if (PrintNames(printer, scenes) || PrintJsonList(printer, scenes, "files")) return;
   TextTable table({"ID", "NAME", "SIZE", "AGE"});
   for (const v1::Scene& scene : scenes) {
     table.AddRow({ShortName(scene.name()), scene.display_name(), FormatBytes(scene.size_bytes()),

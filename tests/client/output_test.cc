@@ -226,6 +226,26 @@ TEST(OutputTest, WorkerAndSceneTables) {
             "s-1  mic   3.4 MB  3h\n");
 }
 
+TEST(OutputTest, ListedScenesDoNotStateThatTheyHaveNoFiles) {
+  const auto scene = FromJson<v1::Scene>(R"({"name": "projects/default/scenes/s-1",
+      "displayName": "mic", "sizeBytes": 3400000})");
+  for (const OutputFormat format : {OutputFormat::kJson, OutputFormat::kJsonLines}) {
+    const std::string listed = Printed(format, [&](const Printer& p) {
+      PrintScenes(p, {scene, scene});
+    });
+    EXPECT_THAT(listed, Not(HasSubstr("files")));
+    EXPECT_THAT(listed, HasSubstr(R"("displayName":"mic")"));
+    EXPECT_THAT(Printed(format, [&](const Printer& p) { PrintScene(p, scene); }),
+                HasSubstr(R"("files":)"));
+  }
+  const auto list = nlohmann::json::parse(Printed(OutputFormat::kJson, [&](const Printer& p) {
+    PrintScenes(p, {scene, scene});
+  }));
+  v1::Scene again;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(list.at(1).dump(), &again).ok());
+  EXPECT_EQ(again.SerializeAsString(), scene.SerializeAsString());
+}
+
 TEST(OutputTest, EscapeSequencesOfOthersNeverReachTheTerminal) {
   v1::Scene scene;
   scene.set_name("projects/default/scenes/s-1");
