@@ -60,10 +60,41 @@ int ResumeJob(Session& session, const std::string& text) {
   return ChangeJob(session, text, &JobStub::ResumeTrainingJob);
 }
 
-int CancelJob(Session& session, const std::string& text, bool keep) {
+// Cancels each job; a failure does not keep the others from being cancelled. Returns the first
+// failure's exit code.
+int CancelJobs(Session& session, const std::vector<std::string>& texts, bool keep) {
   v1::CancelTrainingJobRequest request;
   request.set_keep_checkpoint(keep);
-  return ChangeJob(session, text, &JobStub::CancelTrainingJob, std::move(request));
+  if (texts.size() == 1) return ChangeJob(session, texts[0], &JobStub::CancelTrainingJob, request);
+  std::vector<std::string> names;
+  for (const std::string& text : texts) {
+    absl::StatusOr<std::string> name =
+        ExpandName(ResourceKind::kJob, text, session.flags().project);
+    if (!name.ok()) return session.FailUsage(name.status());
+    names.push_back(*std::move(name));
+  }
+  const Printer printer = session.printer();
+  const auto stub = session.Stub<v1::TrainingService>();
+  std::vector<v1::TrainingJob> cancelled;
+  int exit_code = kOk;
+  for (const std::string& name : names) {
+    request.set_name(name);
+    absl::StatusOr<v1::TrainingJob> job = session.Call(*stub, &JobStub::CancelTrainingJob, request);
+    if (!job.ok()) {
+      const int failed = session.Fail(job.status());
+      if (exit_code == kOk) exit_code = failed;
+      if (absl::IsCancelled(job.status())) break;
+      continue;
+    }
+    // An array of JSON is printed as a whole.
+    if (printer.format != OutputFormat::kJson && !PrintJson(printer, *job)) {
+      PrintDone(printer, job->name(),
+                fmt::format("{}  {}", StateText(job->state()), ShortName(job->name())));
+    }
+    cancelled.push_back(*std::move(job));
+  }
+  if (printer.format == OutputFormat::kJson) PrintJsonList(printer, cancelled);
+  return exit_code;
 }
 
 struct RetryFlags {
@@ -153,13 +184,14 @@ std::shared_ptr<std::string> AddJobArgument(CLI::App& command) {
 }  // namespace
 
 void AddJobLifeCommands(CLI::App& job, Command* selected) {
-  CLI::App* cancel = job.add_subcommand("cancel", "Stop a job for good");
-  auto cancelled = AddJobArgument(*cancel);
+  CLI::App* cancel = job.add_subcommand("cancel", "Stop jobs for good");
+  auto cancelled = std::make_shared<std::vector<std::string>>();
+  cancel->add_option("job", *cancelled, "Names of jobs")->required();
   auto keep = std::make_shared<bool>(false);
-  cancel->add_flag("--keep", *keep, "Let its worker commit a last checkpoint first");
-  cancel->footer("Example:\n  nerfctl job cancel j-7f3k2c81 --keep");
+  cancel->add_flag("--keep", *keep, "Let their workers commit a last checkpoint first");
+  cancel->footer("Example:\n  nerfctl job cancel j-7f3k2c81 j-9x2k4d11 --keep");
   cancel->callback(
-      [=] { *selected = [=](Session& s) { return CancelJob(s, *cancelled, *keep); }; });
+      [=] { *selected = [=](Session& s) { return CancelJobs(s, *cancelled, *keep); }; });
 
   CLI::App* pause = job.add_subcommand("pause", "Write a checkpoint and stop until resumed");
   auto paused = AddJobArgument(*pause);

@@ -175,6 +175,27 @@ TEST_F(ServiceTest, ScenesAreNamedAfterFoldersAndJobsAfterScenes) {
   EXPECT_EQ(name_of_job({"s-1"}), "") << "the server decides whether it may train";
 }
 
+TEST_F(ServiceTest, SeveralJobsAreCancelledAtOnce) {
+  const CommandResult both = Run({"job", "cancel", "a", "b", "--keep"});
+  EXPECT_EQ(both.exit_code, kOk) << both.err;
+  EXPECT_EQ(both.out, "CANCELLING  a\nCANCELLING  b\n");
+  EXPECT_TRUE(state_.cancel_keeps);
+  const CommandResult json = Run({"job", "cancel", "a", "b", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(json.out).size(), 2u) << json.out;
+  const CommandResult one = Run({"job", "cancel", "a", "--json"});
+  EXPECT_TRUE(nlohmann::json::parse(one.out).is_object()) << one.out;
+  // A failure does not keep the others.
+  state_.errors["CancelTrainingJob"] = {
+      WithReason(absl::NotFoundError("none"), reason::kResourceNotFound,
+                 {{"resource", "projects/default/trainingJobs/a"}})};
+  const CommandResult failed = Run({"job", "cancel", "a", "b"});
+  EXPECT_EQ(failed.exit_code, kNotFound);
+  EXPECT_EQ(failed.out, "CANCELLING  b\n");
+  state_.names.clear();
+  EXPECT_EQ(Run({"job", "cancel", "a", "B!"}).exit_code, kUsage);
+  EXPECT_TRUE(state_.names.empty()) << "nothing is cancelled where a name is none";
+}
+
 TEST_F(ServiceTest, TrainUploadsCreatesAndWatches) {
   const TempDir dir;
   WriteScene(dir.path());
