@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/scene/llff_reader.h"
 #include "engine/scene/scene_files.h"
 #include "nlohmann/json.hpp"
 
@@ -30,6 +31,12 @@ std::string CameraModelsText(const std::vector<std::string>& models) {
   return absl::StrJoin(models, ", ");
 }
 
+// The name of the data set's format. LLFF's poses are trained on as COLMAP's are, from which they
+// were made.
+const char* FormatOf(const SceneDescription& description) {
+  return description.source == kLlffFile ? "llff" : SceneFlavorName(description.geometry.flavor);
+}
+
 }  // namespace
 
 std::string CheckReportText(const SceneDescription& description, std::string_view background) {
@@ -38,8 +45,8 @@ std::string CheckReportText(const SceneDescription& description, std::string_vie
     text = "no data set";
   } else {
     absl::StrAppendFormat(&text, "%s · %s · %d of %d images posed and present",
-                          SceneFlavorName(description.geometry.flavor), description.source,
-                          ViewCount(description), description.n_listed);
+                          FormatOf(description), description.source, ViewCount(description),
+                          description.n_listed);
     if (description.n_missing > 0) absl::StrAppend(&text, ", ", description.n_missing, " missing");
     if (!description.camera_models.empty()) {
       absl::StrAppend(&text, " · ", CameraModelsText(description.camera_models));
@@ -68,9 +75,8 @@ std::string CheckReportJson(const SceneDescription& description) {
   nlohmann::ordered_json report;
   report["event"] = "done";
   report["ok"] = description.ok();
-  report["flavor"] = description.source.empty()
-                         ? nlohmann::ordered_json(nullptr)
-                         : nlohmann::ordered_json(SceneFlavorName(description.geometry.flavor));
+  report["flavor"] = description.source.empty() ? nlohmann::ordered_json(nullptr)
+                                                : nlohmann::ordered_json(FormatOf(description));
   report["source"] = description.source;
   report["listed"] = description.n_listed;
   report["missing"] = description.n_missing;

@@ -16,7 +16,6 @@
 namespace nerf {
 namespace {
 
-constexpr char kFile[] = "poses_bounds.npy";
 constexpr size_t kRowNumbers = 17;
 constexpr size_t kMaxRows = 100'000;
 constexpr uint64_t kMaxBytes = (kMaxRows * kRowNumbers + 1024) * sizeof(double);
@@ -46,7 +45,7 @@ std::string HeaderValue(const std::string& header, const std::string& key) {
 std::optional<std::vector<double>> ParseRows(const std::string& bytes,
                                              std::vector<SceneProblem>* problems) {
   const auto fail = [&](const std::string& message) {
-    AddProblem(problems, kFile, "", message);
+    AddProblem(problems, kLlffFile, "", message);
     return std::nullopt;
   };
   if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0) return fail("is no .npy file");
@@ -99,7 +98,7 @@ bool ReadRow(const double* row, const std::string& field, ListedView* view,
              std::vector<SceneProblem>* problems) {
   for (size_t i = 0; i < kRowNumbers; ++i) {
     if (std::abs(row[i]) <= kMaxLength) continue;
-    AddProblem(problems, kFile, field, "holds a number that is not finite or out of range");
+    AddProblem(problems, kLlffFile, field, "holds a number that is not finite or out of range");
     return false;
   }
   Pose& pose = view->pose;
@@ -112,7 +111,7 @@ bool ReadRow(const double* row, const std::string& field, ListedView* view,
   }
   double scale = 1;
   if (!Orthonormalize(&pose, &scale)) {
-    AddProblem(problems, kFile, field, "is no rotation: it is mirrored, sheared or zero");
+    AddProblem(problems, kLlffFile, field, "is no rotation: it is mirrored, sheared or zero");
     return false;
   }
   Intrinsics& intrinsics = view->intrinsics;
@@ -122,7 +121,7 @@ bool ReadRow(const double* row, const std::string& field, ListedView* view,
   intrinsics.focal[0] = intrinsics.focal[1] = row[14];
   intrinsics.size_field = intrinsics.focal_field[0] = intrinsics.focal_field[1] = field;
   if (!(row[4] >= 1) || !(row[9] >= 1) || !(row[14] > 0)) {
-    AddProblem(problems, kFile, field, "height, width and focal length must be above 0");
+    AddProblem(problems, kLlffFile, field, "height, width and focal length must be above 0");
     return false;
   }
   return true;
@@ -130,16 +129,16 @@ bool ReadRow(const double* row, const std::string& field, ListedView* view,
 
 }  // namespace
 
-bool HasLlff(const SceneFolder& folder) { return folder.HasFile(kFile); }
+bool HasLlff(const SceneFolder& folder) { return folder.HasFile(kLlffFile); }
 
 ListedViews ReadLlff(const SceneFolder& folder, std::vector<SceneProblem>* problems) {
   ListedViews listed;
   listed.flavor = SceneFlavor::kColmap;
-  listed.source = kFile;
-  listed.files = {kFile};
-  const absl::StatusOr<std::string> bytes = ReadRegularFile(folder.PathOf(kFile), kMaxBytes);
+  listed.source = kLlffFile;
+  listed.files = {kLlffFile};
+  const absl::StatusOr<std::string> bytes = ReadRegularFile(folder.PathOf(kLlffFile), kMaxBytes);
   if (!bytes.ok()) {
-    AddProblem(problems, kFile, "", std::string(bytes.status().message()));
+    AddProblem(problems, kLlffFile, "", std::string(bytes.status().message()));
     return listed;
   }
   const std::optional<std::vector<double>> rows = ParseRows(*bytes, problems);
@@ -152,7 +151,7 @@ ListedViews ReadLlff(const SceneFolder& folder, std::vector<SceneProblem>* probl
     if (!pictures.empty()) break;
   }
   if (pictures.size() != n) {
-    AddProblem(problems, kFile, "",
+    AddProblem(problems, kLlffFile, "",
                absl::StrCat("lists ", n, " poses, and there are ", pictures.size(),
                             " pictures in images/, images_2/, images_4/ or images_8/; the counts "
                             "must be the same, because the file has no names"));
@@ -161,13 +160,13 @@ ListedViews ReadLlff(const SceneFolder& folder, std::vector<SceneProblem>* probl
   std::vector<double> far;
   for (size_t i = 0; i < n; ++i) {
     ListedView view;
-    view.list_file = kFile;
+    view.list_file = kLlffFile;
     view.field = absl::StrCat("row ", i);
     const double* row = rows->data() + i * kRowNumbers;
     if (!ReadRow(row, view.field, &view, problems)) continue;
     absl::StatusOr<std::string> file = folder.FindFile(pictures[i]);
     if (!file.ok()) {
-      AddProblem(problems, kFile, view.field, std::string(file.status().message()));
+      AddProblem(problems, kLlffFile, view.field, std::string(file.status().message()));
       continue;
     }
     view.file = *std::move(file);

@@ -8,6 +8,8 @@
 
 namespace nerf {
 
+inline constexpr char kLlffFile[] = "poses_bounds.npy";
+
 // Whether the folder has poses_bounds.npy.
 bool HasLlff(const SceneFolder& folder);
 

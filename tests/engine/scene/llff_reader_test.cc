@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/scene/check_report.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
 #include "tests/testing/status_matchers.h"
@@ -70,6 +71,8 @@ TEST_F(LlffReaderTest, PosesIntrinsicsAndSplitAreRead) {
   const SceneDescription scene = Describe();
   ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
   EXPECT_EQ(scene.source, "poses_bounds.npy");
+  EXPECT_EQ(CheckReportText(scene).rfind("llff · poses_bounds.npy · 9 of 9", 0), 0u);
+  EXPECT_NE(CheckReportJson(scene).find(R"("flavor":"llff")"), std::string::npos);
   EXPECT_EQ(scene.train.size(), 7u);
   EXPECT_EQ(scene.test.size(), 2u);
   const Camera& camera = scene.train[0].camera;
