@@ -27,6 +27,8 @@
 namespace nerf {
 namespace {
 
+constexpr int kMaxSide = 16384;  // of the setting max_side
+
 // An amount above 0; of seconds also a time.
 std::optional<double> ParseBudget(BudgetKind kind, const std::string& text) {
   if (kind == BudgetKind::kSeconds) {
@@ -143,7 +145,17 @@ void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* 
     }
     (*config->mutable_settings())[key] = value;
   };
-  if (!flags.max_side.empty()) set("--max-side", "max_side", flags.max_side);
+  if (!flags.max_side.empty()) {
+    // The setting is also -1 where the flag is absent, which its own message would offer.
+    double side = 0;
+    if (!absl::SimpleAtod(flags.max_side, &side)) side = ParseAmount(flags.max_side).value_or(0);
+    if (side < 0 || side > kMaxSide) {
+      violations->Add("--max-side",
+                      fmt::format("{} is not between 0 and {}", Quoted(flags.max_side), kMaxSide));
+    } else {
+      set("--max-side", "max_side", flags.max_side);
+    }
+  }
   if (flags.no_eval) set("--no-eval", "evaluate", "0");
   if (absl::Status status = CheckConfig(checked); !status.ok()) violations->Add("--set", status);
 }

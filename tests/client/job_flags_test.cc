@@ -119,6 +119,25 @@ TEST(JobFlagsTest, EveryWrongFlagIsNamedAtOnce) {
                                                 "--request-id", "--method"}));
 }
 
+TEST(JobFlagsTest, MaxSideNamesTheRangeOfTheFlag) {
+  JobFlags flags;
+  for (const char* side : {"16385", "20000", "20k", "-1", "1e300", "-inf"}) {
+    flags.max_side = side;
+    const auto violations = GetFieldViolations(Build(flags).status());
+    ASSERT_EQ(violations.size(), 1u) << side;
+    EXPECT_EQ(violations[0].field, "--max-side");
+    EXPECT_EQ(violations[0].description, "'" + std::string(side) + "' is not between 0 and 16384");
+  }
+  for (const char* side : {"nan", "many", "7.5"}) {
+    flags.max_side = side;
+    EXPECT_THAT(Build(flags), StatusIs(absl::StatusCode::kInvalidArgument, "whole number")) << side;
+  }
+  for (const char* side : {"0", "700", "16384", "16k"}) {
+    flags.max_side = side;
+    EXPECT_THAT(Build(flags), IsOk()) << side;
+  }
+}
+
 // Values that the server would refuse only after the upload.
 TEST(JobFlagsTest, BudgetsAndSplitsThatTheServerRefusesAreRefusedHere) {
   const auto fields_of = [](const JobFlags& flags) {
