@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/child_failure.h"
 #include "common/error_reason.h"
@@ -23,6 +24,20 @@ namespace {
 constexpr absl::Duration kHelpLimit = absl::Seconds(30);
 // Pairs of 8 x 8 photographs: a line of progress after each. COLMAP's own 50 x 50 take minutes.
 constexpr int kMatchBlock = 8;
+
+// What CommandsForCopying prints once the photographs are in OUT/images.
+constexpr char kColmapByHand[] =
+    R"(  colmap feature_extractor --database_path OUT/database.db --image_path OUT/images \
+      --ImageReader.single_camera 1 --ImageReader.camera_model OPENCV \
+      --SiftExtraction.use_gpu 0 --SiftExtraction.max_image_size 2000
+  colmap exhaustive_matcher --database_path OUT/database.db --SiftMatching.use_gpu 0 \
+      --ExhaustiveMatching.block_size 8
+  colmap mapper --database_path OUT/database.db --image_path OUT/images --output_path OUT/models
+  for m in OUT/models/*; do echo "$m"; colmap model_analyzer --path "$m" 2>&1 |
+      grep Registered; done
+  colmap bundle_adjuster --input_path OUT/models/0 --output_path OUT/sparse/0 \
+      --BundleAdjustment.refine_principal_point 1   # models/N with the most images
+)";
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -213,29 +228,8 @@ std::string CommandsForCopying(const std::string& source, const std::string& out
                       ShellWord(frames), "%04d.jpg\n");
     }
   }
-  absl::StrAppend(
-      &commands, "  colmap feature_extractor --database_path ", to, "/database.db --image_path ",
-      to,
-      "/images \\\n"
-      "      --ImageReader.single_camera 1 --ImageReader.camera_model OPENCV \\\n"
-      "      --SiftExtraction.use_gpu 0 --SiftExtraction.max_image_size 2000\n"
-      "  colmap exhaustive_matcher --database_path ",
-      to,
-      "/database.db --SiftMatching.use_gpu 0 \\\n"
-      "      --ExhaustiveMatching.block_size 8\n"
-      "  colmap mapper --database_path ",
-      to, "/database.db --image_path ", to, "/images --output_path ", to,
-      "/models\n"
-      "  for m in ",
-      to,
-      "/models/*; do echo \"$m\"; colmap model_analyzer --path \"$m\" 2>&1 | grep Registered; "
-      "done\n"
-      "  colmap bundle_adjuster --input_path ",
-      to, "/models/0 --output_path ", to,
-      "/sparse/0 \\\n"
-      "      --BundleAdjustment.refine_principal_point 1   # models/N with the most images\n"
-      "  nerfctl train ",
-      to, "\n");
+  absl::StrAppend(&commands, absl::StrReplaceAll(kColmapByHand, {{"OUT/", to + "/"}}),
+                  "  nerfctl train ", to, "\n");
   return commands;
 }
 
