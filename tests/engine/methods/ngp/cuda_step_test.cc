@@ -105,8 +105,8 @@ class NgpCudaStepTest : public CudaTest {
 INSTANTIATE_TEST_SUITE_P(Cuda, NgpCudaStepTest, testing::Values(CudaPlaces().front()),
                          CudaPlaceName);
 
-// Sums run in another order and exp is another polynomial: 1e-7 of the loss and 1e-6 of the state
-// under the emulation. A device contracts multiplies and adds, which moves samples by a rounding.
+// Sums run in another order, exp is another polynomial, and a device contracts multiplies and adds,
+// but for those that place the samples.
 constexpr double kFp32Loss = 1e-5, kFp32State = 1e-4;
 // Fixed point drops gradients below 2^-33, of whatever sign, where Adam would still move by its
 // rate.
