@@ -8,11 +8,8 @@
 #include "engine/kernels/occupancy_update.h"
 
 namespace nerf {
-namespace {
 
-constexpr int kMaxEmptyDistance = 200;  // more blocks than a side has
-
-}  // namespace
+using kernels::kMaxEmptyDistance;
 
 bool OccupancyGrid::Occupied(int level, int x, int y, int z) const {
   const size_t side = resolution / 4;

@@ -39,6 +39,10 @@ NERF_HD inline bool IsCoveredBlock(int level, uint64_t block, uint32_t side) {
 
 inline constexpr int kBlockCells = 64;
 
+// The largest empty distance (MarchGrid), of a grid without occupied cells: more blocks than a side
+// has.
+inline constexpr int kMaxEmptyDistance = 200;
+
 namespace cpu {
 
 // The sum of values [n_blocks][64], bit for bit the same on every SIMD path.
@@ -99,6 +103,17 @@ struct SetOccupiedBitsParams {
   uint32_t* n_occupied = nullptr;  // initially 0
 };
 void SetOccupiedBits(const SetOccupiedBitsParams& params, Stream stream);
+
+// The grid's empty distances (MarchGrid): one axis after another, since the least chessboard
+// distance is the least over each axis in turn. Traffic: a few hundred bytes per block, from cache.
+struct EmptyDistancesParams {
+  int n_levels = 0;
+  uint32_t side = 0;  // blocks along an axis of a level
+  const uint64_t* blocks = nullptr;
+  uint8_t* distances = nullptr;   // [n_levels * side^3]
+  uint8_t* along_axis = nullptr;  // likewise, scratch
+};
+void EmptyDistances(const EmptyDistancesParams& params, Stream stream);
 
 }  // namespace cuda
 

@@ -243,8 +243,8 @@ struct MarchParams {
 
 // Initializes the states: each ray starts where it enters the grid.
 void StartRays(const MarchParams& params, Stream stream);
-// Composites each ray's samples of the previous wave, then marches on. The march runs twice, to
-// count and to write. Traffic: 128 bytes per ray, 36 per sample.
+// Composites each ray's samples of the previous wave, then marches on. In waves of many samples the
+// march runs twice, to count and to write. Traffic: 128 bytes per ray, 36 per sample.
 void MarchWave(const MarchParams& params, int wave, Stream stream);
 // After the last wave: composites its samples and lists the kept samples of all waves.
 void CompactSamples(const MarchParams& params, Stream stream);

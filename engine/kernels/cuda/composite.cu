@@ -7,13 +7,35 @@
 #include "engine/kernels/distortion.h"
 
 // One thread per ray. A ray keeps about five samples, and those of neighboring rays are adjacent,
-// so that the reads of a warp share cache lines.
+// so that the reads of a warp share cache lines. What a kernel waits for is the memory's latency
+// along its longest rays, so a thread loads several samples at a time.
 namespace nerf::kernels::cuda {
 namespace {
 
-// Distortion coordinate of the sample at `row`.
-__device__ float CoordinateOf(const CompositeLossParams& p, uint32_t row) {
-  return DistortionCoordinate(p.steps, p.t_middles[row]);
+constexpr int kLoads = 4;  // of samples that a thread waits for together
+
+struct RaySample {
+  Vec3 color;
+  float alpha, weight, delta, sigma;
+  float coordinate;  // of the distortion, if there is one
+};
+
+// Calls visit(k, sample) for the kept samples [begin, end), in order.
+template <typename Visit>
+__device__ void ForEachSample(const CompositeLossParams& p, uint32_t begin, uint32_t end,
+                              bool has_distortion, Visit visit) {
+  for (uint32_t first = begin; first < end; first += kLoads) {
+    RaySample samples[kLoads];
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j) {
+      const uint32_t k = min(first + j, end - 1), row = p.rows[k];
+      samples[j] = {p.colors[k], p.alphas[row], p.weights[row], p.deltas[row], p.sigmas[row], 0};
+      if (has_distortion) samples[j].coordinate = DistortionCoordinate(p.steps, p.t_middles[row]);
+    }
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j)
+      if (first + j < end) visit(first + j, samples[j]);
+  }
 }
 
 // A multiple of 2^-32: sums of such numbers below 2^21 are exact in double, so they do not depend
@@ -40,12 +62,11 @@ __global__ void __launch_bounds__(kBlock)
     Vec3 color;
     float transmittance = 1;
     Distortion distortion, before;
-    for (uint32_t k = begin; k < end; ++k) {
-      const uint32_t row = p.rows[k];
-      color = color + p.colors[k] * p.weights[row];
-      transmittance *= 1 - p.alphas[row];
-      if (has_distortion) distortion.Add(p.weights[row], CoordinateOf(p, row), length);
-    }
+    ForEachSample(p, begin, end, has_distortion, [&](uint32_t, const RaySample& sample) {
+      color = color + sample.color * sample.weight;
+      transmittance *= 1 - sample.alpha;
+      if (has_distortion) distortion.Add(sample.weight, sample.coordinate, length);
+    });
     color = color + p.backgrounds[r] * transmittance;
     Vec3 grad_color;
     const Vec3 residuals = color - p.targets[r];
@@ -61,27 +82,24 @@ __global__ void __launch_bounds__(kBlock)
     squared_error += Exact(ray_error);
     float behind = Dot(grad_color, color) + 2 * distortion_scale * distortion.value;
     transmittance = 1;
-    for (uint32_t k = begin; k < end; ++k) {
-      const uint32_t row = p.rows[k];
-      const Vec3 c = p.colors[k];
-      const float weight = p.weights[row];
+    ForEachSample(p, begin, end, has_distortion, [&](uint32_t k, const RaySample& sample) {
+      const Vec3 c = sample.color;
       float grad_weight = Dot(grad_color, c);
       if (has_distortion) {
-        const float coordinate = CoordinateOf(p, row);
-        grad_weight +=
-            distortion_scale * DistortionGradient(distortion, before, weight, coordinate, length);
-        before.Add(weight, coordinate, length);
+        grad_weight += distortion_scale * DistortionGradient(distortion, before, sample.weight,
+                                                             sample.coordinate, length);
+        before.Add(sample.weight, sample.coordinate, length);
       }
-      const float grad_sigma = CompositeBackwardStep(grad_weight, p.alphas[row], weight,
-                                                     p.deltas[row], &transmittance, &behind);
+      const float grad_sigma = CompositeBackwardStep(grad_weight, sample.alpha, sample.weight,
+                                                     sample.delta, &transmittance, &behind);
       Grad grad;
       for (int channel = 0; channel < 3; ++channel)
-        grad.color[channel] = weight * grad_color[channel] * c[channel] * (1 - c[channel]);
+        grad.color[channel] = sample.weight * grad_color[channel] * c[channel] * (1 - c[channel]);
       // d sigma / d exponent = sigma, also where the exponent is clamped: a density beyond the
       // clamp must be able to shrink.
-      grad.exponent = grad_sigma * p.sigmas[row];
+      grad.exponent = grad_sigma * sample.sigma;
       reinterpret_cast<Grad*>(p.grads)[k] = grad;
-    }
+    });
   }
   loss = BlockSum(loss);
   squared_error = BlockSum(squared_error);

@@ -82,6 +82,7 @@ void ProbeCells(const ProbeCellsParams&, Stream) { NERF_NO_CUDA(); }
 void SampleRays(const SampleRaysParams&, Stream) { NERF_NO_CUDA(); }
 void SpreadBlockMaximum(const SpreadBlockMaximumParams&, Stream) { NERF_NO_CUDA(); }
 void SetOccupiedBits(const SetOccupiedBitsParams&, Stream) { NERF_NO_CUDA(); }
+void EmptyDistances(const EmptyDistancesParams&, Stream) { NERF_NO_CUDA(); }
 void SumRows(const SumRowsParams&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<float>&, Stream) { NERF_NO_CUDA(); }

@@ -102,6 +102,43 @@ __global__ void __launch_bounds__(kBlock)
   if (lane == 0 && n_occupied > 0) atomicAdd(p.n_occupied, n_occupied);
 }
 
+struct AxisArguments {
+  EmptyDistancesParams grid;
+  uint32_t stride;  // of neighbors along the axis
+  const uint8_t* before;
+  uint8_t* after;
+};
+
+// The least of max(k, distance before this axis) over the blocks k away along the axis. Before the
+// first axis the distance is 0 at the ends of empty space. Beyond its sides, a level ends too, but
+// for the outermost one.
+template <bool is_first>
+__global__ void __launch_bounds__(kBlock)
+    EmptyDistancesAlongAxisKernel(const __grid_constant__ AxisArguments arguments) {
+  const EmptyDistancesParams& p = arguments.grid;
+  const uint32_t level_blocks = p.side * p.side * p.side, n_blocks = p.n_levels * level_blocks;
+  const uint32_t stride = arguments.stride;
+  const auto before = [&](uint32_t block) -> uint32_t {
+    if constexpr (!is_first) return arguments.before[block];
+    const bool ends = p.blocks[block] != 0 || IsCoveredBlock(static_cast<int>(block / level_blocks),
+                                                             block % level_blocks, p.side);
+    return ends ? 0 : kMaxEmptyDistance;
+  };
+  for (uint32_t block = blockIdx.x * blockDim.x + threadIdx.x; block < n_blocks;
+       block += gridDim.x * blockDim.x) {
+    const bool is_outermost = static_cast<int>(block / level_blocks) == p.n_levels - 1;
+    const uint32_t outside = is_outermost ? kMaxEmptyDistance : 0;
+    const uint32_t place = block / stride % p.side;
+    uint32_t distance = before(block);
+    for (uint32_t k = 1; k < min(distance, p.side); ++k) {
+      const uint32_t low = k <= place ? before(block - k * stride) : outside;
+      const uint32_t high = place + k < p.side ? before(block + k * stride) : outside;
+      distance = min(distance, max(k, min(low, high)));
+    }
+    arguments.after[block] = static_cast<uint8_t>(distance);
+  }
+}
+
 }  // namespace
 
 void ProbeCells(const ProbeCellsParams& params, Stream stream) {
@@ -117,6 +154,17 @@ void SpreadBlockMaximum(const SpreadBlockMaximumParams& params, Stream stream) {
 void SetOccupiedBits(const SetOccupiedBitsParams& params, Stream stream) {
   Launch("sum_values", SumValuesKernel, kMeanBlocks, kBlock, 0, stream, params);
   LaunchOver("set_bits", SetBitsKernel, uint64_t{params.n_blocks} * kWarp, kBlock, stream, params);
+}
+
+void EmptyDistances(const EmptyDistancesParams& params, Stream stream) {
+  const uint32_t side = params.side;
+  const uint64_t n_blocks = uint64_t{side} * side * side * params.n_levels;
+  LaunchOver("empty_distances", EmptyDistancesAlongAxisKernel<true>, n_blocks, kBlock, stream,
+             AxisArguments{params, 1, nullptr, params.distances});
+  LaunchOver("empty_distances", EmptyDistancesAlongAxisKernel<false>, n_blocks, kBlock, stream,
+             AxisArguments{params, side, params.distances, params.along_axis});
+  LaunchOver("empty_distances", EmptyDistancesAlongAxisKernel<false>, n_blocks, kBlock, stream,
+             AxisArguments{params, side * side, params.along_axis, params.distances});
 }
 
 }  // namespace nerf::kernels::cuda

@@ -8,9 +8,12 @@
 
 // One thread per ray. A device has more threads than a step has rays, and its caches hold the
 // occupancy bits, so the cost of marching is the latency of the longest ray of each warp. Waves of
-// few samples keep that short.
+// few samples keep that short, and samples are loaded several at a time.
 namespace nerf::kernels::cuda {
 namespace {
+
+constexpr int kLoads = 8;  // of samples that a thread waits for together
+constexpr int kHeld = 32;  // samples that a thread keeps between finding and writing them
 
 struct WaveArguments {
   MarchParams march;
@@ -31,40 +34,73 @@ __global__ void __launch_bounds__(kBlock) StartRaysKernel(const __grid_constant_
 
 // Composites a ray's samples of one wave: their weights and the remaining transmittance.
 __device__ void Advance(const MarchParams& p, RaySegment segment, RayState* state) {
-  for (uint32_t i = segment.first; i < segment.first + segment.n; ++i) {
-    const float own_alpha = p.alphas[i];
-    float weight = -1;
-    if (IsVisible(state->transmittance, own_alpha, p.min_transmittance, p.alpha_threshold)) {
-      const float alpha = EffectiveAlpha(own_alpha, state->transmittance, p.min_transmittance);
-      if (alpha != own_alpha) p.alphas[i] = alpha;
-      weight = CompositeForwardStep(alpha, &state->transmittance);
-      ++state->n_kept;
+  const uint32_t end = segment.first + segment.n;
+  for (uint32_t first = segment.first; first < end; first += kLoads) {
+    float alphas[kLoads];
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j) alphas[j] = p.alphas[min(first + j, end - 1)];
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j) {
+      const uint32_t i = first + j;
+      if (i >= end) break;
+      float weight = -1;
+      if (IsVisible(state->transmittance, alphas[j], p.min_transmittance, p.alpha_threshold)) {
+        const float alpha = EffectiveAlpha(alphas[j], state->transmittance, p.min_transmittance);
+        if (alpha != alphas[j]) p.alphas[i] = alpha;
+        weight = CompositeForwardStep(alpha, &state->transmittance);
+        ++state->n_kept;
+      }
+      p.weights[i] = weight;
     }
-    p.weights[i] = weight;
   }
   if (state->transmittance < p.min_transmittance) state->march.t_exit = -1;
 }
+
+// A thread's samples between the march that finds them and the arrays.
+struct HeldSamples {
+  float t_middles[kHeld], deltas[kHeld];
+  uint32_t cells[kHeld];
+
+  // Writes the first n, which are ray r's, from index `first` on.
+  __device__ void Write(const MarchParams& p, const MarchRay& ray, uint32_t r, uint64_t first,
+                        int n) const {
+    for (int j = 0; j < n; ++j) {
+      const uint64_t i = first + j;
+      const Vec3 position = ray.origin + ray.direction * t_middles[j];
+      p.positions[i] = (position - p.box_min) * p.inverse_box_size;
+      p.t_middles[i] = t_middles[j];
+      p.deltas[i] = deltas[j];
+      p.cells[i] = cells[j];
+      p.ray_of[i] = r;
+    }
+  }
+};
 
 __global__ void __launch_bounds__(kBlock)
     MarchWaveKernel(const __grid_constant__ WaveArguments arguments) {
   const MarchParams& p = arguments.march;
   __shared__ uint32_t block_first;
   const MarchSteps steps = StepsOf(p);
+  const bool holds = arguments.max_samples <= kHeld;  // all of a ray, so that it marches once
   const uint32_t n_rays = *p.n_rays;
   const uint32_t wave_first =
       ElementsOf({p.sample_capacity, p.counts, arguments.wave}).begin;  // at most sample_capacity
   for (uint32_t base = blockIdx.x * blockDim.x; base < n_rays; base += gridDim.x * blockDim.x) {
     const uint32_t r = base + threadIdx.x;
     RayState state;
+    MarchRay counted;
+    HeldSamples held;
     int n = 0;
     if (r < n_rays) {
       state = p.states[r];
       if (arguments.wave > 0) {
         Advance(p, p.segments[size_t{p.ray_capacity} * (arguments.wave - 1) + r], &state);
       }
-      if (state.march.t_exit >= 0) {
-        MarchRay counted = state.march;
-        n = MarchSamples(p.grid, steps, arguments.max_samples, &counted, nullptr, nullptr);
+      counted = state.march;
+      if (counted.t_exit >= 0) {
+        n = MarchSamples(p.grid, steps, arguments.max_samples, &counted,
+                         holds ? held.t_middles : nullptr, held.deltas,
+                         holds ? held.cells : nullptr);
       }
     }
     uint32_t total;
@@ -76,20 +112,21 @@ __global__ void __launch_bounds__(kBlock)
       if (first + n > p.sample_capacity) {
         *p.overflow = 1;
         n = 0;
-        state.march.t_exit = -1;
-      } else if (state.march.t_exit >= 0) {
-        // At most the counted number, even if the two passes round differently. If the count found
-        // the ray's end, this pass need not march there again.
-        const bool at_end = n < arguments.max_samples;
-        n = MarchSamples(p.grid, steps, n, &state.march, p.t_middles + first, p.deltas + first,
-                         p.cells + first);
-        if (at_end) state.march.t_exit = -1;
+        counted.t_exit = -1;
+      } else if (holds) {
+        held.Write(p, counted, r, first, n);
+      } else {
+        // March again. At most the counted number, even if the two passes round differently.
+        int written = 0, found = 1;
+        while (written < n && found > 0) {
+          found = MarchSamples(p.grid, steps, min(kHeld, n - written), &state.march, held.t_middles,
+                               held.deltas, held.cells);
+          held.Write(p, counted, r, first + written, found);
+          written += found;
+        }
+        n = written;
       }
-      for (uint64_t i = first; i < first + n; ++i) {
-        const Vec3 position = state.march.origin + state.march.direction * p.t_middles[i];
-        p.positions[i] = (position - p.box_min) * p.inverse_box_size;
-        p.ray_of[i] = r;
-      }
+      state.march = counted;
       p.segments[size_t{p.ray_capacity} * arguments.wave + r] = {static_cast<uint32_t>(first),
                                                                  static_cast<uint32_t>(n)};
       p.states[r] = state;
@@ -134,8 +171,15 @@ __global__ void __launch_bounds__(kBlock)
   if (n_kept == 0) return;
   for (int wave = 0; wave < kWaves; ++wave) {
     const RaySegment segment = p.segments[size_t{p.ray_capacity} * wave + r];
-    for (uint32_t i = segment.first; i < segment.first + segment.n; ++i)
-      if (p.weights[i] >= 0) p.rows[row++] = i;
+    const uint32_t end = segment.first + segment.n;
+    for (uint32_t first = segment.first; first < end; first += kLoads) {
+      float weights[kLoads];
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) weights[j] = p.weights[min(first + j, end - 1)];
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j)
+        if (first + j < end && weights[j] >= 0) p.rows[row++] = first + j;
+    }
   }
 }
 

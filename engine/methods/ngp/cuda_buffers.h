@@ -25,8 +25,8 @@ template <typename T>
 struct CudaTraining {
   static constexpr bool kHalf = sizeof(T) == sizeof(Half);
 
-  CudaTraining(size_t table_size, bool fixed_point, size_t n_backward_blocks, size_t n_rows,
-               BufferAllocator* from)
+  CudaTraining(size_t table_size, size_t n_grid_blocks, bool fixed_point, size_t n_backward_blocks,
+               size_t n_rows, BufferAllocator* from)
       : table_gradients(fixed_point ? 0 : table_size, from),
         fixed_table_gradients(fixed_point ? table_size : 0, from),
         weight_gradients(kNgpWeights * n_backward_blocks, from),
@@ -34,6 +34,8 @@ struct CudaTraining {
         row_samples(n_rows, from),
         table_copies(kHalf ? table_size : 0, from),
         weight_copies(kHalf ? kNgpWeights : 0, from),
+        empty_distances(n_grid_blocks, from),
+        distances_along_axis(n_grid_blocks, from),
         grid_sums(kernels::cuda::kMeanBlocks, from),
         n_points(1, from),
         n_occupied(1, from) {}
@@ -44,7 +46,9 @@ struct CudaTraining {
   Buffer<float> row_gradients;     // the sums of the blocks, for each row
   Buffer<uint32_t> row_samples;    // kept, of the rows that this rank computes
   Buffer<Half> table_copies, weight_copies;
+  Buffer<uint8_t> empty_distances;  // of the grid's blocks
   // Of the grid's update.
+  Buffer<uint8_t> distances_along_axis;
   Buffer<double> grid_sums;
   Buffer<uint32_t> n_points, n_occupied;
 };

@@ -88,6 +88,7 @@ class NgpCudaStep : public RayStep {
   void UpdateAverages();
   void UpdateGrid(uint32_t step);
   void ProbeCells(uint32_t step);
+  void UpdateEmptyDistances();
   void Upload();
 
   const TrainConfig config_;
@@ -133,8 +134,8 @@ NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geom
       ranks_(group, config, state_->parameters.arrays().table.size(), n_backward_blocks_),
       arrays_(state_->parameters.arrays().table.size(), state_->occupancy.bits().size(),
               cuda::DeviceAllocator()),
-      training_(arrays_.table.size(), config.cuda_deterministic != 0, n_backward_blocks_,
-                ranks_.n_rows(), cuda::DeviceAllocator()),
+      training_(arrays_.table.size(), arrays_.grid_blocks.size(), config.cuda_deterministic != 0,
+                n_backward_blocks_, ranks_.n_rows(), cuda::DeviceAllocator()),
       remembered_arrays_(arrays_.table.size(), arrays_.grid_blocks.size(), cuda::DeviceAllocator()),
       pictures_(source, config.seed, stream_),
       shape_(InitialCudaStepShape(config)),
@@ -383,6 +384,7 @@ cuda::MarchParams NgpCudaStep<T>::March() {
   cuda::MarchParams march;
   march.grid = MarchGridOf(state_->occupancy.grid());
   march.grid.blocks = arrays_.grid_blocks.data();
+  march.grid.empty_distances = training_.empty_distances.data();
   march.steps = state_->steps();
   march.step_scale = &control_.data()->step_scale;
   march.box_min = box.min;
@@ -581,10 +583,22 @@ void NgpCudaStep<T>::UpdateGrid(uint32_t step) {
                          .blocks = arrays_.grid_blocks.data(),
                          .n_occupied = training_.n_occupied.data()},
                         stream_);
+  UpdateEmptyDistances();
   uint32_t n_occupied = 0;
   cuda::CopyToHost(&n_occupied, training_.n_occupied.data(), sizeof(n_occupied), stream_);
   cuda::Synchronize(stream_);
   occupied_fraction_ = n_occupied / (64.0 * arrays_.grid_blocks.size());
+}
+
+template <typename T>
+void NgpCudaStep<T>::UpdateEmptyDistances() {
+  const OccupancyGrid& grid = state_->occupancy.grid();
+  cuda::EmptyDistances({.n_levels = grid.n_levels,
+                        .side = static_cast<uint32_t>(grid.resolution / 4),
+                        .blocks = arrays_.grid_blocks.data(),
+                        .distances = training_.empty_distances.data(),
+                        .along_axis = training_.distances_along_axis.data()},
+                       stream_);
 }
 
 // As many blocks at a time as the samples' arrays hold points of.
@@ -650,6 +664,7 @@ void NgpCudaStep<T>::Upload() {
   const NgpParameters::Arrays host = state_->parameters.arrays();
   copies_of(arrays_.table, host.table, training_.table_copies);
   copies_of(arrays_.weights, host.weights, training_.weight_copies);
+  UpdateEmptyDistances();
   cuda::Synchronize(stream_);
   occupied_fraction_ = state_->occupancy.grid().OccupiedFraction();
 }

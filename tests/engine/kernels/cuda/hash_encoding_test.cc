@@ -112,14 +112,21 @@ TEST_P(CudaHashEncodingTest, BackwardAgreesWithTheReferenceInFloatsAndInFixedPoi
     const size_t table_size = shape.level_size() * shape.n_levels;
     for (uint32_t n : kSizes) {
       const uint32_t stride = n + 3;
-      const std::vector<Vec3> positions = Positions(n + 5);
+      // Groups of five lie close together, as samples of a ray do.
+      std::vector<Vec3> positions = Positions(n + 5);
+      for (uint32_t i = 0; i < n + 5; ++i)
+        positions[i] =
+            positions[i - i % 5] + Vec3{1e-3f, 2e-3f, -1e-3f} * static_cast<float>(i % 5);
       std::vector<uint32_t> rows(n);
       std::vector<Vec3> gathered(n);
       for (uint32_t i = 0; i < n; ++i) {
         rows[i] = n + 4 - i;
         gathered[i] = positions[rows[i]];
       }
-      const std::vector<float> grads = RandomFloats(size_t(width) * stride, -1, 1, 9);
+      std::vector<float> grads = RandomFloats(size_t(width) * stride, -1, 1, 9);
+      for (uint32_t i = 3; i < n; i += 7)  // samples without gradients
+        for (int plane = 0; plane < width / 2; ++plane)
+          grads[2 * (plane * stride + i)] = grads[2 * (plane * stride + i) + 1] = 0;
       std::vector<double> packed(size_t(width) * n);
       for (uint32_t i = 0; i < n; ++i)
         for (int feature = 0; feature < width; ++feature)

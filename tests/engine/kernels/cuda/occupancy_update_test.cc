@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "engine/field/occupancy_grid.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/random_floats.h"
 
@@ -150,6 +151,26 @@ TEST_P(CudaOccupancyUpdateTest, BitsAreSetAboveTheThresholdOrTheMeanWhereThatIsL
       n += occupied;
     }
     EXPECT_EQ(n_occupied.Download(stream_)[0], n);
+  }
+}
+
+TEST_P(CudaOccupancyUpdateTest, EmptyDistancesAreTheHosts) {
+  for (const int n_levels : {1, 2, 3}) {
+    for (const uint32_t period : {7u, 211u, 1u << 20}) {  // the last one leaves the grid empty
+      OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, n_levels, kResolution);
+      for (size_t i = 0; i < grid.occupied_blocks.size(); ++i)
+        grid.occupied_blocks[i] = (i + 1) % period == 0 ? 1 << 9 : 0;
+      const DeviceArray<uint64_t> blocks(grid.occupied_blocks);
+      DeviceArray<uint8_t> distances(grid.occupied_blocks.size()),
+          along_axis(grid.occupied_blocks.size());
+      cuda::EmptyDistances({.n_levels = n_levels,
+                            .side = kSide,
+                            .blocks = blocks.data(),
+                            .distances = distances.data(),
+                            .along_axis = along_axis.data()},
+                           stream_);
+      EXPECT_EQ(distances.Download(stream_), EmptyDistances(grid)) << n_levels << ", " << period;
+    }
   }
 }
 
