@@ -16,7 +16,7 @@ void BlobOwners::Add(std::string_view project, std::string_view sha256, bool was
     found->second.emplace(project);
     return;
   }
-  if (project == kDefaultProject) return;
+  if (project == kDefaultProject && !was_present) return;
   auto& projects = projects_[std::string(sha256)];
   projects.emplace(project);
   if (was_present) projects.emplace(kDefaultProject);

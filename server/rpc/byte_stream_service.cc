@@ -10,7 +10,6 @@
 
 #include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
-#include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/rpc/blob_resource.h"
 #include "server/rpc/lane_limit.h"
@@ -35,6 +34,12 @@ constexpr std::string_view kWriteMethod = "google.bytestream.ByteStream/Write";
 bool IsWorker(const Principal& principal) {
   return std::any_of(principal.grants.begin(), principal.grants.end(),
                      [](const Grant& grant) { return grant.role == Role::kWorker; });
+}
+
+// Knowing the digest is not enough to get a blob of another project: all of its bytes must be sent.
+PresentBlob PresentFor(const ServiceContext& services, bool is_worker, const UploadName& name) {
+  const bool may_know = is_worker || services.blob_owners.Owns(name.project, name.blob.sha256);
+  return may_know ? PresentBlob::kCompletesUpload : PresentBlob::kIsHidden;
 }
 
 // Sends a blob in chunks with one write outstanding. Each step runs on the executor and starts the
@@ -155,10 +160,8 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
       NERF_RETURN_IF_ERROR(services_.authorizer.CheckRequest(kWriteMethod, principal_, request_));
       NERF_ASSIGN_OR_RETURN(UploadName name, ParseUploadName(request_.resource_name()));
       name_ = std::move(name);
-      compares_ = !is_worker_ && !services_.blob_owners.Owns(name_->project, name_->blob.sha256) &&
-                  services_.blobs.Has(name_->blob);
       resource_name_ = request_.resource_name();
-      if (!is_worker_ && !compares_) NERF_RETURN_IF_ERROR(CheckQuota());
+      if (!is_worker_) NERF_RETURN_IF_ERROR(CheckQuota());
     } else if (!request_.resource_name().empty() && request_.resource_name() != resource_name_) {
       return InvalidFieldsError(
           {{"resource_name", "must not change within an upload; it may be left out"}});
@@ -166,12 +169,13 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     if (request_.write_offset() < 0) {
       return InvalidFieldsError({{"write_offset", "must not be negative"}});
     }
-    if (compares_) return TakeToCompare();
+    const std::string upload_id = StoredUploadId(*name_);
+    const PresentBlob present = PresentFor(services_, is_worker_, *name_);
     NERF_ASSIGN_OR_RETURN(
         const UploadStatus status,
-        services_.blobs.Append(name_->upload_id, name_->blob,
+        services_.blobs.Append(upload_id, name_->blob,
                                static_cast<uint64_t>(request_.write_offset()), request_.data(),
-                               is_worker_ ? Uploader::kWorker : Uploader::kClient));
+                               is_worker_ ? Uploader::kWorker : Uploader::kClient, present));
     services_.metrics.BlobReceived(request_.data().size());
     response_.set_committed_size(static_cast<int64_t>(status.committed_size));
     if (status.complete) {
@@ -179,13 +183,15 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
       return true;
     }
     if (!request_.finish_write()) return false;
-    NERF_RETURN_IF_ERROR(services_.blobs.Finish(name_->upload_id, name_->blob));
+    NERF_ASSIGN_OR_RETURN(const Stored stored,
+                          services_.blobs.Finish(upload_id, name_->blob, present));
     if (is_worker_) {
-      services_.blob_owners.NoteFresh(name_->blob.sha256);
-    } else {
-      services_.blob_owners.Add(name_->project, name_->blob.sha256, /*was_present=*/false);
-      if (services_.admin != nullptr) services_.admin->NoteUpload(name_->project, name_->blob);
+      if (stored == Stored::kNew) services_.blob_owners.NoteFresh(name_->blob.sha256);
+      return true;
     }
+    services_.blob_owners.Add(name_->project, name_->blob.sha256, stored == Stored::kWasPresent);
+    if (services_.admin != nullptr && stored == Stored::kNew)
+      services_.admin->NoteUpload(name_->project, name_->blob);
     return true;
   }
 
@@ -193,27 +199,6 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   absl::Status CheckQuota() {
     if (services_.admin == nullptr || services_.blobs.Has(name_->blob)) return absl::OkStatus();
     return services_.admin->CheckUpload(name_->project, name_->blob.byte_size);
-  }
-
-  // Another project has uploaded this blob. The caller must send all of its bytes, which are only
-  // compared: knowing the digest is not enough to get the blob. Such an upload cannot resume.
-  absl::StatusOr<bool> TakeToCompare() {
-    if (static_cast<uint64_t>(request_.write_offset()) != n_compared_) {
-      return InvalidFieldsError({{"write_offset", "must be the committed size"}});
-    }
-    n_compared_ += request_.data().size();
-    services_.metrics.BlobReceived(request_.data().size());
-    if (n_compared_ > name_->blob.byte_size) {
-      return InvalidFieldsError({{"data", "is more than the size in resource_name"}});
-    }
-    digest_.Update(request_.data());
-    response_.set_committed_size(static_cast<int64_t>(n_compared_));
-    if (!request_.finish_write()) return false;
-    if (n_compared_ != name_->blob.byte_size || digest_.HexDigest() != name_->blob.sha256) {
-      return InvalidFieldsError({{"data", "has another size or digest than resource_name says"}});
-    }
-    services_.blob_owners.Add(name_->project, name_->blob.sha256, /*was_present=*/true);
-    return true;
   }
 
   // The writer stopped early: its bytes are kept, so that it can resume.
@@ -233,10 +218,6 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   const ServiceContext& services_;
   const Principal principal_;
   const bool is_worker_;
-  // The store has the blob from another project: what is sent is only compared with its name.
-  bool compares_ = false;
-  Sha256 digest_;
-  uint64_t n_compared_ = 0;
   WriteResponse& response_;
   WriteRequest request_;
   std::optional<UploadName> name_;
@@ -289,21 +270,18 @@ grpc::ServerUnaryReactor* ByteStreamService::QueryWriteStatus(
     grpc::CallbackServerContext* context,
     const google::bytestream::QueryWriteStatusRequest* request,
     google::bytestream::QueryWriteStatusResponse* response) {
-  return AnswerUnary(services_, "google.bytestream.ByteStream/QueryWriteStatus", context, *request,
-                     [=, this](const Principal& caller) -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(const auto name,
-                                             ParseUploadName(request->resource_name()));
-                       // Says nothing about what other projects have.
-                       if (!services_.blob_owners.Owns(name.project, name.blob.sha256) &&
-                           !IsWorker(caller) && services_.blobs.Has(name.blob)) {
-                         return absl::OkStatus();
-                       }
-                       NERF_ASSIGN_OR_RETURN(const auto upload,
-                                             services_.blobs.GetUpload(name.upload_id, name.blob));
-                       response->set_committed_size(static_cast<int64_t>(upload.committed_size));
-                       response->set_complete(upload.complete);
-                       return absl::OkStatus();
-                     });
+  return AnswerUnary(
+      services_, "google.bytestream.ByteStream/QueryWriteStatus", context, *request,
+      [=, this](const Principal& caller) -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const auto name, ParseUploadName(request->resource_name()));
+        NERF_ASSIGN_OR_RETURN(
+            const auto upload,
+            services_.blobs.GetUpload(StoredUploadId(name), name.blob,
+                                      PresentFor(services_, IsWorker(caller), name)));
+        response->set_committed_size(static_cast<int64_t>(upload.committed_size));
+        response->set_complete(upload.complete);
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace nerf

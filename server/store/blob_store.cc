@@ -249,10 +249,14 @@ absl::Status BlobStore::Upload::Open(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<UploadStatus> BlobStore::GetUpload(const std::string& upload_id,
-                                                  const BlobRef& blob) {
+bool BlobStore::EndsUpload(const BlobRef& blob, PresentBlob present) {
+  return present == PresentBlob::kCompletesUpload && Touch(blob);
+}
+
+absl::StatusOr<UploadStatus> BlobStore::GetUpload(const std::string& upload_id, const BlobRef& blob,
+                                                  PresentBlob present) {
   NERF_RETURN_IF_ERROR(CheckUpload(upload_id, blob));
-  if (Touch(blob)) return UploadStatus{blob.byte_size, true};
+  if (EndsUpload(blob, present)) return UploadStatus{blob.byte_size, true};
   const std::string path = UploadPath(upload_id, blob);
   if (!FileSize(path).has_value()) return UploadStatus{};
   const std::shared_ptr<Upload> upload = FindUpload(path);
@@ -262,7 +266,7 @@ absl::StatusOr<UploadStatus> BlobStore::GetUpload(const std::string& upload_id,
 
 absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, const BlobRef& blob,
                                                uint64_t offset, std::string_view chunk,
-                                               Uploader uploader) {
+                                               Uploader uploader, PresentBlob present) {
   NERF_RETURN_IF_ERROR(CheckUpload(upload_id, blob));
   if (chunk.size() > options_.max_chunk_size) {
     return WithReason(
@@ -270,12 +274,12 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
                                                  options_.max_chunk_size, chunk.size())),
         reason::kSizeLimit);
   }
-  if (Touch(blob)) return UploadStatus{blob.byte_size, true};
+  if (EndsUpload(blob, present)) return UploadStatus{blob.byte_size, true};
   const std::string path = UploadPath(upload_id, blob);
   const std::shared_ptr<Upload> upload = FindUpload(path);
   MutexLock lock(upload->mu);
   if (upload->dropped) {
-    if (Touch(blob)) return UploadStatus{blob.byte_size, true};
+    if (EndsUpload(blob, present)) return UploadStatus{blob.byte_size, true};
     return UploadGone();
   }
   NERF_RETURN_IF_ERROR(upload->Open(path));
@@ -307,16 +311,20 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
   return UploadStatus{upload->byte_size, false};
 }
 
-absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob) {
+absl::StatusOr<Stored> BlobStore::Finish(const std::string& upload_id, const BlobRef& blob,
+                                         PresentBlob present) {
   NERF_RETURN_IF_ERROR(CheckUpload(upload_id, blob));
   const std::string path = UploadPath(upload_id, blob);
   const std::shared_ptr<Upload> upload = FindUpload(path);
   MutexLock lock(upload->mu);
-  if (upload->dropped) return Touch(blob) ? absl::OkStatus() : UploadGone();
-  if (Touch(blob)) {
+  if (upload->dropped) {
+    if (EndsUpload(blob, present)) return Stored::kWasPresent;
+    return UploadGone();
+  }
+  if (EndsUpload(blob, present)) {
     upload->dropped = true;
     DropUpload(path);
-    return absl::OkStatus();
+    return Stored::kWasPresent;
   }
   NERF_RETURN_IF_ERROR(upload->Open(path));
   const std::string sha256 = upload->sha.HexDigest();
@@ -328,6 +336,11 @@ absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob
         {{"upload", fmt::format("holds {} bytes of digest {}, not {} of {}", received, sha256,
                                 blob.byte_size, blob.sha256)}});
   }
+  if (Touch(blob)) {
+    upload->dropped = true;
+    DropUpload(path);
+    return Stored::kWasPresent;
+  }
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!fd.ok()) return ErrnoToStatus(errno, "open upload");
   if (fsync(fd.get()) != 0) {
@@ -337,16 +350,17 @@ absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob
     DropUpload(path);
     return ErrnoToStatus(error, "fsync upload");
   }
-  if (absl::Status status = MoveIn(path, blob); !status.ok()) {
+  const absl::StatusOr<Stored> stored = MoveIn(path, blob);
+  if (!stored.ok()) {
     upload->opened = false;  // the file may be gone, so read its size again
-    return status;
+    return stored.status();
   }
   upload->dropped = true;
   DropUpload(path);
-  return absl::OkStatus();
+  return *stored;
 }
 
-absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
+absl::StatusOr<Stored> BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
   const std::string folder = fmt::format("{}/blobs/{}", root_, blob.sha256.substr(0, 2));
   if (mkdir(folder.c_str(), 0755) == 0) {
     NERF_RETURN_IF_ERROR(SyncFolder(root_ + "/blobs"));
@@ -355,7 +369,7 @@ absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
   }
   {
     MutexLock lock(mu_);
-    if (TouchLocked(blob)) return absl::OkStatus();  // another upload of the same blob was faster
+    if (TouchLocked(blob)) return Stored::kWasPresent;  // another upload of it was faster
     const std::string target = BlobPath(blob.sha256);
     const std::optional<uint64_t> replaced = FileSize(target);
     if (rename(path.c_str(), target.c_str()) != 0) return ErrnoToStatus(errno, "store blob");
@@ -374,7 +388,7 @@ absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
   }
   unlink(DamagedPath(blob.sha256).c_str());  // replaced
   TouchLocked(blob);
-  return absl::OkStatus();
+  return Stored::kNew;
 }
 
 absl::StatusOr<BlobRef> BlobStore::Put(std::string_view content, Uploader uploader) {
@@ -388,7 +402,7 @@ absl::StatusOr<BlobRef> BlobStore::Put(std::string_view content, Uploader upload
   if (!fd.ok()) return ErrnoToStatus(errno, "create blob");
   absl::Status status = WriteFully(fd.get(), content, 0, "blob");
   if (status.ok() && fsync(fd.get()) != 0) status = ErrnoToStatus(errno, "fsync blob");
-  if (status.ok()) status = MoveIn(path, blob);
+  if (status.ok()) status = MoveIn(path, blob).status();
   unlink(path.c_str());  // already gone if it was moved into place
   NERF_RETURN_IF_ERROR(status);
   return blob;

@@ -38,6 +38,13 @@ struct BlobStoreOptions {
 // For whom a blob is stored. Workers may use the reserve.
 enum class Uploader { kWorker, kClient };
 
+// What an upload of a blob that the store has already does: it is complete at once; or, from
+// somebody who may not know that, all bytes must come and are verified.
+enum class PresentBlob { kCompletesUpload, kIsHidden };
+
+// Whether an upload brought a blob that the store did not have.
+enum class Stored { kNew, kWasPresent };
+
 struct BlobStoreStats {
   uint64_t n_blobs = 0;
   uint64_t byte_size = 0;   // of all blobs
@@ -67,19 +74,23 @@ class BlobStore final : public BlobIndex {
   // --- Uploads. Errors of all three: InvalidArgument FIELD_INVALID (upload id no UUID4, digest not
   // 64 lower-case hex digits, size over the limit). ---
 
-  // The state of an upload: 0 bytes if it is unknown, complete if the blob is present.
-  absl::StatusOr<UploadStatus> GetUpload(const std::string& upload_id, const BlobRef& blob);
+  // The state of an upload: 0 bytes if it is unknown, complete if the blob is present and that is
+  // not hidden.
+  absl::StatusOr<UploadStatus> GetUpload(const std::string& upload_id, const BlobRef& blob,
+                                         PresentBlob present = PresentBlob::kCompletesUpload);
   // Appends a chunk at `offset`, which is the committed size; bytes before it that are sent again
   // are skipped. Errors: InvalidArgument FIELD_INVALID (offset beyond the committed size),
   // SIZE_LIMIT as ResourceExhausted (chunk or upload larger than stated), Unavailable
   // STORE_READ_ONLY (disk full, or for a client only its reserve left). If the blob is already
-  // present, nothing is written and the upload is complete.
+  // present and that is not hidden, nothing is written and the upload is complete.
   absl::StatusOr<UploadStatus> Append(const std::string& upload_id, const BlobRef& blob,
                                       uint64_t offset, std::string_view chunk,
-                                      Uploader uploader = Uploader::kWorker);
+                                      Uploader uploader = Uploader::kWorker,
+                                      PresentBlob present = PresentBlob::kCompletesUpload);
   // Verifies and stores the blob. InvalidArgument FIELD_INVALID if size or digest differ; the
-  // upload is then discarded. Repeating it succeeds.
-  absl::Status Finish(const std::string& upload_id, const BlobRef& blob);
+  // upload is then discarded. Repeating it succeeds where a present blob is not hidden.
+  absl::StatusOr<Stored> Finish(const std::string& upload_id, const BlobRef& blob,
+                                PresentBlob present = PresentBlob::kCompletesUpload);
 
   // --- Blobs. ---
 
@@ -147,10 +158,12 @@ class BlobStore final : public BlobIndex {
   // Removes file and entry. Requires the upload's lock, and its `dropped` set.
   void DropUpload(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
   // Renames a synced file into its place.
-  absl::Status MoveIn(const std::string& path, const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<Stored> MoveIn(const std::string& path, const BlobRef& blob)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // True if present with that size; resets its age.
   bool Touch(const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
+  bool EndsUpload(const BlobRef& blob, PresentBlob present) ABSL_LOCKS_EXCLUDED(mu_);
   bool TouchLocked(const BlobRef& blob) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status DeleteLocked(const std::string& sha256) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

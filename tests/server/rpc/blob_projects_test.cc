@@ -34,6 +34,37 @@ class BlobProjectsTest : public testing::Test {
     if (!status.ok()) return status;
     return bytes;
   }
+  static std::string UploadOf(const std::string& project, const v1::BlobRef& blob) {
+    return "projects/" + project + "/uploads/" + kUuid + "/" + BlobResourceName(blob);
+  }
+  // One call that sends some bytes. Returns the committed size.
+  absl::StatusOr<int64_t> Write(const std::string& project, int64_t offset,
+                                const std::string& bytes, bool is_last) {
+    grpc::ClientContext context;
+    google::bytestream::WriteResponse response;
+    const auto writer = server_.bytes_stub->Write(&context, &response);
+    google::bytestream::WriteRequest request;
+    request.set_resource_name(UploadOf(project, blob_));
+    request.set_write_offset(offset);
+    request.set_data(bytes);
+    request.set_finish_write(is_last);
+    writer->Write(request);
+    writer->WritesDone();
+    const grpc::Status status = writer->Finish();
+    if (!status.ok()) return FromGrpcStatus(status);
+    return response.committed_size();
+  }
+  int64_t Committed(const std::string& project) {
+    google::bytestream::QueryWriteStatusRequest query;
+    query.set_resource_name(UploadOf(project, blob_));
+    google::bytestream::QueryWriteStatusResponse upload;
+    EXPECT_THAT(RpcTestServer::Call(*server_.bytes_stub,
+                                    &google::bytestream::ByteStream::Stub::QueryWriteStatus, query,
+                                    &upload),
+                IsOk());
+    EXPECT_FALSE(upload.complete());
+    return upload.committed_size();
+  }
   absl::Status CreateScene(const std::string& project, const v1::BlobRef& blob) {
     v1::CreateSceneRequest request;
     request.set_parent("projects/" + project);
@@ -62,16 +93,7 @@ TEST_F(BlobProjectsTest, DigestOpensNothingInAnotherProject) {
               FailsWith(StatusCode::kFailedPrecondition, reason::kBlobsMissing));
   EXPECT_THAT(CreateScene("lab", blob_), IsOk());
   // Its upload looks as if nobody had it.
-  google::bytestream::QueryWriteStatusRequest query;
-  query.set_resource_name(std::string("projects/other/uploads/") + kUuid + "/" +
-                          BlobResourceName(blob_));
-  google::bytestream::QueryWriteStatusResponse upload;
-  ASSERT_THAT(
-      RpcTestServer::Call(*server_.bytes_stub,
-                          &google::bytestream::ByteStream::Stub::QueryWriteStatus, query, &upload),
-      IsOk());
-  EXPECT_EQ(upload.committed_size(), 0);
-  EXPECT_FALSE(upload.complete());
+  EXPECT_EQ(Committed("other"), 0);
 }
 
 TEST_F(BlobProjectsTest, DeletedBlobIsNobodys) {
@@ -95,6 +117,31 @@ TEST_F(BlobProjectsTest, WhoHasTheBytesGetsTheBlobToo) {
   ASSERT_THAT(Client("other").UploadBytes(content_, blob_), IsOk());
   EXPECT_THAT(Read("other", blob_), IsOkAndHolds(content_));
   EXPECT_THAT(Client("other").FindMissing({blob_}), IsOkAndHolds(IsEmpty()));
+  EXPECT_THAT(Read("lab", blob_), IsOkAndHolds(content_));
+}
+
+TEST_F(BlobProjectsTest, UploadOfWhatAnotherProjectHasGoesOnWhereItWasCut) {
+  ASSERT_THAT(Client("lab").UploadBytes(content_, blob_), IsOk());
+  EXPECT_THAT(Write("other", 0, content_.substr(0, 1000), /*is_last=*/false), IsOkAndHolds(1000));
+  EXPECT_EQ(Committed("other"), 1000);
+  EXPECT_EQ(Committed("third"), 0) << "uploads of one id in two projects are two uploads";
+  EXPECT_THAT(Write("other", 1000, content_.substr(1000), /*is_last=*/true),
+              IsOkAndHolds(static_cast<int64_t>(content_.size())));
+  EXPECT_THAT(Read("other", blob_), IsOkAndHolds(content_));
+  EXPECT_THAT(Read("third", blob_).status(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(BlobProjectsTest, UploadEndsInOwnershipThoughAnotherProjectWasFaster) {
+  for (const char* project : {"other", "default"}) {
+    EXPECT_THAT(Write(project, 0, content_.substr(0, 1000), /*is_last=*/false), IsOkAndHolds(1000));
+  }
+  ASSERT_THAT(Client("lab").UploadBytes(content_, blob_), IsOk());
+  for (const char* project : {"other", "default"}) {
+    EXPECT_THAT(Read(project, blob_).status(), StatusIs(StatusCode::kNotFound));
+    EXPECT_THAT(Write(project, 1000, content_.substr(1000), /*is_last=*/true),
+                IsOkAndHolds(static_cast<int64_t>(content_.size())));
+    EXPECT_THAT(Read(project, blob_), IsOkAndHolds(content_));
+  }
   EXPECT_THAT(Read("lab", blob_), IsOkAndHolds(content_));
 }
 

@@ -312,7 +312,7 @@ TEST_F(BlobStoreTest, UploadWhoseNameCouldNotBeSyncedStartsOver) {
   close(lowest_free);
   const rlimit one_more{static_cast<rlim_t>(lowest_free) + 1, limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &one_more), 0);
-  const absl::Status finished = store_->Finish(kUploadA, blob);
+  const absl::Status finished = store_->Finish(kUploadA, blob).status();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   ASSERT_THAT(finished, StatusIs(StatusCode::kResourceExhausted, "sync a folder"));
   EXPECT_THAT(finished.message(), testing::Not(testing::HasSubstr("/"))) << "clients hear no path";

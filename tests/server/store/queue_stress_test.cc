@@ -241,7 +241,7 @@ TEST_F(QueueStressTest, WritersOfOneUploadTakeTurns) {
         ASSERT_THAT(status, IsOk());
         if (status->complete) return;
         if (status->committed_size == blob.byte_size) {
-          const absl::Status finished = blobs_->Finish(kUpload, blob);
+          const absl::Status finished = blobs_->Finish(kUpload, blob).status();
           EXPECT_TRUE(finished.ok() || absl::IsUnavailable(finished)) << finished.ToString();
           continue;
         }
