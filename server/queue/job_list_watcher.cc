@@ -129,12 +129,18 @@ void JobListWatcher::AddPresent(JobListBatch* batch) {
   }
 }
 
+const Job* JobListWatcher::FindTraining(const ResourceKey& key) const {
+  const auto found = state_.jobs.find(key);
+  if (found == state_.jobs.end() || found->second.job.kind != JobKind::kTraining) return nullptr;
+  return &found->second.job;
+}
+
 std::optional<std::pair<uint64_t, ResourceKey>> JobListWatcher::NextChange() {
   while (true) {
     auto change = state_.rows.After(position_);
     if (!change.has_value()) return std::nullopt;
-    const auto found = state_.jobs.find(change->second);
-    const bool is_known = found == state_.jobs.end() || found->second.job.create_sequence >= floor_;
+    const Job* const job = FindTraining(change->second);
+    const bool is_known = job == nullptr || job->create_sequence >= floor_;
     if (change->second.project == request_.project && is_known) return change;
     position_ = change->first;
   }
@@ -145,9 +151,9 @@ void JobListWatcher::AddChanged(JobListBatch* batch) {
     const auto change = NextChange();
     if (!change.has_value()) return;
     position_ = change->first;
-    const auto found = state_.jobs.find(change->second);
-    if (found != state_.jobs.end() && request_.filter.Matches(found->second.job)) {
-      Add(found->second.job, batch);
+    const Job* const job = FindTraining(change->second);
+    if (job != nullptr && request_.filter.Matches(*job)) {
+      Add(*job, batch);
     } else {
       batch->removed.push_back(change->second);
     }

@@ -219,6 +219,30 @@ TEST_F(JobListWatcherTest, DeletedJobsAreRemovedAndForgottenOnesBeginAnew) {
   EXPECT_TRUE(watcher->TryNext()->reset) << "a reader that slept";
 }
 
+TEST_F(JobListWatcherTest, RenderJobWithTheNameOfADeletedTrainingIsNoRow) {
+  const LeaseRef lease = harness_.Running("trained");
+  ASSERT_THAT(harness_.leases->CommitCheckpoint(lease, QueueHarness::Checkpoint(7)), IsOk());
+  ASSERT_THAT(harness_.leases->Finish(lease, {}), IsOk());
+  Create("one");
+  const auto watcher = Watch();
+  ASSERT_TRUE(watcher->TryNext().has_value());
+  Cancel("one");
+  ASSERT_THAT(harness_.queue->Delete(QueueHarness::Key("one")), IsOk());
+  JobSpec spec;
+  spec.project = "default";
+  spec.id = "one";
+  spec.kind = JobKind::kRender;
+  spec.render.from_checkpoint = true;
+  spec.render.source = QueueHarness::Key("trained");
+  spec.render.n_frames = 1;
+  spec.render.images = true;
+  ASSERT_THAT(harness_.queue->Create(spec), IsOk());
+  const auto next = watcher->TryNext();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_THAT(Ids(*next), IsEmpty());
+  EXPECT_THAT(Removed(*next), ElementsAre("one"));
+}
+
 TEST_F(JobListWatcherTest, JobThatNoLongerMatchesIsRemoved) {
   Create("one");
   Create("two");
