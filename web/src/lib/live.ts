@@ -49,19 +49,22 @@ export class LiveView {
   private async send() {
     if (this.isSending) return;
     this.isSending = true;
-    try {
-      while (this.name && this.view !== this.shown && !this.end.signal.aborted) {
-        const sequence = ++this.sequence;
-        this.shown = this.view;
-        this.changedAt.set(sequence, performance.now());
-        await views.updateView({ name: this.name, sequence, view: this.shown }, { ...quick, signal: this.end.signal });
-        await new Promise((resolve) => setTimeout(resolve, updateMs));
+    while (this.name && this.view !== this.shown && !this.end.signal.aborted) {
+      const { name, shown } = this;
+      const sequence = ++this.sequence;
+      let pauseMs = updateMs;
+      this.shown = this.view;
+      this.changedAt.set(sequence, performance.now());
+      try {
+        await views.updateView({ name, sequence, view: this.shown }, { ...quick, signal: this.end.signal });
+      } catch {
+        // If the stream has ended, the next one begins with the last view; else it is sent again.
+        if (this.name === name) this.shown = shown;
+        pauseMs = firstPauseMs;
       }
-    } catch {
-      // The stream has ended or ends, too; the next one begins with the last view.
-    } finally {
-      this.isSending = false;
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
+    this.isSending = false;
   }
 
   private async run() {

@@ -112,6 +112,6 @@ class Refused extends Error {}
 function offsetOf(response: Response): number {
   const offset = response.headers.get("Upload-Offset");
   if (response.ok && offset !== null) return Number(offset);
-  if (response.status === 409 || response.status >= 500) throw new Error("again");
+  if ([409, 429].includes(response.status) || response.status >= 500) throw new Error("again");
   throw new Refused(`an upload was refused (HTTP ${response.status})`);
 }
