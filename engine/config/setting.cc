@@ -182,6 +182,23 @@ std::string SettingText(const Setting& setting, const TrainConfig& config) {
   return fmt::format("{}", static_cast<int>(value));
 }
 
+absl::Status NotHonored(const Setting& setting, std::string_view who, const TrainConfig& defaults) {
+  return absl::InvalidArgumentError(fmt::format("settings.{}: {} does not honor it; leave it at {}",
+                                                setting.key, who, SettingText(setting, defaults)));
+}
+
+absl::Status CheckAtDefaults(std::span<const Setting> settings,
+                             std::span<const std::string_view> keys, std::string_view who,
+                             const TrainConfig& config, const TrainConfig& defaults) {
+  for (const Setting& setting : settings) {
+    if (std::find(keys.begin(), keys.end(), setting.key) != keys.end() &&
+        SettingText(setting, config) != SettingText(setting, defaults)) {
+      return NotHonored(setting, who, defaults);
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::span<const Setting> SharedSettings() { return kSharedSettings; }
 
 Setting SharedSetting(std::string_view key, DeviceSet devices) {

@@ -111,6 +111,13 @@ absl::Status ParseSetting(const Setting& setting, std::string_view value, TrainC
 // The value as text that ParseSetting reads back to the same bits.
 std::string SettingText(const Setting& setting, const TrainConfig& config);
 
+// InvalidArgument: the setting is not at its default although `who` does not honor it.
+absl::Status NotHonored(const Setting& setting, std::string_view who, const TrainConfig& defaults);
+// Whether those of `settings` with one of `keys` are at their defaults. Errors: NotHonored.
+absl::Status CheckAtDefaults(std::span<const Setting> settings,
+                             std::span<const std::string_view> keys, std::string_view who,
+                             const TrainConfig& config, const TrainConfig& defaults);
+
 // The settings of TrainConfig itself, sorted by key. A method lists those that it honors.
 std::span<const Setting> SharedSettings();
 // The one with this key, honored by `devices`. Requires: it exists.

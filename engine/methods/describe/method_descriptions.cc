@@ -62,9 +62,7 @@ absl::Status CheckHonored(const TrainConfig& config, DeviceSet devices, const st
         SettingText(setting, config) == SettingText(setting, defaults)) {
       continue;
     }
-    return absl::InvalidArgumentError(
-        fmt::format("settings.{}: {} does not honor it; leave it at {}", setting.key, who,
-                    SettingText(setting, defaults)));
+    return NotHonored(setting, who, defaults);
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <string_view>
 
 #include "engine/config/method_description.h"
 #include "engine/config/step_size.h"
@@ -21,6 +22,12 @@ size_t GridCells(const TrainConfig& config, int n_levels) {
   const auto side = static_cast<size_t>(config.grid_resolution);
   return static_cast<size_t>(n_levels) * side * side * side;
 }
+
+constexpr std::string_view kOfTwoNetworks[] = {"depth_planes", "far", "fine_samples"};
+constexpr std::string_view kOfTheGrid[] = {"alpha_threshold",    "cone",
+                                           "grid_decay",         "grid_resolution",
+                                           "grid_threshold",     "grid_update_interval",
+                                           "initial_step_scale", "step"};
 
 class MlpDescription final : public MethodDescription {
  public:
@@ -66,6 +73,13 @@ class MlpDescription final : public MethodDescription {
   }
   uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
     return (4 * ParametersOf(config) + GridCells(config, n_levels)) * sizeof(float);
+  }
+  absl::Status CheckSettings(const TrainConfig& config) const override {
+    if (Mlp(config).coarse_samples == 0) {
+      return CheckAtDefaults(settings(), kOfTwoNetworks, "coarse_samples=0", config, Defaults());
+    }
+    return CheckAtDefaults(settings(), kOfTheGrid, "training with coarse_samples", config,
+                           Defaults());
   }
   absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {
     if (!start.config.method_settings.Holds<MlpSettings>()) {

@@ -57,6 +57,9 @@ class NgpDescription final : public NgpFieldDescription {
   bool LearnsDepth(const TrainConfig& config) const override {
     return Ngp(config).depth_weight > 0;
   }
+  absl::Status CheckSettings(const TrainConfig& config) const override {
+    return CheckNgpSampler(config, *this);
+  }
   absl::Status CheckScene(const SceneFacts& scene, const TrainConfig& config) const override {
     return CheckNgpScene(scene, config);
   }

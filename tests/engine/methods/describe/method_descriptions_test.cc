@@ -347,11 +347,32 @@ TEST(MethodDescriptionsTest, BudgetsAndSplitsThatMeanNothingAreRefused) {
   EXPECT_THAT(ValidateConfig(config), StatusIs(StatusCode::kInvalidArgument, "ngp-autograd"));
 }
 
+TEST(MethodDescriptionsTest, SettingsOfTheOtherSamplerAreRefused) {
+  struct Case {
+    const char *method, *coarse_samples, *key, *value, *reason;
+  };
+  for (const Case& wrong : {Case{"ngp", "", "field_samples", "16", "sampler=grid"},
+                            {"ngp", "", "spacing", "uniform", "sampler=grid"},
+                            {"mlp", "0", "far", "6", "coarse_samples=0"},
+                            {"mlp", "0", "fine_samples", "64", "coarse_samples=0"},
+                            {"mlp", "64", "grid_resolution", "64", "training with coarse_samples"},
+                            {"mlp", "64", "step", "0.01", "training with coarse_samples"}}) {
+    TrainConfig config = *DefaultConfig(wrong.method);
+    if (*wrong.coarse_samples != 0) {
+      ASSERT_THAT(SetConfigField("coarse_samples", wrong.coarse_samples, &config), IsOk());
+    }
+    EXPECT_THAT(ValidateConfig(config), IsOk());
+    ASSERT_THAT(SetConfigField(wrong.key, wrong.value, &config), IsOk()) << wrong.key;
+    EXPECT_THAT(ValidateConfig(config), StatusIs(StatusCode::kInvalidArgument, wrong.reason));
+    EXPECT_THAT(ValidateConfig(config), StatusIs(StatusCode::kInvalidArgument, wrong.key));
+  }
+}
+
 TEST(MethodDescriptionsTest, ProposalsRefuseWhatOnlyTheMarchHas) {
   const MethodDescription& ngp = MethodDescriptionOf(TrainConfig());
   TrainConfig config;
   ASSERT_THAT(SetConfigField("sampler", "proposals", &config), IsOk());
-  EXPECT_THAT(ngp.CheckScene({}, config), IsOk());
+  EXPECT_THAT(ValidateConfig(config), IsOk());
   EXPECT_THAT(ngp.CheckRanks(config, kOnCpu, 2),
               StatusIs(StatusCode::kInvalidArgument, "settings.sampler"));
   EXPECT_FALSE(CheckDeviceHonors(config, "cuda:0").ok());
@@ -362,10 +383,14 @@ TEST(MethodDescriptionsTest, ProposalsRefuseWhatOnlyTheMarchHas) {
                                    {"depth_weight", "1"},
                                    {"error_share", "0.5"},
                                    {"near_gradients", "1"},
-                                   {"frozen", "mlp"}}) {
+                                   {"frozen", "mlp"},
+                                   {"grid_resolution", "64"},
+                                   {"alpha_threshold", "0.1"}}) {
     TrainConfig with = config;
     ASSERT_THAT(SetConfigField(key, value, &with), IsOk()) << key;
-    EXPECT_THAT(ngp.CheckScene({}, with), StatusIs(StatusCode::kInvalidArgument, key));
+    EXPECT_THAT(ValidateConfig(with),
+                StatusIs(StatusCode::kInvalidArgument, "sampler=proposals does not honor it"))
+        << key;
   }
   EXPECT_THAT(SetConfigField("sampler", "nonsense", &config),
               StatusIs(StatusCode::kInvalidArgument, "grid and proposals"));
