@@ -22,8 +22,9 @@ constexpr double kPixelsOfTable = 300;  // along the box, that the default table
 constexpr double kPixelsOfStep = 413;   // and the default step, of 1.4 pixels there
 constexpr int kMaxDoublings = 2;        // of the latter; more were not measured
 // Samples for each pixel of the training pictures from which on a larger table earns what it costs
-// in time, and shorter steps what they cost in rays.
-constexpr double kBudgetForTable = 3, kBudgetForSteps = 6;
+// in time, and shorter steps what they cost in rays. Those of objects, about a quarter of which
+// show something; photographs without alpha need more.
+constexpr double kBudgetForTable = 3, kBudgetForSteps = 6, kTimesWithoutAlpha = 4;
 constexpr int kMostLog2Entries = 19;  // 1.2 GB with moments and averages
 
 // How many times `pixels` doubles up to pixels_along_box, times per_doubling; at least 0.
@@ -34,11 +35,18 @@ int Doublings(const SceneFacts& scene, double pixels, int per_doubling) {
 }
 
 bool HasSamplesForEachPixel(const SceneFacts& scene, double samples) {
-  return scene.n_pixels > 0 && scene.n_samples >= samples * scene.n_pixels;
+  const double asked = samples * (scene.has_alpha ? 1 : kTimesWithoutAlpha);
+  return scene.n_pixels > 0 && scene.n_samples >= asked * scene.n_pixels;
+}
+
+// Then tables and steps stay those of small pictures.
+bool IsShortForPhotographs(const SceneFacts& scene) {
+  return !scene.has_alpha && !HasSamplesForEachPixel(scene, kBudgetForTable);
 }
 
 int Log2EntriesFor(const SceneFacts& scene, int of_small_pictures) {
   int larger = std::min(Doublings(scene, kPixelsOfTable, 2), kMostLog2Entries - of_small_pictures);
+  if (IsShortForPhotographs(scene)) larger = 0;
   if (!HasSamplesForEachPixel(scene, kBudgetForTable)) larger = std::max(0, larger - 1);
   return of_small_pictures + larger;
 }
@@ -47,6 +55,7 @@ int Log2EntriesFor(const SceneFacts& scene, int of_small_pictures) {
 
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
   const int doublings = std::min(Doublings(scene, kPixelsOfStep, 1), kMaxDoublings);
+  const int step_doublings = IsShortForPhotographs(scene) ? 0 : doublings;
   NgpSettings& settings = Ngp(*config);
   if (settings.finest_resolution == kAutoSetting)
     settings.finest_resolution = FinestResolution(*config) << std::max(0, doublings - 1);
@@ -54,7 +63,7 @@ void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
     settings.log2_hashmap_size = Log2EntriesFor(scene, Log2HashmapSize(*config));
   const bool is_long =
       scene.pixels_along_box > kPixelsOfTable && HasSamplesForEachPixel(scene, kBudgetForSteps);
-  const auto finer = static_cast<float>(1 << (doublings + (is_long ? 1 : 0)));
+  const auto finer = static_cast<float>(1 << (step_doublings + (is_long ? 1 : 0)));
   const bool is_finer = finer > 1 && scene.step > 0;
   if (config->initial_step_scale == kAutoSetting)
     config->initial_step_scale = kInitialStepScale * (is_finer && config->step < 0 ? finer : 1);

@@ -8,4 +8,8 @@ namespace nerf {
 // MethodDescription::CheckScene of ngp: a background is learned behind opaque pictures alone.
 absl::Status CheckNgpScene(const SceneFacts& scene, const TrainConfig& config);
 
+// MethodDescription::CheckSettings of `method`, which is ngp: what the one sampler has and the
+// other does not.
+absl::Status CheckNgpSampler(const TrainConfig& config, const MethodDescription& method);
+
 }  // namespace nerf

@@ -12,7 +12,8 @@ namespace {
 
 // 100 pictures of NeRF-Synthetic with this many pixels a side.
 SceneFacts Synthetic(double side, double n_samples) {
-  return {.pixels_along_box = side * 413 / 400,
+  return {.has_alpha = true,
+          .pixels_along_box = side * 413 / 400,
           .n_pixels = 100 * side * side,
           .n_samples = n_samples,
           .step = 0.01f,
@@ -59,6 +60,18 @@ TEST(ChooseNgpSettingsTest, LongBudgetsHaveShorterSteps) {
   EXPECT_EQ(Ngp(config).finest_resolution, 1024);
   EXPECT_FLOAT_EQ(config.step, 0.005f);
   EXPECT_EQ(config.initial_step_scale, 6);
+}
+
+TEST(ChooseNgpSettingsTest, PhotographsNeedMoreSamplesForEachPixel) {
+  SceneFacts photographs = Synthetic(800, 192e6);
+  photographs.has_alpha = false;
+  EXPECT_EQ(Ngp(Chosen(photographs)).log2_hashmap_size, 17);
+  EXPECT_FLOAT_EQ(Chosen(photographs).step, -1);
+  photographs.n_samples = 768e6;
+  EXPECT_EQ(Ngp(Chosen(photographs)).log2_hashmap_size, 19);
+  EXPECT_FLOAT_EQ(Chosen(photographs).step, 0.005f);
+  photographs.n_samples = 1536e6;
+  EXPECT_FLOAT_EQ(Chosen(photographs).step, 0.0025f);
 }
 
 TEST(ChooseNgpSettingsTest, ConesFollowWhereTheSceneHasOne) {
