@@ -174,15 +174,18 @@ RankSums AutogradStep::RunRange(const RayBatch& whole, IndexRange range,
   if (batch.n_rays == 0) return {};
   const RenderedRays rendered = Render(batch, parameters, samples);
   const torch::Tensor residuals = rendered.colors - AsTensor(batch.targets);
-  torch::Tensor losses = LossOf(config_, residuals);
-  if (!batch.weights.empty()) losses = losses * AsTensor(batch.weights).unsqueeze(1);
+  torch::Tensor losses = LossOf(config_, residuals), squares = residuals.detach().square();
+  if (!batch.weights.empty()) {
+    const torch::Tensor weights = AsTensor(batch.weights).unsqueeze(1);
+    losses = losses * weights;
+    squares = squares * weights;
+  }
   const double n_rays = whole.n_rays;
   const torch::Tensor loss = losses.sum(torch::kFloat64) / (3 * n_rays) +
                              batch.distortion * rendered.distortions.sum(torch::kFloat64) / n_rays;
   RankSums sums;
   sums.loss = loss.item<double>();
-  sums.squared_error =
-      residuals.detach().square().sum(torch::kFloat64).item<double>() / (3 * n_rays);
+  sums.squared_error = squares.sum(torch::kFloat64).item<double>() / (3 * n_rays);
   sums.n_marched = samples.n_marched();
   sums.n_trained = samples.ray_offsets.back();
   if (sums.n_trained > 0) {

@@ -145,15 +145,19 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
       autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
       composited.transmittance.unsqueeze(1) * AsTensor(batch.backgrounds);
   const torch::Tensor residuals = rendered - AsTensor(batch.targets);
-  torch::Tensor losses = LossOf(config_, residuals);
-  if (!batch.weights.empty()) losses = losses * AsTensor(batch.weights).unsqueeze(1);
+  torch::Tensor losses = LossOf(config_, residuals), squares = residuals.detach().square();
+  if (!batch.weights.empty()) {
+    const torch::Tensor weights = AsTensor(batch.weights).unsqueeze(1);
+    losses = losses * weights;
+    squares = squares * weights;
+  }
   const torch::Tensor loss = losses.mean(torch::kFloat64);
   StepResult result;
   result.n_rays = batch.n_rays;
   result.n_marched = samples.n_marched();
   result.n_trained = samples.ray_offsets.back();
   result.loss = loss.item<double>();
-  result.squared_error = residuals.detach().square().mean(torch::kFloat64).item<double>();
+  result.squared_error = squares.mean(torch::kFloat64).item<double>();
   if (result.n_trained > 0) {
     RECORD_USER_SCOPE("backward");
     (loss * config_.loss_scale).backward();

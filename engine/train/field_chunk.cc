@@ -141,7 +141,7 @@ void FieldChunk::CompositeAndLoss(const FieldChunkInput& input, int begin, Chunk
       const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
       ray.grad_color[channel] = scale * weight * loss.derivative;
       sums->loss += weight * loss.value / 3.0;
-      sums->squared_error += static_cast<double>(residual) * residual / 3.0;
+      sums->squared_error += static_cast<double>(weight) * residual * residual / 3.0;
     }
     sums->loss += static_cast<double>(batch.distortion) * ray.distortion.value;
     ray.behind = Dot(ray.grad_color, color) + 2 * DistortionScale(input) * ray.distortion.value;

@@ -86,7 +86,7 @@ struct NetworkSamples {
         const kernels::ChannelLoss loss = kernels::LossOfResidual(shape, residual);
         grad_color[channel] = scale * weight * loss.derivative;
         *loss_sum += weight * loss.value / 3.0;
-        squared_error += static_cast<double>(residual) * residual / 3.0;
+        squared_error += static_cast<double>(weight) * residual * residual / 3.0;
       }
       transmittance = 1;
       float behind = Dot(grad_color, color);

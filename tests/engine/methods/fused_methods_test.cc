@@ -163,6 +163,25 @@ TEST_P(FusedMethodsTest, GradientsAgreeWithDifferencesOfTheLoss) {
   EXPECT_GT(n_checked, 0);
 }
 
+TEST_P(FusedMethodsTest, MaskedRaysHaveNoError) {
+  const TrainConfig config = Config();
+  const SceneGeometry geometry = TinyGeometry();
+  const Scene scene;
+  const auto step =
+      MethodOf(config).NewStep({config, geometry, scene, std::nullopt, &two_threads_});
+  ASSERT_THAT(step, IsOk());
+  auto* const ray_step = dynamic_cast<RayStep*>(step->get());
+  if (ray_step == nullptr) GTEST_SKIP() << "independent tiles take steps of ngp";
+  RayBatch batch = TinyBatch(48, 0, /*learning_rate=*/0);
+  batch.times.assign(48, 0.5f);
+  const double unmasked = ray_step->RunRays(batch).squared_error;
+  EXPECT_GT(unmasked, 0);
+  batch.weights.assign(48, 0.25f);
+  EXPECT_NEAR(ray_step->RunRays(batch).squared_error, 0.25 * unmasked, 1e-6 * unmasked);
+  batch.weights.assign(48, 0);
+  EXPECT_EQ(ray_step->RunRays(batch).squared_error, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, FusedMethodsTest,
                          ::testing::Values(MethodCase{"MlpOnAGrid",
                                                       "mlp",
