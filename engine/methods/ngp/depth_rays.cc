@@ -16,6 +16,7 @@ struct DepthRay {
   float depth = 0;  // along the ray
 };
 
+// Through the place of the picture where the point was seen.
 DepthRay RayToPoint(const SeenPoint& point, std::span<const LensCamera> cameras) {
   const Vec3 origin = cameras[point.view].camera_to_world.Column(3);
   const Vec3 to_point = point.position - origin;
@@ -25,7 +26,7 @@ DepthRay RayToPoint(const SeenPoint& point, std::span<const LensCamera> cameras)
 
 // Through one of the pixels that the words choose: the first that is trained and has a depth.
 std::optional<DepthRay> RayOfMap(const DepthMap& map, std::span<const uint32_t> words,
-                                 std::span<const LensCamera> cameras, const ViewPoses& poses) {
+                                 std::span<const LensCamera> cameras) {
   const auto n_pixels = static_cast<uint32_t>(map.image.pixels.size());
   for (const uint32_t word : words) {
     const uint32_t pixel = UniformIndex(word, n_pixels);
@@ -37,7 +38,6 @@ std::optional<DepthRay> RayOfMap(const DepthMap& map, std::span<const uint32_t> 
                    map.view};
     found.depth =
         DistanceOf(map, map.image.pixels[pixel], camera.camera_to_world, found.ray.direction);
-    if (!poses.empty()) poses.Apply(map.view, &found.ray);
     return found;
   }
   return std::nullopt;
@@ -61,9 +61,10 @@ void AppendDepthRays(const KnownDepths& depths, std::span<const LensCamera> came
     } else {
       const auto n_maps = static_cast<uint32_t>(depths.maps.size());
       ray = RayOfMap(depths.maps[UniformIndex(words[0], n_maps)], std::span(words).subspan(2, 2),
-                     cameras, poses);
+                     cameras);
     }
     if (!ray.has_value() || !(ray->depth > near)) continue;
+    if (!poses.empty()) poses.Apply(ray->view, &ray->ray);
     ray->ray.t_near = near;
     batch->rays.push_back(ray->ray);
     batch->jitters.push_back(UniformFloat(words[1]));

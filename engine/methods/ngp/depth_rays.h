@@ -22,7 +22,7 @@ struct KnownDepths {
 // view to a point that it shows, or through a pixel of a depth map; in turn where there are both.
 // They are drawn at random, a function of (seed, step, index): points evenly, maps evenly and then
 // their pixels, of which those held out or without a depth give no ray. The batch gets weights and
-// views where it has none. cameras: of the views; poses: corrections of rays through pixels.
+// views where it has none. cameras: of the views; poses: corrections of all rays.
 // Requires: not depths.empty().
 void AppendDepthRays(const KnownDepths& depths, std::span<const LensCamera> cameras,
                      const ViewPoses& poses, float near, uint64_t seed, RayBatch* batch);

@@ -761,14 +761,14 @@ TEST(DepthRaysTest, RaysThroughKnownPixelsOfAMapLearnTheirDistance) {
   }
 }
 
-TEST(DepthRaysTest, PointsAndMapsTakeTurnsAndPosesTurnTheRaysOfMaps) {
+TEST(DepthRaysTest, PointsAndMapsTakeTurnsAndPosesMoveTheRaysOfBoth) {
   const std::vector<SeenPoint> points = {{0, {0, 0, -2}}};
   const std::vector<DepthMap> maps = {HalfKnownMap()};
   const std::vector<LensCamera> cameras = CamerasOfMap();
   ViewPoses poses(2, 1);
   TensorFile file;
   poses.Save(&file);
-  const std::vector<float> values = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.5f, 0};
+  const std::vector<float> values = {0, 0, 0, 0, 0.25f, 0, 0, 0, 0, 0, 0.5f, 0};
   file.tensors.at("view.poses") = TensorFromFloats(values.data(), {2, 6}, DType::kF32);
   ASSERT_THAT(poses.Load(file), IsOk());
   RayBatch batch = TinyBatch(160, 5);
@@ -776,7 +776,7 @@ TEST(DepthRaysTest, PointsAndMapsTakeTurnsAndPosesTurnTheRaysOfMaps) {
   int n_points = 0, n_maps = 0;
   for (int r = 160; r < batch.n_rays; ++r) {
     (batch.views[r] == 0 ? n_points : n_maps) += 1;
-    EXPECT_EQ(batch.rays[r].origin.y, batch.views[r] == 0 ? 0 : 0.5f);
+    EXPECT_EQ(batch.rays[r].origin.y, batch.views[r] == 0 ? 0.25f : 0.5f);
   }
   EXPECT_EQ(n_points, 10);
   EXPECT_GT(n_maps, 3);
