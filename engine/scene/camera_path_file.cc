@@ -128,7 +128,6 @@ class PathReader {
       file_.warnings.push_back("crop of the camera path is ignored");
     }
     if (list == nullptr || !width || !height) return;
-    bool has_time = false;
     for (size_t i = 0; i < list->size(); ++i) {
       const Json& entry = (*list)[i];
       const std::string field = absl::StrCat("camera_path[", i, "].");
@@ -138,7 +137,7 @@ class PathReader {
       }
       const std::optional<double> fov = Number(entry, "fov", field, 0.01, 179, true);
       const std::vector<double> m = Numbers(entry, "camera_to_world", field, 16);
-      has_time |= entry.contains("render_time");
+      const double time = Number(entry, "render_time", field, 0, 1, false).value_or(0);
       if (!fov || m.empty()) continue;
       Pose pose;
       for (int row = 0; row < 3; ++row) {
@@ -146,11 +145,11 @@ class PathReader {
           pose.m[row][column] = m[static_cast<size_t>(4 * row + column)];
         }
       }
-      AddCamera(Pinhole(static_cast<int>(*width), static_cast<int>(*height),
-                        *fov * std::numbers::pi / 180),
-                pose, field + "camera_to_world");
+      Camera camera = Pinhole(static_cast<int>(*width), static_cast<int>(*height),
+                              *fov * std::numbers::pi / 180);
+      camera.time = static_cast<float>(time);
+      AddCamera(camera, pose, field + "camera_to_world");
     }
-    if (has_time) file_.warnings.push_back("render_time is ignored: the scene does not move");
   }
 
   void ReadInstantNgp(const Json& root) {

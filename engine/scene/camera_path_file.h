@@ -29,10 +29,11 @@ struct CameraPathFile {
 bool IsCameraPath(std::string_view json_text);
 
 // Reads nerfstudio's camera_path.json: camera_path[] of camera_to_world (16 numbers, row by row),
-// fov (vertical, degrees) and aspect; render_width, render_height, seconds, is_cycle. Or
-// instant-ngp's base_cam.json: path[] of R (quaternion x, y, z, w), T and fov (vertical, degrees),
-// its axes with y down, positions in the unit cube; loop, duration_seconds. The latter states no
-// size: `absent_size` is taken. Errors: InvalidArgument that lists every problem with its field.
+// fov (vertical, degrees), aspect and render_time (0 to 1); render_width, render_height, seconds,
+// is_cycle. Or instant-ngp's base_cam.json: path[] of R (quaternion x, y, z, w), T and fov
+// (vertical, degrees), its axes with y down, positions in the unit cube; loop, duration_seconds.
+// The latter states no size: `absent_size` is taken. Errors: InvalidArgument that lists every
+// problem with its field.
 absl::StatusOr<CameraPathFile> ParseCameraPath(std::string_view json_text, std::string_view source,
                                                PictureSize absent_size);
 

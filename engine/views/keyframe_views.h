@@ -6,8 +6,8 @@
 namespace nerf {
 
 // If the views are keyframes, puts the views of the smooth path through them in their place:
-// n_frames, or if that is 0 as many as the path lasts at `fps` (5 seconds if it does not say). All
-// have the first keyframe's lens.
+// n_frames, or if that is 0 as many as the path lasts at `fps` (5 seconds if it does not say). The
+// field of view is interpolated, too; the rest of the lens is the first keyframe's.
 void ExpandKeyframes(int n_frames, double fps, ViewList* list);
 
 // Whether `n_frames` (--frames; 0: not given) can be had of a list. Cameras that are listed one by

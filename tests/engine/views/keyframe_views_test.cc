@@ -11,7 +11,8 @@ ViewList TwoKeyframes() {
   list.seconds = 2;
   for (const float x : {0.0f, 4.0f}) {
     Camera camera;
-    camera.width = 64;
+    camera.width = camera.height = 64;
+    camera.fl_x = camera.fl_y = 32 + 8 * x;  // 90 degrees, then 53
     camera.camera_to_world.m[0][3] = x;
     list.views.push_back({camera, "", ""});
   }
@@ -25,6 +26,17 @@ TEST(KeyframeViewsTest, PathLastsAsLongAsTheFileSays) {
   EXPECT_EQ(list.views.front().camera.camera_to_world.m[0][3], 0);
   EXPECT_NEAR(list.views.back().camera.camera_to_world.m[0][3], 4, 1e-5);
   EXPECT_EQ(list.views.back().camera.width, 64);
+}
+
+TEST(KeyframeViewsTest, FieldOfViewIsThatOfTheKeyframesAndBetweenThem) {
+  ViewList list = TwoKeyframes();
+  ExpandKeyframes(3, 12, &list);
+  ASSERT_EQ(list.views.size(), 3u);
+  EXPECT_NEAR(list.views[0].camera.fl_y, 32, 1e-3);
+  EXPECT_GT(list.views[1].camera.fl_y, 40);
+  EXPECT_LT(list.views[1].camera.fl_y, 56);
+  EXPECT_NEAR(list.views[2].camera.fl_y, 64, 1e-3);
+  for (const ListedCamera& view : list.views) EXPECT_EQ(view.camera.fl_x, view.camera.fl_y);
 }
 
 TEST(KeyframeViewsTest, NumberOfViewsCanBeGiven) {
