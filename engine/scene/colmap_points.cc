@@ -9,6 +9,11 @@
 #include "absl/strings/str_split.h"
 
 namespace nerf {
+namespace {
+
+constexpr double kMaxPosition = 1e9;  // of a coordinate; points beyond it are left out
+
+}  // namespace
 
 absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPoints(std::string_view bytes) {
   size_t at = 0;
@@ -38,14 +43,14 @@ absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPoints(std::string_view byte
         !read(&n_images, sizeof(n_images)) || n_images > (bytes.size() - at) / kTrackBytes) {
       return cut_off();
     }
-    bool is_finite = std::isfinite(point.error);
-    for (const double p : point.position) is_finite &= std::isfinite(p);
+    bool is_usable = std::isfinite(point.error);
+    for (const double p : point.position) is_usable &= std::abs(p) <= kMaxPosition;
     for (uint64_t j = 0; j < n_images; ++j) {
       uint32_t image_and_feature[2];
       if (!read(image_and_feature, sizeof(image_and_feature))) return cut_off();
       point.images.push_back(image_and_feature[0]);
     }
-    if (is_finite) points.push_back(std::move(point));
+    if (is_usable) points.push_back(std::move(point));
   }
   return points;
 }
@@ -78,9 +83,9 @@ absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPointsText(std::string_view 
       return absl::InvalidArgumentError(absl::StrCat(
           "points3D.txt: line ", number, " must be POINT3D_ID X Y Z R G B ERROR and the track"));
     }
-    bool is_finite = std::isfinite(point.error);
-    for (const double p : point.position) is_finite &= std::isfinite(p);
-    if (is_finite) points.push_back(std::move(point));
+    bool is_usable = std::isfinite(point.error);
+    for (const double p : point.position) is_usable &= std::abs(p) <= kMaxPosition;
+    if (is_usable) points.push_back(std::move(point));
   }
   return points;
 }

@@ -59,6 +59,11 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
   }
   intrinsics.cx = params[center];
   intrinsics.cy = params[center + 1];
+  for (size_t i = center + 2; i < params.size(); ++i) {
+    if (std::abs(params[i]) <= kMaxDistortion) continue;
+    return broken(
+        absl::StrFormat("distortion %g is absurd; up to %g is read", params[i], kMaxDistortion));
+  }
   if (id >= 2) intrinsics.k1 = params[center + 2];
   if (id >= 3) intrinsics.k2 = params[center + 3];
   if (id == kOpenCv || id == kFullOpenCv) {

@@ -14,6 +14,8 @@ namespace nerf {
 
 enum class ViewSplit { kUndecided, kTrain, kTest, kUnused };
 
+inline constexpr double kMaxDistortion = 100;  // of a coefficient's size
+
 // Intrinsics as a file states them, before the size of the image is known. Lengths in pixels,
 // angles in radians.
 struct Intrinsics {

@@ -48,7 +48,11 @@ double WeightedMedian(std::vector<std::pair<double, double>>* values) {
   return values->empty() ? 0 : values->back().first;
 }
 
-// A cube around what the photographs show. A point counts once for each of them.
+// How much a point counts: once for each photograph that shows it. Points of other programs may
+// name none.
+double WeightOf(const ScenePoint& point) { return std::max<uint32_t>(1, point.n_views); }
+
+// A cube around what the photographs show.
 std::optional<TurnedCube> CubeOfPoints(const std::vector<ScenePoint>& points,
                                        const Similarity& turn) {
   if (points.size() < kMinPoints) return std::nullopt;
@@ -56,7 +60,7 @@ std::optional<TurnedCube> CubeOfPoints(const std::vector<ScenePoint>& points,
   std::vector<std::pair<double, double>> values(points.size());
   for (int axis = 0; axis < 3; ++axis) {
     for (size_t i = 0; i < points.size(); ++i)
-      values[i] = {turn.ApplyToPoint(points[i].position)[axis], points[i].n_views};
+      values[i] = {turn.ApplyToPoint(points[i].position)[axis], WeightOf(points[i])};
     cube.center[axis] = WeightedMedian(&values);
   }
   for (size_t i = 0; i < points.size(); ++i) {
@@ -64,7 +68,7 @@ std::optional<TurnedCube> CubeOfPoints(const std::vector<ScenePoint>& points,
     double distance = 0;
     for (int axis = 0; axis < 3; ++axis)
       distance = std::max(distance, std::abs(place[axis] - cube.center[axis]));
-    values[i] = {distance, points[i].n_views};
+    values[i] = {distance, WeightOf(points[i])};
   }
   cube.half_side = kHalfSidePerPointDistance * WeightedMedian(&values);
   if (!(cube.half_side > 1e-9)) return std::nullopt;

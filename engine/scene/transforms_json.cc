@@ -18,7 +18,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kMaxSide = 65536;
-constexpr double kMaxDistortion = 100;
 
 // Records the parser's first error and the field in which it occurred.
 struct ErrorCatcher : nlohmann::json_sax<Json> {

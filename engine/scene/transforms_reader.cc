@@ -1,5 +1,6 @@
 #include "engine/scene/transforms_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -288,12 +289,15 @@ class TransformsFile {
                           "removed",
                           out_.file, n_scaled_, first_scale_));
     }
-    const Json& first_frame = root["frames"][0];
-    if (first_frame.is_object() && first_frame.contains("time")) {
+    const Json& frames = root["frames"];
+    const auto has_time = [](const Json& frame) {
+      return frame.is_object() && frame.contains("time");
+    };
+    if (std::any_of(frames.begin(), frames.end(), has_time)) {
       listed_.warnings.push_back(absl::StrCat(
           out_.file,
-          ": frames have a time, which only method dynamic uses; to the others nothing "
-          "moves"));
+          ": frames have a time, which only the methods dynamic, t-nerf and d-nerf use; to "
+          "the others nothing moves"));
     }
     const auto shutter = root.find("rolling_shutter");
     if (shutter != root.end()) {

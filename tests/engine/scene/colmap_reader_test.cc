@@ -237,6 +237,8 @@ std::vector<HostileModel> HostileBinaryModels() {
        image, "camera 1: focal length -51 must be greater than 0"},
       {"BinFocalAbsurd", ".bin", Bytes(one) + BinaryCamera(1, 1, 40, 30, {1e9, 1e9, 20, 15}), image,
        "camera 1: focal length of 1e+09 pixels is absurd"},
+      {"BinDistortionAbsurd", ".bin", Bytes(one) + BinaryCamera(1, 2, 40, 30, {50, 20, 15, 1e10}),
+       image, "camera 1: distortion 1e+10 is absurd; up to 100 is read"},
       {"BinCameraTwice", ".bin",
        Bytes(uint64_t{2}) + BinaryCamera(1, 1, 40, 30, kPinhole) +
            BinaryCamera(1, 1, 40, 30, kPinhole),

@@ -97,6 +97,16 @@ TEST(PlacementTest, PointsComeFirstAndCountByThePicturesThatShowThem) {
       << "too few points say nothing";
 }
 
+TEST(PlacementTest, PointsThatNameNoPictureCountOnceEach) {
+  ListedViews listed = Ring();
+  for (int i = 0; i <= 100; ++i) listed.points.push_back({{0.02 * i, 2, 3}, 0, {}});
+  SceneGeometry geometry;
+  std::vector<std::string> warnings;
+  const Similarity placement = PlaceScene(listed, {}, &geometry, &warnings);
+  ExpectPoint(placement.ApplyToPoint({1, 2, 3}), {0, 0, 0});
+  EXPECT_NEAR(1 / placement.scale, 1.5 * 0.5, 0.05);
+}
+
 TEST(PlacementTest, TheUsersBoxBoxesAndUpWin) {
   SceneGeometry geometry;
   std::vector<std::string> warnings;

@@ -352,9 +352,11 @@ TEST(SceneReaderTest, TimesOfFramesAndRollingShutterAreWarnedOf) {
                                       FrameJson("a.png", 0, 0, 0, R"(,"time":0.5)") + "]}");
   const SceneDescription scene = DescribeScene(folder.path());
   EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
-  EXPECT_THAT(scene.warnings,
-              ElementsAre(HasSubstr("frames have a time, which only method dynamic uses"),
-                          HasSubstr("rolling_shutter is ignored")));
+  EXPECT_THAT(
+      scene.warnings,
+      ElementsAre(
+          HasSubstr("frames have a time, which only the methods dynamic, t-nerf and d-nerf"),
+          HasSubstr("rolling_shutter is ignored")));
 }
 
 TEST(SceneReaderTest, FilmsAndPhotographsAreToldByTheirEndings) {
