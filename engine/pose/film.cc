@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "common/child_failure.h"
 #include "common/child_process.h"
 #include "common/error_reason.h"
@@ -100,13 +101,14 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
   ChildProcessSpec spec;
   spec.arguments = {ffmpeg, "-nostdin", "-hide_banner", "-v", "error", "-progress", "pipe:1"};
   spec.arguments.insert(spec.arguments.end(), kFilesOnly.begin(), kFilesOnly.end());
-  spec.arguments.insert(
-      spec.arguments.end(),
-      {"-i", Url(film), "-map", "0:v:0", "-an", "-sn", "-dn", "-vf",
-       absl::StrFormat("fps=%.6f:round=up,scale='min(%d,iw)':'min(%d,ih)':"
-                       "force_original_aspect_ratio=decrease",
-                       rate, kMaxSide, kMaxSide),
-       "-frames:v", std::to_string(n_decoded), "-q:v", "2", "-f", "image2", out + "/%06d.jpg"});
+  spec.arguments.insert(spec.arguments.end(),
+                        {"-i", Url(film), "-map", "0:v:0", "-an", "-sn", "-dn", "-vf",
+                         absl::StrFormat("fps=%.6f:round=up,scale='min(%d,iw)':'min(%d,ih)':"
+                                         "force_original_aspect_ratio=decrease",
+                                         rate, kMaxSide, kMaxSide),
+                         // The name of a file is a pattern, its folder included.
+                         "-frames:v", std::to_string(n_decoded), "-q:v", "2", "-f", "image2",
+                         absl::StrReplaceAll(out, {{"%", "%%"}}) + "/%06d.jpg"});
   spec.time_limit = kDecodeLimit;
   spec.max_file_bytes = kMaxFrameBytes;
   const auto progress = [&](std::string_view line) {

@@ -65,6 +65,7 @@ TEST_F(FilmTest, NamesThatLookLikeFlagsAreFiles) {
   std::filesystem::rename(dir_ / "x.mp4", dir_ / "-i %d.mp4");
   options_.n_frames = 3;
   EXPECT_THAT(Frames("-i %d.mp4"), IsOk());
+  EXPECT_THAT(FramesOfFilm(dir_ / "-i %d.mp4", dir_ / "100%d done", options_), IsOk());
 }
 
 TEST_F(FilmTest, WhatIsNoFilmIsRefused) {
