@@ -129,7 +129,12 @@ absl::Status ShowAppearanceOf(int view, TensorFile* file) {
     return absl::InvalidArgumentError(
         "the model holds no appearances of its pictures; one trained with appearance_rate does");
   }
-  const uint32_t n_views = held->second.shape.empty() ? 0 : held->second.shape[0];
+  const std::vector<uint32_t>& shape = held->second.shape;
+  if (shape.size() != 2 || shape[1] != kAppearanceWidth) {
+    return absl::InvalidArgumentError(fmt::format(
+        "tensor {} must have a row of {} for each picture", kVectorsName, kAppearanceWidth));
+  }
+  const uint32_t n_views = shape[0];
   if (view < 0 || static_cast<uint32_t>(view) >= n_views) {
     return absl::InvalidArgumentError(fmt::format(
         "there is no picture {}: the model holds the appearances of {}, from 0 on", view, n_views));
