@@ -65,7 +65,10 @@ TEST_F(FilmTest, NamesThatLookLikeFlagsAreFiles) {
   std::filesystem::rename(dir_ / "x.mp4", dir_ / "-i %d.mp4");
   options_.n_frames = 3;
   EXPECT_THAT(Frames("-i %d.mp4"), IsOk());
-  EXPECT_THAT(FramesOfFilm(dir_ / "-i %d.mp4", dir_ / "100%d done", options_), IsOk());
+  std::filesystem::create_directory(dir_ / "100%d done");
+  const auto frames = FramesOfFilm(dir_ / "-i %d.mp4", dir_ / "100%d done", options_);
+  ASSERT_THAT(frames, IsOk());
+  EXPECT_EQ(frames->size(), 3u);
 }
 
 TEST_F(FilmTest, WhatIsNoFilmIsRefused) {
