@@ -77,6 +77,7 @@ int ListJobs(Session& session, int limit, const std::string& filter) {
       [](v1::ListTrainingJobsResponse& page) { return page.mutable_training_jobs(); });
   if (!jobs.ok()) return session.Fail(jobs.status());
   PrintJobs(session.printer(), *jobs);
+  if (jobs->empty() && filter.empty()) session.SayNext("nerfctl train DIR");
   return kOk;
 }
 

@@ -31,7 +31,8 @@ struct PromoteFlags : NewResourceFlags {
 
 int ListModels(Session& session, int limit) {
   return ListResources<v1::ModelService>(session, limit, &ModelStub::ListModels,
-                                         &v1::ListModelsResponse::mutable_models, PrintModels);
+                                         &v1::ListModelsResponse::mutable_models, PrintModels,
+                                         "nerfctl train DIR");
 }
 
 int ShowModel(Session& session, const std::string& text) {

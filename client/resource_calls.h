@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "client/names.h"
 #include "client/paging.h"
@@ -39,18 +40,20 @@ int ShowResource(Session& session, ResourceKind kind, const std::string& text,
 }
 
 // ls: prints up to `limit` resources of the project (0: all). `items` is the accessor of the list
-// in a page.
+// in a page, `next_if_none` the command that makes a first one.
 template <typename Service, typename Request, typename Response, typename Resource>
 int ListResources(Session& session, int limit,
                   grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
                                                         Response*),
                   google::protobuf::RepeatedPtrField<Resource>* (Response::*items)(),
-                  void (*print)(const Printer&, const std::vector<Resource>&)) {
+                  void (*print)(const Printer&, const std::vector<Resource>&),
+                  std::string_view next_if_none = "") {
   const auto stub = session.Stub<Service>();
   const auto resources = ListAll<Resource, Request>(
       session, *stub, method, limit, [items](Response& page) { return (page.*items)(); });
   if (!resources.ok()) return session.Fail(resources.status());
   print(session.printer(), *resources);
+  if (resources->empty() && !next_if_none.empty()) session.SayNext(next_if_none);
   return kOk;
 }
 

@@ -123,7 +123,8 @@ int CheckScene(Session& session, const std::string& target, const std::string& t
 
 int ListScenes(Session& session, int limit) {
   return ListResources<v1::SceneService>(session, limit, &SceneStub::ListScenes,
-                                         &v1::ListScenesResponse::mutable_scenes, PrintScenes);
+                                         &v1::ListScenesResponse::mutable_scenes, PrintScenes,
+                                         "nerfctl train DIR");
 }
 
 int ShowScene(Session& session, const std::string& text) {

@@ -303,6 +303,10 @@ TEST_F(SuggestionsTest, SuggestedCommandsRun) {
               {"model promote j-7f3k2c81 --id j-7f3k2c81"}});
   Check({{"admin", "project", "show", "nope"}, {"admin project ls"}});
   Check({{"context", "use", "nope"}, {"context ls"}});
+  state_.jobs.clear();
+  state_.scenes.clear();
+  fs::create_directory_symlink(dir_ / "photos", dir_ / "DIR");
+  for (const char* noun : {"scene", "job", "model"}) Check({{noun, "ls"}, {"train DIR"}});
 
   // Every hint of the sources was run, but for the one that asks for a token.
   static const std::regex hint(
