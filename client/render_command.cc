@@ -24,7 +24,9 @@
 #include "common/exit_code.h"
 #include "common/first_names.h"
 #include "common/rpc/blob_client.h"
+#include "common/shell_word.h"
 #include "common/status_macros.h"
+#include "engine/config/psnr_advice.h"
 #include "engine/views/video_writer.h"
 #include "fmt/format.h"
 #include "nerf/v1/render_service.grpc.pb.h"
@@ -192,12 +194,25 @@ void WarnOfOlderFiles(const Session& session, const ViewFolder& folder, const st
                                     Counted(older.size(), "file"), FirstNames(older))));
 }
 
-void SayComparison(const Session& session, const ViewFolder& folder, const std::string& out) {
+// Of the views of `camera`, a camera file or a folder that holds one.
+void SayComparison(const Session& session, const ViewFolder& folder, const std::string& camera,
+                   const std::string& out) {
   const ViewComparison& comparison = folder.comparison();
   if (comparison.n_views() == 0) return;
   session.Say(PlainText(
       fmt::format("PSNR of {} against their photographs: {:.2f} dB; side by side in {}/compare.png",
                   Counted(comparison.n_views(), "view"), comparison.mean_psnr(), out)));
+  const std::filesystem::path path = camera;
+  std::error_code ignored;
+  const std::filesystem::path dataset =
+      std::filesystem::is_directory(path, ignored)
+          ? path
+          : std::filesystem::absolute(path, ignored).parent_path();
+  const TrainedQuality quality = {
+      .psnr = comparison.mean_psnr(),
+      .check_command = session.Runnable("nerfctl scene check " + ShellWord(dataset.string())),
+      .psnr_name = "PSNR"};
+  for (const std::string& line : LowPsnrAdvice(quality)) session.Say(PlainText(line));
 }
 
 int Render(Session& session, const RenderFlags& flags) {
@@ -229,7 +244,7 @@ int Render(Session& session, const RenderFlags& flags) {
     folder->RemoveIfEmpty();
     return session.Fail(status);
   }
-  SayComparison(session, *folder, out);
+  SayComparison(session, *folder, flags.camera, out);
   status = folder->FinishVideo(session.stop());
   if (!status.ok()) {
     const int exit_code = session.Fail(status);

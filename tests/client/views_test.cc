@@ -378,6 +378,8 @@ TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViewsBesideTheirPhotograph
   EXPECT_EQ(state_.render[0].camera().width(), 200u);
   EXPECT_TRUE(std::filesystem::exists(dir / "out/rgb_r_0.png")) << "named after its photograph";
   EXPECT_THAT(result.err, HasSubstr("PSNR of 25 views against their photographs: "));
+  EXPECT_THAT(result.err, HasSubstr(" dB is low; its likely reasons:"));
+  EXPECT_THAT(result.err, HasSubstr("`nerfctl scene check " + SourceDir() + "/examples/mic`"));
   const ImageU8 sheet = DecodeImage(dir / "out/compare.png").value();
   EXPECT_EQ(sheet.width, 3 * 200 + 2 * 4);
 }
