@@ -699,7 +699,7 @@ TEST_F(ServiceTest, CallsAreRepeatedWhileTheServerIsAway) {
   options.contact_patience = absl::Minutes(5);
   options.notice_delay = absl::ZeroDuration();
   state_.errors["ListTrainingJobs"] = away;
-  const CommandResult listed = Run({"job", "ls"}, options);
+  const CommandResult listed = Run({"job", "ls", "--no-hints"}, options);
   EXPECT_EQ(listed.exit_code, kOk) << listed.err;
   EXPECT_EQ(state_.calls["ListTrainingJobs"], 9);
   EXPECT_EQ(listed.err, "waiting for the server: not there\n");
