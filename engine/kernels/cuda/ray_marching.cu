@@ -32,13 +32,18 @@ __global__ void __launch_bounds__(kBlock) StartRaysKernel(const __grid_constant_
     p.states[r] = {StartMarch(p.grid, steps, p.rays[r], p.jitters[r]), 1, 0};
 }
 
+// Loads values[first] to values[first + kLoads - 1]; in place of those from `end` on, the last.
+__device__ void Load(const float* values, uint32_t first, uint32_t end, float (&loaded)[kLoads]) {
+#pragma unroll
+  for (int j = 0; j < kLoads; ++j) loaded[j] = values[min(first + j, end - 1)];
+}
+
 // Composites a ray's samples of one wave: their weights and the remaining transmittance.
 __device__ void Advance(const MarchParams& p, RaySegment segment, RayState* state) {
   const uint32_t end = segment.first + segment.n;
   for (uint32_t first = segment.first; first < end; first += kLoads) {
     float alphas[kLoads];
-#pragma unroll
-    for (int j = 0; j < kLoads; ++j) alphas[j] = p.alphas[min(first + j, end - 1)];
+    Load(p.alphas, first, end, alphas);
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {
       const uint32_t i = first + j;
@@ -174,8 +179,7 @@ __global__ void __launch_bounds__(kBlock)
     const uint32_t end = segment.first + segment.n;
     for (uint32_t first = segment.first; first < end; first += kLoads) {
       float weights[kLoads];
-#pragma unroll
-      for (int j = 0; j < kLoads; ++j) weights[j] = p.weights[min(first + j, end - 1)];
+      Load(p.weights, first, end, weights);
 #pragma unroll
       for (int j = 0; j < kLoads; ++j)
         if (first + j < end && weights[j] >= 0) p.rows[row++] = first + j;

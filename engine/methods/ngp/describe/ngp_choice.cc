@@ -39,23 +39,19 @@ bool HasSamplesForEachPixel(const SceneFacts& scene, double samples) {
   return scene.n_pixels > 0 && scene.n_samples >= asked * scene.n_pixels;
 }
 
-// Then tables and steps stay those of small pictures.
-bool IsShortForPhotographs(const SceneFacts& scene) {
-  return !scene.has_alpha && !HasSamplesForEachPixel(scene, kBudgetForTable);
-}
-
 int Log2EntriesFor(const SceneFacts& scene, int of_small_pictures) {
-  int larger = std::min(Doublings(scene, kPixelsOfTable, 2), kMostLog2Entries - of_small_pictures);
-  if (IsShortForPhotographs(scene)) larger = 0;
-  if (!HasSamplesForEachPixel(scene, kBudgetForTable)) larger = std::max(0, larger - 1);
-  return of_small_pictures + larger;
+  const int larger =
+      std::min(Doublings(scene, kPixelsOfTable, 2), kMostLog2Entries - of_small_pictures);
+  if (HasSamplesForEachPixel(scene, kBudgetForTable)) return of_small_pictures + larger;
+  return of_small_pictures + (scene.has_alpha ? std::max(0, larger - 1) : 0);
 }
 
 }  // namespace
 
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
   const int doublings = std::min(Doublings(scene, kPixelsOfStep, 1), kMaxDoublings);
-  const int step_doublings = IsShortForPhotographs(scene) ? 0 : doublings;
+  const bool grows = scene.has_alpha || HasSamplesForEachPixel(scene, kBudgetForTable);
+  const int step_doublings = grows ? doublings : 0;
   NgpSettings& settings = Ngp(*config);
   if (settings.finest_resolution == kAutoSetting)
     settings.finest_resolution = FinestResolution(*config) << std::max(0, doublings - 1);

@@ -8,11 +8,11 @@ namespace nerf {
 
 // MethodDescription::ChooseSettings of the ngp field.
 // - Entries of a level grow with the pixels in a square of a box's side, up to 2^19; half as many
-//   where the budget has less than 3 samples for each pixel of the training pictures, 12 without
-//   alpha.
-// - Steps along rays stay near 1.4 pixels; 0.7 where the budget has 6 samples for each pixel, 24
-//   without alpha; there twice as long where it has less than 12. The first steps are as long as
-//   ever: initial_step_scale grows.
+//   where the budget has less than 3 samples for each pixel of the training pictures.
+// - Steps along rays stay near 1.4 pixels; 0.7 where the budget has 6 samples for each pixel. The
+//   first steps are as long as ever: initial_step_scale grows.
+// - Pictures without alpha need four times these samples. Below 12 for each pixel they keep the
+//   entries and steps of small pictures.
 // - The finest level has 1.2 cells a pixel or more.
 // The defaults suit pictures of 200 (table) and 400 (steps) pixels of an object that fills them.
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config);

@@ -168,7 +168,7 @@ TEST_P(CudaRayMarchingTest, WavesFindTheSamplesOfOneLongMarchInOrderOfTheRays) {
       }
       for (size_t i = 0; i < expected.cells.size(); ++i, ++k) {
         const uint32_t row = rows[k];
-        // A device's exp and log move a sample by one rounding per step.
+        // A device's exp and log may move a sample by one rounding per step.
         ASSERT_NEAR(t_middles[row], expected.t_middles[i], 1e-4) << r << ", " << i;
         ASSERT_NEAR(deltas[row], expected.deltas[i], 1e-5);
         ASSERT_EQ(ray_of[row], r);
