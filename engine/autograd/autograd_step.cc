@@ -173,13 +173,7 @@ RankSums AutogradStep::RunRange(const RayBatch& whole, IndexRange range,
   if (group_ != nullptr) ObserveOthers(samples);
   if (batch.n_rays == 0) return {};
   const RenderedRays rendered = Render(batch, parameters, samples);
-  const torch::Tensor residuals = rendered.colors - AsTensor(batch.targets);
-  torch::Tensor losses = LossOf(config_, residuals), squares = residuals.detach().square();
-  if (!batch.weights.empty()) {
-    const torch::Tensor weights = AsTensor(batch.weights).unsqueeze(1);
-    losses = losses * weights;
-    squares = squares * weights;
-  }
+  const auto [losses, squares] = LossesOf(config_, batch, rendered.colors);
   const double n_rays = whole.n_rays;
   const torch::Tensor loss = losses.sum(torch::kFloat64) / (3 * n_rays) +
                              batch.distortion * rendered.distortions.sum(torch::kFloat64) / n_rays;

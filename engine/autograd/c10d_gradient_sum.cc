@@ -52,6 +52,8 @@ class GroupStore final : public c10d::Store {
   int64_t add(const std::string& key, int64_t) override { throw NotStored(key); }
   bool deleteKey(const std::string& key) override { throw NotStored(key); }
   int64_t getNumKeys() override { return static_cast<int64_t>(values_.size()); }
+  // Of newer LibTorch alone, hence no `override`.
+  c10::intrusive_ptr<c10d::Store> clone() { throw GroupError("c10d copies its store"); }
 
  private:
   static GroupError NotStored(const std::string& key) {

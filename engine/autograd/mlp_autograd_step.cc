@@ -144,13 +144,7 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
   const torch::Tensor rendered =
       autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
       composited.transmittance.unsqueeze(1) * AsTensor(batch.backgrounds);
-  const torch::Tensor residuals = rendered - AsTensor(batch.targets);
-  torch::Tensor losses = LossOf(config_, residuals), squares = residuals.detach().square();
-  if (!batch.weights.empty()) {
-    const torch::Tensor weights = AsTensor(batch.weights).unsqueeze(1);
-    losses = losses * weights;
-    squares = squares * weights;
-  }
+  const auto [losses, squares] = LossesOf(config_, batch, rendered);
   const torch::Tensor loss = losses.mean(torch::kFloat64);
   StepResult result;
   result.n_rays = batch.n_rays;

@@ -16,12 +16,27 @@ torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape) {
   return torch::from_blob(const_cast<float*>(values), shape, torch::kFloat32).requires_grad_(true);
 }
 
+namespace {
+
 torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals) {
   const torch::Tensor square = 0.5 * residuals * residuals;
   if (config.loss == Loss::kMse) return square;
   const torch::Tensor size = residuals.abs();
   const double delta = config.huber_delta;
   return torch::where(size <= delta, square, delta * (size - 0.5 * delta));
+}
+
+}  // namespace
+
+RayLosses LossesOf(const TrainConfig& config, const RayBatch& batch, const torch::Tensor& colors) {
+  const torch::Tensor residuals = colors - AsTensor(batch.targets);
+  RayLosses of{LossOf(config, residuals), residuals.detach().square()};
+  if (!batch.weights.empty()) {
+    const torch::Tensor weights = AsTensor(batch.weights).unsqueeze(1);
+    of.losses = of.losses * weights;
+    of.squares = of.squares * weights;
+  }
+  return of;
 }
 
 }  // namespace nerf

@@ -9,6 +9,7 @@
 
 #include "engine/base/vec3.h"
 #include "engine/config/train_config.h"
+#include "engine/train/ray_step.h"
 
 namespace nerf {
 
@@ -21,8 +22,14 @@ torch::Tensor AsTensor(const std::vector<float>& values);
 // Parameters that gradients are taken of, over their memory.
 torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape);
 
-// Elementwise loss of residuals. Huber 1964.
-torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals);
+// [n_rays, 3] each, by the weights of their rays.
+struct RayLosses {
+  torch::Tensor losses;   // Huber 1964, or half the square
+  torch::Tensor squares;  // of color - target; without gradients
+};
+
+// Of colors [n_rays, 3] of the batch's rays.
+RayLosses LossesOf(const TrainConfig& config, const RayBatch& batch, const torch::Tensor& colors);
 
 // Runs the function and throws std::bad_alloc for lack of memory. LibTorch has no exception type
 // for this on the CPU.
