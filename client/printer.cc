@@ -1,19 +1,46 @@
 #include "client/printer.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/type_resolver_util.h>
 
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 namespace nerf {
 
+namespace {
+
+// With the keys of maps in order.
+std::string SortedBytes(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializePartialToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
+}  // namespace
+
 std::string ToJson(const google::protobuf::Message& message, bool pretty) {
   google::protobuf::util::JsonPrintOptions options;
   options.always_print_primitive_fields = true;
   options.add_whitespace = pretty;
+  // Not MessageToJsonString, which prints the keys of maps in another order each time.
+  const std::string prefix = "type.googleapis.com";
+  static auto* const types = google::protobuf::util::NewTypeResolverForDescriptorPool(
+      prefix, google::protobuf::DescriptorPool::generated_pool());
   std::string json;
   // Fails only for messages of types that we do not send (Any without its type).
-  if (!google::protobuf::util::MessageToJsonString(message, &json, options).ok()) return "{}";
+  if (!google::protobuf::util::BinaryToJsonString(
+           types, prefix + "/" + message.GetDescriptor()->full_name(), SortedBytes(message), &json,
+           options)
+           .ok()) {
+    return "{}";
+  }
   while (!json.empty() && json.back() == '\n') json.pop_back();
   return json;
 }

@@ -23,8 +23,8 @@ struct Printer {
   absl::Time now;  // for ages
 };
 
-// The protobuf JSON mapping, including fields with default values; on one line unless `pretty`. No
-// trailing newline.
+// The protobuf JSON mapping, including fields with default values, the keys of maps in order; on
+// one line unless `pretty`. No trailing newline.
 std::string ToJson(const google::protobuf::Message& message, bool pretty);
 
 // Prints a message as JSON. Returns false, and prints nothing, for other formats.

@@ -16,6 +16,7 @@
 #include "client/progress_display.h"
 #include "client/render_plan.h"
 #include "client/render_wait.h"
+#include "client/rendered_training.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
 #include "client/text_format.h"
@@ -195,8 +196,8 @@ void WarnOfOlderFiles(const Session& session, const ViewFolder& folder, const st
 }
 
 // Of the views of `camera`, a camera file or a folder that holds one.
-void SayComparison(const Session& session, const ViewFolder& folder, const std::string& camera,
-                   const std::string& out) {
+void SayComparison(Session& session, const ViewFolder& folder, const RenderPlan& plan,
+                   const std::string& camera, const std::string& out) {
   const ViewComparison& comparison = folder.comparison();
   if (comparison.n_views() == 0) return;
   session.Say(PlainText(
@@ -208,8 +209,12 @@ void SayComparison(const Session& session, const ViewFolder& folder, const std::
       std::filesystem::is_directory(path, ignored)
           ? path
           : std::filesystem::absolute(path, ignored).parent_path();
+  const double psnr = comparison.mean_psnr();
+  const auto job =
+      psnr < kLowPsnr ? TrainingOf(session, plan.request) : absl::NotFoundError("not asked");
   const TrainedQuality quality = {
-      .psnr = comparison.mean_psnr(),
+      .psnr = psnr,
+      .samples = job.ok() ? job->progress().samples() : 0,
       .check_command = session.Runnable("nerfctl scene check " + ShellWord(dataset.string())),
       .psnr_name = "PSNR"};
   for (const std::string& line : LowPsnrAdvice(quality)) session.Say(PlainText(line));
@@ -244,7 +249,7 @@ int Render(Session& session, const RenderFlags& flags) {
     folder->RemoveIfEmpty();
     return session.Fail(status);
   }
-  SayComparison(session, *folder, flags.camera, out);
+  SayComparison(session, *folder, *plan, flags.camera, out);
   status = folder->FinishVideo(session.stop());
   if (!status.ok()) {
     const int exit_code = session.Fail(status);

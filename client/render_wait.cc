@@ -8,18 +8,16 @@
 
 #include "client/job_progress.h"
 #include "client/names.h"
+#include "client/rendered_training.h"
 #include "client/session.h"
 #include "client/text_format.h"
 #include "fmt/format.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
-#include "nerf/v1/model_service.grpc.pb.h"
 #include "nerf/v1/training_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
 
-// Limit of a question about the server's state, which must not delay the view.
-constexpr absl::Duration kMaxQuestion = absl::Seconds(2);
 // A view of an untrained model takes minutes. From here on the display shows how long it has taken.
 constexpr absl::Duration kLongView = absl::Seconds(5);
 constexpr std::string_view kBetweenSteps = "views are rendered between its steps";
@@ -75,30 +73,6 @@ std::string RenderWait::Reason(const v1::RenderImageRequest& request) {
   return ReasonOfWorkers({page->workers().begin(), page->workers().end()});
 }
 
-std::string RenderWait::JobOf(const v1::RenderImageRequest& request) {
-  if (!request.training_job().empty()) return request.training_job();
-  if (const size_t end = request.checkpoint().find("/checkpoints/"); end != std::string::npos) {
-    return request.checkpoint().substr(0, end);
-  }
-  if (request.model().empty()) return "";
-  v1::GetModelRequest of_model;
-  of_model.set_name(request.model());
-  const auto stub = session_.Stub<v1::ModelService>();
-  const auto model =
-      session_.Call(*stub, &v1::ModelService::Stub::GetModel, of_model, kMaxQuestion);
-  return model.ok() ? model->training_job() : "";
-}
-
-std::string RenderWait::Slowness(const v1::RenderImageRequest& request) {
-  v1::GetTrainingJobRequest of_job;
-  of_job.set_name(JobOf(request));
-  if (of_job.name().empty()) return "";
-  const auto stub = session_.Stub<v1::TrainingService>();
-  const auto job =
-      session_.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, of_job, kMaxQuestion);
-  return job.ok() ? SlownessOf(*job, absl::InfiniteDuration()) : "";
-}
-
 absl::StatusOr<v1::RenderImageResponse> RenderWait::During(
     const v1::RenderImageRequest& request, const ProgressLine& line,
     const std::function<absl::StatusOr<v1::RenderImageResponse>()>& render) {
@@ -115,7 +89,8 @@ absl::StatusOr<v1::RenderImageResponse> RenderWait::During(
     const absl::Duration taken = session_.io().clock->Now() - begin;
     if (taken < kLongView) continue;
     if (!slowness_.has_value()) {
-      slowness_ = Slowness(request);
+      const auto job = TrainingOf(session_, request);
+      slowness_ = job.ok() ? SlownessOf(*job, absl::InfiniteDuration()) : "";
       if (!slowness_->empty()) display_.Say(*slowness_);
     }
     ProgressLine shown = line;

@@ -28,15 +28,12 @@ class RenderWait {
  private:
   // "waiting for worker w-1, which trains j-1". Asks the server.
   std::string Reason(const v1::RenderImageRequest& request);
-  // Why views of the model's job are slow; empty where they are not, or it is not known.
-  std::string Slowness(const v1::RenderImageRequest& request);
-  // The job whose weights are rendered; empty where it is not known.
-  std::string JobOf(const v1::RenderImageRequest& request);
 
   Session& session_;
   ProgressDisplay& display_;
   std::string said_;
-  std::optional<std::string> slowness_;  // once asked
+  // Why views of the model's job are slow, once asked; empty where they are not, or not known.
+  std::optional<std::string> slowness_;
 };
 
 }  // namespace nerf

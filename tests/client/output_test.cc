@@ -182,6 +182,16 @@ TEST(OutputTest, JsonIsTheProtobufMappingWithDefaultsAndNumbersAsNumbers) {
   EXPECT_FALSE(json[0].contains("finalPsnr")) << "unset must stay unset";
 }
 
+TEST(OutputTest, JsonHasTheKeysOfMapsInOrder) {
+  v1::TrainingJob job;
+  std::string expected;
+  for (char key = 'a'; key <= 'z'; ++key) {
+    (*job.mutable_config()->mutable_settings())[{key}] = "1";
+    expected += std::string(key == 'a' ? "" : ",") + '"' + key + R"(":"1")";
+  }
+  EXPECT_THAT(ToJson(job, /*pretty=*/false), HasSubstr(R"("settings":{)" + expected + "}"));
+}
+
 TEST(OutputTest, JsonLinesAndNamesAreOneALine) {
   v1::Model a, b;
   a.set_name("projects/default/models/a");

@@ -371,6 +371,9 @@ TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViewsBesideTheirPhotograph
   ImageU8 view{.width = 200, .height = 200, .n_channels = 3, .pixels = {}};
   view.pixels.assign(size_t{200} * 200 * 3, 255);
   state_.rendered_rgb = EncodePng(view).value();
+  v1::TrainingJob& job = state_.jobs.emplace_back();
+  job.set_name("projects/default/trainingJobs/j-1");
+  job.mutable_progress()->set_samples(2e6);
   const CommandResult result = Run(
       {"render", "--job", "j-1", "--camera", SourceDir() + "/examples/mic", "--out", dir / "out"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;
@@ -378,7 +381,8 @@ TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViewsBesideTheirPhotograph
   EXPECT_EQ(state_.render[0].camera().width(), 200u);
   EXPECT_TRUE(std::filesystem::exists(dir / "out/rgb_r_0.png")) << "named after its photograph";
   EXPECT_THAT(result.err, HasSubstr("PSNR of 25 views against their photographs: "));
-  EXPECT_THAT(result.err, HasSubstr(" dB is low; its likely reasons:"));
+  EXPECT_THAT(result.err, HasSubstr(" dB is low; its likely reasons:\n"
+                                    "  - little training (2.0 M samples): --samples 60M\n"));
   EXPECT_THAT(result.err, HasSubstr("`nerfctl scene check " + SourceDir() + "/examples/mic`"));
   const ImageU8 sheet = DecodeImage(dir / "out/compare.png").value();
   EXPECT_EQ(sheet.width, 3 * 200 + 2 * 4);

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "nerf/v1/render_service.pb.h"
+#include "nerf/v1/training_service.pb.h"
+
+namespace nerf {
+
+class Session;
+
+// The job that trained what `request` renders. Asks the server, for seconds at most. Errors:
+// NotFound if the server does not know it, or no longer; those of the calls.
+absl::StatusOr<v1::TrainingJob> TrainingOf(Session& session,
+                                           const v1::RenderImageRequest& request);
+
+}  // namespace nerf
