@@ -26,7 +26,9 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
                         std::vector<SceneProblem>* problems) {
   Intrinsics intrinsics;
   intrinsics.model = camera.model->name;
-  intrinsics.size_field = intrinsics.focal_field[0] = intrinsics.focal_field[1] = camera.field;
+  intrinsics.size_field = camera.field;
+  for (std::string& field : intrinsics.focal_field) field = camera.field;
+  for (std::string& field : intrinsics.center_field) field = camera.field;
   const auto broken = [&](const std::string& message) {
     AddProblem(problems, cameras_file, camera.field, message);
     intrinsics.is_broken = true;

@@ -80,7 +80,7 @@ std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_widt
                             intrinsics.cy.value_or(0.5 * size[1])};
   for (int axis = 0; axis < 2; ++axis) {
     if (center[axis] < -size[axis] || center[axis] > 2 * size[axis]) {
-      AddProblem(problems, file, axis == 0 ? "cx" : "cy",
+      AddProblem(problems, file, intrinsics.center_field[axis],
                  absl::StrFormat("principal point %g lies far outside a picture of %g x %g",
                                  center[axis], size[0], size[1]));
       return std::nullopt;

@@ -23,7 +23,9 @@ struct Intrinsics {
   std::optional<double> width, height;
   std::optional<double> focal[2];  // x, y
   std::optional<double> angle[2];  // full field of view; used where focal is unset
-  std::string focal_field[2];      // the fields they were read from, for messages
+  // The fields that they were read from, for messages.
+  std::string focal_field[2];
+  std::string center_field[2];
   std::string size_field;
   std::optional<double> cx, cy;
   double k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0, k4 = 0, k5 = 0, k6 = 0;

@@ -23,6 +23,7 @@
 #include "engine/scene/reduce_views.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/transforms_reader.h"
+#include "engine/scene/unposed_photographs.h"
 
 namespace nerf {
 namespace {
@@ -142,9 +143,12 @@ std::optional<ListedViews> ListViews(const SceneFolder& folder,
   if (HasTransforms(folder)) return ReadTransforms(folder, problems);
   if (HasColmapModel(folder)) return ReadColmap(folder, problems);
   if (HasLlff(folder)) return ReadLlff(folder, problems);
+  const bool has_pictures = HasPhotographs(folder.PathOf(""));
   AddProblem(problems, "", "",
-             "contains neither transforms_train.json, transforms.json, a COLMAP model in sparse/0, "
-             "sparse or colmap/sparse/0, nor poses_bounds.npy: there are no camera poses");
+             absl::StrCat(has_pictures ? "" : "contains no photographs (JPEG or PNG); ",
+                          "contains neither transforms_train.json, transforms.json, a COLMAP model "
+                          "in sparse/0, sparse or colmap/sparse/0, nor poses_bounds.npy: there are "
+                          "no camera poses"));
   return std::nullopt;
 }
 

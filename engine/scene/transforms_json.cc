@@ -297,6 +297,8 @@ Intrinsics ReadIntrinsics(const Json& object, const Intrinsics& inherited, std::
   if (intrinsics.size_field.empty() || reader.Has("w")) intrinsics.size_field = reader.Field("w");
   reader.NumberInto("cx", kCenterRange, &intrinsics.cx);
   reader.NumberInto("cy", kCenterRange, &intrinsics.cy);
+  if (reader.Has("cx")) intrinsics.center_field[0] = reader.Field("cx");
+  if (reader.Has("cy")) intrinsics.center_field[1] = reader.Field("cy");
 
   // The first of the three keys that is present is used, in instant-ngp's order. x_fov is in
   // degrees, camera_angle_x in radians.

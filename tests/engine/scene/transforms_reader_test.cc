@@ -111,6 +111,8 @@ std::vector<HostileTransforms> HostileIntrinsics() {
       {"AngleZero", WithFrames("\"camera_angle_x\":0,", a), "camera_angle_x: 0 must be between"},
       {"AngleInDegrees", WithFrames("\"camera_angle_x\":45,", a), "between 0 and pi radians"},
       {"FovOfHalfTurn", WithFrames("\"x_fov\":180,", a), "between 0 and 180 degrees"},
+      {"FrameCenter", WithFrames("\"fl_x\":20,", FrameJson("a.png", 0, 0, 0, ",\"cy\":900")),
+       "frames[0].cy: principal point 900 lies far outside"},
       {"FrameFocal", WithFrames("", FrameJson("a.png", 0, 0, 0, ",\"fl_x\":-3")),
        "frames[0].fl_x: -3 must be"},
       {"IntrinsicsMissing", WithFrames("", a), "camera_angle_x: intrinsics are missing"},
