@@ -19,9 +19,9 @@ absl::StatusOr<std::string> NameOfTraining(Session& session,
   v1::GetModelRequest of_model;
   of_model.set_name(request.model());
   const auto stub = session.Stub<v1::ModelService>();
-  NERF_ASSIGN_OR_RETURN(const v1::Model model,
-                        session.Call(*stub, &v1::ModelService::Stub::GetModel, of_model,
-                                     kMaxQuestion));
+  NERF_ASSIGN_OR_RETURN(
+      const v1::Model model,
+      session.Call(*stub, &v1::ModelService::Stub::GetModel, of_model, kMaxQuestion));
   if (model.training_job().empty()) return absl::NotFoundError("the model names no job");
   return model.training_job();
 }
@@ -33,8 +33,7 @@ absl::StatusOr<v1::TrainingJob> TrainingOf(Session& session,
   v1::GetTrainingJobRequest of_job;
   NERF_ASSIGN_OR_RETURN(*of_job.mutable_name(), NameOfTraining(session, request));
   const auto stub = session.Stub<v1::TrainingService>();
-  return session.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, of_job,
-                      kMaxQuestion);
+  return session.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, of_job, kMaxQuestion);
 }
 
 }  // namespace nerf

@@ -10,7 +10,6 @@ class Session;
 
 // The job that trained what `request` renders. Asks the server, for seconds at most. Errors:
 // NotFound if the server does not know it, or no longer; those of the calls.
-absl::StatusOr<v1::TrainingJob> TrainingOf(Session& session,
-                                           const v1::RenderImageRequest& request);
+absl::StatusOr<v1::TrainingJob> TrainingOf(Session& session, const v1::RenderImageRequest& request);
 
 }  // namespace nerf
