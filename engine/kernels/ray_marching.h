@@ -199,7 +199,8 @@ inline constexpr uint32_t RayBlocks(uint32_t ray_capacity) { return ray_capacity
 struct alignas(16) RayState {
   MarchRay march;
   float transmittance = 1;
-  uint32_t n_kept = 0;  // visible samples so far
+  uint32_t n_kept = 0;   // visible samples so far
+  uint32_t n_waves = 0;  // in which it marched
 };
 
 // A ray's samples of one wave: [first, first + n).
@@ -223,7 +224,11 @@ struct MarchParams {
   const Ray* rays = nullptr;
   const float* jitters = nullptr;
   RayState* states = nullptr;
-  RaySegment* segments = nullptr;  // [kWaves][ray_capacity]
+  RaySegment* segments = nullptr;  // [kWaves][ray_capacity], of the waves in which a ray marched
+  // [2][ray_capacity], by a wave's parity, and [kWaves], initially 0: the rays that march in a wave
+  // after the first, in which all do.
+  uint32_t* alive = nullptr;
+  uint32_t* alive_counts = nullptr;
   // Samples.
   uint32_t sample_capacity = 0;
   uint32_t* counts = nullptr;    // [kWaves + 1], initially 0; the last one counts kept samples
@@ -241,10 +246,9 @@ struct MarchParams {
   uint32_t* rows = nullptr;         // index of each kept sample among the samples
 };
 
-// Initializes the states: each ray starts where it enters the grid.
-void StartRays(const MarchParams& params, Stream stream);
-// Composites each ray's samples of the previous wave, then marches on. In waves of many samples the
-// march runs twice, to count and to write. Traffic: 128 bytes per ray, 36 per sample.
+// Composites each ray's samples of the previous wave, then marches on; in wave 0 each ray starts
+// where it enters the grid. In waves of many samples the march runs twice, to count and to write.
+// Traffic: 136 bytes per ray, 36 per sample.
 void MarchWave(const MarchParams& params, int wave, Stream stream);
 // After the last wave: composites its samples and lists the kept samples of all waves.
 void CompactSamples(const MarchParams& params, Stream stream);

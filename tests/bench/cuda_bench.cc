@@ -128,7 +128,8 @@ struct StepArrays {
         march_offsets(Zeros<uint32_t>(rays.size() + 1)),
         block_sums(Zeros<uint32_t>(cuda::RayBlocks(static_cast<uint32_t>(rays.size())))),
         n_rays(OnDevice(std::vector<uint32_t>{static_cast<uint32_t>(rays.size())}, stream)),
-        counts(Zeros<uint32_t>(cuda::kWaves + 2)),
+        alive(Zeros<uint32_t>(2 * rays.size())),
+        counts(Zeros<uint32_t>(2 * cuda::kWaves + 2)),
         cells(Zeros<uint32_t>(n)),
         march_ray_of(Zeros<uint32_t>(n)),
         march_rows(Zeros<uint32_t>(n)),
@@ -186,7 +187,7 @@ struct StepArrays {
   Buffer<float> jitters;
   Buffer<cuda::RayState> states;
   Buffer<cuda::RaySegment> segments;
-  Buffer<uint32_t> offsets, march_offsets, block_sums, n_rays, counts, cells, march_ray_of;
+  Buffer<uint32_t> offsets, march_offsets, block_sums, n_rays, alive, counts, cells, march_ray_of;
   Buffer<uint32_t> march_rows;
   Buffer<float> t_middles, march_weights;
   Buffer<Vec3> march_positions, targets;
@@ -229,6 +230,8 @@ cuda::MarchParams March(StepArrays* a) {
   march.sample_capacity = a->n;
   march.counts = a->counts.data();
   march.overflow = a->counts.data() + cuda::kWaves + 1;
+  march.alive = a->alive.data();
+  march.alive_counts = a->counts.data() + cuda::kWaves + 2;
   march.t_middles = a->t_middles.data();
   march.deltas = a->deltas.data();
   march.cells = a->cells.data();
@@ -347,12 +350,9 @@ std::vector<CudaBench> RayOps(const std::shared_ptr<StepArrays>& a, kernels::Str
       {"march_wave (the first)", "samples",
        [=]() -> BenchWork {
          cuda::MarchWave(march, 0, stream);
-         return {.items = n_first_wave, .bytes = n_rays * 128 + n_first_wave * 36};
+         return {.items = n_first_wave, .bytes = n_rays * 136 + n_first_wave * 36};
        },
-       [=] {
-         cuda::Fill(a->counts.data(), 0, a->counts.byte_size(), stream);
-         cuda::StartRays(march, stream);
-       }},
+       [=] { cuda::Fill(a->counts.data(), 0, a->counts.byte_size(), stream); }},
       {"spherical_harmonics", "rays",
        [=]() -> BenchWork {
          cuda::SphericalHarmonics(

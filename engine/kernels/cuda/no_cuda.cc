@@ -86,7 +86,6 @@ void EmptyDistances(const EmptyDistancesParams&, Stream) { NERF_NO_CUDA(); }
 void SumRows(const SumRowsParams&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<float>&, Stream) { NERF_NO_CUDA(); }
-void StartRays(const MarchParams&, Stream) { NERF_NO_CUDA(); }
 void StartView(const ViewParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void StartView(const ViewParams<float>&, Stream) { NERF_NO_CUDA(); }
 

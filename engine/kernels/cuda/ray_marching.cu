@@ -8,7 +8,8 @@
 
 // One thread per ray. A device has more threads than a step has rays, and its caches hold the
 // occupancy bits, so the cost of marching is the latency of the longest ray of each warp. Waves of
-// few samples keep that short, and samples are loaded several at a time.
+// few samples keep that short, warps are filled with rays that go on, and samples are loaded several
+// at a time.
 namespace nerf::kernels::cuda {
 namespace {
 
@@ -23,13 +24,6 @@ struct WaveArguments {
 
 __device__ MarchSteps StepsOf(const MarchParams& p) {
   return p.step_scale == nullptr ? p.steps : p.steps.Scaled(*p.step_scale);
-}
-
-__global__ void __launch_bounds__(kBlock) StartRaysKernel(const __grid_constant__ MarchParams p) {
-  const MarchSteps steps = StepsOf(p);
-  const uint32_t n_rays = *p.n_rays;
-  for (uint32_t r = blockIdx.x * blockDim.x + threadIdx.x; r < n_rays; r += gridDim.x * blockDim.x)
-    p.states[r] = {StartMarch(p.grid, steps, p.rays[r], p.jitters[r]), 1, 0};
 }
 
 // Loads values[first] to values[first + kLoads - 1]; in place of those from `end` on, the last.
@@ -81,25 +75,39 @@ struct HeldSamples {
   }
 };
 
+// A block's samples and rays that go on, in one sum.
+constexpr uint32_t kOneAlive = 1u << 20;
+static_assert(uint64_t{kBlock} * kWaveSamples[kWaves - 1] < kOneAlive &&
+              uint64_t{kBlock} * kOneAlive < uint64_t{1} << 32);
+
 __global__ void __launch_bounds__(kBlock)
     MarchWaveKernel(const __grid_constant__ WaveArguments arguments) {
   const MarchParams& p = arguments.march;
-  __shared__ uint32_t block_first;
+  const int wave = arguments.wave;
+  __shared__ uint32_t block_first, block_first_alive;
   const MarchSteps steps = StepsOf(p);
   const bool holds = arguments.max_samples <= kHeld;  // all of a ray, so that it marches once
-  const uint32_t n_rays = *p.n_rays;
+  const uint32_t n_rays = wave == 0 ? *p.n_rays : p.alive_counts[wave];
+  const uint32_t* const alive = p.alive + size_t{p.ray_capacity} * (wave % 2);
+  uint32_t* const alive_next = p.alive + size_t{p.ray_capacity} * ((wave + 1) % 2);
   const uint32_t wave_first =
-      ElementsOf({p.sample_capacity, p.counts, arguments.wave}).begin;  // at most sample_capacity
+      ElementsOf({p.sample_capacity, p.counts, wave}).begin;  // at most sample_capacity
   for (uint32_t base = blockIdx.x * blockDim.x; base < n_rays; base += gridDim.x * blockDim.x) {
-    const uint32_t r = base + threadIdx.x;
+    const uint32_t index = base + threadIdx.x;
+    uint32_t r = 0;
     RayState state;
     MarchRay counted;
     HeldSamples held;
     int n = 0;
-    if (r < n_rays) {
-      state = p.states[r];
-      if (arguments.wave > 0) {
-        Advance(p, p.segments[size_t{p.ray_capacity} * (arguments.wave - 1) + r], &state);
+    bool goes_on = false;
+    if (index < n_rays) {
+      if (wave == 0) {
+        r = index;
+        state = {StartMarch(p.grid, steps, p.rays[r], p.jitters[r]), 1, 0, 0};
+      } else {
+        r = alive[index];
+        state = p.states[r];
+        Advance(p, p.segments[size_t{p.ray_capacity} * (wave - 1) + r], &state);
       }
       counted = state.march;
       if (counted.t_exit >= 0) {
@@ -107,13 +115,19 @@ __global__ void __launch_bounds__(kBlock)
                          holds ? held.t_middles : nullptr, held.deltas,
                          holds ? held.cells : nullptr);
       }
+      goes_on = wave + 1 < kWaves && (n > 0 || counted.t_exit >= 0);
     }
     uint32_t total;
-    const uint32_t before = BlockExclusiveSum(n, &total);
-    if (threadIdx.x == 0) block_first = atomicAdd(p.counts + arguments.wave, total);
+    const uint32_t before = BlockExclusiveSum(n + (goes_on ? kOneAlive : 0), &total);
+    if (threadIdx.x == 0) {
+      block_first = atomicAdd(p.counts + wave, total % kOneAlive);
+      if (total >= kOneAlive)
+        block_first_alive = atomicAdd(p.alive_counts + wave + 1, total / kOneAlive);
+    }
     __syncthreads();
-    if (r < n_rays) {
-      const uint64_t first = uint64_t{wave_first} + block_first + before;
+    if (goes_on) alive_next[block_first_alive + before / kOneAlive] = r;
+    if (index < n_rays) {
+      const uint64_t first = uint64_t{wave_first} + block_first + before % kOneAlive;
       if (first + n > p.sample_capacity) {
         *p.overflow = 1;
         n = 0;
@@ -132,8 +146,9 @@ __global__ void __launch_bounds__(kBlock)
         n = written;
       }
       state.march = counted;
-      p.segments[size_t{p.ray_capacity} * arguments.wave + r] = {static_cast<uint32_t>(first),
-                                                                 static_cast<uint32_t>(n)};
+      state.n_waves = wave + 1;
+      p.segments[size_t{p.ray_capacity} * wave + r] = {static_cast<uint32_t>(first),
+                                                       static_cast<uint32_t>(n)};
       p.states[r] = state;
     }
     __syncthreads();  // before block_first is overwritten
@@ -146,8 +161,10 @@ __global__ void __launch_bounds__(kBlock) FinishRaysKernel(const __grid_constant
   uint32_t n_kept = 0;
   if (r < *p.n_rays) {
     RayState state = p.states[r];
-    Advance(p, p.segments[size_t{p.ray_capacity} * (kWaves - 1) + r], &state);
-    p.states[r] = state;
+    if (state.n_waves == kWaves) {
+      Advance(p, p.segments[size_t{p.ray_capacity} * (kWaves - 1) + r], &state);
+      p.states[r] = state;
+    }
     if (*p.overflow == 0) n_kept = state.n_kept;
   }
   uint32_t total;
@@ -174,7 +191,8 @@ __global__ void __launch_bounds__(kBlock)
     p.counts[kWaves] = row + n_kept;
   }
   if (n_kept == 0) return;
-  for (int wave = 0; wave < kWaves; ++wave) {
+  const uint32_t n_waves = p.states[r].n_waves;
+  for (uint32_t wave = 0; wave < n_waves; ++wave) {
     const RaySegment segment = p.segments[size_t{p.ray_capacity} * wave + r];
     const uint32_t end = segment.first + segment.n;
     for (uint32_t first = segment.first; first < end; first += kLoads) {
@@ -194,10 +212,6 @@ void LaunchByRays(const char* name, void (*kernel)(MarchParams), const MarchPara
 }
 
 }  // namespace
-
-void StartRays(const MarchParams& params, Stream stream) {
-  LaunchOver("start_rays", StartRaysKernel, params.ray_capacity, kBlock, stream, params);
-}
 
 void MarchWave(const MarchParams& params, int wave, Stream stream) {
   NERF_CHECK(wave >= 0 && wave < kWaves);

@@ -73,13 +73,14 @@ struct CudaRays {
         harmonics(kDirectionWidth * capacity, from),
         states(capacity, from),
         segments(kernels::cuda::kWaves * capacity, from),
+        alive(2 * capacity, from),
         block_sums(kernels::cuda::RayBlocks(static_cast<uint32_t>(capacity)), from),
         offsets(capacity + 1, from) {}
   CudaBatch batch;
   Buffer<T> harmonics;
   Buffer<kernels::cuda::RayState> states;
   Buffer<kernels::cuda::RaySegment> segments;
-  Buffer<uint32_t> block_sums, offsets;
+  Buffer<uint32_t> alive, block_sums, offsets;
 };
 
 // Of up to `capacity` marched samples.
@@ -122,6 +123,7 @@ struct CudaStepControl {
 };
 struct CudaStepCounts {
   uint32_t samples[kernels::cuda::kWaves + 1] = {};  // marched in each wave, then kept
+  uint32_t alive[kernels::cuda::kWaves] = {};        // rays of each wave but the first
   uint32_t overflow = 0;
   uint32_t not_finite = 0;  // a weight is not finite after the step
   double losses[2 * kernels::cuda::kLossBlocks] = {};

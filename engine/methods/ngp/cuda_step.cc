@@ -337,7 +337,6 @@ void NgpCudaStep<T>::Record() {
           .range = rays, .rays = rays_.batch.rays.data(), .harmonics = rays_.harmonics.data()},
       stream_);
   const cuda::MarchParams march = March();
-  cuda::StartRays(march, stream_);
   for (int wave = 0; wave < cuda::kWaves; ++wave) {
     cuda::MarchWave(march, wave, stream_);
     const kernels::DeviceRange found{shape_.sample_capacity, march.counts, wave};
@@ -397,6 +396,8 @@ cuda::MarchParams NgpCudaStep<T>::March() {
   march.jitters = rays_.batch.jitters.data();
   march.states = rays_.states.data();
   march.segments = rays_.segments.data();
+  march.alive = rays_.alive.data();
+  march.alive_counts = counts_.data()->alive;
   march.sample_capacity = shape_.sample_capacity;
   march.counts = counts_.data()->samples;
   march.overflow = &counts_.data()->overflow;

@@ -46,6 +46,8 @@ struct March {
         jitters(RandomFloats(n_rays, 0, 1, 13)),
         states(ray_capacity),
         segments(size_t{cuda::kWaves} * ray_capacity),
+        alive(2 * ray_capacity),
+        alive_counts(cuda::kWaves),
         counts(cuda::kWaves + 1),
         overflow(1),
         t_middles(capacity),
@@ -70,6 +72,8 @@ struct March {
     params.jitters = jitters.data();
     params.states = states.data();
     params.segments = segments.data();
+    params.alive = alive.data();
+    params.alive_counts = alive_counts.data();
     params.sample_capacity = capacity;
     params.counts = counts.data();
     params.overflow = overflow.data();
@@ -91,7 +95,6 @@ struct March {
     if (!same.empty())
       cuda::CopyToDevice(alphas.data(), same.data(), same.size() * sizeof(float), stream);
     cuda::Synchronize(stream);
-    cuda::StartRays(params, stream);
     for (int wave = 0; wave < cuda::kWaves; ++wave) cuda::MarchWave(params, wave, stream);
     cuda::CompactSamples(params, stream);
   }
@@ -103,7 +106,7 @@ struct March {
   DeviceArray<float> jitters;
   DeviceArray<cuda::RayState> states;
   DeviceArray<cuda::RaySegment> segments;
-  DeviceArray<uint32_t> counts, overflow;
+  DeviceArray<uint32_t> alive, alive_counts, counts, overflow;
   DeviceArray<float> t_middles, deltas;
   DeviceArray<uint32_t> cells, ray_of;
   DeviceArray<Vec3> positions;
@@ -218,6 +221,11 @@ TEST_P(CudaRayMarchingTest, RaysEndBehindTheTransmittanceLimit) {
   EXPECT_GT(n_long, 50u);
   // No ray continues after the wave of its last visible sample: 4 + 4 + 8 + 16 samples include 21.
   for (int wave = 4; wave < cuda::kWaves; ++wave) EXPECT_EQ(counts[wave], 0u) << wave;
+  // The wave behind it ends such rays; none is listed for the next.
+  const auto alive = march.alive_counts.Download(stream_);
+  EXPECT_GE(alive[4], n_long);
+  EXPECT_LE(alive[4], alive[1]);
+  for (int wave = 5; wave < cuda::kWaves; ++wave) EXPECT_EQ(alive[wave], 0u) << wave;
 }
 
 TEST_P(CudaRayMarchingTest, SamplesBelowTheAlphaThresholdAreNotKept) {
