@@ -182,9 +182,9 @@ void MarchRays(const MarchRaysParams& params);
 namespace cuda {
 
 // Samples per ray in each wave. Rays keep about five samples, so larger first waves would march
-// beyond the end of most rays. Few rays continue beyond the 256th, so the last wave takes the rest.
-inline constexpr int kWaves = 8;
-inline constexpr int kWaveSamples[kWaves] = {4, 4, 8, 16, 32, 64, 128, 1792};
+// beyond the end of most rays. Few rays continue beyond the 60th, so the last wave takes the rest.
+inline constexpr int kWaves = 5;
+inline constexpr int kWaveSamples[kWaves] = {4, 8, 16, 32, 1988};
 static_assert([] {
   int n = 0;
   for (const int samples : kWaveSamples) n += samples;
@@ -247,7 +247,7 @@ struct MarchParams {
 };
 
 // Composites each ray's samples of the previous wave, then marches on; in wave 0 each ray starts
-// where it enters the grid. In waves of many samples the march runs twice, to count and to write.
+// where it enters the grid. In the last wave the march runs twice, to count and to write.
 // Traffic: 136 bytes per ray, 36 per sample.
 void MarchWave(const MarchParams& params, int wave, Stream stream);
 // After the last wave: composites its samples and lists the kept samples of all waves.

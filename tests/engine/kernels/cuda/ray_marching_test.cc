@@ -219,13 +219,13 @@ TEST_P(CudaRayMarchingTest, RaysEndBehindTheTransmittanceLimit) {
   }
   EXPECT_LE(n_other, kRaysRoundedOtherwise * 300);
   EXPECT_GT(n_long, 50u);
-  // No ray continues after the wave of its last visible sample: 4 + 4 + 8 + 16 samples include 21.
-  for (int wave = 4; wave < cuda::kWaves; ++wave) EXPECT_EQ(counts[wave], 0u) << wave;
-  // The wave behind it ends such rays; none is listed for the next.
+  // No ray continues after the wave of its last visible sample: 4 + 8 + 16 samples include 21.
+  for (int wave = 3; wave < cuda::kWaves; ++wave) EXPECT_EQ(counts[wave], 0u) << wave;
+  // The next wave ends such rays; none is listed for the one after it.
   const auto alive = march.alive_counts.Download(stream_);
-  EXPECT_GE(alive[4], n_long);
-  EXPECT_LE(alive[4], alive[1]);
-  for (int wave = 5; wave < cuda::kWaves; ++wave) EXPECT_EQ(alive[wave], 0u) << wave;
+  EXPECT_GE(alive[3], n_long);
+  EXPECT_LE(alive[3], alive[1]);
+  for (int wave = 4; wave < cuda::kWaves; ++wave) EXPECT_EQ(alive[wave], 0u) << wave;
 }
 
 TEST_P(CudaRayMarchingTest, SamplesBelowTheAlphaThresholdAreNotKept) {
