@@ -57,17 +57,16 @@ Wave MarchWave(const kernels::MarchGrid& grid, const kernels::MarchSteps& steps,
 
 // Keeps the samples of the wave that are visible with these densities.
 void KeepVisible(const Wave& wave, const float* sigmas, const TrainConfig& config) {
+  const float limit = MinTransmittance(config);
   for (size_t i = 0; i < wave.deltas.size(); ++i) {
     RayState& ray = *wave.ray_of[i];
     const float alpha = kernels::AlphaFromDensity(sigmas[i], wave.deltas[i]);
-    if (!kernels::IsVisible(ray.transmittance, alpha, config.min_transmittance,
-                            config.alpha_threshold)) {
+    if (!kernels::IsVisible(ray.transmittance, alpha, limit, config.alpha_threshold)) {
       continue;
     }
-    const float effective_alpha =
-        kernels::EffectiveAlpha(alpha, ray.transmittance, config.min_transmittance);
+    const float effective_alpha = kernels::EffectiveAlpha(alpha, ray.transmittance, limit);
     kernels::CompositeForwardStep(effective_alpha, &ray.transmittance);
-    if (ray.transmittance < config.min_transmittance) ray.done = true;
+    if (ray.transmittance < limit) ray.done = true;
     ray.positions.push_back(wave.positions[i]);
     ray.normalized_ts.push_back(wave.normalized_ts[i]);
     // Long enough to stop all light, and for a gradient of the density that vanishes.

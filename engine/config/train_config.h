@@ -49,7 +49,7 @@ struct TrainConfig {
   float batch_growth = 4;                   // of target_samples, over the budget
   int initial_rays = 256;
   int max_rays = 65536;
-  float min_transmittance = 3e-2f;
+  float min_transmittance = kAutoSetting;  // see MinTransmittance
   float alpha_threshold = 0;
   // Occupancy grid.
   int grid_resolution = 128;
@@ -85,5 +85,11 @@ std::string_view LossName(Loss loss);
 absl::StatusOr<BudgetKind> ParseBudgetKind(std::string_view name);
 absl::StatusOr<Background> ParseBackground(std::string_view name);
 absl::StatusOr<Loss> ParseLoss(std::string_view name);
+
+// The transmittance behind which a training ray ends.
+inline constexpr float kMinTransmittance = 3e-2f;  // where the setting is "auto"
+inline float MinTransmittance(const TrainConfig& config) {
+  return config.min_transmittance == kAutoSetting ? kMinTransmittance : config.min_transmittance;
+}
 
 }  // namespace nerf

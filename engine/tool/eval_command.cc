@@ -203,7 +203,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   options.background = model.state.evaluation_background;
   if (flags.background == "white") options.background = Background::kWhite;
   if (flags.background == "black") options.background = Background::kBlack;
-  options.min_transmittance = model.state.config.min_transmittance;
+  options.min_transmittance = MinTransmittance(model.state.config);
   options.with_color_alignment = true;
   if (lpips.has_value()) options.lpips = &*lpips;
   std::optional<MadeFolder> folder;

@@ -230,7 +230,7 @@ class RenderRun {
 
   absl::Status RenderAll(const LoadedModel& model, int n_threads) {
     options_.background = BackgroundColor(model.state.evaluation_background);
-    options_.min_transmittance = model.state.config.min_transmittance;
+    options_.min_transmittance = MinTransmittance(model.state.config);
     if (flags_.progressive) options_.first_stride = kProgressiveStride;
     PngWriter writer(n_threads);
     size_t n_done = 0;

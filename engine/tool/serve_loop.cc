@@ -303,7 +303,7 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
   NERF_RETURN_IF_ERROR(CheckViewFits(camera.width, camera.height, AvailableMemoryBytes()));
   RenderOptions options;
   options.background = BackgroundColor(state->evaluation_background);
-  options.min_transmittance = state->config.min_transmittance;
+  options.min_transmittance = MinTransmittance(state->config);
   render->step = render->job_weights != nullptr ? job->rendered_step() : state->step;
   render->scale = state->geometry.frame.scale;
   render->picture = renderer->Begin(camera, options);

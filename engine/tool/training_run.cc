@@ -40,7 +40,7 @@ absl::StatusOr<EvaluationResult> EvaluateTestViews(const Scene& scene, const Tra
   EvaluationOptions options;
   options.alpha_is_mask = scene.alpha_is_mask;
   options.background = trainer.state().evaluation_background;
-  options.min_transmittance = trainer.state().config.min_transmittance;
+  options.min_transmittance = MinTransmittance(trainer.state().config);
   options.with_ssim = false;
   const std::vector<LensScale> lenses = trainer.FoundLenses();
   options.lenses = lenses;

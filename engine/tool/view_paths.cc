@@ -96,7 +96,7 @@ void ForSmallViews(const TrainState& state, SceneRenderer* renderer,
                    const std::function<bool(const SmallView&)>& take) {
   RenderOptions options;
   options.background = BackgroundColor(state.evaluation_background);
-  options.min_transmittance = state.config.min_transmittance;
+  options.min_transmittance = MinTransmittance(state.config);
   const size_t n = std::min(state.capture.size(), kMaxSmallViews);
   for (size_t i = 0; i < n; ++i) {
     const Camera& camera = state.capture[i * state.capture.size() / n].camera;

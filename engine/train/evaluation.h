@@ -39,7 +39,7 @@ struct EvaluationResult {
 
 struct EvaluationOptions {
   Background background = Background::kWhite;  // kWhite or kBlack
-  float min_transmittance = TrainConfig().min_transmittance;
+  float min_transmittance = kMinTransmittance;
   bool alpha_is_mask = false;  // Scene::alpha_is_mask: masked pixels do not count
   bool with_ssim = true;
   bool with_color_alignment = false;

@@ -100,7 +100,7 @@ void FieldChunk::MarchRound(const FieldChunkInput& input, ChunkField* field, Chu
 // Advances each ray's transmittance over its new samples and closes the gaps that samples behind
 // the limit leave. Returns the new number of rows.
 int FieldChunk::DropHidden(const TrainConfig& config, int begin, int end, ChunkField* field) {
-  const float limit = config.min_transmittance;
+  const float limit = MinTransmittance(config);
   int kept = begin;
   for (int row = begin; row < end; ++row) {
     CompositedRay& ray = rays_[ray_of_[row]];

@@ -386,7 +386,7 @@ std::optional<TrainPreview> Trainer::Preview(std::stop_token stop) const {
   const ReducedSize size = FitPixels(camera.width, camera.height, kMaxPreviewPixels);
   RenderOptions options;
   options.background = BackgroundColor(state_.evaluation_background);
-  options.min_transmittance = state_.config.min_transmittance;
+  options.min_transmittance = MinTransmittance(state_.config);
   const std::unique_ptr<SceneRenderer> renderer = NewRenderer();
   const std::unique_ptr<PictureRender> render =
       renderer->Begin(Resized(camera, size.width, size.height), options);

@@ -85,7 +85,7 @@ class Stopwatch final : public TrainerObserver {
     const TrainState& state = trainer->state();
     EvaluationOptions options;
     options.background = state.evaluation_background;
-    options.min_transmittance = state.config.min_transmittance;
+    options.min_transmittance = MinTransmittance(state.config);
     options.with_ssim = false;
     NERF_ASSIGN_OR_RETURN(const auto evaluated, EvaluateViews(trainer->NewRenderer().get(), views_,
                                                               options, pool_, clock_, {}));

@@ -229,7 +229,7 @@ void NgpChunk::AddBackground(const ChunkInput& input, int begin, LaneOutput* out
   Reserve(n_rows_ + static_cast<int>(rays_.size()));
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];
-    if (ray.transmittance <= 0 || ray.transmittance < input.config->min_transmittance) continue;
+    if (ray.transmittance <= 0 || ray.transmittance < MinTransmittance(*input.config)) continue;
     positions_[n_rows_] = EncodedHorizon(input.network, input.batch->rays[begin + r].direction);
     ray_of_[n_rows_] = static_cast<int>(r);
     deltas_[n_rows_] = sigmas_[n_rows_] = normalized_t_[n_rows_] = 0;
@@ -249,18 +249,18 @@ void NgpChunk::AddBackground(const ChunkInput& input, int begin, LaneOutput* out
 // Advances each ray's transmittance over its new samples and closes the gaps that samples behind
 // the limit leave. Returns the new number of rows.
 int NgpChunk::DropHidden(const ChunkInput& input, int begin, int end) {
+  const float limit = MinTransmittance(*input.config);
   int kept = begin;
   for (int row = begin; row < end; ++row) {
     RayState& ray = rays_[ray_of_[row]];
-    if (!kernels::IsVisible(ray.transmittance, alphas_[row], input.config->min_transmittance,
+    if (!kernels::IsVisible(ray.transmittance, alphas_[row], limit,
                             input.config->alpha_threshold)) {
       continue;
     }
     if (kept != row) MoveRow(row, kept);
-    alphas_[kept] =
-        kernels::EffectiveAlpha(alphas_[kept], ray.transmittance, input.config->min_transmittance);
+    alphas_[kept] = kernels::EffectiveAlpha(alphas_[kept], ray.transmittance, limit);
     weights_[kept] = kernels::CompositeForwardStep(alphas_[kept], &ray.transmittance);
-    if (ray.transmittance < input.config->min_transmittance) ray.done = true;
+    if (ray.transmittance < limit) ray.done = true;
     ++kept;
   }
   return kept;

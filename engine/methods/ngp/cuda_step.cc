@@ -388,7 +388,7 @@ cuda::MarchParams NgpCudaStep<T>::March() {
   march.step_scale = &control_.data()->step_scale;
   march.box_min = box.min;
   march.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};
-  march.min_transmittance = config_.min_transmittance;
+  march.min_transmittance = MinTransmittance(config_);
   march.alpha_threshold = config_.alpha_threshold;
   march.ray_capacity = shape_.ray_capacity;
   march.n_rays = &control_.data()->n_rays;

@@ -25,6 +25,9 @@ constexpr int kMaxDoublings = 2;        // of the latter; more were not measured
 // in time, and shorter steps what they cost in rays. Those of objects, about a quarter of which
 // show something; photographs without alpha need more.
 constexpr double kBudgetForTable = 3, kBudgetForSteps = 6, kTimesWithoutAlpha = 4;
+// For rays that go on in faint light. Photographs without alpha get fog near the cameras from it.
+constexpr double kBudgetForFaintLight = 24;
+constexpr float kFaintLight = 1e-3f;
 constexpr int kMostLog2Entries = 19;  // 1.2 GB with moments and averages
 
 // How many times `pixels` doubles up to pixels_along_box, times per_doubling; at least 0.
@@ -61,6 +64,10 @@ void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
       scene.pixels_along_box > kPixelsOfTable && HasSamplesForEachPixel(scene, kBudgetForSteps);
   const auto finer = static_cast<float>(1 << (step_doublings + (is_long ? 1 : 0)));
   const bool is_finer = finer > 1 && scene.step > 0;
+  if (config->min_transmittance == kAutoSetting) {
+    const bool goes_on = scene.has_alpha && HasSamplesForEachPixel(scene, kBudgetForFaintLight);
+    config->min_transmittance = goes_on ? kFaintLight : kMinTransmittance;
+  }
   if (config->initial_step_scale == kAutoSetting)
     config->initial_step_scale = kInitialStepScale * (is_finer && config->step < 0 ? finer : 1);
   if (is_finer && config->step < 0) config->step = scene.step / finer;

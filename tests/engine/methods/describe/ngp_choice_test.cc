@@ -52,6 +52,17 @@ TEST(ChooseNgpSettingsTest, LargerPicturesHaveLargerTablesAndShorterSteps) {
   EXPECT_EQ(Chosen(Synthetic(100'000, 40e6)), twice) << "no more doublings";
 }
 
+TEST(ChooseNgpSettingsTest, RaysGoOnInFaintLightWithManySamplesForEachPixel) {
+  EXPECT_EQ(Chosen(Synthetic(200, 95e6)).min_transmittance, 0.03f);
+  EXPECT_EQ(Chosen(Synthetic(200, 96e6)).min_transmittance, 0.001f);
+  SceneFacts photographs = Synthetic(200, 1e9);
+  photographs.has_alpha = false;
+  EXPECT_EQ(Chosen(photographs).min_transmittance, 0.03f);
+  TrainConfig config;
+  config.min_transmittance = 0.01f;
+  EXPECT_EQ(Chosen(Synthetic(200, 96e6), config).min_transmittance, 0.01f);
+}
+
 TEST(ChooseNgpSettingsTest, LongBudgetsHaveShorterSteps) {
   EXPECT_FLOAT_EQ(Chosen(Synthetic(400, 95e6)).step, -1);
   EXPECT_EQ(Ngp(Chosen(Synthetic(400, 95e6))).log2_hashmap_size, 18);
