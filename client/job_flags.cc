@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "client/deadline_flag.h"
 #include "client/job_label_flags.h"
@@ -28,6 +29,16 @@ namespace nerf {
 namespace {
 
 constexpr int kMaxSide = 16384;  // of the setting max_side
+
+// The id nearest to a text that is none: "fern-8" for "Fern_8". Empty where there is none.
+std::string ProposedId(std::string_view text) {
+  std::string id;
+  for (const char c : text) {
+    const char lower = absl::ascii_tolower(static_cast<unsigned char>(c));
+    id += absl::ascii_isalnum(static_cast<unsigned char>(lower)) ? lower : '-';
+  }
+  return IsResourceId(id) ? id : "";
+}
 
 // An amount above 0; of seconds also a time.
 std::optional<double> ParseBudget(BudgetKind kind, const std::string& text) {
@@ -291,9 +302,10 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
   violations.Add(CheckDisplayName("--display-name", flags.display_name));
   job.set_display_name(flags.display_name);
   if (!flags.id.empty() && !IsResourceId(flags.id)) {
-    violations.Add("--id", Quoted(flags.id) +
-                               " is not 1 to 63 of a-z, 0-9 and -, beginning with a "
-                               "letter");
+    const std::string proposed = ProposedId(flags.id);
+    violations.Add("--id",
+                   fmt::format("{} is not 1 to 63 of a-z, 0-9 and -, beginning with a letter{}",
+                               Quoted(flags.id), proposed.empty() ? "" : ": try " + proposed));
   }
   request.set_training_job_id(flags.id);
   if (absl::StatusOr<std::string> id = RequestIdOrNew(flags.request_id, random); id.ok()) {

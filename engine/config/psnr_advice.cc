@@ -43,8 +43,9 @@ std::vector<std::string> LowPsnrAdvice(const TrainedQuality& trained) {
                     "views, or other exposure there",
                     trained.psnr_train));
   }
-  add(fmt::format("wrong poses: see pose.txt of nerf-engine pose, and the warnings of `{}`",
-                  trained.check_command));
+  add(fmt::format(
+      "wrong poses: see the warnings of `{}`, and pose.txt where nerf-engine pose found them",
+      trained.check_command));
   add("exposure, white balance or focus that changes between photographs; things that moved");
   return lines;
 }

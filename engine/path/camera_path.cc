@@ -17,6 +17,7 @@ constexpr float kOneWay = 0.9f;         // length of the mean view of cameras th
 constexpr float kSpiralSpread = 0.45f;  // of the distance to the focus: cameras spread less
 constexpr float kSpiralRadius = 0.8f;   // of the cameras' own spread
 constexpr int kSpiralTurns = 2;
+constexpr int kFewViews = 16;  // below so many a spiral has one turn: two would repeat views
 constexpr float kOrbitBlend = kPi / 6;   // over which cameras beside an orbit's point count
 constexpr float kFittedView = 0.96f;     // of a view's half: what an object may fill
 constexpr float kMaxRetreat = 1.6f;      // of an orbit's distance, to show an object
@@ -181,11 +182,12 @@ CameraPath Spiral(const PathScene& scene, Vec3 focus, int n) {
     std::sort(offsets.begin(), offsets.end());
     radius[axis] = kSpiralRadius * offsets[offsets.size() * 9 / 10];
   }
+  const int turns = n < kFewViews ? 1 : kSpiralTurns;
   CameraPath path{PathKind::kSpiral, true, {}};
   for (int i = 0; i < n; ++i) {
     const float turn = static_cast<float>(i) / static_cast<float>(n);
-    const float angle = 2 * kPi * kSpiralTurns * turn;
-    // Inwards during one turn and outwards during the next, so that it closes.
+    const float angle = 2 * kPi * static_cast<float>(turns) * turn;
+    // Inwards and then outwards, so that it closes.
     const float size = 0.65f + 0.35f * std::cos(2 * kPi * turn);
     const Vec3 position = mean.position + middle.Column(0) * (radius[0] * size * std::cos(angle)) +
                           middle.Column(1) * (radius[1] * size * std::sin(angle));

@@ -212,7 +212,8 @@ void AddViews(const SceneFolder& folder, const std::vector<ListedView>& views,
   }
   description->camera_models.assign(models.begin(), models.end());
   for (const ViewDescription& view : description->test) n_shared += train_files.contains(view.file);
-  if (n_rescaled > 0) {
+  // LLFF's file states the size of pictures that nobody keeps beside the reduced ones.
+  if (n_rescaled > 0 && description->source != kLlffFile) {
     description->warnings.push_back(
         absl::StrCat(n_rescaled,
                      " images have another size than the file says; their intrinsics "

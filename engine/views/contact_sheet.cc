@@ -94,8 +94,8 @@ SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes) {
   double best = 0;
   for (int rows = 1; rows <= n; ++rows) {
     const double shape = kMaxWidth / Total(RowHeights(aspects, CountsOf(n, rows), kMaxWidth));
-    // Rows of equal counts look calmer: they may be a little further from the shape.
-    const double off = std::abs(std::log(shape / kShape)) + (n % rows == 0 ? 0 : 0.4);
+    // Rows of equal counts look calmer: they may be further from the shape.
+    const double off = std::abs(std::log(shape / kShape)) + (n % rows == 0 ? 0 : 0.6);
     if (rows == 1 || off < best) best_rows = rows, best = off;
   }
   const std::vector<int> counts = CountsOf(n, best_rows);

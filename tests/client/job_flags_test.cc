@@ -119,6 +119,18 @@ TEST(JobFlagsTest, EveryWrongFlagIsNamedAtOnce) {
                                                 "--request-id", "--method"}));
 }
 
+TEST(JobFlagsTest, IdThatIsNoneComesWithTheNearestOne) {
+  JobFlags flags;
+  const auto description = [&](const char* id) {
+    flags.id = id;
+    const auto violations = GetFieldViolations(Build(flags).status());
+    return violations.size() == 1 ? violations[0].description : "";
+  };
+  const std::string refused = " is not 1 to 63 of a-z, 0-9 and -, beginning with a letter";
+  EXPECT_EQ(description("Fern_8"), "'Fern_8'" + refused + ": try fern-8");
+  EXPECT_EQ(description("8"), "'8'" + refused);
+}
+
 TEST(JobFlagsTest, MaxSideNamesTheRangeOfTheFlag) {
   JobFlags flags;
   for (const char* side : {"16385", "20000", "20k", "-1", "1e300", "-inf"}) {

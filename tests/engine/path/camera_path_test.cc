@@ -130,6 +130,21 @@ TEST(MakePathTest, CamerasBeforeAWallBecomeASpiral) {
   }
 }
 
+TEST(MakePathTest, FewViewsOfASpiralAreAllDifferent) {
+  const PathScene scene = SceneOf(Wall(5));
+  for (const int n : {2, 3, 8, 15, 16}) {
+    const std::vector<Mat34> poses = MakePath(scene, PathKind::kSpiral, n).poses;
+    for (size_t i = 0; i < poses.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        EXPECT_GT(
+            std::hypot(poses[i].m[0][3] - poses[j].m[0][3], poses[i].m[2][3] - poses[j].m[2][3]),
+            0.02)
+            << n << ": " << j << ", " << i;
+      }
+    }
+  }
+}
+
 TEST(MakePathTest, FlightLooksDownAllTheWay) {
   const PathScene scene = SceneOf(Flight(4, 6));
   for (const PathKind kind : {PathKind::kAuto, PathKind::kFlyby}) {

@@ -78,6 +78,7 @@ TEST_F(LlffReaderTest, PosesIntrinsicsAndSplitAreRead) {
   const Camera& camera = scene.train[0].camera;
   EXPECT_EQ(camera.width, 40);
   EXPECT_FLOAT_EQ(camera.fl_x, 50) << "of the reduced picture";
+  EXPECT_THAT(scene.warnings, ::testing::IsEmpty()) << "the file's size is that of another folder";
   // Mean up is +Z; cameras look along one horizontal direction, and all of 40 units in front of
   // them lie in the outermost box of 8.
   EXPECT_NEAR(camera.camera_to_world.m[2][1], 1, 1e-5);
