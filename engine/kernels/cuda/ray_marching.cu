@@ -8,8 +8,8 @@
 
 // One thread per ray. A device has more threads than a step has rays, and its caches hold the
 // occupancy bits, so the cost of marching is the latency of the longest ray of each warp. Waves of
-// few samples keep that short, warps are filled with rays that go on, and samples are loaded several
-// at a time.
+// few samples keep that short, warps are filled with rays that go on, and samples are loaded
+// several at a time.
 namespace nerf::kernels::cuda {
 namespace {
 
