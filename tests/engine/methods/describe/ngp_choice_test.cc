@@ -97,7 +97,8 @@ TEST(ChooseNgpSettingsTest, WhatTheUserNamesStays) {
                                    {"finest_resolution", "1024"},
                                    {"initial_step_scale", "3"},
                                    {"step", "0.01"},
-                                   {"cone", "0"}}) {
+                                   {"cone", "0"},
+                                   {"min_transmittance", "0.03"}}) {
     ASSERT_THAT(SetConfigField(key, value, &named), IsOk());
   }
   EXPECT_EQ(Chosen(Synthetic(1600, 1e12), named), named);
