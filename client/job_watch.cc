@@ -289,7 +289,7 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
   if (job->state() == v1::TrainingJob::SUCCEEDED) {
     if (job->has_final_psnr()) SayIfLow(session, *job);
     session.SayNext(fmt::format(
-        "nerfctl render --job {0} --out views   (nerfctl model promote {0} keeps it)", id));
+        "nerfctl render --job {0} --out {0}-views   (nerfctl model promote {0} keeps it)", id));
     return kOk;
   }
   if (job->state() == v1::TrainingJob::FAILED) {

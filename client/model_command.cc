@@ -93,7 +93,7 @@ int PromoteCheckpoint(Session& session, PromoteFlags flags) {
         printer, model->name(),
         fmt::format("model {} from {}", ShortName(model->name()), ShortName(model->checkpoint())));
   }
-  session.SayNext(fmt::format("nerfctl render {} --out views", ShortName(model->name())));
+  session.SayNext(fmt::format("nerfctl render {0} --out {0}-views", ShortName(model->name())));
   return kOk;
 }
 

@@ -40,8 +40,7 @@ std::string ReasonOfWorkers(const std::vector<v1::Worker>& workers) {
   for (const v1::Worker& worker : workers) {
     const std::string id = ShortName(worker.name());
     if (worker.state() == v1::Worker::IDLE) {
-      return fmt::format("waiting for worker {}, which has no job: it loads the model or renders",
-                         id);
+      return fmt::format("waiting for worker {}, which loads the model and renders", id);
     }
     if (worker.state() != v1::Worker::BUSY) continue;
     const std::string job = ShortName(worker.training_job());

@@ -78,13 +78,19 @@ bool PrintForPrograms(const Printer& printer, const Message& message) {
   return PrintNames(printer, std::vector<Message>{message}) || PrintJson(printer, message);
 }
 
+// "30.20 dB at step 1200"; the step where it is known. Requires a PSNR.
+std::string PreviewText(const v1::Progress& progress) {
+  std::string text = DbText(progress.psnr_preview()) + " dB";
+  if (progress.has_preview_step()) text += fmt::format(" at step {}", progress.preview_step());
+  return text;
+}
+
 // Figures that are 0 are not known.
 void AddProgress(const v1::Progress& progress, bool has_ended, TextFields* fields) {
   if (progress.samples() > 0) fields->Add("samples", FormatCount(progress.samples()));
   if (progress.loss() > 0) fields->Add("loss", fmt::format("{:.5f}", progress.loss()));
   if (progress.psnr_train() > 0) fields->Add("train PSNR", DbText(progress.psnr_train()) + " dB");
-  if (progress.has_psnr_preview())
-    fields->Add("preview PSNR", DbText(progress.psnr_preview()) + " dB");
+  if (progress.has_psnr_preview()) fields->Add("preview PSNR", PreviewText(progress));
   if (!has_ended && progress.samples_per_second() > 0)
     fields->Add("speed", FormatCount(progress.samples_per_second()) + " samples/s");
   if (!has_ended && progress.eta_seconds() > 0)
@@ -118,9 +124,7 @@ std::string PsnrText(const v1::TrainingJob& job) {
   if (job.has_final_psnr()) return fmt::format("test PSNR {} dB", DbText(job.final_psnr()));
   const v1::Progress& progress = job.progress();
   if (!progress.has_psnr_preview()) return "";
-  return fmt::format(
-      "preview PSNR {} dB{}", DbText(progress.psnr_preview()),
-      progress.has_preview_step() ? fmt::format(" at step {}", progress.preview_step()) : "");
+  return "preview PSNR " + PreviewText(progress);
 }
 
 std::string ProblemText(const v1::SceneProblem& problem) {

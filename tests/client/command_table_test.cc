@@ -253,11 +253,11 @@ TEST_F(SuggestionsTest, SuggestedCommandsRun) {
   for (const char* verb : {"pause", "resume", "cancel"}) {
     Check({{"job", verb, "j-7f3k2c81"}, {"job show j-7f3k2c81"}});
   }
-  Check({{"model", "promote", "j-1", "--id", "mic"}, {"render mic --out views"}});
+  Check({{"model", "promote", "j-1", "--id", "mic"}, {"render mic --out mic-views"}});
   Check({{"render-job", "create", "mic"}, {"render-job fetch r-fake --out movie.mp4"}});
   Check({{"render-job", "create", "mic", "--no-movie"}, {"render-job fetch r-fake --out frames"}});
   ScriptSuccess();
-  Check({{"job", "watch", "j-fake"}, {"render --job j-fake --out views"}});
+  Check({{"job", "watch", "j-fake"}, {"render --job j-fake --out j-fake-views"}});
   state_.watch_scripts = {{{Message(W::STATE_CHANGED, 1, J::CANCELLED)}, absl::OkStatus()}};
   Check({{"job", "watch", "j-fake"}, {"job retry j-fake --watch"}});
   W low = Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100);
@@ -265,7 +265,8 @@ TEST_F(SuggestionsTest, SuggestedCommandsRun) {
   low.mutable_training_job()->set_final_psnr(15);
   low.mutable_training_job()->mutable_progress()->set_samples(1e6);
   state_.watch_scripts = {{{low}, absl::OkStatus()}};
-  Check({{"job", "watch", "j-fake"}, {"scene check s-1", "render --job j-fake --out views"}});
+  Check(
+      {{"job", "watch", "j-fake"}, {"scene check s-1", "render --job j-fake --out j-fake-views"}});
   state_.watch_scripts = {{{Message(W::SNAPSHOT, 1, J::QUEUED)}, absl::OkStatus(), true}};
   Check(
       {{"job", "watch", "j-fake", "--timeout", "0.3s"}, {"job watch j-fake", "job cancel j-fake"}});

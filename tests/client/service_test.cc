@@ -213,7 +213,7 @@ TEST_F(ServiceTest, TrainUploadsCreatesAndWatches) {
   EXPECT_EQ(result.out, "SUCCEEDED  j-fake  step 100  test PSNR 33.12 dB\n");
   EXPECT_THAT(result.err, HasSubstr("job j-fake RUNNING on w-1"));
   EXPECT_THAT(result.err, HasSubstr("step  10/100   10%"));
-  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --out views   "
+  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --out j-fake-views   "
                                     "(nerfctl model promote j-fake keeps it)\n"));
 }
 
@@ -325,11 +325,11 @@ TEST_F(ServiceTest, SuggestedCommandsRepeatTheFlagsOfTheServer) {
   ScriptSuccess();
   const CommandResult watched =
       RunCommand({"job", "watch", "j-fake", "--server=" + server_.address(), "--project", "lab"});
-  EXPECT_THAT(watched.err,
-              HasSubstr(fmt::format("next: nerfctl --server {0} --project lab render --job j-fake "
-                                    "--out views   (nerfctl --server {0} --project lab model "
-                                    "promote j-fake keeps it)\n",
-                                    server_.address())));
+  EXPECT_THAT(watched.err, HasSubstr(fmt::format(
+                               "next: nerfctl --server {0} --project lab render --job j-fake "
+                               "--out j-fake-views   (nerfctl --server {0} --project lab model "
+                               "promote j-fake keeps it)\n",
+                               server_.address())));
   state_.errors["GetScene"] = {WithReason(absl::NotFoundError("none"), reason::kResourceNotFound,
                                           {{"resource", "projects/lab/scenes/s-1"}})};
   const CommandResult shown =
@@ -382,11 +382,12 @@ TEST_F(ServiceTest, SuggestedCommandsRun) {
   std::filesystem::current_path(dir.path());
   ScriptSuccess();
   const CommandResult watched = Run({"job", "watch", "j-fake"});
-  EXPECT_THAT(Suggested(watched), ElementsAre("render", "--job", "j-fake", "--out", "views"));
+  EXPECT_THAT(Suggested(watched),
+              ElementsAre("render", "--job", "j-fake", "--out", "j-fake-views"));
   EXPECT_EQ(Run(Suggested(watched)).exit_code, kOk);
   EXPECT_EQ(state_.render.back().orbit().path(), v1::PATH_AUTO);
   const CommandResult promoted = Run({"model", "promote", "j-1", "--id", "mic"});
-  EXPECT_THAT(Suggested(promoted), ElementsAre("render", "mic", "--out", "views"));
+  EXPECT_THAT(Suggested(promoted), ElementsAre("render", "mic", "--out", "mic-views"));
   EXPECT_EQ(Run(Suggested(promoted)).exit_code, kOk);
   std::filesystem::current_path(before);
 }

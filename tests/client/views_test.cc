@@ -36,7 +36,7 @@ TEST_F(ServiceTest, PromoteTakesTheNewestCheckpointOfAJob) {
   ASSERT_EQ(state_.promote.size(), 1u);
   EXPECT_EQ(state_.promote[0].name(), "projects/default/trainingJobs/j-1/checkpoints/-");
   EXPECT_EQ(state_.promote[0].model_id(), "mic");
-  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render mic --out views"));
+  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render mic --out mic-views"));
 }
 
 TEST_F(ServiceTest, DownloadWritesTheModelsFileWhole) {
@@ -284,10 +284,10 @@ TEST_F(RenderWaitTest, SaysWhatItWaitsForAndWhenThatChanges) {
   });
   const CommandResult result = Render({"mic"});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
-  EXPECT_THAT(result.err, StartsWith("waiting for worker w-1, which trains j-1; views are "
-                                     "rendered between its steps\n"
-                                     "waiting for worker w-1, which has no job: it loads the model "
-                                     "or renders\n"));
+  EXPECT_THAT(result.err,
+              StartsWith("waiting for worker w-1, which trains j-1; views are "
+                         "rendered between its steps\n"
+                         "waiting for worker w-1, which loads the model and renders\n"));
   EXPECT_EQ(result.out, "1 view, 1 file in " + dir_.path() + "\n");
 }
 
