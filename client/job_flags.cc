@@ -30,7 +30,7 @@ namespace {
 
 constexpr int kMaxSide = 16384;  // of the setting max_side
 
-// The id nearest to a text that is none: "fern-8" for "Fern_8". Empty where there is none.
+// A valid id near an invalid one: "fern-8" for "Fern_8". Empty where there is none.
 std::string ProposedId(std::string_view text) {
   std::string id;
   for (const char c : text) {

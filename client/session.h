@@ -29,7 +29,7 @@ namespace nerf {
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(30);
 // Limit of a call that a worker answers. The server waits equally long for workers.
 inline constexpr absl::Duration kWorkTimeout = absl::Minutes(10);
-// Limit of a question about the server's state that what a command does must not wait for.
+// Limit of a call that only informs, so that it hardly delays a command.
 inline constexpr absl::Duration kMaxQuestion = absl::Seconds(2);
 
 // The state of a running command: flags, streams, connection, remaining time. Not thread-safe,

@@ -22,7 +22,7 @@ torch::Tensor AsTensor(const std::vector<float>& values);
 // Parameters that gradients are taken of, over their memory.
 torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape);
 
-// [n_rays, 3] each, by the weights of their rays.
+// [n_rays, 3] each, times their rays' weights.
 struct RayLosses {
   torch::Tensor losses;   // Huber 1964, or half the square
   torch::Tensor squares;  // of color - target; without gradients

@@ -96,7 +96,7 @@ constexpr std::array kSharedSettings = {
     SettingOf<&C::min_transmittance>(
         "min_transmittance", 0, 0.5,
         "a ray ends at the sample after which less transmittance is left; auto: 0.03, or 0.001 "
-        "for pictures with alpha and many samples for each pixel")
+        "in ngp for pictures with alpha and many samples for each pixel")
         .OrAuto(),
     SettingOf<&C::near>("near", -1, 1e6,
                         "distance from the camera at which rays start; negative: the scene's own. "

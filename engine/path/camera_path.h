@@ -14,7 +14,7 @@ enum class PathKind {
   kAuto,     // an orbit where the cameras go around, a spiral where they look one way at something
              // in front of them, else along the cameras
   kOrbit,    // around the center, at the distance and height of the cameras on that side
-  kSpiral,   // two turns around the mean camera, which look at what all cameras look at
+  kSpiral,   // one or two turns around the mean camera, which look at what all cameras look at
   kFlyby,    // a straight line through the cameras along their widest spread
   kCameras,  // a smooth path near the cameras, which looks where they look
 };

@@ -145,7 +145,7 @@ std::optional<ListedViews> ListViews(const SceneFolder& folder,
   if (HasLlff(folder)) return ReadLlff(folder, problems);
   const bool has_pictures = HasPhotographs(folder.PathOf(""));
   AddProblem(problems, "", "",
-             absl::StrCat(has_pictures ? "" : "contains no photographs (JPEG or PNG); ",
+             absl::StrCat(has_pictures ? "" : "no photographs (JPEG or PNG) in it or in images/; ",
                           "contains neither transforms_train.json, transforms.json, a COLMAP model "
                           "in sparse/0, sparse or colmap/sparse/0, nor poses_bounds.npy: there are "
                           "no camera poses"));

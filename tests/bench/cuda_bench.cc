@@ -350,7 +350,7 @@ std::vector<CudaBench> RayOps(const std::shared_ptr<StepArrays>& a, kernels::Str
       {"march_wave (the first)", "samples",
        [=]() -> BenchWork {
          cuda::MarchWave(march, 0, stream);
-         return {.items = n_first_wave, .bytes = n_rays * 136 + n_first_wave * 36};
+         return {.items = n_first_wave, .bytes = n_rays * 112 + n_first_wave * 36};
        },
        [=] { cuda::Fill(a->counts.data(), 0, a->counts.byte_size(), stream); }},
       {"spherical_harmonics", "rays",

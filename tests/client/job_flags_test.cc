@@ -119,7 +119,7 @@ TEST(JobFlagsTest, EveryWrongFlagIsNamedAtOnce) {
                                                 "--request-id", "--method"}));
 }
 
-TEST(JobFlagsTest, IdThatIsNoneComesWithTheNearestOne) {
+TEST(JobFlagsTest, InvalidIdComesWithAValidOneNearIt) {
   JobFlags flags;
   const auto description = [&](const char* id) {
     flags.id = id;

@@ -16,7 +16,7 @@ namespace nerf {
 namespace {
 
 constexpr uint32_t kMinRays = 1024;
-// Up to this many rays get their 220 bytes each from the start, since growing costs more.
+// Up to this many rays get their 210 bytes each from the start, since growing costs more.
 constexpr int kPreallocatedRays = 1 << 17;
 constexpr uint32_t kMinSamples = 1 << 12;
 // About the target is trained, but more samples are marched, and their number varies from step to

@@ -134,6 +134,7 @@ TEST(MakePathTest, FewViewsOfASpiralAreAllDifferent) {
   const PathScene scene = SceneOf(Wall(5));
   for (const int n : {2, 3, 8, 16, 24}) {
     const std::vector<Mat34> poses = MakePath(scene, PathKind::kSpiral, n).poses;
+    ASSERT_EQ(poses.size(), static_cast<size_t>(n));
     for (size_t i = 0; i < poses.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
         EXPECT_GT(

@@ -939,8 +939,9 @@ TEST_F(NerfEngineTest, EvalOnAnotherDataSetWarnsAndOnNoneSaysWhatIsNext) {
   EXPECT_THAT(missing.err, ::testing::HasSubstr("next: nerf-engine pose PHOTOS --out DIR"));
   std::filesystem::create_directory(dir_ / "empty");
   EXPECT_THAT(Run(eval + (dir_ / "empty")).err,
-              ::testing::StartsWith("error: " + (dir_ / "empty") +
-                                    ": contains no photographs (JPEG or PNG); contains neither"));
+              ::testing::StartsWith(
+                  "error: " + (dir_ / "empty") +
+                  ": no photographs (JPEG or PNG) in it or in images/; contains neither"));
 }
 
 TEST_F(NerfEngineTest, FlagsThatChooseViewsAreSuggestedAndExcludeEachOther) {

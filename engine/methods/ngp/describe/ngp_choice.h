@@ -14,8 +14,7 @@ namespace nerf {
 // - Pictures without alpha need four times these samples. Below 12 for each pixel they keep the
 //   entries and steps of small pictures.
 // - Rays of pictures with alpha end at 0.1% of the light, not 3%, where the budget has 24 samples
-// for
-//   each pixel.
+//   for each pixel.
 // - The finest level has 1.2 cells a pixel or more.
 // The defaults suit pictures of 200 (table) and 400 (steps) pixels of an object that fills them.
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config);
