@@ -63,7 +63,8 @@ int DownloadModel(Session& session, const std::string& text, const std::string& 
   if (!status.ok()) return session.Fail(status);
   PrintFiles(session.printer(), model->name(), {path},
              fmt::format("model {} in {}", ShortName(model->name()), path));
-  session.SayNext(fmt::format("nerf-engine render {} --out views", ShellWord(PlainText(path))));
+  session.SayNext(fmt::format("nerf-engine render {} --out {}-views", ShellWord(PlainText(path)),
+                              ShortName(model->name())));
   return kOk;
 }
 

@@ -9,8 +9,8 @@ namespace nerf {
 class Session;
 
 // The job that trained what `request` renders. Its progress is the job's latest, not that of an
-// earlier checkpoint. Asks the server, for seconds at most. Errors:
-// NotFound if the server does not know it, or no longer; those of the calls.
+// earlier checkpoint. Asks the server, for seconds at most. Errors: NotFound if the server does not
+// know it, or no longer; those of the calls.
 absl::StatusOr<v1::TrainingJob> TrainingOf(Session& session, const v1::RenderImageRequest& request);
 
 }  // namespace nerf

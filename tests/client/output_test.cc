@@ -133,6 +133,7 @@ TEST(OutputTest, OneQueuedJobForPeopleSaysWhyInWords) {
 
 TEST(OutputTest, OneJobForPeople) {
   v1::TrainingJob job = RunningJob();
+  job.mutable_progress()->set_preview_step(12000);
   *job.add_checkpoints() = FromJson<v1::Checkpoint>(
       R"({"name": "projects/default/trainingJobs/j-7f3k2c81/checkpoints/12000", "step": 12000,
           "checkpointBlob": {"sizeBytes": 56000000}, "psnr": 26.5})");
@@ -141,6 +142,7 @@ TEST(OutputTest, OneJobForPeople) {
   EXPECT_THAT(text, HasSubstr("RUNNING  projects/default/trainingJobs/j-7f3k2c81\n"));
   EXPECT_THAT(text, HasSubstr("scene:         projects/default/scenes/s-1\n"));
   EXPECT_THAT(text, HasSubstr("step:          12400/20000\n"));
+  EXPECT_THAT(text, HasSubstr("preview PSNR:  26.91 dB at step 12000\n"));
   EXPECT_THAT(text, HasSubstr("CHECKPOINT        STEP   PREVIEW dB  SIZE     AGE\n"
                               "j-7f3k2c81/12000  12000  26.50       56.0 MB  -\n"));
 }

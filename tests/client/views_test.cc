@@ -46,7 +46,8 @@ TEST_F(ServiceTest, DownloadWritesTheModelsFileWhole) {
   ASSERT_EQ(result.exit_code, kOk) << result.err;
   EXPECT_EQ(ReadFile(dir / "mic.safetensors", 1 << 20).value(), std::string(100'000, 'm'));
   EXPECT_THAT(result.out, HasSubstr("model mic in " + (dir / "mic.safetensors")));
-  EXPECT_THAT(result.err, HasSubstr("next: nerf-engine render " + (dir / "mic.safetensors")));
+  EXPECT_THAT(result.err, HasSubstr("next: nerf-engine render " + (dir / "mic.safetensors") +
+                                    " --out mic-views\n"));
   EXPECT_THAT(state_.names, ElementsAre("projects/default/models/mic"));
 }
 
