@@ -27,7 +27,7 @@
 namespace nerf {
 namespace {
 
-using Stub = v1::AdminService::Stub;
+using AdminStub = v1::AdminService::Stub;
 
 // The settings of `admin project update`; what is unset stays.
 struct ProjectFlags {
@@ -81,8 +81,8 @@ void PrintProject(const Printer& printer, const v1::Project& project) {
 int ListProjects(Session& session, int limit) {
   const auto stub = session.Stub<v1::AdminService>();
   const auto projects =
-      ListPages<v1::Project>(session, *stub, &Stub::ListProjects, v1::ListProjectsRequest(), limit,
-                             [](auto& page) { return page.mutable_projects(); });
+      ListPages<v1::Project>(session, *stub, &AdminStub::ListProjects, v1::ListProjectsRequest(),
+                             limit, [](auto& page) { return page.mutable_projects(); });
   if (!projects.ok()) return session.Fail(projects.status());
   const Printer printer = session.printer();
   if (PrintJsonList(printer, *projects)) return kOk;
@@ -108,7 +108,7 @@ int ListProjects(Session& session, int limit) {
 absl::StatusOr<bool> IsListed(Session& session, const std::string& name) {
   const auto stub = session.Stub<v1::AdminService>();
   const auto projects =
-      ListPages<v1::Project>(session, *stub, &Stub::ListProjects, v1::ListProjectsRequest(),
+      ListPages<v1::Project>(session, *stub, &AdminStub::ListProjects, v1::ListProjectsRequest(),
                              /*limit=*/0, [](auto& page) { return page.mutable_projects(); });
   if (absl::IsPermissionDenied(projects.status())) return true;
   NERF_RETURN_IF_ERROR(projects.status());
@@ -122,7 +122,7 @@ int ShowProject(Session& session, const std::string& id) {
   if (!name.ok()) return session.FailUsage(name.status());
   request.set_name(*name);
   const auto stub = session.Stub<v1::AdminService>();
-  const auto project = session.Call(*stub, &Stub::GetProject, request);
+  const auto project = session.Call(*stub, &AdminStub::GetProject, request);
   if (!project.ok()) return session.Fail(project.status());
   if (!id.empty()) {
     const absl::StatusOr<bool> is_listed = IsListed(session, *name);
@@ -191,7 +191,7 @@ int UpdateProject(Session& session, const std::string& id, const ProjectFlags& f
   if (!request.ok()) return session.FailUsage(request.status());
   request->mutable_project()->set_name(*name);
   const auto stub = session.Stub<v1::AdminService>();
-  const auto project = session.Call(*stub, &Stub::UpdateProject, *request);
+  const auto project = session.Call(*stub, &AdminStub::UpdateProject, *request);
   if (!project.ok()) return session.Fail(project.status());
   PrintProject(session.printer(), *project);
   return kOk;
@@ -199,7 +199,8 @@ int UpdateProject(Session& session, const std::string& id, const ProjectFlags& f
 
 template <typename Request>
 int ChangeWorker(Session& session, const std::string& text,
-                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, v1::Worker*),
+                 grpc::Status (AdminStub::*method)(grpc::ClientContext*, const Request&,
+                                                   v1::Worker*),
                  const std::string& done) {
   const auto name = ExpandName(ResourceKind::kWorker, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
@@ -271,7 +272,7 @@ void AddAdminCommands(CLI::App& app, Command* selected) {
   drain->footer("Example:\n  nerfctl admin drain w-7f3k2c81");
   drain->callback([=] {
     *selected = [drained](Session& s) {
-      return ChangeWorker(s, *drained, &Stub::DrainWorker, "is drained");
+      return ChangeWorker(s, *drained, &AdminStub::DrainWorker, "is drained");
     };
   });
 
@@ -281,7 +282,7 @@ void AddAdminCommands(CLI::App& app, Command* selected) {
   undrain->footer("Example:\n  nerfctl admin undrain w-7f3k2c81");
   undrain->callback([=] {
     *selected = [undrained](Session& s) {
-      return ChangeWorker(s, *undrained, &Stub::UndrainWorker, "is in use again");
+      return ChangeWorker(s, *undrained, &AdminStub::UndrainWorker, "is in use again");
     };
   });
 }

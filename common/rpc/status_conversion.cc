@@ -13,7 +13,7 @@ namespace {
 
 // The trailers hold the message twice (percent-encoded, up to 3 bytes for 1, and in the details)
 // and the details in base64: 1 KiB * 3 + (1 KiB + 2.5 KiB) * 4/3 stays below gRPC's 8 KiB.
-constexpr size_t kMaxMessageBytes = 1024;
+constexpr size_t kMaxStatusMessageBytes = 1024;
 constexpr size_t kMaxDetailBytes = 2560;
 constexpr size_t kMaxMetadataValueBytes = 256;
 constexpr size_t kMaxEntryBytes = 512;
@@ -82,7 +82,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   const google::rpc::Status whole = ToRpcStatus(status);
   google::rpc::Status cut;
   cut.set_code(whole.code());
-  cut.set_message(Cut(whole.message(), kMaxMessageBytes));
+  cut.set_message(Cut(whole.message(), kMaxStatusMessageBytes));
   size_t room = kMaxDetailBytes;
   for (const google::protobuf::Any& detail : whole.details()) AddCutDetail(detail, &room, &cut);
   return grpc::Status(static_cast<grpc::StatusCode>(whole.code()), cut.message(),

@@ -13,7 +13,7 @@ namespace nerf {
 namespace {
 
 constexpr float kPi = std::numbers::pi_v<float>;
-constexpr float kOneWay = 0.9f;         // length of the mean view of cameras that look one way
+constexpr float kOneWayMean = 0.9f;     // length of the mean view of cameras that look one way
 constexpr float kSpiralSpread = 0.45f;  // of the distance to the focus: cameras spread less
 constexpr float kSpiralRadius = 0.8f;   // of the cameras' own spread
 constexpr int kSpiralTurns = 2;
@@ -374,7 +374,7 @@ CameraPath MakePath(const PathScene& scene, PathKind kind, int n) {
     const float distance = Norm(center - mean.position);
     if (GoAround(scene.cameras, center, scene.up)) {
       kind = PathKind::kOrbit;
-    } else if (focus.has_value() && Norm(mean.forward) > kOneWay &&
+    } else if (focus.has_value() && Norm(mean.forward) > kOneWayMean &&
                SpreadOf(scene.cameras, mean.position) < kSpiralSpread * distance) {
       kind = PathKind::kSpiral;
     } else {

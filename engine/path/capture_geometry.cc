@@ -10,7 +10,7 @@
 namespace nerf {
 namespace {
 
-constexpr float kOneWay = 0.85f;    // length of the mean of unit vectors that point one way
+constexpr float kOneWayDirections = 0.85f;  // length of the mean of unit vectors that point one way
 constexpr float kMaxTilt = 0.5f;    // cosine of 60 degrees, of a file's +Z from the cameras' up
 constexpr float kLooksDown = 0.8f;  // cosine of 37 degrees, of the cameras' view from straight down
 constexpr double kFlat = 0.2;       // of the spread across a plane: that along its normal
@@ -76,7 +76,7 @@ Vec3 UpOf(std::span<const CaptureCamera> cameras, std::optional<Vec3> file_up,
   const Vec3 up = MeanOf(cameras, &CaptureCamera::up);
   const Vec3 forward = MeanOf(cameras, &CaptureCamera::forward);
   const float up_length = Norm(up), forward_length = Norm(forward);
-  const bool has_up = up_length > 0.1f, one_way = forward_length > kOneWay;
+  const bool has_up = up_length > 0.1f, one_way = forward_length > kOneWayDirections;
   if (file_up.has_value()) {
     if (!has_up || Dot(*file_up, up) > kMaxTilt * up_length) return *file_up;
     if (one_way && -Dot(*file_up, forward) > kLooksDown * forward_length) return *file_up;

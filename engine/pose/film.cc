@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr int kCandidates = 3;      // frames decoded per extracted picture
 constexpr int kMaxSide = 1920;      // of a frame; phone videos have no finer detail
 constexpr double kDefaultRate = 6;  // frames per second if the length of the film is unknown
-constexpr int kMeasuredSide = 640;
+constexpr int kSharpnessSide = 640;
 constexpr absl::Duration kProbeLimit = absl::Seconds(60), kDecodeLimit = absl::Hours(2);
 constexpr uint64_t kMaxFrameBytes = uint64_t{64} << 20;
 
@@ -140,7 +140,7 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
     if (options.stop.stop_requested()) return;
     const auto at = static_cast<size_t>(i);
     const absl::StatusOr<ImageU8> image = DecodeImage(frames[at].string());
-    if (image.ok()) sharpness[at] = Sharpness(ReducedGray(*image, kMeasuredSide));
+    if (image.ok()) sharpness[at] = Sharpness(ReducedGray(*image, kSharpnessSide));
   });
   if (options.stop.stop_requested())
     return absl::CancelledError("interrupted while reading a film");

@@ -24,11 +24,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxPictures = 5000;
-constexpr int kMeasuredSide = 800;        // pixels of the longer side
-constexpr double kDoubleDistance = 0.02;  // of fingerprints
-constexpr double kBlurShare = 0.6;        // of the median sharpness; below it a picture is blurred
-constexpr double kBlurred = 0.2;          // below it a picture is blurred in any set
-constexpr int kTurnedQuality = 95;        // of a JPEG that is encoded again
+constexpr int kMeasuredPhotographSide = 800;  // pixels of the longer side
+constexpr double kDoubleDistance = 0.02;      // of fingerprints
+constexpr double kBlurShare = 0.6;  // of the median sharpness; below it a picture is blurred
+constexpr double kBlurred = 0.2;    // below it a picture is blurred in any set
+constexpr int kTurnedQuality = 95;  // of a JPEG that is encoded again
 
 std::string LowerExtension(const fs::path& path) {
   std::string extension = path.extension().string();
@@ -90,7 +90,7 @@ absl::Status PrepareOne(const PhotoSources::Picture& picture, const std::string&
   if (is_turned) *image = Upright(*image, photo->exif.orientation);
   photo->width = image->width;
   photo->height = image->height;
-  const GrayImage gray = ReducedGray(*image, kMeasuredSide);
+  const GrayImage gray = ReducedGray(*image, kMeasuredPhotographSide);
   photo->sharpness = Sharpness(gray);
   photo->fingerprint = Fingerprint(gray);
   if (is_turned) {

@@ -17,12 +17,12 @@ namespace {
 
 using Vector = std::array<double, 3>;
 
-constexpr uint64_t kFewFeatures = 100;  // fewer: the photograph shows bare walls or sky
-constexpr uint64_t kFewPoints = 60;     // fewer: the pose is uncertain
-constexpr double kLowParallax = 2.5;    // degrees; depths are uncertain below it
-constexpr double kHighError = 2;        // pixels
-constexpr double kWideGap = 40;         // degrees between neighbors on a ring of cameras
-constexpr size_t kMaxListed = 12;       // suggestions
+constexpr uint64_t kBareViewFeatures = 100;  // fewer: the photograph shows bare walls or sky
+constexpr uint64_t kFewPoints = 60;          // fewer: the pose is uncertain
+constexpr double kLowParallax = 2.5;         // degrees; depths are uncertain below it
+constexpr double kHighError = 2;             // pixels
+constexpr double kWideGap = 40;              // degrees between neighbors on a ring of cameras
+constexpr size_t kMaxListed = 12;            // suggestions
 
 // Of each photograph: those that it was matched with, and the number of points that agree.
 using Neighbors = std::map<std::string, std::map<std::string, uint64_t>>;
@@ -76,7 +76,7 @@ class Explainer {
     }
     const auto features = matches_.n_features.find(photo.file);
     const uint64_t n_features = features == matches_.n_features.end() ? 0 : features->second;
-    if (n_features < kFewFeatures) {
+    if (n_features < kBareViewFeatures) {
       return say("no texture", absl::StrCat("only ", n_features,
                                             " points to match: bare walls, sky or darkness"));
     }

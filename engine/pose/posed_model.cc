@@ -23,7 +23,8 @@ constexpr uint64_t kMaxPointBytes = uint64_t{4} << 30;
 constexpr size_t kMaxParallaxPoints = 20'000;  // of a model; a median needs no more
 constexpr size_t kMaxRays = 12;                // of a point
 
-double Dot(const Vector& a, const Vector& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+// Of the angle between two unit vectors.
+double Cosine(const Vector& a, const Vector& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
 PosedPhoto PlacePhoto(const ColmapImage& image) {
   const double* q = image.rotation;
@@ -49,10 +50,11 @@ double WidestAngle(const Vector& point, const std::vector<const PosedPhoto*>& ph
   for (size_t i = 0; i < photos.size(); i += std::max<size_t>(stride, 1)) {
     Vector ray;
     for (size_t k = 0; k < 3; ++k) ray[k] = point[k] - photos[i]->center[k];
-    const double length = std::sqrt(Dot(ray, ray));
+    const double length = std::sqrt(Cosine(ray, ray));
     if (!(length > 0)) continue;
     for (double& r : ray) r /= length;
-    for (const Vector& other : rays) smallest_cosine = std::min(smallest_cosine, Dot(ray, other));
+    for (const Vector& other : rays)
+      smallest_cosine = std::min(smallest_cosine, Cosine(ray, other));
     rays.push_back(ray);
   }
   return std::acos(std::max(-1.0, smallest_cosine)) * 180 / M_PI;
@@ -130,15 +132,15 @@ std::array<double, 3> UpOf(const PosedModel& model) {
     }
   }
   constexpr double kOneWay = 0.9;  // length of the mean of unit vectors within about 25 degrees
-  const double forward_length = std::sqrt(Dot(forward, forward));
+  const double forward_length = std::sqrt(Cosine(forward, forward));
   std::vector<Vector> points;
   for (const ColmapPoint& point : model.points) points.push_back(point.position);
   const PrincipalAxes axes = PrincipalAxesOf(points);
   const bool looks_down = forward_length > kOneWay && points.size() > 10 &&
-                          std::abs(Dot(forward, axes.axes[2])) > kOneWay * forward_length &&
+                          std::abs(Cosine(forward, axes.axes[2])) > kOneWay * forward_length &&
                           axes.variances[2] < 0.05 * axes.variances[1];
   if (looks_down) up = {-forward[0], -forward[1], -forward[2]};
-  const double length = std::sqrt(Dot(up, up));
+  const double length = std::sqrt(Cosine(up, up));
   if (length < 0.1) return {0, 0, 0};
   for (double& u : up) u /= length;
   return up;

@@ -14,8 +14,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxCameras = 100'000;
-constexpr int kMaxSide = 16384;
-constexpr double kMaxLength = 1e6;  // of a position, training units
+constexpr int kMaxRenderSide = 16384;
+constexpr double kMaxPathLength = 1e6;  // of a position, training units
 
 class PathReader {
  public:
@@ -67,7 +67,7 @@ class PathReader {
     bool is_good = object.contains(key) && object[key].is_array();
     const auto add = [&](const Json& value) {
       const double number = value.is_number() ? value.get<double>() : NAN;
-      is_good = is_good && std::abs(number) <= kMaxLength;
+      is_good = is_good && std::abs(number) <= kMaxPathLength;
       numbers.push_back(number);
     };
     if (is_good && object[key].size() <= n) {
@@ -80,7 +80,7 @@ class PathReader {
       }
     }
     if (is_good && numbers.size() == n) return numbers;
-    Problem(field + key, absl::StrCat("must be ", n, " numbers of at most ", kMaxLength));
+    Problem(field + key, absl::StrCat("must be ", n, " numbers of at most ", kMaxPathLength));
     return {};
   }
 
@@ -114,8 +114,8 @@ class PathReader {
 
   void ReadNerfstudio(const Json& root) {
     const Json* list = List(root, "camera_path");
-    const std::optional<double> width = Number(root, "render_width", "", 1, kMaxSide, true);
-    const std::optional<double> height = Number(root, "render_height", "", 1, kMaxSide, true);
+    const std::optional<double> width = Number(root, "render_width", "", 1, kMaxRenderSide, true);
+    const std::optional<double> height = Number(root, "render_height", "", 1, kMaxRenderSide, true);
     file_.seconds = Number(root, "seconds", "", 0, 1e6, false).value_or(0);
     if (const auto loop = root.find("is_cycle"); loop != root.end() && loop->is_boolean()) {
       file_.is_loop = loop->get<bool>();

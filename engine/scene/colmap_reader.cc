@@ -18,7 +18,7 @@ namespace nerf {
 namespace {
 
 constexpr const char* kModelFolders[] = {"sparse/0", "sparse", "colmap/sparse/0"};
-constexpr double kMaxSide = 65536;
+constexpr double kMaxColmapSide = 65536;
 constexpr int kOpenCv = 4, kFisheye = 5, kFullOpenCv = 6;  // ids of camera models
 constexpr uint64_t kMaxPointBytes = uint64_t{1} << 30;
 
@@ -39,8 +39,8 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
                                " is not supported; SIMPLE_PINHOLE, PINHOLE, SIMPLE_RADIAL, RADIAL, "
                                "OPENCV, FULL_OPENCV and OPENCV_FISHEYE are"));
   }
-  if (camera.width == 0 || camera.height == 0 || camera.width > kMaxSide ||
-      camera.height > kMaxSide) {
+  if (camera.width == 0 || camera.height == 0 || camera.width > kMaxColmapSide ||
+      camera.height > kMaxColmapSide) {
     return broken(absl::StrCat("picture of ", camera.width, "x", camera.height,
                                " pixels; sides from 1 to 65536 are read"));
   }

@@ -13,7 +13,7 @@
 namespace nerf {
 namespace {
 
-constexpr double kMaxAspectDifference = 0.01;
+constexpr double kMaxDepthAspectDifference = 0.01;
 
 // Without the path at its start: the problem names the file.
 std::string WithoutPath(const absl::Status& status, const std::string& path) {
@@ -32,7 +32,7 @@ absl::Status CheckHeader(const SceneFolder& folder, const ViewDescription& view,
     return absl::InvalidArgumentError("is no PNG; depth files are 16-bit gray PNGs");
   const double aspect = static_cast<double>(header->width) / header->height;
   const double of_view = static_cast<double>(view.header.width) / view.header.height;
-  if (std::abs(aspect / of_view - 1) > kMaxAspectDifference) {
+  if (std::abs(aspect / of_view - 1) > kMaxDepthAspectDifference) {
     return absl::InvalidArgumentError(
         absl::StrFormat("is %dx%d, its picture %dx%d: another aspect ratio", header->width,
                         header->height, view.header.width, view.header.height));

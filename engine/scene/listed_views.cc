@@ -9,7 +9,7 @@
 namespace nerf {
 namespace {
 
-constexpr double kMaxAspectDifference = 0.01;
+constexpr double kMaxStretchDifference = 0.01;
 // Focal length over picture side: fields of view of 169 and of 0.06 degrees.
 constexpr double kMinRelativeFocal = 0.05;
 constexpr double kMaxRelativeFocal = 1000;
@@ -88,7 +88,7 @@ std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_widt
   }
 
   const double stretch[2] = {image_width / size[0], image_height / size[1]};
-  if (std::abs(stretch[0] / stretch[1] - 1) > kMaxAspectDifference) {
+  if (std::abs(stretch[0] / stretch[1] - 1) > kMaxStretchDifference) {
     AddProblem(
         problems, file, intrinsics.size_field,
         absl::StrFormat("%s is %d x %d but the file says %g x %g: another aspect ratio, so the "

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kRowNumbers = 17;
 constexpr size_t kMaxRows = 100'000;
 constexpr uint64_t kMaxBytes = (kMaxRows * kRowNumbers + 1024) * sizeof(double);
-constexpr double kMaxLength = 1e9;
+constexpr double kMaxLlffLength = 1e9;
 constexpr const char* kFolders[] = {"images", "images_2", "images_4", "images_8"};
 static_assert(std::endian::native == std::endian::little);
 
@@ -97,7 +97,7 @@ std::vector<std::string> PicturesIn(const SceneFolder& folder, const std::string
 bool ReadRow(const double* row, const std::string& field, ListedView* view,
              std::vector<SceneProblem>* problems) {
   for (size_t i = 0; i < kRowNumbers; ++i) {
-    if (std::abs(row[i]) <= kMaxLength) continue;
+    if (std::abs(row[i]) <= kMaxLlffLength) continue;
     AddProblem(problems, kLlffFile, field, "holds a number that is not finite or out of range");
     return false;
   }

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kMaxSide = 65536;
+constexpr double kMaxListedSide = 65536;
 
 // Records the parser's first error and the field in which it occurred.
 struct ErrorCatcher : nlohmann::json_sax<Json> {
@@ -102,7 +102,7 @@ struct NumberRange {
   double min, max;
   const char* rule;
 };
-constexpr NumberRange kSideRange = {1, kMaxSide, "must be between 1 and 65536"};
+constexpr NumberRange kSideRange = {1, kMaxListedSide, "must be between 1 and 65536"};
 constexpr NumberRange kFocalRange = {1e-6, 1e9, "must be greater than 0 and at most 1e9"};
 constexpr NumberRange kDegreesRange = {1e-3, 179.99, "must be between 0 and 180 degrees"};
 constexpr NumberRange kRadiansRange = {1e-5, std::numbers::pi - 1e-4,

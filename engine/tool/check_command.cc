@@ -14,13 +14,13 @@
 namespace nerf {
 namespace {
 
-struct CheckFlags {
+struct DatasetCheckFlags {
   std::string dataset;
   int threads = 0, test_every = 8;
   bool has_test_every = false, json = false;
 };
 
-int RunCheck(const CheckFlags& flags) {
+int RunCheck(const DatasetCheckFlags& flags) {
   bool ok = false;
   const absl::Status status = Guarded([&]() -> absl::Status {
     std::error_code ignored;
@@ -53,7 +53,7 @@ int RunCheck(const CheckFlags& flags) {
 }  // namespace
 
 void AddCheckCommand(CLI::App* app, CommandBody* chosen) {
-  auto flags = std::make_shared<CheckFlags>();
+  auto flags = std::make_shared<DatasetCheckFlags>();
   CLI::App* command = app->add_subcommand("check", "Read a data set and list every problem in it");
   command->add_option("DIR", flags->dataset, "data set")->required();
   auto* test_every =

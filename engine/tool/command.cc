@@ -19,7 +19,7 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kMaxShown = 64;  // bytes of a flag's value
+constexpr size_t kMaxShownValue = 64;  // bytes of a flag's value
 
 }  // namespace
 
@@ -32,7 +32,7 @@ CLI::Option* AddAmountOption(CLI::App* command, const std::string& flag, const s
     if (*amount > 0) return;
     throw CLI::ValidationError(flag,
                                fmt::format("'{}' is not a number above 0, such as 20000 or 40M",
-                                           text.substr(0, kMaxShown)));
+                                           text.substr(0, kMaxShownValue)));
   };
   return command->add_option_function<std::string>(flag, read, help)->type_name("NUMBER");
 }
@@ -44,7 +44,7 @@ CLI::Option* AddTimeOption(CLI::App* command, const std::string& flag, const std
     if (!span.has_value()) {
       throw CLI::ValidationError(flag,
                                  fmt::format("'{}' is not a time above 0, such as 90, 90s or 5m",
-                                             text.substr(0, kMaxShown)));
+                                             text.substr(0, kMaxShownValue)));
     }
     *seconds = absl::ToDoubleSeconds(*span);
   };

@@ -10,7 +10,7 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kMaxShown = 64;  // bytes of a word of the command line
+constexpr size_t kMaxShownWord = 64;  // bytes of a word of the command line
 
 int PrintHelp(const CLI::App& app, const std::string& command) {
   if (command.empty()) {
@@ -28,7 +28,7 @@ int PrintHelp(const CLI::App& app, const std::string& command) {
     fmt::print("{}", known->help(app.get_name()));
     return kOk;
   }
-  const std::string shown = command.substr(0, kMaxShown);
+  const std::string shown = command.substr(0, kMaxShownWord);
   return ReportError(absl::InvalidArgumentError(
                          fmt::format("no such command: '{}'{}", shown, DidYouMean(shown, names))),
                      false, true);

@@ -21,7 +21,7 @@
 namespace nerf {
 namespace {
 
-constexpr char kThisProgram[] = "/proc/self/exe";
+constexpr char kRankProgram[] = "/proc/self/exe";
 constexpr absl::Duration kLook = absl::Milliseconds(10);
 
 // Starts this program. Its standard output is our standard error: ours is for what rank 0 says. In
@@ -39,7 +39,7 @@ absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& arguments, int socke
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t pid = 0;
-  const int error = posix_spawn(&pid, kThisProgram, &actions, &attributes, argv.data(), environ);
+  const int error = posix_spawn(&pid, kRankProgram, &actions, &attributes, argv.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return ErrnoToStatus(error, "start another rank");

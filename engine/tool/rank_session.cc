@@ -26,8 +26,9 @@
 namespace nerf {
 namespace {
 
-constexpr absl::Duration kMeetingTime = absl::Minutes(10);  // also for reading a large data set
-constexpr absl::Duration kPatience = absl::Seconds(1);      // until a lost rank was reaped
+constexpr absl::Duration kRanksMeetingTime =
+    absl::Minutes(10);                                  // also for reading a large data set
+constexpr absl::Duration kPatience = absl::Seconds(1);  // until a lost rank was reaped
 constexpr char kFailed[] = "error ";  // a rank that cannot train says this and why
 
 void Add(std::span<const uint8_t> bytes, Sha256* digest) {
@@ -131,12 +132,12 @@ absl::StatusOr<Rendezvous> Meet(const RankFlags& flags, RankProcesses* processes
     } else {
       sockets.emplace_back(RankProcesses::kSocket);
     }
-    return Rendezvous(flags.rank.value_or(0), flags.n_ranks, std::move(sockets), kMeetingTime);
+    return Rendezvous(flags.rank.value_or(0), flags.n_ranks, std::move(sockets), kRanksMeetingTime);
   }
   NERF_ASSIGN_OR_RETURN(const auto address, ParseRendezvous(flags.rendezvous));
   const auto& [host, port] = address;
-  if (*flags.rank == 0) return Rendezvous::Host(host, port, flags.n_ranks, kMeetingTime);
-  return Rendezvous::Join(host, port, *flags.rank, flags.n_ranks, kMeetingTime);
+  if (*flags.rank == 0) return Rendezvous::Host(host, port, flags.n_ranks, kRanksMeetingTime);
+  return Rendezvous::Join(host, port, *flags.rank, flags.n_ranks, kRanksMeetingTime);
 }
 
 }  // namespace

@@ -502,7 +502,8 @@ class RenderRun {
 };
 
 // Errors name every wrong flag.
-absl::Status CheckFlags(const RenderFlags& flags, const absl::StatusOr<ViewChannels>& channels) {
+absl::Status CheckRenderFlags(const RenderFlags& flags,
+                              const absl::StatusOr<ViewChannels>& channels) {
   FlagErrors errors;
   errors.Add(CheckDevice(flags.device));
   errors.Add(channels.status());
@@ -526,7 +527,7 @@ absl::Status CheckFlags(const RenderFlags& flags, const absl::StatusOr<ViewChann
 
 int RunRender(const RenderFlags& flags) {
   const absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
-  if (absl::Status status = CheckFlags(flags, channels); !status.ok()) {
+  if (absl::Status status = CheckRenderFlags(flags, channels); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
   SignalWatcher signals;

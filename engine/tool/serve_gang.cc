@@ -18,7 +18,7 @@
 namespace nerf {
 namespace {
 
-constexpr absl::Duration kMeetingTime = absl::Minutes(10);  // also for reading a large data set
+constexpr absl::Duration kGangMeetingTime = absl::Minutes(10);  // also for reading a large data set
 constexpr char kRank[] = "rank";
 
 // Ranks meet by messages: each tells its worker, which tells the server, which tells all.
@@ -28,7 +28,8 @@ class MessageRendezvous final : public Rendezvous {
 
   // `requests` outlives this.
   MessageRendezvous(const protocol::RankPlace& place, Tell tell, RequestQueue* requests)
-      : Rendezvous(static_cast<int>(place.rank), static_cast<int>(place.n_ranks), {}, kMeetingTime),
+      : Rendezvous(static_cast<int>(place.rank), static_cast<int>(place.n_ranks), {},
+                   kGangMeetingTime),
         tell_(std::move(tell)),
         requests_(requests) {}
 
@@ -36,7 +37,7 @@ class MessageRendezvous final : public Rendezvous {
     const uint32_t sequence = next_++;
     tell_(sequence, mine);
     NERF_ASSIGN_OR_RETURN(std::vector<std::string> texts,
-                          requests_->AwaitRankTexts(sequence, kMeetingTime));
+                          requests_->AwaitRankTexts(sequence, kGangMeetingTime));
     if (texts.size() == static_cast<size_t>(n_ranks())) return texts;
     return absl::InternalError("the server sent texts of another number of ranks");
   }

@@ -11,7 +11,7 @@
 namespace nerf {
 namespace {
 
-constexpr char kThisProgram[] = "/proc/self/exe";
+constexpr char kTrainProgram[] = "/proc/self/exe";
 
 }  // namespace
 
@@ -20,7 +20,7 @@ absl::StatusOr<TrainSummary> TrainInProcess(
     const std::vector<std::pair<std::string, std::string>>& environment,
     const std::stop_token& stop) {
   ChildProcessSpec spec;
-  spec.arguments = {kThisProgram, "--log-level", "warning", "train"};
+  spec.arguments = {kTrainProgram, "--log-level", "warning", "train"};
   spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
   spec.arguments.emplace_back("--json");
   spec.environment = environment;

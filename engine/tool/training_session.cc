@@ -29,7 +29,7 @@ namespace nerf {
 namespace {
 
 // Versions of the scene reader may round the placement differently.
-constexpr float kSameBoxTolerance = 1e-3f;
+constexpr float kResumedBoxTolerance = 1e-3f;
 
 absl::Status ProblemsToStatus(const std::string& dataset,
                               const std::vector<SceneProblem>& problems) {
@@ -74,7 +74,7 @@ absl::Status CheckSameScene(const TrainState& stored, const Scene& scene,
                             const std::string& dataset) {
   const SceneGeometry& there = stored.geometry;
   const SceneGeometry& here = scene.geometry;
-  const float tolerance = kSameBoxTolerance * there.box.Diagonal();
+  const float tolerance = kResumedBoxTolerance * there.box.Diagonal();
   const float scale_ratio = here.frame.scale / there.frame.scale;
   std::string difference;
   if (there.flavor != here.flavor) {
@@ -86,7 +86,7 @@ absl::Status CheckSameScene(const TrainState& stored, const Scene& scene,
                              stored.n_train_views, stored.n_test_views);
   } else if (there.n_levels != here.n_levels || !Close(there.box.min, here.box.min, tolerance) ||
              !Close(there.box.max, here.box.max, tolerance) ||
-             std::abs(scale_ratio - 1) > kSameBoxTolerance) {
+             std::abs(scale_ratio - 1) > kResumedBoxTolerance) {
     difference = "another box or scale";
   }
   if (difference.empty()) return absl::OkStatus();

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kFiles[] = "capture.files", kLenses[] = "capture.lenses", kViews[] = "capture.views";
 constexpr size_t kLensNumbers = 15, kViewNumbers = 13;
-constexpr int kMaxImageSide = 16384;
+constexpr int kMaxCaptureSide = 16384;
 constexpr float kMaxLens = static_cast<float>(LensModel::kEquirectangular);
 constexpr float kMaxNumber = 1e9f;      // lens and pose numbers, absolute
 constexpr float kMaxAxisError = 1e-2f;  // |dot product of two axes - expected| of a rotation
@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<float>> NumbersOf(const std::map<std::string, std::st
 absl::StatusOr<Camera> LensFrom(const float* numbers) {
   Camera lens;
   const float width = numbers[0], height = numbers[1];
-  if (!(width >= 1 && width <= kMaxImageSide && height >= 1 && height <= kMaxImageSide) ||
+  if (!(width >= 1 && width <= kMaxCaptureSide && height >= 1 && height <= kMaxCaptureSide) ||
       !(numbers[3] > 0 && numbers[4] > 0)) {
     return Wrong(kLenses, "a size or focal length is out of range");
   }

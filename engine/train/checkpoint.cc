@@ -20,7 +20,7 @@ constexpr char kFormatVersion[] = "3";
 constexpr char kSettingPrefix[] = "setting.";
 
 constexpr std::string_view kLensNames[] = {"pinhole", "opencv", "fisheye", "equirectangular"};
-constexpr int kMaxImageSide = 16384;
+constexpr int kMaxSavedSide = 16384;
 constexpr float kMaxLength = 1e9f;  // largest coordinate or length in a scene
 constexpr double kMaxCount = 1e18;
 // The default is 512. A render takes every step of a ray through occupied cells, so shorter ones
@@ -187,7 +187,7 @@ void StoreCamera(const Camera& camera, std::map<std::string, std::string>* metad
 }
 
 void LoadCamera(StateReader* reader, Camera* camera) {
-  reader->Numbers<int>("camera.size", 1, kMaxImageSide, {&camera->width, &camera->height});
+  reader->Numbers<int>("camera.size", 1, kMaxSavedSide, {&camera->width, &camera->height});
   const std::string& lens = reader->String("camera.lens");
   const auto* const found = std::find(std::begin(kLensNames), std::end(kLensNames), lens);
   if (found == std::end(kLensNames)) {

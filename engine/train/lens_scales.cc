@@ -11,7 +11,7 @@
 namespace nerf {
 namespace {
 
-constexpr const char* kName = "view.lenses";
+constexpr const char* kLensesTensor = "view.lenses";
 constexpr uint32_t kWidth = 14;
 // Sides of reduced pictures are rounded to whole pixels: by 0.1% from 500 pixels on.
 constexpr float kTolerance = 2e-3f;
@@ -69,23 +69,25 @@ void SaveLensScales(std::span<const LensScale> lenses, TensorFile* file) {
       values.push_back(value);
     }
   }
-  file->tensors[kName] =
+  file->tensors[kLensesTensor] =
       TensorFromFloats(values.data(), {static_cast<uint32_t>(lenses.size()), kWidth}, DType::kF32);
 }
 
 absl::StatusOr<std::vector<LensScale>> ReadLensScales(const TensorFile& file) {
   std::vector<LensScale> lenses;
-  const auto found = file.tensors.find(kName);
+  const auto found = file.tensors.find(kLensesTensor);
   if (found == file.tensors.end()) return lenses;
   const uint32_t n = found->second.shape.empty() ? 0 : found->second.shape[0];
-  NERF_ASSIGN_OR_RETURN(const std::vector<float> values, ReadFloats(file, kName, {n, kWidth}));
+  NERF_ASSIGN_OR_RETURN(const std::vector<float> values,
+                        ReadFloats(file, kLensesTensor, {n, kWidth}));
   for (uint32_t i = 0; i < n; ++i) {
     const float* const v = values.data() + size_t{kWidth} * i;
     const bool is_lens = std::all_of(v, v + kWidth, [](float x) { return std::isfinite(x); }) &&
                          v[0] >= 0 && v[0] <= static_cast<float>(LensModel::kEquirectangular) &&
                          v[0] == std::floor(v[0]) && v[13] >= kMinScale && v[13] <= kMaxScale;
     if (!is_lens)
-      return absl::InvalidArgumentError(fmt::format("tensor {}: row {} is no lens", kName, i));
+      return absl::InvalidArgumentError(
+          fmt::format("tensor {}: row {} is no lens", kLensesTensor, i));
     lenses.push_back({.lens = static_cast<LensModel>(static_cast<int>(v[0])),
                       .fl_x = v[1],
                       .fl_y = v[2],

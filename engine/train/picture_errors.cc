@@ -12,7 +12,7 @@
 namespace nerf {
 namespace {
 
-constexpr const char* kName = "view.errors";
+constexpr const char* kErrorsTensor = "view.errors";
 // About that of an untrained field, so that cells which no ray has met yet are not passed over.
 constexpr float kInitialError = 0.25f;
 constexpr float kRate = 0.125f;  // of the running mean
@@ -45,16 +45,18 @@ void PictureErrors::Observe(const PixelBatch& batch, std::span<const float> erro
 
 void PictureErrors::Save(TensorFile* file) const {
   if (empty()) return;
-  file->tensors[kName] = TensorFromFloats(errors_.data(), ShapeOf(sizes_.size()), DType::kF32);
+  file->tensors[kErrorsTensor] =
+      TensorFromFloats(errors_.data(), ShapeOf(sizes_.size()), DType::kF32);
 }
 
 absl::Status PictureErrors::Load(const TensorFile& file) {
   if (empty()) return absl::OkStatus();
-  NERF_ASSIGN_OR_RETURN(std::vector<float> errors, ReadFloats(file, kName, ShapeOf(sizes_.size())));
+  NERF_ASSIGN_OR_RETURN(std::vector<float> errors,
+                        ReadFloats(file, kErrorsTensor, ShapeOf(sizes_.size())));
   for (const float error : errors) {
     if (!(error >= 0) || !std::isfinite(error)) {
       return absl::InvalidArgumentError(
-          fmt::format("tensor {}: {} is no error of a picture", kName, error));
+          fmt::format("tensor {}: {} is no error of a picture", kErrorsTensor, error));
     }
   }
   errors_ = std::move(errors);

@@ -30,10 +30,10 @@ constexpr std::string_view kPickleName = "/data.pkl";  // in an archive
 
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
 constexpr size_t kMaxValues = 1 << 20;
-constexpr size_t kMaxTensors = 4096;
+constexpr size_t kMaxTorchTensors = 4096;
 constexpr size_t kMaxVisits = 1 << 17;  // a value may be in several places
 constexpr int kMaxDepth = 16;
-constexpr size_t kMaxDimensions = 8;
+constexpr size_t kMaxTorchDimensions = 8;
 
 struct Value {
   enum class Kind {
@@ -352,7 +352,7 @@ absl::Status Unpickler::PushTensor(const Value& arguments) {
   const bool is_tensor = a.size() >= 4 && a[0]->kind == Kind::kStorage &&
                          a[1]->kind == Kind::kNumber && a[2]->kind == Kind::kTuple &&
                          a[3]->kind == Kind::kTuple && a[2]->items.size() == a[3]->items.size() &&
-                         a[2]->items.size() <= kMaxDimensions;
+                         a[2]->items.size() <= kMaxTorchDimensions;
   if (!is_tensor) return Bad("a tensor with arguments that are not known here");
   NERF_RETURN_IF_ERROR(Push(Kind::kTensor, a[1]->number));
   Value& tensor = *stack_.back();
@@ -425,7 +425,7 @@ class Collector {
     }
     if (value.number < 0 || value.number > held - n) return wrong("larger than its storage");
     n_bytes_ += n * sizeof(float);
-    if (tensors_.size() >= kMaxTensors || n_bytes_ > kMaxFileBytes)
+    if (tensors_.size() >= kMaxTorchTensors || n_bytes_ > kMaxFileBytes)
       return wrong("too many tensors");
     for (const int64_t side : value.sizes) tensor.shape.push_back(static_cast<uint32_t>(side));
     const char* const first = found->second.data() + value.number * sizeof(float);

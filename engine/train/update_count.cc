@@ -6,18 +6,18 @@
 namespace nerf {
 namespace {
 
-constexpr const char* kName = "step.updates";
+constexpr const char* kUpdatesKey = "step.updates";
 
 }  // namespace
 
 void SaveUpdateCount(uint32_t n_updates, TensorFile* file) {
-  file->metadata[kName] = MetadataText(n_updates);
+  file->metadata[kUpdatesKey] = MetadataText(n_updates);
 }
 
 absl::StatusOr<uint32_t> LoadUpdateCount(const TensorFile& file) {
   MetadataReader reader(file);
   uint32_t n_updates = 0;
-  reader.One<uint32_t>(kName, 0, UINT32_MAX, &n_updates);
+  reader.One<uint32_t>(kUpdatesKey, 0, UINT32_MAX, &n_updates);
   NERF_RETURN_IF_ERROR(reader.status);
   return n_updates;
 }

@@ -12,7 +12,7 @@
 namespace nerf {
 namespace {
 
-constexpr int kGap = 4;          // pixels between pictures
+constexpr int kPictureGap = 4;   // pixels between pictures
 constexpr int kMaxWidth = 2400;  // fills a large screen
 constexpr double kMaxPixels = 12e6;
 constexpr double kShape = 1.5;  // width over height that a sheet comes near to
@@ -26,7 +26,7 @@ std::vector<double> RowHeights(const std::vector<double>& aspects, const std::ve
   for (const int count : counts) {
     double sum = 0;
     for (int i = 0; i < count; ++i) sum += aspects[at++];
-    heights.push_back((width - kGap * (count - 1)) / sum);
+    heights.push_back((width - kPictureGap * (count - 1)) / sum);
   }
   return heights;
 }
@@ -39,7 +39,7 @@ std::vector<int> CountsOf(int n, int n_rows) {
 }
 
 double Total(const std::vector<double>& heights) {
-  double sum = kGap * (static_cast<double>(heights.size()) - 1);
+  double sum = kPictureGap * (static_cast<double>(heights.size()) - 1);
   for (const double height : heights) sum += height;
   return sum;
 }
@@ -100,12 +100,12 @@ SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes) {
   }
   const std::vector<int> counts = CountsOf(n, best_rows);
   // Wide enough that no picture of the first row grows.
-  double natural = kGap * (counts[0] - 1);
+  double natural = kPictureGap * (counts[0] - 1);
   for (int i = 0; i < counts[0]; ++i) natural += sizes[static_cast<size_t>(i)].first;
   double width = std::min<double>(kMaxWidth, natural);
   const double height = Total(RowHeights(aspects, counts, width));
   if (width * height > kMaxPixels) width *= std::sqrt(kMaxPixels / (width * height));
-  width = std::max(width, kGap * (counts[0] - 1.0) + counts[0]);
+  width = std::max(width, kPictureGap * (counts[0] - 1.0) + counts[0]);
   layout.width = static_cast<int>(width);
   const std::vector<double> heights = RowHeights(aspects, counts, layout.width);
   size_t at = 0;
@@ -118,11 +118,11 @@ SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes) {
       x += aspects[at] * heights[row];
       const int right = i + 1 < counts[row] ? static_cast<int>(std::lround(x)) : layout.width;
       layout.cells.push_back({left, y, std::max(1, right - left), row_height});
-      x += kGap;
+      x += kPictureGap;
     }
-    y += row_height + kGap;
+    y += row_height + kPictureGap;
   }
-  layout.height = y - kGap;
+  layout.height = y - kPictureGap;
   // Extremely narrow pictures are at least a pixel wide, which may reach beyond the last column.
   for (const SheetCell& cell : layout.cells) {
     layout.width = std::max(layout.width, cell.x + cell.width);

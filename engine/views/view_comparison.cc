@@ -17,7 +17,7 @@ constexpr int kMaxCellSide = 400;  // pixels
 constexpr size_t kMaxRows = 12;
 constexpr size_t kMaxKept = 96;  // views whose cells are held; a multiple of the rows
 constexpr int kGain = 3;         // of the difference
-constexpr int kGap = 4;
+constexpr int kCellGap = 4;
 
 ImageU8 DifferenceOf(const ImageU8& a, const ImageU8& b) {
   ImageU8 difference = a;
@@ -107,19 +107,19 @@ absl::Status ViewComparison::Write(const std::string& path) const {
   for (size_t i = 0; i < n_rows; ++i) rows.push_back(n_rows < 2 ? 0 : i * (n - 1) / (n_rows - 1));
   ImageU8 sheet;
   sheet.n_channels = 3;
-  sheet.height = -kGap;
+  sheet.height = -kCellGap;
   for (const size_t row : rows) {
-    sheet.width = std::max(sheet.width, 3 * cells_[3 * row].width + 2 * kGap);
-    sheet.height += cells_[3 * row].height + kGap;
+    sheet.width = std::max(sheet.width, 3 * cells_[3 * row].width + 2 * kCellGap);
+    sheet.height += cells_[3 * row].height + kCellGap;
   }
   sheet.pixels.assign(static_cast<size_t>(sheet.width) * sheet.height * 3, 255);
   int top = 0;
   for (const size_t row : rows) {
     for (size_t i = 0; i < 3; ++i) {
       const ImageU8& cell = cells_[3 * row + i];
-      CopyInto(cell, static_cast<int>(i) * (cell.width + kGap), top, &sheet);
+      CopyInto(cell, static_cast<int>(i) * (cell.width + kCellGap), top, &sheet);
     }
-    top += cells_[3 * row].height + kGap;
+    top += cells_[3 * row].height + kCellGap;
   }
   return WritePng(path, sheet);
 }

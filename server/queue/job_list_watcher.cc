@@ -11,8 +11,8 @@
 namespace nerf {
 namespace {
 
-constexpr char kTokenVersion[] = "rows2";
-constexpr char kUnsignedVersion[] = "rows1";
+constexpr char kListTokenVersion[] = "rows2";
+constexpr char kUnsignedListVersion[] = "rows1";
 
 std::vector<std::string> UseOf(const JobListRequest& request) {
   return {"rows", request.project, request.filter.text()};
@@ -68,9 +68,10 @@ void JobListWatcher::Restart() {
 absl::Status JobListWatcher::Resume(std::string_view token) {
   const absl::Status bad =
       InvalidFieldsError({{"resume_token", "must be a token of an earlier watch, unchanged"}});
-  if (TokenSealer::IsUnsigned(token, kUnsignedVersion)) return absl::OkStatus();
+  if (TokenSealer::IsUnsigned(token, kUnsignedListVersion)) return absl::OkStatus();
   const auto claimed = TokenSealer::Peek(token);
-  if (!claimed.has_value() || claimed->size() != 4 || (*claimed)[0] != kTokenVersion) return bad;
+  if (!claimed.has_value() || claimed->size() != 4 || (*claimed)[0] != kListTokenVersion)
+    return bad;
   // An earlier process may have had another secret: the list comes again.
   if ((*claimed)[1] != state_.process_id) return absl::OkStatus();
   const auto parts = state_.token_sealer->Open(UseOf(request_), token);
@@ -164,7 +165,7 @@ std::string JobListWatcher::TokenLocked() const {
   if (below_.has_value()) return "";
   return state_.token_sealer->Seal(
       UseOf(request_),
-      {kTokenVersion, state_.process_id, std::to_string(position_), std::to_string(floor_)});
+      {kListTokenVersion, state_.process_id, std::to_string(position_), std::to_string(floor_)});
 }
 
 std::string JobListWatcher::Token() {

@@ -10,8 +10,8 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kSlice = 1000;  // records read per acquisition of the lock
-constexpr size_t kBatch = 100;   // jobs deleted per commit
+constexpr size_t kResourcesPerLock = 1000;  // records read per acquisition of the lock
+constexpr size_t kBatch = 100;              // jobs deleted per commit
 
 // The keys of a map of resources that `wanted` holds for, read in slices.
 template <typename Records, typename Wanted>
@@ -23,7 +23,7 @@ std::vector<ResourceKey> KeysOf(QueueState& state, Records QueueState::*records,
     MutexLock lock(state.mu);
     const Records& all = state.*records;
     auto it = all.upper_bound(from);
-    for (size_t n = 0; n < kSlice && it != all.end(); ++n, ++it) {
+    for (size_t n = 0; n < kResourcesPerLock && it != all.end(); ++n, ++it) {
       from = it->first;
       if (wanted(*it)) keys.push_back(it->first);
     }

@@ -9,7 +9,7 @@
 namespace nerf {
 namespace {
 constexpr absl::Duration kSweepInterval = absl::Hours(1);
-constexpr size_t kSlice = 1000;  // records examined per acquisition of the lock
+constexpr size_t kRecordsPerLock = 1000;  // records examined per acquisition of the lock
 }  // namespace
 
 Retention::Retention(QueueState* state, size_t max_requests)
@@ -38,7 +38,7 @@ absl::StatusOr<bool> Retention::TrimEvents(ResourceKey* from) {
   };
   StoreWrite write;
   auto it = state_.jobs.upper_bound(*from);
-  for (size_t n = 0; n < kSlice && it != state_.jobs.end(); ++n, ++it) {
+  for (size_t n = 0; n < kRecordsPerLock && it != state_.jobs.end(); ++n, ++it) {
     *from = it->first;
     if (!is_due(it->second)) continue;
     write.trimmed_events.emplace_back(it->first, it->second.job.last_event_sequence - 1);
@@ -77,7 +77,7 @@ std::map<std::string, std::vector<absl::Time>> Retention::SurplusTimes() {
   while (more) {
     MutexLock lock(state_.mu);
     auto it = state_.requests.upper_bound(from);
-    for (size_t n = 0; n < kSlice && it != state_.requests.end(); ++n, ++it) {
+    for (size_t n = 0; n < kRecordsPerLock && it != state_.requests.end(); ++n, ++it) {
       from = it->first;
       times[from.first].push_back(it->second.create_time);
     }
@@ -99,8 +99,8 @@ absl::Status Retention::ForgetRequestsOf(const std::string& project, absl::Time 
   while (more) {
     QueueLock lock(state_);
     auto it = state_.requests.upper_bound(from);
-    for (size_t n = 0; n < kSlice && it != state_.requests.end() && it->first.first == project;
-         ++n) {
+    for (size_t n = 0;
+         n < kRecordsPerLock && it != state_.requests.end() && it->first.first == project; ++n) {
       from = it->first;
       it = it->second.create_time < before ? state_.requests.erase(it) : std::next(it);
     }
@@ -121,7 +121,7 @@ absl::Status Retention::ForgetRequests() {
   bool more = true;
   while (more) {
     QueueLock lock(state_);
-    for (size_t n = 0; n < kSlice; ++n) {
+    for (size_t n = 0; n < kRecordsPerLock; ++n) {
       const auto oldest = state_.request_order.begin();
       more = oldest != state_.request_order.end() && oldest->first < before;
       if (!more) break;

@@ -8,8 +8,8 @@
 namespace nerf {
 namespace {
 
-constexpr char kTokenVersion[] = "watch2";
-constexpr char kUnsignedVersion[] = "watch1";
+constexpr char kWatchTokenVersion[] = "watch2";
+constexpr char kUnsignedWatchVersion[] = "watch1";
 
 std::vector<std::string> UseOf(JobKind kind) { return {"watch", std::string(JobKindName(kind))}; }
 
@@ -77,7 +77,7 @@ void WatchLog::SignalAll(std::vector<std::shared_ptr<WatchSignal>>& wake) const 
 
 std::string EncodeWatchToken(const TokenSealer& sealer, JobKind kind,
                              const WatchPosition& position) {
-  return sealer.Seal(UseOf(kind), {kTokenVersion, position.store_epoch, position.job.project,
+  return sealer.Seal(UseOf(kind), {kWatchTokenVersion, position.store_epoch, position.job.project,
                                    position.job.id, std::to_string(position.sequence)});
 }
 
@@ -91,10 +91,11 @@ absl::StatusOr<WatchPosition> ParseWatchToken(const TokenSealer& sealer, JobKind
                                               std::string_view token) {
   const absl::Status bad =
       InvalidFieldsError({{"resume_token", "must be a token of an earlier watch, unchanged"}});
-  if (TokenSealer::IsUnsigned(token, kUnsignedVersion)) return ForeignWatchToken();
+  if (TokenSealer::IsUnsigned(token, kUnsignedWatchVersion)) return ForeignWatchToken();
   // Another store has another secret. Its epoch may be a lie, but the answer reveals nothing.
   const auto claimed = TokenSealer::Peek(token);
-  if (!claimed.has_value() || claimed->size() != 5 || (*claimed)[0] != kTokenVersion) return bad;
+  if (!claimed.has_value() || claimed->size() != 5 || (*claimed)[0] != kWatchTokenVersion)
+    return bad;
   if ((*claimed)[1] != store_epoch) return ForeignWatchToken();
   const auto parts = sealer.Open(UseOf(kind), token);
   if (!parts.has_value()) return bad;

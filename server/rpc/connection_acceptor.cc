@@ -1,9 +1,9 @@
 #include "server/rpc/connection_acceptor.h"
 
 #include <fmt/format.h>
+#include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>

@@ -18,7 +18,7 @@ constexpr size_t kMaxSettingLength = 64;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
-std::optional<Background> FromProto(v1::TrainingConfig::Background background) {
+std::optional<Background> BackgroundFromProto(v1::TrainingConfig::Background background) {
   if (!v1::TrainingConfig::Background_IsValid(background)) return std::nullopt;
   return ParseBackground(BackgroundWord(background)).value_or(Background::kAuto);
 }
@@ -61,7 +61,7 @@ TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& p
     require_valid("test_every", changed);
   }
   config.seed = proto.seed();
-  const std::optional<Background> background = FromProto(proto.background());
+  const std::optional<Background> background = BackgroundFromProto(proto.background());
   check.Require(background.has_value(), fmt::format("{}.background", field),
                 "is not a background known to this server");
   config.background = background.value_or(Background::kAuto);

@@ -49,7 +49,7 @@ bool IsFigureName(std::string_view name) {
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
 }
 
-v1::TrainingJob::State ToProtoState(JobState state) {
+v1::TrainingJob::State ToProtoTrainingState(JobState state) {
   switch (state) {
     case JobState::kQueued:
       return v1::TrainingJob::QUEUED;
@@ -170,7 +170,7 @@ v1::TrainingJob ToProto(const Job& job) {
   if (!proto.mutable_config()->ParseFromString(job.training.requested_config)) proto.clear_config();
   *proto.mutable_effective_config() = ToProto(job.training.config, job.training.init);
   proto.set_init_reason(job.training.init_reason);
-  proto.set_state(ToProtoState(job.state));
+  proto.set_state(ToProtoTrainingState(job.state));
   proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
   proto.set_queue_message(job.queue_message);
   proto.set_attempt(job.attempt);

@@ -20,10 +20,10 @@ namespace nerf {
 namespace {
 
 constexpr int kMaxKeyframes = 1000;
-constexpr double kMaxFps = 240, kDefaultFps = 30;
+constexpr double kMaxFilmFps = 240, kDefaultFilmFps = 30;
 constexpr char kPath[] = "render_job.path";
 
-v1::RenderJob::State ToProtoState(JobState state) {
+v1::RenderJob::State ToProtoRenderState(JobState state) {
   switch (state) {
     case JobState::kQueued:
       return v1::RenderJob::QUEUED;
@@ -99,10 +99,9 @@ void CheckPath(std::string_view field, const v1::CameraPath& path, RequestCheck&
 }
 
 void CheckSize(std::string_view prefix, uint32_t width, uint32_t height, RequestCheck& check) {
-  constexpr uint32_t kMaxSide = kMaxViewSide;
   const auto require_side = [&](std::string_view name, uint32_t side) {
-    check.Require(side >= 1 && side <= kMaxSide, fmt::format("{}{}", prefix, name),
-                  fmt::format("must be 1 to {}", kMaxSide));
+    check.Require(side >= 1 && side <= kMaxViewSide, fmt::format("{}{}", prefix, name),
+                  fmt::format("must be 1 to {}", kMaxViewSide));
   };
   require_side("width", width);
   require_side("height", height);
@@ -121,8 +120,8 @@ void CheckOutputs(const v1::RenderJob& job, RequestCheck& check) {
   }
   check.Require(job.images() || job.movie(), "render_job.images",
                 "must be set when movie is not: nothing else is asked for");
-  check.Require(job.fps() == 0 || (job.fps() > 0 && job.fps() <= kMaxFps), "render_job.fps",
-                fmt::format("must be above 0 and at most {}", kMaxFps));
+  check.Require(job.fps() == 0 || (job.fps() > 0 && job.fps() <= kMaxFilmFps), "render_job.fps",
+                fmt::format("must be above 0 and at most {}", kMaxFilmFps));
 }
 
 void ParseSource(const v1::RenderJob& job, JobSpec* spec, RequestCheck& check) {
@@ -152,7 +151,7 @@ v1::RenderJob Requested(const v1::RenderJob& job) {
   if (requested.channels().empty()) requested.add_channels(v1::RGB);
   requested.set_images(job.images());
   requested.set_movie(job.movie());
-  requested.set_fps(job.fps() == 0 ? kDefaultFps : job.fps());
+  requested.set_fps(job.fps() == 0 ? kDefaultFilmFps : job.fps());
   requested.DiscardUnknownFields();
   return requested;
 }
@@ -227,7 +226,7 @@ v1::RenderJob ToRenderJob(const Job& job, bool whole) {
   if (proto.has_checkpoint() && job.render.step.has_value()) {
     proto.set_checkpoint(CheckpointName(job.render.source, *job.render.step));
   }
-  proto.set_state(ToProtoState(job.state));
+  proto.set_state(ToProtoRenderState(job.state));
   proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
   if (HoldsLease(job.state)) {
     for (const std::string& worker : job.lease.members) proto.add_workers(WorkerName(worker));

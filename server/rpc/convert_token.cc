@@ -12,7 +12,7 @@
 namespace nerf {
 namespace {
 
-v1::Token::Role ToProto(Role role) {
+v1::Token::Role ToProtoRole(Role role) {
   switch (role) {
     case Role::kViewer:
       return v1::Token::VIEWER;
@@ -26,7 +26,7 @@ v1::Token::Role ToProto(Role role) {
   return v1::Token::ROLE_UNSPECIFIED;
 }
 
-absl::StatusOr<Role> FromProto(v1::Token::Role role) {
+absl::StatusOr<Role> RoleFromProto(v1::Token::Role role) {
   switch (role) {
     case v1::Token::VIEWER:
       return Role::kViewer;
@@ -51,7 +51,7 @@ v1::Token ToProto(const TokenRecord& token) {
   v1::Token proto;
   proto.set_name("tokens/" + token.id);
   proto.set_display_name(token.display_name);
-  proto.set_role(ToProto(token.role));
+  proto.set_role(ToProtoRole(token.role));
   proto.set_project(ProjectText(token.project));
   *proto.mutable_create_time() = ToProto(token.create_time);
   if (token.expire_time != absl::InfiniteFuture()) {
@@ -65,7 +65,7 @@ v1::Access ToProto(const Principal& principal) {
   access.set_principal(principal.name);
   for (const Grant& grant : principal.grants) {
     v1::Access::Grant* proto = access.add_grants();
-    proto->set_role(ToProto(grant.role));
+    proto->set_role(ToProtoRole(grant.role));
     proto->set_project(ProjectText(grant.project));
     proto->set_resource(grant.resource);
   }
@@ -80,7 +80,7 @@ absl::StatusOr<TokenRecord> FromProto(const v1::CreateTokenRequest& request) {
   TokenRecord token;
   token.display_name = request.token().display_name();
   check.RequireDisplayName("token.display_name", token.display_name);
-  token.role = TakeOr(FromProto(request.token().role()), check);
+  token.role = TakeOr(RoleFromProto(request.token().role()), check);
   if (!request.token().project().empty()) {
     token.project = TakeOr(ParseProjectName("token.project", request.token().project()), check);
     check.Require(token.role != Role::kWorker, "token.project",

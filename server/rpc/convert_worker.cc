@@ -8,7 +8,7 @@
 namespace nerf {
 namespace {
 
-v1::Worker::State ToProtoState(WorkerState state) {
+v1::Worker::State ToProtoWorkerState(WorkerState state) {
   switch (state) {
     case WorkerState::kIdle:
       return v1::Worker::IDLE;
@@ -33,7 +33,7 @@ std::optional<double> IfFinite(bool has, double value) {
 v1::Worker ToProto(const WorkerRecord& worker) {
   v1::Worker proto;
   proto.set_name(WorkerName(worker.description.id));
-  proto.set_state(ToProtoState(worker.state));
+  proto.set_state(ToProtoWorkerState(worker.state));
   proto.set_state_message(worker.state_message);
   proto.set_drained(worker.drained);
   proto.set_device(worker.description.device);

@@ -12,8 +12,8 @@
 namespace nerf {
 namespace {
 
-constexpr int kMaxStreams = 16;         // per connection; a probe needs one
-constexpr int kMaxMessageBytes = 4096;  // a probe's request is a name
+constexpr int kMaxStreams = 16;       // per connection; a probe needs one
+constexpr int kMaxProbeBytes = 4096;  // a probe's request is a name
 
 }  // namespace
 
@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   grpc::EnableDefaultHealthCheckService(true);
   auto health = std::unique_ptr<HealthServer>(new HealthServer);
   grpc::ServerBuilder builder;
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxReceiveMessageSize(kMaxProbeBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.RegisterCallbackGenericService(health->others_.get());

@@ -15,7 +15,7 @@
 namespace nerf {
 namespace {
 
-constexpr char kMethod[] = "nerf.v1.TrainingService/WatchTrainingJobs";
+constexpr char kWatchJobsMethod[] = "nerf.v1.TrainingService/WatchTrainingJobs";
 constexpr size_t kMaxWaits = 100;
 
 absl::StatusOr<JobListRequest> ToListRequest(const v1::WatchTrainingJobsRequest& request) {
@@ -44,7 +44,7 @@ JobListWatch* JobListWatch::Begin(const ServiceContext& services,
                                   const v1::WatchTrainingJobsRequest& request) {
   const std::shared_ptr<JobListWatch> watch(
       new JobListWatch(services, context, Lane::kLists, services.times.list_interval));
-  watch->Start(kMethod, context, request,
+  watch->Start(kWatchJobsMethod, context, request,
                [watch = watch.get(), request] { return watch->Open(request); });
   return watch.get();
 }

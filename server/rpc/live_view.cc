@@ -12,7 +12,7 @@
 namespace nerf {
 namespace {
 
-constexpr char kMethod[] = "nerf.v1.ViewService/StreamViews";
+constexpr char kStreamViewsMethod[] = "nerf.v1.ViewService/StreamViews";
 constexpr uint32_t kMovingQuality = 40, kStillQuality = 75;
 constexpr absl::Duration kWeightsInterval = absl::Seconds(1);
 // A resting view of a training takes at most a fifth of the time.
@@ -63,7 +63,7 @@ LiveView* LiveView::Begin(const ServiceContext& services, LiveViews* views,
     MutexLock lock(view->mu_);
     view->self_ = view;
   }
-  const auto principal = services.authorizer.Check(kMethod, *context, request);
+  const auto principal = services.authorizer.Check(kStreamViewsMethod, *context, request);
   const absl::Status status = principal.ok() ? CheckLiveRequest(request) : principal.status();
   if (!status.ok()) {
     view->End(status);

@@ -17,12 +17,12 @@
 namespace nerf {
 namespace {
 
-constexpr uint32_t kMaxSide = kMaxViewSide;
 constexpr size_t kMaxReplyBytes = (size_t{64} << 20) + 4096;  // of images, and the fields
 
-void CheckCamera(const v1::Camera& camera, RequestCheck& check) {
+void CheckCameraFields(const v1::Camera& camera, RequestCheck& check) {
   const auto require_side = [&](std::string_view field, uint32_t side) {
-    check.Require(side >= 1 && side <= kMaxSide, field, fmt::format("must be 1 to {}", kMaxSide));
+    check.Require(side >= 1 && side <= kMaxViewSide, field,
+                  fmt::format("must be 1 to {}", kMaxViewSide));
   };
   require_side("camera.width", camera.width());
   require_side("camera.height", camera.height());
@@ -115,11 +115,11 @@ void CheckSourceName(const v1::RenderImageRequest& request, RequestCheck& check)
 // Checks the number of pixels; the sides were checked before. For an orbit the engine checks it,
 // because only the engine knows the shape of its views.
 void CheckSize(const v1::RenderImageRequest& request, RequestCheck& check) {
-  const auto is_side = [](uint32_t side) { return side >= 1 && side <= kMaxSide; };
+  const auto is_side = [](uint32_t side) { return side >= 1 && side <= kMaxViewSide; };
   const v1::Camera& camera = request.camera();
   const bool shape_known = is_side(camera.width()) && is_side(camera.height());
   const bool both_asked = is_side(request.width()) && is_side(request.height());
-  const bool too_large = request.width() > kMaxSide || request.height() > kMaxSide;
+  const bool too_large = request.width() > kMaxViewSide || request.height() > kMaxViewSide;
   if (too_large || !(shape_known || both_asked)) return;
   const absl::Status status =
       ResolveViewSize({camera.width(), camera.height()}, {request.width(), request.height()})
@@ -159,7 +159,7 @@ void CheckCameraMatrix(std::string_view field,
 
 absl::Status CheckCamera(const v1::Camera& camera) {
   RequestCheck check;
-  CheckCamera(camera, check);
+  CheckCameraFields(camera, check);
   return check.Result();
 }
 
@@ -168,7 +168,7 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
   CheckSourceName(request, check);
   check.Require(request.has_camera() != request.has_orbit(), "camera",
                 "exactly one of camera and orbit must be given");
-  if (request.has_camera()) CheckCamera(request.camera(), check);
+  if (request.has_camera()) CheckCameraFields(request.camera(), check);
   if (request.has_orbit()) {
     const v1::OrbitView& orbit = request.orbit();
     check.Require(orbit.count() >= 1 && orbit.count() <= uint32_t{kMaxOrbitViews}, "orbit.count",
@@ -178,9 +178,10 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
     check.Require(v1::PathKind_IsValid(orbit.path()), "orbit.path",
                   "is not a path known to this server");
   }
-  check.Require(request.width() <= kMaxSide, "width", fmt::format("must be at most {}", kMaxSide));
-  check.Require(request.height() <= kMaxSide, "height",
-                fmt::format("must be at most {}", kMaxSide));
+  check.Require(request.width() <= kMaxViewSide, "width",
+                fmt::format("must be at most {}", kMaxViewSide));
+  check.Require(request.height() <= kMaxViewSide, "height",
+                fmt::format("must be at most {}", kMaxViewSide));
   CheckSize(request, check);
   check.Require(v1::ImageFormat_IsValid(request.format()), "format",
                 "is not a format known to this server");

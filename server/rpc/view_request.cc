@@ -10,15 +10,16 @@
 namespace nerf {
 namespace {
 
-constexpr double kDefaultFps = 15, kMaxFps = 60;
-constexpr uint32_t kMaxSide = 4096;            // pixels
+constexpr double kDefaultStreamFps = 15, kMaxStreamFps = 60;
+constexpr uint32_t kMaxStreamSide = 4096;      // pixels
 constexpr uint64_t kMaxPixels = 2048u * 2048;  // a JPEG of so many fits a message
 
-bool IsFps(double fps) { return fps >= 1 && fps <= kMaxFps; }
+bool IsFps(double fps) { return fps >= 1 && fps <= kMaxStreamFps; }
 
 void CheckSides(const v1::View& view, RequestCheck& check) {
   const auto require_side = [&](std::string_view field, uint32_t side) {
-    check.Require(side >= 1 && side <= kMaxSide, field, fmt::format("must be 1 to {}", kMaxSide));
+    check.Require(side >= 1 && side <= kMaxStreamSide, field,
+                  fmt::format("must be 1 to {}", kMaxStreamSide));
   };
   require_side("view.width", view.width());
   require_side("view.height", view.height());
@@ -50,13 +51,13 @@ absl::Status CheckLiveRequest(const v1::StreamViewsRequest& request) {
   check.Require(request.source_case() != v1::StreamViewsRequest::SOURCE_NOT_SET, "source",
                 "must be one of model, checkpoint and training_job");
   check.Require(request.target_fps() == 0 || IsFps(request.target_fps()), "target_fps",
-                fmt::format("must be 1 to {}, or 0 for {}", kMaxFps, kDefaultFps));
+                fmt::format("must be 1 to {}, or 0 for {}", kMaxStreamFps, kDefaultStreamFps));
   CheckLive(request.view(), check);
   return check.Result();
 }
 
 double FramesPerSecond(const v1::StreamViewsRequest& request) {
-  return IsFps(request.target_fps()) ? request.target_fps() : kDefaultFps;
+  return IsFps(request.target_fps()) ? request.target_fps() : kDefaultStreamFps;
 }
 
 std::string ProjectOf(const v1::StreamViewsRequest& request) {

@@ -14,7 +14,7 @@
 namespace nerf {
 namespace {
 
-constexpr char kMethod[] = "nerf.v1.WorkerService/Synchronize";
+constexpr char kSynchronizeMethod[] = "nerf.v1.WorkerService/Synchronize";
 
 // True if `older`, still unsent, can be dropped because of `newer`.
 bool Supersedes(const v1::SynchronizeResponse& newer, const v1::SynchronizeResponse& older) {
@@ -89,7 +89,7 @@ WorkerStream* WorkerStream::Begin(const ServiceContext& services, WorkerStreams*
     MutexLock lock(stream->mu_);
     stream->self_ = stream;
   }
-  const auto principal = services.authorizer.Begin(kMethod, *context);
+  const auto principal = services.authorizer.Begin(kSynchronizeMethod, *context);
   if (!principal.ok()) {
     stream->End(principal.status());
     return stream.get();

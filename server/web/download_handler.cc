@@ -15,16 +15,16 @@
 namespace nerf {
 namespace {
 
-struct FileType {
+struct ShownFileType {
   std::string_view extension;
   std::string_view type;
 };
 
 // Types that a browser may show. HTML and SVG are missing because they can hold scripts.
 constexpr std::array kShownTypes = {
-    FileType{".png", "image/png"},         FileType{".jpg", "image/jpeg"},
-    FileType{".jpeg", "image/jpeg"},       FileType{".mp4", "video/mp4"},
-    FileType{".json", "application/json"}, FileType{".txt", "text/plain; charset=utf-8"},
+    ShownFileType{".png", "image/png"},         ShownFileType{".jpg", "image/jpeg"},
+    ShownFileType{".jpeg", "image/jpeg"},       ShownFileType{".mp4", "video/mp4"},
+    ShownFileType{".json", "application/json"}, ShownFileType{".txt", "text/plain; charset=utf-8"},
 };
 constexpr std::string_view kSavedType = "application/octet-stream";
 constexpr std::string_view kNameCharacters =
@@ -44,9 +44,9 @@ std::string_view FileName(std::string_view query) {
 std::optional<std::string_view> ShownType(std::string_view file_name) {
   const std::string name =
       absl::AsciiStrToLower(absl::string_view(file_name.data(), file_name.size()));
-  const auto found = std::find_if(kShownTypes.begin(), kShownTypes.end(), [&](const FileType& row) {
-    return name.ends_with(row.extension);
-  });
+  const auto found =
+      std::find_if(kShownTypes.begin(), kShownTypes.end(),
+                   [&](const ShownFileType& row) { return name.ends_with(row.extension); });
   if (found == kShownTypes.end()) return std::nullopt;
   return found->type;
 }

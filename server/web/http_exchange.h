@@ -32,6 +32,8 @@ struct HttpResponse {
   std::string body = {};
 };
 
+inline constexpr int kUnsupportedMediaType = 415;
+
 // A JSON error for a request that is not an RPC: {"code":..., "message":...} with Connect's name of
 // the code.
 HttpResponse ErrorResponse(int http_status, const absl::Status& status);

@@ -10,16 +10,16 @@
 namespace nerf {
 namespace {
 
-struct FileType {
+struct PageFileType {
   std::string_view extension;
   std::string_view type;
 };
 
-constexpr std::array kTypes = {
-    FileType{".html", "text/html; charset=utf-8"},
-    FileType{".js", "text/javascript; charset=utf-8"},
-    FileType{".css", "text/css; charset=utf-8"},
-    FileType{".svg", "image/svg+xml"},
+constexpr std::array kPageFileTypes = {
+    PageFileType{".html", "text/html; charset=utf-8"},
+    PageFileType{".js", "text/javascript; charset=utf-8"},
+    PageFileType{".css", "text/css; charset=utf-8"},
+    PageFileType{".svg", "image/svg+xml"},
 };
 
 // blob: and data: allow images that the page makes itself. Styles set by scripts need no exception,
@@ -30,10 +30,10 @@ constexpr char kContentSecurityPolicy[] =
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 std::string_view TypeOf(std::string_view name) {
-  const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const FileType& row) {
-    return name.ends_with(row.extension);
-  });
-  return found == kTypes.end() ? "application/octet-stream" : found->type;
+  const auto found =
+      std::find_if(kPageFileTypes.begin(), kPageFileTypes.end(),
+                   [&](const PageFileType& row) { return name.ends_with(row.extension); });
+  return found == kPageFileTypes.end() ? "application/octet-stream" : found->type;
 }
 
 const EmbeddedFile* Find(std::string_view path) {

@@ -22,7 +22,6 @@ constexpr absl::Duration kQueryTimeout = absl::Seconds(30);
 constexpr int kConflict = 409;
 constexpr int kPreconditionFailed = 412;
 constexpr int kTooLarge = 413;
-constexpr int kUnsupportedMediaType = 415;
 
 std::optional<uint64_t> ParseOffset(std::string_view text) {
   uint64_t offset = 0;

@@ -19,7 +19,6 @@ namespace nerf {
 namespace {
 
 constexpr int kMethodNotAllowed = 405;
-constexpr int kUnsupportedMediaType = 415;
 
 // A response that is known at once.
 class FixedHandler final : public HttpHandler {

@@ -26,6 +26,8 @@ import time
 import uuid
 
 SOURCE, BINARIES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+# `scripts/setup.sh --test` unpacks the proxies here.
+os.environ["PATH"] += f":{SOURCE}/build/tools/usr/sbin"
 PATIENCE = 400  # seconds, on a loaded machine
 UPLOAD_BYTES = 24 << 20
 EVENT_SECONDS = 30  # until an event is here; a proxy that buffers sends none before the stream's end

@@ -1,4 +1,8 @@
-# Sourced by the tests of the page. Exits 77, a visible skip, where Node is too old or npm is missing.
+# Sourced by the tests of the page, with $source the source folder. Takes the Node that
+# `scripts/setup.sh --test` unpacked, where it did. Exits 77, a visible skip, where Node is too old or npm is missing.
+if [ -x "$source/build/tools/node/bin/node" ]; then
+  PATH=$source/build/tools/node/bin:$PATH
+fi
 if ! command -v npm >/dev/null || ! node -e '
     const [major, minor] = process.versions.node.split(".").map(Number);
     process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)' 2>/dev/null; then

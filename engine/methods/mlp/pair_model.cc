@@ -16,8 +16,8 @@ constexpr int kRaysAtOnce = 4;
 constexpr float kMinVisibleWeight = 1e-6f;  // colors of samples with less are not evaluated
 
 // The samples of a few rays in one network.
-struct NetworkSamples {
-  NetworkSamples(const MlpNetwork& network, int n_per_ray)
+struct ViewSamples {
+  ViewSamples(const MlpNetwork& network, int n_per_ray)
       : evaluator(network, /*with_backward=*/false), n_per_ray(n_per_ray) {
     const int n = kRaysAtOnce * n_per_ray;
     evaluator.Reserve(n, 0);
@@ -56,7 +56,7 @@ struct PairWorkspace final : TrainedModel::Workspace {
   PairWorkspace(const TrainConfig& config, const MlpField& coarse, const MlpField& fine)
       : coarse(coarse.network(), CoarseSamples(config)),
         fine(fine.network(), FineSamples(config)) {}
-  NetworkSamples coarse, fine;
+  ViewSamples coarse, fine;
   std::vector<int> visible, ray_of;
   std::vector<Vec3> colors;
 };

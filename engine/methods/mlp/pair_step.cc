@@ -28,8 +28,8 @@ struct ChunkSums {
 };
 
 // The samples of a few rays in one network, forward and backward.
-struct NetworkSamples {
-  explicit NetworkSamples(const MlpNetwork& network) : evaluator(network, /*with_backward=*/true) {}
+struct StepSamples {
+  explicit StepSamples(const MlpNetwork& network) : evaluator(network, /*with_backward=*/true) {}
 
   void Resize(int rays, int per_ray) {
     n_rays = rays;
@@ -125,8 +125,8 @@ class MlpPairStep final : public RayStep {
         parameters_(config) {
     for (const View& view : views) axes_.push_back(view.camera.camera_to_world.Column(2) * -1.0f);
     for (int thread = 0; thread < pool->n_threads(); ++thread) {
-      coarse_.push_back(std::make_unique<NetworkSamples>(parameters_.Network(0, placement_)));
-      fine_.push_back(std::make_unique<NetworkSamples>(parameters_.Network(1, placement_)));
+      coarse_.push_back(std::make_unique<StepSamples>(parameters_.Network(0, placement_)));
+      fine_.push_back(std::make_unique<StepSamples>(parameters_.Network(1, placement_)));
     }
   }
 
@@ -175,7 +175,7 @@ class MlpPairStep final : public RayStep {
   const MlpPlacement placement_;
   std::vector<Vec3> axes_;  // where the views' cameras look
   MlpParameters parameters_;
-  std::vector<std::unique_ptr<NetworkSamples>> coarse_, fine_;  // one a thread
+  std::vector<std::unique_ptr<StepSamples>> coarse_, fine_;  // one a thread
   uint32_t n_updates_ = 0;
 };
 
@@ -190,7 +190,7 @@ void MlpPairStep::RunChunk(const RayBatch& batch, int begin, int end, int lane, 
   }
   if (n_rays == 0) return;
   const int n_coarse = CoarseSamples(config_), n_fine = FineSamples(config_);
-  NetworkSamples &coarse = *coarse_[thread], &fine = *fine_[thread];
+  StepSamples &coarse = *coarse_[thread], &fine = *fine_[thread];
   coarse.Resize(n_rays, n_coarse);
   fine.Resize(n_rays, n_fine);
   std::vector<float> randoms(n_fine);

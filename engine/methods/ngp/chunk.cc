@@ -12,6 +12,7 @@
 #include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/hash_position_gradient.h"
 #include "engine/kernels/spherical_harmonics.h"
+#include "engine/methods/ngp/buffer_rows.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/layer_backward.h"
 #include "engine/train/schedule.h"
@@ -22,13 +23,6 @@ namespace {
 constexpr int kBackwardRows =
     128;  // rows whose activations (1.1 KB each) go through the backward pass together
 constexpr size_t kTile = kernels::kHashTile;
-
-template <typename T>
-void Grow(Buffer<T>* buffer, size_t old_size, size_t new_size) {
-  Buffer<T> grown(new_size);
-  if (old_size > 0) std::memcpy(grown.data(), buffer->data(), old_size * sizeof(T));
-  *buffer = std::move(grown);
-}
 
 // What the distortion of a ray counts in the scaled loss of the batch, the mean over its rays.
 float DistortionScale(const ChunkInput& input) {
@@ -53,12 +47,6 @@ void CopyToTiles(size_t first, int n, const float* rows, float* tiles) {
     for (int f = 0; f < kEncodingWidth; f += n_features)
       std::memcpy(to + kTile * f, rows + f, n_features * sizeof(float));
   }
-}
-
-template <int width>
-void CopyRow(Buffer<float>* buffer, int from, int to) {
-  std::memcpy(buffer->data() + size_t{width} * to, buffer->data() + size_t{width} * from,
-              width * sizeof(float));
 }
 
 }  // namespace

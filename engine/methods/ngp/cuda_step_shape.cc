@@ -22,7 +22,7 @@ constexpr uint32_t kMinSamples = 1 << 12;
 // About the target is trained, but more samples are marched, and their number varies from step to
 // step.
 constexpr uint32_t kSamplesPerTarget = 4;
-constexpr uint64_t kMaxSamples = uint64_t{1} << 30;
+constexpr uint64_t kMaxStepSamples = uint64_t{1} << 30;
 
 template <typename T>
 size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
@@ -53,7 +53,7 @@ CudaStepShape CudaStepShape::WithSamples(uint64_t n_samples) const {
   CudaStepShape shape = *this;
   if (n_samples > sample_capacity) {
     shape.sample_capacity = static_cast<uint32_t>(
-        std::bit_ceil(std::clamp<uint64_t>(n_samples, kMinSamples, kMaxSamples)));
+        std::bit_ceil(std::clamp<uint64_t>(n_samples, kMinSamples, kMaxStepSamples)));
   }
   return shape;
 }

@@ -9,11 +9,11 @@ namespace {
 // A device runs about 2^18 threads at once, so more rays would not keep it busier.
 constexpr uint32_t kMaxTiles = (1u << 20) / kernels::kViewTileRays;
 // Two samples per ray when all rays of a wave are active.
-constexpr uint32_t kMaxSamples = 1u << 21;
+constexpr uint32_t kMaxViewSamples = 1u << 21;
 
 CudaViewShape ShapeOf(uint32_t n_tiles) {
   const uint32_t n_rays = n_tiles * kernels::kViewTileRays;
-  return {n_rays, std::min(kernels::cuda::kViewSamplesPerRay * n_rays, kMaxSamples)};
+  return {n_rays, std::min(kernels::cuda::kViewSamplesPerRay * n_rays, kMaxViewSamples)};
 }
 
 }  // namespace

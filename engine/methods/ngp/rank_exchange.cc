@@ -14,7 +14,7 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kTile = kernels::kHashTile;
+constexpr size_t kExchangeTile = kernels::kHashTile;
 constexpr int64_t kMaxMarched = int64_t{1} << 40;  // in a lane: more is no honest count
 
 // What a message says of a lane before its samples.
@@ -26,7 +26,7 @@ struct LaneHead {
   double loss = 0;
   double squared_error = 0;
 
-  size_t n_tiles() const { return (n_samples + kTile - 1) / kTile; }
+  size_t n_tiles() const { return (n_samples + kExchangeTile - 1) / kExchangeTile; }
 };
 
 // Bytes of a cache line of the table in either form. Constants, so that copies are inlined.
@@ -150,7 +150,7 @@ void NgpRankExchange::ExchangeLanes(int n_active, std::span<LaneOutput> lanes,
 void NgpRankExchange::WriteLanes(int to, int n_active, std::span<const LaneOutput> lanes,
                                  NgpParameters* parameters) {
   BlockWriter writer(group_, &out_[to]);
-  const size_t tile_floats = kTile * shape_.n_features;
+  const size_t tile_floats = kExchangeTile * shape_.n_features;
   for (int l = ranges_[rank_].begin; l < ranges_[rank_].end; ++l) {
     const LaneOutput& lane = lanes[l];
     const LaneHead head{lane.positions.size(), lane.cells.size(), lane.n_marched,
@@ -160,7 +160,8 @@ void NgpRankExchange::WriteLanes(int to, int n_active, std::span<const LaneOutpu
     writer.Write(lane.cells.data(), lane.cells.size());
     writer.Write(lane.sigmas.data(), lane.sigmas.size());
     for (size_t tile = 0; tile < head.n_tiles(); ++tile) {
-      const float* const gradients = lane.grad_encodings.data() + tile * kTile * kEncodingWidth;
+      const float* const gradients =
+          lane.grad_encodings.data() + tile * kExchangeTile * kEncodingWidth;
       for (int level = to; level < n_active; level += n_ranks_)
         writer.Write(gradients + tile_floats * level, tile_floats);
     }
@@ -172,7 +173,7 @@ void NgpRankExchange::WriteLanes(int to, int n_active, std::span<const LaneOutpu
 void NgpRankExchange::ReadLanes(int from, int n_active, std::span<LaneOutput> lanes,
                                 NgpParameters* parameters) {
   BlockReader reader(from, in_[from].bytes());
-  const size_t tile_floats = kTile * shape_.n_features;
+  const size_t tile_floats = kExchangeTile * shape_.n_features;
   for (int l = ranges_[from].begin; l < ranges_[from].end; ++l) {
     LaneOutput& lane = lanes[l];
     LaneHead head;
@@ -191,11 +192,11 @@ void NgpRankExchange::ReadLanes(int from, int n_active, std::span<LaneOutput> la
     lane.n_trained = head.n_trained;
     lane.loss = head.loss;
     lane.squared_error = head.squared_error;
-    const size_t n_floats = head.n_tiles() * kTile * kEncodingWidth;
+    const size_t n_floats = head.n_tiles() * kExchangeTile * kEncodingWidth;
     if (lane.grad_encodings.size() < n_floats)
       lane.grad_encodings = Buffer<float>(std::max(n_floats, 2 * lane.grad_encodings.size()));
     for (size_t tile = 0; tile < head.n_tiles(); ++tile) {
-      float* const gradients = lane.grad_encodings.data() + tile * kTile * kEncodingWidth;
+      float* const gradients = lane.grad_encodings.data() + tile * kExchangeTile * kEncodingWidth;
       for (int level = rank_; level < n_active; level += n_ranks_)
         reader.Read(gradients + tile_floats * level, tile_floats);
     }
@@ -259,7 +260,7 @@ double NgpRankExchange::BytesReceived(const Counts& counts, const kernels::HashG
   const double samples =
       counts.n_trained * sizeof(Vec3) + counts.n_marched * (sizeof(uint32_t) + sizeof(float));
   // A lane's last tile is half empty on average.
-  const double rows = counts.n_trained + 0.5 * kTile * kGradientLanes;
+  const double rows = counts.n_trained + 0.5 * kExchangeTile * kGradientLanes;
   const double gradients = rows * shape.n_features * sizeof(float) * n_own_levels;
   double bytes =
       n_lanes * ((samples + gradients) / kGradientLanes + static_cast<double>(sizeof(LaneHead)));

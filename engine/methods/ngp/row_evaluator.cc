@@ -1,32 +1,14 @@
 #include "engine/methods/ngp/row_evaluator.h"
 
 #include <algorithm>
-#include <cstring>
-#include <utility>
 
 #include "engine/kernels/activation.h"
 #include "engine/kernels/hash_position_gradient.h"
+#include "engine/methods/ngp/buffer_rows.h"
 #include "engine/methods/ngp/layer_backward.h"
 
 namespace nerf {
 namespace {
-
-template <typename T>
-void Grow(Buffer<T>* buffer, size_t n_kept, size_t size) {
-  Buffer<T> grown(size);
-  if (n_kept > 0) std::memcpy(grown.data(), buffer->data(), n_kept * sizeof(T));
-  *buffer = std::move(grown);
-}
-
-template <int width>
-float* Row(Buffer<float>& buffer, int row) {
-  return buffer.data() + size_t{width} * row;
-}
-
-template <int width>
-void CopyRow(Buffer<float>* buffer, int from, int to) {
-  std::copy_n(Row<width>(*buffer, from), width, Row<width>(*buffer, to));
-}
 
 template <typename T>
 void EncodingGradient(const NgpNetwork& network, const T* table, int n, const Vec3* unit,

@@ -10,7 +10,7 @@ namespace {
 
 // Adds to a whole voxel, padding included. The loop has a constant length, so that -O2 vectorizes
 // it.
-void AddVoxel(const float* __restrict voxel, float weight, float* __restrict sums) {
+void AddWeightedVoxel(const float* __restrict voxel, float weight, float* __restrict sums) {
   for (int c = 0; c < kVoxelStride; ++c) sums[c] += weight * voxel[c];
 }
 
@@ -60,7 +60,7 @@ void VoxelGrid::Interpolate(Vec3 unit, float* row) const {
       row[0] += weight * kEmptyExponent;
       continue;
     }
-    AddVoxel(values_.data() + offset, weight, row);
+    AddWeightedVoxel(values_.data() + offset, weight, row);
   }
 }
 

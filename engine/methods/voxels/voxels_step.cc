@@ -110,7 +110,7 @@ class VoxelsChunkField final : public ChunkField {
 };
 
 // The loop has a constant length, so that -O2 vectorizes it.
-void AddVoxel(const float* __restrict row, float weight, float* __restrict gradient) {
+void AddVoxelGradient(const float* __restrict row, float weight, float* __restrict gradient) {
   for (int c = 0; c < kVoxelStride; ++c) gradient[c] += weight * row[c];
 }
 
@@ -256,7 +256,7 @@ void VoxelsStep::Scatter(int z_begin, int z_end) {
         const ptrdiff_t offset = grid_.OffsetOf(corners.Along(i, 0), corners.Along(i, 1), z);
         if (offset < 0) continue;
         const float weight = corners.Weight(i);
-        AddVoxel(row, weight, gradients_.data() + offset);
+        AddVoxelGradient(row, weight, gradients_.data() + offset);
         touched_[offset / kLine] = touched_[offset / kLine + 1] = 1;
       }
     }

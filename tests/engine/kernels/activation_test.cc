@@ -11,7 +11,7 @@ namespace nerf::kernels {
 namespace {
 
 // Around the lengths of every vector width, 4 to 16 lanes.
-constexpr int kSizes[] = {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 100};
+constexpr int kActivationSizes[] = {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 100};
 // The vector exp and expm1 are accurate to a few units in the last place.
 constexpr double kRelativeTolerance = 1e-6;
 // Exponents are cut off at -80: exp(-80) = 1.8e-35 stands for everything smaller.
@@ -27,7 +27,7 @@ TEST_P(ActivationTest, KernelsRunOnThePathThatWasChosen) {
 
 TEST_P(ActivationTest, DensityAndAlphaAgreeWithTheReferenceForAllSizes) {
   constexpr int kStride = 3;
-  for (int n : kSizes) {
+  for (int n : kActivationSizes) {
     const std::vector<float> outputs = RandomFloats(n * kStride, -20, 12, 1);
     const std::vector<float> deltas = RandomFloats(n, 1e-5f, 1e-2f, 2);
     std::vector<float> sigmas(n + 1, -7), alphas(n + 1, -7);
@@ -92,7 +92,7 @@ TEST_P(ActivationTest, AlphaOfThinSamplesKeepsItsDigits) {
 }
 
 TEST_P(ActivationTest, AlphasAgreeWithTheReferenceForAllSizes) {
-  for (int n : kSizes) {
+  for (int n : kActivationSizes) {
     std::vector<float> sigmas = RandomFloats(n, 0, 1000, 1);
     if (n > 0) sigmas[0] = std::exp(15.0f);  // kDensityMaxExponent
     const std::vector<float> deltas = RandomFloats(n, 1e-9f, 1e-2f, 2);
@@ -108,7 +108,7 @@ TEST_P(ActivationTest, AlphasAgreeWithTheReferenceForAllSizes) {
 }
 
 TEST_P(ActivationTest, SigmoidAgreesWithTheReferenceForAllSizes) {
-  for (int n : kSizes) {
+  for (int n : kActivationSizes) {
     const std::vector<float> inputs = RandomFloats(n, -30, 30, 3);
     std::vector<float> values = inputs;
     values.push_back(-7);

@@ -19,11 +19,11 @@ using testing::FloatNear;
 using testing::Pointwise;
 
 // Composites packed samples by the scalar steps, as the renderer and the training step do.
-struct Walk {
+struct CompositeWalk {
   std::vector<float> transmittances, weights, left;
 };
-Walk Forward(const std::vector<int>& ray_offsets, const std::vector<float>& alphas) {
-  Walk walk;
+CompositeWalk Forward(const std::vector<int>& ray_offsets, const std::vector<float>& alphas) {
+  CompositeWalk walk;
   for (size_t r = 0; r + 1 < ray_offsets.size(); ++r) {
     float transmittance = 1;
     for (int i = ray_offsets[r]; i < ray_offsets[r + 1]; ++i) {
@@ -48,7 +48,7 @@ std::vector<float> Backward(const std::vector<int>& ray_offsets, const std::vect
                             const std::vector<float>& grad_weights,
                             const std::vector<float>& grad_left) {
   const std::vector<float> alphas = Alphas(sigmas, deltas);
-  const Walk walk = Forward(ray_offsets, alphas);
+  const CompositeWalk walk = Forward(ray_offsets, alphas);
   std::vector<float> grad_sigmas;
   for (size_t r = 0; r + 1 < ray_offsets.size(); ++r) {
     float behind = grad_left[r] * walk.left[r];
@@ -68,14 +68,14 @@ const std::vector<int> kRayOffsets = {0, 1, 1, 5};
 const std::vector<float> kAlphas = {.4f, .3f, .8f, .8f, .5f};
 
 TEST(CompositeTest, WeightsOfTheWorkedExample) {
-  const Walk walk = Forward(kRayOffsets, kAlphas);
+  const CompositeWalk walk = Forward(kRayOffsets, kAlphas);
   EXPECT_THAT(walk.transmittances, Pointwise(FloatNear(1e-6f), {1.f, 1.f, .7f, .14f, .028f}));
   EXPECT_THAT(walk.weights, Pointwise(FloatNear(1e-6f), {.4f, .3f, .56f, .112f, .014f}));
   EXPECT_THAT(walk.left, Pointwise(FloatNear(1e-6f), {.6f, 1.f, .014f}));
 }
 
 TEST(CompositeTest, VisibilityOfTheWorkedExample) {
-  const Walk walk = Forward(kRayOffsets, kAlphas);
+  const CompositeWalk walk = Forward(kRayOffsets, kAlphas);
   const auto visible = [&](float min_transmittance, float alpha_threshold) {
     std::vector<bool> seen;
     for (size_t i = 0; i < kAlphas.size(); ++i) {
@@ -115,7 +115,7 @@ TEST(CompositeTest, AccumulatingAlongRaysSkipsNoRayWithoutSamples) {
 
 TEST(CompositeTest, GradientsOfTheWorkedExample) {
   const std::vector<float> sigmas = {.4f, .8f, .1f, .8f, .1f}, deltas(5, 1.0f);
-  const Walk walk = Forward(kRayOffsets, Alphas(sigmas, deltas));
+  const CompositeWalk walk = Forward(kRayOffsets, Alphas(sigmas, deltas));
   EXPECT_THAT(walk.weights, Pointwise(FloatNear(1e-4f), {.3297f, .5507f, .0428f, .2239f, .0174f}));
   // d sum(w) / d sigma is the final transmittance: exp(-.4) and exp(-1.8).
   EXPECT_THAT(Backward(kRayOffsets, sigmas, deltas, std::vector<float>(5, 1.0f), {0, 0, 0}),
@@ -125,7 +125,7 @@ TEST(CompositeTest, GradientsOfTheWorkedExample) {
 TEST(CompositeTest, UniformSlabLetsThroughWhatBeersLawSays) {
   constexpr int kSamples = 500;
   constexpr float kSigma = 2.5f, kLength = 1.2f;
-  const Walk walk = Forward(
+  const CompositeWalk walk = Forward(
       {0, kSamples}, std::vector<float>(kSamples, AlphaFromDensity(kSigma, kLength / kSamples)));
   // Each step rounds once: 500 half units in the last place.
   EXPECT_NEAR(walk.left[0], std::exp(-kSigma * kLength), 3e-5 * std::exp(-kSigma * kLength));
@@ -145,7 +145,7 @@ TEST(CompositeTest, RaggedRaysAgreeWithTheReference) {
   };
   const reference::CompositeResult expected =
       reference::CompositeForward(offsets, wide(sigmas), wide(deltas));
-  const Walk walk = Forward(offsets, Alphas(sigmas, deltas));
+  const CompositeWalk walk = Forward(offsets, Alphas(sigmas, deltas));
   // 65 samples a ray, a few roundings each.
   constexpr double kTolerance = 1e-5;
   for (int i = 0; i < n; ++i) EXPECT_NEAR(walk.weights[i], expected.weights[i], kTolerance) << i;

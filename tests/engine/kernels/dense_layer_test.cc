@@ -34,7 +34,7 @@ std::vector<LayerSize> LayerSizesAnd(const LayerSize& more) {
   return sizes;
 }
 constexpr int kGap = 5;  // floats between rows, to check that strides are respected
-constexpr float kUntouched = -77;
+constexpr float kDenseLayerUntouched = -77;
 
 // Random numbers in [-1, 1). If a bf16 unit is selected they are exact in bf16, so that one error
 // bound holds for every path.
@@ -52,7 +52,7 @@ struct Strided {
       : n_rows(n_rows), n_columns(n_columns), stride(n_columns + kGap) {
     values = RandomOperands(static_cast<size_t>(n_rows) * stride, stream);
     for (int r = 0; r < n_rows; ++r) {
-      for (int c = n_columns; c < stride; ++c) values[r * stride + c] = kUntouched;
+      for (int c = n_columns; c < stride; ++c) values[r * stride + c] = kDenseLayerUntouched;
     }
   }
   Matrix Wide() const {
@@ -80,7 +80,7 @@ void ExpectClose(const Strided& actual, const Matrix& expected, const Matrix& ma
           << r << ", " << c;
     }
     for (int c = actual.n_columns; c < actual.stride; ++c)
-      ASSERT_EQ(actual.values[r * actual.stride + c], kUntouched);
+      ASSERT_EQ(actual.values[r * actual.stride + c], kDenseLayerUntouched);
   }
 }
 

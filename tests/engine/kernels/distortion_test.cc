@@ -17,7 +17,8 @@ double Reference(const std::vector<double>& weights, const std::vector<float>& c
                                kLength);
 }
 
-Distortion Walk(const std::vector<float>& weights, const std::vector<float>& coordinates) {
+Distortion DistortionWalk(const std::vector<float>& weights,
+                          const std::vector<float>& coordinates) {
   Distortion distortion;
   for (size_t i = 0; i < weights.size(); ++i) distortion.Add(weights[i], coordinates[i], kLength);
   return distortion;
@@ -37,7 +38,7 @@ TEST(DistortionTest, OneWalkGivesTheDoubleSum) {
     const Ray ray(n);
     const std::vector<double> weights(ray.weights.begin(), ray.weights.end());
     const double expected = Reference(weights, ray.coordinates);
-    EXPECT_NEAR(Walk(ray.weights, ray.coordinates).value, expected, 1e-5 * expected) << n;
+    EXPECT_NEAR(DistortionWalk(ray.weights, ray.coordinates).value, expected, 1e-5 * expected) << n;
   }
 }
 
@@ -49,7 +50,7 @@ TEST(DistortionTest, OneSampleHasTheThirdOfItsLengthAlone) {
 
 TEST(DistortionTest, GradientsMatchCentralDifferences) {
   const Ray ray(20);
-  const Distortion whole = Walk(ray.weights, ray.coordinates);
+  const Distortion whole = DistortionWalk(ray.weights, ray.coordinates);
   std::vector<double> weights(ray.weights.begin(), ray.weights.end());
   constexpr double kDifference = 1e-4;  // the sum is quadratic: the only error is rounding
   Distortion before;

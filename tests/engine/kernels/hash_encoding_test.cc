@@ -16,8 +16,8 @@ namespace nerf::kernels {
 namespace {
 
 // Around 16, the number of samples that are encoded together.
-constexpr int kSizes[] = {0, 1, 15, 16, 17, 31, 33, 100};
-constexpr float kUntouched = -77;
+constexpr int kHashEncodingSizes[] = {0, 1, 15, 16, 17, 31, 33, 100};
+constexpr float kHashEncodingUntouched = -77;
 // The finest grid has 300 cells a side: a coordinate times 300 has an error of 2^-16, which changes
 // a feature by that times the difference between corners, on three axes.
 constexpr int kFinest = 300;
@@ -58,9 +58,9 @@ TEST_P(HashEncodingTest, ForwardAgreesWithTheReferenceForAllSizes) {
     ASSERT_FALSE(shape.IsDense(4));
     const Buffer<float> table = RandomTable(shape);
     const int width = shape.width(), stride = width + 3;
-    for (int n : kSizes) {
+    for (int n : kHashEncodingSizes) {
       const std::vector<Vec3> positions = Positions(n);
-      std::vector<float> features(n * stride, kUntouched);
+      std::vector<float> features(n * stride, kHashEncodingUntouched);
       cpu::HashEncodeForward(HashEncodeForwardParams<float>{.shape = &shape,
                                                             .table = table.data(),
                                                             .n = n,
@@ -74,7 +74,8 @@ TEST_P(HashEncodingTest, ForwardAgreesWithTheReferenceForAllSizes) {
           EXPECT_NEAR(features[i * stride + j], expected[i * width + j], kTolerance)
               << n << ", " << i << ", " << j;
         }
-        for (int j = width; j < stride; ++j) EXPECT_EQ(features[i * stride + j], kUntouched);
+        for (int j = width; j < stride; ++j)
+          EXPECT_EQ(features[i * stride + j], kHashEncodingUntouched);
       }
     }
   }
@@ -88,7 +89,7 @@ TEST_P(HashEncodingTest, HalvesGiveTheSameBytesAsTheirValuesInFp32) {
     Buffer<Half> halves(table.size());
     std::transform(table.begin(), table.end(), halves.begin(), HalfFromFloat);
     std::transform(halves.begin(), halves.end(), table.begin(), FloatFromHalf);
-    for (int n : kSizes) {
+    for (int n : kHashEncodingSizes) {
       const std::vector<Vec3> positions = Positions(n);
       const int width = shape.width();
       std::vector<float> expected(n * width), features(n * width);
@@ -116,7 +117,7 @@ TEST_P(HashEncodingTest, InactiveLevelsGiveZerosAndTheOthersTheSameBytes) {
     const int width = shape.width(), n = 33;
     const std::vector<Vec3> positions = Positions(n);
     const auto encode = [&](int n_active) {
-      std::vector<float> features(n * width, kUntouched);
+      std::vector<float> features(n * width, kHashEncodingUntouched);
       cpu::HashEncodeForward(HashEncodeForwardParams<float>{.shape = &shape,
                                                             .table = table.data(),
                                                             .n = n,
@@ -180,7 +181,7 @@ TEST_P(HashEncodingTest, BackwardAgreesWithTheReferenceAndFlagsEveryTouchedLine)
   for (int n_features : {2, 4}) {
     const HashGridShape shape = Shape(n_features);
     const int width = shape.width(), tile_stride = 16 * width + 3;
-    for (int n : kSizes) {
+    for (int n : kHashEncodingSizes) {
       const std::vector<Vec3> positions = Positions(n);
       const std::vector<float> rows = RandomFloats(n * width, -1, 1, 9);
       const std::vector<float> tiles = Tiles(shape, n, rows, tile_stride);

@@ -13,7 +13,7 @@ namespace {
 using absl::StatusCode;
 
 template <typename Message>
-Message RoundTrip(const Message& message) {
+Message MessageRoundTrip(const Message& message) {
   const std::string line = ToLine(message);
   EXPECT_EQ(line.find('\n'), line.size() - 1);
   const absl::StatusOr<EngineMessage> read = ParseEngineMessage(line);
@@ -25,7 +25,7 @@ Message RoundTrip(const Message& message) {
 }
 
 TEST(EngineMessageTest, HelloAndStartedSurviveARoundTrip) {
-  const Hello hello = RoundTrip(Hello{"1", "cpu", "d", 4, {"ngp", "other"}, {"other"}});
+  const Hello hello = MessageRoundTrip(Hello{"1", "cpu", "d", 4, {"ngp", "other"}, {"other"}});
   EXPECT_EQ(hello.version, "1");
   EXPECT_EQ(hello.threads, 4u);
   EXPECT_EQ(hello.methods, (std::vector<std::string>{"ngp", "other"}));
@@ -39,7 +39,7 @@ TEST(EngineMessageTest, HelloAndStartedSurviveARoundTrip) {
   started.step = 9;
   started.config.budget = {"steps", 30};
   started.config.settings = {{"a", "1"}};
-  const Started read = RoundTrip(started);
+  const Started read = MessageRoundTrip(started);
   EXPECT_EQ(read.job, "j");
   EXPECT_EQ(read.config.budget->kind, "steps");
   EXPECT_EQ(read.config.settings, started.config.settings);
@@ -52,31 +52,31 @@ TEST(EngineMessageTest, HelloAndStartedSurviveARoundTrip) {
 TEST(EngineMessageTest, MessagesOfAJobSurviveARoundTrip) {
   Progress progress{"j", {}};
   progress.progress.loss = 0.5;
-  EXPECT_EQ(RoundTrip(progress).progress.loss, 0.5);
-  const Preview preview = RoundTrip(Preview{"j", 3, 20.5, "/p"});
+  EXPECT_EQ(MessageRoundTrip(progress).progress.loss, 0.5);
+  const Preview preview = MessageRoundTrip(Preview{"j", 3, 20.5, "/p"});
   EXPECT_EQ(preview.psnr, 20.5);
   EXPECT_EQ(preview.image, "/p");
-  EXPECT_FALSE(RoundTrip(Preview{"j", 3, std::nullopt, "/p"}).psnr.has_value());
-  const Checkpoint checkpoint =
-      RoundTrip(Checkpoint{"j", 4, "/c", "/m", {{"a", "F16", {3, 4294967295}}}, std::nullopt});
+  EXPECT_FALSE(MessageRoundTrip(Preview{"j", 3, std::nullopt, "/p"}).psnr.has_value());
+  const Checkpoint checkpoint = MessageRoundTrip(
+      Checkpoint{"j", 4, "/c", "/m", {{"a", "F16", {3, 4294967295}}}, std::nullopt});
   EXPECT_EQ(checkpoint.checkpoint, "/c");
   EXPECT_EQ(checkpoint.model, "/m");
   ASSERT_EQ(checkpoint.tensors.size(), 1u);
   EXPECT_EQ(checkpoint.tensors[0].dtype, "F16");
   EXPECT_EQ(checkpoint.tensors[0].shape, (std::vector<uint32_t>{3, 4294967295}));
   EXPECT_FALSE(checkpoint.psnr.has_value());
-  EXPECT_EQ(RoundTrip(Stopped{"j", 5}).step, 5u);
+  EXPECT_EQ(MessageRoundTrip(Stopped{"j", 5}).step, 5u);
   Done done{"j", {}};
   done.summary.psnr = 30;
-  EXPECT_EQ(RoundTrip(done).summary.psnr, 30);
-  EXPECT_TRUE(RoundTrip(done).test_views.empty());
+  EXPECT_EQ(MessageRoundTrip(done).summary.psnr, 30);
+  EXPECT_TRUE(MessageRoundTrip(done).test_views.empty());
   done.test_views = {{"test/r_0.png", 31.25}, {"same.png", INFINITY}, {"b.png", 20}};
-  const std::vector<TestViewScore> scores = RoundTrip(done).test_views;
+  const std::vector<TestViewScore> scores = MessageRoundTrip(done).test_views;
   ASSERT_EQ(scores.size(), 2u);
   EXPECT_EQ(scores[0].file, "test/r_0.png");
   EXPECT_EQ(scores[0].psnr, 31.25);
   EXPECT_EQ(scores[1].file, "b.png");
-  const Failed failed = RoundTrip(
+  const Failed failed = MessageRoundTrip(
       Failed{"j", {StatusCode::kAborted, "GRID_EMPTY", "m"}, {{"f", "k", "p"}, {"", "", "q"}}});
   EXPECT_EQ(failed.error.code, StatusCode::kAborted);
   EXPECT_EQ(failed.error.reason, "GRID_EMPTY");
@@ -85,14 +85,14 @@ TEST(EngineMessageTest, MessagesOfAJobSurviveARoundTrip) {
 }
 
 TEST(EngineMessageTest, AnswersToRequestsSurviveARoundTrip) {
-  EXPECT_EQ(RoundTrip(Working{"r"}).id, "r");
+  EXPECT_EQ(MessageRoundTrip(Working{"r"}).id, "r");
   const Rendered rendered =
-      RoundTrip(Rendered{"r", {{"rgb", "/a"}, {"depth", "/b"}}, 4, 3, 2.5, 9, 0.25});
+      MessageRoundTrip(Rendered{"r", {{"rgb", "/a"}, {"depth", "/b"}}, 4, 3, 2.5, 9, 0.25});
   EXPECT_EQ(rendered.path, "");
   EXPECT_FALSE(rendered.seen_twice.has_value());
   EXPECT_FALSE(rendered.far_from_cameras);
-  const Rendered on_path =
-      RoundTrip(Rendered{"r", {{"rgb", "/a"}}, 4, 3, 0, 9, 0.25, "spiral", 40, 30, 0.5, true});
+  const Rendered on_path = MessageRoundTrip(
+      Rendered{"r", {{"rgb", "/a"}}, 4, 3, 0, 9, 0.25, "spiral", 40, 30, 0.5, true});
   EXPECT_TRUE(on_path.far_from_cameras);
   EXPECT_EQ(on_path.path, "spiral");
   EXPECT_EQ(on_path.full_height, 30u);
@@ -101,15 +101,16 @@ TEST(EngineMessageTest, AnswersToRequestsSurviveARoundTrip) {
   EXPECT_EQ(rendered.width, 4u);
   EXPECT_EQ(rendered.far, 2.5);
   EXPECT_EQ(rendered.seconds, 0.25);
-  const Checked checked = RoundTrip(Checked{"c", true, "fine", {{"f", "", "m"}}, {"w"}});
+  const Checked checked = MessageRoundTrip(Checked{"c", true, "fine", {{"f", "", "m"}}, {"w"}});
   EXPECT_TRUE(checked.ok);
   EXPECT_EQ(checked.summary, "fine");
   ASSERT_EQ(checked.problems.size(), 1u);
   EXPECT_EQ(checked.problems[0].message, "m");
   EXPECT_EQ(checked.warnings, std::vector<std::string>{"w"});
   EXPECT_EQ(checked.views, "");
-  EXPECT_EQ(RoundTrip(Checked{"c", true, "", {}, {}, "/o/views.json"}).views, "/o/views.json");
-  const Refused refused = RoundTrip(Refused{"r", "j", {StatusCode::kNotFound, "X", "m"}});
+  EXPECT_EQ(MessageRoundTrip(Checked{"c", true, "", {}, {}, "/o/views.json"}).views,
+            "/o/views.json");
+  const Refused refused = MessageRoundTrip(Refused{"r", "j", {StatusCode::kNotFound, "X", "m"}});
   EXPECT_EQ(refused.id, "r");
   EXPECT_EQ(refused.job, "j");
   EXPECT_EQ(refused.error.code, StatusCode::kNotFound);
@@ -125,15 +126,15 @@ TEST(EngineMessageTest, LongListsAndNamesStillFitALine) {
   EXPECT_LE(ToLine(checked).size(), kMaxLineBytes);
   const Error error{StatusCode::kInternal, "r", huge};
   EXPECT_LE(ToLine(Failed{"j", error, problems}).size(), kMaxLineBytes);
-  const Refused refused = RoundTrip(Refused{huge, huge, error});
+  const Refused refused = MessageRoundTrip(Refused{huge, huge, error});
   EXPECT_EQ(refused.id, "");
   EXPECT_EQ(refused.job, "");
   Done done{"j", {}};
   done.test_views.assign(100'000, {text, 30});
   EXPECT_LE(ToLine(done).size(), kMaxLineBytes);
   done.test_views.assign(100'000, {"a", 30});
-  EXPECT_EQ(RoundTrip(done).test_views.size(), kMaxTestViewScores);
-  const Checked read = RoundTrip(checked);
+  EXPECT_EQ(MessageRoundTrip(done).test_views.size(), kMaxTestViewScores);
+  const Checked read = MessageRoundTrip(checked);
   ASSERT_LT(read.problems.size(), problems.size());
   EXPECT_NE(read.problems.back().message.find("more problems"), std::string::npos);
 }

@@ -11,7 +11,7 @@ namespace {
 using absl::StatusCode;
 
 template <typename Message>
-Message RoundTrip(const Message& message) {
+Message RequestRoundTrip(const Message& message) {
   const std::string line = ToLine(message);
   EXPECT_EQ(line.find('\n'), line.size() - 1);
   const ReceivedRequest received = ParseWorkerRequest(line);
@@ -39,7 +39,7 @@ TEST(WorkerRequestTest, TrainSurvivesARoundTrip) {
   train.preview_interval_seconds = 3;
   train.request_id = "r-1";
   train.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-  const Train read = RoundTrip(train);
+  const Train read = RequestRoundTrip(train);
   EXPECT_EQ(read.job, "j@2");
   EXPECT_EQ(read.dataset, "/d");
   EXPECT_EQ(read.out, "/o");
@@ -73,7 +73,7 @@ TEST(WorkerRequestTest, FilesToMergeArePaths) {
 TEST(WorkerRequestTest, UnsetConfigStaysUnset) {
   Train train;
   train.job = train.dataset = train.out = "x";
-  const Train read = RoundTrip(train);
+  const Train read = RequestRoundTrip(train);
   EXPECT_EQ(read.config.method, "");
   EXPECT_FALSE(read.config.seed.has_value());
   EXPECT_FALSE(read.config.budget.has_value());
@@ -82,15 +82,15 @@ TEST(WorkerRequestTest, UnsetConfigStaysUnset) {
 }
 
 TEST(WorkerRequestTest, StopCheckAndCancelSurviveARoundTrip) {
-  EXPECT_TRUE(RoundTrip(Stop{"j", true}).checkpoint);
-  EXPECT_FALSE(RoundTrip(Stop{"j", false}).checkpoint);
-  EXPECT_EQ(RoundTrip(Stop{"j", false}).job, "j");
-  EXPECT_EQ(RoundTrip(Check{"c", "/d"}).dataset, "/d");
-  EXPECT_EQ(RoundTrip(Check{"c", "/d"}).out, "");
-  EXPECT_FALSE(RoundTrip(Check{"c", "/d"}).test_every.has_value());
-  EXPECT_EQ(RoundTrip(Check{"c", "/d", "/o", 0}).out, "/o");
-  EXPECT_EQ(RoundTrip(Check{"c", "/d", "/o", 0}).test_every, 0u);
-  EXPECT_EQ(RoundTrip(Cancel{"c"}).id, "c");
+  EXPECT_TRUE(RequestRoundTrip(Stop{"j", true}).checkpoint);
+  EXPECT_FALSE(RequestRoundTrip(Stop{"j", false}).checkpoint);
+  EXPECT_EQ(RequestRoundTrip(Stop{"j", false}).job, "j");
+  EXPECT_EQ(RequestRoundTrip(Check{"c", "/d"}).dataset, "/d");
+  EXPECT_EQ(RequestRoundTrip(Check{"c", "/d"}).out, "");
+  EXPECT_FALSE(RequestRoundTrip(Check{"c", "/d"}).test_every.has_value());
+  EXPECT_EQ(RequestRoundTrip(Check{"c", "/d", "/o", 0}).out, "/o");
+  EXPECT_EQ(RequestRoundTrip(Check{"c", "/d", "/o", 0}).test_every, 0u);
+  EXPECT_EQ(RequestRoundTrip(Cancel{"c"}).id, "c");
 }
 
 TEST(WorkerRequestTest, RenderSurvivesARoundTrip) {
@@ -106,7 +106,7 @@ TEST(WorkerRequestTest, RenderSurvivesARoundTrip) {
   render.channels = {"rgb", "depth"};
   render.jpeg = true;
   render.out = "/o";
-  Render read = RoundTrip(render);
+  Render read = RequestRoundTrip(render);
   EXPECT_EQ(read.job, "j");
   EXPECT_EQ(read.orbit_index, 2);
   EXPECT_EQ(read.orbit_count, 5);
@@ -120,19 +120,19 @@ TEST(WorkerRequestTest, RenderSurvivesARoundTrip) {
   EXPECT_FALSE(read.live);
   render.jpeg_quality = 40;
   render.live = true;
-  read = RoundTrip(render);
+  read = RequestRoundTrip(render);
   EXPECT_EQ(read.jpeg_quality, 40);
   EXPECT_TRUE(read.live);
   render.job.clear();
   render.file = "/m";
   render.camera = R"({"frames":[],"w":4})";
-  read = RoundTrip(render);
+  read = RequestRoundTrip(render);
   EXPECT_EQ(read.file, "/m");
   EXPECT_EQ(read.camera, render.camera);
 }
 
 TEST(WorkerRequestTest, TextThatIsNotUtf8DoesNotBreakTheLine) {
-  EXPECT_EQ(RoundTrip(Check{"r1", "/tmp/\xff\n"}).id, "r1");
+  EXPECT_EQ(RequestRoundTrip(Check{"r1", "/tmp/\xff\n"}).id, "r1");
 }
 
 TEST(WorkerRequestTest, WrongLinesAreRefusedWithTheirKey) {

@@ -7,7 +7,6 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/scene/scene_fixture.h"
-#include "tests/testing/paths.h"
 
 namespace nerf {
 namespace {
@@ -18,8 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-const std::string kMic = SourceDir() + "/examples/mic";
 
 // A copy of the sample scene: `change` is applied to its camera-to-world matrices (rows of a JSON
 // array), and `keys` are added to both list files.

@@ -4,14 +4,11 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/scene/scene_fixture.h"
-#include "tests/testing/paths.h"
 
 namespace nerf {
 namespace {
 
 using ::testing::HasSubstr;
-
-const std::string kMic = SourceDir() + "/examples/mic";
 
 TEST(CheckReportTest, GoodSceneIsOneLine) {
   EXPECT_EQ(

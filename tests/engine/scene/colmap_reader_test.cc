@@ -305,10 +305,13 @@ std::vector<HostileModel> HostileTextModels() {
   };
 }
 
-std::string NameOf(const ::testing::TestParamInfo<HostileModel>& info) { return info.param.name; }
+std::string ModelCaseName(const ::testing::TestParamInfo<HostileModel>& info) {
+  return info.param.name;
+}
 INSTANTIATE_TEST_SUITE_P(Binary, HostileModelTest, ::testing::ValuesIn(HostileBinaryModels()),
-                         NameOf);
-INSTANTIATE_TEST_SUITE_P(Text, HostileModelTest, ::testing::ValuesIn(HostileTextModels()), NameOf);
+                         ModelCaseName);
+INSTANTIATE_TEST_SUITE_P(Text, HostileModelTest, ::testing::ValuesIn(HostileTextModels()),
+                         ModelCaseName);
 
 TEST(ColmapReaderTest, OneFileOfTheModelMissingIsNamed) {
   const TempFolder folder;

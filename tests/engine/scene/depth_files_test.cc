@@ -22,7 +22,8 @@ std::string DepthPng(int width = 8, int height = 6) {
 }
 
 // Three pictures of 8x6; `more` is added to the second frame, `top` to the file.
-void WriteScene(const TempFolder& folder, const std::string& more, const std::string& top = "") {
+void WriteDepthScene(const TempFolder& folder, const std::string& more,
+                     const std::string& top = "") {
   std::string frames;
   for (int i = 0; i < 3; ++i) {
     const std::string file = "images/" + std::to_string(i) + ".png";
@@ -44,7 +45,7 @@ constexpr const char* kNamed = R"(, "depth_file_path": "depth/1.png")";
 
 TEST(DepthFilesTest, FramesNameThem) {
   const TempFolder folder;
-  WriteScene(folder, kNamed);
+  WriteDepthScene(folder, kNamed);
   folder.Write("depth/1.png", DepthPng());
   const auto scene = LoadScene(folder.path(), WithDepth());
   ASSERT_TRUE(scene.ok()) << scene.status();
@@ -62,7 +63,7 @@ TEST(DepthFilesTest, FramesNameThem) {
 
 TEST(DepthFilesTest, AreNotReadUnlessAskedFor) {
   const TempFolder folder;
-  WriteScene(folder, kNamed);
+  WriteDepthScene(folder, kNamed);
   folder.Write("depth/1.png", DepthPng());
   SceneOptions options = WithDepth();
   options.with_depth = false;
@@ -82,7 +83,7 @@ TEST(DepthFilesTest, BothProgramsKeysAreRead) {
         {R"(, "depth_path": "d.png")", R"("integer_depth_scale": 0.5, )", 0.5},
         {R"(, "depth_path": "d.png")", "", 1e-3}}) {
     const TempFolder folder;
-    WriteScene(folder, c.more, c.top);
+    WriteDepthScene(folder, c.more, c.top);
     folder.Write("d.png", DepthPng());
     const SceneDescription description = DescribeScene(folder.path(), WithDepth());
     ASSERT_TRUE(description.ok()) << SummaryOf(description.problems);
@@ -93,7 +94,7 @@ TEST(DepthFilesTest, BothProgramsKeysAreRead) {
 
 TEST(DepthFilesTest, LargerOnesAreReducedToThePicture) {
   const TempFolder folder;
-  WriteScene(folder, kNamed);
+  WriteDepthScene(folder, kNamed);
   folder.Write("depth/1.png", DepthPng(24, 18));
   const auto scene = LoadScene(folder.path(), WithDepth());
   ASSERT_TRUE(scene.ok()) << scene.status();
@@ -105,7 +106,7 @@ TEST(DepthFilesTest, LargerOnesAreReducedToThePicture) {
 
 TEST(DepthFilesTest, SmallerOnesKeepTheirSize) {
   const TempFolder folder;
-  WriteScene(folder, kNamed);
+  WriteDepthScene(folder, kNamed);
   folder.Write("depth/1.png", DepthPng(4, 3));
   const auto scene = LoadScene(folder.path(), WithDepth());
   ASSERT_TRUE(scene.ok()) << scene.status();
@@ -128,7 +129,7 @@ TEST(DepthFilesTest, DepthsOfPinholesAreAlongTheAxis) {
 
 TEST(DepthFilesTest, SomePixelsAreHeldOut) {
   const TempFolder folder;
-  WriteScene(folder, kNamed, R"("depth_unit_scale_factor": 0.001, )");
+  WriteDepthScene(folder, kNamed, R"("depth_unit_scale_factor": 0.001, )");
   folder.Write("depth/1.png", DepthPng());
   const auto scene = LoadScene(folder.path(), WithDepth());
   ASSERT_TRUE(scene.ok()) << scene.status();
@@ -164,7 +165,7 @@ TEST(DepthFilesTest, HostileFilesAreProblemsThatNameFileAndField) {
                         {"all zero", zeros, "all of its values are 0"},
                         {"huge", RawPng(100000, 75000, 16, 0, "", ""), "d.png"}}) {
     const TempFolder folder;
-    WriteScene(folder, R"(, "depth_file_path": "d.png")");
+    WriteDepthScene(folder, R"(, "depth_file_path": "d.png")");
     folder.Write("d.png", c.bytes);
     std::vector<SceneProblem> problems;
     EXPECT_FALSE(LoadScene(folder.path(), WithDepth(), &problems).ok()) << c.what;
@@ -190,7 +191,7 @@ TEST(DepthFilesTest, HostileFieldsAreProblems) {
         {"", R"("integer_depth_scale": -1, )", "integer_depth_scale: -1 must be"},
         {"", R"("integer_depth_scale": "x", )", "integer_depth_scale: must be a number"}}) {
     const TempFolder folder;
-    WriteScene(folder, c.more, c.top);
+    WriteDepthScene(folder, c.more, c.top);
     const SceneDescription description = DescribeScene(folder.path(), {});
     EXPECT_FALSE(description.ok()) << c.expected;
     EXPECT_NE(SummaryOf(description.problems).find(c.expected), std::string::npos)
@@ -200,7 +201,7 @@ TEST(DepthFilesTest, HostileFieldsAreProblems) {
 
 TEST(DepthFilesTest, TheyCountForTheMemoryLimit) {
   const TempFolder folder;
-  WriteScene(folder, kNamed);
+  WriteDepthScene(folder, kNamed);
   folder.Write("depth/1.png", DepthPng());
   SceneOptions options = WithDepth();
   options.memory_limit_bytes = 3 * 8 * 6 * 3;

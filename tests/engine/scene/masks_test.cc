@@ -16,7 +16,7 @@ std::string MaskPng() {
 }
 
 // Three pictures of 8x6, listed with camera_angle_x; `more` is added to the second frame.
-void WriteScene(const TempFolder& folder, const std::string& more, int n_channels = 3) {
+void WriteMaskedScene(const TempFolder& folder, const std::string& more, int n_channels = 3) {
   std::string frames;
   for (int i = 0; i < 3; ++i) {
     const std::string file = "images/" + std::to_string(i) + ".png";
@@ -30,7 +30,7 @@ int AlphaOf(const View& view, int x) { return view.image.Pixel(x, 2)[3]; }
 
 TEST(MasksTest, FolderOfMasksIsFoundUnderBothNames) {
   const TempFolder folder;
-  WriteScene(folder, "");
+  WriteMaskedScene(folder, "");
   folder.Write("masks/0.png.png", MaskPng());
   folder.Write("masks/2.png", MaskPng());
   SceneOptions options;
@@ -50,7 +50,7 @@ TEST(MasksTest, FolderOfMasksIsFoundUnderBothNames) {
 
 TEST(MasksTest, FramesNameTheirMasks) {
   const TempFolder folder;
-  WriteScene(folder, R"(, "mask_path": "other/m.png")");
+  WriteMaskedScene(folder, R"(, "mask_path": "other/m.png")");
   folder.Write("other/m.png", MaskPng());
   SceneOptions options;
   options.test_every = 0;
@@ -62,7 +62,7 @@ TEST(MasksTest, FramesNameTheirMasks) {
 
 TEST(MasksTest, AlphaIsAMaskWhereTheUserSaysSo) {
   const TempFolder folder;
-  WriteScene(folder, "", 4);
+  WriteMaskedScene(folder, "", 4);
   SceneOptions options;
   auto scene = LoadScene(folder.path(), options);
   ASSERT_TRUE(scene.ok());
@@ -87,7 +87,7 @@ TEST(MasksTest, MasksThatDoNotFitAreProblems) {
                         {R"(, "mask_path": "missing.png")", 3, 8, "missing.png"},
                         {R"(, "mask_path": 3)", 3, 8, "must be a text"}}) {
     const TempFolder folder;
-    WriteScene(folder, c.more, c.n_channels);
+    WriteMaskedScene(folder, c.more, c.n_channels);
     folder.Write("m.png", MakePng(c.mask_width, 6));
     const SceneDescription description = DescribeScene(folder.path(), {});
     EXPECT_FALSE(description.ok());

@@ -16,7 +16,7 @@ namespace {
 
 // Nine pictures of 80x60 with a left half in red and a right half in blue; the first is a test
 // view.
-void WriteScene(const TempDir& dir) {
+void WriteReducedScene(const TempDir& dir) {
   ImageU8 image{.width = 80, .height = 60, .n_channels = 3, .pixels = {}};
   for (int i = 0; i < 80 * 60; ++i) {
     const bool left = i % 80 < 40;
@@ -35,7 +35,7 @@ void WriteScene(const TempDir& dir) {
 
 TEST(ReduceViewsTest, PicturesAndIntrinsicsAreReducedTogether) {
   const TempDir dir;
-  WriteScene(dir);
+  WriteReducedScene(dir);
   SceneOptions options;
   options.max_side = 40;
   const auto scene = LoadScene(dir.path(), options);
@@ -55,7 +55,7 @@ TEST(ReduceViewsTest, PicturesAndIntrinsicsAreReducedTogether) {
 
 TEST(ReduceViewsTest, TestViewsHaveALimitOfTheirOwn) {
   const TempDir dir;
-  WriteScene(dir);
+  WriteReducedScene(dir);
   SceneOptions options;
   options.max_test_pixels = 1200;
   options.decode_images = false;
@@ -73,7 +73,7 @@ TEST(ReduceViewsTest, TestViewsHaveALimitOfTheirOwn) {
 
 TEST(ReduceViewsTest, SceneKnowsTheSizeOfItsPicturesBeforeTheyWereReduced) {
   const TempDir dir;
-  WriteScene(dir);
+  WriteReducedScene(dir);
   SceneOptions options;
   options.max_side = 20;
   const absl::StatusOr<Scene> scene = LoadScene(dir.path(), options);
@@ -85,7 +85,7 @@ TEST(ReduceViewsTest, SceneKnowsTheSizeOfItsPicturesBeforeTheyWereReduced) {
 
 TEST(ReduceViewsTest, SmallPicturesStayAsTheyAre) {
   const TempDir dir;
-  WriteScene(dir);
+  WriteReducedScene(dir);
   SceneOptions options;
   options.max_side = 80;
   SceneDescription description = DescribeScene(dir.path());

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "engine/scene/image_io.h"
+#include "tests/testing/paths.h"
 
 // Small data sets on disk, well-formed unless a test breaks them.
 namespace nerf {
+
+inline const std::string kMic = SourceDir() + "/examples/mic";
 
 // A folder of its own for one test, removed at the end.
 class TempFolder {

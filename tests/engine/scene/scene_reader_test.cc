@@ -12,7 +12,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"
-#include "tests/testing/paths.h"
 
 namespace nerf {
 namespace {
@@ -21,8 +20,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-const std::string kMic = SourceDir() + "/examples/mic";
 
 // n images 40x30 with full intrinsics ("keys" in front of the frames) on a line.
 void WriteLine(const TempFolder& folder, int n, const std::string& keys) {

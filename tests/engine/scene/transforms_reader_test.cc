@@ -169,15 +169,15 @@ std::vector<HostileTransforms> HostilePlacementsAndPaths() {
   };
 }
 
-std::string NameOf(const ::testing::TestParamInfo<HostileTransforms>& info) {
+std::string TransformsCaseName(const ::testing::TestParamInfo<HostileTransforms>& info) {
   return info.param.name;
 }
 INSTANTIATE_TEST_SUITE_P(JsonAndMatrices, HostileTransformsTest,
-                         ::testing::ValuesIn(HostileJsonAndMatrices()), NameOf);
+                         ::testing::ValuesIn(HostileJsonAndMatrices()), TransformsCaseName);
 INSTANTIATE_TEST_SUITE_P(Intrinsics, HostileTransformsTest,
-                         ::testing::ValuesIn(HostileIntrinsics()), NameOf);
+                         ::testing::ValuesIn(HostileIntrinsics()), TransformsCaseName);
 INSTANTIATE_TEST_SUITE_P(PlacementsAndPaths, HostileTransformsTest,
-                         ::testing::ValuesIn(HostilePlacementsAndPaths()), NameOf);
+                         ::testing::ValuesIn(HostilePlacementsAndPaths()), TransformsCaseName);
 
 TEST(TransformsReaderTest, ProblemsOfAllFramesAreListedAtOnceAndFileLevelOnesOnce) {
   const TempFolder folder;

@@ -131,7 +131,7 @@ TEST(RequestQueueTest, RequestAtWorkIsStoppedByItsCancelAlone) {
   EXPECT_FALSE(queue.TryTake()->stop.stop_requested()) << "the next of that name";
 }
 
-std::string LiveFrame(const std::string& id) {
+std::string QueuedLiveFrame(const std::string& id) {
   protocol::Render render;
   render.id = id;
   render.file = "f";
@@ -146,8 +146,8 @@ TEST(RequestQueueTest, LiveFramesComeInTheirOrderBeforeOtherRendersAndChecks) {
   queue.PutLine(Check("check"));
   queue.PutLine(Render("still"));
   EXPECT_FALSE(queue.HasLive());
-  queue.PutLine(LiveFrame("first"));
-  queue.PutLine(LiveFrame("second"));
+  queue.PutLine(QueuedLiveFrame("first"));
+  queue.PutLine(QueuedLiveFrame("second"));
   EXPECT_TRUE(queue.HasLive());
   EXPECT_FALSE(queue.HasUrgent());
   for (const char* id : {"first", "second", "check", "still"}) EXPECT_EQ(IdOf(queue.TryTake()), id);
@@ -158,7 +158,7 @@ TEST(RequestQueueTest, CancelStopsTheOneOfTwoRequestsAtWorkThatItNames) {
   RequestQueue queue;
   queue.PutLine(Render("still"));
   const std::stop_token still = queue.TryTake()->stop;
-  queue.PutLine(LiveFrame("live"));
+  queue.PutLine(QueuedLiveFrame("live"));
   const std::stop_token live = queue.TryTake()->stop;
   queue.PutLine(Cancel("still"));
   EXPECT_TRUE(still.stop_requested());

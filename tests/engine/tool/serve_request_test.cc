@@ -212,7 +212,7 @@ TEST_F(ServeRequestTest, StopOfAJobThatReadsItsDatasetIsHeard) {
 }
 
 // A frame of a live view, of the job in training or of a file.
-Json LiveFrame(Json render) {
+Json ServedLiveFrame(Json render) {
   render["live"] = true;
   render["format"] = "jpeg";
   render["jpeg_quality"] = 40;
@@ -227,7 +227,7 @@ TEST_F(ServeRequestTest, LiveFrameIsAnsweredBeforeTheRenderAtWorkWhichThenGoesOn
   Send(huge);
   EXPECT_EQ(ReceiveAnswer()["type"], "working");
   for (const char* id : {"live1", "live2"}) {
-    Json live = LiveFrame(RenderMessage(id));
+    Json live = ServedLiveFrame(RenderMessage(id));
     live["file"] = done["model"];
     Send(live);
     Json rendered = ReceiveAnswer();
@@ -269,7 +269,7 @@ TEST_F(ServeRequestTest, RenderThatLiveFramesInterruptHasTheSameBytes) {
   const std::string alone = bytes_of(next());
   render["id"] = "r2";
   Send(render);
-  Json live = LiveFrame(RenderMessage("live"));
+  Json live = ServedLiveFrame(RenderMessage("live"));
   live["file"] = done["model"];
   std::string interrupted;
   // Until the render is done, live frames come one after another.
@@ -287,7 +287,7 @@ TEST_F(ServeRequestTest, RenderThatLiveFramesInterruptHasTheSameBytes) {
 TEST_F(ServeRequestTest, LiveFramesOfAJobShareWeightsForASecondAndLaterOnesAreNewer) {
   Send(TrainMessage("j", 1e9));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  Json live = LiveFrame(RenderMessage("live"));
+  Json live = ServedLiveFrame(RenderMessage("live"));
   live["job"] = "j";
   const auto step_of_frame = [&] {
     Send(live);

@@ -28,7 +28,7 @@ std::vector<CaptureView> Views() {
   return {first, second, third};
 }
 
-Metadata Stored() {
+Metadata StoredViews() {
   Metadata metadata;
   StoreCaptureViews(Views(), &metadata);
   return metadata;
@@ -41,11 +41,11 @@ absl::Status Load(const Metadata& metadata) {
 
 TEST(CaptureViewsTest, ViewsComeBackBitForBit) {
   std::vector<CaptureView> views;
-  ASSERT_THAT(LoadCaptureViews(Stored(), &views), IsOk());
+  ASSERT_THAT(LoadCaptureViews(StoredViews(), &views), IsOk());
   EXPECT_EQ(views, Views());
   Metadata again;
   StoreCaptureViews(views, &again);
-  EXPECT_EQ(again, Stored());
+  EXPECT_EQ(again, StoredViews());
 }
 
 TEST(CaptureViewsTest, OlderFilesHaveNone) {
@@ -59,7 +59,7 @@ TEST(CaptureViewsTest, OlderFilesHaveNone) {
 
 TEST(CaptureViewsTest, MissingKeysAreNamed) {
   for (const char* key : {"capture.lenses", "capture.views"}) {
-    Metadata metadata = Stored();
+    Metadata metadata = StoredViews();
     metadata.erase(key);
     EXPECT_THAT(Load(metadata), StatusIs(StatusCode::kInvalidArgument, key));
   }
@@ -67,7 +67,7 @@ TEST(CaptureViewsTest, MissingKeysAreNamed) {
 
 TEST(CaptureViewsTest, WrongValuesAreNamed) {
   const auto with = [](const char* key, const std::string& value) {
-    Metadata metadata = Stored();
+    Metadata metadata = StoredViews();
     metadata[key] = value;
     return Load(metadata);
   };
@@ -87,7 +87,7 @@ TEST(CaptureViewsTest, WrongValuesAreNamed) {
   EXPECT_THAT(with("capture.lenses", "640 480 0.5 1 1 0 0 0 0 0 0 0 0 0 0"),
               wrong("capture.lenses"));
   EXPECT_THAT(with("capture.lenses", "640  480"), wrong("capture.lenses"));
-  std::string views = Stored()["capture.views"];
+  std::string views = StoredViews()["capture.views"];
   EXPECT_THAT(with("capture.views", "9" + views.substr(1)), wrong("capture.views"));
   EXPECT_THAT(with("capture.views", "-1" + views.substr(1)), wrong("capture.views"));
   EXPECT_THAT(with("capture.views", "inf" + views.substr(1)), wrong("capture.views"));

@@ -44,37 +44,40 @@ TrainState SampleState() {
   return state;
 }
 
-TensorFile Stored(const TrainState& state, TrainFileKind kind = TrainFileKind::kCheckpoint) {
+TensorFile StoredCheckpoint(const TrainState& state,
+                            TrainFileKind kind = TrainFileKind::kCheckpoint) {
   TensorFile file;
   StoreTrainState(state, kind, &file);
   return file;
 }
 
 TEST(CheckpointTest, RoundTripIsExact) {
-  const auto loaded = LoadTrainState(Stored(SampleState()), "f");
+  const auto loaded = LoadTrainState(StoredCheckpoint(SampleState()), "f");
   ASSERT_THAT(loaded, IsOk());
   EXPECT_EQ(loaded->kind, TrainFileKind::kCheckpoint);
   EXPECT_EQ(loaded->state, SampleState());
 }
 
 TEST(CheckpointTest, EqualStatesAreEqualBytes) {
-  EXPECT_EQ(SerializeTensorFile(Stored(SampleState())), SerializeTensorFile(Stored(SampleState())));
+  EXPECT_EQ(SerializeTensorFile(StoredCheckpoint(SampleState())),
+            SerializeTensorFile(StoredCheckpoint(SampleState())));
   TrainState slower = SampleState();
   slower.seconds = 77;  // stored only if the budget is in seconds
-  EXPECT_EQ(SerializeTensorFile(Stored(slower)), SerializeTensorFile(Stored(SampleState())));
+  EXPECT_EQ(SerializeTensorFile(StoredCheckpoint(slower)),
+            SerializeTensorFile(StoredCheckpoint(SampleState())));
 }
 
 TEST(CheckpointTest, SecondsAreStoredWhereTheyAreTheBudget) {
   TrainState state = SampleState();
   state.config.budget = {BudgetKind::kSeconds, 60};
   state.seconds = 1.0 / 3;
-  const auto loaded = LoadTrainState(Stored(state), "f");
+  const auto loaded = LoadTrainState(StoredCheckpoint(state), "f");
   ASSERT_THAT(loaded, IsOk());
   EXPECT_EQ(loaded->state.seconds, 1.0 / 3);
 }
 
 TEST(CheckpointTest, ModelLeavesOutWhatOnlyTrainingNeeds) {
-  const TensorFile file = Stored(SampleState(), TrainFileKind::kModel);
+  const TensorFile file = StoredCheckpoint(SampleState(), TrainFileKind::kModel);
   const auto loaded = LoadTrainState(file, "f");
   ASSERT_THAT(loaded, IsOk());
   EXPECT_EQ(loaded->kind, TrainFileKind::kModel);
@@ -82,7 +85,7 @@ TEST(CheckpointTest, ModelLeavesOutWhatOnlyTrainingNeeds) {
 }
 
 TEST(CheckpointTest, EveryMissingKeyIsNamed) {
-  const TensorFile whole = Stored(SampleState());
+  const TensorFile whole = StoredCheckpoint(SampleState());
   int n_required = 0;
   for (const auto& [key, value] : whole.metadata) {
     if (key.rfind("setting.", 0) == 0) continue;  // older files may lack newer settings
@@ -96,7 +99,7 @@ TEST(CheckpointTest, EveryMissingKeyIsNamed) {
 }
 
 TEST(CheckpointTest, MissingSettingKeepsItsDefault) {
-  TensorFile file = Stored(SampleState());
+  TensorFile file = StoredCheckpoint(SampleState());
   file.metadata.erase("setting.target_samples");
   const auto loaded = LoadTrainState(file, "f");
   ASSERT_THAT(loaded, IsOk());
@@ -111,7 +114,7 @@ struct BadValue {
 class BadMetadataTest : public ::testing::TestWithParam<BadValue> {};
 
 TEST_P(BadMetadataTest, IsRefusedAndNamed) {
-  TensorFile file = Stored(SampleState());
+  TensorFile file = StoredCheckpoint(SampleState());
   file.metadata[GetParam().key] = GetParam().value;
   EXPECT_THAT(LoadTrainState(file, "f"),
               StatusIs(StatusCode::kInvalidArgument, std::string(GetParam().key)))

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Vec3 kWhite = {1, 1, 1};
 
-ImageU8 Noise(int n_channels, unsigned seed, unsigned levels = 256) {
+ImageU8 AlignmentNoise(int n_channels, unsigned seed, unsigned levels = 256) {
   std::mt19937 random(seed);
   ImageU8 image{16, 16, n_channels, {}};
   for (int i = 0; i < 16 * 16 * n_channels; ++i)
@@ -57,8 +57,8 @@ double ReferencePsnr(const ImageU8& photograph, const ImageU8& rendered) {
 }
 
 TEST(ColorAlignmentTest, AgreesWithTheReferenceAndIsNeverLowerThanWithout) {
-  ImageU8 photograph = Noise(3, 1);
-  const ImageU8 rendered = Noise(3, 2);
+  ImageU8 photograph = AlignmentNoise(3, 1);
+  const ImageU8 rendered = AlignmentNoise(3, 2);
   for (size_t i = 0; i < photograph.pixels.size(); ++i) {
     // Related, channels mixed.
     const size_t other = i - i % 3 + (i + 1) % 3;
@@ -71,7 +71,7 @@ TEST(ColorAlignmentTest, AgreesWithTheReferenceAndIsNeverLowerThanWithout) {
 }
 
 TEST(ColorAlignmentTest, ExposureTintAndOffsetDoNotMatter) {
-  const ImageU8 rendered = Noise(3, 3, 100);
+  const ImageU8 rendered = AlignmentNoise(3, 3, 100);
   ImageU8 photograph = rendered;
   for (size_t i = 0; i < photograph.pixels.size(); ++i)
     photograph.pixels[i] = static_cast<uint8_t>((1 + i % 3 % 2) * rendered.pixels[i] + 10);
@@ -80,7 +80,7 @@ TEST(ColorAlignmentTest, ExposureTintAndOffsetDoNotMatter) {
 }
 
 TEST(ColorAlignmentTest, MaskedPixelsDoNotCount) {
-  ImageU8 photograph = Noise(4, 4);
+  ImageU8 photograph = AlignmentNoise(4, 4);
   ImageU8 rendered{16, 16, 3, {}};
   for (size_t i = 0; i < 256; ++i) {
     const bool counts = i % 4 != 0;
@@ -96,7 +96,7 @@ TEST(ColorAlignmentTest, MaskedPixelsDoNotCount) {
 
 // Every multiple of a constant color is a solution.
 TEST(ColorAlignmentTest, APictureOfOneColorBecomesTheMeanOfThePhotograph) {
-  ImageU8 rendered = Noise(3, 5), photograph = Noise(3, 6);
+  ImageU8 rendered = AlignmentNoise(3, 5), photograph = AlignmentNoise(3, 6);
   for (uint8_t& value : rendered.pixels) value = 0;
   double mean[3] = {}, squared = 0;
   for (size_t i = 0; i < photograph.pixels.size(); ++i) mean[i % 3] += photograph.pixels[i] / 256.0;

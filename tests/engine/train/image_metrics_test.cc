@@ -8,7 +8,7 @@
 namespace nerf {
 namespace {
 
-ImageU8 Noise(int width, int height, unsigned seed) {
+ImageU8 MetricsNoise(int width, int height, unsigned seed) {
   std::mt19937 random(seed);
   ImageU8 image{width, height, 3, {}};
   for (int i = 0; i < width * height * 3; ++i) {
@@ -84,7 +84,7 @@ TEST(PsnrTest, KnownErrorGivesKnownDecibels) {
 }
 
 TEST(PsnrTest, EqualImagesGiveTheMaximum) {
-  const ImageU8 a = Noise(4, 4, 1);
+  const ImageU8 a = MetricsNoise(4, 4, 1);
   EXPECT_EQ(Psnr(a, a), kMaxPsnr);
   EXPECT_EQ(PsnrFromSquaredError(0), kMaxPsnr);
   EXPECT_NEAR(PsnrFromSquaredError(0.001), 30, 1e-9);
@@ -94,10 +94,10 @@ TEST(SsimTest, AgreesWithTheDefinition) {
   ThreadPool pool(2);
   const struct {
     ImageU8 a, b;
-  } cases[] = {{Noise(16, 13, 1), Noise(16, 13, 2)},
+  } cases[] = {{MetricsNoise(16, 13, 1), MetricsNoise(16, 13, 2)},
                {Waves(31, 24, 0), Waves(31, 24, 40)},
                {Waves(11, 11, 0), Waves(11, 11, 10)},
-               {Waves(40, 11, 0), Noise(40, 11, 3)}};
+               {Waves(40, 11, 0), MetricsNoise(40, 11, 3)}};
   for (const auto& [a, b] : cases) {
     EXPECT_NEAR(Ssim(a, b, &pool), ReferenceSsim(a, b), 1e-9);
   }
@@ -108,8 +108,8 @@ TEST(SsimTest, AgreesWithTheDefinition) {
 
 TEST(SsimTest, EqualImagesGiveOneAndSmallOnesNothing) {
   ThreadPool pool(1);
-  EXPECT_NEAR(Ssim(Noise(20, 20, 1), Noise(20, 20, 1), &pool), 1, 1e-12);
-  EXPECT_TRUE(std::isnan(Ssim(Noise(10, 20, 1), Noise(10, 20, 1), &pool)));
+  EXPECT_NEAR(Ssim(MetricsNoise(20, 20, 1), MetricsNoise(20, 20, 1), &pool), 1, 1e-12);
+  EXPECT_TRUE(std::isnan(Ssim(MetricsNoise(10, 20, 1), MetricsNoise(10, 20, 1), &pool)));
 }
 
 TEST(CompositedOnTest, BlendsStraightAlphaAndRounds) {
@@ -134,7 +134,7 @@ TEST(PsnrAgainstTest, MaskedPixelsDoNotCount) {
 }
 
 TEST(CompositedOnTest, OpaqueImagesAreCopied) {
-  const ImageU8 image = Noise(3, 2, 9);
+  const ImageU8 image = MetricsNoise(3, 2, 9);
   EXPECT_EQ(CompositedOn(image, {1, 1, 1}).pixels, image.pixels);
 }
 

@@ -62,7 +62,7 @@ WeightFiles RandomWeights() {
   return files;
 }
 
-ImageU8 Noise(int width, int height, unsigned seed) {
+ImageU8 LpipsNoise(int width, int height, unsigned seed) {
   std::mt19937 random(seed);
   ImageU8 image{width, height, 3, {}};
   for (int i = 0; i < width * height * 3; ++i)
@@ -176,7 +176,7 @@ TEST_F(LpipsTest, AgreesWithTheReferenceInDoublePrecision) {
   const auto lpips = Lpips::Load(Write(files));
   ASSERT_THAT(lpips, IsOk());
   for (const auto& [width, height] : {std::pair{31, 31}, {52, 43}, {41, 67}}) {
-    const ImageU8 a = Noise(width, height, 1), b = Noise(width, height, 2);
+    const ImageU8 a = LpipsNoise(width, height, 1), b = LpipsNoise(width, height, 2);
     const double reference = ReferenceDistance(files, a, b);
     EXPECT_GT(reference, 0.01);
     EXPECT_NEAR(lpips->Distance(a, b, &pool_), reference, 2e-5 * reference) << width;
@@ -186,9 +186,9 @@ TEST_F(LpipsTest, AgreesWithTheReferenceInDoublePrecision) {
 TEST_F(LpipsTest, EqualPicturesHaveNoDistanceAndSmallOnesNone) {
   const auto lpips = Lpips::Load(Write(RandomWeights()));
   ASSERT_THAT(lpips, IsOk());
-  const ImageU8 image = Noise(40, 35, 1);
+  const ImageU8 image = LpipsNoise(40, 35, 1);
   EXPECT_EQ(lpips->Distance(image, image, &pool_), 0);
-  EXPECT_TRUE(std::isnan(lpips->Distance(Noise(30, 40, 1), Noise(30, 40, 2), &pool_)));
+  EXPECT_TRUE(std::isnan(lpips->Distance(LpipsNoise(30, 40, 1), LpipsNoise(30, 40, 2), &pool_)));
 }
 
 TEST_F(LpipsTest, BlackFeaturesHaveNoDistance) {
@@ -201,7 +201,7 @@ TEST_F(LpipsTest, BlackFeaturesHaveNoDistance) {
   }
   const auto lpips = Lpips::Load(Write(files));
   ASSERT_THAT(lpips, IsOk());
-  EXPECT_EQ(lpips->Distance(Noise(40, 35, 1), Noise(40, 35, 2), &pool_), 0);
+  EXPECT_EQ(lpips->Distance(LpipsNoise(40, 35, 1), LpipsNoise(40, 35, 2), &pool_), 0);
 }
 
 TEST_F(LpipsTest, HostileWeightsAreRefusedNamingFileAndTensor) {

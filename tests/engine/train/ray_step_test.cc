@@ -33,7 +33,7 @@ class RecordingStep final : public RayStep {
   std::vector<RayBatch> batches;
 };
 
-struct Fixture {
+struct RayStepFixture {
   Scene scene = SyntheticBallScene(3, 0, 16);
   TrainConfig config;
   ThreadPool pool{2};
@@ -52,7 +52,7 @@ struct Fixture {
 };
 
 TEST(RayStepTest, RaysGoThroughTheCentersOfTheirPixels) {
-  Fixture f;
+  RayStepFixture f;
   PixelBatch pixels;
   f.sampler.Fill(3, 300, &f.pool, &pixels);
   f.step.Run(pixels);
@@ -74,7 +74,7 @@ TEST(RayStepTest, RaysGoThroughTheCentersOfTheirPixels) {
 
 // Reduced pictures: the rays of the reduced camera, also where sides are odd.
 TEST(RayStepTest, RaysOfReducedPicturesGoThroughTheCentersOfTheirPixels) {
-  Fixture f;
+  RayStepFixture f;
   for (int v = 0; v < 3; ++v) {
     Camera& camera = f.scene.train[v].camera;
     camera = Resized(camera, 37 + v, 22 + v);
@@ -110,7 +110,7 @@ TEST(RayStepTest, RaysOfReducedPicturesGoThroughTheCentersOfTheirPixels) {
 }
 
 TEST(RayStepTest, RaysDependOnSeedStepAndIndexAlone) {
-  Fixture f;
+  RayStepFixture f;
   ThreadPool one(1);
   RecordingStep single(f.config, f.scene.geometry, f.scene.train, &one);
   TrainConfig other_seed = f.config;
@@ -131,7 +131,7 @@ TEST(RayStepTest, RaysDependOnSeedStepAndIndexAlone) {
 }
 
 TEST(RayStepTest, SchedulesFollowTheFractionOfTheBudget) {
-  Fixture f;
+  RayStepFixture f;
   for (uint32_t i = 0; i < 100; ++i) {
     const double fraction = i / 100.0;
     const RayBatch& batch = f.Run(i);
@@ -148,7 +148,7 @@ TEST(RayStepTest, SchedulesFollowTheFractionOfTheBudget) {
 }
 
 TEST(RayStepTest, RaysGrowWithTheSamplesOfAStep) {
-  Fixture f;
+  RayStepFixture f;
   for (uint32_t i = 0; i < 100; ++i) f.Run(i);
   EXPECT_GT(f.step.batches[99].n_rays, 3 * f.step.batches[29].n_rays);
   // Asking again changes nothing.
@@ -156,7 +156,7 @@ TEST(RayStepTest, RaysGrowWithTheSamplesOfAStep) {
 }
 
 TEST(RayStepTest, TimeFollowsTheSamplesWhereTheBudgetCountsSteps) {
-  Fixture f;
+  RayStepFixture f;
   TrainConfig config;
   config.budget = {BudgetKind::kSteps, 100};
   const RecordingStep step(config, f.scene.geometry, f.scene.train, &f.pool);

@@ -15,7 +15,7 @@ bool SamePixels(const PixelBatch& a, const PixelBatch& b) {
 }
 
 // A sampler on a small scene, and what it gives without a ring.
-struct Fixture {
+struct SamplerRingFixture {
   Scene scene = SyntheticBallScene(3, 0, 16);
   PixelSampler sampler{scene.train, Background::kRandom, 5};
   ThreadPool pool{2};
@@ -39,7 +39,7 @@ bool BecomesReady(const SamplerRing& ring, int n) {
 
 TEST(SamplerRingTest, GivesTheSamplersBatchesWhileThePixelCountGrowsAndShrinks) {
   for (const int n_ahead : {1, 2, 5}) {
-    Fixture f;
+    SamplerRingFixture f;
     SamplerRing ring(&f.sampler, n_ahead, 40, 256, {0, 256});
     PixelBatch batch;
     // Growth by half exceeds the pixels that the ring draws in reserve.
@@ -55,7 +55,7 @@ TEST(SamplerRingTest, GivesTheSamplersBatchesWhileThePixelCountGrowsAndShrinks) 
 }
 
 TEST(SamplerRingTest, GivesTheRangesOfARank) {
-  Fixture f;
+  SamplerRingFixture f;
   SamplerRing ring(&f.sampler, 2, 0, 256, {128, 256});
   PixelBatch batch;
   const int counts[] = {256, 272, 300, 1280, 1216, 64, 130};
@@ -75,7 +75,7 @@ TEST(SamplerRingTest, GivesTheRangesOfARank) {
 }
 
 TEST(SamplerRingTest, DrawsEachStrideThStep) {
-  Fixture f;
+  SamplerRingFixture f;
   SamplerRing ring(&f.sampler, 3, 1, 256, {0, 256}, 4);
   PixelBatch batch;
   for (uint32_t step = 1; step < 200; step += 4) {
@@ -88,7 +88,7 @@ TEST(SamplerRingTest, DrawsEachStrideThStep) {
 }
 
 TEST(SamplerRingTest, BatchesAreDrawnWhileNobodyAsks) {
-  Fixture f;
+  SamplerRingFixture f;
   SamplerRing ring(&f.sampler, 3, 0, 256, {0, 256});
   EXPECT_TRUE(BecomesReady(ring, 3));
   PixelBatch batch;
@@ -97,7 +97,7 @@ TEST(SamplerRingTest, BatchesAreDrawnWhileNobodyAsks) {
 }
 
 TEST(SamplerRingTest, AnotherStepThanTheNextStartsAnew) {
-  Fixture f;
+  SamplerRingFixture f;
   SamplerRing ring(&f.sampler, 2, 0, 256, {0, 256});
   PixelBatch batch;
   for (const uint32_t step : {0u, 1u, 7u, 8u, 3u, 3u, 4u}) {
@@ -107,7 +107,7 @@ TEST(SamplerRingTest, AnotherStepThanTheNextStartsAnew) {
 }
 
 TEST(SamplerRingTest, EndsWhileItDraws) {
-  Fixture f;
+  SamplerRingFixture f;
   for (int i = 0; i < 50; ++i) {
     SamplerRing ring(&f.sampler, 4, 0, 4096, {0, 4096});
     PixelBatch batch;

@@ -19,7 +19,7 @@ Tensor Filled(float value, std::vector<uint32_t> shape) {
   return TensorFromFloats(values.data(), std::move(shape), DType::kF32);
 }
 
-TensorFile File(float value) {
+TensorFile StartScopeFile(float value) {
   TensorFile file;
   file.tensors["field.hash_table"] = Filled(value, {4});
   file.tensors["field.density_mlp.0"] = Filled(value, {2, 2});
@@ -55,31 +55,31 @@ TEST(StartScopeTest, TakesWhatIsInTheScopeAndNothingElse) {
                {StartScope::kMlp, {layer}},
                {StartScope::kOccupancy, {bits}}};
   for (const auto& c : cases) {
-    const TensorFile taken = TakeScope(c.scope, File(1), File(0));
+    const TensorFile taken = TakeScope(c.scope, StartScopeFile(1), StartScopeFile(0));
     for (const std::string& name : {table, layer, proposal, bits, moment}) {
       const bool in_scope = std::find(c.taken.begin(), c.taken.end(), name) != c.taken.end();
       EXPECT_EQ(ValueOf(taken, name), in_scope ? 1 : 0) << StartScopeName(c.scope) << " " << name;
     }
   }
-  EXPECT_EQ(ValueOf(TakeScope(StartScope::kAll, File(1), File(0)), moment), 1);
+  EXPECT_EQ(ValueOf(TakeScope(StartScope::kAll, StartScopeFile(1), StartScopeFile(0)), moment), 1);
 }
 
 TEST(StartScopeTest, WhatIsNotTakenNeedNotFit) {
-  TensorFile start = File(1);
+  TensorFile start = StartScopeFile(1);
   start.tensors["field.hash_table"] = Filled(1, {8});
-  EXPECT_THAT(CheckScopeFits(StartScope::kMlp, kWanted, start, File(0)), IsOk());
-  EXPECT_THAT(CheckScopeFits(StartScope::kOccupancy, kWanted, start, File(0)), IsOk());
-  EXPECT_THAT(CheckScopeFits(StartScope::kField, kWanted, start, File(0)),
+  EXPECT_THAT(CheckScopeFits(StartScope::kMlp, kWanted, start, StartScopeFile(0)), IsOk());
+  EXPECT_THAT(CheckScopeFits(StartScope::kOccupancy, kWanted, start, StartScopeFile(0)), IsOk());
+  EXPECT_THAT(CheckScopeFits(StartScope::kField, kWanted, start, StartScopeFile(0)),
               StatusIs(StatusCode::kInvalidArgument, "field.hash_table is [8], the config wants"));
 }
 
 TEST(StartScopeTest, WhatIsMissingIsNamed) {
-  TensorFile start = File(1);
+  TensorFile start = StartScopeFile(1);
   start.tensors.erase("occupancy.bits");
-  EXPECT_THAT(CheckScopeFits(StartScope::kOccupancy, kWanted, start, File(0)),
+  EXPECT_THAT(CheckScopeFits(StartScope::kOccupancy, kWanted, start, StartScopeFile(0)),
               StatusIs(StatusCode::kInvalidArgument, "occupancy.bits is missing"));
   start.tensors.erase("field.density_mlp.0");
-  EXPECT_THAT(CheckScopeFits(StartScope::kMlp, kWanted, start, File(0)),
+  EXPECT_THAT(CheckScopeFits(StartScope::kMlp, kWanted, start, StartScopeFile(0)),
               StatusIs(StatusCode::kInvalidArgument, "field.density_mlp.0 is missing"));
 }
 
@@ -88,7 +88,7 @@ TEST(StartScopeTest, AMethodWithoutMlpOrGridHasNothingToTake) {
   fresh.tensors["field.voxels"] = Filled(0, {4});
   const std::vector<TensorShape> wanted = {{"field.bricks", "F16", {4}}};
   for (const StartScope scope : {StartScope::kMlp, StartScope::kOccupancy}) {
-    EXPECT_THAT(CheckScopeFits(scope, wanted, File(1), fresh),
+    EXPECT_THAT(CheckScopeFits(scope, wanted, StartScopeFile(1), fresh),
                 StatusIs(StatusCode::kInvalidArgument, "nothing in the scope"));
   }
 }

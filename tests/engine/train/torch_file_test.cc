@@ -13,7 +13,7 @@ namespace {
 
 using ::absl::StatusCode;
 
-std::string Bytes(std::initializer_list<int> bytes) {
+std::string PickleBytes(std::initializer_list<int> bytes) {
   std::string text;
   for (const int byte : bytes) text += static_cast<char>(byte);
   return text;
@@ -21,13 +21,13 @@ std::string Bytes(std::initializer_list<int> bytes) {
 
 // Instructions of pickles.
 std::string Text(const std::string& text) {
-  return "X" + Bytes({static_cast<int>(text.size()), 0, 0, 0}) + text;
+  return "X" + PickleBytes({static_cast<int>(text.size()), 0, 0, 0}) + text;
 }
-std::string Number(int number) { return "K" + Bytes({number}); }
+std::string Number(int number) { return "K" + PickleBytes({number}); }
 std::string Function(const std::string& module, const std::string& name) {
   return "c" + module + "\n" + name + "\n";
 }
-std::string Pickle(const std::string& body) { return Bytes({0x80, 2}) + body + "."; }
+std::string Pickle(const std::string& body) { return PickleBytes({0x80, 2}) + body + "."; }
 
 std::string Storage(const std::string& key, int n) {
   return "(" + Text("storage") + Function("torch", "FloatStorage") + Text(key) + Text("cpu") +
@@ -42,14 +42,15 @@ std::string TensorOf(const std::string& storage, int offset, int rows, int colum
 }
 std::string Dictionary(const std::string& items) { return "}(" + items + "u"; }
 
-const std::string kHeader =
-    Bytes({0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'}) +
-    Pickle("M" + Bytes({0xe9, 0x03})) + Pickle("}");
+const std::string kHeader = PickleBytes({0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20,
+                                         0x6a, 0xa8, 0x50, 0x19, '.'}) +
+                            Pickle("M" + PickleBytes({0xe9, 0x03})) + Pickle("}");
 
 // A file with this object and one storage "7" of these floats.
-std::string File(const std::string& object, const std::vector<float>& floats = {1, 2, 3, 4, 5, 6}) {
+std::string TorchFileBytes(const std::string& object,
+                           const std::vector<float>& floats = {1, 2, 3, 4, 5, 6}) {
   std::string bytes = kHeader + Pickle(object) + Pickle("](" + Text("7") + "e");
-  bytes += Bytes({static_cast<int>(floats.size()), 0, 0, 0, 0, 0, 0, 0});
+  bytes += PickleBytes({static_cast<int>(floats.size()), 0, 0, 0, 0, 0, 0, 0});
   const size_t at = bytes.size();
   bytes.resize(at + floats.size() * sizeof(float));
   std::memcpy(bytes.data() + at, floats.data(), floats.size() * sizeof(float));
@@ -124,7 +125,7 @@ TEST(TorchFileTest, TensorsHaveTheNamesOfTheirKeys) {
       Dictionary(Text("iter") + Number(9) + Text("net") +
                  Dictionary(Text("a") + TensorOf(Storage("7", 6), 2, 2, 2, 2)) + Text("rates") +
                  "]" + "(G" + std::string(8, '\0') + "e");
-  const auto tensors = ParseTorchFile(File(object), "f");
+  const auto tensors = ParseTorchFile(TorchFileBytes(object), "f");
   ASSERT_THAT(tensors, IsOk());
   ASSERT_EQ(tensors->size(), 1u);
   const Tensor& tensor = tensors->at("net.a");
@@ -134,10 +135,10 @@ TEST(TorchFileTest, TensorsHaveTheNamesOfTheirKeys) {
 
 TEST(TorchFileTest, RememberedValuesAndAttributesAreUnderstood) {
   const std::string object =
-      Dictionary(Text("a") + "q" + Bytes({1}) + TensorOf(Storage("7", 6), 0, 1, 6, 6) + Text("b") +
-                 "h" + Bytes({1})) +
+      Dictionary(Text("a") + "q" + PickleBytes({1}) + TensorOf(Storage("7", 6), 0, 1, 6, 6) +
+                 Text("b") + "h" + PickleBytes({1})) +
       Dictionary("") + "b";
-  const auto tensors = ParseTorchFile(File(object), "f");
+  const auto tensors = ParseTorchFile(TorchFileBytes(object), "f");
   ASSERT_THAT(tensors, IsOk());
   EXPECT_EQ(tensors->count("a"), 1u);
 }
@@ -187,42 +188,55 @@ INSTANTIATE_TEST_SUITE_P(
             Zip({{"net/data.pkl", Pickle(Function("os", "system") + Text("id") + "\x85R")}}),
             "it names os.system, which is not called here"},
         HostileFile{"HeaderAlone", kHeader, "the file ends early"},
-        HostileFile{"CallsTheSystem", File(Function("os", "system") + Text("id") + "\x85R"),
+        HostileFile{"CallsTheSystem",
+                    TorchFileBytes(Function("os", "system") + Text("id") + "\x85R"),
                     "it names os.system, which is not called here"},
-        HostileFile{"CallsEval", File(Function("builtins", "eval") + Text("1") + "\x85R"),
+        HostileFile{"CallsEval", TorchFileBytes(Function("builtins", "eval") + Text("1") + "\x85R"),
                     "builtins.eval"},
-        HostileFile{"BuildsAnObject", File(Function("collections", "OrderedDict") + ")\x81"),
+        HostileFile{"BuildsAnObject",
+                    TorchFileBytes(Function("collections", "OrderedDict") + ")\x81"),
                     "instruction 0x81"},
-        HostileFile{"NamesByStack", File(Text("os") + Text("system") + "\x93"), "instruction 0x93"},
-        HostileFile{"CallsANumber", File(Number(1) + ")R"), "a call of what is no function"},
-        HostileFile{"FunctionWithoutEnd", File("c" + std::string(500, 'a')), "a line without end"},
-        HostileFile{"EmptyStack", File("a"), "the stack is empty"},
-        HostileFile{"NoMark", File("t"), "no mark"},
-        HostileFile{"ItemsForANumber", File(Number(1) + Number(2) + "a"), "what holds none"},
-        HostileFile{"KeyWithoutValue", File("}(" + Text("a") + "u"), "a key without a value"},
-        HostileFile{"RecallsNothing", File("h\x05"), "recalls what was not kept"},
-        HostileFile{"RemembersFarAway", File("}r" + Bytes({255, 255, 255, 255})), "too much"},
-        HostileFile{"HugeText", File("X" + Bytes({255, 255, 255, 255})), "the file ends early"},
-        HostileFile{"TwoObjects", File("}}"), "leaves no one object"},
+        HostileFile{"NamesByStack", TorchFileBytes(Text("os") + Text("system") + "\x93"),
+                    "instruction 0x93"},
+        HostileFile{"CallsANumber", TorchFileBytes(Number(1) + ")R"),
+                    "a call of what is no function"},
+        HostileFile{"FunctionWithoutEnd", TorchFileBytes("c" + std::string(500, 'a')),
+                    "a line without end"},
+        HostileFile{"EmptyStack", TorchFileBytes("a"), "the stack is empty"},
+        HostileFile{"NoMark", TorchFileBytes("t"), "no mark"},
+        HostileFile{"ItemsForANumber", TorchFileBytes(Number(1) + Number(2) + "a"),
+                    "what holds none"},
+        HostileFile{"KeyWithoutValue", TorchFileBytes("}(" + Text("a") + "u"),
+                    "a key without a value"},
+        HostileFile{"RecallsNothing", TorchFileBytes("h\x05"), "recalls what was not kept"},
+        HostileFile{"RemembersFarAway", TorchFileBytes("}r" + PickleBytes({255, 255, 255, 255})),
+                    "too much"},
+        HostileFile{"HugeText", TorchFileBytes("X" + PickleBytes({255, 255, 255, 255})),
+                    "the file ends early"},
+        HostileFile{"TwoObjects", TorchFileBytes("}}"), "leaves no one object"},
         HostileFile{"TensorBehindItsStorage",
-                    File(Dictionary(Text("a") + TensorOf(Storage("7", 6), 3, 2, 2, 2))),
+                    TorchFileBytes(Dictionary(Text("a") + TensorOf(Storage("7", 6), 3, 2, 2, 2))),
                     "tensor a: larger than its storage"},
-        HostileFile{"TensorLargerThanItsStorage",
-                    File(Dictionary(Text("a") + TensorOf(Storage("7", 6), 0, 255, 255, 255))),
-                    "tensor a: larger than its storage"},
-        HostileFile{"TensorNotContiguous",
-                    File(Dictionary(Text("a") + TensorOf(Storage("7", 6), 0, 2, 3, 1, 2))),
-                    "tensor a: it is not contiguous"},
+        HostileFile{
+            "TensorLargerThanItsStorage",
+            TorchFileBytes(Dictionary(Text("a") + TensorOf(Storage("7", 6), 0, 255, 255, 255))),
+            "tensor a: larger than its storage"},
+        HostileFile{
+            "TensorNotContiguous",
+            TorchFileBytes(Dictionary(Text("a") + TensorOf(Storage("7", 6), 0, 2, 3, 1, 2))),
+            "tensor a: it is not contiguous"},
         HostileFile{"StorageMissing",
-                    File(Dictionary(Text("a") + TensorOf(Storage("8", 6), 0, 1, 1, 1))),
+                    TorchFileBytes(Dictionary(Text("a") + TensorOf(Storage("8", 6), 0, 1, 1, 1))),
                     "tensor a: its storage is missing"},
         HostileFile{"StorageLargerThanTheFile",
                     kHeader + Pickle("}") + Pickle("](" + Text("7") + "e") +
-                        Bytes({255, 255, 255, 255, 255, 255, 255, 63}),
+                        PickleBytes({255, 255, 255, 255, 255, 255, 255, 63}),
                     "a storage that is larger than the file"},
-        HostileFile{"HoldsItself", File("}q" + Bytes({1}) + Text("a") + "h" + Bytes({1}) + "s"),
-                    "nested too deeply"},
-        HostileFile{"TooManyMarks", File(Repeated("(", 1 << 21)), "too many marks"}),
+        HostileFile{
+            "HoldsItself",
+            TorchFileBytes("}q" + PickleBytes({1}) + Text("a") + "h" + PickleBytes({1}) + "s"),
+            "nested too deeply"},
+        HostileFile{"TooManyMarks", TorchFileBytes(Repeated("(", 1 << 21)), "too many marks"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

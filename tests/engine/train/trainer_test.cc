@@ -46,7 +46,7 @@ class RecordingObserver final : public TrainerObserver {
 };
 
 // A small scene, a fake step that takes 100 ms of a fake clock, and a trainer around them.
-struct Fixture {
+struct TrainerFixture {
   Scene scene = SyntheticBallScene(3, 3, 16);
   TrainState state;
   FakeTrainingStep step;
@@ -56,7 +56,7 @@ struct Fixture {
   TrainerOptions options;
   std::unique_ptr<Trainer> trainer;
 
-  explicit Fixture(Budget budget = {BudgetKind::kSteps, 50}) {
+  explicit TrainerFixture(Budget budget = {BudgetKind::kSteps, 50}) {
     state.config.budget = budget;
     state.config.warmup_steps = 10;
     state.geometry = scene.geometry;
@@ -71,7 +71,7 @@ struct Fixture {
 };
 
 TEST(TrainerTest, RunsExactlyTheBudgetOfSteps) {
-  Fixture f;
+  TrainerFixture f;
   EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
   EXPECT_EQ(f.step.n_runs, 50);
   EXPECT_EQ(f.trainer->state().step, 50u);
@@ -80,7 +80,7 @@ TEST(TrainerTest, RunsExactlyTheBudgetOfSteps) {
 
 TEST(TrainerTest, StepsThatAreTrainedElsewhereArePassedOver) {
   for (const int n_ahead : {0, 3}) {
-    Fixture f({BudgetKind::kSteps, 10});
+    TrainerFixture f({BudgetKind::kSteps, 10});
     f.step.share = {1, 4};
     f.options.batches_ahead = n_ahead;
     EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
@@ -92,7 +92,7 @@ TEST(TrainerTest, StepsThatAreTrainedElsewhereArePassedOver) {
 }
 
 TEST(TrainerTest, AShareOfTheStepsStopsAndGoesOnWhereItIsTold) {
-  Fixture f({BudgetKind::kSteps, 12});
+  TrainerFixture f({BudgetKind::kSteps, 12});
   f.step.share = {2, 4};
   f.options.stop_after = 7;
   EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kStoppedAfter));
@@ -102,7 +102,7 @@ TEST(TrainerTest, AShareOfTheStepsStopsAndGoesOnWhereItIsTold) {
   EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
   EXPECT_EQ(f.step.steps, (std::vector<uint32_t>{2, 6, 10}));
   // More tiles than steps: this one has none.
-  Fixture none({BudgetKind::kSteps, 2});
+  TrainerFixture none({BudgetKind::kSteps, 2});
   none.step.share = {3, 4};
   EXPECT_THAT(none.Run(), IsOkAndHolds(TrainOutcome::kFinished));
   EXPECT_EQ(none.step.n_runs, 0);
@@ -110,7 +110,7 @@ TEST(TrainerTest, AShareOfTheStepsStopsAndGoesOnWhereItIsTold) {
 }
 
 TEST(TrainerTest, AShareHasItsPartOfOtherBudgets) {
-  Fixture f({BudgetKind::kSeconds, 2});
+  TrainerFixture f({BudgetKind::kSeconds, 2});
   f.step.share = {1, 4};
   EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
   EXPECT_EQ(f.step.n_runs, 5) << "a quarter, in steps of 100 ms";
@@ -118,14 +118,14 @@ TEST(TrainerTest, AShareHasItsPartOfOtherBudgets) {
 
 // Each 500 steps, none of which is an own one.
 TEST(TrainerTest, AShareKeepsItsWeightsForTheWatchdogAsOftenAsTheWhole) {
-  Fixture f({BudgetKind::kSteps, 1600});
+  TrainerFixture f({BudgetKind::kSteps, 1600});
   f.step.share = {1, 4};
   EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
   EXPECT_EQ(f.step.n_saves, 1 + 3);
 }
 
 TEST(TrainerTest, SampleBudgetEndsAtTheFirstStepThatReachesIt) {
-  Fixture f({BudgetKind::kSamples, 100'000});
+  TrainerFixture f({BudgetKind::kSamples, 100'000});
   std::vector<int64_t> totals;
   f.observer.between = [&] {
     totals.push_back(f.trainer->state().n_trained);
@@ -138,7 +138,7 @@ TEST(TrainerTest, SampleBudgetEndsAtTheFirstStepThatReachesIt) {
 }
 
 TEST(TrainerTest, SecondsBudgetCountsTrainingAlone) {
-  Fixture f({BudgetKind::kSeconds, 3});
+  TrainerFixture f({BudgetKind::kSeconds, 3});
   f.options.preview_interval = absl::Seconds(1);
   f.options.checkpoint_interval = absl::Seconds(1);
   f.observer.during_output = [&] { f.clock.Advance(absl::Seconds(20)); };
@@ -153,7 +153,7 @@ TEST(TrainerTest, SecondsBudgetCountsTrainingAlone) {
 }
 
 TEST(TrainerTest, BatchesTellWhichFractionOfTheBudgetIsSpent) {
-  Fixture f({BudgetKind::kSteps, 100});
+  TrainerFixture f({BudgetKind::kSteps, 100});
   ASSERT_THAT(f.Run(), IsOk());
   for (uint32_t step = 0; step < 100; ++step) {
     ASSERT_EQ(f.step.fractions[step], step / 100.0);
@@ -162,12 +162,12 @@ TEST(TrainerTest, BatchesTellWhichFractionOfTheBudgetIsSpent) {
 }
 
 TEST(TrainerTest, InterruptedAndContinuedGivesTheSameBytes) {
-  Fixture whole({BudgetKind::kSteps, 120});
+  TrainerFixture whole({BudgetKind::kSteps, 120});
   ASSERT_THAT(whole.Run(), IsOk());
   const std::string expected = SerializeTensorFile(whole.trainer->Checkpoint());
 
   for (uint32_t stop_after : {1u, 16u, 60u, 119u}) {
-    Fixture first({BudgetKind::kSteps, 120});
+    TrainerFixture first({BudgetKind::kSteps, 120});
     first.options.stop_after = stop_after;
     ASSERT_THAT(first.Run(), IsOkAndHolds(TrainOutcome::kStoppedAfter));
     const std::string bytes = SerializeTensorFile(first.trainer->Checkpoint());
@@ -177,7 +177,7 @@ TEST(TrainerTest, InterruptedAndContinuedGivesTheSameBytes) {
     const auto stored = LoadTrainState(*file, "checkpoint");
     ASSERT_THAT(stored, IsOk());
     EXPECT_EQ(stored->state.step, stop_after);
-    Fixture second;
+    TrainerFixture second;
     second.state = stored->state;
     ASSERT_THAT(second.step.Load(*file), IsOk());
     ASSERT_THAT(second.Run(), IsOkAndHolds(TrainOutcome::kFinished));
@@ -190,15 +190,15 @@ TEST(TrainerTest, BatchesDrawnAheadGiveTheSameBytes) {
   // The fake step's trained samples depend on its weights, so the size of a batch is known
   // only after the step before it. Step 30 fails once, so there is a recovery on the way.
   const auto bytes = [](int batches_ahead, uint32_t stop_after) {
-    const auto prepare = [&](Fixture* f) {
+    const auto prepare = [&](TrainerFixture* f) {
       f->options.batches_ahead = batches_ahead;
       f->step.loss = [](const PixelBatch& batch) { return batch.step == 30 ? NAN : 0.005; };
     };
-    Fixture first({BudgetKind::kSteps, 120});
+    TrainerFixture first({BudgetKind::kSteps, 120});
     prepare(&first);
     first.options.stop_after = stop_after;
     EXPECT_THAT(first.Run(), IsOk());
-    Fixture second({BudgetKind::kSteps, 120});
+    TrainerFixture second({BudgetKind::kSteps, 120});
     prepare(&second);
     second.state = first.trainer->state();
     EXPECT_THAT(second.step.Load(first.trainer->Checkpoint()), IsOk());
@@ -212,7 +212,7 @@ TEST(TrainerTest, BatchesDrawnAheadGiveTheSameBytes) {
 }
 
 TEST(TrainerTest, PicturesGoFromCoarseToFineByTheShareOfTheBudget) {
-  const auto prepare = [](int batches_ahead, Fixture* f) {
+  const auto prepare = [](int batches_ahead, TrainerFixture* f) {
     Ngp(f->state.config).coarse_pictures = 0.5f;
     f->options.batches_ahead = batches_ahead;
     f->step.loss = [f](const PixelBatch& batch) {
@@ -226,7 +226,7 @@ TEST(TrainerTest, PicturesGoFromCoarseToFineByTheShareOfTheBudget) {
   };
   std::string expected;
   for (const int batches_ahead : {0, 1, 3}) {
-    Fixture f({BudgetKind::kSteps, 40});
+    TrainerFixture f({BudgetKind::kSteps, 40});
     prepare(batches_ahead, &f);
     EXPECT_THAT(f.Run(), IsOk());
     std::vector<int> levels(40);
@@ -237,7 +237,7 @@ TEST(TrainerTest, PicturesGoFromCoarseToFineByTheShareOfTheBudget) {
     if (batches_ahead == 0) expected = bytes;
     EXPECT_TRUE(bytes == expected) << batches_ahead;
     for (const uint32_t stop_after : {5, 10, 11, 20, 30}) {
-      Fixture first({BudgetKind::kSteps, 40}), second;
+      TrainerFixture first({BudgetKind::kSteps, 40}), second;
       prepare(batches_ahead, &first);
       first.options.stop_after = stop_after;
       ASSERT_THAT(first.Run(), IsOkAndHolds(TrainOutcome::kStoppedAfter));
@@ -262,7 +262,7 @@ class TickingClock final : public Clock {
 
 TEST(TrainerTest, StallFractionIsTheShareOfTheStepThatWaitsForItsBatch) {
   // A step reads the clock four times: at its begin, before and after the batch, at its end.
-  Fixture f({BudgetKind::kSteps, 10});
+  TrainerFixture f({BudgetKind::kSteps, 10});
   const TickingClock clock;
   for (const int batches_ahead : {0, 2}) {
     f.options.batches_ahead = batches_ahead;
@@ -277,7 +277,7 @@ TEST(TrainerTest, StallFractionIsTheShareOfTheStepThatWaitsForItsBatch) {
 }
 
 TEST(TrainerTest, FreshTrainerCanBeSavedAndLoaded) {
-  Fixture f;
+  TrainerFixture f;
   f.options.stop_after = 0;
   EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kStoppedAfter));
   EXPECT_EQ(f.step.n_runs, 0);
@@ -286,7 +286,7 @@ TEST(TrainerTest, FreshTrainerCanBeSavedAndLoaded) {
 
 TEST(TrainerTest, AStepThatDrawsItsOwnPixelsIsToldTheirNumberAlone) {
   for (bool draws : {false, true}) {
-    Fixture f({BudgetKind::kSteps, 5});
+    TrainerFixture f({BudgetKind::kSteps, 5});
     f.step.draws_pixels = draws;
     uint32_t n_steps = 0;
     f.step.loss = [&](const PixelBatch& batch) {
@@ -302,7 +302,7 @@ TEST(TrainerTest, AStepThatDrawsItsOwnPixelsIsToldTheirNumberAlone) {
 }
 
 TEST(TrainerTest, AnotherSeedGivesOtherBytes) {
-  Fixture a, b;
+  TrainerFixture a, b;
   b.state.config.seed = 2;
   ASSERT_THAT(a.Run(), IsOk());
   ASSERT_THAT(b.Run(), IsOk());
@@ -311,7 +311,7 @@ TEST(TrainerTest, AnotherSeedGivesOtherBytes) {
 }
 
 TEST(TrainerTest, ProgressComesOnceASecondAndAtTheEnd) {
-  Fixture f({BudgetKind::kSteps, 25});  // 2.5 seconds
+  TrainerFixture f({BudgetKind::kSteps, 25});  // 2.5 seconds
   ASSERT_THAT(f.Run(), IsOk());
   ASSERT_EQ(f.observer.progress.size(), 3u);
   const TrainProgress& first = f.observer.progress[0];
@@ -329,7 +329,7 @@ TEST(TrainerTest, ProgressComesOnceASecondAndAtTheEnd) {
 }
 
 TEST(TrainerTest, ProgressSaysTheSizesOfPicturesAndTheOccupiedShare) {
-  Fixture f;
+  TrainerFixture f;
   f.scene.picture_width = 4000;
   f.scene.picture_height = 3000;
   f.step.occupied = 0.25;
@@ -345,7 +345,7 @@ TEST(TrainerTest, ProgressSaysTheSizesOfPicturesAndTheOccupiedShare) {
 }
 
 TEST(TrainerTest, FiguresThatAreNotKnownAreLeftOutOfProgress) {
-  Fixture f;
+  TrainerFixture f;
   f.scene.test.clear();
   f.step.occupied = 1;
   ASSERT_THAT(f.Run(), IsOk());
@@ -356,7 +356,7 @@ TEST(TrainerTest, FiguresThatAreNotKnownAreLeftOutOfProgress) {
 }
 
 TEST(TrainerTest, PreviewIsAlwaysTheMiddleTestView) {
-  Fixture f({BudgetKind::kSteps, 250});  // 25 seconds
+  TrainerFixture f({BudgetKind::kSteps, 250});  // 25 seconds
   ASSERT_THAT(f.Run(), IsOk());
   ASSERT_EQ(f.observer.previews.size(), 2u);
   EXPECT_EQ(f.observer.previews[0].step, 100u);
@@ -368,7 +368,7 @@ TEST(TrainerTest, PreviewIsAlwaysTheMiddleTestView) {
 }
 
 TEST(TrainerTest, PreviewsOfLargeViewsAreReduced) {
-  Fixture f;
+  TrainerFixture f;
   ASSERT_THAT(f.Run(), IsOk());
   View& view = f.scene.test[f.scene.test.size() / 2];
   const double psnr = f.trainer->Preview({})->psnr;
@@ -383,7 +383,7 @@ TEST(TrainerTest, PreviewsOfLargeViewsAreReduced) {
 }
 
 TEST(TrainerTest, PreviewsThatTakeLongComeLessOften) {
-  Fixture f({BudgetKind::kSteps, 1000});  // 100 seconds of training
+  TrainerFixture f({BudgetKind::kSteps, 1000});  // 100 seconds of training
   // Each preview takes 4 s, so that the next one is due 40 s later, not 10.
   f.observer.during_output = [&] { f.clock.Advance(absl::Seconds(4)); };
   ASSERT_THAT(f.Run(), IsOk());
@@ -391,7 +391,7 @@ TEST(TrainerTest, PreviewsThatTakeLongComeLessOften) {
 }
 
 TEST(TrainerTest, NoTestViewsNoPreview) {
-  Fixture f({BudgetKind::kSteps, 250});
+  TrainerFixture f({BudgetKind::kSteps, 250});
   f.scene.test.clear();
   ASSERT_THAT(f.Run(), IsOk());
   EXPECT_TRUE(f.observer.previews.empty());
@@ -399,14 +399,14 @@ TEST(TrainerTest, NoTestViewsNoPreview) {
 }
 
 TEST(TrainerTest, CheckpointIsDueAtItsInterval) {
-  Fixture f({BudgetKind::kSteps, 100});
+  TrainerFixture f({BudgetKind::kSteps, 100});
   f.options.checkpoint_interval = absl::Seconds(3);
   ASSERT_THAT(f.Run(), IsOk());
   EXPECT_EQ(f.observer.n_checkpoints, 3);
 }
 
 TEST(TrainerTest, StopEndsAtTheNextStepBoundary) {
-  Fixture f({BudgetKind::kSteps, 1000});
+  TrainerFixture f({BudgetKind::kSteps, 1000});
   std::stop_source source;
   f.observer.between = [&] {
     if (f.observer.n_between == 7) source.request_stop();
@@ -417,14 +417,14 @@ TEST(TrainerTest, StopEndsAtTheNextStepBoundary) {
 }
 
 TEST(TrainerTest, ObserverErrorEndsTheTraining) {
-  Fixture f;
+  TrainerFixture f;
   f.observer.between = [] { return absl::UnavailableError("disk full"); };
   EXPECT_THAT(f.Run(), StatusIs(absl::StatusCode::kUnavailable, "disk full"));
   EXPECT_EQ(f.step.n_runs, 1);
 }
 
 TEST(TrainerTest, NotFiniteLossGoesBackToTheLastGoodWeightsAtHalfTheRate) {
-  Fixture f({BudgetKind::kSteps, 40});
+  TrainerFixture f({BudgetKind::kSteps, 40});
   bool failed = false;
   f.step.loss = [&](const PixelBatch& batch) {
     if (batch.step != 20 || failed) return 0.005;
@@ -446,7 +446,7 @@ TEST(TrainerTest, NotFiniteLossGoesBackToTheLastGoodWeightsAtHalfTheRate) {
 }
 
 TEST(TrainerTest, LossThatStaysNotFiniteFailsAfterThreeRecoveries) {
-  Fixture f({BudgetKind::kSteps, 100});
+  TrainerFixture f({BudgetKind::kSteps, 100});
   f.step.loss = [](const PixelBatch& batch) { return batch.step < 20 ? 0.005 : INFINITY; };
   EXPECT_THAT(f.Run(), FailsWith(absl::StatusCode::kAborted, reason::kTrainingDiverged));
   EXPECT_EQ(f.step.n_loads, 3);
@@ -454,7 +454,7 @@ TEST(TrainerTest, LossThatStaysNotFiniteFailsAfterThreeRecoveries) {
 }
 
 TEST(TrainerTest, GrowingLossIsRecoveredFrom) {
-  Fixture f({BudgetKind::kSteps, 400});
+  TrainerFixture f({BudgetKind::kSteps, 400});
   f.step.loss = [](const PixelBatch& batch) {
     return batch.step >= 200 && batch.step < 280 ? 0.5 : 0.005;
   };
@@ -464,7 +464,7 @@ TEST(TrainerTest, GrowingLossIsRecoveredFrom) {
 }
 
 TEST(TrainerTest, EmptyGridIsOpenedFirstAndWeightsRestoredNext) {
-  Fixture f({BudgetKind::kSteps, 60});
+  TrainerFixture f({BudgetKind::kSteps, 60});
   f.observer.between = [&] {
     if (f.trainer->state().step == 20 || f.trainer->state().step == 40) f.step.occupied = 0;
     return absl::OkStatus();
@@ -476,7 +476,7 @@ TEST(TrainerTest, EmptyGridIsOpenedFirstAndWeightsRestoredNext) {
 }
 
 TEST(TrainerTest, GridThatStaysEmptyFailsWithItsReason) {
-  Fixture f({BudgetKind::kSteps, 500});
+  TrainerFixture f({BudgetKind::kSteps, 500});
   f.observer.between = [&] {
     f.step.occupied = 0;
     return absl::OkStatus();
@@ -486,7 +486,7 @@ TEST(TrainerTest, GridThatStaysEmptyFailsWithItsReason) {
 }
 
 TEST(TrainerTest, RecoveriesAreCountedAcrossAResume) {
-  Fixture f({BudgetKind::kSteps, 100});
+  TrainerFixture f({BudgetKind::kSteps, 100});
   f.state.watchdog.n_recoveries = 3;
   f.step.loss = [](const PixelBatch&) { return NAN; };
   EXPECT_THAT(f.Run(), FailsWith(absl::StatusCode::kAborted, reason::kTrainingDiverged));

@@ -15,7 +15,7 @@ namespace {
 using ::absl::StatusCode;
 using ::testing::HasSubstr;
 
-ImageU8 Gray(int width, int height, uint8_t level) {
+ImageU8 GrayFrame(int width, int height, uint8_t level) {
   ImageU8 image{width, height, 3, {}};
   image.pixels.assign(size_t(width) * height * 3, level);
   return image;
@@ -33,7 +33,7 @@ TEST_F(VideoWriterTest, FramesBecomeAFilmThatPlays) {
   auto video = VideoWriter::Open("ffmpeg", dir_ / "out.mp4", 10);
   ASSERT_THAT(video, IsOk());
   for (int i = 0; i < 20; ++i) {
-    ASSERT_THAT(video->Add(Gray(65, 49, static_cast<uint8_t>(10 * i)), {}), IsOk());
+    ASSERT_THAT(video->Add(GrayFrame(65, 49, static_cast<uint8_t>(10 * i)), {}), IsOk());
   }
   EXPECT_FALSE(std::filesystem::exists(dir_ / "out.mp4"));
   ASSERT_THAT(video->Finish({}), IsOk());
@@ -61,8 +61,9 @@ TEST_F(VideoWriterTest, FramesOfAnotherSizeAreRefusedAndNothingIsLeft) {
   {
     auto video = VideoWriter::Open("ffmpeg", dir_ / "out.mp4", 10);
     ASSERT_THAT(video, IsOk());
-    ASSERT_THAT(video->Add(Gray(64, 48, 0), {}), IsOk());
-    EXPECT_THAT(video->Add(Gray(48, 64, 0), {}), StatusIs(StatusCode::kInvalidArgument, "48x64"));
+    ASSERT_THAT(video->Add(GrayFrame(64, 48, 0), {}), IsOk());
+    EXPECT_THAT(video->Add(GrayFrame(48, 64, 0), {}),
+                StatusIs(StatusCode::kInvalidArgument, "48x64"));
   }
   EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
 }
@@ -71,7 +72,7 @@ TEST_F(VideoWriterTest, FolderThatIsNotThereFailsWithItsWords) {
   auto video = VideoWriter::Open("ffmpeg", dir_ / "none/out.mp4", 10);
   ASSERT_THAT(video, IsOk());
   absl::Status status;
-  for (int i = 0; i < 50 && status.ok(); ++i) status = video->Add(Gray(640, 480, 0), {});
+  for (int i = 0; i < 50 && status.ok(); ++i) status = video->Add(GrayFrame(640, 480, 0), {});
   if (status.ok()) status = video->Finish({});
   EXPECT_THAT(status, StatusIs(StatusCode::kAborted, "No such file"));
 }

@@ -11,7 +11,7 @@ namespace {
 
 using ::absl::StatusCode;
 
-ImageU8 Gray(int width, int height, uint8_t level) {
+ImageU8 GrayView(int width, int height, uint8_t level) {
   ImageU8 image{width, height, 3, {}};
   image.pixels.assign(size_t(width) * height * 3, level);
   return image;
@@ -21,8 +21,9 @@ TEST(ViewComparisonTest, RowsHoldPhotographViewAndDifference) {
   TempDir dir;
   ViewComparison comparison;
   EXPECT_THAT(comparison.Write(dir / "c.png"), StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_NEAR(comparison.Add(Gray(90, 60, 100), Gray(90, 60, 110), "images/a.jpg"), 28.13, 0.01);
-  comparison.Add(Gray(90, 60, 50), Gray(90, 60, 50), "b.jpg");
+  EXPECT_NEAR(comparison.Add(GrayView(90, 60, 100), GrayView(90, 60, 110), "images/a.jpg"), 28.13,
+              0.01);
+  comparison.Add(GrayView(90, 60, 50), GrayView(90, 60, 50), "b.jpg");
   ASSERT_THAT(comparison.Write(dir / "c.png"), IsOk());
   const auto sheet = DecodeImage(dir / "c.png");
   ASSERT_THAT(sheet, IsOk());
@@ -38,7 +39,7 @@ TEST(ViewComparisonTest, PhotographsCarryTheirNames) {
   TempDir dir;
   const auto white_of = [&](const std::string& name, int width, int first_column) {
     ViewComparison comparison;
-    comparison.Add(Gray(width, 60, 100), Gray(width, 60, 100), name);
+    comparison.Add(GrayView(width, 60, 100), GrayView(width, 60, 100), name);
     EXPECT_THAT(comparison.Write(dir / "c.png"), IsOk());
     const ImageU8 sheet = DecodeImage(dir / "c.png").value();
     int n = 0;

@@ -9,7 +9,7 @@ namespace nerf {
 namespace {
 
 // Everything that readers can get from a queue, as text.
-std::string Describe(QueueHarness& harness) {
+std::string FaultDescribe(QueueHarness& harness) {
   std::string text;
   const auto jobs = harness.queue->List({"default", 1000, ""});
   for (const Job& job : jobs->records) {
@@ -104,7 +104,7 @@ TEST(FaultTest, FailureOfAnyCommitChangesNothingAndLosesNothing) {
       return n == fail_at ? absl::UnavailableError("injected") : absl::OkStatus();
     };
     for (const Step& step : story) {
-      const std::string before = Describe(harness);
+      const std::string before = FaultDescribe(harness);
       const int commits_before = harness.memory_store.n_commits();
       const absl::Status status = step.call(harness);
       const bool failed_here =
@@ -116,16 +116,16 @@ TEST(FaultTest, FailureOfAnyCommitChangesNothingAndLosesNothing) {
           EXPECT_THAT(status, IsOk()) << "commit " << fail_at;
         }
         if (harness.memory_store.n_commits() == commits_before + 1) {
-          EXPECT_EQ(Describe(harness), before) << "commit " << fail_at;
+          EXPECT_EQ(FaultDescribe(harness), before) << "commit " << fail_at;
         }
         EXPECT_THAT(step.call(harness), IsOk()) << "trying again works, commit " << fail_at;
       } else {
         EXPECT_THAT(status, IsOk()) << "commit " << fail_at;
       }
       // A restarted queue returns the same as the running one.
-      const std::string alive = Describe(harness);
+      const std::string alive = FaultDescribe(harness);
       QueueHarness reborn(&harness.memory_store);
-      EXPECT_EQ(Describe(reborn), alive);
+      EXPECT_EQ(FaultDescribe(reborn), alive);
     }
   }
 }

@@ -87,7 +87,7 @@ std::vector<uint32_t> RetiredSteps(std::vector<CheckpointRecord> checkpoints) {
   return steps;
 }
 
-CheckpointRecord At(uint32_t step, std::optional<double> psnr = {}, bool promoted = false) {
+CheckpointRecord JobStateAt(uint32_t step, std::optional<double> psnr = {}, bool promoted = false) {
   CheckpointRecord checkpoint;
   checkpoint.step = step;
   checkpoint.preview_psnr = psnr;
@@ -99,12 +99,19 @@ TEST(RetireCheckpointsTest, LastThreeBestAndPromotedStay) {
   using testing::ElementsAre;
   using testing::IsEmpty;
   EXPECT_THAT(RetiredSteps({}), IsEmpty());
-  EXPECT_THAT(RetiredSteps({At(1), At(2), At(3)}), IsEmpty());
-  EXPECT_THAT(RetiredSteps({At(1), At(2), At(3), At(4)}), ElementsAre(1));
-  EXPECT_THAT(RetiredSteps({At(1, 30.0), At(2, 20.0), At(3), At(4), At(5, 29.0)}), ElementsAre(2));
-  EXPECT_THAT(RetiredSteps({At(1, 30.0), At(2, 30.0), At(3), At(4), At(5)}), ElementsAre(1))
+  EXPECT_THAT(RetiredSteps({JobStateAt(1), JobStateAt(2), JobStateAt(3)}), IsEmpty());
+  EXPECT_THAT(RetiredSteps({JobStateAt(1), JobStateAt(2), JobStateAt(3), JobStateAt(4)}),
+              ElementsAre(1));
+  EXPECT_THAT(RetiredSteps({JobStateAt(1, 30.0), JobStateAt(2, 20.0), JobStateAt(3), JobStateAt(4),
+                            JobStateAt(5, 29.0)}),
+              ElementsAre(2));
+  EXPECT_THAT(RetiredSteps({JobStateAt(1, 30.0), JobStateAt(2, 30.0), JobStateAt(3), JobStateAt(4),
+                            JobStateAt(5)}),
+              ElementsAre(1))
       << "the newer of equals";
-  EXPECT_THAT(RetiredSteps({At(1, {}, true), At(2), At(3), At(4), At(5)}), ElementsAre(2));
+  EXPECT_THAT(RetiredSteps({JobStateAt(1, {}, true), JobStateAt(2), JobStateAt(3), JobStateAt(4),
+                            JobStateAt(5)}),
+              ElementsAre(2));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace nerf {
 namespace {
 
-CurvePoint At(uint32_t step, double loss = 0.5) {
+CurvePoint TrainingCurveAt(uint32_t step, double loss = 0.5) {
   return {step, step * 0.1, loss, 20, 1e5, 1e6, {}};
 }
 
@@ -30,7 +30,7 @@ JobProgress Progress(uint32_t step, double loss, const std::string& image = "") 
 
 TEST(TrainingCurveTest, KeepsEndsAndEvenDistancesOfALongTraining) {
   TrainingCurve curve;
-  for (uint32_t step = 10; step <= 200'000; step += 10) curve.Add(At(step));
+  for (uint32_t step = 10; step <= 200'000; step += 10) curve.Add(TrainingCurveAt(step));
   ASSERT_EQ(curve.points().size(), TrainingCurve::kMaxPoints);
   EXPECT_EQ(curve.points().front().step, 10u);
   EXPECT_EQ(curve.points().back().step, 200'000u);
@@ -43,16 +43,17 @@ TEST(TrainingCurveTest, KeepsEndsAndEvenDistancesOfALongTraining) {
 
 TEST(TrainingCurveTest, StepsThatAreTrainedAgainReplaceThoseOfBefore) {
   TrainingCurve curve;
-  for (uint32_t step : {10u, 20u, 30u}) curve.Add(At(step));
-  curve.Add(At(20, 0.25));
+  for (uint32_t step : {10u, 20u, 30u}) curve.Add(TrainingCurveAt(step));
+  curve.Add(TrainingCurveAt(20, 0.25));
   EXPECT_EQ(StepsOf(curve), (std::vector<uint32_t>{10, 20}));
   EXPECT_EQ(curve.points().back().loss, 0.25);
 }
 
 TEST(TrainingCurveTest, MissingPointsAreAddedBehindTheLastOnly) {
-  TrainingCurve curve({At(10), At(20)});
+  TrainingCurve curve({TrainingCurveAt(10), TrainingCurveAt(20)});
   EXPECT_FALSE(curve.TakeChanged());
-  curve.AddMissing({At(5), At(20, 0.1), At(25), At(30)});
+  curve.AddMissing(
+      {TrainingCurveAt(5), TrainingCurveAt(20, 0.1), TrainingCurveAt(25), TrainingCurveAt(30)});
   EXPECT_EQ(StepsOf(curve), (std::vector<uint32_t>{10, 20, 25, 30}));
   EXPECT_EQ(curve.points()[1].loss, 0.5);
   EXPECT_TRUE(curve.TakeChanged());

@@ -10,14 +10,14 @@
 namespace nerf {
 namespace {
 
-WorkerDescription Describe(const std::string& id) {
+WorkerDescription WorkerTableDescribe(const std::string& id) {
   return {id, "session-1", "cpu", "2 threads", "0.1.0", "host", {"ngp"}};
 }
 
 TEST(WorkerTableTest, StatesFollowWhatIsHeard) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));
-  const auto connection = table.Connect(Describe("worker-a"));
+  const auto connection = table.Connect(WorkerTableDescribe("worker-a"));
   ASSERT_THAT(connection, IsOk());
   EXPECT_EQ(table.List()[0].state, WorkerState::kIdle);
   EXPECT_TRUE(table.Heard("worker-a", *connection, false, ResourceKey{"default", "one"}));
@@ -32,8 +32,8 @@ TEST(WorkerTableTest, StatesFollowWhatIsHeard) {
 TEST(WorkerTableTest, NewerConnectionMakesTheOlderOneStale) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));
-  const auto first = table.Connect(Describe("worker-a"));
-  const auto second = table.Connect(Describe("worker-a"));
+  const auto first = table.Connect(WorkerTableDescribe("worker-a"));
+  const auto second = table.Connect(WorkerTableDescribe("worker-a"));
   EXPECT_FALSE(table.Heard("worker-a", *first, false, std::nullopt));
   EXPECT_TRUE(table.Heard("worker-a", *second, false, ResourceKey{"default", "one"}));
   table.Disconnect("worker-a", *first);
@@ -47,7 +47,8 @@ TEST(WorkerTableTest, NewerConnectionMakesTheOlderOneStale) {
 TEST(WorkerTableTest, OlderOfTwoProcessesWithOneIdIsRefusedForGood) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));
-  WorkerDescription older = Describe("worker-a"), newer = Describe("worker-a");
+  WorkerDescription older = WorkerTableDescribe("worker-a"),
+                    newer = WorkerTableDescribe("worker-a");
   newer.session = "session-2";
   const auto first = table.Connect(older);
   EXPECT_THAT(table.Connect(older), IsOk()) << "its network came back";
@@ -64,14 +65,14 @@ TEST(WorkerTableTest, OlderOfTwoProcessesWithOneIdIsRefusedForGood) {
 TEST(WorkerTableTest, WorkerThatSaidThatItLeavesIsForgottenWithItsStream) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));
-  const auto first = table.Connect(Describe("worker-a"));
+  const auto first = table.Connect(WorkerTableDescribe("worker-a"));
   EXPECT_TRUE(table.Heard("worker-a", *first, /*draining=*/true, std::nullopt));
   EXPECT_EQ(table.List().size(), 1u);
   table.Disconnect("worker-a", *first);
   EXPECT_TRUE(table.List().empty());
 
   // The stream's last message may be handled after its end.
-  const auto second = table.Connect(Describe("worker-a"));
+  const auto second = table.Connect(WorkerTableDescribe("worker-a"));
   table.Disconnect("worker-a", *second);
   EXPECT_EQ(table.List().size(), 1u);
   EXPECT_TRUE(table.Heard("worker-a", *second, /*draining=*/true, std::nullopt));
@@ -81,25 +82,25 @@ TEST(WorkerTableTest, WorkerThatSaidThatItLeavesIsForgottenWithItsStream) {
 TEST(WorkerTableTest, WorkerThatWentSilentIsLostForSomeHoursAndThenForgotten) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));
-  table.Disconnect("worker-a", *table.Connect(Describe("worker-a")));
+  table.Disconnect("worker-a", *table.Connect(WorkerTableDescribe("worker-a")));
   clock.Advance(WorkerTable::kForgetAfter);
   ASSERT_EQ(table.List().size(), 1u);
   EXPECT_EQ(table.List()[0].state, WorkerState::kLost);
   clock.Advance(absl::Seconds(1));
   EXPECT_TRUE(table.List().empty());
-  ASSERT_THAT(table.Connect(Describe("worker-b")), IsOk());
+  ASSERT_THAT(table.Connect(WorkerTableDescribe("worker-b")), IsOk());
   EXPECT_EQ(table.List().size(), 1u);
 }
 
 TEST(WorkerTableTest, HostileDescriptionsAreRefused) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));
-  EXPECT_FALSE(table.Connect(Describe("../a")).ok());
-  WorkerDescription description = Describe("worker-a");
+  EXPECT_FALSE(table.Connect(WorkerTableDescribe("../a")).ok());
+  WorkerDescription description = WorkerTableDescribe("worker-a");
   description.host = std::string(257, 'x');
   description.device = "cpu\n";
   EXPECT_EQ(GetFieldViolations(table.Connect(description).status()).size(), 2u);
-  description = Describe("worker-a");
+  description = WorkerTableDescribe("worker-a");
   description.methods.assign(33, "ngp");
   EXPECT_FALSE(table.Connect(description).ok());
   description.methods = {"ngp\n"};
@@ -122,10 +123,10 @@ TEST(WorkerDescriptionTest, WithFeaturesAndWithoutMethodsItTrainsEveryMethod) {
 TEST(WorkerTableTest, MadeUpIdsTakeThePlaceOfThoseThatWereSilentLongest) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));
-  ASSERT_THAT(table.Connect(Describe("stays")), IsOk());
+  ASSERT_THAT(table.Connect(WorkerTableDescribe("stays")), IsOk());
   for (size_t i = 0; i < WorkerTable::kMaxWorkers + 10; ++i) {
     const std::string id = "w-" + std::to_string(i);
-    const auto connection = table.Connect(Describe(id));
+    const auto connection = table.Connect(WorkerTableDescribe(id));
     ASSERT_THAT(connection, IsOk());
     table.Disconnect(id, *connection);
     clock.Advance(absl::Milliseconds(1));
@@ -140,11 +141,11 @@ TEST(WorkerTableTest, NoMoreThanTheMostAreConnected) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));
   for (size_t i = 0; i < WorkerTable::kMaxWorkers; ++i) {
-    ASSERT_THAT(table.Connect(Describe("w-" + std::to_string(i))), IsOk());
+    ASSERT_THAT(table.Connect(WorkerTableDescribe("w-" + std::to_string(i))), IsOk());
   }
-  EXPECT_THAT(table.Connect(Describe("one-more")),
+  EXPECT_THAT(table.Connect(WorkerTableDescribe("one-more")),
               FailsWith(absl::StatusCode::kResourceExhausted, reason::kQuotaExceeded));
-  EXPECT_THAT(table.Connect(Describe("w-7")), IsOk()) << "again";
+  EXPECT_THAT(table.Connect(WorkerTableDescribe("w-7")), IsOk()) << "again";
 }
 
 }  // namespace

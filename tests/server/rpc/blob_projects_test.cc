@@ -16,7 +16,7 @@ using absl::StatusCode;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr char kUuid[] = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
+constexpr char kBlobProjectsUuid[] = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
 
 class BlobProjectsTest : public testing::Test {
  protected:
@@ -35,7 +35,7 @@ class BlobProjectsTest : public testing::Test {
     return bytes;
   }
   static std::string UploadOf(const std::string& project, const v1::BlobRef& blob) {
-    return "projects/" + project + "/uploads/" + kUuid + "/" + BlobResourceName(blob);
+    return "projects/" + project + "/uploads/" + kBlobProjectsUuid + "/" + BlobResourceName(blob);
   }
   // One call that sends some bytes. Returns the committed size.
   absl::StatusOr<int64_t> Write(const std::string& project, int64_t offset,

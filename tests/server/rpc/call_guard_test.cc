@@ -27,7 +27,7 @@
 namespace nerf {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(120);
+constexpr absl::Duration kCallGuardPatience = absl::Seconds(120);
 
 // Writes frames of HTTP/2 that no gRPC client would send.
 class RawClient {
@@ -172,7 +172,7 @@ TEST(StreamCensusTest, ManyConnectionsAreCountedInMicrosecondsEach) {
 TEST(CallGuardTest, ConnectionThatFloodsIsClosedAndOthersAreServed) {
   RpcTestServer server(/*over_socket=*/true);
   RawClient flood(server.rpc->port());
-  const absl::Time deadline = absl::Now() + kPatience;
+  const absl::Time deadline = absl::Now() + kCallGuardPatience;
   bool open = true;
   while (open && absl::Now() < deadline) {
     for (int i = 0; i < 1000; ++i) {

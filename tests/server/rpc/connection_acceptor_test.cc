@@ -20,7 +20,7 @@
 namespace nerf {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(60);
+constexpr absl::Duration kConnectionAcceptorPatience = absl::Seconds(60);
 
 class Socket {
  public:
@@ -61,7 +61,7 @@ class Taken {
   bool Await(size_t count) {
     MutexLock lock(mu_);
     while (sockets_.size() < count) {
-      if (!changed_.WaitFor(mu_, kPatience)) return false;
+      if (!changed_.WaitFor(mu_, kConnectionAcceptorPatience)) return false;
     }
     return true;
   }

@@ -24,7 +24,7 @@ namespace {
 using absl::StatusCode;
 
 constexpr char kSha[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-constexpr char kUuid[] = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
+constexpr char kHostileRequestsUuid[] = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
 constexpr char kView[] = "orbit{count:8} width:32 height:32";
 constexpr char kCamera[] =
     "camera{width:8 height:8 fl_x:10 transform_matrix:[1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1]}";
@@ -46,9 +46,11 @@ struct HostileCase {
 
 std::string Expand(const std::string& text) {
   const std::string big(200, 'x');
-  return absl::StrReplaceAll(
-      text,
-      {{"$SHA", kSha}, {"$UUID", kUuid}, {"$VIEW", kView}, {"$CAMERA", kCamera}, {"$BIG", big}});
+  return absl::StrReplaceAll(text, {{"$SHA", kSha},
+                                    {"$UUID", kHostileRequestsUuid},
+                                    {"$VIEW", kView},
+                                    {"$CAMERA", kCamera},
+                                    {"$BIG", big}});
 }
 
 class HostileRequestsTest : public testing::Test {

@@ -21,7 +21,7 @@ namespace {
 
 using absl::StatusCode;
 
-constexpr char kUuid[] = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
+constexpr char kServicesUuid[] = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
 constexpr char kOtherUuid[] = "1b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
 
 class ServicesTest : public testing::Test {
@@ -80,11 +80,11 @@ TEST_F(ServicesTest, CutUploadGoesOnFromTheCommittedSizeAndReadsBackWhole) {
   for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7);
   const v1::BlobRef blob = BlobOfBytes(content);
   int64_t committed = 0;
-  ASSERT_THAT(Upload(kUuid, blob, content, 0, 200'000, false, &committed), IsOk());
+  ASSERT_THAT(Upload(kServicesUuid, blob, content, 0, 200'000, false, &committed), IsOk());
   EXPECT_EQ(committed, 200'000);
 
   google::bytestream::QueryWriteStatusRequest query;
-  query.set_resource_name("uploads/" + std::string(kUuid) + "/" + BlobResourceName(blob));
+  query.set_resource_name("uploads/" + std::string(kServicesUuid) + "/" + BlobResourceName(blob));
   google::bytestream::QueryWriteStatusResponse upload;
   const auto ask = [&] {
     return RpcTestServer::Call(*server_.bytes_stub,
@@ -96,7 +96,8 @@ TEST_F(ServicesTest, CutUploadGoesOnFromTheCommittedSizeAndReadsBackWhole) {
   EXPECT_FALSE(upload.complete());
   EXPECT_THAT(ReadBlob(blob), FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
 
-  ASSERT_THAT(Upload(kUuid, blob, content, 200'000, content.size(), true, &committed), IsOk());
+  ASSERT_THAT(Upload(kServicesUuid, blob, content, 200'000, content.size(), true, &committed),
+              IsOk());
   EXPECT_EQ(committed, 300'000);
   ASSERT_THAT(ask(), IsOk());
   EXPECT_TRUE(upload.complete());
@@ -110,10 +111,10 @@ TEST_F(ServicesTest, CorruptUploadStoresNothingAndTheSameIdMayStartAnew) {
   const std::string content = "good bytes";
   const v1::BlobRef blob = BlobOfBytes(content);
   int64_t committed = 0;
-  EXPECT_THAT(Upload(kUuid, blob, "evil bytes", 0, 10, true, &committed),
+  EXPECT_THAT(Upload(kServicesUuid, blob, "evil bytes", 0, 10, true, &committed),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   EXPECT_THAT(ReadBlob(blob), FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
-  EXPECT_THAT(Upload(kUuid, blob, content, 0, 10, true, &committed), IsOk());
+  EXPECT_THAT(Upload(kServicesUuid, blob, content, 0, 10, true, &committed), IsOk());
   EXPECT_THAT(ReadBlob(blob), IsOkAndHolds(content));
 }
 
@@ -123,7 +124,7 @@ TEST_F(ServicesTest, UploadOfABlobThatIsPresentSucceedsAtOnce) {
   EXPECT_THAT(Upload(kOtherUuid, blob, "there already", 0, 5, false, &committed), IsOk());
   EXPECT_EQ(committed, 13);
   int64_t empty_committed = -1;
-  EXPECT_THAT(Upload(kUuid, BlobOfBytes(""), "", 0, 0, true, &empty_committed), IsOk());
+  EXPECT_THAT(Upload(kServicesUuid, BlobOfBytes(""), "", 0, 0, true, &empty_committed), IsOk());
   EXPECT_EQ(empty_committed, 0);
 }
 
@@ -143,7 +144,7 @@ TEST_F(ServicesTest, FindMissingBlobsNamesThoseAlone) {
 TEST_F(ServicesTest, SceneIsCreatedOnceReadListedAndDeleted) {
   v1::CreateSceneRequest request;
   request.set_scene_id("lego");
-  request.set_request_id(kUuid);
+  request.set_request_id(kServicesUuid);
   request.mutable_scene()->set_display_name("A bulldozer");
   for (const char* path : {"b.png", "a/a.png"}) {
     v1::SceneFile* file = request.mutable_scene()->add_files();
@@ -270,7 +271,7 @@ TEST_F(ServicesTest, EffectiveBackgroundIsSpelledOut) {
 TEST_F(ServicesTest, RepeatedRequestReturnsTheSameJobAlsoAfterARestart) {
   v1::CreateTrainingJobRequest request;
   request.mutable_training_job()->set_scene(server_.CreateScene());
-  request.set_request_id(kUuid);
+  request.set_request_id(kServicesUuid);
   v1::TrainingJob first, second;
   ASSERT_THAT(Create(request, &first), IsOk());
   server_.Stop();
@@ -372,7 +373,7 @@ TEST_F(ServicesTest, RetryOfACancelledJobIsANewJobOfTheSameConfig) {
       IsOk());
   v1::RetryTrainingJobRequest request;
   request.set_name(job.name());
-  request.set_request_id(kUuid);
+  request.set_request_id(kServicesUuid);
   v1::TrainingJob first, second;
   for (v1::TrainingJob* retry : {&first, &second}) {
     ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
@@ -428,7 +429,7 @@ class InitTest : public ServicesTest {
     v1::PromoteCheckpointRequest promote;
     promote.set_name(job.name() + "/checkpoints/10");
     promote.set_model_id("base");
-    promote.set_request_id(kUuid);
+    promote.set_request_id(kServicesUuid);
     ASSERT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::PromoteCheckpoint,
                                     promote, &model_),
                 IsOk());

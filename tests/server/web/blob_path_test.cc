@@ -8,7 +8,7 @@ namespace nerf {
 namespace {
 
 const std::string kSha(64, 'a');
-const std::string kUuid = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
+const std::string kBlobPathUuid = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
 
 TEST(BlobPathTest, NamesOfBlobsAndUploads) {
   const auto blob = ParseBlobPath("/blobs/" + kSha + "/19131");
@@ -17,10 +17,10 @@ TEST(BlobPathTest, NamesOfBlobsAndUploads) {
   EXPECT_EQ(blob->sha256, kSha);
   EXPECT_EQ(blob->byte_size, 19131u);
   EXPECT_FALSE(blob->is_upload);
-  const auto upload = ParseBlobPath("/uploads/" + kUuid + "/blobs/" + kSha + "/0");
+  const auto upload = ParseBlobPath("/uploads/" + kBlobPathUuid + "/blobs/" + kSha + "/0");
   ASSERT_TRUE(upload.has_value());
   EXPECT_TRUE(upload->is_upload);
-  EXPECT_EQ(upload->resource_name, "uploads/" + kUuid + "/blobs/" + kSha + "/0");
+  EXPECT_EQ(upload->resource_name, "uploads/" + kBlobPathUuid + "/blobs/" + kSha + "/0");
   EXPECT_TRUE(ParseBlobPath("/projects/default/blobs/" + kSha + "/1").has_value());
 }
 

@@ -24,11 +24,11 @@ namespace {
 using testing::HasSubstr;
 using Json = nlohmann::json;
 
-constexpr char kJson[] = "Content-Type: application/json\r\n";
+constexpr char kWebServerJson[] = "Content-Type: application/json\r\n";
 constexpr char kConnectStream[] = "Content-Type: application/connect+json\r\n";
 constexpr char kGrpcWeb[] = "Content-Type: application/grpc-web+proto\r\n";
 constexpr char kTus[] = "Tus-Resumable: 1.0.0\r\n";
-constexpr char kUuid[] = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
+constexpr char kWebServerUuid[] = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
 
 std::string Method(const char* name) { return absl::StrCat("/nerf.v1.", name); }
 
@@ -50,7 +50,7 @@ class WebServerTest : public testing::Test {
 
   // A unary call in Connect's JSON.
   WebAnswer Call(const char* method, const std::string& body, const std::string& headers = "") {
-    return Ask(HttpRequest("POST", Method(method), kJson + headers, body));
+    return Ask(HttpRequest("POST", Method(method), kWebServerJson + headers, body));
   }
 
   std::string CreateJob() { return services_.CreateJob(services_.CreateScene()).name(); }
@@ -201,7 +201,8 @@ TEST_F(WebServerTest, WorkersCallsAndUnknownOnesAreNotServed) {
   EXPECT_EQ(Call("WorkerService/Synchronize", "{}").status, 404);
   EXPECT_EQ(Call("TrainingService/NoSuchMethod", "{}").status, 404);
   EXPECT_EQ(Call("NoSuchService/Get", "{}").status, 404);
-  EXPECT_EQ(Ask(HttpRequest("POST", "/grpc.health.v1.Health/Check", kJson, "{}")).status, 404);
+  EXPECT_EQ(Ask(HttpRequest("POST", "/grpc.health.v1.Health/Check", kWebServerJson, "{}")).status,
+            404);
   EXPECT_THAT(Ask(HttpRequest("POST", "/google.bytestream.ByteStream/Write", kConnectStream,
                               Envelope(0, "{}")))
                   .body,
@@ -211,7 +212,7 @@ TEST_F(WebServerTest, WorkersCallsAndUnknownOnesAreNotServed) {
 TEST_F(WebServerTest, OnlyPostCalls) {
   for (const char* method : {"GET", "PUT", "DELETE", "PATCH"}) {
     const WebAnswer answer =
-        Ask(HttpRequest(method, Method("TrainingService/ListTrainingJobs"), kJson));
+        Ask(HttpRequest(method, Method("TrainingService/ListTrainingJobs"), kWebServerJson));
     EXPECT_EQ(answer.status, 405) << method;
     EXPECT_EQ(answer.headers.at("allow"), "POST");
   }
@@ -227,7 +228,7 @@ TEST_F(WebServerTest, OnlyPostCalls) {
 
 TEST_F(WebServerTest, ConnectionsAreUsedAgainAndPipelinesAreAnsweredInOrder) {
   const std::string request =
-      HttpRequest("POST", Method("TrainingService/ListTrainingJobs"), kJson, "{}");
+      HttpRequest("POST", Method("TrainingService/ListTrainingJobs"), kWebServerJson, "{}");
   WebClient client(web_->port());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(client.Ask(request).status, 200) << i;
   client.Send(request + request + HttpRequest("GET", "/none"));
@@ -276,7 +277,7 @@ TEST_F(WebServerTest, ThePageMayLoadNothingFromElsewhere) {
       304);
   const WebAnswer head = Ask(HttpRequest("HEAD", "/"));
   EXPECT_EQ(head.headers.at("content-length"), std::to_string(page.body.size()));
-  EXPECT_EQ(Ask(HttpRequest("POST", "/", kJson, "{}")).status, 405);
+  EXPECT_EQ(Ask(HttpRequest("POST", "/", kWebServerJson, "{}")).status, 405);
   for (const char* path : {"/index.htm", "/app.js/", "/dist/app.js", "/..", "/.git/config"}) {
     EXPECT_EQ(Ask(HttpRequest("GET", path)).status, 404) << path;
   }
@@ -315,7 +316,7 @@ TEST_F(WebServerTest, BytesOfABlobInPartsAndFromTheCache) {
   const std::string none = absl::StrCat("/blobs/", Sha256Hex("none"), "/4");
   EXPECT_EQ(Ask(HttpRequest("GET", none)).status, 404);
   EXPECT_EQ(Ask(HttpRequest("HEAD", none)).status, 404);
-  EXPECT_EQ(Ask(HttpRequest("POST", none, kJson, "{}")).status, 405);
+  EXPECT_EQ(Ask(HttpRequest("POST", none, kWebServerJson, "{}")).status, 405);
 }
 
 TEST_F(WebServerTest, NamesOfFilesCannotBreakOutOfTheirHeader) {
@@ -333,7 +334,7 @@ TEST_F(WebServerTest, NamesOfFilesCannotBreakOutOfTheirHeader) {
 TEST_F(WebServerTest, UploadsGoOnWhereTheyWereCut) {
   const std::string content(1'000'000, 'u');
   const std::string path =
-      absl::StrCat("/uploads/", kUuid, "/blobs/", Sha256Hex(content), "/", content.size());
+      absl::StrCat("/uploads/", kWebServerUuid, "/blobs/", Sha256Hex(content), "/", content.size());
   const auto offset = [&] {
     const WebAnswer answer = Ask(HttpRequest("HEAD", path, kTus));
     EXPECT_EQ(answer.status, 200);
@@ -363,7 +364,7 @@ TEST_F(WebServerTest, UploadsGoOnWhereTheyWereCut) {
 TEST_F(WebServerTest, UploadsThatAreNotWhatTheirNameSaysAreRefused) {
   const std::string content = "content";
   const auto path = [&](const std::string& digest, size_t n_bytes) {
-    return absl::StrCat("/uploads/", kUuid, "/blobs/", digest, "/", n_bytes);
+    return absl::StrCat("/uploads/", kWebServerUuid, "/blobs/", digest, "/", n_bytes);
   };
   const std::string headers =
       absl::StrCat(kTus, "Content-Type: application/offset+octet-stream\r\nUpload-Offset: 0\r\n");
@@ -390,7 +391,7 @@ TEST_F(WebServerTest, UploadsThatAreNotWhatTheirNameSaysAreRefused) {
 TEST_F(WebServerTest, ClientsThatWaitForContinueGetIt) {
   const std::string content(200'000, 'c');
   const std::string path =
-      absl::StrCat("/uploads/", kUuid, "/blobs/", Sha256Hex(content), "/", content.size());
+      absl::StrCat("/uploads/", kWebServerUuid, "/blobs/", Sha256Hex(content), "/", content.size());
   WebClient client(web_->port());
   client.Send(absl::StrCat("PATCH ", path, " HTTP/1.1\r\nHost: localhost\r\n", kTus,
                            "Content-Type: application/offset+octet-stream\r\nUpload-Offset: 0\r\n"
@@ -403,7 +404,7 @@ TEST_F(WebServerTest, ClientsThatWaitForContinueGetIt) {
 TEST_F(WebServerTest, HostileRequestsAreRefusedAndTheServerGoesOn) {
   const std::string host = "Host: localhost\r\n";
   const std::string post =
-      "POST /nerf.v1.TrainingService/ListTrainingJobs HTTP/1.1\r\n" + host + kJson;
+      "POST /nerf.v1.TrainingService/ListTrainingJobs HTTP/1.1\r\n" + host + kWebServerJson;
   const struct {
     std::string request;
     int status;
@@ -507,7 +508,7 @@ TEST_F(WebServerTest, SmallChunkedBodiesAreAccepted) {
   const std::string head =
       "POST /nerf.v1.TrainingService/ListTrainingJobs HTTP/1.1\r\n"
       "Host: localhost\r\nTransfer-Encoding: chunked\r\n" +
-      std::string(kJson) + "\r\n";
+      std::string(kWebServerJson) + "\r\n";
   EXPECT_EQ(Ask(head + "1\r\n{\r\n1\r\n}\r\n0\r\n\r\n").status, 200);
   options_.limits.max_message_bytes = 1000;
   Serve();
@@ -518,8 +519,8 @@ TEST_F(WebServerTest, MemoryForBodiesIsSharedByAll) {
   options_.limits.max_buffered_bytes = 100'000;
   Serve();
   const std::string spaces(90'000, ' ');
-  const std::string request = HttpRequest("POST", Method("TrainingService/ListTrainingJobs"), kJson,
-                                          spaces + "{}" + spaces);
+  const std::string request = HttpRequest("POST", Method("TrainingService/ListTrainingJobs"),
+                                          kWebServerJson, spaces + "{}" + spaces);
   EXPECT_EQ(Ask(request).status, 503);
   EXPECT_EQ(Call("TrainingService/ListTrainingJobs", spaces + "{}").status, 200);
   EXPECT_EQ(Call("TrainingService/ListTrainingJobs", spaces + "{}").status, 200)
@@ -544,7 +545,7 @@ TEST_F(WebServerTest, SlowHeadersAreCutOff) {
 TEST_F(WebServerTest, SlowBodiesAreCutOff) {
   WebClient client(web_->port());
   client.Send("POST /nerf.v1.TrainingService/ListTrainingJobs HTTP/1.1\r\nHost: localhost\r\n" +
-              std::string(kJson) + "Content-Length: 100\r\n\r\n{");
+              std::string(kWebServerJson) + "Content-Length: 100\r\n\r\n{");
   EXPECT_EQ(Ask(HttpRequest("GET", "/none")).status, 404);
   services_.clock.Advance(options_.limits.transfer_timeout);
   EXPECT_EQ(client.Read().status, 408);

@@ -29,7 +29,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kJson[] = "Content-Type: application/json\r\n";
+constexpr char kWebTlsJson[] = "Content-Type: application/json\r\n";
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
 class WebTlsTest : public testing::Test {
@@ -79,7 +79,7 @@ class WebTlsTest : public testing::Test {
 TEST_F(WebTlsTest, PageAndCallsComeByTls) {
   EXPECT_THAT(GetPage().body, HasSubstr("<!doctype html>"));
   const std::string call =
-      HttpRequest("POST", "/nerf.v1.TrainingService/ListTrainingJobs", kJson, "{}");
+      HttpRequest("POST", "/nerf.v1.TrainingService/ListTrainingJobs", kWebTlsJson, "{}");
   const auto client = Connect();
   client->Send(call + call);  // two in one record
   EXPECT_EQ(client->Read().status, 200);
@@ -164,7 +164,8 @@ TEST_F(WebTlsTest, OldVersionsAndOtherProtocolsAreRefused) {
 TEST_F(WebTlsTest, PagesThatCameByHttpMayNotCall) {
   const std::string path = "/nerf.v1.TrainingService/ListTrainingJobs";
   const auto from = [&](const std::string& origin) {
-    return Ask(HttpRequest("POST", path, kJson + ("Origin: " + origin + "\r\n"), "{}")).status;
+    return Ask(HttpRequest("POST", path, kWebTlsJson + ("Origin: " + origin + "\r\n"), "{}"))
+        .status;
   };
   EXPECT_EQ(from("https://localhost:8080"), 200);
   EXPECT_EQ(from("http://localhost:8080"), 403);

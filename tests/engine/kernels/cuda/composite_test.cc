@@ -26,9 +26,9 @@ double Loss(const LossShape& shape, const double (&residual)[3]) {
 constexpr MarchSteps kSceneSteps{.step = 0.01f, .cone = 1.0f / 128};  // log beyond 1.28
 constexpr float kStepScale = 2;
 
-// Rays with the given numbers of samples, which are stored in reverse order.
-struct Rays {
-  explicit Rays(const std::vector<uint32_t>& n_samples) {
+// CompositeRays with the given numbers of samples, which are stored in reverse order.
+struct CompositeRays {
+  explicit CompositeRays(const std::vector<uint32_t>& n_samples) {
     for (uint32_t n : n_samples) offsets.push_back(offsets.back() + n);
     const size_t n = offsets.back(), n_rays = n_samples.size();
     outputs = RandomFloats(n, -2, 2, 1);  // before the sigmoid, three a sample follow
@@ -87,7 +87,7 @@ class CudaCompositeTest : public CudaTest {
     std::vector<float> grads;
     double loss = 0, squared_error = 0;
   };
-  Result Run(const Rays& rays, const LossShape& shape, float scale) {
+  Result Run(const CompositeRays& rays, const LossShape& shape, float scale) {
     const auto n = static_cast<uint32_t>(rays.deltas.size());
     std::vector<uint32_t> rows(n);
     std::vector<float> alphas(n), deltas(n), sigmas(n), weights(n), t_middles(n);
@@ -151,7 +151,7 @@ TEST_P(CudaCompositeTest, LossAgreesWithTheReferenceAndGradientsWithCentralDiffe
     float distortion = 0;
   };
   for (const auto& [shape, distortion] : {Case{}, Case{{.huber_delta = 0.1f}}, Case{{}, 0.5f}}) {
-    Rays rays({0, 1, 2, 0, 17, 60, 5});
+    CompositeRays rays({0, 1, 2, 0, 17, 60, 5});
     rays.distortion = distortion;
     constexpr float kScale = 2;  // for the mean over the channels it would be a third
     const Result result = Run(rays, shape, kScale);
@@ -181,7 +181,7 @@ TEST_P(CudaCompositeTest, LossAgreesWithTheReferenceAndGradientsWithCentralDiffe
 TEST_P(CudaCompositeTest, EveryRayOfManyCountsOnce) {
   // One ray, and more rays than kLossBlocks blocks of 256 have threads.
   for (uint32_t n_rays : {1u, cuda::kLossBlocks * 256u + 3}) {
-    Rays rays(std::vector<uint32_t>(n_rays, 0));
+    CompositeRays rays(std::vector<uint32_t>(n_rays, 0));
     for (uint32_t r = 0; r < n_rays; ++r) {
       rays.targets[r] = {0, 0, 0};
       rays.backgrounds[r] = {1, 1, 1};

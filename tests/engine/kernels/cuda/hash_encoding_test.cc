@@ -12,7 +12,7 @@ namespace nerf::kernels {
 namespace {
 
 // Around a block of threads.
-constexpr uint32_t kSizes[] = {0, 1, 255, 256, 257, 1000};
+constexpr uint32_t kHashEncodingSizes[] = {0, 1, 255, 256, 257, 1000};
 constexpr int kFinest = 300;
 // A coordinate times 300 has an error of 2^-16, which changes a feature by that times the
 // difference between corners, on three axes.
@@ -42,7 +42,7 @@ class CudaHashEncodingTest : public CudaTest {
     const std::vector<T> table =
         Narrow<T>(RandomFloats(shape.level_size() * shape.n_levels, -1, 1, 7));
     const DeviceArray<T> device_table(table);
-    for (uint32_t n : kSizes) {
+    for (uint32_t n : kHashEncodingSizes) {
       const uint32_t stride = n + 3;
       const std::vector<Vec3> positions = Positions(n);
       const DeviceArray<Vec3> device_positions(positions);
@@ -110,7 +110,7 @@ TEST_P(CudaHashEncodingTest, BackwardAgreesWithTheReferenceInFloatsAndInFixedPoi
     const HashGridShape shape = Shape(n_features);
     const int width = shape.width();
     const size_t table_size = shape.level_size() * shape.n_levels;
-    for (uint32_t n : kSizes) {
+    for (uint32_t n : kHashEncodingSizes) {
       const uint32_t stride = n + 3;
       // Groups of five lie close together, as samples of a ray do.
       std::vector<Vec3> positions = Positions(n + 5);

@@ -13,7 +13,7 @@ namespace {
 using reference::Matrix;
 
 // Around a warp's 16 rows and a block's 128.
-constexpr uint32_t kSizes[] = {0, 1, 15, 16, 17, 127, 128, 129, 500};
+constexpr uint32_t kNgpMlpSizes[] = {0, 1, 15, 16, 17, 127, 128, 129, 500};
 constexpr uint32_t kRays = 7;
 
 // Errors relative to the largest value of their kind: fp32 sums of up to 64 terms through five
@@ -129,7 +129,7 @@ class CudaNgpMlpTest : public CudaTest {
  protected:
   template <typename T>
   void ExpectDensityAgrees() {
-    for (uint32_t n : kSizes) {
+    for (uint32_t n : kNgpMlpSizes) {
       const Batch<T> batch(n);
       const Matrix encodings = batch.Encodings([](uint32_t i) { return i; });
       const std::vector<double> wide = Wide(batch.weights);
@@ -174,7 +174,7 @@ class CudaNgpMlpTest : public CudaTest {
 
   template <typename T>
   void ExpectColorAgrees() {
-    for (uint32_t n : kSizes) {
+    for (uint32_t n : kNgpMlpSizes) {
       const Batch<T> batch(n);
       const Forward forward(batch);
       // The outputs of the density pass.
@@ -260,7 +260,7 @@ class CudaNgpMlpTest : public CudaTest {
 
   template <typename T>
   void ExpectBackwardAgrees() {
-    for (uint32_t n : kSizes) {
+    for (uint32_t n : kNgpMlpSizes) {
       const Batch<T> batch(n);
       const Forward f(batch);
       Matrix grad_outputs(static_cast<int>(n), 16);

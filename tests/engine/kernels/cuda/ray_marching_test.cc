@@ -25,8 +25,8 @@ OccupancyGrid SparseGrid() {
   return grid;
 }
 
-// Rays from around the grid towards it; some miss it.
-std::vector<Ray> Rays(uint32_t n) {
+// MarchedRays from around the grid towards it; some miss it.
+std::vector<Ray> MarchedRays(uint32_t n) {
   const std::vector<Vec3> origins = RandomPoints(n, -4, 4, 11),
                           targets = RandomPoints(n, -2, 2, 12);
   std::vector<Ray> rays(n);
@@ -149,7 +149,7 @@ TEST_P(CudaRayMarchingTest, WavesFindTheSamplesOfOneLongMarchInOrderOfTheRays) {
   const OccupancyGrid grid = SparseGrid();
   const std::vector<float> jitters = RandomFloats(700, 0, 1, 13);
   for (uint32_t n_rays : {1u, 255u, 256u, 257u, 700u}) {
-    const std::vector<Ray> rays = Rays(n_rays);
+    const std::vector<Ray> rays = MarchedRays(n_rays);
     March march(grid, rays, 120000);
     march.Run(0, stream_);  // nothing is hidden, so every sample is kept
     ASSERT_EQ(march.overflow.Download(stream_)[0], 0u);
@@ -191,7 +191,7 @@ TEST_P(CudaRayMarchingTest, WavesFindTheSamplesOfOneLongMarchInOrderOfTheRays) {
 TEST_P(CudaRayMarchingTest, RaysEndBehindTheTransmittanceLimit) {
   constexpr float kAlpha = 0.2f;
   const OccupancyGrid grid = SparseGrid();
-  const std::vector<Ray> rays = Rays(300);
+  const std::vector<Ray> rays = MarchedRays(300);
   March march(grid, rays, 60000);
   march.Run(kAlpha, stream_);
   // 0.8^21 is the first power below the limit: 21 samples are kept, the last one with alpha 1.
@@ -230,7 +230,7 @@ TEST_P(CudaRayMarchingTest, RaysEndBehindTheTransmittanceLimit) {
 
 TEST_P(CudaRayMarchingTest, SamplesBelowTheAlphaThresholdAreNotKept) {
   const OccupancyGrid grid = SparseGrid();
-  March march(grid, Rays(40), 20000);
+  March march(grid, MarchedRays(40), 20000);
   march.params.alpha_threshold = 0.5f;
   march.Run(0.4f, stream_);
   EXPECT_EQ(march.counts.Download(stream_)[cuda::kWaves], 0u);
@@ -239,7 +239,7 @@ TEST_P(CudaRayMarchingTest, SamplesBelowTheAlphaThresholdAreNotKept) {
 
 TEST_P(CudaRayMarchingTest, MoreSamplesThanFitAreReportedAndNothingIsWrittenBeyond) {
   const OccupancyGrid grid = SparseGrid();
-  const std::vector<Ray> rays = Rays(300);
+  const std::vector<Ray> rays = MarchedRays(300);
   March roomy(grid, rays, 60000);
   roomy.Run(0, stream_);
   const uint32_t needed = roomy.counts.Download(stream_)[cuda::kWaves];
@@ -261,7 +261,7 @@ TEST_P(CudaRayMarchingTest, MoreSamplesThanFitAreReportedAndNothingIsWrittenBeyo
 TEST_P(CudaRayMarchingTest, AnEmptyGridLeavesNoSamples) {
   OccupancyGrid grid = SparseGrid();
   std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
-  March march(grid, Rays(300), 10);
+  March march(grid, MarchedRays(300), 10);
   march.Run(0, stream_);
   EXPECT_EQ(march.counts.Download(stream_), std::vector<uint32_t>(cuda::kWaves + 1));
   const auto offsets = march.ray_offsets.Download(stream_);

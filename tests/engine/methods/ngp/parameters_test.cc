@@ -17,12 +17,12 @@ namespace {
 
 using testing::HasSubstr;
 
-kernels::HashGridShape Shape() { return NgpHashGridShape({.log2_hashmap_size = 12}); }
+kernels::HashGridShape ParametersShape() { return NgpHashGridShape({.log2_hashmap_size = 12}); }
 
 NgpParameters RandomParameters(uint32_t seed = 1) {
   TrainConfig config = TinyConfig();
   config.seed = seed;
-  NgpParameters parameters(config, Shape());
+  NgpParameters parameters(config, ParametersShape());
   parameters.InitializeRandomly();
   return parameters;
 }
@@ -109,14 +109,14 @@ TEST(NgpParametersTest, TheTableInHalfPrecisionFollowsEveryChange) {
       ASSERT_EQ(parameters.half_table()[i], HalfFromFloat(parameters.table()[i])) << i;
   };
   expect_halves();
-  LevelGradients gradients(Shape());
+  LevelGradients gradients(ParametersShape());
   for (size_t i = 0; i < gradients.values.size(); i += 3) {
     gradients.values[i] = 0.1f * static_cast<float>(i % 7);
     gradients.touched[i / kernels::kLineFloats] = 1;
   }
-  const float before = parameters.table()[Shape().level_size() * 2 + 3];
+  const float before = parameters.table()[ParametersShape().level_size() * 2 + 3];
   parameters.UpdateTableLevel(2, 0.01f, 1, &gradients);
-  EXPECT_NE(parameters.table()[Shape().level_size() * 2 + 3], before);
+  EXPECT_NE(parameters.table()[ParametersShape().level_size() * 2 + 3], before);
   expect_halves();
   ASSERT_THAT(parameters.Load(Saved(RandomParameters(2))), IsOk());
   expect_halves();
@@ -127,10 +127,10 @@ TEST(NgpParametersTest, TheTableInHalfPrecisionFollowsEveryChange) {
 TEST(NgpParametersTest, ThereIsNoTableInHalfPrecisionWhereTheConfigWantsNone) {
   TrainConfig config = TinyConfig();
   Ngp(config).half_table = 0;
-  NgpParameters parameters(config, Shape());
+  NgpParameters parameters(config, ParametersShape());
   parameters.InitializeRandomly();
   EXPECT_EQ(parameters.half_table(), nullptr);
-  LevelGradients gradients(Shape());
+  LevelGradients gradients(ParametersShape());
   gradients.values[3] = 1;
   gradients.touched[0] = 1;
   const float before = parameters.table()[3];
@@ -144,9 +144,9 @@ TEST(NgpParametersTest, MomentsOfTheTableReadBackInEitherForm) {
   TrainConfig in_floats = TinyConfig();
   Ngp(in_floats).half_table = 0;
   const auto trained = [](const TrainConfig& config) {
-    NgpParameters parameters(config, Shape());
+    NgpParameters parameters(config, ParametersShape());
     parameters.InitializeRandomly();
-    LevelGradients gradients(Shape());
+    LevelGradients gradients(ParametersShape());
     for (size_t i = 0; i < gradients.values.size(); i += 3) {
       gradients.values[i] = 0.1f * static_cast<float>(i % 7);
       gradients.touched[i / kernels::kLineFloats] = 1;
@@ -155,7 +155,7 @@ TEST(NgpParametersTest, MomentsOfTheTableReadBackInEitherForm) {
     return Saved(parameters);
   };
   const auto read_back = [](const TrainConfig& config, const TensorFile& file) {
-    NgpParameters parameters(config, Shape());
+    NgpParameters parameters(config, ParametersShape());
     EXPECT_THAT(parameters.Load(file), IsOk());
     return Saved(parameters);
   };
@@ -253,8 +253,8 @@ TEST(NgpParametersTest, ModelAndCheckpointReadBackAsTheSameEvaluationWeights) {
   const NgpParameters parameters = RandomParameters();
   TensorFile model;
   parameters.SaveModel(&model);
-  const auto from_model = ReadNgpEvaluationParameters(model, Shape());
-  const auto from_checkpoint = ReadNgpEvaluationParameters(Saved(parameters), Shape());
+  const auto from_model = ReadNgpEvaluationParameters(model, ParametersShape());
+  const auto from_checkpoint = ReadNgpEvaluationParameters(Saved(parameters), ParametersShape());
   ASSERT_THAT(from_model.status(), IsOk());
   ASSERT_THAT(from_checkpoint.status(), IsOk());
   EXPECT_TRUE(std::equal(from_model->table.begin(), from_model->table.end(),

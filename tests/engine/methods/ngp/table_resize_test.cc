@@ -22,13 +22,13 @@ constexpr int kLog2Entries = 12;  // 16^3
 
 // Levels of 4, 9, 22, 53 and 128 cells: some are dense in both tables, some in the larger one
 // alone.
-HashGridShape Shape(int n_features, int log2_entries) {
+HashGridShape TableResizeShape(int n_features, int log2_entries) {
   return MakeHashGridShape(5, n_features, log2_entries, 4, 128);
 }
 
 TEST(ResizedTableTest, EncodesEveryPointAsTheSmallerOne) {
   for (const int n_features : {2, 4}) {
-    const HashGridShape from = Shape(n_features, kLog2Entries);
+    const HashGridShape from = TableResizeShape(n_features, kLog2Entries);
     const std::vector<float> values = RandomFloats(from.level_size() * from.n_levels, -1, 1, 3);
     Buffer<float> table(values.size());
     std::copy(values.begin(), values.end(), table.begin());
@@ -37,15 +37,15 @@ TEST(ResizedTableTest, EncodesEveryPointAsTheSmallerOne) {
     const std::vector<double> held(values.begin(), values.end());
     const std::vector<double> expected = reference::HashEncodeForward(from, held, points);
     for (const int log2_entries : {kLog2Entries, 13, 14, 18}) {
-      const HashGridShape to = Shape(n_features, log2_entries);
+      const HashGridShape to = TableResizeShape(n_features, log2_entries);
       const Buffer<float> grown = ResizedTable(from, to, table);
       const std::vector<double> wide(grown.begin(), grown.end());
       EXPECT_EQ(reference::HashEncodeForward(to, wide, points), expected) << log2_entries;
     }
     ASSERT_TRUE(from.IsDense(1));
     ASSERT_FALSE(from.IsDense(2));
-    ASSERT_TRUE(Shape(n_features, 14).IsDense(2));
-    ASSERT_FALSE(Shape(n_features, 18).IsDense(4));
+    ASSERT_TRUE(TableResizeShape(n_features, 14).IsDense(2));
+    ASSERT_FALSE(TableResizeShape(n_features, 18).IsDense(4));
   }
 }
 
@@ -57,13 +57,13 @@ Buffer<float> TableOf(const std::vector<float>& values) {
 
 TEST(ResizedTableTest, AGrownTableShrinksToWhatItWas) {
   for (const int n_features : {2, 4}) {
-    const HashGridShape small = Shape(n_features, kLog2Entries);
+    const HashGridShape small = TableResizeShape(n_features, kLog2Entries);
     const std::vector<float> values = RandomFloats(small.level_size() * small.n_levels, -1, 1, 3);
     const std::vector<Vec3> points = RandomPoints(200, 0, 1, 4);
     const std::vector<double> expected = reference::HashEncodeForward(
         small, std::vector<double>(values.begin(), values.end()), points);
     for (const int log2_entries : {13, 14, 18}) {
-      const HashGridShape large = Shape(n_features, log2_entries);
+      const HashGridShape large = TableResizeShape(n_features, log2_entries);
       const Buffer<float> shrunk =
           ResizedTable(large, small, ResizedTable(small, large, TableOf(values)));
       const std::vector<double> encoded = reference::HashEncodeForward(
@@ -76,7 +76,7 @@ TEST(ResizedTableTest, AGrownTableShrinksToWhatItWas) {
 
 // Against the definition: of each vertex or entry of the larger table, to its hash in the smaller.
 TEST(ResizedTableTest, ASmallerTableHasMeansOfWhatFallsOnAnEntry) {
-  const HashGridShape from = Shape(2, 14), to = Shape(2, kLog2Entries);
+  const HashGridShape from = TableResizeShape(2, 14), to = TableResizeShape(2, kLog2Entries);
   const std::vector<float> values = RandomFloats(from.level_size() * from.n_levels, -1, 1, 5);
   const Buffer<float> shrunk = ResizedTable(from, to, TableOf(values));
   for (const int level : {2, 3}) {
@@ -109,7 +109,7 @@ TEST(ResizedTableTest, ASmallerTableHasMeansOfWhatFallsOnAnEntry) {
 }
 
 TEST(ResizedTableTest, EntriesThatWereNotTrainedDoNotDiluteTheOther) {
-  const HashGridShape from = Shape(2, 14), to = Shape(2, 13);
+  const HashGridShape from = TableResizeShape(2, 14), to = TableResizeShape(2, 13);
   constexpr int kLevel = 4;
   ASSERT_FALSE(from.IsDense(kLevel));
   std::vector<float> values(from.level_size() * from.n_levels, 1e-4f);
@@ -120,9 +120,10 @@ TEST(ResizedTableTest, EntriesThatWereNotTrainedDoNotDiluteTheOther) {
 }
 
 TEST(ResizedTableTest, ATableOfZerosStaysOne) {
-  const HashGridShape from = Shape(4, 14);
+  const HashGridShape from = TableResizeShape(4, 14);
   const std::vector<float> zeros(from.level_size() * from.n_levels);
-  for (const float value : ResizedTable(from, Shape(4, 12), TableOf(zeros))) EXPECT_EQ(value, 0);
+  for (const float value : ResizedTable(from, TableResizeShape(4, 12), TableOf(zeros)))
+    EXPECT_EQ(value, 0);
 }
 
 TEST(ResizedTableTest, AStartKeepsItsLayers) {
