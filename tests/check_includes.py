@@ -3,7 +3,9 @@
 
 A folder's CMakeLists.txt states what it may include as nerf_may_include(word...): folders of this
 repository ("common", "engine/base") and libraries (LIBRARIES below). std and the folder itself are
-always allowed. Prints each wrong include and exits 1.
+always allowed. No header of client/, server/, worker/ and common/ brings in a header of HEAVY, directly
+or through headers of ours, but for those that declare a class of it. Prints each wrong include and
+exits 1.
 """
 import pathlib
 import re
@@ -17,6 +19,9 @@ LIBRARIES = [  # word, pattern of the include path
     ("cli11", r"CLI/"), ("boost", r"boost/"), ("cuda", r"(cuda|nvml)"), ("torch", r"(torch|ATen|c10)/"), ("dlopen", r"dlfcn\.h"),
     ("gloo", r"gloo/"),
 ]
+# Compile seconds each: CLI11 3, generated services 3, json.hpp 2.
+HEAVY = re.compile(r"CLI/|nlohmann/json\.hpp|.*\.grpc\.pb\.h")
+MAY_BE_HEAVY = re.compile(r"server/rpc/\w+_service\.h")  # the services themselves
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 
 
@@ -49,6 +54,16 @@ def word_for(path, folders):
     return None
 
 
+def heavy_includes(source, name, seen):
+    """(header of ours, heavy header) for all that `name` brings in and is not in `seen`."""
+    for _, path in INCLUDE.findall((source / name).read_text()):
+        if HEAVY.match(path):
+            yield name, path
+        elif path not in seen and path.split("/")[0] in ROOTS and (source / path).is_file():
+            seen.add(path)
+            yield from heavy_includes(source, path, seen)
+
+
 def main():
     source = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     folders = allowances(source)
@@ -67,6 +82,9 @@ def main():
                 needed = word_for(path, folders)
                 if needed is not None and needed != own and needed not in folders[own]:
                     wrong.append(f'{name} includes "{path}": {own} may include {", ".join(sorted(folders[own])) or "std alone"}')
+            if file.suffix == ".h" and root != "engine" and not MAY_BE_HEAVY.fullmatch(name):
+                for header, path in heavy_includes(source, name, set()):
+                    wrong.append(f'{name} brings in "{path}" by {header}: declare what it needs of it')
     print("\n".join(wrong))
     print(f"{n_files} files read, {len(wrong)} wrong includes")
     return 1 if wrong or n_files == 0 else 0

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/protocol/json.h"
+#include "engine/protocol/key_reader.h"
+
 namespace nerf {
 namespace {
 

@@ -6,10 +6,12 @@
 #include <span>
 #include <string>
 
-#include "engine/protocol/json.h"
-#include "engine/protocol/key_reader.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace nerf {
+
+class KeyReader;
+using JsonObject = nlohmann::ordered_json;  // engine/protocol/json.h
 
 // A figure that was not measured.
 inline constexpr double kUnknownFigure = std::numeric_limits<double>::quiet_NaN();
