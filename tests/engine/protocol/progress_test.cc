@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "engine/protocol/json.h"
+#include "engine/protocol/key_reader.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
