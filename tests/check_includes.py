@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every include points along the arrows of docs/design.md.
+"""Checks that every include points along the arrows of docs/inside/design.md.
 
 A folder's CMakeLists.txt states what it may include as nerf_may_include(word...): folders of this
 repository ("common", "engine/base") and libraries (LIBRARIES below). std and the folder itself are

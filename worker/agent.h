@@ -36,7 +36,7 @@ struct AgentOptions {
   absl::Duration max_backoff = absl::Seconds(5);
   // Without the server, a job continues for this long; then it writes a checkpoint and stops.
   absl::Duration orphan_grace = absl::Minutes(30);
-  // Longest time from Shutdown to the end of the process. docs/operations.md promises 25 s.
+  // Longest time from Shutdown to the end of the process. docs/run/operations.md promises 25 s.
   absl::Duration shutdown_timeout = absl::Seconds(24);
   // The longest wait for running requests, part of shutdown_timeout.
   absl::Duration shutdown_request_timeout = absl::Seconds(5);

@@ -1,4 +1,4 @@
-// nerf-worker: trains and renders for a nerfd. See docs/design.md.
+// nerf-worker: trains and renders for a nerfd. See docs/inside/design.md.
 #include <signal.h>
 #include <unistd.h>
 
@@ -72,7 +72,7 @@ bool IsDevice(const std::string& device) {
   return device.find_first_not_of("0123456789", 5) == std::string::npos;
 }
 
-// Whether the engine can train together with others (docs/ranks.md).
+// Whether the engine can train together with others (docs/inside/ranks.md).
 bool HasGangLibrary(const std::string& engine) {
   std::error_code error;
   const fs::path program = fs::canonical(engine, error);

@@ -16,8 +16,8 @@ const char* SimdPath();
 // The paths of this machine: its instruction sets, best first, then its bf16 units.
 std::vector<std::string> SimdPaths();
 
-// Selects the fastest path by our measurements (docs/performance.md): AMX if the machine has it,
-// then AVX512_BF16 on AMD processors, else the best instruction set. When to call: as
+// Selects the fastest path by our measurements (docs/inside/measured.md): AMX if the machine has
+// it, then AVX512_BF16 on AMD processors, else the best instruction set. When to call: as
 // ForceSimdPath.
 void SelectFastestSimdPath();
 

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "engine/protocol/progress.h"
 
-// The messages between nerf-worker and `nerf-engine serve`. docs/engine.md says what each means
-// and when it is sent; worker_request.h and engine_message.h read and write them.
+// The messages between nerf-worker and `nerf-engine serve`. docs/inside/protocol.md says what each
+// means and when it is sent; worker_request.h and engine_message.h read and write them.
 namespace nerf::protocol {
 
 // A longer job or id is not repeated in an answer, so that each answer fits a line.
@@ -59,7 +59,7 @@ struct Error {
 
 inline constexpr double kMaxIntervalSeconds = 1e9;
 
-// The place of an engine among those that train one job together (docs/gangs.md).
+// The place of an engine among those that train one job together (docs/run/gangs.md).
 struct RankPlace {
   uint32_t rank = 0, n_ranks = 1;
   std::string interface;  // of the network between them; empty: loopback

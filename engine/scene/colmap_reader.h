@@ -12,8 +12,8 @@ bool HasColmapModel(const SceneFolder& folder);
 
 // Reads the cameras and images of that model, binary files if present, else text, and finds the
 // pictures in images/. Poses are OpenGL camera-to-world in COLMAP's world frame. Camera models that
-// docs/photographs.md does not list are problems. Points are read if they are there: the scene is
-// placed by them.
+// docs/use/photographs.md does not list are problems. Points are read if they are there: the scene
+// is placed by them.
 ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* problems);
 
 }  // namespace nerf

@@ -13,7 +13,7 @@ namespace {
 constexpr double kNgpCenter = 0.5;  // each coordinate, of instant-ngp's boxes
 constexpr int kOuterLevels = 4;     // of nerfstudio and COLMAP scenes: the outermost box is +-8
 // Half of the usual number: for the same work a step then trains more rays, which gives better
-// pictures (docs/measurements.md).
+// pictures (docs/inside/measured.md).
 constexpr float kStepsPerDiagonal = 512;
 constexpr float kCone = 1.0f / 128;
 

@@ -30,7 +30,7 @@ std::vector<protocol::SceneView> SceneViewsOf(const SceneDescription& descriptio
 std::vector<protocol::TestViewScore> ToProtocol(const std::vector<ImageScore>& scores);
 
 // Code, reason and message of a status that is not OK. A status without a reason gets the one that
-// docs/engine.md gives for its code.
+// docs/inside/protocol.md gives for its code.
 protocol::Error ToProtocol(const absl::Status& status);
 
 }  // namespace nerf

@@ -13,7 +13,7 @@
 
 namespace nerf {
 
-// How a process takes part in a training by several ranks (docs/ranks.md).
+// How a process takes part in a training by several ranks (docs/inside/ranks.md).
 struct RankFlags {
   int n_ranks = 1;
   std::optional<int> rank;     // unset: rank 0, which starts the others on this machine

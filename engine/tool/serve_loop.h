@@ -32,9 +32,9 @@ struct ServeOptions {
   absl::Duration exit_grace = absl::Seconds(10);
 };
 
-// The engine's side of the message protocol (docs/engine.md). One thread reads requests into a
-// queue; the caller's thread handles them. It trains one job at a time. Renders and checks are
-// handled when no job runs or between two of its steps; a long render alternates with the steps
+// The engine's side of the message protocol (docs/inside/protocol.md). One thread reads requests
+// into a queue; the caller's thread handles them. It trains one job at a time. Renders and checks
+// are handled when no job runs or between two of its steps; a long render alternates with the steps
 // (TimeShare). What answers a request may come after the answer to a later one. Wrong messages are
 // answered with an error and change nothing.
 class ServeLoop {

@@ -512,7 +512,7 @@ void AddWordOption(CLI::App* command, const char* flag,
       ->type_name(fmt::format("{}", fmt::join(names, "|")));
 }
 
-// Several processes that train one model together (docs/ranks.md).
+// Several processes that train one model together (docs/inside/ranks.md).
 void AddRankOptions(CLI::App* command, RankFlags* flags) {
   constexpr int kMaxRanks = 32;  // as many as gradient lanes
   command

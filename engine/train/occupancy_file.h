@@ -10,7 +10,7 @@
 namespace nerf {
 
 // The occupancy grid in files: tensor occupancy.bits in models and checkpoints, occupancy.values in
-// checkpoints (docs/files.md).
+// checkpoints (docs/use/files.md).
 
 void StoreOccupancyBits(const OccupancyGrid& grid, TensorFile* file);
 // Errors: InvalidArgument where the tensor is missing or no grid of the scene's levels.

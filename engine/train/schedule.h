@@ -24,7 +24,8 @@ float LearningRate(const TrainConfig& config, uint32_t step, double fraction);
 
 // How much longer than the scene's the steps along rays are: initial_step_scale (auto: 3) at first,
 // on a straight line to 1 at half of the budget. While the field is coarse, long steps lose
-// nothing, and the same number of samples are more rays (docs/measurements.md). fraction in [0, 1].
+// nothing, and the same number of samples are more rays (docs/inside/measured.md). Requires
+// fraction in [0, 1].
 float StepScale(const TrainConfig& config, double fraction);
 
 // Weight of the rays' distortion in the loss: `distortion` at first, on a straight line to nothing

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a model of nerf-engine and prints the density at a point (docs/files.md). Needs numpy.
+"""Reads a model of nerf-engine and prints the density at a point (docs/use/files.md). Needs numpy.
 
 python3 read_model.py model.safetensors X Y Z        the point in the data set's own frame
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A whole client of nerfd: uploads a folder, trains it, watches, and renders (docs/api.md).
+"""A whole client of nerfd: uploads a folder, trains it, watches, and renders (docs/use/api.md).
 
 python3 train_and_render.py FOLDER [--server 127.0.0.1:50051] [--samples 1e6] [--out .]
 """

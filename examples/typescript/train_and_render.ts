@@ -1,4 +1,4 @@
-// A whole client of nerfd over HTTP: uploads a folder, trains it, watches, and renders (docs/web.md).
+// A whole client of nerfd over HTTP: uploads a folder, trains it, watches, and renders (docs/use/web.md).
 //   npm ci && npm run build && npm start -- FOLDER [--server http://127.0.0.1:8080] [--samples 1e6] [--out .]
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";

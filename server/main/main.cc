@@ -1,4 +1,4 @@
-// nerfd: queues and serves radiance fields. See docs/design.md.
+// nerfd: queues and serves radiance fields. See docs/inside/design.md.
 #include <grpcpp/grpcpp.h>
 #include <malloc.h>
 #include <signal.h>
@@ -66,7 +66,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// nerf-worker commits a checkpoint and releases its lease within this time (docs/operations.md).
+// nerf-worker commits a checkpoint and releases its lease within this time
+// (docs/run/operations.md).
 constexpr absl::Duration kWorkerStopGrace = absl::Seconds(25);
 constexpr absl::Duration kRpcStopGrace = absl::Seconds(2);
 constexpr absl::Duration kWebStopGrace = absl::Seconds(1);

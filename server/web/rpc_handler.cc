@@ -51,7 +51,7 @@ class RpcHandler final : public HttpHandler {
     NERF_RETURN_IF_ERROR(CheckRpcHeaders(format_, exchange_.head()));
     if (method_.client_streaming()) {
       return absl::UnimplementedError(
-          "browsers cannot stream requests; upload blobs with HTTP PATCH (docs/web.md)");
+          "browsers cannot stream requests; upload blobs with HTTP PATCH (docs/use/web.md)");
     }
     NERF_ASSIGN_OR_RETURN(timeout_, ReadRpcTimeout(format_, exchange_.head()));
     // An in-process call could return before gRPC checks the deadline.

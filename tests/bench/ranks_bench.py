@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What several ranks of one training bring (docs/ranks.md).
+"""What several ranks of one training bring (docs/inside/ranks.md).
 
     tests/bench/ranks_bench.py rates SCENE [--samples 8e6] [--turns 3] [--priority N]
     tests/bench/ranks_bench.py same SCENE [--steps 2000] [--gloo]

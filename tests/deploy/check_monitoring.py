@@ -4,10 +4,10 @@
     check_monitoring.py SOURCE METRICS_FILE
 
 METRICS_FILE is what /metrics answered. Fails where
-- the server exposes a metric that docs/metrics.md lacks, or with another type;
-- docs/metrics.md names a metric that neither the server exposes nor its sources name;
+- the server exposes a metric that docs/run/metrics.md lacks, or with another type;
+- docs/run/metrics.md names a metric that neither the server exposes nor its sources name;
 - a rule or a panel reads a metric or a recorded series that is nowhere;
-- gpu_series.txt, which stands in for GPU workers, differs from docs/metrics.md.
+- gpu_series.txt, which stands in for GPU workers, differs from docs/run/metrics.md.
 """
 import pathlib
 import re
@@ -22,7 +22,7 @@ def main():
     source = pathlib.Path(sys.argv[1])
     exposed = dict(re.findall(r"^# TYPE (\S+) (\S+)", pathlib.Path(sys.argv[2]).read_text(), re.M))
     exposed = {name: kind for name, kind in exposed.items() if not name.startswith("exposer_")}
-    rows = ROW.findall((source / "docs/metrics.md").read_text())
+    rows = ROW.findall((source / "docs/run/metrics.md").read_text())
     documented = {name: kind for name, kind, _ in rows}
     in_sources = set()
     for file in (source / "server").rglob("*.cc"):
@@ -32,9 +32,9 @@ def main():
         wrong.append("the server exposes nothing")
     for name, kind in sorted(exposed.items()):
         if documented.get(name) != kind:
-            wrong.append(f"docs/metrics.md: {name} should be listed as {kind}")
+            wrong.append(f"docs/run/metrics.md: {name} should be listed as {kind}")
     for name in sorted(set(documented) - set(exposed) - in_sources):
-        wrong.append(f"docs/metrics.md: the server has no {name}")
+        wrong.append(f"docs/run/metrics.md: the server has no {name}")
 
     rules = "".join(f.read_text() for f in sorted((source / "monitoring/rules").glob("*.yaml")))
     recorded = set(re.findall(r"record: (\S+)", rules))
@@ -51,7 +51,7 @@ def main():
     said = {(name, tuple(re.findall(r"`(\w+)`", labels))) for name, _, labels in rows
             if name.startswith("nerfd_gpu_")}
     for name, labels in sorted(shown ^ said):
-        wrong.append(f"gpu_series.txt and docs/metrics.md differ in {name}{{{', '.join(labels)}}}")
+        wrong.append(f"gpu_series.txt and docs/run/metrics.md differ in {name}{{{', '.join(labels)}}}")
     print("\n".join(wrong) if wrong else f"{len(documented)} metrics agree")
     return 1 if wrong else 0
 

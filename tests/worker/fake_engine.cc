@@ -1,5 +1,5 @@
-// A stand-in for `nerf-engine serve`: speaks docs/engine.md on file descriptor 3 and misbehaves on
-// request. Used by engine_process_test and agent_engine_test.
+// A stand-in for `nerf-engine serve`: speaks docs/inside/protocol.md on file descriptor 3 and
+// misbehaves on request. Used by engine_process_test and agent_engine_test.
 //   --step-ms=N            a step takes N ms (default 5)
 //   --checkpoint-every=N   steps between checkpoints (default 10)
 //   --crash-at=N           raise SIGSEGV at step N     --exit-at=N   exit with code 3 at step N

@@ -37,7 +37,7 @@ std::vector<std::string> SimdPaths() {
   return names;
 }
 
-// Only on AMD: on Intel AVX512_BF16 is slower than fp32 (docs/performance.md).
+// Only on AMD: on Intel AVX512_BF16 is slower than fp32 (docs/inside/measured.md).
 void SelectFastestSimdPath() {
 #if defined(__x86_64__)
   const Bf16Unit* unit = AmxUnit();

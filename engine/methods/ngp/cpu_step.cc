@@ -30,7 +30,7 @@ constexpr int kChunkSamples =
 
 // The fused step of the ngp method: chunks of rays through march, encode, density, compaction,
 // color, composite, loss and backward on all threads, then scatter and Adam level by level
-// (docs/engine.md).
+// (docs/inside/engine.md).
 class NgpCpuStep : public RayStep {
  public:
   NgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry, std::span<const View> views,

@@ -33,10 +33,10 @@ size_t BackwardBlocks(const TrainConfig& config) {
   return config.cuda_fp32 != 0 ? cuda::NgpBackwardBlocks<float>() : cuda::NgpBackwardBlocks<Half>();
 }
 
-// The fused step of the ngp method on a device (docs/engine.md): one recorded graph from rays to
-// updated parameters, whose counts the host sees when it is over. With several ranks it is two
-// graphs, one to the gradients and one for the update; what ranks send each other comes between and
-// behind them. T is Half or float.
+// The fused step of the ngp method on a device (docs/inside/engine.md): one recorded graph from
+// rays to updated parameters, whose counts the host sees when it is over. With several ranks it is
+// two graphs, one to the gradients and one for the update; what ranks send each other comes between
+// and behind them. T is Half or float.
 template <typename T>
 class NgpCudaStep : public RayStep {
  public:

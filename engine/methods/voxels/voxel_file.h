@@ -10,7 +10,7 @@
 
 namespace nerf {
 
-// Voxels in files (docs/methods.md):
+// Voxels in files (docs/use/methods.md):
 //   field.bricks [B, B, B] (z, y, x): 1 where a brick is stored. B is the number of bricks along a
 //     side of the finest grid; only the first voxels.resolution / 4 along each axis are used.
 //   field.voxels [n_bricks * 64, 28]: the stored bricks in the order of field.bricks.

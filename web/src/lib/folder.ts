@@ -80,7 +80,7 @@ export async function readCapture(name: string, all: FolderFile[]): Promise<Capt
   if (nPictures > 0) {
     throw new UnusableFolder(
       `${nPictures === 1 ? "A picture" : `${nPictures} pictures`}, but nothing says where ${nPictures === 1 ? "it" : "each"} was taken.`,
-      "Training needs a camera for every picture. nerfctl train FOLDER finds them with COLMAP (docs/photographs.md) and trains; or export transforms.json from the tool that made the pictures and drop the folder again.",
+      "Training needs a camera for every picture. nerfctl train FOLDER finds them with COLMAP (docs/use/photographs.md) and trains; or export transforms.json from the tool that made the pictures and drop the folder again.",
     );
   }
   throw new UnusableFolder("No pictures and no camera file were found.", "A scene is a folder with pictures (PNG or JPEG) and transforms.json, or a COLMAP model in sparse/0.");
