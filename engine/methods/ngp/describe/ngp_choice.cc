@@ -17,7 +17,7 @@ namespace {
 static_assert(kMaxTableEntries == 1u << kMaxLog2Entries);
 
 // Found on pictures of 100 to 200 pixels with tables, levels and steps in proportion
-// (docs/use/large-pictures.md).
+// (docs/use/settings.md).
 constexpr double kPixelsOfTable = 300;  // along the box, that the default table suits
 constexpr double kPixelsOfStep = 413;   // and the default step, of 1.4 pixels there
 constexpr int kMaxDoublings = 2;        // of the latter; more were not measured
