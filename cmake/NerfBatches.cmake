@@ -32,8 +32,8 @@ function(nerf_batches out target count)
     endforeach()
     if(text)
       set(file "${CMAKE_BINARY_DIR}/batches/${target}_${batch}.cc")
-      # A class of a .cc file may hold members of its unnamed namespace; gcc takes an included file for
-      # a header and warns.
+      # A class of a .cc file may hold members of its unnamed namespace; gcc takes an included file
+      # for a header and warns.
       if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
         set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS -Wno-subobject-linkage)
       endif()

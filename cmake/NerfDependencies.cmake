@@ -35,13 +35,17 @@ pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy>=1.0.3)
 
 find_package(Gloo QUIET)  # of nerf-engine train --ranks
 
-# NCCL, for ranks on CUDA devices. Without CUDA a test compiles what uses it, where its header is at hand.
+# NCCL, for ranks on CUDA devices. Without CUDA a test compiles what uses it, where its header is at
+# hand.
 find_path(NERF_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATHS /usr/local/cuda/include)
-find_library(NERF_NCCL_LIBRARY nccl HINTS "${CUDAToolkit_LIBRARY_DIR}" PATHS /usr/local/cuda/lib64 /usr/local/cuda/lib)
+find_library(NERF_NCCL_LIBRARY nccl HINTS "${CUDAToolkit_LIBRARY_DIR}"
+  PATHS /usr/local/cuda/lib64 /usr/local/cuda/lib)
 mark_as_advanced(NERF_NCCL_INCLUDE NERF_NCCL_LIBRARY)
 if(NERF_NCCL_INCLUDE AND NERF_NCCL_LIBRARY)
   add_library(nccl UNKNOWN IMPORTED GLOBAL)
-  set_target_properties(nccl PROPERTIES IMPORTED_LOCATION "${NERF_NCCL_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${NERF_NCCL_INCLUDE}")
+  set_target_properties(nccl
+    PROPERTIES IMPORTED_LOCATION "${NERF_NCCL_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES
+               "${NERF_NCCL_INCLUDE}")
 endif()
 
 if(NERF_BUILD_SERVICE)

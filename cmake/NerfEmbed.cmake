@@ -1,7 +1,8 @@
 # Compiles files into a program:
 #   nerf_embed(<variable> <folder> <name>...)
-# sets <variable> to a source, written at build time, that defines nerf::EmbeddedFiles() of server/web/static_files.h.
-# As a script (cmake -P) it writes that source: -DOUTPUT= -DFOLDER= -DNAMES=a;b
+# sets <variable> to a source, written at build time, that defines nerf::EmbeddedFiles() of
+# server/web/static_files.h. As a script (cmake -P) it writes that source: -DOUTPUT= -DFOLDER=
+# -DNAMES=a;b
 if(CMAKE_SCRIPT_MODE_FILE)
   set(arrays)
   set(rows)
@@ -10,7 +11,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
     file(READ "${FOLDER}/${name}" hex HEX)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
     string(APPEND arrays "constexpr unsigned char kFile${n}[] = {${bytes}0};\n")
-    string(APPEND rows "      EmbeddedFile{\"${name}\", {reinterpret_cast<const char*>(kFile${n}), sizeof(kFile${n}) - 1}},\n")
+    string(APPEND rows
+      "      EmbeddedFile{\"${name}\","
+      " {reinterpret_cast<const char*>(kFile${n}), sizeof(kFile${n}) - 1}},\n")
     math(EXPR n "${n} + 1")
   endforeach()
   file(WRITE "${OUTPUT}" "// Written by cmake/NerfEmbed.cmake.
@@ -38,8 +41,8 @@ function(nerf_embed variable folder)
   list(TRANSFORM ARGN PREPEND "${folder}/" OUTPUT_VARIABLE files)
   add_custom_command(
     OUTPUT "${output}"
-    COMMAND "${CMAKE_COMMAND}" "-DOUTPUT=${output}" "-DFOLDER=${folder}" "-DNAMES=${ARGN}" -P "${NERF_EMBED_SCRIPT}"
-    DEPENDS ${files} "${NERF_EMBED_SCRIPT}"
-    VERBATIM)
+    COMMAND "${CMAKE_COMMAND}" "-DOUTPUT=${output}" "-DFOLDER=${folder}" "-DNAMES=${ARGN}" -P
+            "${NERF_EMBED_SCRIPT}"
+    DEPENDS ${files} "${NERF_EMBED_SCRIPT}" VERBATIM)
   set(${variable} "${output}" PARENT_SCOPE)
 endfunction()

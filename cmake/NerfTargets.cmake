@@ -6,7 +6,7 @@
 #   nerf_binary(name SRCS ... DEPS ...)                   executable in build/<preset>/bin
 #   nerf_bench(name SRCS ... DEPS ...)   executable in build/<preset>/bench, unknown to ctest
 #   nerf_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT s] [BATCHES n] [SHARDS n] [SERIAL])
-#                               GoogleTest binary with as many ctest entries as it has shards (1 unless
+# GoogleTest binary with as many ctest entries as it has shards (1 unless
 #                               named); nothing runs beside a SERIAL one: it measures time, or needs
 #                               all cores
 # A test labeled `tsan` also runs under ThreadSanitizer. It must run no code of gRPC, LibTorch or
@@ -53,7 +53,8 @@ function(nerf_test name)
   nerf_batches(sources ${name} "${arg_BATCHES}" ${arg_SRCS})
   add_executable(${name} ${sources})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-  target_link_libraries(${name} PRIVATE nerf::options nerf::testing_paths ${arg_DEPS} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name}
+    PRIVATE nerf::options nerf::testing_paths ${arg_DEPS} GTest::gmock GTest::gtest_main)
   # Compiles in 70% of the time; these tests wait for the service, whose code is optimized.
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/(client|server|worker|e2e)")
     target_compile_options(${name} PRIVATE -O0)
