@@ -22,8 +22,10 @@ _nerfctl() {
     COMPREPLY+=("${candidate#"$prefix"}")
   done
   case "$paths" in
-    :files) compopt -o filenames; mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$last") ;;
-    :dirs) compopt -o filenames; mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -d -- "$last") ;;
+    :files) compopt -o filenames
+      mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$last") ;;
+    :dirs) compopt -o filenames
+      mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -d -- "$last") ;;
   esac
   if [[ ${#COMPREPLY[@]} == 1 && "${COMPREPLY[0]}" == *= ]]; then compopt -o nospace; fi
   return 0

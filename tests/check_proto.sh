@@ -45,9 +45,12 @@ case "$mode" in
       fi
       cp "$source/proto/nerf/v1/$2" "proto/nerf/v1/$2"
     }
-    break_wire "a field of another number" worker_service.proto 's/uint64 lease_epoch = 2;/uint64 lease_epoch = 98;/'
-    break_wire "a field of another type" training_service.proto 's/  uint32 seed = /  string seed = /'
-    break_wire "a field of another name, which JSON has" training_service.proto 's/string display_name = /string shown_name = /'
+    break_wire "a field of another number" worker_service.proto \
+      's/uint64 lease_epoch = 2;/uint64 lease_epoch = 98;/'
+    break_wire "a field of another type" training_service.proto \
+      's/  uint32 seed = /  string seed = /'
+    break_wire "a field of another name, which JSON has" training_service.proto \
+      's/string display_name = /string shown_name = /'
     break_wire "a method that is gone" training_service.proto '/rpc ListTrainingMetrics(/d'
     ;;
   *) echo "usage: check_proto.sh SOURCE [wire|baseline]" >&2; exit 2 ;;

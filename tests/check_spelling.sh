@@ -6,4 +6,5 @@ if ! command -v codespell >/dev/null; then
   echo "SKIPPED: no codespell"
   exit 77
 fi
-codespell --config .codespellrc client cmake common docs engine proto scripts server tests worker ./*.md
+codespell --config .codespellrc client cmake common docs engine proto scripts server tests worker \
+  ./*.md

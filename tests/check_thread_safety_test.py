@@ -42,7 +42,8 @@ def main():
         leaning = check(LEANING)
         for run, code, words in ((good, 0, "2 sources"), (leaning, 1, "common/twice.cc\n")):
             if run.returncode != code or words not in run.stdout:
-                print(f"expected exit code {code} and {words!r}; got {run.returncode}:\n{run.stdout}")
+                print(f"expected exit code {code} and {words!r}; "
+                      f"got {run.returncode}:\n{run.stdout}")
                 return 1
     return 0
 

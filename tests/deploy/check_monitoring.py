@@ -51,7 +51,8 @@ def main():
     said = {(name, tuple(re.findall(r"`(\w+)`", labels))) for name, _, labels in rows
             if name.startswith("nerfd_gpu_")}
     for name, labels in sorted(shown ^ said):
-        wrong.append(f"gpu_series.txt and docs/run/metrics.md differ in {name}{{{', '.join(labels)}}}")
+        wrong.append("gpu_series.txt and docs/run/metrics.md differ in "
+                     f"{name}{{{', '.join(labels)}}}")
     print("\n".join(wrong) if wrong else f"{len(documented)} metrics agree")
     return 1 if wrong else 0
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Rules, alerts, dashboards and docs/run/metrics.md: valid, tested, and of metrics that a real nerfd has.
+# Rules, alerts, dashboards and docs/run/metrics.md: valid, tested, and of metrics that a real nerfd
+# has.
 # monitoring_test.sh SOURCE_DIR BIN_DIR. Needs promtool (exit 77, skipped, without).
 set -euo pipefail
 source_dir=$1 bin_dir=$2

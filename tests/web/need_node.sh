@@ -1,5 +1,6 @@
 # Sourced by the tests of the page, with $source the source folder. Takes the Node that
-# `scripts/setup.sh --test` unpacked, where it did. Exits 77, a visible skip, where Node is too old or npm is missing.
+# `scripts/setup.sh --test` unpacked, where it did. Exits 77, a visible skip, where Node is too old
+# or npm is missing.
 if [ -x "$source/build/tools/node/bin/node" ]; then
   PATH=$source/build/tools/node/bin:$PATH
 fi
