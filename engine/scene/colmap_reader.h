@@ -12,7 +12,7 @@ bool HasColmapModel(const SceneFolder& folder);
 
 // Reads the cameras and images of that model, binary files if present, else text, and finds the
 // pictures in images/. Poses are OpenGL camera-to-world in COLMAP's world frame. Camera models that
-// docs/use/photographs.md does not list are problems. Points are read if they are there: the scene
+// docs/use/datasets.md does not list are problems. Points are read if they are there: the scene
 // is placed by them.
 ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* problems);
 
