@@ -3,9 +3,9 @@
 
 A folder's CMakeLists.txt states what it may include as nerf_may_include(word...): folders of this
 repository ("common", "engine/base") and libraries (LIBRARIES below). std and the folder itself are
-always allowed. No header of client/, server/, worker/ and common/ brings in a header of HEAVY, directly
-or through headers of ours, but for those that declare a class of it. Prints each wrong include and
-exits 1.
+always allowed. No header of client/, server/, worker/ and common/ brings in a header of HEAVY,
+directly or through headers of ours, but for those that declare a class of it. Prints each wrong
+include and exits 1.
 """
 import pathlib
 import re
@@ -87,7 +87,8 @@ def main():
                     wrong.append(f'{name} includes "{path}": {own} may include {allowed}')
             if file.suffix == ".h" and root != "engine" and not MAY_BE_HEAVY.fullmatch(name):
                 for header, path in heavy_includes(source, name, set()):
-                    wrong.append(f'{name} brings in "{path}" by {header}: declare what it needs of it')
+                    wrong.append(f'{name} brings in "{path}" by {header}: '
+                                 "declare what it needs of it")
     print("\n".join(wrong))
     print(f"{n_files} files read, {len(wrong)} wrong includes")
     return 1 if wrong or n_files == 0 else 0

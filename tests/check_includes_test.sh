@@ -14,4 +14,5 @@ if python3 "$source/tests/check_includes.py" "$scratch" >"$scratch/output"; then
   exit 1
 fi
 grep -q 'engine/base/check.h includes "nerf/v1/common.pb.h"' "$scratch/output"
-grep -q 'worker/agent.h brings in "nlohmann/json.hpp" by engine/protocol/progress.h' "$scratch/output"
+grep -q 'worker/agent.h brings in "nlohmann/json.hpp" by engine/protocol/progress.h' \
+  "$scratch/output"
