@@ -83,6 +83,7 @@ RequestContext Agent::ContextOfRequests() {
           [this](int engine, const protocol::WorkerRequest& request) {
             engines_->supervisor(engine).Send(request);
           },
+      .new_request_id = [this] { return NewRequestId(); },
       .training_key = [this](const std::string& job) -> std::optional<std::string> {
         if (job_ == nullptr || job_->name() != job) return std::nullopt;
         return job_->training_key();
@@ -353,6 +354,7 @@ std::shared_ptr<LeasedRun> Agent::NewRun(const v1::DesiredJob& desired) {
                          [this](EngineExit::Kind kind) {
                            engines_->supervisor(engines_->job_engine()).Kill(kind);
                          },
+                     .new_request_id = [this] { return NewRequestId(); },
                      .report_changed = [this] { report_due_ = true; },
                      .progress_changed = [this] { progress_due_ = true; }};
   std::string folder = fmt::format("{}/{}", job_room_->jobs(), ++job_serial_);
@@ -475,6 +477,16 @@ LeasedRun* Agent::RunOfKey(const std::string& key) {
   return nullptr;
 }
 
+LeasedRun* Agent::RunOfRequest(const std::string& request_id) {
+  if (job_ != nullptr && job_->Owns(request_id)) return job_.get();
+  for (const auto& run : leaving_) {
+    if (run->Owns(request_id)) return run.get();
+  }
+  return nullptr;
+}
+
+std::string Agent::NewRequestId() { return fmt::format("r{}", ++request_serial_); }
+
 void Agent::OnEngineMessage(int engine, const protocol::EngineMessage& message) {
   // An engine speaks for the job only if the job is in it.
   const bool has_job = engine == engines_->job_engine();
@@ -489,13 +501,15 @@ void Agent::OnEngineMessage(int engine, const protocol::EngineMessage& message) 
   if (refused != nullptr && !refused->id.empty()) key = nullptr;
   const auto* progress = std::get_if<protocol::Progress>(&message);
   if (has_job && progress != nullptr) CountProgress(*progress);
+  LeasedRun* run = nullptr;
   if (key != nullptr && !key->empty()) {
-    LeasedRun* run = has_job ? RunOfKey(*key) : nullptr;
-    if (run != nullptr) run->OnEngineMessage(message);
-  } else if (const std::string* id = RequestIdOf(message);
-             has_job && id != nullptr && job_ != nullptr && job_->Owns(*id)) {
-    job_->OnEngineMessage(message);
-  } else {
+    if (has_job) run = RunOfKey(*key);
+  } else if (const std::string* id = RequestIdOf(message); has_job && id != nullptr) {
+    run = RunOfRequest(*id);
+  }
+  if (run != nullptr) {
+    run->OnEngineMessage(message);
+  } else if (key == nullptr || key->empty()) {
     requests_->OnEngineMessage(engine, message);
   }
   TickJobs();

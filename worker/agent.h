@@ -122,6 +122,10 @@ class Agent {
   void CheckSilence(int engine);
   void TickShutdown();
   LeasedRun* RunOfKey(const std::string& key);
+  LeasedRun* RunOfRequest(const std::string& request_id);
+  // No two requests to engines have the same id, whatever they are for: an answer may come after
+  // its request was given up.
+  std::string NewRequestId();
   // True if the engine for jobs works on one, or has to stop one.
   bool EngineHasJob() const;
   // The run that the order is about.
@@ -149,7 +153,7 @@ class Agent {
   std::vector<std::shared_ptr<LeasedRun>> leaving_;
   std::string finished_job_;  // the last one whose end the server has stored
   uint64_t finished_epoch_ = 0;
-  uint64_t job_serial_ = 0;
+  uint64_t job_serial_ = 0, request_serial_ = 0;
   bool told_doubtful_ = false;
   std::array<std::optional<SteadyTime>, EnginePool::kEngines> engine_owes_since_;
 

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/logging.h"
 #include "common/status_macros.h"
 #include "worker/engine_convert.h"
 #include "worker/scene_folder.h"
@@ -31,10 +32,6 @@ struct FrameRun::OpenFile {
 };
 
 FrameRun::~FrameRun() = default;
-
-std::string FrameRun::RequestId(int task) const {
-  return fmt::format("f{}-{}-{}", lease_epoch(), grant_.part(), task);
-}
 
 bool FrameRun::Owns(const std::string& request_id) const { return asked_.contains(request_id); }
 
@@ -83,7 +80,7 @@ void FrameRun::AskEngine() {
     const int task = waiting_.front();
     waiting_.pop_front();
     protocol::Render render = ToProtocol(grant_.frames().frames(task).view());
-    render.id = RequestId(task);
+    render.id = context_.new_request_id();
     render.file = file_->path;
     render.out = folder_;
     asked_[render.id] = task;
@@ -92,17 +89,20 @@ void FrameRun::AskEngine() {
 }
 
 void FrameRun::OnEngineMessage(const protocol::EngineMessage& message) {
-  if (stage_ != Stage::kWorking) return;
-  if (const auto* rendered = std::get_if<protocol::Rendered>(&message)) {
-    const auto asked = asked_.find(rendered->id);
-    if (asked == asked_.end()) return;
-    const int task = asked->second;
-    asked_.erase(asked);
-    TakeFrame(task, *rendered);
-  } else if (const auto* refused = std::get_if<protocol::Refused>(&message)) {
-    asked_.erase(refused->id);
-    Fail(ToStatus(refused->error));
+  const auto* rendered = std::get_if<protocol::Rendered>(&message);
+  const auto* refused = std::get_if<protocol::Refused>(&message);
+  if (rendered == nullptr && refused == nullptr) return;
+  const auto asked = asked_.find(rendered != nullptr ? rendered->id : refused->id);
+  if (asked == asked_.end()) {
+    LogWarning("ignored an answer of the engine that is about no frame of this run",
+               {{"job", name()}, {"part", grant_.part()}});
+    return;
   }
+  const int task = asked->second;
+  asked_.erase(asked);
+  if (ending()) return OnEngineFree();
+  if (rendered != nullptr) return TakeFrame(task, *rendered);
+  Fail(ToStatus(refused->error));
 }
 
 void FrameRun::TakeFrame(int task, const protocol::Rendered& rendered) {
@@ -171,21 +171,27 @@ void FrameRun::CommitNext() {
 }
 
 void FrameRun::OnEngineExit(const EngineExit& exit, bool shared) {
-  if (stage_ != Stage::kWorking) return;
-  if (!asked_.empty()) return PartRun::OnEngineExit(exit, shared);
-  if (!waiting_.empty()) stage_ = Stage::kWaiting;  // for the next engine
+  const bool had_frames = !std::exchange(asked_, {}).empty();
+  if (ending()) return OnEngineFree();
+  if (had_frames) return FinishCrashed(exit.Describe(), shared);
+  if (stage_ == Stage::kWorking && !waiting_.empty()) stage_ = Stage::kWaiting;
 }
 
 void FrameRun::Tick() {
   const bool is_due = !in_background_ && context_.clock.Now() >= next_try_;
   if (stage_ == Stage::kFetching && is_due) Fetch();
   if (is_due) CommitNext();
+  if (stage_ == Stage::kStopping && !killing_ && context_.clock.Now() >= stop_deadline_) {
+    killing_ = true;
+    LogWarning("the engine does not give up a frame, killing it", {{"job", name()}});
+    context_.kill_engine(EngineExit::Kind::kKilled);
+  }
 }
 
 void FrameRun::StopEngine() {
-  for (const auto& [id, task] : asked_) context_.send_to_engine(protocol::Cancel{id});
-  asked_.clear();
   waiting_.clear();
+  for (const auto& [id, task] : asked_) context_.send_to_engine(protocol::Cancel{id});
+  stop_deadline_ = context_.clock.Now() + options_.stop_timeout;
 }
 
 }  // namespace nerf

@@ -22,6 +22,7 @@ class FrameRun final : public PartRun {
   void Begin() override;
   void OnEngineMessage(const protocol::EngineMessage& message) override;
   bool Owns(const std::string& request_id) const override;
+  bool in_engine() const override { return !asked_.empty(); }
   void OnEngineExit(const EngineExit& exit, bool shared) override;
   void Tick() override;
   absl::Duration allowed_silence() const override;
@@ -40,7 +41,6 @@ class FrameRun final : public PartRun {
   // Uploads and commits what is rendered, one batch at a time.
   void CommitNext();
   void StopEngine() override;
-  std::string RequestId(int task) const;
 
   // A file in the cache, pinned until its last owner is gone: the run, or its download.
   struct OpenFile;
@@ -48,6 +48,8 @@ class FrameRun final : public PartRun {
   bool in_background_ = false;        // a fetch or a commit
   std::deque<int> waiting_;           // tasks of the grant that the engine has not been asked for
   std::map<std::string, int> asked_;  // tasks that the engine has, by request id
+  SteadyTime stop_deadline_;          // in kStopping: the engine is killed then
+  bool killing_ = false;              // the engine, in kStopping
   std::vector<Rendered> rendered_;    // not committed yet
   int n_left_ = 0;                    // frames that are not committed
 };

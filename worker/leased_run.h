@@ -29,8 +29,9 @@ struct JobContext {
   ServerLink& server;
   std::function<void(const protocol::WorkerRequest&)> send_to_engine;
   std::function<void(EngineExit::Kind)> kill_engine;
-  std::function<void()> report_changed;    // send the report now
-  std::function<void()> progress_changed;  // send it soon
+  std::function<std::string()> new_request_id;  // no other request of this worker has it
+  std::function<void()> report_changed;         // send the report now
+  std::function<void()> progress_changed;       // send it soon
 };
 
 // One lease, from the grant to the acknowledged end: of a training job (JobRun) or of a part of a

@@ -48,7 +48,7 @@ void PartRun::InBackground(Lane lane, std::function<CallResult()> work,
       lane, [result, work = std::move(work)] { *result = work(); },
       [self = weak_from_this(), result, done = std::move(done)] {
         const auto run = self.lock();
-        if (run != nullptr && run->stage_ < Stage::kFinal) done(*result);
+        if (run != nullptr && !run->ending()) done(*result);
       });
 }
 
@@ -73,52 +73,60 @@ std::optional<absl::Duration> PartRun::PauseAfter(const CallResult& failure) {
 }
 
 void PartRun::Finish(v1::JobReport::Phase phase) {
-  if (stage_ >= Stage::kFinal) return;
-  stage_ = Stage::kFinal;
-  stop_.request_stop();
-  report_.set_phase(phase);
-  LogInfo("part of a render job ended here",
-          {{"job", name()}, {"part", grant_.part()}, {"phase", v1::JobReport::Phase_Name(phase)}});
-  context_.report_changed();
+  if (ending()) return;
+  final_phase_ = phase;
+  Stop();
+}
+
+void PartRun::Stop() {
+  if (!ending()) {
+    stage_ = Stage::kStopping;
+    stop_.request_stop();
+    StopEngine();
+  }
+  OnEngineFree();
+}
+
+void PartRun::OnEngineFree() {
+  if (!ending() || in_engine()) return;
+  if (abandoned_) {
+    stage_ = Stage::kGone;
+  } else if (stage_ == Stage::kStopping) {
+    stage_ = Stage::kFinal;
+    report_.set_phase(final_phase_);
+    LogInfo("part of a render job ended here",
+            {{"job", name()},
+             {"part", grant_.part()},
+             {"phase", v1::JobReport::Phase_Name(final_phase_)}});
+    context_.report_changed();
+  }
 }
 
 void PartRun::Fail(const absl::Status& error) {
   *report_.mutable_error() = ToRpcStatus(WithoutFolder(error, folder_));
-  StopEngine();
   Finish(v1::JobReport::FAILED);
 }
 
-void PartRun::Cancel() {
+void PartRun::FinishCrashed(const std::string& how, bool shared_engine) {
   if (ending()) return;
-  StopEngine();
-  Finish(v1::JobReport::CANCELLED);
+  report_.set_shared_engine(shared_engine);
+  *report_.mutable_error() = ToRpcStatus(
+      WithReason(absl::UnavailableError(fmt::format("the engine process ended: {}", how)),
+                 reason::kEngineCrashed));
+  Finish(v1::JobReport::ENGINE_CRASHED);
 }
 
-void PartRun::Release(bool /*in_hurry*/) {
-  if (ending()) return;
-  StopEngine();
-  Finish(v1::JobReport::RELEASED);
-}
+void PartRun::Cancel() { Finish(v1::JobReport::CANCELLED); }
+
+void PartRun::Release(bool /*in_hurry*/) { Finish(v1::JobReport::RELEASED); }
 
 void PartRun::Abandon() {
-  if (stage_ == Stage::kGone) return;
-  StopEngine();
-  stop_.request_stop();
-  stage_ = Stage::kGone;
-}
-
-void PartRun::OnEngineExit(const EngineExit& exit, bool shared) {
-  if (allowed_silence() == absl::InfiniteDuration() || ending()) return;
-  report_.set_shared_engine(shared);
-  OnEngineHopeless(exit.Describe());
+  abandoned_ = true;
+  Stop();
 }
 
 void PartRun::OnEngineHopeless(const std::string& why) {
-  if (ending()) return;
-  *report_.mutable_error() = ToRpcStatus(
-      WithReason(absl::UnavailableError(fmt::format("the engine process ended: {}", why)),
-                 reason::kEngineCrashed));
-  Finish(v1::JobReport::ENGINE_CRASHED);
+  FinishCrashed(why, /*shared_engine=*/false);
 }
 
 v1::CommitFramesRequest PartRun::NewCommit() const {

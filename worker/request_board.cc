@@ -135,10 +135,10 @@ void RequestBoard::Handle(const v1::ServerRequest& request) {
                         reason::kQueueFull));
     return;
   }
-  const std::string id = fmt::format("r{}", ++serial_);
+  const std::string id = context_.new_request_id();
   Request& added = requests_[id];
   added.request = request;
-  added.serial = serial_;
+  added.serial = ++serial_;
   const std::string& job = request.render().training_job();
   added.room = context_.room_of(job.empty() ? request.project() : ProjectOf(job));
   added.folder = fmt::format("{}/{}", added.room->requests(), id);
@@ -293,22 +293,28 @@ RequestBoard::Requests::iterator RequestBoard::Asked(const std::string& id, int 
 }
 
 void RequestBoard::OnEngineMessage(int engine, const protocol::EngineMessage& message) {
-  if (const auto* rendered = std::get_if<protocol::Rendered>(&message)) {
-    LetGo(engine, rendered->id);
-    OnRendered(engine, *rendered);
-  } else if (const auto* checked = std::get_if<protocol::Checked>(&message)) {
-    LetGo(engine, checked->id);
-    OnChecked(engine, *checked);
-  } else if (const auto* refused = std::get_if<protocol::Refused>(&message)) {
-    LetGo(engine, refused->id);
-    const auto it = Asked(refused->id, engine);
-    if (it != requests_.end()) ReplyError(it, ToStatus(refused->error));
+  const auto* rendered = std::get_if<protocol::Rendered>(&message);
+  const auto* checked = std::get_if<protocol::Checked>(&message);
+  const auto* refused = std::get_if<protocol::Refused>(&message);
+  if (rendered == nullptr && checked == nullptr && refused == nullptr) return;
+  const std::string& id = rendered != nullptr  ? rendered->id
+                          : checked != nullptr ? checked->id
+                                               : refused->id;
+  if (LetGo(engine, id)) return;
+  const auto it = Asked(id, engine);
+  if (it == requests_.end()) {
+    LogWarning("ignored an answer of the engine to a request that it does not have", {{"id", id}});
+  } else if (rendered != nullptr) {
+    OnRendered(it, *rendered);
+  } else if (checked != nullptr) {
+    OnChecked(it, *checked);
+  } else {
+    ReplyError(it, ToStatus(refused->error));
   }
 }
 
-void RequestBoard::OnRendered(int engine, const protocol::Rendered& rendered) {
-  const auto it = Asked(rendered.id, engine);
-  if (it == requests_.end() || !it->second.request.has_render()) return;
+void RequestBoard::OnRendered(Requests::iterator it, const protocol::Rendered& rendered) {
+  if (!it->second.request.has_render()) return;
   const Request& request = it->second;
   Assemble(rendered.id, [rendered, view = request.request.render().view(), folder = request.folder,
                          worker = options_.worker_id, max_bytes = options_.max_reply_bytes] {
@@ -358,9 +364,7 @@ void RequestBoard::AssembleWaiting() {
   }
 }
 
-void RequestBoard::OnChecked(int engine, const protocol::Checked& checked) {
-  const auto it = Asked(checked.id, engine);
-  if (it == requests_.end()) return;
+void RequestBoard::OnChecked(Requests::iterator it, const protocol::Checked& checked) {
   if (it->second.request.has_describe()) return OnDescribed(it, checked);
   if (!it->second.request.has_validate()) return;
   const std::string& folder = it->second.folder;
@@ -436,12 +440,13 @@ void RequestBoard::Forget(Requests::iterator it) {
   requests_.erase(it);
 }
 
-void RequestBoard::LetGo(int engine, const std::string& id) {
+bool RequestBoard::LetGo(int engine, const std::string& id) {
   const auto it = cancelled_.find(id);
-  if (it == cancelled_.end() || it->second.engine != engine) return;
+  if (it == cancelled_.end() || it->second.engine != engine) return false;
   // The engine may have written files after the folder was removed.
   RemoveFolder(it->second.folder, it->second.room);
   cancelled_.erase(it);
+  return true;
 }
 
 void RequestBoard::RemoveFolder(const std::string& folder,

@@ -41,6 +41,7 @@ struct RequestContext {
   // The engine to ask now; nullopt while the request has to wait.
   std::function<std::optional<int>(const std::shared_ptr<EngineRoom>& room)> engine_for;
   std::function<void(int engine, const protocol::WorkerRequest&)> send_to_engine;
+  std::function<std::string()> new_request_id;  // no other request of this worker has it
   // The engine's name of a job that this worker trains; nullopt if it does not.
   std::function<std::optional<std::string>(const std::string& training_job)> training_key;
 };
@@ -61,6 +62,7 @@ class RequestBoard {
 
   // Sends the waiting requests whose engines may be asked.
   void AskWaiting();
+  // Takes the answer to a request that this engine was asked; logs and drops any other.
   void OnEngineMessage(int engine, const protocol::EngineMessage& message);
   void OnEngineExit(int engine);
   // No engine starts for this room: ends the requests that wait for it with UNAVAILABLE
@@ -101,8 +103,8 @@ class RequestBoard {
   void AskEngine(const std::string& id, Request& request, int engine);
   // The request that this engine was asked; end() for another id.
   Requests::iterator Asked(const std::string& id, int engine);
-  void OnRendered(int engine, const protocol::Rendered& rendered);
-  void OnChecked(int engine, const protocol::Checked& checked);
+  void OnRendered(Requests::iterator it, const protocol::Rendered& rendered);
+  void OnChecked(Requests::iterator it, const protocol::Checked& checked);
   void OnDescribed(Requests::iterator it, const protocol::Checked& checked);
   // Makes the reply with `assemble` in the background: bytes or an error.
   void Assemble(const std::string& id, std::function<absl::StatusOr<std::string>()> assemble);
@@ -118,7 +120,8 @@ class RequestBoard {
   void GiveUp(Requests::iterator it);
   void Forget(Requests::iterator it);
   // Removes the folder of a dropped request after the engine has answered it.
-  void LetGo(int engine, const std::string& id);
+  // False if it has no such one.
+  bool LetGo(int engine, const std::string& id);
   void RemoveFolder(const std::string& folder, const std::shared_ptr<EngineRoom>& room);
 
   const RequestBoardOptions options_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -15,9 +16,9 @@ absl::StatusOr<GrayImage16> DecodePngGray16(std::string_view bytes, const ImageH
 absl::StatusOr<ImageU8> DecodeJpeg(std::string_view bytes, const ImageHeader& header);
 
 // pixels: [height][width][n_channels] of bit_depth 8 or 16 (native byte order); n_channels 1, 3
-// or 4.
+// or 4. After a stop: Cancelled.
 absl::StatusOr<std::string> EncodePngRows(int width, int height, int n_channels, int bit_depth,
-                                          const uint8_t* pixels);
+                                          const uint8_t* pixels, const std::stop_token& stop);
 absl::StatusOr<std::string> EncodeJpegPixels(const ImageU8& image, int quality);
 
 }  // namespace nerf

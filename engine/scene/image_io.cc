@@ -215,7 +215,7 @@ absl::StatusOr<ImageU8> DecodeImage(const std::string& path, const ImageLimits& 
   return image;
 }
 
-absl::StatusOr<std::string> EncodePng(const ImageU8& image) {
+absl::StatusOr<std::string> EncodePng(const ImageU8& image, const std::stop_token& stop) {
   if (image.n_channels != 1 && image.n_channels != 3 && image.n_channels != 4) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot encode ", image.n_channels, " channels as PNG"));
@@ -223,13 +223,14 @@ absl::StatusOr<std::string> EncodePng(const ImageU8& image) {
   NERF_RETURN_IF_ERROR(
       CheckPixels(image.width, image.height, image.n_channels, image.pixels.size()));
   return EncodePngRows(image.width, image.height, image.n_channels, /*bit_depth=*/8,
-                       image.pixels.data());
+                       image.pixels.data(), stop);
 }
 
-absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> gray) {
+absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> gray,
+                                        const std::stop_token& stop) {
   NERF_RETURN_IF_ERROR(CheckPixels(width, height, 1, gray.size()));
   return EncodePngRows(width, height, /*n_channels=*/1, /*bit_depth=*/16,
-                       reinterpret_cast<const uint8_t*>(gray.data()));
+                       reinterpret_cast<const uint8_t*>(gray.data()), stop);
 }
 
 absl::StatusOr<GrayImage16> DecodePng16(std::string_view bytes, const ImageLimits& limits) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -52,11 +53,13 @@ absl::StatusOr<ImageU8> DecodeImage(const std::string& path, const ImageLimits& 
 absl::StatusOr<ImageU8> DecodeImageBytes(std::string_view bytes, const ImageLimits& limits = {});
 
 // 8-bit PNG of 1 (gray), 3 (RGB) or 4 (RGBA) channels. Equal images give equal bytes.
-// Requires: pixels.size() == width * height * n_channels, else InvalidArgument.
-absl::StatusOr<std::string> EncodePng(const ImageU8& image);
+// Requires: pixels.size() == width * height * n_channels, else InvalidArgument. After a stop, which
+// is looked at between rows: Cancelled.
+absl::StatusOr<std::string> EncodePng(const ImageU8& image, const std::stop_token& stop = {});
 
-// 16-bit gray PNG. gray: [height * width], rows top to bottom.
-absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> gray);
+// 16-bit gray PNG. gray: [height * width], rows top to bottom. stop: as of EncodePng.
+absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> gray,
+                                        const std::stop_token& stop = {});
 
 // Inverse of EncodePng16. Errors: InvalidArgument for any other kind of image, and for a PNG that
 // is damaged or exceeds the limits.

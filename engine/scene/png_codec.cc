@@ -130,7 +130,7 @@ void WriteBytes(png_structp png, png_bytep bytes, size_t size) {
 }
 
 bool WriteRows(PngWriter* writer, int width, int height, int color_type, int bit_depth,
-               const uint8_t* pixels, size_t row_bytes) {
+               const uint8_t* pixels, size_t row_bytes, const std::stop_token& stop) {
   if (setjmp(png_jmpbuf(writer->png)) != 0) return false;
   png_structp png = writer->png;
   png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
@@ -143,6 +143,7 @@ bool WriteRows(PngWriter* writer, int width, int height, int color_type, int bit
   png_write_info(png, writer->header);
   if (bit_depth == 16 && std::endian::native == std::endian::little) png_set_swap(png);
   for (int y = 0; y < height; ++y) {
+    if (stop.stop_requested()) return false;
     png_write_row(png, pixels + static_cast<size_t>(y) * row_bytes);
   }
   png_write_end(png, nullptr);
@@ -183,7 +184,7 @@ absl::StatusOr<GrayImage16> DecodePngGray16(std::string_view bytes, const ImageH
 }
 
 absl::StatusOr<std::string> EncodePngRows(int width, int height, int n_channels, int bit_depth,
-                                          const uint8_t* pixels) {
+                                          const uint8_t* pixels, const std::stop_token& stop) {
   PngWriter writer;
   writer.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &writer.error, OnError, OnWarning);
   if (writer.png != nullptr) writer.header = png_create_info_struct(writer.png);
@@ -193,7 +194,8 @@ absl::StatusOr<std::string> EncodePngRows(int width, int height, int n_channels,
                                            : PNG_COLOR_TYPE_RGB_ALPHA;
   const size_t row_bytes =
       static_cast<size_t>(width) * static_cast<size_t>(n_channels) * (bit_depth / 8);
-  if (!WriteRows(&writer, width, height, color_type, bit_depth, pixels, row_bytes)) {
+  if (!WriteRows(&writer, width, height, color_type, bit_depth, pixels, row_bytes, stop)) {
+    if (stop.stop_requested()) return absl::CancelledError("the picture is not wanted any more");
     return absl::InternalError(absl::StrCat("PNG encoder: ", writer.error.message));
   }
   return std::move(writer.bytes);

@@ -51,16 +51,19 @@ absl::Status WriteUnsynced(const std::string& path, const absl::StatusOr<std::st
 }
 
 absl::StatusOr<std::string> EncodeDepth(const ViewPicture& view, const std::vector<float>& depths,
-                                        float far, const protocol::Render& request) {
+                                        float far, const protocol::Render& request,
+                                        const std::stop_token& stop) {
   if (request.live) return EncodeJpeg(DepthImage(view, depths, far), request.jpeg_quality);
-  return EncodePng16(view.rgba.width, view.rgba.height, DepthToGray(depths, far));
+  return EncodePng16(view.rgba.width, view.rgba.height, DepthToGray(depths, far), stop);
 }
 
 }  // namespace
 
 absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
                                                  const protocol::Render& request,
-                                                 const ViewChannels& channels, float scale) {
+                                                 const ViewChannels& channels, float scale,
+                                                 const std::stop_token& stop) {
+  if (stop.stop_requested()) return absl::CancelledError("the render was stopped");
   NERF_RETURN_IF_ERROR(CreateFolder(request.out));
   RenderedFiles written;
   const auto write = [&](const std::string& channel, bool jpeg,
@@ -73,20 +76,20 @@ absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
   if (channels.rgb) {
     const bool jpeg = request.live || request.jpeg;
     const ImageU8 image = ColorsOf(view);
-    NERF_RETURN_IF_ERROR(
-        write("rgb", jpeg, jpeg ? EncodeJpeg(image, request.jpeg_quality) : EncodePng(image)));
+    NERF_RETURN_IF_ERROR(write(
+        "rgb", jpeg, jpeg ? EncodeJpeg(image, request.jpeg_quality) : EncodePng(image, stop)));
   }
   if (channels.depth) {
     const std::vector<float> depths = OwnDepths(view, scale);
     written.far = FarOf(LargestOf(depths));
     NERF_RETURN_IF_ERROR(
-        write("depth", request.live, EncodeDepth(view, depths, written.far, request)));
+        write("depth", request.live, EncodeDepth(view, depths, written.far, request, stop)));
   }
   if (channels.opacity) {
     const ImageU8 image = OpacityImage(view);
     NERF_RETURN_IF_ERROR(
         write("opacity", request.live,
-              request.live ? EncodeJpeg(image, request.jpeg_quality) : EncodePng(image)));
+              request.live ? EncodeJpeg(image, request.jpeg_quality) : EncodePng(image, stop)));
   }
   return written;
 }

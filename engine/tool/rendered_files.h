@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,9 +20,10 @@ struct RenderedFiles {
 // Writes `channels` of a view into request.out, which is created, as files named after request.id.
 // Nothing is synced to the disk. A live frame's files are JPEGs and have depth in 8 bits. After an
 // error some files may be there, one of them cut off. scale: training units per unit of the data
-// set.
+// set. Errors: also Cancelled after a stop.
 absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
                                                  const protocol::Render& request,
-                                                 const ViewChannels& channels, float scale);
+                                                 const ViewChannels& channels, float scale,
+                                                 const std::stop_token& stop);
 
 }  // namespace nerf

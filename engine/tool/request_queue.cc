@@ -46,6 +46,9 @@ void RequestQueue::PutLine(const std::string& line) {
   }
   const bool stops_job = !job_.empty() && IsStopOf(queued, job_);
   if (stops_job) job_source_.request_stop();
+  if (IsRenderOrCheck(queued) && open_.contains(queued.received.id)) {
+    queued.received.request = absl::AlreadyExistsError("a request of this id is not answered yet");
+  }
   // A job does not wait for renders, which go on beside it.
   const bool urgent = stops_job || queued.received.type == "train";
   Put(std::move(queued), urgent ? &urgent_ : &waiting_);
@@ -61,6 +64,7 @@ void RequestQueue::Put(QueuedRequest request, std::deque<QueuedRequest>* queue) 
     request = {.received = {absl::InvalidArgumentError("too many requests wait"), "", "", ""}};
   }
   if (!request.ok() && queue->size() > kMaxErrorsApart && !queue->back().ok()) return;
+  if (IsRenderOrCheck(request)) request.stop = open_[request.received.id].get_token();
   waiting_bytes_ += request.byte_size;
   const auto after =
       IsLive(request) ? std::find_if_not(queue->begin(), queue->end(), IsLive) : queue->end();
@@ -69,19 +73,16 @@ void RequestQueue::Put(QueuedRequest request, std::deque<QueuedRequest>* queue) 
 }
 
 void RequestQueue::Cancel(const std::string& id) {
-  if (const auto found = running_.find(id); found != running_.end()) {
-    found->second.request_stop();
-  }
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    if (IsRenderOrCheck(*it) && it->received.id == id) {
-      // It is answered before the requests that still have to be done.
-      it->cancelled = true;
-      urgent_.push_back(std::move(*it));
-      it = waiting_.erase(it);
-    } else {
-      ++it;
-    }
-  }
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;
+  found->second.request_stop();
+  const auto waits = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& queued) {
+    return IsRenderOrCheck(queued) && queued.received.id == id;
+  });
+  if (waits == waiting_.end()) return;
+  // It is answered before the requests that still have to be done.
+  urgent_.push_back(std::move(*waits));
+  waiting_.erase(waits);
   changed_.NotifyAll();
 }
 
@@ -89,7 +90,7 @@ void RequestQueue::End() {
   MutexLock lock(mu_);
   ended_ = true;
   job_source_.request_stop();
-  for (auto& [id, source] : running_) source.request_stop();
+  for (auto& [id, source] : open_) source.request_stop();
   changed_.NotifyAll();
 }
 
@@ -98,11 +99,7 @@ std::optional<QueuedRequest> RequestQueue::Pop(std::deque<QueuedRequest>* queue)
   QueuedRequest request = std::move(queue->front());
   queue->pop_front();
   waiting_bytes_ -= request.byte_size;
-  if (IsRenderOrCheck(request) && !request.cancelled) {
-    std::stop_source& source = running_[request.received.id];
-    source = std::stop_source();
-    request.stop = source.get_token();
-  }
+  request.cancelled = request.stop.stop_requested();
   return request;
 }
 
@@ -178,16 +175,13 @@ void RequestQueue::EndJob() {
 
 void RequestQueue::EndRequest(const std::string& id) {
   MutexLock lock(mu_);
-  running_.erase(id);
+  open_.erase(id);
 }
 
 void RequestQueue::PutBackRequest(QueuedRequest request) {
   MutexLock lock(mu_);
-  const auto found = running_.find(request.received.id);
-  request.cancelled = found != running_.end() && found->second.stop_requested();
-  running_.erase(request.received.id);
   waiting_bytes_ += request.byte_size;
-  (request.cancelled ? urgent_ : waiting_).push_front(std::move(request));
+  (request.stop.stop_requested() ? urgent_ : waiting_).push_front(std::move(request));
 }
 
 }  // namespace nerf

@@ -21,7 +21,7 @@ struct QueuedRequest {
   protocol::ReceivedRequest received;
   size_t byte_size = 0;
   bool cancelled = false;     // while it waited: is answered, not done
-  std::stop_token stop = {};  // of a render or check; set when it is taken
+  std::stop_token stop = {};  // of a render or check: its cancel
 
   bool ok() const { return received.request.ok(); }
 };
@@ -30,6 +30,9 @@ struct QueuedRequest {
 // another takes them out and works, also between two training steps. Three take effect as soon as
 // they are put in: `stop` stops the running job, `cancel` the running render or check, and the end
 // of the connection stops both. Thread-safe.
+//
+// Renders and checks are told apart by their ids: while one is not answered, another one of its id
+// is refused (ALREADY_EXISTS), so that no cancel or answer is taken for that of another request.
 class RequestQueue {
  public:
   // A line without its newline. Never fails: a wrong line waits with its error.
@@ -59,8 +62,8 @@ class RequestQueue {
   std::stop_token BeginJob(const std::string& job);
   void EndJob();
 
-  // A render or check that was taken is running until EndRequest or PutBackRequest, also during a
-  // job. Cancels of it stop its token until then.
+  // A render or check is about to be answered. Until then its cancel stops its token. Also call it
+  // for those that were cancelled while they waited.
   void EndRequest(const std::string& id);
   // Puts a running check back in front of the others, because the job is to stop first.
   void PutBackRequest(QueuedRequest request);
@@ -82,7 +85,8 @@ class RequestQueue {
   std::string job_ ABSL_GUARDED_BY(mu_);  // running; empty: none
   std::stop_source job_source_ ABSL_GUARDED_BY(mu_);
   std::map<uint32_t, std::vector<std::string>> rank_texts_ ABSL_GUARDED_BY(mu_);  // of job_
-  std::map<std::string, std::stop_source> running_ ABSL_GUARDED_BY(mu_);          // by id
+  // Of renders and checks that are not answered, waiting or running, by their ids.
+  std::map<std::string, std::stop_source> open_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace nerf

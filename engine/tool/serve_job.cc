@@ -78,7 +78,7 @@ absl::Status ServeLoop::Job::BetweenSteps() {
   while (loop_->render_ != nullptr && !stop_.stop_requested() && share_.TakeTurn()) {
     loop_->ContinueRender(this, [this] {
       Heartbeat();
-      return share_.IsSpent() || stop_.stop_requested() || loop_->IsOutranked();
+      return share_.IsSpent() || stop_.stop_requested() || loop_->MustChoose();
     });
     share_.GiveTurn();
     NERF_RETURN_IF_ERROR(HandleRequests());

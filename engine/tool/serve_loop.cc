@@ -39,6 +39,8 @@ protocol::Refused RefusedForJob(const std::string& job, const absl::Status& stat
   return {"", job, ToProtocol(status)};
 }
 
+absl::Status StoppedRender() { return absl::CancelledError("the render was stopped"); }
+
 absl::Status NotTraining(const std::string& job) {
   return absl::NotFoundError(fmt::format("job {} is not in training", job.substr(0, 64)));
 }
@@ -104,7 +106,7 @@ absl::Status ServeLoop::Run() {
     } else if (render_ != nullptr) {
       ContinueRender(nullptr, [this] {
         ReportWorking(render_->request.id, nullptr);
-        return requests_.HasUrgent() || IsOutranked();
+        return requests_.HasUrgent() || MustChoose();
       });
     } else {
       break;
@@ -128,7 +130,16 @@ bool ServeLoop::IsOutranked() {
          requests_.HasLive();
 }
 
+bool ServeLoop::IsSuspendedCancelled() {
+  return suspended_ != nullptr && suspended_->stop.stop_requested();
+}
+
+bool ServeLoop::MustChoose() { return IsOutranked() || IsSuspendedCancelled(); }
+
 void ServeLoop::ChooseRender() {
+  if (IsSuspendedCancelled()) {
+    EndRequest(std::exchange(suspended_, nullptr)->request.id, StoppedRender());
+  }
   if (IsOutranked()) {
     suspended_ = std::move(render_);
   } else if (render_ == nullptr && suspended_ != nullptr && !requests_.HasLive()) {
@@ -152,7 +163,7 @@ void ServeLoop::Send(const protocol::EngineMessage& message) {
 
 void ServeLoop::Handle(QueuedRequest queued, Job* job) {
   if (queued.cancelled) {
-    Send(RefusedRequest(queued.received.id, absl::CancelledError("cancelled")));
+    EndRequest(queued.received.id, absl::CancelledError("cancelled"));
   } else if (!queued.ok()) {
     Refuse(queued.received, job != nullptr);
   } else {
@@ -320,7 +331,7 @@ void ServeLoop::ContinueRender(Job* job, const std::function<bool()>& pause) {
       NERF_RETURN_IF_ERROR(BeginRender(job, &render));
     }
     if (!render.picture->Advance(pause, render.stop)) {
-      if (render.stop.stop_requested()) return absl::CancelledError("the render was stopped");
+      if (render.stop.stop_requested()) return StoppedRender();
       paused = true;
       return absl::OkStatus();
     }
@@ -364,8 +375,9 @@ void ServeLoop::FinishRender(std::unique_ptr<RunningRender> render) {
 
 absl::StatusOr<protocol::Rendered> ServeLoop::WriteRendered(const RunningRender& render) {
   const ViewPicture& view = render.view;
-  NERF_ASSIGN_OR_RETURN(RenderedFiles written,
-                        WriteRenderedFiles(view, render.request, render.channels, render.scale));
+  NERF_ASSIGN_OR_RETURN(
+      RenderedFiles written,
+      WriteRenderedFiles(view, render.request, render.channels, render.scale, render.stop));
   protocol::Rendered rendered;
   rendered.id = render.request.id;
   rendered.files = std::move(written.files);

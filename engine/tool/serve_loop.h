@@ -80,10 +80,14 @@ class ServeLoop {
                                                          const TrainConfig& config);
   // Trains as rank 0 says, to the end, which is answered.
   absl::Status FollowRanks(Job* job, RankSession* ranks, TrainingSession* session);
-  // Suspends the running render if a live frame waits, and resumes it when none does.
+  // Suspends the running render if a live frame waits, and resumes it when none does. Answers a
+  // suspended one that was cancelled.
   void ChooseRender();
+  // Whether a render should pause for ChooseRender.
+  bool MustChoose();
   // Whether a live frame waits while a render that is not live runs.
   bool IsOutranked();
+  bool IsSuspendedCancelled();
   // Renders until `pause` returns true, or to the end and then answers. Requires: render_.
   void ContinueRender(Job* job, const std::function<bool()>& pause);
   absl::Status BeginRender(Job* job, RunningRender* render);

@@ -28,8 +28,9 @@ class BlobIndex {
  public:
   virtual ~BlobIndex() = default;
 
-  // Those of `blobs` that are not present with their size, without duplicates. The others are not
-  // collected before the collector's grace period has passed since this call.
+  // Those of `blobs` that are not present with their size, without duplicates. The caller is about
+  // to refer to the others: they are not collected before the collector's grace period has passed
+  // since this call. After a restart only the reference keeps them.
   virtual std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) = 0;
 
   // The caller no longer refers to the blob. Unless something else does, it is collected within

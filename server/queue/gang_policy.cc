@@ -38,6 +38,12 @@ std::optional<GangDevice> GangDeviceOf(const WorkerDescription& worker) {
   return std::nullopt;
 }
 
+bool LacksGangLibrary(const WorkerDescription& worker, GangDevice device) {
+  const bool has_device =
+      device == GangDevice::kCuda ? worker.device.starts_with("cuda:") : worker.device == "cpu";
+  return has_device && !GangDeviceOf(worker).has_value();
+}
+
 std::string GangHardwareOf(const WorkerDescription& worker) {
   return GangDeviceOf(worker) == GangDevice::kCuda ? worker.device_description : "";
 }

@@ -23,6 +23,9 @@ inline constexpr std::string_view kRanksNetworkFeature = "ranks-network";
 // What the worker trains on together with others; nullopt where it does not, also if its features
 // do not fit its device.
 std::optional<GangDevice> GangDeviceOf(const WorkerDescription& worker);
+// Whether the worker has a device of that kind, and could train on it together with others if its
+// engine had the library for that (libnerf_gloo).
+bool LacksGangLibrary(const WorkerDescription& worker, GangDevice device);
 // The hardware that all members of its gangs have; empty where any will do, as for CPUs.
 std::string GangHardwareOf(const WorkerDescription& worker);
 

@@ -75,9 +75,11 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
 
 // Why a gang waits that needs some of the capable workers at once, which have its kind of device;
 // nullopt if they are free.
-// `where`: what their devices are, for people; may be empty.
+// `where`: what their devices are, for people; may be empty. `alone`: workers with such a device
+// that train no gangs.
 std::optional<QueueWait> GangWait(const TrainingSpec& training, std::string_view where,
-                                  const std::vector<const WorkerRecord*>& capable) {
+                                  const std::vector<const WorkerRecord*>& capable,
+                                  const std::vector<std::string>& alone) {
   const size_t n_wanted = training.workers.min;
   std::map<std::string, std::pair<size_t, size_t>> pools;  // of each host and hardware: all, free
   for (const WorkerRecord* worker : capable) {
@@ -97,10 +99,15 @@ std::optional<QueueWait> GangWait(const TrainingSpec& training, std::string_view
     if (counts.first >= n_wanted) n_free = std::max(n_free, counts.second);
   }
   if (n_most < n_wanted) {
-    return QueueWait{kWaitNoCapableWorker,
-                     fmt::format("it needs {}{} that can train together{}; there {} {}", n_wanted,
-                                 n_wanted == 1 ? " worker" : " workers", where,
-                                 n_most == 1 ? "is" : "are", n_most)};
+    std::string message = fmt::format("it needs {}{} that can train together{}; there {} {}",
+                                      n_wanted, n_wanted == 1 ? " worker" : " workers", where,
+                                      n_most == 1 ? "is" : "are", n_most);
+    if (!alone.empty()) {
+      message +=
+          fmt::format("; {} no libnerf_gloo for that: {}",
+                      alone.size() == 1 ? "this worker has" : "these workers have", FirstOf(alone));
+    }
+    return QueueWait{kWaitNoCapableWorker, std::move(message)};
   }
   if (n_free >= n_wanted) return std::nullopt;
   return QueueWait{kWaitWorkersBusy, fmt::format("it needs {} workers at once, of which {} {} free",
@@ -138,6 +145,10 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
     const bool has_cuda = std::any_of(capable.begin(), capable.end(), [](const auto* worker) {
       return GangDeviceOf(worker->description) == GangDevice::kCuda;
     });
+    std::vector<std::string> alone;
+    for (const WorkerRecord* worker : capable) {
+      if (LacksGangLibrary(worker->description, device)) alone.push_back(worker->description.id);
+    }
     std::erase_if(capable, [&](const WorkerRecord* worker) {
       return GangDeviceOf(worker->description) != device;
     });
@@ -146,7 +157,7 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
                                        ? " on CPUs (with cuda_deterministic=1 on CUDA devices)"
                                        : "";
     if (job.training.workers.min > 1 || capable.empty()) {
-      return GangWait(job.training, where, capable);
+      return GangWait(job.training, where, capable, alone);
     }
   }
   const size_t n_capable = capable.size();

@@ -50,7 +50,7 @@ grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerCont
                            *response->add_missing() = ToProto(blob);
                          }
                        }
-                       for (const BlobRef& blob : services_.blobs.FindMissing(owned)) {
+                       for (const BlobRef& blob : services_.blobs.FindToUpload(owned)) {
                          *response->add_missing() = ToProto(blob);
                        }
                        return absl::OkStatus();

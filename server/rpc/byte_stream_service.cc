@@ -171,11 +171,11 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     }
     const std::string upload_id = StoredUploadId(*name_);
     const PresentBlob present = PresentFor(services_, is_worker_, *name_);
-    NERF_ASSIGN_OR_RETURN(
-        const UploadStatus status,
-        services_.blobs.Append(upload_id, name_->blob,
-                               static_cast<uint64_t>(request_.write_offset()), request_.data(),
-                               is_worker_ ? Uploader::kWorker : Uploader::kClient, present));
+    const Uploader uploader = is_worker_ ? Uploader::kWorker : Uploader::kClient;
+    NERF_ASSIGN_OR_RETURN(const UploadStatus status,
+                          services_.blobs.Append(upload_id, name_->blob,
+                                                 static_cast<uint64_t>(request_.write_offset()),
+                                                 request_.data(), uploader, present));
     services_.metrics.BlobReceived(request_.data().size());
     response_.set_committed_size(static_cast<int64_t>(status.committed_size));
     if (status.complete) {
@@ -184,7 +184,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     }
     if (!request_.finish_write()) return false;
     NERF_ASSIGN_OR_RETURN(const Stored stored,
-                          services_.blobs.Finish(upload_id, name_->blob, present));
+                          services_.blobs.Finish(upload_id, name_->blob, uploader, present));
     if (is_worker_) {
       if (stored == Stored::kNew) services_.blob_owners.NoteFresh(name_->blob.sha256);
       return true;

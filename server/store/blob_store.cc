@@ -206,7 +206,8 @@ bool BlobStore::TouchLocked(const BlobRef& blob) {
   const std::string path = BlobPath(blob.sha256);
   if (FileSize(path) != blob.byte_size) return false;
   touched_[blob.sha256] = clock_.Now();
-  SetFileTime(path, AgeNow());
+  // The release grace is a margin: after a crash AgeNow goes back to where it was saved.
+  if (FileTime(path) > OldTime() + options_.release_grace) SetFileTime(path, AgeNow());
   MutexLock lock(release_mu_);
   released_.erase(blob.sha256);
   return true;
@@ -312,7 +313,7 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
 }
 
 absl::StatusOr<Stored> BlobStore::Finish(const std::string& upload_id, const BlobRef& blob,
-                                         PresentBlob present) {
+                                         Uploader uploader, PresentBlob present) {
   NERF_RETURN_IF_ERROR(CheckUpload(upload_id, blob));
   const std::string path = UploadPath(upload_id, blob);
   const std::shared_ptr<Upload> upload = FindUpload(path);
@@ -350,7 +351,8 @@ absl::StatusOr<Stored> BlobStore::Finish(const std::string& upload_id, const Blo
     DropUpload(path);
     return ErrnoToStatus(error, "fsync upload");
   }
-  const absl::StatusOr<Stored> stored = MoveIn(path, blob);
+  const absl::Time time = uploader == Uploader::kWorker ? OldTime() : AgeNow();
+  const absl::StatusOr<Stored> stored = MoveIn(path, blob, time);
   if (!stored.ok()) {
     upload->opened = false;  // the file may be gone, so read its size again
     return stored.status();
@@ -360,7 +362,9 @@ absl::StatusOr<Stored> BlobStore::Finish(const std::string& upload_id, const Blo
   return *stored;
 }
 
-absl::StatusOr<Stored> BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
+absl::StatusOr<Stored> BlobStore::MoveIn(const std::string& path, const BlobRef& blob,
+                                         absl::Time time) {
+  SetFileTime(path, time);
   const std::string folder = fmt::format("{}/blobs/{}", root_, blob.sha256.substr(0, 2));
   if (mkdir(folder.c_str(), 0755) == 0) {
     NERF_RETURN_IF_ERROR(SyncFolder(root_ + "/blobs"));
@@ -402,7 +406,7 @@ absl::StatusOr<BlobRef> BlobStore::Put(std::string_view content, Uploader upload
   if (!fd.ok()) return ErrnoToStatus(errno, "create blob");
   absl::Status status = WriteFully(fd.get(), content, 0, "blob");
   if (status.ok() && fsync(fd.get()) != 0) status = ErrnoToStatus(errno, "fsync blob");
-  if (status.ok()) status = MoveIn(path, blob).status();
+  if (status.ok()) status = MoveIn(path, blob, AgeNow()).status();
   unlink(path.c_str());  // already gone if it was moved into place
   NERF_RETURN_IF_ERROR(status);
   return blob;
@@ -410,13 +414,25 @@ absl::StatusOr<BlobRef> BlobStore::Put(std::string_view content, Uploader upload
 
 bool BlobStore::Has(const BlobRef& blob) { return Touch(blob); }
 
-std::vector<BlobRef> BlobStore::FindMissing(std::span<const BlobRef> blobs) {
+std::vector<BlobRef> BlobStore::FindMissingOf(std::span<const BlobRef> blobs, bool are_named) {
   MutexLock lock(mu_);
   std::set<BlobRef> missing;
   for (const BlobRef& blob : blobs) {
-    if (!TouchLocked(blob)) missing.insert(blob);
+    if (!TouchLocked(blob)) {
+      missing.insert(blob);
+    } else if (are_named) {
+      SetFileTime(BlobPath(blob.sha256), OldTime());
+    }
   }
   return {missing.begin(), missing.end()};
+}
+
+std::vector<BlobRef> BlobStore::FindToUpload(std::span<const BlobRef> blobs) {
+  return FindMissingOf(blobs, /*are_named=*/false);
+}
+
+std::vector<BlobRef> BlobStore::FindMissing(std::span<const BlobRef> blobs) {
+  return FindMissingOf(blobs, /*are_named=*/true);
 }
 
 void BlobStore::Release(const BlobRef& blob) {

@@ -64,6 +64,11 @@ struct UploadStatus {
 // A blob appears by rename after its digest and size were verified and its bytes synced; after a
 // crash at any point the upload can continue. Uploads survive a restart. Thread-safe; uploads of
 // different ids run in parallel, two writers of one upload take turns. The clock outlives it.
+//
+// The time of a blob's file says how long it stays when nothing refers to it. It is young from a
+// client's upload until something is about to refer to it, and old from then on, and from the start
+// if a worker uploaded it. So what is no longer referred to goes also if the server is killed
+// before it is collected. What was asked for in this process is known in memory.
 class BlobStore final : public BlobIndex {
  public:
   // Creates missing folders.
@@ -90,13 +95,16 @@ class BlobStore final : public BlobIndex {
   // Verifies and stores the blob. InvalidArgument FIELD_INVALID if size or digest differ; the
   // upload is then discarded. Repeating it succeeds where a present blob is not hidden.
   absl::StatusOr<Stored> Finish(const std::string& upload_id, const BlobRef& blob,
+                                Uploader uploader = Uploader::kWorker,
                                 PresentBlob present = PresentBlob::kCompletesUpload);
 
   // --- Blobs. ---
 
-  // Stores bytes in memory (previews).
+  // Stores bytes in memory, which a client will ask for.
   absl::StatusOr<BlobRef> Put(std::string_view content, Uploader uploader = Uploader::kWorker);
   bool Has(const BlobRef& blob);
+  // As FindMissing, for a client that may upload them and refer to all of them later.
+  std::vector<BlobRef> FindToUpload(std::span<const BlobRef> blobs);
   std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override;
   // Lets a blob be collected after the release grace, unless a caller asks for it meanwhile.
   // Touches no file before the next Collect, so it may be called with locks held.
@@ -157,14 +165,18 @@ class BlobStore final : public BlobIndex {
   std::shared_ptr<Upload> FindUpload(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
   // Removes file and entry. Requires the upload's lock, and its `dropped` set.
   void DropUpload(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
-  // Renames a synced file into its place.
-  absl::StatusOr<Stored> MoveIn(const std::string& path, const BlobRef& blob)
+  // Renames a synced file into its place. `time` is the file's.
+  absl::StatusOr<Stored> MoveIn(const std::string& path, const BlobRef& blob, absl::Time time)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // The time of an old file: Collect takes it unless the process knows better.
+  absl::Time OldTime() const { return AgeNow() - options_.collect_grace; }
 
-  // True if present with that size; resets its age.
+  // True if present with that size; then it is asked for, and a young file becomes younger.
   bool Touch(const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
   bool EndsUpload(const BlobRef& blob, PresentBlob present) ABSL_LOCKS_EXCLUDED(mu_);
   bool TouchLocked(const BlobRef& blob) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::vector<BlobRef> FindMissingOf(std::span<const BlobRef> blobs, bool are_named)
+      ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status DeleteLocked(const std::string& sha256) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::string root_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -15,15 +16,16 @@ namespace nerf {
 namespace {
 
 constexpr char kFilm[] = "projects/default/renderJobs/film";
+constexpr char kNext[] = "projects/default/renderJobs/next";
 
 class FrameRunTest : public AgentTest {
  protected:
   // The order to render `n` frames, from index 4 on.
-  v1::SynchronizeResponse Frames(int n, uint64_t epoch = 3) {
+  v1::SynchronizeResponse Frames(int n, uint64_t epoch = 3, const std::string& job = kFilm) {
     v1::SynchronizeResponse message;
     v1::DesiredJob* desired = message.mutable_desired_job();
     desired->set_action(v1::DesiredJob::RENDER);
-    desired->set_training_job(kFilm);
+    desired->set_training_job(job);
     desired->set_lease_epoch(epoch);
     desired->set_part(2);
     desired->mutable_lease_ttl()->set_seconds(30);
@@ -44,6 +46,26 @@ class FrameRunTest : public AgentTest {
       if (message["type"] == "render") asked.push_back(message);
     }
     return asked;
+  }
+
+  void Cancel(uint64_t epoch = 3) {
+    v1::SynchronizeResponse cancel;
+    cancel.mutable_desired_job()->set_action(v1::DesiredJob::CANCEL);
+    cancel.mutable_desired_job()->set_training_job(kFilm);
+    cancel.mutable_desired_job()->set_lease_epoch(epoch);
+    Send(cancel);
+  }
+  void AcknowledgeEnd(const std::string& job = kFilm) {
+    v1::SynchronizeResponse acknowledged;
+    acknowledged.set_finished_acknowledged(job);
+    Send(acknowledged);
+  }
+  void Refuse(const Json& render) {
+    answered_.insert(render["id"].get<std::string>());
+    Say({{"type", "error"},
+         {"id", render["id"]},
+         {"code", "CANCELLED"},
+         {"message", "the render was stopped"}});
   }
 
   // Answers every render that the engine has been asked for and has not answered.
@@ -90,9 +112,7 @@ TEST_F(FrameRunTest, RendersUploadsAndCommitsEveryFrameThenReportsItsEnd) {
   EXPECT_EQ(server_.last_report()->phase(), v1::JobReport::SUCCEEDED);
   EXPECT_EQ(server_.last_report()->training_job(), kFilm);
   EXPECT_EQ(server_.last_report()->part(), 2u);
-  v1::SynchronizeResponse acknowledged;
-  acknowledged.set_finished_acknowledged(kFilm);
-  Send(acknowledged);
+  AcknowledgeEnd();
   EXPECT_TRUE(agent_->idle());
 }
 
@@ -127,15 +147,120 @@ TEST_F(FrameRunTest, LostLeaseStopsItWithoutAReport) {
 TEST_F(FrameRunTest, CancelDropsWhatTheEngineHasAndReportsCancelled) {
   Start();
   Send(Frames(4));
-  v1::SynchronizeResponse cancel;
-  cancel.mutable_desired_job()->set_action(v1::DesiredJob::CANCEL);
-  cancel.mutable_desired_job()->set_training_job(kFilm);
-  cancel.mutable_desired_job()->set_lease_epoch(3);
-  Send(cancel);
+  Cancel();
   EXPECT_EQ(engines_.Got("cancel")["id"], Asked().back()["id"]);
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING) << "the engine still has two frames";
+  Answer();
   EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
-  Answer();  // the engine's late answers change nothing
+  EXPECT_EQ(Asked().size(), 2u);
   EXPECT_TRUE(Committed().empty());
+}
+
+// The engine still works on a cancelled frame when the next job's frames come: neither its answer
+// nor its file may be taken for theirs.
+TEST_F(FrameRunTest, NextJobHasNothingToDoWithTheFramesOfACancelledOne) {
+  Start();
+  Send(Frames(4));
+  const std::vector<Json> cancelled = Asked();
+  ASSERT_EQ(cancelled.size(), 2u);
+  Cancel();
+  Refuse(cancelled[1]);  // it waited
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  Answer();  // it was faster than the cancel
+  ASSERT_EQ(server_.phase(), v1::JobReport::CANCELLED);
+  AcknowledgeEnd();
+  Send(Frames(4, /*epoch=*/3, kNext));
+  ASSERT_EQ(Asked().size(), 4u);
+  for (const Json& late : cancelled) {
+    Refuse(late);
+    Say({{"type", "rendered"},
+         {"id", late["id"]},
+         {"width", 8},
+         {"height", 6},
+         {"files", {{"rgb", late["out"].get<std::string>() + "/late.png"}}}});
+  }
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  for (int i = 0; i < 4; ++i) Answer();
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+  EXPECT_EQ(Committed().size(), 4u);
+}
+
+// Of jobs, of attempts and of views beside them.
+TEST_F(FrameRunTest, NoTwoRequestsToEnginesHaveTheSameId) {
+  Start();
+  v1::SynchronizeResponse still;
+  still.mutable_request()->set_project("default");
+  *still.mutable_request()->mutable_render()->mutable_file() = server_.AddBlob("model");
+  still.mutable_request()->mutable_render()->mutable_view()->mutable_orbit()->set_count(8);
+  for (const char* job : {kFilm, kNext, kFilm}) {
+    Send(Frames(4, /*epoch=*/3, job));
+    still.mutable_request()->set_request_id("q" + std::to_string(Asked().size()));
+    Send(still);
+    for (int i = 0; i < 4; ++i) Answer();
+    ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+    AcknowledgeEnd(job);
+  }
+  std::set<std::string> ids;
+  for (const Json& render : Asked()) ids.insert(render["id"].get<std::string>());
+  EXPECT_EQ(Asked().size(), 15u);
+  EXPECT_EQ(ids.size(), 15u);
+}
+
+TEST_F(FrameRunTest, EngineThatKeepsACancelledFrameIsKilledAndTheNextJobGoesOn) {
+  Start();
+  Send(Frames(4));
+  const auto stuck = engines_.engine;
+  Cancel();
+  Pass(absl::Seconds(4));
+  EXPECT_FALSE(stuck->killed);
+  Pass(absl::Seconds(2));
+  EXPECT_TRUE(stuck->killed);
+  EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
+  AcknowledgeEnd();
+  Pass(absl::Seconds(10));
+  Send(Frames(3, /*epoch=*/3, kNext));
+  for (int i = 0; i < 3; ++i) Answer();
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+}
+
+// An engine makes the folder of a render again if it was removed.
+TEST_F(FrameRunTest, FolderStaysUntilTheEngineHasAnsweredAndGoesThen) {
+  Start();
+  Send(Frames(4));
+  const std::string folder = Asked()[0]["out"];
+  Cancel();
+  EXPECT_TRUE(std::filesystem::exists(folder));
+  Answer();  // writes there
+  AcknowledgeEnd();
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_F(FrameRunTest, JobThatReplacesAnotherOneWaitsUntilTheEngineHasGivenItUp) {
+  Start();
+  Send(Frames(4));
+  Send(Frames(4, /*epoch=*/1, kNext));  // the server has given the first one to others
+  EXPECT_EQ(Asked().size(), 2u);
+  EXPECT_EQ(engines_.Got("cancel")["id"], Asked().back()["id"]);
+  Answer();
+  EXPECT_TRUE(Committed().empty());
+  for (int i = 0; i < 4; ++i) Answer();
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+  EXPECT_EQ(server_.last_report()->training_job(), kNext);
+  EXPECT_EQ(Committed().size(), 4u);
+}
+
+TEST_F(FrameRunTest, AnswersAboutNothingChangeNothing) {
+  Start();
+  Send(Frames(4));
+  const std::string key = std::string(kFilm) + "@3";
+  for (const char* id : {"", "f3-2-0", "r0", "r999"}) {
+    for (const std::string& job : {std::string(), key}) {
+      Say({{"type", "error"}, {"id", id}, {"job", job}, {"code", "INTERNAL"}, {"message", "no"}});
+    }
+  }
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  for (int i = 0; i < 4; ++i) Answer();
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
 }
 
 TEST_F(FrameRunTest, CrashOfTheEngineIsReportedAndARefusalFailsThePart) {
@@ -144,9 +269,7 @@ TEST_F(FrameRunTest, CrashOfTheEngineIsReportedAndARefusalFailsThePart) {
   engines_.Die(EngineExit{EngineExit::Kind::kSignal, 11});
   Settle();
   EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
-  v1::SynchronizeResponse acknowledged;
-  acknowledged.set_finished_acknowledged(kFilm);
-  Send(acknowledged);
+  AcknowledgeEnd();
   Pass(absl::Seconds(10));
   Send(Frames(4, /*epoch=*/4));
   Say({{"type", "error"},
@@ -154,7 +277,10 @@ TEST_F(FrameRunTest, CrashOfTheEngineIsReportedAndARefusalFailsThePart) {
        {"code", "RESOURCE_EXHAUSTED"},
        {"reason", "OUT_OF_MEMORY"},
        {"message", "no memory for the view"}});
+  EXPECT_EQ(engines_.Got("cancel")["id"], Asked().back()["id"]);
+  Refuse(Asked().back());
   EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_EQ(server_.last_report()->error().message(), "no memory for the view");
 }
 
 TEST_F(FrameRunTest, StillsAreRenderedBetweenFrames) {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <stop_token>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -127,6 +128,19 @@ TEST(ImageIoTest, EncodersRefusePixelsThatDoNotFitTheSize) {
   EXPECT_EQ(EncodeJpeg(MakeImage(8, 8, 4)).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(EncodePng16(2, 2, std::vector<uint16_t>(3)).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// A large picture takes seconds, and who wanted it may have gone.
+TEST(ImageIoTest, PngEncodersEndAfterAStop) {
+  std::stop_source stop;
+  const ImageU8 image = MakeImage(8, 8, 3);
+  const std::vector<uint16_t> gray(64);
+  EXPECT_TRUE(EncodePng(image, stop.get_token()).ok());
+  EXPECT_TRUE(EncodePng16(8, 8, gray, stop.get_token()).ok());
+  stop.request_stop();
+  EXPECT_EQ(EncodePng(image, stop.get_token()).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(EncodePng16(8, 8, gray, stop.get_token()).status().code(),
+            absl::StatusCode::kCancelled);
 }
 
 TEST(ImageIoTest, PipeIsRefusedWithoutWaiting) {

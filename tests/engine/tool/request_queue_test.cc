@@ -48,15 +48,13 @@ TEST(RequestQueueTest, RendersAndChecksThatAreCancelledWhileTheyWaitComeFirstToB
   RequestQueue queue;
   queue.PutLine(Render("a"));
   queue.PutLine(Render("b"));
-  queue.PutLine(Check("a"));
-  queue.PutLine(Cancel("a"));
-  queue.PutLine(Cancel("unknown"));
-  for (const char* type : {"render", "check"}) {
+  queue.PutLine(Check("c"));
+  for (const char* id : {"a", "c", "unknown"}) queue.PutLine(Cancel(id));
+  for (const char* id : {"a", "c"}) {
     const std::optional<QueuedRequest> cancelled = queue.TryTakeUrgent();
     ASSERT_TRUE(cancelled.has_value());
     EXPECT_TRUE(cancelled->cancelled);
-    EXPECT_EQ(cancelled->received.type, type);
-    EXPECT_EQ(IdOf(cancelled), "a");
+    EXPECT_EQ(IdOf(cancelled), id);
   }
   EXPECT_EQ(queue.TryTakeUrgent(), std::nullopt);
   const std::optional<QueuedRequest> other = queue.TryTake();
@@ -165,6 +163,45 @@ TEST(RequestQueueTest, CancelStopsTheOneOfTwoRequestsAtWorkThatItNames) {
   EXPECT_FALSE(live.stop_requested());
   queue.End();
   EXPECT_TRUE(live.stop_requested());
+}
+
+// A worker may ask for something new while what it cancelled is still being stopped.
+TEST(RequestQueueTest, SecondRequestOfAnIdIsRefusedUntilTheFirstIsAnswered) {
+  RequestQueue queue;
+  const auto expect_refused = [&](const std::string& line) {
+    queue.PutLine(line);
+    const std::optional<QueuedRequest> second = queue.TryTake();
+    ASSERT_TRUE(second.has_value());
+    EXPECT_EQ(second->received.request.status().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_EQ(IdOf(second), "a") << "so that it can be answered";
+  };
+  queue.PutLine(Render("a"));
+  queue.PutLine(Check("a"));
+  const std::stop_token first = queue.TryTake()->stop;
+  EXPECT_FALSE(queue.TryTake()->ok()) << "the first one waited";
+  expect_refused(Render("a"));  // it is at work
+  queue.PutLine(Cancel("a"));
+  EXPECT_TRUE(first.stop_requested());
+  expect_refused(Check("a"));  // it is being stopped
+  queue.EndRequest("a");
+  queue.PutLine(Render("a"));
+  const std::optional<QueuedRequest> next = queue.TryTake();
+  ASSERT_TRUE(next.has_value() && next->ok());
+  EXPECT_FALSE(next->stop.stop_requested());
+  queue.PutLine(Cancel("a"));
+  EXPECT_TRUE(next->stop.stop_requested());
+}
+
+TEST(RequestQueueTest, IdOfARequestThatIsCancelledWhileItWaitsIsFreeOnceItIsAnswered) {
+  RequestQueue queue;
+  queue.PutLine(Render("a"));
+  queue.PutLine(Cancel("a"));
+  queue.PutLine(Render("a"));
+  EXPECT_TRUE(queue.TryTake()->cancelled);
+  EXPECT_FALSE(queue.TryTake()->ok());
+  queue.EndRequest("a");
+  queue.PutLine(Render("a"));
+  EXPECT_FALSE(queue.TryTake()->cancelled);
 }
 
 TEST(RequestQueueTest, RequestThatIsPutBackForAStopOfTheJobIsTheFirstBehindIt) {

@@ -15,6 +15,14 @@
 namespace nerf {
 namespace {
 
+// A frame of a live view, of the job in training or of a file.
+Json ServedLiveFrame(Json render) {
+  render["live"] = true;
+  render["format"] = "jpeg";
+  render["jpeg_quality"] = 40;
+  return render;
+}
+
 // Renders and checks, alone and during a training.
 class ServeRequestTest : public ServeLoopTest {
  protected:
@@ -125,6 +133,46 @@ TEST_F(ServeRequestTest, RenderBehindALargeOneIsAnsweredWhenItIsCancelled) {
   CancelAtWork("r1");
 }
 
+TEST_F(ServeRequestTest, SecondRenderOfAnIdIsRefusedAndTheFirstGoesOn) {
+  Json huge = HugeRender("r1", "");
+  huge.erase("job");
+  huge["file"] = TrainToTheEnd("j", 5)["model"];
+  Send(huge);
+  EXPECT_EQ(ReceiveAnswer()["type"], "working");
+  const auto next = [&] {
+    Json message = ReceiveAnswer();
+    while (message["type"] == "working") message = ReceiveAnswer();
+    return message;
+  };
+  Json second = RenderMessage("r1");
+  second["file"] = huge["file"];
+  Send(second);
+  // Answered in its turn: behind the render at work.
+  CancelAtWork("r1");
+  const Json refused = next();
+  EXPECT_EQ(refused["type"], "error") << refused;
+  EXPECT_EQ(refused["code"], "ALREADY_EXISTS");
+  Send(second);
+  EXPECT_EQ(next()["type"], "rendered") << "the id is free again";
+}
+
+// One that a live frame has interrupted keeps the memory of its picture.
+TEST_F(ServeRequestTest, CancelOfASuspendedRenderIsAnsweredAtOnce) {
+  Json huge = HugeRender("r1", "");
+  huge.erase("job");
+  huge["file"] = TrainToTheEnd("j", 5)["model"];
+  Send(huge);
+  EXPECT_EQ(ReceiveAnswer()["type"], "working");
+  Json live = ServedLiveFrame(huge);
+  live["id"] = "live";
+  Send(live);
+  Json working = ReceiveAnswer();
+  while (working["id"] != "live") working = ReceiveAnswer();
+  CancelAtWork("r1");
+  CancelAtWork("live");
+  ExpectAlive();
+}
+
 TEST_F(ServeRequestTest, StopDoesNotWaitForTheRenderAtWorkWhichGoesOn) {
   Send(TrainMessage("j", 1e9));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");
@@ -209,14 +257,6 @@ TEST_F(ServeRequestTest, StopOfAJobThatReadsItsDatasetIsHeard) {
   EXPECT_EQ(stopped["job"], "j");
   EXPECT_TRUE(std::filesystem::is_empty(dir_ / "j"));
   ExpectAlive();
-}
-
-// A frame of a live view, of the job in training or of a file.
-Json ServedLiveFrame(Json render) {
-  render["live"] = true;
-  render["format"] = "jpeg";
-  render["jpeg_quality"] = 40;
-  return render;
 }
 
 TEST_F(ServeRequestTest, LiveFrameIsAnsweredBeforeTheRenderAtWorkWhichThenGoesOn) {

@@ -118,6 +118,35 @@ TEST_F(QueueWaitTest, JobThatNoWorkerHasRoomForSaysWhenItIsTriedAgain) {
   EXPECT_EQ(Message(), "no worker had room for its files; next try in 30 s");
 }
 
+TEST_F(QueueWaitTest, GangNamesTheWorkersWhoseEnginesCannotTrainTogether) {
+  job_.training.workers = {2, 2};
+  for (const char* id : {"a", "b", "c", "d"}) {
+    workers_.push_back(Worker(id, {"ngp"}));
+    workers_.back().description.device = "cpu";
+    workers_.back().description.host = "here";
+  }
+  workers_[0].description.features = {"ranks"};
+  workers_[3].description.device = "cuda:0";  // not asked for
+  EXPECT_EQ(Reason(), "NO_CAPABLE_WORKER");
+  EXPECT_EQ(Message(),
+            "it needs 2 workers that can train together; there is 1; these workers have no "
+            "libnerf_gloo for that: b, c");
+  workers_[1].description.features = {"ranks"};
+  EXPECT_EQ(Reason(), "") << "two are enough";
+  workers_.resize(1);
+  EXPECT_EQ(Message(), "it needs 2 workers that can train together; there is 1");
+}
+
+// One worker would do, but none of its kind trains gangs.
+TEST_F(QueueWaitTest, GangOfOneOrMoreNamesThemToo) {
+  job_.training.workers = {1, 4};
+  workers_ = {Worker("a", {"ngp"})};
+  workers_[0].description.device = "cpu";
+  EXPECT_EQ(Message(),
+            "it needs 1 worker that can train together; there are 0; this worker has no "
+            "libnerf_gloo for that: a");
+}
+
 TEST_F(QueueWaitTest, OnlyQueuedJobsWait) {
   for (const JobState state : kAllJobStates) {
     job_.state = state;

@@ -178,7 +178,8 @@ TEST_F(GangProtocolTest, GangOnCudaDevicesTakesWorkersThatHaveThem) {
              unknown = NewWorker("w-4", {"ranks-cuda"}, "cuda"),
              one = NewWorker("w-5", {"ranks-cuda"}, "cuda:0");
   EXPECT_EQ(server_.GetJob(job_.name()).wait().message(),
-            "it needs 2 workers that can train together on CUDA devices of one kind; there is 1");
+            "it needs 2 workers that can train together on CUDA devices of one kind; there is 1; "
+            "this worker has no libnerf_gloo for that: w-3");
   const auto two = NewWorker("w-6", {"ranks-cuda"}, "cuda:1");
   const auto first = one->WaitForOrder(v1::DesiredJob::TRAIN);
   const auto second = two->WaitForOrder(v1::DesiredJob::TRAIN);
@@ -192,7 +193,8 @@ TEST_F(GangProtocolTest, OneOfAGangThatNoWorkerCanTakeSaysSo) {
   ASSERT_THAT(Create("ngp", 1, 2, &job_, {{"cuda_deterministic", "1"}}), IsOk());
   const auto cpu = NewWorker("w-1"), alone = NewWorker("w-2", {}, "cuda:0");
   EXPECT_EQ(server_.GetJob(job_.name()).wait().message(),
-            "it needs 1 worker that can train together on CUDA devices of one kind; there are 0");
+            "it needs 1 worker that can train together on CUDA devices of one kind; there are 0; "
+            "this worker has no libnerf_gloo for that: w-2");
 }
 
 TEST_F(GangProtocolTest, GangThatWaitsForCpusBesideCudaDevicesSaysWhatBringsItThere) {

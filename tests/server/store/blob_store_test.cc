@@ -1,9 +1,12 @@
 #include "server/store/blob_store.h"
 
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +37,24 @@ class BlobStoreTest : public testing::Test {
       n += entry.is_regular_file() && entry.path().filename() != "age";
     }
     return n;
+  }
+  // In a process that ends as one does that is killed.
+  void DoAndDie(const std::function<void(BlobStore&)>& work) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      Reopen();
+      work(*store_);
+      _exit(0);
+    }
+    int status = 1;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    ASSERT_EQ(status, 0);
+  }
+  BlobRef Upload(BlobStore& store, const std::string& content, Uploader uploader) {
+    const BlobRef blob = RefOf(content);
+    if (!store.Append(kUploadA, blob, 0, content, uploader).ok()) std::abort();
+    if (!store.Finish(kUploadA, blob, uploader).ok()) std::abort();
+    return blob;
   }
   BlobStoreOptions options_;
   FakeClock clock_;
@@ -230,6 +251,42 @@ TEST_F(BlobStoreTest, ReleasedBlobsGoAfterMinutesUnlessSomebodyRefersToThemOrAsk
     EXPECT_FALSE(store_->Has(gone));
     for (const BlobRef& blob : {kept, asked, other}) EXPECT_TRUE(store_->Has(blob));
   }
+}
+
+// What was released is known in memory alone, and so is what was about to be referred to.
+TEST_F(BlobStoreTest, BlobsThatNothingNamesAnyMoreGoAlsoAfterAKill) {
+  DoAndDie([this](BlobStore& store) {
+    for (const Uploader uploader : {Uploader::kClient, Uploader::kWorker}) {
+      const std::string who = uploader == Uploader::kClient ? "client" : "worker";
+      const std::vector<BlobRef> named = {Upload(store, who + " released", uploader),
+                                          Upload(store, who + " named", uploader),
+                                          Upload(store, who + " kept", uploader)};
+      Upload(store, who + " alone", uploader);
+      if (!store.FindMissing(named).empty()) std::abort();
+      if (!store.FindToUpload(named).empty()) std::abort();  // a client asks for them again
+      store.Release(named[0]);
+    }
+  });
+  Reopen();
+  clock_.Advance(options_.release_grace);
+  const std::set<std::string> kept = {RefOf("client kept").sha256, RefOf("worker kept").sha256};
+  EXPECT_THAT(store_->Collect(kept), IsOkAndHolds(5u));
+  for (const char* content : {"client kept", "worker kept"})
+    EXPECT_TRUE(store_->Has(RefOf(content))) << content;
+  EXPECT_TRUE(store_->Has(RefOf("client alone"))) << "it has time to become part of a scene";
+  Reopen();
+  clock_.Advance(options_.collect_grace + absl::Seconds(1));
+  EXPECT_THAT(store_->Collect(kept), IsOkAndHolds(1u));
+}
+
+// Its worker will ask for it again, or has committed it.
+TEST_F(BlobStoreTest, UploadOfAWorkerStaysWhileTheServerLives) {
+  const BlobRef blob = Upload(*store_, "checkpoint", Uploader::kWorker);
+  clock_.Advance(absl::Hours(23));
+  EXPECT_THAT(store_->Collect({}), IsOkAndHolds(0u));
+  Reopen();
+  EXPECT_TRUE(store_->GetUpload(kUploadB, blob)->complete);
+  EXPECT_THAT(store_->Collect({}), IsOkAndHolds(0u)) << "it was asked for";
 }
 
 TEST_F(BlobStoreTest, DeletedBlobsAreNamedAndReplacedOnesAreNot) {
