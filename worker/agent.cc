@@ -111,13 +111,13 @@ Agent::~Agent() {
 
 void Agent::Tick() {
   if (result_.has_value()) return;
-  engines_->Tick();
+  if (problem_.empty()) engines_->Tick();
   const SteadyTime now = context_.clock.Now();
-  if (engines_->main().failed_starts() >= options_.engines.max_failed_starts) {
+  if (problem_.empty() && engines_->main().failed_starts() >= options_.engines.max_failed_starts) {
     const std::string why = engines_->main().last_failure();
     if (job_ != nullptr) {
       job_->OnEngineHopeless(why);
-    } else if (!engines_->GiveUpMain()) {
+    } else if (!engines_->GiveUpMain() && !StaysWithoutEngine()) {
       result_ = CallResult{absl::StatusCode::kInternal,
                            fmt::format("the engine does not start: {}", why), ""};
       return;
@@ -125,7 +125,7 @@ void Agent::Tick() {
   }
   // The first hello describes the device, so it waits for the engine. Later ones do not: a job
   // must be reported even if the engine fails.
-  const bool may_connect = ever_connected_ || engines_->main().ready();
+  const bool may_connect = ever_connected_ || engines_->main().ready() || !problem_.empty();
   if (stream_ == Stream::kClosed && may_connect && now >= next_connect_) Connect();
   TickJobs();
   TickShutdown();
@@ -261,6 +261,7 @@ v1::SynchronizeRequest Agent::NextMessage() {
     hello->set_device_description(engines_->last_hello().description);
     hello->set_version(options_.version);
     hello->set_host(options_.host);
+    hello->set_problem(problem_);
     const std::vector<std::string>& methods = engines_->last_hello().methods;
     *hello->mutable_methods() = {methods.begin(), methods.end()};
     *hello->mutable_features() = {options_.features.begin(), options_.features.end()};
@@ -273,7 +274,7 @@ v1::SynchronizeRequest Agent::NextMessage() {
     *message.mutable_job() = is_first ? job_->FirstReport() : job_->report();
     if (job_->rank_text() != nullptr) *message.mutable_rank_text() = *job_->rank_text();
   }
-  message.set_draining(draining_);
+  message.set_draining(!takes_work());
   if (requests_->HasReply()) *message.mutable_reply() = requests_->TakeReply();
   const int restarts = engines_->restarts();
   metrics_.set_engine_restarts(metrics_.engine_restarts() + (restarts - counted_restarts_));
@@ -381,7 +382,7 @@ void Agent::StartJob(const v1::DesiredJob& desired) {
   LogInfo("job granted", {{"job", desired.training_job()}, {"lease_epoch", desired.lease_epoch()}});
   if (desired.action() == v1::DesiredJob::CANCEL) {
     job_->Cancel();
-  } else if (desired.action() == v1::DesiredJob::CHECKPOINT_AND_STOP || draining_) {
+  } else if (desired.action() == v1::DesiredJob::CHECKPOINT_AND_STOP || !takes_work()) {
     job_->Release(/*in_hurry=*/true);
   } else {
     job_->Start();
@@ -444,6 +445,14 @@ void Agent::PlaceJob() {
 bool Agent::EngineHasJob() const {
   if (!leaving_.empty()) return true;
   return job_ != nullptr && job_begun_ && (job_->in_engine() || !job_->ending());
+}
+
+bool Agent::StaysWithoutEngine() {
+  if (ever_connected_ || options_.explain_no_engine == nullptr) return false;
+  problem_ = options_.explain_no_engine();
+  if (problem_.empty()) return false;
+  LogError("no engine starts, so this worker takes no work", {{"why", problem_}});
+  return true;
 }
 
 void Agent::CheckSilence(int engine) {

@@ -49,6 +49,9 @@ struct AgentOptions {
   PartRunOptions part;
   // What it can do besides training (WorkerHello.features).
   std::vector<std::string> features;
+  // Called when no engine has ever started: what keeps it from that, if a person has to change it.
+  // The worker then stays connected, says so, and takes no work. Empty: the worker ends.
+  std::function<std::string()> explain_no_engine = {};
 };
 
 struct AgentContext {
@@ -120,6 +123,9 @@ class Agent {
   void PlaceJob();
   // Kills the engine if it has been silent for too long.
   void CheckSilence(int engine);
+  // No engine has started. False if the worker ends for it.
+  bool StaysWithoutEngine();
+  bool takes_work() const { return !draining_ && problem_.empty(); }
   void TickShutdown();
   LeasedRun* RunOfKey(const std::string& key);
   LeasedRun* RunOfRequest(const std::string& request_id);
@@ -164,6 +170,8 @@ class Agent {
   std::string counted_key_;
   TrainProgress counted_;
   int counted_restarts_ = 0;
+
+  std::string problem_;  // why no engine starts; then the worker takes no work
 
   // Shutdown.
   bool draining_ = false;

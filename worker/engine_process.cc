@@ -1,12 +1,10 @@
 #include "worker/engine_process.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,9 +23,6 @@
 namespace nerf {
 namespace {
 
-constexpr int kEngineFd = 3;
-// Exit code of a child that could not restrict itself.
-constexpr int kNoSandbox = 126;
 // Limits of the lines that wait for Take. Above them the socket is not read.
 constexpr size_t kMaxWaitingLines = 256;
 constexpr size_t kMaxWaitingBytes = size_t{4} << 20;
@@ -243,59 +238,15 @@ EngineProcessLauncher::EngineProcessLauncher(EngineProcessOptions options)
 
 absl::StatusOr<std::unique_ptr<Engine>> EngineProcessLauncher::Launch(
     const EngineAccess& access, std::function<void()> on_readable) {
-  if (::access(options_.program.c_str(), X_OK) != 0) {
-    return ErrnoToStatus(errno, "run " + options_.program);
-  }
-  int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-    return ErrnoToStatus(errno, "socketpair");
-  }
-  UniqueFd ours(pair[0]);
-  const UniqueFd theirs(pair[1]);
-  fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+  NERF_ASSIGN_OR_RETURN(const std::unique_ptr<EngineChild> child,
+                        EngineChild::Prepare(options_, access));
   UniqueFd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakeup.ok()) return ErrnoToStatus(errno, "eventfd");
-
-  EngineSandboxOptions limits = options_.sandbox;
-  limits.read_paths.insert(limits.read_paths.end(), access.read_paths.begin(),
-                           access.read_paths.end());
-  limits.write_paths.insert(limits.write_paths.end(), access.write_paths.begin(),
-                            access.write_paths.end());
-  limits.ranks = access.ranks;
-  NERF_ASSIGN_OR_RETURN(const EngineSandbox sandbox,
-                        EngineSandbox::Build(limits, options_.program));
-  LogInfo("engine starts", {{"sandbox", sandbox.description()}});
-  // Allocates before the fork: the child may only make async-signal-safe calls.
-  std::vector<char*> argv = {const_cast<char*>(options_.program.c_str())};
-  for (const std::string& argument : options_.arguments) {
-    argv.push_back(const_cast<char*>(argument.c_str()));
-  }
-  argv.push_back(nullptr);
-  const pid_t parent = getpid();
-  const int their_fd = theirs.get();
-  const auto fork_child = [&argv, &sandbox, parent, their_fd]() -> pid_t {
-    const pid_t pid = fork();
-    if (pid != 0) return pid;
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(127);  // the parent died before the line above
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (const int signal_number : {SIGTERM, SIGINT, SIGPIPE, SIGHUP})
-      signal(signal_number, SIG_DFL);
-    if (their_fd == kEngineFd) {
-      fcntl(kEngineFd, F_SETFD, 0);
-    } else if (dup2(their_fd, kEngineFd) < 0) {
-      _exit(127);
-    }
-    if (!sandbox.Apply()) _exit(kNoSandbox);
-    execve(argv[0], argv.data(), sandbox.environment());
-    _exit(127);
-  };
-  auto process =
-      std::make_unique<EngineProcess>(std::move(ours), std::move(wakeup), std::move(on_readable));
-  if (!process->Start(fork_child)) return absl::InternalError("fork failed");
+  LogInfo("engine starts", {{"sandbox", child->sandbox().description()}});
+  auto process = std::make_unique<EngineProcess>(child->TakeSocket(), std::move(wakeup),
+                                                 std::move(on_readable));
+  if (!process->Start([&child] { return child->Fork(); }))
+    return absl::InternalError("fork failed");
   return process;
 }
 

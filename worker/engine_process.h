@@ -1,19 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "worker/engine.h"
-#include "worker/engine_sandbox.h"
+#include "worker/engine_child.h"
 
 namespace nerf {
-
-struct EngineProcessOptions {
-  std::string program;                 // path of nerf-engine
-  std::vector<std::string> arguments;  // after argv[0], e.g. serve --device cpu
-  EngineSandboxOptions sandbox = {};   // besides what each engine may reach
-};
 
 // Runs `nerf-engine serve` as a child process with one end of a socket pair as file descriptor 3,
 // in its own process group. It is killed when this process dies. One thread per child does all its

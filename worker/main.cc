@@ -30,6 +30,7 @@
 #include "worker/agent.h"
 #include "worker/blob_cache.h"
 #include "worker/engine_process.h"
+#include "worker/engine_trial.h"
 #include "worker/grpc_server_link.h"
 #include "worker/liveness.h"
 #include "worker/mailbox.h"
@@ -52,6 +53,7 @@ struct Flags {
   TlsFiles tls;
   bool insecure = false;
   bool no_sandbox = false;
+  std::vector<std::string> engine_reads;
   std::string engine;
   std::string log_level = "info";
   std::string log_format = "text";
@@ -59,6 +61,7 @@ struct Flags {
   std::string gang_interface;
   std::string exit_when_idle = "0";  // 0: never
   bool asks_alive = false;
+  bool tries_engine = false;
 };
 
 std::string HostName() {
@@ -165,7 +168,8 @@ EngineProcessOptions EngineOptions(const Flags& flags) {
     options.arguments.insert(options.arguments.begin(), {"--log-format", flags.log_format});
   }
   options.sandbox.enabled = !flags.no_sandbox;
-  options.sandbox.shared_memory = flags.device != "cpu";
+  options.sandbox.gpu = flags.device != "cpu";
+  options.sandbox.read_paths = flags.engine_reads;
   return options;
 }
 
@@ -186,7 +190,24 @@ AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
   }
   if (!flags.gang_interface.empty()) options.features.push_back("ranks-network");
   options.job.gang_interface = flags.gang_interface;
+  options.explain_no_engine = [engine = EngineOptions(flags)] { return ExplainSandbox(engine); };
   return options;
+}
+
+// Says whether the engine starts, as nerf-worker would start it. Returns the exit code.
+int TryOnce(const Flags& flags) {
+  const EngineProcessOptions options = EngineOptions(flags);
+  const absl::StatusOr<EngineTrial> trial = TryEngine(options);
+  if (!trial.ok()) return Fail(ToCallResult(trial.status()));
+  const std::string where = flags.no_sandbox ? "without a sandbox" : "in the engine's sandbox";
+  if (trial->works) {
+    std::printf("%s works %s\n", flags.device.c_str(), where.c_str());
+    return kOk;
+  }
+  const std::string why = ExplainSandbox(options);
+  std::printf("%s: %s\n", flags.device.c_str(),
+              why.empty() ? "the engine does not start; see its message above" : why.c_str());
+  return kWrongState;
 }
 
 // Works until a signal, an idle time of `exit_when_idle` (0: never) or an error. Returns the exit
@@ -280,6 +301,11 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_flag("--no-engine-sandbox", flags->no_sandbox,
                "Let the engine reach files and network as this program does")
       ->envname("NERF_WORKER_NO_ENGINE_SANDBOX");
+  app.add_option("--engine-reads", flags->engine_reads,
+                 "A folder or file that the engine may read, too, or a device of /dev that it may "
+                 "use; repeatable")
+      ->envname("NERF_WORKER_ENGINE_READS")
+      ->delimiter(':');
   app.add_option("--threads", flags->threads, "Threads of the engine; 0: one for each core")
       ->envname("NERF_WORKER_THREADS")
       ->check(CLI::Range(0, 1024))
@@ -294,6 +320,8 @@ void AddFlags(CLI::App& app, Flags* flags) {
       ->capture_default_str();
   app.add_flag("--alive", flags->asks_alive,
                "Start nothing: say whether the worker of --cache-dir is alive, for probes");
+  app.add_flag("--try-engine", flags->tries_engine,
+               "Only start the engine once, and say whether --device works in its sandbox");
   app.add_option("--log-level", flags->log_level, "debug, info, warning, error or off")
       ->envname("NERF_WORKER_LOG_LEVEL")
       ->capture_default_str();
@@ -332,6 +360,7 @@ int Main(int argc, char** argv) {
     const absl::Status alive = Liveness::Check(flags.cache_dir, Liveness::BootTime());
     return alive.ok() ? kOk : Fail(ToCallResult(alive));
   }
+  if (flags.tries_engine) return TryOnce(flags);
   if (flags.server.empty()) {
     return FailUsage("--server is required, as in --server 127.0.0.1:50051");
   }

@@ -3,11 +3,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "common/child_process.h"
 #include "common/control_groups.h"
 #include "common/counted.h"
+#include "common/places.h"
 #include "common/sandbox_support.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
@@ -66,6 +70,28 @@ MethodReport ReportMethods() {
   return report;
 }
 
+// Whether engines start in the sandbox of workers, on the first GPU if there is one.
+struct SandboxReport {
+  bool works = false;
+  std::string text;
+};
+SandboxReport ReportSandbox(const std::string& device) {
+  const std::string worker = ProgramBesideThis("nerf-worker");
+  std::error_code error;
+  if (!std::filesystem::exists(worker, error)) {
+    return {true, "not tried, since nerf-worker is not beside this program"};
+  }
+  ChildProcessSpec spec;
+  spec.arguments = {worker, "--try-engine", "--device", device, "--log-level", "off"};
+  spec.time_limit = absl::Minutes(3);
+  SandboxReport report;
+  const auto end = RunChildProcess(
+      spec, [&](std::string_view line) { report.text = line; }, [] {}, {});
+  report.works = end.ok() && end->ok();
+  if (report.text.empty()) report.text = "nerf-worker --try-engine said nothing";
+  return report;
+}
+
 int RunDoctor(bool json) {
   const CudaReport cuda = ReportCuda();
   const int n_threads = UsableCores();
@@ -75,6 +101,8 @@ int RunDoctor(bool json) {
   if (memory.has_value() && *memory < kLittleMemoryBytes) {
     problems.push_back(fmt::format("only {} MiB of memory are available", *memory >> 20));
   }
+  const SandboxReport sandbox = ReportSandbox(cuda.problem.empty() ? "cuda:0" : "cpu");
+  if (!sandbox.works) problems.push_back(sandbox.text);
   if (json) {
     JsonObject line;
     line["event"] = "done";
@@ -93,6 +121,7 @@ int RunDoctor(bool json) {
     line["colmap"] = ProgramVersion(FindColmap("colmap"));
     line["ffmpeg"] = FindProgram("ffmpeg").ok();
     line["sandbox"] = DescribeSandboxSupport();
+    line["sandbox_trial"] = sandbox.text;
     line["problems"] = problems;
     fmt::print("{}", JsonLine(line));
     return kOk;
@@ -116,6 +145,7 @@ int RunDoctor(bool json) {
                                    ? "installed"
                                    : "not installed: apt-get install ffmpeg, for films");
   fmt::print("sandbox   {}; for engines that workers start\n", DescribeSandboxSupport());
+  if (sandbox.works) fmt::print("sandbox   {}\n", sandbox.text);
   for (const std::string& problem : problems) fmt::print("problem   {}\n", problem);
   if (problems.empty()) fmt::print("no problems found\n");
   return kOk;

@@ -48,6 +48,20 @@ bool WorkerDescription::Has(std::string_view feature) const {
   return std::find(features.begin(), features.end(), feature) != features.end();
 }
 
+bool WorkerRecord::AnswersRequests() const {
+  switch (state) {
+    case WorkerState::kIdle:
+    case WorkerState::kBusy:
+      return true;
+    case WorkerState::kUnhealthy:
+      return description.problem.empty();
+    case WorkerState::kDraining:
+    case WorkerState::kLost:
+      return false;
+  }
+  return false;
+}
+
 std::vector<std::string> WorkerDescription::Capabilities() const {
   std::vector<std::string> capabilities = methods;
   for (const std::string& method : methods) {
@@ -62,7 +76,7 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
 }
 
 absl::Status CheckDescription(const WorkerDescription& description) {
-  constexpr size_t kMaxTextLength = 256, kMaxMethods = 32;
+  constexpr size_t kMaxTextLength = 256, kMaxProblemLength = 1024, kMaxMethods = 32;
   RequestCheck check;
   check.RequireId("hello.worker_id", description.id);
   const auto require_text = [&](std::string_view field, const std::string& text) {
@@ -80,6 +94,8 @@ absl::Status CheckDescription(const WorkerDescription& description) {
   check.Require(description.features.size() <= kMaxMethods, "hello.features",
                 "must be at most 32 names");
   for (const std::string& feature : description.features) require_text("hello.features", feature);
+  check.Require(description.problem.size() <= kMaxProblemLength && IsPlainText(description.problem),
+                "hello.problem", "must be at most 1024 bytes of UTF-8 without control characters");
   return check.Result();
 }
 
@@ -180,7 +196,9 @@ void WorkerTable::EngineWorked(const std::string& worker) {
 
 bool WorkerTable::MayTakeJob(const std::string& worker) const {
   MutexLock lock(mu_);
-  return !drained_.contains(worker) && health_.MayTakeJob(worker, clock_.Now());
+  const auto found = workers_.find(worker);
+  const bool has_problem = found != workers_.end() && !found->second.description.problem.empty();
+  return !drained_.contains(worker) && !has_problem && health_.MayTakeJob(worker, clock_.Now());
 }
 
 bool WorkerTable::AnotherOffers(std::string_view capability,
@@ -188,7 +206,8 @@ bool WorkerTable::AnotherOffers(std::string_view capability,
   MutexLock lock(mu_);
   for (const auto& [id, entry] : workers_) {
     const bool takes_jobs = entry.connected && !entry.draining && !drained_.contains(id) &&
-                            !health_.IsUnhealthy(id) && clock_.Now() - entry.last_seen <= ttl_;
+                            entry.description.problem.empty() && !health_.IsUnhealthy(id) &&
+                            clock_.Now() - entry.last_seen <= ttl_;
     if (takes_jobs && !tried.contains(id) &&
         OffersCapability(entry.description.Capabilities(), capability)) {
       return true;
@@ -211,6 +230,9 @@ WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
   record.drained = drained_.contains(record.description.id);
   if (clock_.Now() - entry.last_seen > ttl_) {
     record.state = WorkerState::kLost;
+  } else if (!entry.description.problem.empty()) {
+    record.state = WorkerState::kUnhealthy;
+    record.state_message = entry.description.problem;
   } else if (entry.draining || record.drained) {
     record.state = WorkerState::kDraining;
   } else if (health_.IsUnhealthy(record.description.id)) {

@@ -26,6 +26,7 @@ struct WorkerDescription {
   std::string host;
   std::vector<std::string> methods;        // training methods it offers; empty: unknown, so all
   std::vector<std::string> features = {};  // what else it can do, as in nerf.v1.WorkerHello
+  std::string problem = {};                // why it can do nothing at all, for people; else empty
 
   bool Has(std::string_view feature) const;
   // What it may be granted (CapabilityOf). Empty: not reported, so every training.
@@ -45,6 +46,9 @@ struct WorkerRecord {
   bool follows = false;            // as a rank other than 0, which renders nothing meanwhile
   bool connected = false;          // a stream is open; a worker stays known without one
   bool drained = false;            // by an operator
+
+  // Whether it answers requests. An unhealthy worker may, unless it has a problem.
+  bool AnswersRequests() const;
   absl::Time last_seen = absl::InfinitePast();
 };
 
@@ -78,7 +82,7 @@ class WorkerTable {
   // The worker's engine died on a job; the worker has committed a checkpoint.
   void EngineDied(const std::string& worker, const ResourceKey& job);
   void EngineWorked(const std::string& worker);
-  // False for an unhealthy worker whose pause is not over.
+  // False for a drained worker, one with a problem, and an unhealthy one whose pause is not over.
   bool MayTakeJob(const std::string& worker) const;
   // Whether a worker other than `tried` is connected, takes jobs and offers `capability`.
   bool AnotherOffers(std::string_view capability, const std::set<std::string>& tried) const;

@@ -54,7 +54,8 @@ WorkerDescription FromProto(const v1::WorkerHello& hello) {
           hello.version(),
           hello.host(),
           {hello.methods().begin(), hello.methods().end()},
-          {hello.features().begin(), hello.features().end()}};
+          {hello.features().begin(), hello.features().end()},
+          hello.problem()};
 }
 
 ServerMetrics::TrainReport FromProto(const v1::WorkerMetrics& metrics, absl::Time now) {

@@ -16,9 +16,8 @@ absl::Status TooMany(std::string_view what) {
 }
 
 bool MayRender(const WorkerRecord& worker) {
-  const bool works = worker.state == WorkerState::kIdle || worker.state == WorkerState::kBusy ||
-                     worker.state == WorkerState::kUnhealthy;
-  return worker.connected && works && !worker.follows && worker.description.Has(kFeature);
+  return worker.connected && worker.AnswersRequests() && !worker.follows &&
+         worker.description.Has(kFeature);
 }
 
 }  // namespace

@@ -101,10 +101,8 @@ std::optional<std::string> RequestBroker::PickWorker(const std::optional<std::st
   std::tuple<bool, bool, bool, size_t> best_load;
   for (const WorkerRecord& worker : workers_.List()) {
     const auto found = attached_.find(worker.description.id);
+    if (found == attached_.end() || !worker.AnswersRequests()) continue;
     const bool unhealthy = worker.state == WorkerState::kUnhealthy;
-    const bool can =
-        unhealthy || worker.state == WorkerState::kIdle || worker.state == WorkerState::kBusy;
-    if (found == attached_.end() || !can) continue;
     const std::tuple load(unhealthy, worker.follows, worker.job.has_value(), found->second.n_open);
     if (best.has_value() && best_load <= load) continue;
     best = worker.description.id;
@@ -118,6 +116,10 @@ std::string RequestBroker::WhyNoWorker() {
     if (worker.drained && attached_.contains(worker.description.id)) {
       return absl::StrCat("worker ", worker.description.id,
                           " is drained, and no other one is connected");
+    }
+    if (!worker.description.problem.empty() && attached_.contains(worker.description.id)) {
+      return absl::StrCat("worker ", worker.description.id,
+                          " is unhealthy: ", worker.description.problem);
     }
   }
   return "no worker is connected";

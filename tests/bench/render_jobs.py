@@ -56,8 +56,9 @@ def children_of(pid):
 class Service:
     """A nerfd and its workers."""
 
-    def __init__(self, binaries, folder):
+    def __init__(self, binaries, folder, device="cpu"):
         self.binaries, self.folder, self.data = binaries, folder, folder / "server"
+        self.device = device  # of the workers
         self.server, self.workers, self.address = None, {}, "127.0.0.1:0"
         self.start_server()
 
@@ -70,8 +71,9 @@ class Service:
     def start_worker(self, name, threads=0):
         with open(self.folder / f"{name}.log", "ab") as log:
             self.workers[name] = subprocess.Popen([
-                self.binaries / "nerf-worker", "--server", self.address, "--token-file", self.data / "worker.token",
-                "--cache-dir", self.folder / name, "--threads", str(threads)], stdout=log, stderr=log)
+                self.binaries / "nerf-worker", "--server", self.address, "--token-file",
+                self.data / "worker.token", "--cache-dir", self.folder / name, "--threads",
+                str(threads), "--device", self.device], stdout=log, stderr=log)
 
     def set_workers(self, threads):
         """Ends all workers and starts one for each element of `threads`."""

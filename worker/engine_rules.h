@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/engine_libraries.h"
+#include "worker/landlock.h"
+
+namespace nerf {
+
+// What an engine may reach. An engine reads files that strangers have made, so a flaw in one of its
+// parsers must open neither tokens, nor the network, nor the jobs of others.
+struct EngineSandboxOptions {
+  bool enabled = false;
+  // Folders and files that it may read, besides the system's. A device of /dev it may also use.
+  std::vector<std::string> read_paths = {};
+  std::vector<std::string> write_paths = {};  // folders that it may read and write
+  // Also what CUDA needs: the driver's libraries and devices, /dev/shm, which all engines with a
+  // GPU share, and sockets of this machine that nobody connects to.
+  bool gpu = false;
+  uint64_t max_file_bytes = uint64_t{64} << 30;
+  uint64_t max_open_files = 4096;
+  // Also TCP, for an engine that trains a job together with those of other workers.
+  bool ranks = false;
+};
+
+// Sockets that may be made.
+struct SocketRule {
+  int domain, type;             // AF_UNIX, SOCK_STREAM
+  std::optional<int> protocol;  // nullopt: any
+};
+
+// All that an engine may do, as data.
+struct EngineRules {
+  LandlockPaths paths;
+  std::vector<int> forbidden_calls;  // numbers of system calls
+  std::vector<SocketRule> sockets;
+  std::string library_path;  // LD_LIBRARY_PATH
+};
+
+// The rules for an engine at the path `program`.
+EngineRules RulesOf(const EngineSandboxOptions& options, const std::string& program,
+                    const LoaderPaths& loader_paths);
+
+}  // namespace nerf
