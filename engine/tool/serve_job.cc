@@ -11,7 +11,11 @@
 namespace nerf {
 
 ServeLoop::Job::Job(ServeLoop* loop, const protocol::Train& message, std::stop_token stop)
-    : loop_(loop), message_(message), stop_(std::move(stop)), share_(loop->clock_) {}
+    : loop_(loop),
+      message_(message),
+      stop_(std::move(stop)),
+      share_(loop->clock_),
+      scored_time_(loop->clock_->Now()) {}
 
 std::shared_ptr<SceneRenderer> ServeLoop::Job::CurrentRenderer(bool live) {
   // A copy of the weights costs as much as a small frame.
@@ -43,6 +47,7 @@ void ServeLoop::Job::OnBegin(const TrainingSession& session, Trainer* trainer) {
 }
 
 void ServeLoop::Job::OnEnd() {
+  writer_.Wait();  // nothing is sent of a checkpoint after the end
   trainer_ = nullptr;
   renderer_.reset();
 }
@@ -90,20 +95,44 @@ absl::Status ServeLoop::Job::BetweenSteps() {
 absl::Status ServeLoop::Job::OnCheckpointDue() {
   const uint32_t step = trainer_->state().step;
   if (checkpoint_step_ == step) return absl::OkStatus();
-  checkpoint_ = fmt::format("{}/checkpoint_{:08}.safetensors", message_.out, step);
-  model_ = fmt::format("{}/model_{:08}.safetensors", message_.out, step);
-  // After a stop the files are still written, without a preview.
-  const std::optional<TrainPreview> preview = trainer_->Preview(stop_);
-  // Jobs that are shorter than the interval of previews have a picture, too.
-  if (preview.has_value()) NERF_RETURN_IF_ERROR(OnPreview(*preview));
-  const TensorFile model = trainer_->Model();
-  NERF_RETURN_IF_ERROR(WriteTensorFile(model, model_));
-  NERF_RETURN_IF_ERROR(WriteTensorFile(trainer_->Checkpoint(), checkpoint_));
-  protocol::Checkpoint message{name(), step, checkpoint_, model_, TensorsOf(model), std::nullopt};
-  if (preview.has_value()) message.psnr = preview->psnr;
-  loop_->Send(message);
+  protocol::Checkpoint message{name(),
+                               step,
+                               fmt::format("{}/checkpoint_{:08}.safetensors", message_.out, step),
+                               fmt::format("{}/model_{:08}.safetensors", message_.out, step),
+                               {},
+                               std::nullopt};
+  // Those of a short training, which come sooner than the interval, have no preview: it takes
+  // longer than they do. The last one has, so that such a job has a picture, too.
+  const SteadyTime now = loop_->clock_->Now();
+  if (trainer_->IsFinished() ||
+      now - scored_time_ >= absl::Seconds(message_.checkpoint_interval_seconds)) {
+    scored_time_ = now;
+    // After a stop the files are still written, without a preview.
+    const std::optional<TrainPreview> preview = trainer_->Preview(stop_);
+    if (preview.has_value()) {
+      NERF_RETURN_IF_ERROR(OnPreview(*preview));
+      message.psnr = preview->psnr;
+    }
+  }
+  NERF_RETURN_IF_ERROR(AwaitFiles());
+  checkpoint_ = message.checkpoint;
+  model_ = message.model;
   checkpoint_step_ = step;
+  // The disk takes longer than all else, so it is not waited for.
+  const auto model = std::make_shared<const TensorFile>(trainer_->Model());
+  const auto checkpoint = std::make_shared<const TensorFile>(trainer_->Checkpoint());
+  message.tensors = TensorsOf(*model);
+  writer_.Run([this, message, model, checkpoint] {
+    files_status_ = WriteTensorFile(*model, message.model);
+    if (files_status_.ok()) files_status_ = WriteTensorFile(*checkpoint, message.checkpoint);
+    if (files_status_.ok()) loop_->Send(message);
+  });
   return absl::OkStatus();
+}
+
+absl::Status ServeLoop::Job::AwaitFiles() {
+  writer_.Wait();
+  return files_status_;
 }
 
 absl::Status ServeLoop::Job::OnStopped() {
@@ -112,6 +141,7 @@ absl::Status ServeLoop::Job::OnStopped() {
   if (stop_with_checkpoint_ && trainer_ != nullptr) {
     NERF_RETURN_IF_ERROR(OnCheckpointDue());
   }
+  NERF_RETURN_IF_ERROR(AwaitFiles());
   loop_->Send(protocol::Stopped{name(), trainer_ == nullptr ? 0 : trainer_->state().step});
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "engine/protocol/messages.h"
 #include "engine/tool/serve_loop.h"
+#include "engine/tool/task_thread.h"
 #include "engine/tool/time_share.h"
 #include "engine/tool/training_run.h"
 
@@ -59,6 +60,9 @@ class ServeLoop::Job final : public TrainingRunObserver {
   // Sends the last progress again if nothing was sent for kServeHeartbeat.
   void Heartbeat();
 
+  // Waits for the files of the last checkpoint. Their errors.
+  absl::Status AwaitFiles();
+
   // Files of the last checkpoint.
   const std::string& checkpoint() const { return checkpoint_; }
   const std::string& model() const { return model_; }
@@ -80,11 +84,14 @@ class ServeLoop::Job final : public TrainingRunObserver {
   std::optional<TrainProgress> last_progress_;
   SteadyTime last_sent_;
   std::string checkpoint_, model_;
-  std::optional<uint32_t> checkpoint_step_;  // of the last checkpoint message
+  std::optional<uint32_t> checkpoint_step_;  // of the last checkpoint
+  SteadyTime scored_time_;                   // of the last checkpoint with a preview, or the begin
   std::optional<uint32_t> preview_step_;     // of the last preview message
   bool said_no_work_ = false;                // by HasWork, until the BetweenSteps that follows it
   absl::Duration expected_evaluation_;
   SteadyTime evaluation_began_;
+  absl::Status files_status_;        // of the writer; read after it was waited for
+  TaskThread writer_{"checkpoint"};  // last member: it uses those above
 };
 
 }  // namespace nerf

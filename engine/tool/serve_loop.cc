@@ -235,6 +235,7 @@ absl::Status ServeLoop::Train(const protocol::Train& message, Job* job,
   }
   NERF_ASSIGN_OR_RETURN(TrainingRunResult result, std::move(run));
   if (result.outcome == TrainOutcome::kStopped) return absl::OkStatus();
+  NERF_RETURN_IF_ERROR(job->AwaitFiles());
   result.summary.checkpoint = job->checkpoint();
   result.summary.model = job->model();
   Send(protocol::Done{message.job, std::move(result.summary), ToProtocol(result.test_views)});

@@ -22,6 +22,7 @@ namespace {
 constexpr uint32_t kSnapshotSteps = 500;
 // Previews may take at most this share of the time, however large the view is.
 constexpr double kMaxPreviewShare = 0.1;
+constexpr double kCheckpointBudgetShare = 0.2, kMaxCheckpointShare = 0.02;
 // Of a preview. An untrained field has no empty space to skip: 80 us of a core per pixel (fox).
 constexpr double kMaxPreviewPixels = 1 << 18;
 // The occupied share changes only when the grid is updated.
@@ -95,7 +96,7 @@ void Trainer::GoToOwnStep() {
 
 absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   GoToOwnStep();
-  first_fraction_ = Fraction();
+  first_fraction_ = checkpoint_fraction_ = Fraction();
   first_seconds_ = state_.seconds;
   last_progress_ = last_checkpoint_ = clock_->Now();
   next_preview_ = last_progress_ + options_.preview_interval;
@@ -317,6 +318,15 @@ void Trainer::ReportProgress() {
   observer_->OnProgress(progress);
 }
 
+bool Trainer::IsCheckpointDue(SteadyTime now) const {
+  const absl::Duration since = now - last_checkpoint_;
+  if (since >= options_.checkpoint_interval) return true;
+  if (options_.checkpoint_interval == absl::InfiniteDuration()) return false;
+  const double fraction = Fraction();
+  return fraction < 1 && fraction - checkpoint_fraction_ >= kCheckpointBudgetShare &&
+         since >= checkpoint_pause_ / kMaxCheckpointShare;
+}
+
 absl::Status Trainer::NotifyObserver(std::stop_token stop) {
   const SteadyTime now = clock_->Now();
   if (now - last_progress_ >= options_.progress_interval) {
@@ -324,7 +334,7 @@ absl::Status Trainer::NotifyObserver(std::stop_token stop) {
     if (interval_.n_steps > 0) ReportProgress();
   }
   const bool preview_due = now >= next_preview_ && !scene_->test.empty();
-  const bool checkpoint_due = now - last_checkpoint_ >= options_.checkpoint_interval;
+  const bool checkpoint_due = IsCheckpointDue(now);
   if ((!preview_due && !checkpoint_due) || stop.stop_requested()) {
     if (options_.group == nullptr || stop.stop_requested() || !observer_->HasWork()) {
       return observer_->BetweenSteps();
@@ -346,8 +356,11 @@ absl::Status Trainer::NotifyObserver(std::stop_token stop) {
   }
   if (checkpoint_due && !stop.stop_requested()) {
     const TraceSpan span("checkpoint");
+    const SteadyTime begin = clock_->Now();
     NERF_RETURN_IF_ERROR(observer_->OnCheckpointDue());
     last_checkpoint_ = clock_->Now();
+    checkpoint_pause_ = last_checkpoint_ - begin;
+    checkpoint_fraction_ = Fraction();
   }
   return observer_->BetweenSteps();
 }

@@ -74,6 +74,8 @@ struct TrainerOptions {
   const PictureFile* pictures = nullptr;
   absl::Duration progress_interval = absl::Seconds(1);
   absl::Duration preview_interval = absl::Seconds(10);
+  // At most. A fifth of the budget is no longer than it, so that a short training that is lost does
+  // not begin again, unless checkpoints would then take more than 2% of the time.
   absl::Duration checkpoint_interval = absl::InfiniteDuration();
 };
 
@@ -104,6 +106,9 @@ class Trainer {
 
   // On rank 0, after Run: lets the other ranks end. Throws GroupError.
   void EndRanks();
+
+  // Whether the budget is spent.
+  bool IsFinished() const { return Fraction() >= 1; }
 
   // The current state, between two steps.
   const TrainState& state() const { return state_; }
@@ -157,6 +162,7 @@ class Trainer {
   StepResult RunStep();
   absl::Status Watch(const StepResult& result);
   absl::Status NotifyObserver(std::stop_token stop);
+  bool IsCheckpointDue(SteadyTime now) const;
 
   const Scene* const scene_;
   TrainState state_;
@@ -184,6 +190,8 @@ class Trainer {
   double stall_seconds_ = 0;                       // of this run
   double telling_seconds_ = 0;  // told to ranks since the last step, part of the next one's time
   SteadyTime last_progress_, next_preview_, last_checkpoint_;
+  double checkpoint_fraction_ = 0;   // of the budget, at the last checkpoint
+  absl::Duration checkpoint_pause_;  // for the last checkpoint
 };
 
 }  // namespace nerf

@@ -399,9 +399,26 @@ TEST(TrainerTest, NoTestViewsNoPreview) {
 }
 
 TEST(TrainerTest, CheckpointIsDueAtItsInterval) {
-  TrainerFixture f({BudgetKind::kSteps, 100});
+  TrainerFixture f({BudgetKind::kSteps, 200});
   f.options.checkpoint_interval = absl::Seconds(3);
   ASSERT_THAT(f.Run(), IsOk());
+  EXPECT_EQ(f.observer.n_checkpoints, 6);
+}
+
+TEST(TrainerTest, CheckpointIsDueAfterAFifthOfAShortBudget) {
+  TrainerFixture f({BudgetKind::kSteps, 100});
+  f.options.checkpoint_interval = absl::Seconds(30);
+  ASSERT_THAT(f.Run(), IsOk());
+  EXPECT_EQ(f.observer.n_checkpoints, 4);  // at 2, 4, 6 and 8 seconds
+}
+
+TEST(TrainerTest, CheckpointsOfAShortBudgetTakeFewPercentOfTheTime) {
+  TrainerFixture f({BudgetKind::kSteps, 1000});
+  f.options.checkpoint_interval = absl::Seconds(300);
+  f.observer.during_output = [&] { f.clock.Advance(absl::Milliseconds(600)); };
+  f.options.preview_interval = absl::Seconds(1000);
+  ASSERT_THAT(f.Run(), IsOk());
+  // At 20 seconds, and then when fifty pauses are over.
   EXPECT_EQ(f.observer.n_checkpoints, 3);
 }
 
