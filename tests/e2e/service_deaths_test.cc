@@ -86,6 +86,26 @@ TEST_F(ServiceDeathsTest, KilledEngineCostsOneAttemptAndTheJobGoesOnFromItsCheck
   EXPECT_NE(WaitForOnly("nerf-engine", engine), 0);
 }
 
+TEST_F(ServiceDeathsTest, ShortJobGoesOnFromTheLastFifthOfItsBudget) {
+  ASSERT_TRUE(StartNerfd({"--checkpoint-interval", "30s"})) << nerfd().err();
+  CreateSmallScene();
+  ASSERT_EQ(CreateJob("job", {"--seconds", "10"}).code, kOk);
+  BinaryProcess& watch = StartWatch("job");
+  const auto seconds_of = [](const Json& job) {
+    return job.contains("progress") ? job["progress"]["seconds"].get<double>() : 0;
+  };
+  ASSERT_TRUE(WaitForJob("job", [&](const Json& job) { return seconds_of(job) >= 6; }));
+  kill(WaitForOnly("nerf-engine"), SIGKILL);
+  ASSERT_EQ(watch.Wait(kLong), kOk) << watch.err();
+  double begin = 0;  // of the second attempt, which had reached 6
+  for (const Json& message : FromRunning(watch).messages) {
+    if (!message.contains("trainingJob") || message["kind"] != "PROGRESS") continue;
+    const Json& job = message["trainingJob"];
+    if (job["attempt"] == 2 && begin == 0) begin = seconds_of(job);
+  }
+  EXPECT_GE(begin, 4);
+}
+
 TEST_F(ServiceDeathsTest, KilledWorkerIsStartedAgainAndTheJobGoesOnFromItsCheckpoint) {
   BinaryProcess& watch = TrainUntilCheckpoint({}, "7");
   const int floor = LastCheckpoint(GetJob("job"));

@@ -212,19 +212,12 @@ class ServiceTest : public testing::Test {
   // does not start.
   bool StartNerfd(const std::vector<std::string>& flags = {},
                   std::vector<std::string> environment = {}) {
-    std::vector<std::string> arguments = {"--data-dir",
-                                          data_dir(),
-                                          "--listen",
-                                          "127.0.0.1:0",
-                                          "--metrics-listen",
-                                          "127.0.0.1:0",
-                                          "--web-listen",
-                                          "127.0.0.1:0",
-                                          "--lease-ttl",
-                                          "5s",
-                                          "--checkpoint-interval",
-                                          "1s"};
+    std::vector<std::string> arguments = {
+        "--data-dir",  data_dir(),     "--listen",    "127.0.0.1:0", "--metrics-listen",
+        "127.0.0.1:0", "--web-listen", "127.0.0.1:0", "--lease-ttl", "5s"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
+    if (std::find(flags.begin(), flags.end(), "--checkpoint-interval") == flags.end())
+      arguments.insert(arguments.end(), {"--checkpoint-interval", "1s"});
     const std::string ports = data_dir() + "/nerfd.ports";
     unlink(ports.c_str());
     nerfd_.reset();
