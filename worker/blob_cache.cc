@@ -1,6 +1,7 @@
 #include "worker/blob_cache.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -52,6 +53,14 @@ BlobCache::BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& tran
 
 std::string BlobCache::PathOf(const std::string& sha256) const { return folder_ + "/" + sha256; }
 
+std::optional<BlobCache::Stamp> BlobCache::StampOf(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
+  return Stamp{status.st_ino, static_cast<uint64_t>(status.st_size),
+               status.st_mtim.tv_sec * kNanosecondsPerSecond + status.st_mtim.tv_nsec};
+}
+
 uint64_t BlobCache::byte_size() const {
   MutexLock lock(mu_);
   return byte_size_;
@@ -97,15 +106,14 @@ absl::StatusOr<std::string> BlobCache::Fetch(const v1::BlobRef& blob, bool pin,
   }
   const auto byte_size = static_cast<uint64_t>(blob.size_bytes());
   const std::string path = PathOf(blob.sha256());
+  std::optional<Stamp> stamp = StampOf(path);
   bool present = false, verified = false;
   {
     MutexLock lock(mu_);
     const auto it = entries_.find(blob.sha256());
-    present = it != entries_.end() && it->second.byte_size == byte_size;
-    verified = present && it->second.verified;
+    present = stamp.has_value() && it != entries_.end() && it->second.byte_size == byte_size;
+    verified = present && it->second.verified == stamp;
   }
-  std::error_code error;
-  if (present && !fs::exists(path, error)) present = false;
   if (present && !verified) {
     const absl::StatusOr<std::string> digest = Sha256OfFile(path);
     if (!digest.ok() || *digest != blob.sha256()) {
@@ -116,13 +124,14 @@ absl::StatusOr<std::string> BlobCache::Fetch(const v1::BlobRef& blob, bool pin,
   while (true) {
     if (!present) {
       NERF_RETURN_IF_ERROR(Download(blob, stop));
+      stamp = StampOf(path);
     }
     MutexLock lock(mu_);
     // Another thread may have evicted it since the check.
-    present = fs::exists(path, error);
+    present = stamp.has_value() && StampOf(path).has_value();
     if (!present) continue;
     Touch(blob.sha256(), byte_size, pin);
-    entries_[blob.sha256()].verified = true;
+    entries_[blob.sha256()].verified = stamp;
     Shrink();
     return path;
   }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -32,7 +33,8 @@ class BlobTransport {
 
 // Downloaded blobs in a folder, one file each, named by its digest. Above a limit the least
 // recently used ones are removed. Files are read-only; users hard-link them, so a removal does not
-// affect them. A file's digest is checked after its download and when a new process first uses it.
+// affect them. A file's digest is checked after its download, when a new process first uses it and
+// when it is another file, or has another size or time, than when it was checked.
 // Thread-safe; no lock is held while bytes move.
 class BlobCache {
  public:
@@ -49,13 +51,21 @@ class BlobCache {
   uint64_t byte_size() const;
 
  private:
+  // Tells a changed file: nobody but its owner could set its time back, and no engine can.
+  struct Stamp {
+    uint64_t inode = 0, byte_size = 0;
+    int64_t nanoseconds = 0;  // of the last change of its bytes
+    bool operator==(const Stamp&) const = default;
+  };
   struct Entry {
     uint64_t byte_size = 0;
-    bool verified = false;
+    std::optional<Stamp> verified;  // when its digest was checked
     int pins = 0;
     std::list<std::string>::iterator use;
   };
   std::string PathOf(const std::string& sha256) const;
+  // nullopt for a file that is not there.
+  static std::optional<Stamp> StampOf(const std::string& path);
   absl::Status Download(const v1::BlobRef& blob, std::stop_token stop);
   void Touch(const std::string& sha256, uint64_t byte_size, bool pin)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

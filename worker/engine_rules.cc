@@ -23,43 +23,185 @@ constexpr std::array kSystemPaths = {
 // The same for CUDA.
 constexpr std::array kDriverPaths = {"/usr/local/nvidia", "/opt/nvidia", "/etc/nvidia"};
 
-// Answered with EPERM.
-constexpr std::array kForbiddenCalls = {
-#ifndef NERF_SANITIZED  // LeakSanitizer stops the threads of its own process by it
+// What an engine needs, with room for other versions of libc and libraries. All other calls are
+// refused, those of kernels newer than this list, too.
+constexpr std::array kCalls = {
+    // Files. The rules of Landlock say which; modes, owners, times, links and attributes stay as
+    // they are, so that the cache's files, which are linked into an engine's folders, do.
+    SCMP_SYS(read),
+    SCMP_SYS(write),
+    SCMP_SYS(readv),
+    SCMP_SYS(writev),
+    SCMP_SYS(pread64),
+    SCMP_SYS(pwrite64),
+    SCMP_SYS(preadv),
+    SCMP_SYS(pwritev),
+    SCMP_SYS(preadv2),
+    SCMP_SYS(pwritev2),
+    SCMP_SYS(lseek),
+    SCMP_SYS(open),
+    SCMP_SYS(openat),
+    SCMP_SYS(creat),
+    SCMP_SYS(close),
+    SCMP_SYS(close_range),
+    SCMP_SYS(stat),
+    SCMP_SYS(fstat),
+    SCMP_SYS(lstat),
+    SCMP_SYS(newfstatat),
+    SCMP_SYS(statx),
+    SCMP_SYS(statfs),
+    SCMP_SYS(fstatfs),
+    SCMP_SYS(access),
+    SCMP_SYS(faccessat),
+    SCMP_SYS(faccessat2),
+    SCMP_SYS(readlink),
+    SCMP_SYS(readlinkat),
+    SCMP_SYS(getdents),
+    SCMP_SYS(getdents64),
+    SCMP_SYS(getcwd),
+    SCMP_SYS(dup),
+    SCMP_SYS(dup2),
+    SCMP_SYS(dup3),
+    SCMP_SYS(fcntl),
+    SCMP_SYS(flock),
+    SCMP_SYS(pipe),
+    SCMP_SYS(pipe2),
+    SCMP_SYS(truncate),
+    SCMP_SYS(ftruncate),
+    SCMP_SYS(fallocate),
+    SCMP_SYS(fsync),
+    SCMP_SYS(fdatasync),
+    SCMP_SYS(sync_file_range),
+    SCMP_SYS(fadvise64),
+    SCMP_SYS(readahead),
+    SCMP_SYS(sendfile),
+    SCMP_SYS(copy_file_range),
+    SCMP_SYS(rename),
+    SCMP_SYS(renameat),
+    SCMP_SYS(renameat2),
+    SCMP_SYS(mkdir),
+    SCMP_SYS(mkdirat),
+    SCMP_SYS(rmdir),
+    SCMP_SYS(unlink),
+    SCMP_SYS(unlinkat),
+    SCMP_SYS(umask),
+    // Memory.
+    SCMP_SYS(mmap),
+    SCMP_SYS(munmap),
+    SCMP_SYS(mremap),
+    SCMP_SYS(mprotect),
+    SCMP_SYS(madvise),
+    SCMP_SYS(msync),
+    SCMP_SYS(mincore),
+    SCMP_SYS(brk),
+    SCMP_SYS(mlock),
+    SCMP_SYS(mlock2),
+    SCMP_SYS(munlock),
+    SCMP_SYS(membarrier),
+    SCMP_SYS(get_mempolicy),
+    SCMP_SYS(set_mempolicy),
+    SCMP_SYS(mbind),
+    // Threads, and the one program.
+    SCMP_SYS(execve),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+    SCMP_SYS(futex),
+    SCMP_SYS(rseq),
+    SCMP_SYS(set_robust_list),
+    SCMP_SYS(get_robust_list),
+    SCMP_SYS(set_tid_address),
+    SCMP_SYS(gettid),
+    SCMP_SYS(getpid),
+    SCMP_SYS(getppid),
+    SCMP_SYS(tgkill),
+    SCMP_SYS(wait4),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(sched_getaffinity),
+    SCMP_SYS(sched_setaffinity),
+    SCMP_SYS(sched_getparam),
+    SCMP_SYS(sched_getscheduler),
+    SCMP_SYS(sched_get_priority_max),
+    SCMP_SYS(sched_get_priority_min),
+    SCMP_SYS(getpriority),
+    SCMP_SYS(prctl),
+    SCMP_SYS(arch_prctl),
+    SCMP_SYS(getcpu),
+    SCMP_SYS(restart_syscall),
+    // Signals.
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(rt_sigpending),
+    SCMP_SYS(rt_sigtimedwait),
+    SCMP_SYS(rt_sigsuspend),
+    SCMP_SYS(sigaltstack),
+    SCMP_SYS(signalfd4),
+    // Time, and what waits.
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(clock_getres),
+    SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(nanosleep),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(time),
+    SCMP_SYS(times),
+    SCMP_SYS(timerfd_create),
+    SCMP_SYS(timerfd_settime),
+    SCMP_SYS(timerfd_gettime),
+    SCMP_SYS(poll),
+    SCMP_SYS(ppoll),
+    SCMP_SYS(select),
+    SCMP_SYS(pselect6),
+    SCMP_SYS(epoll_create),
+    SCMP_SYS(epoll_create1),
+    SCMP_SYS(epoll_ctl),
+    SCMP_SYS(epoll_wait),
+    SCMP_SYS(epoll_pwait),
+    SCMP_SYS(eventfd),
+    SCMP_SYS(eventfd2),
+    // The socket to the worker, which is there already.
+    SCMP_SYS(sendto),
+    SCMP_SYS(recvfrom),
+    SCMP_SYS(sendmsg),
+    SCMP_SYS(recvmsg),
+    SCMP_SYS(sendmmsg),
+    SCMP_SYS(recvmmsg),
+    SCMP_SYS(shutdown),
+    SCMP_SYS(getsockopt),
+    SCMP_SYS(setsockopt),
+    SCMP_SYS(getsockname),
+    SCMP_SYS(getpeername),
+    // About the machine and itself.
+    SCMP_SYS(uname),
+    SCMP_SYS(sysinfo),
+    SCMP_SYS(getrusage),
+    SCMP_SYS(getrlimit),
+    SCMP_SYS(getrandom),
+    SCMP_SYS(getuid),
+    SCMP_SYS(geteuid),
+    SCMP_SYS(getgid),
+    SCMP_SYS(getegid),
+    SCMP_SYS(getresuid),
+    SCMP_SYS(getresgid),
+    SCMP_SYS(getgroups),
+    SCMP_SYS(getpgrp),
+    SCMP_SYS(getpgid),
+    SCMP_SYS(getsid),
+    SCMP_SYS(capget),
+#ifdef NERF_SANITIZED
+    // LeakSanitizer stops the threads of its own process from a child.
+    SCMP_SYS(clone),
     SCMP_SYS(ptrace),
+    SCMP_SYS(personality),
+    SCMP_SYS(kill),
 #endif
-    // Other processes.
-    SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(pidfd_open),
-    SCMP_SYS(pidfd_getfd), SCMP_SYS(kcmp), SCMP_SYS(perf_event_open),
-    // The network. The socket to the worker is there already.
-    SCMP_SYS(socketpair), SCMP_SYS(connect), SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(accept),
-    SCMP_SYS(accept4),
-    // Modes and owners: the cache's files are read-only for the engine.
-    SCMP_SYS(chmod), SCMP_SYS(fchmod), SCMP_SYS(fchmodat), SCMP_SYS(chown), SCMP_SYS(fchown),
-    SCMP_SYS(lchown), SCMP_SYS(fchownat), SCMP_SYS(setxattr), SCMP_SYS(lsetxattr),
-    SCMP_SYS(fsetxattr), SCMP_SYS(removexattr), SCMP_SYS(lremovexattr), SCMP_SYS(fremovexattr),
-    // Links out of the folders, devices, pipes by name.
-    SCMP_SYS(symlink), SCMP_SYS(symlinkat), SCMP_SYS(link), SCMP_SYS(linkat), SCMP_SYS(mknod),
-    SCMP_SYS(mknodat), SCMP_SYS(name_to_handle_at), SCMP_SYS(open_by_handle_at),
-    // Other views of the system, and parts of the kernel that an engine has no use for.
-    SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(setns),
-    SCMP_SYS(unshare), SCMP_SYS(move_mount), SCMP_SYS(open_tree), SCMP_SYS(fsopen),
-    SCMP_SYS(fsmount), SCMP_SYS(bpf), SCMP_SYS(userfaultfd), SCMP_SYS(io_uring_setup),
-    SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(keyctl), SCMP_SYS(acct), SCMP_SYS(quotactl),
-    SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(reboot), SCMP_SYS(kexec_load),
-    SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(settimeofday),
-    SCMP_SYS(clock_settime), SCMP_SYS(adjtimex), SCMP_SYS(sethostname)};
-
-// The calls of kForbiddenCalls that ranks need to connect to each other.
-constexpr std::array kRankCalls = {SCMP_SYS(connect), SCMP_SYS(bind), SCMP_SYS(listen),
-                                   SCMP_SYS(accept), SCMP_SYS(accept4)};
-// Those that CUDA's driver needs: it opens a socket in the abstract namespace and listens.
-constexpr std::array kDriverCalls = {SCMP_SYS(bind), SCMP_SYS(listen)};
-
-template <typename Calls>
-bool Has(const Calls& calls, int call) {
-  return std::find(calls.begin(), calls.end(), call) != calls.end();
-}
+};
+// Ranks connect to each other, and ask for the network's interfaces.
+constexpr std::array kRankCalls = {SCMP_SYS(connect), SCMP_SYS(bind),    SCMP_SYS(listen),
+                                   SCMP_SYS(accept),  SCMP_SYS(accept4), SCMP_SYS(ioctl)};
+// CUDA's driver works by requests to its devices, opens a socket in the abstract namespace and
+// listens.
+constexpr std::array kDriverCalls = {SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(ioctl),
+                                     SCMP_SYS(memfd_create)};
 
 bool IsDevice(const std::string& path) { return path.starts_with("/dev/"); }
 
@@ -80,9 +222,6 @@ LandlockPaths PathsOf(const EngineSandboxOptions& options, const std::string& pr
   paths.read.insert(paths.read.end(), libraries.files.begin(), libraries.files.end());
   std::error_code error;
   const fs::path real_program = fs::canonical(program, error);
-  // Libraries that lie beside it.
-  paths.read.push_back(real_program.parent_path().string());
-  paths.read.push_back((real_program.parent_path().parent_path() / "lib").string());
   paths.execute = ProgramLoaders();
   paths.execute.push_back(real_program.string());
   paths.tcp = options.ranks;
@@ -125,11 +264,9 @@ EngineRules RulesOf(const EngineSandboxOptions& options, const std::string& prog
   rules.paths = PathsOf(options, program, libraries);
   rules.library_path = libraries.library_path;
   rules.sockets = SocketsOf(options);
-  for (const int call : kForbiddenCalls) {
-    const bool is_needed =
-        (options.ranks && Has(kRankCalls, call)) || (options.gpu && Has(kDriverCalls, call));
-    if (!is_needed) rules.forbidden_calls.push_back(call);
-  }
+  rules.calls.insert(kCalls.begin(), kCalls.end());
+  if (options.ranks) rules.calls.insert(kRankCalls.begin(), kRankCalls.end());
+  if (options.gpu) rules.calls.insert(kDriverCalls.begin(), kDriverCalls.end());
   return rules;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,9 @@ struct SocketRule {
 // All that an engine may do, as data.
 struct EngineRules {
   LandlockPaths paths;
-  std::vector<int> forbidden_calls;  // numbers of system calls
+  // Numbers of the system calls that may be made with any arguments. Besides these: sockets of the
+  // rules below, new threads but no processes, a few requests to open files, its own limits.
+  std::set<int> calls;
   std::vector<SocketRule> sockets;
   std::string library_path;  // LD_LIBRARY_PATH
 };

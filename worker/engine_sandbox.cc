@@ -5,7 +5,9 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -38,60 +40,89 @@ constexpr std::array<std::string_view, 13> kKeptVariables = {
 constexpr std::array<std::string_view, 2> kDroppedVariables = {"NERF_WORKER_", "NERFCTL_"};
 constexpr char kLibraryPath[] = "LD_LIBRARY_PATH";
 
-// Forbids all sockets but those of the rules.
-int ForbidOtherSockets(scmp_filter_ctx context, const std::vector<SocketRule>& rules) {
-  constexpr int kMaxDomain = 63, kTypeMask = 0xf;
-  const auto forbid = [&](auto... conditions) {
-    return seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), sizeof...(conditions),
-                            conditions...);
-  };
-  const auto find = [&](int domain, std::optional<int> type) {
-    return std::find_if(rules.begin(), rules.end(), [&](const SocketRule& rule) {
-      return rule.domain == domain && (!type.has_value() || rule.type == *type);
-    });
-  };
-  int error = forbid(SCMP_A0(SCMP_CMP_GT, static_cast<scmp_datum_t>(kMaxDomain)));
-  for (int domain = 0; domain <= kMaxDomain && error == 0; ++domain) {
-    const auto is_domain = SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(domain));
-    if (find(domain, std::nullopt) == rules.end()) {
-      error = forbid(is_domain);
-      continue;
-    }
-    for (int type = 0; type <= kTypeMask && error == 0; ++type) {
-      const auto is_type = SCMP_A1(SCMP_CMP_MASKED_EQ, kTypeMask, static_cast<scmp_datum_t>(type));
-      const auto rule = find(domain, type);
-      if (rule == rules.end()) {
-        error = forbid(is_domain, is_type);
-      } else if (rule->protocol.has_value()) {
-        error = forbid(is_domain, is_type,
-                       SCMP_A2(SCMP_CMP_NE, static_cast<scmp_datum_t>(*rule->protocol)));
-      }
+// Calls of these numbers, and those of kernels to come, are refused with ENOSYS: libc takes that
+// for an older kernel and does without. Others get EPERM.
+constexpr int kFirstNewCall = 424, kEndOfNewCalls = 1024;
+// Requests to open files that libraries make: terminals, and the state of descriptors.
+constexpr std::array kRequests = {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX};
+
+// A filter in the making. Remembers the first error.
+class Filter {
+ public:
+  Filter() : context_(seccomp_init(SCMP_ACT_ERRNO(EPERM))) {
+    if (context_ == nullptr) error_ = -ENOMEM;
+    constexpr uint32_t kBinaryTree = 2;
+    if (error_ == 0) error_ = seccomp_attr_set(context_, SCMP_FLTATR_CTL_OPTIMIZE, kBinaryTree);
+  }
+  ~Filter() {
+    if (context_ != nullptr) seccomp_release(context_);
+  }
+  Filter(const Filter&) = delete;
+  Filter& operator=(const Filter&) = delete;
+
+  template <typename... Conditions>
+  void Add(uint32_t action, int call, Conditions... conditions) {
+    if (error_ != 0) return;
+    error_ = seccomp_rule_add(context_, action, call, sizeof...(conditions), conditions...);
+    if (error_ == -EDOM) error_ = 0;  // a call that this architecture does not have
+  }
+  template <typename... Conditions>
+  void Allow(int call, Conditions... conditions) {
+    Add(SCMP_ACT_ALLOW, call, conditions...);
+  }
+  int Export(int fd) { return error_ != 0 ? error_ : seccomp_export_bpf(context_, fd); }
+
+ private:
+  const scmp_filter_ctx context_;
+  int error_ = 0;
+};
+
+void AllowSockets(const std::vector<SocketRule>& rules, Filter* filter) {
+  constexpr scmp_datum_t kTypeMask = 0xf;  // without SOCK_CLOEXEC and the like
+  for (const SocketRule& rule : rules) {
+    const auto is_domain = SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(rule.domain));
+    const auto is_type =
+        SCMP_A1(SCMP_CMP_MASKED_EQ, kTypeMask, static_cast<scmp_datum_t>(rule.type));
+    if (rule.protocol.has_value()) {
+      filter->Allow(SCMP_SYS(socket), is_domain, is_type,
+                    SCMP_A2(SCMP_CMP_EQ, static_cast<scmp_datum_t>(*rule.protocol)));
+    } else {
+      filter->Allow(SCMP_SYS(socket), is_domain, is_type);
     }
   }
-  return error;
 }
 
 absl::StatusOr<std::vector<sock_filter>> BuildFilter(const EngineRules& rules) {
-  scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
-  if (context == nullptr) return absl::ResourceExhaustedError("seccomp_init failed");
-  int error = ForbidOtherSockets(context, rules.sockets);
-  for (const int call : rules.forbidden_calls) {
-    if (error != 0) break;
-    // A call that this architecture does not have is no error.
-    error = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), call, 0);
-    if (error != 0 && error != -EDOM) break;
-    error = 0;
+  Filter filter;
+  AllowSockets(rules.sockets, &filter);
+  for (const int call : rules.calls) filter.Allow(call);
+  const auto is_open = [&](int call) { return rules.calls.contains(call); };
+  // Threads of its own, in no new namespaces. clone3 hides its flags in memory: ENOSYS, and libc
+  // calls clone.
+  if (!is_open(SCMP_SYS(clone))) {
+    constexpr scmp_datum_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS |
+                                         CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+    filter.Allow(SCMP_SYS(clone),
+                 SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaces | CLONE_THREAD, CLONE_THREAD));
+  }
+  if (!is_open(SCMP_SYS(ioctl))) {
+    for (const auto request : kRequests) {
+      filter.Allow(SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, static_cast<scmp_datum_t>(request)));
+    }
+  }
+  filter.Allow(SCMP_SYS(prlimit64), SCMP_A0(SCMP_CMP_EQ, 0));
+  for (int call = kFirstNewCall; call < kEndOfNewCalls; ++call) {
+    if (!is_open(call)) filter.Add(SCMP_ACT_ERRNO(ENOSYS), call);
   }
   const UniqueFd file(memfd_create("seccomp", MFD_CLOEXEC));
-  if (error == 0) error = seccomp_export_bpf(context, file.get());
-  seccomp_release(context);
-  if (error != 0) return ErrnoToStatus(-error, "build the seccomp filter");
+  if (const int error = filter.Export(file.get()); error != 0)
+    return ErrnoToStatus(-error, "build the seccomp filter");
   struct stat status {};
   if (fstat(file.get(), &status) != 0) return ErrnoToStatus(errno, "stat the seccomp filter");
-  std::vector<sock_filter> filter(static_cast<size_t>(status.st_size) / sizeof(sock_filter));
-  const ssize_t n = pread(file.get(), filter.data(), filter.size() * sizeof(sock_filter), 0);
+  std::vector<sock_filter> program(static_cast<size_t>(status.st_size) / sizeof(sock_filter));
+  const ssize_t n = pread(file.get(), program.data(), program.size() * sizeof(sock_filter), 0);
   if (n != status.st_size) return absl::InternalError("the seccomp filter was cut");
-  return filter;
+  return program;
 }
 
 bool IsKept(std::string_view variable) {

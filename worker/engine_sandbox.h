@@ -15,8 +15,9 @@ namespace nerf {
 // The limits of an engine process, built before the fork and applied between fork and exec:
 //   Landlock      reads its program, libraries and read_paths; uses devices; writes write_paths;
 //                 executes nothing but its program; no TCP, no signals to others
-//   seccomp       no sockets but those of its device, no tracing, no changes of modes and owners,
-//                 no namespaces, mounts or keys
+//   seccomp       the calls that an engine needs and no others: no sockets but those of its device,
+//                 no processes, tracing, namespaces, mounts or keys, no changes of modes, owners,
+//                 times or attributes of files
 //   capabilities  none, also as root, so that read-only files stay so
 //   rlimits       no core files; size of files, number of descriptors
 //   environment   settings of libraries, without tokens and loader variables

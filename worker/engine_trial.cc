@@ -162,7 +162,8 @@ class Tracer {
       call.number = info.entry.nr;
       std::copy(std::begin(info.entry.args), std::end(info.entry.args), call.arguments);
     } else if (info.op == PTRACE_SYSCALL_INFO_EXIT) {
-      if (info.exit.rval != -EPERM && info.exit.rval != -EACCES) return;
+      const bool is_refused = info.exit.rval == -EPERM || info.exit.rval == -EACCES;
+      if (!is_refused && info.exit.rval != -ENOSYS) return;
       const std::string text = Describe(pid, call.number, call.arguments);
       if (std::find(refused_.begin(), refused_.end(), text) == refused_.end()) {
         refused_.push_back(text);

@@ -11,8 +11,8 @@ namespace nerf {
 // How an engine starts.
 struct EngineTrial {
   bool works = false;  // it has said hello
-  // What the system answered with EPERM or EACCES, each once: "openat /dev/nvidia0", "socket of
-  // family 1 and type 5". Empty as well where this system forbids tracing.
+  // What the system answered with EPERM, EACCES or ENOSYS, each once: "openat /dev/nvidia0",
+  // "socket of family 1 and type 5". Empty as well where this system forbids tracing.
   std::vector<std::string> refused;
 };
 

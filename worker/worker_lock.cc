@@ -53,6 +53,8 @@ absl::StatusOr<WorkerLock> WorkerLock::Acquire(const std::string& cache_dir, Ran
   std::error_code error;
   std::filesystem::create_directories(cache_dir, error);
   if (error) return ErrnoToStatus(error.value(), "create " + cache_dir);
+  // It holds the photographs of all projects. A volume that another user owns stays as it is.
+  std::filesystem::permissions(cache_dir, std::filesystem::perms::owner_all, error);
   const std::string lock_path = cache_dir + "/lock";
   UniqueFd fd(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!fd.ok()) return ErrnoToStatus(errno, "open " + lock_path);

@@ -118,7 +118,7 @@ absl::Status ServeLoop::Job::OnCheckpointDue() {
   checkpoint_ = message.checkpoint;
   model_ = message.model;
   checkpoint_step_ = step;
-  // The disk takes longer than all else, so it is not waited for.
+  // The disk takes longer than all else, so the training does not wait for it.
   const auto model = std::make_shared<const TensorFile>(trainer_->Model());
   const auto checkpoint = std::make_shared<const TensorFile>(trainer_->Checkpoint());
   message.tensors = TensorsOf(*model);
@@ -127,7 +127,7 @@ absl::Status ServeLoop::Job::OnCheckpointDue() {
     if (files_status_.ok()) files_status_ = WriteTensorFile(*checkpoint, message.checkpoint);
     if (files_status_.ok()) loop_->Send(message);
   });
-  return absl::OkStatus();
+  return trainer_->IsFinished() ? AwaitFiles() : absl::OkStatus();
 }
 
 absl::Status ServeLoop::Job::AwaitFiles() {

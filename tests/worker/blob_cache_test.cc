@@ -96,6 +96,18 @@ TEST_F(BlobCacheTest, LeastRecentlyUsedGoesFirstAndPinnedStays) {
   EXPECT_FALSE(fs::exists(*path_a));
 }
 
+TEST_F(BlobCacheTest, ChangedFileIsCheckedAgain) {
+  BlobCache cache(dir_.path(), 1000, server_);
+  const v1::BlobRef blob = server_.AddBlob("fine");
+  ASSERT_THAT(Fetch(cache, blob), IsOk());
+  fs::permissions(dir_ / blob.sha256(), fs::perms::owner_all);
+  std::ofstream(dir_ / blob.sha256()) << "evil";
+  const auto path = Fetch(cache, blob);
+  ASSERT_THAT(path, IsOk());
+  EXPECT_THAT(ReadFile(*path, 100), IsOkAndHolds("fine"));
+  EXPECT_EQ(server_.reads(), 2);
+}
+
 TEST_F(BlobCacheTest, LaterProcessTakesOverAndChecksWhatItFinds) {
   const v1::BlobRef good = server_.AddBlob("good"), bad = server_.AddBlob("fine");
   {

@@ -83,6 +83,13 @@ bool SharesMemory() {
   return Step(worked, "map " + path);
 }
 
+bool SharesNamelessMemory() {
+  const int fd = memfd_create("cuda", MFD_CLOEXEC);
+  const bool worked = fd >= 0 && ftruncate(fd, 4096) == 0;
+  if (fd >= 0) close(fd);
+  return Step(worked, "make nameless memory");
+}
+
 bool MapsMemory() {
   constexpr size_t kReserved = size_t{1} << 36, kUsed = size_t{1} << 21;
   auto* const reserved = static_cast<char*>(
@@ -171,8 +178,8 @@ int cuInit(unsigned int /*flags*/) {
                              "/dev/nvidia-caps/nvidia-cap1", "/dev/dri/renderD128", "/dev/dxg"}) {
     worked &= UsesDevice(device);
   }
-  worked &= ReadsOwnFiles() && LoadsNeighbor() && SharesMemory() && MapsMemory() &&
-            AsksTheKernel() && Listens();
+  worked &= ReadsOwnFiles() && LoadsNeighbor() && SharesMemory() && SharesNamelessMemory() &&
+            MapsMemory() && AsksTheKernel() && Listens();
   return worked ? kSuccess : kOperatingSystem;
 }
 

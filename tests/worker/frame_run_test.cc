@@ -140,6 +140,7 @@ TEST_F(FrameRunTest, LostLeaseStopsItWithoutAReport) {
   Answer();
   Settle();
   EXPECT_EQ(agent_->job(), nullptr);
+  Answer();  // what the engine still had
   EXPECT_TRUE(agent_->idle());
   EXPECT_FALSE(server_.last_report().has_value());
 }

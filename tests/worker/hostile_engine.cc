@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -93,6 +95,19 @@ int main(int argc, char** argv) {
   Say("write-cached", CanWrite(job + "/linked.bin"));
   Say("chmod-cached", chmod((job + "/linked.bin").c_str(), 0600) == 0);
   Say("truncate-cached", truncate((job + "/linked.bin").c_str(), 0) == 0);
+  // Calls of newer kernels: fchmodat2, setxattrat, open_tree_attr.
+  const std::string linked = job + "/linked.bin";
+  Say("chmod-by-a-newer-call", syscall(452, AT_FDCWD, linked.c_str(), 0600, 0) == 0);
+  Say("times-of-cached", utimensat(AT_FDCWD, linked.c_str(), nullptr, 0) == 0);
+  char attribute[] = "x";
+  struct {
+    void* value;
+    unsigned size, flags;
+  } value{attribute, 1, 0};
+  Say("attribute-by-a-newer-call",
+      syscall(463, AT_FDCWD, linked.c_str(), 0, "user.x", &value, sizeof(value)) == 0);
+  Say("tree-by-a-newer-call", syscall(467, AT_FDCWD, job.c_str(), 0, nullptr, 0) >= 0);
+  Say("program-folder", CanRead(secret.substr(0, secret.rfind('/')) + "/bin/beside"));
   Say("shared-memory", CanWrite("/dev/shm/hostile-engine", O_CREAT));
   Say("symlink", symlink(secret.c_str(), (job + "/soft").c_str()) == 0);
   Say("hard-link", link(secret.c_str(), (job + "/hard").c_str()) == 0);
@@ -104,6 +119,16 @@ int main(int argc, char** argv) {
   Say("udp", CanOpenSocket(AF_INET, SOCK_DGRAM) || CanOpenSocket(AF_INET6, SOCK_DGRAM));
   Say("unix-socket", CanOpenSocket(AF_UNIX));
   Say("netlink", CanOpenSocket(AF_NETLINK));
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  Say("process", child > 0);
+  Say("session", setsid() >= 0);
+  const long cloned =
+      syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+  if (cloned == 0) _exit(0);
+  Say("clone-in-a-namespace", cloned > 0);
+  Say("system-v-memory", shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600) >= 0);
+  Say("nameless-program", memfd_create("x", MFD_CLOEXEC) >= 0);
   Say("shell", CanRun("/bin/sh") || CanRun("/usr/bin/true"));
   Say("signal-worker", kill(worker, 0) == 0);
   Say("trace-worker", ptrace(PTRACE_SEIZE, worker, nullptr, nullptr) == 0);

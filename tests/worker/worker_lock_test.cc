@@ -21,6 +21,8 @@ TEST(WorkerLockTest, SecondHolderIsRefusedAndTheIdStaysTheSame) {
     ASSERT_THAT(lock, IsOk());
     id = lock->worker_id();
     EXPECT_TRUE(IsResourceId(id));
+    EXPECT_EQ(std::filesystem::status(dir / "cache").permissions(),
+              std::filesystem::perms::owner_all);
     EXPECT_THAT(WorkerLock::Acquire(dir / "cache", random),
                 StatusIs(absl::StatusCode::kFailedPrecondition, "--cache-dir"));
   }

@@ -298,8 +298,8 @@ TEST(RequestQueueTest, EndWakesWaitersAndStopsTheJob) {
 
 TEST(RequestQueueTest, FloodIsRefusedAndNotStored) {
   RequestQueue queue;
-  const std::string line = Check(std::string(1 << 20, 'p'));
-  for (int i = 0; i < 70; ++i) queue.PutLine(line);
+  const std::string padding(1 << 20, 'p');
+  for (int i = 0; i < 70; ++i) queue.PutLine(Check(std::to_string(100 + i) + padding));
   int n_messages = 0, n_errors = 0;
   while (const auto mail = queue.TryTake()) ++(mail->ok() ? n_messages : n_errors);
   EXPECT_EQ(n_messages, 63);  // of a little more than 1 MiB each, in 64 MiB
