@@ -23,6 +23,7 @@ constexpr uint32_t kSnapshotSteps = 500;
 // Previews may take at most this share of the time, however large the view is.
 constexpr double kMaxPreviewShare = 0.1;
 constexpr double kCheckpointBudgetShare = 0.2, kMaxCheckpointShare = 0.02;
+constexpr absl::Duration kMinCheckpointInterval = absl::Seconds(1);
 // Of a preview. An untrained field has no empty space to skip: 80 us of a core per pixel (fox).
 constexpr double kMaxPreviewPixels = 1 << 18;
 // The occupied share changes only when the grid is updated.
@@ -324,7 +325,7 @@ bool Trainer::IsCheckpointDue(SteadyTime now) const {
   if (options_.checkpoint_interval == absl::InfiniteDuration()) return false;
   const double fraction = Fraction();
   return fraction < 1 && fraction - checkpoint_fraction_ >= kCheckpointBudgetShare &&
-         since >= checkpoint_pause_ / kMaxCheckpointShare;
+         since >= std::max(kMinCheckpointInterval, checkpoint_pause_ / kMaxCheckpointShare);
 }
 
 absl::Status Trainer::NotifyObserver(std::stop_token stop) {

@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -101,17 +103,19 @@ class EngineSandboxTest : public testing::Test {
 // The calls by number that a process in this sandbox gets an answer to, other than `untried`.
 std::string Answered(const EngineRules& rules, const std::set<int>& untried) {
   constexpr int kCalls = 700;
+  // uretprobe and uprobe, which the kernel's own probes make and seccomp never sees: a signal.
+  constexpr std::array kOfProbes = {335, 336};
   const auto sandbox = EngineSandbox::Build({.enabled = true}, rules);
   if (!sandbox.ok()) return std::string(sandbox.status().message());
   return InChild([&]() -> std::string {
     if (!sandbox->Apply()) return "not applied";
     std::string answered;
     for (int call = 0; call < kCalls; ++call) {
-      if (untried.contains(call)) continue;
+      if (untried.contains(call) || std::ranges::count(kOfProbes, call) > 0) continue;
       if (syscall(call, -1, -1, -1, -1, -1, -1) >= 0 || (errno != EPERM && errno != ENOSYS))
         answered += std::to_string(call) + " ";
     }
-    return answered;
+    return answered + "end";
   });
 }
 
@@ -122,7 +126,7 @@ TEST(EngineCallsTest, NoCallBesidesThoseOfTheRulesIsAnswered) {
       std::set<int> untried = rules.calls;
       // Allowed with some arguments.
       for (const int call : {SYS_socket, SYS_clone, SYS_ioctl, SYS_prlimit64}) untried.insert(call);
-      EXPECT_EQ(Answered(rules, untried), "") << "GPU " << gpu << ", ranks " << ranks;
+      EXPECT_EQ(Answered(rules, untried), "end") << "GPU " << gpu << ", ranks " << ranks;
       // A filter that lets one more call through is found out. 452 and 463 are fchmodat2 and
       // setxattrat, which came with Linux 6.6 and 6.13.
       for (const int call :
@@ -134,7 +138,7 @@ TEST(EngineCallsTest, NoCallBesidesThoseOfTheRulesIsAnswered) {
         if (InChild(is_there).empty()) continue;  // not in this kernel
         EngineRules mutant = rules;
         mutant.calls.insert(call);
-        EXPECT_EQ(Answered(mutant, untried), std::to_string(call) + " ");
+        EXPECT_EQ(Answered(mutant, untried), std::to_string(call) + " end");
       }
     }
   }
