@@ -26,8 +26,8 @@ run() { # PRESET [CMAKE_FLAG...]
   local preset=$1
   cmake --preset "$@" -DNERF_BUILD_TESTS=ON >"build/configure-$preset.log" 2>&1 ||
     { cat "build/configure-$preset.log" >&2; return 1; }
-  # Those that measure time limits run alone (RUN_SERIAL).
-  cmake --build --preset "$preset" -j "$jobs" && ctest --preset "$preset" -j "$jobs"
+  # One test at a time: many start servers and measure time limits.
+  cmake --build --preset "$preset" -j "$jobs" && ctest --preset "$preset"
 }
 
 # Like run, but also fails on any report of a sanitizer: a test may not notice how a process that it

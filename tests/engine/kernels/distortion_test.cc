@@ -25,8 +25,8 @@ Distortion DistortionWalk(const std::vector<float>& weights,
 }
 
 // Samples in order, some side by side and some far apart, with weights that sum to less than one.
-struct Ray {
-  explicit Ray(size_t n) : weights(RandomFloats(n, 0, 1.0f / n, 1)) {
+struct SummedRay {
+  explicit SummedRay(size_t n) : weights(RandomFloats(n, 0, 1.0f / n, 1)) {
     float place = 0.3f;
     for (float gap : RandomFloats(n, 0, 0.4f, 2)) coordinates.push_back(place += kLength + gap);
   }
@@ -35,7 +35,7 @@ struct Ray {
 
 TEST(DistortionTest, OneWalkGivesTheDoubleSum) {
   for (size_t n : {0, 1, 2, 7, 100}) {
-    const Ray ray(n);
+    const SummedRay ray(n);
     const std::vector<double> weights(ray.weights.begin(), ray.weights.end());
     const double expected = Reference(weights, ray.coordinates);
     EXPECT_NEAR(DistortionWalk(ray.weights, ray.coordinates).value, expected, 1e-5 * expected) << n;
@@ -49,7 +49,7 @@ TEST(DistortionTest, OneSampleHasTheThirdOfItsLengthAlone) {
 }
 
 TEST(DistortionTest, GradientsMatchCentralDifferences) {
-  const Ray ray(20);
+  const SummedRay ray(20);
   const Distortion whole = DistortionWalk(ray.weights, ray.coordinates);
   std::vector<double> weights(ray.weights.begin(), ray.weights.end());
   constexpr double kDifference = 1e-4;  // the sum is quadratic: the only error is rounding
