@@ -308,8 +308,8 @@ TEST_F(EngineDriverTest, RefusedCallIsNamed) {
 
 TEST_F(EngineDriverTest, EngineThatStartsNowhereIsNotTheSandboxsFault) {
   EXPECT_EQ(In(LayoutOf("Debian"),
-               [] {
-                 setenv("NERF_TEST_NEEDS", "/nowhere", 1);
+               [&] {
+                 setenv("NERF_TEST_NEEDS", (dir_ / "missing").c_str(), 1);
                  return ExplainSandbox(DeviceEngine());
                }),
             "");
