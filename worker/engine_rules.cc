@@ -62,7 +62,6 @@ constexpr std::array kCalls = {
     SCMP_SYS(dup),
     SCMP_SYS(dup2),
     SCMP_SYS(dup3),
-    SCMP_SYS(fcntl),
     SCMP_SYS(flock),
     SCMP_SYS(pipe),
     SCMP_SYS(pipe2),

@@ -23,6 +23,8 @@ struct EngineSandboxOptions {
   bool gpu = false;
   uint64_t max_file_bytes = uint64_t{64} << 30;
   uint64_t max_open_files = 4096;
+  // Memory that it may allocate (RLIMIT_DATA: what it writes to, beyond files); 0: any.
+  uint64_t max_data_bytes = 0;
   // Also TCP, for an engine that trains a job together with those of other workers.
   bool ranks = false;
 };

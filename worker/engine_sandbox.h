@@ -19,7 +19,8 @@ namespace nerf {
 //                 no processes, tracing, namespaces, mounts or keys, no changes of modes, owners,
 //                 times or attributes of files
 //   capabilities  none, also as root, so that read-only files stay so
-//   rlimits       no core files; size of files, number of descriptors
+//   rlimits       no core files; size of files, number of descriptors, memory where that is limited
+//   memory        the first to be killed where the machine has none left
 //   environment   settings of libraries, without tokens and loader variables
 // Where the kernel lacks Landlock, the rest holds. Movable; one serves every launch.
 class EngineSandbox {
@@ -49,7 +50,7 @@ class EngineSandbox {
   EngineSandbox();
 
   bool enabled_ = false;
-  uint64_t max_file_bytes_ = 0, max_open_files_ = 0;
+  uint64_t max_file_bytes_ = 0, max_open_files_ = 0, max_data_bytes_ = 0;
   UniqueFd ruleset_;                 // of Landlock; none where the kernel lacks it
   std::vector<sock_filter> filter_;  // of seccomp
   std::vector<std::string> variables_;

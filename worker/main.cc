@@ -54,6 +54,7 @@ struct Flags {
   bool insecure = false;
   bool no_sandbox = false;
   std::vector<std::string> engine_reads;
+  uint64_t engine_memory = 0;
   std::string engine;
   std::string log_level = "info";
   std::string log_format = "text";
@@ -170,6 +171,7 @@ EngineProcessOptions EngineOptions(const Flags& flags) {
   options.sandbox.enabled = !flags.no_sandbox;
   options.sandbox.gpu = flags.device != "cpu";
   options.sandbox.read_paths = flags.engine_reads;
+  options.sandbox.max_data_bytes = flags.engine_memory;
   return options;
 }
 
@@ -306,6 +308,12 @@ void AddFlags(CLI::App& app, Flags* flags) {
                  "use; repeatable")
       ->envname("NERF_WORKER_ENGINE_READS")
       ->delimiter(':');
+  app.add_option("--engine-memory", flags->engine_memory,
+                 "Memory that an engine may allocate, as in 8GiB; 0: any. For engines on the CPU: "
+                 "CUDA reserves more than it uses")
+      ->envname("NERF_WORKER_ENGINE_MEMORY")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->capture_default_str();
   app.add_option("--threads", flags->threads, "Threads of the engine; 0: one for each core")
       ->envname("NERF_WORKER_THREADS")
       ->check(CLI::Range(0, 1024))

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxCameras = 100'000;
 constexpr int kMaxRenderSide = 16384;
-constexpr double kMaxPathLength = 1e6;  // of a position, training units
+constexpr double kMaxPathCoordinate = 1e6;  // of a position, training units
 
 class PathReader {
  public:
@@ -67,7 +67,7 @@ class PathReader {
     bool is_good = object.contains(key) && object[key].is_array();
     const auto add = [&](const Json& value) {
       const double number = value.is_number() ? value.get<double>() : NAN;
-      is_good = is_good && std::abs(number) <= kMaxPathLength;
+      is_good = is_good && std::abs(number) <= kMaxPathCoordinate;
       numbers.push_back(number);
     };
     if (is_good && object[key].size() <= n) {
@@ -80,7 +80,7 @@ class PathReader {
       }
     }
     if (is_good && numbers.size() == n) return numbers;
-    Problem(field + key, absl::StrCat("must be ", n, " numbers of at most ", kMaxPathLength));
+    Problem(field + key, absl::StrCat("must be ", n, " numbers of at most ", kMaxPathCoordinate));
     return {};
   }
 

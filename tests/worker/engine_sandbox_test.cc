@@ -1,6 +1,7 @@
 // What an engine that was taken over gets, with and without the sandbox.
 #include "worker/engine_sandbox.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,6 +65,7 @@ class EngineSandboxTest : public testing::Test {
     EngineProcessOptions options{program_,
                                  {dir_ / "cache/jobs/1", dir_ / "cache/worker_key", cached_}};
     options.sandbox.enabled = sandboxed;
+    options.sandbox.max_data_bytes = uint64_t{1} << 30;
     EngineProcessLauncher launcher(options);
     const EngineAccess access{.write_paths = {dir_ / "cache/jobs"}, .ranks = in_gang};
     Mutex mu;
@@ -125,7 +127,9 @@ TEST(EngineCallsTest, NoCallBesidesThoseOfTheRulesIsAnswered) {
       const EngineRules rules = RulesOf({.gpu = gpu, .ranks = ranks}, "/bin/true", {});
       std::set<int> untried = rules.calls;
       // Allowed with some arguments.
-      for (const int call : {SYS_socket, SYS_clone, SYS_ioctl, SYS_prlimit64}) untried.insert(call);
+      for (const int call : {SYS_socket, SYS_clone, SYS_ioctl, SYS_fcntl, SYS_prlimit64}) {
+        untried.insert(call);
+      }
       EXPECT_EQ(Answered(rules, untried), "end") << "GPU " << gpu << ", ranks " << ranks;
       // A filter that lets one more call through is found out. 452 and 463 are fchmodat2 and
       // setxattrat, which came with Linux 6.6 and 6.13.
@@ -167,6 +171,9 @@ TEST(EngineCallsTest, ArgumentsOfSomeCallsCount) {
     say("fork", syscall(SYS_vfork));
     say("bytes to read", ioctl(STDIN_FILENO, FIONREAD, &n));
     say("flags of a file", ioctl(STDIN_FILENO, FS_IOC_GETFLAGS, &n));
+    say("state of a descriptor", fcntl(STDIN_FILENO, F_GETFL));
+    say("lease", fcntl(STDIN_FILENO, F_SETLEASE, F_RDLCK));
+    say("signals to another", fcntl(STDIN_FILENO, F_SETOWN, getppid()));
     rlimit limit{};
     say("own limits", prlimit(0, RLIMIT_CORE, nullptr, &limit));
     say("another's limits", prlimit(1, RLIMIT_CORE, nullptr, &limit));
@@ -178,12 +185,15 @@ TEST(EngineCallsTest, ArgumentsOfSomeCallsCount) {
       answers,
       testing::AnyOf(
           "process EPERM; namespace EPERM; thread in a namespace EPERM; clone3 ENOSYS; fork EPERM; "
-          "bytes to read ok; flags of a file EPERM; own limits ok; another's limits EPERM; "
-          "network EPERM; a thread runs",
+          "bytes to read ok; flags of a file EPERM; state of a descriptor ok; lease EPERM; "
+          "signals to another EPERM; own limits ok; another's limits EPERM; network EPERM; "
+          "a thread runs",
           // Standard input is no pipe and no file.
-          testing::HasSubstr("fork EPERM; bytes to read Inappropriate ioctl for device; flags of a "
-                             "file EPERM; own limits ok; another's limits EPERM; network EPERM; a "
-                             "thread runs")));
+          testing::HasSubstr(
+              "fork EPERM; bytes to read Inappropriate ioctl for device; flags of a "
+              "file EPERM; state of a descriptor ok; lease EPERM; signals to "
+              "another EPERM; own limits ok; another's limits EPERM; network EPERM; a "
+              "thread runs")));
 }
 
 TEST_F(EngineSandboxTest, HostileEngineGetsItsOwnFilesAndNothingElse) {
@@ -192,7 +202,7 @@ TEST_F(EngineSandboxTest, HostileEngineGetsItsOwnFilesAndNothingElse) {
   // Signals and abstract sockets are kept in since version 6.
   if (LandlockVersion() < 6) successes.erase("signal-worker");
   EXPECT_THAT(successes, UnorderedElementsAre("read-scene", "write-output", "make-folder",
-                                              "read-libraries", "end"));
+                                              "read-libraries", "first-to-be-killed", "end"));
   EXPECT_FALSE(fs::exists("/tmp/hostile-engine"));
   std::string content;
   std::getline(std::ifstream(cached_), content);
@@ -203,17 +213,18 @@ TEST_F(EngineSandboxTest, EngineOfAGangMayOpenTcpBesides) {
   if (LandlockVersion() < 3) GTEST_SKIP() << "this kernel has no Landlock of version 3";
   std::set<std::string> successes = Attack(/*sandboxed=*/true, /*in_gang=*/true);
   if (LandlockVersion() < 6) successes.erase("signal-worker");
-  EXPECT_THAT(successes, UnorderedElementsAre("read-scene", "write-output", "make-folder",
-                                              "read-libraries", "tcp", "end"));
+  EXPECT_THAT(successes,
+              UnorderedElementsAre("read-scene", "write-output", "make-folder", "read-libraries",
+                                   "first-to-be-killed", "tcp", "end"));
 }
 
 // Proves that the attempts are real ones.
 TEST_F(EngineSandboxTest, WithoutTheSandboxTheSameAttemptsSucceed) {
   EXPECT_THAT(Attack(/*sandboxed=*/false),
               IsSupersetOf({"program-folder", "process", "system-v-memory", "nameless-program",
-                            "times-of-cached", "secret", "passwd", "cache", "tcp", "udp", "shell",
-                            "symlink", "chmod-cached", "shared-memory", "environment",
-                            "signal-worker", "environment-of-worker"}));
+                            "times-of-cached", "much-memory", "secret", "passwd", "cache", "tcp",
+                            "udp", "shell", "symlink", "chmod-cached", "shared-memory",
+                            "environment", "signal-worker", "environment-of-worker"}));
   fs::remove("/tmp/hostile-engine");
   fs::remove("/dev/shm/hostile-engine");
   fs::remove("/tmp/hostile-out");

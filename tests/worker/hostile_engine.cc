@@ -40,6 +40,14 @@ bool CanRead(const std::string& path) {
   return got_it;
 }
 
+bool ReadsText(const char* path, const std::string& expected) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  char text[64];
+  const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text));
+  if (fd >= 0) close(fd);
+  return n > 0 && std::string(text, static_cast<size_t>(n)) == expected;
+}
+
 bool CanWrite(const std::string& path, int flags = 0) {
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0600);
   const bool got_it = fd >= 0 && write(fd, "x", 1) == 1;
@@ -114,6 +122,12 @@ int main(int argc, char** argv) {
   Say("move-away", rename((job + "/out.bin").c_str(), "/tmp/hostile-out") == 0);
   Say("environment",
       getenv("NERF_WORKER_SECRET") != nullptr || getenv("HOSTILE_SECRET") != nullptr);
+
+  // 1.5 GiB that are never touched: the limit counts what may be.
+  constexpr size_t kMuch = size_t{3} << 29;
+  Say("much-memory", mmap(nullptr, kMuch, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED);
+  Say("first-to-be-killed", ReadsText("/proc/self/oom_score_adj", "1000\n"));
 
   Say("tcp", CanOpenSocket(AF_INET) || CanOpenSocket(AF_INET6));
   Say("udp", CanOpenSocket(AF_INET, SOCK_DGRAM) || CanOpenSocket(AF_INET6, SOCK_DGRAM));
