@@ -1,0 +1,88 @@
+// Two projects on one worker, one of which has taken its engine over (hostile_thread.cc). The other
+// one's models have the bytes of an undisturbed worker. NERF_HOSTILE_SECONDS=600 tries longer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "common/sandbox_support.h"
+#include "tests/e2e/service_harness.h"
+
+namespace nerf {
+namespace {
+
+class ServiceHostileTest : public ServiceTest {
+ protected:
+  // The small scene with a picture whose name takes the engine over.
+  std::string HostileScene() {
+    namespace fs = std::filesystem;
+    const std::string scene = SmallScene();
+    const std::string list = scene + "/transforms_train.json";
+    Json transforms = Json::parse(ReadWholeFile(list));
+    const std::string name = transforms["frames"][0]["file_path"];
+    fs::rename(fs::path(scene) / (name + ".png"), fs::path(scene) / "train/hostile.png");
+    transforms["frames"][0]["file_path"] = "./train/hostile";
+    std::ofstream(list) << transforms;
+    return scene;
+  }
+
+  // Trains to the end; the model's digest, or the state if it has none.
+  std::string Train(const std::string& id) {
+    EXPECT_EQ(CreateJob(id, {"--steps", "60", "--seed", "3"}).code, 0);
+    if (!WaitForState(id, "SUCCEEDED")) return GetJob(id)["state"];
+    return GetJob(id)["checkpoints"].back()["modelBlob"]["sha256"];
+  }
+
+  // The same of the other project.
+  void TrainHostile(const std::string& id) {
+    const CtlResult created =
+        CreateJob(id, {"--steps", "20", "--seed", "3", "--project", "other"}, "bad");
+    ASSERT_EQ(created.code, 0) << created.err;
+    EXPECT_TRUE(WaitUntil(kLong, [&] {
+      const Json job = Ctl({"job", "show", id, "--project", "other", "-o", "json"}).json();
+      return job["state"] == "SUCCEEDED" || job["state"] == "FAILED";
+    }));
+  }
+
+  // All that the hostile engines have written to files of this name.
+  std::string Written(const std::string& name) const {
+    std::string all;
+    for (const auto& room : std::filesystem::directory_iterator(dir_ / "worker/rooms")) {
+      all += ReadWholeFile(room.path() / "jobs" / name);
+    }
+    return all;
+  }
+};
+
+TEST_F(ServiceHostileTest, EngineThatWasTakenOverHarmsNoOtherProject) {
+  if (LandlockVersion() < 6) GTEST_SKIP() << "this kernel has no Landlock of version 6";
+  const char* const given = std::getenv("NERF_HOSTILE_SECONDS");
+  const absl::Duration duration = absl::Seconds(given == nullptr ? 5 : std::atoi(given));
+  ASSERT_TRUE(StartNerfd({"--no-local-worker"})) << nerfd().err();
+  CreateSmallScene();
+  const CtlResult created =
+      Ctl({"scene", "create", HostileScene(), "--id", "bad", "--project", "other"});
+  ASSERT_EQ(created.code, 0) << created.err;
+  setenv("NERF_TEST_ROOMS", (dir_ / "worker/rooms").c_str(), 1);
+  const auto worker = Start("nerf-worker", {"--server", address(), "--cache-dir", dir_ / "worker",
+                                            "--engine", HOSTILE_NERF_ENGINE});
+  unsetenv("NERF_TEST_ROOMS");
+
+  const std::string undisturbed = Train("undisturbed");
+  const absl::Time end = absl::Now() + duration;
+  int n_attempts = 0;
+  for (int round = 0; round == 0 || absl::Now() < end; ++round) {
+    TrainHostile("hostile-" + std::to_string(round));
+    // Its engine stays for a minute, and goes on trying meanwhile.
+    EXPECT_EQ(Train("disturbed-" + std::to_string(round)), undisturbed);
+    n_attempts = std::max(n_attempts, std::atoi(Written("attempts").c_str()));
+    EXPECT_EQ(Written("successes"), "");
+  }
+  EXPECT_GT(n_attempts, 10);
+  EXPECT_EQ(worker->Wait(absl::ZeroDuration()), std::nullopt) << worker->err();
+}
+
+}  // namespace
+}  // namespace nerf
