@@ -10,7 +10,6 @@
 #include "client/access.h"
 #include "client/io.h"
 #include "client/names.h"
-#include "client/session.h"
 #include "client/time_flag.h"
 #include "client/violations.h"
 #include "common/edit_distance.h"

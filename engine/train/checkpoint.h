@@ -11,7 +11,7 @@
 #include "engine/scene/scene.h"
 #include "engine/train/capture_views.h"
 #include "engine/train/tensor_file.h"
-#include "engine/train/watchdog.h"
+#include "engine/train/watchdog_state.h"
 
 namespace nerf {
 

@@ -22,6 +22,7 @@
 #include "engine/train/rank_words.h"
 #include "engine/train/sampler_ring.h"
 #include "engine/train/training_step.h"
+#include "engine/train/watchdog.h"
 
 namespace nerf {
 
