@@ -8,7 +8,7 @@
 #include "engine/autograd/mlp_autograd_step.h"
 #include "engine/train/method.h"
 
-// engine/tool opens this library and looks this function up by name. Does not throw.
+// engine/training opens this library and looks this function up by name. Does not throw.
 extern "C" __attribute__((visibility("default"))) void NerfNewAutogradStep(
     const nerf::StepRequest* request, absl::StatusOr<std::unique_ptr<nerf::TrainingStep>>* step) {
   try {

@@ -19,7 +19,7 @@
 #include "engine/autograd/torch_ray_step.h"
 #include "engine/kernels/distortion.h"
 #include "engine/methods/ngp/state.h"
-#include "engine/train/gradient_lanes.h"
+#include "engine/parameters/gradient_lanes.h"
 
 namespace nerf {
 namespace {

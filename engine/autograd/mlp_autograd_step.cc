@@ -19,10 +19,10 @@
 #include "engine/methods/mlp/field_evaluator.h"
 #include "engine/methods/mlp/parameters.h"
 #include "engine/methods/mlp/steps.h"
+#include "engine/parameters/update_count.h"
 #include "engine/train/occupancy_file.h"
 #include "engine/train/occupancy_updater.h"
 #include "engine/train/probe_time.h"
-#include "engine/train/update_count.h"
 
 namespace nerf {
 namespace {

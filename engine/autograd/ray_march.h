@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "engine/base/vec3.h"
+#include "engine/batch/ray_batch.h"
 #include "engine/config/train_config.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/train/occupancy_updater.h"
-#include "engine/train/ray_batch.h"
 
 namespace nerf {
 

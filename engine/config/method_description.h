@@ -80,7 +80,7 @@ class MethodDescription {
   // Whether a training reads the depth files of its data set.
   virtual bool LearnsDepth(const TrainConfig& config) const { return false; }
   // From which reductions of its pictures a training draws while `fraction` of the budget is spent:
-  // each level halves their sides once more (engine/train/coarse_views.h). Never rises; 0 in the
+  // each level halves their sides once more (engine/batch/coarse_views.h). Never rises; 0 in the
   // end.
   virtual int PictureLevel(const TrainConfig& config, double fraction) const { return 0; }
   // Whether ranks, each on a device of `kind` that honors this config, can train it together.

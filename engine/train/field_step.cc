@@ -7,8 +7,8 @@
 
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
+#include "engine/parameters/update_count.h"
 #include "engine/train/occupancy_file.h"
-#include "engine/train/update_count.h"
 
 namespace nerf {
 namespace {

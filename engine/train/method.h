@@ -13,11 +13,11 @@
 #include "engine/config/method_description.h"
 #include "engine/config/train_config.h"
 #include "engine/field/trained_model.h"
+#include "engine/files/checkpoint.h"
+#include "engine/files/tensor_file.h"
 #include "engine/group/group.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
-#include "engine/train/checkpoint.h"
-#include "engine/train/tensor_file.h"
 #include "engine/train/training_step.h"
 
 namespace nerf {

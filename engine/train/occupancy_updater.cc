@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "engine/base/philox.h"
-#include "engine/train/gradient_lanes.h"
+#include "engine/parameters/gradient_lanes.h"
 
 namespace nerf {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/train/metadata_reader.h"
+#include "engine/files/metadata_reader.h"
 
 namespace nerf {
 namespace {

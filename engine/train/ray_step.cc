@@ -5,9 +5,9 @@
 
 #include "engine/base/check.h"
 #include "engine/base/trace.h"
+#include "engine/batch/coarse_views.h"
 #include "engine/kernels/random_words.h"
 #include "engine/kernels/ray_sampling.h"
-#include "engine/train/coarse_views.h"
 #include "engine/train/schedule.h"
 
 namespace nerf {

@@ -6,10 +6,10 @@
 
 #include "engine/base/lens.h"
 #include "engine/base/parallel_for.h"
+#include "engine/batch/ray_batch.h"
 #include "engine/config/train_config.h"
 #include "engine/scene/image_resize.h"
 #include "engine/scene/scene.h"
-#include "engine/train/ray_batch.h"
 #include "engine/train/ray_count_controller.h"
 #include "engine/train/training_step.h"
 

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/batch/pixel_batch.h"
 #include "engine/field/trained_model.h"
-#include "engine/train/gradient_lanes.h"
-#include "engine/train/lens_scales.h"
-#include "engine/train/pixel_batch.h"
-#include "engine/train/rank_costs.h"
-#include "engine/train/tensor_file.h"
+#include "engine/files/tensor_file.h"
+#include "engine/parameters/gradient_lanes.h"
+#include "engine/parameters/lens_scales.h"
+#include "engine/ranks/rank_costs.h"
 
 namespace nerf {
 

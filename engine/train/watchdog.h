@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "engine/files/watchdog_state.h"
 #include "engine/train/training_step.h"
-#include "engine/train/watchdog_state.h"
 
 namespace nerf {
 

@@ -8,8 +8,8 @@
 #include "common/clock.h"
 #include "common/logging.h"
 #include "common/rpc/tls.h"
-#include "server/queue/retention.h"
-#include "server/rpc/queue_metrics.h"
+#include "server/queue/upkeep/retention.h"
+#include "server/rpc/services/queue_metrics.h"
 
 namespace nerf {
 namespace {

@@ -19,8 +19,8 @@
 #include "common/logging.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
-#include "server/queue/named_blobs.h"
-#include "server/queue/queue_state.h"
+#include "server/queue/state/named_blobs.h"
+#include "server/queue/state/queue_state.h"
 
 namespace nerf {
 namespace {

@@ -16,7 +16,7 @@
 #include "common/clock.h"
 #include "common/file_io.h"
 #include "common/mutex.h"
-#include "server/queue/blob_ref.h"
+#include "server/queue/resources/blob_ref.h"
 
 namespace nerf {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "server/queue/training_curve.h"
+#include "server/queue/jobs/training_curve.h"
 
 namespace nerf {
 

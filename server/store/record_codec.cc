@@ -5,7 +5,7 @@
 #include <charconv>
 #include <utility>
 
-#include "server/queue/render_work.h"
+#include "server/queue/jobs/render_work.h"
 #include "server/store/record_io.h"
 
 namespace nerf {

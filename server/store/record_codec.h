@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/queue/job_event.h"
-#include "server/queue/model_record.h"
-#include "server/queue/project_record.h"
-#include "server/queue/scene_record.h"
+#include "server/queue/jobs/job_event.h"
+#include "server/queue/jobs/model_record.h"
+#include "server/queue/resources/project_record.h"
+#include "server/queue/resources/scene_record.h"
 
 namespace nerf {
 

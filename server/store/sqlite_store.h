@@ -10,7 +10,7 @@
 #include "common/file_io.h"
 #include "common/ids.h"
 #include "common/mutex.h"
-#include "server/queue/job_store.h"
+#include "server/queue/state/job_store.h"
 
 struct sqlite3;
 

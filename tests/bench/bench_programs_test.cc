@@ -9,7 +9,7 @@
 
 #include "common/file_io.h"
 #include "engine/kernels/simd_path.h"
-#include "tests/engine/tool/ball_dataset.h"
+#include "tests/engine/commands/ball_dataset.h"
 #include "tests/testing/temp_dir.h"
 
 namespace nerf {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "engine/base/buffer.h"
-#include "engine/tool/op_benches.h"
+#include "engine/bench/op_benches.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "engine/tool/bench_registry.h"
+#include "engine/bench/bench_registry.h"
 
 namespace nerf {
 

@@ -8,7 +8,7 @@
 
 #include "common/status_macros.h"
 #include "engine/scene/image_io.h"
-#include "engine/tool/exception_border.h"
+#include "engine/training/exception_border.h"
 #include "fmt/format.h"
 
 namespace nerf {

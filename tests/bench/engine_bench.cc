@@ -9,8 +9,8 @@
 #include <string>
 
 #include "benchmark/benchmark.h"
-#include "engine/tool/bench_registry.h"
-#include "engine/tool/machine.h"
+#include "engine/bench/bench_registry.h"
+#include "engine/training/machine.h"
 #include "fmt/format.h"
 #include "tests/bench/ceilings.h"
 

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "benchmark/benchmark.h"
-#include "engine/tool/synthetic_scene.h"
-#include "engine/train/sampler_ring.h"
+#include "engine/batch/sampler_ring.h"
+#include "engine/bench/synthetic_scene.h"
 
 namespace nerf {
 namespace {

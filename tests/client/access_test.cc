@@ -10,8 +10,8 @@
 #include <fstream>
 #include <memory>
 
-#include "client/access.h"
-#include "client/context_file.h"
+#include "client/flags/access.h"
+#include "client/flags/context_file.h"
 #include "common/access_reason.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"

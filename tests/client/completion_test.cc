@@ -1,5 +1,5 @@
 // Help, completion and man pages: all read the same table of commands.
-#include "client/completion.h"
+#include "client/commands/completion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

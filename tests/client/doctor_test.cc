@@ -1,4 +1,4 @@
-#include "client/doctor.h"
+#include "client/calls/doctor.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "client/job_flags.h"
+#include "client/calls/job_flags.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/names.h"
+#include "client/flags/names.h"
 
 #include <gtest/gtest.h>
 

@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "client/error_printer.h"
-#include "client/job_progress.h"
-#include "client/job_words.h"
-#include "client/resource_printers.h"
-#include "client/session.h"
-#include "client/text_format.h"
-#include "client/text_table.h"
+#include "client/calls/session.h"
+#include "client/flags/text_format.h"
+#include "client/show/error_printer.h"
+#include "client/show/job_progress.h"
+#include "client/show/job_words.h"
+#include "client/show/resource_printers.h"
+#include "client/show/text_table.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "common/rpc/rpc_status.h"

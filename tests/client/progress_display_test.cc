@@ -1,4 +1,4 @@
-#include "client/progress_display.h"
+#include "client/show/progress_display.h"
 
 #include <gtest/gtest.h>
 

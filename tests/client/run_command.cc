@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "client/command_line.h"
+#include "client/commands/command_line.h"
 #include "common/file_io.h"
 #include "common/ids.h"
 #include "tests/testing/paths.h"

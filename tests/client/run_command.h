@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "client/interrupt.h"
+#include "client/flags/interrupt.h"
 #include "common/clock.h"
 
 namespace nerf {

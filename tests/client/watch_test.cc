@@ -9,8 +9,8 @@
 #include <sstream>
 #include <thread>
 
-#include "client/interrupt.h"
-#include "client/terminal_image.h"
+#include "client/flags/interrupt.h"
+#include "client/show/terminal_image.h"
 #include "common/clock.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"

@@ -9,7 +9,7 @@
 
 #include "common/exit_code.h"
 #include "tests/e2e/service_harness.h"
-#include "tests/engine/tool/ball_dataset.h"
+#include "tests/engine/commands/ball_dataset.h"
 
 namespace nerf {
 namespace {

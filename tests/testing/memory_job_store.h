@@ -10,8 +10,8 @@
 
 #include "common/error_reason.h"
 #include "common/mutex.h"
-#include "server/queue/blob_ref.h"
-#include "server/queue/job_store.h"
+#include "server/queue/resources/blob_ref.h"
+#include "server/queue/state/job_store.h"
 
 namespace nerf {
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "common/sha256.h"
-#include "server/queue/job_queue.h"
-#include "server/queue/lease_table.h"
-#include "server/queue/model_catalog.h"
-#include "server/queue/retention.h"
-#include "server/queue/scene_catalog.h"
+#include "server/queue/catalogs/model_catalog.h"
+#include "server/queue/catalogs/scene_catalog.h"
+#include "server/queue/leases/lease_table.h"
+#include "server/queue/state/job_queue.h"
+#include "server/queue/upkeep/retention.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_random.h"
 #include "tests/testing/memory_job_store.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/batch/ray_batch.h"
 #include "engine/config/train_config.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/kernels/distortion.h"
@@ -11,7 +12,6 @@
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/render/renderer.h"
-#include "engine/train/ray_batch.h"
 #include "engine/train/training_step.h"
 #include "tests/testing/reference/composite.h"
 #include "tests/testing/reference/distortion.h"

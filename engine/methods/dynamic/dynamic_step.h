@@ -7,9 +7,9 @@
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
 #include "engine/field/trained_model.h"
+#include "engine/files/tensor_file.h"
 #include "engine/scene/scene.h"
 #include "engine/train/ray_step.h"
-#include "engine/train/tensor_file.h"
 
 namespace nerf {
 

@@ -4,8 +4,8 @@
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "engine/files/tensor_file.h"
 #include "engine/scene/scene.h"
-#include "engine/train/tensor_file.h"
 
 namespace nerf {
 

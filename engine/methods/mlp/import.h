@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/config/train_config.h"
-#include "engine/train/tensor_file.h"
+#include "engine/files/tensor_file.h"
 
 namespace nerf {
 

@@ -12,8 +12,8 @@
 #include "engine/methods/mlp/hierarchical.h"
 #include "engine/methods/mlp/parameters.h"
 #include "engine/methods/mlp/steps.h"
+#include "engine/parameters/update_count.h"
 #include "engine/train/schedule.h"
-#include "engine/train/update_count.h"
 
 namespace nerf {
 namespace {

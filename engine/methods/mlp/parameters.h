@@ -7,7 +7,7 @@
 #include "engine/config/train_config.h"
 #include "engine/methods/mlp/describe/mlp_layout.h"
 #include "engine/methods/mlp/network.h"
-#include "engine/train/dense_parameters.h"
+#include "engine/parameters/dense_parameters.h"
 
 namespace nerf {
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "engine/base/buffer.h"
+#include "engine/batch/ray_batch.h"
 #include "engine/config/train_config.h"
 #include "engine/field/ray_wave.h"
 #include "engine/kernels/ray_marching.h"
@@ -11,7 +12,6 @@
 #include "engine/methods/ngp/view_poses.h"
 #include "engine/train/chunk_sums.h"
 #include "engine/train/composited_ray.h"
-#include "engine/train/ray_batch.h"
 
 namespace nerf {
 

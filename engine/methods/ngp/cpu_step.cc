@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
+#include "engine/batch/picture_errors.h"
 #include "engine/methods/ngp/chunk.h"
 #include "engine/methods/ngp/depth_rays.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
@@ -17,8 +18,7 @@
 #include "engine/methods/ngp/view_exposures.h"
 #include "engine/methods/ngp/view_focals.h"
 #include "engine/methods/ngp/view_poses.h"
-#include "engine/train/gradient_lanes.h"
-#include "engine/train/picture_errors.h"
+#include "engine/parameters/gradient_lanes.h"
 #include "engine/train/ray_step.h"
 #include "engine/train/schedule.h"
 

@@ -7,7 +7,7 @@
 
 #include "engine/kernels/cuda/device.h"
 #include "engine/methods/ngp/network.h"
-#include "engine/train/new_device_group.h"
+#include "engine/ranks/new_device_group.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -12,7 +12,7 @@
 #include "engine/kernels/stream.h"
 #include "engine/methods/ngp/cuda_buffers.h"
 #include "engine/methods/ngp/cuda_state.h"
-#include "engine/train/gradient_lanes.h"
+#include "engine/parameters/gradient_lanes.h"
 
 namespace nerf {
 

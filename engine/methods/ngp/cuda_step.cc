@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/base/check.h"
+#include "engine/batch/cuda_pictures.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/lane_sums.h"
@@ -20,7 +21,6 @@
 #include "engine/methods/ngp/cuda_step_shape.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
-#include "engine/train/cuda_pictures.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
 

@@ -5,6 +5,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "engine/files/checkpoint.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/methods/ngp/bench.h"
 #include "engine/methods/ngp/cuda_buffers.h"
@@ -13,8 +14,7 @@
 #include "engine/methods/ngp/proposals.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/methods/ngp/view_appearances.h"
-#include "engine/train/checkpoint.h"
-#include "engine/train/memory_estimate.h"
+#include "engine/parameters/memory_estimate.h"
 #include "engine/train/method.h"
 #include "fmt/format.h"
 

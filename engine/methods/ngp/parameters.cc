@@ -10,7 +10,7 @@
 #include "engine/base/bfloat16.h"
 #include "engine/base/philox.h"
 #include "engine/methods/ngp/table_resize.h"
-#include "engine/train/dense_parameters.h"
+#include "engine/parameters/dense_parameters.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
 

@@ -19,9 +19,9 @@
 #include "engine/methods/ngp/proposals.h"
 #include "engine/methods/ngp/row_evaluator.h"
 #include "engine/methods/ngp/state.h"
-#include "engine/train/gradient_lanes.h"
+#include "engine/parameters/gradient_lanes.h"
+#include "engine/parameters/update_count.h"
 #include "engine/train/schedule.h"
-#include "engine/train/update_count.h"
 
 namespace nerf {
 namespace {

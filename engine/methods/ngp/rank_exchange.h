@@ -9,7 +9,7 @@
 #include "engine/methods/ngp/chunk.h"
 #include "engine/methods/ngp/line_counts.h"
 #include "engine/methods/ngp/parameters.h"
-#include "engine/train/gradient_lanes.h"
+#include "engine/parameters/gradient_lanes.h"
 
 namespace nerf {
 

@@ -10,8 +10,8 @@
 #include "engine/methods/ngp/proposals.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/methods/ngp/view_appearances.h"
+#include "engine/parameters/update_count.h"
 #include "engine/train/occupancy_file.h"
-#include "engine/train/update_count.h"
 
 namespace nerf {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
+#include "engine/batch/cuda_pictures.h"
 #include "engine/config/train_config.h"
 #include "engine/group/group.h"
 #include "engine/methods/ngp/depth_rays.h"
 #include "engine/scene/scene.h"
-#include "engine/train/cuda_pictures.h"
 #include "engine/train/ray_step.h"
 
 namespace nerf {

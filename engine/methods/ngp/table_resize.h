@@ -1,8 +1,8 @@
 #pragma once
 
 #include "engine/base/buffer.h"
+#include "engine/files/tensor_file.h"
 #include "engine/kernels/hash_encoding.h"
-#include "engine/train/tensor_file.h"
 
 namespace nerf {
 

@@ -7,9 +7,9 @@
 #include "absl/status/statusor.h"
 #include "engine/base/buffer.h"
 #include "engine/base/parallel_for.h"
+#include "engine/files/tensor_file.h"
 #include "engine/kernels/adam.h"
-#include "engine/train/dense_parameters.h"
-#include "engine/train/tensor_file.h"
+#include "engine/parameters/dense_parameters.h"
 
 namespace nerf {
 

@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "engine/base/vec3.h"
+#include "engine/files/tensor_file.h"
 #include "engine/kernels/adam.h"
 #include "engine/methods/ngp/view_values.h"
-#include "engine/train/tensor_file.h"
 
 namespace nerf {
 

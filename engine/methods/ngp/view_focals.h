@@ -6,13 +6,13 @@
 
 #include "absl/status/status.h"
 #include "engine/base/lens.h"
+#include "engine/batch/ray_batch.h"
+#include "engine/files/tensor_file.h"
 #include "engine/kernels/adam.h"
 #include "engine/methods/ngp/view_poses.h"
 #include "engine/methods/ngp/view_values.h"
+#include "engine/parameters/lens_scales.h"
 #include "engine/scene/scene.h"
-#include "engine/train/lens_scales.h"
-#include "engine/train/ray_batch.h"
-#include "engine/train/tensor_file.h"
 
 namespace nerf {
 

@@ -8,9 +8,9 @@
 #include "engine/base/ray.h"
 #include "engine/base/vec3.h"
 #include "engine/config/train_config.h"
+#include "engine/files/tensor_file.h"
 #include "engine/kernels/adam.h"
 #include "engine/methods/ngp/view_values.h"
-#include "engine/train/tensor_file.h"
 
 namespace nerf {
 

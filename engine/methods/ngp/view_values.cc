@@ -4,7 +4,7 @@
 
 #include "common/status_macros.h"
 #include "engine/base/check.h"
-#include "engine/train/dense_parameters.h"
+#include "engine/parameters/dense_parameters.h"
 
 namespace nerf {
 namespace {

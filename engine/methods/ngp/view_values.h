@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/files/tensor_file.h"
 #include "engine/kernels/adam.h"
-#include "engine/train/tensor_file.h"
 
 namespace nerf {
 

@@ -13,8 +13,8 @@
 #include "engine/methods/ngp_tiles/tile_files.h"
 #include "engine/methods/ngp_tiles/tiled_model.h"
 #include "engine/methods/ngp_tiles/tiled_step.h"
+#include "engine/parameters/gradient_lanes.h"
 #include "engine/train/field_step.h"
-#include "engine/train/gradient_lanes.h"
 #include "engine/train/occupancy_file.h"
 
 namespace nerf {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/files/tensor_file.h"
 #include "engine/train/method.h"
-#include "engine/train/tensor_file.h"
 
 namespace nerf {
 

@@ -7,7 +7,7 @@
 
 #include "common/status_macros.h"
 #include "engine/methods/ngp_tiles/describe/tile_tensors.h"
-#include "engine/train/dense_parameters.h"
+#include "engine/parameters/dense_parameters.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "engine/files/tensor_file.h"
 #include "engine/methods/ngp_tiles/tile_cuts.h"
-#include "engine/train/tensor_file.h"
 
 namespace nerf {
 

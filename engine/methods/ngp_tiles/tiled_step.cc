@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "engine/files/metadata_reader.h"
 #include "engine/kernels/ray_sampling.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/methods/ngp_tiles/describe/tile_tensors.h"
 #include "engine/methods/ngp_tiles/tile_files.h"
 #include "engine/methods/ngp_tiles/tiled_model.h"
-#include "engine/train/metadata_reader.h"
 #include "engine/train/ray_step.h"
 #include "fmt/format.h"
 

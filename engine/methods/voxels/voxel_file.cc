@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "common/status_macros.h"
+#include "engine/files/metadata_reader.h"
 #include "engine/methods/voxels/describe/voxels_settings.h"
-#include "engine/train/dense_parameters.h"
-#include "engine/train/metadata_reader.h"
+#include "engine/parameters/dense_parameters.h"
 
 namespace nerf {
 namespace {

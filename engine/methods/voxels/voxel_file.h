@@ -5,8 +5,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/config/train_config.h"
+#include "engine/files/tensor_file.h"
 #include "engine/methods/voxels/voxel_grid.h"
-#include "engine/train/tensor_file.h"
 
 namespace nerf {
 

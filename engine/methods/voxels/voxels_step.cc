@@ -8,14 +8,14 @@
 #include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
 #include "engine/field/marched_model.h"
+#include "engine/files/metadata_reader.h"
 #include "engine/kernels/activation.h"
 #include "engine/kernels/adam.h"
 #include "engine/methods/voxels/describe/voxels_settings.h"
 #include "engine/methods/voxels/field.h"
 #include "engine/methods/voxels/voxel_file.h"
-#include "engine/train/dense_parameters.h"
+#include "engine/parameters/dense_parameters.h"
 #include "engine/train/field_step.h"
-#include "engine/train/metadata_reader.h"
 #include "engine/train/occupancy_file.h"
 
 namespace nerf {

@@ -4,9 +4,9 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
-#include "engine/tool/synthetic_scene.h"
+#include "engine/batch/pixel_sampler.h"
+#include "engine/bench/synthetic_scene.h"
 #include "engine/train/method.h"
-#include "engine/train/pixel_sampler.h"
 #include "gtest/gtest.h"
 #include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"

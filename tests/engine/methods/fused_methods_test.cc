@@ -5,13 +5,13 @@
 
 #include <cmath>
 
+#include "engine/measure/evaluation.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/registry.h"
-#include "engine/tool/loaded_model.h"
-#include "engine/tool/training_session.h"
-#include "engine/train/evaluation.h"
-#include "tests/engine/tool/ball_dataset.h"
-#include "tests/engine/tool/trained_files.h"
+#include "engine/training/loaded_model.h"
+#include "engine/training/training_session.h"
+#include "tests/engine/commands/ball_dataset.h"
+#include "tests/engine/commands/trained_files.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"

@@ -9,7 +9,7 @@
 
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
-#include "tests/engine/tool/ball_dataset.h"
+#include "tests/engine/commands/ball_dataset.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 

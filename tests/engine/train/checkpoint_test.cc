@@ -1,4 +1,4 @@
-#include "engine/train/checkpoint.h"
+#include "engine/files/checkpoint.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/train/coarse_views.h"
+#include "engine/batch/coarse_views.h"
 
 #include <gtest/gtest.h>
 

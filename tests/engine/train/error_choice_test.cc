@@ -1,4 +1,4 @@
-#include "engine/train/error_choice.h"
+#include "engine/batch/error_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "engine/train/coarse_views.h"
+#include "engine/batch/coarse_views.h"
 #include "tests/testing/random_floats.h"
 
 namespace nerf {

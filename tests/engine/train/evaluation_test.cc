@@ -1,4 +1,4 @@
-#include "engine/train/evaluation.h"
+#include "engine/measure/evaluation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/train/gradient_lanes.h"
+#include "engine/parameters/gradient_lanes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "engine/train/image_metrics.h"
+#include "engine/measure/image_metrics.h"
 
 #include <gtest/gtest.h>
 

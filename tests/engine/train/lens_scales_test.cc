@@ -1,4 +1,4 @@
-#include "engine/train/lens_scales.h"
+#include "engine/parameters/lens_scales.h"
 
 #include <limits>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "engine/train/memory_estimate.h"
+#include "engine/parameters/memory_estimate.h"
 
 #include <gtest/gtest.h>
 

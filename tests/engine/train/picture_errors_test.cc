@@ -1,4 +1,4 @@
-#include "engine/train/picture_errors.h"
+#include "engine/batch/picture_errors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/train/pixel_sampler.h"
+#include "engine/batch/pixel_sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/train/reptile.h"
+#include "engine/parameters/reptile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

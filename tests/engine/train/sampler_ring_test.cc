@@ -1,10 +1,10 @@
-#include "engine/train/sampler_ring.h"
+#include "engine/batch/sampler_ring.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "engine/tool/synthetic_scene.h"
+#include "engine/bench/synthetic_scene.h"
 
 namespace nerf {
 namespace {

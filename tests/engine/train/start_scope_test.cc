@@ -1,4 +1,4 @@
-#include "engine/train/start_scope.h"
+#include "engine/parameters/start_scope.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

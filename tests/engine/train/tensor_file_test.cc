@@ -1,4 +1,4 @@
-#include "engine/train/tensor_file.h"
+#include "engine/files/tensor_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "engine/train/torch_file.h"
+#include "engine/files/torch_file.h"
 
 #include <cstring>
 #include <string>

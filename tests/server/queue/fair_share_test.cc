@@ -1,5 +1,5 @@
 // Which project and which of its jobs gets the next free worker.
-#include "server/queue/grant_policy.h"
+#include "server/queue/leases/grant_policy.h"
 
 #include <map>
 

@@ -10,9 +10,9 @@
 #include <random>
 #include <set>
 
-#include "server/queue/gang_policy.h"
-#include "server/queue/job_upkeep.h"
-#include "server/queue/worker_table.h"
+#include "server/queue/leases/gang_policy.h"
+#include "server/queue/leases/worker_table.h"
+#include "server/queue/upkeep/job_upkeep.h"
 #include "tests/testing/queue_harness.h"
 
 namespace nerf {

@@ -1,4 +1,4 @@
-#include "server/queue/job_filter.h"
+#include "server/queue/jobs/job_filter.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Readers of the list of jobs over a queue in memory.
-#include "server/queue/job_list_watcher.h"
+#include "server/queue/state/job_list_watcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/queue/job_queue.h"
+#include "server/queue/state/job_queue.h"
 
 #include <map>
 #include <set>

@@ -1,9 +1,9 @@
-#include "server/queue/job_state.h"
+#include "server/queue/jobs/job_state.h"
 
 #include <set>
 #include <utility>
 
-#include "server/queue/job.h"
+#include "server/queue/jobs/job.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

@@ -1,5 +1,5 @@
 // Deadlines, preemption and drained workers, on a queue without a network or a disk.
-#include "server/queue/job_upkeep.h"
+#include "server/queue/upkeep/job_upkeep.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/error_reason.h"
-#include "server/queue/gang_policy.h"
-#include "server/queue/queue_admin.h"
+#include "server/queue/leases/gang_policy.h"
+#include "server/queue/upkeep/queue_admin.h"
 #include "tests/testing/queue_harness.h"
 
 namespace nerf {

@@ -1,5 +1,5 @@
 #include "common/error_reason.h"
-#include "server/queue/job_queue.h"
+#include "server/queue/state/job_queue.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
 

@@ -1,4 +1,4 @@
-#include "server/queue/model_catalog.h"
+#include "server/queue/catalogs/model_catalog.h"
 
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"

@@ -1,5 +1,5 @@
 // A training that is shared out among jobs, on a queue without a network or a disk.
-#include "server/queue/part_jobs.h"
+#include "server/queue/state/part_jobs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/error_reason.h"
-#include "server/queue/job_upkeep.h"
+#include "server/queue/upkeep/job_upkeep.h"
 #include "tests/testing/queue_harness.h"
 
 namespace nerf {

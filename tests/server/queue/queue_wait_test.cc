@@ -1,4 +1,4 @@
-#include "server/queue/queue_wait.h"
+#include "server/queue/leases/queue_wait.h"
 
 #include <gtest/gtest.h>
 

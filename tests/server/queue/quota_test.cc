@@ -1,5 +1,5 @@
 // Quotas of projects, on a queue without a network or a disk.
-#include "server/queue/quota.h"
+#include "server/queue/state/quota.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 #include "common/access_reason.h"
 #include "common/error_reason.h"
-#include "server/queue/job_upkeep.h"
-#include "server/queue/queue_admin.h"
+#include "server/queue/upkeep/job_upkeep.h"
+#include "server/queue/upkeep/queue_admin.h"
 #include "tests/testing/queue_harness.h"
 
 namespace nerf {

@@ -2,7 +2,7 @@
 // calls of this test.
 #include <gtest/gtest.h>
 
-#include "server/queue/render_work.h"
+#include "server/queue/jobs/render_work.h"
 #include "tests/testing/queue_harness.h"
 
 namespace nerf {

@@ -1,4 +1,4 @@
-#include "server/queue/resource_key.h"
+#include "server/queue/resources/resource_key.h"
 
 #include "tests/testing/status_matchers.h"
 

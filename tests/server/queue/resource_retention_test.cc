@@ -1,4 +1,4 @@
-#include "server/queue/resource_retention.h"
+#include "server/queue/upkeep/resource_retention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/queue/queue_admin.h"
+#include "server/queue/upkeep/queue_admin.h"
 #include "tests/testing/queue_harness.h"
 
 namespace nerf {

@@ -1,4 +1,4 @@
-#include "server/queue/scene_catalog.h"
+#include "server/queue/catalogs/scene_catalog.h"
 
 #include <set>
 #include <string>

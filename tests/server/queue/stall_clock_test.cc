@@ -1,4 +1,4 @@
-#include "server/queue/stall_clock.h"
+#include "server/queue/upkeep/stall_clock.h"
 
 #include <gtest/gtest.h>
 

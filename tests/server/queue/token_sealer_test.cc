@@ -1,5 +1,5 @@
 // Tokens of watches and pages: what a client cannot change or use elsewhere.
-#include "server/queue/token_sealer.h"
+#include "server/queue/resources/token_sealer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 #include "absl/strings/escaping.h"
 #include "common/packed_strings.h"
-#include "server/queue/page.h"
-#include "server/queue/watch_log.h"
+#include "server/queue/jobs/watch_log.h"
+#include "server/queue/resources/page.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

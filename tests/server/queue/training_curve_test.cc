@@ -1,4 +1,4 @@
-#include "server/queue/training_curve.h"
+#include "server/queue/jobs/training_curve.h"
 
 #include <gtest/gtest.h>
 

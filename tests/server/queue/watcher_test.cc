@@ -1,4 +1,4 @@
-#include "server/queue/watcher.h"
+#include "server/queue/state/watcher.h"
 
 #include "absl/strings/escaping.h"
 #include "tests/testing/queue_harness.h"

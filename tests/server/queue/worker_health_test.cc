@@ -1,4 +1,4 @@
-#include "server/queue/worker_health.h"
+#include "server/queue/leases/worker_health.h"
 
 #include <gmock/gmock.h>
 

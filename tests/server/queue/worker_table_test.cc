@@ -1,9 +1,9 @@
-#include "server/queue/worker_table.h"
+#include "server/queue/leases/worker_table.h"
 
 #include "common/access_reason.h"
 #include "common/error_reason.h"
-#include "server/queue/grant_policy.h"
-#include "server/queue/render_work.h"
+#include "server/queue/jobs/render_work.h"
+#include "server/queue/leases/grant_policy.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 

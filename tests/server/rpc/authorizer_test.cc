@@ -1,5 +1,5 @@
 // Which methods have a policy, what of a request it looks at, and who gets through.
-#include "server/rpc/authorizer.h"
+#include "server/rpc/calls/authorizer.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>

@@ -1,5 +1,5 @@
 // A client that cancels each call as soon as it has made it, against a server on a socket.
-#include "server/rpc/call_guard.h"
+#include "server/rpc/connections/call_guard.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "server/rpc/stream_census.h"
+#include "server/rpc/connections/stream_census.h"
 #include "tests/server/rpc/rpc_test_server.h"
 
 namespace nerf {

@@ -1,4 +1,4 @@
-#include "server/rpc/connection_acceptor.h"
+#include "server/rpc/connections/connection_acceptor.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/rpc/connection_table.h"
+#include "server/rpc/connections/connection_table.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

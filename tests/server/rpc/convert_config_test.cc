@@ -1,4 +1,4 @@
-#include "server/rpc/convert_config.h"
+#include "server/rpc/convert/convert_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "server/rpc/convert_job.h"
+#include "server/rpc/convert/convert_job.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

@@ -1,4 +1,4 @@
-#include "server/rpc/convert_render.h"
+#include "server/rpc/convert/convert_render.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/error_reason.h"
-#include "server/queue/render_work.h"
-#include "server/rpc/view_request.h"
+#include "server/queue/jobs/render_work.h"
+#include "server/rpc/convert/view_request.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

@@ -1,4 +1,4 @@
-#include "server/rpc/executor.h"
+#include "server/rpc/calls/executor.h"
 
 #include <gtest/gtest.h>
 

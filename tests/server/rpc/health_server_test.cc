@@ -1,4 +1,4 @@
-#include "server/rpc/health_server.h"
+#include "server/rpc/connections/health_server.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/channel.h>

@@ -13,8 +13,8 @@
 
 #include "absl/time/clock.h"
 #include "common/error_reason.h"
-#include "server/rpc/executor.h"
-#include "server/rpc/service_context.h"
+#include "server/rpc/calls/executor.h"
+#include "server/rpc/calls/service_context.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/server/rpc/test_stream.h"

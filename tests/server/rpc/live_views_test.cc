@@ -1,4 +1,4 @@
-#include "server/rpc/live_views.h"
+#include "server/rpc/services/live_views.h"
 
 #include <gtest/gtest.h>
 #include <prometheus/registry.h>

@@ -1,4 +1,4 @@
-#include "server/rpc/request_broker.h"
+#include "server/rpc/calls/request_broker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

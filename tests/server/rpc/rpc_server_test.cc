@@ -1,6 +1,6 @@
 // The services that gRPC itself provides, health and reflection, over a real socket. Debian does
 // not ship their generated messages, so the tests read and write fields by number.
-#include "server/rpc/rpc_server.h"
+#include "server/rpc/services/rpc_server.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.pb.h>

@@ -1,4 +1,4 @@
-#include "server/rpc/scene_descriptions.h"
+#include "server/rpc/convert/scene_descriptions.h"
 
 #include <gtest/gtest.h>
 

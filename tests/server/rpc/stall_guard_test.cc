@@ -1,5 +1,5 @@
 // Calls whose peers stand still.
-#include "server/rpc/stall_guard.h"
+#include "server/rpc/calls/stall_guard.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/rpc/start_choice.h"
+#include "server/rpc/services/start_choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/methods/describe/method_descriptions.h"
-#include "server/rpc/convert_config.h"
+#include "server/rpc/convert/convert_config.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

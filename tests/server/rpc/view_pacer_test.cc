@@ -1,4 +1,4 @@
-#include "server/rpc/view_pacer.h"
+#include "server/rpc/services/view_pacer.h"
 
 #include <gtest/gtest.h>
 

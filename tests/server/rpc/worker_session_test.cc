@@ -1,6 +1,6 @@
 // One worker's session without its stream. The tests pass messages and collect responses, so that
 // calls of other threads can happen at the critical moments.
-#include "server/rpc/worker_session.h"
+#include "server/rpc/workers/worker_session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "server/access/access_control.h"
-#include "server/rpc/convert_common.h"
+#include "server/rpc/convert/convert_common.h"
 #include "server/store/blob_store.h"
 #include "tests/testing/fake_access_store.h"
 #include "tests/testing/queue_harness.h"

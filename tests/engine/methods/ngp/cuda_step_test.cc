@@ -2,11 +2,11 @@
 
 #include <cmath>
 
+#include "engine/batch/pixel_sampler.h"
 #include "engine/methods/ngp/cuda_step_shape.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/render/renderer.h"
-#include "engine/train/pixel_sampler.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/step_expectations.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "engine/kernels/simd_path.h"
-#include "engine/train/gradient_lanes.h"
+#include "engine/parameters/gradient_lanes.h"
 #include "gmock/gmock.h"
 #include "tests/testing/plain_bf16_unit.h"
 #include "tests/testing/status_matchers.h"

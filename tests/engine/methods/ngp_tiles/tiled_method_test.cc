@@ -4,14 +4,14 @@
 
 #include <limits>
 
+#include "engine/batch/pixel_sampler.h"
+#include "engine/bench/synthetic_scene.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/ngp_tiles/describe/tile_tensors.h"
 #include "engine/methods/ngp_tiles/tile_files.h"
 #include "engine/methods/ngp_tiles/tiled_step.h"
 #include "engine/methods/registry.h"
-#include "engine/tool/synthetic_scene.h"
 #include "engine/train/method.h"
-#include "engine/train/pixel_sampler.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 

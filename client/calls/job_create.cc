@@ -1,0 +1,114 @@
+#include "client/calls/job_create.h"
+
+#include "client/calls/session.h"
+#include "client/flags/names.h"
+#include "client/flags/text_format.h"
+#include "client/flags/violations.h"
+#include "client/show/resource_printers.h"
+#include "common/exit_code.h"
+#include "fmt/format.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+
+namespace nerf {
+
+namespace {
+
+// Sends a request that is only validated. If no worker is connected, asks again for a moment: the
+// server may have just started.
+absl::StatusOr<v1::TrainingJob> Validate(Session& session,
+                                         const v1::CreateTrainingJobRequest& request) {
+  const Io& io = session.io();
+  const auto stub = session.Stub<v1::TrainingService>();
+  const SteadyTime begin = io.clock->Now();
+  while (true) {
+    const absl::StatusOr<v1::TrainingJob> job =
+        session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
+    const bool may_come = job.ok() && job->wait().reason() == "NO_WORKER" &&
+                          io.clock->Now() - begin < io.worker_patience;
+    if (!may_come || !session.Sleep(io.first_retry_delay)) return job;
+  }
+}
+
+// Warns early if no connected worker can take the job. Busy workers need no warning.
+void WarnOfWait(Session& session, const v1::TrainingJob& job) {
+  const std::string& reason = job.wait().reason();
+  if (!job.has_wait() || reason == "WORKERS_BUSY" || reason == "PARTS") return;
+  session.Say(PlainText(fmt::format("warning: the job will wait: {}", job.wait().message())));
+}
+
+// Says what a job starts from where the server chose it.
+void SayStart(Session& session, const v1::TrainingJob& job) {
+  if (job.init_reason().empty()) return;
+  const v1::Init& init = job.effective_config().init();
+  session.Say(PlainText(
+      init.model().empty()
+          ? fmt::format("starts {}", job.init_reason())
+          : fmt::format("starts from model {}: {}", ShortName(init.model()), job.init_reason())));
+}
+
+}  // namespace
+
+int WithJobRequest(Session& session, const JobFlags& flags, const absl::Status& of_command,
+                   const std::function<int(v1::CreateTrainingJobRequest& request)>& create) {
+  if (flags.help_settings) {
+    const absl::Status printed = PrintSettings(flags, session.printer());
+    return printed.ok() ? kOk : session.FailUsage(printed);
+  }
+  Violations violations;
+  v1::CreateTrainingJobRequest request;
+  violations.AddOrAssign(BuildJobRequest(flags, session.flags().project, *session.io().random),
+                         &request);
+  violations.Add(
+      SetDeadlines(flags, session.io().clock->WallNow(), request.mutable_training_job()));
+  violations.Add(of_command);
+  if (!violations.empty()) return session.FailUsage(violations.ToStatus());
+  return create(request);
+}
+
+absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest request,
+                             bool may_be_repeated) {
+  request.set_validate_only(true);
+  request.clear_request_id();  // the id belongs to the request with its scene
+  const absl::StatusOr<v1::TrainingJob> job = Validate(session, request);
+  if (job.ok()) {
+    WarnOfWait(session, *job);
+    return absl::OkStatus();
+  }
+  return may_be_repeated && absl::IsAlreadyExists(job.status()) ? absl::OkStatus() : job.status();
+}
+
+int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
+              const std::optional<WatchOptions>& watch) {
+  const auto stub = session.Stub<v1::TrainingService>();
+  const absl::StatusOr<v1::TrainingJob> job =
+      request.validate_only()
+          ? Validate(session, request)
+          : session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
+  if (!job.ok()) return session.Fail(job.status());
+  const Printer printer = session.printer();
+  if (request.validate_only()) {
+    WarnOfWait(session, *job);
+    SayStart(session, *job);
+    if (!PrintJson(printer, *job)) {
+      PrintDone(printer, job->name(), "valid; nothing was created");
+    }
+    return kOk;
+  }
+  const std::string id = ShortName(job->name());
+  if (watch.has_value()) {
+    session.Say(fmt::format("job {} on scene {}", id, ShortName(job->scene())));
+    SayStart(session, *job);
+    return WatchJobToTheEnd(session, job->name(), *watch);
+  }
+  if (!PrintJson(printer, *job)) {
+    PrintDone(printer, job->name(), fmt::format("{}  {}", StateText(job->state()), id));
+  }
+  SayStart(session, *job);
+  if (job->has_wait()) {
+    session.Say(PlainText(fmt::format("job {} waits: {}", id, job->wait().message())));
+  }
+  session.SayNext(fmt::format("nerfctl job watch {}", id));
+  return kOk;
+}
+
+}  // namespace nerf

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "client/calls/job_flags.h"
+#include "client/calls/job_watch.h"
+#include "nerf/v1/training_service.pb.h"
+
+namespace nerf {
+
+class Session;
+
+// Calls `create` with the request that the flags ask for, and returns its exit code. Prints the
+// settings instead if --help-settings is given. Wrong flags are a usage error, with what the
+// command itself found wrong.
+int WithJobRequest(Session& session, const JobFlags& flags, const absl::Status& of_command,
+                   const std::function<int(v1::CreateTrainingJobRequest& request)>& create);
+
+// Validates the request on the server before the upload, without its scene. Warns if no connected
+// worker can train it. With `may_be_repeated`, an existing job of the same id is no error: it may
+// be that of an earlier attempt. Errors: those of CreateTrainingJob.
+absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest request,
+                             bool may_be_repeated);
+
+// Creates the job, prints it and, if `watch` is set, follows it to its end. Returns the exit code.
+int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
+              const std::optional<WatchOptions>& watch);
+
+}  // namespace nerf

@@ -1,0 +1,39 @@
+#include "client/calls/rendered_training.h"
+
+#include <string>
+
+#include "client/calls/session.h"
+#include "common/status_macros.h"
+#include "nerf/v1/model_service.grpc.pb.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+absl::StatusOr<std::string> NameOfTraining(Session& session,
+                                           const v1::RenderImageRequest& request) {
+  if (!request.training_job().empty()) return request.training_job();
+  if (const size_t end = request.checkpoint().find("/checkpoints/"); end != std::string::npos) {
+    return request.checkpoint().substr(0, end);
+  }
+  v1::GetModelRequest of_model;
+  of_model.set_name(request.model());
+  const auto stub = session.Stub<v1::ModelService>();
+  NERF_ASSIGN_OR_RETURN(
+      const v1::Model model,
+      session.Call(*stub, &v1::ModelService::Stub::GetModel, of_model, kMaxQuestion));
+  if (model.training_job().empty()) return absl::NotFoundError("the model names no job");
+  return model.training_job();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TrainingJob> TrainingOf(Session& session,
+                                           const v1::RenderImageRequest& request) {
+  v1::GetTrainingJobRequest of_job;
+  NERF_ASSIGN_OR_RETURN(*of_job.mutable_name(), NameOfTraining(session, request));
+  const auto stub = session.Stub<v1::TrainingService>();
+  return session.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, of_job, kMaxQuestion);
+}
+
+}  // namespace nerf

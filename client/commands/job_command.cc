@@ -1,0 +1,199 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <memory>
+
+#include "client/calls/job_create.h"
+#include "client/calls/job_flags.h"
+#include "client/calls/job_watch.h"
+#include "client/calls/paging.h"
+#include "client/calls/resource_calls.h"
+#include "client/calls/session.h"
+#include "client/commands/commands.h"
+#include "client/flags/names.h"
+#include "client/flags/violations.h"
+#include "client/show/resource_printers.h"
+#include "common/exit_code.h"
+#include "common/status_macros.h"
+#include "fmt/format.h"
+#include "nerf/v1/scene_service.grpc.pb.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+using JobStub = v1::TrainingService::Stub;
+
+// The full name of the scene to train on. Errors: InvalidArgument, also for flags that need a
+// watch.
+absl::StatusOr<std::string> SceneOf(const Session& session, const JobFlags& flags,
+                                    const std::string& scene, bool watch) {
+  Violations violations;
+  std::string name;
+  if (scene.empty()) {
+    violations.Add("", "job create needs the name of a scene");
+  } else {
+    violations.AddOrAssign(ExpandName(ResourceKind::kScene, scene, session.flags().project), &name);
+  }
+  violations.Add(CheckWatchFlags(session, flags, watch));
+  NERF_RETURN_IF_ERROR(violations.ToStatus());
+  return name;
+}
+
+// Names the job after its scene. A scene that is gone, or that the caller may not read, leaves the
+// job without a name: creating the job says what is wrong, or finds it created before.
+absl::Status NameAfterScene(Session& session, v1::TrainingJob* job) {
+  const absl::StatusOr<v1::Scene> scene =
+      CallByName<v1::SceneService>(session, job->scene(), &v1::SceneService::Stub::GetScene);
+  if (absl::IsNotFound(scene.status()) || absl::IsPermissionDenied(scene.status()))
+    return absl::OkStatus();
+  NERF_RETURN_IF_ERROR(scene.status());
+  job->set_display_name(scene->display_name().empty() ? ShortName(scene->name())
+                                                      : scene->display_name());
+  return absl::OkStatus();
+}
+
+int CreateJob(Session& session, const JobFlags& flags, const std::string& scene, bool watch,
+              v1::CreateTrainingJobRequest& request) {
+  request.mutable_training_job()->set_scene(scene);
+  if (flags.display_name.empty()) {
+    const absl::Status named = NameAfterScene(session, request.mutable_training_job());
+    if (!named.ok()) return session.Fail(named);
+  }
+  if (!watch) return SubmitJob(session, request, std::nullopt);
+  return SubmitJob(session, request,
+                   WatchOptions{.patient_from_start = true, .preview = flags.preview});
+}
+
+int ListJobs(Session& session, int limit, const std::string& filter) {
+  v1::ListTrainingJobsRequest request;
+  const auto parent = ProjectName(session.flags().project);
+  if (!parent.ok()) return session.Fail(parent.status());
+  request.set_parent(*parent);
+  request.set_filter(filter);
+  const auto stub = session.Stub<v1::TrainingService>();
+  const auto jobs = ListPages<v1::TrainingJob>(
+      session, *stub, &JobStub::ListTrainingJobs, std::move(request), limit,
+      [](v1::ListTrainingJobsResponse& page) { return page.mutable_training_jobs(); });
+  if (!jobs.ok()) return session.Fail(jobs.status());
+  PrintJobs(session.printer(), *jobs);
+  if (jobs->empty() && filter.empty()) session.SayNext("nerfctl train DIR");
+  return kOk;
+}
+
+int ShowJob(Session& session, const std::string& text) {
+  return ShowResource<v1::TrainingService>(session, ResourceKind::kJob, text,
+                                           &JobStub::GetTrainingJob, PrintJob);
+}
+
+int ShowMetrics(Session& session, const std::string& text) {
+  return ShowResource<v1::TrainingService>(session, ResourceKind::kJob, text,
+                                           &JobStub::ListTrainingMetrics, PrintMetrics);
+}
+
+int RemoveJobs(Session& session, const std::vector<std::string>& texts) {
+  return RemoveResources<v1::TrainingService>(session, ResourceKind::kJob, texts,
+                                              &JobStub::DeleteTrainingJob);
+}
+
+int WatchNamedJob(Session& session, const std::string& text, const PreviewFlags& preview) {
+  if (absl::Status status = CheckPreviewFlags(session, preview); !status.ok()) {
+    return session.FailUsage(status);
+  }
+  const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  return WatchJobToTheEnd(session, *name, {.preview = preview});
+}
+
+// The commands that print what is known of one job.
+void AddShowCommands(CLI::App& job, Command* selected) {
+  CLI::App* show = job.add_subcommand("show", "Show one job with its checkpoints");
+  auto shown = std::make_shared<std::string>();
+  show->add_option("job", *shown, "Name of the job")->required();
+  show->footer("Example:\n  nerfctl job show j-7f3k2c81");
+  show->callback([=] { *selected = [=](Session& s) { return ShowJob(s, *shown); }; });
+  CLI::App* metrics =
+      job.add_subcommand("metrics", "Show a job's curves: loss, PSNR and speed by step");
+  auto measured = std::make_shared<std::string>();
+  metrics->add_option("job", *measured, "Name of the job")->required();
+  metrics->footer("Example:\n  nerfctl job metrics j-7f3k2c81");
+  metrics->callback([=] { *selected = [=](Session& s) { return ShowMetrics(s, *measured); }; });
+}
+
+}  // namespace
+
+void AddJobCommands(CLI::App& app, Command* selected) {
+  CLI::App* job = app.add_subcommand("job", "Training jobs");
+  job->require_subcommand(1);
+  job->footer("Example:\n  nerfctl job create mic --steps 2000 --watch");
+
+  CLI::App* create = job->add_subcommand("create", "Queue a job on a scene");
+  auto flags = std::make_shared<JobFlags>();
+  auto scene = std::make_shared<std::string>();
+  auto watch = std::make_shared<bool>(false);
+  create->add_option("scene,--scene", *scene, "Name of the scene");
+  AddJobFlags(*create, flags.get());
+  CLI::Option* watch_flag = create->add_flag("--watch", *watch, "Follow the job to its end");
+  CLI::Option* detach_flag =
+      create->add_flag("--detach", flags->detach, "Return once the job is queued (the default)");
+  watch_flag->excludes(detach_flag);
+  detach_flag->excludes(watch_flag);
+  create->footer(
+      "Examples:\n"
+      "  nerfctl job create mic --steps 2000 --watch\n"
+      "  nerfctl job create mic --samples 40M --set learning_rate=0.01");
+  create->callback([=] {
+    *selected = [=](Session& s) {
+      const auto name = SceneOf(s, *flags, *scene, *watch);
+      return WithJobRequest(s, *flags, name.status(), [&](v1::CreateTrainingJobRequest& request) {
+        return CreateJob(s, *flags, *name, *watch, request);
+      });
+    };
+  });
+
+  CLI::App* ls = job->add_subcommand("ls", "List jobs, newest first");
+  auto limit = AddLimitFlag(*ls);
+  auto filter = std::make_shared<std::string>();
+  ls->add_option("--filter", *filter,
+                 "Which jobs: comparisons of state, scene, display_name, priority, part_of and "
+                 "labels.KEY, joined by AND")
+      ->type_name("TEXT");
+  ls->footer(
+      "Examples:\n"
+      "  nerfctl job ls --limit 5\n"
+      "  nerfctl job ls --filter 'state = RUNNING AND labels.team = blue'");
+  ls->callback([=] { *selected = [=](Session& s) { return ListJobs(s, *limit, *filter); }; });
+
+  AddShowCommands(*job, selected);
+  AddJobLifeCommands(*job, selected);
+
+  CLI::App* follow = job->add_subcommand("watch", "Follow a job to its end");
+  auto watched = std::make_shared<std::string>();
+  auto previews = std::make_shared<PreviewFlags>();
+  follow->add_option("job", *watched, "Name of the job")->required();
+  AddPreviewFlags(*follow, previews.get());
+  follow->footer(
+      "Examples:\n"
+      "  nerfctl job watch j-7f3k2c81\n"
+      "  nerfctl job watch j-7f3k2c81 --preview newest.png");
+  follow->callback(
+      [=] { *selected = [=](Session& s) { return WatchNamedJob(s, *watched, *previews); }; });
+
+  CLI::App* preview = job->add_subcommand("preview", "Fetch the newest preview of a job");
+  auto previewed = std::make_shared<std::string>();
+  auto preview_flags = std::make_shared<PreviewFlags>();
+  preview->add_option("job", *previewed, "Name of the job")->required();
+  preview->add_option("--out", preview_flags->file, "PNG file to write")->type_name("FILE");
+  preview->add_flag("--show", preview_flags->show, "Show it in the terminal");
+  preview->footer("Example:\n  nerfctl job preview j-7f3k2c81 --out preview.png");
+  preview->callback(
+      [=] { *selected = [=](Session& s) { return PrintPreview(s, *previewed, *preview_flags); }; });
+
+  CLI::App* rm = job->add_subcommand("rm", "Delete finished jobs with their checkpoints");
+  auto removed = std::make_shared<std::vector<std::string>>();
+  rm->add_option("job", *removed, "Names of jobs")->required();
+  rm->footer("Example:\n  nerfctl job rm j-7f3k2c81 j-9x2k4d11");
+  rm->callback([=] { *selected = [removed](Session& s) { return RemoveJobs(s, *removed); }; });
+}
+
+}  // namespace nerf

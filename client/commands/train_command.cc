@@ -1,0 +1,169 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "client/calls/job_create.h"
+#include "client/calls/job_flags.h"
+#include "client/calls/pose_photographs.h"
+#include "client/calls/scene_upload.h"
+#include "client/calls/session.h"
+#include "client/commands/commands.h"
+#include "client/flags/names.h"
+#include "client/flags/text_format.h"
+#include "client/flags/violations.h"
+#include "client/show/resource_printers.h"
+#include "common/exit_code.h"
+#include "common/places.h"
+#include "common/sha256.h"
+#include "common/shell_word.h"
+#include "common/status_macros.h"
+#include "engine/scene/unposed_photographs.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+struct TrainFlags : JobFlags {
+  int downscale = 0;  // 0: none
+  std::string engine = ProgramBesideThis("nerf-engine");
+};
+
+// The scene's request id, derived from the job's: repeating `train` with its --request-id finds
+// both again.
+std::string SceneRequestId(const std::string& job_request_id) {
+  std::string hex = Sha256Hex("scene of " + job_request_id);
+  hex[12] = '4';  // version and variant of a UUID4
+  hex[16] = 'a';
+  return fmt::format("{}-{}-{}-{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(12, 4),
+                     hex.substr(16, 4), hex.substr(20, 12));
+}
+
+// The name of the job's scene: one with exactly the folder's files, or a new one. With
+// validate_only nothing is created, and the name of a new scene is empty.
+absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
+                                    const SceneDescription& description,
+                                    const v1::CreateTrainingJobRequest& request) {
+  NERF_ASSIGN_OR_RETURN(const std::vector<v1::SceneFile> files,
+                        ManifestOf(session, dir, description));
+  NERF_ASSIGN_OR_RETURN(const std::optional<v1::Scene> found, FindSceneOfFiles(session, files));
+  if (found.has_value()) {
+    const std::string& name = found->name();
+    session.Say(fmt::format("scene {} on the server holds these {} files already", ShortName(name),
+                            files.size()));
+    return name;
+  }
+  if (request.validate_only()) return std::string();
+  NERF_ASSIGN_OR_RETURN(
+      const v1::Scene created,
+      CreateSceneFromFolder(session,
+                            {.dir = dir,
+                             .display_name = request.training_job().display_name(),
+                             .id = "",
+                             .request_id = SceneRequestId(request.request_id())},
+                            files));
+  return created.name();
+}
+
+// The longer side of the largest training picture, divided.
+std::string DownscaledSide(const SceneDescription& scene, int factor) {
+  int side = 1;
+  for (const ViewDescription& view : scene.train) {
+    side = std::max({side, view.camera.width, view.camera.height});
+  }
+  return std::to_string(std::max(1, side / factor));
+}
+
+// What is wrong with the command line, but for the flags of the job.
+absl::Status CheckTrainFlags(const Session& session, const TrainFlags& flags,
+                             const std::string& dir) {
+  Violations violations;
+  if (dir.empty()) violations.Add("", "train needs a folder with a data set; try examples/mic");
+  violations.Add(CheckWatchFlags(session, flags, !flags.detach));
+  return violations.ToStatus();
+}
+
+int Train(Session& session, const TrainFlags& flags, const std::string& named_dir,
+          v1::CreateTrainingJobRequest& request) {
+  if (absl::Status status = IsFilm(named_dir) ? absl::OkStatus() : RequireFolder(named_dir);
+      !status.ok()) {
+    return FailFolder(session, status);
+  }
+  if (flags.validate_only && MustBePosed(named_dir)) {
+    session.Say(PlainText(fmt::format(
+        "{} has no poses: training begins with finding them, which takes minutes (nerf-engine pose "
+        "{} --out {}); its photographs are checked after that",
+        named_dir, ShellWord(named_dir), ShellWord(PosedFolder(named_dir)))));
+    if (const int code = CheckPosing(session, named_dir, flags.engine); code != kOk) return code;
+    return SubmitJob(session, request, std::nullopt);
+  }
+  PoseOutcome posed = FolderWithPoses(session, named_dir, flags.engine);
+  if (posed.exit_code != kOk) return posed.exit_code;
+  const std::string dir = std::move(posed.folder);
+  session.Say(fmt::format("checking {}", dir));
+  const absl::StatusOr<SceneDescription> description =
+      CheckLocalScene(session, dir, *ParseTestEvery(flags.test_every),
+                      flags.background.empty() ? "auto" : flags.background);
+  if (!description.ok()) return session.Fail(description.status());
+  if (flags.downscale > 0) {
+    (*request.mutable_training_job()->mutable_config()->mutable_settings())["max_side"] =
+        DownscaledSide(*description, flags.downscale);
+  }
+  if (flags.display_name.empty()) {
+    request.mutable_training_job()->set_display_name(FolderName(named_dir));
+  }
+  if (!flags.validate_only) {  // SubmitJob asks in that case
+    const absl::Status taken =
+        AskBeforeUpload(session, request, /*may_be_repeated=*/!flags.request_id.empty());
+    if (!taken.ok()) return session.Fail(taken);
+  }
+  const absl::StatusOr<std::string> scene = SceneOf(session, dir, *description, request);
+  if (!scene.ok()) {
+    const int exit_code = session.Fail(scene.status());
+    session.SayError(
+        "  no job was created; run the same command again: files that arrived are not sent again");
+    return exit_code;
+  }
+  request.mutable_training_job()->set_scene(*scene);
+  if (flags.detach) return SubmitJob(session, request, std::nullopt);
+  return SubmitJob(session, request,
+                   WatchOptions{.patient_from_start = true, .preview = flags.preview});
+}
+
+}  // namespace
+
+void AddTrainCommand(CLI::App& app, Command* selected) {
+  CLI::App* train = app.add_subcommand("train", "Check a folder, upload it, train and watch");
+  auto flags = std::make_shared<TrainFlags>();
+  auto dir = std::make_shared<std::string>();
+  train->add_option("dir", *dir,
+                    "Folder with transforms.json, a COLMAP model, LLFF's poses or\nphotographs "
+                    "alone, or a film; their poses are then found with COLMAP");
+  AddJobFlags(*train, flags.get());
+  train
+      ->add_option("--engine", flags->engine,
+                   "nerf-engine's program, which finds poses of photographs")
+      ->type_name("PROGRAM");
+  train->add_option("--downscale", flags->downscale, "Divide the pictures' sides by this")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64))
+      ->excludes(train->get_option("--max-side"));
+  train->footer(
+      "Examples:\n"
+      "  nerfctl train examples/mic --seconds 60\n"
+      "  nerfctl train photos --samples 40M --init mic --detach");
+  train->add_flag("--detach", flags->detach, "Return once the job is queued");
+  train->callback([=] {
+    *selected = [=](Session& s) {
+      return WithJobRequest(
+          s, *flags, CheckTrainFlags(s, *flags, *dir),
+          [&](v1::CreateTrainingJobRequest& request) { return Train(s, *flags, *dir, request); });
+    };
+  });
+}
+
+}  // namespace nerf

@@ -1,0 +1,165 @@
+#include "client/flags/render_job_flags.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "client/flags/names.h"
+#include "client/flags/violations.h"
+#include "common/edit_distance.h"
+#include "common/file_io.h"
+#include "common/flag_file.h"
+#include "common/rpc/path_kind.h"
+#include "common/status_macros.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kMaxKeyframeFileBytes = size_t{16} << 20;
+constexpr double kDefaultFov = 50;
+
+absl::StatusOr<v1::PathKind> ParsePath(const std::string& word) {
+  const v1::PathKind kind = ParsePathKindWord(word);
+  if (kind != v1::PATH_KIND_UNSPECIFIED) return kind;
+  return absl::InvalidArgumentError("--path: " + NotOneOf(word, kPathKindWords));
+}
+
+absl::Status AddChannels(const std::string& words, v1::RenderJob* job) {
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
+    if (word == "rgb") {
+      job->add_channels(v1::RGB);
+    } else if (word == "depth") {
+      job->add_channels(v1::DEPTH);
+    } else if (word == "opacity") {
+      job->add_channels(v1::OPACITY);
+    } else {
+      return absl::InvalidArgumentError(
+          fmt::format("--channels: '{}' is none of rgb, depth and opacity", word));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddKeyframe(size_t i, const nlohmann::json& json, v1::KeyframePath* path) {
+  const auto bad = [i](std::string_view what) {
+    return absl::InvalidArgumentError(fmt::format("keyframes[{}].{}", i, what));
+  };
+  if (!json.is_object() || !json.contains("transform_matrix")) {
+    return bad("transform_matrix is missing");
+  }
+  v1::Keyframe* keyframe = path->add_keyframes();
+  keyframe->set_fov_degrees(kDefaultFov);
+  if (json.contains("fov")) {
+    if (!json["fov"].is_number()) return bad("fov must be a number of degrees");
+    keyframe->set_fov_degrees(json["fov"].get<double>());
+  }
+  const nlohmann::json& rows = json["transform_matrix"];
+  if (!rows.is_array() || rows.size() != 4) return bad("transform_matrix must have 4 rows");
+  for (const nlohmann::json& row : rows) {
+    if (!row.is_array() || row.size() != 4) return bad("transform_matrix must have 4 columns");
+    for (const nlohmann::json& number : row) {
+      if (!number.is_number()) return bad("transform_matrix must hold numbers");
+      keyframe->add_transform_matrix(number.get<double>());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetScenePath(const RenderJobFlags& flags, v1::RenderJob* job) {
+  if (!flags.keyframes.empty()) return absl::OkStatus();
+  NERF_ASSIGN_OR_RETURN(const v1::PathKind kind, ParsePath(flags.path));
+  job->mutable_path()->mutable_scene()->set_path(kind);
+  job->mutable_path()->mutable_scene()->set_frames(flags.frames);
+  return absl::OkStatus();
+}
+
+absl::Status SetKeyframePath(const RenderJobFlags& flags, v1::RenderJob* job) {
+  if (flags.keyframes.empty()) return absl::OkStatus();
+  const auto text = ReadFile(flags.keyframes, kMaxKeyframeFileBytes);
+  if (!text.ok()) return FlagFileError("--keyframes", text.status());
+  auto path = ParseKeyframes(*text);
+  if (!path.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--keyframes: {}: {}", flags.keyframes, std::string(path.status().message())));
+  }
+  path->set_frames(flags.frames);
+  path->set_loop(flags.loop);
+  *job->mutable_path()->mutable_keyframes() = *std::move(path);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddRenderJobFlags(CLI::App& command, RenderJobFlags* flags) {
+  command.add_option("model,--model", flags->model, "Name of the model");
+  command.add_option("--job", flags->job, "Render a training job's checkpoint: JOB or JOB/STEP");
+  command.add_option("--path", flags->path, "auto, orbit, spiral, flyby or cameras")
+      ->capture_default_str();
+  command
+      .add_option("--keyframes", flags->keyframes,
+                  "JSON file of cameras that the path passes through")
+      ->type_name("FILE");
+  command.add_flag("--loop", flags->loop, "The path of --keyframes ends where it began");
+  command.add_option("--frames", flags->frames, "Number of frames, at most 3600")
+      ->capture_default_str();
+  command.add_option("--width", flags->width, "Pixels")->capture_default_str();
+  command.add_option("--height", flags->height, "Pixels")->capture_default_str();
+  command.add_option("--fps", flags->fps, "Frames per second of the movie")->capture_default_str();
+  command.add_option("--channels", flags->channels, "rgb, depth, opacity, with commas between")
+      ->capture_default_str();
+  command.add_flag("--images", flags->images, "Keep the frames as PNG files too");
+  command.add_flag("--no-movie", flags->no_movie, "Make no movie; implies --images");
+  command.add_option("--name", flags->name, "Name shown to people");
+  command.add_option("--id", flags->id, "Id of the new job");
+}
+
+absl::StatusOr<v1::KeyframePath> ParseKeyframes(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("keyframes") || !json["keyframes"].is_array() ||
+      json["keyframes"].empty()) {
+    return absl::InvalidArgumentError("it must be a JSON object with a list `keyframes`");
+  }
+  v1::KeyframePath path;
+  for (size_t i = 0; i < json["keyframes"].size(); ++i) {
+    NERF_RETURN_IF_ERROR(AddKeyframe(i, json["keyframes"][i], &path));
+  }
+  return path;
+}
+
+absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJobFlags& flags,
+                                                                 const std::string& project,
+                                                                 RandomSource& random) {
+  v1::CreateRenderJobRequest request;
+  Violations violations;
+  violations.AddOrAssign(ProjectName(project), request.mutable_parent());
+  request.set_request_id(NewUuid4(random));
+  request.set_render_job_id(flags.id);
+  v1::RenderJob& job = *request.mutable_render_job();
+  violations.Add(CheckDisplayName("--name", flags.name));
+  job.set_display_name(flags.name);
+  if (flags.model.empty() == flags.job.empty()) {
+    violations.Add("", "render-job create needs the name of a model, or --job");
+  } else if (!flags.model.empty()) {
+    violations.AddOrAssign(ExpandName(ResourceKind::kModel, flags.model, project),
+                           job.mutable_model());
+  } else {
+    violations.AddOrAssign(ExpandCheckpointName(flags.job, project, /*newest_allowed=*/true),
+                           job.mutable_checkpoint());
+  }
+  violations.Add(SetScenePath(flags, &job));
+  job.set_width(flags.width);
+  job.set_height(flags.height);
+  job.set_fps(flags.fps);
+  job.set_movie(!flags.no_movie);
+  job.set_images(flags.images || flags.no_movie);
+  violations.Add(AddChannels(flags.channels, &job));
+  NERF_RETURN_IF_ERROR(violations.ToStatus());
+  NERF_RETURN_IF_ERROR(SetKeyframePath(flags, &job));
+  return request;
+}
+
+}  // namespace nerf

@@ -1,0 +1,79 @@
+#include "client/show/job_words.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/error_reason.h"
+#include "common/rpc/rpc_status.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+std::string FailureCode(const v1::TrainingJob& job) {
+  const absl::Status error = FromRpcStatus(job.error());
+  const std::optional<ErrorReason> why = GetReason(error);
+  return why.has_value() ? why->reason : absl::StatusCodeToString(error.code());
+}
+
+// The first line of a text, cut where it is too long for a table.
+std::string Beginning(const std::string& text) {
+  constexpr size_t kMaxBytes = 100;
+  const size_t end = std::min(text.find('\n'), text.size());
+  if (end <= kMaxBytes) return text.substr(0, end);
+  size_t cut = std::min(text.rfind(' ', kMaxBytes), kMaxBytes);
+  // Not within a character: its bytes after the first are 10xxxxxx.
+  while (cut > 0 && (text[cut] & 0xC0) == 0x80) --cut;
+  return text.substr(0, cut) + " ...";
+}
+
+}  // namespace
+
+std::string QueueReasonText(const v1::TrainingJob& job) {
+  if (job.state() != v1::TrainingJob::QUEUED) return "";
+  const std::string& code = job.queue_reason();
+  const char* words = code == "WORKER_LOST"      ? "its worker was lost"
+                      : code == "WORKER_DRAINED" ? "its worker handed it back"
+                      : code == "ENGINE_CRASHED" ? "the engine crashed"
+                      : code == "CHECKPOINT_CORRUPT"
+                          ? "its last checkpoint is damaged, it goes on from the one before"
+                      : code == "NO_ROOM"   ? "its worker had no room on its disk"
+                      : code == "PREEMPTED" ? "a job of a higher priority took its place"
+                      : code == "QUOTA"     ? "its project has used its workers' time of the day"
+                                            : nullptr;
+  // The server may know more, such as which worker of several was lost.
+  if (!job.queue_message().empty()) return fmt::format("{} ({})", job.queue_message(), code);
+  return words == nullptr ? code : fmt::format("{} ({})", words, code);
+}
+
+std::string FailureText(const v1::TrainingJob& job) {
+  if (!job.has_error()) return "";
+  const std::string code = FailureCode(job);
+  const bool lists_problems = code == reason::kDatasetInvalid && !job.problems().empty();
+  return fmt::format(
+      "{} ({})", lists_problems ? "the scene cannot be trained on" : job.error().message(), code);
+}
+
+std::string StartText(const v1::TrainingJob& job) {
+  if (job.checkpoints().empty()) return "from the start";
+  return fmt::format("from checkpoint at step {}", job.checkpoints().rbegin()->step());
+}
+
+std::string EvaluationText(const v1::TrainingJob& job) {
+  const v1::Progress& progress = job.progress();
+  if (progress.evaluation_views() == 0 || job.state() != v1::TrainingJob::RUNNING) return "";
+  return fmt::format("evaluating {}/{} test views", progress.evaluated_views(),
+                     progress.evaluation_views());
+}
+
+std::string NoteText(const v1::TrainingJob& job) {
+  if (job.has_error()) {
+    return fmt::format("{} ({})", Beginning(job.error().message()), FailureCode(job));
+  }
+  if (job.state() != v1::TrainingJob::QUEUED) return EvaluationText(job);
+  std::string note = QueueReasonText(job);
+  if (job.has_wait()) note += (note.empty() ? "" : "; ") + job.wait().message();
+  return note;
+}
+
+}  // namespace nerf

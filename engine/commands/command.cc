@@ -1,0 +1,97 @@
+#include "engine/commands/command.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "absl/time/time.h"
+#include "common/amount.h"
+#include "common/control_groups.h"
+#include "common/nearest_path.h"
+#include "common/shell_word.h"
+#include "engine/protocol/json.h"
+#include "engine/scene/scene_reader.h"
+#include "engine/scene/unposed_photographs.h"
+#include "engine/serve/protocol_convert.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kMaxShownValue = 64;  // bytes of a flag's value
+
+}  // namespace
+
+int ThreadsFor(int flag) { return flag > 0 ? flag : UsableCores(); }
+
+CLI::Option* AddAmountOption(CLI::App* command, const std::string& flag, const std::string& help,
+                             double* amount) {
+  const auto read = [=](const std::string& text) {
+    *amount = ParseAmount(text).value_or(0);
+    if (*amount > 0) return;
+    throw CLI::ValidationError(flag,
+                               fmt::format("'{}' is not a number above 0, such as 20000 or 40M",
+                                           text.substr(0, kMaxShownValue)));
+  };
+  return command->add_option_function<std::string>(flag, read, help)->type_name("NUMBER");
+}
+
+CLI::Option* AddTimeOption(CLI::App* command, const std::string& flag, const std::string& help,
+                           double* seconds) {
+  const auto read = [=](const std::string& text) {
+    const std::optional<absl::Duration> span = ParseTimeSpan(text);
+    if (!span.has_value()) {
+      throw CLI::ValidationError(flag,
+                                 fmt::format("'{}' is not a time above 0, such as 90, 90s or 5m",
+                                             text.substr(0, kMaxShownValue)));
+    }
+    *seconds = absl::ToDoubleSeconds(*span);
+  };
+  return command->add_option_function<std::string>(flag, read, help)->type_name("TIME");
+}
+
+void SuggestPosing(const std::string& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder, ignored)) {
+    if (!NearestPath(folder).empty()) return;
+    fmt::print(stderr,
+               "next: nerf-engine pose PHOTOS --out DIR   (makes a data set of photographs)\n");
+    return;
+  }
+  if (!IsUnposed(folder)) return;
+  std::fflush(stdout);  // the report comes first
+  const std::string posed = PosedFolder(folder);
+  if (HasSceneFiles(posed)) {
+    fmt::print(stderr, "next: nerf-engine train {} --out {}   (their poses were found before)\n",
+               ShellWord(posed), ShellWord(posed + "-model"));
+    if (const std::string added = AddedPhotographsText(folder); !added.empty()) {
+      fmt::print(stderr,
+                 "warning: {}\n  {} && nerf-engine pose {} --out {} finds the poses of all of "
+                 "them\n",
+                 added, SetPosedFolderAside(folder), ShellWord(folder), ShellWord(posed));
+    }
+    return;
+  }
+  fmt::print(stderr,
+             "next: nerf-engine pose {} --out {}   (finds where the photographs were taken)\n",
+             ShellWord(folder), ShellWord(posed));
+}
+
+int ReportError(const absl::Status& status, bool json, bool usage) {
+  fmt::print(stderr, "error: {}\n", std::string(status.message()));
+  if (json) {
+    JsonObject line;
+    line["event"] = "failed";
+    const protocol::Error error = ToProtocol(status);
+    line["code"] = absl::StatusCodeToString(error.code);
+    line["reason"] = error.reason;
+    line["message"] = error.message;
+    fmt::print("{}", JsonLine(line));
+  }
+  if (usage || status.code() == absl::StatusCode::kUnimplemented) return kUsage;
+  if (status.code() == absl::StatusCode::kAborted) return kJobFailed;
+  return ExitCodeFor(status.code());
+}
+
+}  // namespace nerf

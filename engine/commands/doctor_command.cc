@@ -1,0 +1,164 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/child_process.h"
+#include "common/control_groups.h"
+#include "common/counted.h"
+#include "common/places.h"
+#include "common/sandbox_support.h"
+#include "engine/commands/command.h"
+#include "engine/kernels/cuda/device.h"
+#include "engine/kernels/simd_path.h"
+#include "engine/methods/registry.h"
+#include "engine/parameters/memory_estimate.h"
+#include "engine/pose/colmap_tool.h"
+#include "engine/protocol/json.h"
+#include "engine/training/machine.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace nerf {
+namespace {
+
+// With less, even a small scene swaps.
+constexpr uint64_t kLittleMemoryBytes = uint64_t{1} << 30;
+
+// One line per CUDA device, or why there is none.
+struct CudaReport {
+  std::vector<std::string> devices;
+  std::string problem;
+};
+CudaReport ReportCuda() {
+  CudaReport report;
+  report.problem = kernels::cuda::WhyUnavailable();
+  if (!report.problem.empty()) return report;
+  for (int index = 0; index < kernels::cuda::DeviceCount(); ++index) {
+    const kernels::cuda::DeviceDescription device = kernels::cuda::DescribeDevice(index);
+    report.devices.push_back(fmt::format(
+        "{}, capability {}.{}, {} of {} MiB free", device.name, device.compute_capability / 10,
+        device.compute_capability % 10, device.free_bytes >> 20, device.total_bytes >> 20));
+  }
+  return report;
+}
+
+// The program's version, or null if it is missing.
+JsonObject ProgramVersion(const absl::StatusOr<ColmapTool>& tool) {
+  return tool.ok() ? JsonObject(tool->version) : JsonObject(nullptr);
+}
+
+// Names of the methods that this installation can train, and for each other one the reason.
+struct MethodReport {
+  std::vector<std::string> installed, missing;
+};
+MethodReport ReportMethods() {
+  MethodReport report;
+  for (const Method* method : Methods()) {
+    const absl::Status status = method->CheckInstalled();
+    if (status.ok()) {
+      report.installed.emplace_back(method->description().name());
+    } else {
+      report.missing.emplace_back(status.message());
+    }
+  }
+  return report;
+}
+
+// Whether engines start in the sandbox of workers, on the first GPU if there is one.
+struct SandboxReport {
+  bool works = false;
+  std::string text;
+};
+SandboxReport ReportSandbox(const std::string& device) {
+  const std::string worker = ProgramBesideThis("nerf-worker");
+  std::error_code error;
+  if (!std::filesystem::exists(worker, error)) {
+    return {true, "not tried, since nerf-worker is not beside this program"};
+  }
+  ChildProcessSpec spec;
+  spec.arguments = {worker, "--try-engine", "--device", device, "--log-level", "off"};
+  spec.time_limit = absl::Minutes(3);
+  SandboxReport report;
+  const auto end = RunChildProcess(
+      spec, [&](std::string_view line) { report.text = line; }, [] {}, {});
+  report.works = end.ok() && end->ok();
+  if (report.text.empty()) report.text = "nerf-worker --try-engine said nothing";
+  return report;
+}
+
+int RunDoctor(bool json) {
+  const CudaReport cuda = ReportCuda();
+  const int n_threads = UsableCores();
+  const std::optional<uint64_t> memory = AvailableMemoryBytes();
+  const MethodReport methods = ReportMethods();
+  std::vector<std::string> problems;
+  if (memory.has_value() && *memory < kLittleMemoryBytes) {
+    problems.push_back(fmt::format("only {} MiB of memory are available", *memory >> 20));
+  }
+  const SandboxReport sandbox = ReportSandbox(cuda.problem.empty() ? "cuda:0" : "cpu");
+  if (!sandbox.works) problems.push_back(sandbox.text);
+  if (json) {
+    JsonObject line;
+    line["event"] = "done";
+    line["version"] = NERF_VERSION;
+    line["devices"] = JsonObject::array({"cpu"});
+    for (size_t i = 0; i < cuda.devices.size(); ++i)
+      line["devices"].push_back(fmt::format("cuda:{}", i));
+    line["cpu"] = CpuModel();
+    line["simd"] = kernels::cpu::SimdPath();
+    line["simd_paths"] = kernels::cpu::SimdPaths();
+    line["threads"] = n_threads;
+    line["memory_available_bytes"] = memory.has_value() ? JsonObject(*memory) : JsonObject(nullptr);
+    line["cuda"] =
+        cuda.problem.empty() ? fmt::format("{}", fmt::join(cuda.devices, "; ")) : cuda.problem;
+    line["methods"] = methods.installed;
+    line["colmap"] = ProgramVersion(FindColmap("colmap"));
+    line["ffmpeg"] = FindProgram("ffmpeg").ok();
+    line["sandbox"] = DescribeSandboxSupport();
+    line["sandbox_trial"] = sandbox.text;
+    line["problems"] = problems;
+    fmt::print("{}", JsonLine(line));
+    return kOk;
+  }
+  fmt::print("nerf-engine {}\n", NERF_VERSION);
+  fmt::print("cpu       {}, {}, {} kernels\n", CpuModel(), Counted(n_threads, "thread"),
+             kernels::cpu::SimdPath());
+  fmt::print("simd      {}; NERF_SIMD=NAME takes another\n",
+             fmt::join(kernels::cpu::SimdPaths(), ", "));
+  fmt::print("memory    {}\n",
+             memory.has_value() ? fmt::format("{} MiB available", *memory >> 20) : "unknown");
+  for (const std::string& device : cuda.devices) fmt::print("cuda      {}\n", device);
+  if (!cuda.problem.empty()) fmt::print("cuda      {}; the CPU engine is used\n", cuda.problem);
+  fmt::print("methods   {}\n", fmt::join(methods.installed, ", "));
+  for (const std::string& missing : methods.missing) fmt::print("missing   {}\n", missing);
+  const JsonObject colmap = ProgramVersion(FindColmap("colmap"));
+  fmt::print("colmap    {}\n", colmap.is_null()
+                                   ? "not installed: apt-get install colmap, for `pose`"
+                                   : colmap.get<std::string>());
+  fmt::print("ffmpeg    {}\n", FindProgram("ffmpeg").ok()
+                                   ? "installed"
+                                   : "not installed: apt-get install ffmpeg, for films");
+  fmt::print("sandbox   {}; for engines that workers start\n", DescribeSandboxSupport());
+  if (sandbox.works) fmt::print("sandbox   {}\n", sandbox.text);
+  for (const std::string& problem : problems) fmt::print("problem   {}\n", problem);
+  if (problems.empty()) fmt::print("no problems found\n");
+  return kOk;
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App* app, CommandBody* chosen) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = app->add_subcommand("doctor", "Show devices, instruction set and problems");
+  command->add_flag("--json", *json, "one JSON object on stdout");
+  command->footer("Example:\n  nerf-engine doctor");
+  command->callback([=] { *chosen = [json] { return RunDoctor(*json); }; });
+}
+
+}  // namespace nerf

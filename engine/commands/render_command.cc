@@ -1,0 +1,621 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <system_error>
+
+#include "common/clock.h"
+#include "common/counted.h"
+#include "common/edit_distance.h"
+#include "common/first_names.h"
+#include "common/made_folder.h"
+#include "common/nearest_path.h"
+#include "common/status_macros.h"
+#include "engine/commands/command.h"
+#include "engine/commands/flag_errors.h"
+#include "engine/commands/signal_watcher.h"
+#include "engine/commands/view_progress.h"
+#include "engine/config/psnr_advice.h"
+#include "engine/config/slow_views.h"
+#include "engine/config/view_limits.h"
+#include "engine/output/depth_spool.h"
+#include "engine/output/png_writer.h"
+#include "engine/output/scene_match.h"
+#include "engine/output/view_paths.h"
+#include "engine/output/view_request.h"
+#include "engine/output/view_writer.h"
+#include "engine/parameters/memory_estimate.h"
+#include "engine/path/camera_path.h"
+#include "engine/protocol/json.h"
+#include "engine/render/render_device.h"
+#include "engine/scene/camera_file.h"
+#include "engine/scene/image_io.h"
+#include "engine/scene/path_frame.h"
+#include "engine/scene/view_list.h"
+#include "engine/training/device.h"
+#include "engine/training/evaluation_forecast.h"
+#include "engine/training/exception_border.h"
+#include "engine/training/loaded_model.h"
+#include "engine/training/training_session.h"
+#include "engine/views/contact_sheet.h"
+#include "engine/views/keyframe_views.h"
+#include "engine/views/video_writer.h"
+#include "engine/views/view_comparison.h"
+#include "engine/views/view_files.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kProgressiveStride = 8;  // of the first pass: 1/64 of the pixels
+constexpr int kDefaultViews = 8;
+constexpr double kDefaultVideoSeconds = 5;
+// How long fewer pixels take is not found out by rendering some of them first.
+constexpr double kForecastPixels = 200'000;
+constexpr absl::Duration kLongRender = absl::Seconds(5);  // that a log has lines of
+// Views of which a smaller share lies in two training views are named in a warning.
+constexpr double kWellSeen = 0.75;
+
+struct RenderFlags {
+  std::string model, camera, dataset, out, video, path = "auto", device = "cpu", ffmpeg = "ffmpeg";
+  std::optional<int> appearance;
+  int orbit = 0, frames = 0, width = 0, height = 0, threads = 0;
+  double fps = 30;
+  std::vector<std::string> channels = {"rgb"};
+  bool progressive = false, full_size = false, sheet = false, json = false;
+};
+
+// A view to render.
+struct WantedView {
+  Camera camera;  // training frame
+  std::string name, photograph;
+};
+
+struct WantedViews {
+  std::vector<WantedView> views;
+  std::string words;         // "12 views on an orbit"
+  std::string path;          // that they lie on; empty for cameras
+  PictureSize reduced_from;  // of the first view that is reduced to the default size; 0: none is
+};
+
+std::string_view PathWords(PathKind kind) {
+  switch (kind) {
+    case PathKind::kSpiral:
+      return "on a spiral around the mean camera";
+    case PathKind::kFlyby:
+      return "on a line through the cameras";
+    case PathKind::kCameras:
+      return "on a path along the cameras";
+    case PathKind::kAuto:
+    case PathKind::kOrbit:
+      break;
+  }
+  return "on an orbit";
+}
+
+// Renders the views of one command and writes the files.
+class RenderRun {
+ public:
+  RenderRun(const RenderFlags& flags, ViewChannels channels, std::stop_token stop)
+      : flags_(flags), channels_(channels), stop_(std::move(stop)) {}
+
+  absl::Status Run() {
+    ThreadPool pool(ThreadsFor(flags_.threads));
+    NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device,
+                          NewRenderDevice(flags_.device, &pool));
+    NERF_ASSIGN_OR_RETURN(
+        LoadedModel model,
+        WithModelHint(LoadModelFile(flags_.model, device.get(), flags_.appearance), flags_.model));
+    capture_ = CaptureCamerasOf(model.state);
+    NERF_ASSIGN_OR_RETURN(wanted_, ViewsOf(model));
+    for (const WantedView& view : wanted_.views) {
+      NERF_RETURN_IF_ERROR(
+          CheckViewFits(view.camera.width, view.camera.height, AvailableMemoryBytes()));
+    }
+    if (!flags_.video.empty()) {
+      NERF_ASSIGN_OR_RETURN(VideoWriter video,
+                            VideoWriter::Open(flags_.ffmpeg, flags_.video, flags_.fps));
+      video_ = std::make_unique<VideoWriter>(std::move(video));
+    }
+    NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(out()));
+    older_ = ViewFilesIn(out());
+    SayWhat();
+    SayFar();
+    SayOverwritten();
+    NERF_RETURN_IF_ERROR(RenderAll(model, pool.n_threads()));
+    NERF_RETURN_IF_ERROR(depths_.WriteImages(out()));
+    NERF_RETURN_IF_ERROR(WriteSheets());
+    const absl::Status video = FinishVideo();
+    SayOlder();
+    Report(model.state);
+    return video;
+  }
+
+ private:
+  // Without --out the frames of a video are kept beside it until it is complete.
+  std::string out() const { return flags_.out.empty() ? flags_.video + ".frames" : flags_.out; }
+
+  absl::StatusOr<WantedViews> ViewsOf(const LoadedModel& model) {
+    WantedViews wanted;
+    const int width = flags_.width, height = flags_.height;
+    if (!flags_.camera.empty()) {
+      NERF_ASSIGN_OR_RETURN(
+          ViewList list,
+          WithNearestPath(ReadViewList(flags_.camera, {width, height}, flags_.dataset),
+                          flags_.camera));
+      const SceneGeometry& geometry = model.state.geometry;
+      if (list.in_frame_of.has_value() && !IsTrainingFrame(*list.in_frame_of, geometry.flavor)) {
+        return absl::InvalidArgumentError(
+            flags_.camera +
+            ": is a camera path in the frame of another program; name the "
+            "folder of the data set that it was made for with --dataset DIR");
+      }
+      if (list.in_frame_of.has_value()) SayFrame(*list.in_frame_of, geometry.flavor);
+      NERF_RETURN_IF_ERROR(CheckFrameCount(flags_.frames, list));
+      ExpandKeyframes(flags_.frames, flags_.fps, &list);
+      for (const std::string& warning : list.warnings) fmt::print(stderr, "warning: {}\n", warning);
+      for (size_t i = 0; i < list.views.size(); ++i) {
+        const ListedCamera& listed = list.views[i];
+        NERF_ASSIGN_OR_RETURN(Camera camera,
+                              CameraOfSize(listed.camera, width, height, !flags_.full_size));
+        NoteReduction(listed.camera, camera, &wanted);
+        if (!list.in_frame_of.has_value()) camera = ToTrainingFrame(camera, geometry.frame);
+        wanted.views.push_back({camera, listed.name.empty() ? fmt::format("{:04}", i) : listed.name,
+                                listed.photograph});
+      }
+      wanted.words = Counted(wanted.views.size(), "view");
+      if (wanted.views.empty()) {
+        return absl::InvalidArgumentError(flags_.camera + ": holds no frames");
+      }
+      return wanted;
+    }
+    int n = flags_.orbit > 0 ? flags_.orbit : flags_.frames;
+    if (n == 0) {
+      n = flags_.video.empty() ? kDefaultViews
+                               : std::max(1, static_cast<int>(flags_.fps * kDefaultVideoSeconds));
+    }
+    const PathKind kind =
+        flags_.orbit > 0 ? PathKind::kOrbit : ParsePathKind(flags_.path).value_or(PathKind::kAuto);
+    NERF_ASSIGN_OR_RETURN(const ViewPath path,
+                          CamerasOfPath(model.state, PathSceneOf(model),
+                                        {kind, n, width, height, !flags_.full_size}));
+    for (size_t i = 0; i < path.cameras.size(); ++i) {
+      wanted.views.push_back({path.cameras[i], fmt::format("{:04}", i), ""});
+    }
+    wanted.reduced_from = path.reduced_from;
+    wanted.path = std::string(PathKindName(path.kind));
+    wanted.words = fmt::format("{} {}", Counted(wanted.views.size(), "view"), PathWords(path.kind));
+    return wanted;
+  }
+
+  // Files without training cameras, as imported models are, have no data set that is known.
+  void SayFrame(PathTool tool, SceneFlavor flavor) const {
+    const char* const program = tool == PathTool::kInstantNgp ? "instant-ngp" : "nerfstudio";
+    if (!capture_.empty()) {
+      fmt::print(stderr,
+                 "{}: read in the frame that {} gives this model's data set; --dataset DIR names "
+                 "another\n",
+                 flags_.camera, program);
+      return;
+    }
+    fmt::print(stderr,
+               "warning: {}: read in the frame that {} gives a data set of {}; the model stores no "
+               "cameras that could confirm it, and --dataset DIR names its data set\n",
+               flags_.camera, program,
+               flavor == SceneFlavor::kInstantNgp ? "instant-ngp" : "Blender");
+  }
+
+  void NoteReduction(const Camera& camera, const Camera& resized, WantedViews* wanted) const {
+    if (flags_.width > 0 || flags_.height > 0 || wanted->reduced_from.width > 0) return;
+    if (resized.width < camera.width) wanted->reduced_from = {camera.width, camera.height};
+  }
+
+  void SayWhat() const {
+    if (flags_.json) return;
+    const Camera& first = wanted_.views.front().camera;
+    std::string size = fmt::format("{}x{}", first.width, first.height);
+    if (wanted_.reduced_from.width > 0) {
+      size += fmt::format(" (reduced from {}x{}; --full-size renders all of it)",
+                          wanted_.reduced_from.width, wanted_.reduced_from.height);
+    }
+    fmt::print(stderr, "{}, {}\n", wanted_.words, size);
+  }
+
+  std::string ColorFile(const WantedView& view) const {
+    return fmt::format("{}/rgb_{}.png", out(), view.name);
+  }
+
+  absl::Status RenderAll(const LoadedModel& model, int n_threads) {
+    options_.background = BackgroundColor(model.state.evaluation_background);
+    options_.min_transmittance = MinTransmittance(model.state.config);
+    if (flags_.progressive) options_.first_stride = kProgressiveStride;
+    PngWriter writer(n_threads);
+    size_t n_done = 0;
+    const absl::Status status = RenderViews(model, &writer, &n_done);
+    progress_.reset();
+    if (status.ok()) return writer.Finish();
+    if (!absl::IsCancelled(status)) return status;
+    NERF_RETURN_IF_ERROR(writer.Finish());
+    std::string words = fmt::format("rendering was interrupted: {} of {} views are done", n_done,
+                                    wanted_.views.size());
+    if (flags_.out.empty() && channels_.rgb && n_done > 0)
+      words += "; their pictures are in " + out();
+    return absl::CancelledError(words);
+  }
+
+  absl::Status RenderViews(const LoadedModel& model, PngWriter* writer, size_t* n_done) {
+    NERF_RETURN_IF_ERROR(BeginProgress(model));
+    for (size_t i = 0; i < wanted_.views.size(); ++i) {
+      const WantedView& wanted = wanted_.views[i];
+      const SteadyTime begin = clock_.Now();
+      const std::unique_ptr<PictureRender> work = model.renderer->Begin(wanted.camera, options_);
+      NERF_RETURN_IF_ERROR(WritePasses(wanted, i, begin, work.get()));
+      const ViewPicture view = work->TakePicture();
+      rendering_ += clock_.Now() - begin;
+      if (i == 0) first_rendering_ = rendering_;
+      NERF_RETURN_IF_ERROR(Take(wanted, view, model.state.geometry.frame.scale, writer));
+      ++*n_done;
+      if (progress_.has_value()) progress_->Add();
+    }
+    return absl::OkStatus();
+  }
+
+  // Passes of --progressive show themselves. A log has no line of a render that is over at once.
+  absl::Status BeginProgress(const LoadedModel& model) {
+    if (flags_.progressive) return absl::OkStatus();
+    std::vector<View> views;
+    double n_pixels = 0;
+    for (const WantedView& wanted : wanted_.views) {
+      views.emplace_back().camera = wanted.camera;
+      n_pixels += static_cast<double>(wanted.camera.width) * wanted.camera.height;
+    }
+    const ProgressStyle style = ConsoleStyle(flags_.json);
+    absl::Duration expected = absl::InfiniteDuration();
+    // The first view on a device contains its set-up, which seconds_first_image is about.
+    if (n_pixels >= kForecastPixels && flags_.device == "cpu") {
+      EvaluationOptions options;
+      options.min_transmittance = options_.min_transmittance;
+      NERF_ASSIGN_OR_RETURN(const EvaluationForecast forecast,
+                            ForecastOf(model.renderer.get(), views, options, clock_, stop_));
+      const std::string slowness = SlowViewsReason(forecast.expected, forecast.occupied_share);
+      if (!flags_.json && !slowness.empty()) fmt::print(stderr, "{}\n", slowness);
+      expected = forecast.expected;
+      if (style == ProgressStyle::kLog && expected < kLongRender) return absl::OkStatus();
+    } else if (style == ProgressStyle::kLog && n_pixels < kForecastPixels) {
+      return absl::OkStatus();
+    }
+    progress_.emplace("rendering", &clock_, style, views.size(), ConsoleStream(style), expected);
+    return absl::OkStatus();
+  }
+
+  // Writes the view after each pass, over the file of the pass before.
+  absl::Status WritePasses(const WantedView& wanted, size_t index, SteadyTime begin,
+                           PictureRender* work) {
+    const auto show = [this] {
+      if (progress_.has_value()) progress_->Refresh();
+      return false;
+    };
+    for (int stride = kProgressiveStride; !work->finished(); stride /= 2) {
+      if (!work->Advance(show, stop_)) return absl::CancelledError("rendering was interrupted");
+      if (work->finished()) break;
+      const std::string file = ColorFile(wanted);
+      NERF_RETURN_IF_ERROR(WritePng(file, ColorsOf(work->TakePicture())));
+      const double seconds = absl::ToDoubleSeconds(clock_.Now() - begin);
+      if (flags_.json) {
+        fmt::print("{}", JsonLine({{"event", "pass"},
+                                   {"view", index},
+                                   {"stride", stride},
+                                   {"file", file},
+                                   {"seconds", JsonNumber(seconds)}}));
+      } else {
+        fmt::print(stderr, "{}: one pixel in {} after {:.3f} s\n", file, stride * stride, seconds);
+      }
+      std::fflush(stdout);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Take(const WantedView& wanted, const ViewPicture& view, float scale,
+                    PngWriter* writer) {
+    ImageU8 colors = ColorsOf(view);
+    if (!capture_.empty()) seen_.push_back(ShareSeenTwice(view, wanted.camera, capture_));
+    if (!wanted.photograph.empty()) {
+      NERF_ASSIGN_OR_RETURN(
+          const ImageU8 photograph,
+          PhotographAs(wanted.photograph, colors.width, colors.height, options_.background));
+      psnrs_.push_back(comparison_.Add(photograph, colors, wanted.photograph));
+    }
+    if (video_ != nullptr && video_status_.ok()) video_status_ = video_->Add(colors, stop_);
+    if (channels_.rgb) NERF_RETURN_IF_ERROR(writer->Add(ColorFile(wanted), std::move(colors)));
+    if (channels_.opacity) {
+      NERF_RETURN_IF_ERROR(
+          writer->Add(fmt::format("{}/opacity_{}.png", out(), wanted.name), OpacityImage(view)));
+    }
+    if (!channels_.depth) return absl::OkStatus();
+    return depths_.Append(wanted.name, view.rgba.width, view.rgba.height, OwnDepths(view, scale));
+  }
+
+  bool HasSheet() const { return channels_.rgb && (wanted_.views.size() > 1 || flags_.sheet); }
+
+  absl::Status WriteSheets() {
+    if (HasSheet()) {
+      std::vector<std::string> files;
+      for (const WantedView& view : wanted_.views) files.push_back(ColorFile(view));
+      NERF_RETURN_IF_ERROR(WriteContactSheet(files, out() + "/sheet.png"));
+    }
+    if (comparison_.n_views() == 0) return absl::OkStatus();
+    return comparison_.Write(out() + "/compare.png");
+  }
+
+  // If the video fails, the frames are kept.
+  absl::Status FinishVideo() {
+    if (video_ == nullptr) return absl::OkStatus();
+    if (video_status_.ok()) video_status_ = video_->Finish(stop_);
+    if (!video_status_.ok()) {
+      return absl::Status(video_status_.code(), absl::string_view(fmt::format(
+                                                    "{}; the frames are in {}",
+                                                    std::string(video_status_.message()), out())));
+    }
+    if (flags_.out.empty()) RemoveFrames();
+    return absl::OkStatus();
+  }
+
+  // The folder goes with them unless it holds something else.
+  void RemoveFrames() const {
+    std::error_code ignored;
+    for (const std::string& name : FilesToWrite()) {
+      std::filesystem::remove(out() + "/" + name, ignored);
+    }
+    std::filesystem::remove(out(), ignored);
+  }
+
+  void SayFar() const {
+    std::vector<std::string> names;
+    for (const WantedView& view : wanted_.views) {
+      if (IsFarFrom(view.camera, capture_)) names.push_back(view.name);
+    }
+    if (names.empty()) return;
+    fmt::print(stderr,
+               "warning: {} of {} far from all training views, as cameras of another data set "
+               "would be: {}\n",
+               names.size(), Counted(wanted_.views.size(), "view"), FirstNames(names));
+  }
+
+  // Names of the files that this render writes.
+  std::set<std::string> FilesToWrite() const {
+    std::set<std::string> names;
+    for (const WantedView& view : wanted_.views) {
+      if (channels_.rgb) names.insert(fmt::format("rgb_{}.png", view.name));
+      if (channels_.opacity) names.insert(fmt::format("opacity_{}.png", view.name));
+      if (!view.photograph.empty()) names.insert("compare.png");
+      if (!channels_.depth) continue;
+      names.insert({fmt::format("depth_{}.png", view.name),
+                    fmt::format("depth_color_{}.png", view.name), "depth.json"});
+    }
+    if (HasSheet()) names.insert("sheet.png");
+    return names;
+  }
+
+  // The older files that this render writes too, or that it does not.
+  std::vector<std::string> OlderFiles(bool overwritten) const {
+    const std::set<std::string> own = FilesToWrite();
+    std::vector<std::string> files;
+    for (const std::string& name : older_) {
+      if (own.contains(name) == overwritten) files.push_back(name);
+    }
+    return files;
+  }
+
+  void SayOverwritten() const {
+    std::error_code ignored;
+    if (!flags_.video.empty() && std::filesystem::exists(flags_.video, ignored)) {
+      fmt::print(stderr, "warning: {} is there already and is replaced\n", flags_.video);
+    }
+    const std::vector<std::string> files = OlderFiles(true);
+    if (files.empty()) return;
+    fmt::print(stderr, "warning: overwriting {} of an earlier render in {}: {}\n",
+               Counted(files.size(), "file"), out(), FirstNames(files));
+  }
+
+  void SayOlder() const {
+    const std::vector<std::string> files = OlderFiles(false);
+    if (flags_.out.empty() || files.empty()) return;
+    fmt::print(stderr, "warning: {} also holds {} of an earlier render: {}\n", out(),
+               Counted(files.size(), "file"), FirstNames(files));
+  }
+
+  void SayUnseen() const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < seen_.size(); ++i) {
+      if (seen_[i] < kWellSeen) names.push_back(wanted_.views[i].name);
+    }
+    if (names.empty()) return;
+    fmt::print(stderr,
+               "warning: {} of {} look where few photographs did (less than {:.0f}% of what they "
+               "show lies in two training views): {}\n",
+               names.size(), Counted(seen_.size(), "view"), kWellSeen * 100, FirstNames(names));
+  }
+
+  void SayIfLow(const TrainState& model) const {
+    std::vector<Camera> cameras;
+    for (const WantedView& view : wanted_.views) {
+      if (!view.photograph.empty()) cameras.push_back(view.camera);
+    }
+    std::fflush(stdout);  // the figure comes first
+    const TrainedQuality quality =
+        ComparedQuality(model, cameras, comparison_.mean_psnr(), flags_.camera);
+    for (const std::string& line : LowPsnrAdvice(quality)) fmt::print(stderr, "{}\n", line);
+  }
+
+  void Report(const TrainState& model) const {
+    const double seconds = absl::ToDoubleSeconds(rendering_);
+    const size_t n = wanted_.views.size();
+    if (flags_.json) {
+      JsonObject line;
+      line["event"] = "done";
+      line["images"] = n;
+      line["out"] = flags_.out.empty() ? flags_.video : flags_.out;
+      line["width"] = wanted_.views.front().camera.width;
+      line["height"] = wanted_.views.front().camera.height;
+      if (!wanted_.path.empty()) line["path"] = wanted_.path;
+      line["seconds_per_image"] = JsonNumber(seconds / static_cast<double>(n));
+      line["seconds_first_image"] = JsonNumber(absl::ToDoubleSeconds(first_rendering_));
+      if (!seen_.empty()) line["seen_twice"] = seen_;
+      if (!psnrs_.empty()) {
+        line["psnr"] = JsonNumber(comparison_.mean_psnr());
+        line["psnrs"] = psnrs_;
+      }
+      if (video_ != nullptr && video_status_.ok()) line["video"] = flags_.video;
+      fmt::print("{}", JsonLine(line));
+      return;
+    }
+    SayUnseen();
+    if (!psnrs_.empty()) {
+      fmt::print(
+          "PSNR of {} against their photographs: {:.2f} dB; side by side in {}/compare.png\n",
+          Counted(psnrs_.size(), "view"), comparison_.mean_psnr(), out());
+      SayIfLow(model);
+    }
+    const bool has_video = video_ != nullptr && video_status_.ok();
+    fmt::print("rendered {} in {:.2f} s to {}\n", Counted(n, "view"), seconds,
+               has_video ? flags_.video : out());
+  }
+
+  const RenderFlags& flags_;
+  const ViewChannels channels_;
+  const std::stop_token stop_;
+  const RealClock clock_;
+  std::vector<CaptureCamera> capture_;  // training views; empty if the file does not store them
+  std::set<std::string> older_;         // files of earlier renders
+  WantedViews wanted_;
+  RenderOptions options_;
+  std::optional<ViewProgress> progress_;
+  std::vector<double> seen_, psnrs_;
+  DepthSpool depths_;
+  ViewComparison comparison_;
+  std::unique_ptr<VideoWriter> video_;
+  absl::Status video_status_;
+  absl::Duration rendering_, first_rendering_;
+};
+
+// Errors name every wrong flag.
+absl::Status CheckRenderFlags(const RenderFlags& flags,
+                              const absl::StatusOr<ViewChannels>& channels) {
+  FlagErrors errors;
+  errors.Add(CheckDevice(flags.device));
+  errors.Add(channels.status());
+  const bool has_color = !channels.ok() || channels->rgb;
+  if (flags.progressive && !has_color) {
+    errors.Add(absl::InvalidArgumentError("--progressive: needs rgb in --channels"));
+  }
+  if (flags.sheet && !has_color) {
+    errors.Add(absl::InvalidArgumentError("--sheet: needs rgb in --channels"));
+  }
+  if (flags.out.empty() && flags.video.empty()) {
+    errors.Add(absl::InvalidArgumentError("--out or --video is required"));
+  }
+  if (!flags.video.empty()) errors.Add(CheckVideoPath(flags.video));
+  if (!ParsePathKind(flags.path).has_value()) {
+    constexpr std::string_view kPaths[] = {"auto", "orbit", "spiral", "flyby", "cameras"};
+    errors.Add(absl::InvalidArgumentError("--path: " + NotOneOf(flags.path, kPaths)));
+  }
+  return errors.ToStatus();
+}
+
+int RunRender(const RenderFlags& flags) {
+  const absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
+  if (absl::Status status = CheckRenderFlags(flags, channels); !status.ok()) {
+    return ReportError(status, flags.json, true);
+  }
+  SignalWatcher signals;
+  const absl::Status status = Guarded([&] {
+    RenderRun run(flags, *channels, signals.token());
+    return run.Run();
+  });
+  if (status.ok()) return kOk;
+  const int code = ReportError(status, flags.json);
+  return signals.exit_code() != 0 ? signals.exit_code() : code;
+}
+
+}  // namespace
+
+void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
+  auto flags = std::make_shared<RenderFlags>();
+  CLI::App* command = app->add_subcommand("render", "Render views of a model");
+  command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
+  CLI::Option* camera = command->add_option(
+      "--camera", flags->camera,
+      "camera file in the format of transforms.json, a camera path of nerfstudio or "
+      "instant-ngp, or a data set's folder for its test views beside their "
+      "photographs");
+  CLI::Option* orbit =
+      command->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
+          ->check(CLI::Range(1, kMaxOrbitViews))
+          ->excludes(camera);
+  command
+      ->add_option("--path", flags->path,
+                   "auto, orbit, spiral, flyby or cameras (near the training views); auto takes "
+                   "what suits the training views")
+      ->capture_default_str()
+      ->excludes(camera)
+      ->excludes(orbit);
+  command->add_option("--dataset", flags->dataset,
+                      "folder of the data set that a camera path of nerfstudio or instant-ngp is "
+                      "for");
+  command
+      ->add_option(
+          "--frames", flags->frames,
+          fmt::format("views along a path (default: {}; of a video {} seconds, {} at 30 fps)",
+                      kDefaultViews, kDefaultVideoSeconds, kDefaultVideoSeconds * 30))
+      ->check(CLI::Range(1, kMaxOrbitViews))
+      ->excludes(orbit);
+  command->add_option("--video", flags->video,
+                      "also make an .mp4, .mov or .mkv of the views, with ffmpeg; without --out "
+                      "the images are kept only if that fails");
+  command->add_option("--fps", flags->fps, "frames a second of the video")
+      ->check(CLI::Range(0.1, 240.0))
+      ->capture_default_str();
+  command->add_option("--ffmpeg", flags->ffmpeg, "ffmpeg's program")->capture_default_str();
+  command
+      ->add_option("--width", flags->width,
+                   "pixels; default: the camera's, at most about 1 megapixel in all")
+      ->check(CLI::Range(1, kMaxViewSide));
+  command
+      ->add_option("--height", flags->height,
+                   "pixels; default: the camera's, at most about 1 megapixel in all")
+      ->check(CLI::Range(1, kMaxViewSide));
+  command->add_flag("--full-size", flags->full_size,
+                    "do not reduce views of more than 1 megapixel");
+  command->add_option("--out", flags->out, "folder for the images");
+  command->add_option("--channels", flags->channels, "of rgb, depth, opacity; comma-separated")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_flag("--sheet", flags->sheet,
+                    "all color views in one picture, sheet.png, also of a single view");
+  command
+      ->add_option("--appearance", flags->appearance,
+                   "show the light of this training picture, from 0 on in the data set's order, in "
+                   "place of the mean; of models trained with appearance_rate")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--progressive", flags->progressive,
+                    "write each view coarse first and then finer, to the same file; a GPU "
+                    "renders it in one pass");
+  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
+  command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->footer(
+      "Examples:\n"
+      "  nerf-engine render run/model.safetensors --out views\n"
+      "  nerf-engine render run/model.safetensors --path cameras --video run.mp4\n"
+      "  nerf-engine render run/model.safetensors --camera examples/mic --channels rgb,depth \\\n"
+      "      --out views\n"
+      "  nerf-engine render run/model.safetensors --camera camera_path.json --dataset photos \\\n"
+      "      --video run.mp4");
+  command->callback([=] { *chosen = [flags] { return RunRender(*flags); }; });
+}
+
+}  // namespace nerf

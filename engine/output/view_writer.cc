@@ -1,0 +1,61 @@
+#include "engine/output/view_writer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/edit_distance.h"
+#include "fmt/format.h"
+
+namespace nerf {
+
+absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words) {
+  ViewChannels channels;
+  for (const std::string& word : words) {
+    bool* channel = word == "rgb"       ? &channels.rgb
+                    : word == "depth"   ? &channels.depth
+                    : word == "opacity" ? &channels.opacity
+                                        : nullptr;
+    if (channel == nullptr) {
+      constexpr std::string_view kChannels[] = {"rgb", "depth", "opacity"};
+      return absl::InvalidArgumentError("channels: " + NotOneOf(word, kChannels));
+    }
+    *channel = true;
+  }
+  if (words.empty())
+    return absl::InvalidArgumentError("channels: name at least one of rgb, depth, opacity");
+  return channels;
+}
+
+std::vector<float> OwnDepths(const ViewPicture& view, float scale) {
+  std::vector<float> depths = view.depths;
+  for (float& depth : depths) depth /= scale;
+  return depths;
+}
+
+float FarOf(float largest_depth) {
+  if (!(largest_depth > 0) || !std::isfinite(largest_depth)) return 1;
+  const double unit = std::pow(10.0, std::floor(std::log10(largest_depth)) - 1);
+  // The tolerance keeps 4.3f, which is slightly above 4.3, from becoming 4.4.
+  const auto far = static_cast<float>(std::ceil(largest_depth / unit - 1e-5) * unit);
+  return std::max(far, largest_depth);
+}
+
+std::vector<uint16_t> DepthToGray(const std::vector<float>& depths, float far) {
+  std::vector<uint16_t> gray;
+  gray.reserve(depths.size());
+  for (float depth : depths) {
+    const float share = std::clamp(depth / far, 0.0f, 1.0f);
+    gray.push_back(static_cast<uint16_t>(std::lround(share * 65535)));
+  }
+  return gray;
+}
+
+ImageU8 OpacityImage(const ViewPicture& view) {
+  const std::vector<uint8_t>& rgba = view.rgba.pixels;
+  ImageU8 image{view.rgba.width, view.rgba.height, 1, {}};
+  image.pixels.reserve(rgba.size() / 4);
+  for (size_t i = 3; i < rgba.size(); i += 4) image.pixels.push_back(rgba[i]);
+  return image;
+}
+
+}  // namespace nerf

@@ -1,0 +1,60 @@
+#include "engine/training/loaded_model.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "common/nearest_path.h"
+#include "common/status_macros.h"
+#include "engine/files/checkpoint.h"
+#include "engine/files/tensor_file.h"
+#include "engine/methods/registry.h"
+#include "fmt/format.h"
+
+namespace nerf {
+
+absl::Status WithModelHint(const absl::Status& status, const std::string& path,
+                           const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  std::string hint;
+  if (fs::is_directory(path, ignored)) {
+    const fs::path inside = fs::path(path) / file;
+    if (fs::exists(inside, ignored)) hint = fmt::format("; did you mean {}?", inside.string());
+  } else if (!absl::IsNotFound(status)) {
+    return status;
+  } else if (!NearestPath(path).empty()) {
+    return WithNearestPath(status, path);
+  }
+  if (hint.empty()) hint = "; `nerf-engine train DIR --out RUN` writes RUN/" + file;
+  return absl::Status(status.code(), std::string(status.message()) + hint);
+}
+
+absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device,
+                                          std::optional<int> as_view) {
+  NERF_ASSIGN_OR_RETURN(TensorFile file, ReadTensorFile(path));
+  NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, path));
+  TrainState& state = stored.state;
+  if (as_view.has_value()) {
+    const absl::Status shown = MethodOf(state.config).ShowAsView(*as_view, &file);
+    if (!shown.ok()) return absl::Status(shown.code(), path + ": " + std::string(shown.message()));
+  }
+  absl::StatusOr<std::unique_ptr<TrainedModel>> model =
+      MethodOf(state.config).LoadModel(file, state.config, state.geometry);
+  if (!model.ok()) {
+    return absl::Status(
+        model.status().code(),
+        absl::string_view(fmt::format("{}: {}", path, std::string(model.status().message()))));
+  }
+  absl::StatusOr<std::vector<LensScale>> lenses = ReadLensScales(file);
+  if (!lenses.ok()) {
+    return absl::Status(lenses.status().code(),
+                        path + ": " + std::string(lenses.status().message()));
+  }
+  const uint64_t byte_size = (*model)->byte_size();
+  auto renderer = device->Load(*std::move(model), state.geometry, RenderPrecisionOf(state.config));
+  return LoadedModel{std::move(state),   stored.kind, std::move(renderer),
+                     *std::move(lenses), byte_size,   std::nullopt};
+}
+
+}  // namespace nerf

@@ -1,0 +1,229 @@
+#include "server/queue/catalogs/scene_catalog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/logging.h"
+#include "common/sha256.h"
+#include "common/status_macros.h"
+#include "server/queue/resources/request_check.h"
+#include "server/queue/resources/resource_error.h"
+#include "server/queue/state/quota.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kMaxPathPartLength = 255;  // limit of file systems
+
+// What is wrong with a path; empty when it is valid.
+std::string_view PathProblem(std::string_view path) {
+  if (path.empty()) return "must not be empty";
+  if (path.size() > kMaxScenePathLength) return "is longer than 512 bytes";
+  if (!IsPlainText(path)) return "must be UTF-8 without control characters";
+  if (path.find('\\') != std::string_view::npos) return "must separate parts with '/'";
+  if (path.front() == '/') return "must be relative";
+  size_t depth = 0;
+  while (true) {
+    const size_t slash = path.find('/');
+    const std::string_view part = path.substr(0, slash);
+    if (part.empty()) return "must not have empty parts";
+    if (part == "." || part == "..") return "must not have '.' or '..' as a part";
+    if (part.size() > kMaxPathPartLength) return "has a part longer than 255 bytes";
+    if (++depth > kMaxScenePathDepth) return "is deeper than 16 parts";
+    if (slash == std::string_view::npos) return {};
+    path.remove_prefix(slash + 1);
+  }
+}
+
+std::string FingerprintOf(const SceneSpec& spec) {
+  Fingerprint fingerprint;
+  fingerprint.Add("scene").Add(spec.id).Add(spec.display_name).Add(spec.files.size());
+  for (const SceneFileRecord& file : spec.files) {
+    fingerprint.Add(file.path).Add(file.blob.sha256).Add(file.blob.byte_size);
+  }
+  return fingerprint.Hex();
+}
+
+// A path that is safe to print, for messages.
+std::string Quoted(std::string_view path) {
+  constexpr size_t kMaxShown = 80;
+  return LogValue(path.substr(0, kMaxShown));
+}
+
+}  // namespace
+
+absl::Status CheckManifest(const std::vector<SceneFileRecord>& files) {
+  constexpr size_t kMaxViolations = 100;
+  if (files.empty() || files.size() > kMaxSceneFiles) {
+    return InvalidFieldsError(
+        {{"files", fmt::format("must be 1 to {} files, not {}", kMaxSceneFiles, files.size())}});
+  }
+  std::vector<FieldViolation> violations;
+  const auto report = [&](size_t i, std::string_view member, std::string description) {
+    if (violations.size() < kMaxViolations) {
+      violations.push_back({fmt::format("files[{}].{}", i, member), std::move(description)});
+    }
+  };
+  std::set<std::string_view> paths;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const SceneFileRecord& file = files[i];
+    if (const std::string_view problem = PathProblem(file.path); !problem.empty()) {
+      report(i, "path", fmt::format("{} {}", Quoted(file.path), problem));
+    } else if (!paths.insert(file.path).second) {
+      report(i, "path", fmt::format("{} is twice in the manifest", Quoted(file.path)));
+    }
+    if (!IsSha256Hex(file.blob.sha256)) {
+      report(i, "blob.sha256", "must be 64 lower-case hexadecimal digits");
+    }
+    if (file.blob.byte_size > kMaxSceneFileSize) {
+      report(i, "blob.size_bytes", fmt::format("must be at most {}", kMaxSceneFileSize));
+    }
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    // A file cannot also be another file's folder.
+    const std::string_view path = files[i].path;
+    for (size_t slash = path.find('/'); slash != std::string_view::npos;
+         slash = path.find('/', slash + 1)) {
+      if (slash > 0 && paths.contains(path.substr(0, slash))) {
+        report(i, "path",
+               fmt::format("{} is in a folder that is also listed as a file", Quoted(path)));
+        break;
+      }
+    }
+  }
+  return violations.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations));
+}
+
+absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
+  RequestCheck check;
+  check.RequireId("parent", spec.project);
+  check.RequireId("scene_id", spec.id, /*may_be_empty=*/true);
+  check.RequireRequestId("request_id", spec.request_id);
+  check.RequireDisplayName("scene.display_name", spec.display_name);
+  check.Add(CheckManifest(spec.files));
+  NERF_RETURN_IF_ERROR(check.Result());
+
+  SceneRecord scene;
+  scene.key = {spec.project, spec.id};
+  scene.display_name = spec.display_name;
+  scene.request_id = spec.request_id;
+  scene.files = spec.files;
+  std::sort(scene.files.begin(), scene.files.end(),
+            [](const SceneFileRecord& a, const SceneFileRecord& b) { return a.path < b.path; });
+  std::vector<BlobRef> blobs;
+  for (const SceneFileRecord& file : scene.files) {
+    scene.byte_size += file.blob.byte_size;
+    blobs.push_back(file.blob);
+  }
+  // Called without the lock, because it reads the file system. Present blobs are not collected
+  // meanwhile (BlobIndex).
+  NERF_RETURN_IF_ERROR(state_.RequireBlobs(blobs));
+
+  QueueLock lock(state_);
+  // Without a list every project exists: who may use it was decided before.
+  const std::set<std::string>& projects = state_.options.projects;
+  if (!projects.empty() && !projects.contains(spec.project)) {
+    return ResourceNotFound("projects/" + spec.project);
+  }
+  const ClaimKey request_key{ClaimKey::Kind::kRequest, {spec.project, spec.request_id}};
+  state_.AwaitUnclaimed({request_key, {ClaimKey::Kind::kScene, scene.key}});
+  scene.create_time = state_.clock.WallNow();
+  RequestRecord request{RequestRecord::Kind::kScene, spec.project, spec.request_id, "",
+                        FingerprintOf(spec),         state_.Age()};
+  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
+  if (earlier.has_value()) {
+    const auto found = state_.scenes.find({spec.project, *earlier});
+    if (found == state_.scenes.end()) return ResourceNotFound(SceneName({spec.project, *earlier}));
+    return found->second;
+  }
+  const auto is_taken = [&] {
+    state_.mu.AssertHeld();
+    return state_.scenes.contains(scene.key) ||
+           state_.IsClaimed({ClaimKey::Kind::kScene, scene.key});
+  };
+  if (!spec.id.empty() && is_taken()) return ResourceExists(SceneName(scene.key));
+  NERF_RETURN_IF_ERROR(CheckNewScene(state_, spec.project, scene.files.size()));
+  NERF_RETURN_IF_ERROR(CheckStoredBytes(state_, spec.project, 0));
+  while (scene.key.id.empty() || (spec.id.empty() && is_taken())) {
+    scene.key.id = NewShortId("s", state_.random);
+  }
+  scene.create_sequence = state_.next_sequence++;
+  request.resource_id = scene.key.id;
+  StoreWrite write;
+  write.new_scenes.push_back(scene);
+  std::vector<ClaimKey> claimed = {{ClaimKey::Kind::kScene, scene.key}};
+  if (!request.request_id.empty()) {
+    write.new_requests.push_back(request);
+    claimed.push_back(request_key);
+  }
+  Claim claim(state_, std::move(claimed));
+  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
+
+  for (const BlobRef& blob : blobs) state_.NoteReference(blob);
+  state_.scene_order.emplace(scene.create_sequence, scene.key);
+  state_.scenes.emplace(scene.key, scene);
+  state_.RememberRequest(request);
+  LogInfo("scene created", {{"project", scene.key.project},
+                            {"scene", scene.key.id},
+                            {"files", scene.files.size()},
+                            {"bytes", scene.byte_size}});
+  return scene;
+}
+
+absl::StatusOr<SceneRecord> SceneCatalog::Get(const ResourceKey& key) {
+  MutexLock lock(state_.mu);
+  const auto found = state_.scenes.find(key);
+  if (found == state_.scenes.end()) return ResourceNotFound(SceneName(key));
+  return found->second;
+}
+
+absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request) {
+  MutexLock lock(state_.mu);
+  // Without the files.
+  const auto summary_of = [](const SceneRecord& scene) {
+    return SceneRecord{scene.key, scene.create_sequence, scene.display_name, scene.request_id,
+                       {},        scene.byte_size,       scene.create_time};
+  };
+  return ListPage<SceneRecord>(*state_.token_sealer, "scenes", request, state_.scene_order,
+                               state_.scenes, summary_of);
+}
+
+absl::Status SceneCatalog::Delete(const ResourceKey& key) {
+  NERF_ASSIGN_OR_RETURN(const SceneRecord removed, Remove(key));
+  // Called without the lock, because it changes every file.
+  for (const SceneFileRecord& file : removed.files) state_.blobs.Release(file.blob);
+  LogInfo("scene deleted", {{"project", key.project}, {"scene", key.id}});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SceneRecord> SceneCatalog::Remove(const ResourceKey& key) {
+  QueueLock lock(state_);
+  state_.AwaitUnclaimed({{ClaimKey::Kind::kScene, key}});
+  if (!state_.scenes.contains(key)) return ResourceNotFound(SceneName(key));
+  const auto uses = [&](const Job& job) {
+    return job.key.project == key.project && job.training.scene == key.id && !IsFinal(job.state);
+  };
+  const auto in_use_by = [&](const Job& job) {
+    return StateConflict(fmt::format("{} is used by {}", SceneName(key), JobName(job.key)));
+  };
+  for (const auto& [job_key, entry] : state_.jobs) {
+    if (uses(entry.job)) return in_use_by(entry.job);
+  }
+  for (const auto& [job_key, job] : state_.jobs_in_creation) {
+    if (uses(job)) return in_use_by(job);
+  }
+  StoreWrite write;
+  write.deleted_scenes.push_back(key);
+  Claim claim(state_, {{ClaimKey::Kind::kScene, key}});
+  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
+  const auto found = state_.scenes.find(key);
+  SceneRecord removed = std::move(found->second);
+  state_.scene_order.erase(removed.create_sequence);
+  state_.scenes.erase(found);
+  return removed;
+}
+
+}  // namespace nerf

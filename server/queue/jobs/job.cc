@@ -1,0 +1,64 @@
+#include "server/queue/jobs/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "server/queue/resources/request_check.h"
+
+namespace nerf {
+
+bool JobLease::Has(std::string_view worker) const {
+  return std::find(members.begin(), members.end(), worker) != members.end();
+}
+
+std::string_view JobLease::holder() const {
+  return members.empty() ? "" : std::string_view(members.front());
+}
+
+absl::Status Transition(Job& job, JobState to, absl::Time now, QueueReason reason) {
+  if (!IsLegalTransition(job.state, to)) {
+    return absl::InternalError(fmt::format("{} cannot go from {} to {}", JobName(job.key),
+                                           JobStateName(job.state), JobStateName(to)));
+  }
+  job.state = to;
+  job.queue_reason = to == JobState::kQueued ? reason : QueueReason::kNone;
+  job.queue_message.clear();
+  if (to == JobState::kRunning && job.start_time == absl::InfinitePast()) job.start_time = now;
+  if (IsFinal(to)) job.end_time = now;
+  return absl::OkStatus();
+}
+
+std::string EtagOf(const Job& job) {
+  constexpr size_t kLength = 16;  // digits
+  Fingerprint fingerprint;
+  fingerprint.Add(JobStateName(job.state)).Add(job.display_name);
+  fingerprint.Add(std::to_string(job.priority));
+  for (const auto& [key, value] : job.labels) fingerprint.Add(key).Add(value);
+  for (const absl::Time deadline : {job.start_by, job.end_by}) {
+    if (deadline != absl::InfiniteFuture()) fingerprint.Add(absl::FormatTime(deadline));
+  }
+  return fingerprint.Hex().substr(0, kLength);
+}
+
+std::vector<CheckpointRecord> RetireCheckpoints(std::vector<CheckpointRecord>& checkpoints,
+                                                size_t n_kept) {
+  size_t best = checkpoints.size();
+  for (size_t i = 0; i < checkpoints.size(); ++i) {
+    if (!checkpoints[i].preview_psnr.has_value()) continue;
+    if (best == checkpoints.size() ||
+        *checkpoints[i].preview_psnr >= *checkpoints[best].preview_psnr) {
+      best = i;
+    }
+  }
+  std::vector<CheckpointRecord> kept, retired;
+  for (size_t i = 0; i < checkpoints.size(); ++i) {
+    const bool keep = i + n_kept >= checkpoints.size() || i == best || checkpoints[i].promoted;
+    (keep ? kept : retired).push_back(std::move(checkpoints[i]));
+  }
+  checkpoints = std::move(kept);
+  return retired;
+}
+
+}  // namespace nerf

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/queue/jobs/job.h"
+
+namespace nerf {
+
+// A promoted checkpoint. Never changes after creation.
+struct ModelRecord {
+  ResourceKey key;
+  uint64_t create_sequence = 0;  // order of creation in this store, from 1
+  std::string display_name;
+  std::string request_id;
+  std::string job;    // id of the job that trained it, in the same project
+  uint32_t step = 0;  // of the checkpoint
+  std::string method;
+  BlobRef blob;  // the model file
+  std::optional<double> preview_psnr;
+  std::vector<TensorRecord> tensors;
+  absl::Time create_time = absl::InfinitePast();
+  absl::Time create_age = absl::InfinitePast();  // in the store's time (StoredState::age)
+
+  bool operator==(const ModelRecord&) const = default;
+};
+
+}  // namespace nerf

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/queue/resources/blob_ref.h"
+#include "server/queue/resources/resource_key.h"
+
+namespace nerf {
+
+// What a render job is to do.
+struct RenderSpec {
+  bool from_checkpoint = false;  // else from a model
+  ResourceKey source;            // the model, or the checkpoint's job
+  std::optional<uint32_t> step;  // of the checkpoint; unset: the newest. Create sets it
+  BlobRef model_blob;            // the file to render from. Create sets it
+  std::string capability;        // of workers that render its frames. Create sets it
+  std::string request;           // what the client sent: opaque bytes for the service
+  uint32_t n_frames = 0;
+  uint32_t n_channels = 1;  // images of a frame
+  bool images = false;      // the frames are kept
+  bool movie = false;       // a movie is made of them
+
+  bool operator==(const RenderSpec&) const = default;
+};
+
+// The stored images of a frame, one for each channel; none before it is rendered.
+struct FrameRecord {
+  std::vector<BlobRef> images;
+  double far = 0;  // that the brightest depth stands for
+
+  bool operator==(const FrameRecord&) const = default;
+};
+
+// A range of frames, or the movie: what one lease is of.
+struct RenderPart {
+  std::string worker;  // that holds the lease; empty: nobody
+  uint64_t epoch = 0;  // of the last lease
+  bool done = false;
+
+  bool operator==(const RenderPart&) const = default;
+};
+
+// How far a render job is.
+struct RenderWork {
+  std::vector<RenderPart> parts;    // ranges of frames in order, then the movie
+  std::vector<FrameRecord> frames;  // by index
+  std::optional<BlobRef> movie;
+
+  bool operator==(const RenderWork&) const = default;
+};
+
+}  // namespace nerf

@@ -1,0 +1,149 @@
+#include "server/queue/jobs/render_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/status_macros.h"
+#include "server/queue/jobs/any_training.h"
+
+namespace nerf {
+namespace {
+
+constexpr std::string_view kFramePrefix = "render/";
+
+uint32_t FrameParts(const RenderSpec& spec) {
+  return (spec.n_frames + kFramesPerPart - 1) / kFramesPerPart;
+}
+
+// Makes the workers that hold a part the job's members.
+void UpdateMembers(Job& job) {
+  job.lease.members.clear();
+  for (const RenderPart& part : job.render_work.parts) {
+    if (!part.worker.empty() && !job.lease.Has(part.worker)) {
+      job.lease.members.push_back(part.worker);
+    }
+  }
+}
+
+}  // namespace
+
+std::string FrameCapability(std::string_view method) {
+  return fmt::format("{}{}", kFramePrefix, method);
+}
+
+bool NeedsAnnouncement(std::string_view capability) {
+  return capability == kMovieCapability || capability.starts_with(kFramePrefix) ||
+         capability.starts_with(kMergePrefix);
+}
+
+RenderWork NewRenderWork(const RenderSpec& spec) {
+  RenderWork work;
+  work.parts.resize(FrameParts(spec) + (spec.movie ? 1 : 0));
+  work.frames.resize(spec.n_frames);
+  return work;
+}
+
+FrameSpan FramesOfPart(const Job& job, uint32_t part) {
+  const uint32_t begin = std::min(part * kFramesPerPart, job.render.n_frames);
+  return {begin, std::min(begin + kFramesPerPart, job.render.n_frames)};
+}
+
+bool IsMoviePart(const Job& job, uint32_t part) { return part >= FrameParts(job.render); }
+
+std::optional<uint32_t> NextPart(const Job& job) {
+  const bool may_begin = job.state == JobState::kQueued || job.state == JobState::kPreparing ||
+                         job.state == JobState::kRunning;
+  if (!may_begin) return std::nullopt;
+  const std::vector<RenderPart>& parts = job.render_work.parts;
+  bool are_frames_done = true;
+  for (uint32_t i = 0; i < parts.size(); ++i) {
+    const bool is_movie = IsMoviePart(job, i);
+    if (is_movie && !are_frames_done) return std::nullopt;
+    if (!parts[i].done && parts[i].worker.empty()) return i;
+    if (!is_movie) are_frames_done = are_frames_done && parts[i].done;
+  }
+  return std::nullopt;
+}
+
+bool IsComplete(const Job& job, uint32_t part) {
+  if (IsMoviePart(job, part)) return job.render_work.movie.has_value();
+  const FrameSpan span = FramesOfPart(job, part);
+  for (uint32_t i = span.begin; i < span.end; ++i) {
+    if (job.render_work.frames[i].images.empty()) return false;
+  }
+  return true;
+}
+
+uint32_t CountFrames(const Job& job) {
+  const auto& frames = job.render_work.frames;
+  return static_cast<uint32_t>(
+      std::count_if(frames.begin(), frames.end(),
+                    [](const FrameRecord& frame) { return !frame.images.empty(); }));
+}
+
+bool IsPartHeld(const Job& job, uint32_t part) {
+  return HoldsLease(job.state) && !job.render_work.parts[part].worker.empty();
+}
+
+bool IsAnyPartHeld(const Job& job) {
+  const auto& parts = job.render_work.parts;
+  return HoldsLease(job.state) && std::any_of(parts.begin(), parts.end(), [](const auto& part) {
+           return !part.worker.empty();
+         });
+}
+
+uint64_t EpochOf(const Job& job, uint32_t part) {
+  if (job.kind == JobKind::kTraining) return job.lease.epoch;
+  return part < job.render_work.parts.size() ? job.render_work.parts[part].epoch : 0;
+}
+
+bool HoldsPart(const Job& job, const LeaseRef& lease) {
+  if (lease.part >= job.render_work.parts.size() || !IsPartHeld(job, lease.part)) return false;
+  const RenderPart& part = job.render_work.parts[lease.part];
+  return part.epoch == lease.epoch && (lease.worker.empty() || part.worker == lease.worker);
+}
+
+absl::Status GrantPart(JobChange& change, uint32_t part, const std::string& worker) {
+  Job& job = change.job;
+  ++job.lease.epoch;
+  job.render_work.parts[part].worker = worker;
+  job.render_work.parts[part].epoch = job.lease.epoch;
+  UpdateMembers(job);
+  if (job.state == JobState::kQueued) {
+    ++job.attempt;
+    return change.Move(JobState::kPreparing);
+  }
+  change.Record(JobEventKind::kProgress);
+  return absl::OkStatus();
+}
+
+absl::Status FreePart(JobChange& change, uint32_t part, QueueReason reason) {
+  Job& job = change.job;
+  job.render_work.parts[part].worker.clear();
+  UpdateMembers(job);
+  if (!IsAnyPartHeld(job)) {
+    return job.state == JobState::kCancelling ? change.Move(JobState::kCancelled)
+                                              : change.Move(JobState::kQueued, reason);
+  }
+  change.Record(JobEventKind::kProgress);
+  return absl::OkStatus();
+}
+
+absl::Status CompletePart(JobChange& change, uint32_t part) {
+  Job& job = change.job;
+  if (job.state == JobState::kCancelling) return FreePart(change, part, QueueReason::kNone);
+  job.render_work.parts[part].done = true;
+  job.render_work.parts[part].worker.clear();
+  UpdateMembers(job);
+  if (job.state == JobState::kPreparing) NERF_RETURN_IF_ERROR(change.Move(JobState::kRunning));
+  const auto& parts = job.render_work.parts;
+  if (std::all_of(parts.begin(), parts.end(), [](const RenderPart& each) { return each.done; })) {
+    if (!job.render.images) job.render_work.frames.clear();
+    return change.Move(JobState::kSucceeded);
+  }
+  change.Record(JobEventKind::kProgress);
+  return absl::OkStatus();
+}
+
+}  // namespace nerf

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/queue/jobs/job_change.h"
+#include "server/queue/jobs/lease.h"
+
+namespace nerf {
+
+// How the work of a render job is split and counted. Parts are ranges of kFramesPerPart frames and,
+// if a movie is wanted, one part that makes it once all frames are stored. A job is QUEUED while
+// nobody holds a part of it and none has been finished since it was queued; RUNNING otherwise.
+
+inline constexpr uint32_t kFramesPerPart = 16;
+inline constexpr uint32_t kMaxFrames = 3600;
+
+// What a worker announces that makes movies.
+inline constexpr std::string_view kMovieCapability = "ffmpeg";
+// What a worker announces that renders frames of models of `method`.
+std::string FrameCapability(std::string_view method);
+// Whether only a worker that announces it may be given such work.
+bool NeedsAnnouncement(std::string_view capability);
+
+// The work of a new job: every part free, every frame missing.
+RenderWork NewRenderWork(const RenderSpec& spec);
+
+// Frames from `begin` to before `end`; none for the part that makes the movie.
+struct FrameSpan {
+  uint32_t begin = 0, end = 0;
+};
+FrameSpan FramesOfPart(const Job& job, uint32_t part);
+bool IsMoviePart(const Job& job, uint32_t part);
+// The first part that nobody holds and that may begin now; nullopt without one, and in a state in
+// which nothing is granted.
+std::optional<uint32_t> NextPart(const Job& job);
+// Whether all that the part is to make is stored.
+bool IsComplete(const Job& job, uint32_t part);
+uint32_t CountFrames(const Job& job);  // stored ones
+
+bool IsPartHeld(const Job& job, uint32_t part);
+bool IsAnyPartHeld(const Job& job);
+// The epoch of the part's last lease; of a training job the job's.
+uint64_t EpochOf(const Job& job, uint32_t part);
+// Whether `lease` is the current one of its part. The worker is compared if given.
+bool HoldsPart(const Job& job, const LeaseRef& lease);
+
+// Changes of a job. Each records an event.
+
+// Gives the part to a worker, with the job's next lease epoch.
+absl::Status GrantPart(JobChange& change, uint32_t part, const std::string& worker);
+// Nobody holds the part any more. The job is queued for `reason` if that was the last one held, or
+// CANCELLED where a client asked for that.
+absl::Status FreePart(JobChange& change, uint32_t part, QueueReason reason);
+// The part is complete. The job has SUCCEEDED if it was the last one.
+absl::Status CompletePart(JobChange& change, uint32_t part);
+
+}  // namespace nerf

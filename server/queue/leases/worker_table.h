@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "common/mutex.h"
+#include "server/queue/leases/worker_health.h"
+#include "server/queue/resources/resource_key.h"
+
+namespace nerf {
+
+// What a worker reports about itself when it connects.
+struct WorkerDescription {
+  std::string id;       // stable, IsResourceId
+  std::string session;  // random id of its process
+  std::string device;   // cpu or cuda:N
+  std::string device_description;
+  std::string version;
+  std::string host;
+  std::vector<std::string> methods;        // training methods it offers; empty: unknown, so all
+  std::vector<std::string> features = {};  // what else it can do, as in nerf.v1.WorkerHello
+  std::string problem = {};                // why it can do nothing at all, for people; else empty
+
+  bool Has(std::string_view feature) const;
+  // What it may be granted (CapabilityOf). Empty: not reported, so every training.
+  std::vector<std::string> Capabilities() const;
+};
+
+enum class WorkerState { kIdle, kBusy, kDraining, kLost, kUnhealthy };
+
+// "IDLE", "BUSY", "DRAINING", "LOST", "UNHEALTHY".
+std::string_view WorkerStateName(WorkerState state);
+
+struct WorkerRecord {
+  WorkerDescription description;
+  WorkerState state = WorkerState::kIdle;
+  std::string state_message;       // why it is UNHEALTHY, for people; otherwise empty
+  std::optional<ResourceKey> job;  // the one it trains
+  bool follows = false;            // as a rank other than 0, which renders nothing meanwhile
+  bool connected = false;          // a stream is open; a worker stays known without one
+  bool drained = false;            // by an operator
+
+  // Whether it answers requests. An unhealthy worker may, unless it has a problem.
+  bool AnswersRequests() const;
+  absl::Time last_seen = absl::InfinitePast();
+};
+
+// What Connect refuses of a description. Errors: InvalidArgument FIELD_INVALID.
+absl::Status CheckDescription(const WorkerDescription& description);
+
+// The workers that have connected since this server started, for lists and for routing renders. It
+// does not decide about leases; the lease epoch does. A draining worker is forgotten when its
+// stream ends, a silent one after kForgetAfter. Thread-safe. The clock outlives it.
+class WorkerTable {
+ public:
+  static constexpr absl::Duration kForgetAfter = absl::Hours(6);
+  // At this number a new worker takes the place of the one that was silent for the longest time.
+  static constexpr size_t kMaxWorkers = 10'000;
+
+  // A worker is LOST if it has sent nothing for `ttl`.
+  WorkerTable(Clock* clock, absl::Duration ttl) : clock_(*clock), ttl_(ttl) {}
+
+  // Registers a connection. Returns its number; a newer connection of the same worker makes older
+  // numbers stale. A connection of another process (session) replaces the process before it for
+  // good. Errors: InvalidArgument FIELD_INVALID; FailedPrecondition WORKER_REPLACED for a process
+  // that has been replaced; ResourceExhausted QUOTA_EXCEEDED if kMaxWorkers are connected.
+  absl::StatusOr<uint64_t> Connect(const WorkerDescription& description);
+  // A message of the worker was handled, possibly after its stream ended. False when `connection`
+  // is stale: the caller ends that stream with ABORTED.
+  bool Heard(const std::string& worker, uint64_t connection, bool draining,
+             const std::optional<ResourceKey>& job, bool follows = false);
+  // The stream ended. A stale connection changes nothing.
+  void Disconnect(const std::string& worker, uint64_t connection);
+
+  // The worker's engine died on a job; the worker has committed a checkpoint.
+  void EngineDied(const std::string& worker, const ResourceKey& job);
+  void EngineWorked(const std::string& worker);
+  // False for a drained worker, one with a problem, and an unhealthy one whose pause is not over.
+  bool MayTakeJob(const std::string& worker) const;
+  // Whether a worker other than `tried` is connected, takes jobs and offers `capability`.
+  bool AnotherOffers(std::string_view capability, const std::set<std::string>& tried) const;
+
+  // A drained worker takes no jobs or requests, and stays listed.
+  void SetDrained(const std::string& worker, bool drained);
+
+  // By id.
+  std::vector<WorkerRecord> List() const;
+  std::optional<WorkerRecord> Find(const std::string& worker) const;
+  // The connected worker that reports to train `job`.
+  std::optional<std::string> WorkerOf(const ResourceKey& job) const;
+
+ private:
+  struct Entry {
+    WorkerDescription description;
+    uint64_t connection = 0;
+    bool connected = false;
+    bool draining = false;
+    std::optional<ResourceKey> job;
+    bool follows = false;
+    std::set<std::string> replaced_sessions;
+    SteadyTime last_seen;
+    absl::Time last_seen_wall;
+  };
+  WorkerRecord ToRecord(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsGone(const Entry& entry) const;
+  void ForgetGone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Room for one more. False if all are connected.
+  bool ForgetOneOfMany() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Clock& clock_;
+  const absl::Duration ttl_;
+  mutable Mutex mu_;
+  std::map<std::string, Entry> workers_ ABSL_GUARDED_BY(mu_);
+  WorkerHealth health_ ABSL_GUARDED_BY(mu_);
+  std::set<std::string> drained_ ABSL_GUARDED_BY(mu_);  // ids
+  uint64_t next_connection_ ABSL_GUARDED_BY(mu_) = 1;
+};
+
+}  // namespace nerf

@@ -1,0 +1,176 @@
+#include "server/queue/state/job_list_watcher.h"
+
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/ids.h"
+#include "common/status_macros.h"
+
+namespace nerf {
+namespace {
+
+constexpr char kListTokenVersion[] = "rows2";
+constexpr char kUnsignedListVersion[] = "rows1";
+
+std::vector<std::string> UseOf(const JobListRequest& request) {
+  return {"rows", request.project, request.filter.text()};
+}
+
+std::optional<uint64_t> ParseNumber(const std::string& text) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JobListWatcher>> JobListWatcher::Open(QueueState* state,
+                                                                     JobListRequest request,
+                                                                     std::function<void()> on_new) {
+  auto signal = std::make_shared<WatchSignal>(std::move(on_new));
+  std::unique_ptr<JobListWatcher> watcher(
+      new JobListWatcher(state, std::move(request), std::move(signal)));
+  NERF_RETURN_IF_ERROR(watcher->Start());
+  return watcher;
+}
+
+absl::Status JobListWatcher::Start() {
+  MutexLock lock(state_.mu);
+  if (state_.process_id.empty()) state_.process_id = NewUuid4(state_.random);
+  state_.rows.Subscribe(request_.project, signal_);
+  ++state_.n_watchers;
+  Restart();
+  return request_.token.empty() ? absl::OkStatus() : Resume(request_.token);
+}
+
+JobListWatcher::JobListWatcher(QueueState* state, JobListRequest request,
+                               std::shared_ptr<WatchSignal> signal)
+    : state_(*state), request_(std::move(request)), signal_(std::move(signal)) {}
+
+JobListWatcher::~JobListWatcher() {
+  signal_->Disarm();
+  MutexLock lock(state_.mu);
+  state_.rows.Unsubscribe(request_.project, signal_);
+  --state_.n_watchers;
+}
+
+void JobListWatcher::Restart() {
+  reset_due_ = true;
+  below_ = std::numeric_limits<uint64_t>::max();
+  n_present_ = 0;
+  floor_ = 0;
+  position_ = state_.rows.version();
+}
+
+absl::Status JobListWatcher::Resume(std::string_view token) {
+  const absl::Status bad =
+      InvalidFieldsError({{"resume_token", "must be a token of an earlier watch, unchanged"}});
+  if (TokenSealer::IsUnsigned(token, kUnsignedListVersion)) return absl::OkStatus();
+  const auto claimed = TokenSealer::Peek(token);
+  if (!claimed.has_value() || claimed->size() != 4 || (*claimed)[0] != kListTokenVersion)
+    return bad;
+  // An earlier process may have had another secret: the list comes again.
+  if ((*claimed)[1] != state_.process_id) return absl::OkStatus();
+  const auto parts = state_.token_sealer->Open(UseOf(request_), token);
+  if (!parts.has_value()) return bad;
+  const auto version = ParseNumber((*parts)[2]), floor = ParseNumber((*parts)[3]);
+  if (!version.has_value() || !floor.has_value()) return bad;
+  const bool is_known = *version <= state_.rows.version() && !state_.rows.HasGapAfter(*version);
+  if (!is_known) return absl::OkStatus();
+  reset_due_ = false;
+  below_.reset();
+  floor_ = *floor;
+  position_ = *version;
+  return absl::OkStatus();
+}
+
+std::optional<JobListBatch> JobListWatcher::TryNext() {
+  MutexLock lock(state_.mu);
+  if (!below_.has_value() && state_.rows.HasGapAfter(position_)) Restart();
+  JobListBatch batch;
+  batch.reset = std::exchange(reset_due_, false);
+  if (below_.has_value()) {
+    AddPresent(&batch);
+  } else {
+    AddChanged(&batch);
+    if (batch.jobs.empty() && batch.removed.empty()) return std::nullopt;
+  }
+  batch.is_current = !below_.has_value() && !NextChange().has_value();
+  batch.token = TokenLocked();
+  return batch;
+}
+
+void JobListWatcher::Add(const Job& job, JobListBatch* batch) {
+  ListedJob& listed = batch->jobs.emplace_back(ListedJob{state_.rows.RowOf(job), {}});
+  if (job.state == JobState::kQueued) listed.place = PlaceOf(state_, job);
+}
+
+void JobListWatcher::AddPresent(JobListBatch* batch) {
+  auto it = state_.job_order.lower_bound(*below_);
+  while (it != state_.job_order.begin() && batch->jobs.size() < kMaxBatch &&
+         n_present_ < request_.max_jobs) {
+    --it;
+    const auto& [sequence, key] = *it;
+    if (key.project != request_.project) continue;
+    const Job& job = state_.jobs.at(key).job;
+    if (job.kind != JobKind::kTraining || !request_.filter.Matches(job)) continue;
+    Add(job, batch);
+    ++n_present_;
+    below_ = sequence;
+  }
+  if (n_present_ == request_.max_jobs) {
+    // Later changes of older jobs are not of this list.
+    floor_ = request_.max_jobs == 0 ? std::numeric_limits<uint64_t>::max() : *below_;
+    below_.reset();
+  } else if (it == state_.job_order.begin()) {
+    below_.reset();
+  }
+}
+
+const Job* JobListWatcher::FindTraining(const ResourceKey& key) const {
+  const auto found = state_.jobs.find(key);
+  if (found == state_.jobs.end() || found->second.job.kind != JobKind::kTraining) return nullptr;
+  return &found->second.job;
+}
+
+std::optional<std::pair<uint64_t, ResourceKey>> JobListWatcher::NextChange() {
+  while (true) {
+    auto change = state_.rows.After(position_);
+    if (!change.has_value()) return std::nullopt;
+    const Job* const job = FindTraining(change->second);
+    const bool is_known = job == nullptr || job->create_sequence >= floor_;
+    if (change->second.project == request_.project && is_known) return change;
+    position_ = change->first;
+  }
+}
+
+void JobListWatcher::AddChanged(JobListBatch* batch) {
+  while (batch->jobs.size() + batch->removed.size() < kMaxBatch) {
+    const auto change = NextChange();
+    if (!change.has_value()) return;
+    position_ = change->first;
+    const Job* const job = FindTraining(change->second);
+    if (job != nullptr && request_.filter.Matches(*job)) {
+      Add(*job, batch);
+    } else {
+      batch->removed.push_back(change->second);
+    }
+  }
+}
+
+std::string JobListWatcher::TokenLocked() const {
+  if (below_.has_value()) return "";
+  return state_.token_sealer->Seal(
+      UseOf(request_),
+      {kListTokenVersion, state_.process_id, std::to_string(position_), std::to_string(floor_)});
+}
+
+std::string JobListWatcher::Token() {
+  MutexLock lock(state_.mu);
+  return TokenLocked();
+}
+
+}  // namespace nerf

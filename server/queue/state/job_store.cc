@@ -1,0 +1,26 @@
+#include "server/queue/state/job_store.h"
+
+#include <algorithm>
+
+namespace nerf {
+
+bool StoreWrite::MayUseReserve() const {
+  const bool makes_something = !new_scenes.empty() || !new_models.empty() ||
+                               std::any_of(jobs.begin(), jobs.end(), [](const JobWrite& job) {
+                                 return !job.expected_epoch.has_value();
+                               });
+  const bool ends_something = !deleted_jobs.empty() || !deleted_scenes.empty() ||
+                              !deleted_models.empty() ||
+                              std::any_of(events.begin(), events.end(), [](const auto& event) {
+                                return event.second.kind == JobEventKind::kStateChanged;
+                              });
+  return ends_something && !makes_something;
+}
+
+std::vector<absl::Status> JobStore::CommitAll(std::span<const StoreWrite* const> writes) {
+  std::vector<absl::Status> statuses;
+  for (const StoreWrite* write : writes) statuses.push_back(Commit(*write));
+  return statuses;
+}
+
+}  // namespace nerf

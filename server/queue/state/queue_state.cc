@@ -1,0 +1,541 @@
+#include "server/queue/state/queue_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "common/error_reason.h"
+#include "common/log_options.h"
+#include "common/logging.h"
+#include "common/packed_strings.h"
+#include "common/status_macros.h"
+#include "server/queue/jobs/job_kind.h"
+#include "server/queue/jobs/render_work.h"
+#include "server/queue/resources/resource_error.h"
+#include "server/queue/state/named_blobs.h"
+
+namespace nerf {
+namespace {
+
+QueueObserver& NullObserver() {
+  static QueueObserver observer;
+  return observer;
+}
+
+absl::Status Inconsistent(std::string_view what) {
+  return WithReason(absl::DataLossError(fmt::format("the store contradicts itself: {}", what)),
+                    reason::kStoreCorrupt);
+}
+
+}  // namespace
+
+QueueState::QueueState(const QueueOptions& queue_options, const Dependencies& dependencies)
+    : options(queue_options),
+      clock(*dependencies.clock),
+      random(*dependencies.random),
+      store(*dependencies.store),
+      blobs(*dependencies.blobs),
+      observer(dependencies.observer != nullptr ? *dependencies.observer : NullObserver()),
+      machine_clock_(dependencies.machine_clock != nullptr ? *dependencies.machine_clock : clock),
+      opened_at_(machine_clock_.Now()),
+      age_at_open_(clock.WallNow()) {
+  if (!dependencies.groups_commits) return;
+  writer_ = std::make_unique<StoreWriter>(
+      &store, &machine_clock_,
+      [this](std::vector<StoreWriter::Finished> finished, absl::Duration duration) {
+        Deliver(std::move(finished), duration);
+      });
+}
+
+QueueState::~QueueState() { writer_.reset(); }
+
+absl::StatusOr<std::unique_ptr<QueueState>> QueueState::Open(const QueueOptions& options,
+                                                             const Dependencies& dependencies) {
+  auto state = std::unique_ptr<QueueState>(new QueueState(options, dependencies));
+  NERF_ASSIGN_OR_RETURN(StoredState stored, state->store.Load());
+  NERF_RETURN_IF_ERROR(state->Restore(std::move(stored)));
+  return state;
+}
+
+absl::Status QueueState::Restore(StoredState stored) {
+  MutexLock lock(mu);
+  const SteadyTime now = clock.Now();
+  store_epoch = std::move(stored.store_epoch);
+  if (stored.token_secret.empty()) return Inconsistent("there is no secret for tokens");
+  token_sealer.emplace(std::move(stored.token_secret));
+  if (stored.age.has_value()) age_at_open_ = *stored.age;
+  for (Job& job : stored.jobs) {
+    const ResourceKey key = job.key;
+    next_sequence = std::max(next_sequence, job.create_sequence + 1);
+    if (!job_order.emplace(job.create_sequence, key).second) {
+      return Inconsistent(fmt::format("two jobs have sequence {}", job.create_sequence));
+    }
+    JobEntry& entry = jobs[key];
+    entry.job = std::move(job);
+    entry.progress_stored_at = now;
+  }
+  for (auto& [key, event] : stored.events) {
+    const auto found = jobs.find(key);
+    if (found == jobs.end()) return Inconsistent(fmt::format("event of no job {}", JobName(key)));
+    WatchLog& log = found->second.log;
+    if (log.size() > 0 && log.After(event.sequence - 1) != nullptr) {
+      return Inconsistent(fmt::format("event {} of {} twice", event.sequence, JobName(key)));
+    }
+    if (event.sequence > found->second.job.last_event_sequence ||
+        (log.size() > 0 && event.sequence != log.first_sequence() + log.size())) {
+      return Inconsistent(fmt::format("event {} of {} out of order", event.sequence, JobName(key)));
+    }
+    log.Append(std::move(event), MachineNow());
+  }
+  for (SceneRecord& scene : stored.scenes) {
+    next_sequence = std::max(next_sequence, scene.create_sequence + 1);
+    scene_order.emplace(scene.create_sequence, scene.key);
+    scenes.emplace(scene.key, std::move(scene));
+  }
+  for (ModelRecord& model : stored.models) {
+    next_sequence = std::max(next_sequence, model.create_sequence + 1);
+    model_order.emplace(model.create_sequence, model.key);
+    if (model.create_age == absl::InfinitePast()) model.create_age = age_at_open_;
+    models.emplace(model.key, std::move(model));
+  }
+  for (const RequestRecord& request : stored.requests) RememberRequest(request);
+  for (ProjectRecord& project : stored.projects) projects.emplace(project.project, project);
+  drained_workers.insert(stored.drained_workers.begin(), stored.drained_workers.end());
+  const absl::Time wall_now = clock.WallNow();
+  for (auto& [key, entry] : jobs) {
+    if (!IsFinal(entry.job.state)) {
+      NoteJobOrigin(key.project, key.id, entry.job.origin.request_id, entry.job.origin.traceparent);
+    }
+    const JobEvent* const last = entry.log.At(entry.job.last_event_sequence);
+    if (last == nullptr) {
+      return Inconsistent(fmt::format("the last event of {} is missing", JobName(key)));
+    }
+    if (!IsFinal(entry.job.state)) {
+      NERF_ASSIGN_OR_RETURN(entry.curve, store.LoadCurve(key));
+    }
+    // A job that an older version ended has no end age.
+    if (IsFinal(entry.job.state) && entry.job.end_age == absl::InfinitePast()) {
+      entry.job.end_age = age_at_open_;
+    }
+    // Held leases get a full TTL from now, for their holders to reconnect.
+    Reindex(entry, std::nullopt);
+    if (!entry.job.parts.empty()) split_jobs.insert(key);
+    if (entry.waits) {
+      // A queued job has waited since its last event, which queued it.
+      queued_since.extract(entry.queued_at);
+      entry.queued_at = now + -std::max(absl::ZeroDuration(), wall_now - last->time);
+      queued_since.insert(entry.queued_at);
+    }
+    if (entry.job.kind == JobKind::kTraining && !IsFinal(entry.job.state) &&
+        !scenes.contains({key.project, entry.job.training.scene})) {
+      return Inconsistent(
+          fmt::format("{} has no scene {}", JobName(key), entry.job.training.scene));
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename Records, typename BlobsOfRecord>
+bool QueueState::ReachSlice(Records QueueState::*records, ResourceKey* from, BlobsOfRecord blobs_of,
+                            std::set<std::string>* reachable) {
+  constexpr size_t kSliceBlobs = 4000;  // takes one or two milliseconds
+  std::vector<std::string> found;
+  bool more = false;
+  {
+    MutexLock lock(mu);
+    const Records& all = this->*records;
+    auto it = all.upper_bound(*from);
+    for (; it != all.end() && found.size() < kSliceBlobs; ++it) {
+      *from = it->first;
+      for (const BlobRef& blob : blobs_of(it->second)) found.push_back(blob.sha256);
+    }
+    more = it != all.end();
+  }
+  reachable->insert(found.begin(), found.end());
+  return more;
+}
+
+std::set<std::string> QueueState::ReachableBlobs() {
+  MutexLock one_at_a_time(reach_mu_);
+  {
+    MutexLock lock(mu);
+    new_references_.emplace();
+    for (const auto& [key, job] : jobs_in_creation) {
+      for (const BlobRef& blob : BlobsOf(job)) NoteReference(blob);
+    }
+  }
+  std::set<std::string> reachable;
+  const auto add_all = [&](auto records) {
+    ResourceKey from;
+    const auto blobs_of = [](const auto& record) { return BlobsOf(record); };
+    while (ReachSlice(records, &from, blobs_of, &reachable)) {
+    }
+  };
+  add_all(&QueueState::scenes);
+  add_all(&QueueState::jobs);
+  add_all(&QueueState::models);
+  MutexLock lock(mu);
+  reachable.merge(*new_references_);
+  new_references_.reset();
+  return reachable;
+}
+
+void QueueState::NoteReference(const BlobRef& blob) {
+  if (new_references_.has_value()) new_references_->insert(blob.sha256);
+}
+
+absl::Time QueueState::Age() const { return age_at_open_ + (machine_clock_.Now() - opened_at_); }
+
+void QueueState::StoreAge() {
+  QueueLock lock(*this);
+  StoreWrite write;
+  write.age = Age();
+  Submit(std::move(write), [](const absl::Status&) {});
+}
+
+bool QueueState::StoreHangs() const {
+  constexpr absl::Duration kHang = absl::Seconds(1);
+  return writer_ != nullptr && writer_->BusyFor() >= kHang;
+}
+
+void QueueState::Submit(StoreWrite write, Done done) {
+  if (writer_ != nullptr) return writer_->Submit(std::move(write), std::move(done));
+  const SteadyTime start = machine_clock_.Now();
+  const absl::Status status = store.Commit(write);
+  Committed(status, machine_clock_.Now() - start);
+  done(status);
+}
+
+void QueueState::Deliver(std::vector<StoreWriter::Finished> finished, absl::Duration duration) {
+  QueueLock lock(*this);
+  absl::Status failed;
+  for (const StoreWriter::Finished& write : finished) failed.Update(write.status);
+  Committed(failed, duration);
+  for (const StoreWriter::Finished& write : finished) write.done(write.status);
+}
+
+void QueueState::Committed(const absl::Status& status, absl::Duration duration) {
+  observer.OnCommit(duration, status.ok());
+  if (status.ok() || clock.Now() < next_error_log_) return;
+  // A failing store may refuse many writes a second. Log some of them.
+  constexpr absl::Duration kErrorLogInterval = absl::Seconds(10);
+  next_error_log_ = clock.Now() + kErrorLogInterval;
+  LogError("commit failed", {{"error", std::string(status.message())}});
+}
+
+absl::Status QueueState::Commit(StoreWrite write) {
+  std::optional<absl::Status> result;
+  CondVar done;
+  Submit(std::move(write), [&](const absl::Status& status) {
+    result = status;
+    done.NotifyOne();
+  });
+  while (!result.has_value()) done.Wait(mu);
+  return *result;
+}
+
+bool QueueState::IsClaimed(const ClaimKey& key) const { return claims_.contains(key); }
+
+void QueueState::AwaitUnclaimed(const std::vector<ClaimKey>& keys) {
+  while (std::any_of(keys.begin(), keys.end(), [this](const ClaimKey& key) {
+    mu.AssertHeld();
+    return claims_.contains(key);
+  })) {
+    claim_lifted_.Wait(mu);
+  }
+}
+
+Claim::Claim(QueueState& state, std::vector<ClaimKey> keys)
+    : state_(state), keys_(std::move(keys)) {
+  state_.claims_.insert(keys_.begin(), keys_.end());
+}
+
+Claim::~Claim() {
+  state_.mu.AssertHeld();
+  for (const ClaimKey& key : keys_) state_.claims_.erase(key);
+  state_.claim_lifted_.NotifyAll();
+}
+
+QueueLock::~QueueLock() {
+  std::vector<std::shared_ptr<WatchSignal>> signals;
+  signals.swap(state_.wake);
+  state_.mu.Unlock();
+  for (const auto& signal : signals) signal->Fire();
+}
+
+absl::StatusOr<JobEntry*> QueueState::FindJob(const ResourceKey& key, JobKind kind) {
+  const auto found = jobs.find(key);
+  if (found == jobs.end() || found->second.job.kind != kind) {
+    return ResourceNotFound(JobName(key, kind));
+  }
+  return &found->second;
+}
+
+absl::StatusOr<JobEntry*> QueueState::FindUnclaimedJob(const ResourceKey& key, JobKind kind) {
+  AwaitUnclaimed({{ClaimKey::Kind::kJob, key}});
+  return FindJob(key, kind);
+}
+
+StoreWrite QueueState::WriteOf(JobEntry& entry, JobChange& change) {
+  StoreWrite write;
+  if (IsFinal(change.job.state) && !IsFinal(change.old_state())) change.job.end_age = Age();
+  write.jobs.push_back({change.job, change.old_epoch()});
+  for (const JobEvent& event : change.events()) write.events.emplace_back(change.job.key, event);
+  const bool ends = IsFinal(change.job.state) && !entry.curve.empty();
+  if (entry.curve.TakeChanged() || ends) write.curves.emplace_back(change.job.key, entry.curve);
+  const size_t max_events = options.max_events_per_job;
+  if (entry.log.size() + change.events().size() > max_events) {
+    write.trimmed_events.emplace_back(change.job.key, change.job.last_event_sequence - max_events);
+  }
+  return write;
+}
+
+absl::Status QueueState::Apply(JobEntry& entry, JobChange change) {
+  if (change.events().empty()) return absl::OkStatus();
+  Claim claim(*this, {{ClaimKey::Kind::kJob, change.job.key}});
+  NERF_RETURN_IF_ERROR(Commit(WriteOf(entry, change)));
+  Adopt(entry, std::move(change));
+  return absl::OkStatus();
+}
+
+void QueueState::ApplyLater(JobEntry& entry, JobChange change, Done then) {
+  if (change.events().empty()) return;
+  const ClaimKey key{ClaimKey::Kind::kJob, change.job.key};
+  claims_.insert(key);
+  StoreWrite write = WriteOf(entry, change);
+  // In a shared_ptr, because std::function needs a copyable callable.
+  auto kept = std::make_shared<JobChange>(std::move(change));
+  Submit(std::move(write), [this, &entry, key, kept, then](const absl::Status& status) {
+    mu.AssertHeld();
+    if (status.ok()) Adopt(entry, std::move(*kept));
+    claims_.erase(key);
+    claim_lifted_.NotifyAll();
+    if (then) then(status);
+  });
+}
+
+void QueueState::Adopt(JobEntry& entry, JobChange change) {
+  const JobState old_state = change.old_state();
+  std::vector<std::string> old_gang;
+  if (entry.job.kind == JobKind::kTraining && entry.job.lease.IsGang() && HoldsLease(old_state) &&
+      !HoldsLease(change.job.state)) {
+    old_gang = entry.job.lease.members;
+  }
+  const bool has_newer_progress = entry.log.live_version() != change.old_live_version();
+  JobProgress newer_progress = entry.job.progress;
+  const StopCause stop = entry.job.stop;
+  entry.job = std::move(change.job);
+  entry.job.stop = HoldsLease(entry.job.state) && HoldsLease(old_state) ? stop : StopCause::kNone;
+  for (const JobEvent& event : change.events()) entry.log.Append(event, MachineNow());
+  // Keep progress that was reported while the change was being stored, unless the job has ended.
+  if (has_newer_progress && !IsFinal(entry.job.state)) {
+    entry.job.progress = std::move(newer_progress);
+    NotePreview(entry.job.progress, &entry.job);
+    entry.log.SetLiveProgress();
+  }
+  if (IsFinal(entry.job.state)) entry.curve = {};
+  entry.log.Trim(options.max_events_per_job);
+  entry.progress_stored_at = clock.Now();
+  for (const BlobRef& blob : BlobsOf(entry.job)) NoteReference(blob);
+  Reindex(entry, old_state);
+  entry.log.SignalAll(wake);
+  const Job& job = entry.job;
+  if (job.kind == JobKind::kTraining) rows.Changed(job.key, wake);
+  const bool moved =
+      std::any_of(change.events().begin(), change.events().end(),
+                  [](const JobEvent& event) { return event.kind == JobEventKind::kStateChanged; });
+  if (!moved && job.kind == JobKind::kTraining) return;
+  WakeWorkers(job);
+  for (const std::string& worker : old_gang) Wake(worker);
+  if (!moved) return;
+  if (IsFinal(job.state)) observer.OnJobFinished(job);
+  LogInfo("job moved", {{"project", job.key.project},
+                        {"job", job.key.id},
+                        {"from", JobStateName(old_state)},
+                        {"to", JobStateName(job.state)},
+                        {"reason", QueueReasonName(job.queue_reason)},
+                        {"worker", job.lease.holder()},
+                        {"lease_epoch", job.lease.epoch}});
+}
+
+void QueueState::Wake(const std::string& worker) {
+  const auto [begin, end] = work_signals.equal_range(worker);
+  for (auto it = begin; it != end; ++it) wake.push_back(it->second);
+}
+
+void QueueState::WakeWorkers(const Job& job) {
+  const bool is_order = job.state == JobState::kPausing || job.state == JobState::kCancelling;
+  if (!is_order && !WantsWorker(job)) return;
+  for (const auto& [worker, signal] : work_signals) {
+    if (!is_order || job.lease.Has(worker)) wake.push_back(signal);
+  }
+}
+
+absl::StatusOr<std::optional<std::string>> QueueState::FindRequest(
+    const RequestRecord& request) const {
+  if (request.request_id.empty()) return std::optional<std::string>();
+  const auto found = requests.find({request.project, request.request_id});
+  if (found == requests.end()) return std::optional<std::string>();
+  const RequestRecord& earlier = found->second;
+  if (earlier.kind != request.kind || earlier.fingerprint != request.fingerprint) {
+    return WithReason(absl::AlreadyExistsError(fmt::format(
+                          "request_id {} was used for another request", request.request_id)),
+                      reason::kRequestIdReused);
+  }
+  return std::optional<std::string>(earlier.resource_id);
+}
+
+void QueueState::RememberRequest(const RequestRecord& request) {
+  if (request.request_id.empty()) return;
+  const std::pair key(request.project, request.request_id);
+  requests[key] = request;
+  request_order.emplace(request.create_time, key);
+  // About 650 bytes each. The store has them until they are old, so a restart reads all again.
+  constexpr size_t kMaxRequests = 200'000;
+  while (request_order.size() > kMaxRequests) {
+    const auto oldest = request_order.begin();
+    const auto found = requests.find(oldest->second);
+    if (found != requests.end() && found->second.create_time == oldest->first) {
+      requests.erase(found);
+    }
+    request_order.erase(oldest);
+  }
+}
+
+RequestRecord QueueState::RecordOfDeletedJob(const Job& job, absl::Time now) {
+  // Clients' request ids are UUIDs, so this one cannot be theirs.
+  return {RequestRecord::Kind::kDeletedJob,
+          job.key.project,
+          "deleted/" + job.key.id,
+          job.key.id,
+          PackStrings({std::to_string(job.lease.epoch), std::to_string(job.last_event_sequence)}),
+          now};
+}
+
+void QueueState::CountOnFromDeletedJob(Job& job) const {
+  const auto found = requests.find({job.key.project, "deleted/" + job.key.id});
+  if (found == requests.end()) return;
+  const auto counts = UnpackStrings(found->second.fingerprint);
+  uint64_t epoch = 0, sequence = 0;
+  if (!counts.has_value() || counts->size() != 2 || !absl::SimpleAtoi((*counts)[0], &epoch) ||
+      !absl::SimpleAtoi((*counts)[1], &sequence)) {
+    return;
+  }
+  job.lease.epoch = epoch;
+  job.last_event_sequence += sequence;
+}
+
+void QueueState::Rank(JobEntry& entry, bool is_queued) {
+  Unrank(entry);
+  const Job& job = entry.job;
+  entry.rank = {job.priority, job.create_sequence};
+  if (!is_queued) return;
+  const std::string capability(CapabilityOf(job));
+  queues[job.key.project].emplace(entry.rank, capability);
+  ranks[{job.key.project, capability}].insert(entry.rank);
+}
+
+void QueueState::Unrank(const JobEntry& entry) {
+  const std::string& project = entry.job.key.project;
+  const auto queue = queues.find(project);
+  if (queue == queues.end()) return;
+  const auto place = queue->second.find(entry.rank);
+  if (place == queue->second.end()) return;
+  // By the capability that it had.
+  const auto same = ranks.find({project, place->second});
+  same->second.erase(entry.rank);
+  if (same->second.empty()) ranks.erase(same);
+  queue->second.erase(place);
+  if (queue->second.empty()) queues.erase(queue);
+}
+
+void QueueState::LeaveState(const std::string& project, JobState state) {
+  const auto count = job_counts.find({project, state});
+  if (--count->second == 0) job_counts.erase(count);
+}
+
+void QueueState::RequestStop(JobEntry& entry, StopCause cause) {
+  entry.job.stop = cause;
+  entry.stop_requested_at = clock.Now();
+  for (const std::string& worker : entry.job.lease.members) Wake(worker);
+}
+
+void QueueState::NoteDeadlines(JobEntry& entry) {
+  const auto note = [&](absl::Time deadline, JobEntry::Deadline& noted) {
+    mu.AssertHeld();
+    if (deadline == noted.wall) return;
+    const auto [begin, end] = job_deadlines.equal_range(noted.steady);
+    const auto old = std::find_if(
+        begin, end, [&](const auto& noted_job) { return noted_job.second == entry.job.key; });
+    if (old != end) job_deadlines.erase(old);
+    noted.wall = deadline;
+    if (deadline == absl::InfiniteFuture()) return;
+    // From here on jumps of the wall clock do not move it.
+    noted.steady = clock.Now() + (deadline - clock.WallNow());
+    job_deadlines.emplace(noted.steady, entry.job.key);
+  };
+  const bool is_final = IsFinal(entry.job.state);
+  note(is_final ? absl::InfiniteFuture() : entry.job.start_by, entry.start_by);
+  note(is_final ? absl::InfiniteFuture() : entry.job.end_by, entry.end_by);
+}
+
+void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
+  NoteDeadlines(entry);
+  ReindexState(entry, old_state);
+  if (entry.job.kind == JobKind::kRender) ReindexParts(entry);
+}
+
+void QueueState::ReindexParts(JobEntry& entry) {
+  const Job& job = entry.job;
+  queued_jobs.erase(job.create_sequence);
+  Rank(entry, WantsWorker(job));
+  if (WantsWorker(job)) queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
+  for (uint32_t part = 0; part < PartsOf(job); ++part) {
+    const LeaseKey lease{job.key, part};
+    if (!IsPartHeld(job, part)) {
+      lease_deadlines.erase(lease);
+    } else {
+      lease_deadlines.emplace(lease, clock.Now() + options.lease_ttl);  // unless it has one
+    }
+  }
+}
+
+void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state) {
+  const Job& job = entry.job;
+  const SteadyTime now = clock.Now();
+  const bool waited =
+      std::exchange(entry.waits, job.state == JobState::kQueued && !WaitsForParts(job));
+  Rank(entry, entry.waits);
+  if (waited && !entry.waits) {
+    queued_jobs.erase(job.create_sequence);
+    queued_since.extract(entry.queued_at);
+    if (HoldsLease(job.state)) observer.OnJobLeftQueue(now - entry.queued_at);
+  } else if (!waited && entry.waits) {
+    queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
+    entry.queued_at = now;
+    queued_since.insert(now);
+  }
+  if (old_state == job.state) return;
+  if (old_state.has_value()) LeaveState(job.key.project, *old_state);
+  ++job_counts[{job.key.project, job.state}];
+  if (IsFinal(job.state)) entry.ended_at = now;
+  if (!HoldsLease(job.state)) {
+    lease_deadlines.erase(lease_deadlines.lower_bound({job.key, 0}),
+                          lease_deadlines.upper_bound({job.key, UINT32_MAX}));
+  } else if (!old_state.has_value() || !HoldsLease(*old_state)) {
+    for (uint32_t part = 0; part < PartsOf(job); ++part) {
+      lease_deadlines[{job.key, part}] = now + options.lease_ttl;
+    }
+  }
+}
+
+absl::Status QueueState::RequireBlobs(const std::vector<BlobRef>& needed) {
+  std::vector<std::string> names;
+  for (const BlobRef& blob : blobs.FindMissing(needed)) names.push_back(BlobName(blob));
+  return names.empty() ? absl::OkStatus() : BlobsMissingError(names);
+}
+
+}  // namespace nerf

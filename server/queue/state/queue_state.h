@@ -1,0 +1,313 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/mutex.h"
+#include "server/queue/jobs/job_change.h"
+#include "server/queue/jobs/lease.h"
+#include "server/queue/jobs/queue_observer.h"
+#include "server/queue/jobs/queue_rank.h"
+#include "server/queue/jobs/row_log.h"
+#include "server/queue/jobs/watch_log.h"
+#include "server/queue/resources/blob_ref.h"
+#include "server/queue/resources/project_record.h"
+#include "server/queue/resources/token_sealer.h"
+#include "server/queue/state/job_store.h"
+#include "server/queue/state/store_writer.h"
+
+namespace nerf {
+
+struct QueueOptions {
+  absl::Duration lease_ttl = absl::Seconds(30);
+  int max_attempts = 3;  // engine crashes in a row without a new checkpoint, then FAILED
+  size_t max_queued_jobs = 10'000;
+  size_t max_events_per_job = 1'000;  // older ones are dropped; a watch then shows a gap
+  size_t n_kept_checkpoints = 3;      // beside the best and the promoted ones
+  // After this time a final job keeps only its last event; a watch from before shows a gap.
+  absl::Duration final_events_retention = absl::Hours(1);
+  absl::Duration progress_store_interval = absl::Seconds(10);
+  absl::Duration request_retention = absl::Hours(24 * 7);
+  std::set<std::string> projects = {"default"};  // the existing projects
+};
+
+// A resource that an operation is changing while its write is being stored. Nobody else may change
+// it.
+struct ClaimKey {
+  enum class Kind { kJob, kScene, kModel, kRequest, kProject, kWorker };
+  Kind kind = Kind::kJob;
+  // For kRequest: project and request id; for kProject and kWorker only one of the two is set.
+  ResourceKey key;
+
+  auto operator<=>(const ClaimKey&) const = default;
+};
+
+// Bytes that a project has stored.
+struct StoredBytes {
+  struct Upload {
+    uint64_t byte_size = 0;
+    SteadyTime time;
+  };
+  uint64_t named = 0;     // by its scenes, jobs and models, each file once, when last counted
+  uint64_t uploaded = 0;  // sum over `uploads`
+  // What it has uploaded and no resource has named yet, by sha256.
+  std::map<std::string, Upload> uploads;
+};
+
+// A worker that is kept for a queued job for a while.
+struct ReservedWorker {
+  ResourceKey job;
+  SteadyTime until;
+};
+
+// The state that JobQueue, LeaseTable, SceneCatalog and ModelCatalog share, under one mutex, and
+// the store. Every change is stored before memory changes and before anybody is notified.
+//
+// A change is decided on copies, claimed, committed, and only then applied; a refused commit leaves
+// memory as it was. The mutex is free while the store works. Nobody else changes claimed resources
+// meanwhile, and readers see them unchanged:
+//
+//   QueueLock lock(state);
+//   state.AwaitUnclaimed(keys);      // nobody else is changing them
+//   ... decide on copies, refuse what is wrong ...
+//   Claim claim(state, keys);
+//   NERF_RETURN_IF_ERROR(state.Commit(write));   // the mutex is free in here
+//   ... apply the copies ...
+//
+// Thread-safe through `mu`. Clock, random source, store, blob index and observer outlive it.
+class QueueState {
+ public:
+  struct Dependencies {
+    Clock* clock = nullptr;
+    RandomSource* random = nullptr;
+    JobStore* store = nullptr;
+    BlobIndex* blobs = nullptr;
+    QueueObserver* observer = nullptr;  // may be null
+    // The machine's clock, to measure commits; null: `clock`.
+    const Clock* machine_clock = nullptr;
+    // True: a separate thread commits writes, many at a time. False, for tests with one thread:
+    // every commit runs at once, with the lock held.
+    bool groups_commits = false;
+  };
+
+  // Loads the store. Held leases get one more TTL from now, so that their holders can reconnect;
+  // until then those jobs are granted to nobody else.
+  static absl::StatusOr<std::unique_ptr<QueueState>> Open(const QueueOptions& options,
+                                                          const Dependencies& dependencies);
+  // Finishes submitted writes. Requires: nobody waits in Commit.
+  ~QueueState();
+
+  // Every blob that scenes, jobs (BlobsOf in job_kind.h) or models refer to, including references
+  // made during the call. The blob store's collector must keep them. Holds the lock only briefly at
+  // a time, for any number of blobs.
+  std::set<std::string> ReachableBlobs() ABSL_LOCKS_EXCLUDED(mu);
+
+  // The store's own time (StoredState::age).
+  absl::Time Age() const;
+  // Stores the age, which also finds out whether the store can be written again. Does not wait.
+  void StoreAge() ABSL_LOCKS_EXCLUDED(mu);
+
+  // By the machine's clock, which goes on while the server's stands still.
+  SteadyTime MachineNow() const { return machine_clock_.Now(); }
+
+  // True if one commit has taken longer than a healthy disk needs.
+  bool StoreHangs() const;
+
+  // Sends a write to the store. `done` is called with the lock held once the store has committed or
+  // refused it; it must not wait.
+  using Done = StoreWriter::Done;
+  void Submit(StoreWrite write, Done done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Sends a write to the store and waits for it. OK means durable. The lock is free meanwhile.
+  absl::Status Commit(StoreWrite write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Waits until none of these is claimed. The lock is free while it waits.
+  void AwaitUnclaimed(const std::vector<ClaimKey>& keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  bool IsClaimed(const ClaimKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // The job's entry, even if a change of it is being stored.
+  absl::StatusOr<JobEntry*> FindJob(const ResourceKey& key, JobKind kind = JobKind::kTraining)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Waits until nobody else changes the job, then as FindJob.
+  absl::StatusOr<JobEntry*> FindUnclaimedJob(const ResourceKey& key,
+                                             JobKind kind = JobKind::kTraining)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Commits a change of the unclaimed job `entry`, applies it and wakes those who wait for it. A
+  // change without events does nothing.
+  absl::Status Apply(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // The same without waiting. `then` runs with the lock held after the change was applied or
+  // refused.
+  void ApplyLater(JobEntry& entry, JobChange change, Done then = {})
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // The id of the resource that an earlier request with this id made; nullopt for an empty or
+  // unknown id. AlreadyExists REQUEST_ID_REUSED if project, kind or fingerprint of that request
+  // differ.
+  absl::StatusOr<std::optional<std::string>> FindRequest(const RequestRecord& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void RememberRequest(const RequestRecord& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // A record of a deleted job, kept as long as requests. A new job with the same id continues its
+  // lease epoch and event sequence, so that no lease or watch token of the deleted job is valid for
+  // it.
+  static RequestRecord RecordOfDeletedJob(const Job& job, absl::Time now);
+  // Sets lease epoch and event sequence of a new job to continue those of a deleted one with its
+  // id.
+  void CountOnFromDeletedJob(Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Updates the indexes after a job's state or priority changed (or, without an old state, it is
+  // new).
+  void Reindex(JobEntry& entry, std::optional<JobState> old_state)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Counts a job that leaves the state, in job_counts: a count of zero has no entry.
+  void LeaveState(const std::string& project, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Wakes the worker's subscriptions once the lock is free.
+  void Wake(const std::string& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Asks the workers of a job that holds a lease to commit a checkpoint and hand it back. Not
+  // stored: after a restart, whoever asked asks again.
+  void RequestStop(JobEntry& entry, StopCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Reports a new reference to a running ReachableBlobs.
+  void NoteReference(const BlobRef& blob) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // FailedPrecondition BLOBS_MISSING, naming the missing ones.
+  absl::Status RequireBlobs(const std::vector<BlobRef>& needed);
+
+  const QueueOptions options;
+  Clock& clock;
+  RandomSource& random;
+  JobStore& store;
+  BlobIndex& blobs;
+  QueueObserver& observer;
+
+  Mutex mu;
+  std::string store_epoch;                  // const after Open
+  std::optional<TokenSealer> token_sealer;  // const after Open, which sets it
+  std::map<ResourceKey, JobEntry> jobs ABSL_GUARDED_BY(mu);
+  // Deleted jobs with watchers that still read their events, by create_sequence.
+  std::map<uint64_t, JobEntry> deleted_jobs ABSL_GUARDED_BY(mu);
+  // Keys by order of submission, for lists and placement.
+  std::map<uint64_t, ResourceKey> job_order ABSL_GUARDED_BY(mu);
+  // CapabilityOf of QUEUED jobs and of other jobs for which WantsWorker, by create_sequence.
+  std::map<uint64_t, std::string> queued_jobs ABSL_GUARDED_BY(mu);
+  // The same by project, in the order in which they start.
+  std::map<std::string, std::map<QueueRank, std::string>> queues ABSL_GUARDED_BY(mu);
+  // The same by project and capability.
+  std::map<std::pair<std::string, std::string>, RankSet> ranks ABSL_GUARDED_BY(mu);
+  std::multiset<SteadyTime> queued_since ABSL_GUARDED_BY(mu);  // of the same jobs
+  // Deadlines of held leases (HoldsLease).
+  std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
+  std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
+  // Jobs that wait aside (JobEntry::aside_until), by the time of their next try.
+  std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
+  // Jobs with a deadline, by when to look at it.
+  std::multimap<SteadyTime, ResourceKey> job_deadlines ABSL_GUARDED_BY(mu);
+  // Workers that are kept for a job for which another was preempted, by id.
+  std::map<std::string, ReservedWorker> reserved_workers ABSL_GUARDED_BY(mu);
+  // Jobs that were shared out among others, as far as PartUpkeep has something to do for them.
+  std::set<ResourceKey> split_jobs ABSL_GUARDED_BY(mu);
+  // Jobs whose creation is being stored: they already refer to scenes, models and blobs.
+  std::map<ResourceKey, Job> jobs_in_creation ABSL_GUARDED_BY(mu);
+  std::map<ResourceKey, SceneRecord> scenes ABSL_GUARDED_BY(mu);
+  std::map<uint64_t, ResourceKey> scene_order ABSL_GUARDED_BY(mu);
+  std::map<ResourceKey, ModelRecord> models ABSL_GUARDED_BY(mu);
+  std::map<uint64_t, ResourceKey> model_order ABSL_GUARDED_BY(mu);
+  // By project and request id.
+  std::map<std::pair<std::string, std::string>, RequestRecord> requests ABSL_GUARDED_BY(mu);
+  // The same by age. Entries of replaced requests remain and are ignored.
+  std::multimap<absl::Time, std::pair<std::string, std::string>> request_order ABSL_GUARDED_BY(mu);
+  // Signals of those who wait for work or orders, by worker id.
+  std::multimap<std::string, std::shared_ptr<WatchSignal>> work_signals ABSL_GUARDED_BY(mu);
+  // Signals to send once the lock is free (QueueLock).
+  std::vector<std::shared_ptr<WatchSignal>> wake ABSL_GUARDED_BY(mu);
+  // By name. A project without settings and use has no record.
+  std::map<std::string, ProjectRecord> projects ABSL_GUARDED_BY(mu);
+  std::map<std::string, StoredBytes> stored_bytes ABSL_GUARDED_BY(mu);
+  // Leases that are being granted (GrantInProgress), by project.
+  std::map<std::string, size_t> grants_in_progress ABSL_GUARDED_BY(mu);
+  std::set<std::string> drained_workers ABSL_GUARDED_BY(mu);  // ids
+  size_t n_watchers ABSL_GUARDED_BY(mu) = 0;
+  // Changes of training jobs since this process began, which process_id names in tokens; empty
+  // before the first reader.
+  RowLog rows ABSL_GUARDED_BY(mu);
+  std::string process_id ABSL_GUARDED_BY(mu);
+  uint64_t next_sequence ABSL_GUARDED_BY(mu) = 1;
+
+ private:
+  friend class Claim;
+  QueueState(const QueueOptions& options, const Dependencies& dependencies);
+  absl::Status Restore(StoredState stored) ABSL_LOCKS_EXCLUDED(mu);
+  void Deliver(std::vector<StoreWriter::Finished> finished, absl::Duration duration)
+      ABSL_LOCKS_EXCLUDED(mu);
+  void Committed(const absl::Status& status, absl::Duration duration)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // The parts of Reindex: of any job, and of the parts of a render job.
+  void ReindexState(JobEntry& entry, std::optional<JobState> old_state)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void ReindexParts(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  StoreWrite WriteOf(JobEntry& entry, JobChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Applies a committed change to memory.
+  void Adopt(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void WakeWorkers(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void NoteDeadlines(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Puts a queued job at its place in `queues` and `ranks`, and takes others away.
+  void Rank(JobEntry& entry, bool is_queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Takes it away from there.
+  void Unrank(const JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Adds the blobs of up to kSliceBlobs records that follow `*from`, and advances `*from`. Returns
+  // false at the end.
+  template <typename Records, typename BlobsOfRecord>
+  bool ReachSlice(Records QueueState::*records, ResourceKey* from, BlobsOfRecord blobs_of,
+                  std::set<std::string>* reachable) ABSL_LOCKS_EXCLUDED(mu);
+
+  const Clock& machine_clock_;
+  const SteadyTime opened_at_;  // by machine_clock_
+  absl::Time age_at_open_;      // const after Open
+  // References made since the running ReachableBlobs began; unset if none runs.
+  std::optional<std::set<std::string>> new_references_ ABSL_GUARDED_BY(mu);
+  Mutex reach_mu_;  // one ReachableBlobs at a time; taken before mu
+  std::set<ClaimKey> claims_ ABSL_GUARDED_BY(mu);
+  CondVar claim_lifted_;
+  SteadyTime next_error_log_ ABSL_GUARDED_BY(mu);
+  std::unique_ptr<StoreWriter> writer_;  // null without groups_commits
+};
+
+// Holds the queue's lock in a scope that may change the state. Sends the signals of
+// QueueState::wake once the lock is free.
+class ABSL_SCOPED_LOCKABLE QueueLock {
+ public:
+  explicit QueueLock(QueueState& state) ABSL_EXCLUSIVE_LOCK_FUNCTION(state.mu) : state_(state) {
+    state_.mu.Lock();
+  }
+  ~QueueLock() ABSL_UNLOCK_FUNCTION();
+  QueueLock(const QueueLock&) = delete;
+  QueueLock& operator=(const QueueLock&) = delete;
+
+ private:
+  QueueState& state_;
+};
+
+// Claims unclaimed keys for a scope. Requires: the lock is held at its begin and end.
+class Claim {
+ public:
+  Claim(QueueState& state, std::vector<ClaimKey> keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
+  ~Claim();  // requires state.mu; not annotated, because the analysis cannot follow it here
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+
+ private:
+  QueueState& state_;
+  const std::vector<ClaimKey> keys_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,190 @@
+#include "server/queue/state/quota.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "common/access_reason.h"
+#include "common/error_reason.h"
+#include "common/status_macros.h"
+
+namespace nerf {
+namespace {
+
+// A project with fewer than this share of max_queued_jobs may queue jobs although others have
+// filled the queue.
+constexpr size_t kReservedQueueShare = 100;
+
+// Of all projects. A file's record takes some 200 bytes.
+constexpr size_t kMaxScenes = 20'000, kMaxFilesOfScenes = 1'000'000;
+// Of a project, while no scene names them: five scenes of as many files as one may have. An
+// upload's record takes some 150 bytes.
+constexpr size_t kMaxUnnamedUploads = 100'000;
+// Of all projects. A model's record takes some 2 KB, most of it names and shapes of tensors.
+constexpr size_t kMaxModels = 20'000;
+
+const ProjectQuota& QuotaOf(const QueueState& state, const std::string& project)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
+  static const ProjectQuota kUnlimited;
+  const auto found = state.projects.find(project);
+  return found == state.projects.end() ? kUnlimited : found->second.quota;
+}
+
+size_t QueuedJobsOf(const QueueState& state, const std::string& project)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
+  const auto queued = state.job_counts.find({project, JobState::kQueued});
+  size_t n = queued == state.job_counts.end() ? 0 : queued->second;
+  for (const auto& [key, job] : state.jobs_in_creation) n += key.project == project ? 1 : 0;
+  return n;
+}
+
+// QUEUE_FULL for a project that has `n_of_project` queued jobs.
+absl::Status CheckQueueRoom(const QueueState& state, size_t n_of_project)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
+  const size_t max = state.options.max_queued_jobs;
+  const size_t n_queued = state.queued_jobs.size() + state.jobs_in_creation.size();
+  const bool uses_reserve = n_of_project < max / kReservedQueueShare;
+  if (n_queued < max || (uses_reserve && n_queued < 2 * max)) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(fmt::format("{} jobs are queued already", n_queued)),
+      reason::kQueueFull);
+}
+
+}  // namespace
+
+absl::Status QuotaExceeded(std::string_view project, std::string_view limit, double max,
+                           std::string_view what) {
+  return WithReason(absl::ResourceExhaustedError(
+                        fmt::format("project {} may have {} {} ({})", project, max, what, limit)),
+                    reason::kQuotaExceeded,
+                    {{"project", std::string(project)},
+                     {"limit", std::string(limit)},
+                     {"max", fmt::format("{}", max)}});
+}
+
+absl::Status CheckNewJob(const QueueState& state, const std::string& project, size_t n_jobs) {
+  const size_t n_queued = QueuedJobsOf(state, project) + n_jobs - 1;
+  NERF_RETURN_IF_ERROR(CheckQueueRoom(state, n_queued));
+  const uint64_t max = QuotaOf(state, project).max_queued_jobs;
+  if (max > 0 && n_queued >= max) {
+    return QuotaExceeded(project, "max_queued_jobs", static_cast<double>(max), "queued jobs");
+  }
+  return CheckStoredBytes(state, project, 0);
+}
+
+absl::Status CheckNewScene(const QueueState& state, const std::string& project, size_t n_files) {
+  size_t n_scenes = 0, n_all_files = n_files, n_own_scenes = 0, n_own_files = n_files;
+  for (const auto& [key, scene] : state.scenes) {
+    const bool is_own = key.project == project;
+    ++n_scenes;
+    n_own_scenes += is_own ? 1 : 0;
+    n_all_files += scene.files.size();
+    n_own_files += is_own ? scene.files.size() : 0;
+  }
+  if (n_scenes >= kMaxScenes || n_own_scenes >= kMaxScenes / 2) {
+    return QuotaExceeded(project, "scenes", static_cast<double>(kMaxScenes / 2),
+                         "scenes, all projects twice as many");
+  }
+  if (n_all_files > kMaxFilesOfScenes || n_own_files > kMaxFilesOfScenes / 2) {
+    return QuotaExceeded(project, "scene_files", static_cast<double>(kMaxFilesOfScenes / 2),
+                         "files of scenes, all projects twice as many");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNewModel(const QueueState& state, const std::string& project) {
+  size_t n_own = 0;
+  for (auto it = state.models.lower_bound({project, ""});
+       it != state.models.end() && it->first.project == project; ++it) {
+    ++n_own;
+  }
+  if (state.models.size() < kMaxModels && n_own < kMaxModels / 2) return absl::OkStatus();
+  return QuotaExceeded(project, "models", static_cast<double>(kMaxModels / 2),
+                       "models, all projects twice as many");
+}
+
+absl::Status CheckNewUpload(const QueueState& state, const std::string& project) {
+  const auto stored = state.stored_bytes.find(project);
+  if (stored == state.stored_bytes.end() || stored->second.uploads.size() < kMaxUnnamedUploads) {
+    return absl::OkStatus();
+  }
+  return QuotaExceeded(project, "unnamed_uploads", static_cast<double>(kMaxUnnamedUploads),
+                       "uploaded files that no scene names; create the scenes, which are counted "
+                       "every two minutes");
+}
+
+absl::Status CheckNewSettings(const QueueState& state, const std::string& project) {
+  const auto found = state.projects.find(project);
+  if (found != state.projects.end() && HasSettings(found->second)) return absl::OkStatus();
+  size_t n = 0;
+  for (const auto& [name, record] : state.projects) n += HasSettings(record) ? 1 : 0;
+  if (n < kMaxProjectRecords / 2) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(fmt::format("{} projects have settings already", n)),
+      reason::kQuotaExceeded,
+      {{"project", project},
+       {"limit", "projects"},
+       {"max", fmt::format("{}", kMaxProjectRecords / 2)}});
+}
+
+absl::Status CheckStoredBytes(const QueueState& state, const std::string& project, uint64_t more) {
+  const uint64_t max = QuotaOf(state, project).max_stored_bytes;
+  if (max == 0) return absl::OkStatus();
+  const uint64_t stored = StoredBytesOf(state, project);
+  if (stored < max && more <= max - stored) return absl::OkStatus();
+  return QuotaExceeded(project, "max_stored_bytes", static_cast<double>(max),
+                       fmt::format("stored bytes and has {}", stored));
+}
+
+size_t LeasesOf(const QueueState& state, const std::string& project) {
+  size_t n = 0;
+  for (auto it = state.lease_deadlines.lower_bound({{project, ""}, 0});
+       it != state.lease_deadlines.end() && it->first.job.project == project; ++it) {
+    // A training by several workers is one job.
+    n += it->first.part == 0 || state.jobs.at(it->first.job).job.kind == JobKind::kRender ? 1 : 0;
+  }
+  const auto granted = state.grants_in_progress.find(project);
+  return n + (granted == state.grants_in_progress.end() ? 0 : granted->second);
+}
+
+std::string WhyNoMoreLeases(const QueueState& state, const std::string& project) {
+  const uint64_t max = QuotaOf(state, project).max_running_jobs;
+  if (max > 0 && LeasesOf(state, project) >= max) {
+    return fmt::format("project {} has {} {} at work, as many as it may", project, max,
+                       max == 1 ? "job" : "jobs");
+  }
+  if (DayIsUsed(state, project)) {
+    return fmt::format("project {} has used the {} s of its workers' time of the day", project,
+                       QuotaOf(state, project).max_device_seconds_per_day);
+  }
+  return {};
+}
+
+bool DayIsUsed(const QueueState& state, const std::string& project) {
+  const auto found = state.projects.find(project);
+  if (found == state.projects.end()) return false;
+  const ProjectRecord& record = found->second;
+  const double max = record.quota.max_device_seconds_per_day;
+  return max > 0 && record.day == DayOf(state.clock.WallNow()) && record.device_seconds >= max;
+}
+
+uint64_t StoredBytesOf(const QueueState& state, const std::string& project) {
+  const auto found = state.stored_bytes.find(project);
+  if (found == state.stored_bytes.end()) return 0;
+  return found->second.named + found->second.uploaded;
+}
+
+int64_t DayOf(absl::Time time) { return absl::ToInt64Hours(time - absl::UnixEpoch()) / 24; }
+
+GrantInProgress::GrantInProgress(QueueState& state, std::string project)
+    : state_(state), project_(std::move(project)) {
+  ++state_.grants_in_progress[project_];
+}
+
+GrantInProgress::~GrantInProgress() {
+  state_.mu.AssertHeld();
+  const auto found = state_.grants_in_progress.find(project_);
+  if (--found->second == 0) state_.grants_in_progress.erase(found);
+}
+
+}  // namespace nerf

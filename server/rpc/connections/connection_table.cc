@@ -1,0 +1,241 @@
+#include "server/rpc/connections/connection_table.h"
+
+#include <arpa/inet.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "common/logging.h"
+
+namespace nerf {
+namespace {
+
+constexpr uint64_t kFreeBytes = 64 << 10;
+constexpr uint64_t kMessageShare = 32;   // 1/32 of a message: headers of its frames, of TLS
+constexpr uint64_t kBytesPerCall = 512;  // headers, which HTTP/2 compresses
+constexpr uint64_t kAckedShare = 8;      // 1/8 of what was sent: window updates
+constexpr int64_t kBytesPerSecond = 4;   // pings; one of 17 bytes may come every 10 s
+
+constexpr char kFlooding[] = "closed a connection that cancels calls too fast";
+
+std::optional<uint64_t> CookieOf(int socket) {
+  uint64_t cookie = 0;
+  socklen_t size = sizeof(cookie);
+  if (getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &size) != 0) return std::nullopt;
+  return cookie;
+}
+
+std::array<uint8_t, 16> Mapped(const in_addr& v4) {
+  std::array<uint8_t, 16> bytes{};
+  bytes[10] = bytes[11] = 0xff;
+  std::memcpy(&bytes[12], &v4, sizeof(v4));
+  return bytes;
+}
+
+std::optional<ConnectionTable::Peer> PeerOf(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return std::nullopt;
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return ConnectionTable::Peer(Mapped(v4.sin_addr), ntohs(v4.sin_port));
+  }
+  if (address.ss_family != AF_INET6) return std::nullopt;
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  ConnectionTable::Peer peer;
+  std::memcpy(peer.first.data(), &v6.sin6_addr, peer.first.size());
+  peer.second = ntohs(v6.sin6_port);
+  return peer;
+}
+
+// %5B becomes [.
+std::string PercentDecoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    int byte = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(&text[i + 1], &text[i + 1] + 2, byte, 16).ptr == &text[i + 1] + 2) {
+      decoded += static_cast<char>(byte);
+      i += 2;
+    } else {
+      decoded += text[i];
+    }
+  }
+  return decoded;
+}
+
+}  // namespace
+
+std::optional<ConnectionTable::Peer> ConnectionTable::ParsePeer(std::string_view text) {
+  const bool is_v6 = text.starts_with("ipv6:");
+  if (!is_v6 && !text.starts_with("ipv4:")) return std::nullopt;
+  std::string address = PercentDecoded(text.substr(5));
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  Peer peer;
+  const char* const end = address.data() + address.size();
+  const auto [last, error] = std::from_chars(address.data() + colon + 1, end, peer.second);
+  if (last != end || error != std::errc()) return std::nullopt;
+  address.resize(colon);
+  if (!is_v6) {
+    in_addr v4{};
+    if (inet_pton(AF_INET, address.c_str(), &v4) != 1) return std::nullopt;
+    peer.first = Mapped(v4);
+    return peer;
+  }
+  if (address.starts_with('[') && address.ends_with(']')) {
+    address = address.substr(1, address.size() - 2);
+  }
+  address = address.substr(0, address.find('%'));  // without the zone of a link-local address
+  if (inet_pton(AF_INET6, address.c_str(), peer.first.data()) != 1) return std::nullopt;
+  return peer;
+}
+
+void ConnectionTable::Add(int socket) {
+  const std::optional<Peer> peer = PeerOf(socket);
+  const std::optional<uint64_t> cookie = CookieOf(socket);
+  if (!peer.has_value() || !cookie.has_value()) return;
+  MutexLock lock(mu_);
+  connections_[*peer] = {socket, *cookie, 0, 0, clock_.Now(), 0, 0};
+}
+
+void ConnectionTable::Began(const Peer& peer) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found == connections_.end()) return;
+  found->second.excused += kBytesPerCall;
+  if (++found->second.n_calls <= kMaxCalls) return;
+  Close(found->second);
+  connections_.erase(found);
+  LogWarning(kFlooding);
+}
+
+void ConnectionTable::Ended(const Peer& peer) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found != connections_.end() && found->second.n_calls > 0) --found->second.n_calls;
+}
+
+void ConnectionTable::CloseFlooding(const Peer& peer) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found == connections_.end()) return;
+  Close(found->second);
+  connections_.erase(found);
+  LogWarning(kFlooding);
+}
+
+void ConnectionTable::HasStreams(const Peer& peer, int64_t n_streams) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found == connections_.end()) return;
+  found->second.n_streams = n_streams;
+  found->second.n_waiting = n_streams - found->second.n_calls;
+}
+
+void ConnectionTable::Received(const Peer& peer, uint64_t byte_size) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found != connections_.end()) found->second.excused += byte_size + byte_size / kMessageShare;
+}
+
+// gRPC sees the end, frees what it holds and closes the socket. What the socket has received and
+// gRPC has not read yet is dropped: gRPC would read it first.
+void ConnectionTable::Close(const Connection& connection) {
+  if (CookieOf(connection.socket) != connection.cookie) return;
+  shutdown(connection.socket, SHUT_RDWR);
+  constexpr size_t kAll = size_t{1} << 30;
+  while (recv(connection.socket, nullptr, kAll, MSG_DONTWAIT | MSG_TRUNC) > 0) {
+  }
+}
+
+std::optional<uint64_t> ConnectionTable::HeldBy(Connection& connection, SteadyTime now) {
+  if (CookieOf(connection.socket) != connection.cookie) return std::nullopt;
+  tcp_info tcp{};
+  socklen_t size = sizeof(tcp);
+  if (getsockopt(connection.socket, IPPROTO_TCP, TCP_INFO, &tcp, &size) != 0) return std::nullopt;
+  connection.excused += (tcp.tcpi_bytes_acked - connection.acked) / kAckedShare;
+  connection.acked = tcp.tcpi_bytes_acked;
+  const int64_t seconds = absl::ToInt64Seconds(now - connection.shed_time);
+  if (seconds > 0) {
+    connection.excused += static_cast<uint64_t>(seconds * kBytesPerSecond);
+    connection.shed_time = now;
+  }
+  connection.excused = std::min<uint64_t>(connection.excused, tcp.tcpi_bytes_received);
+  // The kernel has what gRPC has not read, and bounds it.
+  int unread = 0;
+  if (ioctl(connection.socket, SIOCINQ, &unread) != 0) unread = 0;
+  // Since they were counted, calls may have reached handlers, and others ended.
+  const int64_t n_waiting =
+      std::min(connection.n_waiting, connection.n_streams - connection.n_calls);
+  const uint64_t of_streams =
+      n_waiting > 0 ? static_cast<uint64_t>(n_waiting) * kBytesPerStream : 0;
+  const uint64_t held = tcp.tcpi_bytes_received - connection.excused;
+  const uint64_t free = kFreeBytes + static_cast<uint64_t>(std::max(unread, 0));
+  return of_streams + (held > free ? held - free : 0);
+}
+
+bool ConnectionTable::fills() {
+  MutexLock lock(mu_);
+  return fills_;
+}
+
+uint64_t ConnectionTable::HeldByClosing() {
+  std::erase_if(closing_, [](const Closing& one) { return CookieOf(one.socket) != one.cookie; });
+  uint64_t held = 0;
+  for (const Closing& one : closing_) held += one.held;
+  return held;
+}
+
+bool ConnectionTable::is_full() {
+  MutexLock lock(mu_);
+  return held_ + HeldByClosing() > max_held_bytes_ / 2;
+}
+
+int ConnectionTable::Shed() {
+  const SteadyTime now = clock_.Now();
+  MutexLock lock(mu_);
+  uint64_t total = 0;
+  std::vector<std::pair<uint64_t, Peer>> holders;
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    const std::optional<uint64_t> held = HeldBy(it->second, now);
+    if (!held.has_value()) {
+      it = connections_.erase(it);
+      continue;
+    }
+    total += *held;
+    if (*held > 0) holders.emplace_back(*held, it->first);
+    ++it;
+  }
+  fills_ = total > max_held_bytes_ / 4;
+  held_ = total;
+  if (total + HeldByClosing() <= max_held_bytes_) return 0;
+  std::sort(holders.rbegin(), holders.rend());
+  int n_closed = 0;
+  for (const auto& [held, peer] : holders) {
+    if (total <= max_held_bytes_ / 2) break;
+    const auto found = connections_.find(peer);
+    Close(found->second);
+    closing_.push_back({found->second.socket, found->second.cookie, held});
+    connections_.erase(found);
+    total -= held;
+    ++n_closed;
+  }
+  held_ = total;
+  if (n_closed == 0) return 0;
+  LogWarning("closed connections that are full of unfinished messages", {{"count", n_closed}});
+  return n_closed;
+}
+
+}  // namespace nerf

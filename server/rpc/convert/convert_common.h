@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "nerf/v1/common.pb.h"
+#include "nerf/v1/model_service.pb.h"
+#include "server/queue/jobs/job.h"
+#include "server/queue/resources/blob_ref.h"
+#include "server/queue/resources/request_check.h"
+
+namespace nerf {
+
+// Limits that keep messages below gRPC's 4 MiB: larger lists are cut into pages, larger scene
+// manifests are refused.
+inline constexpr size_t kMaxListBytes = size_t{3} << 20;
+inline constexpr size_t kMaxManifestBytes = (size_t{7} << 20) / 2;
+
+// The value; on an error, a default one, with the violations added to `check`.
+template <typename T>
+T TakeOr(absl::StatusOr<T> value, RequestCheck& check) {
+  if (value.ok()) return *std::move(value);
+  check.Add(value.status());
+  return T();
+}
+
+google::protobuf::Timestamp ToProto(absl::Time time);
+google::protobuf::Duration ToProto(absl::Duration duration);
+// InvalidArgument FIELD_INVALID naming `field`, for a time that is not of the years 1 to 9999.
+absl::StatusOr<absl::Time> FromProto(std::string_view field,
+                                     const google::protobuf::Timestamp& time);
+
+v1::BlobRef ToProto(const BlobRef& blob);
+// InvalidArgument FIELD_INVALID naming `field`.
+absl::StatusOr<BlobRef> FromProto(std::string_view field, const v1::BlobRef& blob);
+
+v1::TensorSpec ToProto(const TensorRecord& tensor);
+TensorRecord FromProto(const v1::TensorSpec& tensor);
+
+v1::SceneProblem ToProto(const JobProblem& problem);
+
+// "workers/{id}", the name of a worker; empty for none.
+std::string WorkerName(std::string_view id);
+
+}  // namespace nerf

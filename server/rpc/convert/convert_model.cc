@@ -1,0 +1,40 @@
+#include "server/rpc/convert/convert_model.h"
+
+#include "common/status_macros.h"
+#include "server/queue/resources/request_check.h"
+#include "server/queue/resources/resource_key.h"
+#include "server/rpc/convert/convert_common.h"
+
+namespace nerf {
+
+v1::Model ToProto(const ModelRecord& model) {
+  const ResourceKey job = {model.key.project, model.job};
+  v1::Model proto;
+  proto.set_name(ModelName(model.key));
+  proto.set_display_name(model.display_name);
+  proto.set_checkpoint(CheckpointName(job, model.step));
+  proto.set_training_job(JobName(job));
+  *proto.mutable_blob() = ToProto(model.blob);
+  proto.set_step(model.step);
+  if (model.preview_psnr.has_value()) proto.set_psnr(*model.preview_psnr);
+  *proto.mutable_create_time() = ToProto(model.create_time);
+  for (const TensorRecord& tensor : model.tensors) *proto.add_tensors() = ToProto(tensor);
+  return proto;
+}
+
+absl::StatusOr<ModelSpec> FromProto(const v1::PromoteCheckpointRequest& request) {
+  RequestCheck check;
+  ModelSpec spec;
+  spec.checkpoint = TakeOr(ParseCheckpointName("name", request.name()), check);
+  spec.project = spec.checkpoint.job.project;
+  spec.id = request.model_id();
+  check.RequireId("model_id", spec.id, /*may_be_empty=*/true);
+  spec.request_id = request.request_id();
+  check.RequireRequestId("request_id", spec.request_id);
+  spec.display_name = request.display_name();
+  check.RequireDisplayName("display_name", spec.display_name);
+  NERF_RETURN_IF_ERROR(check.Result());
+  return spec;
+}
+
+}  // namespace nerf

@@ -1,0 +1,349 @@
+#include "server/rpc/convert/convert_render.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+#include <set>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "engine/config/view_limits.h"
+#include "engine/path/keyframe_path.h"
+#include "server/queue/jobs/render_work.h"
+#include "server/queue/resources/request_check.h"
+#include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/render_request.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kMaxKeyframes = 1000;
+constexpr double kMaxFilmFps = 240, kDefaultFilmFps = 30;
+constexpr char kPath[] = "render_job.path";
+
+v1::RenderJob::State ToProtoRenderState(JobState state) {
+  switch (state) {
+    case JobState::kQueued:
+      return v1::RenderJob::QUEUED;
+    case JobState::kPreparing:
+      return v1::RenderJob::PREPARING;
+    case JobState::kRunning:
+      return v1::RenderJob::RUNNING;
+    case JobState::kCancelling:
+      return v1::RenderJob::CANCELLING;
+    case JobState::kSucceeded:
+      return v1::RenderJob::SUCCEEDED;
+    case JobState::kFailed:
+      return v1::RenderJob::FAILED;
+    case JobState::kCancelled:
+      return v1::RenderJob::CANCELLED;
+    case JobState::kPausing:
+    case JobState::kPaused:
+      break;  // render jobs are not paused
+  }
+  return v1::RenderJob::STATE_UNSPECIFIED;
+}
+
+uint32_t FramesOf(const v1::CameraPath& path) {
+  switch (path.kind_case()) {
+    case v1::CameraPath::kCameras:
+      return static_cast<uint32_t>(path.cameras().cameras_size());
+    case v1::CameraPath::kKeyframes:
+      return path.keyframes().frames();
+    case v1::CameraPath::kScene:
+      return path.scene().frames();
+    case v1::CameraPath::KIND_NOT_SET:
+      break;
+  }
+  return 0;
+}
+
+// The field that FramesOf counts, within a path of some kind.
+std::string_view FramesField(const v1::CameraPath& path) {
+  if (path.has_cameras()) return "cameras";
+  return path.has_keyframes() ? "keyframes.frames" : "scene.frames";
+}
+
+void CheckKeyframe(std::string_view field, const v1::Keyframe& keyframe, RequestCheck& check) {
+  CheckCameraMatrix(fmt::format("{}.transform_matrix", field), keyframe.transform_matrix(), check);
+  const double fov = keyframe.fov_degrees();
+  check.Require(fov > 0 && fov < 180, fmt::format("{}.fov_degrees", field),
+                "must be above 0 and below 180");
+}
+
+void CheckPath(std::string_view field, const v1::CameraPath& path, RequestCheck& check) {
+  const uint32_t n_frames = FramesOf(path);
+  const bool has_kind = path.kind_case() != v1::CameraPath::KIND_NOT_SET;
+  check.Require(has_kind, field, "must be one of cameras, keyframes and scene");
+  check.Require(!has_kind || (n_frames >= 1 && n_frames <= kMaxFrames),
+                fmt::format("{}.{}", field, FramesField(path)),
+                fmt::format("must be 1 to {} frames", kMaxFrames));
+  const int n_keyframes = path.keyframes().keyframes_size();
+  if (path.has_keyframes()) {
+    check.Require(n_keyframes >= 1 && n_keyframes <= kMaxKeyframes,
+                  fmt::format("{}.keyframes", field),
+                  fmt::format("must be 1 to {} keyframes", kMaxKeyframes));
+  }
+  for (int i = 0; i < std::min(n_keyframes, kMaxKeyframes); ++i) {
+    CheckKeyframe(fmt::format("{}.keyframes[{}]", field, i), path.keyframes().keyframes(i), check);
+  }
+  for (int i = 0; i < path.cameras().cameras_size() && i < static_cast<int>(kMaxFrames); ++i) {
+    const absl::Status status = CheckCamera(path.cameras().cameras(i));
+    check.Require(status.ok(), fmt::format("{}.cameras[{}]", field, i),
+                  std::string(status.message()));
+  }
+  check.Require(v1::PathKind_IsValid(path.scene().path()), fmt::format("{}.scene", field),
+                "is not a path known to this server");
+}
+
+void CheckSize(std::string_view prefix, uint32_t width, uint32_t height, RequestCheck& check) {
+  const auto require_side = [&](std::string_view name, uint32_t side) {
+    check.Require(side >= 1 && side <= kMaxViewSide, fmt::format("{}{}", prefix, name),
+                  fmt::format("must be 1 to {}", kMaxViewSide));
+  };
+  require_side("width", width);
+  require_side("height", height);
+  check.Require(int64_t{width} * height <= kMaxViewPixels, fmt::format("{}width", prefix),
+                fmt::format("width times height must be at most {}", kMaxViewPixels));
+}
+
+// Channels, outputs and frame rate.
+void CheckOutputs(const v1::RenderJob& job, RequestCheck& check) {
+  std::set<int> seen;
+  for (const int channel : job.channels()) {
+    check.Require(v1::RenderChannel_IsValid(channel) && channel != v1::RENDER_CHANNEL_UNSPECIFIED,
+                  "render_job.channels", "must be RGB, DEPTH or OPACITY");
+    check.Require(seen.insert(channel).second, "render_job.channels",
+                  "a channel is asked for twice");
+  }
+  check.Require(job.images() || job.movie(), "render_job.images",
+                "must be set when movie is not: nothing else is asked for");
+  check.Require(job.fps() == 0 || (job.fps() > 0 && job.fps() <= kMaxFilmFps), "render_job.fps",
+                fmt::format("must be above 0 and at most {}", kMaxFilmFps));
+}
+
+void ParseSource(const v1::RenderJob& job, JobSpec* spec, RequestCheck& check) {
+  if (job.source_case() == v1::RenderJob::SOURCE_NOT_SET) {
+    check.Require(false, "render_job.source", "must be one of model and checkpoint");
+  } else if (job.has_model()) {
+    spec->render.source = TakeOr(ParseModelName("render_job.model", job.model()), check);
+  } else {
+    const CheckpointKey key =
+        TakeOr(ParseCheckpointName("render_job.checkpoint", job.checkpoint()), check);
+    spec->render.from_checkpoint = true;
+    spec->render.source = key.job;
+    spec->render.step = key.step;
+  }
+}
+
+// What the client has asked for, without what only the server sets.
+v1::RenderJob Requested(const v1::RenderJob& job) {
+  v1::RenderJob requested;
+  requested.set_display_name(job.display_name());
+  if (job.has_model()) requested.set_model(job.model());
+  if (job.has_checkpoint()) requested.set_checkpoint(job.checkpoint());
+  *requested.mutable_path() = job.path();
+  requested.set_width(job.width());
+  requested.set_height(job.height());
+  *requested.mutable_channels() = job.channels();
+  if (requested.channels().empty()) requested.add_channels(v1::RGB);
+  requested.set_images(job.images());
+  requested.set_movie(job.movie());
+  requested.set_fps(job.fps() == 0 ? kDefaultFilmFps : job.fps());
+  requested.DiscardUnknownFields();
+  return requested;
+}
+
+v1::Camera CameraOf(const PathCamera& camera, uint32_t width, uint32_t height) {
+  v1::Camera proto;
+  proto.set_width(width);
+  proto.set_height(height);
+  const double half_angle = camera.fov_degrees * std::numbers::pi / 360;
+  proto.set_fl_x(0.5 * height / std::tan(half_angle));
+  for (const auto& row : camera.camera_to_world.m) {
+    for (const float number : row) proto.add_transform_matrix(number);
+  }
+  for (const double number : {0.0, 0.0, 0.0, 1.0}) proto.add_transform_matrix(number);
+  return proto;
+}
+
+std::vector<v1::Camera> ExpandKeyframePath(const v1::KeyframePath& path, uint32_t width,
+                                           uint32_t height) {
+  std::vector<PathCamera> keyframes;
+  for (const v1::Keyframe& proto : path.keyframes()) {
+    PathCamera& keyframe = keyframes.emplace_back();
+    for (int i = 0; i < 12; ++i) {
+      keyframe.camera_to_world.m[i / 4][i % 4] = static_cast<float>(proto.transform_matrix(i));
+    }
+    keyframe.fov_degrees = static_cast<float>(proto.fov_degrees());
+  }
+  std::vector<v1::Camera> cameras;
+  for (const PathCamera& camera :
+       ExpandKeyframes(keyframes, static_cast<int>(path.frames()), path.loop())) {
+    cameras.push_back(CameraOf(camera, width, height));
+  }
+  return cameras;
+}
+
+void AddFrames(const LeaseGrant& grant, const v1::RenderJob& requested, v1::FrameRange* range) {
+  *range->mutable_file() = ToProto(grant.job.render.model_blob);
+  const v1::CameraPath& path = requested.path();
+  std::vector<v1::Camera> expanded;
+  if (path.has_keyframes()) {
+    expanded = ExpandKeyframePath(path.keyframes(), requested.width(), requested.height());
+  }
+  const FrameSpan span = FramesOfPart(grant.job, grant.lease.part);
+  for (uint32_t i = span.begin; i < span.end; ++i) {
+    if (!grant.job.render_work.frames[i].images.empty()) continue;
+    v1::FrameTask* frame = range->add_frames();
+    frame->set_index(i);
+    v1::RenderImageRequest* view = frame->mutable_view();
+    view->set_width(requested.width());
+    view->set_height(requested.height());
+    *view->mutable_channels() = requested.channels();
+    view->set_format(v1::PNG);
+    if (path.has_scene()) {
+      view->mutable_orbit()->set_index(i);
+      view->mutable_orbit()->set_count(path.scene().frames());
+      view->mutable_orbit()->set_path(path.scene().path());
+    } else {
+      *view->mutable_camera() =
+          path.has_keyframes() ? expanded[i] : path.cameras().cameras(static_cast<int>(i));
+    }
+  }
+}
+
+}  // namespace
+
+v1::RenderJob ToRenderJob(const Job& job, bool whole) {
+  v1::RenderJob proto;
+  // A request that cannot be parsed is left out.
+  if (!proto.ParseFromString(job.render.request)) proto.Clear();
+  if (!whole) proto.clear_path();
+  proto.set_name(RenderJobName(job.key));
+  if (proto.has_checkpoint() && job.render.step.has_value()) {
+    proto.set_checkpoint(CheckpointName(job.render.source, *job.render.step));
+  }
+  proto.set_state(ToProtoRenderState(job.state));
+  proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
+  if (HoldsLease(job.state)) {
+    for (const std::string& worker : job.lease.members) proto.add_workers(WorkerName(worker));
+  }
+  proto.set_frame_count(job.render.n_frames);
+  proto.set_frames_done(job.progress.step);
+  if (job.state == JobState::kFailed) *proto.mutable_error() = ToProtoError(job.error);
+  for (size_t i = 0; whole && i < job.render_work.frames.size(); ++i) {
+    const FrameRecord& record = job.render_work.frames[i];
+    if (record.images.empty()) continue;
+    v1::RenderedFrame* frame = proto.add_frames();
+    frame->set_index(static_cast<uint32_t>(i));
+    for (const BlobRef& image : record.images) *frame->add_images() = ToProto(image);
+    frame->set_far(record.far);
+  }
+  if (job.render_work.movie.has_value()) {
+    *proto.mutable_movie_blob() = ToProto(*job.render_work.movie);
+  }
+  *proto.mutable_create_time() = ToProto(job.create_time);
+  if (job.start_time != absl::InfinitePast()) *proto.mutable_start_time() = ToProto(job.start_time);
+  if (job.end_time != absl::InfinitePast()) *proto.mutable_end_time() = ToProto(job.end_time);
+  proto.set_last_event_sequence(static_cast<double>(job.last_event_sequence));
+  return proto;
+}
+
+v1::WatchRenderJobResponse ToRenderWatch(const WatchEvent& event) {
+  v1::WatchRenderJobResponse proto;
+  proto.set_kind(event.kind == WatchEventKind::kSnapshot ? v1::WatchRenderJobResponse::SNAPSHOT
+                 : event.kind == WatchEventKind::kStateChanged
+                     ? v1::WatchRenderJobResponse::STATE_CHANGED
+                     : v1::WatchRenderJobResponse::PROGRESS);
+  proto.set_resume_token(event.token);
+  proto.set_sequence(static_cast<double>(event.sequence));
+  proto.set_gap(event.gap);
+  *proto.mutable_render_job() = ToRenderJob(event.job, /*whole=*/false);
+  return proto;
+}
+
+absl::StatusOr<JobSpec> FromProto(const v1::CreateRenderJobRequest& request) {
+  RequestCheck check;
+  JobSpec spec;
+  spec.kind = JobKind::kRender;
+  const v1::RenderJob& job = request.render_job();
+  spec.project = TakeOr(ParseProjectName("parent", request.parent()), check);
+  spec.id = request.render_job_id();
+  check.RequireId("render_job_id", spec.id, /*may_be_empty=*/true);
+  spec.request_id = request.request_id();
+  check.RequireRequestId("request_id", spec.request_id);
+  spec.display_name = job.display_name();
+  check.RequireDisplayName("render_job.display_name", spec.display_name);
+  ParseSource(job, &spec, check);
+  CheckPath(kPath, job.path(), check);
+  CheckSize("render_job.", job.width(), job.height(), check);
+  CheckOutputs(job, check);
+  NERF_RETURN_IF_ERROR(check.Result());
+  const v1::RenderJob requested = Requested(job);
+  spec.render.request = requested.SerializeAsString();
+  spec.render.n_frames = FramesOf(job.path());
+  spec.render.n_channels = static_cast<uint32_t>(requested.channels_size());
+  spec.render.images = job.images();
+  spec.render.movie = job.movie();
+  return spec;
+}
+
+absl::StatusOr<std::vector<v1::Camera>> ExpandPath(std::string_view field,
+                                                   const v1::CameraPath& path, uint32_t width,
+                                                   uint32_t height) {
+  RequestCheck check;
+  CheckPath(field, path, check);
+  CheckSize("", width, height, check);
+  check.Require(!path.has_scene(), field, "of the scene is laid by the engine: use RenderImage");
+  NERF_RETURN_IF_ERROR(check.Result());
+  if (path.has_keyframes()) return ExpandKeyframePath(path.keyframes(), width, height);
+  return std::vector<v1::Camera>(path.cameras().cameras().begin(), path.cameras().cameras().end());
+}
+
+v1::DesiredJob RenderOrder(const LeaseGrant& grant) {
+  v1::DesiredJob proto;
+  proto.set_action(v1::DesiredJob::RENDER);
+  proto.set_training_job(RenderJobName(grant.lease.job));
+  proto.set_lease_epoch(grant.lease.epoch);
+  *proto.mutable_lease_ttl() = ToProto(grant.ttl);
+  proto.set_part(grant.lease.part);
+  v1::RenderJob requested;
+  if (!requested.ParseFromString(grant.job.render.request)) requested.Clear();
+  if (!IsMoviePart(grant.job, grant.lease.part)) {
+    AddFrames(grant, requested, proto.mutable_frames());
+    return proto;
+  }
+  v1::MovieTask* movie = proto.mutable_movie();
+  movie->set_fps(requested.fps());
+  for (const FrameRecord& frame : grant.job.render_work.frames) {
+    if (!frame.images.empty()) *movie->add_frames() = ToProto(frame.images.front());
+  }
+  return proto;
+}
+
+absl::StatusOr<CommittedFrames> FromProto(const v1::CommitFramesRequest& request) {
+  RequestCheck check;
+  CommittedFrames result;
+  result.lease.job = TakeOr(ParseRenderJobName("render_job", request.render_job()), check);
+  result.lease.kind = JobKind::kRender;
+  result.lease.worker = request.worker_id();
+  result.lease.epoch = request.lease_epoch();
+  result.lease.part = request.part();
+  for (const v1::CommitFramesRequest::Frame& proto : request.frames()) {
+    FrameRecord frame;
+    for (const v1::BlobRef& image : proto.images()) {
+      frame.images.push_back(TakeOr(FromProto("frames.images", image), check));
+    }
+    check.Require(!frame.images.empty(), "frames.images", "must not be empty");
+    frame.far = std::isfinite(proto.far()) ? proto.far() : 0;
+    result.frames.emplace_back(proto.index(), std::move(frame));
+  }
+  if (request.has_movie()) result.movie = TakeOr(FromProto("movie", request.movie()), check);
+  NERF_RETURN_IF_ERROR(check.Result());
+  return result;
+}
+
+}  // namespace nerf

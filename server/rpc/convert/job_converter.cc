@@ -1,0 +1,90 @@
+#include "server/rpc/convert/job_converter.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "server/queue/leases/queue_wait.h"
+#include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/convert_render.h"
+
+namespace nerf {
+namespace {
+
+template <typename Proto>
+void SetWait(const std::optional<QueueWait>& wait, Proto* proto) {
+  if (!wait.has_value()) return;
+  proto->mutable_wait()->set_reason(std::string(wait->reason));
+  proto->mutable_wait()->set_message(wait->message);
+}
+
+}  // namespace
+
+const std::vector<WorkerRecord>& JobConverter::Workers() {
+  if (!workers_.has_value()) workers_ = services_.workers.List();
+  return *workers_;
+}
+
+bool JobConverter::IsQueued(const Job& job) {
+  Workers();  // read before the queue, so that a grant in between is noticed
+  return services_.queue.IsQueued(job);
+}
+
+std::optional<QueueWait> JobConverter::PartsWait(const Job& job) {
+  Job part = job;
+  part.parts.clear();
+  part.part_of = job.key.id;
+  part.training.workers = WorkerCount();
+  std::optional<QueueWait> wait =
+      ExplainWait(part, Workers(), absl::ZeroDuration(), [] { return size_t{0}; });
+  // Busy workers may have its parts.
+  if (wait.has_value() && wait->reason != kWaitWorkersBusy) return wait;
+  return QueueWait{kWaitParts, fmt::format("{} of its {} parts are trained",
+                                           services_.queue.PartsDone(job), job.parts.size())};
+}
+
+std::optional<QueueWait> JobConverter::WaitOf(const Job& job, const QueuePlace& place) {
+  if (job.state != JobState::kQueued) return std::nullopt;
+  if (WaitsForParts(job)) return PartsWait(job);
+  if (!place.quota.empty()) return QueueWait{kWaitQuota, place.quota};
+  return ExplainWait(job, Workers(), place.aside, [&] { return place.n_ahead; });
+}
+
+std::optional<QueueWait> JobConverter::WaitOf(const Job& job) {
+  if (job.state != JobState::kQueued) return std::nullopt;
+  return WaitOf(job, services_.queue.PlaceOf(job));
+}
+
+v1::TrainingJob JobConverter::ToProto(const Job& job) {
+  v1::TrainingJob proto = nerf::ToProto(job);
+  for (v1::Member& member : *proto.mutable_members()) {
+    for (const WorkerRecord& worker : Workers()) {
+      if (WorkerName(worker.description.id) == member.worker()) {
+        member.set_host(worker.description.host);
+      }
+    }
+  }
+  SetWait(WaitOf(job), &proto);
+  return proto;
+}
+
+std::string JobConverter::ToBytes(const JobRow& row, const std::optional<QueueWait>& wait) {
+  const Job& job = row.job();
+  // It names the hosts of its workers, which may change.
+  if (job.lease.IsGang()) return ToProto(job).SerializeAsString();
+  v1::TrainingJob more;
+  SetWait(wait, &more);
+  // Fields that follow one another are fields of one message.
+  return row.Encoded([](const Job& it) { return nerf::ToProto(it).SerializeAsString(); }) +
+         more.SerializeAsString();
+}
+
+v1::RenderJob JobConverter::ToRenderProto(const Job& job, bool whole) {
+  v1::RenderJob proto = ToRenderJob(job, whole);
+  SetWait(WaitOf(job), &proto);
+  return proto;
+}
+
+}  // namespace nerf

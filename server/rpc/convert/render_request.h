@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nerf/v1/render_service.pb.h"
+#include "server/queue/resources/request_check.h"
+#include "server/rpc/calls/request_broker.h"
+#include "server/rpc/calls/service_context.h"
+
+namespace nerf {
+
+// Checks camera or orbit, sizes, channels and format, but not the source. Errors: InvalidArgument
+// that lists every wrong field.
+absl::Status CheckView(const v1::RenderImageRequest& request);
+
+// InvalidArgument that lists every wrong field of a camera.
+absl::Status CheckCamera(const v1::Camera& camera);
+
+// Adds what is wrong with a camera-to-world matrix of 16 numbers, row by row.
+void CheckCameraMatrix(std::string_view field,
+                       const google::protobuf::RepeatedField<double>& matrix, RequestCheck& check);
+
+// Finds the file to render, or the running job and its worker.
+absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
+                                            const v1::RenderImageRequest& request);
+
+}  // namespace nerf

@@ -1,0 +1,68 @@
+#include "server/rpc/services/render_service.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "common/error_reason.h"
+#include "common/status_macros.h"
+#include "server/access/method_policy.h"
+#include "server/rpc/convert/render_reply.h"
+#include "server/rpc/convert/render_request.h"
+#include "server/rpc/services/brokered_call.h"
+
+namespace nerf {
+namespace {
+
+std::string ResultLabel(const absl::Status& status) {
+  if (status.ok()) return "ok";
+  if (const auto found = GetReason(status); found.has_value()) return found->reason;
+  return absl::StatusCodeToString(status.code());
+}
+
+// The project of what is rendered; its name was checked with the permission.
+std::string ProjectOf(const v1::RenderImageRequest& request) {
+  for (const std::string& name : {request.model(), request.checkpoint(), request.training_job()}) {
+    if (!name.empty()) return ResourceOf(name).project;
+  }
+  return "";
+}
+
+// Lets the caller's project read the images that are sent as blobs.
+void OwnImages(const v1::RenderImageResponse& response, const std::string& project,
+               BlobOwners* owners) {
+  for (const v1::RenderedImage& image : response.images()) {
+    // Somebody else may have stored the same image before.
+    if (image.has_blob()) owners->Add(project, image.blob().sha256(), /*was_present=*/true);
+  }
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* RenderService::RenderImage(grpc::CallbackServerContext* context,
+                                                     const v1::RenderImageRequest* request,
+                                                     v1::RenderImageResponse* response) {
+  // Counts the render in its project's quota until it ends.
+  auto ticket = std::make_shared<std::shared_ptr<RenderTicket>>();
+  return BrokeredCall::Begin(
+      services_, "nerf.v1.RenderService/RenderImage", context, *request,
+      [=, this]() -> absl::StatusOr<BrokerRequest> {
+        if (services_.admin != nullptr) {
+          NERF_ASSIGN_OR_RETURN(*ticket, services_.admin->BeginRender(ProjectOf(*request)));
+        }
+        return PrepareRender(services_, *request);
+      },
+      [this, ticket, request, response, in_blobs = request->in_blobs(),
+       start = services_.clock.Now()](absl::StatusOr<BrokerReply> reply) {
+        ticket->reset();
+        const absl::Status status =
+            reply.ok() ? FillRenderResponse(*reply, in_blobs, services_.blobs, response)
+                       : reply.status();
+        OwnImages(*response, ProjectOf(*request), &services_.blob_owners);
+        services_.metrics.RenderFinished("image", ResultLabel(status),
+                                         absl::ToDoubleSeconds(services_.clock.Now() - start));
+        return status;
+      });
+}
+
+}  // namespace nerf

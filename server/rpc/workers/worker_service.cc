@@ -1,0 +1,71 @@
+#include "server/rpc/workers/worker_service.h"
+
+#include "common/rpc/metadata.h"
+#include "common/status_macros.h"
+#include "server/queue/resources/request_check.h"
+#include "server/rpc/calls/unary_call.h"
+#include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/convert_render.h"
+
+namespace nerf {
+
+grpc::ServerBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>*
+WorkerService::Synchronize(grpc::CallbackServerContext* context) {
+  return WorkerStream::Begin(services_, &streams_, context);
+}
+
+grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
+    grpc::CallbackServerContext* context, const v1::CommitCheckpointRequest* request,
+    v1::CommitCheckpointResponse* response) {
+  return AnswerUnary(
+      services_, "nerf.v1.WorkerService/CommitCheckpoint", context, *request,
+      [=, this]() -> absl::Status {
+        RequestCheck check;
+        LeaseRef lease =
+            TakeOr(ParseLease("", request->training_job(), request->lease_epoch()), check);
+        lease.worker = request->worker_id();
+        const CheckpointRecord checkpoint = TakeOr(FromProto(*request), check);
+        NERF_RETURN_IF_ERROR(check.Result());
+        NERF_RETURN_IF_ERROR(services_.authorizer.Counted(
+            services_.worker_keys.Check(lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
+        NERF_ASSIGN_OR_RETURN(const auto committed,
+                              services_.leases.CommitCheckpoint(lease, checkpoint));
+        for (const BlobRef& made : {checkpoint.checkpoint_blob, checkpoint.model_blob}) {
+          services_.blob_owners.AddMade(lease.job.project, made.sha256);
+        }
+        if (const auto worker = services_.workers.Find(lease.worker); worker.has_value()) {
+          services_.metrics.CheckpointCommitted(
+              lease.worker, worker->description.device,
+              absl::ToDoubleSeconds(services_.clock.WallNow() - absl::UnixEpoch()));
+        }
+        *response->mutable_checkpoint() = ToProto(lease.job, committed.checkpoint);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* WorkerService::CommitFrames(grpc::CallbackServerContext* context,
+                                                      const v1::CommitFramesRequest* request,
+                                                      v1::CommitFramesResponse* /*response*/) {
+  return AnswerUnary(
+      services_, "nerf.v1.WorkerService/CommitFrames", context, *request,
+      [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const CommittedFrames committed, FromProto(*request));
+        NERF_RETURN_IF_ERROR(services_.authorizer.Counted(services_.worker_keys.Check(
+            committed.lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
+        NERF_RETURN_IF_ERROR(
+            services_.leases.CommitFrames(committed.lease, committed.frames, committed.movie));
+        const std::string& project = committed.lease.job.project;
+        for (const auto& [index, frame] : committed.frames) {
+          for (const BlobRef& image : frame.images) {
+            services_.blob_owners.AddMade(project, image.sha256);
+          }
+        }
+        if (committed.movie.has_value()) {
+          services_.blob_owners.AddMade(project, committed.movie->sha256);
+        }
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace nerf

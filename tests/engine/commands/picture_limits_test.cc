@@ -1,0 +1,81 @@
+#include "engine/training/picture_limits.h"
+
+#include <gtest/gtest.h>
+
+namespace nerf {
+namespace {
+
+SceneDescription Pictures(int n, int width, int height) {
+  SceneDescription description;
+  description.train.resize(static_cast<size_t>(n));
+  for (ViewDescription& view : description.train) {
+    view.camera.width = width;
+    view.camera.height = height;
+  }
+  return description;
+}
+
+TrainConfig Budget(BudgetKind kind, double amount) {
+  TrainConfig config;
+  config.budget = {kind, amount};
+  return config;
+}
+
+TEST(MaxSideTest, BudgetLimitsLargePictures) {
+  // 40 M samples for 50 pictures: 2.4 megapixels each.
+  const int side = MaxSideOf(Budget(BudgetKind::kSamples, 40e6), Pictures(50, 3000, 4000), "cpu");
+  EXPECT_NEAR(side * side * 0.75, 2.4e6, 1e4);
+  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSamples, 40e6), Pictures(50, 1080, 1920), "cpu"), 0);
+  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSamples, 1e9), Pictures(50, 3000, 4000), "cpu"), 0);
+}
+
+TEST(MaxSideTest, PicturesOfAMegapixelAreNeverReduced) {
+  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSteps, 1), Pictures(500, 1024, 1024), "cpu"), 0);
+  const int side = MaxSideOf(Budget(BudgetKind::kSteps, 1), Pictures(500, 4096, 4096), "cpu");
+  EXPECT_EQ(side, 1024);
+}
+
+TEST(MaxSideTest, SecondsOnAGpuPayForMore) {
+  const TrainConfig config = Budget(BudgetKind::kSeconds, 20);
+  const SceneDescription pictures = Pictures(50, 3000, 4000);
+  EXPECT_GT(MaxSideOf(config, pictures, "cpu"), 1000);
+  EXPECT_EQ(MaxSideOf(config, pictures, "cuda:0"), 0) << "as they are";
+}
+
+TEST(MaxSideTest, MaxSideOfTheConfigIsTaken) {
+  TrainConfig config = Budget(BudgetKind::kSteps, 1);
+  config.max_side = 0;
+  EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), "cpu"), 0);
+  config.max_side = 700;
+  EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), "cpu"), 700);
+}
+
+TEST(PixelsAlongBoxTest, AreTheMedianOverTheViews) {
+  SceneDescription description = Pictures(3, 800, 800);
+  description.geometry.box = {{-1.5f, -1.5f, -1.5f}, {1.5f, 1.5f, 1.5f}};
+  const float distances[] = {4, 100, 2};
+  for (int i = 0; i < 3; ++i) {
+    Camera& camera = description.train[i].camera;
+    camera.fl_x = 1000;
+    camera.camera_to_world.m[2][3] = distances[i];
+  }
+  EXPECT_NEAR(PixelsAlongBox(description), 750, 1e-3) << "1000 * 3 / 4";
+  for (ViewDescription& view : description.train) view.camera.camera_to_world.m[2][3] = 0;
+  EXPECT_NEAR(PixelsAlongBox(description), 2000, 1e-3) << "from within, at half a side";
+  EXPECT_EQ(PixelsAlongBox(SceneDescription()), 0);
+}
+
+TEST(SamplesOfBudgetTest, SecondsCountAtAUsualRate) {
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSamples, 5e6), "cpu"), 5e6);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSteps, 10), "cpu"), 81920);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), "cpu"), 30e6);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), "cuda:0"), 600e6);
+}
+
+TEST(ReductionTextTest, SaysBothSizes) {
+  EXPECT_EQ(ReductionText({{3000, 4000}, {1152, 1536}}), "3000x4000 pixels reduced to 1152x1536");
+  EXPECT_EQ(ReductionText({}), "");
+}
+
+}  // namespace
+}  // namespace nerf

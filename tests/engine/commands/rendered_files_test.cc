@@ -1,0 +1,37 @@
+#include "engine/serve/rendered_files.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "engine/scene/image_io.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+TEST(RenderedFilesTest, FilesAreNamedAfterTheRequestAndAStopLeavesNoFolder) {
+  const TempDir dir;
+  ViewPicture view;
+  view.rgba = {4, 2, 4, std::vector<uint8_t>(32, 200)};
+  view.depths.assign(8, 2.0f);
+  protocol::Render request;
+  request.id = "r7";
+  request.out = dir / "job";
+  const ViewChannels channels{.rgb = true, .depth = true, .opacity = true};
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THAT(WriteRenderedFiles(view, request, channels, 1, stop.get_token()),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_FALSE(std::filesystem::exists(request.out)) << "its owner may have removed it";
+
+  const auto written = WriteRenderedFiles(view, request, channels, 1, {});
+  ASSERT_THAT(written, IsOk());
+  EXPECT_EQ(written->files.size(), 3u);
+  EXPECT_EQ(written->files.at("rgb"), request.out + "/r7_rgb.png");
+  EXPECT_EQ(DecodeImage(written->files.at("rgb"))->width, 4);
+}
+
+}  // namespace
+}  // namespace nerf
