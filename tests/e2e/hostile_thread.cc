@@ -4,6 +4,7 @@
 // It writes how often to attempts, and what it got to successes, in the room's folder of jobs.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -55,7 +56,6 @@ std::string Attack(const fs::path& rooms, const fs::path& own) {
   };
   const pid_t worker = getppid();
   note(kill(worker, SIGKILL) == 0, "killed the worker");
-  note(kill(-1, SIGKILL) == 0, "killed all");
   for (const fs::path& file : FilesBelow(own / "jobs")) {
     struct stat status {};
     // Its links to the cache's files, which other projects' jobs read.
@@ -102,8 +102,11 @@ void Run(const fs::path& rooms) {
 // Before main; the process ends it.
 const bool kStarted = [] {
   const char* const rooms = std::getenv("NERF_TEST_ROOMS");
-  if (rooms != nullptr) std::thread(Run, fs::path(rooms)).detach();
-  return rooms != nullptr;
+  // Only in a sandbox, where it can do no harm.
+  constexpr int kFilter = 2;
+  if (rooms != nullptr && prctl(PR_GET_SECCOMP) == kFilter)
+    std::thread(Run, fs::path(rooms)).detach();
+  return true;
 }();
 
 }  // namespace

@@ -35,15 +35,23 @@ class ServiceHostileTest : public ServiceTest {
     return GetJob(id)["checkpoints"].back()["modelBlob"]["sha256"];
   }
 
-  // The same of the other project.
-  void TrainHostile(const std::string& id) {
+  // A view of the undisturbed model: its file's bytes.
+  std::string Render(const std::string& folder) {
+    const CtlResult rendered = Ctl({"render", "--job", "undisturbed", "--orbit", "1", "--width",
+                                    "48", "--height", "48", "--out", dir_ / folder});
+    EXPECT_EQ(rendered.code, 0) << rendered.err;
+    return ReadWholeFile(dir_ / folder + "/rgb_0000.png");
+  }
+
+  // The other project's job.
+  void StartHostile(const std::string& id) {
     const CtlResult created =
-        CreateJob(id, {"--steps", "20", "--seed", "3", "--project", "other"}, "bad");
+        CreateJob(id, {"--seconds", "3", "--seed", "3", "--project", "other"}, "bad");
     ASSERT_EQ(created.code, 0) << created.err;
-    EXPECT_TRUE(WaitUntil(kLong, [&] {
-      const Json job = Ctl({"job", "show", id, "--project", "other", "-o", "json"}).json();
-      return job["state"] == "SUCCEEDED" || job["state"] == "FAILED";
-    }));
+    EXPECT_TRUE(WaitUntil(kLong, [&] { return StateOfHostile(id) == "RUNNING"; }));
+  }
+  std::string StateOfHostile(const std::string& id) {
+    return Ctl({"job", "show", id, "--project", "other", "-o", "json"}).json()["state"];
   }
 
   // All that the hostile engines have written to files of this name.
@@ -70,15 +78,20 @@ TEST_F(ServiceHostileTest, EngineThatWasTakenOverHarmsNoOtherProject) {
                                             "--engine", HOSTILE_NERF_ENGINE});
   unsetenv("NERF_TEST_ROOMS");
 
-  const std::string undisturbed = Train("undisturbed");
+  const std::string undisturbed = Train("undisturbed"), view = Render("undisturbed");
+  EXPECT_NE(view, "");
   const absl::Time end = absl::Now() + duration;
   int n_attempts = 0;
   for (int round = 0; round == 0 || absl::Now() < end; ++round) {
-    TrainHostile("hostile-" + std::to_string(round));
-    // Its engine stays for a minute, and goes on trying meanwhile.
-    EXPECT_EQ(Train("disturbed-" + std::to_string(round)), undisturbed);
-    n_attempts = std::max(n_attempts, std::atoi(Written("attempts").c_str()));
+    const std::string number = std::to_string(round), hostile = "hostile-" + number;
+    StartHostile(hostile);
+    // Beside it, in an engine of its own.
+    EXPECT_EQ(Render("beside-" + number), view);
     EXPECT_EQ(Written("successes"), "");
+    n_attempts += std::atoi(Written("attempts").c_str());
+    // After it, from the same cached pictures.
+    EXPECT_EQ(Train("after-" + number), undisturbed);
+    EXPECT_EQ(StateOfHostile(hostile), "SUCCEEDED");
   }
   EXPECT_GT(n_attempts, 10);
   EXPECT_EQ(worker->Wait(absl::ZeroDuration()), std::nullopt) << worker->err();
