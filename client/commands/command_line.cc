@@ -96,6 +96,7 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
   AddAdminCommands(app, command);
   AddTokenCommands(app, command);
   AddLoginCommands(app, command);
+  AddOpenCommand(app, command);
   AddDoctorCommand(app, command);
   AddCompletionCommand(app, command);
   AddHelpCommand(app, command);

@@ -28,6 +28,7 @@ void AddBackupCommand(CLI::App& app, Command* selected);
 void AddLoginCommands(CLI::App& app, Command* selected);
 void AddTokenCommands(CLI::App& app, Command* selected);
 void AddShareCommands(CLI::App& app, Command* selected);
+void AddOpenCommand(CLI::App& app, Command* selected);
 void AddDoctorCommand(CLI::App& app, Command* selected);
 void AddCompletionCommand(CLI::App& app, Command* selected);
 void AddHelpCommand(CLI::App& app, Command* selected);

@@ -49,6 +49,8 @@ const Case kHostileCases[] = {
     {{"train", "x", "--stpes", "5"}, kUsage, "no such flag: '--stpes'; did you mean --steps?"},
     {{"train", "x", "--stpes=5"}, kUsage, "; did you mean --steps?"},
     {{"job", "ls", "--sever", "x:1"}, kUsage, "; did you mean --server?"},
+    {{"open", "--server", "127.0.0.1:1"}, kNotFound, "no nerfd of yours serves 127.0.0.1:1"},
+    {{"open", "--server", "nerf.example.com:443"}, kNotFound, "where its operator says"},
     {{"scene"}, kUsage, "a command is missing; there are\n  create "},
     {{"job", "get", "j-1"}, kUsage, "no such command: 'get'; did you mean show?"},
     {{"render", "mic", "--size", "200"}, kUsage, "; did you mean --width and --height?"},
@@ -269,6 +271,7 @@ TEST(CommandLineTest, EveryHelpShowsExamplesOfItsOwnCommand) {
                                     "render",
                                     "worker",
                                     "worker ls",
+                                    "open",
                                     "doctor",
                                     "version"}) {
     SCOPED_TRACE(command);

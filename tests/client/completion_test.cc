@@ -37,8 +37,9 @@ std::vector<std::string> Complete(std::vector<std::string> words) {
 }
 
 TEST(CompletionTest, CommandsAndVerbsComeFromTheTable) {
-  EXPECT_THAT(Complete({""}), IsSupersetOf({"train", "scene", "job", "model", "render", "worker",
-                                            "doctor", "completion", "help", "version", ":"}));
+  EXPECT_THAT(Complete({""}),
+              IsSupersetOf({"train", "scene", "job", "model", "render", "worker", "open", "doctor",
+                            "completion", "help", "version", ":"}));
   EXPECT_THAT(Complete({"job", "w"}), ElementsAre("watch", ":"));
   EXPECT_THAT(Complete({"jo"}), ElementsAre("job", ":"));
   EXPECT_THAT(Complete({""}), Not(Contains("__man")));

@@ -102,6 +102,20 @@ class ServiceWithoutWorkerTest : public ServiceTest {
   }
 };
 
+TEST_F(ServiceWithoutWorkerTest, OpenPrintsTheLinkOfThePage) {
+  ASSERT_TRUE(StartNerfd({"--no-local-worker"})) << nerfd().err();
+  const Json ports = Json::parse(ReadWholeFile(data_dir() + "/nerfd.ports"));
+  std::string token = ReadWholeFile(data_dir() + "/admin.token");
+  while (token.ends_with('\n')) token.pop_back();
+  ASSERT_NE(token, "");
+  const CtlResult opened = Ctl({"open"});
+  EXPECT_EQ(opened.code, 0) << opened.err;
+  EXPECT_EQ(opened.out, "http://" + ports["web"].get<std::string>() + "/#token=" + token + "\n");
+  nerfd().Kill(SIGTERM);
+  EXPECT_EQ(nerfd().Wait(kLong), 0);
+  EXPECT_EQ(Ctl({"open"}).code, 5);
+}
+
 TEST_F(ServiceWithoutWorkerTest, TwoWatchersSeeTheSameOrderedGapFreeStatesToTheEnd) {
   const std::string sample = SourceDir() + "/examples/mic";
   const CtlResult created = Ctl({"scene", "create", sample, "--id", "mic", "-o", "name"});
