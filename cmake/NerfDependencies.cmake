@@ -56,6 +56,9 @@ if(NERF_BUILD_SERVICE)
   find_package(gRPC 1.51 CONFIG REQUIRED)
   find_package(Boost 1.81 REQUIRED)  # headers: Asio and Beast
   pkg_check_modules(jose REQUIRED IMPORTED_TARGET jose>=11 jansson)
+  if(NERF_ENABLE_POSTGRES)
+    pkg_check_modules(libpq REQUIRED IMPORTED_TARGET libpq>=14)  # pipelines
+  endif()
   pkg_check_modules(seccomp REQUIRED IMPORTED_TARGET libseccomp>=2.5)
   pkg_check_modules(chafa IMPORTED_TARGET chafa>=1.12)  # nerfctl --show
   find_package(prometheus-cpp CONFIG REQUIRED)  # 1.0.1 states no version

@@ -8,7 +8,7 @@ build_packages=(
   build-essential cmake ninja-build pkg-config git ca-certificates ccache mold
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libhwy-dev libpng-dev libturbojpeg0-dev nlohmann-json3-dev
-  libcli11-dev libfmt-dev libspdlog-dev libssl-dev libsqlite3-dev prometheus-cpp-dev
+  libcli11-dev libfmt-dev libspdlog-dev libssl-dev libsqlite3-dev libpq-dev prometheus-cpp-dev
   libboost1.81-dev libchafa-dev libglib2.0-dev libgloo-dev libseccomp-dev libjose-dev
   libjansson-dev
 )
@@ -18,6 +18,7 @@ test_packages=(
   libtorch-dev libopenblas0 libgtest-dev libgmock-dev libbenchmark-dev
   clang clang-format codespell python3 python3-numpy python3-grpcio python3-protobuf curl
   chromium ffmpeg openssl liblua5.3-0 libopentracing-c-wrapper0
+  postgresql-15
 )
 deploy_packages=(buildah podman runc mmdebstrap iptables)
 
@@ -44,6 +45,12 @@ for package in "${wanted[@]}"; do
 done
 if [ "${#missing[@]}" -gt 0 ]; then
   echo "setup: installing ${missing[*]}"
+  # The tests start a PostgreSQL of their own; the package is not to start one.
+  cluster=/etc/postgresql-common/createcluster.conf
+  if [[ " ${missing[*]} " == *" postgresql-15 "* ]] && [ ! -e "$cluster" ]; then
+    "${as_root[@]}" mkdir -p "${cluster%/*}"
+    echo "create_main_cluster = false" | "${as_root[@]}" tee "$cluster" >/dev/null
+  fi
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

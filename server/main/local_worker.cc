@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -66,6 +67,12 @@ pid_t LocalWorker::Start() {
       options_.cache_dir, "--token-file", options_.token_file, "--log-level",
       options_.log_level, "--log-format", options_.log_format};
   const std::vector<char*> argv = ArgvOf(arguments);
+  // The database's password (--store) is not for workers.
+  std::vector<char*> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!std::string_view(*variable).starts_with("PGPASSWORD=")) variables.push_back(*variable);
+  }
+  variables.push_back(nullptr);
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -85,8 +92,8 @@ pid_t LocalWorker::Start() {
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   pid_t pid = 0;
-  const int error =
-      posix_spawn(&pid, options_.program.c_str(), &actions, &attributes, argv.data(), environ);
+  const int error = posix_spawn(&pid, options_.program.c_str(), &actions, &attributes, argv.data(),
+                                variables.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {

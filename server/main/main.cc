@@ -36,6 +36,7 @@
 #include "server/main/data_dir.h"
 #include "server/main/local_worker.h"
 #include "server/main/server_flags.h"
+#include "server/main/store_setup.h"
 #include "server/metrics/metrics_listener.h"
 #include "server/metrics/process_collector.h"
 #include "server/metrics/server_metrics.h"
@@ -57,8 +58,7 @@
 #include "server/store/backup.h"
 #include "server/store/blob_scrubber.h"
 #include "server/store/blob_store.h"
-#include "server/store/sqlite_access_store.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/postgres/postgres_stores.h"
 #include "server/web/web_server.h"
 
 namespace nerf {
@@ -119,7 +119,7 @@ struct Server {
   std::unique_ptr<ServerMetrics> metrics;
   std::unique_ptr<QueueMetrics> queue_metrics;
   std::unique_ptr<BlobStore> blobs;
-  std::unique_ptr<SqliteStore> store;
+  ServerStores stores;
   std::unique_ptr<WorkerTable> workers;
   std::unique_ptr<QueueState> state;
   std::unique_ptr<JobQueue> queue;
@@ -130,7 +130,6 @@ struct Server {
   std::unique_ptr<JobUpkeep> upkeep;
   std::unique_ptr<ResourceRetention> retention;
   std::unique_ptr<BlobScrubber> scrubber;
-  std::unique_ptr<SqliteAccessStore> access_store;
   std::unique_ptr<TokenRegistry> tokens;
   std::unique_ptr<JwtKeys> jwt_keys;  // none without --jwks
   std::unique_ptr<WorkerKeys> worker_keys;
@@ -170,39 +169,11 @@ void LimitHeap() {
   mallopt(M_TRIM_THRESHOLD, 1 << 20);
 }
 
-absl::Status WithDataLossHint(const absl::Status& status, bool accept_data_loss) {
-  if (!absl::IsDataLoss(status)) return status;
-  const char* hint = accept_data_loss
-                         ? "Put a backup of the whole data folder back, or move queue.db and "
-                           "queue.db-wal away to begin with an empty queue"
-                         : "Put a backup of the whole data folder back, or start once with "
-                           "--accept-data-loss to go on with what is left";
-  return absl::DataLossError(fmt::format("{}. {}", std::string(status.message()), hint));
-}
-
 absl::Status WithRestoreHint(const absl::Status& status, bool accept_data_loss) {
   if (!absl::IsDataLoss(status)) return status;
   return absl::DataLossError(fmt::format(
       "{}. Nothing was restored. Restore another backup{}", std::string(status.message()),
       accept_data_loss ? "" : ", or add --accept-data-loss to take what is left"));
-}
-
-// DataLoss for a queue.db that is missing beside blobs: a new one would be an empty queue.
-absl::Status CheckQueueFile(const DataDir& data, bool accept_data_loss) {
-  std::error_code error;
-  if (fs::exists(data.File("queue.db"), error)) return absl::OkStatus();
-  if (accept_data_loss) {
-    fs::remove(data.File("queue.db.commits"), error);
-    return absl::OkStatus();
-  }
-  bool has_blobs = fs::exists(data.File("queue.db.commits"), error);
-  for (fs::recursive_directory_iterator it(data.File("blobs"), error), end; !error && it != end;
-       it.increment(error)) {
-    has_blobs = has_blobs || it->is_regular_file(error);
-    if (has_blobs) break;
-  }
-  if (!has_blobs) return absl::OkStatus();
-  return absl::DataLossError("queue.db is missing in " + data.path() + " beside blobs of its jobs");
 }
 
 absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* server) {
@@ -220,22 +191,19 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
   };
   NERF_ASSIGN_OR_RETURN(server->blobs,
                         BlobStore::Open(data.path(), blob_options, &server->machine_clock));
-  NERF_RETURN_IF_ERROR(CheckQueueFile(data, flags.accept_data_loss));
-  NERF_ASSIGN_OR_RETURN(
-      server->store,
-      SqliteStore::Open(data.File("queue.db"), server->random,
-                        {.accept_data_loss = flags.accept_data_loss, .new_epoch = restores}));
+  NERF_ASSIGN_OR_RETURN(server->stores, OpenServerStores(flags, data, restores, server->random));
   QueueOptions options;
   options.lease_ttl = flags.lease_ttl;
   options.projects.clear();  // every name that a token may use
-  NERF_ASSIGN_OR_RETURN(server->state,
-                        QueueState::Open(options, {.clock = &server->clock,
-                                                   .random = &server->random,
-                                                   .store = server->store.get(),
-                                                   .blobs = server->blobs.get(),
-                                                   .observer = server->queue_metrics.get(),
-                                                   .machine_clock = &server->machine_clock,
-                                                   .groups_commits = true}));
+  auto state = QueueState::Open(options, {.clock = &server->clock,
+                                          .random = &server->random,
+                                          .store = server->stores.jobs.get(),
+                                          .blobs = server->blobs.get(),
+                                          .observer = server->queue_metrics.get(),
+                                          .machine_clock = &server->machine_clock,
+                                          .groups_commits = true});
+  NERF_RETURN_IF_ERROR(WithDataLossHint(state.status(), flags));
+  server->state = *std::move(state);
   server->workers = std::make_unique<WorkerTable>(&server->clock, flags.lease_ttl);
   server->queue = std::make_unique<JobQueue>(server->state.get());
   server->leases = std::make_unique<LeaseTable>(server->state.get(), server->workers.get());
@@ -252,13 +220,12 @@ absl::Status OpenAccess(const ServerFlags& flags, DataDir& data, Server* server)
   NERF_ASSIGN_OR_RETURN(const std::string worker, flags.worker_token_file.empty()
                                                       ? data.Token("worker.token", server->random)
                                                       : ReadTokenFile(flags.worker_token_file));
-  NERF_ASSIGN_OR_RETURN(server->access_store, SqliteAccessStore::Open(data.File("access.db")));
-  NERF_ASSIGN_OR_RETURN(StoredAccess stored, server->access_store->Load());
-  server->worker_keys = std::make_unique<WorkerKeys>(server->access_store.get(), stored.worker_keys,
-                                                     &server->machine_clock);
-  server->tokens =
-      std::make_unique<TokenRegistry>(server->access_store.get(), std::move(stored.tokens),
-                                      &server->machine_clock, &server->random);
+  AccessStore* const store = server->stores.access.get();
+  NERF_ASSIGN_OR_RETURN(StoredAccess stored, store->Load());
+  server->worker_keys =
+      std::make_unique<WorkerKeys>(store, stored.worker_keys, &server->machine_clock);
+  server->tokens = std::make_unique<TokenRegistry>(store, std::move(stored.tokens),
+                                                   &server->machine_clock, &server->random);
   server->tokens->AddFixed(admin, {"admin.token", {{Role::kAdmin}}});
   server->tokens->AddFixed(worker, {"worker.token", {{Role::kWorker}}});
   std::vector<const PrincipalSource*> sources = {server->tokens.get()};
@@ -318,8 +285,8 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
   // Five heartbeats may be lost before a lease expires.
   options.times.heartbeat_interval = std::min(absl::Seconds(5), flags.lease_ttl / 6);
   options.times.checkpoint_interval = flags.checkpoint_interval;
-  auto backup = [server, folder = data.path()](const std::string& id) {
-    return WriteBackup(*server->store, *server->blobs, folder, id, server->access_store.get());
+  auto backup = [server](const std::string& id) {
+    return server->stores.backup(*server->blobs, id);
   };
   NERF_ASSIGN_OR_RETURN(server->rpc,
                         RpcServer::Start(options, {.clock = &server->clock,
@@ -356,7 +323,7 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
       server->blobs.get(), &server->machine_clock, ScrubOptions{.interval = flags.scrub_interval},
       [server](const std::string&) { server->metrics->BlobDamaged(); });
   server->clockwork = std::make_unique<Clockwork>(Clockwork::Parts{
-      &server->clock, server->store.get(), server->state.get(), server->queue.get(),
+      &server->clock, server->stores.jobs.get(), server->state.get(), server->queue.get(),
       server->leases.get(), server->workers.get(), server->blobs.get(), server->rpc.get(),
       server->health.get(), server->metrics.get(), server->jwt_keys.get(), server->admin.get(),
       server->upkeep.get(), server->retention.get(), server->scrubber.get(), flags.tls.cert});
@@ -398,15 +365,25 @@ absl::Status CheckFiles(const ServerFlags& flags) {
                          flags.accept_data_loss);
 }
 
+int MoveStore(const ServerFlags& flags, const DataDir& data) {
+  SystemRandom random;
+  const absl::StatusOr<uint64_t> n_rows = MoveToPostgres(data.path(), flags.move_store, random);
+  if (!n_rows.ok()) return Fail(n_rows.status());
+  std::printf(
+      "nerfd: moved %llu rows, each read back and compared\n"
+      "nerfd: start it with --store from now on\n",
+      static_cast<unsigned long long>(*n_rows));
+  return kOk;
+}
+
 int Run(const ServerFlags& flags, EndSignals& signals) {
   if (absl::Status status = CheckFiles(flags); !status.ok()) return Fail(status);
   absl::StatusOr<DataDir> data = DataDir::Open(flags.data_dir);
   if (!data.ok()) return Fail(data.status());
+  if (!flags.move_store.empty()) return MoveStore(flags, *data);
   Server server;
   unlink(data->File("nerfd.sock").c_str());  // of one that was killed
-  if (absl::Status status = OpenStores(flags, *data, &server); !status.ok()) {
-    return Fail(WithDataLossHint(status, flags.accept_data_loss));
-  }
+  if (absl::Status status = OpenStores(flags, *data, &server); !status.ok()) return Fail(status);
   if (absl::Status status = OpenAccess(flags, *data, &server); !status.ok()) return Fail(status);
   DropLostShares(*server.models, *server.tokens);
   AddOwnersOf(*server.state, &server.blob_owners);
@@ -518,6 +495,14 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
   app.add_option("--data-dir", flags->data_dir, "Folder of the queue, the blobs and the token")
       ->envname("NERFD_DATA_DIR")
       ->capture_default_str();
+  app.add_option("--store", flags->store,
+                 "PostgreSQL database for queue and tokens, postgresql://USER@HOST/DATABASE; "
+                 "default: files of the data folder")
+      ->envname("NERFD_STORE")
+      ->type_name("URI");
+  app.add_option("--move-store", flags->move_store,
+                 "Move queue.db and access.db of the data folder into this empty database, and end")
+      ->type_name("URI");
   app.add_option("--tls-cert", flags->tls.cert,
                  "Serve gRPC and the page by TLS with this certificate and its chain, in PEM")
       ->envname("NERFD_TLS_CERT");

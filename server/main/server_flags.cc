@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "common/status_macros.h"
+#include "server/store/postgres/postgres_stores.h"
 #include "server/web/origin.h"
 
 namespace nerf {
@@ -29,6 +30,27 @@ absl::Status CheckDuration(std::string_view flag, absl::Duration value, absl::Du
   return absl::InvalidArgumentError(
       fmt::format("{}: must be from {} to {}, not {}", flag, absl::FormatDuration(min),
                   absl::FormatDuration(max), absl::FormatDuration(value)));
+}
+
+absl::Status CheckStore(std::string_view flag, const std::string& uri) {
+  if (uri.empty()) return absl::OkStatus();
+  const absl::Status status = CheckPostgresUri(uri);
+  if (status.ok()) return status;
+  return absl::Status(status.code(), fmt::format("{}: {}", flag, std::string(status.message())));
+}
+
+absl::Status CheckStoreFlags(const ServerFlags& flags) {
+  NERF_RETURN_IF_ERROR(CheckStore("--store", flags.store));
+  NERF_RETURN_IF_ERROR(CheckStore("--move-store", flags.move_store));
+  if (!flags.store.empty() && !flags.move_store.empty()) {
+    return absl::InvalidArgumentError("--store and --move-store exclude each other");
+  }
+  const bool has_database = !flags.store.empty() || !flags.move_store.empty();
+  if (has_database && !flags.restore.empty()) {
+    return absl::InvalidArgumentError(
+        "--restore fills a data folder; restore a database with pg_restore");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -116,6 +138,7 @@ absl::Status CheckFlags(const ServerFlags& flags) {
   if (!flags.tls.ca.empty() && flags.tls.cert.empty()) {
     return absl::InvalidArgumentError("--client-ca needs --tls-cert");
   }
+  NERF_RETURN_IF_ERROR(CheckStoreFlags(flags));
   constexpr absl::Duration kMin = absl::Milliseconds(100), kMax = absl::Hours(24);
   NERF_RETURN_IF_ERROR(CheckDuration("--lease-ttl", flags.lease_ttl, kMin, kMax));
   NERF_RETURN_IF_ERROR(

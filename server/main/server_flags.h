@@ -18,6 +18,8 @@ struct ServerFlags {
   std::vector<std::string> web_origins;       // as typed
   std::string health_listen;                  // empty: none
   std::string data_dir;                       // absolute
+  std::string store;                          // postgresql://...; empty: files of data_dir
+  std::string move_store;                     // postgresql://...; empty: nothing is moved
   std::string worker_token_file;              // empty: worker.token in data_dir
   TlsFiles tls;                               // of --tls-cert, --tls-key, --client-ca
   std::string jwks;                           // empty: no JWTs
@@ -55,8 +57,8 @@ bool IsLoopback(const ListenAddress& address);
 // The address at which a process on this machine reaches a server that listens on `address`.
 std::string ConnectAddress(const ListenAddress& address);
 
-// Checks what CLI11 cannot: addresses (beyond loopback only with `insecure`) and ranges of
-// durations. Errors: InvalidArgument, for the user.
+// Checks what CLI11 cannot: addresses (beyond loopback only with `insecure`), databases, flags that
+// exclude each other, and ranges of durations. Errors: InvalidArgument, for the user.
 absl::Status CheckFlags(const ServerFlags& flags);
 
 }  // namespace nerf

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 
-#include "common/error_reason.h"
 #include "common/file_io.h"
 #include "common/status_macros.h"
 #include "server/store/sqlite_statement.h"
@@ -15,8 +14,6 @@ namespace nerf {
 namespace {
 
 constexpr uint64_t kVersion = 2;
-// Times are microseconds since 1970; no expiry is the largest number.
-constexpr int64_t kNever = INT64_MAX;
 
 constexpr char kSchema[] = R"sql(
   CREATE TABLE tokens (
@@ -37,51 +34,6 @@ constexpr char kAddShares[] = R"sql(
   ALTER TABLE tokens ADD COLUMN resource TEXT NOT NULL DEFAULT '';
   ALTER TABLE tokens ADD COLUMN start BLOB NOT NULL DEFAULT x'';
 )sql";
-
-absl::Status Corrupt(std::string_view why) {
-  return WithReason(absl::DataLossError(fmt::format("access.db is damaged: {}", why)),
-                    reason::kStoreCorrupt);
-}
-
-absl::StatusOr<Role> ToRole(uint64_t number) {
-  for (const Role role : {Role::kViewer, Role::kEditor, Role::kWorker, Role::kAdmin}) {
-    if (static_cast<uint64_t>(role) == number) return role;
-  }
-  return Corrupt(fmt::format("{} is no role", number));
-}
-
-absl::Status LoadTokens(sqlite3* db, StoredAccess* stored) {
-  NERF_ASSIGN_OR_RETURN(auto rows,
-                        SqliteStatement::Prepare(
-                            db,
-                            "SELECT id, digest, display_name, role, project, create_time, "
-                            "expire_time, resource, start FROM tokens ORDER BY create_time, id"));
-  while (true) {
-    NERF_ASSIGN_OR_RETURN(const bool row, rows.Step());
-    if (!row) return absl::OkStatus();
-    TokenRecord& token = stored->tokens.emplace_back();
-    token.id = rows.Text(0);
-    token.digest = rows.Text(1);
-    token.display_name = rows.Text(2);
-    NERF_ASSIGN_OR_RETURN(token.role, ToRole(rows.Number(3)));
-    token.project = rows.Text(4);
-    token.create_time = absl::FromUnixMicros(static_cast<int64_t>(rows.Number(5)));
-    const auto expires = static_cast<int64_t>(rows.Number(6));
-    if (expires != kNever) token.expire_time = absl::FromUnixMicros(expires);
-    token.resource = rows.Text(7);
-    token.start = rows.Text(8);
-  }
-}
-
-absl::Status LoadKeys(sqlite3* db, StoredAccess* stored) {
-  NERF_ASSIGN_OR_RETURN(auto rows,
-                        SqliteStatement::Prepare(db, "SELECT worker, digest FROM worker_keys"));
-  while (true) {
-    NERF_ASSIGN_OR_RETURN(const bool row, rows.Step());
-    if (!row) return absl::OkStatus();
-    stored->worker_keys.push_back({rows.Text(0), rows.Text(1)});
-  }
-}
 
 }  // namespace
 
@@ -149,30 +101,22 @@ absl::Status SqliteAccessStore::CopyTo(const std::string& path) {
 }
 
 absl::StatusOr<StoredAccess> SqliteAccessStore::Load() {
+  return ReadStoredAccess(
+      [this](const auto& table, auto& visit) { return ReadRows(table, visit); });
+}
+
+absl::Status SqliteAccessStore::ReadRows(const StoreTable& table, const VisitRow& visit) {
   MutexLock lock(mu_);
-  StoredAccess stored;
-  NERF_RETURN_IF_ERROR(LoadTokens(db_, &stored));
-  NERF_RETURN_IF_ERROR(LoadKeys(db_, &stored));
-  return stored;
+  return SqliteReadTable(db_, table, visit);
 }
 
 absl::Status SqliteAccessStore::AddToken(const TokenRecord& token) {
   MutexLock lock(mu_);
-  NERF_ASSIGN_OR_RETURN(
-      auto insert,
-      SqliteStatement::Prepare(db_, "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"));
-  return insert.Bind(token.id)
-      .Bind(token.digest)
-      .Bind(token.display_name)
-      .Bind(static_cast<uint64_t>(token.role))
-      .Bind(token.project)
-      .BindInt(absl::ToUnixMicros(token.create_time))
-      .BindInt(token.expire_time == absl::InfiniteFuture() ? kNever
-                                                           : absl::ToUnixMicros(token.expire_time))
-      .Bind(token.resource)
-      .BindBlob(token.start)
-      .Run()
-      .status();
+  NERF_ASSIGN_OR_RETURN(auto insert,
+                        SqliteStatement::Prepare(db_, fmt::format("INSERT INTO tokens ({}) VALUES "
+                                                                  "(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                                                  kTokenTable.ColumnList())));
+  return insert.BindRow(kTokenTable, EncodeTokenRow(token)).Run().status();
 }
 
 absl::Status SqliteAccessStore::DeleteToken(const std::string& id) {

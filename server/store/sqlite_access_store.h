@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
 #include "server/access/access_store.h"
+#include "server/store/store_rows.h"
 
 struct sqlite3;
 
@@ -24,6 +25,9 @@ class SqliteAccessStore final : public AccessStore {
 
   // Writes a copy to `path`, which does not exist, for the owner alone.
   absl::Status CopyTo(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Calls `visit` for each row of a table (kAccessTables).
+  absl::Status ReadRows(const StoreTable& table, const VisitRow& visit) ABSL_LOCKS_EXCLUDED(mu_);
 
   absl::StatusOr<StoredAccess> Load() override;
   absl::Status AddToken(const TokenRecord& token) override;

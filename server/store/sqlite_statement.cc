@@ -117,6 +117,14 @@ SqliteStatement& SqliteStatement::BindInt(int64_t number) {
   return *this;
 }
 
+SqliteStatement& SqliteStatement::BindRow(const StoreTable& table, const StoreRow& row) {
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    // SQLite turns the text of a number into one.
+    table.columns[i].type == ColumnType::kBytes ? BindBlob(row[i]) : Bind(row[i]);
+  }
+  return *this;
+}
+
 absl::StatusOr<bool> SqliteStatement::Step() {
   if (bind_error_ != SQLITE_OK) {
     const int code = bind_error_;
@@ -152,11 +160,29 @@ uint64_t SqliteStatement::Number(int column) const {
   return static_cast<uint64_t>(sqlite3_column_int64(statement_, column));
 }
 
+StoreRow SqliteStatement::Row(const StoreTable& table) const {
+  StoreRow row;
+  for (size_t i = 0; i < table.columns.size(); ++i) row.push_back(Text(static_cast<int>(i)));
+  return row;
+}
+
 void SqliteStatement::Reset() {
   sqlite3_reset(statement_);
   sqlite3_clear_bindings(statement_);
   n_bound_ = 0;
   bind_error_ = SQLITE_OK;
+}
+
+absl::Status SqliteReadTable(sqlite3* db, const StoreTable& table, const VisitRow& visit) {
+  NERF_ASSIGN_OR_RETURN(
+      auto statement,
+      SqliteStatement::Prepare(db, fmt::format("SELECT {} FROM {} ORDER BY {}", table.ColumnList(),
+                                               table.name, table.order)));
+  while (true) {
+    NERF_ASSIGN_OR_RETURN(const bool found, statement.Step());
+    if (!found) return absl::OkStatus();
+    NERF_RETURN_IF_ERROR(visit(statement.Row(table)));
+  }
 }
 
 }  // namespace nerf

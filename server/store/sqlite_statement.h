@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/store/store_rows.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -38,6 +39,7 @@ class SqliteStatement {
   SqliteStatement& BindBlob(std::string_view bytes);
   SqliteStatement& Bind(uint64_t number);
   SqliteStatement& BindInt(int64_t number);
+  SqliteStatement& BindRow(const StoreTable& table, const StoreRow& row);
 
   // Runs to the end. Returns the number of changed rows.
   absl::StatusOr<int> Run();
@@ -45,6 +47,8 @@ class SqliteStatement {
   absl::StatusOr<bool> Step();
   std::string Text(int column) const;
   uint64_t Number(int column) const;
+  // The current row of a query for all columns of a table.
+  StoreRow Row(const StoreTable& table) const;
 
   void Reset();
 
@@ -57,5 +61,8 @@ class SqliteStatement {
   int n_bound_ = 0;
   int bind_error_ = 0;
 };
+
+// Calls `visit` for every row of a table in its order (ReadTable).
+absl::Status SqliteReadTable(sqlite3* db, const StoreTable& table, const VisitRow& visit);
 
 }  // namespace nerf

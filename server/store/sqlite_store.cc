@@ -6,21 +6,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "server/store/curve_codec.h"
-#include "server/store/record_codec.h"
-#include "server/store/row_seal.h"
+#include "server/queue/resources/token_sealer.h"
 #include "server/store/schema.h"
 #include "server/store/sqlite_statement.h"
 
@@ -77,17 +71,6 @@ bool IsFull(const absl::Status& status) {
   return found.has_value() && found->reason == reason::kStoreReadOnly;
 }
 
-absl::Status MissingCommits(bool is_same_store, uint64_t n_there, uint64_t n_acknowledged) {
-  const std::string what =
-      is_same_store
-          ? fmt::format(
-                "{} of {} acknowledged commits are missing from queue.db: its log is damaged "
-                "or lost, or an older copy was put back",
-                n_acknowledged - n_there, n_acknowledged)
-          : std::string("queue.db is another store than the one that queue.db.commits counts");
-  return WithReason(absl::DataLossError(what), reason::kStoreCorrupt);
-}
-
 // The full check, since the quick one does not compare indexes with tables: jobs are read by one.
 absl::Status IntegrityCheck(sqlite3* db) {
   NERF_ASSIGN_OR_RETURN(auto check, SqliteStatement::Prepare(db, "PRAGMA integrity_check(1)"));
@@ -108,123 +91,19 @@ absl::Status WriteAnew(sqlite3* db) {
   return absl::OkStatus();
 }
 
-// Calls `visit` for every row of a query.
-template <typename Visit>
-absl::Status ForEachRow(sqlite3* db, std::string_view sql, Visit visit) {
-  NERF_ASSIGN_OR_RETURN(auto statement, SqliteStatement::Prepare(db, sql));
-  while (true) {
-    NERF_ASSIGN_OR_RETURN(const auto row, statement.Step());
-    if (!row) return absl::OkStatus();
-    NERF_RETURN_IF_ERROR(visit(statement));
-  }
-}
-
-// The other columns of a row, for its seal.
-std::vector<std::string> ColumnsOf(const Job& job) {
-  return {job.key.project,
-          job.key.id,
-          std::to_string(job.create_sequence),
-          std::string(JobStateName(job.state)),
-          absl::StrJoin(job.lease.members, ","),
-          std::to_string(job.lease.epoch)};
-}
-std::vector<std::string> ColumnsOf(const ResourceKey& job, const JobEvent& event) {
-  return {job.project, job.id, std::to_string(event.sequence),
-          std::string(JobEventKindName(event.kind))};
-}
-template <typename Record>  // a scene or a model
-std::vector<std::string> ColumnsOf(const Record& record) {
-  return {record.key.project, record.key.id, std::to_string(record.create_sequence)};
-}
-
-absl::Status LoadJobs(sqlite3* db, StoredState* stored) {
-  return ForEachRow(
-      db,
-      "SELECT project, id, create_sequence, state, lease_worker, lease_epoch, body FROM jobs "
-      "ORDER BY create_sequence",
-      [&](const SqliteStatement& row) {
-        Job& job = stored->jobs.emplace_back();
-        job.key = {row.Text(0), row.Text(1)};
-        job.create_sequence = row.Number(2);
-        const auto state = ParseJobState(row.Text(3));
-        if (!state.ok()) {
-          return WithReason(absl::DataLossError(state.status().message()), reason::kStoreCorrupt);
-        }
-        job.state = *state;
-        // Ids of workers have no comma.
-        job.lease.members = absl::StrSplit(row.Text(4), ',', absl::SkipEmpty());
-        job.lease.epoch = row.Number(5);
-        NERF_ASSIGN_OR_RETURN(const std::string body, UnsealRow(row.Text(6), ColumnsOf(job)));
-        return DecodeJobBody(body, &job);
-      });
-}
-
-absl::Status LoadEvents(sqlite3* db, StoredState* stored) {
-  return ForEachRow(
-      db,
-      "SELECT project, job, sequence, kind, body FROM job_events ORDER BY project, job, sequence",
-      [&](const SqliteStatement& row) {
-        auto& [key, event] = stored->events.emplace_back();
-        key = {row.Text(0), row.Text(1)};
-        event.sequence = row.Number(2);
-        const auto kind = ParseJobEventKind(row.Text(3));
-        if (!kind.ok()) {
-          return WithReason(absl::DataLossError(kind.status().message()), reason::kStoreCorrupt);
-        }
-        event.kind = *kind;
-        NERF_ASSIGN_OR_RETURN(const std::string body,
-                              UnsealRow(row.Text(4), ColumnsOf(key, event)));
-        return DecodeEventBody(body, &event);
-      });
-}
-
-absl::Status LoadSettings(sqlite3* db, StoredState* stored) {
-  NERF_RETURN_IF_ERROR(
-      ForEachRow(db, "SELECT project, body FROM projects", [&](const SqliteStatement& row) {
-        ProjectRecord& project = stored->projects.emplace_back();
-        project.project = row.Text(0);
-        NERF_ASSIGN_OR_RETURN(const std::string body, UnsealRow(row.Text(1), {row.Text(0)}));
-        return DecodeProjectBody(body, &project);
-      }));
-  return ForEachRow(db, "SELECT worker FROM drained_workers", [&](const SqliteStatement& row) {
-    stored->drained_workers.push_back(row.Text(0));
-    return absl::OkStatus();
-  });
-}
-
-absl::Status LoadCatalogs(sqlite3* db, StoredState* stored) {
-  NERF_RETURN_IF_ERROR(ForEachRow(
-      db, "SELECT project, id, create_sequence, body FROM scenes ORDER BY create_sequence",
-      [&](const SqliteStatement& row) {
-        SceneRecord& scene = stored->scenes.emplace_back();
-        scene.key = {row.Text(0), row.Text(1)};
-        scene.create_sequence = row.Number(2);
-        NERF_ASSIGN_OR_RETURN(const std::string body, UnsealRow(row.Text(3), ColumnsOf(scene)));
-        return DecodeSceneBody(body, &scene);
-      }));
-  NERF_RETURN_IF_ERROR(ForEachRow(
-      db, "SELECT project, id, create_sequence, body FROM models ORDER BY create_sequence",
-      [&](const SqliteStatement& row) {
-        ModelRecord& model = stored->models.emplace_back();
-        model.key = {row.Text(0), row.Text(1)};
-        model.create_sequence = row.Number(2);
-        NERF_ASSIGN_OR_RETURN(const std::string body, UnsealRow(row.Text(3), ColumnsOf(model)));
-        return DecodeModelBody(body, &model);
-      }));
-  return ForEachRow(
-      db, "SELECT project, request_id, kind, resource_id, fingerprint, create_time FROM requests",
-      [&](const SqliteStatement& row) {
-        stored->requests.push_back({static_cast<RequestRecord::Kind>(row.Number(2)), row.Text(0),
-                                    row.Text(1), row.Text(3), row.Text(4),
-                                    absl::FromUnixMicros(static_cast<int64_t>(row.Number(5)))});
-        return absl::OkStatus();
-      });
+std::string InsertSql(std::string_view verb, const StoreTable& table) {
+  std::string marks = "?";
+  for (size_t i = 1; i < table.columns.size(); ++i) marks += ", ?";
+  return fmt::format("{} INTO {} ({}) VALUES ({})", verb, table.name, table.ColumnList(), marks);
 }
 
 }  // namespace
 
 SqliteStore::SqliteStore(sqlite3* db, std::string path, const SqliteStoreOptions& options)
-    : path_(std::move(path)), options_(options), db_(db) {}
+    : path_(std::move(path)),
+      options_(options),
+      commit_count_(path_ + ".commits", "queue.db"),
+      db_(db) {}
 
 SqliteStore::~SqliteStore() {
   MutexLock lock(mu_);
@@ -267,46 +146,38 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
 absl::Status SqliteStore::Prepare() {
   MutexLock lock(mu_);
   statements_ = std::make_unique<Statements>();
-  const std::pair<SqliteStatement*, std::string_view> all[] = {
-      {&statements_->begin, "BEGIN IMMEDIATE"},
-      {&statements_->commit, "COMMIT"},
-      {&statements_->rollback, "ROLLBACK"},
-      {&statements_->savepoint, "SAVEPOINT one_write"},
-      {&statements_->undo_savepoint, "ROLLBACK TO one_write"},
-      {&statements_->release_savepoint, "RELEASE one_write"},
-      {&statements_->insert_job,
-       "INSERT INTO jobs (state, lease_worker, lease_epoch, body, project, id, create_sequence) "
-       "VALUES (?, ?, ?, ?, ?, ?, ?)"},
-      {&statements_->update_job,
-       "UPDATE jobs SET state = ?, lease_worker = ?, lease_epoch = ?, body = ? "
-       "WHERE project = ? AND id = ? AND lease_epoch = ?"},
-      {&statements_->delete_job, "DELETE FROM jobs WHERE project = ? AND id = ?"},
-      {&statements_->job_epoch, "SELECT lease_epoch FROM jobs WHERE project = ? AND id = ?"},
-      {&statements_->insert_event,
-       "INSERT INTO job_events (project, job, sequence, kind, body) VALUES (?, ?, ?, ?, ?)"},
-      {&statements_->trim_events,
-       "DELETE FROM job_events WHERE project = ? AND job = ? AND sequence <= ?"},
-      {&statements_->insert_curve,
-       "INSERT OR REPLACE INTO job_curves (project, job, body) VALUES (?, ?, ?)"},
-      {&statements_->delete_curve, "DELETE FROM job_curves WHERE project = ? AND job = ?"},
-      {&statements_->curve_of, "SELECT body FROM job_curves WHERE project = ? AND job = ?"},
-      {&statements_->insert_scene,
-       "INSERT INTO scenes (project, id, create_sequence, body) VALUES (?, ?, ?, ?)"},
-      {&statements_->delete_scene, "DELETE FROM scenes WHERE project = ? AND id = ?"},
-      {&statements_->insert_model,
-       "INSERT INTO models (project, id, create_sequence, body) VALUES (?, ?, ?, ?)"},
-      {&statements_->delete_model, "DELETE FROM models WHERE project = ? AND id = ?"},
-      {&statements_->insert_request,
-       "INSERT OR REPLACE INTO requests (project, request_id, kind, resource_id, fingerprint, "
-       "create_time) "
-       "VALUES (?, ?, ?, ?, ?, ?)"},
-      {&statements_->set_meta, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"},
-      {&statements_->forget_requests, "DELETE FROM requests WHERE create_time < ?"},
-      {&statements_->forget_requests_of,
-       "DELETE FROM requests WHERE project = ? AND create_time < ?"},
-      {&statements_->put_project, "INSERT OR REPLACE INTO projects (project, body) VALUES (?, ?)"},
-      {&statements_->drain_worker, "INSERT OR REPLACE INTO drained_workers (worker) VALUES (?)"},
-      {&statements_->undrain_worker, "DELETE FROM drained_workers WHERE worker = ?"},
+  Statements& s = *statements_;
+  constexpr char kInsert[] = "INSERT", kReplace[] = "INSERT OR REPLACE";
+  const std::pair<SqliteStatement*, std::string> all[] = {
+      {&s.begin, "BEGIN IMMEDIATE"},
+      {&s.commit, "COMMIT"},
+      {&s.rollback, "ROLLBACK"},
+      {&s.savepoint, "SAVEPOINT one_write"},
+      {&s.undo_savepoint, "ROLLBACK TO one_write"},
+      {&s.release_savepoint, "RELEASE one_write"},
+      {&s.insert_job, InsertSql(kInsert, kJobTable)},
+      // Of a job's row (?3 does not change) and the expected epoch.
+      {&s.update_job,
+       "UPDATE jobs SET state = ?4, lease_worker = ?5, lease_epoch = ?6, body = ?7 "
+       "WHERE project = ?1 AND id = ?2 AND lease_epoch = ?8"},
+      {&s.delete_job, "DELETE FROM jobs WHERE project = ? AND id = ?"},
+      {&s.job_epoch, "SELECT lease_epoch FROM jobs WHERE project = ? AND id = ?"},
+      {&s.insert_event, InsertSql(kInsert, kEventTable)},
+      {&s.trim_events, "DELETE FROM job_events WHERE project = ? AND job = ? AND sequence <= ?"},
+      {&s.insert_curve, InsertSql(kReplace, kCurveTable)},
+      {&s.delete_curve, "DELETE FROM job_curves WHERE project = ? AND job = ?"},
+      {&s.curve_of, "SELECT project, job, body FROM job_curves WHERE project = ? AND job = ?"},
+      {&s.insert_scene, InsertSql(kInsert, kSceneTable)},
+      {&s.delete_scene, "DELETE FROM scenes WHERE project = ? AND id = ?"},
+      {&s.insert_model, InsertSql(kInsert, kModelTable)},
+      {&s.delete_model, "DELETE FROM models WHERE project = ? AND id = ?"},
+      {&s.insert_request, InsertSql(kReplace, kRequestTable)},
+      {&s.set_meta, InsertSql(kReplace, kMetaTable)},
+      {&s.forget_requests, "DELETE FROM requests WHERE create_time < ?"},
+      {&s.forget_requests_of, "DELETE FROM requests WHERE project = ? AND create_time < ?"},
+      {&s.put_project, InsertSql(kReplace, kProjectTable)},
+      {&s.drain_worker, InsertSql(kReplace, kDrainedTable)},
+      {&s.undrain_worker, "DELETE FROM drained_workers WHERE worker = ?"},
   };
   for (const auto& [statement, sql] : all) {
     NERF_ASSIGN_OR_RETURN(auto prepared, SqliteStatement::Prepare(db_, sql));
@@ -315,54 +186,37 @@ absl::Status SqliteStore::Prepare() {
   return absl::OkStatus();
 }
 
+absl::Status SqliteStore::ReadRows(const StoreTable& table, const VisitRow& visit) {
+  MutexLock lock(mu_);
+  return SqliteReadTable(db_, table, visit);
+}
+
 absl::StatusOr<StoredState> SqliteStore::Load() {
   MutexLock lock(mu_);
-  StoredState stored;
-  stored.token_secret = token_secret_;
-  absl::Status status =
-      ForEachRow(db_, "SELECT value FROM meta WHERE key = 'store_epoch'", [&](const auto& row) {
-        stored.store_epoch = row.Text(0);
-        return absl::OkStatus();
-      });
-  if (status.ok()) {
-    status = ForEachRow(db_, "SELECT value FROM meta WHERE key = 'age'", [&](const auto& row) {
-      int64_t micros = 0;
-      if (absl::SimpleAtoi(row.Text(0), &micros)) stored.age = absl::FromUnixMicros(micros);
-      return absl::OkStatus();
-    });
-  }
-  if (status.ok() && stored.store_epoch.empty()) {
-    status = WithReason(absl::DataLossError("the store has no epoch"), reason::kStoreCorrupt);
-  }
-  if (status.ok()) status = LoadJobs(db_, &stored);
-  if (status.ok()) status = LoadEvents(db_, &stored);
-  if (status.ok()) status = LoadCatalogs(db_, &stored);
-  if (status.ok()) status = LoadSettings(db_, &stored);
-  NERF_RETURN_IF_ERROR(status);
+  NERF_ASSIGN_OR_RETURN(StoredState stored, ReadStoredState([this](const auto& table, auto& visit) {
+                          mu_.AssertHeld();
+                          return SqliteReadTable(db_, table, visit);
+                        }));
+  stored.token_secret = token_secret_;  // on a full disk it is not in the file
   return stored;
 }
 
 absl::StatusOr<TrainingCurve> SqliteStore::LoadCurve(const ResourceKey& job) {
   MutexLock lock(mu_);
   SqliteStatement& query = statements_->curve_of;
-  NERF_ASSIGN_OR_RETURN(const auto row, query.Bind(job.project).Bind(job.id).Step());
-  if (!row) return TrainingCurve();
-  const std::string sealed = query.Text(0);
+  NERF_ASSIGN_OR_RETURN(const auto found, query.Bind(job.project).Bind(job.id).Step());
+  std::optional<StoreRow> row;
+  if (found) row = query.Row(kCurveTable);
   query.Reset();
-  NERF_ASSIGN_OR_RETURN(const std::string body, UnsealRow(sealed, {job.project, job.id}));
-  return DecodeCurve(body);
+  return DecodeCurveRow(row);
 }
 
 absl::Status SqliteStore::WriteJob(const JobWrite& write) {
   const Job& job = write.job;
   const bool is_new = !write.expected_epoch.has_value();
   SqliteStatement& statement = is_new ? statements_->insert_job : statements_->update_job;
-  statement.Bind(JobStateName(job.state)).Bind(absl::StrJoin(job.lease.members, ","));
-  statement.Bind(job.lease.epoch);
-  statement.BindBlob(SealRow(EncodeJobBody(job), ColumnsOf(job)))
-      .Bind(job.key.project)
-      .Bind(job.key.id);
-  statement.Bind(is_new ? job.create_sequence : *write.expected_epoch);
+  statement.BindRow(kJobTable, EncodeJobRow(job));
+  if (!is_new) statement.Bind(*write.expected_epoch);
   NERF_ASSIGN_OR_RETURN(const int changes, statement.Run());
   if (changes == 1) return absl::OkStatus();
 
@@ -370,54 +224,42 @@ absl::Status SqliteStore::WriteJob(const JobWrite& write) {
   NERF_ASSIGN_OR_RETURN(const auto row, query.Bind(job.key.project).Bind(job.key.id).Step());
   const std::string current = row ? std::to_string(query.Number(0)) : "none";
   query.Reset();
-  return WithReason(
-      absl::FailedPreconditionError(fmt::format("{} is at lease epoch {}, not {}", JobName(job.key),
-                                                current, *write.expected_epoch)),
-      reason::kLeaseFenced, {{"current_epoch", current}});
+  return StaleEpochError(write, current);
 }
 
 absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
   Statements& s = *statements_;
   for (const JobWrite& job : write.jobs) NERF_RETURN_IF_ERROR(WriteJob(job));
   for (const auto& [key, event] : write.events) {
-    s.insert_event.Bind(key.project).Bind(key.id).Bind(event.sequence);
-    NERF_RETURN_IF_ERROR(Ran(s.insert_event.Bind(JobEventKindName(event.kind))
-                                 .BindBlob(SealRow(EncodeEventBody(event), ColumnsOf(key, event)))
-                                 .Run()));
+    NERF_RETURN_IF_ERROR(
+        Ran(s.insert_event.BindRow(kEventTable, EncodeEventRow(key, event)).Run()));
   }
   for (const auto& [key, sequence] : write.trimmed_events) {
     NERF_RETURN_IF_ERROR(Ran(s.trim_events.Bind(key.project).Bind(key.id).Bind(sequence).Run()));
   }
   for (const auto& [key, curve] : write.curves) {
-    s.insert_curve.Bind(key.project).Bind(key.id);
     NERF_RETURN_IF_ERROR(
-        Ran(s.insert_curve.BindBlob(SealRow(EncodeCurve(curve), {key.project, key.id})).Run()));
+        Ran(s.insert_curve.BindRow(kCurveTable, EncodeCurveRow(key, curve)).Run()));
   }
   for (const ResourceKey& key : write.deleted_jobs) {
     NERF_RETURN_IF_ERROR(Ran(s.delete_job.Bind(key.project).Bind(key.id).Run()));
     NERF_RETURN_IF_ERROR(Ran(s.delete_curve.Bind(key.project).Bind(key.id).Run()));
   }
   for (const SceneRecord& scene : write.new_scenes) {
-    s.insert_scene.Bind(scene.key.project).Bind(scene.key.id).Bind(scene.create_sequence);
-    NERF_RETURN_IF_ERROR(
-        Ran(s.insert_scene.BindBlob(SealRow(EncodeSceneBody(scene), ColumnsOf(scene))).Run()));
+    NERF_RETURN_IF_ERROR(Ran(s.insert_scene.BindRow(kSceneTable, EncodeSceneRow(scene)).Run()));
   }
   for (const ResourceKey& key : write.deleted_scenes) {
     NERF_RETURN_IF_ERROR(Ran(s.delete_scene.Bind(key.project).Bind(key.id).Run()));
   }
   for (const ModelRecord& model : write.new_models) {
-    s.insert_model.Bind(model.key.project).Bind(model.key.id).Bind(model.create_sequence);
-    NERF_RETURN_IF_ERROR(
-        Ran(s.insert_model.BindBlob(SealRow(EncodeModelBody(model), ColumnsOf(model))).Run()));
+    NERF_RETURN_IF_ERROR(Ran(s.insert_model.BindRow(kModelTable, EncodeModelRow(model)).Run()));
   }
   for (const ResourceKey& key : write.deleted_models) {
     NERF_RETURN_IF_ERROR(Ran(s.delete_model.Bind(key.project).Bind(key.id).Run()));
   }
   for (const RequestRecord& request : write.new_requests) {
-    s.insert_request.Bind(request.project).Bind(request.request_id);
-    s.insert_request.Bind(static_cast<uint64_t>(request.kind)).Bind(request.resource_id);
-    s.insert_request.Bind(request.fingerprint).BindInt(absl::ToUnixMicros(request.create_time));
-    NERF_RETURN_IF_ERROR(Ran(s.insert_request.Run()));
+    NERF_RETURN_IF_ERROR(
+        Ran(s.insert_request.BindRow(kRequestTable, EncodeRequestRow(request)).Run()));
   }
   if (write.age.has_value()) {
     NERF_RETURN_IF_ERROR(
@@ -433,9 +275,8 @@ absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
 absl::Status SqliteStore::WriteSettings(const StoreWrite& write) {
   Statements& s = *statements_;
   for (const ProjectRecord& project : write.projects) {
-    s.put_project.Bind(project.project);
     NERF_RETURN_IF_ERROR(
-        Ran(s.put_project.BindBlob(SealRow(EncodeProjectBody(project), {project.project})).Run()));
+        Ran(s.put_project.BindRow(kProjectTable, EncodeProjectRow(project)).Run()));
   }
   for (const auto& [worker, drained] : write.drained_workers) {
     NERF_RETURN_IF_ERROR(Ran((drained ? s.drain_worker : s.undrain_worker).Bind(worker).Run()));
@@ -544,73 +385,48 @@ absl::Status SqliteStore::CountCommit() {
   return Ran(statements_->set_meta.Bind("commits").Bind(std::to_string(n_commits_ + 1)).Run());
 }
 
-void SqliteStore::CommitAcknowledged() {
-  ++n_commits_;
-  WriteCommits();
-}
-
-void SqliteStore::WriteCommits() {
-  // Not synced: after a power cut it may say fewer than there are, which hides nothing.
-  const std::string line = fmt::format("{:20} {}\n", n_commits_, store_epoch_);
-  const absl::Status written = WriteFully(commits_file_.get(), line, 0, "queue.db.commits");
-  if (!written.ok()) LogWarning("commits are not counted", {{"error", written.ToString()}});
-}
+void SqliteStore::CommitAcknowledged() { commit_count_.Set(++n_commits_); }
 
 // A new epoch, so that watch tokens from before the loss are refused.
 absl::Status SqliteStore::DrawEpoch(RandomSource& random) {
   store_epoch_ = NewUuid4(random);
-  NERF_RETURN_IF_ERROR(DrawTokenSecret(random));
+  NERF_RETURN_IF_ERROR(DrawSecret(random));
   return Ran(statements_->set_meta.Bind("store_epoch").Bind(store_epoch_).Run());
 }
 
-absl::Status SqliteStore::DrawTokenSecret(RandomSource& random) {
-  std::array<uint8_t, 32> bytes;
-  random.Fill(bytes);
-  token_secret_ = absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+absl::Status SqliteStore::DrawSecret(RandomSource& random) {
+  token_secret_ = DrawTokenSecret(random);
   return Ran(statements_->set_meta.Bind("token_secret").Bind(token_secret_).Run());
 }
 
 absl::Status SqliteStore::CheckCommits(RandomSource& random) {
   MutexLock lock(mu_);
-  NERF_RETURN_IF_ERROR(ForEachRow(
-      db_, "SELECT key, value FROM meta WHERE key IN ('commits', 'store_epoch', 'token_secret')",
-      [this](const SqliteStatement& row) {
-        mu_.AssertHeld();
-        if (row.Text(0) == "store_epoch") store_epoch_ = row.Text(1);
-        if (row.Text(0) == "token_secret") token_secret_ = row.Text(1);
-        if (row.Text(0) == "commits" && !absl::SimpleAtoi(row.Text(1), &n_commits_)) {
-          return WithReason(absl::DataLossError("the store's count of commits is unreadable"),
-                            reason::kStoreCorrupt);
-        }
-        return absl::OkStatus();
-      }));
+  NERF_RETURN_IF_ERROR(SqliteReadTable(db_, kMetaTable, [this](const StoreRow& row) {
+    mu_.AssertHeld();
+    if (row[0] == "store_epoch") store_epoch_ = row[1];
+    if (row[0] == "token_secret") token_secret_ = row[1];
+    if (row[0] == "commits" && !absl::SimpleAtoi(row[1], &n_commits_)) {
+      return WithReason(absl::DataLossError("the store's count of commits is unreadable"),
+                        reason::kStoreCorrupt);
+    }
+    return absl::OkStatus();
+  }));
   constexpr size_t kSecretLength = 64;
   if (token_secret_.size() != kSecretLength) {
     // On a full disk it holds until the next start, which draws another.
-    const absl::Status drawn = DrawTokenSecret(random);
+    const absl::Status drawn = DrawSecret(random);
     if (!drawn.ok() && !IsFull(drawn)) return drawn;
   }
-  const std::string path = path_ + ".commits";
-  constexpr uint64_t kMaxLength = 256;
-  const absl::StatusOr<std::string> line = ReadFile(path, kMaxLength);
-  uint64_t n_acknowledged = 0;
-  std::vector<std::string> words;
-  if (line.ok()) words = absl::StrSplit(*line, absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  const bool readable = words.size() == 2 && absl::SimpleAtoi(words[0], &n_acknowledged);
-  if (line.ok() && !readable) LogWarning("the count of commits is unreadable", {{"file", path}});
-  const bool is_ours = readable && words[1] == store_epoch_;
-  if (options_.new_epoch) NERF_RETURN_IF_ERROR(DrawEpoch(random));
-  if (!options_.new_epoch && readable && (!is_ours || n_acknowledged > n_commits_)) {
-    if (!options_.accept_data_loss) return MissingCommits(is_ours, n_commits_, n_acknowledged);
+  absl::Status missing;
+  if (!options_.new_epoch) missing = commit_count_.Check(store_epoch_, n_commits_);
+  if (!missing.ok() && !options_.accept_data_loss) return missing;
+  if (!missing.ok()) {
     LogWarning("starting without commits that were acknowledged",
-               {{"commits", n_commits_}, {"acknowledged", n_acknowledged}});
-    NERF_RETURN_IF_ERROR(DrawEpoch(random));
+               {{"error", std::string(missing.message())}});
   }
+  if (options_.new_epoch || !missing.ok()) NERF_RETURN_IF_ERROR(DrawEpoch(random));
   if (options_.in_memory) return absl::OkStatus();
-  commits_file_ = UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  if (!commits_file_.ok()) return ErrnoToStatus(errno, "open " + path);
-  WriteCommits();  // of this epoch from now on
+  NERF_RETURN_IF_ERROR(commit_count_.Begin(store_epoch_, n_commits_));
   has_reserve_ = access((path_ + ".reserve").c_str(), F_OK) == 0;
   TakeReserve();
   return absl::OkStatus();

@@ -11,6 +11,8 @@
 #include "common/ids.h"
 #include "common/mutex.h"
 #include "server/queue/state/job_store.h"
+#include "server/store/commit_count.h"
+#include "server/store/store_rows.h"
 
 struct sqlite3;
 
@@ -53,6 +55,9 @@ class SqliteStore final : public JobStore {
 
   bool read_only() const override { return read_only_; }
 
+  // Calls `visit` for each row of a table (kQueueTables). Commits wait meanwhile.
+  absl::Status ReadRows(const StoreTable& table, const VisitRow& visit) ABSL_LOCKS_EXCLUDED(mu_);
+
   // Writes a copy of the file to `path`, which does not exist. Commits go on meanwhile, and are in
   // the copy. Errors: those of SQLite.
   absl::Status CopyTo(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
@@ -65,10 +70,9 @@ class SqliteStore final : public JobStore {
   // Refuses a file that lacks commits that were acknowledged.
   absl::Status CheckCommits(RandomSource& random) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status DrawEpoch(RandomSource& random) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status DrawTokenSecret(RandomSource& random) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status DrawSecret(RandomSource& random) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CountCommit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CommitAcknowledged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void WriteCommits() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CommitOneWithReserve(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives the space of the reserve to the file system, or takes it again. Free returns false when
   // it was free already.
@@ -95,7 +99,7 @@ class SqliteStore final : public JobStore {
   const std::string path_;
   const SqliteStoreOptions options_;
   Mutex mu_;
-  UniqueFd commits_file_ ABSL_GUARDED_BY(mu_);
+  CommitCount commit_count_ ABSL_GUARDED_BY(mu_);
   std::string store_epoch_ ABSL_GUARDED_BY(mu_);
   std::string token_secret_ ABSL_GUARDED_BY(mu_);  // StoredState::token_secret
   uint64_t n_commits_ ABSL_GUARDED_BY(mu_) = 0;    // in the file

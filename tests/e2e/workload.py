@@ -13,7 +13,8 @@ the model:
   - the store has the events of every job without a gap, and one success of each job that succeeded
 
 Clients create no job while --open-jobs of them have not ended, so that all end soon after the last kill.
---bug NAME breaks one of these on purpose; the checker has to find it.
+--bug NAME breaks one of these on purpose; the checker has to find it. With --postgres the queue is
+in a PostgreSQL, which is killed, too.
 """
 import argparse
 import collections
@@ -37,6 +38,8 @@ from nerf.v1 import blob_service_pb2, blob_service_pb2_grpc, model_service_pb2, 
 from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc, training_service_pb2_grpc
 from nerf.v1 import training_service_pb2 as training
 
+import postgres
+
 JOB = training.TrainingJob
 EVENT = training.WatchTrainingJobResponse
 FINAL = (JOB.SUCCEEDED, JOB.FAILED, JOB.CANCELLED)
@@ -56,8 +59,8 @@ def free_port():
 class Service:
     """nerfd and its workers, which may be killed and started again."""
 
-    def __init__(self, binaries, engine, folder, n_workers):
-        self.binaries, self.engine, self.folder = binaries, engine, folder
+    def __init__(self, binaries, engine, folder, n_workers, postgres=None):
+        self.binaries, self.engine, self.folder, self.postgres = binaries, engine, folder, postgres
         self.data = folder / "server"
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics = f"127.0.0.1:{free_port()}"
@@ -80,7 +83,7 @@ class Service:
         self.server = self.spawn("nerfd", [
             self.binaries / "nerfd", "--data-dir", self.data, "--listen", self.address, "--metrics-listen",
             self.metrics, "--web-listen", "none", "--no-local-worker", "--lease-ttl", "3s", "--checkpoint-interval",
-            "1s"])
+            "1s", *(["--store", self.postgres.uri] if self.postgres else [])])
         deadline = time.monotonic() + 120  # on a loaded machine
         while not ports.exists() and self.server.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -103,7 +106,12 @@ class Service:
 
     def kill_one(self, dice):
         """Kills a process. Returns its kind."""
-        victim = dice.choice(["server", "worker", "engine"])
+        others = ["postgres"] if self.postgres else []
+        victim = dice.choice(["server", "worker", "engine", *others])
+        if victim == "postgres":
+            self.postgres.kill()
+            self.postgres.start()
+            return victim
         engines = list(self.engines()) if victim == "engine" else []
         if engines:
             os.kill(dice.choice(engines), signal.SIGKILL)
@@ -518,14 +526,25 @@ def check_models(connection, history):
         history.violation(f"the file of a model is lost: {blob.sha256}")
 
 
+def stored_events(service):
+    """(job, sequence, kind, body), by sequence."""
+    if service.postgres:
+        rows = service.postgres.rows("SELECT job, sequence, kind, encode(body, 'hex') "
+                                     "FROM nerfd.job_events ORDER BY sequence")
+        return [(job, int(sequence), kind, bytes.fromhex(body))
+                for job, sequence, kind, body in rows]
+    store = sqlite3.connect(service.data / "queue.db")
+    sql = "SELECT job, sequence, kind, body FROM job_events ORDER BY sequence"
+    rows = store.execute(sql).fetchall()
+    store.close()
+    return rows
+
+
 def check_store(service, history, jobs):
     """The events of every job, as the store has them once the server has ended."""
-    store = sqlite3.connect(service.data / "queue.db")
     events = {}
-    rows = store.execute("SELECT job, sequence, kind, body FROM job_events ORDER BY sequence")
-    for job, sequence, kind, body in rows:
+    for job, sequence, kind, body in stored_events(service):
         events.setdefault(job, []).append((sequence, kind == "STATE_CHANGED" and b"SUCCEEDED" in body))
-    store.close()
     for job in jobs:
         seen = events.get(job.name.rsplit("/", 1)[1], [])
         first = seen[0][0] if seen else 1
@@ -547,7 +566,8 @@ def succeed_twice(service):
 
 def run(arguments, folder):
     dice = random.Random(arguments.seed)
-    service = Service(arguments.binaries, arguments.engine, folder, n_workers=2)
+    database = postgres.Postgres(folder / "postgres") if arguments.postgres else None
+    service = Service(arguments.binaries, arguments.engine, folder, 2, database)
     history, stop = History(), threading.Event()
     try:
         connection = Connection(service)
@@ -618,6 +638,8 @@ def main():
     parser.add_argument("--pause", type=float, default=0.05, help="between the calls of a client, in seconds")
     parser.add_argument("--open-jobs", type=int, default=40, help="jobs that have not ended, at most")
     parser.add_argument("--settle-seconds", type=float, default=300, help="for them to end after the last kill")
+    parser.add_argument("--postgres", action="store_true",
+                        help="keep the queue in a PostgreSQL of the test's own")
     parser.add_argument("--bug", choices=["lose-job", "lose-model", "forget-requests", "skip-event", "succeed-twice"])
     arguments = parser.parse_args()
     n_violations = run(arguments, arguments.folder)

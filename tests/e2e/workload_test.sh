@@ -14,6 +14,12 @@ run() { # FOLDER FLAGS...
   "$python" "$source/tests/e2e/workload.py" --binaries "$binaries" --engine "$engine" --folder "$scratch/$1" "${@:2}"
 }
 run kills --seconds "$seconds" --kills "$kills" --seed "${SEED:-1}"
+if [ -x "${NERF_POSTGRES_BIN:-/usr/lib/postgresql/15/bin}/initdb" ]; then
+  chmod 711 "$scratch" # PostgreSQL does not run as root
+  run postgres --postgres --seconds "$seconds" --kills "$kills" --seed "${SEED:-1}"
+else
+  echo "PostgreSQL is not installed: the queue is tried in SQLite alone"
+fi
 for bug in lose-job lose-model forget-requests skip-event succeed-twice; do
   run "$bug" --bug "$bug" --seconds 30 --kills 3 --seed 2
 done

@@ -56,7 +56,8 @@ class MemoryJobStore final : public JobStore {
       if (!job.expected_epoch.has_value()) {
         if (found != jobs_.end()) return absl::AlreadyExistsError("job");
       } else if (found == jobs_.end() || found->second.lease.epoch != *job.expected_epoch) {
-        return WithReason(absl::FailedPreconditionError("epoch"), reason::kLeaseFenced);
+        return StaleEpochError(
+            job, found == jobs_.end() ? "none" : std::to_string(found->second.lease.epoch));
       }
     }
     for (const JobWrite& job : write.jobs) jobs_[job.job.key] = job.job;

@@ -1,5 +1,8 @@
 #include "server/queue/resources/token_sealer.h"
 
+#include <array>
+#include <cstdint>
+
 #include "absl/strings/escaping.h"
 #include "common/hmac.h"
 #include "common/packed_strings.h"
@@ -26,6 +29,13 @@ std::optional<std::string> Unescape(std::string_view token) {
 }
 
 }  // namespace
+
+std::string DrawTokenSecret(RandomSource& random) {
+  std::array<uint8_t, 32> bytes;
+  random.Fill(bytes);
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
 
 std::string TokenSealer::Seal(const std::vector<std::string>& use,
                               const std::vector<std::string>& parts) const {

@@ -6,7 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/ids.h"
+
 namespace nerf {
+
+// A new secret for a TokenSealer: 64 hexadecimal digits.
+std::string DrawTokenSecret(RandomSource& random);
 
 // Makes the opaque tokens of watches and pages, which clients keep and send back. A token is
 // readable, so nothing secret goes into it, but only who has the secret can make or change one

@@ -1,8 +1,19 @@
 #include "server/queue/state/job_store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "common/error_reason.h"
+
 namespace nerf {
+
+absl::Status StaleEpochError(const JobWrite& write, const std::string& current) {
+  return WithReason(absl::FailedPreconditionError(fmt::format("{} is at lease epoch {}, not {}",
+                                                              JobName(write.job.key), current,
+                                                              write.expected_epoch.value_or(0))),
+                    reason::kLeaseFenced, {{"current_epoch", current}});
+}
 
 bool StoreWrite::MayUseReserve() const {
   const bool makes_something = !new_scenes.empty() || !new_models.empty() ||

@@ -38,6 +38,9 @@ struct JobWrite {
   std::optional<uint64_t> expected_epoch;
 };
 
+// FailedPrecondition LEASE_FENCED: the job's row is at the epoch `current` ("none": there is none).
+absl::Status StaleEpochError(const JobWrite& write, const std::string& current);
+
 // One transaction: everything in it happens, or nothing.
 struct StoreWrite {
   std::vector<JobWrite> jobs;
@@ -95,8 +98,8 @@ class JobStore {
   // Commits a transaction; OK means that it survives a power cut. Errors (nothing changed):
   // FailedPrecondition LEASE_FENCED when a job's stored lease epoch is not the expected one,
   // AlreadyExists for an insert of an existing row, Unavailable STORE_READ_ONLY when the disk is
-  // full or has failed, DataLoss STORE_CORRUPT. After any other error it is unknown whether the
-  // change is stored, and the store refuses every later commit until a restart.
+  // full or has failed, DataLoss STORE_CORRUPT. Internal: a bug, or it is unknown whether the
+  // change is stored; in the second case the store refuses every later commit until a restart.
   virtual absl::Status Commit(const StoreWrite& write) = 0;
 
   // Whether writes are refused, because there is no room or since the disk has failed.

@@ -1,5 +1,6 @@
 #include "server/main/server_flags.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/testing/status_matchers.h"
@@ -75,6 +76,24 @@ TEST(ServerFlagsTest, TheWebServerMayBeLeftOutAndItsOriginsAreChecked) {
     EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--web-origin"))
         << origin;
   }
+}
+
+TEST(ServerFlagsTest, DatabasesAreCheckedAndExcludeWhatIsOfFiles) {
+  ServerFlags flags;
+  flags.store = "postgresql://nerfd@db/nerfd";
+  const absl::Status status = CheckFlags(flags);
+  if (absl::IsUnimplemented(status)) GTEST_SKIP() << status.message();
+  EXPECT_THAT(status, IsOk());
+  flags.restore = "/backup";
+  EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "pg_restore"));
+  flags.restore.clear();
+  flags.move_store = flags.store;
+  EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "exclude"));
+  flags.store.clear();
+  EXPECT_THAT(CheckFlags(flags), IsOk());
+  flags.move_store = "postgresql://nerfd:geheim@db/nerfd";
+  EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--move-store"));
+  EXPECT_THAT(CheckFlags(flags).message(), testing::Not(testing::HasSubstr("geheim")));
 }
 
 }  // namespace

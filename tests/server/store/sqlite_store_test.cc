@@ -105,33 +105,6 @@ TEST_F(SqliteStoreTest, StoreEpochIsDrawnOnceForAFile) {
   EXPECT_NE(Open("other.db")->Load()->store_epoch, epoch);
 }
 
-TEST_F(SqliteStoreTest, WriteWithAStaleEpochIsFencedWholly) {
-  auto store = Open();
-  StoreWrite insert;
-  insert.jobs.push_back({NewJob("one", 1), std::nullopt});
-  ASSERT_THAT(store->Commit(insert), IsOk());
-  StoreWrite write;
-  Job changed = NewJob("one", 1);
-  changed.lease.epoch = 1;
-  write.jobs.push_back({changed, 0});
-  ASSERT_THAT(store->Commit(write), IsOk());
-  // A second write based on the old epoch, together with other changes.
-  StoreWrite stale;
-  stale.jobs.push_back({NewJob("two", 2), std::nullopt});
-  stale.events.emplace_back(ResourceKey{"default", "two"}, EventAt(1));
-  stale.jobs.push_back({changed, 0});
-  const absl::Status status = store->Commit(stale);
-  EXPECT_THAT(status, FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
-  EXPECT_EQ(GetReason(status)->metadata.at("current_epoch"), "1");
-  EXPECT_EQ(store->Load()->jobs.size(), 1u);
-  EXPECT_TRUE(store->Load()->events.empty());
-  EXPECT_THAT(store->Commit(insert), StatusIs(StatusCode::kAlreadyExists));
-  StoreWrite unknown;
-  unknown.jobs.push_back({NewJob("none", 9), 0});
-  EXPECT_THAT(store->Commit(unknown),
-              FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
-}
-
 TEST_F(SqliteStoreTest, SecondServerOnTheSameFileIsRefused) {
   auto store = Open();
   EXPECT_THAT(SqliteStore::Open(dir_ / "nerfd.db", random_),
@@ -211,28 +184,6 @@ TEST_F(SqliteStoreTest, TornPagesNeverGiveAStoreThatLies) {
   EXPECT_GT(n_refused, 0);
 }
 
-TEST_F(SqliteStoreTest, EventsAndRequestsAreTrimmedAndForgotten) {
-  auto store = Open();
-  const ResourceKey key{"default", "one"};
-  StoreWrite write;
-  write.jobs.push_back({NewJob("one", 1), std::nullopt});
-  for (uint64_t i = 1; i <= 5; ++i) write.events.emplace_back(key, EventAt(i));
-  write.new_requests = {
-      {RequestRecord::Kind::kJob, "default", kRequestA, "one", "f", absl::FromUnixSeconds(10)},
-      {RequestRecord::Kind::kScene, "default", kRequestB, "s", "g", absl::FromUnixSeconds(20)}};
-  ASSERT_THAT(store->Commit(write), IsOk());
-  StoreWrite trim;
-  trim.trimmed_events.emplace_back(key, 3);
-  trim.forget_requests_before = absl::FromUnixSeconds(15);
-  ASSERT_THAT(store->Commit(trim), IsOk());
-  const auto stored = store->Load();
-  ASSERT_EQ(stored->events.size(), 2u);
-  EXPECT_EQ(stored->events[0].second.sequence, 4u);
-  ASSERT_EQ(stored->requests.size(), 1u);
-  EXPECT_EQ(stored->requests[0].request_id, kRequestB);
-  EXPECT_EQ(stored->requests[0].kind, RequestRecord::Kind::kScene);
-}
-
 // A file of version 2, before there were settings of projects.
 TEST_F(SqliteStoreTest, OlderFileIsMigratedWithItsJobs) {
   {
@@ -255,20 +206,6 @@ TEST_F(SqliteStoreTest, OlderFileIsMigratedWithItsJobs) {
   const StoredState stored = *store->Load();
   EXPECT_EQ(stored.projects, write.projects);
   EXPECT_EQ(stored.drained_workers, (std::vector<std::string>{"w-1"}));
-}
-
-TEST_F(SqliteStoreTest, DeadlinesAndAgesSurviveAReload) {
-  auto store = Open();
-  Job job = NewJob("one", 1);
-  job.start_by = absl::FromUnixSeconds(1'800'000'000);
-  job.end_age = absl::FromUnixSeconds(1'700'000'000);
-  StoreWrite write;
-  write.jobs.push_back({job, std::nullopt});
-  ASSERT_THAT(store->Commit(write), IsOk());
-  const Job loaded = store->Load()->jobs.at(0);
-  EXPECT_EQ(loaded.start_by, job.start_by);
-  EXPECT_EQ(loaded.end_by, absl::InfiniteFuture());
-  EXPECT_EQ(loaded.end_age, job.end_age);
 }
 
 TEST_F(SqliteStoreTest, TokenSecretIsDrawnOnceAndReadByNobodyElse) {
@@ -410,25 +347,6 @@ TEST_F(SqliteStoreTest, DamagedFileIsDataLossOrReadsAsBefore) {
     EXPECT_EQ(contents(*stored), before) << "byte " << at;
   }
   EXPECT_GT(n_found, 50);
-}
-
-TEST_F(SqliteStoreTest, GroupOfWritesIsOneTransactionAndEachIsRefusedByItself) {
-  auto store = Open();
-  StoreWrite one, same, two, stale;
-  one.jobs.push_back({NewJob("one", 1), std::nullopt});
-  same.jobs.push_back({NewJob("one", 1), std::nullopt});
-  same.events.emplace_back(ResourceKey{"default", "one"}, EventAt(1));
-  two.jobs.push_back({NewJob("two", 2), std::nullopt});
-  stale.jobs.push_back({NewJob("two", 2), 7});
-  const StoreWrite* const writes[] = {&one, &same, &two, &stale};
-  const std::vector<absl::Status> statuses = store->CommitAll(writes);
-  ASSERT_EQ(statuses.size(), 4u);
-  EXPECT_THAT(statuses[0], IsOk());
-  EXPECT_THAT(statuses[1], StatusIs(StatusCode::kAlreadyExists));
-  EXPECT_THAT(statuses[2], IsOk());
-  EXPECT_THAT(statuses[3], FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
-  EXPECT_EQ(store->Load()->jobs.size(), 2u);
-  EXPECT_TRUE(store->Load()->events.empty()) << "a refused write leaves nothing";
 }
 
 TEST_F(SqliteStoreTest, FullDiskRefusesAGroupWriteByWrite) {

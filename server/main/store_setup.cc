@@ -1,0 +1,106 @@
+#include "server/main/store_setup.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "server/store/postgres/postgres_stores.h"
+#include "server/store/sqlite_access_store.h"
+#include "server/store/sqlite_store.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+// DataLoss for a queue.db that is missing beside blobs: a new one would be an empty queue.
+absl::Status CheckQueueFile(const DataDir& data, bool accept_data_loss) {
+  std::error_code error;
+  if (fs::exists(data.File("queue.db"), error)) return absl::OkStatus();
+  if (fs::exists(data.File("queue.db.moved"), error)) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the queue of {} was moved into PostgreSQL: start nerfd with --store", data.path()));
+  }
+  if (accept_data_loss) {
+    fs::remove(data.File("queue.db.commits"), error);
+    return absl::OkStatus();
+  }
+  bool has_blobs = fs::exists(data.File("queue.db.commits"), error);
+  for (fs::recursive_directory_iterator it(data.File("blobs"), error), end; !error && it != end;
+       it.increment(error)) {
+    has_blobs = has_blobs || it->is_regular_file(error);
+    if (has_blobs) break;
+  }
+  if (!has_blobs) return absl::OkStatus();
+  return absl::DataLossError("queue.db is missing in " + data.path() + " beside blobs of its jobs");
+}
+
+absl::StatusOr<ServerStores> OpenFiles(const ServerFlags& flags, const DataDir& data, bool restored,
+                                       RandomSource& random) {
+  NERF_RETURN_IF_ERROR(WithDataLossHint(CheckQueueFile(data, flags.accept_data_loss), flags));
+  auto jobs =
+      SqliteStore::Open(data.File("queue.db"), random,
+                        {.accept_data_loss = flags.accept_data_loss, .new_epoch = restored});
+  NERF_RETURN_IF_ERROR(WithDataLossHint(jobs.status(), flags));
+  NERF_ASSIGN_OR_RETURN(auto access, SqliteAccessStore::Open(data.File("access.db")));
+  ServerStores stores;
+  stores.backup = [jobs = jobs->get(), access = access.get(), folder = data.path()](
+                      BlobStore& blobs, const std::string& id) {
+    return WriteBackup(*jobs, blobs, folder, id, access);
+  };
+  stores.jobs = *std::move(jobs);
+  stores.access = std::move(access);
+  return stores;
+}
+
+absl::StatusOr<ServerStores> OpenDatabase(const ServerFlags& flags, const DataDir& data,
+                                          RandomSource& random) {
+  std::error_code error;
+  if (fs::exists(data.File("queue.db"), error)) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{} has a queue.db: move it with --move-store, or name another --data-dir", data.path()));
+  }
+  auto opened = OpenPostgresStores({.uri = flags.store,
+                                    .commits_file = data.File("postgres.commits"),
+                                    .accept_data_loss = flags.accept_data_loss},
+                                   random);
+  NERF_RETURN_IF_ERROR(WithDataLossHint(opened.status(), flags));
+  ServerStores stores;
+  stores.jobs = std::move(opened->jobs);
+  stores.access = std::move(opened->access);
+  stores.backup = [](BlobStore&, const std::string&) {
+    return absl::FailedPreconditionError(
+        "the queue is in PostgreSQL: back it up with pg_dump, and the blobs by a copy");
+  };
+  return stores;
+}
+
+}  // namespace
+
+absl::StatusOr<ServerStores> OpenServerStores(const ServerFlags& flags, const DataDir& data,
+                                              bool restored, RandomSource& random) {
+  if (!flags.store.empty()) return OpenDatabase(flags, data, random);
+  return OpenFiles(flags, data, restored, random);
+}
+
+absl::Status WithDataLossHint(const absl::Status& status, const ServerFlags& flags) {
+  if (!absl::IsDataLoss(status)) return status;
+  if (!flags.store.empty()) {
+    return absl::DataLossError(fmt::format(
+        "{}. Restore the database that belongs to the data folder{}", std::string(status.message()),
+        flags.accept_data_loss
+            ? ""
+            : ", or start once with --accept-data-loss to go on with what it has"));
+  }
+  const char* hint = flags.accept_data_loss
+                         ? "Put a backup of the whole data folder back, or move queue.db and "
+                           "queue.db-wal away to begin with an empty queue"
+                         : "Put a backup of the whole data folder back, or start once with "
+                           "--accept-data-loss to go on with what is left";
+  return absl::DataLossError(fmt::format("{}. {}", std::string(status.message()), hint));
+}
+
+}  // namespace nerf

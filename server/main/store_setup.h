@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "server/access/access_store.h"
+#include "server/main/data_dir.h"
+#include "server/main/server_flags.h"
+#include "server/queue/state/job_store.h"
+#include "server/store/backup.h"
+#include "server/store/blob_store.h"
+
+namespace nerf {
+
+// The stores of a running server: files of the data folder, or a database (--store).
+struct ServerStores {
+  std::unique_ptr<JobStore> jobs;
+  std::unique_ptr<AccessStore> access;
+  // Writes a backup with that id; FailedPrecondition where the database is backed up by its own
+  // tools.
+  std::function<absl::StatusOr<BackupSummary>(BlobStore& blobs, const std::string& id)> backup;
+};
+
+// Opens them; `restored`: queue.db comes from a backup. Errors: those of SqliteStore::Open,
+// SqliteAccessStore::Open and OpenPostgresStores; DataLoss, with what to do, also for a queue.db
+// that is missing beside blobs.
+absl::StatusOr<ServerStores> OpenServerStores(const ServerFlags& flags, const DataDir& data,
+                                              bool restored, RandomSource& random);
+
+// `status`; where it is DataLoss of the queue's store, with what to do.
+absl::Status WithDataLossHint(const absl::Status& status, const ServerFlags& flags);
+
+}  // namespace nerf

@@ -1,0 +1,135 @@
+#include "server/store/postgres/pg_schema.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "absl/strings/numbers.h"
+#include "common/error_reason.h"
+#include "common/status_macros.h"
+#include "server/queue/resources/token_sealer.h"
+
+namespace nerf {
+namespace {
+
+// kPgMigrations[v] turns a schema of version v into one of version v + 1. The tables are those of
+// store_rows.h. Text sorts by its bytes, as in the other stores.
+constexpr const char* kPgMigrations[] = {
+    // 0 -> 1
+    R"sql(
+    CREATE SCHEMA nerfd;
+    CREATE TABLE schema_version (version bigint NOT NULL);
+    INSERT INTO schema_version VALUES (0);
+    CREATE TABLE term (
+      number bigint PRIMARY KEY,
+      holder text NOT NULL,
+      since timestamptz NOT NULL,
+      commits bigint NOT NULL);
+    INSERT INTO term VALUES (0, '', now(), 0);
+    CREATE TABLE meta (key text COLLATE "C" PRIMARY KEY, value text NOT NULL);
+    CREATE TABLE jobs (
+      project text COLLATE "C" NOT NULL,
+      id text COLLATE "C" NOT NULL,
+      create_sequence bigint NOT NULL UNIQUE,
+      state text NOT NULL,
+      lease_worker text NOT NULL,
+      lease_epoch bigint NOT NULL,
+      body bytea NOT NULL,
+      PRIMARY KEY (project, id));
+    CREATE TABLE job_events (
+      project text COLLATE "C" NOT NULL,
+      job text COLLATE "C" NOT NULL,
+      sequence bigint NOT NULL,
+      kind text NOT NULL,
+      body bytea NOT NULL,
+      PRIMARY KEY (project, job, sequence));
+    CREATE TABLE job_curves (
+      project text COLLATE "C" NOT NULL,
+      job text COLLATE "C" NOT NULL,
+      body bytea NOT NULL,
+      PRIMARY KEY (project, job));
+    CREATE TABLE scenes (
+      project text COLLATE "C" NOT NULL,
+      id text COLLATE "C" NOT NULL,
+      create_sequence bigint NOT NULL UNIQUE,
+      body bytea NOT NULL,
+      PRIMARY KEY (project, id));
+    CREATE TABLE models (
+      project text COLLATE "C" NOT NULL,
+      id text COLLATE "C" NOT NULL,
+      create_sequence bigint NOT NULL UNIQUE,
+      body bytea NOT NULL,
+      PRIMARY KEY (project, id));
+    CREATE TABLE requests (
+      project text COLLATE "C" NOT NULL,
+      request_id text COLLATE "C" NOT NULL,
+      kind bigint NOT NULL,
+      resource_id text NOT NULL,
+      fingerprint text NOT NULL,
+      create_time bigint NOT NULL,
+      PRIMARY KEY (project, request_id));
+    CREATE TABLE projects (project text COLLATE "C" PRIMARY KEY, body bytea NOT NULL);
+    CREATE TABLE drained_workers (worker text COLLATE "C" PRIMARY KEY);
+    CREATE TABLE tokens (
+      id text COLLATE "C" PRIMARY KEY,
+      digest text NOT NULL UNIQUE,
+      display_name text NOT NULL,
+      role bigint NOT NULL,
+      project text NOT NULL,
+      create_time bigint NOT NULL,
+      expire_time bigint NOT NULL,
+      resource text NOT NULL,
+      start bytea NOT NULL);
+    CREATE TABLE worker_keys (worker text COLLATE "C" PRIMARY KEY, digest text NOT NULL);
+    )sql",
+};
+static_assert(std::size(kPgMigrations) == kPgSchemaVersion);
+
+absl::StatusOr<int> ReadPgVersion(PgConnection& connection) {
+  NERF_ASSIGN_OR_RETURN(const auto schema, connection.Query("SELECT oid::text FROM pg_namespace "
+                                                            "WHERE nspname = 'nerfd'"));
+  if (schema.empty()) return 0;
+  NERF_ASSIGN_OR_RETURN(const auto rows,
+                        connection.Query("SELECT version::text FROM schema_version"));
+  int version = 0;
+  if (rows.size() != 1 || !absl::SimpleAtoi(rows[0][0], &version) || version < 1) {
+    return WithReason(absl::DataLossError(fmt::format("the {} has a schema nerfd without a version",
+                                                      connection.place())),
+                      reason::kStoreCorrupt);
+  }
+  return version;
+}
+
+absl::Status MigrateInTransaction(PgConnection& connection, int version) {
+  for (; version < kPgSchemaVersion; ++version) {
+    NERF_RETURN_IF_ERROR(connection.Exec(kPgMigrations[version]));
+  }
+  return connection.Exec(fmt::format("UPDATE schema_version SET version = {}", kPgSchemaVersion));
+}
+
+}  // namespace
+
+absl::Status DrawPgSecrets(PgConnection& connection, RandomSource& random, bool anew) {
+  const std::string sql = fmt::format("INSERT INTO meta VALUES ($1, $2) ON CONFLICT (key) DO {}",
+                                      anew ? "UPDATE SET value = EXCLUDED.value" : "NOTHING");
+  NERF_RETURN_IF_ERROR(connection.Query(sql, {"store_epoch", NewUuid4(random)}).status());
+  return connection.Query(sql, {"token_secret", DrawTokenSecret(random)}).status();
+}
+
+absl::Status MigratePgSchema(PgConnection& connection, RandomSource& random) {
+  NERF_ASSIGN_OR_RETURN(const int version, ReadPgVersion(connection));
+  if (version > kPgSchemaVersion) {
+    return absl::FailedPreconditionError(
+        fmt::format("the {} has schema version {}, this program supports up to {}; run a newer one",
+                    connection.place(), version, kPgSchemaVersion));
+  }
+  NERF_RETURN_IF_ERROR(connection.Exec("BEGIN"));
+  absl::Status status =
+      version < kPgSchemaVersion ? MigrateInTransaction(connection, version) : absl::OkStatus();
+  if (status.ok()) status = DrawPgSecrets(connection, random, /*anew=*/false);
+  if (status.ok()) status = connection.Commit();
+  if (!status.ok()) connection.Exec("ROLLBACK").IgnoreError();
+  return status;
+}
+
+}  // namespace nerf

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "common/ids.h"
+#include "server/store/postgres/pg_connection.h"
+
+namespace nerf {
+
+// The schema version of this program (nerfd.schema_version of the database).
+inline constexpr int kPgSchemaVersion = 1;
+
+// Migrates the database's schema `nerfd` to kPgSchemaVersion, one version at a time, in one
+// transaction; makes it where it is missing. Draws the store epoch and the token secret where they
+// are missing. FailedPrecondition, and nothing changed, for a schema of a newer program.
+// Requires: the session holds the lock of the store.
+absl::Status MigratePgSchema(PgConnection& connection, RandomSource& random);
+
+// Draws the store epoch and the token secret where they are missing, or all anew: watch tokens from
+// before fit no more.
+absl::Status DrawPgSecrets(PgConnection& connection, RandomSource& random, bool anew);
+
+}  // namespace nerf
