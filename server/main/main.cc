@@ -11,8 +11,10 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "common/clock.h"
@@ -37,7 +39,7 @@
 #include "server/main/local_worker.h"
 #include "server/main/server_flags.h"
 #include "server/main/store_setup.h"
-#include "server/metrics/metrics_listener.h"
+#include "server/metrics/metrics_text.h"
 #include "server/metrics/process_collector.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/catalogs/model_catalog.h"
@@ -59,6 +61,7 @@
 #include "server/store/blob_scrubber.h"
 #include "server/store/blob_store.h"
 #include "server/store/postgres/postgres_stores.h"
+#include "server/web/text_server.h"
 #include "server/web/web_server.h"
 
 namespace nerf {
@@ -137,7 +140,7 @@ struct Server {
   std::unique_ptr<AccessControl> access;
   std::unique_ptr<RpcServer> rpc;
   std::unique_ptr<HealthServer> health;
-  std::unique_ptr<MetricsListener> metrics_listener;
+  std::unique_ptr<TextServer> metrics_page;
   std::unique_ptr<WebServer> web;  // none with an empty --web-listen
   std::unique_ptr<Clockwork> clockwork;
 };
@@ -264,11 +267,34 @@ absl::Status ServeWeb(const ServerFlags& flags, Server* server) {
   options.host = address.host;
   options.port = address.port;
   options.tls = flags.tls;
+  options.check_token = [server](std::string_view authorization) {
+    return server->rpc->CheckToken(authorization);
+  };
   for (const std::string& origin : flags.web_origins) {
     options.allowed_origins.push_back(*ParseOrigin(origin));
   }
   NERF_ASSIGN_OR_RETURN(server->web,
                         WebServer::Start(options, server->rpc->InProcessChannel(), &server->clock));
+  return absl::OkStatus();
+}
+
+absl::Status ServeMetrics(const ServerFlags& flags, Server* server) {
+  const ListenAddress address =
+      Numeric(*ParseListenAddress("--metrics-listen", flags.metrics_listen));
+  const std::vector<std::shared_ptr<prometheus::Collectable>> sources = {
+      server->metrics->collectable(), MakeProcessCollector()};
+  auto page = TextServer::Start(
+      {.host = address.host,
+       .port = address.port,
+       .path = "/metrics",
+       .content_type = kMetricsContentType},
+      [sources] { return MetricsText(sources); }, &server->clock);
+  if (!page.ok()) {
+    return absl::FailedPreconditionError(fmt::format("cannot serve metrics on {}: {}",
+                                                     address.ToString(),
+                                                     std::string(page.status().message())));
+  }
+  server->metrics_page = *std::move(page);
   return absl::OkStatus();
 }
 
@@ -304,15 +330,10 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
                                                    .blob_owners = &server->blob_owners,
                                                    .backup = std::move(backup),
                                                    .admin = server->admin.get()}));
-  const ListenAddress metrics =
-      Numeric(*ParseListenAddress("--metrics-listen", flags.metrics_listen));
   if (!flags.health_listen.empty()) {
     NERF_ASSIGN_OR_RETURN(server->health, HealthServer::Start(flags.health_listen));
   }
-  NERF_ASSIGN_OR_RETURN(auto listener,
-                        MetricsListener::Start(metrics.ToString(), {server->metrics->collectable(),
-                                                                    MakeProcessCollector()}));
-  server->metrics_listener = std::move(listener);
+  NERF_RETURN_IF_ERROR(ServeMetrics(flags, server));
   NERF_RETURN_IF_ERROR(ServeWeb(flags, server));
   server->retention = std::make_unique<ResourceRetention>(
       server->state.get(), server->queue.get(), server->scenes.get(), server->models.get(),
@@ -392,7 +413,7 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   ListenAddress grpc_address = *ParseListenAddress("--listen", flags.listen);
   ListenAddress metrics_address = *ParseListenAddress("--metrics-listen", flags.metrics_listen);
   if (!grpc_address.is_unix) grpc_address.port = server.rpc->port();
-  metrics_address.port = server.metrics_listener->port();
+  metrics_address.port = server.metrics_page->port();
   ServedAddresses served = {grpc_address.ToString(), metrics_address.ToString()};
   if (server.web != nullptr) {
     ListenAddress web_address = *ParseListenAddress("--web-listen", flags.web_listen);

@@ -34,7 +34,7 @@ class ServerMetrics {
 
   // rpc_metrics.h adds its families here.
   const std::shared_ptr<prometheus::Registry>& registry() const { return registry_; }
-  // The registry, for MetricsListener.
+  // The registry, for MetricsText.
   std::shared_ptr<prometheus::Collectable> collectable() const;
 
   // Jobs. `result` is succeeded, failed or cancelled; `reason` is empty unless failed.

@@ -57,6 +57,9 @@ class DownloadHandler final : public HttpHandler {
       : blob_(blob), exchange_(*exchange), upstream_(*upstream) {}
 
   void Start() override {
+    if (absl::Status status = exchange_.Admit(); !status.ok()) {
+      return exchange_.Respond(ErrorResponse(status));
+    }
     const HttpRequestHead& head = exchange_.head();
     const std::string etag = fmt::format("\"{}\"", blob_.sha256);
     response_.headers = Headers(etag);

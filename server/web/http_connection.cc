@@ -13,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/time/time.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 namespace {
@@ -116,6 +117,10 @@ void HttpConnection::CheckDeadline(SteadyTime now) {
 void HttpConnection::Enter(Phase phase, absl::Duration timeout) {
   phase_ = phase;
   deadline_ = shared_.clock->Now() + timeout;
+}
+
+absl::Duration HttpConnection::Limit(absl::Duration timeout) const {
+  return is_stranger_ ? std::min(timeout, shared_.limits->stranger_timeout) : timeout;
 }
 
 void HttpConnection::AwaitRequest(absl::Duration timeout) {
@@ -230,6 +235,18 @@ std::optional<HttpResponse> HttpConnection::TakeHead() {
     owes_continue_ = !parser_->is_done();
   }
   return std::nullopt;
+}
+
+absl::Status HttpConnection::Admit() {
+  if (shared_.check_token) {
+    NERF_RETURN_IF_ERROR(shared_.check_token(head_.Header("authorization")));
+  }
+  if (is_stranger_ && !shared_.make_place()) {
+    return absl::UnavailableError("all connections of this server are in use");
+  }
+  // Later requests without a token do not change it: a proxy may send those of many clients.
+  is_stranger_ = false;
+  return absl::OkStatus();
 }
 
 std::optional<uint64_t> HttpConnection::content_length() const {
@@ -372,7 +389,7 @@ void HttpConnection::WriteAll(std::string bytes, std::function<void()> on_writte
 
 // Writes in pieces, because the time limit holds for each piece: a slow connection is not cut.
 void HttpConnection::WritePiece() {
-  Enter(Phase::kWriting, shared_.limits->transfer_timeout);
+  Enter(Phase::kWriting, Limit(shared_.limits->transfer_timeout));
   const size_t n_bytes = std::min(kPartBytes, outgoing_.size() - n_written_);
   stream_.Write(asio::buffer(outgoing_.data() + n_written_, n_bytes),
                 [self = shared_from_this()](const ErrorCode& error, size_t n_sent) {
@@ -391,7 +408,7 @@ void HttpConnection::FinishExchange() {
   handler_.reset();
   ReleaseReserved();
   if (!keep_alive_) return Linger();
-  AwaitRequest(shared_.limits->idle_timeout);
+  AwaitRequest(Limit(shared_.limits->idle_timeout));
 }
 
 // Closing while the peer still sends would reset the connection, and the peer could lose the

@@ -8,12 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/clock.h"
 #include "server/web/http_exchange.h"
 #include "server/web/web_limits.h"
-#include "server/web/web_router.h"
 #include "server/web/web_stream.h"
 
 namespace nerf {
@@ -24,9 +24,13 @@ class HttpConnection;
 struct HttpConnectionShared {
   const WebLimits* limits = nullptr;
   const Clock* clock = nullptr;
-  const WebRouter* router = nullptr;
+  const HttpRouter* router = nullptr;
+  // Checks the value of an Authorization header. Unset: every request may be served.
+  std::function<absl::Status(std::string_view authorization)> check_token = {};
   size_t n_buffered_bytes = 0;
   uint64_t n_idle_times = 0;
+  // Makes a place for a stranger that has shown a token. False if there is none.
+  std::function<bool()> make_place = {};
   std::function<void(HttpConnection*)> on_closed = {};
 };
 
@@ -49,8 +53,10 @@ class HttpConnection final : public HttpExchange,
   bool is_idle() const { return phase_ == Phase::kIdle || phase_ == Phase::kHandshake; }
   // The order in which connections became idle: the smallest number has been idle longest.
   uint64_t idle_number() const { return idle_number_; }
+  bool is_stranger() const { return is_stranger_; }
 
   const HttpRequestHead& head() const override { return head_; }
+  absl::Status Admit() override;
   std::optional<uint64_t> content_length() const override;
   void ReadBody(BodyCallback callback) override;
   bool Reserve(size_t n_bytes) override;
@@ -68,6 +74,8 @@ class HttpConnection final : public HttpExchange,
   using ErrorCode = boost::system::error_code;
 
   void Enter(Phase phase, absl::Duration timeout);
+  // The limit that holds for this connection.
+  absl::Duration Limit(absl::Duration timeout) const;
   void OnHandshake(const ErrorCode& error);
   void AwaitRequest(absl::Duration timeout);
   // Reads some bytes behind those of buffer_, unless a read is pending.
@@ -99,6 +107,7 @@ class HttpConnection final : public HttpExchange,
   Phase phase_ = Phase::kIdle;
   SteadyTime deadline_;
   uint64_t idle_number_ = 0;
+  bool is_stranger_ = true;  // no request has shown a valid token yet
 
   // State of the current request.
   std::optional<Parser> parser_;

@@ -4,6 +4,20 @@
 #include "server/web/rpc_format.h"
 
 namespace nerf {
+namespace {
+
+class FixedResponse final : public HttpHandler {
+ public:
+  FixedResponse(HttpResponse response, HttpExchange* exchange)
+      : response_(std::move(response)), exchange_(*exchange) {}
+  void Start() override { exchange_.Respond(std::move(response_)); }
+
+ private:
+  HttpResponse response_;
+  HttpExchange& exchange_;
+};
+
+}  // namespace
 
 std::string_view HttpRequestHead::Header(std::string_view name) const {
   for (const auto& [key, value] : headers) {
@@ -26,6 +40,10 @@ HttpResponse ErrorResponse(int http_status, const absl::Status& status) {
 
 HttpResponse ErrorResponse(const absl::Status& status) {
   return ErrorResponse(HttpStatusOf(static_cast<int>(status.code())), status);
+}
+
+std::unique_ptr<HttpHandler> FixedHandler(HttpResponse response, HttpExchange* exchange) {
+  return std::make_unique<FixedResponse>(std::move(response), exchange);
 }
 
 }  // namespace nerf

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,11 @@ class HttpExchange {
   virtual ~HttpExchange() = default;
 
   virtual const HttpRequestHead& head() const = 0;
+  // Whether the request may be served by its token. Who serves only those with a token calls it
+  // first, before a read of the body. From the first OK on the connection is no stranger
+  // (WebLimits). Errors: those of HttpServerOptions::check_token; Unavailable while every
+  // connection that has shown a token is busy and there is no place for one more.
+  virtual absl::Status Admit() = 0;
   // Content-Length; 0 without a body, nullopt for a chunked body.
   virtual std::optional<uint64_t> content_length() const = 0;
 
@@ -72,6 +78,18 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   virtual void Start() = 0;
+};
+
+// A handler for a response that is known at once.
+std::unique_ptr<HttpHandler> FixedHandler(HttpResponse response, HttpExchange* exchange);
+
+// Chooses the handler of a request. Outlives all exchanges.
+class HttpRouter {
+ public:
+  virtual ~HttpRouter() = default;
+  // Sets *headers to those of every response to this request.
+  virtual std::unique_ptr<HttpHandler> Route(HttpExchange* exchange,
+                                             HttpHeaders* headers) const = 0;
 };
 
 }  // namespace nerf

@@ -48,6 +48,7 @@ class RpcHandler final : public HttpHandler {
   bool is_stream() const { return method_.server_streaming(); }
 
   absl::Status Check() {
+    NERF_RETURN_IF_ERROR(exchange_.Admit());
     NERF_RETURN_IF_ERROR(CheckRpcHeaders(format_, exchange_.head()));
     if (method_.client_streaming()) {
       return absl::UnimplementedError(

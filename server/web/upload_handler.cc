@@ -37,6 +37,7 @@ class UploadHandler final : public HttpHandler {
       : blob_(blob), exchange_(*exchange), upstream_(*upstream) {}
 
   void Start() override {
+    if (absl::Status status = exchange_.Admit(); !status.ok()) return Refuse(status);
     const HttpRequestHead& head = exchange_.head();
     if (head.Header("tus-resumable") != kTusVersion) {
       return Refuse(kPreconditionFailed,

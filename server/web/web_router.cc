@@ -20,28 +20,12 @@ namespace {
 
 constexpr int kMethodNotAllowed = 405;
 
-// A response that is known at once.
-class FixedHandler final : public HttpHandler {
- public:
-  FixedHandler(HttpResponse response, HttpExchange* exchange)
-      : response_(std::move(response)), exchange_(*exchange) {}
-  void Start() override { exchange_.Respond(std::move(response_)); }
-
- private:
-  HttpResponse response_;
-  HttpExchange& exchange_;
-};
-
-std::unique_ptr<HttpHandler> Fixed(HttpResponse response, HttpExchange* exchange) {
-  return std::make_unique<FixedHandler>(std::move(response), exchange);
-}
-
 std::unique_ptr<HttpHandler> NotAllowed(const char* methods, HttpExchange* exchange) {
   HttpResponse response =
       ErrorResponse(kMethodNotAllowed,
                     absl::UnimplementedError(absl::StrCat("only ", methods, " is allowed here")));
   response.headers.emplace_back("Allow", methods);
-  return Fixed(std::move(response), exchange);
+  return FixedHandler(std::move(response), exchange);
 }
 
 bool IsRead(std::string_view method) { return method == "GET" || method == "HEAD"; }
@@ -53,7 +37,7 @@ std::unique_ptr<HttpHandler> WebRouter::Route(HttpExchange* exchange, HttpHeader
   const RequestGuard::Verdict verdict = guard_.Check(head);
   *headers = guard_.ResponseHeaders(verdict);
   if (!verdict.refusal.empty()) {
-    return Fixed(ErrorResponse(absl::PermissionDeniedError(verdict.refusal)), exchange);
+    return FixedHandler(ErrorResponse(absl::PermissionDeniedError(verdict.refusal)), exchange);
   }
   const std::optional<BlobPath> blob = ParseBlobPath(head.path);
   if (head.method == "OPTIONS") {
@@ -61,7 +45,7 @@ std::unique_ptr<HttpHandler> WebRouter::Route(HttpExchange* exchange, HttpHeader
     if (blob.has_value() && blob->is_upload) {
       for (auto& header : TusHeaders()) response.headers.push_back(std::move(header));
     }
-    return Fixed(std::move(response), exchange);
+    return FixedHandler(std::move(response), exchange);
   }
   if (!verdict.is_link) {
     if (FindWebMethod(head.path) != nullptr) return RouteCall(exchange);
@@ -78,8 +62,9 @@ std::unique_ptr<HttpHandler> WebRouter::Route(HttpExchange* exchange, HttpHeader
   }
   std::optional<HttpResponse> file = StaticResponse(head);
   if (file.has_value() && !IsRead(head.method)) return NotAllowed("GET, HEAD", exchange);
-  if (file.has_value()) return Fixed(*std::move(file), exchange);
-  return Fixed(ErrorResponse(absl::NotFoundError("nothing is served under this path")), exchange);
+  if (file.has_value()) return FixedHandler(*std::move(file), exchange);
+  return FixedHandler(ErrorResponse(absl::NotFoundError("nothing is served under this path")),
+                      exchange);
 }
 
 std::unique_ptr<HttpHandler> WebRouter::RouteCall(HttpExchange* exchange) const {
@@ -102,7 +87,7 @@ std::unique_ptr<HttpHandler> WebRouter::RouteCall(HttpExchange* exchange) const 
                                    "application/grpc-web+proto, application/grpc-web-text+proto"
                                  : "application/json, application/proto, "
                                    "application/grpc-web+proto, application/grpc-web-text+proto");
-    return Fixed(std::move(response), exchange);
+    return FixedHandler(std::move(response), exchange);
   }
   return MakeRpcHandler(method, *format, limits_.max_message_bytes, exchange, &upstream_);
 }

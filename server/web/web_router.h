@@ -14,14 +14,14 @@ namespace nerf {
 //   HEAD PATCH /uploads/{uuid}/blobs/...     uploads (tus)
 //   GET HEAD   /blobs/{sha256}/{size}        downloads
 //   GET HEAD   everything else               the page
+// All but the page need a token.
 // Arguments of the constructor outlive it.
-class WebRouter {
+class WebRouter final : public HttpRouter {
  public:
   WebRouter(const RequestGuard* guard, const WebLimits* limits, Upstream* upstream)
       : guard_(*guard), limits_(*limits), upstream_(*upstream) {}
 
-  // Sets *headers to those of every response to this request.
-  std::unique_ptr<HttpHandler> Route(HttpExchange* exchange, HttpHeaders* headers) const;
+  std::unique_ptr<HttpHandler> Route(HttpExchange* exchange, HttpHeaders* headers) const override;
 
  private:
   std::unique_ptr<HttpHandler> RouteCall(HttpExchange* exchange) const;

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
@@ -24,11 +27,14 @@ struct WebServerOptions {
   std::vector<Origin> allowed_origins;
   TlsFiles tls;  // with files, HTTPS; without, HTTP
   WebLimits limits;
+  // See HttpServerOptions. Requests whose token it refuses reach no service.
+  std::function<absl::Status(std::string_view authorization)> check_token = {};
 };
 
 // The gateway: an HTTP/1.1 server, plain or by TLS, for browsers that serves the page and forwards
-// calls over a channel. It knows only the services' descriptors; the services check authorization
-// and count metrics. Runs on one thread of its own. Thread-safe.
+// calls over a channel. It knows only the services' descriptors; it checks tokens before it reads a
+// body, the services check authorization and count metrics. Runs on one thread of its own.
+// Thread-safe.
 class WebServer {
  public:
   // The clock and the server behind the channel outlive it. FailedPrecondition if it cannot listen

@@ -15,6 +15,14 @@ namespace {
 
 constexpr std::string_view kBearer = "bearer ";
 
+// The token of an Authorization header's value; empty without one.
+std::string TokenIn(std::string_view value) {
+  const bool is_bearer = value.size() > kBearer.size() &&
+                         absl::EqualsIgnoreCase(absl::string_view(value.data(), kBearer.size()),
+                                                absl::string_view(kBearer.data(), kBearer.size()));
+  return is_bearer ? std::string(value.substr(kBearer.size())) : std::string();
+}
+
 // The text at a path such as "training_job.scene"; empty where it is not set.
 std::string TextAt(const google::protobuf::Message& request, std::string_view path) {
   const google::protobuf::Message* message = &request;
@@ -40,11 +48,19 @@ std::string_view MetadataOf(const grpc::CallbackServerContext& context, std::str
 }
 
 std::string Authorizer::TokenOf(const grpc::CallbackServerContext& context) {
-  const std::string_view value = MetadataOf(context, "authorization");
-  const bool is_bearer = value.size() > kBearer.size() &&
-                         absl::EqualsIgnoreCase(absl::string_view(value.data(), kBearer.size()),
-                                                absl::string_view(kBearer.data(), kBearer.size()));
-  return is_bearer ? std::string(value.substr(kBearer.size())) : std::string();
+  return TokenIn(MetadataOf(context, "authorization"));
+}
+
+absl::Status Authorizer::CheckToken(std::string_view authorization) const {
+  return access_.Authenticate(TokenIn(authorization)).status();
+}
+
+absl::StatusOr<Principal> Authorizer::Authenticate(
+    const grpc::CallbackServerContext& context) const {
+  absl::StatusOr<Principal> principal = access_.Authenticate(TokenOf(context));
+  if (!principal.ok()) return Counted(principal.status());
+  if (on_known_) on_known_(context.peer());
+  return principal;
 }
 
 std::vector<ResourceRef> ResourcesOf(const MethodPolicy& policy,
@@ -67,9 +83,8 @@ std::vector<ResourceRef> ResourcesOf(const MethodPolicy& policy,
 
 absl::StatusOr<Principal> Authorizer::Begin(std::string_view method,
                                             const grpc::CallbackServerContext& context) const {
-  absl::StatusOr<Principal> principal = access_.Authenticate(TokenOf(context));
-  if (!principal.ok()) return Counted(principal.status());
-  NERF_RETURN_IF_ERROR(Counted(Authorize(*principal, FindMethodPolicy(method), {})));
+  NERF_ASSIGN_OR_RETURN(Principal principal, Authenticate(context));
+  NERF_RETURN_IF_ERROR(Counted(Authorize(principal, FindMethodPolicy(method), {})));
   return principal;
 }
 
@@ -92,9 +107,8 @@ absl::Status Authorizer::CheckRequest(std::string_view method, const Principal& 
 absl::StatusOr<Principal> Authorizer::Check(std::string_view method,
                                             const grpc::CallbackServerContext& context,
                                             const google::protobuf::Message& request) const {
-  absl::StatusOr<Principal> principal = access_.Authenticate(TokenOf(context));
-  if (!principal.ok()) return Counted(principal.status());
-  NERF_RETURN_IF_ERROR(CheckRequest(method, *principal, request));
+  NERF_ASSIGN_OR_RETURN(Principal principal, Authenticate(context));
+  NERF_RETURN_IF_ERROR(CheckRequest(method, principal, request));
   return principal;
 }
 

@@ -24,9 +24,11 @@ namespace nerf {
 class Authorizer {
  public:
   using OnRefused = std::function<void(std::string_view reason)>;
-  // `access` outlives it. `on_refused` is told the reason of each refused call, from any thread.
-  explicit Authorizer(const AccessControl* access, OnRefused on_refused = {})
-      : access_(*access), on_refused_(std::move(on_refused)) {}
+  using OnKnown = std::function<void(const std::string& peer)>;
+  // `access` outlives it. `on_refused` is told the reason of each refused call, `on_known` the peer
+  // of each one with a valid token, as grpc::ServerContext names it; both from any thread.
+  explicit Authorizer(const AccessControl* access, OnRefused on_refused = {}, OnKnown on_known = {})
+      : access_(*access), on_refused_(std::move(on_refused)), on_known_(std::move(on_known)) {}
 
   // Errors: Unauthenticated TOKEN_MISSING, TOKEN_INVALID, TOKEN_EXPIRED; PermissionDenied
   // ACCESS_DENIED.
@@ -40,6 +42,9 @@ class Authorizer {
   // ... and for each request that names one.
   absl::Status CheckRequest(std::string_view method, const Principal& principal,
                             const google::protobuf::Message& request) const;
+  // Whether the value of an Authorization header has a valid token. Errors: Unauthenticated, as
+  // Check; not counted.
+  absl::Status CheckToken(std::string_view authorization) const;
   // Counts an error that refuses a call for who makes it, and no other; returns it.
   absl::Status Counted(absl::Status refusal) const;
 
@@ -49,8 +54,11 @@ class Authorizer {
   absl::Status CheckAgain(std::string_view token) const;
 
  private:
+  absl::StatusOr<Principal> Authenticate(const grpc::CallbackServerContext& context) const;
+
   const AccessControl& access_;
   const OnRefused on_refused_;
+  const OnKnown on_known_;
 };
 
 // The resources that a request names in the fields of its method's policy.

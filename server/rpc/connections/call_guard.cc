@@ -8,6 +8,7 @@
 namespace nerf {
 namespace {
 constexpr absl::Duration kMinPause = absl::Milliseconds(5);  // between two looks
+constexpr uint64_t kRefusalsPerLook = 100;
 constexpr int kPauseShare = 4;  // a look takes at most a fifth of the thread's time
 }  // namespace
 
@@ -52,6 +53,10 @@ std::unique_ptr<grpc::ContextAllocator> CallGuard::MakeCounter() {
   return std::make_unique<Counter>(this);
 }
 
+void CallGuard::Refused() {
+  if (++n_refused_ % kRefusalsPerLook == 0) Look();
+}
+
 void CallGuard::Look() {
   {
     MutexLock lock(mu_);
@@ -73,6 +78,8 @@ void CallGuard::Run() {
     for (const StreamCount& count : CountStreams()) {
       connections_.HasStreams(count.peer, count.n_streams);
       if (count.n_streams > ConnectionTable::kMaxCalls) connections_.CloseFlooding(count.peer);
+      // Its calls end at once, without a handler: each was refused, or asked for health.
+      if (count.n_begun > ConnectionTable::kMaxCalls) connections_.CloseStranger(count.peer);
     }
     const absl::Duration pause = std::max(kMinPause, kPauseShare * (clock_.Now() - begin));
     {

@@ -34,6 +34,8 @@ class CallGuard {
   // More calls than this wait for a thread: no connection should be accepted now.
   static constexpr int64_t kMaxWaiting = 256;
   bool is_crowded() const { return n_waiting_ > kMaxWaiting; }
+  // A call was refused before it could reach a handler.
+  void Refused();
   // Counts the streams of all connections soon, for the table, and closes those with too many.
   void Look();
 
@@ -49,6 +51,7 @@ class CallGuard {
   // and by the synchronous calls of gRPC's own services, which no allocator counts.
   std::atomic<int64_t> n_waiting_{0};
   std::atomic<bool> is_called_{false};  // by a crowd, since the last look
+  std::atomic<uint64_t> n_refused_{0};
   Mutex mu_;
   CondVar changed_, stopped_;
   bool looks_ ABSL_GUARDED_BY(mu_) = false;

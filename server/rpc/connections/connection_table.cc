@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -107,7 +108,43 @@ void ConnectionTable::Add(int socket) {
   const std::optional<uint64_t> cookie = CookieOf(socket);
   if (!peer.has_value() || !cookie.has_value()) return;
   MutexLock lock(mu_);
-  connections_[*peer] = {socket, *cookie, 0, 0, clock_.Now(), 0, 0};
+  if (const auto old = connections_.find(*peer); old != connections_.end()) Erase(old);
+  if (strangers_.size() >= kMaxStrangers) MakePlace();
+  const uint64_t number = ++n_added_;
+  connections_[*peer] = {
+      .socket = socket, .cookie = *cookie, .shed_time = clock_.Now(), .stranger = number};
+  strangers_[number] = *peer;
+}
+
+void ConnectionTable::ShowedToken(const Peer& peer) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found == connections_.end() || found->second.stranger == 0) return;
+  strangers_.erase(std::exchange(found->second.stranger, 0));
+}
+
+ConnectionTable::Connections::iterator ConnectionTable::Erase(Connections::iterator connection) {
+  strangers_.erase(connection->second.stranger);
+  return connections_.erase(connection);
+}
+
+void ConnectionTable::MakePlace() {
+  std::map<std::array<uint8_t, 16>, size_t> n_of;
+  std::vector<Connections::iterator> gone;
+  for (const auto& [number, peer] : strangers_) {
+    const auto found = connections_.find(peer);
+    if (CookieOf(found->second.socket) != found->second.cookie) gone.push_back(found);
+    ++n_of[peer.first];
+  }
+  for (const auto& one : gone) Erase(one);
+  if (!gone.empty()) return;
+  auto leaves = strangers_.begin();
+  for (auto it = strangers_.begin(); it != strangers_.end(); ++it) {
+    if (n_of[it->second.first] > n_of[leaves->second.first]) leaves = it;
+  }
+  const auto found = connections_.find(leaves->second);
+  Close(found->second);
+  Erase(found);
 }
 
 void ConnectionTable::Began(const Peer& peer) {
@@ -117,7 +154,7 @@ void ConnectionTable::Began(const Peer& peer) {
   found->second.excused += kBytesPerCall;
   if (++found->second.n_calls <= kMaxCalls) return;
   Close(found->second);
-  connections_.erase(found);
+  Erase(found);
   LogWarning(kFlooding);
 }
 
@@ -132,8 +169,17 @@ void ConnectionTable::CloseFlooding(const Peer& peer) {
   const auto found = connections_.find(peer);
   if (found == connections_.end()) return;
   Close(found->second);
-  connections_.erase(found);
+  Erase(found);
   LogWarning(kFlooding);
+}
+
+void ConnectionTable::CloseStranger(const Peer& peer) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found == connections_.end() || found->second.stranger == 0) return;
+  Close(found->second);
+  Erase(found);
+  LogWarning("closed a connection that makes calls without a token");
 }
 
 void ConnectionTable::HasStreams(const Peer& peer, int64_t n_streams) {
@@ -207,34 +253,53 @@ int ConnectionTable::Shed() {
   const SteadyTime now = clock_.Now();
   MutexLock lock(mu_);
   uint64_t total = 0;
-  std::vector<std::pair<uint64_t, Peer>> holders;
+  uint64_t of_strangers = 0;
+  std::vector<Holder> holders;
   for (auto it = connections_.begin(); it != connections_.end();) {
     const std::optional<uint64_t> held = HeldBy(it->second, now);
     if (!held.has_value()) {
-      it = connections_.erase(it);
+      it = Erase(it);
       continue;
     }
     total += *held;
-    if (*held > 0) holders.emplace_back(*held, it->first);
+    const bool is_stranger = it->second.stranger != 0;
+    if (is_stranger) of_strangers += *held;
+    if (*held > 0) holders.push_back({is_stranger, *held, it->first});
     ++it;
   }
-  fills_ = total > max_held_bytes_ / 4;
+  std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) {
+    return std::tie(a.is_stranger, a.held, a.peer) > std::tie(b.is_stranger, b.held, b.peer);
+  });
+  fills_ = total > max_held_bytes_ / 4 || of_strangers > kMaxStrangerBytes / 4;
   held_ = total;
-  if (total + HeldByClosing() <= max_held_bytes_) return 0;
-  std::sort(holders.rbegin(), holders.rend());
   int n_closed = 0;
-  for (const auto& [held, peer] : holders) {
-    if (total <= max_held_bytes_ / 2) break;
-    const auto found = connections_.find(peer);
-    Close(found->second);
-    closing_.push_back({found->second.socket, found->second.cookie, held});
-    connections_.erase(found);
-    total -= held;
-    ++n_closed;
+  if (of_strangers > kMaxStrangerBytes) {
+    const uint64_t of_others = total - of_strangers;
+    n_closed += CloseHolders(holders, of_others + kMaxStrangerBytes / 2, total);
+  }
+  if (total + HeldByClosing() > max_held_bytes_) {
+    n_closed += CloseHolders(holders, max_held_bytes_ / 2, total);
   }
   held_ = total;
-  if (n_closed == 0) return 0;
-  LogWarning("closed connections that are full of unfinished messages", {{"count", n_closed}});
+  if (n_closed > 0) {
+    LogWarning("closed connections that are full of unfinished messages", {{"count", n_closed}});
+  }
+  return n_closed;
+}
+
+int ConnectionTable::CloseHolders(const std::vector<Holder>& holders, uint64_t target,
+                                  uint64_t& total) {
+  int n_closed = 0;
+  for (const Holder& holder : holders) {
+    if (total <= target) break;
+    const auto found = connections_.find(holder.peer);
+    if (found == connections_.end()) continue;  // closed already
+    Close(found->second);
+    closing_.push_back({found->second.socket, found->second.cookie, holder.held});
+    Erase(found);
+    total -= holder.held;
+    ++n_closed;
+  }
   return n_closed;
 }
 

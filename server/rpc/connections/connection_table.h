@@ -22,6 +22,9 @@ namespace nerf {
 // A socket also receives what belongs to no message: headers, acknowledgements of what it was sent,
 // pings. They are estimated from the number of calls, the sent bytes and the time, and excused.
 // What a connection has not needed of this at a Shed lapses.
+//
+// A connection is a stranger until a call of it has shown a valid token. Strangers are few, hold
+// little, and are the first to go.
 class ConnectionTable {
  public:
   // clock outlives it.
@@ -34,8 +37,15 @@ class ConnectionTable {
   // nullopt for other kinds.
   static std::optional<Peer> ParsePeer(std::string_view text);
 
-  // A socket was accepted. gRPC closes it; other kinds than TCP are ignored.
+  // A socket was accepted. gRPC closes it; other kinds than TCP are ignored. Beyond kMaxStrangers
+  // the oldest stranger of the address that has the most is closed.
   void Add(int socket);
+  // A call of the connection has shown a valid token.
+  void ShowedToken(const Peer& peer);
+  static constexpr size_t kMaxStrangers = 128;
+  // Bytes of unfinished messages of all strangers; beyond it the connections that hold the most of
+  // them are closed.
+  static constexpr uint64_t kMaxStrangerBytes = 32 << 20;
   // A call has reached its handler, has ended. A connection with more than kMaxCalls between the
   // two is closed: it has cancelled calls to get around HTTP/2's limit of calls at a time.
   void Began(const Peer& peer);
@@ -43,6 +53,8 @@ class ConnectionTable {
   static constexpr int kMaxCalls = 300;  // three times what may be open
   // Closes a connection that has more than kMaxCalls, also of those that wait for a handler.
   void CloseFlooding(const Peer& peer);
+  // Closes it if it is a stranger: it has made so many calls and has shown no token.
+  void CloseStranger(const Peer& peer);
 
   // A connection has so many streams open. Those without a handler count with the memory that gRPC
   // takes for them, until the next call.
@@ -72,6 +84,7 @@ class ConnectionTable {
     int n_calls = 0;
     int64_t n_streams = 0;  // as HasStreams said
     int64_t n_waiting = 0;  // of them without a handler then
+    uint64_t stranger = 0;  // its key in strangers_; 0: has shown a token
   };
   // A connection that was closed, until gRPC has closed its socket.
   struct Closing {
@@ -84,6 +97,18 @@ class ConnectionTable {
   // Bytes of unfinished messages; nullopt if the connection is gone.
   static std::optional<uint64_t> HeldBy(Connection& connection, SteadyTime now);
   static void Close(const Connection& connection);
+  using Connections = std::map<Peer, Connection>;
+  Connections::iterator Erase(Connections::iterator connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Closes a stranger, unless some are gone already.
+  void MakePlace() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  struct Holder {
+    bool is_stranger = false;
+    uint64_t held = 0;
+    Peer peer;
+  };
+  // Closes the first of `holders` until the rest of `total` is at most `target`. Returns how many.
+  int CloseHolders(const std::vector<Holder>& holders, uint64_t target, uint64_t& total)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t max_held_bytes_;
   const Clock& clock_;
@@ -91,7 +116,9 @@ class ConnectionTable {
   bool fills_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t held_ ABSL_GUARDED_BY(mu_) = 0;  // by open connections after the last Shed
   std::vector<Closing> closing_ ABSL_GUARDED_BY(mu_);
-  std::map<Peer, Connection> connections_ ABSL_GUARDED_BY(mu_);
+  Connections connections_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, Peer> strangers_ ABSL_GUARDED_BY(mu_);  // in the order in which they came
+  uint64_t n_added_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace nerf

@@ -50,9 +50,10 @@ void CountStreamsOf(int64_t server, std::vector<StreamCount>* counts) {
         if (!peer.has_value()) peer = ConnectionTable::ParsePeer(name.substr(name.find(' ') + 1));
       });
       if (!peer.has_value()) continue;
-      counts->push_back({*peer, FigureOf(state, "streamsStarted") -
-                                    FigureOf(state, "streamsSucceeded") -
-                                    FigureOf(state, "streamsFailed")});
+      const int64_t n_begun = FigureOf(state, "streamsStarted");
+      const int64_t n_ended =
+          FigureOf(state, "streamsSucceeded") + FigureOf(state, "streamsFailed");
+      counts->push_back({*peer, n_begun - n_ended, n_begun});
     }
     if (sockets.size() < kSocketsPerPage) return;
     next = sockets.back() + 1;

@@ -13,6 +13,7 @@ namespace nerf {
 struct StreamCount {
   ConnectionTable::Peer peer;
   int64_t n_streams = 0;
+  int64_t n_begun = 0;  // since the connection was made
 };
 
 // Counts the streams of every TCP connection to the gRPC servers of this process. Asks channelz,

@@ -23,6 +23,7 @@
 #include "server/rpc/connections/call_origins.h"
 #include "server/rpc/connections/connection_acceptor.h"
 #include "server/rpc/connections/connection_table.h"
+#include "server/rpc/connections/token_gate.h"
 #include "server/rpc/services/admin_service.h"
 #include "server/rpc/services/blob_service.h"
 #include "server/rpc/services/byte_stream_service.h"
@@ -100,8 +101,19 @@ struct RpcServer::State {
   State(const RpcServerOptions& options, const Dependencies& d)
       : connections(options.max_held_bytes, d.clock),
         call_guard(&connections, d.clock),
-        authorizer(d.access,
-                   [metrics = d.metrics](std::string_view why) { metrics->AuthFailed(why); }),
+        authorizer(
+            d.access, [metrics = d.metrics](std::string_view why) { metrics->AuthFailed(why); },
+            [this](const std::string& peer) {
+              if (const auto known = ConnectionTable::ParsePeer(peer)) {
+                connections.ShowedToken(*known);
+              }
+            }),
+        gate(std::make_shared<TokenGate>(
+            [this](std::string_view authorization) { return authorizer.CheckToken(authorization); },
+            [this](const absl::Status& refusal) {
+              call_guard.Refused();
+              authorizer.Counted(refusal).IgnoreError();
+            })),
         rpc_metrics(*d.metrics->registry()),
         random(*d.random),
         executor(std::make_unique<Executor>(options.threads)),
@@ -145,15 +157,11 @@ struct RpcServer::State {
     builder.SetResourceQuota(
         grpc::ResourceQuota("nerfd").Resize(static_cast<size_t>(options.max_buffer_bytes)));
     if (!listen.empty()) {
-      NERF_RETURN_IF_ERROR(Listen(
-          options, listen,
-          options.credentials != nullptr ? options.credentials : grpc::InsecureServerCredentials(),
-          builder));
+      NERF_RETURN_IF_ERROR(Listen(options, listen, options.credentials, builder));
       port = entrances.back().acceptor->port();
     }
     if (!options.local_listen.empty()) {
-      NERF_RETURN_IF_ERROR(
-          Listen(options, options.local_listen, grpc::InsecureServerCredentials(), builder));
+      NERF_RETURN_IF_ERROR(Listen(options, options.local_listen, /*credentials=*/nullptr, builder));
     }
     for (grpc::Service* service :
          std::initializer_list<grpc::Service*>{&scenes, &blobs, &byte_stream, &training, &models,
@@ -190,6 +198,7 @@ struct RpcServer::State {
     });
   }
 
+  // Without credentials in plaintext.
   absl::Status Listen(const RpcServerOptions& options, const std::string& listen,
                       std::shared_ptr<grpc::ServerCredentials> credentials,
                       grpc::ServerBuilder& builder) {
@@ -201,7 +210,7 @@ struct RpcServer::State {
                                     .is_full = [this] { return connections.is_full(); }}));
     auto to_grpc = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        std::move(credentials));
+        TokenGate::Guard(gate, std::move(credentials)));
     entrances.push_back({std::move(to_grpc), std::move(acceptor)});
     return absl::OkStatus();
   }
@@ -211,6 +220,7 @@ struct RpcServer::State {
   CallGuard call_guard;
   std::atomic<bool> sheds_soon{false};
   const Authorizer authorizer;
+  const std::shared_ptr<TokenGate> gate;
   RpcMetrics rpc_metrics;
   RandomSource& random;
   CallOrigins origins;
@@ -255,6 +265,10 @@ RpcServer::~RpcServer() {
   state_->server.reset();
   // The executor first: its tasks use everything else.
   state_->executor.reset();
+}
+
+absl::Status RpcServer::CheckToken(std::string_view authorization) const {
+  return state_->authorizer.Counted(state_->authorizer.CheckToken(authorization));
 }
 
 int RpcServer::port() const { return state_->port; }

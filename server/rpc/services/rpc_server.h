@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -84,6 +85,10 @@ class RpcServer {
   std::shared_ptr<grpc::Channel> InProcessChannel(
       std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
           interceptors = {});
+
+  // Whether the value of an Authorization header has a valid token, for gateways that ask before
+  // they forward a call. Errors: Unauthenticated TOKEN_MISSING, TOKEN_INVALID, TOKEN_EXPIRED.
+  absl::Status CheckToken(std::string_view authorization) const;
 
   // What the services run on, for tests.
   Executor& executor();

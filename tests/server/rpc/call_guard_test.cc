@@ -45,14 +45,16 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
-  // A unary call. Its message is whole if `ends`.
-  void AddCall(bool ends) {
+  // A unary call. Its message is whole if `ends`. With a token unless that is empty.
+  void AddCall(bool ends, const std::string& token = "") {
     std::string headers;
-    constexpr std::pair<std::string_view, std::string_view> kFields[] = {
+    std::vector<std::pair<std::string_view, std::string_view>> fields = {
         {":method", "POST"},         {":scheme", "http"},
         {":authority", "localhost"}, {":path", "/nerf.v1.SceneService/ValidateScene"},
         {"te", "trailers"},          {"content-type", "application/grpc"}};
-    for (const auto& [name, value] : kFields) {
+    const std::string bearer = "Bearer " + token;
+    if (!token.empty()) fields.emplace_back("authorization", bearer);
+    for (const auto& [name, value] : fields) {
       headers += '\0';  // a literal that is not indexed
       headers += static_cast<char>(name.size());
       headers += name;
@@ -149,7 +151,7 @@ TEST(StreamCensusTest, StreamsWithoutAHandlerAreCounted) {
 // What one costs decides how often the guard may count: it takes a fifth of its thread.
 TEST(StreamCensusTest, ManyConnectionsAreCountedInMicrosecondsEach) {
   RpcTestServer server(/*over_socket=*/true);
-  constexpr size_t kConnections = 1500;
+  constexpr size_t kConnections = ConnectionTable::kMaxStrangers;
   std::vector<std::unique_ptr<RawClient>> clients;
   for (size_t i = 0; i < kConnections; ++i) {
     clients.push_back(std::make_unique<RawClient>(server.rpc->port()));
@@ -169,14 +171,16 @@ TEST(StreamCensusTest, ManyConnectionsAreCountedInMicrosecondsEach) {
   EXPECT_LT(each, absl::Milliseconds(1));
 }
 
-TEST(CallGuardTest, ConnectionThatFloodsIsClosedAndOthersAreServed) {
+class CallGuardTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(CallGuardTest, ConnectionThatFloodsIsClosedAndOthersAreServed) {
   RpcTestServer server(/*over_socket=*/true);
   RawClient flood(server.rpc->port());
   const absl::Time deadline = absl::Now() + kCallGuardPatience;
   bool open = true;
   while (open && absl::Now() < deadline) {
     for (int i = 0; i < 1000; ++i) {
-      flood.AddCall(/*ends=*/true);
+      flood.AddCall(/*ends=*/true, GetParam());
       flood.CancelLast();
     }
     open = flood.Flush() && flood.Drain();
@@ -190,7 +194,10 @@ TEST(CallGuardTest, ConnectionThatFloodsIsClosedAndOthersAreServed) {
       RpcTestServer::Call(*server.scene_stub, &v1::SceneService::Stub::GetScene, request, &scene)));
 }
 
-TEST(CallGuardTest, ConnectionThatMakesManyCallsInTurnStays) {
+INSTANTIATE_TEST_SUITE_P(WithATokenAndWithout, CallGuardTest,
+                         testing::Values(RpcTestServer::kAdminToken, ""));
+
+TEST(CallGuardPatienceTest, ConnectionThatMakesManyCallsInTurnStays) {
   RpcTestServer server(/*over_socket=*/true);
   v1::GetSceneRequest request;
   request.set_name("projects/default/scenes/none");

@@ -6,8 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/testing/fake_clock.h"
@@ -20,7 +22,8 @@ constexpr size_t kMib = size_t{1} << 20;
 // Both ends of a connection over loopback.
 class Pair {
  public:
-  Pair() {
+  // The client's end has the address `from`.
+  explicit Pair(const char* from = "127.0.0.1") : from_(from) {
     const int listener = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -30,6 +33,10 @@ class Pair {
     EXPECT_EQ(listen(listener, 1), 0);
     EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
     client = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    EXPECT_EQ(inet_pton(AF_INET, from, &own.sin_addr), 1);
+    EXPECT_EQ(bind(client, reinterpret_cast<sockaddr*>(&own), size), 0);
     EXPECT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), size), 0);
     server = accept(listener, nullptr, nullptr);
     close(listener);
@@ -55,7 +62,7 @@ class Pair {
     sockaddr_in address{};
     socklen_t size = sizeof(address);
     EXPECT_EQ(getsockname(client, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    return *ConnectionTable::ParsePeer(absl::StrCat("ipv4:127.0.0.1:", ntohs(address.sin_port)));
+    return *ConnectionTable::ParsePeer(absl::StrCat("ipv4:", from_, ":", ntohs(address.sin_port)));
   }
   // Whether the table has closed it.
   bool ended() const {
@@ -64,6 +71,9 @@ class Pair {
   }
 
   int client = -1, server = -1;
+
+ private:
+  const char* const from_;
 };
 
 TEST(ConnectionTableTest, ConnectionThatHoldsTheMostIsClosed) {
@@ -241,6 +251,70 @@ TEST(ConnectionTableTest, LaterSocketWithTheSameNumberIsNotClosed) {
   EXPECT_EQ(table.Shed(), 0);
   EXPECT_FALSE(later.ended());
   if (number != later.server) close(number);
+}
+
+TEST(ConnectionTableTest, OldestStrangerMakesPlaceForANewOne) {
+  const FakeClock clock;
+  ConnectionTable table(kMib, &clock);
+  const Pair known;
+  table.Add(known.server);
+  table.ShowedToken(known.peer());
+  std::vector<std::unique_ptr<Pair>> strangers;
+  const auto add = [&] {
+    strangers.push_back(std::make_unique<Pair>());
+    table.Add(strangers.back()->server);
+  };
+  for (size_t i = 0; i < ConnectionTable::kMaxStrangers; ++i) add();
+  for (const auto& stranger : strangers) EXPECT_FALSE(stranger->ended());
+  add();
+  EXPECT_TRUE(strangers[0]->ended());
+  EXPECT_FALSE(strangers[1]->ended());
+  strangers[3].reset();
+  add();
+  EXPECT_FALSE(strangers[1]->ended()) << "another one was gone already";
+  table.ShowedToken(strangers[1]->peer());
+  for (size_t i = 0; i < 2 * ConnectionTable::kMaxStrangers; ++i) add();
+  EXPECT_TRUE(strangers[2]->ended());
+  EXPECT_FALSE(strangers[1]->ended());
+  EXPECT_FALSE(known.ended());
+}
+
+TEST(ConnectionTableTest, StrangersOfOneAddressLeaveThoseOfOthersTheirPlaces) {
+  const FakeClock clock;
+  ConnectionTable table(kMib, &clock);
+  const Pair other("127.0.0.2");
+  table.Add(other.server);
+  std::vector<std::unique_ptr<Pair>> crowd;
+  for (size_t i = 0; i < 2 * ConnectionTable::kMaxStrangers; ++i) {
+    crowd.push_back(std::make_unique<Pair>());
+    table.Add(crowd.back()->server);
+  }
+  EXPECT_FALSE(other.ended());
+  EXPECT_TRUE(crowd.front()->ended());
+}
+
+TEST(ConnectionTableTest, StrangersHoldLessAndGoFirst) {
+  const FakeClock clock;
+  ConnectionTable table(128 * kMib, &clock);
+  const Pair first, second;
+  for (const Pair* known : {&first, &second}) {
+    table.Add(known->server);
+    table.ShowedToken(known->peer());
+  }
+  first.Send(40 * kMib);
+  std::vector<std::unique_ptr<Pair>> strangers;
+  for (int i = 0; i < 5; ++i) {
+    strangers.push_back(std::make_unique<Pair>());
+    table.Add(strangers.back()->server);
+    strangers.back()->Send(8 * kMib);
+  }
+  EXPECT_EQ(table.Shed(), 3) << "of 40 MiB less than 16 are left";
+  EXPECT_FALSE(first.ended()) << "it holds the most";
+  first.Send(20 * kMib);
+  second.Send(60 * kMib);
+  EXPECT_EQ(table.Shed(), 3) << "the two strangers, then one of those that hold more";
+  for (const auto& stranger : strangers) EXPECT_TRUE(stranger->ended());
+  EXPECT_NE(first.ended(), second.ended());
 }
 
 TEST(ConnectionTableTest, PeersAreReadAsGrpcNamesThem) {

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "common/error_reason.h"
+#include "server/rpc/connections/token_gate.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"
 
@@ -58,9 +60,11 @@ std::string FromBuffer(const grpc::ByteBuffer& buffer) {
 
 class RpcServerTest : public testing::Test {
  protected:
-  // Sends one message on a new stream and returns the one answer.
-  absl::StatusOr<std::string> Ask(const std::string& method, const std::string& request) {
-    grpc::GenericStub stub(server_.channel);
+  // Sends one message on a new stream and returns the one answer. Without a token by the bare
+  // channel.
+  absl::StatusOr<std::string> Ask(const std::string& method, const std::string& request,
+                                  bool is_bare = false) {
+    grpc::GenericStub stub(is_bare ? server_.bare_channel : server_.channel);
     grpc::ClientContext context;
     PrepareCall(absl::Seconds(20), "", &context);
     grpc::CompletionQueue queue;
@@ -73,7 +77,7 @@ class RpcServerTest : public testing::Test {
     call->StartCall(nullptr);
     wait();
     call->WriteLast(ToBuffer(request), grpc::WriteOptions(), nullptr);
-    wait();
+    wait();  // fails if the call has ended already
     grpc::ByteBuffer answer;
     call->Read(&answer, nullptr);
     const bool answered = wait();
@@ -144,6 +148,48 @@ TEST_F(RpcServerTest, ReflectionListsEveryServiceAndDescribesIt) {
     }
     EXPECT_TRUE(found) << service;
   }
+}
+
+TEST_F(RpcServerTest, ReflectionNeedsATokenAndHealthDoesNot) {
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_THAT(
+        Ask("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Field(7, "*"), true),
+        StatusIs(absl::StatusCode::kUnauthenticated, "needs a token"));
+    EXPECT_THAT(Ask("/grpc.health.v1.Health/Check", Field(1, ""), true), IsOk());
+  }
+  EXPECT_THAT(Ask("/grpc.health.v2.Other/Check", "", true),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(Ask("/grpc.health.v2.Other/Check", ""), StatusIs(absl::StatusCode::kUnimplemented));
+}
+
+TEST_F(RpcServerTest, FirstRefusedCallsOfAConnectionSayWhyAndLaterOnesAreRefusedUnread) {
+  const std::string list = "/nerf.v1.AdminService/ListWorkers";
+  // An unfinished message: its handler is not called, so only the gate can answer.
+  const auto ask_unfinished = [&] {
+    grpc::GenericStub stub(server_.bare_channel);
+    grpc::ClientContext context;
+    PrepareCall(absl::Milliseconds(300), "", &context);
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareCall(&context, list, &queue);
+    void* tag = nullptr;
+    bool ok = false;
+    call->StartCall(nullptr);
+    queue.Next(&tag, &ok);
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    queue.Next(&tag, &ok);
+    return FromGrpcStatus(status);
+  };
+  EXPECT_THAT(ask_unfinished(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  for (size_t i = 1; i < TokenGate::kMaxForwarded; ++i) {
+    EXPECT_THAT(Ask(list, "", true).status(),
+                FailsWith(absl::StatusCode::kUnauthenticated, reason::kTokenMissing))
+        << i;
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(ask_unfinished(), StatusIs(absl::StatusCode::kUnauthenticated, "needs a token"));
+  }
+  EXPECT_THAT(Ask(list, ""), IsOk()) << "with a token";
 }
 
 }  // namespace

@@ -28,14 +28,17 @@ class WebClient {
   static constexpr int kTimeoutMs = 20'000;
 
   // `receive_buffer` above 0: the kernel holds about so many bytes that were not read, and not more
-  // as more arrive.
-  explicit WebClient(int port, int receive_buffer = 0)
+  // as more arrive. `from`: an address of this machine to call from.
+  explicit WebClient(int port, int receive_buffer = 0, const char* from = nullptr)
       : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (receive_buffer > 0) {
       setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
     }
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    if (from != nullptr && inet_pton(AF_INET, from, &address.sin_addr) == 1) {
+      bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
+    }
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(static_cast<uint16_t>(port));
     connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address));

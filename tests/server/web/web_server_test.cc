@@ -584,7 +584,9 @@ TEST_F(WebServerTest, OverTheLimitTheLongestIdleConnectionMakesRoom) {
   options_.limits.max_connections = 2;
   Serve();
   WebClient first(web_->port());
-  EXPECT_EQ(first.Ask(HttpRequest("GET", "/none")).status, 404);
+  const std::string list =
+      HttpRequest("POST", Method("TrainingService/ListTrainingJobs"), kWebServerJson, "{}");
+  EXPECT_EQ(first.Ask(list).status, 200);
   const std::string job = CreateJob();
   const std::string watch =
       HttpRequest("POST", Method("TrainingService/WatchTrainingJob"), kConnectStream,
@@ -596,7 +598,8 @@ TEST_F(WebServerTest, OverTheLimitTheLongestIdleConnectionMakesRoom) {
   third.Send(watch);
   EXPECT_EQ(third.ReadHead().status, 200) << "the idle one went";
   EXPECT_TRUE(first.HasEnded());
-  EXPECT_EQ(Ask(HttpRequest("GET", "/none")).status, 503) << "none is idle";
+  EXPECT_EQ(Ask(list).status, 503) << "none is idle";
+  EXPECT_EQ(Ask(HttpRequest("GET", "/")).status, 200) << "strangers have places of their own";
 }
 
 TEST_F(WebServerTest, EndingCutsStreamsAndWaitsForTheirCalls) {

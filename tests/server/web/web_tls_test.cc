@@ -215,7 +215,7 @@ TEST_F(WebTlsTest, ConnectionsThatDoNotAskAreCutOffAfterTheHandshakeToo) {
 }
 
 TEST_F(WebTlsTest, StalledHandshakesMakeRoomForOthers) {
-  options_.limits.max_connections = 4;
+  options_.limits.max_strangers = 4;
   Serve();
   std::vector<std::unique_ptr<WebClient>> stalled;
   for (int i = 0; i < 12; ++i) {
