@@ -1,8 +1,8 @@
 # Compiles files into a program:
-#   nerf_embed(<variable> <folder> <name>...)
-# sets <variable> to a source, written at build time, that defines nerf::EmbeddedFiles() of
-# server/web/static_files.h. As a script (cmake -P) it writes that source: -DOUTPUT= -DFOLDER=
-# -DNAMES=a;b
+#   nerf_embed(<variable> <function> <header> <folder> <name>...)
+# sets <variable> to a source, written at build time, that defines nerf::<function>(), which
+# <header> declares: std::span<const EmbeddedFile> (common/embedded_file.h). As a script (cmake -P)
+# it writes that source: -DOUTPUT= -DFUNCTION= -DHEADER= -DFOLDER= -DNAMES=a;b
 if(CMAKE_SCRIPT_MODE_FILE)
   set(arrays)
   set(rows)
@@ -17,7 +17,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
     math(EXPR n "${n} + 1")
   endforeach()
   file(WRITE "${OUTPUT}" "// Written by cmake/NerfEmbed.cmake.
-#include \"server/web/static_files.h\"
+#include \"${HEADER}\"
 
 #include <array>
 
@@ -25,7 +25,7 @@ namespace nerf {
 namespace {
 ${arrays}}  // namespace
 
-std::span<const EmbeddedFile> EmbeddedFiles() {
+std::span<const EmbeddedFile> ${FUNCTION}() {
   static const std::array<EmbeddedFile, ${n}> files = {{
 ${rows}  }};
   return files;
@@ -36,13 +36,13 @@ ${rows}  }};
 endif()
 
 set(NERF_EMBED_SCRIPT "${CMAKE_CURRENT_LIST_FILE}")
-function(nerf_embed variable folder)
+function(nerf_embed variable function header folder)
   set(output "${CMAKE_CURRENT_BINARY_DIR}/${variable}.cc")
   list(TRANSFORM ARGN PREPEND "${folder}/" OUTPUT_VARIABLE files)
   add_custom_command(
     OUTPUT "${output}"
-    COMMAND "${CMAKE_COMMAND}" "-DOUTPUT=${output}" "-DFOLDER=${folder}" "-DNAMES=${ARGN}" -P
-            "${NERF_EMBED_SCRIPT}"
+    COMMAND "${CMAKE_COMMAND}" "-DOUTPUT=${output}" "-DFUNCTION=${function}" "-DHEADER=${header}"
+            "-DFOLDER=${folder}" "-DNAMES=${ARGN}" -P "${NERF_EMBED_SCRIPT}"
     DEPENDS ${files} "${NERF_EMBED_SCRIPT}" VERBATIM)
   set(${variable} "${output}" PARENT_SCOPE)
 endfunction()

@@ -4,10 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/calls/local_engine.h"
 #include "client/calls/session.h"
-#include "client/flags/interrupt.h"
 #include "client/flags/text_format.h"
-#include "common/child_process.h"
 #include "common/exit_code.h"
 #include "common/shell_word.h"
 #include "engine/scene/scene_reader.h"
@@ -16,9 +15,6 @@
 
 namespace nerf {
 namespace {
-
-// For nerf-engine to end COLMAP and to remove its files.
-constexpr absl::Duration kStopGrace = absl::Seconds(10);
 
 // Warns of photographs that came after the poses were found.
 void SayAdded(const Session& session, const std::string& folder) {
@@ -30,40 +26,14 @@ void SayAdded(const Session& session, const std::string& folder) {
                                     session.Runnable("nerfctl train " + ShellWord(folder)))));
 }
 
-// Runs the command line of nerf-engine's `pose` and prints its lines. Returns the exit code, after
-// printing `failure` where it has failed by itself.
+// Runs the command line of nerf-engine's `pose` and prints its lines, but for the next step that it
+// suggests: nerfctl takes it anyway.
 int RunPose(Session& session, std::vector<std::string> arguments, const std::string& failure) {
-  ChildProcessSpec spec;
-  spec.arguments = std::move(arguments);
-  spec.time_limit = session.TimeLeft();
-  spec.stop_grace = kStopGrace;
-  const Interrupt::PatientScope until_it_has_cleaned_up;
-  const auto end = RunChildProcess(
-      spec,
-      [&](std::string_view line) {
-        // The next step that it suggests is what nerfctl does anyway. After a stop nerfctl says the
-        // rest.
-        const bool is_stopping =
-            session.stop().stop_requested() || session.TimeLeft() <= absl::ZeroDuration();
-        if (line.starts_with("next: ") || is_stopping) return;
-        session.Say(PlainText(std::string(line)));
-      },
-      nullptr, session.stop());
-  if (!end.ok()) return session.Fail(end.status());
-  switch (end->kind) {
-    case ChildProcessEnd::Kind::kExited:
-      if (end->code != kOk) session.SayError("nerfctl: " + failure);
-      return end->code;
-    case ChildProcessEnd::Kind::kStopped:
-      return session.Fail(absl::CancelledError("interrupted"));
-    case ChildProcessEnd::Kind::kTimeLimit:
-      return session.Fail(session.TimeIsOver("before the poses were found"));
-    case ChildProcessEnd::Kind::kSignaled:
-      break;
-  }
-  session.SayError(
-      fmt::format("nerfctl: {} was killed by signal {}", spec.arguments[0], end->code));
-  return kBug;
+  return RunLocalEngine(
+      session, {.arguments = std::move(arguments),
+                .failure = failure,
+                .unfinished = "before the poses were found",
+                .is_shown = [](std::string_view line) { return !line.starts_with("next: "); }});
 }
 
 }  // namespace

@@ -91,6 +91,7 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
   AddShareCommands(app, command);
   AddRenderCommand(app, command);
   AddRenderJobCommands(app, command);
+  AddExportCommand(app, command);
   AddWorkerCommands(app, command);
   AddBackupCommand(app, command);
   AddAdminCommands(app, command);

@@ -19,6 +19,7 @@ void AddJobCommands(CLI::App& app, Command* selected);
 // To the command `job`: cancel, pause, resume, retry, update.
 void AddJobLifeCommands(CLI::App& job, Command* selected);
 void AddModelCommands(CLI::App& app, Command* selected);
+void AddExportCommand(CLI::App& app, Command* selected);
 void AddWorkerCommands(CLI::App& app, Command* selected);
 void AddRenderCommand(CLI::App& app, Command* selected);
 void AddRenderJobCommands(CLI::App& app, Command* selected);

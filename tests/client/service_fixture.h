@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "nerf/v1/training_service.pb.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/run_command.h"
+#include "tests/testing/temp_dir.h"
 
 namespace nerf {
 
@@ -41,6 +44,14 @@ inline v1::WatchTrainingJobResponse Message(v1::WatchTrainingJobResponse::Kind k
 
 using W = v1::WatchTrainingJobResponse;
 using J = v1::TrainingJob;
+
+// A shell script to run in place of nerf-engine. Returns its path.
+inline std::string FakeEngine(const TempDir& dir, const std::string& body) {
+  const std::string path = dir / "engine.sh";
+  std::ofstream(path) << "#!/bin/sh\n" << body;
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
 
 // Commands against a scripted server on a loopback port.
 class ServiceTest : public testing::Test {

@@ -217,14 +217,6 @@ TEST_F(ServiceTest, TrainUploadsCreatesAndWatches) {
                                     "(nerfctl model promote j-fake keeps it)\n"));
 }
 
-// A shell script to run in place of nerf-engine. Returns its path.
-std::string FakeEngine(const TempDir& dir, const std::string& body) {
-  const std::string path = dir / "engine.sh";
-  std::ofstream(path) << "#!/bin/sh\n" << body;
-  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-  return path;
-}
-
 TEST_F(ServiceTest, PhotographsWithoutPosesArePosedFirst) {
   const TempDir dir, scene;
   WriteScene(scene.path());

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+namespace nerf {
+
+// `export MODEL --viewer FILE`: writes a viewer file (engine/export/viewer_file.h).
+struct ViewerFlags {
+  std::string model, viewer;
+  int threads = 0;
+  bool json = false;
+};
+
+// Prints what was written, or the error. Returns the exit code.
+int RunViewerExport(const ViewerFlags& flags);
+
+}  // namespace nerf

@@ -1,0 +1,153 @@
+#include "engine/export/viewer_file.h"
+
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+#include "absl/strings/escaping.h"
+#include "engine/base/check.h"
+#include "engine/field/marched_model.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/field.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace nerf {
+namespace {
+
+constexpr std::string_view kSceneMark = "%NERFD_SCENE%", kModelMark = "%NERFD_MODEL%";
+
+// JSON of numbers, each as the shortest text that reads back to the same bits.
+std::string ViewerNumbers(std::span<const float> values) {
+  return fmt::format("[{}]", fmt::join(values, ","));
+}
+std::string ViewerNumbers(Vec3 v) { return fmt::format("[{},{},{}]", v.x, v.y, v.z); }
+std::string ViewerNumbers(const Mat34& matrix) { return ViewerNumbers({&matrix.m[0][0], 12}); }
+
+// Half of what a camera shows at distance 1: across and up.
+std::string SlopesOf(const CaptureCamera& camera) {
+  return fmt::format("[{},{}]", 0.5f * (camera.right - camera.left),
+                     0.5f * (camera.top - camera.bottom));
+}
+
+// The entries of a level that the encoding reads.
+uint32_t UsedEntries(const kernels::HashGridShape& shape, int level) {
+  if (!shape.IsDense(level)) return shape.entries();
+  const auto corners = static_cast<uint32_t>(shape.resolution[level]) + 1;
+  return corners * corners * corners;
+}
+
+void AppendBytes(const void* from, size_t n, std::string* bytes) {
+  bytes->append(static_cast<const char*>(from), n);
+}
+
+std::string ViewerBytes(const NgpNetwork& network, const MarchedModel& model) {
+  const kernels::HashGridShape& shape = network.shape;
+  std::string bytes;
+  for (int level = 0; level < shape.n_levels; ++level) {
+    AppendBytes(network.half_table + shape.level_size() * level,
+                sizeof(Half) * shape.n_features * UsedEntries(shape, level), &bytes);
+  }
+  for (int i = 0; i < kNgpWeights; ++i) {
+    const Half weight = HalfFromFloat(network.weights[i]);  // exact: a model's are halves
+    AppendBytes(&weight, sizeof(weight), &bytes);
+  }
+  const std::vector<uint64_t>& blocks = model.grid().occupied_blocks;
+  AppendBytes(blocks.data(), blocks.size() * sizeof(uint64_t), &bytes);
+  AppendBytes(model.empty_distances().data(), blocks.size(), &bytes);
+  return bytes;
+}
+
+std::string ViewerTable(const kernels::HashGridShape& shape) {
+  std::vector<int> resolutions;
+  std::vector<uint32_t> entries;
+  for (int level = 0; level < shape.n_levels; ++level) {
+    resolutions.push_back(shape.resolution[level]);
+    entries.push_back(UsedEntries(shape, level));
+  }
+  return fmt::format(R"({{"log2Entries":{},"resolutions":[{}],"entries":[{}]}})",
+                     shape.log2_hashmap_size, fmt::join(resolutions, ","), fmt::join(entries, ","));
+}
+
+std::string ViewerCameras(const ViewerScene& scene) {
+  std::vector<std::string> cameras;
+  for (const CaptureCamera& camera : scene.photographs) {
+    cameras.push_back(fmt::format(R"({{"pose":{},"slopes":{}}})",
+                                  ViewerNumbers(camera.camera_to_world), SlopesOf(camera)));
+  }
+  return fmt::format("[{}]", fmt::join(cameras, ","));
+}
+
+std::string ViewerPath(const ViewerScene& scene) {
+  std::vector<std::string> poses;
+  for (const CaptureCamera& camera : scene.path) {
+    poses.push_back(ViewerNumbers(camera.camera_to_world));
+  }
+  return fmt::format(R"({{"closed":{},"slopes":{},"poses":[{}]}})", scene.path_is_closed,
+                     SlopesOf(scene.path.front()), fmt::join(poses, ","));
+}
+
+std::string SceneJson(const TrainState& state, const NgpNetwork& network, const MarchedModel& model,
+                      const ViewerScene& scene, size_t n_bytes) {
+  const SceneGeometry& geometry = state.geometry;
+  const OccupancyGrid& grid = model.grid();
+  const float distance =
+      geometry.median_distance > 0 ? geometry.median_distance : 0.5f * geometry.box.Diagonal();
+  std::string json = fmt::format(R"({{"format":"nerfd-viewer","version":1,"bytes":{},"table":{},)",
+                                 n_bytes, ViewerTable(network.shape));
+  json += fmt::format(R"("box":{{"center":{},"halfSide":{},"count":{},"resolution":{}}},)",
+                      ViewerNumbers(grid.box.Center()), 0.5f * grid.box.Size().x, grid.n_levels,
+                      grid.resolution);
+  json += fmt::format(
+      R"("march":{{"near":{},"far":{},"step":{},"cone":{},"minTransmittance":{}}},)", geometry.near,
+      geometry.far, geometry.step, geometry.cone, MinTransmittance(state.config));
+  json += fmt::format(R"("densityShift":{},"contraction":{},"learnsBackground":{},)",
+                      network.density_shift, static_cast<int>(network.contraction),
+                      network.learns_background);
+  json += fmt::format(R"("background":{},"ownToTraining":{},"scale":{},)",
+                      ViewerNumbers(BackgroundColor(state.evaluation_background)),
+                      ViewerNumbers(geometry.frame.own_to_training), geometry.frame.scale);
+  json += fmt::format(R"("center":{},"up":{},"distance":{},"cameras":{},"path":{}}})",
+                      ViewerNumbers(scene.center), ViewerNumbers(scene.up), distance,
+                      ViewerCameras(scene), ViewerPath(scene));
+  return json;
+}
+
+}  // namespace
+
+absl::Status CheckViewable(const TrainConfig& config) {
+  if (config.method != "ngp" && config.method != "ngp-autograd") {
+    return absl::InvalidArgumentError(
+        fmt::format("trained by method {}; the viewer draws ngp and ngp-autograd", config.method));
+  }
+  const NgpSettings& settings = Ngp(config);
+  if (settings.n_features_per_level != 4) {
+    return absl::InvalidArgumentError(
+        fmt::format("setting n_features_per_level is {}; the viewer draws tables of 4",
+                    settings.n_features_per_level));
+  }
+  if (settings.sampler != Sampler::kGrid) {
+    return absl::InvalidArgumentError("setting sampler is proposals; the viewer draws grid");
+  }
+  return absl::OkStatus();
+}
+
+std::string ViewerFile(const TrainState& state, const TrainedModel& model,
+                       const ViewerScene& scene) {
+  NERF_CHECK(!scene.path.empty());
+  const auto& marched = dynamic_cast<const MarchedModel&>(model);
+  const NgpNetwork& network = dynamic_cast<const NgpField&>(marched.field()).network();
+  const std::string bytes = ViewerBytes(network, marched);
+  const std::string_view page = ViewerPage().front().bytes;
+  const size_t scene_at = page.find(kSceneMark), model_at = page.find(kModelMark);
+  NERF_CHECK(scene_at < model_at && model_at != std::string_view::npos);
+  std::string file(page.substr(0, scene_at));
+  file += SceneJson(state, network, marched, scene, bytes.size());
+  const size_t between = scene_at + kSceneMark.size();
+  file += page.substr(between, model_at - between);
+  file += absl::Base64Escape(bytes);
+  file += page.substr(model_at + kModelMark.size());
+  return file;
+}
+
+}  // namespace nerf
