@@ -55,6 +55,7 @@ if(NERF_BUILD_SERVICE)
   endif()
   find_package(gRPC 1.51 CONFIG REQUIRED)
   find_package(Boost 1.81 REQUIRED)  # headers: Asio and Beast
+  find_package(CURL 7.88 REQUIRED)  # blobs in S3
   pkg_check_modules(jose REQUIRED IMPORTED_TARGET jose>=11 jansson)
   if(NERF_ENABLE_POSTGRES)
     pkg_check_modules(libpq REQUIRED IMPORTED_TARGET libpq>=14)  # pipelines

@@ -10,7 +10,7 @@ build_packages=(
   libabsl-dev libhwy-dev libpng-dev libturbojpeg0-dev nlohmann-json3-dev
   libcli11-dev libfmt-dev libspdlog-dev libssl-dev libsqlite3-dev libpq-dev prometheus-cpp-dev
   libboost1.81-dev libchafa-dev libglib2.0-dev libgloo-dev libseccomp-dev libjose-dev
-  libjansson-dev
+  libjansson-dev libcurl4-openssl-dev
 )
 # LibTorch is for the tests and `--method ngp-autograd` only; libopenblas0 replaces the slow
 # reference BLAS.
@@ -18,7 +18,7 @@ test_packages=(
   libtorch-dev libopenblas0 libgtest-dev libgmock-dev libbenchmark-dev
   clang clang-format codespell python3 python3-numpy python3-grpcio python3-protobuf curl
   chromium ffmpeg openssl liblua5.3-0 libopentracing-c-wrapper0
-  postgresql-15
+  postgresql-15 swift-proxy swift-account swift-container swift-object
 )
 deploy_packages=(buildah podman runc mmdebstrap iptables)
 

@@ -1,7 +1,6 @@
 #include "worker/blob_cache.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -53,14 +52,6 @@ BlobCache::BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& tran
 
 std::string BlobCache::PathOf(const std::string& sha256) const { return folder_ + "/" + sha256; }
 
-std::optional<BlobCache::Stamp> BlobCache::StampOf(const std::string& path) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
-  return Stamp{status.st_ino, static_cast<uint64_t>(status.st_size),
-               status.st_mtim.tv_sec * kNanosecondsPerSecond + status.st_mtim.tv_nsec};
-}
-
 uint64_t BlobCache::byte_size() const {
   MutexLock lock(mu_);
   return byte_size_;
@@ -106,7 +97,7 @@ absl::StatusOr<std::string> BlobCache::Fetch(const v1::BlobRef& blob, bool pin,
   }
   const auto byte_size = static_cast<uint64_t>(blob.size_bytes());
   const std::string path = PathOf(blob.sha256());
-  std::optional<Stamp> stamp = StampOf(path);
+  std::optional<FileStamp> stamp = StampOfFile(path);
   bool present = false, verified = false;
   {
     MutexLock lock(mu_);
@@ -124,11 +115,11 @@ absl::StatusOr<std::string> BlobCache::Fetch(const v1::BlobRef& blob, bool pin,
   while (true) {
     if (!present) {
       NERF_RETURN_IF_ERROR(Download(blob, stop));
-      stamp = StampOf(path);
+      stamp = StampOfFile(path);
     }
     MutexLock lock(mu_);
     // Another thread may have evicted it since the check.
-    present = stamp.has_value() && StampOf(path).has_value();
+    present = stamp.has_value() && StampOfFile(path).has_value();
     if (!present) continue;
     Touch(blob.sha256(), byte_size, pin);
     entries_[blob.sha256()].verified = stamp;
@@ -152,9 +143,11 @@ absl::Status BlobCache::Download(const v1::BlobRef& blob, std::stop_token stop) 
         sha256.Update(bytes);
         return AsOwnError(file->Append(bytes));
       },
-      std::move(stop)));
+      stop));
   if (static_cast<double>(file->byte_size()) != blob.size_bytes() ||
       sha256.HexDigest() != blob.sha256()) {
+    absl::Status checked = transport_.Check(blob, stop);
+    if (absl::IsDataLoss(checked)) return checked;
     return absl::DataLossError(
         fmt::format("blob {}: the received bytes have another digest", blob.sha256()));
   }

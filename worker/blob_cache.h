@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/file_stamp.h"
 #include "common/mutex.h"
 #include "nerf/v1/common.pb.h"
 
@@ -29,6 +30,9 @@ class BlobTransport {
   // Uploads a file of digest and size `blob`. OK if the server already has it.
   virtual absl::Status Upload(const std::string& path, const v1::BlobRef& blob,
                               std::stop_token stop) = 0;
+  // Has the server check its file of a blob whose bytes came with another digest. DataLoss
+  // BLOB_DAMAGED if that is damaged; any other result says nothing about it.
+  virtual absl::Status Check(const v1::BlobRef& blob, std::stop_token stop) = 0;
 };
 
 // Downloaded blobs in a folder, one file each, named by its digest. Above a limit the least
@@ -51,21 +55,13 @@ class BlobCache {
   uint64_t byte_size() const;
 
  private:
-  // Tells a changed file: nobody but its owner could set its time back, and no engine can.
-  struct Stamp {
-    uint64_t inode = 0, byte_size = 0;
-    int64_t nanoseconds = 0;  // of the last change of its bytes
-    bool operator==(const Stamp&) const = default;
-  };
   struct Entry {
     uint64_t byte_size = 0;
-    std::optional<Stamp> verified;  // when its digest was checked
+    std::optional<FileStamp> verified;  // when its digest was checked
     int pins = 0;
     std::list<std::string>::iterator use;
   };
   std::string PathOf(const std::string& sha256) const;
-  // nullopt for a file that is not there.
-  static std::optional<Stamp> StampOf(const std::string& path);
   absl::Status Download(const v1::BlobRef& blob, std::stop_token stop);
   void Touch(const std::string& sha256, uint64_t byte_size, bool pin)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -24,6 +24,13 @@ absl::Status AsOwnError(absl::Status status) {
       reason::kWorkerExhausted);
 }
 
+absl::Status AsLostBlob(absl::Status status) {
+  if (!absl::IsNotFound(status)) return status;
+  CallResult result = ToCallResult(status);
+  result.code = absl::StatusCode::kDataLoss;
+  return ToStatus(result);
+}
+
 absl::Status Prefixed(std::string_view prefix, const absl::Status& status) {
   CallResult result = ToCallResult(status);
   result.message = fmt::format("{}: {}", prefix, result.message);

@@ -25,6 +25,9 @@ absl::Status ToStatus(const CallResult& result);
 // sent by a server. Others stay.
 absl::Status AsOwnError(absl::Status status);
 
+// NOT_FOUND of a blob becomes DATA_LOSS: of a call it means that the job is gone. Others stay.
+absl::Status AsLostBlob(absl::Status status);
+
 // The same error with the message "prefix: message".
 absl::Status Prefixed(std::string_view prefix, const absl::Status& status);
 

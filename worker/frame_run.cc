@@ -50,7 +50,7 @@ void FrameRun::Fetch() {
         if (!made.ok()) return ToCallResult(made);
         const auto path = file->room->Open(file->cache, blob, stop);
         if (path.ok()) file->path = *path;
-        return ToCallResult(path.status());
+        return ToCallResult(AsLostBlob(path.status()));
       },
       [this, file](const CallResult& result) {
         in_background_ = false;

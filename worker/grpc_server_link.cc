@@ -213,4 +213,9 @@ absl::Status GrpcBlobTransport::Upload(const std::string& path, const v1::BlobRe
   return client.ok() ? client->UploadFile(path, blob, std::move(stop)) : client.status();
 }
 
+absl::Status GrpcBlobTransport::Check(const v1::BlobRef& blob, std::stop_token stop) {
+  absl::StatusOr<BlobClient> client = Client();
+  return client.ok() ? client->Check(blob, std::move(stop)) : client.status();
+}
+
 }  // namespace nerf

@@ -56,6 +56,7 @@ class GrpcBlobTransport final : public BlobTransport {
   absl::Status Read(const v1::BlobRef& blob, const ReadChunk& sink, std::stop_token stop) override;
   absl::Status Upload(const std::string& path, const v1::BlobRef& blob,
                       std::stop_token stop) override;
+  absl::Status Check(const v1::BlobRef& blob, std::stop_token stop) override;
 
  private:
   absl::StatusOr<BlobClient> Client() const;

@@ -102,7 +102,9 @@ void JobRun::OnFetched(const FetchResult& result) {
     return;
   }
   LogWarning("cannot fetch the job's files", {{"job", name()}, {"error", result.result.message}});
-  const bool corrupt = result.result.code == absl::StatusCode::kDataLoss;
+  // What the server says is damaged stays so until somebody uploads it again.
+  const bool corrupt = result.result.code == absl::StatusCode::kDataLoss &&
+                       result.result.reason != reason::kBlobDamaged;
   // Folders of earlier jobs may still be removed. Otherwise another worker may have room.
   if (result.result.reason == reason::kWorkerExhausted &&
       ++fetches_without_room_ >= options_.max_fetches_without_room) {

@@ -10,6 +10,7 @@
 #include "common/file_io.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "worker/call_result.h"
 
 namespace nerf {
 namespace {
@@ -77,8 +78,9 @@ absl::Status MakeMovie(const v1::MovieTask& task, const std::string& path, BlobC
       FfmpegFor("png", task.fps(), path), task.frames_size(),
       [&](int i) -> absl::StatusOr<std::string> {
         const v1::BlobRef& blob = task.frames(i);
-        NERF_ASSIGN_OR_RETURN(const std::string file, cache.Fetch(blob, /*pin=*/true, stop));
-        auto bytes = ReadFile(file, kMaxFrameBytes);
+        const auto file = cache.Fetch(blob, /*pin=*/true, stop);
+        if (!file.ok()) return AsLostBlob(file.status());
+        auto bytes = ReadFile(*file, kMaxFrameBytes);
         cache.Unpin(blob.sha256());
         return bytes;
       },

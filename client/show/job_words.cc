@@ -40,7 +40,9 @@ std::string QueueReasonText(const v1::TrainingJob& job) {
                       : code == "NO_ROOM"   ? "its worker had no room on its disk"
                       : code == "PREEMPTED" ? "a job of a higher priority took its place"
                       : code == "QUOTA"     ? "its project has used its workers' time of the day"
-                                            : nullptr;
+                      : code == "BLOBS_MISSING"
+                          ? "files that it needs were damaged or missing on the server"
+                          : nullptr;
   // The server may know more, such as which worker of several was lost.
   if (!job.queue_message().empty()) return fmt::format("{} ({})", job.queue_message(), code);
   return words == nullptr ? code : fmt::format("{} ({})", words, code);

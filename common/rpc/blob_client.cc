@@ -268,6 +268,18 @@ absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
   return absl::OkStatus();
 }
 
+absl::Status BlobClient::Check(const v1::BlobRef& blob, std::stop_token stop) {
+  const auto stub = v1::BlobService::NewStub(channel_);
+  v1::CheckBlobRequest request;
+  *request.mutable_blob() = blob;
+  if (!options_.project.empty()) request.set_parent("projects/" + options_.project);
+  grpc::ClientContext context;
+  Prepare(TransferTimeout(blob.size_bytes()), &context);
+  const CallCanceller canceller(context, stop);
+  v1::CheckBlobResponse response;
+  return FromGrpcStatus(stub->CheckBlob(&context, request, &response));
+}
+
 absl::Status BlobClient::DownloadToFile(const v1::BlobRef& blob, const std::string& path,
                                         std::stop_token stop) {
   NERF_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
@@ -278,8 +290,10 @@ absl::Status BlobClient::DownloadToFile(const v1::BlobRef& blob, const std::stri
         sha256.Update(bytes);
         return file.Append(bytes);
       },
-      std::move(stop)));
+      stop));
   if (sha256.HexDigest() != blob.sha256()) {
+    absl::Status checked = Check(blob, std::move(stop));
+    if (absl::IsDataLoss(checked)) return checked;
     return absl::DataLossError(
         fmt::format("{}: the received bytes have another digest", BlobResourceName(blob)));
   }

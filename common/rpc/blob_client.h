@@ -64,8 +64,12 @@ class BlobClient {
   // Cancelled.
   absl::Status Read(const v1::BlobRef& blob, const ReadChunk& sink, std::stop_token stop = {});
 
+  // Has the server read a blob again, after its bytes came with a wrong digest. OK if the server's
+  // file is right; DataLoss BLOB_DAMAGED if not. Other errors: those of the server.
+  absl::Status Check(const v1::BlobRef& blob, std::stop_token stop = {});
+
   // Downloads to `path`, which appears only whole, durable and with the right digest. Errors: as
-  // Read; DataLoss when the digest is wrong.
+  // Read; DataLoss when the digest is wrong, which the server is told (Check).
   absl::Status DownloadToFile(const v1::BlobRef& blob, const std::string& path,
                               std::stop_token stop = {});
 

@@ -42,6 +42,7 @@ constexpr std::array kPolicies = {
                  Scope::kProject,
                  false,
                  {kParent}},
+    MethodPolicy{"nerf.v1.BlobService/CheckBlob", kEverybody, Scope::kProject, false, {kParent}},
     MethodPolicy{"google.bytestream.ByteStream/Read",
                  kEverybody,
                  Scope::kProject,

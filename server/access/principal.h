@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,12 @@ struct Principal {
   std::vector<Grant> grants;
   absl::Time expire_time = absl::InfiniteFuture();
 };
+
+// Workers read and write blobs of every project. Their reports say which project a blob belongs to.
+inline bool IsWorker(const Principal& principal) {
+  return std::any_of(principal.grants.begin(), principal.grants.end(),
+                     [](const Grant& grant) { return grant.role == Role::kWorker; });
+}
 
 // What a call reads or changes. An empty project means the server as a whole.
 struct ResourceRef {

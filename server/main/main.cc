@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -61,6 +62,7 @@
 #include "server/store/blob_scrubber.h"
 #include "server/store/blob_store.h"
 #include "server/store/postgres/postgres_stores.h"
+#include "server/store/s3/s3_blob_store.h"
 #include "server/web/text_server.h"
 #include "server/web/web_server.h"
 
@@ -179,6 +181,26 @@ absl::Status WithRestoreHint(const absl::Status& status, bool accept_data_loss) 
       accept_data_loss ? "" : ", or add --accept-data-loss to take what is left"));
 }
 
+absl::StatusOr<S3Options> S3OptionsOf(const ServerFlags& flags) {
+  return ParseS3Options(flags.blobs, flags.s3_endpoint, [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  });
+}
+
+absl::Status OpenBlobs(const ServerFlags& flags, const DataDir& data,
+                       const BlobStoreOptions& options, Server* server) {
+  if (flags.blobs.empty()) {
+    NERF_ASSIGN_OR_RETURN(server->blobs,
+                          BlobStore::Open(data.path(), options, &server->machine_clock));
+    return absl::OkStatus();
+  }
+  NERF_ASSIGN_OR_RETURN(const S3Options s3, S3OptionsOf(flags));
+  NERF_ASSIGN_OR_RETURN(server->blobs, S3BlobStore::Open(data.path(), s3, options,
+                                                         &server->machine_clock, &server->random));
+  return absl::OkStatus();
+}
+
 absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* server) {
   server->metrics = std::make_unique<ServerMetrics>(
       BuildInfo{NERF_VERSION, NERF_REVISION, NERF_CUDA, grpc::Version()});
@@ -192,9 +214,11 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
   blob_options.on_deleted = [server](const std::string& sha256) {
     server->blob_owners.Forget(sha256);
   };
-  NERF_ASSIGN_OR_RETURN(server->blobs,
-                        BlobStore::Open(data.path(), blob_options, &server->machine_clock));
-  NERF_ASSIGN_OR_RETURN(server->stores, OpenServerStores(flags, data, restores, server->random));
+  blob_options.on_damaged = [server](const std::string&) { server->metrics->BlobDamaged(); };
+  NERF_RETURN_IF_ERROR(OpenBlobs(flags, data, blob_options, server));
+  NERF_ASSIGN_OR_RETURN(
+      server->stores,
+      OpenServerStores(flags, data, restores, server->blobs->Stats().n_blobs > 0, server->random));
   QueueOptions options;
   options.lease_ttl = flags.lease_ttl;
   options.projects.clear();  // every name that a token may use
@@ -340,9 +364,8 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
       [server](const ResourceKey& model) {
         server->tokens->DeleteShares(ModelName(model)).IgnoreError();
       });
-  server->scrubber = std::make_unique<BlobScrubber>(
-      server->blobs.get(), &server->machine_clock, ScrubOptions{.interval = flags.scrub_interval},
-      [server](const std::string&) { server->metrics->BlobDamaged(); });
+  server->scrubber = std::make_unique<BlobScrubber>(server->blobs.get(), &server->machine_clock,
+                                                    ScrubOptions{.interval = flags.scrub_interval});
   server->clockwork = std::make_unique<Clockwork>(Clockwork::Parts{
       &server->clock, server->stores.jobs.get(), server->state.get(), server->queue.get(),
       server->leases.get(), server->workers.get(), server->blobs.get(), server->rpc.get(),
@@ -371,6 +394,10 @@ void PrintPageLink(const std::string& page, const DataDir& data) {
 
 // The files that flags name, before a data folder is made or changed.
 absl::Status CheckFiles(const ServerFlags& flags) {
+  if (!flags.blobs.empty()) NERF_RETURN_IF_ERROR(S3OptionsOf(flags).status());
+  if (flags.blobs.empty() && !flags.s3_endpoint.empty()) {
+    return absl::InvalidArgumentError("--s3-endpoint needs --blobs");
+  }
   if (UsesTls(flags.tls)) NERF_RETURN_IF_ERROR(CheckServerTls(flags.tls));
   if (!flags.worker_token_file.empty()) {
     const absl::Status token = ReadTokenFile(flags.worker_token_file).status();
@@ -524,6 +551,13 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
   app.add_option("--move-store", flags->move_store,
                  "Move queue.db and access.db of the data folder into this empty database, and end")
       ->type_name("URI");
+  app.add_option("--blobs", flags->blobs,
+                 "Keep blobs in this S3 bucket, s3://BUCKET/PREFIX, with the keys "
+                 "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; default: in the data folder")
+      ->envname("NERFD_BLOBS");
+  app.add_option("--s3-endpoint", flags->s3_endpoint,
+                 "The S3 server, https://HOST:PORT; default: Amazon's of AWS_REGION")
+      ->envname("NERFD_S3_ENDPOINT");
   app.add_option("--tls-cert", flags->tls.cert,
                  "Serve gRPC and the page by TLS with this certificate and its chain, in PEM")
       ->envname("NERFD_TLS_CERT");

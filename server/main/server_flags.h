@@ -20,6 +20,8 @@ struct ServerFlags {
   std::string data_dir;                       // absolute
   std::string store;                          // postgresql://...; empty: files of data_dir
   std::string move_store;                     // postgresql://...; empty: nothing is moved
+  std::string blobs;                          // "s3://bucket/prefix"; empty: in data_dir
+  std::string s3_endpoint;                    // "https://host:port"; empty: Amazon's
   std::string worker_token_file;              // empty: worker.token in data_dir
   TlsFiles tls;                               // of --tls-cert, --tls-key, --client-ca
   std::string jwks;                           // empty: no JWTs

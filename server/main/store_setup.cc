@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // DataLoss for a queue.db that is missing beside blobs: a new one would be an empty queue.
-absl::Status CheckQueueFile(const DataDir& data, bool accept_data_loss) {
+absl::Status CheckQueueFile(const DataDir& data, bool accept_data_loss, bool has_blobs) {
   std::error_code error;
   if (fs::exists(data.File("queue.db"), error)) return absl::OkStatus();
   if (fs::exists(data.File("queue.db.moved"), error)) {
@@ -28,19 +28,14 @@ absl::Status CheckQueueFile(const DataDir& data, bool accept_data_loss) {
     fs::remove(data.File("queue.db.commits"), error);
     return absl::OkStatus();
   }
-  bool has_blobs = fs::exists(data.File("queue.db.commits"), error);
-  for (fs::recursive_directory_iterator it(data.File("blobs"), error), end; !error && it != end;
-       it.increment(error)) {
-    has_blobs = has_blobs || it->is_regular_file(error);
-    if (has_blobs) break;
-  }
-  if (!has_blobs) return absl::OkStatus();
+  if (!has_blobs && !fs::exists(data.File("queue.db.commits"), error)) return absl::OkStatus();
   return absl::DataLossError("queue.db is missing in " + data.path() + " beside blobs of its jobs");
 }
 
 absl::StatusOr<ServerStores> OpenFiles(const ServerFlags& flags, const DataDir& data, bool restored,
-                                       RandomSource& random) {
-  NERF_RETURN_IF_ERROR(WithDataLossHint(CheckQueueFile(data, flags.accept_data_loss), flags));
+                                       bool has_blobs, RandomSource& random) {
+  NERF_RETURN_IF_ERROR(
+      WithDataLossHint(CheckQueueFile(data, flags.accept_data_loss, has_blobs), flags));
   auto jobs =
       SqliteStore::Open(data.File("queue.db"), random,
                         {.accept_data_loss = flags.accept_data_loss, .new_epoch = restored});
@@ -81,9 +76,9 @@ absl::StatusOr<ServerStores> OpenDatabase(const ServerFlags& flags, const DataDi
 }  // namespace
 
 absl::StatusOr<ServerStores> OpenServerStores(const ServerFlags& flags, const DataDir& data,
-                                              bool restored, RandomSource& random) {
+                                              bool restored, bool has_blobs, RandomSource& random) {
   if (!flags.store.empty()) return OpenDatabase(flags, data, random);
-  return OpenFiles(flags, data, restored, random);
+  return OpenFiles(flags, data, restored, has_blobs, random);
 }
 
 absl::Status WithDataLossHint(const absl::Status& status, const ServerFlags& flags) {

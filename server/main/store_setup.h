@@ -25,11 +25,11 @@ struct ServerStores {
   std::function<absl::StatusOr<BackupSummary>(BlobStore& blobs, const std::string& id)> backup;
 };
 
-// Opens them; `restored`: queue.db comes from a backup. Errors: those of SqliteStore::Open,
-// SqliteAccessStore::Open and OpenPostgresStores; DataLoss, with what to do, also for a queue.db
-// that is missing beside blobs.
+// Opens them; `restored`: queue.db comes from a backup; `has_blobs`: the blob store holds some.
+// Errors: those of SqliteStore::Open, SqliteAccessStore::Open and OpenPostgresStores; DataLoss,
+// with what to do, also for a queue.db that is missing beside blobs.
 absl::StatusOr<ServerStores> OpenServerStores(const ServerFlags& flags, const DataDir& data,
-                                              bool restored, RandomSource& random);
+                                              bool restored, bool has_blobs, RandomSource& random);
 
 // `status`; where it is DataLoss of the queue's store, with what to do.
 absl::Status WithDataLossHint(const absl::Status& status, const ServerFlags& flags);

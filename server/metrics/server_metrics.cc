@@ -28,9 +28,9 @@ const prometheus::Labels kQueueOnly = {{"queue", "default"}};
 const prometheus::Labels kQueueLabels = {{"queue", "default"}, {"priority_class", "normal"}};
 constexpr const char* kJobStates[] = {"QUEUED",     "PREPARING", "RUNNING", "PAUSING",  "PAUSED",
                                       "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
-constexpr const char* kAttemptResults[] = {"completed", "lease_expired", "drained",
-                                           "preempted", "engine_crash",  "failed",
-                                           "cancelled", "no_room",       "checkpoint_corrupt"};
+constexpr const char* kAttemptResults[] = {
+    "completed", "lease_expired", "drained", "preempted",          "engine_crash",
+    "failed",    "cancelled",     "no_room", "checkpoint_corrupt", "blobs_missing"};
 // Counters that alerts read start at 0: rate() does not see the event with which a series appears.
 constexpr const char* kFailureReasons[] = {"DATASET_INVALID", "ENGINE_CRASHED", "INIT_INVALID",
                                            "OUT_OF_MEMORY", "TRAINING_DIVERGED"};

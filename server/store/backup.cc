@@ -139,6 +139,11 @@ absl::Status CheckBlobs(const std::string& from, QueueState& state, bool accept_
   named.erase(std::unique(named.begin(), named.end()), named.end());
   const std::vector<BlobRef> missing = state.blobs.FindMissing(named);
   if (missing.empty()) return absl::OkStatus();
+  std::error_code error;
+  if (fs::exists(fmt::format("{}/blobs/{}", from, kElsewhereFile), error)) {
+    LogInfo("the blobs of the backup are elsewhere and were not looked for", {{"backup", from}});
+    return absl::OkStatus();
+  }
   const std::string what = fmt::format(
       "{} of {} blobs of the backup are missing or have another size; the first, of {} bytes, is "
       "{}",

@@ -1,13 +1,7 @@
 #include "server/store/blob_scrubber.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
-
-#include "common/logging.h"
 
 namespace nerf {
 namespace {
@@ -17,15 +11,12 @@ constexpr absl::Duration kMostBetweenTicks = absl::Seconds(2);  // what a stall 
 
 }  // namespace
 
-BlobScrubber::BlobScrubber(BlobStore* store, const Clock* clock, const ScrubOptions& options,
-                           OnDamaged on_damaged)
+BlobScrubber::BlobScrubber(BlobStore* store, const Clock* clock, const ScrubOptions& options)
     : store_(*store),
       clock_(*clock),
       options_(options),
-      on_damaged_(std::move(on_damaged)),
       next_pass_(clock->Now() + options.interval),
-      ticked_at_(clock->Now()),
-      buffer_(kPiece, '\0') {}
+      ticked_at_(clock->Now()) {}
 
 void BlobScrubber::Tick() {
   if (options_.interval <= absl::ZeroDuration()) return;
@@ -41,7 +32,7 @@ void BlobScrubber::Tick() {
   }
   allowance_ += absl::ToDoubleSeconds(passed) * options_.bytes_per_second;
   while (in_pass_ && allowance_ > 0) {
-    if (!fd_.ok() && !OpenNext()) {
+    if (reader_ == nullptr && !OpenNext()) {
       in_pass_ = false;
       return;
     }
@@ -51,38 +42,24 @@ void BlobScrubber::Tick() {
 
 bool BlobScrubber::OpenNext() {
   while (true) {
-    while (names_.empty()) {
+    while (blobs_.empty()) {
       if (next_folder_ == BlobStore::kFolders) return false;
-      names_ = store_.ListFolder(next_folder_++);
+      blobs_ = store_.ListFolder(next_folder_++);
     }
-    sha256_ = std::move(names_.back());
-    names_.pop_back();
-    fd_ = store_.OpenToCheck(sha256_);
-    if (!fd_.ok()) continue;  // deleted meanwhile
-    // What the disk has, not what memory remembers of it.
-    posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED);
-    digest_ = Sha256();
+    const BlobRef blob = std::move(blobs_.back());
+    blobs_.pop_back();
+    auto reader = store_.OpenRead(blob, 0, blob.byte_size);
+    if (!reader.ok()) continue;  // deleted meanwhile
+    reader_ = *std::move(reader);
+    reader_->ForgetCached();
     return true;
   }
 }
 
 uint64_t BlobScrubber::ReadPiece() {
-  const ssize_t n = read(fd_.get(), buffer_.data(), buffer_.size());
-  if (n < 0 && errno == EINTR) return 0;
-  if (n > 0) {
-    digest_.Update({buffer_.data(), static_cast<size_t>(n)});
-    return static_cast<uint64_t>(n);
-  }
-  const UniqueFd fd = std::move(fd_);
-  fd_ = UniqueFd();
-  // An unreadable sector is damage, too.
-  const bool damaged = n < 0 || digest_.HexDigest() != sha256_;
-  if (damaged && store_.MoveAside(sha256_, fd.get())) {
-    LogError("a blob is damaged on the disk and was moved aside; upload it again",
-             {{"sha256", sha256_}});
-    on_damaged_(sha256_);
-  }
-  return kPiece / 64;  // opening a file costs time, too
+  const absl::StatusOr<std::string> piece = reader_->Read(kPiece);  // moves a damaged one aside
+  if (!piece.ok() || reader_->at_end()) reader_.reset();
+  return (piece.ok() ? piece->size() : 0) + kPiece / 64;  // opening a file costs time, too
 }
 
 }  // namespace nerf

@@ -1,15 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "common/file_io.h"
-#include "common/sha256.h"
 #include "server/store/blob_store.h"
 
 namespace nerf {
@@ -21,14 +18,11 @@ struct ScrubOptions {
 };
 
 // Reads every blob from the disk again and compares it with its digest, slowly. A damaged one is
-// moved aside (BlobStore::MoveAside): it counts as missing, and the next upload of its digest
-// replaces it. The first pass begins one interval after the start. Not thread-safe. Store and clock
-// outlive it.
+// moved aside (BlobReader): it counts as missing, and the next upload of its digest replaces it.
+// The first pass begins one interval after the start. Not thread-safe. Store and clock outlive it.
 class BlobScrubber {
  public:
-  using OnDamaged = std::function<void(const std::string& sha256)>;
-  BlobScrubber(BlobStore* store, const Clock* clock, const ScrubOptions& options,
-               OnDamaged on_damaged);
+  BlobScrubber(BlobStore* store, const Clock* clock, const ScrubOptions& options);
 
   // Reads as much as the time since the last call allows. Call about once a second.
   void Tick();
@@ -36,23 +30,19 @@ class BlobScrubber {
  private:
   // Opens the next blob of the pass. False at its end.
   bool OpenNext();
-  // Reads a piece of the open blob, and judges it at its end. Returns the bytes read.
+  // Reads a piece of the open blob. Returns the bytes read.
   uint64_t ReadPiece();
 
   BlobStore& store_;
   const Clock& clock_;
   const ScrubOptions options_;
-  const OnDamaged on_damaged_;
   SteadyTime next_pass_;
   SteadyTime ticked_at_;
   double allowance_ = 0;  // bytes that may be read now
   bool in_pass_ = false;
   int next_folder_ = 0;
-  std::vector<std::string> names_;  // of the folder in progress, the next one last
-  std::string sha256_;              // of the open blob
-  UniqueFd fd_;
-  Sha256 digest_;
-  std::string buffer_;
+  std::vector<BlobRef> blobs_;          // of the folder in progress, the next one last
+  std::unique_ptr<BlobReader> reader_;  // of the open blob
 };
 
 }  // namespace nerf

@@ -579,6 +579,19 @@ TEST_F(AgentTest, BlobWithWrongBytesIsFetchedAgainAndThenFailsTheJob) {
   EXPECT_EQ(server_.last_report()->error().code(), 15);
 }
 
+TEST_F(AgentTest, PictureThatTheServerCallsDamagedIsReportedAtOnce) {
+  Start();
+  v1::SynchronizeResponse grant = Grant(server_, 1);
+  server_.CorruptBlob(grant.desired_job().files(0).blob(), "{\"frames\": [!]");
+  server_.SetCheckResult(WithReason(absl::DataLossError("damaged"), reason::kBlobDamaged));
+  Send(grant);
+  EXPECT_EQ(server_.reads(), 1);
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  const auto why = GetReason(FromRpcStatus(server_.last_report()->error()));
+  ASSERT_TRUE(why.has_value());
+  EXPECT_EQ(why->reason, reason::kBlobDamaged);
+}
+
 TEST_F(AgentTest, DamagedOrMissingCheckpointIsReportedAsSuch) {
   Start();
   v1::SynchronizeResponse grant = Grant(server_, 1);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <thread>
 
+#include "common/error_reason.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/worker/fake_server.h"
@@ -65,6 +66,21 @@ TEST_F(BlobCacheTest, WrongDigestIsRefusedAndLeavesNothing) {
     EXPECT_THAT(Fetch(cache, blob), StatusIs(absl::StatusCode::kDataLoss, blob.sha256()));
   }
   EXPECT_TRUE(fs::is_empty(dir_.path()));
+}
+
+TEST_F(BlobCacheTest, ServerIsToldOfAWrongDigestAndItsWordOfDamageIsTheError) {
+  BlobCache cache(dir_.path(), 1000, server_);
+  const v1::BlobRef blob = server_.AddBlob("hello");
+  server_.CorruptBlob(blob, "jello");
+  // Its file is right, it does not know the call, or it does not answer.
+  for (const absl::Status& answer :
+       {absl::OkStatus(), absl::UnimplementedError("old"), absl::UnavailableError("away")}) {
+    server_.SetCheckResult(answer);
+    EXPECT_THAT(Fetch(cache, blob), StatusIs(absl::StatusCode::kDataLoss, "another digest"));
+  }
+  server_.SetCheckResult(WithReason(absl::DataLossError("damaged"), reason::kBlobDamaged));
+  EXPECT_THAT(Fetch(cache, blob), FailsWith(absl::StatusCode::kDataLoss, reason::kBlobDamaged));
+  EXPECT_EQ(server_.checks(), std::vector<std::string>(4, blob.sha256()));
 }
 
 TEST_F(BlobCacheTest, MalformedBlobsAreRefusedWithoutACall) {

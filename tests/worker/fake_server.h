@@ -42,6 +42,15 @@ class FakeServer final : public ServerLink, public BlobTransport {
     MutexLock lock(mu_);
     blobs_[blob.sha256()] = bytes;
   }
+  // What the server says when it is told of wrong bytes, and of which blobs it was.
+  void SetCheckResult(const absl::Status& status) {
+    MutexLock lock(mu_);
+    check_result_ = status;
+  }
+  std::vector<std::string> checks() const {
+    MutexLock lock(mu_);
+    return checks_;
+  }
   std::optional<std::string> Blob(const std::string& sha256) const {
     MutexLock lock(mu_);
     const auto it = blobs_.find(sha256);
@@ -186,10 +195,17 @@ class FakeServer final : public ServerLink, public BlobTransport {
     blobs_[blob.sha256()] = *std::move(content);
     return absl::OkStatus();
   }
+  absl::Status Check(const v1::BlobRef& blob, std::stop_token /*stop*/) override {
+    MutexLock lock(mu_);
+    checks_.push_back(blob.sha256());
+    return check_result_;
+  }
 
  private:
   mutable Mutex mu_;
   bool away_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status check_result_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> checks_ ABSL_GUARDED_BY(mu_);
   CallResult commit_result_ ABSL_GUARDED_BY(mu_), open_result_ ABSL_GUARDED_BY(mu_);
   std::optional<Listener> listener_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::string> blobs_ ABSL_GUARDED_BY(mu_);

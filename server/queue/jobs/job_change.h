@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "server/queue/jobs/job.h"
 #include "server/queue/jobs/job_event.h"
+#include "server/queue/jobs/job_inputs.h"
 #include "server/queue/jobs/queue_rank.h"
 #include "server/queue/jobs/training_curve.h"
 #include "server/queue/jobs/watch_log.h"
@@ -29,6 +30,8 @@ struct JobEntry {
   std::set<std::string> no_room_on;
   absl::Duration no_room_pause = absl::ZeroDuration();
   SteadyTime aside_until;
+  // Files that it needs and the blob store lacks; with QueueState::lacking_jobs.
+  std::vector<JobInput> lacking;
   // A deadline of the job, and when it is by the steady clock.
   struct Deadline {
     absl::Time wall = absl::InfiniteFuture();

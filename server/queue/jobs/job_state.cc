@@ -87,6 +87,8 @@ std::string_view QueueReasonName(QueueReason reason) {
       return "CHECKPOINT_CORRUPT";
     case QueueReason::kQuota:
       return "QUOTA";
+    case QueueReason::kBlobsMissing:
+      return "BLOBS_MISSING";
   }
   return "";
 }
@@ -95,7 +97,7 @@ absl::StatusOr<QueueReason> ParseQueueReason(std::string_view name) {
   for (QueueReason reason :
        {QueueReason::kNone, QueueReason::kWorkerLost, QueueReason::kWorkerDrained,
         QueueReason::kPreempted, QueueReason::kEngineCrashed, QueueReason::kNoRoom,
-        QueueReason::kCheckpointCorrupt, QueueReason::kQuota}) {
+        QueueReason::kCheckpointCorrupt, QueueReason::kQuota, QueueReason::kBlobsMissing}) {
     if (QueueReasonName(reason) == name) return reason;
   }
   return absl::InvalidArgumentError(fmt::format("no queue reason is called {}", name));

@@ -45,7 +45,8 @@ enum class QueueReason {
   kEngineCrashed,
   kNoRoom,             // the worker had no room on its disk
   kCheckpointCorrupt,  // its last checkpoint was damaged and is dropped
-  kQuota               // its project has used its workers' time of the day
+  kQuota,              // its project has used its workers' time of the day
+  kBlobsMissing        // a file that it needs is damaged or missing in the blob store
 };
 
 // True if the diagram above has this arrow.
@@ -62,7 +63,7 @@ std::string_view JobStateName(JobState state);
 absl::StatusOr<JobState> ParseJobState(std::string_view name);
 
 // "", "WORKER_LOST", "WORKER_DRAINED", "PREEMPTED", "ENGINE_CRASHED", "NO_ROOM",
-// "CHECKPOINT_CORRUPT", "QUOTA".
+// "CHECKPOINT_CORRUPT", "QUOTA", "BLOBS_MISSING".
 std::string_view QueueReasonName(QueueReason reason);
 absl::StatusOr<QueueReason> ParseQueueReason(std::string_view name);
 

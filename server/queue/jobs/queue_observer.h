@@ -17,7 +17,7 @@ class QueueObserver {
   // The job is final.
   virtual void OnJobFinished(const Job& job) {}
   // A placement ended; `result` is completed, lease_expired, drained, preempted, engine_crash,
-  // no_room, checkpoint_corrupt, failed or cancelled.
+  // no_room, checkpoint_corrupt, blobs_missing, failed or cancelled.
   virtual void OnAttemptEnded(const Job& job, std::string_view result) {}
   // A job was placed after it had waited this long.
   virtual void OnJobLeftQueue(absl::Duration waited) {}

@@ -88,7 +88,8 @@ absl::Status LeaseTable::CommitFrames(const LeaseRef& lease,
   return state_.Apply(*leased.entry, std::move(leased.change));
 }
 
-absl::StatusOr<Job> LeaseTable::FinishPart(const LeaseRef& lease, const JobOutcome& outcome) {
+absl::StatusOr<Job> LeaseTable::FinishPart(const LeaseRef& lease, const JobOutcome& outcome,
+                                           std::optional<std::vector<JobInput>> lack) {
   const JobEntry& existing = state_.jobs.at(lease.job);
   const auto& parts = existing.job.render_work.parts;
   // The reply to an earlier call was lost. Give it again.
@@ -97,6 +98,7 @@ absl::StatusOr<Job> LeaseTable::FinishPart(const LeaseRef& lease, const JobOutco
     return existing.job;
   }
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Finish", JobState::kRunning));
+  if (lack.has_value()) return AwaitInputs(std::move(leased), lease.part, *std::move(lack));
   JobEntry& entry = *leased.entry;
   Job& job = leased.change.job;
   std::string_view result = "completed";

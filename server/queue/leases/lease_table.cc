@@ -275,7 +275,8 @@ std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string&
     const ResourceKey& key = state_.job_order.at(rank.create_sequence);
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
     JobEntry& entry = state_.jobs.at(key);
-    if (now < entry.aside_until || !PartMayStart(state_, entry.job)) continue;
+    if (now < entry.aside_until || state_.lacking_jobs.contains(key)) continue;
+    if (!PartMayStart(state_, entry.job)) continue;
     NextJob next{&entry, std::nullopt};
     if (WantsGang(entry.job)) {
       const std::vector<GangCandidate> candidates = CandidatesFor(entry, request);
@@ -304,7 +305,8 @@ JobEntry* LeaseTable::TakeReserved(const GrantRequest& request) {
   const auto found = state_.jobs.find(job);
   const bool is_claimed = state_.IsClaimed({ClaimKey::Kind::kJob, job});
   const bool may_start = found != state_.jobs.end() && state_.clock.Now() < until && !is_claimed &&
-                         found->second.waits && PartMayStart(state_, found->second.job) &&
+                         found->second.waits && !state_.lacking_jobs.contains(job) &&
+                         PartMayStart(state_, found->second.job) &&
                          OffersCapability(request.capabilities, CapabilityOf(found->second.job));
   if (may_start && WantsGang(found->second.job)) return &found->second;  // until all are free
   state_.reserved_workers.erase(reserved);
@@ -481,9 +483,13 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
 }
 
 absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& outcome) {
+  // Called without the lock, because it reads the file system.
+  std::optional<std::vector<JobInput>> lack = LackOf(lease, outcome);
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job, lease.kind));
-  if (existing->job.kind == JobKind::kRender) return FinishPart(lease, outcome);
+  if (existing->job.kind == JobKind::kRender) {
+    return FinishPart(lease, outcome, std::move(lack));
+  }
   // A repeated call, because the reply was lost. Return the same.
   if (IsFinal(existing->job.state) && IsHolder(existing->job, lease)) return existing->job;
 
@@ -495,6 +501,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
       outcome.error.reason == reason::kCheckpointCorrupt) {
     return DropCheckpoint(std::move(leased), outcome.error);
   }
+  if (lack.has_value()) return AwaitInputs(std::move(leased), lease.part, *std::move(lack));
   if (job.state == JobState::kPreparing && outcome.kind == JobOutcome::Kind::kSucceeded) {
     NERF_RETURN_IF_ERROR(change.Move(JobState::kRunning));
   }
@@ -634,6 +641,7 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
 }
 
 void LeaseTable::ExpireLeases() {
+  LookForInputs();
   QueueLock lock(state_);
   SweepGangs();
   const SteadyTime now = state_.clock.Now();

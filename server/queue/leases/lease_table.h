@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/queue/jobs/job.h"
+#include "server/queue/jobs/job_inputs.h"
 #include "server/queue/jobs/lease.h"
 #include "server/queue/leases/gang_state.h"
 #include "server/queue/leases/grant_policy.h"
@@ -161,7 +162,9 @@ class LeaseTable {
                                                        const CheckpointRecord& checkpoint);
   // Ends a placement for good. In CANCELLING every outcome but kFailed ends CANCELLED; in PAUSING
   // kSucceeded ends PAUSED (the next attempt finishes at once). A failure CHECKPOINT_CORRUPT of a
-  // job with checkpoints drops the newest one and queues the job again. Repeating it succeeds.
+  // job with checkpoints drops the newest one and queues the job again. After a failure because a
+  // file that it needs is damaged or missing the job is queued until that was uploaded again
+  // (BLOBS_MISSING). Repeating it succeeds.
   // Errors: FailedPrecondition STATE_CONFLICT (kCancelled or kPaused without a request).
   absl::StatusOr<Job> Finish(const LeaseRef& lease, const JobOutcome& outcome);
   // The worker hands the lease back, because it drains (kWorkerDrained), has no room for the job's
@@ -179,7 +182,8 @@ class LeaseTable {
   absl::StatusOr<Job> ReportEngineCrash(const LeaseRef& lease, std::string_view message,
                                         bool shared_engine = false);
 
-  // Expires leases, and wakes workers for jobs that have waited aside. Call about once a second.
+  // Expires leases, and wakes workers for jobs that have waited aside or whose files are there
+  // again. Call about once a second.
   // Does not wait for the store; the next call retries what it refused.
   void ExpireLeases();
 
@@ -225,6 +229,17 @@ class LeaseTable {
   // The newest checkpoint cannot be read: drops it, so that the job goes on from the one before.
   absl::StatusOr<Job> DropCheckpoint(LeasedChange leased, const JobError& error)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // For jobs whose files are damaged or missing (input_leases.cc). LackOf: nullopt unless that is
+  // why the placement failed; else what is still missing.
+  std::optional<std::vector<JobInput>> LackOf(const LeaseRef& lease, const JobOutcome& outcome)
+      ABSL_LOCKS_EXCLUDED(state_.mu);
+  std::vector<JobInput> CurrentInputs(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Those of `inputs` that the blob store does not have. Reads the file system.
+  std::vector<JobInput> LackingOf(std::vector<JobInput> inputs);
+  absl::StatusOr<Job> AwaitInputs(LeasedChange leased, uint32_t part, std::vector<JobInput> lacking)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Lets jobs start whose files are there again.
+  void LookForInputs() ABSL_LOCKS_EXCLUDED(state_.mu);
   // A job that a worker may be granted now; of one that wants a gang with its members.
   struct NextJob {
     JobEntry* entry = nullptr;
@@ -270,7 +285,8 @@ class LeaseTable {
   // For render jobs (frame_leases.cc): Acquire, Finish, Release and ReportEngineCrash.
   absl::StatusOr<std::optional<LeaseGrant>> AcquirePart(JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  absl::StatusOr<Job> FinishPart(const LeaseRef& lease, const JobOutcome& outcome)
+  absl::StatusOr<Job> FinishPart(const LeaseRef& lease, const JobOutcome& outcome,
+                                 std::optional<std::vector<JobInput>> lack)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   absl::StatusOr<Job> ReleasePart(LeasedChange leased, uint32_t part, QueueReason reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);

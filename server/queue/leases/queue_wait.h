@@ -34,6 +34,9 @@ inline constexpr std::string_view kWaitParts = "PARTS";
 // (QueuePlace::quota).
 inline constexpr std::string_view kWaitQuota = "QUOTA";
 
+// Files that it needs are damaged or missing in the blob store (QueuePlace::lack).
+inline constexpr std::string_view kWaitBlobs = "BLOBS_MISSING";
+
 // Why `job` waits, given the workers as they are now. `aside` is the rest of its pause if no worker
 // had room for it, otherwise zero. `count_ahead` returns the number of queued jobs that start
 // before it (QueuePlace::n_ahead); it is called only when all workers are busy. nullopt if the

@@ -13,6 +13,7 @@ QueuePlace PlaceOf(const QueueState& state, const Job& job) {
   const auto found = state.jobs.find(job.key);
   if (found != state.jobs.end() && found->second.job.state == JobState::kQueued) {
     place.aside = std::max(absl::ZeroDuration(), found->second.aside_until - state.clock.Now());
+    place.lack = LackText(found->second.lacking);
   }
   const auto ranks = state.ranks.find({job.key.project, std::string(CapabilityOf(job))});
   if (ranks != state.ranks.end()) {

@@ -16,6 +16,8 @@ struct QueuePlace {
   size_t n_ahead = 0;
   // Why its project may have no further job at work now, for people; empty if it may.
   std::string quota;
+  // Which of its files are damaged or missing in the blob store, for people; empty without one.
+  std::string lack;
 };
 
 // The place of a job, which may be an older copy. Takes the logarithm of the queue's length.

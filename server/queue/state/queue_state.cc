@@ -128,6 +128,7 @@ absl::Status QueueState::Restore(StoredState stored) {
       queued_since.extract(entry.queued_at);
       entry.queued_at = now + -std::max(absl::ZeroDuration(), wall_now - last->time);
       queued_since.insert(entry.queued_at);
+      if (entry.job.queue_reason == QueueReason::kBlobsMissing) lacking_jobs.insert(key);
     }
     if (entry.job.kind == JobKind::kTraining && !IsFinal(entry.job.state) &&
         !scenes.contains({key.project, entry.job.training.scene})) {

@@ -209,6 +209,8 @@ class QueueState {
   std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
   // Jobs that wait aside (JobEntry::aside_until), by the time of their next try.
   std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
+  // Queued jobs that are given to no worker before their files are uploaded again.
+  std::set<ResourceKey> lacking_jobs ABSL_GUARDED_BY(mu);
   // Jobs with a deadline, by when to look at it.
   std::multimap<SteadyTime, ResourceKey> job_deadlines ABSL_GUARDED_BY(mu);
   // Workers that are kept for a job for which another was preempted, by id.

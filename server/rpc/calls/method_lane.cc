@@ -9,7 +9,9 @@ Lane LaneOf(std::string_view method) {
   if (name == "UpdateView") return Lane::kQuick;  // nothing of it is stored
   // It takes long and holds up nothing else there.
   if (name == "BackupStore") return Lane::kUpload;
-  if (name == "FindMissingBlobs" || name == "BatchReadBlobs") return Lane::kRead;
+  if (name == "FindMissingBlobs" || name == "CheckBlob" || name == "BatchReadBlobs") {
+    return Lane::kRead;
+  }
   // They wait for the upload's chunk that is being written.
   if (name == "QueryWriteStatus" || name == "BatchUpdateBlobs") return Lane::kUpload;
   return Lane::kCommit;

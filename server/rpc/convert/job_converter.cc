@@ -48,6 +48,7 @@ std::optional<QueueWait> JobConverter::PartsWait(const Job& job) {
 std::optional<QueueWait> JobConverter::WaitOf(const Job& job, const QueuePlace& place) {
   if (job.state != JobState::kQueued) return std::nullopt;
   if (WaitsForParts(job)) return PartsWait(job);
+  if (!place.lack.empty()) return QueueWait{kWaitBlobs, place.lack};
   if (!place.quota.empty()) return QueueWait{kWaitQuota, place.quota};
   return ExplainWait(job, Workers(), place.aside, [&] { return place.n_ahead; });
 }

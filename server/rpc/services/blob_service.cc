@@ -16,6 +16,8 @@ namespace nerf {
 namespace {
 
 constexpr int kMaxBlobs = 10'000;
+// Each keeps a thread and the disk busy.
+constexpr int kMaxChecks = 2;
 
 absl::StatusOr<std::vector<BlobRef>> ParseBlobs(const v1::FindMissingBlobsRequest& request) {
   RequestCheck check;
@@ -28,6 +30,15 @@ absl::StatusOr<std::vector<BlobRef>> ParseBlobs(const v1::FindMissingBlobsReques
   }
   NERF_RETURN_IF_ERROR(check.Result());
   return blobs;
+}
+
+// Reads all of a blob. DataLoss BLOB_DAMAGED, NotFound.
+absl::Status ReadWhole(BlobStore& blobs, const BlobRef& blob) {
+  constexpr uint64_t kPieceBytes = uint64_t{1} << 18;
+  NERF_ASSIGN_OR_RETURN(const auto reader, blobs.OpenRead(blob, 0, blob.byte_size));
+  reader->ForgetCached();
+  while (!reader->at_end()) NERF_RETURN_IF_ERROR(reader->Read(kPieceBytes).status());
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -55,6 +66,26 @@ grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerCont
                        }
                        return absl::OkStatus();
                      });
+}
+
+grpc::ServerUnaryReactor* BlobService::CheckBlob(grpc::CallbackServerContext* context,
+                                                 const v1::CheckBlobRequest* request,
+                                                 v1::CheckBlobResponse* /*response*/) {
+  return AnswerUnary(
+      services_, "nerf.v1.BlobService/CheckBlob", context, *request,
+      [=, this](const Principal& caller) -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const BlobRef blob, FromProto("blob", request->blob()));
+        NERF_ASSIGN_OR_RETURN(const std::string project,
+                              ParseProjectName("parent", request->parent()));
+        if (!IsWorker(caller) && !services_.blob_owners.Owns(project, blob.sha256)) {
+          return WithReason(absl::NotFoundError(BlobName(blob) + " not found"),
+                            reason::kResourceNotFound);
+        }
+        const bool may_check = ++n_checks_ <= kMaxChecks;
+        const absl::Status status = may_check ? ReadWhole(services_.blobs, blob) : TooManyCalls();
+        --n_checks_;
+        return status;
+      });
 }
 
 }  // namespace nerf

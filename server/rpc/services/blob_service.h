@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+
 #include "nerf/v1/blob_service.grpc.pb.h"
 #include "server/rpc/calls/service_context.h"
 
@@ -13,9 +15,13 @@ class BlobService final : public v1::BlobService::CallbackService {
   grpc::ServerUnaryReactor* FindMissingBlobs(grpc::CallbackServerContext* context,
                                              const v1::FindMissingBlobsRequest* request,
                                              v1::FindMissingBlobsResponse* response) override;
+  grpc::ServerUnaryReactor* CheckBlob(grpc::CallbackServerContext* context,
+                                      const v1::CheckBlobRequest* request,
+                                      v1::CheckBlobResponse* response) override;
 
  private:
   const ServiceContext& services_;
+  std::atomic<int> n_checks_ = 0;  // in progress
 };
 
 }  // namespace nerf

@@ -1,8 +1,8 @@
 #include "server/rpc/services/byte_stream_service.h"
 
-#include <algorithm>
 #include <atomic>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,12 +30,6 @@ constexpr int kMaxOpenCalls = 256;
 
 constexpr std::string_view kWriteMethod = "google.bytestream.ByteStream/Write";
 
-// Workers read and write blobs of every project. Their reports say which project a blob belongs to.
-bool IsWorker(const Principal& principal) {
-  return std::any_of(principal.grants.begin(), principal.grants.end(),
-                     [](const Grant& grant) { return grant.role == Role::kWorker; });
-}
-
 // Knowing the digest is not enough to get a blob of another project: all of its bytes must be sent.
 PresentBlob PresentFor(const ServiceContext& services, bool is_worker, const UploadName& name) {
   const bool may_know = is_worker || services.blob_owners.Owns(name.project, name.blob.sha256);
@@ -43,12 +37,13 @@ PresentBlob PresentFor(const ServiceContext& services, bool is_worker, const Upl
 }
 
 // Sends a blob in chunks with one write outstanding. Each step runs on the executor and starts the
-// next one, so no two threads run here at once.
+// next one, so no two threads run here at once. No download of wrong bytes ends OK (BlobReader).
 class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
  public:
   ReadCall(const ServiceContext& services, grpc::CallbackServerContext* context,
            const Principal& principal, const ReadRequest& request, std::atomic<int>* n_open)
       : services_(services),
+        context_(*context),
         is_worker_(IsWorker(principal)),
         request_(request),
         n_open_(*n_open),
@@ -61,7 +56,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
     services_.executor.Post(Lane::kRead, [this] {
       absl::Status status = Open();
       if (!status.ok()) return Finish(ToGrpcStatus(status));
-      SendNext();
+      Prepare();
     });
   }
 
@@ -86,23 +81,33 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
       return InvalidFieldsError({{"read_limit", "must not be negative"}});
     }
     // Maps a negative offset to one beyond any blob, which the store refuses.
-    offset_ = request_.read_offset() < 0 ? std::numeric_limits<uint64_t>::max()
-                                         : static_cast<uint64_t>(request_.read_offset());
-    left_ = request_.read_limit() == 0 ? std::numeric_limits<uint64_t>::max()
-                                       : static_cast<uint64_t>(request_.read_limit());
+    constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+    const uint64_t offset =
+        request_.read_offset() < 0 ? kAll : static_cast<uint64_t>(request_.read_offset());
+    const uint64_t limit =
+        request_.read_limit() == 0 ? kAll : static_cast<uint64_t>(request_.read_limit());
+    NERF_ASSIGN_OR_RETURN(reader_, services_.blobs.OpenRead(blob_, offset, limit));
     return absl::OkStatus();
   }
 
+  // Others have their turns between two steps of a long check.
+  void Prepare() {
+    const absl::StatusOr<bool> may_read = reader_->Prepare();
+    if (!may_read.ok()) return Finish(ToGrpcStatus(may_read.status()));
+    if (*may_read) return SendNext();
+    if (context_.IsCancelled()) {
+      return Finish(grpc::Status(grpc::CANCELLED, "the client closed the download"));
+    }
+    services_.executor.Post(Lane::kRead, [this] { Prepare(); });
+  }
+
   void SendNext() {
-    absl::StatusOr<std::string> chunk =
-        services_.blobs.Read(blob_, offset_, std::min<uint64_t>(left_, kBlobChunkBytes));
+    absl::StatusOr<std::string> chunk = reader_->Read(kBlobChunkBytes);
     if (!chunk.ok()) return Finish(ToGrpcStatus(chunk.status()));
     if (chunk->empty()) return Finish(grpc::Status::OK);
-    offset_ += chunk->size();
-    left_ -= chunk->size();
     response_.set_data(*std::move(chunk));
     guard_.Begin();
-    if (left_ == 0 || offset_ >= blob_.byte_size) {
+    if (reader_->at_end()) {
       services_.metrics.BlobSent(response_.data().size());
       return StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
     }
@@ -110,10 +115,11 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
   }
 
   const ServiceContext& services_;
+  const grpc::CallbackServerContext& context_;
   const bool is_worker_;
   const ReadRequest request_;
   BlobRef blob_;
-  uint64_t offset_ = 0, left_ = 0;
+  std::unique_ptr<BlobReader> reader_;
   ReadResponse response_;
   std::atomic<int>& n_open_;
   StallGuard guard_;

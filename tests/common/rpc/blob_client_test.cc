@@ -119,7 +119,16 @@ class FakeByteStream final : public google::bytestream::ByteStream::Service,
     return grpc::Status::OK;
   }
 
+  grpc::Status CheckBlob(grpc::ServerContext*, const v1::CheckBlobRequest* request,
+                         v1::CheckBlobResponse*) override {
+    MutexLock lock(mu_);
+    checked.push_back(request->parent() + " " + request->blob().sha256());
+    return check_result;
+  }
+
   Mutex mu_;
+  std::vector<std::string> checked;
+  grpc::Status check_result;
   std::map<std::string, std::string> partials, blobs;
   std::set<std::string> resources;
   size_t received = 0, cut_after = 0, largest_chunk = 0;
@@ -264,6 +273,17 @@ TEST_F(BlobClientTest, WrongBytesAreDataLossAndLeaveNoFile) {
                 StatusIs(absl::StatusCode::kDataLoss));
     EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
   }
+}
+
+TEST_F(BlobClientTest, ServerIsToldOfWrongBytes) {
+  const v1::BlobRef blob = BlobOfBytes("hello");
+  service_.blobs[BlobResourceName(blob)] = "jello";
+  EXPECT_THAT(Client().DownloadToFile(blob, dir_ / "copy"),
+              StatusIs(absl::StatusCode::kDataLoss, "another digest"));
+  service_.check_result = {grpc::StatusCode::DATA_LOSS, "damaged on the server's disk"};
+  EXPECT_THAT(Client().DownloadToFile(blob, dir_ / "copy"),
+              StatusIs(absl::StatusCode::kDataLoss, "damaged on the server's disk"));
+  EXPECT_EQ(service_.checked, std::vector<std::string>(2, " " + blob.sha256()));
 }
 
 TEST_F(BlobClientTest, StoppedTransfersEndCancelled) {

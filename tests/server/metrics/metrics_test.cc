@@ -99,8 +99,9 @@ TEST_F(MetricsTest, EveryFamilyThatIsDueIsThereFromTheStart) {
 // Of QueueObserver::OnAttemptEnded.
 TEST_F(MetricsTest, EveryResultOfAnAttemptBeginsAtZero) {
   const std::string body = Scrape();
-  for (const char* result : {"completed", "lease_expired", "drained", "preempted", "engine_crash",
-                             "no_room", "checkpoint_corrupt", "failed", "cancelled"}) {
+  for (const char* result :
+       {"completed", "lease_expired", "drained", "preempted", "engine_crash", "no_room",
+        "checkpoint_corrupt", "blobs_missing", "failed", "cancelled"}) {
     EXPECT_THAT(body,
                 HasSubstr(std::string("nerfd_job_attempts_total{result=\"") + result + "\"} 0"));
   }

@@ -36,6 +36,7 @@ const std::map<std::string, std::string> kWhoMay = {
     {"nerf.v1.SceneService/ValidateScene", "VEA"},
     {"nerf.v1.SceneService/DescribeScene", "VEA"},
     {"nerf.v1.BlobService/FindMissingBlobs", "EAw"},
+    {"nerf.v1.BlobService/CheckBlob", "VEAw"},
     {"google.bytestream.ByteStream/Read", "VEAw"},
     {"google.bytestream.ByteStream/Write", "EAw"},
     {"google.bytestream.ByteStream/QueryWriteStatus", "EAw"},

@@ -5,6 +5,8 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -126,6 +128,42 @@ TEST_F(ServicesTest, UploadOfABlobThatIsPresentSucceedsAtOnce) {
   int64_t empty_committed = -1;
   EXPECT_THAT(Upload(kServicesUuid, BlobOfBytes(""), "", 0, 0, true, &empty_committed), IsOk());
   EXPECT_EQ(empty_committed, 0);
+}
+
+TEST_F(ServicesTest, DamagedBlobIsReadByNobodyAndHealedByTheNextUpload) {
+  std::string content(300'000, '\0');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7);
+  const auto lost = FailsWith(StatusCode::kDataLoss, reason::kBlobDamaged);
+  v1::CheckBlobRequest check;
+  v1::CheckBlobResponse checked;
+  v1::FindMissingBlobsRequest find;
+  *find.add_blobs() = *check.mutable_blob() = server_.Put(content);
+  const v1::BlobRef& blob = check.blob();
+  // Found by a read of the whole, of a part, and by a report.
+  const std::vector<std::function<absl::Status()>> readers = {
+      [&] { return ReadBlob(blob).status(); }, [&] { return ReadBlob(blob, 10, 20).status(); },
+      [&] {
+        return RpcTestServer::Call(*server_.blob_stub, &v1::BlobService::Stub::CheckBlob, check,
+                                   &checked);
+      }};
+  for (const auto& read : readers) {
+    ASSERT_THAT(read(), IsOk());
+    std::fstream file(server_.dir / ("blobs/" + blob.sha256().substr(0, 2) + "/" + blob.sha256()),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(200'000);
+    file.put('#');
+    file.close();
+    EXPECT_THAT(read(), lost);
+    for (const auto& any : readers) EXPECT_FALSE(any().ok());
+    v1::FindMissingBlobsResponse missing;
+    ASSERT_THAT(RpcTestServer::Call(*server_.blob_stub, &v1::BlobService::Stub::FindMissingBlobs,
+                                    find, &missing),
+                IsOk());
+    EXPECT_EQ(missing.missing_size(), 1);
+    int64_t committed = 0;
+    ASSERT_THAT(Upload(kServicesUuid, blob, content, 0, content.size(), true, &committed), IsOk());
+    EXPECT_THAT(ReadBlob(blob), IsOkAndHolds(content));
+  }
 }
 
 TEST_F(ServicesTest, FindMissingBlobsNamesThoseAlone) {

@@ -20,7 +20,11 @@ constexpr char kUpload[] = "0b8f2c9e-5a4d-4c3b-9a27-6f1e0d2c3b4a";
 
 class BlobScrubberTest : public testing::Test {
  protected:
-  BlobScrubberTest() : blobs_(*BlobStore::Open(dir_.path(), BlobStoreOptions(), &clock_)) {}
+  BlobScrubberTest() {
+    BlobStoreOptions options;
+    options.on_damaged = [this](const std::string& sha256) { damaged_.push_back(sha256); };
+    blobs_ = *BlobStore::Open(dir_.path(), options, &clock_);
+  }
 
   std::string PathOf(const BlobRef& blob) const {
     return dir_ / ("blobs/" + blob.sha256.substr(0, 2) + "/" + blob.sha256);
@@ -31,8 +35,7 @@ class BlobScrubberTest : public testing::Test {
     file.put('#');
   }
   BlobScrubber Scrubber(const ScrubOptions& options = {}) {
-    return BlobScrubber(blobs_.get(), &clock_, options,
-                        [this](const std::string& sha256) { damaged_.push_back(sha256); });
+    return BlobScrubber(blobs_.get(), &clock_, options);
   }
   // One pass, in ticks of a second.
   void RunPass(BlobScrubber& scrubber) {
@@ -45,8 +48,8 @@ class BlobScrubberTest : public testing::Test {
 
   TempDir dir_;
   FakeClock clock_;
-  std::unique_ptr<BlobStore> blobs_;
   std::vector<std::string> damaged_;
+  std::unique_ptr<BlobStore> blobs_;
 };
 
 TEST_F(BlobScrubberTest, WholeBlobsStay) {

@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "common/atomic_file.h"
+#include "common/error_reason.h"
 #include "common/sha256.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
@@ -296,8 +298,10 @@ TEST_F(BlobStoreTest, DeletedBlobsAreNamedAndReplacedOnesAreNot) {
   const BlobRef unused = *store_->Put("unused"), used = *store_->Put("used"),
                 lost = *store_->Put("lost"), replaced = *store_->Put("replaced");
   for (const BlobRef& blob : {lost, replaced}) {
-    const UniqueFd file = store_->OpenToCheck(blob.sha256);
-    ASSERT_TRUE(store_->MoveAside(blob.sha256, file.get()));
+    const std::string folder = dir_ / ("data/blobs/" + blob.sha256.substr(0, 2) + "/");
+    std::ofstream(folder + blob.sha256) << "bad";
+    ASSERT_THAT(store_->Read({blob.sha256, 3}, 0, 3).status(),
+                FailsWith(StatusCode::kDataLoss, reason::kBlobDamaged));
   }
   EXPECT_THAT(deleted, testing::IsEmpty()) << "what is damaged may be uploaded again";
   clock_.Advance(options_.collect_grace + absl::Seconds(1));

@@ -1,0 +1,108 @@
+// The part of LeaseTable that is about jobs whose files are damaged or missing in the blob store.
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+#include "server/queue/jobs/render_work.h"
+#include "server/queue/leases/lease_table.h"
+
+namespace nerf {
+
+std::vector<JobInput> LeaseTable::CurrentInputs(const Job& job) {
+  const auto scene = state_.scenes.find({job.key.project, job.training.scene});
+  return InputsOf(job, scene == state_.scenes.end() ? nullptr : &scene->second);
+}
+
+std::vector<JobInput> LeaseTable::LackingOf(std::vector<JobInput> inputs) {
+  std::vector<BlobRef> blobs;
+  for (const JobInput& input : inputs) blobs.push_back(input.blob);
+  const std::vector<BlobRef> found = state_.blobs.FindMissing(blobs);
+  const std::set<BlobRef> missing(found.begin(), found.end());
+  std::erase_if(inputs, [&](const JobInput& input) { return !missing.contains(input.blob); });
+  return inputs;
+}
+
+std::optional<std::vector<JobInput>> LeaseTable::LackOf(const LeaseRef& lease,
+                                                        const JobOutcome& outcome) {
+  if (outcome.kind != JobOutcome::Kind::kFailed) return std::nullopt;
+  const JobError& error = outcome.error;
+  const bool is_damage = error.reason == reason::kBlobDamaged;
+  const bool may_be_missing =
+      error.code == absl::StatusCode::kDataLoss || error.code == absl::StatusCode::kNotFound;
+  if (!is_damage && !may_be_missing) return std::nullopt;
+  std::vector<JobInput> inputs;
+  {
+    MutexLock lock(state_.mu);
+    const auto found = state_.jobs.find(lease.job);
+    if (found != state_.jobs.end()) inputs = CurrentInputs(found->second.job);
+  }
+  inputs = LackingOf(std::move(inputs));
+  // Of damage nothing may be left: somebody has uploaded it meanwhile.
+  if (inputs.empty() && !is_damage) return std::nullopt;
+  return inputs;
+}
+
+absl::StatusOr<Job> LeaseTable::AwaitInputs(LeasedChange leased, uint32_t part,
+                                            std::vector<JobInput> lacking) {
+  JobEntry& entry = *leased.entry;
+  const std::string text = LackText(lacking);
+  NERF_RETURN_IF_ERROR(entry.job.kind == JobKind::kRender
+                           ? FreePart(leased.change, part, QueueReason::kBlobsMissing)
+                           : EndPlacement(leased.change, QueueReason::kBlobsMissing,
+                                          /*keep_holder=*/false));
+  // Before it is queued: whoever is woken by that sees that it waits.
+  if (!lacking.empty()) {
+    entry.lacking = std::move(lacking);
+    state_.lacking_jobs.insert(entry.job.key);
+  }
+  NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(leased.change)));
+  state_.observer.OnAttemptEnded(entry.job, "blobs_missing");
+  LogWarning("a job waits for an upload",
+             {{"project", entry.job.key.project}, {"job", entry.job.key.id}, {"message", text}});
+  return entry.job;
+}
+
+void LeaseTable::LookForInputs() {
+  std::vector<std::pair<ResourceKey, std::vector<JobInput>>> jobs;
+  {
+    MutexLock lock(state_.mu);
+    for (auto it = state_.lacking_jobs.begin(); it != state_.lacking_jobs.end();) {
+      const auto found = state_.jobs.find(*it);
+      if (found != state_.jobs.end() && state_.IsClaimed({ClaimKey::Kind::kJob, *it})) {
+        ++it;
+        continue;
+      }
+      if (found == state_.jobs.end() || !found->second.waits) {
+        if (found != state_.jobs.end()) found->second.lacking.clear();
+        it = state_.lacking_jobs.erase(it);
+        continue;
+      }
+      // After a restart nobody knows yet what is missing.
+      const JobEntry& entry = found->second;
+      jobs.emplace_back(*it, entry.lacking.empty() ? CurrentInputs(entry.job) : entry.lacking);
+      ++it;
+    }
+  }
+  if (jobs.empty()) return;
+  // Without the lock, because it reads the file system.
+  for (auto& [key, inputs] : jobs) inputs = LackingOf(std::move(inputs));
+  QueueLock lock(state_);
+  bool any_ready = false;
+  for (auto& [key, inputs] : jobs) {
+    const auto found = state_.jobs.find(key);
+    if (found == state_.jobs.end() || !state_.lacking_jobs.contains(key)) continue;
+    found->second.lacking = std::move(inputs);
+    if (!found->second.lacking.empty()) continue;
+    state_.lacking_jobs.erase(key);
+    any_ready = true;
+    LogInfo("a job has its files again", {{"project", key.project}, {"job", key.id}});
+  }
+  if (!any_ready) return;
+  for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
+}
+
+}  // namespace nerf

@@ -1,0 +1,289 @@
+// The blob store on a real S3 server, which checks signatures: OpenStack Swift. Skipped where that
+// is not installed.
+#include "server/store/s3/s3_blob_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "common/error_reason.h"
+#include "common/sha256.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_random.h"
+#include "tests/testing/paths.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+using absl::StatusCode;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr char kS3Upload[] = "0b8f2c9e-5a4d-4c3b-9a27-6f1e0d2c3b4a";
+
+// One for all tests of the program, which takes some seconds to start.
+class Swift {
+ public:
+  Swift() {
+    const std::string command = SourceDir() + "/tests/testing/swift_s3.sh " + dir_.path();
+    int input[2], output[2];
+    if (pipe(input) != 0 || pipe(output) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(input[0], 0);
+      dup2(output[1], 1);
+      for (const int fd : {input[0], input[1], output[0], output[1]}) close(fd);
+      execl("/bin/bash", "bash", "-c", command.c_str(), nullptr);
+      _exit(127);
+    }
+    close(input[0]);
+    close(output[1]);
+    input_ = input[1];
+    FILE* const words = fdopen(output[0], "r");
+    std::array<char, 256> line{};
+    while (fgets(line.data(), line.size(), words) != nullptr) {
+      const std::string text = line.data();
+      if (!text.starts_with("http://")) continue;
+      endpoint_ = text.substr(0, text.size() - 1);
+      break;
+    }
+    fclose(words);
+  }
+  ~Swift() {
+    close(input_);
+    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+  }
+  Swift(const Swift&) = delete;
+  Swift& operator=(const Swift&) = delete;
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  TempDir dir_;
+  pid_t pid_ = -1;
+  int input_ = -1;
+  std::string endpoint_;
+};
+
+class S3BlobStoreTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { swift_ = new Swift; }
+  static void TearDownTestSuite() {
+    delete swift_;
+    swift_ = nullptr;
+  }
+  void SetUp() override {
+    if (swift_->endpoint().empty()) GTEST_SKIP() << "OpenStack Swift is not installed";
+    s3_.endpoint = swift_->endpoint();
+    s3_.bucket = "nerf";
+    s3_.prefix = std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + "/";
+    s3_.keys = {"test:tester", "testing"};
+    s3_.part_bytes = uint64_t{5} << 20;
+    s3_.first_pause = absl::Milliseconds(1);
+    options_.on_damaged = [this](const std::string& sha256) { damaged_.push_back(sha256); };
+    options_.on_deleted = [this](const std::string& sha256) { deleted_.push_back(sha256); };
+    Reopen();
+    client_ = std::make_unique<S3Client>(s3_, &signing_clock_, &random_);
+  }
+  void Reopen() {
+    store_.reset();
+    auto store = S3BlobStore::Open(dir_ / "server", s3_, options_, &clock_, &random_);
+    ASSERT_THAT(store, IsOk());
+    store_ = *std::move(store);
+  }
+  static std::string Content(size_t n_bytes, int seed) {
+    std::string content(n_bytes, '\0');
+    for (size_t i = 0; i < n_bytes; ++i) content[i] = static_cast<char>(i * 7 + i / 251 + seed);
+    return content;
+  }
+  absl::Status Upload(const BlobRef& blob, const std::string& content) {
+    for (size_t offset = 0; offset < content.size(); offset += 1 << 20) {
+      const auto chunk = std::string_view(content).substr(offset, 1 << 20);
+      auto status = store_->Append(kS3Upload, blob, offset, chunk, Uploader::kClient,
+                                   PresentBlob::kCompletesUpload);
+      if (!status.ok()) return status.status();
+    }
+    return store_->Finish(kS3Upload, blob, Uploader::kClient, PresentBlob::kCompletesUpload)
+        .status();
+  }
+  // Puts other bytes in the place of an object, behind the store's back.
+  void Replace(const BlobRef& blob, const std::string& content) {
+    std::ofstream(dir_ / "other", std::ios::binary) << content;
+    ASSERT_THAT(client_->PutFile("blobs/" + blob.sha256, dir_ / "other", content.size(),
+                                 Sha256Hex(content)),
+                IsOk());
+  }
+  bool IsMissing(const BlobRef& blob) { return !store_->FindMissing({&blob, 1}).empty(); }
+  std::vector<std::string> Keys() {
+    std::vector<std::string> keys;
+    const auto objects = client_->List("");
+    EXPECT_THAT(objects, IsOk());
+    for (const S3Object& object : *objects) keys.push_back(object.key);
+    return keys;
+  }
+
+  static Swift* swift_;
+  TempDir dir_;
+  FakeClock clock_;
+  RealClock signing_clock_;
+  FakeRandom random_;
+  S3Options s3_;
+  BlobStoreOptions options_;
+  std::vector<std::string> damaged_, deleted_;
+  std::unique_ptr<S3BlobStore> store_;
+  std::unique_ptr<S3Client> client_;
+};
+
+Swift* S3BlobStoreTest::swift_ = nullptr;
+
+TEST_F(S3BlobStoreTest, UploadsInOnePieceAndInPartsAreReadBackAndOutliveTheProcess) {
+  for (const size_t n_bytes : {size_t{0}, size_t{1}, size_t{5} << 20, (size_t{11} << 20) + 3}) {
+    const std::string content = Content(n_bytes, 1);
+    const BlobRef blob{Sha256Hex(content), content.size()};
+    EXPECT_TRUE(IsMissing(blob));
+    ASSERT_THAT(Upload(blob, content), IsOk()) << n_bytes;
+    EXPECT_FALSE(IsMissing(blob));
+    EXPECT_THAT(store_->Read(blob, 0, n_bytes), IsOkAndHolds(content));
+    EXPECT_THAT(store_->Read(blob, n_bytes / 2, 3), IsOkAndHolds(content.substr(n_bytes / 2, 3)));
+    Reopen();
+    EXPECT_FALSE(IsMissing(blob));
+    EXPECT_THAT(store_->Read(blob, 0, n_bytes), IsOkAndHolds(content));
+  }
+  EXPECT_EQ(store_->Stats().n_blobs, 4u);
+  EXPECT_THAT(Keys(), SizeIs(4));
+  EXPECT_TRUE(fs::is_empty(dir_ / "server/uploads"));
+}
+
+TEST_F(S3BlobStoreTest, WrongBytesAreRefusedByUsAndByTheServer) {
+  const BlobRef blob{Sha256Hex("right"), 5};
+  EXPECT_THAT(Upload(blob, "wrong"),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+  std::ofstream(dir_ / "other") << "wrong";
+  EXPECT_THAT(client_->PutFile("blobs/" + blob.sha256, dir_ / "other", 5, blob.sha256),
+              FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
+  EXPECT_THAT(Keys(), IsEmpty());
+}
+
+TEST_F(S3BlobStoreTest, WrongKeyOrBucketIsSaidAtTheStart) {
+  S3Options wrong = s3_;
+  wrong.keys.secret_key = "guess";
+  EXPECT_THAT(S3BlobStore::Open(dir_ / "server", wrong, options_, &clock_, &random_).status(),
+              StatusIs(StatusCode::kUnavailable, "403 SignatureDoesNotMatch"));
+  wrong = s3_;
+  wrong.bucket = "nowhere";
+  EXPECT_THAT(S3BlobStore::Open(dir_ / "server", wrong, options_, &clock_, &random_).status(),
+              StatusIs(StatusCode::kUnavailable, "NoSuchBucket"));
+}
+
+TEST_F(S3BlobStoreTest, DamagedObjectIsFoundByAReadAndHealedByTheNextUpload) {
+  const std::string content = Content(3'000'000, 2);
+  const auto lost = FailsWith(StatusCode::kDataLoss, reason::kBlobDamaged);
+  const BlobRef blob{Sha256Hex(content), content.size()};
+  ASSERT_THAT(Upload(blob, content), IsOk());
+  std::string flipped = content;
+  flipped[2'500'000] ^= 4;
+  Replace(blob, flipped);
+  EXPECT_FALSE(IsMissing(blob)) << "nobody has read it";
+  EXPECT_THAT(store_->Read(blob, 10, 5).status(), lost);
+  EXPECT_THAT(damaged_, testing::ElementsAre(blob.sha256));
+  EXPECT_TRUE(IsMissing(blob));
+  EXPECT_THAT(Keys(), testing::ElementsAre("damaged/" + blob.sha256));
+  Reopen();
+  EXPECT_TRUE(IsMissing(blob));
+  EXPECT_THAT(store_->Read(blob, 0, 5).status(), lost);
+  ASSERT_THAT(Upload(blob, content), IsOk());
+  EXPECT_THAT(store_->Read(blob, 0, content.size()), IsOkAndHolds(content));
+  EXPECT_THAT(Keys(), testing::ElementsAre("blobs/" + blob.sha256));
+  EXPECT_EQ(store_->Stats().n_blobs, 1u);
+}
+
+TEST_F(S3BlobStoreTest, TruncatedOrLostObjectIsFoundByARead) {
+  const BlobRef cut = *store_->Put(Content(3000, 3), Uploader::kWorker);
+  Replace(cut, Content(1000, 3));
+  EXPECT_THAT(store_->Read(cut, 0, 3000).status(),
+              FailsWith(StatusCode::kDataLoss, reason::kBlobDamaged));
+  EXPECT_TRUE(IsMissing(cut));
+  const BlobRef gone = *store_->Put("gone", Uploader::kWorker);
+  ASSERT_THAT(client_->Delete("blobs/" + gone.sha256), IsOk());
+  EXPECT_THAT(store_->Read(gone, 0, 4).status(),
+              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
+  EXPECT_TRUE(IsMissing(gone));
+}
+
+TEST_F(S3BlobStoreTest, SweepDeletesWhatNothingNamesAfterTheGraceAndWhatWasReleasedAtOnce) {
+  const BlobRef kept = *store_->Put("kept", Uploader::kClient),
+                released = *store_->Put("released", Uploader::kClient),
+                young = *store_->Put("young", Uploader::kClient);
+  store_->Release(released);
+  clock_.Advance(options_.release_grace + absl::Seconds(1));
+  EXPECT_THAT(store_->Collect({kept.sha256}), IsOkAndHolds(1u));
+  EXPECT_THAT(deleted_, testing::ElementsAre(released.sha256));
+  EXPECT_FALSE(IsMissing(young));
+  clock_.Advance(options_.collect_grace);
+  ASSERT_THAT(store_->Collect({kept.sha256}), IsOkAndHolds(1u));
+  EXPECT_THAT(Keys(), testing::ElementsAre("blobs/" + kept.sha256));
+  EXPECT_TRUE(IsMissing(young));
+  EXPECT_EQ(store_->Stats().n_blobs, 1u);
+}
+
+// The answer to a put was lost, or somebody else has written to the bucket.
+TEST_F(S3BlobStoreTest, ObjectThatMemoryDoesNotKnowIsFoundWithinADayAndCollected) {
+  const BlobRef blob{Sha256Hex("orphan"), 6};
+  Replace(blob, "orphan");
+  EXPECT_TRUE(IsMissing(blob));
+  for (int day = 0; day < 2; ++day) {
+    clock_.Advance(absl::Hours(24) + absl::Seconds(1));
+    ASSERT_THAT(store_->Collect({}), IsOk());
+  }
+  EXPECT_THAT(Keys(), IsEmpty());
+}
+
+TEST_F(S3BlobStoreTest, ServerThatIsAwayIsUnavailableAndNothingIsForgotten) {
+  const BlobRef blob = *store_->Put("content", Uploader::kClient);
+  S3Options away = s3_;
+  away.endpoint = "http://127.0.0.1:1";
+  away.max_attempts = 2;
+  EXPECT_THAT(S3BlobStore::Open(dir_ / "server", away, options_, &clock_, &random_).status(),
+              FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
+  Reopen();
+  EXPECT_FALSE(IsMissing(blob));
+}
+
+TEST(S3OptionsTest, UrlEndpointAndKeysAreCheckedByName) {
+  const auto parse = [](const std::string& url, const std::string& endpoint, bool keys = true) {
+    return ParseS3Options(url, endpoint, [keys](const char* name) {
+      const bool is_key = std::string_view(name).find("KEY") != std::string_view::npos;
+      return std::string(keys && is_key ? "k" : "");
+    });
+  };
+  const auto good = parse("s3://nerf/team/a", "http://127.0.0.1:9000");
+  ASSERT_THAT(good, IsOk());
+  EXPECT_EQ(good->bucket + " " + good->prefix, "nerf team/a/");
+  EXPECT_EQ(parse("s3://nerf", "")->endpoint, "https://s3.us-east-1.amazonaws.com");
+  EXPECT_EQ(parse("s3://nerf", "")->prefix, "");
+  for (const char* url : {"", "nerf", "s3://", "s3://ab", "s3://Nerf", "s3://nerf//a",
+                          "s3://nerf/a?b", "s3://nerf/\xff", "https://nerf/a"}) {
+    EXPECT_THAT(parse(url, "").status(), StatusIs(StatusCode::kInvalidArgument, "--blobs")) << url;
+  }
+  for (const char* endpoint : {"127.0.0.1:9000", "http://", "https://host/path", "ftp://host",
+                               "https://me@host", "https://a b"}) {
+    EXPECT_THAT(parse("s3://nerf", endpoint).status(),
+                StatusIs(StatusCode::kInvalidArgument, "--s3-endpoint"))
+        << endpoint;
+  }
+  EXPECT_THAT(parse("s3://nerf", "", /*keys=*/false).status(),
+              StatusIs(StatusCode::kInvalidArgument, "AWS_ACCESS_KEY_ID"));
+}
+
+}  // namespace
+}  // namespace nerf
