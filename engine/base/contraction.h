@@ -26,6 +26,17 @@ NERF_HD inline Vec3 Contract(Contraction kind, Vec3 p) {
   return p * ((2 - 1 / norm) / norm);
 }
 
+// Where an encoding of contracted space has p: Contract(p) in the unit cube.
+NERF_HD inline Vec3 ContractedUnit(Contraction kind, Vec3 p) {
+  return Contract(kind, p) * 0.25f + Vec3{0.5f, 0.5f, 0.5f};
+}
+
+// Where an encoding has what lies infinitely far away in a direction: on the border of the unit
+// cube, or with kL2 of the ball in it. Requires: direction is not zero.
+NERF_HD inline Vec3 HorizonUnit(Contraction kind, Vec3 direction) {
+  return direction * (0.5f / ContractionNorm(kind, direction)) + Vec3{0.5f, 0.5f, 0.5f};
+}
+
 // Inverse of Contract. Requires: |q| < 2.
 NERF_HD inline Vec3 Uncontract(Contraction kind, Vec3 q) {
   const float norm = ContractionNorm(kind, q);
@@ -46,6 +57,12 @@ NERF_HD inline Vec3 ContractionBackward(Contraction kind, Vec3 p, Vec3 grad) {
     grad_norm[axis] = p[axis] < 0 ? -1.0f : 1.0f;
   }
   return grad * s + grad_norm * (slope * Dot(p, grad));
+}
+
+// Gradient by p from that by ContractedUnit(kind, p) = unit.
+NERF_HD inline Vec3 ContractedUnitBackward(Contraction kind, Vec3 unit, Vec3 grad_unit) {
+  const Vec3 contracted = (unit - Vec3{0.5f, 0.5f, 0.5f}) * 4;
+  return ContractionBackward(kind, Uncontract(kind, contracted), grad_unit * 0.25f);
 }
 
 }  // namespace nerf

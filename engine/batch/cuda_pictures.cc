@@ -58,7 +58,9 @@ CudaPictures::CudaPictures(const RaySource* source, uint64_t seed, kernels::Stre
           .first_pixels = arrays_.first_pixels.data(),
           .background = BackgroundKindOf(source->background),
           .near = source->near,
-          .seed = seed};
+          .far = source->far,
+          .seed = seed,
+          .alpha_is_mask = source->alpha_is_mask};
 }
 
 size_t CudaRaySourceBytes(const RaySource& source) {

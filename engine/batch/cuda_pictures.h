@@ -21,7 +21,9 @@ struct RaySource {
   std::span<const View> views;
   Background background = Background::kBlack;  // of the training rays, not kAuto
   float near = 0;                              // training units; becomes t_near
+  float far = kNoFar;                          // likewise t_far
   PictureMemory place = PictureMemory::kDevice;
+  bool alpha_is_mask = false;  // Scene::alpha_is_mask
 };
 
 // Device memory that CudaPictures takes for `source`, in bytes.

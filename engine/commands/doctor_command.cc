@@ -20,6 +20,8 @@
 #include "engine/parameters/memory_estimate.h"
 #include "engine/pose/colmap_tool.h"
 #include "engine/protocol/json.h"
+#include "engine/training/device.h"
+#include "engine/training/device_choices.h"
 #include "engine/training/machine.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -151,14 +153,29 @@ int RunDoctor(bool json) {
   return kOk;
 }
 
+// The known devices and those of this machine.
+int RunChoices() {
+  std::vector<NamedDevice> here;
+  const int n_devices = kernels::cuda::IsAvailable() ? kernels::cuda::DeviceCount() : 0;
+  for (int index = 0; index < n_devices; ++index) {
+    const std::string name = fmt::format("cuda:{}", index);
+    here.push_back({name, FactsOf(name)});
+  }
+  fmt::print("{}", DeviceChoiceTable(here));
+  return kOk;
+}
+
 }  // namespace
 
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen) {
-  auto json = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false), choices = std::make_shared<bool>(false);
   CLI::App* command = app->add_subcommand("doctor", "Show devices, instruction set and problems");
-  command->add_flag("--json", *json, "one JSON object on stdout");
-  command->footer("Example:\n  nerf-engine doctor");
-  command->callback([=] { *chosen = [json] { return RunDoctor(*json); }; });
+  CLI::Option* const as_json = command->add_flag("--json", *json, "one JSON object on stdout");
+  command->add_flag("--choices", *choices, "the settings chosen on several devices, as a table")
+      ->excludes(as_json);
+  command->footer("Examples:\n  nerf-engine doctor\n  nerf-engine doctor --choices");
+  command->callback(
+      [=] { *chosen = [json, choices] { return *choices ? RunChoices() : RunDoctor(*json); }; });
 }
 
 }  // namespace nerf

@@ -56,6 +56,30 @@ namespace cuda {
 // Maximum number of blocks of 256 threads: one thread per ray in a step of about 2^18 samples.
 inline constexpr int kLossBlocks = 256;
 
+// What only some configs ask of the loss. Where a config asks for none of it, another kernel runs,
+// which has none of these branches. A pointer that is null and a number that is 0 ask for nothing.
+// Shapes: ray_weights, views, depths, ray_errors [n_rays]; view_gains [n_views].
+struct CompositeLossExtras {
+  // A ray's last sample may lie infinitely far away: its delta is 0, and it has no part in the
+  // distortion and in what is below.
+  bool has_horizons = false;
+  const float* ray_weights = nullptr;  // of rays in the loss of their colors
+  const int32_t* views = nullptr;      // whose pictures the rays are of
+  const Vec3* view_gains = nullptr;    // a picture shows gain * color in front of the background
+  // [n_views][3], added to: gradients by the gains' logarithms, in fixed point (hash_encoding.h),
+  // so that sums do not depend on their order.
+  int64_t* grad_log_gains = nullptr;
+  const float* depths = nullptr;  // DepthAttraction
+  float depth_weight = 0;         // in the loss
+  float near_gradients = 0;       // NearGradientFactor
+  float* ray_errors = nullptr;    // written: mean over channels of |color - target|
+
+  bool AskForNone() const {
+    return !has_horizons && ray_weights == nullptr && view_gains == nullptr && depths == nullptr &&
+           near_gradients == 0 && ray_errors == nullptr;
+  }
+};
+
 // Composites each ray, computes its loss, and propagates the gradient back to its samples, with one
 // thread per ray. The kept samples k of ray r are [ray_offsets[r], ray_offsets[r + 1]); the values
 // of sample k are at index rows[k] of the sample arrays.
@@ -65,7 +89,7 @@ inline constexpr int kLossBlocks = 256;
 //   ray's rounded to a multiple of 2^-32, so that sums below 2^21 are exact. Entries of blocks
 //   beyond ray_capacity are not written. The loss is that of the color plus *distortion times the
 //   distortion (kernels/distortion.h). t_middles is read only if distortion is not null and
-//   *distortion is not 0.
+//   *distortion is not 0, or with extras.
 // Shapes: targets, backgrounds [n_rays]; alphas, deltas, sigmas, weights, t_middles
 // [sample_capacity]; colors, grads [kept]; losses [kLossBlocks][2], initially 0.
 // Traffic: 56 bytes read and 16 written per sample, 40 read per ray.
@@ -89,6 +113,7 @@ struct CompositeLossParams {
   const float* distortion = nullptr;  // weight in the loss; null: 0
   float* grads = nullptr;             // [kept][4]
   double* losses = nullptr;
+  CompositeLossExtras extras = {};
 };
 void CompositeLoss(const CompositeLossParams& params, Stream stream);
 

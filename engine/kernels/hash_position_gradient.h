@@ -22,6 +22,23 @@ struct HashPositionGradientParams {
   Vec3* grad_positions = nullptr;
 };
 
+// The gradient by a point's position in its cell, in units of cells. near, far: the shares of the
+// cell's sides along each axis. pulls[c]: of the loss by the weight of corner c, whose bits 0, 1
+// and 2 are set on the far side along x, y and z.
+NERF_HD inline Vec3 GradientInCell(const float (&near)[3], const float (&far)[3],
+                                   const float (&pulls)[8]) {
+  float along_x[4], x_mean[4];  // of the edges along x, bit 0 for y and bit 1 for z
+  for (int edge = 0; edge < 4; ++edge) {
+    const float low = pulls[2 * edge], high = pulls[2 * edge + 1];
+    along_x[edge] = high - low;
+    x_mean[edge] = near[0] * low + far[0] * high;
+  }
+  return {near[2] * (near[1] * along_x[0] + far[1] * along_x[1]) +
+              far[2] * (near[1] * along_x[2] + far[1] * along_x[3]),
+          near[2] * (x_mean[1] - x_mean[0]) + far[2] * (x_mean[3] - x_mean[2]),
+          near[1] * (x_mean[2] - x_mean[0]) + far[1] * (x_mean[3] - x_mean[1])};
+}
+
 namespace cpu {
 void HashPositionGradient(const HashPositionGradientParams<float>& params);
 void HashPositionGradient(const HashPositionGradientParams<Half>& params);

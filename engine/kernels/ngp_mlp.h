@@ -18,6 +18,14 @@ namespace nerf::kernels::cuda {
 // elements; encodings are planes of two features [16][stride][2], as kernels/hash_encoding.h writes
 // them.
 
+// What some rays add to the sums of the color MLP's first layer, before its ReLU: row of[r] of
+// terms [n_terms][64] for ray r, or the first row where `of` is null. Without terms the kernels are
+// others.
+struct NgpRayTerms {
+  const float* terms = nullptr;  // null: none
+  const int32_t* of = nullptr;
+};
+
 // Density of the samples i in range:
 //   sigmas[i] = DensityFromOutput(output 0, shift),
 //   alphas[i] = 1 - exp(-sigmas[i] deltas[i]), unless null,
@@ -54,6 +62,7 @@ struct NgpColorParams {
   const T* harmonics = nullptr;
   const T* geometry = nullptr;
   Vec3* colors = nullptr;
+  NgpRayTerms terms = {};
 };
 
 // Backward pass of both MLPs. The forward activations are recomputed, which is cheaper than storing
@@ -62,7 +71,8 @@ struct NgpColorParams {
 //   grad_encodings[(p * grad_stride + k) * 2 + f] = gradient of its encoding (plane p, feature f).
 //   weight_gradients[b][kNgpWeights] = sum over the samples of block b, for b in [0, n_blocks),
 //   in a fixed order. Every row is written, except the padding columns.
-// Gradients are clamped to the range of T.
+// Gradients are clamped to the range of T. Those of terms are summed over the samples of a ray, as
+// far as a warp has them, before they are rounded to fixed point.
 // Work: 57 kFLOP per sample; 120 bytes read and 128 written in half precision.
 template <typename T>
 struct NgpBackwardParams {
@@ -78,6 +88,8 @@ struct NgpBackwardParams {
   float* grad_encodings = nullptr;
   uint32_t grad_stride = 0;
   float* weight_gradients = nullptr;
+  NgpRayTerms terms = {};         // with `of`
+  int64_t* grad_terms = nullptr;  // [n_terms][64], added to, in fixed point (hash_encoding.h)
 };
 
 void NgpDensity(const NgpDensityParams<float>& params, Stream stream);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/base/check.h"
+#include "engine/base/contraction.h"
 #include "engine/base/ray.h"
 #include "engine/kernels/stream.h"
 
@@ -208,6 +209,11 @@ struct RaySegment {
   uint32_t first = 0, n = 0;
 };
 
+// Parts of MarchParams::counts behind those of the waves: samples infinitely far away, and those
+// kept.
+inline constexpr int kHorizonPart = kWaves, kKeptPart = kWaves + 1, kMarchParts = kWaves + 2;
+inline constexpr uint32_t kNoSample = ~0u;
+
 // Shapes: [ray_capacity] for rays and [sample_capacity] for samples unless stated otherwise. The
 // samples of wave w are DeviceRange{sample_capacity, counts, w}. If more samples are found than
 // fit, *overflow becomes 1, none is written beyond the capacity, no sample is kept, and the counts
@@ -231,7 +237,7 @@ struct MarchParams {
   uint32_t* alive_counts = nullptr;
   // Samples.
   uint32_t sample_capacity = 0;
-  uint32_t* counts = nullptr;    // [kWaves + 1], initially 0; the last one counts kept samples
+  uint32_t* counts = nullptr;    // [kMarchParts], initially 0
   uint32_t* overflow = nullptr;  // initially 0
   float* t_middles = nullptr;
   float* deltas = nullptr;
@@ -244,13 +250,22 @@ struct MarchParams {
   uint32_t* block_sums = nullptr;   // [RayBlocks(ray_capacity)]
   uint32_t* ray_offsets = nullptr;  // [ray_capacity + 1]
   uint32_t* rows = nullptr;         // index of each kept sample among the samples
+  // Each ray's sample infinitely far away, which AddHorizons makes; null: it is not called.
+  uint32_t* horizons = nullptr;                  // index among the samples, kNoSample: none
+  Contraction contraction = Contraction::kNone;  // of what the unit cube covers
 };
 
 // Composites each ray's samples of the previous wave, then marches on; in wave 0 each ray starts
 // where it enters the grid. In the last wave the march runs twice, to count and to write.
 // Traffic: 112 bytes per ray in wave 0, 152 in later ones; 36 per sample.
 void MarchWave(const MarchParams& params, int wave, Stream stream);
-// After the last wave: composites its samples and lists the kept samples of all waves.
+// After the last wave, where the field is also what lies behind the boxes: composites its samples
+// and gives each ray that has light left an opaque sample infinitely far away, with delta and
+// t_middle 0. They are DeviceRange{sample_capacity, counts, kHorizonPart}.
+// Traffic: 64 bytes per ray, 40 per sample.
+void AddHorizons(const MarchParams& params, Stream stream);
+// After the last wave, or AddHorizons: composites its samples, unless AddHorizons has, and lists
+// the kept samples of all waves.
 void CompactSamples(const MarchParams& params, Stream stream);
 
 }  // namespace cuda

@@ -29,7 +29,8 @@ struct PictureSet {
   const uint64_t* first_pixels = nullptr;
   uint64_t pixels_each = 0;  // of every picture; 0 where they differ or that is not known
   BackgroundKind background = BackgroundKind::kBlack;
-  float near = 0;  // becomes t_near, where rays are made
+  float near = 0;           // becomes t_near, where rays are made
+  float far = Ray().t_far;  // likewise t_far
   uint64_t seed = 0;
   bool alpha_is_mask = false;  // of pictures: how much a pixel counts, not its opacity
 };
@@ -39,6 +40,8 @@ struct SampledRay {
   Ray ray;
   float jitter = 0;  // [0, 1)
   Vec3 target, background;
+  float weight = 1;  // in the loss
+  int picture = 0;
 };
 
 // A pixel of a set: its picture and its index there, row-major.
@@ -133,18 +136,22 @@ NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32
   const Picture& picture = set.pictures[pixel.picture];
   const auto width = static_cast<uint64_t>(picture.width);
   const PixelTarget target = TargetOfPixel(set, step, index, pixel);
-  return {.ray = PixelRay(picture.camera, static_cast<int>(pixel.offset % width),
-                          static_cast<int>(pixel.offset / width), set.near),
+  Ray ray = PixelRay(picture.camera, static_cast<int>(pixel.offset % width),
+                     static_cast<int>(pixel.offset / width), set.near);
+  ray.t_far = set.far;
+  return {.ray = ray,
           .jitter = RayJitter(set.seed, step, index),
           .target = target.target,
-          .background = target.background};
+          .background = target.background,
+          .weight = target.weight,
+          .picture = pixel.picture};
 }
 
 namespace cuda {
 
 // rays[i], jitters[i], targets[i], backgrounds[i] = SampleRay(set, *step, *first + i) for i in
-// range. All pointers are to device memory, including those in `set` and in its pictures. first:
-// null means 0.
+// range; likewise weights and views (the pictures' numbers), unless both are null. All pointers are
+// to device memory, including those in `set` and in its pictures. first: null means 0.
 // Traffic per ray: about 150 bytes read, most of them its picture's camera, and 60 written.
 struct SampleRaysParams {
   DeviceRange range;
@@ -155,6 +162,8 @@ struct SampleRaysParams {
   float* jitters = nullptr;
   Vec3* targets = nullptr;
   Vec3* backgrounds = nullptr;
+  float* weights = nullptr;  // null: not wanted
+  int32_t* views = nullptr;  // likewise
 };
 void SampleRays(const SampleRaysParams& params, Stream stream);
 

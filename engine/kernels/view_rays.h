@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/base/check.h"
+#include "engine/base/contraction.h"
 #include "engine/base/half_float.h"
 #include "engine/base/lens.h"
 #include "engine/kernels/composite.h"
@@ -100,6 +101,7 @@ struct ViewControl {
   uint32_t first_tile = 0;    // ray r is ray r % 256 of tile first_tile + r / 256
   uint32_t n_rays = 0;        // a multiple of 256
   float near = 0;
+  float far = Ray().t_far;
   float min_transmittance = 0;
   Vec3 background;
 };
@@ -135,6 +137,10 @@ struct ViewParams {
   Vec3* positions = nullptr;  // unit cube
   const float* sigmas = nullptr;
   const Vec3* colors = nullptr;
+  // Whether the field is also what lies behind the boxes. Finished rays then stay in `rays`, for
+  // ListHorizons; else they are written below.
+  bool has_horizons = false;
+  Contraction contraction = Contraction::kNone;  // of what the unit cube covers
   // Written when a ray is finished.
   uint32_t* rgba = nullptr;  // color on the background and opacity, PackRgba
   float* depths = nullptr;
@@ -153,6 +159,14 @@ void MarchView(const ViewParams<Half>& params, int wave, Stream stream);
 // Traffic: 130 bytes per ray, 24 per sample.
 void CompositeView(const ViewParams<float>& params, int wave, Stream stream);
 void CompositeView(const ViewParams<Half>& params, int wave, Stream stream);
+// After the last wave of a view with horizons. The first writes the results of rays without light
+// left and gives each other one a sample infinitely far away: *counts->samples of them, initially
+// 0. The second writes the results of those, with their samples' colors as backgrounds.
+// Traffic: 130 bytes per ray, 40 per sample; 130 per sample.
+void ListHorizons(const ViewParams<float>& params, Stream stream);
+void ListHorizons(const ViewParams<Half>& params, Stream stream);
+void FinishHorizons(const ViewParams<float>& params, Stream stream);
+void FinishHorizons(const ViewParams<Half>& params, Stream stream);
 
 }  // namespace cuda
 

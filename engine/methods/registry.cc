@@ -44,7 +44,7 @@ class CudaRenderDevice final : public RenderDevice {
   // For models that no device renders.
   RenderDevice* OnCpu() {
     if (cpu_ != nullptr) return cpu_.get();
-    LogWarning("a model with contraction, learned background or far is rendered on the CPU");
+    LogWarning("a model of tiles or proposals is rendered on the CPU");
     pool_ = std::make_unique<ThreadPool>(0);
     cpu_ = NewCpuRenderDevice(pool_.get());
     return cpu_.get();

@@ -55,6 +55,13 @@ std::string DescriptionOf(std::string_view device) {
                      found.compute_capability % 10, found.total_bytes >> 20);
 }
 
+DeviceFacts FactsOf(std::string_view device) {
+  const std::optional<int> cuda_index = CudaIndex(device);
+  if (!cuda_index.has_value() || !CheckDevice(device).ok()) return {.kind = DeviceSetOf(device)};
+  const kernels::cuda::DeviceDescription found = kernels::cuda::DescribeDevice(*cuda_index);
+  return {kOnCuda, found.n_multiprocessors, found.clock_mhz, found.total_bytes};
+}
+
 std::unique_ptr<DeviceMonitor> NewDeviceMonitor(std::string_view device) {
   const std::optional<int> cuda_index = CudaIndex(device);
   if (!cuda_index.has_value()) return nullptr;

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
+#include "engine/config/device_class.h"
 #include "engine/render/render_device.h"
 #include "engine/training/device_monitor.h"
 
@@ -29,6 +30,9 @@ absl::Status CheckDevice(std::string_view device);
 // One line for people: the processor, or name, capability and memory of the GPU.
 // Requires: CheckDevice(device) is OK.
 std::string DescriptionOf(std::string_view device);
+
+// What choices of settings know of it; of a device that CheckDevice refuses its kind alone.
+DeviceFacts FactsOf(std::string_view device);
 
 // Reads utilization, memory, temperature and power of a CUDA device. nullptr for "cpu" and if the
 // driver's library is missing.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/config/setting.h"
 #include "engine/config/view_limits.h"
 #include "fmt/format.h"
 
@@ -12,12 +11,10 @@ namespace nerf {
 namespace {
 
 constexpr double kPixelsPerSample = 3;
-// Usual rates, for budgets in seconds.
-constexpr double kCpuSamplesPerSecond = 1e6, kCudaSamplesPerSecond = 2e7;
 
 }  // namespace
 
-double SamplesOfBudget(const TrainConfig& config, std::string_view device) {
+double SamplesOfBudget(const TrainConfig& config, const DeviceFacts& device) {
   switch (config.budget.kind) {
     case BudgetKind::kSamples:
       return config.budget.amount;
@@ -26,8 +23,7 @@ double SamplesOfBudget(const TrainConfig& config, std::string_view device) {
     case BudgetKind::kSeconds:
       break;
   }
-  return config.budget.amount *
-         (DeviceSetOf(device) == kOnCpu ? kCpuSamplesPerSecond : kCudaSamplesPerSecond);
+  return config.budget.amount * UsualSamplesPerSecond(ClassOf(device));
 }
 
 double PixelsAlongBox(const SceneDescription& description) {
@@ -46,7 +42,7 @@ double PixelsAlongBox(const SceneDescription& description) {
 }
 
 int MaxSideOf(const TrainConfig& config, const SceneDescription& description,
-              std::string_view device) {
+              const DeviceFacts& device) {
   if (config.max_side >= 0) return config.max_side;
   double largest = 0;
   int side = 0;

@@ -1,17 +1,17 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
+#include "engine/config/device_class.h"
 #include "engine/config/train_config.h"
 #include "engine/scene/reduce_views.h"
 #include "engine/scene/scene_reader.h"
 
 namespace nerf {
 
-// Samples that the budget pays for: where it is in seconds, at a usual rate of the device's kind,
-// whatever this machine's is.
-double SamplesOfBudget(const TrainConfig& config, std::string_view device);
+// Samples that the budget pays for: where it is in seconds, at the usual rate of the device's
+// class, whatever this machine's is.
+double SamplesOfBudget(const TrainConfig& config, const DeviceFacts& device);
 
 // The median over the views of the pixels that lie along a side of the level-0 box at the distance
 // of its center; cameras inside of the box see it from half a side. 0 without views.
@@ -21,7 +21,7 @@ double PixelsAlongBox(const SceneDescription& description);
 // config, or if it is negative: such that the budget has at least a third of a sample for each
 // pixel, but never below kMaxDefaultViewPixels for a picture.
 int MaxSideOf(const TrainConfig& config, const SceneDescription& description,
-              std::string_view device);
+              const DeviceFacts& device);
 
 // "3000x4000 pixels reduced to 1152x1536"; empty where nothing was reduced.
 std::string ReductionText(const Reduction& reduction);

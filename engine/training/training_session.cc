@@ -19,6 +19,7 @@
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/parameters/memory_estimate.h"
 #include "engine/scene/scene_files.h"
+#include "engine/training/device.h"
 #include "engine/training/loaded_model.h"
 #include "engine/training/merge_models.h"
 #include "engine/training/picture_limits.h"
@@ -274,7 +275,8 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
     *problems = description.problems;
     return ProblemsToStatus(dataset, *problems);
   }
-  config->max_side = options.max_side = MaxSideOf(*config, description, request.device);
+  const DeviceFacts device = FactsOf(request.device);
+  config->max_side = options.max_side = MaxSideOf(*config, description, device);
   options.max_test_pixels = kMaxDefaultViewPixels;
   session->reductions = ReduceViews(options, &description);
   if (request.resume.empty() && request.merge.empty()) {
@@ -285,7 +287,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
     MethodDescriptionOf(asked).ChooseSettings({.has_alpha = description.has_alpha,
                                                .pixels_along_box = PixelsAlongBox(description),
                                                .n_pixels = n_pixels,
-                                               .n_samples = SamplesOfBudget(asked, request.device),
+                                               .n_samples = SamplesOfBudget(asked, device),
                                                .step = description.geometry.step,
                                                .cone = description.geometry.cone},
                                               config);

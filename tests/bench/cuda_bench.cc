@@ -129,7 +129,7 @@ struct StepArrays {
         block_sums(Zeros<uint32_t>(cuda::RayBlocks(static_cast<uint32_t>(rays.size())))),
         n_rays(OnDevice(std::vector<uint32_t>{static_cast<uint32_t>(rays.size())}, stream)),
         alive(Zeros<uint32_t>(2 * rays.size())),
-        counts(Zeros<uint32_t>(2 * cuda::kWaves + 2)),
+        counts(Zeros<uint32_t>(cuda::kMarchParts + 1 + cuda::kWaves)),
         cells(Zeros<uint32_t>(n)),
         march_ray_of(Zeros<uint32_t>(n)),
         march_rows(Zeros<uint32_t>(n)),
@@ -229,9 +229,9 @@ cuda::MarchParams March(StepArrays* a) {
   march.segments = a->segments.data();
   march.sample_capacity = a->n;
   march.counts = a->counts.data();
-  march.overflow = a->counts.data() + cuda::kWaves + 1;
+  march.overflow = a->counts.data() + cuda::kMarchParts;
   march.alive = a->alive.data();
-  march.alive_counts = a->counts.data() + cuda::kWaves + 2;
+  march.alive_counts = a->counts.data() + cuda::kMarchParts + 1;
   march.t_middles = a->t_middles.data();
   march.deltas = a->deltas.data();
   march.cells = a->cells.data();

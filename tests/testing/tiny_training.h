@@ -78,6 +78,25 @@ inline TensorFile LivelyState(const TrainingStep& step) {
   return file;
 }
 
+// The batch with rays of three views. Half of them have a depth, near the middle of the box.
+inline RayBatch OfViews(RayBatch batch) {
+  for (int r = 0; r < batch.n_rays; ++r) batch.views.push_back(r % 3);
+  for (int r = 0; r < batch.n_rays; ++r)
+    batch.depths.push_back(r % 2 == 0 ? 0 : 2.2f + 0.01f * static_cast<float>(r % 50));
+  return batch;
+}
+// A lively state with random exposures and appearances of views, where the step learns them.
+inline TensorFile LivelyViewState(const TrainingStep& step) {
+  TensorFile file = LivelyState(step);
+  for (const char* name : {"view.log_gains", "view.appearances"}) {
+    const auto held = file.tensors.find(name);
+    if (held == file.tensors.end()) continue;
+    const std::vector<float> values = RandomFloats(held->second.n_elements(), -0.5f, 0.5f, 78);
+    held->second = TensorFromFloats(values.data(), held->second.shape, DType::kF32);
+  }
+  return file;
+}
+
 // The state with NaN in tensor `name`: one value or, in the table, of which a step reads few
 // entries, a fifth of them.
 inline TensorFile WithNan(TensorFile file, const std::string& name) {

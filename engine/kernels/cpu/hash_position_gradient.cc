@@ -38,23 +38,6 @@ Cell FindCell(const HashGridShape& shape, int level, Vec3 position) {
 float ToFloat(float value) { return value; }
 float ToFloat(Half value) { return FloatFromHalf(value); }
 
-// The gradient in units of cells. pulls[c]: of the loss by the weight of corner c.
-Vec3 GradientInCell(const Cell& cell, const float pulls[kCorners]) {
-  float along_x[4], x_mean[4];  // of the edges along x, bit 0 for y and bit 1 for z
-  for (int edge = 0; edge < 4; ++edge) {
-    const float near = pulls[2 * edge], far = pulls[2 * edge + 1];
-    along_x[edge] = far - near;
-    x_mean[edge] = cell.near[0] * near + cell.far[0] * far;
-  }
-  const auto mean = [&](const float edges[4], int axis_a, int axis_b) {
-    return cell.near[axis_b] * (cell.near[axis_a] * edges[0] + cell.far[axis_a] * edges[1]) +
-           cell.far[axis_b] * (cell.near[axis_a] * edges[2] + cell.far[axis_a] * edges[3]);
-  };
-  return {mean(along_x, 1, 2),
-          cell.near[2] * (x_mean[1] - x_mean[0]) + cell.far[2] * (x_mean[3] - x_mean[2]),
-          cell.near[1] * (x_mean[2] - x_mean[0]) + cell.far[1] * (x_mean[3] - x_mean[1])};
-}
-
 template <typename T>
 void Gradient(const HashPositionGradientParams<T>& params) {
   const HashGridShape& shape = *params.shape;
@@ -72,7 +55,8 @@ void Gradient(const HashPositionGradientParams<T>& params) {
         pulls[c] = 0;
         for (int f = 0; f < shape.n_features; ++f) pulls[c] += gradient[f] * ToFloat(entry[f]);
       }
-      sum = sum + GradientInCell(cell, pulls) * static_cast<float>(shape.resolution[level]);
+      sum = sum + GradientInCell(cell.near, cell.far, pulls) *
+                      static_cast<float>(shape.resolution[level]);
     }
     params.grad_positions[i] = sum;
   }

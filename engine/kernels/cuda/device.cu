@@ -124,6 +124,7 @@ DeviceDescription DescribeDevice(int index) {
   description.name = properties.name;
   description.compute_capability = 10 * properties.major + properties.minor;
   description.n_multiprocessors = properties.multiProcessorCount;
+  description.clock_mhz = Attribute(cudaDevAttrClockRate, index) / 1000;
   char pci_bus_id[32] = "";
   NERF_CUDA_CHECK(cudaDeviceGetPCIBusId(pci_bus_id, sizeof(pci_bus_id), index));
   description.pci_bus_id = pci_bus_id;

@@ -40,6 +40,7 @@ struct DeviceDescription {
   std::string pci_bus_id;      // "0000:1b:00.0"
   int compute_capability = 0;  // 90 is 9.0
   int n_multiprocessors = 0;
+  int clock_mhz = 0;  // the highest
   size_t total_bytes = 0, free_bytes = 0;
 };
 int DeviceCount();

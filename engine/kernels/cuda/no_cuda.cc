@@ -3,11 +3,13 @@
 #include "engine/base/check.h"
 #include "engine/kernels/adam.h"
 #include "engine/kernels/composite.h"
+#include "engine/kernels/contract_positions.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/lane_sums.h"
 #include "engine/kernels/ngp_mlp.h"
 #include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/ray_gradients.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/ray_sampling.h"
 #include "engine/kernels/spherical_harmonics.h"
@@ -44,14 +46,20 @@ void Graph::Launch(Stream) const { NERF_NO_CUDA(); }
 
 void AdamDense(const AdamDenseParams&, Stream) { NERF_NO_CUDA(); }
 void AdamSparse(const AdamSparseParams&, Stream) { NERF_NO_CUDA(); }
+void AddHorizons(const MarchParams&, Stream) { NERF_NO_CUDA(); }
 void CompactSamples(const MarchParams&, Stream) { NERF_NO_CUDA(); }
 void CompositeLoss(const CompositeLossParams&, Stream) { NERF_NO_CUDA(); }
 void CompositeView(const ViewParams<Half>&, int, Stream) { NERF_NO_CUDA(); }
 void CompositeView(const ViewParams<float>&, int, Stream) { NERF_NO_CUDA(); }
+void ContractPositions(const ContractPositionsParams&, Stream) { NERF_NO_CUDA(); }
 void CountInRanges(const CountInRangesParams&, Stream) { NERF_NO_CUDA(); }
+void FinishHorizons(const ViewParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void FinishHorizons(const ViewParams<float>&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeBackward(const HashEncodeBackwardParams&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeForward(const HashEncodeForwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeForward(const HashEncodeForwardParams<float>&, Stream) { NERF_NO_CUDA(); }
+void ListHorizons(const ViewParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void ListHorizons(const ViewParams<float>&, Stream) { NERF_NO_CUDA(); }
 void MarchView(const ViewParams<Half>&, int, Stream) { NERF_NO_CUDA(); }
 void MarchView(const ViewParams<float>&, int, Stream) { NERF_NO_CUDA(); }
 void MarchWave(const MarchParams&, int, Stream) { NERF_NO_CUDA(); }
@@ -79,6 +87,7 @@ void NgpColor(const NgpColorParams<float>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<float>&, Stream) { NERF_NO_CUDA(); }
 void ProbeCells(const ProbeCellsParams&, Stream) { NERF_NO_CUDA(); }
+void RayGradients(const RayGradientsParams&, Stream) { NERF_NO_CUDA(); }
 void SampleRays(const SampleRaysParams&, Stream) { NERF_NO_CUDA(); }
 void SpreadBlockMaximum(const SpreadBlockMaximumParams&, Stream) { NERF_NO_CUDA(); }
 void SetOccupiedBits(const SetOccupiedBitsParams&, Stream) { NERF_NO_CUDA(); }

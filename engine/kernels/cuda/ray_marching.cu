@@ -155,14 +155,57 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
+// Composites the samples of the last wave, if the ray was in it.
+__device__ void AdvanceLast(const MarchParams& p, uint32_t r, RayState* state) {
+  if (state->n_waves == kWaves)
+    Advance(p, p.segments[size_t{p.ray_capacity} * (kWaves - 1) + r], state);
+}
+
+__global__ void __launch_bounds__(kBlock) AddHorizonsKernel(const __grid_constant__ MarchParams p) {
+  __shared__ uint32_t block_first;
+  const uint32_t n_rays = *p.n_rays, r = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint32_t first = ElementsOf({p.sample_capacity, p.counts, kHorizonPart}).begin;
+  RayState state;
+  bool has_light = false;
+  if (r < n_rays) {
+    state = p.states[r];
+    AdvanceLast(p, r, &state);
+    has_light = state.transmittance > 0 && state.transmittance >= p.min_transmittance;
+  }
+  uint32_t total;
+  const uint32_t before = BlockExclusiveSum(has_light ? 1 : 0, &total);
+  if (threadIdx.x == 0) block_first = atomicAdd(p.counts + kHorizonPart, total);
+  __syncthreads();
+  if (r >= n_rays) return;
+  uint32_t horizon = kNoSample;
+  if (has_light) {
+    const uint64_t i = uint64_t{first} + block_first + before;
+    if (i < p.sample_capacity) {
+      horizon = static_cast<uint32_t>(i);
+      p.positions[i] = HorizonUnit(p.contraction, p.rays[r].direction);
+      p.t_middles[i] = 0;
+      p.deltas[i] = 0;
+      p.ray_of[i] = r;
+      p.alphas[i] = 1;
+      p.weights[i] = CompositeForwardStep(1, &state.transmittance);
+      ++state.n_kept;
+    } else {
+      *p.overflow = 1;
+    }
+  }
+  p.horizons[r] = horizon;
+  p.states[r] = state;
+}
+
 // One block per kRayBlock rays: later blocks add up the sums of the blocks before them.
+template <bool kHorizons>
 __global__ void __launch_bounds__(kBlock) FinishRaysKernel(const __grid_constant__ MarchParams p) {
   const uint32_t r = blockIdx.x * blockDim.x + threadIdx.x;
   uint32_t n_kept = 0;
   if (r < *p.n_rays) {
     RayState state = p.states[r];
-    if (state.n_waves == kWaves) {
-      Advance(p, p.segments[size_t{p.ray_capacity} * (kWaves - 1) + r], &state);
+    if (!kHorizons && state.n_waves == kWaves) {
+      AdvanceLast(p, r, &state);
       p.states[r] = state;
     }
     if (*p.overflow == 0) n_kept = state.n_kept;
@@ -172,6 +215,7 @@ __global__ void __launch_bounds__(kBlock) FinishRaysKernel(const __grid_constant
   if (threadIdx.x == 0) p.block_sums[blockIdx.x] = total;
 }
 
+template <bool kHorizons>
 __global__ void __launch_bounds__(kBlock)
     CompactSamplesKernel(const __grid_constant__ MarchParams p) {
   uint32_t in_front = 0;
@@ -188,7 +232,7 @@ __global__ void __launch_bounds__(kBlock)
   if (r < n_rays) p.ray_offsets[r] = row;
   if (r == n_rays - 1) {
     p.ray_offsets[n_rays] = row + n_kept;
-    p.counts[kWaves] = row + n_kept;
+    p.counts[kKeptPart] = row + n_kept;
   }
   if (n_kept == 0) return;
   const uint32_t n_waves = p.states[r].n_waves;
@@ -202,6 +246,9 @@ __global__ void __launch_bounds__(kBlock)
       for (int j = 0; j < kLoads; ++j)
         if (first + j < end && weights[j] >= 0) p.rows[row++] = first + j;
     }
+  }
+  if constexpr (kHorizons) {
+    if (p.horizons[r] != kNoSample) p.rows[row] = p.horizons[r];
   }
 }
 
@@ -219,9 +266,17 @@ void MarchWave(const MarchParams& params, int wave, Stream stream) {
              WaveArguments{params, wave, kWaveSamples[wave]});
 }
 
+void AddHorizons(const MarchParams& params, Stream stream) {
+  NERF_CHECK(params.horizons != nullptr);
+  LaunchByRays("add_horizons", AddHorizonsKernel, params, stream);
+}
+
 void CompactSamples(const MarchParams& params, Stream stream) {
-  LaunchByRays("finish_rays", FinishRaysKernel, params, stream);
-  LaunchByRays("compact_samples", CompactSamplesKernel, params, stream);
+  const bool horizons = params.horizons != nullptr;
+  LaunchByRays("finish_rays", horizons ? FinishRaysKernel<true> : FinishRaysKernel<false>, params,
+               stream);
+  LaunchByRays("compact_samples",
+               horizons ? CompactSamplesKernel<true> : CompactSamplesKernel<false>, params, stream);
 }
 
 }  // namespace nerf::kernels::cuda

@@ -6,6 +6,7 @@
 namespace nerf::kernels::cuda {
 namespace {
 
+template <bool kOfPictures>
 __global__ void __launch_bounds__(kBlock)
     SampleRaysKernel(const __grid_constant__ SampleRaysParams p) {
   const Elements elements = ElementsOf(p.range);
@@ -17,13 +18,19 @@ __global__ void __launch_bounds__(kBlock)
     p.jitters[i] = sampled.jitter;
     p.targets[i] = sampled.target;
     p.backgrounds[i] = sampled.background;
+    if constexpr (kOfPictures) {
+      if (p.weights != nullptr) p.weights[i] = sampled.weight;
+      if (p.views != nullptr) p.views[i] = sampled.picture;
+    }
   }
 }
 
 }  // namespace
 
 void SampleRays(const SampleRaysParams& params, Stream stream) {
-  LaunchOver("sample_rays", SampleRaysKernel, params.range.capacity, kBlock, stream, params);
+  const bool of_pictures = params.weights != nullptr || params.views != nullptr;
+  LaunchOver("sample_rays", of_pictures ? SampleRaysKernel<true> : SampleRaysKernel<false>,
+             params.range.capacity, kBlock, stream, params);
 }
 
 }  // namespace nerf::kernels::cuda

@@ -19,9 +19,29 @@ struct WaveArguments {
 };
 
 template <typename T>
-__device__ void Finish(const ViewParams<T>& p, uint32_t r, const ViewRay& ray) {
-  p.rgba[r] = PackRgba(ray.ColorOn(p.control->background), ray.Opacity());
+__device__ void Write(const ViewParams<T>& p, uint32_t r, const ViewRay& ray, Vec3 background) {
+  p.rgba[r] = PackRgba(ray.ColorOn(background), ray.Opacity());
   p.depths[r] = ray.ExpectedDepth();
+}
+
+// Writes a finished ray, or leaves it for ListHorizons.
+template <bool kHorizons, typename T>
+__device__ void Finish(const ViewParams<T>& p, uint32_t r, const ViewRay& ray) {
+  if constexpr (kHorizons) {
+    p.rays[r] = ray;
+  } else {
+    Write(p, r, ray, p.control->background);
+  }
+}
+
+// The pixel of ray r, of which `thread` is the last eight bits.
+struct PixelPlace {
+  int x, y;
+};
+__device__ inline PixelPlace PlaceOf(const ViewControl& control, uint32_t tile, uint32_t thread) {
+  const uint32_t tiles_x = (control.width + kViewTileSide - 1) / kViewTileSide;
+  return {static_cast<int>(tile % tiles_x * kViewTileSide + thread % kViewTileSide),
+          static_cast<int>(tile / tiles_x * kViewTileSide + thread / kViewTileSide)};
 }
 
 // Appends r to the list where `is_alive`. Called by every thread of a block.
@@ -35,30 +55,29 @@ __device__ void Append(bool is_alive, uint32_t r, uint32_t* count, uint32_t* lis
   __syncthreads();  // before block_first is overwritten
 }
 
-template <typename T>
+template <typename T, bool kHorizons>
 __global__ void __launch_bounds__(kBlock) StartViewKernel(const __grid_constant__ ViewParams<T> p) {
   static_assert(kViewTileRays == kBlock);
   const ViewControl& control = *p.control;
-  const uint32_t tiles_x = (control.width + kViewTileSide - 1) / kViewTileSide;
   for (uint32_t base = blockIdx.x * kBlock; base < control.n_rays; base += gridDim.x * kBlock) {
-    const uint32_t r = base + threadIdx.x, tile = control.first_tile + base / kBlock;
-    const auto x = static_cast<int>(tile % tiles_x * kViewTileSide + threadIdx.x % kViewTileSide);
-    const auto y = static_cast<int>(tile / tiles_x * kViewTileSide + threadIdx.x / kViewTileSide);
+    const uint32_t r = base + threadIdx.x;
+    const auto [x, y] = PlaceOf(control, control.first_tile + base / kBlock, threadIdx.x);
     bool is_alive = false;
     if (x < control.width && y < control.height) {
       Ray ray = LensRay(control.camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f);
       ray.t_near = control.near;
+      ray.t_far = control.far;
       ViewRay state;
       state.march = StartMarch(p.grid, p.steps, ray, kViewJitter);
       is_alive = state.march.t_exit >= 0;
-      if (is_alive) {
+      if (is_alive || kHorizons) {
         p.rays[r] = state;
         float harmonics[16];
         SphericalHarmonics4(ray.direction, harmonics);
 #pragma unroll
         for (int i = 0; i < 16; ++i) p.harmonics[16 * size_t{r} + i] = FromFloat<T>(harmonics[i]);
       } else {
-        Finish(p, r, state);
+        Finish<kHorizons>(p, r, state);
       }
     }
     Append(is_alive, r, &p.counts->alive_even, p.alive_even);
@@ -111,7 +130,7 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-template <typename T>
+template <typename T, bool kHorizons>
 __global__ void __launch_bounds__(kBlock)
     CompositeViewKernel(const __grid_constant__ WaveArguments<T> arguments) {
   const ViewParams<T>& p = arguments.view;
@@ -136,12 +155,46 @@ __global__ void __launch_bounds__(kBlock)
       if (goes_on) {
         p.rays[r] = ray;
       } else {
-        Finish(p, r, ray);
+        Finish<kHorizons>(p, r, ray);
       }
     }
     Append(goes_on, r, arguments.odd ? &p.counts->alive_even : &p.counts->alive_odd,
            arguments.odd ? p.alive_even : p.alive_odd);
   }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kBlock)
+    ListHorizonsKernel(const __grid_constant__ ViewParams<T> p) {
+  __shared__ uint32_t block_first;
+  const ViewControl& control = *p.control;
+  for (uint32_t base = blockIdx.x * kBlock; base < control.n_rays; base += gridDim.x * kBlock) {
+    const uint32_t r = base + threadIdx.x;
+    const auto [x, y] = PlaceOf(control, control.first_tile + base / kBlock, threadIdx.x);
+    bool has_light = false;
+    if (x < control.width && y < control.height) {
+      has_light = !p.rays[r].Ended();
+      if (!has_light) Write(p, r, p.rays[r], control.background);
+    }
+    uint32_t total;
+    const uint32_t before = BlockExclusiveSum(has_light ? 1 : 0, &total);
+    if (threadIdx.x == 0) block_first = atomicAdd(&p.counts->samples, total);
+    __syncthreads();
+    if (has_light) {
+      const uint32_t i = block_first + before;
+      p.positions[i] = HorizonUnit(p.contraction, p.rays[r].march.direction);
+      p.ray_of[i] = r;
+    }
+    __syncthreads();  // before block_first is overwritten
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kBlock)
+    FinishHorizonsKernel(const __grid_constant__ ViewParams<T> p) {
+  const uint32_t n = p.counts->samples;
+  for (uint32_t i = blockIdx.x * kBlock + threadIdx.x; i < n; i += gridDim.x * kBlock)
+    Write(p, p.ray_of[i], p.rays[p.ray_of[i]], p.colors[i]);
 }
 
 template <typename T>
@@ -155,7 +208,23 @@ void LaunchWave(const char* name, void (*kernel)(WaveArguments<T>), const ViewPa
 template <typename T>
 void LaunchStart(const ViewParams<T>& params, Stream stream) {
   NERF_CHECK(params.ray_capacity % kViewTileRays == 0);
-  LaunchOver("start_view", StartViewKernel<T>, params.ray_capacity, kBlock, stream, params);
+  LaunchOver("start_view",
+             params.has_horizons ? StartViewKernel<T, true> : StartViewKernel<T, false>,
+             params.ray_capacity, kBlock, stream, params);
+}
+
+template <typename T>
+void LaunchComposite(const ViewParams<T>& params, int wave, Stream stream) {
+  LaunchWave("composite_view",
+             params.has_horizons ? CompositeViewKernel<T, true> : CompositeViewKernel<T, false>,
+             params, wave, stream);
+}
+
+template <typename T>
+void LaunchHorizons(const char* name, void (*kernel)(ViewParams<T>), const ViewParams<T>& params,
+                    Stream stream) {
+  NERF_CHECK(params.has_horizons && params.sample_capacity >= params.ray_capacity);
+  LaunchOver(name, kernel, params.ray_capacity, kBlock, stream, params);
 }
 
 }  // namespace
@@ -169,10 +238,22 @@ void MarchView(const ViewParams<Half>& params, int wave, Stream stream) {
   LaunchWave("march_view", MarchViewKernel<Half>, params, wave, stream);
 }
 void CompositeView(const ViewParams<float>& params, int wave, Stream stream) {
-  LaunchWave("composite_view", CompositeViewKernel<float>, params, wave, stream);
+  LaunchComposite(params, wave, stream);
 }
 void CompositeView(const ViewParams<Half>& params, int wave, Stream stream) {
-  LaunchWave("composite_view", CompositeViewKernel<Half>, params, wave, stream);
+  LaunchComposite(params, wave, stream);
+}
+void ListHorizons(const ViewParams<float>& params, Stream stream) {
+  LaunchHorizons("list_horizons", ListHorizonsKernel<float>, params, stream);
+}
+void ListHorizons(const ViewParams<Half>& params, Stream stream) {
+  LaunchHorizons("list_horizons", ListHorizonsKernel<Half>, params, stream);
+}
+void FinishHorizons(const ViewParams<float>& params, Stream stream) {
+  LaunchHorizons("finish_horizons", FinishHorizonsKernel<float>, params, stream);
+}
+void FinishHorizons(const ViewParams<Half>& params, Stream stream) {
+  LaunchHorizons("finish_horizons", FinishHorizonsKernel<Half>, params, stream);
 }
 
 }  // namespace nerf::kernels::cuda

@@ -320,8 +320,7 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
     for (int channel = 0; channel < 3; ++channel) {
       const float target = batch.targets[begin + r][channel];
       float residual = color[channel] - target;
-      // The picture may have cut off what is brighter.
-      if (has_gain && target >= 1 && residual > 0) residual = 0;
+      if (has_gain) residual = kernels::ResidualOfExposed(residual, target);
       const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
       gradient[channel] = scale * weight * loss.derivative;
       error += std::abs(residual) / 3;
@@ -373,27 +372,22 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
   ScaleNearGradients(input);
 }
 
-// How near a row lies to the surface that its ray is known to meet: 1 there, falling on a line to 0
-// at a tenth of the distance. The loss of the ray is 1 minus the sum of this by weights: all light
-// should end there. Being linear in the weights it leaves rays alone whose light ends elsewhere.
+// kernels::DepthAttraction of a row.
 float NgpChunk::DepthAttraction(const ChunkInput& input, int row) const {
-  constexpr float kReach = 0.1f;  // of the distance
   if (row >= first_background_) return 0;
   const float depth = input.batch->depths[first_ray_ + ray_of_[row]];
   if (depth <= 0) return 0;
   const float t = input.scene_steps.FromSteps(normalized_t_[row] / kernels::kDistortionPerStep);
-  return std::max(0.0f, 1 - std::abs(t - depth) / (kReach * depth));
+  return kernels::DepthAttraction(t, depth);
 }
 
-// Space near a camera is in the view of few others and has many samples per volume, so gradients
-// there make fog in front of it. Source: Philip and Deschaintre 2023, "Floaters No More".
 void NgpChunk::ScaleNearGradients(const ChunkInput& input) {
   const float near = Ngp(*input.config).near_gradients;
   if (near <= 0) return;
   for (int row = 0; row < first_background_; ++row) {
     const float t = input.scene_steps.FromSteps(normalized_t_[row] / kernels::kDistortionPerStep);
     if (t >= near) continue;
-    const float share = t / near, factor = share * share;
+    const float factor = kernels::NearGradientFactor(t, near);
     grad_geometry_[size_t{kGeometryWidth} * row] *= factor;
     float* const grad_color = colors_.data() + size_t{kColorWidth} * row;
     for (int channel = 0; channel < 3; ++channel) grad_color[channel] *= factor;

@@ -18,9 +18,6 @@ namespace nerf {
 // A round is this many samples of each ray, then a check of its transmittance. A chunk of few rays
 // takes more of each, so that a round has kMinRoundRows samples.
 inline constexpr int kMinRoundSamples = 4, kMinRoundRows = 128;
-// One ray in this many is used to learn poses: the gradient by position costs a tenth of a sample's
-// time.
-inline constexpr int kPoseRays = 4;
 // Rays of several chunks march this many rounds together. Most of them end within these; the few
 // that go on would leave most vector lanes empty.
 inline constexpr int kRoundsAhead = 4;

@@ -7,17 +7,13 @@
 #include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
-#include "engine/batch/picture_errors.h"
 #include "engine/methods/ngp/chunk.h"
 #include "engine/methods/ngp/depth_rays.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/learned_views.h"
 #include "engine/methods/ngp/rank_exchange.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
-#include "engine/methods/ngp/view_appearances.h"
-#include "engine/methods/ngp/view_exposures.h"
-#include "engine/methods/ngp/view_focals.h"
-#include "engine/methods/ngp/view_poses.h"
 #include "engine/parameters/gradient_lanes.h"
 #include "engine/train/ray_step.h"
 #include "engine/train/schedule.h"
@@ -40,13 +36,7 @@ class NgpCpuStep : public RayStep {
         pool_(pool),
         state_(config, geometry),
         exchange_(group, state_.parameters.shape(), state_.occupancy.values().size()),
-        poses_(Ngp(config).pose_rate > 0 ? static_cast<int>(views.size()) : 0,
-               geometry.box.Size().x / 2),
-        focals_(Ngp(config).focal_rate > 0 ? views : std::span<const View>()),
-        exposures_(Ngp(config).exposure_rate > 0 ? static_cast<int>(views.size()) : 0),
-        appearances_(Ngp(config).appearance_rate > 0 ? static_cast<int>(views.size()) : 0,
-                     config.seed),
-        errors_(views, Ngp(config).error_share),
+        views_(config, geometry, views),
         chunks_(pool->n_threads()),
         changed_lines_(exchange_.levels().size()) {
     if (Ngp(config).depth_weight > 0) depths_ = depths;
@@ -56,10 +46,13 @@ class NgpCpuStep : public RayStep {
 
   StepResult Run(const PixelBatch& batch) override {
     const StepResult result = RayStep::Run(batch);
-    if (!errors_.empty()) errors_.Observe(batch, std::span(ray_errors_).first(batch.pixels.size()));
+    if (!views_.errors.empty())
+      views_.errors.Observe(batch, std::span(ray_errors_).first(batch.pixels.size()));
     return result;
   }
-  const PictureErrors* Errors() const override { return errors_.empty() ? nullptr : &errors_; }
+  const PictureErrors* Errors() const override {
+    return views_.errors.empty() ? nullptr : &views_.errors;
+  }
   StepResult RunRays(const RayBatch& batch) override;
   StepResult RunAllRays(const RayBatch& batch);
   IndexRange OwnPixels(int n_pixels, double fraction) const override;
@@ -70,41 +63,23 @@ class NgpCpuStep : public RayStep {
   void Save(TensorFile* file) const override {
     state_.Save(file);
     ray_count().Save(file);
-    exposures_.Save(file);
-    appearances_.Save(file);
-    poses_.Save(file);
-    focals_.Save(file);
-    errors_.Save(file);
+    views_.Save(file);
   }
   absl::Status Load(const TensorFile& file) override {
     NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
-    ViewExposures exposures = exposures_;
-    NERF_RETURN_IF_ERROR(exposures.Load(file));
-    ViewAppearances appearances(appearances_.n_views(), config_.seed);
-    NERF_RETURN_IF_ERROR(appearances.Load(file));
-    ViewPoses poses = poses_;
-    NERF_RETURN_IF_ERROR(poses.Load(file));
-    ViewFocals focals = focals_;
-    NERF_RETURN_IF_ERROR(focals.Load(file));
-    PictureErrors errors = errors_;
-    NERF_RETURN_IF_ERROR(errors.Load(file));
+    NERF_ASSIGN_OR_RETURN(LearnedViews read, views_.Read(file));
     NERF_RETURN_IF_ERROR(state_.Load(file));
-    errors_ = std::move(errors);
-    exposures_ = std::move(exposures);
-    appearances_ = std::move(appearances);
-    poses_ = std::move(poses);
-    focals_ = std::move(focals);
-    focals_.Apply(&cameras());
+    views_ = std::move(read);
+    views_.focals.Apply(&cameras());
     ray_count().Restore(rays);
     grid_changed_ = true;
     return absl::OkStatus();
   }
   void SaveModel(TensorFile* file) const override {
     state_.SaveModel(file);
-    appearances_.SaveModel(file);
-    SaveLensScales(focals_.Scales(), file);
+    views_.SaveModel(file);
   }
-  std::vector<LensScale> FoundLenses() const override { return focals_.Scales(); }
+  std::vector<LensScale> FoundLenses() const override { return views_.focals.Scales(); }
   absl::Status Initialize(const TensorFile& file) override {
     grid_changed_ = true;
     return state_.Initialize(file);
@@ -120,8 +95,7 @@ class NgpCpuStep : public RayStep {
   void MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                 std::vector<float>* jitters) const override {
     RayStep::MakeRays(batch, rays, jitters);
-    if (poses_.empty()) return;
-    for (size_t i = 0; i < rays->size(); ++i) poses_.Apply(batch.pixels[i].view, &(*rays)[i]);
+    views_.CorrectRays(batch, rays);
   }
 
  private:
@@ -135,14 +109,11 @@ class NgpCpuStep : public RayStep {
   ThreadPool* const pool_;
   NgpState state_;
   NgpRankExchange exchange_;
-  ViewPoses poses_;
-  ViewFocals focals_;
+  LearnedViews views_;
+  // Of a step's rays.
   std::vector<RayGradient> grad_rays_;
-  ViewExposures exposures_;
-  std::vector<Vec3> grad_log_gains_;  // of rays
-  ViewAppearances appearances_;
-  std::vector<float> grad_view_terms_;  // of rays
-  PictureErrors errors_;
+  std::vector<Vec3> grad_log_gains_;
+  std::vector<float> grad_view_terms_;
   std::vector<float> ray_errors_;                // of a step's rays
   KnownDepths depths_;                           // none where depth is not learned
   RayBatch with_depth_;                          // kept for its memory
@@ -193,7 +164,8 @@ void ListTouched(const Buffer<uint8_t>& touched, std::vector<uint32_t>* lines) {
 StepResult NgpCpuStep::RunRays(const RayBatch& batch) {
   if (depths_.empty()) return RunAllRays(batch);
   with_depth_ = batch;
-  AppendDepthRays(depths_, cameras(), poses_, state_.geometry.near, config_.seed, &with_depth_);
+  AppendDepthRays(depths_, cameras(), views_.poses, state_.geometry.near, config_.seed,
+                  &with_depth_);
   StepResult result = RunAllRays(with_depth_);
   // Whoever chooses the number of rays counts those of pixels.
   result.n_rays = batch.n_rays;
@@ -221,7 +193,7 @@ StepResult NgpCpuStep::RunAllRays(const RayBatch& batch) {
   }
   UpdateParameters(batch);
   if (line_counts_ != nullptr) AddCosts(batch, result, begin);
-  if (!state_.parameters.WeightsAreFinite() || !appearances_.IsFinite())
+  if (!state_.parameters.WeightsAreFinite() || !views_.appearances.IsFinite())
     result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
 }
@@ -235,24 +207,24 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
                    .steps = state_.steps().Scaled(batch.step_scale),
                    .scene_steps = state_.steps(),
                    .batch = &batch};
-  if (!exposures_.empty()) {
+  if (!views_.exposures.empty()) {
     NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
     grad_log_gains_.resize(batch.n_rays);
-    input.view_gains = exposures_.gains();
+    input.view_gains = views_.exposures.gains();
     input.grad_log_gains = grad_log_gains_.data();
   }
-  if (!appearances_.empty()) {
+  if (!views_.appearances.empty()) {
     NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
     grad_view_terms_.assign(size_t{kHiddenWidth} * batch.n_rays, 0.0f);
-    input.view_terms = appearances_.terms();
+    input.view_terms = views_.appearances.terms();
     input.grad_view_terms = grad_view_terms_.data();
   }
-  if (!poses_.empty() || !focals_.empty()) {
+  if (views_.HasRayGradients()) {
     NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
     grad_rays_.assign(batch.n_rays, RayGradient());
     input.grad_rays = grad_rays_.data();
   }
-  if (!errors_.empty()) {
+  if (!views_.errors.empty()) {
     ray_errors_.resize(batch.n_rays);
     input.ray_errors = ray_errors_.data();
   }
@@ -301,24 +273,17 @@ NgpNetwork NgpCpuStep::Network(const RayBatch& batch) const {
 void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
   const TraceSpan span("parameters");
   const int t = static_cast<int>(++state_.n_updates);
-  if (!focals_.empty()) {
-    const float rate = batch.learning_rate * FocalRate(config_, batch.fraction);
-    focals_.Update(state_.parameters.TableAdam(rate, t), batch, cameras(), poses_, grad_rays_);
-    focals_.Apply(&cameras());
-  }
-  if (!poses_.empty()) {
-    const float rate = batch.learning_rate * PoseRate(config_, batch.fraction);
-    poses_.Update(state_.parameters.TableAdam(rate, t), batch.views, batch.rays, grad_rays_);
-  }
-  if (!exposures_.empty()) {
+  if (views_.HasRayGradients())
+    views_.UpdateFromRays(config_, state_.parameters, batch, t, grad_rays_, &cameras());
+  if (!views_.exposures.empty()) {
     const float rate = batch.learning_rate * Ngp(config_).exposure_rate;
-    exposures_.Update(state_.parameters.TableAdam(rate, t), batch.views, grad_log_gains_);
+    views_.exposures.Update(state_.parameters.TableAdam(rate, t), batch.views, grad_log_gains_);
   }
-  if (!appearances_.empty()) {
+  if (!views_.appearances.empty()) {
     const float rate = batch.learning_rate * Ngp(config_).appearance_rate;
-    appearances_.Update(state_.parameters.TableAdam(rate, t),
-                        state_.parameters.WeightsAdam(batch.learning_rate, t), batch.views,
-                        grad_view_terms_, pool_);
+    views_.appearances.Update(state_.parameters.TableAdam(rate, t),
+                              state_.parameters.WeightsAdam(batch.learning_rate, t), batch.views,
+                              grad_view_terms_, pool_);
   }
   const int n_active = ActiveLevels(config_, batch.fraction);
   const std::vector<int>& levels = exchange_.levels();
@@ -350,7 +315,7 @@ void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
   exchange_.ExchangeLines(n_active, changed_lines_, &state_.parameters, line_counts_.get());
   if (state_.n_updates % kNgpAverageInterval != 0) return;
   state_.parameters.UpdateAverages(kNgpAverageInterval, levels, pool_);
-  appearances_.UpdateAverages(AverageDecay(config_, kNgpAverageInterval));
+  views_.appearances.UpdateAverages(AverageDecay(config_, kNgpAverageInterval));
 }
 
 // Scatter and Adam of exchange_.levels()[index].

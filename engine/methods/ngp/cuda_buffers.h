@@ -9,14 +9,36 @@
 #include "engine/kernels/adam.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/ray_gradients.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/methods/ngp/describe/cuda_lanes.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"
+#include "engine/methods/ngp/view_poses.h"
 
 namespace nerf {
 
 // The arrays that a training step on a CUDA device works with, all taken from one allocator. T is
 // Half or float.
+
+// Which arrays of rays a config needs beyond those of every step.
+struct CudaRayNeeds {
+  bool horizons = false;   // of a learned background
+  bool weights = false;    // in the loss
+  bool views = false;      // whose rays they are
+  bool depths = false;     // where they meet a surface
+  bool errors = false;     // of their colors
+  bool gradients = false;  // by rays
+};
+inline CudaRayNeeds CudaRayNeedsOf(const TrainConfig& config) {
+  const NgpSettings& settings = Ngp(config);
+  return {.horizons = settings.learned_background != 0,
+          .weights = config.alpha_is_mask != 0 || settings.depth_weight > 0,
+          .views = settings.exposure_rate > 0 || settings.appearance_rate > 0,
+          .depths = settings.depth_weight > 0,
+          .errors = settings.error_share > 0,
+          .gradients = settings.pose_rate > 0 || settings.focal_rate > 0};
+}
 
 // What a step keeps beside its parameters. Gradients of the table are floats, or fixed point if the
 // config asks for sums that do not depend on their order. In half precision the step reads copies
@@ -55,32 +77,51 @@ struct CudaTraining {
 
 // A batch's rays, up to `capacity`; also used for the host's copy.
 struct CudaBatch {
-  CudaBatch(size_t capacity, BufferAllocator* from)
+  CudaBatch(size_t capacity, const CudaRayNeeds& needs, BufferAllocator* from)
       : rays(capacity, from),
         jitters(capacity, from),
         targets(capacity, from),
-        backgrounds(capacity, from) {}
+        backgrounds(capacity, from),
+        weights(needs.weights ? capacity : 0, from),
+        views(needs.views ? capacity : 0, from),
+        depths(needs.depths ? capacity : 0, from) {}
   Buffer<Ray> rays;
   Buffer<float> jitters;
   Buffer<Vec3> targets, backgrounds;
+  Buffer<float> weights;
+  Buffer<int32_t> views;
+  Buffer<float> depths;
+};
+
+// What is found of them beside the sums; also used for the host's copy.
+struct CudaRayResults {
+  CudaRayResults(size_t capacity, const CudaRayNeeds& needs, BufferAllocator* from)
+      : errors(needs.errors ? capacity : 0, from),
+        gradients(needs.gradients ? capacity / kPoseRays + 1 : 0, from) {}
+  Buffer<float> errors;
+  Buffer<kernels::RayGradient> gradients;  // of one ray in kPoseRays
 };
 
 // Of up to `capacity` rays.
 template <typename T>
 struct CudaRays {
-  CudaRays(size_t capacity, BufferAllocator* from)
-      : batch(capacity, from),
+  CudaRays(size_t capacity, const CudaRayNeeds& needs, BufferAllocator* from)
+      : batch(capacity, needs, from),
         harmonics(kDirectionWidth * capacity, from),
         states(capacity, from),
         segments(kernels::cuda::kWaves * capacity, from),
         alive(2 * capacity, from),
         block_sums(kernels::cuda::RayBlocks(static_cast<uint32_t>(capacity)), from),
-        offsets(capacity + 1, from) {}
+        offsets(capacity + 1, from),
+        horizons(needs.horizons ? capacity : 0, from),
+        results(capacity, needs, from) {}
   CudaBatch batch;
   Buffer<T> harmonics;
   Buffer<kernels::cuda::RayState> states;
   Buffer<kernels::cuda::RaySegment> segments;
   Buffer<uint32_t> alive, block_sums, offsets;
+  Buffer<uint32_t> horizons;
+  CudaRayResults results;
 };
 
 // Of up to `capacity` marched samples.
@@ -122,8 +163,8 @@ struct CudaStepControl {
   kernels::cuda::AdamStepSettings table, weights;
 };
 struct CudaStepCounts {
-  uint32_t samples[kernels::cuda::kWaves + 1] = {};  // marched in each wave, then kept
-  uint32_t alive[kernels::cuda::kWaves] = {};        // rays of each wave but the first
+  uint32_t samples[kernels::cuda::kMarchParts] = {};  // MarchParams::counts
+  uint32_t alive[kernels::cuda::kWaves] = {};         // rays of each wave but the first
   uint32_t overflow = 0;
   uint32_t not_finite = 0;  // a weight is not finite after the step
   double losses[2 * kernels::cuda::kLossBlocks] = {};

@@ -10,6 +10,7 @@
 
 #include "engine/base/check.h"
 #include "engine/field/marched_model.h"
+#include "engine/kernels/contract_positions.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/ngp_mlp.h"
@@ -122,16 +123,17 @@ class CudaSceneRenderer final : public SceneRenderer {
                    const std::stop_token& stop);
   void RecordRound();
   void RunWave(const cuda::ViewParams<T>& view, int wave);
+  void Evaluate(const kernels::DeviceRange& range);
+  void ShowHorizons();
   cuda::ViewParams<T> View();
 
   const OccupancyGrid grid_;
   const SceneGeometry geometry_;
-  const kernels::HashGridShape shape_;
-  const Aabb box_;  // the outermost one
-  const float density_shift_;
+  const NgpNetwork network_;  // its parameters are the model's, which is gone
   const kernels::Stream stream_;
   Workspace<T>* const workspace_;
   const Buffer<T> table_, weights_;
+  const Buffer<float> appearance_;  // NgpNetwork::appearance, or empty
   const Buffer<uint64_t> blocks_;
   const Buffer<uint8_t> empty_distances_;
   std::unique_ptr<cuda::Graph> round_;  // kRoundWaves waves in the workspace of generation_
@@ -144,20 +146,31 @@ const NgpNetwork& NetworkOf(const MarchedModel& model) {
   return field->network();
 }
 
+NgpNetwork WithoutParameters(NgpNetwork network) {
+  network.table = network.weights = network.appearance = nullptr;
+  network.half_table = nullptr;
+  network.weight_pairs = nullptr;
+  return network;
+}
+
+std::vector<float> AppearanceOf(const NgpNetwork& network) {
+  if (network.appearance == nullptr) return {};
+  return {network.appearance, network.appearance + kHiddenWidth};
+}
+
 template <typename T>
 CudaSceneRenderer<T>::CudaSceneRenderer(const MarchedModel& model, const SceneGeometry& geometry,
                                         kernels::Stream stream, Workspace<T>* workspace)
     : grid_(model.grid()),
       geometry_(geometry),
-      shape_(NetworkOf(model).shape),
-      box_(NetworkOf(model).box),
-      density_shift_(NetworkOf(model).density_shift),
+      network_(WithoutParameters(NetworkOf(model))),
       stream_(stream),
       workspace_(workspace),
-      table_(
-          OnDevice(Converted<T>(NetworkOf(model).half_table, shape_.level_size() * shape_.n_levels),
-                   stream)),
+      table_(OnDevice(Converted<T>(NetworkOf(model).half_table,
+                                   network_.shape.level_size() * network_.shape.n_levels),
+                      stream)),
       weights_(OnDevice(Converted<T>(NetworkOf(model).weights, kNgpWeights), stream)),
+      appearance_(OnDevice(AppearanceOf(NetworkOf(model)), stream)),
       blocks_(OnDevice(grid_.occupied_blocks, stream)),
       empty_distances_(OnDevice(model.empty_distances(), stream)) {}
 
@@ -205,6 +218,7 @@ bool CudaSceneRenderer<T>::RenderPicture(const Camera& camera, const RenderOptio
                             .width = camera.width,
                             .height = camera.height,
                             .near = geometry_.near,
+                            .far = geometry_.far,
                             .min_transmittance = options.min_transmittance,
                             .background = options.background};
   for (uint32_t first = 0; first < n_tiles; first += tiles_at_once) {
@@ -246,6 +260,7 @@ bool CudaSceneRenderer<T>::RenderTiles(const cuda::ViewControl& control,
     if (stop.stop_requested()) return false;
     if (pause) pause();
   } while (w.counts()[0].alive_even > 0);
+  if (network_.learns_background) ShowHorizons();
   cuda::CopyToHost(w.rgba().data(), arrays.rgba.data(), control.n_rays * sizeof(uint32_t), stream_);
   cuda::CopyToHost(w.depths().data(), arrays.depths.data(), control.n_rays * sizeof(float),
                    stream_);
@@ -265,49 +280,78 @@ void CudaSceneRenderer<T>::RecordRound() {
 
 template <typename T>
 void CudaSceneRenderer<T>::RunWave(const cuda::ViewParams<T>& view, int wave) {
-  CudaViewArrays<T>& arrays = workspace_->arrays();
-  const uint32_t capacity = view.sample_capacity;
   // The counts of samples and of rays alive after the wave. The latter is stored before or behind
   // the former (ViewCounts).
   uint32_t* const cleared = wave % 2 == 0 ? &view.counts->samples : &view.counts->alive_even;
   cuda::Fill(cleared, 0, 2 * sizeof(uint32_t), stream_);
   cuda::MarchView(view, wave, stream_);
-  const kernels::DeviceRange found{capacity, &view.counts->samples};
-  cuda::HashEncodeForward(cuda::HashEncodeForwardParams<T>{.shape = shape_,
+  const kernels::DeviceRange found{view.sample_capacity, &view.counts->samples};
+  if (network_.contraction != Contraction::kNone) {
+    const Aabb& inner = network_.inner_box;
+    cuda::ContractPositions({.range = found,
+                             .kind = network_.contraction,
+                             .center = inner.Center(),
+                             .inverse_half_side = 2 / inner.Size().x,
+                             .positions = workspace_->arrays().positions.data()},
+                            stream_);
+  }
+  Evaluate(found);
+  cuda::CompositeView(view, wave, stream_);
+}
+
+// After the last wave: what lies behind the rays that still have light.
+template <typename T>
+void CudaSceneRenderer<T>::ShowHorizons() {
+  const cuda::ViewParams<T> view = View();
+  cuda::Fill(&view.counts->samples, 0, sizeof(uint32_t), stream_);
+  cuda::ListHorizons(view, stream_);
+  Evaluate({view.sample_capacity, &view.counts->samples});
+  cuda::FinishHorizons(view, stream_);
+}
+
+// Densities and colors of encoded positions.
+template <typename T>
+void CudaSceneRenderer<T>::Evaluate(const kernels::DeviceRange& range) {
+  CudaViewArrays<T>& arrays = workspace_->arrays();
+  const uint32_t capacity = range.capacity;
+  cuda::HashEncodeForward(cuda::HashEncodeForwardParams<T>{.shape = network_.shape,
                                                            .table = table_.data(),
-                                                           .range = found,
+                                                           .range = range,
                                                            .positions = arrays.positions.data(),
                                                            .features = arrays.encodings.data(),
                                                            .stride = capacity},
                           stream_);
-  cuda::NgpDensity(cuda::NgpDensityParams<T>{.range = found,
+  cuda::NgpDensity(cuda::NgpDensityParams<T>{.range = range,
                                              .weights = weights_.data(),
                                              .encodings = arrays.encodings.data(),
                                              .stride = capacity,
-                                             .shift = density_shift_,
+                                             .shift = network_.density_shift,
                                              .sigmas = arrays.sigmas.data(),
                                              .geometry = arrays.geometry.data()},
                    stream_);
-  cuda::NgpColor(cuda::NgpColorParams<T>{.range = found,
+  cuda::NgpColor(cuda::NgpColorParams<T>{.range = range,
                                          .weights = weights_.data(),
                                          .ray_of = arrays.ray_of.data(),
                                          .harmonics = arrays.harmonics.data(),
                                          .geometry = arrays.geometry.data(),
-                                         .colors = arrays.colors.data()},
+                                         .colors = arrays.colors.data(),
+                                         .terms = {appearance_.data()}},
                  stream_);
-  cuda::CompositeView(view, wave, stream_);
 }
 
 template <typename T>
 cuda::ViewParams<T> CudaSceneRenderer<T>::View() {
   CudaViewArrays<T>& arrays = workspace_->arrays();
-  const Vec3 size = box_.Size();
+  const bool contracted = network_.contraction != Contraction::kNone;
+  // Contracted positions are those of the training frame before.
+  const Aabb box = contracted ? Aabb{{0, 0, 0}, {1, 1, 1}} : network_.box;
+  const Vec3 size = box.Size();
   cuda::ViewParams<T> view;
   view.grid = MarchGridOf(grid_);
   view.grid.blocks = blocks_.data();
   view.grid.empty_distances = empty_distances_.data();
   view.steps = {geometry_.step, geometry_.cone};
-  view.box_min = box_.min;
+  view.box_min = box.min;
   view.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};
   view.control = arrays.control.data();
   view.counts = arrays.counts.data();
@@ -324,6 +368,8 @@ cuda::ViewParams<T> CudaSceneRenderer<T>::View() {
   view.positions = arrays.positions.data();
   view.sigmas = arrays.sigmas.data();
   view.colors = arrays.colors.data();
+  view.has_horizons = network_.learns_background;
+  view.contraction = network_.contraction;
   view.rgba = arrays.rgba.data();
   view.depths = arrays.depths.data();
   return view;

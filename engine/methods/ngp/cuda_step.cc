@@ -3,12 +3,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "engine/batch/cuda_pictures.h"
+#include "engine/kernels/contract_positions.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/lane_sums.h"
@@ -19,6 +21,9 @@
 #include "engine/methods/ngp/cuda_ranks.h"
 #include "engine/methods/ngp/cuda_state.h"
 #include "engine/methods/ngp/cuda_step_shape.h"
+#include "engine/methods/ngp/cuda_views.h"
+#include "engine/methods/ngp/depth_rays.h"
+#include "engine/methods/ngp/learned_views.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/train/schedule.h"
@@ -28,6 +33,15 @@ namespace nerf {
 namespace {
 
 namespace cuda = kernels::cuda;
+
+// Where a march leaves positions that are contracted before they are encoded: in the training
+// frame.
+constexpr Aabb kUnitCube = {{0, 0, 0}, {1, 1, 1}};
+
+// Features of the levels that take part.
+size_t ActiveWidth(const TrainConfig& config, const CudaStepShape& shape) {
+  return static_cast<size_t>(Ngp(config).n_features_per_level) * shape.n_levels;
+}
 
 size_t BackwardBlocks(const TrainConfig& config) {
   return config.cuda_fp32 != 0 ? cuda::NgpBackwardBlocks<float>() : cuda::NgpBackwardBlocks<Half>();
@@ -41,9 +55,16 @@ template <typename T>
 class NgpCudaStep : public RayStep {
  public:
   NgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
-              std::span<const View> views, const RaySource* source, Group* group);
+              std::span<const View> views, const RaySource* source, Group* group,
+              const KnownDepths& depths);
 
+  StepResult Run(const PixelBatch& batch) override;
   StepResult RunRays(const RayBatch& batch) override;
+  const PictureErrors* Errors() const override {
+    const PictureErrors& errors = views_.learned().errors;
+    return errors.empty() ? nullptr : &errors;
+  }
+  std::vector<LensScale> FoundLenses() const override { return views_.learned().focals.Scales(); }
   IndexRange OwnPixels(int n_pixels, double) const override { return ranks_.RaysOf(n_pixels); }
   void CollectState() override;
   void MeasureCosts() override { costs_.emplace(); }
@@ -60,7 +81,21 @@ class NgpCudaStep : public RayStep {
   double OccupiedFraction() const override { return occupied_fraction_; }
   void ReopenGrid() override;
 
+ protected:
+  void MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
+                std::vector<float>* jitters) const override {
+    RayStep::MakeRays(batch, rays, jitters);
+    views_.learned().CorrectRays(batch, rays);
+  }
+
  private:
+  StepResult RunAllRays(const RayBatch& batch);
+  void TakeViews(LearnedViews read) {
+    views_.Take(std::move(read));
+    views_.learned().focals.Apply(&cameras());
+  }
+  void FindRayGradients();
+  kernels::HashGridShape ActiveShape() const;
   // What the field is evaluated with: the masters, or their copies in half precision.
   static const T* Trained(const Buffer<float>& masters, const Buffer<Half>& copies) {
     if constexpr (CudaTraining<T>::kHalf) {
@@ -79,6 +114,11 @@ class NgpCudaStep : public RayStep {
   void RecordGraphs();
   void Record();
   cuda::MarchParams March();
+  cuda::NgpDensityParams<T> Density(const kernels::DeviceRange& range);
+  bool IsContracted() const { return Ngp(config_).contraction != Contraction::kNone; }
+  void Contract(const kernels::DeviceRange& range, const Aabb& from);
+  void AddHorizons(const cuda::MarchParams& march);
+  cuda::NgpRayTerms Terms() const { return {views_.terms(), rays_.batch.views.data()}; }
   void Encode(const kernels::DeviceRange& range);
   void TrainSamples(const kernels::DeviceRange& kept);
   void BackwardMlps(const kernels::DeviceRange& kept);
@@ -103,10 +143,13 @@ class NgpCudaStep : public RayStep {
   CudaTraining<T> training_;
   double occupied_fraction_ = 1;
   CudaState remembered_arrays_;
+  TensorFile remembered_views_;
   uint32_t remembered_updates_ = 0;
   RayCountState remembered_ray_count_;
   const CudaPictures pictures_;
 
+  const CudaRayNeeds needs_;
+  NgpCudaViews views_;
   CudaStepShape shape_;
   CudaRays<T> rays_;
   CudaSamples<T> samples_;
@@ -116,6 +159,9 @@ class NgpCudaStep : public RayStep {
   Buffer<CudaStepControl> host_control_;
   Buffer<CudaStepCounts> host_counts_;
   CudaBatch host_batch_;
+  CudaRayResults host_results_;
+  const KnownDepths depths_;                   // none where depth is not learned
+  RayBatch with_depth_;                        // kept for its memory
   double graph_seconds_ = 0;                   // on the device, of this step's graphs
   std::unique_ptr<cuda::Graph> graph_;         // of shape_; null after it changed
   std::unique_ptr<cuda::Graph> update_graph_;  // with several ranks
@@ -126,7 +172,7 @@ class NgpCudaStep : public RayStep {
 template <typename T>
 NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
                             ThreadPool* pool, std::span<const View> views, const RaySource* source,
-                            Group* group)
+                            Group* group, const KnownDepths& depths)
     : RayStep(config, geometry, views, pool),
       config_(config),
       state_(std::make_unique<NgpState>(WithoutHalfTable(config), geometry)),
@@ -138,14 +184,20 @@ NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geom
                 n_backward_blocks_, ranks_.n_rows(), cuda::DeviceAllocator()),
       remembered_arrays_(arrays_.table.size(), arrays_.grid_blocks.size(), cuda::DeviceAllocator()),
       pictures_(source, config.seed, stream_),
+      needs_(CudaRayNeedsOf(config)),
+      views_(config, geometry, source != nullptr ? source->views : views),
       shape_(InitialCudaStepShape(config)),
-      rays_(shape_.ray_capacity, cuda::DeviceAllocator()),
+      rays_(shape_.ray_capacity, needs_, cuda::DeviceAllocator()),
       samples_(shape_.sample_capacity, cuda::DeviceAllocator()),
       control_(1, cuda::DeviceAllocator()),
       counts_(1, cuda::DeviceAllocator()),
       host_control_(1, cuda::PinnedAllocator()),
       host_counts_(1, cuda::PinnedAllocator()),
-      host_batch_(source == nullptr ? shape_.ray_capacity : 0, cuda::PinnedAllocator()) {
+      host_batch_(source == nullptr ? shape_.ray_capacity : 0, needs_, cuda::PinnedAllocator()),
+      host_results_(shape_.ray_capacity, needs_, cuda::PinnedAllocator()),
+      depths_(Ngp(config).depth_weight > 0 ? depths : KnownDepths()) {
+  // Only the host's rays go where poses are, and to where depths are known.
+  NERF_CHECK(source == nullptr || !NeedsRaysOfTheHost(config));
   Upload();
   // Before the first step, whose time counts: kernels are loaded when they are first recorded.
   RecordGraphs();
@@ -154,12 +206,34 @@ NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geom
 // ---- a step
 
 template <typename T>
+StepResult NgpCudaStep<T>::Run(const PixelBatch& batch) {
+  const StepResult result = RayStep::Run(batch);
+  PictureErrors& errors = views_.learned().errors;
+  if (!errors.empty())
+    errors.Observe(batch, host_results_.errors.span().first(batch.pixels.size()));
+  return result;
+}
+
+template <typename T>
 StepResult NgpCudaStep<T>::RunRays(const RayBatch& batch) {
-  NERF_CHECK(batch.weights.empty());  // the kernel of the loss has no weights of rays
+  if (depths_.empty()) return RunAllRays(batch);
+  with_depth_ = batch;
+  AppendDepthRays(depths_, cameras(), views_.learned().poses, state_->geometry.near, config_.seed,
+                  &with_depth_);
+  StepResult result = RunAllRays(with_depth_);
+  // Whoever chooses the number of rays counts those of pixels.
+  result.n_rays = batch.n_rays;
+  return result;
+}
+
+template <typename T>
+StepResult NgpCudaStep<T>::RunAllRays(const RayBatch& batch) {
+  NERF_CHECK(batch.weights.empty() || needs_.weights);
   const IndexRange rays = ranks_.RaysOf(batch.n_rays);
   // At least as large as at the start: if memory ran out, the last step has no arrays any more.
   Reshape(shape_.WithRays(static_cast<uint32_t>(rays.end - rays.begin))
-              .WithSamples(InitialCudaStepShape(config_).sample_capacity));
+              .WithSamples(InitialCudaStepShape(config_).sample_capacity)
+              .WithLevels(ActiveLevels(config_, batch.fraction)));
   const SteadyTime begin = clock_.Now();
   const GroupTraffic before = ranks_.traffic();
   if (state_->occupancy.IsDue(batch.step)) UpdateGrid(batch.step);
@@ -167,6 +241,9 @@ StepResult NgpCudaStep<T>::RunRays(const RayBatch& batch) {
   const CudaRankCounts counts = RunToFit(batch);
   if (!ranks_.alone()) UpdateWithRanks();
   ++state_->n_updates;
+  views_.Update(state_->parameters, batch, static_cast<int>(state_->n_updates),
+                CudaGradientScale(config_, static_cast<uint32_t>(batch.n_rays)).factor,
+                host_results_, &cameras());
   if (state_->n_updates % kNgpAverageInterval == 0) UpdateAverages();
   if (costs_.has_value()) AddCosts(counts.n_trained, begin, before);
   StepResult result;
@@ -176,7 +253,8 @@ StepResult NgpCudaStep<T>::RunRays(const RayBatch& batch) {
   result.device_seconds = graph_seconds_;
   result.loss = counts.loss / batch.n_rays;
   result.squared_error = counts.squared_error / batch.n_rays;
-  if (host_counts_[0].not_finite != 0) result.loss = std::numeric_limits<double>::quiet_NaN();
+  if (host_counts_[0].not_finite != 0 || !views_.learned().appearances.IsFinite())
+    result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
 }
 
@@ -195,8 +273,8 @@ CudaRankCounts NgpCudaStep<T>::RunToFit(const RayBatch& batch) {
       RunGraph(*graph_);
       fits = device.overflow == 0;
     }
-    counts = {.n_trained = device.samples[cuda::kWaves], .fits = fits ? 1u : 0u};
-    for (int wave = 0; wave < cuda::kWaves; ++wave) counts.n_marched += device.samples[wave];
+    counts = {.n_trained = device.samples[cuda::kKeptPart], .fits = fits ? 1u : 0u};
+    for (int part = 0; part < cuda::kKeptPart; ++part) counts.n_marched += device.samples[part];
     for (int block = 0; block < cuda::kLossBlocks; ++block) {
       counts.loss += device.losses[2 * block];
       counts.squared_error += device.losses[2 * block + 1];
@@ -257,14 +335,22 @@ void NgpCudaStep<T>::Reshape(const CudaStepShape& shape) {
   update_graph_.reset();
   if (shape.ray_capacity != shape_.ray_capacity) {
     shape_.ray_capacity = 0;
-    rays_ = CudaRays<T>(0, cuda::DeviceAllocator());
-    rays_ = CudaRays<T>(shape.ray_capacity, cuda::DeviceAllocator());
-    host_batch_ = CudaBatch(DrawsPixels() ? 0 : shape.ray_capacity, cuda::PinnedAllocator());
+    rays_ = CudaRays<T>(0, needs_, cuda::DeviceAllocator());
+    rays_ = CudaRays<T>(shape.ray_capacity, needs_, cuda::DeviceAllocator());
+    host_batch_ =
+        CudaBatch(DrawsPixels() ? 0 : shape.ray_capacity, needs_, cuda::PinnedAllocator());
+    host_results_ = CudaRayResults(shape.ray_capacity, needs_, cuda::PinnedAllocator());
   }
   if (shape.sample_capacity != shape_.sample_capacity) {
     shape_.sample_capacity = 0;
     samples_ = CudaSamples<T>(0, cuda::DeviceAllocator());
     samples_ = CudaSamples<T>(shape.sample_capacity, cuda::DeviceAllocator());
+  }
+  if (shape.n_levels != shape_.n_levels) {
+    // The features of the other levels, which nothing writes: zeros, as in new arrays.
+    const size_t first = ActiveWidth(config_, shape) * shape.sample_capacity;
+    cuda::Fill(samples_.encodings.data() + first, 0,
+               (samples_.encodings.size() - first) * sizeof(T), stream_);
   }
   shape_ = shape;
 }
@@ -279,6 +365,16 @@ void NgpCudaStep<T>::CopyBatch(const RayBatch& batch) {
   copy(batch.jitters, host_batch_.jitters);
   copy(batch.targets, host_batch_.targets);
   copy(batch.backgrounds, host_batch_.backgrounds);
+  if (needs_.weights && batch.weights.empty())
+    std::fill(host_batch_.weights.begin(), host_batch_.weights.end(), 1.0f);
+  if (needs_.weights && !batch.weights.empty()) copy(batch.weights, host_batch_.weights);
+  if (needs_.views) {
+    NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
+    copy(batch.views, host_batch_.views);
+  }
+  if (needs_.depths && batch.depths.empty())
+    std::fill(host_batch_.depths.begin(), host_batch_.depths.end(), 0.0f);
+  if (needs_.depths && !batch.depths.empty()) copy(batch.depths, host_batch_.depths);
 }
 
 template <typename T>
@@ -310,6 +406,7 @@ void NgpCudaStep<T>::RecordGraphs() {
 template <typename T>
 void NgpCudaStep<T>::Record() {
   const auto copy = [&](auto& to, const auto& from) {
+    if (to.empty()) return;
     cuda::CopyToDevice(to.data(), from.data(), to.byte_size(), stream_);
   };
   copy(control_, host_control_);
@@ -322,14 +419,20 @@ void NgpCudaStep<T>::Record() {
                       .rays = rays_.batch.rays.data(),
                       .jitters = rays_.batch.jitters.data(),
                       .targets = rays_.batch.targets.data(),
-                      .backgrounds = rays_.batch.backgrounds.data()},
+                      .backgrounds = rays_.batch.backgrounds.data(),
+                      .weights = rays_.batch.weights.data(),
+                      .views = rays_.batch.views.data()},
                      stream_);
   } else {
     copy(rays_.batch.rays, host_batch_.rays);
     copy(rays_.batch.jitters, host_batch_.jitters);
     copy(rays_.batch.targets, host_batch_.targets);
     copy(rays_.batch.backgrounds, host_batch_.backgrounds);
+    copy(rays_.batch.weights, host_batch_.weights);
+    copy(rays_.batch.views, host_batch_.views);
+    copy(rays_.batch.depths, host_batch_.depths);
   }
+  views_.RecordBegin(stream_);
   cuda::Fill(counts_.data(), 0, counts_.byte_size(), stream_);
 
   cuda::SphericalHarmonics(
@@ -340,27 +443,24 @@ void NgpCudaStep<T>::Record() {
   for (int wave = 0; wave < cuda::kWaves; ++wave) {
     cuda::MarchWave(march, wave, stream_);
     const kernels::DeviceRange found{shape_.sample_capacity, march.counts, wave};
+    if (IsContracted()) Contract(found, kUnitCube);
     Encode(found);
-    cuda::NgpDensity(
-        cuda::NgpDensityParams<T>{.range = found,
-                                  .weights = Trained(arrays_.weights, training_.weight_copies),
-                                  .encodings = samples_.encodings.data(),
-                                  .stride = shape_.sample_capacity,
-                                  .shift = state_->density_shift(),
-                                  .deltas = samples_.deltas.data(),
-                                  .sigmas = samples_.sigmas.data(),
-                                  .alphas = samples_.alphas.data(),
-                                  .geometry = samples_.geometry.data(),
-                                  .cells = samples_.cells.data(),
-                                  .step_length = state_->occupancy.step_length(),
-                                  .skip = &counts_.data()->overflow,
-                                  .values = arrays_.grid_values.data()},
-        stream_);
+    cuda::NgpDensityParams<T> density = Density(found);
+    density.deltas = samples_.deltas.data();
+    density.alphas = samples_.alphas.data();
+    density.geometry = samples_.geometry.data();
+    density.cells = samples_.cells.data();
+    density.step_length = state_->occupancy.step_length();
+    density.skip = &counts_.data()->overflow;
+    density.values = arrays_.grid_values.data();
+    cuda::NgpDensity(density, stream_);
   }
+  if (needs_.horizons) AddHorizons(march);
   cuda::CompactSamples(march, stream_);
   // Where samples did not fit, none is kept, and what follows has nothing to do.
-  const kernels::DeviceRange kept{shape_.sample_capacity, march.counts + cuda::kWaves};
+  const kernels::DeviceRange kept{shape_.sample_capacity, march.counts + cuda::kKeptPart};
   TrainSamples(kept);
+  if (needs_.gradients) FindRayGradients();
   if (ranks_.alone()) {
     // The MLPs' weights in a stream of their own, beside the scatter into the table that takes
     // longer.
@@ -373,12 +473,56 @@ void NgpCudaStep<T>::Record() {
   } else {
     BackwardTable(kept);
   }
+  views_.RecordEnd(stream_);
+  const auto bring = [&](auto& to, const auto& from) {
+    if (!to.empty()) cuda::CopyToHost(to.data(), from.data(), to.byte_size(), stream_);
+  };
+  bring(host_results_.errors, rays_.results.errors);
+  bring(host_results_.gradients, rays_.results.gradients);
   cuda::CopyToHost(host_counts_.data(), counts_.data(), counts_.byte_size(), stream_);
+}
+
+// The field infinitely far away, behind rays with light left.
+template <typename T>
+void NgpCudaStep<T>::AddHorizons(const cuda::MarchParams& march) {
+  cuda::AddHorizons(march, stream_);
+  const kernels::DeviceRange horizons{shape_.sample_capacity, march.counts, cuda::kHorizonPart};
+  Encode(horizons);
+  cuda::NgpDensityParams<T> density = Density(horizons);
+  density.geometry = samples_.geometry.data();  // their opacity is 1, whatever the density
+  cuda::NgpDensity(density, stream_);
+}
+
+// Brings positions in the unit cube of `from` to where the encoding has them.
+template <typename T>
+void NgpCudaStep<T>::Contract(const kernels::DeviceRange& range, const Aabb& from) {
+  const Aabb& inner = state_->geometry.box;
+  cuda::ContractPositions({.range = range,
+                           .kind = Ngp(config_).contraction,
+                           .origin = from.min,
+                           .scale = from.Size(),
+                           .center = inner.Center(),
+                           .inverse_half_side = 2 / inner.Size().x,
+                           .positions = samples_.positions.data()},
+                          stream_);
+}
+
+// What every evaluation of densities has.
+template <typename T>
+cuda::NgpDensityParams<T> NgpCudaStep<T>::Density(const kernels::DeviceRange& range) {
+  cuda::NgpDensityParams<T> density;
+  density.range = range;
+  density.weights = Trained(arrays_.weights, training_.weight_copies);
+  density.encodings = samples_.encodings.data();
+  density.stride = shape_.sample_capacity;
+  density.shift = state_->density_shift();
+  density.sigmas = samples_.sigmas.data();
+  return density;
 }
 
 template <typename T>
 cuda::MarchParams NgpCudaStep<T>::March() {
-  const Aabb box = state_->OuterBox();
+  const Aabb box = IsContracted() ? kUnitCube : state_->OuterBox();
   const Vec3 size = box.Size();
   cuda::MarchParams march;
   march.grid = MarchGridOf(state_->occupancy.grid());
@@ -411,13 +555,46 @@ cuda::MarchParams NgpCudaStep<T>::March() {
   march.block_sums = rays_.block_sums.data();
   march.ray_offsets = rays_.offsets.data();
   march.rows = samples_.rows.data();
+  march.horizons = needs_.horizons ? rays_.horizons.data() : nullptr;
+  march.contraction = Ngp(config_).contraction;
   return march;
+}
+
+// The levels of the encoding that take part.
+template <typename T>
+kernels::HashGridShape NgpCudaStep<T>::ActiveShape() const {
+  kernels::HashGridShape shape = state_->parameters.shape();
+  shape.n_levels = shape_.n_levels;
+  return shape;
+}
+
+// Of one ray in kPoseRays.
+template <typename T>
+void NgpCudaStep<T>::FindRayGradients() {
+  const Vec3 size = IsContracted() ? state_->geometry.box.Size() * 0.5f : state_->OuterBox().Size();
+  cuda::RayGradients({.shape = ActiveShape(),
+                      .table = arrays_.table.data(),
+                      .ray_capacity = shape_.ray_capacity,
+                      .n_rays = &control_.data()->n_rays,
+                      .step = &control_.data()->step,
+                      .period = kPoseRays,
+                      .ray_offsets = rays_.offsets.data(),
+                      .rows = samples_.rows.data(),
+                      .positions = samples_.positions.data(),
+                      .t_middles = samples_.t_middles.data(),
+                      .deltas = samples_.deltas.data(),
+                      .grad_features = samples_.grad_encodings.data(),
+                      .stride = shape_.sample_capacity,
+                      .contraction = Ngp(config_).contraction,
+                      .scale = {1 / size.x, 1 / size.y, 1 / size.z},
+                      .gradients = rays_.results.gradients.data()},
+                     stream_);
 }
 
 template <typename T>
 void NgpCudaStep<T>::Encode(const kernels::DeviceRange& range) {
   cuda::HashEncodeForward(
-      cuda::HashEncodeForwardParams<T>{.shape = state_->parameters.shape(),
+      cuda::HashEncodeForwardParams<T>{.shape = ActiveShape(),
                                        .table = Trained(arrays_.table, training_.table_copies),
                                        .range = range,
                                        .positions = samples_.positions.data(),
@@ -436,7 +613,8 @@ void NgpCudaStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                               .ray_of = samples_.ray_of.data(),
                               .harmonics = rays_.harmonics.data(),
                               .geometry = samples_.geometry.data(),
-                              .colors = samples_.colors.data()},
+                              .colors = samples_.colors.data(),
+                              .terms = Terms()},
       stream_);
   cuda::CompositeLoss({.ray_capacity = shape_.ray_capacity,
                        .n_rays = &control_.data()->n_rays,
@@ -456,7 +634,16 @@ void NgpCudaStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                        .loss = LossShapeOf(config_),
                        .distortion = &control_.data()->distortion,
                        .grads = samples_.grads.data(),
-                       .losses = counts_.data()->losses},
+                       .losses = counts_.data()->losses,
+                       .extras = {.has_horizons = needs_.horizons,
+                                  .ray_weights = rays_.batch.weights.data(),
+                                  .views = rays_.batch.views.data(),
+                                  .view_gains = views_.gains(),
+                                  .grad_log_gains = views_.grad_log_gains(),
+                                  .depths = rays_.batch.depths.data(),
+                                  .depth_weight = Ngp(config_).depth_weight,
+                                  .near_gradients = Ngp(config_).near_gradients,
+                                  .ray_errors = rays_.results.errors.data()}},
                       stream_);
   if (ranks_.n_rows() == 0) {
     BackwardMlps(kept);
@@ -496,12 +683,15 @@ void NgpCudaStep<T>::BackwardMlps(const kernels::DeviceRange& range) {
                                  .grads = samples_.grads.data(),
                                  .grad_encodings = samples_.grad_encodings.data(),
                                  .grad_stride = shape_.sample_capacity,
-                                 .weight_gradients = training_.weight_gradients.data()},
+                                 .weight_gradients = training_.weight_gradients.data(),
+                                 .terms = Terms(),
+                                 .grad_terms = views_.grad_terms()},
       stream_);
 }
 
 template <typename T>
 void NgpCudaStep<T>::UpdateWeights(kernels::Stream stream) {
+  if (Ngp(config_).frozen == Frozen::kMlp) return;
   const bool by_rows = ranks_.n_rows() > 0;
   const Buffer<float>& gradients = by_rows ? training_.row_gradients : training_.weight_gradients;
   cuda::AdamDense({.settings = &control_.data()->weights,
@@ -519,7 +709,8 @@ void NgpCudaStep<T>::UpdateWeights(kernels::Stream stream) {
 
 template <typename T>
 void NgpCudaStep<T>::BackwardTable(const kernels::DeviceRange& kept) {
-  cuda::HashEncodeBackward({.shape = state_->parameters.shape(),
+  if (Ngp(config_).frozen == Frozen::kTable) return;
+  cuda::HashEncodeBackward({.shape = ActiveShape(),
                             .range = kept,
                             .positions = samples_.positions.data(),
                             .rows = samples_.rows.data(),
@@ -533,6 +724,7 @@ void NgpCudaStep<T>::BackwardTable(const kernels::DeviceRange& kept) {
 // Of the part that this rank owns.
 template <typename T>
 void NgpCudaStep<T>::UpdateTable() {
+  if (Ngp(config_).frozen == Frozen::kTable) return;
   const ElementRange own = ranks_.own_table();
   const auto from = [&own](auto& array) {
     return array.empty() ? nullptr : array.data() + own.begin;
@@ -562,6 +754,7 @@ void NgpCudaStep<T>::UpdateAverages() {
   };
   average(arrays_.table, ranks_.own_table(), arrays_.table_average);
   average(arrays_.weights, {0, arrays_.weights.size()}, arrays_.weights_average);
+  views_.learned().appearances.UpdateAverages(decay);
 }
 
 // ---- the occupancy grid
@@ -634,18 +827,13 @@ void NgpCudaStep<T>::ProbeCells(uint32_t step) {
                       .cells = samples_.cells.data()},
                      stream_);
     const kernels::DeviceRange points{shape_.sample_capacity, training_.n_points.data()};
+    if (IsContracted()) Contract(points, outer);
     Encode(points);
-    cuda::NgpDensity(
-        cuda::NgpDensityParams<T>{.range = points,
-                                  .weights = Trained(arrays_.weights, training_.weight_copies),
-                                  .encodings = samples_.encodings.data(),
-                                  .stride = shape_.sample_capacity,
-                                  .shift = state_->density_shift(),
-                                  .sigmas = samples_.sigmas.data(),
-                                  .cells = samples_.cells.data(),
-                                  .step_length = occupancy.step_length(),
-                                  .values = arrays_.grid_values.data()},
-        stream_);
+    cuda::NgpDensityParams<T> density = Density(points);
+    density.cells = samples_.cells.data();
+    density.step_length = occupancy.step_length();
+    density.values = arrays_.grid_values.data();
+    cuda::NgpDensity(density, stream_);
   }
 }
 
@@ -674,12 +862,16 @@ void NgpCudaStep<T>::Upload() {
 template <typename T>
 void NgpCudaStep<T>::Remember() {
   Copy(arrays_, &remembered_arrays_, stream_);
+  remembered_views_ = TensorFile();
+  views_.learned().Save(&remembered_views_);
   remembered_updates_ = state_->n_updates;
   remembered_ray_count_ = ray_count().state();
 }
 
 template <typename T>
 absl::Status NgpCudaStep<T>::Restore() {
+  NERF_ASSIGN_OR_RETURN(LearnedViews views, views_.learned().Read(remembered_views_));
+  TakeViews(std::move(views));
   Download(remembered_arrays_, state_.get(), stream_);
   state_->n_updates = remembered_updates_;
   ray_count().Restore(remembered_ray_count_);
@@ -692,12 +884,15 @@ void NgpCudaStep<T>::Save(TensorFile* file) const {
   Download(arrays_, state_.get(), stream_);
   state_->Save(file);
   ray_count().Save(file);
+  views_.learned().Save(file);
 }
 
 template <typename T>
 absl::Status NgpCudaStep<T>::Load(const TensorFile& file) {
   NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
+  NERF_ASSIGN_OR_RETURN(LearnedViews views, views_.learned().Read(file));
   NERF_RETURN_IF_ERROR(state_->Load(file));
+  TakeViews(std::move(views));
   ray_count().Restore(rays);
   Upload();
   return absl::OkStatus();
@@ -707,6 +902,7 @@ template <typename T>
 void NgpCudaStep<T>::SaveModel(TensorFile* file) const {
   DownloadModel(arrays_, state_.get(), stream_);
   state_->SaveModel(file);
+  views_.learned().SaveModel(file);
 }
 
 template <typename T>
@@ -733,15 +929,24 @@ void NgpCudaStep<T>::ReopenGrid() {
 
 std::unique_ptr<RayStep> NewNgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
                                         const RaySource* source, std::span<const View> views,
-                                        ThreadPool* pool, Group* group) {
-  if (config.cuda_fp32 != 0)
-    return std::make_unique<NgpCudaStep<float>>(config, geometry, pool, views, source, group);
-  return std::make_unique<NgpCudaStep<Half>>(config, geometry, pool, views, source, group);
+                                        ThreadPool* pool, Group* group, const KnownDepths& depths) {
+  if (config.cuda_fp32 != 0) {
+    return std::make_unique<NgpCudaStep<float>>(config, geometry, pool, views, source, group,
+                                                depths);
+  }
+  return std::make_unique<NgpCudaStep<Half>>(config, geometry, pool, views, source, group, depths);
 }
 
-size_t NgpCudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_ranks) {
+size_t NgpCudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_ranks,
+                        size_t n_views) {
   return CudaStepBytes(config, geometry, LargestCudaStepShape(config), BackwardBlocks(config),
-                       n_ranks);
+                       n_ranks, n_views);
+}
+
+bool NeedsRaysOfTheHost(const TrainConfig& config) {
+  const NgpSettings& settings = Ngp(config);
+  return settings.pose_rate > 0 || settings.focal_rate > 0 || settings.depth_weight > 0 ||
+         settings.error_share > 0 || settings.coarse_pictures > 0;
 }
 
 absl::Status CheckNgpCudaTraining(const TrainConfig& config) {

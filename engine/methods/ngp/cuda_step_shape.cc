@@ -8,6 +8,8 @@
 #include "engine/methods/ngp/cuda_buffers.h"
 #include "engine/methods/ngp/cuda_ranks.h"
 #include "engine/methods/ngp/cuda_state.h"
+#include "engine/methods/ngp/cuda_views.h"
+#include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/train/ray_count_controller.h"
 #include "engine/train/schedule.h"
@@ -26,7 +28,8 @@ constexpr uint64_t kMaxStepSamples = uint64_t{1} << 30;
 
 template <typename T>
 size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
-                 const CudaStepShape& shape, size_t n_backward_blocks, size_t n_rows) {
+                 const CudaStepShape& shape, size_t n_backward_blocks, size_t n_rows,
+                 size_t n_views) {
   MeasuringAllocator measure;
   const size_t table_size = size_t{kEncodingWidth} << Log2HashmapSize(config);
   const size_t cells = static_cast<size_t>(geometry.n_levels) * config.grid_resolution *
@@ -34,8 +37,9 @@ size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
   for (int copy = 0; copy < 2; ++copy) CudaState(table_size, cells / 64, &measure);
   CudaTraining<T>(table_size, cells / 64, config.cuda_deterministic != 0, n_backward_blocks, n_rows,
                   &measure);
-  CudaRays<T>(shape.ray_capacity, &measure);
+  CudaRays<T>(shape.ray_capacity, CudaRayNeedsOf(config), &measure);
   CudaSamples<T>(shape.sample_capacity, &measure);
+  CudaViewValues(config, n_views, &measure);
   Buffer<CudaStepControl>(1, &measure);
   Buffer<CudaStepCounts>(1, &measure);
   return measure.byte_size();
@@ -58,16 +62,25 @@ CudaStepShape CudaStepShape::WithSamples(uint64_t n_samples) const {
   return shape;
 }
 
+CudaStepShape CudaStepShape::WithLevels(int n) const {
+  CudaStepShape shape = *this;
+  shape.n_levels = n;
+  return shape;
+}
+
 CudaStepShape InitialCudaStepShape(const TrainConfig& config) {
   const uint64_t steady = uint64_t{kSamplesPerTarget} * config.target_samples;
   return CudaStepShape{}
       .WithRays(std::max(config.initial_rays, std::min(config.max_rays, kPreallocatedRays)))
-      .WithSamples(std::max(steady, uint64_t{kFirstRaySamples} * config.initial_rays));
+      .WithSamples(std::max(steady, uint64_t{kFirstRaySamples} * config.initial_rays))
+      .WithLevels(ActiveLevels(config, 0));
 }
 
 CudaStepShape LargestCudaStepShape(const TrainConfig& config) {
+  // With rays to known depths, one for each eight pixels.
+  const int most_rays = config.max_rays + (Ngp(config).depth_weight > 0 ? config.max_rays / 8 : 0);
   return InitialCudaStepShape(config)
-      .WithRays(config.max_rays)
+      .WithRays(static_cast<uint32_t>(most_rays))
       .WithSamples(uint64_t{kMarchedPerTarget} * LargestTargetSamples(config));
 }
 
@@ -77,11 +90,12 @@ GradientScale CudaGradientScale(const TrainConfig& config, uint32_t n_rays) {
 }
 
 size_t CudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
-                     const CudaStepShape& shape, size_t n_backward_blocks, int n_ranks) {
+                     const CudaStepShape& shape, size_t n_backward_blocks, int n_ranks,
+                     size_t n_views) {
   const auto n_rows = static_cast<size_t>(NgpCudaRows(config, n_ranks));
   return config.cuda_fp32 != 0
-             ? StepBytes<float>(config, geometry, shape, n_backward_blocks, n_rows)
-             : StepBytes<Half>(config, geometry, shape, n_backward_blocks, n_rows);
+             ? StepBytes<float>(config, geometry, shape, n_backward_blocks, n_rows, n_views)
+             : StepBytes<Half>(config, geometry, shape, n_backward_blocks, n_rows, n_views);
 }
 
 }  // namespace nerf

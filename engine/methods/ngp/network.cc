@@ -71,8 +71,7 @@ void ToEncodedCube(const NgpNetwork& network, int n, const Vec3* positions, Vec3
   const Vec3 center = network.inner_box.Center();
   const float inverse_half_side = 2 / network.inner_box.Size().x;
   for (int i = 0; i < n; ++i) {
-    const Vec3 place = Contract(network.contraction, (positions[i] - center) * inverse_half_side);
-    unit[i] = place * 0.25f + Vec3{0.5f, 0.5f, 0.5f};
+    unit[i] = ContractedUnit(network.contraction, (positions[i] - center) * inverse_half_side);
   }
 }
 
@@ -81,15 +80,12 @@ Vec3 PositionGradient(const NgpNetwork& network, Vec3 unit, Vec3 grad_unit) {
     const Vec3 size = network.box.Size();
     return {grad_unit.x / size.x, grad_unit.y / size.y, grad_unit.z / size.z};
   }
-  const Vec3 contracted = (unit - Vec3{0.5f, 0.5f, 0.5f}) * 4;
-  return ContractionBackward(network.contraction, Uncontract(network.contraction, contracted),
-                             grad_unit * 0.25f) *
+  return ContractedUnitBackward(network.contraction, unit, grad_unit) *
          (2 / network.inner_box.Size().x);
 }
 
 Vec3 EncodedHorizon(const NgpNetwork& network, Vec3 direction) {
-  const float norm = ContractionNorm(network.contraction, direction);
-  return direction * (0.5f / norm) + Vec3{0.5f, 0.5f, 0.5f};
+  return HorizonUnit(network.contraction, direction);
 }
 
 void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,

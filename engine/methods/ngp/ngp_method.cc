@@ -28,7 +28,9 @@ namespace {
 // page-locked memory of the host, whichever has room first. With pictures in either place the
 // device draws its rays; otherwise the host draws and copies them.
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStep(const StepRequest& request) {
-  const TrainConfig& config = request.config;
+  TrainConfig config = request.config;
+  // Masks may come as files, too, where the setting is off.
+  if (request.scene.alpha_is_mask) config.alpha_is_mask = 1;
   const SceneGeometry& geometry = request.geometry;
   const int index = *request.cuda_device;
   kernels::cuda::UseDevice(index);
@@ -37,7 +39,8 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStep(const StepRequest& req
         fmt::format("device cuda:{}: {}", index, std::string(status.message())));
   }
   Group* const group = request.group;
-  const size_t needed = NgpCudaStepBytes(config, geometry, group != nullptr ? group->n_ranks() : 1);
+  const size_t needed = NgpCudaStepBytes(config, geometry, group != nullptr ? group->n_ranks() : 1,
+                                         request.scene.train.size());
   const size_t free = kernels::cuda::DescribeDevice(index).free_bytes;
   if (needed > free) {
     return WithReason(absl::ResourceExhaustedError(fmt::format(
@@ -47,18 +50,18 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStep(const StepRequest& req
                       reason::kGpuOutOfMemory);
   }
   const Scene& scene = request.scene;
-  if (scene.alpha_is_mask) {
-    return absl::FailedPreconditionError(fmt::format(
-        "device cuda:{}: masks of pictures are not honored there; train on the CPU", index));
-  }
-  RaySource source{scene.train, TrainingBackground(config.background, scene.has_alpha),
-                   geometry.near};
+  RaySource source{.views = scene.train,
+                   .background = TrainingBackground(config.background, scene.has_alpha),
+                   .near = geometry.near,
+                   .far = geometry.far,
+                   .alpha_is_mask = scene.alpha_is_mask};
   std::optional<PictureMemory> place;
-  if (!scene.train.empty())
+  if (!scene.train.empty() && !NeedsRaysOfTheHost(config))
     place = ChoosePictureMemory(source, free - needed, AvailableMemoryBytes());
   const auto new_step = [&](const RaySource* from) -> std::unique_ptr<TrainingStep> {
     if (from != nullptr) return NewNgpCudaStep(config, geometry, from, {}, nullptr, group);
-    return NewNgpCudaStep(config, geometry, nullptr, request.scene.train, request.pool, group);
+    return NewNgpCudaStep(config, geometry, nullptr, request.scene.train, request.pool, group,
+                          {request.scene.points, request.scene.depth_maps});
   };
   if (!place.has_value()) return new_step(nullptr);
   source.place = *place;
@@ -79,7 +82,6 @@ class NgpMethodImpl final : public Method {
   const MethodDescription& description() const override { return DescribeNgp(); }
 
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
-    if (request.cuda_device.has_value()) return NewCudaStep(request);
     if (Ngp(request.config).depth_weight > 0 && request.scene.points.empty() &&
         request.scene.depth_maps.empty()) {
       return WithReason(
@@ -88,6 +90,7 @@ class NgpMethodImpl final : public Method {
               "points3D, nor depth files, which frames name as depth_file_path"),
           reason::kFieldInvalid);
     }
+    if (request.cuda_device.has_value()) return NewCudaStep(request);
     if (Ngp(request.config).sampler == Sampler::kProposals) {
       return NewNgpProposalStep(request.config, request.geometry, request.pool,
                                 request.scene.train);

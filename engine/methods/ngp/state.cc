@@ -55,16 +55,13 @@ NgpNetwork WithParameters(NgpNetwork network, const NgpParameters& parameters) {
 std::unique_ptr<TrainedModel> NewNgpModel(const TrainConfig& config, const SceneGeometry& geometry,
                                           NgpEvaluationParameters parameters, OccupancyGrid grid) {
   const NgpNetwork network = NgpNetworkOf(config, geometry);
-  const bool shows_appearance = !parameters.appearance.empty();
   auto field =
       std::make_unique<NgpField>(network, std::move(parameters.table),
                                  std::move(parameters.weights), std::move(parameters.appearance));
   const uint64_t field_bytes = field->byte_size();
-  const bool needs_cpu = network.contraction != Contraction::kNone || network.learns_background ||
-                         geometry.far != kNoFar || shows_appearance;
-  return std::make_unique<MarchedModel>(
-      "ngp", std::move(field), std::move(grid), kernels::MarchSteps{geometry.step, geometry.cone},
-      field_bytes, MarchedModel::Limits{.t_far = geometry.far, .needs_cpu = needs_cpu});
+  return std::make_unique<MarchedModel>("ngp", std::move(field), std::move(grid),
+                                        kernels::MarchSteps{geometry.step, geometry.cone},
+                                        field_bytes, MarchedModel::Limits{.t_far = geometry.far});
 }
 
 int ActiveLevels(const TrainConfig& config, double fraction) {

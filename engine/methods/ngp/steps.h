@@ -29,18 +29,24 @@ std::unique_ptr<RayStep> NewNgpCpuStep(const TrainConfig& config, const SceneGeo
 // source: what the device draws its rays from. If null, the host draws pixels from `views` and
 // makes their rays on `pool`, which outlives the step. With a group, which outlives the step, its
 // ranks train together, each on its device; with cuda_deterministic they train the bytes that one
-// would train alone. Run and CollectState then throw GroupError.
+// would train alone. Run and CollectState then throw GroupError. depths: as on the CPU.
 std::unique_ptr<RayStep> NewNgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
                                         const RaySource* source = nullptr,
                                         std::span<const View> views = {},
-                                        ThreadPool* pool = nullptr, Group* group = nullptr);
+                                        ThreadPool* pool = nullptr, Group* group = nullptr,
+                                        const KnownDepths& depths = {});
+
+// Whether only the host can make the rays that this config trains on, so that `source` must be
+// null: poses and focal lengths that move, depths, pixels by their errors, reduced pictures.
+bool NeedsRaysOfTheHost(const TrainConfig& config);
 
 // FailedPrecondition if the device in use cannot train with this config.
 absl::Status CheckNgpCudaTraining(const TrainConfig& config);
 
-// Device memory of the CUDA step of each of n_ranks ranks at the largest number of rays and samples
-// that it may reach.
-size_t NgpCudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_ranks = 1);
+// Device memory of the CUDA step of each of n_ranks ranks, with n_views pictures, at the largest
+// number of rays and samples that it may reach.
+size_t NgpCudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_ranks = 1,
+                        size_t n_views = 0);
 
 // The field and grid of a model or checkpoint file of method `ngp`, trained with `config`. A
 // checkpoint's evaluation weights are rounded as a model's are, so that both render the same bytes.

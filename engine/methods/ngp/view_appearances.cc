@@ -71,8 +71,15 @@ void ViewAppearances::Update(const kernels::AdamSettings& of_vectors,
     const float* const gradient = grad_terms.data() + kHiddenWidth * ray;
     for (int j = 0; j < kHiddenWidth; ++j) sum[j] += gradient[j];
   }
+  UpdateFromSums(of_vectors, of_layer, grad_of_views_.span(), pool);
+}
+
+void ViewAppearances::UpdateFromSums(const kernels::AdamSettings& of_vectors,
+                                     const kernels::AdamSettings& of_layer,
+                                     std::span<const float> sums, ThreadPool* pool) {
+  NERF_CHECK(sums.size() == terms_.size());
   for (int view = 0; view < n_views_; ++view) {
-    const float* const gradient = grad_of_views_.data() + size_t{kHiddenWidth} * view;
+    const float* const gradient = sums.data() + size_t{kHiddenWidth} * view;
     for (int i = 0; i < kAppearanceWidth; ++i) {
       const size_t element = size_t{kAppearanceWidth} * view + i, row = size_t{kHiddenWidth} * i;
       const float value = vectors_.values()[element];

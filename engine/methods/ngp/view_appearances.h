@@ -33,6 +33,10 @@ class ViewAppearances {
   // grad_terms [n_rays][kHiddenWidth].
   void Update(const kernels::AdamSettings& of_vectors, const kernels::AdamSettings& of_layer,
               std::span<const int32_t> views, std::span<const float> grad_terms, ThreadPool* pool);
+  // The same with those sums [n_views][kHiddenWidth].
+  void UpdateFromSums(const kernels::AdamSettings& of_vectors,
+                      const kernels::AdamSettings& of_layer, std::span<const float> sums,
+                      ThreadPool* pool);
   void UpdateAverages(float decay);
   bool IsFinite() const { return vectors_.IsFinite() && layer_.IsFinite(); }
 

@@ -31,7 +31,12 @@ void ViewExposures::Update(const kernels::AdamSettings& settings, std::span<cons
     float* const gradient = gradients_.data() + 3 * static_cast<size_t>(views[ray]);
     for (int channel = 0; channel < 3; ++channel) gradient[channel] += grad_log_gains[ray][channel];
   }
-  log_gains_.Update(settings, gradients_);
+  UpdateFromSums(settings, gradients_);
+}
+
+void ViewExposures::UpdateFromSums(const kernels::AdamSettings& settings,
+                                   std::span<const float> sums) {
+  log_gains_.Update(settings, sums);
   for (size_t channel = 0; channel < 3; ++channel) {
     double sum = 0;
     for (size_t i = channel; i < log_gains_.size(); i += 3) sum += log_gains_[i];

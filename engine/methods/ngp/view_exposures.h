@@ -28,6 +28,8 @@ class ViewExposures {
   // grad_log_gains [n_rays].
   void Update(const kernels::AdamSettings& settings, std::span<const int32_t> views,
               std::span<const Vec3> grad_log_gains);
+  // The same with those sums [n_views][3].
+  void UpdateFromSums(const kernels::AdamSettings& settings, std::span<const float> sums);
 
   // "view.log_gains" [n_views, 3] with its moments, F32. Errors: InvalidArgument naming the tensor;
   // nothing is then changed.

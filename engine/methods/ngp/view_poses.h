@@ -10,14 +10,15 @@
 #include "engine/config/train_config.h"
 #include "engine/files/tensor_file.h"
 #include "engine/kernels/adam.h"
+#include "engine/kernels/ray_gradients.h"
 #include "engine/methods/ngp/view_values.h"
 
 namespace nerf {
 
-// Gradient of the loss by a ray.
-struct RayGradient {
-  Vec3 origin, direction;
-};
+using kernels::RayGradient;
+// One ray in this many is used to learn poses: the gradient by position costs a tenth of a sample's
+// time.
+inline constexpr int kPoseRays = 4;
 
 // Learning rate of the poses over the table's: pose_rate at first, falling to a sixteenth of it
 // over the budget in geometric progression. Large steps find poses from afar; once the picture is

@@ -23,31 +23,32 @@ TrainConfig Budget(BudgetKind kind, double amount) {
 
 TEST(MaxSideTest, BudgetLimitsLargePictures) {
   // 40 M samples for 50 pictures: 2.4 megapixels each.
-  const int side = MaxSideOf(Budget(BudgetKind::kSamples, 40e6), Pictures(50, 3000, 4000), "cpu");
+  const int side = MaxSideOf(Budget(BudgetKind::kSamples, 40e6), Pictures(50, 3000, 4000), {});
   EXPECT_NEAR(side * side * 0.75, 2.4e6, 1e4);
-  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSamples, 40e6), Pictures(50, 1080, 1920), "cpu"), 0);
-  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSamples, 1e9), Pictures(50, 3000, 4000), "cpu"), 0);
+  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSamples, 40e6), Pictures(50, 1080, 1920), {}), 0);
+  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSamples, 1e9), Pictures(50, 3000, 4000), {}), 0);
 }
 
 TEST(MaxSideTest, PicturesOfAMegapixelAreNeverReduced) {
-  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSteps, 1), Pictures(500, 1024, 1024), "cpu"), 0);
-  const int side = MaxSideOf(Budget(BudgetKind::kSteps, 1), Pictures(500, 4096, 4096), "cpu");
+  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSteps, 1), Pictures(500, 1024, 1024), {}), 0);
+  const int side = MaxSideOf(Budget(BudgetKind::kSteps, 1), Pictures(500, 4096, 4096), {});
   EXPECT_EQ(side, 1024);
 }
 
 TEST(MaxSideTest, SecondsOnAGpuPayForMore) {
   const TrainConfig config = Budget(BudgetKind::kSeconds, 20);
   const SceneDescription pictures = Pictures(50, 3000, 4000);
-  EXPECT_GT(MaxSideOf(config, pictures, "cpu"), 1000);
-  EXPECT_EQ(MaxSideOf(config, pictures, "cuda:0"), 0) << "as they are";
+  EXPECT_GT(MaxSideOf(config, pictures, {}), 1000);
+  EXPECT_EQ(MaxSideOf(config, pictures, {kOnCuda, 132, 1980, uint64_t{80} << 30}), 0)
+      << "as they are";
 }
 
 TEST(MaxSideTest, MaxSideOfTheConfigIsTaken) {
   TrainConfig config = Budget(BudgetKind::kSteps, 1);
   config.max_side = 0;
-  EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), "cpu"), 0);
+  EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), {}), 0);
   config.max_side = 700;
-  EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), "cpu"), 700);
+  EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), {}), 700);
 }
 
 TEST(PixelsAlongBoxTest, AreTheMedianOverTheViews) {
@@ -66,10 +67,14 @@ TEST(PixelsAlongBoxTest, AreTheMedianOverTheViews) {
 }
 
 TEST(SamplesOfBudgetTest, SecondsCountAtAUsualRate) {
-  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSamples, 5e6), "cpu"), 5e6);
-  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSteps, 10), "cpu"), 81920);
-  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), "cpu"), 30e6);
-  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), "cuda:0"), 600e6);
+  const DeviceFacts l4{kOnCuda, 58, 2040, uint64_t{24} << 30};
+  const DeviceFacts h100{kOnCuda, 132, 1980, uint64_t{80} << 30};
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSamples, 5e6), {}), 5e6);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSamples, 5e6), h100), 5e6);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSteps, 10), {}), 81920);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), {}), 30e6);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), l4), 1200e6);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), h100), 3300e6);
 }
 
 TEST(ReductionTextTest, SaysBothSizes) {

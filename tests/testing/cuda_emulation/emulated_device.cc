@@ -86,6 +86,7 @@ DeviceDescription DescribeDevice(int index) {
           "0000:0" + std::to_string(index) + ":00.0",
           90,
           1,
+          1000,
           cuda_emulation::device_bytes,
           cuda_emulation::device_bytes - cuda_emulation::bytes_in_use};
 }

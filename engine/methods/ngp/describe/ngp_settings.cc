@@ -113,57 +113,46 @@ std::vector<Setting> FusedOnly() {
       SettingOf<&S::appearance_rate>(
           "appearance_rate", 0, 100,
           "learning rate of a vector of each picture that enters the color MLP, over that of the "
-          "hash table; 0: pictures are alike")
-          .On(kOnCpu),
+          "hash table; 0: pictures are alike"),
       SettingOf<&S::coarse_pictures>(
           "coarse_pictures", 0, 0.95,
           "share of the budget that is trained on pictures of a quarter, then half of their sides; "
-          "0: none")
-          .On(kOnCpu),
+          "0: none"),
       SettingOf<&S::coarse_share>(
           "coarse_share", 0, 1,
           "share of the budget until which the finer levels of the hash encoding "
-          "come in, one after another; 0: all from the start")
-          .On(kOnCpu),
+          "come in, one after another; 0: all from the start"),
       TextSetting("contraction",
                   "space beyond the level-0 box is mapped into twice that box, all of it, by "
                   "its distance in norm linf or l2; none: the boxes are all there is",
-                  &ContractionText, &ParseContraction)
-          .On(kOnCpu),
+                  &ContractionText, &ParseContraction),
       SettingOf<&S::depth_weight>(
           "depth_weight", 0, 100,
           "weight in the loss of how much light ends away from COLMAP's points and from the depths "
-          "of depth files, on rays to them; 0: they are not used")
-          .On(kOnCpu),
+          "of depth files, on rays to them; 0: they are not used"),
       SettingOf<&S::error_share>(
           "error_share", 0, 0.95,
           "share of the pixels that are drawn in proportion to the errors of the parts of pictures "
-          "they lie in; 0: all pixels alike")
-          .On(kOnCpu),
+          "they lie in; 0: all pixels alike"),
       SettingOf<&S::exposure_rate>(
           "exposure_rate", 0, 100,
           "learning rate of a brightness and tint of each picture over that of the hash table; "
-          "0: pictures are alike")
-          .On(kOnCpu),
+          "0: pictures are alike"),
       SettingOf<&S::focal_rate>(
           "focal_rate", 0, 100,
           "learning rate of the lenses' focal lengths, as shares of them, over that of the hash "
-          "table; 0: they are as given")
-          .On(kOnCpu),
+          "table; 0: they are as given"),
       SettingOf<&S::near_gradients>(
           "near_gradients", 0, 1e6,
           "gradients of samples nearer to the camera than this are scaled by the square of their "
-          "share of it, in training units: less fog in front of cameras; 0: none")
-          .On(kOnCpu),
+          "share of it, in training units: less fog in front of cameras; 0: none"),
       SettingOf<&S::pose_rate>(
           "pose_rate", 0, 100,
           "learning rate of corrections of the pictures' poses over that of the hash table, in "
-          "radians and half sides of the level-0 box; 0: poses are as given")
-          .On(kOnCpu),
+          "radians and half sides of the level-0 box; 0: poses are as given"),
       SettingOf<&S::learned_background>(
           "learned_background", 0, 1,
-          "1 learns what lies behind the boxes, by direction; 0: black. Of pictures without alpha")
-          .On(kOnCpu),
+          "1 learns what lies behind the boxes, by direction; 0: black. Of pictures without alpha"),
       SettingOf<&S::half_table>(
           "half_table", 0, 1,
           "1 reads the hash table in half precision, with fp32 masters, and keeps its "
@@ -171,8 +160,7 @@ std::vector<Setting> FusedOnly() {
           .On(kOnCpu),
       TextSetting("frozen",
                   "what training leaves as it is: none; mlp, the layers; table, the hash table",
-                  &FrozenText, &ParseFrozen)
-          .On(kOnCpu),
+                  &FrozenText, &ParseFrozen),
       TextSetting("sampler",
                   "where samples of a ray lie: grid, in the occupied cells of a grid; proposals, "
                   "where a smaller network found density",
@@ -189,8 +177,8 @@ std::vector<Setting> FusedOnly() {
       SettingOf<&S::field_samples>("field_samples", 4, 512,
                                    "samples of a ray in the field, with sampler=proposals")
           .On(kOnCpu),
-      SharedSetting("alpha_is_mask", kOnCpu),
-      SharedSetting("far", kOnCpu),
+      SharedSetting("alpha_is_mask"),
+      SharedSetting("far"),
       SharedSetting("cuda_deterministic", kOnCuda),
       SharedSetting("cuda_fp32", kOnCuda)};
 }

@@ -1,9 +1,11 @@
 #include "engine/kernels/composite.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
 #include "engine/kernels/distortion.h"
+#include "engine/kernels/hash_encoding.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/composite.h"
@@ -47,11 +49,37 @@ struct CompositeRays {
   float distortion = 0;  // weight in the loss
   std::vector<Vec3> color_outputs, targets, backgrounds;
 
+  // With extras: rays of two views, with weights, and depths of every second ray.
+  void AddExtras() {
+    const size_t n_rays = targets.size();
+    ray_weights = RandomFloats(n_rays, 0, 1, 7);
+    for (size_t r = 0; r < n_rays; ++r) views.push_back(static_cast<int32_t>(r % 2));
+    for (size_t r = 0; r < n_rays; ++r) depths.push_back(r % 2 == 0 ? 0 : 1);
+    log_gains = {0.3, -0.2, 0.1, -0.4, 0.2, 0.5};
+    depth_weight = 0.7f;
+  }
+  bool HasExtras() const { return !views.empty(); }
+  std::vector<float> ray_weights, depths;
+  std::vector<int32_t> views;
+  std::vector<double> log_gains;  // [2 views][3]
+  float depth_weight = 0;
+
   double DistortionOf(size_t ray, const std::vector<double>& weights) const {
     std::vector<double> places;
     for (uint32_t k = offsets[ray]; k < offsets[ray + 1]; ++k)
       places.push_back(DistortionCoordinate(kSceneSteps, t_middles[k]));
     return reference::Distortion(weights, places, kStepScale * kDistortionPerStep);
+  }
+
+  double WeightOf(size_t ray) const { return HasExtras() ? ray_weights[ray] : 1; }
+  double DepthLoss(size_t ray, const std::vector<double>& weights) const {
+    if (!HasExtras() || depths[ray] <= 0) return 0;
+    double near = 0;
+    for (uint32_t k = offsets[ray]; k < offsets[ray + 1]; ++k) {
+      const double away = std::abs(t_middles[k] - depths[ray]) / (0.1 * depths[ray]);
+      near += weights[k - offsets[ray]] * std::max(0.0, 1 - away);
+    }
+    return depth_weight * (1 - near);
   }
 
   // Sum over the rays of the loss, from (color outputs, exponent) of each sample [n][4].
@@ -69,13 +97,16 @@ struct CompositeRays {
       const auto composite = reference::CompositeForward(bounds, sigmas, lengths);
       double residual[3];
       for (int c = 0; c < 3; ++c) {
-        double color = composite.ray_transmittance[0] * backgrounds[r][c];
+        double color = 0;
         for (uint32_t k = offsets[r]; k < offsets[r + 1]; ++k)
           color += composite.weights[k - offsets[r]] / (1 + std::exp(-variables[4 * k + c]));
+        if (HasExtras()) color *= std::exp(log_gains[3 * views[r] + c]);
+        color += composite.ray_transmittance[0] * backgrounds[r][c];
         residual[c] = color - targets[r][c];
-        *squared_error += residual[c] * residual[c] / 3;
+        *squared_error += WeightOf(r) * residual[c] * residual[c] / 3;
       }
-      total += Loss(shape, residual) + distortion * DistortionOf(r, composite.weights);
+      total += WeightOf(r) * Loss(shape, residual) +
+               distortion * DistortionOf(r, composite.weights) + DepthLoss(r, composite.weights);
     }
     return total;
   }
@@ -85,9 +116,12 @@ class CudaCompositeTest : public CudaTest {
  protected:
   struct Result {
     std::vector<float> grads;
+    std::vector<int64_t> grad_log_gains;
+    std::vector<float> errors;
     double loss = 0, squared_error = 0;
   };
-  Result Run(const CompositeRays& rays, const LossShape& shape, float scale) {
+  Result Run(const CompositeRays& rays, const LossShape& shape, float scale,
+             float near_gradients = 0) {
     const auto n = static_cast<uint32_t>(rays.deltas.size());
     std::vector<uint32_t> rows(n);
     std::vector<float> alphas(n), deltas(n), sigmas(n), weights(n), t_middles(n);
@@ -113,6 +147,25 @@ class CudaCompositeTest : public CudaTest {
         backgrounds(rays.backgrounds);
     DeviceArray<float> grads(size_t{4} * n);
     DeviceArray<double> losses(2 * cuda::kLossBlocks);
+    std::vector<Vec3> host_gains(2);
+    for (size_t i = 0; i < rays.log_gains.size(); ++i)
+      host_gains[i / 3][static_cast<int>(i % 3)] = static_cast<float>(std::exp(rays.log_gains[i]));
+    const DeviceArray<Vec3> gains(host_gains);
+    const DeviceArray<float> ray_weights(rays.ray_weights), depths(rays.depths);
+    const DeviceArray<int32_t> views(rays.views);
+    DeviceArray<int64_t> grad_log_gains(6);
+    DeviceArray<float> errors(rays.targets.size());
+    cuda::CompositeLossExtras extras;
+    if (rays.HasExtras()) {
+      extras = {.ray_weights = ray_weights.data(),
+                .views = views.data(),
+                .view_gains = gains.data(),
+                .grad_log_gains = grad_log_gains.data(),
+                .depths = depths.data(),
+                .depth_weight = rays.depth_weight,
+                .ray_errors = errors.data()};
+    }
+    extras.near_gradients = near_gradients;
     cuda::CompositeLoss({.ray_capacity = static_cast<uint32_t>(rays.targets.size()),
                          .n_rays = n_rays.data(),
                          .ray_offsets = device_offsets.data(),
@@ -131,10 +184,13 @@ class CudaCompositeTest : public CudaTest {
                          .loss = shape,
                          .distortion = device_distortion.data(),
                          .grads = grads.data(),
-                         .losses = losses.data()},
+                         .losses = losses.data(),
+                         .extras = extras},
                         stream_);
     Result result;
     result.grads = grads.Download(stream_);
+    result.grad_log_gains = grad_log_gains.Download(stream_);
+    result.errors = errors.Download(stream_);
     const std::vector<double> sums = losses.Download(stream_);
     for (int b = 0; b < cuda::kLossBlocks; ++b) {
       result.loss += sums[2 * b];
@@ -149,10 +205,13 @@ TEST_P(CudaCompositeTest, LossAgreesWithTheReferenceAndGradientsWithCentralDiffe
   struct Case {
     LossShape shape;
     float distortion = 0;
+    bool has_extras = false;
   };
-  for (const auto& [shape, distortion] : {Case{}, Case{{.huber_delta = 0.1f}}, Case{{}, 0.5f}}) {
+  for (const auto& [shape, distortion, has_extras] :
+       {Case{}, Case{{.huber_delta = 0.1f}}, Case{{}, 0.5f}, Case{{}, 0.5f, true}}) {
     CompositeRays rays({0, 1, 2, 0, 17, 60, 5});
     rays.distortion = distortion;
+    if (has_extras) rays.AddExtras();
     constexpr float kScale = 2;  // for the mean over the channels it would be a third
     const Result result = Run(rays, shape, kScale);
     std::vector<double> variables;
@@ -175,7 +234,42 @@ TEST_P(CudaCompositeTest, LossAgreesWithTheReferenceAndGradientsWithCentralDiffe
       // Sums of up to 60 samples in floats.
       ASSERT_NEAR(result.grads[i], 3 * kScale * (above - below) / (2 * kDifference), 2e-6) << i;
     }
+    for (size_t i = 0; i < rays.log_gains.size(); ++i) {
+      const double value = rays.log_gains[i];
+      rays.log_gains[i] = value + kDifference;
+      const double above = rays.TotalLoss(shape, variables, &ignored);
+      rays.log_gains[i] = value - kDifference;
+      const double below = rays.TotalLoss(shape, variables, &ignored);
+      rays.log_gains[i] = value;
+      ASSERT_NEAR(static_cast<double>(result.grad_log_gains[i]) / cuda::kFixedPointOne,
+                  3 * kScale * (above - below) / (2 * kDifference), 4e-6)
+          << i;
+    }
   }
+}
+
+TEST_P(CudaCompositeTest, GradientsOfNearSamplesShrinkByTheSquareOfTheirDistance) {
+  CompositeRays rays({3, 17, 60});
+  rays.distortion = 0.5f;
+  const std::vector<float> plain = Run(rays, {}, 2).grads, scaled = Run(rays, {}, 2, 1.0f).grads;
+  int n_near = 0;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const float t = rays.t_middles[i / 4];
+    n_near += t < 1;
+    ASSERT_NEAR(scaled[i], plain[i] * (t < 1 ? t * t : 1), 1e-6f * std::abs(plain[i])) << i;
+  }
+  EXPECT_GT(n_near, 20);
+  EXPECT_LT(n_near, static_cast<int>(plain.size()) - 20);
+}
+
+TEST_P(CudaCompositeTest, ErrorsOfRaysAreMeansOverTheChannels) {
+  CompositeRays rays({0, 0, 0});
+  rays.AddExtras();
+  rays.depths.assign(3, 0);
+  rays.targets = {{0.5f, 0.25f, 0}, {0, 0, 0}, {1, 1, 1}};
+  rays.backgrounds = {{0.75f, 0, 0.25f}, {0, 0, 0}, {2, 1, 0.25f}};
+  // What is brighter than white in a picture costs nothing.
+  EXPECT_EQ(Run(rays, {}, 1).errors, (std::vector<float>{0.25f, 0, 0.25f}));
 }
 
 TEST_P(CudaCompositeTest, EveryRayOfManyCountsOnce) {

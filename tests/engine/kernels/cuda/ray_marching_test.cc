@@ -48,7 +48,7 @@ struct March {
         segments(size_t{cuda::kWaves} * ray_capacity),
         alive(2 * ray_capacity),
         alive_counts(cuda::kWaves),
-        counts(cuda::kWaves + 1),
+        counts(cuda::kMarchParts),
         overflow(1),
         t_middles(capacity),
         deltas(capacity),
@@ -96,6 +96,7 @@ struct March {
       cuda::CopyToDevice(alphas.data(), same.data(), same.size() * sizeof(float), stream);
     cuda::Synchronize(stream);
     for (int wave = 0; wave < cuda::kWaves; ++wave) cuda::MarchWave(params, wave, stream);
+    if (params.horizons != nullptr) cuda::AddHorizons(params, stream);
     cuda::CompactSamples(params, stream);
   }
 
@@ -181,7 +182,7 @@ TEST_P(CudaRayMarchingTest, WavesFindTheSamplesOfOneLongMarchInOrderOfTheRays) {
       }
     }
     EXPECT_LE(n_other, kRaysRoundedOtherwise * n_rays);
-    EXPECT_EQ(march.counts.Download(stream_)[cuda::kWaves], k);
+    EXPECT_EQ(march.counts.Download(stream_)[cuda::kKeptPart], k);
     if (n_rays > 1) {
       EXPECT_GT(k, 10 * n_rays);
     }
@@ -233,7 +234,7 @@ TEST_P(CudaRayMarchingTest, SamplesBelowTheAlphaThresholdAreNotKept) {
   March march(grid, MarchedRays(40), 20000);
   march.params.alpha_threshold = 0.5f;
   march.Run(0.4f, stream_);
-  EXPECT_EQ(march.counts.Download(stream_)[cuda::kWaves], 0u);
+  EXPECT_EQ(march.counts.Download(stream_)[cuda::kKeptPart], 0u);
   EXPECT_GT(march.counts.Download(stream_)[0], 0u);
 }
 
@@ -242,14 +243,14 @@ TEST_P(CudaRayMarchingTest, MoreSamplesThanFitAreReportedAndNothingIsWrittenBeyo
   const std::vector<Ray> rays = MarchedRays(300);
   March roomy(grid, rays, 60000);
   roomy.Run(0, stream_);
-  const uint32_t needed = roomy.counts.Download(stream_)[cuda::kWaves];
+  const uint32_t needed = roomy.counts.Download(stream_)[cuda::kKeptPart];
   // The sanitizer build detects a write out of bounds.
   for (uint32_t capacity : {1u, 100u, needed - 1}) {
     March march(grid, rays, capacity);
     march.Run(0, stream_);
     EXPECT_EQ(march.overflow.Download(stream_)[0], 1u);
     const auto counts = march.counts.Download(stream_);
-    EXPECT_EQ(counts[cuda::kWaves], 0u);
+    EXPECT_EQ(counts[cuda::kKeptPart], 0u);
     EXPECT_GT(std::accumulate(counts.begin(), counts.end(), 0u), capacity);
     EXPECT_EQ(march.ray_offsets.Download(stream_)[300], 0u);
   }
@@ -258,12 +259,68 @@ TEST_P(CudaRayMarchingTest, MoreSamplesThanFitAreReportedAndNothingIsWrittenBeyo
   EXPECT_EQ(exact.overflow.Download(stream_)[0], 0u);
 }
 
+TEST_P(CudaRayMarchingTest, RaysWithLightLeftGetAnOpaqueLastSampleInfinitelyFarAway) {
+  const OccupancyGrid grid = SparseGrid();
+  for (const float alpha : {0.0f, 0.2f}) {
+    const std::vector<Ray> rays = MarchedRays(300);
+    March march(grid, rays, 60000), plain(grid, rays, 60000);
+    DeviceArray<uint32_t> horizons(march.ray_capacity);
+    march.params.horizons = horizons.data();
+    march.params.contraction = Contraction::kL2;
+    march.Run(alpha, stream_);
+    plain.Run(alpha, stream_);
+    ASSERT_EQ(march.overflow.Download(stream_)[0], 0u);
+    const auto offsets = march.ray_offsets.Download(stream_), rows = march.rows.Download(stream_);
+    const auto before = plain.ray_offsets.Download(stream_);
+    const auto plain_alphas = plain.alphas.Download(stream_);
+    const auto plain_rows = plain.rows.Download(stream_);
+    const auto positions = march.positions.Download(stream_);
+    const auto weights = march.weights.Download(stream_), alphas = march.alphas.Download(stream_);
+    const auto deltas = march.deltas.Download(stream_);
+    const auto ray_of = march.ray_of.Download(stream_);
+    uint32_t n_horizons = 0;
+    for (uint32_t r = 0; r < 300; ++r) {
+      const uint32_t n = offsets[r + 1] - offsets[r], n_before = before[r + 1] - before[r];
+      float transmittance = 1;
+      for (uint32_t k = before[r]; k < before[r + 1]; ++k)
+        CompositeForwardStep(plain_alphas[plain_rows[k]], &transmittance);
+      ASSERT_EQ(n, n_before + (transmittance > 0 ? 1 : 0)) << r;
+      if (transmittance == 0) continue;
+      ++n_horizons;
+      const uint32_t last = rows[offsets[r + 1] - 1];
+      EXPECT_NEAR(weights[last], transmittance, 1e-6);
+      EXPECT_EQ(alphas[last], 1);
+      EXPECT_EQ(deltas[last], 0);
+      EXPECT_EQ(ray_of[last], r);
+      for (int axis = 0; axis < 3; ++axis)
+        EXPECT_NEAR(positions[last][axis], 0.5f + 0.5f * rays[r].direction[axis], 1e-6);
+    }
+    EXPECT_EQ(march.counts.Download(stream_)[cuda::kHorizonPart], n_horizons);
+    EXPECT_GT(n_horizons, 10u);
+    if (alpha > 0) {
+      EXPECT_LT(n_horizons, 280u);
+    }
+    // One too few is room for nothing.
+    const auto counts = march.counts.Download(stream_);
+    const uint32_t needed =
+        std::accumulate(counts.begin(), counts.begin() + cuda::kKeptPart, uint32_t{0});
+    March small(grid, rays, needed - 1), exact(grid, rays, needed);
+    small.params.horizons = exact.params.horizons = horizons.data();
+    small.Run(alpha, stream_);
+    EXPECT_EQ(small.overflow.Download(stream_)[0], 1u);
+    EXPECT_EQ(small.counts.Download(stream_)[cuda::kKeptPart], 0u);
+    EXPECT_EQ(small.ray_offsets.Download(stream_)[300], 0u);
+    exact.Run(alpha, stream_);
+    EXPECT_EQ(exact.overflow.Download(stream_)[0], 0u);
+  }
+}
+
 TEST_P(CudaRayMarchingTest, AnEmptyGridLeavesNoSamples) {
   OccupancyGrid grid = SparseGrid();
   std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
   March march(grid, MarchedRays(300), 10);
   march.Run(0, stream_);
-  EXPECT_EQ(march.counts.Download(stream_), std::vector<uint32_t>(cuda::kWaves + 1));
+  EXPECT_EQ(march.counts.Download(stream_), std::vector<uint32_t>(cuda::kMarchParts));
   const auto offsets = march.ray_offsets.Download(stream_);
   EXPECT_EQ(std::accumulate(offsets.begin(), offsets.end(), 0u), 0u);
 }

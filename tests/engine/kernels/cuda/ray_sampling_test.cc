@@ -41,31 +41,46 @@ TEST_P(CudaRaySamplingTest, RaysAreThoseOfTheHostForAllSizes) {
                    .first_pixels = first_pixels.data(),
                    .background = background,
                    .near = 0.25f,
-                   .seed = 9};
+                   .far = 7,
+                   .seed = 9,
+                   .alpha_is_mask = background == BackgroundKind::kWhite};
     PictureSet host_set = set;
     host_set.pictures = host_pictures.data();
     host_set.first_pixels = host.first_pixels.data();
+    int n_of_second = 0;
     for (uint32_t n : {0u, 1u, 255u, 256u, 257u, 1000u}) {
       DeviceArray<Ray> rays(n);
       DeviceArray<float> jitters(n);
       DeviceArray<Vec3> targets(n), backgrounds(n);
+      DeviceArray<float> weights(n);
+      DeviceArray<int32_t> views(n);
+      // Both, one of them, none.
+      const bool has_views = background != BackgroundKind::kBlack;
       cuda::SampleRays({.range = {n},
                         .set = set,
                         .step = step.data(),
                         .rays = rays.data(),
                         .jitters = jitters.data(),
                         .targets = targets.data(),
-                        .backgrounds = backgrounds.data()},
+                        .backgrounds = backgrounds.data(),
+                        .weights = set.alpha_is_mask ? weights.data() : nullptr,
+                        .views = has_views ? views.data() : nullptr},
                        stream_);
       const auto found_rays = rays.Download(stream_);
       const auto found_jitters = jitters.Download(stream_);
       const auto found_targets = targets.Download(stream_);
       const auto found_backgrounds = backgrounds.Download(stream_);
+      const auto found_weights = weights.Download(stream_);
+      const auto found_views = views.Download(stream_);
       for (uint32_t i = 0; i < n; ++i) {
         const SampledRay expected = SampleRay(host_set, 77, i);
         EXPECT_EQ(found_jitters[i], expected.jitter);
         EXPECT_EQ(found_backgrounds[i], expected.background);
         EXPECT_EQ(found_rays[i].t_near, 0.25f);
+        EXPECT_EQ(found_rays[i].t_far, 7);
+        EXPECT_EQ(found_weights[i], set.alpha_is_mask ? expected.weight : 0);
+        EXPECT_EQ(found_views[i], has_views ? expected.picture : 0);
+        n_of_second += expected.picture;
         EXPECT_EQ(found_rays[i].origin, expected.ray.origin);
         for (int axis = 0; axis < 3; ++axis) {
           // A device contracts multiplies and adds that the host does not.
@@ -74,6 +89,7 @@ TEST_P(CudaRaySamplingTest, RaysAreThoseOfTheHostForAllSizes) {
         }
       }
     }
+    EXPECT_GT(n_of_second, 0);
   }
 }
 

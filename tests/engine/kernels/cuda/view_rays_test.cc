@@ -44,6 +44,7 @@ cuda::ViewControl Control(int width, int height) {
 ViewRay Expected(const MarchGrid& grid, const cuda::ViewControl& control, int x, int y) {
   Ray ray = LensRay(control.camera, x + 0.5f, y + 0.5f);
   ray.t_near = control.near;
+  ray.t_far = control.far;
   ViewRay view;
   view.march = StartMarch(grid, kSteps, ray, kViewJitter);
   float t_middle, delta;
@@ -61,8 +62,9 @@ class CudaViewRaysTest : public CudaTest {
  protected:
   // Renders a whole view with these capacities; the host evaluates samples between kernels.
   void ExpectViewLikeTheHosts(const OccupancyGrid& grid, int width, int height, uint32_t spare_rays,
-                              uint32_t sample_capacity) {
-    const cuda::ViewControl host_control = Control(width, height);
+                              uint32_t sample_capacity, bool has_horizons = false) {
+    cuda::ViewControl host_control = Control(width, height);
+    if (has_horizons) host_control.far = 4;  // within the outer box
     const uint32_t n_rays = host_control.n_rays, ray_capacity = n_rays + spare_rays;
     const DeviceArray<uint64_t> blocks(grid.occupied_blocks);
     const DeviceArray<cuda::ViewControl> control({host_control});
@@ -95,6 +97,8 @@ class CudaViewRaysTest : public CudaTest {
     view.positions = positions.data();
     view.rgba = rgba.data();
     view.depths = depths.data();
+    view.has_horizons = has_horizons;
+    view.contraction = Contraction::kLinf;
 
     cuda::StartView(view, stream_);
     uint32_t alive = counts.Download(stream_)[0].alive_even, n_samples = 0;
@@ -123,13 +127,26 @@ class CudaViewRaysTest : public CudaTest {
       alive = wave % 2 == 0 ? after.alive_odd : after.alive_even;
     }
     EXPECT_GT(wave, 2) << "rays go on from wave to wave";
+    uint32_t n_horizons = 0;
+    if (has_horizons) {
+      cuda::Fill(&counts.data()->samples, 0, sizeof(uint32_t), stream_);
+      cuda::ListHorizons(view, stream_);
+      n_horizons = counts.Download(stream_)[0].samples;
+      const std::vector<Vec3> at = positions.Download(stream_);
+      std::vector<Vec3> colors(sample_capacity);
+      for (uint32_t i = 0; i < n_horizons; ++i) colors[i] = ColorAt(at[i]);
+      const DeviceArray<Vec3> device_colors(colors);
+      view.colors = device_colors.data();
+      cuda::FinishHorizons(view, stream_);
+      cuda::Synchronize(stream_);
+    }
 
     MarchGrid host_grid = view.grid;
     host_grid.blocks = grid.occupied_blocks.data();
     const auto found = rgba.Download(stream_);
     const auto found_depths = depths.Download(stream_);
     const int tiles_x = (width + 15) / 16;
-    int n_opaque = 0;
+    uint32_t n_opaque = 0, n_with_light = 0;
     for (uint32_t r = 0; r < n_rays; ++r) {
       const int tile = static_cast<int>(r / kViewTileRays), inside = r % kViewTileRays;
       const int x = tile % tiles_x * 16 + inside % 16, y = tile / tiles_x * 16 + inside / 16;
@@ -138,8 +155,11 @@ class CudaViewRaysTest : public CudaTest {
         continue;
       }
       const ViewRay expected = Expected(host_grid, host_control, x, y);
-      const uint32_t packed =
-          PackRgba(expected.ColorOn(host_control.background), expected.Opacity());
+      const Vec3 background = has_horizons
+                                  ? ColorAt(HorizonUnit(view.contraction, expected.march.direction))
+                                  : host_control.background;
+      const uint32_t packed = PackRgba(expected.ColorOn(background), expected.Opacity());
+      n_with_light += !expected.Ended();
       uint8_t a[4], b[4];
       std::memcpy(a, &found[r], 4);
       std::memcpy(b, &packed, 4);
@@ -148,7 +168,10 @@ class CudaViewRaysTest : public CudaTest {
       ASSERT_NEAR(found_depths[r], expected.ExpectedDepth(), 1e-3) << x << ", " << y;
       n_opaque += expected.Opacity() > 0.99f;
     }
-    EXPECT_GT(n_opaque, 0);
+    EXPECT_GT(n_opaque, 0u);
+    if (!has_horizons) return;
+    EXPECT_EQ(n_horizons, n_with_light);
+    EXPECT_GT(n_horizons, 20u);
   }
 };
 NERF_INSTANTIATE_CUDA_PLACES(CudaViewRaysTest);
@@ -163,6 +186,11 @@ TEST_P(CudaViewRaysTest, SampleCapacityOfOnePerRayIsEnough) {
 
 TEST_P(CudaViewRaysTest, SpareRoomIsLeftAlone) {
   ExpectViewLikeTheHosts(PatternGrid(), 16, 16, 512, 10000);
+}
+
+// Of rays without samples too, but not of tiles beyond the picture.
+TEST_P(CudaViewRaysTest, RaysWithLightLeftShowWhatLiesInfinitelyFarAway) {
+  ExpectViewLikeTheHosts(PatternGrid(), 35, 19, 0, 4 * 6 * 256, true);
 }
 
 TEST_P(CudaViewRaysTest, HarmonicsAreThoseOfTheRaysDirections) {

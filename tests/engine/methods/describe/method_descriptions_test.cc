@@ -41,17 +41,8 @@ TEST(MethodDescriptionsTest, WhatADeviceDoesNotHonorIsRefusedByName) {
   struct Case {
     const char *method, *device, *key, *value;
   };
-  for (const Case& c : {Case{"ngp", "cuda:0", "coarse_share", "0.3"},
-                        {"ngp", "cuda:0", "coarse_pictures", "0.3"},
-                        {"ngp", "cuda:0", "error_share", "0.3"},
-                        {"ngp", "cuda:0", "half_table", "0"},
-                        {"ngp", "cuda:0", "contraction", "l2"},
-                        {"ngp", "cuda:0", "learned_background", "1"},
-                        {"ngp", "cuda:0", "exposure_rate", "0.1"},
-                        {"ngp", "cuda:0", "appearance_rate", "0.1"},
-                        {"ngp", "cuda:0", "near_gradients", "0.1"},
-                        {"ngp", "cuda:0", "alpha_is_mask", "1"},
-                        {"ngp", "cuda:0", "far", "3"},
+  for (const Case& c : {Case{"ngp", "cuda:0", "half_table", "0"},
+                        {"ngp", "cuda:0", "sampler", "proposals"},
                         {"ngp", "cpu", "cuda_fp32", "1"},
                         {"ngp", "cpu", "cuda_deterministic", "1"}}) {
     TrainConfig config = *DefaultConfig(c.method);

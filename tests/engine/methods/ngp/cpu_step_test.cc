@@ -56,25 +56,6 @@ const std::vector<View>& TinyViews() {
   return views;
 }
 
-// TinyBatch with rays of TinyViews, and a state with random exposures and appearances of them.
-// Half of the rays have a depth, near the middle of the box.
-RayBatch OfViews(RayBatch batch) {
-  for (int r = 0; r < batch.n_rays; ++r) batch.views.push_back(r % 3);
-  for (int r = 0; r < batch.n_rays; ++r)
-    batch.depths.push_back(r % 2 == 0 ? 0 : 2.2f + 0.01f * static_cast<float>(r % 50));
-  return batch;
-}
-TensorFile LivelyViewState(const TrainingStep& step) {
-  TensorFile file = LivelyState(step);
-  for (const char* name : {"view.log_gains", "view.appearances"}) {
-    const auto held = file.tensors.find(name);
-    if (held == file.tensors.end()) continue;
-    const std::vector<float> values = RandomFloats(held->second.n_elements(), -0.5f, 0.5f, 78);
-    held->second = TensorFromFloats(values.data(), held->second.shape, DType::kF32);
-  }
-  return file;
-}
-
 // The products of the views' vectors and the layer, in double precision, rounded at the end.
 std::vector<float> ViewTerms(const TensorFile& state) {
   const std::vector<float> vectors = ToFloats(state.tensors.at("view.appearances"));
@@ -474,7 +455,6 @@ TEST(NgpCpuStepTest, ALearnedBackgroundShowsWhereRaysGoThrough) {
   const auto step = NewNgpCpuStep(config, geometry, &pool);
   ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
   const auto model = step->Snapshot();
-  EXPECT_TRUE(model->NeedsCpu());
   const auto render = [&](Vec3 background) {
     // Past the box.
     const std::vector<Ray> rays = {{{0, 0, 9}, {0, 0, 1}}, {{0, 9, 0}, {0, 1, 0}}};
@@ -576,8 +556,6 @@ TEST(NgpCpuStepTest, AModelShowsTheAppearanceOfAChosenView) {
   const std::vector<float> shown = ToFloats(second.tensors.at("field.shown_appearance"));
   for (int j = 0; j < kHiddenWidth; ++j)
     EXPECT_NEAR(shown[j], terms[2 * kHiddenWidth + j], 2e-3f) << j;
-  EXPECT_TRUE((*LoadNgpModel(second, config, TinyGeometry()))->NeedsCpu());
-  EXPECT_FALSE((*LoadNgpModel(model, config, TinyGeometry()))->NeedsCpu());
 }
 
 TEST(NgpCpuStepTest, AppearancesThatAFileDoesNotHoldAreRefused) {

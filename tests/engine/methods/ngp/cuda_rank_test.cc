@@ -115,6 +115,23 @@ TEST_P(NgpCudaRankTest, AlsoInFp32PastAnUpdateOfTheAverages) {
   ExpectTheBytesOfOneRank(training, 2);
 }
 
+TEST_P(NgpCudaRankTest, AlsoInOpenScenesWithLevelsThatComeIn) {
+  Training training;
+  Ngp(training.config).contraction = Contraction::kL2;
+  Ngp(training.config).learned_background = 1;
+  Ngp(training.config).near_gradients = 2;
+  Ngp(training.config).coarse_share = 0.5f;
+  training.config.alpha_is_mask = 1;
+  training.end = 5;
+  training.batch = [](uint32_t step) {
+    RayBatch batch = TinyBatch(12, step);
+    batch.fraction = 0.2 * step;
+    batch.weights = RandomFloats(12, 0, 1, 3);
+    return batch;
+  };
+  ExpectTheBytesOfOneRank(training);
+}
+
 TEST_P(NgpCudaRankTest, AlsoWhereRanksHaveNoRays) {
   Training training;
   training.batch = [](uint32_t step) { return TinyBatch(2, step); };

@@ -9,6 +9,7 @@
 #include "engine/methods/ngp/cuda_render_device.h"
 #include "engine/methods/ngp/cuda_view_shape.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/methods/ngp/view_appearances.h"
 #include "engine/render/render_device.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/status_matchers.h"
@@ -30,7 +31,7 @@ TensorFile Checkpoint(RayStep* step) {
     layer = TensorFromFloats(values.data(), layer.shape, DType::kF32);
   }
   EXPECT_THAT(step->Load(state), IsOk());
-  step->RunRays(TinyBatch(12));
+  step->RunRays(OfViews(TinyBatch(12)));
   return Saved(*step);
 }
 
@@ -55,10 +56,11 @@ class CudaRenderTest : public CudaTest {
 
   static std::unique_ptr<SceneRenderer> Load(const TensorFile& file, const SceneGeometry& geometry,
                                              RenderDevice* device,
-                                             RenderPrecision precision = RenderPrecision::kSingle) {
-    absl::StatusOr<std::unique_ptr<TrainedModel>> model =
-        LoadNgpModel(file, TinyConfig(), geometry);
+                                             RenderPrecision precision = RenderPrecision::kSingle,
+                                             const TrainConfig& config = TinyConfig()) {
+    absl::StatusOr<std::unique_ptr<TrainedModel>> model = LoadNgpModel(file, config, geometry);
     EXPECT_THAT(model, IsOk());
+    EXPECT_FALSE((*model)->NeedsCpu());
     return device->Load(*std::move(model), geometry, precision);
   }
   static ViewPicture Render(SceneRenderer* renderer, const Camera& camera,
@@ -75,10 +77,14 @@ class CudaRenderTest : public CudaTest {
       most = std::max(most, std::abs(a.rgba.pixels[i] - b.rgba.pixels[i]));
     return most;
   }
-  void ExpectPicturesLikeTheCpus(const TensorFile& file, const SceneGeometry& geometry) {
+  void ExpectPicturesLikeTheCpus(const TensorFile& file, const SceneGeometry& geometry,
+                                 const TrainConfig& config = TinyConfig()) {
     const RenderOptions options{.background = {0.2f, 0.5f, 0.9f}};
-    const auto expected = Render(Load(file, geometry, cpu_.get()).get(), SmallCamera(), options);
-    const auto found = Render(Load(file, geometry, device_.get()).get(), SmallCamera(), options);
+    const auto picture_on = [&](RenderDevice* device) {
+      return Render(Load(file, geometry, device, RenderPrecision::kSingle, config).get(),
+                    SmallCamera(), options);
+    };
+    const auto expected = picture_on(cpu_.get()), found = picture_on(device_.get());
     EXPECT_EQ(found.rgba.width, 19);
     EXPECT_EQ(found.rgba.height, 18);
     EXPECT_LE(MostDifferent(found, expected), 1);
@@ -116,6 +122,50 @@ TEST_P(CudaRenderTest, ACheckpointOfTheDeviceShowsTheCpusPictureInFp32) {
 TEST_P(CudaRenderTest, NestedGridsWithGrowingStepsShowTheCpusPictureInFp32) {
   const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(2), &pool_);
   ExpectPicturesLikeTheCpus(Checkpoint(step.get()), TinyGeometry(2));
+}
+
+// Rays that miss the boxes, pass through them and end in them, the last tiles partly outside of the
+// picture.
+TEST_P(CudaRenderTest, OpenScenesShowTheCpusPictureInFp32) {
+  for (const auto& [contraction, learned_background] :
+       {std::pair{Contraction::kLinf, 1}, {Contraction::kL2, 0}, {Contraction::kNone, 1}}) {
+    TrainConfig config = TinyConfig();
+    Ngp(config).contraction = contraction;
+    Ngp(config).learned_background = learned_background;
+    const SceneGeometry geometry = TinyGeometry(contraction == Contraction::kNone ? 1 : 2);
+    const auto step = NewNgpCudaStep(config, geometry);
+    ExpectPicturesLikeTheCpus(Checkpoint(step.get()), geometry, config);
+  }
+}
+
+TEST_P(CudaRenderTest, TheAppearanceOfAPictureShowsTheCpusPictureInFp32) {
+  TrainConfig config = TinyConfig();
+  Ngp(config).appearance_rate = 1;
+  const std::vector<View> views(3);
+  const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool_, views);
+  ASSERT_THAT(step->Load(LivelyViewState(*step)), IsOk());
+  TensorFile file = Checkpoint(step.get());
+  file.tensors.at("average.view.appearances") = file.tensors.at("view.appearances");
+  const auto mean =
+      Render(Load(file, TinyGeometry(), device_.get(), RenderPrecision::kSingle, config).get(),
+             SmallCamera());
+  ASSERT_THAT(ShowAppearanceOf(1, &file), IsOk());
+  ExpectPicturesLikeTheCpus(file, TinyGeometry(), config);
+  const auto shown =
+      Render(Load(file, TinyGeometry(), device_.get(), RenderPrecision::kSingle, config).get(),
+             SmallCamera());
+  EXPECT_GT(MostDifferent(shown, mean), 3);
+}
+
+TEST_P(CudaRenderTest, RaysEndAtFar) {
+  const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool_);
+  const TensorFile file = Checkpoint(step.get());
+  SceneGeometry geometry = TinyGeometry();
+  const auto whole = Render(Load(file, geometry, device_.get()).get(), SmallCamera());
+  geometry.far = 3.2f;
+  ExpectPicturesLikeTheCpus(file, geometry);
+  const auto cut = Render(Load(file, geometry, device_.get()).get(), SmallCamera());
+  EXPECT_GT(MostDifferent(whole, cut), 10);
 }
 
 TEST_P(CudaRenderTest, HalfPrecisionShowsThePictureToItsRounding) {

@@ -1,12 +1,14 @@
 // Whole training steps on a CUDA device, or under the host emulation, beside the CPU's.
 
 #include <cmath>
+#include <functional>
 
 #include "engine/batch/pixel_sampler.h"
 #include "engine/methods/ngp/cuda_step_shape.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/render/renderer.h"
+#include "tests/engine/methods/ngp/cuda_step_expectations.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/step_expectations.h"
@@ -18,101 +20,10 @@
 namespace nerf {
 namespace {
 
-// Both engines.
-TrainConfig Fp32Config() {
-  TrainConfig config = TinyConfig();
-  config.cuda_fp32 = 1;
-  Ngp(config).half_table = 0;
-  return config;
-}
-
-// ||a - b|| / ||b|| of a tensor that two files hold.
-double Difference(const TensorFile& a, const TensorFile& b, const std::string& name) {
-  const std::vector<float> x = ToFloats(a.tensors.at(name)), y = ToFloats(b.tensors.at(name));
-  EXPECT_EQ(x.size(), y.size());
-  double error = 0, norm = 1e-30;
-  for (size_t i = 0; i < x.size(); ++i) {
-    EXPECT_TRUE(std::isfinite(x[i])) << name << ", " << i;
-    error += (double{x[i]} - y[i]) * (double{x[i]} - y[i]);
-    norm += double{y[i]} * y[i];
-  }
-  return std::sqrt(error / norm);
-}
-
-// Pictures of noise of each number of channels, one of them through a lens that distorts.
-std::vector<View> TinyViews() {
-  std::vector<View> views(3);
-  for (int v = 0; v < 3; ++v) {
-    const int n_channels[] = {1, 3, 4};
-    ImageU8& image = views[v].image;
-    image.width = 9 + v;
-    image.height = 7;
-    image.n_channels = n_channels[v];
-    for (int i = 0; i < image.width * image.height * image.n_channels; ++i)
-      image.pixels.push_back(static_cast<uint8_t>(
-          RandomWords(1, RandomUse::kTest, v, static_cast<uint32_t>(i))[0] >> 24));
-    Camera& camera = views[v].camera;
-    camera.width = image.width;
-    camera.height = image.height;
-    camera.fl_x = camera.fl_y = 9;
-    camera.cx = 4.5f;
-    camera.cy = 3.5f;
-    camera.camera_to_world.m[2][3] = 2.5f + 0.2f * static_cast<float>(v);
-    if (v == 1) {
-      camera.lens = LensModel::kOpenCv;
-      camera.k1 = 0.1f;
-      camera.p1 = 0.01f;
-    }
-  }
-  return views;
-}
-
-class NgpCudaStepTest : public CudaTest {
- protected:
-  // n_steps on both sides from the same lively state; compares losses as they come, and the state
-  // at the end.
-  void ExpectStepsLikeTheCpus(const TrainConfig& config, const SceneGeometry& geometry,
-                              uint32_t n_steps, double loss_tolerance, double state_tolerance) {
-    ThreadPool pool(1);
-    const auto cpu = NewNgpCpuStep(config, geometry, &pool);
-    const auto device = NewNgpCudaStep(config, geometry);
-    const TensorFile state = LivelyState(*cpu);
-    ASSERT_THAT(cpu->Load(state), IsOk());
-    ASSERT_THAT(device->Load(state), IsOk());
-    for (uint32_t i = 0; i < n_steps; ++i) {
-      const RayBatch batch = TinyBatch(8 + static_cast<int>(i), i);
-      const StepResult expected = cpu->RunRays(batch), found = device->RunRays(batch);
-      ASSERT_NEAR(found.loss, expected.loss, loss_tolerance * expected.loss) << i;
-      ASSERT_NEAR(found.squared_error, expected.squared_error,
-                  loss_tolerance * expected.squared_error)
-          << i;
-      EXPECT_EQ(found.n_rays, expected.n_rays);
-      // A sample at the edge of a cell or of the limit may fall to either side.
-      ASSERT_NEAR(found.n_trained, expected.n_trained, 1e-3 * expected.n_trained + 2) << i;
-      EXPECT_GE(found.n_marched, found.n_trained);
-    }
-    EXPECT_NEAR(device->OccupiedFraction(), cpu->OccupiedFraction(), 1e-3);
-    const TensorFile after = Saved(*device), expected = Saved(*cpu);
-    EXPECT_EQ(after.metadata, expected.metadata);
-    for (const std::string& name : FieldTensorNames()) {
-      EXPECT_LT(Difference(after, expected, name), state_tolerance) << name;
-      EXPECT_LT(Difference(after, expected, "adam.first." + name), state_tolerance) << name;
-      EXPECT_LT(Difference(after, expected, "average." + name), state_tolerance) << name;
-    }
-  }
-};
+class NgpCudaStepTest : public CudaStepTest {};
 // Every kernel has met both orders of threads in its own test.
 INSTANTIATE_TEST_SUITE_P(Cuda, NgpCudaStepTest, testing::Values(CudaPlaces().front()),
                          CudaPlaceName);
-
-// Sums run in another order, exp is another polynomial, and a device contracts multiplies and adds,
-// but for those that place the samples.
-constexpr double kFp32Loss = 1e-5, kFp32State = 1e-4;
-// Fixed point drops gradients below 2^-33, of whatever sign, where Adam would still move by its
-// rate.
-constexpr double kFixedPointState = 1e-3;
-// Tables, weights and activations are rounded to 11 bits.
-constexpr double kHalfLoss = 1e-3, kHalfState = 0.05;
 
 TEST_P(NgpCudaStepTest, OneStepInFp32IsTheCpus) {
   for (Loss loss : {Loss::kHuber, Loss::kMse}) {
@@ -250,15 +161,24 @@ TEST_P(NgpCudaStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
   TrainConfig config = Fp32Config();
   config.cuda_deterministic = 1;
   config.warmup_steps = 0;
-  const std::vector<View> views = TinyViews();
+  const std::vector<View> views = NoiseViewsOfEachKind();
   ThreadPool pool(1);
   for (Background background : {Background::kRandom, Background::kWhite}) {
-    const RaySource source{views, background, 0.05f};
-    const auto drawing = NewNgpCudaStep(config, TinyGeometry(), &source);
-    const auto given = NewNgpCudaStep(config, TinyGeometry(), nullptr, views, &pool);
+    SceneGeometry geometry = TinyGeometry();
+    if (background == Background::kWhite) geometry.far = 2.4f;  // within the box
+    const bool has_masks = background == Background::kRandom;
+    config.alpha_is_mask = has_masks;
+    Ngp(config).exposure_rate = has_masks ? 0.3f : 0;
+    const RaySource source{.views = views,
+                           .background = background,
+                           .near = 0.05f,
+                           .far = geometry.far,
+                           .alpha_is_mask = has_masks};
+    const auto drawing = NewNgpCudaStep(config, geometry, &source);
+    const auto given = NewNgpCudaStep(config, geometry, nullptr, views, &pool);
     EXPECT_TRUE(drawing->DrawsPixels());
     EXPECT_FALSE(given->DrawsPixels());
-    const PixelSampler sampler(views, background, config.seed);
+    const PixelSampler sampler(views, background, config.seed, has_masks);
     for (uint32_t step = 0; step < 2; ++step) {
       PixelBatch whole, bare;
       sampler.Fill(step, 12, &pool, &whole);
@@ -273,16 +193,19 @@ TEST_P(NgpCudaStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
     for (const std::string& name : FieldTensorNames()) {
       EXPECT_LT(Difference(drawn, expected, name), kFixedPointState) << name;
     }
+    if (!has_masks) continue;
+    EXPECT_LT(Difference(drawn, expected, "adam.first.view.log_gains"), kFixedPointState);
   }
 }
 
 TEST_P(NgpCudaStepTest, PicturesInTheHostsMemoryGiveTheSameBytes) {
   TrainConfig config = TinyConfig();
   config.cuda_deterministic = 1;
-  const std::vector<View> views = TinyViews();
+  const std::vector<View> views = NoiseViewsOfEachKind();
   std::vector<TensorFile> saved;
   for (const PictureMemory place : {PictureMemory::kDevice, PictureMemory::kHost}) {
-    const RaySource source{views, Background::kRandom, 0.05f, place};
+    const RaySource source{
+        .views = views, .background = Background::kRandom, .near = 0.05f, .place = place};
     const auto step = NewNgpCudaStep(config, TinyGeometry(), &source);
     for (uint32_t i = 0; i < 2; ++i) {
       RayBatch bare;
@@ -297,7 +220,7 @@ TEST_P(NgpCudaStepTest, PicturesInTheHostsMemoryGiveTheSameBytes) {
 }
 
 TEST(PlaceForPicturesTest, DeviceComesFirstThenHalfOfTheHostThenNothing) {
-  const std::vector<View> views = TinyViews();
+  const std::vector<View> views = NoiseViewsOfEachKind();
   RaySource source{views, Background::kWhite, 0};
   const size_t on_device = CudaRaySourceBytes(source);
   source.place = PictureMemory::kHost;
@@ -396,13 +319,14 @@ TEST_P(NgpCudaStepTest, MemoryIsWhatWasPredicted) {
     step->RunRays(TinyBatch(20));
     EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - before,
               NgpCudaStepBytes(config, TinyGeometry()));
-    const std::vector<View> views = TinyViews();
+    const std::vector<View> views = NoiseViewsOfEachKind();
     const RaySource source{views, Background::kWhite, 0};
     const auto drawing = NewNgpCudaStep(config, TinyGeometry(), &source);
     EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - before,
               2 * NgpCudaStepBytes(config, TinyGeometry()) + CudaRaySourceBytes(source));
     const size_t between = cuda_emulation::DeviceBytesInUse();
-    const RaySource on_host{views, Background::kWhite, 0, PictureMemory::kHost};
+    const RaySource on_host{
+        .views = views, .background = Background::kWhite, .place = PictureMemory::kHost};
     const auto reading = NewNgpCudaStep(config, TinyGeometry(), &on_host);
     EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - between,
               NgpCudaStepBytes(config, TinyGeometry()) + CudaRaySourceBytes(on_host));

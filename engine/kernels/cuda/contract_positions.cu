@@ -1,0 +1,26 @@
+#include "engine/kernels/contract_positions.h"
+
+#include "engine/kernels/cuda/device_range.cuh"
+#include "engine/kernels/cuda/launch.cuh"
+
+namespace nerf::kernels::cuda {
+namespace {
+
+__global__ void __launch_bounds__(kBlock)
+    ContractPositionsKernel(const __grid_constant__ ContractPositionsParams p) {
+  const Elements elements = ElementsOf(p.range);
+  for (uint32_t i = elements.begin + blockIdx.x * blockDim.x + threadIdx.x; i < elements.end;
+       i += gridDim.x * blockDim.x) {
+    const Vec3 position = p.origin + p.positions[i] * p.scale;
+    p.positions[i] = ContractedUnit(p.kind, (position - p.center) * p.inverse_half_side);
+  }
+}
+
+}  // namespace
+
+void ContractPositions(const ContractPositionsParams& params, Stream stream) {
+  LaunchOver("contract_positions", ContractPositionsKernel, params.range.capacity, kBlock, stream,
+             params);
+}
+
+}  // namespace nerf::kernels::cuda

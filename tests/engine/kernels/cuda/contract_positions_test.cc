@@ -1,0 +1,51 @@
+#include "engine/kernels/contract_positions.h"
+
+#include "tests/testing/cuda_test.h"
+#include "tests/testing/random_floats.h"
+
+namespace nerf::kernels {
+namespace {
+
+class CudaContractPositionsTest : public CudaTest {};
+NERF_INSTANTIATE_CUDA_PLACES(CudaContractPositionsTest);
+
+TEST_P(CudaContractPositionsTest, PositionsOfTheRangeAreThoseOfTheHostAndNoOthersMove) {
+  const Vec3 origin = {-3, -2, -5}, scale = {8, 9, 10}, center = {0.5f, 0, -0.25f};
+  const std::vector<Vec3> before = RandomPoints(900, 0, 1, 4);
+  for (const Contraction kind : {Contraction::kLinf, Contraction::kL2}) {
+    for (const uint32_t n : {0u, 1u, 256u, 257u, 600u}) {
+      DeviceArray<Vec3> positions(before);
+      const DeviceArray<uint32_t> counts({100u, n});
+      cuda::ContractPositions({.range = {900, counts.data(), 1},
+                               .kind = kind,
+                               .origin = origin,
+                               .scale = scale,
+                               .center = center,
+                               .inverse_half_side = 0.75f,
+                               .positions = positions.data()},
+                              stream_);
+      const std::vector<Vec3> found = positions.Download(stream_);
+      int n_far = 0;
+      for (uint32_t i = 0; i < 900; ++i) {
+        if (i < 100 || i >= 100 + n) {
+          ASSERT_EQ(found[i], before[i]) << i;
+          continue;
+        }
+        const Vec3 place = (origin + before[i] * scale - center) * 0.75f;
+        n_far += ContractionNorm(kind, place) > 1;
+        const Vec3 expected = ContractedUnit(kind, place);
+        for (int axis = 0; axis < 3; ++axis) {
+          ASSERT_NEAR(found[i][axis], expected[axis], 1e-6) << i;
+          ASSERT_GE(found[i][axis], 0) << i;
+          ASSERT_LE(found[i][axis], 1) << i;
+        }
+      }
+      if (n == 600) {
+        EXPECT_GT(n_far, 300);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nerf::kernels
