@@ -10,7 +10,7 @@ build_packages=(
   libabsl-dev libhwy-dev libpng-dev libturbojpeg0-dev nlohmann-json3-dev
   libcli11-dev libfmt-dev libspdlog-dev libssl-dev libsqlite3-dev libpq-dev prometheus-cpp-dev
   libboost1.81-dev libchafa-dev libglib2.0-dev libgloo-dev libseccomp-dev libjose-dev
-  libjansson-dev libcurl4-openssl-dev
+  libjansson-dev libcurl4-openssl-dev libutf8proc-dev libheif-dev libwebp-dev
 )
 # LibTorch is for the tests and `--method ngp-autograd` only; libopenblas0 replaces the slow
 # reference BLAS.

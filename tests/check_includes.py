@@ -15,7 +15,9 @@ ROOTS = ["common", "engine", "server", "worker", "client"]
 LIBRARIES = [  # word, pattern of the include path
     ("absl", r"absl/"), ("fmt", r"fmt/"), ("spdlog", r"spdlog/"), ("libcrypto", r"openssl/"),
     ("grpc", r"grpc(pp)?/"), ("proto", r"(nerf/v1/|google/)"), ("json", r"nlohmann/"),
-    ("libpng", r"png\.h"), ("turbojpeg", r"turbojpeg\.h"), ("highway", r"hwy/"),
+    ("libpng", r"png\.h"), ("turbojpeg", r"turbojpeg\.h"), ("utf8proc", r"utf8proc\.h"),
+    ("heif", r"libheif/"), ("webp", r"webp/"),
+    ("highway", r"hwy/"),
     ("sqlite", r"sqlite3\.h"), ("seccomp", r"seccomp\.h"), ("jose", r"(jose/|jansson\.h)"),
     ("prometheus", r"prometheus/"), ("cli11", r"CLI/"), ("boost", r"boost/"),
     ("cuda", r"(cuda|nvml)"), ("torch", r"(torch|ATen|c10)/"), ("dlopen", r"dlfcn\.h"),

@@ -167,6 +167,8 @@ void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* 
       set("--max-side", "max_side", flags.max_side);
     }
   }
+  if (!flags.poses.empty()) set("--poses", "poses", flags.poses);
+  if (flags.apply_exif) set("--apply-exif", "apply_exif", "1");
   if (flags.no_eval) set("--no-eval", "evaluate", "0");
   if (absl::Status status = CheckConfig(checked); !status.ok()) violations->Add("--set", status);
 }
@@ -183,6 +185,14 @@ std::string MethodHelp() {
 }
 
 }  // namespace
+
+void AddReadingFlags(CLI::App& app, std::string* poses, bool* apply_exif) {
+  app.add_option("--poses", *poses,
+                 "What a transforms file's matrices are: opengl (default), opencv, or w2c for\n"
+                 "world to camera")
+      ->type_name("NAME");
+  app.add_flag("--apply-exif", *apply_exif, "Turn photographs upright by their EXIF orientation");
+}
 
 void AddJobFlags(CLI::App& app, JobFlags* flags) {
   app.add_option("--method", flags->method, "Training method: " + MethodHelp())->type_name("NAME");
@@ -229,6 +239,7 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
          "Reduce pictures to this longer side in pixels; 0: use them as they\nare (default: "
          "by the budget, never below 1 megapixel)")
       ->type_name("PIXELS");
+  AddReadingFlags(app, &flags->poses, &flags->apply_exif);
   app.add_flag("--no-eval", flags->no_eval, "Do not evaluate the test views at the end");
   AddNewResourceFlags(app, flags, "the folder's or the scene's");
   AddPreviewFlags(app, &flags->preview);

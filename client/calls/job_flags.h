@@ -24,6 +24,8 @@ struct JobFlags : NewResourceFlags {
   std::string method, steps, samples, seconds, seed, background, test_every, init;
   std::vector<std::string> settings, labels;
   std::string priority, max_side, workers, start_by, end_by;
+  std::string poses;
+  bool apply_exif = false;
   bool no_eval = false;
   bool validate_only = false;
   bool detach = false;
@@ -32,6 +34,9 @@ struct JobFlags : NewResourceFlags {
 };
 
 void AddJobFlags(CLI::App& app, JobFlags* flags);
+
+// --poses and --apply-exif, of every command that reads a data set's folder.
+void AddReadingFlags(CLI::App& app, std::string* poses, bool* apply_exif);
 
 // The request that the flags ask for, without its scene. Without --request-id a random one is
 // drawn, so that a request that is sent twice creates one job. Errors: InvalidArgument that lists

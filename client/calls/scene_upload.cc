@@ -19,6 +19,7 @@
 #include "common/rpc/blob_client.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "engine/scene/check_report.h"
 #include "engine/scene/unposed_photographs.h"
 #include "fmt/format.h"
@@ -197,8 +198,18 @@ void SuggestPosing(const Session& session, const std::string& dir) {
       "nerfctl train {}   (finds where the photographs were taken, then trains)", ShellWord(dir))));
 }
 
-SceneOptions LocalSceneOptions(std::optional<int> test_every) {
+SceneReading ReadingOf(const google::protobuf::Map<std::string, std::string>& settings) {
+  TrainConfig config;
+  for (const char* key : {"poses", "apply_exif"}) {
+    const auto found = settings.find(key);
+    if (found != settings.end()) SetConfigField(key, found->second, &config).IgnoreError();
+  }
+  return {config.poses, config.apply_exif != 0};
+}
+
+SceneOptions LocalSceneOptions(std::optional<int> test_every, const SceneReading& reading) {
   SceneOptions options;
+  options.reading = reading;
   options.test_every = test_every;
   options.follow_links = true;
   return options;
@@ -206,8 +217,9 @@ SceneOptions LocalSceneOptions(std::optional<int> test_every) {
 
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
                                                  std::optional<int> test_every,
-                                                 const std::string& background) {
-  SceneDescription description = DescribeScene(dir, LocalSceneOptions(test_every));
+                                                 const std::string& background,
+                                                 const SceneReading& reading) {
+  SceneDescription description = DescribeScene(dir, LocalSceneOptions(test_every, reading));
   const std::string report = CheckReportText(description, background);
   if (!description.ok()) {
     for (std::string_view rest = report; !rest.empty();) {

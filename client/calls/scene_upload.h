@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/scene/scene_reader.h"
+#include "google/protobuf/map.h"
 #include "nerf/v1/scene_service.pb.h"
 
 namespace nerf {
@@ -34,7 +35,10 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
                                                 const std::vector<v1::SceneFile>& files);
 
 // How a folder of this user is read: symbolic links in it are followed.
-SceneOptions LocalSceneOptions(std::optional<int> test_every);
+SceneOptions LocalSceneOptions(std::optional<int> test_every, const SceneReading& reading = {});
+
+// What the settings poses and apply_exif ask for. Requires: they were checked.
+SceneReading ReadingOf(const google::protobuf::Map<std::string, std::string>& settings);
 
 // OK if `dir` is a folder. Errors: InvalidArgument for a file, NotFound.
 absl::Status RequireFolder(const std::string& dir);
@@ -52,7 +56,8 @@ void SuggestPosing(const Session& session, const std::string& dir);
 // InvalidArgument DATASET_INVALID after printing all problems. Nothing was sent then.
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
                                                  std::optional<int> test_every,
-                                                 const std::string& background = "auto");
+                                                 const std::string& background = "auto",
+                                                 const SceneReading& reading = {});
 
 // The files of a checked folder with their digests. Errors: as ListSceneFiles and HashSceneFiles.
 absl::StatusOr<std::vector<v1::SceneFile>> ManifestOf(Session& session, const std::string& dir,

@@ -18,6 +18,7 @@
 #include "common/exit_code.h"
 #include "common/ids.h"
 #include "common/shell_word.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "engine/scene/check_report.h"
 #include "fmt/format.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
@@ -29,6 +30,7 @@ using SceneStub = v1::SceneService::Stub;
 
 struct CreateFlags : NewResourceFlags {
   std::string dir;
+  bool apply_exif = false;
 };
 
 int CreateScene(Session& session, CreateFlags flags) {
@@ -39,8 +41,8 @@ int CreateScene(Session& session, CreateFlags flags) {
     return FailFolder(session, status);
   }
   session.Say(fmt::format("checking {}", flags.dir));
-  const absl::StatusOr<SceneDescription> description =
-      CheckLocalScene(session, flags.dir, std::nullopt);
+  const absl::StatusOr<SceneDescription> description = CheckLocalScene(
+      session, flags.dir, std::nullopt, "auto", {PoseConvention::kOpenGl, flags.apply_exif});
   if (!description.ok()) return session.Fail(description.status());
   const absl::StatusOr<std::vector<v1::SceneFile>> files =
       ManifestOf(session, flags.dir, *description);
@@ -75,9 +77,10 @@ v1::ValidateSceneResponse ValidationOf(const SceneDescription& description) {
   return validation;
 }
 
-int CheckFolder(Session& session, const std::string& dir, std::optional<int> test_every) {
+int CheckFolder(Session& session, const std::string& dir, std::optional<int> test_every,
+                const SceneReading& reading) {
   if (absl::Status status = RequireFolder(dir); !status.ok()) return FailFolder(session, status);
-  const SceneDescription description = DescribeScene(dir, LocalSceneOptions(test_every));
+  const SceneDescription description = DescribeScene(dir, LocalSceneOptions(test_every, reading));
   std::ostream& out = *session.io().out;
   if (session.flags().output == OutputFormat::kName) {
     out << dir << '\n';
@@ -108,7 +111,23 @@ int CheckStoredScene(Session& session, const std::string& text) {
   return validation->ok() ? kOk : kBadData;
 }
 
-int CheckScene(Session& session, const std::string& target, const std::string& test_every_text) {
+// Flags of `scene check`.
+struct CheckFlags {
+  std::string target, test_every, poses;
+  bool apply_exif = false;
+};
+
+int CheckScene(Session& session, const CheckFlags& flags) {
+  const std::string& target = flags.target;
+  const std::string& test_every_text = flags.test_every;
+  TrainConfig config;
+  if (!flags.poses.empty()) {
+    const absl::Status set = SetConfigField("poses", flags.poses, &config);
+    if (!set.ok()) {
+      return session.FailUsage(
+          absl::InvalidArgumentError("--poses: must be opengl, opencv or w2c"));
+    }
+  }
   const auto test_every = ParseTestEvery(test_every_text);
   if (!test_every.ok()) {
     return session.FailUsage(absl::InvalidArgumentError(
@@ -118,7 +137,8 @@ int CheckScene(Session& session, const std::string& target, const std::string& t
   std::error_code ignored;
   const bool is_path = std::filesystem::exists(target, ignored) ||
                        (!IsResourceId(target) && target.rfind("projects/", 0) != 0);
-  return is_path ? CheckFolder(session, target, *test_every) : CheckStoredScene(session, target);
+  return is_path ? CheckFolder(session, target, *test_every, {config.poses, flags.apply_exif})
+                 : CheckStoredScene(session, target);
 }
 
 int ListScenes(Session& session, int limit) {
@@ -150,22 +170,23 @@ void AddSceneCommands(CLI::App& app, Command* selected) {
       ->add_option("dir", flags->dir,
                    "Folder with transforms.json, a COLMAP model or poses_bounds.npy")
       ->required();
+  create->add_flag("--apply-exif", flags->apply_exif,
+                   "Turn photographs upright by their EXIF orientation, to check them");
   AddNewResourceFlags(*create, flags.get(), "the folder's");
   create->footer("Example:\n  nerfctl scene create examples/mic --id mic");
   create->callback([=] { *selected = [flags](Session& s) { return CreateScene(s, *flags); }; });
 
   CLI::App* check =
       scene->add_subcommand("check", "List all problems of a folder, or of a scene on the server");
-  auto target = std::make_shared<std::string>();
-  auto test_every = std::make_shared<std::string>();
-  check->add_option("target", *target, "Folder, or name of a scene")->required();
-  check->add_option("--test-every", *test_every, "As in train")->type_name("N");
+  auto checked = std::make_shared<CheckFlags>();
+  check->add_option("target", checked->target, "Folder, or name of a scene")->required();
+  check->add_option("--test-every", checked->test_every, "As in train")->type_name("N");
+  AddReadingFlags(*check, &checked->poses, &checked->apply_exif);
   check->footer(
       "Examples:\n"
       "  nerfctl scene check examples/mic\n"
       "  nerfctl scene check mic --json");
-  check->callback(
-      [=] { *selected = [=](Session& s) { return CheckScene(s, *target, *test_every); }; });
+  check->callback([=] { *selected = [checked](Session& s) { return CheckScene(s, *checked); }; });
 
   CLI::App* ls = scene->add_subcommand("ls", "List scenes, newest first");
   auto limit = AddLimitFlag(*ls);

@@ -107,7 +107,8 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
   session.Say(fmt::format("checking {}", dir));
   const absl::StatusOr<SceneDescription> description =
       CheckLocalScene(session, dir, *ParseTestEvery(flags.test_every),
-                      flags.background.empty() ? "auto" : flags.background);
+                      flags.background.empty() ? "auto" : flags.background,
+                      ReadingOf(request.training_job().config().settings()));
   if (!description.ok()) return session.Fail(description.status());
   if (flags.downscale > 0) {
     (*request.mutable_training_job()->mutable_config()->mutable_settings())["max_side"] =

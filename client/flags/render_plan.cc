@@ -269,7 +269,7 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
       return absl::InvalidArgumentError(
           flags.camera +
           ": the service renders pinhole and OPENCV lenses; nerf-engine render knows FULL_OPENCV, "
-          "OPENCV_FISHEYE and EQUIRECTANGULAR, too");
+          "fisheye lenses, FOV and EQUIRECTANGULAR, too");
     }
   }
   if (flags.full_size || flags.width > 0 || flags.height > 0) return absl::OkStatus();

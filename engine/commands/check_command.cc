@@ -4,7 +4,9 @@
 #include <system_error>
 
 #include "common/nearest_path.h"
+#include "common/status_macros.h"
 #include "engine/commands/command.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "engine/parameters/memory_estimate.h"
 #include "engine/scene/check_report.h"
 #include "engine/scene/scene_reader.h"
@@ -18,6 +20,7 @@ struct DatasetCheckFlags {
   std::string dataset;
   int threads = 0, test_every = 8;
   bool has_test_every = false, json = false;
+  ReadingFlags reading;
 };
 
 int RunCheck(const DatasetCheckFlags& flags) {
@@ -31,6 +34,10 @@ int RunCheck(const DatasetCheckFlags& flags) {
     options.follow_links = true;
     options.n_threads = flags.threads;
     options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
+    TrainConfig config;
+    if (!flags.reading.poses.empty())
+      NERF_RETURN_IF_ERROR(SetConfigField("poses", flags.reading.poses, &config));
+    options.reading = {config.poses, flags.reading.apply_exif};
     if (flags.has_test_every) options.test_every = flags.test_every;
     const SceneDescription description = DescribeScene(flags.dataset, options);
     ok = description.ok();
@@ -63,6 +70,7 @@ void AddCheckCommand(CLI::App* app, CommandBody* chosen) {
           ->check(CLI::Range(0, 1'000'000));
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
+  AddReadingOptions(command, &flags->reading);
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->footer("Example:\n  nerf-engine check examples/mic");
   command->callback([=] {

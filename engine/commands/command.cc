@@ -94,4 +94,16 @@ int ReportError(const absl::Status& status, bool json, bool usage) {
   return ExitCodeFor(status.code());
 }
 
+std::vector<CLI::Option*> AddReadingOptions(CLI::App* command, ReadingFlags* flags) {
+  auto* poses =
+      command
+          ->add_option("--poses", flags->poses,
+                       "what a transforms file's matrices are: opengl (default) or opencv (camera "
+                       "to world, axes of that program), w2c (world to camera)")
+          ->check(CLI::IsMember({"opengl", "opencv", "w2c"}));
+  auto* apply_exif = command->add_flag("--apply-exif", flags->apply_exif,
+                                       "turn photographs upright by their EXIF orientation");
+  return {poses, apply_exif};
+}
+
 }  // namespace nerf

@@ -51,4 +51,11 @@ int ThreadsFor(int flag);
 // is 3.
 int ReportError(const absl::Status& status, bool json, bool usage = false);
 
+// --poses and --apply-exif.
+struct ReadingFlags {
+  std::string poses;  // empty: the default
+  bool apply_exif = false;
+};
+std::vector<CLI::Option*> AddReadingOptions(CLI::App* command, ReadingFlags* flags);
+
 }  // namespace nerf

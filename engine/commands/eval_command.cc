@@ -156,6 +156,7 @@ SceneOptions SceneOptionsOf(const EvalFlags& flags, const TrainConfig& trained, 
   if (flags.has_test_every || test_every != TrainConfig().test_every)
     options.test_every = test_every;
   options.alpha_is_mask = trained.alpha_is_mask != 0;
+  options.reading = {trained.poses, trained.apply_exif != 0};
   options.with_depth = true;
   options.pool = pool;
   options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);

@@ -8,6 +8,7 @@
 #include "common/logging.h"
 #include "common/usage_error.h"
 #include "engine/commands/command.h"
+#include "engine/phone_pictures/phone_pictures.h"
 #include "engine/training/machine.h"
 #include "fmt/format.h"
 
@@ -51,5 +52,6 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  nerf::RegisterPhonePictures();
   return nerf::WithLastResort("nerf-engine", [&] { return Run(argc, argv); });
 }

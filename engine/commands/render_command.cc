@@ -138,14 +138,19 @@ class RenderRun {
   // Without --out the frames of a video are kept beside it until it is complete.
   std::string out() const { return flags_.out.empty() ? flags_.video + ".frames" : flags_.out; }
 
+  // How the data set of the model was read.
+  static SceneReading ReadingOf(const LoadedModel& model) {
+    return {model.state.config.poses, model.state.config.apply_exif != 0};
+  }
+
   absl::StatusOr<WantedViews> ViewsOf(const LoadedModel& model) {
     WantedViews wanted;
     const int width = flags_.width, height = flags_.height;
     if (!flags_.camera.empty()) {
-      NERF_ASSIGN_OR_RETURN(
-          ViewList list,
-          WithNearestPath(ReadViewList(flags_.camera, {width, height}, flags_.dataset),
-                          flags_.camera));
+      NERF_ASSIGN_OR_RETURN(ViewList list,
+                            WithNearestPath(ReadViewList(flags_.camera, {width, height},
+                                                         flags_.dataset, ReadingOf(model)),
+                                            flags_.camera));
       const SceneGeometry& geometry = model.state.geometry;
       if (list.in_frame_of.has_value() && !IsTrainingFrame(*list.in_frame_of, geometry.flavor)) {
         return absl::InvalidArgumentError(
@@ -231,6 +236,7 @@ class RenderRun {
   absl::Status RenderAll(const LoadedModel& model, int n_threads) {
     options_.background = BackgroundColor(model.state.evaluation_background);
     options_.min_transmittance = MinTransmittance(model.state.config);
+    apply_exif_ = ReadingOf(model).apply_exif;
     if (flags_.progressive) options_.first_stride = kProgressiveStride;
     PngWriter writer(n_threads);
     size_t n_done = 0;
@@ -323,9 +329,9 @@ class RenderRun {
     ImageU8 colors = ColorsOf(view);
     if (!capture_.empty()) seen_.push_back(ShareSeenTwice(view, wanted.camera, capture_));
     if (!wanted.photograph.empty()) {
-      NERF_ASSIGN_OR_RETURN(
-          const ImageU8 photograph,
-          PhotographAs(wanted.photograph, colors.width, colors.height, options_.background));
+      NERF_ASSIGN_OR_RETURN(const ImageU8 photograph,
+                            PhotographAs(wanted.photograph, colors.width, colors.height,
+                                         options_.background, apply_exif_));
       psnrs_.push_back(comparison_.Add(photograph, colors, wanted.photograph));
     }
     if (video_ != nullptr && video_status_.ok()) video_status_ = video_->Add(colors, stop_);
@@ -496,6 +502,7 @@ class RenderRun {
   std::vector<double> seen_, psnrs_;
   DepthSpool depths_;
   ViewComparison comparison_;
+  bool apply_exif_ = false;  // to the photographs
   std::unique_ptr<VideoWriter> video_;
   absl::Status video_status_;
   absl::Duration rendering_, first_rendering_;

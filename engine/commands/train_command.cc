@@ -55,6 +55,7 @@ struct TrainFlags {
   bool json = false, no_eval = false;
   std::string trace, torch_trace;
   int max_side = -1, downscale = 0;
+  ReadingFlags reading;
   PicturePlace pictures = PicturePlace::kAuto;
   std::string picture_file;  // empty: in the output folder until the training is over
   RankFlags ranks;
@@ -63,8 +64,10 @@ struct TrainFlags {
 
 // The longer side of the largest picture, divided. Nullopt if the data set cannot be read, which
 // the training reports.
-std::optional<int> DownscaledSide(const std::string& dataset, int factor) {
+std::optional<int> DownscaledSide(const std::string& dataset, const SceneReading& reading,
+                                  int factor) {
   SceneOptions options;
+  options.reading = reading;
   options.decode_images = false;
   options.follow_links = true;
   const SceneDescription scene = DescribeScene(dataset, options);
@@ -88,6 +91,9 @@ absl::Status SetSettings(const TrainFlags& flags, TrainConfig* config) {
     const std::string_view text = setting;
     errors.Add(SetConfigField(text.substr(0, equals), text.substr(equals + 1), config));
   }
+  if (!flags.reading.poses.empty())
+    errors.Add(SetConfigField("poses", flags.reading.poses, config));
+  if (flags.reading.apply_exif) errors.Add(SetConfigField("apply_exif", "1", config));
   return errors.ToStatus();
 }
 
@@ -106,11 +112,13 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   if (flags.has_samples) config.budget = {BudgetKind::kSamples, flags.samples};
   if (flags.has_seconds) config.budget = {BudgetKind::kSeconds, flags.seconds};
   config.max_side = flags.max_side;
-  if (flags.downscale > 0) {
-    config.max_side = DownscaledSide(flags.dataset, flags.downscale).value_or(config.max_side);
-  }
   // Settings of a method that does not exist cannot be checked.
   if (defaults.ok()) errors.Add(SetSettings(flags, &config));
+  if (flags.downscale > 0) {
+    const SceneReading reading = {config.poses, config.apply_exif != 0};
+    config.max_side =
+        DownscaledSide(flags.dataset, reading, flags.downscale).value_or(config.max_side);
+  }
   if (absl::Status scope = ParseStartScope(flags.init_scope).status(); !scope.ok()) {
     errors.Add(
         absl::InvalidArgumentError(fmt::format("--init-scope: {}", std::string(scope.message()))));
@@ -252,6 +260,7 @@ absl::StatusOr<std::string> FindStart(const TrainFlags& flags, const TrainConfig
   options.decode_images = false;
   options.follow_links = true;
   options.placement = config.placement;
+  options.reading = {config.poses, config.apply_exif != 0};
   options.test_every = config.test_every;
   const SceneDescription scene = DescribeScene(flags.dataset, options);
   if (!scene.ok()) return absl::InvalidArgumentError(SummaryOf(scene.problems));
@@ -490,7 +499,10 @@ std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags)
       command->add_option("--downscale", flags->downscale, "divide the pictures' sides by this")
           ->check(CLI::Range(1, 64))
           ->excludes(max_side);
-  return {method, seed, background, test_every, set, init, max_side, downscale};
+  std::vector<CLI::Option*> options = {method, seed, background, test_every,
+                                       set,    init, max_side,   downscale};
+  for (CLI::Option* option : AddReadingOptions(command, &flags->reading)) options.push_back(option);
+  return options;
 }
 
 // An option that takes one of a few words.

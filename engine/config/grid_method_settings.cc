@@ -5,6 +5,7 @@ namespace nerf {
 std::vector<Setting> GridMethodSettings(DeviceSet devices) {
   std::vector<Setting> settings;
   for (const char* key : {"alpha_threshold",
+                          "apply_exif",
                           "batch_growth",
                           "beta1",
                           "beta2",
@@ -24,6 +25,7 @@ std::vector<Setting> GridMethodSettings(DeviceSet devices) {
                           "max_side",
                           "min_transmittance",
                           "near",
+                          "poses",
                           "step",
                           "target_samples",
                           "warmup_steps"}) {

@@ -14,9 +14,22 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kAxes[] = {"x", "y", "z", "-x", "-y", "-z"};
+constexpr std::string_view kConventions[] = {"opengl", "opencv", "w2c"};  // of PoseConvention
 constexpr double kMaxOwnLength = 1e9;
 
 }  // namespace
+
+std::string PosesText(const TrainConfig& config) {
+  return std::string(kConventions[static_cast<int>(config.poses)]);
+}
+
+absl::Status ParsePoses(std::string_view text, TrainConfig* config) {
+  const auto* const found = std::find(std::begin(kConventions), std::end(kConventions), text);
+  if (found == std::end(kConventions))
+    return absl::InvalidArgumentError("one of opengl, opencv and w2c");
+  config->poses = static_cast<PoseConvention>(found - std::begin(kConventions));
+  return absl::OkStatus();
+}
 
 std::string BoxText(const TrainConfig& config) {
   const std::optional<OwnCube>& box = config.placement.box;

@@ -8,6 +8,10 @@
 
 namespace nerf {
 
+// TrainConfig::poses as the text of setting poses.
+std::string PosesText(const TrainConfig& config);
+absl::Status ParsePoses(std::string_view text, TrainConfig* config);
+
 // TrainConfig::placement as the texts of settings box, boxes and up (Setting::get_text, set_text).
 std::string BoxText(const TrainConfig& config);
 absl::Status ParseBox(std::string_view text, TrainConfig* config);

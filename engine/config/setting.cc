@@ -38,6 +38,9 @@ constexpr std::array kSharedSettings = {
         "as its opacity"),
     SettingOf<&C::alpha_threshold>("alpha_threshold", 0, 0.99,
                                    "samples with a smaller alpha are skipped"),
+    SettingOf<&C::apply_exif>("apply_exif", 0, 1,
+                              "1 turns photographs upright by their EXIF orientation; 0: poses are "
+                              "for the pixels as they lie"),
     SettingOf<&C::batch_growth>(
         "batch_growth", 1, 64,
         "factor by which target_samples grows, from 30% to 80% of the budget"),
@@ -102,6 +105,10 @@ constexpr std::array kSharedSettings = {
                         "distance from the camera at which rays start; negative: the scene's own. "
                         "Training units: the "
                         "level-0 box is 3 of them wide (Blender), 1 (instant-ngp) or 2 (others)"),
+    TextSetting("poses",
+                "what a transforms file's matrices are: opengl or opencv (camera to world, axes of "
+                "that program), w2c (world to camera)",
+                &PosesText, &ParsePoses),
     Nonzero(SettingOf<&C::step>(
         "step", -1, 1e6,
         "marching step, in training units as near; negative: the scene's own, 1/512 of "

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/placement.h"
+#include "engine/base/scene_reading.h"
 #include "engine/config/method_settings.h"
 
 namespace nerf {
@@ -41,8 +42,10 @@ struct TrainConfig {
 
   // Sampling. Negative near, step and cone mean the scene's own; step is never 0.
   float near = -1, step = -1, cone = -1;
-  float far = -1;       // negative: rays end where they leave the boxes
-  Placement placement;  // of the data set
+  float far = -1;                                  // negative: rays end where they leave the boxes
+  Placement placement;                             // of the data set
+  PoseConvention poses = PoseConvention::kOpenGl;  // SceneReading
+  int apply_exif = 0;
   int alpha_is_mask = 0;
   float initial_step_scale = kAutoSetting;  // see StepScale (engine/train/schedule.h)
   int target_samples = 8192;                // at first

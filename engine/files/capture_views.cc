@@ -16,7 +16,7 @@ namespace {
 constexpr char kFiles[] = "capture.files", kLenses[] = "capture.lenses", kViews[] = "capture.views";
 constexpr size_t kLensNumbers = 15, kViewNumbers = 13;
 constexpr int kMaxCaptureSide = 16384;
-constexpr float kMaxLens = static_cast<float>(LensModel::kEquirectangular);
+constexpr float kMaxLens = static_cast<float>(kLastLensModel);
 constexpr float kMaxNumber = 1e9f;      // lens and pose numbers, absolute
 constexpr float kMaxAxisError = 1e-2f;  // |dot product of two axes - expected| of a rotation
 

@@ -19,7 +19,9 @@ constexpr char kFormat[] = "nerfd";
 constexpr char kFormatVersion[] = "3";
 constexpr char kSettingPrefix[] = "setting.";
 
-constexpr std::string_view kLensNames[] = {"pinhole", "opencv", "fisheye", "equirectangular"};
+constexpr std::string_view kLensNames[] = {
+    "pinhole", "opencv", "fisheye", "equirectangular", "thin_prism_fisheye", "fov"};
+static_assert(std::size(kLensNames) == static_cast<size_t>(kLastLensModel) + 1);
 constexpr int kMaxSavedSide = 16384;
 constexpr float kMaxLength = 1e9f;  // largest coordinate or length in a scene
 constexpr double kMaxCount = 1e18;
@@ -191,7 +193,7 @@ void LoadCamera(StateReader* reader, Camera* camera) {
   const std::string& lens = reader->String("camera.lens");
   const auto* const found = std::find(std::begin(kLensNames), std::end(kLensNames), lens);
   if (found == std::end(kLensNames)) {
-    reader->Fail("camera.lens", "is none of pinhole, opencv, fisheye, equirectangular");
+    reader->Fail("camera.lens", "is no lens that is known, such as pinhole or opencv");
   } else {
     camera->lens = static_cast<LensModel>(found - std::begin(kLensNames));
   }

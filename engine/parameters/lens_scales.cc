@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<LensScale>> ReadLensScales(const TensorFile& file) {
   for (uint32_t i = 0; i < n; ++i) {
     const float* const v = values.data() + size_t{kWidth} * i;
     const bool is_lens = std::all_of(v, v + kWidth, [](float x) { return std::isfinite(x); }) &&
-                         v[0] >= 0 && v[0] <= static_cast<float>(LensModel::kEquirectangular) &&
+                         v[0] >= 0 && v[0] <= static_cast<float>(kLastLensModel) &&
                          v[0] == std::floor(v[0]) && v[13] >= kMinScale && v[13] <= kMaxScale;
     if (!is_lens)
       return absl::InvalidArgumentError(

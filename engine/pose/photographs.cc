@@ -36,6 +36,22 @@ std::string LowerExtension(const fs::path& path) {
   return extension;
 }
 
+// The colors alone.
+ImageU8 WithoutAlphaChannel(const ImageU8& image) {
+  ImageU8 opaque{image.width, image.height, 3, {}};
+  for (size_t i = 0; i < image.pixels.size(); i += 4)
+    opaque.pixels.insert(opaque.pixels.end(),
+                         {image.pixels[i], image.pixels[i + 1], image.pixels[i + 2]});
+  return opaque;
+}
+
+// The name in images/ of a picture that COLMAP does not read: a JPEG's.
+std::string CopyName(const std::string& name) {
+  const std::string extension = LowerExtension(name);
+  const bool is_kept = extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+  return is_kept ? name : fs::path(name).replace_extension(".jpg").string();
+}
+
 // A name without blanks, which end a name in COLMAP's lists.
 std::string SafeName(const std::string& name) {
   std::string safe = name;
@@ -56,7 +72,8 @@ void ListFolder(const fs::path& folder, PhotoSources* sources) {
     if (name[0] == '.' || !entry->is_regular_file(ignored)) continue;
     const std::string extension = LowerExtension(entry->path());
     if (HasPhotographEnding(name)) {
-      sources->pictures.push_back({entry->path().string(), Printable(name), SafeName(name)});
+      sources->pictures.push_back(
+          {entry->path().string(), Printable(name), SafeName(CopyName(name))});
     } else if (HasFilmEnding(name)) {
       sources->films.push_back(entry->path().string());
     } else if (HasOtherPictureEnding(name)) {
@@ -84,8 +101,12 @@ absl::Status PrepareOne(const PhotoSources::Picture& picture, const std::string&
   if (!bytes.ok()) return unusable(bytes.status());
   absl::StatusOr<ImageU8> image = DecodeImageBytes(*bytes, limits);
   if (!image.ok()) return unusable(image.status());
-  const std::string_view exif = FindExif(*bytes);
+  const absl::StatusOr<ImageHeader> header = ParseImageHeader(*bytes);
+  const bool is_heif = header.ok() && header->format == ImageFormat::kHeif;
+  const bool is_copied = !is_heif && !(header.ok() && header->format == ImageFormat::kWebp);
+  const std::string exif(is_copied ? FindExif(*bytes) : FindExifAnywhere(*bytes));
   photo->exif = ParseExif(exif);
+  if (is_heif) photo->exif.orientation = 1;  // its decoder has turned it
   const bool is_turned = photo->exif.orientation != 1;
   if (is_turned) *image = Upright(*image, photo->exif.orientation);
   photo->width = image->width;
@@ -93,7 +114,8 @@ absl::Status PrepareOne(const PhotoSources::Picture& picture, const std::string&
   const GrayImage gray = ReducedGray(*image, kMeasuredPhotographSide);
   photo->sharpness = Sharpness(gray);
   photo->fingerprint = Fingerprint(gray);
-  if (is_turned) {
+  if (is_turned || !is_copied) {
+    if (image->n_channels == 4) *image = WithoutAlphaChannel(*image);
     NERF_ASSIGN_OR_RETURN(const std::string upright, EncodeJpeg(*image, kTurnedQuality));
     *bytes = WithExif(upright, WithoutOrientation(exif));
   }
@@ -142,8 +164,9 @@ absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path) {
   std::sort(sources.pictures.begin(), sources.pictures.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });
   if (sources.pictures.empty() && sources.films.empty()) {
-    std::string message = absl::StrCat(
-        path, ": there is no photograph (.jpg, .jpeg, .png) and no film in it or in its images/");
+    std::string message = absl::StrCat(path,
+                                       ": there is no photograph (.jpg, .png, .heic, .avif, .webp) "
+                                       "and no film in it or in its images/");
     if (!sources.unreadable.empty()) absl::StrAppend(&message, "; ", sources.unreadable[0]);
     return absl::InvalidArgumentError(message);
   }

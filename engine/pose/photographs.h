@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
-#include "engine/pose/exif.h"
+#include "engine/scene/exif.h"
 
 namespace nerf {
 

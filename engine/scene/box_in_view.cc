@@ -54,10 +54,6 @@ std::string Corner(const Cube& cube, double sign) {
 std::string Remedy(const SceneDescription& description, const std::vector<Pose>& cameras) {
   const std::string files = absl::StrJoin(description.list_files, " and ");
   const std::optional<Vec3d> center = ClosestPointToAxes(cameras);
-  if (center.has_value() && ShareLookingAt(cameras, *center, 90) < 0.5) {
-    return "the cameras look away from the point they surround: transform_matrix must be "
-           "camera-to-world with OpenGL axes, where a camera looks along -z";
-  }
   if (!center.has_value()) {
     return absl::StrFormat("state the scene's box in %s: \"aabb\": [[low x, y, z], [high x, y, z]]",
                            files);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <numbers>
 
 namespace nerf {
 
@@ -29,7 +30,7 @@ LensCamera LensOf(const Camera& camera) {
 }
 
 bool CanUndistort(const Camera& camera) {
-  if (camera.lens != LensModel::kOpenCv && camera.lens != LensModel::kFisheye) return true;
+  if (camera.lens == LensModel::kPinhole || camera.lens == LensModel::kEquirectangular) return true;
   // Largest error at a picture's corner, in pixels, after undistorting and distorting it again.
   constexpr float kMaxCornerError = 0.5f;
   for (const float x : {0.0f, static_cast<float>(camera.width)}) {
@@ -42,9 +43,19 @@ bool CanUndistort(const Camera& camera) {
           return false;
         continue;
       }
-      float u, v, again_u, again_v;
-      Undistort(camera, distorted_u, distorted_v, &u, &v);
-      Distort(camera, u, v, &again_u, &again_v);
+      if (camera.lens == LensModel::kFieldOfView) {
+        constexpr float kRightAngle = std::numbers::pi_v<float> / 2;
+        if (!(std::hypot(distorted_u, distorted_v) * std::abs(camera.k1) < kRightAngle))
+          return false;
+        continue;
+      }
+      const bool thin_prism = camera.lens == LensModel::kThinPrismFisheye;
+      float u = distorted_u, v = distorted_v;
+      UndistortPoint(LensOf(camera).distortion, &u, &v, thin_prism);
+      const DistortedPoint again = thin_prism
+                                       ? ThinPrismWithJacobian(LensOf(camera).distortion, u, v)
+                                       : DistortWithJacobian(LensOf(camera).distortion, u, v);
+      const auto again_u = static_cast<float>(again.u), again_v = static_cast<float>(again.v);
       const float error =
           std::hypot((again_u - distorted_u) * camera.fl_x, (again_v - distorted_v) * camera.fl_y);
       if (!(error <= kMaxCornerError)) return false;

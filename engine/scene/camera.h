@@ -14,7 +14,8 @@ struct Camera {
   float fl_x = 0, fl_y = 0;  // focal lengths
   float cx = 0, cy = 0;      // principal point
   LensModel lens = LensModel::kPinhole;
-  // Distortion (base/lens.h): of kOpenCv all, of kFisheye k1 to k4.
+  // Distortion (base/lens.h): of kOpenCv and kThinPrismFisheye all, of kFisheye k1 to k4, of
+  // kFieldOfView k1.
   float k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0, k4 = 0, k5 = 0, k6 = 0;
   Mat34 camera_to_world;  // OpenGL axes: +X right, +Y up, looks along -Z
   float time = 0;         // of the picture, 0 to 1 over the capture

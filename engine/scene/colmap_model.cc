@@ -28,10 +28,10 @@ constexpr ColmapCameraModel kCameraModels[] = {
     {4, "OPENCV", 8, true},
     {5, "OPENCV_FISHEYE", 8, true},
     {6, "FULL_OPENCV", 12, true},
-    {7, "FOV", 5, false},
-    {8, "SIMPLE_RADIAL_FISHEYE", 4, false},
-    {9, "RADIAL_FISHEYE", 5, false},
-    {10, "THIN_PRISM_FISHEYE", 12, false},
+    {7, "FOV", 5, true},
+    {8, "SIMPLE_RADIAL_FISHEYE", 4, true},
+    {9, "RADIAL_FISHEYE", 5, true},
+    {10, "THIN_PRISM_FISHEYE", 12, true},
     {11, "RAD_TAN_THIN_PRISM_FISHEYE", 16, false},
 };
 

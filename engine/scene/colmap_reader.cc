@@ -1,26 +1,60 @@
 #include "engine/scene/colmap_reader.h"
 
-#include <dirent.h>
-
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <initializer_list>
 #include <map>
-#include <memory>
+#include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/counted.h"
+#include "common/first_names.h"
+#include "engine/scene/colmap_folders.h"
 #include "engine/scene/colmap_model.h"
 #include "engine/scene/colmap_points.h"
+#include "engine/scene/listed_names.h"
+#include "engine/scene/unposed_photographs.h"
 
 namespace nerf {
 namespace {
 
-constexpr const char* kModelFolders[] = {"sparse/0", "sparse", "colmap/sparse/0"};
 constexpr double kMaxColmapSide = 65536;
-constexpr int kOpenCv = 4, kFisheye = 5, kFullOpenCv = 6;  // ids of camera models
+// Ids of camera models.
+constexpr int kPinholeId = 1, kOpenCvId = 4, kFisheyeId = 5, kFullOpenCvId = 6;
+constexpr int kFieldOfViewId = 7, kThinPrismId = 10;
 constexpr uint64_t kMaxPointBytes = uint64_t{1} << 30;
+
+// The parameters behind focal lengths and center, in COLMAP's order. Those of the fisheye models
+// with fewer of them come first in OPENCV_FISHEYE.
+void SetDistortion(const std::vector<double>& params, int id, size_t first,
+                   Intrinsics* intrinsics) {
+  const auto set = [&](std::initializer_list<double*> targets) {
+    size_t i = first;
+    for (double* target : targets) *target = params[i++];
+  };
+  Intrinsics& to = *intrinsics;
+  if (id > kFullOpenCvId || id == kFisheyeId) to.lens = LensModel::kFisheye;
+  if (id == kFieldOfViewId) to.lens = LensModel::kFieldOfView;
+  if (id == kThinPrismId) to.lens = LensModel::kThinPrismFisheye;
+  const size_t n = params.size() - first;
+  if (id == kOpenCvId) {
+    set({&to.k1, &to.k2, &to.p1, &to.p2});
+  } else if (id == kFullOpenCvId) {
+    set({&to.k1, &to.k2, &to.p1, &to.p2, &to.k3, &to.k4, &to.k5, &to.k6});
+  } else if (id == kFisheyeId) {
+    set({&to.k1, &to.k2, &to.k3, &to.k4});
+  } else if (id == kThinPrismId) {
+    set({&to.k1, &to.k2, &to.p1, &to.p2, &to.k3, &to.k4, &to.k5, &to.k6});
+  } else if (n == 2) {
+    set({&to.k1, &to.k2});
+  } else if (n == 1) {
+    set({&to.k1});
+  }
+}
 
 Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_file,
                         std::vector<SceneProblem>* problems) {
@@ -35,9 +69,10 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
     return intrinsics;
   };
   if (!camera.model->is_supported) {
-    return broken(absl::StrCat("camera model ", camera.model->name,
-                               " is not supported; SIMPLE_PINHOLE, PINHOLE, SIMPLE_RADIAL, RADIAL, "
-                               "OPENCV, FULL_OPENCV and OPENCV_FISHEYE are"));
+    return broken(
+        absl::StrCat("camera model ", camera.model->name,
+                     " is not supported: COLMAP's image_undistorter makes a PINHOLE model "
+                     "and pictures to match"));
   }
   if (camera.width == 0 || camera.height == 0 || camera.width > kMaxColmapSide ||
       camera.height > kMaxColmapSide) {
@@ -51,7 +86,8 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
   intrinsics.height = static_cast<double>(camera.height);
   const std::vector<double>& params = camera.params;
   const int id = camera.model->id;
-  const bool has_two_focals = id == 1 || id == kOpenCv || id == kFisheye || id == kFullOpenCv;
+  const bool has_two_focals =
+      id == kPinholeId || (id >= kOpenCvId && id <= kFieldOfViewId) || id == kThinPrismId;
   const size_t center = has_two_focals ? 2 : 1;
   intrinsics.focal[0] = params[0];
   intrinsics.focal[1] = params[has_two_focals ? 1 : 0];
@@ -66,23 +102,11 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
     return broken(
         absl::StrFormat("distortion %g is absurd; up to %g is read", params[i], kMaxDistortion));
   }
-  if (id >= 2) intrinsics.k1 = params[center + 2];
-  if (id >= 3) intrinsics.k2 = params[center + 3];
-  if (id == kOpenCv || id == kFullOpenCv) {
-    intrinsics.p1 = params[6];
-    intrinsics.p2 = params[7];
+  if (id == kFieldOfViewId && !(std::abs(params[center + 2]) < 3.1)) {
+    return broken(
+        absl::StrFormat("field of view %g must be less than 3.1 radians", params[center + 2]));
   }
-  if (id == kFullOpenCv) {
-    intrinsics.k3 = params[8];
-    intrinsics.k4 = params[9];
-    intrinsics.k5 = params[10];
-    intrinsics.k6 = params[11];
-  }
-  if (id == kFisheye) {
-    intrinsics.lens = LensModel::kFisheye;
-    intrinsics.k3 = params[6];
-    intrinsics.k4 = params[7];
-  }
+  SetDistortion(params, id, center + 2, &intrinsics);
   return intrinsics;
 }
 
@@ -113,30 +137,6 @@ bool ToOpenGlPose(const ColmapImage& image, Pose* pose) {
   return true;
 }
 
-std::string FindModelFolder(const SceneFolder& folder) {
-  for (const char* name : kModelFolders) {
-    for (const char* file : {"/cameras.bin", "/images.bin", "/cameras.txt", "/images.txt"}) {
-      if (!absl::IsNotFound(folder.FindFile(absl::StrCat(name, file)).status())) return name;
-    }
-  }
-  return "";
-}
-
-// Image files directly in images/.
-int CountImageFiles(const SceneFolder& folder) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.PathOf("images").c_str()),
-                                                      closedir);
-  if (directory == nullptr) return 0;
-  int n_images = 0;
-  while (const dirent* entry = readdir(directory.get())) {
-    const std::string name = absl::AsciiStrToLower(entry->d_name);
-    const size_t dot = name.rfind('.');
-    const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
-    if (ending == ".jpg" || ending == ".jpeg" || ending == ".png") ++n_images;
-  }
-  return n_images;
-}
-
 // The points of the model, where there are any that can be read: the scene is placed by them.
 void ReadPoints(const SceneFolder& folder, const std::string& file, bool is_binary,
                 ListedViews* listed) {
@@ -157,103 +157,180 @@ void ReadPoints(const SceneFolder& folder, const std::string& file, bool is_bina
   }
 }
 
-// The files of the model in `model_folder`: the binary ones if both are there, else the text.
-struct ModelFiles {
-  bool is_binary = false;
-  std::string cameras, images, points;
+// A model, and where its photographs are.
+struct FoundModel {
+  ColmapFiles files;
+  ColmapModel model;
+  std::string pictures;
+  size_t n_present = 0;  // photographs
+  std::vector<SceneProblem> problems;
 };
 
-ModelFiles FindModelFiles(const SceneFolder& folder, const std::string& model_folder) {
-  const auto has = [&](const char* name) { return folder.HasFile(model_folder + name); };
-  const bool has_text = has("/cameras.txt") && has("/images.txt");
-  const bool has_cameras = has("/cameras.bin");
-  const bool has_images = has("/images.bin");
-  ModelFiles files;
-  files.is_binary = (has_cameras && has_images) || ((has_cameras || has_images) && !has_text);
-  const char* ending = files.is_binary ? ".bin" : ".txt";
-  files.cameras = absl::StrCat(model_folder, "/cameras", ending);
-  files.images = absl::StrCat(model_folder, "/images", ending);
-  files.points = absl::StrCat(model_folder, "/points3D", ending);
-  return files;
+// The model of which most photographs are there; of several the one that lists most, then the
+// first. Requires: there is a model.
+FoundModel LargestModel(const SceneFolder& folder, ListedViews* listed) {
+  std::vector<FoundModel> models;
+  for (ColmapFiles& files : FindColmapModels(folder)) {
+    FoundModel found{std::move(files), {}, "", 0, {}};
+    found.model = ReadColmapModel(folder, found.files.cameras, found.files.images,
+                                  found.files.is_binary, &found.problems);
+    found.pictures = FindColmapPictures(folder, found.files, found.model, &found.n_present);
+    models.push_back(std::move(found));
+  }
+  const auto largest =
+      std::max_element(models.begin(), models.end(), [](const FoundModel& a, const FoundModel& b) {
+        return std::pair(a.n_present, a.model.images.size()) <
+               std::pair(b.n_present, b.model.images.size());
+      });
+  std::vector<std::string> others;
+  for (auto it = models.begin(); it != models.end(); ++it) {
+    if (it == largest) continue;
+    others.push_back(absl::StrCat(it->files.folder.empty() ? "the folder itself" : it->files.folder,
+                                  " (", it->model.images.size(), ")"));
+  }
+  if (!others.empty()) {
+    listed->warnings.push_back(
+        absl::StrCat(largest->files.source(), " is used, of ", largest->model.images.size(),
+                     " images; other COLMAP models are there and are not: ", FirstNames(others)));
+  }
+  return *std::move(largest);
 }
+
+// Pictures in the folder that are none of the model's.
+int CountUnposed(const SceneFolder& folder, const ListedViews& listed) {
+  int n = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder.PathOf(listed.picture_folder), error), end;
+       !error && it != end; it.increment(error)) {
+    n += HasPhotographEnding(it->path().filename().string());
+  }
+  return std::max(0, n - (listed.n_listed - listed.n_missing));
+}
+
+// Makes the views of a model.
+class ModelViews {
+ public:
+  ModelViews(const SceneFolder& folder, const FoundModel& found,
+             std::vector<SceneProblem>* problems, ListedViews* listed)
+      : folder_(folder), found_(found), problems_(problems), listed_(*listed) {}
+
+  void Read() {
+    const std::vector<ColmapImage>& images = found_.model.images;
+    std::vector<std::string> names;
+    for (const ColmapImage& image : images) {
+      // Made relative to the pictures' folder, an absolute name would be one of a file in it.
+      const bool is_absolute = absl::StartsWith(image.name, "/") ||
+                               absl::StartsWith(image.name, "\\") || image.name.empty();
+      names.push_back(is_absolute || found_.pictures.empty()
+                          ? image.name
+                          : absl::StrCat(found_.pictures, "/", image.name));
+    }
+    const FoundFiles files = FindListedNames(folder_, names);
+    listed_.is_reduced = files.is_reduced;
+    if (std::string warning = OtherNamesWarning(files, "pictures"); !warning.empty())
+      listed_.warnings.push_back(std::move(warning));
+    if (!files.conflict.empty()) Problem(images[files.first_conflict], files.conflict);
+    listed_.n_listed = static_cast<int>(images.size());
+    for (size_t i = 0; i < images.size(); ++i) ReadImage(images[i], names[i], files.files[i]);
+    if (n_repeated_ > 0) {
+      listed_.warnings.push_back(
+          absl::StrCat(found_.files.images, ": left out ",
+                       Counted(static_cast<size_t>(n_repeated_), "repetition"),
+                       " of images that are listed already, e.g. ", first_repeated_));
+    }
+  }
+
+ private:
+  void Problem(const ColmapImage& image, std::string_view message) {
+    AddProblem(problems_, found_.files.images, image.field, message);
+  }
+
+  // Nullptr after adding a problem.
+  const Intrinsics* IntrinsicsOfImage(const ColmapImage& image) {
+    const auto camera = found_.model.cameras.find(image.camera_id);
+    if (camera == found_.model.cameras.end()) {
+      Problem(image,
+              absl::StrCat("camera id ", image.camera_id, " is not in ", found_.files.cameras));
+      return nullptr;
+    }
+    auto known = intrinsics_.find(image.camera_id);
+    if (known == intrinsics_.end()) {
+      known = intrinsics_
+                  .emplace(image.camera_id,
+                           IntrinsicsOf(camera->second, found_.files.cameras, problems_))
+                  .first;
+    }
+    return &known->second;
+  }
+
+  void ReadImage(const ColmapImage& image, const std::string& name,
+                 const absl::StatusOr<std::string>& file) {
+    ListedView view;
+    view.list_file = found_.files.cameras;
+    view.field = image.field;
+    view.id = image.id;
+    const Intrinsics* intrinsics = IntrinsicsOfImage(image);
+    const bool has_pose = ToOpenGlPose(image, &view.pose);
+    if (!has_pose)
+      Problem(image, "the pose is not a rotation and a translation (zero or not finite)");
+    if (absl::IsFailedPrecondition(file.status())) return;  // said for all of them at once
+    if (absl::IsNotFound(file.status())) {
+      if (listed_.n_missing++ == 0) listed_.first_missing = name;
+      return;
+    }
+    if (!file.ok()) {
+      return Problem(image, image.name.empty() ? "the image has no name"
+                                               : std::string(file.status().message()));
+    }
+    view.file = *file;
+    const bool is_good = intrinsics != nullptr && has_pose;
+    if (is_good) view.intrinsics = *intrinsics;
+    const auto [first, is_new] = seen_.emplace(*file, Seen{image.field, view});
+    if (is_new) {
+      if (is_good) listed_.views.push_back(std::move(view));
+      return;
+    }
+    if (is_good && IsSameView(view, first->second.view)) {
+      --listed_.n_listed;
+      if (n_repeated_++ == 0) first_repeated_ = image.field;
+      return;
+    }
+    Problem(image, absl::StrCat(Printable(*file), " is listed twice, first in ",
+                                first->second.field, ", with another pose or camera"));
+  }
+
+  // Where a picture was listed first.
+  struct Seen {
+    std::string field;
+    ListedView view;
+  };
+
+  const SceneFolder& folder_;
+  const FoundModel& found_;
+  std::vector<SceneProblem>* problems_;
+  ListedViews& listed_;
+  std::map<uint32_t, Intrinsics> intrinsics_;
+  std::map<std::string, Seen> seen_;
+  int n_repeated_ = 0;
+  std::string first_repeated_;
+};
 
 }  // namespace
 
-bool HasColmapModel(const SceneFolder& folder) { return !FindModelFolder(folder).empty(); }
+bool HasColmapModel(const SceneFolder& folder) { return !FindColmapModels(folder).empty(); }
 
 ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* problems) {
   ListedViews listed;
   listed.flavor = SceneFlavor::kColmap;
-  const std::string model_folder = FindModelFolder(folder);
-  const ModelFiles files = FindModelFiles(folder, model_folder);
-  const std::string& cameras_file = files.cameras;
-  const std::string& images_file = files.images;
-  listed.source = absl::StrCat(model_folder, files.is_binary ? " (binary)" : " (text)");
-  listed.files = {cameras_file, images_file};
-  const ColmapModel model =
-      ReadColmapModel(folder, cameras_file, images_file, files.is_binary, problems);
-
-  ReadPoints(folder, files.points, files.is_binary, &listed);
-
-  std::map<uint32_t, Intrinsics> intrinsics;
-  std::map<std::string, std::string> seen;  // image file to the entry that lists it
-  listed.n_listed = static_cast<int>(model.images.size());
-  for (const ColmapImage& image : model.images) {
-    ListedView view;
-    view.list_file = images_file;
-    view.field = image.field;
-    view.id = image.id;
-    const auto camera = model.cameras.find(image.camera_id);
-    if (camera == model.cameras.end()) {
-      AddProblem(problems, images_file, image.field,
-                 absl::StrCat("camera id ", image.camera_id, " is not in ", cameras_file));
-    } else {
-      auto known = intrinsics.find(image.camera_id);
-      if (known == intrinsics.end()) {
-        known = intrinsics
-                    .emplace(image.camera_id, IntrinsicsOf(camera->second, cameras_file, problems))
-                    .first;
-      }
-      view.intrinsics = known->second;
-      view.list_file = cameras_file;
-    }
-    const bool has_pose = ToOpenGlPose(image, &view.pose);
-    if (!has_pose) {
-      AddProblem(problems, images_file, image.field,
-                 "the pose is not a rotation and a translation (zero or not finite)");
-    }
-    // Checked before "images/" is prepended, which would make the name relative.
-    if (!image.name.empty() && (image.name[0] == '/' || image.name[0] == '\\')) {
-      AddProblem(problems, images_file, image.field,
-                 absl::StrCat("\"", Printable(image.name),
-                              "\" is absolute; names are relative to images/"));
-      continue;
-    }
-    absl::StatusOr<std::string> file = image.name.empty()
-                                           ? absl::InvalidArgumentError("the image has no name")
-                                           : folder.FindFile(absl::StrCat("images/", image.name));
-    if (absl::IsNotFound(file.status())) {
-      if (listed.n_missing++ == 0) listed.first_missing = absl::StrCat("images/", image.name);
-      continue;
-    }
-    if (!file.ok()) {
-      AddProblem(problems, images_file, image.field, std::string(file.status().message()));
-      continue;
-    }
-    const auto [first, is_new] = seen.emplace(*file, image.field);
-    if (!is_new) {
-      AddProblem(problems, images_file, image.field,
-                 absl::StrCat(Printable(*file), " is listed twice, first in ", first->second));
-      continue;
-    }
-    if (camera == model.cameras.end() || !has_pose) continue;
-    view.file = *std::move(file);
-    listed.views.push_back(std::move(view));
-  }
-  listed.n_unposed = std::max(0, CountImageFiles(folder) - (listed.n_listed - listed.n_missing));
-  if (model_folder == "sparse/0" && folder.HasFolder("sparse/1")) {
-    listed.warnings.push_back("sparse/1: COLMAP found more than one model; only sparse/0 is used");
-  }
+  FoundModel found = LargestModel(folder, &listed);
+  for (const SceneProblem& problem : found.problems)
+    AddProblem(problems, problem.file, problem.field, problem.message);
+  listed.source = found.files.source();
+  listed.files = {found.files.cameras, found.files.images};
+  listed.picture_folder = found.pictures;
+  ReadPoints(folder, found.files.points, found.files.is_binary, &listed);
+  ModelViews(folder, found, problems, &listed).Read();
+  listed.n_unposed = CountUnposed(folder, listed);
   return listed;
 }
 

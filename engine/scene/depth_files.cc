@@ -1,6 +1,7 @@
 #include "engine/scene/depth_files.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
+#include "engine/scene/npy.h"
 #include "engine/scene/scene_reader.h"
 
 namespace nerf {
@@ -22,33 +24,127 @@ std::string WithoutPath(const absl::Status& status, const std::string& path) {
   return message;
 }
 
+constexpr size_t kHeadBytes = 4096;
+constexpr const char* kWhatIsRead = "; 16-bit gray PNG and .npy are read";
+
+bool IsNpy(std::string_view head) { return head.substr(0, 6) == "\x93NUMPY"; }
+
+// The kind of a picture that is no depth file, by its first bytes; empty: it may be one, or nothing
+// that is known.
+std::string OtherKind(std::string_view head) {
+  constexpr size_t kDepthAt = 24, kColorAt = 25;  // in a PNG
+  if (head.substr(0, 8) == "\x89PNG\r\n\x1a\n" && head.size() > kColorAt) {
+    const int bits = static_cast<unsigned char>(head[kDepthAt]), color = head[kColorAt];
+    if (color == 0 && bits == 16) return "";
+    return absl::StrCat("is a PNG of ", bits, "-bit ",
+                        color == 0   ? "gray"
+                        : color == 3 ? "palette colors, as of a picture in false colors"
+                        : color == 4 ? "gray with alpha"
+                                     : "RGB, as of a picture in false colors");
+  }
+  if (head.substr(0, 3) == "\xff\xd8\xff")
+    return "is no PNG but a JPEG, whose values are not exact";
+  if (head.substr(0, 4) == std::string_view("II*\0", 4) ||
+      head.substr(0, 4) == std::string_view("MM\0*", 4)) {
+    return "is a TIFF";
+  }
+  if (head.substr(0, 4) == "\x76\x2f\x31\x01") return "is an OpenEXR file";
+  if (head.substr(0, 2) == "PF" || head.substr(0, 2) == "Pf") return "is a PFM file";
+  if (head.substr(0, 2) == "PK") return "is a ZIP archive, such as .npz";
+  return "";
+}
+
 absl::Status CheckHeader(const SceneFolder& folder, const ViewDescription& view,
                          const ImageLimits& limits) {
   const std::string path = folder.PathOf(view.depth.file);
-  const absl::StatusOr<ImageHeader> header = ReadImageHeader(path);
-  if (!header.ok()) return absl::InvalidArgumentError(WithoutPath(header.status(), path));
-  NERF_RETURN_IF_ERROR(CheckImageLimits(*header, limits));
-  if (header->format != ImageFormat::kPng)
-    return absl::InvalidArgumentError("is no PNG; depth files are 16-bit gray PNGs");
-  const double aspect = static_cast<double>(header->width) / header->height;
+  NERF_ASSIGN_OR_RETURN(const std::string head, ReadHead(path, kHeadBytes));
+  ImageHeader header;
+  if (IsNpy(head)) {
+    NERF_ASSIGN_OR_RETURN(const NpyArray array, ParseNpyHeader(head));
+    if (array.shape.size() != 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("has ", array.shape.size(), " axes; depths have two: height and width"));
+    }
+    header.width = static_cast<int>(std::min<size_t>(array.shape[1], INT_MAX));
+    header.height = static_cast<int>(std::min<size_t>(array.shape[0], INT_MAX));
+    if (header.width == 0 || header.height == 0) return absl::InvalidArgumentError("is empty");
+  } else {
+    if (const std::string kind = OtherKind(head); !kind.empty())
+      return absl::InvalidArgumentError(absl::StrCat(kind, kWhatIsRead));
+    const absl::StatusOr<ImageHeader> png = ReadImageHeader(path);
+    if (!png.ok())
+      return absl::InvalidArgumentError(absl::StrCat(WithoutPath(png.status(), path), kWhatIsRead));
+    header = *png;
+  }
+  NERF_RETURN_IF_ERROR(CheckImageLimits(header, limits));
+  const double aspect = static_cast<double>(header.width) / header.height;
   const double of_view = static_cast<double>(view.header.width) / view.header.height;
   if (std::abs(aspect / of_view - 1) > kMaxDepthAspectDifference) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("is %dx%d, its picture %dx%d: another aspect ratio", header->width,
-                        header->height, view.header.width, view.header.height));
+        absl::StrFormat("is %dx%d, its picture %dx%d: another aspect ratio", header.width,
+                        header.height, view.header.width, view.header.height));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<GrayImage16> Decode(const SceneFolder& folder, const ViewDescription& view,
-                                   const ImageLimits& limits) {
+// A decoded depth file.
+struct DecodedDepth {
+  GrayImage16 image;
+  double unit = 1;  // what a value of 1 is of the file's numbers
+};
+
+// Numbers in 65535 steps up to the largest. Those that are not above 0, and those that stand for
+// the sky (far beyond the median), are not known.
+DecodedDepth Quantized(const NpyArray& array) {
+  constexpr double kMaxOverMedian = 100;
+  DecodedDepth depth;
+  depth.image.height = static_cast<int>(array.shape[0]);
+  depth.image.width = static_cast<int>(array.shape[1]);
+  std::vector<float> known;
+  for (size_t y = 0; y < array.shape[0]; ++y) {
+    for (size_t x = 0; x < array.shape[1]; ++x) {
+      const auto value = static_cast<float>(array.At(y, x));
+      if (std::isfinite(value) && value > 0) known.push_back(value);
+    }
+  }
+  depth.image.pixels.resize(array.shape[0] * array.shape[1]);
+  if (known.empty()) return depth;
+  const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
+  std::nth_element(known.begin(), middle, known.end());
+  const double limit = kMaxOverMedian * *middle;
+  double largest = 0;
+  for (const float value : known) {
+    if (value <= limit) largest = std::max(largest, static_cast<double>(value));
+  }
+  depth.unit = largest / 65535;
+  for (size_t y = 0; y < array.shape[0]; ++y) {
+    for (size_t x = 0; x < array.shape[1]; ++x) {
+      const double value = array.At(y, x);
+      if (value > 0 && value <= largest) {
+        depth.image.pixels[y * array.shape[1] + x] =
+            static_cast<uint16_t>(std::lround(value / depth.unit));
+      }
+    }
+  }
+  return depth;
+}
+
+absl::StatusOr<DecodedDepth> Decode(const SceneFolder& folder, const ViewDescription& view,
+                                    const ImageLimits& limits) {
   NERF_ASSIGN_OR_RETURN(const std::string bytes,
                         ReadRegularFile(folder.PathOf(view.depth.file), limits.max_file_bytes));
-  NERF_ASSIGN_OR_RETURN(GrayImage16 image, DecodePng16(bytes, limits));
-  const bool knows_any = std::any_of(image.pixels.begin(), image.pixels.end(),
+  DecodedDepth depth;
+  if (IsNpy(bytes)) {
+    NERF_ASSIGN_OR_RETURN(const NpyArray array, ParseNpy(bytes));
+    if (array.shape.size() != 2) return absl::InvalidArgumentError("changed while it was read");
+    depth = Quantized(array);
+  } else {
+    NERF_ASSIGN_OR_RETURN(depth.image, DecodePng16(bytes, limits));
+  }
+  const bool knows_any = std::any_of(depth.image.pixels.begin(), depth.image.pixels.end(),
                                      [](uint16_t value) { return value != 0; });
   if (!knows_any) return absl::InvalidArgumentError("knows no depth: all of its values are 0");
-  return image;
+  return depth;
 }
 
 // Means would put surfaces between a near and a far one.
@@ -92,18 +188,17 @@ std::vector<DepthMap> DecodeDepthFiles(const SceneFolder& folder,
     if (thread == 0 && options.between_images) options.between_images();
     DepthMap& map = maps[i];
     const ViewDescription& view = views[map.view];
-    absl::StatusOr<GrayImage16> image = Decode(folder, view, options.image_limits);
-    if (!image.ok()) {
-      messages[i] = std::string(image.status().message());
+    absl::StatusOr<DecodedDepth> depth = Decode(folder, view, options.image_limits);
+    if (!depth.ok()) {
+      messages[i] = std::string(depth.status().message());
       return;
     }
     if (!keep) return;
-    map.image = Nearest(*std::move(image), view.camera.width, view.camera.height);
+    map.image = Nearest(std::move(depth->image), view.camera.width, view.camera.height);
     map.pixels_x = static_cast<float>(view.camera.width) / static_cast<float>(map.image.width);
     map.pixels_y = static_cast<float>(view.camera.height) / static_cast<float>(map.image.height);
-    map.unit = static_cast<float>(view.depth.unit * scale);
-    const LensModel lens = view.camera.lens;
-    map.along_axis = lens == LensModel::kPinhole || lens == LensModel::kOpenCv;
+    map.unit = static_cast<float>(depth->unit * view.depth.unit * scale);
+    map.along_axis = IsOnPlane(view.camera.lens);
   });
   for (size_t i = 0; i < maps.size(); ++i) {
     if (messages[i].empty()) continue;

@@ -15,21 +15,21 @@ namespace nerf {
 struct SceneOptions;
 struct ViewDescription;
 
-// A file with the depth of a photograph, as a data set names it: a 16-bit gray PNG of the
-// photograph's aspect ratio, 0 where nothing is known.
+// A file with the depth of a photograph, as a data set names it: a 16-bit gray PNG or an .npy file
+// of the photograph's aspect ratio, 0 where nothing is known.
 struct DepthFile {
   std::string file;              // relative to the folder; empty: there is none
   double unit = 0;               // own units of 1
   std::string list_file, field;  // that name it, for messages
 };
 
-// Adds a problem for each depth file of the views that is no PNG, exceeds the limits or has another
-// aspect ratio than its photograph. Reads headers alone.
+// Adds a problem for each depth file of the views that is of another kind, exceeds the limits or
+// has another aspect ratio than its photograph. Reads headers alone.
 void CheckDepthHeaders(const SceneFolder& folder, const std::vector<ViewDescription>& views,
                        const ImageLimits& limits, std::vector<SceneProblem>* problems);
 
 // Decodes the depth files of the views. Those larger than their view take the nearest of their
-// values. Problems: files that are not 16-bit gray, are damaged or know no depth at all. scale:
+// values. Problems: files that are damaged or know no depth at all. scale:
 // training units of an own unit. Without `keep` nothing is returned.
 std::vector<DepthMap> DecodeDepthFiles(const SceneFolder& folder,
                                        const std::vector<ViewDescription>& views, double scale,

@@ -7,19 +7,18 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "common/atomic_file.h"
 #include "common/status_macros.h"
 #include "engine/scene/image_codecs.h"
+#include "engine/scene/phone_picture_header.h"
 #include "engine/scene/scene_files.h"
 
 namespace nerf {
 namespace {
 
-// Copies up to `size` bytes from `offset` of an image file; returns their number.
-using ReadAt = std::function<size_t(uint64_t offset, void* bytes, size_t size)>;
+PictureDecoder heif_decoder = nullptr, webp_decoder = nullptr;
 
 constexpr unsigned char kPngSignature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 // Chunks or segments before the pixels. Photographs have a few dozen, more if they contain a large
@@ -33,7 +32,7 @@ uint32_t BigEndian32(const unsigned char* bytes) {
 
 int BigEndian16(const unsigned char* bytes) { return (bytes[0] << 8) | bytes[1]; }
 
-absl::StatusOr<ImageHeader> ParsePngHeader(const ReadAt& read_at) {
+absl::StatusOr<ImageHeader> ParsePngHeader(const ReadImageAt& read_at) {
   const absl::Status cut_off = absl::InvalidArgumentError("PNG ends before its pixels");
   // Signature, length and type of IHDR, its 13 bytes.
   unsigned char head[29];
@@ -76,7 +75,7 @@ absl::StatusOr<ImageHeader> ParsePngHeader(const ReadAt& read_at) {
   return absl::InvalidArgumentError("PNG has too many chunks before its pixels");
 }
 
-absl::StatusOr<ImageHeader> ParseJpegHeader(const ReadAt& read_at) {
+absl::StatusOr<ImageHeader> ParseJpegHeader(const ReadImageAt& read_at) {
   const absl::Status cut_off = absl::InvalidArgumentError("JPEG ends before its frame header");
   uint64_t offset = 2;
   for (int part = 0; part < kMaxHeaderParts; ++part) {
@@ -139,16 +138,17 @@ absl::StatusOr<ImageHeader> ParseJpegHeader(const ReadAt& read_at) {
   return absl::InvalidArgumentError("JPEG has too many segments before its pixels");
 }
 
-absl::StatusOr<ImageHeader> ParseHeader(const ReadAt& read_at) {
-  unsigned char magic[8];
-  const size_t n_read = read_at(0, magic, sizeof(magic));
-  if (n_read == 0) return absl::InvalidArgumentError("file is empty");
-  if (n_read == sizeof(magic) && std::memcmp(magic, kPngSignature, sizeof(magic)) == 0) {
+absl::StatusOr<ImageHeader> ParseHeader(const ReadImageAt& read_at) {
+  char magic[12];
+  const std::string_view beginning(magic, read_at(0, magic, sizeof(magic)));
+  if (beginning.empty()) return absl::InvalidArgumentError("file is empty");
+  if (beginning.size() >= sizeof(kPngSignature) &&
+      std::memcmp(magic, kPngSignature, sizeof(kPngSignature)) == 0) {
     return ParsePngHeader(read_at);
   }
-  if (n_read >= 3 && magic[0] == 0xff && magic[1] == 0xd8 && magic[2] == 0xff) {
-    return ParseJpegHeader(read_at);
-  }
+  if (beginning.substr(0, 3) == "\xff\xd8\xff") return ParseJpegHeader(read_at);
+  if (IsHeif(beginning)) return ParseHeifHeader(read_at);
+  if (IsWebp(beginning)) return ParseWebpHeader(read_at);
   return absl::InvalidArgumentError("neither PNG nor JPEG (by its first bytes)");
 }
 
@@ -201,10 +201,35 @@ absl::Status CheckImageLimits(const ImageHeader& header, const ImageLimits& limi
   return absl::OkStatus();
 }
 
+bool CanDecode(ImageFormat format) {
+  if (format == ImageFormat::kHeif) return heif_decoder != nullptr;
+  if (format == ImageFormat::kWebp) return webp_decoder != nullptr;
+  return true;
+}
+
+void SetPictureDecoder(ImageFormat format, PictureDecoder decoder) {
+  (format == ImageFormat::kHeif ? heif_decoder : webp_decoder) = decoder;
+}
+
 absl::StatusOr<ImageU8> DecodeImageBytes(std::string_view bytes, const ImageLimits& limits) {
   NERF_ASSIGN_OR_RETURN(ImageHeader header, ParseImageHeader(bytes));
   NERF_RETURN_IF_ERROR(CheckImageLimits(header, limits));
-  return header.format == ImageFormat::kPng ? DecodePng(bytes, header) : DecodeJpeg(bytes, header);
+  if (!CanDecode(header.format)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(header.format == ImageFormat::kHeif ? "HEIC and AVIF are" : "WebP is",
+                     " not decoded by this program: save it as JPEG"));
+  }
+  switch (header.format) {
+    case ImageFormat::kPng:
+      return DecodePng(bytes, header);
+    case ImageFormat::kJpeg:
+      return DecodeJpeg(bytes, header);
+    case ImageFormat::kHeif:
+      return heif_decoder(bytes, header);
+    case ImageFormat::kWebp:
+      return webp_decoder(bytes, header);
+  }
+  return absl::InternalError("a picture of no format");
 }
 
 absl::StatusOr<ImageU8> DecodeImage(const std::string& path, const ImageLimits& limits) {

@@ -12,7 +12,7 @@
 
 namespace nerf {
 
-enum class ImageFormat { kPng, kJpeg };
+enum class ImageFormat { kPng, kJpeg, kHeif, kWebp };  // kHeif: HEIC and AVIF
 
 // An image's properties, read from the file's header without decoding pixels.
 struct ImageHeader {
@@ -37,18 +37,24 @@ struct ImageLimits {
 };
 
 // Reads only the parts of the file that the header needs. Errors: NotFound if the file is missing,
-// InvalidArgument if it is neither PNG nor JPEG, ends before its pixels, or is of an unsupported
-// kind (CMYK, 12-bit JPEG). Error messages of functions with a path start with the path.
+// InvalidArgument if it is neither PNG, JPEG, HEIF nor WebP, ends before its pixels, or is of an
+// unsupported kind (CMYK, 12-bit JPEG). Error messages of functions with a path start with the
+// path.
 absl::StatusOr<ImageHeader> ReadImageHeader(const std::string& path);
 absl::StatusOr<ImageHeader> ParseImageHeader(std::string_view bytes);
 
 // InvalidArgument if the header exceeds the limits.
 absl::Status CheckImageLimits(const ImageHeader& header, const ImageLimits& limits);
 
-// Decodes a PNG or JPEG to 8-bit RGB, or RGBA with straight alpha if header.n_channels is 4. Gray
+// Whether this program decodes pictures of the format. Only the engine decodes HEIF and WebP
+// (engine/phone_pictures).
+bool CanDecode(ImageFormat format);
+
+// Decodes a picture to 8-bit RGB, or RGBA with straight alpha if header.n_channels is 4. Gray
 // and palette images become RGB, 16 bits are rounded to 8. Color profiles and gamma are ignored,
-// and so is EXIF orientation, because poses refer to the unrotated pixels. Errors as
-// ReadImageHeader, and InvalidArgument for damaged or truncated pixels.
+// and so is EXIF orientation, because poses refer to the unrotated pixels; HEIF pictures are turned
+// as their own properties say. Errors as ReadImageHeader, InvalidArgument for damaged or truncated
+// pixels, and FailedPrecondition unless CanDecode.
 absl::StatusOr<ImageU8> DecodeImage(const std::string& path, const ImageLimits& limits = {});
 absl::StatusOr<ImageU8> DecodeImageBytes(std::string_view bytes, const ImageLimits& limits = {});
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -35,7 +36,25 @@ Camera EquirectangularCamera(int width, int height) {
 
 }  // namespace
 
+bool IsSameView(const ListedView& a, const ListedView& b) {
+  const auto without_fields = [](Intrinsics intrinsics) {
+    for (int axis = 0; axis < 2; ++axis) {
+      intrinsics.focal_field[axis].clear();
+      intrinsics.center_field[axis].clear();
+    }
+    intrinsics.size_field.clear();
+    return intrinsics;
+  };
+  return a.file == b.file && a.mask_file == b.mask_file && a.depth.file == b.depth.file &&
+         a.pose == b.pose && a.time == b.time &&
+         without_fields(a.intrinsics) == without_fields(b.intrinsics);
+}
+
 std::string CameraModelName(const Intrinsics& intrinsics) {
+  // is_fisheye and equirectangular overrule a camera_model.
+  if (intrinsics.lens == LensModel::kEquirectangular) return "EQUIRECTANGULAR";
+  const bool is_fisheye = intrinsics.lens == LensModel::kFisheye;
+  if (is_fisheye && !absl::StrContains(intrinsics.model, "FISHEYE")) return "OPENCV_FISHEYE";
   if (!intrinsics.model.empty()) return intrinsics.model;
   return IsDistorted(intrinsics) ? "OPENCV" : "PINHOLE";
 }

@@ -32,6 +32,8 @@ struct Intrinsics {
   // kFisheye and kEquirectangular are stated by `model`; the others follow from the distortion.
   LensModel lens = LensModel::kPinhole;
   bool is_broken = false;  // a problem was reported: do not resolve
+
+  bool operator==(const Intrinsics&) const = default;
 };
 
 // The camera of an image of the given size. Intrinsics for another size of the same aspect ratio
@@ -58,6 +60,9 @@ struct ListedView {
   ViewSplit split = ViewSplit::kUndecided;
 };
 
+// Whether they are the same picture with the same camera, wherever they are listed.
+bool IsSameView(const ListedView& a, const ListedView& b);
+
 // A point of the scene that photographs show, in the own frame.
 struct ScenePoint {
   Vec3d position = {0, 0, 0};
@@ -80,7 +85,11 @@ struct ListedViews {
   std::string given_split;         // files or fields that state the split; empty: none
   int n_listed = 0;
   int n_missing = 0;
-  int n_unposed = 0;
+  int n_unposed = 0;                      // pictures in picture_folder
+  std::string picture_folder = "images";  // of a COLMAP model
+  // The pictures are reduced ones in place of those that the file was made for: another size than
+  // it says is no surprise.
+  bool is_reduced = false;
   std::string first_missing;
   std::vector<std::string> warnings;
 };

@@ -1,80 +1,42 @@
 #include "engine/scene/llff_reader.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <system_error>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "engine/scene/npy.h"
+#include "engine/scene/unposed_photographs.h"
 
 namespace nerf {
 namespace {
 
 constexpr size_t kRowNumbers = 17;
 constexpr size_t kMaxRows = 100'000;
-constexpr uint64_t kMaxBytes = (kMaxRows * kRowNumbers + 1024) * sizeof(double);
+constexpr uint64_t kMaxBytes = (kMaxRows * kRowNumbers + 8192) * sizeof(double);
 constexpr double kMaxLlffLength = 1e9;
 constexpr const char* kFolders[] = {"images", "images_2", "images_4", "images_8"};
-static_assert(std::endian::native == std::endian::little);
 
-// The value of a key in the header of an .npy file, a Python dictionary: up to the next comma
-// outside of parentheses.
-std::string HeaderValue(const std::string& header, const std::string& key) {
-  const size_t at = header.find("'" + key + "'");
-  const size_t colon = at == std::string::npos ? at : header.find(':', at);
-  if (colon == std::string::npos) return "";
-  std::string value;
-  int depth = 0;
-  for (size_t i = colon + 1; i < header.size(); ++i) {
-    const char c = header[i];
-    if (c == '(') ++depth;
-    if (c == ')') --depth;
-    if (depth <= 0 && (c == ',' || c == '}')) break;
-    if (c != ' ') value += c;
-  }
-  return value;
-}
-
-// Rows of 17 numbers of an .npy file of float64 or float32. Nullopt after adding a problem.
+// Rows of 17 numbers. Nullopt after adding a problem.
 std::optional<std::vector<double>> ParseRows(const std::string& bytes,
                                              std::vector<SceneProblem>* problems) {
-  const auto fail = [&](const std::string& message) {
+  const auto fail = [&](std::string_view message) {
     AddProblem(problems, kLlffFile, "", message);
     return std::nullopt;
   };
-  if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0) return fail("is no .npy file");
-  const bool is_long = bytes[6] >= 2;
-  const size_t length_bytes = is_long ? 4 : 2, begin = 8 + length_bytes;
-  uint32_t length = 0;
-  std::memcpy(&length, bytes.data() + 8, length_bytes);
-  if (bytes.size() - begin < length) return fail("ends within its header");
-  const std::string header = bytes.substr(begin, length);
-  const std::string type = HeaderValue(header, "descr"), shape = HeaderValue(header, "shape");
-  if (type != "'<f8'" && type != "'<f4'") return fail("must hold float64 or float32 numbers");
-  if (HeaderValue(header, "fortran_order") != "False") return fail("must be stored row by row");
-  const size_t width = type == "'<f8'" ? sizeof(double) : sizeof(float);
-  const size_t n_bytes = bytes.size() - begin - length, n_rows = n_bytes / width / kRowNumbers;
-  if (n_rows == 0 || n_rows * kRowNumbers * width != n_bytes ||
-      shape != absl::StrCat("(", n_rows, ",", kRowNumbers, ")")) {
+  const absl::StatusOr<NpyArray> array = ParseNpy(bytes);
+  if (!array.ok()) return fail(std::string(array.status().message()));
+  const std::vector<size_t>& shape = array->shape;
+  if (shape.size() != 2 || shape[0] == 0 || shape[1] != kRowNumbers)
     return fail("must be an array of N x 17 numbers");
-  }
-  std::vector<double> numbers(n_rows * kRowNumbers);
-  const char* at = bytes.data() + begin + length;
-  for (double& number : numbers) {
-    if (width == sizeof(double)) {
-      std::memcpy(&number, at, width);
-    } else {
-      float single = 0;
-      std::memcpy(&single, at, width);
-      number = single;
-    }
-    at += width;
+  std::vector<double> numbers;
+  for (size_t row = 0; row < shape[0]; ++row) {
+    for (size_t column = 0; column < kRowNumbers; ++column)
+      numbers.push_back(array->At(row, column));
   }
   return numbers;
 }
@@ -85,9 +47,8 @@ std::vector<std::string> PicturesIn(const SceneFolder& folder, const std::string
   std::error_code error;
   for (std::filesystem::directory_iterator it(folder.PathOf(name), error), end; !error && it != end;
        it.increment(error)) {
-    const std::string ending = absl::AsciiStrToLower(it->path().extension().string());
-    if (ending != ".png" && ending != ".jpg" && ending != ".jpeg") continue;
-    pictures.push_back(absl::StrCat(name, "/", it->path().filename().string()));
+    const std::string picture = it->path().filename().string();
+    if (HasPhotographEnding(picture)) pictures.push_back(absl::StrCat(name, "/", picture));
   }
   std::sort(pictures.begin(), pictures.end());
   return pictures;

@@ -1,20 +1,33 @@
 #include "engine/scene/masks.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace nerf {
 
 std::string FindMask(const SceneFolder& folder, std::string_view image_file) {
-  constexpr std::string_view kImages = "images/";
-  if (image_file.substr(0, kImages.size()) != kImages) return "";
-  const std::string name = absl::StrCat("masks/", std::string(image_file.substr(kImages.size())));
-  for (const std::string& candidate :
-       {absl::StrCat(name, ".png"), absl::StrCat(name.substr(0, name.rfind('.')), ".png")}) {
-    absl::StatusOr<std::string> found = folder.FindFile(candidate);
-    if (found.ok()) return *std::move(found);
+  const std::string file(image_file);
+  for (const char* images : {"images", "input"}) {
+    // "images/", "images_4/", in whichever folder.
+    const size_t at = absl::StartsWith(file, images) ? 0 : file.find(absl::StrCat("/", images));
+    if (at == std::string::npos) continue;
+    const size_t begin = at == 0 ? 0 : at + 1, end = file.find('/', begin);
+    const std::string reduction = file.substr(begin, end - begin).substr(std::strlen(images));
+    if (end == std::string::npos || (!reduction.empty() && reduction[0] != '_')) continue;
+    for (const std::string& masks : {"masks" + reduction, std::string("masks")}) {
+      const std::string name = absl::StrCat(file.substr(0, begin), masks, file.substr(end));
+      for (const std::string& candidate :
+           {absl::StrCat(name, ".png"), absl::StrCat(name.substr(0, name.rfind('.')), ".png")}) {
+        absl::StatusOr<std::string> found = folder.FindFile(candidate);
+        if (found.ok()) return *std::move(found);
+      }
+    }
   }
   return "";
 }
@@ -27,16 +40,69 @@ absl::Status ApplyMask(const ImageU8& mask, ImageU8* image) {
   if (image->n_channels == 4)
     return absl::InvalidArgumentError("belongs to a picture with alpha; one of them can be used");
   const size_t n = static_cast<size_t>(image->width) * image->height;
+  const int white = HoldsTruthValues(mask) ? 255 : 1;
   std::vector<uint8_t> pixels(4 * n);
   for (size_t i = 0; i < n; ++i) {
     const uint8_t* const from = image->pixels.data() + i * image->n_channels;
     for (int channel = 0; channel < 3; ++channel)
       pixels[4 * i + channel] = from[image->n_channels == 3 ? channel : 0];
-    pixels[4 * i + 3] = mask.pixels[i * mask.n_channels];
+    pixels[4 * i + 3] = static_cast<uint8_t>(white * mask.pixels[i * mask.n_channels]);
   }
   image->n_channels = 4;
   image->pixels = std::move(pixels);
   return absl::OkStatus();
+}
+
+bool HoldsTruthValues(const ImageU8& mask) {
+  uint8_t largest = 0;
+  for (size_t i = 0; i < mask.pixels.size(); i += mask.n_channels)
+    largest = std::max(largest, mask.pixels[i]);
+  return largest == 1;
+}
+
+MaskUse UseOf(const ImageU8& image) {
+  MaskUse use;
+  use.n_pixels = static_cast<double>(image.width) * image.height;
+  use.is_masked = image.n_channels == 4;
+  if (!use.is_masked) {
+    use.kept = use.n_pixels;
+    return use;
+  }
+  uint64_t sum = 0;
+  for (size_t i = 3; i < image.pixels.size(); i += 4) sum += image.pixels[i];
+  use.kept = static_cast<double>(sum) / 255;
+  return use;
+}
+
+void JudgeMasks(const std::vector<MaskUse>& pictures, const std::string& first_mask,
+                std::vector<std::string>* warnings, std::vector<SceneProblem>* problems) {
+  constexpr double kMinKept = 0.01;
+  MaskUse all;
+  int n_truth = 0;
+  for (const MaskUse& picture : pictures) {
+    all.kept += picture.kept;
+    all.n_pixels += picture.n_pixels;
+    all.is_masked = all.is_masked || picture.is_masked;
+    n_truth += picture.is_truth;
+  }
+  if (!all.is_masked || all.n_pixels == 0) return;
+  if (n_truth > 0) {
+    warnings->push_back(
+        absl::StrCat(n_truth, " masks hold 0 and 1 alone; they are read as 0 and 255"));
+  }
+  const double kept = all.kept / all.n_pixels;
+  if (kept >= kMinKept) {
+    warnings->push_back(absl::StrFormat(
+        "masks leave %.0f%% of the training pictures' pixels; white is what counts", 100 * kept));
+    return;
+  }
+  AddProblem(
+      problems, first_mask, "",
+      absl::StrFormat(
+          "the masks leave %.2g%% of the training pictures' pixels, less than 1%%: %s", 100 * kept,
+          all.kept == 0 ? "all of them are black, and white is what counts"
+                        : "white is what counts; they are likely inverted, black for what "
+                          "they should keep"));
 }
 
 }  // namespace nerf

@@ -2,21 +2,42 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/scene/image.h"
 #include "engine/scene/scene_files.h"
+#include "engine/scene/scene_problem.h"
 
 // Masks say how much each pixel of a photograph counts in training and evaluation: white fully,
 // black not at all.
 namespace nerf {
 
 // The mask of picture images/NAME.EXT, relative to the folder: masks/NAME.EXT.png, as COLMAP calls
-// it, else masks/NAME.png. Empty if there is none.
+// it, else masks/NAME.png; of images_4/NAME.EXT in masks_4/ before masks/. Empty if there is none.
 std::string FindMask(const SceneFolder& folder, std::string_view image_file);
 
-// Puts the mask into the picture's alpha. Errors: InvalidArgument if their sizes differ, or if the
-// picture has alpha.
+// Puts the mask into the picture's alpha; one that holds 0 and 1 alone as 0 and 255. Errors:
+// InvalidArgument if their sizes differ, or if the picture has alpha.
 absl::Status ApplyMask(const ImageU8& mask, ImageU8* image);
+
+// Whether the mask's largest value is 1, so that it holds truth values.
+bool HoldsTruthValues(const ImageU8& mask);
+
+// What masks leave of a training picture.
+struct MaskUse {
+  double kept = 0;         // pixels, each by how much it counts
+  double n_pixels = 0;     // 0: the picture was not read
+  bool is_masked = false;  // it has a mask, or alpha that is one
+  bool is_truth = false;   // HoldsTruthValues
+};
+
+// Of a picture with its mask in its alpha.
+MaskUse UseOf(const ImageU8& image);
+
+// Says in *warnings how much masks leave of all pictures together; below 1% in *problems, with the
+// likely cause. first_mask: a file to name. Nothing is said without masks.
+void JudgeMasks(const std::vector<MaskUse>& pictures, const std::string& first_mask,
+                std::vector<std::string>* warnings, std::vector<SceneProblem>* problems);
 
 }  // namespace nerf

@@ -61,6 +61,7 @@ absl::StatusOr<std::string> KeyOf(const std::string& dataset,
       }
       absl::StrAppend(&digests, *digest, " ");
     }
+    if (view.orientation != 1) absl::StrAppend(&digests, "turned by ", view.orientation, " ");
     lines[i] = absl::StrCat(digests, view.camera.width, " ", view.camera.height, "\n");
   });
   Sha256 key;

@@ -14,6 +14,7 @@ using Vec3d = std::array<double, 3>;
 // Camera-to-world, OpenGL axes, rows. The rotation is orthonormal.
 struct Pose {
   double m[3][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}};
+  bool operator==(const Pose&) const = default;
 };
 
 // x -> scale * rotation * x + translation. rotation: orthonormal rows.

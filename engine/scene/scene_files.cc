@@ -95,6 +95,14 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path, uint64_t ma
   return bytes;
 }
 
+absl::StatusOr<std::string> ReadHead(const std::string& path, size_t size) {
+  NERF_ASSIGN_OR_RETURN(const UniqueFd file, OpenRegularFile(path));
+  std::string head(size, '\0');
+  const ssize_t n = pread(file.get(), head.data(), head.size(), 0);
+  head.resize(n < 0 ? 0 : static_cast<size_t>(n));
+  return head;
+}
+
 absl::Status WithPrefix(const absl::Status& status, std::string_view prefix) {
   return absl::Status(status.code(), absl::StrCat(std::string(prefix), ": ", status.message()));
 }

@@ -19,6 +19,9 @@ absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path);
 // The file's contents. InvalidArgument if larger than max_bytes; other errors as OpenRegularFile.
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path, uint64_t max_bytes);
 
+// Its first bytes, `size` at most. Errors as OpenRegularFile.
+absl::StatusOr<std::string> ReadHead(const std::string& path, size_t size);
+
 // "prefix: message" with the same code.
 absl::Status WithPrefix(const absl::Status& status, std::string_view prefix);
 
@@ -41,6 +44,8 @@ class SceneFolder {
   absl::StatusOr<std::string> FindImage(std::string_view name) const;
   bool HasFile(std::string_view name) const { return FindFile(name).ok(); }
   bool HasFolder(std::string_view name) const;
+
+  bool follows_links() const { return follow_links_; }
 
   // The path of a name that FindFile or FindImage returned.
   std::string PathOf(std::string_view name) const;

@@ -4,26 +4,28 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <semaphore>
 #include <set>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
 #include "engine/scene/box_in_view.h"
 #include "engine/scene/colmap_reader.h"
-#include "engine/scene/image_resize.h"
+#include "engine/scene/decode_views.h"
 #include "engine/scene/listed_views.h"
 #include "engine/scene/llff_reader.h"
 #include "engine/scene/masks.h"
+#include "engine/scene/other_exports.h"
 #include "engine/scene/picture_sink.h"
 #include "engine/scene/placement.h"
+#include "engine/scene/polycam_reader.h"
+#include "engine/scene/pose_convention.h"
 #include "engine/scene/reduce_views.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/transforms_reader.h"
 #include "engine/scene/unposed_photographs.h"
+#include "engine/scene/upright.h"
 
 namespace nerf {
 namespace {
@@ -143,12 +145,16 @@ std::optional<ListedViews> ListViews(const SceneFolder& folder,
   if (HasTransforms(folder)) return ReadTransforms(folder, problems);
   if (HasColmapModel(folder)) return ReadColmap(folder, problems);
   if (HasLlff(folder)) return ReadLlff(folder, problems);
+  if (HasPolycam(folder)) return ReadPolycam(folder, problems);
+  if (const std::string other = OtherExport(folder); !other.empty()) {
+    AddProblem(problems, "", "", other);
+    return std::nullopt;
+  }
   const bool has_pictures = HasPhotographs(folder.PathOf(""));
   AddProblem(problems, "", "",
-             absl::StrCat(has_pictures ? "" : "no photographs (JPEG or PNG) in it or in images/; ",
+             absl::StrCat(has_pictures ? "" : "no photographs in it or in images/; ",
                           "contains neither transforms_train.json, transforms.json, a COLMAP model "
-                          "in sparse/0, sparse or colmap/sparse/0, nor poses_bounds.npy: there are "
-                          "no camera poses"));
+                          "(as in sparse/0), nor poses_bounds.npy: there are no camera poses"));
   return std::nullopt;
 }
 
@@ -168,7 +174,9 @@ void DescribeList(ListedViews* listed, SceneDescription* description) {
   }
   if (listed->n_unposed > 0) {
     description->warnings.push_back(
-        absl::StrCat(listed->n_unposed, " images in images/ have no pose and are not used"));
+        absl::StrCat(listed->n_unposed, " images in ",
+                     listed->picture_folder.empty() ? "it" : listed->picture_folder + "/",
+                     " have no pose and are not used"));
   }
   if (listed->n_missing > 0 && listed->n_missing == listed->n_listed) {
     AddProblem(&description->problems, listed->source,
@@ -180,15 +188,22 @@ void DescribeList(ListedViews* listed, SceneDescription* description) {
 
 // Makes the cameras of the listed views and adds the views to the description. Views without a
 // header or a valid camera are left out. *train_of_id: from ListedView::id to the training view.
-void AddViews(const SceneFolder& folder, const std::vector<ListedView>& views,
-              const std::vector<ImageHeader>& headers, const Similarity& placement,
-              SceneDescription* description, std::map<uint32_t, int32_t>* train_of_id) {
-  const bool has_mask_folder = folder.HasFolder("masks");
+void AddViews(const SceneFolder& folder, const ListedViews& listed,
+              const std::vector<ImageHeader>& headers, const std::vector<int>& orientations,
+              const Similarity& placement, SceneDescription* description,
+              std::map<uint32_t, int32_t>* train_of_id) {
+  const std::vector<ListedView>& views = listed.views;
   std::set<std::string> models, train_files;
-  int n_rescaled = 0, n_folded = 0, n_shared = 0;
+  int n_rescaled = 0, n_folded = 0, n_shared = 0, n_sideways = 0;
+  std::string first_sideways;
   for (size_t i = 0; i < views.size(); ++i) {
     const ListedView& view = views[i];
     if (headers[i].width == 0) continue;
+    if (orientations.empty() && FitsSideways(view.intrinsics, headers[i]) &&
+        IsSideways(OrientationOf(folder, view.file))) {
+      if (n_sideways++ == 0) first_sideways = view.file;
+      continue;
+    }
     bool is_rescaled = false;
     std::optional<Camera> camera =
         ResolveCamera(view.intrinsics, headers[i].width, headers[i].height, view.list_file,
@@ -201,19 +216,27 @@ void AddViews(const SceneFolder& folder, const std::vector<ListedView>& views,
     models.insert(
         absl::StrCat(CameraModelName(view.intrinsics), " ", camera->width, "x", camera->height));
     std::string mask = view.mask_file;
-    if (mask.empty() && has_mask_folder) mask = FindMask(folder, view.file);
+    if (mask.empty()) mask = FindMask(folder, view.file);
     description->alpha_is_mask = description->alpha_is_mask || !mask.empty();
     description->has_alpha = description->has_alpha || headers[i].n_channels == 4;
     if (view.split == ViewSplit::kTrain) train_files.insert(view.file);
     auto& described = view.split == ViewSplit::kTest ? description->test : description->train;
     if (view.split != ViewSplit::kTest)
       train_of_id->emplace(view.id, static_cast<int32_t>(description->train.size()));
-    described.push_back({view.file, std::move(mask), *camera, headers[i], view.depth});
+    described.push_back({view.file, std::move(mask), *camera, headers[i], view.depth,
+                         orientations.empty() ? 1 : orientations[i]});
+  }
+  if (n_sideways > 0) {
+    AddProblem(&description->problems, first_sideways, "EXIF orientation",
+               absl::StrCat(n_sideways,
+                            " pictures lie on their side, and the intrinsics are for the "
+                            "upright ones: --apply-exif (setting apply_exif=1) turns "
+                            "them by their EXIF orientation"));
   }
   description->camera_models.assign(models.begin(), models.end());
   for (const ViewDescription& view : description->test) n_shared += train_files.contains(view.file);
   // LLFF's file states the size of pictures that nobody keeps beside the reduced ones.
-  if (n_rescaled > 0 && description->source != kLlffFile) {
+  if (n_rescaled > 0 && description->source != kLlffFile && !listed.is_reduced) {
     description->warnings.push_back(
         absl::StrCat(n_rescaled,
                      " images have another size than the file says; their intrinsics "
@@ -268,20 +291,23 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   result.folder = *folder;
   std::optional<ListedViews> listed = ListViews(*folder, problems);
   if (!listed) return result;
+  const bool has_odd_poses = ReadPoses(options.reading.poses, &*listed);
   DescribeList(&*listed, &description);
   std::stable_sort(listed->views.begin(), listed->views.end(),
                    [](const ListedView& a, const ListedView& b) { return a.file < b.file; });
   Split(options, &*listed, &description);
   std::erase_if(listed->views,
                 [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
-  const std::vector<ImageHeader> headers = ReadHeaders(*folder, *listed, options, pool, problems);
+  std::vector<ImageHeader> headers = ReadHeaders(*folder, *listed, options, pool, problems);
+  std::vector<int> orientations;  // empty: pictures are read as they lie
+  if (options.reading.apply_exif) orientations = TurnUpright(*folder, *listed, &headers);
   const Similarity placement =
       PlaceScene(*listed, options.placement, &description.geometry, &description.warnings);
   if (ShareOnePosition(listed->views)) {
     description.warnings.push_back("all cameras have the same position: depth cannot be learned");
   }
   std::map<uint32_t, int32_t> train_of_id;
-  AddViews(*folder, listed->views, headers, placement, &description, &train_of_id);
+  AddViews(*folder, *listed, headers, orientations, placement, &description, &train_of_id);
   for (const auto* views : {&description.train, &description.test})
     CheckDepthHeaders(*folder, *views, options.image_limits, problems);
   AddPoints(listed->points, placement, train_of_id, &description);
@@ -291,112 +317,17 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   }
   FillCameraStatistics(description, &description.geometry);
   ReduceViews(options, &description);
-  if (std::string warning = BoxOutOfViewWarning(description); !warning.empty()) {
-    description.warnings.push_back(std::move(warning));
-  }
+  std::string warning = has_odd_poses ? "" : BoxOutOfViewWarning(description);
+  if (!warning.empty()) description.warnings.push_back(std::move(warning));
   return result;
 }
 
-// How many pictures may be decoded at once within the memory limit; 0 if the largest one exceeds
-// it.
-ptrdiff_t MaxConcurrentDecodes(const std::vector<ViewDescription>& descriptions,
-                               uint64_t limit_bytes, int n_threads) {
-  uint64_t largest = 1;
-  for (const ViewDescription& view : descriptions) {
-    largest = std::max(largest, view.header.DecodedBytes());
-  }
-  const auto wanted = static_cast<uint64_t>(n_threads);
-  return static_cast<ptrdiff_t>(limit_bytes == 0 ? wanted
-                                                 : std::min(wanted, limit_bytes / largest));
-}
-
-absl::Status MaskImage(const SceneFolder& folder, const std::string& mask_file,
-                       const ImageLimits& limits, ImageU8* image) {
-  NERF_ASSIGN_OR_RETURN(const std::string bytes,
-                        ReadRegularFile(folder.PathOf(mask_file), limits.max_file_bytes));
-  NERF_ASSIGN_OR_RETURN(const ImageU8 mask, DecodeImageBytes(bytes, limits));
-  return ApplyMask(mask, image);
-}
-
-// Where decoded pictures go.
-struct DecodedPictures {
-  std::vector<View>* views = nullptr;  // null: nowhere
-  PictureSink* sink = nullptr;         // in place of views[i].image
-};
-
-// An image of that size without pixels.
-ImageU8 SizeOnly(const ViewDescription& view) {
-  return {view.camera.width, view.camera.height, view.n_channels(), {}};
-}
-
-// Decodes every view. Damaged images become problems.
-void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& descriptions,
-                 const SceneOptions& options, ThreadPool* pool, const DecodedPictures& to,
-                 std::vector<SceneProblem>* problems) {
-  std::vector<View>* const views = to.views;
-  const ImageLimits& limits = options.image_limits;
-  // If all pictures are kept, the caller has checked that they fit.
-  const ptrdiff_t n_at_once =
-      views != nullptr && to.sink == nullptr
-          ? pool->n_threads()
-          : MaxConcurrentDecodes(descriptions, options.memory_limit_bytes, pool->n_threads());
-  if (n_at_once == 0) {
-    return AddProblem(problems, "", "",
-                      absl::StrCat("its largest image does not fit in the ",
-                                   options.memory_limit_bytes >> 20, " MiB that are available"));
-  }
-  std::counting_semaphore<> decoders(n_at_once);
-  if (views != nullptr) views->resize(descriptions.size());
-  std::vector<std::string> messages(descriptions.size());
-  pool->ParallelFor(static_cast<int64_t>(descriptions.size()), [&](int64_t index, int thread) {
-    if (options.stop.stop_requested()) return;
-    if (thread == 0 && options.between_images) options.between_images();
-    const auto i = static_cast<size_t>(index);
-    const ViewDescription& description = descriptions[i];
-    decoders.acquire();
-    const absl::Cleanup release = [&] { decoders.release(); };
-    absl::StatusOr<std::string> bytes =
-        ReadRegularFile(folder.PathOf(description.file), limits.max_file_bytes);
-    if (!bytes.ok()) {
-      messages[i] = std::string(bytes.status().message());
-      return;
-    }
-    absl::StatusOr<ImageU8> image = DecodeImageBytes(*bytes, limits);
-    if (!image.ok()) {
-      messages[i] = std::string(image.status().message());
-      return;
-    }
-    if (image->width != description.header.width || image->height != description.header.height ||
-        image->n_channels != description.header.n_channels) {
-      messages[i] = "the file changed while it was read";
-      return;
-    }
-    if (!description.mask_file.empty()) {
-      const absl::Status masked = MaskImage(folder, description.mask_file, limits, &*image);
-      if (!masked.ok()) {
-        messages[i] = absl::StrCat("mask ", description.mask_file, ": ", masked.message());
-        return;
-      }
-    }
-    if (views == nullptr) return;
-    const int width = description.camera.width, height = description.camera.height;
-    const bool is_reduced = width != image->width || height != image->height;
-    ImageU8 reduced = is_reduced ? AreaResized(*image, width, height) : *std::move(image);
-    if (to.sink == nullptr) {
-      (*views)[i].image = std::move(reduced);
-      return;
-    }
-    (*views)[i].image = SizeOnly(description);
-    const absl::Status taken = to.sink->Take(i, reduced);
-    if (!taken.ok()) messages[i] = std::string(taken.message());
-  });
-  for (size_t i = 0; i < descriptions.size(); ++i) {
-    if (!messages[i].empty()) AddProblem(problems, descriptions[i].file, "", messages[i]);
-    if (views != nullptr) {
-      (*views)[i].file = descriptions[i].file;
-      (*views)[i].camera = descriptions[i].camera;
-    }
-  }
+// Says how much masks leave of the training pictures.
+void JudgeMaskUses(const std::vector<MaskUse>& uses, const SceneDescription& description,
+                   std::vector<std::string>* warnings, std::vector<SceneProblem>* problems) {
+  const auto masked = std::find_if(description.train.begin(), description.train.end(),
+                                   [](const ViewDescription& v) { return !v.mask_file.empty(); });
+  JudgeMasks(uses, masked == description.train.end() ? "" : masked->mask_file, warnings, problems);
 }
 
 // Of the views' depth maps, at most.
@@ -429,7 +360,8 @@ class PoolHolder {
 
 bool HasSceneFiles(const std::string& dir) {
   const absl::StatusOr<SceneFolder> folder = SceneFolder::Open(dir, /*follow_links=*/true);
-  return folder.ok() && (HasTransforms(*folder) || HasColmapModel(*folder) || HasLlff(*folder));
+  return folder.ok() && (HasTransforms(*folder) || HasColmapModel(*folder) || HasLlff(*folder) ||
+                         HasPolycam(*folder));
 }
 
 SceneDescription DescribeScene(const std::string& dir, const SceneOptions& options) {
@@ -437,12 +369,16 @@ SceneDescription DescribeScene(const std::string& dir, const SceneOptions& optio
   Described described = Describe(dir, options, pool.get());
   SceneDescription& description = described.description;
   if (options.decode_images && described.folder) {
+    std::vector<MaskUse> uses;
     for (const auto* views : {&description.train, &description.test}) {
-      DecodeViews(*described.folder, *views, options, pool.get(), {}, &description.problems);
+      DecodedPictures to;
+      if (views == &description.train && description.alpha_is_mask) to.mask_uses = &uses;
+      DecodeViews(*described.folder, *views, options, pool.get(), to, &description.problems);
       if (!description.ok()) continue;
       DecodeDepthFiles(*described.folder, *views, description.geometry.frame.scale, options,
                        /*keep=*/false, pool.get(), &description.problems);
     }
+    JudgeMaskUses(uses, description, &description.warnings, &description.problems);
   }
   return std::move(description);
 }
@@ -505,7 +441,9 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
           {view.file, view.camera, options.decode_images ? SizeOnly(view) : ImageU8()});
     }
   };
-  fill(description.train, decodes_train, {&scene.train, options.train_sink});
+  std::vector<MaskUse> uses;
+  fill(description.train, decodes_train,
+       {&scene.train, options.train_sink, description.alpha_is_mask ? &uses : nullptr});
   fill(description.test, options.decode_images, {&scene.test});
   if (options.with_depth && description.ok()) {
     scene.depth_maps =
@@ -513,6 +451,7 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
                          /*keep=*/true, pool.get(), &description.problems);
   }
   if (options.stop.stop_requested()) return stopped;
+  JudgeMaskUses(uses, description, &scene.warnings, &description.problems);
   if (!description.ok()) return refuse();
   for (const SeenPoint& point : HeldOutPoints(scene.depth_maps, scene.train))
     scene.held_out_points.push_back(point);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
 #include "engine/base/placement.h"
+#include "engine/base/scene_reading.h"
 #include "engine/scene/depth_files.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene.h"
@@ -24,6 +25,7 @@ struct SceneOptions {
   // test view. 0: none. Unset: 8.
   std::optional<int> test_every;
   Placement placement = {};         // where the scene lies, as far as the user says
+  SceneReading reading = {};        // how its files are read, likewise
   bool alpha_is_mask = false;       // of images: Scene::alpha_is_mask
   uint64_t memory_limit_bytes = 0;  // for decoded images held at the same time; 0: no limit
   ThreadPool* pool = nullptr;       // borrowed for the call; unset: a pool of n_threads is made
@@ -53,8 +55,9 @@ struct ViewDescription {
   std::string file;       // relative to the data set's folder
   std::string mask_file;  // likewise; empty: none. With a mask the decoded image has alpha.
   Camera camera;          // in the training frame; of the reduced picture
-  ImageHeader header;     // of the file
+  ImageHeader header;     // of the file, or of the upright picture
   DepthFile depth = {};   // that belongs to it
+  int orientation = 1;    // by which the decoded picture is turned upright (ExifTags)
 
   // Of the decoded and reduced image.
   int n_channels() const { return mask_file.empty() ? header.n_channels : 4; }
@@ -86,14 +89,14 @@ struct SceneDescription {
   bool ok() const { return problems.empty(); }
 };
 
-// Whether the folder has the files of a data set that can be read: transforms files, a COLMAP model
-// or LLFF's poses.
+// Whether the folder has the files of a data set that can be read: transforms files, a COLMAP
+// model, LLFF's poses or Polycam's cameras.
 bool HasSceneFiles(const std::string& dir);
 
 // Detects the format of the data set in `dir` (transforms_{train,val,test}.json, transforms.json, a
-// COLMAP model or poses_bounds.npy), reads everything but the pixels, and lists every problem.
-// Never fails: a missing folder is a problem too. After a stop the description is incomplete and
-// does not say so.
+// COLMAP model, poses_bounds.npy or Polycam's keyframes), reads everything but the pixels, and
+// lists every problem. Never fails: a missing folder is a problem too. After a stop the description
+// is incomplete and does not say so.
 SceneDescription DescribeScene(const std::string& dir, const SceneOptions& options = {});
 
 // Reads and decodes a data set. Errors: NotFound if there is no folder `dir`; InvalidArgument if

@@ -4,11 +4,16 @@
 #include <cmath>
 #include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "common/counted.h"
 #include "engine/base/camera_matrix.h"
 #include "engine/scene/scene_files.h"
 
@@ -80,13 +85,72 @@ struct ErrorCatcher : nlohmann::json_sax<Json> {
   }
 };
 
-// The word with which `rest` begins if it is one that Python writes for a number JSON cannot
-// express, else "".
-std::string_view NoNumber(std::string_view rest) {
-  for (const std::string_view word : {"NaN", "Infinity"}) {
-    if (rest.substr(0, word.size()) == word) return word;
+// Begins the text that stands for a number that JSON can't express.
+constexpr std::string_view kNoNumber = "\x01";
+
+// Whether the word is one that programs write for such a number: NaN, -Infinity, inf, -nan(ind),
+// 1e999.
+bool IsNoNumber(absl::string_view word) {
+  double value = 0;
+  if (!word.empty() && absl::ascii_isdigit(word.back())) {
+    const bool may_be_large = word.size() > 300 || word.find_first_of("eE") != word.npos;
+    return may_be_large && absl::SimpleAtod(word, &value) && !std::isfinite(value);
   }
-  return "";
+  std::string lower = absl::AsciiStrToLower(word);
+  if (absl::StartsWith(lower, "-") || absl::StartsWith(lower, "+")) lower.erase(0, 1);
+  return lower == "nan" || lower == "inf" || lower == "infinity" || lower == "nan(ind)";
+}
+
+// The JSON text with texts in place of the numbers that it can't express, so that they are errors
+// only where a number is read. *first_line: of the first one; 0: there is none.
+std::string WithoutNoNumbers(std::string_view text, int* n, int* first_line) {
+  std::string result;
+  int line = 1;
+  *n = *first_line = 0;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i + 1;
+    const bool is_comment = text[i] == '/' && end < text.size();
+    if (text[i] == '"') {
+      while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+      end = std::min(end + 1, text.size());
+    } else if (is_comment && text[end] == '/') {
+      end = std::min(text.find('\n', i), text.size());
+    } else if (is_comment && text[end] == '*') {
+      end = text.find("*/", i);
+      end = end == std::string_view::npos ? text.size() : end + 2;
+    } else if (absl::ascii_isalnum(text[i]) || text[i] == '-' || text[i] == '+') {
+      while (end < text.size() &&
+             (absl::ascii_isalnum(text[end]) ||
+              std::string_view("+-.()").find(text[end]) != std::string_view::npos))
+        ++end;
+    }
+    const std::string_view part = text.substr(i, end - i);
+    line += static_cast<int>(std::count(part.begin(), part.end(), '\n'));
+    if (part[0] != '"' && IsNoNumber({part.data(), part.size()})) {
+      absl::StrAppend(&result, "\"\\u0001", std::string(part), "\"");
+      if ((*n)++ == 0) *first_line = line;
+    } else {
+      result.append(part);
+    }
+    i = end;
+  }
+  return result;
+}
+
+// What a value is, for messages: "NaN", "string".
+std::string WhatIs(const Json& value) {
+  if (value.is_string()) {
+    const std::string& text = value.get_ref<const std::string&>();
+    if (text.compare(0, kNoNumber.size(), kNoNumber) == 0)
+      return Printable(text.substr(kNoNumber.size(), 40));
+  }
+  return value.type_name();
+}
+
+// null is absent.
+void EraseNulls(Json* object) {
+  for (auto it = object->begin(); it != object->end();)
+    it = it->is_null() ? object->erase(it) : std::next(it);
 }
 
 // Removes the library's prefix: "[json.exception.parse_error.101] parse error at line 1, column 2:
@@ -156,9 +220,13 @@ class FieldReader {
 };
 
 void ReadCameraModel(const Json& object, FieldReader* reader, Intrinsics* intrinsics) {
-  static constexpr const char* kSupported[] = {"PINHOLE",        "SIMPLE_PINHOLE", "SIMPLE_RADIAL",
-                                               "RADIAL",         "OPENCV",         "FULL_OPENCV",
-                                               "OPENCV_FISHEYE", "EQUIRECTANGULAR"};
+  // Lenses that follow from their distortion are pinholes here.
+  static constexpr std::pair<const char*, LensModel> kLenses[] = {
+      {"PINHOLE", LensModel::kPinhole},        {"SIMPLE_PINHOLE", LensModel::kPinhole},
+      {"SIMPLE_RADIAL", LensModel::kPinhole},  {"RADIAL", LensModel::kPinhole},
+      {"OPENCV", LensModel::kPinhole},         {"FULL_OPENCV", LensModel::kPinhole},
+      {"OPENCV_FISHEYE", LensModel::kFisheye}, {"SIMPLE_RADIAL_FISHEYE", LensModel::kFisheye},
+      {"RADIAL_FISHEYE", LensModel::kFisheye}, {"EQUIRECTANGULAR", LensModel::kEquirectangular}};
   const auto model = object.find("camera_model");
   if (model != object.end() && !model->is_null()) {
     if (!model->is_string()) {
@@ -166,19 +234,18 @@ void ReadCameraModel(const Json& object, FieldReader* reader, Intrinsics* intrin
       return;
     }
     intrinsics->model = model->get<std::string>();
-    const bool is_supported =
-        std::any_of(std::begin(kSupported), std::end(kSupported),
-                    [&](const char* name) { return intrinsics->model == name; });
-    if (!is_supported) {
+    const auto* const known =
+        std::find_if(std::begin(kLenses), std::end(kLenses),
+                     [&](const auto& lens) { return intrinsics->model == lens.first; });
+    if (known == std::end(kLenses)) {
       reader->Broken("camera_model",
                      absl::StrCat("camera model \"", Printable(intrinsics->model),
                                   "\" is not supported; PINHOLE, SIMPLE_PINHOLE, SIMPLE_RADIAL, "
-                                  "RADIAL, OPENCV, FULL_OPENCV, OPENCV_FISHEYE and "
-                                  "EQUIRECTANGULAR are"));
+                                  "RADIAL, OPENCV, FULL_OPENCV, OPENCV_FISHEYE, "
+                                  "SIMPLE_RADIAL_FISHEYE, RADIAL_FISHEYE and EQUIRECTANGULAR are"));
+    } else {
+      intrinsics->lens = known->second;
     }
-    intrinsics->lens = intrinsics->model == "OPENCV_FISHEYE"    ? LensModel::kFisheye
-                       : intrinsics->model == "EQUIRECTANGULAR" ? LensModel::kEquirectangular
-                                                                : LensModel::kPinhole;
   }
   if (reader->IsSet("is_fisheye")) intrinsics->lens = LensModel::kFisheye;
   if (reader->IsSet("equirectangular")) intrinsics->lens = LensModel::kEquirectangular;
@@ -229,9 +296,22 @@ void ReadDistortion(const Json& object, FieldReader* reader, Intrinsics* intrins
   }
 }
 
+// Whether the last column of a matrix of 4 rows is 0 0 0 1, as the last row should be.
+bool IsTransposed(const Json& matrix) {
+  for (size_t row = 0; row < matrix.size(); ++row) {
+    const Json& values = matrix[row];
+    if (!values.is_array() || values.size() != 4 || !values[3].is_number()) return false;
+    if (std::abs(values[3].get<double>() - (row == 3 ? 1 : 0)) > kMaxBottomRowError) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-std::optional<Json> ParseJsonObject(std::string_view text, const JsonProblems& out) {
+std::optional<Json> ParseJsonObject(std::string_view given, const JsonProblems& out,
+                                    std::vector<std::string>* warnings) {
+  int n_replaced = 0, first_line = 0;
+  const std::string text = WithoutNoNumbers(given, &n_replaced, &first_line);
   Json root = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false,
                           /*ignore_comments=*/true);
   if (root.is_discarded()) {
@@ -239,20 +319,28 @@ std::optional<Json> ParseJsonObject(std::string_view text, const JsonProblems& o
     Json::sax_parse(text.begin(), text.end(), &catcher, Json::input_format_t::json,
                     /*strict=*/true, /*ignore_comments=*/true);
     const size_t position = std::min(catcher.position, text.size());
-    const auto before = text.substr(0, position > 0 ? position - 1 : 0);
+    const std::string_view before(text.data(), position > 0 ? position - 1 : 0);
     const auto line = std::count(before.begin(), before.end(), '\n') + 1;
     const std::string field = catcher.Field();
-    const std::string_view no_number = NoNumber(text.substr(before.size()));
-    out.Add(absl::StrCat("line ", line),
-            absl::StrCat("not valid JSON", field.empty() ? "" : " in ", field, ": ",
-                         no_number.empty()
-                             ? WithoutPrefix(catcher.message)
-                             : absl::StrCat(std::string(no_number), " where a number must be")));
+    out.Add(absl::StrCat("line ", line), absl::StrCat("not valid JSON", field.empty() ? "" : " in ",
+                                                      field, ": ", WithoutPrefix(catcher.message)));
     return std::nullopt;
   }
   if (!root.is_object()) {
     out.Add("", absl::StrCat("must be a JSON object, is ", root.type_name()));
     return std::nullopt;
+  }
+  EraseNulls(&root);
+  if (const auto frames = root.find("frames"); frames != root.end() && frames->is_array()) {
+    for (Json& frame : *frames) {
+      if (frame.is_object()) EraseNulls(&frame);
+    }
+  }
+  if (n_replaced > 0 && warnings != nullptr) {
+    warnings->push_back(absl::StrCat(out.file, ": line ", first_line,
+                                     ": NaN or infinity, which is no JSON; ignored where "
+                                     "nothing reads it (",
+                                     Counted(static_cast<size_t>(n_replaced), "value"), ")"));
   }
   return root;
 }
@@ -280,7 +368,7 @@ std::optional<double> ReadNumber(const Json& object, const char* key, std::strin
   if (found == object.end()) return std::nullopt;
   const std::string field = absl::StrCat(std::string(prefix), key);
   if (!found->is_number()) {
-    out.Add(field, absl::StrCat("must be a number, is ", found->type_name()));
+    out.Add(field, absl::StrCat("must be a number, is ", WhatIs(*found)));
     *is_broken = true;
     return std::nullopt;
   }
@@ -367,7 +455,7 @@ std::optional<Pose> ReadPose(const Json& frame, std::string_view prefix, const J
     for (size_t column = 0; column < 4; ++column) {
       if (!values[column].is_number()) {
         out.Add(field, absl::StrCat("row ", row, ", column ", column, " must be a number, is ",
-                                    values[column].type_name()));
+                                    WhatIs(values[column])));
         return std::nullopt;
       }
       const double value = values[column].get<double>();
@@ -379,7 +467,11 @@ std::optional<Pose> ReadPose(const Json& frame, std::string_view prefix, const J
       if (row < 3) {
         pose.m[row][column] = value;
       } else if (std::abs(value - (column == 3 ? 1 : 0)) > kMaxBottomRowError) {
-        out.Add(field, "the last row must be 0 0 0 1");
+        out.Add(field, absl::StrCat("the last row must be 0 0 0 1",
+                                    IsTransposed(*matrix)
+                                        ? "; the last column is, so the matrix is transposed: its "
+                                          "rows must be its columns"
+                                        : ""));
         return std::nullopt;
       }
     }

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/counted.h"
+#include "engine/scene/listed_names.h"
 #include "engine/scene/transforms_json.h"
 
 namespace nerf {
@@ -19,6 +22,8 @@ constexpr const char* kValFile = "transforms_val.json";
 constexpr const char* kTestFile = "transforms_test.json";
 constexpr const char* kSingleFile = "transforms.json";
 constexpr int kMaxAabbScale = 128;
+// nerfstudio's, else instant-ngp's.
+constexpr const char* kDepthKeys[] = {"depth_file_path", "depth_path"};
 // A rotation scaled by more than this causes a warning.
 constexpr double kMaxSilentScale = 1e-3;
 
@@ -36,7 +41,7 @@ class TransformsFile {
       out_.Add("", std::string(text.status().message()));
       return;
     }
-    const std::optional<Json> root = ParseJsonObject(*text, out_);
+    const std::optional<Json> root = ParseJsonObject(*text, out_, &listed_.warnings);
     if (!root) return;
     const Json* frames = FindFrames(*root, out_);
     const SceneFlavor flavor = FlavorOf(*root, frames);
@@ -51,9 +56,12 @@ class TransformsFile {
     const Intrinsics shared = ReadIntrinsics(*root, Intrinsics(), "", out_);
     ReadDepthUnit(*root);
     if (frames == nullptr) return;
-    for (size_t i = 0; i < frames->size(); ++i) {
-      ReadFrame((*frames)[i], absl::StrCat("frames[", i, "]"), shared);
-    }
+    pictures_ = FindNamed(*frames, "file_path", NamedFiles::kPictures, "pictures");
+    listed_.is_reduced = listed_.is_reduced || pictures_.found.is_reduced;
+    masks_ = FindNamed(*frames, "mask_path", NamedFiles::kCompanions, "masks");
+    for (const char* key : kDepthKeys)
+      depths_[key] = FindNamed(*frames, key, NamedFiles::kCompanions, "depths");
+    for (size_t i = 0; i < frames->size(); ++i) ReadFrame((*frames)[i], i, shared);
     ReadFilenameSplits(*root);
     WarnOfIgnored(*root);
   }
@@ -137,7 +145,44 @@ class TransformsFile {
     }
   }
 
-  void ReadFrame(const Json& frame, const std::string& field, const Intrinsics& shared) {
+  // The files that the frames name in one field.
+  struct NamedColumn {
+    std::map<size_t, size_t> of_frame;      // index in `found` of the name in a frame
+    std::map<std::string, size_t> of_name;  // likewise of a name
+    FoundFiles found;
+
+    // Requires: the frame names a file.
+    const absl::StatusOr<std::string>& FileOf(size_t frame) const {
+      return found.files[of_frame.at(frame)];
+    }
+  };
+
+  NamedColumn FindNamed(const Json& frames, const char* key, NamedFiles kind,
+                        std::string_view what) {
+    NamedColumn column;
+    std::vector<size_t> frame_of;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < frames.size(); ++i) {
+      if (!frames[i].is_object()) continue;
+      const auto name = frames[i].find(key);
+      if (name == frames[i].end() || !name->is_string()) continue;
+      column.of_frame[i] = names.size();
+      column.of_name.emplace(name->get<std::string>(), names.size());
+      frame_of.push_back(i);
+      names.push_back(name->get<std::string>());
+    }
+    column.found = FindListedNames(folder_, names, kind);
+    if (std::string warning = OtherNamesWarning(column.found, what); !warning.empty())
+      listed_.warnings.push_back(absl::StrCat(out_.file, ": ", warning));
+    if (!column.found.conflict.empty()) {
+      const size_t frame = frame_of[column.found.first_conflict];
+      out_.Add(absl::StrCat("frames[", frame, "].", key), column.found.conflict);
+    }
+    return column;
+  }
+
+  void ReadFrame(const Json& frame, size_t index, const Intrinsics& shared) {
+    const std::string field = absl::StrCat("frames[", index, "]");
     ++listed_.n_listed;
     if (!frame.is_object()) {
       out_.Add(field, absl::StrCat("must be an object, is ", frame.type_name()));
@@ -163,7 +208,8 @@ class TransformsFile {
       return;
     }
     const auto& name = path->get_ref<const std::string&>();
-    absl::StatusOr<std::string> file = folder_.FindImage(name);
+    const absl::StatusOr<std::string>& file = pictures_.FileOf(index);
+    if (absl::IsFailedPrecondition(file.status())) return;  // said for all of them at once
     if (absl::IsNotFound(file.status())) {
       if (listed_.n_missing++ == 0) listed_.first_missing = name;
       return;
@@ -172,53 +218,59 @@ class TransformsFile {
       out_.Add(prefix + "file_path", std::string(file.status().message()));
       return;
     }
-    const auto [first, is_new] = seen_.emplace(*file, field);
-    if (!is_new) {
-      out_.Add(prefix + "file_path",
-               absl::StrCat(Printable(*file), " is listed twice, first in ", first->second));
-      return;
-    }
     const std::optional<float> time = ReadTime(frame, prefix, out_);
-    if (const auto mask = frame.find("mask_path"); mask != frame.end() && !mask->is_null()) {
-      ReadMask(*mask, prefix + "mask_path", &view);
-    }
-    ReadDepth(frame, prefix, &view);
-    if (!pose || !time) return;
-    view.time = *time;
-    view.file = *std::move(file);
-    view.pose = *pose;
-    listed_.views.push_back(std::move(view));
+    ReadMask(frame, index, prefix, &view);
+    ReadDepth(frame, index, prefix, &view);
+    view.time = time.value_or(0);
+    view.file = *file;
+    if (pose) view.pose = *pose;
+    AddOnce(std::move(view), field, pose && time);
   }
 
-  void ReadMask(const Json& mask, const std::string& field, ListedView* view) {
-    if (!mask.is_string()) {
-      out_.Add(field, absl::StrCat("must be a text, is ", mask.type_name()));
+  // Adds a view that is_good, unless its picture is listed already.
+  void AddOnce(ListedView view, const std::string& field, bool is_good) {
+    const auto [first, is_new] =
+        seen_.emplace(view.file, Listed{field, is_good ? listed_.views.size() : SIZE_MAX});
+    if (!is_new) {
+      const size_t at = first->second.view;
+      if (at != SIZE_MAX && is_good && IsSameView(view, listed_.views[at])) {
+        --listed_.n_listed;
+        if (n_repeated_++ == 0) first_repeated_ = field;
+        return;
+      }
+      out_.Add(field + ".file_path",
+               absl::StrCat(Printable(view.file), " is listed twice, first in ",
+                            first->second.field, ", with another pose or camera"));
       return;
     }
-    absl::StatusOr<std::string> file = folder_.FindImage(mask.get_ref<const std::string&>());
-    if (!file.ok()) {
+    if (is_good) listed_.views.push_back(std::move(view));
+  }
+
+  // The file that a frame names in a field of the column; empty after adding a problem.
+  std::string Companion(const Json& name, size_t index, const NamedColumn& column,
+                        const std::string& field) {
+    if (!name.is_string()) {
+      out_.Add(field, absl::StrCat("must be a text, is ", name.type_name()));
+      return "";
+    }
+    const absl::StatusOr<std::string>& file = column.FileOf(index);
+    if (!file.ok() && !absl::IsFailedPrecondition(file.status()))
       out_.Add(field, std::string(file.status().message()));
-      return;
-    }
-    view->mask_file = *std::move(file);
+    return file.value_or("");
   }
 
-  // nerfstudio's depth_file_path, else instant-ngp's depth_path.
-  void ReadDepth(const Json& frame, const std::string& prefix, ListedView* view) {
-    for (const char* key : {"depth_file_path", "depth_path"}) {
+  void ReadMask(const Json& frame, size_t index, const std::string& prefix, ListedView* view) {
+    const auto mask = frame.find("mask_path");
+    if (mask != frame.end())
+      view->mask_file = Companion(*mask, index, masks_, prefix + "mask_path");
+  }
+
+  void ReadDepth(const Json& frame, size_t index, const std::string& prefix, ListedView* view) {
+    for (const char* key : kDepthKeys) {
       const auto path = frame.find(key);
-      if (path == frame.end() || path->is_null()) continue;
-      const std::string field = prefix + key;
-      if (!path->is_string()) {
-        out_.Add(field, absl::StrCat("must be a text, is ", path->type_name()));
-        return;
-      }
-      absl::StatusOr<std::string> file = folder_.FindImage(path->get_ref<const std::string&>());
-      if (!file.ok()) {
-        out_.Add(field, std::string(file.status().message()));
-        return;
-      }
-      view->depth = {*std::move(file), depth_unit_, out_.file, field};
+      if (path == frame.end()) continue;
+      std::string file = Companion(*path, index, depths_[key], prefix + key);
+      if (!file.empty()) view->depth = {std::move(file), depth_unit_, out_.file, prefix + key};
       return;
     }
   }
@@ -274,15 +326,23 @@ class TransformsFile {
     for (size_t i = 0; is_good && i < list->size(); ++i) {
       is_good = (*list)[i].is_string();
       if (!is_good) break;
-      absl::StatusOr<std::string> file =
-          folder_.FindImage((*list)[i].get_ref<const std::string&>());
-      if (file.ok()) names->insert(*std::move(file));
+      const auto& name = (*list)[i].get_ref<const std::string&>();
+      const auto listed = pictures_.of_name.find(name);
+      const absl::StatusOr<std::string> file = listed == pictures_.of_name.end()
+                                                   ? folder_.FindImage(name)
+                                                   : pictures_.found.files[listed->second];
+      if (file.ok()) names->insert(*file);
     }
     if (!is_good) out_.Add(key, "must be a list of file names");
     return is_good;
   }
 
   void WarnOfIgnored(const Json& root) {
+    if (n_repeated_ > 0) {
+      listed_.warnings.push_back(absl::StrCat(
+          out_.file, ": left out ", Counted(static_cast<size_t>(n_repeated_), "repetition"),
+          " of frames that are listed already, e.g. ", first_repeated_));
+    }
     if (n_scaled_ > 0) {
       listed_.warnings.push_back(
           absl::StrFormat("%s: %d matrices have a scale in their rotation (the first %g); it was "
@@ -316,7 +376,16 @@ class TransformsFile {
   const ViewSplit split_;
   ListedViews& listed_;
   const JsonProblems out_;
-  std::map<std::string, std::string> seen_;  // image to the frame that lists it
+  // Where a picture was listed first: the frame, and the index of its view (SIZE_MAX: none).
+  struct Listed {
+    std::string field;
+    size_t view;
+  };
+  std::map<std::string, Listed> seen_;  // by picture
+  NamedColumn pictures_, masks_;
+  std::map<std::string_view, NamedColumn> depths_;  // by key
+  int n_repeated_ = 0;
+  std::string first_repeated_;
   double depth_unit_ = 1e-3;
   int n_scaled_ = 0;
   double first_scale_ = 1;

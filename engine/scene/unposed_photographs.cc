@@ -21,18 +21,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 3> kPhotoEndings = {".jpg", ".jpeg", ".png"};
+constexpr std::array<std::string_view, 7> kPhotoEndings = {".jpg",  ".jpeg", ".png", ".heic",
+                                                           ".heif", ".avif", ".webp"};
 constexpr std::array<std::string_view, 8> kFilmEndings = {".mp4", ".mov",  ".m4v", ".avi",
                                                           ".mkv", ".webm", ".mts", ".3gp"};
 
-constexpr std::array<std::string_view, 16> kOtherPictureEndings = {
-    ".heic", ".heif", ".avif", ".webp", ".tif", ".tiff", ".bmp", ".gif",
-    ".dng",  ".cr2",  ".cr3",  ".nef",  ".arw", ".orf",  ".rw2", ".raf"};
+constexpr std::array<std::string_view, 12> kOtherPictureEndings = {".tif", ".tiff", ".bmp", ".gif",
+                                                                   ".dng", ".cr2",  ".cr3", ".nef",
+                                                                   ".arw", ".orf",  ".rw2", ".raf"};
 
 constexpr uint64_t kMaxReportBytes = uint64_t{64} << 20;
 
 template <size_t n>
 bool HasEnding(const fs::path& path, const std::array<std::string_view, n>& endings) {
+  // Systems write hidden files beside pictures: "._a.jpg" is no photograph.
+  if (path.filename().string().substr(0, 1) == ".") return false;
   const std::string ending = absl::AsciiStrToLower(path.extension().string());
   return std::find(endings.begin(), endings.end(), ending) != endings.end();
 }
@@ -56,7 +59,7 @@ bool AddNames(const fs::path& folder, std::set<std::string>* names) {
     std::error_code ignored;
     const std::string name = it->path().filename().string();
     const bool is_picture = HasPhotographEnding(name);
-    if (name[0] == '.' || !(is_picture || HasFilmEnding(name))) continue;
+    if (!is_picture && !HasFilmEnding(name)) continue;
     if (!it->is_regular_file(ignored)) continue;
     has_picture = has_picture || is_picture;
     names->insert(Printable(name));

@@ -5,13 +5,13 @@
 
 namespace nerf {
 
-// Whether the name has the ending of a picture that is read (JPEG or PNG), or of a film that ffmpeg
-// may read.
+// Whether the name has the ending of a picture that is read (JPEG, PNG, HEIC, AVIF, WebP), or of a
+// film that ffmpeg may read, and is not that of a hidden file.
 bool HasPhotographEnding(const std::string& name);
 bool HasFilmEnding(const std::string& name);
 
-// Whether it has the ending of a picture that has to be saved as JPEG or PNG first, as of a phone's
-// HEIC or a camera's raw files.
+// Whether it has the ending of a picture that has to be saved as JPEG or PNG first, as of a
+// camera's raw files.
 bool HasOtherPictureEnding(const std::string& name);
 
 // Whether the folder, or its images/, holds pictures of any kind or films by their names.

@@ -75,7 +75,7 @@ std::vector<std::string> ViewNames(const std::vector<std::string>& photographs) 
 }
 
 absl::StatusOr<ViewList> ReadViewList(const std::string& named, PictureSize absent_size,
-                                      const std::string& dataset) {
+                                      const std::string& dataset, const SceneReading& reading) {
   ViewList list;
   const std::string path = DatasetOf(named);
   std::error_code ignored;
@@ -89,6 +89,7 @@ absl::StatusOr<ViewList> ReadViewList(const std::string& named, PictureSize abse
   SceneOptions options;
   options.decode_images = false;
   options.follow_links = true;
+  options.reading = reading;
   const SceneDescription scene = DescribeScene(path, options);
   if (!scene.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", SummaryOf(scene.problems)));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/base/scene_reading.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/camera_path_file.h"
@@ -33,10 +34,11 @@ struct ViewList {
 // instant-ngp (ParseCameraPath), or a data set's folder, whose test views are taken, or all if it
 // has none. For photographs without poses DatasetOf is read, and a warning names it. Views of a
 // folder are named after their photographs, each differently. `dataset`: the
-// folder of the data set that a camera path is for; empty: not known. Errors as ReadCameraFile and
-// FrameOfTool.
+// folder of the data set that a camera path is for; empty: not known. reading: of a data set.
+// Errors as ReadCameraFile and FrameOfTool.
 absl::StatusOr<ViewList> ReadViewList(const std::string& named, PictureSize absent_size = {},
-                                      const std::string& dataset = "");
+                                      const std::string& dataset = "",
+                                      const SceneReading& reading = {});
 
 // Names for files from names of photographs: their stems, with their folders where two are alike.
 std::vector<std::string> ViewNames(const std::vector<std::string>& photographs);

@@ -264,6 +264,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   // Unset if it is the default: the reader warns about a test_every that has no effect.
   if (config->test_every != TrainConfig().test_every) options.test_every = config->test_every;
   options.placement = config->placement;
+  options.reading = {config->poses, config->apply_exif != 0};
   options.alpha_is_mask = config->alpha_is_mask != 0;
   options.pool = pool;
   options.stop = stop;

@@ -5,9 +5,11 @@
 
 #include "common/status_macros.h"
 #include "engine/scene/draw_text.h"
+#include "engine/scene/exif.h"
 #include "engine/scene/image_compare.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/image_resize.h"
+#include "engine/scene/scene_files.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -72,8 +74,13 @@ std::string NameInPicture(std::string_view path, size_t max_size) {
 }
 
 absl::StatusOr<ImageU8> PhotographAs(const std::string& path, int width, int height,
-                                     Vec3 background) {
-  NERF_ASSIGN_OR_RETURN(const ImageU8 image, DecodeImage(path));
+                                     Vec3 background, bool apply_exif) {
+  NERF_ASSIGN_OR_RETURN(ImageU8 image, DecodeImage(path));
+  if (apply_exif) {
+    NERF_ASSIGN_OR_RETURN(const std::string bytes,
+                          ReadRegularFile(path, ImageLimits().max_file_bytes));
+    image = Upright(image, ParseExif(FindExif(bytes)).orientation);
+  }
   return CompositedOn(AreaResized(image, width, height), background);
 }
 

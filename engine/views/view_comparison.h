@@ -13,9 +13,10 @@
 namespace nerf {
 
 // The photograph at `path` as a view of this size should look: reduced by averages, alpha
-// composited on the background. Errors: those of decoding.
+// composited on the background; turned upright by its EXIF orientation with apply_exif. Errors:
+// those of decoding.
 absl::StatusOr<ImageU8> PhotographAs(const std::string& path, int width, int height,
-                                     Vec3 background);
+                                     Vec3 background, bool apply_exif = false);
 
 // The name of a photograph's file as it is shown in a picture: at most max_size characters, with
 // ".." for what is left out of its middle, and '?' for each character that is not ASCII.

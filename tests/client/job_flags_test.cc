@@ -131,6 +131,22 @@ TEST(JobFlagsTest, InvalidIdComesWithAValidOneNearIt) {
   EXPECT_EQ(description("8"), "'8'" + refused);
 }
 
+TEST(JobFlagsTest, PosesAndExifBecomeSettings) {
+  JobFlags flags;
+  flags.poses = "w2c";
+  flags.apply_exif = true;
+  const auto request = Build(flags);
+  ASSERT_THAT(request, IsOk());
+  const auto& settings = request->training_job().config().settings();
+  EXPECT_EQ(settings.at("poses"), "w2c");
+  EXPECT_EQ(settings.at("apply_exif"), "1");
+  flags.poses = "sideways";
+  EXPECT_EQ(GetFieldViolations(Build(flags).status())[0].field, "--poses");
+  flags.poses = "opencv";
+  flags.settings = {"poses=opengl"};
+  EXPECT_THAT(Build(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--set poses, too"));
+}
+
 TEST(JobFlagsTest, MaxSideNamesTheRangeOfTheFlag) {
   JobFlags flags;
   for (const char* side : {"16385", "20000", "20k", "-1", "1e300", "-inf"}) {

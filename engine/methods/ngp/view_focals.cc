@@ -1,6 +1,7 @@
 #include "engine/methods/ngp/view_focals.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -46,6 +47,45 @@ Vec3 FisheyeSlope(const LensDistortion& distortion, Vec3 local) {
           static_cast<float>(turn * across)};
 }
 
+// In camera axes, of a thin prism: the point whose distance from the center is the angle moves.
+Vec3 ThinPrismSlope(const LensDistortion& distortion, Vec3 local) {
+  constexpr double kStep = 1e-5;  // of a difference in double precision
+  const double across = std::sqrt(double{local.x} * local.x + double{local.y} * local.y);
+  if (across < 1e-9) return {};
+  const double theta = std::atan2(across, -double{local.z});
+  const double u = theta * local.x / across, v = -theta * local.y / across;
+  const DistortedPoint at = ThinPrismWithJacobian(distortion, u, v);
+  const double determinant = at.du_du * at.dv_dv - at.du_dv * at.dv_du;
+  if (!(determinant > 1e-9)) return {};
+  const double du = -(at.dv_dv * at.u - at.du_dv * at.v) / determinant;
+  const double dv = -(at.du_du * at.v - at.dv_du * at.u) / determinant;
+  const auto direction = [&](double step) {
+    const double x = u + step * du, y = v + step * dv, angle = std::hypot(x, y);
+    const double share = angle < 1e-12 ? 1 : std::sin(angle) / angle;
+    return std::array<double, 3>{x * share, -y * share, -std::cos(angle)};
+  };
+  const auto more = direction(kStep), less = direction(-kStep);
+  Vec3 slope;
+  for (int axis = 0; axis < 3; ++axis)
+    slope[axis] = static_cast<float>((more[axis] - less[axis]) / (2 * kStep));
+  return slope;
+}
+
+// In camera axes, of COLMAP's FOV.
+Vec3 FieldOfViewSlope(const LensDistortion& distortion, Vec3 local) {
+  if (!(local.z < -1e-4f)) return {};
+  const double omega = distortion.k1, widest = 2 * std::tan(omega / 2);
+  const double u = double{1} * local.x / -local.z, v = double{-1} * local.y / -local.z;
+  const double radius = std::hypot(u, v);
+  if (std::abs(omega) < 1e-6 || radius < 1e-9) return PlaneSlope({}, local);
+  const double angle = std::atan(radius * widest);  // omega times the distance from the center
+  const double outwards = -angle / (std::pow(std::cos(angle), 2) * widest * radius);
+  const auto length = static_cast<float>(1 / std::sqrt(1 + radius * radius));
+  const Vec3 moved =
+      Vec3{static_cast<float>(u * outwards), static_cast<float>(-v * outwards), 0} * length;
+  return moved - local * Dot(local, moved);
+}
+
 }  // namespace
 
 Vec3 FocalSlope(const LensCamera& camera, Vec3 direction) {
@@ -60,6 +100,12 @@ Vec3 FocalSlope(const LensCamera& camera, Vec3 direction) {
       break;
     case LensModel::kFisheye:
       slope = FisheyeSlope(camera.distortion, local);
+      break;
+    case LensModel::kThinPrismFisheye:
+      slope = ThinPrismSlope(camera.distortion, local);
+      break;
+    case LensModel::kFieldOfView:
+      slope = FieldOfViewSlope(camera.distortion, local);
       break;
     case LensModel::kEquirectangular:
       return {};

@@ -75,8 +75,8 @@ def transforms_cases():
     yield "not UTF-8", b'{"frames":"\xff\xfe"}', "not valid JSON"
     yield "deep nesting", b"[" * 100000, "not valid JSON"
     yield "a list", b"[1,2]", "must be a JSON object, is array"
-    yield "NaN", text.replace("20", "NaN", 1).encode(), "NaN where a number must be"
-    yield "a number too large", text.replace("20", "1e999", 1).encode(), "number overflow"
+    yield "NaN", text.replace("20", "NaN", 1).encode(), "fl_x: must be a number, is NaN"
+    yield "a number too large", text.replace("20", "1e999", 1).encode(), "a number, is 1e999"
     yield "no frames", b'{"fl_x":20}', "frames: is missing"
     yield "frames an object", b'{"fl_x":20,"frames":{}}', "frames: must be a list, is object"
     yield "frames empty", b'{"fl_x":20,"frames":[]}', "frames: is empty"
@@ -108,7 +108,7 @@ def transforms_cases():
     yield "path absolute", scene(frame("/etc/passwd")), "is absolute"
     yield "path leaves", scene(frame("../../outside.png")), "leaves the data set's folder"
     yield "path with a zero", scene(frame("a.png\0.jpg")), "holds a zero byte"
-    yield "path twice", scene(frame(), frame("./a.png")), "is listed twice"
+    yield "path twice", scene(frame(), frame("./a.png", with_cell(0, 3, 1))), "is listed twice"
     yield "picture missing", scene(frame("nowhere.png")), "none of the 1 listed images exists"
 
 
@@ -311,7 +311,7 @@ def numpy_file(rows, header=None):
 def llff_cases():
     yield "empty", b"", "no .npy file"
     yield "cut in its header", numpy_file(1)[:20], "ends within its header"
-    yield "cut in its numbers", numpy_file(1)[:-8], "N x 17"
+    yield "cut in its numbers", numpy_file(1)[:-8], "another size"
     yield "another count", numpy_file(2), "lists 2 poses, and there"
     yield "objects", numpy_file(1, "{'descr': '|O', 'fortran_order': False, 'shape': (1, 17), }"), "float64"
     yield "not finite", numpy_file(1)[:-17 * 8] + struct.pack("<17d", *[math.nan] * 17), "not finite"

@@ -939,9 +939,8 @@ TEST_F(NerfEngineTest, EvalOnAnotherDataSetWarnsAndOnNoneSaysWhatIsNext) {
   EXPECT_THAT(missing.err, ::testing::HasSubstr("next: nerf-engine pose PHOTOS --out DIR"));
   std::filesystem::create_directory(dir_ / "empty");
   EXPECT_THAT(Run(eval + (dir_ / "empty")).err,
-              ::testing::StartsWith(
-                  "error: " + (dir_ / "empty") +
-                  ": no photographs (JPEG or PNG) in it or in images/; contains neither"));
+              ::testing::StartsWith("error: " + (dir_ / "empty") +
+                                    ": no photographs in it or in images/; contains neither"));
 }
 
 TEST_F(NerfEngineTest, FlagsThatChooseViewsAreSuggestedAndExcludeEachOther) {
@@ -1178,6 +1177,8 @@ TEST_F(NerfEngineTest, ExitCodesSayWhatWentWrong) {
       {"merge --out " + (dir_ / "o"), 2},
       {"check " + dataset_, 0},
       {"check " + (dir_ / "empty"), 9},
+      {"check " + dataset_ + " --poses opencv --apply-exif", 0},
+      {"check " + dataset_ + " --poses sideways", 2},
       {"check " + (dir_ / "none"), 5},
       {"bench --filter '['", 2},
       {"bench --filter no_such_bench", 0},

@@ -117,13 +117,13 @@ TEST_F(PhotographsTest, NamesThatListsCannotHoldAreReplaced) {
 
 TEST_F(PhotographsTest, FormatsThatAreNotReadAreNamed) {
   WriteJpeg("a.JPG", TexturedImage(64, 48, 1));
-  dir_.Write("in/b.HEIC", "x");
+  dir_.Write("in/b.TIFF", "x");
   dir_.Write("in/notes.txt", "x");
   dir_.Write("in/.hidden.jpg", "x");
   const auto sources = ListPhotoSources(dir_ / "in");
   ASSERT_THAT(sources, IsOk());
   EXPECT_EQ(sources->pictures.size(), 1u);
-  EXPECT_THAT(sources->unreadable, ElementsAre(HasSubstr("b.HEIC: heic is not read")));
+  EXPECT_THAT(sources->unreadable, ElementsAre(HasSubstr("b.TIFF: tiff is not read")));
 }
 
 TEST_F(PhotographsTest, FolderWithoutPicturesIsRefused) {

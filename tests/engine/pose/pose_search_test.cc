@@ -10,7 +10,7 @@
 #include <set>
 
 #include "common/file_io.h"
-#include "engine/pose/exif.h"
+#include "engine/scene/exif.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
 #include "nlohmann/json.hpp"

@@ -111,8 +111,7 @@ TEST(BoxInViewTest, CamerasThatLookAwayGetAWarningAboutTheirAxes) {
                                         }
                                       }
                                     }).Describe();
-  EXPECT_THAT(backward.warnings,
-              ElementsAre(AllOf(HasSubstr("only 0% of the area"), HasSubstr("OpenGL axes"))));
+  EXPECT_THAT(backward.warnings, ElementsAre(HasSubstr("--poses opencv")));
 }
 
 // A longer focal length makes up for the distance: the object fills the picture.

@@ -159,6 +159,62 @@ TEST(CameraTest, FisheyeShowsTheAngleAsTheDistanceFromItsCenter) {
   EXPECT_FALSE(CanUndistort(camera));
 }
 
+// COLMAP's THIN_PRISM_FISHEYE and FOV, forwards in double precision: camera_models.h.
+TEST(CameraTest, RaysOfColmapsFurtherLensesProjectBackToTheirPixels) {
+  Camera prism = MakeCamera();
+  prism.lens = LensModel::kThinPrismFisheye;
+  prism.k1 = 0.05f, prism.k2 = -0.01f, prism.k3 = 0.002f, prism.k4 = -0.0005f;
+  prism.p1 = 0.003f, prism.p2 = -0.002f, prism.k5 = 0.004f, prism.k6 = -0.006f;
+  Camera fov = MakeCamera();
+  fov.lens = LensModel::kFieldOfView;
+  fov.k1 = 0.92f;
+  for (const double x : {0.5, 60.5, 133.5, 199.5}) {
+    for (const double y : {0.5, 31.5, 99.5}) {
+      Ray ray = CameraRay(prism, static_cast<float>(x), static_cast<float>(y));
+      const double across = std::hypot(ray.direction.x, ray.direction.y);
+      const double theta = std::atan2(across, -ray.direction.z);
+      const double u = theta * ray.direction.x / across, v = -theta * ray.direction.y / across;
+      const double r2 = u * u + v * v;
+      const double radial = r2 * (0.05 + r2 * (-0.01 + r2 * (0.002 + r2 * -0.0005)));
+      const double du = u * radial + 2 * 0.003 * u * v - 0.002 * (r2 + 2 * u * u) + 0.004 * r2;
+      const double dv = v * radial - 2 * 0.002 * u * v + 0.003 * (r2 + 2 * v * v) - 0.006 * r2;
+      EXPECT_NEAR(150 * (u + du) + 100, x, 1e-4) << x << " " << y;
+      EXPECT_NEAR(140 * (v + dv) + 50, y, 1e-4) << x << " " << y;
+
+      ray = CameraRay(fov, static_cast<float>(x), static_cast<float>(y));
+      const double pu = ray.direction.x / -ray.direction.z, pv = ray.direction.y / ray.direction.z;
+      const double radius = std::hypot(pu, pv);
+      const double factor = std::atan(radius * 2 * std::tan(0.92 / 2)) / (radius * 0.92);
+      EXPECT_NEAR(150 * pu * factor + 100, x, 1e-4) << x << " " << y;
+      EXPECT_NEAR(140 * pv * factor + 50, y, 1e-4) << x << " " << y;
+    }
+  }
+  EXPECT_TRUE(CanUndistort(prism));
+  EXPECT_TRUE(CanUndistort(fov));
+  prism.k1 = -2;
+  EXPECT_FALSE(CanUndistort(prism));
+  fov.k1 = 2.2f;  // corners lie beyond a right angle
+  EXPECT_FALSE(CanUndistort(fov));
+  fov.k1 = 0;
+  EXPECT_NEAR(CameraRay(fov, 10.5f, 20.5f).direction.x, Normalized({-89.5f / 150, 0.2107f, -1}).x,
+              1e-4f)
+      << "a pinhole";
+}
+
+TEST(CameraTest, JacobianOfTheThinPrismAgreesWithDifferences) {
+  const LensDistortion lens{0.1f, -0.05f, 0.02f, 0.003f, -0.002f, 0.01f, -0.06f, 0.04f};
+  const double u = 0.4, v = -0.3, h = 1e-6;
+  const DistortedPoint at = ThinPrismWithJacobian(lens, u, v);
+  const DistortedPoint right = ThinPrismWithJacobian(lens, u + h, v);
+  const DistortedPoint left = ThinPrismWithJacobian(lens, u - h, v);
+  const DistortedPoint below = ThinPrismWithJacobian(lens, u, v + h);
+  const DistortedPoint above = ThinPrismWithJacobian(lens, u, v - h);
+  EXPECT_NEAR(at.du_du, (right.u - left.u) / (2 * h), 1e-8);
+  EXPECT_NEAR(at.dv_du, (right.v - left.v) / (2 * h), 1e-8);
+  EXPECT_NEAR(at.du_dv, (below.u - above.u) / (2 * h), 1e-8);
+  EXPECT_NEAR(at.dv_dv, (below.v - above.v) / (2 * h), 1e-8);
+}
+
 TEST(CameraTest, EquirectangularPicturesGoAllAround) {
   constexpr float kPi = 3.14159265f;
   Camera camera;

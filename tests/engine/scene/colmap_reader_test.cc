@@ -185,7 +185,140 @@ TEST(ColmapReaderTest, MissingPicturesAndFurtherModelsAreWarnedOf) {
   EXPECT_EQ(scene.n_missing, 1);
   EXPECT_THAT(scene.warnings, Contains(HasSubstr("1 of 2 listed images do not exist")));
   EXPECT_THAT(scene.warnings, Contains(HasSubstr("1 images in images/ have no pose")));
-  EXPECT_THAT(scene.warnings, Contains(HasSubstr("sparse/1")));
+  EXPECT_THAT(scene.warnings, Contains(HasSubstr("sparse/0 (text) is used, of 2 images; other "
+                                                 "COLMAP models are there and are not: sparse/1 "
+                                                 "(0)")));
+}
+
+// One line of images.txt and its empty line of points.
+std::string ImageLines(int first, int n) {
+  std::string lines;
+  for (int i = first; i < first + n; ++i)
+    absl::StrAppend(&lines, i + 1, " 1 0 0 0 ", i, " 0 0 1 ", i, ".png\n\n");
+  return lines;
+}
+
+// Eight photographs in `pictures` and a model of `n` of them in `model`.
+void WriteModel(const TempFolder& folder, const std::string& model, const std::string& pictures,
+                int n = 8, const std::string& camera = "1 PINHOLE 40 30 50 51 20 15\n") {
+  for (int i = 0; i < 8; ++i) folder.Write(absl::StrCat(pictures, i, ".png"), MakePng(40, 30));
+  folder.Write(absl::StrCat(model, "cameras.txt"), camera);
+  folder.Write(absl::StrCat(model, "images.txt"), ImageLines(0, n));
+}
+
+TEST(ColmapReaderTest, LargestModelIsUsedWhereverItLies) {
+  struct Case {
+    const char *model, *pictures;
+  };
+  for (const Case& c : {Case{"sparse/0/", "images/"},
+                        {"sparse/3/", "images/"},
+                        {"", ""},
+                        {"", "images/"},
+                        {"dense/0/sparse/", "dense/0/images/"},
+                        {"dense/sparse/", "dense/images/"},
+                        {"colmap/sparse/0/", "images/"},
+                        {"distorted/sparse/0/", "input/"},
+                        {"sparse/0/text/", "images/"},
+                        {"colmap_text/", "images/"},
+                        {"my capture/sparse/0/", "my capture/images/"}}) {
+    const TempFolder folder;
+    WriteModel(folder, c.model, c.pictures);
+    const SceneDescription scene = DescribeScene(folder.path());
+    EXPECT_TRUE(scene.ok()) << c.model << ": " << SummaryOf(scene.problems);
+    EXPECT_EQ(scene.train.size() + scene.test.size(), 8u) << c.model;
+    EXPECT_TRUE(scene.warnings.empty()) << c.model << ": " << scene.warnings[0];
+    EXPECT_TRUE(HasSceneFiles(folder.path())) << c.model;
+  }
+}
+
+TEST(ColmapReaderTest, FoldersOfOtherNamesHoldNoModel) {
+  const TempFolder folder;
+  WriteModel(folder, "old attempt/sparse/0/", "images/");
+  EXPECT_FALSE(HasSceneFiles(folder.path())) << "photographs beside somebody's folder";
+  const TempFolder two;
+  WriteModel(two, "fox/sparse/0/", "fox/images/");
+  WriteModel(two, "fern/sparse/0/", "fern/images/");
+  EXPECT_FALSE(HasSceneFiles(two.path())) << "which of both is meant?";
+  const TempFolder hidden;
+  WriteModel(hidden, ".trash/sparse/0/", "images/");
+  EXPECT_FALSE(HasSceneFiles(hidden.path()));
+  const TempFolder half;
+  half.Write("images/0.png", MakePng(40, 30));
+  half.Write("cameras.txt", "Canon\n");  // no model beside photographs without images.txt
+  EXPECT_FALSE(HasSceneFiles(half.path()));
+}
+
+TEST(ColmapReaderTest, ModelWhosePhotographsAreThereComesFirst) {
+  const TempFolder folder;
+  WriteModel(folder, "sparse/0/", "images/", 3);
+  folder.Write("sparse/1/cameras.txt", "1 PINHOLE 40 30 50 51 20 15\n");
+  folder.Write("sparse/1/images.txt", ImageLines(3, 5));
+  SceneDescription scene = DescribeScene(folder.path());
+  EXPECT_EQ(scene.source, "sparse/1 (text)");
+  EXPECT_EQ(scene.n_listed, 5);
+  EXPECT_THAT(scene.warnings, Contains(HasSubstr("sparse/0 (3)")));
+  EXPECT_THAT(scene.list_files, ::testing::Not(Contains(HasSubstr("sparse/0"))));
+  folder.Write("sparse/1/images.txt", ImageLines(100, 50));  // photographs that are elsewhere
+  scene = DescribeScene(folder.path());
+  EXPECT_EQ(scene.source, "sparse/0 (text)");
+}
+
+// A 3DGS folder: the model of the photographs in input/ has their distortion, the other not.
+TEST(ColmapReaderTest, PicturesAreThoseOfTheModelsSize) {
+  const TempFolder folder;
+  WriteModel(folder, "distorted/sparse/0/", "input/", 8, "1 OPENCV 40 30 50 51 20 15 .1 0 0 0\n");
+  for (int i = 0; i < 8; ++i) folder.Write(absl::StrCat("images/", i, ".png"), MakePng(36, 28));
+  SceneDescription scene = DescribeScene(folder.path());
+  ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_EQ(scene.train[0].file, "input/1.png");
+  folder.Write("sparse/0/cameras.txt", "1 PINHOLE 36 28 50 51 18 14\n");
+  folder.Write("sparse/0/images.txt", ImageLines(0, 8));
+  scene = DescribeScene(folder.path());
+  ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_EQ(scene.source, "sparse/0 (text)");
+  EXPECT_EQ(scene.train[0].file, "images/1.png");
+}
+
+TEST(ColmapReaderTest, FisheyesAndFovAreReadByColmapsFormulas) {
+  struct Case {
+    const char* line;
+    LensModel lens;
+    float fl_y, k1, k2, k3, k4, k6;
+  };
+  for (const Case& c :
+       {Case{"SIMPLE_RADIAL_FISHEYE 40 30 50 20 15 0.1", LensModel::kFisheye, 50, 0.1f, 0, 0, 0, 0},
+        {"RADIAL_FISHEYE 40 30 50 20 15 0.1 0.2", LensModel::kFisheye, 50, 0.1f, 0.2f, 0, 0, 0},
+        {"OPENCV_FISHEYE 40 30 50 51 20 15 0.1 0.2 0.03 0.04", LensModel::kFisheye, 51, 0.1f, 0.2f,
+         0.03f, 0.04f, 0},
+        {"THIN_PRISM_FISHEYE 40 30 50 51 20 15 0.1 0.2 0.01 0.02 0.03 0.04 0.05 0.06",
+         LensModel::kThinPrismFisheye, 51, 0.1f, 0.2f, 0.03f, 0.04f, 0.06f},
+        {"FOV 40 30 50 51 20 15 0.9", LensModel::kFieldOfView, 51, 0.9f, 0, 0, 0, 0}}) {
+    const TempFolder folder;
+    WriteModel(folder, "sparse/0/", "images/", 8, absl::StrCat("1 ", c.line, "\n"));
+    const SceneDescription scene = DescribeScene(folder.path());
+    ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+    const Camera& camera = scene.train[0].camera;
+    EXPECT_EQ(camera.lens, c.lens) << c.line;
+    EXPECT_EQ(camera.fl_y, c.fl_y) << c.line;
+    EXPECT_EQ(camera.cx, 20) << c.line;
+    EXPECT_EQ(camera.k1, c.k1) << c.line;
+    EXPECT_EQ(camera.k2, c.k2) << c.line;
+    EXPECT_EQ(camera.k3, c.k3) << c.line;
+    EXPECT_EQ(camera.k4, c.k4) << c.line;
+    EXPECT_EQ(camera.k6, c.k6) << c.line;
+    EXPECT_EQ(scene.camera_models[0],
+              absl::StrCat(std::string(c.line).substr(0, std::string(c.line).find(' ')), " 40x30"));
+  }
+}
+
+TEST(ColmapReaderTest, SameImageTwiceCountsOnce) {
+  const TempFolder folder;
+  WriteModel(folder, "sparse/0/", "images/");
+  folder.Write("sparse/0/images.txt", ImageLines(0, 8) + ImageLines(0, 2));
+  const SceneDescription scene = DescribeScene(folder.path());
+  EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_EQ(scene.n_listed, 8);
+  EXPECT_THAT(scene.warnings, Contains(HasSubstr("left out 2 repetitions of images")));
 }
 
 // The two files of a model beside images/a.png and images/"b c.png", and words of the expected
@@ -227,8 +360,11 @@ std::vector<HostileModel> HostileBinaryModels() {
        "states 18446744073709551615 cameras"},
       {"BinUnknownModel", ".bin", Bytes(one) + BinaryCamera(1, 57, 40, 30, kPinhole), image,
        "camera 1: unknown camera model 57"},
-      {"BinFisheye", ".bin", Bytes(one) + BinaryCamera(1, 8, 40, 30, {50, 20, 15, 0}), image,
-       "camera 1: camera model SIMPLE_RADIAL_FISHEYE is not supported"},
+      {"BinUnsupported", ".bin",
+       Bytes(one) + BinaryCamera(1, 11, 40, 30, std::vector<double>(16, 20)), image,
+       "camera 1: camera model RAD_TAN_THIN_PRISM_FISHEYE is not supported"},
+      {"BinFieldOfView", ".bin", Bytes(one) + BinaryCamera(1, 7, 40, 30, {50, 51, 20, 15, 3.2}),
+       image, "camera 1: field of view 3.2 must be less"},
       {"BinZeroSize", ".bin", Bytes(one) + BinaryCamera(1, 1, 0, 30, kPinhole), image,
        "camera 1: picture of 0x30"},
       {"BinFocalNan", ".bin", Bytes(one) + BinaryCamera(1, 1, 40, 30, {nan, 51, 20, 15}), image,
@@ -265,7 +401,8 @@ std::vector<HostileModel> HostileBinaryModels() {
        "is absolute"},
       {"BinNameEmpty", ".bin", camera, Bytes(one) + BinaryImage(1, 1, ""), "image has no name"},
       {"BinNameTwice", ".bin", camera,
-       Bytes(uint64_t{2}) + BinaryImage(1, 1, "a.png") + BinaryImage(2, 1, "a.png"),
+       Bytes(uint64_t{2}) + BinaryImage(1, 1, "a.png") +
+           Bytes(2u, 1.0, 0.0, 0.0, 0.0, 9.0, 2.0, 3.0, 1u) + "a.png" + '\0' + Bytes(uint64_t{0}),
        "image 2: images/a.png is listed twice, first in image 1"},
       {"BinAllMissing", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "z.png"),
        "none of the 1 listed images exists, e.g. images/z.png"},
@@ -283,8 +420,8 @@ std::vector<HostileModel> HostileTextModels() {
        "cameras.txt: line 1: must be CAMERA_ID MODEL"},
       {"TextModelUnknown", ".txt", "1 MAGIC 40 30 50 51 20 15\n", text_image,
        "line 1: unknown camera model MAGIC"},
-      {"TextModelUnsupported", ".txt", "1 FOV 40 30 1 2 3 4 5\n", text_image,
-       "line 1: camera model FOV is not supported"},
+      {"TextModelUnsupported", ".txt", "1 RAD_TAN_THIN_PRISM_FISHEYE 40 30 1 2\n", text_image,
+       "line 1: camera model RAD_TAN_THIN_PRISM_FISHEYE is not supported"},
       {"TextTooFewParameters", ".txt", "1 PINHOLE 40 30 50 51 20\n", text_image,
        "line 1: PINHOLE has 4 parameters, not 3"},
       {"TextParameterIsText", ".txt", "1 PINHOLE 40 30 50 x 20 15\n", text_image,

@@ -21,6 +21,13 @@ std::string DepthPng(int width = 8, int height = 6) {
   return *EncodePng16(width, height, values);
 }
 
+std::string Npy(const std::string& type, const std::string& shape, const std::string& numbers) {
+  std::string header =
+      "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.resize(117, ' ');
+  return std::string("\x93NUMPY\1\0\x76\0", 10) + header + "\n" + numbers;
+}
+
 // Three pictures of 8x6; `more` is added to the second frame, `top` to the file.
 void WriteDepthScene(const TempFolder& folder, const std::string& more,
                      const std::string& top = "") {
@@ -59,6 +66,29 @@ TEST(DepthFilesTest, FramesNameThem) {
   const SceneDescription description = DescribeScene(folder.path(), WithDepth());
   EXPECT_TRUE(description.ok()) << SummaryOf(description.problems);
   EXPECT_EQ(description.train[1].depth.file, "depth/1.png");
+}
+
+// nerfstudio's: floats, whose unit is that of the poses times depth_unit_scale_factor.
+TEST(DepthFilesTest, NpyIsReadInTheUnitOfTheFile) {
+  std::vector<float> values;
+  for (int i = 0; i < 48; ++i) values.push_back(2 + 0.05f * static_cast<float>(i));
+  values[0] = 0, values[1] = -1, values[2] = NAN, values[3] = INFINITY;
+  values[4] = 1e9f;  // the sky
+  const std::string bytes(reinterpret_cast<const char*>(values.data()), 48 * sizeof(float));
+  const TempFolder folder;
+  WriteDepthScene(folder, R"(, "depth_file_path": "d.npy")", R"("depth_unit_scale_factor": 0.5, )");
+  for (const std::string shape : {"(6, 8)", "(6, 8, 1)"}) {
+    folder.Write("d.npy", Npy("<f4", shape, bytes));
+    const auto scene = LoadScene(folder.path(), WithDepth());
+    ASSERT_TRUE(scene.ok()) << scene.status();
+    ASSERT_EQ(scene->depth_maps.size(), 1u);
+    const DepthMap& map = scene->depth_maps[0];
+    for (size_t i = 0; i < 48; ++i) {
+      const float depth = map.unit * static_cast<float>(map.image.pixels[i]);
+      const float expected = i < 5 ? 0 : 0.5f * values[i] * scene->geometry.frame.scale;
+      EXPECT_NEAR(depth, expected, 1e-4f * scene->geometry.frame.scale) << i;
+    }
+  }
 }
 
 TEST(DepthFilesTest, AreNotReadUnlessAskedFor) {
@@ -155,15 +185,28 @@ TEST(DepthFilesTest, HostileFilesAreProblemsThatNameFileAndField) {
     std::string bytes;
     const char* expected;
   };
-  for (const Case& c : {Case{"another aspect ratio", DepthPng(8, 8), "8x8, its picture 8x6"},
-                        {"8 bits", gray8, "16-bit gray"},
-                        {"colors", MakePng(8, 6), "16-bit gray"},
-                        {"JPEG", MakeJpeg(8, 6), "is no PNG"},
-                        {"no picture", "depth", "d.png"},
-                        {"empty", "", "d.png"},
-                        {"cut off", DepthPng().substr(0, 70), "d.png"},
-                        {"all zero", zeros, "all of its values are 0"},
-                        {"huge", RawPng(100000, 75000, 16, 0, "", ""), "d.png"}}) {
+  for (const Case& c :
+       {Case{"another aspect ratio", DepthPng(8, 8), "8x8, its picture 8x6"},
+        {"8 bits", gray8, "16-bit gray"},
+        {"colors", MakePng(8, 6), "16-bit gray"},
+        {"JPEG", MakeJpeg(8, 6), "is no PNG"},
+        {"8 bits, by name", gray8, "is a PNG of 8-bit gray; 16-bit gray PNG and"},
+        {"TIFF", std::string("II*\0abcdefgh", 12), "is a TIFF; 16-bit gray PNG"},
+        {"TIFF of the other order", std::string("MM\0*abcdefgh", 12), "is a TIFF"},
+        {"EXR", "\x76\x2f\x31\x01....", "is an OpenEXR file"},
+        {"archive", "PK\3\4....", "is a ZIP archive"},
+        {"npy of texts", Npy("<U1", "(6, 8)", ""), "must hold numbers"},
+        {"npy of three axes", Npy("<f4", "(6, 8, 3)", ""), "has 3 axes"},
+        {"npy of another shape", Npy("<f4", "(8, 8)", ""), "8x8, its picture 8x6"},
+        {"npy that is cut off", Npy("<f4", "(6, 8)", "abc"), "another size"},
+        {"npy without depth", Npy("<u1", "(6, 8)", std::string(48, '\0')), "knows no depth"},
+        {"npy that is huge", Npy("<f4", "(60000, 80000)", ""), "d.png"},
+        {"npy that ends", std::string("\x93NUMPY\1\0\xff\xff{{{", 13), "ends within its header"},
+        {"no picture", "depth", "d.png"},
+        {"empty", "", "d.png"},
+        {"cut off", DepthPng().substr(0, 70), "d.png"},
+        {"all zero", zeros, "all of its values are 0"},
+        {"huge", RawPng(100000, 75000, 16, 0, "", ""), "d.png"}}) {
     const TempFolder folder;
     WriteDepthScene(folder, R"(, "depth_file_path": "d.png")");
     folder.Write("d.png", c.bytes);

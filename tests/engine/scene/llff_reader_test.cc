@@ -1,6 +1,7 @@
 // LLFF data sets, good and hostile.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -102,14 +103,15 @@ TEST_F(LlffReaderTest, HostileFilesAreRefused) {
       {"", "no .npy file"},
       {"\x93NUMPY", "no .npy file"},
       {good.substr(0, 20), "ends within its header"},
-      {good.substr(0, good.size() - 8), "N x 17"},
-      {Npy(numbers_, Header(8)), "N x 17"},
+      {good.substr(0, good.size() - 8), "another size"},
+      {Npy(numbers_, Header(8)), "another size"},
+      {Npy(numbers_, "{'descr': '<f8', 'fortran_order': False, 'shape': (17, 9), }"), "N x 17"},
       {Npy(fewer, Header(2)), "lists 2 poses, and there are 9 pictures"},
       {Npy(broken, Header(9)), "not finite"},
       {Npy(flat, Header(9)), "no rotation"},
       {Npy(empty, Header(9)), "focal length must be above 0"},
-      {Npy(numbers_, "{'descr': '<i8', 'fortran_order': False, 'shape': (9, 17), }"), "float64"},
-      {Npy(numbers_, "{'descr': '<f8', 'fortran_order': True, 'shape': (9, 17), }"), "row by row"},
+      {Npy(numbers_, "{'descr': '<c8', 'fortran_order': False, 'shape': (9, 17), }"), "float64"},
+      {Npy(numbers_, "{'descr': '<f8', 'fortran_order': Maybe, 'shape': (9, 17), }"), "order"},
       {Npy(numbers_, "{'descr': '|O', 'fortran_order': False, 'shape': (9, 17), }"), "float64"},
       {Npy(numbers_, "{"), "float64"},
   };
@@ -120,6 +122,38 @@ TEST_F(LlffReaderTest, HostileFilesAreRefused) {
     EXPECT_NE(SummaryOf(scene.problems).find(bad.said), std::string::npos)
         << bad.said << " / " << SummaryOf(scene.problems);
   }
+}
+
+TEST_F(LlffReaderTest, EveryOrderOfTheSameNumbersIsRead) {
+  Write(Npy(numbers_, Header(9)));
+  const SceneDescription by_rows = Describe();
+  std::vector<double> by_columns, swapped;
+  for (size_t column = 0; column < 17; ++column) {
+    for (size_t row = 0; row < 9; ++row) by_columns.push_back(numbers_[17 * row + column]);
+  }
+  for (double number : numbers_) {
+    auto* const bytes = reinterpret_cast<char*>(&number);
+    std::reverse(bytes, bytes + sizeof(number));
+    swapped.push_back(number);
+  }
+  for (const std::string& file :
+       {Npy(by_columns, "{'descr': '<f8', 'fortran_order': True, 'shape': (9, 17), }"),
+        Npy(swapped, "{'descr': '>f8', 'fortran_order': False, 'shape': (9, 17), }")}) {
+    Write(file);
+    const SceneDescription scene = Describe();
+    ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+    for (size_t i = 0; i < scene.train.size(); ++i)
+      EXPECT_EQ(scene.train[i].camera, by_rows.train[i].camera);
+  }
+}
+
+TEST_F(LlffReaderTest, HiddenFilesAreNoPhotographs) {
+  Write(Npy(numbers_, Header(9)));
+  for (const char* name : {"._0.png", ".DS_Store", "Thumbs.db", ".hidden.jpg"})
+    std::ofstream(dir_ / (std::string("images_2/") + name)) << "x";
+  const SceneDescription scene = Describe();
+  EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_EQ(scene.n_listed, 9);
 }
 
 // As with photographs that lie elsewhere.

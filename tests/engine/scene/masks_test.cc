@@ -1,6 +1,7 @@
 #include "engine/scene/masks.h"
 
 #include "engine/scene/scene_reader.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/scene/scene_fixture.h"
@@ -73,6 +74,59 @@ TEST(MasksTest, AlphaIsAMaskWhereTheUserSaysSo) {
   ASSERT_TRUE(scene.ok());
   EXPECT_FALSE(scene->has_alpha);
   EXPECT_TRUE(scene->alpha_is_mask);
+}
+
+// Masks of the three pictures, each of one value but for its first pixel.
+void WriteMasks(const TempFolder& folder, uint8_t value, uint8_t first) {
+  WriteMaskedScene(folder, "");
+  ImageU8 mask{8, 6, 1, std::vector<uint8_t>(48, value)};
+  mask.pixels[0] = first;
+  for (int i = 0; i < 3; ++i) folder.Write("masks/" + std::to_string(i) + ".png", *EncodePng(mask));
+}
+
+TEST(MasksTest, WhatTheyLeaveIsSaid) {
+  const TempFolder folder;
+  WriteMasks(folder, 255, 0);
+  const SceneDescription scene = DescribeScene(folder.path());
+  EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_THAT(scene.warnings, ::testing::ElementsAre(::testing::HasSubstr("masks leave 98%")));
+  const auto loaded = LoadScene(folder.path());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->warnings, scene.warnings);
+}
+
+TEST(MasksTest, MasksThatLeaveNothingAreProblems) {
+  struct Case {
+    uint8_t value, first;
+    const char* cause;
+  };
+  for (const Case& c : {Case{0, 0,
+                             "leave 0% of the training pictures' pixels, less than 1%: all of "
+                             "them are black"},
+                        {0, 100, "they are likely inverted"},
+                        {2, 2, "they are likely inverted"}}) {
+    const TempFolder folder;
+    WriteMasks(folder, c.value, c.first);
+    const auto loaded = LoadScene(folder.path());
+    EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(std::string(loaded.status().message()).find(c.cause), std::string::npos)
+        << loaded.status();
+    EXPECT_NE(SummaryOf(DescribeScene(folder.path()).problems).find("masks/1.png: "),
+              std::string::npos);
+  }
+}
+
+TEST(MasksTest, TruthValuesAreBlackAndWhite) {
+  const TempFolder folder;
+  WriteMasks(folder, 1, 0);
+  const auto scene = LoadScene(folder.path());
+  ASSERT_TRUE(scene.ok()) << scene.status();
+  EXPECT_EQ(AlphaOf(scene->train[0], 3), 255);
+  EXPECT_EQ(scene->train[0].image.pixels[3], 0);
+  EXPECT_THAT(scene->warnings,
+              ::testing::Contains(::testing::HasSubstr("2 masks hold 0 and 1 alone")));
+  WriteMasks(folder, 2, 1);  // not truth values
+  EXPECT_FALSE(LoadScene(folder.path()).ok());
 }
 
 TEST(MasksTest, MasksThatDoNotFitAreProblems) {

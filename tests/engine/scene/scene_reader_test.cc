@@ -368,12 +368,14 @@ TEST(SceneReaderTest, FilmsAndPhotographsAreToldByTheirEndings) {
     EXPECT_FALSE(IsFilm(folder.path() + "/" + name)) << name;
   }
   EXPECT_TRUE(HasPhotographEnding("x.JPEG"));
-  EXPECT_FALSE(HasPhotographEnding("x.webp"));
+  EXPECT_TRUE(HasPhotographEnding("x.webp"));
+  EXPECT_FALSE(HasPhotographEnding("x.tiff"));
+  EXPECT_FALSE(HasPhotographEnding("._x.jpg"));
   const TempFolder films;
   films.Write("clip.webm", "x");
   EXPECT_TRUE(IsUnposed(films.path()));
   EXPECT_EQ(PosedFolder(films.path() + "/clip.webm"), films.path() + "/clip-posed");
-  const TempFolder phone;  // pictures that `pose` names with what to do
+  const TempFolder phone;  // pictures of a phone
   phone.Write("IMG_1.HEIC", "x");
   EXPECT_TRUE(IsUnposed(phone.path()));
   const TempFolder texts;

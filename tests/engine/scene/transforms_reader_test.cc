@@ -61,17 +61,19 @@ std::vector<HostileTransforms> HostileJsonAndMatrices() {
       {"Truncated", "{\"fl_x\": 20,\n\"frames\": [\n{\"file_path\": \"a.p",
        "line 3: not valid JSON"},
       {"NotANumber", WithMatrix("[[1,0,0,0],[0,1,NaN,0],[0,0,1,0]]"),
-       "line 1: not valid JSON in frames[0].transform_matrix[1][2]: NaN where a number must be"},
+       "frames[0].transform_matrix: row 1, column 2 must be a number, is NaN"},
       {"MinusInfinity", WithMatrix("[[1,0,0,-Infinity],[0,1,0,0],[0,0,1,0]]"),
-       "not valid JSON in frames[0].transform_matrix[0][3]: Infinity where a number must be"},
-      {"LineOfAnError", "{\n \"fl_x\": 20,\n \"fl_y\": NaN\n}",
-       "line 3: not valid JSON in fl_y: NaN where a number must be"},
+       "frames[0].transform_matrix: row 0, column 3 must be a number, is -Infinity"},
+      {"LineOfAnError", "{\n \"fl_x\": 20,\n \"fl_y\": x\n}", "line 3: not valid JSON in fl_y: "},
+      {"NotANumberInAField", WithFrames("\"fl_x\":nan,", a), "fl_x: must be a number, is nan"},
+      {"NullIsAbsent", WithFrames("\"fl_x\":null,", a), "intrinsics are missing"},
+      {"NullMatrix", WithMatrix("null"), "transform_matrix: is missing"},
       {"ErrorAfterDeepNesting",
-       "{\"a\": [" + std::string(20, '[') + "1" + std::string(20, ']') + ", NaN]}",
-       "line 1: not valid JSON in a[1]: NaN where a number must be"},
+       "{\"a\": [" + std::string(20, '[') + "1" + std::string(20, ']') + ", x]}",
+       "line 1: not valid JSON in a[1]: "},
       {"TornInTheSecondFrame", "{\"frames\": [{\"file_path\": \"a\"},\n{\"file_path\" 1}]}",
        "line 2: not valid JSON in frames[1].file_path: "},
-      {"NumberTooLarge", WithFrames("\"fl_x\":1e999,", a), "number overflow"},
+      {"NumberTooLarge", WithFrames("\"fl_x\":1e999,", a), "fl_x: must be a number, is 1e999"},
       {"BadUtf8", "{\"frames\":\"\xff\xfe\"}", "line 1: not valid JSON"},
       {"DeepNesting", deep, "not valid JSON"},
       {"TrailingGarbage", WithFrames(angle, a) + "}", "not valid JSON"},
@@ -154,7 +156,7 @@ std::vector<HostileTransforms> HostilePlacementsAndPaths() {
        "frames[0].time: 2 must be 0 to 1"},
       {"PathEmpty", WithPath(""), "frames[0].file_path: the name is empty"},
       {"PathAbsolute", WithPath("/etc/passwd"), "frames[0].file_path: \"/etc/passwd\" is absolute"},
-      {"PathOfADrive", WithPath("C:\\\\images\\\\a.png"), "is absolute"},
+      {"PathOfADrive", WithPath("C:\\\\images\\\\c.png"), "is absolute"},
       {"PathLeavesTheFolder", WithPath("../outside.png"), "leaves the data set's folder"},
       {"PathLeavesTheFolderByBackslash", WithPath("x\\\\..\\\\..\\\\outside.png"),
        "leaves the data set's folder"},
@@ -194,6 +196,79 @@ TEST(TransformsReaderTest, ProblemsOfAllFramesAreListedAtOnceAndFileLevelOnesOnc
   }
   EXPECT_EQ(n_focal, 1);
   EXPECT_EQ(n_matrix, 20);
+}
+
+// Fields that nothing reads, and how programs write numbers that JSON can't express.
+TEST(TransformsReaderTest, UnusedFieldsNeverRefuseAFile) {
+  for (const char* value : {"NaN", "-Infinity", "nan", "inf", "-nan(ind)", "1e999", "null",
+                            "\"text, NaN\"", "[NaN, {\"a\": -inf}]"}) {
+    const TempFolder folder;
+    folder.Write("a.png", MakePng(20, 20));
+    folder.Write("transforms.json",
+                 WithFrames("\"fl_x\":20,\n\"note\": \"NaN // \\\" inf\",",
+                            FrameJson("a.png", 0, 0, 0, absl::StrCat(",\"sharpness\":", value))));
+    const SceneDescription scene = DescribeScene(folder.path());
+    EXPECT_TRUE(scene.ok()) << value << ": " << SummaryOf(scene.problems);
+    const bool is_json = std::string(value) == "null" || value[0] == '"';
+    EXPECT_EQ(scene.warnings.size(), is_json ? 0u : 1u) << value;
+    if (!is_json) {
+      EXPECT_THAT(scene.warnings[0], HasSubstr("line 2: NaN or infinity")) << value;
+    }
+  }
+}
+
+TEST(TransformsReaderTest, NullFieldsAreAbsent) {
+  const TempFolder folder;
+  folder.Write("a.png", MakePng(20, 20));
+  folder.Write("transforms.json",
+               WithFrames("\"fl_x\":20,\"k1\":null,\"aabb_scale\":null,\"train_filenames\":null,",
+                          FrameJson("a.png", 0, 0, 0,
+                                    ",\"mask_path\":null,\"time\":null,"
+                                    "\"w\":null,\"depth_file_path\":null")));
+  const SceneDescription scene = DescribeScene(folder.path());
+  EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_EQ(scene.geometry.flavor, SceneFlavor::kNerfstudio);
+  EXPECT_TRUE(scene.warnings.empty()) << scene.warnings[0];
+}
+
+TEST(TransformsReaderTest, SameFrameTwiceCountsOnce) {
+  const TempFolder folder;
+  folder.Write("a.png", MakePng(20, 20));
+  folder.Write("b.png", MakePng(20, 20));
+  const std::string frames = FrameJson("a.png", 0, 0, 0) + "," + FrameJson("b.png", 1, 0, 0) + "," +
+                             FrameJson("./a.png", 0, 0, 0, ",\"sharpness\":3");
+  folder.Write("transforms.json", WithFrames("\"fl_x\":20,", frames));
+  SceneDescription scene = DescribeScene(folder.path());
+  EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_EQ(scene.n_listed, 2);
+  ASSERT_EQ(scene.warnings.size(), 1u);
+  EXPECT_THAT(scene.warnings[0], HasSubstr("left out 1 repetition of frames that are listed "
+                                           "already, e.g. frames[2]"));
+  for (const std::string other : {",\"fl_x\":21", ",\"time\":0.5", ",\"k1\":0.1"}) {
+    folder.Write("transforms.json",
+                 WithFrames("\"fl_x\":20,", frames + "," + FrameJson("b.png", 1, 0, 0, other)));
+    EXPECT_THAT(SummaryOf(DescribeScene(folder.path()).problems),
+                HasSubstr("frames[3].file_path: b.png is listed twice, first in frames[1], with "
+                          "another pose or camera"))
+        << other;
+  }
+}
+
+TEST(TransformsReaderTest, FisheyeIsShownAsWhatItIs) {
+  const TempFolder folder;
+  folder.Write("a.png", MakePng(20, 20));
+  for (const auto& [keys, shown] :
+       {std::pair{"\"is_fisheye\":true,\"k1\":0.1,", "OPENCV_FISHEYE 20x20"},
+        {"\"camera_model\":\"OPENCV\",\"is_fisheye\":true,", "OPENCV_FISHEYE 20x20"},
+        {"\"camera_model\":\"RADIAL_FISHEYE\",\"k1\":0.1,", "RADIAL_FISHEYE 20x20"},
+        {"\"equirectangular\":true,", "EQUIRECTANGULAR 20x20"},
+        {"\"is_fisheye\":false,\"k1\":0.1,", "OPENCV 20x20"}}) {
+    folder.Write("transforms.json",
+                 WithFrames(absl::StrCat("\"fl_x\":20,", keys), FrameJson("a.png", 0, 0, 0)));
+    const SceneDescription scene = DescribeScene(folder.path());
+    EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+    EXPECT_EQ(scene.camera_models, std::vector<std::string>{shown}) << keys;
+  }
 }
 
 TEST(TransformsReaderTest, TestFileAloneHasNothingToTrainOn) {

@@ -83,7 +83,7 @@ TEST(CaptureViewsTest, WrongValuesAreNamed) {
   EXPECT_THAT(with("capture.lenses", "640 480 0 0 1 0 0 0 0 0 0 0 0 0 0"), wrong("capture.lenses"));
   EXPECT_THAT(with("capture.lenses", "640 480 0 nan 1 0 0 0 0 0 0 0 0 0 0"),
               wrong("capture.lenses"));
-  EXPECT_THAT(with("capture.lenses", "640 480 4 1 1 0 0 0 0 0 0 0 0 0 0"), wrong("capture.lenses"));
+  EXPECT_THAT(with("capture.lenses", "640 480 6 1 1 0 0 0 0 0 0 0 0 0 0"), wrong("capture.lenses"));
   EXPECT_THAT(with("capture.lenses", "640 480 0.5 1 1 0 0 0 0 0 0 0 0 0 0"),
               wrong("capture.lenses"));
   EXPECT_THAT(with("capture.lenses", "640  480"), wrong("capture.lenses"));

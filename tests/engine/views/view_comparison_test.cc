@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "engine/scene/exif.h"
 #include "engine/scene/image_io.h"
+#include "tests/engine/pose/pose_fixture.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
@@ -64,6 +68,23 @@ TEST(NameInPictureTest, LongNamesKeepTheirEnds) {
   EXPECT_EQ(NameInPicture("abcdef", 2), "");
   EXPECT_EQ(NameInPicture("B\xc3\xa4r\n\x7f.png", 20), "B?r??.png");
   EXPECT_EQ(NameInPicture("dir/", 20), "");
+}
+
+// A photograph whose left half is black, which EXIF turns clockwise: the upper half of the view.
+TEST(ViewComparisonTest, PhotographsAreTurnedUprightWhereTheModelsWere) {
+  TempDir dir;
+  ImageU8 image = GrayView(40, 20, 200);
+  for (int y = 0; y < 20; ++y) std::fill_n(image.pixels.begin() + int64_t{y} * 120, 60, uint8_t{0});
+  const std::string jpeg = WithExif(*EncodeJpeg(image), MakeExif({.orientation = 6}));
+  dir.Write("a.jpg", jpeg);
+  const auto upright = PhotographAs(dir / "a.jpg", 10, 20, {0, 0, 0}, /*apply_exif=*/true);
+  ASSERT_THAT(upright, IsOk());
+  EXPECT_LT(upright->Pixel(8, 2)[0], 20);
+  EXPECT_GT(upright->Pixel(1, 17)[0], 180);
+  const auto as_it_lies = PhotographAs(dir / "a.jpg", 20, 10, {0, 0, 0});
+  ASSERT_THAT(as_it_lies, IsOk());
+  EXPECT_LT(as_it_lies->Pixel(2, 8)[0], 20);
+  EXPECT_GT(as_it_lies->Pixel(17, 1)[0], 180);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace {
 
 // Those of ngp that this step honors too.
 constexpr const char* kHonored[] = {"alpha_threshold",
+                                    "apply_exif",
                                     "batch_growth",
                                     "beta1",
                                     "beta2",
@@ -44,6 +45,7 @@ constexpr const char* kHonored[] = {"alpha_threshold",
                                     "mlp_rate",
                                     "n_features_per_level",
                                     "near",
+                                    "poses",
                                     "step",
                                     "target_samples",
                                     "warmup_steps"};

@@ -23,8 +23,8 @@ TEST(SettingsHelpTest, EverySettingHasItsDefaultItsRangeAndItsMeaning) {
   ASSERT_EQ(settings.size(), defaults.size());
   for (const SettingHelp& setting : settings) {
     EXPECT_EQ(setting.default_value, defaults.at(std::string(setting.key)));
-    const std::set<std::string_view> without_range = {"box",  "boxes",   "contraction", "frozen",
-                                                      "loss", "sampler", "spacing",     "up"};
+    const std::set<std::string_view> without_range = {
+        "box", "boxes", "contraction", "frozen", "loss", "poses", "sampler", "spacing", "up"};
     EXPECT_EQ(setting.range.has_value(), !without_range.contains(setting.key)) << setting.key;
     EXPECT_FALSE(setting.text.empty()) << setting.key;
   }

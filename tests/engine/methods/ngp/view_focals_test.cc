@@ -30,6 +30,9 @@ LensCamera TurnedCamera(LensModel lens) {
   camera.camera_to_world.m[2][2] = c;
   if (lens == LensModel::kOpenCv) camera.distortion = {0.2f, -0.05f, 0.01f, 0.01f, -0.02f};
   if (lens == LensModel::kFisheye) camera.distortion = {0.05f, -0.01f};
+  if (lens == LensModel::kThinPrismFisheye)
+    camera.distortion = {0.05f, -0.01f, 0.002f, 0.01f, -0.02f, 0.001f, 0.004f, -0.003f};
+  if (lens == LensModel::kFieldOfView) camera.distortion = {0.9f};
   return camera;
 }
 
@@ -66,6 +69,25 @@ std::array<double, 3> ReferenceDirection(const LensCamera& camera, double x, dou
     }
     local = {u / radius * std::sin(low), -v / radius * std::sin(low), -std::cos(low)};
   }
+  if (camera.lens == LensModel::kThinPrismFisheye) {
+    const LensDistortion& d = camera.distortion;
+    double a = u, b = v;
+    for (int i = 0; i < 500; ++i) {
+      const double r2 = a * a + b * b;
+      const double radial = 1 + r2 * (d.k1 + r2 * (d.k2 + r2 * (d.k3 + r2 * d.k4)));
+      const double shift_u = 2 * d.p1 * a * b + d.p2 * (r2 + 2 * a * a) + d.k5 * r2;
+      const double shift_v = 2 * d.p2 * a * b + d.p1 * (r2 + 2 * b * b) + d.k6 * r2;
+      a = (u - shift_u) / radial;
+      b = (v - shift_v) / radial;
+    }
+    const double theta = std::hypot(a, b);
+    local = {a / theta * std::sin(theta), -b / theta * std::sin(theta), -std::cos(theta)};
+  }
+  if (camera.lens == LensModel::kFieldOfView) {
+    const double omega = camera.distortion.k1, radius = std::hypot(u, v);
+    const double factor = std::tan(radius * omega) / (2 * radius * std::tan(omega / 2));
+    local = {u * factor, -v * factor, -1};
+  }
   const double norm = std::sqrt(local[0] * local[0] + local[1] * local[1] + local[2] * local[2]);
   std::array<double, 3> world = {};
   for (int row = 0; row < 3; ++row) {
@@ -75,7 +97,8 @@ std::array<double, 3> ReferenceDirection(const LensCamera& camera, double x, dou
 }
 
 TEST(FocalSlopeTest, AgreesWithDifferencesOfTheReference) {
-  for (const LensModel lens : {LensModel::kPinhole, LensModel::kOpenCv, LensModel::kFisheye}) {
+  for (const LensModel lens : {LensModel::kPinhole, LensModel::kOpenCv, LensModel::kFisheye,
+                               LensModel::kThinPrismFisheye, LensModel::kFieldOfView}) {
     const LensCamera camera = TurnedCamera(lens);
     for (const auto& [x, y] : {std::pair{3.5f, 4.5f}, {97.5f, 20.5f}, {60.5f, 90.5f}}) {
       const Vec3 slope = FocalSlope(camera, LensRay(camera, x, y).direction);

@@ -1,4 +1,4 @@
-#include "engine/pose/exif.h"
+#include "engine/scene/exif.h"
 
 #include <algorithm>
 #include <cmath>
@@ -104,6 +104,16 @@ std::string_view FindExif(std::string_view jpeg) {
     at += 2 + length;
   }
   return {};
+}
+
+std::string_view FindExifAnywhere(std::string_view file) {
+  constexpr size_t kMostOfBlock = 65533;  // of a JPEG's segment
+  for (const std::string_view order :
+       {std::string_view("Exif\0\0II*\0", 10), std::string_view("Exif\0\0MM\0*", 10)}) {
+    const size_t at = file.find(order);
+    if (at != std::string_view::npos) return file.substr(at, kMostOfBlock);
+  }
+  return "";
 }
 
 ExifTags ParseExif(std::string_view exif) {

@@ -1,9 +1,11 @@
-#include "engine/pose/exif.h"
+#include "engine/scene/exif.h"
 
 #include <gtest/gtest.h>
 
 #include "engine/scene/image_io.h"
+#include "engine/scene/scene_reader.h"
 #include "tests/engine/pose/pose_fixture.h"
+#include "tests/engine/scene/scene_fixture.h"
 
 namespace nerf {
 namespace {
@@ -160,6 +162,62 @@ TEST(UprightTest, AllOrientationsShowThePictureUpright) {
   EXPECT_EQ(turned(7), (Pixels{5, 2, 4, 1, 3, 0}));
   EXPECT_EQ(turned(8), (Pixels{2, 5, 1, 4, 0, 3}));
   EXPECT_EQ(Upright(image, 6).width, 2);
+}
+
+// Four photographs of 40x30 that lie on their side, with intrinsics for `w` x `h`.
+void WriteSideways(const TempFolder& folder, int orientation, int w, int h) {
+  std::string frames;
+  for (int i = 0; i < 4; ++i) {
+    const std::string file = std::to_string(i) + ".jpg";
+    folder.Write(
+        file, WithExif(*EncodeJpeg(GradientImage(40, 30)), MakeExif({.orientation = orientation})));
+    frames += (i == 0 ? "" : ",") + FrameJson(file, i, 0, 4);
+  }
+  folder.Write("transforms.json", R"({"fl_x":50,"w":)" + std::to_string(w) + R"(,"h":)" +
+                                      std::to_string(h) + R"(,"frames":[)" + frames + "]}");
+}
+
+TEST(ExifTest, PhotographsOnTheirSideAreOneProblemThatNamesExif) {
+  const TempFolder folder;
+  WriteSideways(folder, 6, 30, 40);
+  const SceneDescription scene = DescribeScene(folder.path());
+  ASSERT_EQ(scene.problems.size(), 1u) << SummaryOf(scene.problems);
+  EXPECT_EQ(ToString(scene.problems[0]),
+            "0.jpg: EXIF orientation: 4 pictures lie on their side, and the intrinsics are for the "
+            "upright ones: --apply-exif (setting apply_exif=1) turns them by their EXIF "
+            "orientation");
+  SceneOptions options;
+  options.reading.apply_exif = true;
+  const auto upright = LoadScene(folder.path(), options);
+  ASSERT_TRUE(upright.ok()) << upright.status();
+  EXPECT_TRUE(DescribeScene(folder.path(), options).ok());
+  const View& view = upright->train[0];
+  EXPECT_EQ(view.camera.width, 30);
+  EXPECT_EQ(view.camera.height, 40);
+  EXPECT_EQ(view.image.width, 30);
+  // Turned clockwise, what was at the lower left is at the upper left.
+  EXPECT_LT(view.image.Pixel(1, 1)[0], 40);
+  EXPECT_GT(view.image.Pixel(1, 1)[1], 200);
+}
+
+TEST(ExifTest, OrientationIsNoCauseWhereNothingLiesOnItsSide) {
+  const TempFolder folder;
+  WriteSideways(folder, 6, 40, 30);
+  EXPECT_TRUE(DescribeScene(folder.path()).ok()) << "poses for the pixels as they lie";
+  WriteSideways(folder, 1, 30, 40);
+  EXPECT_NE(SummaryOf(DescribeScene(folder.path()).problems).find("another aspect ratio"),
+            std::string::npos)
+      << "no orientation";
+  WriteSideways(folder, 6, 50, 40);
+  EXPECT_NE(SummaryOf(DescribeScene(folder.path()).problems).find("another aspect ratio"),
+            std::string::npos)
+      << "neither shape";
+  WriteSideways(folder, 3, 40, 30);  // upside down
+  SceneOptions options;
+  options.reading.apply_exif = true;
+  const auto upright = LoadScene(folder.path(), options);
+  ASSERT_TRUE(upright.ok()) << upright.status();
+  EXPECT_GT(upright->train[0].image.Pixel(1, 1)[0], 200);
 }
 
 }  // namespace

@@ -23,6 +23,9 @@ struct ExifTags {
 // "Exif\0\0" on. Empty if there is none.
 std::string_view FindExif(std::string_view jpeg);
 
+// The first EXIF block in a file of another kind, as HEIC and WebP hold it. Empty if there is none.
+std::string_view FindExifAnywhere(std::string_view file);
+
 // `exif` is what FindExif returned. Reads at most 512 entries.
 ExifTags ParseExif(std::string_view exif);
 

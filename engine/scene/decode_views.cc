@@ -1,0 +1,126 @@
+#include "engine/scene/decode_views.h"
+
+#include <algorithm>
+#include <semaphore>
+#include <string>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "engine/scene/exif.h"
+#include "engine/scene/image_resize.h"
+#include "engine/scene/picture_sink.h"
+
+namespace nerf {
+namespace {
+
+// How many pictures may be decoded at once within the memory limit; 0 if the largest one exceeds
+// it.
+ptrdiff_t MaxConcurrentDecodes(const std::vector<ViewDescription>& descriptions,
+                               uint64_t limit_bytes, int n_threads) {
+  uint64_t largest = 1;
+  for (const ViewDescription& view : descriptions) {
+    largest = std::max(largest, view.header.DecodedBytes());
+  }
+  const auto wanted = static_cast<uint64_t>(n_threads);
+  return static_cast<ptrdiff_t>(limit_bytes == 0 ? wanted
+                                                 : std::min(wanted, limit_bytes / largest));
+}
+
+// *is_truth: HoldsTruthValues of the mask.
+absl::Status MaskImage(const SceneFolder& folder, const std::string& mask_file,
+                       const ImageLimits& limits, ImageU8* image, bool* is_truth) {
+  NERF_ASSIGN_OR_RETURN(const std::string bytes,
+                        ReadRegularFile(folder.PathOf(mask_file), limits.max_file_bytes));
+  NERF_ASSIGN_OR_RETURN(const ImageU8 mask, DecodeImageBytes(bytes, limits));
+  *is_truth = HoldsTruthValues(mask);
+  return ApplyMask(mask, image);
+}
+
+}  // namespace
+
+ImageU8 SizeOnly(const ViewDescription& view) {
+  return {view.camera.width, view.camera.height, view.n_channels(), {}};
+}
+
+void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& descriptions,
+                 const SceneOptions& options, ThreadPool* pool, const DecodedPictures& to,
+                 std::vector<SceneProblem>* problems) {
+  std::vector<View>* const views = to.views;
+  const ImageLimits& limits = options.image_limits;
+  // If all pictures are kept, the caller has checked that they fit.
+  const ptrdiff_t n_at_once =
+      views != nullptr && to.sink == nullptr
+          ? pool->n_threads()
+          : MaxConcurrentDecodes(descriptions, options.memory_limit_bytes, pool->n_threads());
+  if (n_at_once == 0) {
+    return AddProblem(problems, "", "",
+                      absl::StrCat("its largest image does not fit in the ",
+                                   options.memory_limit_bytes >> 20, " MiB that are available"));
+  }
+  std::counting_semaphore<> decoders(n_at_once);
+  if (views != nullptr) views->resize(descriptions.size());
+  if (to.mask_uses != nullptr) to.mask_uses->resize(descriptions.size());
+  std::vector<std::string> messages(descriptions.size());
+  pool->ParallelFor(static_cast<int64_t>(descriptions.size()), [&](int64_t index, int thread) {
+    if (options.stop.stop_requested()) return;
+    if (thread == 0 && options.between_images) options.between_images();
+    const auto i = static_cast<size_t>(index);
+    const ViewDescription& description = descriptions[i];
+    // The engine finds damage in it.
+    if (views == nullptr && !CanDecode(description.header.format)) return;
+    decoders.acquire();
+    const absl::Cleanup release = [&] { decoders.release(); };
+    absl::StatusOr<std::string> bytes =
+        ReadRegularFile(folder.PathOf(description.file), limits.max_file_bytes);
+    if (!bytes.ok()) {
+      messages[i] = std::string(bytes.status().message());
+      return;
+    }
+    absl::StatusOr<ImageU8> image = DecodeImageBytes(*bytes, limits);
+    if (!image.ok()) {
+      messages[i] = std::string(image.status().message());
+      return;
+    }
+    if (description.orientation != 1) *image = Upright(*image, description.orientation);
+    if (image->width != description.header.width || image->height != description.header.height ||
+        image->n_channels != description.header.n_channels) {
+      messages[i] = "the file changed while it was read";
+      return;
+    }
+    bool is_truth = false;
+    if (!description.mask_file.empty()) {
+      const absl::Status masked =
+          MaskImage(folder, description.mask_file, limits, &*image, &is_truth);
+      if (!masked.ok()) {
+        messages[i] = absl::StrCat("mask ", description.mask_file, ": ", masked.message());
+        return;
+      }
+    }
+    if (to.mask_uses != nullptr) {
+      (*to.mask_uses)[i] = UseOf(*image);
+      (*to.mask_uses)[i].is_truth = is_truth;
+    }
+    if (views == nullptr) return;
+    const int width = description.camera.width, height = description.camera.height;
+    const bool is_reduced = width != image->width || height != image->height;
+    ImageU8 reduced = is_reduced ? AreaResized(*image, width, height) : *std::move(image);
+    if (to.sink == nullptr) {
+      (*views)[i].image = std::move(reduced);
+      return;
+    }
+    (*views)[i].image = SizeOnly(description);
+    const absl::Status taken = to.sink->Take(i, reduced);
+    if (!taken.ok()) messages[i] = std::string(taken.message());
+  });
+  for (size_t i = 0; i < descriptions.size(); ++i) {
+    if (!messages[i].empty()) AddProblem(problems, descriptions[i].file, "", messages[i]);
+    if (views != nullptr) {
+      (*views)[i].file = descriptions[i].file;
+      (*views)[i].camera = descriptions[i].camera;
+    }
+  }
+}
+
+}  // namespace nerf

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "engine/scene/listed_views.h"
+#include "engine/scene/scene_files.h"
+#include "engine/scene/scene_problem.h"
+
+namespace nerf {
+
+// Whether the folder is a raw export of Polycam: keyframes/cameras/ or
+// keyframes/corrected_cameras/.
+bool HasPolycam(const SceneFolder& folder);
+
+// Reads Polycam's raw export. Each keyframes/cameras/STAMP.json has fx, fy, cx, cy, width, height
+// and t_00 to t_23, the three rows of the camera-to-world matrix with OpenGL's axes, +Y up. Its
+// photograph is keyframes/images/STAMP.jpg. The corrected_ folders, adjusted by the app, come first
+// where they are there. Problems: missing or broken fields.
+ListedViews ReadPolycam(const SceneFolder& folder, std::vector<SceneProblem>* problems);
+
+}  // namespace nerf
