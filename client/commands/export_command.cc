@@ -94,7 +94,7 @@ int Export(Session& session, const ExportFlags& flags) {
       {.arguments = {flags.engine, "export", model.path, "--viewer", flags.viewer},
        .failure = fmt::format("{} was not exported", short_name),
        .unfinished = "before the viewer was written",
-       .is_shown = [&](std::string_view line) { return !line.starts_with(flags.viewer); }});
+       .is_shown = [&](std::string_view line) { return !line.starts_with(flags.viewer + ": "); }});
   if (code != kOk) return code;
   PrintFiles(
       session.printer(), source->name, {flags.viewer},
