@@ -7,7 +7,7 @@ void AddAllCommands(CLI::App* app, CommandBody* chosen) {
   AddTrainCommand(app, chosen);
   AddEvalCommand(app, chosen);
   AddRenderCommand(app, chosen);
-  AddViewerCommand(app, chosen);
+  AddExportCommand(app, chosen);
   AddInspectCommand(app, chosen);
   AddMergeCommand(app, chosen);
   AddImportCommand(app, chosen);

@@ -16,7 +16,7 @@ using CommandBody = std::function<int()>;
 void AddTrainCommand(CLI::App* app, CommandBody* chosen);
 void AddEvalCommand(CLI::App* app, CommandBody* chosen);
 void AddRenderCommand(CLI::App* app, CommandBody* chosen);
-void AddViewerCommand(CLI::App* app, CommandBody* chosen);
+void AddExportCommand(CLI::App* app, CommandBody* chosen);
 void AddInspectCommand(CLI::App* app, CommandBody* chosen);
 void AddMergeCommand(CLI::App* app, CommandBody* chosen);
 void AddImportCommand(CLI::App* app, CommandBody* chosen);

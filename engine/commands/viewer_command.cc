@@ -95,19 +95,4 @@ int RunViewerExport(const ViewerFlags& flags) {
   return status.ok() ? kOk : ReportError(status, flags.json);
 }
 
-void AddViewerCommand(CLI::App* app, CommandBody* chosen) {
-  auto flags = std::make_shared<ViewerFlags>();
-  CLI::App* command = app->add_subcommand("export", "Write a model as a file for other programs");
-  command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
-  command
-      ->add_option("--viewer", flags->viewer,
-                   "HTML file to write: the model and a viewer of it, for browsers with WebGL 2")
-      ->required();
-  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
-      ->check(CLI::Range(0, 1024));
-  command->add_flag("--json", flags->json, "one JSON object on stdout");
-  command->footer("Example:\n  nerf-engine export run/model.safetensors --viewer mine.html");
-  command->callback([=] { *chosen = [flags] { return RunViewerExport(*flags); }; });
-}
-
 }  // namespace nerf

@@ -30,11 +30,10 @@ absl::Status WithModelHint(const absl::Status& status, const std::string& path,
   return absl::Status(status.code(), std::string(status.message()) + hint);
 }
 
-absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device,
-                                          std::optional<int> as_view) {
+absl::StatusOr<ModelFile> ReadModelFile(const std::string& path, std::optional<int> as_view) {
   NERF_ASSIGN_OR_RETURN(TensorFile file, ReadTensorFile(path));
   NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, path));
-  TrainState& state = stored.state;
+  const TrainState& state = stored.state;
   if (as_view.has_value()) {
     const absl::Status shown = MethodOf(state.config).ShowAsView(*as_view, &file);
     if (!shown.ok()) return absl::Status(shown.code(), path + ": " + std::string(shown.message()));
@@ -51,10 +50,17 @@ absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice*
     return absl::Status(lenses.status().code(),
                         path + ": " + std::string(lenses.status().message()));
   }
-  const uint64_t byte_size = (*model)->byte_size();
-  auto renderer = device->Load(*std::move(model), state.geometry, RenderPrecisionOf(state.config));
-  return LoadedModel{std::move(state),   stored.kind, std::move(renderer),
-                     *std::move(lenses), byte_size,   std::nullopt};
+  return ModelFile{std::move(stored.state), stored.kind, *std::move(model), *std::move(lenses)};
+}
+
+absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device,
+                                          std::optional<int> as_view) {
+  NERF_ASSIGN_OR_RETURN(ModelFile read, ReadModelFile(path, as_view));
+  const uint64_t byte_size = read.model->byte_size();
+  auto renderer = device->Load(std::move(read.model), read.state.geometry,
+                               RenderPrecisionOf(read.state.config));
+  return LoadedModel{std::move(read.state),  read.kind, std::move(renderer),
+                     std::move(read.lenses), byte_size, std::nullopt};
 }
 
 }  // namespace nerf

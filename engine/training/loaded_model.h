@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/field/trained_model.h"
 #include "engine/files/checkpoint.h"
 #include "engine/parameters/lens_scales.h"
 #include "engine/path/camera_path.h"
@@ -23,6 +24,18 @@ struct LoadedModel {
   uint64_t byte_size = 0;                       // memory that it takes
   mutable std::optional<PathScene> path_scene;  // made by PathSceneOf when it is first needed
 };
+
+// A model or checkpoint as its file has it.
+struct ModelFile {
+  TrainState state;
+  TrainFileKind kind = TrainFileKind::kModel;
+  std::unique_ptr<TrainedModel> model;
+  std::vector<LensScale> lenses;  // see LoadedModel::lenses
+};
+
+// Reads `path`; see LoadModelFile.
+absl::StatusOr<ModelFile> ReadModelFile(const std::string& path,
+                                        std::optional<int> as_view = std::nullopt);
 
 // Reads `path` and loads it into `device`, which outlives the model. Errors: NotFound, DataLoss or
 // InvalidArgument, naming the path.

@@ -1,0 +1,289 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "common/atomic_file.h"
+#include "common/clock.h"
+#include "common/edit_distance.h"
+#include "common/made_folder.h"
+#include "common/status_macros.h"
+#include "engine/commands/command.h"
+#include "engine/commands/export_files.h"
+#include "engine/commands/flag_errors.h"
+#include "engine/commands/signal_watcher.h"
+#include "engine/commands/view_progress.h"
+#include "engine/commands/viewer_command.h"
+#include "engine/protocol/json.h"
+#include "engine/training/exception_border.h"
+#include "engine/training/loaded_model.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kMinExportResolution = 8, kMaxExportResolution = 1024;
+constexpr double kMaxOwnCoordinate = 1e9;  // of a box: beyond it, floats have no fractions
+constexpr absl::Duration kProgressInterval = absl::Seconds(1);
+
+struct ExportFlags {
+  std::string model, out, viewer, format, box, frame = "dataset";
+  int resolution = 256, threads = 0;
+  double triangles = 200'000, density = 0, time = 0;
+  bool has_resolution = false, has_triangles = false, has_density = false, json = false;
+};
+
+// The box of --box cx,cy,cz,sx,sy,sz.
+absl::StatusOr<Aabb> ParseBox(const std::string& text) {
+  std::array<double, 6> numbers;
+  const std::vector<std::string> words = absl::StrSplit(text, ',');
+  bool is_valid = words.size() == numbers.size();
+  for (size_t i = 0; is_valid && i < numbers.size(); ++i) {
+    is_valid = absl::SimpleAtod(words[i], &numbers[i]) &&
+               std::abs(numbers[i]) <= kMaxOwnCoordinate && (i < 3 || numbers[i] > 0);
+  }
+  if (!is_valid) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--box: '{}' is not a center and three sides above 0 in the data set's frame, such as "
+        "0,0,0.5,2,2,1",
+        text.substr(0, 64)));
+  }
+  Aabb box;
+  for (int axis = 0; axis < 3; ++axis) {
+    box.min[axis] = static_cast<float>(numbers[axis] - 0.5 * numbers[axis + 3]);
+    box.max[axis] = static_cast<float>(numbers[axis] + 0.5 * numbers[axis + 3]);
+    if (box.max[axis] > box.min[axis]) continue;
+    return absl::InvalidArgumentError("--box: a side is too short for numbers of its place");
+  }
+  return box;
+}
+
+// The format that the file's name says, where --format does not.
+std::string FormatOf(const ExportFlags& flags) {
+  if (!flags.format.empty()) return flags.format;
+  const std::string extension = std::filesystem::path(flags.out).extension();
+  return extension == ".ply"    ? "ply"
+         : extension == ".glb"  ? "glb"
+         : extension == ".json" ? "cameras"
+                                : "";
+}
+
+void CheckFitting(const ExportFlags& flags, const ExportRequest& request, FlagErrors* errors) {
+  const ExportFormat format = request.format;
+  const bool is_mesh = format == ExportFormat::kPly || format == ExportFormat::kGlb;
+  const auto refuse = [&](bool is_given, std::string_view flag) {
+    if (!is_given) return;
+    errors->Add(absl::InvalidArgumentError(
+        fmt::format("{}: has no effect on --format {}", flag, FormatOf(flags))));
+  };
+  if (!is_mesh) {
+    refuse(flags.has_triangles, "--triangles");
+    refuse(flags.has_density, "--density");
+  }
+  if (format != ExportFormat::kCameras) return;
+  refuse(flags.has_resolution, "--resolution");
+  refuse(!flags.box.empty(), "--box");
+  if (request.axes == AxesName::kUnity || request.axes == AxesName::kUnreal) {
+    errors->Add(absl::InvalidArgumentError(
+        fmt::format("--frame: {} is left-handed, cameras are not", flags.frame)));
+  }
+}
+
+// Errors name every wrong flag.
+absl::StatusOr<ExportRequest> RequestOf(const ExportFlags& flags) {
+  ExportRequest request;
+  FlagErrors errors;
+  const std::string format = FormatOf(flags);
+  const std::optional<ExportFormat> known = ParseExportFormat(format);
+  if (flags.out.empty()) errors.Add(absl::InvalidArgumentError("--out: is empty"));
+  if (format.empty()) {
+    errors.Add(
+        absl::InvalidArgumentError("--format is required: ply, glb, points, splats or "
+                                   "cameras"));
+  } else if (!known.has_value()) {
+    errors.Add(absl::InvalidArgumentError("--format: " + NotOneOf(format, kExportFormats)));
+  }
+  const std::optional<AxesName> axes = ParseAxesName(flags.frame);
+  if (!axes.has_value()) {
+    errors.Add(absl::InvalidArgumentError("--frame: " + NotOneOf(flags.frame, kAxesNames)));
+  }
+  if (!flags.box.empty()) {
+    const absl::StatusOr<Aabb> box = ParseBox(flags.box);
+    errors.Add(box.status());
+    if (box.ok()) request.own_box = *box;
+  }
+  request.format = known.value_or(request.format);
+  request.axes = axes.value_or(request.axes);
+  if (known.has_value()) CheckFitting(flags, request, &errors);
+  NERF_RETURN_IF_ERROR(errors.ToStatus());
+  request.resolution = flags.resolution;
+  request.n_triangles = static_cast<size_t>(std::min(flags.triangles, 1e9));
+  request.own_density = flags.density;
+  request.time = static_cast<float>(flags.time);
+  return request;
+}
+
+// Prints how far an export is, at the start of each step and then once a second.
+class ExportConsole {
+ public:
+  explicit ExportConsole(bool json) : style_(ConsoleStyle(json)) {}
+  ~ExportConsole() {
+    if (style_ == ProgressStyle::kTerminal) fmt::print(stderr, "\r\x1b[K");
+  }
+
+  void Show(std::string_view step, double share) {
+    if (step == step_ && clock_.Now() < next_) return;
+    step_ = step;
+    next_ = clock_.Now() + kProgressInterval;
+    if (style_ == ProgressStyle::kJson) {
+      fmt::print("{}", JsonLine({{"event", "exporting"}, {"step", step}, {"share", share}}));
+      std::fflush(stdout);
+    } else if (style_ == ProgressStyle::kTerminal) {
+      fmt::print(stderr, "\rexporting: {} {:.0f}%\x1b[K", step, 100 * share);
+    }
+  }
+
+ private:
+  const RealClock clock_;
+  const ProgressStyle style_;
+  std::string step_;
+  SteadyTime next_;
+};
+
+absl::Status RefuseModelItself(const ExportFlags& flags, const std::string& file) {
+  std::error_code ignored;
+  if (!std::filesystem::equivalent(flags.model, file, ignored)) return absl::OkStatus();
+  return absl::InvalidArgumentError("--out: " + file + " is the model itself");
+}
+
+absl::Status Export(const ExportFlags& flags, const ExportRequest& request,
+                    const std::stop_token& stop) {
+  const RealClock clock;
+  const SteadyTime begin = clock.Now();
+  NERF_ASSIGN_OR_RETURN(const ModelFile model,
+                        WithModelHint(ReadModelFile(flags.model), flags.model));
+  std::string path = flags.out;
+  std::optional<MadeFolder> folder;
+  std::error_code ignored;
+  if (path.ends_with('/') || std::filesystem::is_directory(path, ignored)) {
+    NERF_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(path));
+    folder.emplace(std::move(made));
+    path = std::filesystem::path(path) / ExportFileName(request.format);
+  }
+  NERF_RETURN_IF_ERROR(RefuseModelItself(flags, path));
+  // Before the work, so that what cannot be written is refused at once.
+  NERF_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::Create(path));
+  ThreadPool pool(ThreadsFor(flags.threads));
+  std::optional<ExportConsole> console(flags.json);
+  NERF_ASSIGN_OR_RETURN(
+      const ExportedFile made,
+      MakeExport(model, request, &pool, stop,
+                 [&](std::string_view step, double share) { console->Show(step, share); }));
+  NERF_RETURN_IF_ERROR(out.Append(made.bytes));
+  if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
+  NERF_RETURN_IF_ERROR(out.Commit());
+  console.reset();
+  const double seconds = absl::ToDoubleSeconds(clock.Now() - begin);
+  if (flags.json) {
+    fmt::print("{}", JsonLine({{"event", "done"},
+                               {"format", FormatOf(flags)},
+                               {"file", path},
+                               {"vertices", made.n_vertices},
+                               {"triangles", made.n_triangles},
+                               {"bytes", made.bytes.size()},
+                               {"seconds", JsonNumber(seconds)},
+                               {"frame", flags.frame},
+                               {"axes", made.axes}}));
+    return absl::OkStatus();
+  }
+  fmt::print("{}: {}\n", path, made.words);
+  fmt::print("axes: {}; unit: the data set's own; {:.1f} MB in {:.1f} s\n", made.axes,
+             static_cast<double>(made.bytes.size()) / 1e6, seconds);
+  return absl::OkStatus();
+}
+
+int RunExport(const ExportFlags& flags) {
+  const absl::StatusOr<ExportRequest> request = RequestOf(flags);
+  if (!request.ok()) return ReportError(request.status(), flags.json, true);
+  SignalWatcher signals;
+  const absl::Status status = Guarded([&] { return Export(flags, *request, signals.token()); });
+  if (status.ok()) return kOk;
+  const int code = ReportError(status, flags.json);
+  return signals.exit_code() != 0 ? signals.exit_code() : code;
+}
+
+}  // namespace
+
+void AddExportCommand(CLI::App* app, CommandBody* chosen) {
+  auto flags = std::make_shared<ExportFlags>();
+  CLI::App* command = app->add_subcommand(
+      "export",
+      "Write a model as a mesh, points, splats or cameras for other programs, or a viewer");
+  command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
+  CLI::Option* out = command->add_option("--out", flags->out, "file to write, or a folder for it");
+  CLI::Option* viewer =
+      command
+          ->add_option(
+              "--viewer", flags->viewer,
+              "HTML file to write: the model and a viewer of it, for browsers with WebGL 2")
+          ->excludes(out);
+  command->add_option("--format", flags->format,
+                      "ply or glb (mesh), points or splats (PLY), cameras (transforms.json); "
+                      "default: what the name of --out ends in");
+  command->add_option("--box", flags->box,
+                      "cx,cy,cz,sx,sy,sz: export what is in this box, center and sides in the "
+                      "data set's frame and unit (default: what the inner box holds)");
+  CLI::Option* resolution =
+      command
+          ->add_option("--resolution", flags->resolution,
+                       "cells along the box's longest side; points and splats: one a cell")
+          ->check(CLI::Range(kMinExportResolution, kMaxExportResolution))
+          ->capture_default_str();
+  CLI::Option* triangles = AddAmountOption(
+      command, "--triangles", "simplify a mesh to about this many, such as 50000 (default: 200000)",
+      &flags->triangles);
+  CLI::Option* density = AddAmountOption(
+      command, "--density",
+      "of a mesh's surface, 1 / unit (default: where a 256th of the inner box stops a tenth of the "
+      "light)",
+      &flags->density);
+  command
+      ->add_option("--frame", flags->frame,
+                   "axes: dataset (its own), blender, unity, unreal or opencv")
+      ->capture_default_str();
+  command->add_option("--time", flags->time, "of a model that moves, 0 to 1")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
+      ->check(CLI::Range(0, 1024));
+  command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->footer(
+      "Examples:\n"
+      "  nerf-engine export run/model.safetensors --out mesh.glb --frame blender\n"
+      "  nerf-engine export run/model.safetensors --out exports/ --format splats\n"
+      "  nerf-engine export run/model.safetensors --out crop.ply --box 0,0,0.2,1,1,0.6 \\\n"
+      "      --resolution 384 --triangles 1M\n"
+      "  nerf-engine export run/model.safetensors --viewer mine.html");
+  command->callback([=] {
+    if (out->count() + viewer->count() == 0) throw CLI::RequiredError("--out or --viewer");
+    if (viewer->count() > 0) {
+      const ViewerFlags viewed{flags->model, flags->viewer, flags->threads, flags->json};
+      *chosen = [viewed] { return RunViewerExport(viewed); };
+      return;
+    }
+    flags->has_resolution = resolution->count() > 0;
+    flags->has_triangles = triangles->count() > 0;
+    flags->has_density = density->count() > 0;
+    *chosen = [flags] { return RunExport(*flags); };
+  });
+}
+
+}  // namespace nerf

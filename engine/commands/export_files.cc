@@ -1,0 +1,162 @@
+#include "engine/commands/export_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <vector>
+
+#include "common/counted.h"
+#include "common/status_macros.h"
+#include "engine/export/camera_list.h"
+#include "engine/export/glb_file.h"
+#include "engine/export/ply_file.h"
+#include "engine/export/sample_grid.h"
+#include "engine/export/surface_points.h"
+#include "engine/field/marched_model.h"
+#include "engine/render/orbit.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kOrbitViews = 24;  // that points are taken from where the file stores no cameras
+
+std::vector<Camera> PhotographsOf(const TrainState& state) {
+  std::vector<Camera> cameras;
+  for (const CaptureView& view : state.capture) cameras.push_back(view.camera);
+  return cameras;
+}
+
+std::string LeftOut(const DroppedParts& dropped) {
+  const int n = dropped.n_parts - dropped.n_kept;
+  if (n == 0) return "";
+  return fmt::format("; left out {} of {} that float or that no two photographs show",
+                     Counted(n, "part"), Counted(dropped.n_triangles, "triangle"));
+}
+
+absl::StatusOr<ExportedFile> MeshFile(const ModelFile& model, const ExportRequest& request,
+                                      ThreadPool* pool, const std::stop_token& stop,
+                                      const ExportProgress& progress) {
+  const auto* const marched = dynamic_cast<const MarchedModel*>(model.model.get());
+  const SceneGeometry& geometry = model.state.geometry;
+  if (marched == nullptr) {
+    return absl::InvalidArgumentError(
+        fmt::format("a mesh needs a density on an occupancy grid, which this model of method {} "
+                    "does not have; --format points and splats are made from its views",
+                    model.state.config.method));
+  }
+  const std::vector<Camera> cameras = PhotographsOf(model.state);
+  const MeshOptions options = {
+      .own_box = request.own_box,
+      .resolution = request.resolution,
+      .n_triangles = request.n_triangles,
+      .level = static_cast<float>(request.own_density / geometry.frame.scale),
+      .time = request.time};
+  NERF_ASSIGN_OR_RETURN(const MeshExport made,
+                        MakeMesh(*marched, geometry, cameras, options, pool, stop, progress));
+  progress("file", 0);
+  const bool is_glb = request.format == ExportFormat::kGlb;
+  const ExportAxes axes(request.axes, is_glb, geometry);
+  ExportedFile file;
+  file.bytes = is_glb ? MeshGlb(made.mesh, axes) : MeshPly(made.mesh, axes);
+  file.n_vertices = made.mesh.positions.size();
+  file.n_triangles = made.mesh.n_triangles();
+  file.axes = axes.words();
+  file.words =
+      fmt::format("a mesh of {} triangles and {} vertices", file.n_triangles, file.n_vertices);
+  if (made.n_found > file.n_triangles) {
+    file.words += fmt::format(", simplified from {} triangles", made.n_found);
+  }
+  file.words += LeftOut(made.dropped);
+  return file;
+}
+
+absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequest& request,
+                                        ThreadPool* pool, const std::stop_token& stop,
+                                        const ExportProgress& progress) {
+  const SceneGeometry& geometry = model.state.geometry;
+  const Aabb occupied = model.model->OccupiedBox();
+  std::vector<Camera> cameras = PhotographsOf(model.state);
+  if (cameras.empty()) {
+    cameras = OrbitCameras(geometry, occupied.Center(), model.state.reference_camera, kOrbitViews);
+  }
+  for (Camera& camera : cameras) camera.time = request.time;
+  SurfacePointOptions options;
+  options.near = geometry.near;
+  options.render.background = BackgroundColor(model.state.evaluation_background);
+  options.render.min_transmittance = MinTransmittance(model.state.config);
+  options.box = occupied;
+  if (request.own_box.has_value()) {
+    options.box = *request.own_box;
+    const Similarity to_own = Inverse(FromSceneFrame(geometry.frame));
+    options.to_box = ToSceneFrame(to_own).own_to_training;
+  }
+  options.cell =
+      SampleGridOver(options.box, request.own_box.has_value(), geometry.frame, request.resolution)
+          .cell;
+  const double n_views = static_cast<double>(std::min<size_t>(cameras.size(), options.max_views));
+  const std::vector<SurfacePoint> points =
+      FindSurfacePoints(*model.model, cameras, options, pool, stop,
+                        [&](int n_done) { progress("views", n_done / n_views); });
+  if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
+  if (points.empty()) {
+    return absl::InvalidArgumentError(
+        "no point: in the box, no two views of the model agree on a surface");
+  }
+  const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
+  const bool is_splats = request.format == ExportFormat::kSplats;
+  ExportedFile file;
+  file.bytes = is_splats ? SplatsPly(points, options.cell, axes) : PointsPly(points, axes);
+  file.n_vertices = points.size();
+  file.axes = axes.words();
+  file.words = fmt::format("{} from {}", Counted(points.size(), is_splats ? "splat" : "point"),
+                           Counted(static_cast<int>(n_views), "view"));
+  return file;
+}
+
+absl::StatusOr<ExportedFile> CamerasFile(const ModelFile& model, const ExportRequest& request) {
+  std::vector<NamedCamera> cameras;
+  for (const CaptureView& view : model.state.capture) cameras.push_back({view.file, view.camera});
+  if (cameras.empty()) {
+    return absl::InvalidArgumentError("the model's file stores no cameras of photographs");
+  }
+  const ExportAxes axes(request.axes, /*of_gltf=*/false, model.state.geometry);
+  ExportedFile file;
+  file.bytes = CameraListJson(cameras, axes);
+  file.n_vertices = cameras.size();
+  file.axes = axes.words();
+  file.words = Counted(cameras.size(), "camera");
+  return file;
+}
+
+}  // namespace
+
+std::optional<ExportFormat> ParseExportFormat(std::string_view name) {
+  const auto found = std::find(std::begin(kExportFormats), std::end(kExportFormats), name);
+  if (found == std::end(kExportFormats)) return std::nullopt;
+  return static_cast<ExportFormat>(found - std::begin(kExportFormats));
+}
+
+std::string_view ExportFileName(ExportFormat format) {
+  constexpr std::string_view kNames[] = {"mesh.ply", "mesh.glb", "points.ply", "splats.ply",
+                                         "transforms.json"};
+  return kNames[static_cast<int>(format)];
+}
+
+absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequest& request,
+                                        ThreadPool* pool, const std::stop_token& stop,
+                                        const ExportProgress& progress) {
+  switch (request.format) {
+    case ExportFormat::kPly:
+    case ExportFormat::kGlb:
+      return MeshFile(model, request, pool, stop, progress);
+    case ExportFormat::kPoints:
+    case ExportFormat::kSplats:
+      return PointsFile(model, request, pool, stop, progress);
+    case ExportFormat::kCameras:
+      break;
+  }
+  return CamerasFile(model, request);
+}
+
+}  // namespace nerf

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/base/aabb.h"
+#include "engine/export/export_axes.h"
+#include "engine/export/mesh_export.h"
+#include "engine/training/loaded_model.h"
+
+namespace nerf {
+
+// What an exported file holds: ply and glb a mesh, points a cloud and splats disks as PLY, cameras
+// a transforms.json.
+enum class ExportFormat { kPly, kGlb, kPoints, kSplats, kCameras };
+
+inline constexpr std::string_view kExportFormats[] = {"ply", "glb", "points", "splats", "cameras"};
+std::optional<ExportFormat> ParseExportFormat(std::string_view name);
+
+// The name of such a file in a folder: "mesh.glb".
+std::string_view ExportFileName(ExportFormat format);
+
+struct ExportRequest {
+  ExportFormat format = ExportFormat::kPly;
+  AxesName axes = AxesName::kDataset;
+  std::optional<Aabb> own_box;  // own frame; see MeshOptions
+  int resolution = 256;
+  size_t n_triangles = 200'000;
+  double own_density = 0;  // of a mesh's surface, 1 / own unit; 0: DefaultLevel
+  float time = 0;          // of the model, 0 to 1
+};
+
+// A file that is ready to be written.
+struct ExportedFile {
+  std::string bytes;
+  size_t n_vertices = 0, n_triangles = 0;  // or points, splats, cameras in n_vertices
+  std::string words;                       // of what it holds, and of what was left out
+  std::string axes;                        // ExportAxes::words
+};
+
+// Makes the file. The same model and request make the same bytes. Errors: Cancelled;
+// InvalidArgument for what the model does not have, or a box without anything in it;
+// ResourceExhausted, see ExtractSurface.
+absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequest& request,
+                                        ThreadPool* pool, const std::stop_token& stop,
+                                        const ExportProgress& progress);
+
+}  // namespace nerf

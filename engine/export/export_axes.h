@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/base/vec3.h"
+#include "engine/scene/pose.h"
+#include "engine/scene/scene.h"
+
+namespace nerf {
+
+// Axes of an exported file.
+//   dataset  the data set's own
+//   blender  right-handed, z up
+//   unity    left-handed, y up
+//   unreal   left-handed, z up
+//   opencv   right-handed, y down
+enum class AxesName { kDataset, kBlender, kUnity, kUnreal, kOpenCv };
+
+inline constexpr std::string_view kAxesNames[] = {"dataset", "blender", "unity", "unreal",
+                                                  "opencv"};
+std::optional<AxesName> ParseAxesName(std::string_view name);
+
+// From the training frame to the frame of a file. The unit is the data set's own.
+class ExportAxes {
+ public:
+  // of_gltf: the file is a GLB, whose axes are right-handed with y up for every program, which
+  // turns them on import; dataset and opencv write theirs all the same.
+  ExportAxes(AxesName name, bool of_gltf, const SceneGeometry& geometry);
+
+  Vec3 Point(Vec3 training) const;
+  Vec3 Direction(Vec3 training) const;  // of unit length, as is its result
+  Pose CameraPose(const Mat34& camera_to_world) const;
+  // Lengths in own units.
+  float Length(float training) const { return static_cast<float>(to_own_.scale * training); }
+  // Triangles change their order, and cameras have no pose.
+  bool is_mirrored() const { return is_mirrored_; }
+  // "z up, right-handed"; of dataset: "the data set's own".
+  const std::string& words() const { return words_; }
+
+ private:
+  Vec3d Turned(const Vec3d& own) const;
+
+  Similarity to_own_;
+  double turn_[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};  // from own axes to the file's
+  bool is_mirrored_ = false;
+  std::string words_;
+};
+
+}  // namespace nerf

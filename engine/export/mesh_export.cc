@@ -1,0 +1,76 @@
+#include "engine/export/mesh_export.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "engine/export/density_layers.h"
+#include "engine/export/seen_parts.h"
+#include "engine/export/simplify.h"
+#include "engine/export/surface.h"
+#include "engine/export/vertex_colors.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr float kStoppedLight = 0.1f;  // by a 256th of the box, see DefaultLevel
+// How far behind what a photograph shows a part may lie, in cells.
+constexpr float kSeenTolerance = 2;
+
+absl::Status Interrupted() { return absl::CancelledError("the export was interrupted"); }
+
+}  // namespace
+
+float DefaultLevel(const SceneGeometry& geometry) {
+  return -std::log1p(-kStoppedLight) * 256 / geometry.box.Size().x;
+}
+
+absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeometry& geometry,
+                                    std::span<const Camera> cameras, const MeshOptions& options,
+                                    ThreadPool* pool, const std::stop_token& stop,
+                                    const ExportProgress& progress) {
+  const bool has_box = options.own_box.has_value();
+  const SampleGrid grid = SampleGridOver(has_box ? *options.own_box : model.OccupiedBox(), has_box,
+                                         geometry.frame, options.resolution);
+  const float level = options.level > 0 ? options.level : DefaultLevel(geometry);
+  MeshExport made;
+  std::copy(grid.size, grid.size + 3, made.size);
+  DensityLayers layers(model, grid, level, options.time, pool);
+  NERF_ASSIGN_OR_RETURN(
+      made.mesh, ExtractSurface(
+                     grid, [&](int z, std::vector<float>* values) { layers.Evaluate(z, values); },
+                     [&](int n_layers) {
+                       progress("surface", static_cast<double>(n_layers) / grid.size[2]);
+                       return stop.stop_requested();
+                     }));
+  SeenParts seen(model, cameras, geometry.near, kSeenTolerance * grid.cell, options.time);
+  made.dropped = DropParts(
+      kMinPartShare,
+      [&](const std::vector<uint32_t>& vertices) {
+        if (stop.stop_requested()) return true;
+        std::vector<Vec3> points;
+        for (const uint32_t vertex : vertices) points.push_back(made.mesh.positions[vertex]);
+        return seen.Sees(points);
+      },
+      &made.mesh);
+  if (made.mesh.indices.empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "no surface: the density is nowhere above {:.3g} in the box, or no photograph shows where "
+        "it is; a lower --density or another --box may have one",
+        level * geometry.frame.scale));
+  }
+  if (stop.stop_requested()) return Interrupted();
+  made.n_found = made.mesh.n_triangles();
+  progress("simplify", 0);
+  Simplify(options.n_triangles, &made.mesh);
+  if (stop.stop_requested()) return Interrupted();
+  progress("colors", 0);
+  made.mesh.normals = VertexNormals(made.mesh);
+  if (!ColorVertices(model, geometry.box.Size().x / 256, options.time, pool, stop, &made.mesh))
+    return Interrupted();
+  return made;
+}
+
+}  // namespace nerf

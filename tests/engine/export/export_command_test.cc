@@ -1,0 +1,262 @@
+// Runs `nerf-engine export` on a small ball that nerf-engine trained.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/file_io.h"
+#include "engine/export/triangle_mesh.h"
+#include "engine/scene/camera_file.h"
+#include "nlohmann/json.hpp"
+#include "tests/engine/commands/ball_dataset.h"
+#include "tests/engine/export/ply_reader.h"
+#include "tests/testing/paths.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+struct Ended {
+  int code = -1;
+  std::string out, err;
+};
+
+class ExportCommandTest : public ::testing::Test {
+ protected:
+  // Trained once for all tests.
+  static void SetUpTestSuite() {
+    trained_ = new TempDir();
+    WriteBallDataset(*trained_ / "ball", 12, 2, 48);
+    const std::string train =
+        BinDir() + "/nerf-engine train " + (*trained_ / "ball") + " --out " + (*trained_ / "run") +
+        " --steps 400 --threads 2 --no-eval --set log2_hashmap_size=13 --set grid_resolution=32" +
+        " --set target_samples=8192 --set initial_rays=512 --set warmup_steps=50 >/dev/null 2>&1";
+    ASSERT_EQ(std::system(train.c_str()), 0);
+  }
+  static void TearDownTestSuite() {
+    delete trained_;
+    trained_ = nullptr;
+  }
+
+  static std::string Model() { return *trained_ / "run/model.safetensors"; }
+
+  // before: shell words in front of the program.
+  Ended Export(const std::string& arguments, const std::string& before = "") {
+    const std::string out = dir_ / ".out", err = dir_ / ".err";
+    const std::string command =
+        before + BinDir() + "/nerf-engine export " + arguments + " >" + out + " 2>" + err;
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+            ReadFile(out, 1 << 24).value_or(""), ReadFile(err, 1 << 24).value_or("")};
+  }
+
+  std::string Bytes(const std::string& name) { return ReadFile(dir_ / name, 1 << 30).value_or(""); }
+
+  // What is in the test's folder, but for the output of commands.
+  std::vector<std::string> Files() {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(dir_.path())) {
+      const std::string name = fs::relative(entry.path(), dir_.path());
+      if (name != ".out" && name != ".err") names.push_back(name);
+    }
+    return names;
+  }
+
+  TempDir dir_;
+  static TempDir* trained_;
+};
+
+TempDir* ExportCommandTest::trained_ = nullptr;
+
+TEST_F(ExportCommandTest, MeshIsTheBallThatWasPhotographed) {
+  const Ended ended = Export(Model() + " --out " + (dir_ / "mesh.ply") + " --resolution 96");
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("axes: the data set's own; unit: the data set's own"));
+  const PlyFile file = ReadPly(Bytes("mesh.ply"));
+  ASSERT_GT(file.n_vertices, 500u);
+  TriangleMesh mesh;
+  mesh.positions.resize(file.n_vertices);
+  mesh.indices = file.corners;
+  EXPECT_TRUE(IsClosed(mesh));
+  // So few pictures leave it hollow and open. The cameras stand above it: its bottom is unseen.
+  const auto extent = [&](const char* axis) {
+    const std::vector<double>& along = file.properties.at(axis);
+    return std::pair(*std::min_element(along.begin(), along.end()),
+                     *std::max_element(along.begin(), along.end()));
+  };
+  constexpr double kPixel = 0.045;  // there
+  for (const char* axis : {"x", "y"}) {
+    EXPECT_NEAR(extent(axis).first, -0.6, kPixel) << axis;
+    EXPECT_NEAR(extent(axis).second, 0.6, kPixel) << axis;
+  }
+  EXPECT_NEAR(extent("z").second, 0.6, kPixel);
+}
+
+TEST_F(ExportCommandTest, LastLineOfJsonIsDoneAndSaysWhatWasWritten) {
+  const Ended ended =
+      Export(Model() + " --out " + (dir_ / "m.glb") + " --resolution 48 --triangles 1k --json");
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  std::istringstream lines(ended.out);
+  nlohmann::json last;
+  int n_steps = 0;
+  for (std::string line; std::getline(lines, line);) {
+    last = nlohmann::json::parse(line, nullptr, false);
+    ASSERT_TRUE(last.is_object()) << line;
+    n_steps += last["event"] == "exporting";
+  }
+  EXPECT_GE(n_steps, 3);
+  EXPECT_EQ(last["event"], "done");
+  EXPECT_EQ(last["format"], "glb");
+  EXPECT_EQ(last["file"], dir_ / "m.glb");
+  EXPECT_EQ(last["bytes"], Bytes("m.glb").size());
+  EXPECT_LE(last["triangles"], 1050);
+  EXPECT_GT(last["triangles"], 500);
+  EXPECT_GT(last["vertices"], 200);
+  EXPECT_TRUE(last["seconds"].is_number());
+}
+
+TEST_F(ExportCommandTest, SameModelAndOptionsGiveTheSameBytes) {
+  for (const char* format : {"ply", "glb", "points", "splats", "cameras"}) {
+    const std::string flags = std::string(" --format ") + format +
+                              (std::string(format) == "cameras" ? "" : " --resolution 48");
+    ASSERT_EQ(Export(Model() + flags + " --threads 1 --out " + (dir_ / "a")).code, 0);
+    ASSERT_EQ(Export(Model() + flags + " --threads 2 --out " + (dir_ / "b")).code, 0);
+    EXPECT_GT(Bytes("a").size(), 500u) << format;
+    EXPECT_TRUE(Bytes("a") == Bytes("b")) << format;
+  }
+}
+
+TEST_F(ExportCommandTest, FolderGetsAFileOfTheFormatsName) {
+  ASSERT_EQ(Export(Model() + " --format splats --resolution 64 --out " + (dir_ / "new/")).code, 0);
+  const PlyFile splats = ReadPly(Bytes("new/splats.ply"));
+  EXPECT_GT(splats.n_vertices, 500u);
+  EXPECT_EQ(splats.properties.count("rot_3"), 1u);
+  ASSERT_EQ(Export(Model() + " --format cameras --out " + (dir_ / "new")).code, 0);
+  const auto cameras = ReadCameraFile(dir_ / "new/transforms.json");
+  ASSERT_THAT(cameras, IsOk());
+  EXPECT_EQ(cameras->size(), 12u);
+}
+
+TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
+  const std::string out = " --out " + (dir_ / "x");
+  const struct {
+    std::string flags;
+    int code;
+    const char* words;
+  } cases[] = {
+      {out, 2, "--format is required"},
+      {out + " --format obj", 2, "--format: 'obj'"},
+      {out + " --format ''", 2, "--format"},
+      {" --format ply", 2, "--out"},
+      {" --format ply --out ''", 2, "--out: is empty"},
+      {out + " --format ply --box nan,0,0,1,1,1", 2, "--box: 'nan,0,0,1,1,1'"},
+      {out + " --format ply --box inf,0,0,1,1,1", 2, "--box"},
+      {out + " --format ply --box 0,0,0,1,1,0", 2, "--box"},
+      {out + " --format ply --box 0,0,0,1,-1,1", 2, "--box"},
+      {out + " --format ply --box 0,0,0,1,1", 2, "--box"},
+      {out + " --format ply --box 0,0,0,1,1,1,1", 2, "--box"},
+      {out + " --format ply --box ''", 0, ""},  // as if it were not given
+      {out + " --format ply --box 1e300,0,0,1,1,1", 2, "--box"},
+      {out + " --format ply --box 1e8,0,0,1e-9,1,1", 2, "too short"},
+      {out + " --format ply --box 100,100,100,1,1,1", 9, "no surface"},
+      {out + " --format points --box 100,100,100,1,1,1", 9, "no point"},
+      {out + " --format ply --resolution 100000", 2, "--resolution"},
+      {out + " --format ply --resolution 0", 2, "--resolution"},
+      {out + " --format ply --resolution nan", 2, "--resolution"},
+      {out + " --format ply --triangles 0", 2, "--triangles"},
+      {out + " --format ply --triangles -5", 2, "--triangles"},
+      {out + " --format ply --density 0", 2, "--density"},
+      {out + " --format ply --density 1e30", 9, "no surface"},
+      {out + " --format ply --frame maya", 2, "--frame: 'maya'"},
+      {out + " --format points --triangles 100", 2, "--triangles: has no effect"},
+      {out + " --format cameras --box 0,0,0,1,1,1", 2, "--box: has no effect"},
+      {out + " --format cameras --resolution 64", 2, "--resolution: has no effect"},
+      {out + " --format cameras --frame unity", 2, "--frame: unity is left-handed"},
+      {out + " --format ply --time 2", 2, "--time"},
+      {" --format ply --out " + (dir_ / "none/x.ply"), 5, "none/x.ply"},
+      {" --format ply --out /proc/x.ply", 5, "/proc/x.ply"},
+      {" --format ply --out " + (dir_ / ".out/x.ply"), 5, ".out/x.ply"},
+  };
+  for (const auto& [flags, code, words] : cases) {
+    const Ended ended = Export(Model() + flags + (code == 0 ? " --resolution 32" : ""));
+    EXPECT_EQ(ended.code, code) << flags << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr(words)) << flags;
+    if (code == 0) fs::remove(dir_ / "x");
+    EXPECT_THAT(Files(), ::testing::IsEmpty()) << flags;
+  }
+}
+
+TEST_F(ExportCommandTest, ModelsThatAreNoneAreRefused) {
+  const std::string out = " --format ply --out " + (dir_ / "x");
+  EXPECT_EQ(Export((dir_ / "none.safetensors") + out).code, 5);
+  const Ended text = Export(SourceDir() + "/README.md" + out);
+  EXPECT_EQ(text.code, 9) << text.err;
+  EXPECT_THAT(Files(), ::testing::IsEmpty());
+}
+
+TEST_F(ExportCommandTest, ModelIsNotOverwritten) {
+  fs::copy_file(Model(), dir_ / "model.safetensors");
+  const std::string before = Bytes("model.safetensors");
+  const Ended ended = Export((dir_ / "model.safetensors") + " --format ply --out " +
+                             (dir_ / "./model.safetensors"));
+  EXPECT_EQ(ended.code, 9);
+  EXPECT_THAT(ended.err, HasSubstr("is the model itself"));
+  EXPECT_TRUE(Bytes("model.safetensors") == before);
+}
+
+TEST_F(ExportCommandTest, FileThatDoesNotFitLeavesTheOldOne) {
+  dir_.Write("mesh.ply", "old");
+  // Writes beyond 64 blocks fail, as on a full disk.
+  const Ended ended = Export(Model() + " --resolution 96 --out " + (dir_ / "mesh.ply"),
+                             "trap '' XFSZ; ulimit -f 64; ");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err, HasSubstr("mesh.ply"));
+  EXPECT_EQ(Bytes("mesh.ply"), "old");
+  EXPECT_THAT(Files(), ::testing::ElementsAre("mesh.ply"));
+}
+
+TEST_F(ExportCommandTest, SignalEndsItAndLeavesNothing) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    const UniqueFd out(ends[0]);
+    UniqueFd in(ends[1]);
+    const std::string program = BinDir() + "/nerf-engine", file = dir_ / "mesh.ply";
+    const std::string model = Model();
+    const pid_t pid = fork();
+    if (pid == 0) {
+      dup2(in.get(), STDOUT_FILENO);
+      execl(program.c_str(), "nerf-engine", "export", model.c_str(), "--out", file.c_str(),
+            "--resolution", "1024", "--json", nullptr);
+      _exit(127);
+    }
+    in.Reset();
+    char first = 0;
+    EXPECT_EQ(read(out.get(), &first, 1), 1);  // it has begun
+    kill(pid, signal);
+    std::string rest(1 << 12, '\0');
+    while (read(out.get(), rest.data(), rest.size()) > 0) continue;
+    int status = 0;
+    waitpid(pid, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 128 + signal);
+    EXPECT_THAT(Files(), ::testing::IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,94 @@
+#include "engine/export/glb_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "nlohmann/json.hpp"
+#include "tests/engine/export/shapes.h"
+
+namespace nerf {
+namespace {
+
+template <typename T>
+T NumberAt(const std::string& bytes, size_t at) {
+  T number{};
+  if (at + sizeof(number) <= bytes.size()) std::memcpy(&number, bytes.data() + at, sizeof(number));
+  return number;
+}
+
+// The two chunks of a file.
+struct Glb {
+  nlohmann::json json;
+  std::string bin;
+};
+
+Glb ReadGlb(const std::string& bytes) {
+  EXPECT_EQ(bytes.substr(0, 4), "glTF");
+  EXPECT_EQ(NumberAt<uint32_t>(bytes, 4), 2u);
+  EXPECT_EQ(NumberAt<uint32_t>(bytes, 8), bytes.size());
+  const auto json_bytes = NumberAt<uint32_t>(bytes, 12);
+  EXPECT_EQ(bytes.substr(16, 4), "JSON");
+  EXPECT_EQ(json_bytes % 4, 0u);
+  const auto bin_bytes = NumberAt<uint32_t>(bytes, 20 + json_bytes);
+  EXPECT_EQ(bytes.substr(24 + json_bytes, 4), std::string("BIN\0", 4));
+  EXPECT_EQ(28 + json_bytes + bin_bytes, bytes.size());
+  return {nlohmann::json::parse(bytes.substr(20, json_bytes), nullptr, false),
+          bytes.substr(28 + json_bytes)};
+}
+
+TEST(GlbFileTest, AccessorsReadBackWhatWasWritten) {
+  const MeshExport made =
+      MeshOfShape(Sphere({0.2f, 0, 0}, 0.5f), {.resolution = 32, .n_triangles = 500});
+  const TriangleMesh& mesh = made.mesh;
+  const Glb glb = ReadGlb(MeshGlb(mesh, ExportAxes(AxesName::kDataset, true, ShapeGeometry())));
+  ASSERT_TRUE(glb.json.is_object());
+  EXPECT_EQ(glb.json["asset"]["version"], "2.0");
+  EXPECT_EQ(glb.json["buffers"][0]["byteLength"], glb.bin.size());
+  const auto& primitive = glb.json["meshes"][0]["primitives"][0];
+  EXPECT_EQ(glb.json["nodes"][glb.json["scenes"][0]["nodes"][0].get<int>()]["mesh"], 0);
+  const auto offset_of = [&](const nlohmann::json& accessor) {
+    const auto& view = glb.json["bufferViews"][accessor["bufferView"].get<int>()];
+    return view["byteOffset"].get<size_t>();
+  };
+  const auto& positions = glb.json["accessors"][primitive["attributes"]["POSITION"].get<int>()];
+  const auto& colors = glb.json["accessors"][primitive["attributes"]["COLOR_0"].get<int>()];
+  const auto& normals = glb.json["accessors"][primitive["attributes"]["NORMAL"].get<int>()];
+  const auto& indices = glb.json["accessors"][primitive["indices"].get<int>()];
+  ASSERT_EQ(positions["count"], mesh.positions.size());
+  ASSERT_EQ(indices["count"], mesh.indices.size());
+  EXPECT_EQ(colors["componentType"], 5123);
+  EXPECT_EQ(colors["normalized"], true);
+  for (size_t i = 0; i < mesh.positions.size(); ++i) {
+    for (int axis = 0; axis < 3; ++axis) {
+      const auto p = NumberAt<float>(glb.bin, offset_of(positions) + 12 * i + 4 * axis);
+      EXPECT_EQ(p, mesh.positions[i][axis]);
+      EXPECT_GE(p, positions["min"][axis].get<float>());
+      EXPECT_LE(p, positions["max"][axis].get<float>());
+      const auto light = NumberAt<uint16_t>(glb.bin, offset_of(colors) + 8 * i + 2 * axis);
+      EXPECT_NEAR(light / 65535.0, std::pow((mesh.colors[i][axis] + 0.055) / 1.055, 2.4), 1e-4);
+    }
+    Vec3 normal;
+    for (int axis = 0; axis < 3; ++axis) {
+      normal[axis] = NumberAt<float>(glb.bin, offset_of(normals) + 12 * i + 4 * axis);
+    }
+    EXPECT_NEAR(Norm(normal), 1, 1e-5);
+  }
+  for (size_t i = 0; i < mesh.indices.size(); ++i) {
+    EXPECT_EQ(NumberAt<uint32_t>(glb.bin, offset_of(indices) + 4 * i), mesh.indices[i]);
+  }
+}
+
+TEST(GlbFileTest, MaterialHasNoLighting) {
+  const MeshExport made = MeshOfShape(Sphere({}, 0.5f), {.resolution = 16});
+  const Glb glb =
+      ReadGlb(MeshGlb(made.mesh, ExportAxes(AxesName::kBlender, true, ShapeGeometry())));
+  EXPECT_EQ(glb.json["extensionsUsed"], nlohmann::json({"KHR_materials_unlit"}));
+  EXPECT_TRUE(glb.json["materials"][0]["extensions"]["KHR_materials_unlit"].is_object());
+  EXPECT_TRUE(glb.json["materials"].is_array());
+  EXPECT_TRUE(glb.json["nodes"].is_array());
+}
+
+}  // namespace
+}  // namespace nerf
