@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kMaxLineBytes = 4096;  // the rest of a longer line is dropped
 constexpr size_t kMaxLastOutput = 16 << 10;
 constexpr int kTickMs = 500;
-constexpr int kCannotExecute = 127;  // as in shells
+constexpr int kNotPrepared = 126, kCannotExecute = 127;  // as in shells
 
 // The data that the child needs between fork and exec. Prepared before, because only
 // async-signal-safe calls are allowed there.
@@ -35,6 +35,7 @@ struct Launch {
   uint64_t max_memory_bytes = 0, max_file_bytes = 0;
   int input = -1, output = -1;
   bool cleans_up = false;  // ChildProcessSpec::stop_grace
+  std::function<bool()> prepare;
 };
 
 void LimitTo(int resource, uint64_t limit) {
@@ -60,6 +61,7 @@ void LimitTo(int resource, uint64_t limit) {
     _exit(kCannotExecute);
   }
   if (!launch.folder.empty() && chdir(launch.folder.c_str()) != 0) _exit(kCannotExecute);
+  if (launch.prepare && !launch.prepare()) _exit(kNotPrepared);
   execve(launch.program.c_str(), launch.argv.data(), launch.envp.data());
   _exit(kCannotExecute);
 }
@@ -73,7 +75,9 @@ absl::StatusOr<Launch> PrepareLaunch(const ChildProcessSpec& spec) {
   launch.max_memory_bytes = spec.max_memory_bytes;
   launch.max_file_bytes = spec.max_file_bytes;
   launch.cleans_up = spec.stop_grace > absl::ZeroDuration();
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+  launch.prepare = spec.prepare;
+  for (char** entry = spec.inherits_environment ? environ : nullptr;
+       entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
     bool is_replaced = false;
@@ -166,7 +170,8 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const ChildProcessSpec& spec, b
 }
 
 void ChildProcess::SignalGroup(int signal) const {
-  if (pid_ > 0) kill(-pid_, signal);
+  // In a sandbox that allows no groups the process has none of its own.
+  if (pid_ > 0 && kill(-pid_, signal) != 0 && errno == ESRCH) kill(pid_, signal);
 }
 
 void ChildProcess::TakeBytes(std::string_view bytes, const OnLine& on_line) {

@@ -28,8 +28,12 @@ struct ChildProcessSpec {
   // How long it has to clean up when Wait ends it: its group gets SIGTERM, and SIGKILL after this
   // time. It then also gets SIGTERM, and no SIGPIPE, when this process dies. Zero: SIGKILL at once.
   absl::Duration stop_grace = absl::ZeroDuration();
-  uint64_t max_memory_bytes = 0;  // of data it may allocate (RLIMIT_DATA); 0: no limit
-  uint64_t max_file_bytes = 0;    // of each file it may write (RLIMIT_FSIZE); 0: no limit
+  uint64_t max_memory_bytes = 0;     // of data it may allocate (RLIMIT_DATA); 0: no limit
+  uint64_t max_file_bytes = 0;       // of each file it may write (RLIMIT_FSIZE); 0: no limit
+  bool inherits_environment = true;  // false: it gets `environment` alone
+  // Called in the child right before the program starts there: async-signal-safe. False: it does
+  // not start, and has exited with 126. May be empty.
+  std::function<bool()> prepare = {};
 };
 
 // How a process ended.
@@ -51,9 +55,10 @@ struct ChildProcessEnd {
 // PATH. NotFound if there is none.
 absl::StatusOr<std::string> FindProgram(const std::string& name);
 
-// A process in its own process group, with one pipe for standard output and error and, optionally,
-// one for standard input. The destructor kills the group and reaps the process. It dies with the
-// thread that started it, or gets SIGTERM then. Not thread-safe.
+// A process in its own process group, if this process may make one, with one pipe for standard
+// output and error and, optionally, one for standard input. The destructor kills the group and
+// reaps the process. It dies with the thread that started it, or gets SIGTERM then. Not
+// thread-safe.
 class ChildProcess {
  public:
   // Errors: NotFound if there is no such program; those of fork and pipe.

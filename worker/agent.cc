@@ -15,6 +15,7 @@
 #include "worker/engine_convert.h"
 #include "worker/frame_run.h"
 #include "worker/movie_run.h"
+#include "worker/pose_run.h"
 
 namespace nerf {
 namespace {
@@ -265,6 +266,8 @@ v1::SynchronizeRequest Agent::NextMessage() {
     const std::vector<std::string>& methods = engines_->last_hello().methods;
     *hello->mutable_methods() = {methods.begin(), methods.end()};
     *hello->mutable_features() = {options_.features.begin(), options_.features.end()};
+    hello->set_colmap_version(options_.colmap_version);
+    hello->set_ffmpeg_version(options_.ffmpeg_version);
     for (const std::string& method : engines_->last_hello().merges)
       hello->add_features("merge/" + method);
     said_hello_ = true;
@@ -308,6 +311,7 @@ void Agent::HandleDesired(const v1::DesiredJob& desired) {
   switch (desired.action()) {
     case v1::DesiredJob::TRAIN:
     case v1::DesiredJob::RENDER:
+    case v1::DesiredJob::POSE:
       if (ours && desired.lease_epoch() <= job_->lease_epoch()) return;  // go on
       // The order was sent before the server stored the end of the job.
       if (desired.training_job() == finished_job_ && desired.lease_epoch() <= finished_epoch_) {
@@ -366,6 +370,10 @@ std::shared_ptr<LeasedRun> Agent::NewRun(const v1::DesiredJob& desired) {
   if (desired.has_frames() || desired.training_job().find("/renderJobs/") != std::string::npos) {
     return std::make_shared<FrameRun>(options_.part, std::move(context), desired,
                                       std::move(folder));
+  }
+  if (desired.has_pose() || desired.training_job().find("/poseJobs/") != std::string::npos) {
+    return std::make_shared<PoseRun>(options_.part, options_.pose, std::move(context), desired,
+                                     std::move(folder));
   }
   JobRunOptions options = options_.job;
   options.checkpoint_interval = checkpoint_interval_;

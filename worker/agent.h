@@ -20,6 +20,7 @@
 #include "worker/leased_run.h"
 #include "worker/mailbox.h"
 #include "worker/part_run.h"
+#include "worker/pose_program.h"
 #include "worker/request_board.h"
 #include "worker/server_link.h"
 #include "worker/task_runner.h"
@@ -47,8 +48,11 @@ struct AgentOptions {
   EnginePoolOptions engines;  // the folder is set by the agent
   JobRunOptions job;
   PartRunOptions part;
+  PoseProgramOptions pose;
   // What it can do besides training (WorkerHello.features).
   std::vector<std::string> features;
+  // Of what finds poses (WorkerHello); empty: it takes no pose jobs, or none with films.
+  std::string colmap_version, ffmpeg_version;
   // Called when no engine has ever started: what keeps it from that, if a person has to change it.
   // The worker then stays connected, says so, and takes no work. Empty: the worker ends.
   std::function<std::string()> explain_no_engine = {};

@@ -202,6 +202,10 @@ constexpr std::array kRankCalls = {SCMP_SYS(connect), SCMP_SYS(bind),    SCMP_SY
 constexpr std::array kDriverCalls = {SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(ioctl),
                                      SCMP_SYS(memfd_create)};
 
+// To start other programs, to wait for them and to end them: Landlock, where it is new enough,
+// allows signals to these alone.
+constexpr std::array kProcessCalls = {SCMP_SYS(vfork), SCMP_SYS(waitid), SCMP_SYS(kill)};
+
 bool IsDevice(const std::string& path) { return path.starts_with("/dev/"); }
 
 // The device files of NVIDIA's driver that are there, and of what it works with.
@@ -223,6 +227,10 @@ LandlockPaths PathsOf(const EngineSandboxOptions& options, const std::string& pr
   const fs::path real_program = fs::canonical(program, error);
   paths.execute = ProgramLoaders();
   paths.execute.push_back(real_program.string());
+  for (const std::string& other : options.programs) {
+    const fs::path real_other = fs::canonical(other, error);
+    if (!error) paths.execute.push_back(real_other.string());
+  }
   paths.tcp = options.ranks;
   paths.write = options.write_paths;
   paths.devices = {"/dev/null"};
@@ -258,13 +266,20 @@ EngineRules RulesOf(const EngineSandboxOptions& options, const std::string& prog
                     const LoaderPaths& loader_paths) {
   std::vector<std::string> known(kSystemPaths.begin(), kSystemPaths.end());
   if (options.gpu) known.insert(known.end(), kDriverPaths.begin(), kDriverPaths.end());
-  const EngineLibraries libraries = FindEngineLibraries(program, options.gpu, known, loader_paths);
+  EngineLibraries libraries = FindEngineLibraries(program, options.gpu, known, loader_paths);
+  for (const std::string& other : options.programs) {
+    const EngineLibraries more =
+        FindEngineLibraries(other, /*with_driver=*/false, known, loader_paths);
+    libraries.files.insert(libraries.files.end(), more.files.begin(), more.files.end());
+  }
   EngineRules rules;
   rules.paths = PathsOf(options, program, libraries);
   rules.library_path = libraries.library_path;
   rules.sockets = SocketsOf(options);
   rules.calls.insert(kCalls.begin(), kCalls.end());
   if (options.ranks) rules.calls.insert(kRankCalls.begin(), kRankCalls.end());
+  rules.processes = !options.programs.empty();
+  if (rules.processes) rules.calls.insert(kProcessCalls.begin(), kProcessCalls.end());
   if (options.gpu) rules.calls.insert(kDriverCalls.begin(), kDriverCalls.end());
   return rules;
 }

@@ -25,6 +25,8 @@ struct EngineSandboxOptions {
   uint64_t max_open_files = 4096;
   // Memory that it may allocate (RLIMIT_DATA: what it writes to, beyond files); 0: any.
   uint64_t max_data_bytes = 0;
+  // Programs that it may start, too, as paths. They have the same limits and its process group.
+  std::vector<std::string> programs = {};
   // Also TCP, for an engine that trains a job together with those of other workers.
   bool ranks = false;
 };
@@ -39,9 +41,11 @@ struct SocketRule {
 struct EngineRules {
   LandlockPaths paths;
   // Numbers of the system calls that may be made with any arguments. Besides these: sockets of the
-  // rules below, new threads but no processes, a few requests to open files, its own limits.
+  // rules below, new threads and, if allowed, processes, a few requests to open files, its own
+  // limits.
   std::set<int> calls;
   std::vector<SocketRule> sockets;
+  bool processes = false;    // new processes, but no groups or sessions of theirs
   std::string library_path;  // LD_LIBRARY_PATH
 };
 

@@ -104,13 +104,13 @@ absl::StatusOr<std::vector<sock_filter>> BuildFilter(const EngineRules& rules) {
   AllowSockets(rules.sockets, &filter);
   for (const int call : rules.calls) filter.Allow(call);
   const auto is_open = [&](int call) { return rules.calls.contains(call); };
-  // Threads of its own, in no new namespaces. clone3 hides its flags in memory: ENOSYS, and libc
-  // calls clone.
+  // Threads and, if allowed, processes of its own, in no new namespaces. clone3 hides its flags in
+  // memory: ENOSYS, and libc calls clone.
   if (!is_open(SCMP_SYS(clone))) {
     constexpr scmp_datum_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS |
                                          CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-    filter.Allow(SCMP_SYS(clone),
-                 SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaces | CLONE_THREAD, CLONE_THREAD));
+    const scmp_datum_t wanted = rules.processes ? 0 : CLONE_THREAD;
+    filter.Allow(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaces | wanted, wanted));
   }
   if (!is_open(SCMP_SYS(ioctl))) {
     for (const auto request : kRequests) {

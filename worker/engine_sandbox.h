@@ -14,10 +14,11 @@ namespace nerf {
 
 // The limits of an engine process, built before the fork and applied between fork and exec:
 //   Landlock      reads its program, libraries and read_paths; uses devices; writes write_paths;
-//                 executes nothing but its program; no TCP, no signals to others
+//                 executes nothing but its program and `programs`; no TCP, no signals to others
 //   seccomp       the calls that an engine needs and no others: no sockets but those of its device,
-//                 no processes, tracing, namespaces, mounts or keys, no changes of modes, owners,
-//                 times or attributes of files
+//                 no processes unless it has `programs`, and then no groups or sessions; no
+//                 tracing, namespaces, mounts or keys, no changes of modes, owners, times or
+//                 attributes of files
 //   capabilities  none, also as root, so that read-only files stay so
 //   rlimits       no core files; size of files, number of descriptors, memory where that is limited
 //   memory        the first to be killed where the machine has none left

@@ -190,6 +190,12 @@ CallResult GrpcServerLink::CommitFrames(const v1::CommitFramesRequest& request,
   return Call(&v1::WorkerService::Stub::CommitFrames, request, stop, &response);
 }
 
+CallResult GrpcServerLink::CommitPoses(const v1::CommitPosesRequest& request,
+                                       std::stop_token stop) {
+  v1::CommitPosesResponse response;
+  return Call(&v1::WorkerService::Stub::CommitPoses, request, stop, &response);
+}
+
 GrpcBlobTransport::GrpcBlobTransport(std::shared_ptr<grpc::Channel> channel, std::string token_file,
                                      std::string writer_id)
     : channel_(std::move(channel)),

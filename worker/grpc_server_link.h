@@ -30,6 +30,7 @@ class GrpcServerLink final : public ServerLink {
   void Close() override;
   CallResult Commit(const v1::CommitCheckpointRequest& request, std::stop_token stop) override;
   CallResult CommitFrames(const v1::CommitFramesRequest& request, std::stop_token stop) override;
+  CallResult CommitPoses(const v1::CommitPosesRequest& request, std::stop_token stop) override;
 
  private:
   class StreamEnd;

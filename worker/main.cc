@@ -35,6 +35,7 @@
 #include "worker/liveness.h"
 #include "worker/mailbox.h"
 #include "worker/movie_maker.h"
+#include "worker/pose_program.h"
 #include "worker/task_runner.h"
 #include "worker/worker_lock.h"
 
@@ -175,6 +176,16 @@ EngineProcessOptions EngineOptions(const Flags& flags) {
   return options;
 }
 
+// How to find the poses of photographs.
+PoseProgramOptions PoseProgram(const Flags& flags) {
+  PoseProgramOptions options = FindPosePrograms();
+  options.engine = flags.engine;
+  options.threads = flags.threads;
+  options.sandboxed = !flags.no_sandbox;
+  options.read_paths = flags.engine_reads;
+  return options;
+}
+
 // What the worker reports to the server about itself.
 AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
                             const std::string& session_id) {
@@ -187,6 +198,15 @@ AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
   options.cache_dir = flags.cache_dir;
   options.features = {"render", "views"};
   if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
+  options.pose = PoseProgram(flags);
+  if (const auto tools = AskPoseTools(options.pose); tools.ok()) {
+    options.features.push_back("colmap");
+    options.colmap_version = tools->colmap;
+    options.ffmpeg_version = tools->ffmpeg;
+  } else if (!absl::IsUnimplemented(tools.status())) {
+    LogWarning("COLMAP cannot be used, so this worker takes no pose jobs",
+               {{"error", tools.status().ToString()}});
+  }
   if (HasGangLibrary(flags.engine)) {
     options.features.push_back(flags.device == "cpu" ? "ranks" : "ranks-cuda");
   }

@@ -54,13 +54,13 @@ void PartRun::InBackground(Lane lane, std::function<CallResult()> work,
 
 std::optional<absl::Duration> PartRun::PauseAfter(const CallResult& failure) {
   if (failure.reason == reason::kLeaseFenced || failure.code == absl::StatusCode::kNotFound) {
-    LogWarning("the lease is lost, abandoning the part",
+    LogWarning("the lease is lost, abandoning the job",
                {{"job", name()}, {"part", grant_.part()}, {"error", failure.message}});
     Abandon();
     return std::nullopt;
   }
   if (const auto pause = retry_.After(failure); pause.has_value()) {
-    LogWarning("a part of a render job cannot go on, trying again",
+    LogWarning("a job cannot go on, trying again",
                {{"job", name()}, {"part", grant_.part()}, {"error", failure.message}});
     return pause;
   }
@@ -94,10 +94,9 @@ void PartRun::OnEngineFree() {
   } else if (stage_ == Stage::kStopping) {
     stage_ = Stage::kFinal;
     report_.set_phase(final_phase_);
-    LogInfo("part of a render job ended here",
-            {{"job", name()},
-             {"part", grant_.part()},
-             {"phase", v1::JobReport::Phase_Name(final_phase_)}});
+    LogInfo("job ended here", {{"job", name()},
+                               {"part", grant_.part()},
+                               {"phase", v1::JobReport::Phase_Name(final_phase_)}});
     context_.report_changed();
   }
 }

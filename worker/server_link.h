@@ -33,6 +33,7 @@ class ServerLink {
   // Blocks until the server answers, a stop is requested or a deadline passes.
   virtual CallResult Commit(const v1::CommitCheckpointRequest& request, std::stop_token stop) = 0;
   virtual CallResult CommitFrames(const v1::CommitFramesRequest& request, std::stop_token stop) = 0;
+  virtual CallResult CommitPoses(const v1::CommitPosesRequest& request, std::stop_token stop) = 0;
 };
 
 }  // namespace nerf

@@ -3,6 +3,7 @@
 #include "client/calls/session.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
+#include "nerf/v1/pose_job_service.grpc.pb.h"
 #include "nerf/v1/render_job_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 #include "nerf/v1/training_service.grpc.pb.h"
@@ -54,6 +55,10 @@ std::vector<std::string> ListShortIds(Session& session, ResourceKind kind) {
       return IdsOf<v1::RenderJobService>(session, OfProject<v1::ListRenderJobsRequest>(session),
                                          &v1::RenderJobService::Stub::ListRenderJobs,
                                          &v1::ListRenderJobsResponse::render_jobs);
+    case ResourceKind::kPoseJob:
+      return IdsOf<v1::PoseJobService>(session, OfProject<v1::ListPoseJobsRequest>(session),
+                                       &v1::PoseJobService::Stub::ListPoseJobs,
+                                       &v1::ListPoseJobsResponse::pose_jobs);
     case ResourceKind::kWorker:
       return IdsOf<v1::AdminService>(session, v1::ListWorkersRequest(),
                                      &v1::AdminService::Stub::ListWorkers,

@@ -92,6 +92,7 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
   AddRenderCommand(app, command);
   AddRenderJobCommands(app, command);
   AddExportCommand(app, command);
+  AddPoseCommands(app, command);
   AddWorkerCommands(app, command);
   AddBackupCommand(app, command);
   AddAdminCommands(app, command);

@@ -22,6 +22,7 @@ void AddModelCommands(CLI::App& app, Command* selected);
 void AddExportCommand(CLI::App& app, Command* selected);
 void AddWorkerCommands(CLI::App& app, Command* selected);
 void AddRenderCommand(CLI::App& app, Command* selected);
+void AddPoseCommands(CLI::App& app, Command* selected);
 void AddRenderJobCommands(CLI::App& app, Command* selected);
 void AddTrainCommand(CLI::App& app, Command* selected);
 void AddAdminCommands(CLI::App& app, Command* selected);

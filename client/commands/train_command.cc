@@ -9,6 +9,7 @@
 
 #include "client/calls/job_create.h"
 #include "client/calls/job_flags.h"
+#include "client/calls/pose_job.h"
 #include "client/calls/pose_photographs.h"
 #include "client/calls/scene_upload.h"
 #include "client/calls/session.h"
@@ -22,6 +23,7 @@
 #include "common/sha256.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
+#include "common/usage_error.h"
 #include "engine/scene/unposed_photographs.h"
 #include "fmt/format.h"
 
@@ -30,6 +32,7 @@ namespace {
 
 struct TrainFlags : JobFlags {
   int downscale = 0;  // 0: none
+  std::string pose = "auto";
   std::string engine = ProgramBesideThis("nerf-engine");
 };
 
@@ -84,7 +87,53 @@ absl::Status CheckTrainFlags(const Session& session, const TrainFlags& flags,
   Violations violations;
   if (dir.empty()) violations.Add("", "train needs a folder with a data set; try examples/mic");
   violations.Add(CheckWatchFlags(session, flags, !flags.detach));
+  if (flags.pose == "server" && flags.downscale > 0) {
+    violations.Add("--downscale", "needs the pictures here: name --max-side, or --pose local");
+  }
   return violations.ToStatus();
+}
+
+int SubmitAndWatch(Session& session, const TrainFlags& flags,
+                   const v1::CreateTrainingJobRequest& request) {
+  if (flags.detach) return SubmitJob(session, request, std::nullopt);
+  return SubmitJob(session, request,
+                   WatchOptions{.patient_from_start = true, .preview = flags.preview});
+}
+
+// Whether a worker finds the poses of the photographs.
+bool IsPosedByServer(Session& session, const TrainFlags& flags, const std::string& dir) {
+  if (flags.pose == "local" || !MustBePosed(dir)) return false;
+  return flags.pose == "server" || (flags.downscale == 0 && CanServerPose(session, dir));
+}
+
+// Lets a worker find the poses, then trains on its scene.
+int TrainPosedByServer(Session& session, const TrainFlags& flags, const std::string& dir,
+                       v1::CreateTrainingJobRequest& request) {
+  if (flags.display_name.empty()) {
+    request.mutable_training_job()->set_display_name(FolderName(dir));
+  }
+  session.Say(
+      PlainText(fmt::format("{} has no poses: a worker finds them, which takes minutes "
+                            "(--pose local: this machine)",
+                            dir)));
+  if (flags.validate_only) return SubmitJob(session, request, std::nullopt);
+  const absl::Status taken =
+      AskBeforeUpload(session, request, /*may_be_repeated=*/!flags.request_id.empty());
+  if (!taken.ok()) return session.Fail(taken);
+  PoseUpload upload;
+  upload.source = dir;
+  upload.display_name = FolderName(dir);
+  const absl::StatusOr<v1::PoseJob> created = CreatePoseJobOf(session, upload);
+  if (!created.ok()) {
+    const int exit_code = session.Fail(created.status());
+    session.SayError(
+        "  no job was created; run the same command again: files that arrived are not sent again");
+    return exit_code;
+  }
+  v1::PoseJob posed;
+  if (const int code = AwaitPoseJob(session, created->name(), &posed); code != kOk) return code;
+  request.mutable_training_job()->set_scene(posed.scene());
+  return SubmitAndWatch(session, flags, request);
 }
 
 int Train(Session& session, const TrainFlags& flags, const std::string& named_dir,
@@ -92,6 +141,9 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
   if (absl::Status status = IsFilm(named_dir) ? absl::OkStatus() : RequireFolder(named_dir);
       !status.ok()) {
     return FailFolder(session, status);
+  }
+  if (IsPosedByServer(session, flags, named_dir)) {
+    return TrainPosedByServer(session, flags, named_dir, request);
   }
   if (flags.validate_only && MustBePosed(named_dir)) {
     session.Say(PlainText(fmt::format(
@@ -130,9 +182,7 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
     return exit_code;
   }
   request.mutable_training_job()->set_scene(*scene);
-  if (flags.detach) return SubmitJob(session, request, std::nullopt);
-  return SubmitJob(session, request,
-                   WatchOptions{.patient_from_start = true, .preview = flags.preview});
+  return SubmitAndWatch(session, flags, request);
 }
 
 }  // namespace
@@ -149,6 +199,13 @@ void AddTrainCommand(CLI::App& app, Command* selected) {
       ->add_option("--engine", flags->engine,
                    "nerf-engine's program, which finds poses of photographs")
       ->type_name("PROGRAM");
+  train
+      ->add_option("--pose", flags->pose,
+                   "Who finds poses of photographs: server (a worker with COLMAP), local\n"
+                   "(nerf-engine here) or auto: a worker where one can, else local")
+      ->type_name("WHERE")
+      ->check(OneOf({"auto", "server", "local"}))
+      ->capture_default_str();
   train->add_option("--downscale", flags->downscale, "Divide the pictures' sides by this")
       ->type_name("N")
       ->check(CLI::Range(1, 64))

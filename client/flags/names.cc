@@ -28,6 +28,8 @@ KindWords WordsOf(ResourceKind kind) {
       return {"model", "models", "m-7f3k2c81"};
     case ResourceKind::kRenderJob:
       return {"render-job", "renderJobs", "r-7f3k2c81"};
+    case ResourceKind::kPoseJob:
+      return {"pose-job", "poseJobs", "p-7f3k2c81"};
     case ResourceKind::kWorker:
       return {"worker", "workers", "w-7f3k2c81"};
   }
@@ -130,8 +132,9 @@ absl::Status CheckDisplayName(std::string_view flag, std::string_view name) {
 std::optional<ResourceKind> KindOf(std::string_view name) {
   const std::vector<std::string_view> parts = SplitAtSlashes(name);
   if (parts.size() < 2) return std::nullopt;
-  for (const ResourceKind kind : {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel,
-                                  ResourceKind::kWorker, ResourceKind::kRenderJob}) {
+  for (const ResourceKind kind :
+       {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel, ResourceKind::kWorker,
+        ResourceKind::kRenderJob, ResourceKind::kPoseJob}) {
     if (parts[parts.size() - 2] == WordsOf(kind).collection) return kind;
   }
   return std::nullopt;
@@ -161,6 +164,7 @@ std::string_view NounOf(std::string_view name) {
   if (collection == "shares") return "share";
   if (collection == "tokens") return "token";
   if (collection == "renderJobs") return "render job";
+  if (collection == "poseJobs") return "pose job";
   const std::optional<ResourceKind> kind = KindOf(name);
   return kind.has_value() ? WordsOf(*kind).noun : "";
 }
@@ -174,8 +178,8 @@ std::string_view SubjectOf(std::string_view message) {
 
 std::string WithShortNames(std::string_view text, std::string_view project) {
   std::string result(text);
-  for (const ResourceKind kind :
-       {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel, ResourceKind::kRenderJob}) {
+  for (const ResourceKind kind : {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel,
+                                  ResourceKind::kRenderJob, ResourceKind::kPoseJob}) {
     const std::string prefix = fmt::format("projects/{}/{}/", project, WordsOf(kind).collection);
     for (size_t at = 0; (at = result.find(prefix, at)) != std::string::npos;) {
       result.erase(at, prefix.size());

@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-enum class ResourceKind { kScene, kJob, kModel, kWorker, kRenderJob };
+enum class ResourceKind { kScene, kJob, kModel, kWorker, kRenderJob, kPoseJob };
 
 // "projects/{project}". Errors: InvalidArgument for a malformed id.
 absl::StatusOr<std::string> ProjectName(std::string_view project);

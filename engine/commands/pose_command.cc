@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -11,8 +12,9 @@
 #include "engine/commands/view_progress.h"
 #include "engine/parameters/memory_estimate.h"
 #include "engine/pose/colmap_tool.h"
+#include "engine/pose/film.h"
 #include "engine/pose/pose_search.h"
-#include "engine/protocol/json.h"
+#include "engine/protocol/pose_lines.h"
 #include "engine/training/exception_border.h"
 #include "fmt/format.h"
 
@@ -24,7 +26,7 @@ struct PoseFlags {
   PoseOptions options;
   int threads = 0;
   double hours = 12;
-  bool validate_only = false, json = false;
+  bool validate_only = false, tools = false, json = false;
 };
 
 // Prints the current stage when it changes, and its progress at intervals, also while there is
@@ -50,15 +52,10 @@ class PoseProgressPrinter {
     last_ = progress;
     const double seconds = absl::ToDoubleSeconds(now - begin_);
     if (style_ == ProgressStyle::kJson) {
-      JsonObject line;
-      line["event"] = "posing";
-      line["stage"] = progress.stage;
-      line["stages"] = progress.n_stages;
-      line["doing"] = progress.doing;
-      line["done"] = progress.done;
-      if (progress.of > 0) line["of"] = progress.of;
-      line["seconds"] = JsonNumber(seconds);
-      fmt::print("{}", JsonLine(line));
+      const auto count = [](int n) { return static_cast<uint32_t>(std::max(n, 0)); };
+      fmt::print("{}", protocol::ToLine(protocol::Posing{
+                           count(progress.stage), count(progress.n_stages), progress.doing,
+                           count(progress.done), count(progress.of), seconds}));
       std::fflush(stdout);
       return;
     }
@@ -75,11 +72,27 @@ class PoseProgressPrinter {
   PoseProgress last_;
 };
 
+// Says which COLMAP and ffmpeg would be run. Workers ask in the sandbox in which they pose.
+int ReportPoseTools(const PoseFlags& flags) {
+  const absl::StatusOr<ColmapTool> colmap = FindColmap(flags.options.colmap);
+  if (!colmap.ok()) return ReportError(colmap.status(), flags.json);
+  const auto ffmpeg = FfmpegVersion(flags.options.ffmpeg, flags.options.ffprobe);
+  if (flags.json) {
+    fmt::print("{}", protocol::ToLine(protocol::PoseTools{colmap->version, ffmpeg.value_or("")}));
+  } else {
+    fmt::print("COLMAP {}\nffmpeg {}\n", colmap->version,
+               ffmpeg.ok() ? *ffmpeg : std::string(ffmpeg.status().message()));
+  }
+  return kOk;
+}
+
 int RunPose(PoseFlags flags) {
+  if (flags.tools) return ReportPoseTools(flags);
   while (flags.out.size() > 1 && flags.out.back() == '/') flags.out.pop_back();
   if (flags.source.empty() || flags.out.empty()) {
     const std::string which = flags.source.empty() ? "DIR" : "--out";
-    return ReportError(absl::InvalidArgumentError(which + ": is empty"), flags.json,
+    return ReportError(absl::InvalidArgumentError(which + " is required, and not empty"),
+                       flags.json,
                        /*usage=*/true);
   }
   SignalWatcher signals;
@@ -145,9 +158,8 @@ void AddPoseCommand(CLI::App* app, CommandBody* chosen) {
   auto flags = std::make_shared<PoseFlags>();
   CLI::App* command = app->add_subcommand(
       "pose", "Find where photographs were taken, with COLMAP, and write a data set");
-  command->add_option("DIR", flags->source, "folder of photographs and films, or one film")
-      ->required();
-  command->add_option("--out", flags->out, "folder for the data set; new or empty")->required();
+  command->add_option("DIR", flags->source, "folder of photographs and films, or one film");
+  command->add_option("--out", flags->out, "folder for the data set; new or empty");
   command
       ->add_option("--min-posed", flags->options.min_posed_share,
                    "share of the usable photographs that has to be posed; below it slower methods "
@@ -166,6 +178,9 @@ void AddPoseCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--colmap", flags->options.colmap, "COLMAP's program")->capture_default_str();
   command->add_option("--ffmpeg", flags->options.ffmpeg, "ffmpeg's program, for films")
       ->capture_default_str();
+  command->add_option("--ffprobe", flags->options.ffprobe, "ffprobe's program, for films")
+      ->capture_default_str();
+  command->add_flag("--tools", flags->tools, "only say which COLMAP and ffmpeg it would run");
   command->add_flag("--validate-only", flags->validate_only,
                     "check that it can begin, write nothing");
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");

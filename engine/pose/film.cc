@@ -165,4 +165,25 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
   return pictures;
 }
 
+absl::StatusOr<std::string> FfmpegVersion(const std::string& ffmpeg, const std::string& ffprobe) {
+  NERF_RETURN_IF_ERROR(Installed(ffprobe).status());
+  NERF_ASSIGN_OR_RETURN(const std::string program, Installed(ffmpeg));
+  ChildProcessSpec spec;
+  spec.arguments = {program, "-version"};
+  spec.time_limit = kProbeLimit;
+  std::string said;
+  const auto keep_first = [&](std::string_view line) {
+    if (said.empty()) said = line;
+  };
+  NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, RunChildProcess(spec, keep_first, nullptr, {}));
+  constexpr std::string_view kBegin = "ffmpeg version ";
+  constexpr size_t kMaxVersionLength = 32;
+  if (!end.ok() || !said.starts_with(kBegin)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(program, ": is not ffmpeg: it does not say its version"));
+  }
+  said.erase(0, kBegin.size());
+  return Printable(said.substr(0, std::min(said.find(' '), kMaxVersionLength)));
+}
+
 }  // namespace nerf

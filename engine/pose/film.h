@@ -26,4 +26,8 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
                                                                 const std::string& out,
                                                                 const FilmOptions& options);
 
+// The version of the ffmpeg that would be run, such as "5.1.6". Errors: Unimplemented
+// FEATURE_NOT_BUILT if it or ffprobe is not installed; FailedPrecondition if it does not say.
+absl::StatusOr<std::string> FfmpegVersion(const std::string& ffmpeg, const std::string& ffprobe);
+
 }  // namespace nerf

@@ -13,10 +13,10 @@
 #include "common/mutex.h"
 #include "common/nearest_path.h"
 #include "common/status_macros.h"
+#include "engine/base/picture_names.h"
 #include "engine/pose/photo_measures.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/unposed_photographs.h"
 
 namespace nerf {
 namespace {

@@ -340,11 +340,11 @@ class PoseSearch {
       return absl::OkStatus();
     }
     // A principal point that ran away; the model from before is sound.
-    std::error_code error;
+    // Not by copy_file, which changes modes: a worker's sandbox refuses that.
     for (const char* file : {"cameras.bin", "images.bin", "points3D.bin"}) {
-      fs::copy_file(best_folder_ + "/" + file, refined + "/" + file,
-                    fs::copy_options::overwrite_existing, error);
-      if (error) return ErrnoToStatus(error.value(), absl::StrCat("cannot copy ", file));
+      NERF_ASSIGN_OR_RETURN(const std::string bytes,
+                            ReadFile(best_folder_ + "/" + file, kMaxFileBytes));
+      NERF_RETURN_IF_ERROR(WriteFileAtomically(refined + "/" + file, bytes));
     }
     return absl::OkStatus();
   }

@@ -1,17 +1,16 @@
 #include "engine/scene/unposed_photographs.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <set>
-#include <string_view>
 #include <system_error>
+#include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/counted.h"
 #include "common/first_names.h"
 #include "common/shell_word.h"
+#include "engine/base/picture_names.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/scene_reader.h"
 #include "nlohmann/json.hpp"
@@ -21,24 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 7> kPhotoEndings = {".jpg",  ".jpeg", ".png", ".heic",
-                                                           ".heif", ".avif", ".webp"};
-constexpr std::array<std::string_view, 8> kFilmEndings = {".mp4", ".mov",  ".m4v", ".avi",
-                                                          ".mkv", ".webm", ".mts", ".3gp"};
-
-constexpr std::array<std::string_view, 12> kOtherPictureEndings = {".tif", ".tiff", ".bmp", ".gif",
-                                                                   ".dng", ".cr2",  ".cr3", ".nef",
-                                                                   ".arw", ".orf",  ".rw2", ".raf"};
-
 constexpr uint64_t kMaxReportBytes = uint64_t{64} << 20;
-
-template <size_t n>
-bool HasEnding(const fs::path& path, const std::array<std::string_view, n>& endings) {
-  // Systems write hidden files beside pictures: "._a.jpg" is no photograph.
-  if (path.filename().string().substr(0, 1) == ".") return false;
-  const std::string ending = absl::AsciiStrToLower(path.extension().string());
-  return std::find(endings.begin(), endings.end(), ending) != endings.end();
-}
 
 bool HoldsPhotographs(const fs::path& folder) {
   std::error_code error;
@@ -89,14 +71,6 @@ bool RemoveReported(const std::string& report_file, std::set<std::string>* names
 
 }  // namespace
 
-bool HasPhotographEnding(const std::string& name) { return HasEnding(name, kPhotoEndings); }
-
-bool HasFilmEnding(const std::string& name) { return HasEnding(name, kFilmEndings); }
-
-bool HasOtherPictureEnding(const std::string& name) {
-  return HasEnding(name, kOtherPictureEndings);
-}
-
 bool HasPhotographs(const std::string& folder) {
   return HoldsPhotographs(folder) || HoldsPhotographs(fs::path(folder) / "images");
 }
@@ -115,6 +89,38 @@ std::string PosedFolder(const std::string& folder) {
   const fs::path last = fs::path(path).filename();
   if (!error && (last == "." || last == "..")) path = canonical.string();
   return path + "-posed";
+}
+
+PhotographFiles FindPhotographFiles(const std::string& path) {
+  PhotographFiles found;
+  const fs::path given(path);
+  if (IsFilm(path)) {
+    found.folder = given.has_parent_path() ? given.parent_path().string() : ".";
+    found.names = {given.filename().string()};
+    return found;
+  }
+  for (const fs::path& folder : {given, given / "images"}) {
+    bool has_picture = false;
+    std::error_code error;
+    std::vector<std::string> names;
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      std::error_code ignored;
+      const std::string name = it->path().filename().string();
+      if (name[0] == '.' || !it->is_regular_file(ignored)) continue;
+      if (HasOtherPictureEnding(name)) found.unread.push_back(Printable(name));
+      const bool is_picture = HasPhotographEnding(name);
+      has_picture = has_picture || is_picture;
+      if (is_picture || HasFilmEnding(name)) names.push_back(name);
+    }
+    if (!names.empty() && (has_picture || found.names.empty())) {
+      found.folder = folder.string();
+      found.names = std::move(names);
+    }
+    if (has_picture) break;
+  }
+  std::sort(found.names.begin(), found.names.end());
+  std::sort(found.unread.begin(), found.unread.end());
+  return found;
 }
 
 bool IsUnposed(const std::string& folder) {

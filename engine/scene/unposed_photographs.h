@@ -5,15 +5,6 @@
 
 namespace nerf {
 
-// Whether the name has the ending of a picture that is read (JPEG, PNG, HEIC, AVIF, WebP), or of a
-// film that ffmpeg may read, and is not that of a hidden file.
-bool HasPhotographEnding(const std::string& name);
-bool HasFilmEnding(const std::string& name);
-
-// Whether it has the ending of a picture that has to be saved as JPEG or PNG first, as of a
-// camera's raw files.
-bool HasOtherPictureEnding(const std::string& name);
-
 // Whether the folder, or its images/, holds pictures of any kind or films by their names.
 bool HasPhotographs(const std::string& folder);
 
@@ -22,6 +13,15 @@ bool IsFilm(const std::string& path);
 
 // "photos-posed" for "photos", "photos/" and "photos.mp4"; the absolute path for "." and "..".
 std::string PosedFolder(const std::string& folder);
+
+// The photographs and films that nerf-engine pose would read.
+struct PhotographFiles {
+  std::string folder;               // that they are in
+  std::vector<std::string> names;   // in it, sorted
+  std::vector<std::string> unread;  // pictures of other kinds beside them; printable, sorted
+};
+// Of a folder, or of its images/ where it has no picture itself, or a film. Empty without any.
+PhotographFiles FindPhotographFiles(const std::string& path);
 
 // Whether it is a film, or a folder with pictures or films but no list of camera poses.
 bool IsUnposed(const std::string& folder);

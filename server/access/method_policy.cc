@@ -114,6 +114,17 @@ constexpr std::array kPolicies = {
     Changes("nerf.v1.RenderJobService/DeleteRenderJob", kName),
     Reads("nerf.v1.RenderJobService/ExpandCameraPath", kParent),
 
+    MethodPolicy{"nerf.v1.PoseJobService/CreatePoseJob",
+                 kWriters,
+                 Scope::kProject,
+                 true,
+                 {kParent, {"pose_job.scene"}}},
+    Reads("nerf.v1.PoseJobService/GetPoseJob", kName),
+    Reads("nerf.v1.PoseJobService/ListPoseJobs", kParent),
+    Reads("nerf.v1.PoseJobService/WatchPoseJob", kName),
+    Changes("nerf.v1.PoseJobService/CancelPoseJob", kName),
+    Changes("nerf.v1.PoseJobService/DeletePoseJob", kName),
+
     MethodPolicy{"nerf.v1.AdminService/ListWorkers", kReaders, Scope::kServer},
     MethodPolicy{"nerf.v1.AdminService/DrainWorker", kAdmins, Scope::kServer, true},
     MethodPolicy{"nerf.v1.AdminService/UndrainWorker", kAdmins, Scope::kServer, true},
@@ -139,6 +150,7 @@ constexpr std::array kPolicies = {
     MethodPolicy{"nerf.v1.WorkerService/Synchronize", kWorkers, Scope::kServer},
     MethodPolicy{"nerf.v1.WorkerService/CommitCheckpoint", kWorkers, Scope::kServer},
     MethodPolicy{"nerf.v1.WorkerService/CommitFrames", kWorkers, Scope::kServer},
+    MethodPolicy{"nerf.v1.WorkerService/CommitPoses", kWorkers, Scope::kServer},
 };
 
 }  // namespace

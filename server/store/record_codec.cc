@@ -6,19 +6,12 @@
 #include <utility>
 
 #include "server/queue/jobs/render_work.h"
+#include "server/store/pose_codec.h"
 #include "server/store/record_io.h"
+#include "server/store/record_parts.h"
 
 namespace nerf {
 namespace {
-
-void PutBlob(RecordWriter& writer, const std::string& key, const BlobRef& blob) {
-  writer.Put(key + ".sha256", blob.sha256);
-  writer.PutNumber(key + ".size", blob.byte_size);
-}
-
-BlobRef GetBlob(RecordReader& reader, const std::string& key) {
-  return {reader.Get(key + ".sha256"), reader.GetNumber<uint64_t>(key + ".size")};
-}
 
 void PutOptional(RecordWriter& writer, std::string_view key, const std::optional<double>& value) {
   if (value.has_value()) writer.PutDouble(key, *value);
@@ -39,12 +32,6 @@ std::vector<std::string> EncodeTensors(const std::vector<TensorRecord>& tensors)
   return strings;
 }
 
-template <typename Number>
-bool ParseNumber(std::string_view text, Number* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 void DecodeTensors(RecordReader& reader, std::string_view key, std::vector<TensorRecord>* tensors) {
   const std::vector<std::string> strings = reader.GetList(key);
   for (size_t i = 0; i + 2 < strings.size(); i += 3) {
@@ -61,7 +48,8 @@ void DecodeTensors(RecordReader& reader, std::string_view key, std::vector<Tenso
 
 // Keys of a progress record that are no figures.
 bool IsFigure(std::string_view key) {
-  return key != "step" && key != "eta_seconds" && !key.starts_with("preview");
+  return key != "step" && key != "eta_seconds" && !key.starts_with("preview") &&
+         !key.starts_with("pose.");
 }
 
 std::string EncodeProgress(const JobProgress& progress) {
@@ -74,6 +62,7 @@ std::string EncodeProgress(const JobProgress& progress) {
   if (progress.preview_step.has_value()) writer.PutNumber("preview_step", *progress.preview_step);
   PutOptional(writer, "preview_psnr", progress.preview_psnr);
   if (progress.preview_image.has_value()) PutBlob(writer, "preview", *progress.preview_image);
+  PutPoseStage(writer, progress.pose);
   return writer.Finish();
 }
 
@@ -93,6 +82,7 @@ absl::Status DecodeProgress(std::string_view record, JobProgress* progress) {
   }
   progress->preview_psnr = GetOptional(reader, "preview_psnr");
   if (reader.Has("preview.sha256")) progress->preview_image = GetBlob(reader, "preview");
+  GetPoseStage(reader, &progress->pose);
   return reader.status();
 }
 
@@ -311,6 +301,8 @@ std::string EncodeJobBody(const Job& job) {
     writer.Put("render", EncodeRender(job.render));
     PutRenderWork(writer, job.render_work);
   }
+  if (job.kind == JobKind::kPose) writer.Put("pose", EncodePose(job.pose));
+  if (job.pose_result.has_value()) writer.Put("pose_result", EncodePoseResult(*job.pose_result));
   writer.Put("request_id", job.request_id);
   writer.Put("origin.traceparent", job.origin.traceparent);
   writer.Put("origin.request_id", job.origin.request_id);
@@ -377,6 +369,10 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   if (job->kind == JobKind::kRender) {
     reader.Take(DecodeRender(reader.Get("render"), &job->render));
     GetRenderWork(reader, *job, &job->render_work);
+  }
+  if (job->kind == JobKind::kPose) reader.Take(DecodePose(reader.Get("pose"), &job->pose));
+  if (reader.Has("pose_result")) {
+    reader.Take(DecodePoseResult(reader.Get("pose_result"), &job->pose_result.emplace()));
   }
   job->request_id = reader.Get("request_id");
   job->origin = {reader.Get("origin.traceparent"), reader.Get("origin.request_id")};
@@ -449,11 +445,7 @@ std::string EncodeSceneBody(const SceneRecord& scene) {
   writer.Put("display_name", scene.display_name);
   writer.Put("request_id", scene.request_id);
   writer.PutTime("create_time", scene.create_time);
-  std::vector<std::string> files;
-  for (const SceneFileRecord& file : scene.files) {
-    files.insert(files.end(), {file.path, file.blob.sha256, std::to_string(file.blob.byte_size)});
-  }
-  writer.PutList("files", files);
+  writer.PutList("files", EncodeFiles(scene.files));
   return writer.Finish();
 }
 
@@ -462,14 +454,9 @@ absl::Status DecodeSceneBody(std::string_view body, SceneRecord* scene) {
   scene->display_name = reader.Get("display_name");
   scene->request_id = reader.Get("request_id");
   scene->create_time = reader.GetTime("create_time");
-  std::vector<std::string> files = reader.GetList("files");
+  DecodeFiles(reader, "files", &scene->files);
   scene->byte_size = 0;
-  for (size_t i = 0; i + 2 < files.size(); i += 3) {
-    SceneFileRecord file{std::move(files[i]), {std::move(files[i + 1]), 0}};
-    if (!ParseNumber(files[i + 2], &file.blob.byte_size)) reader.Fail("files");
-    scene->byte_size += file.blob.byte_size;
-    scene->files.push_back(std::move(file));
-  }
+  for (const SceneFileRecord& file : scene->files) scene->byte_size += file.blob.byte_size;
   return reader.status();
 }
 

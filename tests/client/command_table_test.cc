@@ -90,6 +90,9 @@ class CommandTableTest : public ServiceTest {
     fs::current_path(dir_.path());
     fs::create_directory_symlink(SourceDir() + "/examples", "examples");
     fs::create_directory_symlink(SourceDir() + "/examples/mic", "photos");
+    fs::create_directory("garden");
+    dir_.Write("garden/1.jpg", "a photograph");
+    dir_.Write("clip.mp4", "a film");
     dir_.Write("token", "t0ken-of-the-test\n");
     dir_.Write("camera_path.json", R"({"render_width": 64, "render_height": 48, "camera_path": [
         {"camera_to_world": [1,0,0,0.5, 0,0,-1,-4, 0,1,0,0.25, 0,0,0,1], "fov": 50}]})");
@@ -255,6 +258,8 @@ TEST_F(SuggestionsTest, SuggestedCommandsRun) {
     Check({{"job", verb, "j-7f3k2c81"}, {"job show j-7f3k2c81"}});
   }
   Check({{"model", "promote", "j-1", "--id", "mic"}, {"render mic --out mic-views"}});
+  Check({{"pose", "garden"}, {"job create s-fake --watch"}});
+  Check({{"pose", "garden", "--detach"}, {"pose-job watch p-fake"}});
   Check({{"render-job", "create", "mic"}, {"render-job fetch r-fake --out movie.mp4"}});
   Check({{"render-job", "create", "mic", "--no-movie"}, {"render-job fetch r-fake --out frames"}});
   ScriptSuccess();
@@ -271,6 +276,15 @@ TEST_F(SuggestionsTest, SuggestedCommandsRun) {
   state_.watch_scripts = {{{Message(W::SNAPSHOT, 1, J::QUEUED)}, absl::OkStatus(), true}};
   Check(
       {{"job", "watch", "j-fake", "--timeout", "0.3s"}, {"job watch j-fake", "job cancel j-fake"}});
+  state_.pose_job.set_state(v1::PoseJob::RUNNING);
+  const CommandResult posing = Run({"pose", "garden", "--timeout", "0.3s"});
+  state_.pose_job.set_state(v1::PoseJob::SUCCEEDED);
+  for (const Words& words : SuggestionsIn(posing.err)) {
+    EXPECT_EQ(Run(words).exit_code, kOk);
+    ran_.insert(fmt::format("{}", fmt::join(words, " ")));
+  }
+  EXPECT_THAT(ran_, testing::IsSupersetOf({std::string("pose-job watch p-fake"),
+                                           std::string("pose-job cancel p-fake")}));
   state_.render_job_state = v1::RenderJob::RUNNING;
   const CommandResult waited =
       Run({"render-job", "create", "mic", "--out", "m.mp4", "--timeout", "0.3s"});

@@ -407,6 +407,75 @@ class FakeRenderJobs final : public v1::RenderJobService::Service {
   FakeState* const state_;
 };
 
+// Every pose job ends as the test says, at once.
+class FakePoseJobs final : public v1::PoseJobService::Service {
+ public:
+  explicit FakePoseJobs(FakeState* state) : state_(state) {}
+
+  grpc::Status CreatePoseJob(grpc::ServerContext*, const v1::CreatePoseJobRequest* request,
+                             v1::PoseJob* response) override {
+    RETURN_SCRIPTED_ERROR("CreatePoseJob");
+    {
+      MutexLock lock(state_->mu);
+      state_->pose_requests.push_back(*request);
+    }
+    *response = Named(request->parent() + "/poseJobs/p-fake");
+    response->set_state(v1::PoseJob::QUEUED);
+    return grpc::Status::OK;
+  }
+  grpc::Status GetPoseJob(grpc::ServerContext*, const v1::GetPoseJobRequest* request,
+                          v1::PoseJob* response) override {
+    RETURN_SCRIPTED_ERROR("GetPoseJob");
+    *response = Named(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status ListPoseJobs(grpc::ServerContext*, const v1::ListPoseJobsRequest* request,
+                            v1::ListPoseJobsResponse* response) override {
+    RETURN_SCRIPTED_ERROR("ListPoseJobs");
+    *response->add_pose_jobs() = Named(request->parent() + "/poseJobs/p-fake");
+    return grpc::Status::OK;
+  }
+  grpc::Status WatchPoseJob(grpc::ServerContext*, const v1::WatchPoseJobRequest* request,
+                            grpc::ServerWriter<v1::WatchPoseJobResponse>* writer) override {
+    RETURN_SCRIPTED_ERROR("WatchPoseJob");
+    v1::WatchPoseJobResponse message;
+    message.set_kind(v1::WatchPoseJobResponse::STATE_CHANGED);
+    message.set_resume_token("token");
+    *message.mutable_pose_job() = Named(request->name());
+    message.mutable_pose_job()->set_state(v1::PoseJob::RUNNING);
+    message.mutable_pose_job()->mutable_progress()->set_stage(6);
+    message.mutable_pose_job()->mutable_progress()->set_stages(7);
+    message.mutable_pose_job()->mutable_progress()->set_doing("placing cameras");
+    writer->Write(message);
+    // A broken stream is resumed.
+    if (request->resume_token().empty()) return grpc::Status(grpc::UNAVAILABLE, "away");
+    *message.mutable_pose_job() = Named(request->name());
+    writer->Write(message);
+    return grpc::Status::OK;
+  }
+  grpc::Status CancelPoseJob(grpc::ServerContext*, const v1::CancelPoseJobRequest* request,
+                             v1::PoseJob* response) override {
+    RETURN_SCRIPTED_ERROR("CancelPoseJob");
+    *response = Named(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status DeletePoseJob(grpc::ServerContext*, const v1::DeletePoseJobRequest*,
+                             google::protobuf::Empty*) override {
+    RETURN_SCRIPTED_ERROR("DeletePoseJob");
+    return grpc::Status::OK;
+  }
+
+ private:
+  v1::PoseJob Named(const std::string& name) {
+    MutexLock lock(state_->mu);
+    v1::PoseJob job = state_->pose_job;
+    job.set_name(name);
+    return job;
+  }
+
+  FakeState* const state_;
+};
+
 class FakeBlobs final : public v1::BlobService::Service {
  public:
   explicit FakeBlobs(FakeState* state) : state_(state) {}
@@ -572,6 +641,7 @@ FakeServer::FakeServer(FakeState* state) {
   services_.push_back(std::make_unique<FakeModels>(state));
   services_.push_back(std::make_unique<FakeRender>(state));
   services_.push_back(std::make_unique<FakeRenderJobs>(state));
+  services_.push_back(std::make_unique<FakePoseJobs>(state));
   services_.push_back(std::make_unique<FakeBlobs>(state));
   services_.push_back(std::make_unique<FakeByteStream>(state));
   services_.push_back(std::make_unique<FakeAdmin>(state));

@@ -16,6 +16,7 @@
 #include "nerf/v1/admin_service.grpc.pb.h"
 #include "nerf/v1/blob_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
+#include "nerf/v1/pose_job_service.grpc.pb.h"
 #include "nerf/v1/render_job_service.grpc.pb.h"
 #include "nerf/v1/render_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
@@ -29,6 +30,16 @@ struct WatchScript {
   absl::Status end;
   bool hang = false;  // stay open after the messages until the client leaves
 };
+
+inline v1::PoseJob SucceededPoseJob() {
+  v1::PoseJob job;
+  job.set_state(v1::PoseJob::SUCCEEDED);
+  job.set_scene("projects/default/scenes/s-fake");
+  job.set_file_count(2);
+  job.mutable_report()->set_photographs(2);
+  job.mutable_report()->set_posed(2);
+  return job;
+}
 
 // The requests that the fake received, and the responses to send. While a command runs, `mu` guards
 // all fields.
@@ -66,9 +77,11 @@ struct FakeState {
   std::function<void()> on_read;
   std::function<void(const std::string& method)> on_call;  // runs before a call is answered
   std::string rendered_rgb;  // color views; empty: a text with the number of the call
-  v1::RenderImageResponse render_response;  // of each view, but for its images and their size
-  bool render_in_blobs = false;             // images come as blobs
-  bool keep_blobs = false;                  // renders add none to `blobs`
+  v1::RenderImageResponse render_response;    // of each view, but for its images and their size
+  bool render_in_blobs = false;               // images come as blobs
+  bool keep_blobs = false;                    // renders add none to `blobs`
+  v1::PoseJob pose_job = SucceededPoseJob();  // at its end
+  std::vector<v1::CreatePoseJobRequest> pose_requests;
   v1::RenderJob::State render_job_state = v1::RenderJob::SUCCEEDED;  // of every render job
   bool render_job_images = false;                                    // each has a picture
   std::vector<WatchScript> watch_scripts;                            // one per stream

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -116,6 +117,23 @@ TEST(ChildProcessTest, EnvironmentIsReplacedAndSignalsAreOpen) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0], "/h 1");
   EXPECT_THAT(lines[1], HasSubstr("0000000000000000"));
+}
+
+TEST(ChildProcessTest, PreparedChildHasTheGivenEnvironmentAlone) {
+  std::string said;
+  ChildProcessSpec spec = Shell("echo [$HOME] [$NERF_X]; umask");
+  spec.environment = {{"NERF_X", "1"}};
+  spec.inherits_environment = false;
+  spec.prepare = [] {
+    umask(0123);
+    return true;
+  };
+  const auto end = RunChildProcess(
+      spec, [&](std::string_view line) { said.append(line).append("\n"); }, nullptr, {});
+  ASSERT_THAT(end, IsOk());
+  EXPECT_EQ(said, "[] [1]\n0123\n");
+  spec.prepare = [] { return false; };
+  EXPECT_EQ(RunChildProcess(spec, nullptr, nullptr, {})->code, 126);
 }
 
 TEST(ChildProcessTest, LongLinesAndMuchOutputAreBounded) {

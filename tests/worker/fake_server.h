@@ -105,6 +105,10 @@ class FakeServer final : public ServerLink, public BlobTransport {
     MutexLock lock(mu_);
     return frame_commits_;
   }
+  std::vector<v1::CommitPosesRequest> pose_commits() const {
+    MutexLock lock(mu_);
+    return pose_commits_;
+  }
   int streams() const {
     MutexLock lock(mu_);
     return streams_;
@@ -167,6 +171,14 @@ class FakeServer final : public ServerLink, public BlobTransport {
     return {};
   }
 
+  CallResult CommitPoses(const v1::CommitPosesRequest& request, std::stop_token /*stop*/) override {
+    MutexLock lock(mu_);
+    if (away_) return {absl::StatusCode::kUnavailable, "away", ""};
+    if (!commit_result_.ok()) return commit_result_;
+    pose_commits_.push_back(request);
+    return {};
+  }
+
   // ---- BlobTransport.
   absl::Status Read(const v1::BlobRef& blob, const ReadChunk& sink, std::stop_token stop) override {
     std::string bytes;
@@ -212,6 +224,7 @@ class FakeServer final : public ServerLink, public BlobTransport {
   std::vector<v1::SynchronizeRequest> messages_ ABSL_GUARDED_BY(mu_);
   std::vector<v1::CommitCheckpointRequest> commits_ ABSL_GUARDED_BY(mu_);
   std::vector<v1::CommitFramesRequest> frame_commits_ ABSL_GUARDED_BY(mu_);
+  std::vector<v1::CommitPosesRequest> pose_commits_ ABSL_GUARDED_BY(mu_);
   int streams_ ABSL_GUARDED_BY(mu_) = 0, reads_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

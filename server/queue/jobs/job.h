@@ -12,6 +12,7 @@
 #include "server/queue/jobs/job_kind.h"
 #include "server/queue/jobs/job_labels.h"
 #include "server/queue/jobs/job_state.h"
+#include "server/queue/jobs/pose_spec.h"
 #include "server/queue/jobs/render_spec.h"
 #include "server/queue/resources/blob_ref.h"
 #include "server/queue/resources/resource_key.h"
@@ -90,6 +91,7 @@ struct JobProgress {
   std::optional<uint32_t> preview_step;
   std::optional<double> preview_psnr;
   std::optional<BlobRef> preview_image;
+  PoseStage pose = {};  // of a pose job
 
   bool operator==(const JobProgress&) const = default;
 };
@@ -174,14 +176,16 @@ struct Job {
   // Of a training that is shared out among jobs: their ids, and the models that a worker merges
   // once all of them have succeeded, in the same order.
   std::vector<std::string> parts;
-  std::vector<BlobRef> part_models;  // kept until the job is final
-  double part_seconds = 0;           // training time of the parts, with part_models
-  std::string merge_capability;      // that workers need for it and for the parts
-  std::string part_of;               // id of the job of which this one trains a part; or empty
-  TrainingSpec training;             // of kind kTraining
-  RenderSpec render;                 // of kind kRender
-  RenderWork render_work;            // of kind kRender
-  std::string request_id;            // the client's; empty without one
+  std::vector<BlobRef> part_models;       // kept until the job is final
+  double part_seconds = 0;                // training time of the parts, with part_models
+  std::string merge_capability;           // that workers need for it and for the parts
+  std::string part_of;                    // id of the job of which this one trains a part; or empty
+  TrainingSpec training;                  // of kind kTraining
+  RenderSpec render;                      // of kind kRender
+  RenderWork render_work;                 // of kind kRender
+  PoseSpec pose;                          // of kind kPose
+  std::optional<PoseResult> pose_result;  // once its worker has committed it
+  std::string request_id;                 // the client's; empty without one
   JobOrigin origin;
 
   JobState state = JobState::kQueued;

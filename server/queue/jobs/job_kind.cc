@@ -15,18 +15,30 @@ std::string_view JobKindName(JobKind kind) {
       return "TRAINING";
     case JobKind::kRender:
       return "RENDER";
+    case JobKind::kPose:
+      return "POSE";
   }
   return "";
 }
 
 absl::StatusOr<JobKind> ParseJobKind(std::string_view name) {
   if (name.empty() || name == JobKindName(JobKind::kTraining)) return JobKind::kTraining;
-  if (name == JobKindName(JobKind::kRender)) return JobKind::kRender;
+  for (const JobKind kind : {JobKind::kRender, JobKind::kPose}) {
+    if (name == JobKindName(kind)) return kind;
+  }
   return absl::InvalidArgumentError(fmt::format("no kind of job is called {}", name));
 }
 
 std::string JobName(const ResourceKey& key, JobKind kind) {
-  return kind == JobKind::kRender ? RenderJobName(key) : JobName(key);
+  switch (kind) {
+    case JobKind::kTraining:
+      return JobName(key);
+    case JobKind::kRender:
+      return RenderJobName(key);
+    case JobKind::kPose:
+      return PoseJobName(key);
+  }
+  return "";
 }
 
 uint32_t PartsOf(const Job& job) {
@@ -35,6 +47,8 @@ uint32_t PartsOf(const Job& job) {
       return std::max(1u, static_cast<uint32_t>(job.lease.members.size()));
     case JobKind::kRender:
       return static_cast<uint32_t>(job.render_work.parts.size());
+    case JobKind::kPose:
+      return 1;
   }
   return 1;
 }
@@ -49,6 +63,8 @@ std::string_view CapabilityOf(const Job& job) {
       return part.has_value() && IsMoviePart(job, *part) ? kMovieCapability
                                                          : std::string_view(job.render.capability);
     }
+    case JobKind::kPose:
+      return job.pose.has_films ? kFilmPoseCapability : kPoseCapability;
   }
   return "";
 }
@@ -59,6 +75,8 @@ bool WantsWorker(const Job& job) {
       return job.state == JobState::kQueued && !WaitsForParts(job);
     case JobKind::kRender:
       return NextPart(job).has_value();
+    case JobKind::kPose:
+      return job.state == JobState::kQueued;
   }
   return false;
 }
@@ -77,6 +95,15 @@ std::vector<BlobRef> BlobsOf(const Job& job) {
       blobs.insert(blobs.end(), frame.images.begin(), frame.images.end());
     }
     if (job.render_work.movie.has_value()) blobs.push_back(*job.render_work.movie);
+  }
+  if (!IsFinal(job.state)) {
+    for (const SceneFileRecord& file : job.pose.files) blobs.push_back(file.blob);
+  }
+  if (job.pose_result.has_value()) {
+    const PoseResult& found = *job.pose_result;
+    for (const auto& blob : {found.json, found.text, found.picture}) {
+      if (blob.has_value()) blobs.push_back(*blob);
+    }
   }
   if (!IsFinal(job.state))
     blobs.insert(blobs.end(), job.part_models.begin(), job.part_models.end());

@@ -17,9 +17,9 @@ struct Job;
 // kind: its enumerator and name here, its spec and outcome as members of Job with their codec in
 // server/store/record_codec.cc, and its cases in the functions below. Everything else in
 // server/queue calls these functions and does not know the kinds.
-enum class JobKind { kTraining, kRender };
+enum class JobKind { kTraining, kRender, kPose };
 
-// "TRAINING", "RENDER".
+// "TRAINING", "RENDER", "POSE".
 std::string_view JobKindName(JobKind kind);
 absl::StatusOr<JobKind> ParseJobKind(std::string_view name);
 
@@ -28,11 +28,12 @@ std::string JobName(const ResourceKey& key, JobKind kind);
 
 // Number of parts of the job, each with a deadline of its own. A render job's have leases of their
 // own; those of a training are the ranks of its gang, which have one lease together. 1 for a
-// training by one worker.
+// training by one worker and for a pose job.
 uint32_t PartsOf(const Job& job);
 
 // The capability that a worker needs for the job: for training the method, or that of merging
-// (any_training.h); for a render job that of its next part (render_work.h).
+// (any_training.h); for a render job that of its next part (render_work.h); for a pose job that of
+// pose_spec.h.
 std::string_view CapabilityOf(const Job& job);
 
 // Whether the job has work that is waiting for a worker.

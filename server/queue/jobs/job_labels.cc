@@ -35,4 +35,11 @@ absl::Status CheckLabels(std::string_view field, const JobLabels& labels) {
   return check.Result();
 }
 
+absl::Status CheckPriority(std::string_view field, int priority) {
+  RequestCheck check;
+  check.Require(priority >= kMinPriority && priority <= kMaxPriority, field,
+                fmt::format("must be {} to {}", kMinPriority, kMaxPriority));
+  return check.Result();
+}
+
 }  // namespace nerf

@@ -21,5 +21,7 @@ bool IsLabelKey(std::string_view key);
 // OK, or InvalidArgument FIELD_INVALID that names `field`.key: too many labels, a bad key, or a
 // value that is longer than 63 bytes or no plain text.
 absl::Status CheckLabels(std::string_view field, const JobLabels& labels);
+// OK, or InvalidArgument FIELD_INVALID.
+absl::Status CheckPriority(std::string_view field, int priority);
 
 }  // namespace nerf

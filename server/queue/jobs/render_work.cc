@@ -33,7 +33,8 @@ std::string FrameCapability(std::string_view method) {
 }
 
 bool NeedsAnnouncement(std::string_view capability) {
-  return capability == kMovieCapability || capability.starts_with(kFramePrefix) ||
+  return capability == kMovieCapability || capability == kPoseCapability ||
+         capability == kFilmPoseCapability || capability.starts_with(kFramePrefix) ||
          capability.starts_with(kMergePrefix);
 }
 
@@ -94,7 +95,7 @@ bool IsAnyPartHeld(const Job& job) {
 }
 
 uint64_t EpochOf(const Job& job, uint32_t part) {
-  if (job.kind == JobKind::kTraining) return job.lease.epoch;
+  if (job.kind != JobKind::kRender) return job.lease.epoch;
   return part < job.render_work.parts.size() ? job.render_work.parts[part].epoch : 0;
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/sha256.h"
@@ -32,7 +33,7 @@ bool IsHolder(const Job& job, const LeaseRef& lease) {
 
 // Whether the worker holds the part's lease; of a training job there is one.
 bool HoldsIt(const Job& job, uint32_t part, const std::string& worker) {
-  if (job.kind == JobKind::kTraining) return IsMember(job, part, worker);
+  if (job.kind != JobKind::kRender) return IsMember(job, part, worker);
   return part < job.render_work.parts.size() && job.render_work.parts[part].worker == worker;
 }
 
@@ -176,6 +177,10 @@ absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, boo
   }
   if (change.job.stop == StopCause::kDeadline) return FailAtEndDeadline(change);
   if (!keep_holder || is_gang) change.job.lease.members.clear();
+  if (change.job.kind == JobKind::kPose) {
+    change.job.progress = JobProgress();
+    absl::StrAppend(&message, message.empty() ? "" : "; ", "it starts again from the beginning");
+  }
   NERF_RETURN_IF_ERROR(change.Move(JobState::kQueued, ReasonOf(change.job.stop, reason)));
   change.job.queue_message = std::move(message);
   return absl::OkStatus();
@@ -220,7 +225,7 @@ void LeaseTable::ReleaseBlobs(std::span<const CheckpointRecord> checkpoints) {
 
 LeaseGrant LeaseTable::MakeGrant(const JobEntry& entry, const std::string& worker) {
   LeaseGrant grant;
-  grant.lease = {entry.job.key, worker, entry.job.lease.epoch};
+  grant.lease = {entry.job.key, worker, entry.job.lease.epoch, 0, entry.job.kind};
   const std::vector<std::string>& members = entry.job.lease.members;
   grant.n_ranks = static_cast<uint32_t>(members.size());
   for (uint32_t rank = 0; rank < grant.n_ranks; ++rank) {
@@ -229,7 +234,9 @@ LeaseGrant LeaseTable::MakeGrant(const JobEntry& entry, const std::string& worke
         grant.one_host && gangs_.HostOf(members[rank]) == gangs_.HostOf(members.front());
   }
   grant.job = entry.job;
-  grant.scene = state_.scenes.at({entry.job.key.project, entry.job.training.scene});
+  if (entry.job.kind == JobKind::kTraining) {
+    grant.scene = state_.scenes.at({entry.job.key.project, entry.job.training.scene});
+  }
   if (!entry.job.checkpoints.empty()) grant.resume = entry.job.checkpoints.back();
   grant.ttl = state_.options.lease_ttl;
   grant.alone = entry.job.crashed_since_checkpoint;
@@ -377,12 +384,17 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
                                              JobState wanted, const JobProgress* progress) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job, lease.kind));
+  // CommitPoses has ended the job; its holder's report of that is on the way.
+  const bool has_scene =
+      entry->job.kind == JobKind::kPose && entry->job.state == JobState::kSucceeded;
+  if (has_scene && IsHolder(entry->job, lease)) return LeaseOrder::kTrain;
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
   RenewDeadline(lease.key());
   gangs_.Heard(lease.worker, state_.clock.Now());
   // Orders, moves and progress are rank 0's.
   if (lease.kind == JobKind::kTraining && lease.part > 0) return LeaseOrder::kTrain;
-  if (progress != nullptr) gangs_.rates.Note(entry->job.training.config.method, *progress);
+  if (progress != nullptr && lease.kind == JobKind::kTraining)
+    gangs_.rates.Note(entry->job.training.config.method, *progress);
   const LeaseOrder order = OrderFor(entry->job);
   if (progress != nullptr) NoteProgress(state_, *entry, *progress);
   if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
@@ -510,10 +522,15 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
     return Refuse(std::move(leased),
                   StateConflict(fmt::format("rank 0 alone finishes {}", JobName(lease.job))));
   }
+  if (job.kind == JobKind::kPose && outcome.kind == JobOutcome::Kind::kSucceeded &&
+      job.state != JobState::kCancelling) {
+    return Refuse(std::move(leased), StateConflict(fmt::format("no scene of {} was committed",
+                                                               PoseJobName(lease.job))));
+  }
   if (!ending.has_value()) {
-    return Refuse(std::move(leased),
-                  StateConflict(fmt::format("{} is {}: nobody asked its worker to stop",
-                                            JobName(lease.job), JobStateName(job.state))));
+    return Refuse(std::move(leased), StateConflict(fmt::format(
+                                         "{} is {}: nobody asked its worker to stop",
+                                         JobName(lease.job, lease.kind), JobStateName(job.state))));
   }
   std::optional<PreviewRecord> removed_preview;
   if (outcome.progress.has_value()) {
@@ -622,8 +639,8 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
     job.error.code = absl::StatusCode::kInternal;
     job.error.reason = std::string(reason::kEngineCrashed);
     job.error.message =
-        fmt::format("the engine died {} times in a row without a new checkpoint; last: {}",
-                    job.crashes_in_row, message);
+        fmt::format("the engine died {} times in a row{}; last: {}", job.crashes_in_row,
+                    job.kind == JobKind::kPose ? "" : " without a new checkpoint", message);
     job.error.metadata["crashes"] = std::to_string(job.crashes_in_row);
     NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kFailed));
   }

@@ -193,6 +193,12 @@ class LeaseTable {
   absl::Status CommitFrames(const LeaseRef& lease,
                             const std::vector<std::pair<uint32_t, FrameRecord>>& frames,
                             const std::optional<BlobRef>& movie);
+  // Stores what was found for a pose job. With files, checked as those of a scene, it also makes
+  // the job's scene of them, and the job has SUCCEEDED; without, its holder finishes it. Repeating
+  // it succeeds. Errors: FailedPrecondition BLOBS_MISSING, STATE_CONFLICT (in CANCELLING);
+  // InvalidArgument FIELD_INVALID; ResourceExhausted QUOTA_EXCEEDED.
+  absl::Status CommitPoses(const LeaseRef& lease, const PoseResult& result,
+                           std::vector<SceneFileRecord> files);
 
  private:
   // Begins a change of the lease's job and renews the lease. Waits until nobody else changes the

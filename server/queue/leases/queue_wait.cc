@@ -39,6 +39,12 @@ QueueWait NoRenderingWorker(const Job& job) {
   return {kWaitNoCapableWorker, "no connected worker renders models of its method"};
 }
 
+QueueWait NoPosingWorker(const Job& job) {
+  return {kWaitNoCapableWorker, job.pose.has_films
+                                    ? "no connected worker has COLMAP, and ffmpeg for the films"
+                                    : "no connected worker has COLMAP"};
+}
+
 // "j-a, j-b, j-c and 2 more".
 std::string FirstOf(const std::vector<std::string>& names) {
   constexpr size_t kMaxNames = 3;
@@ -65,6 +71,7 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
     return {kWaitNoWorker, fmt::format("worker {} is drained", worker.description.id)};
   }
   if (n_workers > 0 && job.kind == JobKind::kRender) return NoRenderingWorker(job);
+  if (n_workers > 0 && job.kind == JobKind::kPose) return NoPosingWorker(job);
   if (n_workers > 0 && CapabilityOf(job).starts_with(kMergePrefix)) {
     return {kWaitNoCapableWorker, fmt::format("no connected worker trains parts of method {}",
                                               job.training.config.method)};

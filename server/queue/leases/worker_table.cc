@@ -68,6 +68,10 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
     if (Has("render")) capabilities.push_back(FrameCapability(method));
   }
   if (Has(kMovieCapability)) capabilities.emplace_back(kMovieCapability);
+  if (Has(kPoseCapability)) {
+    capabilities.emplace_back(kPoseCapability);
+    if (!ffmpeg_version.empty()) capabilities.emplace_back(kFilmPoseCapability);
+  }
   for (const std::string& feature : features) {
     if (feature.starts_with(kMergePrefix)) capabilities.push_back(feature);
   }
@@ -88,6 +92,8 @@ absl::Status CheckDescription(const WorkerDescription& description) {
   require_text("hello.device_description", description.device_description);
   require_text("hello.version", description.version);
   require_text("hello.host", description.host);
+  require_text("hello.colmap_version", description.colmap_version);
+  require_text("hello.ffmpeg_version", description.ffmpeg_version);
   check.Require(description.methods.size() <= kMaxMethods, "hello.methods",
                 "must be at most 32 names");
   for (const std::string& method : description.methods) require_text("hello.methods", method);

@@ -27,6 +27,8 @@ struct WorkerDescription {
   std::vector<std::string> methods;        // training methods it offers; empty: unknown, so all
   std::vector<std::string> features = {};  // what else it can do, as in nerf.v1.WorkerHello
   std::string problem = {};                // why it can do nothing at all, for people; else empty
+  // Of what finds poses, and of what reads films for that; empty without.
+  std::string colmap_version = {}, ffmpeg_version = {};
 
   bool Has(std::string_view feature) const;
   // What it may be granted (CapabilityOf). Empty: not reported, so every training.

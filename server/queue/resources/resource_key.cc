@@ -54,6 +54,9 @@ std::string JobName(const ResourceKey& key) {
 std::string RenderJobName(const ResourceKey& key) {
   return fmt::format("projects/{}/renderJobs/{}", key.project, key.id);
 }
+std::string PoseJobName(const ResourceKey& key) {
+  return fmt::format("projects/{}/poseJobs/{}", key.project, key.id);
+}
 std::string SceneName(const ResourceKey& key) {
   return fmt::format("projects/{}/scenes/{}", key.project, key.id);
 }
@@ -69,6 +72,9 @@ absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_vie
 }
 absl::StatusOr<ResourceKey> ParseRenderJobName(std::string_view field, std::string_view name) {
   return ParseName(field, name, "renderJobs");
+}
+absl::StatusOr<ResourceKey> ParsePoseJobName(std::string_view field, std::string_view name) {
+  return ParseName(field, name, "poseJobs");
 }
 absl::StatusOr<ResourceKey> ParseSceneName(std::string_view field, std::string_view name) {
   return ParseName(field, name, "scenes");

@@ -29,12 +29,14 @@ struct CheckpointKey {
 std::string JobName(const ResourceKey& key);
 std::string SceneName(const ResourceKey& key);
 std::string RenderJobName(const ResourceKey& key);  // projects/{p}/renderJobs/{j}
+std::string PoseJobName(const ResourceKey& key);    // projects/{p}/poseJobs/{j}
 std::string ModelName(const ResourceKey& key);
 std::string CheckpointName(const ResourceKey& job, uint32_t step);
 
 // The inverse. `field` names the request's field in the error: InvalidArgument FIELD_INVALID.
 absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name);
 absl::StatusOr<ResourceKey> ParseRenderJobName(std::string_view field, std::string_view name);
+absl::StatusOr<ResourceKey> ParsePoseJobName(std::string_view field, std::string_view name);
 absl::StatusOr<ResourceKey> ParseSceneName(std::string_view field, std::string_view name);
 absl::StatusOr<ResourceKey> ParseModelName(std::string_view field, std::string_view name);
 absl::StatusOr<CheckpointKey> ParseCheckpointName(std::string_view field, std::string_view name);

@@ -15,12 +15,14 @@
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/state/part_jobs.h"
+#include "server/queue/state/pose_jobs.h"
 #include "server/queue/state/quota.h"
 
 namespace nerf {
 namespace {
 
 std::string FingerprintOf(const JobSpec& spec) {
+  if (spec.kind == JobKind::kPose) return FingerprintOfPoses(spec);
   Fingerprint fingerprint;
   if (spec.kind == JobKind::kRender) {
     return fingerprint.Add("render").Add(spec.id).Add(spec.render.request).Hex();
@@ -53,13 +55,8 @@ std::string FingerprintOf(const JobSpec& spec) {
 }
 
 absl::Status WrongState(const Job& job) {
-  return StateConflict(fmt::format("{} is {}", JobName(job.key), JobStateName(job.state)),
+  return StateConflict(fmt::format("{} is {}", JobName(job.key, job.kind), JobStateName(job.state)),
                        {{"state", std::string(JobStateName(job.state))}});
-}
-
-void RequirePriority(std::string_view field, int priority, RequestCheck& check) {
-  check.Require(priority >= kMinPriority && priority <= kMaxPriority, field,
-                fmt::format("must be {} to {}", kMinPriority, kMaxPriority));
 }
 
 void RequireFuture(std::string_view field, absl::Time deadline, absl::Time now,
@@ -84,6 +81,7 @@ absl::Status CheckRenderSpec(const JobSpec& spec) {
 
 absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
   if (spec.kind == JobKind::kRender) return CheckRenderSpec(spec);
+  if (spec.kind == JobKind::kPose) return CheckPoseSpec(spec);
   RequestCheck check;
   check.RequireId("parent", spec.project);
   check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
@@ -91,7 +89,7 @@ absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
   check.RequireDisplayName("training_job.display_name", spec.display_name);
   check.RequireId("training_job.scene", spec.training.scene,
                   /*may_be_empty=*/validate_only || !spec.retry_of.empty());
-  RequirePriority("training_job.priority", spec.priority, check);
+  check.Add(CheckPriority("training_job.priority", spec.priority));
   check.Add(CheckLabels("training_job.labels", spec.labels));
   const std::optional<InitReference>& init = spec.training.init;
   if (init.has_value() && init->kind != InitReference::Kind::kAuto) {
@@ -99,6 +97,18 @@ absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
                   "must be of the same project");
   }
   return check.Result();
+}
+
+std::string_view IdPrefixOf(JobKind kind) {
+  switch (kind) {
+    case JobKind::kTraining:
+      return "j";
+    case JobKind::kRender:
+      return "r";
+    case JobKind::kPose:
+      return "p";
+  }
+  return "";
 }
 
 // Whether the model was made of a checkpoint of this job, not of an earlier one with the same id.
@@ -206,6 +216,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   job.end_by = spec.end_by;
   job.training = spec.training;
   job.render = spec.render;
+  job.pose = spec.pose;
   job.request_id = spec.request_id;
   job.origin = spec.origin;
   job.create_time = now;
@@ -223,6 +234,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
     NERF_RETURN_IF_ERROR(ResolveRender(job.render));
     job.render_work = NewRenderWork(job.render);
   }
+  if (job.kind == JobKind::kPose) NERF_RETURN_IF_ERROR(ReserveScene(state_, job));
   if (job.training.init.has_value() && needs_init) {
     NERF_RETURN_IF_ERROR(ResolveInit(spec, job.training));
   }
@@ -233,7 +245,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key, job.kind));
   NERF_RETURN_IF_ERROR(CheckNewJob(state_, spec.project, 1 + spec.parts.size()));
   while (job.key.id.empty() || (spec.id.empty() && is_taken())) {
-    job.key.id = NewShortId(job.kind == JobKind::kRender ? "r" : "j", state_.random);
+    job.key.id = NewShortId(IdPrefixOf(job.kind), state_.random);
   }
   state_.CountOnFromDeletedJob(job);
   return job;
@@ -273,6 +285,11 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   NERF_RETURN_IF_ERROR(CheckSpec(requested, validate_only));
   JobSpec spec = requested;
   std::vector<CheckpointRecord> checkpoints;
+  // Without the lock, because it reads the file system. Present blobs are not collected meanwhile
+  // (BlobIndex).
+  std::vector<BlobRef> inputs;
+  for (const SceneFileRecord& file : spec.pose.files) inputs.push_back(file.blob);
+  const absl::Status present = state_.RequireBlobs(inputs);
   QueueLock lock(state_);
   // Without a list every project exists: who may use it was decided before.
   const std::set<std::string>& projects = state_.options.projects;
@@ -300,6 +317,9 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
     names.push_back({spec.render.from_checkpoint ? ClaimKey::Kind::kJob : ClaimKey::Kind::kModel,
                      spec.render.source});
   }
+  if (!spec.pose.scene.empty()) {
+    names.push_back({ClaimKey::Kind::kScene, {spec.project, spec.pose.scene}});
+  }
   state_.AwaitUnclaimed(names);
   const absl::Time now = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kJob, spec.project, spec.request_id, "",
@@ -310,6 +330,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
                           state_.FindJob({spec.project, *earlier}, spec.kind));
     return entry->job;
   }
+  NERF_RETURN_IF_ERROR(present);
   if (!spec.retry_of.empty()) NERF_RETURN_IF_ERROR(TakeOver(spec, &checkpoints));
   if (!checkpoints.empty() && !spec.parts.empty()) {
     // It was merged, and one worker goes on from there.
@@ -367,6 +388,9 @@ absl::Status JobQueue::StoreNew(std::span<const Job> jobs, const RequestRecord& 
     events.push_back(MakeJobEvent(job, JobEventKind::kStateChanged, 0, now));
     write.events.emplace_back(job.key, events.back());
     claimed.push_back({ClaimKey::Kind::kJob, job.key});
+    if (job.kind == JobKind::kPose) {
+      claimed.push_back({ClaimKey::Kind::kScene, {job.key.project, job.pose.scene}});
+    }
   }
   if (!request.request_id.empty()) {
     write.new_requests.push_back(request);
@@ -407,12 +431,12 @@ absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key, JobKind kind) {
   return entry->job;
 }
 
-absl::StatusOr<Page<Job>> JobQueue::ListRenderJobs(const PageRequest& request) {
+absl::StatusOr<Page<Job>> JobQueue::ListOfKind(const PageRequest& request, JobKind kind) {
   MutexLock lock(state_.mu);
   return ListPage<Job>(
-      *state_.token_sealer, "render_jobs", request, state_.job_order, state_.jobs,
-      [](const auto& entry) { return entry.job; },
-      [](const auto& entry) { return entry.job.kind == JobKind::kRender; });
+      *state_.token_sealer, kind == JobKind::kRender ? "render_jobs" : "pose_jobs", request,
+      state_.job_order, state_.jobs, [](const auto& entry) { return entry.job; },
+      [&](const auto& entry) { return entry.job.kind == kind; });
 }
 
 absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request, const JobFilter& filter) {
@@ -490,9 +514,9 @@ absl::StatusOr<Job> JobQueue::CancelRender(const ResourceKey& key) {
   return entry->job;
 }
 
-absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoint) {
+absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoint, JobKind kind) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, JobKind::kTraining));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, kind));
   const JobState from = entry->job.state;
   if (from == JobState::kCancelled) return entry->job;
   if (IsFinal(from)) return WrongState(entry->job);
@@ -535,7 +559,7 @@ absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& up
   }
   RequestCheck check;
   check.RequireDisplayName("training_job.display_name", job.display_name);
-  RequirePriority("training_job.priority", job.priority, check);
+  check.Add(CheckPriority("training_job.priority", job.priority));
   check.Add(CheckLabels("training_job.labels", job.labels));
   const absl::Time now = state_.clock.WallNow();
   if (update.start_by.has_value()) {

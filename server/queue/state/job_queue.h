@@ -48,6 +48,7 @@ struct JobSpec {
   std::string retry_of;
   JobKind kind = JobKind::kTraining;
   RenderSpec render;      // of kind kRender
+  PoseSpec pose;          // of kind kPose
   TrainingSpec training;  // the blob of `init` is filled in by the queue
   // Parts that jobs of their own train, at most training.workers.max at a time; the job merges
   // them. Empty: it is not shared out.
@@ -102,14 +103,15 @@ class JobQueue {
   // empty, for one that is still to be created.
   // Errors: InvalidArgument FIELD_INVALID; NotFound (scene, init); those of check_init;
   // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL or
-  // QUOTA_EXCEEDED;
+  // QUOTA_EXCEEDED; FailedPrecondition BLOBS_MISSING (files to pose);
   // FailedPrecondition STATE_CONFLICT (the job to retry has neither failed nor was it cancelled, or
   // is a part of another). A job and its parts are created together or not at all, and each counts.
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
   absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = JobKind::kTraining);
   // The training jobs that `filter` matches, newest first. InvalidArgument for a bad page.
   absl::StatusOr<Page<Job>> List(const PageRequest& request, const JobFilter& filter = {});
-  absl::StatusOr<Page<Job>> ListRenderJobs(const PageRequest& request);
+  // Those of a kind that no filter is about.
+  absl::StatusOr<Page<Job>> ListOfKind(const PageRequest& request, JobKind kind);
   // Number of the job's parts that have succeeded.
   size_t PartsDone(const Job& job);
   // Whether the job is queued now; `job` may be an older copy.
@@ -121,7 +123,8 @@ class JobQueue {
   // Cancels: at once in QUEUED and PAUSED, otherwise through CANCELLING, in which the worker first
   // commits a checkpoint with `keep_checkpoint`. May be repeated; the last call decides about the
   // checkpoint. Errors: FailedPrecondition STATE_CONFLICT when the job has succeeded or failed.
-  absl::StatusOr<Job> Cancel(const ResourceKey& key, bool keep_checkpoint = false);
+  absl::StatusOr<Job> Cancel(const ResourceKey& key, bool keep_checkpoint = false,
+                             JobKind kind = JobKind::kTraining);
   // Cancels a render job: at once if no worker holds a part of it, otherwise through CANCELLING.
   absl::StatusOr<Job> CancelRender(const ResourceKey& key);
   // Changes a job in any state. Errors: InvalidArgument FIELD_INVALID; Aborted ETAG_MISMATCH.

@@ -294,12 +294,27 @@ StoreWrite QueueState::WriteOf(JobEntry& entry, JobChange& change) {
   return write;
 }
 
-absl::Status QueueState::Apply(JobEntry& entry, JobChange change) {
+absl::Status QueueState::Apply(JobEntry& entry, JobChange change,
+                               std::vector<SceneRecord> new_scenes) {
   if (change.events().empty()) return absl::OkStatus();
   Claim claim(*this, {{ClaimKey::Kind::kJob, change.job.key}});
-  NERF_RETURN_IF_ERROR(Commit(WriteOf(entry, change)));
+  StoreWrite write = WriteOf(entry, change);
+  write.new_scenes = new_scenes;
+  NERF_RETURN_IF_ERROR(Commit(std::move(write)));
+  for (const SceneRecord& scene : new_scenes) AddScene(scene);
   Adopt(entry, std::move(change));
   return absl::OkStatus();
+}
+
+void QueueState::AddScene(const SceneRecord& scene) {
+  for (const SceneFileRecord& file : scene.files) NoteReference(file.blob);
+  scene_order.emplace(scene.create_sequence, scene.key);
+  scenes.emplace(scene.key, scene);
+}
+
+bool QueueState::IsSceneTaken(const ResourceKey& key) const {
+  return scenes.contains(key) || promised_scenes.contains(key) ||
+         IsClaimed({ClaimKey::Kind::kScene, key});
 }
 
 void QueueState::ApplyLater(JobEntry& entry, JobChange change, Done then) {
@@ -348,7 +363,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   const bool moved =
       std::any_of(change.events().begin(), change.events().end(),
                   [](const JobEvent& event) { return event.kind == JobEventKind::kStateChanged; });
-  if (!moved && job.kind == JobKind::kTraining) return;
+  if (!moved && job.kind != JobKind::kRender) return;
   WakeWorkers(job);
   for (const std::string& worker : old_gang) Wake(worker);
   if (!moved) return;
@@ -486,7 +501,15 @@ void QueueState::NoteDeadlines(JobEntry& entry) {
 void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
   NoteDeadlines(entry);
   ReindexState(entry, old_state);
-  if (entry.job.kind == JobKind::kRender) ReindexParts(entry);
+  const Job& job = entry.job;
+  if (job.kind == JobKind::kRender) ReindexParts(entry);
+  if (job.kind != JobKind::kPose) return;
+  const ResourceKey scene = {job.key.project, job.pose.scene};
+  if (!IsFinal(job.state)) {
+    promised_scenes.insert(scene);
+  } else if (old_state.has_value() && !IsFinal(*old_state)) {
+    promised_scenes.erase(scene);
+  }
 }
 
 void QueueState::ReindexParts(JobEntry& entry) {

@@ -142,7 +142,9 @@ class QueueState {
 
   // Commits a change of the unclaimed job `entry`, applies it and wakes those who wait for it. A
   // change without events does nothing.
-  absl::Status Apply(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // `new_scenes`, which nobody else knows yet, are stored in the same commit and then added.
+  absl::Status Apply(JobEntry& entry, JobChange change, std::vector<SceneRecord> new_scenes = {})
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // The same without waiting. `then` runs with the lock held after the change was applied or
   // refused.
   void ApplyLater(JobEntry& entry, JobChange change, Done then = {})
@@ -166,6 +168,11 @@ class QueueState {
   // new).
   void Reindex(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Adds a scene that is stored.
+  void AddScene(const SceneRecord& scene) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Whether a scene has the id, gets it now, or is to get it from a pose job.
+  bool IsSceneTaken(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Counts a job that leaves the state, in job_counts: a count of zero has no entry.
   void LeaveState(const std::string& project, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
@@ -221,6 +228,8 @@ class QueueState {
   std::map<ResourceKey, Job> jobs_in_creation ABSL_GUARDED_BY(mu);
   std::map<ResourceKey, SceneRecord> scenes ABSL_GUARDED_BY(mu);
   std::map<uint64_t, ResourceKey> scene_order ABSL_GUARDED_BY(mu);
+  // Scenes that pose jobs, which are not final, are to make.
+  std::set<ResourceKey> promised_scenes ABSL_GUARDED_BY(mu);
   std::map<ResourceKey, ModelRecord> models ABSL_GUARDED_BY(mu);
   std::map<uint64_t, ResourceKey> model_order ABSL_GUARDED_BY(mu);
   // By project and request id.

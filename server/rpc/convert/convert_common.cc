@@ -2,6 +2,8 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
@@ -64,5 +66,14 @@ v1::SceneProblem ToProto(const JobProblem& problem) {
 std::string WorkerName(std::string_view id) {
   return id.empty() ? std::string() : absl::StrCat("workers/", std::string(id));
 }
+
+std::string Cut(const std::string& text, size_t max_length) {
+  if (text.size() <= max_length) return text;
+  size_t length = max_length;
+  while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
+  return text.substr(0, length);
+}
+
+double Finite(double value) { return std::isfinite(value) ? value : 0; }
 
 }  // namespace nerf

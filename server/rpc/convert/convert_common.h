@@ -44,6 +44,11 @@ TensorRecord FromProto(const v1::TensorSpec& tensor);
 
 v1::SceneProblem ToProto(const JobProblem& problem);
 
+// The beginning of a text of UTF-8, at most max_length bytes.
+std::string Cut(const std::string& text, size_t max_length);
+// The number, or 0 if it is not finite: neither the store nor JSON can hold that.
+double Finite(double value);
+
 // "workers/{id}", the name of a worker; empty for none.
 std::string WorkerName(std::string_view id);
 

@@ -18,6 +18,7 @@
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_config.h"
+#include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/convert_scene.h"
 
@@ -33,15 +34,6 @@ constexpr size_t kMaxErrorLength = 4096;
 constexpr size_t kMaxErrorMetadata = 32;
 constexpr size_t kMaxFigures = 100;
 constexpr size_t kMaxFigureNameLength = 64;
-
-std::string Cut(const std::string& text, size_t max_length) {
-  if (text.size() <= max_length) return text;
-  size_t length = max_length;
-  while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
-  return text.substr(0, length);
-}
-
-double Finite(double value) { return std::isfinite(value) ? value : 0; }
 
 // True for names of figures: short, of lower-case letters and '_'.
 bool IsFigureName(std::string_view name) {
@@ -249,12 +241,13 @@ v1::ListTrainingMetricsResponse ToProto(const JobCurve& curve) {
 
 v1::DesiredJob ToProto(const LeaseGrant& grant) {
   if (grant.lease.kind == JobKind::kRender) return RenderOrder(grant);
+  if (grant.lease.kind == JobKind::kPose) return PoseOrder(grant);
   v1::DesiredJob proto;
   proto.set_action(v1::DesiredJob::TRAIN);
   proto.set_training_job(JobName(grant.lease.job));
   proto.set_lease_epoch(grant.lease.epoch);
   *proto.mutable_lease_ttl() = ToProto(grant.ttl);
-  AddManifest(grant.scene, proto.mutable_files());
+  AddManifest(grant.scene.files, proto.mutable_files());
   *proto.mutable_config() = ToProto(grant.job.training.config, grant.job.training.init);
   if (grant.resume.has_value()) *proto.mutable_resume() = ToProto(grant.lease.job, *grant.resume);
   if (grant.job.training.init.has_value())
@@ -445,14 +438,17 @@ absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& re
 
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report) {
   LeaseRef lease;
-  if (report.training_job().find("/renderJobs/") == std::string::npos) {
-    NERF_ASSIGN_OR_RETURN(lease, ParseLease(field, report.training_job(), report.lease_epoch()));
-    lease.part = report.part();
-    return lease;
+  const std::string& name = report.training_job();
+  const std::string name_field = fmt::format("{}.training_job", field);
+  if (name.find("/renderJobs/") != std::string::npos) {
+    NERF_ASSIGN_OR_RETURN(lease.job, ParseRenderJobName(name_field, name));
+    lease.kind = JobKind::kRender;
+  } else if (name.find("/poseJobs/") != std::string::npos) {
+    NERF_ASSIGN_OR_RETURN(lease.job, ParsePoseJobName(name_field, name));
+    lease.kind = JobKind::kPose;
+  } else {
+    NERF_ASSIGN_OR_RETURN(lease.job, ParseJobName(name_field, name));
   }
-  NERF_ASSIGN_OR_RETURN(
-      lease.job, ParseRenderJobName(fmt::format("{}.training_job", field), report.training_job()));
-  lease.kind = JobKind::kRender;
   lease.epoch = report.lease_epoch();
   lease.part = report.part();
   return lease;

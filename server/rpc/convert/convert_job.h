@@ -31,7 +31,7 @@ absl::StatusOr<JobProgress> FromProto(const v1::Progress& progress);
 JobError ToJobError(const v1::JobReport& report);
 google::rpc::Status ToProtoError(const JobError& error);
 absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& request);
-// Of a report: also a lease of a part of a render job.
+// Of a report: also a lease of a part of a render job, or of a pose job.
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report);
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,
                                     uint64_t lease_epoch);

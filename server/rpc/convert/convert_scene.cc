@@ -28,13 +28,43 @@ v1::Scene ToProto(const SceneRecord& scene) {
   return proto;
 }
 
-void AddManifest(const SceneRecord& scene,
-                 google::protobuf::RepeatedPtrField<v1::SceneManifestEntry>* files) {
-  for (const SceneFileRecord& file : scene.files) {
-    v1::SceneManifestEntry* entry = files->Add();
+void AddManifest(const std::vector<SceneFileRecord>& files,
+                 google::protobuf::RepeatedPtrField<v1::SceneManifestEntry>* manifest) {
+  for (const SceneFileRecord& file : files) {
+    v1::SceneManifestEntry* entry = manifest->Add();
     entry->set_path(file.path);
     *entry->mutable_blob() = ToProto(file.blob);
   }
+}
+
+std::vector<SceneFileRecord> ParseManifest(
+    const std::string& prefix, const google::protobuf::RepeatedPtrField<v1::SceneFile>& files,
+    RequestCheck& check) {
+  std::vector<SceneFileRecord> records;
+  // Indexes of malformed blobs. The check of the manifest would report them a second time.
+  std::set<std::string> reported;
+  for (int i = 0; i < files.size(); ++i) {
+    const std::string field = fmt::format("files[{}].blob", i);
+    absl::StatusOr<BlobRef> blob = FromProto(prefix + field, files[i].blob());
+    if (!blob.ok()) {
+      check.Add(blob.status());
+      reported.insert(field);
+    }
+    records.push_back({files[i].path(), blob.ok() ? *blob : BlobRef{}});
+  }
+  for (const FieldViolation& violation : GetFieldViolations(CheckManifest(records))) {
+    const bool known =
+        reported.contains(violation.field.substr(0, violation.field.find(".blob") + 5));
+    if (!known) check.Require(false, prefix + violation.field, violation.description);
+  }
+  return records;
+}
+
+absl::Status CheckManifestSize(size_t byte_size) {
+  if (byte_size <= kMaxManifestBytes) return absl::OkStatus();
+  return WithReason(absl::ResourceExhaustedError(fmt::format(
+                        "the manifest takes {} bytes of at most {}", byte_size, kMaxManifestBytes)),
+                    reason::kSizeLimit);
 }
 
 absl::StatusOr<SceneSpec> FromProto(const v1::CreateSceneRequest& request) {
@@ -47,31 +77,9 @@ absl::StatusOr<SceneSpec> FromProto(const v1::CreateSceneRequest& request) {
   check.RequireRequestId("request_id", spec.request_id);
   spec.display_name = request.scene().display_name();
   check.RequireDisplayName("scene.display_name", spec.display_name);
-
-  // Indexes of malformed blobs. The check of the manifest would report them a second time.
-  std::set<std::string> reported;
-  for (int i = 0; i < request.scene().files_size(); ++i) {
-    const v1::SceneFile& file = request.scene().files(i);
-    const std::string field = fmt::format("files[{}].blob", i);
-    absl::StatusOr<BlobRef> blob = FromProto("scene." + field, file.blob());
-    if (!blob.ok()) {
-      check.Add(blob.status());
-      reported.insert(field);
-    }
-    spec.files.push_back({file.path(), blob.ok() ? *blob : BlobRef{}});
-  }
-  for (const FieldViolation& violation : GetFieldViolations(CheckManifest(spec.files))) {
-    const bool known =
-        reported.contains(violation.field.substr(0, violation.field.find(".blob") + 5));
-    if (!known) check.Require(false, "scene." + violation.field, violation.description);
-  }
+  spec.files = ParseManifest("scene.", request.scene().files(), check);
   NERF_RETURN_IF_ERROR(check.Result());
-  if (request.scene().ByteSizeLong() > kMaxManifestBytes) {
-    return WithReason(absl::ResourceExhaustedError(
-                          fmt::format("the manifest takes {} bytes of at most {}",
-                                      request.scene().ByteSizeLong(), kMaxManifestBytes)),
-                      reason::kSizeLimit);
-  }
+  NERF_RETURN_IF_ERROR(CheckManifestSize(request.scene().ByteSizeLong()));
   return spec;
 }
 

@@ -42,6 +42,8 @@ v1::Worker ToProto(const WorkerRecord& worker) {
   if (worker.job.has_value()) proto.set_training_job(JobName(*worker.job));
   *proto.mutable_last_seen_time() = ToProto(worker.last_seen);
   proto.set_host(worker.description.host);
+  proto.set_colmap_version(worker.description.colmap_version);
+  proto.set_ffmpeg_version(worker.description.ffmpeg_version);
   *proto.mutable_methods() = {worker.description.methods.begin(), worker.description.methods.end()};
   return proto;
 }
@@ -55,7 +57,9 @@ WorkerDescription FromProto(const v1::WorkerHello& hello) {
           hello.host(),
           {hello.methods().begin(), hello.methods().end()},
           {hello.features().begin(), hello.features().end()},
-          hello.problem()};
+          hello.problem(),
+          hello.colmap_version(),
+          hello.ffmpeg_version()};
 }
 
 ServerMetrics::TrainReport FromProto(const v1::WorkerMetrics& metrics, absl::Time now) {

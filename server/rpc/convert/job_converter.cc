@@ -8,6 +8,7 @@
 #include "server/queue/leases/queue_wait.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_render.h"
 
 namespace nerf {
@@ -84,6 +85,12 @@ std::string JobConverter::ToBytes(const JobRow& row, const std::optional<QueueWa
 
 v1::RenderJob JobConverter::ToRenderProto(const Job& job, bool whole) {
   v1::RenderJob proto = ToRenderJob(job, whole);
+  SetWait(WaitOf(job), &proto);
+  return proto;
+}
+
+v1::PoseJob JobConverter::ToPoseProto(const Job& job, bool whole) {
+  v1::PoseJob proto = ToPoseJob(job, whole);
   SetWait(WaitOf(job), &proto);
   return proto;
 }

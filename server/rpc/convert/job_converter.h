@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "nerf/v1/pose_job_service.pb.h"
 #include "nerf/v1/render_job_service.pb.h"
 #include "nerf/v1/training_service.pb.h"
 #include "server/queue/jobs/job.h"
@@ -24,6 +25,8 @@ class JobConverter {
   v1::TrainingJob ToProto(const Job& job);
   // The same of a render job. With `whole` its path and frames too.
   v1::RenderJob ToRenderProto(const Job& job, bool whole);
+  // The same of a pose job. With `whole` its files too.
+  v1::PoseJob ToPoseProto(const Job& job, bool whole);
   // The bytes of a v1::TrainingJob. All readers of a row share its conversion; only `wait` and the
   // hosts of a gang depend on more than the job.
   std::string ToBytes(const JobRow& row, const std::optional<QueueWait>& wait);

@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/job_converter.h"
 
@@ -34,6 +35,17 @@ struct Traits<RenderWatch> {
   static auto ToProto(const WatchEvent& event) { return ToRenderWatch(event); }
   static void SetJob(JobConverter& converter, const Job& job, RenderWatch::Response* response) {
     *response->mutable_render_job() = converter.ToRenderProto(job, /*whole=*/false);
+  }
+};
+
+template <>
+struct Traits<PoseWatch> {
+  static constexpr char kMethod[] = "nerf.v1.PoseJobService/WatchPoseJob";
+  static constexpr JobKind kKind = JobKind::kPose;
+  static auto ParseName(std::string_view name) { return ParsePoseJobName("name", name); }
+  static auto ToProto(const WatchEvent& event) { return ToPoseWatch(event); }
+  static void SetJob(JobConverter& converter, const Job& job, PoseWatch::Response* response) {
+    *response->mutable_pose_job() = converter.ToPoseProto(job, /*whole=*/false);
   }
 };
 
@@ -93,5 +105,6 @@ void JobWatch<Watch>::TellWait(typename Watch::Response* response) {
 
 template class JobWatch<TrainingWatch>;
 template class JobWatch<RenderWatch>;
+template class JobWatch<PoseWatch>;
 
 }  // namespace nerf

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "nerf/v1/pose_job_service.pb.h"
 #include "nerf/v1/render_job_service.pb.h"
 #include "nerf/v1/training_service.pb.h"
 #include "server/queue/jobs/job.h"
@@ -11,7 +12,7 @@
 
 namespace nerf {
 
-// What JobWatch has to know of WatchTrainingJob and of WatchRenderJob (job_watch.cc).
+// What JobWatch has to know of WatchTrainingJob, WatchRenderJob and WatchPoseJob (job_watch.cc).
 struct TrainingWatch {
   using Request = v1::WatchTrainingJobRequest;
   using Response = v1::WatchTrainingJobResponse;
@@ -19,6 +20,10 @@ struct TrainingWatch {
 struct RenderWatch {
   using Request = v1::WatchRenderJobRequest;
   using Response = v1::WatchRenderJobResponse;
+};
+struct PoseWatch {
+  using Request = v1::WatchPoseJobRequest;
+  using Response = v1::WatchPoseJobResponse;
 };
 
 // A watch of a job: its events. Ends with the last one.
@@ -50,5 +55,6 @@ class JobWatch final : public WatchCall<typename Watch::Response> {
 
 extern template class JobWatch<TrainingWatch>;
 extern template class JobWatch<RenderWatch>;
+extern template class JobWatch<PoseWatch>;
 
 }  // namespace nerf

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/error_reason.h"
 #include "server/queue/state/named_blobs.h"
 
 namespace nerf {
@@ -13,6 +14,15 @@ void AddOwnersOf(QueueState& state, BlobOwners* owners) {
   VisitNamedBlobs(state, [&](const std::string& project, const BlobRef& blob) {
     if (project == BlobOwners::kDefaultProject) owners->AddDefault(blob.sha256);
   });
+}
+
+absl::Status RequireOwned(const BlobOwners& owners, std::string_view project,
+                          const std::vector<SceneFileRecord>& files) {
+  std::vector<std::string> missing;
+  for (const SceneFileRecord& file : files) {
+    if (!owners.Owns(project, file.blob.sha256)) missing.push_back(BlobName(file.blob));
+  }
+  return missing.empty() ? absl::OkStatus() : BlobsMissingError(missing);
 }
 
 }  // namespace nerf

@@ -63,17 +63,19 @@ grpc::ServerUnaryReactor* RenderJobService::GetRenderJob(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* RenderJobService::ListRenderJobs(grpc::CallbackServerContext* context,
                                                            const v1::ListRenderJobsRequest* request,
                                                            v1::ListRenderJobsResponse* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.RenderJobService/ListRenderJobs", context, *request,
-      [=, this]() -> absl::Status {
-        JobConverter converter(services_);
-        return AnswerList(
-            *request, response,
-            [this](const PageRequest& page) { return services_.queue.ListRenderJobs(page); },
-            [&](const Job& job, v1::ListRenderJobsResponse* list) {
-              *list->add_render_jobs() = converter.ToRenderProto(job, /*whole=*/false);
-            });
-      });
+  return AnswerUnary(services_, "nerf.v1.RenderJobService/ListRenderJobs", context, *request,
+                     [=, this]() -> absl::Status {
+                       JobConverter converter(services_);
+                       return AnswerList(
+                           *request, response,
+                           [this](const PageRequest& page) {
+                             return services_.queue.ListOfKind(page, JobKind::kRender);
+                           },
+                           [&](const Job& job, v1::ListRenderJobsResponse* list) {
+                             *list->add_render_jobs() =
+                                 converter.ToRenderProto(job, /*whole=*/false);
+                           });
+                     });
 }
 
 grpc::ServerWriteReactor<v1::WatchRenderJobResponse>* RenderJobService::WatchRenderJob(

@@ -28,6 +28,7 @@
 #include "server/rpc/services/blob_service.h"
 #include "server/rpc/services/byte_stream_service.h"
 #include "server/rpc/services/model_service.h"
+#include "server/rpc/services/pose_job_service.h"
 #include "server/rpc/services/render_job_service.h"
 #include "server/rpc/services/render_service.h"
 #include "server/rpc/services/scene_service.h"
@@ -52,11 +53,11 @@ constexpr int kMaxConnectionIdleMs = 5 * 60 * 1000;
 // What gRPC reads of a connection before it looks at others: calls of a flood, parts of messages.
 constexpr int kMaxReadBytes = 64 << 10;
 
-constexpr const char* kServices[] = {"nerf.v1.SceneService",         "nerf.v1.BlobService",
-                                     "google.bytestream.ByteStream", "nerf.v1.TrainingService",
-                                     "nerf.v1.ModelService",         "nerf.v1.RenderService",
-                                     "nerf.v1.AdminService",         "nerf.v1.WorkerService",
-                                     "nerf.v1.RenderJobService",     "nerf.v1.ViewService"};
+constexpr const char* kServices[] = {
+    "nerf.v1.SceneService",    "nerf.v1.BlobService",   "google.bytestream.ByteStream",
+    "nerf.v1.TrainingService", "nerf.v1.ModelService",  "nerf.v1.RenderService",
+    "nerf.v1.AdminService",    "nerf.v1.WorkerService", "nerf.v1.RenderJobService",
+    "nerf.v1.ViewService",     "nerf.v1.PoseJobService"};
 
 RpcType TypeOf(const google::protobuf::MethodDescriptor& method) {
   if (method.client_streaming()) {
@@ -131,6 +132,7 @@ struct RpcServer::State {
         admin(&context),
         workers(&context),
         render_jobs(&context),
+        pose_jobs(&context),
         views(&context, d.random) {}
 
   absl::Status Serve(const RpcServerOptions& options) {
@@ -163,9 +165,9 @@ struct RpcServer::State {
     if (!options.local_listen.empty()) {
       NERF_RETURN_IF_ERROR(Listen(options, options.local_listen, /*credentials=*/nullptr, builder));
     }
-    for (grpc::Service* service :
-         std::initializer_list<grpc::Service*>{&scenes, &blobs, &byte_stream, &training, &models,
-                                               &render, &admin, &workers, &render_jobs, &views}) {
+    for (grpc::Service* service : std::initializer_list<grpc::Service*>{
+             &scenes, &blobs, &byte_stream, &training, &models, &render, &admin, &workers,
+             &render_jobs, &pose_jobs, &views}) {
       builder.RegisterService(service);
     }
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
@@ -237,6 +239,7 @@ struct RpcServer::State {
   AdminService admin;
   WorkerService workers;
   RenderJobService render_jobs;
+  PoseJobService pose_jobs;
   ViewService views;
   int port = 0;
   // A listening address and where its connections go.

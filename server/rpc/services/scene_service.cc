@@ -16,18 +16,10 @@
 #include "server/rpc/convert/convert_scene.h"
 #include "server/rpc/convert/paging.h"
 #include "server/rpc/services/brokered_call.h"
+#include "server/rpc/services/owned_blobs.h"
 
 namespace nerf {
 namespace {
-
-// Errors: FailedPrecondition BLOBS_MISSING, as for blobs that nobody has.
-absl::Status RequireOwned(const BlobOwners& owners, const SceneSpec& spec) {
-  std::vector<std::string> missing;
-  for (const SceneFileRecord& file : spec.files) {
-    if (!owners.Owns(spec.project, file.blob.sha256)) missing.push_back(BlobName(file.blob));
-  }
-  return missing.empty() ? absl::OkStatus() : BlobsMissingError(missing);
-}
 
 constexpr size_t kMaxDescriptionBytes = size_t{64} << 20;
 
@@ -56,15 +48,15 @@ absl::StatusOr<ResourceKey> CheckRequest(const TokenSealer& sealer,
 grpc::ServerUnaryReactor* SceneService::CreateScene(grpc::CallbackServerContext* context,
                                                     const v1::CreateSceneRequest* request,
                                                     v1::Scene* response) {
-  return AnswerUnary(services_, "nerf.v1.SceneService/CreateScene", context, *request,
-                     [=, this]() -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(const SceneSpec spec, FromProto(*request));
-                       NERF_RETURN_IF_ERROR(RequireOwned(services_.blob_owners, spec));
-                       NERF_ASSIGN_OR_RETURN(const SceneRecord scene,
-                                             services_.scenes.Create(spec));
-                       *response = ToProto(scene);
-                       return absl::OkStatus();
-                     });
+  return AnswerUnary(
+      services_, "nerf.v1.SceneService/CreateScene", context, *request,
+      [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const SceneSpec spec, FromProto(*request));
+        NERF_RETURN_IF_ERROR(RequireOwned(services_.blob_owners, spec.project, spec.files));
+        NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Create(spec));
+        *response = ToProto(scene);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* SceneService::GetScene(grpc::CallbackServerContext* context,
@@ -114,7 +106,7 @@ grpc::ServerUnaryReactor* SceneService::ValidateScene(grpc::CallbackServerContex
         NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Get(key));
         BrokerRequest task;
         task.message.set_project(key.project);
-        AddManifest(scene, task.message.mutable_validate()->mutable_files());
+        AddManifest(scene.files, task.message.mutable_validate()->mutable_files());
         return task;
       },
       [response](absl::StatusOr<BrokerReply> reply) -> absl::Status {
@@ -148,7 +140,7 @@ grpc::ServerUnaryReactor* SceneService::DescribeScene(grpc::CallbackServerContex
         task.max_reply_bytes = kMaxDescriptionBytes;
         task.message.set_project(key.project);
         v1::DescribeTask& describe = *task.message.mutable_describe();
-        AddManifest(scene, describe.mutable_files());
+        AddManifest(scene.files, describe.mutable_files());
         if (request->has_test_every()) describe.set_test_every(request->test_every());
         return task;
       },

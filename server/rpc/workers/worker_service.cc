@@ -6,6 +6,7 @@
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_render.h"
 
 namespace nerf {
@@ -63,6 +64,27 @@ grpc::ServerUnaryReactor* WorkerService::CommitFrames(grpc::CallbackServerContex
         }
         if (committed.movie.has_value()) {
           services_.blob_owners.AddMade(project, committed.movie->sha256);
+        }
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* WorkerService::CommitPoses(grpc::CallbackServerContext* context,
+                                                     const v1::CommitPosesRequest* request,
+                                                     v1::CommitPosesResponse* /*response*/) {
+  return AnswerUnary(
+      services_, "nerf.v1.WorkerService/CommitPoses", context, *request,
+      [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const CommittedPoses poses, FromProto(*request));
+        NERF_RETURN_IF_ERROR(services_.authorizer.Counted(services_.worker_keys.Check(
+            poses.lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
+        NERF_RETURN_IF_ERROR(services_.leases.CommitPoses(poses.lease, poses.result, poses.files));
+        const std::string& project = poses.lease.job.project;
+        for (const SceneFileRecord& file : poses.files) {
+          services_.blob_owners.AddMade(project, file.blob.sha256);
+        }
+        for (const auto& blob : {poses.result.json, poses.result.text, poses.result.picture}) {
+          if (blob.has_value()) services_.blob_owners.AddMade(project, blob->sha256);
         }
         return absl::OkStatus();
       });

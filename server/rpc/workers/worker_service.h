@@ -13,6 +13,9 @@ class WorkerService final : public v1::WorkerService::CallbackService {
 
   grpc::ServerBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>* Synchronize(
       grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* CommitPoses(grpc::CallbackServerContext* context,
+                                        const v1::CommitPosesRequest* request,
+                                        v1::CommitPosesResponse* response) override;
   grpc::ServerUnaryReactor* CommitFrames(grpc::CallbackServerContext* context,
                                          const v1::CommitFramesRequest* request,
                                          v1::CommitFramesResponse* response) override;

@@ -11,6 +11,7 @@
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_worker.h"
 
 namespace nerf {
@@ -53,6 +54,13 @@ v1::DesiredJob MakeOrder(v1::DesiredJob::Action action, const LeaseRef& lease, a
   order.set_part(lease.part);
   *order.mutable_lease_ttl() = ToProto(ttl);
   return order;
+}
+
+absl::StatusOr<JobProgress> ProgressOf(JobKind kind, const v1::JobReport& report) {
+  if (kind != JobKind::kPose) return FromProto(report.progress());
+  JobProgress progress;
+  progress.pose = FromProto(report.pose_progress());
+  return progress;
 }
 
 }  // namespace
@@ -332,8 +340,10 @@ void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
 absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::JobReport& report,
                                              v1::SynchronizeResponse* response) {
   absl::StatusOr<LeaseOrder> order = LeaseOrder::kTrain;
-  if (report.phase() == v1::JobReport::RUNNING && report.has_progress()) {
-    NERF_ASSIGN_OR_RETURN(const JobProgress progress, FromProto(report.progress()));
+  const bool has_progress =
+      lease.kind == JobKind::kPose ? report.has_pose_progress() : report.has_progress();
+  if (report.phase() == v1::JobReport::RUNNING && has_progress) {
+    NERF_ASSIGN_OR_RETURN(const JobProgress progress, ProgressOf(lease.kind, report));
     order = services_.leases.ReportProgress(lease, progress);
     if (order.ok() && progress.preview_image.has_value()) {
       services_.blob_owners.AddMade(lease.job.project, progress.preview_image->sha256);

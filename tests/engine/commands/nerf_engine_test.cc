@@ -560,6 +560,15 @@ TEST_F(NerfEngineTest, SuggestedCommandsLeadFromPhotographsToViews) {
   EXPECT_EQ(Run(suggested(again) + " --steps 2 --threads 1 --set log2_hashmap_size=12").code, 0);
 }
 
+TEST_F(NerfEngineTest, PoseSaysWhichToolsItWouldRun) {
+  const std::string tools = "pose --tools --json --ffmpeg /no/ffmpeg --colmap ";
+  const Outcome found = Run(tools + SourceDir() + "/tests/testing/fake_colmap.py");
+  EXPECT_EQ(found.code, 0) << found.err;
+  EXPECT_EQ(found.out, "{\"event\":\"done\",\"colmap\":\"3.8\"}\n");
+  EXPECT_EQ(Run(tools + "/no/colmap").code, 2);
+  EXPECT_EQ(Run(tools + "/bin/true").code, 7);
+}
+
 TEST_F(NerfEngineTest, PoseRefusesNamesThatAreEmpty) {
   for (const char* flags : {"'' --out x", "photos --out ''"}) {
     const Outcome refused = Run(std::string("pose ") + flags);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/picture_names.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/unposed_photographs.h"
 #include "engine/scene/view_list.h"

@@ -204,7 +204,7 @@ TEST_F(RenderLeasesTest, TrainingCallsDoNotSeeRenderJobsAndTheOtherWayRound) {
   EXPECT_THAT(harness_.queue->Get(QueueHarness::Key("trained"), JobKind::kRender),
               FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
   EXPECT_EQ(harness_.queue->List({"default", 0, ""})->records.size(), 1u);
-  EXPECT_EQ(harness_.queue->ListRenderJobs({"default", 0, ""})->records.size(), 1u);
+  EXPECT_EQ(harness_.queue->ListOfKind({"default", 0, ""}, JobKind::kRender)->records.size(), 1u);
   EXPECT_THAT(harness_.queue->Create(harness_.Spec("film")),
               FailsWith(StatusCode::kAlreadyExists, reason::kAlreadyExists));
   LeaseRef disguised = Acquire("worker-a")->lease;

@@ -70,6 +70,12 @@ const std::map<std::string, std::string> kWhoMay = {
     {"nerf.v1.RenderJobService/CancelRenderJob", "EA"},
     {"nerf.v1.RenderJobService/DeleteRenderJob", "EA"},
     {"nerf.v1.RenderJobService/ExpandCameraPath", "VEA"},
+    {"nerf.v1.PoseJobService/CreatePoseJob", "EA"},
+    {"nerf.v1.PoseJobService/GetPoseJob", "VEA"},
+    {"nerf.v1.PoseJobService/ListPoseJobs", "VEA"},
+    {"nerf.v1.PoseJobService/WatchPoseJob", "VEA"},
+    {"nerf.v1.PoseJobService/CancelPoseJob", "EA"},
+    {"nerf.v1.PoseJobService/DeletePoseJob", "EA"},
     {"nerf.v1.AdminService/ListWorkers", "vea"},
     {"nerf.v1.AdminService/DrainWorker", "a"},
     {"nerf.v1.AdminService/UndrainWorker", "a"},
@@ -83,6 +89,7 @@ const std::map<std::string, std::string> kWhoMay = {
     {"nerf.v1.WorkerService/Synchronize", "w"},
     {"nerf.v1.WorkerService/CommitCheckpoint", "w"},
     {"nerf.v1.WorkerService/CommitFrames", "w"},
+    {"nerf.v1.WorkerService/CommitPoses", "w"},
 };
 
 // What the token of a share may call, for the model that it is of.

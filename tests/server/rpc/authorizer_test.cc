@@ -15,6 +15,7 @@
 #include "nerf/v1/admin_service.pb.h"
 #include "nerf/v1/blob_service.pb.h"
 #include "nerf/v1/model_service.pb.h"
+#include "nerf/v1/pose_job_service.pb.h"
 #include "nerf/v1/render_job_service.pb.h"
 #include "nerf/v1/render_service.pb.h"
 #include "nerf/v1/scene_service.pb.h"
@@ -53,6 +54,7 @@ std::vector<const MethodDescriptor*> AllMethods() {
   v1::RenderImageRequest::descriptor();
   v1::TrainingJob::descriptor();
   v1::RenderJob::descriptor();
+  v1::PoseJob::descriptor();
   v1::View::descriptor();
   google::bytestream::ReadRequest::descriptor();
   const auto* pool = google::protobuf::DescriptorPool::generated_pool();
@@ -60,8 +62,9 @@ std::vector<const MethodDescriptor*> AllMethods() {
   for (const char* file : {"nerf/v1/scene_service.proto", "nerf/v1/blob_service.proto",
                            "nerf/v1/training_service.proto", "nerf/v1/model_service.proto",
                            "nerf/v1/render_service.proto", "nerf/v1/render_job_service.proto",
-                           "nerf/v1/view_service.proto", "nerf/v1/admin_service.proto",
-                           "nerf/v1/worker_service.proto", "google/bytestream/bytestream.proto"}) {
+                           "nerf/v1/pose_job_service.proto", "nerf/v1/view_service.proto",
+                           "nerf/v1/admin_service.proto", "nerf/v1/worker_service.proto",
+                           "google/bytestream/bytestream.proto"}) {
     const auto* descriptor = pool->FindFileByName(file);
     EXPECT_NE(descriptor, nullptr) << file;
     for (int i = 0; descriptor != nullptr && i < descriptor->service_count(); ++i) {

@@ -81,6 +81,35 @@ TEST(RecordCodecTest, RenderJobComesBackWithItsPartsAndFrames) {
   EXPECT_EQ(EncodeJobBody(read), EncodeJobBody(job));
 }
 
+TEST(RecordCodecTest, PoseJobComesBackWithItsFilesStageAndReport) {
+  Job job;
+  job.kind = JobKind::kPose;
+  job.pose = {{{"a \n:7:.jpg", QueueHarness::Blob("a")}, {"film.mp4", QueueHarness::Blob("b")}},
+              true,
+              "garden",
+              0.1 + 0.2,
+              77};
+  job.progress.pose = {6, 7, "placing cameras", 12, 50, 0.1 + 0.2};
+  job.pose_result = PoseResult{50,
+                               49,
+                               48,
+                               12345,
+                               0.1 + 0.2,
+                               1e-300,
+                               {"a warning", ""},
+                               {"again"},
+                               QueueHarness::Blob("json"),
+                               std::nullopt,
+                               QueueHarness::Blob("picture")};
+  Job read;
+  ASSERT_THAT(DecodeJobBody(EncodeJobBody(job), &read), IsOk());
+  EXPECT_EQ(read.kind, JobKind::kPose);
+  EXPECT_EQ(read.pose, job.pose);
+  EXPECT_EQ(read.progress, job.progress);
+  EXPECT_EQ(read.pose_result, job.pose_result);
+  EXPECT_EQ(EncodeJobBody(read), EncodeJobBody(job));
+}
+
 TEST(RecordCodecTest, KeyThatComesTwiceIsRefused) {
   RecordWriter writer;
   writer.Put("parts", "a");

@@ -1,0 +1,310 @@
+#include "client/calls/pose_job.h"
+
+#include <algorithm>
+#include <ostream>
+#include <utility>
+
+#include "client/calls/paging.h"
+#include "client/calls/resource_calls.h"
+#include "client/calls/scene_upload.h"
+#include "client/calls/session.h"
+#include "client/flags/interrupt.h"
+#include "client/flags/names.h"
+#include "client/flags/text_format.h"
+#include "client/show/printer.h"
+#include "client/show/progress_display.h"
+#include "common/counted.h"
+#include "common/error_reason.h"
+#include "common/exit_code.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/rpc_status.h"
+#include "common/rpc/status_conversion.h"
+#include "common/sha256.h"
+#include "common/status_macros.h"
+#include "engine/base/picture_names.h"
+#include "engine/scene/unposed_photographs.h"
+#include "fmt/format.h"
+#include "nerf/v1/admin_service.grpc.pb.h"
+#include "nerf/v1/pose_job_service.grpc.pb.h"
+#include "nerf/v1/scene_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+using PoseStub = v1::PoseJobService::Stub;
+
+constexpr int kMaxProblemsShown = 20;
+constexpr int kMaxEarlierJobs = 20;
+
+bool IsPoseJobOver(const v1::PoseJob& job) {
+  return job.state() == v1::PoseJob::SUCCEEDED || job.state() == v1::PoseJob::FAILED ||
+         job.state() == v1::PoseJob::CANCELLED;
+}
+
+// A UUID4 made of a text.
+std::string UuidOf(const std::string& text) {
+  std::string hex = Sha256Hex(text);
+  hex[12] = '4';
+  hex[16] = 'a';
+  return fmt::format("{}-{}-{}-{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(12, 4),
+                     hex.substr(16, 4), hex.substr(20, 12));
+}
+
+// The id of the `number`th request like this one.
+std::string RequestIdOf(const v1::CreatePoseJobRequest& request, int number) {
+  const v1::PoseJob& job = request.pose_job();
+  std::string text =
+      fmt::format("poses {} {} {} {} {} {} {}", request.parent(), request.pose_job_id(),
+                  job.scene(), job.display_name(), job.min_posed(), job.film_frames(), number);
+  for (const v1::SceneFile& file : job.files()) {
+    text += fmt::format("\n{} {}", file.path(), file.blob().sha256());
+  }
+  return UuidOf(text);
+}
+
+// Sends the files and calls once. Blobs that the server collects in between are sent once more.
+absl::StatusOr<v1::PoseJob> SendPoseJob(Session& session, const std::string& dir,
+                                        const v1::CreatePoseJobRequest& request) {
+  const std::vector<v1::SceneFile> files(request.pose_job().files().begin(),
+                                         request.pose_job().files().end());
+  const auto stub = session.Stub<v1::PoseJobService>();
+  absl::StatusOr<v1::PoseJob> job = absl::UnknownError("");
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    NERF_ASSIGN_OR_RETURN(const UploadCounts counts, UploadMissingFiles(session, dir, files));
+    if (counts.files_sent > 0) {
+      session.Say(fmt::format("sent {} of {}, {}", counts.files_sent, Counted(counts.files, "file"),
+                              FormatBytes(counts.bytes_sent)));
+    }
+    job = session.Call(*stub, &PoseStub::CreatePoseJob, request);
+    const std::optional<ErrorReason> why = GetReason(job.status());
+    if (!why.has_value() || why->reason != reason::kBlobsMissing) break;
+  }
+  return job;
+}
+
+// Whether an earlier job of the same request is of no use any more.
+bool IsSpent(Session& session, const absl::StatusOr<v1::PoseJob>& job) {
+  if (!job.ok()) return absl::IsNotFound(job.status());
+  if (job->state() != v1::PoseJob::SUCCEEDED) return IsPoseJobOver(*job);
+  v1::GetSceneRequest request;
+  request.set_name(job->scene());
+  const auto stub = session.Stub<v1::SceneService>();
+  return absl::IsNotFound(session.Call(*stub, &v1::SceneService::Stub::GetScene, request).status());
+}
+
+// One watch of a pose job; reconnects until it has ended.
+class PoseWatcher {
+ public:
+  PoseWatcher(Session& session, std::string name)
+      : session_(session),
+        name_(std::move(name)),
+        stub_(session.Stub<v1::PoseJobService>()),
+        display_(session.io(), session.flags().progress) {}
+
+  absl::StatusOr<v1::PoseJob> Run() {
+    while (true) {
+      const absl::Status status = CancelledAsUnavailable(FollowStream());
+      if (IsPoseJobOver(job_)) return End();
+      if (session_.io().interrupt->requested()) return absl::CancelledError("interrupted");
+      const std::optional<ErrorReason> why = GetReason(status);
+      if (why.has_value() && why->reason == reason::kEpochMismatch && !token_.empty()) {
+        token_.clear();
+        continue;
+      }
+      if (absl::IsDeadlineExceeded(status) || session_.TimeLeft() <= absl::ZeroDuration()) {
+        return session_.TimeIsOver("before the pose job ended");
+      }
+      const bool may_retry = (status.ok() || absl::IsUnavailable(status)) && has_heard_;
+      if (!may_retry) return status.ok() ? absl::UnavailableError("the watch ended") : status;
+      if (!std::exchange(told_, true)) {
+        display_.Say("connection lost; the job goes on, trying again");
+      }
+      if (!session_.Sleep(session_.io().first_retry_delay)) {
+        return session_.io().interrupt->requested()
+                   ? absl::CancelledError("interrupted")
+                   : session_.TimeIsOver("before the pose job ended");
+      }
+    }
+  }
+
+ private:
+  v1::PoseJob End() {
+    if (job_.state() == v1::PoseJob::SUCCEEDED) {
+      display_.Finish();
+    } else {
+      display_.Clear();
+    }
+    return job_;
+  }
+
+  absl::Status FollowStream() {
+    v1::WatchPoseJobRequest request;
+    request.set_name(name_);
+    request.set_resume_token(token_);
+    grpc::ClientContext context;
+    NERF_ASSIGN_OR_RETURN(const std::string token, session_.token());
+    PrepareCall(session_.TimeLeft(), token, &context);
+    const std::stop_callback cancel(session_.stop(), [&context] { context.TryCancel(); });
+    const auto reader = stub_->WatchPoseJob(&context, request);
+    v1::WatchPoseJobResponse message;
+    while (reader->Read(&message)) Take(message);
+    return FromGrpcStatus(reader->Finish());
+  }
+
+  void Take(const v1::WatchPoseJobResponse& message) {
+    if (std::exchange(told_, false)) display_.Say("connected again");
+    has_heard_ = true;
+    if (!message.resume_token().empty()) token_ = message.resume_token();
+    if (session_.flags().prints_events) {
+      *session_.io().out << ToJson(message, /*pretty=*/false) << '\n' << std::flush;
+    }
+    if (!message.has_pose_job()) return;
+    const v1::PoseJob& job = message.pose_job();
+    const bool changed = job_.name().empty() || job.state() != job_.state() ||
+                         job.attempt() != job_.attempt() ||
+                         job.wait().message() != job_.wait().message();
+    if (changed) display_.Say(PlainText(StateLineOf(job)));
+    job_ = job;
+    if (job.progress().stage() == 0 || job.progress().stages() == 0) return;
+    const double of = std::max(1u, job.progress().of());
+    const double within = job.progress().of() == 0 ? 0 : job.progress().done() / of;
+    display_.Update(
+        {.fraction = (job.progress().stage() - 1 + std::min(within, 1.0)) / job.progress().stages(),
+         .label = "poses  " + PlainText(PoseProgressText(job)),
+         .details = fmt::format("({:.0f} s)", job.progress().seconds()),
+         .json = fmt::format(
+             R"({{"event":"posing","stage":{},"stages":{},"done":{},"of":{},"seconds":{:.1f}}})",
+             job.progress().stage(), job.progress().stages(), job.progress().done(),
+             job.progress().of(), job.progress().seconds())});
+  }
+
+  static std::string StateLineOf(const v1::PoseJob& job) {
+    std::string line = fmt::format("pose job {} {}", ShortName(job.name()), PoseStateText(job));
+    if (!job.queue_message().empty()) line += ": " + job.queue_message();
+    if (job.has_wait()) line += ", waits: " + job.wait().message();
+    if (!job.worker().empty()) line += " on " + ShortName(job.worker());
+    if (!job.worker().empty() && job.attempt() > 1) {
+      line += fmt::format(", attempt {}", job.attempt());
+    }
+    return line;
+  }
+
+  Session& session_;
+  const std::string name_;
+  const std::unique_ptr<PoseStub> stub_;
+  ProgressDisplay display_;
+  v1::PoseJob job_;
+  std::string token_;
+  bool has_heard_ = false, told_ = false;
+};
+
+}  // namespace
+
+std::string PoseStateText(const v1::PoseJob& job) {
+  const std::string& name = v1::PoseJob::State_Name(job.state());
+  return name.empty() ? fmt::format("STATE_{}", static_cast<int>(job.state())) : name;
+}
+
+std::string PoseProgressText(const v1::PoseJob& job) {
+  const v1::PoseProgress& progress = job.progress();
+  if (progress.stage() == 0) return "";
+  std::string text = fmt::format("{}/{} {}", progress.stage(), progress.stages(), progress.doing());
+  if (progress.of() > 0) text += fmt::format(": {} of {}", progress.done(), progress.of());
+  return text;
+}
+
+bool CanServerPose(Session& session, const std::string& source) {
+  const PhotographFiles found = FindPhotographFiles(source);
+  const bool has_films = std::any_of(found.names.begin(), found.names.end(),
+                                     [](const std::string& name) { return HasFilmEnding(name); });
+  const auto stub = session.Stub<v1::AdminService>();
+  const auto workers =
+      session.Call(*stub, &v1::AdminService::Stub::ListWorkers, v1::ListWorkersRequest());
+  if (!workers.ok()) return false;
+  return std::any_of(workers->workers().begin(), workers->workers().end(),
+                     [&](const v1::Worker& worker) {
+                       const bool takes_jobs =
+                           worker.state() == v1::Worker::IDLE || worker.state() == v1::Worker::BUSY;
+                       return takes_jobs && !worker.colmap_version().empty() &&
+                              (!has_films || !worker.ffmpeg_version().empty());
+                     });
+}
+
+absl::StatusOr<v1::PoseJob> CreatePoseJobOf(Session& session, const PoseUpload& upload) {
+  const PhotographFiles found = FindPhotographFiles(upload.source);
+  if (found.names.empty()) {
+    return absl::InvalidArgumentError(PlainText(
+        upload.source +
+        ": there is no photograph (.jpg, .jpeg, .png) and no film in it or in its images/"));
+  }
+  if (!found.unread.empty()) {
+    session.Say(
+        PlainText(fmt::format("warning: {} of kinds that are not read, such as {}: save "
+                              "as JPEG",
+                              Counted(found.unread.size(), "picture"), found.unread[0])));
+  }
+  NERF_ASSIGN_OR_RETURN(const auto files,
+                        HashSceneFiles(found.folder, found.names, session.stop()));
+  v1::CreatePoseJobRequest request;
+  NERF_ASSIGN_OR_RETURN(const std::string parent, ProjectName(session.flags().project));
+  request.set_parent(parent);
+  request.set_pose_job_id(upload.id);
+  v1::PoseJob& job = *request.mutable_pose_job();
+  job.set_display_name(upload.display_name);
+  job.set_min_posed(upload.min_posed);
+  job.set_film_frames(upload.film_frames);
+  if (!upload.scene.empty()) job.set_scene(parent + "/scenes/" + upload.scene);
+  for (const v1::SceneFile& file : files) *job.add_files() = file;
+  request.set_request_id(upload.request_id);
+  if (!upload.request_id.empty()) return SendPoseJob(session, found.folder, request);
+  for (int number = 0; number < kMaxEarlierJobs; ++number) {
+    request.set_request_id(RequestIdOf(request, number));
+    absl::StatusOr<v1::PoseJob> made = SendPoseJob(session, found.folder, request);
+    if (!IsSpent(session, made)) return made;
+  }
+  return absl::FailedPreconditionError("these photographs were posed too often");
+}
+
+absl::StatusOr<v1::PoseJob> WatchPoseJob(Session& session, const std::string& name) {
+  return PoseWatcher(session, name).Run();
+}
+
+int AwaitPoseJob(Session& session, const std::string& name, v1::PoseJob* job) {
+  absl::StatusOr<v1::PoseJob> ended = WatchPoseJob(session, name);
+  if (!ended.ok()) {
+    const int exit_code = session.Fail(ended.status());
+    if (absl::IsCancelled(ended.status()) || absl::IsDeadlineExceeded(ended.status())) {
+      session.SayError(session.Runnable(
+          PlainText(fmt::format("  the pose job goes on; `nerfctl pose-job watch {0}` follows it, "
+                                "`nerfctl pose-job cancel {0}` stops it",
+                                ShortName(name)))));
+    }
+    return exit_code;
+  }
+  *job = *std::move(ended);
+  if (job->state() == v1::PoseJob::SUCCEEDED) {
+    const v1::PoseReport& report = job->report();
+    session.Say(PlainText(fmt::format(
+        "{} of {} posed, {} points, reprojection error {:.2f} pixels, parallax {:.1f} degrees",
+        report.posed(), Counted(report.photographs(), "photograph"), report.points(),
+        report.reprojection_error_pixels(), report.parallax_degrees())));
+    for (const std::string& warning : report.warnings())
+      session.Say(PlainText("warning: " + warning));
+    return kOk;
+  }
+  session.SayError(PlainText(fmt::format("nerfctl: pose job {} is {}{}", ShortName(job->name()),
+                                         PoseStateText(*job),
+                                         job->has_error() ? ": " + job->error().message() : "")));
+  for (int i = 0; i < std::min(job->problems_size(), kMaxProblemsShown); ++i) {
+    session.SayError(
+        PlainText(fmt::format("  {}: {}", job->problems(i).file(), job->problems(i).message())));
+  }
+  if (job->problems_size() > kMaxProblemsShown) {
+    session.SayError(fmt::format("  and {} more; all are in the report",
+                                 job->problems_size() - kMaxProblemsShown));
+  }
+  const bool is_data = job->error().code() == static_cast<int>(absl::StatusCode::kInvalidArgument);
+  return is_data ? kBadData : kJobFailed;
+}
+
+}  // namespace nerf

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nerf/v1/pose_job_service.pb.h"
+
+namespace nerf {
+
+class Session;
+
+// Photographs and films of a folder, or one film, on their way to a pose job.
+struct PoseUpload {
+  std::string source;
+  std::string id, scene;  // of the job and of its scene; empty: the server makes one
+  std::string display_name;
+  std::string request_id;  // UUID4; empty: of its photographs and name, so that the same ones are
+                           // not posed twice
+  double min_posed = 0;
+  uint32_t film_frames = 0;
+};
+
+// Whether a connected worker finds poses, of films if `source` has some. False where that cannot be
+// asked.
+bool CanServerPose(Session& session, const std::string& source);
+
+// Uploads what the server does not hold and queues the job, which may be an earlier one of the same
+// request. Errors: NotFound and InvalidArgument of the source; those of the server; Cancelled.
+absl::StatusOr<v1::PoseJob> CreatePoseJobOf(Session& session, const PoseUpload& upload);
+
+// Follows a job to its end and shows its stages; a broken stream is resumed. With --output jsonl
+// prints every message. Errors: those of the server; Cancelled after Ctrl-C; DeadlineExceeded after
+// --timeout.
+absl::StatusOr<v1::PoseJob> WatchPoseJob(Session& session, const std::string& name);
+
+// WatchPoseJob; where it did not succeed, says why, photograph by photograph. Returns the exit
+// code: 9 for photographs that could not be posed. *job: at its end.
+int AwaitPoseJob(Session& session, const std::string& name, v1::PoseJob* job);
+
+// "RUNNING".
+std::string PoseStateText(const v1::PoseJob& job);
+// "6/7 placing cameras: 12 of 50"; empty before the first stage.
+std::string PoseProgressText(const v1::PoseJob& job);
+
+}  // namespace nerf

@@ -1,0 +1,207 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "client/calls/paging.h"
+#include "client/calls/pose_job.h"
+#include "client/calls/resource_calls.h"
+#include "client/calls/scene_upload.h"
+#include "client/calls/session.h"
+#include "client/commands/commands.h"
+#include "client/flags/names.h"
+#include "client/flags/new_resource_flags.h"
+#include "client/flags/text_format.h"
+#include "client/show/resource_printers.h"
+#include "client/show/text_table.h"
+#include "common/exit_code.h"
+#include "common/ids.h"
+#include "engine/scene/unposed_photographs.h"
+#include "fmt/format.h"
+#include "nerf/v1/pose_job_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+using PoseJobStub = v1::PoseJobService::Stub;
+
+struct PoseCommandFlags : NewResourceFlags {
+  std::string dir, scene;
+  double min_posed = 0.9;
+  uint32_t film_frames = 120;
+  bool detach = false;
+};
+
+std::string PosedOf(const v1::PoseJob& job) {
+  return job.has_report() ? fmt::format("{}/{}", job.report().posed(), job.report().photographs())
+                          : "";
+}
+
+void PrintPoseJobs(const Printer& printer, const std::vector<v1::PoseJob>& jobs) {
+  if (printer.format == OutputFormat::kName) {
+    for (const v1::PoseJob& job : jobs) printer.out << PlainText(job.name()) << '\n';
+    return;
+  }
+  if (PrintJsonList(printer, jobs)) return;
+  TextTable table({"ID", "STATE", "FILES", "POSED", "SCENE", "NAME"});
+  for (const v1::PoseJob& job : jobs) {
+    table.AddRow({ShortName(job.name()), PoseStateText(job), std::to_string(job.file_count()),
+                  PosedOf(job), ShortName(job.scene()), job.display_name()});
+  }
+  table.Print(printer.out);
+}
+
+void PrintPoseJob(const Printer& printer, const v1::PoseJob& job) {
+  if (printer.format != OutputFormat::kTable) {
+    if (printer.format == OutputFormat::kName) {
+      printer.out << PlainText(job.name()) << '\n';
+    } else {
+      printer.out << ToJson(job, printer.format == OutputFormat::kJson) << '\n';
+    }
+    return;
+  }
+  const auto line = [&](const char* key, const std::string& value) {
+    if (!value.empty()) printer.out << fmt::format("{:<10} {}\n", key, PlainText(value));
+  };
+  line("id", ShortName(job.name()));
+  line("name", job.display_name());
+  line("state", PoseStateText(job));
+  line("again", job.queue_message());
+  line("waits", job.wait().message());
+  line("worker", job.worker().empty() ? "" : ShortName(job.worker()));
+  line("stage", PoseProgressText(job));
+  line("files", std::to_string(job.file_count()));
+  line("scene", ShortName(job.scene()));
+  line("posed", PosedOf(job));
+  for (const std::string& again : job.report().again()) line("again", again);
+  line("error", job.error().message());
+  for (const v1::SceneProblem& problem : job.problems()) {
+    line("", fmt::format("{}: {}", problem.file(), problem.message()));
+  }
+}
+
+int Pose(Session& session, PoseCommandFlags flags) {
+  // Left empty, so that the same photographs find their earlier job.
+  const bool has_request_id = !flags.request_id.empty();
+  if (absl::Status status = CompleteNewResourceFlags(&flags, *session.io().random); !status.ok()) {
+    return session.FailUsage(status);
+  }
+  if (!has_request_id) flags.request_id.clear();
+  if (!flags.scene.empty() && !IsResourceId(flags.scene)) {
+    return session.FailUsage(absl::InvalidArgumentError(
+        "--scene: must be 1 to 63 of a-z, 0-9 and '-', starting with a letter"));
+  }
+  if (absl::Status status = IsFilm(flags.dir) ? absl::OkStatus() : RequireFolder(flags.dir);
+      !status.ok()) {
+    return FailFolder(session, status);
+  }
+  if (flags.display_name.empty()) flags.display_name = FolderName(flags.dir);
+  PoseUpload upload;
+  upload.source = flags.dir;
+  upload.id = flags.id;
+  upload.scene = flags.scene.empty() ? flags.id : flags.scene;
+  upload.display_name = flags.display_name;
+  upload.request_id = flags.request_id;
+  upload.min_posed = flags.min_posed;
+  upload.film_frames = flags.film_frames;
+  const absl::StatusOr<v1::PoseJob> created = CreatePoseJobOf(session, upload);
+  if (!created.ok()) return session.Fail(created.status());
+  if (flags.detach) {
+    PrintPoseJob(session.printer(), *created);
+    session.SayNext(fmt::format("nerfctl pose-job watch {}", ShortName(created->name())));
+    return kOk;
+  }
+  v1::PoseJob job;
+  if (const int code = AwaitPoseJob(session, created->name(), &job); code != kOk) return code;
+  if (!session.flags().prints_events) PrintPoseJob(session.printer(), job);
+  session.SayNext(fmt::format("nerfctl job create {} --watch", ShortName(job.scene())));
+  return kOk;
+}
+
+int WatchPoseJobCommand(Session& session, const std::string& text) {
+  const auto name = ExpandName(ResourceKind::kPoseJob, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  v1::PoseJob job;
+  if (const int code = AwaitPoseJob(session, *name, &job); code != kOk) return code;
+  if (!session.flags().prints_events) PrintPoseJob(session.printer(), job);
+  return kOk;
+}
+
+int ShowPoseJob(Session& session, const std::string& text) {
+  return ShowResource<v1::PoseJobService>(session, ResourceKind::kPoseJob, text,
+                                          &PoseJobStub::GetPoseJob, PrintPoseJob);
+}
+
+int CancelPoseJob(Session& session, const std::string& text) {
+  return ShowResource<v1::PoseJobService>(session, ResourceKind::kPoseJob, text,
+                                          &PoseJobStub::CancelPoseJob, PrintPoseJob);
+}
+
+int ListPoseJobs(Session& session, int limit) {
+  return ListResources<v1::PoseJobService>(session, limit, &PoseJobStub::ListPoseJobs,
+                                           &v1::ListPoseJobsResponse::mutable_pose_jobs,
+                                           PrintPoseJobs, "nerfctl pose photos");
+}
+
+int RemovePoseJobs(Session& session, const std::vector<std::string>& texts) {
+  return RemoveResources<v1::PoseJobService>(session, ResourceKind::kPoseJob, texts,
+                                             &PoseJobStub::DeletePoseJob);
+}
+
+}  // namespace
+
+void AddPoseCommands(CLI::App& app, Command* selected) {
+  CLI::App* pose =
+      app.add_subcommand("pose", "Make a scene of photographs on a worker with COLMAP");
+  auto flags = std::make_shared<PoseCommandFlags>();
+  pose->add_option("dir", flags->dir, "Folder of photographs and films, or one film")->required();
+  AddNewResourceFlags(*pose, flags.get(), "the folder's");
+  pose->add_option("--scene", flags->scene, "Id of the scene; without it that of --id")
+      ->type_name("ID");
+  pose->add_option("--min-posed", flags->min_posed,
+                   "Share of the usable photographs that has to be posed")
+      ->check(CLI::Range(0.01, 1.0))
+      ->capture_default_str();
+  pose->add_option("--film-frames", flags->film_frames, "Frames extracted from each film")
+      ->check(CLI::Range(3, 2000))
+      ->capture_default_str();
+  pose->add_flag("--detach", flags->detach, "Return once the job is queued");
+  pose->footer(
+      "Examples:\n"
+      "  nerfctl pose garden --id garden\n"
+      "  nerfctl pose clip.mp4 --film-frames 200 --detach");
+  pose->callback([=] { *selected = [flags](Session& s) { return Pose(s, *flags); }; });
+
+  CLI::App* group = app.add_subcommand("pose-job", "Photographs that become scenes");
+  group->require_subcommand(1);
+  group->footer("Example:\n  nerfctl pose-job watch p-7f3k2c81");
+  CLI::App* ls = group->add_subcommand("ls", "List pose jobs, newest first");
+  auto limit = AddLimitFlag(*ls);
+  ls->footer("Example:\n  nerfctl pose-job ls --limit 5");
+  ls->callback([=] { *selected = [limit](Session& s) { return ListPoseJobs(s, *limit); }; });
+  struct Verb {
+    const char* name;
+    const char* text;
+    int (*run)(Session&, const std::string&);
+  };
+  for (const Verb& verb : {Verb{"show", "Show one pose job and its report", ShowPoseJob},
+                           Verb{"watch", "Follow a pose job to its end", WatchPoseJobCommand},
+                           Verb{"cancel", "Stop a pose job for good", CancelPoseJob}}) {
+    CLI::App* command = group->add_subcommand(verb.name, verb.text);
+    command->footer(fmt::format("Example:\n  nerfctl pose-job {} p-7f3k2c81", verb.name));
+    auto name = std::make_shared<std::string>();
+    command->add_option("pose_job", *name, "Name of the pose job")->required();
+    command->callback(
+        [=, run = verb.run] { *selected = [=](Session& s) { return run(s, *name); }; });
+  }
+  CLI::App* rm = group->add_subcommand("rm", "Delete finished pose jobs; their scenes stay");
+  auto removed = std::make_shared<std::vector<std::string>>();
+  rm->add_option("pose_job", *removed, "Names of pose jobs")->required();
+  rm->footer("Example:\n  nerfctl pose-job rm p-7f3k2c81");
+  rm->callback([=] { *selected = [removed](Session& s) { return RemovePoseJobs(s, *removed); }; });
+}
+
+}  // namespace nerf

@@ -1,0 +1,94 @@
+#include "engine/protocol/pose_lines.h"
+
+#include "common/status_macros.h"
+#include "engine/protocol/json.h"
+#include "engine/protocol/key_reader.h"
+
+namespace nerf::protocol {
+namespace {
+
+Posing ReadPosing(KeyReader& reader) {
+  return {reader.Count("stage", Need::kRequired),
+          reader.Count("stages", Need::kRequired),
+          reader.Text("doing", Need::kRequired),
+          reader.Count("done", Need::kOptional),
+          reader.Count("of", Need::kOptional),
+          reader.Number("seconds", Need::kOptional).value_or(0)};
+}
+
+absl::StatusCode CodeNamed(std::string_view name) {
+  for (int i = 1; i <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++i) {
+    const auto code = static_cast<absl::StatusCode>(i);
+    if (absl::StatusCodeToString(code) == name) return code;
+  }
+  return absl::StatusCode::kUnknown;
+}
+
+}  // namespace
+
+std::string ToLine(const Posing& posing) {
+  JsonObject line;
+  line["event"] = "posing";
+  line["stage"] = posing.stage;
+  line["stages"] = posing.stages;
+  line["doing"] = posing.doing;
+  line["done"] = posing.done;
+  if (posing.of > 0) line["of"] = posing.of;
+  line["seconds"] = JsonNumber(posing.seconds);
+  return JsonLine(line);
+}
+
+std::string ToLine(const PoseTools& tools) {
+  JsonObject line;
+  line["event"] = "done";
+  line["colmap"] = tools.colmap;
+  if (!tools.ffmpeg.empty()) line["ffmpeg"] = tools.ffmpeg;
+  return JsonLine(line);
+}
+
+PoseLine ParsePoseLine(std::string_view line) {
+  if (!line.starts_with('{')) return {};
+  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(line);
+  if (!object.ok()) return {};
+  KeyReader reader(*object);
+  const std::string event = reader.Text("event", Need::kRequired);
+  PoseLine parsed;
+  if (event == "posing") {
+    parsed = ReadPosing(reader);
+  } else if (event == "failed") {
+    parsed = Error{CodeNamed(reader.Text("code", Need::kRequired)),
+                   reader.Text("reason", Need::kOptional), reader.Text("message", Need::kOptional)};
+  } else if (event == "done" && !object->contains("photographs")) {
+    parsed =
+        PoseTools{reader.Text("colmap", Need::kRequired), reader.Text("ffmpeg", Need::kOptional)};
+  }
+  return reader.status().ok() ? parsed : PoseLine();
+}
+
+absl::StatusOr<PoseReportFile> ParsePoseReport(std::string_view text) {
+  NERF_ASSIGN_OR_RETURN(const nlohmann::json object, ParseJsonObject(text));
+  KeyReader reader(object);
+  PoseReportFile report;
+  report.photographs = reader.Count("photographs", Need::kRequired);
+  report.usable = reader.Count("usable", Need::kRequired);
+  report.posed = reader.Count("posed", Need::kRequired);
+  report.points = reader.Count("points", Need::kOptional);
+  report.reprojection_error =
+      reader.Number("reprojection_error_pixels", Need::kOptional).value_or(0);
+  report.parallax = reader.Number("parallax_degrees", Need::kOptional).value_or(0);
+  report.warnings = reader.Texts("warnings");
+  report.again = reader.Texts("again");
+  reader.Objects("photos", [&](KeyReader& inner) {
+    PosedPhoto photo;
+    photo.name = inner.Text("name", Need::kRequired);
+    photo.file = inner.Text("file", Need::kOptional);
+    photo.posed = inner.Flag("posed", Need::kRequired).value_or(false);
+    photo.reason = inner.Text("reason", Need::kOptional);
+    photo.words = inner.Text("words", Need::kOptional);
+    report.photos.push_back(std::move(photo));
+  });
+  NERF_RETURN_IF_ERROR(reader.status());
+  return report;
+}
+
+}  // namespace nerf::protocol

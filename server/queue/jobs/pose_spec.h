@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/queue/resources/blob_ref.h"
+#include "server/queue/resources/scene_record.h"
+
+namespace nerf {
+
+// What a worker announces that finds the poses of photographs, and of films.
+inline constexpr std::string_view kPoseCapability = "colmap";
+inline constexpr std::string_view kFilmPoseCapability = "colmap+ffmpeg";
+
+inline constexpr size_t kMaxPoseFiles = 5'000;
+inline constexpr uint32_t kMinFilmFrames = 3, kMaxFilmFrames = 2'000;
+
+// What a pose job is to do.
+struct PoseSpec {
+  std::vector<SceneFileRecord> files;  // photographs and films; sorted by path
+  bool has_films = false;
+  std::string scene;       // id, in the same project, that the job makes. Create draws an empty one
+  double min_posed = 0.9;  // share of the usable photographs
+  uint32_t film_frames = 120;
+
+  bool operator==(const PoseSpec&) const = default;
+};
+
+// How far its worker is.
+struct PoseStage {
+  uint32_t stage = 0, stages = 0;  // from 1; 0 before the first
+  std::string doing;               // for people
+  uint32_t done = 0, of = 0;       // of 0: not known
+  double seconds = 0;              // of this attempt
+
+  bool operator==(const PoseStage&) const = default;
+};
+
+// What it has found.
+struct PoseResult {
+  uint32_t photographs = 0, usable = 0, posed = 0, points = 0;
+  double reprojection_error = 0;  // pixels
+  double parallax = 0;            // degrees
+  std::vector<std::string> warnings, again;
+  std::optional<BlobRef> json, text, picture;  // the report
+
+  bool operator==(const PoseResult&) const = default;
+};
+
+}  // namespace nerf

@@ -1,0 +1,244 @@
+#include "server/rpc/convert/convert_pose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/logging.h"
+#include "common/status_macros.h"
+#include "engine/base/picture_names.h"
+#include "server/queue/resources/request_check.h"
+#include "server/queue/state/pose_jobs.h"
+#include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/convert_scene.h"
+
+namespace nerf {
+namespace {
+
+constexpr double kDefaultMinPosed = 0.9;
+constexpr uint32_t kDefaultFilmFrames = 120;
+// Of what a worker reports.
+constexpr int kMaxReportTexts = 100;
+constexpr size_t kMaxReportTextLength = 1024, kMaxDoingLength = 128;
+
+v1::PoseJob::State ToProtoPoseState(JobState state) {
+  switch (state) {
+    case JobState::kQueued:
+      return v1::PoseJob::QUEUED;
+    case JobState::kPreparing:
+      return v1::PoseJob::PREPARING;
+    case JobState::kRunning:
+      return v1::PoseJob::RUNNING;
+    case JobState::kCancelling:
+      return v1::PoseJob::CANCELLING;
+    case JobState::kSucceeded:
+      return v1::PoseJob::SUCCEEDED;
+    case JobState::kFailed:
+      return v1::PoseJob::FAILED;
+    case JobState::kCancelled:
+      return v1::PoseJob::CANCELLED;
+    case JobState::kPausing:
+    case JobState::kPaused:
+      break;  // pose jobs are not paused
+  }
+  return v1::PoseJob::STATE_UNSPECIFIED;
+}
+
+v1::PoseProgress ToPoseProgress(const PoseStage& pose) {
+  v1::PoseProgress proto;
+  proto.set_stage(pose.stage);
+  proto.set_stages(pose.stages);
+  proto.set_doing(pose.doing);
+  proto.set_done(pose.done);
+  proto.set_of(pose.of);
+  proto.set_seconds(pose.seconds);
+  return proto;
+}
+
+v1::PoseReport ToPoseReport(const PoseResult& result) {
+  v1::PoseReport proto;
+  proto.set_photographs(result.photographs);
+  proto.set_usable(result.usable);
+  proto.set_posed(result.posed);
+  proto.set_points(result.points);
+  proto.set_reprojection_error_pixels(result.reprojection_error);
+  proto.set_parallax_degrees(result.parallax);
+  *proto.mutable_warnings() = {result.warnings.begin(), result.warnings.end()};
+  *proto.mutable_again() = {result.again.begin(), result.again.end()};
+  if (result.json.has_value()) *proto.mutable_json() = ToProto(*result.json);
+  if (result.text.has_value()) *proto.mutable_text() = ToProto(*result.text);
+  if (result.picture.has_value()) *proto.mutable_picture() = ToProto(*result.picture);
+  return proto;
+}
+
+template <typename Texts>
+std::vector<std::string> CutTexts(const Texts& texts) {
+  std::vector<std::string> cut;
+  for (int i = 0; i < std::min(texts.size(), kMaxReportTexts); ++i) {
+    cut.push_back(Cut(texts[i], kMaxReportTextLength));
+  }
+  return cut;
+}
+
+// What is wrong with a name of the files of a pose job; empty when nothing is.
+std::string_view NameProblem(std::string_view path) {
+  if (path.find('/') != std::string_view::npos) return "must be a name without folders";
+  if (path.starts_with('.')) return "must not begin with a dot";
+  if (HasPhotographEnding(path) || HasFilmEnding(path)) return {};
+  return HasOtherPictureEnding(path) ? "is of a kind that is not read: save it as JPEG"
+                                     : "must end as a photograph (.jpg, .jpeg, .png) or a film "
+                                       "(.mp4, .mov, .mkv, ...)";
+}
+
+void CheckNames(const std::vector<SceneFileRecord>& files, RequestCheck& check) {
+  constexpr int kMaxViolations = 100;
+  int n_violations = 0;
+  for (size_t i = 0; i < files.size() && n_violations < kMaxViolations; ++i) {
+    const std::string_view problem = NameProblem(files[i].path);
+    if (problem.empty()) continue;
+    ++n_violations;
+    check.Require(false, fmt::format("pose_job.files[{}].path", i),
+                  fmt::format("{} {}", LogValue(files[i].path.substr(0, 80)), problem));
+  }
+}
+
+}  // namespace
+
+v1::PoseJob ToPoseJob(const Job& job, bool whole) {
+  v1::PoseJob proto;
+  proto.set_name(PoseJobName(job.key));
+  proto.set_display_name(job.display_name);
+  proto.mutable_labels()->insert(job.labels.begin(), job.labels.end());
+  proto.set_priority(job.priority);
+  for (size_t i = 0; whole && i < job.pose.files.size(); ++i) {
+    v1::SceneFile* file = proto.add_files();
+    file->set_path(job.pose.files[i].path);
+    *file->mutable_blob() = ToProto(job.pose.files[i].blob);
+  }
+  proto.set_file_count(static_cast<uint32_t>(job.pose.files.size()));
+  proto.set_scene(SceneName({job.key.project, job.pose.scene}));
+  proto.set_min_posed(job.pose.min_posed);
+  proto.set_film_frames(job.pose.film_frames);
+  proto.set_state(ToProtoPoseState(job.state));
+  proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
+  proto.set_queue_message(job.queue_message);
+  if (HoldsLease(job.state)) proto.set_worker(WorkerName(job.lease.holder()));
+  proto.set_attempt(job.attempt);
+  if (job.progress.pose.stage > 0) *proto.mutable_progress() = ToPoseProgress(job.progress.pose);
+  if (job.pose_result.has_value()) *proto.mutable_report() = ToPoseReport(*job.pose_result);
+  if (job.state == JobState::kFailed) {
+    *proto.mutable_error() = ToProtoError(job.error);
+    for (const JobProblem& problem : job.error.problems) *proto.add_problems() = ToProto(problem);
+  }
+  *proto.mutable_create_time() = ToProto(job.create_time);
+  if (job.start_time != absl::InfinitePast()) *proto.mutable_start_time() = ToProto(job.start_time);
+  if (job.end_time != absl::InfinitePast()) *proto.mutable_end_time() = ToProto(job.end_time);
+  proto.set_last_event_sequence(static_cast<double>(job.last_event_sequence));
+  return proto;
+}
+
+v1::WatchPoseJobResponse ToPoseWatch(const WatchEvent& event) {
+  v1::WatchPoseJobResponse proto;
+  proto.set_kind(event.kind == WatchEventKind::kSnapshot ? v1::WatchPoseJobResponse::SNAPSHOT
+                 : event.kind == WatchEventKind::kStateChanged
+                     ? v1::WatchPoseJobResponse::STATE_CHANGED
+                     : v1::WatchPoseJobResponse::PROGRESS);
+  proto.set_resume_token(event.token);
+  proto.set_sequence(static_cast<double>(event.sequence));
+  proto.set_gap(event.gap);
+  *proto.mutable_pose_job() = ToPoseJob(event.job, /*whole=*/false);
+  return proto;
+}
+
+absl::StatusOr<JobSpec> FromProto(const v1::CreatePoseJobRequest& request) {
+  RequestCheck check;
+  JobSpec spec;
+  spec.kind = JobKind::kPose;
+  const v1::PoseJob& job = request.pose_job();
+  spec.project = TakeOr(ParseProjectName("parent", request.parent()), check);
+  spec.id = request.pose_job_id();
+  spec.request_id = request.request_id();
+  spec.display_name = job.display_name();
+  spec.priority = job.priority();
+  spec.labels = JobLabels(job.labels().begin(), job.labels().end());
+  if (!job.scene().empty()) {
+    const ResourceKey scene = TakeOr(ParseSceneName("pose_job.scene", job.scene()), check);
+    spec.pose.scene = scene.id;
+    check.Require(spec.project.empty() || scene.project.empty() || scene.project == spec.project,
+                  "pose_job.scene", "must be of the project in parent");
+  }
+  spec.pose.min_posed = job.min_posed() == 0 ? kDefaultMinPosed : job.min_posed();
+  spec.pose.film_frames = job.film_frames() == 0 ? kDefaultFilmFrames : job.film_frames();
+  if (job.files_size() <= static_cast<int>(kMaxPoseFiles)) {
+    spec.pose.files = ParseManifest("pose_job.", job.files(), check);
+    CheckNames(spec.pose.files, check);
+  } else {
+    check.Require(false, "pose_job.files",
+                  fmt::format("must be 1 to {} photographs and films", kMaxPoseFiles));
+  }
+  check.Add(CheckPoseSpec(spec, /*with_files=*/false));
+  NERF_RETURN_IF_ERROR(check.Result());
+  NERF_RETURN_IF_ERROR(CheckManifestSize(job.ByteSizeLong()));
+  std::sort(spec.pose.files.begin(), spec.pose.files.end(),
+            [](const SceneFileRecord& a, const SceneFileRecord& b) { return a.path < b.path; });
+  spec.pose.has_films =
+      std::any_of(spec.pose.files.begin(), spec.pose.files.end(),
+                  [](const SceneFileRecord& file) { return HasFilmEnding(file.path); });
+  return spec;
+}
+
+v1::DesiredJob PoseOrder(const LeaseGrant& grant) {
+  v1::DesiredJob proto;
+  proto.set_action(v1::DesiredJob::POSE);
+  proto.set_training_job(PoseJobName(grant.lease.job));
+  proto.set_lease_epoch(grant.lease.epoch);
+  *proto.mutable_lease_ttl() = ToProto(grant.ttl);
+  v1::PoseTask* task = proto.mutable_pose();
+  AddManifest(grant.job.pose.files, task->mutable_files());
+  task->set_min_posed(grant.job.pose.min_posed);
+  task->set_film_frames(grant.job.pose.film_frames);
+  return proto;
+}
+
+PoseStage FromProto(const v1::PoseProgress& progress) {
+  return {progress.stage(), progress.stages(), Cut(progress.doing(), kMaxDoingLength),
+          progress.done(),  progress.of(),     Finite(progress.seconds())};
+}
+
+absl::StatusOr<CommittedPoses> FromProto(const v1::CommitPosesRequest& request) {
+  RequestCheck check;
+  CommittedPoses poses;
+  poses.lease.job = TakeOr(ParsePoseJobName("pose_job", request.pose_job()), check);
+  poses.lease.kind = JobKind::kPose;
+  poses.lease.worker = request.worker_id();
+  poses.lease.epoch = request.lease_epoch();
+  const v1::PoseReport& report = request.report();
+  PoseResult& result = poses.result;
+  result.photographs = report.photographs();
+  result.usable = report.usable();
+  result.posed = report.posed();
+  result.points = report.points();
+  result.reprojection_error = Finite(report.reprojection_error_pixels());
+  result.parallax = Finite(report.parallax_degrees());
+  result.warnings = CutTexts(report.warnings());
+  result.again = CutTexts(report.again());
+  if (report.has_json()) result.json = TakeOr(FromProto("report.json", report.json()), check);
+  if (report.has_text()) result.text = TakeOr(FromProto("report.text", report.text()), check);
+  if (report.has_picture()) {
+    result.picture = TakeOr(FromProto("report.picture", report.picture()), check);
+  }
+  for (int i = 0; i < request.files_size(); ++i) {
+    const v1::SceneManifestEntry& file = request.files(i);
+    poses.files.push_back(
+        {file.path(), TakeOr(FromProto(fmt::format("files[{}].blob", i), file.blob()), check)});
+  }
+  NERF_RETURN_IF_ERROR(check.Result());
+  return poses;
+}
+
+}  // namespace nerf

@@ -1,0 +1,139 @@
+// nerfctl pose, and nerfctl train with photographs that a worker poses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/error_reason.h"
+#include "common/exit_code.h"
+#include "tests/client/service_fixture.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class PoseCommandTest : public ServiceTest {
+ protected:
+  PoseCommandTest() {
+    fs::create_directories(dir_ / "garden");
+    for (const char* name : {"a.jpg", "b.PNG", ".hidden.jpg", "notes.txt", "c.tiff"}) {
+      dir_.Write(std::string("garden/") + name, std::string("photograph ") + name);
+    }
+    // Stands in for nerf-engine: it must not be asked where a worker poses.
+    dir_.Write("engine", "#!/bin/sh\necho \"local: $*\" >&2\nexit 7\n");
+    fs::permissions(dir_ / "engine", fs::perms::owner_all);
+  }
+  void AddWorker(const std::string& colmap, const std::string& ffmpeg = "") {
+    v1::Worker worker;
+    worker.set_name("workers/w-1");
+    worker.set_state(v1::Worker::IDLE);
+    worker.add_methods("ngp");
+    worker.set_colmap_version(colmap);
+    worker.set_ffmpeg_version(ffmpeg);
+    state_.workers.push_back(worker);
+  }
+  CommandResult Train(std::vector<std::string> flags = {}, const std::string& what = "garden") {
+    std::vector<std::string> words = {"train", dir_ / what, "--engine", dir_ / "engine",
+                                      "--detach"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return Run(words);
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(PoseCommandTest, SendsThePhotographsAndFollowsTheStages) {
+  const CommandResult result =
+      Run({"pose", dir_ / "garden", "--id", "garden", "--progress", "plain", "--min-posed", "0.5"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_EQ(state_.pose_requests.size(), 1u);
+  const v1::CreatePoseJobRequest request = state_.pose_requests[0];
+  EXPECT_EQ(request.pose_job_id(), "garden");
+  EXPECT_EQ(request.pose_job().scene(), "projects/default/scenes/garden");
+  EXPECT_EQ(request.pose_job().min_posed(), 0.5);
+  ASSERT_EQ(request.pose_job().files_size(), 2);
+  EXPECT_EQ(request.pose_job().files(0).path(), "a.jpg");
+  EXPECT_EQ(request.pose_job().files(1).path(), "b.PNG");
+  EXPECT_EQ(state_.blobs.at(request.pose_job().files(0).blob().sha256()), "photograph a.jpg");
+  EXPECT_THAT(result.err, HasSubstr("1 picture of kinds that are not read, such as c.tiff"));
+  EXPECT_THAT(result.err, HasSubstr("6/7 placing cameras"));
+  EXPECT_THAT(result.err, HasSubstr("connected again"));
+  EXPECT_THAT(result.err, HasSubstr("2 of 2 photographs posed"));
+  EXPECT_THAT(result.out, HasSubstr("s-fake"));
+}
+
+TEST_F(PoseCommandTest, SamePhotographsAreTheSameRequest) {
+  for (const char* id : {"x", "x", "y"}) {
+    ASSERT_EQ(Run({"pose", dir_ / "garden", "--id", id, "--detach"}).exit_code, kOk);
+  }
+  const auto& requests = state_.pose_requests;
+  EXPECT_EQ(requests[0].request_id(), requests[1].request_id());
+  EXPECT_NE(requests[0].request_id(), requests[2].request_id());
+  // A job that was deleted is of no use: another one is asked for.
+  state_.errors["CreatePoseJob"] = {
+      WithReason(absl::NotFoundError("gone"), reason::kResourceNotFound)};
+  ASSERT_EQ(Run({"pose", dir_ / "garden", "--id", "x", "--detach"}).exit_code, kOk);
+  EXPECT_NE(requests[3].request_id(), requests[0].request_id());
+}
+
+TEST_F(PoseCommandTest, FailureNamesThePhotographs) {
+  state_.pose_job.set_state(v1::PoseJob::FAILED);
+  state_.pose_job.mutable_error()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
+  state_.pose_job.mutable_error()->set_message("1 of 2 could be posed");
+  v1::SceneProblem* problem = state_.pose_job.add_problems();
+  problem->set_file("b.PNG");
+  problem->set_message("shares nothing\x1b[31m");
+  const CommandResult result = Run({"pose", dir_ / "garden"});
+  EXPECT_EQ(result.exit_code, kBadData);
+  EXPECT_THAT(result.err, HasSubstr("is FAILED: 1 of 2 could be posed"));
+  EXPECT_THAT(result.err, HasSubstr("b.PNG: shares nothing"));
+  EXPECT_THAT(result.err, Not(HasSubstr("\x1b")));
+}
+
+TEST_F(PoseCommandTest, FoldersWithoutPhotographsAndWrongFlagsAreRefused) {
+  fs::create_directories(dir_ / "empty");
+  EXPECT_THAT(Run({"pose", dir_ / "empty"}).err, HasSubstr("there is no photograph"));
+  EXPECT_EQ(Run({"pose", dir_ / "none"}).exit_code, kNotFound);
+  EXPECT_EQ(Run({"pose", dir_ / "garden", "--scene", "BAD"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"pose", dir_ / "garden", "--min-posed", "2"}).exit_code, kUsage);
+  EXPECT_THAT(Train({"--pose", "servr"}).err, HasSubstr("did you mean server?"));
+  EXPECT_THAT(Train({"--pose", "server", "--downscale", "2"}).err, HasSubstr("--downscale"));
+  EXPECT_TRUE(state_.pose_requests.empty());
+}
+
+TEST_F(PoseCommandTest, TrainLetsAWorkerPoseWhereOneCan) {
+  AddWorker("");
+  const CommandResult local = Train();
+  EXPECT_EQ(local.exit_code, 7) << local.err;
+  EXPECT_TRUE(state_.pose_requests.empty());
+
+  AddWorker("3.8");
+  const CommandResult result = Train();
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(state_.pose_requests.size(), 1u);
+  ASSERT_EQ(state_.create_job.size(), 1u);
+  EXPECT_EQ(state_.create_job[0].training_job().scene(), "projects/default/scenes/s-fake");
+  EXPECT_EQ(Train({"--pose", "local"}).exit_code, 7);
+  EXPECT_EQ(state_.pose_requests.size(), 1u);
+
+  // Films need ffmpeg there, too.
+  dir_.Write("clip.mp4", "a film");
+  EXPECT_EQ(Train({}, "clip.mp4").exit_code, 7);
+  AddWorker("3.8", "5.1");
+  EXPECT_EQ(Train({}, "clip.mp4").exit_code, kOk);
+  EXPECT_EQ(state_.pose_requests.back().pose_job().files(0).path(), "clip.mp4");
+}
+
+TEST_F(PoseCommandTest, SearchThatFailsTrainsNothing) {
+  AddWorker("3.8");
+  state_.pose_job.set_state(v1::PoseJob::CANCELLED);
+  EXPECT_EQ(Train().exit_code, kJobFailed);
+  EXPECT_TRUE(state_.create_job.empty());
+}
+
+}  // namespace
+}  // namespace nerf

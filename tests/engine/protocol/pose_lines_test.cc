@@ -1,0 +1,59 @@
+#include "engine/protocol/pose_lines.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/testing/status_matchers.h"
+
+namespace nerf::protocol {
+namespace {
+
+TEST(PoseLinesTest, ProgressAndToolsComeBack) {
+  const Posing posing{6, 7, "placing \"cameras\"", 12, 50, 3.25};
+  EXPECT_EQ(std::get<Posing>(ParsePoseLine(ToLine(posing))), posing);
+  const Posing without_end{1, 7, "reading", 12, 0, 0};
+  EXPECT_EQ(std::get<Posing>(ParsePoseLine(ToLine(without_end))), without_end);
+  const PoseTools tools{"3.8", ""};
+  EXPECT_EQ(std::get<PoseTools>(ParsePoseLine(ToLine(tools))), tools);
+}
+
+TEST(PoseLinesTest, FailureHasItsCode) {
+  const PoseLine line = ParsePoseLine(
+      R"({"event":"failed","code":"RESOURCE_EXHAUSTED","reason":"OUT_OF_MEMORY","message":"m"})");
+  const Error& error = std::get<Error>(line);
+  EXPECT_EQ(error.code, absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(error.reason, "OUT_OF_MEMORY");
+  EXPECT_EQ(error.message, "m");
+}
+
+TEST(PoseLinesTest, OtherAndWrongLinesSayNothing) {
+  for (const char* line :
+       {"", "a log", "{", "[]", "{}", R"({"event":"posing"})", R"({"event":7})",
+        R"({"event":"posing","stage":-1,"stages":7,"doing":"x"})",
+        R"({"event":"posing","stage":1e99,"stages":7,"doing":"x"})",
+        R"({"event":"posing","stage":1,"stages":7,"doing":"x","done":"many"})",
+        R"({"event":"done","photographs":50)", R"({"event":"done","photographs":50})",
+        R"({"event":"progress","step":1})"}) {
+    EXPECT_TRUE(std::holds_alternative<std::monostate>(ParsePoseLine(line))) << line;
+  }
+}
+
+TEST(PoseLinesTest, ReportIsReadAndAWrongOneRefused) {
+  const auto report = ParsePoseReport(
+      R"({"event":"done","photographs":2,"usable":2,"posed":1,"points":9,"warnings":["w"],
+          "again":["a"],"photos":[{"name":"a.jpg","file":"images/a.jpg","posed":true},
+          {"name":"b.jpg","posed":false,"reason":"blur","words":"is blurred"}]})");
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->posed, 1u);
+  ASSERT_EQ(report->photos.size(), 2u);
+  EXPECT_EQ(report->photos[0].file, "images/a.jpg");
+  EXPECT_EQ(report->photos[1].words, "is blurred");
+  for (const char* wrong : {"", "null", "[]", "{}", R"({"photographs":-1,"usable":0,"posed":0})",
+                            R"({"photographs":1,"usable":1,"posed":1,"photos":[{}]})",
+                            R"({"photographs":1,"usable":1,"posed":1,"photos":[7]})",
+                            R"({"photographs":1,"usable":1,"posed":1,"photos":{"name":"a"}})"}) {
+    EXPECT_FALSE(ParsePoseReport(wrong).ok()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace nerf::protocol

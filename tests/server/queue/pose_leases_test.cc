@@ -1,0 +1,276 @@
+// Pose jobs in the queue: granted, reported, lost, finished and cancelled by workers that are calls
+// of this test.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error_reason.h"
+#include "server/queue/leases/queue_wait.h"
+#include "tests/testing/queue_harness.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+using testing::HasSubstr;
+
+class PoseLeasesTest : public testing::Test {
+ protected:
+  LeaseTable& leases() { return *harness_.leases; }
+  JobQueue& queue() { return *harness_.queue; }
+  Job Get(const std::string& id) { return *queue().Get(QueueHarness::Key(id), JobKind::kPose); }
+
+  static JobSpec Spec(const std::string& id, const std::string& scene = "garden") {
+    JobSpec spec;
+    spec.project = "default";
+    spec.id = id;
+    spec.kind = JobKind::kPose;
+    spec.pose.files = {{"a.jpg", QueueHarness::Blob("a")}, {"b.jpg", QueueHarness::Blob("b")}};
+    spec.pose.scene = scene;
+    return spec;
+  }
+
+  std::optional<LeaseGrant> Acquire(const std::string& worker = "worker-a",
+                                    std::vector<std::string> offers = {"ngp", "colmap"}) {
+    auto grant = leases().Acquire({worker, std::move(offers)});
+    EXPECT_THAT(grant, IsOk());
+    return *grant;
+  }
+
+  static PoseResult Result() {
+    PoseResult result;
+    result.photographs = result.usable = result.posed = 2;
+    result.json = QueueHarness::Blob("report");
+    return result;
+  }
+  static std::vector<SceneFileRecord> SceneFiles() {
+    return {{"sparse/0/images.bin", QueueHarness::Blob("model")},
+            {"images/a.jpg", QueueHarness::Blob("upright a")}};
+  }
+  static JobProgress Progress(uint32_t stage) {
+    JobProgress progress;
+    progress.pose = {stage, 7, "placing cameras", 1, 2, 3.5};
+    return progress;
+  }
+
+  QueueHarness harness_;
+};
+
+TEST_F(PoseLeasesTest, CommittedFilesBecomeTheSceneAndEndTheJob) {
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  const LeaseGrant grant = *Acquire();
+  EXPECT_EQ(grant.lease.kind, JobKind::kPose);
+  EXPECT_EQ(grant.job.pose.files.size(), 2u);
+  ASSERT_THAT(leases().Renew(grant.lease, WorkPhase::kPreparing), IsOk());
+  ASSERT_THAT(leases().ReportProgress(grant.lease, Progress(6)), IsOk());
+  EXPECT_EQ(Get("fox").state, JobState::kRunning);
+  EXPECT_EQ(Get("fox").progress.pose.doing, "placing cameras");
+  for (int i = 0; i < 2; ++i) {  // the reply may be lost
+    ASSERT_THAT(leases().CommitPoses(grant.lease, Result(), SceneFiles()), IsOk());
+    // A heartbeat may still be on the way.
+    EXPECT_THAT(leases().Renew(grant.lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kTrain));
+    ASSERT_THAT(leases().Finish(grant.lease, {}), IsOk());
+  }
+  EXPECT_EQ(Get("fox").state, JobState::kSucceeded);
+  EXPECT_EQ(Get("fox").pose_result, Result());
+  const auto scene = harness_.scenes->Get(QueueHarness::Key("garden"));
+  ASSERT_THAT(scene, IsOk());
+  ASSERT_EQ(scene->files.size(), 2u);
+  EXPECT_EQ(scene->files[0].path, "images/a.jpg");
+  const std::set<std::string> kept = harness_.state->ReachableBlobs();
+  EXPECT_TRUE(kept.contains(QueueHarness::Blob("upright a").sha256));
+  EXPECT_TRUE(kept.contains(QueueHarness::Blob("report").sha256));
+  EXPECT_FALSE(kept.contains(QueueHarness::Blob("b").sha256)) << "an input, of no use any more";
+  ASSERT_THAT(queue().Delete(QueueHarness::Key("fox"), JobKind::kPose), IsOk());
+  EXPECT_THAT(harness_.scenes->Get(QueueHarness::Key("garden")), IsOk());
+}
+
+TEST_F(PoseLeasesTest, SceneIsThereAfterARestartInWhateverOrderItCame) {
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  const LeaseGrant grant = *Acquire();
+  harness_.Restart();
+  ASSERT_THAT(leases().CommitPoses(grant.lease, Result(), SceneFiles()), IsOk());
+  harness_.Restart();
+  EXPECT_EQ(Get("fox").state, JobState::kSucceeded);
+  EXPECT_EQ(Get("fox").pose_result, Result());
+  EXPECT_THAT(harness_.scenes->Get(QueueHarness::Key("garden")), IsOk());
+  ASSERT_THAT(leases().CommitPoses(grant.lease, Result(), SceneFiles()), IsOk());
+}
+
+TEST_F(PoseLeasesTest, OnlyWorkersWithColmapGetItAndFilmsNeedFfmpegToo) {
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  EXPECT_FALSE(Acquire("worker-a", {"ngp", "render/ngp", "ffmpeg"}).has_value());
+  EXPECT_FALSE(Acquire("worker-a", {}).has_value()) << "a worker of an older version";
+  WorkerRecord worker;
+  worker.connected = true;
+  worker.description.id = "worker-a";
+  worker.description.methods = {"ngp"};
+  const auto wait =
+      ExplainWait(Get("fox"), std::vector{worker}, absl::ZeroDuration(), [] { return size_t{0}; });
+  ASSERT_TRUE(wait.has_value());
+  EXPECT_EQ(wait->reason, kWaitNoCapableWorker);
+  EXPECT_THAT(wait->message, HasSubstr("COLMAP"));
+  worker.description.features = {"colmap"};
+  EXPECT_EQ(
+      ExplainWait(Get("fox"), std::vector{worker}, absl::ZeroDuration(), [] { return size_t{0}; }),
+      std::nullopt);
+
+  JobSpec film = Spec("film", "other");
+  film.pose.has_films = true;
+  ASSERT_THAT(queue().Create(film), IsOk());
+  const auto film_wait =
+      ExplainWait(Get("film"), std::vector{worker}, absl::ZeroDuration(), [] { return size_t{0}; });
+  ASSERT_TRUE(film_wait.has_value());
+  EXPECT_THAT(film_wait->message, HasSubstr("ffmpeg"));
+  EXPECT_EQ(Acquire("worker-a")->lease.job.id, "fox");
+  EXPECT_FALSE(Acquire("worker-b").has_value());
+  worker.description.ffmpeg_version = "5.1";
+  EXPECT_EQ(Acquire("worker-b", worker.description.Capabilities())->lease.job.id, "film");
+}
+
+TEST_F(PoseLeasesTest, LostWorkersJobStartsAgainFromTheBeginningAndSaysSo) {
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  const LeaseGrant lost = *Acquire();
+  ASSERT_THAT(leases().ReportProgress(lost.lease, Progress(6)), IsOk());
+  harness_.clock.Advance(harness_.options.lease_ttl + absl::Seconds(1));
+  harness_.Tick();
+  Job job = Get("fox");
+  EXPECT_EQ(job.state, JobState::kQueued);
+  EXPECT_EQ(job.queue_reason, QueueReason::kWorkerLost);
+  EXPECT_EQ(job.queue_message, "worker worker-a was lost; it starts again from the beginning");
+  EXPECT_EQ(job.progress.pose.stage, 0u);
+  const LeaseGrant second = *Acquire("worker-b");
+  EXPECT_EQ(second.job.attempt, 2u);
+  EXPECT_THAT(leases().CommitPoses(lost.lease, Result(), SceneFiles()),
+              StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_FALSE(harness_.scenes->Get(QueueHarness::Key("garden")).ok());
+  EXPECT_THAT(leases().CommitPoses(second.lease, Result(), SceneFiles()), IsOk());
+}
+
+TEST_F(PoseLeasesTest, TooFewPosedPhotographsFailItAndKeepTheReport) {
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  const LeaseGrant grant = *Acquire();
+  ASSERT_THAT(leases().CommitPoses(grant.lease, Result(), {}), IsOk());
+  EXPECT_EQ(Get("fox").state, JobState::kRunning);
+  EXPECT_THAT(leases().Finish(grant.lease, {}), StatusIs(StatusCode::kFailedPrecondition));
+  JobOutcome outcome;
+  outcome.kind = JobOutcome::Kind::kFailed;
+  outcome.error = {StatusCode::kInvalidArgument,
+                   "DATASET_INVALID",
+                   "1 of 2 are posed",
+                   {},
+                   {{"b.jpg", "", "no overlap"}}};
+  ASSERT_THAT(leases().Finish(grant.lease, outcome), IsOk());
+  const Job job = Get("fox");
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.error.problems.size(), 1u);
+  EXPECT_EQ(job.pose_result, Result());
+  EXPECT_FALSE(harness_.scenes->Get(QueueHarness::Key("garden")).ok());
+  // The name is free again, also after a restart.
+  harness_.Restart();
+  EXPECT_EQ(harness_.AddScene("garden"), "garden");
+}
+
+TEST_F(PoseLeasesTest, NobodyTakesThePromisedScene) {
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  EXPECT_THAT(queue().Create(Spec("other")), StatusIs(StatusCode::kAlreadyExists));
+  for (int i = 0; i < 2; ++i) {
+    SceneSpec spec;
+    spec.project = "default";
+    spec.id = "garden";
+    spec.files = SceneFiles();
+    EXPECT_THAT(harness_.scenes->Create(spec), StatusIs(StatusCode::kAlreadyExists));
+    harness_.Restart();
+  }
+  harness_.AddScene("taken");
+  EXPECT_THAT(queue().Create(Spec("other", "taken")), StatusIs(StatusCode::kAlreadyExists));
+  const auto drawn = queue().Create(Spec("drawn", ""));
+  ASSERT_THAT(drawn, IsOk());
+  EXPECT_THAT(drawn->pose.scene, testing::StartsWith("s-"));
+}
+
+TEST_F(PoseLeasesTest, CancelIsAtOnceInTheQueueAndThroughItsWorkerLater) {
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  EXPECT_EQ(queue().Cancel(QueueHarness::Key("fox"), false, JobKind::kPose)->state,
+            JobState::kCancelled);
+  ASSERT_THAT(queue().Create(Spec("hen")), IsOk());
+  const LeaseGrant grant = *Acquire();
+  EXPECT_EQ(queue().Cancel(QueueHarness::Key("hen"), false, JobKind::kPose)->state,
+            JobState::kCancelling);
+  EXPECT_EQ(*leases().Renew(grant.lease, WorkPhase::kRunning), LeaseOrder::kCancel);
+  const absl::Status late = leases().CommitPoses(grant.lease, Result(), SceneFiles());
+  EXPECT_THAT(late, StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_EQ(GetReason(late)->reason, reason::kStateConflict);
+  JobOutcome outcome;
+  outcome.kind = JobOutcome::Kind::kCancelled;
+  ASSERT_THAT(leases().Finish(grant.lease, outcome), IsOk());
+  EXPECT_EQ(Get("hen").state, JobState::kCancelled);
+  EXPECT_EQ(harness_.AddScene("garden"), "garden");
+}
+
+TEST_F(PoseLeasesTest, RefusedCommitMakesNoScene) {
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  const LeaseGrant grant = *Acquire();
+  std::vector<SceneFileRecord> outside = SceneFiles();
+  outside[0].path = "../images.bin";
+  EXPECT_THAT(leases().CommitPoses(grant.lease, Result(), outside),
+              StatusIs(StatusCode::kInvalidArgument));
+  harness_.blobs.missing = {QueueHarness::Blob("model").sha256};
+  EXPECT_THAT(leases().CommitPoses(grant.lease, Result(), SceneFiles()),
+              StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_FALSE(harness_.scenes->Get(QueueHarness::Key("garden")).ok());
+  EXPECT_FALSE(Get("fox").pose_result.has_value());
+  EXPECT_NE(Get("fox").state, JobState::kSucceeded);
+}
+
+TEST_F(PoseLeasesTest, RepeatedRequestFindsTheJobAndAnotherBodyIsRefused) {
+  JobSpec spec = Spec("", "");
+  spec.request_id = kRequestA;
+  const auto first = queue().Create(spec), again = queue().Create(spec);
+  ASSERT_THAT(first, IsOk());
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(first->key, again->key);
+  spec.pose.min_posed = 0.5;
+  EXPECT_THAT(queue().Create(spec), StatusIs(StatusCode::kAlreadyExists));
+}
+
+TEST_F(PoseLeasesTest, OtherKindsDoNotSeeItAndListsAreOfOneKind) {
+  harness_.AddScene();
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  ASSERT_THAT(queue().Create(harness_.Spec("training")), IsOk());
+  EXPECT_FALSE(queue().Get(QueueHarness::Key("fox")).ok());
+  EXPECT_FALSE(queue().Get(QueueHarness::Key("training"), JobKind::kPose).ok());
+  EXPECT_FALSE(queue().Pause(QueueHarness::Key("fox")).ok());
+  const auto poses = queue().ListOfKind({"default", 0, ""}, JobKind::kPose);
+  ASSERT_THAT(poses, IsOk());
+  ASSERT_EQ(poses->records.size(), 1u);
+  EXPECT_EQ(poses->records[0].key.id, "fox");
+  EXPECT_EQ(queue().List({"default", 0, ""})->records.size(), 1u);
+}
+
+TEST_F(PoseLeasesTest, ThreeCrashesFailIt) {
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  for (int i = 0; i < 3; ++i) {
+    const LeaseGrant grant = *Acquire();
+    ASSERT_THAT(leases().ReportEngineCrash(grant.lease, "killed by signal 9"), IsOk());
+  }
+  EXPECT_EQ(Get("fox").state, JobState::kFailed);
+  EXPECT_EQ(Get("fox").error.reason, reason::kEngineCrashed);
+}
+
+TEST_F(PoseLeasesTest, WrongFieldsAreAllNamed) {
+  JobSpec spec = Spec("Bad Id", "-");
+  spec.pose.min_posed = 1.5;
+  spec.pose.film_frames = 2;
+  spec.priority = 1000;
+  spec.pose.files.clear();
+  std::vector<std::string> fields;
+  for (const auto& violation : GetFieldViolations(queue().Create(spec).status())) {
+    fields.push_back(violation.field);
+  }
+  EXPECT_THAT(fields, testing::UnorderedElementsAre("pose_job_id", "pose_job.scene",
+                                                    "pose_job.min_posed", "pose_job.film_frames",
+                                                    "pose_job.priority", "pose_job.files"));
+}
+
+}  // namespace
+}  // namespace nerf

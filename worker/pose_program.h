@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/protocol/pose_lines.h"
+
+namespace nerf {
+
+// How to find poses: `nerf-engine pose`, which runs COLMAP and, for films, ffmpeg.
+struct PoseProgramOptions {
+  std::string engine;                   // path of nerf-engine
+  std::string colmap, ffmpeg, ffprobe;  // paths; empty: not installed
+  int threads = 0;                      // 0: one for each core
+  bool sandboxed = true;
+  std::vector<std::string> read_paths = {};     // that it may read, besides what it needs
+  absl::Duration time_limit = absl::Hours(12);  // of a search
+};
+
+// Looks for the programs in PATH.
+PoseProgramOptions FindPosePrograms();
+
+// What is installed and works in the sandbox. Errors: Unimplemented without COLMAP; others of
+// versions and of the system. Takes a second.
+absl::StatusOr<protocol::PoseTools> AskPoseTools(const PoseProgramOptions& options);
+
+struct PoseSearchTask {
+  std::string photos;  // folder, which is only read
+  // Folder for all that it writes, which exists. The data set is in `work`/posed afterwards.
+  std::string work;
+  double min_posed = 0.9;
+  uint32_t film_frames = 120;
+};
+
+// Finds poses in a sandbox: no network, files of the two folders alone, a process group that is
+// killed whole. True: enough photographs are posed. False: too few; the report says why. Errors:
+// what the engine says of the photographs or of its limits; Unavailable ENGINE_CRASHED if it, or
+// COLMAP, broke down; Cancelled; DeadlineExceeded. Blocks. `on_progress` is called on this thread.
+absl::StatusOr<bool> SearchPosesInSandbox(
+    const PoseProgramOptions& options, const PoseSearchTask& task,
+    const std::function<void(const protocol::Posing&)>& on_progress, const std::stop_token& stop);
+
+}  // namespace nerf
