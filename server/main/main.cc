@@ -37,6 +37,7 @@
 #include "server/access/worker_keys.h"
 #include "server/main/clockwork.h"
 #include "server/main/data_dir.h"
+#include "server/main/free_port.h"
 #include "server/main/local_worker.h"
 #include "server/main/server_flags.h"
 #include "server/main/store_setup.h"
@@ -286,7 +287,8 @@ ListenAddress Numeric(ListenAddress address) {
 
 absl::Status ServeWeb(const ServerFlags& flags, Server* server) {
   if (flags.web_listen.empty()) return absl::OkStatus();
-  const ListenAddress address = Numeric(*ParseListenAddress("--web-listen", flags.web_listen));
+  ListenAddress address = Numeric(*ParseListenAddress("--web-listen", flags.web_listen));
+  if (flags.web_port_may_move) address = FirstFree(address);
   WebServerOptions options;
   options.host = address.host;
   options.port = address.port;
@@ -303,8 +305,8 @@ absl::Status ServeWeb(const ServerFlags& flags, Server* server) {
 }
 
 absl::Status ServeMetrics(const ServerFlags& flags, Server* server) {
-  const ListenAddress address =
-      Numeric(*ParseListenAddress("--metrics-listen", flags.metrics_listen));
+  ListenAddress address = Numeric(*ParseListenAddress("--metrics-listen", flags.metrics_listen));
+  if (flags.metrics_port_may_move) address = FirstFree(address);
   const std::vector<std::shared_ptr<prometheus::Collectable>> sources = {
       server->metrics->collectable(), MakeProcessCollector()};
   auto page = TextServer::Start(
@@ -624,6 +626,8 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "%s", UsageErrorLines(app, e).c_str());
     return kUsage;
   }
+  flags.metrics_port_may_move = app.get_option("--metrics-listen")->count() == 0;
+  flags.web_port_may_move = app.get_option("--web-listen")->count() == 0;
   if (flags.web_listen == "none") flags.web_listen.clear();
   if (auto s = InitLogging("nerfd", flags.log_level); !s.ok()) return FailUsage(s);
   if (auto s = SetLogFormat(flags.log_format); !s.ok()) return FailUsage(s);

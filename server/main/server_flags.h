@@ -15,17 +15,19 @@ struct ServerFlags {
   std::string listen = "127.0.0.1:50051";
   std::string metrics_listen = "127.0.0.1:9464";
   std::string web_listen = "127.0.0.1:8080";  // empty: no web server
-  std::vector<std::string> web_origins;       // as typed
-  std::string health_listen;                  // empty: none
-  std::string data_dir;                       // absolute
-  std::string store;                          // postgresql://...; empty: files of data_dir
-  std::string move_store;                     // postgresql://...; empty: nothing is moved
-  std::string blobs;                          // "s3://bucket/prefix"; empty: in data_dir
-  std::string s3_endpoint;                    // "https://host:port"; empty: Amazon's
-  std::string worker_token_file;              // empty: worker.token in data_dir
-  TlsFiles tls;                               // of --tls-cert, --tls-key, --client-ca
-  std::string jwks;                           // empty: no JWTs
-  std::string jwt_issuer;                     // empty: any
+  // Named by no flag: the next free ones where these are taken.
+  bool metrics_port_may_move = false, web_port_may_move = false;
+  std::vector<std::string> web_origins;  // as typed
+  std::string health_listen;             // empty: none
+  std::string data_dir;                  // absolute
+  std::string store;                     // postgresql://...; empty: files of data_dir
+  std::string move_store;                // postgresql://...; empty: nothing is moved
+  std::string blobs;                     // "s3://bucket/prefix"; empty: in data_dir
+  std::string s3_endpoint;               // "https://host:port"; empty: Amazon's
+  std::string worker_token_file;         // empty: worker.token in data_dir
+  TlsFiles tls;                          // of --tls-cert, --tls-key, --client-ca
+  std::string jwks;                      // empty: no JWTs
+  std::string jwt_issuer;                // empty: any
   std::string jwt_audience = "nerfd";
   int max_connections = 4096;
   bool no_local_worker = false;

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include "common/file_io.h"
+#include "server/main/free_port.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -21,6 +25,24 @@ TEST(ServerFlagsTest, AddressesAreReadAndWrittenTheSameWay) {
                 StatusIs(absl::StatusCode::kInvalidArgument, "--listen"))
         << text;
   }
+}
+
+TEST(ServerFlagsTest, TakenPortMovesToTheNextFreeOne) {
+  const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in bound{};
+  bound.sin_family = AF_INET;
+  bound.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(bound);
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&bound), size), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size), 0);
+  const int taken = ntohs(bound.sin_port);
+  const ListenAddress found = FirstFree({"127.0.0.1", taken});
+  EXPECT_EQ(found.host, "127.0.0.1");
+  EXPECT_GT(found.port, taken);
+  EXPECT_LE(found.port, taken + 20);
+  EXPECT_EQ(FirstFree(found).port, found.port);
+  EXPECT_EQ(FirstFree({"no-address", 1}).port, 1);
 }
 
 TEST(ServerFlagsTest, OnlyThisMachineIsLoopback) {
