@@ -13,11 +13,11 @@
 #include "absl/strings/str_format.h"
 #include "common/counted.h"
 #include "common/first_names.h"
+#include "engine/base/picture_names.h"
 #include "engine/scene/colmap_folders.h"
 #include "engine/scene/colmap_model.h"
 #include "engine/scene/colmap_points.h"
 #include "engine/scene/listed_names.h"
-#include "engine/scene/unposed_photographs.h"
 
 namespace nerf {
 namespace {

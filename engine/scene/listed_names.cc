@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "engine/scene/unposed_photographs.h"
+#include "engine/base/picture_names.h"
 
 namespace nerf {
 namespace {

@@ -9,8 +9,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/picture_names.h"
 #include "engine/scene/npy.h"
-#include "engine/scene/unposed_photographs.h"
 
 namespace nerf {
 namespace {
