@@ -120,6 +120,7 @@ class CommandTableTest : public ServiceTest {
       if (!VerbsOf(help).empty()) return;
       // They print help and scripts, not results.
       if (command[0] == "help" || command[0] == "completion") return;
+      if (command[0] == "open") return;  // the fake server has no page
       const std::vector<Words> examples = ExamplesOf(help);
       EXPECT_THAT(examples, Not(IsEmpty())) << command[0];
       for (const Words& example : examples) Check(example, check);
@@ -328,7 +329,8 @@ TEST_F(SuggestionsTest, SuggestedCommandsRun) {
   static const std::regex hint(
       "(?:SayNext\\([^;]*?\"|`)nerfctl ([a-z][a-z-]*(?: [a-z][a-z-]*)?)[^a-z-]");
   size_t n_hints = 0;
-  for (const auto& file : fs::directory_iterator(SourceDir() + "/client")) {
+  for (const auto& file : fs::recursive_directory_iterator(SourceDir() + "/client")) {
+    if (!file.is_regular_file()) continue;
     const std::string text = ReadFile(file.path(), 1 << 20).value();
     for (std::sregex_iterator it(text.begin(), text.end(), hint), end; it != end; ++it) {
       const std::string words = it->str(1);

@@ -39,7 +39,7 @@ const std::set<std::string> kPlainTexts = {
     "resume_token", "path",       "sha256",   "method",          "scope",    "queue_reason",
     "reason",       "message",    "file",     "field",           "dtype",    "background",
     "key",          "value",      "secret",   "filter",          "etag",     "render_job_id",
-    "order_by"};
+    "order_by",     "pose_job_id"};
 
 std::string MethodName(const MethodDescriptor& method) {
   return method.service()->full_name() + "/" + method.name();
@@ -107,13 +107,22 @@ void ForEachText(const Descriptor& message, const std::string& prefix, int depth
 
 // Fields that only the server sets: read by no handler.
 bool IsOutput(const std::string& path) {
-  static const std::set<std::string> kOutputs = {
-      "scene.name",         "training_job.name",     "training_job.worker",
-      "token.name",         "training_job.retry_of", "render_job.name",
-      "render_job.workers", "token.secret",          "share.name",
-      "share.secret"};
+  static const std::set<std::string> kOutputs = {"scene.name",
+                                                 "training_job.name",
+                                                 "training_job.worker",
+                                                 "token.name",
+                                                 "training_job.retry_of",
+                                                 "render_job.name",
+                                                 "render_job.workers",
+                                                 "token.secret",
+                                                 "share.name",
+                                                 "share.secret",
+                                                 "pose_job.name",
+                                                 "pose_job.worker",
+                                                 "pose_job.queue_message"};
   return kOutputs.count(path) != 0 || path.rfind("training_job.checkpoints", 0) == 0 ||
          path.rfind("training_job.effective_config", 0) == 0 ||
+         path.rfind("pose_job.progress", 0) == 0 || path.rfind("pose_job.report", 0) == 0 ||
          path.rfind("training_job.progress", 0) == 0 ||
          path.rfind("training_job.members", 0) == 0 || path == "training_job.queue_message" ||
          path.rfind("training_job.problems", 0) == 0 || path.rfind("training_job.wait", 0) == 0 ||
