@@ -356,7 +356,8 @@ class ServiceTest : public testing::Test {
         htons(static_cast<uint16_t>(std::stoi("0" + metrics_address_.substr(colon + 1))));
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     std::string answer;
-    const std::string request = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
+    const std::string request =
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
         send(fd, request.data(), request.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(request.size())) {
