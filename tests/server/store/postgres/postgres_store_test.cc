@@ -11,6 +11,7 @@
 #include "tests/testing/postgres_proxy.h"
 #include "tests/testing/queue_story.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/wait_until.h"
 
 namespace nerf {
 namespace {
@@ -199,7 +200,13 @@ TEST_F(PostgresStoreTest, WithoutPostgresWritesAreRefusedAndThenGoOn) {
   EXPECT_TRUE(store.read_only());
   EXPECT_THAT(store.LoadCurve({"default", "one"}), StatusIs(StatusCode::kUnavailable));
   proxy.SetOpen(true);
-  for (const absl::Status& status : store.CommitAll(writes)) EXPECT_THAT(status, IsOk());
+  // PostgreSQL may not have ended the session yet that was cut off, and that holds the lock.
+  std::vector<absl::Status> statuses;
+  WaitUntil(absl::Seconds(20), [&] {
+    statuses = store.CommitAll(writes);
+    return statuses[0].ok();
+  });
+  for (const absl::Status& status : statuses) EXPECT_THAT(status, IsOk());
   EXPECT_FALSE(store.read_only());
   EXPECT_EQ(store.Load()->jobs.size(), 3u);
 }
