@@ -36,8 +36,7 @@ import workload
 MIB = 1 << 20
 MAX_SERVER_MIB = 600
 # gRPC 1.51 keeps 10 KiB of each cancelled call until it gets to it, so a flood takes what the
-# clients' speed gives it: a million calls a second reach 1.4 GiB (docs/run/limits.md), without
-# limits several times that.
+# clients' speed gives it: a million calls a second reach 1.4 GiB (docs/run/limits.md).
 MAX_FLOOD_MIB = 2048
 MAX_WORKER_MIB = 200
 MAX_GET_P99_SECONDS = 0.05
