@@ -168,8 +168,9 @@ async function useControls(viewer) {
     await page.keyboard.press("r");
     assert.equal(await moved(page, hash), home);
     await page.getByRole("button", { name: "Play" }).click();
-    hash = await moved(page, home);
-    await page.keyboard.press("p");
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    await page.keyboard.press("p"); // the address names a camera that rests
+    await moved(page, home);
     await page.getByRole("button", { name: "Next photograph" }).click();
     assert.match(await page.locator("#photograph").textContent(), /^1 of \d+$/);
     const color = await pictureOf(page);
