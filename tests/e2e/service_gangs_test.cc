@@ -71,11 +71,11 @@ class ServiceGangsTest : public ServiceTest {
     return "workers/" + id;
   }
 
-  // Steps that worker "a" takes in about twenty seconds, whatever else runs on this machine.
-  std::string StepsOfTwentySeconds() {
+  // Steps that worker "a" takes in about ten seconds, whatever else runs on this machine.
+  std::string StepsOfTenSeconds() {
     EXPECT_EQ(CreateJob("rate", {"--seconds", "3"}).code, kOk);
     EXPECT_TRUE(WaitForState("rate", "SUCCEEDED", kVeryLong));
-    return std::to_string(std::clamp(StepOf(GetJob("rate")) * 20 / 3, 60, 8000));
+    return std::to_string(std::clamp(StepOf(GetJob("rate")) * 10 / 3, 60, 8000));
   }
 
   // A machine that has become faster may end the training before all kills.
@@ -137,7 +137,7 @@ class ServiceGangsTest : public ServiceTest {
 
 TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
   StartWorker("a");
-  const std::vector<std::string> budget = {"--steps", StepsOfTwentySeconds(), "--seed", "7"};
+  const std::vector<std::string> budget = {"--steps", StepsOfTenSeconds(), "--seed", "7"};
   ASSERT_EQ(CreateJob("alone", budget).code, kOk);
   ASSERT_TRUE(WaitForState("alone", "SUCCEEDED", kVeryLong));
   EXPECT_TRUE(GetJob("alone")["members"].empty());
@@ -212,8 +212,9 @@ TEST_F(ServiceGangsTest, GangOnCudaDevicesHasTheBytesOfOneWorkerAlsoAfterALoss) 
                                           "40",
                                           "--set",
                                           "cuda_deterministic=1"};
-    for (const char* setting : {"log2_hashmap_size=12", "grid_resolution=32", "step=0.3",
-                                "initial_step_scale=1", "target_samples=256", "initial_rays=32"}) {
+    for (const char* setting :
+         {"log2_hashmap_size=12", "grid_resolution=32", "step=0.3", "initial_step_scale=1",
+          "target_samples=256", "initial_rays=32", "max_rays=256"}) {
       arguments.insert(arguments.end(), {"--set", setting});
     }
     arguments.insert(arguments.end(), flags.begin(), flags.end());

@@ -29,14 +29,12 @@ struct Reference {
   std::string said;  // by the training of one process
 };
 constexpr int kSteps = 20;  // past an update of the grid
-const std::map<std::string, std::string> kSettings = {{"cuda_deterministic", "1"},
-                                                      {"log2_hashmap_size", "12"},
-                                                      {"grid_resolution", "32"},
-                                                      {"target_samples", "256"},
-                                                      {"initial_rays", "32"},
-                                                      {"warmup_steps", "10"},
-                                                      {"step", "0.3"},
-                                                      {"initial_step_scale", "1"}};
+const std::map<std::string, std::string> kSettings = {
+    {"cuda_deterministic", "1"}, {"log2_hashmap_size", "12"},
+    {"grid_resolution", "32"},   {"target_samples", "256"},
+    {"initial_rays", "32"},      {"max_rays", "256"},
+    {"warmup_steps", "10"},      {"step", "0.3"},
+    {"initial_step_scale", "1"}};
 
 class NerfEngineCudaRanksTest : public ::testing::Test {
  protected:
