@@ -38,6 +38,7 @@ inline constexpr std::string_view kLeaseFenced = "LEASE_FENCED";
 inline constexpr std::string_view kEngineCrashed = "ENGINE_CRASHED";
 inline constexpr std::string_view kTrainingDiverged = "TRAINING_DIVERGED";
 inline constexpr std::string_view kGridEmpty = "GRID_EMPTY";
+inline constexpr std::string_view kPosesMissing = "POSES_MISSING";
 inline constexpr std::string_view kDatasetInvalid = "DATASET_INVALID";
 inline constexpr std::string_view kInitInvalid = "INIT_INVALID";
 inline constexpr std::string_view kBusy = "BUSY";

@@ -61,6 +61,7 @@ struct Flags {
   std::string log_format = "text";
   int threads = 0;
   std::string gang_interface;
+  std::string jobs = "all";          // poses, no-poses
   std::string exit_when_idle = "0";  // 0: never
   bool asks_alive = false;
   bool tries_engine = false;
@@ -186,6 +187,20 @@ PoseProgramOptions PoseProgram(const Flags& flags) {
   return options;
 }
 
+// Offers to pose, if COLMAP is there.
+void AddPoses(const Flags& flags, AgentOptions* options) {
+  options->pose = PoseProgram(flags);
+  const auto tools = AskPoseTools(options->pose);
+  if (tools.ok()) {
+    options->features.push_back("colmap");
+    options->colmap_version = tools->colmap;
+    options->ffmpeg_version = tools->ffmpeg;
+  } else if (!absl::IsUnimplemented(tools.status()) || flags.jobs == "poses") {
+    LogWarning("COLMAP cannot be used, so this worker takes no pose jobs",
+               {{"error", tools.status().ToString()}});
+  }
+}
+
 // What the worker reports to the server about itself.
 AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
                             const std::string& session_id) {
@@ -196,23 +211,19 @@ AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
   options.version = NERF_VERSION;
   options.host = HostName();
   options.cache_dir = flags.cache_dir;
-  options.features = {"render", "views"};
-  if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
-  options.pose = PoseProgram(flags);
-  if (const auto tools = AskPoseTools(options.pose); tools.ok()) {
-    options.features.push_back("colmap");
-    options.colmap_version = tools->colmap;
-    options.ffmpeg_version = tools->ffmpeg;
-  } else if (!absl::IsUnimplemented(tools.status())) {
-    LogWarning("COLMAP cannot be used, so this worker takes no pose jobs",
-               {{"error", tools.status().ToString()}});
+  options.explain_no_engine = [engine = EngineOptions(flags)] { return ExplainSandbox(engine); };
+  if (flags.jobs != "no-poses") AddPoses(flags, &options);
+  if (flags.jobs == "poses") {
+    options.features.push_back("poses-only");
+    return options;
   }
+  options.features.insert(options.features.end(), {"render", "views"});
+  if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
   if (HasGangLibrary(flags.engine)) {
     options.features.push_back(flags.device == "cpu" ? "ranks" : "ranks-cuda");
   }
   if (!flags.gang_interface.empty()) options.features.push_back("ranks-network");
   options.job.gang_interface = flags.gang_interface;
-  options.explain_no_engine = [engine = EngineOptions(flags)] { return ExplainSandbox(engine); };
   return options;
 }
 
@@ -342,6 +353,11 @@ void AddFlags(CLI::App& app, Flags* flags) {
                  "Also train jobs together with workers of other hosts, over this network "
                  "interface; what they send is not encrypted")
       ->envname("NERF_WORKER_GANG_INTERFACE");
+  app.add_option("--jobs", flags->jobs,
+                 "Which jobs to take: all, poses (pose jobs alone) or no-poses (all others)")
+      ->envname("NERF_WORKER_JOBS")
+      ->check(CLI::IsMember({"all", "poses", "no-poses"}))
+      ->capture_default_str();
   app.add_option("--exit-when-idle", flags->exit_when_idle,
                  "End after this time without a job or a request, as in 60s; 0: never")
       ->envname("NERF_WORKER_EXIT_WHEN_IDLE")

@@ -246,6 +246,8 @@ void PoseRun::TakeNews() {
   progress->set_done(news->done);
   progress->set_of(news->of);
   progress->set_seconds(news->seconds);
+  progress->set_eta_seconds(news->eta_seconds);
+  progress->set_matches_per_second(news->matches_per_second);
   context_.progress_changed();
 }
 

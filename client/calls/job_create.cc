@@ -32,7 +32,9 @@ absl::StatusOr<v1::TrainingJob> Validate(Session& session,
 // Warns early if no connected worker can take the job. Busy workers need no warning.
 void WarnOfWait(Session& session, const v1::TrainingJob& job) {
   const std::string& reason = job.wait().reason();
-  if (!job.has_wait() || reason == "WORKERS_BUSY" || reason == "PARTS") return;
+  if (!job.has_wait() || reason == "WORKERS_BUSY" || reason == "PARTS" || reason == "POSES") {
+    return;
+  }
   session.Say(PlainText(fmt::format("warning: the job will wait: {}", job.wait().message())));
 }
 
@@ -78,7 +80,8 @@ absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest requ
 }
 
 int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
-              const std::optional<WatchOptions>& watch) {
+              const std::optional<WatchOptions>& watch,
+              const std::function<int(const v1::TrainingJob& job)>& before_watch) {
   const auto stub = session.Stub<v1::TrainingService>();
   const absl::StatusOr<v1::TrainingJob> job =
       request.validate_only()
@@ -98,6 +101,9 @@ int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
   if (watch.has_value()) {
     session.Say(fmt::format("job {} on scene {}", id, ShortName(job->scene())));
     SayStart(session, *job);
+    if (const int code = before_watch == nullptr ? kOk : before_watch(*job); code != kOk) {
+      return code;
+    }
     return WatchJobToTheEnd(session, job->name(), *watch);
   }
   if (!PrintJson(printer, *job)) {

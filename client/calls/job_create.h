@@ -25,7 +25,9 @@ absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest requ
                              bool may_be_repeated);
 
 // Creates the job, prints it and, if `watch` is set, follows it to its end. Returns the exit code.
+// `before_watch`, if it is set, is called in between; another exit code than kOk ends the call.
 int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
-              const std::optional<WatchOptions>& watch);
+              const std::optional<WatchOptions>& watch,
+              const std::function<int(const v1::TrainingJob& job)>& before_watch = nullptr);
 
 }  // namespace nerf

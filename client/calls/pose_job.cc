@@ -36,11 +36,6 @@ using PoseStub = v1::PoseJobService::Stub;
 constexpr int kMaxProblemsShown = 20;
 constexpr int kMaxEarlierJobs = 20;
 
-bool IsPoseJobOver(const v1::PoseJob& job) {
-  return job.state() == v1::PoseJob::SUCCEEDED || job.state() == v1::PoseJob::FAILED ||
-         job.state() == v1::PoseJob::CANCELLED;
-}
-
 // A UUID4 made of a text.
 std::string UuidOf(const std::string& text) {
   std::string hex = Sha256Hex(text);
@@ -171,11 +166,17 @@ class PoseWatcher {
     display_.Update(
         {.fraction = (job.progress().stage() - 1 + std::min(within, 1.0)) / job.progress().stages(),
          .label = "poses  " + PlainText(PoseProgressText(job)),
-         .details = fmt::format("({:.0f} s)", job.progress().seconds()),
+         .details =
+             fmt::format("({:.0f} s{})", job.progress().seconds(),
+                         job.progress().eta_seconds() > 0
+                             ? fmt::format(", about {:.0f} s left", job.progress().eta_seconds())
+                             : ""),
          .json = fmt::format(
-             R"({{"event":"posing","stage":{},"stages":{},"done":{},"of":{},"seconds":{:.1f}}})",
+             R"({{"event":"posing","stage":{},"stages":{},"done":{},"of":{},"seconds":{:.1f},)"
+             R"("eta_seconds":{:.1f},"matches_per_second":{:.0f}}})",
              job.progress().stage(), job.progress().stages(), job.progress().done(),
-             job.progress().of(), job.progress().seconds())});
+             job.progress().of(), job.progress().seconds(), job.progress().eta_seconds(),
+             job.progress().matches_per_second())});
   }
 
   static std::string StateLineOf(const v1::PoseJob& job) {
@@ -199,6 +200,11 @@ class PoseWatcher {
 };
 
 }  // namespace
+
+bool IsPoseJobOver(const v1::PoseJob& job) {
+  return job.state() == v1::PoseJob::SUCCEEDED || job.state() == v1::PoseJob::FAILED ||
+         job.state() == v1::PoseJob::CANCELLED;
+}
 
 std::string PoseStateText(const v1::PoseJob& job) {
   const std::string& name = v1::PoseJob::State_Name(job.state());

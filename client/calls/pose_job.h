@@ -39,6 +39,7 @@ absl::StatusOr<v1::PoseJob> WatchPoseJob(Session& session, const std::string& na
 // code: 9 for photographs that could not be posed. *job: at its end.
 int AwaitPoseJob(Session& session, const std::string& name, v1::PoseJob* job);
 
+bool IsPoseJobOver(const v1::PoseJob& job);
 // "RUNNING".
 std::string PoseStateText(const v1::PoseJob& job);
 // "6/7 placing cameras: 12 of 50"; empty before the first stage.

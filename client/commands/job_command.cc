@@ -16,6 +16,7 @@
 #include "common/exit_code.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
+#include "nerf/v1/pose_job_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 #include "nerf/v1/training_service.grpc.pb.h"
 
@@ -25,37 +26,54 @@ namespace {
 using JobStub = v1::TrainingService::Stub;
 
 // The full name of the scene to train on. Errors: InvalidArgument, also for flags that need a
-// watch.
-absl::StatusOr<std::string> SceneOf(const Session& session, const JobFlags& flags,
-                                    const std::string& scene, bool watch) {
+// What a job is to train on: a scene, or the pose job that makes it.
+struct TrainedScene {
+  std::string scene, pose_job;  // one of them; names, as typed or whole
+};
+
+// The names of the server. Errors: InvalidArgument that lists what is wrong with them and the flags
+// of the watch.
+absl::StatusOr<TrainedScene> SceneOf(const Session& session, const JobFlags& flags,
+                                     const TrainedScene& typed, bool watch) {
   Violations violations;
-  std::string name;
-  if (scene.empty()) {
-    violations.Add("", "job create needs the name of a scene");
+  TrainedScene names;
+  const std::string& project = session.flags().project;
+  if (typed.scene.empty() == typed.pose_job.empty()) {
+    violations.Add("", "job create needs the name of a scene, or --pose-job");
+  } else if (!typed.scene.empty()) {
+    violations.AddOrAssign(ExpandName(ResourceKind::kScene, typed.scene, project), &names.scene);
   } else {
-    violations.AddOrAssign(ExpandName(ResourceKind::kScene, scene, session.flags().project), &name);
+    violations.AddOrAssign(ExpandName(ResourceKind::kPoseJob, typed.pose_job, project),
+                           &names.pose_job);
   }
   violations.Add(CheckWatchFlags(session, flags, watch));
   NERF_RETURN_IF_ERROR(violations.ToStatus());
-  return name;
+  return names;
 }
 
-// Names the job after its scene. A scene that is gone, or that the caller may not read, leaves the
-// job without a name: creating the job says what is wrong, or finds it created before.
+// Names the job after its scene or pose job. One that is gone, or that the caller may not read,
+// leaves the job without a name: creating the job says what is wrong, or finds it created before.
 absl::Status NameAfterScene(Session& session, v1::TrainingJob* job) {
-  const absl::StatusOr<v1::Scene> scene =
-      CallByName<v1::SceneService>(session, job->scene(), &v1::SceneService::Stub::GetScene);
-  if (absl::IsNotFound(scene.status()) || absl::IsPermissionDenied(scene.status()))
+  const auto take = [job](const auto& found) -> absl::Status {
+    if (absl::IsNotFound(found.status()) || absl::IsPermissionDenied(found.status()))
+      return absl::OkStatus();
+    NERF_RETURN_IF_ERROR(found.status());
+    job->set_display_name(found->display_name().empty() ? ShortName(found->name())
+                                                        : found->display_name());
     return absl::OkStatus();
-  NERF_RETURN_IF_ERROR(scene.status());
-  job->set_display_name(scene->display_name().empty() ? ShortName(scene->name())
-                                                      : scene->display_name());
-  return absl::OkStatus();
+  };
+  if (!job->pose_job().empty()) {
+    return take(CallByName<v1::PoseJobService>(session, job->pose_job(),
+                                               &v1::PoseJobService::Stub::GetPoseJob));
+  }
+  return take(
+      CallByName<v1::SceneService>(session, job->scene(), &v1::SceneService::Stub::GetScene));
 }
 
-int CreateJob(Session& session, const JobFlags& flags, const std::string& scene, bool watch,
+int CreateJob(Session& session, const JobFlags& flags, const TrainedScene& trained, bool watch,
               v1::CreateTrainingJobRequest& request) {
-  request.mutable_training_job()->set_scene(scene);
+  request.mutable_training_job()->set_scene(trained.scene);
+  request.mutable_training_job()->set_pose_job(trained.pose_job);
   if (flags.display_name.empty()) {
     const absl::Status named = NameAfterScene(session, request.mutable_training_job());
     if (!named.ok()) return session.Fail(named);
@@ -129,9 +147,13 @@ void AddJobCommands(CLI::App& app, Command* selected) {
 
   CLI::App* create = job->add_subcommand("create", "Queue a job on a scene");
   auto flags = std::make_shared<JobFlags>();
-  auto scene = std::make_shared<std::string>();
+  auto trained = std::make_shared<TrainedScene>();
   auto watch = std::make_shared<bool>(false);
-  create->add_option("scene,--scene", *scene, "Name of the scene");
+  create->add_option("scene,--scene", trained->scene, "Name of the scene");
+  create
+      ->add_option("--pose-job", trained->pose_job,
+                   "In place of a scene: the pose job that makes it, which is waited for")
+      ->type_name("JOB");
   AddJobFlags(*create, flags.get());
   CLI::Option* watch_flag = create->add_flag("--watch", *watch, "Follow the job to its end");
   CLI::Option* detach_flag =
@@ -144,7 +166,7 @@ void AddJobCommands(CLI::App& app, Command* selected) {
       "  nerfctl job create mic --samples 40M --set learning_rate=0.01");
   create->callback([=] {
     *selected = [=](Session& s) {
-      const auto name = SceneOf(s, *flags, *scene, *watch);
+      const auto name = SceneOf(s, *flags, *trained, *watch);
       return WithJobRequest(s, *flags, name.status(), [&](v1::CreateTrainingJobRequest& request) {
         return CreateJob(s, *flags, *name, *watch, request);
       });

@@ -73,6 +73,9 @@ void PrintPoseJob(const Printer& printer, const v1::PoseJob& job) {
   line("waits", job.wait().message());
   line("worker", job.worker().empty() ? "" : ShortName(job.worker()));
   line("stage", PoseProgressText(job));
+  if (job.progress().eta_seconds() > 0) {
+    line("left", fmt::format("about {:.0f} s", job.progress().eta_seconds()));
+  }
   line("files", std::to_string(job.file_count()));
   line("scene", ShortName(job.scene()));
   line("posed", PosedOf(job));

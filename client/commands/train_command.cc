@@ -3,8 +3,10 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "client/calls/job_create.h"
@@ -36,10 +38,10 @@ struct TrainFlags : JobFlags {
   std::string engine = ProgramBesideThis("nerf-engine");
 };
 
-// The scene's request id, derived from the job's: repeating `train` with its --request-id finds
-// both again.
-std::string SceneRequestId(const std::string& job_request_id) {
-  std::string hex = Sha256Hex("scene of " + job_request_id);
+// The request id of the job's scene or pose job, derived from the job's: repeating `train` with its
+// --request-id finds both again.
+std::string RequestIdFor(std::string_view what, const std::string& job_request_id) {
+  std::string hex = Sha256Hex(fmt::format("{} of {}", what, job_request_id));
   hex[12] = '4';  // version and variant of a UUID4
   hex[16] = 'a';
   return fmt::format("{}-{}-{}-{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(12, 4),
@@ -67,7 +69,7 @@ absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
                             {.dir = dir,
                              .display_name = request.training_job().display_name(),
                              .id = "",
-                             .request_id = SceneRequestId(request.request_id())},
+                             .request_id = RequestIdFor("scene", request.request_id())},
                             files));
   return created.name();
 }
@@ -94,10 +96,12 @@ absl::Status CheckTrainFlags(const Session& session, const TrainFlags& flags,
 }
 
 int SubmitAndWatch(Session& session, const TrainFlags& flags,
-                   const v1::CreateTrainingJobRequest& request) {
+                   const v1::CreateTrainingJobRequest& request,
+                   const std::function<int(const v1::TrainingJob& job)>& before_watch = nullptr) {
   if (flags.detach) return SubmitJob(session, request, std::nullopt);
   return SubmitJob(session, request,
-                   WatchOptions{.patient_from_start = true, .preview = flags.preview});
+                   WatchOptions{.patient_from_start = true, .preview = flags.preview},
+                   before_watch);
 }
 
 // Whether a worker finds the poses of the photographs.
@@ -106,7 +110,8 @@ bool IsPosedByServer(Session& session, const TrainFlags& flags, const std::strin
   return flags.pose == "server" || (flags.downscale == 0 && CanServerPose(session, dir));
 }
 
-// Lets a worker find the poses, then trains on its scene.
+// Queues a pose job and a training that waits for it: this machine may leave after that. Follows
+// both.
 int TrainPosedByServer(Session& session, const TrainFlags& flags, const std::string& dir,
                        v1::CreateTrainingJobRequest& request) {
   if (flags.display_name.empty()) {
@@ -123,6 +128,7 @@ int TrainPosedByServer(Session& session, const TrainFlags& flags, const std::str
   PoseUpload upload;
   upload.source = dir;
   upload.display_name = FolderName(dir);
+  if (!flags.request_id.empty()) upload.request_id = RequestIdFor("poses", flags.request_id);
   const absl::StatusOr<v1::PoseJob> created = CreatePoseJobOf(session, upload);
   if (!created.ok()) {
     const int exit_code = session.Fail(created.status());
@@ -130,10 +136,17 @@ int TrainPosedByServer(Session& session, const TrainFlags& flags, const std::str
         "  no job was created; run the same command again: files that arrived are not sent again");
     return exit_code;
   }
-  v1::PoseJob posed;
-  if (const int code = AwaitPoseJob(session, created->name(), &posed); code != kOk) return code;
-  request.mutable_training_job()->set_scene(posed.scene());
-  return SubmitAndWatch(session, flags, request);
+  request.mutable_training_job()->set_pose_job(created->name());
+  return SubmitAndWatch(session, flags, request, [&](const v1::TrainingJob& job) {
+    v1::PoseJob posed;
+    const int code = AwaitPoseJob(session, created->name(), &posed);
+    if (code != kOk && !IsPoseJobOver(posed)) {
+      session.SayError(session.Runnable(
+          PlainText(fmt::format("  job {0} starts after it; `nerfctl job watch {0}` follows it",
+                                ShortName(job.name())))));
+    }
+    return code;
+  });
 }
 
 int Train(Session& session, const TrainFlags& flags, const std::string& named_dir,

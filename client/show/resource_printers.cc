@@ -205,6 +205,7 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
       job.has_effective_config() ? job.effective_config() : job.config();
   fields.Add("display name", job.display_name());
   fields.Add("scene", job.scene());
+  fields.Add("pose job", job.pose_job());
   if (job.priority() != 0) fields.Add("priority", fmt::format("{}", job.priority()));
   fields.Add("labels", LabelsText(job));
   fields.Add("retry of", job.retry_of());

@@ -55,7 +55,8 @@ class PoseProgressPrinter {
       const auto count = [](int n) { return static_cast<uint32_t>(std::max(n, 0)); };
       fmt::print("{}", protocol::ToLine(protocol::Posing{
                            count(progress.stage), count(progress.n_stages), progress.doing,
-                           count(progress.done), count(progress.of), seconds}));
+                           count(progress.done), count(progress.of), seconds, progress.eta_seconds,
+                           progress.matches_per_second}));
       std::fflush(stdout);
       return;
     }

@@ -202,7 +202,9 @@ std::vector<std::string> RefineCommand(const ColmapTool& tool, const std::string
           "--output_path",
           out,
           "--BundleAdjustment.refine_principal_point",
-          "1"};
+          "1",
+          "--BundleAdjustment.max_num_iterations",
+          std::to_string(kMaxRefinements)};
 }
 
 std::string CommandsForCopying(const std::string& source, const std::string& out) {

@@ -46,6 +46,7 @@ struct MapOptions {
   bool relaxed = false;  // accepts fewer points and smaller angles
 };
 std::vector<std::string> MapCommand(const ColmapTool& tool, const MapOptions& options);
+inline constexpr int kMaxRefinements = 100;  // iterations of the command
 std::vector<std::string> RefineCommand(const ColmapTool& tool, const std::string& in,
                                        const std::string& out);
 

@@ -1,6 +1,7 @@
 #include "engine/pose/pose_progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,19 +14,30 @@ std::string PoseProgressTitle(const PoseProgress& progress) {
 
 std::string PoseProgressText(const PoseProgress& progress) {
   std::string text = PoseProgressTitle(progress);
-  if (progress.done == 0 && progress.of == 0) return text;
-  absl::StrAppend(&text, ": ", progress.done);
-  if (progress.of > 0) absl::StrAppend(&text, " of ", progress.of);
-  absl::StrAppend(&text, " ", std::string(progress.unit));
+  if (progress.done > 0 || progress.of > 0) {
+    absl::StrAppend(&text, ": ", progress.done);
+    if (progress.of > 0) absl::StrAppend(&text, " of ", progress.of);
+    absl::StrAppend(&text, " ", std::string(progress.unit));
+  }
+  if (progress.eta_seconds >= 100) {
+    absl::StrAppend(&text, ", about ", std::lround(progress.eta_seconds / 60), " min left");
+  } else if (progress.eta_seconds > 0) {
+    absl::StrAppend(&text, ", about ", std::ceil(progress.eta_seconds / 5) * 5, " s left");
+  }
   return text;
 }
 
-PoseStages::PoseStages(std::function<void(const PoseProgress&)> report)
-    : report_(std::move(report)) {}
+PoseStages::PoseStages(std::function<void(const PoseProgress&)> report, std::function<double()> now,
+                       int n_threads)
+    : report_(std::move(report)), now_(std::move(now)), eta_(n_threads) {}
 
 void PoseStages::Expect(int n) { current_.n_stages = current_.stage + n; }
 
-void PoseStages::Begin(std::string doing, std::string_view unit, int of) {
+void PoseStages::Begin(std::string doing, std::string_view unit, int of, const PlannedStage& stage,
+                       std::vector<PlannedStage> later) {
+  begin_ = now_();
+  eta_.Begin(stage, std::move(later), begin_);
+  n_matches_ = 0;
   ++current_.stage;
   current_.n_stages = std::max(current_.n_stages, current_.stage);
   current_.doing = std::move(doing);
@@ -41,8 +53,16 @@ void PoseStages::Advance(int done, int of) {
   Repeat();
 }
 
-void PoseStages::Repeat() const {
-  if (report_) report_(current_);
+void PoseStages::Repeat() {
+  if (!report_) return;
+  const double now = now_(), seconds = now - begin_;
+  const double share =
+      current_.of > 0 ? std::min(1.0, static_cast<double>(current_.done) / current_.of) : 0;
+  current_.eta_seconds = eta_.Remaining(share, now);
+  if (n_matches_ > 0 && share > 0 && seconds > 0) {
+    current_.matches_per_second = share * n_matches_ / seconds;
+  }
+  report_(current_);
 }
 
 }  // namespace nerf

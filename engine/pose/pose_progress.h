@@ -3,6 +3,9 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "engine/pose/pose_eta.h"
 
 namespace nerf {
 
@@ -12,31 +15,44 @@ struct PoseProgress {
   std::string doing;            // "placing cameras"
   int done = 0, of = 0;         // within the stage, never falling; of 0: not known
   std::string_view unit;        // what they count: "photographs"
+  double eta_seconds = 0;       // until the search ends, if no harder effort follows; 0: not known
+  // Of the last stage that matched pairs of photographs, as far as it is: features of one
+  // photograph that were looked up in another; 0 before.
+  double matches_per_second = 0;
 };
 
 // "6/7 placing cameras".
 std::string PoseProgressTitle(const PoseProgress& progress);
-// "6/7 placing cameras: 12 of 50 photographs".
+// "6/7 placing cameras: 12 of 50 photographs, about 3 min left".
 std::string PoseProgressText(const PoseProgress& progress);
 
 // Numbers the stages of one search and reports them. Used from one thread.
 class PoseStages {
  public:
-  // report: called at each change and by Repeat; may be unset.
-  explicit PoseStages(std::function<void(const PoseProgress&)> report);
+  // report: called at each change and by Repeat; may be unset. `now`: seconds of any one clock.
+  PoseStages(std::function<void(const PoseProgress&)> report, std::function<double()> now,
+             int n_threads);
 
   // n stages follow the current one.
   void Expect(int n);
-  // The next stage. `unit` is a literal.
-  void Begin(std::string doing, std::string_view unit, int of = 0);
+  // The next stage. `unit` is a literal. What it costs, and the stages that are expected after it,
+  // are for the time left.
+  void Begin(std::string doing, std::string_view unit, int of = 0, const PlannedStage& stage = {},
+             std::vector<PlannedStage> later = {});
+  // The current stage looks up so many features, in all.
+  void CountMatches(double n_matches) { n_matches_ = n_matches; }
   // `done` is left as it was where it would fall, as when the mapper begins another model.
   void Advance(int done, int of);
   // Reports again what was reported last.
-  void Repeat() const;
+  void Repeat();
 
  private:
   const std::function<void(const PoseProgress&)> report_;
+  const std::function<double()> now_;
+  PoseEta eta_;
   PoseProgress current_;
+  double begin_ = 0;      // of the current stage
+  double n_matches_ = 0;  // of the current stage; 0: it matches nothing
 };
 
 }  // namespace nerf

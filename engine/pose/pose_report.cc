@@ -424,6 +424,19 @@ PoseReport MakePoseReport(const std::vector<Photo>& photos, const PosedModel& mo
   return report;
 }
 
+void SayOneSpot(PoseReport* report) {
+  for (PhotoOutcome& photo : report->photos) {
+    const bool has_cause = photo.reason == "double" || photo.reason == "unreadable" ||
+                           photo.reason == "blur" || photo.reason == "no texture";
+    if (photo.posed || has_cause) continue;
+    photo.reason = "one spot";
+    photo.words = "was taken from the spot of the others: it shows no depth";
+  }
+  report->again = {
+      "the photographs were all taken from one spot, so they show no depth: move between "
+      "photographs, by a step or more"};
+}
+
 std::string PoseReportText(const PoseReport& report) {
   std::string text =
       absl::StrFormat("%d of %d photographs posed", report.n_posed, report.photos.size());

@@ -18,7 +18,8 @@ struct PhotoOutcome {
   uint64_t n_points = 0;  // points of the model that it shows
   double sharpness = 0;
   std::string reason;  // of one that is not posed: "blur", "no overlap", "another place",
-                       // "another lens", "double", "no texture", "unreadable"; empty otherwise
+                       // "another lens", "double", "no texture", "unreadable", "one spot"; empty
+                       // otherwise
   std::string words;   // the same for people, with the facts
 };
 
@@ -42,6 +43,10 @@ struct PoseReport {
 PoseReport MakePoseReport(const std::vector<Photo>& photos, const PosedModel& model,
                           const std::vector<std::vector<std::string>>& others,
                           const ColmapDatabase& matches);
+
+// Gives the photographs that are not posed the reason "one spot", but for those that are of no use
+// anyhow, and says what to do.
+void SayOneSpot(PoseReport* report);
 
 // For people; ends with a newline.
 std::string PoseReportText(const PoseReport& report);

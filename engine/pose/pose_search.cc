@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,6 +23,8 @@
 #include "common/status_macros.h"
 #include "engine/pose/colmap_tool.h"
 #include "engine/pose/film.h"
+#include "engine/pose/one_spot.h"
+#include "engine/pose/pose_costs.h"
 #include "engine/scene/colmap_model.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_files.h"
@@ -104,12 +107,22 @@ constexpr Effort kEfforts[] = {
 // Of an effort and the refinement at the end.
 int StagesOf(const Effort& effort) { return effort.new_features ? 4 : 3; }
 constexpr int kPrepareStages = 3;  // photographs, coarse features, their matches
+constexpr char kFewDatabase[] = "few.db";
 constexpr char kBlocks[] = "blocks of pairs";
+constexpr size_t kPairsPerList = 64;  // between two lines of progress
 
 class PoseSearch {
  public:
   PoseSearch(const ColmapTool& tool, const WorkFolder& work, const PoseOptions& options)
-      : tool_(tool), work_(work), options_(options), stages_(options.on_progress) {}
+      : tool_(tool),
+        work_(work),
+        options_(options),
+        stages_(
+            options.on_progress,
+            [clock = options.clock, begin = options.clock->Now()] {
+              return absl::ToDoubleSeconds(clock->Now() - begin);
+            },
+            options.pool->n_threads()) {}
 
   absl::StatusOr<std::vector<Photo>> Prepare(const PhotoSources& sources) {
     std::vector<PhotoSources::Picture> pictures = sources.pictures;
@@ -146,6 +159,9 @@ class PoseSearch {
   absl::Status Run(std::vector<std::vector<std::string>>* others, ColmapDatabase* matches) {
     NERF_RETURN_IF_ERROR(FindOverlaps());
     *matches = few_;
+    // The mapper would look for a pair with depth for many minutes.
+    is_one_spot_ = IsOneSpot(work_ / kFewDatabase);
+    if (is_one_spot_) return absl::OkStatus();
     for (size_t i = 0; i < std::size(kEfforts); ++i) {
       std::vector<std::vector<std::string>> groups;
       NERF_RETURN_IF_ERROR(Try(i, &groups, matches));
@@ -163,6 +179,9 @@ class PoseSearch {
     return Refine();
   }
 
+  // Whether Run has found that no photograph shows depth.
+  bool is_one_spot() const { return is_one_spot_; }
+
  private:
   std::string images() const { return work_ / "images"; }
   int threads() const { return options_.pool->n_threads(); }
@@ -171,9 +190,9 @@ class PoseSearch {
     stages_.Advance(static_cast<int>(done), static_cast<int>(of));
   }
 
-  // Runs one process of COLMAP. `before` is added to what it has done; of 0: as it says.
-  absl::StatusOr<ChildProcessEnd> Run(ColmapStage stage, const std::vector<std::string>& command,
-                                      int before, int of) {
+  // Runs one process of COLMAP.
+  absl::StatusOr<ChildProcessEnd> Run(const std::vector<std::string>& command,
+                                      const std::function<void(std::string_view line)>& on_line) {
     ChildProcessSpec spec;
     spec.arguments = command;
     spec.environment = {{"QT_QPA_PLATFORM", "offscreen"},
@@ -181,13 +200,18 @@ class PoseSearch {
     spec.time_limit = options_.time_limit;
     spec.max_memory_bytes = options_.max_memory_bytes;
     spec.max_file_bytes = kMaxFileBytes;
-    const auto on_line = [&](std::string_view line) {
+    return RunChildProcess(
+        spec, on_line, [this] { stages_.Repeat(); }, options_.stop);
+  }
+
+  // The same, and shows its progress. `before` is added to what it has done; of 0: as it says.
+  absl::StatusOr<ChildProcessEnd> Run(ColmapStage stage, const std::vector<std::string>& command,
+                                      int before, int of) {
+    return Run(command, [&](std::string_view line) {
       const std::optional<ColmapProgress> progress = ParseProgress(stage, line);
       if (!progress.has_value()) return;
       stages_.Advance(before + progress->done, of > 0 ? of : progress->of);
-    };
-    return RunChildProcess(
-        spec, on_line, [this] { stages_.Repeat(); }, options_.stop);
+    });
   }
 
   absl::Status RunOrFail(ColmapStage stage, const std::vector<std::string>& command, int before = 0,
@@ -238,10 +262,16 @@ class PoseSearch {
   }
 
   absl::Status FindOverlaps() {
-    const std::string database = work_ / "few.db";
-    stages_.Begin("extracting coarse features", "photographs", static_cast<int>(CountUsed()));
+    const std::string database = work_ / kFewDatabase;
+    const PlannedStage match = MatchCost(AllPairs(), kFewFeatures);
+    std::vector<PlannedStage> later = LaterOf(kEfforts[0], ExpectedPairs(kEfforts[0]), true);
+    later.insert(later.begin(), match);
+    stages_.Begin("extracting coarse features", "photographs", static_cast<int>(CountUsed()),
+                  ExtractCost(photos_, kFewFeaturesSide, false), later);
     NERF_RETURN_IF_ERROR(Extract(database, kFewFeatures, kFewFeaturesSide, false));
-    stages_.Begin("matching coarse features of all pairs", kBlocks);
+    later.erase(later.begin());
+    stages_.Begin("matching coarse features of all pairs", kBlocks, 0, match, later);
+    stages_.CountMatches(AllPairs() * kFewFeatures);
     NERF_RETURN_IF_ERROR(
         RunOrFail(ColmapStage::kMatch, MatchCommand(tool_, database, "", threads())));
     NERF_ASSIGN_OR_RETURN(few_, ReadColmapDatabase(database));
@@ -249,23 +279,60 @@ class PoseSearch {
   }
 
   absl::Status Match(const Effort& effort, const std::string& database) {
-    std::string pairs;
-    const size_t n = few_.n_features.size();
-    const bool all = effort.all_pairs && n * (n - 1) / 2 <= kMaxAllPairs;
+    const bool all = MatchesAll(effort);
+    std::vector<ColmapPair> pairs;
+    if (!all) pairs = StrongestPairs(few_.pairs, effort.pairs_per_photo);
+    const double n_pairs = all ? AllPairs() : static_cast<double>(pairs.size());
     stages_.Begin(absl::StrCat("matching features of ", all ? "all" : "overlapping", " pairs",
                                effort.new_features ? "" : SoFar()),
-                  kBlocks);
-    if (!all) {
-      std::string lines;
-      for (const ColmapPair& pair : StrongestPairs(few_.pairs, effort.pairs_per_photo)) {
-        absl::StrAppend(&lines, pair.first, " ", pair.second, "\n");
-      }
-      // Without a pair the importer has nothing to do; the next effort looks at all of them.
-      if (lines.empty()) return absl::OkStatus();
-      pairs = work_ / "pairs.txt";
-      NERF_RETURN_IF_ERROR(WriteFileAtomically(pairs, lines));
+                  all ? kBlocks : "pairs", static_cast<int>(pairs.size()),
+                  MatchCost(n_pairs, effort.features),
+                  {PlaceCost(CountUsed()), RefineCost(CountUsed())});
+    stages_.CountMatches(n_pairs * effort.features);
+    if (all) {
+      return RunOrFail(ColmapStage::kMatch, MatchCommand(tool_, database, "", threads()));
     }
-    return RunOrFail(ColmapStage::kMatch, MatchCommand(tool_, database, pairs, threads()));
+    // Without a pair the importer has nothing to do; the next effort looks at all of them. It says
+    // nothing before it has matched all pairs of a list, so it gets them in parts.
+    const std::string list = work_ / "pairs.txt";
+    for (size_t begin = 0; begin < pairs.size(); begin += kPairsPerList) {
+      const size_t end = std::min(pairs.size(), begin + kPairsPerList);
+      std::string lines;
+      for (size_t i = begin; i < end; ++i) {
+        absl::StrAppend(&lines, pairs[i].first, " ", pairs[i].second, "\n");
+      }
+      NERF_RETURN_IF_ERROR(WriteFileAtomically(list, lines));
+      const std::vector<std::string> command = MatchCommand(tool_, database, list, threads());
+      NERF_ASSIGN_OR_RETURN(const ChildProcessEnd ended, Run(command, [](std::string_view) {}));
+      NERF_RETURN_IF_ERROR(FailureOf("colmap", StageName(ColmapStage::kMatch), ended));
+      Advance(end, pairs.size());
+    }
+    return absl::OkStatus();
+  }
+
+  double AllPairs() const {
+    const auto n = static_cast<double>(CountUsed());
+    return n * (n - 1) / 2;
+  }
+
+  // Whether it matches pairs that do not overlap as far as is known, too.
+  bool MatchesAll(const Effort& effort) const {
+    return effort.all_pairs && AllPairs() <= static_cast<double>(kMaxAllPairs);
+  }
+
+  // What StrongestPairs leaves, before it is known.
+  double ExpectedPairs(const Effort& effort) const {
+    constexpr double kShareKept = 0.75;
+    const double kept = kShareKept * static_cast<double>(CountUsed() * effort.pairs_per_photo);
+    return MatchesAll(effort) ? AllPairs() : std::min(AllPairs(), kept);
+  }
+
+  // Of an effort, to the end of the search.
+  std::vector<PlannedStage> LaterOf(const Effort& effort, double n_pairs, bool extracts) const {
+    std::vector<PlannedStage> stages = {MatchCost(n_pairs, effort.features), PlaceCost(CountUsed()),
+                                        RefineCost(CountUsed())};
+    if (extracts) stages.insert(stages.begin(), ExtractCost(photos_, effort.side, true));
+    return stages;
   }
 
   // Groups are the names of each model's photographs, the largest first.
@@ -274,8 +341,13 @@ class PoseSearch {
     const Effort& effort = kEfforts[number];
     stages_.Expect(StagesOf(effort));
     if (effort.new_features) {
+      const double n_pairs =
+          MatchesAll(effort)
+              ? AllPairs()
+              : static_cast<double>(StrongestPairs(few_.pairs, effort.pairs_per_photo).size());
       stages_.Begin(absl::StrCat("extracting ", number > 0 ? "more " : "", "features", SoFar()),
-                    "photographs", static_cast<int>(CountUsed()));
+                    "photographs", static_cast<int>(CountUsed()),
+                    ExtractCost(photos_, effort.side, true), LaterOf(effort, n_pairs, false));
       database_ = work_ / absl::StrCat("features_", number, ".db");
       NERF_RETURN_IF_ERROR(Extract(database_, effort.features, effort.side, true));
     }
@@ -286,7 +358,8 @@ class PoseSearch {
     const std::string models = work_ / absl::StrCat("models_", number);
     NERF_RETURN_IF_ERROR(MakeFolder(models));
     MapOptions map{database_, images(), models, threads(), effort.relaxed};
-    stages_.Begin("placing cameras", "photographs", static_cast<int>(CountUsed()));
+    stages_.Begin("placing cameras", "photographs", static_cast<int>(CountUsed()),
+                  PlaceCost(CountUsed()), {RefineCost(CountUsed())});
     NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, Run(ColmapStage::kMap, MapCommand(tool_, map),
                                                          0, static_cast<int>(CountUsed())));
     if (!FoundNoModel(end)) {
@@ -328,11 +401,11 @@ class PoseSearch {
   // The principal point is part of the last adjustment alone: earlier it would take up errors.
   absl::Status Refine() {
     stages_.Expect(1);
-    stages_.Begin("refining cameras", "iterations");
+    stages_.Begin("refining cameras", "iterations", kMaxRefinements, RefineCost(CountUsed()));
     const std::string refined = work_ / "sparse/0";
     NERF_RETURN_IF_ERROR(MakeFolder(refined));
-    NERF_RETURN_IF_ERROR(
-        RunOrFail(ColmapStage::kRefine, RefineCommand(tool_, best_folder_, refined)));
+    NERF_RETURN_IF_ERROR(RunOrFail(
+        ColmapStage::kRefine, RefineCommand(tool_, best_folder_, refined), 0, kMaxRefinements));
     NERF_ASSIGN_OR_RETURN(const PosedModel before, ReadPosedModel(best_folder_));
     const absl::StatusOr<PosedModel> after = ReadPosedModel(refined);
     if (after.ok() && after->photos.size() == before.photos.size() &&
@@ -374,7 +447,7 @@ class PoseSearch {
   ColmapDatabase few_;
   std::string database_, best_of_try_, best_folder_;
   size_t best_posed_ = 0;
-  bool has_tried_ = false;
+  bool has_tried_ = false, is_one_spot_ = false;
   double best_share_ = 0;
   PoseStages stages_;
 };
@@ -456,6 +529,7 @@ absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::str
     NERF_ASSIGN_OR_RETURN(model, ReadPosedModel(work / "sparse/0"));
   }
   PoseReport report = MakePoseReport(photos, model, others, matches);
+  if (search.is_one_spot()) SayOneSpot(&report);
   for (const std::string& unreadable : sources.unreadable) report.warnings.push_back(unreadable);
   report.colmap_version = tool.version;
   report.seconds = absl::ToDoubleSeconds(options.clock->Now() - begin);

@@ -36,7 +36,8 @@ struct PoseOptions {
 // are posed, this is no error; the report shows it. If none is posed there is no model.
 //
 // Matches twice: a few features of all pairs, to find the pairs that overlap, then all features of
-// those. If too few photographs are posed, tries all pairs and looser thresholds, then more
+// those. Photographs that the few features show to be all of one spot are not looked at further. If
+// too few photographs are posed, tries all pairs and looser thresholds, then more
 // features.
 //
 // Errors: NotFound, InvalidArgument of the source; Unimplemented FEATURE_NOT_BUILT without COLMAP

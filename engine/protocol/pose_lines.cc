@@ -13,7 +13,9 @@ Posing ReadPosing(KeyReader& reader) {
           reader.Text("doing", Need::kRequired),
           reader.Count("done", Need::kOptional),
           reader.Count("of", Need::kOptional),
-          reader.Number("seconds", Need::kOptional).value_or(0)};
+          reader.Number("seconds", Need::kOptional).value_or(0),
+          reader.Number("eta_seconds", Need::kOptional).value_or(0),
+          reader.Number("matches_per_second", Need::kOptional).value_or(0)};
 }
 
 absl::StatusCode CodeNamed(std::string_view name) {
@@ -35,6 +37,10 @@ std::string ToLine(const Posing& posing) {
   line["done"] = posing.done;
   if (posing.of > 0) line["of"] = posing.of;
   line["seconds"] = JsonNumber(posing.seconds);
+  if (posing.eta_seconds > 0) line["eta_seconds"] = JsonNumber(posing.eta_seconds);
+  if (posing.matches_per_second > 0) {
+    line["matches_per_second"] = JsonNumber(posing.matches_per_second);
+  }
   return JsonLine(line);
 }
 

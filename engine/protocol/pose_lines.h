@@ -19,6 +19,8 @@ struct Posing {
   std::string doing;
   uint32_t done = 0, of = 0;  // of 0: not known
   double seconds = 0;
+  double eta_seconds = 0;         // 0: not known
+  double matches_per_second = 0;  // 0 before the first
 
   bool operator==(const Posing&) const = default;
 };

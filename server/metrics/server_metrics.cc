@@ -28,6 +28,8 @@ const prometheus::Labels kQueueOnly = {{"queue", "default"}};
 const prometheus::Labels kQueueLabels = {{"queue", "default"}, {"priority_class", "normal"}};
 constexpr const char* kJobStates[] = {"QUEUED",     "PREPARING", "RUNNING", "PAUSING",  "PAUSED",
                                       "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
+constexpr const char* kPoseJobStates[] = {"QUEUED",    "PREPARING", "RUNNING",  "CANCELLING",
+                                          "SUCCEEDED", "FAILED",    "CANCELLED"};
 constexpr const char* kAttemptResults[] = {
     "completed", "lease_expired", "drained", "preempted",          "engine_crash",
     "failed",    "cancelled",     "no_room", "checkpoint_corrupt", "blobs_missing"};
@@ -44,6 +46,8 @@ const Histogram::BucketBoundaries kStepSeconds = {0.0005, 0.001, 0.0025, 0.005, 
                                                   0.1,    0.25,  0.5,    1,     2.5,  5,     10};
 const Histogram::BucketBoundaries kQueueSeconds = {
     1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400};
+const Histogram::BucketBoundaries kMatchesPerSecond = {1e3, 3e3, 1e4, 3e4, 1e5, 3e5,
+                                                       1e6, 3e6, 1e7, 3e7, 1e8};
 const Histogram::BucketBoundaries kWatchSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                    0.25,  0.5,    1,     2.5,  5,     10};
 const Histogram::BucketBoundaries kRenderSeconds = {
@@ -68,11 +72,16 @@ struct ServerMetrics::Families {
   // Over 80 lines because each family has its line here and below.
   explicit Families(Registry& r)
       : build_info(NewGauge(r, "nerfd_build_info", "Always 1; the labels say what was built.")),
-        jobs(NewGauge(r, "nerfd_jobs", "Training jobs in the store, by state.")),
-        jobs_created(NewCounter(r, "nerfd_jobs_created_total", "Training jobs accepted.")),
-        jobs_finished(NewCounter(r, "nerfd_jobs_finished_total",
-                                 "Training jobs that reached a final state.")),
-        queue_jobs(NewGauge(r, "nerfd_queue_jobs", "Training jobs that wait for a worker.")),
+        jobs(NewGauge(r, "nerfd_jobs", "Jobs of all kinds in the store, by state.")),
+        jobs_created(NewCounter(r, "nerfd_jobs_created_total", "Jobs accepted.")),
+        jobs_finished(
+            NewCounter(r, "nerfd_jobs_finished_total", "Jobs that reached a final state.")),
+        pose_jobs(NewGauge(r, "nerfd_pose_jobs", "Pose jobs in the store, by state.")),
+        pose_seconds(NewHistogram(r, "nerfd_pose_job_duration_seconds",
+                                  "Time from a pose job's start on a worker to its end.")),
+        pose_matches(NewHistogram(r, "nerfd_pose_matches_per_second",
+                                  "Features that an ended pose job looked up per second.")),
+        queue_jobs(NewGauge(r, "nerfd_queue_jobs", "Jobs that wait for a worker.")),
         queue_oldest_age(NewGauge(r, "nerfd_queue_oldest_job_age_seconds",
                                   "Time since the job that waits longest was queued.")),
         queue_seconds(NewHistogram(r, "nerfd_job_queue_duration_seconds",
@@ -142,6 +151,11 @@ struct ServerMetrics::Families {
     for (const char* result : {"succeeded", "failed", "cancelled"}) {
       jobs_finished.Add({{"project", "default"}, {"result", result}, {"reason", ""}});
     }
+    for (const char* state : kPoseJobStates) pose_jobs.Add({{"state", state}});
+    for (const char* result : {"succeeded", "failed", "cancelled"}) {
+      pose_seconds.Add({{"result", result}}, kQueueSeconds);
+    }
+    pose_matches.Add({}, kMatchesPerSecond);
     for (const char* reason : kFailureReasons) {
       jobs_finished.Add(
           {{"project", "default"}, {"result", "failed"}, {"reason", reasons.Cap(reason)}});
@@ -178,6 +192,9 @@ struct ServerMetrics::Families {
   Family<Gauge>& jobs;
   Family<Counter>& jobs_created;
   Family<Counter>& jobs_finished;
+  Family<Gauge>& pose_jobs;
+  Family<Histogram>& pose_seconds;
+  Family<Histogram>& pose_matches;
   Family<Gauge>& queue_jobs;
   Family<Gauge>& queue_oldest_age;
   Family<Histogram>& queue_seconds;
@@ -260,6 +277,15 @@ void ServerMetrics::JobFinished(std::string_view project, std::string_view resul
       .Increment();
 }
 
+void ServerMetrics::PoseJobFinished(std::string_view result, double seconds,
+                                    double matches_per_second) {
+  families_->pose_seconds.Add({{"result", std::string(result)}}, kQueueSeconds)
+      .Observe(Amount(seconds));
+  if (Amount(matches_per_second) > 0) {
+    families_->pose_matches.Add({}, kMatchesPerSecond).Observe(matches_per_second);
+  }
+}
+
 void ServerMetrics::AttemptEnded(std::string_view result) {
   families_->attempts.Add({{"result", std::string(result)}}).Increment();
 }
@@ -308,6 +334,14 @@ void ServerMetrics::SetJobs(const std::map<std::pair<std::string, std::string>, 
       families_->jobs.Add({{"state", state}, {"project", project}})
           .Set(found == sums.end() ? 0 : static_cast<double>(found->second));
     }
+  }
+}
+
+void ServerMetrics::SetPoseJobs(const std::map<std::string, size_t>& by_state) {
+  for (const char* state : kPoseJobStates) {
+    const auto found = by_state.find(state);
+    families_->pose_jobs.Add({{"state", state}})
+        .Set(found == by_state.end() ? 0 : static_cast<double>(found->second));
   }
 }
 

@@ -48,8 +48,13 @@ class ServerMetrics {
   void StoreCommitted(double seconds);
   void StoreCommitFailed();
 
+  // A pose job ended, so long after a worker first began; `matches_per_second`: how fast pairs of
+  // photographs were matched. 0: not known.
+  void PoseJobFinished(std::string_view result, double seconds, double matches_per_second);
+
   // Gauges, set periodically. Jobs by (project, state); a series that is missing later becomes 0.
   void SetJobs(const std::map<std::pair<std::string, std::string>, size_t>& jobs);
+  void SetPoseJobs(const std::map<std::string, size_t>& by_state);
   void SetQueue(size_t n_queued, double oldest_age_seconds);
   void SetLeases(size_t n_leases);
   void SetWorkers(const std::map<std::string, size_t>& by_state);

@@ -64,6 +64,8 @@ void PutPoseStage(RecordWriter& writer, const PoseStage& pose) {
   writer.PutNumber("pose.done", pose.done);
   writer.PutNumber("pose.of", pose.of);
   writer.PutDouble("pose.seconds", pose.seconds);
+  writer.PutDouble("pose.eta_seconds", pose.eta_seconds);
+  writer.PutDouble("pose.matches_per_second", pose.matches_per_second);
 }
 
 void GetPoseStage(RecordReader& reader, PoseStage* pose) {
@@ -73,6 +75,8 @@ void GetPoseStage(RecordReader& reader, PoseStage* pose) {
   pose->done = reader.GetNumber<uint32_t>("pose.done");
   pose->of = reader.GetNumber<uint32_t>("pose.of");
   pose->seconds = reader.GetDouble("pose.seconds");
+  pose->eta_seconds = reader.GetDouble("pose.eta_seconds");
+  pose->matches_per_second = reader.GetDouble("pose.matches_per_second");
 }
 
 }  // namespace nerf

@@ -288,6 +288,10 @@ std::string EncodeJobBody(const Job& job) {
   writer.Put("kind", JobKindName(job.kind));
   writer.Put("display_name", job.display_name);
   writer.Put("scene", job.training.scene);
+  if (!job.training.pose_job.empty()) {
+    writer.Put("pose_job", job.training.pose_job);
+    writer.PutNumber("awaits_poses", job.awaits_poses ? 1 : 0);
+  }
   PutConfig(writer, job.training.config);
   writer.Put("requested_config", job.training.requested_config);
   if (job.training.init.has_value()) writer.Put("init", EncodeInit(*job.training.init));
@@ -354,6 +358,8 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->kind = reader.GetNamed<JobKind>("kind", ParseJobKind);
   job->display_name = reader.Get("display_name");
   job->training.scene = reader.Get("scene");
+  job->training.pose_job = reader.Get("pose_job");
+  job->awaits_poses = reader.GetNumber<uint32_t>("awaits_poses") != 0;
   job->training.config = GetConfig(reader);
   job->training.requested_config = reader.Get("requested_config");
   if (reader.Has("init"))

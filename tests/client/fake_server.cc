@@ -446,6 +446,7 @@ class FakePoseJobs final : public v1::PoseJobService::Service {
     message.mutable_pose_job()->mutable_progress()->set_stage(6);
     message.mutable_pose_job()->mutable_progress()->set_stages(7);
     message.mutable_pose_job()->mutable_progress()->set_doing("placing cameras");
+    message.mutable_pose_job()->mutable_progress()->set_eta_seconds(75);
     writer->Write(message);
     // A broken stream is resumed.
     if (request->resume_token().empty()) return grpc::Status(grpc::UNAVAILABLE, "away");

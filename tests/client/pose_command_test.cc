@@ -61,6 +61,7 @@ TEST_F(PoseCommandTest, SendsThePhotographsAndFollowsTheStages) {
   EXPECT_EQ(state_.blobs.at(request.pose_job().files(0).blob().sha256()), "photograph a.jpg");
   EXPECT_THAT(result.err, HasSubstr("1 picture of kinds that are not read, such as c.tiff"));
   EXPECT_THAT(result.err, HasSubstr("6/7 placing cameras"));
+  EXPECT_THAT(result.err, HasSubstr("about 75 s left"));
   EXPECT_THAT(result.err, HasSubstr("connected again"));
   EXPECT_THAT(result.err, HasSubstr("2 of 2 photographs posed"));
   EXPECT_THAT(result.out, HasSubstr("s-fake"));
@@ -116,7 +117,10 @@ TEST_F(PoseCommandTest, TrainLetsAWorkerPoseWhereOneCan) {
   EXPECT_EQ(result.exit_code, kOk) << result.err;
   EXPECT_EQ(state_.pose_requests.size(), 1u);
   ASSERT_EQ(state_.create_job.size(), 1u);
-  EXPECT_EQ(state_.create_job[0].training_job().scene(), "projects/default/scenes/s-fake");
+  // Nothing is waited for: the training begins by itself.
+  EXPECT_EQ(state_.create_job[0].training_job().pose_job(), "projects/default/poseJobs/p-fake");
+  EXPECT_EQ(state_.create_job[0].training_job().scene(), "");
+  EXPECT_THAT(result.err, Not(HasSubstr("placing cameras")));
   EXPECT_EQ(Train({"--pose", "local"}).exit_code, 7);
   EXPECT_EQ(state_.pose_requests.size(), 1u);
 
@@ -128,11 +132,44 @@ TEST_F(PoseCommandTest, TrainLetsAWorkerPoseWhereOneCan) {
   EXPECT_EQ(state_.pose_requests.back().pose_job().files(0).path(), "clip.mp4");
 }
 
-TEST_F(PoseCommandTest, SearchThatFailsTrainsNothing) {
+TEST_F(PoseCommandTest, TrainFollowsThePosesAndThenTheTraining) {
   AddWorker("3.8");
-  state_.pose_job.set_state(v1::PoseJob::CANCELLED);
-  EXPECT_EQ(Train().exit_code, kJobFailed);
-  EXPECT_TRUE(state_.create_job.empty());
+  ScriptSuccess();
+  const CommandResult result = Run({"train", dir_ / "garden", "--progress", "plain"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  const size_t stage = result.err.find("6/7 placing cameras"), psnr = result.err.find("33.1");
+  EXPECT_LT(stage, psnr) << result.err;
+}
+
+TEST_F(PoseCommandTest, TrainSentAgainAsksForTheSameTwo) {
+  AddWorker("3.8");
+  constexpr char kId[] = "0b8f2c9e-5a4d-4c3b-9a27-6f1e0d2c3b4a";
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(Train({"--request-id", kId}).exit_code, kOk);
+  ASSERT_EQ(state_.pose_requests.size(), 2u);
+  EXPECT_EQ(state_.pose_requests[0].request_id(), state_.pose_requests[1].request_id());
+  EXPECT_NE(state_.pose_requests[0].request_id(), kId);
+  EXPECT_EQ(state_.create_job[1].request_id(), kId);
+}
+
+TEST_F(PoseCommandTest, SearchThatFailsEndsTheWatch) {
+  AddWorker("3.8");
+  state_.pose_job.set_state(v1::PoseJob::FAILED);
+  state_.pose_job.mutable_error()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
+  const CommandResult result = Run({"train", dir_ / "garden"});
+  EXPECT_EQ(result.exit_code, kBadData);
+  EXPECT_EQ(state_.create_job.size(), 1u) << "it fails on the server, by itself";
+  EXPECT_THAT(result.err, Not(HasSubstr("job watch")));
+}
+
+TEST_F(PoseCommandTest, JobCreateNamesAPoseJobInPlaceOfAScene) {
+  state_.pose_job.set_display_name("the garden");
+  ASSERT_EQ(Run({"job", "create", "--pose-job", "p-1", "--steps", "10"}).exit_code, kOk);
+  ASSERT_EQ(state_.create_job.size(), 1u);
+  EXPECT_EQ(state_.create_job[0].training_job().pose_job(), "projects/default/poseJobs/p-1");
+  EXPECT_EQ(state_.create_job[0].training_job().display_name(), "the garden");
+  EXPECT_EQ(Run({"job", "create", "s-1", "--pose-job", "p-1"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"job", "create"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"job", "create", "--pose-job", "../x"}).exit_code, kUsage);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 # end with the reason. Arguments: source folder, folder of the binaries. Exits 77, a visible skip,
 # without COLMAP or NERF_TEST_DATA.
 set -euo pipefail
-binaries=$2
+source=$1 binaries=$2
 command -v colmap >/dev/null || { echo "SKIPPED: no colmap"; exit 77; }
 fox=${NERF_TEST_DATA:-/nowhere}/fox_quarter/images
 [ -d "$fox" ] || { echo "SKIPPED: no $fox; NERF_TEST_DATA names the folder of test data"; exit 77; }
@@ -21,14 +21,20 @@ end() {
 trap end EXIT
 
 mkdir "$scratch/server" "$scratch/photos" "$scratch/same"
-"$binaries/nerfd" --data-dir "$scratch/server" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
-  --web-listen none --no-local-worker 2>>"$scratch/nerfd.log" &
-nerfd=$!
-for _ in $(seq 200); do
-  [ -e "$scratch/server/nerfd.ports" ] && break
-  sleep 0.1
-done
-address=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/server/nerfd.ports")
+start_server() { # PORT
+  rm -f "$scratch/server/nerfd.ports"
+  "$binaries/nerfd" --data-dir "$scratch/server" --listen "127.0.0.1:$1" \
+    --metrics-listen 127.0.0.1:0 --web-listen 127.0.0.1:0 --no-local-worker \
+    2>>"$scratch/nerfd.log" &
+  nerfd=$!
+  for _ in $(seq 200); do
+    [ -e "$scratch/server/nerfd.ports" ] && break
+    sleep 0.1
+  done
+  address=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/server/nerfd.ports")
+  web=http://$(sed -n 's/.*"web":"\([^"]*\)".*/\1/p' "$scratch/server/nerfd.ports")
+}
+start_server 0
 NERFCTL_TOKEN=$(cat "$scratch/server/admin.token")
 export NERFCTL_TOKEN
 start_worker() {
@@ -76,6 +82,16 @@ find "$fox" -name "*.jpg" | sort | head -8 | xargs -I{} cp {} "$scratch/photos/"
 echo "== without a worker that can do it, the job waits and says why"
 ctl pose "$scratch/photos" --id killed --detach >"$scratch/out"
 grep -q "no worker is connected" "$scratch/out"
+echo "== a phone with curl alone sends photographs and what to train, and leaves"
+curl_train() {
+  NERFD_TOKEN=$NERFCTL_TOKEN SAMPLES=300000 "$source/examples/curl/train_photographs.sh" "$web" \
+    phone "$scratch/photos"/*.jpg
+}
+curl_train >"$scratch/out"
+grep -q '"reason": *"POSES"' "$scratch/out" || { cat "$scratch/out"; exit 1; }
+curl_train >"$scratch/out" # again: the same two
+grep -q 'trainingJobs/phone"' "$scratch/out"
+[ "$(ctl --output name pose-job ls | wc -l)" = 2 ]
 start_worker worker-1
 await killed state RUNNING 60
 
@@ -90,27 +106,41 @@ await killed state SUCCEEDED 900
 ctl --output json worker ls >"$scratch/out"
 grep -q '"colmapVersion": *"[0-9]' "$scratch/out"
 
+echo "== the phone's photographs: the server is killed, the training starts by itself all the same"
+await phone-poses state RUNNING 60
+await_process
+kill -9 "$nerfd"; wait "$nerfd" 2>/dev/null || true
+start_server "${address##*:}"
+await phone-poses state SUCCEEDED 900
+ctl job watch phone >/dev/null
+ctl job show phone >"$scratch/out"
+grep -q "scene: *projects/default/scenes/phone" "$scratch/out"
+
 echo "== its scene trains"
 ctl --output json scene show killed >"$scratch/out"
 grep -q '"images/' "$scratch/out"
 ctl job create killed --samples 300k --watch >/dev/null
 
-echo "== nerfctl train lets the worker find the poses"
-ctl train "$scratch/photos" --samples 50k --detach >/dev/null &
-train=$!
-for _ in $(seq 600); do
-  second=$(ctl --output name pose-job ls --limit 1)
-  second=${second##*/}
-  [ "$second" != killed ] && [ "$(field "$second" state)" = RUNNING ] && break
-  sleep 0.1
-done
+echo "== nerfctl train lets the worker find the poses, and leaves"
+ctl --output name train "$scratch/photos" --samples 50k --detach >"$scratch/out"
+train=$(sed 's|.*/||' "$scratch/out")
+ctl job show "$train" >"$scratch/out"
+grep -q "pose job: *projects/default/poseJobs/p-" "$scratch/out"
+second=$(ctl --output name pose-job ls --limit 1)
+second=${second##*/}
+await "$second" state RUNNING 60
 
 echo "== cancel leaves no process"
 await_process
 ctl pose-job cancel "$second" >/dev/null
 await "$second" state CANCELLED 2
 await_no_process
-wait "$train" && { echo "a cancelled search was trained on"; exit 1; }
+for _ in $(seq 50); do
+  ctl job show "$train" >"$scratch/out"
+  grep -q "was cancelled" "$scratch/out" && break
+  sleep 0.1
+done
+grep -q "FAILED" "$scratch/out" || { echo "a cancelled search was trained on"; exit 1; }
 
 echo "== what cannot be posed ends with the reason"
 for i in 1 2 3 4; do cp "$fox/0001.jpg" "$scratch/same/$i.jpg"; done
@@ -118,6 +148,23 @@ code=0
 ctl pose "$scratch/same" >/dev/null 2>"$scratch/why" || code=$?
 [ "$code" = 9 ] || { echo "exit code $code"; cat "$scratch/why"; exit 1; }
 grep -q photographs "$scratch/why"
+
+echo "== photographs of one spot end early, and say so"
+if command -v ffmpeg >/dev/null; then # a camera that only turns before a picture
+  mkdir "$scratch/spot"
+  for pitch in -8 0 8; do
+    for yaw in -20 -10 0 10 20; do
+      view=ih_fov=85:iv_fov=120:h_fov=50:v_fov=40:w=640:h=480:yaw=$yaw:pitch=$pitch
+      ffmpeg -v error -i "$fox/0001.jpg" -vf "v360=input=flat:output=flat:$view" -q:v 2 \
+        "$scratch/spot/$yaw$pitch.jpg" </dev/null
+    done
+  done
+  code=0
+  timeout 180 "$binaries/nerfctl" --server "$address" --progress none pose "$scratch/spot" \
+    >/dev/null 2>"$scratch/why" || code=$?
+  [ "$code" = 9 ] || { echo "exit code $code"; cat "$scratch/why"; exit 1; }
+  grep -q "move between photographs" "$scratch/why"
+fi
 for _ in $(seq 50); do
   left=$(find "$scratch/worker-1/rooms" -path '*/jobs/*')
   [ -z "$left" ] && break

@@ -10,6 +10,8 @@ Environment:
   FAKE_COLMAP_UNPOSED   names that the mapper leaves out, comma-separated
   FAKE_COLMAP_HARD      names that it leaves out unless its thresholds are relaxed
   FAKE_COLMAP_APART     names that it puts into a model of their own
+  FAKE_COLMAP_TURNED    the camera only turned between all photographs; "flat": it moved before
+                        a wall
 """
 import json
 import math
@@ -33,7 +35,8 @@ FLAGS = {
     "mapper": ["database_path", "image_path", "output_path", "Mapper.num_threads", "Mapper.extract_colors", "Mapper.min_num_matches",
                "Mapper.init_min_tri_angle", "Mapper.init_min_num_inliers", "Mapper.abs_pose_min_num_inliers",
                "Mapper.abs_pose_min_inlier_ratio", "Mapper.max_reg_trials"],
-    "bundle_adjuster": ["input_path", "output_path", "BundleAdjustment.refine_principal_point"],
+    "bundle_adjuster": ["input_path", "output_path", "BundleAdjustment.refine_principal_point",
+                        "BundleAdjustment.max_num_iterations"],
 }
 MAX_ID = 2147483647
 
@@ -74,6 +77,43 @@ def database(path):
     return connection
 
 
+def times(a, b):
+    return [[sum(a[i][k] * b[k][j] for k in range(3)) for j in range(3)] for i in range(3)]
+
+
+def turned(step):
+    """COLMAP's blob of the homography of a camera of focal length 60 that turns by some steps, or
+    moves by them before a wall."""
+    if os.environ["FAKE_COLMAP_TURNED"] == "flat":
+        motion = [[1, 0, 0.2 * step], [0, 1, 0], [0, 0, 1]]
+    else:
+        c, s = math.cos(math.radians(3 * step)), math.sin(math.radians(3 * step))
+        motion = [[c, 0, s], [0, 1, 0], [-s, 0, c]]
+    to_pixels = [[60, 0, 32], [0, 60, 24], [0, 0, 1]]
+    to_rays = [[1 / 60, 0, -32 / 60], [0, 1 / 60, -24 / 60], [0, 0, 1]]
+    rows = times(to_pixels, times(motion, to_rays))
+    return struct.pack("<9d", *[value for row in rows for value in row])
+
+
+def note_turns(connection):
+    if connection.execute("SELECT 1 FROM pragma_table_info('two_view_geometries') "
+                          "WHERE name = 'config'").fetchone():
+        return
+    connection.executescript("""
+      ALTER TABLE two_view_geometries ADD COLUMN config INTEGER;
+      ALTER TABLE two_view_geometries ADD COLUMN H BLOB;
+      CREATE TABLE cameras (camera_id INTEGER PRIMARY KEY, width INTEGER, height INTEGER,
+                            params BLOB, prior_focal_length INTEGER);""")
+    for camera, in connection.execute("SELECT DISTINCT camera_id FROM images").fetchall():
+        connection.execute("INSERT INTO cameras VALUES (?, 64, 48, ?, 0)",
+                           (camera, struct.pack("<3d", 77, 32, 24)))
+    for pair, in connection.execute("SELECT pair_id FROM two_view_geometries").fetchall():
+        step = pair % MAX_ID - pair // MAX_ID
+        connection.execute("UPDATE two_view_geometries SET config = 6, H = ? WHERE pair_id = ?",
+                           (turned(step), pair))
+    connection.commit()
+
+
 def extract(flags):
     names = open(flags["image_list_path"]).read().split()
     connection = database(flags["database_path"])
@@ -99,8 +139,11 @@ def match(flags, pairs):
         if a in alone or b in alone or (a in apart) != (b in apart):
             continue
         low, high = sorted((ids[a], ids[b]))
-        connection.execute("INSERT OR REPLACE INTO two_view_geometries VALUES (?, ?)", (low * MAX_ID + high, 100))
+        connection.execute("INSERT OR REPLACE INTO two_view_geometries (pair_id, rows) "
+                           "VALUES (?, ?)", (low * MAX_ID + high, 100))
     connection.commit()
+    if os.environ.get("FAKE_COLMAP_TURNED"):
+        note_turns(connection)
 
 
 def write_model(folder, names, cameras):

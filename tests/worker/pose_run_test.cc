@@ -42,7 +42,7 @@ done
 // Writes a data set of two photographs, of which one is posed.
 constexpr char kPosed[] = R"(
 printf '%s' '{"event":"posing","stage":6,"stages":7,"doing":"placing cameras",'
-echo '"done":1,"of":2,"seconds":3.5}'
+echo '"done":1,"of":2,"seconds":3.5,"eta_seconds":20,"matches_per_second":1e5}'
 mkdir -p "$out/images" "$out/sparse/0"
 echo upright a > "$out/images/a.jpg"
 echo upright b > "$out/images/b.jpg"
@@ -131,6 +131,8 @@ TEST_F(PoseRunTest, PosesTheFetchedPhotographsAndCommitsTheDataSet) {
   EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
   EXPECT_EQ(server_.last_report()->pose_progress().doing(), "placing cameras");
   EXPECT_EQ(server_.last_report()->pose_progress().of(), 2u);
+  EXPECT_EQ(server_.last_report()->pose_progress().eta_seconds(), 20);
+  EXPECT_EQ(server_.last_report()->pose_progress().matches_per_second(), 1e5);
   AcknowledgeEnd();
   EXPECT_TRUE(agent_->idle());
   EXPECT_TRUE(fs::is_empty(Room() + "/jobs")) << "its folder is gone";

@@ -128,6 +128,9 @@ enum class GangDevice { kCpu, kCuda };
 // The work of a training job.
 struct TrainingSpec {
   std::string scene;  // id, in the same project
+  // Id of the pose job, in the same project, that makes the scene; or empty. Create takes the scene
+  // from it.
+  std::string pose_job;
   JobConfig config;
   std::string requested_config;  // what the client sent: opaque bytes, returned by the service
   std::optional<InitReference> init;
@@ -176,10 +179,12 @@ struct Job {
   // Of a training that is shared out among jobs: their ids, and the models that a worker merges
   // once all of them have succeeded, in the same order.
   std::vector<std::string> parts;
-  std::vector<BlobRef> part_models;       // kept until the job is final
-  double part_seconds = 0;                // training time of the parts, with part_models
-  std::string merge_capability;           // that workers need for it and for the parts
-  std::string part_of;                    // id of the job of which this one trains a part; or empty
+  std::vector<BlobRef> part_models;  // kept until the job is final
+  double part_seconds = 0;           // training time of the parts, with part_models
+  std::string merge_capability;      // that workers need for it and for the parts
+  std::string part_of;               // id of the job of which this one trains a part; or empty
+  // Its pose job has not made its scene yet. Stays set if that fails.
+  bool awaits_poses = false;
   TrainingSpec training;                  // of kind kTraining
   RenderSpec render;                      // of kind kRender
   RenderWork render_work;                 // of kind kRender
@@ -220,6 +225,8 @@ struct Job {
 inline bool WaitsForParts(const Job& job) {
   return !job.parts.empty() && job.part_models.empty() && job.checkpoints.empty();
 }
+// Whether other jobs have to end before the job wants a worker.
+inline bool WaitsForJobs(const Job& job) { return job.awaits_poses || WaitsForParts(job); }
 // Whether the next worker is to merge its parts.
 inline bool WantsMerge(const Job& job) {
   return !job.part_models.empty() && job.checkpoints.empty();

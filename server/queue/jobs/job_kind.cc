@@ -72,7 +72,7 @@ std::string_view CapabilityOf(const Job& job) {
 bool WantsWorker(const Job& job) {
   switch (job.kind) {
     case JobKind::kTraining:
-      return job.state == JobState::kQueued && !WaitsForParts(job);
+      return job.state == JobState::kQueued && !WaitsForJobs(job);
     case JobKind::kRender:
       return NextPart(job).has_value();
     case JobKind::kPose:

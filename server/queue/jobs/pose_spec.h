@@ -15,6 +15,9 @@ namespace nerf {
 inline constexpr std::string_view kPoseCapability = "colmap";
 inline constexpr std::string_view kFilmPoseCapability = "colmap+ffmpeg";
 
+// A feature of workers that take nothing else, whatever their methods are.
+inline constexpr std::string_view kPosesOnly = "poses-only";
+
 inline constexpr size_t kMaxPoseFiles = 5'000;
 inline constexpr uint32_t kMinFilmFrames = 3, kMaxFilmFrames = 2'000;
 
@@ -35,6 +38,8 @@ struct PoseStage {
   std::string doing;               // for people
   uint32_t done = 0, of = 0;       // of 0: not known
   double seconds = 0;              // of this attempt
+  double eta_seconds = 0;          // 0: not known
+  double matches_per_second = 0;   // 0: not known
 
   bool operator==(const PoseStage&) const = default;
 };

@@ -25,9 +25,10 @@ bool TakesJobs(const WorkerRecord& worker) {
 QueueWait NoCapableWorker(const std::string& method, std::span<const WorkerRecord> workers) {
   std::set<std::string> methods;
   for (const WorkerRecord& worker : workers) {
-    if (!TakesJobs(worker)) continue;
+    if (!TakesJobs(worker) || worker.description.Has(kPosesOnly)) continue;
     methods.insert(worker.description.methods.begin(), worker.description.methods.end());
   }
+  if (methods.empty()) return {kWaitNoCapableWorker, "the connected workers take pose jobs alone"};
   return {kWaitNoCapableWorker, fmt::format("no connected worker has method {} (there is {})",
                                             method, fmt::join(methods, ", "))};
 }
@@ -126,7 +127,7 @@ std::optional<QueueWait> GangWait(const TrainingSpec& training, std::string_view
 std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecord> workers,
                                      absl::Duration aside,
                                      const std::function<size_t()>& count_ahead) {
-  if (job.state != JobState::kQueued || WaitsForParts(job)) return std::nullopt;
+  if (job.state != JobState::kQueued || WaitsForJobs(job)) return std::nullopt;
   if (aside > absl::ZeroDuration()) {
     return QueueWait{kWaitNoRoom,
                      fmt::format("no worker had room for its files; next try in {} s",

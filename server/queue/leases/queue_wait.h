@@ -30,6 +30,8 @@ inline constexpr std::string_view kWaitWorkersUnhealthy = "WORKERS_UNHEALTHY";
 inline constexpr std::string_view kWaitNoRoom = "NO_ROOM";
 // Other jobs train its parts.
 inline constexpr std::string_view kWaitParts = "PARTS";
+// A pose job is to make its scene (QueuePlace::poses).
+inline constexpr std::string_view kWaitPoses = "POSES";
 // Its project has as many jobs at work as it may, or has used its workers' time of the day
 // (QueuePlace::quota).
 inline constexpr std::string_view kWaitQuota = "QUOTA";

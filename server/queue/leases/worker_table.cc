@@ -63,15 +63,20 @@ bool WorkerRecord::AnswersRequests() const {
 }
 
 std::vector<std::string> WorkerDescription::Capabilities() const {
-  std::vector<std::string> capabilities = methods;
-  for (const std::string& method : methods) {
-    if (Has("render")) capabilities.push_back(FrameCapability(method));
-  }
-  if (Has(kMovieCapability)) capabilities.emplace_back(kMovieCapability);
+  std::vector<std::string> capabilities;
   if (Has(kPoseCapability)) {
     capabilities.emplace_back(kPoseCapability);
     if (!ffmpeg_version.empty()) capabilities.emplace_back(kFilmPoseCapability);
   }
+  if (Has(kPosesOnly)) {
+    capabilities.emplace_back(kPosesOnly);  // not empty: that would offer everything
+    return capabilities;
+  }
+  for (const std::string& method : methods) {
+    capabilities.push_back(method);
+    if (Has("render")) capabilities.push_back(FrameCapability(method));
+  }
+  if (Has(kMovieCapability)) capabilities.emplace_back(kMovieCapability);
   for (const std::string& feature : features) {
     if (feature.starts_with(kMergePrefix)) capabilities.push_back(feature);
   }

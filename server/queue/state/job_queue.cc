@@ -30,6 +30,9 @@ std::string FingerprintOf(const JobSpec& spec) {
   // The config as requested: defaults may change with the server's version.
   fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.training.scene);
   // Absent from the requests of older clients, whose fingerprints are stored.
+  if (!spec.training.pose_job.empty()) {
+    fingerprint.Add("pose_job").Add(spec.training.pose_job);
+  }
   if (spec.priority != 0) fingerprint.Add("priority").Add(std::to_string(spec.priority));
   for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
   if (!spec.retry_of.empty()) fingerprint.Add("retry_of").Add(spec.retry_of);
@@ -87,8 +90,10 @@ absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
   check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
   check.RequireRequestId("request_id", spec.request_id);
   check.RequireDisplayName("training_job.display_name", spec.display_name);
-  check.RequireId("training_job.scene", spec.training.scene,
-                  /*may_be_empty=*/validate_only || !spec.retry_of.empty());
+  check.RequireId(
+      "training_job.scene", spec.training.scene,
+      /*may_be_empty=*/validate_only || !spec.retry_of.empty() || !spec.training.pose_job.empty());
+  check.RequireId("training_job.pose_job", spec.training.pose_job, /*may_be_empty=*/true);
   check.Add(CheckPriority("training_job.priority", spec.priority));
   check.Add(CheckLabels("training_job.labels", spec.labels));
   const std::optional<InitReference>& init = spec.training.init;
@@ -227,7 +232,9 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   RequireFuture("training_job.end_by_time", spec.end_by, now, check);
   NERF_RETURN_IF_ERROR(check.Result());
   const ResourceKey scene = {spec.project, spec.training.scene};
-  if (!scene.id.empty() && !state_.scenes.contains(scene)) {
+  if (!spec.training.pose_job.empty()) {
+    NERF_RETURN_IF_ERROR(AwaitPoses(state_, job));
+  } else if (!scene.id.empty() && !state_.scenes.contains(scene)) {
     return ResourceNotFound(SceneName(scene));
   }
   if (job.kind == JobKind::kRender) {
@@ -264,6 +271,8 @@ absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* ch
   spec.priority = job.priority;
   spec.labels = job.labels;
   spec.training = job.training;
+  // Its scene was there, and outlives the pose job.
+  if (!job.awaits_poses) spec.training.pose_job.clear();
   spec.check_init = nullptr;  // it was checked when that job was created
   NERF_RETURN_IF_ERROR(CheckNoPart(state_, job));
   for (const JobEntry* part : PartsOfJob(state_, job)) {
@@ -306,7 +315,8 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   std::vector<ClaimKey> names = {{ClaimKey::Kind::kScene, {spec.project, spec.training.scene}},
                                  request_key,
                                  {ClaimKey::Kind::kJob, {spec.project, spec.id}},
-                                 {ClaimKey::Kind::kJob, {spec.project, spec.retry_of}}};
+                                 {ClaimKey::Kind::kJob, {spec.project, spec.retry_of}},
+                                 {ClaimKey::Kind::kJob, {spec.project, spec.training.pose_job}}};
   if (const auto& init = spec.training.init;
       init.has_value() && init->kind != InitReference::Kind::kAuto) {
     names.push_back(
@@ -466,7 +476,7 @@ bool JobQueue::IsQueued(const Job& job) {
   if (found == state_.jobs.end()) return false;
   const Job& now = found->second.job;
   return now.create_sequence == job.create_sequence && now.state == JobState::kQueued &&
-         WaitsForParts(now);
+         WaitsForJobs(now);
 }
 
 QueuePlace JobQueue::PlaceOf(const Job& job) {
@@ -597,6 +607,10 @@ absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
 absl::Status JobQueue::Delete(const ResourceKey& key, JobKind kind) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, kind));
+  if (kind == JobKind::kPose && IsFinal(entry->job.state)) {
+    NERF_RETURN_IF_ERROR(ReleaseTrainings(state_, key));
+    NERF_ASSIGN_OR_RETURN(entry, FindChangeable(key, kind));  // the lock was free
+  }
   std::vector<ClaimKey> claims = {{ClaimKey::Kind::kJob, key}};
   for (const std::string& part : entry->job.parts)
     claims.push_back({ClaimKey::Kind::kJob, {key.project, part}});
@@ -639,7 +653,7 @@ absl::Status JobQueue::DeleteJobs(const std::vector<ResourceKey>& keys) {
 }
 
 std::vector<ResourceKey> JobQueue::Deletable(const Job& job) {
-  if (!CheckNoPart(state_, job).ok()) return {};
+  if (!CheckNoPart(state_, job).ok() || TrainingAwaiting(state_, job.key).has_value()) return {};
   std::vector<JobEntry*> all = PartsOfJob(state_, job);
   all.push_back(&state_.jobs.at(job.key));
   std::vector<ResourceKey> keys;
@@ -657,7 +671,7 @@ void JobQueue::Forget(JobEntry& entry) {
   const ResourceKey key = job.key;
   const JobKind kind = job.kind;
   for (const BlobRef& blob : BlobsOf(job)) state_.blobs.Release(blob);
-  state_.LeaveState(key.project, job.state);
+  state_.LeaveState(job, job.state);
   const uint64_t create_sequence = job.create_sequence;
   state_.job_order.erase(create_sequence);
   // Keep its events for watchers that have not read all of them.
@@ -745,6 +759,7 @@ QueueStats JobQueue::Stats() {
   MutexLock lock(state_.mu);
   QueueStats stats;
   stats.jobs = state_.job_counts;
+  stats.pose_jobs = state_.pose_job_counts;
   if (!state_.queued_since.empty()) {
     stats.oldest_queued_age = state_.clock.Now() - *state_.queued_since.begin();
   }

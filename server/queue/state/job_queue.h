@@ -81,6 +81,7 @@ struct JobCurve {
 // Statistics of the queue, for metrics.
 struct QueueStats {
   std::map<std::pair<std::string, JobState>, size_t> jobs;  // by project and state
+  std::map<JobState, size_t> pose_jobs;                     // those of kind kPose
   size_t n_queued = 0;
   size_t n_leases = 0;
   size_t n_watchers = 0;
@@ -101,11 +102,13 @@ class JobQueue {
   // Queues a job. The same request_id with the same spec returns the earlier job as it is now.
   // `validate_only` checks everything and returns the job as it would be; the scene may then be
   // empty, for one that is still to be created.
-  // Errors: InvalidArgument FIELD_INVALID; NotFound (scene, init); those of check_init;
+  // A training that names a pose job takes its scene, and waits while that job goes on.
+  // Errors: InvalidArgument FIELD_INVALID; NotFound (scene, pose job, init); those of check_init;
   // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL or
   // QUOTA_EXCEEDED; FailedPrecondition BLOBS_MISSING (files to pose);
   // FailedPrecondition STATE_CONFLICT (the job to retry has neither failed nor was it cancelled, or
-  // is a part of another). A job and its parts are created together or not at all, and each counts.
+  // is a part of another; the pose job has failed or was cancelled). A job and its parts are
+  // created together or not at all, and each counts.
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
   absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = JobKind::kTraining);
   // The training jobs that `filter` matches, newest first. InvalidArgument for a bad page.
@@ -136,8 +139,9 @@ class JobQueue {
   // QUEUED. May be repeated. Errors: FailedPrecondition STATE_CONFLICT.
   absl::StatusOr<Job> Resume(const ResourceKey& key);
   // Deletes a job that is final, with its parts, checkpoints and events. Models made of it stay,
-  // and its watchers can still read its events to the end. Errors: FailedPrecondition
-  // STATE_CONFLICT, also while a part is not final.
+  // and its watchers can still read its events to the end. Trainings that wait for a pose job start
+  // or fail before it is deleted. Errors: FailedPrecondition STATE_CONFLICT, also while a part is
+  // not final.
   absl::Status Delete(const ResourceKey& key, JobKind kind = JobKind::kTraining);
   // Deletes those of the jobs, of any kind, that are final and that nobody is changing, and their
   // parts, in one commit. Returns their number.

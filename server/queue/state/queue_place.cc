@@ -4,6 +4,7 @@
 #include <string>
 
 #include "server/queue/jobs/job_kind.h"
+#include "server/queue/state/pose_jobs.h"
 #include "server/queue/state/quota.h"
 
 namespace nerf {
@@ -14,6 +15,17 @@ QueuePlace PlaceOf(const QueueState& state, const Job& job) {
   if (found != state.jobs.end() && found->second.job.state == JobState::kQueued) {
     place.aside = std::max(absl::ZeroDuration(), found->second.aside_until - state.clock.Now());
     place.lack = LackText(found->second.lacking);
+  }
+  if (job.awaits_poses) {
+    if (const Job* const poses = PosesOf(state, job)) {
+      place.poses.emplace();
+      place.poses->key = poses->key;
+      place.poses->kind = poses->kind;
+      place.poses->state = poses->state;
+      place.poses->pose.has_films = poses->pose.has_films;
+      place.poses->crashed_on = poses->crashed_on;
+      place.poses->progress = poses->progress;
+    }
   }
   const auto ranks = state.ranks.find({job.key.project, std::string(CapabilityOf(job))});
   if (ranks != state.ranks.end()) {

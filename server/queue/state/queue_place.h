@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
+#include "server/queue/jobs/job.h"
 #include "server/queue/state/queue_state.h"
 
 namespace nerf {
@@ -18,6 +20,9 @@ struct QueuePlace {
   std::string quota;
   // Which of its files are damaged or missing in the blob store, for people; empty without one.
   std::string lack;
+  // Of a training that waits for a pose job: that job, as far as ExplainWait reads it, and its
+  // progress.
+  std::optional<Job> poses;
 };
 
 // The place of a job, which may be an older copy. Takes the logarithm of the queue's length.

@@ -131,7 +131,7 @@ absl::Status QueueState::Restore(StoredState stored) {
       if (entry.job.queue_reason == QueueReason::kBlobsMissing) lacking_jobs.insert(key);
     }
     if (entry.job.kind == JobKind::kTraining && !IsFinal(entry.job.state) &&
-        !scenes.contains({key.project, entry.job.training.scene})) {
+        !entry.job.awaits_poses && !scenes.contains({key.project, entry.job.training.scene})) {
       return Inconsistent(
           fmt::format("{} has no scene {}", JobName(key), entry.job.training.scene));
     }
@@ -468,9 +468,10 @@ void QueueState::Unrank(const JobEntry& entry) {
   if (queue->second.empty()) queues.erase(queue);
 }
 
-void QueueState::LeaveState(const std::string& project, JobState state) {
-  const auto count = job_counts.find({project, state});
+void QueueState::LeaveState(const Job& job, JobState state) {
+  const auto count = job_counts.find({job.key.project, state});
   if (--count->second == 0) job_counts.erase(count);
+  if (job.kind == JobKind::kPose) --pose_job_counts[state];
 }
 
 void QueueState::RequestStop(JobEntry& entry, StopCause cause) {
@@ -503,6 +504,11 @@ void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
   ReindexState(entry, old_state);
   const Job& job = entry.job;
   if (job.kind == JobKind::kRender) ReindexParts(entry);
+  if (job.awaits_poses && !IsFinal(job.state)) {
+    jobs_awaiting_poses.insert(job.key);
+  } else {
+    jobs_awaiting_poses.erase(job.key);
+  }
   if (job.kind != JobKind::kPose) return;
   const ResourceKey scene = {job.key.project, job.pose.scene};
   if (!IsFinal(job.state)) {
@@ -531,7 +537,7 @@ void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state
   const Job& job = entry.job;
   const SteadyTime now = clock.Now();
   const bool waited =
-      std::exchange(entry.waits, job.state == JobState::kQueued && !WaitsForParts(job));
+      std::exchange(entry.waits, job.state == JobState::kQueued && !WaitsForJobs(job));
   Rank(entry, entry.waits);
   if (waited && !entry.waits) {
     queued_jobs.erase(job.create_sequence);
@@ -543,8 +549,9 @@ void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state
     queued_since.insert(now);
   }
   if (old_state == job.state) return;
-  if (old_state.has_value()) LeaveState(job.key.project, *old_state);
+  if (old_state.has_value()) LeaveState(job, *old_state);
   ++job_counts[{job.key.project, job.state}];
+  if (job.kind == JobKind::kPose) ++pose_job_counts[job.state];
   if (IsFinal(job.state)) entry.ended_at = now;
   if (!HoldsLease(job.state)) {
     lease_deadlines.erase(lease_deadlines.lower_bound({job.key, 0}),

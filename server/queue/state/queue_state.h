@@ -175,7 +175,7 @@ class QueueState {
   bool IsSceneTaken(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Counts a job that leaves the state, in job_counts: a count of zero has no entry.
-  void LeaveState(const std::string& project, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void LeaveState(const Job& job, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Wakes the worker's subscriptions once the lock is free.
   void Wake(const std::string& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
@@ -214,6 +214,7 @@ class QueueState {
   // Deadlines of held leases (HoldsLease).
   std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
   std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
+  std::map<JobState, size_t> pose_job_counts ABSL_GUARDED_BY(mu);  // of those of kind kPose
   // Jobs that wait aside (JobEntry::aside_until), by the time of their next try.
   std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
   // Queued jobs that are given to no worker before their files are uploaded again.
@@ -224,6 +225,8 @@ class QueueState {
   std::map<std::string, ReservedWorker> reserved_workers ABSL_GUARDED_BY(mu);
   // Jobs that were shared out among others, as far as PartUpkeep has something to do for them.
   std::set<ResourceKey> split_jobs ABSL_GUARDED_BY(mu);
+  // Trainings that are not final and wait for a pose job.
+  std::set<ResourceKey> jobs_awaiting_poses ABSL_GUARDED_BY(mu);
   // Jobs whose creation is being stored: they already refer to scenes, models and blobs.
   std::map<ResourceKey, Job> jobs_in_creation ABSL_GUARDED_BY(mu);
   std::map<ResourceKey, SceneRecord> scenes ABSL_GUARDED_BY(mu);

@@ -42,7 +42,8 @@ size_t QueuedJobsOf(const QueueState& state, const std::string& project)
 absl::Status CheckQueueRoom(const QueueState& state, size_t n_of_project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
   const size_t max = state.options.max_queued_jobs;
-  const size_t n_queued = state.queued_jobs.size() + state.jobs_in_creation.size();
+  const size_t n_queued =
+      state.queued_jobs.size() + state.jobs_awaiting_poses.size() + state.jobs_in_creation.size();
   const bool uses_reserve = n_of_project < max / kReservedQueueShare;
   if (n_queued < max || (uses_reserve && n_queued < 2 * max)) return absl::OkStatus();
   return WithReason(

@@ -15,6 +15,7 @@
 #include "server/queue/leases/gang_policy.h"
 #include "server/queue/leases/grant_policy.h"
 #include "server/queue/state/part_jobs.h"
+#include "server/queue/state/pose_jobs.h"
 #include "server/queue/state/quota.h"
 
 namespace nerf {
@@ -92,10 +93,23 @@ void JobUpkeep::Tick() {
   parts_.Tick();
   const std::vector<WorkerRecord> workers = workers_.List();
   QueueLock lock(state_);
+  FollowPoses();
   EnforceDeadlines();
   Meter();
   StopHeldJobs();
   Preempt(workers);
+}
+
+void JobUpkeep::FollowPoses() {
+  const std::vector<ResourceKey> waiting(state_.jobs_awaiting_poses.begin(),
+                                         state_.jobs_awaiting_poses.end());
+  for (const ResourceKey& key : waiting) {
+    if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
+    JobEntry& entry = state_.jobs.at(key);
+    if (std::optional<JobChange> change = AfterPoses(state_, entry)) {
+      state_.ApplyLater(entry, *std::move(change));
+    }
+  }
 }
 
 void JobUpkeep::EnforceDeadlines() {

@@ -16,9 +16,9 @@ namespace nerf {
 
 // What happens to jobs without a request: deadlines pass, a job of a higher priority takes a
 // worker, a worker is drained, a project has used its workers' time of the day, parts of a job end
-// (PartUpkeep). Where a worker is taken or drained or the day is used, and at the end deadline, the
-// job's workers are asked to commit a checkpoint and hand it back (QueueState::RequestStop). Not
-// thread-safe. State and workers outlive it.
+// (PartUpkeep), a pose job for which it waits ends. Where a worker is taken or drained or the day
+// is used, and at the end deadline, the job's workers are asked to commit a checkpoint and hand it
+// back (QueueState::RequestStop). Not thread-safe. State and workers outlive it.
 class JobUpkeep {
  public:
   // A job waits this long before another is preempted for it.
@@ -31,6 +31,8 @@ class JobUpkeep {
   void Tick();
 
  private:
+  // Starts or fails trainings whose pose jobs have ended.
+  void FollowPoses() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void EnforceDeadlines() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Looks at the deadlines of a job that nobody is changing. Returns when to look again.
   std::optional<SteadyTime> EnforceDeadlinesOf(JobEntry& entry)

@@ -117,6 +117,27 @@ absl::Time Deadline(std::string_view field, bool is_set, const google::protobuf:
   return TakeOr(FromProto(field, time), check);
 }
 
+// Sets the scene or the pose job that makes it.
+void TakeScene(const v1::CreateTrainingJobRequest& request, JobSpec* spec, RequestCheck& check) {
+  const v1::TrainingJob& job = request.training_job();
+  const auto require_project = [&](const ResourceKey& key, std::string_view field) {
+    check.Require(spec->project.empty() || key.project.empty() || key.project == spec->project,
+                  field, "must be of the project in parent");
+  };
+  if (!job.pose_job().empty()) {
+    const ResourceKey poses =
+        TakeOr(ParsePoseJobName("training_job.pose_job", job.pose_job()), check);
+    spec->training.pose_job = poses.id;
+    require_project(poses, "training_job.pose_job");
+    check.Require(job.scene().empty(), "training_job.scene",
+                  "must be empty where training_job.pose_job makes the scene");
+  } else if (!job.scene().empty() || !request.validate_only()) {
+    const ResourceKey scene = TakeOr(ParseSceneName("training_job.scene", job.scene()), check);
+    spec->training.scene = scene.id;
+    require_project(scene, "training_job.scene");
+  }
+}
+
 }  // namespace
 
 google::rpc::Status ToProtoError(const JobError& error) {
@@ -158,6 +179,8 @@ v1::TrainingJob ToProto(const Job& job) {
   proto.set_display_name(job.display_name);
   if (!job.training.scene.empty())
     proto.set_scene(SceneName({job.key.project, job.training.scene}));
+  if (!job.training.pose_job.empty())
+    proto.set_pose_job(PoseJobName({job.key.project, job.training.pose_job}));
   // A request that cannot be parsed is left out.
   if (!proto.mutable_config()->ParseFromString(job.training.requested_config)) proto.clear_config();
   *proto.mutable_effective_config() = ToProto(job.training.config, job.training.init);
@@ -283,12 +306,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
       Deadline("training_job.start_by_time", job.has_start_by_time(), job.start_by_time(), check);
   spec.end_by =
       Deadline("training_job.end_by_time", job.has_end_by_time(), job.end_by_time(), check);
-  if (!job.scene().empty() || !request.validate_only()) {
-    const ResourceKey scene = TakeOr(ParseSceneName("training_job.scene", job.scene()), check);
-    spec.training.scene = scene.id;
-    check.Require(spec.project.empty() || scene.project.empty() || scene.project == spec.project,
-                  "training_job.scene", "must be of the project in parent");
-  }
+  TakeScene(request, &spec, check);
   const TrainConfig config = ParseTrainConfig(kConfigField, job.config(), check);
   spec.training.config = ToJobConfig(config);
   spec.training.workers = ParseWorkers(job.workers(), config, check);

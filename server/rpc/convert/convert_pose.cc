@@ -57,6 +57,8 @@ v1::PoseProgress ToPoseProgress(const PoseStage& pose) {
   proto.set_done(pose.done);
   proto.set_of(pose.of);
   proto.set_seconds(pose.seconds);
+  proto.set_eta_seconds(pose.eta_seconds);
+  proto.set_matches_per_second(pose.matches_per_second);
   return proto;
 }
 
@@ -206,8 +208,14 @@ v1::DesiredJob PoseOrder(const LeaseGrant& grant) {
 }
 
 PoseStage FromProto(const v1::PoseProgress& progress) {
-  return {progress.stage(), progress.stages(), Cut(progress.doing(), kMaxDoingLength),
-          progress.done(),  progress.of(),     Finite(progress.seconds())};
+  return {progress.stage(),
+          progress.stages(),
+          Cut(progress.doing(), kMaxDoingLength),
+          progress.done(),
+          progress.of(),
+          Finite(progress.seconds()),
+          std::max(0.0, Finite(progress.eta_seconds())),
+          std::max(0.0, Finite(progress.matches_per_second()))};
 }
 
 absl::StatusOr<CommittedPoses> FromProto(const v1::CommitPosesRequest& request) {

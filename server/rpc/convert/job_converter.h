@@ -39,6 +39,8 @@ class JobConverter {
   const std::vector<WorkerRecord>& Workers();
   // The same of a job that waits for its parts.
   std::optional<QueueWait> PartsWait(const Job& job);
+  // The same of a training that waits for `poses`, a pose job.
+  QueueWait PosesWait(const Job& job, const std::optional<Job>& poses);
   // Why it waits now.
   std::optional<QueueWait> WaitOf(const Job& job);
 

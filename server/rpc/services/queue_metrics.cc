@@ -19,6 +19,11 @@ void QueueMetrics::OnJobCreated(const Job& job) { metrics_.JobCreated(job.key.pr
 
 void QueueMetrics::OnJobFinished(const Job& job) {
   metrics_.JobFinished(job.key.project, LowerCase(JobStateName(job.state)), job.error.reason);
+  if (job.kind != JobKind::kPose) return;
+  const bool has_begun = job.start_time != absl::InfinitePast();
+  metrics_.PoseJobFinished(LowerCase(JobStateName(job.state)),
+                           has_begun ? absl::ToDoubleSeconds(job.end_time - job.start_time) : 0,
+                           job.progress.pose.matches_per_second);
 }
 
 void QueueMetrics::OnAttemptEnded(const Job& job, std::string_view result) {
@@ -57,6 +62,11 @@ void PublishGauges(const QueueStats& stats, const std::vector<WorkerRecord>& wor
     jobs[{key.first, std::string(JobStateName(key.second))}] = count;
   }
   metrics->SetJobs(jobs);
+  std::map<std::string, size_t> pose_jobs;
+  for (const auto& [state, count] : stats.pose_jobs) {
+    pose_jobs[std::string(JobStateName(state))] = count;
+  }
+  metrics->SetPoseJobs(pose_jobs);
   metrics->SetQueue(stats.n_queued, absl::ToDoubleSeconds(stats.oldest_queued_age));
   metrics->SetLeases(stats.n_leases);
   metrics->SetWatchers(stats.n_watchers);

@@ -14,7 +14,13 @@ using ::testing::ElementsAre;
 class PoseStagesTest : public ::testing::Test {
  protected:
   std::vector<std::string> lines_;
-  PoseStages stages_{[this](const PoseProgress& p) { lines_.push_back(PoseProgressText(p)); }};
+  PoseProgress last_;
+  double now_ = 0;
+  PoseStages stages_{[this](const PoseProgress& p) {
+                       lines_.push_back(PoseProgressText(p));
+                       last_ = p;
+                     },
+                     [this] { return now_; }, /*n_threads=*/2};
 };
 
 TEST_F(PoseStagesTest, ReportsStageAndCount) {
@@ -50,6 +56,45 @@ TEST_F(PoseStagesTest, ExpectCountsFromTheCurrentStage) {
 TEST_F(PoseStagesTest, UnforeseenStageDoesNotExceedTheirNumber) {
   stages_.Begin("reading films", "frames");
   EXPECT_EQ(lines_.back(), "1/1 reading films");
+}
+
+TEST_F(PoseStagesTest, SaysWhatIsLeftAndHowFastPairsAreMatched) {
+  stages_.Expect(2);
+  stages_.Begin("matching features", "pairs", 100, {PoseWork::kMatch, 60},
+                {{PoseWork::kPlace, 40}});
+  EXPECT_EQ(lines_.back(), "1/2 matching features: 0 of 100 pairs, about 50 s left");
+  EXPECT_EQ(last_.matches_per_second, 0);
+  stages_.CountMatches(300'000);
+  now_ = 10;
+  stages_.Advance(50, 100);
+  EXPECT_EQ(last_.matches_per_second, 15'000);
+  // Half took 10 s in place of 15: the rest takes 10 s, and 40 of cost as much less.
+  EXPECT_NEAR(last_.eta_seconds, 10 + 40 * 10.0 / 30, 1e-9);
+  now_ = 20;
+  stages_.Begin("placing cameras", "photographs", 50, {PoseWork::kPlace, 400});
+  EXPECT_EQ(lines_.back(), "2/2 placing cameras: 0 of 50 photographs, about 2 min left");
+  EXPECT_EQ(last_.matches_per_second, 15'000) << "of the last stage that matched";
+}
+
+TEST(PoseEtaTest, StagesThatAreOverCorrectThoseOfTheirKind) {
+  PoseEta eta(4);
+  eta.Begin({PoseWork::kExtract, 40}, {{PoseWork::kMatch, 40}, {PoseWork::kExtract, 400}}, 0);
+  EXPECT_DOUBLE_EQ(eta.Remaining(0, 0), 120) << "four threads";
+  EXPECT_DOUBLE_EQ(eta.Remaining(0, 15), 110) << "it is overdue: the others follow";
+  eta.Begin({PoseWork::kMatch, 40}, {{PoseWork::kExtract, 400}}, 20);
+  EXPECT_DOUBLE_EQ(eta.Remaining(0, 20), 20 + 200) << "half as fast as expected";
+  EXPECT_DOUBLE_EQ(eta.Remaining(0.5, 50), 30 + 200) << "matching is slower, extraction is not";
+  eta.Begin({PoseWork::kExtract, 400}, {}, 80);
+  EXPECT_DOUBLE_EQ(eta.Remaining(0, 80), 200);
+  EXPECT_DOUBLE_EQ(eta.Remaining(0.25, 100), 60) << "its own share counts most";
+  EXPECT_DOUBLE_EQ(eta.Remaining(1, 180), 0);
+}
+
+TEST(PoseEtaTest, UnknownCostsAreNoEstimate) {
+  PoseEta eta(2);
+  EXPECT_EQ(eta.Remaining(0.5, 10), 0);
+  eta.Begin({PoseWork::kRead, 0}, {{PoseWork::kMatch, 100}}, 0);
+  EXPECT_EQ(eta.Remaining(0.5, 10), 0);
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ class PoseSearchTest : public ::testing::Test {
     options_.clock = &clock_;
     options_.on_progress = [this](const PoseProgress& p) {
       seen_[p.doing] = p;
+      texts_.push_back(PoseProgressText(p));
       if (stages_.empty() || stages_.back() != PoseProgressTitle(p)) {
         stages_.push_back(PoseProgressTitle(p));
       }
@@ -90,6 +91,7 @@ class PoseSearchTest : public ::testing::Test {
   PoseOptions options_;
   std::map<std::string, PoseProgress> seen_;
   std::vector<std::string> stages_;  // "1/7 reading photographs"
+  std::vector<std::string> texts_;
   std::set<std::string> set_;
 };
 
@@ -132,6 +134,15 @@ TEST_F(PoseSearchTest, StagesAreNumbered) {
                           "3/7 matching coarse features of all pairs", "4/7 extracting features",
                           "5/7 matching features of overlapping pairs", "6/7 placing cameras",
                           "7/7 refining cameras"));
+}
+
+// The importer says nothing between two pairs, so it gets lists of some.
+TEST_F(PoseSearchTest, EachStageCountsAndThePairsDo) {
+  ASSERT_THAT(Search(), IsOk());
+  EXPECT_THAT(texts_, testing::Contains(
+                          HasSubstr("5/7 matching features of overlapping pairs: 45 of 45 pairs")));
+  EXPECT_THAT(texts_, testing::Contains(HasSubstr("6/7 placing cameras: 10 of 10 photographs")));
+  EXPECT_THAT(texts_, testing::Contains(HasSubstr("7/7 refining cameras: 1 of 100 iterations")));
 }
 
 // Two efforts fail to pose enough of the photographs; the numbers go on.
@@ -305,6 +316,26 @@ TEST_F(PoseSearchTest, NothingPosedIsAReportWithoutAModel) {
 }
 
 // How COLMAP may end in each of its commands: the right code, and nothing left behind.
+TEST_F(PoseSearchTest, PhotographsOfOneSpotEndBeforeTheMapperAndSayMove) {
+  Set("FAKE_COLMAP_TURNED", "1");
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 0u);
+  ASSERT_EQ(report->again.size(), 1u);
+  EXPECT_THAT(report->again[0], HasSubstr("move between photographs"));
+  for (const PhotoOutcome& photo : report->photos)
+    EXPECT_EQ(photo.reason, "one spot") << photo.name;
+  EXPECT_TRUE(Lines("mapper").empty());
+  EXPECT_EQ(Lines("feature_extractor").size(), 1u);
+}
+
+TEST_F(PoseSearchTest, WallPhotographedFromSeveralPlacesIsPosed) {
+  Set("FAKE_COLMAP_TURNED", "flat");
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 10u);
+}
+
 TEST_F(PoseSearchTest, FailuresOfEachCommandLeaveNothingBehind) {
   const std::map<std::string, absl::StatusCode> codes = {
       {"feature_extractor:killed", absl::StatusCode::kResourceExhausted},

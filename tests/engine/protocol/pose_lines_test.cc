@@ -8,7 +8,7 @@ namespace nerf::protocol {
 namespace {
 
 TEST(PoseLinesTest, ProgressAndToolsComeBack) {
-  const Posing posing{6, 7, "placing \"cameras\"", 12, 50, 3.25};
+  const Posing posing{6, 7, "placing \"cameras\"", 12, 50, 3.25, 60.5, 1e6};
   EXPECT_EQ(std::get<Posing>(ParsePoseLine(ToLine(posing))), posing);
   const Posing without_end{1, 7, "reading", 12, 0, 0};
   EXPECT_EQ(std::get<Posing>(ParsePoseLine(ToLine(without_end))), without_end);

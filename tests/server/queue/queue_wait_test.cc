@@ -57,6 +57,15 @@ TEST_F(QueueWaitTest, MethodThatNobodyHasIsNamedBesideThoseThereAre) {
   EXPECT_EQ(Message(3), "no connected worker has method ngp-autograd (there is ngp, other)");
 }
 
+TEST_F(QueueWaitTest, WorkersThatPoseAloneDoNotCountAsThoseOfTheirMethods) {
+  workers_ = {Worker("a", {"ngp"})};
+  workers_[0].description.features = {"poses-only", "colmap"};
+  EXPECT_EQ(Reason(), "NO_CAPABLE_WORKER");
+  EXPECT_EQ(Message(), "the connected workers take pose jobs alone");
+  workers_.push_back(Worker("b", {"other"}));
+  EXPECT_EQ(Message(), "no connected worker has method ngp (there is other)");
+}
+
 TEST_F(QueueWaitTest, FreeWorkerThatCanTakeItLeavesNothingToSay) {
   workers_ = {Worker("a", {"ngp"}, "j-1"), Worker("b", {"ngp"})};
   EXPECT_EQ(Reason(), "");

@@ -120,6 +120,20 @@ TEST(WorkerDescriptionTest, WithFeaturesAndWithoutMethodsItTrainsEveryMethod) {
   EXPECT_FALSE(OffersCapability(worker.Capabilities(), "ngp"));
 }
 
+TEST(WorkerDescriptionTest, PosesOnlyIsOfferedWhateverTheMethodsAre) {
+  WorkerDescription worker;
+  worker.methods = {"ngp"};
+  worker.features = {"poses-only", "colmap"};
+  for (const std::string_view other : {"ngp", "render/ngp", "ffmpeg", "colmap+ffmpeg"}) {
+    EXPECT_FALSE(OffersCapability(worker.Capabilities(), other)) << other;
+  }
+  EXPECT_TRUE(OffersCapability(worker.Capabilities(), kPoseCapability));
+  worker.ffmpeg_version = "5.1";
+  EXPECT_TRUE(OffersCapability(worker.Capabilities(), kFilmPoseCapability));
+  worker.features = {"poses-only"};
+  EXPECT_FALSE(OffersCapability(worker.Capabilities(), "ngp")) << "it has no COLMAP, either";
+}
+
 TEST(WorkerTableTest, MadeUpIdsTakeThePlaceOfThoseThatWereSilentLongest) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));

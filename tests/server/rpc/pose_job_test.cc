@@ -321,5 +321,88 @@ TEST_F(PoseJobTest, WorkersCommitIsCheckedToo) {
   EXPECT_EQ(Get().report().parallax_degrees(), 0);
 }
 
+class PoseTrainingCallTest : public PoseJobTest {
+ protected:
+  v1::CreateTrainingJobRequest Training(
+      const std::string& poses = "projects/default/poseJobs/fox") {
+    v1::CreateTrainingJobRequest request;
+    request.set_training_job_id("train");
+    request.mutable_training_job()->set_pose_job(poses);
+    request.mutable_training_job()->mutable_config()->set_steps(100);
+    return request;
+  }
+  absl::StatusOr<v1::TrainingJob> CreateTraining(const v1::CreateTrainingJobRequest& request) {
+    v1::TrainingJob job;
+    const absl::Status status = RpcTestServer::Call(
+        *server_.training_stub, &v1::TrainingService::Stub::CreateTrainingJob, request, &job);
+    if (!status.ok()) return status;
+    return job;
+  }
+};
+
+TEST_F(PoseTrainingCallTest, TrainingWaitsForThePoseJobAndSaysHowFarThatIs) {
+  ASSERT_THAT(Create(Request()), IsOk());
+  const auto created = CreateTraining(Training());
+  ASSERT_THAT(created, IsOk());
+  EXPECT_EQ(created->state(), v1::TrainingJob::QUEUED);
+  EXPECT_EQ(created->scene(), "projects/default/scenes/garden");
+  EXPECT_EQ(created->pose_job(), "projects/default/poseJobs/fox");
+  EXPECT_EQ(created->wait().reason(), "POSES");
+  EXPECT_EQ(created->wait().message(), "pose job fox is QUEUED: no worker is connected");
+  server_.Stop();
+  server_.Start();
+  stub_ = v1::PoseJobService::NewStub(server_.channel);
+
+  auto worker = NewWorker();
+  const auto poses = worker->WaitForOrder(v1::DesiredJob::POSE);
+  ASSERT_TRUE(poses.has_value());
+  v1::JobReport report = FakeWorker::Report(*poses, v1::JobReport::RUNNING);
+  report.mutable_pose_progress()->set_stage(6);
+  report.mutable_pose_progress()->set_stages(7);
+  report.mutable_pose_progress()->set_doing("placing cameras");
+  report.mutable_pose_progress()->set_done(12);
+  report.mutable_pose_progress()->set_of(50);
+  report.mutable_pose_progress()->set_eta_seconds(90);
+  report.mutable_pose_progress()->set_matches_per_second(1e5);
+  worker->SendReport(report);
+  ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED).has_value());
+  EXPECT_EQ(server_.GetJob(created->name()).wait().message(),
+            "pose job fox is RUNNING: 6/7 placing cameras: 12 of 50, about 90 s left");
+  EXPECT_EQ(Get().progress().eta_seconds(), 90);
+  EXPECT_EQ(Get().progress().matches_per_second(), 1e5);
+  ASSERT_THAT(CommitPoses(Commit(*poses)), IsOk());
+  worker->SendReport(FakeWorker::Report(*poses, v1::JobReport::SUCCEEDED));
+  ASSERT_TRUE(worker->WaitForAcknowledgement(poses->training_job()));
+  worker->Idle();
+  EXPECT_EQ(server_.GetJob(created->name()).wait().reason(), "POSES");
+  server_.Tick();
+  const auto grant = worker->WaitForOrder(v1::DesiredJob::TRAIN);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->training_job(), created->name());
+  EXPECT_EQ(grant->files_size(), 2) << "the scene's";
+}
+
+TEST_F(PoseTrainingCallTest, SceneOrPoseJobAndOfThisProject) {
+  ASSERT_THAT(Create(Request()), IsOk());
+  const auto field_of = [&](const v1::CreateTrainingJobRequest& request) {
+    const auto violations = GetFieldViolations(CreateTraining(request).status());
+    return violations.size() == 1 ? violations[0].field : "";
+  };
+  v1::CreateTrainingJobRequest both = Training();
+  both.mutable_training_job()->set_scene("projects/default/scenes/garden");
+  EXPECT_EQ(field_of(both), "training_job.scene");
+  EXPECT_EQ(field_of(Training("")), "training_job.scene");
+  for (const char* name : {"fox", "projects/lab/poseJobs/fox", "projects/default/scenes/fox",
+                           "projects/default/poseJobs/", "projects/default/poseJobs/fox/"}) {
+    EXPECT_EQ(field_of(Training(name)), "training_job.pose_job") << name;
+  }
+  EXPECT_THAT(CreateTraining(Training("projects/default/poseJobs/none")),
+              StatusIs(StatusCode::kNotFound));
+  v1::CreateTrainingJobRequest asked = Training();
+  asked.set_validate_only(true);
+  ASSERT_THAT(CreateTraining(asked), IsOk());
+  EXPECT_EQ(CreateTraining(asked)->wait().reason(), "POSES");
+}
+
 }  // namespace
 }  // namespace nerf

@@ -89,7 +89,7 @@ TEST(RecordCodecTest, PoseJobComesBackWithItsFilesStageAndReport) {
               "garden",
               0.1 + 0.2,
               77};
-  job.progress.pose = {6, 7, "placing cameras", 12, 50, 0.1 + 0.2};
+  job.progress.pose = {6, 7, "placing cameras", 12, 50, 0.1 + 0.2, 1.0 / 3, 1e300};
   job.pose_result = PoseResult{50,
                                49,
                                48,
@@ -108,6 +108,20 @@ TEST(RecordCodecTest, PoseJobComesBackWithItsFilesStageAndReport) {
   EXPECT_EQ(read.progress, job.progress);
   EXPECT_EQ(read.pose_result, job.pose_result);
   EXPECT_EQ(EncodeJobBody(read), EncodeJobBody(job));
+}
+
+TEST(RecordCodecTest, TrainingComesBackWithItsPoseJob) {
+  Job job;
+  job.training.scene = "garden";
+  job.training.pose_job = "fox";
+  job.awaits_poses = true;
+  Job read;
+  ASSERT_THAT(DecodeJobBody(EncodeJobBody(job), &read), IsOk());
+  EXPECT_EQ(read.training, job.training);
+  EXPECT_TRUE(read.awaits_poses);
+  Job without;
+  ASSERT_THAT(DecodeJobBody(EncodeJobBody(Job()), &without), IsOk());
+  EXPECT_FALSE(without.awaits_poses);
 }
 
 TEST(RecordCodecTest, KeyThatComesTwiceIsRefused) {
