@@ -69,6 +69,10 @@ std::string ServedAddress(const std::string& data_dir, const std::string& protoc
 }  // namespace
 
 bool IsLoopbackAddress(std::string_view address) {
+  if (const size_t comma = address.find(','); comma != std::string_view::npos) {
+    return IsLoopbackAddress(address.substr(0, comma)) &&
+           IsLoopbackAddress(address.substr(comma + 1));
+  }
   if (address.starts_with("unix:")) return true;
   const std::string_view host = address.substr(0, address.rfind(':'));
   if (host == "localhost" || host == "[::1]") return true;

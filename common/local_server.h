@@ -26,7 +26,8 @@ absl::StatusOr<std::string> FindLocalServer(std::string_view address);
 // found.
 std::string FindLocalPage(std::string_view address);
 
-// True for addresses that only this machine serves: 127.0.0.0/8, [::1], localhost, unix:PATH.
+// True for addresses that only this machine serves: 127.0.0.0/8, [::1], localhost, unix:PATH, and
+// lists of them.
 bool IsLoopbackAddress(std::string_view address);
 
 }  // namespace nerf

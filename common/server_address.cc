@@ -5,8 +5,15 @@
 #include <string>
 
 namespace nerf {
+namespace {
 
-absl::Status CheckServerAddress(std::string_view address) {
+// Only numbers: gRPC takes no list of names.
+bool IsNumeric(std::string_view address) {
+  if (address.starts_with('[')) return true;
+  return address.find_first_not_of("0123456789.:") == std::string_view::npos;
+}
+
+absl::Status CheckOneAddress(std::string_view address) {
   const auto error = [&](std::string_view why) {
     return absl::InvalidArgumentError(
         fmt::format("--server: '{}' {}; expected HOST:PORT, such as "
@@ -32,6 +39,31 @@ absl::Status CheckServerAddress(std::string_view address) {
     return error("has no host name before the port");
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckServerAddress(std::string_view address) {
+  if (!IsAddressList(address)) return CheckOneAddress(address);
+  const bool is_v6 = address.starts_with('[');
+  for (std::string_view rest = address; true;) {
+    const size_t comma = rest.find(',');
+    const std::string_view one = rest.substr(0, comma);
+    if (absl::Status status = CheckOneAddress(one); !status.ok()) return status;
+    if (!IsNumeric(one) || one.starts_with('[') != is_v6) {
+      return absl::InvalidArgumentError(
+          fmt::format("--server: a list has addresses of one kind, such as "
+                      "10.0.0.1:50051,10.0.0.2:50051, not '{}'; a name may have several addresses",
+                      one.substr(0, 128)));
+    }
+    if (comma == std::string_view::npos) return absl::OkStatus();
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::string GrpcTarget(std::string_view address) {
+  if (!IsAddressList(address)) return std::string(address);
+  return fmt::format("{}:{}", address.starts_with('[') ? "ipv6" : "ipv4", address);
 }
 
 }  // namespace nerf

@@ -305,7 +305,8 @@ int Run(Flags flags, absl::Duration exit_when_idle) {
 }
 
 void AddFlags(CLI::App& app, Flags* flags) {
-  app.add_option("--server", flags->server, "Address of the server, host:port or unix:PATH")
+  app.add_option("--server", flags->server,
+                 "Address of the server, host:port or unix:PATH; of replicas: IP:PORT,IP:PORT")
       ->envname("NERF_WORKER_SERVER");
   app.add_option("--device", flags->device, "cpu or cuda:N")
       ->envname("NERF_WORKER_DEVICE")

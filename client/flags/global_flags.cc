@@ -45,7 +45,8 @@ ProgressMode AutomaticProgress(const GlobalFlags& flags, const Io& io) {
 }  // namespace
 
 void AddGlobalFlags(CLI::App& app, RawGlobalFlags* raw) {
-  raw->server_option = app.add_option("--server", raw->flags.server, "Address of nerfd")
+  raw->server_option = app.add_option("--server", raw->flags.server,
+                                      "Address of nerfd; of replicas: IP:PORT,IP:PORT")
                            ->type_name("HOST:PORT")
                            ->capture_default_str();
   app.add_option("--context", raw->flags.context, "Server of `nerfctl login` to use")

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/file_io.h"
+#include "common/server_address.h"
 #include "common/trace_context.h"
 
 namespace nerf {
@@ -59,8 +60,15 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options) {
   arguments.SetServiceConfigJSON(kServiceConfig);
   // Ignore proxies of the environment: the server was named by its address.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (IsAddressList(options.address)) {
+    // The next replica is tried soon when one does not answer. 12 s: servers forbid pings that
+    // follow each other within 10.
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 12'000);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 4'000);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 4'000);
+  }
   return grpc::CreateCustomChannel(
-      options.address,
+      GrpcTarget(options.address),
       options.credentials != nullptr ? options.credentials : grpc::InsecureChannelCredentials(),
       arguments);
 }

@@ -22,7 +22,7 @@ inline constexpr int kMaxMessageBytes = 4 << 20;
 inline constexpr absl::Duration kKeepaliveInterval = absl::Seconds(30);
 
 struct ChannelOptions {
-  std::string address;  // host:port or unix:PATH
+  std::string address;  // host:port, unix:PATH or a list of replicas (CheckServerAddress)
   // Upper bound of the pause between connection attempts.
   absl::Duration max_reconnect_backoff = absl::Seconds(5);
   // Of ClientTls; plaintext without.

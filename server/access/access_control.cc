@@ -27,6 +27,11 @@ absl::Status Denied(const Principal& principal, std::string_view method, std::st
 }  // namespace
 
 absl::StatusOr<Principal> AccessControl::Authenticate(std::string_view token) const {
+  if (may_answer_ && !may_answer_()) {
+    return WithReason(
+        absl::UnavailableError("this replica cannot tell whether it still leads; ask again"),
+        reason::kNotReady);
+  }
   if (token.empty()) {
     return WithReason(
         absl::UnauthenticatedError("needs a token as metadata `authorization: Bearer ...`"),

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,15 +27,18 @@ class PrincipalSource {
 // Whom a token belongs to, among several kinds. Thread-safe.
 class AccessControl {
  public:
-  // Each source outlives it. They are asked in order.
-  explicit AccessControl(std::vector<const PrincipalSource*> sources)
-      : sources_(std::move(sources)) {}
+  // Each source outlives it. They are asked in order. While `may_answer` is false nobody is let in:
+  // this server may have been replaced.
+  explicit AccessControl(std::vector<const PrincipalSource*> sources,
+                         std::function<bool()> may_answer = {})
+      : sources_(std::move(sources)), may_answer_(std::move(may_answer)) {}
 
-  // Errors: Unauthenticated TOKEN_MISSING, TOKEN_INVALID or TOKEN_EXPIRED.
+  // Errors: Unauthenticated TOKEN_MISSING, TOKEN_INVALID or TOKEN_EXPIRED; Unavailable NOT_READY.
   absl::StatusOr<Principal> Authenticate(std::string_view token) const;
 
  private:
   const std::vector<const PrincipalSource*> sources_;
+  const std::function<bool()> may_answer_;
 };
 
 // The one decision about access: whether `principal` may call a method of `policy` (nullptr: a

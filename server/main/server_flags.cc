@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <utility>
 
 #include "common/status_macros.h"
-#include "server/store/postgres/postgres_stores.h"
 #include "server/web/origin.h"
 
 namespace nerf {
@@ -53,7 +53,64 @@ absl::Status CheckStoreFlags(const ServerFlags& flags) {
   return absl::OkStatus();
 }
 
+// The host of --replica-host at the port of an address.
+std::string ReplicaAddress(const std::string& host, const std::string& listen) {
+  const bool is_bare_v6 = host.find(':') != std::string::npos && !host.starts_with('[');
+  return fmt::format("{}:{}", is_bare_v6 ? "[" + host + "]" : host,
+                     ParseListenAddress("", listen)->port);
+}
+
+// One that other replicas reach at its host and port.
+absl::Status CheckReplicaListen(std::string_view flag, const std::string& text,
+                                const ListenAddress& host) {
+  NERF_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(flag, text));
+  if (address.is_unix || address.port == 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: with --replica-host it must be HOST:PORT with a port above 0", flag));
+  }
+  if (!IsLoopback(address) || IsLoopback(host)) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: other replicas do not reach {} at --replica-host {}", flag, text, host.host));
+}
+
+absl::Status CheckReplicaFlags(const ServerFlags& flags) {
+  if (!flags.is_replica()) return absl::OkStatus();
+  for (const auto& [flag, value] :
+       {std::pair("--store", &flags.store), std::pair("--blobs", &flags.blobs),
+        std::pair("--admin-token-file", &flags.admin_token_file),
+        std::pair("--worker-token-file", &flags.worker_token_file)}) {
+    if (value->empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("--replica-host needs {}, the same for every replica", flag));
+    }
+  }
+  NERF_ASSIGN_OR_RETURN(
+      const ListenAddress host,
+      ParseListenAddress("--replica-host", ReplicaAddress(flags.replica_host, "0.0.0.0:1")));
+  const bool has_colon = host.host.find(':') != std::string::npos;
+  in6_addr v6{};
+  if ((has_colon && inet_pton(AF_INET6, host.host.c_str(), &v6) != 1) || host.host == "::" ||
+      host.host == "0.0.0.0") {
+    return absl::InvalidArgumentError(fmt::format(
+        "--replica-host: '{}' is not the name or address of one machine", flags.replica_host));
+  }
+  NERF_RETURN_IF_ERROR(CheckReplicaListen("--listen", flags.listen, host));
+  if (flags.web_listen.empty()) return absl::OkStatus();
+  return CheckReplicaListen("--web-listen", flags.web_listen, host);
+}
+
 }  // namespace
+
+ReplicaSeat SeatOf(const ServerFlags& flags) {
+  if (!flags.is_replica()) return {};
+  constexpr absl::Duration kLease = absl::Seconds(3);  // renewed each second
+  ReplicaSeat seat = {.lease = kLease,
+                      .grpc_address = ReplicaAddress(flags.replica_host, flags.listen)};
+  if (!flags.web_listen.empty()) {
+    seat.web_address = ReplicaAddress(flags.replica_host, flags.web_listen);
+  }
+  return seat;
+}
 
 std::string ListenAddress::ToString() const {
   if (is_unix) return host;
@@ -139,6 +196,7 @@ absl::Status CheckFlags(const ServerFlags& flags) {
     return absl::InvalidArgumentError("--client-ca needs --tls-cert");
   }
   NERF_RETURN_IF_ERROR(CheckStoreFlags(flags));
+  NERF_RETURN_IF_ERROR(CheckReplicaFlags(flags));
   constexpr absl::Duration kMin = absl::Milliseconds(100), kMax = absl::Hours(24);
   NERF_RETURN_IF_ERROR(CheckDuration("--lease-ttl", flags.lease_ttl, kMin, kMax));
   NERF_RETURN_IF_ERROR(

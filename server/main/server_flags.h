@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/rpc/tls.h"
+#include "server/store/postgres/postgres_stores.h"
 
 namespace nerf {
 
@@ -21,9 +22,11 @@ struct ServerFlags {
   std::string health_listen;             // empty: none
   std::string data_dir;                  // absolute
   std::string store;                     // postgresql://...; empty: files of data_dir
+  std::string replica_host;              // empty: the only nerfd of its stores
   std::string move_store;                // postgresql://...; empty: nothing is moved
   std::string blobs;                     // "s3://bucket/prefix"; empty: in data_dir
   std::string s3_endpoint;               // "https://host:port"; empty: Amazon's
+  std::string admin_token_file;          // empty: admin.token in data_dir
   std::string worker_token_file;         // empty: worker.token in data_dir
   TlsFiles tls;                          // of --tls-cert, --tls-key, --client-ca
   std::string jwks;                      // empty: no JWTs
@@ -40,6 +43,8 @@ struct ServerFlags {
   std::string restore;  // folder of a backup; empty: none
   std::string log_level = "info";
   std::string log_format = "text";
+
+  bool is_replica() const { return !replica_host.empty(); }
 };
 
 // An address to listen on.
@@ -60,6 +65,10 @@ bool IsLoopback(const ListenAddress& address);
 
 // The address at which a process on this machine reaches a server that listens on `address`.
 std::string ConnectAddress(const ListenAddress& address);
+
+// Where the other replicas find this one, and the lease with which it leads. Without replicas: no
+// lease. Requires: CheckFlags.
+ReplicaSeat SeatOf(const ServerFlags& flags);
 
 // Checks what CLI11 cannot: addresses (beyond loopback only with `insecure`), databases, flags that
 // exclude each other, and ranges of durations. Errors: InvalidArgument, for the user.

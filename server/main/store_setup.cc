@@ -32,13 +32,13 @@ absl::Status CheckQueueFile(const DataDir& data, bool accept_data_loss, bool has
   return absl::DataLossError("queue.db is missing in " + data.path() + " beside blobs of its jobs");
 }
 
-absl::StatusOr<ServerStores> OpenFiles(const ServerFlags& flags, const DataDir& data, bool restored,
+absl::StatusOr<ServerStores> OpenFiles(const ServerFlags& flags, const DataDir& data,
                                        bool has_blobs, RandomSource& random) {
   NERF_RETURN_IF_ERROR(
       WithDataLossHint(CheckQueueFile(data, flags.accept_data_loss, has_blobs), flags));
-  auto jobs =
-      SqliteStore::Open(data.File("queue.db"), random,
-                        {.accept_data_loss = flags.accept_data_loss, .new_epoch = restored});
+  auto jobs = SqliteStore::Open(
+      data.File("queue.db"), random,
+      {.accept_data_loss = flags.accept_data_loss, .new_epoch = !flags.restore.empty()});
   NERF_RETURN_IF_ERROR(WithDataLossHint(jobs.status(), flags));
   NERF_ASSIGN_OR_RETURN(auto access, SqliteAccessStore::Open(data.File("access.db")));
   ServerStores stores;
@@ -59,6 +59,7 @@ absl::StatusOr<ServerStores> OpenDatabase(const ServerFlags& flags, const DataDi
         "{} has a queue.db: move it with --move-store, or name another --data-dir", data.path()));
   }
   auto opened = OpenPostgresStores({.uri = flags.store,
+                                    .seat = SeatOf(flags),
                                     .commits_file = data.File("postgres.commits"),
                                     .accept_data_loss = flags.accept_data_loss},
                                    random);
@@ -66,6 +67,9 @@ absl::StatusOr<ServerStores> OpenDatabase(const ServerFlags& flags, const DataDi
   ServerStores stores;
   stores.jobs = std::move(opened->jobs);
   stores.access = std::move(opened->access);
+  stores.term = opened->term;
+  stores.lease_began = opened->lease_began;
+  stores.is_broken = std::move(opened->is_broken);
   stores.backup = [](BlobStore&, const std::string&) {
     return absl::FailedPreconditionError(
         "the queue is in PostgreSQL: back it up with pg_dump, and the blobs by a copy");
@@ -76,9 +80,9 @@ absl::StatusOr<ServerStores> OpenDatabase(const ServerFlags& flags, const DataDi
 }  // namespace
 
 absl::StatusOr<ServerStores> OpenServerStores(const ServerFlags& flags, const DataDir& data,
-                                              bool restored, bool has_blobs, RandomSource& random) {
+                                              bool has_blobs, RandomSource& random) {
   if (!flags.store.empty()) return OpenDatabase(flags, data, random);
-  return OpenFiles(flags, data, restored, has_blobs, random);
+  return OpenFiles(flags, data, has_blobs, random);
 }
 
 absl::Status WithDataLossHint(const absl::Status& status, const ServerFlags& flags) {

@@ -107,6 +107,8 @@ struct ServerMetrics::Families {
                                     "Unix time at which the server's certificate expires.")),
         store_read_only(NewGauge(r, "nerfd_store_read_only",
                                  "1 while the store refuses writes: the disk is full or failed.")),
+        leads(NewGauge(r, "nerfd_leader", "1 while this replica, or the only nerfd, leads.")),
+        leader_term(NewGauge(r, "nerfd_leader_term", "Last term that this replica knows of.")),
         commit_seconds(NewHistogram(r, "nerfd_store_commit_duration_seconds",
                                     "Time of a transaction of the store, sync included.")),
         store_errors(NewCounter(r, "nerfd_store_errors_total",
@@ -171,6 +173,8 @@ struct ServerMetrics::Families {
     watchers.Add({{"kind", "training_job"}});
     watchers_evicted.Add({});
     store_read_only.Add({});
+    leads.Add({});
+    leader_term.Add({});
     commit = &commit_seconds.Add({}, kCommitSeconds);
     commit_errors = &store_errors.Add({{"op", "commit"}});
     blob_size.Add({});
@@ -210,6 +214,8 @@ struct ServerMetrics::Families {
   Family<Counter>& auth_failures;
   Family<Gauge>& certificate_expiry;
   Family<Gauge>& store_read_only;
+  Family<Gauge>& leads;
+  Family<Gauge>& leader_term;
   Family<Histogram>& commit_seconds;
   Family<Counter>& store_errors;
   Family<Gauge>& blob_size;
@@ -364,6 +370,11 @@ void ServerMetrics::SetWorkers(const std::map<std::string, size_t>& by_state) {
 
 void ServerMetrics::SetStoreReadOnly(bool read_only) {
   families_->store_read_only.Add({}).Set(read_only ? 1 : 0);
+}
+
+void ServerMetrics::SetLeader(bool leads, uint64_t term) {
+  families_->leads.Add({}).Set(leads ? 1 : 0);
+  families_->leader_term.Add({}).Set(static_cast<double>(term));
 }
 
 void ServerMetrics::WatcherEvicted() { families_->watchers_evicted.Add({}).Increment(); }

@@ -70,6 +70,8 @@ class ServerMetrics {
   // When the server's own certificate expires, in seconds since 1970.
   void SetCertificateExpiry(double unix_seconds);
   void SetStoreReadOnly(bool read_only);
+  // Whether this nerfd leads, and the last term that it knows of; 0 without replicas.
+  void SetLeader(bool leads, uint64_t term);
   void SetBlobStore(uint64_t byte_size, uint64_t free_bytes);
 
   // Blobs.

@@ -31,6 +31,9 @@ struct BlobStoreOptions {
   // Called with the sha256 of a blob that the store has no more, before it can be stored again.
   // Must not call the store. May be empty.
   std::function<void(const std::string& sha256)> on_deleted = {};
+  // Asked right before a blob is deleted; false: this process may not be the only writer any more,
+  // and it stays. May be empty.
+  std::function<bool()> may_delete = {};
   // Called when a blob was found damaged. May be empty.
   std::function<void(const std::string& sha256)> on_damaged = {};
 };

@@ -357,14 +357,19 @@ TEST(OutputTest, ErrorsAsJsonAreOneObjectALine) {
 
 TEST(OutputTest, ServerAddresses) {
   for (const char* good : {"127.0.0.1:50051", "localhost:1", "[::1]:65535", "gpu-1.lab:50051",
-                           "unix:/run/nerfd.sock"}) {
+                           "unix:/run/nerfd.sock", "10.0.0.1:1,10.0.0.2:2", "[::1]:1,[fd::2]:2"}) {
     EXPECT_THAT(CheckServerAddress(good), IsOk()) << good;
   }
-  for (const char* bad : {"", "localhost", "http://x:1", ":50051", "x:", "x:0", "x:65536", "x:5a",
-                          "a b:1", "x:1/y", "unix:", "dns:///x:1", "x:-1", "::1:5x"}) {
+  for (const char* bad :
+       {"", "localhost", "http://x:1", ":50051", "x:", "x:0", "x:65536", "x:5a", "a b:1", "x:1/y",
+        "unix:", "dns:///x:1", "x:-1", "::1:5x", "10.0.0.1:1,", ",10.0.0.1:1", "10.0.0.1:1,b:2",
+        "10.0.0.1:1,[::1]:2", "unix:/a,unix:/b"}) {
     EXPECT_THAT(CheckServerAddress(bad), StatusIs(absl::StatusCode::kInvalidArgument, "--server"))
         << bad;
   }
+  EXPECT_EQ(GrpcTarget("a:1"), "a:1");
+  EXPECT_EQ(GrpcTarget("10.0.0.1:1,10.0.0.2:2"), "ipv4:10.0.0.1:1,10.0.0.2:2");
+  EXPECT_EQ(GrpcTarget("[::1]:1,[fd::2]:2"), "ipv6:[::1]:1,[fd::2]:2");
 }
 
 }  // namespace

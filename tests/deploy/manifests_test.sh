@@ -48,7 +48,9 @@ while read -r flag; do
   fi
 done < <(grep -ohE '^ +- --[a-z-]+' "$work"/*.yaml | grep -oE -- '--[a-z-]+' | sort -u)
 [ "$unknown" = 0 ]
-node "$work/check_manifests.mjs" --mistakes "$work/laptop.yaml"
+for name in laptop replicas; do
+  node "$work/check_manifests.mjs" --mistakes "$work/$name.yaml"
+done
 node "$work/check_dashboards.mjs" "$source_dir"/monitoring/dashboards/*.json
 
 if kubectl --request-timeout=2s version >/dev/null 2>&1; then

@@ -26,6 +26,8 @@ inline constexpr const char* kMetricFamilies[] = {
     "nerfd_watch_gaps_total",
     "nerfd_auth_failures_total",
     "nerfd_store_read_only",
+    "nerfd_leader",
+    "nerfd_leader_term",
     "nerfd_store_commit_duration_seconds",
     "nerfd_blob_store_size_bytes",
     "nerfd_blob_store_free_bytes",

@@ -35,11 +35,16 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   }
   health->server_->GetHealthCheckService()->SetServingStatus("liveness", true);
   health->SetReady(false);
+  health->SetLeading(false);
   return health;
 }
 
 HealthServer::~HealthServer() {
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+}
+
+void HealthServer::SetLeading(bool leads) {
+  server_->GetHealthCheckService()->SetServingStatus("leader", leads);
 }
 
 void HealthServer::SetReady(bool ready) {

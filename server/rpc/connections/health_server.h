@@ -14,7 +14,7 @@ namespace nerf {
 
 // grpc.health.v1.Health on a port of its own, for probes that speak neither TLS nor tokens. Service
 // "liveness" is always SERVING; "readiness" and the empty name are while nerfd accepts work.
-// Thread-safe.
+// "leader" is while it leads its replicas. Thread-safe.
 class HealthServer {
  public:
   // Starts to serve, as not ready. listen: host:port. FailedPrecondition if it cannot listen on the
@@ -24,6 +24,8 @@ class HealthServer {
 
   int port() const { return port_; }
   void SetReady(bool ready);
+  // The service "leader": whether this replica, or the only nerfd, leads.
+  void SetLeading(bool leads);
 
  private:
   HealthServer();

@@ -1,4 +1,5 @@
 #include "common/error_reason.h"
+#include "server/store/postgres/leader_table.h"
 #include "server/store/postgres/postgres_stores.h"
 
 // A program without libpq (NERF_ENABLE_POSTGRES=OFF).
@@ -15,6 +16,10 @@ absl::Status NotBuilt() {
 absl::Status CheckPostgresUri(const std::string&) { return NotBuilt(); }
 
 absl::StatusOr<PostgresStores> OpenPostgresStores(const PostgresOptions&, RandomSource&) {
+  return NotBuilt();
+}
+
+absl::StatusOr<std::unique_ptr<LeaderTable>> LeaderTable::Open(const std::string&) {
   return NotBuilt();
 }
 

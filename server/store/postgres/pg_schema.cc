@@ -82,6 +82,17 @@ constexpr const char* kPgMigrations[] = {
       start bytea NOT NULL);
     CREATE TABLE worker_keys (worker text COLLATE "C" PRIMARY KEY, digest text NOT NULL);
     )sql",
+    // 1 -> 2: the lease of the one that leads. Not in `term`, whose row each transaction locks.
+    R"sql(
+    CREATE TABLE leader (
+      one boolean PRIMARY KEY CHECK (one),
+      term bigint NOT NULL,
+      holder text NOT NULL,
+      grpc_address text NOT NULL,
+      web_address text NOT NULL,
+      expires timestamptz NOT NULL);
+    INSERT INTO leader VALUES (true, 0, '', '', '', '-infinity');
+    )sql",
 };
 static_assert(std::size(kPgMigrations) == kPgSchemaVersion);
 

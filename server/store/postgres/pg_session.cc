@@ -27,22 +27,52 @@ constexpr absl::Duration kPause = absl::Milliseconds(50);
 // A connection of ours that is lost may still be committing. After this time it is ended.
 constexpr absl::Duration kOldSessionGrace = absl::Seconds(1);
 
-// Who has the lock. Sessions of other users do not show their names.
-constexpr char kHolderSql[] = R"sql(
-    SELECT l.pid::text, coalesce(a.application_name, ''),
-      coalesce('from ' || host(a.client_addr), 'on its machine')
-    FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
-    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
-      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND l.classid = ($1::bigint >> 32)::oid AND l.objid = ($1::bigint & 4294967295)::oid)sql";
+// A replica has this time from taking the lock to its lease; then others may end its session.
+constexpr char kCandidateGrace[] = "30 s";
 
-std::string NewHolder(RandomSource& random) {
-  constexpr size_t kMaxHost = 36;  // application_name has at most 63 bytes
+#define NERF_HAS_LOCK                                                                  \
+  "l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 "                          \
+  "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) " \
+  "AND l.classid = ($1::bigint >> 32)::oid AND l.objid = ($1::bigint & 4294967295)::oid "
+
+// Who has the lock. Sessions of other users do not show their names.
+constexpr char kHolderSql[] =
+    "SELECT l.pid::text, coalesce(a.application_name, ''), "
+    "  coalesce('from ' || host(a.client_addr), 'on its machine') "
+    "FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid) WHERE " NERF_HAS_LOCK;
+
+// Ends the session of a replica that has the lock and no lease.
+constexpr char kEndExpiredSql[] =
+    "SELECT pg_terminate_backend(l.pid)::text, a.application_name "
+    "FROM leader, pg_locks l JOIN pg_stat_activity a USING (pid) "
+    "WHERE " NERF_HAS_LOCK
+    "AND leader.expires <= clock_timestamp() AND (a.application_name = leader.holder "
+    "  OR a.application_name LIKE $2 || '%' "
+    "    AND a.backend_start <= clock_timestamp() - $3::interval)";
+#undef NERF_HAS_LOCK
+
+// One statement, so that no nerfd can stop in the middle. FOR UPDATE looks again at a lease that is
+// renewed at the same time. Without a lease: `holder` is ''.
+constexpr char kBeginTermSql[] = R"sql(
+    WITH free AS (SELECT FROM leader WHERE expires <= clock_timestamp() FOR UPDATE),
+    begun AS (
+      UPDATE term SET number = number + 1, holder = $1, since = now() FROM free
+      RETURNING number, commits),
+    seat AS (
+      UPDATE leader SET term = begun.number, holder = $2, grpc_address = $3, web_address = $4,
+        expires = CASE WHEN $2 = '' THEN '-infinity' ELSE clock_timestamp() + $5::interval END
+      FROM begun)
+    SELECT number::text, commits::text FROM begun)sql";
+
+constexpr char kAlone[] = "nerfd ", kReplica[] = "nerfd-replica ";
+
+std::string NewHolder(const char* kind, RandomSource& random) {
+  constexpr size_t kMaxHost = 28;  // application_name has at most 63 bytes
   char host[256] = "?";
   gethostname(host, sizeof(host) - 1);
   std::array<uint8_t, 4> bytes;
   random.Fill(bytes);
-  return fmt::format("nerfd {}:{}:{}", std::string(host).substr(0, kMaxHost), getpid(),
+  return fmt::format("{}{}:{}:{}", kind, std::string(host).substr(0, kMaxHost), getpid(),
                      absl::BytesToHexString(absl::string_view(
                          reinterpret_cast<const char*>(bytes.data()), bytes.size())));
 }
@@ -65,12 +95,13 @@ PgSession::PgSession(PgSessionOptions options, std::string holder)
 
 absl::StatusOr<std::unique_ptr<PgSession>> PgSession::Open(const PgSessionOptions& options,
                                                            RandomSource& random) {
-  std::unique_ptr<PgSession> session(new PgSession(options, NewHolder(random)));
+  std::unique_ptr<PgSession> session(
+      new PgSession(options, NewHolder(options.seat.is_one() ? kReplica : kAlone, random)));
   MutexLock lock(session->mu_);
-  NERF_ASSIGN_OR_RETURN(auto connection,
-                        session->Connect(session->clock_.Now() + options.lock_wait));
+  const SteadyTime give_up = session->clock_.Now() + options.lock_wait;
+  NERF_ASSIGN_OR_RETURN(auto connection, session->Connect(give_up));
   NERF_RETURN_IF_ERROR(MigratePgSchema(*connection, random));
-  NERF_RETURN_IF_ERROR(session->BeginTerm(*connection));
+  NERF_RETURN_IF_ERROR(session->BeginTerm(*connection, give_up));
   if (!options.commits_file.empty()) {
     NERF_RETURN_IF_ERROR(session->CheckCommits(*connection, random));
   }
@@ -105,29 +136,70 @@ absl::Status PgSession::TakeLock(PgConnection& connection, SteadyTime give_up) {
       NERF_RETURN_IF_ERROR(
           connection.Query("SELECT pg_terminate_backend($1::int)::text", {holder[0]}).status());
     }
+    if (term_ == 0 && options_.seat.is_one()) NERF_RETURN_IF_ERROR(EndExpired(connection));
     // Whoever has begun a term goes on with it.
     if (term_ != 0 && !is_ours) NERF_RETURN_IF_ERROR(ReadCommits(connection).status());
     if (clock_.Now() >= give_up) {
       return absl::FailedPreconditionError(
           fmt::format("the {} is in use by {}", connection.place(), who));
     }
-    if (!std::exchange(waits, true) && !is_ours) {
+    if (!std::exchange(waits, true) && !is_ours && !options_.seat.is_one()) {
       LogInfo("waiting for the database", {{"place", connection.place()}, {"holder", who}});
     }
     absl::SleepFor(kPause);
   }
 }
 
-absl::Status PgSession::BeginTerm(PgConnection& connection) {
-  NERF_ASSIGN_OR_RETURN(const auto rows,
-                        connection.Query("UPDATE term SET number = number + 1, holder = $1, "
-                                         "since = now() RETURNING number::text, commits::text",
-                                         {holder_}));
-  if (rows.size() == 1 && absl::SimpleAtoi(rows[0][0], &term_) &&
-      absl::SimpleAtoi(rows[0][1], &n_commits_)) {
-    return absl::OkStatus();
+absl::Status PgSession::EndExpired(PgConnection& connection) {
+  // A database that no replica has used yet has no such table.
+  NERF_ASSIGN_OR_RETURN(const auto table,
+                        connection.Query("SELECT coalesce(to_regclass('nerfd.leader')::text, '')"));
+  if (table[0][0].empty()) return absl::OkStatus();
+  NERF_ASSIGN_OR_RETURN(
+      const auto ended,
+      connection.Query(kEndExpiredSql, {std::to_string(kLockKey), kReplica, kCandidateGrace}));
+  for (const StoreRow& row : ended) {
+    LogWarning("ended the session of a nerfd whose lease is over", {{"holder", row[1]}});
   }
-  return WithReason(absl::DataLossError("the database has no row `term`"), reason::kStoreCorrupt);
+  return absl::OkStatus();
+}
+
+absl::Status PgSession::BeginTerm(PgConnection& connection, SteadyTime give_up) {
+  const ReplicaSeat& seat = options_.seat;
+  while (true) {
+    began_ = clock_.Now();
+    NERF_ASSIGN_OR_RETURN(
+        const auto rows,
+        connection.Query(
+            kBeginTermSql,
+            {holder_, seat.is_one() ? holder_ : "", seat.grpc_address, seat.web_address,
+             fmt::format("{} ms", absl::ToInt64Milliseconds(seat.lease))}));
+    if (rows.size() == 1 && absl::SimpleAtoi(rows[0][0], &term_) &&
+        absl::SimpleAtoi(rows[0][1], &n_commits_)) {
+      return absl::OkStatus();
+    }
+    NERF_ASSIGN_OR_RETURN(const auto leader,
+                          connection.Query("SELECT l.holder FROM leader l, term"));
+    if (leader.size() != 1) {
+      return WithReason(absl::DataLossError("the database has no row `term`, or no row `leader`"),
+                        reason::kStoreCorrupt);
+    }
+    if (clock_.Now() >= give_up) {
+      return absl::FailedPreconditionError(
+          fmt::format("the {} is in use by {}", connection.place(), leader[0][0]));
+    }
+    absl::SleepFor(kPause);
+  }
+}
+
+uint64_t PgSession::term() const {
+  MutexLock lock(mu_);
+  return term_;
+}
+
+SteadyTime PgSession::began() const {
+  MutexLock lock(mu_);
+  return began_;
 }
 
 absl::Status PgSession::CheckCommits(PgConnection& connection, RandomSource& random) {
@@ -219,6 +291,7 @@ absl::Status PgSession::Break(absl::Status status) {
   LogError("the store failed: no more writes until a restart",
            {{"error", std::string(status.message())}});
   read_only_ = true;
+  is_broken_ = true;
   broken_ = std::move(status);
   return broken_;
 }

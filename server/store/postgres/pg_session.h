@@ -18,11 +18,13 @@
 #include "common/mutex.h"
 #include "server/store/commit_count.h"
 #include "server/store/postgres/pg_connection.h"
+#include "server/store/postgres/postgres_stores.h"
 
 namespace nerf {
 
 struct PgSessionOptions {
   std::string uri;
+  ReplicaSeat seat = {};          // with a lease: one of several nerfd
   std::string commits_file = {};  // of CommitCount; empty: nothing is counted
   // Start although commits that were acknowledged are missing, with a new store epoch.
   bool accept_data_loss = false;
@@ -51,6 +53,10 @@ struct PgRefusal {
 // The fate of a commit: each transaction adds one to `term.commits`. When the answer to COMMIT is
 // lost, the session connects again and takes the lock, which the old connection holds until its
 // transaction has ended; then the row says whether it happened.
+//
+// Replicas: whoever begins a term also takes the lease of table `leader`, or takes it away. No term
+// begins before the lease of the one before is over. Then the session of its holder, which may be
+// stopped or cut off and still have the lock, is ended.
 //
 // Thread-safe; transactions wait for each other.
 class PgSession {
@@ -85,6 +91,11 @@ class PgSession {
 
   // Whether the last transaction found no PostgreSQL, no room, or another owner.
   bool read_only() const { return read_only_; }
+  // Whether it stores nothing any more.
+  bool is_broken() const { return is_broken_; }
+  // Of this session; and when, at the latest, its lease began.
+  uint64_t term() const ABSL_LOCKS_EXCLUDED(mu_);
+  SteadyTime began() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   PgSession(PgSessionOptions options, std::string holder);
@@ -93,7 +104,11 @@ class PgSession {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TakeLock(PgConnection& connection, SteadyTime give_up)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status BeginTerm(PgConnection& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Ends the session that has the lock if its nerfd has let its lease pass.
+  absl::Status EndExpired(PgConnection& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Waits for the lease of another one until `give_up`.
+  absl::Status BeginTerm(PgConnection& connection, SteadyTime give_up)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckCommits(PgConnection& connection, RandomSource& random)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SetCommits(uint64_t n_commits) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -117,14 +132,16 @@ class PgSession {
   const PgSessionOptions options_;
   const std::string holder_;  // "host:pid:8 random digits"
   const RealClock clock_;
-  Mutex mu_;
+  mutable Mutex mu_;
   std::unique_ptr<PgConnection> connection_ ABSL_GUARDED_BY(mu_);  // null: lost
   uint64_t term_ ABSL_GUARDED_BY(mu_) = 0;
+  SteadyTime began_ ABSL_GUARDED_BY(mu_);
   uint64_t n_commits_ ABSL_GUARDED_BY(mu_) = 0;
   bool fate_unknown_ ABSL_GUARDED_BY(mu_) = false;  // the database may have one commit more
   CommitCount commit_count_ ABSL_GUARDED_BY(mu_);
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
   std::atomic<bool> read_only_ = false;
+  std::atomic<bool> is_broken_ = false;
   Mutex reader_mu_;
   std::unique_ptr<PgConnection> reader_ ABSL_GUARDED_BY(reader_mu_);  // null: none yet, or lost
   SteadyTime connect_reader_at_ ABSL_GUARDED_BY(reader_mu_);          // not before

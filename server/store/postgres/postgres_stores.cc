@@ -37,13 +37,19 @@ absl::Status CheckPostgresUri(const std::string& uri) {
 
 absl::StatusOr<PostgresStores> OpenPostgresStores(const PostgresOptions& options,
                                                   RandomSource& random) {
-  const PgSessionOptions session_options = {.uri = options.uri,
-                                            .commits_file = options.commits_file,
-                                            .accept_data_loss = options.accept_data_loss};
+  PgSessionOptions session_options = {.uri = options.uri,
+                                      .seat = options.seat,
+                                      .commits_file = options.commits_file,
+                                      .accept_data_loss = options.accept_data_loss};
+  // The session that has to be ended first is gone after some milliseconds.
+  if (options.seat.is_one()) session_options.lock_wait = absl::Milliseconds(300);
   NERF_ASSIGN_OR_RETURN(std::shared_ptr<PgSession> session,
                         PgSession::Open(session_options, random));
-  return PostgresStores{std::make_unique<PostgresStore>(session),
-                        std::make_unique<PostgresAccessStore>(session)};
+  return PostgresStores{.jobs = std::make_unique<PostgresStore>(session),
+                        .access = std::make_unique<PostgresAccessStore>(session),
+                        .term = session->term(),
+                        .lease_began = session->began(),
+                        .is_broken = [session] { return session->is_broken(); }};
 }
 
 }  // namespace nerf

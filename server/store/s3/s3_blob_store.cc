@@ -214,7 +214,7 @@ absl::StatusOr<Stored> S3BlobStore::MoveIn(const std::string& path, const BlobRe
     undeleted_.erase(blob.sha256);
   }
   // Where this fails it stays until Collect of the next process.
-  if (was_damaged) client_.Delete(DamagedKey(blob.sha256)).IgnoreError();
+  if (was_damaged) DeleteObject(DamagedKey(blob.sha256)).IgnoreError();
   return Stored::kNew;
 }
 
@@ -281,7 +281,7 @@ void S3BlobStore::MoveAside(const std::string& sha256, uint64_t generation) {
            {{"sha256", sha256}});
   if (options_.on_damaged) options_.on_damaged(sha256);
   absl::Status moved = client_.Copy(BlobKey(sha256), DamagedKey(sha256));
-  if (moved.ok()) moved = client_.Delete(BlobKey(sha256));
+  if (moved.ok()) moved = DeleteObject(BlobKey(sha256));
   // A later process then finds the damage again.
   if (!moved.ok()) LogWarning("it was not moved aside", {{"error", std::string(moved.message())}});
 }
@@ -291,8 +291,20 @@ absl::Status S3BlobStore::Delete(const BlobRef& blob) {
   return DeleteIf(blob.sha256, [](const Entry&) { return true; }).status();
 }
 
+absl::Status S3BlobStore::CheckMayDelete() const {
+  if (!options_.may_delete || options_.may_delete()) return absl::OkStatus();
+  return WithReason(absl::UnavailableError("another nerfd may write to the bucket by now"),
+                    reason::kNotReady);
+}
+
+absl::Status S3BlobStore::DeleteObject(const std::string& key) {
+  NERF_RETURN_IF_ERROR(CheckMayDelete());
+  return client_.Delete(key);
+}
+
 absl::StatusOr<bool> S3BlobStore::DeleteIf(const std::string& sha256,
                                            const std::function<bool(const Entry&)>& may_go) {
+  NERF_RETURN_IF_ERROR(CheckMayDelete());
   const Turn turn(*this, sha256);
   bool is_damaged = false;
   {
@@ -305,8 +317,8 @@ absl::StatusOr<bool> S3BlobStore::DeleteIf(const std::string& sha256,
     undeleted_.insert(sha256);
   }
   if (options_.on_deleted) options_.on_deleted(sha256);
-  NERF_RETURN_IF_ERROR(client_.Delete(BlobKey(sha256)));
-  if (is_damaged) NERF_RETURN_IF_ERROR(client_.Delete(DamagedKey(sha256)));
+  NERF_RETURN_IF_ERROR(DeleteObject(BlobKey(sha256)));
+  if (is_damaged) NERF_RETURN_IF_ERROR(DeleteObject(DamagedKey(sha256)));
   MutexLock lock(mu_);
   undeleted_.erase(sha256);
   return true;
@@ -343,8 +355,8 @@ absl::StatusOr<size_t> S3BlobStore::Collect(const std::set<std::string>& reachab
       MutexLock lock(mu_);
       if (!undeleted_.contains(sha256)) continue;  // stored again
     }
-    NERF_RETURN_IF_ERROR(client_.Delete(BlobKey(sha256)));
-    NERF_RETURN_IF_ERROR(client_.Delete(DamagedKey(sha256)));
+    NERF_RETURN_IF_ERROR(DeleteObject(BlobKey(sha256)));
+    NERF_RETURN_IF_ERROR(DeleteObject(DamagedKey(sha256)));
     MutexLock lock(mu_);
     undeleted_.erase(sha256);
     ++n_deleted;

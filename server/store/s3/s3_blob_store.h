@@ -85,6 +85,9 @@ class S3BlobStore final : public BlobStore {
   void MoveAside(const std::string& sha256, uint64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
   // It is not in the bucket.
   void NoteLost(const std::string& sha256, uint64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
+  // Unavailable NOT_READY where options.may_delete forbids it; the same of DeleteObject.
+  absl::Status CheckMayDelete() const;
+  absl::Status DeleteObject(const std::string& key);
   // Deletes a blob, or a damaged one, for which `may_go` is true.
   absl::StatusOr<bool> DeleteIf(const std::string& sha256,
                                 const std::function<bool(const Entry& entry)>& may_go)

@@ -20,7 +20,8 @@ const packages = {
   "gateway.networking.k8s.io": "@kubernetes-models/gateway-api/gateway.networking.k8s.io",
 };
 // Made by the operator, not by the manifests.
-const externalSecrets = new Set(["nerfd-worker-token", "nerfd-tls", "nerfd-ingress-tls"]);
+const externalSecrets = new Set(["nerfd-worker-token", "nerfd-tls", "nerfd-ingress-tls",
+  "nerfd-admin-token", "nerfd-postgres", "nerfd-s3"]);
 
 function moduleOf(object) {
   const [group, version] =
@@ -163,6 +164,28 @@ function encryptionProblems(pod, container) {
   return problems;
 }
 
+// Several servers share one database and one bucket, on different machines, and no disk.
+function replicaProblems(object, pod) {
+  if (object.spec.replicas === 1) return [];
+  const problems = [];
+  const given = pod.containers.flatMap((c) => [...(c.args ?? []).map((a) => a.split("=")[0]),
+    ...(c.env ?? []).map((e) => e.name)]);
+  for (const needed of ["--replica-host", "NERFD_STORE", "--blobs", "--admin-token-file"]) {
+    if (!given.includes(needed)) problems.push(`one writer: more replicas need ${needed}`);
+  }
+  const apart = pod.affinity?.podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
+  if (!apart.some((rule) => rule.topologyKey === "kubernetes.io/hostname" &&
+                            matches(rule.labelSelector.matchLabels, object.spec.template.metadata.labels))) {
+    problems.push("replicas must run on different machines");
+  }
+  for (const entry of pod.containers.flatMap((c) => c.env ?? [])) {
+    const secret = entry.valueFrom?.secretKeyRef?.name;
+    if (secret && !externalSecrets.has(secret)) problems.push(`there is no Secret ${secret}`);
+    if (/PASSWORD|SECRET/.test(entry.name) && !secret) problems.push(`${entry.name} is no secret`);
+  }
+  return problems;
+}
+
 function referenceProblems(objects) {
   const problems = [];
   const byKind = (kind) => objects.filter((o) => o.kind === kind);
@@ -213,7 +236,7 @@ function referenceProblems(objects) {
       }
       encryptionProblems(pod, container).forEach(say);
     }
-    if (object.kind === "StatefulSet" && object.spec.replicas !== 1) say("one writer: replicas must be 1");
+    if (object.kind === "StatefulSet") replicaProblems(object, pod).forEach(say);
     if (object.kind === "StatefulSet" && !has("Service", object.spec.serviceName)) {
       say(`there is no Service ${object.spec.serviceName}`);
     }
@@ -305,7 +328,7 @@ function read(file) {
 const find = (objects, kind, name) =>
     objects.find((o) => o.kind === kind && (!name || o.metadata.name === name));
 const container = (o, kind) => find(o, kind).spec.template.spec.containers[0];
-const mistakes = {
+const serverMistakes = {
   "misspelled probe field": (o) => { const c = container(o, "StatefulSet");
     c.readinessProbe.grpcc = c.readinessProbe.grpc; delete c.readinessProbe.grpc; },
   "unknown field of a pod": (o) => { find(o, "Deployment").spec.template.spec.serviceAcount = "x"; },
@@ -358,8 +381,26 @@ const mistakes = {
     find(o, "NetworkPolicy", "nerfd").spec.podSelector.matchLabels = {app: "nerf"}; },
 };
 
+// Of manifests with several servers.
+const without = (o, word) => { const c = container(o, "StatefulSet");
+  c.args = c.args.filter((a) => !a.startsWith(word)); c.env = c.env.filter((e) => e.name !== word); };
+const replicaMistakes = {
+  "replicas that do not know of each other": (o) => without(o, "--replica-host"),
+  "replicas with stores of their own": (o) => without(o, "NERFD_STORE"),
+  "replicas with disks of their own": (o) => without(o, "--blobs"),
+  "replicas with tokens of their own": (o) => without(o, "--admin-token-file"),
+  "replicas on one machine": (o) => { delete find(o, "StatefulSet").spec.template.spec.affinity; },
+  "unknown secret": (o) => {
+    container(o, "StatefulSet").env[1].valueFrom.secretKeyRef.name = "nerfd-postgress"; },
+  "password in the manifest": (o) => {
+    const entry = container(o, "StatefulSet").env.find((e) => e.name === "PGPASSWORD");
+    delete entry.valueFrom; entry.value = "geheim"; },
+};
+
 async function main(words) {
   if (words[0] === "--mistakes") {
+    const isOne = find(read(words[1]), "StatefulSet").spec.replicas === 1;
+    const mistakes = isOne ? serverMistakes : replicaMistakes;
     const names = Object.keys(mistakes);
     const spoilt = names.map((name) => {
       const objects = read(words[1]);

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/access_reason.h"
@@ -88,6 +90,21 @@ TEST(AccessControlTest, WithoutResourcesAnyGrantOfTheRoleOpensAStream) {
   EXPECT_THAT(Authorize(Of(Role::kEditor, "a"), write, {}), IsOk());
   EXPECT_THAT(Authorize(Of(Role::kViewer, "a"), write, {}),
               FailsWith(absl::StatusCode::kPermissionDenied, reason::kAccessDenied));
+}
+
+TEST(AccessControlTest, ServerThatMayHaveBeenReplacedLetsNobodyIn) {
+  class Everybody final : public PrincipalSource {
+   public:
+    absl::StatusOr<std::optional<Principal>> Identify(std::string_view) const override {
+      return Of(Role::kAdmin);
+    }
+  } everybody;
+  bool leads = true;
+  const AccessControl access({&everybody}, [&] { return leads; });
+  EXPECT_THAT(access.Authenticate("token"), IsOk());
+  leads = false;
+  EXPECT_THAT(access.Authenticate("token"),
+              FailsWith(absl::StatusCode::kUnavailable, reason::kNotReady));
 }
 
 }  // namespace

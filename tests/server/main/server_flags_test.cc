@@ -118,5 +118,56 @@ TEST(ServerFlagsTest, DatabasesAreCheckedAndExcludeWhatIsOfFiles) {
   EXPECT_THAT(CheckFlags(flags).message(), testing::Not(testing::HasSubstr("geheim")));
 }
 
+ServerFlags ReplicaFlags() {
+  ServerFlags flags;
+  flags.replica_host = "nerfd-0.example.com";
+  flags.listen = "0.0.0.0:50051";
+  flags.web_listen = "[::]:8080";
+  flags.insecure = true;
+  flags.store = "postgresql://nerfd@db/nerfd";
+  flags.blobs = "s3://bucket/prefix";
+  flags.admin_token_file = flags.worker_token_file = "/secrets/token";
+  return flags;
+}
+
+TEST(ServerFlagsTest, ReplicaIsFoundAtItsHostAndThePortsThatItServes) {
+  ServerFlags flags = ReplicaFlags();
+  ASSERT_THAT(CheckFlags(flags), IsOk());
+  EXPECT_EQ(SeatOf(flags).grpc_address, "nerfd-0.example.com:50051");
+  EXPECT_EQ(SeatOf(flags).web_address, "nerfd-0.example.com:8080");
+  EXPECT_TRUE(SeatOf(flags).is_one());
+  for (const char* host : {"fd00::7", "[fd00::7]"}) {
+    flags.replica_host = host;
+    ASSERT_THAT(CheckFlags(flags), IsOk()) << host;
+    EXPECT_EQ(SeatOf(flags).grpc_address, "[fd00::7]:50051");
+  }
+  flags.web_listen = "";
+  EXPECT_EQ(SeatOf(flags).web_address, "");
+  EXPECT_FALSE(SeatOf(ServerFlags()).is_one());
+}
+
+TEST(ServerFlagsTest, ReplicaThatOthersCouldNotReplaceIsRefused) {
+  const auto refused = [](auto change, const char* words) {
+    ServerFlags flags = ReplicaFlags();
+    change(flags);
+    EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, words));
+  };
+  refused([](ServerFlags& f) { f.store = ""; }, "needs --store");
+  refused([](ServerFlags& f) { f.blobs = ""; }, "needs --blobs");
+  refused([](ServerFlags& f) { f.admin_token_file = ""; }, "needs --admin-token-file");
+  refused([](ServerFlags& f) { f.worker_token_file = ""; }, "needs --worker-token-file");
+  refused([](ServerFlags& f) { f.listen = "0.0.0.0:0"; }, "port above 0");
+  refused([](ServerFlags& f) { f.listen = "unix:/x"; }, "--listen");
+  refused([](ServerFlags& f) { f.listen = "127.0.0.1:5"; }, "do not reach");
+  refused([](ServerFlags& f) { f.web_listen = "localhost:5"; }, "--web-listen");
+  refused([](ServerFlags& f) { f.replica_host = "a b"; }, "--replica-host");
+  refused([](ServerFlags& f) { f.replica_host = "host:1"; }, "--replica-host");
+  ServerFlags local = ReplicaFlags();
+  local.replica_host = "127.0.0.1";
+  local.listen = "127.0.0.1:5";
+  local.web_listen = "127.0.0.1:6";
+  EXPECT_THAT(CheckFlags(local), IsOk()) << "all on one machine";
+}
+
 }  // namespace
 }  // namespace nerf

@@ -66,6 +66,7 @@ class MetricsTest : public testing::Test {
     metrics_.SetWatchers(4);
     metrics_.WatcherEvicted();
     metrics_.SetStoreReadOnly(true);
+    metrics_.SetLeader(true, 3);
     metrics_.SetBlobStore(1000, 2000);
     metrics_.BlobReceived(10);
     metrics_.BlobSent(20);

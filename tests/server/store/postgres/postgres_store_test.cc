@@ -2,8 +2,12 @@
 // stores is in store_conformance_test.cc.
 #include "server/store/postgres/postgres_store.h"
 
+#include <functional>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "server/store/postgres/leader_table.h"
 #include "server/store/postgres/pg_session.h"
 #include "server/store/postgres/postgres_access_store.h"
 #include "server/store/postgres/postgres_stores.h"
@@ -232,6 +236,155 @@ TEST_F(PostgresStoreTest, ServerThatWasReplacedStoresNothing) {
       << "for good";
   EXPECT_TRUE(old_store.read_only());
   EXPECT_EQ(new_store.Load()->jobs.size(), 2u);
+}
+
+// Replicas of one database.
+class ReplicaTermTest : public PostgresStoreTest {
+ protected:
+  absl::StatusOr<PostgresStores> Lead(const std::string& uri, const std::string& address,
+                                      absl::Duration lease = absl::Seconds(60)) {
+    return OpenPostgresStores(
+        {.uri = uri, .seat = {.lease = lease, .grpc_address = address, .web_address = "w:1"}},
+        random_);
+  }
+  absl::StatusOr<PostgresStores> Lead(const std::string& address,
+                                      absl::Duration lease = absl::Seconds(60)) {
+    return Lead(cluster().Uri(database_), address, lease);
+  }
+  std::unique_ptr<LeaderTable> Table() { return *LeaderTable::Open(cluster().Uri(database_)); }
+};
+
+TEST_F(ReplicaTermTest, OneLeadsUntilItsLeaseIsOver) {
+  const auto table = Table();
+  EXPECT_TRUE(table->Read()->is_free) << "a database without tables";
+  const auto first = Lead("first:1");
+  ASSERT_THAT(first, IsOk());
+  EXPECT_EQ(first->term, 1u);
+  const auto row = table->Read();
+  ASSERT_THAT(row, IsOk());
+  EXPECT_EQ(row->term, 1u);
+  EXPECT_EQ(row->grpc_address, "first:1");
+  EXPECT_EQ(row->web_address, "w:1");
+  EXPECT_FALSE(row->is_free);
+  EXPECT_THAT(Lead("second:1"), StatusIs(StatusCode::kFailedPrecondition, "in use by"));
+  EXPECT_THAT(Open(), StatusIs(StatusCode::kFailedPrecondition, "in use by")) << "one alone, too";
+  EXPECT_THAT(table->Renew(1, absl::Seconds(60)), IsOkAndHolds(true));
+  EXPECT_THAT(table->Renew(2, absl::Seconds(60)), IsOkAndHolds(false));
+  EXPECT_THAT(table->Resign(2), IsOk());
+  EXPECT_FALSE(table->Read()->is_free) << "of another term";
+  EXPECT_THAT(table->Resign(1), IsOk());
+  EXPECT_TRUE(table->Read()->is_free);
+  const auto second = Lead("second:1");
+  ASSERT_THAT(second, IsOk());
+  EXPECT_EQ(second->term, 2u);
+  EXPECT_EQ(table->Read()->grpc_address, "second:1");
+  EXPECT_THAT(table->Renew(1, absl::Seconds(60)), IsOkAndHolds(false));
+}
+
+TEST_F(ReplicaTermTest, LeaseIsKeptWhileTheLockIsFree) {
+  {
+    const auto first = Lead("first:1");
+    ASSERT_THAT(first, IsOk());
+  }  // its connections are gone, as those of a leader that was killed, or is cut off for a moment
+  EXPECT_THAT(Lead("second:1"), StatusIs(StatusCode::kFailedPrecondition, "in use by"));
+  EXPECT_THAT(Open(), StatusIs(StatusCode::kFailedPrecondition, "in use by"));
+  EXPECT_THAT(Table()->Resign(1), IsOk());
+  EXPECT_THAT(Lead("second:1"), IsOk());
+}
+
+// The lease is renewed while another replica has seen that it is over and begins its term.
+TEST_F(ReplicaTermTest, RenewalAtTheLastMomentKeepsTheLease) {
+  {
+    ASSERT_THAT(Lead("first:1", absl::Milliseconds(1)), IsOk());
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  const auto renewal = PgConnection::Open(cluster().Uri(database_), "renewal");
+  ASSERT_THAT(renewal, IsOk());
+  ASSERT_THAT((*renewal)->Exec("BEGIN"), IsOk());
+  ASSERT_THAT((*renewal)->Exec("UPDATE leader SET expires = clock_timestamp() + '60 s'"), IsOk());
+  absl::Status status;
+  std::thread second([&] { status = Lead("second:1").status(); });
+  EXPECT_TRUE(WaitUntil(absl::Seconds(20), [&] {
+    return Sql("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'") ==
+           "1\n";
+  }));
+  ASSERT_THAT((*renewal)->Exec("COMMIT"), IsOk());
+  second.join();
+  EXPECT_THAT(status, StatusIs(StatusCode::kFailedPrecondition, "in use by"));
+  EXPECT_EQ(Table()->Read()->grpc_address, "first:1");
+  EXPECT_EQ(Sql("SELECT number FROM nerfd.term"), "1\n");
+}
+
+// The leader is stopped with its lock and its connections, as by SIGSTOP. Every way to write is
+// refused once another one leads, and nothing of it is stored.
+TEST_F(ReplicaTermTest, EveryWriteOfAStaleLeaderIsRefused) {
+  const auto row = FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly);
+  const auto lease = absl::Milliseconds(1);
+  const StoreWrite one = NewJob("one", 1), two = NewJob("two", 2), three = NewJob("three", 3);
+  const StoreWrite* const both[] = {&two, &three};
+  using Write = std::function<absl::Status(PostgresStores&)>;
+  const std::vector<std::pair<const char*, Write>> writes = {
+      {"Commit", [&](PostgresStores& s) { return s.jobs->Commit(two); }},
+      {"CommitAll", [&](PostgresStores& s) { return s.jobs->CommitAll(both)[1]; }},
+      {"AddToken",
+       [&](PostgresStores& s) { return s.access->AddToken({.id = "t", .digest = "t"}); }},
+      {"DeleteToken", [&](PostgresStores& s) { return s.access->DeleteToken("kept"); }},
+      {"PutWorkerKey",
+       [&](PostgresStores& s) {
+         return s.access->PutWorkerKey({"w", "k"});
+       }},
+      {"DeleteWorkerKey", [&](PostgresStores& s) { return s.access->DeleteWorkerKey("kept"); }}};
+  for (const auto& [name, write] : writes) {
+    database_ = cluster().NewDatabase();
+    auto stale = Lead("stale:1", lease);
+    ASSERT_THAT(stale, IsOk());
+    ASSERT_THAT(stale->jobs->Commit(one), IsOk());
+    ASSERT_THAT(stale->access->AddToken({.id = "kept", .digest = "kept"}), IsOk());
+    ASSERT_THAT(stale->access->PutWorkerKey({"kept", "kept"}), IsOk());
+    absl::SleepFor(lease);
+    const auto leader = Lead("leader:1");
+    ASSERT_THAT(leader, IsOk()) << name;
+    const std::string before = cluster().Dump(database_);
+    EXPECT_FALSE(stale->is_broken());
+    EXPECT_THAT(write(*stale), row) << name;
+    EXPECT_TRUE(stale->is_broken()) << name;
+    EXPECT_THAT(write(*stale), row) << name << ", for good";
+    EXPECT_EQ(cluster().Dump(database_), before) << name;
+    EXPECT_THAT(write(const_cast<PostgresStores&>(*leader)), IsOk()) << name;
+  }
+}
+
+// The transaction of the stale leader has written its rows when the other one takes over.
+TEST_F(ReplicaTermTest, TransactionInProgressIsEndedByTheNextTerm) {
+  const PgSessionOptions options = {.uri = cluster().Uri(database_),
+                                    .seat = {.lease = absl::Milliseconds(1)},
+                                    .retry_for = absl::ZeroDuration()};
+  const auto stale = PgSession::Open(options, random_);
+  ASSERT_THAT(stale, IsOk());
+  const absl::Status status = (*stale)->TransactOnce([&](PgConnection& connection) {
+    EXPECT_THAT(connection.Exec("INSERT INTO drained_workers VALUES ('w')"), IsOk());
+    EXPECT_THAT(Lead("leader:1"), IsOk());
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(status, StatusIs(StatusCode::kUnavailable));
+  EXPECT_EQ(Sql("SELECT count(*) FROM nerfd.drained_workers"), "0\n");
+}
+
+TEST_F(ReplicaTermTest, LockOfAnotherProgramIsNotTakenAway) {
+  const auto alone = Open();
+  ASSERT_THAT(alone, IsOk());
+  EXPECT_TRUE(Table()->Read()->is_free);
+  EXPECT_THAT(Lead("replica:1"), StatusIs(StatusCode::kFailedPrecondition, "in use by nerfd "));
+  PostgresStore store(*alone);
+  EXPECT_THAT(store.Commit(NewJob("one", 1)), IsOk());
+}
+
+TEST_F(ReplicaTermTest, SchemaOfVersionOneIsMigrated) {
+  ASSERT_THAT(Open(), IsOk());
+  Sql("DROP TABLE nerfd.leader; UPDATE nerfd.schema_version SET version = 1");
+  EXPECT_TRUE(Table()->Read()->is_free);
+  EXPECT_THAT(Lead("replica:1"), IsOk());
+  EXPECT_EQ(Sql("SELECT version FROM nerfd.schema_version"), "2\n");
 }
 
 TEST_F(PostgresStoreTest, CommitsThatPostgresHasLostAreDataLoss) {

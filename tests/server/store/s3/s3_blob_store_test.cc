@@ -236,6 +236,22 @@ TEST_F(S3BlobStoreTest, SweepDeletesWhatNothingNamesAfterTheGraceAndWhatWasRelea
   EXPECT_EQ(store_->Stats().n_blobs, 1u);
 }
 
+TEST_F(S3BlobStoreTest, NothingIsDeletedWhereAnotherProcessMayWrite) {
+  bool may_delete = false;
+  options_.may_delete = [&] { return may_delete; };
+  Reopen();
+  const BlobRef first = *store_->Put("first", Uploader::kWorker),
+                second = *store_->Put("second", Uploader::kWorker);
+  clock_.Advance(options_.collect_grace);
+  const auto refused = FailsWith(StatusCode::kUnavailable, reason::kNotReady);
+  EXPECT_THAT(store_->Collect({}), refused);
+  EXPECT_THAT(store_->Delete(second), refused);
+  EXPECT_EQ(Keys().size(), 2u);
+  may_delete = true;
+  ASSERT_THAT(store_->Collect({}), IsOk());
+  EXPECT_THAT(Keys(), IsEmpty());
+}
+
 // The answer to a put was lost, or somebody else has written to the bucket.
 TEST_F(S3BlobStoreTest, ObjectThatMemoryDoesNotKnowIsFoundWithinADayAndCollected) {
   const BlobRef blob{Sha256Hex("orphan"), 6};
