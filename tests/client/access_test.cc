@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -58,6 +59,8 @@ TEST_F(AccessTest, LoginKeepsTheProjectOfATokenForOneAlone) {
   EXPECT_EQ(result.exit_code, kOk) << result.err;
   EXPECT_THAT(result.out, HasSubstr("as admin.token, editor of lab\n"));
   EXPECT_EQ(ContextNamed("ana").project, "lab");
+  EXPECT_EQ(std::filesystem::status(ContextPath()).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 
   result = Login({"--name", "wrong", "--project", "default"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;

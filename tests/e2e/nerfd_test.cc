@@ -19,6 +19,7 @@
 #include "tests/server/web/web_client.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
+#include "tests/testing/tls_folder.h"
 
 namespace nerf {
 namespace {
@@ -130,6 +131,64 @@ TEST_F(NerfdTest, TokenIsMadeOnceIsSecretAndOpensTheWorkersDoor) {
     nerfd.Kill(SIGTERM);
     ASSERT_EQ(nerfd.Wait(kLong), 0);
   }
+}
+
+TEST_F(NerfdTest, TokenFilesThatWereDeletedAreMadeAnewAtTheNextStart) {
+  std::string earlier;
+  for (int round = 0; round < 2; ++round) {
+    NerfdProcess nerfd(dir_.path(), {"--no-local-worker"});
+    const std::string address = nerfd.WaitForAddress();
+    ASSERT_NE(address, "") << nerfd.errors();
+    const auto stub = v1::SceneService::NewStub(MakeChannel({.address = address}));
+    v1::ListScenesResponse ignored;
+    const auto list = [&](const std::string& with) {
+      return Call(*stub, &v1::SceneService::Stub::ListScenes, v1::ListScenesRequest(), &ignored,
+                  with);
+    };
+    const std::string token = OwnerToken(address);
+    EXPECT_THAT(list(token), IsOk());
+    EXPECT_THAT(list(earlier), StatusIs(absl::StatusCode::kUnauthenticated));  // none at first
+    earlier = token;
+    nerfd.Kill(SIGTERM);
+    ASSERT_EQ(nerfd.Wait(kLong), 0);
+    EXPECT_TRUE(std::filesystem::remove(dir_ / "admin.token"));
+  }
+}
+
+TEST_F(NerfdTest, ChangesAreLoggedWithWhoMadeThem) {
+  NerfdProcess nerfd(dir_.path(), {"--no-local-worker"});
+  const std::string address = nerfd.WaitForAddress();
+  ASSERT_NE(address, "") << nerfd.errors();
+  const std::string job = QueueJob(address);
+  ASSERT_THAT(GetJob(address, job), IsOk());
+  EXPECT_THAT(nerfd.errors(),
+              testing::ContainsRegex("change principal=admin.token "
+                                     "method=nerf.v1.TrainingService/CreateTrainingJob .*code=OK"));
+  EXPECT_THAT(nerfd.errors(), testing::Not(HasSubstr("TrainingService/Get")));
+}
+
+TEST_F(NerfdTest, WithTlsProgramsOfItsMachineUseItsSocketAndFiguresStayPlain) {
+  const TlsFolder files;
+  NerfdProcess nerfd(dir_.path(), {"--no-local-worker", "--tls-cert", files.Path("live/tls.pem"),
+                                   "--tls-key", files.Path("live/tls.key")});
+  const std::string address = nerfd.WaitForAddress();
+  ASSERT_NE(address, "") << nerfd.errors();
+  const std::string token = ReadTokenFile(dir_ / "admin.token").value_or("");
+  const auto list = [&](const std::string& at) {
+    const auto stub = v1::SceneService::NewStub(MakeChannel({.address = at}));
+    v1::ListScenesResponse ignored;
+    grpc::ClientContext context;
+    PrepareCall(kLong, token, &context);
+    return FromGrpcStatus(stub->ListScenes(&context, {}, &ignored));
+  };
+  EXPECT_THAT(list("unix:" + (dir_ / "nerfd.sock")), IsOk());
+  EXPECT_THAT(list(address), StatusIs(absl::StatusCode::kUnavailable)) << "plaintext";
+  const std::string metrics = nerfd.WaitForAddress("metrics");
+  const WebAnswer figures = WebClient(std::stoi(metrics.substr(metrics.rfind(':') + 1)))
+                                .Ask(HttpRequest("GET", "/metrics"));
+  EXPECT_EQ(figures.status, 200);
+  EXPECT_THAT(figures.body, HasSubstr("nerfd_"));
+  EXPECT_THAT(figures.body, testing::Not(HasSubstr(token)));
 }
 
 TEST_F(NerfdTest, BeyondLoopbackIsRefusedWithoutInsecure) {

@@ -1,4 +1,5 @@
-// What an engine that was taken over gets, with and without the sandbox.
+// What an engine that was taken over gets, with and without the sandbox. NERF_SANDBOX_TABLE=1
+// prints what each attempt and each call of the kernel was answered.
 #include "worker/engine_sandbox.h"
 
 #include <fcntl.h>
@@ -7,23 +8,28 @@
 #include <gtest/gtest.h>
 #include <linux/fs.h>
 #include <sched.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/mutex.h"
 #include "common/sandbox_support.h"
@@ -44,6 +50,12 @@ class EngineSandboxTest : public testing::Test {
   EngineSandboxTest() {
     fs::create_directories(dir_ / "cache/jobs/1");
     fs::create_directories(dir_ / "cache/blobs");
+    fs::create_directories(dir_ / "cache/rooms/2/jobs");
+    fs::create_directories(dir_ / "data");
+    for (const char* other : {"cache/rooms/2/jobs/photo.png", "data/admin.token",
+                              "data/worker.token", "data/nerfd.db"}) {
+      std::ofstream(dir_ / other) << "another's";
+    }
     std::ofstream(dir_ / "cache/worker_key") << "the key\n";
     std::ofstream(dir_ / "cache/jobs/1/scene.json") << "{}";
     std::ofstream(cached_) << "cached";
@@ -77,6 +89,7 @@ class EngineSandboxTest : public testing::Test {
       readable.NotifyAll();
     });
     EXPECT_THAT(engine.status(), IsOk());
+    answers_.clear();
     std::set<std::string> successes;
     bool ended = false;
     while (engine.ok() && !ended) {
@@ -90,23 +103,89 @@ class EngineSandboxTest : public testing::Test {
           EXPECT_EQ(event.exit->Describe(), "exit code 0");
           ended = true;
         }
-        if (event.line.ends_with(" ok"))
-          successes.insert(event.line.substr(0, event.line.size() - 3));
+        if (event.line.empty()) continue;
+        const size_t name_size = event.line.find(' ');
+        answers_[event.line.substr(0, name_size)] = event.line.substr(name_size + 1);
+        if (event.line.ends_with(" ok")) successes.insert(event.line.substr(0, name_size));
       }
     }
     return successes;
   }
 
+  std::map<std::string, std::string> answers_;  // to each attempt of the last attack
   TempDir dir_;
   const std::string cached_ = dir_ / "cache/blobs/cached";
   const std::string program_ = dir_ / "cache/bin/engine";
 };
 
+bool PrintsTables() { return std::getenv("NERF_SANDBOX_TABLE") != nullptr; }
+
+constexpr int kCalls = 700;
+// uretprobe and uprobe, which the kernel's own probes make and seccomp never sees: a signal.
+constexpr std::array kOfProbes = {335, 336};
+// Allowed with some arguments.
+constexpr std::array kOfArguments = {SYS_socket, SYS_clone, SYS_ioctl, SYS_fcntl, SYS_prlimit64};
+
+// What each call is answered in this sandbox, with arguments of -1, in a process of its own.
+std::vector<std::string> AnswersByNumber(const EngineRules& rules) {
+  const auto sandbox = EngineSandbox::Build({.enabled = true}, rules);
+  if (!sandbox.ok()) return {};
+  std::vector<std::string> answers;
+  for (int call = 0; call < kCalls; ++call) {
+    const std::string answer = InChild([&]() -> std::string {
+      alarm(1);
+      if (!sandbox->Apply()) return "not applied";
+      errno = 0;
+      if (syscall(call, -1, -1, -1, -1, -1, -1) >= 0) return "done";
+      const char* const name = strerrorname_np(errno);
+      return name == nullptr ? "?" : name;
+    });
+    answers.push_back(answer.empty() ? "ends or waits" : answer);
+  }
+  return answers;
+}
+
+std::string NameOfCall(int call) {
+  char* const name =
+      seccomp_syscall_resolve_num_arch(static_cast<uint32_t>(SCMP_ARCH_NATIVE), call);
+  std::string text = name == nullptr ? "" : name;
+  std::free(name);
+  return text;
+}
+
+TEST(EngineCallsTest, EachCallByItselfIsRefusedUnlessItIsOfTheRules) {
+  std::vector<std::vector<std::string>> columns;
+  for (const EngineSandboxOptions& options :
+       {EngineSandboxOptions{}, {.ranks = true}, {.gpu = true}}) {
+    const EngineRules rules = RulesOf(options, "/bin/true", {});
+    const std::vector<std::string>& answers = columns.emplace_back(AnswersByNumber(rules));
+    ASSERT_EQ(answers.size(), static_cast<size_t>(kCalls));
+    int n_refused = 0;
+    for (int call = 0; call < kCalls; ++call) {
+      const std::string& answer = answers[static_cast<size_t>(call)];
+      const bool is_refused = answer == "EPERM" || answer == "ENOSYS";
+      n_refused += is_refused ? 1 : 0;
+      if (rules.calls.contains(call) || std::ranges::count(kOfArguments, call) > 0 ||
+          std::ranges::count(kOfProbes, call) > 0) {
+        continue;
+      }
+      EXPECT_TRUE(is_refused) << call << " " << NameOfCall(call) << ": " << answer;
+    }
+    EXPECT_LT(n_refused, kCalls - 100) << "what the rules allow is refused, too";
+  }
+  if (!PrintsTables()) return;
+  utsname kernel{};
+  uname(&kernel);
+  fmt::print("{:>4} {:24} {:14} {:14} {}\n", "call", kernel.release, "CPU", "in a gang", "GPU");
+  for (int call = 0; call < kCalls; ++call) {
+    const auto i = static_cast<size_t>(call);
+    fmt::print("{:4} {:24} {:14} {:14} {}\n", call, NameOfCall(call), columns[0][i], columns[1][i],
+               columns[2][i]);
+  }
+}
+
 // The calls by number that a process in this sandbox gets an answer to, other than `untried`.
 std::string Answered(const EngineRules& rules, const std::set<int>& untried) {
-  constexpr int kCalls = 700;
-  // uretprobe and uprobe, which the kernel's own probes make and seccomp never sees: a signal.
-  constexpr std::array kOfProbes = {335, 336};
   const auto sandbox = EngineSandbox::Build({.enabled = true}, rules);
   if (!sandbox.ok()) return std::string(sandbox.status().message());
   return InChild([&]() -> std::string {
@@ -126,10 +205,7 @@ TEST(EngineCallsTest, NoCallBesidesThoseOfTheRulesIsAnswered) {
     for (const bool ranks : {false, true}) {
       const EngineRules rules = RulesOf({.gpu = gpu, .ranks = ranks}, "/bin/true", {});
       std::set<int> untried = rules.calls;
-      // Allowed with some arguments.
-      for (const int call : {SYS_socket, SYS_clone, SYS_ioctl, SYS_fcntl, SYS_prlimit64}) {
-        untried.insert(call);
-      }
+      untried.insert(kOfArguments.begin(), kOfArguments.end());
       EXPECT_EQ(Answered(rules, untried), "end") << "GPU " << gpu << ", ranks " << ranks;
       // A filter that lets one more call through is found out. 452 and 463 are fchmodat2 and
       // setxattrat, which came with Linux 6.6 and 6.13.
@@ -220,14 +296,42 @@ TEST_F(EngineSandboxTest, EngineOfAGangMayOpenTcpBesides) {
 
 // Proves that the attempts are real ones.
 TEST_F(EngineSandboxTest, WithoutTheSandboxTheSameAttemptsSucceed) {
-  EXPECT_THAT(Attack(/*sandboxed=*/false),
-              IsSupersetOf({"program-folder", "process", "system-v-memory", "nameless-program",
-                            "times-of-cached", "much-memory", "secret", "passwd", "cache", "tcp",
-                            "udp", "shell", "symlink", "chmod-cached", "shared-memory",
-                            "environment", "signal-worker", "environment-of-worker"}));
+  Attack(/*sandboxed=*/true);
+  const std::map<std::string, std::string> in_sandbox = answers_;
+  EXPECT_THAT(Attack(/*sandboxed=*/false), IsSupersetOf({"list-of-cache",
+                                                         "other-project",
+                                                         "list-of-projects",
+                                                         "admin-token",
+                                                         "worker-token",
+                                                         "queue",
+                                                         "write-queue",
+                                                         "list-of-data-folder",
+                                                         "program-folder",
+                                                         "process",
+                                                         "system-v-memory",
+                                                         "nameless-program",
+                                                         "times-of-cached",
+                                                         "much-memory",
+                                                         "secret",
+                                                         "passwd",
+                                                         "cache",
+                                                         "tcp",
+                                                         "udp",
+                                                         "shell",
+                                                         "symlink",
+                                                         "chmod-cached",
+                                                         "shared-memory",
+                                                         "environment",
+                                                         "signal-worker",
+                                                         "environment-of-worker"}));
   fs::remove("/tmp/hostile-engine");
   fs::remove("/dev/shm/hostile-engine");
   fs::remove("/tmp/hostile-out");
+  if (!PrintsTables()) return;
+  fmt::print("{:28} {:16} {}\n", "attempt", "in the sandbox", "without it");
+  for (const auto& [name, answer] : in_sandbox) {
+    fmt::print("{:28} {:16} {}\n", name, answer, answers_[name]);
+  }
 }
 
 TEST(EngineSandboxBuildTest, SaysWhatHolds) {

@@ -1,6 +1,6 @@
 // An engine that was taken over: tries to reach what is not its own and says what it got, one line
-// per attempt, "NAME ok" or "NAME refused". Arguments: folder of its job, a file with a secret, a
-// file in the cache that the job's folder has a link to.
+// per attempt, "NAME ok" or "NAME refused" with the error. Arguments: folder of its job, the key of
+// the worker in its cache folder, a file in the cache that the job's folder has a link to.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -28,14 +29,24 @@ namespace {
 constexpr int kWorkerFd = 3;
 
 void Say(const std::string& name, bool got_it) {
-  const std::string line = name + (got_it ? " ok\n" : " refused\n");
+  const char* const error = errno == 0 ? "" : strerrorname_np(errno);
+  const std::string line = name + (got_it ? " ok" : std::string(" refused ") + error) + "\n";
   if (write(kWorkerFd, line.data(), line.size()) < 0) _exit(1);
+  errno = 0;
 }
 
 bool CanRead(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   char byte = 0;
   const bool got_it = fd >= 0 && read(fd, &byte, 1) > 0;
+  if (fd >= 0) close(fd);
+  return got_it;
+}
+
+bool CanList(const std::string& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  char entries[1024];
+  const bool got_it = fd >= 0 && syscall(SYS_getdents64, fd, entries, sizeof(entries)) > 0;
   if (fd >= 0) close(fd);
   return got_it;
 }
@@ -82,9 +93,21 @@ bool CanReadMemoryOf(pid_t other) {
 
 }  // namespace
 
+// What the program reaches that it has begun anew in its place.
+int RunAnew(const std::string& secret) {
+  Say("secret-after-exec", CanRead(secret));
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  Say("process-after-exec", child > 0);
+  Say("end", true);
+  return 0;
+}
+
 int main(int argc, char** argv) {
+  if (argc == 3) return RunAnew(argv[2]);
   if (argc != 4) return 2;
   const std::string job = argv[1], secret = argv[2], cached = argv[3];
+  const std::string cache = secret.substr(0, secret.rfind('/'));
   const pid_t worker = getppid();
   const std::string of_worker = "/proc/" + std::to_string(worker);
 
@@ -99,6 +122,14 @@ int main(int argc, char** argv) {
   Say("passwd", CanRead("/etc/passwd"));
   Say("other-files", CanRead("/etc/hostname") || CanRead("/etc/group"));
   Say("cache", CanRead(cached));
+  Say("list-of-cache", CanList(cache));
+  Say("other-project", CanRead(cache + "/rooms/2/jobs/photo.png"));
+  Say("list-of-projects", CanList(cache + "/rooms"));
+  Say("admin-token", CanRead(cache + "/../data/admin.token"));
+  Say("worker-token", CanRead(cache + "/../data/worker.token"));
+  Say("queue", CanRead(cache + "/../data/nerfd.db"));
+  Say("write-queue", CanWrite(cache + "/../data/nerfd.db"));
+  Say("list-of-data-folder", CanList(cache + "/../data"));
   Say("other-folder", CanWrite("/tmp/hostile-engine", O_CREAT));
   Say("write-cached", CanWrite(job + "/linked.bin"));
   Say("chmod-cached", chmod((job + "/linked.bin").c_str(), 0600) == 0);
@@ -115,7 +146,7 @@ int main(int argc, char** argv) {
   Say("attribute-by-a-newer-call",
       syscall(463, AT_FDCWD, linked.c_str(), 0, "user.x", &value, sizeof(value)) == 0);
   Say("tree-by-a-newer-call", syscall(467, AT_FDCWD, job.c_str(), 0, nullptr, 0) >= 0);
-  Say("program-folder", CanRead(secret.substr(0, secret.rfind('/')) + "/bin/beside"));
+  Say("program-folder", CanRead(cache + "/bin/beside"));
   Say("shared-memory", CanWrite("/dev/shm/hostile-engine", O_CREAT));
   Say("symlink", symlink(secret.c_str(), (job + "/soft").c_str()) == 0);
   Say("hard-link", link(secret.c_str(), (job + "/hard").c_str()) == 0);
@@ -151,9 +182,17 @@ int main(int argc, char** argv) {
   Say("namespace", unshare(CLONE_NEWUSER) == 0);
   Say("mount", mount("none", job.c_str(), "tmpfs", 0, nullptr) == 0);
   Say("privileges", setuid(0) == 0 && CanRead("/etc/shadow"));
-  rlimit core{};
-  getrlimit(RLIMIT_CORE, &core);
-  Say("core-file", core.rlim_max != 0);
-  Say("end", true);
-  return 0;
+  const auto limit_of = [](auto resource) {
+    rlimit limit{};
+    getrlimit(resource, &limit);
+    return limit.rlim_max;
+  };
+  Say("core-file", limit_of(RLIMIT_CORE) != 0);
+  Say("huge-file", limit_of(RLIMIT_FSIZE) > uint64_t{64} << 30);
+  Say("many-descriptors", limit_of(RLIMIT_NOFILE) > 4096);
+  char again[] = "again";
+  char* arguments[] = {argv[0], again, argv[2], nullptr};
+  execv("/proc/self/exe", arguments);
+  Say("exec", false);
+  return 1;
 }

@@ -192,16 +192,14 @@ struct ConnectionAcceptor::State {
     while (true) {
       poll(polled.data(), waits ? 1 : polled.size(), waits ? kRetryMs : -1);
       if ((polled[0].revents & POLLIN) != 0) return;
-      if (!AwaitRoom(polled[0])) return;
       waits = false;
       for (const int fd : listeners) waits = !AcceptAll(fd, polled[0]) || waits;
     }
   }
 
-  // Waits while there is a crowd, but not for long. False at the end.
-  bool AwaitRoom(pollfd wake) const {
-    for (int ms = 0; options.is_crowded && options.is_crowded() && ms < kMaxCrowdMs;
-         ms += kLookMs) {
+  // Waits while there is a crowd and some of `patience_ms` is left. False at the end.
+  bool AwaitRoom(pollfd wake, int& patience_ms) const {
+    for (; options.is_crowded && options.is_crowded() && patience_ms > 0; patience_ms -= kLookMs) {
       if (poll(&wake, 1, kLookMs) > 0) return false;
     }
     return true;
@@ -209,7 +207,9 @@ struct ConnectionAcceptor::State {
 
   // False if it has to be tried again after a pause.
   bool AcceptAll(int listener, pollfd wake) {
+    int patience_ms = kMaxCrowdMs;
     while (true) {
+      if (!AwaitRoom(wake, patience_ms)) return true;
       if (options.is_full && options.is_full() && poll(&wake, 1, kFullPauseMs) > 0) return true;
       const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) {

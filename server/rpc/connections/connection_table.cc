@@ -152,10 +152,7 @@ void ConnectionTable::Began(const Peer& peer) {
   const auto found = connections_.find(peer);
   if (found == connections_.end()) return;
   found->second.excused += kBytesPerCall;
-  if (++found->second.n_calls <= kMaxCalls) return;
-  Close(found->second);
-  Erase(found);
-  LogWarning(kFlooding);
+  if (++found->second.n_calls > kMaxCalls) CloseCaller(peer, /*is_stranger=*/false, kFlooding);
 }
 
 void ConnectionTable::Ended(const Peer& peer) {
@@ -166,20 +163,23 @@ void ConnectionTable::Ended(const Peer& peer) {
 
 void ConnectionTable::CloseFlooding(const Peer& peer) {
   MutexLock lock(mu_);
-  const auto found = connections_.find(peer);
-  if (found == connections_.end()) return;
-  Close(found->second);
-  Erase(found);
-  LogWarning(kFlooding);
+  CloseCaller(peer, /*is_stranger=*/false, kFlooding);
 }
 
 void ConnectionTable::CloseStranger(const Peer& peer) {
   MutexLock lock(mu_);
+  CloseCaller(peer, /*is_stranger=*/true, "closed a connection that makes calls without a token");
+}
+
+void ConnectionTable::CloseCaller(const Peer& peer, bool is_stranger, std::string_view why) {
   const auto found = connections_.find(peer);
-  if (found == connections_.end() || found->second.stranger == 0) return;
+  if (found == connections_.end() || (is_stranger && found->second.stranger == 0)) return;
+  const auto n_streams =
+      static_cast<uint64_t>(std::max<int64_t>(found->second.n_streams, kMaxCalls));
+  closing_.push_back({found->second.socket, found->second.cookie, n_streams * kBytesPerStream});
   Close(found->second);
   Erase(found);
-  LogWarning("closed a connection that makes calls without a token");
+  LogWarning(why);
 }
 
 void ConnectionTable::HasStreams(const Peer& peer, int64_t n_streams) {
@@ -242,6 +242,11 @@ uint64_t ConnectionTable::HeldByClosing() {
   uint64_t held = 0;
   for (const Closing& one : closing_) held += one.held;
   return held;
+}
+
+bool ConnectionTable::is_closing() {
+  MutexLock lock(mu_);
+  return HeldByClosing() > max_held_bytes_ / 16;
 }
 
 bool ConnectionTable::is_full() {

@@ -69,6 +69,9 @@ class ConnectionTable {
   // Whether they held so much at the last Shed that the next one should follow in kSoon.
   bool fills();
   static constexpr absl::Duration kSoon = absl::Milliseconds(50);
+  // Whether gRPC has yet to free much of what closed connections held, as after a flood: it reads
+  // new ones faster than it frees.
+  bool is_closing();
   // Whether connections hold more than half of the maximum, those included that were closed and
   // that gRPC has not freed yet. New ones should then come slowly: who fills connections comes back
   // as soon as they are closed.
@@ -97,6 +100,9 @@ class ConnectionTable {
   // Bytes of unfinished messages; nullopt if the connection is gone.
   static std::optional<uint64_t> HeldBy(Connection& connection, SteadyTime now);
   static void Close(const Connection& connection);
+  // Closes one that has made too many calls.
+  void CloseCaller(const Peer& peer, bool is_stranger, std::string_view why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   using Connections = std::map<Peer, Connection>;
   Connections::iterator Erase(Connections::iterator connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Closes a stranger, unless some are gone already.

@@ -206,10 +206,11 @@ struct RpcServer::State {
                       grpc::ServerBuilder& builder) {
     NERF_ASSIGN_OR_RETURN(
         auto acceptor,
-        ConnectionAcceptor::Listen({.listen = listen,
-                                    .max_descriptor = options.max_descriptor,
-                                    .is_crowded = [this] { return call_guard.is_crowded(); },
-                                    .is_full = [this] { return connections.is_full(); }}));
+        ConnectionAcceptor::Listen(
+            {.listen = listen,
+             .max_descriptor = options.max_descriptor,
+             .is_crowded = [this] { return call_guard.is_crowded() || connections.is_closing(); },
+             .is_full = [this] { return connections.is_full(); }}));
     auto to_grpc = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         TokenGate::Guard(gate, std::move(credentials)));

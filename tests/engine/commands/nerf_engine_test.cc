@@ -1233,6 +1233,7 @@ TEST_F(NerfEngineTest, DoctorAndCheckSpeakJson) {
   EXPECT_EQ(doctor["event"], "done");
   EXPECT_EQ(doctor["devices"], Json({"cpu"}));
   EXPECT_TRUE(doctor["simd"].is_string());
+  EXPECT_THAT(doctor["sandbox"].get<std::string>(), ::testing::HasSubstr("seccomp"));
   const Json check = Run("check " + dataset_ + " --json").Last();
   EXPECT_EQ(check["event"], "done");
   EXPECT_EQ(check["ok"], true);

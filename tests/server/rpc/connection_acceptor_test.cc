@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -114,6 +115,20 @@ TEST(ConnectionAcceptorTest, CrowdDoesNotKeepConnectionsOutForGood) {
   (*acceptor)->Start(taken.Taker());
   const Socket patient = Connect((*acceptor)->port());
   EXPECT_TRUE(taken.Await(1));
+}
+
+TEST(ConnectionAcceptorTest, CrowdThatOneConnectionMakesKeepsTheNextOneWaiting) {
+  Taken taken;
+  std::atomic<int> n_looks = 0;
+  // Crowded from the first connection on, for 20 looks.
+  const auto acceptor = ConnectionAcceptor::Listen({.listen = "127.0.0.1:0", .is_crowded = [&] {
+                                                      return taken.count() == 1 && ++n_looks < 20;
+                                                    }});
+  ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+  const Socket first = Connect((*acceptor)->port()), second = Connect((*acceptor)->port());
+  (*acceptor)->Start(taken.Taker());
+  EXPECT_TRUE(taken.Await(2));
+  EXPECT_EQ(n_looks, 20);
 }
 
 TEST(ConnectionAcceptorTest, FullServerTakesConnectionsOneByOneAndStopsAtOnce) {

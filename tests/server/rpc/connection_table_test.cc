@@ -109,6 +109,27 @@ TEST(ConnectionTableTest, IsFullUntilWhatWasClosedIsFreed) {
   EXPECT_FALSE(table.is_full());
 }
 
+TEST(ConnectionTableTest, IsClosingUntilTheCallsOfAFloodAreFreed) {
+  const FakeClock clock;
+  ConnectionTable table(160 * kMib, &clock);
+  const Pair known;
+  {
+    const Pair flood, stranger;
+    for (const Pair* pair : {&flood, &stranger, &known}) table.Add(pair->server);
+    table.ShowedToken(known.peer());
+    table.HasStreams(flood.peer(), 700);
+    table.CloseFlooding(flood.peer());
+    EXPECT_TRUE(flood.ended());
+    EXPECT_FALSE(table.is_closing());
+    table.CloseStranger(stranger.peer());  // counts as one of kMaxCalls streams
+    table.CloseStranger(known.peer());
+    EXPECT_TRUE(stranger.ended());
+    EXPECT_FALSE(known.ended());
+    EXPECT_TRUE(table.is_closing());
+  }
+  EXPECT_FALSE(table.is_closing()) << "gRPC has closed the sockets";
+}
+
 TEST(ConnectionTableTest, StreamsWithoutHandlersTakeMemoryToo) {
   const FakeClock clock;
   ConnectionTable table(kMib, &clock);

@@ -44,6 +44,7 @@ TEST_F(TlsTest, OnlyClientsThatTrustTheServerGetThrough) {
   EXPECT_THAT(Call(server, {"", "", files_.Path("ca.pem")}, "127.0.0.1"), IsOk());
   EXPECT_THAT(Call(server, {"", "", files_.Path("other-ca.pem")}),
               StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(Call(server, {"", "", "system"}), StatusIs(StatusCode::kUnavailable));
   EXPECT_THAT(Call(server, {}), StatusIs(StatusCode::kUnavailable)) << "plaintext";
 }
 
