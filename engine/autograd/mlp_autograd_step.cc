@@ -14,6 +14,7 @@
 #include "engine/autograd/ray_march.h"
 #include "engine/autograd/ray_tensors.h"
 #include "engine/autograd/torch_ray_step.h"
+#include "engine/base/probe_time.h"
 #include "engine/methods/mlp/describe/mlp_memory.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"
 #include "engine/methods/mlp/field_evaluator.h"
@@ -22,7 +23,6 @@
 #include "engine/parameters/update_count.h"
 #include "engine/train/occupancy_file.h"
 #include "engine/train/occupancy_updater.h"
-#include "engine/train/probe_time.h"
 
 namespace nerf {
 namespace {

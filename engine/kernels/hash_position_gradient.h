@@ -44,4 +44,24 @@ void HashPositionGradient(const HashPositionGradientParams<float>& params);
 void HashPositionGradient(const HashPositionGradientParams<Half>& params);
 }  // namespace cpu
 
+namespace cuda {
+
+// The same of the kept samples k in range, at rows[k] of positions: grad_positions[k].
+// grad_features planes as HashEncodeBackwardParams has them, by k; the shape has the levels that
+// count. All pointers are to device memory. Traffic: 8 reads of 4 F bytes per sample and level,
+// from cache.
+struct HashPositionGradientParams {
+  HashGridShape shape;
+  DeviceRange range;
+  const float* table = nullptr;
+  const uint32_t* rows = nullptr;
+  const Vec3* positions = nullptr;
+  const float* grad_features = nullptr;
+  uint32_t stride = 0;
+  Vec3* grad_positions = nullptr;
+};
+void HashPositionGradient(const HashPositionGradientParams& params, Stream stream);
+
+}  // namespace cuda
+
 }  // namespace nerf::kernels

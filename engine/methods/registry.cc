@@ -32,9 +32,10 @@ class CudaRenderDevice final : public RenderDevice {
   std::unique_ptr<SceneRenderer> Load(std::unique_ptr<TrainedModel> model,
                                       const SceneGeometry& geometry,
                                       RenderPrecision precision) override {
-    if (model->NeedsCpu()) return OnCpu()->Load(std::move(model), geometry, precision);
     const Method* method = FindMethod(model->method());
-    NERF_CHECK(method != nullptr && (method->description().rendering_devices() & kOnCuda) != 0);
+    NERF_CHECK(method != nullptr);
+    if (model->NeedsCpu() || (method->description().rendering_devices() & kOnCuda) == 0)
+      return OnCpu()->Load(std::move(model), geometry, precision);
     std::unique_ptr<RenderDevice>& device = devices_[method];
     if (device == nullptr) device = method->NewCudaRenderDevice(index_);
     return device->Load(std::move(model), geometry, precision);
@@ -44,7 +45,7 @@ class CudaRenderDevice final : public RenderDevice {
   // For models that no device renders.
   RenderDevice* OnCpu() {
     if (cpu_ != nullptr) return cpu_.get();
-    LogWarning("a model of tiles or proposals is rendered on the CPU");
+    LogWarning("a model that no device renders is rendered on the CPU");
     pool_ = std::make_unique<ThreadPool>(0);
     cpu_ = NewCpuRenderDevice(pool_.get());
     return cpu_.get();

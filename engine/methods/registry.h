@@ -19,9 +19,9 @@ const Method& MethodOf(const TrainConfig& config);
 // thread-safe.
 void AddMethod(const Method* method);
 
-// CUDA device `index` for the models of every method that renders there, each by its own renderer.
-// Requires: the device exists. Load throws kernels::cuda::CudaError and
-// kernels::cuda::CudaOutOfMemory. Its models are of methods with kOnCuda in rendering_devices().
+// CUDA device `index` for the models of every method that renders there, each by its own renderer;
+// those of the others it renders on the CPU. Requires: the device exists. Load throws
+// kernels::cuda::CudaError and kernels::cuda::CudaOutOfMemory.
 std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index);
 
 }  // namespace nerf

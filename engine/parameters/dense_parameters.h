@@ -48,6 +48,11 @@ class DenseParameters {
   float* values() { return values_.data(); }
   const float* values() const { return values_.data(); }
   const float* averages() const { return averages_.data(); }
+  // Everything that a file stores, for a device that trains a copy.
+  struct Arrays {
+    std::span<float> values, first, second, averages;
+  };
+  Arrays arrays() { return {values_.span(), first_.span(), second_.span(), averages_.span()}; }
   // Where a step's gradients go, [n_lanes][size()]; zeros between steps.
   float* gradients(int lane) { return gradients_.data() + size() * lane; }
 

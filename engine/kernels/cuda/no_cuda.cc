@@ -6,9 +6,11 @@
 #include "engine/kernels/contract_positions.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
+#include "engine/kernels/hash_position_gradient.h"
 #include "engine/kernels/lane_sums.h"
 #include "engine/kernels/ngp_mlp.h"
 #include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/point_warp.h"
 #include "engine/kernels/ray_gradients.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/ray_sampling.h"
@@ -58,6 +60,7 @@ void FinishHorizons(const ViewParams<float>&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeBackward(const HashEncodeBackwardParams&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeForward(const HashEncodeForwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeForward(const HashEncodeForwardParams<float>&, Stream) { NERF_NO_CUDA(); }
+void HashPositionGradient(const HashPositionGradientParams&, Stream) { NERF_NO_CUDA(); }
 void ListHorizons(const ViewParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void ListHorizons(const ViewParams<float>&, Stream) { NERF_NO_CUDA(); }
 void MarchView(const ViewParams<Half>&, int, Stream) { NERF_NO_CUDA(); }
@@ -86,6 +89,18 @@ void NgpColor(const NgpColorParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void NgpColor(const NgpColorParams<float>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<float>&, Stream) { NERF_NO_CUDA(); }
+void PointWarp(const PointWarpParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void PointWarp(const PointWarpParams<float>&, Stream) { NERF_NO_CUDA(); }
+void PointWarpBackward(const PointWarpBackwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void PointWarpBackward(const PointWarpBackwardParams<float>&, Stream) { NERF_NO_CUDA(); }
+template <>
+int PointWarpBackwardBlocks<Half>() {
+  NERF_NO_CUDA();
+}
+template <>
+int PointWarpBackwardBlocks<float>() {
+  NERF_NO_CUDA();
+}
 void ProbeCells(const ProbeCellsParams&, Stream) { NERF_NO_CUDA(); }
 void RayGradients(const RayGradientsParams&, Stream) { NERF_NO_CUDA(); }
 void SampleRays(const SampleRaysParams&, Stream) { NERF_NO_CUDA(); }

@@ -1,4 +1,7 @@
+#include "engine/methods/dynamic/cuda_warp.h"
 #include "engine/methods/dynamic/dynamic_step.h"
+#include "engine/methods/dynamic/model.h"
+#include "engine/methods/ngp/new_cuda_step.h"
 #include "engine/train/method.h"
 #include "engine/train/step_bench.h"
 
@@ -13,12 +16,19 @@ class DynamicMethodImpl final : public Method {
   const MethodDescription& description() const override { return DescribeDynamic(); }
 
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
+    if (request.cuda_device.has_value()) {
+      return NewNgpStepOnDevice(
+          request, DynamicCudaWarpMaker(request.config, request.geometry, request.scene.train));
+    }
     return NewDynamicStep(request.config, request.geometry, request.scene.train, request.pool);
   }
   absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
       const TensorFile& file, const TrainConfig& config,
       const SceneGeometry& geometry) const override {
     return LoadDynamicModel(file, config, geometry);
+  }
+  std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const override {
+    return NewNgpCudaRenderDevice(index, DynamicViewParts);
   }
   std::vector<Bench> Benches(const Scene& scene) const override {
     return {StepBench("dynamic_step", *this, scene, 200)};

@@ -1,15 +1,13 @@
 #include "engine/methods/dynamic/dynamic_step.h"
 
 #include <algorithm>
-#include <cmath>
-#include <utility>
 #include <vector>
 
 #include "common/status_macros.h"
-#include "engine/base/philox.h"
-#include "engine/field/marched_model.h"
+#include "engine/base/probe_time.h"
 #include "engine/kernels/spherical_harmonics.h"
-#include "engine/methods/dynamic/field.h"
+#include "engine/methods/dynamic/evaluator.h"
+#include "engine/methods/dynamic/model.h"
 #include "engine/methods/dynamic/time_range.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
@@ -18,7 +16,6 @@
 #include "engine/parameters/gradient_lanes.h"
 #include "engine/train/field_step.h"
 #include "engine/train/occupancy_file.h"
-#include "engine/train/probe_time.h"
 #include "engine/train/schedule.h"
 
 namespace nerf {
@@ -26,80 +23,28 @@ namespace {
 
 constexpr int kAverageInterval = 16;  // steps between updates of the moving average
 
-std::vector<ParameterBlock> WarpBlocks() {
-  std::vector<ParameterBlock> blocks;
-  for (const WarpLayer& layer : kWarpLayers) {
-    blocks.push_back({layer.tensor_name,
-                      {static_cast<uint32_t>(layer.n_in), static_cast<uint32_t>(layer.n_out)}});
-  }
-  return blocks;
-}
-
-Aabb OuterBox(const SceneGeometry& geometry) {
-  return geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
-}
-
-kernels::HashGridShape ShapeOf(const TrainConfig& config, const SceneGeometry& geometry) {
-  return NgpHashGridShape({.log2_hashmap_size = Log2HashmapSize(config),
-                           .n_features_per_level = Ngp(config).n_features_per_level,
-                           .finest_resolution = FinestResolution(config),
-                           .n_occupancy_levels = geometry.n_levels});
-}
-
-float DensityShift(const TrainConfig& config, const SceneGeometry& geometry) {
-  return std::log(geometry.box.Size().x / Ngp(config).initial_density);
-}
-
-std::unique_ptr<TrainedModel> NewModel(const TrainConfig& config, const SceneGeometry& geometry,
-                                       NgpEvaluationParameters ngp, Buffer<float> warp_weights,
-                                       TimeRange times, OccupancyGrid grid) {
-  auto field = std::make_unique<DynamicField>(
-      ShapeOf(config, geometry), OuterBox(geometry), DensityShift(config, geometry),
-      std::move(ngp.table), std::move(ngp.weights), std::move(warp_weights), times);
-  const uint64_t field_bytes = field->byte_size();
-  return std::make_unique<MarchedModel>("dynamic", std::move(field), std::move(grid),
-                                        kernels::MarchSteps{geometry.step, geometry.cone},
-                                        field_bytes);
-}
-
 // The parameters with their gradients.
 struct DynamicState {
   DynamicState(const TrainConfig& config, const SceneGeometry& geometry)
-      : box(OuterBox(geometry)),
-        density_shift(DensityShift(config, geometry)),
-        ngp(config, ShapeOf(config, geometry)),
+      : network(NgpNetworkOf(config, geometry)),
+        ngp(config, network.shape),
         warp(WarpBlocks(), kGradientLanes),
         warp_transposed(kWarpWeights),
         lanes(kGradientLanes) {
     ngp.InitializeRandomly();
-    // By Glorot and Bengio 2010, but for the last layer: at first nothing is moved.
-    for (int i = 0; i < kWarpLayers[2].offset; ++i) {
-      const WarpLayer& layer = kWarpLayers[i < kWarpLayers[1].offset ? 0 : 1];
-      const float reach = std::sqrt(6.0f / static_cast<float>(layer.n_in + layer.n_out));
-      const uint32_t word =
-          RandomWords(config.seed, RandomUse::kInit, 100, static_cast<uint32_t>(i) / 4)[i % 4];
-      warp.values()[i] = (2 * UniformFloat(word) - 1) * reach;
-    }
-    warp.RestartMoments();
+    InitializeWarp(config.seed, &warp);
     Derive();
   }
   // What follows from the weights, after they have changed.
   void Derive() { TransposeWarp(warp.values(), warp_transposed.data()); }
   DynamicNetwork Network() const {
-    const NgpNetwork network{.shape = ngp.shape(),
-                             .box = box,
-                             .table = ngp.table(),
-                             .weights = ngp.weights(),
-                             .density_shift = density_shift,
-                             .half_table = ngp.half_table(),
-                             .n_active_levels = n_active_levels,
-                             .weight_pairs = ngp.weight_pairs()};
-    return {{network, ngp.transposed_weights(), ngp.transposed_pairs()},
+    NgpNetwork with_parameters = WithParameters(network, ngp);
+    with_parameters.n_active_levels = n_active_levels;
+    return {{with_parameters, ngp.transposed_weights(), ngp.transposed_pairs()},
             {warp.values(), warp_transposed.data()}};
   }
 
-  const Aabb box;
-  const float density_shift;
+  const NgpNetwork network;                       // without parameters
   int n_active_levels = kernels::kMaxHashLevels;  // of the encoding, in this step
   NgpParameters ngp;
   DenseParameters warp;
@@ -126,7 +71,7 @@ class DynamicChunkField final : public ChunkField {
     unit_.resize(n_rows);
   }
   void Density(int begin, int n, const Vec3* positions, const int* ray_of, float* sigmas) override {
-    ToUnitCube(state_.box, n, positions, unit_.data());
+    ToUnitCube(state_.network.box, n, positions, unit_.data());
     evaluator_.Density(state_.Network(), begin, n, unit_.data(), ray_of, features_.data(), sigmas);
   }
   void MoveRow(int from, int to) override { evaluator_.MoveRow(from, to); }
@@ -196,9 +141,9 @@ class DynamicStep final : public FieldStep {
     return absl::OkStatus();
   }
   std::unique_ptr<TrainedModel> Snapshot() const override {
-    return NewModel(config(), geometry(),
-                    {state_.ngp.EvaluationTable(), state_.ngp.EvaluationWeights()},
-                    state_.warp.Evaluation(), times_, occupancy().grid());
+    return NewDynamicModel(config(), geometry(),
+                           {state_.ngp.EvaluationTable(), state_.ngp.EvaluationWeights()},
+                           state_.warp.Evaluation(), times_, occupancy().grid());
   }
 
  protected:
@@ -267,17 +212,6 @@ bool DynamicStep::UpdateParameters(const RayBatch& batch, int t) {
 std::unique_ptr<RayStep> NewDynamicStep(const TrainConfig& config, const SceneGeometry& geometry,
                                         std::span<const View> views, ThreadPool* pool) {
   return std::make_unique<DynamicStep>(config, geometry, views, pool);
-}
-
-absl::StatusOr<std::unique_ptr<TrainedModel>> LoadDynamicModel(const TensorFile& file,
-                                                               const TrainConfig& config,
-                                                               const SceneGeometry& geometry) {
-  NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters ngp,
-                        ReadNgpEvaluationParameters(file, ShapeOf(config, geometry)));
-  NERF_ASSIGN_OR_RETURN(Buffer<float> warp, ReadEvaluationParameters(file, WarpBlocks()));
-  NERF_ASSIGN_OR_RETURN(const TimeRange times, ReadTimeRange(file));
-  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, config.grid_resolution));
-  return NewModel(config, geometry, std::move(ngp), std::move(warp), times, std::move(grid));
 }
 
 }  // namespace nerf

@@ -3,11 +3,8 @@
 #include <memory>
 #include <span>
 
-#include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
-#include "engine/field/trained_model.h"
-#include "engine/files/tensor_file.h"
 #include "engine/scene/scene.h"
 #include "engine/train/ray_step.h"
 
@@ -17,10 +14,5 @@ namespace nerf {
 // RunRays may be called). pool outlives the step.
 std::unique_ptr<RayStep> NewDynamicStep(const TrainConfig& config, const SceneGeometry& geometry,
                                         std::span<const View> views, ThreadPool* pool);
-
-// The model in a model or checkpoint file. Errors: InvalidArgument naming the tensor.
-absl::StatusOr<std::unique_ptr<TrainedModel>> LoadDynamicModel(const TensorFile& file,
-                                                               const TrainConfig& config,
-                                                               const SceneGeometry& geometry);
 
 }  // namespace nerf

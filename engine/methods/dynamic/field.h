@@ -21,6 +21,9 @@ class DynamicField final : public RadianceField {
   void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;
   void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
              Workspace* workspace) const override;
+  const NgpField& ngp() const { return ngp_; }
+  const float* warp_weights() const { return warp_weights_.data(); }  // [kWarpWeights]
+  const TimeRange& times() const { return times_; }
   uint64_t byte_size() const { return ngp_.byte_size() + warp_weights_.byte_size(); }
 
  private:

@@ -2,7 +2,7 @@
 
 #include "engine/base/buffer.h"
 #include "engine/base/vec3.h"
-#include "engine/methods/dynamic/describe/dynamic_layers.h"
+#include "engine/base/warp_layers.h"
 
 namespace nerf {
 

@@ -107,7 +107,7 @@ Buffer<T> OnDevice(const std::vector<T>& values, kernels::Stream stream) {
 template <typename T>
 class CudaSceneRenderer final : public SceneRenderer {
  public:
-  CudaSceneRenderer(const MarchedModel& model, const SceneGeometry& geometry,
+  CudaSceneRenderer(const MarchedModel& model, NgpViewParts parts, const SceneGeometry& geometry,
                     kernels::Stream stream, Workspace<T>* workspace);
   std::unique_ptr<PictureRender> Begin(const Camera& camera, const RenderOptions& options) override;
   Aabb OccupiedBox() const override { return grid_.OccupiedBox(); }
@@ -129,7 +129,8 @@ class CudaSceneRenderer final : public SceneRenderer {
 
   const OccupancyGrid grid_;
   const SceneGeometry geometry_;
-  const NgpNetwork network_;  // its parameters are the model's, which is gone
+  const NgpNetwork network_;                 // its parameters are the model's, which is gone
+  const std::unique_ptr<NgpViewWarp> warp_;  // null but for moving scenes
   const kernels::Stream stream_;
   Workspace<T>* const workspace_;
   const Buffer<T> table_, weights_;
@@ -140,10 +141,10 @@ class CudaSceneRenderer final : public SceneRenderer {
   int generation_ = -1;
 };
 
-const NgpNetwork& NetworkOf(const MarchedModel& model) {
-  const auto* field = dynamic_cast<const NgpField*>(&model.field());
-  NERF_CHECK(field != nullptr);
-  return field->network();
+NgpViewParts PartsOfNgpField(const RadianceField& field, RenderPrecision, kernels::Stream) {
+  const auto* ngp = dynamic_cast<const NgpField*>(&field);
+  NERF_CHECK(ngp != nullptr);
+  return {ngp->network(), nullptr};
 }
 
 NgpNetwork WithoutParameters(NgpNetwork network) {
@@ -159,18 +160,20 @@ std::vector<float> AppearanceOf(const NgpNetwork& network) {
 }
 
 template <typename T>
-CudaSceneRenderer<T>::CudaSceneRenderer(const MarchedModel& model, const SceneGeometry& geometry,
-                                        kernels::Stream stream, Workspace<T>* workspace)
+CudaSceneRenderer<T>::CudaSceneRenderer(const MarchedModel& model, NgpViewParts parts,
+                                        const SceneGeometry& geometry, kernels::Stream stream,
+                                        Workspace<T>* workspace)
     : grid_(model.grid()),
       geometry_(geometry),
-      network_(WithoutParameters(NetworkOf(model))),
+      network_(WithoutParameters(parts.network)),
+      warp_(std::move(parts.warp)),
       stream_(stream),
       workspace_(workspace),
-      table_(OnDevice(Converted<T>(NetworkOf(model).half_table,
+      table_(OnDevice(Converted<T>(parts.network.half_table,
                                    network_.shape.level_size() * network_.shape.n_levels),
                       stream)),
-      weights_(OnDevice(Converted<T>(NetworkOf(model).weights, kNgpWeights), stream)),
-      appearance_(OnDevice(AppearanceOf(NetworkOf(model)), stream)),
+      weights_(OnDevice(Converted<T>(parts.network.weights, kNgpWeights), stream)),
+      appearance_(OnDevice(AppearanceOf(parts.network), stream)),
       blocks_(OnDevice(grid_.occupied_blocks, stream)),
       empty_distances_(OnDevice(model.empty_distances(), stream)) {}
 
@@ -212,6 +215,7 @@ bool CudaSceneRenderer<T>::RenderPicture(const Camera& camera, const RenderOptio
   picture->rgba.pixels.resize(4 * n_pixels);
   picture->depths.resize(n_pixels);
   workspace_->Prepare(n_tiles);
+  if (warp_ != nullptr) warp_->SetTime(camera.time, stream_);
   const uint32_t tiles_at_once = workspace_->shape().ray_capacity / kernels::kViewTileRays;
 
   cuda::ViewControl control{.camera = LensOf(camera),
@@ -295,6 +299,7 @@ void CudaSceneRenderer<T>::RunWave(const cuda::ViewParams<T>& view, int wave) {
                              .positions = workspace_->arrays().positions.data()},
                             stream_);
   }
+  if (warp_ != nullptr) warp_->Move(found, workspace_->arrays().positions.data(), stream_);
   Evaluate(found);
   cuda::CompositeView(view, wave, stream_);
 }
@@ -377,7 +382,8 @@ cuda::ViewParams<T> CudaSceneRenderer<T>::View() {
 
 class CudaRenderDevice final : public RenderDevice {
  public:
-  explicit CudaRenderDevice(int index) : half_(index), single_(index) {}
+  CudaRenderDevice(int index, NgpViewPartsOf parts_of)
+      : parts_of_(std::move(parts_of)), half_(index), single_(index) {}
 
   // The host's copy of the model is freed at the end.
   std::unique_ptr<SceneRenderer> Load(std::unique_ptr<TrainedModel> model,
@@ -385,18 +391,22 @@ class CudaRenderDevice final : public RenderDevice {
                                       RenderPrecision precision) override {
     const auto* marched = dynamic_cast<const MarchedModel*>(model.get());
     NERF_CHECK(marched != nullptr);
-    if (precision == RenderPrecision::kSingle) return NewRenderer(*marched, geometry, &single_);
-    return NewRenderer(*marched, geometry, &half_);
+    NgpViewParts parts = parts_of_(marched->field(), precision, stream_.get());
+    if (precision == RenderPrecision::kSingle)
+      return NewRenderer(*marched, std::move(parts), geometry, &single_);
+    return NewRenderer(*marched, std::move(parts), geometry, &half_);
   }
 
  private:
   template <typename T>
-  std::unique_ptr<SceneRenderer> NewRenderer(const MarchedModel& model,
+  std::unique_ptr<SceneRenderer> NewRenderer(const MarchedModel& model, NgpViewParts parts,
                                              const SceneGeometry& geometry,
                                              Workspace<T>* workspace) {
-    return std::make_unique<CudaSceneRenderer<T>>(model, geometry, stream_.get(), workspace);
+    return std::make_unique<CudaSceneRenderer<T>>(model, std::move(parts), geometry, stream_.get(),
+                                                  workspace);
   }
 
+  const NgpViewPartsOf parts_of_;
   cuda::OwnedStream stream_;
   Workspace<Half> half_;
   Workspace<float> single_;
@@ -405,8 +415,12 @@ class CudaRenderDevice final : public RenderDevice {
 }  // namespace
 
 std::unique_ptr<RenderDevice> NewNgpCudaRenderDevice(int index) {
+  return NewNgpCudaRenderDevice(index, PartsOfNgpField);
+}
+
+std::unique_ptr<RenderDevice> NewNgpCudaRenderDevice(int index, NgpViewPartsOf parts_of) {
   cuda::UseDevice(index);
-  return std::make_unique<CudaRenderDevice>(index);
+  return std::make_unique<CudaRenderDevice>(index, std::move(parts_of));
 }
 
 }  // namespace nerf

@@ -9,6 +9,7 @@
 #include "engine/batch/cuda_pictures.h"
 #include "engine/config/train_config.h"
 #include "engine/group/group.h"
+#include "engine/methods/ngp/cuda_warp.h"
 #include "engine/methods/ngp/depth_rays.h"
 #include "engine/scene/scene.h"
 #include "engine/train/ray_step.h"
@@ -29,12 +30,14 @@ std::unique_ptr<RayStep> NewNgpCpuStep(const TrainConfig& config, const SceneGeo
 // source: what the device draws its rays from. If null, the host draws pixels from `views` and
 // makes their rays on `pool`, which outlives the step. With a group, which outlives the step, its
 // ranks train together, each on its device; with cuda_deterministic they train the bytes that one
-// would train alone. Run and CollectState then throw GroupError. depths: as on the CPU.
+// would train alone. Run and CollectState then throw GroupError. depths: as on the CPU. With a
+// warp, which no group trains, rays name their views.
 std::unique_ptr<RayStep> NewNgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
                                         const RaySource* source = nullptr,
                                         std::span<const View> views = {},
                                         ThreadPool* pool = nullptr, Group* group = nullptr,
-                                        const KnownDepths& depths = {});
+                                        const KnownDepths& depths = {},
+                                        std::unique_ptr<NgpCudaWarp> warp = nullptr);
 
 // Whether only the host can make the rays that this config trains on, so that `source` must be
 // null: poses and focal lengths that move, depths, pixels by their errors, reduced pictures.

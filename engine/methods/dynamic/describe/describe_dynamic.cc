@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "engine/base/ngp_layers.h"
+#include "engine/base/warp_layers.h"
 #include "engine/config/method_description.h"
-#include "engine/methods/dynamic/describe/dynamic_layers.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/describe/ngp_tensors.h"
@@ -20,6 +20,8 @@ constexpr const char* kHonored[] = {"alpha_threshold",
                                     "beta2",
                                     "coarse_share",
                                     "cone",
+                                    "cuda_deterministic",
+                                    "cuda_fp32",
                                     "distortion",
                                     "ema_decay",
                                     "epsilon",
@@ -56,23 +58,21 @@ class DynamicDescription final : public MethodDescription {
  public:
   std::string_view name() const override { return "dynamic"; }
   std::string_view summary() const override {
-    return "the field of ngp as a function of time, for moving scenes; on the CPU";
+    return "the field of ngp as a function of time, for moving scenes; on the CPU or a CUDA device";
   }
-  DeviceSet training_devices() const override { return kOnCpu; }
-  DeviceSet rendering_devices() const override { return kOnCpu; }
+  DeviceSet training_devices() const override { return kOnEveryDevice; }
+  DeviceSet rendering_devices() const override { return kOnEveryDevice; }
   std::span<const Setting> settings() const override {
     static const auto& table = *[] {
       auto* settings = new std::vector<Setting>();
       for (const Setting& setting : NgpSettingTable()) {
         const bool honored =
             std::find(std::begin(kHonored), std::end(kHonored), setting.key) != std::end(kHonored);
-        if (honored) settings->push_back(setting.On(kOnCpu));
+        if (honored) settings->push_back(setting);
       }
-      settings->push_back(
-          SettingOf<&NgpSettings::warp_rate>(
-              "warp_rate", 0, 100,
-              "Adam: learning rate of what moves points over that of the other MLPs")
-              .On(kOnCpu));
+      settings->push_back(SettingOf<&NgpSettings::warp_rate>(
+          "warp_rate", 0, 100,
+          "Adam: learning rate of what moves points over that of the other MLPs"));
       std::sort(settings->begin(), settings->end(),
                 [](const Setting& a, const Setting& b) { return a.key < b.key; });
       return settings;

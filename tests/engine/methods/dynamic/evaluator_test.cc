@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <vector>
 
-#include "engine/base/bfloat16.h"
 #include "engine/kernels/dense_layer.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
@@ -14,6 +12,7 @@
 #include "tests/testing/reference/dense_layer.h"
 #include "tests/testing/reference/hash_encoding.h"
 #include "tests/testing/reference/ngp_field.h"
+#include "tests/testing/reference/point_warp.h"
 #include "tests/testing/reference/spherical_harmonics.h"
 
 namespace nerf {
@@ -24,31 +23,9 @@ using reference::NgpLayerWeights;
 
 // Where a point is encoded, in double precision, written down plainly.
 Vec3 ReferenceWarp(const float* weights, Vec3 unit, double time) {
-  Matrix values(1, kPlaceWidth + kTimeWidth);
-  for (int axis = 0; axis < 3; ++axis) {
-    const double p = 2.0 * unit[axis] - 1;
-    const auto in_single = static_cast<float>(p);
-    values.at(0, axis) = p;
-    values.at(0, 3 + axis) = p - Bf16Low(Bf16Pair(in_single, 0));
-    for (int k = 0; k < kWarpOctaves; ++k) {
-      const double angle = std::pow(2, k) * std::numbers::pi * p;
-      values.at(0, 6 + 2 * kWarpOctaves * axis + k) = std::sin(angle);
-      values.at(0, 6 + 2 * kWarpOctaves * axis + kWarpOctaves + k) = std::cos(angle);
-    }
-  }
-  values.at(0, kPlaceWidth) = 1;
-  values.at(0, kPlaceWidth + 1) = time;
-  for (int k = 0; k < kTimeOctaves; ++k) {
-    const double angle = std::pow(2, k) * std::numbers::pi * time;
-    values.at(0, kPlaceWidth + 2 + 2 * k) = std::sin(angle);
-    values.at(0, kPlaceWidth + 3 + 2 * k) = std::cos(angle);
-  }
-  for (int i = 0; i < 3; ++i) {
-    const WarpLayer& layer = kWarpLayers[i];
-    Matrix matrix(layer.n_in, layer.n_out);
-    std::copy_n(weights + layer.offset, layer.n_in * layer.n_out, matrix.values.begin());
-    values = DenseForward(values, matrix, i < 2);
-  }
+  Matrix values = reference::WarpInputs(unit, time);
+  for (int i = 0; i < 3; ++i)
+    values = DenseForward(values, reference::WarpLayerWeights(weights, i), i < 2);
   Vec3 warped;
   for (int axis = 0; axis < 3; ++axis)
     warped[axis] = static_cast<float>(std::clamp(unit[axis] + values.at(0, axis), 0.0, 1.0));

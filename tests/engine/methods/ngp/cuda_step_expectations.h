@@ -106,7 +106,13 @@ class CudaStepTest : public CudaTest {
     const std::vector<View> views = NoiseViewsOfEachKind();
     const auto cpu = NewNgpCpuStep(config, geometry, &pool, views);
     const auto device = NewNgpCudaStep(config, geometry, nullptr, views, &pool);
-    const TensorFile state = LivelyViewState(*cpu);
+    ExpectStepsLikeTheCpus(cpu.get(), device.get(), LivelyViewState(*cpu), n_steps, loss_tolerance,
+                           state_tolerance, learned);
+  }
+  // The same of a method's steps, from a state.
+  void ExpectStepsLikeTheCpus(RayStep* cpu, RayStep* device, const TensorFile& state,
+                              uint32_t n_steps, double loss_tolerance, double state_tolerance,
+                              const Learned& learned) {
     ASSERT_THAT(cpu->Load(state), IsOk());
     ASSERT_THAT(device->Load(state), IsOk());
     for (uint32_t i = 0; i < n_steps; ++i) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "engine/base/ngp_layers.h"
-
 namespace nerf {
 
 // What method dynamic has beside the layers of ngp: the warp, an MLP that says by how much a point

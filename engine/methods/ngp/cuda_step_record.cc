@@ -1,0 +1,226 @@
+#include "engine/methods/ngp/cuda_ngp_step.h"
+
+#include "engine/kernels/contract_positions.h"
+#include "engine/kernels/hash_encoding.h"
+#include "engine/kernels/spherical_harmonics.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/train/schedule.h"
+
+// What a step's graph holds up to the samples that count.
+namespace nerf {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+// Where a march leaves positions that are contracted before they are encoded: in the training
+// frame.
+constexpr Aabb kUnitCube = {{0, 0, 0}, {1, 1, 1}};
+
+}  // namespace
+
+template <typename T>
+void NgpCudaStep<T>::RecordGraphs() {
+  graph_ = std::make_unique<cuda::Graph>(stream_, [this] { Record(); });
+  if (ranks_.alone()) return;
+  update_graph_ = std::make_unique<cuda::Graph>(stream_, [this] {
+    UpdateWeights(stream_);
+    UpdateTable();
+    cuda::CopyToHost(host_counts_.data(), counts_.data(), counts_.byte_size(), stream_);
+  });
+}
+
+template <typename T>
+void NgpCudaStep<T>::Record() {
+  const auto copy = [&](auto& to, const auto& from) {
+    if (to.empty()) return;
+    cuda::CopyToDevice(to.data(), from.data(), to.byte_size(), stream_);
+  };
+  copy(control_, host_control_);
+  const kernels::DeviceRange rays{shape_.ray_capacity, &control_.data()->n_rays};
+  if (DrawsPixels()) {
+    cuda::SampleRays({.range = rays,
+                      .set = pictures_.set(),
+                      .step = &control_.data()->step,
+                      .first = &control_.data()->first_ray,
+                      .rays = rays_.batch.rays.data(),
+                      .jitters = rays_.batch.jitters.data(),
+                      .targets = rays_.batch.targets.data(),
+                      .backgrounds = rays_.batch.backgrounds.data(),
+                      .weights = rays_.batch.weights.data(),
+                      .views = rays_.batch.views.data()},
+                     stream_);
+  } else {
+    copy(rays_.batch.rays, host_batch_.rays);
+    copy(rays_.batch.jitters, host_batch_.jitters);
+    copy(rays_.batch.targets, host_batch_.targets);
+    copy(rays_.batch.backgrounds, host_batch_.backgrounds);
+    copy(rays_.batch.weights, host_batch_.weights);
+    copy(rays_.batch.views, host_batch_.views);
+    copy(rays_.batch.depths, host_batch_.depths);
+  }
+  views_.RecordBegin(stream_);
+  if (warp_ != nullptr) warp_->RecordBegin(stream_);
+  cuda::Fill(counts_.data(), 0, counts_.byte_size(), stream_);
+
+  cuda::SphericalHarmonics(
+      cuda::SphericalHarmonicsParams<T>{
+          .range = rays, .rays = rays_.batch.rays.data(), .harmonics = rays_.harmonics.data()},
+      stream_);
+  const cuda::MarchParams march = March();
+  for (int wave = 0; wave < cuda::kWaves; ++wave) {
+    cuda::MarchWave(march, wave, stream_);
+    const kernels::DeviceRange found{shape_.sample_capacity, march.counts, wave};
+    if (IsContracted()) Contract(found, kUnitCube);
+    if (warp_ != nullptr) {
+      warp_->Move(found, samples_.positions.data(), samples_.ray_of.data(),
+                  rays_.batch.views.data(), stream_);
+    }
+    Encode(found);
+    cuda::NgpDensityParams<T> density = Density(found);
+    density.deltas = samples_.deltas.data();
+    density.alphas = samples_.alphas.data();
+    density.geometry = samples_.geometry.data();
+    density.cells = samples_.cells.data();
+    density.step_length = state_->occupancy.step_length();
+    density.skip = &counts_.data()->overflow;
+    density.values = arrays_.grid_values.data();
+    cuda::NgpDensity(density, stream_);
+  }
+  if (needs_.horizons) AddHorizons(march);
+  cuda::CompactSamples(march, stream_);
+  // Where samples did not fit, none is kept, and what follows has nothing to do.
+  const kernels::DeviceRange kept{shape_.sample_capacity, march.counts + cuda::kKeptPart};
+  TrainSamples(kept);
+  if (needs_.gradients) FindRayGradients();
+  if (warp_ != nullptr) BackwardWarp(kept);
+  if (ranks_.alone()) {
+    // The MLPs' weights in a stream of their own, beside the scatter into the table that takes
+    // longer.
+    const kernels::Stream side = side_stream_.get();
+    cuda::WaitFor(side, stream_);
+    UpdateWeights(side);
+    BackwardTable(kept);
+    UpdateTable();
+    cuda::WaitFor(stream_, side);
+  } else {
+    BackwardTable(kept);
+  }
+  views_.RecordEnd(stream_);
+  const auto bring = [&](auto& to, const auto& from) {
+    if (!to.empty()) cuda::CopyToHost(to.data(), from.data(), to.byte_size(), stream_);
+  };
+  bring(host_results_.errors, rays_.results.errors);
+  bring(host_results_.gradients, rays_.results.gradients);
+  cuda::CopyToHost(host_counts_.data(), counts_.data(), counts_.byte_size(), stream_);
+}
+
+// The field infinitely far away, behind rays with light left.
+template <typename T>
+void NgpCudaStep<T>::AddHorizons(const cuda::MarchParams& march) {
+  cuda::AddHorizons(march, stream_);
+  const kernels::DeviceRange horizons{shape_.sample_capacity, march.counts, cuda::kHorizonPart};
+  Encode(horizons);
+  cuda::NgpDensityParams<T> density = Density(horizons);
+  density.geometry = samples_.geometry.data();  // their opacity is 1, whatever the density
+  cuda::NgpDensity(density, stream_);
+}
+
+// Brings positions in the unit cube of `from` to where the encoding has them.
+template <typename T>
+void NgpCudaStep<T>::Contract(const kernels::DeviceRange& range, const Aabb& from) {
+  const Aabb& inner = state_->geometry.box;
+  cuda::ContractPositions({.range = range,
+                           .kind = Ngp(config_).contraction,
+                           .origin = from.min,
+                           .scale = from.Size(),
+                           .center = inner.Center(),
+                           .inverse_half_side = 2 / inner.Size().x,
+                           .positions = samples_.positions.data()},
+                          stream_);
+}
+
+// What every evaluation of densities has.
+template <typename T>
+cuda::NgpDensityParams<T> NgpCudaStep<T>::Density(const kernels::DeviceRange& range) {
+  cuda::NgpDensityParams<T> density;
+  density.range = range;
+  density.weights = Trained(arrays_.weights, training_.weight_copies);
+  density.encodings = samples_.encodings.data();
+  density.stride = shape_.sample_capacity;
+  density.shift = state_->density_shift();
+  density.sigmas = samples_.sigmas.data();
+  return density;
+}
+
+template <typename T>
+cuda::MarchParams NgpCudaStep<T>::March() {
+  const Aabb box = IsContracted() ? kUnitCube : state_->OuterBox();
+  const Vec3 size = box.Size();
+  cuda::MarchParams march;
+  march.grid = MarchGridOf(state_->occupancy.grid());
+  march.grid.blocks = arrays_.grid_blocks.data();
+  march.grid.empty_distances = training_.empty_distances.data();
+  march.steps = state_->steps();
+  march.step_scale = &control_.data()->step_scale;
+  march.box_min = box.min;
+  march.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};
+  march.min_transmittance = MinTransmittance(config_);
+  march.alpha_threshold = config_.alpha_threshold;
+  march.ray_capacity = shape_.ray_capacity;
+  march.n_rays = &control_.data()->n_rays;
+  march.rays = rays_.batch.rays.data();
+  march.jitters = rays_.batch.jitters.data();
+  march.states = rays_.states.data();
+  march.segments = rays_.segments.data();
+  march.alive = rays_.alive.data();
+  march.alive_counts = counts_.data()->alive;
+  march.sample_capacity = shape_.sample_capacity;
+  march.counts = counts_.data()->samples;
+  march.overflow = &counts_.data()->overflow;
+  march.t_middles = samples_.t_middles.data();
+  march.deltas = samples_.deltas.data();
+  march.cells = samples_.cells.data();
+  march.ray_of = samples_.ray_of.data();
+  march.positions = samples_.positions.data();
+  march.alphas = samples_.alphas.data();
+  march.weights = samples_.weights.data();
+  march.block_sums = rays_.block_sums.data();
+  march.ray_offsets = rays_.offsets.data();
+  march.rows = samples_.rows.data();
+  march.horizons = needs_.horizons ? rays_.horizons.data() : nullptr;
+  march.contraction = Ngp(config_).contraction;
+  return march;
+}
+
+// The levels of the encoding that take part.
+template <typename T>
+kernels::HashGridShape NgpCudaStep<T>::ActiveShape() const {
+  kernels::HashGridShape shape = state_->parameters.shape();
+  shape.n_levels = shape_.n_levels;
+  return shape;
+}
+
+template <typename T>
+void NgpCudaStep<T>::Encode(const kernels::DeviceRange& range) {
+  cuda::HashEncodeForward(
+      cuda::HashEncodeForwardParams<T>{.shape = ActiveShape(),
+                                       .table = Trained(arrays_.table, training_.table_copies),
+                                       .range = range,
+                                       .positions = EncodedPositions(),
+                                       .features = samples_.encodings.data(),
+                                       .stride = shape_.sample_capacity},
+      stream_);
+}
+
+template void NgpCudaStep<float>::RecordGraphs();
+template void NgpCudaStep<Half>::RecordGraphs();
+template void NgpCudaStep<float>::Contract(const kernels::DeviceRange&, const Aabb&);
+template void NgpCudaStep<Half>::Contract(const kernels::DeviceRange&, const Aabb&);
+template kernels::HashGridShape NgpCudaStep<float>::ActiveShape() const;
+template kernels::HashGridShape NgpCudaStep<Half>::ActiveShape() const;
+template void NgpCudaStep<float>::Encode(const kernels::DeviceRange&);
+template void NgpCudaStep<Half>::Encode(const kernels::DeviceRange&);
+template cuda::NgpDensityParams<float> NgpCudaStep<float>::Density(const kernels::DeviceRange&);
+template cuda::NgpDensityParams<Half> NgpCudaStep<Half>::Density(const kernels::DeviceRange&);
+
+}  // namespace nerf
