@@ -26,7 +26,9 @@ export async function waitFor(what, condition, timeoutMs = 120_000) {
 }
 
 export class Nerfd {
-  constructor(flags = []) {
+  // env: of nerfd and its worker.
+  constructor(flags = [], env = process.env) {
+    this.env = env;
     this.folder = mkdtempSync(join(tmpdir(), "nerf-web-"));
     this.data = join(this.folder, "data");
     this.flags = flags;
@@ -43,7 +45,7 @@ export class Nerfd {
     this.process = spawn(
       join(binaries, "nerfd"),
       ["--data-dir", this.data, "--listen", at.grpc, "--metrics-listen", at.metrics, "--web-listen", at.web, "--lease-ttl", "5s", "--checkpoint-interval", "1s", ...this.flags],
-      { stdio: ["ignore", out, out] },
+      { stdio: ["ignore", out, out], env: this.env },
     );
     this.exited = new Promise((resolve) => this.process.once("exit", resolve));
     const file = join(this.data, "nerfd.ports");
@@ -88,24 +90,30 @@ export class Nerfd {
   }
 }
 
-// A TCP line to `port`. cutAfter(n): the connection that carries the n-th byte from the client on is cut, once.
+// A TCP line to `port`. cutAfter(n): the connection that carries the n-th byte from the client on is cut, once. Nothing passes
+// while isDown.
 export class Line {
   constructor(port) {
     this.port = port;
     this.nSent = 0;
     this.cutAt = Infinity;
     this.nCuts = 0;
+    this.isDown = false;
+    this.staysDown = false; // isDown from a cut on
     this.server = net.createServer((client) => {
+      if (this.isDown) return client.destroy();
       const upstream = net.connect(this.port, "127.0.0.1");
       const cut = () => {
         client.destroy();
         upstream.destroy();
       };
       client.on("data", (bytes) => {
+        if (this.isDown) return cut();
         this.nSent += bytes.length;
         if (this.nSent >= this.cutAt) {
           this.cutAt = Infinity;
           ++this.nCuts;
+          this.isDown = this.staysDown;
           return cut();
         }
         if (!upstream.write(bytes)) {

@@ -35,8 +35,8 @@ const transforms = (...frames) => JSON.stringify({ frames });
 
 async function run() {
   const module = join(folder, "lib.mjs");
-  writeFileSync(module, await bundle(["folder.ts", "format.ts", "turbo.ts", "curve.ts"], ["es"]));
-  const { readCapture, displayNameOf, urlNameOf, colorize, joined } = await import(pathToFileURL(module));
+  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "format.ts", "turbo.ts", "curve.ts"], ["es"]));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, urlNameOf, colorize, joined } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -79,7 +79,105 @@ async function run() {
     assert.equal(capture.note, "");
     assert.deepEqual(await pathsOf({ "sparse/cameras.txt": "", "sparse/images.txt": "", "sparse/images.bin": "", "images/a.png": "" }), ["images/a.png", "sparse/cameras.txt", "sparse/images.txt"]);
     await refused({ "sparse/0/cameras.bin": "", "images/a.png": "" }, /sparse\/0\/images\.bin is missing/);
-    await refused({ "sparse/0/cameras.bin": "", "sparse/0/images.bin": "", "pictures/a.png": "" }, /no pictures in images\//);
+    await refused({ "sparse/0/cameras.bin": "", "sparse/0/images.bin": "", "pictures/a.png": "" }, /none of its pictures/);
+  });
+
+  // images.bin of these names, each with one point.
+  const imagesBin = (...names) => {
+    const record = (name) => {
+      const bytes = Buffer.alloc(64 + name.length + 1 + 8 + 24);
+      bytes.write(name, 64);
+      bytes.writeBigUInt64LE(1n, 64 + name.length + 1);
+      return bytes;
+    };
+    const count = Buffer.alloc(8);
+    count.writeBigUInt64LE(BigInt(names.length));
+    return new Uint8Array(Buffer.concat([count, ...names.map(record)]));
+  };
+
+  await step("the names in COLMAP's lists are read, of damaged ones as far as they go", async () => {
+    const whole = imagesBin("a.png", "deep/b c.jpg");
+    assert.deepEqual(namesOfBinary(whole.buffer), ["a.png", "deep/b c.jpg"]);
+    for (let size = 0; size < whole.length; size += 7) {
+      const names = namesOfBinary(whole.slice(0, size).buffer);
+      assert.deepEqual(names, ["a.png", "deep/b c.jpg"].slice(0, names.length), `cut at ${size}`);
+    }
+    const absurd = whole.slice();
+    absurd.fill(0xff, 0, 8);
+    absurd.fill(0xff, 8 + 64 + 6, 8 + 64 + 14);
+    assert.deepEqual(namesOfBinary(absurd.buffer), ["a.png"]);
+    const line = (name) => `1 1 0 0 0 0 0 0 1 ${name}\n`;
+    assert.deepEqual(namesOfText(`# list\n\n${line("a b.png")}\n${line("c.jpg")}0 0 1\n${line("d.jpg")}`), ["a b.png", "c.jpg", "d.jpg"]);
+    assert.deepEqual(namesOfText("\u0000\n1 2 3\n"), []);
+  });
+
+  await step("the largest COLMAP model counts, wherever it is, with the pictures that it lists", async () => {
+    const model = (folder, ...names) => ({ [`${folder}/cameras.bin`]: "c", [`${folder}/images.bin`]: imagesBin(...names) });
+    const pictures = { "images/a.png": "", "images/b.heic": "", "images/unposed.png": "", "images/._a.png": "", "__MACOSX/images/a.png": "" };
+    const parts = { ...model("sparse/0", "a.png"), ...model("sparse/1", "a.png", "b.heic"), ...pictures };
+    assert.deepEqual(await pathsOf(parts), ["images/a.png", "images/b.heic", "sparse/1/cameras.bin", "sparse/1/images.bin"]);
+    const splats = { ...model("distorted/sparse/0", "a.png", "b.png"), "input/a.png": "", "input/b.png": "", "masks/a.png": "" };
+    assert.deepEqual(await pathsOf(splats), ["distorted/sparse/0/cameras.bin", "distorted/sparse/0/images.bin", "input/a.png", "input/b.png", "masks/a.png"]);
+    const project = Object.fromEntries(Object.entries({ ...model("dense/0/sparse", "x/a.webp"), "dense/0/images/x/a.webp": "", "dense/0/stereo/depth_maps/a.png": "" }).map(([path, text]) => [`project/${path}`, text]));
+    assert.deepEqual(await pathsOf(project), ["project/dense/0/images/x/a.webp", "project/dense/0/sparse/cameras.bin", "project/dense/0/sparse/images.bin"]);
+    assert.deepEqual(await pathsOf({ ...model("sparse/0", "A.JPEG", "gone.jpg"), "images_4/a.jpg": "", "images_4/b.jpg": "" }), ["images_4/a.jpg", "sparse/0/cameras.bin", "sparse/0/images.bin"]);
+    const capture = await readCapture("scene", filesOf({ ...model("sparse/0", "a.png", "gone.png"), "images/a.png": "" }));
+    assert.equal(capture.note, "1 of 2 listed pictures is not in the folder and left out, such as gone.png.");
+    assert.ok(capture.hasPoses);
+  });
+
+  await step("names as other tools write them find their files", async () => {
+    const found = async (listed, ...there) => (await pathsOf({ "transforms.json": transforms({ file_path: listed }), ...Object.fromEntries(there.map((path) => [path, ""])) })).filter((path) => path !== "transforms.json");
+    assert.deepEqual(await found("C:\\scan\\images\\A.JPEG", "images/a.jpg", "masks/a.jpg"), ["images/a.jpg"]);
+    assert.deepEqual(await found("/home/me/images/a.heic", "a.heic"), ["a.heic"]);
+    assert.deepEqual(await found("images/a", "images/a.avif"), ["images/a.avif"]);
+    assert.deepEqual(await found("flight 1/a.png", "flight 1_a.png"), ["flight 1_a.png"]);
+    assert.deepEqual(await found("flight_a.png", "flight/a.png"), ["flight/a.png"]);
+    assert.deepEqual(await found("\u00e4.png", "a\u0308.png"), ["a\u0308.png"]);
+    await assert.rejects(found("images/a.png", "images/b.png"), /None of the 1 pictures/);
+  });
+
+  const jpeg = new Uint8Array([0xff, 0xd8, 0xff, 0xe0, 0, 0, 0, 0, 0, 0, 0, 0]);
+  const box = new TextEncoder().encode("\0\0\0\x18ftypheic....");
+  await step("photographs and films without poses are for a pose job, by names without folders", async () => {
+    const contents = { "a.JPG": jpeg, "b.heic": box, "c.webp": jpeg, "walk.mov": box, "d.tif": "", "notes.txt": "private", ".e.jpg": jpeg, "@eaDir/a.JPG": jpeg, "fake.png": "text", "empty.jpg": "" };
+    const capture = await readCapture("garden", filesOf(contents));
+    assert.deepEqual(capture.files.map(({ path }) => path), ["a.JPG", "b.heic", "c.webp", "walk.mov"]);
+    assert.deepEqual([capture.hasPoses, capture.nPictures, capture.nFilms], [false, 3, 1]);
+    assert.match(capture.note, /fake\.png and empty\.jpg are no photographs.*d\.tif is of a kind that is not read: save as JPEG/);
+    const photos = (...paths) => pathsOf(Object.fromEntries(paths.map((path) => [path, jpeg])));
+    assert.deepEqual(await photos("images/a.jpg", "images/b.jpg", "images/c.jpg", "masks/a.jpg", "images_2/a.jpg"), ["a.jpg", "b.jpg", "c.jpg"]);
+    assert.deepEqual(await photos("day 1/a.jpg", "day 2/a.jpg", "day 2/b.jpg", "depth/a.jpg"), ["a.jpg", "b.jpg", "day 2_a.jpg"]);
+    assert.deepEqual(flatNames(["x/a.jpg", "y/A.jpg", "A.jpg", ".b.jpg", "x\u0007\\y.jpg", `${"w".repeat(300)}.jpg`]), ["a.jpg", "y_A.jpg", "A-2.jpg", "_b.jpg", "x__y.jpg", `${"w".repeat(100)}.jpg`]);
+    assert.equal(chosenFiles(filesOf({ "walk.mp4": "" }).map(({ file }) => file)).name, "walk");
+    const more = await readCapture("more", filesOf({ "b.heic": box, "z.jpg": jpeg, "y.jpg": jpeg, "x.jpg": jpeg }));
+    const joined = joinedPhotographs({ ...capture, files: more.files.slice(0, 2) }, more);
+    assert.deepEqual([joined.name, joined.files.length, joined.nPictures, joined.nFilms], ["garden", 4, 4, 0]);
+  });
+
+  await step("photographs that cannot become a scene are refused with what to do", async () => {
+    await refused({ "a.jpg": jpeg }, /1 photograph: at least 3/);
+    await refused({ "a.jpg": jpeg, "b.jpg": jpeg, "c.jpg": "text" }, /2 photographs: at least 3/);
+    await refused({ "a.tiff": "", "b.CR2": "" }, /None of these can be used/);
+    await refused(Object.fromEntries(Array.from({ length: 5001 }, (_, i) => [`${i}.jpg`, jpeg])), /5001 photographs: at most 5000/);
+    assert.equal((await readCapture("film", filesOf({ "a.mp4": box }))).nFilms, 1);
+    assert.equal((await readCapture("more", filesOf({ "a.jpg": jpeg }), true)).nPictures, 1);
+    for (const head of ["", "x", "<html>", "%PDF-1.7", "PK\u0003\u0004"]) assert.ok(!isPictureOrFilm(new TextEncoder().encode(head)), head);
+  });
+
+  await step("a report that does not fit is left out, a new attempt begins its stages anew", async () => {
+    for (const text of ["", "[", "null", "3", '{"photos": 3}', '{"photos": [null, 3]}']) assert.deepEqual(photosOf(text), []);
+    assert.deepEqual(photosOf('{"photos": [{"name": "a", "posed": true, "points": 7}, {"name": 3, "reason": "blur"}]}'), [
+      { name: "a", posed: true, points: 7, words: "" },
+      { name: "3", posed: false, points: 0, words: "blur" },
+    ]);
+    const stages = new Stages();
+    const at = (attempt, stage, done) => stages.add({ attempt, progress: { stage, stages: 7, doing: `${stage}`, done, of: 9 } });
+    assert.ok(!stages.add({ attempt: 1 }));
+    for (const [stage, done] of [[1, 9], [2, 3], [2, 9], [3, 1]]) assert.ok(at(1, stage, done));
+    assert.deepEqual(stages.seen.map(({ number, done }) => [number, done]), [[1, 9], [2, 9], [3, 1]]);
+    at(2, 1, 0);
+    assert.deepEqual(stages.seen.map(({ number }) => number), [1]);
   });
 
   await step("camera files name pictures and masks, also with comments, backslashes and without endings", async () => {
@@ -112,11 +210,10 @@ async function run() {
   await step("folders that cannot be trained on are refused with what to do", async () => {
     await refused({}, /empty/);
     await refused({ ".a.png": "" }, /empty/);
-    await refused({ "notes.txt": "" }, /No pictures and no camera file/);
-    await refused({ "a.png": "" }, /A picture, but nothing says where it was taken/);
-    await refused({ "a.png": "", "b/c.jpeg": "" }, /2 pictures, but nothing says where each/);
+    await refused({ "notes.txt": "" }, /No photographs and no film/);
+    await refused({ "a.png": "" }, /None of these can be used/);
     for (const text of ["", "[", "[]", "null", '{"frames": 3}', '{"frames": [}', "\u0000"]) await refused({ "transforms.json": text, "a.png": "" }, /is not a camera file/);
-    await refused({ "transforms.json": transforms({ file_path: "../a.png" }, { file_path: "b/../../a.png" }), "a.png": "" }, /None of the 2 pictures/);
+    await refused({ "transforms.json": transforms({ file_path: "../a.png" }, { file_path: "b/../../a.png" }), "other.png": "" }, /None of the 2 pictures/);
     const nothing = await readCapture("scene", filesOf({ "transforms.json": transforms(), "a.png": "" }));
     assert.equal(nothing.nPictures, 0);
   });

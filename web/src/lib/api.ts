@@ -5,6 +5,7 @@ import { AdminService } from "../gen/nerf/v1/admin_service_pb";
 import { BlobService } from "../gen/nerf/v1/blob_service_pb";
 import type { BlobRef } from "../gen/nerf/v1/common_pb";
 import { ModelService } from "../gen/nerf/v1/model_service_pb";
+import { PoseJobService } from "../gen/nerf/v1/pose_job_service_pb";
 import { RenderJobService } from "../gen/nerf/v1/render_job_service_pb";
 import { RenderService } from "../gen/nerf/v1/render_service_pb";
 import { SceneService } from "../gen/nerf/v1/scene_service_pb";
@@ -42,6 +43,7 @@ const transport = createConnectTransport({ baseUrl: base, useBinaryFormat: true,
 export const admin = createClient(AdminService, transport);
 export const blobs = createClient(BlobService, transport);
 export const models = createClient(ModelService, transport);
+export const poses = createClient(PoseJobService, transport);
 export const render = createClient(RenderService, transport);
 export const renderJobs = createClient(RenderJobService, transport);
 export const scenes = createClient(SceneService, transport);
@@ -93,4 +95,5 @@ export async function fetchBlob(blob: BlobRef, fileName: string, signal?: AbortS
 // "projects/default/trainingJobs/j-1" -> "j-1".
 export const idOf = (name: string) => name.slice(name.lastIndexOf("/") + 1);
 export const jobName = (id: string) => `${parent}/trainingJobs/${id}`;
+export const poseJobName = (id: string) => `${parent}/poseJobs/${id}`;
 export const modelName = (id: string) => `${parent}/models/${id}`;

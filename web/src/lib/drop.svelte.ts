@@ -1,8 +1,12 @@
-// The folder that was dropped anywhere on the page and waits for the page of new jobs.
-import type { FolderFile } from "./folder";
+// What the page of new jobs gets from elsewhere on the page, and what it leaves for the page of a pose job.
+import type { Capture, FolderFile } from "./folder";
 
 class Dropped {
+  // A folder or files that were dropped anywhere.
   folder = $state.raw<{ name: string; files: FolderFile[] } | null>(null);
+  // The photographs of the last pose job of this tab, so that it can be tried again with more of them.
+  sent = $state.raw<{ job: string; capture: Capture } | null>(null);
+
   take() {
     const folder = this.folder;
     this.folder = null;

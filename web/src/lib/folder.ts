@@ -1,5 +1,9 @@
-// A folder that was dropped or chosen, and which of its files a scene needs. The rules are those of the reader on the workers
-// (engine/scene): what is left out here would be missing there.
+// A folder or files that were dropped or chosen, and which of them a scene or a pose job needs. The rules are those of the reader
+// on the workers (engine/scene): what is left out here would be missing there.
+import { below, largestModel, type ColmapModel } from "./colmap";
+import { film, folderOf, isOfTheSystem, maskOf, normalized, OtherNames, photograph, stemOf, type Files } from "./names";
+import { fewest, photographsOf } from "./photographs";
+
 export interface FolderFile {
   path: string; // below the folder
   file: File;
@@ -9,6 +13,8 @@ export interface Capture {
   name: string; // of the folder
   files: FolderFile[]; // those to send
   nPictures: number;
+  nFilms: number;
+  hasPoses: boolean; // else a pose job finds them
   source: string; // "transforms.json" and its like, "COLMAP (sparse/0)" or "poses_bounds.npy"
   note: string; // what is left out; empty: nothing
 }
@@ -23,11 +29,10 @@ export class UnusableFolder extends Error {
   }
 }
 
-const picture = /\.(png|jpe?g)$/i;
 const endings = ["", ".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG"]; // that a camera file may leave off
-const colmapFolders = ["sparse/0/", "sparse/", "colmap/sparse/0/"];
 const llffFile = "poses_bounds.npy";
 const llffFolders = ["images/", "images_2/", "images_4/", "images_8/"];
+const looseName = "photographs"; // of files without a folder
 
 async function filesBelow(entry: FileSystemEntry, path: string, files: FolderFile[]): Promise<void> {
   if (entry.isFile) {
@@ -52,48 +57,33 @@ export async function droppedFiles(transfer: DataTransfer): Promise<{ name: stri
   const only = entries.length === 1 && entries[0]!.isDirectory ? entries[0]! : undefined;
   if (only) await filesBelow(only, "", files);
   else for (const entry of entries) await filesBelow(entry, entry.name, files);
-  return { name: only?.name ?? "scene", files: files.length > 0 ? files : loose };
+  return { name: only?.name ?? nameOfLoose(loose), files: files.length > 0 ? files : loose };
 }
 
-// What <input type="file" webkitdirectory> holds.
+// A film's name is the scene's.
+const nameOfLoose = (files: FolderFile[]) => (files.length === 1 && film.test(files[0]!.path) ? stemOf(files[0]!.path) : looseName);
+
+// What <input type="file"> holds, of a folder (webkitdirectory) or of files.
 export function chosenFiles(list: FileList): { name: string; files: FolderFile[] } {
   const files = Array.from(list, (file) => ({ path: file.webkitRelativePath || file.name, file }));
-  const name = files[0]?.path.includes("/") ? files[0].path.split("/")[0]! : "scene";
+  const name = files[0]?.path.includes("/") ? files[0].path.split("/")[0]! : nameOfLoose(files);
   const isBelow = files.every(({ path }) => path.startsWith(`${name}/`));
   return { name, files: isBelow ? files.map(({ path, file }) => ({ path: path.slice(name.length + 1), file })) : files };
 }
 
-type Files = Map<string, FolderFile>; // by path
-
-// Picks what a scene of this folder is made of.
-export async function readCapture(name: string, all: FolderFile[]): Promise<Capture> {
-  const files: Files = new Map(all.filter(({ path }) => !path.split("/").some((part) => part.startsWith("."))).map((file) => [file.path, file]));
-  if (files.size === 0) throw new UnusableFolder("The folder is empty.", "Choose the folder that holds the pictures and their camera file.");
+// Picks what a scene of this folder is made of, or what a pose job gets. isMore: these come to other photographs.
+export async function readCapture(name: string, all: FolderFile[], isMore = false): Promise<Capture> {
+  const files: Files = new Map(all.filter(({ path }) => !isOfTheSystem(path)).map((file) => [file.path, file]));
+  if (files.size === 0) throw new UnusableFolder("The folder is empty.", "Choose photographs, or the folder that holds them.");
   const [train, val, test, whole] = ["_train", "_val", "_test", ""].map((part) => files.get(`transforms${part}.json`));
   if (train) return fromTransforms(name, [train, test ?? val].filter((file) => file !== undefined), files);
   if (whole) return fromTransforms(name, [whole], files);
   if (val ?? test) throw new UnusableFolder("transforms_train.json is missing: there is nothing to train on.", "Choose the folder that holds transforms_train.json, too.");
-  const colmap = colmapFolders.find((folder) => ["cameras.bin", "images.bin", "cameras.txt", "images.txt"].some((file) => files.has(folder + file)));
-  if (colmap !== undefined) return fromColmap(name, colmap, files);
+  const model = await largestModel(files);
+  if (model) return fromColmap(name, model, files);
   if (files.has(llffFile)) return fromLlff(name, files);
-  const nPictures = [...files.keys()].filter((path) => picture.test(path)).length;
-  if (nPictures > 0) {
-    throw new UnusableFolder(
-      `${nPictures === 1 ? "A picture" : `${nPictures} pictures`}, but nothing says where ${nPictures === 1 ? "it" : "each"} was taken.`,
-      "Training needs a camera for every picture. nerfctl train FOLDER finds them with COLMAP (docs/use/photographs.md) and trains; or export transforms.json from the tool that made the pictures and drop the folder again.",
-    );
-  }
-  throw new UnusableFolder("No pictures and no camera file were found.", "A scene is a folder with pictures (PNG or JPEG) and transforms.json, or a COLMAP model in sparse/0.");
-}
-
-// A path in the folder, without "." and ".."; null where it leaves the folder.
-function normalized(path: string): string | null {
-  const parts: string[] = [];
-  for (const part of path.replaceAll("\\", "/").split("/")) {
-    if (part === ".." && parts.pop() === undefined) return null;
-    if (part !== ".." && part !== "." && part !== "") parts.push(part);
-  }
-  return parts.join("/");
+  if ([...files.keys()].some((path) => polycamCamera.test(path))) return fromPolycam(name, files);
+  return photographsOf(name, files, isMore ? 1 : fewest);
 }
 
 function findPicture(path: unknown, files: Files): FolderFile | undefined {
@@ -102,18 +92,11 @@ function findPicture(path: unknown, files: Files): FolderFile | undefined {
   return endings.map((ending) => files.get(exact + ending)).find((file) => file !== undefined);
 }
 
-// The mask of images/NAME.EXT: masks/NAME.EXT.png or masks/NAME.png.
-function maskOf(path: string, files: Files): FolderFile | undefined {
-  if (!path.startsWith("images/")) return undefined;
-  const mask = path.replace("images/", "masks/");
-  return files.get(`${mask}.png`) ?? files.get(`${mask.slice(0, mask.lastIndexOf("."))}.png`);
-}
-
 // `lists` and `pictures` with the pictures' masks. named: masks and depth files that the lists name.
 function captureOf(name: string, source: string, note: string, lists: FolderFile[], pictures: FolderFile[], files: Files, named: FolderFile[] = []): Capture {
   const found = pictures.map(({ path }) => maskOf(path, files)).filter((file) => file !== undefined);
   const unique = new Map([...pictures, ...named, ...found, ...lists].map((file) => [file.path, file]));
-  return { name, files: [...unique.values()], nPictures: new Set(pictures).size, source, note };
+  return { name, files: [...unique.values()], nPictures: new Set(pictures).size, nFilms: 0, hasPoses: true, source, note };
 }
 
 interface Frame {
@@ -140,44 +123,72 @@ async function fromTransforms(name: string, transforms: FolderFile[], files: Fil
   const pictures: FolderFile[] = [];
   const named: FolderFile[] = [];
   const missing: string[] = [];
+  const others = new OtherNames(files.values());
+  let nFound = 0;
   for (const list of transforms) {
     for (const { file_path, mask_path, depth_file_path, depth_path } of await framesOf(list)) {
-      const found = findPicture(file_path, files);
-      if (found) pictures.push(found);
+      const exact = findPicture(file_path, files);
+      const found = exact ? [exact] : typeof file_path === "string" ? others.pictures(file_path) : [];
+      pictures.push(...found);
+      if (found.length > 0) ++nFound;
       else if (typeof file_path === "string") missing.push(file_path);
       for (const path of [mask_path, depth_file_path ?? depth_path]) {
         const file = findPicture(path, files);
         if (file) named.push(file);
+        else if (typeof path === "string") named.push(...others.companions(path));
       }
     }
   }
   const source = transforms.map(({ path }) => path).join(", ");
-  const nListed = pictures.length + missing.length;
+  const nListed = nFound + missing.length;
   if (missing.length > 0 && pictures.length === 0) {
     throw new UnusableFolder(
       `None of the ${nListed} pictures that ${source} lists is in the folder, such as ${missing[0]}.`,
       "Paths in the camera file are relative to the folder that it lies in. Choose that folder, with the pictures in it.",
     );
   }
-  const note = missing.length > 0 ? `${missing.length} of ${nListed} listed pictures ${missing.length === 1 ? "is" : "are"} not in the folder and left out, such as ${missing[0]}.` : "";
-  return captureOf(name, source, note, transforms, pictures, files, named);
+  return captureOf(name, source, noteOf(missing, nListed), transforms, pictures, files, named);
 }
 
-function fromColmap(name: string, folder: string, files: Files): Capture {
-  const has = (...names: string[]) => names.every((file) => files.has(folder + file));
-  const ending = has("cameras.bin", "images.bin") || !has("cameras.txt", "images.txt") ? "bin" : "txt";
-  for (const file of ["cameras", "images"]) {
-    if (!has(`${file}.${ending}`)) throw new UnusableFolder(`${folder}${file}.${ending} is missing in the COLMAP model.`, "Choose a folder with the whole model.");
+const noteOf = (missing: string[], nListed: number) =>
+  missing.length > 0 ? `${missing.length} of ${nListed} listed pictures ${missing.length === 1 ? "is" : "are"} not in the folder and left out, such as ${missing[0]}.` : "";
+
+function fromColmap(name: string, model: ColmapModel, files: Files): Capture {
+  const { folder, ending, names } = model;
+  const fileOf = (part: string) => files.get(below(folder, `${part}.${ending}`));
+  for (const part of ["cameras", "images"]) {
+    if (!fileOf(part)) throw new UnusableFolder(`${below(folder, `${part}.${ending}`)} is missing in the COLMAP model.`, "Choose a folder with the whole model.");
   }
-  const model = ["cameras", "images", "points3D"].map((file) => files.get(`${folder}${file}.${ending}`)).filter((file) => file !== undefined);
-  const pictures = [...files.values()].filter(({ path }) => path.startsWith("images/") && picture.test(path));
-  if (pictures.length === 0) throw new UnusableFolder("A COLMAP model, but no pictures in images/.", "Choose the folder that holds both images/ and sparse/.");
-  return captureOf(name, `COLMAP (${folder.slice(0, -1)})`, "", model, pictures, files);
+  const lists = ["cameras", "images", "points3D"].map(fileOf).filter((file) => file !== undefined);
+  const pictures: FolderFile[] = [];
+  const missing: string[] = [];
+  const others = new OtherNames(files.values());
+  for (const each of names) {
+    const exact = model.pictureFolders.map((pictureFolder) => files.get(below(pictureFolder, each))).filter((file) => file !== undefined);
+    const found = exact.length > 0 ? exact : others.pictures(each);
+    pictures.push(...found);
+    if (found.length === 0) missing.push(each);
+  }
+  // A list that cannot be read here: the engine says what is wrong with it.
+  if (names.length === 0) pictures.push(...[...files.values()].filter(({ path }) => /(^|\/)(images|input)\//.test(path) && photograph.test(path)));
+  if (pictures.length === 0) throw new UnusableFolder("A COLMAP model, but none of its pictures, as in images/.", "Choose the folder that holds both images/ and sparse/.");
+  return captureOf(name, folder ? `COLMAP (${folder})` : "COLMAP", noteOf(missing, names.length), lists, pictures, files);
 }
 
 function fromLlff(name: string, files: Files): Capture {
-  const picturesIn = (folder: string) => [...files.values()].filter(({ path }) => path.startsWith(folder) && !path.slice(folder.length).includes("/") && picture.test(path));
+  const picturesIn = (folder: string) => [...files.values()].filter(({ path }) => path.startsWith(folder) && !path.slice(folder.length).includes("/") && photograph.test(path));
   const pictures = llffFolders.map(picturesIn).find((found) => found.length > 0);
   if (!pictures) throw new UnusableFolder(`${llffFile}, but no pictures in images/.`, "Choose the folder that holds both.");
   return captureOf(name, llffFile, "", [files.get(llffFile)!], pictures, files);
+}
+
+const polycamCamera = /^keyframes\/(corrected_)?cameras\/[^/]*\.json$/;
+
+// Polycam's raw export: a file for each camera, named after its picture.
+function fromPolycam(name: string, files: Files): Capture {
+  const all = [...files.values()];
+  const cameras = all.filter(({ path }) => polycamCamera.test(path));
+  const pictures = all.filter(({ path }) => ["keyframes/corrected_images", "keyframes/images"].includes(folderOf(path)) && photograph.test(path));
+  if (pictures.length === 0) throw new UnusableFolder("Polycam's cameras, but no pictures in keyframes/images/.", "Choose the folder of the whole raw export.");
+  return captureOf(name, "keyframes (Polycam)", "", cameras, pictures, files);
 }

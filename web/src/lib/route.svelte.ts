@@ -1,8 +1,9 @@
 // Which page is shown, from the URL's fragment: the page works below any path, and links can be shared.
 export type Route =
   | { page: "jobs" }
-  | { page: "new"; model: string }
-  | { page: "job"; id: string }
+  | { page: "new"; model: string; again: boolean }
+  | { page: "job"; id: string; look: boolean }
+  | { page: "pose"; id: string }
   | { page: "models" }
   | { page: "model"; id: string }
   | { page: "workers" };
@@ -10,9 +11,13 @@ export type Route =
 function parse(hash: string): Route {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
   const [page, id] = (path ?? "").split("/");
-  if (page === "jobs" && id) return { page: "job", id };
+  if (page === "jobs" && id) return { page: "job", id, look: new URLSearchParams(query).has("look") };
+  if (page === "poses" && id) return { page: "pose", id };
   if (page === "models") return id ? { page: "model", id } : { page: "models" };
-  if (page === "new") return { page: "new", model: new URLSearchParams(query).get("model") ?? "" };
+  if (page === "new") {
+    const asked = new URLSearchParams(query);
+    return { page: "new", model: asked.get("model") ?? "", again: asked.has("again") };
+  }
   if (page === "workers") return { page: "workers" };
   return { page: "jobs" };
 }

@@ -93,15 +93,18 @@ export class Sha256 {
 const pieceBytes = 1 << 20;
 const largestForSubtle = 64 << 20;
 
-// The digest of a file; yields to the page between pieces.
-export async function sha256OfFile(file: Blob): Promise<string> {
+// The digest of a file; yields to the page between pieces. onRead: bytes that were read since the last call.
+export async function sha256OfFile(file: Blob, onRead: (bytes: number) => void = () => {}): Promise<string> {
   if (globalThis.crypto?.subtle && file.size <= largestForSubtle) {
     const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", await file.arrayBuffer()));
+    onRead(file.size);
     return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
   }
   const hash = new Sha256();
   for (let begin = 0; begin < file.size; begin += pieceBytes) {
-    hash.update(new Uint8Array(await file.slice(begin, begin + pieceBytes).arrayBuffer()));
+    const piece = new Uint8Array(await file.slice(begin, begin + pieceBytes).arrayBuffer());
+    hash.update(piece);
+    onRead(piece.length);
   }
   return hash.hex();
 }

@@ -1,3 +1,4 @@
+import { PoseJob_State as PoseState, type PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
 import { TrainingJob_State as State, type TrainingJob } from "../gen/nerf/v1/training_service_pb";
 
 export type Tone = "plain" | "busy" | "good" | "bad" | "wait";
@@ -15,8 +16,29 @@ const table: Record<State, [string, Tone]> = {
   [State.CANCELLED]: ["cancelled", "plain"],
 };
 
+const poseTable: Record<PoseState, [string, Tone]> = {
+  [PoseState.STATE_UNSPECIFIED]: ["unknown", "plain"],
+  [PoseState.QUEUED]: ["queued", "wait"],
+  [PoseState.PREPARING]: ["preparing", "busy"],
+  [PoseState.RUNNING]: ["finding poses", "busy"],
+  [PoseState.CANCELLING]: ["cancelling", "wait"],
+  [PoseState.SUCCEEDED]: ["posed", "good"],
+  [PoseState.FAILED]: ["failed", "bad"],
+  [PoseState.CANCELLED]: ["cancelled", "plain"],
+};
+
+export interface Badge {
+  word: string;
+  tone: Tone;
+}
+export const poseBadgeOf = ({ state }: PoseJob): Badge => {
+  const [word, tone] = poseTable[state] ?? ["unknown", "plain"];
+  return { word, tone };
+};
+export const isPoseFinal = ({ state }: PoseJob) => [PoseState.SUCCEEDED, PoseState.FAILED, PoseState.CANCELLED].includes(state);
+
+export const badgeOf = (job: TrainingJob): Badge => ({ word: wordOf(job), tone: (table[job.state] ?? ["", "plain"])[1] });
 export const wordOf = (job: TrainingJob) => (isEvaluating(job) ? "evaluating" : (table[job.state] ?? ["unknown"])[0]);
-export const toneOf = (state: State): Tone => (table[state] ?? ["", "plain"])[1] as Tone;
 export const isFinal = (job: TrainingJob) => [State.SUCCEEDED, State.FAILED, State.CANCELLED].includes(job.state);
 export const isTraining = (job: TrainingJob) => job.state === State.RUNNING;
 export const isEvaluating = (job: TrainingJob) => job.state === State.RUNNING && (job.progress?.evaluationViews ?? 0) > 0;

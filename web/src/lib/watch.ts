@@ -1,7 +1,8 @@
 // Follows a job, or the list of jobs, without a gap: through hidden tabs, cut lines and restarts of nerfd, by resume token.
 import { Code, ConnectError } from "@connectrpc/connect";
 import { WatchTrainingJobResponse_Kind as Kind, type TrainingJob } from "../gen/nerf/v1/training_service_pb";
-import { isUnreachable, noteDenied, training } from "./api";
+import { WatchPoseJobResponse_Kind as PoseKind, type PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
+import { isUnreachable, noteDenied, poses, training } from "./api";
 import { connection } from "./connection.svelte";
 import { parent } from "./project";
 import { firstPauseMs, longestPauseMs, readStream } from "./stream";
@@ -19,6 +20,16 @@ export function watchJob(name: string, watcher: Watcher): () => void {
     (resumeToken, signal) => training.watchTrainingJob({ name, resumeToken }, { signal }),
     (event) => {
       if (event.trainingJob && event.kind !== Kind.KIND_UNSPECIFIED) watcher.onJob(event.trainingJob, event.gap);
+    },
+    (error) => watcher.onEnd(error),
+  );
+}
+
+export function watchPoseJob(name: string, watcher: { onJob(job: PoseJob): void; onEnd(error?: unknown): void }): () => void {
+  return follow(
+    (resumeToken, signal) => poses.watchPoseJob({ name, resumeToken }, { signal }),
+    (event) => {
+      if (event.poseJob && event.kind !== PoseKind.KIND_UNSPECIFIED) watcher.onJob(event.poseJob);
     },
     (error) => watcher.onEnd(error),
   );

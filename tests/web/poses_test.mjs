@@ -1,0 +1,261 @@
+// Photographs without poses, from a phone's camera roll to a live view: on the page in Chromium, by touch, with a real nerfd, worker
+// and COLMAP. Exits 77, a visible skip, without COLMAP or NERF_TEST_DATA.
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { devices } from "playwright-core";
+import { Line, Nerfd, launchBrowser, sleep, step, waitFor } from "./harness.mjs";
+import { checkAccessibility, colorsOf, look } from "./looking.mjs";
+
+const photographs = join(process.env.NERF_TEST_DATA ?? "/nowhere", "fox_quarter/images");
+const nPhotographs = 8;
+const skip = (why) => {
+  console.log(`SKIPPED: ${why}`);
+  process.exit(77);
+};
+if (!existsSync(photographs)) skip(`no ${photographs}; NERF_TEST_DATA names the folder of test data`);
+const hasColmap = (path) => path.split(delimiter).some((folder) => existsSync(join(folder, "colmap")));
+if (!hasColmap(process.env.PATH)) skip("no COLMAP");
+
+// Two folders of the same programs: with COLMAP, and without.
+const nerfd = new Nerfd([], { ...process.env, PATH: "/nowhere" });
+const line = new Line(0);
+let browser;
+
+const tile = (page, name) => page.getByRole("list", { name: "Photographs" }).getByRole("listitem").filter({ hasText: name });
+
+// Drops files of this content anywhere on the page.
+const drop = (page, contents) =>
+  page.evaluate((files) => {
+    const transfer = new DataTransfer();
+    for (const [name, bytes] of files) transfer.items.add(new File([new Uint8Array(bytes)], name));
+    window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+  }, Object.entries(contents).map(([name, content]) => [name, [...Buffer.from(content)]]));
+
+// A phone's camera roll: the browser is not told of a folder.
+async function pick(page, button, files) {
+  const chooser = page.waitForEvent("filechooser");
+  await page.getByRole("button", { name: button, exact: true }).tap();
+  const chosen = await chooser;
+  assert.ok(chosen.isMultiple());
+  assert.match(await chosen.element().getAttribute("accept"), /image\/\*,video\/\*.*\.heic/);
+  await chosen.setFiles(files);
+}
+
+async function assertNarrow(page, what) {
+  const [inner, outer] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  assert.ok(inner <= outer, `${what} is ${inner} wide in ${outer}`);
+}
+
+// Notes each change of the page's stages and counts, then of the training's, to find the longest time without one.
+const watchStages = (page) =>
+  page.evaluate(() => {
+    window.stages = [];
+    const note = () => {
+      const text = document.querySelector("section.stages, .next, dl.facts")?.textContent.replace(/\s+/g, " ").trim() ?? "";
+      if (text && text !== window.stages.at(-1)?.[1]) window.stages.push([Date.now(), text]);
+    };
+    new MutationObserver(note).observe(document.querySelector("main"), { subtree: true, childList: true, characterData: true });
+    note();
+  });
+
+async function run() {
+  await nerfd.start();
+  line.port = nerfd.port;
+  await line.start();
+  browser = await launchBrowser();
+  // Of a Pixel 7, but with the height of a common phone.
+  const phone = await browser.newContext({ ...devices["Pixel 7"], viewport: { width: 390, height: 780 } });
+  phone.setDefaultTimeout(60_000);
+  const page = await phone.newPage();
+  const errors = [];
+  page.on("pageerror", (error) => errors.push(String(error)));
+
+  await step("what cannot become a scene is refused with what to do", async () => {
+    await page.goto(`${line.url}#token=${nerfd.token}`);
+    await page.getByRole("link", { name: "choose them" }).tap();
+    const alert = page.getByRole("alert");
+    const jpeg = readFileSync(join(photographs, readdirSync(photographs)[0]));
+    for (const [contents, words] of [
+      [{ "a.jpg": jpeg }, /1 photograph: at least 3 are needed.*several sides/],
+      [{ "a.jpg": "not a picture", "b.txt": "text" }, /None of these can be used.*a\.jpg is no photograph/],
+      [{ "a.txt": "text" }, /No photographs and no film/],
+    ]) {
+      await drop(page, contents);
+      await alert.filter({ hasText: words }).waitFor();
+      assert.ok(await page.getByRole("button", { name: "Start training" }).isDisabled());
+    }
+    await look(page, "photographs-refused-narrow");
+  });
+
+  const names = readdirSync(photographs).sort().slice(0, nPhotographs);
+  const roll = names.map((name) => join(photographs, name));
+  await step("photographs of a camera roll are shown, what is none is left out", async () => {
+    const folder = join(nerfd.folder, "roll");
+    mkdirSync(folder);
+    // A HEIC photograph that is cut after its head, a text, and the first photograph once more.
+    writeFileSync(join(folder, "cut.heic"), Buffer.from("\0\0\0\x18ftypheic\0\0\0\0mif1heic"));
+    writeFileSync(join(folder, "notes.jpg"), "not a picture");
+    writeFileSync(join(folder, "twin.jpg"), readFileSync(roll[0]));
+    await pick(page, "Choose photographs", roll.slice(0, 5));
+    await page.getByRole("heading", { name: "photographs", exact: true }).waitFor();
+    await pick(page, "Add photographs", [...roll, ...["cut.heic", "notes.jpg", "twin.jpg"].map((name) => join(folder, name))]);
+    await page.getByText(`${nPhotographs + 2} photographs, `).waitFor();
+    await page.getByText("notes.jpg is no photograph").waitFor();
+    await waitFor("thumbnails", async () => (await page.locator(".thumbnail img").count()) === nPhotographs + 1);
+    assert.ok((await colorsOf(tile(page, names[1]).locator("img"))) > 20, "a thumbnail is blank");
+    assert.equal(await tile(page, "cut.heic").locator(".thumbnail").textContent(), "HEIC");
+    await page.getByLabel("Name").fill("fox");
+    await page.getByLabel("Custom").check();
+    await page.getByLabel("Million samples").fill("0.3");
+    await look(page, "photographs-narrow");
+    await assertNarrow(page, "the choice");
+  });
+
+  await step("the line is cut and nerfd killed while they are sent: the page says so and goes on", async () => {
+    line.staysDown = true;
+    line.cutAfter(250_000);
+    await page.getByRole("button", { name: "Start training" }).tap();
+    await page.getByText("nerfd does not answer.").waitFor();
+    const bars = page.getByRole("list", { name: "Photographs" }).getByRole("progressbar");
+    assert.equal(await bars.count(), nPhotographs + 2);
+    const sent = (await bars.evaluateAll((all) => all.map((bar) => Number(bar.getAttribute("aria-valuenow"))))).filter((value) => value === 100).length;
+    console.log(`    ${sent} of ${nPhotographs + 2} files were there`);
+    assert.ok(sent > 0 && sent < nPhotographs + 2);
+    await checkAccessibility(page, "sending");
+    await look(page, "photographs-sending-narrow");
+    await nerfd.kill("SIGKILL");
+    await nerfd.start();
+    line.isDown = line.staysDown = false;
+    await page.waitForURL(/#\/poses\//);
+  });
+
+  const posePage = page.url();
+  await step("while no worker has COLMAP the page says so, and what to do", async () => {
+    const note = page.locator(".notice").filter({ hasText: "no connected worker has COLMAP" });
+    await note.filter({ hasText: "apt-get install colmap" }).waitFor();
+    await look(page, "pose-waits-narrow");
+    await page.goto(`${line.url}#/jobs`);
+    const region = page.getByRole("region", { name: "Photographs" });
+    await region.getByText("waits: no connected worker has COLMAP").waitFor();
+    await look(page, "jobs-photographs-narrow");
+    await region.getByRole("link", { name: "fox" }).tap();
+    await note.waitFor();
+    await nerfd.kill("SIGTERM");
+    nerfd.env = process.env;
+    await nerfd.start();
+  });
+
+  await step("the stages come with counts, then the training by itself, and its live view", async () => {
+    await watchStages(page);
+    const stages = page.getByRole("region", { name: "Stages" });
+    await stages.getByText(/Stage \d of \d+: /).waitFor();
+    await stages.getByText(/\d+ of \d+ ·/).waitFor();
+    await look(page, "pose-stages-narrow");
+    await page.waitForURL(/#\/jobs\/.*\?look/, { timeout: 180_000 });
+    const viewer = page.locator(".viewer");
+    await waitFor("a live frame", async () => (await viewer.count()) === 1 && Number(await viewer.getAttribute("data-frames")) > 0);
+    assert.ok((await colorsOf(page.locator(".box canvas.picture.shown"))) > 5, "the view is blank");
+    const noted = await page.evaluate(() => window.stages);
+    const gapOf = (lines) => Math.max(...lines.slice(1).map(([time], i) => time - lines[i][0])) / 1000;
+    const posing = noted.filter(([, text]) => text.startsWith("Stage"));
+    const gap = gapOf(posing);
+    const seen = new Set(noted.map(([, text]) => /Stage (\d+)/.exec(text)?.[1]).filter(Boolean));
+    console.log(`    stages ${[...seen].join(", ")}; ${noted.length} lines, the longest gap ${gap.toFixed(1)} s, with the training's begin ${gapOf(noted).toFixed(1)} s`);
+    assert.ok(seen.size >= 4 && gap < 20, `stages ${[...seen]}, gap ${gap}`);
+    await look(page, "posed-live-narrow");
+  });
+
+  await step("the report shows its picture, and says why photographs have no pose", async () => {
+    const job = await nerfd.call("PoseJobService/GetPoseJob", { name: `projects/default/poseJobs/${posePage.split("/").at(-1)}` });
+    assert.equal(job.state, "SUCCEEDED");
+    assert.equal(job.files.length, nPhotographs + 2);
+    await page.getByText("Configuration").tap();
+    await page.getByRole("link", { name: new RegExp(`^of ${job.report.posed} of ${nPhotographs + 2} photographs`) }).tap();
+    const left = page.getByRole("region", { name: "Photographs without a pose" });
+    await left.getByText("cut.heic").waitFor();
+    const reasons = await left.getByRole("listitem").allTextContents();
+    assert.ok(reasons.every((text) => /\S+\s+\S+/.test(text.trim())), `without a reason: ${reasons}`);
+    assert.ok(reasons.some((text) => /cut\.heic.*(HEIC|read)/.test(text)), `${reasons}`);
+    assert.ok(reasons.some((text) => /twin\.jpg/.test(text)) || reasons.some((text) => text.includes(names[0])), `the twin is not named: ${reasons}`);
+    assert.equal(await left.locator("img").count(), reasons.length - 1, "photographs of this tab are shown");
+    const picture = page.getByRole("img", { name: "Points and cameras from above" });
+    await waitFor("the picture", async () => (await picture.evaluate((element) => element.tagName)) === "IMG");
+    assert.ok((await colorsOf(picture)) > 2, "the picture is blank");
+    await page.getByText("Every photograph", { exact: true }).tap();
+    assert.equal(await page.getByRole("row").count(), nPhotographs + 3);
+    await page.getByText("The report in words", { exact: true }).last().tap();
+    await page.locator("pre").filter({ hasText: "photographs" }).waitFor();
+    await look(page, "pose-report-narrow");
+    await assertNarrow(page, "the report");
+    const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
+    assert.equal(trainingJobs.length, 1, "one training");
+    assert.equal(trainingJobs[0].scene, job.scene);
+    assert.equal(trainingJobs[0].config.samples, 3e5);
+    const desk = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    try {
+      // Another browser finds the training that is there, and starts none.
+      const theirs = await desk.newPage();
+      await theirs.goto(`${line.url}#token=${nerfd.token}`);
+      await theirs.getByRole("link", { name: "fox" }).waitFor();
+      await theirs.goto(posePage);
+      await theirs.getByRole("link", { name: "Go to the training" }).waitFor();
+      await waitFor("the picture", () => theirs.locator("figure img").count());
+      await look(theirs, "pose-report");
+      await theirs.goto(`${line.url}#/new`);
+      await theirs.getByRole("heading", { name: "Drop photographs" }).waitFor();
+      await look(theirs, "new-photographs");
+    } finally {
+      await desk.close();
+    }
+    assert.equal((await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs.length, 1);
+  });
+
+  await step("photographs of nothing in common fail with reasons, and can be tried again with more", async () => {
+    await page.goto(`${line.url}#/new`);
+    const flat = await page.evaluate(() =>
+      Promise.all(
+        ["#264", "#862", "#468"].map(async (color, i) => {
+          const canvas = new OffscreenCanvas(320, 240);
+          const context = canvas.getContext("2d");
+          context.fillStyle = color;
+          context.fillRect(0, 0, 320, 240);
+          context.fillStyle = "#fff";
+          context.fillRect(40 + 60 * i, 50, 30, 90);
+          return [...new Uint8Array(await (await canvas.convertToBlob({ type: "image/png" })).arrayBuffer())];
+        }),
+      ),
+    );
+    await drop(page, Object.fromEntries(flat.map((bytes, i) => [`wall ${i + 1}.png`, Buffer.from(bytes)])));
+    await page.getByText("3 photographs, ").waitFor();
+    await page.getByRole("button", { name: "Start training" }).tap();
+    const alert = page.getByRole("alert").filter({ hasText: "No scene was made of these photographs" });
+    await alert.waitFor({ timeout: 120_000 });
+    console.log(`    ${await alert.textContent()}`);
+    await look(page, "pose-failed-narrow");
+    await page.getByRole("link", { name: "Add photographs and try again" }).tap();
+    await page.getByText("3 photographs, ").waitFor();
+    await pick(page, "Add photographs", roll.slice(0, 2));
+    await page.getByText("5 photographs, ").waitFor();
+    await page.goBack();
+    await page.getByRole("button", { name: "Try the same again" }).tap();
+    await page.getByRole("button", { name: "Cancel" }).tap();
+    await page.locator(".page-head").getByText(/cancelled|failed/).waitFor();
+    await sleep(200);
+    assert.equal((await nerfd.call("PoseJobService/ListPoseJobs")).poseJobs.length, 3);
+  });
+
+  assert.deepEqual(errors, [], "the page threw");
+}
+
+try {
+  await run();
+} catch (error) {
+  console.error(error);
+  console.error(readFileSync(nerfd.log, "utf8").split("\n").slice(-40).join("\n"));
+  process.exitCode = 1;
+} finally {
+  await browser?.close();
+  line.end();
+  await nerfd.end();
+}

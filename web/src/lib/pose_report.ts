@@ -1,0 +1,52 @@
+// What a pose job says: its stages, and its report photograph by photograph.
+import type { PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
+
+export interface ReportedPhoto {
+  name: string;
+  posed: boolean;
+  points: number;
+  words: string; // why it is not posed
+}
+
+// The photographs in a report, pose.json. A worker wrote it: what does not fit is left out.
+export function photosOf(text: string): ReportedPhoto[] {
+  let report: unknown;
+  try {
+    report = JSON.parse(text);
+  } catch {
+    return [];
+  }
+  const photos = (report as { photos?: unknown } | null)?.photos;
+  if (!Array.isArray(photos)) return [];
+  return photos
+    .filter((photo): photo is Record<string, unknown> => typeof photo === "object" && photo !== null)
+    .map(({ name, posed, points, words, reason }) => ({
+      name: String(name ?? ""),
+      posed: posed === true,
+      points: typeof points === "number" ? points : 0,
+      words: String(words ?? reason ?? ""),
+    }));
+}
+
+export interface Stage {
+  number: number;
+  doing: string;
+  done: number;
+  of: number; // 0: not known
+}
+
+// The stages that were seen so far, in order; a later attempt begins anew.
+export class Stages {
+  private attempt = 0;
+  seen: Stage[] = [];
+
+  // Whether something is new.
+  add({ attempt, progress }: Pick<PoseJob, "attempt" | "progress">): boolean {
+    if (attempt !== this.attempt) this.seen = [];
+    this.attempt = attempt;
+    if (!progress || progress.stage === 0) return false;
+    const { stage: number, doing, done, of } = progress;
+    this.seen = [...this.seen.filter((each) => each.number < number), { number, doing, done, of }];
+    return true;
+  }
+}
