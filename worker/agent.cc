@@ -13,6 +13,7 @@
 #include "common/log_options.h"
 #include "common/logging.h"
 #include "worker/engine_convert.h"
+#include "worker/export_run.h"
 #include "worker/frame_run.h"
 #include "worker/movie_run.h"
 #include "worker/pose_run.h"
@@ -312,6 +313,7 @@ void Agent::HandleDesired(const v1::DesiredJob& desired) {
     case v1::DesiredJob::TRAIN:
     case v1::DesiredJob::RENDER:
     case v1::DesiredJob::POSE:
+    case v1::DesiredJob::EXPORT:
       if (ours && desired.lease_epoch() <= job_->lease_epoch()) return;  // go on
       // The order was sent before the server stored the end of the job.
       if (desired.training_job() == finished_job_ && desired.lease_epoch() <= finished_epoch_) {
@@ -374,6 +376,11 @@ std::shared_ptr<LeasedRun> Agent::NewRun(const v1::DesiredJob& desired) {
   if (desired.has_pose() || desired.training_job().find("/poseJobs/") != std::string::npos) {
     return std::make_shared<PoseRun>(options_.part, options_.pose, std::move(context), desired,
                                      std::move(folder));
+  }
+  if (desired.has_model_export() ||
+      desired.training_job().find("/exportJobs/") != std::string::npos) {
+    return std::make_shared<ExportRun>(options_.part, options_.exporting, std::move(context),
+                                       desired, std::move(folder));
   }
   JobRunOptions options = options_.job;
   options.checkpoint_interval = checkpoint_interval_;

@@ -49,6 +49,7 @@ struct AgentOptions {
   JobRunOptions job;
   PartRunOptions part;
   PoseProgramOptions pose;
+  EngineProgramOptions exporting;
   // What it can do besides training (WorkerHello.features).
   std::vector<std::string> features;
   // Of what finds poses (WorkerHello); empty: it takes no pose jobs, or none with films.

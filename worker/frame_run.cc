@@ -20,19 +20,6 @@ constexpr size_t kMaxUncommitted = 8;  // rendering pauses while commits fail
 
 }  // namespace
 
-struct FrameRun::OpenFile {
-  const std::shared_ptr<EngineRoom> room;
-  BlobCache& cache;
-  std::string sha256;
-  std::string path = {};  // empty before it is downloaded
-
-  ~OpenFile() {
-    if (!path.empty()) room->Close(cache, sha256);
-  }
-};
-
-FrameRun::~FrameRun() = default;
-
 bool FrameRun::Owns(const std::string& request_id) const { return asked_.contains(request_id); }
 
 absl::Duration FrameRun::allowed_silence() const {
@@ -41,16 +28,13 @@ absl::Duration FrameRun::allowed_silence() const {
 
 void FrameRun::Fetch() {
   in_background_ = true;
-  const v1::BlobRef& blob = grant_.frames().file();
-  const std::shared_ptr<OpenFile> file(new OpenFile{context_.room, context_.cache, blob.sha256()});
+  const auto file =
+      std::make_shared<OpenBlob>(context_.room, context_.cache, grant_.frames().file());
   InBackground(
       Lane::kFetch,
-      [file, folder = folder_, blob, stop = stop_.get_token()]() -> CallResult {
+      [file, folder = folder_, stop = stop_.get_token()]() -> CallResult {
         const absl::Status made = MakeFolders(folder);
-        if (!made.ok()) return ToCallResult(made);
-        const auto path = file->room->Open(file->cache, blob, stop);
-        if (path.ok()) file->path = *path;
-        return ToCallResult(AsLostBlob(path.status()));
+        return ToCallResult(made.ok() ? file->Open(stop) : made);
       },
       [this, file](const CallResult& result) {
         in_background_ = false;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/open_blob.h"
 #include "worker/part_run.h"
 
 namespace nerf {
@@ -15,7 +16,6 @@ namespace nerf {
 class FrameRun final : public PartRun {
  public:
   using PartRun::PartRun;
-  ~FrameRun() override;
 
   void Start() override { Fetch(); }
   bool waits_for_engine() const override { return stage_ == Stage::kWaiting; }
@@ -42,9 +42,7 @@ class FrameRun final : public PartRun {
   void CommitNext();
   void StopEngine() override;
 
-  // A file in the cache, pinned until its last owner is gone: the run, or its download.
-  struct OpenFile;
-  std::shared_ptr<OpenFile> file_;    // the model
+  std::shared_ptr<OpenBlob> file_;    // the model
   bool in_background_ = false;        // a fetch or a commit
   std::deque<int> waiting_;           // tasks of the grant that the engine has not been asked for
   std::map<std::string, int> asked_;  // tasks that the engine has, by request id

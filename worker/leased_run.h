@@ -35,7 +35,8 @@ struct JobContext {
 };
 
 // One lease, from the grant to the acknowledged end: of a training job (JobRun) or of a part of a
-// render job (FrameRun, MovieRun). Used from the agent's thread, in a shared_ptr.
+// render job (FrameRun, MovieRun), of a pose or an export job. Used from the agent's thread, in a
+// shared_ptr.
 class LeasedRun {
  public:
   virtual ~LeasedRun() = default;

@@ -177,13 +177,20 @@ EngineProcessOptions EngineOptions(const Flags& flags) {
   return options;
 }
 
-// How to find the poses of photographs.
-PoseProgramOptions PoseProgram(const Flags& flags) {
-  PoseProgramOptions options = FindPosePrograms();
+// How to run nerf-engine for one thing.
+EngineProgramOptions EngineProgram(const Flags& flags) {
+  EngineProgramOptions options;
   options.engine = flags.engine;
   options.threads = flags.threads;
   options.sandboxed = !flags.no_sandbox;
   options.read_paths = flags.engine_reads;
+  return options;
+}
+
+// How to find the poses of photographs.
+PoseProgramOptions PoseProgram(const Flags& flags) {
+  PoseProgramOptions options = FindPosePrograms();
+  static_cast<EngineProgramOptions&>(options) = EngineProgram(flags);
   return options;
 }
 
@@ -217,7 +224,8 @@ AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
     options.features.push_back("poses-only");
     return options;
   }
-  options.features.insert(options.features.end(), {"render", "views"});
+  options.features.insert(options.features.end(), {"render", "views", "export"});
+  options.exporting = EngineProgram(flags);
   if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
   if (HasGangLibrary(flags.engine)) {
     options.features.push_back(flags.device == "cpu" ? "ranks" : "ranks-cuda");

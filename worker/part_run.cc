@@ -65,7 +65,8 @@ std::optional<absl::Duration> PartRun::PauseAfter(const CallResult& failure) {
     return pause;
   }
   if (failure.reason == reason::kWorkerExhausted) {
-    Release(/*in_hurry=*/false);  // another worker may have room
+    report_.set_release_reason(v1::JobReport::NO_ROOM);  // another worker may have some
+    Release(/*in_hurry=*/false);
   } else {
     Fail(ToStatus(failure));
   }

@@ -21,8 +21,8 @@ struct PartRunOptions {
   absl::Duration stop_timeout = absl::Seconds(5);
 };
 
-// What runs without checkpoints share, the parts of render jobs and pose jobs: the report, its end,
-// and what follows from a failed call.
+// What runs without checkpoints share, the parts of render jobs, pose and export jobs: the report,
+// its end, and what follows from a failed call.
 //
 //   kFetching -> kWaiting -> kWorking -> kStopping -> kFinal -> (forgotten)
 //                                                 \-> kGone (the lease belongs to another worker)
@@ -31,7 +31,8 @@ struct PartRunOptions {
 // the run's folder, and its answers must not be taken for those of the next run.
 class PartRun : public LeasedRun, public std::enable_shared_from_this<PartRun> {
  public:
-  // `folder` belongs to the run and does not exist yet. `grant` is a RENDER or POSE order.
+  // `folder` belongs to the run and does not exist yet. `grant` is a RENDER, POSE
+  // or EXPORT order.
   PartRun(PartRunOptions options, JobContext context, v1::DesiredJob grant, std::string folder);
   ~PartRun() override;
 

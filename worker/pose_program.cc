@@ -1,9 +1,7 @@
 #include "worker/pose_program.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <memory>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -13,21 +11,13 @@
 #include "common/exit_code.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "worker/engine_sandbox.h"
+#include "worker/engine_program.h"
 
 namespace nerf {
 namespace {
 
 constexpr absl::Duration kToolsLimit = absl::Seconds(20);
-
-// Of this machine, which no process may ask more of. 0, no limit, where sanitizers reserve more.
-uint64_t PhysicalMemoryBytes() {
-#ifdef NERF_SANITIZED
-  return 0;
-#endif
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
-}
+constexpr std::string_view kTheSearch = "the search for poses";
 
 std::vector<std::string> ProgramsOf(const PoseProgramOptions& options) {
   std::vector<std::string> programs;
@@ -39,14 +29,13 @@ std::vector<std::string> ProgramsOf(const PoseProgramOptions& options) {
 
 // The command line without what to pose.
 std::vector<std::string> CommandOf(const PoseProgramOptions& options) {
-  std::vector<std::string> command = {options.engine, "pose", "--json"};
+  std::vector<std::string> command = {"pose", "--json"};
   const auto add = [&](const char* flag, const std::string& value) {
     if (!value.empty()) command.insert(command.end(), {flag, value});
   };
   add("--colmap", options.colmap);
   add("--ffmpeg", options.ffmpeg);
   add("--ffprobe", options.ffprobe);
-  if (options.threads > 0) add("--threads", std::to_string(options.threads));
   return command;
 }
 
@@ -56,60 +45,25 @@ absl::StatusOr<ChildProcessEnd> RunPoseCommand(const PoseProgramOptions& options
                                                const PoseSearchTask* task, absl::Duration limit,
                                                const ChildProcess::OnLine& on_line,
                                                const std::stop_token& stop) {
-  EngineSandboxOptions limits;
-  limits.enabled = options.sandboxed;
-  limits.programs = ProgramsOf(options);
-  limits.read_paths = options.read_paths;
-  ChildProcessSpec spec;
+  EngineProgramReach reach{.programs = ProgramsOf(options)};
   if (task != nullptr) {
-    limits.read_paths.push_back(task->photos);
-    limits.write_paths.push_back(task->work);
-    spec.environment.emplace_back("TMPDIR", task->work);
+    reach.read_paths = {task->photos};
+    reach.work = task->work;
   }
-  NERF_ASSIGN_OR_RETURN(EngineSandbox built, EngineSandbox::Build(limits, options.engine));
-  const auto sandbox = std::make_shared<EngineSandbox>(std::move(built));
-  spec.arguments = std::move(command);
-  spec.time_limit = limit;
-  spec.max_memory_bytes = PhysicalMemoryBytes();
-  spec.inherits_environment = false;
-  for (char* const* variable = sandbox->environment(); *variable != nullptr; ++variable) {
-    const std::string text = *variable;
-    const size_t equals = text.find('=');
-    spec.environment.emplace_back(text.substr(0, equals),
-                                  equals == std::string::npos ? "" : text.substr(equals + 1));
-  }
-  spec.prepare = [sandbox] { return sandbox->Apply(); };
-  return RunChildProcess(spec, on_line, nullptr, stop);
-}
-
-absl::Status Crashed(std::string_view how) {
-  return WithReason(absl::UnavailableError(fmt::format("the search for poses broke down: {}", how)),
-                    reason::kEngineCrashed);
+  return RunEngineProgram(options, std::move(command), reach, limit, on_line, stop);
 }
 
 // Why a search failed.
 absl::Status FailureOfSearch(const ChildProcessEnd& end,
                              const std::optional<protocol::Error>& error) {
-  switch (end.kind) {
-    case ChildProcessEnd::Kind::kStopped:
-      return absl::CancelledError("stopped");
-    case ChildProcessEnd::Kind::kTimeLimit:
-      return absl::DeadlineExceededError("the search for poses ran past its time limit");
-    case ChildProcessEnd::Kind::kSignaled:
-      return Crashed(fmt::format("killed by signal {}", end.code));
-    case ChildProcessEnd::Kind::kExited:
-      break;
-  }
-  if (!error.has_value()) return Crashed(fmt::format("exit code {}", end.code));
-  const absl::Status said(error->code, error->message);
+  const absl::Status failure = FailureOfProgram(kTheSearch, end, error);
+  if (end.kind != ChildProcessEnd::Kind::kExited || !error.has_value()) return failure;
   // COLMAP was killed, aborted or had too little memory: another try, or worker, may do better.
-  if (absl::IsAborted(said) || absl::IsInternal(said) || absl::IsResourceExhausted(said) ||
-      absl::IsCancelled(said) || absl::IsUnavailable(said)) {
-    return Crashed(error->message);
+  if (absl::IsAborted(failure) || absl::IsInternal(failure) || absl::IsResourceExhausted(failure) ||
+      absl::IsCancelled(failure) || absl::IsUnavailable(failure)) {
+    return ProgramCrashed(kTheSearch, error->message);
   }
-  const bool is_named =
-      !error->reason.empty() && error->reason != absl::StatusCodeToString(said.code());
-  return is_named ? WithReason(said, error->reason) : said;
+  return failure;
 }
 
 }  // namespace

@@ -7,19 +7,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "engine/protocol/pose_lines.h"
+#include "worker/engine_program.h"
 
 namespace nerf {
 
 // How to find poses: `nerf-engine pose`, which runs COLMAP and, for films, ffmpeg.
-struct PoseProgramOptions {
-  std::string engine;                   // path of nerf-engine
+struct PoseProgramOptions : EngineProgramOptions {
   std::string colmap, ffmpeg, ffprobe;  // paths; empty: not installed
-  int threads = 0;                      // 0: one for each core
-  bool sandboxed = true;
-  std::vector<std::string> read_paths = {};     // that it may read, besides what it needs
-  absl::Duration time_limit = absl::Hours(12);  // of a search
 };
 
 // Looks for the programs in PATH.

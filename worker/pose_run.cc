@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/access_reason.h"
 #include "common/counted.h"
 #include "common/error_reason.h"
 #include "common/file_io.h"
@@ -117,7 +116,7 @@ struct PoseRun::Search {
 
 PoseRun::PoseRun(PartRunOptions options, PoseProgramOptions program, JobContext context,
                  v1::DesiredJob grant, std::string folder)
-    : PartRun(options, std::move(context), std::move(grant), std::move(folder)),
+    : ProgramRun(options, std::move(context), std::move(grant), std::move(folder)),
       program_(std::move(program)),
       search_(std::make_shared<Search>()) {
   search_->photos = folder_ + "/photos";
@@ -126,29 +125,6 @@ PoseRun::PoseRun(PartRunOptions options, PoseProgramOptions program, JobContext 
 }
 
 PoseRun::~PoseRun() = default;
-
-void PoseRun::Work(std::function<CallResult()> work, std::function<void(const CallResult&)> done) {
-  busy_ = true;
-  next_step_ = nullptr;
-  auto result = std::make_shared<CallResult>();
-  context_.tasks.Run(
-      Lane::kFetch, [result, work = std::move(work)] { *result = work(); },
-      [self = weak_from_this(), this, result, done = std::move(done)] {
-        const auto run = self.lock();
-        if (run == nullptr) return;
-        busy_ = false;
-        if (ending()) return OnEngineFree();
-        done(*result);
-      });
-}
-
-void PoseRun::TryAgain(const CallResult& failure, void (PoseRun::*step)()) {
-  if (failure.reason == reason::kQuotaExceeded) return Fail(ToStatus(failure));
-  const auto pause = PauseAfter(failure);
-  if (!pause.has_value()) return;
-  next_try_ = context_.clock.Now() + *pause;
-  next_step_ = step;
-}
 
 void PoseRun::Fetch() {
   Work(
@@ -162,7 +138,7 @@ void PoseRun::Fetch() {
         return ToCallResult(status);
       },
       [this](const CallResult& result) {
-        if (!result.ok()) return TryAgain(result, &PoseRun::Fetch);
+        if (!result.ok()) return TryAgain(result, [this] { Fetch(); });
         Pose();
       });
 }
@@ -218,7 +194,7 @@ void PoseRun::Commit() {
         return server.CommitPoses(request, stop);
       },
       [this](const CallResult& result) {
-        if (!result.ok()) return TryAgain(result, &PoseRun::Commit);
+        if (!result.ok()) return TryAgain(result, [this] { Commit(); });
         if (search_->has_scene) return Finish(v1::JobReport::SUCCEEDED);
         for (const protocol::PosedPhoto& photo : search_->report.photos) {
           if (photo.posed || report_.problems_size() == kMaxPoseProblems) continue;
@@ -249,12 +225,6 @@ void PoseRun::TakeNews() {
   progress->set_eta_seconds(news->eta_seconds);
   progress->set_matches_per_second(news->matches_per_second);
   context_.progress_changed();
-}
-
-void PoseRun::Tick() {
-  TakeNews();
-  if (next_step_ == nullptr || busy_ || ending() || context_.clock.Now() < next_try_) return;
-  (this->*next_step_)();
 }
 
 }  // namespace nerf

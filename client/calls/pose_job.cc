@@ -1,24 +1,19 @@
 #include "client/calls/pose_job.h"
 
 #include <algorithm>
-#include <ostream>
+#include <optional>
 #include <utility>
 
+#include "client/calls/follow_job.h"
 #include "client/calls/paging.h"
 #include "client/calls/resource_calls.h"
 #include "client/calls/scene_upload.h"
 #include "client/calls/session.h"
-#include "client/flags/interrupt.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "client/show/printer.h"
-#include "client/show/progress_display.h"
 #include "common/counted.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/rpc_status.h"
-#include "common/rpc/status_conversion.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "engine/base/picture_names.h"
@@ -80,136 +75,48 @@ absl::StatusOr<v1::PoseJob> SendPoseJob(Session& session, const std::string& dir
 // Whether an earlier job of the same request is of no use any more.
 bool IsSpent(Session& session, const absl::StatusOr<v1::PoseJob>& job) {
   if (!job.ok()) return absl::IsNotFound(job.status());
-  if (job->state() != v1::PoseJob::SUCCEEDED) return IsPoseJobOver(*job);
+  if (job->state() != v1::PoseJob::SUCCEEDED) return IsJobOver(*job);
   v1::GetSceneRequest request;
   request.set_name(job->scene());
   const auto stub = session.Stub<v1::SceneService>();
   return absl::IsNotFound(session.Call(*stub, &v1::SceneService::Stub::GetScene, request).status());
 }
 
-// One watch of a pose job; reconnects until it has ended.
-class PoseWatcher {
- public:
-  PoseWatcher(Session& session, std::string name)
-      : session_(session),
-        name_(std::move(name)),
-        stub_(session.Stub<v1::PoseJobService>()),
-        display_(session.io(), session.flags().progress) {}
+struct PoseFollow {
+  using Job = v1::PoseJob;
+  using Service = v1::PoseJobService;
+  using Request = v1::WatchPoseJobRequest;
+  using Response = v1::WatchPoseJobResponse;
+  static constexpr std::string_view kNoun = "pose job";
 
-  absl::StatusOr<v1::PoseJob> Run() {
-    while (true) {
-      const absl::Status status = CancelledAsUnavailable(FollowStream());
-      if (IsPoseJobOver(job_)) return End();
-      if (session_.io().interrupt->requested()) return absl::CancelledError("interrupted");
-      const std::optional<ErrorReason> why = GetReason(status);
-      if (why.has_value() && why->reason == reason::kEpochMismatch && !token_.empty()) {
-        token_.clear();
-        continue;
-      }
-      if (absl::IsDeadlineExceeded(status) || session_.TimeLeft() <= absl::ZeroDuration()) {
-        return session_.TimeIsOver("before the pose job ended");
-      }
-      const bool may_retry = (status.ok() || absl::IsUnavailable(status)) && has_heard_;
-      if (!may_retry) return status.ok() ? absl::UnavailableError("the watch ended") : status;
-      if (!std::exchange(told_, true)) {
-        display_.Say("connection lost; the job goes on, trying again");
-      }
-      if (!session_.Sleep(session_.io().first_retry_delay)) {
-        return session_.io().interrupt->requested()
-                   ? absl::CancelledError("interrupted")
-                   : session_.TimeIsOver("before the pose job ended");
-      }
-    }
+  static auto Watch(PoseStub& stub, grpc::ClientContext* context, const Request& request) {
+    return stub.WatchPoseJob(context, request);
   }
-
- private:
-  v1::PoseJob End() {
-    if (job_.state() == v1::PoseJob::SUCCEEDED) {
-      display_.Finish();
-    } else {
-      display_.Clear();
-    }
-    return job_;
+  static const Job* JobOf(const Response& response) {
+    return response.has_pose_job() ? &response.pose_job() : nullptr;
   }
-
-  absl::Status FollowStream() {
-    v1::WatchPoseJobRequest request;
-    request.set_name(name_);
-    request.set_resume_token(token_);
-    grpc::ClientContext context;
-    NERF_ASSIGN_OR_RETURN(const std::string token, session_.token());
-    PrepareCall(session_.TimeLeft(), token, &context);
-    const std::stop_callback cancel(session_.stop(), [&context] { context.TryCancel(); });
-    const auto reader = stub_->WatchPoseJob(&context, request);
-    v1::WatchPoseJobResponse message;
-    while (reader->Read(&message)) Take(message);
-    return FromGrpcStatus(reader->Finish());
-  }
-
-  void Take(const v1::WatchPoseJobResponse& message) {
-    if (std::exchange(told_, false)) display_.Say("connected again");
-    has_heard_ = true;
-    if (!message.resume_token().empty()) token_ = message.resume_token();
-    if (session_.flags().prints_events) {
-      *session_.io().out << ToJson(message, /*pretty=*/false) << '\n' << std::flush;
-    }
-    if (!message.has_pose_job()) return;
-    const v1::PoseJob& job = message.pose_job();
-    const bool changed = job_.name().empty() || job.state() != job_.state() ||
-                         job.attempt() != job_.attempt() ||
-                         job.wait().message() != job_.wait().message();
-    if (changed) display_.Say(PlainText(StateLineOf(job)));
-    job_ = job;
-    if (job.progress().stage() == 0 || job.progress().stages() == 0) return;
+  static std::optional<ProgressLine> ProgressOf(const Job& job) {
+    if (job.progress().stage() == 0 || job.progress().stages() == 0) return std::nullopt;
     const double of = std::max(1u, job.progress().of());
     const double within = job.progress().of() == 0 ? 0 : job.progress().done() / of;
-    display_.Update(
-        {.fraction = (job.progress().stage() - 1 + std::min(within, 1.0)) / job.progress().stages(),
-         .label = "poses  " + PlainText(PoseProgressText(job)),
-         .details =
-             fmt::format("({:.0f} s{})", job.progress().seconds(),
-                         job.progress().eta_seconds() > 0
-                             ? fmt::format(", about {:.0f} s left", job.progress().eta_seconds())
-                             : ""),
-         .json = fmt::format(
-             R"({{"event":"posing","stage":{},"stages":{},"done":{},"of":{},"seconds":{:.1f},)"
-             R"("eta_seconds":{:.1f},"matches_per_second":{:.0f}}})",
-             job.progress().stage(), job.progress().stages(), job.progress().done(),
-             job.progress().of(), job.progress().seconds(), job.progress().eta_seconds(),
-             job.progress().matches_per_second())});
+    return ProgressLine{
+        .fraction = (job.progress().stage() - 1 + std::min(within, 1.0)) / job.progress().stages(),
+        .label = "poses  " + PlainText(PoseProgressText(job)),
+        .details =
+            fmt::format("({:.0f} s{})", job.progress().seconds(),
+                        job.progress().eta_seconds() > 0
+                            ? fmt::format(", about {:.0f} s left", job.progress().eta_seconds())
+                            : ""),
+        .json = fmt::format(
+            R"({{"event":"posing","stage":{},"stages":{},"done":{},"of":{},"seconds":{:.1f},)"
+            R"("eta_seconds":{:.1f},"matches_per_second":{:.0f}}})",
+            job.progress().stage(), job.progress().stages(), job.progress().done(),
+            job.progress().of(), job.progress().seconds(), job.progress().eta_seconds(),
+            job.progress().matches_per_second())};
   }
-
-  static std::string StateLineOf(const v1::PoseJob& job) {
-    std::string line = fmt::format("pose job {} {}", ShortName(job.name()), PoseStateText(job));
-    if (!job.queue_message().empty()) line += ": " + job.queue_message();
-    if (job.has_wait()) line += ", waits: " + job.wait().message();
-    if (!job.worker().empty()) line += " on " + ShortName(job.worker());
-    if (!job.worker().empty() && job.attempt() > 1) {
-      line += fmt::format(", attempt {}", job.attempt());
-    }
-    return line;
-  }
-
-  Session& session_;
-  const std::string name_;
-  const std::unique_ptr<PoseStub> stub_;
-  ProgressDisplay display_;
-  v1::PoseJob job_;
-  std::string token_;
-  bool has_heard_ = false, told_ = false;
 };
 
 }  // namespace
-
-bool IsPoseJobOver(const v1::PoseJob& job) {
-  return job.state() == v1::PoseJob::SUCCEEDED || job.state() == v1::PoseJob::FAILED ||
-         job.state() == v1::PoseJob::CANCELLED;
-}
-
-std::string PoseStateText(const v1::PoseJob& job) {
-  const std::string& name = v1::PoseJob::State_Name(job.state());
-  return name.empty() ? fmt::format("STATE_{}", static_cast<int>(job.state())) : name;
-}
 
 std::string PoseProgressText(const v1::PoseJob& job) {
   const v1::PoseProgress& progress = job.progress();
@@ -271,24 +178,9 @@ absl::StatusOr<v1::PoseJob> CreatePoseJobOf(Session& session, const PoseUpload& 
   return absl::FailedPreconditionError("these photographs were posed too often");
 }
 
-absl::StatusOr<v1::PoseJob> WatchPoseJob(Session& session, const std::string& name) {
-  return PoseWatcher(session, name).Run();
-}
-
 int AwaitPoseJob(Session& session, const std::string& name, v1::PoseJob* job) {
-  absl::StatusOr<v1::PoseJob> ended = WatchPoseJob(session, name);
-  if (!ended.ok()) {
-    const int exit_code = session.Fail(ended.status());
-    if (absl::IsCancelled(ended.status()) || absl::IsDeadlineExceeded(ended.status())) {
-      session.SayError(session.Runnable(
-          PlainText(fmt::format("  the pose job goes on; `nerfctl pose-job watch {0}` follows it, "
-                                "`nerfctl pose-job cancel {0}` stops it",
-                                ShortName(name)))));
-    }
-    return exit_code;
-  }
-  *job = *std::move(ended);
-  if (job->state() == v1::PoseJob::SUCCEEDED) {
+  const int exit_code = AwaitEndOf<PoseFollow>(session, name, "pose-job", job);
+  if (exit_code == kOk) {
     const v1::PoseReport& report = job->report();
     session.Say(PlainText(fmt::format(
         "{} of {} posed, {} points, reprojection error {:.2f} pixels, parallax {:.1f} degrees",
@@ -298,9 +190,6 @@ int AwaitPoseJob(Session& session, const std::string& name, v1::PoseJob* job) {
       session.Say(PlainText("warning: " + warning));
     return kOk;
   }
-  session.SayError(PlainText(fmt::format("nerfctl: pose job {} is {}{}", ShortName(job->name()),
-                                         PoseStateText(*job),
-                                         job->has_error() ? ": " + job->error().message() : "")));
   for (int i = 0; i < std::min(job->problems_size(), kMaxProblemsShown); ++i) {
     session.SayError(
         PlainText(fmt::format("  {}: {}", job->problems(i).file(), job->problems(i).message())));
@@ -309,8 +198,7 @@ int AwaitPoseJob(Session& session, const std::string& name, v1::PoseJob* job) {
     session.SayError(fmt::format("  and {} more; all are in the report",
                                  job->problems_size() - kMaxProblemsShown));
   }
-  const bool is_data = job->error().code() == static_cast<int>(absl::StatusCode::kInvalidArgument);
-  return is_data ? kBadData : kJobFailed;
+  return exit_code;
 }
 
 }  // namespace nerf

@@ -30,18 +30,11 @@ bool CanServerPose(Session& session, const std::string& source);
 // request. Errors: NotFound and InvalidArgument of the source; those of the server; Cancelled.
 absl::StatusOr<v1::PoseJob> CreatePoseJobOf(Session& session, const PoseUpload& upload);
 
-// Follows a job to its end and shows its stages; a broken stream is resumed. With --output jsonl
-// prints every message. Errors: those of the server; Cancelled after Ctrl-C; DeadlineExceeded after
-// --timeout.
-absl::StatusOr<v1::PoseJob> WatchPoseJob(Session& session, const std::string& name);
-
-// WatchPoseJob; where it did not succeed, says why, photograph by photograph. Returns the exit
-// code: 9 for photographs that could not be posed. *job: at its end.
+// Follows a job to its end and shows its stages, as AwaitEndOf does; where it did not succeed, says
+// why, photograph by photograph. Returns the exit code: 9 for photographs that could not be posed.
+// *job: at its end.
 int AwaitPoseJob(Session& session, const std::string& name, v1::PoseJob* job);
 
-bool IsPoseJobOver(const v1::PoseJob& job);
-// "RUNNING".
-std::string PoseStateText(const v1::PoseJob& job);
 // "6/7 placing cameras: 12 of 50"; empty before the first stage.
 std::string PoseProgressText(const v1::PoseJob& job);
 

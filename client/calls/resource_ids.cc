@@ -2,6 +2,7 @@
 
 #include "client/calls/session.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
+#include "nerf/v1/export_job_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 #include "nerf/v1/pose_job_service.grpc.pb.h"
 #include "nerf/v1/render_job_service.grpc.pb.h"
@@ -59,6 +60,10 @@ std::vector<std::string> ListShortIds(Session& session, ResourceKind kind) {
       return IdsOf<v1::PoseJobService>(session, OfProject<v1::ListPoseJobsRequest>(session),
                                        &v1::PoseJobService::Stub::ListPoseJobs,
                                        &v1::ListPoseJobsResponse::pose_jobs);
+    case ResourceKind::kExportJob:
+      return IdsOf<v1::ExportJobService>(session, OfProject<v1::ListExportJobsRequest>(session),
+                                         &v1::ExportJobService::Stub::ListExportJobs,
+                                         &v1::ListExportJobsResponse::export_jobs);
     case ResourceKind::kWorker:
       return IdsOf<v1::AdminService>(session, v1::ListWorkersRequest(),
                                      &v1::AdminService::Stub::ListWorkers,

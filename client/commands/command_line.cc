@@ -93,6 +93,7 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
   AddRenderJobCommands(app, command);
   AddExportCommand(app, command);
   AddPoseCommands(app, command);
+  AddExportJobCommands(app, command);
   AddWorkerCommands(app, command);
   AddBackupCommand(app, command);
   AddAdminCommands(app, command);

@@ -23,6 +23,7 @@ void AddExportCommand(CLI::App& app, Command* selected);
 void AddWorkerCommands(CLI::App& app, Command* selected);
 void AddRenderCommand(CLI::App& app, Command* selected);
 void AddPoseCommands(CLI::App& app, Command* selected);
+void AddExportJobCommands(CLI::App& app, Command* selected);
 void AddRenderJobCommands(CLI::App& app, Command* selected);
 void AddTrainCommand(CLI::App& app, Command* selected);
 void AddAdminCommands(CLI::App& app, Command* selected);

@@ -125,6 +125,7 @@ Completion ValuesOf(const CLI::Option& option, const IdLister& list_ids) {
   if (name == "worker") AddIds(ResourceKind::kWorker, list_ids, &completion);
   if (name == "context" || (positional && name == "name")) AddContexts(&completion);
   if (name == "render_job") AddIds(ResourceKind::kRenderJob, list_ids, &completion);
+  if (name == "export_job") AddIds(ResourceKind::kExportJob, list_ids, &completion);
   if (name == "pose_job") AddIds(ResourceKind::kPoseJob, list_ids, &completion);
   if (type == "FILE") completion.paths = Completion::Paths::kFiles;
   if (type == "DIR" || name == "dir" || name == "target") {

@@ -5,19 +5,26 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "client/calls/export_job.h"
 #include "client/calls/local_engine.h"
 #include "client/calls/resource_calls.h"
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
 #include "client/flags/file_flag.h"
+#include "client/flags/job_label_flags.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
 #include "client/show/resource_printers.h"
 #include "common/exit_code.h"
+#include "common/ids.h"
 #include "common/places.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
+#include "nerf/v1/export_job_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 #include "nerf/v1/training_service.grpc.pb.h"
 
@@ -25,9 +32,100 @@ namespace nerf {
 namespace {
 
 struct ExportFlags {
-  std::string job, model, viewer;
+  std::string job, model;
+  std::string viewer, mesh, points, splats, cameras;  // files to write, of which one is given
+  std::string box, frame = "dataset", where = "auto", display_name, priority = "0";
+  std::vector<std::string> labels;
+  uint32_t resolution = 0, triangles = 0;  // 0: not given
   std::string engine = ProgramBesideThis("nerf-engine");
+  bool has_engine = false;
 };
+
+// The file to write and what it is.
+struct Product {
+  std::string_view flag, noun;
+  std::string file, format;
+};
+
+// Errors: InvalidArgument that names the flag.
+absl::StatusOr<Product> ProductOf(const ExportFlags& flags) {
+  std::vector<Product> given;
+  for (const Product& product : {Product{"--viewer", "viewer", flags.viewer, "viewer"},
+                                 {"--mesh", "mesh", flags.mesh, ""},
+                                 {"--points", "points", flags.points, "points"},
+                                 {"--splats", "splats", flags.splats, "splats"},
+                                 {"--cameras", "cameras", flags.cameras, "cameras"}}) {
+    if (!product.file.empty()) given.push_back(product);
+  }
+  if (given.size() != 1) {
+    return absl::InvalidArgumentError(
+        "name one of --viewer, --mesh, --points, --splats and --cameras");
+  }
+  Product product = given[0];
+  if (product.format.empty()) {
+    const std::string ending = std::filesystem::path(product.file).extension();
+    if (ending != ".glb" && ending != ".ply") {
+      return absl::InvalidArgumentError("--mesh: the file must end in .glb or .ply");
+    }
+    product.format = ending.substr(1);
+  }
+  NERF_RETURN_IF_ERROR(CheckFolderOfFile(product.flag, product.file));
+  return product;
+}
+
+std::string UpperCase(std::string word) {
+  for (char& c : word) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return word;
+}
+
+// --box; what its numbers must be, the server and the engine say.
+absl::Status ParseBox(const std::string& text, v1::ExportBox* box) {
+  const std::vector<std::string> words = absl::StrSplit(text, ',');
+  std::vector<double> numbers;
+  for (const std::string& word : words) {
+    double number = 0;
+    if (absl::SimpleAtod(word, &number)) numbers.push_back(number);
+  }
+  if (words.size() != 6 || numbers.size() != 6) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--box: '{}' is not a center and three sides, such as 0,0,0.5,2,2,1", text.substr(0, 64)));
+  }
+  *box->mutable_center() = {numbers.begin(), numbers.begin() + 3};
+  *box->mutable_size() = {numbers.begin() + 3, numbers.end()};
+  return absl::OkStatus();
+}
+
+// Errors: InvalidArgument that names the flag.
+absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const ExportFlags& flags,
+                                                     const Product& product) {
+  v1::CreateExportJobRequest request;
+  NERF_ASSIGN_OR_RETURN(*request.mutable_parent(), ProjectName(session.flags().project));
+  request.set_request_id(NewUuid4(*session.io().random));
+  v1::ExportJob& job = *request.mutable_export_job();
+  job.set_display_name(flags.display_name);
+  NERF_ASSIGN_OR_RETURN(const int priority, ParsePriority(flags.priority));
+  job.set_priority(priority);
+  for (const std::string& label : flags.labels) {
+    NERF_ASSIGN_OR_RETURN(auto parsed, ParseLabel(label));
+    (*job.mutable_labels())[parsed.first] = parsed.second;
+  }
+  if (flags.model.empty()) {
+    NERF_ASSIGN_OR_RETURN(
+        *job.mutable_checkpoint(),
+        ExpandCheckpointName(flags.job, session.flags().project, /*newest_allowed=*/true));
+  } else {
+    NERF_ASSIGN_OR_RETURN(*job.mutable_model(),
+                          ExpandName(ResourceKind::kModel, flags.model, session.flags().project));
+  }
+  v1::ExportJob::Format format;
+  if (v1::ExportJob::Format_Parse(UpperCase(product.format), &format)) job.set_format(format);
+  v1::ExportJob::Frame frame;
+  if (v1::ExportJob::Frame_Parse(UpperCase(flags.frame), &frame)) job.set_frame(frame);
+  if (!flags.box.empty()) NERF_RETURN_IF_ERROR(ParseBox(flags.box, job.mutable_box()));
+  job.set_resolution(flags.resolution);
+  job.set_triangles(flags.triangles);
+  return request;
+}
 
 // A model's file on the server, and the resource that has it.
 struct ModelSource {
@@ -75,31 +173,108 @@ struct RemovedFile {
   const std::string path;
 };
 
+int PrintExported(Session& session, const Product& product, const std::string& source,
+                  const std::string& more) {
+  PrintFiles(session.printer(), source, {product.file},
+             PlainText(fmt::format("{} of {} in {}; {}", product.noun, ShortName(source),
+                                   product.file, more)));
+  return kOk;
+}
+
+std::vector<std::string> EngineArguments(const ExportFlags& flags, const Product& product,
+                                         const std::string& model) {
+  if (product.flag == "--viewer") {
+    return {flags.engine, "export", model, "--viewer", product.file};
+  }
+  std::vector<std::string> arguments = {flags.engine,   "export",     model,
+                                        "--out",        product.file, "--format",
+                                        product.format, "--frame",    flags.frame};
+  if (!flags.box.empty()) arguments.push_back("--box=" + flags.box);
+  const auto add = [&](const char* flag, uint32_t number) {
+    if (number > 0) arguments.insert(arguments.end(), {flag, std::to_string(number)});
+  };
+  add("--resolution", flags.resolution);
+  add("--triangles", flags.triangles);
+  return arguments;
+}
+
+// By the nerf-engine on this machine.
+int ExportHere(Session& session, const ExportFlags& flags, const Product& product) {
+  const absl::StatusOr<ModelSource> source = SourceOf(session, flags);
+  if (absl::IsInvalidArgument(source.status())) return session.FailUsage(source.status());
+  if (!source.ok()) return session.Fail(source.status());
+  const RemovedFile model(product.file + ".safetensors.part");
+  const absl::Status status =
+      session.Blobs(source->name).DownloadToFile(source->blob, model.path, session.stop());
+  if (!status.ok()) return session.Fail(status);
+  const int code = RunLocalEngine(
+      session,
+      {.arguments = EngineArguments(flags, product, model.path),
+       .failure = fmt::format("{} was not exported", ShortName(source->name)),
+       .unfinished = fmt::format("before the {} was written", product.noun),
+       .is_shown = [&](std::string_view line) { return !line.starts_with(product.file + ": "); }});
+  if (code != kOk) return code;
+  return PrintExported(session, product, source->name,
+                       product.flag == "--viewer" ? "open it in a browser" : "made here");
+}
+
+// By an export job.
+int ExportOnServer(Session& session, const Product& product,
+                   const v1::CreateExportJobRequest& request) {
+  const auto stub = session.Stub<v1::ExportJobService>();
+  const absl::StatusOr<v1::ExportJob> created =
+      session.Call(*stub, &v1::ExportJobService::Stub::CreateExportJob, request);
+  if (!created.ok()) return session.Fail(created.status());
+  if (created->expected_bytes() > 0) {
+    session.Say(fmt::format("about {} with {} triangles", FormatBytes(created->expected_bytes()),
+                            created->triangles()));
+  }
+  v1::ExportJob job;
+  if (const int code = AwaitExportJob(session, created->name(), &job); code != kOk) return code;
+  if (absl::Status status = DownloadExport(session, job, product.file); !status.ok()) {
+    return session.Fail(status);
+  }
+  const v1::ExportResult& result = job.result();
+  return PrintExported(session, product, job.has_model() ? job.model() : job.checkpoint(),
+                       product.flag == "--viewer"
+                           ? "open it in a browser"
+                           : fmt::format("{}; axes: {}", result.words(), result.axes()));
+}
+
+// Whether the server makes it. Asks it where --where leaves that open.
+absl::StatusOr<bool> IsForServer(Session& session, const ExportFlags& flags,
+                                 v1::CreateExportJobRequest request) {
+  if (flags.where == "server") return true;
+  if (flags.where == "local" || flags.has_engine) return false;
+  request.set_validate_only(true);
+  const auto stub = session.Stub<v1::ExportJobService>();
+  const absl::StatusOr<v1::ExportJob> checked =
+      session.Call(*stub, &v1::ExportJobService::Stub::CreateExportJob, request);
+  // A server of an earlier version; a viewer, who may read the model.
+  if (absl::IsUnimplemented(checked.status()) || absl::IsPermissionDenied(checked.status())) {
+    return false;
+  }
+  NERF_RETURN_IF_ERROR(checked.status());
+  const std::string& reason = checked->wait().reason();
+  std::error_code ignored;
+  const bool is_here = std::filesystem::exists(flags.engine, ignored);
+  if (!is_here || (reason != "NO_WORKER" && reason != "NO_CAPABLE_WORKER")) return true;
+  session.Say(PlainText(checked->wait().message() + ": exporting here"));
+  return false;
+}
+
 int Export(Session& session, const ExportFlags& flags) {
   if (flags.job.empty() == flags.model.empty()) {
     return session.FailUsage(absl::InvalidArgumentError("name one of --model and --job"));
   }
-  if (absl::Status status = CheckFolderOfFile("--viewer", flags.viewer); !status.ok())
-    return session.FailUsage(status);
-  const absl::StatusOr<ModelSource> source = SourceOf(session, flags);
-  if (absl::IsInvalidArgument(source.status())) return session.FailUsage(source.status());
-  if (!source.ok()) return session.Fail(source.status());
-  const RemovedFile model(flags.viewer + ".safetensors.part");
-  const absl::Status status =
-      session.Blobs(source->name).DownloadToFile(source->blob, model.path, session.stop());
-  if (!status.ok()) return session.Fail(status);
-  const std::string short_name = ShortName(source->name);
-  const int code = RunLocalEngine(
-      session,
-      {.arguments = {flags.engine, "export", model.path, "--viewer", flags.viewer},
-       .failure = fmt::format("{} was not exported", short_name),
-       .unfinished = "before the viewer was written",
-       .is_shown = [&](std::string_view line) { return !line.starts_with(flags.viewer + ": "); }});
-  if (code != kOk) return code;
-  PrintFiles(
-      session.printer(), source->name, {flags.viewer},
-      PlainText(fmt::format("viewer of {} in {}; open it in a browser", short_name, flags.viewer)));
-  return kOk;
+  const absl::StatusOr<Product> product = ProductOf(flags);
+  if (!product.ok()) return session.FailUsage(product.status());
+  const auto request = RequestOf(session, flags, *product);
+  if (!request.ok()) return session.FailUsage(request.status());
+  const absl::StatusOr<bool> is_for_server = IsForServer(session, flags, *request);
+  if (!is_for_server.ok()) return session.Fail(is_for_server.status());
+  return *is_for_server ? ExportOnServer(session, *product, *request)
+                        : ExportHere(session, flags, *product);
 }
 
 }  // namespace
@@ -110,15 +285,54 @@ void AddExportCommand(CLI::App& app, Command* selected) {
   command->add_option("--model", flags->model, "Name of a model")->type_name("MODEL");
   command->add_option("--job", flags->job, "JOB/STEP, or JOB for its newest checkpoint")
       ->type_name("JOB");
+  const auto add_file = [&](const char* flag, std::string* file, const char* text) {
+    command->add_option(flag, *file, text)->type_name("FILE");
+  };
+  add_file("--viewer", &flags->viewer,
+           "HTML file to write: the model and a viewer of it, for any browser");
+  add_file("--mesh", &flags->mesh, "Mesh to write, .glb or .ply");
+  add_file("--points", &flags->points, "Points with normals and colors to write (PLY)");
+  add_file("--splats", &flags->splats, "Gaussian splats to write (PLY)");
+  add_file("--cameras", &flags->cameras, "Cameras of the photographs to write (transforms.json)");
   command
-      ->add_option("--viewer", flags->viewer,
-                   "HTML file to write: the model and a viewer of it, for any browser")
-      ->type_name("FILE")
-      ->required();
-  command->add_option("--engine", flags->engine, "nerf-engine's program, which writes it")
-      ->type_name("PROGRAM");
-  command->footer("Example:\n  nerfctl export --model mic --viewer mine.html");
-  command->callback([=] { *selected = [flags](Session& s) { return Export(s, *flags); }; });
+      ->add_option("--box", flags->box,
+                   "Export what is in this box: center and sides in the data set's frame")
+      ->type_name("X,Y,Z,SX,SY,SZ");
+  command
+      ->add_option("--frame", flags->frame,
+                   "Axes: dataset (its own), blender, unity, unreal, opencv")
+      ->check(CLI::IsMember({"dataset", "blender", "unity", "unreal", "opencv"}))
+      ->capture_default_str();
+  command
+      ->add_option("--resolution", flags->resolution,
+                   "Cells along the box's longest side (default: 256)")
+      ->check(CLI::Range(8, 1024));
+  command
+      ->add_option("--triangles", flags->triangles,
+                   "Simplify a mesh to about this many (default: 200000)")
+      ->check(CLI::Range(1, 1'000'000'000));
+  command
+      ->add_option("--where", flags->where,
+                   "server: by a worker; local: here; auto: here if no worker can")
+      ->check(CLI::IsMember({"auto", "server", "local"}))
+      ->capture_default_str();
+  command->add_option("--display-name", flags->display_name, "Name of the export job")
+      ->type_name("TEXT");
+  command->add_option("--label", flags->labels, "Label of the export job; may be repeated")
+      ->type_name("KEY=VALUE");
+  command->add_option("--priority", flags->priority, "Of the export job, -100 to 100")
+      ->type_name("N");
+  CLI::Option* engine =
+      command->add_option("--engine", flags->engine, "nerf-engine's program, which writes it here")
+          ->type_name("PROGRAM");
+  command->footer(
+      "Examples:\n"
+      "  nerfctl export --model mic --viewer mine.html\n"
+      "  nerfctl export --model mic --mesh mic.glb --frame blender");
+  command->callback([=] {
+    flags->has_engine = engine->count() > 0;
+    *selected = [flags](Session& s) { return Export(s, *flags); };
+  });
 }
 
 }  // namespace nerf

@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "client/calls/paging.h"
+#include "client/calls/follow_job.h"
 #include "client/calls/pose_job.h"
 #include "client/calls/resource_calls.h"
 #include "client/calls/scene_upload.h"
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
+#include "client/commands/job_group.h"
 #include "client/flags/names.h"
 #include "client/flags/new_resource_flags.h"
 #include "client/flags/text_format.h"
@@ -48,7 +49,7 @@ void PrintPoseJobs(const Printer& printer, const std::vector<v1::PoseJob>& jobs)
   if (PrintJsonList(printer, jobs)) return;
   TextTable table({"ID", "STATE", "FILES", "POSED", "SCENE", "NAME"});
   for (const v1::PoseJob& job : jobs) {
-    table.AddRow({ShortName(job.name()), PoseStateText(job), std::to_string(job.file_count()),
+    table.AddRow({ShortName(job.name()), JobStateText(job), std::to_string(job.file_count()),
                   PosedOf(job), ShortName(job.scene()), job.display_name()});
   }
   table.Print(printer.out);
@@ -68,7 +69,7 @@ void PrintPoseJob(const Printer& printer, const v1::PoseJob& job) {
   };
   line("id", ShortName(job.name()));
   line("name", job.display_name());
-  line("state", PoseStateText(job));
+  line("state", JobStateText(job));
   line("again", job.queue_message());
   line("waits", job.wait().message());
   line("worker", job.worker().empty() ? "" : ShortName(job.worker()));
@@ -178,33 +179,17 @@ void AddPoseCommands(CLI::App& app, Command* selected) {
       "  nerfctl pose clip.mp4 --film-frames 200 --detach");
   pose->callback([=] { *selected = [flags](Session& s) { return Pose(s, *flags); }; });
 
-  CLI::App* group = app.add_subcommand("pose-job", "Photographs that become scenes");
-  group->require_subcommand(1);
-  group->footer("Example:\n  nerfctl pose-job watch p-7f3k2c81");
-  CLI::App* ls = group->add_subcommand("ls", "List pose jobs, newest first");
-  auto limit = AddLimitFlag(*ls);
-  ls->footer("Example:\n  nerfctl pose-job ls --limit 5");
-  ls->callback([=] { *selected = [limit](Session& s) { return ListPoseJobs(s, *limit); }; });
-  struct Verb {
-    const char* name;
-    const char* text;
-    int (*run)(Session&, const std::string&);
-  };
-  for (const Verb& verb : {Verb{"show", "Show one pose job and its report", ShowPoseJob},
-                           Verb{"watch", "Follow a pose job to its end", WatchPoseJobCommand},
-                           Verb{"cancel", "Stop a pose job for good", CancelPoseJob}}) {
-    CLI::App* command = group->add_subcommand(verb.name, verb.text);
-    command->footer(fmt::format("Example:\n  nerfctl pose-job {} p-7f3k2c81", verb.name));
-    auto name = std::make_shared<std::string>();
-    command->add_option("pose_job", *name, "Name of the pose job")->required();
-    command->callback(
-        [=, run = verb.run] { *selected = [=](Session& s) { return run(s, *name); }; });
-  }
-  CLI::App* rm = group->add_subcommand("rm", "Delete finished pose jobs; their scenes stay");
-  auto removed = std::make_shared<std::vector<std::string>>();
-  rm->add_option("pose_job", *removed, "Names of pose jobs")->required();
-  rm->footer("Example:\n  nerfctl pose-job rm p-7f3k2c81");
-  rm->callback([=] { *selected = [removed](Session& s) { return RemovePoseJobs(s, *removed); }; });
+  AddJobGroup(app,
+              {.noun = "pose-job",
+               .text = "Photographs that become scenes",
+               .example = "p-7f3k2c81",
+               .verbs = {{"show", "Show one pose job and its report", ShowPoseJob},
+                         {"watch", "Follow a pose job to its end", WatchPoseJobCommand},
+                         {"cancel", "Stop a pose job for good", CancelPoseJob}},
+               .list = ListPoseJobs,
+               .remove = RemovePoseJobs,
+               .remove_text = "Delete finished pose jobs; their scenes stay"},
+              selected);
 }
 
 }  // namespace nerf

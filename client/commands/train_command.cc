@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "client/calls/follow_job.h"
 #include "client/calls/job_create.h"
 #include "client/calls/job_flags.h"
 #include "client/calls/pose_job.h"
@@ -140,7 +141,7 @@ int TrainPosedByServer(Session& session, const TrainFlags& flags, const std::str
   return SubmitAndWatch(session, flags, request, [&](const v1::TrainingJob& job) {
     v1::PoseJob posed;
     const int code = AwaitPoseJob(session, created->name(), &posed);
-    if (code != kOk && !IsPoseJobOver(posed)) {
+    if (code != kOk && !IsJobOver(posed)) {
       session.SayError(session.Runnable(
           PlainText(fmt::format("  job {0} starts after it; `nerfctl job watch {0}` follows it",
                                 ShortName(job.name())))));

@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-enum class ResourceKind { kScene, kJob, kModel, kWorker, kRenderJob, kPoseJob };
+enum class ResourceKind { kScene, kJob, kModel, kWorker, kRenderJob, kPoseJob, kExportJob };
 
 // "projects/{project}". Errors: InvalidArgument for a malformed id.
 absl::StatusOr<std::string> ProjectName(std::string_view project);

@@ -201,7 +201,8 @@ absl::Status Export(const ExportFlags& flags, const ExportRequest& request,
                                {"bytes", made.bytes.size()},
                                {"seconds", JsonNumber(seconds)},
                                {"frame", flags.frame},
-                               {"axes", made.axes}}));
+                               {"axes", made.axes},
+                               {"words", made.words}}));
     return absl::OkStatus();
   }
   fmt::print("{}: {}\n", path, made.words);

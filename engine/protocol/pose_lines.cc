@@ -1,6 +1,7 @@
 #include "engine/protocol/pose_lines.h"
 
 #include "common/status_macros.h"
+#include "engine/protocol/failed_line.h"
 #include "engine/protocol/json.h"
 #include "engine/protocol/key_reader.h"
 
@@ -16,14 +17,6 @@ Posing ReadPosing(KeyReader& reader) {
           reader.Number("seconds", Need::kOptional).value_or(0),
           reader.Number("eta_seconds", Need::kOptional).value_or(0),
           reader.Number("matches_per_second", Need::kOptional).value_or(0)};
-}
-
-absl::StatusCode CodeNamed(std::string_view name) {
-  for (int i = 1; i <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++i) {
-    const auto code = static_cast<absl::StatusCode>(i);
-    if (absl::StatusCodeToString(code) == name) return code;
-  }
-  return absl::StatusCode::kUnknown;
 }
 
 }  // namespace
@@ -62,8 +55,7 @@ PoseLine ParsePoseLine(std::string_view line) {
   if (event == "posing") {
     parsed = ReadPosing(reader);
   } else if (event == "failed") {
-    parsed = Error{CodeNamed(reader.Text("code", Need::kRequired)),
-                   reader.Text("reason", Need::kOptional), reader.Text("message", Need::kOptional)};
+    parsed = ReadFailed(reader);
   } else if (event == "done" && !object->contains("photographs")) {
     parsed =
         PoseTools{reader.Text("colmap", Need::kRequired), reader.Text("ffmpeg", Need::kOptional)};

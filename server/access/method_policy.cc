@@ -125,6 +125,17 @@ constexpr std::array kPolicies = {
     Changes("nerf.v1.PoseJobService/CancelPoseJob", kName),
     Changes("nerf.v1.PoseJobService/DeletePoseJob", kName),
 
+    MethodPolicy{"nerf.v1.ExportJobService/CreateExportJob",
+                 kWriters,
+                 Scope::kProject,
+                 true,
+                 {kParent, {"export_job.model"}, {"export_job.checkpoint"}}},
+    Reads("nerf.v1.ExportJobService/GetExportJob", kName),
+    Reads("nerf.v1.ExportJobService/ListExportJobs", kParent),
+    Reads("nerf.v1.ExportJobService/WatchExportJob", kName),
+    Changes("nerf.v1.ExportJobService/CancelExportJob", kName),
+    Changes("nerf.v1.ExportJobService/DeleteExportJob", kName),
+
     MethodPolicy{"nerf.v1.AdminService/ListWorkers", kReaders, Scope::kServer},
     MethodPolicy{"nerf.v1.AdminService/DrainWorker", kAdmins, Scope::kServer, true},
     MethodPolicy{"nerf.v1.AdminService/UndrainWorker", kAdmins, Scope::kServer, true},

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/queue/jobs/render_work.h"
+#include "server/store/export_codec.h"
 #include "server/store/pose_codec.h"
 #include "server/store/record_io.h"
 #include "server/store/record_parts.h"
@@ -152,12 +153,7 @@ absl::Status DecodeInit(std::string_view record, InitReference* init) {
 
 std::string EncodeRender(const RenderSpec& render) {
   RecordWriter writer;
-  writer.Put("source", render.from_checkpoint ? "checkpoint" : "model");
-  writer.Put("project", render.source.project);
-  writer.Put("id", render.source.id);
-  if (render.step.has_value()) writer.PutNumber("step", *render.step);
-  PutBlob(writer, "model", render.model_blob);
-  writer.Put("capability", render.capability);
+  PutModelSource(writer, render);
   writer.Put("request", render.request);
   writer.PutNumber("frames", render.n_frames);
   writer.PutNumber("channels", render.n_channels);
@@ -168,11 +164,7 @@ std::string EncodeRender(const RenderSpec& render) {
 
 absl::Status DecodeRender(std::string_view record, RenderSpec* render) {
   RecordReader reader(record);
-  render->from_checkpoint = reader.Get("source") == "checkpoint";
-  render->source = {reader.Get("project"), reader.Get("id")};
-  if (reader.Has("step")) render->step = reader.GetNumber<uint32_t>("step");
-  render->model_blob = GetBlob(reader, "model");
-  render->capability = reader.Get("capability");
+  GetModelSource(reader, render);
   render->request = reader.Get("request");
   render->n_frames = reader.GetNumber<uint32_t>("frames");
   render->n_channels = reader.GetNumber<uint32_t>("channels");
@@ -307,6 +299,10 @@ std::string EncodeJobBody(const Job& job) {
   }
   if (job.kind == JobKind::kPose) writer.Put("pose", EncodePose(job.pose));
   if (job.pose_result.has_value()) writer.Put("pose_result", EncodePoseResult(*job.pose_result));
+  if (job.kind == JobKind::kExport) writer.Put("export", EncodeExport(job.exporting));
+  if (job.export_result.has_value()) {
+    writer.Put("export_result", EncodeExportResult(*job.export_result));
+  }
   writer.Put("request_id", job.request_id);
   writer.Put("origin.traceparent", job.origin.traceparent);
   writer.Put("origin.request_id", job.origin.request_id);
@@ -379,6 +375,12 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   if (job->kind == JobKind::kPose) reader.Take(DecodePose(reader.Get("pose"), &job->pose));
   if (reader.Has("pose_result")) {
     reader.Take(DecodePoseResult(reader.Get("pose_result"), &job->pose_result.emplace()));
+  }
+  if (job->kind == JobKind::kExport) {
+    reader.Take(DecodeExport(reader.Get("export"), &job->exporting));
+  }
+  if (reader.Has("export_result")) {
+    reader.Take(DecodeExportResult(reader.Get("export_result"), &job->export_result.emplace()));
   }
   job->request_id = reader.Get("request_id");
   job->origin = {reader.Get("origin.traceparent"), reader.Get("origin.request_id")};

@@ -69,5 +69,72 @@ TEST_F(ExportTest, EngineThatFailsLeavesNoFile) {
   EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
 }
 
+class ServerExportTest : public ExportTest {
+ protected:
+  ServerExportTest() { AddModel("the model"); }
+  CommandResult Mesh(std::vector<std::string> flags = {}) {
+    std::vector<std::string> words = {"export", "--model", "mic", "--mesh", dir_ / "out.glb"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return Run(words);
+  }
+};
+
+TEST_F(ServerExportTest, FileThatAWorkerMadeIsDownloaded) {
+  const CommandResult result =
+      Mesh({"--frame", "blender", "--box=-1,0,0,1,2,3", "--triangles", "99", "--label", "for=print",
+            "--priority", "7", "--progress", "plain", "--where", "server"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_EQ(state_.export_requests.size(), 1u);
+  const v1::ExportJob& job = state_.export_requests[0].export_job();
+  EXPECT_EQ(job.model(), "projects/default/models/mic");
+  EXPECT_EQ(job.format(), v1::ExportJob::GLB);
+  EXPECT_EQ(job.frame(), v1::ExportJob::BLENDER);
+  EXPECT_EQ(job.box().center(0), -1);
+  EXPECT_EQ(job.box().size(2), 3);
+  EXPECT_EQ(job.triangles(), 99u);
+  EXPECT_EQ(job.labels().at("for"), "print");
+  EXPECT_EQ(job.priority(), 7);
+  EXPECT_EQ(ReadFile(dir_ / "out.glb", 100).value_or(""), "a mesh");
+  EXPECT_THAT(result.out, HasSubstr("mesh of mic in"));
+  EXPECT_THAT(result.out, HasSubstr("a mesh of 12 triangles; axes: z up, right-handed"));
+  EXPECT_THAT(result.err, HasSubstr("exporting  surface"));
+}
+
+TEST_F(ServerExportTest, FailedJobLeavesNoFileAndSaysWhy) {
+  state_.export_job.set_state(v1::ExportJob::FAILED);
+  state_.export_job.mutable_error()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
+  state_.export_job.mutable_error()->set_message("a mesh needs a density");
+  const CommandResult result = Mesh({"--where", "server"});
+  EXPECT_EQ(result.exit_code, kBadData);
+  EXPECT_THAT(result.err, HasSubstr("export job e-fake is FAILED: a mesh needs a density"));
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+}
+
+TEST_F(ServerExportTest, WithoutAWorkerItIsMadeHere) {
+  engine_ = FakeEngine(scripts_, "cat \"$2\" >\"$4\"\n");
+  EXPECT_EQ(Mesh({"--engine", engine_}).exit_code, kOk);
+  EXPECT_EQ(ReadFile(dir_ / "out.glb", 100).value_or(""), "the model");
+  EXPECT_TRUE(state_.export_requests.empty());
+}
+
+TEST_F(ServerExportTest, WrongFlagsAreUsageErrors) {
+  const std::string mesh = dir_ / "out.glb";
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"export", "--model", "mic"},
+           {"export", "--model", "mic", "--mesh", dir_ / "out.obj"},
+           {"export", "--model", "mic", "--mesh", mesh, "--viewer", dir_ / "a.html"},
+           {"export", "--model", "mic", "--job", "j-fake", "--mesh", mesh},
+           {"export", "--model", "mic", "--mesh", dir_ / "nowhere/out.glb"},
+           {"export", "--model", "mic", "--mesh", mesh, "--box", "1,2,3"},
+           {"export", "--model", "mic", "--mesh", mesh, "--box", "1,2,3,4,5,x"},
+           {"export", "--model", "mic", "--mesh", mesh, "--frame", "mars"},
+           {"export", "--model", "mic", "--mesh", mesh, "--resolution", "4"},
+           {"export", "--model", "mic", "--mesh", mesh, "--label", "x"},
+           {"export", "--model", "../mic", "--mesh", mesh}}) {
+    EXPECT_EQ(Run(words).exit_code, kUsage) << words.back();
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+}
+
 }  // namespace
 }  // namespace nerf

@@ -477,6 +477,76 @@ class FakePoseJobs final : public v1::PoseJobService::Service {
   FakeState* const state_;
 };
 
+// Every export job ends as the test says, at once.
+class FakeExportJobs final : public v1::ExportJobService::Service {
+ public:
+  explicit FakeExportJobs(FakeState* state) : state_(state) {}
+
+  grpc::Status CreateExportJob(grpc::ServerContext*, const v1::CreateExportJobRequest* request,
+                               v1::ExportJob* response) override {
+    RETURN_SCRIPTED_ERROR("CreateExportJob");
+    *response = request->export_job();
+    response->set_name(request->parent() + "/exportJobs/e-fake");
+    response->set_state(v1::ExportJob::QUEUED);
+    MutexLock lock(state_->mu);
+    response->mutable_wait()->set_reason(state_->export_wait);
+    response->mutable_wait()->set_message("no worker is connected");
+    if (!request->validate_only()) state_->export_requests.push_back(*request);
+    return grpc::Status::OK;
+  }
+  grpc::Status GetExportJob(grpc::ServerContext*, const v1::GetExportJobRequest* request,
+                            v1::ExportJob* response) override {
+    RETURN_SCRIPTED_ERROR("GetExportJob");
+    *response = Named(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status ListExportJobs(grpc::ServerContext*, const v1::ListExportJobsRequest* request,
+                              v1::ListExportJobsResponse* response) override {
+    RETURN_SCRIPTED_ERROR("ListExportJobs");
+    *response->add_export_jobs() = Named(request->parent() + "/exportJobs/e-fake");
+    return grpc::Status::OK;
+  }
+  grpc::Status CancelExportJob(grpc::ServerContext*, const v1::CancelExportJobRequest* request,
+                               v1::ExportJob* response) override {
+    RETURN_SCRIPTED_ERROR("CancelExportJob");
+    *response = Named(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status DeleteExportJob(grpc::ServerContext*, const v1::DeleteExportJobRequest*,
+                               google::protobuf::Empty*) override {
+    RETURN_SCRIPTED_ERROR("DeleteExportJob");
+    return grpc::Status::OK;
+  }
+  grpc::Status WatchExportJob(grpc::ServerContext*, const v1::WatchExportJobRequest* request,
+                              grpc::ServerWriter<v1::WatchExportJobResponse>* writer) override {
+    RETURN_SCRIPTED_ERROR("WatchExportJob");
+    v1::WatchExportJobResponse message;
+    message.set_kind(v1::WatchExportJobResponse::STATE_CHANGED);
+    message.set_resume_token("token");
+    *message.mutable_export_job() = Named(request->name());
+    message.mutable_export_job()->set_state(v1::ExportJob::RUNNING);
+    message.mutable_export_job()->mutable_progress()->set_step("surface");
+    message.mutable_export_job()->mutable_progress()->set_share(0.5);
+    writer->Write(message);
+    // A broken stream is resumed.
+    if (request->resume_token().empty()) return grpc::Status(grpc::UNAVAILABLE, "away");
+    *message.mutable_export_job() = Named(request->name());
+    writer->Write(message);
+    return grpc::Status::OK;
+  }
+
+ private:
+  v1::ExportJob Named(const std::string& name) {
+    MutexLock lock(state_->mu);
+    v1::ExportJob job = state_->export_job;
+    job.set_name(name);
+    state_->blobs[Sha256Hex("a mesh")] = "a mesh";
+    return job;
+  }
+
+  FakeState* const state_;
+};
+
 class FakeBlobs final : public v1::BlobService::Service {
  public:
   explicit FakeBlobs(FakeState* state) : state_(state) {}
@@ -643,6 +713,7 @@ FakeServer::FakeServer(FakeState* state) {
   services_.push_back(std::make_unique<FakeRender>(state));
   services_.push_back(std::make_unique<FakeRenderJobs>(state));
   services_.push_back(std::make_unique<FakePoseJobs>(state));
+  services_.push_back(std::make_unique<FakeExportJobs>(state));
   services_.push_back(std::make_unique<FakeBlobs>(state));
   services_.push_back(std::make_unique<FakeByteStream>(state));
   services_.push_back(std::make_unique<FakeAdmin>(state));

@@ -12,9 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/mutex.h"
+#include "common/rpc/blob_client.h"
 #include "google/bytestream/bytestream.grpc.pb.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 #include "nerf/v1/blob_service.grpc.pb.h"
+#include "nerf/v1/export_job_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 #include "nerf/v1/pose_job_service.grpc.pb.h"
 #include "nerf/v1/render_job_service.grpc.pb.h"
@@ -38,6 +40,18 @@ inline v1::PoseJob SucceededPoseJob() {
   job.set_file_count(2);
   job.mutable_report()->set_photographs(2);
   job.mutable_report()->set_posed(2);
+  return job;
+}
+
+inline v1::ExportJob SucceededExportJob() {
+  v1::ExportJob job;
+  job.set_state(v1::ExportJob::SUCCEEDED);
+  job.set_format(v1::ExportJob::GLB);
+  job.set_model("projects/default/models/mic");
+  job.mutable_result()->set_words("a mesh of 12 triangles");
+  job.mutable_result()->set_axes("z up, right-handed");
+  job.mutable_result()->add_files()->set_name("mesh.glb");
+  *job.mutable_result()->mutable_files(0)->mutable_blob() = BlobOfBytes("a mesh");
   return job;
 }
 
@@ -82,6 +96,9 @@ struct FakeState {
   bool keep_blobs = false;                    // renders add none to `blobs`
   v1::PoseJob pose_job = SucceededPoseJob();  // at its end
   std::vector<v1::CreatePoseJobRequest> pose_requests;
+  v1::ExportJob export_job = SucceededExportJob();  // at its end
+  std::string export_wait;                          // reason why a new export job waits
+  std::vector<v1::CreateExportJobRequest> export_requests;
   v1::RenderJob::State render_job_state = v1::RenderJob::SUCCEEDED;  // of every render job
   bool render_job_images = false;                                    // each has a picture
   std::vector<WatchScript> watch_scripts;                            // one per stream

@@ -423,6 +423,18 @@ async function run() {
   });
 
   // scripts/setup.sh --test installs it.
+  await step("a mesh is made by a worker and downloaded, by keyboard", async () => {
+    await page.getByLabel("As", { exact: true }).selectOption({ label: "Mesh (GLB)" });
+    await page.getByLabel("Axes", { exact: true }).selectOption({ label: "Blender" });
+    const downloading = page.waitForEvent("download", { timeout: 120_000 });
+    await press(page, "button", "Export");
+    const download = await downloading;
+    assert.match(download.suggestedFilename(), /-mesh\.glb$/);
+    assert.equal(readFileSync(await download.path()).subarray(0, 4).toString(), "glTF");
+    await page.getByRole("status").getByText("mesh.glb, ").waitFor();
+    await look(page, "export");
+  });
+
   if (spawnSync("ffmpeg", ["-version"]).error) console.log("SKIPPED the movie: no ffmpeg");
   else await step("a movie through two keyframes is made and plays", async () => {
     await press(page, "button", "Add this view as a keyframe");

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/queue/jobs/export_spec.h"
 #include "server/queue/jobs/job_kind.h"
 #include "server/queue/jobs/job_labels.h"
 #include "server/queue/jobs/job_state.h"
@@ -91,7 +92,7 @@ struct JobProgress {
   std::optional<uint32_t> preview_step;
   std::optional<double> preview_psnr;
   std::optional<BlobRef> preview_image;
-  PoseStage pose = {};  // of a pose job
+  PoseStage pose = {};  // of a pose job; of an export job `doing` and `done`, in thousandths
 
   bool operator==(const JobProgress&) const = default;
 };
@@ -190,7 +191,9 @@ struct Job {
   RenderWork render_work;                 // of kind kRender
   PoseSpec pose;                          // of kind kPose
   std::optional<PoseResult> pose_result;  // once its worker has committed it
-  std::string request_id;                 // the client's; empty without one
+  ExportSpec exporting;                   // of kind kExport
+  std::optional<ExportResult> export_result;  // of kind kExport; set in SUCCEEDED
+  std::string request_id;                     // the client's; empty without one
   JobOrigin origin;
 
   JobState state = JobState::kQueued;

@@ -18,6 +18,7 @@ std::vector<JobInput> InputsOf(const Job& job, const SceneRecord* scene) {
     }
     return inputs;
   }
+  if (job.kind == JobKind::kExport) return {{job.exporting.model_blob, "its model"}};
   if (scene != nullptr) {
     for (const SceneFileRecord& file : scene->files) inputs.push_back({file.blob, file.path});
   }

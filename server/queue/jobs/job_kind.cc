@@ -3,11 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "server/queue/jobs/job.h"
 #include "server/queue/jobs/render_work.h"
 
 namespace nerf {
+namespace {
+
+constexpr std::array kKinds = {JobKind::kTraining, JobKind::kRender, JobKind::kPose,
+                               JobKind::kExport};
+
+std::string_view CollectionOf(JobKind kind) {
+  switch (kind) {
+    case JobKind::kTraining:
+      return "trainingJobs";
+    case JobKind::kRender:
+      return "renderJobs";
+    case JobKind::kPose:
+      return "poseJobs";
+    case JobKind::kExport:
+      return "exportJobs";
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string_view JobKindName(JobKind kind) {
   switch (kind) {
@@ -17,29 +38,37 @@ std::string_view JobKindName(JobKind kind) {
       return "RENDER";
     case JobKind::kPose:
       return "POSE";
+    case JobKind::kExport:
+      return "EXPORT";
   }
   return "";
 }
 
 absl::StatusOr<JobKind> ParseJobKind(std::string_view name) {
-  if (name.empty() || name == JobKindName(JobKind::kTraining)) return JobKind::kTraining;
-  for (const JobKind kind : {JobKind::kRender, JobKind::kPose}) {
+  if (name.empty()) return JobKind::kTraining;
+  for (const JobKind kind : kKinds) {
     if (name == JobKindName(kind)) return kind;
   }
   return absl::InvalidArgumentError(fmt::format("no kind of job is called {}", name));
 }
 
 std::string JobName(const ResourceKey& key, JobKind kind) {
-  switch (kind) {
-    case JobKind::kTraining:
-      return JobName(key);
-    case JobKind::kRender:
-      return RenderJobName(key);
-    case JobKind::kPose:
-      return PoseJobName(key);
-  }
-  return "";
+  return fmt::format("projects/{}/{}/{}", key.project, CollectionOf(kind), key.id);
 }
+
+absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name,
+                                         JobKind kind) {
+  return ParseResourceName(field, name, CollectionOf(kind));
+}
+
+JobKind KindOfJobName(std::string_view name) {
+  const auto found = std::find_if(kKinds.begin(), kKinds.end(), [&](JobKind kind) {
+    return name.find(fmt::format("/{}/", CollectionOf(kind))) != std::string_view::npos;
+  });
+  return found == kKinds.end() ? JobKind::kTraining : *found;
+}
+
+bool StartsOver(JobKind kind) { return kind == JobKind::kPose || kind == JobKind::kExport; }
 
 uint32_t PartsOf(const Job& job) {
   switch (job.kind) {
@@ -48,6 +77,7 @@ uint32_t PartsOf(const Job& job) {
     case JobKind::kRender:
       return static_cast<uint32_t>(job.render_work.parts.size());
     case JobKind::kPose:
+    case JobKind::kExport:
       return 1;
   }
   return 1;
@@ -65,6 +95,8 @@ std::string_view CapabilityOf(const Job& job) {
     }
     case JobKind::kPose:
       return job.pose.has_films ? kFilmPoseCapability : kPoseCapability;
+    case JobKind::kExport:
+      return job.exporting.capability;
   }
   return "";
 }
@@ -76,6 +108,7 @@ bool WantsWorker(const Job& job) {
     case JobKind::kRender:
       return NextPart(job).has_value();
     case JobKind::kPose:
+    case JobKind::kExport:
       return job.state == JobState::kQueued;
   }
   return false;
@@ -104,6 +137,12 @@ std::vector<BlobRef> BlobsOf(const Job& job) {
     for (const auto& blob : {found.json, found.text, found.picture}) {
       if (blob.has_value()) blobs.push_back(*blob);
     }
+  }
+  if (job.kind == JobKind::kExport && !IsFinal(job.state)) {
+    blobs.push_back(job.exporting.model_blob);
+  }
+  if (job.export_result.has_value()) {
+    for (const SceneFileRecord& file : job.export_result->files) blobs.push_back(file.blob);
   }
   if (!IsFinal(job.state))
     blobs.insert(blobs.end(), job.part_models.begin(), job.part_models.end());

@@ -5,19 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "server/queue/jobs/model_source.h"
 #include "server/queue/resources/blob_ref.h"
-#include "server/queue/resources/resource_key.h"
 
 namespace nerf {
 
 // What a render job is to do.
-struct RenderSpec {
-  bool from_checkpoint = false;  // else from a model
-  ResourceKey source;            // the model, or the checkpoint's job
-  std::optional<uint32_t> step;  // of the checkpoint; unset: the newest. Create sets it
-  BlobRef model_blob;            // the file to render from. Create sets it
-  std::string capability;        // of workers that render its frames. Create sets it
-  std::string request;           // what the client sent: opaque bytes for the service
+struct RenderSpec : ModelSource {
+  std::string request;  // what the client sent: opaque bytes for the service
   uint32_t n_frames = 0;
   uint32_t n_channels = 1;  // images of a frame
   bool images = false;      // the frames are kept

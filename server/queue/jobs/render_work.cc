@@ -6,6 +6,7 @@
 
 #include "common/status_macros.h"
 #include "server/queue/jobs/any_training.h"
+#include "server/queue/jobs/export_spec.h"
 
 namespace nerf {
 namespace {
@@ -35,7 +36,7 @@ std::string FrameCapability(std::string_view method) {
 bool NeedsAnnouncement(std::string_view capability) {
   return capability == kMovieCapability || capability == kPoseCapability ||
          capability == kFilmPoseCapability || capability.starts_with(kFramePrefix) ||
-         capability.starts_with(kMergePrefix);
+         capability.starts_with(kExportPrefix) || capability.starts_with(kMergePrefix);
 }
 
 RenderWork NewRenderWork(const RenderSpec& spec) {

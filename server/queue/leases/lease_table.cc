@@ -177,7 +177,7 @@ absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, boo
   }
   if (change.job.stop == StopCause::kDeadline) return FailAtEndDeadline(change);
   if (!keep_holder || is_gang) change.job.lease.members.clear();
-  if (change.job.kind == JobKind::kPose) {
+  if (StartsOver(change.job.kind)) {
     change.job.progress = JobProgress();
     absl::StrAppend(&message, message.empty() ? "" : "; ", "it starts again from the beginning");
   }
@@ -494,8 +494,9 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
   return result;
 }
 
-absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& outcome) {
-  // Called without the lock, because it reads the file system.
+absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& reported) {
+  // Called without the lock, because they read the file system.
+  const JobOutcome outcome = WithFilesChecked(lease, reported);
   std::optional<std::vector<JobInput>> lack = LackOf(lease, outcome);
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job, lease.kind));
@@ -526,6 +527,14 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
       job.state != JobState::kCancelling) {
     return Refuse(std::move(leased), StateConflict(fmt::format("no scene of {} was committed",
                                                                PoseJobName(lease.job))));
+  }
+  const bool has_files = outcome.exported.has_value() && !outcome.exported->files.empty();
+  if (job.kind == JobKind::kExport && ending.has_value() && ending->to == JobState::kSucceeded) {
+    if (!has_files) {
+      return Refuse(std::move(leased), StateConflict(fmt::format("no file of {} was named",
+                                                                 JobName(lease.job, lease.kind))));
+    }
+    job.export_result = outcome.exported;
   }
   if (!ending.has_value()) {
     return Refuse(std::move(leased), StateConflict(fmt::format(
@@ -558,6 +567,21 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   ReleaseBlobs(retired);
   state_.observer.OnAttemptEnded(entry.job, ending->result);
   return entry.job;
+}
+
+JobOutcome LeaseTable::WithFilesChecked(const LeaseRef& lease, const JobOutcome& outcome) {
+  JobOutcome checked = outcome;
+  if (lease.kind != JobKind::kExport) checked.exported.reset();
+  if (!checked.exported.has_value()) return checked;
+  std::vector<BlobRef> needed;
+  for (const SceneFileRecord& file : checked.exported->files) needed.push_back(file.blob);
+  if (state_.RequireBlobs(needed).ok()) return checked;
+  checked.exported.reset();
+  checked.kind = JobOutcome::Kind::kFailed;
+  checked.error.code = absl::StatusCode::kDataLoss;
+  checked.error.reason = std::string(reason::kBlobsMissing);
+  checked.error.message = "the files that the worker made are not on the server: export again";
+  return checked;
 }
 
 absl::StatusOr<Job> LeaseTable::DropCheckpoint(LeasedChange leased, const JobError& error) {
@@ -640,7 +664,7 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
     job.error.reason = std::string(reason::kEngineCrashed);
     job.error.message =
         fmt::format("the engine died {} times in a row{}; last: {}", job.crashes_in_row,
-                    job.kind == JobKind::kPose ? "" : " without a new checkpoint", message);
+                    StartsOver(job.kind) ? "" : " without a new checkpoint", message);
     job.error.metadata["crashes"] = std::to_string(job.crashes_in_row);
     NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kFailed));
   }

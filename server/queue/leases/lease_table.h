@@ -60,6 +60,7 @@ struct JobOutcome {
   std::optional<double> final_psnr;            // dB; with kSucceeded, where there are test views
   JobError error;                              // with kFailed
   std::vector<TestViewScore> test_views = {};  // with kSucceeded; at most kMaxTestViewScores
+  std::optional<ExportResult> exported = {};   // with kSucceeded of an export job
 };
 
 struct CommittedCheckpoint {
@@ -164,7 +165,7 @@ class LeaseTable {
   // kSucceeded ends PAUSED (the next attempt finishes at once). A failure CHECKPOINT_CORRUPT of a
   // job with checkpoints drops the newest one and queues the job again. After a failure because a
   // file that it needs is damaged or missing the job is queued until that was uploaded again
-  // (BLOBS_MISSING). Repeating it succeeds.
+  // (BLOBS_MISSING). An export job whose files are not there FAILED. Repeating it succeeds.
   // Errors: FailedPrecondition STATE_CONFLICT (kCancelled or kPaused without a request).
   absl::StatusOr<Job> Finish(const LeaseRef& lease, const JobOutcome& outcome);
   // The worker hands the lease back, because it drains (kWorkerDrained), has no room for the job's
@@ -201,6 +202,8 @@ class LeaseTable {
                            std::vector<SceneFileRecord> files);
 
  private:
+  // Of an export job, failed where the server lacks a file that it has made. Reads the file system.
+  JobOutcome WithFilesChecked(const LeaseRef& lease, const JobOutcome& outcome);
   // Begins a change of the lease's job and renews the lease. Waits until nobody else changes the
   // job. If the lease has expired, the change takes it up again, which moves the job to
   // `state_if_retaken`. LEASE_FENCED if the lease is stale. `call` is the method's name, for the

@@ -73,6 +73,9 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
   }
   if (n_workers > 0 && job.kind == JobKind::kRender) return NoRenderingWorker(job);
   if (n_workers > 0 && job.kind == JobKind::kPose) return NoPosingWorker(job);
+  if (n_workers > 0 && job.kind == JobKind::kExport) {
+    return {kWaitNoCapableWorker, "no connected worker exports models of its method"};
+  }
   if (n_workers > 0 && CapabilityOf(job).starts_with(kMergePrefix)) {
     return {kWaitNoCapableWorker, fmt::format("no connected worker trains parts of method {}",
                                               job.training.config.method)};

@@ -9,6 +9,7 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "server/queue/jobs/any_training.h"
+#include "server/queue/jobs/export_spec.h"
 #include "server/queue/jobs/render_work.h"
 #include "server/queue/leases/grant_policy.h"
 #include "server/queue/resources/request_check.h"
@@ -75,6 +76,7 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
   for (const std::string& method : methods) {
     capabilities.push_back(method);
     if (Has("render")) capabilities.push_back(FrameCapability(method));
+    if (Has(kExportFeature)) capabilities.push_back(fmt::format("{}{}", kExportPrefix, method));
   }
   if (Has(kMovieCapability)) capabilities.emplace_back(kMovieCapability);
   for (const std::string& feature : features) {

@@ -24,16 +24,6 @@ absl::Status BadName(std::string_view field, std::string_view pattern) {
   return InvalidFieldsError({{std::string(field), fmt::format("must have the form {}", pattern)}});
 }
 
-absl::StatusOr<ResourceKey> ParseName(std::string_view field, std::string_view name,
-                                      std::string_view collection) {
-  const std::vector<std::string_view> parts = SplitBySlash(name);
-  if (parts.size() != 4 || parts[0] != "projects" || parts[2] != collection ||
-      !IsResourceId(parts[1]) || !IsResourceId(parts[3])) {
-    return BadName(field, fmt::format("projects/{{project}}/{}/{{id}}", collection));
-  }
-  return ResourceKey{std::string(parts[1]), std::string(parts[3])};
-}
-
 // A step as decimal digits, without sign or leading zeros.
 std::optional<uint32_t> ParseStep(std::string_view text) {
   if (text.empty() || text.size() > 10 || (text.size() > 1 && text[0] == '0')) return std::nullopt;
@@ -67,20 +57,30 @@ std::string CheckpointName(const ResourceKey& job, uint32_t step) {
   return fmt::format("{}/checkpoints/{}", JobName(job), step);
 }
 
+absl::StatusOr<ResourceKey> ParseResourceName(std::string_view field, std::string_view name,
+                                              std::string_view collection) {
+  const std::vector<std::string_view> parts = SplitBySlash(name);
+  if (parts.size() != 4 || parts[0] != "projects" || parts[2] != collection ||
+      !IsResourceId(parts[1]) || !IsResourceId(parts[3])) {
+    return BadName(field, fmt::format("projects/{{project}}/{}/{{id}}", collection));
+  }
+  return ResourceKey{std::string(parts[1]), std::string(parts[3])};
+}
+
 absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name) {
-  return ParseName(field, name, "trainingJobs");
+  return ParseResourceName(field, name, "trainingJobs");
 }
 absl::StatusOr<ResourceKey> ParseRenderJobName(std::string_view field, std::string_view name) {
-  return ParseName(field, name, "renderJobs");
+  return ParseResourceName(field, name, "renderJobs");
 }
 absl::StatusOr<ResourceKey> ParsePoseJobName(std::string_view field, std::string_view name) {
-  return ParseName(field, name, "poseJobs");
+  return ParseResourceName(field, name, "poseJobs");
 }
 absl::StatusOr<ResourceKey> ParseSceneName(std::string_view field, std::string_view name) {
-  return ParseName(field, name, "scenes");
+  return ParseResourceName(field, name, "scenes");
 }
 absl::StatusOr<ResourceKey> ParseModelName(std::string_view field, std::string_view name) {
-  return ParseName(field, name, "models");
+  return ParseResourceName(field, name, "models");
 }
 
 absl::StatusOr<CheckpointKey> ParseCheckpointName(std::string_view field, std::string_view name) {

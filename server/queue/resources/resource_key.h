@@ -39,6 +39,9 @@ absl::StatusOr<ResourceKey> ParseRenderJobName(std::string_view field, std::stri
 absl::StatusOr<ResourceKey> ParsePoseJobName(std::string_view field, std::string_view name);
 absl::StatusOr<ResourceKey> ParseSceneName(std::string_view field, std::string_view name);
 absl::StatusOr<ResourceKey> ParseModelName(std::string_view field, std::string_view name);
+// projects/{p}/`collection`/{id}.
+absl::StatusOr<ResourceKey> ParseResourceName(std::string_view field, std::string_view name,
+                                              std::string_view collection);
 absl::StatusOr<CheckpointKey> ParseCheckpointName(std::string_view field, std::string_view name);
 // "projects/{p}" -> p; empty -> "default".
 absl::StatusOr<std::string> ParseProjectName(std::string_view field, std::string_view name);

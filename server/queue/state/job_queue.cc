@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "common/error_reason.h"
 #include "common/log_options.h"
 #include "common/logging.h"
@@ -14,6 +15,7 @@
 #include "server/queue/jobs/render_work.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
+#include "server/queue/state/job_names.h"
 #include "server/queue/state/part_jobs.h"
 #include "server/queue/state/pose_jobs.h"
 #include "server/queue/state/quota.h"
@@ -26,6 +28,11 @@ std::string FingerprintOf(const JobSpec& spec) {
   Fingerprint fingerprint;
   if (spec.kind == JobKind::kRender) {
     return fingerprint.Add("render").Add(spec.id).Add(spec.render.request).Hex();
+  }
+  if (spec.kind == JobKind::kExport) {
+    fingerprint.Add("export").Add(spec.id).Add(spec.exporting.request);
+    for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
+    return fingerprint.Hex();
   }
   // The config as requested: defaults may change with the server's version.
   fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.training.scene);
@@ -71,10 +78,7 @@ void RequireFuture(std::string_view field, absl::Time deadline, absl::Time now,
 
 absl::Status CheckRenderSpec(const JobSpec& spec) {
   RequestCheck check;
-  check.RequireId("parent", spec.project);
-  check.RequireId("render_job_id", spec.id, /*may_be_empty=*/true);
-  check.RequireRequestId("request_id", spec.request_id);
-  check.RequireDisplayName("render_job.display_name", spec.display_name);
+  CheckJobNames(spec, "render_job", check);
   check.Require(spec.render.source.project == spec.project, "render_job.source",
                 "must be of the same project");
   check.Require(spec.render.n_frames >= 1 && spec.render.n_frames <= kMaxFrames, "render_job.path",
@@ -82,7 +86,16 @@ absl::Status CheckRenderSpec(const JobSpec& spec) {
   return check.Result();
 }
 
+absl::Status CheckExportSpec(const JobSpec& spec) {
+  RequestCheck check;
+  CheckJobNames(spec, "export_job", check);
+  check.Require(spec.exporting.source.project == spec.project, "export_job.source",
+                "must be of the same project");
+  return check.Result();
+}
+
 absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
+  if (spec.kind == JobKind::kExport) return CheckExportSpec(spec);
   if (spec.kind == JobKind::kRender) return CheckRenderSpec(spec);
   if (spec.kind == JobKind::kPose) return CheckPoseSpec(spec);
   RequestCheck check;
@@ -112,6 +125,8 @@ std::string_view IdPrefixOf(JobKind kind) {
       return "r";
     case JobKind::kPose:
       return "p";
+    case JobKind::kExport:
+      return "e";
   }
   return "";
 }
@@ -183,30 +198,28 @@ absl::Status JobQueue::ResolveInit(const JobSpec& spec, TrainingSpec& training) 
   return ResourceNotFound(CheckpointName(init.source, init.step));
 }
 
-absl::Status JobQueue::ResolveRender(RenderSpec& render) {
-  if (!render.from_checkpoint) {
-    const auto model = state_.models.find(render.source);
-    if (model == state_.models.end()) return ResourceNotFound(ModelName(render.source));
-    render.model_blob = model->second.blob;
-    render.capability = FrameCapability(model->second.method);
-    return absl::OkStatus();
+absl::StatusOr<std::string> JobQueue::ResolveSource(ModelSource& source) {
+  if (!source.from_checkpoint) {
+    const auto model = state_.models.find(source.source);
+    if (model == state_.models.end()) return ResourceNotFound(ModelName(source.source));
+    source.model_blob = model->second.blob;
+    return model->second.method;
   }
-  NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(render.source));
+  NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(source.source));
   const Job& job = found->job;
   const CheckpointRecord* checkpoint = nullptr;
   for (const CheckpointRecord& each : job.checkpoints) {
-    if (!render.step.has_value() || each.step == *render.step) checkpoint = &each;
+    if (!source.step.has_value() || each.step == *source.step) checkpoint = &each;
   }
-  if (checkpoint == nullptr && !render.step.has_value()) {
-    return NoCheckpoint(JobName(render.source));
+  if (checkpoint == nullptr && !source.step.has_value()) {
+    return NoCheckpoint(JobName(source.source));
   }
   if (checkpoint == nullptr) {
-    return ResourceNotFound(CheckpointName(render.source, *render.step));
+    return ResourceNotFound(CheckpointName(source.source, *source.step));
   }
-  render.step = checkpoint->step;
-  render.model_blob = checkpoint->model_blob;
-  render.capability = FrameCapability(job.training.config.method);
-  return absl::OkStatus();
+  source.step = checkpoint->step;
+  source.model_blob = checkpoint->model_blob;
+  return job.training.config.method;
 }
 
 absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl::Time now) {
@@ -222,6 +235,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   job.training = spec.training;
   job.render = spec.render;
   job.pose = spec.pose;
+  job.exporting = spec.exporting;
   job.request_id = spec.request_id;
   job.origin = spec.origin;
   job.create_time = now;
@@ -238,10 +252,15 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
     return ResourceNotFound(SceneName(scene));
   }
   if (job.kind == JobKind::kRender) {
-    NERF_RETURN_IF_ERROR(ResolveRender(job.render));
+    NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(job.render));
+    job.render.capability = FrameCapability(method);
     job.render_work = NewRenderWork(job.render);
   }
   if (job.kind == JobKind::kPose) NERF_RETURN_IF_ERROR(ReserveScene(state_, job));
+  if (job.kind == JobKind::kExport) {
+    NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(job.exporting));
+    job.exporting.capability = fmt::format("{}{}", kExportPrefix, method);
+  }
   if (job.training.init.has_value() && needs_init) {
     NERF_RETURN_IF_ERROR(ResolveInit(spec, job.training));
   }
@@ -323,9 +342,12 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
         {init->kind == InitReference::Kind::kModel ? ClaimKey::Kind::kModel : ClaimKey::Kind::kJob,
          init->source});
   }
-  if (spec.kind == JobKind::kRender) {
-    names.push_back({spec.render.from_checkpoint ? ClaimKey::Kind::kJob : ClaimKey::Kind::kModel,
-                     spec.render.source});
+  if (spec.kind == JobKind::kRender || spec.kind == JobKind::kExport) {
+    const ModelSource& model = spec.kind == JobKind::kRender
+                                   ? static_cast<const ModelSource&>(spec.render)
+                                   : spec.exporting;
+    names.push_back(
+        {model.from_checkpoint ? ClaimKey::Kind::kJob : ClaimKey::Kind::kModel, model.source});
   }
   if (!spec.pose.scene.empty()) {
     names.push_back({ClaimKey::Kind::kScene, {spec.project, spec.pose.scene}});
@@ -444,8 +466,8 @@ absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key, JobKind kind) {
 absl::StatusOr<Page<Job>> JobQueue::ListOfKind(const PageRequest& request, JobKind kind) {
   MutexLock lock(state_.mu);
   return ListPage<Job>(
-      *state_.token_sealer, kind == JobKind::kRender ? "render_jobs" : "pose_jobs", request,
-      state_.job_order, state_.jobs, [](const auto& entry) { return entry.job; },
+      *state_.token_sealer, absl::AsciiStrToLower(std::string(JobKindName(kind))) + "_jobs",
+      request, state_.job_order, state_.jobs, [](const auto& entry) { return entry.job; },
       [&](const auto& entry) { return entry.job.kind == kind; });
 }
 

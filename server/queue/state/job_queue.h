@@ -49,6 +49,7 @@ struct JobSpec {
   JobKind kind = JobKind::kTraining;
   RenderSpec render;      // of kind kRender
   PoseSpec pose;          // of kind kPose
+  ExportSpec exporting;   // of kind kExport
   TrainingSpec training;  // the blob of `init` is filled in by the queue
   // Parts that jobs of their own train, at most training.workers.max at a time; the job merges
   // them. Empty: it is not shared out.
@@ -196,8 +197,9 @@ class JobQueue {
   // Makes the job of `spec`; checks the scene and, if it is needed, init.
   absl::StatusOr<Job> MakeJob(const JobSpec& spec, bool needs_init, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // Finds the file that the render job is of, and what its workers need.
-  absl::Status ResolveRender(RenderSpec& render) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Finds the file that a render or export job is of. Returns the model's method.
+  absl::StatusOr<std::string> ResolveSource(ModelSource& source)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Finds the file that training.init names, and checks it; chooses it where that is left open.
   absl::Status ResolveInit(const JobSpec& spec, TrainingSpec& training)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);

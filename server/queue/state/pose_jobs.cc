@@ -10,6 +10,7 @@
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/resources/scene_manifest.h"
+#include "server/queue/state/job_names.h"
 
 namespace nerf {
 namespace {
@@ -34,12 +35,7 @@ JobError ErrorOfPoses(const Job* poses, const ResourceKey& key) {
 
 absl::Status CheckPoseSpec(const JobSpec& spec, bool with_files) {
   RequestCheck check;
-  check.RequireId("parent", spec.project);
-  check.RequireId("pose_job_id", spec.id, /*may_be_empty=*/true);
-  check.RequireRequestId("request_id", spec.request_id);
-  check.RequireDisplayName("pose_job.display_name", spec.display_name);
-  check.Add(CheckPriority("pose_job.priority", spec.priority));
-  check.Add(CheckLabels("pose_job.labels", spec.labels));
+  CheckJobNames(spec, "pose_job", check);
   check.RequireId("pose_job.scene", spec.pose.scene, /*may_be_empty=*/true);
   check.Require(spec.pose.min_posed > 0 && spec.pose.min_posed <= 1, "pose_job.min_posed",
                 "must be above 0 and at most 1");

@@ -18,6 +18,7 @@
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_config.h"
+#include "server/rpc/convert/convert_export.h"
 #include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/convert_scene.h"
@@ -265,6 +266,7 @@ v1::ListTrainingMetricsResponse ToProto(const JobCurve& curve) {
 v1::DesiredJob ToProto(const LeaseGrant& grant) {
   if (grant.lease.kind == JobKind::kRender) return RenderOrder(grant);
   if (grant.lease.kind == JobKind::kPose) return PoseOrder(grant);
+  if (grant.lease.kind == JobKind::kExport) return ExportOrder(grant);
   v1::DesiredJob proto;
   proto.set_action(v1::DesiredJob::TRAIN);
   proto.set_training_job(JobName(grant.lease.job));
@@ -456,17 +458,9 @@ absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& re
 
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report) {
   LeaseRef lease;
-  const std::string& name = report.training_job();
-  const std::string name_field = fmt::format("{}.training_job", field);
-  if (name.find("/renderJobs/") != std::string::npos) {
-    NERF_ASSIGN_OR_RETURN(lease.job, ParseRenderJobName(name_field, name));
-    lease.kind = JobKind::kRender;
-  } else if (name.find("/poseJobs/") != std::string::npos) {
-    NERF_ASSIGN_OR_RETURN(lease.job, ParsePoseJobName(name_field, name));
-    lease.kind = JobKind::kPose;
-  } else {
-    NERF_ASSIGN_OR_RETURN(lease.job, ParseJobName(name_field, name));
-  }
+  lease.kind = KindOfJobName(report.training_job());
+  NERF_ASSIGN_OR_RETURN(lease.job, ParseJobName(fmt::format("{}.training_job", field),
+                                                report.training_job(), lease.kind));
   lease.epoch = report.lease_epoch();
   lease.part = report.part();
   return lease;

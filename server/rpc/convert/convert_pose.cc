@@ -16,6 +16,7 @@
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_scene.h"
+#include "server/rpc/convert/job_fields.h"
 
 namespace nerf {
 namespace {
@@ -25,29 +26,6 @@ constexpr uint32_t kDefaultFilmFrames = 120;
 // Of what a worker reports.
 constexpr int kMaxReportTexts = 100;
 constexpr size_t kMaxReportTextLength = 1024, kMaxDoingLength = 128;
-
-v1::PoseJob::State ToProtoPoseState(JobState state) {
-  switch (state) {
-    case JobState::kQueued:
-      return v1::PoseJob::QUEUED;
-    case JobState::kPreparing:
-      return v1::PoseJob::PREPARING;
-    case JobState::kRunning:
-      return v1::PoseJob::RUNNING;
-    case JobState::kCancelling:
-      return v1::PoseJob::CANCELLING;
-    case JobState::kSucceeded:
-      return v1::PoseJob::SUCCEEDED;
-    case JobState::kFailed:
-      return v1::PoseJob::FAILED;
-    case JobState::kCancelled:
-      return v1::PoseJob::CANCELLED;
-    case JobState::kPausing:
-    case JobState::kPaused:
-      break;  // pose jobs are not paused
-  }
-  return v1::PoseJob::STATE_UNSPECIFIED;
-}
 
 v1::PoseProgress ToPoseProgress(const PoseStage& pose) {
   v1::PoseProgress proto;
@@ -113,10 +91,7 @@ void CheckNames(const std::vector<SceneFileRecord>& files, RequestCheck& check) 
 
 v1::PoseJob ToPoseJob(const Job& job, bool whole) {
   v1::PoseJob proto;
-  proto.set_name(PoseJobName(job.key));
-  proto.set_display_name(job.display_name);
-  proto.mutable_labels()->insert(job.labels.begin(), job.labels.end());
-  proto.set_priority(job.priority);
+  SetOneWorkerFields(job, &proto);
   for (size_t i = 0; whole && i < job.pose.files.size(); ++i) {
     v1::SceneFile* file = proto.add_files();
     file->set_path(job.pose.files[i].path);
@@ -126,48 +101,24 @@ v1::PoseJob ToPoseJob(const Job& job, bool whole) {
   proto.set_scene(SceneName({job.key.project, job.pose.scene}));
   proto.set_min_posed(job.pose.min_posed);
   proto.set_film_frames(job.pose.film_frames);
-  proto.set_state(ToProtoPoseState(job.state));
-  proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
-  proto.set_queue_message(job.queue_message);
-  if (HoldsLease(job.state)) proto.set_worker(WorkerName(job.lease.holder()));
-  proto.set_attempt(job.attempt);
   if (job.progress.pose.stage > 0) *proto.mutable_progress() = ToPoseProgress(job.progress.pose);
   if (job.pose_result.has_value()) *proto.mutable_report() = ToPoseReport(*job.pose_result);
   if (job.state == JobState::kFailed) {
-    *proto.mutable_error() = ToProtoError(job.error);
     for (const JobProblem& problem : job.error.problems) *proto.add_problems() = ToProto(problem);
   }
-  *proto.mutable_create_time() = ToProto(job.create_time);
-  if (job.start_time != absl::InfinitePast()) *proto.mutable_start_time() = ToProto(job.start_time);
-  if (job.end_time != absl::InfinitePast()) *proto.mutable_end_time() = ToProto(job.end_time);
-  proto.set_last_event_sequence(static_cast<double>(job.last_event_sequence));
   return proto;
 }
 
 v1::WatchPoseJobResponse ToPoseWatch(const WatchEvent& event) {
-  v1::WatchPoseJobResponse proto;
-  proto.set_kind(event.kind == WatchEventKind::kSnapshot ? v1::WatchPoseJobResponse::SNAPSHOT
-                 : event.kind == WatchEventKind::kStateChanged
-                     ? v1::WatchPoseJobResponse::STATE_CHANGED
-                     : v1::WatchPoseJobResponse::PROGRESS);
-  proto.set_resume_token(event.token);
-  proto.set_sequence(static_cast<double>(event.sequence));
-  proto.set_gap(event.gap);
+  auto proto = ToJobWatch<v1::WatchPoseJobResponse>(event);
   *proto.mutable_pose_job() = ToPoseJob(event.job, /*whole=*/false);
   return proto;
 }
 
 absl::StatusOr<JobSpec> FromProto(const v1::CreatePoseJobRequest& request) {
   RequestCheck check;
-  JobSpec spec;
-  spec.kind = JobKind::kPose;
   const v1::PoseJob& job = request.pose_job();
-  spec.project = TakeOr(ParseProjectName("parent", request.parent()), check);
-  spec.id = request.pose_job_id();
-  spec.request_id = request.request_id();
-  spec.display_name = job.display_name();
-  spec.priority = job.priority();
-  spec.labels = JobLabels(job.labels().begin(), job.labels().end());
+  JobSpec spec = JobSpecOf(JobKind::kPose, request, request.pose_job_id(), job, check);
   if (!job.scene().empty()) {
     const ResourceKey scene = TakeOr(ParseSceneName("pose_job.scene", job.scene()), check);
     spec.pose.scene = scene.id;

@@ -14,6 +14,7 @@
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/job_fields.h"
 #include "server/rpc/convert/render_request.h"
 
 namespace nerf {
@@ -22,29 +23,6 @@ namespace {
 constexpr int kMaxKeyframes = 1000;
 constexpr double kMaxFilmFps = 240, kDefaultFilmFps = 30;
 constexpr char kPath[] = "render_job.path";
-
-v1::RenderJob::State ToProtoRenderState(JobState state) {
-  switch (state) {
-    case JobState::kQueued:
-      return v1::RenderJob::QUEUED;
-    case JobState::kPreparing:
-      return v1::RenderJob::PREPARING;
-    case JobState::kRunning:
-      return v1::RenderJob::RUNNING;
-    case JobState::kCancelling:
-      return v1::RenderJob::CANCELLING;
-    case JobState::kSucceeded:
-      return v1::RenderJob::SUCCEEDED;
-    case JobState::kFailed:
-      return v1::RenderJob::FAILED;
-    case JobState::kCancelled:
-      return v1::RenderJob::CANCELLED;
-    case JobState::kPausing:
-    case JobState::kPaused:
-      break;  // render jobs are not paused
-  }
-  return v1::RenderJob::STATE_UNSPECIFIED;
-}
 
 uint32_t FramesOf(const v1::CameraPath& path) {
   switch (path.kind_case()) {
@@ -122,20 +100,6 @@ void CheckOutputs(const v1::RenderJob& job, RequestCheck& check) {
                 "must be set when movie is not: nothing else is asked for");
   check.Require(job.fps() == 0 || (job.fps() > 0 && job.fps() <= kMaxFilmFps), "render_job.fps",
                 fmt::format("must be above 0 and at most {}", kMaxFilmFps));
-}
-
-void ParseSource(const v1::RenderJob& job, JobSpec* spec, RequestCheck& check) {
-  if (job.source_case() == v1::RenderJob::SOURCE_NOT_SET) {
-    check.Require(false, "render_job.source", "must be one of model and checkpoint");
-  } else if (job.has_model()) {
-    spec->render.source = TakeOr(ParseModelName("render_job.model", job.model()), check);
-  } else {
-    const CheckpointKey key =
-        TakeOr(ParseCheckpointName("render_job.checkpoint", job.checkpoint()), check);
-    spec->render.from_checkpoint = true;
-    spec->render.source = key.job;
-    spec->render.step = key.step;
-  }
 }
 
 // What the client has asked for, without what only the server sets.
@@ -222,18 +186,15 @@ v1::RenderJob ToRenderJob(const Job& job, bool whole) {
   // A request that cannot be parsed is left out.
   if (!proto.ParseFromString(job.render.request)) proto.Clear();
   if (!whole) proto.clear_path();
-  proto.set_name(RenderJobName(job.key));
+  SetJobFields(job, &proto);
   if (proto.has_checkpoint() && job.render.step.has_value()) {
     proto.set_checkpoint(CheckpointName(job.render.source, *job.render.step));
   }
-  proto.set_state(ToProtoRenderState(job.state));
-  proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
   if (HoldsLease(job.state)) {
     for (const std::string& worker : job.lease.members) proto.add_workers(WorkerName(worker));
   }
   proto.set_frame_count(job.render.n_frames);
   proto.set_frames_done(job.progress.step);
-  if (job.state == JobState::kFailed) *proto.mutable_error() = ToProtoError(job.error);
   for (size_t i = 0; whole && i < job.render_work.frames.size(); ++i) {
     const FrameRecord& record = job.render_work.frames[i];
     if (record.images.empty()) continue;
@@ -245,22 +206,11 @@ v1::RenderJob ToRenderJob(const Job& job, bool whole) {
   if (job.render_work.movie.has_value()) {
     *proto.mutable_movie_blob() = ToProto(*job.render_work.movie);
   }
-  *proto.mutable_create_time() = ToProto(job.create_time);
-  if (job.start_time != absl::InfinitePast()) *proto.mutable_start_time() = ToProto(job.start_time);
-  if (job.end_time != absl::InfinitePast()) *proto.mutable_end_time() = ToProto(job.end_time);
-  proto.set_last_event_sequence(static_cast<double>(job.last_event_sequence));
   return proto;
 }
 
 v1::WatchRenderJobResponse ToRenderWatch(const WatchEvent& event) {
-  v1::WatchRenderJobResponse proto;
-  proto.set_kind(event.kind == WatchEventKind::kSnapshot ? v1::WatchRenderJobResponse::SNAPSHOT
-                 : event.kind == WatchEventKind::kStateChanged
-                     ? v1::WatchRenderJobResponse::STATE_CHANGED
-                     : v1::WatchRenderJobResponse::PROGRESS);
-  proto.set_resume_token(event.token);
-  proto.set_sequence(static_cast<double>(event.sequence));
-  proto.set_gap(event.gap);
+  auto proto = ToJobWatch<v1::WatchRenderJobResponse>(event);
   *proto.mutable_render_job() = ToRenderJob(event.job, /*whole=*/false);
   return proto;
 }
@@ -277,7 +227,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateRenderJobRequest& request) {
   check.RequireRequestId("request_id", spec.request_id);
   spec.display_name = job.display_name();
   check.RequireDisplayName("render_job.display_name", spec.display_name);
-  ParseSource(job, &spec, check);
+  ParseModelSource("render_job", job, &spec.render, check);
   CheckPath(kPath, job.path(), check);
   CheckSize("render_job.", job.width(), job.height(), check);
   CheckOutputs(job, check);

@@ -2,8 +2,12 @@
 
 #include <cmath>
 
+#include "common/status_macros.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/convert_export.h"
+#include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/convert_pose.h"
 
 namespace nerf {
 namespace {
@@ -84,6 +88,19 @@ std::optional<ServerMetrics::GpuReadings> GpuReadingsOf(const v1::WorkerMetrics&
       .power_watts = IfFinite(metrics.has_gpu_power_watts(), metrics.gpu_power_watts())};
   if (readings == ServerMetrics::GpuReadings()) return std::nullopt;
   return readings;
+}
+
+absl::StatusOr<std::optional<JobProgress>> ProgressOf(JobKind kind, const v1::JobReport& report) {
+  std::optional<JobProgress> progress;
+  if (report.phase() != v1::JobReport::RUNNING) return progress;
+  if (kind == JobKind::kExport && report.has_export_progress()) {
+    progress.emplace().pose = FromProto(report.export_progress());
+  } else if (kind == JobKind::kPose && report.has_pose_progress()) {
+    progress.emplace().pose = FromProto(report.pose_progress());
+  } else if (!StartsOver(kind) && report.has_progress()) {
+    NERF_ASSIGN_OR_RETURN(progress, FromProto(report.progress()));
+  }
+  return progress;
 }
 
 }  // namespace nerf

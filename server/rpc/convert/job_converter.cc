@@ -7,6 +7,7 @@
 
 #include "server/queue/leases/queue_wait.h"
 #include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/convert_export.h"
 #include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_render.h"
@@ -109,6 +110,12 @@ v1::RenderJob JobConverter::ToRenderProto(const Job& job, bool whole) {
 
 v1::PoseJob JobConverter::ToPoseProto(const Job& job, bool whole) {
   v1::PoseJob proto = ToPoseJob(job, whole);
+  SetWait(WaitOf(job), &proto);
+  return proto;
+}
+
+v1::ExportJob JobConverter::ToExportProto(const Job& job) {
+  v1::ExportJob proto = ToExportJob(job);
   SetWait(WaitOf(job), &proto);
   return proto;
 }

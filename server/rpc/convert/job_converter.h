@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "nerf/v1/export_job_service.pb.h"
 #include "nerf/v1/pose_job_service.pb.h"
 #include "nerf/v1/render_job_service.pb.h"
 #include "nerf/v1/training_service.pb.h"
@@ -27,6 +28,8 @@ class JobConverter {
   v1::RenderJob ToRenderProto(const Job& job, bool whole);
   // The same of a pose job. With `whole` its files too.
   v1::PoseJob ToPoseProto(const Job& job, bool whole);
+  // The same of an export job.
+  v1::ExportJob ToExportProto(const Job& job);
   // The bytes of a v1::TrainingJob. All readers of a row share its conversion; only `wait` and the
   // hosts of a gang depend on more than the job.
   std::string ToBytes(const JobRow& row, const std::optional<QueueWait>& wait);

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "server/queue/resources/resource_key.h"
+#include "server/queue/jobs/job_kind.h"
+#include "server/rpc/convert/convert_export.h"
 #include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_render.h"
@@ -20,7 +21,6 @@ template <>
 struct Traits<TrainingWatch> {
   static constexpr char kMethod[] = "nerf.v1.TrainingService/WatchTrainingJob";
   static constexpr JobKind kKind = JobKind::kTraining;
-  static auto ParseName(std::string_view name) { return ParseJobName("name", name); }
   static auto ToProto(const WatchEvent& event) { return nerf::ToProto(event); }
   static void SetJob(JobConverter& converter, const Job& job, TrainingWatch::Response* response) {
     *response->mutable_training_job() = converter.ToProto(job);
@@ -31,7 +31,6 @@ template <>
 struct Traits<RenderWatch> {
   static constexpr char kMethod[] = "nerf.v1.RenderJobService/WatchRenderJob";
   static constexpr JobKind kKind = JobKind::kRender;
-  static auto ParseName(std::string_view name) { return ParseRenderJobName("name", name); }
   static auto ToProto(const WatchEvent& event) { return ToRenderWatch(event); }
   static void SetJob(JobConverter& converter, const Job& job, RenderWatch::Response* response) {
     *response->mutable_render_job() = converter.ToRenderProto(job, /*whole=*/false);
@@ -42,10 +41,19 @@ template <>
 struct Traits<PoseWatch> {
   static constexpr char kMethod[] = "nerf.v1.PoseJobService/WatchPoseJob";
   static constexpr JobKind kKind = JobKind::kPose;
-  static auto ParseName(std::string_view name) { return ParsePoseJobName("name", name); }
   static auto ToProto(const WatchEvent& event) { return ToPoseWatch(event); }
   static void SetJob(JobConverter& converter, const Job& job, PoseWatch::Response* response) {
     *response->mutable_pose_job() = converter.ToPoseProto(job, /*whole=*/false);
+  }
+};
+
+template <>
+struct Traits<ExportWatch> {
+  static constexpr char kMethod[] = "nerf.v1.ExportJobService/WatchExportJob";
+  static constexpr JobKind kKind = JobKind::kExport;
+  static auto ToProto(const WatchEvent& event) { return ToExportWatch(event); }
+  static void SetJob(JobConverter& converter, const Job& job, ExportWatch::Response* response) {
+    *response->mutable_export_job() = converter.ToExportProto(job);
   }
 };
 
@@ -63,7 +71,8 @@ JobWatch<Watch>* JobWatch<Watch>::Begin(const ServiceContext& services,
 
 template <typename Watch>
 absl::Status JobWatch<Watch>::Open(const typename Watch::Request& request) {
-  NERF_ASSIGN_OR_RETURN(const ResourceKey key, Traits<Watch>::ParseName(request.name()));
+  NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                        ParseJobName("name", request.name(), Traits<Watch>::kKind));
   NERF_ASSIGN_OR_RETURN(auto watcher, services_.queue.Watch(key, request.resume_token(),
                                                             this->OnNews(), Traits<Watch>::kKind));
   MutexLock lock(mu_);
@@ -106,5 +115,6 @@ void JobWatch<Watch>::TellWait(typename Watch::Response* response) {
 template class JobWatch<TrainingWatch>;
 template class JobWatch<RenderWatch>;
 template class JobWatch<PoseWatch>;
+template class JobWatch<ExportWatch>;
 
 }  // namespace nerf

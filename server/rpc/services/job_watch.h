@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "nerf/v1/export_job_service.pb.h"
 #include "nerf/v1/pose_job_service.pb.h"
 #include "nerf/v1/render_job_service.pb.h"
 #include "nerf/v1/training_service.pb.h"
@@ -12,7 +13,7 @@
 
 namespace nerf {
 
-// What JobWatch has to know of WatchTrainingJob, WatchRenderJob and WatchPoseJob (job_watch.cc).
+// What JobWatch has to know of the watches of each kind (job_watch.cc).
 struct TrainingWatch {
   using Request = v1::WatchTrainingJobRequest;
   using Response = v1::WatchTrainingJobResponse;
@@ -24,6 +25,10 @@ struct RenderWatch {
 struct PoseWatch {
   using Request = v1::WatchPoseJobRequest;
   using Response = v1::WatchPoseJobResponse;
+};
+struct ExportWatch {
+  using Request = v1::WatchExportJobRequest;
+  using Response = v1::WatchExportJobResponse;
 };
 
 // A watch of a job: its events. Ends with the last one.
@@ -56,5 +61,6 @@ class JobWatch final : public WatchCall<typename Watch::Response> {
 extern template class JobWatch<TrainingWatch>;
 extern template class JobWatch<RenderWatch>;
 extern template class JobWatch<PoseWatch>;
+extern template class JobWatch<ExportWatch>;
 
 }  // namespace nerf

@@ -4,11 +4,18 @@
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/job_converter.h"
-#include "server/rpc/convert/paging.h"
+#include "server/rpc/services/job_calls.h"
 #include "server/rpc/services/job_watch.h"
 #include "server/rpc/services/owned_blobs.h"
 
 namespace nerf {
+namespace {
+
+v1::PoseJob ConvertPoseJob(JobConverter& converter, const Job& job, bool whole) {
+  return converter.ToPoseProto(job, whole);
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* PoseJobService::CreatePoseJob(grpc::CallbackServerContext* context,
                                                         const v1::CreatePoseJobRequest* request,
@@ -29,31 +36,16 @@ grpc::ServerUnaryReactor* PoseJobService::CreatePoseJob(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* PoseJobService::GetPoseJob(grpc::CallbackServerContext* context,
                                                      const v1::GetPoseJobRequest* request,
                                                      v1::PoseJob* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.PoseJobService/GetPoseJob", context, *request,
-      [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParsePoseJobName("name", request->name()));
-        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key, JobKind::kPose));
-        *response = JobConverter(services_).ToPoseProto(job, /*whole=*/true);
-        return absl::OkStatus();
-      });
+  return AnswerGetJob(services_, "nerf.v1.PoseJobService/GetPoseJob", JobKind::kPose, context,
+                      request, response, ConvertPoseJob);
 }
 
 grpc::ServerUnaryReactor* PoseJobService::ListPoseJobs(grpc::CallbackServerContext* context,
                                                        const v1::ListPoseJobsRequest* request,
                                                        v1::ListPoseJobsResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.PoseJobService/ListPoseJobs", context, *request,
-                     [=, this]() -> absl::Status {
-                       JobConverter converter(services_);
-                       return AnswerList(
-                           *request, response,
-                           [this](const PageRequest& page) {
-                             return services_.queue.ListOfKind(page, JobKind::kPose);
-                           },
-                           [&](const Job& job, v1::ListPoseJobsResponse* list) {
-                             *list->add_pose_jobs() = converter.ToPoseProto(job, /*whole=*/false);
-                           });
-                     });
+  return AnswerListJobs(services_, "nerf.v1.PoseJobService/ListPoseJobs", JobKind::kPose, context,
+                        request, response, &v1::ListPoseJobsResponse::add_pose_jobs,
+                        ConvertPoseJob);
 }
 
 grpc::ServerWriteReactor<v1::WatchPoseJobResponse>* PoseJobService::WatchPoseJob(
@@ -64,26 +56,15 @@ grpc::ServerWriteReactor<v1::WatchPoseJobResponse>* PoseJobService::WatchPoseJob
 grpc::ServerUnaryReactor* PoseJobService::CancelPoseJob(grpc::CallbackServerContext* context,
                                                         const v1::CancelPoseJobRequest* request,
                                                         v1::PoseJob* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.PoseJobService/CancelPoseJob", context, *request,
-      [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParsePoseJobName("name", request->name()));
-        NERF_ASSIGN_OR_RETURN(
-            const Job job, services_.queue.Cancel(key, /*keep_checkpoint=*/false, JobKind::kPose));
-        *response = JobConverter(services_).ToPoseProto(job, /*whole=*/false);
-        return absl::OkStatus();
-      });
+  return AnswerCancelJob(services_, "nerf.v1.PoseJobService/CancelPoseJob", JobKind::kPose, context,
+                         request, response, ConvertPoseJob);
 }
 
 grpc::ServerUnaryReactor* PoseJobService::DeletePoseJob(grpc::CallbackServerContext* context,
                                                         const v1::DeletePoseJobRequest* request,
                                                         google::protobuf::Empty* /*response*/) {
-  return AnswerUnary(services_, "nerf.v1.PoseJobService/DeletePoseJob", context, *request,
-                     [=, this]() -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
-                                             ParsePoseJobName("name", request->name()));
-                       return services_.queue.Delete(key, JobKind::kPose);
-                     });
+  return AnswerDeleteJob(services_, "nerf.v1.PoseJobService/DeletePoseJob", JobKind::kPose, context,
+                         request);
 }
 
 }  // namespace nerf

@@ -9,7 +9,7 @@
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/job_converter.h"
-#include "server/rpc/convert/paging.h"
+#include "server/rpc/services/job_calls.h"
 #include "server/rpc/services/job_watch.h"
 
 namespace nerf {
@@ -28,6 +28,10 @@ absl::Status RequireMovieMaker(const ServiceContext& services) {
   }
   return WithReason(absl::UnimplementedError("no connected worker has ffmpeg, which makes movies"),
                     reason::kFeatureNotBuilt);
+}
+
+v1::RenderJob ConvertRenderJob(JobConverter& converter, const Job& job, bool whole) {
+  return converter.ToRenderProto(job, whole);
 }
 
 }  // namespace
@@ -50,32 +54,16 @@ grpc::ServerUnaryReactor* RenderJobService::CreateRenderJob(
 grpc::ServerUnaryReactor* RenderJobService::GetRenderJob(grpc::CallbackServerContext* context,
                                                          const v1::GetRenderJobRequest* request,
                                                          v1::RenderJob* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.RenderJobService/GetRenderJob", context, *request,
-      [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseRenderJobName("name", request->name()));
-        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key, JobKind::kRender));
-        *response = JobConverter(services_).ToRenderProto(job, /*whole=*/true);
-        return absl::OkStatus();
-      });
+  return AnswerGetJob(services_, "nerf.v1.RenderJobService/GetRenderJob", JobKind::kRender, context,
+                      request, response, ConvertRenderJob);
 }
 
 grpc::ServerUnaryReactor* RenderJobService::ListRenderJobs(grpc::CallbackServerContext* context,
                                                            const v1::ListRenderJobsRequest* request,
                                                            v1::ListRenderJobsResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.RenderJobService/ListRenderJobs", context, *request,
-                     [=, this]() -> absl::Status {
-                       JobConverter converter(services_);
-                       return AnswerList(
-                           *request, response,
-                           [this](const PageRequest& page) {
-                             return services_.queue.ListOfKind(page, JobKind::kRender);
-                           },
-                           [&](const Job& job, v1::ListRenderJobsResponse* list) {
-                             *list->add_render_jobs() =
-                                 converter.ToRenderProto(job, /*whole=*/false);
-                           });
-                     });
+  return AnswerListJobs(services_, "nerf.v1.RenderJobService/ListRenderJobs", JobKind::kRender,
+                        context, request, response, &v1::ListRenderJobsResponse::add_render_jobs,
+                        ConvertRenderJob);
 }
 
 grpc::ServerWriteReactor<v1::WatchRenderJobResponse>* RenderJobService::WatchRenderJob(
@@ -86,25 +74,15 @@ grpc::ServerWriteReactor<v1::WatchRenderJobResponse>* RenderJobService::WatchRen
 grpc::ServerUnaryReactor* RenderJobService::CancelRenderJob(
     grpc::CallbackServerContext* context, const v1::CancelRenderJobRequest* request,
     v1::RenderJob* response) {
-  return AnswerUnary(services_, "nerf.v1.RenderJobService/CancelRenderJob", context, *request,
-                     [=, this]() -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
-                                             ParseRenderJobName("name", request->name()));
-                       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.CancelRender(key));
-                       *response = JobConverter(services_).ToRenderProto(job, /*whole=*/false);
-                       return absl::OkStatus();
-                     });
+  return AnswerCancelJob(services_, "nerf.v1.RenderJobService/CancelRenderJob", JobKind::kRender,
+                         context, request, response, ConvertRenderJob);
 }
 
 grpc::ServerUnaryReactor* RenderJobService::DeleteRenderJob(
     grpc::CallbackServerContext* context, const v1::DeleteRenderJobRequest* request,
     google::protobuf::Empty* /*response*/) {
-  return AnswerUnary(services_, "nerf.v1.RenderJobService/DeleteRenderJob", context, *request,
-                     [=, this]() -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
-                                             ParseRenderJobName("name", request->name()));
-                       return services_.queue.Delete(key, JobKind::kRender);
-                     });
+  return AnswerDeleteJob(services_, "nerf.v1.RenderJobService/DeleteRenderJob", JobKind::kRender,
+                         context, request);
 }
 
 grpc::ServerUnaryReactor* RenderJobService::ExpandCameraPath(

@@ -27,6 +27,7 @@
 #include "server/rpc/services/admin_service.h"
 #include "server/rpc/services/blob_service.h"
 #include "server/rpc/services/byte_stream_service.h"
+#include "server/rpc/services/export_job_service.h"
 #include "server/rpc/services/model_service.h"
 #include "server/rpc/services/pose_job_service.h"
 #include "server/rpc/services/render_job_service.h"
@@ -54,10 +55,10 @@ constexpr int kMaxConnectionIdleMs = 5 * 60 * 1000;
 constexpr int kMaxReadBytes = 64 << 10;
 
 constexpr const char* kServices[] = {
-    "nerf.v1.SceneService",    "nerf.v1.BlobService",   "google.bytestream.ByteStream",
-    "nerf.v1.TrainingService", "nerf.v1.ModelService",  "nerf.v1.RenderService",
-    "nerf.v1.AdminService",    "nerf.v1.WorkerService", "nerf.v1.RenderJobService",
-    "nerf.v1.ViewService",     "nerf.v1.PoseJobService"};
+    "nerf.v1.SceneService",    "nerf.v1.BlobService",    "google.bytestream.ByteStream",
+    "nerf.v1.TrainingService", "nerf.v1.ModelService",   "nerf.v1.RenderService",
+    "nerf.v1.AdminService",    "nerf.v1.WorkerService",  "nerf.v1.RenderJobService",
+    "nerf.v1.ViewService",     "nerf.v1.PoseJobService", "nerf.v1.ExportJobService"};
 
 RpcType TypeOf(const google::protobuf::MethodDescriptor& method) {
   if (method.client_streaming()) {
@@ -133,6 +134,7 @@ struct RpcServer::State {
         workers(&context),
         render_jobs(&context),
         pose_jobs(&context),
+        export_jobs(&context),
         views(&context, d.random) {}
 
   absl::Status Serve(const RpcServerOptions& options) {
@@ -167,7 +169,7 @@ struct RpcServer::State {
     }
     for (grpc::Service* service : std::initializer_list<grpc::Service*>{
              &scenes, &blobs, &byte_stream, &training, &models, &render, &admin, &workers,
-             &render_jobs, &pose_jobs, &views}) {
+             &render_jobs, &pose_jobs, &export_jobs, &views}) {
       builder.RegisterService(service);
     }
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
@@ -241,6 +243,7 @@ struct RpcServer::State {
   WorkerService workers;
   RenderJobService render_jobs;
   PoseJobService pose_jobs;
+  ExportJobService export_jobs;
   ViewService views;
   int port = 0;
   // A listening address and where its connections go.

@@ -10,8 +10,8 @@
 #include "server/queue/leases/gang_policy.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/convert_export.h"
 #include "server/rpc/convert/convert_job.h"
-#include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_worker.h"
 
 namespace nerf {
@@ -54,13 +54,6 @@ v1::DesiredJob MakeOrder(v1::DesiredJob::Action action, const LeaseRef& lease, a
   order.set_part(lease.part);
   *order.mutable_lease_ttl() = ToProto(ttl);
   return order;
-}
-
-absl::StatusOr<JobProgress> ProgressOf(JobKind kind, const v1::JobReport& report) {
-  if (kind != JobKind::kPose) return FromProto(report.progress());
-  JobProgress progress;
-  progress.pose = FromProto(report.pose_progress());
-  return progress;
 }
 
 }  // namespace
@@ -276,6 +269,10 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
     NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(report.progress()));
     end.outcome.progress = std::move(progress);
   }
+  if (report.has_export_result()) {
+    NERF_ASSIGN_OR_RETURN(ExportResult exported, FromProto(report.export_result()));
+    end.outcome.exported = std::move(exported);
+  }
   if (report.has_final_psnr() && std::isfinite(report.final_psnr())) {
     end.outcome.final_psnr = report.final_psnr();
   }
@@ -327,6 +324,11 @@ void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
                                                         {"lease_epoch", lease.epoch},
                                                         {"error", stored.ToString()}});
   }
+  if (stored.ok() && end.outcome.exported.has_value()) {
+    for (const SceneFileRecord& file : end.outcome.exported->files) {
+      services_.blob_owners.AddMade(lease.job.project, file.blob.sha256);
+    }
+  }
   MutexLock lock(mu_);
   ending_.reset();
   // Without an acknowledgement the worker repeats the report.
@@ -340,13 +342,11 @@ void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
 absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::JobReport& report,
                                              v1::SynchronizeResponse* response) {
   absl::StatusOr<LeaseOrder> order = LeaseOrder::kTrain;
-  const bool has_progress =
-      lease.kind == JobKind::kPose ? report.has_pose_progress() : report.has_progress();
-  if (report.phase() == v1::JobReport::RUNNING && has_progress) {
-    NERF_ASSIGN_OR_RETURN(const JobProgress progress, ProgressOf(lease.kind, report));
-    order = services_.leases.ReportProgress(lease, progress);
-    if (order.ok() && progress.preview_image.has_value()) {
-      services_.blob_owners.AddMade(lease.job.project, progress.preview_image->sha256);
+  NERF_ASSIGN_OR_RETURN(const auto progress, ProgressOf(lease.kind, report));
+  if (progress.has_value()) {
+    order = services_.leases.ReportProgress(lease, *progress);
+    if (order.ok() && progress->preview_image.has_value()) {
+      services_.blob_owners.AddMade(lease.job.project, progress->preview_image->sha256);
     }
   } else {
     order = services_.leases.Renew(lease, report.phase() == v1::JobReport::RUNNING

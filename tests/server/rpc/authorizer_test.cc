@@ -14,6 +14,7 @@
 #include "google/bytestream/bytestream.pb.h"
 #include "nerf/v1/admin_service.pb.h"
 #include "nerf/v1/blob_service.pb.h"
+#include "nerf/v1/export_job_service.pb.h"
 #include "nerf/v1/model_service.pb.h"
 #include "nerf/v1/pose_job_service.pb.h"
 #include "nerf/v1/render_job_service.pb.h"
@@ -35,11 +36,11 @@ using testing::IsEmpty;
 // Texts of requests that name no resource, by the last part of their path.
 const std::set<std::string> kPlainTexts = {
     // Of the caller's making, or for people.
-    "display_name", "request_id", "scene_id", "training_job_id", "model_id", "page_token",
-    "resume_token", "path",       "sha256",   "method",          "scope",    "queue_reason",
-    "reason",       "message",    "file",     "field",           "dtype",    "background",
-    "key",          "value",      "secret",   "filter",          "etag",     "render_job_id",
-    "order_by",     "pose_job_id"};
+    "display_name", "request_id",  "scene_id",     "training_job_id", "model_id", "page_token",
+    "resume_token", "path",        "sha256",       "method",          "scope",    "queue_reason",
+    "reason",       "message",     "file",         "field",           "dtype",    "background",
+    "key",          "value",       "secret",       "filter",          "etag",     "render_job_id",
+    "order_by",     "pose_job_id", "export_job_id"};
 
 std::string MethodName(const MethodDescriptor& method) {
   return method.service()->full_name() + "/" + method.name();
@@ -55,6 +56,7 @@ std::vector<const MethodDescriptor*> AllMethods() {
   v1::TrainingJob::descriptor();
   v1::RenderJob::descriptor();
   v1::PoseJob::descriptor();
+  v1::ExportJob::descriptor();
   v1::View::descriptor();
   google::bytestream::ReadRequest::descriptor();
   const auto* pool = google::protobuf::DescriptorPool::generated_pool();
@@ -62,9 +64,9 @@ std::vector<const MethodDescriptor*> AllMethods() {
   for (const char* file : {"nerf/v1/scene_service.proto", "nerf/v1/blob_service.proto",
                            "nerf/v1/training_service.proto", "nerf/v1/model_service.proto",
                            "nerf/v1/render_service.proto", "nerf/v1/render_job_service.proto",
-                           "nerf/v1/pose_job_service.proto", "nerf/v1/view_service.proto",
-                           "nerf/v1/admin_service.proto", "nerf/v1/worker_service.proto",
-                           "google/bytestream/bytestream.proto"}) {
+                           "nerf/v1/pose_job_service.proto", "nerf/v1/export_job_service.proto",
+                           "nerf/v1/view_service.proto", "nerf/v1/admin_service.proto",
+                           "nerf/v1/worker_service.proto", "google/bytestream/bytestream.proto"}) {
     const auto* descriptor = pool->FindFileByName(file);
     EXPECT_NE(descriptor, nullptr) << file;
     for (int i = 0; descriptor != nullptr && i < descriptor->service_count(); ++i) {
@@ -119,10 +121,14 @@ bool IsOutput(const std::string& path) {
                                                  "share.secret",
                                                  "pose_job.name",
                                                  "pose_job.worker",
-                                                 "pose_job.queue_message"};
+                                                 "pose_job.queue_message",
+                                                 "export_job.name",
+                                                 "export_job.worker",
+                                                 "export_job.queue_message"};
   return kOutputs.count(path) != 0 || path.rfind("training_job.checkpoints", 0) == 0 ||
          path.rfind("training_job.effective_config", 0) == 0 ||
          path.rfind("pose_job.progress", 0) == 0 || path.rfind("pose_job.report", 0) == 0 ||
+         path.rfind("export_job.progress", 0) == 0 || path.rfind("export_job.result", 0) == 0 ||
          path.rfind("training_job.progress", 0) == 0 ||
          path.rfind("training_job.members", 0) == 0 || path == "training_job.queue_message" ||
          path.rfind("training_job.problems", 0) == 0 || path.rfind("training_job.wait", 0) == 0 ||

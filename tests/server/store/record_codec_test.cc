@@ -81,6 +81,21 @@ TEST(RecordCodecTest, RenderJobComesBackWithItsPartsAndFrames) {
   EXPECT_EQ(EncodeJobBody(read), EncodeJobBody(job));
 }
 
+TEST(RecordCodecTest, ExportJobComesBackWithItsSourceAndFiles) {
+  Job job;
+  job.kind = JobKind::kExport;
+  static_cast<ModelSource&>(job.exporting) = {
+      true, {"default", "j-1"}, 7, QueueHarness::Blob("model"), "export/ngp"};
+  job.exporting.request = std::string("\x0a\x00", 2);
+  job.export_result = ExportResult{{{"mesh.glb", QueueHarness::Blob("mesh")}}, "report"};
+  Job read;
+  ASSERT_THAT(DecodeJobBody(EncodeJobBody(job), &read), IsOk());
+  EXPECT_EQ(read.kind, JobKind::kExport);
+  EXPECT_EQ(read.exporting, job.exporting);
+  EXPECT_EQ(read.export_result, job.export_result);
+  EXPECT_EQ(EncodeJobBody(read), EncodeJobBody(job));
+}
+
 TEST(RecordCodecTest, PoseJobComesBackWithItsFilesStageAndReport) {
   Job job;
   job.kind = JobKind::kPose;

@@ -4,6 +4,7 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { AdminService } from "../gen/nerf/v1/admin_service_pb";
 import { BlobService } from "../gen/nerf/v1/blob_service_pb";
 import type { BlobRef } from "../gen/nerf/v1/common_pb";
+import { ExportJobService } from "../gen/nerf/v1/export_job_service_pb";
 import { ModelService } from "../gen/nerf/v1/model_service_pb";
 import { PoseJobService } from "../gen/nerf/v1/pose_job_service_pb";
 import { RenderJobService } from "../gen/nerf/v1/render_job_service_pb";
@@ -42,6 +43,7 @@ const transport = createConnectTransport({ baseUrl: base, useBinaryFormat: true,
 
 export const admin = createClient(AdminService, transport);
 export const blobs = createClient(BlobService, transport);
+export const exportJobs = createClient(ExportJobService, transport);
 export const models = createClient(ModelService, transport);
 export const poses = createClient(PoseJobService, transport);
 export const render = createClient(RenderService, transport);

@@ -2,7 +2,8 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { WatchTrainingJobResponse_Kind as Kind, type TrainingJob } from "../gen/nerf/v1/training_service_pb";
 import { WatchPoseJobResponse_Kind as PoseKind, type PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
-import { isUnreachable, noteDenied, poses, training } from "./api";
+import type { ExportJob } from "../gen/nerf/v1/export_job_service_pb";
+import { exportJobs, isUnreachable, noteDenied, poses, training } from "./api";
 import { connection } from "./connection.svelte";
 import { parent } from "./project";
 import { firstPauseMs, longestPauseMs, readStream } from "./stream";
@@ -30,6 +31,17 @@ export function watchPoseJob(name: string, watcher: { onJob(job: PoseJob): void;
     (resumeToken, signal) => poses.watchPoseJob({ name, resumeToken }, { signal }),
     (event) => {
       if (event.poseJob && event.kind !== PoseKind.KIND_UNSPECIFIED) watcher.onJob(event.poseJob);
+    },
+    (error) => watcher.onEnd(error),
+  );
+}
+
+// The same of an export job.
+export function watchExport(name: string, watcher: { onJob(job: ExportJob): void; onEnd(error?: unknown): void }): () => void {
+  return follow(
+    (resumeToken, signal) => exportJobs.watchExportJob({ name, resumeToken }, { signal }),
+    (event) => {
+      if (event.exportJob) watcher.onJob(event.exportJob);
     },
     (error) => watcher.onEnd(error),
   );

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "engine/protocol/messages.h"
+
+namespace nerf::protocol {
+
+// What `nerf-engine export --json` prints, for the worker that runs it.
+
+// How far it is.
+struct Exporting {
+  std::string step;
+  double share = 0;  // of the step, 0 to 1
+
+  bool operator==(const Exporting&) const = default;
+};
+
+// What it has made.
+struct ExportDone {
+  std::string file;
+  uint32_t vertices = 0, triangles = 0;  // or points, splats, cameras in vertices
+  std::string axes, words;               // for people; empty of a viewer
+  double seconds = 0;
+
+  bool operator==(const ExportDone&) const = default;
+};
+
+// A line of its output; monostate for any other, such as a log.
+using ExportLine = std::variant<std::monostate, Exporting, ExportDone, Error>;
+ExportLine ParseExportLine(std::string_view line);
+
+}  // namespace nerf::protocol

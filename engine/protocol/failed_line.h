@@ -1,0 +1,11 @@
+#pragma once
+
+#include "engine/protocol/key_reader.h"
+#include "engine/protocol/messages.h"
+
+namespace nerf::protocol {
+
+// The rest of a line `{"event":"failed",...}`, which commands of nerf-engine print with --json.
+Error ReadFailed(KeyReader& reader);
+
+}  // namespace nerf::protocol

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/queue/jobs/model_source.h"
+#include "server/queue/resources/scene_record.h"
+
+namespace nerf {
+
+// A worker that announces kExportFeature exports models of its methods; jobs ask for kExportPrefix
+// and the method.
+inline constexpr std::string_view kExportFeature = "export";
+inline constexpr std::string_view kExportPrefix = "export/";
+
+// What an export job is to do.
+struct ExportSpec : ModelSource {
+  std::string request;  // what the client sent, without labels: opaque bytes for the service
+
+  bool operator==(const ExportSpec&) const = default;
+};
+
+// What it has made.
+struct ExportResult {
+  std::vector<SceneFileRecord> files;  // by name; at least one
+  std::string report;                  // opaque bytes for the service
+
+  bool operator==(const ExportResult&) const = default;
+};
+
+}  // namespace nerf

@@ -1,0 +1,199 @@
+#include "server/rpc/convert/convert_export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "engine/base/mesh_bytes.h"
+#include "server/queue/resources/request_check.h"
+#include "server/queue/state/job_names.h"
+#include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/job_fields.h"
+
+namespace nerf {
+namespace {
+
+// As of `nerf-engine export`.
+constexpr uint32_t kDefaultExportResolution = 256, kMinExportResolution = 8,
+                   kMaxExportResolution = 1024;
+constexpr uint32_t kDefaultTriangles = 200'000, kMaxTriangles = 1'000'000'000;
+constexpr double kMaxBoxCoordinate = 1e9;
+// Of what a worker reports.
+constexpr int kMaxExportFiles = 16;
+constexpr size_t kMaxFileName = 128, kMaxStepName = 64, kMaxExportWords = 1024;
+constexpr uint32_t kThousandths = 1000;
+
+bool IsMesh(v1::ExportJob::Format format) {
+  return format == v1::ExportJob::PLY || format == v1::ExportJob::GLB;
+}
+
+bool HasBox(v1::ExportJob::Format format) {
+  return IsMesh(format) || format == v1::ExportJob::POINTS || format == v1::ExportJob::SPLATS;
+}
+
+void CheckBox(const v1::ExportBox& box, RequestCheck& check) {
+  const auto are_good = [](const auto& numbers, bool are_sides) {
+    return numbers.size() == 3 && std::all_of(numbers.begin(), numbers.end(), [&](double number) {
+             return std::abs(number) <= kMaxBoxCoordinate && (!are_sides || number > 0);
+           });
+  };
+  check.Require(are_good(box.center(), false), "export_job.box.center",
+                "must be three finite numbers, at most 1e9 from 0");
+  check.Require(are_good(box.size(), true), "export_job.box.size",
+                "must be three sides above 0 and at most 1e9");
+}
+
+// What is asked of a format that does not have it is refused, never ignored.
+void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
+  using Job = v1::ExportJob;
+  const Job::Format format = job.format();
+  const bool is_known = Job::Format_IsValid(format) && format != Job::FORMAT_UNSPECIFIED;
+  check.Require(is_known, "export_job.format",
+                "must be VIEWER, PLY, GLB, POINTS, SPLATS or CAMERAS");
+  check.Require(Job::Frame_IsValid(job.frame()), "export_job.frame",
+                "is not a frame known to this server");
+  if (job.has_box()) CheckBox(job.box(), check);
+  const uint32_t resolution = job.resolution(), triangles = job.triangles();
+  check.Require(
+      resolution == 0 || (resolution >= kMinExportResolution && resolution <= kMaxExportResolution),
+      "export_job.resolution",
+      fmt::format("must be {} to {}", kMinExportResolution, kMaxExportResolution));
+  check.Require(triangles <= kMaxTriangles, "export_job.triangles", "must be at most 1e9");
+  if (!is_known) return;
+  const auto refuse = [&](bool is_given, std::string_view field) {
+    check.Require(!is_given, fmt::format("export_job.{}", field),
+                  fmt::format("has no effect on {}", Job::Format_Name(format)));
+  };
+  refuse(!HasBox(format) && job.has_box(), "box");
+  refuse(!HasBox(format) && resolution > 0, "resolution");
+  refuse(!IsMesh(format) && triangles > 0, "triangles");
+  const bool has_frame = job.frame() != Job::FRAME_UNSPECIFIED && job.frame() != Job::DATASET;
+  refuse(format == Job::VIEWER && has_frame, "frame");
+  const bool is_mirrored = job.frame() == Job::UNITY || job.frame() == Job::UNREAL;
+  check.Require(format != Job::CAMERAS || !is_mirrored, "export_job.frame",
+                "is left-handed, cameras are not");
+}
+
+// What the client has asked for, without labels and what only the server sets.
+v1::ExportJob RequestedExport(const v1::ExportJob& job) {
+  v1::ExportJob requested;
+  requested.set_display_name(job.display_name());
+  requested.set_priority(job.priority());
+  if (job.has_model()) requested.set_model(job.model());
+  if (job.has_checkpoint()) requested.set_checkpoint(job.checkpoint());
+  requested.set_format(job.format());
+  requested.set_frame(job.frame() == v1::ExportJob::FRAME_UNSPECIFIED ? v1::ExportJob::DATASET
+                                                                      : job.frame());
+  if (job.has_box()) *requested.mutable_box() = job.box();
+  if (HasBox(job.format())) {
+    requested.set_resolution(job.resolution() == 0 ? kDefaultExportResolution : job.resolution());
+  }
+  if (IsMesh(job.format())) {
+    requested.set_triangles(job.triangles() == 0 ? kDefaultTriangles : job.triangles());
+  }
+  requested.DiscardUnknownFields();
+  return requested;
+}
+
+}  // namespace
+
+v1::ExportJob ToExportJob(const Job& job) {
+  v1::ExportJob proto;
+  // A request that cannot be parsed is left out.
+  if (!proto.ParseFromString(job.exporting.request)) proto.Clear();
+  SetOneWorkerFields(job, &proto);
+  if (proto.has_checkpoint() && job.exporting.step.has_value()) {
+    proto.set_checkpoint(CheckpointName(job.exporting.source, *job.exporting.step));
+  }
+  if (IsMesh(proto.format())) {
+    proto.set_expected_bytes(
+        ExpectedMeshBytes(proto.format() == v1::ExportJob::GLB, proto.triangles()));
+  }
+  const PoseStage& stage = job.progress.pose;
+  if (!stage.doing.empty()) {
+    proto.mutable_progress()->set_step(stage.doing);
+    proto.mutable_progress()->set_share(static_cast<double>(stage.done) / kThousandths);
+  }
+  if (!job.export_result.has_value()) return proto;
+  v1::ExportResult* result = proto.mutable_result();
+  if (!result->ParseFromString(job.export_result->report)) result->Clear();
+  for (const SceneFileRecord& record : job.export_result->files) {
+    v1::ExportFile* file = result->add_files();
+    file->set_name(record.path);
+    *file->mutable_blob() = ToProto(record.blob);
+  }
+  return proto;
+}
+
+v1::WatchExportJobResponse ToExportWatch(const WatchEvent& event) {
+  auto proto = ToJobWatch<v1::WatchExportJobResponse>(event);
+  *proto.mutable_export_job() = ToExportJob(event.job);
+  return proto;
+}
+
+absl::StatusOr<JobSpec> FromProto(const v1::CreateExportJobRequest& request) {
+  RequestCheck check;
+  const v1::ExportJob& job = request.export_job();
+  JobSpec spec = JobSpecOf(JobKind::kExport, request, request.export_job_id(), job, check);
+  CheckJobNames(spec, "export_job", check);
+  ParseModelSource("export_job", job, &spec.exporting, check);
+  CheckProduct(job, check);
+  NERF_RETURN_IF_ERROR(check.Result());
+  spec.exporting.request = RequestedExport(job).SerializeAsString();
+  return spec;
+}
+
+v1::DesiredJob ExportOrder(const LeaseGrant& grant) {
+  v1::DesiredJob proto;
+  proto.set_action(v1::DesiredJob::EXPORT);
+  proto.set_training_job(JobName(grant.lease.job, JobKind::kExport));
+  proto.set_lease_epoch(grant.lease.epoch);
+  *proto.mutable_lease_ttl() = ToProto(grant.ttl);
+  v1::ExportTask* task = proto.mutable_model_export();
+  *task->mutable_file() = ToProto(grant.job.exporting.model_blob);
+  if (!task->mutable_product()->ParseFromString(grant.job.exporting.request)) {
+    task->clear_product();
+  }
+  return proto;
+}
+
+PoseStage FromProto(const v1::ExportProgress& progress) {
+  PoseStage stage;
+  stage.doing = Cut(progress.step(), kMaxStepName);
+  const double share = std::clamp(Finite(progress.share()), 0.0, 1.0);
+  stage.done = static_cast<uint32_t>(std::lround(share * kThousandths));
+  stage.of = kThousandths;
+  return stage;
+}
+
+absl::StatusOr<ExportResult> FromProto(const v1::ExportResult& result) {
+  RequestCheck check;
+  ExportResult parsed;
+  check.Require(result.files_size() <= kMaxExportFiles, "export_result.files",
+                fmt::format("must be at most {}", kMaxExportFiles));
+  for (int i = 0; i < std::min(result.files_size(), kMaxExportFiles); ++i) {
+    const v1::ExportFile& file = result.files(i);
+    const std::string& name = file.name();
+    check.Require(!name.empty() && name.size() <= kMaxFileName && IsPlainText(name) &&
+                      name[0] != '.' && name.find_first_of("/\\") == std::string::npos,
+                  fmt::format("export_result.files[{}].name", i), "must be a plain file name");
+    parsed.files.push_back(
+        {name,
+         TakeOr(FromProto(fmt::format("export_result.files[{}].blob", i), file.blob()), check)});
+  }
+  NERF_RETURN_IF_ERROR(check.Result());
+  v1::ExportResult report;
+  report.set_vertices(result.vertices());
+  report.set_triangles(result.triangles());
+  report.set_axes(Cut(result.axes(), kMaxExportWords));
+  report.set_words(Cut(result.words(), kMaxExportWords));
+  report.set_seconds(Finite(result.seconds()));
+  parsed.report = report.SerializeAsString();
+  return parsed;
+}
+
+}  // namespace nerf

@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Export jobs with the built binaries: files have the bytes of `nerf-engine export`; a job of a
+# killed worker starts again; cancel leaves no process; what cannot be made ends with the reason
+# and writes nothing.
+# Arguments: source folder, folder of the binaries.
+set -euo pipefail
+source=$1
+binaries=$2
+
+scratch=$(mktemp -d)
+nerfd= worker=
+end() {
+  for process in $worker $nerfd; do
+    kill "$process" 2>/dev/null || true
+    wait "$process" 2>/dev/null || true
+  done
+  rm -rf "$scratch"
+}
+trap end EXIT
+
+mkdir "$scratch/server" "$scratch/made"
+"$binaries/nerfd" --data-dir "$scratch/server" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
+  --web-listen none --no-local-worker 2>>"$scratch/nerfd.log" &
+nerfd=$!
+for _ in $(seq 200); do
+  [ -e "$scratch/server/nerfd.ports" ] && break
+  sleep 0.1
+done
+address=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/server/nerfd.ports")
+NERFCTL_TOKEN=$(cat "$scratch/server/admin.token")
+export NERFCTL_TOKEN
+start_worker() {
+  "$binaries/nerf-worker" --server "$address" --cache-dir "$scratch/worker-1" \
+    --token-file "$scratch/server/worker.token" 2>>"$scratch/worker.log" &
+  worker=$!
+}
+ctl() { "$binaries/nerfctl" --server "$address" --progress none "$@"; }
+engine() { "$binaries/nerf-engine" export "$scratch/mic.safetensors" "$@" >/dev/null; }
+field() { # JOB KEY
+  ctl --output json export-job show "$1" |
+    sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\).*/\1/p" | head -1
+}
+await() { # JOB FIELD VALUE TENTHS
+  for _ in $(seq "$4"); do
+    [ "$(field "$1" "$2")" = "$3" ] && return
+    sleep 0.1
+  done
+  echo "$1: $2 is $(field "$1" "$2"), not $3"
+  tail -n 20 "$scratch"/*.log
+  exit 1
+}
+newest() { local name; name=$(ctl --output name export-job ls --limit 1); echo "${name##*/}"; }
+processes() { # of exports in the folder of this test
+  for process in /proc/[0-9]*; do
+    { tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null | grep -E "nerf-engine export $scratch" || true
+  done
+}
+# Exports of a very fine grid in the background, until its process runs. Sets `long` and `client`.
+begin_long() {
+  ctl export --model mic --where server --resolution 1024 --mesh "$scratch/made/long.ply" \
+    >/dev/null 2>"$scratch/long" &
+  client=$!
+  for _ in $(seq 600); do
+    [ -n "$(processes)" ] && break
+    sleep 0.05
+  done
+  [ -n "$(processes)" ] || { echo "no export runs"; cat "$scratch/long"; exit 1; }
+  long=$(newest)
+}
+
+start_worker
+ctl train "$source/examples/mic" --samples 1M --seed 1 >/dev/null
+job=$(ctl --output name job ls --limit 1)
+ctl model promote "${job##*/}" --id mic >/dev/null
+ctl model download mic --out "$scratch/mic.safetensors" >/dev/null
+
+echo "== the bytes of nerf-engine export"
+ctl export --job "${job##*/}" --where server --mesh "$scratch/made/mesh.glb" --frame blender \
+  --resolution 64 >"$scratch/out"
+grep -q "mesh of .* triangles.*axes: " "$scratch/out" || { cat "$scratch/out"; exit 1; }
+engine --out "$scratch/mesh.glb" --frame blender --resolution 64
+cmp "$scratch/made/mesh.glb" "$scratch/mesh.glb"
+ctl export --model mic --viewer "$scratch/made/mic.html" >/dev/null
+engine --viewer "$scratch/mic.html"
+cmp "$scratch/made/mic.html" "$scratch/mic.html"
+for product in points splats; do
+  ctl export --model mic --where server --$product "$scratch/made/$product.ply" --resolution 64 \
+    --box=0,0,0,1,1,1 >/dev/null
+  engine --out "$scratch/$product.ply" --format $product --resolution 64 --box=0,0,0,1,1,1
+  cmp "$scratch/made/$product.ply" "$scratch/$product.ply"
+done
+ctl export --model mic --where server --cameras "$scratch/made/cameras.json" >/dev/null
+engine --out "$scratch/cameras.json" --format cameras
+cmp "$scratch/made/cameras.json" "$scratch/cameras.json"
+made=$(newest)
+ctl export-job fetch "$made" --out "$scratch/again.json" >/dev/null
+cmp "$scratch/again.json" "$scratch/cameras.json"
+[ "$(ctl --output name export-job ls | wc -l)" = 5 ]
+ctl export-job rm "$made" >/dev/null
+code=0
+ctl export-job fetch "$made" --out "$scratch/gone.json" 2>/dev/null || code=$?
+[ "$code" = 5 ] && [ ! -e "$scratch/gone.json" ]
+
+echo "== what cannot be made ends with the reason and leaves no file"
+code=0
+ctl export --model mic --where server --mesh "$scratch/made/far.ply" --box=900,900,900,1,1,1 \
+  2>"$scratch/why" || code=$?
+[ "$code" = 9 ] || { echo "exit code $code"; cat "$scratch/why"; exit 1; }
+grep -q "is FAILED: " "$scratch/why"
+if grep -q "$scratch/worker-1" "$scratch/why"; then echo "names a path of the worker"; exit 1; fi
+[ ! -e "$scratch/made/far.ply" ]
+for flags in "--box=nan,0,0,1,1,1" "--box=0,0,0,1,-1,1" "--resolution 4" "--frame mars"; do
+  code=0
+  # shellcheck disable=SC2086  # two words
+  ctl export --model mic --where server --mesh "$scratch/made/bad.ply" $flags \
+    2>"$scratch/why" || code=$?
+  [ "$code" = 2 ] || { echo "$flags: exit code $code"; cat "$scratch/why"; exit 1; }
+done
+code=0
+ctl export --model nobody --mesh "$scratch/made/bad.ply" 2>/dev/null || code=$?
+[ "$code" = 5 ]
+
+echo "== the worker is killed; the job starts again and says so"
+begin_long
+kill -9 "$worker"; wait "$worker" 2>/dev/null || true
+for _ in $(seq 20); do [ -z "$(processes)" ] && break; sleep 0.1; done
+[ -z "$(processes)" ] || { echo "left behind: $(processes)"; exit 1; }
+start_worker
+await "$long" attempt 2 600
+
+echo "== cancel ends it within a second and leaves no process and no file"
+for _ in $(seq 300); do [ -n "$(processes)" ] && break; sleep 0.1; done
+began=$(date +%s%N)
+ctl export-job cancel "$long" >/dev/null
+while [ "$(field "$long" state)" != CANCELLED ]; do
+  [ $((($(date +%s%N) - began) / 1000000)) -lt 5000 ] || { echo "not cancelled"; exit 1; }
+  sleep 0.02
+done
+took=$((($(date +%s%N) - began) / 1000000))
+echo "cancelled in $took ms"
+[ "$took" -lt 1500 ]
+[ -z "$(processes)" ] || { echo "left behind: $(processes)"; exit 1; }
+code=0
+wait "$client" || code=$?
+[ "$code" = 3 ] || { echo "exit code $code"; cat "$scratch/long"; exit 1; }
+[ ! -e "$scratch/made/long.ply" ]
+
+echo "== without a worker nerfctl exports here, by the same bytes"
+kill "$worker"; wait "$worker" 2>/dev/null || true
+worker=
+ctl export --model mic --mesh "$scratch/made/here.glb" --frame blender --resolution 64 \
+  >/dev/null 2>"$scratch/why"
+grep -q "exporting here" "$scratch/why"
+cmp "$scratch/made/here.glb" "$scratch/mesh.glb"
+for _ in $(seq 50); do
+  left=$(find "$scratch/worker-1/rooms" -path '*/jobs/*' 2>/dev/null || true)
+  [ -z "$left" ] && break
+  sleep 0.1
+done
+[ -z "$left" ] || { echo "files are left: $left"; exit 1; }
+echo "OK"

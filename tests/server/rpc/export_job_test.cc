@@ -1,0 +1,244 @@
+// Export jobs through the whole server: a client and a fake worker.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/error_reason.h"
+#include "nerf/v1/export_job_service.grpc.pb.h"
+#include "tests/server/rpc/checkpoints.h"
+#include "tests/server/rpc/fake_worker.h"
+#include "tests/server/rpc/rpc_test_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Stub = v1::ExportJobService::Stub;
+
+class ExportJobTest : public testing::Test {
+ protected:
+  // A finished training whose worker is left.
+  void SetUp() override {
+    stub_ = v1::ExportJobService::NewStub(server_.channel);
+    const v1::TrainingJob job = server_.CreateJob(server_.CreateScene(), "mic");
+    worker_ = std::make_unique<FakeWorker>(server_.channel, RpcTestServer::kToken, "w-1");
+    worker_->Hello({}, {"ngp"}, {"export"});
+    const auto grant = worker_->WaitForOrder(v1::DesiredJob::TRAIN);
+    ASSERT_TRUE(grant.has_value());
+    ASSERT_THAT(worker_->Commit(CheckpointRequest(server_, *grant, 100)), IsOk());
+    worker_->SendReport(FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED));
+    ASSERT_TRUE(worker_->WaitForAcknowledgement(job.name()));
+  }
+
+  static v1::CreateExportJobRequest Request(const std::string& id = "mesh") {
+    v1::CreateExportJobRequest request;
+    request.set_export_job_id(id);
+    request.mutable_export_job()->set_checkpoint("projects/default/trainingJobs/mic/checkpoints/-");
+    request.mutable_export_job()->set_format(v1::ExportJob::GLB);
+    return request;
+  }
+  absl::StatusOr<v1::ExportJob> Create(const v1::CreateExportJobRequest& request) {
+    v1::ExportJob job;
+    const absl::Status status = RpcTestServer::Call(*stub_, &Stub::CreateExportJob, request, &job);
+    if (!status.ok()) return status;
+    return job;
+  }
+  v1::ExportJob Get(const std::string& id = "mesh") {
+    v1::GetExportJobRequest request;
+    request.set_name("projects/default/exportJobs/" + id);
+    v1::ExportJob job;
+    EXPECT_THAT(RpcTestServer::Call(*stub_, &Stub::GetExportJob, request, &job), IsOk());
+    return job;
+  }
+  std::vector<std::string> WrongFields(const v1::CreateExportJobRequest& request) {
+    std::vector<std::string> fields;
+    for (const auto& violation : GetFieldViolations(Create(request).status())) {
+      fields.push_back(violation.field);
+    }
+    return fields;
+  }
+  v1::JobReport Made(const v1::DesiredJob& grant, const std::string& name = "mesh.glb") {
+    v1::JobReport report = FakeWorker::Report(grant, v1::JobReport::SUCCEEDED);
+    v1::ExportResult* result = report.mutable_export_result();
+    result->set_triangles(12);
+    result->set_axes("z up, right-handed");
+    result->add_files()->set_name(name);
+    *result->mutable_files(0)->mutable_blob() = server_.Put("a mesh");
+    return report;
+  }
+
+  RpcTestServer server_;
+  std::unique_ptr<Stub> stub_;
+  std::unique_ptr<FakeWorker> worker_;
+};
+
+TEST_F(ExportJobTest, WorkerMakesAFileOfTheNewestCheckpoint) {
+  v1::CreateExportJobRequest request = Request();
+  request.mutable_export_job()->set_frame(v1::ExportJob::BLENDER);
+  (*request.mutable_export_job()->mutable_labels())["for"] = "print";
+  const auto created = Create(request);
+  ASSERT_THAT(created, IsOk());
+  EXPECT_EQ(created->name(), "projects/default/exportJobs/mesh");
+  EXPECT_EQ(created->checkpoint(), "projects/default/trainingJobs/mic/checkpoints/100");
+  EXPECT_EQ(created->triangles(), 200'000u);
+  EXPECT_EQ(created->expected_bytes(), 28 * 200'000);
+  EXPECT_EQ(created->labels().at("for"), "print");
+
+  const auto grant = worker_->WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->training_job(), created->name());
+  EXPECT_EQ(grant->model_export().product().frame(), v1::ExportJob::BLENDER);
+  EXPECT_EQ(grant->model_export().product().resolution(), 256u);
+  EXPECT_EQ(grant->model_export().file().sha256(), server_.Put("model 100").sha256());
+  v1::JobReport report = FakeWorker::Report(*grant, v1::JobReport::RUNNING);
+  report.mutable_export_progress()->set_step("surface");
+  report.mutable_export_progress()->set_share(0.25);
+  worker_->SendReport(report);
+  ASSERT_TRUE(worker_->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED).has_value());
+  EXPECT_EQ(Get().progress().step(), "surface");
+  EXPECT_EQ(Get().progress().share(), 0.25);
+
+  worker_->SendReport(Made(*grant));
+  ASSERT_TRUE(worker_->WaitForAcknowledgement(created->name()));
+  const v1::ExportJob done = Get();
+  EXPECT_EQ(done.state(), v1::ExportJob::SUCCEEDED);
+  ASSERT_EQ(done.result().files_size(), 1);
+  EXPECT_EQ(done.result().files(0).name(), "mesh.glb");
+  EXPECT_EQ(done.result().files(0).blob().sha256(), server_.Put("a mesh").sha256());
+  EXPECT_EQ(done.result().triangles(), 12u);
+  EXPECT_EQ(done.result().axes(), "z up, right-handed");
+}
+
+TEST_F(ExportJobTest, ValidateOnlyTellsTheSizeAndWhyItWouldWaitAndMakesNothing) {
+  v1::CreateExportJobRequest request = Request();
+  request.set_validate_only(true);
+  request.mutable_export_job()->set_format(v1::ExportJob::PLY);
+  request.mutable_export_job()->set_triangles(1000);
+  const auto checked = Create(request);
+  ASSERT_THAT(checked, IsOk());
+  EXPECT_EQ(checked->expected_bytes(), 26'500);
+  v1::ListExportJobsResponse list;
+  ASSERT_THAT(
+      RpcTestServer::Call(*stub_, &Stub::ListExportJobs, v1::ListExportJobsRequest(), &list),
+      IsOk());
+  EXPECT_EQ(list.export_jobs_size(), 0);
+  worker_.reset();
+  const auto waits = [&] { return Create(request)->wait().reason() == "NO_WORKER"; };
+  for (int i = 0; i < 100 && !waits(); ++i) absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_TRUE(waits());
+}
+
+TEST_F(ExportJobTest, EveryWrongFieldIsNamedAtOnce) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
+                   kInfinity = std::numeric_limits<double>::infinity();
+  v1::CreateExportJobRequest request;
+  EXPECT_THAT(WrongFields(request), ElementsAre("export_job.source", "export_job.format"));
+  request = Request("Not an id");
+  request.mutable_export_job()->set_priority(101);
+  request.mutable_export_job()->set_resolution(7);
+  request.mutable_export_job()->set_triangles(1'000'000'001);
+  EXPECT_THAT(WrongFields(request), ElementsAre("export_job_id", "export_job.priority",
+                                                "export_job.resolution", "export_job.triangles"));
+  struct Box {
+    std::vector<double> center, size;
+    const char* wrong;
+  };
+  for (const Box& box :
+       {Box{{}, {}, "center"}, Box{{0, 0}, {1, 1, 1}, "center"},
+        Box{{0, 0, 0, 0}, {1, 1, 1}, "center"}, Box{{0, kNan, 0}, {1, 1, 1}, "center"},
+        Box{{kInfinity, 0, 0}, {1, 1, 1}, "center"}, Box{{1e10, 0, 0}, {1, 1, 1}, "center"},
+        Box{{0, 0, 0}, {1, 1}, "size"}, Box{{0, 0, 0}, {1, 0, 1}, "size"},
+        Box{{0, 0, 0}, {1, -1, 1}, "size"}, Box{{0, 0, 0}, {1, 1, kNan}, "size"},
+        Box{{0, 0, 0}, {1, kInfinity, 1}, "size"}}) {
+    request = Request();
+    *request.mutable_export_job()->mutable_box()->mutable_center() = {box.center.begin(),
+                                                                      box.center.end()};
+    *request.mutable_export_job()->mutable_box()->mutable_size() = {box.size.begin(),
+                                                                    box.size.end()};
+    EXPECT_THAT(WrongFields(request), Contains(std::string("export_job.box.") + box.wrong));
+  }
+}
+
+TEST_F(ExportJobTest, WhatAFormatDoesNotHaveIsRefused) {
+  const auto wrong = [&](v1::ExportJob::Format format, auto set) {
+    v1::CreateExportJobRequest request = Request();
+    request.mutable_export_job()->set_format(format);
+    set(*request.mutable_export_job());
+    return WrongFields(request);
+  };
+  const auto box = [](v1::ExportJob& job) {
+    for (int i = 0; i < 3; ++i) {
+      job.mutable_box()->add_center(0);
+      job.mutable_box()->add_size(1);
+    }
+  };
+  EXPECT_THAT(wrong(v1::ExportJob::VIEWER, box), ElementsAre("export_job.box"));
+  EXPECT_THAT(wrong(v1::ExportJob::CAMERAS, box), ElementsAre("export_job.box"));
+  EXPECT_THAT(wrong(v1::ExportJob::POINTS, [](auto& job) { job.set_triangles(5); }),
+              ElementsAre("export_job.triangles"));
+  EXPECT_THAT(wrong(v1::ExportJob::VIEWER, [](auto& job) { job.set_resolution(64); }),
+              ElementsAre("export_job.resolution"));
+  EXPECT_THAT(wrong(v1::ExportJob::VIEWER, [](auto& job) { job.set_frame(v1::ExportJob::UNITY); }),
+              ElementsAre("export_job.frame"));
+  EXPECT_THAT(wrong(v1::ExportJob::CAMERAS, [](auto& job) { job.set_frame(v1::ExportJob::UNITY); }),
+              ElementsAre("export_job.frame"));
+  EXPECT_THAT(wrong(v1::ExportJob::GLB,
+                    [](auto& job) { job.set_frame(static_cast<v1::ExportJob::Frame>(77)); }),
+              ElementsAre("export_job.frame"));
+  EXPECT_THAT(wrong(static_cast<v1::ExportJob::Format>(77), [](auto&) {}),
+              ElementsAre("export_job.format"));
+}
+
+TEST_F(ExportJobTest, SourceThatIsNotThereOrOfAnotherProjectIsRefused) {
+  v1::CreateExportJobRequest request = Request();
+  request.mutable_export_job()->set_model("projects/default/models/no");
+  EXPECT_EQ(Create(request).status().code(), StatusCode::kNotFound);
+  request.mutable_export_job()->set_checkpoint("projects/default/trainingJobs/mic/checkpoints/7");
+  EXPECT_EQ(Create(request).status().code(), StatusCode::kNotFound);
+  request.mutable_export_job()->set_checkpoint("../../etc/passwd");
+  EXPECT_THAT(WrongFields(request), ElementsAre("export_job.checkpoint"));
+  request.mutable_export_job()->set_model("projects/other/models/m");
+  EXPECT_THAT(WrongFields(request), ElementsAre("export_job.source"));
+}
+
+TEST_F(ExportJobTest, NamesOfFilesWithFoldersEndTheWorkersStream) {
+  ASSERT_THAT(Create(Request()), IsOk());
+  const auto grant = worker_->WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(grant.has_value());
+  worker_->SendReport(Made(*grant, "../mesh.glb"));
+  EXPECT_EQ(worker_->WaitForEnd().code(), StatusCode::kInvalidArgument);
+  EXPECT_FALSE(Get().has_result());
+}
+
+TEST_F(ExportJobTest, CancelReachesTheWorkerAndTheJobEndsOnce) {
+  ASSERT_THAT(Create(Request()), IsOk());
+  const auto grant = worker_->WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(grant.has_value());
+  v1::CancelExportJobRequest cancel;
+  cancel.set_name(grant->training_job());
+  v1::ExportJob job;
+  ASSERT_THAT(RpcTestServer::Call(*stub_, &Stub::CancelExportJob, cancel, &job), IsOk());
+  EXPECT_EQ(job.state(), v1::ExportJob::CANCELLING);
+  ASSERT_TRUE(worker_->WaitForOrder(v1::DesiredJob::CANCEL).has_value());
+  worker_->SendReport(FakeWorker::Report(*grant, v1::JobReport::CANCELLED));
+  ASSERT_TRUE(worker_->WaitForAcknowledgement(grant->training_job()));
+  EXPECT_EQ(Get().state(), v1::ExportJob::CANCELLED);
+  v1::DeleteExportJobRequest remove;
+  remove.set_name(grant->training_job());
+  google::protobuf::Empty empty;
+  ASSERT_THAT(RpcTestServer::Call(*stub_, &Stub::DeleteExportJob, remove, &empty), IsOk());
+  EXPECT_EQ(RpcTestServer::Call(*stub_, &Stub::DeleteExportJob, remove, &empty).code(),
+            StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace nerf

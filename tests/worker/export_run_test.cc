@@ -1,0 +1,162 @@
+// Export jobs on a worker, from the order to the report of their end. A script stands in for
+// nerf-engine.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "common/error_reason.h"
+#include "common/file_io.h"
+#include "common/rpc/rpc_status.h"
+#include "tests/testing/temp_dir.h"
+#include "tests/worker/scripted_agent.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kExportJob[] = "projects/default/exportJobs/mesh";
+
+// Begins every stand-in: `out` is the folder that it was given, `model` the model's file.
+constexpr char kExportHead[] = R"(#!/bin/sh
+model=$2
+for word in "$@"; do
+  [ "$last" = --out ] && out=$word
+  [ "$last" = --viewer ] && out=$(dirname "$word")/
+  last=$word
+done
+)";
+constexpr char kMadeMesh[] = R"(
+echo '{"event":"exporting","step":"surface","share":0.5}'
+cat "$model" > "${out}mesh.glb"
+printf '%s' '{"event":"done","vertices":3,"triangles":1,"axes":"z up","words":"a mesh",'
+echo "\"seconds\":0.5,\"file\":\"${out}mesh.glb\"}"
+)";
+
+class ExportRunTest : public AgentTest {
+ protected:
+  void UseEngine(const std::string& body) {
+    const std::string path = dir_ / "engine.sh";
+    std::ofstream(path) << kExportHead << body;
+    fs::permissions(path, fs::perms::owner_all);
+    options_.exporting.engine = path;
+    options_.exporting.sandboxed = false;
+  }
+
+  void SendOrder(v1::ExportJob::Format format = v1::ExportJob::GLB, uint64_t epoch = 3) {
+    v1::SynchronizeResponse message;
+    v1::DesiredJob* desired = message.mutable_desired_job();
+    desired->set_action(v1::DesiredJob::EXPORT);
+    desired->set_training_job(kExportJob);
+    desired->set_lease_epoch(epoch);
+    desired->mutable_lease_ttl()->set_seconds(30);
+    *desired->mutable_model_export()->mutable_file() = server_.AddBlob("the model");
+    v1::ExportJob* product = desired->mutable_model_export()->mutable_product();
+    product->set_format(format);
+    product->set_frame(v1::ExportJob::BLENDER);
+    if (format == v1::ExportJob::GLB) {
+      for (const double number : {-1.5, 0.0, 2.0}) product->mutable_box()->add_center(number);
+      for (const double number : {1.0, 2.0, 0.1}) product->mutable_box()->add_size(number);
+      product->set_resolution(64);
+      product->set_triangles(1000);
+    }
+    Send(message);
+    Settle();
+  }
+
+  std::string Told(const std::string& name) { return ReadFile(dir_ / name, 1 << 20).value_or(""); }
+};
+
+TEST_F(ExportRunTest, MakesTheFileOfTheFetchedModelAndNamesItInItsReport) {
+  UseEngine("echo \"$@\" > " + dir_.path() + "/flags\n" + kMadeMesh);
+  Start();
+  SendOrder();
+  EXPECT_THAT(Told("flags"), HasSubstr("--format glb --frame blender --box=-1.5,0,2,1,2,0.1 "
+                                       "--resolution 64 --triangles 1000"));
+  ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+  const v1::JobReport report = *server_.last_report();
+  EXPECT_EQ(report.training_job(), kExportJob);
+  ASSERT_EQ(report.export_result().files_size(), 1);
+  EXPECT_EQ(report.export_result().files(0).name(), "mesh.glb");
+  EXPECT_EQ(server_.Blob(report.export_result().files(0).blob().sha256()), "the model");
+  EXPECT_EQ(report.export_result().axes(), "z up");
+  EXPECT_EQ(report.export_progress().step(), "surface");
+  v1::SynchronizeResponse acknowledged;
+  acknowledged.set_finished_acknowledged(kExportJob);
+  Send(acknowledged);
+  EXPECT_TRUE(agent_->idle());
+  EXPECT_TRUE(fs::is_empty(Room() + "/jobs")) << "its folder is gone";
+  EXPECT_TRUE(fs::is_empty(Room() + "/open")) << "the model is closed";
+}
+
+TEST_F(ExportRunTest, ViewerHasItsOwnFlag) {
+  UseEngine("echo \"$@\" > " + dir_.path() + R"(/flags
+echo page > "${out}viewer.html"
+echo "{\"event\":\"done\",\"viewer\":\"${out}viewer.html\",\"bytes\":5}"
+)");
+  Start();
+  SendOrder(v1::ExportJob::VIEWER);
+  EXPECT_THAT(Told("flags"), HasSubstr("--viewer "));
+  EXPECT_THAT(Told("flags"), Not(HasSubstr("--frame")));
+  ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+  EXPECT_EQ(server_.last_report()->export_result().files(0).name(), "viewer.html");
+}
+
+TEST_F(ExportRunTest, WhatTheEngineSaysOfTheModelFailsTheJobWithoutPathsOfThisMachine) {
+  UseEngine(
+      R"(echo "{\"event\":\"failed\",\"code\":\"INVALID_ARGUMENT\",\"reason\":\"\",\"message\":\"$model: a mesh needs a density\"}"
+exit 2
+)");
+  Start();
+  SendOrder();
+  ASSERT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_EQ(server_.last_report()->error().message(), "a mesh needs a density");
+  EXPECT_EQ(server_.last_report()->error().code(),
+            static_cast<int>(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(ExportRunTest, BrokenExportIsACrashWhichTheServerTriesAgain) {
+  for (const std::string& body :
+       {std::string("kill -9 $$\n"), std::string("exit 1\n"), std::string("exit 0\n")}) {
+    UseEngine(body);
+    Start();
+    SendOrder();
+    EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED) << body;
+    EXPECT_THAT(server_.last_report()->error().message(), HasSubstr("the export broke down"));
+  }
+}
+
+TEST_F(ExportRunTest, FullDiskHandsTheJobBackForLackOfRoom) {
+  options_.part.retry.max_errors = 1;
+  UseEngine(
+      R"(echo '{"event":"failed","code":"UNAVAILABLE","reason":"STORE_READ_ONLY","message":"mesh.glb: No space left on device"}'
+exit 6
+)");
+  Start();
+  SendOrder();
+  ASSERT_EQ(server_.phase(), v1::JobReport::RELEASED);
+  EXPECT_EQ(server_.last_report()->release_reason(), v1::JobReport::NO_ROOM);
+}
+
+TEST_F(ExportRunTest, FileOutsideOfItsFolderIsNotUploaded) {
+  dir_.Write("secret", "a token");
+  for (const std::string& body :
+       {"echo '{\"event\":\"done\",\"file\":\"" + dir_.path() + "/secret\"}'\n",
+        "ln -s " + dir_.path() +
+            "/secret \"${out}mesh.glb\"\necho \"{\\\"event\\\":\\\"done\\\",\\\"file\\\":\\\"${out}"
+            "mesh.glb\\\"}\"\n"}) {
+    UseEngine(body);
+    Start();
+    SendOrder();
+    EXPECT_EQ(server_.phase(), v1::JobReport::FAILED) << body;
+    EXPECT_FALSE(server_.last_report()->has_export_result());
+  }
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/child_process.h"
+#include "engine/protocol/messages.h"
+
+namespace nerf {
+
+// How to run nerf-engine as a program that does one thing and ends, such as `nerf-engine export`.
+struct EngineProgramOptions {
+  std::string engine;  // path of nerf-engine
+  int threads = 0;     // 0: one for each core
+  bool sandboxed = true;
+  std::vector<std::string> read_paths = {};     // that it may read, besides what it needs
+  absl::Duration time_limit = absl::Hours(12);  // of its work
+};
+
+// What one run may reach, besides that.
+struct EngineProgramReach {
+  std::vector<std::string> programs = {};    // that it may start
+  std::vector<std::string> read_paths = {};  // files and folders
+  std::string work = {};  // folder that it may write, also its temporary files; may be empty
+};
+
+// Runs `arguments` of nerf-engine in a sandbox: no network, files of `reach` alone, a process group
+// that is killed whole on a stop. Blocks; on_line is called on this thread. Errors: those of the
+// system.
+absl::StatusOr<ChildProcessEnd> RunEngineProgram(const EngineProgramOptions& options,
+                                                 std::vector<std::string> arguments,
+                                                 const EngineProgramReach& reach,
+                                                 absl::Duration limit,
+                                                 const ChildProcess::OnLine& on_line,
+                                                 const std::stop_token& stop);
+
+// Unavailable ENGINE_CRASHED: `what` ("the export") broke down.
+absl::Status ProgramCrashed(std::string_view what, std::string_view how);
+
+// Why a run of it failed that did not end by itself with an error: Cancelled, DeadlineExceeded,
+// ENGINE_CRASHED. `error`, what it said of its failure, is returned as it is.
+absl::Status FailureOfProgram(std::string_view what, const ChildProcessEnd& end,
+                              const std::optional<protocol::Error>& error);
+
+}  // namespace nerf

@@ -1,0 +1,95 @@
+#include "worker/export_program.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+#include "worker/call_result.h"
+
+namespace nerf {
+namespace {
+
+constexpr std::string_view kTheExport = "the export";
+
+// "PLY" -> "ply", as `nerf-engine export` names formats and frames.
+std::string WordOf(std::string name) {
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return name;
+}
+
+std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportJob& product,
+                                     const std::string& out) {
+  std::vector<std::string> arguments = {"export", model, "--json"};
+  if (product.format() == v1::ExportJob::VIEWER) {
+    arguments.insert(arguments.end(), {"--viewer", out + "/viewer.html"});
+    return arguments;
+  }
+  arguments.insert(
+      arguments.end(),
+      {"--out", out + "/", "--format", WordOf(v1::ExportJob::Format_Name(product.format())),
+       "--frame", WordOf(v1::ExportJob::Frame_Name(product.frame()))});
+  if (product.has_box()) {
+    // A negative number by itself would look like a flag.
+    arguments.push_back(fmt::format("--box={},{}", fmt::join(product.box().center(), ","),
+                                    fmt::join(product.box().size(), ",")));
+  }
+  if (product.resolution() > 0) {
+    arguments.insert(arguments.end(), {"--resolution", std::to_string(product.resolution())});
+  }
+  if (product.triangles() > 0) {
+    arguments.insert(arguments.end(), {"--triangles", std::to_string(product.triangles())});
+  }
+  return arguments;
+}
+
+// Without paths of this machine, which mean nothing to whoever asked.
+void LeavePathsOut(const std::string& model, const std::string& out, protocol::Error* error) {
+  error->message = absl::StrReplaceAll(
+      error->message, {{model + ": ", ""}, {model, "the model"}, {out + "/", ""}, {out, "."}});
+}
+
+}  // namespace
+
+absl::StatusOr<protocol::ExportDone> ExportInSandbox(
+    const EngineProgramOptions& options, const std::string& model, const v1::ExportJob& product,
+    const std::string& out, const std::function<void(const protocol::Exporting&)>& on_progress,
+    const std::stop_token& stop) {
+  std::optional<protocol::Error> error;
+  std::optional<protocol::ExportDone> done;
+  const auto on_line = [&](std::string_view line) {
+    const protocol::ExportLine said = protocol::ParseExportLine(line);
+    if (const auto* exporting = std::get_if<protocol::Exporting>(&said)) {
+      on_progress(*exporting);
+    } else if (const auto* failed = std::get_if<protocol::Error>(&said)) {
+      error = *failed;
+    } else if (const auto* made = std::get_if<protocol::ExportDone>(&said)) {
+      done = *made;
+    } else if (!line.starts_with('{')) {
+      LogInfo("nerf-engine export says", {{"line", line}});
+    }
+  };
+  const EngineProgramReach reach{.read_paths = {model}, .work = out};
+  NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end,
+                        RunEngineProgram(options, ArgumentsOf(model, product, out), reach,
+                                         options.time_limit, on_line, stop));
+  if (end.ok() && done.has_value()) return *std::move(done);
+  if (error.has_value()) LeavePathsOut(model, out, &*error);
+  const absl::Status failure = FailureOfProgram(kTheExport, end, error);
+  // Another try, or worker, may do better.
+  if (end.kind == ChildProcessEnd::Kind::kExited && error.has_value() &&
+      (absl::IsInternal(failure) || absl::IsCancelled(failure))) {
+    return ProgramCrashed(kTheExport, error->message);
+  }
+  const auto why = GetReason(failure);
+  if (why.has_value() && why->reason == reason::kStoreReadOnly) return AsOwnError(failure);
+  return failure;
+}
+
+}  // namespace nerf
