@@ -131,6 +131,7 @@ void JobRun::Train() {
   train.request_id = grant_.origin().request_id();
   train.traceparent = grant_.origin().traceparent();
   train.resume = files_.resume;
+  train.extend = grant_.extend();
   train.init = files_.init;
   train.merge = files_.merge;
   if (grant_.has_gang()) {

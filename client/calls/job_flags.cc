@@ -64,29 +64,6 @@ absl::Status CheckConfig(const TrainConfig& config) {
   return status.ok() ? status : WithoutField(status);
 }
 
-void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
-  const auto set = [&](const char* flag, const std::string& text, BudgetKind kind) {
-    if (text.empty()) return;
-    TrainConfig checked;
-    checked.budget.kind = kind;
-    const std::optional<double> amount = ParseBudget(kind, text);
-    checked.budget.amount = amount.value_or(0);
-    if (!amount.has_value()) {
-      violations->Add(flag,
-                      Quoted(text) + (kind == BudgetKind::kSeconds
-                                          ? " is not a time above 0, such as 90, 90s or 5m"
-                                          : " is not a number above 0, such as 20000 or 40M"));
-    } else if (absl::Status status = CheckConfig(checked); !status.ok()) {
-      violations->Add(flag, status);
-    } else {
-      SetBudget({std::string(BudgetKindName(kind)), checked.budget.amount}, config);
-    }
-  };
-  set("--steps", flags.steps, BudgetKind::kSteps);
-  set("--samples", flags.samples, BudgetKind::kSamples);
-  set("--seconds", flags.seconds, BudgetKind::kSeconds);
-}
-
 std::string MethodOf(const JobFlags& flags) {
   return flags.method.empty() ? TrainConfig().method : flags.method;
 }
@@ -186,6 +163,29 @@ std::string MethodHelp() {
 
 }  // namespace
 
+void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
+  const auto set = [&](const char* flag, const std::string& text, BudgetKind kind) {
+    if (text.empty()) return;
+    TrainConfig checked;
+    checked.budget.kind = kind;
+    const std::optional<double> amount = ParseBudget(kind, text);
+    checked.budget.amount = amount.value_or(0);
+    if (!amount.has_value()) {
+      violations->Add(flag,
+                      Quoted(text) + (kind == BudgetKind::kSeconds
+                                          ? " is not a time above 0, such as 90, 90s or 5m"
+                                          : " is not a number above 0, such as 20000 or 40M"));
+    } else if (absl::Status status = CheckConfig(checked); !status.ok()) {
+      violations->Add(flag, status);
+    } else {
+      SetBudget({std::string(BudgetKindName(kind)), checked.budget.amount}, config);
+    }
+  };
+  set("--steps", flags.steps, BudgetKind::kSteps);
+  set("--samples", flags.samples, BudgetKind::kSamples);
+  set("--seconds", flags.seconds, BudgetKind::kSeconds);
+}
+
 void AddReadingFlags(CLI::App& app, std::string* poses, bool* apply_exif) {
   app.add_option("--poses", *poses,
                  "What a transforms file's matrices are: opengl (default), opencv, or w2c for\n"
@@ -194,8 +194,7 @@ void AddReadingFlags(CLI::App& app, std::string* poses, bool* apply_exif) {
   app.add_flag("--apply-exif", *apply_exif, "Turn photographs upright by their EXIF orientation");
 }
 
-void AddJobFlags(CLI::App& app, JobFlags* flags) {
-  app.add_option("--method", flags->method, "Training method: " + MethodHelp())->type_name("NAME");
+void AddBudgetFlags(CLI::App& app, JobFlags* flags) {
   CLI::Option* steps =
       app.add_option("--steps", flags->steps, "Train for this many optimizer steps")
           ->type_name("N");
@@ -208,6 +207,11 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
   steps->excludes(samples)->excludes(seconds);
   samples->excludes(steps)->excludes(seconds);
   seconds->excludes(steps)->excludes(samples);
+}
+
+void AddJobFlags(CLI::App& app, JobFlags* flags) {
+  app.add_option("--method", flags->method, "Training method: " + MethodHelp())->type_name("NAME");
+  AddBudgetFlags(app, flags);
   app.add_option("--seed", flags->seed, "Seed of every random choice (default 1)")->type_name("N");
   app.add_option("--background", flags->background,
                  "auto (default), white, black or random, for images with alpha")

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "client/calls/preview.h"
 #include "client/flags/new_resource_flags.h"
+#include "client/flags/violations.h"
 #include "client/show/printer.h"
 #include "common/ids.h"
 #include "nerf/v1/training_service.pb.h"
@@ -34,6 +35,11 @@ struct JobFlags : NewResourceFlags {
 };
 
 void AddJobFlags(CLI::App& app, JobFlags* flags);
+
+// --steps, --samples and --seconds, which exclude each other; also of AddJobFlags.
+void AddBudgetFlags(CLI::App& app, JobFlags* flags);
+// Sets the budget that they name, if they name one.
+void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations);
 
 // --poses and --apply-exif, of every command that reads a data set's folder.
 void AddReadingFlags(CLI::App& app, std::string* poses, bool* apply_exif);

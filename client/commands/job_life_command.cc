@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/calls/job_flags.h"
 #include "client/calls/job_watch.h"
 #include "client/calls/resource_calls.h"
 #include "client/calls/session.h"
@@ -102,19 +103,54 @@ struct RetryFlags {
   bool watch = false;
 };
 
-int RetryJob(Session& session, const std::string& text, const RetryFlags& flags) {
+// Makes a job of one that has ended.
+template <typename Request>
+int GoOn(Session& session, const std::string& text, const RetryFlags& flags,
+         grpc::Status (JobStub::*method)(grpc::ClientContext*, const Request&, v1::TrainingJob*),
+         Request request = {}) {
   const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
-  v1::RetryTrainingJobRequest request;
   request.set_name(*name);
   request.set_training_job_id(flags.id);
   const auto request_id = RequestIdOrNew(flags.request_id, *session.io().random);
   if (!request_id.ok()) return session.FailUsage(request_id.status());
   request.set_request_id(*request_id);
   const auto stub = session.Stub<v1::TrainingService>();
-  const auto job = session.Call(*stub, &JobStub::RetryTrainingJob, request);
+  const auto job = session.Call(*stub, method, request);
   if (!flags.watch || !job.ok()) return PrintChanged(session, job);
   return WatchJobToTheEnd(session, job->name(), {.patient_from_start = true});
+}
+
+int RetryJob(Session& session, const std::string& text, const RetryFlags& flags) {
+  return GoOn(session, text, flags, &JobStub::RetryTrainingJob);
+}
+
+struct ExtendFlags : RetryFlags {
+  JobFlags total;  // its budget alone
+};
+
+int ExtendJob(Session& session, const std::string& text, const ExtendFlags& flags) {
+  v1::TrainingConfig config;
+  Violations violations;
+  TakeBudget(flags.total, &config, &violations);
+  v1::ExtendTrainingJobRequest request;
+  switch (config.budget_case()) {
+    case v1::TrainingConfig::kSteps:
+      request.set_steps(config.steps());
+      break;
+    case v1::TrainingConfig::kSamples:
+      request.set_samples(config.samples());
+      break;
+    case v1::TrainingConfig::kSeconds:
+      request.set_seconds(config.seconds());
+      break;
+    case v1::TrainingConfig::BUDGET_NOT_SET:
+      violations.Add("", "job extend needs a new total: --samples, --steps or --seconds");
+      break;
+  }
+  if (const absl::Status status = violations.ToStatus(); !status.ok())
+    return session.FailUsage(status);
+  return GoOn(session, text, flags, &JobStub::ExtendTrainingJob, request);
 }
 
 struct UpdateFlags {
@@ -175,6 +211,16 @@ int UpdateJob(Session& session, const std::string& text, const UpdateFlags& flag
   return PrintChanged(session, session.Call(*stub, &JobStub::UpdateTrainingJob, *request));
 }
 
+void AddGoOnFlags(CLI::App& command, RetryFlags* flags) {
+  command.add_option("--id", flags->id, "Wanted id (default: the server makes one)")
+      ->type_name("ID");
+  command
+      .add_option("--request-id", flags->request_id,
+                  "UUID4 that makes repeating this command safe (default: a new one)")
+      ->type_name("UUID");
+  command.add_flag("--watch", flags->watch, "Follow the new job to its end");
+}
+
 std::shared_ptr<std::string> AddJobArgument(CLI::App& command) {
   auto name = std::make_shared<std::string>();
   command.add_option("job", *name, "Name of the job")->required();
@@ -208,16 +254,22 @@ void AddJobLifeCommands(CLI::App& job, Command* selected) {
       "Train on from the last checkpoint of a job that failed or was cancelled, as a new job");
   auto retried = AddJobArgument(*retry);
   auto retry_flags = std::make_shared<RetryFlags>();
-  retry->add_option("--id", retry_flags->id, "Wanted id (default: the server makes one)")
-      ->type_name("ID");
-  retry
-      ->add_option("--request-id", retry_flags->request_id,
-                   "UUID4 that makes repeating this command safe (default: a new one)")
-      ->type_name("UUID");
-  retry->add_flag("--watch", retry_flags->watch, "Follow the new job to its end");
+  AddGoOnFlags(*retry, retry_flags.get());
   retry->footer("Example:\n  nerfctl job retry j-7f3k2c81 --watch");
   retry->callback(
       [=] { *selected = [=](Session& s) { return RetryJob(s, *retried, *retry_flags); }; });
+
+  CLI::App* extend = job.add_subcommand(
+      "extend",
+      "Train on from the end of a job to a larger budget, which counts what it trained, as a new "
+      "job");
+  auto extended = AddJobArgument(*extend);
+  auto extend_flags = std::make_shared<ExtendFlags>();
+  AddBudgetFlags(*extend, &extend_flags->total);
+  AddGoOnFlags(*extend, extend_flags.get());
+  extend->footer("Example:\n  nerfctl job extend j-7f3k2c81 --samples 80M --watch");
+  extend->callback(
+      [=] { *selected = [=](Session& s) { return ExtendJob(s, *extended, *extend_flags); }; });
 
   CLI::App* update = job.add_subcommand("update", "Change priority, deadlines, labels or name");
   auto updated = AddJobArgument(*update);

@@ -209,6 +209,7 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   if (job.priority() != 0) fields.Add("priority", fmt::format("{}", job.priority()));
   fields.Add("labels", LabelsText(job));
   fields.Add("retry of", job.retry_of());
+  fields.Add("extends", job.extension_of());
   fields.Add("part of", job.part_of());
   for (int part = 0; part < job.parts_size(); ++part)
     fields.Add(fmt::format("part {}", part), job.parts(part));

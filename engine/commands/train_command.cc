@@ -60,6 +60,8 @@ struct TrainFlags {
   std::string picture_file;  // empty: in the output folder until the training is over
   RankFlags ranks;
   bool has_steps = false, has_samples = false, has_seconds = false, has_stop_after = false;
+
+  bool HasBudget() const { return has_steps || has_samples || has_seconds; }
 };
 
 // The longer side of the largest picture, divided. Nullopt if the data set cannot be read, which
@@ -97,6 +99,13 @@ absl::Status SetSettings(const TrainFlags& flags, TrainConfig* config) {
   return errors.ToStatus();
 }
 
+Budget BudgetOf(const TrainFlags& flags, const Budget& unset) {
+  if (flags.has_steps) return {BudgetKind::kSteps, flags.steps};
+  if (flags.has_samples) return {BudgetKind::kSamples, flags.samples};
+  if (flags.has_seconds) return {BudgetKind::kSeconds, flags.seconds};
+  return unset;
+}
+
 // Errors name every wrong flag.
 absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   FlagErrors errors;
@@ -108,9 +117,7 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   const absl::StatusOr<Background> background = ParseBackground(flags.background);
   errors.Add(background.status());
   config.background = background.value_or(config.background);
-  if (flags.has_steps) config.budget = {BudgetKind::kSteps, flags.steps};
-  if (flags.has_samples) config.budget = {BudgetKind::kSamples, flags.samples};
-  if (flags.has_seconds) config.budget = {BudgetKind::kSeconds, flags.seconds};
+  config.budget = BudgetOf(flags, config.budget);
   config.max_side = flags.max_side;
   // Settings of a method that does not exist cannot be checked.
   if (defaults.ok()) errors.Add(SetSettings(flags, &config));
@@ -200,6 +207,7 @@ TrainRequest RequestOf(const TrainFlags& flags, const TrainConfig& config) {
   TrainRequest request = {flags.dataset, config,       flags.resume,
                           flags.init,    flags.device, /*follow_links=*/true};
   request.scope = *ParseStartScope(flags.init_scope);
+  if (!flags.resume.empty() && flags.HasBudget()) request.new_total = config.budget;
   request.pictures = flags.pictures;
   request.picture_file = PictureFileOf(flags);
   // A rank of another machine may have no folder for the file.
@@ -245,6 +253,11 @@ absl::Status WithCommand(const absl::Status& status, const TrainFlags& flags,
   std::error_code ignored;
   if (!std::filesystem::exists(console.checkpoint(), ignored)) return status;
   std::string options;
+  // The checkpoint may still be the one that was to go on.
+  if (!flags.resume.empty() && flags.HasBudget()) {
+    const Budget total = BudgetOf(flags, {});
+    options += fmt::format(" --{} {}", BudgetKindName(total.kind), total.amount);
+  }
   if (flags.device != "cpu") options += " --device " + flags.device;
   if (flags.ranks.n_ranks > 1) options += fmt::format(" --ranks {}", flags.ranks.n_ranks);
   if (flags.ranks.share_devices) options += " --share-devices";
@@ -619,8 +632,8 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
   auto* stop_after =
       command->add_option("--stop-after", flags->stop_after, "end at this step with a checkpoint");
   auto* resume = command->add_option("--resume", flags->resume,
-                                     "continue this checkpoint with its own config and budget");
-  for (CLI::Option* option : budget) resume->excludes(option);
+                                     "continue this checkpoint with its own config; a budget "
+                                     "beside it is the new total of what is trained");
   for (CLI::Option* option : config) resume->excludes(option);
   AddRunOptions(command, flags.get());
   AddRankOptions(command, &flags->ranks);
@@ -628,7 +641,8 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
       "Examples:\n"
       "  nerf-engine train examples/mic --seconds 1m --background white --out run\n"
       "  nerf-engine train photos-posed --samples 300M --downscale 2 --out photos-model\n"
-      "  nerf-engine train examples/mic --resume run/checkpoint.safetensors");
+      "  nerf-engine train examples/mic --resume run/checkpoint.safetensors\n"
+      "  nerf-engine train examples/mic --resume run/checkpoint.safetensors --samples 80M");
   command->callback([=] {
     flags->has_steps = budget[0]->count() > 0;
     flags->has_samples = budget[1]->count() > 0;

@@ -15,6 +15,7 @@
 namespace nerf {
 namespace {
 
+constexpr double kLastScheduleStart = 0.999999;
 constexpr char kFormat[] = "nerfd";
 constexpr char kFormatVersion[] = "3";
 constexpr char kSettingPrefix[] = "setting.";
@@ -273,6 +274,8 @@ void StoreTrainState(const TrainState& state, TrainFileKind kind, TensorFile* fi
   m["watchdog.counts"] =
       Text(watchdog.n_smoothed, watchdog.n_without_samples, watchdog.n_recoveries);
   m["watchdog.rate_factor"] = Text(watchdog.rate_factor);
+  const ScheduleLine& schedule = state.schedule;
+  if (schedule != ScheduleLine()) m["schedule"] = Text(schedule.from, schedule.start);
   if (state.config.budget.kind == BudgetKind::kSeconds) m["seconds"] = Text(state.seconds);
 }
 
@@ -322,6 +325,10 @@ absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const st
         "watchdog.counts", 0, 1 << 20,
         {&watchdog.n_smoothed, &watchdog.n_without_samples, &watchdog.n_recoveries});
     reader.One<float>("watchdog.rate_factor", 1e-6f, 1, &watchdog.rate_factor);
+    if (reader.Has("schedule")) {
+      ScheduleLine& schedule = state.schedule;
+      reader.Numbers<double>("schedule", 0, kLastScheduleStart, {&schedule.from, &schedule.start});
+    }
     if (state.config.budget.kind == BudgetKind::kSeconds) {
       reader.One<double>("seconds", 0, 1e12, &state.seconds);
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,6 +19,18 @@ namespace nerf {
 // A checkpoint resumes a training; a model is for rendering. The state is stored as strings in a
 // TensorFile's metadata; the tensors are the TrainingStep's.
 enum class TrainFileKind { kCheckpoint, kModel };
+
+// How far the schedules of a training are at the shares of its budget: on a straight line from
+// `start` at share `from` to 1 at the end. Another one than the budget's own where a training goes
+// on to a new budget (engine/training/new_total.h).
+struct ScheduleLine {
+  double from = 0, start = 0;
+  double At(double share) const {
+    if (from == 0) return share;
+    return start + (1 - start) * std::max(0.0, (share - from) / (1 - from));
+  }
+  bool operator==(const ScheduleLine&) const = default;
+};
 
 // Everything about a training except its tensors. Equal states give equal bytes: there is no time,
 // path or host in it.
@@ -39,6 +52,7 @@ struct TrainState {
   // Training time. Stored only with budgets in seconds, whose schedules depend on it.
   double seconds = 0;
   WatchdogState watchdog;  // checkpoints only
+  ScheduleLine schedule;   // checkpoints only
   bool operator==(const TrainState&) const = default;
 };
 

@@ -70,6 +70,8 @@ struct Train {
   std::string dataset, out;             // folders
   Config config;
   std::string resume, init;  // files; empty: none
+  // With `resume`: the training goes on to the budget of `config`, not that of the checkpoint.
+  bool extend = false;
   // Models of the training's parts: they are merged, in place of training.
   std::vector<std::string> merge = {};
   double checkpoint_interval_seconds = kMaxIntervalSeconds;

@@ -32,6 +32,7 @@ JsonObject ToJson(const Train& train) {
   if (!train.request_id.empty()) object["request_id"] = train.request_id;
   if (!train.traceparent.empty()) object["traceparent"] = train.traceparent;
   if (!train.resume.empty()) object["resume"] = train.resume;
+  if (train.extend) object["extend"] = true;
   if (!train.merge.empty()) object["merge"] = train.merge;
   if (!train.init.empty()) {
     object["init"] = train.init;
@@ -49,6 +50,7 @@ Train ReadTrain(KeyReader* reader) {
   train.traceparent = reader->Text("traceparent", Need::kOptional);
   train.config = ReadConfig(reader);
   train.resume = reader->Text("resume", Need::kOptional);
+  train.extend = reader->Flag("extend", Need::kOptional).value_or(false);
   train.init = reader->Text("init", Need::kOptional);
   train.merge = reader->Texts("merge");
   for (const std::string& path : train.merge) {

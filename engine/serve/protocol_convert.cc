@@ -68,6 +68,8 @@ absl::StatusOr<TrainRequest> ToTrainRequest(const protocol::Train& train) {
     if (!set.ok()) violations.push_back({"settings", std::string(set.message())});
   }
   if (!violations.empty()) return InvalidFieldsError(violations);
+  if (train.extend && !train.resume.empty() && asked.budget.has_value())
+    request.new_total = config.budget;
   return request;
 }
 

@@ -102,7 +102,7 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   last_progress_ = last_checkpoint_ = clock_->Now();
   next_preview_ = last_progress_ + options_.preview_interval;
   step_->Remember();
-  next_pixels_ = step_->NextPixels(Fraction());
+  next_pixels_ = step_->NextPixels(ScheduleFraction());
   NERF_ASSIGN_OR_RETURN(const TrainOutcome outcome, Follows() ? Follow() : Lead(stop));
   if (interval_.n_steps > 0) ReportProgress();
   return outcome;
@@ -179,7 +179,8 @@ void Trainer::CollectState() {
 }
 
 void Trainer::ChoosePictures() {
-  const int level = MethodDescriptionOf(state_.config).PictureLevel(state_.config, Fraction());
+  const int level =
+      MethodDescriptionOf(state_.config).PictureLevel(state_.config, ScheduleFraction());
   if (level == picture_level_) return;
   picture_level_ = level;
   ring_.reset();  // before what it reads
@@ -203,7 +204,7 @@ void Trainer::ChoosePictures() {
 
 IndexRange Trainer::DrawnPixels() const {
   if (options_.central_feed) return {0, Follows() ? 0 : next_pixels_};
-  return step_->OwnPixels(next_pixels_, Fraction());
+  return step_->OwnPixels(next_pixels_, ScheduleFraction());
 }
 
 void Trainer::DrawBatch() {
@@ -230,7 +231,7 @@ StepResult Trainer::RunStep() {
   ChoosePictures();
   const SteadyTime begin = clock_->Now();
   DrawBatch();
-  batch_.fraction = Fraction();
+  batch_.fraction = ScheduleFraction();
   batch_.picture_level = picture_level_;
   batch_.rate_factor = watchdog_.state().rate_factor;
   const StepResult result = step_->Run(batch_);
@@ -248,7 +249,7 @@ StepResult Trainer::RunStep() {
   state_.n_marched += result.n_marched;
   state_.n_rays += result.n_rays;
   state_.seconds += seconds;
-  next_pixels_ = step_->NextPixels(Fraction());
+  next_pixels_ = step_->NextPixels(ScheduleFraction());
 
   ++interval_.n_steps;
   interval_.loss += result.loss;
@@ -278,7 +279,7 @@ absl::Status Trainer::Watch(const StepResult& result) {
   NERF_RETURN_IF_ERROR(watchdog_.BeginRecovery(verdict, state_.step, restore));
   if (restore) {
     NERF_RETURN_IF_ERROR(step_->Restore());
-    next_pixels_ = step_->NextPixels(Fraction());
+    next_pixels_ = step_->NextPixels(ScheduleFraction());
   }
   if (reopen) step_->ReopenGrid();
   state_.watchdog = watchdog_.state();

@@ -155,6 +155,8 @@ class Trainer {
   // Share of the budget that is spent. Of budgets in samples and seconds this training has its part
   // (StepShare).
   double Fraction() const;
+  // How far the schedules are.
+  double ScheduleFraction() const { return state_.schedule.At(Fraction()); }
   // Makes sampler_ and ring_ for the pictures that the next batch draws from, if they are others.
   void ChoosePictures();
   // The pixels of a batch that are drawn here.

@@ -22,6 +22,7 @@
 #include "engine/training/device.h"
 #include "engine/training/loaded_model.h"
 #include "engine/training/merge_models.h"
+#include "engine/training/new_total.h"
 #include "engine/training/picture_limits.h"
 #include "engine/training/training_methods.h"
 #include "fmt/format.h"
@@ -205,6 +206,8 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
       return absl::InvalidArgumentError(
           fmt::format("{} is a model, which cannot be continued; --init starts from it", path));
     }
+    if (request.new_total.has_value())
+      NERF_RETURN_IF_ERROR(SetNewTotal(*request.new_total, path, &stored.state));
     start.config = stored.state.config;
     start.resumed = std::move(stored.state);
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -41,6 +42,8 @@ struct TrainRequest {
   // Model files of the parts of a training that is over: the session's model is made of them
   // (MergeModels), and nothing is left to train. `config` is ignored.
   std::vector<std::string> merge = {};
+  // With `resume`: the budget in place of the checkpoint's (SetNewTotal).
+  std::optional<Budget> new_total = {};
 };
 
 // Everything that a Trainer needs.

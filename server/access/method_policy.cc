@@ -74,6 +74,7 @@ constexpr std::array kPolicies = {
     Changes("nerf.v1.TrainingService/PauseTrainingJob", kName),
     Changes("nerf.v1.TrainingService/ResumeTrainingJob", kName),
     Changes("nerf.v1.TrainingService/RetryTrainingJob", kName),
+    Changes("nerf.v1.TrainingService/ExtendTrainingJob", kName),
     Changes("nerf.v1.TrainingService/CancelTrainingJob", kName),
     Changes("nerf.v1.TrainingService/DeleteTrainingJob", kName),
     Reads("nerf.v1.TrainingService/WatchTrainingJob", kName),

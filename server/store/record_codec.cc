@@ -309,6 +309,8 @@ std::string EncodeJobBody(const Job& job) {
   if (job.priority != 0) writer.Put("priority", std::to_string(job.priority));
   writer.PutMap("labels", job.labels);
   writer.Put("retry_of", job.retry_of);
+  writer.Put("extension_of", job.extension_of);
+  writer.Put("extend_capability", job.training.extend_capability);
   writer.PutList("part_jobs", job.parts);
   std::vector<std::string> part_models;
   for (const BlobRef& model : job.part_models) {
@@ -387,6 +389,8 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->priority = reader.GetNumber<int>("priority");
   job->labels = reader.GetMap("labels");
   job->retry_of = reader.Get("retry_of");
+  job->extension_of = reader.Get("extension_of");
+  job->training.extend_capability = reader.Get("extend_capability");
   job->parts = reader.GetList("part_jobs");
   for (const std::string& record : reader.GetList("part_models")) {
     RecordReader part(record);

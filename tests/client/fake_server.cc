@@ -185,6 +185,15 @@ class FakeTraining final : public v1::TrainingService::Service {
     response->set_state(v1::TrainingJob::QUEUED);
     return grpc::Status::OK;
   }
+  grpc::Status ExtendTrainingJob(grpc::ServerContext*, const v1::ExtendTrainingJobRequest* request,
+                                 v1::TrainingJob* response) override {
+    RETURN_SCRIPTED_ERROR("ExtendTrainingJob");
+    MutexLock lock(state_->mu);
+    state_->extend_job.push_back(*request);
+    response->set_name("projects/default/trainingJobs/j-more");
+    response->set_state(v1::TrainingJob::QUEUED);
+    return grpc::Status::OK;
+  }
   grpc::Status UpdateTrainingJob(grpc::ServerContext*, const v1::UpdateTrainingJobRequest* request,
                                  v1::TrainingJob* response) override {
     RETURN_SCRIPTED_ERROR("UpdateTrainingJob");

@@ -78,6 +78,7 @@ struct FakeState {
   std::vector<std::string> names;  // of get, delete, cancel and validate calls
   std::vector<v1::ListTrainingJobsRequest> list_jobs;
   std::vector<v1::RetryTrainingJobRequest> retry_job;
+  std::vector<v1::ExtendTrainingJobRequest> extend_job;
   std::vector<v1::UpdateTrainingJobRequest> update_job;
   bool cancel_keeps = false;  // keep_checkpoint of the last cancel
 

@@ -790,6 +790,20 @@ TEST_F(ServiceTest, RetryNamesTheNewJobAndSendsARequestId) {
   EXPECT_TRUE(IsUuid4(state_.retry_job[0].request_id()));
 }
 
+TEST_F(ServiceTest, ExtendNamesTheNewTotalAndSendsARequestId) {
+  EXPECT_EQ(Run({"job", "extend", "j-1", "--samples", "80M", "--id", "more"}).out,
+            "QUEUED  j-more\n");
+  EXPECT_EQ(Run({"job", "extend", "j-1", "--seconds", "1h"}).exit_code, kOk);
+  EXPECT_EQ(Run({"job", "extend", "j-1", "--steps", "20k"}).exit_code, kOk);
+  ASSERT_EQ(state_.extend_job.size(), 3u);
+  EXPECT_EQ(state_.extend_job[0].name(), "projects/default/trainingJobs/j-1");
+  EXPECT_EQ(state_.extend_job[0].samples(), 80e6);
+  EXPECT_EQ(state_.extend_job[0].training_job_id(), "more");
+  EXPECT_TRUE(IsUuid4(state_.extend_job[0].request_id()));
+  EXPECT_EQ(state_.extend_job[1].seconds(), 3600);
+  EXPECT_EQ(state_.extend_job[2].steps(), 20000u);
+}
+
 TEST_F(ServiceTest, UpdateSendsExactlyWhatItsFlagsName) {
   const CommandResult result =
       Run({"job", "update", "j-1", "--priority", "-7", "--label", "team=blue", "--label", "run=7=8",

@@ -248,6 +248,26 @@ async function run() {
   });
 
   const trainedPage = page.url();
+  await step("the training goes on to a larger budget, as a new job", async () => {
+    await press(page, "button", "Train on");
+    const field = page.getByLabel("Train on, to");
+    assert.ok(Number(await field.inputValue()) >= 1);
+    await look(page, "train-on");
+    await field.fill("0.1");
+    await press(page, "button", "Go on");
+    await page.getByRole("alert").getByText("must be above the").waitFor();
+    await field.fill("100");
+    await press(page, "button", "Go on");
+    await page.getByText("It goes on from the end of").waitFor();
+    const next = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${page.url().split("/").at(-1)}` });
+    assert.equal(next.effectiveConfig.samples, 100e6);
+    assert.ok(next.checkpoints.length > 0);
+    await look(page, "extension");
+    await nerfd.call("TrainingService/CancelTrainingJob", { name: next.name });
+    await waitFor("its end", async () => (await nerfd.call("TrainingService/GetTrainingJob", { name: next.name })).state === "CANCELLED");
+    await nerfd.call("TrainingService/DeleteTrainingJob", { name: next.name });
+    await page.goto(trainedPage);
+  });
   await step("the list of jobs shows it", async () => {
     await page.goto(`${line.url}#/jobs`);
     await page.getByRole("link", { name: "microphone" }).waitFor();
@@ -520,7 +540,7 @@ async function run() {
     await look(page, "parts");
     await press(page, "link", ids[1]);
     await page.getByText("A part of").waitFor();
-    for (const button of ["Pause", "Cancel", "Retry", "Delete"]) assert.equal(await page.getByRole("button", { name: button }).count(), 0, button);
+    for (const button of ["Pause", "Cancel", "Retry", "Train on", "Delete"]) assert.equal(await page.getByRole("button", { name: button }).count(), 0, button);
     await look(page, "part");
     await press(page, "link", name.split("/").at(-1));
     await region.waitFor();

@@ -530,6 +530,17 @@ TEST_F(AgentTest, ResumeFileIsFetchedAndHandedToTheEngine) {
   Send(grant);
   const std::string resume = engines_.Got("train")["resume"];
   EXPECT_THAT(ReadFile(resume, 100), IsOkAndHolds("weights"));
+  EXPECT_FALSE(engines_.Got("train").contains("extend"));
+}
+
+TEST_F(AgentTest, ExtendedJobIsHandedToTheEngineAsSuch) {
+  Start();
+  v1::SynchronizeResponse grant = Grant(server_, 2);
+  *grant.mutable_desired_job()->mutable_resume()->mutable_checkpoint_blob() =
+      server_.AddBlob("weights");
+  grant.mutable_desired_job()->set_extend(true);
+  Send(grant);
+  EXPECT_EQ(engines_.Got("train")["extend"], true);
 }
 
 // Only checkpoints of a budget in seconds hold the training time; others begin at 0 again.

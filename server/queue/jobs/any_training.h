@@ -12,4 +12,10 @@ inline constexpr std::string_view kAnyTraining = "*";
 // the method's name follows. Also a feature of WorkerHello.
 inline constexpr std::string_view kMergePrefix = "merge/";
 
+// Begins the capability of going on from a checkpoint to another budget than its own; the method's
+// name follows.
+inline constexpr std::string_view kExtendPrefix = "extend/";
+// Of a worker that can, as WorkerHello names it.
+inline constexpr std::string_view kExtendFeature = "extend";
+
 }  // namespace nerf

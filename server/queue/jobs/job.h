@@ -138,6 +138,8 @@ struct TrainingSpec {
   WorkerCount workers;
   GangDevice gang_device = GangDevice::kCpu;  // of no meaning where workers.max is 1
   std::string init_reason;  // why it starts from `init`; empty where the request named that
+  // That workers need, where its budget may be another than that of the checkpoint it goes on from.
+  std::string extend_capability;
 
   bool operator==(const TrainingSpec&) const = default;
 };
@@ -176,7 +178,8 @@ struct Job {
   std::string display_name;
   int priority = 0;  // of the queued jobs of a project those with the highest start first
   JobLabels labels;
-  std::string retry_of;  // id of the job of which this one is a retry; otherwise empty
+  std::string retry_of;      // id of the job of which this one is a retry; otherwise empty
+  std::string extension_of;  // id of the job that this one extends (Extension); otherwise empty
   // Of a training that is shared out among jobs: their ids, and the models that a worker merges
   // once all of them have succeeded, in the same order.
   std::vector<std::string> parts;

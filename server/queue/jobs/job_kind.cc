@@ -86,8 +86,9 @@ uint32_t PartsOf(const Job& job) {
 std::string_view CapabilityOf(const Job& job) {
   switch (job.kind) {
     case JobKind::kTraining:
-      return WantsMerge(job) || !job.part_of.empty() ? job.merge_capability
-                                                     : job.training.config.method;
+      if (WantsMerge(job) || !job.part_of.empty()) return job.merge_capability;
+      return job.training.extend_capability.empty() ? job.training.config.method
+                                                    : job.training.extend_capability;
     case JobKind::kRender: {
       const std::optional<uint32_t> part = NextPart(job);
       return part.has_value() && IsMoviePart(job, *part) ? kMovieCapability

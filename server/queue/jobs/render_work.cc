@@ -36,7 +36,8 @@ std::string FrameCapability(std::string_view method) {
 bool NeedsAnnouncement(std::string_view capability) {
   return capability == kMovieCapability || capability == kPoseCapability ||
          capability == kFilmPoseCapability || capability.starts_with(kFramePrefix) ||
-         capability.starts_with(kExportPrefix) || capability.starts_with(kMergePrefix);
+         capability.starts_with(kExportPrefix) || capability.starts_with(kMergePrefix) ||
+         capability.starts_with(kExtendPrefix);
 }
 
 RenderWork NewRenderWork(const RenderSpec& spec) {

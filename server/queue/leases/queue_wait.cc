@@ -80,6 +80,12 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
     return {kWaitNoCapableWorker, fmt::format("no connected worker trains parts of method {}",
                                               job.training.config.method)};
   }
+  if (n_workers > 0 && CapabilityOf(job).starts_with(kExtendPrefix)) {
+    return {kWaitNoCapableWorker,
+            fmt::format("no connected worker goes on with trainings of method {} beyond their "
+                        "budget; older versions do not",
+                        job.training.config.method)};
+  }
   if (n_workers > 0) return NoCapableWorker(std::string(CapabilityOf(job)), workers);
   return {kWaitNoWorker, "no worker is connected"};
 }

@@ -77,6 +77,7 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
     capabilities.push_back(method);
     if (Has("render")) capabilities.push_back(FrameCapability(method));
     if (Has(kExportFeature)) capabilities.push_back(fmt::format("{}{}", kExportPrefix, method));
+    if (Has(kExtendFeature)) capabilities.push_back(fmt::format("{}{}", kExtendPrefix, method));
   }
   if (Has(kMovieCapability)) capabilities.emplace_back(kMovieCapability);
   for (const std::string& feature : features) {

@@ -23,6 +23,11 @@
 namespace nerf {
 namespace {
 
+// The job that a retry or an extension is of; empty without one.
+const std::string& EarlierJob(const JobSpec& spec) {
+  return spec.retry_of.empty() ? spec.extension.of : spec.retry_of;
+}
+
 std::string FingerprintOf(const JobSpec& spec) {
   if (spec.kind == JobKind::kPose) return FingerprintOfPoses(spec);
   Fingerprint fingerprint;
@@ -43,6 +48,10 @@ std::string FingerprintOf(const JobSpec& spec) {
   if (spec.priority != 0) fingerprint.Add("priority").Add(std::to_string(spec.priority));
   for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
   if (!spec.retry_of.empty()) fingerprint.Add("retry_of").Add(spec.retry_of);
+  if (const Extension& extension = spec.extension; !extension.of.empty()) {
+    fingerprint.Add("extension_of").Add(extension.of).Add(extension.budget_kind);
+    fingerprint.Add(fmt::format("{}", extension.budget_amount));
+  }
   if (const WorkerCount& workers = spec.training.workers; workers != WorkerCount()) {
     fingerprint.Add("workers").Add(uint64_t{workers.min}).Add(uint64_t{workers.max});
   }
@@ -103,9 +112,9 @@ absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
   check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
   check.RequireRequestId("request_id", spec.request_id);
   check.RequireDisplayName("training_job.display_name", spec.display_name);
-  check.RequireId(
-      "training_job.scene", spec.training.scene,
-      /*may_be_empty=*/validate_only || !spec.retry_of.empty() || !spec.training.pose_job.empty());
+  check.RequireId("training_job.scene", spec.training.scene,
+                  /*may_be_empty=*/validate_only || !EarlierJob(spec).empty() ||
+                      !spec.training.pose_job.empty());
   check.RequireId("training_job.pose_job", spec.training.pose_job, /*may_be_empty=*/true);
   check.Add(CheckPriority("training_job.priority", spec.priority));
   check.Add(CheckLabels("training_job.labels", spec.labels));
@@ -230,6 +239,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   job.priority = spec.priority;
   job.labels = spec.labels;
   job.retry_of = spec.retry_of;
+  job.extension_of = spec.extension.of;
   job.start_by = spec.start_by;
   job.end_by = spec.end_by;
   job.training = spec.training;
@@ -278,9 +288,11 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
 }
 
 absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints) {
-  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, spec.retry_of}));
+  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, EarlierJob(spec)}));
   const Job& job = entry->job;
-  if (job.state != JobState::kFailed && job.state != JobState::kCancelled) {
+  const bool is_retry = !spec.retry_of.empty();
+  if (!is_retry) NERF_RETURN_IF_ERROR(CheckExtension(job, spec.extension));
+  if (is_retry && job.state != JobState::kFailed && job.state != JobState::kCancelled) {
     return StateConflict(
         fmt::format("{} is {}; only jobs that failed or were cancelled are retried",
                     JobName(job.key), JobStateName(job.state)),
@@ -292,6 +304,7 @@ absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* ch
   spec.training = job.training;
   // Its scene was there, and outlives the pose job.
   if (!job.awaits_poses) spec.training.pose_job.clear();
+  if (!is_retry) Extend(spec.extension, &spec.training);
   spec.check_init = nullptr;  // it was checked when that job was created
   NERF_RETURN_IF_ERROR(CheckNoPart(state_, job));
   for (const JobEntry* part : PartsOfJob(state_, job)) {
@@ -324,9 +337,9 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   if (!projects.empty() && !projects.contains(spec.project)) {
     return ResourceNotFound("projects/" + spec.project);
   }
-  if (!spec.retry_of.empty()) {
+  if (!EarlierJob(spec).empty()) {
     // For its scene, which never changes.
-    const auto found = state_.jobs.find({spec.project, spec.retry_of});
+    const auto found = state_.jobs.find({spec.project, EarlierJob(spec)});
     if (found != state_.jobs.end()) spec.training.scene = found->second.job.training.scene;
   }
   // Wait for changes that are being stored under these names.
@@ -334,7 +347,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   std::vector<ClaimKey> names = {{ClaimKey::Kind::kScene, {spec.project, spec.training.scene}},
                                  request_key,
                                  {ClaimKey::Kind::kJob, {spec.project, spec.id}},
-                                 {ClaimKey::Kind::kJob, {spec.project, spec.retry_of}},
+                                 {ClaimKey::Kind::kJob, {spec.project, EarlierJob(spec)}},
                                  {ClaimKey::Kind::kJob, {spec.project, spec.training.pose_job}}};
   if (const auto& init = spec.training.init;
       init.has_value() && init->kind != InitReference::Kind::kAuto) {
@@ -363,7 +376,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
     return entry->job;
   }
   NERF_RETURN_IF_ERROR(present);
-  if (!spec.retry_of.empty()) NERF_RETURN_IF_ERROR(TakeOver(spec, &checkpoints));
+  if (!EarlierJob(spec).empty()) NERF_RETURN_IF_ERROR(TakeOver(spec, &checkpoints));
   if (!checkpoints.empty() && !spec.parts.empty()) {
     // It was merged, and one worker goes on from there.
     spec.parts.clear();

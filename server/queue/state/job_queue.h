@@ -16,6 +16,7 @@
 #include "server/queue/jobs/job_filter.h"
 #include "server/queue/jobs/start_choice.h"
 #include "server/queue/resources/page.h"
+#include "server/queue/state/extension.h"
 #include "server/queue/state/job_list_watcher.h"
 #include "server/queue/state/queue_place.h"
 #include "server/queue/state/queue_state.h"
@@ -46,6 +47,8 @@ struct JobSpec {
   // Id of a job that failed or was cancelled. The new job takes display name, priority, labels and
   // training from it, and starts from its last checkpoint. Empty: no retry.
   std::string retry_of;
+  // Takes the same from a job that it extends, and gives the training the new budget.
+  Extension extension = {};
   JobKind kind = JobKind::kTraining;
   RenderSpec render;      // of kind kRender
   PoseSpec pose;          // of kind kPose
@@ -108,8 +111,8 @@ class JobQueue {
   // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL or
   // QUOTA_EXCEEDED; FailedPrecondition BLOBS_MISSING (files to pose);
   // FailedPrecondition STATE_CONFLICT (the job to retry has neither failed nor was it cancelled, or
-  // is a part of another; the pose job has failed or was cancelled). A job and its parts are
-  // created together or not at all, and each counts.
+  // is a part of another; the pose job has failed or was cancelled); those of CheckExtension. A job
+  // and its parts are created together or not at all, and each counts.
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
   absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = JobKind::kTraining);
   // The training jobs that `filter` matches, newest first. InvalidArgument for a bad page.
@@ -174,8 +177,8 @@ class JobQueue {
   // STATE_CONFLICT.
   using TargetState = std::function<std::optional<JobState>(JobState from)>;
   absl::StatusOr<Job> ChangeState(const ResourceKey& key, const TargetState& target);
-  // Fills in what a retry takes from the job that it retries; its last checkpoint is added to
-  // `checkpoints`.
+  // Fills in what a retry or an extension takes from the job that it is of; its last checkpoint is
+  // added to `checkpoints`.
   absl::Status TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // A job that a client may change by itself (CheckNoPart), once nobody else is changing it.

@@ -12,6 +12,7 @@
 #include "common/error_reason.h"
 #include "common/rpc/proto_figures.h"
 #include "common/rpc/rpc_status.h"
+#include "common/rpc/training_config.h"
 #include "common/status_macros.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "server/queue/resources/request_check.h"
@@ -184,6 +185,9 @@ v1::TrainingJob ToProto(const Job& job) {
     proto.set_pose_job(PoseJobName({job.key.project, job.training.pose_job}));
   // A request that cannot be parsed is left out.
   if (!proto.mutable_config()->ParseFromString(job.training.requested_config)) proto.clear_config();
+  // Of an extension, the request is that of the first job.
+  if (const JobConfig& config = job.training.config; !job.training.extend_capability.empty())
+    SetBudget({config.budget_kind, config.budget_amount}, proto.mutable_config());
   *proto.mutable_effective_config() = ToProto(job.training.config, job.training.init);
   proto.set_init_reason(job.training.init_reason);
   proto.set_state(ToProtoTrainingState(job.state));
@@ -222,6 +226,8 @@ v1::TrainingJob ToProto(const Job& job) {
   }
   if (job.end_by != absl::InfiniteFuture()) *proto.mutable_end_by_time() = ToProto(job.end_by);
   if (!job.retry_of.empty()) proto.set_retry_of(JobName({job.key.project, job.retry_of}));
+  if (!job.extension_of.empty())
+    proto.set_extension_of(JobName({job.key.project, job.extension_of}));
   for (const std::string& part : job.parts) proto.add_parts(JobName({job.key.project, part}));
   if (!job.part_of.empty()) proto.set_part_of(JobName({job.key.project, job.part_of}));
   return proto;
@@ -275,6 +281,7 @@ v1::DesiredJob ToProto(const LeaseGrant& grant) {
   AddManifest(grant.scene.files, proto.mutable_files());
   *proto.mutable_config() = ToProto(grant.job.training.config, grant.job.training.init);
   if (grant.resume.has_value()) *proto.mutable_resume() = ToProto(grant.lease.job, *grant.resume);
+  proto.set_extend(!grant.job.training.extend_capability.empty());
   if (grant.job.training.init.has_value())
     *proto.mutable_init_blob() = ToProto(grant.job.training.init->blob);
   if (WantsMerge(grant.job)) {
@@ -340,6 +347,38 @@ absl::StatusOr<JobSpec> FromProto(const v1::RetryTrainingJobRequest& request) {
   check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
   spec.request_id = request.request_id();
   check.RequireRequestId("request_id", spec.request_id);
+  NERF_RETURN_IF_ERROR(check.Result());
+  return spec;
+}
+
+absl::StatusOr<JobSpec> FromProto(const v1::ExtendTrainingJobRequest& request) {
+  RequestCheck check;
+  JobSpec spec;
+  const ResourceKey job = TakeOr(ParseJobName("name", request.name()), check);
+  spec.project = job.project;
+  spec.id = request.training_job_id();
+  check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
+  spec.request_id = request.request_id();
+  check.RequireRequestId("request_id", spec.request_id);
+  TrainConfig config;
+  Budget& total = config.budget;
+  switch (request.total_case()) {
+    case v1::ExtendTrainingJobRequest::kSteps:
+      total = {BudgetKind::kSteps, static_cast<double>(request.steps())};
+      break;
+    case v1::ExtendTrainingJobRequest::kSamples:
+      total = {BudgetKind::kSamples, request.samples()};
+      break;
+    case v1::ExtendTrainingJobRequest::kSeconds:
+      total = {BudgetKind::kSeconds, request.seconds()};
+      break;
+    case v1::ExtendTrainingJobRequest::TOTAL_NOT_SET:
+      check.Require(false, "total", "must be steps, samples or seconds");
+      break;
+  }
+  spec.extension = {job.id, std::string(BudgetKindName(total.kind)), total.amount};
+  const absl::Status allowed = CheckBudgetAndSplit(config);
+  check.Require(allowed.ok(), spec.extension.budget_kind, std::string(allowed.message()));
   NERF_RETURN_IF_ERROR(check.Result());
   return spec;
 }

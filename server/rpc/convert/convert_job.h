@@ -21,6 +21,7 @@ v1::DesiredJob ToProto(const LeaseGrant& grant);
 // Errors: InvalidArgument that lists every wrong field.
 absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request);
 absl::StatusOr<JobSpec> FromProto(const v1::RetryTrainingJobRequest& request);
+absl::StatusOr<JobSpec> FromProto(const v1::ExtendTrainingJobRequest& request);
 absl::StatusOr<JobUpdate> FromProto(const v1::UpdateTrainingJobRequest& request);
 // The effective config of a request that FromProto accepted.
 TrainConfig EffectiveConfig(const v1::CreateTrainingJobRequest& request);

@@ -138,6 +138,20 @@ grpc::ServerUnaryReactor* TrainingService::RetryTrainingJob(
                      });
 }
 
+grpc::ServerUnaryReactor* TrainingService::ExtendTrainingJob(
+    grpc::CallbackServerContext* context, const v1::ExtendTrainingJobRequest* request,
+    v1::TrainingJob* response) {
+  return AnswerUnary(services_, "nerf.v1.TrainingService/ExtendTrainingJob", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(JobSpec spec, FromProto(*request));
+                       const CallOrigin origin = services_.origins->Of(context);
+                       spec.origin = {origin.traceparent, origin.request_id};
+                       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Create(spec));
+                       *response = JobConverter(services_).ToProto(job);
+                       return absl::OkStatus();
+                     });
+}
+
 grpc::ServerUnaryReactor* TrainingService::CancelTrainingJob(
     grpc::CallbackServerContext* context, const v1::CancelTrainingJobRequest* request,
     v1::TrainingJob* response) {

@@ -31,6 +31,9 @@ class TrainingService final : public v1::TrainingService::CallbackService {
   grpc::ServerUnaryReactor* RetryTrainingJob(grpc::CallbackServerContext* context,
                                              const v1::RetryTrainingJobRequest* request,
                                              v1::TrainingJob* response) override;
+  grpc::ServerUnaryReactor* ExtendTrainingJob(grpc::CallbackServerContext* context,
+                                              const v1::ExtendTrainingJobRequest* request,
+                                              v1::TrainingJob* response) override;
   grpc::ServerUnaryReactor* CancelTrainingJob(grpc::CallbackServerContext* context,
                                               const v1::CancelTrainingJobRequest* request,
                                               v1::TrainingJob* response) override;

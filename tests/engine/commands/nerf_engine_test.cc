@@ -691,6 +691,32 @@ TEST_F(NerfEngineTest, StopAfterAndResumeGiveTheSameBytesAndSoDoThreads) {
   EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("resumed/model.safetensors"));
 }
 
+TEST_F(NerfEngineTest, ExtendedTrainingGivesTheSameBytesHoweverItIsStopped) {
+  ASSERT_EQ(Run(Train("first", 30)).code, 0);
+  const std::string extend = "train " + dataset_ + " --resume " +
+                             (dir_ / "first/checkpoint.safetensors") + " --steps 60 --out ";
+  const Outcome whole = Run(extend + (dir_ / "whole") + " --json");
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_EQ(whole.Last()["step"], 60);
+  const Outcome part = Run(extend + (dir_ / "part") + " --stop-after 40 --threads 3");
+  ASSERT_EQ(part.code, 0) << part.err;
+  const std::string resume =
+      "train " + dataset_ + " --resume " + (dir_ / "part/checkpoint.safetensors");
+  ASSERT_EQ(Run(resume + " --stop-after 50").code, 0) << "its budget is stored";
+  ASSERT_EQ(Run(resume + " --steps 60").code, 0) << "and may be named again";
+  EXPECT_TRUE(Bytes("whole/checkpoint.safetensors") == Bytes("part/checkpoint.safetensors"));
+  EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("part/model.safetensors"));
+  const Outcome shown = Run("inspect " + (dir_ / "part/checkpoint.safetensors"));
+  EXPECT_THAT(shown.out, ::testing::HasSubstr("budget 60 steps"));
+
+  const Outcome spent =
+      Run(extend.substr(0, extend.find("--steps")) + "--samples 10 --out " + (dir_ / "spent"));
+  EXPECT_EQ(spent.code, 9);
+  EXPECT_THAT(spent.err, ::testing::HasSubstr("samples already: the new total must be above that, "
+                                              "not 10"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "spent"));
+}
+
 TEST_F(NerfEngineTest, ResumeWithoutAFolderGoesOnBesideTheCheckpoint) {
   ASSERT_EQ(Run(Train("cut", 40) + " --stop-after 15").code, 0);
   ASSERT_EQ(Run(Train("whole", 40)).code, 0);
@@ -1165,7 +1191,10 @@ TEST_F(NerfEngineTest, ExitCodesSayWhatWentWrong) {
       {train + " --test-every 1", 2},
       {train + " --checkpoint-interval 0", 2},
       {train + " --checkpoint-interval often", 2},
-      {train + " --resume x --steps 5", 2},
+      {train + " --resume x --steps 5 --samples 5", 2},
+      {train + " --resume x --samples 1e16", 2},
+      {train + " --resume x --samples 0", 2},
+      {train + " --resume " + (dir_ / "bad") + " --samples 1M", 9},
       {train + " --resume " + (dir_ / "none"), 5},
       {train + " --resume " + (dir_ / "bad"), 9},
       {"train " + (dir_ / "none") + " --out " + (dir_ / "o"), 5},

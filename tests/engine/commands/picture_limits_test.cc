@@ -15,7 +15,7 @@ SceneDescription Pictures(int n, int width, int height) {
   return description;
 }
 
-TrainConfig Budget(BudgetKind kind, double amount) {
+TrainConfig WithBudget(BudgetKind kind, double amount) {
   TrainConfig config;
   config.budget = {kind, amount};
   return config;
@@ -23,20 +23,20 @@ TrainConfig Budget(BudgetKind kind, double amount) {
 
 TEST(MaxSideTest, BudgetLimitsLargePictures) {
   // 40 M samples for 50 pictures: 2.4 megapixels each.
-  const int side = MaxSideOf(Budget(BudgetKind::kSamples, 40e6), Pictures(50, 3000, 4000), {});
+  const int side = MaxSideOf(WithBudget(BudgetKind::kSamples, 40e6), Pictures(50, 3000, 4000), {});
   EXPECT_NEAR(side * side * 0.75, 2.4e6, 1e4);
-  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSamples, 40e6), Pictures(50, 1080, 1920), {}), 0);
-  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSamples, 1e9), Pictures(50, 3000, 4000), {}), 0);
+  EXPECT_EQ(MaxSideOf(WithBudget(BudgetKind::kSamples, 40e6), Pictures(50, 1080, 1920), {}), 0);
+  EXPECT_EQ(MaxSideOf(WithBudget(BudgetKind::kSamples, 1e9), Pictures(50, 3000, 4000), {}), 0);
 }
 
 TEST(MaxSideTest, PicturesOfAMegapixelAreNeverReduced) {
-  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSteps, 1), Pictures(500, 1024, 1024), {}), 0);
-  const int side = MaxSideOf(Budget(BudgetKind::kSteps, 1), Pictures(500, 4096, 4096), {});
+  EXPECT_EQ(MaxSideOf(WithBudget(BudgetKind::kSteps, 1), Pictures(500, 1024, 1024), {}), 0);
+  const int side = MaxSideOf(WithBudget(BudgetKind::kSteps, 1), Pictures(500, 4096, 4096), {});
   EXPECT_EQ(side, 1024);
 }
 
 TEST(MaxSideTest, SecondsOnAGpuPayForMore) {
-  const TrainConfig config = Budget(BudgetKind::kSeconds, 20);
+  const TrainConfig config = WithBudget(BudgetKind::kSeconds, 20);
   const SceneDescription pictures = Pictures(50, 3000, 4000);
   EXPECT_GT(MaxSideOf(config, pictures, {}), 1000);
   EXPECT_EQ(MaxSideOf(config, pictures, {kOnCuda, 132, 1980, uint64_t{80} << 30}), 0)
@@ -44,7 +44,7 @@ TEST(MaxSideTest, SecondsOnAGpuPayForMore) {
 }
 
 TEST(MaxSideTest, MaxSideOfTheConfigIsTaken) {
-  TrainConfig config = Budget(BudgetKind::kSteps, 1);
+  TrainConfig config = WithBudget(BudgetKind::kSteps, 1);
   config.max_side = 0;
   EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), {}), 0);
   config.max_side = 700;
@@ -69,12 +69,12 @@ TEST(PixelsAlongBoxTest, AreTheMedianOverTheViews) {
 TEST(SamplesOfBudgetTest, SecondsCountAtAUsualRate) {
   const DeviceFacts l4{kOnCuda, 58, 2040, uint64_t{24} << 30};
   const DeviceFacts h100{kOnCuda, 132, 1980, uint64_t{80} << 30};
-  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSamples, 5e6), {}), 5e6);
-  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSamples, 5e6), h100), 5e6);
-  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSteps, 10), {}), 81920);
-  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), {}), 30e6);
-  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), l4), 1200e6);
-  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), h100), 3300e6);
+  EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSamples, 5e6), {}), 5e6);
+  EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSamples, 5e6), h100), 5e6);
+  EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSteps, 10), {}), 81920);
+  EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSeconds, 30), {}), 30e6);
+  EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSeconds, 30), l4), 1200e6);
+  EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSeconds, 30), h100), 3300e6);
 }
 
 TEST(ReductionTextTest, SaysBothSizes) {

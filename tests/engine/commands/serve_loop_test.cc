@@ -155,6 +155,38 @@ TEST_F(ServeLoopTest, CheckpointOnTheWayContinuesToTheSameBytes) {
   EXPECT_TRUE(*bytes == *expected);
 }
 
+TEST_F(ServeLoopTest, ExtendedTrainingGoesOnToTheBudgetOfItsMessage) {
+  const Json done = TrainToTheEnd("j", 20);
+  Json extend = TrainMessage("k", 40);
+  extend["resume"] = done["checkpoint"];
+  extend["extend"] = true;
+  Send(extend);
+  const Json started = ReceiveAnswer();
+  ASSERT_EQ(started["type"], "started") << started;
+  EXPECT_EQ(started["step"], 20);
+  EXPECT_EQ(started["config"]["budget"]["amount"], 40);
+  const Json checkpoint = ReceiveAnswer();
+  ASSERT_EQ(checkpoint["type"], "checkpoint") << checkpoint;
+  EXPECT_EQ(checkpoint["step"], 40);
+  ASSERT_EQ(ReceiveAnswer()["type"], "done");
+
+  // As after a crash: what it committed has the new budget.
+  extend["job"] = "again";
+  extend["out"] = dir_ / "again";
+  extend["resume"] = checkpoint["checkpoint"];
+  Send(extend);
+  ASSERT_EQ(ReceiveAnswer()["step"], 40);
+  ASSERT_EQ(ReceiveAnswer()["type"], "checkpoint");
+  ASSERT_EQ(ReceiveAnswer()["type"], "done");
+
+  extend["budget"]["amount"] = 39;
+  Send(extend);
+  const Json failed = ReceiveAnswer();
+  EXPECT_EQ(failed["type"], "failed") << failed;
+  EXPECT_EQ(failed["reason"], "FIELD_INVALID");
+  EXPECT_THAT(failed["message"].get<std::string>(), testing::HasSubstr("has 40 steps already"));
+}
+
 // A checkpoint is due after every step, so that of the last step is written before the end.
 TEST_F(ServeLoopTest, EachStepIsCheckpointedOnceAndDoneComesBehindTheLast) {
   Json train = TrainMessage("j", 5);

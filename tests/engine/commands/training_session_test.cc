@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -14,6 +15,7 @@
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/ngp_autograd/autograd_library.h"
 #include "engine/parameters/memory_estimate.h"
+#include "engine/train/schedule.h"
 #include "engine/training/device.h"
 #include "engine/training/exception_border.h"
 #include "engine/training/loaded_model.h"
@@ -165,6 +167,120 @@ TEST_F(TrainingSessionTest, AStartDecidesWhatIsLeftOpen) {
   ASSERT_THAT(session, IsOk());
   EXPECT_EQ(Ngp((*session)->state.config).finest_resolution, 512);
   EXPECT_EQ(Ngp((*session)->state.config).log2_hashmap_size, 12);
+}
+
+TEST_F(TrainingSessionTest, NewTotalIsTheBudgetOfTheWholeTraining) {
+  Train({dataset_, SmallConfig(), "", ""});
+  TrainRequest request = {dataset_, {}, checkpoint_, ""};
+  request.new_total = Budget{BudgetKind::kSteps, 8};
+  const auto session = Open(request);
+  ASSERT_THAT(session, IsOk());
+  const TrainState& state = (*session)->state;
+  EXPECT_EQ(state.step, 4u);
+  EXPECT_EQ(state.config.budget, *request.new_total);
+  EXPECT_EQ(FractionSpent(state.config.budget, state.step, state.n_trained, state.seconds), 0.5);
+  // Everything else is the checkpoint's, also what its budget chose.
+  const auto resumed = Open({dataset_, {}, checkpoint_, ""});
+  ASSERT_THAT(resumed, IsOk());
+  TrainConfig expected = (*resumed)->state.config;
+  expected.budget = *request.new_total;
+  EXPECT_EQ(state.config, expected);
+  // Steps and samples are both known.
+  request.new_total = Budget{BudgetKind::kSamples, static_cast<double>(state.n_trained + 1)};
+  EXPECT_THAT(Open(request), IsOk());
+  // The budget that it has is no change, though all of it is spent.
+  request.new_total = SmallConfig().budget;
+  EXPECT_THAT(Open(request), IsOk());
+}
+
+TEST_F(TrainingSessionTest, SchedulesOfATrainingThatEndedBeginAnewAndThoseOfAStoppedOneGoOn) {
+  const auto schedule = [&](double total) {
+    TrainRequest request = {dataset_, {}, checkpoint_, ""};
+    request.new_total = Budget{BudgetKind::kSteps, total};
+    const auto session = Open(request);
+    EXPECT_THAT(session, IsOk());
+    return (*session)->state.schedule;
+  };
+  Train({dataset_, SmallConfig(10), "", ""});
+  EXPECT_EQ(schedule(10), ScheduleLine()) << "no new total";
+  EXPECT_EQ(schedule(40), (ScheduleLine{0.25, 0}));
+  TrainRequest extend = {dataset_, {}, checkpoint_, ""};
+  extend.new_total = Budget{BudgetKind::kSteps, 20};
+  Train(extend);
+  EXPECT_EQ(schedule(20), (ScheduleLine{0.5, 0})) << "stored";
+  EXPECT_EQ(schedule(40), (ScheduleLine{0.5, 0})) << "it has ended again";
+  // At half of its second part.
+  Train({dataset_, SmallConfig(10), "", ""});
+  TrainFiles(extend, &pool_, checkpoint_, model_, 15);
+  EXPECT_EQ(schedule(40).from, 0.375);
+  EXPECT_NEAR(schedule(40).start, 5 / 30.0, 1e-12) << "of the 30 steps from the tenth on";
+  // The rate falls in the last 30%.
+  TrainFiles({dataset_, SmallConfig(10), "", ""}, &pool_, checkpoint_, model_, 7);
+  EXPECT_EQ(schedule(20), ScheduleLine());
+  TrainFiles({dataset_, SmallConfig(10), "", ""}, &pool_, checkpoint_, model_, 8);
+  EXPECT_NEAR(schedule(20).start, 0.4 * 2 / 3, 1e-12);
+}
+
+TEST_F(TrainingSessionTest, NewTotalsThatAreSpentOrCannotBeCountedAreRefused) {
+  Train({dataset_, SmallConfig(), "", ""});
+  const struct {
+    Budget total;
+    const char* says;
+  } cases[] = {
+      {{BudgetKind::kSteps, 3}, "has 4 steps already: the new total must be above that, not 3"},
+      {{BudgetKind::kSamples, 1}, "samples already: the new total must be above that, not 1"},
+      {{BudgetKind::kSeconds, 1e6}, "has a budget in steps and stores no training time"},
+      {{BudgetKind::kSteps, 5e9}, "steps: 5000000000 is not a budget"},
+      {{BudgetKind::kSamples, 2e15}, "is not a budget"},
+      {{BudgetKind::kSteps, 7.5}, "whole number"},
+      {{BudgetKind::kSteps, std::nan("")}, "is not a budget"},
+  };
+  for (const auto& c : cases) {
+    TrainRequest request = {dataset_, {}, checkpoint_, ""};
+    request.new_total = c.total;
+    const auto refused = Open(request);
+    EXPECT_THAT(refused, FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid)) << c.says;
+    EXPECT_THAT(refused, StatusIs(StatusCode::kInvalidArgument, c.says));
+  }
+  TrainRequest of_model = {dataset_, {}, model_, ""};
+  of_model.new_total = Budget{BudgetKind::kSteps, 8};
+  EXPECT_THAT(Open(of_model), StatusIs(StatusCode::kInvalidArgument, "cannot be continued"));
+}
+
+TEST_F(TrainingSessionTest, NewTotalInSecondsNeedsACheckpointThatStoresItsTime) {
+  TrainConfig config = SmallConfig();
+  config.budget = {BudgetKind::kSeconds, 100};
+  TrainFiles({dataset_, config, "", ""}, &pool_, checkpoint_, model_, 2);
+  TrainRequest request = {dataset_, {}, checkpoint_, ""};
+  request.new_total = Budget{BudgetKind::kSeconds, 200};
+  EXPECT_THAT(Open(request), IsOk());
+  request.new_total = Budget{BudgetKind::kSteps, 4};
+  EXPECT_THAT(Open(request), IsOk());
+}
+
+// Checkpoints of another program, or without what only a checkpoint has.
+TEST_F(TrainingSessionTest, ResumeRefusesCheckpointsWithoutOptimizerOrOfAnotherMethod) {
+  Train({dataset_, SmallConfig(), "", ""});
+  const auto changed = [&](const std::function<void(TensorFile*)>& change) {
+    auto file = ReadTensorFile(checkpoint_);
+    EXPECT_THAT(file, IsOk());
+    change(&*file);
+    EXPECT_THAT(WriteTensorFile(*file, dir_ / "changed"), IsOk());
+    TrainRequest request = {dataset_, {}, dir_ / "changed", ""};
+    request.new_total = Budget{BudgetKind::kSteps, 8};
+    return Open(request).status();
+  };
+  EXPECT_THAT(
+      changed([](TensorFile* file) {
+        std::erase_if(file->tensors, [](const auto& tensor) {
+          return std::string_view(tensor.first).starts_with("adam.");
+        });
+      }),
+      StatusIs(StatusCode::kInvalidArgument, "tensor adam.first.field.hash_table is missing"));
+  EXPECT_THAT(changed([](TensorFile* file) { file->metadata["method"] = "mlp"; }),
+              StatusIs(StatusCode::kInvalidArgument, "changed"));
+  EXPECT_THAT(changed([](TensorFile* file) { file->metadata["format"] = "other"; }),
+              StatusIs(StatusCode::kInvalidArgument, "changed"));
 }
 
 TEST_F(TrainingSessionTest, ResumeRefusesModelsOtherScenesAndDamage) {

@@ -34,6 +34,7 @@ TEST(WorkerRequestTest, TrainSurvivesARoundTrip) {
   train.config.test_every = 0;
   train.config.settings = {{"ema_decay", "0.9"}};
   train.init = "/i";
+  train.extend = true;
   train.merge = {"/m0", "/m1"};
   train.checkpoint_interval_seconds = 0.5;
   train.preview_interval_seconds = 3;
@@ -53,6 +54,7 @@ TEST(WorkerRequestTest, TrainSurvivesARoundTrip) {
   EXPECT_EQ(read.config.settings, train.config.settings);
   EXPECT_EQ(read.init, "/i");
   EXPECT_EQ(read.resume, "");
+  EXPECT_TRUE(read.extend);
   EXPECT_EQ(read.merge, train.merge);
   EXPECT_EQ(read.checkpoint_interval_seconds, 0.5);
   EXPECT_EQ(read.preview_interval_seconds, 3);
@@ -78,6 +80,7 @@ TEST(WorkerRequestTest, UnsetConfigStaysUnset) {
   EXPECT_FALSE(read.config.seed.has_value());
   EXPECT_FALSE(read.config.budget.has_value());
   EXPECT_FALSE(read.config.test_every.has_value());
+  EXPECT_FALSE(read.extend);
   EXPECT_EQ(read.checkpoint_interval_seconds, kMaxIntervalSeconds);
 }
 

@@ -67,6 +67,15 @@ TEST(CheckpointTest, EqualStatesAreEqualBytes) {
             SerializeTensorFile(StoredCheckpoint(SampleState())));
 }
 
+TEST(CheckpointTest, ScheduleComesBackAndTheUsualOneIsNotStored) {
+  TrainState state = SampleState();
+  EXPECT_FALSE(StoredCheckpoint(state).metadata.contains("schedule"));
+  state.schedule = {0.1 + 0.2, 1.0 / 3};
+  const auto loaded = LoadTrainState(StoredCheckpoint(state), "f");
+  ASSERT_THAT(loaded, IsOk());
+  EXPECT_EQ(loaded->state, state);
+}
+
 TEST(CheckpointTest, SecondsAreStoredWhereTheyAreTheBudget) {
   TrainState state = SampleState();
   state.config.budget = {BudgetKind::kSeconds, 60};
@@ -145,7 +154,9 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"evaluation_background", "random"}, BadValue{"step", "-1"},
                       BadValue{"step", "99999999999"}, BadValue{"samples", "-5"},
 
-                      BadValue{"watchdog.rate_factor", "2"}, BadValue{"watchdog.counts", "1 1"}));
+                      BadValue{"watchdog.rate_factor", "2"}, BadValue{"schedule", "0.5"},
+                      BadValue{"schedule", "1 0"}, BadValue{"schedule", "0.5 nan"},
+                      BadValue{"watchdog.counts", "1 1"}));
 
 TEST(BackgroundTest, EvaluationIsWhiteWithAlphaUnlessBlackAndBlackWithoutUnlessWhite) {
   EXPECT_EQ(EvaluationBackground(Background::kAuto, true), Background::kWhite);

@@ -161,6 +161,16 @@ TEST(TrainerTest, BatchesTellWhichFractionOfTheBudgetIsSpent) {
   }
 }
 
+TEST(TrainerTest, SchedulesFollowTheLineOfTheState) {
+  TrainerFixture f({BudgetKind::kSteps, 100});
+  f.state.step = 50;
+  f.state.schedule = {0.5, 0.2};
+  ASSERT_THAT(f.Run(), IsOk());
+  ASSERT_EQ(f.step.n_runs, 50);
+  for (int run = 0; run < 50; ++run)
+    ASSERT_NEAR(f.step.fractions[static_cast<size_t>(run)], 0.2 + 0.8 * run / 50, 1e-12);
+}
+
 TEST(TrainerTest, InterruptedAndContinuedGivesTheSameBytes) {
   TrainerFixture whole({BudgetKind::kSteps, 120});
   ASSERT_THAT(whole.Run(), IsOk());

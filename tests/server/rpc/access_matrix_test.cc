@@ -47,6 +47,7 @@ const std::map<std::string, std::string> kWhoMay = {
     {"nerf.v1.TrainingService/PauseTrainingJob", "EA"},
     {"nerf.v1.TrainingService/ResumeTrainingJob", "EA"},
     {"nerf.v1.TrainingService/RetryTrainingJob", "EA"},
+    {"nerf.v1.TrainingService/ExtendTrainingJob", "EA"},
     {"nerf.v1.TrainingService/CancelTrainingJob", "EA"},
     {"nerf.v1.TrainingService/DeleteTrainingJob", "EA"},
     {"nerf.v1.TrainingService/WatchTrainingJob", "VEA"},

@@ -114,6 +114,7 @@ bool IsOutput(const std::string& path) {
                                                  "training_job.worker",
                                                  "token.name",
                                                  "training_job.retry_of",
+                                                 "training_job.extension_of",
                                                  "render_job.name",
                                                  "render_job.workers",
                                                  "token.secret",

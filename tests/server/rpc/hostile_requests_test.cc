@@ -194,6 +194,10 @@ class HostileRequestsTest : public testing::Test {
          [&] {
            return Unary(*s.training_stub, &v1::TrainingService::Stub::RetryTrainingJob, text);
          }},
+        {"ExtendTrainingJob",
+         [&] {
+           return Unary(*s.training_stub, &v1::TrainingService::Stub::ExtendTrainingJob, text);
+         }},
         {"ListCheckpoints",
          [&] { return Unary(*s.model_stub, &v1::ModelService::Stub::ListCheckpoints, text); }},
         {"PromoteCheckpoint",
@@ -535,6 +539,21 @@ const HostileCase kJobCases[] = {
      {"training_job_id", "request_id"}},
     {"RetryTrainingJob",
      "name:'projects/default/trainingJobs/queued'",
+     StatusCode::kFailedPrecondition,
+     reason::kStateConflict,
+     {"QUEUED"}},
+    {"ExtendTrainingJob",
+     "name:'x' training_job_id:'X' request_id:'7'",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"name", "training_job_id", "request_id", "total"}},
+    {"ExtendTrainingJob",
+     "name:'projects/default/trainingJobs/queued' samples:1e16",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"samples"}},
+    {"ExtendTrainingJob",
+     "name:'projects/default/trainingJobs/queued' samples:8e7",
      StatusCode::kFailedPrecondition,
      reason::kStateConflict,
      {"QUEUED"}},

@@ -26,6 +26,8 @@ Job FullJob() {
   job.part_seconds = 0.1 + 0.2;
   job.merge_capability = "merge/ngp-tiles";
   job.part_of = "y";
+  job.extension_of = "before";
+  job.training.extend_capability = "extend/ngp";
   job.training.init_reason = "trained on the same capture";
   job.request_id = kRequestA;
   job.queue_reason = QueueReason::kWorkerDrained;
@@ -177,6 +179,7 @@ TEST(RecordCodecTest, PartsComeBack) {
   EXPECT_EQ(read.part_seconds, job.part_seconds);
   EXPECT_EQ(read.merge_capability, job.merge_capability);
   EXPECT_EQ(read.part_of, job.part_of);
+  EXPECT_EQ(read.extension_of, job.extension_of);
 }
 
 // As version 0.1.0 wrote it: a key for each figure, some of them 0.
