@@ -71,8 +71,9 @@ check_thread_safety() {
   [ "$code" = 0 ] || [ "$code" = 77 ]
 }
 
-# What takes minutes more: the images, built offline and run, the laptop overlay with them, and
-# nerfd with the programs of the commit before. Exit 77 is a visible skip.
+# What takes minutes more: the images, built offline and run, the laptop overlay with them, nerfd
+# with the programs of the commit before, and the packages in a bare Debian. Exit 77 is a visible
+# skip.
 check_deploy() {
   cmake --preset release >build/configure-release.log 2>&1 ||
     { cat build/configure-release.log >&2; return 1; }
@@ -85,6 +86,9 @@ check_deploy() {
     "tests/deploy/${test}_test.sh" "$PWD" build/release/bin "$folder" || code=$?
     [ "$code" = 0 ] || [ "$code" = 77 ] || return 1
   done
+  code=0
+  tests/deploy/packages_test.sh "$PWD" "$PWD/build/release" "$PWD/build/images" || code=$?
+  [ "$code" = 0 ] || [ "$code" = 77 ]
 }
 
 mkdir -p build

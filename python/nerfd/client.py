@@ -1,0 +1,287 @@
+"""The blocking client."""
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Type, Union
+import os
+import pathlib
+
+import grpc
+import numpy as np
+
+from . import _flows, _pictures, access
+from ._proto.nerf.v1 import training_service_pb2_grpc
+from ._shared import ClientBase, Resource, may_repeat, pauses, source_of, start_of
+from .errors import Error, from_rpc
+from .types import Progress, SceneReport, View
+
+Folder = Union[str, "os.PathLike[str]"]
+
+
+class Client(ClientBase):
+    """A connection to a nerfd. Thread-safe; close it, or use it in a `with`.
+
+    server: HOST:PORT or unix:PATH; else $NERFCTL_SERVER, the server of `nerfctl login`, or this
+        machine's (127.0.0.1:50051).
+    token: else $NERFCTL_TOKEN, that of `nerfctl login`, or that of this user's nerfd.
+    project: the project that short ids belong to; else the context's, or `default`.
+    ca: use TLS and trust this CA, a file in PEM or 'system'; tls_cert, tls_key: what to show to a
+        server that wants a certificate. insecure: send the token to another machine without TLS.
+    patience: seconds for which an unanswered call is repeated.
+
+    Raises AccessDenied (TOKEN_MISSING) where it finds no token, ValueError for a wrong address.
+    Every method may raise an Error with the server's reason; no call is made before the first.
+    """
+
+    def __init__(self, server: Optional[str] = None, *, token: Optional[str] = None,
+                 project: Optional[str] = None, ca: Optional[str] = None,
+                 tls_cert: Optional[str] = None, tls_key: Optional[str] = None,
+                 insecure: bool = False, patience: float = 4.0) -> None:
+        super().__init__(server, token, project, ca, tls_cert, tls_key, insecure, patience)
+        if self._access.credentials is None:
+            self._channel = grpc.insecure_channel(self.server, access.CHANNEL_OPTIONS)
+        else:
+            self._channel = grpc.secure_channel(self.server, self._access.credentials,
+                                                access.CHANNEL_OPTIONS)
+        self._stubs: Dict[Type[Any], Any] = {}
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection, and what still runs over it."""
+        self._channel.close()
+
+    def stub(self, kind: Type[Any]) -> Any:
+        """A stub of `nerfd._proto` over this connection, for calls that have no method here. Such
+        a call needs `metadata=client.metadata`."""
+        return self._stubs.setdefault(kind, kind(self._channel))
+
+    @property
+    def metadata(self) -> Any:
+        """What shows the token with a call of `stub`."""
+        return self._metadata
+
+    def _run(self, flow: _flows.Flow) -> Any:
+        result: Any = None
+        failure: Optional[Exception] = None
+        while True:
+            try:
+                step = flow.send(result) if failure is None else flow.throw(failure)
+            except StopIteration as end:
+                return end.value
+            result, failure = None, None
+            try:
+                result = step.work() if isinstance(step, _flows.Local) else self._call(step)
+            except Exception as error:
+                failure = error
+
+    def _call(self, step: _flows.Step) -> Any:
+        end = time.monotonic() + self._patience
+        for pause in pauses():
+            try:
+                return self._try(step)
+            except grpc.RpcError as error:
+                failure = from_rpc(error, self.server)
+            if not may_repeat(failure, step) or time.monotonic() + pause > end:
+                raise failure
+            time.sleep(pause)
+
+    def _try(self, step: _flows.Step) -> Any:
+        step.begin()
+        request = step.request if step.chunks is None else step.chunks()
+        answer = getattr(self.stub(step.stub), step.method)(
+            request, timeout=step.seconds, metadata=self._metadata)
+        if step.take is None:
+            return answer
+        for part in answer:
+            step.take(part)
+        return None
+
+    def upload(self, folder: Folder, *, id: str = "",
+               display_name: Optional[str] = None) -> "Scene":
+        """Makes a scene of a folder's files, hidden ones left out; files that the server has are
+        not sent again. Raises OSError for a folder that cannot be read, ValueError for one that
+        holds no files or names that a scene may not have."""
+        return Scene(self, self._run(_flows.upload(folder, self.project, id, display_name)).name)
+
+    def train(self, source: Union[Folder, "Scene"], *, steps: Optional[int] = None,
+              samples: Optional[float] = None, seconds: Optional[float] = None, method: str = "",
+              seed: int = 1, background: str = "auto", test_every: Optional[int] = None,
+              init: Union["Model", str, None] = None,
+              settings: Optional[Mapping[str, Any]] = None, id: str = "", display_name: str = "",
+              priority: int = 0) -> "Job":
+        """Queues a training of a folder, which is uploaded, or of a scene.
+
+        steps, samples, seconds: the budget, one of them or none (the method's default).
+        background: of pictures with alpha: auto, white, black or random.
+        init: a model, or 'auto', whose parameters it starts from.
+        settings: as `nerfctl train --set KEY=VALUE` (docs/use/settings.md).
+        Raises ValueError or OSError for wrong arguments, InvalidArgument for what the server
+        refuses; then nothing is uploaded.
+        """
+        options = _flows.TrainOptions(steps, samples, seconds, method, seed, background, test_every,
+                                      start_of(init), settings, id, display_name, priority)
+        return Job(self, self._run(_flows.train(source_of(source), options, self.project)).name)
+
+    def scene(self, name: str) -> "Scene":
+        """A scene by its id or name. Raises NotFound."""
+        full = _flows.full_name("scene", name, self.project)
+        return Scene(self, self._run(_flows.get_scene(full)).name)
+
+    def job(self, name: str) -> "Job":
+        """A training job by its id or name. Raises NotFound."""
+        full = _flows.full_name("job", name, self.project)
+        return Job(self, self._run(_flows.job_call("GetTrainingJob", full)).name)
+
+    def model(self, name: str) -> "Model":
+        """A model by its id or name. Raises NotFound."""
+        full = _flows.full_name("model", name, self.project)
+        return Model(self, self._run(_flows.get_model(full)).name)
+
+    def scenes(self) -> List["Scene"]:
+        """The project's scenes, newest first."""
+        found = self._run(_flows.list_all("scene", self.project))
+        return [Scene(self, each.name) for each in found]
+
+    def jobs(self) -> List["Job"]:
+        """The project's training jobs, newest first."""
+        return [Job(self, each.name) for each in self._run(_flows.list_all("job", self.project))]
+
+    def models(self) -> List["Model"]:
+        """The project's models, newest first."""
+        found = self._run(_flows.list_all("model", self.project))
+        return [Model(self, each.name) for each in found]
+
+
+class Scene(Resource):
+    """A set of photographs with camera poses on the server."""
+
+    _client: Client
+
+    def check(self) -> SceneReport:
+        """Lets a worker's engine read all of it: every problem, and what it holds."""
+        report: SceneReport = self._client._run(_flows.check_scene(self.name))
+        return report
+
+    def views(self) -> List[View]:
+        """Its photographs with their cameras, test views first. Raises WrongState
+        (DATASET_INVALID) for a scene with problems."""
+        views: List[View] = self._client._run(_flows.scene_views(self.name))
+        return views
+
+    def delete(self) -> None:
+        """Deletes it. Raises WrongState while an unfinished job uses it."""
+        self._client._run(_flows.delete("scene", self.name))
+
+
+class _Rendered(Resource):
+    _client: Client
+    _source: str
+
+    def render(self, c2w: Any, width: int, height: int, *, fov: float = 50.0,
+               fl_x: Optional[float] = None, fl_y: Optional[float] = None,
+               cx: Optional[float] = None, cy: Optional[float] = None,
+               channel: str = "rgb") -> np.ndarray:
+        """Renders one view through a pinhole.
+
+        c2w: camera to world, [4, 4] or [3, 4], in the data set's own frame; OpenGL's axes (+X
+            right, +Y up, looks along -Z).
+        fov: horizontal field of view in degrees, unless fl_x has the focal length in pixels.
+        fl_y: default fl_x. cx, cy: principal point in pixels, default the middle.
+        channel: rgb: uint8 [height, width, 3]; depth: float32 [height, width], expected distance
+            along the ray in scene units; opacity: float32 [height, width], 0 to 1.
+        Raises ValueError or TypeError for wrong arguments.
+        """
+        camera = _pictures.camera(c2w, width, height, fov, fl_x, fl_y, cx, cy)
+        picture: np.ndarray = self._client._run(
+            _flows.render({self._source: self.name}, camera, channel))
+        return picture
+
+
+class Job(_Rendered):
+    """A training job. It renders its current weights, or its newest checkpoint."""
+
+    _source = "training_job"
+
+    def progress(self) -> Progress:
+        """Where it stands now."""
+        return _flows.progress_of(
+            self._client._run(_flows.job_call("GetTrainingJob", self.name)))
+
+    def watch(self, token: str = "", *, patience: float = 300.0) -> Iterator[Progress]:
+        """Follows it to its end; the last moment is final (`is_final`).
+
+        A broken stream goes on behind the last moment, for up to `patience` seconds without a
+        server. token: that of a moment seen before, also by another process.
+        Raises JobFailed after the last moment of a job that failed or was cancelled.
+        """
+        client, state = self._client, _flows.Watch(self.name, token)
+        stub = client.stub(training_service_pb2_grpc.TrainingServiceStub)
+        waits, deadline = pauses(), time.monotonic() + patience
+        while not state.is_over():
+            stream = stub.WatchTrainingJob(state.request(), metadata=client.metadata)
+            try:
+                for message in stream:
+                    waits, deadline = pauses(), time.monotonic() + patience
+                    moment = state.take(message)
+                    if moment is not None:
+                        yield moment
+            except grpc.RpcError as error:
+                failure: Error = from_rpc(error, client.server)
+                pause = next(waits)
+                if not state.lets_resume(failure) or time.monotonic() + pause > deadline:
+                    raise failure from None
+                time.sleep(pause)
+            else:
+                time.sleep(0 if state.is_over() else next(waits))
+            finally:
+                stream.cancel()
+        _flows.raise_if_failed(state.job)
+
+    def wait(self, *, patience: float = 300.0) -> Progress:
+        """Waits for its end and returns the last moment. Raises as watch."""
+        last = self.progress()
+        for last in self.watch(patience=patience):
+            pass
+        return last
+
+    def promote(self, *, id: str = "", display_name: str = "") -> "Model":
+        """Makes a model of its newest checkpoint. Raises WrongState without any."""
+        return Model(self._client,
+                     self._client._run(_flows.promote(self.name, id, display_name)).name)
+
+    def pause(self) -> None:
+        """Pauses it; its worker writes a checkpoint first."""
+        self._client._run(_flows.job_call("PauseTrainingJob", self.name))
+
+    def resume(self) -> None:
+        """Queues it again after a pause."""
+        self._client._run(_flows.job_call("ResumeTrainingJob", self.name))
+
+    def cancel(self) -> None:
+        """Cancels it. Raises WrongState when it has succeeded or failed."""
+        self._client._run(_flows.job_call("CancelTrainingJob", self.name))
+
+    def delete(self) -> None:
+        """Deletes it with its checkpoints; it must have ended."""
+        self._client._run(_flows.delete("job", self.name))
+
+
+class Model(_Rendered):
+    """A trained field, ready to render."""
+
+    _source = "model"
+
+    def download(self, path: Folder) -> pathlib.Path:
+        """Writes its file (safetensors, docs/use/files.md) to a path or into a folder; whole, with
+        its digest compared, or not at all. Returns the path."""
+        written: pathlib.Path = self._client._run(_flows.download(self.name, path))
+        return written
+
+    def delete(self) -> None:
+        """Deletes it, and its shares."""
+        self._client._run(_flows.delete("model", self.name))

@@ -1,0 +1,76 @@
+"""Plain values that calls take and return."""
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, List, Optional
+
+import numpy as np
+
+from .errors import SceneProblem
+
+FINAL_STATES = ("SUCCEEDED", "FAILED", "CANCELLED")
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """A moment of a job, as WatchTrainingJob reports it.
+
+    state: QUEUED, PREPARING, RUNNING, PAUSING, PAUSED, CANCELLING, SUCCEEDED, FAILED, CANCELLED.
+    fraction: the part of the budget that is spent, 0 to 1.
+    step, samples, seconds: what was trained so far, over all attempts.
+    eta_seconds: estimated seconds until the end; None where unknown.
+    loss: training loss; psnr_train: dB of the training rays, both over the last second.
+    psnr: dB of the last preview, in the end of all test views; None without test views.
+    wait: why a queued job does not run yet, for people.
+    figures: further figures of the engine, by their names in docs/inside/protocol.md.
+    token: `job.watch(token)` continues behind this moment, also in another process.
+    """
+
+    job: str
+    state: str
+    fraction: float
+    step: int
+    samples: float
+    seconds: float
+    eta_seconds: Optional[float]
+    loss: float
+    psnr_train: float
+    psnr: Optional[float]
+    wait: str
+    figures: Dict[str, float]
+    token: str
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has ended."""
+        return self.state in FINAL_STATES
+
+
+@dataclasses.dataclass(frozen=True)
+class SceneReport:
+    """What a worker's engine found in a scene. `ok` is true when a job can train on it."""
+
+    ok: bool
+    summary: str
+    problems: List[SceneProblem]
+    warnings: List[str]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class View:
+    """A photograph of a scene with its camera.
+
+    c2w: camera to world, float64 [4, 4], in the data set's own frame; OpenGL's axes (+X right, +Y
+    up, looks along -Z). fl_x, fl_y, cx, cy are in pixels of width x height. Coefficients of the
+    lens are not included.
+    """
+
+    file: str
+    is_test: bool
+    c2w: np.ndarray
+    width: int
+    height: int
+    fl_x: float
+    fl_y: float
+    cx: float
+    cy: float

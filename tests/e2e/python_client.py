@@ -1,0 +1,408 @@
+#!/usr/bin/env python3
+"""The package `nerfd` with a running server, broken connections, and what is no nerfd.
+
+    python_client.py SERVER FOLDER      with its token in $NERFCTL_TOKEN
+"""
+import asyncio
+import hashlib
+import http.server
+import inspect
+import io
+import json
+import os
+import pathlib
+import socket
+import sys
+import tempfile
+import threading
+import unittest
+from concurrent import futures
+
+import grpc
+import numpy as np
+from PIL import Image
+
+import nerfd
+from nerfd import _flows, access
+from nerfd._proto.google.bytestream import bytestream_pb2
+from nerfd._proto.nerf.v1 import render_service_pb2
+
+SERVER, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
+STATES = ["QUEUED", "PREPARING", "RUNNING", "SUCCEEDED"]
+ABOVE = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 4.0], [0, 0, 0, 1]])
+
+
+class Cutter:
+    """A TCP proxy in front of the server that breaks every connection when told."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.open = []
+        self.n_connections = 0
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        host, port = SERVER.rsplit(":", 1)
+        while True:
+            ours, _ = self.listener.accept()
+            theirs = socket.create_connection((host, int(port)))
+            self.open += [ours, theirs]
+            self.n_connections += 1
+            for pair in ((ours, theirs), (theirs, ours)):
+                threading.Thread(target=self.pump, args=pair, daemon=True).start()
+
+    @staticmethod
+    def pump(source, target):
+        try:
+            while block := source.recv(1 << 16):
+                target.sendall(block)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def cut(self):
+        broken, self.open = self.open, []
+        for each in broken:
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            each.close()
+
+
+class ArgumentsTest(unittest.TestCase):
+    """Nothing is sent: the address has no server."""
+
+    def setUp(self):
+        self.client = nerfd.Client("127.0.0.1:9", token="t", patience=0)
+        self.model = nerfd.Model(self.client, "projects/default/models/mic")
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+
+    def refuses(self, kind, words, call, *arguments, **keywords):
+        with self.assertRaises(kind) as caught:
+            call(*arguments, **keywords)
+        self.assertRegex(str(caught.exception), words)
+
+    def test_wrong_matrices_are_named(self):
+        render = self.model.render
+        for c2w, kind, words in (
+                (np.eye(3), ValueError, r"c2w: has shape \[3, 3\], must be \[4, 4\]"),
+                (np.eye(4).ravel(), ValueError, r"shape \[16\]"),
+                (np.eye(4)[None], ValueError, r"shape \[1, 4, 4\]"),
+                ([], ValueError, "shape"), (None, ValueError, "shape"),
+                ("mic", TypeError, "array of numbers"),
+                ([[1, 2], [3]], TypeError, "array of numbers"),
+                (np.eye(4) * np.nan, ValueError, "NaN"),
+                (ABOVE.T, ValueError, "last row.*transposed")):
+            with self.subTest(c2w=c2w):
+                self.refuses(kind, words, render, c2w, 8, 8)
+
+    def test_wrong_sizes_and_lenses_are_named(self):
+        for width, height, keywords, kind, words in (
+                (0, 8, {}, ValueError, "width: must be 1 to"),
+                (8, -1, {}, ValueError, "height: must be 1 to"),
+                (8.5, 8, {}, TypeError, "width: must be a whole number"),
+                (True, 8, {}, TypeError, "width"), (8, 1 << 20, {}, ValueError, "height"),
+                (8, 8, {"fov": 180}, ValueError, "fov"), (8, 8, {"fl_x": 0}, ValueError, "fl_x"),
+                (8, 8, {"fl_y": float("nan")}, ValueError, "fl_y"),
+                (8, 8, {"cx": float("inf")}, ValueError, "cx"),
+                (8, 8, {"channel": "alpha"}, ValueError, "channel: must be one of rgb, depth")):
+            with self.subTest(words=words):
+                self.refuses(kind, words, self.model.render, ABOVE, width, height, **keywords)
+
+    def test_wrong_folders_are_named(self):
+        train = self.client.train
+        missing, file, empty = (self.scratch / each for each in ("gone", "file", "empty"))
+        file.write_text("x")
+        empty.mkdir()
+        (empty / ".hidden").write_text("x")
+        self.refuses(FileNotFoundError, "gone: no such folder", train, missing)
+        self.refuses(NotADirectoryError, "file: is a file", train, file)
+        self.refuses(ValueError, "empty: holds no files", train, empty)
+        (empty / "a\nb.png").write_text("x")
+        self.refuses(ValueError, "control characters", train, empty)
+        (empty / "a\nb.png").unlink()
+        (pathlib.Path(os.fsdecode(os.fsencode(empty) + b"/\xff.png"))).write_text("x")
+        self.refuses(ValueError, "not UTF-8", train, empty)
+        self.refuses(TypeError, "a folder or a Scene", train, 7)
+
+    def test_wrong_trainings_are_named(self):
+        for keywords, words in (
+                ({"steps": 5, "seconds": 5}, "steps and seconds: name one budget"),
+                ({"steps": -1}, "steps: -1"), ({"steps": "many"}, "steps"), ({"seed": -1}, "seed"),
+                ({"background": "pink"}, "background: must be auto"),
+                ({"id": "Mic!"}, "job: 'Mic!' is neither an id"), ({"init": "a b"}, "model: 'a b'"),
+                ({"priority": 101}, "priority")):
+            with self.subTest(words=words):
+                self.refuses(ValueError, words, self.client.train, FOLDER, **keywords)
+
+    def test_wrong_names_are_named(self):
+        self.refuses(ValueError, "projects/default/models/mic", self.client.model, "a/b")
+        self.refuses(ValueError, "scene: ''", self.client.scene, "")
+        self.refuses(TypeError, "job: must be an id", self.client.job, 7)
+        self.refuses(ValueError, "model", self.client.model, "projects/default/scenes/mic")
+
+    def test_a_large_view_is_read_as_a_blob(self):
+        file = io.BytesIO()
+        Image.fromarray(np.full((2, 3), 65535, np.uint16)).save(file, "PNG")
+        content = file.getvalue()
+        blob = _flows.BlobRef(sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
+        reply = render_service_pb2.RenderImageResponse(far=2.5)
+        reply.images.add(blob=blob)
+
+        def receive(parts):
+            flow = _flows.render({"model": "projects/lab/models/mic"}, None, "depth")
+            next(flow)
+            read = flow.send(reply)
+            self.assertEqual(read.request.resource_name,
+                             f"projects/lab/blobs/{blob.sha256}/{len(content)}")
+            for part in parts:
+                read.begin()
+                read.take(bytestream_pb2.ReadResponse(data=part))
+            return flow.send(None).work()
+
+        # The first try broke off.
+        np.testing.assert_array_equal(receive([content[:9], content]), np.full((2, 3), 2.5))
+        self.refuses(nerfd.Error, "DATA_LOSS BLOB_DAMAGED", receive, [content[:-1] + b"x"])
+
+    def test_both_clients_have_the_same_methods(self):
+        for name in ("Client", "Scene", "Job", "Model"):
+            ours, theirs = getattr(nerfd, name), getattr(nerfd.aio, name)
+            for method in (each for each in dir(ours) if not each.startswith("_")):
+                if not inspect.isfunction(getattr(ours, method)):
+                    continue
+                self.assertTrue(getattr(ours, method).__doc__, f"{name}.{method}")
+                self.assertEqual(list(inspect.signature(getattr(ours, method)).parameters),
+                                 list(inspect.signature(getattr(theirs, method)).parameters))
+
+
+class AccessTest(unittest.TestCase):
+    """Servers and tokens of files, in a home of its own."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        kept = dict(os.environ)
+        self.addCleanup(lambda: (os.environ.clear(), os.environ.update(kept)))
+        for variable in ("NERFCTL_TOKEN", "NERFCTL_SERVER", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+            os.environ.pop(variable, None)
+        os.environ["HOME"] = scratch.name
+        self.contexts = pathlib.Path(scratch.name) / ".config/nerfd/contexts.json"
+        self.contexts.parent.mkdir(parents=True)
+
+    def log_in(self, content, mode=0o600):
+        self.contexts.write_text(content)
+        self.contexts.chmod(mode)
+
+    def test_without_a_token_it_says_how_to_get_one(self):
+        with self.assertRaises(nerfd.AccessDenied) as caught:
+            nerfd.Client("127.0.0.1:9")
+        self.assertEqual(caught.exception.reason, "TOKEN_MISSING")
+        self.assertIn("nerfctl login", str(caught.exception))
+
+    def test_login_gives_server_project_and_token(self):
+        self.log_in(json.dumps({"current": "a", "contexts": {
+            "a": {"server": "127.0.0.1:7", "project": "lab", "token": "secret-a"},
+            "b": {"server": "[::1]:8", "token": "secret-b"}}}))
+        client = nerfd.Client()
+        self.assertEqual((client.server, client.project), ("127.0.0.1:7", "lab"))
+        self.assertEqual(nerfd.Client("[::1]:8").metadata[0][1], "Bearer secret-b")
+        self.assertNotIn("secret", repr(client) + repr(client._access))
+
+    def test_damaged_and_readable_contexts_are_refused(self):
+        for content, mode, kind, words in (
+                ("{}", 0o600, ValueError, "damaged"), ("[1", 0o600, ValueError, "damaged"),
+                ("{}", 0o644, PermissionError, "chmod 600")):
+            self.log_in(content, mode)
+            with self.assertRaisesRegex(kind, words):
+                nerfd.Client()
+
+    def test_a_token_does_not_travel_unencrypted(self):
+        with self.assertRaisesRegex(ValueError, "unencrypted"):
+            nerfd.Client("nerf.example.com:50051", token="secret")
+        nerfd.Client("nerf.example.com:50051", token="secret", insecure=True).close()
+        for server in ("127.0.0.1.example.com:1", "127.evil:1"):
+            self.assertFalse(access.is_loopback(server))
+
+    def test_wrong_addresses_tokens_and_projects_are_named(self):
+        for server, keywords, words in (
+                ("http://127.0.0.1:1", {"token": "t"}, "server: 'http"),
+                ("127.0.0.1", {"token": "t"}, "not HOST:PORT"), ("", {"token": ""}, "no token"),
+                (None, {"token": "two words"}, "no token"), (None, {"token": "t\n\nu"}, "no token"),
+                (None, {"token": "t", "project": "A"}, "project: 'A'"),
+                (None, {"token": "t", "tls_key": "k"}, "need ca")):
+            with self.subTest(words=words), self.assertRaisesRegex(ValueError, words):
+                nerfd.Client(server, **keywords)
+        with self.assertRaises(FileNotFoundError):
+            nerfd.Client(token="t", ca="/no/such/ca.pem")
+
+
+class WrongServerTest(unittest.TestCase):
+    """What answers is no nerfd."""
+
+    def fails_as(self, kind, address, words, patience=0):
+        for make in (lambda: nerfd.Client(address, token="t", patience=patience).jobs(),
+                     lambda: asyncio.run(self.jobs_of(address, patience))):
+            with self.assertRaises(kind) as caught:
+                make()
+            self.assertRegex(str(caught.exception), words)
+            self.assertIn(address, str(caught.exception))
+
+    @staticmethod
+    async def jobs_of(address, patience):
+        async with nerfd.aio.Client(address, token="t", patience=patience) as client:
+            return await client.jobs()
+
+    def test_nobody_listens(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = "127.0.0.1:%d" % free.getsockname()[1]
+        self.fails_as(nerfd.Unavailable, address, "no nerfd answers", patience=0.3)
+
+    def test_a_web_server(self):
+        with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as web:
+            web.RequestHandlerClass.log_message = lambda *unused: None
+            threading.Thread(target=web.serve_forever, daemon=True).start()
+            self.fails_as((nerfd.NotNerfd, nerfd.Unavailable), "127.0.0.1:%d" % web.server_port,
+                          "no nerfd")
+            web.shutdown()
+
+    def test_another_grpc_server(self):
+        server = grpc.server(futures.ThreadPoolExecutor(1))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        self.fails_as(nerfd.NotNerfd, f"127.0.0.1:{port}", "is no nerfd")
+        server.stop(None)
+
+
+class ServerTest(unittest.TestCase):
+    """One job, trained once, is what the tests look at."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.client = nerfd.Client(SERVER)
+        cls.scene = cls.client.upload(FOLDER, id="mic")
+        cls.cutter = Cutter()
+        cls.moments = []
+        # Twice the connection breaks: at the first moment, and in training.
+        cut_at = {0, 2}
+        with nerfd.Client(cls.cutter.address) as broken:
+            cls.job = broken.train(cls.scene, samples=1e6, background="white", id="mic")
+            for moment in cls.job.watch():
+                if len(cls.moments) in cut_at:
+                    cls.cutter.cut()
+                cls.moments.append(moment)
+        cls.job = cls.client.job("mic")
+        cls.model = cls.job.promote(id="mic")
+
+    def test_a_broken_watch_goes_on_and_repeats_nothing(self):
+        order = [STATES.index(each.state) for each in self.moments]
+        self.assertEqual(order, sorted(order))
+        self.assertEqual(self.moments[-1].state, "SUCCEEDED")
+        steps = [each.step for each in self.moments]
+        self.assertEqual(steps, sorted(steps))
+        self.assertGreaterEqual(self.cutter.n_connections, 3)
+        self.assertGreater(self.moments[-1].psnr, 15)
+        self.assertEqual(self.moments[-1].fraction, 1)
+
+    def test_a_token_continues_a_watch_elsewhere(self):
+        first = self.moments[0]
+        later = [each.state for each in self.job.watch(first.token)]
+        self.assertEqual(list(dict.fromkeys(later)), STATES[STATES.index(first.state):])
+        self.assertEqual([each.state for each in self.job.watch()], ["SUCCEEDED"])
+        with self.assertRaises(nerfd.InvalidArgument) as caught:
+            list(self.job.watch("no token of this job"))
+        self.assertEqual(caught.exception.reason, "FIELD_INVALID")
+
+    def test_renders_are_arrays(self):
+        view = self.scene.views()[0]
+        self.assertTrue(view.is_test)
+        self.assertEqual(view.c2w.shape, (4, 4))
+        picture = self.model.render(view.c2w, 64, 48, fl_x=view.fl_x * 64 / view.width)
+        self.assertEqual((picture.shape, picture.dtype), ((48, 64, 3), np.uint8))
+        np.testing.assert_array_equal(
+            picture, self.model.render(view.c2w[:3], 64, 48, fl_x=view.fl_x * 64 / view.width))
+        depth = self.model.render(view.c2w, 64, 48, channel="depth")
+        opacity = self.model.render(view.c2w, 64, 48, channel="opacity")
+        self.assertEqual((depth.shape, depth.dtype), ((48, 64), np.float32))
+        self.assertLessEqual(opacity.max(), 1)
+        # The microphone is at the middle, as far away as the camera is from the origin.
+        seen = opacity > 0.9
+        self.assertGreater(seen.sum(), 20)
+        self.assertLess(abs(np.median(depth[seen]) - np.linalg.norm(view.c2w[:3, 3])), 1.5)
+
+    def test_the_asynchronous_twin_sees_the_same(self):
+        async def look():
+            async with nerfd.aio.Client(SERVER) as client:
+                job, model = await client.job("mic"), await client.model("mic")
+                moments = [each async for each in job.watch()]
+                pictures = await asyncio.gather(
+                    *(model.render(ABOVE, 16 + i, 16) for i in range(3)))
+                scene = await client.upload(FOLDER)
+                return moments, pictures, await scene.check()
+
+        moments, pictures, report = asyncio.run(look())
+        self.assertEqual(moments[-1].psnr, self.moments[-1].psnr)
+        for i, picture in enumerate(pictures):
+            np.testing.assert_array_equal(picture, self.model.render(ABOVE, 16 + i, 16))
+        self.assertEqual(report, self.scene.check())
+        self.assertTrue(report.ok and not report.problems)
+        self.assertIn("125 of 125 images", report.summary)
+
+    def test_downloads_are_whole_or_nothing(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            path = self.model.download(scratch)
+            self.assertEqual(path.name, "mic.safetensors")
+            self.assertGreater(path.stat().st_size, 1e6)
+            with self.assertRaises(nerfd.NotFound):
+                nerfd.Model(self.client, "projects/default/models/gone").download(
+                    pathlib.Path(scratch) / "gone.safetensors")
+            with self.assertRaises(FileNotFoundError):
+                self.model.download(pathlib.Path(scratch) / "no/such.safetensors")
+            self.assertEqual(os.listdir(scratch), ["mic.safetensors"])
+
+    def test_errors_have_code_and_reason(self):
+        with self.assertRaises(nerfd.NotFound) as caught:
+            self.client.model("gone")
+        self.assertEqual(caught.exception.reason, "RESOURCE_NOT_FOUND")
+        with self.assertRaises(nerfd.InvalidArgument) as caught:
+            self.client.train(FOLDER, samples=0.5, settings={"no_such": 1})
+        self.assertEqual(caught.exception.reason, "FIELD_INVALID")
+        self.assertTrue(all(each.field for each in caught.exception.violations))
+        with self.assertRaises(nerfd.WrongState) as caught:
+            self.client.train(FOLDER, steps=5, id="mic")
+        self.assertEqual(caught.exception.reason, "ALREADY_EXISTS")
+        with self.assertRaises(nerfd.WrongState) as caught:
+            self.job.cancel()
+        self.assertEqual(caught.exception.reason, "STATE_CONFLICT")
+        with self.assertRaises(nerfd.AccessDenied) as caught:
+            nerfd.Client(SERVER, token="not-a-token").jobs()
+        self.assertEqual(caught.exception.reason, "TOKEN_INVALID")
+
+    def test_a_folder_without_cameras_fails_with_its_problems(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            (pathlib.Path(scratch) / "transforms.json").write_text('{"frames": [{"file_path": 7}]}')
+            report = self.client.upload(scratch).check()
+            self.assertFalse(report.ok)
+            self.assertTrue(report.problems[0].message)
+            job = self.client.train(scratch, steps=5)
+            with self.assertRaises(nerfd.JobFailed) as caught:
+                job.wait()
+        self.assertEqual(caught.exception.reason, "DATASET_INVALID")
+        self.assertEqual(caught.exception.job, job.name)
+        self.assertIn("transforms.json", str(caught.exception))
+        job.delete()
+        self.assertNotIn(job.name, [each.name for each in self.client.jobs()])
+
+    def test_a_cancelled_job_says_so(self):
+        job = self.client.train(self.scene, seconds=600)
+        job.cancel()
+        with self.assertRaises(nerfd.JobFailed) as caught:
+            list(job.watch())
+        self.assertEqual(caught.exception.code, "CANCELLED")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)
