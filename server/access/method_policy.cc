@@ -65,6 +65,7 @@ constexpr std::array kPolicies = {
                  true,
                  {kParent,
                   {"training_job.scene"},
+                  {"training_job.pose_job"},
                   // The server's choice among the models of the parent.
                   {"training_job.config.init.model", EmptyField::kNothing, "auto"},
                   {"training_job.config.init.checkpoint"}}},

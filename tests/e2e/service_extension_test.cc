@@ -60,7 +60,9 @@ TEST_F(ServiceExtensionTest, FinishedTrainingGoesOnThroughAPauseAndAKilledWorker
                                            "--id", "more",   "--request-id", kUuid};
   const CtlResult extended = Ctl(extend);
   ASSERT_EQ(extended.code, kOk) << extended.err;
-  EXPECT_EQ(Ctl(extend).out, Ctl(extend).out) << "repeated";
+  const CtlResult repeated = Ctl(extend);
+  EXPECT_EQ(repeated.code, kOk) << repeated.err;
+  EXPECT_THAT(repeated.out, HasSubstr(" more\n"));
   EXPECT_EQ(CountJobs(), 2u);
   EXPECT_EQ(GetJob("more")["extensionOf"], "projects/default/trainingJobs/first");
   EXPECT_GE(LastCheckpoint(GetJob("more")), 300);

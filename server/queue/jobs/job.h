@@ -189,12 +189,12 @@ struct Job {
   std::string part_of;               // id of the job of which this one trains a part; or empty
   // Its pose job has not made its scene yet. Stays set if that fails.
   bool awaits_poses = false;
-  TrainingSpec training;                  // of kind kTraining
-  RenderSpec render;                      // of kind kRender
-  RenderWork render_work;                 // of kind kRender
-  PoseSpec pose;                          // of kind kPose
-  std::optional<PoseResult> pose_result;  // once its worker has committed it
-  ExportSpec exporting;                   // of kind kExport
+  TrainingSpec training;                      // of kind kTraining
+  RenderSpec render;                          // of kind kRender
+  RenderWork render_work;                     // of kind kRender
+  PoseSpec pose;                              // of kind kPose
+  std::optional<PoseResult> pose_result;      // once its worker has committed it
+  ExportSpec exporting;                       // of kind kExport
   std::optional<ExportResult> export_result;  // of kind kExport; set in SUCCEEDED
   std::string request_id;                     // the client's; empty without one
   JobOrigin origin;
