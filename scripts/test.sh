@@ -20,14 +20,14 @@ setup=(--test)
 [ "$mode" = deploy ] && setup=(--deploy)
 scripts/setup.sh "${setup[@]}"
 jobs=$(nproc)
+tests=$((jobs < 2 ? jobs : 2))  # at a time: many start servers and measure time limits
 
 # Builds a preset and runs its tests; CMakePresets.json has the targets and sanitizer options.
 run() { # PRESET [CMAKE_FLAG...]
   local preset=$1
   cmake --preset "$@" -DNERF_BUILD_TESTS=ON >"build/configure-$preset.log" 2>&1 ||
     { cat "build/configure-$preset.log" >&2; return 1; }
-  # One test at a time: many start servers and measure time limits.
-  cmake --build --preset "$preset" -j "$jobs" && ctest --preset "$preset"
+  cmake --build --preset "$preset" -j "$jobs" && ctest --preset "$preset" -j "$tests"
 }
 
 # Like run, but also fails on any report of a sanitizer: a test may not notice how a process that it
@@ -63,8 +63,8 @@ compile_cuda() {
   ctest --test-dir build/cuda-check --output-on-failure -L gpu
 }
 
-# clang's thread safety analysis over every product source: syntax only, a minute or two. It needs
-# the headers that the build generated.
+# clang's thread safety analysis over every product source: minutes, or with ccache seconds for what
+# has not changed. It needs the headers that the build generated.
 check_thread_safety() {
   local code=0
   tests/check_thread_safety.py build/release || code=$?

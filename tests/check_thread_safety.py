@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the lock annotations of every product source with clang's -Wthread-safety (syntax only).
+"""Checks the lock annotations of every product source with clang's -Wthread-safety.
 Each source is compiled by itself, also where the build compiles batches (cmake/NerfBatches.cmake):
 one that leans on its neighbors' includes fails.
 
@@ -8,7 +8,8 @@ usage: tests/check_thread_safety.py BUILD_DIR [PATH_PART...]
 Takes the commands of BUILD_DIR/compile_commands.json; the generated headers must be built. With
 PATH_PARTs only sources whose path contains one of them are checked. gcc does not know the
 annotations, so that a release build alone does not look at them. Exits 0 when all are right, 1 with
-clang's messages, 77 (a visible skip) without clang.
+clang's messages, 77 (a visible skip) without clang. With ccache only what has changed is compiled:
+to unoptimized LLVM code, since ccache keeps no result without a file.
 """
 import concurrent.futures
 import json
@@ -19,10 +20,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 FOLDERS = ("common", "engine", "server", "worker", "client")
-CHECKS = ["-fsyntax-only", "-Wno-everything", "-Wthread-safety", "-Werror=thread-safety"]
+CHECKS = ["-Wno-everything", "-Wthread-safety", "-Werror=thread-safety"]
 # LibTorch 1.13's headers do not compile with clang 14 as C++20, and engine/autograd holds no lock.
 LEFT_OUT = "engine/autograd/"
 
@@ -46,8 +48,8 @@ def sources(entry, root):
             yield source, entry["command"].replace(str(path), str(source))
 
 
-def clang_command(clang, command):
-    """The command of one source as clang's: no output file, no launcher, our checks."""
+def clang_command(clang, command, output):
+    """The command of one source as clang's: without the build's launcher and output, our checks."""
     words = shlex.split(command)
     first = next(i for i, word in enumerate(words) if word.startswith("-"))
     kept, i = [], first
@@ -58,12 +60,17 @@ def clang_command(clang, command):
         if words[i] != "-c":
             kept.append(words[i])
         i += 1
-    return [clang, *kept, *CHECKS]
+    if ccache := shutil.which("ccache"):
+        made = ["-O0", "-emit-llvm", "-c", "-o", output]
+        return [ccache, clang, *kept, *made, *CHECKS]
+    return [clang, *kept, "-fsyntax-only", *CHECKS]
 
 
-def check(clang, entry):
-    run = subprocess.run(clang_command(clang, entry["command"]), cwd=entry["directory"],
+def check(clang, entry, folder):
+    output = f"{folder}/{entry['file'].replace('/', '.')}.bc"
+    run = subprocess.run(clang_command(clang, entry["command"], output), cwd=entry["directory"],
                          capture_output=True, text=True)
+    pathlib.Path(output).unlink(missing_ok=True)
     return entry["file"], run.returncode, run.stdout + run.stderr
 
 
@@ -88,8 +95,10 @@ def main():
                 entries.setdefault(name, {"file": name, "command": command,
                                           "directory": entry["directory"]})
     start, failed = time.monotonic(), 0
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for file, code, output in pool.map(lambda entry: check(clang, entry), entries.values()):
+    with (tempfile.TemporaryDirectory() as folder,
+          concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool):
+        for file, code, output in pool.map(lambda entry: check(clang, entry, folder),
+                                           entries.values()):
             if code != 0:
                 failed += 1
                 print(f"{file}\n{output}", end="", flush=True)
