@@ -13,8 +13,10 @@
 # prometheus-cpp: Debian's builds synchronize where ThreadSanitizer cannot see it.
 include(GNUInstallDirs)
 
-# Preset tsan builds only the tests labeled tsan.
+# Preset tsan builds only the tests labeled tsan; scripts/test.sh only those labeled gpu where it
+# compiles for CUDA.
 add_custom_target(tsan_tests)
+add_custom_target(gpu_tests)
 
 # Words: a folder of this repository ("common", "engine/base") or a library ("absl", "json"). CMake
 # ignores it; the include check parses it.
@@ -84,7 +86,9 @@ function(nerf_test name)
     set_tests_properties(${entry} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
       ENVIRONMENT "${environment}" RUN_SERIAL ${arg_SERIAL})
   endforeach()
-  if("tsan" IN_LIST arg_LABELS)
-    add_dependencies(tsan_tests ${name})
-  endif()
+  foreach(label tsan gpu)
+    if(label IN_LIST arg_LABELS)
+      add_dependencies(${label}_tests ${name})
+    endif()
+  endforeach()
 endfunction()

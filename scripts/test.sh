@@ -59,7 +59,7 @@ compile_cuda() {
     >build/configure-cuda.log 2>&1 ||
     { cat build/configure-cuda.log >&2; return 1; }
   cmake --build build/cuda-check -j "$jobs" \
-    --target nerf-engine engine_cuda_device_test engine_ngp_device_test cuda_bench
+    --target nerf-engine gpu_tests cuda_bench
   ctest --test-dir build/cuda-check --output-on-failure -L gpu
 }
 
