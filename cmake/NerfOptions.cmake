@@ -18,6 +18,7 @@ if(NERF_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     CCACHE_NOHASHDIR=1
     "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
     "${NERF_CCACHE}")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
 endif()
 
 add_library(nerf_options INTERFACE)

@@ -11,8 +11,18 @@ if ! command -v npm >/dev/null || ! node -e '
   exit 77
 fi
 
-# Installs what a folder's lockfile names, unless it is there. Where no registry answers the test is skipped.
+# Installs what a folder's lockfile names, unless it is there; one test at a time. Where no registry answers the test is
+# skipped.
 install_packages() { # FOLDER
+  local lock code=0
+  exec {lock}>"$1/.lock"
+  flock "$lock"
+  install_unless_there "$1" || code=$?
+  exec {lock}>&-
+  return "$code"
+}
+
+install_unless_there() { # FOLDER
   local stamp=$1/node_modules/.lock-sha256 sum
   sum=$(sha256sum <"$1/package-lock.json")
   [ "$(cat "$stamp" 2>/dev/null)" != "$sum" ] || return 0

@@ -12,8 +12,11 @@ if [ ! -x "$chromium" ]; then
   echo "SKIPPED: no $chromium"
   exit 77
 fi
-mkdir -p "$work"
-cp "$source"/tests/web/*.mjs "$source"/tests/web/package.json "$source"/tests/web/package-lock.json "$source"/tests/web/.npmrc "$work"
+own=$work/${script%.mjs} # other tests may run beside this one
+mkdir -p "$own"
+cp "$source"/tests/web/*.mjs "$own"
+cmp -s "$source/tests/web/package-lock.json" "$work/package-lock.json" ||
+  cp "$source"/tests/web/package.json "$source"/tests/web/package-lock.json "$source"/tests/web/.npmrc "$work"
 install_packages "$work"
-cd "$work"
+cd "$own"
 NERF_SOURCE=$source NERF_BINARIES=$binaries NERF_CHROMIUM=$chromium node "$script"
