@@ -11,8 +11,8 @@ if ! command -v npm >/dev/null || ! node -e '
   exit 77
 fi
 
-# Installs what a folder's lockfile names, unless it is there; one test at a time. Where no registry answers the test is
-# skipped.
+# Installs what a folder's lockfile names, unless it is there; one test at a time. Where no registry
+# answers the test is skipped.
 install_packages() { # FOLDER
   local lock code=0
   exec {lock}>"$1/.lock"

@@ -15,8 +15,10 @@ fi
 own=$work/${script%.mjs} # other tests may run beside this one
 mkdir -p "$own"
 cp "$source"/tests/web/*.mjs "$own"
-cmp -s "$source/tests/web/package-lock.json" "$work/package-lock.json" ||
-  cp "$source"/tests/web/package.json "$source"/tests/web/package-lock.json "$source"/tests/web/.npmrc "$work"
+(
+  flock 9
+  cp "$source"/tests/web/{package.json,package-lock.json,.npmrc} "$work"
+) 9>"$work/.copy-lock"
 install_packages "$work"
 cd "$own"
 NERF_SOURCE=$source NERF_BINARIES=$binaries NERF_CHROMIUM=$chromium node "$script"
