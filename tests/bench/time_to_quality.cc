@@ -1,4 +1,4 @@
-// PSNR of the test views over seconds of training, as a table and a plot. By default each budget is
+// PSNR of the test views over seconds of training, as a table. By default each budget is
 // a training of its own, whose schedules end at that budget: the best result possible in that time.
 // --along-one-run instead evaluates one training of the longest budget at each of them. Reading the
 // scene and evaluating do not count as training time.
@@ -17,13 +17,11 @@
 #include "engine/commands/command.h"
 #include "engine/measure/evaluation.h"
 #include "engine/methods/describe/method_descriptions.h"
-#include "engine/scene/image_io.h"
 #include "engine/training/device.h"
 #include "engine/training/exception_border.h"
 #include "engine/training/machine.h"
 #include "engine/training/training_session.h"
 #include "fmt/format.h"
-#include "tests/bench/line_plot.h"
 
 namespace nerf {
 namespace {
@@ -169,13 +167,7 @@ absl::Status Measure(const Arguments& arguments) {
   const std::string text = fmt::format("{}{}\n\n{}", how, DeviceDescription(), Table(results));
   fmt::print("{}", text);
   std::ofstream(arguments.out + "/time_to_quality.md") << text;
-  PlotSeries series;
-  for (const Result& result : results) {
-    series.x.push_back(result.budget);
-    series.y.push_back(result.psnr);
-  }
-  return WritePng(arguments.out + "/time_to_quality.png",
-                  DrawLinePlot({scene, "seconds of training", "PSNR, dB"}, {series}));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -183,9 +175,9 @@ absl::Status Measure(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   nerf::Arguments arguments;
-  CLI::App app("Prints and plots PSNR against seconds of training");
+  CLI::App app("Prints PSNR against seconds of training");
   app.add_option("SCENE", arguments.scene, "data set")->required();
-  app.add_option("--out", arguments.out, "folder for time_to_quality.{md,png}")->required();
+  app.add_option("--out", arguments.out, "folder for time_to_quality.md")->required();
   app.add_option("--seconds", arguments.seconds, "budgets, e.g. 5,10,30")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)

@@ -71,11 +71,11 @@ class ServiceGangsTest : public ServiceTest {
     return "workers/" + id;
   }
 
-  // Steps that worker "a" takes in about ten seconds, whatever else runs on this machine.
-  std::string StepsOfTenSeconds() {
-    EXPECT_EQ(CreateJob("rate", {"--seconds", "3"}).code, kOk);
+  // Steps that worker "a" takes in about six seconds, whatever else runs on this machine.
+  std::string StepsOfSixSeconds() {
+    EXPECT_EQ(CreateJob("rate", {"--seconds", "2"}).code, kOk);
     EXPECT_TRUE(WaitForState("rate", "SUCCEEDED", kVeryLong));
-    return std::to_string(std::clamp(StepOf(GetJob("rate")) * 10 / 3, 60, 8000));
+    return std::to_string(std::clamp(StepOf(GetJob("rate")) * 6 / 2, 60, 8000));
   }
 
   // A machine that has become faster may end the training before all kills.
@@ -137,7 +137,7 @@ class ServiceGangsTest : public ServiceTest {
 
 TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
   StartWorker("a");
-  const std::vector<std::string> budget = {"--steps", StepsOfTenSeconds(), "--seed", "7"};
+  const std::vector<std::string> budget = {"--steps", StepsOfSixSeconds(), "--seed", "7"};
   ASSERT_EQ(CreateJob("alone", budget).code, kOk);
   ASSERT_TRUE(WaitForState("alone", "SUCCEEDED", kVeryLong));
   EXPECT_TRUE(GetJob("alone")["members"].empty());

@@ -13,13 +13,26 @@ run() { # FOLDER FLAGS...
   mkdir "$scratch/$1"
   "$python" "$source/tests/e2e/workload.py" --binaries "$binaries" --engine "$engine" --folder "$scratch/$1" "${@:2}"
 }
-run kills --seconds "$seconds" --kills "$kills" --seed "${SEED:-1}"
+# Runs side by side: they wait more than they compute.
+started=()
+finish() {
+  local code=0 pid
+  for pid in "${started[@]}"; do wait "$pid" || code=1; done
+  started=()
+  return "$code"
+}
+run kills --seconds "$seconds" --kills "$kills" --seed "${SEED:-1}" &
+started+=($!)
 if [ -x "${NERF_POSTGRES_BIN:-/usr/lib/postgresql/15/bin}/initdb" ]; then
   chmod 711 "$scratch" # PostgreSQL does not run as root
-  run postgres --postgres --seconds "$seconds" --kills "$kills" --seed "${SEED:-1}"
+  run postgres --postgres --seconds "$seconds" --kills "$kills" --seed "${SEED:-1}" &
+  started+=($!)
 else
   echo "PostgreSQL is not installed: the queue is tried in SQLite alone"
 fi
+finish
 for bug in lose-job lose-model forget-requests skip-event succeed-twice; do
-  run "$bug" --bug "$bug" --seconds 30 --kills 3 --seed 2
+  run "$bug" --bug "$bug" --seconds 30 --kills 3 --seed 2 &
+  started+=($!)
 done
+finish
