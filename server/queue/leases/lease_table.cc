@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/sha256.h"
@@ -17,19 +15,9 @@
 #include "server/queue/leases/gang_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
-#include "server/queue/state/part_jobs.h"
-#include "server/queue/state/quota.h"
 
 namespace nerf {
 namespace {
-
-// True if `lease` names the last grant of the job. A holder whose lease has expired stays recorded,
-// and stays the holder, until the next grant.
-bool IsHolder(const Job& job, const LeaseRef& lease) {
-  if (job.kind != lease.kind) return false;
-  if (job.kind == JobKind::kRender) return HoldsPart(job, lease);
-  return job.lease.epoch == lease.epoch && IsMember(job, lease.part, lease.worker);
-}
 
 // Whether the worker holds the part's lease; of a training job there is one.
 bool HoldsIt(const Job& job, uint32_t part, const std::string& worker) {
@@ -71,25 +59,13 @@ void ShowProgress(QueueState& state, JobEntry& entry, const JobProgress& progres
   if (entry.job.kind == JobKind::kTraining) state.rows.Changed(entry.job.key, state.wake);
 }
 
-// The job's state after a placement, and the label under which metrics count the placement.
-struct Ending {
-  JobState to = JobState::kFailed;
-  std::string_view result;
-};
-
-// nullopt if the worker stopped without being asked to.
-std::optional<Ending> EndingOf(JobState state, JobOutcome::Kind kind) {
-  using Kind = JobOutcome::Kind;
-  if (kind == Kind::kFailed) return Ending{JobState::kFailed, "failed"};
-  if (state == JobState::kCancelling) return Ending{JobState::kCancelled, "cancelled"};
-  if (state == JobState::kPausing && kind != Kind::kCancelled) {
-    return Ending{JobState::kPaused, "preempted"};
-  }
-  if (kind == Kind::kSucceeded) return Ending{JobState::kSucceeded, "completed"};
-  return std::nullopt;
-}
-
 }  // namespace
+
+bool IsHolder(const Job& job, const LeaseRef& lease) {
+  if (job.kind != lease.kind) return false;
+  if (job.kind == JobKind::kRender) return HoldsPart(job, lease);
+  return job.lease.epoch == lease.epoch && IsMember(job, lease.part, lease.worker);
+}
 
 bool IsLeaseOver(const Job& job, const LeaseRef& lease) {
   if (job.kind == JobKind::kRender) return !HoldsPart(job, lease);
@@ -223,153 +199,6 @@ void LeaseTable::ReleaseBlobs(std::span<const CheckpointRecord> checkpoints) {
   }
 }
 
-LeaseGrant LeaseTable::MakeGrant(const JobEntry& entry, const std::string& worker) {
-  LeaseGrant grant;
-  grant.lease = {entry.job.key, worker, entry.job.lease.epoch, 0, entry.job.kind};
-  const std::vector<std::string>& members = entry.job.lease.members;
-  grant.n_ranks = static_cast<uint32_t>(members.size());
-  for (uint32_t rank = 0; rank < grant.n_ranks; ++rank) {
-    if (members[rank] == worker) grant.lease.part = rank;
-    grant.one_host =
-        grant.one_host && gangs_.HostOf(members[rank]) == gangs_.HostOf(members.front());
-  }
-  grant.job = entry.job;
-  if (entry.job.kind == JobKind::kTraining) {
-    grant.scene = state_.scenes.at({entry.job.key.project, entry.job.training.scene});
-  }
-  if (!entry.job.checkpoints.empty()) grant.resume = entry.job.checkpoints.back();
-  grant.ttl = state_.options.lease_ttl;
-  grant.alone = entry.job.crashed_since_checkpoint;
-  return grant;
-}
-
-bool LeaseTable::GoesElsewhere(const JobEntry& entry, const std::string& worker) {
-  if (workers_ == nullptr) return false;
-  const Job& job = entry.job;
-  const bool crashed_here =
-      std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) != job.crashed_on.end();
-  if (!crashed_here && !entry.no_room_on.contains(worker)) return false;
-  std::set<std::string> tried = entry.no_room_on;
-  tried.insert(job.crashed_on.begin(), job.crashed_on.end());
-  if (!workers_->AnotherOffers(CapabilityOf(job), tried)) return false;
-  // The others may be busy for long. The last attempt is never made where the job has crashed.
-  const bool is_last_attempt =
-      job.crashes_in_row + 1 >= static_cast<uint32_t>(state_.options.max_attempts);
-  return (crashed_here && is_last_attempt) ||
-         state_.clock.Now() - entry.queued_at < kElsewherePause;
-}
-
-void LeaseTable::PutAside(JobEntry& entry, const std::string& worker) {
-  entry.no_room_on.insert(worker);
-  // A gang may need the same worker again, and waits for room in any case.
-  const bool is_gang = WantsGang(entry.job);
-  if (!is_gang && workers_ != nullptr &&
-      workers_->AnotherOffers(CapabilityOf(entry.job), entry.no_room_on)) {
-    return;
-  }
-  if (!is_gang) entry.no_room_on.clear();
-  entry.no_room_pause = std::clamp(2 * entry.no_room_pause, kFirstNoRoomPause, kMaxNoRoomPause);
-  entry.aside_until = state_.clock.Now() + entry.no_room_pause;
-  state_.jobs_aside.emplace(entry.aside_until, entry.job.key);
-}
-
-std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string& project,
-                                                              const GrantRequest& request,
-                                                              std::optional<WaitingGang>* ahead) {
-  const SteadyTime now = state_.clock.Now();
-  for (const auto& [rank, capability] : state_.queues.at(project)) {
-    if (!OffersCapability(request.capabilities, capability)) continue;
-    const ResourceKey& key = state_.job_order.at(rank.create_sequence);
-    if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
-    JobEntry& entry = state_.jobs.at(key);
-    if (now < entry.aside_until || state_.lacking_jobs.contains(key)) continue;
-    if (!PartMayStart(state_, entry.job)) continue;
-    NextJob next{&entry, std::nullopt};
-    if (WantsGang(entry.job)) {
-      const std::vector<GangCandidate> candidates = CandidatesFor(entry, request);
-      const WorkerCount& wanted = entry.job.training.workers;
-      next.gang = ChooseGang(wanted, request.worker, candidates);
-      if (!next.gang.has_value()) {
-        if (!ahead->has_value()) {
-          *ahead = WaitFor(entry, OutlookOf(wanted, request.worker, candidates));
-        }
-        continue;
-      }
-    } else if (GoesElsewhere(entry, request.worker)) {
-      continue;
-    }
-    if (ahead->has_value() && !MayStartBefore(**ahead, entry.job)) continue;
-    return next;
-  }
-  return std::nullopt;
-}
-
-// Fair shares do not apply: the job takes the place of one of its own project.
-JobEntry* LeaseTable::TakeReserved(const GrantRequest& request) {
-  const auto reserved = state_.reserved_workers.find(request.worker);
-  if (reserved == state_.reserved_workers.end()) return nullptr;
-  const auto [job, until] = reserved->second;
-  const auto found = state_.jobs.find(job);
-  const bool is_claimed = state_.IsClaimed({ClaimKey::Kind::kJob, job});
-  const bool may_start = found != state_.jobs.end() && state_.clock.Now() < until && !is_claimed &&
-                         found->second.waits && !state_.lacking_jobs.contains(job) &&
-                         PartMayStart(state_, found->second.job) &&
-                         OffersCapability(request.capabilities, CapabilityOf(found->second.job));
-  if (may_start && WantsGang(found->second.job)) return &found->second;  // until all are free
-  state_.reserved_workers.erase(reserved);
-  return may_start && WhyNoMoreLeases(state_, job.project).empty() ? &found->second : nullptr;
-}
-
-std::optional<LeaseTable::NextJob> LeaseTable::NextFor(const GrantRequest& request) {
-  if (workers_ != nullptr && !workers_->MayTakeJob(request.worker)) return std::nullopt;
-  std::map<std::string, size_t> at_work;
-  for (const auto& [project, queue] : state_.queues) at_work[project] = 0;
-  for (const auto& [project_and_state, n] : state_.job_counts) {
-    const auto found = at_work.find(project_and_state.first);
-    if (found != at_work.end() && HoldsLease(project_and_state.second)) found->second += n;
-  }
-  if (JobEntry* const entry = TakeReserved(request)) {
-    if (!WantsGang(entry->job)) return NextJob{entry, std::nullopt};
-    std::optional<GangChoice> gang =
-        ChooseGang(entry->job.training.workers, request.worker, CandidatesFor(*entry, request));
-    const bool may_start = WhyNoMoreLeases(state_, entry->job.key.project).empty();
-    if (!gang.has_value() || !may_start) return std::nullopt;
-    return NextJob{entry, std::move(gang)};
-  }
-  std::optional<WaitingGang> ahead;
-  for (const std::string& project : fair_share_.Order(at_work)) {
-    if (!WhyNoMoreLeases(state_, project).empty()) continue;
-    const std::optional<NextJob> next = FirstOfProject(project, request, &ahead);
-    if (next.has_value()) return next;
-  }
-  return std::nullopt;
-}
-
-absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::Acquire(const GrantRequest& request) {
-  RequestCheck check;
-  check.RequireId("worker", request.worker);
-  NERF_RETURN_IF_ERROR(check.Result());
-  QueueLock lock(state_);
-  std::optional<LeaseGrant> promised = TakePromised(request.worker);
-  if (promised.has_value() || gangs_.promised.contains(request.worker)) return promised;
-  NoteAsker(request);
-  const std::optional<NextJob> next = NextFor(request);
-  if (!next.has_value()) return std::optional<LeaseGrant>();
-  JobEntry* const entry = next->entry;
-  gangs_.askers[request.worker].waits = false;
-  fair_share_.Granted(entry->job.key.project);
-  const GrantInProgress counted(state_, entry->job.key.project);
-  if (entry->job.kind == JobKind::kRender) return AcquirePart(*entry, request.worker);
-  if (next->gang.has_value()) return GrantGang(*entry, request.worker, *next->gang);
-  JobChange change(*entry, state_.clock.WallNow());
-  ++change.job.lease.epoch;
-  ++change.job.attempt;
-  change.job.lease.members = {request.worker};
-  NERF_RETURN_IF_ERROR(change.Move(JobState::kPreparing));
-  NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
-  return std::optional(MakeGrant(*entry, request.worker));
-}
-
 absl::StatusOr<LeaseOrder> LeaseTable::Renew(const LeaseRef& lease, WorkPhase phase) {
   return Heard(lease, "Renew",
                phase == WorkPhase::kPreparing ? JobState::kPreparing : JobState::kRunning, nullptr);
@@ -492,193 +321,6 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
                                    {"step", checkpoint.step},
                                    {"retired", result.retired.size()}});
   return result;
-}
-
-absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& reported) {
-  // Called without the lock, because they read the file system.
-  const JobOutcome outcome = WithFilesChecked(lease, reported);
-  std::optional<std::vector<JobInput>> lack = LackOf(lease, outcome);
-  QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job, lease.kind));
-  if (existing->job.kind == JobKind::kRender) {
-    return FinishPart(lease, outcome, std::move(lack));
-  }
-  // A repeated call, because the reply was lost. Return the same.
-  if (IsFinal(existing->job.state) && IsHolder(existing->job, lease)) return existing->job;
-
-  NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Finish", JobState::kRunning));
-  JobEntry& entry = *leased.entry;
-  JobChange& change = leased.change;
-  Job& job = change.job;
-  if (outcome.kind == JobOutcome::Kind::kFailed && !job.checkpoints.empty() &&
-      outcome.error.reason == reason::kCheckpointCorrupt) {
-    return DropCheckpoint(std::move(leased), outcome.error);
-  }
-  if (lack.has_value()) return AwaitInputs(std::move(leased), lease.part, *std::move(lack));
-  if (job.state == JobState::kPreparing && outcome.kind == JobOutcome::Kind::kSucceeded) {
-    NERF_RETURN_IF_ERROR(change.Move(JobState::kRunning));
-  }
-  const std::optional<Ending> ending = EndingOf(job.state, outcome.kind);
-  if (lease.part > 0 && outcome.kind != JobOutcome::Kind::kFailed) {
-    return Refuse(std::move(leased),
-                  StateConflict(fmt::format("rank 0 alone finishes {}", JobName(lease.job))));
-  }
-  if (job.kind == JobKind::kPose && outcome.kind == JobOutcome::Kind::kSucceeded &&
-      job.state != JobState::kCancelling) {
-    return Refuse(std::move(leased), StateConflict(fmt::format("no scene of {} was committed",
-                                                               PoseJobName(lease.job))));
-  }
-  const bool has_files = outcome.exported.has_value() && !outcome.exported->files.empty();
-  if (job.kind == JobKind::kExport && ending.has_value() && ending->to == JobState::kSucceeded) {
-    if (!has_files) {
-      return Refuse(std::move(leased), StateConflict(fmt::format("no file of {} was named",
-                                                                 JobName(lease.job, lease.kind))));
-    }
-    job.export_result = outcome.exported;
-  }
-  if (!ending.has_value()) {
-    return Refuse(std::move(leased), StateConflict(fmt::format(
-                                         "{} is {}: nobody asked its worker to stop",
-                                         JobName(lease.job, lease.kind), JobStateName(job.state))));
-  }
-  std::optional<PreviewRecord> removed_preview;
-  if (outcome.progress.has_value()) {
-    job.progress = *outcome.progress;
-    removed_preview = NotePreview(job.progress, &job);
-  }
-  std::vector<CheckpointRecord> retired;
-  if (ending->to == JobState::kSucceeded) {
-    job.final_psnr = outcome.final_psnr;
-    entry.curve.SetTestViews(outcome.test_views);
-    retired = RetireCheckpoints(job.checkpoints, 1);  // no attempt will start from earlier ones
-  }
-  if (ending->to == JobState::kPaused) job.lease.members.clear();
-  if (ending->to == JobState::kFailed) {
-    job.error = outcome.error;
-    if (job.error.code == absl::StatusCode::kOk) job.error.code = absl::StatusCode::kUnknown;
-    if (job.lease.IsGang()) {
-      job.error.message =
-          fmt::format("{}: {}", NameOfMember(job, lease.part), outcome.error.message);
-    }
-  }
-  NERF_RETURN_IF_ERROR(change.Move(ending->to));
-  NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
-  if (removed_preview.has_value()) state_.blobs.Release(removed_preview->image);
-  ReleaseBlobs(retired);
-  state_.observer.OnAttemptEnded(entry.job, ending->result);
-  return entry.job;
-}
-
-JobOutcome LeaseTable::WithFilesChecked(const LeaseRef& lease, const JobOutcome& outcome) {
-  JobOutcome checked = outcome;
-  if (lease.kind != JobKind::kExport) checked.exported.reset();
-  if (!checked.exported.has_value()) return checked;
-  std::vector<BlobRef> needed;
-  for (const SceneFileRecord& file : checked.exported->files) needed.push_back(file.blob);
-  if (state_.RequireBlobs(needed).ok()) return checked;
-  checked.exported.reset();
-  checked.kind = JobOutcome::Kind::kFailed;
-  checked.error.code = absl::StatusCode::kDataLoss;
-  checked.error.reason = std::string(reason::kBlobsMissing);
-  checked.error.message = "the files that the worker made are not on the server: export again";
-  return checked;
-}
-
-absl::StatusOr<Job> LeaseTable::DropCheckpoint(LeasedChange leased, const JobError& error) {
-  Job& job = leased.change.job;
-  const CheckpointRecord dropped = job.checkpoints.back();
-  job.checkpoints.pop_back();
-  NERF_RETURN_IF_ERROR(
-      EndPlacement(leased.change, QueueReason::kCheckpointCorrupt, /*keep_holder=*/false));
-  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
-  ReleaseBlobs({&dropped, 1});
-  const Job& now = leased.entry->job;
-  state_.observer.OnAttemptEnded(now, "checkpoint_corrupt");
-  LogWarning("dropped a damaged checkpoint", {{"project", now.key.project},
-                                              {"job", now.key.id},
-                                              {"step", dropped.step},
-                                              {"checkpoints_left", now.checkpoints.size()},
-                                              {"message", error.message}});
-  return now;
-}
-
-absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reason,
-                                        std::optional<uint32_t> lost_rank) {
-  QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Release", JobState::kRunning));
-  if (leased.change.job.kind == JobKind::kRender) {
-    return ReleasePart(std::move(leased), lease.part, reason);
-  }
-  const std::vector<std::string>& members = leased.entry->job.lease.members;
-  const bool is_gang = leased.entry->job.lease.IsGang();
-  if (is_gang && reason == QueueReason::kWorkerLost) {
-    return ReleaseBrokenGang(std::move(leased), lease.part, lost_rank);
-  }
-  const std::string worker = members[lease.part];
-  const StopCause stop = leased.change.job.stop;
-  NERF_RETURN_IF_ERROR(EndPlacement(
-      leased.change, reason, /*keep_holder=*/false,
-      is_gang ? NameOfMember(leased.change.job, lease.part) + " gave the job back" : ""));
-  // Before it is queued: whoever is woken by that sees that it waits aside.
-  const bool no_room = reason == QueueReason::kNoRoom;
-  if (no_room) PutAside(*leased.entry, worker);
-  if (stop == StopCause::kPreempted) {
-    for (const std::string& kept : leased.entry->kept_workers) {
-      state_.reserved_workers[kept] = {leased.entry->preempted_for,
-                                       state_.clock.Now() + state_.options.lease_ttl};
-    }
-  }
-  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
-  state_.observer.OnAttemptEnded(leased.entry->job, no_room ? "no_room" : ResultOf(stop));
-  return leased.entry->job;
-}
-
-absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::string_view message,
-                                                  bool shared_engine) {
-  QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(LeasedChange leased,
-                        BeginLeased(lease, "ReportEngineCrash", JobState::kRunning));
-  if (leased.change.job.kind == JobKind::kRender) {
-    return CrashPart(std::move(leased), lease.part, message, shared_engine);
-  }
-  Job& job = leased.change.job;
-  const bool is_gang = job.lease.IsGang();
-  const std::string worker = job.lease.members[lease.part];
-  if (!shared_engine) {
-    ++job.crashes_in_row;
-    if (!job.lease.members.empty() &&
-        std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) == job.crashed_on.end()) {
-      job.crashed_on.push_back(worker);
-    }
-  }
-  job.crashed_since_checkpoint = true;
-  const bool may_go_on = job.crashes_in_row < static_cast<uint32_t>(state_.options.max_attempts) ||
-                         job.state == JobState::kCancelling;
-  if (may_go_on) {
-    NERF_RETURN_IF_ERROR(EndPlacement(
-        leased.change, QueueReason::kEngineCrashed, /*keep_holder=*/false,
-        is_gang ? fmt::format("the engine of {} died: {}", NameOfMember(job, lease.part), message)
-                : ""));
-  } else {
-    job.error.code = absl::StatusCode::kInternal;
-    job.error.reason = std::string(reason::kEngineCrashed);
-    job.error.message =
-        fmt::format("the engine died {} times in a row{}; last: {}", job.crashes_in_row,
-                    StartsOver(job.kind) ? "" : " without a new checkpoint", message);
-    job.error.metadata["crashes"] = std::to_string(job.crashes_in_row);
-    NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kFailed));
-  }
-  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
-  const Job& now = leased.entry->job;
-  if (workers_ != nullptr && !shared_engine) workers_->EngineDied(worker, lease.job);
-  state_.observer.OnAttemptEnded(now, "engine_crash");
-  LogWarning("engine crashed", {{"project", lease.job.project},
-                                {"job", lease.job.id},
-                                {"worker", lease.worker},
-                                {"crashes_in_row", now.crashes_in_row},
-                                {"shared_engine", shared_engine},
-                                {"message", message}});
-  return now;
 }
 
 void LeaseTable::ExpireLeases() {

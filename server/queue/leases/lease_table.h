@@ -48,6 +48,9 @@ enum class LeaseOrder {
   kCancel              // stop at once, then Finish
 };
 LeaseOrder OrderFor(const Job& job);
+// True if `lease` names the last grant of the job. A holder whose lease has expired stays recorded,
+// and stays the holder, until the next grant.
+bool IsHolder(const Job& job, const LeaseRef& lease);
 // Whether the lease of a training is over, so that its worker stops: another epoch is current, or
 // the worker's gang has ended. A lease that has expired and may be taken up again is not.
 bool IsLeaseOver(const Job& job, const LeaseRef& lease);

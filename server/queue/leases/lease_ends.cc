@@ -1,0 +1,224 @@
+// The part of LeaseTable about how placements end: reported, handed back, or crashed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+#include "server/queue/jobs/stop_cause.h"
+#include "server/queue/leases/lease_table.h"
+#include "server/queue/resources/resource_error.h"
+
+namespace nerf {
+namespace {
+
+// The job's state after a placement, and the label under which metrics count the placement.
+struct Ending {
+  JobState to = JobState::kFailed;
+  std::string_view result;
+};
+
+// nullopt if the worker stopped without being asked to.
+std::optional<Ending> EndingOf(JobState state, JobOutcome::Kind kind) {
+  using Kind = JobOutcome::Kind;
+  if (kind == Kind::kFailed) return Ending{JobState::kFailed, "failed"};
+  if (state == JobState::kCancelling) return Ending{JobState::kCancelled, "cancelled"};
+  if (state == JobState::kPausing && kind != Kind::kCancelled) {
+    return Ending{JobState::kPaused, "preempted"};
+  }
+  if (kind == Kind::kSucceeded) return Ending{JobState::kSucceeded, "completed"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& reported) {
+  // Called without the lock, because they read the file system.
+  const JobOutcome outcome = WithFilesChecked(lease, reported);
+  std::optional<std::vector<JobInput>> lack = LackOf(lease, outcome);
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job, lease.kind));
+  if (existing->job.kind == JobKind::kRender) {
+    return FinishPart(lease, outcome, std::move(lack));
+  }
+  // A repeated call, because the reply was lost. Return the same.
+  if (IsFinal(existing->job.state) && IsHolder(existing->job, lease)) return existing->job;
+
+  NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Finish", JobState::kRunning));
+  JobEntry& entry = *leased.entry;
+  JobChange& change = leased.change;
+  Job& job = change.job;
+  if (outcome.kind == JobOutcome::Kind::kFailed && !job.checkpoints.empty() &&
+      outcome.error.reason == reason::kCheckpointCorrupt) {
+    return DropCheckpoint(std::move(leased), outcome.error);
+  }
+  if (lack.has_value()) return AwaitInputs(std::move(leased), lease.part, *std::move(lack));
+  if (job.state == JobState::kPreparing && outcome.kind == JobOutcome::Kind::kSucceeded) {
+    NERF_RETURN_IF_ERROR(change.Move(JobState::kRunning));
+  }
+  const std::optional<Ending> ending = EndingOf(job.state, outcome.kind);
+  if (lease.part > 0 && outcome.kind != JobOutcome::Kind::kFailed) {
+    return Refuse(std::move(leased),
+                  StateConflict(fmt::format("rank 0 alone finishes {}", JobName(lease.job))));
+  }
+  if (job.kind == JobKind::kPose && outcome.kind == JobOutcome::Kind::kSucceeded &&
+      job.state != JobState::kCancelling) {
+    return Refuse(std::move(leased), StateConflict(fmt::format("no scene of {} was committed",
+                                                               PoseJobName(lease.job))));
+  }
+  const bool has_files = outcome.exported.has_value() && !outcome.exported->files.empty();
+  if (job.kind == JobKind::kExport && ending.has_value() && ending->to == JobState::kSucceeded) {
+    if (!has_files) {
+      return Refuse(std::move(leased), StateConflict(fmt::format("no file of {} was named",
+                                                                 JobName(lease.job, lease.kind))));
+    }
+    job.export_result = outcome.exported;
+  }
+  if (!ending.has_value()) {
+    return Refuse(std::move(leased), StateConflict(fmt::format(
+                                         "{} is {}: nobody asked its worker to stop",
+                                         JobName(lease.job, lease.kind), JobStateName(job.state))));
+  }
+  std::optional<PreviewRecord> removed_preview;
+  if (outcome.progress.has_value()) {
+    job.progress = *outcome.progress;
+    removed_preview = NotePreview(job.progress, &job);
+  }
+  std::vector<CheckpointRecord> retired;
+  if (ending->to == JobState::kSucceeded) {
+    job.final_psnr = outcome.final_psnr;
+    entry.curve.SetTestViews(outcome.test_views);
+    retired = RetireCheckpoints(job.checkpoints, 1);  // no attempt will start from earlier ones
+  }
+  if (ending->to == JobState::kPaused) job.lease.members.clear();
+  if (ending->to == JobState::kFailed) {
+    job.error = outcome.error;
+    if (job.error.code == absl::StatusCode::kOk) job.error.code = absl::StatusCode::kUnknown;
+    if (job.lease.IsGang()) {
+      job.error.message =
+          fmt::format("{}: {}", NameOfMember(job, lease.part), outcome.error.message);
+    }
+  }
+  NERF_RETURN_IF_ERROR(change.Move(ending->to));
+  NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
+  if (removed_preview.has_value()) state_.blobs.Release(removed_preview->image);
+  ReleaseBlobs(retired);
+  state_.observer.OnAttemptEnded(entry.job, ending->result);
+  return entry.job;
+}
+
+JobOutcome LeaseTable::WithFilesChecked(const LeaseRef& lease, const JobOutcome& outcome) {
+  JobOutcome checked = outcome;
+  if (lease.kind != JobKind::kExport) checked.exported.reset();
+  if (!checked.exported.has_value()) return checked;
+  std::vector<BlobRef> needed;
+  for (const SceneFileRecord& file : checked.exported->files) needed.push_back(file.blob);
+  if (state_.RequireBlobs(needed).ok()) return checked;
+  checked.exported.reset();
+  checked.kind = JobOutcome::Kind::kFailed;
+  checked.error.code = absl::StatusCode::kDataLoss;
+  checked.error.reason = std::string(reason::kBlobsMissing);
+  checked.error.message = "the files that the worker made are not on the server: export again";
+  return checked;
+}
+
+absl::StatusOr<Job> LeaseTable::DropCheckpoint(LeasedChange leased, const JobError& error) {
+  Job& job = leased.change.job;
+  const CheckpointRecord dropped = job.checkpoints.back();
+  job.checkpoints.pop_back();
+  NERF_RETURN_IF_ERROR(
+      EndPlacement(leased.change, QueueReason::kCheckpointCorrupt, /*keep_holder=*/false));
+  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
+  ReleaseBlobs({&dropped, 1});
+  const Job& now = leased.entry->job;
+  state_.observer.OnAttemptEnded(now, "checkpoint_corrupt");
+  LogWarning("dropped a damaged checkpoint", {{"project", now.key.project},
+                                              {"job", now.key.id},
+                                              {"step", dropped.step},
+                                              {"checkpoints_left", now.checkpoints.size()},
+                                              {"message", error.message}});
+  return now;
+}
+
+absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reason,
+                                        std::optional<uint32_t> lost_rank) {
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Release", JobState::kRunning));
+  if (leased.change.job.kind == JobKind::kRender) {
+    return ReleasePart(std::move(leased), lease.part, reason);
+  }
+  const std::vector<std::string>& members = leased.entry->job.lease.members;
+  const bool is_gang = leased.entry->job.lease.IsGang();
+  if (is_gang && reason == QueueReason::kWorkerLost) {
+    return ReleaseBrokenGang(std::move(leased), lease.part, lost_rank);
+  }
+  const std::string worker = members[lease.part];
+  const StopCause stop = leased.change.job.stop;
+  NERF_RETURN_IF_ERROR(EndPlacement(
+      leased.change, reason, /*keep_holder=*/false,
+      is_gang ? NameOfMember(leased.change.job, lease.part) + " gave the job back" : ""));
+  // Before it is queued: whoever is woken by that sees that it waits aside.
+  const bool no_room = reason == QueueReason::kNoRoom;
+  if (no_room) PutAside(*leased.entry, worker);
+  if (stop == StopCause::kPreempted) {
+    for (const std::string& kept : leased.entry->kept_workers) {
+      state_.reserved_workers[kept] = {leased.entry->preempted_for,
+                                       state_.clock.Now() + state_.options.lease_ttl};
+    }
+  }
+  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
+  state_.observer.OnAttemptEnded(leased.entry->job, no_room ? "no_room" : ResultOf(stop));
+  return leased.entry->job;
+}
+
+absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::string_view message,
+                                                  bool shared_engine) {
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(LeasedChange leased,
+                        BeginLeased(lease, "ReportEngineCrash", JobState::kRunning));
+  if (leased.change.job.kind == JobKind::kRender) {
+    return CrashPart(std::move(leased), lease.part, message, shared_engine);
+  }
+  Job& job = leased.change.job;
+  const bool is_gang = job.lease.IsGang();
+  const std::string worker = job.lease.members[lease.part];
+  if (!shared_engine) {
+    ++job.crashes_in_row;
+    if (!job.lease.members.empty() &&
+        std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) == job.crashed_on.end()) {
+      job.crashed_on.push_back(worker);
+    }
+  }
+  job.crashed_since_checkpoint = true;
+  const bool may_go_on = job.crashes_in_row < static_cast<uint32_t>(state_.options.max_attempts) ||
+                         job.state == JobState::kCancelling;
+  if (may_go_on) {
+    NERF_RETURN_IF_ERROR(EndPlacement(
+        leased.change, QueueReason::kEngineCrashed, /*keep_holder=*/false,
+        is_gang ? fmt::format("the engine of {} died: {}", NameOfMember(job, lease.part), message)
+                : ""));
+  } else {
+    job.error.code = absl::StatusCode::kInternal;
+    job.error.reason = std::string(reason::kEngineCrashed);
+    job.error.message =
+        fmt::format("the engine died {} times in a row{}; last: {}", job.crashes_in_row,
+                    StartsOver(job.kind) ? "" : " without a new checkpoint", message);
+    job.error.metadata["crashes"] = std::to_string(job.crashes_in_row);
+    NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kFailed));
+  }
+  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
+  const Job& now = leased.entry->job;
+  if (workers_ != nullptr && !shared_engine) workers_->EngineDied(worker, lease.job);
+  state_.observer.OnAttemptEnded(now, "engine_crash");
+  LogWarning("engine crashed", {{"project", lease.job.project},
+                                {"job", lease.job.id},
+                                {"worker", lease.worker},
+                                {"crashes_in_row", now.crashes_in_row},
+                                {"shared_engine", shared_engine},
+                                {"message", message}});
+  return now;
+}
+
+}  // namespace nerf
