@@ -146,7 +146,7 @@ std::string OpeningLine(const TrainingSession& session, int n_threads, int n_ran
   if (const std::string reduced = ReductionText(session.reductions.train); !reduced.empty()) {
     text += fmt::format("\npictures of {} (--max-side 0 trains on them as they are)", reduced);
   }
-  if (!session.chosen.empty()) text += "\nchosen by pictures and budget: " + session.chosen;
+  if (!session.chosen.empty()) text += "\nchosen by pictures, budget and device: " + session.chosen;
   if (session.pictures != nullptr)
     text += fmt::format("\ndecoded pictures in {}", session.pictures->path());
   return text;

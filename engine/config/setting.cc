@@ -43,7 +43,9 @@ constexpr std::array kSharedSettings = {
                               "for the pixels as they lie"),
     SettingOf<&C::batch_growth>(
         "batch_growth", 1, 64,
-        "factor by which target_samples grows, from 30% to 80% of the budget"),
+        "factor by which target_samples grows, from 30% to 80% of the budget; auto: 4, or 16 on a "
+        "large GPU")
+        .OrAuto(),
     SettingOf<&C::beta1>("beta1", 0, 0.9999, "Adam: decay of the first moment"),
     SettingOf<&C::beta2>("beta2", 0, 0.99999, "Adam: decay of the second moment"),
     TextSetting("box",
@@ -92,7 +94,9 @@ constexpr std::array kSharedSettings = {
     SettingOf<&C::loss>("loss", 0, 0, "huber or mse"),
     SettingOf<&C::loss_scale>("loss_scale", 1, 65536,
                               "loss is multiplied by this before the backward pass"),
-    SettingOf<&C::max_rays>("max_rays", 16, 1048576, "most rays of a step"),
+    SettingOf<&C::max_rays>("max_rays", 16, 1048576,
+                            "most rays of a step; auto: 65536, or 262144 on a large GPU")
+        .OrAuto(),
     SettingOf<&C::max_side>("max_side", -1, 16384,
                             "pictures are reduced to this longer side in pixels; 0: as they are; "
                             "negative: by the budget, never below 1 megapixel"),
@@ -115,7 +119,9 @@ constexpr std::array kSharedSettings = {
         "the level-0 box's diagonal, or less by the pixels' footprint")),
     SettingOf<&C::target_samples>(
         "target_samples", 256, 4194304,
-        "trained samples of a step at first; the number of rays is adjusted to it"),
+        "trained samples of a step at first; the number of rays is adjusted to it; auto: 8192, or "
+        "16384 on a large GPU")
+        .OrAuto(),
     TextSetting("up",
                 "the data set's axis that points up: x, -x, y, -y, z, -z; auto: the mean of the "
                 "cameras' up. Of nerfstudio and COLMAP scenes",

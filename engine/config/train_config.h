@@ -48,10 +48,11 @@ struct TrainConfig {
   int apply_exif = 0;
   int alpha_is_mask = 0;
   float initial_step_scale = kAutoSetting;  // see StepScale (engine/train/schedule.h)
-  int target_samples = 8192;                // at first
-  float batch_growth = 4;                   // of target_samples, over the budget
+  // What a step trains; see StepSize.
+  int target_samples = kAutoSetting;
+  float batch_growth = kAutoSetting;
   int initial_rays = 256;
-  int max_rays = 65536;
+  int max_rays = kAutoSetting;
   float min_transmittance = kAutoSetting;  // see MinTransmittance
   float alpha_threshold = 0;
   // Occupancy grid.

@@ -6,6 +6,7 @@
 #include "engine/base/check.h"
 #include "engine/base/trace.h"
 #include "engine/batch/coarse_views.h"
+#include "engine/config/step_size.h"
 #include "engine/kernels/random_words.h"
 #include "engine/kernels/ray_sampling.h"
 #include "engine/train/schedule.h"
@@ -23,7 +24,7 @@ RayStep::RayStep(const TrainConfig& config, const SceneGeometry& geometry,
       near_(geometry.near),
       far_(geometry.far),
       pool_(pool),
-      ray_count_({config.initial_rays, config.max_rays}) {
+      ray_count_({config.initial_rays, StepSizeOf(config).max_rays}) {
   for (const View& view : views) {
     cameras_.push_back(LensOf(view.camera));
     sizes_.push_back({view.camera.width, view.camera.height});

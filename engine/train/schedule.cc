@@ -54,14 +54,15 @@ float StepScale(const TrainConfig& config, double fraction) {
 int TargetSamples(const TrainConfig& config, double fraction) {
   const double grown =
       std::clamp((fraction - kGrowthBegin) / (kGrowthEnd - kGrowthBegin), 0.0, 1.0);
+  const StepSize size = StepSizeOf(config);
   return static_cast<int>(
-      std::lround(config.target_samples * std::pow(double{config.batch_growth}, grown)));
+      std::lround(size.target_samples * std::pow(double{size.batch_growth}, grown)));
 }
 
 double ShareOfTime(const TrainConfig& config, double fraction) {
   if (config.budget.kind != BudgetKind::kSteps) return fraction;
   // The integral of batch_growth^x, with x from 0 to 1 between the two ends and constant beyond.
-  const double growth = config.batch_growth;
+  const double growth = StepSizeOf(config).batch_growth;
   const auto samples_until = [&](double f) {
     const double x = std::clamp((f - kGrowthBegin) / (kGrowthEnd - kGrowthBegin), 0.0, 1.0);
     const double grown = growth > 1 ? (std::pow(growth, x) - 1) / std::log(growth) : x;

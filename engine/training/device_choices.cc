@@ -1,6 +1,7 @@
 #include "engine/training/device_choices.h"
 
 #include "engine/config/method_description.h"
+#include "engine/config/step_size.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/training/picture_limits.h"
 #include "fmt/format.h"
@@ -25,23 +26,25 @@ std::string DeviceChoiceTable(const std::vector<NamedDevice>& more) {
   SceneFacts scene{.has_alpha = true, .pixels_along_box = 827, .n_pixels = 64e6, .step = 1};
   std::string table = fmt::format(
       "Method ngp, 100 pictures of 800x800 with alpha, {} pixels along the box; step as a share of "
-      "the scene's.\n{:<24} {:<9} {:>9} {:>8} {:>17} {:>6} {:>17}\n",
-      scene.pixels_along_box, "DEVICE", "CLASS", "SAMPLES/S", "BUDGET", "LOG2_HASHMAP_SIZE", "STEP",
-      "MIN_TRANSMITTANCE");
+      "the scene's.\n{:<12} {:<9} {:>9} {:>6} {:>14} {:>8} {:>17} {:>6} {:>17}\n",
+      scene.pixels_along_box, "DEVICE", "CLASS", "SAMPLES/S", "BUDGET", "TARGET_SAMPLES",
+      "MAX_RAYS", "LOG2_HASHMAP_SIZE", "STEP", "MIN_TRANSMITTANCE");
   std::vector<NamedDevice> devices = KnownDevices();
   devices.insert(devices.end(), more.begin(), more.end());
   for (const NamedDevice& device : devices) {
     for (const int seconds : {2, 10, 60}) {
       TrainConfig config;
       config.budget = {BudgetKind::kSeconds, static_cast<double>(seconds)};
+      ChooseStepSize(ClassOf(device.facts), &config);
       scene.n_samples = SamplesOfBudget(config, device.facts);
       MethodDescriptionOf(config).ChooseSettings(scene, &config);
       const auto settings = ConfigSettings(config);
       const DeviceClass kind = ClassOf(device.facts);
-      table += fmt::format("{:<24} {:<9} {:>7.0f} M {:>6} s {:>17} {:>6} {:>17}\n", device.name,
-                           NameOf(kind), UsualSamplesPerSecond(kind) / 1e6, seconds,
-                           settings.at("log2_hashmap_size"), config.step < 0 ? 1 : config.step,
-                           settings.at("min_transmittance"));
+      table += fmt::format("{:<12} {:<9} {:>7.0f} M {:>4} s {:>14} {:>8} {:>17} {:>6} {:>17}\n",
+                           device.name, NameOf(kind), UsualSamplesPerSecond(kind) / 1e6, seconds,
+                           fmt::format("{} x {}", config.target_samples, config.batch_growth),
+                           config.max_rays, settings.at("log2_hashmap_size"),
+                           config.step < 0 ? 1 : config.step, settings.at("min_transmittance"));
     }
   }
   return table;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/config/step_size.h"
 #include "engine/config/view_limits.h"
 #include "fmt/format.h"
 
@@ -19,7 +20,7 @@ double SamplesOfBudget(const TrainConfig& config, const DeviceFacts& device) {
     case BudgetKind::kSamples:
       return config.budget.amount;
     case BudgetKind::kSteps:
-      return config.budget.amount * config.target_samples;
+      return config.budget.amount * StepSizeOf(config).target_samples;
     case BudgetKind::kSeconds:
       break;
   }

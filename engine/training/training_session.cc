@@ -14,6 +14,7 @@
 #include "common/file_io.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "engine/config/step_size.h"
 #include "engine/config/view_limits.h"
 #include "engine/files/tensor_file.h"
 #include "engine/methods/describe/method_descriptions.h"
@@ -285,13 +286,14 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   session->reductions = ReduceViews(options, &description);
   if (request.resume.empty() && request.merge.empty()) {
     const TrainConfig asked = *config;
+    ChooseStepSize(ClassOf(device), config);
     double n_pixels = 0;
     for (const ViewDescription& view : description.train)
       n_pixels += static_cast<double>(view.camera.width) * view.camera.height;
     MethodDescriptionOf(asked).ChooseSettings({.has_alpha = description.has_alpha,
                                                .pixels_along_box = PixelsAlongBox(description),
                                                .n_pixels = n_pixels,
-                                               .n_samples = SamplesOfBudget(asked, device),
+                                               .n_samples = SamplesOfBudget(*config, device),
                                                .step = description.geometry.step,
                                                .cone = description.geometry.cone},
                                               config);

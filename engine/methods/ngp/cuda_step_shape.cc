@@ -69,16 +69,18 @@ CudaStepShape CudaStepShape::WithLevels(int n) const {
 }
 
 CudaStepShape InitialCudaStepShape(const TrainConfig& config) {
-  const uint64_t steady = uint64_t{kSamplesPerTarget} * config.target_samples;
+  const StepSize size = StepSizeOf(config);
+  const uint64_t steady = uint64_t{kSamplesPerTarget} * size.target_samples;
   return CudaStepShape{}
-      .WithRays(std::max(config.initial_rays, std::min(config.max_rays, kPreallocatedRays)))
+      .WithRays(std::max(config.initial_rays, std::min(size.max_rays, kPreallocatedRays)))
       .WithSamples(std::max(steady, uint64_t{kFirstRaySamples} * config.initial_rays))
       .WithLevels(ActiveLevels(config, 0));
 }
 
 CudaStepShape LargestCudaStepShape(const TrainConfig& config) {
   // With rays to known depths, one for each eight pixels.
-  const int most_rays = config.max_rays + (Ngp(config).depth_weight > 0 ? config.max_rays / 8 : 0);
+  const int max_rays = StepSizeOf(config).max_rays;
+  const int most_rays = max_rays + (Ngp(config).depth_weight > 0 ? max_rays / 8 : 0);
   return InitialCudaStepShape(config)
       .WithRays(static_cast<uint32_t>(most_rays))
       .WithSamples(uint64_t{kMarchedPerTarget} * LargestTargetSamples(config));

@@ -132,6 +132,8 @@ TEST_F(TrainingSessionTest, ResumeTakesConfigAndStateFromTheCheckpoint) {
   TrainConfig expected = SmallConfig();
   expected.max_side = (*session)->state.config.max_side;  // chosen by the budget
   EXPECT_GE(expected.max_side, 0);
+  expected.batch_growth = 4;  // of a CPU
+  expected.max_rays = 65536;
   expected.initial_step_scale = 3;  // of small pictures, like the next two
   expected.min_transmittance = 0.03f;
   Ngp(expected).finest_resolution = 1024;

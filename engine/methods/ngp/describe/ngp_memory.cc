@@ -41,11 +41,11 @@ uint64_t NgpCpuStepBytes(const TrainConfig& config, int n_occupancy_levels, int 
   const size_t cells = GridCells(config, n_occupancy_levels);
   const size_t samples = MaxStepSamples(config) * (kEncodingWidth * sizeof(float) + sizeof(Vec3));
   // Steps of long rays march further ahead, with fewer rays in proportion.
+  const auto max_rays = static_cast<size_t>(StepSizeOf(config).max_rays);
   const size_t rays =
-      static_cast<size_t>(config.max_rays) *
-      (kNgpSamplesAhead * (2 * sizeof(float) + sizeof(uint32_t)) + kNgpMarchRayBytes);
+      max_rays * (kNgpSamplesAhead * (2 * sizeof(float) + sizeof(uint32_t)) + kNgpMarchRayBytes);
   const size_t view_terms =
-      Ngp(config).appearance_rate > 0 ? config.max_rays * kHiddenWidth * sizeof(float) : 0;
+      Ngp(config).appearance_rate > 0 ? max_rays * kHiddenWidth * sizeof(float) : 0;
   const size_t level_gradients =
       (size_t(Ngp(config).n_features_per_level) << Log2HashmapSize(config)) * sizeof(float);
   const size_t threads = static_cast<size_t>(n_threads) * (kThreadBytes + level_gradients);

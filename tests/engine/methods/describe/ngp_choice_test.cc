@@ -53,8 +53,8 @@ TEST(ChooseNgpSettingsTest, LargerPicturesHaveLargerTablesAndShorterSteps) {
 }
 
 TEST(ChooseNgpSettingsTest, RaysGoOnInFaintLightWithManySamplesForEachPixel) {
-  EXPECT_EQ(Chosen(Synthetic(200, 95e6)).min_transmittance, 0.03f);
-  EXPECT_EQ(Chosen(Synthetic(200, 96e6)).min_transmittance, 0.001f);
+  EXPECT_EQ(Chosen(Synthetic(200, 63e6)).min_transmittance, 0.03f);
+  EXPECT_EQ(Chosen(Synthetic(200, 64e6)).min_transmittance, 0.001f);
   SceneFacts photographs = Synthetic(200, 1e9);
   photographs.has_alpha = false;
   EXPECT_EQ(Chosen(photographs).min_transmittance, 0.03f);

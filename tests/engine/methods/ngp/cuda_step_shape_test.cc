@@ -52,7 +52,7 @@ TEST(CudaStepShapeTest, TheLargestShapeHoldsWhatTheControllerMayAskFor) {
   config.target_samples = 1 << 18;
   const CudaStepShape initial = InitialCudaStepShape(config),
                       largest = LargestCudaStepShape(config);
-  EXPECT_GE(largest.ray_capacity, static_cast<uint32_t>(config.max_rays));
+  EXPECT_GE(largest.ray_capacity, static_cast<uint32_t>(StepSizeOf(config).max_rays));
   EXPECT_GE(largest.sample_capacity, 16u * LargestTargetSamples(config));
   EXPECT_EQ(largest.WithRays(initial.ray_capacity).WithSamples(initial.sample_capacity), largest);
 }
