@@ -1,6 +1,10 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
+#include <string>
+
+#include <torch/cuda.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,8 +17,14 @@ extern "C" __attribute__((visibility("default"))) void NerfNewAutogradStep(
     const nerf::StepRequest* request, absl::StatusOr<std::unique_ptr<nerf::TrainingStep>>* step) {
   try {
     if (request->config.method != "ngp-autograd") {
+      const std::optional<int> device = request->cuda_device;
+      if (device.has_value() && *device >= static_cast<int>(torch::cuda::device_count())) {
+        *step = absl::FailedPreconditionError("device cuda:" + std::to_string(*device) +
+                                              ": LibTorch finds no such device");
+        return;
+      }
       *step = nerf::NewMlpAutogradStep(request->config, request->geometry, request->pool,
-                                       request->scene.train);
+                                       request->scene.train, device);
       return;
     }
     *step = nerf::NewAutogradStep(request->config, request->geometry, request->pool,

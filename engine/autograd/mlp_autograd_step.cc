@@ -30,11 +30,12 @@ namespace {
 class MlpAutogradStep final : public TorchRayStep {
  public:
   MlpAutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
-                  std::span<const View> views)
+                  std::span<const View> views, const torch::Device& device)
       : TorchRayStep(config, geometry, views, pool),
         config_(config),
         geometry_(geometry),
         pool_(pool),
+        device_(device),
         box_(geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)))),
         placement_(MlpPlacementOf(box_)),
         parameters_(config),
@@ -86,6 +87,7 @@ class MlpAutogradStep final : public TorchRayStep {
   const TrainConfig config_;
   const SceneGeometry geometry_;
   ThreadPool* const pool_;
+  const torch::Device device_;  // of the networks' tensors
   const Aabb box_;
   const MlpPlacement placement_;
   MlpParameters parameters_;
@@ -118,21 +120,24 @@ void MlpAutogradStep::UpdateOccupancy(uint32_t step) {
 StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
   if (occupancy_.IsDue(batch.step)) UpdateOccupancy(batch.step);
   const std::optional<MlpNetwork> warp = WarpNetwork();
-  const autograd::MlpFieldTensors field(FieldNetwork(), warp.has_value() ? &*warp : nullptr);
+  const autograd::MlpFieldTensors field(FieldNetwork(), warp.has_value() ? &*warp : nullptr,
+                                        device_);
   const bool autocast = Mlp(config_).autocast != 0;
   const PackedSamples samples = MarchBatch(
       batch, config_, {geometry_.step, geometry_.cone},
       [&](const std::vector<Vec3>& positions, const std::vector<float>& times) {
         const autograd::AutocastScope scope(autocast);
-        return field.Density(AsTensor(positions), AsTensor(times));
+        return field.Density(AsTensor(positions).to(device_), AsTensor(times).to(device_)).cpu();
       },
       &occupancy_);
-  const torch::Tensor ray_offsets = samples.RayOffsets();
+  const torch::Tensor ray_offsets = samples.RayOffsets().to(device_);
+  const torch::Tensor positions = AsTensor(samples.positions).to(device_);
+  const torch::Tensor directions = AsTensor(samples.directions).to(device_);
+  const torch::Tensor times = AsTensor(samples.times).to(device_);
   const autograd::RowFunction rows = [&](int64_t begin, int64_t end) {
     const autograd::AutocastScope scope(autocast);
-    return field.Radiance(AsTensor(samples.positions).slice(0, begin, end),
-                          AsTensor(samples.directions).slice(0, begin, end),
-                          AsTensor(samples.times).slice(0, begin, end));
+    return field.Radiance(positions.slice(0, begin, end), directions.slice(0, begin, end),
+                          times.slice(0, begin, end));
   };
   const int64_t n_samples = samples.ray_offsets.back();
   const torch::Tensor radiance = Mlp(config_).checkpointing != 0 && n_samples > 0
@@ -140,10 +145,10 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
                                      : rows(0, n_samples);
   const torch::Tensor colors = radiance.slice(1, 1);
   const autograd::Composited composited =
-      autograd::Composite(ray_offsets, radiance.select(1, 0), AsTensor(samples.deltas));
+      autograd::Composite(ray_offsets, radiance.select(1, 0), AsTensor(samples.deltas).to(device_));
   const torch::Tensor rendered =
       autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
-      composited.transmittance.unsqueeze(1) * AsTensor(batch.backgrounds);
+      composited.transmittance.unsqueeze(1) * AsTensor(batch.backgrounds).to(device_);
   const auto [losses, squares] = LossesOf(config_, batch, rendered);
   const torch::Tensor loss = losses.mean(torch::kFloat64);
   StepResult result;
@@ -168,8 +173,13 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
 
 std::unique_ptr<RayStep> NewMlpAutogradStep(const TrainConfig& config,
                                             const SceneGeometry& geometry, ThreadPool* pool,
-                                            std::span<const View> views) {
-  return std::make_unique<MlpAutogradStep>(config, geometry, pool, views);
+                                            std::span<const View> views,
+                                            std::optional<int> cuda_device) {
+  const torch::Device device =
+      cuda_device.has_value()
+          ? torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(*cuda_device))
+          : torch::Device(torch::kCPU);
+  return std::make_unique<MlpAutogradStep>(config, geometry, pool, views, device);
 }
 
 }  // namespace nerf

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "engine/base/parallel_for.h"
@@ -10,13 +11,15 @@
 
 namespace nerf {
 
-// The step of methods mlp-autograd, t-nerf and d-nerf on the CPU: the one network of mlp, or a
-// field of such networks that depends on time (MlpSettings::time), on an occupancy grid, evaluated
-// and differentiated by LibTorch, in fp32 or, with autocast, in bf16. Files are those of mlp, or
-// alike. views: those that pixels are drawn from (none: only RunRays may be called). pool outlives
-// the step.
+// The step of methods mlp-autograd, t-nerf and d-nerf: the one network of mlp, or a field of such
+// networks that depends on time (MlpSettings::time), on an occupancy grid, evaluated and
+// differentiated by LibTorch, in fp32 or, with autocast, in bf16. Files are those of mlp, or alike.
+// views: those that pixels are drawn from (none: only RunRays may be called). pool outlives the
+// step. cuda_device: of LibTorch, where the networks are evaluated; nullopt: the CPU, which
+// marches, keeps the grid and the parameters and updates them in either case.
 std::unique_ptr<RayStep> NewMlpAutogradStep(const TrainConfig& config,
                                             const SceneGeometry& geometry, ThreadPool* pool,
-                                            std::span<const View> views = {});
+                                            std::span<const View> views = {},
+                                            std::optional<int> cuda_device = {});
 
 }  // namespace nerf

@@ -32,10 +32,12 @@ torch::Tensor InputsOf(const MlpLayout& layout, const torch::Tensor& placed,
 
 }  // namespace
 
-MlpTensors::MlpTensors(const MlpNetwork& network) : layout_(*network.layout) {
+MlpTensors::MlpTensors(const MlpNetwork& network, const torch::Device& device)
+    : layout_(*network.layout) {
   for (const MlpLayer& layer : layout_.layers) {
-    leaves_.push_back({AsLeaf(network.parameters + layer.weights, {layer.n_in, layer.n_out}),
-                       AsLeaf(network.parameters + layer.biases, {layer.n_out})});
+    leaves_.push_back(
+        {AsLeaf(network.parameters + layer.weights, {layer.n_in, layer.n_out}, device),
+         AsLeaf(network.parameters + layer.biases, {layer.n_out}, device)});
   }
 }
 
@@ -65,7 +67,7 @@ torch::Tensor MlpTensors::Color(const torch::Tensor& trunk, const torch::Tensor&
 void MlpTensors::CopyGradients(float* gradients) const {
   const auto copy = [&](const torch::Tensor& leaf, size_t offset) {
     if (!leaf.grad().defined()) return;
-    const torch::Tensor gradient = leaf.grad().contiguous();
+    const torch::Tensor gradient = leaf.grad().cpu().contiguous();
     std::copy_n(gradient.data_ptr<float>(), gradient.numel(), gradients + offset);
   };
   for (size_t i = 0; i < leaves_.size(); ++i) {
@@ -74,16 +76,18 @@ void MlpTensors::CopyGradients(float* gradients) const {
   }
 }
 
-MlpFieldTensors::MlpFieldTensors(const MlpNetwork& field, const MlpNetwork* warp)
+MlpFieldTensors::MlpFieldTensors(const MlpNetwork& field, const MlpNetwork* warp,
+                                 const torch::Device& device)
     : placement_(field.placement) {
-  networks_.emplace_back(field);
-  if (warp != nullptr) networks_.emplace_back(*warp);
+  networks_.emplace_back(field, device);
+  if (warp != nullptr) networks_.emplace_back(*warp, device);
 }
 
 torch::Tensor MlpFieldTensors::Trunk(const torch::Tensor& positions,
                                      const torch::Tensor& times) const {
   const Vec3 c = placement_.center;
-  torch::Tensor placed = (positions - torch::tensor({c.x, c.y, c.z})) * placement_.scale;
+  const torch::Tensor center = torch::tensor({c.x, c.y, c.z}, positions.device());
+  torch::Tensor placed = (positions - center) * placement_.scale;
   if (networks_.size() > 1) {
     const MlpTensors& warp = networks_[1];
     const torch::Tensor shift = warp.Output(warp.Trunk(InputsOf(warp.layout(), placed, times)));

@@ -11,11 +11,12 @@
 namespace nerf::autograd {
 
 // A network of method mlp in LibTorch's operations, differentiable by its parameters and inputs.
-// The parameters are leaves that share the network's memory, which outlives this. Under autocast
+// The parameters are leaves that on the CPU share the network's memory, which outlives this; on
+// another device they are copies, and so must be what is evaluated. Under autocast
 // layers are multiplied in bf16; what leaves the network is float.
 class MlpTensors {
  public:
-  explicit MlpTensors(const MlpNetwork& network);
+  MlpTensors(const MlpNetwork& network, const torch::Device& device);
 
   // The last hidden layer [n, width], of encoded inputs [n, input_width].
   torch::Tensor Trunk(const torch::Tensor& inputs) const;
@@ -44,7 +45,8 @@ class MlpTensors {
 class MlpFieldTensors {
  public:
   // warp: moves points before they reach the field; null: none.
-  MlpFieldTensors(const MlpNetwork& field, const MlpNetwork* warp);
+  MlpFieldTensors(const MlpNetwork& field, const MlpNetwork* warp,
+                  const torch::Device& device = torch::kCPU);
 
   // Densities [n] of points [n, 3] in scene units at times [n].
   torch::Tensor Density(const torch::Tensor& positions, const torch::Tensor& times) const;

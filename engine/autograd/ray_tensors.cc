@@ -12,8 +12,10 @@ torch::Tensor AsTensor(const std::vector<float>& values) {
                           torch::kFloat32);
 }
 
-torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape) {
-  return torch::from_blob(const_cast<float*>(values), shape, torch::kFloat32).requires_grad_(true);
+torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape, const torch::Device& device) {
+  return torch::from_blob(const_cast<float*>(values), shape, torch::kFloat32)
+      .to(device)
+      .requires_grad_(true);
 }
 
 namespace {
@@ -29,10 +31,10 @@ torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals) 
 }  // namespace
 
 RayLosses LossesOf(const TrainConfig& config, const RayBatch& batch, const torch::Tensor& colors) {
-  const torch::Tensor residuals = colors - AsTensor(batch.targets);
+  const torch::Tensor residuals = colors - AsTensor(batch.targets).to(colors.device());
   RayLosses of{LossOf(config, residuals), residuals.detach().square()};
   if (!batch.weights.empty()) {
-    const torch::Tensor weights = AsTensor(batch.weights).unsqueeze(1);
+    const torch::Tensor weights = AsTensor(batch.weights).to(colors.device()).unsqueeze(1);
     of.losses = of.losses * weights;
     of.squares = of.squares * weights;
   }

@@ -19,8 +19,9 @@ namespace nerf {
 torch::Tensor AsTensor(const std::vector<Vec3>& points);
 torch::Tensor AsTensor(const std::vector<float>& values);
 
-// Parameters that gradients are taken of, over their memory.
-torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape);
+// Parameters that gradients are taken of: on the CPU over their memory, elsewhere a copy.
+torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape,
+                     const torch::Device& device = torch::kCPU);
 
 // [n_rays, 3] each, times their rays' weights.
 struct RayLosses {

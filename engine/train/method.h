@@ -48,6 +48,8 @@ class Method {
 
   // Errors: Unimplemented FEATURE_NOT_BUILT where this installation lacks a part of the method.
   virtual absl::Status CheckInstalled() const { return absl::OkStatus(); }
+  // The same for training on one of `devices`.
+  virtual absl::Status CheckInstalledFor(DeviceSet /*devices*/) const { return CheckInstalled(); }
 
   // The step, used from the calling thread. Requires: no group unless description().CheckRanks is
   // OK. Errors:

@@ -14,7 +14,8 @@ std::vector<std::string> TrainingMethods(std::string_view device) {
   for (const Method* method : Methods()) {
     const MethodDescription& description = method->description();
     const bool trains = (description.training_devices() & DeviceSetOf(device)) != 0;
-    if (trains && method->CheckInstalled().ok()) methods.emplace_back(description.name());
+    if (trains && method->CheckInstalledFor(DeviceSetOf(device)).ok())
+      methods.emplace_back(description.name());
   }
   return methods;
 }
@@ -46,7 +47,7 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
   if (absl::Status status = CheckDeviceHonors(config, device); !status.ok())
     return WithReason(status, reason::kFieldInvalid);
   const Method& method = MethodOf(config);
-  NERF_RETURN_IF_ERROR(method.CheckInstalled());
+  NERF_RETURN_IF_ERROR(method.CheckInstalledFor(DeviceSetOf(device)));
   if (group != nullptr) NERF_RETURN_IF_ERROR(CheckRanksShare(config, device, group->n_ranks()));
   return method.NewStep({config, geometry, scene, CudaIndex(device), pool, group});
 }

@@ -5,6 +5,7 @@
 #include "engine/kernels/composite.h"
 #include "engine/kernels/contract_positions.h"
 #include "engine/kernels/cuda/device.h"
+#include "engine/kernels/field_outputs.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/hash_position_gradient.h"
 #include "engine/kernels/lane_sums.h"
@@ -15,7 +16,10 @@
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/ray_sampling.h"
 #include "engine/kernels/spherical_harmonics.h"
+#include "engine/kernels/tile_samples.h"
 #include "engine/kernels/view_rays.h"
+#include "engine/kernels/voxels.h"
+#include "engine/kernels/wide_layers.h"
 
 #define NERF_NO_CUDA() ::nerf::CheckFailed("built with CUDA", __FILE__, __LINE__)
 
@@ -49,6 +53,7 @@ void Graph::Launch(Stream) const { NERF_NO_CUDA(); }
 void AdamDense(const AdamDenseParams&, Stream) { NERF_NO_CUDA(); }
 void AdamSparse(const AdamSparseParams&, Stream) { NERF_NO_CUDA(); }
 void AddHorizons(const MarchParams&, Stream) { NERF_NO_CUDA(); }
+void AddTile(const AddTileParams&, Stream) { NERF_NO_CUDA(); }
 void CompactSamples(const MarchParams&, Stream) { NERF_NO_CUDA(); }
 void CompositeLoss(const CompositeLossParams&, Stream) { NERF_NO_CUDA(); }
 void CompositeView(const ViewParams<Half>&, int, Stream) { NERF_NO_CUDA(); }
@@ -57,6 +62,8 @@ void ContractPositions(const ContractPositionsParams&, Stream) { NERF_NO_CUDA();
 void CountInRanges(const CountInRangesParams&, Stream) { NERF_NO_CUDA(); }
 void FinishHorizons(const ViewParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void FinishHorizons(const ViewParams<float>&, Stream) { NERF_NO_CUDA(); }
+void FrequencyEncode(const FrequencyEncodeParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void FrequencyEncode(const FrequencyEncodeParams<float>&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeBackward(const HashEncodeBackwardParams&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeForward(const HashEncodeForwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeForward(const HashEncodeForwardParams<float>&, Stream) { NERF_NO_CUDA(); }
@@ -89,6 +96,8 @@ void NgpColor(const NgpColorParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void NgpColor(const NgpColorParams<float>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<float>&, Stream) { NERF_NO_CUDA(); }
+void OutputGradient(const OutputGradientParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void OutputGradient(const OutputGradientParams<float>&, Stream) { NERF_NO_CUDA(); }
 void PointWarp(const PointWarpParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void PointWarp(const PointWarpParams<float>&, Stream) { NERF_NO_CUDA(); }
 void PointWarpBackward(const PointWarpBackwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
@@ -103,14 +112,29 @@ int PointWarpBackwardBlocks<float>() {
 }
 void ProbeCells(const ProbeCellsParams&, Stream) { NERF_NO_CUDA(); }
 void RayGradients(const RayGradientsParams&, Stream) { NERF_NO_CUDA(); }
+void ReluDensity(const ReluDensityParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void ReluDensity(const ReluDensityParams<float>&, Stream) { NERF_NO_CUDA(); }
 void SampleRays(const SampleRaysParams&, Stream) { NERF_NO_CUDA(); }
+void SelectTile(const SelectTileParams&, Stream) { NERF_NO_CUDA(); }
 void SpreadBlockMaximum(const SpreadBlockMaximumParams&, Stream) { NERF_NO_CUDA(); }
 void SetOccupiedBits(const SetOccupiedBitsParams&, Stream) { NERF_NO_CUDA(); }
 void EmptyDistances(const EmptyDistancesParams&, Stream) { NERF_NO_CUDA(); }
+void SigmoidColor(const SigmoidColorParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void SigmoidColor(const SigmoidColorParams<float>&, Stream) { NERF_NO_CUDA(); }
 void SumRows(const SumRowsParams&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<float>&, Stream) { NERF_NO_CUDA(); }
 void StartView(const ViewParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void StartView(const ViewParams<float>&, Stream) { NERF_NO_CUDA(); }
+void VoxelBackward(const VoxelBackwardParams&, Stream) { NERF_NO_CUDA(); }
+void VoxelColor(const VoxelColorParams&, Stream) { NERF_NO_CUDA(); }
+void VoxelDensity(const VoxelDensityParams&, Stream) { NERF_NO_CUDA(); }
+void VoxelVariation(const VoxelVariationParams&, Stream) { NERF_NO_CUDA(); }
+void WideBackward(const WideBackwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void WideBackward(const WideBackwardParams<float>&, Stream) { NERF_NO_CUDA(); }
+void WideForward(const WideForwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void WideForward(const WideForwardParams<float>&, Stream) { NERF_NO_CUDA(); }
+void WideGradient(const WideGradientParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void WideGradient(const WideGradientParams<float>&, Stream) { NERF_NO_CUDA(); }
 
 }  // namespace nerf::kernels::cuda

@@ -299,7 +299,7 @@ NgpViewParts DynamicViewParts(const RadianceField& field, RenderPrecision precis
                               kernels::Stream stream) {
   const auto* dynamic = dynamic_cast<const DynamicField*>(&field);
   NERF_CHECK(dynamic != nullptr);
-  NgpViewParts parts{dynamic->ngp().network(), nullptr};
+  NgpViewParts parts{dynamic->ngp().network(), nullptr, nullptr};
   if (precision == RenderPrecision::kSingle)
     parts.warp = std::make_unique<DynamicViewWarp<float>>(*dynamic, stream);
   else

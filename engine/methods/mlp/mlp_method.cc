@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "engine/methods/mlp/cuda_mlp.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"
 #include "engine/methods/mlp/parameters.h"
 #include "engine/methods/mlp/steps.h"
@@ -21,6 +22,9 @@ class MlpMethodImpl final : public Method {
   const MethodDescription& description() const override { return DescribeMlp(); }
 
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
+    if (request.cuda_device.has_value()) {
+      return IsPair(request.config) ? NewMlpPairStepOnDevice(request) : NewMlpStepOnDevice(request);
+    }
     const auto new_step = IsPair(request.config) ? NewMlpPairStep : NewMlpGridStep;
     return new_step(request.config, request.geometry, request.scene.train, request.pool);
   }
@@ -32,6 +36,9 @@ class MlpMethodImpl final : public Method {
     NERF_ASSIGN_OR_RETURN(OccupancyGrid grid,
                           LoadModelGrid(file, geometry, config.grid_resolution));
     return NewMlpGridModel(config, geometry, std::move(parameters), std::move(grid));
+  }
+  std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const override {
+    return NewNgpCudaRenderDevice(index, MlpViewParts);
   }
   std::vector<Bench> Benches(const Scene& scene) const override {
     return {StepBench("mlp_step", *this, scene, 32)};

@@ -105,6 +105,7 @@ class MlpPairModel final : public TrainedModel {
   Aabb OccupiedBox() const override { return geometry_.box; }
   uint64_t byte_size() const override { return coarse_.byte_size() + fine_.byte_size(); }
   std::string_view method() const override { return "mlp"; }
+  bool NeedsCpu() const override { return true; }
 
  private:
   void RenderGroup(const RayTile& tile, const std::vector<Ray>& rays,

@@ -12,7 +12,6 @@
 namespace nerf {
 namespace {
 
-constexpr int kAverageInterval = 16;  // steps between updates of the moving average
 // Of an untrained density, before ReLU: a ReLU that starts below zero everywhere never learns.
 constexpr float kFirstDensity = 0.5f;
 
@@ -85,7 +84,8 @@ void MlpParameters::Derive() {
 
 bool MlpParameters::Update(float learning_rate, int t, ThreadPool* pool) {
   dense_.Update(AdamAt(learning_rate, config_.beta1, config_.beta2, config_.epsilon, t), pool);
-  if (t % kAverageInterval == 0) dense_.UpdateAverages(AverageDecay(config_, kAverageInterval));
+  if (t % kMlpAverageInterval == 0)
+    dense_.UpdateAverages(AverageDecay(config_, kMlpAverageInterval));
   Derive();
   return dense_.IsFinite();
 }

@@ -11,6 +11,8 @@
 
 namespace nerf {
 
+inline constexpr int kMlpAverageInterval = 16;  // steps between updates of the moving average
+
 // The networks of a training with their optimizer state: one, or coarse and fine, in one array.
 class MlpParameters {
  public:
@@ -22,6 +24,9 @@ class MlpParameters {
   MlpNetwork Network(int i, const MlpPlacement& placement) const;
   // Where gradients of network i go.
   float* gradients(int lane, int i) { return dense_.gradients(lane) + offsets_[i]; }
+
+  // Everything that a file stores, for a device that trains a copy.
+  DenseParameters::Arrays arrays() { return dense_.arrays(); }
 
   // One step of Adam; t counts updates from 1. Returns false if a parameter is not finite then.
   bool Update(float learning_rate, int t, ThreadPool* pool);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/status_macros.h"
 #include "engine/methods/ngp_autograd/autograd_library.h"
 #include "engine/train/step_bench.h"
 
@@ -16,6 +17,11 @@ MlpThroughTorch::MlpThroughTorch(const MethodDescription& description, std::stri
 
 absl::Status MlpThroughTorch::CheckInstalled() const {
   return CheckAutogradInstalled(description_.name(), instead_);
+}
+
+absl::Status MlpThroughTorch::CheckInstalledFor(DeviceSet devices) const {
+  if ((devices & kOnCuda) != 0) NERF_RETURN_IF_ERROR(CheckAutogradHasCuda(description_.name()));
+  return CheckInstalled();
 }
 
 absl::StatusOr<std::unique_ptr<TrainingStep>> MlpThroughTorch::NewStep(

@@ -17,6 +17,7 @@ class MlpThroughTorch final : public Method {
 
   const MethodDescription& description() const override { return description_; }
   absl::Status CheckInstalled() const override;
+  absl::Status CheckInstalledFor(DeviceSet devices) const override;
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override;
   bool HasProfile() const override { return true; }
   absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,9 +11,8 @@
 #include "engine/field/marched_model.h"
 #include "engine/kernels/contract_positions.h"
 #include "engine/kernels/cuda/device.h"
-#include "engine/kernels/hash_encoding.h"
-#include "engine/kernels/ngp_mlp.h"
 #include "engine/kernels/view_rays.h"
+#include "engine/methods/ngp/cuda_view_network.h"
 #include "engine/methods/ngp/cuda_view_shape.h"
 #include "engine/methods/ngp/field.h"
 #include "engine/render/render_device.h"
@@ -79,21 +77,6 @@ class Workspace {
   Buffer<float> depths_;
 };
 
-float AsFloat(float value) { return value; }
-float AsFloat(Half value) { return FloatFromHalf(value); }
-
-template <typename T, typename From>
-std::vector<T> Converted(const From* values, size_t n) {
-  std::vector<T> converted(n);
-  std::transform(values, values + n, converted.begin(), [](From value) -> T {
-    if constexpr (std::is_same_v<T, Half>)
-      return HalfFromFloat(AsFloat(value));
-    else
-      return AsFloat(value);
-  });
-  return converted;
-}
-
 template <typename T>
 Buffer<T> OnDevice(const std::vector<T>& values, kernels::Stream stream) {
   Buffer<T> buffer(values.size(), cuda::DeviceAllocator());
@@ -129,12 +112,11 @@ class CudaSceneRenderer final : public SceneRenderer {
 
   const OccupancyGrid grid_;
   const SceneGeometry geometry_;
-  const NgpNetwork network_;                 // its parameters are the model's, which is gone
-  const std::unique_ptr<NgpViewWarp> warp_;  // null but for moving scenes
+  const NgpViewNetwork<T> network_;
+  const std::unique_ptr<NgpViewWarp> warp_;     // null but for moving scenes
+  const std::unique_ptr<CudaViewField> field_;  // in place of the network, or null
   const kernels::Stream stream_;
   Workspace<T>* const workspace_;
-  const Buffer<T> table_, weights_;
-  const Buffer<float> appearance_;  // NgpNetwork::appearance, or empty
   const Buffer<uint64_t> blocks_;
   const Buffer<uint8_t> empty_distances_;
   std::unique_ptr<cuda::Graph> round_;  // kRoundWaves waves in the workspace of generation_
@@ -144,19 +126,7 @@ class CudaSceneRenderer final : public SceneRenderer {
 NgpViewParts PartsOfNgpField(const RadianceField& field, RenderPrecision, kernels::Stream) {
   const auto* ngp = dynamic_cast<const NgpField*>(&field);
   NERF_CHECK(ngp != nullptr);
-  return {ngp->network(), nullptr};
-}
-
-NgpNetwork WithoutParameters(NgpNetwork network) {
-  network.table = network.weights = network.appearance = nullptr;
-  network.half_table = nullptr;
-  network.weight_pairs = nullptr;
-  return network;
-}
-
-std::vector<float> AppearanceOf(const NgpNetwork& network) {
-  if (network.appearance == nullptr) return {};
-  return {network.appearance, network.appearance + kHiddenWidth};
+  return {ngp->network(), nullptr, nullptr};
 }
 
 template <typename T>
@@ -165,15 +135,11 @@ CudaSceneRenderer<T>::CudaSceneRenderer(const MarchedModel& model, NgpViewParts 
                                         Workspace<T>* workspace)
     : grid_(model.grid()),
       geometry_(geometry),
-      network_(WithoutParameters(parts.network)),
+      network_(parts.network, stream),
       warp_(std::move(parts.warp)),
+      field_(std::move(parts.field)),
       stream_(stream),
       workspace_(workspace),
-      table_(OnDevice(Converted<T>(parts.network.half_table,
-                                   network_.shape.level_size() * network_.shape.n_levels),
-                      stream)),
-      weights_(OnDevice(Converted<T>(parts.network.weights, kNgpWeights), stream)),
-      appearance_(OnDevice(AppearanceOf(parts.network), stream)),
       blocks_(OnDevice(grid_.occupied_blocks, stream)),
       empty_distances_(OnDevice(model.empty_distances(), stream)) {}
 
@@ -214,7 +180,7 @@ bool CudaSceneRenderer<T>::RenderPicture(const Camera& camera, const RenderOptio
   picture->rgba = {camera.width, camera.height, 4, {}};
   picture->rgba.pixels.resize(4 * n_pixels);
   picture->depths.resize(n_pixels);
-  workspace_->Prepare(n_tiles);
+  workspace_->Prepare(field_ != nullptr ? std::min(n_tiles, field_->tiles_at_once()) : n_tiles);
   if (warp_ != nullptr) warp_->SetTime(camera.time, stream_);
   const uint32_t tiles_at_once = workspace_->shape().ray_capacity / kernels::kViewTileRays;
 
@@ -257,6 +223,10 @@ bool CudaSceneRenderer<T>::RenderTiles(const cuda::ViewControl& control,
   cuda::Fill(arrays.counts.data(), 0, arrays.counts.byte_size(), stream_);
   cuda::StartView(View(), stream_);
   if (round_ == nullptr || generation_ != w.generation()) RecordRound();
+  if (field_ != nullptr) {
+    field_->Begin({w.shape().ray_capacity, &arrays.control.data()->n_rays}, arrays.rays.data(),
+                  stream_);
+  }
   do {
     round_->Launch(stream_);
     cuda::CopyToHost(w.counts().data(), arrays.counts.data(), arrays.counts.byte_size(), stream_);
@@ -264,7 +234,7 @@ bool CudaSceneRenderer<T>::RenderTiles(const cuda::ViewControl& control,
     if (stop.stop_requested()) return false;
     if (pause) pause();
   } while (w.counts()[0].alive_even > 0);
-  if (network_.learns_background) ShowHorizons();
+  if (network_.network().learns_background) ShowHorizons();
   cuda::CopyToHost(w.rgba().data(), arrays.rgba.data(), control.n_rays * sizeof(uint32_t), stream_);
   cuda::CopyToHost(w.depths().data(), arrays.depths.data(), control.n_rays * sizeof(float),
                    stream_);
@@ -276,6 +246,8 @@ template <typename T>
 void CudaSceneRenderer<T>::RecordRound() {
   round_.reset();
   generation_ = workspace_->generation();
+  const CudaViewShape& shape = workspace_->shape();
+  if (field_ != nullptr) field_->Reserve(shape.ray_capacity, shape.sample_capacity);
   round_ = std::make_unique<cuda::Graph>(stream_, [this] {
     const cuda::ViewParams<T> view = View();
     for (int wave = 0; wave < kRoundWaves; ++wave) RunWave(view, wave);
@@ -290,10 +262,10 @@ void CudaSceneRenderer<T>::RunWave(const cuda::ViewParams<T>& view, int wave) {
   cuda::Fill(cleared, 0, 2 * sizeof(uint32_t), stream_);
   cuda::MarchView(view, wave, stream_);
   const kernels::DeviceRange found{view.sample_capacity, &view.counts->samples};
-  if (network_.contraction != Contraction::kNone) {
-    const Aabb& inner = network_.inner_box;
+  if (network_.network().contraction != Contraction::kNone) {
+    const Aabb& inner = network_.network().inner_box;
     cuda::ContractPositions({.range = found,
-                             .kind = network_.contraction,
+                             .kind = network_.network().contraction,
                              .center = inner.Center(),
                              .inverse_half_side = 2 / inner.Size().x,
                              .positions = workspace_->arrays().positions.data()},
@@ -318,46 +290,35 @@ void CudaSceneRenderer<T>::ShowHorizons() {
 template <typename T>
 void CudaSceneRenderer<T>::Evaluate(const kernels::DeviceRange& range) {
   CudaViewArrays<T>& arrays = workspace_->arrays();
-  const uint32_t capacity = range.capacity;
-  cuda::HashEncodeForward(cuda::HashEncodeForwardParams<T>{.shape = network_.shape,
-                                                           .table = table_.data(),
-                                                           .range = range,
-                                                           .positions = arrays.positions.data(),
-                                                           .features = arrays.encodings.data(),
-                                                           .stride = capacity},
-                          stream_);
-  cuda::NgpDensity(cuda::NgpDensityParams<T>{.range = range,
-                                             .weights = weights_.data(),
-                                             .encodings = arrays.encodings.data(),
-                                             .stride = capacity,
-                                             .shift = network_.density_shift,
-                                             .sigmas = arrays.sigmas.data(),
-                                             .geometry = arrays.geometry.data()},
-                   stream_);
-  cuda::NgpColor(cuda::NgpColorParams<T>{.range = range,
-                                         .weights = weights_.data(),
-                                         .ray_of = arrays.ray_of.data(),
-                                         .harmonics = arrays.harmonics.data(),
-                                         .geometry = arrays.geometry.data(),
-                                         .colors = arrays.colors.data(),
-                                         .terms = {appearance_.data()}},
-                 stream_);
+  if (field_ != nullptr) {
+    field_->Evaluate({range, arrays.positions.data(), arrays.ray_of.data(), arrays.rays.data(),
+                      arrays.harmonics.data(), arrays.sigmas.data(), arrays.colors.data()},
+                     stream_);
+    return;
+  }
+  network_.Evaluate(
+      {range, arrays.positions.data(), arrays.ray_of.data(), arrays.harmonics.data(),
+       arrays.encodings.data(), arrays.geometry.data(), arrays.sigmas.data(), arrays.colors.data()},
+      stream_);
 }
 
 template <typename T>
 cuda::ViewParams<T> CudaSceneRenderer<T>::View() {
   CudaViewArrays<T>& arrays = workspace_->arrays();
-  const bool contracted = network_.contraction != Contraction::kNone;
+  const bool contracted = network_.network().contraction != Contraction::kNone;
   // Contracted positions are those of the training frame before.
-  const Aabb box = contracted ? Aabb{{0, 0, 0}, {1, 1, 1}} : network_.box;
+  const Aabb box = contracted ? Aabb{{0, 0, 0}, {1, 1, 1}} : network_.network().box;
   const Vec3 size = box.Size();
   cuda::ViewParams<T> view;
   view.grid = MarchGridOf(grid_);
   view.grid.blocks = blocks_.data();
   view.grid.empty_distances = empty_distances_.data();
   view.steps = {geometry_.step, geometry_.cone};
-  view.box_min = box.min;
-  view.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};
+  const CudaFieldFrame frame = field_ != nullptr
+                                   ? field_->frame()
+                                   : CudaFieldFrame{box.min, {1 / size.x, 1 / size.y, 1 / size.z}};
+  view.box_min = frame.origin;
+  view.inverse_box_size = frame.scale;
   view.control = arrays.control.data();
   view.counts = arrays.counts.data();
   view.ray_capacity = workspace_->shape().ray_capacity;
@@ -373,8 +334,8 @@ cuda::ViewParams<T> CudaSceneRenderer<T>::View() {
   view.positions = arrays.positions.data();
   view.sigmas = arrays.sigmas.data();
   view.colors = arrays.colors.data();
-  view.has_horizons = network_.learns_background;
-  view.contraction = network_.contraction;
+  view.has_horizons = network_.network().learns_background;
+  view.contraction = network_.network().contraction;
   view.rgba = arrays.rgba.data();
   view.depths = arrays.depths.data();
   return view;

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "engine/base/vec3.h"
 #include "engine/field/radiance_field.h"
 #include "engine/kernels/stream.h"
+#include "engine/kernels/view_rays.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/render/render_device.h"
+#include "engine/train/cuda_field.h"
 
 namespace nerf {
 
@@ -26,11 +29,38 @@ class NgpViewWarp {
   virtual void Move(const kernels::DeviceRange& range, Vec3* points, kernels::Stream stream) = 0;
 };
 
-// The same of models whose field is that of ngp behind a warp. parts_of: of such a field, which
-// outlives the call alone, but its network's parameters, which are copied.
+// A field of another kind that a view is rendered with. Positions are in its frame.
+class CudaViewField {
+ public:
+  virtual ~CudaViewField() = default;
+  virtual CudaFieldFrame frame() const = 0;
+  // Most tiles (kernels::kViewTileRays) of a view to render at once.
+  virtual uint32_t tiles_at_once() const = 0;
+  // Makes room. Arrays move.
+  virtual void Reserve(uint32_t ray_capacity, uint32_t sample_capacity) = 0;
+  // Begins with these rays.
+  virtual void Begin(const kernels::DeviceRange& range, const kernels::ViewRay* rays,
+                     kernels::Stream stream) = 0;
+  // Densities and colors of samples; ray_of: indices into rays.
+  struct Samples {
+    kernels::DeviceRange range;
+    const Vec3* positions = nullptr;
+    const uint32_t* ray_of = nullptr;
+    const kernels::ViewRay* rays = nullptr;
+    // [n_rays][16] of their directions, in the precision that the field was made for.
+    const void* harmonics = nullptr;
+    float* sigmas = nullptr;
+    Vec3* colors = nullptr;
+  };
+  virtual void Evaluate(const Samples& samples, kernels::Stream stream) = 0;
+};
+
+// The same of models whose field is that of ngp behind a warp, or of another kind. parts_of: of
+// such a field, which outlives the call alone, but its network's parameters, which are copied.
 struct NgpViewParts {
   NgpNetwork network;
   std::unique_ptr<NgpViewWarp> warp;
+  std::unique_ptr<CudaViewField> field;  // in place of the network, which has no parameters
 };
 using NgpViewPartsOf = std::function<NgpViewParts(
     const RadianceField& field, RenderPrecision precision, kernels::Stream stream)>;

@@ -17,6 +17,8 @@ std::string AutogradLibraryPath();
 // Method::CheckInstalled and NewStep of `method`, one of these. instead: the method that errors
 // suggest.
 absl::Status CheckAutogradInstalled(std::string_view method, std::string_view instead);
+// Unimplemented FEATURE_NOT_BUILT unless this was built with a LibTorch that has CUDA.
+absl::Status CheckAutogradHasCuda(std::string_view method);
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewAutogradLibraryStep(const StepRequest& request,
                                                                      std::string_view instead);
 

@@ -81,6 +81,17 @@ absl::Status CheckAutogradInstalled(std::string_view method, std::string_view in
                   method, path, instead));
 }
 
+absl::Status CheckAutogradHasCuda(std::string_view method) {
+#ifdef NERF_TORCH_HAS_CUDA
+  (void)method;
+  return absl::OkStatus();
+#else
+  return NotInstalled(fmt::format(
+      "method {} needs a LibTorch with CUDA there, and this build has none; use --device cpu",
+      method));
+#endif
+}
+
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewAutogradLibraryStep(const StepRequest& request,
                                                                      std::string_view instead) {
   NERF_RETURN_IF_ERROR(CheckAutogradInstalled(request.config.method, instead));

@@ -5,6 +5,7 @@
 #include "common/status_macros.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/methods/ngp_tiles/cuda_tiles.h"
 #include "engine/methods/ngp_tiles/joint_step.h"
 #include "engine/methods/ngp_tiles/merge_tiles.h"
 #include "engine/methods/ngp_tiles/tile_files.h"
@@ -25,6 +26,7 @@ class NgpTilesMethodImpl final : public Method {
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
     if (Ngp(request.config).tile_training == TileTraining::kJoint)
       return NewJointTileStep(request.config, request.geometry, request.scene, request.pool);
+    if (request.cuda_device.has_value()) return NewTiledStepOnDevice(request);
     return NewTiledStep(request.config, request.geometry, request.scene, request.pool);
   }
 
@@ -43,6 +45,10 @@ class NgpTilesMethodImpl final : public Method {
       models.push_back(std::move(model));
     }
     return NewTiledModel(ShownCuts(cuts, config), config, geometry, std::move(models));
+  }
+
+  std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const override {
+    return NewNgpCudaRenderDevice(index, TiledViewParts);
   }
 
   absl::StatusOr<TensorFile> Merge(std::vector<ModelPart> parts) const override {

@@ -23,6 +23,10 @@ class TiledField final : public RadianceField {
   void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
              Workspace* workspace) const override;
 
+  const TileCuts& cuts() const { return cuts_; }
+  float margin() const { return margin_; }
+  const std::vector<std::unique_ptr<const MarchedModel>>& models() const { return models_; }
+
  private:
   const TileCuts cuts_;
   const float margin_;

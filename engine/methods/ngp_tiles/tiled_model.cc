@@ -80,10 +80,9 @@ std::unique_ptr<TrainedModel> NewTiledModel(const TileCuts& cuts, const TrainCon
   }
   OccupancyGrid grid = MergeTileGrids(cuts, margin, grids);
   auto field = std::make_unique<TiledField>(cuts, margin, std::move(marched));
-  return std::make_unique<MarchedModel>(
-      "ngp-tiles", std::move(field), std::move(grid),
-      kernels::MarchSteps{geometry.step, geometry.cone}, field_bytes,
-      MarchedModel::Limits{.t_far = geometry.far, .needs_cpu = true});
+  return std::make_unique<MarchedModel>("ngp-tiles", std::move(field), std::move(grid),
+                                        kernels::MarchSteps{geometry.step, geometry.cone},
+                                        field_bytes, MarchedModel::Limits{.t_far = geometry.far});
 }
 
 }  // namespace nerf

@@ -94,12 +94,13 @@ TrainConfig ConfigOfTile(const TrainConfig& config) {
 class TiledStep final : public TrainingStep {
  public:
   TiledStep(const TrainConfig& config, const SceneGeometry& geometry, const Scene& scene,
-            ThreadPool* pool)
+            ThreadPool* pool, bool on_cuda)
       : config_(config),
         geometry_(geometry),
         views_(scene.train),
         rays_(scene.train, geometry),
         pool_(pool),
+        on_cuda_(on_cuda),
         cuts_(CutsOf(config, geometry, scene)),
         tiles_(NewTiles()),
         n_steps_(first_step()) {
@@ -213,10 +214,16 @@ class TiledStep final : public TrainingStep {
   Tiles NewTiles() const {
     Tiles tiles(n_tiles());
     for (int tile = 0; tile < cuts_.n_tiles(); ++tile) {
-      if (config_tile() == kAllTiles || config_tile() == tile)
-        tiles[tile] = NewNgpCpuStep(ConfigOfTile(config_), geometry_, pool_, views_);
+      if (config_tile() == kAllTiles || config_tile() == tile) tiles[tile] = NewTile();
     }
     return tiles;
+  }
+
+  // The host draws the rays: those that meet the tile.
+  std::unique_ptr<RayStep> NewTile() const {
+    const TrainConfig config = ConfigOfTile(config_);
+    if (on_cuda_) return NewNgpCudaStep(config, geometry_, nullptr, views_, pool_);
+    return NewNgpCpuStep(config, geometry_, pool_, views_);
   }
 
   // Takes cuts and tiles of a file, all or none.
@@ -284,6 +291,7 @@ class TiledStep final : public TrainingStep {
   const std::span<const View> views_;
   const ViewRays rays_;
   ThreadPool* const pool_;
+  const bool on_cuda_;
   TileCuts cuts_;
   Tiles tiles_;                 // null for those that are trained elsewhere
   uint32_t n_steps_;            // of all tiles
@@ -311,8 +319,8 @@ TileCuts CutsOf(const TrainConfig& config, const SceneGeometry& geometry, const 
 }
 
 std::unique_ptr<TrainingStep> NewTiledStep(const TrainConfig& config, const SceneGeometry& geometry,
-                                           const Scene& scene, ThreadPool* pool) {
-  return std::make_unique<TiledStep>(config, geometry, scene, pool);
+                                           const Scene& scene, ThreadPool* pool, bool on_cuda) {
+  return std::make_unique<TiledStep>(config, geometry, scene, pool, on_cuda);
 }
 
 }  // namespace nerf

@@ -20,7 +20,9 @@ TileCuts CutsOf(const TrainConfig& config, const SceneGeometry& geometry, const 
 // and views take from it what lies in its box. Source of the idea: Turki et al. 2022, "Mega-NeRF".
 // With setting `tile` one of them is trained, to the bytes that it has where all are.
 // The cuts are found from `scene`; Load and Initialize take the file's. pool outlives the step.
+// on_cuda: the tiles' steps run on the CUDA device in use.
 std::unique_ptr<TrainingStep> NewTiledStep(const TrainConfig& config, const SceneGeometry& geometry,
-                                           const Scene& scene, ThreadPool* pool);
+                                           const Scene& scene, ThreadPool* pool,
+                                           bool on_cuda = false);
 
 }  // namespace nerf

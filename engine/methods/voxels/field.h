@@ -33,6 +33,8 @@ class VoxelsField final : public RadianceField {
   void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
              Workspace* workspace) const override;
   uint64_t byte_size() const;
+  const VoxelPlacement& placement() const { return placement_; }
+  const VoxelGrid& grid() const { return grid_; }
 
  private:
   const VoxelPlacement placement_;

@@ -37,20 +37,8 @@ VoxelGrid::VoxelGrid(int resolution, const std::vector<bool>& mask)
   values_ = Buffer<float>(places_.size() * kBrickFloats);
 }
 
-VoxelGrid::Corners VoxelGrid::CornersOf(Vec3 unit) const {
-  Corners corners;
-  const auto last = static_cast<float>(resolution_ - 1);
-  for (int axis = 0; axis < 3; ++axis) {
-    const float at = std::clamp(unit[axis] * static_cast<float>(resolution_) - 0.5f, 0.0f, last);
-    corners.low[axis] = static_cast<int>(at);
-    corners.high[axis] = std::min(corners.low[axis] + 1, resolution_ - 1);
-    corners.part[axis] = at - static_cast<float>(corners.low[axis]);
-  }
-  return corners;
-}
-
 void VoxelGrid::Interpolate(Vec3 unit, float* row) const {
-  const Corners corners = CornersOf(unit);
+  const VoxelCorners corners = CornersOf(unit);
   std::fill_n(row, kVoxelStride, 0.0f);
   for (int i = 0; i < 8; ++i) {
     const ptrdiff_t offset =
@@ -65,7 +53,7 @@ void VoxelGrid::Interpolate(Vec3 unit, float* row) const {
 }
 
 float VoxelGrid::Exponent(Vec3 unit) const {
-  const Corners corners = CornersOf(unit);
+  const VoxelCorners corners = CornersOf(unit);
   float sum = 0;
   for (int i = 0; i < 8; ++i) {
     const ptrdiff_t offset =

@@ -6,19 +6,10 @@
 
 #include "engine/base/buffer.h"
 #include "engine/base/vec3.h"
+#include "engine/base/voxel_layout.h"
 #include "engine/field/occupancy_grid.h"
 
 namespace nerf {
-
-// A voxel's parameters: the exponent of its density (kernels::DensityFromOutput), then the 9
-// coefficients of the harmonics of degree 0 to 2 of each color channel, before the sigmoid.
-inline constexpr int kVoxelHarmonics = 9;
-inline constexpr int kVoxelFloats = 1 + 3 * kVoxelHarmonics;  // 28, used of
-inline constexpr int kVoxelStride = 32;                       // two cache lines
-inline constexpr int kBrickVoxels = 64;                       // 4 x 4 x 4
-inline constexpr int kBrickFloats = kBrickVoxels * kVoxelStride;
-// The exponent of a voxel that is not stored: no density.
-inline constexpr float kEmptyExponent = -12;
 
 // Parameters at the centers of the cells of a cube of resolution^3, stored in bricks of 4x4x4 cells
 // where there are any. Between centers they are interpolated trilinearly, before activations; the
@@ -38,29 +29,13 @@ class VoxelGrid {
   Buffer<float>& values() { return values_; }  // [n_bricks][kBrickVoxels][kVoxelStride]
   const Buffer<float>& values() const { return values_; }
 
+  const std::vector<int32_t>& bricks() const { return bricks_; }  // as VoxelBricks has them
+
   // Where the voxel's parameters begin among values(); -1 if it is not stored.
   ptrdiff_t OffsetOf(int x, int y, int z) const {
-    const int side = bricks_per_side();
-    const int32_t brick =
-        bricks_[(static_cast<size_t>(z >> 2) * side + (y >> 2)) * side + (x >> 2)];
-    if (brick < 0) return -1;
-    const int voxel = (x & 3) + 4 * (y & 3) + 16 * (z & 3);
-    return static_cast<ptrdiff_t>(brick) * kBrickFloats + voxel * kVoxelStride;
+    return VoxelBricks{resolution_, bricks_.data()}.OffsetOf(x, y, z);
   }
-
-  // The interpolation at a point of the unit cube: the eight voxels around it.
-  struct Corners {
-    int low[3], high[3];
-    float part[3];  // weight of the higher voxel along each axis
-    // Corner i of 8: bit 0 is x, bit 1 y, bit 2 z.
-    int Along(int i, int axis) const { return (i >> axis) & 1 ? high[axis] : low[axis]; }
-    float Weight(int i) const {
-      float weight = 1;
-      for (int axis = 0; axis < 3; ++axis) weight *= (i >> axis) & 1 ? part[axis] : 1 - part[axis];
-      return weight;
-    }
-  };
-  Corners CornersOf(Vec3 unit) const;
+  VoxelCorners CornersOf(Vec3 unit) const { return {unit, resolution_}; }
   // row [kVoxelStride] = the parameters at a point of the unit cube.
   void Interpolate(Vec3 unit, float* row) const;
   // The density's exponent alone.

@@ -1,19 +1,17 @@
 #include "engine/methods/voxels/voxels_step.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
-#include "engine/field/marched_model.h"
-#include "engine/files/metadata_reader.h"
 #include "engine/kernels/activation.h"
 #include "engine/kernels/adam.h"
 #include "engine/methods/voxels/describe/voxels_settings.h"
 #include "engine/methods/voxels/field.h"
 #include "engine/methods/voxels/voxel_file.h"
+#include "engine/methods/voxels/voxels_state.h"
 #include "engine/parameters/dense_parameters.h"
 #include "engine/train/field_step.h"
 #include "engine/train/occupancy_file.h"
@@ -22,15 +20,8 @@ namespace nerf {
 namespace {
 
 constexpr int kLanes = 32;
-constexpr size_t kLine = 16;               // floats of a cache line
-constexpr int kSlabBricks = 4;             // bricks along z of one task of an update
-constexpr uint32_t kVariationPeriod = 16;  // a brick gets the variation's gradient so seldom
-// Unoccupied bricks are dropped whenever voxels are divided, and once more at this share of the
-// budget.
-constexpr double kLastPruning = 0.6;
-constexpr const char* kFirstMoments = "adam.first.field.voxels";
-constexpr const char* kSecondMoments = "adam.second.field.voxels";
-constexpr const char* kChangesName = "voxels.changes";
+constexpr size_t kLine = 16;    // floats of a cache line
+constexpr int kSlabBricks = 4;  // bricks along z of one task of an update
 
 // A trained sample for the scatter into the voxels.
 struct SampleGradient {
@@ -114,41 +105,22 @@ void AddVoxelGradient(const float* __restrict row, float weight, float* __restri
   for (int c = 0; c < kVoxelStride; ++c) gradient[c] += weight * row[c];
 }
 
-std::unique_ptr<TrainedModel> NewModel(const VoxelPlacement& placement, VoxelGrid grid,
-                                       const SceneGeometry& geometry, OccupancyGrid occupancy) {
-  for (float& value : grid.values()) value = RoundToHalf(value);
-  auto field = std::make_unique<VoxelsField>(placement, std::move(grid));
-  const uint64_t field_bytes = field->byte_size();
-  return std::make_unique<MarchedModel>("voxels", std::move(field), std::move(occupancy),
-                                        kernels::MarchSteps{geometry.step, geometry.cone},
-                                        field_bytes);
-}
-
-VoxelPlacement PlacementOf(const TrainConfig& config, const SceneGeometry& geometry) {
-  return {geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1))),
-          std::log(geometry.box.Size().x / Voxels(config).initial_density)};
-}
-
-VoxelGrid WholeGrid(int resolution) {
-  const auto side = static_cast<size_t>(resolution / 4);
-  return VoxelGrid(resolution, std::vector<bool>(side * side * side, true));
-}
-
 class VoxelsStep final : public FieldStep {
  public:
   VoxelsStep(const TrainConfig& config, const SceneGeometry& geometry, std::span<const View> views,
              ThreadPool* pool)
       : FieldStep(config, geometry, views, pool, {.n_lanes = kLanes, .chunk_samples = 512}),
-        placement_(PlacementOf(config, geometry)),
-        lanes_(kLanes) {
-    SetGrid(WholeGrid(Voxels(config).first_resolution));
+        placement_(VoxelPlacementOf(config, geometry)),
+        lanes_(kLanes),
+        state_(UntrainedVoxels(config)) {
+    MakeRoom();
   }
 
   StepResult RunRays(const RayBatch& batch) override;
   void Save(TensorFile* file) const override;
   absl::Status Load(const TensorFile& file) override;
   void SaveModel(TensorFile* file) const override {
-    StoreVoxels(config(), grid_, DType::kF16, file);
+    StoreVoxels(config(), state_.grid, DType::kF16, file);
     StoreOccupancyBits(occupancy().grid(), file);
   }
   absl::Status Initialize(const TensorFile& file) override;
@@ -156,79 +128,55 @@ class VoxelsStep final : public FieldStep {
 
  protected:
   std::unique_ptr<ChunkField> NewChunkField() override {
-    return std::make_unique<VoxelsChunkField>(&grid_, placement_, &lanes_);
+    return std::make_unique<VoxelsChunkField>(&state_.grid, placement_, &lanes_);
   }
   OccupancyUpdater::Density ProbedDensity() override {
     return [this](int n, const Vec3* unit, float* sigmas, int /*thread*/) {
       for (int i = 0; i < n; ++i)
-        sigmas[i] = kernels::DensityFromOutput(grid_.Exponent(unit[i]), placement_.density_shift);
+        sigmas[i] =
+            kernels::DensityFromOutput(state_.grid.Exponent(unit[i]), placement_.density_shift);
     };
   }
   bool UpdateParameters(const RayBatch& batch, int t) override;
 
  private:
-  // Takes over the grid; moments restart.
-  void SetGrid(VoxelGrid grid);
-  // Called where the occupancy grid is updated, so that a change that has to wait is tried again.
-  void ChangeGridIfDue(double fraction);
-  int ChangesDue(double fraction) const;
+  // For a new grid, with moments of zero.
+  void MakeRoom();
   void Scatter(int z_begin, int z_end);
 
   const VoxelPlacement placement_;
   std::vector<Lane> lanes_;
-  VoxelGrid grid_;
-  int n_changes_ = 0;                  // divisions and prunings so far
-  uint32_t updates_since_change_ = 0;  // of Adam
-  Buffer<float> gradients_;            // as values of the grid; zeros between steps
-  Buffer<uint32_t> moments_;           // pairs in bf16
-  Buffer<uint8_t> touched_;            // cache lines with gradients
-  std::vector<size_t> slab_bricks_;    // where each slab's bricks begin, and the end
+  VoxelsState state_;
+  Buffer<float> gradients_;          // as values of the grid; zeros between steps
+  Buffer<uint32_t> moments_;         // pairs in bf16
+  Buffer<uint8_t> touched_;          // cache lines with gradients
+  std::vector<size_t> slab_bricks_;  // where each slab's bricks begin, and the end
 };
 
-void VoxelsStep::SetGrid(VoxelGrid grid) {
-  grid_ = std::move(grid);
-  const size_t n = grid_.values().size();
+void VoxelsStep::MakeRoom() {
+  const size_t n = state_.grid.values().size();
   gradients_ = Buffer<float>(n);
   moments_ = Buffer<uint32_t>(n);
   touched_ = Buffer<uint8_t>(n / kLine);
-  updates_since_change_ = 0;
   slab_bricks_.clear();
-  const auto side = static_cast<size_t>(grid_.bricks_per_side());
+  const auto side = static_cast<size_t>(state_.grid.bricks_per_side());
   for (size_t z = 0; z < side; z += kSlabBricks) {
-    slab_bricks_.push_back(std::lower_bound(grid_.places().begin(), grid_.places().end(),
+    slab_bricks_.push_back(std::lower_bound(state_.grid.places().begin(),
+                                            state_.grid.places().end(),
                                             static_cast<uint32_t>(z * side * side)) -
-                           grid_.places().begin());
+                           state_.grid.places().begin());
   }
-  slab_bricks_.push_back(grid_.n_bricks());
-}
-
-// Divisions of the voxels and the last pruning that are due when `fraction` is spent.
-int VoxelsStep::ChangesDue(double fraction) const {
-  const VoxelsSettings& voxels = Voxels(config());
-  int n_divisions = 0;
-  for (int r = voxels.first_resolution; r < voxels.finest_resolution; r *= 2) ++n_divisions;
-  int due = 0;
-  for (int i = 1; i <= n_divisions; ++i)
-    due += fraction >= voxels.subdivide_share * i / n_divisions && fraction > 0;
-  if (due == n_divisions && fraction >= std::max<double>(kLastPruning, voxels.subdivide_share))
-    ++due;
-  return due;
-}
-
-void VoxelsStep::ChangeGridIfDue(double fraction) {
-  const int finest = Voxels(config()).finest_resolution;
-  for (const int due = ChangesDue(fraction); n_changes_ < due; ++n_changes_) {
-    const int resolution = std::min(2 * grid_.resolution(), std::max(finest, grid_.resolution()));
-    const std::vector<bool> mask = OccupiedBricks(occupancy().grid(), resolution);
-    // While space is not yet seen to be empty, finer voxels would not fit the memory: later.
-    const auto n_bricks = static_cast<uint64_t>(std::count(mask.begin(), mask.end(), true));
-    if (n_bricks > VoxelsMostBricks(config())) return;
-    SetGrid(Resampled(grid_, resolution, mask));
-  }
+  slab_bricks_.push_back(state_.grid.n_bricks());
 }
 
 StepResult VoxelsStep::RunRays(const RayBatch& batch) {
-  if (occupancy().IsDue(batch.step)) ChangeGridIfDue(batch.fraction);
+  // Where the occupancy grid is updated, so that a change that has to wait is tried again.
+  if (occupancy().IsDue(batch.step) &&
+      state_.n_changes < VoxelChangesDue(config(), batch.fraction)) {
+    const int n_changes = state_.n_changes;
+    ChangeVoxels(config(), batch.fraction, occupancy().grid(), &state_);
+    if (state_.n_changes != n_changes) MakeRoom();
+  }
   for (Lane& lane : lanes_) {
     lane.samples.clear();
     lane.harmonics.clear();
@@ -240,7 +188,7 @@ StepResult VoxelsStep::RunRays(const RayBatch& batch) {
 void VoxelsStep::Scatter(int z_begin, int z_end) {
   for (const Lane& lane : lanes_) {
     for (const SampleGradient& sample : lane.samples) {
-      const VoxelGrid::Corners corners = grid_.CornersOf(sample.unit);
+      const VoxelCorners corners = state_.grid.CornersOf(sample.unit);
       if (corners.high[2] < z_begin || corners.low[2] >= z_end) continue;
       float row[kVoxelStride] = {};
       row[0] = sample.exponent;
@@ -253,7 +201,7 @@ void VoxelsStep::Scatter(int z_begin, int z_end) {
       for (int i = 0; i < 8; ++i) {
         const int z = corners.Along(i, 2);
         if (z < z_begin || z >= z_end) continue;
-        const ptrdiff_t offset = grid_.OffsetOf(corners.Along(i, 0), corners.Along(i, 1), z);
+        const ptrdiff_t offset = state_.grid.OffsetOf(corners.Along(i, 0), corners.Along(i, 1), z);
         if (offset < 0) continue;
         const float weight = corners.Weight(i);
         AddVoxelGradient(row, weight, gradients_.data() + offset);
@@ -266,7 +214,7 @@ void VoxelsStep::Scatter(int z_begin, int z_end) {
 bool VoxelsStep::UpdateParameters(const RayBatch& batch, int /*t*/) {
   const TrainConfig& c = config();
   const kernels::AdamSettings adam = AdamAt(batch.learning_rate, c.beta1, c.beta2, c.epsilon,
-                                            static_cast<int>(++updates_since_change_));
+                                            static_cast<int>(++state_.updates_since_change));
   const VariationWeights weights{Voxels(c).tv_density, Voxels(c).tv_color};
   const bool has_variation = weights.density > 0 || weights.color > 0;
   const auto n_slabs = static_cast<int64_t>(slab_bricks_.size()) - 1;
@@ -275,7 +223,7 @@ bool VoxelsStep::UpdateParameters(const RayBatch& batch, int /*t*/) {
     pool()->ParallelFor(n_slabs, [&](int64_t slab, int) {
       for (size_t b = slab_bricks_[slab]; b < slab_bricks_[slab + 1]; ++b) {
         if (b % kVariationPeriod != batch.step % kVariationPeriod) continue;
-        AddVariationGradient(grid_, b, b + 1, weights, c.loss_scale, gradients_.data());
+        AddVariationGradient(state_.grid, b, b + 1, weights, c.loss_scale, gradients_.data());
         std::fill_n(touched_.data() + b * (kBrickFloats / kLine), kBrickFloats / kLine, 1);
       }
     });
@@ -290,7 +238,7 @@ bool VoxelsStep::UpdateParameters(const RayBatch& batch, int /*t*/) {
     kernels::cpu::AdamSparse({.settings = adam,
                               .n_lines = static_cast<int64_t>(n / kLine),
                               .touched = touched_.data() + first / kLine,
-                              .parameters = grid_.values().data() + first,
+                              .parameters = state_.grid.values().data() + first,
                               .moment_pairs = moments_.data() + first,
                               .gradients = gradients_.data() + first});
   });
@@ -299,44 +247,34 @@ bool VoxelsStep::UpdateParameters(const RayBatch& batch, int /*t*/) {
 }
 
 void VoxelsStep::Save(TensorFile* file) const {
-  StoreVoxels(config(), grid_, DType::kF32, file);
-  Buffer<float> first(moments_.size()), second(moments_.size());
-  std::transform(moments_.begin(), moments_.end(), first.begin(), Bf16Low);
-  std::transform(moments_.begin(), moments_.end(), second.begin(), Bf16High);
-  StoreVoxelValues(grid_, first, kFirstMoments, DType::kF32, file);
-  StoreVoxelValues(grid_, second, kSecondMoments, DType::kF32, file);
-  file->metadata[kChangesName] = MetadataText(n_changes_, updates_since_change_);
+  VoxelMoments moments{Buffer<float>(moments_.size()), Buffer<float>(moments_.size())};
+  std::transform(moments_.begin(), moments_.end(), moments.first.begin(), Bf16Low);
+  std::transform(moments_.begin(), moments_.end(), moments.second.begin(), Bf16High);
+  SaveVoxelsState(config(), state_, moments, file);
   SaveCommon(file);
 }
 
 absl::Status VoxelsStep::Load(const TensorFile& file) {
-  NERF_ASSIGN_OR_RETURN(VoxelGrid grid, LoadVoxels(config(), file));
-  NERF_ASSIGN_OR_RETURN(const Buffer<float> first, LoadVoxelValues(grid, file, kFirstMoments));
-  NERF_ASSIGN_OR_RETURN(const Buffer<float> second, LoadVoxelValues(grid, file, kSecondMoments));
-  MetadataReader reader(file);
-  double n_changes = 0, n_updates = 0;
-  reader.Numbers<double>(kChangesName, 0, UINT32_MAX, {&n_changes, &n_updates});
-  NERF_RETURN_IF_ERROR(reader.status);
+  VoxelMoments moments;
+  NERF_ASSIGN_OR_RETURN(VoxelsState state, LoadVoxelsState(config(), file, &moments));
   NERF_RETURN_IF_ERROR(LoadCommon(file));
-  SetGrid(std::move(grid));
-  std::transform(first.begin(), first.end(), second.begin(), moments_.begin(), Bf16Pair);
-  n_changes_ = static_cast<int>(n_changes);
-  updates_since_change_ = static_cast<uint32_t>(n_updates);
+  state_ = std::move(state);
+  MakeRoom();
+  std::transform(moments.first.begin(), moments.first.end(), moments.second.begin(),
+                 moments_.begin(), Bf16Pair);
   return absl::OkStatus();
 }
 
 absl::Status VoxelsStep::Initialize(const TensorFile& file) {
-  NERF_ASSIGN_OR_RETURN(VoxelGrid grid, LoadVoxels(config(), file));
+  NERF_ASSIGN_OR_RETURN(VoxelsState state, InitialVoxels(config(), file));
   InitializeCommon(file);
-  // It has been divided as often as its resolution says.
-  n_changes_ = 0;
-  for (int r = Voxels(config()).first_resolution; r < grid.resolution(); r *= 2) ++n_changes_;
-  SetGrid(std::move(grid));
+  state_ = std::move(state);
+  MakeRoom();
   return absl::OkStatus();
 }
 
 std::unique_ptr<TrainedModel> VoxelsStep::Snapshot() const {
-  return NewModel(placement_, Copy(grid_), geometry(), occupancy().grid());
+  return NewVoxelsModel(placement_, Copy(state_.grid), geometry(), occupancy().grid());
 }
 
 }  // namespace
@@ -352,7 +290,8 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> LoadVoxelsModel(const TensorFile& 
   NERF_ASSIGN_OR_RETURN(VoxelGrid grid, LoadVoxels(config, file));
   NERF_ASSIGN_OR_RETURN(OccupancyGrid occupancy,
                         LoadModelGrid(file, geometry, config.grid_resolution));
-  return NewModel(PlacementOf(config, geometry), std::move(grid), geometry, std::move(occupancy));
+  return NewVoxelsModel(VoxelPlacementOf(config, geometry), std::move(grid), geometry,
+                        std::move(occupancy));
 }
 
 }  // namespace nerf

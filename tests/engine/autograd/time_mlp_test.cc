@@ -177,8 +177,7 @@ TEST_P(TimeMlpTest, StartsFromItsOwnKindAlone) {
     EXPECT_THAT(method.CheckStart({*DefaultConfig(other), 1}, {config, 1}),
                 StatusIs(StatusCode::kInvalidArgument, other));
   }
-  EXPECT_THAT(CheckDeviceHonors(config, "cuda:0"),
-              StatusIs(StatusCode::kInvalidArgument, GetParam()));
+  EXPECT_THAT(CheckDeviceHonors(config, "cuda:0"), IsOk());
   TrainConfig changed = config;
   EXPECT_THAT(SetConfigField("autocast", "1", &changed), IsOk());
   EXPECT_THAT(SetConfigField("coarse_samples", "64", &changed), IsOk());

@@ -35,8 +35,8 @@ TEST_P(NerfEngineCudaTest, TrainsEvaluatesGoesOnAndRendersOnTheDevice) {
   const std::string dataset = dir_ / "ball", out = dir_ / "out";
   WriteBallDataset(dataset, 3, 1, 16);
   const std::string small =
-      " --threads 1 --device cuda:0 --set log2_hashmap_size=12 --set target_samples=256 --set "
-      "initial_rays=32 --set initial_step_scale=1 --set step=0.3 ";
+      " --threads 1 --device cuda:0 --set target_samples=256 --set initial_rays=32 --set "
+      "initial_step_scale=1 --set step=0.3 --set grid_resolution=32 ";
   Run(fmt::format("train {} --out {} --steps 4{}{}", dataset, out, small, GetParam().arguments));
   Run(
       fmt::format("train {} --resume {}/checkpoint.safetensors --no-eval --threads 1 --device "
@@ -45,13 +45,14 @@ TEST_P(NerfEngineCudaTest, TrainsEvaluatesGoesOnAndRendersOnTheDevice) {
   Run(fmt::format("eval {}/model.safetensors {} --device cuda:0 --threads 1", out, dataset));
 }
 
-// Of a method that no device renders.
-TEST_F(NerfEngineCudaDeviceTest, ModelsOfOtherMethodsAreRenderedOnTheCpu) {
+// Of two networks.
+TEST_F(NerfEngineCudaDeviceTest, OtherModelsAreRenderedOnTheCpu) {
   const std::string dataset = dir_ / "ball", out = dir_ / "out";
   WriteBallDataset(dataset, 3, 1, 16);
   Run(
-      fmt::format("train {} --out {} --steps 2 --threads 1 --method voxels --no-eval --set "
-                  "first_resolution=32 --set finest_resolution=32",
+      fmt::format("train {} --out {} --steps 2 --threads 1 --method mlp --no-eval --set width=32 "
+                  "--device cuda:0 "
+                  "--set depth=1 --set coarse_samples=8 --set fine_samples=8",
                   dataset, out));
   EXPECT_NE(
       Run(fmt::format("eval {}/model.safetensors {} --device cuda:0 --threads 1", out, dataset))
@@ -59,9 +60,30 @@ TEST_F(NerfEngineCudaDeviceTest, ModelsOfOtherMethodsAreRenderedOnTheCpu) {
       std::string::npos);
 }
 
+// Debian's LibTorch has no CUDA.
+TEST_F(NerfEngineCudaDeviceTest, MethodsThroughLibTorchSayWhereItHasNoCuda) {
+  const std::string dataset = dir_ / "ball";
+  WriteBallDataset(dataset, 3, 1, 16);
+  for (const char* method : {"mlp-autograd", "t-nerf", "d-nerf"}) {
+    EngineProcess process(fmt::format("train {} --out {}/{} --steps 2 --method {} --device cuda:0",
+                                      dataset, dir_.path(), method, method),
+                          NERF_EMULATED_ENGINE);
+    EXPECT_NE(process.Wait(), 0);
+    EXPECT_NE(process.said().find(fmt::format("method {} needs a LibTorch with CUDA", method)),
+              std::string::npos)
+        << process.said();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Methods, NerfEngineCudaTest,
-    testing::Values(CudaEngineCase{"dynamic", "--method dynamic --set grid_resolution=32"}),
+    testing::Values(CudaEngineCase{"dynamic", "--method dynamic --set log2_hashmap_size=12"},
+                    CudaEngineCase{"tiles",
+                                   "--method ngp-tiles --set tiles=2 --set log2_hashmap_size=12"},
+                    CudaEngineCase{"mlp", "--method mlp --set width=32 --set depth=2"},
+                    CudaEngineCase{"voxels",
+                                   "--method voxels --set first_resolution=32 --set "
+                                   "finest_resolution=64"}),
     [](const testing::TestParamInfo<CudaEngineCase>& tried) { return tried.param.name; });
 
 }  // namespace

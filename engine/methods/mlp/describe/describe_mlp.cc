@@ -33,10 +33,10 @@ class MlpDescription final : public MethodDescription {
  public:
   std::string_view name() const override { return "mlp"; }
   std::string_view summary() const override {
-    return "vanilla NeRF: one wide MLP on a grid, or coarse and fine; on the CPU";
+    return "vanilla NeRF: one wide MLP on a grid, or coarse and fine";
   }
-  DeviceSet training_devices() const override { return kOnCpu; }
-  DeviceSet rendering_devices() const override { return kOnCpu; }
+  DeviceSet training_devices() const override { return kOnEveryDevice; }
+  DeviceSet rendering_devices() const override { return kOnEveryDevice; }
   std::span<const Setting> settings() const override { return MlpSettingTable(); }
   TrainConfig Defaults() const override {
     TrainConfig config;

@@ -39,8 +39,10 @@ std::span<const Setting> MlpSettingTable() {
     for (Setting& setting : *settings) {
       if (setting.key == "width") setting.kind = SettingKind::kPowerOfTwo;
     }
-    for (const Setting& setting : GridMethodSettings(kOnCpu)) settings->push_back(setting);
-    settings->push_back(SharedSetting("ema_decay", kOnCpu));
+    for (const Setting& setting : GridMethodSettings()) settings->push_back(setting);
+    settings->push_back(SharedSetting("ema_decay"));
+    for (const char* key : {"cuda_deterministic", "cuda_fp32"})
+      settings->push_back(SharedSetting(key, kOnCuda));
     std::sort(settings->begin(), settings->end(),
               [](const Setting& a, const Setting& b) { return a.key < b.key; });
     return settings;

@@ -31,8 +31,10 @@ std::span<const Setting> MlpAutogradDescription::settings() const {
     for (const Setting& setting : MlpSettingTable()) {
       const bool is_pairs = setting.key == "coarse_samples" || setting.key == "fine_samples" ||
                             setting.key == "far" || setting.key == "depth_planes";
-      const bool is_own = setting.key == "autocast" || setting.key == "checkpointing";
-      settings->push_back(is_pairs ? setting.On(kNoDevice) : is_own ? setting.On(kOnCpu) : setting);
+      const bool is_fused = setting.key == "cuda_deterministic" || setting.key == "cuda_fp32";
+      settings->push_back(setting.On(is_pairs || is_fused        ? kNoDevice
+                                     : setting.key == "autocast" ? kOnCpu
+                                                                 : kOnEveryDevice));
     }
     return settings;
   }();

@@ -9,10 +9,10 @@
 namespace nerf {
 
 // What methods with a field of mlp through LibTorch have in common: the settings of mlp, but for
-// those of two networks, with autocast and checkpointing; CPU only.
+// those of two networks, with autocast (on the CPU) and checkpointing. They render on the CPU.
 class MlpAutogradDescription : public MethodDescription {
  public:
-  DeviceSet training_devices() const override { return kOnCpu; }
+  DeviceSet training_devices() const override { return kOnEveryDevice; }
   DeviceSet rendering_devices() const override { return kOnCpu; }
   std::span<const Setting> settings() const override;
   TrainConfig Defaults() const override;

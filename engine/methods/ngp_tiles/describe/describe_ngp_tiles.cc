@@ -17,13 +17,11 @@ namespace {
 
 using S = NgpSettings;
 
-// Those of ngp that tiles do not honor: what a scene has once, and other devices'.
-constexpr const char* kRefused[] = {"appearance_rate", "contraction",     "cuda_deterministic",
-                                    "cuda_fp32",       "depth_weight",    "exposure_rate",
-                                    "focal_rate",      "pose_rate",       "learned_background",
-                                    "coarse_share",    "coarse_pictures", "error_share",
-                                    "sampler",         "spacing",         "proposal_samples",
-                                    "field_samples"};
+// Those of ngp that tiles do not honor: what a scene has once.
+constexpr const char* kRefused[] = {
+    "appearance_rate", "contraction",     "depth_weight",  "exposure_rate",      "focal_rate",
+    "pose_rate",       "coarse_pictures", "coarse_share",  "learned_background", "error_share",
+    "sampler",         "spacing",         "field_samples", "proposal_samples"};
 
 constexpr std::string_view kTrainings[] = {"independent", "joint"};
 
@@ -65,25 +63,22 @@ std::vector<Setting> Settings() {
   for (const Setting& setting : NgpSettingTable()) {
     const bool refused =
         std::find(std::begin(kRefused), std::end(kRefused), setting.key) != std::end(kRefused);
-    if (!refused) settings.push_back(setting.On(kOnCpu));
+    if (!refused) settings.push_back(setting);
   }
   Setting tiles = SettingOf<&S::tiles>("tiles", 2, kMaxTiles, "fields that space is cut among");
   tiles.kind = SettingKind::kPowerOfTwo;
-  settings.push_back(tiles.On(kOnCpu));
+  settings.push_back(tiles);
   settings.push_back(
       SettingOf<&S::tile_margin>("tile_margin", 0, 0.5,
                                  "how far a tile reaches over its cuts, as a share of the level-0 "
-                                 "box's side")
-          .On(kOnCpu));
+                                 "box's side"));
   settings.push_back(SettingOf<&S::tile_blend>("tile_blend", 0, 1,
                                                "1: views blend neighboring tiles in the margin; "
-                                               "0: each point is of its own tile alone")
-                         .On(kOnCpu));
+                                               "0: each point is of its own tile alone"));
   settings.push_back(TextSetting("tile",
                                  "which tile of independent ones is trained, from 0 on, for "
                                  "`nerf-engine merge`; all: every one",
-                                 &TileText, &ParseTile)
-                         .On(kOnCpu));
+                                 &TileText, &ParseTile));
   settings.push_back(TextSetting("tile_training",
                                  "independent: each tile learns alone from the rays that meet it; "
                                  "joint: all learn together from whole rays, without a margin",
@@ -106,10 +101,10 @@ class NgpTilesDescription final : public NgpFieldDescription {
  public:
   std::string_view name() const override { return "ngp-tiles"; }
   std::string_view summary() const override {
-    return "space cut into tiles, each a field of ngp of its own; on the CPU";
+    return "space cut into tiles, each a field of ngp of its own";
   }
-  DeviceSet training_devices() const override { return kOnCpu; }
-  DeviceSet rendering_devices() const override { return kOnCpu; }
+  DeviceSet training_devices() const override { return kOnEveryDevice; }
+  DeviceSet rendering_devices() const override { return kOnEveryDevice; }
   std::span<const Setting> settings() const override {
     static const auto& settings = *new std::vector<Setting>(Settings());
     return settings;

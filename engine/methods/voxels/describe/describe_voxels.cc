@@ -23,10 +23,10 @@ class VoxelsDescription final : public MethodDescription {
  public:
   std::string_view name() const override { return "voxels"; }
   std::string_view summary() const override {
-    return "sparse voxels with spherical harmonics, no network; on the CPU";
+    return "sparse voxels with spherical harmonics, no network";
   }
-  DeviceSet training_devices() const override { return kOnCpu; }
-  DeviceSet rendering_devices() const override { return kOnCpu; }
+  DeviceSet training_devices() const override { return kOnEveryDevice; }
+  DeviceSet rendering_devices() const override { return kOnEveryDevice; }
   std::span<const Setting> settings() const override { return VoxelsSettingTable(); }
   TrainConfig Defaults() const override {
     TrainConfig config;

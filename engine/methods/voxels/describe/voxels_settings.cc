@@ -35,8 +35,9 @@ std::vector<Setting> OwnSettings() {
 std::span<const Setting> VoxelsSettingTable() {
   static const auto& table = *[] {
     auto* settings = new std::vector<Setting>(OwnSettings());
-    for (const Setting& setting : GridMethodSettings(kOnCpu)) settings->push_back(setting);
-    settings->push_back(SharedSetting("distortion", kOnCpu));
+    for (const Setting& setting : GridMethodSettings()) settings->push_back(setting);
+    settings->push_back(SharedSetting("distortion"));
+    settings->push_back(SharedSetting("cuda_deterministic", kOnCuda));
     for (Setting& setting : *settings) {
       // Moments are bf16, which rounds a slower decay away (kernels::kMaxBf16Decay).
       if (setting.key == "beta1" || setting.key == "beta2") setting.max = 0.995;

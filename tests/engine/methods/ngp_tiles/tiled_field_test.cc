@@ -132,7 +132,7 @@ TEST_F(TiledFieldTest, TilesOfOneFieldRenderAsThatField) {
     for (int tile = 0; tile < 4; ++tile) models.push_back(Model(300));
     const auto tiled = Tiled(blend, std::move(models));
     EXPECT_EQ(tiled->method(), "ngp-tiles");
-    EXPECT_TRUE(tiled->NeedsCpu());
+    EXPECT_FALSE(tiled->NeedsCpu());
     const std::vector<RenderedRay> found = render(*tiled);
     for (size_t r = 0; r < rays.size(); ++r) {
       EXPECT_LT(Norm(found[r].color - expected[r].color), 2e-3f) << r;

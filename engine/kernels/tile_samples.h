@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/vec3.h"
+#include "engine/kernels/stream.h"
+
+// Samples of a view through the tiles of method ngp-tiles, each a field of its own. All pointers
+// are to device memory.
+namespace nerf::kernels::cuda {
+
+// A cut between tiles, of a binary tree stored as a heap (engine/methods/ngp_tiles/tile_cuts.h), in
+// the frame of the samples' positions. margin: along its axis; 0: none.
+struct DeviceTileCut {
+  int axis = 0;
+  float position = 0, margin = 0;
+};
+
+// Lists the samples that have a part in a tile, in any order: *count of them, initially 0, by their
+// index, with their weight there (TileCuts::Weights).
+struct SelectTileParams {
+  DeviceRange range;
+  int n_tiles = 1, tile = 0;
+  const DeviceTileCut* cuts = nullptr;  // [n_tiles - 1]
+  const Vec3* positions = nullptr;
+  const uint32_t* ray_of = nullptr;
+  // The list; all [range.capacity].
+  uint32_t* count = nullptr;
+  uint32_t* rows = nullptr;
+  float* weights = nullptr;
+  Vec3* tile_positions = nullptr;
+  uint32_t* tile_ray_of = nullptr;
+};
+
+// Adds a tile's densities and colors to those of its samples so far, zeros at first: densities by
+// weight, colors by their share of the density.
+struct AddTileParams {
+  DeviceRange range;  // of the list
+  const uint32_t* rows = nullptr;
+  const float* weights = nullptr;
+  const float* tile_sigmas = nullptr;
+  const Vec3* tile_colors = nullptr;
+  float* sigmas = nullptr;
+  Vec3* colors = nullptr;
+};
+
+void SelectTile(const SelectTileParams& params, Stream stream);
+void AddTile(const AddTileParams& params, Stream stream);
+
+}  // namespace nerf::kernels::cuda

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/methods/ngp/cuda_render_device.h"
+#include "engine/train/method.h"
+
+namespace nerf {
+
+// NewTiledStep with the steps of all tiles on request.cuda_device. Errors: as Method::NewStep.
+absl::StatusOr<std::unique_ptr<TrainingStep>> NewTiledStepOnDevice(const StepRequest& request);
+
+// For NewNgpCudaRenderDevice: the fields of all tiles as one, TiledField.
+NgpViewParts TiledViewParts(const RadianceField& field, RenderPrecision precision,
+                            kernels::Stream stream);
+
+}  // namespace nerf

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/base/buffer.h"
+#include "engine/base/ray.h"
+#include "engine/base/vec3.h"
+#include "engine/kernels/adam.h"
+#include "engine/kernels/composite.h"
+#include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/ray_marching.h"
+
+namespace nerf {
+
+// The arrays of CudaFieldStep, each set taken from one allocator.
+
+// Of a batch's rays, up to `capacity`; also used for the host's copy.
+struct CudaFieldBatch {
+  CudaFieldBatch(size_t capacity, bool has_weights, BufferAllocator* from)
+      : rays(capacity, from),
+        jitters(capacity, from),
+        targets(capacity, from),
+        backgrounds(capacity, from),
+        weights(has_weights ? capacity : 0, from) {}
+  Buffer<Ray> rays;
+  Buffer<float> jitters;
+  Buffer<Vec3> targets, backgrounds;
+  Buffer<float> weights;  // in the loss
+};
+
+struct CudaFieldRays {
+  CudaFieldRays(size_t capacity, bool has_weights, BufferAllocator* from)
+      : batch(capacity, has_weights, from),
+        states(capacity, from),
+        segments(kernels::cuda::kWaves * capacity, from),
+        alive(2 * capacity, from),
+        block_sums(kernels::cuda::RayBlocks(static_cast<uint32_t>(capacity)), from),
+        offsets(capacity + 1, from) {}
+  CudaFieldBatch batch;
+  Buffer<kernels::cuda::RayState> states;
+  Buffer<kernels::cuda::RaySegment> segments;
+  Buffer<uint32_t> alive, block_sums, offsets;
+};
+
+// Of up to `capacity` marched samples.
+struct CudaFieldSamples {
+  CudaFieldSamples(size_t capacity, BufferAllocator* from)
+      : positions(capacity, from),
+        t_middles(capacity, from),
+        deltas(capacity, from),
+        sigmas(capacity, from),
+        alphas(capacity, from),
+        weights(capacity, from),
+        cells(capacity, from),
+        ray_of(capacity, from),
+        rows(capacity, from),
+        colors(capacity, from),
+        grads(4 * capacity, from) {}
+  Buffer<Vec3> positions;
+  Buffer<float> t_middles, deltas, sigmas, alphas, weights;
+  Buffer<uint32_t> cells, ray_of, rows;
+  Buffer<Vec3> colors;
+  Buffer<float> grads;
+};
+
+// The occupancy grid, of n_blocks blocks of 64 cells.
+struct CudaFieldGrid {
+  CudaFieldGrid(size_t n_blocks, BufferAllocator* from)
+      : values(64 * n_blocks, from),
+        blocks(n_blocks, from),
+        empty_distances(n_blocks, from),
+        distances_along_axis(n_blocks, from),
+        sums(kernels::cuda::kMeanBlocks, from),
+        n_points(1, from),
+        n_occupied(1, from) {}
+  Buffer<float> values;
+  Buffer<uint64_t> blocks;
+  Buffer<uint8_t> empty_distances, distances_along_axis;
+  Buffer<double> sums;
+  Buffer<uint32_t> n_points, n_occupied;
+};
+
+// Values that the host passes to a step, and that a step returns.
+struct CudaFieldControl {
+  uint32_t n_rays = 0;
+  uint32_t step = 0;
+  float step_scale = 1;  // of the steps along rays
+  float distortion = 0;  // weight in the loss
+  float gradient_scale = 0;
+  float loss_factor = 1;
+  kernels::cuda::AdamStepSettings adam;
+};
+struct CudaFieldCounts {
+  uint32_t samples[kernels::cuda::kMarchParts] = {};
+  uint32_t alive[kernels::cuda::kWaves] = {};
+  uint32_t overflow = 0;
+  uint32_t not_finite = 0;
+  double losses[2 * kernels::cuda::kLossBlocks] = {};
+};
+
+}  // namespace nerf

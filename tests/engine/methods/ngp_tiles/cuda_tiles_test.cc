@@ -1,0 +1,124 @@
+// Training steps and views of method ngp-tiles on a CUDA device, or under the host emulation,
+// beside the CPU's.
+
+#include <cmath>
+
+#include "engine/batch/pixel_sampler.h"
+#include "engine/field/marched_model.h"
+#include "engine/methods/ngp_tiles/cuda_tiles.h"
+#include "engine/methods/ngp_tiles/tiled_model.h"
+#include "engine/methods/ngp_tiles/tiled_step.h"
+#include "tests/engine/methods/cuda_field_expectations.h"
+
+namespace nerf {
+namespace {
+
+TrainConfig TilesConfig() {
+  TrainConfig config = Fp32Config();
+  config.method = "ngp-tiles";
+  Ngp(config).tiles = 2;
+  config.target_samples = 256;
+  config.initial_rays = 16;
+  return config;
+}
+
+class CudaTilesTest : public CudaTest {
+ protected:
+  CudaTilesTest() { scene_.train = NoiseViewsOfEachKind(); }
+  std::unique_ptr<TrainingStep> Step(const TrainConfig& config, bool on_cuda) {
+    return NewTiledStep(config, TinyGeometry(), scene_, &pool_, on_cuda);
+  }
+  PixelBatch Pixels(uint32_t step) {
+    PixelBatch batch;
+    PixelSampler(scene_.train, Background::kBlack, 3).Fill(step, 12, &pool_, &batch);
+    batch.step = step;
+    return batch;
+  }
+  // A state with tables of large random values.
+  static TensorFile Lively(const TrainingStep& step) {
+    TensorFile file = Saved(step);
+    uint64_t seed = 77;
+    for (auto& [name, tensor] : file.tensors) {
+      if (!name.ends_with("field.hash_table") || name.find("adam") != std::string::npos) continue;
+      const std::vector<float> values = RandomFloats(tensor.n_elements(), -1, 1, seed++ / 2);
+      tensor = TensorFromFloats(values.data(), tensor.shape, DType::kF32);
+    }
+    return file;
+  }
+  Scene scene_;
+  ThreadPool pool_{1};
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaTilesTest, testing::Values(CudaPlaces().front()), CudaPlaceName);
+
+TEST_P(CudaTilesTest, StepsOfEachTileAreTheCpus) {
+  TrainConfig config = TilesConfig();
+  const auto expect = [&](uint32_t n_steps, double loss, double state_tolerance) {
+    const auto cpu = Step(config, false), device = Step(config, true);
+    const TensorFile state = Lively(*cpu);
+    ASSERT_THAT(cpu->Load(state), IsOk());
+    ASSERT_THAT(device->Load(state), IsOk());
+    // Steps go round the tiles.
+    for (uint32_t i = 0; i < 2 * n_steps; ++i) {
+      const PixelBatch batch = Pixels(i);
+      const StepResult expected = cpu->Run(batch), found = device->Run(batch);
+      EXPECT_NEAR(found.loss, expected.loss, loss * expected.loss) << i;
+      EXPECT_GT(found.n_trained, 0);
+      EXPECT_NEAR(found.n_trained, expected.n_trained, 1e-3 * expected.n_trained + 2) << i;
+    }
+    const TensorFile after = Saved(*device), of_cpu = Saved(*cpu);
+    EXPECT_EQ(after.metadata, of_cpu.metadata);
+    for (const std::string tile : {"tile0.", "tile1."}) {
+      for (const std::string& name : FieldTensorNames()) {
+        EXPECT_LT(Difference(after, of_cpu, tile + name), state_tolerance) << tile << name;
+        EXPECT_GT(Difference(after, state, tile + name), 0) << tile << name;
+      }
+    }
+  };
+  ForEachPrecision(config, [&](uint32_t n_steps, double loss, double state) {
+    expect(std::min(n_steps, 2u), loss, state);
+  });
+}
+
+TEST_P(CudaTilesTest, OneTileAloneTrainsTheBytesThatItHasAmongAll) {
+  TrainConfig config = TilesConfig();
+  config.cuda_deterministic = 1;
+  const auto all = Step(config, true);
+  Ngp(config).tile = 1;
+  const auto alone = Step(config, true);
+  for (uint32_t i = 0; i < 2; ++i) {
+    all->Run(Pixels(i));
+    if (i == 1) alone->Run(Pixels(i));
+  }
+  const TensorFile of_all = Saved(*all), of_one = Saved(*alone);
+  EXPECT_FALSE(of_one.tensors.contains("tile0.field.hash_table"));
+  for (const std::string& name : FieldTensorNames())
+    EXPECT_EQ(of_one.tensors.at("tile1." + name).bytes, of_all.tensors.at("tile1." + name).bytes);
+}
+
+TEST_P(CudaTilesTest, ViewsAreTheCpusWithAndWithoutBlends) {
+  const auto cpu = NewCpuRenderDevice(&pool_);
+  const auto device = NewNgpCudaRenderDevice(0, TiledViewParts);
+  std::vector<ViewPicture> pictures;
+  for (const int blend : {1, 0}) {
+    TrainConfig config = TilesConfig();
+    Ngp(config).tiles = 4;
+    Ngp(config).tile_blend = blend;
+    Ngp(config).tile_margin = 0.2f;
+    const auto step = Step(config, false);
+    ASSERT_THAT(step->Load(Lively(*step)), IsOk());
+    pictures.push_back(TinyView(cpu.get(), step->Snapshot(), TinyGeometry()));
+    EXPECT_GT(Contrast(pictures.back()), 60);
+    EXPECT_FALSE(step->Snapshot()->NeedsCpu());
+    EXPECT_LE(
+        MostDifferent(TinyView(device.get(), step->Snapshot(), TinyGeometry()), pictures.back()),
+        1);
+    EXPECT_LE(MostDifferent(
+                  TinyView(device.get(), step->Snapshot(), TinyGeometry(), RenderPrecision::kHalf),
+                  pictures.back()),
+              6);
+  }
+  EXPECT_GT(MostDifferent(pictures[0], pictures[1]), 6);
+}
+
+}  // namespace
+}  // namespace nerf
