@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "nerf/v1/blob_service.pb.h"
 #include "nerf/v1/common.pb.h"
 
 namespace grpc {
@@ -37,7 +38,9 @@ struct BlobClientOptions {
   std::function<absl::Duration()> time_left = {};
 };
 
-// Moves content-addressed blobs between files and a server. Every call blocks. Thread-safe.
+// Moves content-addressed blobs between files and a server, or past it where it has signed URLs for
+// them (SignBlobUrl): what these fail to bring goes through the server. Every call blocks.
+// Thread-safe.
 class BlobClient {
  public:
   using ReadChunk = std::function<absl::Status(std::string_view bytes)>;
@@ -77,8 +80,13 @@ class BlobClient {
   using Source = std::function<absl::StatusOr<std::string>(uint64_t offset, size_t max_bytes)>;
   absl::Status Upload(const Source& source, const v1::BlobRef& blob, std::stop_token stop,
                       const std::function<void(uint64_t)>& on_progress);
-  absl::Status UploadOnce(const Source& source, const std::string& resource, uint64_t byte_size,
-                          std::stop_token stop, const std::function<void(uint64_t)>& on_progress);
+  absl::Status UploadOnce(const Source& source, const std::string& resource,
+                          const v1::BlobRef& blob, std::stop_token stop,
+                          const std::function<void(uint64_t)>& on_progress);
+  // The server's answer; without a URL if it gives none, or knows no such call.
+  v1::SignBlobUrlResponse SignUrl(const v1::BlobRef& blob, bool write, const std::stop_token& stop);
+  // Whether the server has the blob now.
+  bool UploadSigned(const Source& source, const v1::BlobRef& blob, const std::stop_token& stop);
   // Retries a transfer that is cut or cannot reach the server. Errors: those of the transfer;
   // Cancelled.
   absl::Status Persist(const std::stop_token& stop,

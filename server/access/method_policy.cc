@@ -43,6 +43,8 @@ constexpr std::array kPolicies = {
                  false,
                  {kParent}},
     MethodPolicy{"nerf.v1.BlobService/CheckBlob", kEverybody, Scope::kProject, false, {kParent}},
+    MethodPolicy{"nerf.v1.BlobService/SignBlobUrl", kEverybody, Scope::kProject, false, {kParent}},
+    MethodPolicy{"nerf.v1.BlobService/AdoptBlob", kWorkers, Scope::kServer},
     MethodPolicy{"google.bytestream.ByteStream/Read",
                  kEverybody,
                  Scope::kProject,

@@ -107,6 +107,9 @@ absl::Status CheckFiles(const ServerFlags& flags) {
   if (flags.blobs.empty() && !flags.s3_endpoint.empty()) {
     return absl::InvalidArgumentError("--s3-endpoint needs --blobs");
   }
+  if (flags.blobs.empty() && flags.signed_urls) {
+    return absl::InvalidArgumentError("--signed-urls needs --blobs");
+  }
   if (UsesTls(flags.tls)) NERF_RETURN_IF_ERROR(CheckServerTls(flags.tls));
   if (!flags.worker_token_file.empty()) {
     const absl::Status token = ReadTokenFile(flags.worker_token_file).status();

@@ -25,6 +25,7 @@ struct ServerFlags {
   std::string replica_host;              // empty: the only nerfd of its stores
   std::string move_store;                // postgresql://...; empty: nothing is moved
   std::string blobs;                     // "s3://bucket/prefix"; empty: in data_dir
+  bool signed_urls = false;              // of the bucket, for workers and clients
   std::string s3_endpoint;               // "https://host:port"; empty: Amazon's
   std::string admin_token_file;          // empty: admin.token in data_dir
   std::string worker_token_file;         // empty: worker.token in data_dir

@@ -66,6 +66,11 @@ void AddStoreOptions(CLI::App& app, ServerFlags* flags) {
   app.add_option("--s3-endpoint", flags->s3_endpoint,
                  "The S3 server, https://HOST:PORT; default: Amazon's of AWS_REGION")
       ->envname("NERFD_S3_ENDPOINT");
+  app.add_flag(
+         "--signed-urls", flags->signed_urls,
+         "Workers and clients read blobs of --blobs, and workers write them, by URLs of the S3 "
+         "server, which they have to reach; what fails goes through nerfd")
+      ->envname("NERFD_SIGNED_URLS");
 }
 
 void AddAccessOptions(CLI::App& app, ServerFlags* flags) {

@@ -220,10 +220,12 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
 }  // namespace
 
 absl::StatusOr<S3Options> S3OptionsOf(const ServerFlags& flags) {
-  return ParseS3Options(flags.blobs, flags.s3_endpoint, [](const char* name) {
+  auto options = ParseS3Options(flags.blobs, flags.s3_endpoint, [](const char* name) {
     const char* const value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   });
+  if (options.ok()) options->signs_urls = flags.signed_urls;
+  return options;
 }
 
 int MaxConnectionDescriptor(int max_connections) {

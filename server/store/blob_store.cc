@@ -27,6 +27,11 @@ absl::StatusOr<std::string> BlobStore::Read(const BlobRef& blob, uint64_t offset
   }
 }
 
+absl::StatusOr<Stored> BlobStore::Adopt(const BlobRef& blob) {
+  if (!Has(blob)) return BlobNotFoundError(blob);
+  return Stored::kWasPresent;
+}
+
 absl::Status DamagedBlobError(const BlobRef& blob) {
   return WithReason(
       absl::DataLossError(BlobName(blob) + " is damaged on the server's disk: upload it again"),

@@ -54,6 +54,11 @@ struct BlobStoreStats {
   uint64_t free_bytes = 0;  // available on the disk
 };
 
+struct SignedUrl {
+  std::string url;                        // empty: none
+  std::vector<std::string> headers = {};  // lines to send with it
+};
+
 struct UploadStatus {
   uint64_t committed_size = 0;  // bytes stored so far
   bool complete = false;        // the blob is stored
@@ -112,6 +117,14 @@ class BlobStore : public BlobIndex {
                                                                uint64_t limit) = 0;
   // The same in one step, for small ones.
   absl::StatusOr<std::string> Read(const BlobRef& blob, uint64_t offset, uint64_t limit);
+  // By which a reader gets a blob's bytes past this process; empty where the store has none.
+  // Errors: as OpenRead.
+  virtual absl::StatusOr<SignedUrl> SignRead(const BlobRef& /*blob*/) { return SignedUrl(); }
+  // By which an uploader puts all bytes of a blob, and calls Adopt then; empty where the store has
+  // none. A store elsewhere compares the digest; the uploader has to be trusted with names.
+  virtual absl::StatusOr<SignedUrl> SignWrite(const BlobRef& /*blob*/) { return SignedUrl(); }
+  // NotFound for what is not there with this size.
+  virtual absl::StatusOr<Stored> Adopt(const BlobRef& blob);
   // Deleting a missing blob is OK.
   virtual absl::Status Delete(const BlobRef& blob) = 0;
 

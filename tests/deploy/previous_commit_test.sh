@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Today's nerfd with nerf-worker, nerf-engine and nerfctl of the commit before, as in an upgrade that
-# begins with the server. previous_commit_test.sh SOURCE_DIR BIN_DIR WORK_DIR. Builds that commit in
-# WORK_DIR; run by scripts/test.sh --deploy. NERF_PREVIOUS names another commit than HEAD^. Exits 77,
-# a visible skip, where git does not have it.
+# begins with the server, and two replicas of today beside one of that commit.
+# previous_commit_test.sh SOURCE_DIR BIN_DIR WORK_DIR. Builds that commit in WORK_DIR; run by
+# scripts/test.sh --deploy. NERF_PREVIOUS names another commit than HEAD^. Exits 77, a visible skip,
+# where git does not have it.
 set -euo pipefail
 source_dir=$1 bin_dir=$2 work=$3
 previous=${NERF_PREVIOUS:-HEAD^}
@@ -24,7 +25,8 @@ fi
 # The flags of scripts/test.sh, so that ccache has most of it.
 (cd "$tree" && mkdir -p build && cmake --preset release -DNERF_ENABLE_TORCH=ON -DNERF_WERROR=ON) >"$work/configure.log" 2>&1 ||
   { cat "$work/configure.log"; exit 1; }
-cmake --build "$tree/build/release" -j "$(nproc)" --target nerf-worker nerf-engine nerfctl >"$work/build.log" 2>&1 ||
+cmake --build "$tree/build/release" -j "$(nproc)" \
+  --target nerfd nerf-worker nerf-engine nerfctl >"$work/build.log" 2>&1 ||
   { tail -30 "$work/build.log"; exit 1; }
 old=$tree/build/release/bin
 
@@ -59,4 +61,9 @@ for client in "$old/nerfctl" "$bin_dir/nerfctl"; do
   grep -q 'mic.*SUCCEEDED' "$scratch/list" && grep -q 'stopped.*CANCELLED' "$scratch/list" ||
     fail "$client does not list both jobs"
 done
+
+replicas=0
+"$source_dir/tests/e2e/faults_test.sh" "$source_dir" "$bin_dir" e2e/replicas.py --rounds 5 \
+  --engine "$bin_dir/../tests/fake_engine" --other-binaries "$old" || replicas=$?
+[ "$replicas" = 0 ] || [ "$replicas" = 77 ] || fail "the replicas"
 echo "nerfd with worker, engine and nerfctl of $(git -C "$tree" log -1 --format='%h, %s'): passed"

@@ -9,6 +9,8 @@ and the checker knows of all that was acknowledged before the backup began:
   - a token of a watch of the earlier life ends with EPOCH_MISMATCH
   - a result under a lease of the earlier life is refused
 
+With --postgres the backup is pg_dump, and copies of the blobs before and after it
+(docs/run/postgres.md).
 --bug lose-job deletes a job of the restored store; the checker has to find it. faults_test.sh runs it.
 """
 import copy
@@ -24,6 +26,7 @@ import uuid
 import grpc
 from nerf.v1 import training_service_pb2 as training
 
+import postgres
 import workload
 
 WATCH = training.WatchTrainingJobRequest
@@ -44,7 +47,18 @@ class Restorable(workload.Service):
         self.data.mkdir()
         for token in ("admin.token", "worker.token"):  # those that clients and workers have
             shutil.copy(old / token, self.data / token)
-        self.restore_flags = ["--restore", backup]
+        if self.postgres:
+            shutil.copytree(backup / "blobs", self.data / "blobs")
+            in_database = ["-h", self.postgres.socket, "-U", "nerfd"]
+            self.postgres.program("dropdb", *in_database, "--force", "nerfd")
+            self.postgres.program("createdb", *in_database, "nerfd")
+            with open(backup / "dump", "rb") as dump:
+                restore = self.postgres.spawn("pg_restore", *in_database, "-d", "nerfd", stdin=dump)
+                assert restore.wait() == 0
+            self.postgres.rows(
+                "DELETE FROM nerfd.meta WHERE key IN ('store_epoch', 'token_secret')")
+        else:
+            self.restore_flags = ["--restore", backup]
         self.start_server()
         self.restore_flags = []
 
@@ -126,7 +140,27 @@ class LongJob:
         history.acknowledged(self.request.request_id, self.name)
 
 
+def dump(service):
+    begin = time.monotonic()
+    backup = service.folder / "backup"
+    backup.mkdir()
+
+    def copy_blobs():
+        # Of one that is deleted meanwhile nothing is left: its name is gone before.
+        subprocess.run(["cp", "-an", service.data / "blobs", backup], check=False,
+                       stderr=subprocess.DEVNULL)
+    copy_blobs()
+    with open(backup / "dump", "wb") as file:
+        process = service.postgres.spawn("pg_dump", "-h", service.postgres.socket, "-U", "nerfd",
+                                         "-Fc", "-n", "nerfd", "nerfd", stdout=file)
+        assert process.wait() == 0
+    copy_blobs()
+    return backup, time.monotonic() - begin
+
+
 def back_up(arguments, service, connection):
+    if service.postgres:
+        return dump(service)
     environment = {**os.environ, "NERFCTL_TOKEN": connection.metadata[0][1].split()[1]}
     begin = time.monotonic()
     subprocess.run([arguments.binaries / "nerfctl", "--server", service.address, "backup", "--id", "loaded"],
@@ -141,7 +175,15 @@ def n_fenced(service):
 
 
 def run(arguments):
-    service = Restorable(arguments.binaries, arguments.engine, arguments.folder, 2)
+    database = None
+    if arguments.postgres:
+        if not (postgres.BIN / "initdb").exists():
+            print("SKIPPED: no PostgreSQL")
+            sys.exit(77)
+        arguments.folder.chmod(0o711)  # PostgreSQL does not run as root
+        arguments.folder.parent.chmod(0o711)
+        database = postgres.Postgres(arguments.folder / "postgres")
+    service = Restorable(arguments.binaries, arguments.engine, arguments.folder, 2, database)
     try:
         connection = workload.Connection(service)
         scene_folder = workload.small_scene(arguments.folder / "scene")
@@ -198,6 +240,7 @@ def main():
     parser.add_argument("--pause", type=float, default=0.05, help="between the calls of a client, in seconds")
     parser.add_argument("--open-jobs", type=int, default=40, help="jobs that have not ended, at most")
     parser.add_argument("--settle-seconds", type=float, default=300)
+    parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--bug", choices=["lose-job"])
     arguments = parser.parse_args()
     sys.exit(0 if (run(arguments) > 0) == (arguments.bug is not None) else 1)

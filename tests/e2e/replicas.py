@@ -10,6 +10,7 @@ gap, no job succeeds twice. Before and after, every replica answers HTTP, and a 
 none of them. faults_test.sh runs it; exits 77 where Swift or PostgreSQL is not installed.
 
   NERF_REPLICA_ROUNDS=200, or --rounds 200 --s3-seconds 30    the long form
+  --other-binaries DIR                the first replica is the nerfd of DIR, of another version
 """
 import collections
 import os
@@ -86,7 +87,7 @@ class Replica:
 class Replicas(workload.Service):
     """As workload.Service, whose server is three replicas."""
 
-    def __init__(self, arguments, folder, database, swift, dice):
+    def __init__(self, arguments, folder, database, swift, dice, n_workers=2):
         self.binaries, self.engine, self.folder = arguments.binaries, arguments.engine, folder
         self.postgres, self.swift, self.dice = database, swift, random.Random(dice.random())
         self.data = folder / "secrets"  # where clients look for tokens
@@ -94,11 +95,12 @@ class Replicas(workload.Service):
         for name in ("admin", "worker"):
             (self.data / f"{name}.token").write_text(f"{uuid.uuid4().hex}\n")
         self.replicas = [Replica(folder / f"replica-{i}", dice) for i in range(N_REPLICAS)]
-        self.workers = [None] * 2
+        self.workers = [None] * n_workers
         wrapper = folder / "engine"
         wrapper.write_text(
             f'#!/bin/sh\nexec {self.engine} --step-ms=3 --checkpoint-every=10 "$@"\n')
         wrapper.chmod(0o755)
+        self.other_binaries = getattr(arguments, "other_binaries", None) or self.binaries
         for replica in self.replicas:
             self.start(replica)
         self.wait("a leader", lambda: self.leader() is not None)
@@ -117,8 +119,9 @@ class Replicas(workload.Service):
         (replica.data / "nerfd.ports").unlink(missing_ok=True)
         variables = {**os.environ, "AWS_ACCESS_KEY_ID": "test:tester",
                      "AWS_SECRET_ACCESS_KEY": "testing"}
+        binaries = self.other_binaries if replica is self.replicas[0] else self.binaries
         replica.process = subprocess.Popen(
-            [self.binaries / "nerfd", "--data-dir", replica.data, "--listen", replica.grpc,
+            [binaries / "nerfd", "--data-dir", replica.data, "--listen", replica.grpc,
              "--metrics-listen", replica.metrics, "--web-listen", replica.web,
              "--replica-host", "127.0.0.1", "--store", self.postgres.uri,
              "--blobs", "s3://nerf/team", "--s3-endpoint", self.swift.endpoint,
@@ -146,6 +149,11 @@ class Replicas(workload.Service):
 
     def leader(self):
         return next((replica for replica in self.replicas if replica.leads()), None)
+
+    @property
+    def server(self):
+        """The leader's process."""
+        return self.leader().process
 
     def end(self):
         for process in [*self.workers, *(replica.process for replica in self.replicas)]:
@@ -420,6 +428,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int,
                         default=int(os.environ.get("NERF_REPLICA_ROUNDS", 3)))
+    parser.add_argument("--other-binaries", type=pathlib.Path)
     parser.add_argument("--serve-seconds", type=float, default=5)
     parser.add_argument("--s3-seconds", type=float, default=0,
                         help="S3 stands still once for so long")

@@ -3,6 +3,7 @@
 
 A job is trained, nerfd is killed and started again, and everything is there, in the bucket and not
 on the disk. A picture is damaged in the bucket: a job waits for it, and runs after the upload.
+By signed URLs a reader and a worker move bytes past nerfd, and nobody writes other bytes.
 Wrong keys and an empty data folder beside a full bucket are refused with words. While S3 is away
 uploads are UNAVAILABLE. faults_test.sh runs it; exits 77 where Swift is not installed.
 """
@@ -16,11 +17,13 @@ import pathlib
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import uuid
 
 import grpc
 from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
-from nerf.v1 import common_pb2, model_service_pb2
+from nerf.v1 import blob_service_pb2, blob_service_pb2_grpc, common_pb2, model_service_pb2
 from nerf.v1 import training_service_pb2 as training
 
 import workload
@@ -70,7 +73,7 @@ class OnS3(workload.Service):
         log = open(self.folder / "nerfd.log", "ab")
         variables = {**os.environ, "AWS_ACCESS_KEY_ID": "test:tester",
                      "AWS_SECRET_ACCESS_KEY": self.key}
-        more = ["--blobs", "s3://nerf/team", "--s3-endpoint", self.swift.endpoint]
+        more = ["--blobs", "s3://nerf/team", "--s3-endpoint", self.swift.endpoint, "--signed-urls"]
         return subprocess.Popen([*arguments, *more], stdout=log, stderr=log, env=variables)
 
     def words(self):
@@ -122,6 +125,51 @@ def check_damage(connection, swift, scene, worker_again, content):
     assert status == 200 and stored == content
 
 
+def check_signed(service, connection):
+    """Bytes past nerfd, by what it has signed."""
+    stub = blob_service_pb2_grpc.BlobServiceStub(connection.channel)
+    token = (service.data / "worker.token").read_text().strip()
+    of_worker = [("authorization", f"Bearer {token}")]
+    content = os.urandom(2 << 20)
+    blob = common_pb2.BlobRef(sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
+
+    def request(method, signed, body=None):
+        headers = dict(line.split(": ", 1) for line in signed.headers)
+        try:
+            call = urllib.request.Request(signed.url, body, headers, method=method)
+            with urllib.request.urlopen(call, timeout=60) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, b""
+
+    def sign(write, metadata, parent=""):
+        call = blob_service_pb2.SignBlobUrlRequest(blob=blob, parent=parent, write=write)
+        return stub.SignBlobUrl(call, timeout=60, metadata=metadata)
+    assert sign(True, connection.metadata).url == ""  # clients upload through nerfd
+    signed = sign(True, of_worker)
+    assert request("PUT", signed, content[:-1] + bytes([content[-1] ^ 1]))[0] >= 400
+    adopt = blob_service_pb2.AdoptBlobRequest(blob=blob)
+    for metadata, code in ((of_worker, grpc.StatusCode.NOT_FOUND),
+                           (connection.metadata, grpc.StatusCode.PERMISSION_DENIED)):
+        try:
+            stub.AdoptBlob(adopt, timeout=60, metadata=metadata)
+            raise AssertionError(f"not {code}")
+        except grpc.RpcError as error:
+            assert error.code() == code, error
+    assert request("PUT", signed, content)[0] == 200
+    stub.AdoptBlob(adopt, timeout=60, metadata=of_worker)
+    try:
+        sign(False, connection.metadata, "projects/other")
+        raise AssertionError("a blob was signed for a project that does not have it")
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.NOT_FOUND, error
+    for metadata in (of_worker, connection.metadata):
+        signed = sign(False, metadata)
+        assert request("GET", signed) == (200, content)
+    signed.url = signed.url.replace(blob.sha256, "0" * 64)
+    assert request("GET", signed)[0] == 403
+
+
 def check_away(connection):
     content = b"while S3 is away"
     blob = common_pb2.BlobRef(sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
@@ -156,6 +204,7 @@ def main():
             subprocess.run(["rm", "-rf", folder / "cache-0"], check=True)
             service.start_worker(0)
 
+        check_signed(service, connection)
         check_damage(connection, swift, scene, worker_again, content)
         refused(arguments, swift, arguments.folder / "empty", "testing", "--accept-data-loss")
         swift.end()

@@ -63,6 +63,13 @@ bool IsPlainText(std::string_view text) {
   return true;
 }
 
+void RequireFuture(std::string_view field, absl::Time deadline, absl::Time now,
+                   RequestCheck& check) {
+  check.Require(deadline > now, field,
+                fmt::format("must be in the future; the server's clock says {}",
+                            absl::FormatTime(now, absl::UTCTimeZone())));
+}
+
 Fingerprint& Fingerprint::Add(std::string_view part) {
   sha_.Update(fmt::format("{}:", part.size()));
   sha_.Update(part);

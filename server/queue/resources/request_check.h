@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/error_reason.h"
 #include "common/sha256.h"
 
@@ -30,6 +31,10 @@ class RequestCheck {
  private:
   std::vector<FieldViolation> violations_;
 };
+
+// A deadline by the wall clock, which says `now`.
+void RequireFuture(std::string_view field, absl::Time deadline, absl::Time now,
+                   RequestCheck& check);
 
 inline constexpr size_t kMaxDisplayNameLength = 128;  // bytes
 

@@ -6,14 +6,17 @@ Lane LaneOf(std::string_view method) {
   const std::string_view name = method.substr(method.find('/') + 1);
   if (name == "ListTrainingMetrics") return Lane::kRead;  // of the store, for a job that has ended
   if (name.starts_with("Get") || name.starts_with("List")) return Lane::kQuick;
-  if (name == "UpdateView") return Lane::kQuick;  // nothing of it is stored
+  // Nothing of these is stored.
+  if (name == "UpdateView" || name == "SignBlobUrl") return Lane::kQuick;
   // It takes long and holds up nothing else there.
   if (name == "BackupStore") return Lane::kUpload;
   if (name == "FindMissingBlobs" || name == "CheckBlob" || name == "BatchReadBlobs") {
     return Lane::kRead;
   }
   // They wait for the upload's chunk that is being written.
-  if (name == "QueryWriteStatus" || name == "BatchUpdateBlobs") return Lane::kUpload;
+  if (name == "QueryWriteStatus" || name == "AdoptBlob" || name == "BatchUpdateBlobs") {
+    return Lane::kUpload;
+  }
   return Lane::kCommit;
 }
 

@@ -75,16 +75,51 @@ grpc::ServerUnaryReactor* BlobService::CheckBlob(grpc::CallbackServerContext* co
       services_, "nerf.v1.BlobService/CheckBlob", context, *request,
       [=, this](const Principal& caller) -> absl::Status {
         NERF_ASSIGN_OR_RETURN(const BlobRef blob, FromProto("blob", request->blob()));
-        NERF_ASSIGN_OR_RETURN(const std::string project,
-                              ParseProjectName("parent", request->parent()));
-        if (!IsWorker(caller) && !services_.blob_owners.Owns(project, blob.sha256)) {
-          return WithReason(absl::NotFoundError(BlobName(blob) + " not found"),
-                            reason::kResourceNotFound);
-        }
+        NERF_RETURN_IF_ERROR(CheckHolds(caller, request->parent(), blob));
         const bool may_check = ++n_checks_ <= kMaxChecks;
         const absl::Status status = may_check ? ReadWhole(services_.blobs, blob) : TooManyCalls();
         --n_checks_;
         return status;
+      });
+}
+
+absl::Status BlobService::CheckHolds(const Principal& caller, const std::string& parent,
+                                     const BlobRef& blob) const {
+  NERF_ASSIGN_OR_RETURN(const std::string project, ParseProjectName("parent", parent));
+  if (IsWorker(caller) || services_.blob_owners.Owns(project, blob.sha256)) return absl::OkStatus();
+  return BlobNotFoundError(blob);
+}
+
+grpc::ServerUnaryReactor* BlobService::SignBlobUrl(grpc::CallbackServerContext* context,
+                                                   const v1::SignBlobUrlRequest* request,
+                                                   v1::SignBlobUrlResponse* response) {
+  return AnswerUnary(services_, "nerf.v1.BlobService/SignBlobUrl", context, *request,
+                     [=, this](const Principal& caller) -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const BlobRef blob,
+                                             FromProto("blob", request->blob()));
+                       absl::StatusOr<SignedUrl> url = SignedUrl();
+                       if (!request->write()) {
+                         NERF_RETURN_IF_ERROR(CheckHolds(caller, request->parent(), blob));
+                         url = services_.blobs.SignRead(blob);
+                       } else if (IsWorker(caller)) {
+                         url = services_.blobs.SignWrite(blob);
+                       }
+                       NERF_RETURN_IF_ERROR(url.status());
+                       response->set_url(url->url);
+                       response->mutable_headers()->Add(url->headers.begin(), url->headers.end());
+                       return absl::OkStatus();
+                     });
+}
+
+grpc::ServerUnaryReactor* BlobService::AdoptBlob(grpc::CallbackServerContext* context,
+                                                 const v1::AdoptBlobRequest* request,
+                                                 v1::AdoptBlobResponse* /*response*/) {
+  return AnswerUnary(
+      services_, "nerf.v1.BlobService/AdoptBlob", context, *request, [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const BlobRef blob, FromProto("blob", request->blob()));
+        NERF_ASSIGN_OR_RETURN(const Stored stored, services_.blobs.Adopt(blob));
+        if (stored == Stored::kNew) services_.blob_owners.NoteFresh(blob.sha256);
+        return absl::OkStatus();
       });
 }
 

@@ -18,8 +18,18 @@ class BlobService final : public v1::BlobService::CallbackService {
   grpc::ServerUnaryReactor* CheckBlob(grpc::CallbackServerContext* context,
                                       const v1::CheckBlobRequest* request,
                                       v1::CheckBlobResponse* response) override;
+  grpc::ServerUnaryReactor* SignBlobUrl(grpc::CallbackServerContext* context,
+                                        const v1::SignBlobUrlRequest* request,
+                                        v1::SignBlobUrlResponse* response) override;
+  grpc::ServerUnaryReactor* AdoptBlob(grpc::CallbackServerContext* context,
+                                      const v1::AdoptBlobRequest* request,
+                                      v1::AdoptBlobResponse* response) override;
 
  private:
+  // NotFound for a blob that the caller's project does not hold, as if it were not there.
+  absl::Status CheckHolds(const Principal& caller, const std::string& parent,
+                          const BlobRef& blob) const;
+
   const ServiceContext& services_;
   std::atomic<int> n_checks_ = 0;  // in progress
 };

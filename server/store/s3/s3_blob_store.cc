@@ -89,6 +89,7 @@ S3BlobStore::S3BlobStore(std::string root, const S3Options& s3, const BlobStoreO
                          const Clock* clock, RandomSource* random)
     : root_(std::move(root)),
       url_(fmt::format("s3://{}/{}", s3.bucket, s3.prefix)),
+      signs_urls_(s3.signs_urls),
       options_(options),
       clock_(*clock),
       client_(s3, &signing_clock_, random) {}
@@ -200,6 +201,11 @@ absl::StatusOr<Stored> S3BlobStore::MoveIn(const std::string& path, const BlobRe
   const Turn turn(*this, blob.sha256);
   if (Touch(blob)) return Stored::kWasPresent;  // another upload of it was faster
   NERF_RETURN_IF_ERROR(client_.PutFile(BlobKey(blob.sha256), path, blob.byte_size, blob.sha256));
+  NoteStored(blob);
+  return Stored::kNew;
+}
+
+void S3BlobStore::NoteStored(const BlobRef& blob) {
   bool was_damaged = false;
   {
     MutexLock lock(mu_);
@@ -215,6 +221,31 @@ absl::StatusOr<Stored> S3BlobStore::MoveIn(const std::string& path, const BlobRe
   }
   // Where this fails it stays until Collect of the next process.
   if (was_damaged) DeleteObject(DamagedKey(blob.sha256)).IgnoreError();
+}
+
+absl::StatusOr<SignedUrl> S3BlobStore::SignRead(const BlobRef& blob) {
+  if (!signs_urls_) return SignedUrl();
+  NERF_RETURN_IF_ERROR(uploads_->CheckBlob(blob));
+  NERF_RETURN_IF_ERROR(FindReadable(blob).status());
+  return SignedUrl{client_.SignRead(BlobKey(blob.sha256))};
+}
+
+absl::StatusOr<SignedUrl> S3BlobStore::SignWrite(const BlobRef& blob) {
+  NERF_RETURN_IF_ERROR(uploads_->CheckBlob(blob));
+  if (!signs_urls_) return SignedUrl();
+  SignedUrl to;
+  to.url = client_.SignWrite(BlobKey(blob.sha256), blob.sha256, &to.headers);
+  return to;
+}
+
+absl::StatusOr<Stored> S3BlobStore::Adopt(const BlobRef& blob) {
+  NERF_RETURN_IF_ERROR(uploads_->CheckBlob(blob));
+  const Turn turn(*this, blob.sha256);
+  if (Touch(blob)) return Stored::kWasPresent;
+  NERF_ASSIGN_OR_RETURN(const std::optional<uint64_t> byte_size,
+                        client_.Head(BlobKey(blob.sha256)));
+  if (byte_size != blob.byte_size) return BlobNotFoundError(blob);
+  NoteStored(blob);
   return Stored::kNew;
 }
 
@@ -239,18 +270,19 @@ void S3BlobStore::Release(const BlobRef& blob) {
   released_[blob.sha256] = clock_.Now();
 }
 
+absl::StatusOr<uint64_t> S3BlobStore::FindReadable(const BlobRef& blob) {
+  MutexLock lock(mu_);
+  const auto found = entries_.find(blob.sha256);
+  if (found == entries_.end()) return BlobNotFoundError(blob);
+  if (found->second.damaged) return DamagedBlobError(blob);
+  if (found->second.byte_size != blob.byte_size) return BlobNotFoundError(blob);
+  return found->second.generation;
+}
+
 absl::StatusOr<std::unique_ptr<BlobReader>> S3BlobStore::OpenRead(const BlobRef& blob,
                                                                   uint64_t offset, uint64_t limit) {
   NERF_RETURN_IF_ERROR(uploads_->CheckBlob(blob));
-  uint64_t generation = 0;
-  {
-    MutexLock lock(mu_);
-    const auto found = entries_.find(blob.sha256);
-    if (found == entries_.end()) return BlobNotFoundError(blob);
-    if (found->second.damaged) return DamagedBlobError(blob);
-    if (found->second.byte_size != blob.byte_size) return BlobNotFoundError(blob);
-    generation = found->second.generation;
-  }
+  NERF_ASSIGN_OR_RETURN(const uint64_t generation, FindReadable(blob));
   NERF_ASSIGN_OR_RETURN(const uint64_t end, EndOfRange(blob, offset, limit));
   return std::make_unique<BlobReader>(std::make_unique<ObjectSource>(this, blob, generation),
                                       &verified_, blob, offset, end);

@@ -53,6 +53,9 @@ class S3BlobStore final : public BlobStore {
   void Release(const BlobRef& blob) override;
   absl::StatusOr<std::unique_ptr<BlobReader>> OpenRead(const BlobRef& blob, uint64_t offset,
                                                        uint64_t limit) override;
+  absl::StatusOr<SignedUrl> SignRead(const BlobRef& blob) override;
+  absl::StatusOr<SignedUrl> SignWrite(const BlobRef& blob) override;
+  absl::StatusOr<Stored> Adopt(const BlobRef& blob) override;
   absl::Status Delete(const BlobRef& blob) override;
   absl::StatusOr<size_t> Collect(const std::set<std::string>& reachable) override
       ABSL_LOCKS_EXCLUDED(collect_mu_);
@@ -81,6 +84,10 @@ class S3BlobStore final : public BlobStore {
   UploadFolder::IsPresent EndsUpload(const BlobRef& blob, PresentBlob present);
   absl::StatusOr<Stored> MoveIn(const std::string& path, const BlobRef& blob)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // The blob is in the bucket; the caller has its turn.
+  void NoteStored(const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
+  // Its generation. NotFound, DataLoss BLOB_DAMAGED.
+  absl::StatusOr<uint64_t> FindReadable(const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
   // Of the blob that was stored in this generation.
   void MoveAside(const std::string& sha256, uint64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
   // It is not in the bucket.
@@ -99,6 +106,7 @@ class S3BlobStore final : public BlobStore {
 
   const std::string root_;
   const std::string url_;  // for people
+  const bool signs_urls_;
   const BlobStoreOptions options_;
   const Clock& clock_;
   const RealClock signing_clock_;

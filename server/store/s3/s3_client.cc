@@ -25,6 +25,8 @@ namespace nerf {
 namespace {
 
 constexpr long kConnectSeconds = 10;
+// Within it a transfer has to begin.
+constexpr absl::Duration kUrlLifetime = absl::Minutes(15);
 constexpr size_t kMaxTextBytes = size_t{8} << 20;  // of a list or an error
 
 absl::Status Unreachable(std::string_view what, std::string_view why) {
@@ -391,6 +393,25 @@ absl::StatusOr<std::vector<S3Object>> S3Client::List(const std::string& start) {
     if (XmlText(reply.body, "IsTruncated") != "true" || !next.has_value()) return objects;
     query["continuation-token"] = *next;
   }
+}
+
+S3Request S3Client::RequestOf(const std::string& method, const std::string& key) const {
+  return {method, host_, fmt::format("/{}/{}{}", options_.bucket, options_.prefix, key)};
+}
+
+std::string S3Client::SignRead(const std::string& key) const {
+  const S3Request request = RequestOf("GET", key);
+  return fmt::format(
+      "{}{}?{}", options_.endpoint, EncodedPath(request.path),
+      SignedQuery(request, options_.keys, options_.region, clock_.WallNow(), kUrlLifetime));
+}
+
+std::string S3Client::SignWrite(const std::string& key, const std::string& sha256,
+                                std::vector<std::string>* headers) const {
+  S3Request request = RequestOf("PUT", key);
+  request.payload_sha256 = sha256;
+  *headers = SignedHeaders(request, options_.keys, options_.region, clock_.WallNow());
+  return options_.endpoint + EncodedPath(request.path);
 }
 
 absl::StatusOr<size_t> S3Client::AbortLostUploads() {

@@ -30,6 +30,8 @@ struct S3Options {
   int max_attempts = 6;
   absl::Duration first_pause = absl::Milliseconds(200);
   absl::Duration max_pause = absl::Seconds(5);
+  // Whether readers and workers get URLs of the endpoint, which they have to reach.
+  bool signs_urls = false;
   // A request that moves less than a kilobyte a second for this long is given up.
   absl::Duration stall_limit = absl::Seconds(20);
   std::function<void(absl::Duration)> sleep = {};  // empty: the thread sleeps
@@ -64,6 +66,12 @@ class S3Client {
   absl::Status Copy(const std::string& from, const std::string& to);
   // All objects whose keys begin with `start`.
   absl::StatusOr<std::vector<S3Object>> List(const std::string& start);
+  // A URL by which an object is read without a key, for some minutes.
+  std::string SignRead(const std::string& key) const;
+  // URL and header lines by which the bytes of that digest, and no others, are put in one request,
+  // for some minutes: by the lines, because not every server compares the digest of a signed URL.
+  std::string SignWrite(const std::string& key, const std::string& sha256,
+                        std::vector<std::string>* headers) const;
   // Discards the parts of every upload that was not completed, but those of this client. Returns
   // how many uploads that were.
   absl::StatusOr<size_t> AbortLostUploads();
@@ -75,6 +83,8 @@ class S3Client {
 
   absl::StatusOr<Reply> Send(const Call& call);
   absl::StatusOr<Reply> SendOnce(const Call& call, bool* may_pass);
+  // Without a query.
+  S3Request RequestOf(const std::string& method, const std::string& key) const;
   absl::Status PutParts(const std::string& key, int fd, uint64_t byte_size,
                         const std::string& upload_id);
 

@@ -43,39 +43,78 @@ std::string EncodedQuery(const std::map<std::string, std::string>& query) {
   return text;
 }
 
+namespace {
+
+std::string TimeText(absl::Time now) {
+  return absl::FormatTime("%Y%m%dT%H%M%SZ", now, absl::UTCTimeZone());
+}
+
+std::string ScopeOf(absl::Time now, std::string_view region) {
+  return fmt::format("{}/{}/s3/aws4_request", TimeText(now).substr(0, 8), region);
+}
+
+std::string NamesOf(const std::map<std::string, std::string>& headers) {
+  std::string names;
+  for (const auto& [name, value] : headers) names += (names.empty() ? "" : ";") + name;
+  return names;
+}
+
+// Of a request whose headers are all signed, "host" among them.
+std::string SignatureOf(const S3Request& request, const S3Keys& keys, std::string_view region,
+                        absl::Time now) {
+  std::string canonical_headers;
+  for (const auto& [name, value] : request.headers) {
+    canonical_headers += fmt::format("{}:{}\n", name, value);
+  }
+  const std::string canonical =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, EncodedPath(request.path),
+                  EncodedQuery(request.query), canonical_headers, NamesOf(request.headers),
+                  request.payload_sha256);
+  const std::string time = TimeText(now);
+  const std::string to_sign =
+      fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", time, ScopeOf(now, region), Sha256Hex(canonical));
+  std::string key = "AWS4" + keys.secret_key;
+  for (const std::string_view part : {std::string_view(time).substr(0, 8), region,
+                                      std::string_view("s3"), std::string_view("aws4_request")}) {
+    key = HmacSha256(key, part);
+  }
+  return Hex(HmacSha256(key, to_sign));
+}
+
+}  // namespace
+
 std::vector<std::string> SignedHeaders(const S3Request& request, const S3Keys& keys,
                                        std::string_view region, absl::Time now) {
-  const std::string time = absl::FormatTime("%Y%m%dT%H%M%SZ", now, absl::UTCTimeZone());
-  const std::string day = time.substr(0, 8);
-  std::map<std::string, std::string> headers = request.headers;
-  headers["x-amz-date"] = time;
+  S3Request signed_request = request;
+  std::map<std::string, std::string>& headers = signed_request.headers;
+  headers["x-amz-date"] = TimeText(now);
   headers["x-amz-content-sha256"] = request.payload_sha256;
   if (!keys.session_token.empty()) headers["x-amz-security-token"] = keys.session_token;
   std::vector<std::string> lines;
   for (const auto& [name, value] : headers) lines.push_back(name + ": " + value);
   headers["host"] = request.host;  // libcurl sends it
-
-  std::string canonical_headers, names;
-  for (const auto& [name, value] : headers) {
-    canonical_headers += fmt::format("{}:{}\n", name, value);
-    names += (names.empty() ? "" : ";") + name;
-  }
-  const std::string canonical =
-      fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, EncodedPath(request.path),
-                  EncodedQuery(request.query), canonical_headers, names, request.payload_sha256);
-  const std::string scope = fmt::format("{}/{}/s3/aws4_request", day, region);
-  const std::string to_sign =
-      fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", time, scope, Sha256Hex(canonical));
-  std::string key = "AWS4" + keys.secret_key;
-  for (const std::string_view part :
-       {std::string_view(day), region, std::string_view("s3"), std::string_view("aws4_request")}) {
-    key = HmacSha256(key, part);
-  }
   lines.push_back(
       fmt::format("Authorization: AWS4-HMAC-SHA256 "
                   "Credential={}/{},SignedHeaders={},Signature={}",
-                  keys.access_key, scope, names, Hex(HmacSha256(key, to_sign))));
+                  keys.access_key, ScopeOf(now, region), NamesOf(headers),
+                  SignatureOf(signed_request, keys, region, now)));
   return lines;
+}
+
+std::string SignedQuery(const S3Request& request, const S3Keys& keys, std::string_view region,
+                        absl::Time now, absl::Duration lifetime) {
+  S3Request signed_request = request;
+  signed_request.headers["host"] = request.host;
+  signed_request.payload_sha256 = "UNSIGNED-PAYLOAD";
+  std::map<std::string, std::string>& query = signed_request.query;
+  query["X-Amz-Algorithm"] = "AWS4-HMAC-SHA256";
+  query["X-Amz-Credential"] = keys.access_key + "/" + ScopeOf(now, region);
+  query["X-Amz-Date"] = TimeText(now);
+  query["X-Amz-Expires"] = fmt::format("{}", absl::ToInt64Seconds(lifetime));
+  query["X-Amz-SignedHeaders"] = NamesOf(signed_request.headers);
+  if (!keys.session_token.empty()) query["X-Amz-Security-Token"] = keys.session_token;
+  const std::string signature = SignatureOf(signed_request, keys, region, now);
+  return EncodedQuery(query) + "&X-Amz-Signature=" + signature;
 }
 
 }  // namespace nerf

@@ -31,6 +31,11 @@ struct S3Request {
 std::vector<std::string> SignedHeaders(const S3Request& request, const S3Keys& keys,
                                        std::string_view region, absl::Time now);
 
+// The query of a URL that makes the request without a key for so long, with any body
+// (https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html).
+std::string SignedQuery(const S3Request& request, const S3Keys& keys, std::string_view region,
+                        absl::Time now, absl::Duration lifetime);
+
 // The path and query as they are sent and signed.
 std::string EncodedPath(std::string_view path);
 std::string EncodedQuery(const std::map<std::string, std::string>& query);

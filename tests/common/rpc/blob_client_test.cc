@@ -17,6 +17,7 @@
 #include "common/mutex.h"
 #include "google/bytestream/bytestream.grpc.pb.h"
 #include "nerf/v1/blob_service.grpc.pb.h"
+#include "tests/server/store/s3/scripted_http_server.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
@@ -126,7 +127,25 @@ class FakeByteStream final : public google::bytestream::ByteStream::Service,
     return check_result;
   }
 
+  grpc::Status SignBlobUrl(grpc::ServerContext*, const v1::SignBlobUrlRequest* request,
+                           v1::SignBlobUrlResponse* response) override {
+    MutexLock lock(mu_);
+    if (signed_place.empty()) return {grpc::StatusCode::UNIMPLEMENTED, "an older server"};
+    response->set_url(signed_place + (request->write() ? "/to" : "/from"));
+    if (request->write()) response->add_headers("x-amz-content-sha256: digest");
+    return grpc::Status::OK;
+  }
+  grpc::Status AdoptBlob(grpc::ServerContext*, const v1::AdoptBlobRequest* request,
+                         v1::AdoptBlobResponse*) override {
+    MutexLock lock(mu_);
+    adopted.push_back(request->blob().sha256());
+    return adopt_result;
+  }
+
   Mutex mu_;
+  std::string signed_place;  // where URLs lead
+  std::vector<std::string> adopted;
+  grpc::Status adopt_result;
   std::vector<std::string> checked;
   grpc::Status check_result;
   std::map<std::string, std::string> partials, blobs;
@@ -284,6 +303,56 @@ TEST_F(BlobClientTest, ServerIsToldOfWrongBytes) {
   EXPECT_THAT(Client().DownloadToFile(blob, dir_ / "copy"),
               StatusIs(absl::StatusCode::kDataLoss, "damaged on the server's disk"));
   EXPECT_EQ(service_.checked, std::vector<std::string>(2, " " + blob.sha256()));
+}
+
+TEST_F(BlobClientTest, SignedUrlsMoveBytesPastTheServerAndTheRestGoesThroughIt) {
+  using Http = ScriptedHttpServer;
+  Http s3;
+  service_.signed_place = s3.endpoint();
+  const std::string bytes = Bytes((1 << 20) + 5);
+  const v1::BlobRef blob = BlobOfBytes(bytes);
+  s3.Answer({Http::Reply(200, bytes)});
+  ASSERT_THAT(Client().DownloadToFile(blob, dir_ / "copy"), IsOk());
+  // The server has it in this case alone: of what the URL did not bring.
+  service_.blobs[BlobResourceName(blob)] = bytes;
+  for (const std::string& answer :
+       {Http::Reply(200, bytes.substr(0, 700'000), "", static_cast<int64_t>(bytes.size())),
+        Http::Error(403, "AccessDenied", "late"), Http::Error(503, "SlowDown", "later"),
+        Http::Reply(302, "", "Location: " + s3.endpoint() + "/other\r\n"), std::string()}) {
+    s3.Answer({answer});
+    ASSERT_THAT(Client().DownloadToFile(blob, dir_ / "copy"), IsOk()) << answer.substr(0, 99);
+    EXPECT_THAT(ReadFile(dir_ / "copy", 2 << 20), IsOkAndHolds(bytes));
+    EXPECT_THAT(s3.requests(), SizeIs(1));
+  }
+  s3.Answer({Http::Reply(200, bytes + "more")});
+  EXPECT_THAT(Client().DownloadToFile(blob, dir_ / "copy"),
+              StatusIs(absl::StatusCode::kDataLoss, "longer than its name says"));
+  std::string wrong = bytes;
+  wrong[9] ^= 1;
+  s3.Answer({Http::Reply(200, wrong)});
+  EXPECT_THAT(Client().DownloadToFile(blob, dir_ / "copy"),
+              StatusIs(absl::StatusCode::kDataLoss, "another digest"));
+  EXPECT_THAT(service_.checked, SizeIs(1));
+
+  service_.blobs.clear();
+  s3.Answer({Http::Reply(200, "")});
+  ASSERT_THAT(Client().UploadBytes(bytes, blob), IsOk());
+  ASSERT_THAT(s3.requests(), SizeIs(1));
+  EXPECT_EQ(s3.requests()[0].method + s3.requests()[0].target, "PUT/to");
+  EXPECT_EQ(s3.requests()[0].headers["x-amz-content-sha256"], "digest");
+  EXPECT_EQ(s3.requests()[0].body, bytes);
+  EXPECT_THAT(service_.adopted, ElementsAre(blob.sha256()));
+  EXPECT_EQ(service_.received, 0u);
+  // Where the store refuses it, and where the server does not find it.
+  s3.Answer({Http::Error(403, "AccessDenied", "late")});
+  ASSERT_THAT(Client().UploadBytes(bytes, blob), IsOk());
+  EXPECT_EQ(service_.received, bytes.size());
+  service_.blobs.clear();
+  service_.partials.clear();
+  service_.adopt_result = {grpc::StatusCode::NOT_FOUND, "not there"};
+  s3.Answer({Http::Reply(200, "")});
+  ASSERT_THAT(Client().UploadBytes(bytes, blob), IsOk());
+  EXPECT_EQ(service_.received, 2 * bytes.size());
 }
 
 TEST_F(BlobClientTest, StoppedTransfersEndCancelled) {

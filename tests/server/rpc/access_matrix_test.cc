@@ -37,6 +37,8 @@ const std::map<std::string, std::string> kWhoMay = {
     {"nerf.v1.SceneService/DescribeScene", "VEA"},
     {"nerf.v1.BlobService/FindMissingBlobs", "EAw"},
     {"nerf.v1.BlobService/CheckBlob", "VEAw"},
+    {"nerf.v1.BlobService/SignBlobUrl", "VEAw"},
+    {"nerf.v1.BlobService/AdoptBlob", "w"},
     {"google.bytestream.ByteStream/Read", "VEAw"},
     {"google.bytestream.ByteStream/Write", "EAw"},
     {"google.bytestream.ByteStream/QueryWriteStatus", "EAw"},

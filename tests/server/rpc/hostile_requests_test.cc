@@ -160,6 +160,8 @@ class HostileRequestsTest : public testing::Test {
         {"FindMissingBlobs",
          [&] { return Unary(*s.blob_stub, &v1::BlobService::Stub::FindMissingBlobs, text); }},
         {"CheckBlob", [&] { return Unary(*s.blob_stub, &v1::BlobService::Stub::CheckBlob, text); }},
+        {"SignBlobUrl",
+         [&] { return Unary(*s.blob_stub, &v1::BlobService::Stub::SignBlobUrl, text); }},
         {"CreateTrainingJob",
          [&] {
            return Unary(*s.training_stub, &v1::TrainingService::Stub::CreateTrainingJob, text);
@@ -335,6 +337,11 @@ const HostileCase kBlobCases[] = {
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"$SHA"}},
+    {"SignBlobUrl",
+     "blob{sha256:'../../etc/passwd' size_bytes:1}",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"blob.sha256"}},
     {"Read",
      "resource_name:'blobs/../../etc/passwd'",
      StatusCode::kInvalidArgument,

@@ -9,12 +9,16 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "common/error_reason.h"
+#include "common/rpc/signed_transfer.h"
 #include "common/sha256.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_random.h"
@@ -172,6 +176,109 @@ TEST_F(S3BlobStoreTest, WrongBytesAreRefusedByUsAndByTheServer) {
   EXPECT_THAT(client_->PutFile("blobs/" + blob.sha256, dir_ / "other", 5, blob.sha256),
               FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
   EXPECT_THAT(Keys(), IsEmpty());
+}
+
+TEST_F(S3BlobStoreTest, SignedUrlsMoveOneBlobPastTheStore) {
+  const std::string content = Content(300'000, 5);
+  const BlobRef blob{Sha256Hex(content), content.size()};
+  EXPECT_EQ(store_->SignWrite(blob)->url, "");  // they are off
+  s3_.signs_urls = true;
+  Reopen();
+  EXPECT_THAT(store_->SignRead(blob).status(), StatusIs(StatusCode::kNotFound));
+  auto to = store_->SignWrite(blob);
+  ASSERT_THAT(to, IsOk());
+  const auto put = [&](const std::string& url, const std::string& bytes) {
+    return WriteSigned(url, to->headers, bytes.size(),
+                       [&](uint64_t offset, size_t n) { return bytes.substr(offset, n); }, {});
+  };
+  // For this blob alone, and for these bytes alone.
+  std::string other_url = to->url;
+  other_url.replace(other_url.find(blob.sha256), 64, Sha256Hex("other"));
+  EXPECT_THAT(put(other_url, content), StatusIs(StatusCode::kUnavailable, "403"));
+  EXPECT_THAT(put(to->url, Content(300'000, 6)), StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(store_->Adopt(blob).status(), StatusIs(StatusCode::kNotFound));
+  EXPECT_TRUE(IsMissing(blob));
+
+  ASSERT_THAT(put(to->url, content), IsOk());
+  EXPECT_THAT(store_->Adopt({blob.sha256, 299'999}).status(), StatusIs(StatusCode::kNotFound));
+  EXPECT_TRUE(IsMissing(blob));
+  EXPECT_EQ(*store_->Adopt(blob), Stored::kNew);
+  EXPECT_EQ(*store_->Adopt(blob), Stored::kWasPresent);
+  EXPECT_FALSE(IsMissing(blob));
+  EXPECT_EQ(store_->Stats().n_blobs, 1u);
+
+  std::string received;
+  const auto take = [&](std::string_view bytes) {
+    received += bytes;
+    return absl::OkStatus();
+  };
+  const auto from = store_->SignRead(blob);
+  ASSERT_THAT(from, IsOk());
+  ASSERT_THAT(ReadSigned(from->url, take, {}), IsOk());
+  EXPECT_EQ(received, content);
+  EXPECT_THAT(ReadSigned(from->url + "0", take, {}), StatusIs(StatusCode::kUnavailable, "403"));
+  EXPECT_EQ(received, content);
+  // A damaged one gets no URL, and is healed by one.
+  Replace(blob, Content(300'000, 7));
+  EXPECT_THAT(store_->Read(blob, 0, 300'000),
+              FailsWith(StatusCode::kDataLoss, reason::kBlobDamaged));
+  EXPECT_THAT(store_->SignRead(blob).status(),
+              FailsWith(StatusCode::kDataLoss, reason::kBlobDamaged));
+  to = store_->SignWrite(blob);
+  ASSERT_THAT(put(to->url, content), IsOk());
+  EXPECT_EQ(*store_->Adopt(blob), Stored::kNew);
+  EXPECT_THAT(store_->Read(blob, 0, 300'000), IsOkAndHolds(content));
+  EXPECT_THAT(Keys(), SizeIs(1));
+}
+
+// NERF_SIGNED_MIB=1024 is the long form.
+TEST_F(S3BlobStoreTest, SignedUrlsAreAsFastAsTheServer) {
+  const char* const mib = std::getenv("NERF_SIGNED_MIB");
+  const std::string content = Content((mib == nullptr ? size_t{8} : std::stoul(mib)) << 20, 8);
+  const BlobRef blob{Sha256Hex(content), content.size()};
+  std::ofstream(dir_ / "file", std::ios::binary) << content;
+  s3_.signs_urls = true;
+  Reopen();
+  const auto seconds = [](const std::function<void()>& transfer) {
+    const absl::Time begin = absl::Now();
+    transfer();
+    return absl::ToDoubleSeconds(absl::Now() - begin);
+  };
+  const auto curl = [&](const std::string& arguments) {
+    EXPECT_EQ(std::system(("curl -sSf -H Expect: " + arguments).c_str()), 0);
+  };
+  const auto to = store_->SignWrite(blob);
+  ASSERT_THAT(to, IsOk());
+  std::string lines;
+  for (const std::string& header : to->headers) lines += " -H '" + header + "'";
+  const auto put = [&] {
+    EXPECT_THAT(
+        WriteSigned(to->url, to->headers, content.size(),
+                    [&](uint64_t offset, size_t n) { return content.substr(offset, n); }, {}),
+        IsOk());
+  };
+  const double up_by_curl =
+      seconds([&] { curl("-T " + (dir_ / "file") + lines + " '" + to->url + "'"); });
+  const double up = seconds(put);
+  EXPECT_EQ(*store_->Adopt(blob), Stored::kNew);
+  const auto from = store_->SignRead(blob);
+  ASSERT_THAT(from, IsOk());
+  const double down_by_curl =
+      seconds([&] { curl("-o " + (dir_ / "copy") + " '" + from->url + "'"); });
+  size_t n_received = 0;
+  const double down = seconds([&] {
+    EXPECT_THAT(ReadSigned(from->url,
+                           [&](std::string_view bytes) {
+                             n_received += bytes.size();
+                             return absl::OkStatus();
+                           },
+                           {}),
+                IsOk());
+  });
+  EXPECT_EQ(n_received, content.size());
+  const double megabytes = static_cast<double>(content.size()) / 1e6;
+  std::printf("%.0f MB: up %.0f MB/s, by curl %.0f; down %.0f MB/s, by curl %.0f\n", megabytes,
+              megabytes / up, megabytes / up_by_curl, megabytes / down, megabytes / down_by_curl);
 }
 
 TEST_F(S3BlobStoreTest, WrongKeyOrBucketIsSaidAtTheStart) {

@@ -47,6 +47,18 @@ TEST(S3SignerTest, SignaturesAreThoseOfAmazonsExamples) {
               HasSubstr("34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"));
 }
 
+// https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
+TEST(S3SignerTest, SignedUrlIsThatOfAmazonsExample) {
+  const S3Keys keys = {"AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"};
+  const S3Request request{"GET", "examplebucket.s3.amazonaws.com", "/test.txt"};
+  EXPECT_EQ(SignedQuery(request, keys, "us-east-1", absl::FromUnixSeconds(1'369'353'600),
+                        absl::Hours(24)),
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2F"
+            "us-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&"
+            "X-Amz-SignedHeaders=host&X-Amz-Signature="
+            "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404");
+}
+
 TEST(S3SignerTest, PathsAndQueriesAreEncodedAsTheyAreSigned) {
   EXPECT_EQ(EncodedPath("/a b/~c+"), "/a%20b/~c%2B");
   EXPECT_EQ(EncodedQuery({{"uploads", ""}, {"prefix", "a/b="}}), "prefix=a%2Fb%3D&uploads=");

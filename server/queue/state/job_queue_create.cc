@@ -1,0 +1,459 @@
+#include "server/queue/state/job_queue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/log_options.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+#include "server/queue/jobs/any_training.h"
+#include "server/queue/jobs/render_work.h"
+#include "server/queue/resources/request_check.h"
+#include "server/queue/resources/resource_error.h"
+#include "server/queue/state/job_names.h"
+#include "server/queue/state/part_jobs.h"
+#include "server/queue/state/pose_jobs.h"
+#include "server/queue/state/quota.h"
+
+namespace nerf {
+namespace {
+
+// The job that a retry or an extension is of; empty without one.
+const std::string& EarlierJob(const JobSpec& spec) {
+  return spec.retry_of.empty() ? spec.extension.of : spec.retry_of;
+}
+
+std::string FingerprintOf(const JobSpec& spec) {
+  if (spec.kind == JobKind::kPose) return FingerprintOfPoses(spec);
+  Fingerprint fingerprint;
+  if (spec.kind == JobKind::kRender) {
+    return fingerprint.Add("render").Add(spec.id).Add(spec.render.request).Hex();
+  }
+  if (spec.kind == JobKind::kExport) {
+    fingerprint.Add("export").Add(spec.id).Add(spec.exporting.request);
+    for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
+    return fingerprint.Hex();
+  }
+  // The config as requested: defaults may change with the server's version.
+  fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.training.scene);
+  // Absent from the requests of older clients, whose fingerprints are stored.
+  if (!spec.training.pose_job.empty()) {
+    fingerprint.Add("pose_job").Add(spec.training.pose_job);
+  }
+  if (spec.priority != 0) fingerprint.Add("priority").Add(std::to_string(spec.priority));
+  for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
+  if (!spec.retry_of.empty()) fingerprint.Add("retry_of").Add(spec.retry_of);
+  if (const Extension& extension = spec.extension; !extension.of.empty()) {
+    fingerprint.Add("extension_of").Add(extension.of).Add(extension.budget_kind);
+    fingerprint.Add(fmt::format("{}", extension.budget_amount));
+  }
+  if (const WorkerCount& workers = spec.training.workers; workers != WorkerCount()) {
+    fingerprint.Add("workers").Add(uint64_t{workers.min}).Add(uint64_t{workers.max});
+  }
+  for (const auto& [name, deadline] :
+       {std::pair("start_by", spec.start_by), std::pair("end_by", spec.end_by)}) {
+    if (deadline != absl::InfiniteFuture()) {
+      fingerprint.Add(name).Add(absl::FormatTime(deadline, absl::UTCTimeZone()));
+    }
+  }
+  fingerprint.Add(spec.training.requested_config)
+      .Add(spec.training.init.has_value() ? "init" : "scratch");
+  if (spec.training.init.has_value()) {
+    fingerprint.Add(static_cast<uint64_t>(spec.training.init->kind))
+        .Add(spec.training.init->source.project);
+    fingerprint.Add(spec.training.init->source.id)
+        .Add(uint64_t{spec.training.init->step})
+        .Add(spec.training.init->scope);
+  }
+  return fingerprint.Hex();
+}
+
+absl::Status CheckRenderSpec(const JobSpec& spec) {
+  RequestCheck check;
+  CheckJobNames(spec, "render_job", check);
+  check.Require(spec.render.source.project == spec.project, "render_job.source",
+                "must be of the same project");
+  check.Require(spec.render.n_frames >= 1 && spec.render.n_frames <= kMaxFrames, "render_job.path",
+                fmt::format("must have 1 to {} frames", kMaxFrames));
+  return check.Result();
+}
+
+absl::Status CheckExportSpec(const JobSpec& spec) {
+  RequestCheck check;
+  CheckJobNames(spec, "export_job", check);
+  check.Require(spec.exporting.source.project == spec.project, "export_job.source",
+                "must be of the same project");
+  return check.Result();
+}
+
+absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
+  if (spec.kind == JobKind::kExport) return CheckExportSpec(spec);
+  if (spec.kind == JobKind::kRender) return CheckRenderSpec(spec);
+  if (spec.kind == JobKind::kPose) return CheckPoseSpec(spec);
+  RequestCheck check;
+  check.RequireId("parent", spec.project);
+  check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
+  check.RequireRequestId("request_id", spec.request_id);
+  check.RequireDisplayName("training_job.display_name", spec.display_name);
+  check.RequireId("training_job.scene", spec.training.scene,
+                  /*may_be_empty=*/validate_only || !EarlierJob(spec).empty() ||
+                      !spec.training.pose_job.empty());
+  check.RequireId("training_job.pose_job", spec.training.pose_job, /*may_be_empty=*/true);
+  check.Add(CheckPriority("training_job.priority", spec.priority));
+  check.Add(CheckLabels("training_job.labels", spec.labels));
+  const std::optional<InitReference>& init = spec.training.init;
+  if (init.has_value() && init->kind != InitReference::Kind::kAuto) {
+    check.Require(init->source.project == spec.project, "training_job.config.init",
+                  "must be of the same project");
+  }
+  return check.Result();
+}
+
+std::string_view IdPrefixOf(JobKind kind) {
+  switch (kind) {
+    case JobKind::kTraining:
+      return "j";
+    case JobKind::kRender:
+      return "r";
+    case JobKind::kPose:
+      return "p";
+    case JobKind::kExport:
+      return "e";
+  }
+  return "";
+}
+
+// Whether the model was made of a checkpoint of this job, not of an earlier one with the same id.
+bool IsOfJob(const ModelRecord& model, const Job& job) {
+  return std::any_of(job.checkpoints.begin(), job.checkpoints.end(),
+                     [&](const CheckpointRecord& checkpoint) {
+                       return checkpoint.step == model.step && checkpoint.model_blob == model.blob;
+                     });
+}
+
+}  // namespace
+
+void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
+  StartQuestion question;
+  const auto scene_of = [&](const std::string& id) {
+    state_.mu.AssertHeld();
+    const auto found = state_.scenes.find({spec.project, id});
+    return found == state_.scenes.end() ? nullptr : &found->second;
+  };
+  question.scene = scene_of(training.scene);
+  for (auto it = state_.model_order.rbegin();
+       it != state_.model_order.rend() && question.candidates.size() < kMaxStartCandidates; ++it) {
+    const ResourceKey& key = it->second;
+    // One that is being deleted may be gone when this job is stored.
+    if (key.project != spec.project || state_.IsClaimed({ClaimKey::Kind::kModel, key})) continue;
+    StartCandidate candidate{.model = &state_.models.at(key)};
+    const auto job = state_.jobs.find({spec.project, candidate.model->job});
+    if (job != state_.jobs.end() && IsOfJob(*candidate.model, job->second.job)) {
+      candidate.job = &job->second.job;
+      candidate.scene = scene_of(candidate.job->training.scene);
+    }
+    question.candidates.push_back(candidate);
+  }
+  const StartAnswer answer = spec.choose_start(question);
+  training.init_reason = answer.reason;
+  if (answer.model == nullptr) {
+    training.init.reset();
+    return;
+  }
+  training.init->kind = InitReference::Kind::kModel;
+  training.init->source = answer.model->key;
+  training.init->blob = answer.model->blob;
+}
+
+absl::Status JobQueue::ResolveInit(const JobSpec& spec, TrainingSpec& training) {
+  InitReference& init = *training.init;
+  if (init.kind == InitReference::Kind::kAuto) {
+    if (spec.choose_start == nullptr) return absl::InternalError("nobody chooses the start");
+    ChooseInit(spec, training);
+    return absl::OkStatus();
+  }
+  const auto use = [&](const BlobRef& blob, const std::vector<TensorRecord>& tensors) {
+    init.blob = blob;
+    return spec.check_init ? spec.check_init(tensors) : absl::OkStatus();
+  };
+  if (init.kind == InitReference::Kind::kModel) {
+    const auto model = state_.models.find(init.source);
+    if (model == state_.models.end()) return ResourceNotFound(ModelName(init.source));
+    return use(model->second.blob, model->second.tensors);
+  }
+  const auto job = state_.jobs.find(init.source);
+  if (job != state_.jobs.end()) {
+    for (const CheckpointRecord& checkpoint : job->second.job.checkpoints) {
+      if (checkpoint.step == init.step) return use(checkpoint.model_blob, checkpoint.tensors);
+    }
+  }
+  return ResourceNotFound(CheckpointName(init.source, init.step));
+}
+
+absl::StatusOr<std::string> JobQueue::ResolveSource(ModelSource& source) {
+  if (!source.from_checkpoint) {
+    const auto model = state_.models.find(source.source);
+    if (model == state_.models.end()) return ResourceNotFound(ModelName(source.source));
+    source.model_blob = model->second.blob;
+    return model->second.method;
+  }
+  NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(source.source));
+  const Job& job = found->job;
+  const CheckpointRecord* checkpoint = nullptr;
+  for (const CheckpointRecord& each : job.checkpoints) {
+    if (!source.step.has_value() || each.step == *source.step) checkpoint = &each;
+  }
+  if (checkpoint == nullptr && !source.step.has_value()) {
+    return NoCheckpoint(JobName(source.source));
+  }
+  if (checkpoint == nullptr) {
+    return ResourceNotFound(CheckpointName(source.source, *source.step));
+  }
+  source.step = checkpoint->step;
+  source.model_blob = checkpoint->model_blob;
+  return job.training.config.method;
+}
+
+absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl::Time now) {
+  Job job;
+  job.key = {spec.project, spec.id};
+  job.display_name = spec.display_name;
+  job.kind = spec.kind;
+  job.priority = spec.priority;
+  job.labels = spec.labels;
+  job.retry_of = spec.retry_of;
+  job.extension_of = spec.extension.of;
+  job.start_by = spec.start_by;
+  job.end_by = spec.end_by;
+  job.training = spec.training;
+  job.render = spec.render;
+  job.pose = spec.pose;
+  job.exporting = spec.exporting;
+  job.request_id = spec.request_id;
+  job.origin = spec.origin;
+  job.create_time = now;
+  job.last_event_sequence = 1;
+  // Not in CheckSpec: a repeated request finds its job even after the deadline.
+  RequestCheck check;
+  RequireFuture("training_job.start_by_time", spec.start_by, now, check);
+  RequireFuture("training_job.end_by_time", spec.end_by, now, check);
+  NERF_RETURN_IF_ERROR(check.Result());
+  const ResourceKey scene = {spec.project, spec.training.scene};
+  if (!spec.training.pose_job.empty()) {
+    NERF_RETURN_IF_ERROR(AwaitPoses(state_, job));
+  } else if (!scene.id.empty() && !state_.scenes.contains(scene)) {
+    return ResourceNotFound(SceneName(scene));
+  }
+  if (job.kind == JobKind::kRender) {
+    NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(job.render));
+    job.render.capability = FrameCapability(method);
+    job.render_work = NewRenderWork(job.render);
+  }
+  if (job.kind == JobKind::kPose) NERF_RETURN_IF_ERROR(ReserveScene(state_, job));
+  if (job.kind == JobKind::kExport) {
+    NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(job.exporting));
+    job.exporting.capability = fmt::format("{}{}", kExportPrefix, method);
+  }
+  if (job.training.init.has_value() && needs_init) {
+    NERF_RETURN_IF_ERROR(ResolveInit(spec, job.training));
+  }
+  const auto is_taken = [&] {
+    state_.mu.AssertHeld();
+    return state_.jobs.contains(job.key) || state_.jobs_in_creation.contains(job.key);
+  };
+  if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key, job.kind));
+  NERF_RETURN_IF_ERROR(CheckNewJob(state_, spec.project, 1 + spec.parts.size()));
+  while (job.key.id.empty() || (spec.id.empty() && is_taken())) {
+    job.key.id = NewShortId(IdPrefixOf(job.kind), state_.random);
+  }
+  state_.CountOnFromDeletedJob(job);
+  return job;
+}
+
+absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints) {
+  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, EarlierJob(spec)}));
+  const Job& job = entry->job;
+  const bool is_retry = !spec.retry_of.empty();
+  if (!is_retry) NERF_RETURN_IF_ERROR(CheckExtension(job, spec.extension));
+  if (is_retry && job.state != JobState::kFailed && job.state != JobState::kCancelled) {
+    return StateConflict(
+        fmt::format("{} is {}; only jobs that failed or were cancelled are retried",
+                    JobName(job.key), JobStateName(job.state)),
+        {{"state", std::string(JobStateName(job.state))}});
+  }
+  spec.display_name = job.display_name;
+  spec.priority = job.priority;
+  spec.labels = job.labels;
+  spec.training = job.training;
+  // Its scene was there, and outlives the pose job.
+  if (!job.awaits_poses) spec.training.pose_job.clear();
+  if (!is_retry) Extend(spec.extension, &spec.training);
+  spec.check_init = nullptr;  // it was checked when that job was created
+  NERF_RETURN_IF_ERROR(CheckNoPart(state_, job));
+  for (const JobEntry* part : PartsOfJob(state_, job)) {
+    PartSpec& again = spec.parts.emplace_back();
+    again.config = part->job.training.config;
+    again.retry_of = part->job.key.id;
+    if (part->job.checkpoints.empty()) continue;
+    again.resume = part->job.checkpoints.back();
+    again.resume->promoted = false;
+  }
+  if (!job.checkpoints.empty()) {
+    checkpoints->push_back(job.checkpoints.back());
+    checkpoints->back().promoted = false;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_only) {
+  NERF_RETURN_IF_ERROR(CheckSpec(requested, validate_only));
+  JobSpec spec = requested;
+  std::vector<CheckpointRecord> checkpoints;
+  // Without the lock, because it reads the file system. Present blobs are not collected meanwhile
+  // (BlobIndex).
+  std::vector<BlobRef> inputs;
+  for (const SceneFileRecord& file : spec.pose.files) inputs.push_back(file.blob);
+  const absl::Status present = state_.RequireBlobs(inputs);
+  QueueLock lock(state_);
+  // Without a list every project exists: who may use it was decided before.
+  const std::set<std::string>& projects = state_.options.projects;
+  if (!projects.empty() && !projects.contains(spec.project)) {
+    return ResourceNotFound("projects/" + spec.project);
+  }
+  if (!EarlierJob(spec).empty()) {
+    // For its scene, which never changes.
+    const auto found = state_.jobs.find({spec.project, EarlierJob(spec)});
+    if (found != state_.jobs.end()) spec.training.scene = found->second.job.training.scene;
+  }
+  // Wait for changes that are being stored under these names.
+  const ClaimKey request_key{ClaimKey::Kind::kRequest, {spec.project, spec.request_id}};
+  std::vector<ClaimKey> names = {{ClaimKey::Kind::kScene, {spec.project, spec.training.scene}},
+                                 request_key,
+                                 {ClaimKey::Kind::kJob, {spec.project, spec.id}},
+                                 {ClaimKey::Kind::kJob, {spec.project, EarlierJob(spec)}},
+                                 {ClaimKey::Kind::kJob, {spec.project, spec.training.pose_job}}};
+  if (const auto& init = spec.training.init;
+      init.has_value() && init->kind != InitReference::Kind::kAuto) {
+    names.push_back(
+        {init->kind == InitReference::Kind::kModel ? ClaimKey::Kind::kModel : ClaimKey::Kind::kJob,
+         init->source});
+  }
+  if (spec.kind == JobKind::kRender || spec.kind == JobKind::kExport) {
+    const ModelSource& model = spec.kind == JobKind::kRender
+                                   ? static_cast<const ModelSource&>(spec.render)
+                                   : spec.exporting;
+    names.push_back(
+        {model.from_checkpoint ? ClaimKey::Kind::kJob : ClaimKey::Kind::kModel, model.source});
+  }
+  if (!spec.pose.scene.empty()) {
+    names.push_back({ClaimKey::Kind::kScene, {spec.project, spec.pose.scene}});
+  }
+  state_.AwaitUnclaimed(names);
+  const absl::Time now = state_.clock.WallNow();
+  RequestRecord request{RequestRecord::Kind::kJob, spec.project, spec.request_id, "",
+                        FingerprintOf(requested),  state_.Age()};
+  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
+  if (earlier.has_value()) {
+    NERF_ASSIGN_OR_RETURN(const JobEntry* entry,
+                          state_.FindJob({spec.project, *earlier}, spec.kind));
+    return entry->job;
+  }
+  NERF_RETURN_IF_ERROR(present);
+  if (!EarlierJob(spec).empty()) NERF_RETURN_IF_ERROR(TakeOver(spec, &checkpoints));
+  if (!checkpoints.empty() && !spec.parts.empty()) {
+    // It was merged, and one worker goes on from there.
+    spec.parts.clear();
+    spec.training.workers = WorkerCount();
+  }
+  NERF_ASSIGN_OR_RETURN(Job job, MakeJob(spec, /*needs_init=*/checkpoints.empty(), now));
+  job.checkpoints = std::move(checkpoints);
+  if (!job.checkpoints.empty()) job.best_preview_psnr = job.checkpoints.back().preview_psnr;
+  job.create_sequence = state_.next_sequence;
+  std::vector<Job> created = MakeParts(spec, &job);
+  if (validate_only) return job;
+  state_.next_sequence += 1 + created.size();
+  created.insert(created.begin(), job);
+  request.resource_id = job.key.id;
+  NERF_RETURN_IF_ERROR(StoreNew(created, request, now));
+  return job;
+}
+
+std::vector<Job> JobQueue::MakeParts(const JobSpec& spec, Job* whole) {
+  std::vector<Job> parts;
+  if (!spec.parts.empty())
+    whole->merge_capability = fmt::format("{}{}", kMergePrefix, whole->training.config.method);
+  for (const PartSpec& part : spec.parts) {
+    Job job = *whole;
+    job.parts.clear();
+    job.key.id = NewPartId(*whole, parts.size(), state_);
+    job.part_of = whole->key.id;
+    job.retry_of = part.retry_of;
+    job.request_id.clear();
+    job.training.config = part.config;
+    job.training.workers = WorkerCount();
+    job.start_by = absl::InfiniteFuture();  // PartUpkeep says why
+    job.lease = JobLease();
+    job.last_event_sequence = 1;
+    state_.CountOnFromDeletedJob(job);
+    if (part.resume.has_value()) {
+      job.checkpoints = {*part.resume};
+      job.best_preview_psnr = part.resume->preview_psnr;
+    }
+    job.create_sequence = whole->create_sequence + 1 + parts.size();
+    whole->parts.push_back(job.key.id);
+    parts.push_back(std::move(job));
+  }
+  return parts;
+}
+
+absl::Status JobQueue::StoreNew(std::span<const Job> jobs, const RequestRecord& request,
+                                absl::Time now) {
+  StoreWrite write;
+  std::vector<ClaimKey> claimed;
+  std::vector<JobEvent> events;
+  for (const Job& job : jobs) {
+    write.jobs.push_back({job, std::nullopt});
+    events.push_back(MakeJobEvent(job, JobEventKind::kStateChanged, 0, now));
+    write.events.emplace_back(job.key, events.back());
+    claimed.push_back({ClaimKey::Kind::kJob, job.key});
+    if (job.kind == JobKind::kPose) {
+      claimed.push_back({ClaimKey::Kind::kScene, {job.key.project, job.pose.scene}});
+    }
+  }
+  if (!request.request_id.empty()) {
+    write.new_requests.push_back(request);
+    claimed.push_back({ClaimKey::Kind::kRequest, {request.project, request.request_id}});
+  }
+  Claim claim(state_, std::move(claimed));
+  for (const Job& job : jobs) {
+    state_.jobs_in_creation.emplace(job.key, job);
+    for (const BlobRef& blob : BlobsOf(job)) state_.NoteReference(blob);
+  }
+  const absl::Status committed = state_.Commit(std::move(write));
+  for (const Job& job : jobs) state_.jobs_in_creation.erase(job.key);
+  NERF_RETURN_IF_ERROR(committed);
+
+  state_.RememberRequest(request);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Job& job = jobs[i];
+    JobEntry& entry = state_.jobs[job.key];
+    entry.job = job;
+    entry.progress_stored_at = state_.clock.Now();
+    entry.log.Append(events[i], state_.MachineNow());
+    state_.job_order.emplace(job.create_sequence, job.key);
+    if (!job.parts.empty()) state_.split_jobs.insert(job.key);
+    state_.Reindex(entry, std::nullopt);
+    if (job.kind == JobKind::kTraining) state_.rows.Changed(job.key, state_.wake);
+    state_.observer.OnJobCreated(job);
+    NoteJobOrigin(job.key.project, job.key.id, job.origin.request_id, job.origin.traceparent);
+    LogInfo("job created",
+            {{"project", job.key.project}, {"job", job.key.id}, {"scene", job.training.scene}});
+  }
+  for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
+  return absl::OkStatus();
+}
+
+}  // namespace nerf
