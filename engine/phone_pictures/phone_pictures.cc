@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/phone_pictures/coded_size.h"
 #include "engine/scene/image_codecs.h"
 
 namespace nerf {
@@ -49,6 +50,7 @@ struct FreeHeif {
 };
 
 absl::StatusOr<ImageU8> DecodeHeif(std::string_view bytes, const ImageHeader& header) {
+  if (absl::Status status = CheckCodedSize(bytes, header); !status.ok()) return status;
   const std::unique_ptr<heif_context, FreeHeif> context(heif_context_alloc());
   if (context == nullptr) return absl::ResourceExhaustedError("memory for a HEIF reader");
   heif_context_set_max_decoding_threads(context.get(), 0);

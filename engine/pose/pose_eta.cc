@@ -34,6 +34,12 @@ double PoseEta::SecondsOf(PoseWork work, const std::map<PoseWork, Speed>& speeds
   return all.cost > 0 && all.seconds >= kMinSeconds ? all.seconds / all.cost : 1.0 / n_threads_;
 }
 
+double PoseEta::Expected(const std::vector<PlannedStage>& stages) const {
+  double seconds = 0;
+  for (const PlannedStage& stage : stages) seconds += stage.cost * SecondsOf(stage.work, speeds_);
+  return seconds;
+}
+
 double PoseEta::Remaining(double share, double now) const {
   if (stage_.cost <= 0) return 0;
   const double spent = std::max(0.0, now - begin_);

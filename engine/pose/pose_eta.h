@@ -25,6 +25,8 @@ class PoseEta {
   void Begin(const PlannedStage& stage, std::vector<PlannedStage> later, double now);
   // Seconds left with `share`, 0 to 1, of the current stage done; 0 where that is not known.
   double Remaining(double share, double now) const;
+  // Seconds that the stages are expected to take.
+  double Expected(const std::vector<PlannedStage>& stages) const;
 
  private:
   struct Speed {

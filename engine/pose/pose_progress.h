@@ -43,6 +43,8 @@ class PoseStages {
   void CountMatches(double n_matches) { n_matches_ = n_matches; }
   // `done` is left as it was where it would fall, as when the mapper begins another model.
   void Advance(int done, int of);
+  // Seconds that stages are expected to take, by those before.
+  double Expected(const std::vector<PlannedStage>& stages) const { return eta_.Expected(stages); }
   // Reports again what was reported last.
   void Repeat();
 

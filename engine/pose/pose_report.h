@@ -6,7 +6,6 @@
 #include "engine/pose/colmap_database.h"
 #include "engine/pose/photographs.h"
 #include "engine/pose/posed_model.h"
-#include "engine/scene/image.h"
 
 namespace nerf {
 
@@ -18,8 +17,8 @@ struct PhotoOutcome {
   uint64_t n_points = 0;  // points of the model that it shows
   double sharpness = 0;
   std::string reason;  // of one that is not posed: "blur", "no overlap", "another place",
-                       // "another lens", "double", "no texture", "unreadable", "one spot"; empty
-                       // otherwise
+                       // "another lens", "double", "no texture", "unreadable", "one spot",
+                       // "too few"; empty otherwise
   std::string words;   // the same for people, with the facts
 };
 
@@ -39,6 +38,9 @@ struct PoseReport {
   double seconds = 0;
 };
 
+// With fewer photographs there is no search.
+constexpr size_t kMinPosed = 3;
+
 // Makes the report. `others`: the photographs of each further model that the mapper made.
 PoseReport MakePoseReport(const std::vector<Photo>& photos, const PosedModel& model,
                           const std::vector<std::vector<std::string>>& others,
@@ -48,6 +50,9 @@ PoseReport MakePoseReport(const std::vector<Photo>& photos, const PosedModel& mo
 // anyhow, and says what to do.
 void SayOneSpot(PoseReport* report);
 
+// Says of those that could be used that they are fewer than kMinPosed.
+void SayTooFew(PoseReport* report);
+
 // For people; ends with a newline.
 std::string PoseReportText(const PoseReport& report);
 // The posed photographs with their numbers, which count all photographs of the report from 1; ends
@@ -55,9 +60,5 @@ std::string PoseReportText(const PoseReport& report);
 std::string PosedListText(const PoseReport& report);
 // One JSON object without newline, {"event":"done","posed":50,...}.
 std::string PoseReportJson(const PoseReport& report, const std::string& out);
-
-// The scene from above: its points, and the cameras as wedges that open in viewing direction, with
-// their numbers in PosedListText where there is room. A square picture; blank if nothing is posed.
-ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model);
 
 }  // namespace nerf

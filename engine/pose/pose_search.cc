@@ -23,8 +23,10 @@
 #include "common/status_macros.h"
 #include "engine/pose/colmap_tool.h"
 #include "engine/pose/film.h"
+#include "engine/pose/match_groups.h"
 #include "engine/pose/one_spot.h"
 #include "engine/pose/pose_costs.h"
+#include "engine/pose/pose_picture.h"
 #include "engine/scene/colmap_model.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_files.h"
@@ -45,7 +47,6 @@ constexpr size_t kMaxAllPairs = 45'000;  // 300 photographs
 constexpr size_t kMinPhotosOfLens = 5;   // for four parameters of distortion
 constexpr uint64_t kMaxFileBytes = uint64_t{64} << 30;
 constexpr uint64_t kBytesPerPixel = 60;  // that extraction holds: a picture in all its scales
-constexpr size_t kMinPosed = 3;
 
 // A folder that goes with everything in it unless it was kept.
 class WorkFolder {
@@ -162,9 +163,13 @@ class PoseSearch {
     // The mapper would look for a pair with depth for many minutes.
     is_one_spot_ = IsOneSpot(work_ / kFewDatabase);
     if (is_one_spot_) return absl::OkStatus();
+    const absl::Duration time_limit = options_.time_limit;
     for (size_t i = 0; i < std::size(kEfforts); ++i) {
       std::vector<std::vector<std::string>> groups;
-      NERF_RETURN_IF_ERROR(Try(i, &groups, matches));
+      if (i > 0 && !IsWorthIt(kEfforts[i], *matches)) break;
+      const absl::Status tried = Try(i, &groups, matches);
+      if (known_apart_.has_value() && absl::IsDeadlineExceeded(tried)) break;
+      NERF_RETURN_IF_ERROR(tried);
       has_tried_ = true;
       const size_t n_posed = groups.empty() ? 0 : groups[0].size();
       if (n_posed > best_posed_) {
@@ -175,6 +180,7 @@ class PoseSearch {
       }
       if (best_share_ >= options_.min_posed_share) break;
     }
+    options_.time_limit = time_limit;
     if (best_posed_ < kMinPosed) return absl::OkStatus();
     return Refine();
   }
@@ -335,6 +341,29 @@ class PoseSearch {
     return stages;
   }
 
+  // Whether another effort follows. Limits the time of its commands where they seldom help.
+  bool IsWorthIt(const Effort& effort, const ColmapDatabase& matches) {
+    const SteadyTime now = options_.clock->Now();
+    if (!has_tried_harder_) {
+      std::vector<ColmapPair> pairs = few_.pairs;
+      pairs.insert(pairs.end(), matches.pairs.begin(), matches.pairs.end());
+      const std::set<std::string> usable = UsableFiles();
+      const auto joined = static_cast<double>(LargestGroup(pairs, usable));
+      if (joined < options_.min_posed_share * static_cast<double>(usable.size()))
+        known_apart_ = now;
+    }
+    has_tried_harder_ = true;
+    if (!known_apart_.has_value()) return true;
+    const absl::Duration left = options_.patience - (now - *known_apart_);
+    const double n_pairs = MatchesAll(effort) ? AllPairs() : static_cast<double>(few_.pairs.size());
+    if (stages_.Expected(LaterOf(effort, n_pairs, effort.new_features)) >=
+        absl::ToDoubleSeconds(left)) {
+      return false;
+    }
+    options_.time_limit = std::min(options_.time_limit, left);
+    return true;
+  }
+
   // Groups are the names of each model's photographs, the largest first.
   absl::Status Try(size_t number, std::vector<std::vector<std::string>>* groups,
                    ColmapDatabase* matches) {
@@ -387,15 +416,20 @@ class PoseSearch {
                                              [](const Photo& p) { return !p.file.empty(); }));
   }
 
-  double ShareOf(const std::vector<std::string>& posed) const {
-    const std::set<std::string> names(posed.begin(), posed.end());
-    size_t n_usable = 0, n_posed = 0;
+  // Those that are not blurred.
+  std::set<std::string> UsableFiles() const {
+    std::set<std::string> files;
     for (const Photo& photo : photos_) {
-      if (photo.file.empty() || photo.is_blurred) continue;
-      ++n_usable;
-      n_posed += names.contains(photo.file);
+      if (!photo.file.empty() && !photo.is_blurred) files.insert(photo.file);
     }
-    return n_usable == 0 ? 0 : static_cast<double>(n_posed) / static_cast<double>(n_usable);
+    return files;
+  }
+
+  double ShareOf(const std::vector<std::string>& posed) const {
+    const std::set<std::string> usable = UsableFiles();
+    const auto n_posed = std::count_if(posed.begin(), posed.end(),
+                                       [&](const auto& name) { return usable.contains(name); });
+    return usable.empty() ? 0 : static_cast<double>(n_posed) / static_cast<double>(usable.size());
   }
 
   // The principal point is part of the last adjustment alone: earlier it would take up errors.
@@ -442,12 +476,13 @@ class PoseSearch {
 
   const ColmapTool& tool_;
   const WorkFolder& work_;
-  const PoseOptions& options_;
+  PoseOptions options_;
   std::vector<Photo> photos_;
   ColmapDatabase few_;
   std::string database_, best_of_try_, best_folder_;
   size_t best_posed_ = 0;
-  bool has_tried_ = false, is_one_spot_ = false;
+  bool has_tried_ = false, has_tried_harder_ = false, is_one_spot_ = false;
+  std::optional<SteadyTime> known_apart_;  // since when harder efforts seldom help
   double best_share_ = 0;
   PoseStages stages_;
 };
@@ -512,17 +547,9 @@ absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::str
   NERF_ASSIGN_OR_RETURN(const std::vector<Photo> photos, search.Prepare(sources));
   const auto n_used = static_cast<size_t>(std::count_if(
       photos.begin(), photos.end(), [](const Photo& photo) { return !photo.file.empty(); }));
-  if (n_used < kMinPosed) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source, ": ", n_used, " different photographs that can be read; at least ",
-                     kMinPosed, " are needed, and some dozens are a good start",
-                     photos.empty() || photos[0].error.empty()
-                         ? ""
-                         : absl::StrCat(" (", photos[0].name, ": ", photos[0].error, ")")));
-  }
   std::vector<std::vector<std::string>> others;
   ColmapDatabase matches;
-  NERF_RETURN_IF_ERROR(search.Run(&others, &matches));
+  if (n_used >= kMinPosed) NERF_RETURN_IF_ERROR(search.Run(&others, &matches));
   PosedModel model;
   std::error_code ignored;
   if (fs::exists(work / "sparse/0/images.bin", ignored)) {
@@ -530,6 +557,7 @@ absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::str
   }
   PoseReport report = MakePoseReport(photos, model, others, matches);
   if (search.is_one_spot()) SayOneSpot(&report);
+  if (n_used < kMinPosed) SayTooFew(&report);
   for (const std::string& unreadable : sources.unreadable) report.warnings.push_back(unreadable);
   report.colmap_version = tool.version;
   report.seconds = absl::ToDoubleSeconds(options.clock->Now() - begin);

@@ -21,6 +21,9 @@ struct PoseOptions {
   double min_posed_share = 0.9;   // of the usable photographs; below it slower methods are tried
   int film_frames = 120;          // frames extracted from each film
   absl::Duration time_limit = absl::Hours(12);  // of each process
+  // For harder efforts where the matches show that the photographs are of several places, or share
+  // nothing: they seldom join them.
+  absl::Duration patience = absl::Seconds(60);
   const Clock* clock = nullptr;
   std::stop_token stop;
   // At least once a second, on the caller's thread.
@@ -37,8 +40,9 @@ struct PoseOptions {
 //
 // Matches twice: a few features of all pairs, to find the pairs that overlap, then all features of
 // those. Photographs that the few features show to be all of one spot are not looked at further. If
-// too few photographs are posed, tries all pairs and looser thresholds, then more
-// features.
+// too few photographs are posed, tries all pairs and looser thresholds, then more features, no
+// longer than `patience` where the matches so far show that they are of several places. Fewer than
+// kMinPosed different photographs that can be read are no error, either.
 //
 // Errors: NotFound, InvalidArgument of the source; Unimplemented FEATURE_NOT_BUILT without COLMAP
 // or ffmpeg; FailedPrecondition if `out` is not empty; Cancelled, DeadlineExceeded,

@@ -108,6 +108,8 @@ class DiskFiles {
  public:
   DiskFiles(const SceneFolder& folder, NamedFiles kind) : folder_(folder), kind_(kind) {
     List("", 0);
+    std::sort(files_.begin(), files_.end(),
+              [](const DiskFile& a, const DiskFile& b) { return a.path < b.path; });
     for (size_t i = 0; i < files_.size(); ++i) {
       const Parts& parts = files_[i].parts;
       by_name_[parts.back()].push_back(i);

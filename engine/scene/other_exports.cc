@@ -1,6 +1,7 @@
 #include "engine/scene/other_exports.h"
 
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "absl/strings/ascii.h"
@@ -16,22 +17,65 @@ constexpr size_t kBeginning = 4096;
 constexpr const char* kColmap =
     "export the cameras in COLMAP's format, with the undistorted photographs in images/";
 
-// By what a file of the folder begins with.
-std::string ByBeginning(const std::string& name, const std::string& head) {
-  const std::string lower = absl::AsciiStrToLower(name);
-  if (absl::EndsWith(lower, ".xml") && absl::StrContains(head, "<document") &&
-      (absl::StrContains(head, "<chunk") || absl::StrContains(head, "<sensor"))) {
-    return absl::StrCat(name, " is of Agisoft Metashape: ", kColmap,
-                        " (File, Export, Export Cameras, COLMAP)");
+constexpr const char* kRecord3d =
+    "this is a capture of Record3D: nerfstudio's `ns-process-data record3d` makes a "
+    "transforms.json of it";
+
+// What a file's name ends in and its beginning holds, and whose it is.
+struct Kind {
+  std::string_view ending, mark, program, menu;
+};
+constexpr Kind kKinds[] = {
+    {".xml", "<BlocksExchange", "BlocksExchange, of ContextCapture", ""},
+    {".xml", "<chunk", "Agisoft Metashape", " (File, Export, Export Cameras, COLMAP)"},
+    {".xml", "<sensor", "Agisoft Metashape", " (File, Export, Export Cameras, COLMAP)"},
+    {".psx", "", "Agisoft Metashape", " (File, Export, Export Cameras, COLMAP)"},
+    {".csv", "#name,", "RealityCapture", " (Registration export, COLMAP)"},
+    {".csv", "#cameras", "RealityCapture", " (Registration export, COLMAP)"},
+    {".csv", "heading", "RealityCapture", " (Registration export, COLMAP)"},
+    {".xmp", "xcr:", "RealityCapture", " (Registration export, COLMAP)"},
+    {".out", "# Bundle file", "Bundler", ""},
+    {".nvm", "NVM_V", "VisualSFM", ""},
+    {".sfm", "\"views\"", "Meshroom", ""}};
+
+// By what the files of the folder, or of a folder in it, begin with.
+std::string ByBeginning(const SceneFolder& folder, const std::string& in) {
+  std::error_code error;
+  for (fs::directory_iterator it(folder.PathOf(in), error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    const std::string name = it->path().filename().string();
+    const std::string path = in.empty() ? name : absl::StrCat(in, "/", name);
+    if (name[0] == '.' || (it->is_symlink(ignored) && !folder.follows_links())) continue;
+    if (it->is_directory(ignored)) {
+      if (!in.empty()) continue;
+      if (std::string found = ByBeginning(folder, path); !found.empty()) return found;
+      continue;
+    }
+    const std::string lower = absl::AsciiStrToLower(name);
+    if (absl::EndsWith(lower, ".r3d")) return kRecord3d;
+    if (absl::EndsWith(lower, ".zip"))
+      return absl::StrCat(Printable(path), " is an archive: unpack it, and name its folder");
+    for (const Kind& kind : kKinds) {
+      if (!absl::EndsWith(lower, std::string(kind.ending))) continue;
+      const absl::StatusOr<std::string> head = ReadHead(it->path().string(), kBeginning);
+      if (!head.ok() || !absl::StrContains(*head, std::string(kind.mark))) continue;
+      return absl::StrCat(Printable(path), " is of ", std::string(kind.program), ": ", kColmap,
+                          std::string(kind.menu));
+    }
   }
-  if (absl::EndsWith(lower, ".csv") &&
-      (absl::StartsWith(head, "#name,") || absl::StartsWith(head, "#cameras") ||
-       (absl::StrContains(head, "heading") && absl::StrContains(head, "pitch")))) {
-    return absl::StrCat(name, " is of RealityCapture: ", kColmap, " (Registration export, COLMAP)");
-  }
-  if (absl::EndsWith(lower, ".xmp") && absl::StrContains(head, "xcr:"))
-    return absl::StrCat(name, " is of RealityCapture: ", kColmap);
   return "";
+}
+
+// Whether a folder in it has a name that begins so.
+bool HasFolderLike(const SceneFolder& folder, const std::string& prefix) {
+  std::error_code error, ignored;
+  for (fs::directory_iterator it(folder.PathOf(""), error), end; !error && it != end;
+       it.increment(error)) {
+    if (absl::StartsWith(it->path().filename().string(), prefix) && it->is_directory(ignored))
+      return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -39,25 +83,20 @@ std::string ByBeginning(const std::string& name, const std::string& head) {
 std::string OtherExport(const SceneFolder& folder) {
   if (folder.HasFolder("EXR_RGBD") || (folder.HasFile("metadata") && folder.HasFolder("rgbd")) ||
       (folder.HasFile("metadata.json") && folder.HasFolder("rgb"))) {
-    return "this is a capture of Record3D: nerfstudio's `ns-process-data record3d` makes a "
-           "transforms.json of it";
+    return kRecord3d;
   }
   if (folder.HasFile("opensfm/reconstruction.json") || folder.HasFile("reconstruction.json") ||
-      folder.HasFolder("odm_orthophoto") || folder.HasFolder("odm_texturing")) {
+      HasFolderLike(folder, "odm_")) {
     return "this is a project of OpenDroneMap or OpenSfM: `opensfm export_colmap` makes a COLMAP "
            "model of it";
   }
   if (folder.HasFolder("keyframes"))
     return "this is an export of Polycam without cameras: choose raw data, with developer mode on";
-  std::error_code error;
-  for (fs::directory_iterator it(folder.PathOf(""), error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    const absl::StatusOr<std::string> head = ReadHead(it->path().string(), kBeginning);
-    if (name[0] == '.' || !head.ok()) continue;
-    if (std::string found = ByBeginning(Printable(name), *head); !found.empty()) return found;
+  if (folder.HasFolder("point_cloud") && folder.HasFile("cfg_args")) {
+    return "this is what a training of Gaussian splatting wrote: take the data set that it was "
+           "trained on (source_path in cfg_args)";
   }
-  return "";
+  return ByBeginning(folder, "");
 }
 
 }  // namespace nerf

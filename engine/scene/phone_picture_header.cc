@@ -3,26 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/scene/media_boxes.h"
 
 namespace nerf {
 namespace {
 
 constexpr uint64_t kMaxMetaBytes = uint64_t{4} << 20;
-constexpr int kMaxBoxes = 4096;
 
 absl::Status BadHeif(std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("HEIF ", std::string(what)));
-}
-
-uint64_t BigEndianOf(std::string_view bytes, size_t at, size_t width) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < width; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
-  return value;
 }
 
 uint64_t LittleEndianOf(std::string_view bytes, size_t at, size_t width) {
@@ -31,40 +23,10 @@ uint64_t LittleEndianOf(std::string_view bytes, size_t at, size_t width) {
   return value;
 }
 
-// A box of the ISO base media file format (ISO/IEC 14496-12).
-struct MediaBox {
-  std::string_view type, content;
-};
-
-// The boxes that lie one after the other in `bytes`; nullopt if they do not fit into it.
-std::optional<std::vector<MediaBox>> BoxesIn(std::string_view bytes) {
-  std::vector<MediaBox> boxes;
-  while (!bytes.empty()) {
-    if (bytes.size() < 8 || boxes.size() >= kMaxBoxes) return std::nullopt;
-    uint64_t size = BigEndianOf(bytes, 0, 4), head = 8;
-    if (size == 1) {
-      if (bytes.size() < 16) return std::nullopt;
-      size = BigEndianOf(bytes, 8, 8);
-      head = 16;
-    }
-    if (size == 0) size = bytes.size();
-    if (size < head || size > bytes.size()) return std::nullopt;
-    boxes.push_back({bytes.substr(4, 4), bytes.substr(head, size - head)});
-    bytes.remove_prefix(size);
-  }
-  return boxes;
-}
-
-std::string_view ContentOf(const std::vector<MediaBox>& boxes, std::string_view type) {
-  const auto found = std::find_if(boxes.begin(), boxes.end(),
-                                  [&](const MediaBox& box) { return box.type == type; });
-  return found == boxes.end() ? std::string_view() : found->content;
-}
-
 // The content of the file's box `meta`.
 absl::StatusOr<std::string> ReadMeta(const ReadImageAt& read_at) {
   uint64_t offset = 0;
-  for (int i = 0; i < kMaxBoxes; ++i) {
+  for (int i = 0; i < kMaxMediaBoxes; ++i) {
     std::array<char, 16> head;
     const size_t n = read_at(offset, head.data(), head.size());
     if (n < 8) return BadHeif("ends before its header");
@@ -86,36 +48,6 @@ absl::StatusOr<std::string> ReadMeta(const ReadImageAt& read_at) {
     offset += size;
   }
   return BadHeif("has too many boxes");
-}
-
-// The id of the primary picture.
-std::optional<uint64_t> PrimaryItem(std::string_view pitm) {
-  if (pitm.size() < 4) return std::nullopt;
-  const size_t width = pitm[0] == 0 ? 2 : 4;
-  if (pitm.size() < 4 + width) return std::nullopt;
-  return BigEndianOf(pitm, 4, width);
-}
-
-// Numbers, from 1, of the properties of the item, in their order; nullopt if the box is damaged.
-std::optional<std::vector<size_t>> PropertiesOf(uint64_t item, std::string_view ipma) {
-  if (ipma.size() < 8) return std::nullopt;
-  const size_t id_width = ipma[0] < 1 ? 2 : 4, number_width = (ipma[3] & 1) != 0 ? 2 : 1;
-  const uint64_t n_items = BigEndianOf(ipma, 4, 4);
-  std::vector<size_t> properties;
-  size_t at = 8;
-  for (uint64_t i = 0; i < n_items; ++i) {
-    if (ipma.size() < at + id_width + 1) return std::nullopt;
-    const uint64_t id = BigEndianOf(ipma, at, id_width);
-    const auto n = static_cast<unsigned char>(ipma[at + id_width]);
-    at += id_width + 1;
-    if (ipma.size() < at + n * number_width) return std::nullopt;
-    for (int k = 0; k < n && id == item; ++k) {
-      const uint64_t number = BigEndianOf(ipma, at + k * number_width, number_width);
-      properties.push_back(number & (number_width == 2 ? 0x7fff : 0x7f));
-    }
-    at += n * number_width;
-  }
-  return properties;
 }
 
 bool IsAlpha(const MediaBox& property) {
@@ -159,13 +91,13 @@ absl::StatusOr<ImageHeader> ParseHeifHeader(const ReadImageAt& read_at) {
   const absl::StatusOr<std::string> meta = ReadMeta(read_at);
   if (!meta.ok()) return meta.status();
   if (meta->size() < 4) return BadHeif("has a damaged header");
-  const auto boxes = BoxesIn(std::string_view(*meta).substr(4));
+  const auto boxes = MediaBoxesIn(std::string_view(*meta).substr(4));
   if (!boxes) return BadHeif("has a damaged header");
   const std::optional<uint64_t> item = PrimaryItem(ContentOf(*boxes, "pitm"));
-  const auto described = BoxesIn(ContentOf(*boxes, "iprp"));
+  const auto described = MediaBoxesIn(ContentOf(*boxes, "iprp"));
   if (!item || !described) return BadHeif("has no picture");
-  const auto all = BoxesIn(ContentOf(*described, "ipco"));
-  const auto numbers = PropertiesOf(*item, ContentOf(*described, "ipma"));
+  const auto all = MediaBoxesIn(ContentOf(*described, "ipco"));
+  const auto numbers = PropertiesOfItem(*item, ContentOf(*described, "ipma"));
   if (!all || !numbers) return BadHeif("has a damaged header");
   uint64_t width = 0, height = 0;
   for (const size_t number : *numbers) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -139,6 +141,19 @@ std::vector<ImageHeader> ReadHeaders(const SceneFolder& folder, const ListedView
   return headers;
 }
 
+// A folder in it that holds a data set, as after unpacking; empty if there is none.
+std::string FolderWithDataSet(const SceneFolder& folder) {
+  std::error_code error, ignored;
+  for (std::filesystem::directory_iterator it(folder.PathOf(""), error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name[0] == '.' || !it->is_directory(ignored)) continue;
+    if (it->is_symlink(ignored) && !folder.follows_links()) continue;
+    if (HasSceneFiles(it->path().string())) return name;
+  }
+  return "";
+}
+
 // The views that the data set lists; nullopt after adding a problem that there is no data set.
 std::optional<ListedViews> ListViews(const SceneFolder& folder,
                                      std::vector<SceneProblem>* problems) {
@@ -151,6 +166,12 @@ std::optional<ListedViews> ListViews(const SceneFolder& folder,
     return std::nullopt;
   }
   const bool has_pictures = HasPhotographs(folder.PathOf(""));
+  const std::string inside = has_pictures ? "" : FolderWithDataSet(folder);
+  if (!inside.empty()) {
+    AddProblem(problems, "", "",
+               absl::StrCat("the data set is in its folder ", Printable(inside), ": name that"));
+    return std::nullopt;
+  }
   AddProblem(problems, "", "",
              absl::StrCat(has_pictures ? "" : "no photographs in it or in images/; ",
                           "contains neither transforms_train.json, transforms.json, a COLMAP model "
@@ -322,11 +343,25 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   return result;
 }
 
+// Whether masks or alpha may leave nothing of the pictures.
+bool MayHideAll(const SceneDescription& description) {
+  return description.alpha_is_mask || description.has_alpha;
+}
+
 // Says how much masks leave of the training pictures.
 void JudgeMaskUses(const std::vector<MaskUse>& uses, const SceneDescription& description,
                    std::vector<std::string>* warnings, std::vector<SceneProblem>* problems) {
   const auto masked = std::find_if(description.train.begin(), description.train.end(),
                                    [](const ViewDescription& v) { return !v.mask_file.empty(); });
+  const bool shows_nothing =
+      !uses.empty() && std::all_of(uses.begin(), uses.end(), [](const MaskUse& use) {
+        return use.is_masked && use.kept == 0;
+      });
+  if (!description.alpha_is_mask && shows_nothing) {
+    AddProblem(problems, description.train[0].file, "",
+               "all training pictures are transparent all over: there is nothing to learn");
+  }
+  if (!description.alpha_is_mask) return;
   JudgeMasks(uses, masked == description.train.end() ? "" : masked->mask_file, warnings, problems);
 }
 
@@ -372,7 +407,7 @@ SceneDescription DescribeScene(const std::string& dir, const SceneOptions& optio
     std::vector<MaskUse> uses;
     for (const auto* views : {&description.train, &description.test}) {
       DecodedPictures to;
-      if (views == &description.train && description.alpha_is_mask) to.mask_uses = &uses;
+      if (views == &description.train && MayHideAll(description)) to.mask_uses = &uses;
       DecodeViews(*described.folder, *views, options, pool.get(), to, &description.problems);
       if (!description.ok()) continue;
       DecodeDepthFiles(*described.folder, *views, description.geometry.frame.scale, options,
@@ -443,7 +478,7 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   };
   std::vector<MaskUse> uses;
   fill(description.train, decodes_train,
-       {&scene.train, options.train_sink, description.alpha_is_mask ? &uses : nullptr});
+       {&scene.train, options.train_sink, MayHideAll(description) ? &uses : nullptr});
   fill(description.test, options.decode_images, {&scene.test});
   if (options.with_depth && description.ok()) {
     scene.depth_maps =

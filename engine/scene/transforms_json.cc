@@ -233,7 +233,7 @@ void ReadCameraModel(const Json& object, FieldReader* reader, Intrinsics* intrin
       reader->Broken("camera_model", "must be a text such as \"OPENCV\"");
       return;
     }
-    intrinsics->model = model->get<std::string>();
+    intrinsics->model = absl::AsciiStrToUpper(model->get<std::string>());
     const auto* const known =
         std::find_if(std::begin(kLenses), std::end(kLenses),
                      [&](const auto& lens) { return intrinsics->model == lens.first; });

@@ -6,7 +6,8 @@ Environment:
   FAKE_COLMAP_VERSION   "3.8" (default), or "3.12", which has other names for two groups of flags and other lines of progress,
                         or "9.9", which has names for them that nobody knows
   FAKE_COLMAP_FAIL      "COMMAND:HOW": how COMMAND ends. killed, abort, disk_full, no_memory, hang, nothing, damaged,
-                        scribble (over the database)
+                        scribble (over the database), hang_relaxed (of the mapper
+                        by relaxed thresholds)
   FAKE_COLMAP_UNPOSED   names that the mapper leaves out, comma-separated
   FAKE_COLMAP_HARD      names that it leaves out unless its thresholds are relaxed
   FAKE_COLMAP_APART     names that it puts into a model of their own
@@ -215,7 +216,7 @@ def main():
         flags[flag[2:]] = value
     failing, _, how = os.environ.get("FAKE_COLMAP_FAIL", "").partition(":")
     if failing == command:
-        fail(how)
+        fail("hang" if how == "hang_relaxed" and "Mapper.max_reg_trials" in flags else how)
     if command == "feature_extractor":
         if flags[EXTRACTION + ".use_gpu"] != "0":
             fail("abort")

@@ -138,6 +138,22 @@ TEST_F(PhonePicturesTest, DamagedOnesAreRefused) {
   }
 }
 
+TEST_F(PhonePicturesTest, StreamsLargerThanStatedAreRefusedBeforeTheyAreDecoded) {
+  for (const auto format : {heif_compression_HEVC, heif_compression_AV1}) {
+    std::string bytes = MakeHeif({1104, 1000, 3, std::vector<uint8_t>(3'312'000, 90)}, format);
+    if (bytes.empty()) continue;
+    EXPECT_TRUE(DecodeImageBytes(bytes).ok());
+    const size_t at = bytes.find("ispe") + 8;
+    const std::string stated("\0\0\0\x40\0\0\0\x30", 8);
+    bytes.replace(at, stated.size(), stated);
+    EXPECT_THAT(std::string(DecodeImageBytes(bytes).status().message()),
+                ::testing::MatchesRegex("HEIF of 64x48 pixels holds 1[0-9]+ coded ones"));
+    // A configuration that hides the size hides nothing: AV1 states it beside the pixels, too.
+    bytes.replace(bytes.find(format == heif_compression_HEVC ? "hvcC" : "av1C"), 4, "free");
+    EXPECT_FALSE(DecodeImageBytes(bytes).ok());
+  }
+}
+
 TEST_F(PhonePicturesTest, OtherFilesOfThoseContainersAreNamed) {
   struct Case {
     std::string bytes;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_join.h"
+#include "engine/pose/pose_picture.h"
 #include "nlohmann/json.hpp"
 
 namespace nerf {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "common/file_io.h"
+#include "engine/pose/match_groups.h"
 #include "engine/scene/exif.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
@@ -175,6 +176,34 @@ TEST_F(PoseSearchTest, LargestModelCountsAndTheOtherIsAnotherPlace) {
   EXPECT_EQ(report->n_other_models, 1u);
   EXPECT_EQ(Of(*report, "p4.jpg").reason, "another place");
   EXPECT_EQ(Lines("mapper").size(), 3u);  // every effort was made
+}
+
+// Matches of coarse features tell the places apart: harder efforts get no more than the patience.
+TEST_F(PoseSearchTest, PatienceWithPhotographsOfSeveralPlacesEnds) {
+  options_.patience = absl::ZeroDuration();
+  Set("FAKE_COLMAP_APART", "p3.jpg,p4.jpg,p5.jpg");
+  auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 7u);
+  EXPECT_EQ(Of(*report, "p4.jpg").reason, "another place");
+  EXPECT_EQ(Lines("mapper").size(), 1u);
+  // Those that share enough with the others are worth every effort.
+  std::filesystem::remove_all(dir_ / "out");
+  Set("FAKE_COLMAP_APART", "");
+  Set("FAKE_COLMAP_HARD", "p0.jpg,p1.jpg");
+  report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 10u);
+}
+
+// An effort that the patience allowed takes longer than it seemed: what was found before counts.
+TEST_F(PoseSearchTest, EffortThatTakesTooLongIsGivenUp) {
+  options_.patience = absl::Seconds(2);
+  Set("FAKE_COLMAP_APART", "p3.jpg,p4.jpg,p5.jpg");
+  Set("FAKE_COLMAP_FAIL", "mapper:hang_relaxed");
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 7u);
 }
 
 TEST_F(PoseSearchTest, HarderEffortFollowsWhereTooFewArePosed) {
@@ -416,14 +445,29 @@ TEST_F(PoseSearchTest, TwoPhotographsAreTooFew) {
   std::filesystem::remove_all(dir_ / "in");
   AddPhoto("a.jpg", 1);
   AddPhoto("b.jpg", 2);
-  EXPECT_THAT(Search(), StatusIs(absl::StatusCode::kInvalidArgument, "at least 3"));
-  EXPECT_THAT(LeftBehind(), IsEmpty());
+  AddPhoto("c.jpg", 2);
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 0u);
+  EXPECT_EQ(Of(*report, "a.jpg").reason, "too few");
+  EXPECT_EQ(Of(*report, "c.jpg").reason, "double");
+  EXPECT_THAT(report->again[0], HasSubstr("2 different photographs that can be read; at least 3"));
+  EXPECT_THAT(Lines("feature_extractor"), IsEmpty());
 }
 
 TEST_F(PoseSearchTest, AbsentColmapIsSaidBeforeAnythingIsDone) {
   options_.colmap = "/no/such/colmap";
   EXPECT_THAT(Search(), StatusIs(absl::StatusCode::kUnimplemented));
   EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
+TEST(LargestGroupTest, PairsLeadFromOneToTheOther) {
+  const std::vector<ColmapPair> pairs = {
+      {"a", "b", 9}, {"c", "b", 9}, {"d", "e", 9}, {"f", "a", 9}};
+  EXPECT_EQ(LargestGroup(pairs, {"a", "b", "c", "d", "e", "f", "g"}), 4u);
+  EXPECT_EQ(LargestGroup(pairs, {"a", "d", "e"}), 2u);
+  EXPECT_EQ(LargestGroup({}, {"a", "b"}), 1u);
+  EXPECT_EQ(LargestGroup(pairs, {}), 0u);
 }
 
 TEST(StrongestPairsTest, EachPhotographKeepsItsBest) {

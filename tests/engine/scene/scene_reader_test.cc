@@ -572,6 +572,31 @@ TEST(SceneReaderTest, FolderWithoutDataSetSaysWhatItLooksFor) {
   EXPECT_THAT(std::string(scene.status().message()), HasSubstr("transforms_train.json"));
 }
 
+TEST(SceneReaderTest, DataSetOneFolderDeeperIsNamed) {
+  const TempFolder folder;
+  folder.Write("fox/transforms.json", R"({"fl_x":50,"frames":[]})");
+  folder.Write(".hidden/transforms.json", "{}");
+  EXPECT_THAT(SummaryOf(DescribeScene(folder.path()).problems),
+              HasSubstr("the data set is in its folder fox"));
+}
+
+TEST(SceneReaderTest, PicturesThatShowNothingAreRefused) {
+  for (const int alpha : {0, 9}) {
+    const TempFolder folder;
+    ImageU8 image = MakeImage(8, 6, 4);
+    for (size_t i = 3; i < image.pixels.size(); i += 4) image.pixels[i] = 0;
+    image.pixels[3] = static_cast<uint8_t>(alpha);
+    ASSERT_TRUE(WritePng(folder.PathOf("a.png"), image).ok());
+    folder.Write("transforms.json", R"({"fl_x":8,"camera_model":"pinhole","frames":[)" +
+                                        FrameJson("a.png", 0, 0, 4) + "]}");
+    const auto scene = LoadScene(folder.path());
+    EXPECT_EQ(scene.ok(), alpha > 0) << scene.status();
+    if (alpha == 0) {
+      EXPECT_THAT(std::string(scene.status().message()), HasSubstr("nothing to learn"));
+    }
+  }
+}
+
 TEST(SceneReaderTest, LinksOutOfTheFolderAreRefused) {
   const TempFolder folder, outside;
   WriteLine(folder, 2, kFullKeys);

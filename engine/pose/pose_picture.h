@@ -1,0 +1,13 @@
+#pragma once
+
+#include "engine/pose/pose_report.h"
+#include "engine/pose/posed_model.h"
+#include "engine/scene/image.h"
+
+namespace nerf {
+
+// The scene from above: its points, and the cameras as wedges that open in viewing direction, with
+// their numbers in PosedListText where there is room. A square picture; blank if nothing is posed.
+ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model);
+
+}  // namespace nerf
