@@ -94,6 +94,11 @@ void PrintResult(const EvaluationResult& result, double depth_error, Background 
     }
     if (!std::isnan(depth_error))
       fmt::print("depth error {:.2f}% (median at the points held out)\n", 100 * depth_error);
+    if (const Specks& specks = result.specks; specks.n_pixels() > 0) {
+      fmt::print(
+          "specks: opacity {:.1e}, 99.9th percentile {:.3f} (of {} pixels that see nothing)\n",
+          specks.Mean(), specks.Percentile(0.999), specks.n_pixels());
+    }
     if (has_lpips) fmt::print("LPIPS {:.4f}\n", result.lpips);
     fmt::print("SSIM {:.4f}\nPSNR after color alignment {:.2f} dB\n", result.ssim,
                result.psnr_color_aligned);
@@ -109,6 +114,10 @@ void PrintResult(const EvaluationResult& result, double depth_error, Background 
   if (has_lpips) line["lpips"] = JsonNumber(result.lpips);
   line["images"] = result.images.size();
   line["background"] = BackgroundName(background);
+  const Specks& specks = result.specks;
+  line["specks"] = {{"pixels", specks.n_pixels()},
+                    {"mean", JsonNumber(specks.Mean())},
+                    {"percentile_99_9", JsonNumber(specks.Percentile(0.999))}};
   line["depth_error"] = JsonNumber(depth_error);
   JsonObject scales = JsonObject::array();
   for (const LensScale& lens : lenses) scales.push_back(JsonNumber(lens.scale));

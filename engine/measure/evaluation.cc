@@ -138,6 +138,7 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
     if (!renderer->Render(camera, render_options, stop, &picture))
       return absl::CancelledError("evaluation was interrupted");
     rendering += clock.Now() - begin;
+    if (!options.alpha_is_mask) result.specks.Add(view.image, picture.rgba);
     const ImageU8 image = ColorsOf(picture);
     const ImageScore score = ScoreOf(view, image, background, options, pool);
     psnr.Add(score.psnr);

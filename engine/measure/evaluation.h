@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
+#include "engine/measure/specks.h"
 #include "engine/parameters/lens_scales.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
@@ -35,6 +36,7 @@ struct EvaluationResult {
   double psnr_color_aligned = 0;  // mean; NaN where it was not asked for
   double lpips = 0;               // mean over the images that have one; NaN where none has
   double seconds_per_image = 0;   // of rendering
+  Specks specks;                  // of all images; none where alpha is a mask
 };
 
 struct EvaluationOptions {

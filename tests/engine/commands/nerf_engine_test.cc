@@ -370,6 +370,7 @@ TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
   EXPECT_TRUE(score["ssim"].is_number());
   EXPECT_FALSE(score.contains("lpips"));
   EXPECT_GE(score["psnr_color_aligned"], score["psnr"]);
+  EXPECT_TRUE(score["specks"]["pixels"].is_number());
   EXPECT_LE(score["per_image"][0]["psnr"], score["per_image"][1]["psnr"]) << "the worst first";
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_ / "images"), {}), 2);
 

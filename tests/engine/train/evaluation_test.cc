@@ -148,6 +148,41 @@ TEST(EvaluationTest, MeanIsOverImagesNotOverPixels) {
   EXPECT_FALSE(std::isnan(result->ssim)) << "of the one image that has it";
 }
 
+TEST(EvaluationTest, SpecksAreOfPixelsThatSeeNothing) {
+  // One pixel of object: of 8 x 8 pixels, 5 x 5 around it see its edge.
+  View view = FacingView(8, {9, 9, 9, 0});
+  view.image.pixels[4 * (3 * 8 + 3) + 3] = 1;
+  ThreadPool pool(1);
+  const auto specks_of = [&](float sigma, const EvaluationOptions& options) {
+    const auto result = EvaluateViews(Fog(sigma, {}).renderer(), std::vector<View>{view}, options,
+                                      &pool, FakeClock(), {});
+    EXPECT_THAT(result, IsOk());
+    return result->specks;
+  };
+  const Specks clear = specks_of(0, {}), foggy = specks_of(0.05f, {});
+  EXPECT_EQ(clear.n_pixels(), 64 - 25);
+  EXPECT_EQ(clear.Mean(), 0);
+  EXPECT_EQ(clear.Percentile(0.999), 0);
+  EXPECT_NEAR(foggy.Mean(), 1 - std::exp(-0.05 * 2), 0.003) << "the box is 2 long";
+  EXPECT_NEAR(foggy.Percentile(0.999), foggy.Mean(), 0.004);
+  EvaluationOptions masked;
+  masked.alpha_is_mask = true;
+  EXPECT_EQ(specks_of(0.05f, masked).n_pixels(), 0);
+  EXPECT_TRUE(std::isnan(specks_of(0.05f, masked).Mean()));
+  EXPECT_TRUE(std::isnan(specks_of(0.05f, masked).Percentile(0.999)));
+}
+
+TEST(EvaluationTest, PercentileOfSpecksIsExceededByFewPixels) {
+  const ImageU8 photograph{1000, 1, 4, std::vector<uint8_t>(4000, 0)};
+  ImageU8 rendered = photograph;
+  rendered.pixels[3] = 255;
+  Specks specks;
+  specks.Add(photograph, rendered);
+  EXPECT_EQ(specks.Percentile(0.999), 0);
+  EXPECT_EQ(specks.Percentile(1), 1);
+  EXPECT_NEAR(specks.Mean(), 1e-3, 1e-9);
+}
+
 TEST(EvaluationTest, StopAndObserverErrorEndIt) {
   const std::vector<View> views = {FacingView(8, {0, 0, 0})};
   ThreadPool pool(1);
