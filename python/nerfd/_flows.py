@@ -16,7 +16,8 @@ import numpy as np
 from . import _pictures, types
 from ._proto.google.bytestream import bytestream_pb2, bytestream_pb2_grpc
 from ._proto.nerf.v1 import (blob_service_pb2, blob_service_pb2_grpc, common_pb2,
-                             model_service_pb2, model_service_pb2_grpc, render_service_pb2,
+                             model_service_pb2, model_service_pb2_grpc, pose_job_service_pb2,
+                             pose_job_service_pb2_grpc, render_service_pb2,
                              render_service_pb2_grpc, scene_service_pb2, scene_service_pb2_grpc,
                              training_service_pb2, training_service_pb2_grpc)
 from .errors import Error, JobFailed, SceneProblem, code_name, read_details
@@ -26,6 +27,9 @@ _BLOBS_PER_CALL = 5_000
 _CHUNK_BYTES = 64 << 10
 CALL_SECONDS, WORK_SECONDS = 30.0, 600.0
 _COLLECTIONS = {"scene": "scenes", "job": "trainingJobs", "model": "models"}
+_PHOTOGRAPH = re.compile(r"(images/)?[^/]+\.(jpe?g|png|hei[cf]|avif|webp)", re.I)
+_FILM = re.compile(r"(images/)?[^/]+\.(mp4|mov|m4v|avi|mkv|webm|mts|3gp)", re.I)
+_CAMERA_FILE = re.compile(r".*\.(json|npy|bin|xml|csv)|(.*/)?(cameras|images)\.txt", re.I)
 _ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 TrainingJob = training_service_pb2.TrainingJob
@@ -113,19 +117,20 @@ def list_folder(folder: pathlib.Path) -> List[pathlib.Path]:
     return files
 
 
+def hash_file(path: pathlib.Path, name: str) -> Tuple[pathlib.Path, Any]:
+    """A file with its SceneFile message."""
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+            size += len(block)
+    blob = BlobRef(sha256=digest.hexdigest(), size_bytes=size)
+    return path, scene_service_pb2.SceneFile(path=name, blob=blob)
+
+
 def hash_folder(folder: pathlib.Path) -> List[Tuple[pathlib.Path, Any]]:
     """Each file with its SceneFile message."""
-    hashed = []
-    for path in list_folder(folder):
-        digest, size = hashlib.sha256(), 0
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-                size += len(block)
-        blob = BlobRef(sha256=digest.hexdigest(), size_bytes=size)
-        name = path.relative_to(folder).as_posix()
-        hashed.append((path, scene_service_pb2.SceneFile(path=name, blob=blob)))
-    return hashed
+    return [hash_file(path, path.relative_to(folder).as_posix()) for path in list_folder(folder)]
 
 
 def _write_chunks(path: pathlib.Path, blob: Any, project: str) -> Generator[Any, None, None]:
@@ -142,12 +147,8 @@ def _write_chunks(path: pathlib.Path, blob: Any, project: str) -> Generator[Any,
                 return
 
 
-def upload(folder: Any, project: str, scene_id: str, display_name: Optional[str]) -> Flow:
-    """Sends what the server lacks of a folder, then creates the scene. Returns its message."""
-    root = pathlib.Path(os.fspath(folder))
-    if scene_id:
-        full_name("scene", scene_id, project)
-    files = yield Local(lambda: hash_folder(root))
+def _send(files: List[Tuple[pathlib.Path, Any]], project: str) -> Flow:
+    """Sends what the server lacks of these files."""
     by_digest = {file.blob.sha256: (path, file.blob) for path, file in files}
     digests = sorted(by_digest)
     for begin in range(0, len(digests), _BLOBS_PER_CALL):
@@ -158,11 +159,42 @@ def upload(folder: Any, project: str, scene_id: str, display_name: Optional[str]
             path, own = by_digest[blob.sha256]
             yield Step(bytestream_pb2_grpc.ByteStreamStub, "Write", seconds=WORK_SECONDS,
                        chunks=functools.partial(_write_chunks, path, own, project))
+
+
+def upload(folder: Any, project: str, scene_id: str, display_name: Optional[str]) -> Flow:
+    """Sends what the server lacks of a folder, then creates the scene. Returns its message."""
+    root = pathlib.Path(os.fspath(folder))
+    if scene_id:
+        full_name("scene", scene_id, project)
+    files = yield Local(lambda: hash_folder(root))
+    yield from _send(files, project)
     request = scene_service_pb2.CreateSceneRequest(
         parent=f"projects/{project}", scene_id=scene_id, request_id=request_id())
     request.scene.display_name = root.resolve().name[:64] if display_name is None else display_name
     request.scene.files.extend(file for _, file in files)
     return (yield Step(scene_service_pb2_grpc.SceneServiceStub, "CreateScene", request))
+
+
+def unposed(root: pathlib.Path) -> List[pathlib.Path]:
+    """Photographs and films of a folder without a camera file; else none."""
+    names = {path: path.relative_to(root).as_posix() for path in list_folder(root)}
+    if any(_CAMERA_FILE.fullmatch(name) for name in names.values()):
+        return []
+    found = [path for path, name in names.items()
+             if _PHOTOGRAPH.fullmatch(name) or _FILM.fullmatch(name)]
+    # Of pictures both here and in images/ those here.
+    return [path for path in found if path.parent == root] or found
+
+
+def pose(root: pathlib.Path, photographs: List[pathlib.Path], project: str) -> Flow:
+    """Sends photographs and films and creates their pose job. Returns its message."""
+    files = yield Local(lambda: [hash_file(path, path.name) for path in photographs])
+    yield from _send(files, project)
+    request = pose_job_service_pb2.CreatePoseJobRequest(parent=f"projects/{project}",
+                                                        request_id=request_id())
+    request.pose_job.display_name = root.resolve().name[:64]
+    request.pose_job.files.extend(file for _, file in files)
+    return (yield Step(pose_job_service_pb2_grpc.PoseJobServiceStub, "CreatePoseJob", request))
 
 
 def check_scene(name: str) -> Flow:
@@ -264,20 +296,24 @@ def train_request(options: TrainOptions, project: str) -> Any:
 
 
 def train(source: Any, options: TrainOptions, project: str) -> Flow:
-    """Uploads a folder (an uploaded scene is named as ("scene", NAME)) and creates the job."""
+    """Uploads a folder (an uploaded scene is named as ("scene", NAME)) and creates the job, after
+    a pose job if it has photographs alone."""
     request = train_request(options, project)
     if isinstance(source, tuple):
-        scene = source[1]
+        request.training_job.scene = source[1]
     else:
-        list_folder(pathlib.Path(os.fspath(source)))
+        root = pathlib.Path(os.fspath(source))
+        photographs = unposed(root)
         trial = training_service_pb2.CreateTrainingJobRequest()
         trial.CopyFrom(request)
         trial.validate_only = True
         trial.request_id = ""
         # Before an upload that may take long: what the server refuses of the config.
         yield Step(training_service_pb2_grpc.TrainingServiceStub, "CreateTrainingJob", trial)
-        scene = (yield from upload(source, project, "", None)).name
-    request.training_job.scene = scene
+        if photographs:
+            request.training_job.pose_job = (yield from pose(root, photographs, project)).name
+        else:
+            request.training_job.scene = (yield from upload(source, project, "", None)).name
     return (yield Step(training_service_pb2_grpc.TrainingServiceStub, "CreateTrainingJob", request))
 
 

@@ -114,7 +114,9 @@ class Client(ClientBase):
               init: Union["Model", str, None] = None,
               settings: Optional[Mapping[str, Any]] = None, id: str = "", display_name: str = "",
               priority: int = 0) -> "Job":
-        """Queues a training of a folder, which is uploaded, or of a scene.
+        """Queues a training of a folder, which is uploaded, or of a scene. Photographs and films
+        without a camera file get their poses first, by a worker that has COLMAP: the training's
+        `wait` says how far.
 
         steps, samples, seconds: the budget, one of them or none (the method's default).
         background: of pictures with alpha: auto, white, black or random.

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import socket
 import sys
 import tempfile
@@ -25,7 +26,9 @@ from PIL import Image
 import nerfd
 from nerfd import _flows, access
 from nerfd._proto.google.bytestream import bytestream_pb2
-from nerfd._proto.nerf.v1 import render_service_pb2
+from nerfd._proto.nerf.v1 import (pose_job_service_pb2, pose_job_service_pb2_grpc,
+                                  render_service_pb2, training_service_pb2,
+                                  training_service_pb2_grpc)
 
 SERVER, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 STATES = ["QUEUED", "PREPARING", "RUNNING", "SUCCEEDED"]
@@ -128,6 +131,21 @@ class ArgumentsTest(unittest.TestCase):
         (pathlib.Path(os.fsdecode(os.fsencode(empty) + b"/\xff.png"))).write_text("x")
         self.refuses(ValueError, "not UTF-8", train, empty)
         self.refuses(TypeError, "a folder or a Scene", train, 7)
+
+    def test_photographs_without_a_camera_file_are_found(self):
+        for names, found in (
+                (["b.JPG", "a.heic", "clip.mp4", "notes.txt"], ["a.heic", "b.JPG", "clip.mp4"]),
+                (["images/a.png", "masks/a.png"], ["a.png"]),
+                (["a.png", "images/b.png"], ["a.png"]), (["a.png", "transforms_train.json"], []),
+                (["images/a.png", "sparse/0/images.txt"], []), (["train/a.png"], []),
+                (["a.png", "poses_bounds.npy"], [])):
+            with self.subTest(names=names), tempfile.TemporaryDirectory() as root:
+                for name in names:
+                    path = pathlib.Path(root, name)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.touch()
+                there = [path.name for path in _flows.unposed(pathlib.Path(root))]
+                self.assertEqual(there, found)
 
     def test_wrong_trainings_are_named(self):
         for keywords, words in (
@@ -395,6 +413,29 @@ class ServerTest(unittest.TestCase):
         self.assertIn("transforms.json", str(caught.exception))
         job.delete()
         self.assertNotIn(job.name, [each.name for each in self.client.jobs()])
+
+    def test_photographs_get_their_poses_first(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            for picture in sorted(FOLDER.glob("train/*.png"))[:3]:
+                shutil.copy(picture, scratch)
+            names = sorted(os.listdir(scratch))
+            job = self.client.train(scratch, steps=5)
+        metadata = self.client.metadata
+        stub = self.client.stub(training_service_pb2_grpc.TrainingServiceStub)
+        request = training_service_pb2.GetTrainingJobRequest(name=job.name)
+        poses = stub.GetTrainingJob(request, metadata=metadata).pose_job
+        stub = self.client.stub(pose_job_service_pb2_grpc.PoseJobServiceStub)
+        request = pose_job_service_pb2.GetPoseJobRequest(name=poses)
+        sent = stub.GetPoseJob(request, metadata=metadata)
+        self.assertEqual([file.path for file in sent.files], names)
+        try:  # a worker may have ended it
+            request = pose_job_service_pb2.CancelPoseJobRequest(name=poses)
+            stub.CancelPoseJob(request, metadata=metadata)
+        except grpc.RpcError as error:
+            self.assertEqual(error.code(), grpc.StatusCode.FAILED_PRECONDITION)
+        with self.assertRaises(nerfd.JobFailed) as caught:
+            job.wait()
+        self.assertIn(caught.exception.reason, ("POSES_MISSING", "DATASET_INVALID"))
 
     def test_a_cancelled_job_says_so(self):
         job = self.client.train(self.scene, seconds=600)

@@ -139,6 +139,14 @@ async function run() {
     const region = page.getByRole("region", { name: "Photographs" });
     await region.getByText("waits: no connected worker has COLMAP").waitFor();
     await look(page, "jobs-photographs-narrow");
+    // The training is queued beside it, so the server goes on without this page.
+    const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
+    assert.deepEqual(trainingJobs.map(({ state, wait, poseJob }) => [state, wait.reason, poseJob]), [["QUEUED", "POSES", `projects/default/poseJobs/${posePage.split("/").at(-1)}`]]);
+    assert.equal(trainingJobs[0].config.samples, 3e5);
+    await page.goto(`${line.url}#/jobs/${trainingJobs[0].name.split("/").at(-1)}`);
+    await page.getByRole("link", { name: "Its photographs" }).tap();
+    await page.getByText("This page may be closed.").waitFor();
+    await page.goto(`${line.url}#/jobs`);
     await region.getByRole("link", { name: "fox" }).tap();
     await note.waitFor();
     await nerfd.kill("SIGTERM");
@@ -192,7 +200,6 @@ async function run() {
     const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
     assert.equal(trainingJobs.length, 1, "one training");
     assert.equal(trainingJobs[0].scene, job.scene);
-    assert.equal(trainingJobs[0].config.samples, 3e5);
     const desk = await browser.newContext({ viewport: { width: 1280, height: 900 } });
     try {
       // Another browser finds the training that is there, and starts none.
@@ -234,16 +241,27 @@ async function run() {
     await alert.waitFor({ timeout: 120_000 });
     console.log(`    ${await alert.textContent()}`);
     await look(page, "pose-failed-narrow");
+    const failed = await waitFor("the training's end", async () => {
+      const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
+      return trainingJobs[0].state === "FAILED" && trainingJobs[0];
+    });
+    assert.match(failed.error.message, /no photograph could be posed/);
     await page.getByRole("link", { name: "Add photographs and try again" }).tap();
     await page.getByText("3 photographs, ").waitFor();
     await pick(page, "Add photographs", roll.slice(0, 2));
     await page.getByText("5 photographs, ").waitFor();
     await page.goBack();
+    const last = page.url();
     await page.getByRole("button", { name: "Try the same again" }).tap();
+    await waitFor("the next pose job", () => page.url() !== last);
     await page.getByRole("button", { name: "Cancel" }).tap();
     await page.locator(".page-head").getByText(/cancelled|failed/).waitFor();
     await sleep(200);
     assert.equal((await nerfd.call("PoseJobService/ListPoseJobs")).poseJobs.length, 3);
+    const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
+    assert.equal(trainingJobs.length, 3);
+    assert.deepEqual(trainingJobs[0].config, trainingJobs[1].config, "the same training");
+    assert.ok(["CANCELLED", "FAILED"].includes(trainingJobs[0].state));
   });
 
   assert.deepEqual(errors, [], "the page threw");

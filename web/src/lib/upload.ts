@@ -41,12 +41,12 @@ export async function sendCapture(capture: Capture, watcher: UploadWatcher, sign
 
 export async function sendPhotographs(
   capture: Capture,
-  job: { displayName: string; labels: Record<string, string> },
+  displayName: string,
   watcher: UploadWatcher,
   signal: AbortSignal,
 ): Promise<PoseJob> {
   const request = { parent, requestId: newUuid() };
-  return sendAll(capture, watcher, signal, (files) => poses.createPoseJob({ ...request, poseJob: { ...job, files } }, { ...quick, signal }));
+  return sendAll(capture, watcher, signal, (files) => poses.createPoseJob({ ...request, poseJob: { displayName, files } }, { ...quick, signal }));
 }
 
 // Calls until somebody answers.
