@@ -1,5 +1,6 @@
 #include "worker/engine_convert.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -59,6 +60,37 @@ void SetFigures(const TrainProgress& progress, ProgressFigure::Owner owner,
 
 }  // namespace
 
+namespace {
+
+// The server has checked how many numbers there are.
+template <size_t n>
+void CopyNumbers(const google::protobuf::RepeatedField<double>& from, double (&to)[n]) {
+  if (from.size() == n) std::copy(from.begin(), from.end(), to);
+}
+
+ViewStyle ToStyle(const v1::ViewStyle& proto) {
+  ViewStyle style;
+  if (!proto.background().empty()) {
+    double color[3] = {0, 0, 0};
+    CopyNumbers(proto.background(), color);
+    style.background = {static_cast<float>(color[0]), static_cast<float>(color[1]),
+                        static_cast<float>(color[2])};
+  }
+  if (proto.has_crop()) {
+    OwnBox& box = style.crop.emplace();
+    CopyNumbers(proto.crop().center(), box.center);
+    CopyNumbers(proto.crop().size(), box.size);
+    CopyNumbers(proto.crop().turn(), box.turn);
+  }
+  if (proto.has_panorama() && v1::Panorama::Stereo_IsValid(proto.panorama().stereo())) {
+    style.panorama = {static_cast<StereoLayout>(proto.panorama().stereo()),
+                      proto.panorama().eye_distance()};
+  }
+  return style;
+}
+
+}  // namespace
+
 protocol::Config ToProtocol(const v1::TrainingConfig& config) {
   protocol::Config result;
   result.method = config.method();
@@ -89,6 +121,7 @@ protocol::Render ToProtocol(const v1::RenderImageRequest& view) {
     render.channels.emplace_back(ChannelName(static_cast<v1::RenderChannel>(channel)));
   }
   render.jpeg = view.format() == v1::JPEG;
+  render.style = ToStyle(view.style());
   return render;
 }
 
@@ -159,6 +192,8 @@ std::string_view ChannelName(v1::RenderChannel channel) {
       return "depth";
     case v1::OPACITY:
       return "opacity";
+    case v1::RGBA:
+      return "rgba";
     default:
       return "rgb";
   }

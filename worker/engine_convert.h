@@ -31,7 +31,7 @@ v1::SceneProblem ToProto(const protocol::Problem& problem);
 v1::TensorSpec ToProto(const protocol::Tensor& tensor);
 absl::Status ToStatus(const protocol::Error& error);
 
-// "rgb", "depth" or "opacity"; an unspecified channel is rgb.
+// "rgb", "rgba", "depth" or "opacity"; an unspecified channel is rgb.
 std::string_view ChannelName(v1::RenderChannel channel);
 
 }  // namespace nerf

@@ -29,16 +29,19 @@ std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportJ
   std::vector<std::string> arguments = {"export", model, "--json"};
   if (product.format() == v1::ExportJob::VIEWER) {
     arguments.insert(arguments.end(), {"--viewer", out + "/viewer.html"});
-    return arguments;
+  } else {
+    arguments.insert(
+        arguments.end(),
+        {"--out", out + "/", "--format", WordOf(v1::ExportJob::Format_Name(product.format())),
+         "--frame", WordOf(v1::ExportJob::Frame_Name(product.frame()))});
   }
-  arguments.insert(
-      arguments.end(),
-      {"--out", out + "/", "--format", WordOf(v1::ExportJob::Format_Name(product.format())),
-       "--frame", WordOf(v1::ExportJob::Frame_Name(product.frame()))});
   if (product.has_box()) {
     // A negative number by itself would look like a flag.
-    arguments.push_back(fmt::format("--box={},{}", fmt::join(product.box().center(), ","),
-                                    fmt::join(product.box().size(), ",")));
+    std::string box = fmt::format("--crop={},{}", fmt::join(product.box().center(), ","),
+                                  fmt::join(product.box().size(), ","));
+    if (!product.box().turn().empty())
+      box += fmt::format(",{}", fmt::join(product.box().turn(), ","));
+    arguments.push_back(std::move(box));
   }
   if (product.resolution() > 0) {
     arguments.insert(arguments.end(), {"--resolution", std::to_string(product.resolution())});

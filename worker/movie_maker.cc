@@ -9,6 +9,7 @@
 #include "common/child_process.h"
 #include "common/file_io.h"
 #include "common/logging.h"
+#include "common/spherical_boxes.h"
 #include "common/status_macros.h"
 #include "worker/call_result.h"
 
@@ -20,8 +21,41 @@ constexpr size_t kMaxFrameBytes = size_t{1} << 30;
 // A frame whose sides were odd would not fit yuv420p.
 constexpr char kEvenSides[] = "pad=ceil(iw/2)*2:ceil(ih/2)*2";
 
-ChildProcessSpec FfmpegFor(const std::string& input_codec, double fps, const std::string& path) {
+ChildProcessSpec FfmpegFor(const std::string& input_codec, double fps, bool alpha,
+                           const std::string& path) {
   ChildProcessSpec spec;
+  if (alpha) {
+    // Hidden frames have no alpha.
+    spec.arguments = {kFfmpeg,
+                      "-hide_banner",
+                      "-loglevel",
+                      "error",
+                      "-f",
+                      "image2pipe",
+                      "-framerate",
+                      fmt::format("{:g}", fps),
+                      "-c:v",
+                      input_codec,
+                      "-i",
+                      "pipe:0",
+                      "-vf",
+                      fmt::format("{}:color=black@0", kEvenSides),
+                      "-c:v",
+                      "libvpx-vp9",
+                      "-crf",
+                      "20",
+                      "-b:v",
+                      "0",
+                      "-row-mt",
+                      "1",
+                      "-pix_fmt",
+                      "yuva420p",
+                      "-auto-alt-ref",
+                      "0",
+                      "-y",
+                      path};
+    return spec;
+  }
   spec.arguments = {kFfmpeg,      "-hide_banner",
                     "-loglevel",  "error",
                     "-f",         "image2pipe",
@@ -64,7 +98,7 @@ bool CanMakeMovies(const std::string& folder) {
   const std::string path = folder + "/ffmpeg-check.mp4";
   // Two pictures of 2x2 pixels.
   const std::string ppm = std::string("P6 2 2 255\n") + std::string(12, '\x7f');
-  const absl::Status made = Encode(FfmpegFor("ppm", 30, path), 2,
+  const absl::Status made = Encode(FfmpegFor("ppm", 30, /*alpha=*/false, path), 2,
                                    [&](int) -> absl::StatusOr<std::string> { return ppm; }, {});
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
@@ -74,8 +108,8 @@ bool CanMakeMovies(const std::string& folder) {
 
 absl::Status MakeMovie(const v1::MovieTask& task, const std::string& path, BlobCache& cache,
                        const std::stop_token& stop) {
-  return Encode(
-      FfmpegFor("png", task.fps(), path), task.frames_size(),
+  NERF_RETURN_IF_ERROR(Encode(
+      FfmpegFor("png", task.fps(), task.alpha(), path), task.frames_size(),
       [&](int i) -> absl::StatusOr<std::string> {
         const v1::BlobRef& blob = task.frames(i);
         const auto file = cache.Fetch(blob, /*pin=*/true, stop);
@@ -84,7 +118,9 @@ absl::Status MakeMovie(const v1::MovieTask& task, const std::string& path, BlobC
         cache.Unpin(blob.sha256());
         return bytes;
       },
-      stop);
+      stop));
+  if (task.alpha() || !task.has_panorama()) return absl::OkStatus();
+  return AddSphericalBoxes(path, static_cast<StereoBox>(task.panorama().stereo()));
 }
 
 }  // namespace nerf

@@ -13,8 +13,9 @@ namespace nerf {
 bool CanMakeMovies(const std::string& folder);
 
 // Writes the frames as an MP4 file (H.264, yuv420p, index in front, so that it plays while it
-// loads). Frames go to ffmpeg through a pipe, one by one; odd sides get a row or column of black.
-// Errors: those of the cache; Internal with ffmpeg's words; Cancelled.
+// loads), with alpha as WebM (VP9). An MP4 of panoramas says so. Frames go to ffmpeg through a
+// pipe, one by one; odd sides get a row or column of black. Errors: those of the cache; Internal
+// with ffmpeg's words; Cancelled.
 absl::Status MakeMovie(const v1::MovieTask& task, const std::string& path, BlobCache& cache,
                        const std::stop_token& stop);
 

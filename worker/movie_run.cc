@@ -14,7 +14,7 @@ void MovieRun::Make() {
       [request = NewCommit(), movie = grant_.movie(), folder = folder_, room = context_.room,
        &cache = context_.cache, &blobs = context_.blobs, &server = context_.server,
        stop = stop_.get_token()]() mutable -> CallResult {
-        const std::string path = folder + "/movie.mp4";
+        const std::string path = folder + (movie.alpha() ? "/movie.webm" : "/movie.mp4");
         const auto make = [&]() -> absl::StatusOr<v1::BlobRef> {
           NERF_RETURN_IF_ERROR(MakeFolders(folder));
           NERF_RETURN_IF_ERROR(MakeMovie(movie, path, cache, stop));

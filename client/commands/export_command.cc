@@ -7,8 +7,6 @@
 #include <system_error>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "client/calls/export_job.h"
 #include "client/calls/local_engine.h"
 #include "client/calls/resource_calls.h"
@@ -17,6 +15,7 @@
 #include "client/flags/file_flag.h"
 #include "client/flags/job_label_flags.h"
 #include "client/flags/names.h"
+#include "client/flags/render_plan.h"
 #include "client/flags/text_format.h"
 #include "client/show/resource_printers.h"
 #include "common/exit_code.h"
@@ -78,23 +77,6 @@ std::string UpperCase(std::string word) {
   return word;
 }
 
-// --box; what its numbers must be, the server and the engine say.
-absl::Status ParseBox(const std::string& text, v1::ExportBox* box) {
-  const std::vector<std::string> words = absl::StrSplit(text, ',');
-  std::vector<double> numbers;
-  for (const std::string& word : words) {
-    double number = 0;
-    if (absl::SimpleAtod(word, &number)) numbers.push_back(number);
-  }
-  if (words.size() != 6 || numbers.size() != 6) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--box: '{}' is not a center and three sides, such as 0,0,0.5,2,2,1", text.substr(0, 64)));
-  }
-  *box->mutable_center() = {numbers.begin(), numbers.begin() + 3};
-  *box->mutable_size() = {numbers.begin() + 3, numbers.end()};
-  return absl::OkStatus();
-}
-
 // Errors: InvalidArgument that names the flag.
 absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const ExportFlags& flags,
                                                      const Product& product) {
@@ -121,7 +103,10 @@ absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const Exp
   if (v1::ExportJob::Format_Parse(UpperCase(product.format), &format)) job.set_format(format);
   v1::ExportJob::Frame frame;
   if (v1::ExportJob::Frame_Parse(UpperCase(flags.frame), &frame)) job.set_frame(frame);
-  if (!flags.box.empty()) NERF_RETURN_IF_ERROR(ParseBox(flags.box, job.mutable_box()));
+  if (!flags.box.empty()) {
+    NERF_ASSIGN_OR_RETURN(const OwnBox box, ParseOwnBox("--crop", flags.box));
+    *job.mutable_box() = ToProto(box);
+  }
   job.set_resolution(flags.resolution);
   job.set_triangles(flags.triangles);
   return request;
@@ -183,13 +168,14 @@ int PrintExported(Session& session, const Product& product, const std::string& s
 
 std::vector<std::string> EngineArguments(const ExportFlags& flags, const Product& product,
                                          const std::string& model) {
+  std::vector<std::string> arguments = {flags.engine, "export", model};
+  if (!flags.box.empty()) arguments.push_back("--crop=" + flags.box);
   if (product.flag == "--viewer") {
-    return {flags.engine, "export", model, "--viewer", product.file};
+    arguments.insert(arguments.end(), {"--viewer", product.file});
+    return arguments;
   }
-  std::vector<std::string> arguments = {flags.engine,   "export",     model,
-                                        "--out",        product.file, "--format",
-                                        product.format, "--frame",    flags.frame};
-  if (!flags.box.empty()) arguments.push_back("--box=" + flags.box);
+  arguments.insert(arguments.end(),
+                   {"--out", product.file, "--format", product.format, "--frame", flags.frame});
   const auto add = [&](const char* flag, uint32_t number) {
     if (number > 0) arguments.insert(arguments.end(), {flag, std::to_string(number)});
   };
@@ -295,8 +281,10 @@ void AddExportCommand(CLI::App& app, Command* selected) {
   add_file("--splats", &flags->splats, "Gaussian splats to write (PLY)");
   add_file("--cameras", &flags->cameras, "Cameras of the photographs to write (transforms.json)");
   command
-      ->add_option("--box", flags->box,
-                   "Export what is in this box: center and sides in the data set's frame")
+      ->add_option(
+          "--crop,--box", flags->box,
+          "Export what is in this box: center and sides in the data set's frame;\nwith its "
+          "turn behind them, a quaternion x,y,z,w")
       ->type_name("X,Y,Z,SX,SY,SZ");
   command
       ->add_option("--frame", flags->frame,

@@ -228,7 +228,8 @@ int Render(Session& session, const RenderFlags& flags) {
   for (const std::string& warning : plan->warnings) session.Say(PlainText("warning: " + warning));
   std::optional<VideoWriter> video;
   if (!flags.video.empty()) {
-    absl::StatusOr<VideoWriter> opened = VideoWriter::Open(flags.ffmpeg, flags.video, flags.fps);
+    absl::StatusOr<VideoWriter> opened =
+        VideoWriter::Open(flags.ffmpeg, flags.video, flags.fps, plan->VideoContentOf());
     if (!opened.ok()) return session.Fail(opened.status());
     video.emplace(*std::move(opened));
   }

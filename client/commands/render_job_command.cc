@@ -37,7 +37,13 @@ namespace {
 using RenderJobStub = v1::RenderJobService::Stub;
 
 constexpr absl::Duration kPollInterval = absl::Milliseconds(250);
-constexpr std::string_view kMovieEnding = ".mp4";
+
+// With alpha a movie is a WebM.
+bool HasAlpha(const v1::RenderJob& job) {
+  return !job.channels().empty() && job.channels(0) == v1::RGBA;
+}
+std::string_view MovieEnding(const v1::RenderJob& job) { return HasAlpha(job) ? ".webm" : ".mp4"; }
+bool IsMovieFile(std::string_view out) { return out.ends_with(".mp4") || out.ends_with(".webm"); }
 
 std::string StateOf(const v1::RenderJob& job) {
   const std::string& name = v1::RenderJob::State_Name(job.state());
@@ -105,7 +111,7 @@ class JobFiles {
   // file.
   absl::Status FetchPictures(const v1::RenderJob& job) {
     if (out_.empty() || !job.images()) return absl::OkStatus();
-    if (out_.ends_with(kMovieEnding)) return MovieWithPictures(out_);
+    if (IsMovieFile(out_)) return MovieWithPictures(out_);
     for (const v1::RenderedFrame& frame : job.frames()) {
       for (int i = 0; i < frame.images_size(); ++i) {
         const std::string channel =
@@ -125,9 +131,9 @@ class JobFiles {
     NERF_RETURN_IF_ERROR(FetchPictures(job));
     std::vector<std::string> files(pictures_.begin(), pictures_.end());
     if (job.has_movie_blob()) {
-      const bool is_file = out_.ends_with(kMovieEnding);
+      const bool is_file = IsMovieFile(out_);
       if (!is_file) NERF_RETURN_IF_ERROR(MakeFolder());
-      const std::string path = is_file ? out_ : out_ + "/movie.mp4";
+      const std::string path = is_file ? out_ : fmt::format("{}/movie{}", out_, MovieEnding(job));
       NERF_RETURN_IF_ERROR(blobs_.DownloadToFile(job.movie_blob(), path, session_.stop()));
       files.insert(files.begin(), path);
     }
@@ -218,13 +224,13 @@ int FollowRenderJob(Session& session, const std::string& name, const std::string
 
 // OK if --out is a folder, which is made, or a movie in a folder that is there.
 absl::Status CheckOut(const std::string& out) {
-  if (out.ends_with(kMovieEnding)) return CheckFolderOfFile("--out", out);
+  if (IsMovieFile(out)) return CheckFolderOfFile("--out", out);
   std::error_code ignored;
   if (!std::filesystem::exists(out, ignored) || std::filesystem::is_directory(out, ignored)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      fmt::format("--out: {} is a file; name a folder, or a movie's file (.mp4)", out));
+  return absl::InvalidArgumentError(fmt::format(
+      "--out: {} is a file; name a folder, or a movie's file (.mp4, with alpha .webm)", out));
 }
 
 int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
@@ -234,7 +240,11 @@ int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
   if (!GetFieldViolations(request.status()).empty()) violations.Add(request.status());
   violations.Add(CheckOut(out));
   const bool has_pictures = request.ok() && request->render_job().images();
-  if (has_pictures && out.ends_with(kMovieEnding)) violations.Add(MovieWithPictures(out));
+  if (has_pictures && IsMovieFile(out)) violations.Add(MovieWithPictures(out));
+  if (request.ok() && IsMovieFile(out) && !out.ends_with(MovieEnding(request->render_job()))) {
+    violations.Add("--out", fmt::format("a movie of these channels ends in {}",
+                                        MovieEnding(request->render_job())));
+  }
   if (!violations.empty()) return session.FailUsage(violations.ToStatus());
   if (!request.ok()) return session.Fail(request.status());
   const auto stub = session.Stub<v1::RenderJobService>();
@@ -243,7 +253,7 @@ int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
   if (wait || !out.empty()) return FollowRenderJob(session, job->name(), out);
   PrintRenderJob(session.printer(), *job);
   session.SayNext(fmt::format("nerfctl render-job fetch {} --out {}", ShortName(job->name()),
-                              has_pictures ? "frames" : "movie.mp4"));
+                              has_pictures ? "frames" : fmt::format("movie{}", MovieEnding(*job))));
   return kOk;
 }
 

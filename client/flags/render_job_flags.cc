@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_split.h"
 #include "client/flags/names.h"
+#include "client/flags/render_plan.h"
 #include "client/flags/violations.h"
 #include "common/edit_distance.h"
 #include "common/file_io.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr size_t kMaxKeyframeFileBytes = size_t{16} << 20;
 constexpr double kDefaultFov = 50;
+constexpr int kDefaultFilmWidth = 640, kDefaultFilmHeight = 480;
 
 absl::StatusOr<v1::PathKind> ParsePath(const std::string& word) {
   const v1::PathKind kind = ParsePathKindWord(word);
@@ -36,11 +38,26 @@ absl::Status AddChannels(const std::string& words, v1::RenderJob* job) {
       job->add_channels(v1::DEPTH);
     } else if (word == "opacity") {
       job->add_channels(v1::OPACITY);
+    } else if (word == "rgba") {
+      job->add_channels(v1::RGBA);
     } else {
       return absl::InvalidArgumentError(
-          fmt::format("--channels: '{}' is none of rgb, depth and opacity", word));
+          fmt::format("--channels: '{}' is none of rgb, rgba, depth and opacity", word));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status SetSize(const RenderJobFlags& flags, const ViewStyle& style, v1::RenderJob* job) {
+  ViewSize size{flags.width, flags.height};
+  if (style.panorama.has_value()) {
+    NERF_ASSIGN_OR_RETURN(size, PanoramaSize(style.panorama->stereo, size));
+  } else {
+    if (size.width == 0) size.width = kDefaultFilmWidth;
+    if (size.height == 0) size.height = kDefaultFilmHeight;
+  }
+  job->set_width(static_cast<uint32_t>(size.width));
+  job->set_height(static_cast<uint32_t>(size.height));
   return absl::OkStatus();
 }
 
@@ -106,11 +123,15 @@ void AddRenderJobFlags(CLI::App& command, RenderJobFlags* flags) {
   command.add_flag("--loop", flags->loop, "The path of --keyframes ends where it began");
   command.add_option("--frames", flags->frames, "Number of frames, at most 3600")
       ->capture_default_str();
-  command.add_option("--width", flags->width, "Pixels")->capture_default_str();
-  command.add_option("--height", flags->height, "Pixels")->capture_default_str();
+  command.add_option("--width", flags->width,
+                     "Pixels (default: 640, of a panorama 2048 for each eye)");
+  command.add_option("--height", flags->height, "Pixels (default: 480, of a panorama as it fits)");
   command.add_option("--fps", flags->fps, "Frames per second of the movie")->capture_default_str();
-  command.add_option("--channels", flags->channels, "rgb, depth, opacity, with commas between")
+  command
+      .add_option("--channels", flags->channels,
+                  "rgb, rgba (with alpha), depth, opacity, with commas between")
       ->capture_default_str();
+  AddStyleFlags(command, &flags->style);
   command.add_flag("--images", flags->images, "Keep the frames as PNG files too");
   command.add_flag("--no-movie", flags->no_movie, "Make no movie; implies --images");
   command.add_option("--name", flags->name, "Name shown to people");
@@ -151,12 +172,14 @@ absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJob
                            job.mutable_checkpoint());
   }
   violations.Add(SetScenePath(flags, &job));
-  job.set_width(flags.width);
-  job.set_height(flags.height);
   job.set_fps(flags.fps);
   job.set_movie(!flags.no_movie);
   job.set_images(flags.images || flags.no_movie);
   violations.Add(AddChannels(flags.channels, &job));
+  ViewStyle style;
+  violations.AddOrAssign(ParseStyle(flags.style), &style);
+  if (style != ViewStyle()) *job.mutable_style() = ToProto(style);
+  if (absl::Status size = SetSize(flags, style, &job); !size.ok()) violations.Add("--width", size);
   NERF_RETURN_IF_ERROR(violations.ToStatus());
   NERF_RETURN_IF_ERROR(SetKeyframePath(flags, &job));
   return request;

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
+#include "engine/config/view_style_check.h"
 #include "nerf/v1/render_job_service.pb.h"
 
 namespace CLI {
@@ -17,9 +18,10 @@ struct RenderJobFlags {
   std::string model, job;  // one of them; `job` also as JOB/STEP
   std::string path = "auto", keyframes;
   unsigned frames = 120;
-  unsigned width = 640, height = 480;
+  unsigned width = 0, height = 0;  // both 0: 640 x 480, or a panorama's default
   double fps = 30;
   std::string channels = "rgb";
+  StyleFlags style;
   std::string name, id;
   bool loop = false, no_movie = false, images = false;
 };

@@ -27,7 +27,7 @@ constexpr size_t kDefaultViews = 8;
 constexpr double kVideoSeconds = 5;  // of a video for which no number of frames is given
 
 constexpr RenderChannelName kChannels[] = {
-    {"rgb", v1::RGB}, {"depth", v1::DEPTH}, {"opacity", v1::OPACITY}};
+    {"rgb", v1::RGB}, {"rgba", v1::RGBA}, {"depth", v1::DEPTH}, {"opacity", v1::OPACITY}};
 
 absl::StatusOr<std::vector<RenderChannelName>> ParseChannels(const std::string& text) {
   std::vector<RenderChannelName> channels;
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<RenderChannelName>> ParseChannels(const std::string& 
     const auto known = std::find_if(std::begin(kChannels), std::end(kChannels),
                                     [&](const auto& channel) { return channel.name == name; });
     if (known == std::end(kChannels)) {
-      constexpr std::string_view kNames[] = {"rgb", "depth", "opacity"};
+      constexpr std::string_view kNames[] = {"rgb", "rgba", "depth", "opacity"};
       return absl::InvalidArgumentError("--channels: " + NotOneOf(name, kNames));
     }
     for (const RenderChannelName& channel : channels) {
@@ -103,6 +103,12 @@ absl::Status SetFormat(const RenderFlags& flags, RenderPlan* plan) {
   }
   if (jpeg && plan->Has(v1::DEPTH)) {
     return absl::InvalidArgumentError("--format: depth has 16 bits and needs png, not jpeg");
+  }
+  if (jpeg && plan->Has(v1::RGBA)) {
+    return absl::InvalidArgumentError("--format: rgba has alpha and needs png, not jpeg");
+  }
+  if (plan->Has(v1::RGB) && plan->Has(v1::RGBA)) {
+    return absl::InvalidArgumentError("--channels: rgba is in place of rgb; name one of them");
   }
   plan->request.set_format(jpeg ? v1::JPEG : v1::PNG);
   return absl::OkStatus();
@@ -208,12 +214,31 @@ v1::RenderImageRequest RenderPlan::RequestOf(size_t i) const {
   return view;
 }
 
+VideoContent RenderPlan::VideoContentOf() const {
+  VideoContent content{.alpha = Has(v1::RGBA)};
+  if (request.style().has_panorama())
+    content.panorama = static_cast<StereoLayout>(request.style().panorama().stereo());
+  return content;
+}
+
 std::string RenderPlan::NameOf(size_t i) const {
-  return views.empty() || views[i].name.empty() ? fmt::format("{:04}", i) : views[i].name;
+  const std::string name =
+      views.empty() || views[i].name.empty() ? fmt::format("{:04}", i) : views[i].name;
+  // As viewers know the layout of a stereo picture by.
+  switch (request.style().panorama().stereo()) {
+    case v1::Panorama::TOP_BOTTOM:
+      return name + "_TB";
+    case v1::Panorama::LEFT_RIGHT:
+      return name + "_LR";
+    default:
+      return name;
+  }
 }
 
 std::string RenderPlan::PhotographOf(size_t i) const {
-  return views.empty() ? "" : views[i].photograph;
+  // Photographs are no panoramas, and show what a box leaves out.
+  const bool is_compared = !request.style().has_panorama() && !request.style().has_crop();
+  return views.empty() || !is_compared ? "" : views[i].photograph;
 }
 
 absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& flags, const std::string& project) {
@@ -222,12 +247,19 @@ absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& flags, const std::s
   violations.Add(SetSource(flags, project, &plan.request));
   violations.AddOrAssign(ParseChannels(flags.channels), &plan.channels);
   violations.Add(SetFormat(flags, &plan));
-  const bool lacks_color = !plan.channels.empty() && !plan.Has(v1::RGB);
+  const bool lacks_color = !plan.channels.empty() && !plan.HasColor();
+  ViewStyle style;
+  violations.AddOrAssign(ParseStyle(flags.style), &style);
+  if (style.panorama.has_value()) {
+    const auto size = PanoramaSize(style.panorama->stereo, {flags.width, flags.height});
+    if (!size.ok()) violations.Add("--width", size.status());
+  }
   if (flags.sheet && lacks_color) violations.Add("--sheet", "needs rgb among --channels");
   if (flags.out.empty() && flags.video.empty()) {
     violations.Add("", "render needs --out or --video");
   }
-  if (!flags.video.empty()) violations.Add(CheckVideoPath(flags.video));
+  if (style != ViewStyle()) *plan.request.mutable_style() = ToProto(style);
+  if (!flags.video.empty()) violations.Add(CheckVideoPath(flags.video, plan.VideoContentOf()));
   if (!flags.video.empty() && lacks_color) {
     violations.Add("--video", "needs rgb among --channels");
   }
@@ -272,7 +304,8 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
           "fisheye lenses, FOV and EQUIRECTANGULAR, too");
     }
   }
-  if (flags.full_size || flags.width > 0 || flags.height > 0) return absl::OkStatus();
+  const bool has_size = flags.full_size || flags.width > 0 || flags.height > 0;
+  if (has_size || plan->request.style().has_panorama()) return absl::OkStatus();
   for (const ListedCamera& view : plan->views) {
     if (static_cast<double>(view.camera.width) * view.camera.height <= kMaxDefaultViewPixels) {
       continue;
@@ -283,13 +316,60 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
   return absl::OkStatus();
 }
 
+v1::CropBox ToProto(const OwnBox& box) {
+  v1::CropBox proto;
+  *proto.mutable_center() = {std::begin(box.center), std::end(box.center)};
+  *proto.mutable_size() = {std::begin(box.size), std::end(box.size)};
+  const OwnBox level;
+  if (!std::equal(std::begin(box.turn), std::end(box.turn), std::begin(level.turn)))
+    *proto.mutable_turn() = {std::begin(box.turn), std::end(box.turn)};
+  return proto;
+}
+
+v1::ViewStyle ToProto(const ViewStyle& style) {
+  v1::ViewStyle proto;
+  if (style.background.has_value()) {
+    for (int i = 0; i < 3; ++i) proto.add_background((*style.background)[i]);
+  }
+  if (style.crop.has_value()) *proto.mutable_crop() = ToProto(*style.crop);
+  if (style.panorama.has_value()) {
+    proto.mutable_panorama()->set_stereo(static_cast<v1::Panorama::Stereo>(style.panorama->stereo));
+    proto.mutable_panorama()->set_eye_distance(style.panorama->eye_distance);
+  }
+  return proto;
+}
+
+void AddStyleFlags(CLI::App& render, StyleFlags* flags) {
+  render
+      .add_option("--background", flags->background,
+                  "white, black or #rrggbb, also in place of one that the model\nhas learned")
+      ->type_name("COLOR");
+  render
+      .add_option("--crop", flags->crop,
+                  "x,y,z,sx,sy,sz: show only what is in this box, center and\nsides in the data "
+                  "set's frame and unit; with its turn behind\nthem, a quaternion x,y,z,w")
+      ->type_name("BOX");
+  render.add_flag("--panorama", flags->panorama,
+                  "Views of all directions (equirectangular), twice as wide as\nhigh");
+  render
+      .add_option("--stereo", flags->stereo,
+                  "Of a panorama: none, or for headsets top-bottom or left-right")
+      ->type_name("NAME")
+      ->capture_default_str();
+  render
+      .add_option("--eye-distance", flags->eye_distance,
+                  "Between the eyes of --stereo, in the data set's unit: 0.063 in\nmeters")
+      ->type_name("LENGTH");
+}
+
 void AddRenderFlags(CLI::App& render, RenderFlags* flags) {
+  AddStyleFlags(render, &flags->style);
   AddSourceFlags(render, flags);
   AddViewFlags(render, flags);
   render
       .add_option("--video", flags->video,
-                  "Also make an .mp4, .mov or .mkv of the views, with ffmpeg;\nwithout --out the "
-                  "images are kept only if that fails")
+                  "Also make an .mp4, .mov or .mkv of the views, with ffmpeg, of\nrgba a .webm or "
+                  ".mov; without --out the images are kept only if\nthat fails")
       ->type_name("FILE");
   render.add_option("--fps", flags->fps, "Frames a second of the video")
       ->type_name("N")
@@ -307,7 +387,9 @@ void AddRenderFlags(CLI::App& render, RenderFlags* flags) {
   render.add_option("--height", flags->height, "Height in pixels")
       ->type_name("PIXELS")
       ->check(CLI::Range(1, kMaxViewSide));
-  render.add_option("--channels", flags->channels, "Any of rgb, depth, opacity, with commas")
+  render
+      .add_option("--channels", flags->channels,
+                  "Any of rgb, rgba (with alpha, in place of rgb), depth,\nopacity, with commas")
       ->type_name("LIST")
       ->capture_default_str();
   render.add_option("--format", flags->format, "png or jpeg")

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/config/view_style_check.h"
 #include "engine/scene/view_list.h"
+#include "engine/views/video_writer.h"
 #include "nerf/v1/render_service.pb.h"
 
 namespace CLI {
@@ -25,6 +27,7 @@ struct RenderFlags {
   uint32_t width = 0, height = 0;
   bool full_size = false;
   std::string channels = "rgb";
+  StyleFlags style;
   std::string format = "png";
   std::string out, video;
   double fps = 30;
@@ -33,6 +36,10 @@ struct RenderFlags {
 };
 
 void AddRenderFlags(CLI::App& render, RenderFlags* flags);
+// --background, --crop, --panorama, --stereo and --eye-distance.
+void AddStyleFlags(CLI::App& render, StyleFlags* flags);
+v1::ViewStyle ToProto(const ViewStyle& style);
+v1::CropBox ToProto(const OwnBox& box);
 
 // An image that is rendered of every view.
 struct RenderChannelName {
@@ -50,12 +57,14 @@ struct RenderPlan {
   PictureSize reduced_from;           // size of the first camera that is reduced; 0: none is
 
   bool Has(v1::RenderChannel channel) const;
+  bool HasColor() const { return Has(v1::RGB) || Has(v1::RGBA); }
   // The request of view i.
   v1::RenderImageRequest RequestOf(size_t i) const;
   // What the names of view i's files end in: its number, or the name of its photograph.
   std::string NameOf(size_t i) const;
   // The photograph that view i is compared with; empty without one.
   std::string PhotographOf(size_t i) const;
+  VideoContent VideoContentOf() const;
   // Ending of the image files, without the dot.
   const char* ending() const { return request.format() == v1::JPEG ? "jpg" : "png"; }
 };

@@ -8,6 +8,7 @@
 #include "common/atomic_file.h"
 #include "common/file_io.h"
 #include "common/status_macros.h"
+#include "engine/scene/image_compare.h"
 #include "engine/scene/image_io.h"
 #include "engine/views/contact_sheet.h"
 #include "engine/views/view_files.h"
@@ -77,7 +78,7 @@ absl::Status ViewFolder::WriteView(size_t index, const RenderPlan& plan,
     const std::string path = path_ + "/" + FileOf(channel, index, plan);
     NERF_RETURN_IF_ERROR(WriteFileAtomically(path, image->content()));
     written_.push_back(path);
-    if (channel.value != v1::RGB) continue;
+    if (channel.value != v1::RGB && channel.value != v1::RGBA) continue;
     color_views_.push_back(path);
     NERF_RETURN_IF_ERROR(UseColors(path, plan.PhotographOf(index)));
   }
@@ -95,7 +96,7 @@ absl::Status ViewFolder::UseColors(const std::string& file, const std::string& p
   // Only the engine decodes HEIC, AVIF and WebP.
   if (absl::IsFailedPrecondition(real.status())) return absl::OkStatus();
   NERF_RETURN_IF_ERROR(real.status());
-  comparison_.Add(*real, view, photograph);
+  comparison_.Add(*real, CompositedOn(view, {1, 1, 1}), photograph);
   return absl::OkStatus();
 }
 

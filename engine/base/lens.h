@@ -153,7 +153,25 @@ struct LensCamera {
   LensModel lens = LensModel::kPinhole;
   LensDistortion distortion;
   Mat34 camera_to_world;
+  // Of kEquirectangular: above 0, the left eye's picture is followed, below it or to its right, by
+  // the right eye's. World units.
+  float eye_distance = 0;
 };
+
+// Where a panorama's ray begins, to the right of the camera: half of the distance of its eyes.
+// Turns the place (u, v) of the second picture into that of the first.
+NERF_HD inline float EyeAt(float eye_distance, float* u, float* v) {
+  constexpr float kPi = 3.14159265f;
+  if (!(eye_distance > 0)) return 0;
+  if (*v > kPi / 2) {
+    *v -= kPi;
+  } else if (*u > kPi) {
+    *u -= 2 * kPi;
+  } else {
+    return -0.5f * eye_distance;
+  }
+  return 0.5f * eye_distance;
+}
 
 // The direction, in camera axes, of what a fisheye shows at (u, v).
 NERF_HD inline Vec3 FisheyeDirection(const LensDistortion& lens, float u, float v) {
@@ -188,7 +206,7 @@ NERF_HD inline Ray LensRay(const LensCamera& camera, float x, float y) {
   float u = (x - camera.cx) / camera.fl_x;
   float v = (y - camera.cy) / camera.fl_y;
   if (camera.lens == LensModel::kOpenCv) UndistortPoint(camera.distortion, &u, &v);
-  Vec3 direction{u, -v, -1.0f};
+  Vec3 direction{u, -v, -1.0f}, eye;
   if (camera.lens == LensModel::kFisheye) direction = FisheyeDirection(camera.distortion, u, v);
   if (camera.lens == LensModel::kThinPrismFisheye) {
     UndistortPoint(camera.distortion, &u, &v, /*thin_prism=*/true);
@@ -197,10 +215,12 @@ NERF_HD inline Ray LensRay(const LensCamera& camera, float x, float y) {
   if (camera.lens == LensModel::kFieldOfView)
     direction = FieldOfViewDirection(camera.distortion.k1, u, v);
   if (camera.lens == LensModel::kEquirectangular) {
+    const float right = EyeAt(camera.eye_distance, &u, &v);
     direction = {std::sin(u) * std::cos(v), -std::sin(v), -std::cos(u) * std::cos(v)};
+    eye = {right * std::cos(u), 0, right * std::sin(u)};
   }
   Ray ray;
-  ray.origin = camera.camera_to_world.Column(3);
+  ray.origin = camera.camera_to_world.ApplyToPoint(eye);
   ray.direction = Normalized(camera.camera_to_world.ApplyToDirection(direction));
   return ray;
 }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -9,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "common/atomic_file.h"
 #include "common/clock.h"
 #include "common/edit_distance.h"
@@ -22,6 +19,7 @@
 #include "engine/commands/signal_watcher.h"
 #include "engine/commands/view_progress.h"
 #include "engine/commands/viewer_command.h"
+#include "engine/config/view_style_check.h"
 #include "engine/protocol/json.h"
 #include "engine/training/exception_border.h"
 #include "engine/training/loaded_model.h"
@@ -31,7 +29,6 @@ namespace nerf {
 namespace {
 
 constexpr int kMinExportResolution = 8, kMaxExportResolution = 1024;
-constexpr double kMaxOwnCoordinate = 1e9;  // of a box: beyond it, floats have no fractions
 constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 
 struct ExportFlags {
@@ -40,31 +37,6 @@ struct ExportFlags {
   double triangles = 200'000, density = 0, time = 0;
   bool has_resolution = false, has_triangles = false, has_density = false, json = false;
 };
-
-// The box of --box cx,cy,cz,sx,sy,sz.
-absl::StatusOr<Aabb> ParseBox(const std::string& text) {
-  std::array<double, 6> numbers;
-  const std::vector<std::string> words = absl::StrSplit(text, ',');
-  bool is_valid = words.size() == numbers.size();
-  for (size_t i = 0; is_valid && i < numbers.size(); ++i) {
-    is_valid = absl::SimpleAtod(words[i], &numbers[i]) &&
-               std::abs(numbers[i]) <= kMaxOwnCoordinate && (i < 3 || numbers[i] > 0);
-  }
-  if (!is_valid) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--box: '{}' is not a center and three sides above 0 in the data set's frame, such as "
-        "0,0,0.5,2,2,1",
-        text.substr(0, 64)));
-  }
-  Aabb box;
-  for (int axis = 0; axis < 3; ++axis) {
-    box.min[axis] = static_cast<float>(numbers[axis] - 0.5 * numbers[axis + 3]);
-    box.max[axis] = static_cast<float>(numbers[axis] + 0.5 * numbers[axis + 3]);
-    if (box.max[axis] > box.min[axis]) continue;
-    return absl::InvalidArgumentError("--box: a side is too short for numbers of its place");
-  }
-  return box;
-}
 
 // The format that the file's name says, where --format does not.
 std::string FormatOf(const ExportFlags& flags) {
@@ -90,7 +62,7 @@ void CheckFitting(const ExportFlags& flags, const ExportRequest& request, FlagEr
   }
   if (format != ExportFormat::kCameras) return;
   refuse(flags.has_resolution, "--resolution");
-  refuse(!flags.box.empty(), "--box");
+  refuse(!flags.box.empty(), "--crop");
   if (request.axes == AxesName::kUnity || request.axes == AxesName::kUnreal) {
     errors->Add(absl::InvalidArgumentError(
         fmt::format("--frame: {} is left-handed, cameras are not", flags.frame)));
@@ -116,7 +88,7 @@ absl::StatusOr<ExportRequest> RequestOf(const ExportFlags& flags) {
     errors.Add(absl::InvalidArgumentError("--frame: " + NotOneOf(flags.frame, kAxesNames)));
   }
   if (!flags.box.empty()) {
-    const absl::StatusOr<Aabb> box = ParseBox(flags.box);
+    const absl::StatusOr<OwnBox> box = ParseOwnBox("--crop", flags.box);
     errors.Add(box.status());
     if (box.ok()) request.own_box = *box;
   }
@@ -239,9 +211,10 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--format", flags->format,
                       "ply or glb (mesh), points or splats (PLY), cameras (transforms.json); "
                       "default: what the name of --out ends in");
-  command->add_option("--box", flags->box,
-                      "cx,cy,cz,sx,sy,sz: export what is in this box, center and sides in the "
-                      "data set's frame and unit (default: what the inner box holds)");
+  command->add_option("--crop,--box", flags->box,
+                      "x,y,z,sx,sy,sz: export what is in this box, center and sides in the data "
+                      "set's frame and unit; with its turn behind them, a quaternion x,y,z,w "
+                      "(default: what the inner box holds)");
   CLI::Option* resolution =
       command
           ->add_option("--resolution", flags->resolution,
@@ -270,13 +243,14 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
       "Examples:\n"
       "  nerf-engine export run/model.safetensors --out mesh.glb --frame blender\n"
       "  nerf-engine export run/model.safetensors --out exports/ --format splats\n"
-      "  nerf-engine export run/model.safetensors --out crop.ply --box 0,0,0.2,1,1,0.6 \\\n"
+      "  nerf-engine export run/model.safetensors --out crop.ply --crop 0,0,0.2,1,1,0.6 \\\n"
       "      --resolution 384 --triangles 1M\n"
       "  nerf-engine export run/model.safetensors --viewer mine.html");
   command->callback([=] {
     if (out->count() + viewer->count() == 0) throw CLI::RequiredError("--out or --viewer");
     if (viewer->count() > 0) {
-      const ViewerFlags viewed{flags->model, flags->viewer, flags->threads, flags->json};
+      const ViewerFlags viewed{flags->model, flags->viewer, flags->box, flags->threads,
+                               flags->json};
       *chosen = [viewed] { return RunViewerExport(viewed); };
       return;
     }

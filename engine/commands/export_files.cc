@@ -14,6 +14,7 @@
 #include "engine/export/surface_points.h"
 #include "engine/field/marched_model.h"
 #include "engine/render/orbit.h"
+#include "engine/scene/own_box.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -87,13 +88,13 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
   options.render.min_transmittance = MinTransmittance(model.state.config);
   options.box = occupied;
   if (request.own_box.has_value()) {
-    options.box = *request.own_box;
-    const Similarity to_own = Inverse(FromSceneFrame(geometry.frame));
-    options.to_box = ToSceneFrame(to_own).own_to_training;
+    for (int axis = 0; axis < 3; ++axis) {
+      options.box.max[axis] = static_cast<float>(0.5 * request.own_box->size[axis]);
+      options.box.min[axis] = -options.box.max[axis];
+    }
+    options.to_box = ToBox(*request.own_box, geometry.frame);
   }
-  options.cell =
-      SampleGridOver(options.box, request.own_box.has_value(), geometry.frame, request.resolution)
-          .cell;
+  options.cell = SampleGridOver(occupied, request.own_box, geometry.frame, request.resolution).cell;
   const double n_views = static_cast<double>(std::min<size_t>(cameras.size(), options.max_views));
   const std::vector<SurfacePoint> points =
       FindSurfacePoints(*model.model, cameras, options, pool, stop,

@@ -27,7 +27,7 @@ std::string_view ExportFileName(ExportFormat format);
 struct ExportRequest {
   ExportFormat format = ExportFormat::kPly;
   AxesName axes = AxesName::kDataset;
-  std::optional<Aabb> own_box;  // own frame; see MeshOptions
+  std::optional<OwnBox> own_box;  // own frame; see MeshOptions
   int resolution = 256;
   size_t n_triangles = 200'000;
   double own_density = 0;  // of a mesh's surface, 1 / own unit; 0: DefaultLevel

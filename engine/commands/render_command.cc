@@ -21,17 +21,20 @@
 #include "engine/config/psnr_advice.h"
 #include "engine/config/slow_views.h"
 #include "engine/config/view_limits.h"
+#include "engine/config/view_style_check.h"
 #include "engine/output/depth_spool.h"
 #include "engine/output/png_writer.h"
 #include "engine/output/scene_match.h"
 #include "engine/output/view_paths.h"
 #include "engine/output/view_request.h"
+#include "engine/output/view_style.h"
 #include "engine/output/view_writer.h"
 #include "engine/parameters/memory_estimate.h"
 #include "engine/path/camera_path.h"
 #include "engine/protocol/json.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/camera_file.h"
+#include "engine/scene/image_compare.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/path_frame.h"
 #include "engine/scene/view_list.h"
@@ -60,6 +63,7 @@ constexpr absl::Duration kLongRender = absl::Seconds(5);  // that a log has line
 constexpr double kWellSeen = 0.75;
 
 struct RenderFlags {
+  StyleFlags style;
   std::string model, camera, dataset, out, video, path = "auto", device = "cpu", ffmpeg = "ffmpeg";
   std::optional<int> appearance;
   int orbit = 0, frames = 0, width = 0, height = 0, threads = 0;
@@ -96,11 +100,18 @@ std::string_view PathWords(PathKind kind) {
   return "on an orbit";
 }
 
+VideoContent VideoContentOf(const ViewChannels& channels, const ViewStyle& style) {
+  VideoContent content{.alpha = channels.rgba};
+  if (style.panorama.has_value()) content.panorama = style.panorama->stereo;
+  return content;
+}
+
 // Renders the views of one command and writes the files.
 class RenderRun {
  public:
-  RenderRun(const RenderFlags& flags, ViewChannels channels, std::stop_token stop)
-      : flags_(flags), channels_(channels), stop_(std::move(stop)) {}
+  RenderRun(const RenderFlags& flags, ViewChannels channels, const ViewStyle& style,
+            std::stop_token stop)
+      : flags_(flags), channels_(channels), style_(style), stop_(std::move(stop)) {}
 
   absl::Status Run() {
     ThreadPool pool(ThreadsFor(flags_.threads));
@@ -117,7 +128,8 @@ class RenderRun {
     }
     if (!flags_.video.empty()) {
       NERF_ASSIGN_OR_RETURN(VideoWriter video,
-                            VideoWriter::Open(flags_.ffmpeg, flags_.video, flags_.fps));
+                            VideoWriter::Open(flags_.ffmpeg, flags_.video, flags_.fps,
+                                              VideoContentOf(channels_, style_)));
       video_ = std::make_unique<VideoWriter>(std::move(video));
     }
     NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(out()));
@@ -164,12 +176,16 @@ class RenderRun {
       for (const std::string& warning : list.warnings) fmt::print(stderr, "warning: {}\n", warning);
       for (size_t i = 0; i < list.views.size(); ++i) {
         const ListedCamera& listed = list.views[i];
-        NERF_ASSIGN_OR_RETURN(Camera camera,
-                              CameraOfSize(listed.camera, width, height, !flags_.full_size));
+        NERF_ASSIGN_OR_RETURN(
+            Camera camera,
+            style_.panorama.has_value()
+                ? AsPanorama(listed.camera, geometry.frame, *style_.panorama, width, height)
+                : CameraOfSize(listed.camera, width, height, !flags_.full_size));
         NoteReduction(listed.camera, camera, &wanted);
         if (!list.in_frame_of.has_value()) camera = ToTrainingFrame(camera, geometry.frame);
-        wanted.views.push_back({camera, listed.name.empty() ? fmt::format("{:04}", i) : listed.name,
-                                listed.photograph});
+        const std::string name = listed.name.empty() ? fmt::format("{:04}", i) : listed.name;
+        wanted.views.push_back({camera, fmt::format("{}{}", name, StereoSuffix(style_)),
+                                IsCompared() ? listed.photograph : ""});
       }
       wanted.words = Counted(wanted.views.size(), "view");
       if (wanted.views.empty()) {
@@ -184,11 +200,12 @@ class RenderRun {
     }
     const PathKind kind =
         flags_.orbit > 0 ? PathKind::kOrbit : ParsePathKind(flags_.path).value_or(PathKind::kAuto);
-    NERF_ASSIGN_OR_RETURN(const ViewPath path,
-                          CamerasOfPath(model.state, PathSceneOf(model),
-                                        {kind, n, width, height, !flags_.full_size}));
+    NERF_ASSIGN_OR_RETURN(const ViewPath path, CamerasOfPath(model.state, PathSceneOf(model),
+                                                             {kind, n, width, height,
+                                                              !flags_.full_size, style_.panorama}));
     for (size_t i = 0; i < path.cameras.size(); ++i) {
-      wanted.views.push_back({path.cameras[i], fmt::format("{:04}", i), ""});
+      wanted.views.push_back(
+          {path.cameras[i], fmt::format("{:04}{}", i, StereoSuffix(style_)), ""});
     }
     wanted.reduced_from = path.reduced_from;
     wanted.path = std::string(PathKindName(path.kind));
@@ -229,13 +246,14 @@ class RenderRun {
     fmt::print(stderr, "{}, {}\n", wanted_.words, size);
   }
 
+  const char* ColorName() const { return channels_.rgba ? "rgba" : "rgb"; }
+
   std::string ColorFile(const WantedView& view) const {
-    return fmt::format("{}/rgb_{}.png", out(), view.name);
+    return fmt::format("{}/{}_{}.png", out(), ColorName(), view.name);
   }
 
   absl::Status RenderAll(const LoadedModel& model, int n_threads) {
-    options_.background = BackgroundColor(model.state.evaluation_background);
-    options_.min_transmittance = MinTransmittance(model.state.config);
+    options_ = OptionsOf(model.state, style_, channels_);
     apply_exif_ = ReadingOf(model).apply_exif;
     if (flags_.progressive) options_.first_stride = kProgressiveStride;
     PngWriter writer(n_threads);
@@ -247,7 +265,7 @@ class RenderRun {
     NERF_RETURN_IF_ERROR(writer.Finish());
     std::string words = fmt::format("rendering was interrupted: {} of {} views are done", n_done,
                                     wanted_.views.size());
-    if (flags_.out.empty() && channels_.rgb && n_done > 0)
+    if (flags_.out.empty() && channels_.HasColor() && n_done > 0)
       words += "; their pictures are in " + out();
     return absl::CancelledError(words);
   }
@@ -308,7 +326,7 @@ class RenderRun {
       if (!work->Advance(show, stop_)) return absl::CancelledError("rendering was interrupted");
       if (work->finished()) break;
       const std::string file = ColorFile(wanted);
-      NERF_RETURN_IF_ERROR(WritePng(file, ColorsOf(work->TakePicture())));
+      NERF_RETURN_IF_ERROR(WritePng(file, ColorPicture(work->TakePicture())));
       const double seconds = absl::ToDoubleSeconds(clock_.Now() - begin);
       if (flags_.json) {
         fmt::print("{}", JsonLine({{"event", "pass"},
@@ -324,18 +342,30 @@ class RenderRun {
     return absl::OkStatus();
   }
 
+  ImageU8 ColorPicture(const ViewPicture& view) const {
+    return channels_.rgba ? view.rgba : ColorsOf(view);
+  }
+
+  // Photographs have no panorama, and show all that a box leaves out.
+  bool IsCompared() const { return !style_.panorama.has_value() && !style_.crop.has_value(); }
+
   absl::Status Take(const WantedView& wanted, const ViewPicture& view, float scale,
                     PngWriter* writer) {
-    ImageU8 colors = ColorsOf(view);
-    if (!capture_.empty()) seen_.push_back(ShareSeenTwice(view, wanted.camera, capture_));
+    ImageU8 colors = ColorPicture(view);
+    if (!capture_.empty() && !style_.panorama.has_value())
+      seen_.push_back(ShareSeenTwice(view, wanted.camera, capture_));
     if (!wanted.photograph.empty()) {
       NERF_ASSIGN_OR_RETURN(const ImageU8 photograph,
                             PhotographAs(wanted.photograph, colors.width, colors.height,
                                          options_.background, apply_exif_));
-      psnrs_.push_back(comparison_.Add(photograph, colors, wanted.photograph));
+      psnrs_.push_back(comparison_.Add(photograph, CompositedOn(colors, options_.background),
+                                       wanted.photograph));
     }
     if (video_ != nullptr && video_status_.ok()) video_status_ = video_->Add(colors, stop_);
-    if (channels_.rgb) NERF_RETURN_IF_ERROR(writer->Add(ColorFile(wanted), std::move(colors)));
+    if (channels_.HasColor()) {
+      NERF_RETURN_IF_ERROR(writer->Add(ColorFile(wanted), std::move(colors),
+                                       XmpOf(style_, view.rgba.width, view.rgba.height)));
+    }
     if (channels_.opacity) {
       NERF_RETURN_IF_ERROR(
           writer->Add(fmt::format("{}/opacity_{}.png", out(), wanted.name), OpacityImage(view)));
@@ -344,7 +374,9 @@ class RenderRun {
     return depths_.Append(wanted.name, view.rgba.width, view.rgba.height, OwnDepths(view, scale));
   }
 
-  bool HasSheet() const { return channels_.rgb && (wanted_.views.size() > 1 || flags_.sheet); }
+  bool HasSheet() const {
+    return channels_.HasColor() && (wanted_.views.size() > 1 || flags_.sheet);
+  }
 
   absl::Status WriteSheets() {
     if (HasSheet()) {
@@ -394,7 +426,7 @@ class RenderRun {
   std::set<std::string> FilesToWrite() const {
     std::set<std::string> names;
     for (const WantedView& view : wanted_.views) {
-      if (channels_.rgb) names.insert(fmt::format("rgb_{}.png", view.name));
+      if (channels_.HasColor()) names.insert(fmt::format("{}_{}.png", ColorName(), view.name));
       if (channels_.opacity) names.insert(fmt::format("opacity_{}.png", view.name));
       if (!view.photograph.empty()) names.insert("compare.png");
       if (!channels_.depth) continue;
@@ -492,6 +524,7 @@ class RenderRun {
 
   const RenderFlags& flags_;
   const ViewChannels channels_;
+  const ViewStyle style_;
   const std::stop_token stop_;
   const RealClock clock_;
   std::vector<CaptureCamera> capture_;  // training views; empty if the file does not store them
@@ -510,11 +543,21 @@ class RenderRun {
 
 // Errors name every wrong flag.
 absl::Status CheckRenderFlags(const RenderFlags& flags,
-                              const absl::StatusOr<ViewChannels>& channels) {
+                              const absl::StatusOr<ViewChannels>& channels,
+                              const absl::StatusOr<ViewStyle>& style) {
   FlagErrors errors;
   errors.Add(CheckDevice(flags.device));
   errors.Add(channels.status());
-  const bool has_color = !channels.ok() || channels->rgb;
+  errors.Add(style.status());
+  if (style.ok() && style->panorama.has_value()) {
+    const absl::Status size =
+        PanoramaSize(style->panorama->stereo, {flags.width, flags.height}).status();
+    if (!size.ok()) {
+      errors.Add(
+          absl::InvalidArgumentError(fmt::format("--width: {}", std::string(size.message()))));
+    }
+  }
+  const bool has_color = !channels.ok() || channels->HasColor();
   if (flags.progressive && !has_color) {
     errors.Add(absl::InvalidArgumentError("--progressive: needs rgb in --channels"));
   }
@@ -524,7 +567,10 @@ absl::Status CheckRenderFlags(const RenderFlags& flags,
   if (flags.out.empty() && flags.video.empty()) {
     errors.Add(absl::InvalidArgumentError("--out or --video is required"));
   }
-  if (!flags.video.empty()) errors.Add(CheckVideoPath(flags.video));
+  if (!flags.video.empty()) {
+    errors.Add(CheckVideoPath(flags.video, VideoContentOf(channels.value_or(ViewChannels()),
+                                                          style.value_or(ViewStyle()))));
+  }
   if (!ParsePathKind(flags.path).has_value()) {
     constexpr std::string_view kPaths[] = {"auto", "orbit", "spiral", "flyby", "cameras"};
     errors.Add(absl::InvalidArgumentError("--path: " + NotOneOf(flags.path, kPaths)));
@@ -534,12 +580,13 @@ absl::Status CheckRenderFlags(const RenderFlags& flags,
 
 int RunRender(const RenderFlags& flags) {
   const absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
-  if (absl::Status status = CheckRenderFlags(flags, channels); !status.ok()) {
+  const absl::StatusOr<ViewStyle> style = ParseStyle(flags.style);
+  if (absl::Status status = CheckRenderFlags(flags, channels, style); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
   SignalWatcher signals;
   const absl::Status status = Guarded([&] {
-    RenderRun run(flags, *channels, signals.token());
+    RenderRun run(flags, *channels, *style, signals.token());
     return run.Run();
   });
   if (status.ok()) return kOk;
@@ -580,8 +627,8 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
       ->check(CLI::Range(1, kMaxOrbitViews))
       ->excludes(orbit);
   command->add_option("--video", flags->video,
-                      "also make an .mp4, .mov or .mkv of the views, with ffmpeg; without --out "
-                      "the images are kept only if that fails");
+                      "also make an .mp4, .mov or .mkv of the views, with ffmpeg, of rgba a .webm "
+                      "or .mov; without --out the images are kept only if that fails");
   command->add_option("--fps", flags->fps, "frames a second of the video")
       ->check(CLI::Range(0.1, 240.0))
       ->capture_default_str();
@@ -597,9 +644,24 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
   command->add_flag("--full-size", flags->full_size,
                     "do not reduce views of more than 1 megapixel");
   command->add_option("--out", flags->out, "folder for the images");
-  command->add_option("--channels", flags->channels, "of rgb, depth, opacity; comma-separated")
+  command
+      ->add_option("--channels", flags->channels,
+                   "of rgb, rgba (with alpha, in place of rgb), depth, opacity; comma-separated")
       ->delimiter(',')
       ->allow_extra_args(false);
+  command->add_option("--background", flags->style.background,
+                      "white, black or #rrggbb, also in place of one that the model has learned");
+  command->add_option("--crop", flags->style.crop,
+                      "x,y,z,sx,sy,sz: show only what is in this box, center and sides in the data "
+                      "set's frame and unit; with its turn behind them, a quaternion x,y,z,w");
+  command->add_flag("--panorama", flags->style.panorama,
+                    "views of all directions (equirectangular), twice as wide as high");
+  command
+      ->add_option("--stereo", flags->style.stereo,
+                   "of a panorama: none, or for headsets top-bottom or left-right")
+      ->capture_default_str();
+  command->add_option("--eye-distance", flags->style.eye_distance,
+                      "between the eyes of --stereo, in the data set's unit: 0.063 in meters");
   command->add_flag("--sheet", flags->sheet,
                     "all color views in one picture, sheet.png, also of a single view");
   command
@@ -620,6 +682,8 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
       "  nerf-engine render run/model.safetensors --path cameras --video run.mp4\n"
       "  nerf-engine render run/model.safetensors --camera examples/mic --channels rgb,depth \\\n"
       "      --out views\n"
+      "  nerf-engine render run/model.safetensors --channels rgba --crop 0,0,0,1,1,1 \\\n"
+      "      --video cut.webm\n"
       "  nerf-engine render run/model.safetensors --camera camera_path.json --dataset photos \\\n"
       "      --video run.mp4");
   command->callback([=] { *chosen = [flags] { return RunRender(*flags); }; });

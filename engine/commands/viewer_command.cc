@@ -8,12 +8,14 @@
 #include "common/atomic_file.h"
 #include "common/status_macros.h"
 #include "engine/commands/command.h"
+#include "engine/config/view_style_check.h"
 #include "engine/export/viewer_file.h"
 #include "engine/files/checkpoint.h"
 #include "engine/files/tensor_file.h"
 #include "engine/methods/registry.h"
 #include "engine/output/view_paths.h"
 #include "engine/protocol/json.h"
+#include "engine/scene/own_box.h"
 #include "engine/training/exception_border.h"
 #include "engine/training/loaded_model.h"
 #include "fmt/format.h"
@@ -51,7 +53,7 @@ absl::StatusOr<ViewerScene> ViewerSceneOf(const LoadedModel& model) {
   return scene;
 }
 
-absl::Status WriteViewer(const ViewerFlags& flags) {
+absl::Status WriteViewer(const ViewerFlags& flags, const std::optional<OwnBox>& crop) {
   NERF_ASSIGN_OR_RETURN(const TensorFile file,
                         WithModelHint(ReadTensorFile(flags.model), flags.model));
   NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, flags.model));
@@ -73,7 +75,11 @@ absl::Status WriteViewer(const ViewerFlags& flags) {
       {},
       0,
       std::nullopt};
-  NERF_ASSIGN_OR_RETURN(const ViewerScene scene, ViewerSceneOf(loaded));
+  NERF_ASSIGN_OR_RETURN(ViewerScene scene, ViewerSceneOf(loaded));
+  if (crop.has_value()) {
+    scene.crop = ToTrainingFrame(*crop, state.geometry.frame);
+    scene.center = scene.crop->center;
+  }
   const std::string content = ViewerFile(state, **packed, scene);
   NERF_RETURN_IF_ERROR(WriteFileAtomically(flags.viewer, content));
   if (flags.json) {
@@ -91,7 +97,13 @@ absl::Status WriteViewer(const ViewerFlags& flags) {
 }  // namespace
 
 int RunViewerExport(const ViewerFlags& flags) {
-  const absl::Status status = Guarded([&] { return WriteViewer(flags); });
+  std::optional<OwnBox> crop;
+  if (!flags.crop.empty()) {
+    const absl::StatusOr<OwnBox> box = ParseOwnBox("--crop", flags.crop);
+    if (!box.ok()) return ReportError(box.status(), flags.json, true);
+    crop = *box;
+  }
+  const absl::Status status = Guarded([&] { return WriteViewer(flags, crop); });
   return status.ok() ? kOk : ReportError(status, flags.json);
 }
 

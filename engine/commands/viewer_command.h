@@ -6,7 +6,7 @@ namespace nerf {
 
 // `export MODEL --viewer FILE`: writes a viewer file (engine/export/viewer_file.h).
 struct ViewerFlags {
-  std::string model, viewer;
+  std::string model, viewer, crop;  // crop: a box as ParseOwnBox reads it; empty: none
   int threads = 0;
   bool json = false;
 };

@@ -31,9 +31,8 @@ absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeomet
                                     std::span<const Camera> cameras, const MeshOptions& options,
                                     ThreadPool* pool, const std::stop_token& stop,
                                     const ExportProgress& progress) {
-  const bool has_box = options.own_box.has_value();
-  const SampleGrid grid = SampleGridOver(has_box ? *options.own_box : model.OccupiedBox(), has_box,
-                                         geometry.frame, options.resolution);
+  const SampleGrid grid =
+      SampleGridOver(model.OccupiedBox(), options.own_box, geometry.frame, options.resolution);
   const float level = options.level > 0 ? options.level : DefaultLevel(geometry);
   MeshExport made;
   std::copy(grid.size, grid.size + 3, made.size);

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "engine/base/aabb.h"
 #include "engine/base/parallel_for.h"
+#include "engine/base/view_style.h"
 #include "engine/export/mesh_parts.h"
 #include "engine/export/triangle_mesh.h"
 #include "engine/field/marched_model.h"
@@ -25,7 +25,7 @@ using ExportProgress = std::function<void(std::string_view step, double share)>;
 inline constexpr float kMinPartShare = 0.01f;
 
 struct MeshOptions {
-  std::optional<Aabb> own_box =
+  std::optional<OwnBox> own_box =
       std::nullopt;              // what becomes a mesh, own frame; nullopt: the occupied box
   int resolution = 256;          // cells along the box's longest side
   size_t n_triangles = 200'000;  // at most about

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
+
 #include "engine/base/aabb.h"
+#include "engine/base/view_style.h"
 #include "engine/scene/scene.h"
 
 namespace nerf {
@@ -18,8 +21,8 @@ struct SampleGrid {
 };
 
 // A grid over `box` with `resolution` cells along its longest side, and a cell beyond the box on
-// each side. The box is in the training frame or, with `own_box`, in the data set's own frame.
-// Requires: the box has a volume.
-SampleGrid SampleGridOver(const Aabb& box, bool own_box, const SceneFrame& frame, int resolution);
+// each side, or over `own_box` in its place. box: training frame. Requires: the box has a volume.
+SampleGrid SampleGridOver(const Aabb& box, const std::optional<OwnBox>& own_box,
+                          const SceneFrame& frame, int resolution);
 
 }  // namespace nerf

@@ -103,7 +103,13 @@ std::string SceneJson(const TrainState& state, const NgpNetwork& network, const 
       geometry.far, geometry.step, geometry.cone, MinTransmittance(state.config));
   json += fmt::format(R"("densityShift":{},"contraction":{},"learnsBackground":{},)",
                       network.density_shift, static_cast<int>(network.contraction),
-                      network.learns_background);
+                      network.learns_background && !scene.crop.has_value());
+  if (scene.crop.has_value()) {
+    const CropBox& crop = *scene.crop;
+    json += fmt::format(R"("crop":{{"center":{},"axes":[{},{},{}]}},)", ViewerNumbers(crop.center),
+                        ViewerNumbers(crop.axes[0]), ViewerNumbers(crop.axes[1]),
+                        ViewerNumbers(crop.axes[2]));
+  }
   json += fmt::format(R"("background":{},"ownToTraining":{},"scale":{},)",
                       ViewerNumbers(BackgroundColor(state.evaluation_background)),
                       ViewerNumbers(geometry.frame.own_to_training), geometry.frame.scale);

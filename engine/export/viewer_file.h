@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/embedded_file.h"
+#include "engine/base/crop_box.h"
 #include "engine/field/trained_model.h"
 #include "engine/files/checkpoint.h"
 #include "engine/path/capture_geometry.h"
@@ -30,6 +32,7 @@ struct ViewerScene {
   std::vector<CaptureCamera> photographs;  // that it jumps to
   std::vector<CaptureCamera> path;         // that it plays; the first is where it starts; not empty
   bool path_is_closed = false;
+  std::optional<CropBox> crop = {};  // only what lies in it is shown
 };
 
 // Whether the viewer can draw models of this config. Errors: InvalidArgument naming the method or

@@ -135,10 +135,11 @@ bool MarchedModel::RenderRays(const RayTile& tile, const std::stop_token& stop,
     kernels::cpu::Alphas({.n = n, .sigmas = w.sigmas, .deltas = w.deltas, .alphas = w.alphas});
     ColorWave(*field_, WeighWave(tile.min_transmittance, n, &w), &w);
   }
-  if (field_->HasBackground()) FindBackgrounds(*field_, n_rays, &w);
+  const bool own_background = field_->HasBackground() && tile.own_background;
+  if (own_background) FindBackgrounds(*field_, n_rays, &w);
   for (int r = 0; r < n_rays; ++r) {
     const RayState& ray = w.rays[r];
-    const Vec3 background = field_->HasBackground() ? w.colors[r] : tile.background;
+    const Vec3 background = own_background ? w.colors[r] : tile.background;
     rendered[r] = {ray.ColorOn(background), ray.Opacity(), ray.ExpectedDepth()};
   }
   return true;

@@ -16,6 +16,8 @@ namespace nerf {
 struct RayTile {
   std::span<const Ray> rays;        // training frame; at most TrainedModel::kMaxTileRays
   Vec3 background{1, 1, 1};         // sRGB, behind what the rays show
+  bool own_background = true;       // the model's own in its place, where it has one
+  bool is_cropped = false;          // rays end where a box ends; nothing lies behind it
   float min_transmittance = 1e-4f;  // a ray ends at the sample that leaves less light than this
   float time = 0;                   // of the view, 0 to 1; static models ignore it
   Vec3 axis;                        // where the view's camera looks, unit length
@@ -23,7 +25,7 @@ struct RayTile {
 
 // What a ray shows.
 struct RenderedRay {
-  Vec3 color;         // sRGB, composited on the background, the model's own where it has one
+  Vec3 color;         // sRGB, composited on the background
   float opacity = 0;  // sum of weights, 0 to 1
   float depth = 0;    // expected distance along the ray, training units; 0 if opacity is below 0.1
 };

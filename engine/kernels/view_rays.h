@@ -6,6 +6,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/contraction.h"
+#include "engine/base/crop_box.h"
 #include "engine/base/half_float.h"
 #include "engine/base/lens.h"
 #include "engine/kernels/composite.h"
@@ -84,6 +85,13 @@ NERF_HD inline uint32_t PackRgba(Vec3 color, float opacity) {
          EightBits(opacity) << 24;
 }
 
+// The same with straight alpha. premultiplied: the color composited on black. Where the opacity
+// rounds to 0 there is no color.
+NERF_HD inline uint32_t PackStraightRgba(Vec3 premultiplied, float opacity) {
+  if (EightBits(opacity) == 0) return 0;
+  return PackRgba(premultiplied * (1 / opacity), opacity);
+}
+
 // Rendering on a device, in waves: every ray that is alive takes a few samples, their densities and
 // colors are evaluated, and finished rays are removed from the list of alive rays. The fewer rays
 // are alive, the more samples each takes per wave. All pointers are to device memory.
@@ -104,6 +112,10 @@ struct ViewControl {
   float far = Ray().t_far;
   float min_transmittance = 0;
   Vec3 background;
+  bool own_background = true;  // with has_horizons: what the field has behind the boxes is shown
+  bool straight_alpha = false;
+  bool has_crop = false;
+  CropBox crop;
 };
 
 // Rays alive before and after the current wave, and its samples. alive_even counts the rays before
@@ -142,7 +154,7 @@ struct ViewParams {
   bool has_horizons = false;
   Contraction contraction = Contraction::kNone;  // of what the unit cube covers
   // Written when a ray is finished.
-  uint32_t* rgba = nullptr;  // color on the background and opacity, PackRgba
+  uint32_t* rgba = nullptr;  // color on the background and opacity, or with straight alpha
   float* depths = nullptr;
 };
 

@@ -20,11 +20,11 @@ PngWriter::~PngWriter() {
   changed_.NotifyAll();
 }
 
-absl::Status PngWriter::Add(std::string path, ImageU8 image) {
+absl::Status PngWriter::Add(std::string path, ImageU8 image, std::string xmp) {
   MutexLock lock(mu_);
   while (status_.ok() && waiting_.size() == capacity_) changed_.Wait(mu_);
   NERF_RETURN_IF_ERROR(status_);
-  waiting_.push_back({std::move(path), std::move(image)});
+  waiting_.push_back({std::move(path), std::move(image), std::move(xmp)});
   changed_.NotifyAll();
   return absl::OkStatus();
 }
@@ -45,7 +45,8 @@ void PngWriter::Write() {
     ++n_at_work_;
     changed_.NotifyAll();
     mu_.Unlock();
-    absl::Status status = Guarded([&] { return WritePng(picture.path, picture.image); });
+    absl::Status status =
+        Guarded([&] { return WritePng(picture.path, picture.image, picture.xmp); });
     mu_.Lock();
     --n_at_work_;
     if (!status.ok()) {

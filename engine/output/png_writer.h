@@ -23,7 +23,8 @@ class PngWriter {
 
   // Queues the picture for writing to `path`; blocks while the queue is full. Errors: the first of
   // any earlier picture; nothing more is written after it.
-  absl::Status Add(std::string path, ImageU8 image);
+  // xmp: see EncodePng.
+  absl::Status Add(std::string path, ImageU8 image, std::string xmp = "");
   // Waits until every picture is written. Errors: the first of any picture.
   absl::Status Finish();
 
@@ -31,6 +32,7 @@ class PngWriter {
   struct Picture {
     std::string path;
     ImageU8 image;
+    std::string xmp;
   };
 
   void Write();

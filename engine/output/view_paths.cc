@@ -10,7 +10,9 @@
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/output/view_request.h"
+#include "engine/output/view_style.h"
 #include "engine/scene/image_resize.h"
+#include "engine/scene/panorama.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -210,8 +212,11 @@ absl::StatusOr<ViewPath> CamerasOfPath(const TrainState& state, const PathScene&
   }
   const Camera lens =
       PathLens(state.capture.empty() ? state.reference_camera : state.capture.front().camera);
-  NERF_ASSIGN_OR_RETURN(const Camera resized,
-                        CameraOfSize(lens, request.width, request.height, request.limited));
+  NERF_ASSIGN_OR_RETURN(
+      const Camera resized,
+      request.panorama.has_value()
+          ? AsPanorama(lens, state.geometry.frame, *request.panorama, request.width, request.height)
+          : CameraOfSize(lens, request.width, request.height, request.limited));
   PathKind kind = request.kind;
   if (state.capture.empty() && kind == PathKind::kAuto) kind = PathKind::kOrbit;
   if (state.capture.empty() && kind != PathKind::kOrbit) {
@@ -222,12 +227,13 @@ absl::StatusOr<ViewPath> CamerasOfPath(const TrainState& state, const PathScene&
   }
   const CameraPath path = MakePath(scene, kind, request.count);
   ViewPath views{path.kind, path.is_closed, {}, {}};
-  if (request.width == 0 && request.height == 0 && resized.width < lens.width) {
+  const bool is_reduced = !request.panorama.has_value() && resized.width < lens.width;
+  if (request.width == 0 && request.height == 0 && is_reduced) {
     views.reduced_from = {lens.width, lens.height};
   }
   for (const Mat34& pose : path.poses) {
-    views.cameras.push_back(resized);
-    views.cameras.back().camera_to_world = pose;
+    Camera& camera = views.cameras.emplace_back(resized);
+    camera.camera_to_world = request.panorama.has_value() ? LevelledPose(pose, scene.up) : pose;
   }
   return views;
 }

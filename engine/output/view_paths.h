@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/base/view_style.h"
 #include "engine/files/checkpoint.h"
 #include "engine/path/camera_path.h"
 #include "engine/render/render_device.h"
@@ -35,14 +37,15 @@ struct ViewPath {
 // What is asked of a path.
 struct PathRequest {
   PathKind kind = PathKind::kAuto;
-  int count = 1;              // of views
-  int width = 0, height = 0;  // pixels; as for CameraOfSize
-  bool limited = true;        // without width and height: at most kMaxDefaultViewPixels
+  int count = 1;                          // of views
+  int width = 0, height = 0;              // pixels; as for CameraOfSize
+  bool limited = true;                    // without width and height: at most kMaxDefaultViewPixels
+  std::optional<Panorama> panorama = {};  // upright; `limited` is left aside
 };
 
-// Views with the lens of the model's own cameras. Of files without stored cameras, kAuto is an
-// orbit. Errors: InvalidArgument for a count or size out of range, and for paths that follow the
-// training cameras where the file stores none.
+// Views with the lens of the model's own cameras, or panoramas. Of files without stored cameras,
+// kAuto is an orbit. Errors: InvalidArgument for a count or size out of range, and for paths that
+// follow the training cameras where the file stores none.
 absl::StatusOr<ViewPath> CamerasOfPath(const TrainState& state, const PathScene& scene,
                                        const PathRequest& request);
 

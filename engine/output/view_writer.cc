@@ -12,17 +12,20 @@ absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words
   ViewChannels channels;
   for (const std::string& word : words) {
     bool* channel = word == "rgb"       ? &channels.rgb
+                    : word == "rgba"    ? &channels.rgba
                     : word == "depth"   ? &channels.depth
                     : word == "opacity" ? &channels.opacity
                                         : nullptr;
     if (channel == nullptr) {
-      constexpr std::string_view kChannels[] = {"rgb", "depth", "opacity"};
+      constexpr std::string_view kChannels[] = {"rgb", "rgba", "depth", "opacity"};
       return absl::InvalidArgumentError("channels: " + NotOneOf(word, kChannels));
     }
     *channel = true;
   }
   if (words.empty())
-    return absl::InvalidArgumentError("channels: name at least one of rgb, depth, opacity");
+    return absl::InvalidArgumentError("channels: name at least one of rgb, rgba, depth, opacity");
+  if (channels.rgb && channels.rgba)
+    return absl::InvalidArgumentError("channels: rgba is in place of rgb; name one of them");
   return channels;
 }
 

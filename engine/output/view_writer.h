@@ -15,8 +15,11 @@ namespace nerf {
 // Images to write of a rendered view.
 struct ViewChannels {
   bool rgb = false, depth = false, opacity = false;
+  bool rgba = false;  // straight alpha, in place of rgb
+  bool HasColor() const { return rgb || rgba; }
 };
-// Reads the words rgb, depth and opacity. Errors: InvalidArgument for other words, and for none.
+// Reads the words rgb, rgba, depth and opacity. Errors: InvalidArgument for other words, for none,
+// and for rgb with rgba.
 absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words);
 
 // Depths in units of the data set. scale: training units per unit of the data set.

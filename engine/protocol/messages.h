@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/base/view_style.h"
 #include "engine/protocol/progress.h"
 
 // The messages between nerf-worker and `nerf-engine serve`. docs/inside/protocol.md says what each
@@ -98,7 +99,8 @@ struct Render {
   std::string path = "orbit";                   // a name of PathKind (engine/path)
   bool full_size = false;                       // views of a path are not reduced
   int width = 0, height = 0;                    // pixels; 0: from the camera
-  std::vector<std::string> channels = {"rgb"};  // and depth, opacity
+  std::vector<std::string> channels = {"rgb"};  // and rgba, depth, opacity
+  ViewStyle style;                              // the receiver checks it
   bool jpeg = false;                            // else PNG
   int jpeg_quality = 90;                        // 1 to 100
   // A frame of a live view: interrupts other renders; JPEG in every channel; of a job in training,

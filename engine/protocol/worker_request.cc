@@ -1,6 +1,7 @@
 #include "engine/protocol/worker_request.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -111,6 +112,68 @@ Stop ReadStop(KeyReader* reader) {
   return stop;
 }
 
+constexpr std::string_view kStereoWords[] = {"none", "top-bottom", "left-right"};
+
+void SetStyle(const ViewStyle& style, JsonObject* object) {
+  if (style.background.has_value()) {
+    const Vec3 color = *style.background;
+    (*object)["background"] = {color.x, color.y, color.z};
+  }
+  if (style.crop.has_value()) {
+    const OwnBox& box = *style.crop;
+    (*object)["crop"] = {{"center", box.center}, {"size", box.size}, {"turn", box.turn}};
+  }
+  if (style.panorama.has_value()) {
+    (*object)["panorama"] = {{"stereo", kStereoWords[static_cast<int>(style.panorama->stereo)]},
+                             {"eye_distance", JsonNumber(style.panorama->eye_distance)}};
+  }
+}
+
+// Leaves `numbers` as they are where the key is absent.
+template <size_t n>
+void ReadNumbers(const char* key, KeyReader* reader, double (&numbers)[n]) {
+  const json* array = reader->Array(key);
+  if (array == nullptr) return;
+  bool is_valid = array->size() == n;
+  for (size_t i = 0; is_valid && i < n; ++i) {
+    is_valid = (*array)[i].is_number();
+    if (is_valid) numbers[i] = (*array)[i].get<double>();
+  }
+  if (!is_valid) reader->Fail(key, fmt::format("must be {} numbers", n));
+}
+
+ViewStyle ReadStyle(KeyReader* reader) {
+  ViewStyle style;
+  if (reader->Array("background") != nullptr) {
+    double color[3] = {0, 0, 0};
+    ReadNumbers("background", reader, color);
+    style.background = {static_cast<float>(color[0]), static_cast<float>(color[1]),
+                        static_cast<float>(color[2])};
+  }
+  if (const json* crop = reader->Object("crop", Need::kOptional)) {
+    KeyReader inner(*crop, "crop.");
+    OwnBox& box = style.crop.emplace();
+    ReadNumbers("center", &inner, box.center);
+    ReadNumbers("size", &inner, box.size);
+    ReadNumbers("turn", &inner, box.turn);
+    reader->Merge(inner);
+  }
+  if (const json* panorama = reader->Object("panorama", Need::kOptional)) {
+    KeyReader inner(*panorama, "panorama.");
+    Panorama& read = style.panorama.emplace();
+    const std::string stereo = inner.Text("stereo", Need::kOptional);
+    const auto known = std::find(std::begin(kStereoWords), std::end(kStereoWords), stereo);
+    if (known != std::end(kStereoWords)) {
+      read.stereo = static_cast<StereoLayout>(known - std::begin(kStereoWords));
+    } else if (!stereo.empty()) {
+      inner.Fail("stereo", "must be none, top-bottom or left-right");
+    }
+    read.eye_distance = inner.Number("eye_distance", Need::kOptional).value_or(0);
+    reader->Merge(inner);
+  }
+  return style;
+}
+
 JsonObject ToJson(const Render& render) {
   JsonObject object = {{"type", "render"}, {"id", render.id}};
   if (!render.file.empty()) object["file"] = render.file;
@@ -126,6 +189,7 @@ JsonObject ToJson(const Render& render) {
   object["width"] = render.width;
   object["height"] = render.height;
   object["channels"] = render.channels;
+  SetStyle(render.style, &object);
   object["format"] = render.jpeg ? "jpeg" : "png";
   if (render.jpeg) object["jpeg_quality"] = render.jpeg_quality;
   if (render.live) object["live"] = true;
@@ -173,6 +237,7 @@ Render ReadRender(KeyReader* reader) {
   if (std::vector<std::string> channels = reader->Texts("channels"); !channels.empty()) {
     render.channels = std::move(channels);
   }
+  render.style = ReadStyle(reader);
   render.jpeg = reader->OneOf("format", "jpeg", "png", Need::kOptional);
   render.jpeg_quality = static_cast<int>(
       reader->Whole("jpeg_quality", Need::kOptional, 1, 100).value_or(render.jpeg_quality));

@@ -58,7 +58,9 @@ ViewPicture Quantized(RenderedView&& view) {
   ViewPicture picture{{view.width, view.height, 4, {}}, std::move(view.depths)};
   picture.rgba.pixels.resize(4 * view.colors.size());
   for (size_t i = 0; i < view.colors.size(); ++i) {
-    const uint32_t rgba = kernels::PackRgba(view.colors[i], view.opacities[i]);
+    const uint32_t rgba = view.straight_alpha
+                              ? kernels::PackStraightRgba(view.colors[i], view.opacities[i])
+                              : kernels::PackRgba(view.colors[i], view.opacities[i]);
     std::memcpy(picture.rgba.pixels.data() + 4 * i, &rgba, sizeof(rgba));
   }
   return picture;

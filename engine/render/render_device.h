@@ -17,7 +17,9 @@ namespace nerf {
 
 // A rendered view as pictures and depth maps hold it. Rows top to bottom.
 struct ViewPicture {
-  ImageU8 rgba;               // sRGB composited on the background, and opacity: not straight alpha
+  // sRGB composited on the background, and opacity; with RenderOptions::straight_alpha a picture
+  // with straight alpha.
+  ImageU8 rgba;
   std::vector<float> depths;  // [height * width] as RenderedView has them
 };
 // Rounds to 8 bits; takes the depths along.

@@ -71,9 +71,12 @@ int RenderTile(const RenderJob& job, int tile, const std::stop_token& stop, Tile
     const int x = w->pixels[r] % job.camera.width, y = w->pixels[r] / job.camera.width;
     w->rays[r] = CameraRay(job.camera, x + 0.5f, y + 0.5f);
     w->rays[r].t_near = job.near;
+    if (job.options.crop.has_value()) job.options.crop->Cut(&w->rays[r]);
   }
   const RayTile rays{.rays = {w->rays, static_cast<size_t>(n_rays)},
-                     .background = job.options.background,
+                     .background = BehindRays(job.options),
+                     .own_background = ShowsOwnBackground(job.options),
+                     .is_cropped = job.options.crop.has_value(),
                      .min_transmittance = job.options.min_transmittance,
                      .time = job.camera.time,
                      .axis = job.camera.camera_to_world.Column(2) * -1.0f};
@@ -164,6 +167,7 @@ ViewRender::ViewRender(const TrainedModel& model, float near, const Camera& came
   const size_t n_pixels = static_cast<size_t>(camera.width) * camera.height;
   work_->view.width = camera.width;
   work_->view.height = camera.height;
+  work_->view.straight_alpha = options.straight_alpha;
   work_->view.colors.resize(n_pixels);
   work_->view.opacities.resize(n_pixels);
   work_->view.depths.resize(n_pixels);

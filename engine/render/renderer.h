@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <vector>
 
+#include "engine/base/crop_box.h"
 #include "engine/base/parallel_for.h"
 #include "engine/field/trained_model.h"
 #include "engine/scene/camera.h"
@@ -17,6 +19,7 @@ namespace nerf {
 // A rendered view. Rows top to bottom.
 struct RenderedView {
   int width = 0, height = 0;
+  bool straight_alpha = false;   // how Quantized writes the colors, which are on black then
   std::vector<Vec3> colors;      // [height * width] sRGB, composited on the background
   std::vector<float> opacities;  // [height * width] sum of weights, 0 to 1
   std::vector<float> depths;  // [height * width] expected distance along the ray, training units; 0
@@ -25,12 +28,27 @@ struct RenderedView {
 
 struct RenderOptions {
   Vec3 background{1, 1, 1};
-  float min_transmittance = 1e-4f;  // a ray ends at the sample that leaves less light than this
+  // In place of the background, what a model has learned that lies behind its boxes.
+  bool own_background = true;
+  // Pictures have straight alpha, the color of what is there without a background; both of the
+  // above are left aside.
+  bool straight_alpha = false;
+  std::optional<CropBox> crop = {};  // training frame: what lies outside is not shown
+  float min_transmittance = 1e-4f;   // a ray ends at the sample that leaves less light than this
   // Progressive refinement: the first pass renders one pixel in first_stride^2, and each pass after
   // it halves the stride. A power of two; 1 renders the view in one pass. What a pixel shows does
   // not depend on it. CUDA devices take one pass all the same.
   int first_stride = 1;
 };
+
+// The color behind the rays of such a view, and whether it gives way to the model's own, which a
+// box cuts off.
+inline Vec3 BehindRays(const RenderOptions& options) {
+  return options.straight_alpha ? Vec3{} : options.background;
+}
+inline bool ShowsOwnBackground(const RenderOptions& options) {
+  return options.own_background && !options.straight_alpha && !options.crop.has_value();
+}
 
 // Some tiles of one pass of a view: begin, begin + step, ... below end. The tiles of a pass are
 // numbered row by row.

@@ -26,7 +26,8 @@ LensCamera LensOf(const Camera& camera) {
           .lens = camera.lens,
           .distortion = {camera.k1, camera.k2, camera.k3, camera.p1, camera.p2, camera.k4,
                          camera.k5, camera.k6},
-          .camera_to_world = camera.camera_to_world};
+          .camera_to_world = camera.camera_to_world,
+          .eye_distance = camera.eye_distance};
 }
 
 bool CanUndistort(const Camera& camera) {

@@ -19,6 +19,8 @@ struct Camera {
   float k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0, k4 = 0, k5 = 0, k6 = 0;
   Mat34 camera_to_world;  // OpenGL axes: +X right, +Y up, looks along -Z
   float time = 0;         // of the picture, 0 to 1 over the capture
+  // Of kEquirectangular: as LensCamera has it. The picture then holds those of both eyes.
+  float eye_distance = 0;
 
   bool operator==(const Camera&) const = default;
 };

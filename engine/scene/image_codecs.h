@@ -24,7 +24,8 @@ void SetPictureDecoder(ImageFormat format, PictureDecoder decoder);
 // pixels: [height][width][n_channels] of bit_depth 8 or 16 (native byte order); n_channels 1, 3
 // or 4. After a stop: Cancelled.
 absl::StatusOr<std::string> EncodePngRows(int width, int height, int n_channels, int bit_depth,
-                                          const uint8_t* pixels, const std::stop_token& stop);
+                                          const uint8_t* pixels, const std::stop_token& stop,
+                                          const std::string& xmp);
 absl::StatusOr<std::string> EncodeJpegPixels(const ImageU8& image, int quality);
 
 }  // namespace nerf

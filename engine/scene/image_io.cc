@@ -240,7 +240,8 @@ absl::StatusOr<ImageU8> DecodeImage(const std::string& path, const ImageLimits& 
   return image;
 }
 
-absl::StatusOr<std::string> EncodePng(const ImageU8& image, const std::stop_token& stop) {
+absl::StatusOr<std::string> EncodePng(const ImageU8& image, const std::stop_token& stop,
+                                      const std::string& xmp) {
   if (image.n_channels != 1 && image.n_channels != 3 && image.n_channels != 4) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot encode ", image.n_channels, " channels as PNG"));
@@ -248,14 +249,14 @@ absl::StatusOr<std::string> EncodePng(const ImageU8& image, const std::stop_toke
   NERF_RETURN_IF_ERROR(
       CheckPixels(image.width, image.height, image.n_channels, image.pixels.size()));
   return EncodePngRows(image.width, image.height, image.n_channels, /*bit_depth=*/8,
-                       image.pixels.data(), stop);
+                       image.pixels.data(), stop, xmp);
 }
 
 absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> gray,
                                         const std::stop_token& stop) {
   NERF_RETURN_IF_ERROR(CheckPixels(width, height, 1, gray.size()));
   return EncodePngRows(width, height, /*n_channels=*/1, /*bit_depth=*/16,
-                       reinterpret_cast<const uint8_t*>(gray.data()), stop);
+                       reinterpret_cast<const uint8_t*>(gray.data()), stop, "");
 }
 
 absl::StatusOr<GrayImage16> DecodePng16(std::string_view bytes, const ImageLimits& limits) {
@@ -267,7 +268,7 @@ absl::StatusOr<GrayImage16> DecodePng16(std::string_view bytes, const ImageLimit
   return DecodePngGray16(bytes, header);
 }
 
-absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality) {
+absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality, const std::string& xmp) {
   if (image.n_channels != 1 && image.n_channels != 3) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot encode ", image.n_channels, " channels as JPEG"));
@@ -277,11 +278,20 @@ absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality) {
   }
   NERF_RETURN_IF_ERROR(
       CheckPixels(image.width, image.height, image.n_channels, image.pixels.size()));
-  return EncodeJpegPixels(image, quality);
+  absl::StatusOr<std::string> bytes = EncodeJpegPixels(image, quality);
+  if (bytes.ok() && !xmp.empty()) {
+    // A segment APP1 behind the start of the image; its length counts itself.
+    const std::string content = std::string("http://ns.adobe.com/xap/1.0/") + '\0' + xmp;
+    const size_t size = content.size() + 2;
+    std::string segment = "\xFF\xE1";
+    segment += {static_cast<char>(size >> 8), static_cast<char>(size & 255)};
+    bytes->insert(2, segment + content);
+  }
+  return bytes;
 }
 
-absl::Status WritePng(const std::string& path, const ImageU8& image) {
-  NERF_ASSIGN_OR_RETURN(std::string bytes, EncodePng(image));
+absl::Status WritePng(const std::string& path, const ImageU8& image, const std::string& xmp) {
+  NERF_ASSIGN_OR_RETURN(std::string bytes, EncodePng(image, {}, xmp));
   return WriteFileAtomically(path, bytes);
 }
 

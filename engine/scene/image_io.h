@@ -61,7 +61,9 @@ absl::StatusOr<ImageU8> DecodeImageBytes(std::string_view bytes, const ImageLimi
 // 8-bit PNG of 1 (gray), 3 (RGB) or 4 (RGBA) channels. Equal images give equal bytes.
 // Requires: pixels.size() == width * height * n_channels, else InvalidArgument. After a stop, which
 // is looked at between rows: Cancelled.
-absl::StatusOr<std::string> EncodePng(const ImageU8& image, const std::stop_token& stop = {});
+// xmp: a packet that is stored with it; empty: none.
+absl::StatusOr<std::string> EncodePng(const ImageU8& image, const std::stop_token& stop = {},
+                                      const std::string& xmp = "");
 
 // 16-bit gray PNG. gray: [height * width], rows top to bottom. stop: as of EncodePng.
 absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> gray,
@@ -72,10 +74,11 @@ absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const u
 absl::StatusOr<GrayImage16> DecodePng16(std::string_view bytes, const ImageLimits& limits = {});
 
 // Baseline JPEG of 1 or 3 channels without chroma subsampling; quality in [1, 100].
-absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality = 90);
+absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality = 90,
+                                       const std::string& xmp = "");
 
 // Encodes and atomically replaces `path`.
-absl::Status WritePng(const std::string& path, const ImageU8& image);
+absl::Status WritePng(const std::string& path, const ImageU8& image, const std::string& xmp = "");
 absl::Status WritePng16(const std::string& path, int width, int height,
                         std::span<const uint16_t> gray);
 

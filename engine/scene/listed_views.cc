@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/scene/panorama.h"
 
 namespace nerf {
 namespace {
@@ -18,20 +19,6 @@ constexpr double kMaxRelativeFocal = 1000;
 bool IsDistorted(const Intrinsics& i) {
   return i.k1 != 0 || i.k2 != 0 || i.k3 != 0 || i.p1 != 0 || i.p2 != 0 || i.k4 != 0 || i.k5 != 0 ||
          i.k6 != 0;
-}
-
-// A picture of all directions: a turn from side to side, half of one from top to bottom.
-Camera EquirectangularCamera(int width, int height) {
-  constexpr float kPi = std::numbers::pi_v<float>;
-  Camera camera;
-  camera.lens = LensModel::kEquirectangular;
-  camera.width = width;
-  camera.height = height;
-  camera.fl_x = static_cast<float>(width) / (2 * kPi);
-  camera.fl_y = static_cast<float>(height) / kPi;
-  camera.cx = 0.5f * static_cast<float>(width);
-  camera.cy = 0.5f * static_cast<float>(height);
-  return camera;
 }
 
 }  // namespace

@@ -130,7 +130,8 @@ void WriteBytes(png_structp png, png_bytep bytes, size_t size) {
 }
 
 bool WriteRows(PngWriter* writer, int width, int height, int color_type, int bit_depth,
-               const uint8_t* pixels, size_t row_bytes, const std::stop_token& stop) {
+               const uint8_t* pixels, size_t row_bytes, const std::stop_token& stop,
+               png_textp xmp) {
   if (setjmp(png_jmpbuf(writer->png)) != 0) return false;
   png_structp png = writer->png;
   png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
@@ -140,6 +141,7 @@ bool WriteRows(PngWriter* writer, int width, int height, int color_type, int bit
   png_set_IHDR(png, writer->header, static_cast<png_uint_32>(width),
                static_cast<png_uint_32>(height), bit_depth, color_type, PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (xmp != nullptr) png_set_text(png, writer->header, xmp, 1);
   png_write_info(png, writer->header);
   if (bit_depth == 16 && std::endian::native == std::endian::little) png_set_swap(png);
   for (int y = 0; y < height; ++y) {
@@ -184,7 +186,8 @@ absl::StatusOr<GrayImage16> DecodePngGray16(std::string_view bytes, const ImageH
 }
 
 absl::StatusOr<std::string> EncodePngRows(int width, int height, int n_channels, int bit_depth,
-                                          const uint8_t* pixels, const std::stop_token& stop) {
+                                          const uint8_t* pixels, const std::stop_token& stop,
+                                          const std::string& xmp) {
   PngWriter writer;
   writer.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &writer.error, OnError, OnWarning);
   if (writer.png != nullptr) writer.header = png_create_info_struct(writer.png);
@@ -194,7 +197,16 @@ absl::StatusOr<std::string> EncodePngRows(int width, int height, int n_channels,
                                            : PNG_COLOR_TYPE_RGB_ALPHA;
   const size_t row_bytes =
       static_cast<size_t>(width) * static_cast<size_t>(n_channels) * (bit_depth / 8);
-  if (!WriteRows(&writer, width, height, color_type, bit_depth, pixels, row_bytes, stop)) {
+  // libpng copies the text.
+  std::string key = "XML:com.adobe.xmp", packet = xmp, none;
+  png_text text = {};
+  text.compression = PNG_ITXT_COMPRESSION_NONE;
+  text.key = key.data();
+  text.text = packet.data();
+  text.itxt_length = packet.size();
+  text.lang = text.lang_key = none.data();
+  if (!WriteRows(&writer, width, height, color_type, bit_depth, pixels, row_bytes, stop,
+                 xmp.empty() ? nullptr : &text)) {
     if (stop.stop_requested()) return absl::CancelledError("the picture is not wanted any more");
     return absl::InternalError(absl::StrCat("PNG encoder: ", writer.error.message));
   }

@@ -9,6 +9,7 @@
 
 #include "common/file_io.h"
 #include "common/status_macros.h"
+#include "engine/output/view_style.h"
 #include "engine/scene/image_io.h"
 #include "engine/training/training_session.h"
 
@@ -73,11 +74,18 @@ absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
     written.files[channel] = path;
     return WriteUnsynced(path, bytes);
   };
+  const std::string xmp = XmpOf(request.style, view.rgba.width, view.rgba.height);
   if (channels.rgb) {
     const bool jpeg = request.live || request.jpeg;
     const ImageU8 image = ColorsOf(view);
-    NERF_RETURN_IF_ERROR(write(
-        "rgb", jpeg, jpeg ? EncodeJpeg(image, request.jpeg_quality) : EncodePng(image, stop)));
+    NERF_RETURN_IF_ERROR(
+        write("rgb", jpeg,
+              jpeg ? EncodeJpeg(image, request.jpeg_quality, xmp) : EncodePng(image, stop, xmp)));
+  }
+  if (channels.rgba) {
+    if (request.live || request.jpeg)
+      return absl::InvalidArgumentError("channels: JPEG cannot hold rgba");
+    NERF_RETURN_IF_ERROR(write("rgba", false, EncodePng(view.rgba, stop, xmp)));
   }
   if (channels.depth) {
     const std::vector<float> depths = OwnDepths(view, scale);

@@ -12,9 +12,11 @@
 #include "common/log_options.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "engine/config/view_style_check.h"
 #include "engine/group/group.h"
 #include "engine/output/view_paths.h"
 #include "engine/output/view_request.h"
+#include "engine/output/view_style.h"
 #include "engine/parameters/memory_estimate.h"
 #include "engine/protocol/engine_message.h"
 #include "engine/protocol/scene_views.h"
@@ -256,6 +258,10 @@ void ServeLoop::HandleRequest(const protocol::Render& render, QueuedRequest& que
     EndRequest(render.id, channels.status());
     return;
   }
+  if (const absl::Status style = CheckStyle(render.style); !style.ok()) {
+    EndRequest(render.id, style);
+    return;
+  }
   render_ = std::make_unique<RunningRender>();
   render_->request = render;
   render_->channels = *channels;
@@ -270,11 +276,19 @@ absl::StatusOr<Camera> ServeLoop::CameraOfRequest(const TrainState& state, Scene
   if (!request.camera.empty()) {
     NERF_ASSIGN_OR_RETURN(
         const std::vector<Camera> cameras,
-        CamerasFromText(request.camera, "camera", state, request.width, request.height));
+        request.style.panorama.has_value()
+            ? CamerasFromText(request.camera, "camera", state, 0, 0)
+            : CamerasFromText(request.camera, "camera", state, request.width, request.height));
     if (cameras.size() != 1) {
       return absl::InvalidArgumentError("camera.frames: must hold one frame");
     }
-    return render->camera = cameras.front();
+    Camera camera = cameras.front();
+    if (request.style.panorama.has_value()) {
+      NERF_ASSIGN_OR_RETURN(
+          camera, AsPanorama(camera, state.geometry.frame, *request.style.panorama, request.width,
+                             request.height));
+    }
+    return render->camera = camera;
   }
   const std::optional<PathKind> kind = ParsePathKind(request.path);
   if (!kind.has_value()) return absl::InvalidArgumentError("orbit.path: is not a known path");
@@ -284,7 +298,7 @@ absl::StatusOr<Camera> ServeLoop::CameraOfRequest(const TrainState& state, Scene
   NERF_ASSIGN_OR_RETURN(const ViewPath path,
                         CamerasOfPath(state, scene,
                                       {*kind, request.orbit_count, request.width, request.height,
-                                       !request.full_size}));
+                                       !request.full_size, request.style.panorama}));
   render->path = std::string(PathKindName(path.kind));
   render->reduced_from = path.reduced_from;
   return render->camera = path.cameras[static_cast<size_t>(request.orbit_index)];
@@ -313,12 +327,9 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
 
   // Beyond the available memory the kernel would kill the process, and the running job with it.
   NERF_RETURN_IF_ERROR(CheckViewFits(camera.width, camera.height, AvailableMemoryBytes()));
-  RenderOptions options;
-  options.background = BackgroundColor(state->evaluation_background);
-  options.min_transmittance = MinTransmittance(state->config);
   render->step = render->job_weights != nullptr ? job->rendered_step() : state->step;
   render->scale = state->geometry.frame.scale;
-  render->picture = renderer->Begin(camera, options);
+  render->picture = renderer->Begin(camera, OptionsOf(*state, request.style, render->channels));
   return absl::OkStatus();
 }
 
@@ -390,7 +401,7 @@ absl::StatusOr<protocol::Rendered> ServeLoop::WriteRendered(const RunningRender&
   rendered.path = render.path;
   rendered.full_width = static_cast<uint32_t>(render.reduced_from.width);
   rendered.full_height = static_cast<uint32_t>(render.reduced_from.height);
-  if (!render.capture.empty()) {
+  if (!render.capture.empty() && !render.request.style.panorama.has_value()) {
     rendered.seen_twice = ShareSeenTwice(view, render.camera, render.capture);
     rendered.far_from_cameras = IsFarFrom(render.camera, render.capture);
   }

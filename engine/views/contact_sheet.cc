@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "common/status_macros.h"
+#include "engine/scene/image_compare.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/image_resize.h"
 
@@ -45,7 +46,8 @@ double Total(const std::vector<double>& heights) {
 }
 
 void CopyInto(const ImageU8& image, const SheetCell& cell, ImageU8* sheet) {
-  const ImageU8 fitted = AreaResized(image, cell.width, cell.height);
+  const ImageU8 fitted = AreaResized(image.n_channels == 4 ? CompositedOn(image, {1, 1, 1}) : image,
+                                     cell.width, cell.height);
   for (int y = 0; y < cell.height; ++y) {
     for (int x = 0; x < cell.width; ++x) {
       const uint8_t* pixel = fitted.Pixel(x, y);

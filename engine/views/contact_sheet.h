@@ -25,9 +25,9 @@ SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes);
 // Of more pictures than this, a sheet shows so many, evenly spaced, with the first and the last.
 inline constexpr size_t kMaxSheetPictures = 100;
 
-// Writes one PNG at `path`, atomically, that shows the images `files` (PNG or JPEG, their alpha
-// ignored). Errors: InvalidArgument when there are no files; those of reading and writing, naming
-// the path.
+// Writes one PNG at `path`, atomically, that shows the images `files` (PNG or JPEG, those
+// with alpha on white). Errors: InvalidArgument when there are no files; those of reading and
+// writing, naming the path.
 absl::Status WriteContactSheet(const std::vector<std::string>& files, const std::string& path);
 
 // The same of pictures in memory: RGB or RGBA.

@@ -22,9 +22,13 @@ struct ShownFileType {
 
 // Types that a browser may show. HTML and SVG are missing because they can hold scripts.
 constexpr std::array kShownTypes = {
-    ShownFileType{".png", "image/png"},         ShownFileType{".jpg", "image/jpeg"},
-    ShownFileType{".jpeg", "image/jpeg"},       ShownFileType{".mp4", "video/mp4"},
-    ShownFileType{".json", "application/json"}, ShownFileType{".txt", "text/plain; charset=utf-8"},
+    ShownFileType{".png", "image/png"},
+    ShownFileType{".jpg", "image/jpeg"},
+    ShownFileType{".jpeg", "image/jpeg"},
+    ShownFileType{".mp4", "video/mp4"},
+    ShownFileType{".webm", "video/webm"},
+    ShownFileType{".json", "application/json"},
+    ShownFileType{".txt", "text/plain; charset=utf-8"},
 };
 constexpr std::string_view kSavedType = "application/octet-stream";
 constexpr std::string_view kNameCharacters =

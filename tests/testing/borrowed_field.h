@@ -22,6 +22,11 @@ class BorrowedField final : public RadianceField {
              Workspace* workspace) const override {
     field_.Color(n, samples, directions, colors, workspace);
   }
+  bool HasBackground() const override { return field_.HasBackground(); }
+  void Background(int n, const Vec3* directions, Vec3* colors,
+                  Workspace* workspace) const override {
+    field_.Background(n, directions, colors, workspace);
+  }
 
  private:
   const RadianceField& field_;

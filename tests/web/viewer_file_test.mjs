@@ -31,9 +31,9 @@ function train(dataset, out, ...flags) {
   return join(out, "model.safetensors");
 }
 
-function exported(model, name) {
+function exported(model, name, ...flags) {
   const file = join(folder, name);
-  run("export", model, "--viewer", file);
+  run("export", model, "--viewer", file, ...flags);
   return file;
 }
 
@@ -112,15 +112,15 @@ function cameraFile(name, matrix, fieldOfView, side) {
   return { file, side, fragment: `#p=${position}&q=${quaternionOf(matrix)}&f=${(fieldOfView * 180) / Math.PI}` };
 }
 
-function rendered(model, camera, name) {
+function rendered(model, camera, name, ...flags) {
   const out = join(folder, `${name}-views`);
-  run("render", model, "--camera", camera, "--out", out);
+  run("render", model, "--camera", camera, "--out", out, ...flags);
   return readFileSync(join(out, "rgb_0000.png"));
 }
 
-async function compare(title, model, viewer, name, camera) {
+async function compare(title, model, viewer, name, camera, ...flags) {
   await step(title, async () => {
-    const wanted = rendered(model, camera.file, name);
+    const wanted = rendered(model, camera.file, name, ...flags);
     const page = await open(viewer, camera.fragment, { viewport: { width: camera.side, height: camera.side } });
     const begun = Date.now();
     const shown = await pictureOf(page);
@@ -274,6 +274,8 @@ async function test() {
   await compare("a view of mic is nerf-engine's", model, viewer, "mic", cameraFile("mic", matrix, angle, side));
   const near = matrix.map((row, i) => (i < 3 ? [...row.slice(0, 3), row[3] * 0.45] : row));
   await compare("a near view of it, too", model, viewer, "near", cameraFile("near", near, 0.5, side));
+  const crop = "--crop=0,0,0.2,0.8,0.6,1,0,0,0.6,0.8";
+  await compare("a turned box of it, too", model, exported(model, "box.html", crop), "box", cameraFile("box", matrix, angle, smallSide), crop);
   const scenes = { boxes: ["boxes=3"], l2: ["boxes=2", "contraction=l2"] };
   for (const [name, settings] of Object.entries(scenes)) {
     const flags = settings.flatMap((setting) => ["--set", setting]);

@@ -83,6 +83,23 @@ TEST(EngineConvertTest, CameraBecomesACameraFile) {
   EXPECT_EQ(file["frames"][0]["time"], 0.5);
 }
 
+TEST(EngineConvertTest, StyleIsTheEngines) {
+  v1::RenderImageRequest view;
+  view.mutable_orbit()->set_count(1);
+  view.add_channels(v1::RGBA);
+  v1::ViewStyle& style = *view.mutable_style();
+  for (const double part : {0.0, 0.5, 1.0}) style.add_background(part);
+  for (const double number : {1.0, 2.0, 3.0}) style.mutable_crop()->add_center(number);
+  for (const double side : {4.0, 5.0, 6.0}) style.mutable_crop()->add_size(side);
+  style.mutable_panorama()->set_stereo(v1::Panorama::LEFT_RIGHT);
+  style.mutable_panorama()->set_eye_distance(0.06);
+  const protocol::Render render = ToProtocol(view);
+  EXPECT_EQ(render.channels, std::vector<std::string>{"rgba"});
+  EXPECT_EQ(render.style.background, (Vec3{0, 0.5f, 1}));
+  EXPECT_EQ(render.style.crop, (OwnBox{{1, 2, 3}, {4, 5, 6}}));
+  EXPECT_EQ(render.style.panorama, (Panorama{StereoLayout::kLeftRight, 0.06}));
+}
+
 TEST(EngineConvertTest, OrbitHasNoCamera) {
   v1::RenderImageRequest view;
   view.mutable_orbit()->set_index(2);

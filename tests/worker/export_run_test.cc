@@ -76,7 +76,7 @@ TEST_F(ExportRunTest, MakesTheFileOfTheFetchedModelAndNamesItInItsReport) {
   UseEngine("echo \"$@\" > " + dir_.path() + "/flags\n" + kMadeMesh);
   Start();
   SendOrder();
-  EXPECT_THAT(Told("flags"), HasSubstr("--format glb --frame blender --box=-1.5,0,2,1,2,0.1 "
+  EXPECT_THAT(Told("flags"), HasSubstr("--format glb --frame blender --crop=-1.5,0,2,1,2,0.1 "
                                        "--resolution 64 --triangles 1000"));
   ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
   const v1::JobReport report = *server_.last_report();

@@ -18,6 +18,7 @@ export interface SceneHeader {
   densityShift: number;
   contraction: number;
   learnsBackground: boolean;
+  crop?: { center: Vec3; axes: [Vec3, Vec3, Vec3] }; // base/crop_box.h
   background: Vec3;
   ownToTraining: Pose;
   scale: number;

@@ -244,6 +244,11 @@ export class Renderer {
     gl.uniform1f(this.uniform("minTransmittance"), march.minTransmittance);
     gl.uniform3fv(this.uniform("background"), header.background);
     gl.uniform1i(this.uniform("learnsBackground"), header.learnsBackground ? 1 : 0);
+    gl.uniform1i(this.uniform("isCropped"), header.crop ? 1 : 0);
+    if (header.crop) {
+      gl.uniform3fv(this.uniform("cropCenter"), header.crop.center);
+      gl.uniform3fv(this.uniform("cropAxes"), header.crop.axes.flat());
+    }
     gl.uniform1f(this.uniform("depthScale"), header.distance);
   }
 

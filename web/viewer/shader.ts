@@ -144,6 +144,8 @@ const march = `
 uniform usampler2D blocks;          // the 64 bits of each 4 x 4 x 4 cells, as two words
 uniform usampler2D emptyDistances;  // kernels/ray_marching.h, of each block
 uniform int gridResolution;         // cells along a box
+uniform bool isCropped;
+uniform vec3 cropCenter, cropAxes[3];  // base/crop_box.h
 uniform float stepLength, cone, rayNear, rayFar, minTransmittance;
 
 const int kBlockRowBits = 10;  // texels of a row of \`blocks\`, as a power of two
@@ -180,6 +182,13 @@ March startMarch(vec3 origin, vec3 direction) {
   vec3 low = min(a, b), high = max(a, b);
   float enter = max(rayNear, max(low.x, max(low.y, low.z)));
   float leave = min(rayFar, min(high.x, min(high.y, high.z)));
+  for (int i = 0; i < 3 && isCropped; ++i) {
+    float at = dot(cropAxes[i], origin - cropCenter), slope = dot(cropAxes[i], direction);
+    float inverse = abs(slope) > 1e-12 ? 1.0 / slope : 1e12;
+    vec2 ways = (vec2(-1.0, 1.0) - at) * inverse;
+    enter = max(enter, min(ways.x, ways.y));
+    leave = min(leave, max(ways.x, ways.y));
+  }
   ray.t = fromSteps(toSteps(enter) + 0.5);
   ray.exit = enter < leave ? leave : -1.0;
   return ray;

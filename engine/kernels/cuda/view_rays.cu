@@ -20,7 +20,9 @@ struct WaveArguments {
 
 template <typename T>
 __device__ void Write(const ViewParams<T>& p, uint32_t r, const ViewRay& ray, Vec3 background) {
-  p.rgba[r] = PackRgba(ray.ColorOn(background), ray.Opacity());
+  const Vec3 color = ray.ColorOn(background);
+  p.rgba[r] = p.control->straight_alpha ? PackStraightRgba(color, ray.Opacity())
+                                        : PackRgba(color, ray.Opacity());
   p.depths[r] = ray.ExpectedDepth();
 }
 
@@ -67,6 +69,7 @@ __global__ void __launch_bounds__(kBlock) StartViewKernel(const __grid_constant_
       Ray ray = LensRay(control.camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f);
       ray.t_near = control.near;
       ray.t_far = control.far;
+      if (control.has_crop) control.crop.Cut(&ray);
       ViewRay state;
       state.march = StartMarch(p.grid, p.steps, ray, kViewJitter);
       is_alive = state.march.t_exit >= 0;
@@ -173,7 +176,7 @@ __global__ void __launch_bounds__(kBlock)
     const auto [x, y] = PlaceOf(control, control.first_tile + base / kBlock, threadIdx.x);
     bool has_light = false;
     if (x < control.width && y < control.height) {
-      has_light = !p.rays[r].Ended();
+      has_light = control.own_background && !p.rays[r].Ended();
       if (!has_light) Write(p, r, p.rays[r], control.background);
     }
     uint32_t total;

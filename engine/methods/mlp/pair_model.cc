@@ -28,11 +28,13 @@ struct ViewSamples {
     weights.resize(n);
     positions.resize(n);
   }
-  // Densities at ts, and the weights of the samples of each ray.
-  void Weigh(int n_rays, const Ray* rays) {
+  // Densities at ts, and the weights of the samples of each ray. The last one is that of all that
+  // lies behind it, unless the ray is cropped.
+  void Weigh(int n_rays, const Ray* rays, bool is_cropped) {
     const int n = n_rays * n_per_ray;
     for (int r = 0; r < n_rays; ++r) {
       SampleLengths(n_per_ray, ts.data() + r * n_per_ray, lengths.data() + r * n_per_ray);
+      if (is_cropped) lengths[(r + 1) * n_per_ray - 1] = 0;
       for (int i = r * n_per_ray; i < (r + 1) * n_per_ray; ++i)
         positions[i] = rays[r].origin + rays[r].direction * ts[i];
     }
@@ -88,7 +90,11 @@ class MlpPairModel final : public TrainedModel {
     for (size_t r = 0; r < tile.rays.size(); ++r) {
       if (stop.stop_requested()) return false;
       Ray ray = tile.rays[r];
-      const RayBounds bounds = BoundsOfRay(config_, geometry_, ray, tile.axis);
+      RayBounds bounds = BoundsOfRay(config_, geometry_, ray, tile.axis);
+      if (tile.is_cropped) {
+        bounds.t_near = std::max(bounds.t_near, ray.t_near);
+        bounds.t_far = std::min(bounds.t_far, ray.t_far);
+      }
       if (bounds.IsEmpty()) {
         rendered[r] = {tile.background, 0, 0};
         continue;
@@ -117,13 +123,13 @@ class MlpPairModel final : public TrainedModel {
       UniformSamples(rays[r].t_near, rays[r].t_far, n_coarse, nullptr,
                      w->coarse.ts.data() + r * n_coarse);
     }
-    w->coarse.Weigh(n_rays, rays.data());
+    w->coarse.Weigh(n_rays, rays.data(), tile.is_cropped);
     for (int r = 0; r < n_rays; ++r) {
       ImportanceSamples(n_coarse, w->coarse.ts.data() + r * n_coarse,
                         w->coarse.weights.data() + r * n_coarse, n_fine - n_coarse, nullptr,
                         w->fine.ts.data() + r * n_fine);
     }
-    w->fine.Weigh(n_rays, rays.data());
+    w->fine.Weigh(n_rays, rays.data(), tile.is_cropped);
     w->visible.clear();
     w->ray_of.clear();
     for (int i = 0; i < n_rays * n_fine; ++i) {

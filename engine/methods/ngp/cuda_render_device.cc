@@ -190,7 +190,11 @@ bool CudaSceneRenderer<T>::RenderPicture(const Camera& camera, const RenderOptio
                             .near = geometry_.near,
                             .far = geometry_.far,
                             .min_transmittance = options.min_transmittance,
-                            .background = options.background};
+                            .background = BehindRays(options),
+                            .own_background = ShowsOwnBackground(options),
+                            .straight_alpha = options.straight_alpha,
+                            .has_crop = options.crop.has_value(),
+                            .crop = options.crop.value_or(CropBox())};
   for (uint32_t first = 0; first < n_tiles; first += tiles_at_once) {
     control.first_tile = first;
     control.n_rays = std::min(tiles_at_once, n_tiles - first) * kernels::kViewTileRays;

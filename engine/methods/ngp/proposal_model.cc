@@ -123,7 +123,7 @@ void ProposalModel::RenderGroup(const RayTile& tile, int n_rays, const Ray* rays
                                 const RaySpan* spans, const int* indices, ProposalWorkspace* w,
                                 RenderedRay* rendered) const {
   if (n_rays == 0) return;
-  const bool has_end = settings_.learned_background != 0;
+  const bool has_end = settings_.learned_background != 0 && tile.own_background;
   const int n_proposals = settings_.proposal_samples, n_samples = settings_.field_samples;
   for (int r = 0; r < n_rays; ++r)
     EvenEdges(n_proposals, kernels::kViewJitter, w->proposals.EdgesOf(r));

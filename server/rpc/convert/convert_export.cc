@@ -35,7 +35,7 @@ bool HasBox(v1::ExportJob::Format format) {
   return IsMesh(format) || format == v1::ExportJob::POINTS || format == v1::ExportJob::SPLATS;
 }
 
-void CheckBox(const v1::ExportBox& box, RequestCheck& check) {
+void CheckBox(const v1::CropBox& box, RequestCheck& check) {
   const auto are_good = [](const auto& numbers, bool are_sides) {
     return numbers.size() == 3 && std::all_of(numbers.begin(), numbers.end(), [&](double number) {
              return std::abs(number) <= kMaxBoxCoordinate && (!are_sides || number > 0);
@@ -45,6 +45,10 @@ void CheckBox(const v1::ExportBox& box, RequestCheck& check) {
                 "must be three finite numbers, at most 1e9 from 0");
   check.Require(are_good(box.size(), true), "export_job.box.size",
                 "must be three sides above 0 and at most 1e9");
+  double squares = 0;
+  for (const double number : box.turn()) squares += number * number;
+  check.Require(box.turn().empty() || (box.turn_size() == 4 && std::abs(squares - 1) <= 2e-3),
+                "export_job.box.turn", "must be a quaternion x, y, z, w of length 1");
 }
 
 // What is asked of a format that does not have it is refused, never ignored.
@@ -68,7 +72,7 @@ void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
     check.Require(!is_given, fmt::format("export_job.{}", field),
                   fmt::format("has no effect on {}", Job::Format_Name(format)));
   };
-  refuse(!HasBox(format) && job.has_box(), "box");
+  refuse(format == Job::CAMERAS && job.has_box(), "box");
   refuse(!HasBox(format) && resolution > 0, "resolution");
   refuse(!IsMesh(format) && triangles > 0, "triangles");
   const bool has_frame = job.frame() != Job::FRAME_UNSPECIFIED && job.frame() != Job::DATASET;

@@ -92,10 +92,16 @@ void CheckOutputs(const v1::RenderJob& job, RequestCheck& check) {
   std::set<int> seen;
   for (const int channel : job.channels()) {
     check.Require(v1::RenderChannel_IsValid(channel) && channel != v1::RENDER_CHANNEL_UNSPECIFIED,
-                  "render_job.channels", "must be RGB, DEPTH or OPACITY");
+                  "render_job.channels", "must be RGB, RGBA, DEPTH or OPACITY");
     check.Require(seen.insert(channel).second, "render_job.channels",
                   "a channel is asked for twice");
   }
+  CheckColorChannels("render_job.channels", job.channels(), check);
+  CheckViewStyle("render_job.", job.style(), {job.width(), job.height()}, check);
+  check.Require(!job.movie() || !job.style().has_panorama() || job.channels().empty() ||
+                    job.channels(0) != v1::RGBA,
+                "render_job.movie",
+                "of a panorama has no alpha: its WebM could not say what it is");
   check.Require(job.images() || job.movie(), "render_job.images",
                 "must be set when movie is not: nothing else is asked for");
   check.Require(job.fps() == 0 || (job.fps() > 0 && job.fps() <= kMaxFilmFps), "render_job.fps",
@@ -116,6 +122,7 @@ v1::RenderJob Requested(const v1::RenderJob& job) {
   requested.set_images(job.images());
   requested.set_movie(job.movie());
   requested.set_fps(job.fps() == 0 ? kDefaultFilmFps : job.fps());
+  if (job.has_style()) *requested.mutable_style() = job.style();
   requested.DiscardUnknownFields();
   return requested;
 }
@@ -168,6 +175,7 @@ void AddFrames(const LeaseGrant& grant, const v1::RenderJob& requested, v1::Fram
     view->set_height(requested.height());
     *view->mutable_channels() = requested.channels();
     view->set_format(v1::PNG);
+    if (requested.has_style()) *view->mutable_style() = requested.style();
     if (path.has_scene()) {
       view->mutable_orbit()->set_index(i);
       view->mutable_orbit()->set_count(path.scene().frames());
@@ -268,6 +276,8 @@ v1::DesiredJob RenderOrder(const LeaseGrant& grant) {
   }
   v1::MovieTask* movie = proto.mutable_movie();
   movie->set_fps(requested.fps());
+  movie->set_alpha(!requested.channels().empty() && requested.channels(0) == v1::RGBA);
+  if (requested.style().has_panorama()) *movie->mutable_panorama() = requested.style().panorama();
   for (const FrameRecord& frame : grant.job.render_work.frames) {
     if (!frame.images.empty()) *movie->add_frames() = ToProto(frame.images.front());
   }

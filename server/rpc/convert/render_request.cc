@@ -10,6 +10,7 @@
 #include "common/status_macros.h"
 #include "engine/base/camera_matrix.h"
 #include "engine/config/view_limits.h"
+#include "engine/config/view_style_check.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
@@ -94,6 +95,14 @@ absl::Status UseSource(const ServiceContext& services, const v1::RenderImageRequ
   return UseJob(services, key, request);
 }
 
+// `to` where there are as many numbers as it has.
+template <size_t n>
+void TakeNumbers(std::string_view field, const google::protobuf::RepeatedField<double>& from,
+                 double (&to)[n], RequestCheck& check) {
+  check.Require(from.size() == n, field, fmt::format("must be {} numbers", n));
+  if (from.size() == n) std::copy(from.begin(), from.end(), to);
+}
+
 // Checks the form only, so that a bad name is reported together with a bad camera.
 void CheckSourceName(const v1::RenderImageRequest& request, RequestCheck& check) {
   switch (request.source_case()) {
@@ -163,6 +172,46 @@ absl::Status CheckCamera(const v1::Camera& camera) {
   return check.Result();
 }
 
+void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& proto, ViewSize asked,
+                    RequestCheck& check) {
+  const std::string within = fmt::format("{}style.", prefix);
+  ViewStyle style;
+  if (!proto.background().empty()) {
+    double color[3] = {0, 0, 0};
+    TakeNumbers(within + "background", proto.background(), color, check);
+    style.background = {static_cast<float>(color[0]), static_cast<float>(color[1]),
+                        static_cast<float>(color[2])};
+  }
+  if (proto.has_crop()) {
+    OwnBox& box = style.crop.emplace();
+    TakeNumbers(within + "crop.center", proto.crop().center(), box.center, check);
+    TakeNumbers(within + "crop.size", proto.crop().size(), box.size, check);
+    if (!proto.crop().turn().empty())
+      TakeNumbers(within + "crop.turn", proto.crop().turn(), box.turn, check);
+  }
+  if (proto.has_panorama()) {
+    const bool is_known = v1::Panorama::Stereo_IsValid(proto.panorama().stereo());
+    check.Require(is_known, within + "panorama.stereo", "is not a layout known to this server");
+    if (is_known) {
+      const auto stereo = static_cast<StereoLayout>(proto.panorama().stereo());
+      style.panorama = {stereo, proto.panorama().eye_distance()};
+      const absl::Status size = PanoramaSize(stereo, asked).status();
+      check.Require(size.ok(), fmt::format("{}width", prefix),
+                    {size.message().data(), size.message().size()});
+    }
+  }
+  for (const StyleProblem& problem : ProblemsOf(style))
+    check.Require(false, within + problem.field, problem.message);
+}
+
+void CheckColorChannels(std::string_view field,
+                        const google::protobuf::RepeatedField<int>& channels, RequestCheck& check) {
+  const auto has = [&](int channel) {
+    return std::find(channels.begin(), channels.end(), channel) != channels.end();
+  };
+  check.Require(!has(v1::RGB) || !has(v1::RGBA), field, "RGBA is in place of RGB");
+}
+
 absl::Status CheckView(const v1::RenderImageRequest& request) {
   RequestCheck check;
   CheckSourceName(request, check);
@@ -182,7 +231,9 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
                 fmt::format("must be at most {}", kMaxViewSide));
   check.Require(request.height() <= kMaxViewSide, "height",
                 fmt::format("must be at most {}", kMaxViewSide));
-  CheckSize(request, check);
+  if (!request.style().has_panorama()) CheckSize(request, check);
+  CheckViewStyle("", request.style(), {request.width(), request.height()}, check);
+  CheckColorChannels("channels", request.channels(), check);
   check.Require(v1::ImageFormat_IsValid(request.format()), "format",
                 "is not a format known to this server");
   std::set<int> seen;
@@ -190,10 +241,12 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
     const std::string field = fmt::format("channels[{}]", i);
     const v1::RenderChannel channel = request.channels(i);
     check.Require(v1::RenderChannel_IsValid(channel) && channel != v1::RENDER_CHANNEL_UNSPECIFIED,
-                  field, "must be RGB, DEPTH or OPACITY");
+                  field, "must be RGB, RGBA, DEPTH or OPACITY");
     check.Require(seen.insert(channel).second, field, "is asked for twice");
     check.Require(channel != v1::DEPTH || request.format() != v1::JPEG, field,
                   "DEPTH has 16 bits, which JPEG cannot hold");
+    check.Require(channel != v1::RGBA || request.format() != v1::JPEG, field,
+                  "RGBA has alpha, which JPEG cannot hold");
   }
   return check.Result();
 }

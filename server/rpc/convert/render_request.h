@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/config/view_limits.h"
 #include "nerf/v1/render_service.pb.h"
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/calls/request_broker.h"
@@ -21,6 +22,14 @@ absl::Status CheckCamera(const v1::Camera& camera);
 // Adds what is wrong with a camera-to-world matrix of 16 numbers, row by row.
 void CheckCameraMatrix(std::string_view field,
                        const google::protobuf::RepeatedField<double>& matrix, RequestCheck& check);
+
+// Adds what is wrong with a style, and with a picture of width x height pixels (0: not asked) if it
+// is a panorama. `prefix` comes before names of fields: "render_job.".
+void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& style, ViewSize asked,
+                    RequestCheck& check);
+// Adds what is wrong with RGBA or RGB in these channels beside each other.
+void CheckColorChannels(std::string_view field,
+                        const google::protobuf::RepeatedField<int>& channels, RequestCheck& check);
 
 // Finds the file to render, or the running job and its worker.
 absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,

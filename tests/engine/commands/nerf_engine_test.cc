@@ -455,6 +455,37 @@ TEST_F(NerfEngineTest, RenderWithoutACameraTakesAPathNearTheTrainingViews) {
   EXPECT_EQ(Run("render " + model + " --video v.gif --out " + (dir_ / "c")).code, 2);
 }
 
+TEST_F(NerfEngineTest, ViewsHaveAlphaABoxAndAllDirections) {
+  ASSERT_EQ(Run(Train("o", 40)).code, 0);
+  const std::string render = "render " + (dir_ / "o/model.safetensors") + " --orbit 2 --out ";
+  const Outcome cut = Run(render + (dir_ / "cut") +
+                          " --width 20 --channels rgba --crop 0,0,0,0.5,0.5,0.5,0,0,0.6,0.8");
+  ASSERT_EQ(cut.code, 0) << cut.err;
+  const auto picture = DecodeImage(dir_ / "cut/rgba_0000.png");
+  ASSERT_THAT(picture, IsOk());
+  EXPECT_EQ(picture->n_channels, 4);
+  EXPECT_EQ(picture->Pixel(0, 0)[3], 0) << "beside the box";
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "cut/sheet.png"));
+  const Outcome around =
+      Run(render + (dir_ / "around") +
+          " --width 64 --panorama --stereo top-bottom --eye-distance 0.1 --json");
+  ASSERT_EQ(around.code, 0) << around.err;
+  EXPECT_EQ(around.Last()["height"], 64);
+  EXPECT_FALSE(around.Last().contains("seen_twice"));
+  const auto bytes = ReadFile(dir_ / "around/rgb_0001_TB.png", 1 << 20);
+  ASSERT_THAT(bytes, IsOk());
+  EXPECT_NE(bytes->find("GPano:ProjectionType=\"equirectangular\""), std::string::npos);
+  for (const char* wrong :
+       {"--crop 0,0,0,0,1,1", "--crop nan,0,0,1,1,1", "--crop 0,0,0,1,1,1,0,0,0,2",
+        "--background red", "--channels rgb,rgba", "--stereo top-bottom --eye-distance 1",
+        "--panorama --width 30 --height 20", "--panorama --stereo left-right",
+        "--channels rgba --video v.mp4", "--panorama --video v.mkv"}) {
+    const Outcome refused = Run(render + (dir_ / "wrong") + " " + wrong);
+    EXPECT_EQ(refused.code, 2) << wrong;
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "wrong"));
+}
+
 TEST_F(NerfEngineTest, LongRenderSaysHowLongItTakesAndWhy) {
   ASSERT_EQ(Run(Train("o", 2)).code, 0);
   const std::string render =

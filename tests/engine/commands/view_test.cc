@@ -81,6 +81,10 @@ TEST(ViewWriterTest, ChannelsAreReadAndUnknownOnesRefused) {
   EXPECT_TRUE(channels->rgb && channels->depth && !channels->opacity);
   EXPECT_THAT(ParseChannels({"normals"}), StatusIs(StatusCode::kInvalidArgument, "normals"));
   EXPECT_THAT(ParseChannels({}), StatusIs(StatusCode::kInvalidArgument));
+  const auto with_alpha = ParseChannels({"rgba"});
+  ASSERT_THAT(with_alpha, IsOk());
+  EXPECT_TRUE(with_alpha->rgba && with_alpha->HasColor() && !with_alpha->rgb);
+  EXPECT_THAT(ParseChannels({"rgb", "rgba"}), StatusIs(StatusCode::kInvalidArgument, "rgba"));
 }
 
 TEST(ViewWriterTest, FarIsTheLargestDepthRoundedUpToTwoDigits) {

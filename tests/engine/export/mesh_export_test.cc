@@ -105,7 +105,7 @@ TEST(MeshExportTest, BoxInTheOwnFrameCutsTheShapeAndClosesIt) {
   // Own units are a quarter of training units; the box is the half of the sphere above z = 0.
   SceneGeometry geometry = ShapeGeometry();
   geometry.frame = ToSceneFrame({.scale = 4});
-  const MeshOptions options = {.own_box = Aabb{{-0.25f, -0.25f, 0}, {0.25f, 0.25f, 0.25f}},
+  const MeshOptions options = {.own_box = OwnBox{{0, 0, 0.125}, {0.5, 0.5, 0.25}},
                                .resolution = 128};
   const MeshExport made = MeshOfShape(Sphere({}, 0.5f), options, geometry);
   ASSERT_FALSE(made.mesh.indices.empty());
@@ -116,6 +116,16 @@ TEST(MeshExportTest, BoxInTheOwnFrameCutsTheShapeAndClosesIt) {
   EXPECT_NEAR(VolumeOf(made.mesh), 2.0 / 3 * M_PI * 0.125, 0.02);
   EXPECT_EQ(made.size[0], 131);
   EXPECT_EQ(made.size[2], 67);
+  // Turned about y until its z axis is x: the half of the sphere above x = 0.
+  const MeshOptions turned = {
+      .own_box = OwnBox{{0.125, 0, 0}, {0.5, 0.5, 0.25}, {0, std::sqrt(0.5), 0, std::sqrt(0.5)}},
+      .resolution = 64};
+  const MeshExport other = MeshOfShape(Sphere({}, 0.5f), turned, geometry);
+  ASSERT_FALSE(other.mesh.indices.empty());
+  lowest = 1;
+  for (const Vec3& p : other.mesh.positions) lowest = std::min(lowest, p.x);
+  EXPECT_NEAR(lowest, 0, 2.0f / 64);
+  EXPECT_NEAR(VolumeOf(other.mesh), 2.0 / 3 * M_PI * 0.125, 0.03);
 }
 
 TEST(MeshExportTest, WhatHasNoSurfaceIsRefused) {
@@ -124,7 +134,7 @@ TEST(MeshExportTest, WhatHasNoSurfaceIsRefused) {
   EXPECT_THAT(std::string(nothing.status().message()), ::testing::HasSubstr("no surface"));
   const auto too_dense = TryMesh(Sphere({}, 0.5f), {.resolution = 16, .level = 1e9f});
   EXPECT_EQ(too_dense.status().code(), absl::StatusCode::kInvalidArgument);
-  const MeshOptions elsewhere = {.own_box = Aabb{{7, 7, 7}, {8, 8, 8}}, .resolution = 16};
+  const MeshOptions elsewhere = {.own_box = OwnBox{{7.5, 7.5, 7.5}, {1, 1, 1}}, .resolution = 16};
   EXPECT_EQ(TryMesh(Sphere({}, 0.5f), elsewhere).status().code(),
             absl::StatusCode::kInvalidArgument);
 }

@@ -125,6 +125,11 @@ TEST(WorkerRequestTest, RenderSurvivesARoundTrip) {
   render.live = true;
   read = RequestRoundTrip(render);
   EXPECT_EQ(read.jpeg_quality, 40);
+  EXPECT_EQ(read.style, ViewStyle());
+  render.style.background = {0.5f, 0, 1};
+  render.style.crop = {{1, 2, 3}, {4, 5, 6}, {0, 0.6, 0, 0.8}};
+  render.style.panorama = {StereoLayout::kLeftRight, 0.0625};
+  EXPECT_EQ(RequestRoundTrip(render).style, render.style);
   EXPECT_TRUE(read.live);
   render.job.clear();
   render.file = "/m";

@@ -25,6 +25,10 @@ TEST(ExifTest, BlockOfAJpegIsFound) {
   EXPECT_EQ(FindExif(jpeg), exif);
   EXPECT_TRUE(DecodeImageBytes(jpeg).ok());
   EXPECT_EQ(FindExif(*EncodeJpeg(GradientImage(8, 6))), "");
+  const std::string described = *EncodeJpeg(GradientImage(8, 6), 90, "<a packet>");
+  EXPECT_EQ(FindExif(described), "") << "XMP is no EXIF";
+  EXPECT_EQ(DecodeImageBytes(described)->pixels,
+            DecodeImageBytes(*EncodeJpeg(GradientImage(8, 6)))->pixels);
 }
 
 TEST(ExifTest, TakenOffOrientationLeavesTheOtherTags) {

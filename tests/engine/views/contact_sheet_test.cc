@@ -86,7 +86,7 @@ TEST_F(ContactSheetTest, OneViewIsItsOwnSheet) {
   const ImageU8 sheet = Sheet();
   EXPECT_EQ(sheet.width, 7);
   EXPECT_EQ(sheet.height, 5);
-  EXPECT_EQ(sheet.Pixel(6, 4)[0], 10);
+  EXPECT_EQ(sheet.Pixel(6, 4)[0], 245) << "10 with an alpha of 10, on white";
 }
 
 TEST_F(ContactSheetTest, ViewsStandInOrderWithWhiteBetweenThem) {

@@ -96,6 +96,62 @@ TEST(ConvertRenderTest, EveryWrongFieldIsNamed) {
            "render_job.images", "render_job.fps", "render_job.channels"}));
 }
 
+TEST(ConvertRenderTest, StyleOfAJobReachesItsFramesAndItsMovie) {
+  v1::CreateRenderJobRequest request = Request();
+  v1::RenderJob& job = *request.mutable_render_job();
+  job.add_channels(v1::RGBA);
+  for (const double number : {0.0, 0.0, 0.5})
+    job.mutable_style()->mutable_crop()->add_center(number);
+  for (int i = 0; i < 3; ++i) job.mutable_style()->mutable_crop()->add_size(1);
+  const auto spec = FromProto(request);
+  ASSERT_THAT(spec, IsOk());
+  v1::RenderJob requested;
+  ASSERT_TRUE(requested.ParseFromString(spec->render.request));
+  EXPECT_EQ(requested.style().crop().center(2), 0.5);
+  const v1::DesiredJob frames = RenderOrder(GrantOf(*spec, 0));
+  EXPECT_EQ(frames.frames().frames(0).view().style().crop().center(2), 0.5);
+  EXPECT_TRUE(RenderOrder(GrantOf(*spec, 2)).movie().alpha());
+}
+
+TEST(ConvertRenderTest, WrongFieldsOfAStyleAreNamed) {
+  v1::CreateRenderJobRequest request = Request();
+  v1::RenderJob& job = *request.mutable_render_job();
+  v1::ViewStyle& style = *job.mutable_style();
+  const auto wrong = [&] { return WrongFields(request); };
+  style.add_background(2);
+  EXPECT_THAT(wrong(), testing::Contains("render_job.style.background"));
+  style.add_background(std::nan(""));
+  style.add_background(0);
+  EXPECT_THAT(wrong(), testing::IsSupersetOf(
+                           {"render_job.style.background[0]", "render_job.style.background[1]"}));
+  style.Clear();
+  style.mutable_crop();
+  EXPECT_THAT(wrong(), testing::IsSupersetOf(
+                           {"render_job.style.crop.center", "render_job.style.crop.size"}));
+  for (const double number : {1e300, 0.0, -std::numeric_limits<double>::infinity()})
+    style.mutable_crop()->add_center(number);
+  for (const double number : {0.0, -1.0, 1e10}) style.mutable_crop()->add_size(number);
+  for (int i = 0; i < 4; ++i) style.mutable_crop()->add_turn(1);
+  EXPECT_THAT(wrong(), testing::IsSupersetOf(
+                           {"render_job.style.crop.center[0]", "render_job.style.crop.center[2]",
+                            "render_job.style.crop.size[0]", "render_job.style.crop.size[1]",
+                            "render_job.style.crop.size[2]", "render_job.style.crop.turn"}));
+  style.Clear();
+  style.mutable_panorama()->set_stereo(v1::Panorama::TOP_BOTTOM);
+  job.set_width(400);
+  job.set_height(200);
+  EXPECT_THAT(wrong(), testing::IsSupersetOf(
+                           {"render_job.style.panorama.eye_distance", "render_job.width"}));
+  style.mutable_panorama()->set_stereo(static_cast<v1::Panorama::Stereo>(7));
+  EXPECT_THAT(wrong(), testing::Contains("render_job.style.panorama.stereo"));
+  style.mutable_panorama()->clear_stereo();
+  style.mutable_panorama()->clear_eye_distance();
+  job.add_channels(v1::RGBA);
+  EXPECT_THAT(wrong(), testing::Contains("render_job.movie"));
+  job.add_channels(v1::RGB);
+  EXPECT_THAT(wrong(), testing::Contains("render_job.channels"));
+}
+
 // Camera-to-world matrices that no picture can be taken from.
 std::map<std::string, std::vector<double>> BadMatrices() {
   return {{"zero", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},

@@ -181,7 +181,13 @@ TEST_F(ExportJobTest, WhatAFormatDoesNotHaveIsRefused) {
       job.mutable_box()->add_size(1);
     }
   };
-  EXPECT_THAT(wrong(v1::ExportJob::VIEWER, box), ElementsAre("export_job.box"));
+  EXPECT_THAT(wrong(v1::ExportJob::VIEWER, box), testing::IsEmpty());
+  EXPECT_THAT(wrong(v1::ExportJob::VIEWER,
+                    [&](auto& job) {
+                      box(job);
+                      for (int i = 0; i < 4; ++i) job.mutable_box()->add_turn(i);
+                    }),
+              ElementsAre("export_job.box.turn"));
   EXPECT_THAT(wrong(v1::ExportJob::CAMERAS, box), ElementsAre("export_job.box"));
   EXPECT_THAT(wrong(v1::ExportJob::POINTS, [](auto& job) { job.set_triangles(5); }),
               ElementsAre("export_job.triangles"));

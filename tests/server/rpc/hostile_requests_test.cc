@@ -695,6 +695,15 @@ const HostileCase kRenderCases[] = {
      reason::kFieldInvalid,
      {"orbit.count: must be 1 to 100000"}},
     {"RenderImage",
+     "model:'projects/default/models/no' orbit{count:3} channels:[RGBA] format:JPEG "
+     "width:300 height:200 style{background:[0,2,nan] crop{center:[nan,0] size:[1,0,-1] "
+     "turn:[1,1,0,0]} panorama{stereo:LEFT_RIGHT eye_distance:inf}}",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"channels[0]", "style.background[1]", "style.background[2]", "style.crop.center",
+      "style.crop.size[1]", "style.crop.size[2]", "style.crop.turn", "style.panorama.eye_distance",
+      "width"}},
+    {"RenderImage",
      "model:'projects/default/models/no' orbit{index:3 count:3}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,

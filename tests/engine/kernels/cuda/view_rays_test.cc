@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "engine/field/occupancy_grid.h"
 #include "engine/kernels/activation.h"
@@ -45,6 +46,7 @@ ViewRay Expected(const MarchGrid& grid, const cuda::ViewControl& control, int x,
   Ray ray = LensRay(control.camera, x + 0.5f, y + 0.5f);
   ray.t_near = control.near;
   ray.t_far = control.far;
+  if (control.has_crop) control.crop.Cut(&ray);
   ViewRay view;
   view.march = StartMarch(grid, kSteps, ray, kViewJitter);
   float t_middle, delta;
@@ -62,8 +64,10 @@ class CudaViewRaysTest : public CudaTest {
  protected:
   // Renders a whole view with these capacities; the host evaluates samples between kernels.
   void ExpectViewLikeTheHosts(const OccupancyGrid& grid, int width, int height, uint32_t spare_rays,
-                              uint32_t sample_capacity, bool has_horizons = false) {
+                              uint32_t sample_capacity, bool has_horizons = false,
+                              const std::function<void(cuda::ViewControl*)>& change = {}) {
     cuda::ViewControl host_control = Control(width, height);
+    if (change) change(&host_control);
     if (has_horizons) host_control.far = 4;  // within the outer box
     const uint32_t n_rays = host_control.n_rays, ray_capacity = n_rays + spare_rays;
     const DeviceArray<uint64_t> blocks(grid.occupied_blocks);
@@ -155,10 +159,14 @@ class CudaViewRaysTest : public CudaTest {
         continue;
       }
       const ViewRay expected = Expected(host_grid, host_control, x, y);
-      const Vec3 background = has_horizons
+      const bool shows_horizon = has_horizons && host_control.own_background;
+      const Vec3 background = shows_horizon
                                   ? ColorAt(HorizonUnit(view.contraction, expected.march.direction))
                                   : host_control.background;
-      const uint32_t packed = PackRgba(expected.ColorOn(background), expected.Opacity());
+      const Vec3 color = expected.ColorOn(background);
+      const uint32_t packed = host_control.straight_alpha
+                                  ? PackStraightRgba(color, expected.Opacity())
+                                  : PackRgba(color, expected.Opacity());
       n_with_light += !expected.Ended();
       uint8_t a[4], b[4];
       std::memcpy(a, &found[r], 4);
@@ -169,7 +177,7 @@ class CudaViewRaysTest : public CudaTest {
       n_opaque += expected.Opacity() > 0.99f;
     }
     EXPECT_GT(n_opaque, 0u);
-    if (!has_horizons) return;
+    if (!has_horizons || !host_control.own_background) return;
     EXPECT_EQ(n_horizons, n_with_light);
     EXPECT_GT(n_horizons, 20u);
   }
@@ -191,6 +199,28 @@ TEST_P(CudaViewRaysTest, SpareRoomIsLeftAlone) {
 // Of rays without samples too, but not of tiles beyond the picture.
 TEST_P(CudaViewRaysTest, RaysWithLightLeftShowWhatLiesInfinitelyFarAway) {
   ExpectViewLikeTheHosts(PatternGrid(), 35, 19, 0, 4 * 6 * 256, true);
+}
+
+// A turned box that the rays enter and leave between the walls, and its picture with alpha.
+TEST_P(CudaViewRaysTest, BoxesAndAlphaAreTheHosts) {
+  for (const bool has_horizons : {false, true}) {
+    ExpectViewLikeTheHosts(PatternGrid(), 35, 19, 0, 4 * 6 * 256, has_horizons,
+                           [](cuda::ViewControl* control) {
+                             control->own_background = false;
+                             control->straight_alpha = true;
+                             control->background = {};
+                             control->has_crop = true;
+                             control->crop.center = {0.1f, 0, 0.3f};
+                             control->crop.axes[0] = {1.2f, 0.9f, 0};
+                             control->crop.axes[1] = {-0.9f, 1.2f, 0};
+                             control->crop.axes[2] = {0, 0, 0.8f};
+                           });
+  }
+}
+
+TEST_P(CudaViewRaysTest, AnotherBackgroundTakesTheHorizonsPlace) {
+  ExpectViewLikeTheHosts(PatternGrid(), 35, 19, 0, 4 * 6 * 256, true,
+                         [](cuda::ViewControl* control) { control->own_background = false; });
 }
 
 TEST_P(CudaViewRaysTest, HarmonicsAreThoseOfTheRaysDirections) {
