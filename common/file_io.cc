@@ -22,6 +22,8 @@ absl::Status ErrnoToStatus(int error, std::string_view action) {
   switch (error) {
     case ENOENT:
     case ENOTDIR:
+    case ELOOP:         // links that lead to themselves
+    case ENAMETOOLONG:  // there can be no such file
       return absl::NotFoundError(message);
     case EACCES:
     case EPERM:

@@ -34,9 +34,9 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// A status for errno: NotFound (ENOENT, ENOTDIR), PermissionDenied (EACCES, EPERM), AlreadyExists
-// (EEXIST), Unavailable STORE_READ_ONLY (ENOSPC, EDQUOT, EROFS), ResourceExhausted (EMFILE, ENFILE,
-// ENOMEM), otherwise Internal. The message is "<action>: <strerror(error)>".
+// A status for errno: NotFound (ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG), PermissionDenied (EACCES,
+// EPERM), AlreadyExists (EEXIST), Unavailable STORE_READ_ONLY (ENOSPC, EDQUOT, EROFS),
+// ResourceExhausted (EMFILE, ENFILE, ENOMEM), else Internal. Its text: "<action>: <strerror>".
 absl::Status ErrnoToStatus(int error, std::string_view action);
 
 // Writes all bytes at `offset` of an open file, in several calls if the kernel writes less.

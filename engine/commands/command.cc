@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/amount.h"
 #include "common/control_groups.h"
+#include "common/error_reason.h"
 #include "common/nearest_path.h"
 #include "common/shell_word.h"
 #include "engine/protocol/json.h"
@@ -91,6 +92,9 @@ int ReportError(const absl::Status& status, bool json, bool usage) {
   }
   if (usage || status.code() == absl::StatusCode::kUnimplemented) return kUsage;
   if (status.code() == absl::StatusCode::kAborted) return kJobFailed;
+  // A full disk: another try without room is none.
+  const std::optional<ErrorReason> why = GetReason(status);
+  if (why.has_value() && why->reason == reason::kStoreReadOnly) return kExhausted;
   return ExitCodeFor(status.code());
 }
 

@@ -33,7 +33,7 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 
 struct ExportFlags {
   std::string model, out, viewer, format, box, frame = "dataset";
-  int resolution = 256, threads = 0;
+  int resolution = 256, threads = 0, texture = 0;
   double triangles = 200'000, density = 0, time = 0;
   bool has_resolution = false, has_triangles = false, has_density = false, json = false;
 };
@@ -44,6 +44,7 @@ std::string FormatOf(const ExportFlags& flags) {
   const std::string extension = std::filesystem::path(flags.out).extension();
   return extension == ".ply"    ? "ply"
          : extension == ".glb"  ? "glb"
+         : extension == ".vdb"  ? "vdb"
          : extension == ".json" ? "cameras"
                                 : "";
 }
@@ -60,6 +61,7 @@ void CheckFitting(const ExportFlags& flags, const ExportRequest& request, FlagEr
     refuse(flags.has_triangles, "--triangles");
     refuse(flags.has_density, "--density");
   }
+  if (format != ExportFormat::kGlb) refuse(flags.texture > 0, "--texture");
   if (format != ExportFormat::kCameras) return;
   refuse(flags.has_resolution, "--resolution");
   refuse(!flags.box.empty(), "--crop");
@@ -78,7 +80,7 @@ absl::StatusOr<ExportRequest> RequestOf(const ExportFlags& flags) {
   if (flags.out.empty()) errors.Add(absl::InvalidArgumentError("--out: is empty"));
   if (format.empty()) {
     errors.Add(
-        absl::InvalidArgumentError("--format is required: ply, glb, points, splats or "
+        absl::InvalidArgumentError("--format is required: ply, glb, points, splats, vdb or "
                                    "cameras"));
   } else if (!known.has_value()) {
     errors.Add(absl::InvalidArgumentError("--format: " + NotOneOf(format, kExportFormats)));
@@ -100,6 +102,7 @@ absl::StatusOr<ExportRequest> RequestOf(const ExportFlags& flags) {
   request.n_triangles = static_cast<size_t>(std::min(flags.triangles, 1e9));
   request.own_density = flags.density;
   request.time = static_cast<float>(flags.time);
+  request.texture_size = flags.texture;
   return request;
 }
 
@@ -199,7 +202,8 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
   auto flags = std::make_shared<ExportFlags>();
   CLI::App* command = app->add_subcommand(
       "export",
-      "Write a model as a mesh, points, splats or cameras for other programs, or a viewer");
+      "Write a model as a mesh, points, splats, a volume or cameras for other programs, or a "
+      "viewer");
   command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
   CLI::Option* out = command->add_option("--out", flags->out, "file to write, or a folder for it");
   CLI::Option* viewer =
@@ -209,8 +213,8 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
               "HTML file to write: the model and a viewer of it, for browsers with WebGL 2")
           ->excludes(out);
   command->add_option("--format", flags->format,
-                      "ply or glb (mesh), points or splats (PLY), cameras (transforms.json); "
-                      "default: what the name of --out ends in");
+                      "ply or glb (mesh), points or splats (PLY), vdb (volume), cameras "
+                      "(transforms.json); default: what the name of --out ends in");
   command->add_option("--crop,--box", flags->box,
                       "x,y,z,sx,sy,sz: export what is in this box, center and sides in the data "
                       "set's frame and unit; with its turn behind them, a quaternion x,y,z,w "
@@ -229,6 +233,10 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
       "of a mesh's surface, 1 / unit (default: where a 256th of the inner box stops a tenth of the "
       "light)",
       &flags->density);
+  command
+      ->add_option("--texture", flags->texture,
+                   "texels along a side of a GLB's texture (default: colors of vertices)")
+      ->check(CLI::Range(kMinTextureSize, kMaxTextureSize));
   command
       ->add_option("--frame", flags->frame,
                    "axes: dataset (its own), blender, unity, unreal or opencv")

@@ -12,6 +12,8 @@
 #include "engine/export/ply_file.h"
 #include "engine/export/sample_grid.h"
 #include "engine/export/surface_points.h"
+#include "engine/export/vdb_file.h"
+#include "engine/export/volume.h"
 #include "engine/field/marched_model.h"
 #include "engine/render/orbit.h"
 #include "engine/scene/own_box.h"
@@ -35,31 +37,40 @@ std::string LeftOut(const DroppedParts& dropped) {
                      Counted(n, "part"), Counted(dropped.n_triangles, "triangle"));
 }
 
+// `noun` is made from the model's density.
+absl::StatusOr<const MarchedModel*> MarchedModelOf(const ModelFile& model, std::string_view noun) {
+  const auto* const marched = dynamic_cast<const MarchedModel*>(model.model.get());
+  if (marched != nullptr) return marched;
+  return absl::InvalidArgumentError(
+      fmt::format("a {} needs a density on an occupancy grid, which this model of method {} "
+                  "does not have; --format points and splats are made from its views",
+                  noun, model.state.config.method));
+}
+
 absl::StatusOr<ExportedFile> MeshFile(const ModelFile& model, const ExportRequest& request,
                                       ThreadPool* pool, const std::stop_token& stop,
                                       const ExportProgress& progress) {
-  const auto* const marched = dynamic_cast<const MarchedModel*>(model.model.get());
+  NERF_ASSIGN_OR_RETURN(const MarchedModel* const marched, MarchedModelOf(model, "mesh"));
   const SceneGeometry& geometry = model.state.geometry;
-  if (marched == nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("a mesh needs a density on an occupancy grid, which this model of method {} "
-                    "does not have; --format points and splats are made from its views",
-                    model.state.config.method));
-  }
   const std::vector<Camera> cameras = PhotographsOf(model.state);
   const MeshOptions options = {
       .own_box = request.own_box,
       .resolution = request.resolution,
       .n_triangles = request.n_triangles,
       .level = static_cast<float>(request.own_density / geometry.frame.scale),
-      .time = request.time};
+      .time = request.time,
+      .texture_size = request.texture_size};
   NERF_ASSIGN_OR_RETURN(const MeshExport made,
                         MakeMesh(*marched, geometry, cameras, options, pool, stop, progress));
   progress("file", 0);
   const bool is_glb = request.format == ExportFormat::kGlb;
   const ExportAxes axes(request.axes, is_glb, geometry);
   ExportedFile file;
-  file.bytes = is_glb ? MeshGlb(made.mesh, axes) : MeshPly(made.mesh, axes);
+  if (is_glb) {
+    NERF_ASSIGN_OR_RETURN(file.bytes, MeshGlb(made.mesh, made.texture, axes));
+  } else {
+    file.bytes = MeshPly(made.mesh, axes);
+  }
   file.n_vertices = made.mesh.positions.size();
   file.n_triangles = made.mesh.n_triangles();
   file.axes = axes.words();
@@ -67,6 +78,9 @@ absl::StatusOr<ExportedFile> MeshFile(const ModelFile& model, const ExportReques
       fmt::format("a mesh of {} triangles and {} vertices", file.n_triangles, file.n_vertices);
   if (made.n_found > file.n_triangles) {
     file.words += fmt::format(", simplified from {} triangles", made.n_found);
+  }
+  if (request.texture_size > 0) {
+    file.words += fmt::format(", with a texture of {0}x{0}", request.texture_size);
   }
   file.words += LeftOut(made.dropped);
   return file;
@@ -115,6 +129,26 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
   return file;
 }
 
+absl::StatusOr<ExportedFile> VolumeFile(const ModelFile& model, const ExportRequest& request,
+                                        ThreadPool* pool, const std::stop_token& stop,
+                                        const ExportProgress& progress) {
+  NERF_ASSIGN_OR_RETURN(const MarchedModel* const marched, MarchedModelOf(model, "volume"));
+  const SceneGeometry& geometry = model.state.geometry;
+  NERF_ASSIGN_OR_RETURN(const Volume volume,
+                        MakeVolume(*marched, geometry, request.own_box, request.resolution,
+                                   request.time, pool, stop, progress));
+  progress("file", 0);
+  const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
+  ExportedFile file;
+  file.bytes = VolumeVdb(volume, axes);
+  file.n_vertices = volume.n_points;
+  file.axes = axes.words();
+  const int* const size = volume.grid.size;
+  file.words = fmt::format("density and color of {} in a grid of {}x{}x{}",
+                           Counted(volume.n_points, "point"), size[0], size[1], size[2]);
+  return file;
+}
+
 absl::StatusOr<ExportedFile> CamerasFile(const ModelFile& model, const ExportRequest& request) {
   std::vector<NamedCamera> cameras;
   for (const CaptureView& view : model.state.capture) cameras.push_back({view.file, view.camera});
@@ -139,8 +173,8 @@ std::optional<ExportFormat> ParseExportFormat(std::string_view name) {
 }
 
 std::string_view ExportFileName(ExportFormat format) {
-  constexpr std::string_view kNames[] = {"mesh.ply", "mesh.glb", "points.ply", "splats.ply",
-                                         "transforms.json"};
+  constexpr std::string_view kNames[] = {"mesh.ply",   "mesh.glb",        "points.ply",
+                                         "splats.ply", "transforms.json", "volume.vdb"};
   return kNames[static_cast<int>(format)];
 }
 
@@ -154,6 +188,8 @@ absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequ
     case ExportFormat::kPoints:
     case ExportFormat::kSplats:
       return PointsFile(model, request, pool, stop, progress);
+    case ExportFormat::kVdb:
+      return VolumeFile(model, request, pool, stop, progress);
     case ExportFormat::kCameras:
       break;
   }

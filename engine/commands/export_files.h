@@ -15,10 +15,11 @@
 namespace nerf {
 
 // What an exported file holds: ply and glb a mesh, points a cloud and splats disks as PLY, cameras
-// a transforms.json.
-enum class ExportFormat { kPly, kGlb, kPoints, kSplats, kCameras };
+// a transforms.json, vdb density and color of a volume.
+enum class ExportFormat { kPly, kGlb, kPoints, kSplats, kCameras, kVdb };
 
-inline constexpr std::string_view kExportFormats[] = {"ply", "glb", "points", "splats", "cameras"};
+inline constexpr std::string_view kExportFormats[] = {"ply",    "glb",     "points",
+                                                      "splats", "cameras", "vdb"};
 std::optional<ExportFormat> ParseExportFormat(std::string_view name);
 
 // The name of such a file in a folder: "mesh.glb".
@@ -32,6 +33,7 @@ struct ExportRequest {
   size_t n_triangles = 200'000;
   double own_density = 0;  // of a mesh's surface, 1 / own unit; 0: DefaultLevel
   float time = 0;          // of the model, 0 to 1
+  int texture_size = 0;    // of GLB; see MeshOptions
 };
 
 // A file that is ready to be written.

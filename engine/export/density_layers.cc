@@ -13,8 +13,8 @@ constexpr int kRowsAtOnce = 4;  // of a thread
 // lie about there.
 constexpr float kLogRange = 3;
 
-// Whether rays find the point in an occupied cell. The finest level that holds the point counts, as
-// in kernels::MarchSamples.
+}  // namespace
+
 bool IsOccupied(const OccupancyGrid& grid, Vec3 point) {
   const Vec3 center = grid.box.Center();
   const float half = 0.5f * grid.box.Size().x;
@@ -35,8 +35,6 @@ bool IsOccupied(const OccupancyGrid& grid, Vec3 point) {
   }
   return grid.Occupied(level, cell[0], cell[1], cell[2]);
 }
-
-}  // namespace
 
 DensityLayers::DensityLayers(const MarchedModel& model, const SampleGrid& grid, float level,
                              float time, ThreadPool* pool)

@@ -9,6 +9,10 @@
 
 namespace nerf {
 
+// Whether rays find the point (training frame) in an occupied cell. The finest level that holds the
+// point counts, as in kernels::MarchSamples.
+bool IsOccupied(const OccupancyGrid& grid, Vec3 point);
+
 // The density of a model at the points of a grid, a layer at a time. Where views find nothing, that
 // is in cells that the occupancy grid calls empty, it is 0. Borrows model and pool.
 class DensityLayers {

@@ -9,6 +9,7 @@
 #include "engine/export/seen_parts.h"
 #include "engine/export/simplify.h"
 #include "engine/export/surface.h"
+#include "engine/export/texture_atlas.h"
 #include "engine/export/vertex_colors.h"
 #include "fmt/format.h"
 
@@ -57,7 +58,7 @@ absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeomet
   if (made.mesh.indices.empty()) {
     return absl::InvalidArgumentError(fmt::format(
         "no surface: the density is nowhere above {:.3g} in the box, or no photograph shows where "
-        "it is; a lower --density or another --box may have one",
+        "it is; a lower --density or another --crop may have one",
         level * geometry.frame.scale));
   }
   if (stop.stop_requested()) return Interrupted();
@@ -67,8 +68,18 @@ absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeomet
   if (stop.stop_requested()) return Interrupted();
   progress("colors", 0);
   made.mesh.normals = VertexNormals(made.mesh);
-  if (!ColorVertices(model, geometry.box.Size().x / 256, options.time, pool, stop, &made.mesh))
+  const float color_cell = geometry.box.Size().x / 256;
+  if (options.texture_size > 0) {
+    NERF_ASSIGN_OR_RETURN(
+        made.texture, MakeTexture(model, made.mesh, options.texture_size, color_cell, options.time,
+                                  pool, stop, [&](double share) { progress("colors", share); }));
+    return made;
+  }
+  made.mesh.colors.resize(made.mesh.positions.size());
+  if (!ColorPoints(model, made.mesh.positions, made.mesh.normals, color_cell, options.time, pool,
+                   stop, made.mesh.colors.data())) {
     return Interrupted();
+  }
   return made;
 }
 

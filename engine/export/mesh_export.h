@@ -11,6 +11,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/base/view_style.h"
 #include "engine/export/mesh_parts.h"
+#include "engine/export/texture_atlas.h"
 #include "engine/export/triangle_mesh.h"
 #include "engine/field/marched_model.h"
 #include "engine/scene/camera.h"
@@ -31,11 +32,13 @@ struct MeshOptions {
   size_t n_triangles = 200'000;  // at most about
   float level = 0;               // density of the surface, 1 / training unit; 0: DefaultLevel
   float time = 0;                // of the model, 0 to 1
+  int texture_size = 0;          // texels along a side; 0: colors of vertices
 };
 
 struct MeshExport {
-  TriangleMesh mesh;  // closed, with normals and colors; training frame
-  int size[3] = {};   // points asked along each axis
+  TriangleMesh mesh;    // closed, with normals and, without a texture, colors; training frame
+  MeshTexture texture;  // empty unless it was asked for
+  int size[3] = {};     // points asked along each axis
   DroppedParts dropped;
   size_t n_found = 0;  // triangles before the mesh was simplified
 };
@@ -46,8 +49,8 @@ float DefaultLevel(const SceneGeometry& geometry);
 
 // The surface where the model's density is `level`, with colors of its field. cameras: of the
 // photographs, training frame; parts that they do not see are dropped, unless there are none.
-// Errors: Cancelled; InvalidArgument where the density is nowhere that high; ResourceExhausted, see
-// ExtractSurface.
+// Errors: Cancelled; InvalidArgument where the density is nowhere that high, or the texture too
+// small; ResourceExhausted, see ExtractSurface.
 absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeometry& geometry,
                                     std::span<const Camera> cameras, const MeshOptions& options,
                                     ThreadPool* pool, const std::stop_token& stop,

@@ -11,7 +11,7 @@ namespace nerf {
 namespace {
 
 // Of a disk: its standard deviations in cells, and how much light it stops in its middle.
-constexpr float kDiskRadius = 0.7f, kDiskThickness = 0.05f, kDiskOpacity = 0.95f;
+constexpr float kDiskRadius = 0.5f, kDiskThickness = 0.05f, kDiskOpacity = 0.95f;
 constexpr float kShConstant = 0.28209479f;  // spherical harmonic of degree 0
 
 std::string PlyHeader(std::string_view elements) {

@@ -36,21 +36,21 @@ Vec3 MeanColor(const RenderedRay* rays, bool has_background) {
 
 }  // namespace
 
-bool ColorVertices(const MarchedModel& model, float cell, float time, ThreadPool* pool,
-                   const std::stop_token& stop, TriangleMesh* mesh) {
+bool ColorPoints(const MarchedModel& model, std::span<const Vec3> positions,
+                 std::span<const Vec3> normals, float cell, float time, ThreadPool* pool,
+                 const std::stop_token& stop, Vec3* colors) {
   std::vector<std::unique_ptr<TrainedModel::Workspace>> workspaces;
   for (int i = 0; i < pool->n_threads(); ++i) workspaces.push_back(model.NewWorkspace());
-  const size_t n_vertices = mesh->positions.size();
-  mesh->colors.resize(n_vertices);
-  const auto n_batches = static_cast<int64_t>((n_vertices + kColorBatch - 1) / kColorBatch);
+  const size_t n_points = positions.size();
+  const auto n_batches = static_cast<int64_t>((n_points + kColorBatch - 1) / kColorBatch);
   pool->ParallelFor(n_batches, [&](int64_t batch, int thread) {
     if (stop.stop_requested()) return;
     const size_t begin = static_cast<size_t>(batch) * kColorBatch;
-    const size_t n = std::min<size_t>(kColorBatch, n_vertices - begin);
+    const size_t n = std::min<size_t>(kColorBatch, n_points - begin);
     std::vector<Ray> rays;
     for (size_t i = begin; i < begin + n; ++i) {
-      for (const Vec3& direction : ViewsAgainst(mesh->normals[i])) {
-        rays.push_back({mesh->positions[i] - direction * cell, direction, 0, kRayCells * cell});
+      for (const Vec3& direction : ViewsAgainst(normals[i])) {
+        rays.push_back({positions[i] - direction * cell, direction, 0, kRayCells * cell});
       }
     }
     std::array<RenderedRay, TrainedModel::kMaxTileRays> rendered;
@@ -58,8 +58,7 @@ bool ColorVertices(const MarchedModel& model, float cell, float time, ThreadPool
         .rays = rays, .background = {0, 0, 0}, .time = time, .axis = rays[0].direction};
     model.RenderRays(tile, {}, workspaces[thread].get(), rendered.data());
     for (size_t i = 0; i < n; ++i) {
-      mesh->colors[begin + i] =
-          MeanColor(rendered.data() + i * kViews, model.field().HasBackground());
+      colors[begin + i] = MeanColor(rendered.data() + i * kViews, model.field().HasBackground());
     }
   });
   return !stop.stop_requested();

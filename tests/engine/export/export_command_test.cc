@@ -15,11 +15,15 @@
 #include <vector>
 
 #include "common/file_io.h"
+#include "engine/export/mesh_export.h"
 #include "engine/export/triangle_mesh.h"
+#include "engine/export/vertex_colors.h"
 #include "engine/scene/camera_file.h"
+#include "engine/training/loaded_model.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/commands/ball_dataset.h"
 #include "tests/engine/export/ply_reader.h"
+#include "tests/engine/export/texture_sampling.h"
 #include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -130,7 +134,7 @@ TEST_F(ExportCommandTest, LastLineOfJsonIsDoneAndSaysWhatWasWritten) {
 }
 
 TEST_F(ExportCommandTest, SameModelAndOptionsGiveTheSameBytes) {
-  for (const char* format : {"ply", "glb", "points", "splats", "cameras"}) {
+  for (const char* format : {"ply", "glb", "points", "splats", "vdb", "cameras"}) {
     const std::string flags = std::string(" --format ") + format +
                               (std::string(format) == "cameras" ? "" : " --resolution 48");
     ASSERT_EQ(Export(Model() + flags + " --threads 1 --out " + (dir_ / "a")).code, 0);
@@ -138,6 +142,29 @@ TEST_F(ExportCommandTest, SameModelAndOptionsGiveTheSameBytes) {
     EXPECT_GT(Bytes("a").size(), 500u) << format;
     EXPECT_TRUE(Bytes("a") == Bytes("b")) << format;
   }
+}
+
+TEST_F(ExportCommandTest, TextureHasTheColorsOfTheTrainedField) {
+  const auto model = ReadModelFile(Model());
+  ASSERT_THAT(model, IsOk());
+  const auto& marched = dynamic_cast<const MarchedModel&>(*model->model);
+  ThreadPool pool(2);
+  const auto made = MakeMesh(marched, model->state.geometry, {},
+                             {.resolution = 96, .n_triangles = 4000, .texture_size = 512}, &pool,
+                             {}, [](std::string_view, double) {});
+  ASSERT_THAT(made, IsOk());
+  std::vector<Vec3> positions, normals;
+  const auto points = TexturePoints(made->mesh, made->texture, 5);
+  for (const TexturePoint& point : points) {
+    positions.push_back(point.position);
+    normals.push_back(point.normal);
+  }
+  std::vector<Vec3> asked(points.size());
+  ASSERT_TRUE(ColorPoints(marched, positions, normals, model->state.geometry.box.Size().x / 256, 0,
+                          &pool, {}, asked.data()));
+  double sum = 0;
+  for (size_t i = 0; i < points.size(); ++i) sum += LargestDifference(points[i].color, asked[i]);
+  EXPECT_LT(255 * sum / points.size(), 3);
 }
 
 TEST_F(ExportCommandTest, FolderGetsAFileOfTheFormatsName) {
@@ -187,9 +214,16 @@ TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
       {out + " --format cameras --resolution 64", 2, "--resolution: has no effect"},
       {out + " --format cameras --frame unity", 2, "--frame: unity is left-handed"},
       {out + " --format ply --time 2", 2, "--time"},
+      {out + " --format ply --texture 512", 2, "--texture: has no effect"},
+      {out + " --format glb --texture 8", 2, "--texture"},
+      {out + " --format glb --texture 1e9", 2, "--texture"},
+      {out + " --format glb --texture 64", 9, "too small"},
+      {out + " --format vdb --triangles 9", 2, "--triangles: has no effect"},
+      {out + " --format vdb --box 100,100,100,1,1,1", 9, "no volume"},
       {" --format ply --out " + (dir_ / "none/x.ply"), 5, "none/x.ply"},
       {" --format ply --out /proc/x.ply", 5, "/proc/x.ply"},
       {" --format ply --out " + (dir_ / ".out/x.ply"), 5, ".out/x.ply"},
+      {" --out " + (dir_ / std::string(300, 'a')) + ".ply", 5, "aaa.ply"},
   };
   for (const auto& [flags, code, words] : cases) {
     const Ended ended = Export(Model() + flags + (code == 0 ? " --resolution 32" : ""));

@@ -5,8 +5,10 @@
 
 #include <cstring>
 
+#include "engine/scene/image_io.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/export/shapes.h"
+#include "tests/testing/status_matchers.h"
 
 namespace nerf {
 namespace {
@@ -38,11 +40,18 @@ Glb ReadGlb(const std::string& bytes) {
           bytes.substr(28 + json_bytes)};
 }
 
+Glb GlbOf(const MeshExport& made, AxesName axes) {
+  const auto bytes =
+      MeshGlb(made.mesh, made.texture, ExportAxes(axes, /*of_gltf=*/true, ShapeGeometry()));
+  EXPECT_THAT(bytes, IsOk());
+  return ReadGlb(bytes.value_or(""));
+}
+
 TEST(GlbFileTest, AccessorsReadBackWhatWasWritten) {
   const MeshExport made =
       MeshOfShape(Sphere({0.2f, 0, 0}, 0.5f), {.resolution = 32, .n_triangles = 500});
   const TriangleMesh& mesh = made.mesh;
-  const Glb glb = ReadGlb(MeshGlb(mesh, ExportAxes(AxesName::kDataset, true, ShapeGeometry())));
+  const Glb glb = GlbOf(made, AxesName::kDataset);
   ASSERT_TRUE(glb.json.is_object());
   EXPECT_EQ(glb.json["asset"]["version"], "2.0");
   EXPECT_EQ(glb.json["buffers"][0]["byteLength"], glb.bin.size());
@@ -82,12 +91,38 @@ TEST(GlbFileTest, AccessorsReadBackWhatWasWritten) {
 
 TEST(GlbFileTest, MaterialHasNoLighting) {
   const MeshExport made = MeshOfShape(Sphere({}, 0.5f), {.resolution = 16});
-  const Glb glb =
-      ReadGlb(MeshGlb(made.mesh, ExportAxes(AxesName::kBlender, true, ShapeGeometry())));
+  const Glb glb = GlbOf(made, AxesName::kBlender);
   EXPECT_EQ(glb.json["extensionsUsed"], nlohmann::json({"KHR_materials_unlit"}));
   EXPECT_TRUE(glb.json["materials"][0]["extensions"]["KHR_materials_unlit"].is_object());
   EXPECT_TRUE(glb.json["materials"].is_array());
   EXPECT_TRUE(glb.json["nodes"].is_array());
+}
+
+TEST(GlbFileTest, TextureIsAPictureAndCornersLieAtTheirPlaces) {
+  const MeshExport made =
+      MeshOfShape(Sphere({}, 0.5f), {.resolution = 32, .n_triangles = 300, .texture_size = 128});
+  const Glb glb = GlbOf(made, AxesName::kDataset);
+  ASSERT_TRUE(glb.json.is_object());
+  const auto& primitive = glb.json["meshes"][0]["primitives"][0];
+  EXPECT_FALSE(primitive.contains("indices"));
+  EXPECT_FALSE(primitive["attributes"].contains("COLOR_0"));
+  const auto view_of = [&](int number) { return glb.json["bufferViews"][number]; };
+  const auto& image = view_of(glb.json["images"][0]["bufferView"].get<int>());
+  EXPECT_FALSE(image.contains("target"));
+  const auto picture = DecodeImageBytes(glb.bin.substr(image["byteOffset"], image["byteLength"]));
+  ASSERT_THAT(picture, IsOk());
+  EXPECT_TRUE(picture->pixels == made.texture.picture.pixels);
+  const auto& accessor = glb.json["accessors"][primitive["attributes"]["TEXCOORD_0"].get<int>()];
+  ASSERT_EQ(accessor["count"], made.mesh.indices.size());
+  const size_t begin = view_of(accessor["bufferView"].get<int>())["byteOffset"];
+  for (size_t i = 0; i < made.mesh.indices.size(); ++i) {
+    const AtlasPlace& place = made.texture.places[i / 3];
+    const size_t turned = (i % 3 + 3 - place.first) % 3;
+    const double u = NumberAt<uint16_t>(glb.bin, begin + 4 * i) / 65535.0 * 128;
+    const double v = NumberAt<uint16_t>(glb.bin, begin + 4 * i + 2) / 65535.0 * 128;
+    EXPECT_NEAR(u, place.x + 0.5 + (turned == 1 ? place.sign * place.leg : 0), 0.01);
+    EXPECT_NEAR(v, place.y + 0.5 + (turned == 2 ? place.sign * place.leg : 0), 0.01);
+  }
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST(PlyFileTest, SplatsAreFlatAlongTheirNormal) {
       EXPECT_NEAR(2 * (y * z - w * x), normal.y, 1e-5);
       EXPECT_NEAR(1 - 2 * (x * x + y * y), normal.z, 1e-5);
       // Own units are twice the training units.
-      EXPECT_NEAR(std::exp(at("scale_0")), 0.7 * 0.02, 1e-5);
+      EXPECT_NEAR(std::exp(at("scale_0")), 0.5 * 0.02, 1e-5);
       EXPECT_EQ(at("scale_0"), at("scale_1"));
       EXPECT_LT(at("scale_2"), at("scale_0") - 2);
       EXPECT_NEAR(1 / (1 + std::exp(-at("opacity"))), 0.95, 1e-5);
