@@ -113,8 +113,8 @@ absl::StatusOr<TriangleMesh> ExtractSurface(const SampleGrid& grid, const LayerS
     if (z > 0) builder.AddSlab(z - 1, lower, upper);
     if (builder.n_triangles() > kMaxSurfaceTriangles) {
       return absl::ResourceExhaustedError(
-          "the surface has more than 8 million triangles: take a smaller --resolution or --crop, or "
-          "a model that was trained longer");
+          "the surface has more than 8 million triangles: take a smaller --resolution or --crop, "
+          "or a model that was trained longer");
     }
     if (after_layer(z + 1)) return absl::CancelledError("the export was interrupted");
   }

@@ -70,7 +70,7 @@ TEST(VdbFileTest, BytesDoNotDependOnThreads) {
 }
 
 TEST(VdbFileTest, BoxCutsTheVolume) {
-  const auto volume = VolumeOf(Sphere({}, 0.5f), Aabb{{-1, -1, 0}, {1, 1, 1}});
+  const auto volume = VolumeOf(Sphere({}, 0.5f), OwnBox{{0, 0, 0.5}, {2, 2, 1}});
   ASSERT_THAT(volume, IsOk());
   for (const VolumeLeaf& leaf : volume->leaves) {
     for (int bit = 0; bit < 512; ++bit) {
@@ -78,7 +78,7 @@ TEST(VdbFileTest, BoxCutsTheVolume) {
       EXPECT_GE(volume->grid.PointAt(0, 0, leaf.origin[2] + (bit & 7)).z, -1e-5f);
     }
   }
-  EXPECT_EQ(VolumeOf(Sphere({}, 0.5f), Aabb{{7, 7, 7}, {8, 8, 8}}).status().code(),
+  EXPECT_EQ(VolumeOf(Sphere({}, 0.5f), OwnBox{{7.5, 7.5, 7.5}, {1, 1, 1}}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
