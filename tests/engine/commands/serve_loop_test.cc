@@ -31,8 +31,7 @@ TEST_F(ServeLoopTest, HelloNamesTheMethodsThatAreThere) {
   // Where LibTorch has CUDA, those through it, too.
   std::erase_if(on_cuda, [](const std::string& name) { return name.ends_with("nerf"); });
   std::erase(on_cuda, "mlp-autograd");
-  EXPECT_EQ(on_cuda,
-            (std::vector<std::string>{"ngp", "ngp-tiles", "mlp", "voxels", "dynamic"}));
+  EXPECT_EQ(on_cuda, (std::vector<std::string>{"ngp", "ngp-tiles", "mlp", "voxels", "dynamic"}));
   EXPECT_EQ(hello_["merges"], Json::array({"ngp-tiles"}));
   EXPECT_EQ(MergingMethods("cuda:0"), std::vector<std::string>{"ngp-tiles"});
 }
