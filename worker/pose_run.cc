@@ -36,12 +36,16 @@ absl::StatusOr<std::string> PosedFile(const std::string& posed, const std::strin
   return file;
 }
 
-// The scene's files by their paths in it: the posed photographs and COLMAP's model.
+// The scene's files by their paths in it: the posed photographs, their masks and COLMAP's model.
 absl::StatusOr<std::vector<std::string>> FilesOfScene(const std::string& posed,
                                                       const protocol::PoseReportFile& report) {
   std::vector<std::string> files;
   for (const protocol::PosedPhoto& photo : report.photos) {
-    if (photo.posed && !photo.file.empty()) files.push_back(photo.file);
+    if (!photo.posed || photo.file.empty()) continue;
+    files.push_back(photo.file);
+    const std::string mask = "masks/" + fs::path(photo.file).filename().string() + ".png";
+    std::error_code ignored;
+    if (fs::exists(posed + "/" + mask, ignored)) files.push_back(mask);
   }
   std::error_code error;
   for (fs::directory_iterator it(posed + "/sparse/0", error), end; !error && it != end;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "engine/pose/colmap_tool.h"
 #include "engine/pose/film.h"
 #include "engine/pose/pose_search.h"
+#include "engine/pose/scene_addition.h"
 #include "engine/protocol/pose_lines.h"
 #include "engine/training/exception_border.h"
 #include "fmt/format.h"
@@ -22,7 +24,7 @@ namespace nerf {
 namespace {
 
 struct PoseFlags {
-  std::string source, out;
+  std::string source, out, into;
   PoseOptions options;
   int threads = 0;
   double hours = 12;
@@ -100,7 +102,10 @@ int RunPose(PoseFlags flags) {
   const RealClock clock;
   PoseReport report;
   const absl::Status status = Guarded([&]() -> absl::Status {
-    if (flags.validate_only) return CheckPoseSearch(flags.source, flags.out, flags.options);
+    if (flags.validate_only) {
+      return flags.into.empty() ? CheckPoseSearch(flags.source, flags.out, flags.options)
+                                : CheckAddition(flags.source, flags.into, flags.out, flags.options);
+    }
     ThreadPool pool(ThreadsFor(flags.threads));
     PoseProgressPrinter printer(&clock, flags.json);
     PoseOptions options = flags.options;
@@ -110,7 +115,9 @@ int RunPose(PoseFlags flags) {
     options.max_memory_bytes = AvailableMemoryBytes().value_or(0);
     options.time_limit = absl::Hours(flags.hours);
     options.on_progress = [&](const PoseProgress& progress) { printer.Show(progress); };
-    NERF_ASSIGN_OR_RETURN(report, SearchPoses(flags.source, flags.out, options));
+    NERF_ASSIGN_OR_RETURN(
+        report, flags.into.empty() ? SearchPoses(flags.source, flags.out, options)
+                                   : AddPhotographs(flags.source, flags.into, flags.out, options));
     return absl::OkStatus();
   });
   if (!status.ok()) {
@@ -130,8 +137,9 @@ int RunPose(PoseFlags flags) {
   const double share = report.n_usable == 0 ? 0
                                             : static_cast<double>(report.n_usable_posed) /
                                                   static_cast<double>(report.n_usable);
-  const std::string next = fmt::format("nerf-engine train {} --out {}", ShellWord(flags.out),
-                                       ShellWord(flags.out + "-model"));
+  const std::string next = fmt::format(
+      "nerf-engine train {} --out {}{}", ShellWord(flags.out), ShellWord(flags.out + "-model"),
+      flags.into.empty() ? "" : " --init auto    # from the old scene's model");
   if (report.n_posed == 0) {
     fmt::print(stderr,
                "error: no photograph could be posed; {}/pose.txt says why and what to photograph "
@@ -161,6 +169,9 @@ void AddPoseCommand(CLI::App* app, CommandBody* chosen) {
       "pose", "Find where photographs were taken, with COLMAP, and write a data set");
   command->add_option("DIR", flags->source, "folder of photographs and films, or one film");
   command->add_option("--out", flags->out, "folder for the data set; new or empty");
+  command->add_option("--into", flags->into,
+                      "posed data set that the photographs are added to: --out becomes it with "
+                      "them, in its frame");
   command
       ->add_option("--min-posed", flags->options.min_posed_share,
                    "share of the usable photographs that has to be posed; below it slower methods "
@@ -170,6 +181,21 @@ void AddPoseCommand(CLI::App* app, CommandBody* chosen) {
   command
       ->add_option("--film-frames", flags->options.film_frames, "frames extracted from each film")
       ->check(CLI::Range(3, 2000))
+      ->capture_default_str();
+  command
+      ->add_option("--camera", flags->options.camera,
+                   "perspective, equirectangular (panoramas of all directions) or auto: as the "
+                   "photographs' XMP or borders say")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, CameraKind>{{"auto", CameraKind::kAuto},
+                                            {"perspective", CameraKind::kPerspective},
+                                            {"equirectangular", CameraKind::kEquirectangular}}))
+      ->default_str("auto");
+  command
+      ->add_option("--mask-below", flags->options.mask_below,
+                   "mask what panoramas show more than so many degrees under the horizon; 0: "
+                   "nothing")
+      ->check(CLI::Range(0.0, 90.0))
       ->capture_default_str();
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
@@ -188,7 +214,8 @@ void AddPoseCommand(CLI::App* app, CommandBody* chosen) {
   command->footer(
       "Examples:\n"
       "  nerf-engine pose photos --out photos-posed\n"
-      "  nerf-engine pose film.mp4 --film-frames 200 --out film-posed");
+      "  nerf-engine pose film.mp4 --film-frames 200 --out film-posed\n"
+      "  nerf-engine pose more --into photos-posed --out photos-posed-2");
   command->callback([=] { *chosen = [flags] { return RunPose(*flags); }; });
 }
 

@@ -25,6 +25,7 @@
 #include "engine/methods/describe/settings_help.h"
 #include "engine/methods/registry.h"
 #include "engine/protocol/json.h"
+#include "engine/scene/placement_file.h"
 #include "engine/scene/scene_problem.h"
 #include "engine/training/device.h"
 #include "engine/training/device_monitor.h"
@@ -267,7 +268,14 @@ absl::Status WithCommand(const absl::Status& status, const TrainFlags& flags,
                                   ShellWord(console.checkpoint()), ShellWord(flags.out), options));
 }
 
-// The file that --init auto stands for.
+// Whether the data set is one that photographs were added to (scene/placement_file.h).
+bool ContinuesScene(const std::string& dataset) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(dataset + "/" + kPlacementFile, ignored);
+}
+
+// The file that --init auto stands for. Without --init, the model of what the data set continues,
+// or "".
 absl::StatusOr<std::string> FindStart(const TrainFlags& flags, const TrainConfig& config) {
   SceneOptions options;
   options.decode_images = false;
@@ -281,9 +289,13 @@ absl::StatusOr<std::string> FindStart(const TrainFlags& flags, const TrainConfig
   if (folder.empty()) {
     folder = std::filesystem::absolute(flags.out).lexically_normal().parent_path().string();
   }
-  NERF_ASSIGN_OR_RETURN(const StartChoice choice,
-                        ChooseStart(folder, {config, scene.geometry, scene.train.size(),
-                                             *ParseStartScope(flags.init_scope)}));
+  StartWanted wanted{config, scene.geometry, scene.train.size(),
+                     *ParseStartScope(flags.init_scope)};
+  for (const ViewDescription& view : scene.train) wanted.views.push_back({view.file, view.camera});
+  const absl::StatusOr<StartChoice> found = ChooseStart(folder, wanted);
+  if (flags.init.empty() && (!found.ok() || !found->same_capture)) return "";
+  NERF_RETURN_IF_ERROR(found.status());
+  const StartChoice& choice = *found;
   fmt::print(stderr, "starting from {}: {}\n", choice.path, choice.reason);
   return choice.path;
 }
@@ -335,7 +347,10 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   }
   NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
   TrainRequest request = RequestOf(flags, config);
-  if (request.init == kAutoStart) {
+  const bool may_continue = request.init.empty() && request.resume.empty() &&
+                            request.merge.empty() && flags.ranks.n_ranks == 1;
+  if (request.init == kNoStart) request.init.clear();
+  if (request.init == kAutoStart || (may_continue && ContinuesScene(flags.dataset))) {
     NERF_ASSIGN_OR_RETURN(request.init, FindStart(flags, config));
   }
   if (ranks != nullptr) request.group = ranks->group();
@@ -493,7 +508,8 @@ std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags)
           ->allow_extra_args(false);
   auto* init = command->add_option("--init", flags->init,
                                    "start from the weights of this model or checkpoint; auto: "
-                                   "of the best fitting one of --init-from");
+                                   "of the best fitting one of --init-from; none: from scratch, "
+                                   "also of a data set that photographs were added to");
   command
       ->add_option("--init-from", flags->init_from,
                    "folder with the models of --init auto (default: the one that --out lies in)")

@@ -8,6 +8,7 @@
 namespace nerf {
 
 inline constexpr std::string_view kAutoStart = "auto";  // in place of a start: the best that fits
+inline constexpr std::string_view kNoStart = "none";    // from scratch, whatever there is
 
 // How well a model suits as the start of a training; of what fits, the greatest is taken.
 struct StartRank {

@@ -41,19 +41,25 @@ uint64_t Count(sqlite3_stmt* row, int column) {
   return static_cast<uint64_t>(std::max<int64_t>(0, sqlite3_column_int64(row, column)));
 }
 
-}  // namespace
-
-absl::StatusOr<ColmapDatabase> ReadColmapDatabase(const std::string& path) {
+absl::StatusOr<std::unique_ptr<sqlite3, CloseDatabase>> OpenForReading(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) {
     return absl::NotFoundError(absl::StrCat(path, ": there is no such file"));
   }
   sqlite3* opened = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
-  const std::unique_ptr<sqlite3, CloseDatabase> database(opened);
+  std::unique_ptr<sqlite3, CloseDatabase> database(opened);
   if (code != SQLITE_OK) {
     return absl::DataLossError(absl::StrCat(path, ": ", sqlite3_errstr(code)));
   }
+  return database;
+}
+
+}  // namespace
+
+absl::StatusOr<ColmapDatabase> ReadColmapDatabase(const std::string& path) {
+  NERF_ASSIGN_OR_RETURN(const auto database, OpenForReading(path));
+  sqlite3* const opened = database.get();
   ColmapDatabase result;
   std::map<int64_t, std::string> names;
   NERF_RETURN_IF_ERROR(ForEachRow(opened, path,
@@ -80,6 +86,18 @@ absl::StatusOr<ColmapDatabase> ReadColmapDatabase(const std::string& path) {
     return std::tie(a.first, a.second) < std::tie(b.first, b.second);
   });
   return result;
+}
+
+absl::StatusOr<std::map<std::string, ColmapIds>> ReadColmapIds(const std::string& path) {
+  NERF_ASSIGN_OR_RETURN(const auto database, OpenForReading(path));
+  std::map<std::string, ColmapIds> ids;
+  NERF_RETURN_IF_ERROR(ForEachRow(
+      database.get(), path, "SELECT name, image_id, camera_id FROM images", [&](sqlite3_stmt* row) {
+        const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, 0));
+        if (text == nullptr) return;
+        ids[text] = {static_cast<uint32_t>(Count(row, 1)), static_cast<uint32_t>(Count(row, 2))};
+      }));
+  return ids;
 }
 
 }  // namespace nerf

@@ -25,4 +25,11 @@ struct ColmapDatabase {
 // COLMAP or is damaged.
 absl::StatusOr<ColmapDatabase> ReadColmapDatabase(const std::string& path);
 
+// Ids of a photograph and of its camera.
+struct ColmapIds {
+  uint32_t image = 0, camera = 0;
+};
+// Those of all photographs, by name. Errors: as ReadColmapDatabase.
+absl::StatusOr<std::map<std::string, ColmapIds>> ReadColmapIds(const std::string& path);
+
 }  // namespace nerf

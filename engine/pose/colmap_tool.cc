@@ -39,7 +39,7 @@ constexpr char kColmapByHand[] =
       --BundleAdjustment.refine_principal_point 1   # models/N with the most images
 )";
 
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+absl::string_view AsAbsl(std::string_view text) { return {text.data(), text.size()}; }
 
 absl::StatusOr<std::string> HelpOf(const std::string& program, const std::string& command) {
   ChildProcessSpec spec;
@@ -81,8 +81,8 @@ std::optional<ColmapProgress> FractionAfter(std::string_view line, std::string_v
   const size_t end = rest.find_first_of("],", slash == std::string_view::npos ? 0 : slash);
   ColmapProgress progress;
   if (slash == std::string_view::npos || end == std::string_view::npos ||
-      !absl::SimpleAtoi(View(rest.substr(0, slash)), &progress.done) ||
-      !absl::SimpleAtoi(View(rest.substr(slash + 1, end - slash - 1)), &progress.of) ||
+      !absl::SimpleAtoi(AsAbsl(rest.substr(0, slash)), &progress.done) ||
+      !absl::SimpleAtoi(AsAbsl(rest.substr(slash + 1, end - slash - 1)), &progress.of) ||
       progress.done < 0 || progress.of < progress.done) {
     return std::nullopt;
   }
@@ -144,7 +144,10 @@ std::vector<std::string> ExtractCommand(const ColmapTool& tool, const ExtractOpt
   add("image_path", options.images);
   add("image_list_path", options.list);
   add("ImageReader.single_camera", "1");
-  add("ImageReader.camera_model", options.simple_lens ? "SIMPLE_RADIAL" : "OPENCV");
+  const char* unknown = options.simple_lens ? "SIMPLE_RADIAL" : "OPENCV";
+  add("ImageReader.camera_model", options.model.empty() ? unknown : options.model);
+  if (!options.params.empty()) add("ImageReader.camera_params", options.params);
+  if (!options.masks.empty()) add("ImageReader.mask_path", options.masks);
   // Its GPU code needs a display, and ends with signal 6 where there is none.
   add(tool.extraction_prefix + ".use_gpu", "0");
   add(tool.extraction_prefix + ".num_threads", std::to_string(options.threads));
@@ -190,7 +193,47 @@ std::vector<std::string> MapCommand(const ColmapTool& tool, const MapOptions& op
          "--Mapper.init_min_num_inliers", "50", "--Mapper.abs_pose_min_num_inliers", "15",
          "--Mapper.abs_pose_min_inlier_ratio", "0.15", "--Mapper.max_reg_trials", "6"});
   }
+  if (!options.in.empty()) {
+    command.insert(command.end(),
+                   {"--input_path", options.in, "--Mapper.fix_existing_images", "1"});
+  }
+  if (options.known_lenses) {
+    command.insert(command.end(), {"--Mapper.ba_refine_focal_length", "0",
+                                   "--Mapper.ba_refine_extra_params", "0"});
+  }
   return command;
+}
+
+std::vector<std::string> TriangulateCommand(const ColmapTool& tool, const std::string& database,
+                                            const std::string& images, const std::string& in,
+                                            const std::string& out) {
+  return {tool.program,      "point_triangulator",
+          "--database_path", database,
+          "--image_path",    images,
+          "--input_path",    in,
+          "--output_path",   out};
+}
+
+std::vector<std::string> RefineRigCommand(const ColmapTool& tool, const std::string& in,
+                                          const std::string& out, const std::string& config) {
+  return {tool.program,
+          "rig_bundle_adjuster",
+          "--input_path",
+          in,
+          "--output_path",
+          out,
+          "--rig_config_path",
+          config,
+          "--estimate_rig_relative_poses",
+          "0",
+          "--RigBundleAdjustment.refine_relative_poses",
+          "0",
+          "--BundleAdjustment.refine_focal_length",
+          "0",
+          "--BundleAdjustment.refine_extra_params",
+          "0",
+          "--BundleAdjustment.max_num_iterations",
+          std::to_string(kMaxRefinements)};
 }
 
 std::vector<std::string> RefineCommand(const ColmapTool& tool, const std::string& in,
@@ -264,14 +307,14 @@ std::optional<ColmapProgress> ParseProgress(ColmapStage stage, std::string_view 
       std::string_view number = line.substr(open + 1, close - open - 1);
       if (number.starts_with(kFrames)) number.remove_prefix(kFrames.size());
       ColmapProgress progress;
-      if (!absl::SimpleAtoi(View(number), &progress.done) || progress.done < 0) {
+      if (!absl::SimpleAtoi(AsAbsl(number), &progress.done) || progress.done < 0) {
         return std::nullopt;
       }
       return progress;
     }
     case ColmapStage::kRefine: {
       // "  12  1.234e+04 ...": a row of the solver's table.
-      const absl::string_view text = absl::StripLeadingAsciiWhitespace(View(line));
+      const absl::string_view text = absl::StripLeadingAsciiWhitespace(AsAbsl(line));
       const size_t end = text.find(' ');
       ColmapProgress progress;
       if (end == absl::string_view::npos ||

@@ -35,6 +35,9 @@ struct ExtractOptions {
   int max_image_side = 2000, max_features = 4096, threads = 1;
   bool doubled = true;       // features of half a pixel, too: better poses, four times the work
   bool simple_lens = false;  // one distortion parameter, for lenses that few photographs show
+  std::string model = {},
+              params = {};  // of a lens that is known, as COLMAP calls them; empty: it is not
+  std::string masks = {};   // folder of masks, as COLMAP names them; empty: none
 };
 std::vector<std::string> ExtractCommand(const ColmapTool& tool, const ExtractOptions& options);
 // `pairs`: a file with two names a line; empty: all pairs.
@@ -43,12 +46,22 @@ std::vector<std::string> MatchCommand(const ColmapTool& tool, const std::string&
 struct MapOptions {
   std::string database, images, out;
   int threads = 1;
-  bool relaxed = false;  // accepts fewer points and smaller angles
+  bool relaxed = false;       // accepts fewer points and smaller angles
+  bool known_lenses = false;  // which stay as they are
+  std::string in = {};        // a model to go on with, whose cameras stay; empty: a new one
 };
 std::vector<std::string> MapCommand(const ColmapTool& tool, const MapOptions& options);
 inline constexpr int kMaxRefinements = 100;  // iterations of the command
 std::vector<std::string> RefineCommand(const ColmapTool& tool, const std::string& in,
                                        const std::string& out);
+
+// Finds the points of a model whose poses and lenses are known, from the database's features.
+std::vector<std::string> TriangulateCommand(const ColmapTool& tool, const std::string& database,
+                                            const std::string& images, const std::string& in,
+                                            const std::string& out);
+// Refines the poses of a model whose cameras are held together by rigs, which `config` describes.
+std::vector<std::string> RefineRigCommand(const ColmapTool& tool, const std::string& in,
+                                          const std::string& out, const std::string& config);
 
 // The commands for somebody who runs COLMAP by hand where there is none: they copy the photographs
 // of `source`, a folder or film, into the new folder `out`, find their poses and train.

@@ -14,6 +14,7 @@
 #include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/base/picture_names.h"
+#include "engine/pose/panorama.h"
 #include "engine/pose/photo_measures.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_files.h"
@@ -83,12 +84,6 @@ void ListFolder(const fs::path& folder, PhotoSources* sources) {
   }
 }
 
-bool SameLens(const Photo& a, const Photo& b) {
-  return a.width == b.width && a.height == b.height && a.exif.make == b.exif.make &&
-         a.exif.model == b.exif.model && a.exif.lens == b.exif.lens &&
-         a.exif.focal_length_mm == b.exif.focal_length_mm;
-}
-
 absl::Status PrepareOne(const PhotoSources::Picture& picture, const std::string& out,
                         Photo* photo) {
   const auto unusable = [&](const absl::Status& status) {
@@ -114,6 +109,8 @@ absl::Status PrepareOne(const PhotoSources::Picture& picture, const std::string&
   const GrayImage gray = ReducedGray(*image, kMeasuredPhotographSide);
   photo->sharpness = Sharpness(gray);
   photo->fingerprint = Fingerprint(gray);
+  photo->is_panorama =
+      image->width == 2 * image->height && (SaysEquirectangular(*bytes) || ClosesAround(gray));
   if (is_turned || !is_copied) {
     if (image->n_channels == 4) *image = WithoutAlphaChannel(*image);
     NERF_ASSIGN_OR_RETURN(const std::string upright, EncodeJpeg(*image, kTurnedQuality));
@@ -128,13 +125,8 @@ void FindDoubles(std::vector<Photo>* photos) {
     if (!photo.error.empty()) continue;
     for (size_t j = 0; j < i && photo.double_of.empty(); ++j) {
       const Photo& other = (*photos)[j];
-      if (!other.error.empty() || !other.double_of.empty() ||
-          other.width * photo.height != photo.width * other.height) {
-        continue;
-      }
-      if (FingerprintDistance(photo.fingerprint, other.fingerprint) < kDoubleDistance) {
-        photo.double_of = other.name;
-      }
+      if (!other.error.empty() || !other.double_of.empty()) continue;
+      if (AreDoubles(photo, other)) photo.double_of = other.name;
     }
   }
 }
@@ -236,6 +228,17 @@ void FindBlurAndLenses(std::vector<Photo>* photos) {
     photo.lens = static_cast<int>(found - lenses.begin());
     if (found == lenses.end()) lenses.push_back(&photo);
   }
+}
+
+bool SameLens(const Photo& a, const Photo& b) {
+  return a.width == b.width && a.height == b.height && a.exif.make == b.exif.make &&
+         a.exif.model == b.exif.model && a.exif.lens == b.exif.lens &&
+         a.exif.focal_length_mm == b.exif.focal_length_mm;
+}
+
+bool AreDoubles(const Photo& a, const Photo& b) {
+  return a.width * b.height == b.width * a.height &&
+         FingerprintDistance(a.fingerprint, b.fingerprint) < kDoubleDistance;
 }
 
 std::string LensWords(const Photo& photo) {

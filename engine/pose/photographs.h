@@ -35,11 +35,12 @@ struct Photo {
   std::string file;           // name in images/; empty if it is left out
   int width = 0, height = 0;  // upright
   ExifTags exif;
-  double sharpness = 0;     // Sharpness()
-  bool is_blurred = false;  // much less sharp than most of the others
-  int lens = -1;            // equal for photographs taken with the same lens and zoom
-  std::string double_of;    // name of the photograph that shows the same
-  std::string error;        // why it cannot be read
+  double sharpness = 0;      // Sharpness()
+  bool is_blurred = false;   // much less sharp than most of the others
+  int lens = -1;             // equal for photographs taken with the same lens and zoom
+  bool is_panorama = false;  // shows all directions, as its XMP says or its borders
+  std::string double_of;     // name of the photograph that shows the same
+  std::string error;         // why it cannot be read
   std::vector<float> fingerprint;
 };
 
@@ -58,6 +59,11 @@ absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources:
 
 // Sets is_blurred and lens. Part of PreparePhotos.
 void FindBlurAndLenses(std::vector<Photo>* photos);
+
+// Whether they were taken with the same lens and zoom, as far as size and EXIF say.
+bool SameLens(const Photo& a, const Photo& b);
+// Whether they show the same picture, encoded anew perhaps.
+bool AreDoubles(const Photo& a, const Photo& b);
 
 // "OLYMPUS E-M1, 12 mm, 4608x3456".
 std::string LensWords(const Photo& photo);

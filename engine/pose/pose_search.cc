@@ -1,13 +1,9 @@
 #include "engine/pose/pose_search.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <system_error>
 #include <tuple>
@@ -21,12 +17,14 @@
 #include "common/file_io.h"
 #include "common/made_folder.h"
 #include "common/status_macros.h"
+#include "engine/pose/colmap_runner.h"
 #include "engine/pose/colmap_tool.h"
-#include "engine/pose/film.h"
 #include "engine/pose/match_groups.h"
 #include "engine/pose/one_spot.h"
+#include "engine/pose/panorama_rig.h"
 #include "engine/pose/pose_costs.h"
-#include "engine/pose/pose_picture.h"
+#include "engine/pose/pose_files.h"
+#include "engine/pose/work_folder.h"
 #include "engine/scene/colmap_model.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_files.h"
@@ -36,60 +34,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Features of a photograph, and its side in pixels while they are looked for. A few features of a
-// small picture are the coarse ones, which suffice to find out which photographs overlap.
-constexpr int kFewFeatures = 512, kFewFeaturesSide = 1000;
-constexpr int kFeatures = 3000, kFeaturesSide = 2000;
+// Of a face: a panorama has eight of them, and all pairs of faces are looked at.
+constexpr int kFaceFeatures = 1200;
 constexpr int kManyFeatures = 10'000, kManyFeaturesSide = 3200;
-constexpr size_t kPairsPerPhoto = 12;
 // Beyond this, all pairs with all features would take hours.
 constexpr size_t kMaxAllPairs = 45'000;  // 300 photographs
-constexpr size_t kMinPhotosOfLens = 5;   // for four parameters of distortion
 constexpr uint64_t kMaxFileBytes = uint64_t{64} << 30;
-constexpr uint64_t kBytesPerPixel = 60;  // that extraction holds: a picture in all its scales
-
-// A folder that goes with everything in it unless it was kept.
-class WorkFolder {
- public:
-  static absl::StatusOr<WorkFolder> Create(const std::string& out) {
-    std::string name = out;
-    while (name.size() > 1 && name.back() == '/') name.pop_back();
-    name += ".partial-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) {
-      return ErrnoToStatus(errno, absl::StrCat("cannot make ", name));
-    }
-    return WorkFolder(name);
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  WorkFolder(WorkFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  WorkFolder& operator=(WorkFolder&&) = delete;
-
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
-  // Becomes `out`, which does not exist or is an empty folder.
-  absl::Status BecomeAs(const std::string& out) {
-    std::error_code error;
-    fs::permissions(path_, fs::perms(0755), error);
-    fs::rename(path_, out, error);
-    if (error) return ErrnoToStatus(error.value(), absl::StrCat("cannot make ", out));
-    path_.clear();
-    return absl::OkStatus();
-  }
-
- private:
-  explicit WorkFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
-absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  return error ? ErrnoToStatus(error.value(), absl::StrCat("cannot make ", path))
-               : absl::OkStatus();
-}
 
 // How much is looked for; an effort follows where the one before posed too few photographs.
 struct Effort {
@@ -107,10 +57,10 @@ constexpr Effort kEfforts[] = {
 
 // Of an effort and the refinement at the end.
 int StagesOf(const Effort& effort) { return effort.new_features ? 4 : 3; }
-constexpr int kPrepareStages = 3;  // photographs, coarse features, their matches
+constexpr int kCoarseStages = 2;  // features, their matches
 constexpr char kFewDatabase[] = "few.db";
 constexpr char kBlocks[] = "blocks of pairs";
-constexpr size_t kPairsPerList = 64;  // between two lines of progress
+constexpr size_t kCoarsePairsPerList = 1024;
 
 class PoseSearch {
  public:
@@ -123,36 +73,16 @@ class PoseSearch {
             [clock = options.clock, begin = options.clock->Now()] {
               return absl::ToDoubleSeconds(clock->Now() - begin);
             },
-            options.pool->n_threads()) {}
+            options.pool->n_threads()),
+        runner_(&tool_, &work_, &options_, &stages_) {}
 
   absl::StatusOr<std::vector<Photo>> Prepare(const PhotoSources& sources) {
-    std::vector<PhotoSources::Picture> pictures = sources.pictures;
-    const size_t n_films = sources.films.size();
-    stages_.Expect((n_films > 0 ? 1 : 0) + kPrepareStages + StagesOf(kEfforts[0]));
-    if (n_films > 0) stages_.Begin("reading films", "frames");
-    for (size_t i = 0; i < n_films; ++i) {
-      const std::string frames = work_ / absl::StrCat("film_", i);
-      NERF_RETURN_IF_ERROR(MakeFolder(frames));
-      FilmOptions film;
-      film.ffmpeg = options_.ffmpeg;
-      film.ffprobe = options_.ffprobe;
-      film.n_frames = options_.film_frames;
-      film.pool = options_.pool;
-      film.stop = options_.stop;
-      film.on_progress = [&, i](size_t done, size_t of) { Advance(i * of + done, n_films * of); };
-      NERF_ASSIGN_OR_RETURN(const auto taken, FramesOfFilm(sources.films[i], frames, film));
-      pictures.insert(pictures.end(), taken.begin(), taken.end());
-    }
-    NERF_RETURN_IF_ERROR(MakeFolder(images()));
-    stages_.Begin("reading photographs", "photographs");
-    PrepareOptions prepare{options_.pool, options_.stop,
-                           [this](size_t done, size_t of) { Advance(done, of); }};
-    NERF_ASSIGN_OR_RETURN(photos_, PreparePhotos(pictures, images(), prepare));
-    for (size_t i = 0; i < n_films; ++i) {
-      std::error_code ignored;
-      fs::remove_all(work_ / absl::StrCat("film_", i), ignored);
-    }
-    return photos_;
+    stages_.Expect(StagesOfReading(sources) + kCoarseStages + StagesOf(kEfforts[0]));
+    NERF_ASSIGN_OR_RETURN(photos_, ReadPictures(sources, work_, options_, &stages_));
+    if (!ArePanoramas(photos_, options_.camera)) return photos_;
+    panoramas_ = std::move(photos_);
+    NERF_RETURN_IF_ERROR(CutIntoFaces());
+    return panoramas_;
   }
 
   // Leaves the best model in sparse/0, refined, where one was found; `others` are the groups that
@@ -171,7 +101,7 @@ class PoseSearch {
       if (known_apart_.has_value() && absl::IsDeadlineExceeded(tried)) break;
       NERF_RETURN_IF_ERROR(tried);
       has_tried_ = true;
-      const size_t n_posed = groups.empty() ? 0 : groups[0].size();
+      const size_t n_posed = groups.empty() ? 0 : CountPictures(groups[0]);
       if (n_posed > best_posed_) {
         best_posed_ = n_posed;
         best_folder_ = best_of_try_;
@@ -181,90 +111,64 @@ class PoseSearch {
       if (best_share_ >= options_.min_posed_share) break;
     }
     options_.time_limit = time_limit;
+    if (HasPanoramas()) {
+      *matches = JoinFaces(*matches);
+      for (std::vector<std::string>& other : *others) other = JoinFaces(other);
+    }
     if (best_posed_ < kMinPosed) return absl::OkStatus();
-    return Refine();
+    return HasPanoramas() ? RefinePanoramas() : Refine();
   }
 
   // Whether Run has found that no photograph shows depth.
   bool is_one_spot() const { return is_one_spot_; }
 
  private:
-  std::string images() const { return work_ / "images"; }
-  int threads() const { return options_.pool->n_threads(); }
+  // The pictures that COLMAP sees.
+  std::string images() const { return work_ / (HasPanoramas() ? "faces" : "images"); }
+  std::string_view unit() const { return HasPanoramas() ? "views" : "photographs"; }
+  bool HasPanoramas() const { return !panoramas_.empty(); }
 
-  void Advance(size_t done, size_t of) {
-    stages_.Advance(static_cast<int>(done), static_cast<int>(of));
+  // At most so many are looked for in a picture that COLMAP sees.
+  int FeaturesOf(int features) const {
+    return HasPanoramas() ? std::min(features, kFaceFeatures) : features;
   }
 
-  // Runs one process of COLMAP.
-  absl::StatusOr<ChildProcessEnd> Run(const std::vector<std::string>& command,
-                                      const std::function<void(std::string_view line)>& on_line) {
-    ChildProcessSpec spec;
-    spec.arguments = command;
-    spec.environment = {{"QT_QPA_PLATFORM", "offscreen"},
-                        {"OMP_NUM_THREADS", std::to_string(threads())}};
-    spec.time_limit = options_.time_limit;
-    spec.max_memory_bytes = options_.max_memory_bytes;
-    spec.max_file_bytes = kMaxFileBytes;
-    return RunChildProcess(
-        spec, on_line, [this] { stages_.Repeat(); }, options_.stop);
-  }
-
-  // The same, and shows its progress. `before` is added to what it has done; of 0: as it says.
-  absl::StatusOr<ChildProcessEnd> Run(ColmapStage stage, const std::vector<std::string>& command,
-                                      int before, int of) {
-    return Run(command, [&](std::string_view line) {
-      const std::optional<ColmapProgress> progress = ParseProgress(stage, line);
-      if (!progress.has_value()) return;
-      stages_.Advance(before + progress->done, of > 0 ? of : progress->of);
-    });
-  }
-
-  absl::Status RunOrFail(ColmapStage stage, const std::vector<std::string>& command, int before = 0,
-                         int of = 0) {
-    NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, Run(stage, command, before, of));
-    return FailureOf("colmap", StageName(stage), end);
-  }
-
-  // A run for each lens: COLMAP takes all photographs of one run for one camera's.
-  absl::Status Extract(const std::string& database, int features, int side, bool doubled) {
-    std::map<int, std::vector<const Photo*>> by_lens;
-    size_t n_photos = 0;
-    for (const Photo& photo : photos_) {
-      if (photo.file.empty()) continue;
-      by_lens[photo.lens].push_back(&photo);
-      ++n_photos;
+  absl::Status CutIntoFaces() {
+    for (const std::string& file : LeaveOutOthers(&panoramas_)) {
+      std::error_code ignored;
+      fs::remove(work_ / ("images/" + file), ignored);
     }
-    ExtractOptions extract;
-    extract.database = database;
-    extract.images = images();
-    extract.list = work_ / "list.txt";
-    extract.max_image_side = side;
-    extract.max_features = features;
-    extract.doubled = doubled;
-    size_t n_done = 0;
-    for (const auto& [lens, photos] : by_lens) {
-      std::string names;
-      double largest = 0;
-      for (const Photo* photo : photos) {
-        absl::StrAppend(&names, photo->file, "\n");
-        const double reduced =
-            std::min(1.0, static_cast<double>(side) / std::max(photo->width, photo->height));
-        largest = std::max(largest, reduced * reduced * photo->width * photo->height);
+    CutOptions cut{work_ / "images", images(), "", options_.mask_below};
+    if (options_.mask_below > 0) {
+      cut.masks = work_ / "face_masks";
+      NERF_RETURN_IF_ERROR(MakeFolder(work_ / "masks"));
+      for (const Photo& photo : panoramas_) {
+        if (photo.file.empty()) continue;
+        NERF_RETURN_IF_ERROR(
+            WritePng(work_ / ("masks/" + photo.file + ".png"),
+                     PanoramaMask(photo.width, photo.height, options_.mask_below)));
       }
-      const double bytes = largest * (doubled ? 4 : 1) * static_cast<double>(kBytesPerPixel);
-      extract.threads = threads();
-      if (options_.max_memory_bytes > 0) {
-        const double fits = static_cast<double>(options_.max_memory_bytes) / std::max(bytes, 1.0);
-        extract.threads = std::clamp(static_cast<int>(std::min(fits, 1024.0)), 1, threads());
-      }
-      extract.simple_lens = photos.size() < kMinPhotosOfLens;
-      NERF_RETURN_IF_ERROR(WriteFileAtomically(extract.list, names));
-      NERF_RETURN_IF_ERROR(RunOrFail(ColmapStage::kExtract, ExtractCommand(tool_, extract),
-                                     static_cast<int>(n_done), static_cast<int>(n_photos)));
-      n_done += photos.size();
     }
+    stages_.Expect(1);
+    stages_.Expect(1 + kCoarseStages + StagesOf(kEfforts[0]));
+    stages_.Begin("cutting panoramas", "photographs");
+    const PrepareOptions prepare{options_.pool, options_.stop, [this](size_t done, size_t of) {
+                                   stages_.Advance(static_cast<int>(done), static_cast<int>(of));
+                                 }};
+    NERF_ASSIGN_OR_RETURN(photos_, CutPanoramas(panoramas_, cut, prepare));
     return absl::OkStatus();
+  }
+
+  absl::Status Extract(const std::string& database, int features, int side, bool doubled) {
+    ExtractTask task{database, images(), "", FeaturesOf(features), side, doubled, {}};
+    for (const Photo& panorama : panoramas_) {
+      if (panorama.file.empty()) continue;
+      for (int face = 0; face < kPanoramaFaces; ++face)
+        task.lenses[panorama.lens * kPanoramaFaces + face] = {"PINHOLE",
+                                                              FaceParams(panorama.width)};
+    }
+    if (HasPanoramas() && options_.mask_below > 0) task.masks = work_ / "face_masks";
+    return runner_.Extract(photos_, task);
   }
 
   absl::Status FindOverlaps() {
@@ -272,14 +176,13 @@ class PoseSearch {
     const PlannedStage match = MatchCost(AllPairs(), kFewFeatures);
     std::vector<PlannedStage> later = LaterOf(kEfforts[0], ExpectedPairs(kEfforts[0]), true);
     later.insert(later.begin(), match);
-    stages_.Begin("extracting coarse features", "photographs", static_cast<int>(CountUsed()),
+    stages_.Begin("extracting coarse features", unit(), static_cast<int>(CountUsed()),
                   ExtractCost(photos_, kFewFeaturesSide, false), later);
     NERF_RETURN_IF_ERROR(Extract(database, kFewFeatures, kFewFeaturesSide, false));
     later.erase(later.begin());
     stages_.Begin("matching coarse features of all pairs", kBlocks, 0, match, later);
     stages_.CountMatches(AllPairs() * kFewFeatures);
-    NERF_RETURN_IF_ERROR(
-        RunOrFail(ColmapStage::kMatch, MatchCommand(tool_, database, "", threads())));
+    NERF_RETURN_IF_ERROR(MatchEach(database));
     NERF_ASSIGN_OR_RETURN(few_, ReadColmapDatabase(database));
     return absl::OkStatus();
   }
@@ -292,28 +195,17 @@ class PoseSearch {
     stages_.Begin(absl::StrCat("matching features of ", all ? "all" : "overlapping", " pairs",
                                effort.new_features ? "" : SoFar()),
                   all ? kBlocks : "pairs", static_cast<int>(pairs.size()),
-                  MatchCost(n_pairs, effort.features),
+                  MatchCost(n_pairs, FeaturesOf(effort.features)),
                   {PlaceCost(CountUsed()), RefineCost(CountUsed())});
-    stages_.CountMatches(n_pairs * effort.features);
-    if (all) {
-      return RunOrFail(ColmapStage::kMatch, MatchCommand(tool_, database, "", threads()));
-    }
-    // Without a pair the importer has nothing to do; the next effort looks at all of them. It says
-    // nothing before it has matched all pairs of a list, so it gets them in parts.
-    const std::string list = work_ / "pairs.txt";
-    for (size_t begin = 0; begin < pairs.size(); begin += kPairsPerList) {
-      const size_t end = std::min(pairs.size(), begin + kPairsPerList);
-      std::string lines;
-      for (size_t i = begin; i < end; ++i) {
-        absl::StrAppend(&lines, pairs[i].first, " ", pairs[i].second, "\n");
-      }
-      NERF_RETURN_IF_ERROR(WriteFileAtomically(list, lines));
-      const std::vector<std::string> command = MatchCommand(tool_, database, list, threads());
-      NERF_ASSIGN_OR_RETURN(const ChildProcessEnd ended, Run(command, [](std::string_view) {}));
-      NERF_RETURN_IF_ERROR(FailureOf("colmap", StageName(ColmapStage::kMatch), ended));
-      Advance(end, pairs.size());
-    }
-    return absl::OkStatus();
+    stages_.CountMatches(n_pairs * FeaturesOf(effort.features));
+    // Without a pair there is nothing to do; the next effort looks at all of them.
+    return all ? MatchEach(database) : runner_.MatchPairs(database, pairs, kPairsPerList);
+  }
+
+  // All pairs.
+  absl::Status MatchEach(const std::string& database) {
+    if (!HasPanoramas()) return runner_.MatchAll(database);
+    return runner_.MatchPairs(database, PairsOfFaces(photos_), kCoarsePairsPerList);
   }
 
   double AllPairs() const {
@@ -335,14 +227,15 @@ class PoseSearch {
 
   // Of an effort, to the end of the search.
   std::vector<PlannedStage> LaterOf(const Effort& effort, double n_pairs, bool extracts) const {
-    std::vector<PlannedStage> stages = {MatchCost(n_pairs, effort.features), PlaceCost(CountUsed()),
-                                        RefineCost(CountUsed())};
+    std::vector<PlannedStage> stages = {MatchCost(n_pairs, FeaturesOf(effort.features)),
+                                        PlaceCost(CountUsed()), RefineCost(CountUsed())};
     if (extracts) stages.insert(stages.begin(), ExtractCost(photos_, effort.side, true));
     return stages;
   }
 
   // Whether another effort follows. Limits the time of its commands where they seldom help.
   bool IsWorthIt(const Effort& effort, const ColmapDatabase& matches) {
+    if (HasPanoramas()) return true;  // faces that show the sky match nothing
     const SteadyTime now = options_.clock->Now();
     if (!has_tried_harder_) {
       std::vector<ColmapPair> pairs = few_.pairs;
@@ -375,8 +268,8 @@ class PoseSearch {
               ? AllPairs()
               : static_cast<double>(StrongestPairs(few_.pairs, effort.pairs_per_photo).size());
       stages_.Begin(absl::StrCat("extracting ", number > 0 ? "more " : "", "features", SoFar()),
-                    "photographs", static_cast<int>(CountUsed()),
-                    ExtractCost(photos_, effort.side, true), LaterOf(effort, n_pairs, false));
+                    unit(), static_cast<int>(CountUsed()), ExtractCost(photos_, effort.side, true),
+                    LaterOf(effort, n_pairs, false));
       database_ = work_ / absl::StrCat("features_", number, ".db");
       NERF_RETURN_IF_ERROR(Extract(database_, effort.features, effort.side, true));
     }
@@ -386,11 +279,13 @@ class PoseSearch {
     if (matches->pairs.empty()) return absl::OkStatus();
     const std::string models = work_ / absl::StrCat("models_", number);
     NERF_RETURN_IF_ERROR(MakeFolder(models));
-    MapOptions map{database_, images(), models, threads(), effort.relaxed};
-    stages_.Begin("placing cameras", "photographs", static_cast<int>(CountUsed()),
-                  PlaceCost(CountUsed()), {RefineCost(CountUsed())});
-    NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, Run(ColmapStage::kMap, MapCommand(tool_, map),
-                                                         0, static_cast<int>(CountUsed())));
+    const MapOptions map{database_,      images(),       models, runner_.threads(),
+                         effort.relaxed, HasPanoramas(), ""};
+    stages_.Begin("placing cameras", unit(), static_cast<int>(CountUsed()), PlaceCost(CountUsed()),
+                  {RefineCost(CountUsed())});
+    NERF_ASSIGN_OR_RETURN(
+        const ChildProcessEnd end,
+        runner_.Run(ColmapStage::kMap, MapCommand(tool_, map), 0, static_cast<int>(CountUsed())));
     if (!FoundNoModel(end)) {
       NERF_RETURN_IF_ERROR(FailureOf("colmap", StageName(ColmapStage::kMap), end));
     }
@@ -408,7 +303,13 @@ class PoseSearch {
   // Why there is another effort; empty in the first one.
   std::string SoFar() const {
     if (!has_tried_) return "";
-    return absl::StrCat(" (", best_posed_, " of ", CountUsed(), " posed so far)");
+    const size_t n = HasPanoramas() ? CountUsed() / kPanoramaFaces : CountUsed();
+    return absl::StrCat(" (", best_posed_, " of ", n, " posed so far)");
+  }
+
+  // Of panoramas one whose faces are among the names.
+  size_t CountPictures(const std::vector<std::string>& names) const {
+    return HasPanoramas() ? JoinFaces(names).size() : names.size();
   }
 
   size_t CountUsed() const {
@@ -419,15 +320,16 @@ class PoseSearch {
   // Those that are not blurred.
   std::set<std::string> UsableFiles() const {
     std::set<std::string> files;
-    for (const Photo& photo : photos_) {
+    for (const Photo& photo : HasPanoramas() ? panoramas_ : photos_) {
       if (!photo.file.empty() && !photo.is_blurred) files.insert(photo.file);
     }
     return files;
   }
 
   double ShareOf(const std::vector<std::string>& posed) const {
-    const std::set<std::string> usable = UsableFiles();
-    const auto n_posed = std::count_if(posed.begin(), posed.end(),
+    const std::vector<std::string> files = HasPanoramas() ? JoinFaces(posed) : posed;
+    const std::set<std::string> usable = UsableFiles(), names(files.begin(), files.end());
+    const auto n_posed = std::count_if(names.begin(), names.end(),
                                        [&](const auto& name) { return usable.contains(name); });
     return usable.empty() ? 0 : static_cast<double>(n_posed) / static_cast<double>(usable.size());
   }
@@ -438,7 +340,7 @@ class PoseSearch {
     stages_.Begin("refining cameras", "iterations", kMaxRefinements, RefineCost(CountUsed()));
     const std::string refined = work_ / "sparse/0";
     NERF_RETURN_IF_ERROR(MakeFolder(refined));
-    NERF_RETURN_IF_ERROR(RunOrFail(
+    NERF_RETURN_IF_ERROR(runner_.RunOrFail(
         ColmapStage::kRefine, RefineCommand(tool_, best_folder_, refined), 0, kMaxRefinements));
     NERF_ASSIGN_OR_RETURN(const PosedModel before, ReadPosedModel(best_folder_));
     const absl::StatusOr<PosedModel> after = ReadPosedModel(refined);
@@ -454,6 +356,26 @@ class PoseSearch {
       NERF_RETURN_IF_ERROR(WriteFileAtomically(refined + "/" + file, bytes));
     }
     return absl::OkStatus();
+  }
+
+  // The faces of each panorama move together; points are found anew from there.
+  absl::Status RefinePanoramas() {
+    stages_.Expect(1);
+    stages_.Begin("refining cameras", "iterations", kMaxRefinements, RefineCost(CountUsed()));
+    NERF_ASSIGN_OR_RETURN(const PosedModel faces, ReadPosedModel(best_folder_));
+    NERF_ASSIGN_OR_RETURN(const auto ids, ReadColmapIds(database_));
+    const std::string placed = work_ / "rig", found = work_ / "rig_points",
+                      refined = work_ / "rig_refined", config = work_ / "rig.json";
+    NERF_RETURN_IF_ERROR(WriteRig(PanoramaPoses(faces), panoramas_, ids, placed, config));
+    NERF_RETURN_IF_ERROR(MakeFolder(found));
+    NERF_RETURN_IF_ERROR(MakeFolder(refined));
+    NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end,
+                          runner_.Run(TriangulateCommand(tool_, database_, images(), placed, found),
+                                      [](std::string_view) {}));
+    NERF_RETURN_IF_ERROR(FailureOf("colmap", StageName(ColmapStage::kRefine), end));
+    NERF_RETURN_IF_ERROR(runner_.RunOrFail(
+        ColmapStage::kRefine, RefineRigCommand(tool_, found, refined, config), 0, kMaxRefinements));
+    return WritePanoramas(refined, panoramas_, work_ / "sparse/0");
   }
 
   // No principal point lies further than a quarter of a side from the middle.
@@ -477,7 +399,8 @@ class PoseSearch {
   const ColmapTool& tool_;
   const WorkFolder& work_;
   PoseOptions options_;
-  std::vector<Photo> photos_;
+  std::vector<Photo> photos_;     // that COLMAP sees: faces, if there are panoramas
+  std::vector<Photo> panoramas_;  // empty for other photographs
   ColmapDatabase few_;
   std::string database_, best_of_try_, best_folder_;
   size_t best_posed_ = 0;
@@ -485,26 +408,8 @@ class PoseSearch {
   std::optional<SteadyTime> known_apart_;  // since when harder efforts seldom help
   double best_share_ = 0;
   PoseStages stages_;
+  ColmapRunner runner_;
 };
-
-absl::Status CheckOut(const std::string& out) {
-  std::error_code error;
-  if (!fs::exists(fs::symlink_status(out, error))) return absl::OkStatus();
-  if (fs::is_directory(out, error) && fs::is_empty(out, error)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(out, ": exists and is no empty folder; name another one, or remove it"));
-}
-
-// What stays of a work folder.
-absl::Status RemoveAllBut(const WorkFolder& work, const std::set<std::string>& kept) {
-  std::error_code error;
-  std::vector<fs::path> gone;
-  for (const auto& entry : fs::directory_iterator(work / "", error)) {
-    if (!kept.contains(entry.path().filename().string())) gone.push_back(entry.path());
-  }
-  for (const fs::path& path : gone) fs::remove_all(path, error);
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -552,7 +457,7 @@ absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::str
   if (n_used >= kMinPosed) NERF_RETURN_IF_ERROR(search.Run(&others, &matches));
   PosedModel model;
   std::error_code ignored;
-  if (fs::exists(work / "sparse/0/images.bin", ignored)) {
+  if (fs::exists(work / "sparse/0", ignored)) {
     NERF_ASSIGN_OR_RETURN(model, ReadPosedModel(work / "sparse/0"));
   }
   PoseReport report = MakePoseReport(photos, model, others, matches);
@@ -561,13 +466,9 @@ absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::str
   for (const std::string& unreadable : sources.unreadable) report.warnings.push_back(unreadable);
   report.colmap_version = tool.version;
   report.seconds = absl::ToDoubleSeconds(options.clock->Now() - begin);
-  NERF_RETURN_IF_ERROR(WriteFileAtomically(work / "pose.json", PoseReportJson(report, out) + "\n"));
+  NERF_RETURN_IF_ERROR(WriteReportFiles(report, model, work, out));
   NERF_RETURN_IF_ERROR(
-      WriteFileAtomically(work / "pose.txt", PoseReportText(report) + PosedListText(report)));
-  NERF_RETURN_IF_ERROR(WritePng(work / "pose.png", PictureFromAbove(report, model)));
-  NERF_RETURN_IF_ERROR(
-      RemoveAllBut(work, {"images", "sparse", "pose.json", "pose.txt", "pose.png"}));
-  NERF_RETURN_IF_ERROR(work.BecomeAs(out));
+      work.BecomeAs(out, {"images", "masks", "sparse", "pose.json", "pose.txt", "pose.png"}));
   return report;
 }
 

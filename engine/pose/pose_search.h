@@ -1,42 +1,26 @@
 #pragma once
 
-#include <functional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "common/clock.h"
-#include "engine/base/parallel_for.h"
-#include "engine/pose/pose_progress.h"
+#include "engine/pose/colmap_database.h"
+#include "engine/pose/pose_options.h"
 #include "engine/pose/pose_report.h"
 
 namespace nerf {
-
-struct PoseOptions {
-  std::string colmap = "colmap", ffmpeg = "ffmpeg", ffprobe = "ffprobe";  // paths or names
-  ThreadPool* pool = nullptr;     // borrowed for the call; COLMAP gets as many threads
-  uint64_t max_memory_bytes = 0;  // of a COLMAP process; 0: no limit
-  double min_posed_share = 0.9;   // of the usable photographs; below it slower methods are tried
-  int film_frames = 120;          // frames extracted from each film
-  absl::Duration time_limit = absl::Hours(12);  // of each process
-  // For harder efforts where the matches show that the photographs are of several places, or share
-  // nothing: they seldom join them.
-  absl::Duration patience = absl::Seconds(60);
-  const Clock* clock = nullptr;
-  std::stop_token stop;
-  // At least once a second, on the caller's thread.
-  std::function<void(const PoseProgress&)> on_progress;
-};
 
 // Finds where photographs were taken. `source` is a folder of photographs and films, or one film;
 // `out`, a folder that does not exist or is empty, receives
 //   images/                           upright copies, without doubles
 //   sparse/0/                         COLMAP's model: cameras, images, points3D
+//   masks/                            of panoramas, where mask_below is set
 //   pose.json, pose.txt, pose.png     the report, and the scene from above
 // and is created completely or not at all. If fewer than min_posed_share of the usable photographs
 // are posed, this is no error; the report shows it. If none is posed there is no model.
+//
+// Panoramas are cut into pinhole views (panorama.h), which COLMAP poses; then those of each are
+// held together as a rig and adjusted, and the model is of one EQUIRECTANGULAR camera a panorama.
 //
 // Matches twice: a few features of all pairs, to find the pairs that overlap, then all features of
 // those. Photographs that the few features show to be all of one spot are not looked at further. If

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/scene/colmap_model.h"
 #include "engine/scene/colmap_points.h"
 
 namespace nerf {
@@ -27,8 +29,21 @@ struct PosedModel {
   double parallax_degrees = 0;      // median over points of the widest angle between their rays
 };
 
-// Reads cameras.bin, images.bin and points3D.bin of a folder. DataLoss listing the problems.
+// The camera of an image of COLMAP, and back. n_points is 0.
+PosedPhoto ToPosedPhoto(const ColmapImage& image);
+ColmapImage ToColmapImage(const PosedPhoto& photo, uint32_t id, uint32_t camera_id,
+                          const std::string& name);
+
+// Reads the cameras, images and points3D of a folder; text if there is no images.bin. DataLoss
+// listing the problems.
 absl::StatusOr<PosedModel> ReadPosedModel(const std::string& folder);
+// Its cameras and images, as they are in the files.
+absl::StatusOr<ColmapModel> ReadModelFiles(const std::string& folder);
+
+// Writes cameras.txt, images.txt and points3D.txt into a folder, which is made. The tracks of
+// points name images, but no features of them.
+absl::Status WriteColmapText(const std::string& folder, const ColmapModel& model,
+                             const std::vector<ColmapPoint>& points);
 
 // The subfolders 0, 1, ... with a model of the mapper, and the number of photographs in each,
 // largest first. Leaves out damaged ones.

@@ -33,6 +33,7 @@ constexpr ColmapCameraModel kCameraModels[] = {
     {9, "RADIAL_FISHEYE", 5, true},
     {10, "THIN_PRISM_FISHEYE", 12, true},
     {11, "RAD_TAN_THIN_PRISM_FISHEYE", 16, false},
+    {kEquirectangularId, "EQUIRECTANGULAR", 0, true},
 };
 
 // Bounds-checked reads of little-endian values.
@@ -223,10 +224,9 @@ class ModelReader {
         !absl::SimpleAtoi(words[2], &camera.width) || !absl::SimpleAtoi(words[3], &camera.height)) {
       return Problem(field, "must be CAMERA_ID MODEL WIDTH HEIGHT PARAMS");
     }
-    const auto* model =
-        std::find_if(std::begin(kCameraModels), std::end(kCameraModels),
-                     [&](const ColmapCameraModel& m) { return words[1] == m.name; });
-    if (model == std::end(kCameraModels)) {
+    const ColmapCameraModel* model =
+        FindColmapCameraModel(std::string_view(words[1].data(), words[1].size()));
+    if (model == nullptr) {
       return Problem(field,
                      absl::StrCat("unknown camera model ",
                                   Printable(std::string_view(words[1].data(), words[1].size()))));
@@ -315,6 +315,12 @@ class ModelReader {
 };
 
 }  // namespace
+
+const ColmapCameraModel* FindColmapCameraModel(std::string_view name) {
+  const auto* model = std::find_if(std::begin(kCameraModels), std::end(kCameraModels),
+                                   [&](const ColmapCameraModel& m) { return name == m.name; });
+  return model == std::end(kCameraModels) ? nullptr : model;
+}
 
 ColmapModel ReadColmapModel(const SceneFolder& folder, const std::string& cameras_file,
                             const std::string& images_file, bool is_binary,

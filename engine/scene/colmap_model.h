@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/scene/scene_files.h"
@@ -18,6 +19,12 @@ struct ColmapCameraModel {
   int n_params;
   bool is_supported;
 };
+
+// EQUIRECTANGULAR is ours: nerf-engine pose writes it, in text. It has no parameters.
+inline constexpr int kEquirectangularId = -1;
+
+// The model of that name; nullptr if there is none.
+const ColmapCameraModel* FindColmapCameraModel(std::string_view name);
 
 struct ColmapCamera {
   const ColmapCameraModel* model = nullptr;

@@ -84,6 +84,10 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
   }
   intrinsics.width = static_cast<double>(camera.width);
   intrinsics.height = static_cast<double>(camera.height);
+  if (camera.model->id == kEquirectangularId) {
+    intrinsics.lens = LensModel::kEquirectangular;
+    return intrinsics;
+  }
   const std::vector<double>& params = camera.params;
   const int id = camera.model->id;
   const bool has_two_focals =

@@ -70,6 +70,13 @@ struct ScenePoint {
   std::vector<uint32_t> images;  // their ids (ListedView::id), where the data set has any
 };
 
+// Where a scene lies, as placement.json says.
+struct GivenPlacement {
+  Similarity own_to_training;
+  Aabb box;
+  int n_levels = 1;
+};
+
 // The result of a data set reader.
 struct ListedViews {
   std::vector<ListedView> views;
@@ -77,12 +84,13 @@ struct ListedViews {
   double ngp_scale = 0.33;
   Vec3d ngp_offset = {0.5, 0.5, 0.5};
   int aabb_scale = 1;
-  bool has_ngp_box = false;        // the file names scale, offset or aabb
-  double far_bound = 0;            // of what the cameras see, own units; 0: unknown
-  std::string source;              // SceneDescription::source
-  std::vector<std::string> files;  // SceneDescription::list_files
-  std::vector<ScenePoint> points;  // where the data set has any
-  std::string given_split;         // files or fields that state the split; empty: none
+  bool has_ngp_box = false;                 // the file names scale, offset or aabb
+  std::optional<GivenPlacement> placement;  // goes before what follows from the flavor
+  double far_bound = 0;                     // of what the cameras see, own units; 0: unknown
+  std::string source;                       // SceneDescription::source
+  std::vector<std::string> files;           // SceneDescription::list_files
+  std::vector<ScenePoint> points;           // where the data set has any
+  std::string given_split;                  // files or fields that state the split; empty: none
   int n_listed = 0;
   int n_missing = 0;
   int n_unposed = 0;                      // pictures in picture_folder

@@ -229,6 +229,11 @@ Similarity PlaceScene(const ListedViews& listed, const Placement& wanted, SceneG
       geometry->near = 0.05f;
       break;
   }
+  if (listed.placement.has_value()) {
+    placement = listed.placement->own_to_training;
+    geometry->box = listed.placement->box;
+    geometry->n_levels = listed.placement->n_levels;
+  }
   const bool has_own_up =
       listed.flavor == SceneFlavor::kBlender || listed.flavor == SceneFlavor::kInstantNgp;
   if (wanted.up_axis >= 0 && has_own_up) {

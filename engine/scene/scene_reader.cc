@@ -21,6 +21,7 @@
 #include "engine/scene/other_exports.h"
 #include "engine/scene/picture_sink.h"
 #include "engine/scene/placement.h"
+#include "engine/scene/placement_file.h"
 #include "engine/scene/polycam_reader.h"
 #include "engine/scene/pose_convention.h"
 #include "engine/scene/reduce_views.h"
@@ -312,6 +313,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   result.folder = *folder;
   std::optional<ListedViews> listed = ListViews(*folder, problems);
   if (!listed) return result;
+  ReadPlacementFile(*folder, &*listed, problems);
   const bool has_odd_poses = ReadPoses(options.reading.poses, &*listed);
   DescribeList(&*listed, &description);
   std::stable_sort(listed->views.begin(), listed->views.end(),

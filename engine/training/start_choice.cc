@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -48,11 +50,25 @@ std::vector<std::string> TensorFilesIn(const std::string& folder) {
   return paths;
 }
 
+// Whether the wanted views have all of those that the model was trained on, at the same places:
+// photographs were added.
+bool HasViewsOf(const TrainState& state, const StartWanted& wanted, float tolerance) {
+  std::map<std::string_view, const Camera*> cameras;
+  for (const CaptureView& view : wanted.views) cameras[view.file] = &view.camera;
+  return !state.capture.empty() &&
+         std::all_of(state.capture.begin(), state.capture.end(), [&](const CaptureView& view) {
+           const auto found = cameras.find(view.file);
+           return found != cameras.end() &&
+                  Norm(found->second->camera_to_world.Column(3) -
+                       view.camera.camera_to_world.Column(3)) <= tolerance;
+         });
+}
+
 bool SameCapture(const TrainState& state, const StartWanted& wanted) {
   const SceneGeometry &there = state.geometry, &here = wanted.geometry;
   const float tolerance = kSameBoxTolerance * here.box.Diagonal();
   return there.flavor == here.flavor && there.n_levels == here.n_levels &&
-         state.n_train_views == wanted.n_train_views &&
+         (state.n_train_views == wanted.n_train_views || HasViewsOf(state, wanted, tolerance)) &&
          Norm(there.box.min - here.box.min) <= tolerance &&
          Norm(there.box.max - here.box.max) <= tolerance &&
          std::abs(there.frame.scale / here.frame.scale - 1) <= kSameBoxTolerance;
@@ -112,7 +128,8 @@ absl::StatusOr<StartChoice> ChooseStart(const std::string& folder, const StartWa
     if (!best.has_value() || candidate->rank > best->rank) best = *std::move(candidate);
   }
   if (best.has_value()) {
-    return StartChoice{best->path, StartReason(best->rank, n_fitting, paths.size(), "file")};
+    return StartChoice{best->path, StartReason(best->rank, n_fitting, paths.size(), "file"),
+                       best->rank.same_capture};
   }
   if (paths.empty())
     return absl::NotFoundError(fmt::format("{} has no models (*.safetensors)", folder));

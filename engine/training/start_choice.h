@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/config/train_config.h"
+#include "engine/files/capture_views.h"
 #include "engine/parameters/start_scope.h"
 #include "engine/scene/scene.h"
 
@@ -16,12 +17,15 @@ struct StartWanted {
   const SceneGeometry& geometry;  // of the data set
   size_t n_train_views = 0;
   StartScope scope = StartScope::kAll;
+  std::vector<CaptureView> views = {};  // those of the training; a model of some of them is of the
+                                        // same capture
 };
 
 // A model to start from, and why it.
 struct StartChoice {
   std::string path;
   std::string reason;  // one line
+  bool same_capture = false;
 };
 
 // The best fitting of the models and checkpoints in `folder` and the folders in it (*.safetensors,

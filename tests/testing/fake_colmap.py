@@ -30,12 +30,20 @@ EXTRACTION, MATCHING = {"3.12": ("FeatureExtraction", "FeatureMatching"), "9.9":
 FLAGS = {
     "feature_extractor": ["database_path", "image_path", "image_list_path", "ImageReader.single_camera", "ImageReader.camera_model",
                           EXTRACTION + ".use_gpu", EXTRACTION + ".num_threads", EXTRACTION + ".max_image_size",
-                          "SiftExtraction.max_num_features", "SiftExtraction.first_octave"],
+                          "SiftExtraction.max_num_features", "SiftExtraction.first_octave",
+                          "ImageReader.camera_params", "ImageReader.mask_path"],
     "exhaustive_matcher": ["database_path", MATCHING + ".use_gpu", MATCHING + ".num_threads", "ExhaustiveMatching.block_size"],
     "matches_importer": ["database_path", "match_list_path", "match_type", MATCHING + ".use_gpu", MATCHING + ".num_threads"],
     "mapper": ["database_path", "image_path", "output_path", "Mapper.num_threads", "Mapper.extract_colors", "Mapper.min_num_matches",
                "Mapper.init_min_tri_angle", "Mapper.init_min_num_inliers", "Mapper.abs_pose_min_num_inliers",
-               "Mapper.abs_pose_min_inlier_ratio", "Mapper.max_reg_trials"],
+               "Mapper.abs_pose_min_inlier_ratio", "Mapper.max_reg_trials",
+               "Mapper.ba_refine_focal_length",
+               "Mapper.ba_refine_extra_params", "Mapper.fix_existing_images", "input_path"],
+    "point_triangulator": ["database_path", "image_path", "input_path", "output_path"],
+    "rig_bundle_adjuster": [
+        "input_path", "output_path", "rig_config_path", "estimate_rig_relative_poses",
+        "RigBundleAdjustment.refine_relative_poses", "BundleAdjustment.refine_focal_length",
+        "BundleAdjustment.refine_extra_params", "BundleAdjustment.max_num_iterations"],
     "bundle_adjuster": ["input_path", "output_path", "BundleAdjustment.refine_principal_point",
                         "BundleAdjustment.max_num_iterations"],
 }
@@ -169,7 +177,54 @@ def write_model(folder, names, cameras):
                 file.write(struct.pack("<ii", j + 1, i))
 
 
+def turn(w, x, y, z):
+    return [[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]]
+
+
+def go_on(flags):
+    """Adds the photographs of the database that a model lacks, unturned, the k-th of them at
+    (k, 0, -3); then halves the model and shifts it by (1, 2, 3), as COLMAP does to its models."""
+    shift = (1, 2, 3)
+    folder, out = flags["input_path"], flags["output_path"]
+    images = [line.split() for line in open(folder + "/images.txt")
+              if line.strip() and line[0] != "#"]
+    cameras = open(folder + "/cameras.txt").read()
+    there = {words[9] for words in images}
+    known = {line.split()[0] for line in cameras.split("\n")
+             if line.strip() and line[0] != "#"}
+    left_out = set(names_of("FAKE_COLMAP_UNPOSED"))
+    rows = database(flags["database_path"]).execute(
+        "SELECT image_id, camera_id, name FROM images ORDER BY name").fetchall()
+    added = [row for row in rows if row[2] not in there | left_out]
+    with open(out + "/images.txt", "w") as file:
+        for words in images:
+            matrix = turn(*map(float, words[1:5]))
+            t = [float(words[5 + i]) / 2 - sum(matrix[i][j] * shift[j] for j in range(3))
+                 for i in range(3)]
+            file.write(" ".join(words[:5] + ["%.17g" % value for value in t] + words[8:]) + "\n\n")
+        for k, (image, camera, name) in enumerate(added):
+            say("Registering image #%d (%d)" % (image, len(images) + k + 1))
+            t = [-(k / 2 + 1), -2, -(-3 / 2 + 3)]
+            file.write("%d 1 0 0 0 %g %g %g %d %s\n\n" % (image, *t, camera, name))
+            if str(camera) not in known:
+                known.add(str(camera))
+                cameras += "%d SIMPLE_RADIAL 64 48 61 32 24 0.01\n" % camera
+    with open(out + "/cameras.txt", "w") as file:
+        file.write(cameras)
+    with open(folder + "/points3D.txt") as source, open(out + "/points3D.txt", "w") as file:
+        for line in source:
+            words = line.split()
+            at = [float(words[1 + i]) / 2 + shift[i] for i in range(3)]
+            tracks = "".join(" %d 0" % image for image, _, _ in added)
+            file.write("%s %g %g %g %s%s\n" % (words[0], *at, " ".join(words[4:]), tracks))
+
+
 def map_cameras(flags):
+    if "input_path" in flags:
+        assert flags["Mapper.fix_existing_images"] == "1"
+        return go_on(flags)
     connection = database(flags["database_path"])
     rows = connection.execute("SELECT name, camera_id FROM images ORDER BY name").fetchall()
     left_out = set(names_of("FAKE_COLMAP_UNPOSED"))
@@ -186,6 +241,29 @@ def map_cameras(flags):
             say(("Registering image #%d (num_reg_frames=%d)" if NEW else "Registering image #%d (%d)") % (j + 1, j + 1))
             say("  => Image sees 100 / 1000 points")
         write_model("%s/%d" % (flags["output_path"], i), model, sorted({camera for _, camera in model}))
+
+
+def triangulate(flags):
+    """The same poses, in text, and a point that all images show."""
+    for file in ("cameras.txt", "images.txt"):
+        with open(flags["input_path"] + "/" + file) as source:
+            text = source.read()
+        with open(flags["output_path"] + "/" + file, "w") as target:
+            target.write(text)
+    ids = [line.split()[0] for line in text.split("\n")
+           if len(line.split()) > 9 and line[0] != "#"]
+    with open(flags["output_path"] + "/points3D.txt", "w") as target:
+        for i in range(50):
+            track = " ".join(number + " 0" for number in ids)
+            target.write("%d %g 0 2 9 9 9 0.5 %s\n" % (i + 1, 0.01 * i, track))
+
+
+def copy_text(flags):
+    for file in ("cameras.txt", "images.txt", "points3D.txt"):
+        with open(flags["input_path"] + "/" + file) as source:
+            text = source.read()
+        with open(flags["output_path"] + "/" + file, "w") as target:
+            target.write(text)
 
 
 def refine(flags):
@@ -233,6 +311,11 @@ def main():
                     file.truncate(20)
     elif command == "bundle_adjuster":
         refine(flags)
+    elif command == "point_triangulator":
+        triangulate(flags)
+    elif command == "rig_bundle_adjuster":
+        assert json.load(open(flags["rig_config_path"]))
+        copy_text(flags)
     if failing == command and how == "scribble":
         with open(flags["database_path"], "r+b") as file:
             file.write(b"\0" * 4096)

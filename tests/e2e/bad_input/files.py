@@ -139,7 +139,7 @@ def picture_cases(good):
 
 def exif_cases():
     """(name, photograph, words): how many photographs can be read of one with such a block."""
-    one, none = ": 1 different photographs", ": 0 different photographs"
+    one, none = "1 different photographs", "0 different photographs"
     short, text, number, rational = 3, 2, 4, 5
     orientation, make, exif_folder, gps_folder, focal_length = 0x112, 0x10f, 0x8769, 0x8825, 0x920a
     most = 2**32 - 1

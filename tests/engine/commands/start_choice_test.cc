@@ -73,6 +73,27 @@ TEST_F(StartChoiceTest, SameCaptureComesBeforeKindAndKindBeforeSamples) {
             "trained on the same capture with 1.0 M samples; of 3 files, 3 can be taken over");
 }
 
+TEST_F(StartChoiceTest, ModelOfSomeOfTheViewsIsOfTheSameCapture) {
+  TrainState state = State(1'000'000, 2, SceneFlavor::kBlender);
+  std::vector<CaptureView> views;
+  for (int i = 0; i < 5; ++i) {
+    Camera camera = state.reference_camera;
+    camera.camera_to_world.m[0][3] = static_cast<float>(i);
+    views.push_back({"images/" + std::to_string(i) + ".jpg", camera});
+  }
+  state.capture = {views[1], views[3]};
+  WriteModel("a.safetensors", state);
+  const auto choose = [&] {
+    return ChooseStart(dir_ / "", {config_, geometry_, 5, StartScope::kAll, views});
+  };
+  EXPECT_TRUE(choose()->same_capture);
+  views[3].camera.camera_to_world.m[2][3] += 1;
+  EXPECT_FALSE(choose()->same_capture) << "another frame";
+  views.pop_back();
+  views.pop_back();
+  EXPECT_FALSE(choose()->same_capture) << "a view is missing";
+}
+
 TEST_F(StartChoiceTest, OfEqualsTheOneWithMoreSamplesIsTaken) {
   WriteModel("a.safetensors", State(1'000'000, 9, SceneFlavor::kBlender));
   WriteModel("b.safetensors", State(2'000'000, 9, SceneFlavor::kBlender));

@@ -119,6 +119,39 @@ TEST_F(PoseSearchTest, PosedPhotographsBecomeADataSet) {
   EXPECT_THAT(kept, ElementsAre("images", "pose.json", "pose.png", "pose.txt", "sparse"));
 }
 
+// The ring of the stand-in's cameras has no two faces in agreement: what counts is what it is
+// asked.
+TEST_F(PoseSearchTest, PanoramasArePosedByTheirFaces) {
+  std::filesystem::remove_all(dir_ / "in");
+  for (int i = 0; i < 4; ++i) {
+    dir_.Write("in/p" + std::to_string(i) + ".jpg",
+               *EncodeJpeg(TexturedImage(128, 64, static_cast<uint32_t>(i) + 1), 90));
+  }
+  dir_.Write("in/phone.jpg", *EncodeJpeg(TexturedImage(64, 48, 9), 90));
+  options_.camera = CameraKind::kEquirectangular;
+  options_.mask_below = 60;
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 4u);
+  EXPECT_EQ(Of(*report, "phone.jpg").reason, "unreadable");
+  EXPECT_THAT(stages_, Contains("2/8 cutting panoramas"));
+  EXPECT_EQ(seen_["extracting features"].of, 4 * kPanoramaFaces);
+  const auto extractions = Lines("feature_extractor");
+  ASSERT_EQ(extractions.size(), 2u * kPanoramaFaces) << "each face is a camera";
+  EXPECT_THAT(extractions[0], HasSubstr("\"--ImageReader.camera_model\", \"PINHOLE\""));
+  EXPECT_THAT(extractions[0], HasSubstr("\"20.5,20.5,20.5,20.5\""));
+  EXPECT_THAT(extractions[0], HasSubstr("ImageReader.mask_path"));
+  EXPECT_THAT(Lines("exhaustive_matcher"), IsEmpty()) << "faces of one panorama show no depth";
+  EXPECT_EQ(Lines("rig_bundle_adjuster").size(), 1u);
+  const SceneDescription scene = DescribeScene(dir_ / "out");
+  EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_THAT(scene.camera_models, ElementsAre("EQUIRECTANGULAR 128x64"));
+  ASSERT_EQ(scene.train.size() + scene.test.size(), 4u);
+  EXPECT_EQ(scene.train[0].mask_file, "masks/p1.jpg.png");
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "out/images/phone.jpg"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "out/faces"));
+}
+
 TEST_F(PoseSearchTest, FewFeaturesFindThePairsThatAllFeaturesMatch) {
   ASSERT_THAT(Search(), IsOk());
   const auto extractions = Lines("feature_extractor");

@@ -1,0 +1,58 @@
+#include "engine/pose/pose_files.h"
+#include "engine/pose/pose_picture.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "common/atomic_file.h"
+#include "common/status_macros.h"
+#include "engine/pose/film.h"
+#include "engine/scene/image_io.h"
+
+namespace nerf {
+
+int StagesOfReading(const PhotoSources& sources) { return sources.films.empty() ? 1 : 2; }
+
+absl::StatusOr<std::vector<Photo>> ReadPictures(const PhotoSources& sources, const WorkFolder& work,
+                                                const PoseOptions& options, PoseStages* stages) {
+  std::vector<PhotoSources::Picture> pictures = sources.pictures;
+  const size_t n_films = sources.films.size();
+  const auto advance = [stages](size_t done, size_t of) {
+    stages->Advance(static_cast<int>(done), static_cast<int>(of));
+  };
+  if (n_films > 0) stages->Begin("reading films", "frames");
+  for (size_t i = 0; i < n_films; ++i) {
+    const std::string frames = work / absl::StrCat("film_", i);
+    NERF_RETURN_IF_ERROR(MakeFolder(frames));
+    FilmOptions film;
+    film.ffmpeg = options.ffmpeg;
+    film.ffprobe = options.ffprobe;
+    film.n_frames = options.film_frames;
+    film.pool = options.pool;
+    film.stop = options.stop;
+    film.on_progress = [&, i](size_t done, size_t of) { advance(i * of + done, n_films * of); };
+    NERF_ASSIGN_OR_RETURN(const auto taken, FramesOfFilm(sources.films[i], frames, film));
+    pictures.insert(pictures.end(), taken.begin(), taken.end());
+  }
+  NERF_RETURN_IF_ERROR(MakeFolder(work / "images"));
+  stages->Begin("reading photographs", "photographs");
+  const PrepareOptions prepare{options.pool, options.stop, advance};
+  NERF_ASSIGN_OR_RETURN(std::vector<Photo> photos,
+                        PreparePhotos(pictures, work / "images", prepare));
+  for (size_t i = 0; i < n_films; ++i) {
+    std::error_code ignored;
+    std::filesystem::remove_all(work / absl::StrCat("film_", i), ignored);
+  }
+  return photos;
+}
+
+absl::Status WriteReportFiles(const PoseReport& report, const PosedModel& model,
+                              const WorkFolder& work, const std::string& out) {
+  NERF_RETURN_IF_ERROR(WriteFileAtomically(work / "pose.json", PoseReportJson(report, out) + "\n"));
+  NERF_RETURN_IF_ERROR(
+      WriteFileAtomically(work / "pose.txt", PoseReportText(report) + PosedListText(report)));
+  return WritePng(work / "pose.png", PictureFromAbove(report, model));
+}
+
+}  // namespace nerf
