@@ -13,7 +13,7 @@
 
 namespace nerf {
 
-// The arrays of CudaFieldStep, each set taken from one allocator.
+// The arrays of training steps that march rays on a CUDA device, each set taken from one allocator.
 
 // Of a batch's rays, up to `capacity`; also used for the host's copy.
 struct CudaFieldBatch {
@@ -29,18 +29,23 @@ struct CudaFieldBatch {
   Buffer<float> weights;  // in the loss
 };
 
-struct CudaFieldRays {
-  CudaFieldRays(size_t capacity, bool has_weights, BufferAllocator* from)
-      : batch(capacity, has_weights, from),
-        states(capacity, from),
+// What marching keeps of up to `capacity` rays.
+struct CudaMarchedRays {
+  CudaMarchedRays(size_t capacity, BufferAllocator* from)
+      : states(capacity, from),
         segments(kernels::cuda::kWaves * capacity, from),
         alive(2 * capacity, from),
         block_sums(kernels::cuda::RayBlocks(static_cast<uint32_t>(capacity)), from),
         offsets(capacity + 1, from) {}
-  CudaFieldBatch batch;
   Buffer<kernels::cuda::RayState> states;
   Buffer<kernels::cuda::RaySegment> segments;
   Buffer<uint32_t> alive, block_sums, offsets;
+};
+
+struct CudaFieldRays : CudaMarchedRays {
+  CudaFieldRays(size_t capacity, bool has_weights, BufferAllocator* from)
+      : CudaMarchedRays(capacity, from), batch(capacity, has_weights, from) {}
+  CudaFieldBatch batch;
 };
 
 // Of up to `capacity` marched samples.
@@ -91,12 +96,33 @@ struct CudaFieldControl {
   float loss_factor = 1;
   kernels::cuda::AdamStepSettings adam;
 };
-struct CudaFieldCounts {
-  uint32_t samples[kernels::cuda::kMarchParts] = {};
-  uint32_t alive[kernels::cuda::kWaves] = {};
+struct CudaStepCounts {
+  uint32_t samples[kernels::cuda::kMarchParts] = {};  // MarchParams::counts
+  uint32_t alive[kernels::cuda::kWaves] = {};         // rays of each wave but the first
   uint32_t overflow = 0;
-  uint32_t not_finite = 0;
+  uint32_t not_finite = 0;  // a weight is not finite after the step
   double losses[2 * kernels::cuda::kLossBlocks] = {};
 };
+
+// Has a march write to these arrays. `counts` lies on the device.
+inline void SetMarchArrays(CudaMarchedRays& rays, CudaFieldSamples& samples, CudaStepCounts* counts,
+                           kernels::cuda::MarchParams* march) {
+  march->states = rays.states.data();
+  march->segments = rays.segments.data();
+  march->alive = rays.alive.data();
+  march->block_sums = rays.block_sums.data();
+  march->ray_offsets = rays.offsets.data();
+  march->alive_counts = counts->alive;
+  march->counts = counts->samples;
+  march->overflow = &counts->overflow;
+  march->t_middles = samples.t_middles.data();
+  march->deltas = samples.deltas.data();
+  march->cells = samples.cells.data();
+  march->ray_of = samples.ray_of.data();
+  march->positions = samples.positions.data();
+  march->alphas = samples.alphas.data();
+  march->weights = samples.weights.data();
+  march->rows = samples.rows.data();
+}
 
 }  // namespace nerf

@@ -71,7 +71,7 @@ StepResult CudaFieldStep::RunRays(const RayBatch& batch) {
   }
   WriteControl(batch);
   StepResult result;
-  const CudaFieldCounts& counts = host_counts_[0];
+  const CudaStepCounts& counts = host_counts_[0];
   for (;;) {
     CopyBatch(batch);
     RunGraph();
@@ -202,23 +202,8 @@ cuda::MarchParams CudaFieldStep::March() {
   march.n_rays = &control_.data()->n_rays;
   march.rays = rays_.batch.rays.data();
   march.jitters = rays_.batch.jitters.data();
-  march.states = rays_.states.data();
-  march.segments = rays_.segments.data();
-  march.alive = rays_.alive.data();
-  march.alive_counts = counts_.data()->alive;
   march.sample_capacity = sample_capacity_;
-  march.counts = counts_.data()->samples;
-  march.overflow = &counts_.data()->overflow;
-  march.t_middles = samples_.t_middles.data();
-  march.deltas = samples_.deltas.data();
-  march.cells = samples_.cells.data();
-  march.ray_of = samples_.ray_of.data();
-  march.positions = samples_.positions.data();
-  march.alphas = samples_.alphas.data();
-  march.weights = samples_.weights.data();
-  march.block_sums = rays_.block_sums.data();
-  march.ray_offsets = rays_.offsets.data();
-  march.rows = samples_.rows.data();
+  SetMarchArrays(rays_, samples_, counts_.data(), &march);
   return march;
 }
 
@@ -440,7 +425,7 @@ size_t CudaFieldStepBytes(const TrainConfig& config, const SceneGeometry& geomet
                SampleCapacity(uint64_t{kMarchedPerTarget} * LargestTargetSamples(config))),
       &measure);
   Buffer<CudaFieldControl>(1, &measure);
-  Buffer<CudaFieldCounts>(1, &measure);
+  Buffer<CudaStepCounts>(1, &measure);
   return measure.byte_size();
 }
 

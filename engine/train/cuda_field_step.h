@@ -67,11 +67,11 @@ class CudaFieldStep final : public RayStep {
   CudaFieldSamples samples_;
   CudaFieldGrid grid_;
   Buffer<CudaFieldControl> control_;
-  Buffer<CudaFieldCounts> counts_;
+  Buffer<CudaStepCounts> counts_;
   // The host's ends of the graph's copies.
   CudaFieldBatch host_batch_;
   Buffer<CudaFieldControl> host_control_;
-  Buffer<CudaFieldCounts> host_counts_;
+  Buffer<CudaStepCounts> host_counts_;
   std::unique_ptr<kernels::cuda::Graph> graph_;  // null after arrays have moved
 };
 

@@ -15,6 +15,7 @@
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/view_poses.h"
+#include "engine/train/cuda_field_arrays.h"
 
 namespace nerf {
 
@@ -104,53 +105,32 @@ struct CudaRayResults {
 
 // Of up to `capacity` rays.
 template <typename T>
-struct CudaRays {
+struct CudaRays : CudaMarchedRays {
   CudaRays(size_t capacity, const CudaRayNeeds& needs, BufferAllocator* from)
-      : batch(capacity, needs, from),
+      : CudaMarchedRays(capacity, from),
+        batch(capacity, needs, from),
         harmonics(kDirectionWidth * capacity, from),
-        states(capacity, from),
-        segments(kernels::cuda::kWaves * capacity, from),
-        alive(2 * capacity, from),
-        block_sums(kernels::cuda::RayBlocks(static_cast<uint32_t>(capacity)), from),
-        offsets(capacity + 1, from),
         horizons(needs.horizons ? capacity : 0, from),
         results(capacity, needs, from) {}
   CudaBatch batch;
   Buffer<T> harmonics;
-  Buffer<kernels::cuda::RayState> states;
-  Buffer<kernels::cuda::RaySegment> segments;
-  Buffer<uint32_t> alive, block_sums, offsets;
   Buffer<uint32_t> horizons;
   CudaRayResults results;
 };
 
 // Of up to `capacity` marched samples.
 template <typename T>
-struct CudaSamples {
+struct CudaSamples : CudaFieldSamples {
   CudaSamples(size_t capacity, BufferAllocator* from)
-      : positions(capacity, from),
-        t_middles(capacity, from),
-        deltas(capacity, from),
-        sigmas(capacity, from),
-        alphas(capacity, from),
-        weights(capacity, from),
-        cells(capacity, from),
-        ray_of(capacity, from),
-        rows(capacity, from),
+      : CudaFieldSamples(capacity, from),
         encodings(kEncodingWidth * capacity, from),
         geometry(kGeometryWidth * capacity, from),
-        colors(capacity, from),
-        grads(4 * capacity, from),
         grad_encodings(kEncodingWidth * capacity, from) {}
-  Buffer<Vec3> positions;
-  Buffer<float> t_middles, deltas, sigmas, alphas, weights;
-  Buffer<uint32_t> cells, ray_of, rows;
   Buffer<T> encodings, geometry;
-  Buffer<Vec3> colors;
-  Buffer<float> grads, grad_encodings;
+  Buffer<float> grad_encodings;
 };
 
-// Values that the host passes to a step, and that a step returns.
+// Values that the host passes to a step; it returns CudaStepCounts.
 struct CudaStepControl {
   uint32_t n_rays = 0;     // of this rank
   uint32_t first_ray = 0;  // the first of them among those of all ranks
@@ -161,13 +141,6 @@ struct CudaStepControl {
   float distortion = 0;      // weight in the loss
   float gradient_scale = 0;  // of the loss of one channel of one ray
   kernels::cuda::AdamStepSettings table, weights;
-};
-struct CudaStepCounts {
-  uint32_t samples[kernels::cuda::kMarchParts] = {};  // MarchParams::counts
-  uint32_t alive[kernels::cuda::kWaves] = {};         // rays of each wave but the first
-  uint32_t overflow = 0;
-  uint32_t not_finite = 0;  // a weight is not finite after the step
-  double losses[2 * kernels::cuda::kLossBlocks] = {};
 };
 
 }  // namespace nerf
