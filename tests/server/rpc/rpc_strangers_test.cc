@@ -1,6 +1,7 @@
 // Connections that show no token, at the gRPC server over real sockets: they cost others nothing.
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -123,6 +124,9 @@ TEST_F(RpcStrangersTest, CallsWithATokenAreServedBesideACrowdWithoutOne) {
   const SlowCrowd crowd(server_.rpc->port(), 1000, SlowGrpcClients());
   absl::Duration p99 = absl::InfiniteDuration();
   for (int i = 0; i < 5 && p99 > absl::Milliseconds(100); ++i) p99 = std::min(p99, Round());
+  // Closed connections leave holes in the heap, 15 to 65 MiB by how many were closed at once. The
+  // process returns them every 2 s (server/main/clockwork.cc).
+  malloc_trim(0);
   const size_t now = ResidentBytes();
   const size_t grown = now - std::min(now, idle);
   std::printf("p99 %s, %.1f MiB above idle, %zu connections closed\n",
@@ -130,7 +134,7 @@ TEST_F(RpcStrangersTest, CallsWithATokenAreServedBesideACrowdWithoutOne) {
               crowd.n_closed());
   EXPECT_LE(p99, absl::Milliseconds(100));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LE(grown, size_t{64} << 20);
+  EXPECT_LE(grown, size_t{32} << 20);
 #endif
   EXPECT_GT(crowd.n_closed(), 0u);
 }
