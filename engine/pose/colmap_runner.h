@@ -23,7 +23,7 @@ namespace nerf {
 inline constexpr int kFewFeatures = 512, kFewFeaturesSide = 1000;
 inline constexpr int kFeatures = 3000, kFeaturesSide = 2000;
 inline constexpr size_t kPairsPerPhoto = 12;  // that are matched with all features
-inline constexpr size_t kPairsPerList = 64;   // between two lines of progress
+inline constexpr size_t kPairsPerList = 32;   // between two lines of progress
 
 // A lens as COLMAP knows it: "PINHOLE" and "400,400,320,240".
 struct KnownLens {

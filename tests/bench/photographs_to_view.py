@@ -106,14 +106,16 @@ def of_nerfctl(service, folder, log, binaries):
     command = [binaries / "nerfctl", "--server", service["grpc"], "train", folder]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           env=environment) as train:
-        threading.Thread(target=lambda: [log.say(line.strip()) for line in train.stdout],
-                         daemon=True).start()
+        reader = threading.Thread(target=lambda: [log.say(line.strip()) for line in train.stdout],
+                                  daemon=True)
+        reader.start()
         while train.poll() is None:
             answer = curl(service, "TrainingService/ListTrainingJobs", {}) or {}
             jobs = answer.get("trainingJobs")
             if jobs:
                 await_view(service, jobs[0]["name"], log)
-                return train.terminate()
+                train.terminate()
+                return reader.join()
             time.sleep(1)
         sys.exit(f"nerfctl ended with {train.returncode}")
 
