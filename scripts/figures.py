@@ -9,6 +9,7 @@ conditions). Needs python3 alone.
 """
 import csv
 import math
+import signal
 import sys
 from pathlib import Path
 
@@ -130,4 +131,5 @@ def main(arguments):
         sys.exit(__doc__)
 
 
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly before `| head`
 main(sys.argv[1:])

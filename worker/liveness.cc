@@ -31,7 +31,11 @@ void Liveness::Beat(absl::Duration boot_time) {
 }
 
 absl::Status Liveness::Check(const std::string& cache_dir, absl::Duration boot_time) {
-  NERF_ASSIGN_OR_RETURN(const std::string text, ReadFile(PathIn(cache_dir), 64));
+  const absl::StatusOr<std::string> read = ReadFile(PathIn(cache_dir), 64);
+  if (absl::IsNotFound(read.status())) {
+    return absl::NotFoundError(fmt::format("{}: no worker has run here", cache_dir));
+  }
+  NERF_ASSIGN_OR_RETURN(const std::string text, read);
   int64_t seconds = 0;
   if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(text), &seconds)) {
     return absl::DataLossError(PathIn(cache_dir) + " holds no time");

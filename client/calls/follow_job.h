@@ -62,7 +62,10 @@ class JobFollower {
     const std::string unfinished = fmt::format("before the {} ended", Kind::kNoun);
     while (true) {
       const absl::Status status = CancelledAsUnavailable(FollowStream());
-      if (IsJobOver(job_)) return End();
+      if (IsJobOver(job_)) {
+        display_.Clear();
+        return job_;
+      }
       if (session_.io().interrupt->requested()) return absl::CancelledError("interrupted");
       const std::optional<ErrorReason> why = GetReason(status);
       if (why.has_value() && why->reason == reason::kEpochMismatch && !token_.empty()) {
@@ -85,15 +88,6 @@ class JobFollower {
   }
 
  private:
-  Job End() {
-    if (job_.state() == Job::SUCCEEDED) {
-      display_.Finish();
-    } else {
-      display_.Clear();
-    }
-    return job_;
-  }
-
   absl::Status FollowStream() {
     typename Kind::Request request;
     request.set_name(name_);
@@ -122,6 +116,7 @@ class JobFollower {
                          job->wait().message() != job_.wait().message();
     if (changed) display_.Say(PlainText(StateLineOf(*job)));
     job_ = *job;
+    if (IsJobOver(job_)) return;  // what it did last is no news
     if (const std::optional<ProgressLine> progress = Kind::ProgressOf(*job)) {
       display_.Update(*progress);
     }

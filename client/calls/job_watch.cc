@@ -299,8 +299,9 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
     session.SayError(fmt::format("nerfctl: job {} failed: {}", id, PlainText(FailureText(*job))));
   } else {
     session.SayError(fmt::format("nerfctl: job {} was cancelled", id));
-    session.SayNext(
-        fmt::format("nerfctl job retry {} --watch   (trains on from its last checkpoint)", id));
+    session.SayNext(fmt::format(
+        "nerfctl job retry {} --watch   ({})", id,
+        job->checkpoints_size() > 0 ? "trains on from its last checkpoint" : "begins anew"));
   }
   return kJobFailed;
 }

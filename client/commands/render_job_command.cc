@@ -167,11 +167,12 @@ absl::StatusOr<v1::RenderJob> AwaitEnd(Session& session, const std::string& name
     }
     if (job.ok()) {
       const double n = std::max(1u, job->frame_count());
-      display.Update({.fraction = job->frames_done() / n,
-                      .label = fmt::format("render  {} frames", FramesOf(*job)),
-                      .details = StateOf(*job),
-                      .json = fmt::format(R"({{"event":"render_job","state":"{}","frames":{}}})",
-                                          StateOf(*job), job->frames_done())});
+      display.Update(
+          {.fraction = job->frames_done() / n,
+           .label = fmt::format("render  {} frames", FramesOf(*job)),
+           .details = StateOf(*job) + (job->has_wait() ? ", waits: " + job->wait().message() : ""),
+           .json = fmt::format(R"({{"event":"render_job","state":"{}","frames":{}}})",
+                               StateOf(*job), job->frames_done())});
     }
     if (job.ok() && IsOver(*job)) {
       display.Finish();

@@ -1,6 +1,7 @@
 #include "client/show/resource_printers.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -242,19 +243,14 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   fields.Add("created", TimeText(job.create_time()));
   fields.Add("started", TimeText(job.start_time()));
   fields.Add("ended", TimeText(job.end_time()));
+  // Sorted, because the map's order differs from run to run.
+  const std::map<std::string, std::string> settings(job.config().settings().begin(),
+                                                    job.config().settings().end());
+  for (const auto& [key, value] : settings) fields.Add("set", fmt::format("{}={}", key, value));
   fields.Print(printer.out);
 
   for (const v1::SceneProblem& problem : job.problems()) {
     printer.out << "problem  " << ProblemText(problem) << '\n';
-  }
-  if (!job.config().settings().empty()) {
-    // Sorted, because the map's order differs from run to run.
-    std::vector<std::pair<std::string, std::string>> settings(job.config().settings().begin(),
-                                                              job.config().settings().end());
-    std::sort(settings.begin(), settings.end());
-    for (const auto& [key, value] : settings) {
-      printer.out << "set      " << PlainText(key) << '=' << PlainText(value) << '\n';
-    }
   }
   if (job.checkpoints_size() == 0) return;
   printer.out << '\n';

@@ -128,7 +128,14 @@ int RunPose(PoseFlags flags) {
     }
     return signals.exit_code() != 0 ? signals.exit_code() : code;
   }
-  if (flags.validate_only) return kOk;
+  if (flags.validate_only) {
+    if (flags.json) {
+      fmt::print("{{\"event\":\"done\"}}\n");
+    } else {
+      fmt::print(stderr, "{}: the search for poses can begin\n", flags.source);
+    }
+    return kOk;
+  }
   if (flags.json) {
     fmt::print("{}\n", PoseReportJson(report, flags.out));
   } else {

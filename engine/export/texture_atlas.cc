@@ -133,8 +133,10 @@ absl::StatusOr<std::vector<AtlasPlace>> PlaceTriangles(const TriangleMesh& mesh,
                    [&](uint32_t a, uint32_t b) { return legs[a].longer > legs[b].longer; });
   std::vector<AtlasPlace> places(n);
   if (!TryPlaces(legs, order, size, 0, &places)) {
-    return absl::InvalidArgumentError(
-        fmt::format("a texture of {0}x{0} is too small for {1} triangles", size, n));
+    return absl::InvalidArgumentError(fmt::format(
+        "a texture of {0}x{0} is too small for {1} triangles: take a larger --texture or "
+        "fewer --triangles",
+        size, n));
   }
   double low = 0, high = longest > 0 ? size / longest : 0;
   for (int step = 0; step < kScaleSteps; ++step) {
