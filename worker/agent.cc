@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
-#include "common/error_reason.h"
 #include "common/log_options.h"
 #include "common/logging.h"
 #include "worker/engine_convert.h"
@@ -23,10 +21,6 @@ namespace {
 
 constexpr absl::Duration kTickInterval = absl::Milliseconds(50);
 constexpr std::array kFoldersOfEarlierVersions = {"/jobs", "/requests", "/open"};
-
-absl::Duration FromProto(const google::protobuf::Duration& duration) {
-  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
-}
 
 // The request that the message answers; null for other messages.
 const std::string* RequestIdOf(const protocol::EngineMessage& message) {
@@ -132,171 +126,6 @@ void Agent::Tick() {
   TickJobs();
   TickShutdown();
   SendDue();
-}
-
-// ---- The stream.
-
-void Agent::Connect() {
-  const int generation = ++generation_;
-  stream_ = Stream::kOpen;
-  write_in_flight_ = false;
-  said_hello_ = false;
-  report_due_ = true;
-  // Callbacks that run after the agent's destruction do nothing.
-  const auto post = [alive = std::weak_ptr<bool>(alive_),
-                     &mailbox = context_.mailbox](std::function<void()> read) {
-    mailbox.Post([alive, read = std::move(read)] {
-      if (!alive.expired()) read();
-    });
-  };
-  context_.server.Open(
-      {.on_message =
-           [this, generation, post](v1::SynchronizeResponse message) {
-             post([this, generation, message = std::move(message)] {
-               OnMessage(generation, message);
-             });
-           },
-       .on_written = [this, generation,
-                      post] { post([this, generation] { OnWritten(generation); }); },
-       .on_closed =
-           [this, generation, post](CallResult result) {
-             post([this, generation, result = std::move(result)] { OnClosed(generation, result); });
-           }});
-}
-
-void Agent::OnMessage(int generation, const v1::SynchronizeResponse& message) {
-  if (generation != generation_) return;
-  if (!ever_connected_) LogInfo("connected", {{"worker", options_.worker_id}});
-  ever_connected_ = true;
-  backoff_ = options_.min_backoff;
-  last_server_message_ = context_.clock.Now();
-  told_doubtful_ = false;
-  if (message.has_heartbeat_interval()) {
-    heartbeat_interval_ = std::clamp(FromProto(message.heartbeat_interval()),
-                                     absl::Milliseconds(10), absl::Seconds(60));
-  }
-  if (message.has_checkpoint_interval()) {
-    checkpoint_interval_ =
-        std::max(FromProto(message.checkpoint_interval()), absl::Milliseconds(10));
-  }
-  if (!message.finished_acknowledged().empty() && job_ != nullptr && job_->is_final() &&
-      job_->name() == message.finished_acknowledged()) {
-    finished_job_ = job_->name();
-    finished_epoch_ = job_->lease_epoch();
-    job_.reset();
-    report_due_ = true;
-  }
-  if (message.has_desired_job()) HandleDesired(message.desired_job());
-  if (message.has_rank_texts() && job_ != nullptr &&
-      job_->name() == message.rank_texts().training_job()) {
-    job_->OnRankTexts(message.rank_texts());
-  }
-  if (message.has_request()) requests_->Handle(message.request());
-  SendDue();
-}
-
-void Agent::OnWritten(int generation) {
-  if (generation != generation_) return;
-  write_in_flight_ = false;
-  metrics_in_flight_.Clear();
-  in_flight_step_seconds_sum_ = 0;
-  SendDue();
-}
-
-void Agent::OnClosed(int generation, const CallResult& result) {
-  if (generation != generation_) return;
-  stream_ = Stream::kClosed;
-  requests_->DropAll();
-  if (write_in_flight_) {
-    // The server may not have received these counts; they go out again with the next message.
-    metrics_.set_train_steps(metrics_.train_steps() + metrics_in_flight_.train_steps());
-    metrics_.set_train_rays(metrics_.train_rays() + metrics_in_flight_.train_rays());
-    metrics_.set_train_samples(metrics_.train_samples() + metrics_in_flight_.train_samples());
-    metrics_.set_engine_restarts(metrics_.engine_restarts() + metrics_in_flight_.engine_restarts());
-    step_seconds_sum_ += in_flight_step_seconds_sum_;
-    metrics_in_flight_.Clear();
-    in_flight_step_seconds_sum_ = 0;
-    write_in_flight_ = false;
-  }
-  if (result.reason == reason::kWorkerReplaced) {
-    result_ = result;  // two processes with one id would end each other's streams for ever
-    return;
-  }
-  const bool refused = result.code == absl::StatusCode::kUnauthenticated ||
-                       result.code == absl::StatusCode::kPermissionDenied ||
-                       result.code == absl::StatusCode::kUnimplemented ||
-                       result.code == absl::StatusCode::kInvalidArgument;
-  if (refused && !ever_connected_) {
-    result_ = result;  // such as a wrong token: retrying does not help
-    return;
-  }
-  // Jitter, 50 to 100 % of the backoff, keeps workers from reconnecting at the same moment.
-  std::array<uint8_t, 1> random_byte;
-  context_.random.Fill(random_byte);
-  next_connect_ = context_.clock.Now() + backoff_ * (0.5 + random_byte[0] / 510.0);
-  LogWarning("cannot reach the server, trying again",
-             {{"error", result.message}, {"retry_seconds", absl::ToDoubleSeconds(backoff_)}});
-  backoff_ = std::min(backoff_ * 2, options_.max_backoff);
-}
-
-void Agent::SendDue() {
-  if (stream_ != Stream::kOpen || write_in_flight_) return;
-  const absl::Duration since_write = context_.clock.Now() - last_write_;
-  const bool due = !said_hello_ || report_due_ || requests_->HasReply() ||
-                   (progress_due_ && since_write >= options_.min_progress_interval) ||
-                   since_write >= heartbeat_interval_;
-  if (!due) return;
-  v1::SynchronizeRequest message = NextMessage();
-  write_in_flight_ = true;
-  last_write_ = context_.clock.Now();
-  context_.server.Write(std::move(message));
-}
-
-v1::SynchronizeRequest Agent::NextMessage() {
-  v1::SynchronizeRequest message;
-  const bool is_first = !said_hello_;
-  if (!said_hello_) {
-    v1::WorkerHello* hello = message.mutable_hello();
-    hello->set_worker_id(options_.worker_id);
-    hello->set_session_id(options_.session_id);
-    hello->set_device(options_.device);
-    hello->set_device_description(engines_->last_hello().description);
-    hello->set_version(options_.version);
-    hello->set_host(options_.host);
-    hello->set_problem(problem_);
-    const std::vector<std::string>& methods = engines_->last_hello().methods;
-    *hello->mutable_methods() = {methods.begin(), methods.end()};
-    *hello->mutable_features() = {options_.features.begin(), options_.features.end()};
-    hello->set_colmap_version(options_.colmap_version);
-    hello->set_ffmpeg_version(options_.ffmpeg_version);
-    for (const std::string& method : engines_->last_hello().merges)
-      hello->add_features("merge/" + method);
-    said_hello_ = true;
-  }
-  // An abandoned job is not reported, even while its engine still stops.
-  if (job_ != nullptr && !job_->abandoned()) {
-    *message.mutable_job() = is_first ? job_->FirstReport() : job_->report();
-    if (job_->rank_text() != nullptr) *message.mutable_rank_text() = *job_->rank_text();
-  }
-  message.set_draining(!takes_work());
-  if (requests_->HasReply()) *message.mutable_reply() = requests_->TakeReply();
-  const int restarts = engines_->restarts();
-  metrics_.set_engine_restarts(metrics_.engine_restarts() + (restarts - counted_restarts_));
-  counted_restarts_ = restarts;
-  if (metrics_.train_steps() > 0) {
-    metrics_.set_step_seconds(step_seconds_sum_ / metrics_.train_steps());
-  }
-  *message.mutable_metrics() = metrics_;
-  message.mutable_metrics()->MergeFrom(figures_);
-  figures_.Clear();
-  metrics_in_flight_ = metrics_;
-  in_flight_step_seconds_sum_ = std::exchange(step_seconds_sum_, 0);
-  metrics_.set_train_steps(0);
-  metrics_.set_train_rays(0);
-  metrics_.set_train_samples(0);
-  metrics_.set_engine_restarts(0);
-  report_due_ = progress_due_ = false;
-  return message;
 }
 
 // ---- The job.
@@ -524,7 +353,7 @@ void Agent::OnEngineMessage(int engine, const protocol::EngineMessage& message) 
   const auto* refused = std::get_if<protocol::Refused>(&message);
   if (refused != nullptr && !refused->id.empty()) key = nullptr;
   const auto* progress = std::get_if<protocol::Progress>(&message);
-  if (has_job && progress != nullptr) CountProgress(*progress);
+  if (has_job && progress != nullptr) meter_.Count(*progress);
   LeasedRun* run = nullptr;
   if (key != nullptr && !key->empty()) {
     if (has_job) run = RunOfKey(*key);
@@ -549,23 +378,6 @@ void Agent::OnEngineExit(int engine, const EngineExit& exit) {
   requests_->OnEngineExit(engine);
   TickJobs();
   SendDue();
-}
-
-void Agent::CountProgress(const protocol::Progress& message) {
-  const TrainProgress& now = message.progress;
-  if (counted_key_ == message.job && now.step >= counted_.step) {
-    // Not negative, and 0 if the engine sent no value.
-    const auto add = [](double later, double earlier) { return std::max(0.0, later - earlier); };
-    metrics_.set_train_steps(metrics_.train_steps() + (now.step - counted_.step));
-    metrics_.set_train_rays(metrics_.train_rays() + add(now.rays, counted_.rays));
-    metrics_.set_train_samples(metrics_.train_samples() + add(now.samples, counted_.samples));
-    step_seconds_sum_ += add(now.seconds, counted_.seconds);
-  }
-  metrics_.set_loss(std::isfinite(now.loss) ? now.loss : 0);
-  metrics_.set_psnr(std::isfinite(now.psnr_train) ? now.psnr_train : 0);
-  figures_ = WorkerFigures(now);
-  counted_key_ = message.job;
-  counted_ = now;
 }
 
 // ---- The end.

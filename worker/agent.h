@@ -24,6 +24,7 @@
 #include "worker/request_board.h"
 #include "worker/server_link.h"
 #include "worker/task_runner.h"
+#include "worker/worker_meter.h"
 
 namespace nerf {
 
@@ -122,7 +123,6 @@ class Agent {
   EnginePool::Listener EngineListener();
   void OnEngineMessage(int engine, const protocol::EngineMessage& message);
   void OnEngineExit(int engine, const EngineExit& exit);
-  void CountProgress(const protocol::Progress& progress);
   void TickJobs();
   // Begins the job, once there is an engine for it.
   void PlaceJob();
@@ -168,14 +168,7 @@ class Agent {
   bool told_doubtful_ = false;
   std::array<std::optional<SteadyTime>, EnginePool::kEngines> engine_owes_since_;
 
-  // Metrics since the last message, and the job's counters at the last progress.
-  v1::WorkerMetrics metrics_, metrics_in_flight_;
-  v1::WorkerMetrics figures_;  // the worker's figures of the last progress since then
-  double step_seconds_sum_ = 0, in_flight_step_seconds_sum_ = 0;
-  std::string counted_key_;
-  TrainProgress counted_;
-  int counted_restarts_ = 0;
-
+  WorkerMeter meter_;
   std::string problem_;  // why no engine starts; then the worker takes no work
 
   // Shutdown.

@@ -186,6 +186,10 @@ absl::Status ToStatus(const protocol::Error& error) {
   return error.reason.empty() ? status : WithReason(status, error.reason);
 }
 
+absl::Duration FromProto(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
 std::string_view ChannelName(v1::RenderChannel channel) {
   switch (channel) {
     case v1::DEPTH:

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "engine/protocol/messages.h"
 #include "nerf/v1/common.pb.h"
 #include "nerf/v1/model_service.pb.h"
@@ -30,6 +31,7 @@ TrainProgress FinalProgress(const TrainSummary& summary);
 v1::SceneProblem ToProto(const protocol::Problem& problem);
 v1::TensorSpec ToProto(const protocol::Tensor& tensor);
 absl::Status ToStatus(const protocol::Error& error);
+absl::Duration FromProto(const google::protobuf::Duration& duration);
 
 // "rgb", "rgba", "depth" or "opacity"; an unspecified channel is rgb.
 std::string_view ChannelName(v1::RenderChannel channel);
