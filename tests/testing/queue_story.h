@@ -14,7 +14,8 @@ namespace nerf {
 inline std::string DescribeQueue(QueueHarness& harness) {
   std::string text;
   const auto jobs = harness.queue->List({"default", 1000, ""});
-  for (const Job& job : jobs->records) {
+  for (const ListedJob& listed : jobs->records) {
+    const Job& job = listed.row->job();
     text += fmt::format("{} {} {} w={} e={} a={} c={} s={} n={} p={} ", job.key.id,
                         JobStateName(job.state), QueueReasonName(job.queue_reason),
                         job.lease.holder(), job.lease.epoch, job.attempt, job.crashes_in_row,

@@ -103,9 +103,10 @@ std::optional<JobListBatch> JobListWatcher::TryNext() {
   return batch;
 }
 
-void JobListWatcher::Add(const Job& job, JobListBatch* batch) {
-  ListedJob& listed = batch->jobs.emplace_back(ListedJob{state_.rows.RowOf(job), {}});
-  if (job.state == JobState::kQueued) listed.place = PlaceOf(state_, job);
+ListedJob ListedJobOf(QueueState& state, const Job& job) {
+  ListedJob listed{state.rows.RowOf(job), {}};
+  if (job.state == JobState::kQueued) listed.place = PlaceOf(state, job);
+  return listed;
 }
 
 void JobListWatcher::AddPresent(JobListBatch* batch) {
@@ -117,7 +118,7 @@ void JobListWatcher::AddPresent(JobListBatch* batch) {
     if (key.project != request_.project) continue;
     const Job& job = state_.jobs.at(key).job;
     if (job.kind != JobKind::kTraining || !request_.filter.Matches(job)) continue;
-    Add(job, batch);
+    batch->jobs.push_back(ListedJobOf(state_, job));
     ++n_present_;
     below_ = sequence;
   }
@@ -154,7 +155,7 @@ void JobListWatcher::AddChanged(JobListBatch* batch) {
     position_ = change->first;
     const Job* const job = FindTraining(change->second);
     if (job != nullptr && request_.filter.Matches(*job)) {
-      Add(*job, batch);
+      batch->jobs.push_back(ListedJobOf(state_, *job));
     } else {
       batch->removed.push_back(change->second);
     }

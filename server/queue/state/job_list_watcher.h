@@ -31,6 +31,8 @@ struct ListedJob {
   QueuePlace place;  // of a queued job
 };
 
+ListedJob ListedJobOf(QueueState& state, const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
+
 struct JobListBatch {
   bool reset = false;                // what the reader knows is void
   std::vector<ListedJob> jobs;       // as they are now
@@ -70,7 +72,6 @@ class JobListWatcher {
   void Restart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Continues after `token` if it is of this process and list.
   absl::Status Resume(std::string_view token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  void Add(const Job& job, JobListBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void AddPresent(JobListBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void AddChanged(JobListBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // A training with this name; render jobs are not in these lists.

@@ -25,13 +25,17 @@ absl::StatusOr<Page<Job>> JobQueue::ListOfKind(const PageRequest& request, JobKi
       [&](const auto& entry) { return entry.job.kind == kind; });
 }
 
-absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request, const JobFilter& filter) {
+absl::StatusOr<Page<ListedJob>> JobQueue::List(const PageRequest& request,
+                                               const JobFilter& filter) {
   // A page token continues the list of one filter.
   const std::string kind = filter.text().empty() ? "jobs" : "jobs:" + filter.text();
   MutexLock lock(state_.mu);
-  return ListPage<Job>(
+  return ListPage<ListedJob>(
       *state_.token_sealer, kind, request, state_.job_order, state_.jobs,
-      [](const auto& entry) { return entry.job; },
+      [&](const auto& entry) {
+        state_.mu.AssertHeld();
+        return ListedJobOf(state_, entry.job);
+      },
       [&](const auto& entry) {
         return entry.job.kind == JobKind::kTraining && filter.Matches(entry.job);
       });

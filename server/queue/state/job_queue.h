@@ -116,7 +116,7 @@ class JobQueue {
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
   absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = JobKind::kTraining);
   // The training jobs that `filter` matches, newest first. InvalidArgument for a bad page.
-  absl::StatusOr<Page<Job>> List(const PageRequest& request, const JobFilter& filter = {});
+  absl::StatusOr<Page<ListedJob>> List(const PageRequest& request, const JobFilter& filter = {});
   // Those of a kind that no filter is about.
   absl::StatusOr<Page<Job>> ListOfKind(const PageRequest& request, JobKind kind);
   // Number of the job's parts that have succeeded.

@@ -1,6 +1,8 @@
 #include "server/rpc/convert/job_converter.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/unknown_field_set.h>
 
 #include <optional>
 #include <utility>
@@ -23,6 +25,11 @@ void SetWait(const std::optional<QueueWait>& wait, Proto* proto) {
 }
 
 }  // namespace
+
+void AddBytes(int field_number, std::string bytes, google::protobuf::Message* response) {
+  *response->GetReflection()->MutableUnknownFields(response)->AddLengthDelimited(field_number) =
+      std::move(bytes);
+}
 
 const std::vector<WorkerRecord>& JobConverter::Workers() {
   if (!workers_.has_value()) workers_ = services_.workers.List();

@@ -17,6 +17,10 @@
 
 namespace nerf {
 
+// Adds the bytes of a message to a repeated field of `response`: an unknown field with its number
+// is sent as that field is, without a message in between.
+void AddBytes(int field_number, std::string bytes, google::protobuf::Message* response);
+
 // Converts jobs for clients, including the reason why a queued job waits. Reads the workers at the
 // first queued job, once for all jobs of a response. Not thread-safe; use one per response.
 class JobConverter {

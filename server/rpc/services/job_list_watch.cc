@@ -1,7 +1,5 @@
 #include "server/rpc/services/job_list_watch.h"
 
-#include <google/protobuf/unknown_field_set.h>
-
 #include <cstddef>
 #include <utility>
 
@@ -28,13 +26,6 @@ absl::StatusOr<JobListRequest> ToListRequest(const v1::WatchTrainingJobsRequest&
   NERF_ASSIGN_OR_RETURN(list.max_jobs, EffectivePageSize(request.max_jobs()));
   list.token = request.resume_token();
   return list;
-}
-
-// Adds a row as bytes. An unknown field with the number of training_jobs is sent as that field is,
-// without a message in between.
-void AddRow(std::string bytes, v1::WatchTrainingJobsResponse* response) {
-  *response->GetReflection()->MutableUnknownFields(response)->AddLengthDelimited(
-      v1::WatchTrainingJobsResponse::kTrainingJobsFieldNumber) = std::move(bytes);
 }
 
 }  // namespace
@@ -95,7 +86,7 @@ void JobListWatch::AddRows(JobListBatch batch, v1::WatchTrainingJobsResponse* re
     if (job.state == JobState::kQueued && waits_.size() < kMaxWaits) {
       waits_[job.key] = {row, wait.has_value() ? std::move(wait->message) : ""};
     }
-    AddRow(std::move(bytes), response);
+    AddBytes(response->kTrainingJobsFieldNumber, std::move(bytes), response);
   }
   if (n_rows == batch.jobs.size()) {
     token_ = batch.token;
@@ -118,7 +109,7 @@ void JobListWatch::AddNewWaits(v1::WatchTrainingJobsResponse* response) {
     const std::string message = wait.has_value() ? wait->message : std::string();
     if (message == sent.message) continue;
     sent.message = message;
-    AddRow(converter.ToBytes(*sent.row, wait), response);
+    AddBytes(response->kTrainingJobsFieldNumber, converter.ToBytes(*sent.row, wait), response);
   }
 }
 

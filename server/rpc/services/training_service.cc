@@ -77,8 +77,9 @@ grpc::ServerUnaryReactor* TrainingService::ListTrainingJobs(
         return AnswerList(
             *request, response,
             [&](const PageRequest& page) { return services_.queue.List(page, filter); },
-            [&](const Job& job, v1::ListTrainingJobsResponse* list) {
-              *list->add_training_jobs() = converter.ToProto(job);
+            [&](const ListedJob& listed, v1::ListTrainingJobsResponse* list) {
+              const auto wait = converter.WaitOf(listed.row->job(), listed.place);
+              AddBytes(list->kTrainingJobsFieldNumber, converter.ToBytes(*listed.row, wait), list);
             });
       });
 }

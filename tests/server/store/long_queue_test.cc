@@ -93,7 +93,7 @@ TEST_F(LongQueueTest, TenThousandQueuedJobsMakeNoCallSlow) {
   do {
     const auto page = queue_->List(request);
     ASSERT_THAT(page, IsOk());
-    for (const Job& job : page->records) seen.insert(job.key.id);
+    for (const ListedJob& listed : page->records) seen.insert(listed.row->job().key.id);
     request.page_token = page->next_page_token;
   } while (!request.page_token.empty());
   EXPECT_EQ(seen.size(), static_cast<size_t>(kJobs));
