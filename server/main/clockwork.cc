@@ -1,6 +1,8 @@
 #include "server/main/clockwork.h"
 
 #include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <utility>
@@ -35,7 +37,8 @@ Clockwork::Clockwork(const Parts& parts)
     : parts_(parts),
       ticker_([this] { RunTicks(); }),
       collector_([this] { RunCollector(); }),
-      scrubber_([this] { RunScrubber(); }) {}
+      scrubber_([this] { RunScrubber(); }),
+      mover_([this] { RunMover(); }) {}
 
 Clockwork::~Clockwork() {
   {
@@ -46,6 +49,7 @@ Clockwork::~Clockwork() {
   ticker_.join();
   collector_.join();
   scrubber_.join();
+  mover_.join();
 }
 
 bool Clockwork::Sleep(absl::Duration duration) {
@@ -129,6 +133,13 @@ void Clockwork::PublishCertificate() {
 void Clockwork::RunScrubber() {
   constexpr absl::Duration kScrubTick = absl::Seconds(1);
   while (Sleep(kScrubTick)) parts_.scrubber->Tick();
+}
+
+void Clockwork::RunMover() {
+  constexpr int kMoverNice = 10;  // digests take whole cores
+  if (parts_.moving == nullptr) return;
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kMoverNice);
+  parts_.moving->MoveAll([this](absl::Duration pause) { return Sleep(pause); });
 }
 
 void Clockwork::RunCollector() {

@@ -20,13 +20,14 @@
 #include "server/rpc/services/rpc_server.h"
 #include "server/store/blob_scrubber.h"
 #include "server/store/blob_store.h"
+#include "server/store/s3/moving_blob_store.h"
 
 namespace nerf {
 
 // Periodic work: expires leases, keeps up jobs (JobUpkeep), ends the streams of silent workers,
-// sets gauges and health, deletes what is not kept, collects blobs that nothing refers to and
-// scrubs the others. Three threads, so that neither a long collection nor a slow disk delays a
-// lease.
+// sets gauges and health, deletes what is not kept, collects blobs that nothing refers to, scrubs
+// the others and moves them into a bucket. A thread for each of the four, so that neither a long
+// collection nor a slow disk delays a lease.
 class Clockwork {
  public:
   struct Parts {
@@ -45,7 +46,8 @@ class Clockwork {
     JobUpkeep* upkeep = nullptr;
     ResourceRetention* retention = nullptr;
     BlobScrubber* scrubber = nullptr;
-    std::string certificate = {};  // file of the server's own; empty without TLS
+    MovingBlobStore* moving = nullptr;  // may be null
+    std::string certificate = {};       // file of the server's own; empty without TLS
   };
   // All outlive it.
   explicit Clockwork(const Parts& parts);
@@ -61,6 +63,7 @@ class Clockwork {
   void RunTicks();
   void RunCollector();
   void RunScrubber();
+  void RunMover();
   void PublishGauges();
   // The file may be replaced while the server runs.
   void PublishCertificate();
@@ -79,7 +82,7 @@ class Clockwork {
   // Of the ticker alone.
   int ticks_read_only_ = 0;
   bool warned_of_certificate_ = false;
-  std::thread ticker_, collector_, scrubber_;
+  std::thread ticker_, collector_, scrubber_, mover_;
 };
 
 }  // namespace nerf

@@ -61,7 +61,8 @@ void AddStoreOptions(CLI::App& app, ServerFlags* flags) {
       ->type_name("URI");
   app.add_option("--blobs", flags->blobs,
                  "Keep blobs in this S3 bucket, s3://BUCKET/PREFIX, with the keys "
-                 "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; default: in the data folder")
+                 "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; those of the data folder move "
+                 "there meanwhile. Default: in the data folder")
       ->envname("NERFD_BLOBS");
   app.add_option("--s3-endpoint", flags->s3_endpoint,
                  "The S3 server, https://HOST:PORT; default: Amazon's of AWS_REGION")

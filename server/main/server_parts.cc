@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "common/atomic_file.h"
 #include "common/local_server.h"
 #include "common/logging.h"
 #include "common/rpc/channel.h"
@@ -28,16 +31,36 @@ namespace {
 
 constexpr absl::Duration kMaxHeartbeatInterval = absl::Seconds(5);
 
+// Says in a data folder that its blobs went into a bucket, and into which.
+constexpr char kBlobsMoved[] = "blobs.moved";
+
 absl::Status OpenBlobs(const ServerFlags& flags, const DataDir& data,
                        const BlobStoreOptions& options, Server* server) {
+  const std::string moved = data.File(kBlobsMoved);
   if (flags.blobs.empty()) {
+    std::error_code error;
+    if (std::filesystem::exists(moved, error)) {
+      return absl::FailedPreconditionError(fmt::format(
+          "the blobs of {} went into a bucket, which {} names: start nerfd with --blobs",
+          data.path(), kBlobsMoved));
+    }
     NERF_ASSIGN_OR_RETURN(server->blobs,
                           BlobStore::Open(data.path(), options, &server->machine_clock));
     return absl::OkStatus();
   }
   NERF_ASSIGN_OR_RETURN(const S3Options s3, S3OptionsOf(flags));
-  NERF_ASSIGN_OR_RETURN(server->blobs, S3BlobStore::Open(data.path(), s3, options,
-                                                         &server->machine_clock, &server->random));
+  if (!HasBlobFiles(data.path())) {
+    NERF_ASSIGN_OR_RETURN(
+        server->blobs,
+        S3BlobStore::Open(data.path(), s3, options, &server->machine_clock, &server->random));
+    return absl::OkStatus();
+  }
+  NERF_ASSIGN_OR_RETURN(
+      auto moving,
+      MovingBlobStore::Open(data.path(), s3, options, &server->machine_clock, &server->random));
+  NERF_RETURN_IF_ERROR(WriteFileAtomically(moved, flags.blobs + "\n", 0644));
+  server->moving = moving.get();
+  server->blobs = std::move(moving);
   return absl::OkStatus();
 }
 
@@ -213,7 +236,8 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
       &server->clock, server->stores.jobs.get(), server->state.get(), server->queue.get(),
       server->leases.get(), server->workers.get(), server->blobs.get(), server->rpc.get(),
       server->health.get(), server->metrics.get(), server->jwt_keys.get(), server->admin.get(),
-      server->upkeep.get(), server->retention.get(), server->scrubber.get(), flags.tls.cert});
+      server->upkeep.get(), server->retention.get(), server->scrubber.get(), server->moving,
+      flags.tls.cert});
   return absl::OkStatus();
 }
 

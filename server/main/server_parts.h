@@ -32,7 +32,7 @@
 #include "server/rpc/services/rpc_server.h"
 #include "server/store/blob_scrubber.h"
 #include "server/store/blob_store.h"
-#include "server/store/s3/s3_blob_store.h"
+#include "server/store/s3/moving_blob_store.h"
 #include "server/web/text_server.h"
 #include "server/web/web_server.h"
 
@@ -51,6 +51,7 @@ struct Server {
   ServerStores stores;
   std::unique_ptr<LeaderLease> lease;  // of a replica that leads
   std::unique_ptr<BlobStore> blobs;
+  MovingBlobStore* moving = nullptr;  // `blobs` where a folder's go into a bucket
   std::unique_ptr<WorkerTable> workers;
   std::unique_ptr<QueueState> state;
   std::unique_ptr<JobQueue> queue;

@@ -44,6 +44,15 @@ absl::Status SyncFolder(const std::string& path) {
 
 }  // namespace
 
+bool HasBlobFiles(const std::string& root) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(root + "/blobs", error), end; !error && it != end;
+       it.increment(error)) {
+    if (IsSha256Hex(it->path().filename().string())) return true;
+  }
+  return false;
+}
+
 // A blob's open file.
 class FolderBlobStore::FileSource final : public BlobSource {
  public:

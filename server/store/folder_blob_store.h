@@ -57,6 +57,8 @@ class FolderBlobStore final : public BlobStore {
       ABSL_LOCKS_EXCLUDED(collect_mu_);
   BlobStoreStats Stats() override;
   std::vector<BlobRef> ListFolder(int folder) override;
+  // Of a blob's file.
+  std::string PathOf(const BlobRef& blob) const { return BlobPath(blob.sha256); }
 
  private:
   class FileSource;
@@ -104,5 +106,8 @@ class FolderBlobStore final : public BlobStore {
   uint64_t n_blobs_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t byte_size_ ABSL_GUARDED_BY(mu_) = 0;
 };
+
+// Whether a folder has blobs, as FolderBlobStore keeps them. Makes nothing.
+bool HasBlobFiles(const std::string& root);
 
 }  // namespace nerf

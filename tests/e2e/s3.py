@@ -3,7 +3,8 @@
 
 A job is trained, nerfd is killed and started again, and everything is there, in the bucket and not
 on the disk. A picture is damaged in the bucket: a job waits for it, and runs after the upload.
-By signed URLs a reader and a worker move bytes past nerfd, and nobody writes other bytes.
+By signed URLs a reader and a worker move bytes past nerfd, and nobody writes other bytes. A service
+moves from a folder and SQLite to S3 and PostgreSQL under load, and back by a backup (move.py).
 Wrong keys and an empty data folder beside a full bucket are refused with words. While S3 is away
 uploads are UNAVAILABLE. faults_test.sh runs it; exits 77 where Swift is not installed.
 """
@@ -26,6 +27,7 @@ from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
 from nerf.v1 import blob_service_pb2, blob_service_pb2_grpc, common_pb2, model_service_pb2
 from nerf.v1 import training_service_pb2 as training
 
+import move
 import workload
 from damage import Blobs, job_request, picture_of, wait_for, wait_for_upload
 
@@ -186,7 +188,11 @@ def check_away(connection):
 
 
 def main():
-    arguments = workload.service_flags().parse_args()
+    parser = workload.service_flags()
+    move.add_flags(parser)
+    arguments = parser.parse_args()
+    for folder in (arguments.folder, arguments.folder.parent):
+        folder.chmod(0o711)  # PostgreSQL does not run as root
     swift = Swift(arguments.folder / "swift")
     begin = time.monotonic()
     service = None
@@ -207,6 +213,7 @@ def main():
         check_signed(service, connection)
         check_damage(connection, swift, scene, worker_again, content)
         refused(arguments, swift, arguments.folder / "empty", "testing", "--accept-data-loss")
+        moved = move.move(arguments, swift, arguments.folder / "moved")
         swift.end()
         check_away(connection)
     finally:
@@ -214,7 +221,7 @@ def main():
             service.end()
         if swift.process.poll() is None:
             swift.end()
-    print(f"blobs in S3: right, in {time.monotonic() - begin:.0f} s")
+    print(f"blobs in S3: right, in {time.monotonic() - begin:.0f} s; {moved}")
 
 
 if __name__ == "__main__":

@@ -185,19 +185,19 @@ absl::StatusOr<UploadStatus> S3BlobStore::Append(const std::string& upload_id, c
 absl::StatusOr<Stored> S3BlobStore::Finish(const std::string& upload_id, const BlobRef& blob,
                                            Uploader /*uploader*/, PresentBlob present) {
   return uploads_->Finish(upload_id, blob, EndsUpload(blob, present),
-                          [&](const std::string& path) { return MoveIn(path, blob); });
+                          [&](const std::string& path) { return StoreFile(path, blob); });
 }
 
 absl::StatusOr<BlobRef> S3BlobStore::Put(std::string_view content, Uploader uploader) {
   const BlobRef blob{Sha256Hex(content), content.size()};
   NERF_RETURN_IF_ERROR(uploads_->CheckBlob(blob));
   if (Touch(blob)) return blob;
-  const auto move_in = [&](const std::string& path) { return MoveIn(path, blob); };
+  const auto move_in = [&](const std::string& path) { return StoreFile(path, blob); };
   NERF_RETURN_IF_ERROR(uploads_->Put(blob, content, uploader, move_in).status());
   return blob;
 }
 
-absl::StatusOr<Stored> S3BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
+absl::StatusOr<Stored> S3BlobStore::StoreFile(const std::string& path, const BlobRef& blob) {
   const Turn turn(*this, blob.sha256);
   if (Touch(blob)) return Stored::kWasPresent;  // another upload of it was faster
   NERF_RETURN_IF_ERROR(client_.PutFile(BlobKey(blob.sha256), path, blob.byte_size, blob.sha256));

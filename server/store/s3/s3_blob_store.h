@@ -65,6 +65,10 @@ class S3BlobStore final : public BlobStore {
       ABSL_LOCKS_EXCLUDED(collect_mu_);
   BlobStoreStats Stats() override;
   std::vector<BlobRef> ListFolder(int folder) override;
+  // Stores a file that holds the blob, and leaves it. DataLoss for other bytes.
+  absl::StatusOr<Stored> StoreFile(const std::string& path, const BlobRef& blob)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  const std::string& url() const { return url_; }
 
  private:
   class ObjectSource;
@@ -82,8 +86,6 @@ class S3BlobStore final : public BlobStore {
   // Takes over what the bucket holds and memory does not know.
   absl::Status Compare() ABSL_LOCKS_EXCLUDED(mu_);
   UploadFolder::IsPresent EndsUpload(const BlobRef& blob, PresentBlob present);
-  absl::StatusOr<Stored> MoveIn(const std::string& path, const BlobRef& blob)
-      ABSL_LOCKS_EXCLUDED(mu_);
   // The blob is in the bucket; the caller has its turn.
   void NoteStored(const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
   // Its generation. NotFound, DataLoss BLOB_DAMAGED.

@@ -284,7 +284,7 @@ absl::Status S3Client::PutFile(const std::string& key, const std::string& path, 
     MutexLock lock(mu_);
     ++uploads_[*upload_id];
   }
-  const absl::Status status = PutParts(full_key, fd.get(), byte_size, *upload_id);
+  const absl::Status status = PutParts(full_key, fd.get(), byte_size, sha256, *upload_id);
   if (!status.ok()) {
     // Where this fails, AbortLostUploads does it later.
     Send({.what = "discard the parts of " + key,
@@ -300,12 +300,14 @@ absl::Status S3Client::PutFile(const std::string& key, const std::string& path, 
 }
 
 absl::Status S3Client::PutParts(const std::string& key, int fd, uint64_t byte_size,
-                                const std::string& upload_id) {
+                                const std::string& sha256, const std::string& upload_id) {
+  Sha256 digest;
   std::string list = "<CompleteMultipartUpload>";
   int number = 0;
   for (uint64_t offset = 0; offset < byte_size; offset += options_.part_bytes) {
     const uint64_t n_bytes = std::min(options_.part_bytes, byte_size - offset);
     NERF_ASSIGN_OR_RETURN(const std::string part, ReadPart(fd, offset, n_bytes));
+    digest.Update(part);
     ++number;
     NERF_ASSIGN_OR_RETURN(
         const Reply reply,
@@ -318,6 +320,9 @@ absl::Status S3Client::PutParts(const std::string& key, int fd, uint64_t byte_si
     if (etag == reply.headers.end()) return Unreachable("store " + key, "a part has no ETag");
     list += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag></Part>", number,
                         XmlEscaped(etag->second));
+  }
+  if (digest.HexDigest() != sha256) {
+    return absl::DataLossError(fmt::format("the file of {} has another digest", key));
   }
   list += "</CompleteMultipartUpload>";
   return Send({.what = "complete " + key,

@@ -52,8 +52,9 @@ class S3Client {
   S3Client(S3Options options, const Clock* clock, RandomSource* random);
   ~S3Client();
 
-  // Stores a file of that size, in parts if it is large; `sha256` is the digest of all of it. What
-  // fails leaves no object, and no parts if the server can be reached.
+  // Stores a file of that size, in parts if it is large; `sha256` is the digest of all of it, which
+  // is compared. What fails leaves no object, and no parts if the server can be reached. DataLoss
+  // for a large file with another digest; the server refuses a small one.
   absl::Status PutFile(const std::string& key, const std::string& path, uint64_t byte_size,
                        const std::string& sha256);
   // `n_bytes` bytes from `offset`; fewer at the end of the object. NotFound.
@@ -86,7 +87,7 @@ class S3Client {
   // Without a query.
   S3Request RequestOf(const std::string& method, const std::string& key) const;
   absl::Status PutParts(const std::string& key, int fd, uint64_t byte_size,
-                        const std::string& upload_id);
+                        const std::string& sha256, const std::string& upload_id);
 
   const S3Options options_;
   const std::string host_;

@@ -4,10 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -22,8 +19,8 @@
 #include "common/sha256.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_random.h"
-#include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/swift.h"
 #include "tests/testing/temp_dir.h"
 
 namespace nerf {
@@ -36,64 +33,11 @@ using testing::SizeIs;
 
 constexpr char kS3Upload[] = "0b8f2c9e-5a4d-4c3b-9a27-6f1e0d2c3b4a";
 
-// One for all tests of the program, which takes some seconds to start.
-class Swift {
- public:
-  Swift() {
-    const std::string command = SourceDir() + "/tests/testing/swift_s3.sh " + dir_.path();
-    int input[2], output[2];
-    if (pipe(input) != 0 || pipe(output) != 0) return;
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(input[0], 0);
-      dup2(output[1], 1);
-      for (const int fd : {input[0], input[1], output[0], output[1]}) close(fd);
-      execl("/bin/bash", "bash", "-c", command.c_str(), nullptr);
-      _exit(127);
-    }
-    close(input[0]);
-    close(output[1]);
-    input_ = input[1];
-    FILE* const words = fdopen(output[0], "r");
-    std::array<char, 256> line{};
-    while (fgets(line.data(), line.size(), words) != nullptr) {
-      const std::string text = line.data();
-      if (!text.starts_with("http://")) continue;
-      endpoint_ = text.substr(0, text.size() - 1);
-      break;
-    }
-    fclose(words);
-  }
-  ~Swift() {
-    close(input_);
-    if (pid_ > 0) waitpid(pid_, nullptr, 0);
-  }
-  Swift(const Swift&) = delete;
-  Swift& operator=(const Swift&) = delete;
-  const std::string& endpoint() const { return endpoint_; }
-
- private:
-  TempDir dir_;
-  pid_t pid_ = -1;
-  int input_ = -1;
-  std::string endpoint_;
-};
-
 class S3BlobStoreTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { swift_ = new Swift; }
-  static void TearDownTestSuite() {
-    delete swift_;
-    swift_ = nullptr;
-  }
   void SetUp() override {
-    if (swift_->endpoint().empty()) GTEST_SKIP() << "OpenStack Swift is not installed";
-    s3_.endpoint = swift_->endpoint();
-    s3_.bucket = "nerf";
-    s3_.prefix = std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + "/";
-    s3_.keys = {"test:tester", "testing"};
-    s3_.part_bytes = uint64_t{5} << 20;
-    s3_.first_pause = absl::Milliseconds(1);
+    s3_ = OptionsOfSwift();
+    if (s3_.endpoint.empty()) GTEST_SKIP() << "OpenStack Swift is not installed";
     options_.on_damaged = [this](const std::string& sha256) { damaged_.push_back(sha256); };
     options_.on_deleted = [this](const std::string& sha256) { deleted_.push_back(sha256); };
     Reopen();
@@ -136,7 +80,6 @@ class S3BlobStoreTest : public testing::Test {
     return keys;
   }
 
-  static Swift* swift_;
   TempDir dir_;
   FakeClock clock_;
   RealClock signing_clock_;
@@ -147,8 +90,6 @@ class S3BlobStoreTest : public testing::Test {
   std::unique_ptr<S3BlobStore> store_;
   std::unique_ptr<S3Client> client_;
 };
-
-Swift* S3BlobStoreTest::swift_ = nullptr;
 
 TEST_F(S3BlobStoreTest, UploadsInOnePieceAndInPartsAreReadBackAndOutliveTheProcess) {
   for (const size_t n_bytes : {size_t{0}, size_t{1}, size_t{5} << 20, (size_t{11} << 20) + 3}) {
