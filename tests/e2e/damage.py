@@ -46,13 +46,13 @@ class Damaged(workload.Service):
         return log.read_text(errors="replace") if log.exists() else ""
 
 
-def wait_for(what, condition, seconds=START_SECONDS):
+def wait_for(what, condition, seconds=START_SECONDS, pause=0.1):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
-        time.sleep(0.1)
+        time.sleep(pause)
     raise AssertionError(f"no {what} within {seconds} s")
 
 

@@ -84,6 +84,7 @@ def move(arguments, swift, folder):
         n_files = len(service.files())
         service.restore_flags = ["--blobs", "s3://nerf/moved", "--s3-endpoint", swift.endpoint]
         service.start_server()
+        wait_for("moved file", lambda: len(service.files()) < n_files, pause=0.001)
         service.stop_server()
         n_left = len(service.files())
         service.start_server()

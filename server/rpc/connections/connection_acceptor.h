@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace nerf {
 
@@ -15,8 +16,8 @@ struct ConnectionAcceptorOptions {
   int max_descriptor = 4096;
   // While it returns true, connections are accepted slowly, and wait in the kernel. May be empty.
   std::function<bool()> is_crowded = {};
-  // While it returns true, connections are accepted one by one, kFullPauseMs apart. May be empty.
-  std::function<bool()> is_full = {};
+  // The pause before the next connection is accepted. May be empty.
+  std::function<absl::Duration()> pause = {};
 };
 
 // Listens on an address and hands every accepted connection to gRPC. gRPC 1.51 stops to listen for

@@ -249,9 +249,10 @@ bool ConnectionTable::is_closing() {
   return HeldByClosing() > max_held_bytes_ / 16;
 }
 
-bool ConnectionTable::is_full() {
+absl::Duration ConnectionTable::accept_pause() {
   MutexLock lock(mu_);
-  return held_ + HeldByClosing() > max_held_bytes_ / 2;
+  if (held_ + HeldByClosing() > max_held_bytes_ / 2) return kFullPause;
+  return strangers_fill_ ? kStrangersPause : absl::ZeroDuration();
 }
 
 int ConnectionTable::Shed() {
@@ -276,6 +277,7 @@ int ConnectionTable::Shed() {
     return std::tie(a.is_stranger, a.held, a.peer) > std::tie(b.is_stranger, b.held, b.peer);
   });
   fills_ = total > max_held_bytes_ / 4 || of_strangers > kMaxStrangerBytes / 4;
+  strangers_fill_ = of_strangers > kMaxStrangerBytes / 2;
   held_ = total;
   int n_closed = 0;
   if (of_strangers > kMaxStrangerBytes) {
