@@ -13,6 +13,9 @@ bit of one file, cuts it or removes it, and starts nerfd:
 
 nerfd's own search for damage finds none of it: its first pass begins after a day.
 
+With --loaded bits are flipped in one running service instead, in pictures, models and last
+checkpoints in turn, beside clients, workers and readers of all blobs (damage_loaded.py).
+
 faults_test.sh runs it.
 """
 import collections
@@ -249,7 +252,11 @@ def main():
     parser.add_argument("--only", nargs="+", choices=TARGETS, default=TARGETS)
     parser.add_argument("--kinds", nargs="+", choices=("flip", "cut", "absent"),
                         default=["flip", "flip", "flip", "cut", "absent"])
+    parser.add_argument("--loaded", action="store_true")
     arguments = parser.parse_args()
+    if arguments.loaded:
+        import damage_loaded
+        sys.exit(1 if damage_loaded.run(arguments) else 0)
     dice = random.Random(arguments.seed)
     template = arguments.folder / "template"
     template.mkdir()
