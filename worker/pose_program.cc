@@ -48,6 +48,7 @@ absl::StatusOr<ChildProcessEnd> RunPoseCommand(const PoseProgramOptions& options
   EngineProgramReach reach{.programs = ProgramsOf(options)};
   if (task != nullptr) {
     reach.read_paths = {task->photos};
+    if (!task->into.empty()) reach.read_paths.push_back(task->into);
     reach.work = task->work;
   }
   return RunEngineProgram(options, std::move(command), reach, limit, on_line, stop);
@@ -101,6 +102,11 @@ absl::StatusOr<bool> SearchPosesInSandbox(
   command.insert(command.end(), {task.photos, "--out", task.work + "/posed", "--min-posed",
                                  fmt::format("{}", task.min_posed), "--film-frames",
                                  std::to_string(task.film_frames)});
+  if (!task.into.empty()) command.insert(command.end(), {"--into", task.into});
+  if (!task.camera.empty()) command.insert(command.end(), {"--camera", task.camera});
+  if (task.mask_below > 0) {
+    command.insert(command.end(), {"--mask-below", fmt::format("{}", task.mask_below)});
+  }
   std::optional<protocol::Error> error;
   const auto on_line = [&](std::string_view line) {
     const protocol::PoseLine said = protocol::ParsePoseLine(line);

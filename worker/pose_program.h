@@ -30,6 +30,9 @@ struct PoseSearchTask {
   std::string work;
   double min_posed = 0.9;
   uint32_t film_frames = 120;
+  std::string into = {};    // data set that they are added to, which is only read; may be empty
+  std::string camera = {};  // as of nerf-engine's flag; empty: as the photographs say
+  double mask_below = 0;
 };
 
 // Finds poses in a sandbox: no network, files of the two folders alone, a process group that is

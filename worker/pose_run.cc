@@ -58,6 +58,33 @@ absl::StatusOr<std::vector<std::string>> FilesOfScene(const std::string& posed,
   return files;
 }
 
+// The same of a scene that photographs were added to: all that is in its folder, but for the
+// report.
+absl::StatusOr<std::vector<std::string>> FilesOfAddedScene(const std::string& posed) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(posed, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string path = fs::relative(it->path(), posed, error).string();
+    const bool is_folder = fs::is_directory(it->symlink_status(error));
+    if (error) break;
+    if (is_folder || path == "pose.json" || path == "pose.txt" || path == "pose.png") continue;
+    files.push_back(path);
+    if (files.size() > kMaxPosedFiles) {
+      return absl::DataLossError("the data set has too many files");
+    }
+  }
+  if (error) return absl::DataLossError("the data set cannot be read: " + error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string CameraFlag(v1::PoseJob::Camera camera) {
+  return camera == v1::PoseJob::PERSPECTIVE       ? "perspective"
+         : camera == v1::PoseJob::EQUIRECTANGULAR ? "equirectangular"
+                                                  : "";
+}
+
 v1::PoseReport ToPoseReport(const protocol::PoseReportFile& report) {
   v1::PoseReport proto;
   proto.set_photographs(report.photographs);
@@ -78,8 +105,8 @@ absl::StatusOr<protocol::PoseReportFile> ReadReport(const std::string& posed) {
 }
 
 absl::Status UploadPosed(const std::string& posed, const protocol::PoseReportFile& report,
-                         bool with_scene, BlobTransport& blobs, const std::stop_token& stop,
-                         v1::CommitPosesRequest* request) {
+                         bool with_scene, bool is_added, BlobTransport& blobs,
+                         const std::stop_token& stop, v1::CommitPosesRequest* request) {
   *request->mutable_report() = ToPoseReport(report);
   const auto upload = [&](const std::string& path) -> absl::StatusOr<v1::BlobRef> {
     NERF_ASSIGN_OR_RETURN(const std::string file, PosedFile(posed, path));
@@ -89,7 +116,8 @@ absl::Status UploadPosed(const std::string& posed, const protocol::PoseReportFil
   NERF_ASSIGN_OR_RETURN(*request->mutable_report()->mutable_text(), upload("pose.txt"));
   NERF_ASSIGN_OR_RETURN(*request->mutable_report()->mutable_picture(), upload("pose.png"));
   if (!with_scene) return absl::OkStatus();
-  NERF_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfScene(posed, report));
+  NERF_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                        is_added ? FilesOfAddedScene(posed) : FilesOfScene(posed, report));
   for (const std::string& path : files) {
     v1::SceneManifestEntry* entry = request->add_files();
     entry->set_path(path);
@@ -112,6 +140,7 @@ std::string TooFew(const protocol::PoseReportFile& report, double min_posed) {
 
 struct PoseRun::Search {
   std::string photos, work, posed;
+  std::string into;                 // data set that they are added to; may be empty
   bool has_scene = false;           // enough photographs are posed
   protocol::PoseReportFile report;  // read by Commit
   Mutex mu;
@@ -126,19 +155,24 @@ PoseRun::PoseRun(PartRunOptions options, PoseProgramOptions program, JobContext 
   search_->photos = folder_ + "/photos";
   search_->work = folder_ + "/work";
   search_->posed = search_->work + "/posed";
+  if (grant_.pose().into_files_size() > 0) search_->into = folder_ + "/scene";
 }
 
 PoseRun::~PoseRun() = default;
 
 void PoseRun::Fetch() {
   Work(
-      [files = grant_.pose().files(), search = search_, folder = folder_, &cache = context_.cache,
-       stop = stop_.get_token()]() -> CallResult {
+      [files = grant_.pose().files(), into_files = grant_.pose().into_files(), search = search_,
+       folder = folder_, &cache = context_.cache, stop = stop_.get_token()]() -> CallResult {
         std::error_code ignored;
         fs::remove_all(search->photos, ignored);  // of an earlier try
+        if (!search->into.empty()) fs::remove_all(search->into, ignored);
         absl::Status status = MakeFolders(folder);
         status.Update(MakeFolders(search->work));
         if (status.ok()) status = LayOutScene(files, search->photos, cache, stop);
+        if (status.ok() && !search->into.empty()) {
+          status = LayOutScene(into_files, search->into, cache, stop);
+        }
         return ToCallResult(status);
       },
       [this](const CallResult& result) {
@@ -151,8 +185,13 @@ void PoseRun::Pose() {
   stage_ = Stage::kWorking;
   report_.set_phase(v1::JobReport::RUNNING);
   context_.report_changed();
-  const PoseSearchTask task{search_->photos, search_->work, grant_.pose().min_posed(),
-                            grant_.pose().film_frames()};
+  const PoseSearchTask task{search_->photos,
+                            search_->work,
+                            grant_.pose().min_posed(),
+                            grant_.pose().film_frames(),
+                            search_->into,
+                            CameraFlag(grant_.pose().camera()),
+                            grant_.pose().mask_below_degrees()};
   Work(
       [task, program = program_, search = search_, stop = stop_.get_token()]() -> CallResult {
         const auto posed = SearchPosesInSandbox(
@@ -175,7 +214,7 @@ void PoseRun::Pose() {
         if (failure.code == absl::StatusCode::kInvalidArgument && failure.reason.empty()) {
           failure.reason = reason::kDatasetInvalid;
         }
-        Fail(WithoutFolder(ToStatus(failure), search_->photos));
+        Fail(WithoutFolder(WithoutFolder(ToStatus(failure), search_->photos), folder_));
       });
 }
 
@@ -192,8 +231,8 @@ void PoseRun::Commit() {
           return ToCallResult(absl::DataLossError(std::string(report.status().message())));
         }
         search->report = *std::move(report);
-        const absl::Status uploaded =
-            UploadPosed(search->posed, search->report, search->has_scene, blobs, stop, &request);
+        const absl::Status uploaded = UploadPosed(search->posed, search->report, search->has_scene,
+                                                  !search->into.empty(), blobs, stop, &request);
         if (!uploaded.ok()) return ToCallResult(uploaded);
         return server.CommitPoses(request, stop);
       },

@@ -87,7 +87,9 @@ void SetBackground(const JobFlags& flags, v1::TrainingConfig* config, Violations
 void SetInit(const JobFlags& flags, const std::string& project, v1::TrainingConfig* config,
              Violations* violations) {
   if (flags.init.empty()) return;
-  if (flags.init == kAutoStart) return config->mutable_init()->set_model(std::string(kAutoStart));
+  if (flags.init == kAutoStart || flags.init == kNoStart) {
+    return config->mutable_init()->set_model(flags.init);
+  }
   if (LooksLikeCheckpoint(flags.init)) {
     const auto name = ExpandCheckpointName(flags.init, project, /*newest_allowed=*/false);
     if (!name.ok()) return violations->Add("--init", name.status());
@@ -221,7 +223,7 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
       ->type_name("N");
   app.add_option("--init", flags->init,
                  "Start from a model, or from a checkpoint JOB/STEP; auto: from the best fitting "
-                 "model of the project")
+                 "model of the project; none: from scratch, also where photographs were added")
       ->type_name("MODEL");
   app.add_option("--set", flags->settings, "Change a setting; --help-settings lists them")
       ->type_name("KEY=VALUE")

@@ -46,10 +46,18 @@ std::string RequestIdOf(const v1::CreatePoseJobRequest& request, int number) {
   std::string text =
       fmt::format("poses {} {} {} {} {} {} {}", request.parent(), request.pose_job_id(),
                   job.scene(), job.display_name(), job.min_posed(), job.film_frames(), number);
+  text += fmt::format(" {} {} {}", job.into(), static_cast<int>(job.camera()),
+                      job.mask_below_degrees());
   for (const v1::SceneFile& file : job.files()) {
     text += fmt::format("\n{} {}", file.path(), file.blob().sha256());
   }
   return UuidOf(text);
+}
+
+v1::PoseJob::Camera CameraOf(const std::string& name) {
+  return name == "perspective"       ? v1::PoseJob::PERSPECTIVE
+         : name == "equirectangular" ? v1::PoseJob::EQUIRECTANGULAR
+                                     : v1::PoseJob::CAMERA_UNSPECIFIED;
 }
 
 // Sends the files and calls once. Blobs that the server collects in between are sent once more.
@@ -166,6 +174,9 @@ absl::StatusOr<v1::PoseJob> CreatePoseJobOf(Session& session, const PoseUpload& 
   job.set_display_name(upload.display_name);
   job.set_min_posed(upload.min_posed);
   job.set_film_frames(upload.film_frames);
+  job.set_into(upload.into);
+  job.set_camera(CameraOf(upload.photographs.camera));
+  job.set_mask_below_degrees(upload.photographs.mask_below);
   if (!upload.scene.empty()) job.set_scene(parent + "/scenes/" + upload.scene);
   for (const v1::SceneFile& file : files) *job.add_files() = file;
   request.set_request_id(upload.request_id);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/flags/photograph_flags.h"
 #include "nerf/v1/pose_job_service.pb.h"
 
 namespace nerf {
@@ -20,6 +21,8 @@ struct PoseUpload {
                            // not posed twice
   double min_posed = 0;
   uint32_t film_frames = 0;
+  std::string into;  // full name of a scene that they are added to; may be empty
+  PhotographFlags photographs;
 };
 
 // Whether a connected worker finds poses, of films if `source` has some. False where that cannot be

@@ -36,14 +36,22 @@ int RunPose(Session& session, std::vector<std::string> arguments, const std::str
                 .is_shown = [](std::string_view line) { return !line.starts_with("next: "); }});
 }
 
+// The words after nerf-engine.
+std::vector<std::string> PoseWords(const std::string& folder, const PhotographFlags& flags) {
+  std::vector<std::string> words = {"pose", folder, "--out", PosedFolder(folder)};
+  const std::vector<std::string> options = EngineWords(flags);
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
 }  // namespace
 
 bool MustBePosed(const std::string& folder) {
   return IsUnposed(folder) && DatasetOf(folder) == folder;
 }
 
-PoseOutcome FolderWithPoses(Session& session, const std::string& folder,
-                            const std::string& engine) {
+PoseOutcome FolderWithPoses(Session& session, const std::string& folder, const std::string& engine,
+                            const PhotographFlags& flags) {
   if (!IsUnposed(folder)) return {kOk, folder};
   const std::string posed = PosedFolder(folder);
   if (!MustBePosed(folder)) {
@@ -52,18 +60,21 @@ PoseOutcome FolderWithPoses(Session& session, const std::string& folder,
     SayAdded(session, folder);
     return {kOk, posed};
   }
-  session.Say(
-      PlainText(fmt::format("{} has no poses. Finding them takes minutes: nerf-engine pose "
-                            "{} --out {}",
-                            folder, ShellWord(folder), ShellWord(posed))));
-  return {RunPose(session, {engine, "pose", folder, "--out", posed},
-                  "no poses were found, so nothing was trained"),
-          posed};
+  std::vector<std::string> words = PoseWords(folder, flags);
+  std::string text;
+  for (const std::string& word : words) text += " " + ShellWord(word);
+  session.Say(PlainText(
+      fmt::format("{} has no poses. Finding them takes minutes: nerf-engine{}", folder, text)));
+  words.insert(words.begin(), engine);
+  return {RunPose(session, std::move(words), "no poses were found, so nothing was trained"), posed};
 }
 
-int CheckPosing(Session& session, const std::string& folder, const std::string& engine) {
-  return RunPose(session, {engine, "pose", folder, "--out", PosedFolder(folder), "--validate-only"},
-                 "poses cannot be found, so nothing can be trained");
+int CheckPosing(Session& session, const std::string& folder, const std::string& engine,
+                const PhotographFlags& flags) {
+  std::vector<std::string> words = PoseWords(folder, flags);
+  words.insert(words.begin(), engine);
+  words.push_back("--validate-only");
+  return RunPose(session, std::move(words), "poses cannot be found, so nothing can be trained");
 }
 
 }  // namespace nerf

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "client/flags/photograph_flags.h"
+
 namespace nerf {
 
 class Session;
@@ -18,10 +20,12 @@ bool MustBePosed(const std::string& folder);
 // and no poses, the program `engine` (nerf-engine) finds them and writes FOLDER-posed, which takes
 // minutes; a data set that is there already is used, with a warning of photographs that it does not
 // know. Any other folder is returned as it is.
-PoseOutcome FolderWithPoses(Session& session, const std::string& folder, const std::string& engine);
+PoseOutcome FolderWithPoses(Session& session, const std::string& folder, const std::string& engine,
+                            const PhotographFlags& flags);
 
 // Makes sure that FolderWithPoses can begin to find poses. Requires: MustBePosed(folder). Returns
 // the exit code after printing the same reasons as FolderWithPoses.
-int CheckPosing(Session& session, const std::string& folder, const std::string& engine);
+int CheckPosing(Session& session, const std::string& folder, const std::string& engine,
+                const PhotographFlags& flags);
 
 }  // namespace nerf

@@ -23,6 +23,8 @@ void AddExportCommand(CLI::App& app, Command* selected);
 void AddWorkerCommands(CLI::App& app, Command* selected);
 void AddRenderCommand(CLI::App& app, Command* selected);
 void AddPoseCommands(CLI::App& app, Command* selected);
+// To the command `scene`: add.
+void AddSceneAddition(CLI::App& scene, Command* selected);
 void AddExportJobCommands(CLI::App& app, Command* selected);
 void AddRenderJobCommands(CLI::App& app, Command* selected);
 void AddTrainCommand(CLI::App& app, Command* selected);

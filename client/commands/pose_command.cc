@@ -30,7 +30,8 @@ namespace {
 using PoseJobStub = v1::PoseJobService::Stub;
 
 struct PoseCommandFlags : NewResourceFlags {
-  std::string dir, scene;
+  std::string dir, scene, into;
+  PhotographFlags photographs;
   double min_posed = 0.9;
   uint32_t film_frames = 120;
   bool detach = false;
@@ -79,6 +80,7 @@ void PrintPoseJob(const Printer& printer, const v1::PoseJob& job) {
   }
   line("files", std::to_string(job.file_count()));
   line("scene", ShortName(job.scene()));
+  if (!job.into().empty()) line("into", ShortName(job.into()));
   line("posed", PosedOf(job));
   for (const std::string& again : job.report().again()) line("again", again);
   line("error", job.error().message());
@@ -98,6 +100,12 @@ int Pose(Session& session, PoseCommandFlags flags) {
     return session.FailUsage(absl::InvalidArgumentError(
         "--scene: must be 1 to 63 of a-z, 0-9 and '-', starting with a letter"));
   }
+  std::string into;
+  if (!flags.into.empty()) {
+    const auto name = ExpandName(ResourceKind::kScene, flags.into, session.flags().project);
+    if (!name.ok()) return session.FailUsage(name.status());
+    into = *name;
+  }
   if (absl::Status status = IsFilm(flags.dir) ? absl::OkStatus() : RequireFolder(flags.dir);
       !status.ok()) {
     return FailFolder(session, status);
@@ -111,6 +119,8 @@ int Pose(Session& session, PoseCommandFlags flags) {
   upload.request_id = flags.request_id;
   upload.min_posed = flags.min_posed;
   upload.film_frames = flags.film_frames;
+  upload.into = into;
+  upload.photographs = flags.photographs;
   const absl::StatusOr<v1::PoseJob> created = CreatePoseJobOf(session, upload);
   if (!created.ok()) return session.Fail(created.status());
   if (flags.detach) {
@@ -155,24 +165,43 @@ int RemovePoseJobs(Session& session, const std::vector<std::string>& texts) {
                                              &PoseJobStub::DeletePoseJob);
 }
 
+// The arguments and flags of both commands that pose photographs, but for the scene to add to.
+void AddPoseFlags(CLI::App* command, PoseCommandFlags* flags) {
+  command->add_option("dir", flags->dir, "Folder of photographs and films, or one film")
+      ->required();
+  AddNewResourceFlags(*command, flags, "the folder's");
+  command
+      ->add_option("--min-posed", flags->min_posed,
+                   "Share of the usable photographs that has to be posed")
+      ->check(CLI::Range(0.01, 1.0))
+      ->capture_default_str();
+  command->add_option("--film-frames", flags->film_frames, "Frames extracted from each film")
+      ->check(CLI::Range(3, 2000))
+      ->capture_default_str();
+  command->add_flag("--detach", flags->detach, "Return once the job is queued");
+}
+
 }  // namespace
+
+void AddSceneAddition(CLI::App& scene, Command* selected) {
+  CLI::App* add = scene.add_subcommand(
+      "add", "Make a scene with more photographs, in the same frame, on a worker with COLMAP");
+  auto flags = std::make_shared<PoseCommandFlags>();
+  add->add_option("scene", flags->into, "Name of the scene to add to, which stays as it is")
+      ->required();
+  AddPoseFlags(add, flags.get());
+  add->footer("Example:\n  nerfctl scene add garden photos --id garden-2");
+  add->callback([=] { *selected = [flags](Session& s) { return Pose(s, *flags); }; });
+}
 
 void AddPoseCommands(CLI::App& app, Command* selected) {
   CLI::App* pose =
       app.add_subcommand("pose", "Make a scene of photographs on a worker with COLMAP");
   auto flags = std::make_shared<PoseCommandFlags>();
-  pose->add_option("dir", flags->dir, "Folder of photographs and films, or one film")->required();
-  AddNewResourceFlags(*pose, flags.get(), "the folder's");
+  AddPoseFlags(pose, flags.get());
   pose->add_option("--scene", flags->scene, "Id of the scene; without it that of --id")
       ->type_name("ID");
-  pose->add_option("--min-posed", flags->min_posed,
-                   "Share of the usable photographs that has to be posed")
-      ->check(CLI::Range(0.01, 1.0))
-      ->capture_default_str();
-  pose->add_option("--film-frames", flags->film_frames, "Frames extracted from each film")
-      ->check(CLI::Range(3, 2000))
-      ->capture_default_str();
-  pose->add_flag("--detach", flags->detach, "Return once the job is queued");
+  AddPhotographFlags(*pose, &flags->photographs);
   pose->footer(
       "Examples:\n"
       "  nerfctl pose garden --id garden\n"

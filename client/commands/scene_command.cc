@@ -176,6 +176,8 @@ void AddSceneCommands(CLI::App& app, Command* selected) {
   create->footer("Example:\n  nerfctl scene create examples/mic --id mic");
   create->callback([=] { *selected = [flags](Session& s) { return CreateScene(s, *flags); }; });
 
+  AddSceneAddition(*scene, selected);
+
   CLI::App* check =
       scene->add_subcommand("check", "List all problems of a folder, or of a scene on the server");
   auto checked = std::make_shared<CheckFlags>();

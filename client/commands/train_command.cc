@@ -37,6 +37,7 @@ struct TrainFlags : JobFlags {
   int downscale = 0;  // 0: none
   std::string pose = "auto";
   std::string engine = ProgramBesideThis("nerf-engine");
+  PhotographFlags photographs;
 };
 
 // The request id of the job's scene or pose job, derived from the job's: repeating `train` with its
@@ -93,6 +94,9 @@ absl::Status CheckTrainFlags(const Session& session, const TrainFlags& flags,
   if (flags.pose == "server" && flags.downscale > 0) {
     violations.Add("--downscale", "needs the pictures here: name --max-side, or --pose local");
   }
+  if (flags.photographs.AnyGiven() && !dir.empty() && !IsUnposed(dir) && !IsFilm(dir)) {
+    violations.Add("--camera, --mask-below", "are of photographs without poses");
+  }
   return violations.ToStatus();
 }
 
@@ -129,6 +133,7 @@ int TrainPosedByServer(Session& session, const TrainFlags& flags, const std::str
   PoseUpload upload;
   upload.source = dir;
   upload.display_name = FolderName(dir);
+  upload.photographs = flags.photographs;
   if (!flags.request_id.empty()) upload.request_id = RequestIdFor("poses", flags.request_id);
   const absl::StatusOr<v1::PoseJob> created = CreatePoseJobOf(session, upload);
   if (!created.ok()) {
@@ -164,10 +169,13 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
         "{} has no poses: training begins with finding them, which takes minutes (nerf-engine pose "
         "{} --out {}); its photographs are checked after that",
         named_dir, ShellWord(named_dir), ShellWord(PosedFolder(named_dir)))));
-    if (const int code = CheckPosing(session, named_dir, flags.engine); code != kOk) return code;
+    if (const int code = CheckPosing(session, named_dir, flags.engine, flags.photographs);
+        code != kOk) {
+      return code;
+    }
     return SubmitJob(session, request, std::nullopt);
   }
-  PoseOutcome posed = FolderWithPoses(session, named_dir, flags.engine);
+  PoseOutcome posed = FolderWithPoses(session, named_dir, flags.engine, flags.photographs);
   if (posed.exit_code != kOk) return posed.exit_code;
   const std::string dir = std::move(posed.folder);
   session.Say(fmt::format("checking {}", dir));
@@ -220,6 +228,7 @@ void AddTrainCommand(CLI::App& app, Command* selected) {
       ->type_name("WHERE")
       ->check(OneOf({"auto", "server", "local"}))
       ->capture_default_str();
+  AddPhotographFlags(*train, &flags->photographs);
   train->add_option("--downscale", flags->downscale, "Divide the pictures' sides by this")
       ->type_name("N")
       ->check(CLI::Range(1, 64))

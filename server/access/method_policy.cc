@@ -68,8 +68,8 @@ constexpr std::array kPolicies = {
                  {kParent,
                   {"training_job.scene"},
                   {"training_job.pose_job"},
-                  // The server's choice among the models of the parent.
-                  {"training_job.config.init.model", EmptyField::kNothing, "auto"},
+                  // The server's choice among the models of the parent, or none.
+                  {"training_job.config.init.model", EmptyField::kNothing, {"auto", "none"}},
                   {"training_job.config.init.checkpoint"}}},
     Reads("nerf.v1.TrainingService/GetTrainingJob", kName),
     Reads("nerf.v1.TrainingService/ListTrainingJobs", kParent),
@@ -122,7 +122,7 @@ constexpr std::array kPolicies = {
                  kWriters,
                  Scope::kProject,
                  true,
-                 {kParent, {"pose_job.scene"}}},
+                 {kParent, {"pose_job.scene"}, {"pose_job.into"}}},
     Reads("nerf.v1.PoseJobService/GetPoseJob", kName),
     Reads("nerf.v1.PoseJobService/ListPoseJobs", kParent),
     Reads("nerf.v1.PoseJobService/WatchPoseJob", kName),

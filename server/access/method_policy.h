@@ -21,7 +21,7 @@ enum class EmptyField { kDefaultProject, kEveryProject, kNothing };
 struct ResourceField {
   std::string_view path;
   EmptyField empty = EmptyField::kNothing;
-  std::string_view keyword = {};  // a value that names no resource
+  std::string_view keywords[2] = {};  // values that name no resource
 };
 
 inline constexpr size_t kMaxResourceFields = 5;

@@ -11,6 +11,11 @@ std::string EncodePose(const PoseSpec& pose) {
   writer.Put("scene", pose.scene);
   writer.PutDouble("min_posed", pose.min_posed);
   writer.PutNumber("film_frames", pose.film_frames);
+  if (pose.HasOptions()) {
+    writer.Put("into", pose.into);
+    writer.PutNumber("camera", static_cast<uint64_t>(pose.camera));
+    writer.PutDouble("mask_below", pose.mask_below);
+  }
   return writer.Finish();
 }
 
@@ -21,6 +26,11 @@ absl::Status DecodePose(std::string_view record, PoseSpec* pose) {
   pose->scene = reader.Get("scene");
   pose->min_posed = reader.GetDouble("min_posed");
   pose->film_frames = reader.GetNumber<uint32_t>("film_frames");
+  pose->into = reader.Get("into");
+  const auto camera = reader.GetNumber<uint32_t>("camera");
+  if (camera > static_cast<uint32_t>(PoseCamera::kEquirectangular)) reader.Fail("camera");
+  pose->camera = static_cast<PoseCamera>(camera);
+  pose->mask_below = reader.GetDouble("mask_below");
   return reader.status();
 }
 

@@ -67,6 +67,32 @@ TEST_F(PoseCommandTest, SendsThePhotographsAndFollowsTheStages) {
   EXPECT_THAT(result.out, HasSubstr("s-fake"));
 }
 
+TEST_F(PoseCommandTest, SceneAddNamesTheSceneAndPoseTheCamera) {
+  const CommandResult result = Run({"scene", "add", "yard", dir_ / "garden", "--id", "yard-2"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_EQ(state_.pose_requests.size(), 1u);
+  const v1::PoseJob added = state_.pose_requests[0].pose_job();
+  EXPECT_EQ(added.into(), "projects/default/scenes/yard");
+  EXPECT_EQ(added.scene(), "projects/default/scenes/yard-2");
+  EXPECT_EQ(added.files_size(), 2);
+  ASSERT_EQ(
+      Run({"pose", dir_ / "garden", "--camera", "equirectangular", "--mask-below", "60"}).exit_code,
+      kOk);
+  EXPECT_EQ(state_.pose_requests[1].pose_job().camera(), v1::PoseJob::EQUIRECTANGULAR);
+  EXPECT_EQ(state_.pose_requests[1].pose_job().mask_below_degrees(), 60);
+  EXPECT_EQ(Run({"scene", "add", "../x", dir_ / "garden"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"scene", "add", "yard"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"pose", dir_ / "garden", "--mask-below", "nan"}).exit_code, kUsage);
+  EXPECT_THAT(Run({"pose", dir_ / "garden", "--camera", "fish"}).err, HasSubstr("perspective"));
+  EXPECT_EQ(state_.pose_requests.size(), 2u);
+  // The same of train, where a worker poses and where this machine does.
+  const CommandResult local = Train({"--camera", "equirectangular", "--mask-below", "5"});
+  EXPECT_THAT(local.err, HasSubstr("--camera equirectangular --mask-below 5"));
+  AddWorker("3.8");
+  ASSERT_EQ(Train({"--camera", "perspective"}).exit_code, kOk);
+  EXPECT_EQ(state_.pose_requests.back().pose_job().camera(), v1::PoseJob::PERSPECTIVE);
+}
+
 TEST_F(PoseCommandTest, SamePhotographsAreTheSameRequest) {
   for (const char* id : {"x", "x", "y"}) {
     ASSERT_EQ(Run({"pose", dir_ / "garden", "--id", id, "--detach"}).exit_code, kOk);

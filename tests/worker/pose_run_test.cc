@@ -35,6 +35,7 @@ constexpr char kHead[] = R"(#!/bin/sh
 for word in "$@"; do
   [ "$last" = --out ] && out=$word
   [ "$last" = --ffprobe ] && probe=$word
+  [ "$last" = --into ] && into=$word
   case $word in */photos) photos=$word ;; esac
   last=$word
 done
@@ -138,6 +139,29 @@ TEST_F(PoseRunTest, PosesTheFetchedPhotographsAndCommitsTheDataSet) {
   EXPECT_TRUE(fs::is_empty(Room() + "/jobs")) << "its folder is gone";
 }
 
+TEST_F(PoseRunTest, AdditionGetsTheSceneAndCommitsAllOfTheNewOne) {
+  UseEngine("echo \"$@\" > " + dir_.path() + "/flags\n" + kPosed +
+            "mkdir \"$out/old\" && cp \"$into/old/x.jpg\" \"$out/old\" && rm -r \"$out/sparse\"\n"
+            "echo place > \"$out/placement.json\" && rm \"$out/images/b.jpg\"\n");
+  Start();
+  v1::SynchronizeResponse order = PoseOrder();
+  v1::PoseTask* task = order.mutable_desired_job()->mutable_pose();
+  v1::SceneManifestEntry* file = task->add_into_files();
+  file->set_path("old/x.jpg");
+  *file->mutable_blob() = server_.AddBlob("old photograph");
+  task->set_camera(v1::PoseJob::PERSPECTIVE);
+  task->set_mask_below_degrees(62.5);
+  Send(order);
+  Settle();
+  EXPECT_THAT(Told("flags"), HasSubstr("/scene --camera perspective --mask-below 62.5"));
+  ASSERT_EQ(server_.pose_commits().size(), 1u);
+  std::vector<std::string> paths;
+  for (const auto& entry : server_.pose_commits()[0].files()) paths.push_back(entry.path());
+  EXPECT_THAT(paths, ElementsAre("images/a.jpg", "old/x.jpg", "placement.json"));
+  const std::string sha256 = server_.pose_commits()[0].files(1).blob().sha256();
+  EXPECT_EQ(server_.Blob(sha256), "old photograph");
+}
+
 TEST_F(PoseRunTest, TooFewPosedPhotographsAreNamedOneByOne) {
   UseEngine(std::string(kPosed) + "exit 9\n");
   Start();
@@ -221,6 +245,22 @@ TEST_F(PoseRunTest, HostileDataSetIsNotUploaded) {
     UseEngine(std::string(kPosed) + trick + "\n");
     Start();
     SendOrder();
+    EXPECT_EQ(server_.phase(), v1::JobReport::FAILED) << trick;
+    EXPECT_TRUE(server_.pose_commits().empty()) << trick;
+    agent_.reset();
+  }
+  // Of an addition all files are taken.
+  for (const std::string& trick :
+       {"ln -s " + secret + " \"$out/secret.jpg\"", "ln -s " + dir_.path() + " \"$out/all\"",
+        std::string("mkfifo \"$out/pipe\""), std::string("touch \"$out/a\\b.jpg\"")}) {
+    UseEngine(std::string(kPosed) + trick + "\n");
+    Start();
+    v1::SynchronizeResponse order = PoseOrder();
+    v1::SceneManifestEntry* file = order.mutable_desired_job()->mutable_pose()->add_into_files();
+    file->set_path("x.jpg");
+    *file->mutable_blob() = server_.AddBlob("old photograph");
+    Send(order);
+    Settle();
     EXPECT_EQ(server_.phase(), v1::JobReport::FAILED) << trick;
     EXPECT_TRUE(server_.pose_commits().empty()) << trick;
     agent_.reset();

@@ -129,10 +129,11 @@ absl::StatusOr<SceneRecord> SceneCatalog::Remove(const ResourceKey& key) {
   state_.AwaitUnclaimed({{ClaimKey::Kind::kScene, key}});
   if (!state_.scenes.contains(key)) return ResourceNotFound(SceneName(key));
   const auto uses = [&](const Job& job) {
-    return job.key.project == key.project && job.training.scene == key.id && !IsFinal(job.state);
+    return job.key.project == key.project && SceneReadBy(job) == key.id && !IsFinal(job.state);
   };
   const auto in_use_by = [&](const Job& job) {
-    return StateConflict(fmt::format("{} is used by {}", SceneName(key), JobName(job.key)));
+    return StateConflict(
+        fmt::format("{} is used by {}", SceneName(key), JobName(job.key, job.kind)));
   };
   for (const auto& [job_key, entry] : state_.jobs) {
     if (uses(entry.job)) return in_use_by(entry.job);

@@ -36,9 +36,9 @@ struct JobConfig {
 
 // The source of a job's initial weights, if it does not start from scratch.
 struct InitReference {
-  // kAuto: the best fitting model of the project. Only in a JobSpec: Create puts a model, or
-  // nothing, in its place.
-  enum class Kind { kModel, kCheckpoint, kAuto };
+  // Only in a JobSpec, in whose place Create puts a model or nothing: kAuto, the best fitting model
+  // of the project, and kNone.
+  enum class Kind { kModel, kCheckpoint, kAuto, kNone };
   Kind kind = Kind::kModel;
   ResourceKey source;  // the model, or the checkpoint's job
   uint32_t step = 0;   // of the checkpoint; unused for a model
@@ -232,6 +232,10 @@ inline bool WaitsForParts(const Job& job) {
   return !job.parts.empty() && job.part_models.empty() && job.checkpoints.empty();
 }
 // Whether other jobs have to end before the job wants a worker.
+// Id of the scene that it reads, which is kept until the job has ended; empty for none.
+inline const std::string& SceneReadBy(const Job& job) {
+  return job.kind == JobKind::kPose ? job.pose.into : job.training.scene;
+}
 inline bool WaitsForJobs(const Job& job) { return job.awaits_poses || WaitsForParts(job); }
 // Whether the next worker is to merge its parts.
 inline bool WantsMerge(const Job& job) {

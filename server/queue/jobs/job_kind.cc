@@ -95,6 +95,8 @@ std::string_view CapabilityOf(const Job& job) {
                                                          : std::string_view(job.render.capability);
     }
     case JobKind::kPose:
+      if (job.pose.HasOptions())
+        return job.pose.has_films ? kFilmPoseOptionsCapability : kPoseOptionsCapability;
       return job.pose.has_films ? kFilmPoseCapability : kPoseCapability;
     case JobKind::kExport:
       return job.exporting.capability;

@@ -15,11 +15,19 @@ namespace nerf {
 inline constexpr std::string_view kPoseCapability = "colmap";
 inline constexpr std::string_view kFilmPoseCapability = "colmap+ffmpeg";
 
+// A feature of workers that add photographs to scenes and are told what they were taken with; what
+// such jobs want.
+inline constexpr std::string_view kPoseOptionsFeature = "pose-options";
+inline constexpr std::string_view kPoseOptionsCapability = "colmap+options";
+inline constexpr std::string_view kFilmPoseOptionsCapability = "colmap+ffmpeg+options";
+
 // A feature of workers that take nothing else, whatever their methods are.
 inline constexpr std::string_view kPosesOnly = "poses-only";
 
 inline constexpr size_t kMaxPoseFiles = 5'000;
 inline constexpr uint32_t kMinFilmFrames = 3, kMaxFilmFrames = 2'000;
+
+enum class PoseCamera { kAuto = 0, kPerspective = 1, kEquirectangular = 2 };
 
 // What a pose job is to do.
 struct PoseSpec {
@@ -28,7 +36,12 @@ struct PoseSpec {
   std::string scene;       // id, in the same project, that the job makes. Create draws an empty one
   double min_posed = 0.9;  // share of the usable photographs
   uint32_t film_frames = 120;
+  std::string into;  // id of the scene, in the same project, that they are added to; empty: none
+  PoseCamera camera = PoseCamera::kAuto;
+  double mask_below = 0;  // degrees under the horizon; 0: no mask
 
+  // What older workers do not know.
+  bool HasOptions() const { return !into.empty() || camera != PoseCamera::kAuto || mask_below > 0; }
   bool operator==(const PoseSpec&) const = default;
 };
 

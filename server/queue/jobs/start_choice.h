@@ -19,7 +19,11 @@ struct StartCandidate {
 
 // What a job asks that leaves its start to the server. Pointers hold during the call.
 struct StartQuestion {
-  const SceneRecord* scene = nullptr;      // of the new job; null when it is still to be made
+  const SceneRecord* scene = nullptr;  // of the new job; null when it is still to be made
+  // Only a model of a scene that the job's continues, with more photographs, will do.
+  bool must_continue = false;
+  // The new job's scene will be `scene` with more photographs.
+  bool scene_grows = false;
   std::vector<StartCandidate> candidates;  // models of the job's project, newest first
 };
 

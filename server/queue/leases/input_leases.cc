@@ -13,7 +13,7 @@
 namespace nerf {
 
 std::vector<JobInput> LeaseTable::CurrentInputs(const Job& job) {
-  const auto scene = state_.scenes.find({job.key.project, job.training.scene});
+  const auto scene = state_.scenes.find({job.key.project, SceneReadBy(job)});
   return InputsOf(job, scene == state_.scenes.end() ? nullptr : &scene->second);
 }
 

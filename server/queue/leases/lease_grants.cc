@@ -24,8 +24,8 @@ LeaseGrant LeaseTable::MakeGrant(const JobEntry& entry, const std::string& worke
         grant.one_host && gangs_.HostOf(members[rank]) == gangs_.HostOf(members.front());
   }
   grant.job = entry.job;
-  if (entry.job.kind == JobKind::kTraining) {
-    grant.scene = state_.scenes.at({entry.job.key.project, entry.job.training.scene});
+  if (!SceneReadBy(entry.job).empty()) {
+    grant.scene = state_.scenes.at({entry.job.key.project, SceneReadBy(entry.job)});
   }
   if (!entry.job.checkpoints.empty()) grant.resume = entry.job.checkpoints.back();
   grant.ttl = state_.options.lease_ttl;

@@ -40,7 +40,15 @@ QueueWait NoRenderingWorker(const Job& job) {
   return {kWaitNoCapableWorker, "no connected worker renders models of its method"};
 }
 
-QueueWait NoPosingWorker(const Job& job) {
+QueueWait NoPosingWorker(const Job& job, std::span<const WorkerRecord> workers) {
+  const bool any_poses = std::any_of(workers.begin(), workers.end(), [](const auto& worker) {
+    return TakesJobs(worker) && worker.description.Has(kPoseCapability);
+  });
+  if (any_poses && !job.pose.has_films) {
+    return {kWaitNoCapableWorker,
+            "no connected worker adds photographs to scenes or is told their camera; older "
+            "versions do not"};
+  }
   return {kWaitNoCapableWorker, job.pose.has_films
                                     ? "no connected worker has COLMAP, and ffmpeg for the films"
                                     : "no connected worker has COLMAP"};
@@ -72,7 +80,7 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
     return {kWaitNoWorker, fmt::format("worker {} is drained", worker.description.id)};
   }
   if (n_workers > 0 && job.kind == JobKind::kRender) return NoRenderingWorker(job);
-  if (n_workers > 0 && job.kind == JobKind::kPose) return NoPosingWorker(job);
+  if (n_workers > 0 && job.kind == JobKind::kPose) return NoPosingWorker(job, workers);
   if (n_workers > 0 && job.kind == JobKind::kExport) {
     return {kWaitNoCapableWorker, "no connected worker exports models of its method"};
   }

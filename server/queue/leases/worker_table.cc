@@ -68,6 +68,10 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
   if (Has(kPoseCapability)) {
     capabilities.emplace_back(kPoseCapability);
     if (!ffmpeg_version.empty()) capabilities.emplace_back(kFilmPoseCapability);
+    if (Has(kPoseOptionsFeature)) {
+      capabilities.emplace_back(kPoseOptionsCapability);
+      if (!ffmpeg_version.empty()) capabilities.emplace_back(kFilmPoseOptionsCapability);
+    }
   }
   if (Has(kPosesOnly)) {
     capabilities.emplace_back(kPosesOnly);  // not empty: that would offer everything

@@ -60,8 +60,8 @@ struct JobSpec {
   // OK if the tensors of the file that `init` names fit the config. Unset: always OK. Called with
   // the queue's lock held.
   std::function<absl::Status(const std::vector<TensorRecord>& tensors)> check_init;
-  // Chooses what `init` of kind kAuto stands for; required with it. Called with the queue's lock
-  // held.
+  // Chooses what `init` of kind kAuto stands for; required with it. Without `init`, chooses among
+  // the models of the scene that the job's continues. Called with the queue's lock held.
   StartChooser choose_start;
 };
 

@@ -71,6 +71,10 @@ std::string FingerprintOf(const JobSpec& spec) {
   return fingerprint.Hex();
 }
 
+bool NamesStart(const InitReference& init) {
+  return init.kind == InitReference::Kind::kModel || init.kind == InitReference::Kind::kCheckpoint;
+}
+
 absl::Status CheckRenderSpec(const JobSpec& spec) {
   RequestCheck check;
   CheckJobNames(spec, "render_job", check);
@@ -105,7 +109,7 @@ absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
   check.Add(CheckPriority("training_job.priority", spec.priority));
   check.Add(CheckLabels("training_job.labels", spec.labels));
   const std::optional<InitReference>& init = spec.training.init;
-  if (init.has_value() && init->kind != InitReference::Kind::kAuto) {
+  if (init.has_value() && NamesStart(*init)) {
     check.Require(init->source.project == spec.project, "training_job.config.init",
                   "must be of the same project");
   }
@@ -138,12 +142,18 @@ bool IsOfJob(const ModelRecord& model, const Job& job) {
 
 void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
   StartQuestion question;
+  question.must_continue = !training.init.has_value();
   const auto scene_of = [&](const std::string& id) {
     state_.mu.AssertHeld();
     const auto found = state_.scenes.find({spec.project, id});
     return found == state_.scenes.end() ? nullptr : &found->second;
   };
   question.scene = scene_of(training.scene);
+  const auto poses = state_.jobs.find({spec.project, training.pose_job});
+  if (question.scene == nullptr && poses != state_.jobs.end()) {
+    question.scene = scene_of(poses->second.job.pose.into);
+    question.scene_grows = true;
+  }
   for (auto it = state_.model_order.rbegin();
        it != state_.model_order.rend() && question.candidates.size() < kMaxStartCandidates; ++it) {
     const ResourceKey& key = it->second;
@@ -163,13 +173,22 @@ void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
     training.init.reset();
     return;
   }
+  if (!training.init.has_value()) training.init.emplace();
   training.init->kind = InitReference::Kind::kModel;
   training.init->source = answer.model->key;
   training.init->blob = answer.model->blob;
 }
 
 absl::Status JobQueue::ResolveInit(const JobSpec& spec, TrainingSpec& training) {
+  if (!training.init.has_value()) {
+    if (spec.choose_start != nullptr && spec.parts.empty()) ChooseInit(spec, training);
+    return absl::OkStatus();
+  }
   InitReference& init = *training.init;
+  if (init.kind == InitReference::Kind::kNone) {
+    training.init.reset();
+    return absl::OkStatus();
+  }
   if (init.kind == InitReference::Kind::kAuto) {
     if (spec.choose_start == nullptr) return absl::InternalError("nobody chooses the start");
     ChooseInit(spec, training);
@@ -241,7 +260,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   RequireFuture("training_job.start_by_time", spec.start_by, now, check);
   RequireFuture("training_job.end_by_time", spec.end_by, now, check);
   NERF_RETURN_IF_ERROR(check.Result());
-  const ResourceKey scene = {spec.project, spec.training.scene};
+  const ResourceKey scene = {spec.project, SceneReadBy(job)};
   if (!spec.training.pose_job.empty()) {
     NERF_RETURN_IF_ERROR(AwaitPoses(state_, job));
   } else if (!scene.id.empty() && !state_.scenes.contains(scene)) {
@@ -257,7 +276,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
     NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(job.exporting));
     job.exporting.capability = fmt::format("{}{}", kExportPrefix, method);
   }
-  if (job.training.init.has_value() && needs_init) {
+  if (job.kind == JobKind::kTraining && needs_init) {
     NERF_RETURN_IF_ERROR(ResolveInit(spec, job.training));
   }
   const auto is_taken = [&] {
@@ -335,8 +354,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
                                  {ClaimKey::Kind::kJob, {spec.project, spec.id}},
                                  {ClaimKey::Kind::kJob, {spec.project, EarlierJob(spec)}},
                                  {ClaimKey::Kind::kJob, {spec.project, spec.training.pose_job}}};
-  if (const auto& init = spec.training.init;
-      init.has_value() && init->kind != InitReference::Kind::kAuto) {
+  if (const auto& init = spec.training.init; init.has_value() && NamesStart(*init)) {
     names.push_back(
         {init->kind == InitReference::Kind::kModel ? ClaimKey::Kind::kModel : ClaimKey::Kind::kJob,
          init->source});
@@ -350,6 +368,9 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   }
   if (!spec.pose.scene.empty()) {
     names.push_back({ClaimKey::Kind::kScene, {spec.project, spec.pose.scene}});
+  }
+  if (!spec.pose.into.empty()) {
+    names.push_back({ClaimKey::Kind::kScene, {spec.project, spec.pose.into}});
   }
   state_.AwaitUnclaimed(names);
   const absl::Time now = state_.clock.WallNow();

@@ -42,6 +42,15 @@ absl::Status CheckPoseSpec(const JobSpec& spec, bool with_files) {
   check.Require(spec.pose.film_frames >= kMinFilmFrames && spec.pose.film_frames <= kMaxFilmFrames,
                 "pose_job.film_frames",
                 fmt::format("must be {} to {}", kMinFilmFrames, kMaxFilmFrames));
+  check.RequireId("pose_job.into", spec.pose.into, /*may_be_empty=*/true);
+  const bool is_panoramic = spec.pose.camera == PoseCamera::kEquirectangular;
+  check.Require(spec.pose.into.empty() || !is_panoramic, "pose_job.camera",
+                "must not be EQUIRECTANGULAR: panoramas cannot be added to a scene");
+  check.Require(spec.pose.mask_below >= 0 && spec.pose.mask_below <= 90,
+                "pose_job.mask_below_degrees", "must be 0 to 90");
+  const bool may_mask = spec.pose.into.empty() && spec.pose.camera != PoseCamera::kPerspective;
+  check.Require(!(spec.pose.mask_below > 0) || may_mask, "pose_job.mask_below_degrees",
+                "is of panoramas alone");
   if (!with_files) return check.Result();
   const bool fits = !spec.pose.files.empty() && spec.pose.files.size() <= kMaxPoseFiles;
   check.Require(fits, "pose_job.files",
@@ -57,6 +66,11 @@ std::string FingerprintOfPoses(const JobSpec& spec) {
   fingerprint.Add(spec.pose.scene)
       .Add(fmt::format("{}", spec.pose.min_posed))
       .Add(uint64_t{spec.pose.film_frames});
+  if (spec.pose.HasOptions()) {
+    fingerprint.Add(spec.pose.into)
+        .Add(static_cast<uint64_t>(spec.pose.camera))
+        .Add(fmt::format("{}", spec.pose.mask_below));
+  }
   for (const SceneFileRecord& file : spec.pose.files) {
     fingerprint.Add(file.path).Add(file.blob.sha256).Add(file.blob.byte_size);
   }

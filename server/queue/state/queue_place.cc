@@ -23,6 +23,9 @@ QueuePlace PlaceOf(const QueueState& state, const Job& job) {
       place.poses->kind = poses->kind;
       place.poses->state = poses->state;
       place.poses->pose.has_films = poses->pose.has_films;
+      place.poses->pose.into = poses->pose.into;
+      place.poses->pose.camera = poses->pose.camera;
+      place.poses->pose.mask_below = poses->pose.mask_below;
       place.poses->crashed_on = poses->crashed_on;
       place.poses->progress = poses->progress;
     }

@@ -130,10 +130,11 @@ absl::Status QueueState::Restore(StoredState stored) {
       queued_since.insert(entry.queued_at);
       if (entry.job.queue_reason == QueueReason::kBlobsMissing) lacking_jobs.insert(key);
     }
-    if (entry.job.kind == JobKind::kTraining && !IsFinal(entry.job.state) &&
-        !entry.job.awaits_poses && !scenes.contains({key.project, entry.job.training.scene})) {
-      return Inconsistent(
-          fmt::format("{} has no scene {}", JobName(key), entry.job.training.scene));
+    const std::string& scene = SceneReadBy(entry.job);
+    const bool reads_scene = entry.job.kind == JobKind::kTraining || !scene.empty();
+    if (reads_scene && !IsFinal(entry.job.state) && !entry.job.awaits_poses &&
+        !scenes.contains({key.project, scene})) {
+      return Inconsistent(fmt::format("{} has no scene {}", JobName(key, entry.job.kind), scene));
     }
   }
   return absl::OkStatus();

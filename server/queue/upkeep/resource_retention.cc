@@ -63,7 +63,7 @@ void ResourceRetention::ReadJobs(std::map<std::string, std::vector<EndedJob>>* e
                                  std::set<ResourceKey>* used) {
   KeysOf(state_, &QueueState::jobs, [&](const auto& item) {
     const Job& job = item.second.job;
-    if (!job.training.scene.empty()) used->insert({job.key.project, job.training.scene});
+    if (!SceneReadBy(job).empty()) used->insert({job.key.project, SceneReadBy(job)});
     // Parts are deleted with the job that they are of.
     if (IsFinal(job.state) && job.part_of.empty()) {
       (*ended)[job.key.project].push_back({job.end_age, job.create_sequence, job.key});
@@ -72,7 +72,7 @@ void ResourceRetention::ReadJobs(std::map<std::string, std::vector<EndedJob>>* e
   });
   MutexLock lock(state_.mu);
   for (const auto& [key, job] : state_.jobs_in_creation) {
-    used->insert({key.project, job.training.scene});
+    used->insert({key.project, SceneReadBy(job)});
   }
 }
 

@@ -3,6 +3,8 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 #include <grpcpp/server_context.h>
+#include <algorithm>
+#include <iterator>
 
 #include <string>
 
@@ -69,7 +71,9 @@ std::vector<ResourceRef> ResourcesOf(const MethodPolicy& policy,
   for (const ResourceField& field : policy.fields) {
     if (field.path.empty()) continue;
     const std::string name = TextAt(request, field.path);
-    if (!field.keyword.empty() && name == field.keyword) continue;
+    const bool is_keyword = std::find(std::begin(field.keywords), std::end(field.keywords), name) !=
+                            std::end(field.keywords);
+    if (!name.empty() && is_keyword) continue;
     if (!name.empty()) {
       resources.push_back(ResourceOf(name));
     } else if (field.empty == EmptyField::kDefaultProject) {

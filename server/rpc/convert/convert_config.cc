@@ -88,7 +88,9 @@ std::optional<InitReference> ParseInit(std::string_view field, const v1::Trainin
   if (!proto.has_init()) return std::nullopt;
   const v1::Init& init = proto.init();
   InitReference reference;
-  if (init.has_model() && init.model() == kAutoStart) {
+  if (init.has_model() && init.model() == kNoStart) {
+    reference.kind = InitReference::Kind::kNone;
+  } else if (init.has_model() && init.model() == kAutoStart) {
     reference.kind = InitReference::Kind::kAuto;
   } else if (init.has_model()) {
     reference.kind = InitReference::Kind::kModel;

@@ -101,6 +101,9 @@ v1::PoseJob ToPoseJob(const Job& job, bool whole) {
   proto.set_scene(SceneName({job.key.project, job.pose.scene}));
   proto.set_min_posed(job.pose.min_posed);
   proto.set_film_frames(job.pose.film_frames);
+  if (!job.pose.into.empty()) proto.set_into(SceneName({job.key.project, job.pose.into}));
+  proto.set_camera(static_cast<v1::PoseJob::Camera>(job.pose.camera));
+  proto.set_mask_below_degrees(job.pose.mask_below);
   if (job.progress.pose.stage > 0) *proto.mutable_progress() = ToPoseProgress(job.progress.pose);
   if (job.pose_result.has_value()) *proto.mutable_report() = ToPoseReport(*job.pose_result);
   if (job.state == JobState::kFailed) {
@@ -119,12 +122,19 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreatePoseJobRequest& request) {
   RequestCheck check;
   const v1::PoseJob& job = request.pose_job();
   JobSpec spec = JobSpecOf(JobKind::kPose, request, request.pose_job_id(), job, check);
-  if (!job.scene().empty()) {
-    const ResourceKey scene = TakeOr(ParseSceneName("pose_job.scene", job.scene()), check);
-    spec.pose.scene = scene.id;
+  const auto scene_of = [&](std::string_view field, const std::string& name) -> std::string {
+    if (name.empty()) return "";
+    const ResourceKey scene = TakeOr(ParseSceneName(field, name), check);
     check.Require(spec.project.empty() || scene.project.empty() || scene.project == spec.project,
-                  "pose_job.scene", "must be of the project in parent");
-  }
+                  field, "must be of the project in parent");
+    return scene.id;
+  };
+  spec.pose.scene = scene_of("pose_job.scene", job.scene());
+  spec.pose.into = scene_of("pose_job.into", job.into());
+  const bool is_known = v1::PoseJob::Camera_IsValid(job.camera());
+  check.Require(is_known, "pose_job.camera", "must be PERSPECTIVE or EQUIRECTANGULAR");
+  if (is_known) spec.pose.camera = static_cast<PoseCamera>(job.camera());
+  spec.pose.mask_below = job.mask_below_degrees();
   spec.pose.min_posed = job.min_posed() == 0 ? kDefaultMinPosed : job.min_posed();
   spec.pose.film_frames = job.film_frames() == 0 ? kDefaultFilmFrames : job.film_frames();
   if (job.files_size() <= static_cast<int>(kMaxPoseFiles)) {
@@ -155,6 +165,9 @@ v1::DesiredJob PoseOrder(const LeaseGrant& grant) {
   AddManifest(grant.job.pose.files, task->mutable_files());
   task->set_min_posed(grant.job.pose.min_posed);
   task->set_film_frames(grant.job.pose.film_frames);
+  AddManifest(grant.scene.files, task->mutable_into_files());
+  task->set_camera(static_cast<v1::PoseJob::Camera>(grant.job.pose.camera));
+  task->set_mask_below_degrees(grant.job.pose.mask_below);
   return proto;
 }
 

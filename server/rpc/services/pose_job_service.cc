@@ -3,6 +3,7 @@
 #include "common/status_macros.h"
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/convert/convert_pose.h"
+#include "server/rpc/convert/convert_scene.h"
 #include "server/rpc/convert/job_converter.h"
 #include "server/rpc/services/job_calls.h"
 #include "server/rpc/services/job_watch.h"
@@ -15,6 +16,17 @@ v1::PoseJob ConvertPoseJob(JobConverter& converter, const Job& job, bool whole) 
   return converter.ToPoseProto(job, whole);
 }
 
+// A worker gets the files of both in one message. Errors: ResourceExhausted SIZE_LIMIT.
+absl::Status CheckOrderSize(SceneCatalog& scenes, const JobSpec& spec,
+                            const v1::CreatePoseJobRequest& request) {
+  if (spec.pose.into.empty()) return absl::OkStatus();
+  const auto scene = scenes.Get({spec.project, spec.pose.into});
+  if (!scene.ok()) return absl::OkStatus();  // Create says so, unless it was asked before
+  v1::PoseTask task;
+  AddManifest(scene->files, task.mutable_into_files());
+  return CheckManifestSize(task.ByteSizeLong() + request.pose_job().ByteSizeLong());
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* PoseJobService::CreatePoseJob(grpc::CallbackServerContext* context,
@@ -25,6 +37,7 @@ grpc::ServerUnaryReactor* PoseJobService::CreatePoseJob(grpc::CallbackServerCont
       [=, this]() -> absl::Status {
         NERF_ASSIGN_OR_RETURN(JobSpec spec, FromProto(*request));
         NERF_RETURN_IF_ERROR(RequireOwned(services_.blob_owners, spec.project, spec.pose.files));
+        NERF_RETURN_IF_ERROR(CheckOrderSize(services_.scenes, spec, *request));
         const CallOrigin origin = services_.origins->Of(context);
         spec.origin = {origin.traceparent, origin.request_id};
         NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Create(spec));

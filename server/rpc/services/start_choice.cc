@@ -1,6 +1,7 @@
 #include "server/rpc/services/start_choice.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/counted.h"
 #include "common/status_macros.h"
+#include "engine/base/picture_names.h"
 #include "engine/config/start_rank.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "fmt/format.h"
@@ -19,6 +21,8 @@ namespace nerf {
 namespace {
 
 constexpr size_t kReasonsShown = 3;  // of models that do not fit
+// nerf-engine writes it where photographs were added (engine/scene/placement_file.h).
+constexpr std::string_view kPlacementFile = "placement.json";
 
 // How a scene states its cameras. Scenes of one layout are of a kind.
 enum class Layout {
@@ -46,6 +50,24 @@ Layout LayoutOf(const SceneRecord& scene) {
 
 bool SameFiles(const SceneRecord& a, const SceneRecord& b) {
   return a.key == b.key || (a.byte_size == b.byte_size && a.files == b.files);
+}
+
+// Whether the new job's scene is `of` with more photographs, which lies where that did.
+bool Continues(const StartQuestion& question, const SceneRecord& of) {
+  const SceneRecord& scene = *question.scene;
+  if (SameFiles(scene, of)) return question.scene_grows;
+  const auto find = [&](std::string_view path) {
+    const auto found = std::lower_bound(
+        scene.files.begin(), scene.files.end(), path,
+        [](const SceneFileRecord& file, std::string_view wanted) { return file.path < wanted; });
+    return found != scene.files.end() && found->path == path ? &*found : nullptr;
+  };
+  if (find(kPlacementFile) == nullptr) return false;
+  return std::all_of(of.files.begin(), of.files.end(), [&](const SceneFileRecord& file) {
+    if (!HasPhotographEnding(file.path)) return true;
+    const SceneFileRecord* const kept = find(file.path);
+    return kept != nullptr && kept->blob == file.blob;
+  });
 }
 
 std::vector<TensorShape> ShapesOf(const std::vector<TensorRecord>& tensors) {
@@ -87,10 +109,10 @@ absl::Status Unknown(std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("{} is not known", what));
 }
 
-// The rank of a candidate that fits. `layout`: of the new job's scene. Errors: InvalidArgument that
-// says what does not fit.
+// The rank of a candidate that fits. `layout`: of the new job's scene. `continues`: that scene is
+// the candidate's with more photographs. Errors: InvalidArgument that says what does not fit.
 absl::StatusOr<StartRank> RankOf(const StartCandidate& candidate, const TrainConfig& wanted,
-                                 const SceneRecord* scene, Layout layout) {
+                                 const SceneRecord* scene, Layout layout, bool continues) {
   if (candidate.job == nullptr) return Unknown("its job was deleted: what it was trained as");
   NERF_ASSIGN_OR_RETURN(TrainConfig start, SettingsOf(candidate.job->training.config));
   const std::vector<TensorShape> held = ShapesOf(candidate.model->tensors);
@@ -99,7 +121,7 @@ absl::StatusOr<StartRank> RankOf(const StartCandidate& candidate, const TrainCon
   bool same_boxes = false;  // unless settings say otherwise
   if (scene != nullptr && candidate.scene != nullptr) {
     const Layout of_start = LayoutOf(*candidate.scene);
-    rank.same_capture = SameFiles(*scene, *candidate.scene);
+    rank.same_capture = continues || SameFiles(*scene, *candidate.scene);
     rank.same_kind = rank.same_capture || (layout == of_start && layout != Layout::kUnknown);
     same_boxes = rank.same_capture || (rank.same_kind && layout != Layout::kTransforms);
   }
@@ -127,8 +149,17 @@ StartAnswer ChooseStart(const TrainConfig& wanted, const StartQuestion& question
   StartRank best_rank;
   size_t n_fitting = 0;
   std::vector<std::string> reasons;
+  std::map<const SceneRecord*, bool> continued;  // many models are of one scene
   for (const StartCandidate& candidate : question.candidates) {
-    const absl::StatusOr<StartRank> rank = RankOf(candidate, wanted, question.scene, layout);
+    bool continues = false;
+    if (question.scene != nullptr && candidate.scene != nullptr) {
+      const auto [known, is_new] = continued.emplace(candidate.scene, false);
+      if (is_new) known->second = Continues(question, *candidate.scene);
+      continues = known->second;
+    }
+    if (question.must_continue && !continues) continue;
+    const absl::StatusOr<StartRank> rank =
+        RankOf(candidate, wanted, question.scene, layout, continues);
     if (!rank.ok()) {
       if (reasons.size() < kReasonsShown) {
         reasons.push_back(
@@ -142,6 +173,7 @@ StartAnswer ChooseStart(const TrainConfig& wanted, const StartQuestion& question
     best_rank = *rank;
   }
   const size_t n_models = question.candidates.size();
+  if (best == nullptr && question.must_continue) return {};
   if (best == nullptr) return FromScratch(reasons, n_models);
   return {best, StartReason(best_rank, n_fitting, n_models, "model")};
 }

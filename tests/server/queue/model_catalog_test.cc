@@ -133,6 +133,42 @@ TEST_F(ModelCatalogTest, AJobMayLeaveItsStartToAChoice) {
   EXPECT_EQ(scratch->training.init_reason, "none fits");
 }
 
+TEST_F(ModelCatalogTest, AJobThatNamesNoStartMayContinueItsScene) {
+  ASSERT_THAT(harness_.models->Promote(Spec("old", 1)), IsOk());
+  JobSpec poses;
+  poses.project = "default";
+  poses.id = "more";
+  poses.kind = JobKind::kPose;
+  poses.pose.files = {{"a.jpg", QueueHarness::Blob("a")}};
+  poses.pose.scene = "grown";
+  poses.pose.into = harness_.Get("one").training.scene;
+  ASSERT_THAT(harness_.queue->Create(poses), IsOk());
+  JobSpec spec = harness_.Spec("two");
+  spec.training.scene.clear();
+  spec.training.pose_job = "more";
+  int n_asked = 0;
+  spec.choose_start = [&](const StartQuestion& question) {
+    ++n_asked;
+    EXPECT_TRUE(question.must_continue && question.scene_grows);
+    EXPECT_EQ(question.scene->key.id, poses.pose.into);
+    return StartAnswer{question.candidates[0].model, "of the same"};
+  };
+  const auto job = harness_.queue->Create(spec);
+  ASSERT_THAT(job, IsOk());
+  EXPECT_EQ(job->training.init->source.id, "old");
+  EXPECT_EQ(job->training.init_reason, "of the same");
+  spec.id = "three";
+  spec.training.init = InitReference{InitReference::Kind::kNone, {}, 0, "all", {}};
+  const auto scratch = harness_.queue->Create(spec);
+  ASSERT_THAT(scratch, IsOk());
+  EXPECT_FALSE(scratch->training.init.has_value());
+  EXPECT_EQ(n_asked, 1);
+  // The scene that is added to is there after a restart, as long as its pose job waits.
+  harness_.Restart();
+  EXPECT_THAT(harness_.scenes->Delete(QueueHarness::Key(poses.pose.into)),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
+}
+
 TEST_F(ModelCatalogTest, AnotherJobOfTheSameIdSaysNothingOfAModel) {
   PromoteThenReplaceJob();
   JobSpec spec = harness_.Spec("two");

@@ -184,6 +184,8 @@ TEST(AuthorizerTest, ResourcesOfARequestAreItsNamesAndTheDefaultProject) {
   EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
               ElementsAre(ResourceRef{"default", "projects/default"},
                           ResourceRef{"b", "projects/b/scenes/s"}));
+  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("none");
+  EXPECT_EQ(ResourcesOf(*policy, request).size(), 2u);
   request.mutable_training_job()->mutable_config()->mutable_init()->set_model("automatic");
   EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
               ElementsAre(ResourceRef{"default", "projects/default"},

@@ -61,10 +61,20 @@ class PoseJobTest : public testing::Test {
     return fields;
   }
 
-  std::unique_ptr<FakeWorker> NewWorker(const std::string& id = "w-1") {
+  std::unique_ptr<FakeWorker> NewWorker(const std::string& id = "w-1",
+                                        std::vector<std::string> features = {"colmap",
+                                                                             "pose-options"}) {
     auto worker = std::make_unique<FakeWorker>(server_.channel, RpcTestServer::kToken, id);
-    worker->Hello({}, {"ngp"}, {"colmap"});
+    worker->Hello({}, {"ngp"}, std::move(features));
     return worker;
+  }
+
+  // The same photographs, added to a scene that is there.
+  v1::CreatePoseJobRequest Addition() {
+    v1::CreatePoseJobRequest request = Request("more");
+    request.mutable_pose_job()->set_scene("projects/default/scenes/garden-2");
+    request.mutable_pose_job()->set_into("projects/default/scenes/garden");
+    return request;
   }
 
   v1::CommitPosesRequest Commit(const v1::DesiredJob& grant, const std::string& worker = "w-1") {
@@ -191,6 +201,45 @@ TEST_F(PoseJobTest, WaitsWithTheReasonWhileNoWorkerHasColmap) {
   EXPECT_EQ(worker.WaitForOrder(v1::DesiredJob::POSE, absl::Milliseconds(200)), std::nullopt);
 }
 
+TEST_F(PoseJobTest, AdditionGetsTheScenesFilesAndKeepsItUntilItsEnd) {
+  EXPECT_THAT(Create(Addition()), StatusIs(StatusCode::kNotFound));
+  const std::string scene = server_.CreateScene("garden").name();
+  v1::CreatePoseJobRequest request = Addition();
+  request.mutable_pose_job()->set_camera(v1::PoseJob::PERSPECTIVE);
+  ASSERT_THAT(Create(request), IsOk());
+  EXPECT_EQ(Get("more").into(), scene);
+  EXPECT_EQ(Get("more").camera(), v1::PoseJob::PERSPECTIVE);
+  auto old_worker = NewWorker("w-old", {"colmap"});
+  old_worker->Idle();
+  ASSERT_TRUE(old_worker->WaitFor([](const auto&) { return true; }).has_value());
+  EXPECT_EQ(Get("more").wait().reason(), "NO_CAPABLE_WORKER");
+  EXPECT_THAT(Get("more").wait().message(), HasSubstr("older versions do not"));
+
+  auto worker = NewWorker();
+  const auto grant = worker->WaitForOrder(v1::DesiredJob::POSE);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->pose().files_size(), 3);
+  v1::GetSceneRequest asked;
+  asked.set_name(scene);
+  v1::Scene there;
+  ASSERT_THAT(
+      RpcTestServer::Call(*server_.scene_stub, &v1::SceneService::Stub::GetScene, asked, &there),
+      IsOk());
+  EXPECT_EQ(grant->pose().into_files_size(), there.files_size());
+  EXPECT_EQ(grant->pose().camera(), v1::PoseJob::PERSPECTIVE);
+  v1::DeleteSceneRequest gone;
+  gone.set_name(scene);
+  google::protobuf::Empty ignored;
+  const auto remove = [&] {
+    return RpcTestServer::Call(*server_.scene_stub, &v1::SceneService::Stub::DeleteScene, gone,
+                               &ignored);
+  };
+  EXPECT_THAT(remove(), StatusIs(StatusCode::kFailedPrecondition, "poseJobs/more"));
+  ASSERT_THAT(CommitPoses(Commit(*grant)), IsOk());
+  EXPECT_EQ(Get("more").state(), v1::PoseJob::SUCCEEDED);
+  EXPECT_THAT(remove(), IsOk());
+}
+
 TEST_F(PoseJobTest, CancelReachesTheWorkerAndItsLateCommitIsRefused) {
   ASSERT_THAT(Create(Request()), IsOk());
   auto worker = NewWorker();
@@ -279,6 +328,25 @@ TEST_F(PoseJobTest, HostileRequestsAreRefusedWithTheirField) {
        {"pose_job.min_posed", [](auto* r) { r->mutable_pose_job()->set_min_posed(-0.1); }},
        {"pose_job.min_posed", [](auto* r) { r->mutable_pose_job()->set_min_posed(std::nan("")); }},
        {"pose_job.film_frames", [](auto* r) { r->mutable_pose_job()->set_film_frames(1u << 31); }},
+       {"pose_job.into", [](auto* r) { r->mutable_pose_job()->set_into("garden"); }},
+       {"pose_job.into",
+        [](auto* r) { r->mutable_pose_job()->set_into("projects/lab/scenes/garden"); }},
+       {"pose_job.camera",
+        [](auto* r) { r->mutable_pose_job()->set_camera(static_cast<v1::PoseJob::Camera>(7)); }},
+       {"pose_job.camera",
+        [](auto* r) {
+          r->mutable_pose_job()->set_into("projects/default/scenes/old");
+          r->mutable_pose_job()->set_camera(v1::PoseJob::EQUIRECTANGULAR);
+        }},
+       {"pose_job.mask_below_degrees",
+        [](auto* r) { r->mutable_pose_job()->set_mask_below_degrees(91); }},
+       {"pose_job.mask_below_degrees",
+        [](auto* r) { r->mutable_pose_job()->set_mask_below_degrees(std::nan("")); }},
+       {"pose_job.mask_below_degrees",
+        [](auto* r) {
+          r->mutable_pose_job()->set_camera(v1::PoseJob::PERSPECTIVE);
+          r->mutable_pose_job()->set_mask_below_degrees(60);
+        }},
        {"pose_job.priority", [](auto* r) { r->mutable_pose_job()->set_priority(101); }},
        {"pose_job.labels", [](auto* r) { (*r->mutable_pose_job()->mutable_labels())["A B"] = ""; }},
        {"pose_job.display_name", [](auto* r) { r->mutable_pose_job()->set_display_name("\x1b"); }},

@@ -153,6 +153,35 @@ TEST_F(ChooseStartTest, WhatIsNotKnownOfAModelLeavesItOut) {
   EXPECT_EQ(IdFor(&lego), "known");
 }
 
+// A scene that photographs were added to holds all of the old one's, and where it lies.
+TEST_F(ChooseStartTest, SceneWithMorePhotographsContinuesTheModelOfTheOldOnes) {
+  const SceneRecord &fox = Scene(kOneFile, "fox"), &other = Scene(kOneFile, "other");
+  SceneRecord more = Scene(kOneFile, "fox");
+  more.files = {{"data/transforms.json", {"more cameras", 5}},
+                {"images/a.png", {"fox", 3}},
+                {"images/b.png", {"new", 3}},
+                {"placement.json", {"place", 3}}};
+  more.byte_size = 14;
+  Add("other", other, 9e6, {}, "ngp", 5);
+  const auto continued = [&](const SceneRecord* scene, bool grows = false) {
+    const StartAnswer answer = ChooseStart(wanted_, {scene, candidates_, true, grows});
+    EXPECT_TRUE(answer.model != nullptr || answer.reason.empty());
+    return answer.model == nullptr ? "" : answer.model->key.id;
+  };
+  EXPECT_EQ(continued(&more), "");
+  Add("old", fox, 1e6, {}, "ngp", 5);
+  EXPECT_EQ(continued(&more), "old");
+  EXPECT_EQ(IdFor(&more), "old") << "of the same capture";
+  EXPECT_EQ(continued(&fox), "") << "the same scene again starts from scratch";
+  EXPECT_EQ(continued(&fox, true), "old") << "its pose job is still to add to it";
+  EXPECT_EQ(continued(nullptr), "");
+  more.files[1].blob.sha256 = "changed";
+  EXPECT_EQ(continued(&more), "");
+  more.files[1].blob.sha256 = "fox";
+  more.files.pop_back();
+  EXPECT_EQ(continued(&more), "") << "nothing says that it lies where the old one did";
+}
+
 // Shapes are the worker's word.
 TEST_F(ChooseStartTest, OddTensorsAreNoStart) {
   const SceneRecord &lego = Scene(kObject, "lego"), &fox = Scene(kOneFile, "fox");

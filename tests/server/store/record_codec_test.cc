@@ -105,7 +105,10 @@ TEST(RecordCodecTest, PoseJobComesBackWithItsFilesStageAndReport) {
               true,
               "garden",
               0.1 + 0.2,
-              77};
+              77,
+              "yard",
+              PoseCamera::kPerspective,
+              1.0 / 3};
   job.progress.pose = {6, 7, "placing cameras", 12, 50, 0.1 + 0.2, 1.0 / 3, 1e300};
   job.pose_result = PoseResult{50,
                                49,
