@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/scene/json_text.h"
 
 namespace nerf {
 namespace {
@@ -84,10 +85,10 @@ class ModelReader {
                    bool is_binary) {
     std::string bytes;
     if (Load(cameras_file, &bytes)) {
-      is_binary ? ReadBinaryCameras(bytes) : ReadTextCameras(bytes);
+      is_binary ? ReadBinaryCameras(bytes) : ReadTextCameras(DecodedText(bytes));
     }
     if (Load(images_file, &bytes)) {
-      is_binary ? ReadBinaryImages(bytes) : ReadTextImages(bytes);
+      is_binary ? ReadBinaryImages(bytes) : ReadTextImages(DecodedText(bytes));
       if (model_.images.empty() && !has_image_problems_) {
         Problem("", "no image is posed: the model is empty");
       }
@@ -246,12 +247,22 @@ class ModelReader {
     AddCamera(id, std::move(camera));
   }
 
-  // Two lines per image: the pose, then the points, which may be empty.
+  // Whether the line has a name where one of points has numbers alone.
+  static bool HasName(absl::string_view text) {
+    constexpr size_t kNameAt = 9;
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(text, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    double ignored = 0;
+    return words.size() > kNameAt && !absl::SimpleAtod(words[kNameAt], &ignored);
+  }
+
+  // Two lines per image: the pose, then the points, which may be empty. Written by hand, often
+  // without the second one.
   void ReadTextImages(std::string_view bytes) {
     bool is_points_line = false;
     ForEachLine(bytes, [&](int number, absl::string_view text) {
       const std::string field = absl::StrCat("line ", number);
-      if (is_points_line) {
+      if (is_points_line && !HasName(text)) {
         is_points_line = false;
         const size_t n_words = CountWords(text);
         if (n_words % 3 != 0) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
+#include "engine/scene/foreign_file.h"
 #include "engine/scene/npy.h"
 #include "engine/scene/scene_reader.h"
 
@@ -44,14 +45,8 @@ std::string OtherKind(std::string_view head) {
   }
   if (head.substr(0, 3) == "\xff\xd8\xff")
     return "is no PNG but a JPEG, whose values are not exact";
-  if (head.substr(0, 4) == std::string_view("II*\0", 4) ||
-      head.substr(0, 4) == std::string_view("MM\0*", 4)) {
-    return "is a TIFF";
-  }
-  if (head.substr(0, 4) == "\x76\x2f\x31\x01") return "is an OpenEXR file";
-  if (head.substr(0, 2) == "PF" || head.substr(0, 2) == "Pf") return "is a PFM file";
-  if (head.substr(0, 2) == "PK") return "is a ZIP archive, such as .npz";
-  return "";
+  const std::string kind = ForeignFileKind(head);
+  return kind.empty() ? "" : "is " + kind;
 }
 
 absl::Status CheckHeader(const SceneFolder& folder, const ViewDescription& view,

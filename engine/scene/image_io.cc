@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/atomic_file.h"
 #include "common/status_macros.h"
+#include "engine/scene/foreign_file.h"
 #include "engine/scene/image_codecs.h"
 #include "engine/scene/phone_picture_header.h"
 #include "engine/scene/scene_files.h"
@@ -110,12 +111,9 @@ absl::StatusOr<ImageHeader> ParseJpegHeader(const ReadImageAt& read_at) {
       if (marker == 0xc3 || (marker >= 0xc5 && marker <= 0xc7) || marker >= 0xcb) {
         return absl::InvalidArgumentError("lossless or hierarchical JPEG is not read");
       }
-      if (n_components == 4) {
-        return absl::InvalidArgumentError("JPEG has 4 channels (CMYK); convert it to RGB");
-      }
-      if (n_components != 1 && n_components != 3) {
+      if (n_components != 1 && n_components != 3 && n_components != 4) {
         return absl::InvalidArgumentError(
-            absl::StrCat("JPEG has ", n_components, " channels; 1 or 3 are read"));
+            absl::StrCat("JPEG has ", n_components, " channels; 1, 3 or 4 are read"));
       }
       ImageHeader header;
       header.format = ImageFormat::kJpeg;
@@ -149,7 +147,9 @@ absl::StatusOr<ImageHeader> ParseHeader(const ReadImageAt& read_at) {
   if (beginning.substr(0, 3) == "\xff\xd8\xff") return ParseJpegHeader(read_at);
   if (IsHeif(beginning)) return ParseHeifHeader(read_at);
   if (IsWebp(beginning)) return ParseWebpHeader(read_at);
-  return absl::InvalidArgumentError("neither PNG nor JPEG (by its first bytes)");
+  const std::string kind = ForeignFileKind(beginning);
+  return absl::InvalidArgumentError(
+      absl::StrCat("neither PNG nor JPEG (by its first bytes)", kind.empty() ? "" : " but ", kind));
 }
 
 absl::Status CheckPixels(int width, int height, int n_channels, uint64_t n_values) {

@@ -38,7 +38,7 @@ struct ImageLimits {
 
 // Reads only the parts of the file that the header needs. Errors: NotFound if the file is missing,
 // InvalidArgument if it is neither PNG, JPEG, HEIF nor WebP, ends before its pixels, or is of an
-// unsupported kind (CMYK, 12-bit JPEG). Error messages of functions with a path start with the
+// unsupported kind (12-bit JPEG). Error messages of functions with a path start with the
 // path.
 absl::StatusOr<ImageHeader> ReadImageHeader(const std::string& path);
 absl::StatusOr<ImageHeader> ParseImageHeader(std::string_view bytes);

@@ -1,6 +1,8 @@
 #include <turbojpeg.h>
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +23,32 @@ bool IsHarmless(tjhandle codec, std::string_view bytes) {
   // TurboJPEG reports only the first warning, so check that the end marker is there.
   const size_t end_marker = bytes.rfind("\xff\xd9");
   return end_marker != std::string_view::npos && end_marker >= bytes.size() / 2;
+}
+
+// LIMITSCANS: a small progressive file can otherwise ask for thousands of passes.
+constexpr int kDecodeFlags = TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS;
+
+// Decodes to `format`, whose pixels have no padding.
+bool Decompress(tjhandle codec, std::string_view bytes, int format, const ImageU8& image,
+                uint8_t* pixels) {
+  const auto* input = reinterpret_cast<const unsigned char*>(bytes.data());
+  return tjDecompress2(codec, input, bytes.size(), pixels, image.width, 0, image.height, format,
+                       kDecodeFlags) == 0 ||
+         IsHarmless(codec, bytes);
+}
+
+// Four inks, stored as Adobe's programs do: 255 is none. Paper and inks have no exact RGB.
+bool DecompressInks(tjhandle codec, std::string_view bytes, ImageU8* image) {
+  const size_t n = image->pixels.size() / 3;
+  std::vector<uint8_t> inks(4 * n);
+  if (!Decompress(codec, bytes, TJPF_CMYK, *image, inks.data())) return false;
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t c = 0; c < 3; ++c) {
+      image->pixels[3 * i + c] =
+          static_cast<uint8_t>((inks[4 * i + c] * inks[4 * i + 3] + 127) / 255);
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -44,10 +72,11 @@ absl::StatusOr<ImageU8> DecodeJpeg(std::string_view bytes, const ImageHeader& he
   image.height = height;
   image.n_channels = 3;
   image.pixels.resize(header.DecodedBytes());
-  // LIMITSCANS: a small progressive file can otherwise ask for thousands of passes.
-  if (tjDecompress2(codec.get(), input, bytes.size(), image.pixels.data(), width, 0, height,
-                    TJPF_RGB, TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS) != 0 &&
-      !IsHarmless(codec.get(), bytes)) {
+  const bool has_inks = color_space == TJCS_CMYK || color_space == TJCS_YCCK;
+  const bool is_whole = has_inks
+                            ? DecompressInks(codec.get(), bytes, &image)
+                            : Decompress(codec.get(), bytes, TJPF_RGB, image, image.pixels.data());
+  if (!is_whole) {
     return absl::InvalidArgumentError(
         absl::StrCat("JPEG is damaged: ", tjGetErrorStr2(codec.get())));
   }

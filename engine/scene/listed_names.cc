@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,22 @@ constexpr std::array<std::string_view, 10> kCompanionFolders = {
 
 using Parts = std::vector<std::string>;
 
+// The part of a path without blanks around it and without the percent signs of URLs.
+std::string PlainPart(absl::string_view part) {
+  part = absl::StripAsciiWhitespace(part);
+  std::string plain;
+  for (size_t i = 0; i < part.size(); ++i) {
+    if (part[i] == '%' && i + 2 < part.size() && absl::ascii_isxdigit(part[i + 1]) &&
+        absl::ascii_isxdigit(part[i + 2])) {
+      plain += absl::HexStringToBytes(part.substr(i + 1, 2));
+      i += 2;
+    } else {
+      plain += part[i];
+    }
+  }
+  return plain;
+}
+
 // The folded folders and name of a path. "." and empty parts count for nothing; ".." takes back the
 // part before it, if there is one: where a tool ran is not known.
 Parts PartsOf(std::string_view name) {
@@ -46,7 +63,7 @@ Parts PartsOf(std::string_view name) {
   for (const absl::string_view part : absl::StrSplit(slashed, '/')) {
     if (part.empty() || part == ".") continue;
     if (part != "..") {
-      parts.push_back(FoldedName(std::string(part)));
+      parts.push_back(FoldedName(PlainPart(part)));
     } else if (!parts.empty()) {
       parts.pop_back();
     }

@@ -15,6 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "common/counted.h"
 #include "engine/base/camera_matrix.h"
+#include "engine/scene/foreign_file.h"
+#include "engine/scene/json_text.h"
 #include "engine/scene/scene_files.h"
 
 namespace nerf {
@@ -85,64 +87,11 @@ struct ErrorCatcher : nlohmann::json_sax<Json> {
   }
 };
 
-// Begins the text that stands for a number that JSON can't express.
-constexpr std::string_view kNoNumber = "\x01";
-
-// Whether the word is one that programs write for such a number: NaN, -Infinity, inf, -nan(ind),
-// 1e999.
-bool IsNoNumber(absl::string_view word) {
-  double value = 0;
-  if (!word.empty() && absl::ascii_isdigit(word.back())) {
-    const bool may_be_large = word.size() > 300 || word.find_first_of("eE") != word.npos;
-    return may_be_large && absl::SimpleAtod(word, &value) && !std::isfinite(value);
-  }
-  std::string lower = absl::AsciiStrToLower(word);
-  if (absl::StartsWith(lower, "-") || absl::StartsWith(lower, "+")) lower.erase(0, 1);
-  return lower == "nan" || lower == "inf" || lower == "infinity" || lower == "nan(ind)";
-}
-
-// The JSON text with texts in place of the numbers that it can't express, so that they are errors
-// only where a number is read. *first_line: of the first one; 0: there is none.
-std::string WithoutNoNumbers(std::string_view text, int* n, int* first_line) {
-  std::string result;
-  int line = 1;
-  *n = *first_line = 0;
-  for (size_t i = 0; i < text.size();) {
-    size_t end = i + 1;
-    const bool is_comment = text[i] == '/' && end < text.size();
-    if (text[i] == '"') {
-      while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
-      end = std::min(end + 1, text.size());
-    } else if (is_comment && text[end] == '/') {
-      end = std::min(text.find('\n', i), text.size());
-    } else if (is_comment && text[end] == '*') {
-      end = text.find("*/", i);
-      end = end == std::string_view::npos ? text.size() : end + 2;
-    } else if (absl::ascii_isalnum(text[i]) || text[i] == '-' || text[i] == '+') {
-      while (end < text.size() &&
-             (absl::ascii_isalnum(text[end]) ||
-              std::string_view("+-.()").find(text[end]) != std::string_view::npos))
-        ++end;
-    }
-    const std::string_view part = text.substr(i, end - i);
-    line += static_cast<int>(std::count(part.begin(), part.end(), '\n'));
-    if (part[0] != '"' && IsNoNumber({part.data(), part.size()})) {
-      absl::StrAppend(&result, "\"\\u0001", std::string(part), "\"");
-      if ((*n)++ == 0) *first_line = line;
-    } else {
-      result.append(part);
-    }
-    i = end;
-  }
-  return result;
-}
-
 // What a value is, for messages: "NaN", "string".
 std::string WhatIs(const Json& value) {
   if (value.is_string()) {
     const std::string& text = value.get_ref<const std::string&>();
-    if (text.compare(0, kNoNumber.size(), kNoNumber) == 0)
-      return Printable(text.substr(kNoNumber.size(), 40));
+    if (absl::StartsWith(text, kNoNumber)) return Printable(text.substr(1, 40));
   }
   return value.type_name();
 }
@@ -227,6 +176,9 @@ void ReadCameraModel(const Json& object, FieldReader* reader, Intrinsics* intrin
       {"OPENCV", LensModel::kPinhole},         {"FULL_OPENCV", LensModel::kPinhole},
       {"OPENCV_FISHEYE", LensModel::kFisheye}, {"SIMPLE_RADIAL_FISHEYE", LensModel::kFisheye},
       {"RADIAL_FISHEYE", LensModel::kFisheye}, {"EQUIRECTANGULAR", LensModel::kEquirectangular}};
+  // Words of other programs for two of them.
+  static constexpr std::pair<const char*, const char*> kOtherWords[] = {
+      {"PERSPECTIVE", "OPENCV"}, {"FISHEYE", "OPENCV_FISHEYE"}};
   const auto model = object.find("camera_model");
   if (model != object.end() && !model->is_null()) {
     if (!model->is_string()) {
@@ -234,6 +186,9 @@ void ReadCameraModel(const Json& object, FieldReader* reader, Intrinsics* intrin
       return;
     }
     intrinsics->model = absl::AsciiStrToUpper(model->get<std::string>());
+    for (const auto& [word, known] : kOtherWords) {
+      if (intrinsics->model == word) intrinsics->model = known;
+    }
     const auto* const known =
         std::find_if(std::begin(kLenses), std::end(kLenses),
                      [&](const auto& lens) { return intrinsics->model == lens.first; });
@@ -265,9 +220,9 @@ void ReadDistortion(const Json& object, FieldReader* reader, Intrinsics* intrins
     double values[6] = {};
     bool is_good = params->is_array() && params->size() <= 6;
     for (size_t i = 0; is_good && i < params->size(); ++i) {
-      is_good = (*params)[i].is_number();
-      if (is_good) values[i] = (*params)[i].get<double>();
-      is_good = is_good && std::abs(values[i]) <= kMaxDistortion;
+      const std::optional<double> number = NumberOf((*params)[i]);
+      values[i] = number.value_or(0);
+      is_good = number && std::abs(*number) <= kMaxDistortion;
     }
     if (!is_good) {
       reader->Broken("distortion_params", "must be up to 6 numbers: k1, k2, k3, k4, p1, p2");
@@ -300,18 +255,33 @@ void ReadDistortion(const Json& object, FieldReader* reader, Intrinsics* intrins
 bool IsTransposed(const Json& matrix) {
   for (size_t row = 0; row < matrix.size(); ++row) {
     const Json& values = matrix[row];
-    if (!values.is_array() || values.size() != 4 || !values[3].is_number()) return false;
-    if (std::abs(values[3].get<double>() - (row == 3 ? 1 : 0)) > kMaxBottomRowError) return false;
+    if (!values.is_array() || values.size() != 4) return false;
+    const std::optional<double> last = NumberOf(values[3]);
+    if (!last || std::abs(*last - (row == 3 ? 1 : 0)) > kMaxBottomRowError) return false;
   }
   return true;
+}
+
+// The matrix as rows; 12 or 16 numbers in a list are rows one after the other.
+Json RowsOf(const Json& matrix) {
+  const bool is_flat = matrix.is_array() && (matrix.size() == 12 || matrix.size() == 16);
+  if (!is_flat || matrix[0].is_array()) return matrix;
+  Json rows = Json::array();
+  for (size_t i = 0; i < matrix.size(); i += 4)
+    rows.push_back({matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]});
+  return rows;
 }
 
 }  // namespace
 
 std::optional<Json> ParseJsonObject(std::string_view given, const JsonProblems& out,
                                     std::vector<std::string>* warnings) {
-  int n_replaced = 0, first_line = 0;
-  const std::string text = WithoutNoNumbers(given, &n_replaced, &first_line);
+  if (const std::string kind = ForeignFileKind(given); !kind.empty()) {
+    out.Add("", absl::StrCat("is no JSON but ", kind));
+    return std::nullopt;
+  }
+  const RepairedJson repaired = RepairJson(given);
+  const std::string& text = repaired.text;
   Json root = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false,
                           /*ignore_comments=*/true);
   if (root.is_discarded()) {
@@ -336,11 +306,11 @@ std::optional<Json> ParseJsonObject(std::string_view given, const JsonProblems& 
       if (frame.is_object()) EraseNulls(&frame);
     }
   }
-  if (n_replaced > 0 && warnings != nullptr) {
-    warnings->push_back(absl::StrCat(out.file, ": line ", first_line,
+  if (repaired.n_no_numbers > 0 && warnings != nullptr) {
+    warnings->push_back(absl::StrCat(out.file, ": line ", repaired.first_line,
                                      ": NaN or infinity, which is no JSON; ignored where "
                                      "nothing reads it (",
-                                     Counted(static_cast<size_t>(n_replaced), "value"), ")"));
+                                     Counted(repaired.n_no_numbers, "value"), ")"));
   }
   return root;
 }
@@ -362,17 +332,26 @@ const Json* FindFrames(const Json& root, const JsonProblems& out) {
   return nullptr;
 }
 
+std::optional<double> NumberOf(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  double number = 0;
+  const bool is_number = value.is_string() &&
+                         absl::SimpleAtod(value.get_ref<const std::string&>(), &number) &&
+                         std::isfinite(number);
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
 std::optional<double> ReadNumber(const Json& object, const char* key, std::string_view prefix,
                                  const JsonProblems& out, bool* is_broken) {
   const auto found = object.find(key);
   if (found == object.end()) return std::nullopt;
   const std::string field = absl::StrCat(std::string(prefix), key);
-  if (!found->is_number()) {
+  const std::optional<double> number = NumberOf(*found);
+  if (!number) {
     out.Add(field, absl::StrCat("must be a number, is ", WhatIs(*found)));
     *is_broken = true;
-    return std::nullopt;
   }
-  return found->get<double>();
+  return number;
 }
 
 Intrinsics ReadIntrinsics(const Json& object, const Intrinsics& inherited, std::string_view prefix,
@@ -435,30 +414,32 @@ std::optional<float> ReadTime(const Json& frame, std::string_view prefix, const 
 std::optional<Pose> ReadPose(const Json& frame, std::string_view prefix, const JsonProblems& out,
                              double* uniform_scale) {
   const std::string field = absl::StrCat(std::string(prefix), "transform_matrix");
-  const auto matrix = frame.find("transform_matrix");
-  if (matrix == frame.end()) {
+  const auto found = frame.find("transform_matrix");
+  if (found == frame.end()) {
     out.Add(field, "is missing: 4 rows of 4 numbers, camera to world");
     return std::nullopt;
   }
-  const bool has_rows = matrix->is_array() && (matrix->size() == 3 || matrix->size() == 4);
+  const Json matrix = RowsOf(*found);
+  const bool has_rows = matrix.is_array() && (matrix.size() == 3 || matrix.size() == 4);
   if (!has_rows) {
     out.Add(field, "must have 4 rows of 4 numbers (3 rows are accepted)");
     return std::nullopt;
   }
   Pose pose;
-  for (size_t row = 0; row < matrix->size(); ++row) {
-    const Json& values = (*matrix)[row];
+  for (size_t row = 0; row < matrix.size(); ++row) {
+    const Json& values = matrix[row];
     if (!values.is_array() || values.size() != 4) {
       out.Add(field, absl::StrCat("row ", row, " must have 4 numbers"));
       return std::nullopt;
     }
     for (size_t column = 0; column < 4; ++column) {
-      if (!values[column].is_number()) {
+      const std::optional<double> number = NumberOf(values[column]);
+      if (!number) {
         out.Add(field, absl::StrCat("row ", row, ", column ", column, " must be a number, is ",
                                     WhatIs(values[column])));
         return std::nullopt;
       }
-      const double value = values[column].get<double>();
+      const double value = *number;
       if (!(std::abs(value) <= kMaxCoordinate)) {
         out.Add(field, absl::StrFormat("row %d, column %d is %g; coordinates up to 1e9 are read",
                                        row, column, value));
@@ -468,7 +449,7 @@ std::optional<Pose> ReadPose(const Json& frame, std::string_view prefix, const J
         pose.m[row][column] = value;
       } else if (std::abs(value - (column == 3 ? 1 : 0)) > kMaxBottomRowError) {
         out.Add(field, absl::StrCat("the last row must be 0 0 0 1",
-                                    IsTransposed(*matrix)
+                                    IsTransposed(matrix)
                                         ? "; the last column is, so the matrix is transposed: its "
                                           "rows must be its columns"
                                         : ""));

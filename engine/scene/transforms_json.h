@@ -25,15 +25,18 @@ struct JsonProblems {
 constexpr size_t kMaxFrames = 100'000;
 constexpr uint64_t kMaxJsonBytes = uint64_t{64} << 20;
 
-// Parses JSON with comments; a syntax error becomes a problem with its line and field. Nullopt
-// unless the result is an object. Of the object and its frames, fields that are null are left out.
-// NaN, infinity and numbers beyond a double are texts in the result, with a warning: they are
-// errors where they are read.
+// Parses JSON as RepairJson makes it; a syntax error becomes a problem with its line and field.
+// Nullopt unless the result is an object. Of the object and its frames, fields that are null are
+// left out. NaN, infinity and numbers beyond a double are texts in the result, with a warning: they
+// are errors where they are read.
 std::optional<nlohmann::json> ParseJsonObject(std::string_view text, const JsonProblems& out,
                                               std::vector<std::string>* warnings = nullptr);
 
 // The array `frames`, or nullptr after adding a problem (missing, not an array, empty, too long).
 const nlohmann::json* FindFrames(const nlohmann::json& root, const JsonProblems& out);
+
+// A number, also one that is written as a text; nullopt for anything else.
+std::optional<double> NumberOf(const nlohmann::json& value);
 
 // object[key] as a finite number. Nullopt if absent; also nullopt, with *is_broken set, after
 // adding a problem of field prefix + key.

@@ -84,8 +84,9 @@ class TransformsFile {
   bool ReadVector(const Json& values, std::string_view field, Vec3d* vector) {
     bool is_good = values.is_array() && values.size() == 3;
     for (size_t i = 0; is_good && i < 3; ++i) {
-      is_good = values[i].is_number() && std::abs(values[i].get<double>()) <= 1e9;
-      if (is_good) (*vector)[i] = values[i].get<double>();
+      const std::optional<double> number = NumberOf(values[i]);
+      is_good = number && std::abs(*number) <= 1e9;
+      if (is_good) (*vector)[i] = *number;
     }
     if (!is_good) out_.Add(field, "must be 3 numbers");
     return is_good;

@@ -482,7 +482,7 @@ def main():
             out.mkdir(parents=True)
             make(Fox(flags.fox, out))
             run = subprocess.run(["nerf-engine", "check", *options, "--threads", "1", out],
-                                 capture_output=True, text=True)
+                                 capture_output=True, text=True, errors="replace")
             said = run.stdout + run.stderr
             is_right = run.returncode == code and re.search(words, said, re.DOTALL)
             n_run, n_wrong = n_run + 1, n_wrong + (not is_right)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Pose jobs with the built binaries and real COLMAP: photographs become a scene that trains, also
-# when the worker is killed on the way; cancel leaves no process; photographs that cannot be posed
-# end with the reason. Arguments: source folder, folder of the binaries. Exits 77, a visible skip,
-# without COLMAP or NERF_TEST_DATA.
+# Pose jobs with the built binaries and real COLMAP: photographs become a scene that trains and
+# grows, also when worker, engine, COLMAP or server are killed on the way; cancel leaves no process;
+# photographs that cannot be posed end with the reason. Arguments: source folder, folder of the
+# binaries. Exits 77, a visible skip, without COLMAP or NERF_TEST_DATA.
 set -euo pipefail
 source=$1 binaries=$2
 command -v colmap >/dev/null || { echo "SKIPPED: no colmap"; exit 77; }
@@ -56,18 +56,24 @@ await() { # JOB FIELD VALUE SECONDS
   tail -n 20 "$scratch"/*.log
   exit 1
 }
-processes() { # of COLMAP about the folder of this test
+processes() { # [PROGRAM]: of COLMAP, or another one, about the folder of this test
   for process in /proc/[0-9]*; do
-    { tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null | grep -E "^[^ ]*colmap .*$scratch" || true
+    line=$({ tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null) || continue
+    grep -qE "^[^ ]*${1:-colmap} .*$scratch" <<<"$line" && echo "${process#/proc/} $line"
   done
+  true
 }
 await_process() {
   for _ in $(seq 300); do
-    [ -n "$(processes)" ] && return
+    [ -n "$(processes "$@")" ] && return
     sleep 0.05
   done
-  echo "COLMAP does not run"
+  echo "${1:-COLMAP} does not run"
   exit 1
+}
+kill_process() { # [PROGRAM]
+  await_process "$@"
+  processes "$@" | while read -r process _; do kill -9 "$process" 2>/dev/null || true; done
 }
 await_no_process() {
   for _ in $(seq 20); do
@@ -100,8 +106,14 @@ await_process
 kill -9 "$worker"; wait "$worker" 2>/dev/null || true
 await_no_process
 start_worker worker-1
+await killed state RUNNING 60
+echo "== so when COLMAP is killed, and the engine"
+kill_process colmap
+await killed attempt 3 60
+kill_process "nerf-engine pose"
+await killed attempt 4 60
 await killed state SUCCEEDED 900
-[ "$(field killed attempt)" = 2 ]
+[ "$(field killed attempt)" = 4 ]
 [ "$(field killed posed)" -ge 7 ]
 ctl --output json worker ls >"$scratch/out"
 grep -q '"colmapVersion": *"[0-9]' "$scratch/out"
@@ -120,6 +132,16 @@ echo "== its scene trains"
 ctl --output json scene show killed >"$scratch/out"
 grep -q '"images/' "$scratch/out"
 ctl job create killed --samples 300k --watch >/dev/null
+
+echo "== photographs are added to it, and a training on the result starts from its model"
+mkdir "$scratch/more"
+find "$fox" -name "*.jpg" | sort | sed -n '9,11p' | xargs -I{} cp {} "$scratch/more/"
+ctl scene add killed "$scratch/more" --id grown >/dev/null
+ctl --output json scene show grown >"$scratch/out"
+grep -q '"placement.json"' "$scratch/out"
+[ "$(grep -c '"images/' "$scratch/out")" -ge 9 ]
+ctl job create grown --samples 50k --watch >/dev/null 2>"$scratch/why"
+grep -q "trained on the same capture" "$scratch/why" || { cat "$scratch/why"; exit 1; }
 
 echo "== nerfctl train lets the worker find the poses, and leaves"
 ctl --output name train "$scratch/photos" --samples 50k --detach >"$scratch/out"

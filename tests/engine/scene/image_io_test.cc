@@ -1,8 +1,10 @@
 #include "engine/scene/image_io.h"
 
 #include <sys/stat.h>
+#include <turbojpeg.h>
 
 #include <cstdlib>
+#include <memory>
 #include <stop_token>
 
 #include "gmock/gmock.h"
@@ -54,6 +56,25 @@ TEST(ImageIoTest, PalettePngWithTransparencyBecomesRgba) {
   const auto image = DecodeImageBytes(png);
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_THAT(image->pixels, ElementsAre(10, 20, 30, 48, 255, 128, 64, 255));
+}
+
+// As Photoshop writes it: 255 is no ink.
+TEST(ImageIoTest, JpegOfFourInksBecomesRgb) {
+  std::vector<uint8_t> pixels;
+  for (int i = 0; i < 16 * 8; ++i) pixels.insert(pixels.end(), {200, 100, 50, 128});
+  const std::unique_ptr<void, int (*)(tjhandle)> codec(tjInitCompress(), tjDestroy);
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;  // NOLINT: TurboJPEG's type
+  ASSERT_EQ(tjCompress2(codec.get(), pixels.data(), 16, 0, 8, TJPF_CMYK, &bytes, &size, TJSAMP_444,
+                        95, 0),
+            0);
+  const auto image = DecodeImageBytes(std::string_view(reinterpret_cast<const char*>(bytes), size));
+  tjFree(bytes);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(image->n_channels, 3);
+  EXPECT_NEAR(image->pixels[0], 100, 2);
+  EXPECT_NEAR(image->pixels[1], 50, 2);
+  EXPECT_NEAR(image->pixels[2], 25, 2);
 }
 
 TEST(ImageIoTest, GrayAlphaPngBecomesRgba) {
@@ -193,7 +214,7 @@ std::vector<HostileImage> HostileImages() {
       {"Empty", "", "file is empty"},
       {"OneByte", "\x89", "neither PNG nor JPEG"},
       {"Text", "hello, I am no image", "neither PNG nor JPEG"},
-      {"Gif", "GIF89a\1\0\1\0", "neither PNG nor JPEG"},
+      {"Gif", "GIF89a\1\0\1\0", "neither PNG nor JPEG (by its first bytes) but a GIF"},
       {"PngSignatureAlone", png.substr(0, 8), "ends before its pixels"},
       {"PngCutInHeader", png.substr(0, 25), "ends before its pixels"},
       {"PngCutBeforePixels", png.substr(0, 36), "ends before its pixels"},
@@ -225,7 +246,7 @@ std::vector<HostileImage> HostileImages() {
       {"JpegZeroHeight", JpegWithFrame(5, std::string("\0\0", 2)), "JPEG of 32x0"},
       {"JpegTooTall", JpegWithFrame(5, std::string("\xff\xff", 2)), "at most 16384 a side"},
       {"JpegTwelveBits", JpegWithFrame(4, std::string("\x0c", 1)), "12 bits a channel"},
-      {"JpegFourChannels", JpegWithFrame(9, std::string("\x04", 1)), "CMYK"},
+      {"JpegFourChannels", JpegWithFrame(9, std::string("\x04", 1)), "damaged"},
       {"JpegTwoChannels", JpegWithFrame(9, std::string("\x02", 1)), "2 channels"},
       {"JpegLossless", JpegWithFrame(1, "\xc3"), "lossless"},
       {"JpegTallerThanItsPixels", JpegWithFrame(5, std::string("\x10\0", 2)), "damaged"},

@@ -91,6 +91,12 @@ std::vector<NameCase> Matches() {
        {"left/a.jpg", "right/a.jpg"}},
       {"ReducedAlone", {"images_4/a.jpg"}, {"images/a.jpg"}, {"images_4/a.jpg"}},
       {"LeastReduced", {"images_8/a.jpg", "images_2/a.jpg"}, {"images/a.jpg"}, {"images_2/a.jpg"}},
+      {"BlanksAround", {"images/a b.jpg"}, {"images /a b.jpg\r"}, {"images/a b.jpg"}},
+      {"OfAUrl",
+       {"my photos/\xc3\xa9 1.jpg"},
+       {"file:///home/me/my%20photos/%C3%A9%201.jpg"},
+       {"my photos/\xc3\xa9 1.jpg"}},
+      {"PercentSigns", {"images/50%.JPG"}, {"images/50%.jpg"}, {"images/50%.JPG"}},
       {"MaskBeside", {"pictures/a.jpg", "masks/a.jpg"}, {"images/a.jpg"}, {"pictures/a.jpg"}},
   };
 }
@@ -144,6 +150,7 @@ std::vector<NameCase> NearMisses() {
       {"OnlyDots", {"images/a.jpg"}, {"../.."}, {""}},
       {"Zero", {"images/a.jpg"}, {std::string("images/a.jpg\0", 13)}, {""}},
       {"Secret", {"images/a.jpg"}, {"/etc/passwd"}, {""}},
+      {"SecretOfAUrl", {"images/a.jpg"}, {"%2e%2e%2f%2e%2e%2fetc%2fpasswd%00"}, {""}},
   };
 }
 

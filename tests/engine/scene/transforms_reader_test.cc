@@ -74,7 +74,14 @@ std::vector<HostileTransforms> HostileJsonAndMatrices() {
       {"TornInTheSecondFrame", "{\"frames\": [{\"file_path\": \"a\"},\n{\"file_path\" 1}]}",
        "line 2: not valid JSON in frames[1].file_path: "},
       {"NumberTooLarge", WithFrames("\"fl_x\":1e999,", a), "fl_x: must be a number, is 1e999"},
-      {"BadUtf8", "{\"frames\":\"\xff\xfe\"}", "line 1: not valid JSON"},
+      {"BadUtf8", "{\"frames\":\"\xff\xfe\"}", "frames: must be a list, is string"},
+      {"GitLfs", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+       "is no JSON but a pointer of Git LFS"},
+      {"CommaAlone", "{,}", "not valid JSON"},
+      {"TwoCommas", "{\"frames\":[1,,]}", "not valid JSON"},
+      {"HalfAByteOrderMark", "\xff{}", "not valid JSON"},
+      {"HalfAUtf16", std::string("\xff\xfe{\0\0", 5), "not valid JSON"},
+      {"MatrixOf15Numbers", WithMatrix("[1,0,0,0,0,1,0,0,0,0,1,0,0,0,0]"), "must have 4 rows"},
       {"DeepNesting", deep, "not valid JSON"},
       {"TrailingGarbage", WithFrames(angle, a) + "}", "not valid JSON"},
       {"NoObject", "[1,2]", "must be a JSON object, is array"},
@@ -109,7 +116,7 @@ std::vector<HostileTransforms> HostileIntrinsics() {
       {"FocalNegative", WithFrames("\"fl_x\":20,\"fl_y\":-20,", a), "fl_y: -20 must be greater"},
       {"FocalAbsurd", WithFrames("\"fl_x\":0.001,", a),
        "fl_x: focal length of 0.001 pixels is absurd"},
-      {"FocalIsText", WithFrames("\"fl_x\":\"20\",", a), "fl_x: must be a number, is string"},
+      {"FocalIsText", WithFrames("\"fl_x\":\"20 mm\",", a), "fl_x: must be a number, is string"},
       {"AngleZero", WithFrames("\"camera_angle_x\":0,", a), "camera_angle_x: 0 must be between"},
       {"AngleInDegrees", WithFrames("\"camera_angle_x\":45,", a), "between 0 and pi radians"},
       {"FovOfHalfTurn", WithFrames("\"x_fov\":180,", a), "between 0 and 180 degrees"},
@@ -196,6 +203,44 @@ TEST(TransformsReaderTest, ProblemsOfAllFramesAreListedAtOnceAndFileLevelOnesOnc
   }
   EXPECT_EQ(n_focal, 1);
   EXPECT_EQ(n_matrix, 20);
+}
+
+// Files that editors, shells and scripts have been over.
+TEST(TransformsReaderTest, TextIsReadAsItIsMeant) {
+  const std::string frame =
+      "{\"file_path\":\"a.png\",\"transform_matrix\":[1,0,0,\"2\",0,1,0,3,0,0,1,4]}";
+  const std::string plain = WithFrames("\"fl_x\":\" 20.5 \",\"aabb_scale\":\"4\",", frame);
+  std::string low = "\xff\xfe", high = "\xfe\xff", latin = plain, commas = plain;
+  for (const char c : plain) {
+    low += {c, '\0'};
+    high += {'\0', c};
+  }
+  latin.insert(1, "\"author\":\"J\xfcrg\",");
+  commas.replace(commas.size() - 2, 2, ", // the last\n ] /* , */ ,\n}");
+  for (const std::string& text : {plain, "\xef\xbb\xbf" + plain, low, high, latin, commas}) {
+    const TempFolder folder;
+    folder.Write("a.png", MakePng(20, 20));
+    folder.Write("transforms.json", text);
+    const SceneDescription scene = DescribeScene(folder.path());
+    ASSERT_TRUE(scene.ok()) << text << SummaryOf(scene.problems);
+    EXPECT_TRUE(scene.warnings.empty()) << scene.warnings[0];
+    EXPECT_EQ(scene.train[0].camera.fl_x, 20.5f);
+    EXPECT_EQ(scene.geometry.n_levels, 3);
+  }
+}
+
+TEST(TransformsReaderTest, OtherProgramsWordsForLensesAreKnown) {
+  for (const auto& [word, lens] :
+       {std::pair("perspective", LensModel::kPinhole), std::pair("fisheye", LensModel::kFisheye)}) {
+    const TempFolder folder;
+    folder.Write("a.png", MakePng(20, 20));
+    folder.Write("transforms.json",
+                 WithFrames(absl::StrCat("\"fl_x\":20,\"camera_model\":\"", word, "\","),
+                            FrameJson("a.png", 0, 0, 0)));
+    const SceneDescription scene = DescribeScene(folder.path());
+    ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+    EXPECT_EQ(scene.train[0].camera.lens, lens);
+  }
 }
 
 // Fields that nothing reads, and how programs write numbers that JSON can't express.
