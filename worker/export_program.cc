@@ -49,6 +49,9 @@ std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportJ
   if (product.triangles() > 0) {
     arguments.insert(arguments.end(), {"--triangles", std::to_string(product.triangles())});
   }
+  if (product.texture() > 0) {
+    arguments.insert(arguments.end(), {"--texture", std::to_string(product.texture())});
+  }
   return arguments;
 }
 

@@ -32,10 +32,11 @@ namespace {
 
 struct ExportFlags {
   std::string job, model;
-  std::string viewer, mesh, points, splats, cameras;  // files to write, of which one is given
+  // Files to write, of which one is given.
+  std::string viewer, mesh, points, splats, volume, cameras;
   std::string box, frame = "dataset", where = "auto", display_name, priority = "0";
   std::vector<std::string> labels;
-  uint32_t resolution = 0, triangles = 0;  // 0: not given
+  uint32_t resolution = 0, triangles = 0, texture = 0;  // 0: not given
   std::string engine = ProgramBesideThis("nerf-engine");
   bool has_engine = false;
 };
@@ -53,12 +54,13 @@ absl::StatusOr<Product> ProductOf(const ExportFlags& flags) {
                                  {"--mesh", "mesh", flags.mesh, ""},
                                  {"--points", "points", flags.points, "points"},
                                  {"--splats", "splats", flags.splats, "splats"},
+                                 {"--volume", "volume", flags.volume, "vdb"},
                                  {"--cameras", "cameras", flags.cameras, "cameras"}}) {
     if (!product.file.empty()) given.push_back(product);
   }
   if (given.size() != 1) {
     return absl::InvalidArgumentError(
-        "name one of --viewer, --mesh, --points, --splats and --cameras");
+        "name one of --viewer, --mesh, --points, --splats, --volume and --cameras");
   }
   Product product = given[0];
   if (product.format.empty()) {
@@ -67,6 +69,9 @@ absl::StatusOr<Product> ProductOf(const ExportFlags& flags) {
       return absl::InvalidArgumentError("--mesh: the file must end in .glb or .ply");
     }
     product.format = ending.substr(1);
+  }
+  if (flags.texture > 0 && product.format != "glb") {
+    return absl::InvalidArgumentError("--texture: only a --mesh that ends in .glb has one");
   }
   NERF_RETURN_IF_ERROR(CheckFolderOfFile(product.flag, product.file));
   return product;
@@ -109,6 +114,7 @@ absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const Exp
   }
   job.set_resolution(flags.resolution);
   job.set_triangles(flags.triangles);
+  job.set_texture(flags.texture);
   return request;
 }
 
@@ -181,6 +187,7 @@ std::vector<std::string> EngineArguments(const ExportFlags& flags, const Product
   };
   add("--resolution", flags.resolution);
   add("--triangles", flags.triangles);
+  add("--texture", flags.texture);
   return arguments;
 }
 
@@ -279,6 +286,7 @@ void AddExportCommand(CLI::App& app, Command* selected) {
   add_file("--mesh", &flags->mesh, "Mesh to write, .glb or .ply");
   add_file("--points", &flags->points, "Points with normals and colors to write (PLY)");
   add_file("--splats", &flags->splats, "Gaussian splats to write (PLY)");
+  add_file("--volume", &flags->volume, "Density and color to write (OpenVDB)");
   add_file("--cameras", &flags->cameras, "Cameras of the photographs to write (transforms.json)");
   command
       ->add_option(
@@ -299,6 +307,10 @@ void AddExportCommand(CLI::App& app, Command* selected) {
       ->add_option("--triangles", flags->triangles,
                    "Simplify a mesh to about this many (default: 200000)")
       ->check(CLI::Range(1, 1'000'000'000));
+  command
+      ->add_option("--texture", flags->texture,
+                   "Texels along a side of a .glb's texture (default: colors of vertices)")
+      ->check(CLI::Range(64, 8192));
   command
       ->add_option("--where", flags->where,
                    "server: by a worker; local: here; auto: here if no worker can")

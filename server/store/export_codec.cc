@@ -10,6 +10,7 @@ void PutModelSource(RecordWriter& writer, const ModelSource& model) {
   writer.Put("id", model.source.id);
   if (model.step.has_value()) writer.PutNumber("step", *model.step);
   PutBlob(writer, "model", model.model_blob);
+  writer.Put("feature", model.feature);
   writer.Put("capability", model.capability);
 }
 
@@ -18,6 +19,7 @@ void GetModelSource(RecordReader& reader, ModelSource* model) {
   model->source = {reader.Get("project"), reader.Get("id")};
   if (reader.Has("step")) model->step = reader.GetNumber<uint32_t>("step");
   model->model_blob = GetBlob(reader, "model");
+  model->feature = reader.Get("feature");
   model->capability = reader.Get("capability");
 }
 

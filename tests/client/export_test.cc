@@ -100,6 +100,19 @@ TEST_F(ServerExportTest, FileThatAWorkerMadeIsDownloaded) {
   EXPECT_THAT(result.err, HasSubstr("exporting  surface"));
 }
 
+TEST_F(ServerExportTest, TexturesAndVolumesAreAskedForAndMadeHereWithTheSameFlags) {
+  ASSERT_EQ(Mesh({"--texture", "512", "--where", "server"}).exit_code, kOk);
+  ASSERT_EQ(Run({"export", "--model", "mic", "--volume", dir_ / "out.vdb", "--where", "server"})
+                .exit_code,
+            kOk);
+  ASSERT_EQ(state_.export_requests.size(), 2u);
+  EXPECT_EQ(state_.export_requests[0].export_job().texture(), 512u);
+  EXPECT_EQ(state_.export_requests[1].export_job().format(), v1::ExportJob::VDB);
+  engine_ = FakeEngine(scripts_, "shift 2\necho \"$@\" >\"$2\"\n");
+  ASSERT_EQ(Mesh({"--texture", "512", "--engine", engine_}).exit_code, kOk);
+  EXPECT_THAT(ReadFile(dir_ / "out.glb", 1000).value_or(""), HasSubstr("--texture 512"));
+}
+
 TEST_F(ServerExportTest, FailedJobLeavesNoFileAndSaysWhy) {
   state_.export_job.set_state(v1::ExportJob::FAILED);
   state_.export_job.mutable_error()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
@@ -130,6 +143,10 @@ TEST_F(ServerExportTest, WrongFlagsAreUsageErrors) {
            {"export", "--model", "mic", "--mesh", mesh, "--frame", "mars"},
            {"export", "--model", "mic", "--mesh", mesh, "--resolution", "4"},
            {"export", "--model", "mic", "--mesh", mesh, "--label", "x"},
+           {"export", "--model", "mic", "--mesh", mesh, "--texture", "9"},
+           {"export", "--model", "mic", "--mesh", dir_ / "out.ply", "--texture", "512"},
+           {"export", "--model", "mic", "--volume", dir_ / "out.vdb", "--texture", "512"},
+           {"export", "--model", "mic", "--volume", dir_ / "out.vdb", "--mesh", mesh},
            {"export", "--model", "../mic", "--mesh", mesh}}) {
     EXPECT_EQ(Run(words).exit_code, kUsage) << words.back();
   }

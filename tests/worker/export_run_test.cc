@@ -64,6 +64,7 @@ class ExportRunTest : public AgentTest {
       for (const double number : {1.0, 2.0, 0.1}) product->mutable_box()->add_size(number);
       product->set_resolution(64);
       product->set_triangles(1000);
+      product->set_texture(512);
     }
     Send(message);
     Settle();
@@ -77,7 +78,7 @@ TEST_F(ExportRunTest, MakesTheFileOfTheFetchedModelAndNamesItInItsReport) {
   Start();
   SendOrder();
   EXPECT_THAT(Told("flags"), HasSubstr("--format glb --frame blender --crop=-1.5,0,2,1,2,0.1 "
-                                       "--resolution 64 --triangles 1000"));
+                                       "--resolution 64 --triangles 1000 --texture 512"));
   ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
   const v1::JobReport report = *server_.last_report();
   EXPECT_EQ(report.training_job(), kExportJob);

@@ -9,10 +9,10 @@
 
 namespace nerf {
 
-// A worker that announces kExportFeature exports models of its methods; jobs ask for kExportPrefix
-// and the method.
+// A worker that announces kExportFeature exports models of its methods (ModelCapability). One that
+// announces kMoreExportsFeature also knows turned boxes, those of viewers, textures and volumes.
 inline constexpr std::string_view kExportFeature = "export";
-inline constexpr std::string_view kExportPrefix = "export/";
+inline constexpr std::string_view kMoreExportsFeature = "export-2";
 
 // What an export job is to do.
 struct ExportSpec : ModelSource {

@@ -91,8 +91,8 @@ std::string_view CapabilityOf(const Job& job) {
                                                     : job.training.extend_capability;
     case JobKind::kRender: {
       const std::optional<uint32_t> part = NextPart(job);
-      return part.has_value() && IsMoviePart(job, *part) ? kMovieCapability
-                                                         : std::string_view(job.render.capability);
+      if (!part.has_value() || !IsMoviePart(job, *part)) return job.render.capability;
+      return job.render.feature == kStyleFeature ? kStyledMovieCapability : kMovieCapability;
     }
     case JobKind::kPose:
       if (job.pose.HasOptions())

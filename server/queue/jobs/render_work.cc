@@ -11,8 +11,6 @@
 namespace nerf {
 namespace {
 
-constexpr std::string_view kFramePrefix = "render/";
-
 uint32_t FrameParts(const RenderSpec& spec) {
   return (spec.n_frames + kFramesPerPart - 1) / kFramesPerPart;
 }
@@ -29,15 +27,10 @@ void UpdateMembers(Job& job) {
 
 }  // namespace
 
-std::string FrameCapability(std::string_view method) {
-  return fmt::format("{}{}", kFramePrefix, method);
-}
-
 bool NeedsAnnouncement(std::string_view capability) {
+  // Every other one is the name of a method.
   return capability == kMovieCapability || capability == kPoseCapability ||
-         capability == kFilmPoseCapability || capability.starts_with(kFramePrefix) ||
-         capability.starts_with(kExportPrefix) || capability.starts_with(kMergePrefix) ||
-         capability.starts_with(kExtendPrefix);
+         capability.find_first_of("/+") != std::string_view::npos;
 }
 
 RenderWork NewRenderWork(const RenderSpec& spec) {

@@ -18,10 +18,11 @@ namespace nerf {
 inline constexpr uint32_t kFramesPerPart = 16;
 inline constexpr uint32_t kMaxFrames = 3600;
 
-// What a worker announces that makes movies.
+// What a worker announces that makes movies, and what it needs for those with a style.
 inline constexpr std::string_view kMovieCapability = "ffmpeg";
-// What a worker announces that renders frames of models of `method`.
-std::string FrameCapability(std::string_view method);
+inline constexpr std::string_view kStyledMovieCapability = "ffmpeg+style";
+// What a worker announces that renders models (ModelCapability).
+inline constexpr std::string_view kRenderFeature = "render";
 // Whether only a worker that announces it may be given such work.
 bool NeedsAnnouncement(std::string_view capability);
 

@@ -34,10 +34,23 @@ QueueWait NoCapableWorker(const std::string& method, std::span<const WorkerRecor
 }
 
 QueueWait NoRenderingWorker(const Job& job) {
-  if (CapabilityOf(job) == kMovieCapability) {
-    return {kWaitNoCapableWorker, "no connected worker has ffmpeg for the movie"};
+  const std::string_view capability = CapabilityOf(job);
+  std::string message = "no connected worker renders models of its method";
+  if (capability == kMovieCapability || capability == kStyledMovieCapability) {
+    message = "no connected worker has ffmpeg for the movie";
   }
-  return {kWaitNoCapableWorker, "no connected worker renders models of its method"};
+  if (job.render.feature == kStyleFeature) {
+    message += " with alpha, a background, a box or a panorama; older versions do not";
+  }
+  return {kWaitNoCapableWorker, std::move(message)};
+}
+
+QueueWait NoExportingWorker(const Job& job) {
+  std::string message = "no connected worker exports models of its method";
+  if (job.exporting.feature == kMoreExportsFeature) {
+    message += " as asked; older versions have no turned boxes, textures and volumes";
+  }
+  return {kWaitNoCapableWorker, std::move(message)};
 }
 
 QueueWait NoPosingWorker(const Job& job, std::span<const WorkerRecord> workers) {
@@ -81,9 +94,7 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
   }
   if (n_workers > 0 && job.kind == JobKind::kRender) return NoRenderingWorker(job);
   if (n_workers > 0 && job.kind == JobKind::kPose) return NoPosingWorker(job, workers);
-  if (n_workers > 0 && job.kind == JobKind::kExport) {
-    return {kWaitNoCapableWorker, "no connected worker exports models of its method"};
-  }
+  if (n_workers > 0 && job.kind == JobKind::kExport) return NoExportingWorker(job);
   if (n_workers > 0 && CapabilityOf(job).starts_with(kMergePrefix)) {
     return {kWaitNoCapableWorker, fmt::format("no connected worker trains parts of method {}",
                                               job.training.config.method)};

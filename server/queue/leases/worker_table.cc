@@ -79,11 +79,19 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
   }
   for (const std::string& method : methods) {
     capabilities.push_back(method);
-    if (Has("render")) capabilities.push_back(FrameCapability(method));
-    if (Has(kExportFeature)) capabilities.push_back(fmt::format("{}{}", kExportPrefix, method));
+    const auto add = [&](std::string_view work, std::string_view feature) {
+      if (!Has(work)) return;
+      capabilities.push_back(ModelCapability(work, "", method));
+      if (Has(feature)) capabilities.push_back(ModelCapability(work, feature, method));
+    };
+    add(kRenderFeature, kStyleFeature);
+    add(kExportFeature, kMoreExportsFeature);
     if (Has(kExtendFeature)) capabilities.push_back(fmt::format("{}{}", kExtendPrefix, method));
   }
-  if (Has(kMovieCapability)) capabilities.emplace_back(kMovieCapability);
+  if (Has(kMovieCapability)) {
+    capabilities.emplace_back(kMovieCapability);
+    if (Has(kStyleFeature)) capabilities.emplace_back(kStyledMovieCapability);
+  }
   for (const std::string& feature : features) {
     if (feature.starts_with(kMergePrefix)) capabilities.push_back(feature);
   }

@@ -10,6 +10,7 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "server/queue/jobs/any_training.h"
+#include "server/queue/jobs/export_spec.h"
 #include "server/queue/jobs/render_work.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
@@ -268,13 +269,13 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   }
   if (job.kind == JobKind::kRender) {
     NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(job.render));
-    job.render.capability = FrameCapability(method);
+    job.render.capability = ModelCapability(kRenderFeature, job.render.feature, method);
     job.render_work = NewRenderWork(job.render);
   }
   if (job.kind == JobKind::kPose) NERF_RETURN_IF_ERROR(ReserveScene(state_, job));
   if (job.kind == JobKind::kExport) {
     NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(job.exporting));
-    job.exporting.capability = fmt::format("{}{}", kExportPrefix, method);
+    job.exporting.capability = ModelCapability(kExportFeature, job.exporting.feature, method);
   }
   if (job.kind == JobKind::kTraining && needs_init) {
     NERF_RETURN_IF_ERROR(ResolveInit(spec, job.training));

@@ -27,6 +27,10 @@ absl::Status NoWorkerError(std::string_view why) {
   return WithReason(absl::UnavailableError(std::string(why)), reason::kNoWorker);
 }
 
+bool HasFeatureOf(const BrokerRequest& request, const WorkerRecord& worker) {
+  return request.feature.empty() || worker.description.Has(request.feature);
+}
+
 v1::ServerRequest CancelMessage(const std::string& request_id) {
   v1::ServerRequest message;
   message.set_request_id(request_id);
@@ -91,9 +95,12 @@ std::optional<RequestBroker::Open> RequestBroker::TakeLocked(uint64_t number) {
   return open;
 }
 
-std::optional<std::string> RequestBroker::PickWorker(const std::optional<std::string>& wanted) {
-  if (wanted.has_value()) {
-    return attached_.contains(*wanted) ? wanted : std::nullopt;
+std::optional<std::string> RequestBroker::PickWorker(const BrokerRequest& request) {
+  if (request.worker.has_value()) {
+    if (!attached_.contains(*request.worker)) return std::nullopt;
+    const auto record = workers_.Find(*request.worker);
+    const bool is_known = record.has_value() && HasFeatureOf(request, *record);
+    return is_known || request.feature.empty() ? request.worker : std::nullopt;
   }
   std::optional<std::string> best;
   // Preferred, in this order: healthy, not a follower in a gang, not in training, fewest open
@@ -102,6 +109,7 @@ std::optional<std::string> RequestBroker::PickWorker(const std::optional<std::st
   for (const WorkerRecord& worker : workers_.List()) {
     const auto found = attached_.find(worker.description.id);
     if (found == attached_.end() || !worker.AnswersRequests()) continue;
+    if (!HasFeatureOf(request, worker)) continue;
     const bool unhealthy = worker.state == WorkerState::kUnhealthy;
     const std::tuple load(unhealthy, worker.follows, worker.job.has_value(), found->second.n_open);
     if (best.has_value() && best_load <= load) continue;
@@ -111,7 +119,18 @@ std::optional<std::string> RequestBroker::PickWorker(const std::optional<std::st
   return best;
 }
 
-std::string RequestBroker::WhyNoWorker() {
+std::string RequestBroker::WhyNoWorker(const BrokerRequest& request) {
+  if (request.worker.has_value() && !attached_.contains(*request.worker)) {
+    return "the job's worker is not connected";
+  }
+  for (const WorkerRecord& worker : workers_.List()) {
+    const bool is_wanted = !request.worker.has_value() || worker.description.id == *request.worker;
+    if (is_wanted && worker.AnswersRequests() && attached_.contains(worker.description.id)) {
+      return absl::StrCat("worker ", worker.description.id, " of version ",
+                          worker.description.version, " lacks the feature ", request.feature,
+                          ", which this needs: install a newer nerf-worker");
+    }
+  }
   for (const WorkerRecord& worker : workers_.List()) {
     if (worker.drained && attached_.contains(worker.description.id)) {
       return absl::StrCat("worker ", worker.description.id,
@@ -130,11 +149,8 @@ absl::StatusOr<uint64_t> RequestBroker::Start(BrokerRequest request, Done done) 
   std::shared_ptr<WorkerLink> link;
   {
     MutexLock lock(mu_);
-    const std::optional<std::string> worker = PickWorker(request.worker);
-    if (!worker.has_value()) {
-      return NoWorkerError(request.worker.has_value() ? "the job's worker is not connected"
-                                                      : WhyNoWorker());
-    }
+    const std::optional<std::string> worker = PickWorker(request);
+    if (!worker.has_value()) return NoWorkerError(WhyNoWorker(request));
     Attached& attached = attached_.at(*worker);
     if (attached.n_open >= kMaxOpenPerWorker) {
       return QueueFullError("the worker has", attached.n_open);

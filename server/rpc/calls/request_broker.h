@@ -29,6 +29,7 @@ class WorkerLink {
 struct BrokerRequest {
   v1::ServerRequest message;          // the broker sets its request_id
   std::optional<std::string> worker;  // unset: any worker
+  std::string feature = {};           // of WorkerHello, that the worker needs; empty: none
   size_t max_reply_bytes = size_t{3} << 20;
   absl::Duration timeout = absl::Minutes(10);
   bool is_known = false;  // the server has the answer: no worker is asked, the reply is empty
@@ -62,8 +63,8 @@ class RequestBroker {
   // Sends a request to an idle worker, else to the one with the fewest open requests. `done` is
   // called exactly once, on any thread: with the reply, the worker's error, Unavailable
   // WORKER_LOST, ResourceExhausted SIZE_LIMIT, DeadlineExceeded or the status of Cancel. Returns a
-  // number for Cancel. Errors, without a call of `done`: Unavailable NO_WORKER; ResourceExhausted
-  // QUEUE_FULL, of the worker or of the caller's part of it.
+  // number for Cancel. Errors, without a call of `done`: Unavailable NO_WORKER, also where none has
+  // the feature; ResourceExhausted QUEUE_FULL, of the worker or of the caller's part of it.
   absl::StatusOr<uint64_t> Start(BrokerRequest request, Done done);
   // Ends an open request with `why` and tells its worker to drop it.
   void Cancel(uint64_t number, const absl::Status& why);
@@ -85,9 +86,9 @@ class RequestBroker {
   };
 
   std::string RequestId(uint64_t number) const;
-  // Why PickWorker found none: a drained worker, or none at all.
-  std::string WhyNoWorker() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::optional<std::string> PickWorker(const std::optional<std::string>& wanted)
+  // Why PickWorker found none: one that is gone, too old or drained, or none at all.
+  std::string WhyNoWorker(const BrokerRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<std::string> PickWorker(const BrokerRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Removes an open request from the table and returns it.
   std::optional<Open> TakeLocked(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -21,6 +21,7 @@ namespace {
 constexpr uint32_t kDefaultExportResolution = 256, kMinExportResolution = 8,
                    kMaxExportResolution = 1024;
 constexpr uint32_t kDefaultTriangles = 200'000, kMaxTriangles = 1'000'000'000;
+constexpr uint32_t kMinTexture = 64, kMaxTexture = 8192;
 constexpr double kMaxBoxCoordinate = 1e9;
 // Of what a worker reports.
 constexpr int kMaxExportFiles = 16;
@@ -32,7 +33,8 @@ bool IsMesh(v1::ExportJob::Format format) {
 }
 
 bool HasBox(v1::ExportJob::Format format) {
-  return IsMesh(format) || format == v1::ExportJob::POINTS || format == v1::ExportJob::SPLATS;
+  return IsMesh(format) || format == v1::ExportJob::POINTS || format == v1::ExportJob::SPLATS ||
+         format == v1::ExportJob::VDB;
 }
 
 void CheckBox(const v1::CropBox& box, RequestCheck& check) {
@@ -57,7 +59,7 @@ void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
   const Job::Format format = job.format();
   const bool is_known = Job::Format_IsValid(format) && format != Job::FORMAT_UNSPECIFIED;
   check.Require(is_known, "export_job.format",
-                "must be VIEWER, PLY, GLB, POINTS, SPLATS or CAMERAS");
+                "must be VIEWER, PLY, GLB, POINTS, SPLATS, CAMERAS or VDB");
   check.Require(Job::Frame_IsValid(job.frame()), "export_job.frame",
                 "is not a frame known to this server");
   if (job.has_box()) CheckBox(job.box(), check);
@@ -67,6 +69,9 @@ void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
       "export_job.resolution",
       fmt::format("must be {} to {}", kMinExportResolution, kMaxExportResolution));
   check.Require(triangles <= kMaxTriangles, "export_job.triangles", "must be at most 1e9");
+  const uint32_t texture = job.texture();
+  check.Require(texture == 0 || (texture >= kMinTexture && texture <= kMaxTexture),
+                "export_job.texture", fmt::format("must be {} to {}", kMinTexture, kMaxTexture));
   if (!is_known) return;
   const auto refuse = [&](bool is_given, std::string_view field) {
     check.Require(!is_given, fmt::format("export_job.{}", field),
@@ -75,6 +80,7 @@ void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
   refuse(format == Job::CAMERAS && job.has_box(), "box");
   refuse(!HasBox(format) && resolution > 0, "resolution");
   refuse(!IsMesh(format) && triangles > 0, "triangles");
+  refuse(format != Job::GLB && texture > 0, "texture");
   const bool has_frame = job.frame() != Job::FRAME_UNSPECIFIED && job.frame() != Job::DATASET;
   refuse(format == Job::VIEWER && has_frame, "frame");
   const bool is_mirrored = job.frame() == Job::UNITY || job.frame() == Job::UNREAL;
@@ -99,8 +105,16 @@ v1::ExportJob RequestedExport(const v1::ExportJob& job) {
   if (IsMesh(job.format())) {
     requested.set_triangles(job.triangles() == 0 ? kDefaultTriangles : job.triangles());
   }
+  requested.set_texture(job.texture());
   requested.DiscardUnknownFields();
   return requested;
+}
+
+// Whether workers without kMoreExportsFeature do not know what is asked.
+bool IsNewer(const v1::ExportJob& job) {
+  const bool is_boxed_viewer = job.format() == v1::ExportJob::VIEWER && job.has_box();
+  return job.format() == v1::ExportJob::VDB || job.texture() > 0 || !job.box().turn().empty() ||
+         is_boxed_viewer;
 }
 
 }  // namespace
@@ -113,7 +127,7 @@ v1::ExportJob ToExportJob(const Job& job) {
   if (proto.has_checkpoint() && job.exporting.step.has_value()) {
     proto.set_checkpoint(CheckpointName(job.exporting.source, *job.exporting.step));
   }
-  if (IsMesh(proto.format())) {
+  if (IsMesh(proto.format()) && proto.texture() == 0) {
     proto.set_expected_bytes(
         ExpectedMeshBytes(proto.format() == v1::ExportJob::GLB, proto.triangles()));
   }
@@ -148,6 +162,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateExportJobRequest& request) {
   CheckProduct(job, check);
   NERF_RETURN_IF_ERROR(check.Result());
   spec.exporting.request = RequestedExport(job).SerializeAsString();
+  if (IsNewer(job)) spec.exporting.feature = kMoreExportsFeature;
   return spec;
 }
 

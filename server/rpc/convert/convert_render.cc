@@ -246,6 +246,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateRenderJobRequest& request) {
   spec.render.n_channels = static_cast<uint32_t>(requested.channels_size());
   spec.render.images = job.images();
   spec.render.movie = job.movie();
+  spec.render.feature = FeatureOfViews(requested.style(), requested.channels(), v1::PNG);
   return spec;
 }
 

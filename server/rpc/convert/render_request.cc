@@ -11,6 +11,7 @@
 #include "engine/base/camera_matrix.h"
 #include "engine/config/view_limits.h"
 #include "engine/config/view_style_check.h"
+#include "server/queue/jobs/model_source.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
@@ -212,6 +213,14 @@ void CheckColorChannels(std::string_view field,
   check.Require(!has(v1::RGB) || !has(v1::RGBA), field, "RGBA is in place of RGB");
 }
 
+std::string_view FeatureOfViews(const v1::ViewStyle& style,
+                                const google::protobuf::RepeatedField<int>& channels,
+                                v1::ImageFormat format) {
+  const bool has_alpha = std::find(channels.begin(), channels.end(), v1::RGBA) != channels.end();
+  const bool has_style = !style.background().empty() || style.has_crop() || style.has_panorama();
+  return has_alpha || has_style || format == v1::EXR ? kStyleFeature : "";
+}
+
 absl::Status CheckView(const v1::RenderImageRequest& request) {
   RequestCheck check;
   CheckSourceName(request, check);
@@ -256,6 +265,7 @@ absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
   NERF_RETURN_IF_ERROR(CheckView(request));
   BrokerRequest result;
   result.max_reply_bytes = kMaxReplyBytes;
+  result.feature = FeatureOfViews(request.style(), request.channels(), request.format());
   NERF_RETURN_IF_ERROR(UseSource(services, request, &result));
   v1::RenderImageRequest* view = result.message.mutable_render()->mutable_view();
   *view = request;

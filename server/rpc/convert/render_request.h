@@ -31,6 +31,12 @@ void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& style, ViewSiz
 void CheckColorChannels(std::string_view field,
                         const google::protobuf::RepeatedField<int>& channels, RequestCheck& check);
 
+// The feature that a worker needs to render so (WorkerHello): kStyleFeature, or empty for what
+// workers of every version render.
+std::string_view FeatureOfViews(const v1::ViewStyle& style,
+                                const google::protobuf::RepeatedField<int>& channels,
+                                v1::ImageFormat format);
+
 // Finds the file to render, or the running job and its worker.
 absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
                                             const v1::RenderImageRequest& request);

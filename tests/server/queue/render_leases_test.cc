@@ -1,8 +1,10 @@
 // Render jobs in the queue: parts are granted, committed, lost and finished by workers that are
 // calls of this test.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "server/queue/jobs/render_work.h"
+#include "server/queue/leases/queue_wait.h"
 #include "tests/testing/queue_harness.h"
 
 namespace nerf {
@@ -150,6 +152,32 @@ TEST_F(RenderLeasesTest, MovieIsMadeLastByAWorkerThatHasFfmpegAndItsFramesAreDro
   EXPECT_FALSE(reachable.contains(QueueHarness::Blob("frame 0").sha256));
   EXPECT_TRUE(harness_.blobs.released.contains(QueueHarness::Blob("frame 0").sha256));
   EXPECT_FALSE(harness_.blobs.released.contains(QueueHarness::Blob("movie").sha256));
+}
+
+TEST_F(RenderLeasesTest, FramesAndMovieWithAStyleWaitForWorkersThatAnnounceIt) {
+  JobSpec spec = Spec("film", 3, /*movie=*/true);
+  spec.render.feature = kStyleFeature;
+  ASSERT_THAT(harness_.queue->Create(spec), IsOk());
+  WorkerRecord worker;
+  worker.connected = true;
+  worker.description = {"worker-a", "s", "cpu", "", "", "", {"ngp"}, {"render", "ffmpeg"}};
+  const auto wait = [&] {
+    return ExplainWait(Get("film"), std::vector{worker}, absl::ZeroDuration(),
+                       [] { return size_t{0}; });
+  };
+  EXPECT_FALSE(Acquire("worker-a", worker.description.Capabilities()).has_value());
+  ASSERT_TRUE(wait().has_value());
+  EXPECT_EQ(wait()->reason, kWaitNoCapableWorker);
+  EXPECT_THAT(wait()->message, testing::HasSubstr("older versions do not"));
+  harness_.Restart();
+  EXPECT_FALSE(Acquire("worker-a", worker.description.Capabilities()).has_value());
+  worker.description.features.push_back("style");
+  EXPECT_EQ(wait(), std::nullopt);
+  const LeaseGrant frames = *Acquire("worker-a", worker.description.Capabilities());
+  ASSERT_THAT(CommitAll(frames), IsOk());
+  ASSERT_THAT(leases().Finish(frames.lease, {}), IsOk());
+  EXPECT_FALSE(Acquire("worker-old", {"ngp", "render/ngp", "ffmpeg"}).has_value());
+  EXPECT_TRUE(Acquire("worker-a", worker.description.Capabilities()).has_value());
 }
 
 TEST_F(RenderLeasesTest, FramesOfAnotherPartAndMissingBlobsAreRefused) {

@@ -115,9 +115,29 @@ TEST(WorkerDescriptionTest, WithFeaturesAndWithoutMethodsItTrainsEveryMethod) {
   worker.features = {"ffmpeg"};
   EXPECT_TRUE(OffersCapability(worker.Capabilities(), "ngp"));
   EXPECT_TRUE(OffersCapability(worker.Capabilities(), kMovieCapability));
-  EXPECT_FALSE(OffersCapability(worker.Capabilities(), FrameCapability("ngp")));
+  EXPECT_FALSE(OffersCapability(worker.Capabilities(), "render/ngp"));
   worker.methods = {"mlp"};
   EXPECT_FALSE(OffersCapability(worker.Capabilities(), "ngp"));
+}
+
+TEST(WorkerDescriptionTest, WhatOlderWorkersLackIsOfferedOnlyWhereItIsAnnounced) {
+  const std::vector<std::string> newer = {"render+style/ngp", "export+export-2/ngp",
+                                          "ffmpeg+style"};
+  WorkerDescription worker;
+  const auto offers = [&](const std::string& capability) {
+    return OffersCapability(worker.Capabilities(), capability);
+  };
+  for (const std::string& capability : newer) EXPECT_FALSE(offers(capability)) << capability;
+  worker.features = {"style", "export-2"};
+  for (const std::string& capability : newer) EXPECT_FALSE(offers(capability)) << capability;
+  worker.methods = {"ngp"};
+  worker.features = {"render", "export", "ffmpeg"};
+  for (const std::string& capability : newer) EXPECT_FALSE(offers(capability)) << capability;
+  EXPECT_TRUE(offers("render/ngp") && offers("export/ngp") && offers("ffmpeg"));
+  worker.features = {"render", "export", "ffmpeg", "style", "export-2"};
+  for (const std::string& capability : newer) EXPECT_TRUE(offers(capability)) << capability;
+  EXPECT_TRUE(offers("render/ngp") && offers("export/ngp") && offers("ffmpeg"));
+  EXPECT_FALSE(offers("render+style/mlp"));
 }
 
 TEST(WorkerDescriptionTest, PosesOnlyIsOfferedWhateverTheMethodsAre) {

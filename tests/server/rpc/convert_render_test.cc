@@ -111,6 +111,8 @@ TEST(ConvertRenderTest, StyleOfAJobReachesItsFramesAndItsMovie) {
   const v1::DesiredJob frames = RenderOrder(GrantOf(*spec, 0));
   EXPECT_EQ(frames.frames().frames(0).view().style().crop().center(2), 0.5);
   EXPECT_TRUE(RenderOrder(GrantOf(*spec, 2)).movie().alpha());
+  EXPECT_EQ(spec->render.feature, "style");
+  EXPECT_EQ(FromProto(Request())->render.feature, "");
 }
 
 TEST(ConvertRenderTest, WrongFieldsOfAStyleAreNamed) {

@@ -137,6 +137,29 @@ TEST_F(ExportJobTest, ValidateOnlyTellsTheSizeAndWhyItWouldWaitAndMakesNothing) 
   EXPECT_TRUE(waits());
 }
 
+TEST_F(ExportJobTest, WhatAnOlderWorkerLacksWaitsForANewerOne) {
+  v1::CreateExportJobRequest volume = Request("volume"), textured = Request("textured");
+  volume.mutable_export_job()->set_format(v1::ExportJob::VDB);
+  textured.mutable_export_job()->set_texture(2048);
+  EXPECT_EQ(Create(textured)->expected_bytes(), 0) << "not known before";
+  ASSERT_THAT(Create(volume), IsOk());
+  for (const char* const id : {"volume", "textured"}) {
+    EXPECT_EQ(Get(id).wait().reason(), "NO_CAPABLE_WORKER");
+    EXPECT_THAT(Get(id).wait().message(), HasSubstr("older versions have no"));
+  }
+  ASSERT_THAT(Create(Request()), IsOk());
+  const auto plain = worker_->WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(plain.has_value());
+  EXPECT_EQ(plain->training_job(), "projects/default/exportJobs/mesh");
+
+  FakeWorker newer(server_.channel, RpcTestServer::kToken, "w-2");
+  newer.Hello({}, {"ngp"}, {"export", "export-2"});
+  const auto grant = newer.WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->training_job(), "projects/default/exportJobs/textured");
+  EXPECT_EQ(grant->model_export().product().texture(), 2048u);
+}
+
 TEST_F(ExportJobTest, EveryWrongFieldIsNamedAtOnce) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                    kInfinity = std::numeric_limits<double>::infinity();
@@ -189,6 +212,15 @@ TEST_F(ExportJobTest, WhatAFormatDoesNotHaveIsRefused) {
                     }),
               ElementsAre("export_job.box.turn"));
   EXPECT_THAT(wrong(v1::ExportJob::CAMERAS, box), ElementsAre("export_job.box"));
+  EXPECT_THAT(wrong(v1::ExportJob::VDB, box), testing::IsEmpty());
+  EXPECT_THAT(wrong(v1::ExportJob::VDB, [](auto& job) { job.set_triangles(5); }),
+              ElementsAre("export_job.triangles"));
+  EXPECT_THAT(wrong(v1::ExportJob::PLY, [](auto& job) { job.set_texture(1024); }),
+              ElementsAre("export_job.texture"));
+  for (const uint32_t texture : {1u, 63u, 8193u, 4'000'000'000u}) {
+    EXPECT_THAT(wrong(v1::ExportJob::GLB, [&](auto& job) { job.set_texture(texture); }),
+                ElementsAre("export_job.texture"));
+  }
   EXPECT_THAT(wrong(v1::ExportJob::POINTS, [](auto& job) { job.set_triangles(5); }),
               ElementsAre("export_job.triangles"));
   EXPECT_THAT(wrong(v1::ExportJob::VIEWER, [](auto& job) { job.set_resolution(64); }),

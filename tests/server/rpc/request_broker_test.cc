@@ -34,8 +34,10 @@ class RequestBrokerTest : public testing::Test {
  protected:
   std::shared_ptr<RecordingLink> Connect(const std::string& id,
                                          std::optional<ResourceKey> job = std::nullopt,
-                                         bool draining = false) {
-    const uint64_t connection = *workers_.Connect({id, "s", "cpu", "", "", "", {}});
+                                         bool draining = false,
+                                         std::vector<std::string> features = {}) {
+    const uint64_t connection =
+        *workers_.Connect({id, "s", "cpu", "", "0.1", "", {}, std::move(features)});
     workers_.Heard(id, connection, draining, job);
     auto link = std::make_shared<RecordingLink>();
     broker_.Attach(id, connection, link);
@@ -91,6 +93,29 @@ TEST_F(RequestBrokerTest, NobodyDrainingOrLostIsAsked) {
   clock_.Advance(absl::Seconds(31));
   EXPECT_THAT(Start(), FailsWith(StatusCode::kUnavailable, reason::kNoWorker));
   EXPECT_TRUE(done_.empty());
+}
+
+TEST_F(RequestBrokerTest, RequestsThatNeedAFeatureGoToAWorkerThatHasIt) {
+  const auto start = [&](std::optional<std::string> worker) {
+    BrokerRequest request;
+    request.worker = std::move(worker);
+    request.feature = "style";
+    request.message.mutable_render();
+    return broker_.Start(std::move(request), [](absl::StatusOr<BrokerReply>) {});
+  };
+  const auto old = Connect("old");
+  const absl::Status refused = start(std::nullopt).status();
+  EXPECT_THAT(refused, FailsWith(StatusCode::kUnavailable, reason::kNoWorker));
+  EXPECT_EQ(refused.message(),
+            "worker old of version 0.1 lacks the feature style, which this "
+            "needs: install a newer nerf-worker");
+  EXPECT_EQ(start("old").status().message(), refused.message());
+  EXPECT_EQ(start("gone").status().message(), "the job's worker is not connected");
+  const auto busy = Connect("busy", ResourceKey{"default", "j"}, false, {"style"});
+  EXPECT_THAT(start(std::nullopt), IsOk());
+  EXPECT_THAT(start("busy"), IsOk());
+  EXPECT_EQ(busy->sent.size(), 2u);
+  EXPECT_TRUE(old->sent.empty());
 }
 
 TEST_F(RequestBrokerTest, PiecesOfStrangersAndOfUnknownRequestsAreDropped) {

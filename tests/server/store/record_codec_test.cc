@@ -64,7 +64,8 @@ TEST(RecordCodecTest, RenderJobComesBackWithItsPartsAndFrames) {
                 {"default", "j-1"},
                 7,
                 QueueHarness::Blob("model"),
-                "render/ngp",
+                "style",
+                "render+style/ngp",
                 std::string("\x0a\x00", 2),
                 20,
                 2,
@@ -87,7 +88,7 @@ TEST(RecordCodecTest, ExportJobComesBackWithItsSourceAndFiles) {
   Job job;
   job.kind = JobKind::kExport;
   static_cast<ModelSource&>(job.exporting) = {
-      true, {"default", "j-1"}, 7, QueueHarness::Blob("model"), "export/ngp"};
+      true, {"default", "j-1"}, 7, QueueHarness::Blob("model"), "style", "export/ngp"};
   job.exporting.request = std::string("\x0a\x00", 2);
   job.export_result = ExportResult{{{"mesh.glb", QueueHarness::Blob("mesh")}}, "report"};
   Job read;
