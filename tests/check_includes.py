@@ -16,7 +16,7 @@ LIBRARIES = [  # word, pattern of the include path
     ("absl", r"absl/"), ("fmt", r"fmt/"), ("spdlog", r"spdlog/"), ("libcrypto", r"openssl/"),
     ("grpc", r"grpc(pp)?/"), ("proto", r"(nerf/v1/|google/)"), ("json", r"nlohmann/"),
     ("libpng", r"png\.h"), ("turbojpeg", r"turbojpeg\.h"), ("utf8proc", r"utf8proc\.h"),
-    ("heif", r"libheif/"), ("webp", r"webp/"),
+    ("heif", r"libheif/"), ("webp", r"webp/"), ("zlib", r"zlib\.h"),
     ("highway", r"hwy/"),
     ("sqlite", r"sqlite3\.h"), ("seccomp", r"seccomp\.h"), ("jose", r"(jose/|jansson\.h)"),
     ("prometheus", r"prometheus/"), ("cli11", r"CLI/"), ("boost", r"boost/"),

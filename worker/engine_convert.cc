@@ -121,6 +121,7 @@ protocol::Render ToProtocol(const v1::RenderImageRequest& view) {
     render.channels.emplace_back(ChannelName(static_cast<v1::RenderChannel>(channel)));
   }
   render.jpeg = view.format() == v1::JPEG;
+  render.exr = view.format() == v1::EXR;
   render.style = ToStyle(view.style());
   return render;
 }

@@ -97,8 +97,9 @@ absl::Status SetSource(const RenderFlags& flags, const std::string& project,
 
 absl::Status SetFormat(const RenderFlags& flags, RenderPlan* plan) {
   const bool jpeg = flags.format == "jpeg" || flags.format == "jpg";
-  if (!jpeg && flags.format != "png") {
-    constexpr std::string_view kFormats[] = {"png", "jpeg"};
+  const bool exr = flags.format == "exr";
+  if (!jpeg && !exr && flags.format != "png") {
+    constexpr std::string_view kFormats[] = {"png", "jpeg", "exr"};
     return absl::InvalidArgumentError("--format: " + NotOneOf(flags.format, kFormats));
   }
   if (jpeg && plan->Has(v1::DEPTH)) {
@@ -110,7 +111,10 @@ absl::Status SetFormat(const RenderFlags& flags, RenderPlan* plan) {
   if (plan->Has(v1::RGB) && plan->Has(v1::RGBA)) {
     return absl::InvalidArgumentError("--channels: rgba is in place of rgb; name one of them");
   }
-  plan->request.set_format(jpeg ? v1::JPEG : v1::PNG);
+  if (exr && (flags.sheet || !flags.video.empty())) {
+    return absl::InvalidArgumentError("--format: --sheet and --video need png or jpeg, not exr");
+  }
+  plan->request.set_format(jpeg ? v1::JPEG : exr ? v1::EXR : v1::PNG);
   return absl::OkStatus();
 }
 
@@ -196,6 +200,10 @@ bool RenderPlan::Has(v1::RenderChannel channel) const {
                      [&](const RenderChannelName& c) { return c.value == channel; });
 }
 
+const char* RenderPlan::ending() const {
+  return request.format() == v1::JPEG ? "jpg" : is_exr() ? "exr" : "png";
+}
+
 v1::RenderImageRequest RenderPlan::RequestOf(size_t i) const {
   v1::RenderImageRequest view = request;
   if (views.empty()) {
@@ -236,8 +244,9 @@ std::string RenderPlan::NameOf(size_t i) const {
 }
 
 std::string RenderPlan::PhotographOf(size_t i) const {
-  // Photographs are no panoramas, and show what a box leaves out.
-  const bool is_compared = !request.style().has_panorama() && !request.style().has_crop();
+  // Photographs are no panoramas, and show what a box leaves out. EXR pictures are not read back.
+  const bool is_compared =
+      !request.style().has_panorama() && !request.style().has_crop() && !is_exr();
   return views.empty() || !is_compared ? "" : views[i].photograph;
 }
 
@@ -392,7 +401,9 @@ void AddRenderFlags(CLI::App& render, RenderFlags* flags) {
                   "Any of rgb, rgba (with alpha, in place of rgb), depth,\nopacity, with commas")
       ->type_name("LIST")
       ->capture_default_str();
-  render.add_option("--format", flags->format, "png or jpeg")
+  render
+      .add_option("--format", flags->format,
+                  "png, jpeg, or exr (linear light; depth in the data set's unit)")
       ->type_name("NAME")
       ->capture_default_str();
   render.add_option("--out", flags->out, "Folder for the images; made if missing")

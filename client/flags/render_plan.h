@@ -66,7 +66,8 @@ struct RenderPlan {
   std::string PhotographOf(size_t i) const;
   VideoContent VideoContentOf() const;
   // Ending of the image files, without the dot.
-  const char* ending() const { return request.format() == v1::JPEG ? "jpg" : "png"; }
+  const char* ending() const;
+  bool is_exr() const { return request.format() == v1::EXR; }
 };
 
 // Checks the flags. Does not read the camera file: ReadCameras does. Errors: InvalidArgument that

@@ -15,6 +15,12 @@
 #include "fmt/format.h"
 
 namespace nerf {
+namespace {
+
+// EXR files have each depth as it is; others share a scale.
+bool HasDepthMaps(const RenderPlan& plan) { return plan.Has(v1::DEPTH) && !plan.is_exr(); }
+
+}  // namespace
 
 ViewFolder::ViewFolder(std::string path)
     : path_(std::move(path)), older_(ViewFilesIn(path_)), depths_(std::make_unique<DepthSpool>()) {}
@@ -53,10 +59,10 @@ std::vector<std::string> ViewFolder::ReplacedFiles(const RenderPlan& plan, bool 
   };
   for (size_t i = 0; i < plan.n_views; ++i) {
     for (const RenderChannelName& channel : plan.channels) add(FileOf(channel, i, plan));
-    if (plan.Has(v1::DEPTH)) add(fmt::format("depth_color_{}.png", plan.NameOf(i)));
+    if (HasDepthMaps(plan)) add(fmt::format("depth_color_{}.png", plan.NameOf(i)));
     if (!plan.PhotographOf(i).empty()) add("compare.png");
   }
-  if (plan.Has(v1::DEPTH)) add("depth.json");
+  if (HasDepthMaps(plan)) add("depth.json");
   if (sheet) add("sheet.png");
   return {names.begin(), names.end()};
 }
@@ -71,7 +77,7 @@ absl::Status ViewFolder::WriteView(size_t index, const RenderPlan& plan,
     if (image == response.images().end() || image->content().empty()) {
       return absl::InternalError(fmt::format("the server sent no {} image", channel.name));
     }
-    if (channel.value == v1::DEPTH) {
+    if (channel.value == v1::DEPTH && !plan.is_exr()) {
       NERF_RETURN_IF_ERROR(depths_->Append(plan.NameOf(index), image->content(), response.far()));
       continue;
     }

@@ -7,6 +7,7 @@
 #include <set>
 #include <system_error>
 
+#include "common/atomic_file.h"
 #include "common/clock.h"
 #include "common/counted.h"
 #include "common/edit_distance.h"
@@ -15,7 +16,7 @@
 #include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/commands/command.h"
-#include "engine/commands/flag_errors.h"
+#include "engine/commands/render_flags.h"
 #include "engine/commands/signal_watcher.h"
 #include "engine/commands/view_progress.h"
 #include "engine/config/psnr_advice.h"
@@ -23,7 +24,7 @@
 #include "engine/config/view_limits.h"
 #include "engine/config/view_style_check.h"
 #include "engine/output/depth_spool.h"
-#include "engine/output/png_writer.h"
+#include "engine/output/picture_writer.h"
 #include "engine/output/scene_match.h"
 #include "engine/output/view_paths.h"
 #include "engine/output/view_request.h"
@@ -34,6 +35,7 @@
 #include "engine/protocol/json.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/camera_file.h"
+#include "engine/scene/exr_codec.h"
 #include "engine/scene/image_compare.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/path_frame.h"
@@ -54,23 +56,11 @@ namespace nerf {
 namespace {
 
 constexpr int kProgressiveStride = 8;  // of the first pass: 1/64 of the pixels
-constexpr int kDefaultViews = 8;
-constexpr double kDefaultVideoSeconds = 5;
 // How long fewer pixels take is not found out by rendering some of them first.
 constexpr double kForecastPixels = 200'000;
 constexpr absl::Duration kLongRender = absl::Seconds(5);  // that a log has lines of
 // Views of which a smaller share lies in two training views are named in a warning.
 constexpr double kWellSeen = 0.75;
-
-struct RenderFlags {
-  StyleFlags style;
-  std::string model, camera, dataset, out, video, path = "auto", device = "cpu", ffmpeg = "ffmpeg";
-  std::optional<int> appearance;
-  int orbit = 0, frames = 0, width = 0, height = 0, threads = 0;
-  double fps = 30;
-  std::vector<std::string> channels = {"rgb"};
-  bool progressive = false, full_size = false, sheet = false, json = false;
-};
 
 // A view to render.
 struct WantedView {
@@ -98,12 +88,6 @@ std::string_view PathWords(PathKind kind) {
       break;
   }
   return "on an orbit";
-}
-
-VideoContent VideoContentOf(const ViewChannels& channels, const ViewStyle& style) {
-  VideoContent content{.alpha = channels.rgba};
-  if (style.panorama.has_value()) content.panorama = style.panorama->stereo;
-  return content;
 }
 
 // Renders the views of one command and writes the files.
@@ -249,14 +233,14 @@ class RenderRun {
   const char* ColorName() const { return channels_.rgba ? "rgba" : "rgb"; }
 
   std::string ColorFile(const WantedView& view) const {
-    return fmt::format("{}/{}_{}.png", out(), ColorName(), view.name);
+    return fmt::format("{}/{}_{}.{}", out(), ColorName(), view.name, flags_.format);
   }
 
   absl::Status RenderAll(const LoadedModel& model, int n_threads) {
     options_ = OptionsOf(model.state, style_, channels_);
     apply_exif_ = ReadingOf(model).apply_exif;
     if (flags_.progressive) options_.first_stride = kProgressiveStride;
-    PngWriter writer(n_threads);
+    PictureWriter writer(n_threads);
     size_t n_done = 0;
     const absl::Status status = RenderViews(model, &writer, &n_done);
     progress_.reset();
@@ -270,7 +254,7 @@ class RenderRun {
     return absl::CancelledError(words);
   }
 
-  absl::Status RenderViews(const LoadedModel& model, PngWriter* writer, size_t* n_done) {
+  absl::Status RenderViews(const LoadedModel& model, PictureWriter* writer, size_t* n_done) {
     NERF_RETURN_IF_ERROR(BeginProgress(model));
     for (size_t i = 0; i < wanted_.views.size(); ++i) {
       const WantedView& wanted = wanted_.views[i];
@@ -350,7 +334,7 @@ class RenderRun {
   bool IsCompared() const { return !style_.panorama.has_value() && !style_.crop.has_value(); }
 
   absl::Status Take(const WantedView& wanted, const ViewPicture& view, float scale,
-                    PngWriter* writer) {
+                    PictureWriter* writer) {
     ImageU8 colors = ColorPicture(view);
     if (!capture_.empty() && !style_.panorama.has_value())
       seen_.push_back(ShareSeenTwice(view, wanted.camera, capture_));
@@ -367,15 +351,21 @@ class RenderRun {
                                        XmpOf(style_, view.rgba.width, view.rgba.height)));
     }
     if (channels_.opacity) {
-      NERF_RETURN_IF_ERROR(
-          writer->Add(fmt::format("{}/opacity_{}.png", out(), wanted.name), OpacityImage(view)));
+      NERF_RETURN_IF_ERROR(writer->Add(
+          fmt::format("{}/opacity_{}.{}", out(), wanted.name, flags_.format), OpacityImage(view)));
     }
     if (!channels_.depth) return absl::OkStatus();
+    if (flags_.is_exr()) {
+      NERF_ASSIGN_OR_RETURN(
+          const std::string bytes,
+          EncodeExrDepth(view.rgba.width, view.rgba.height, OwnDepths(view, scale)));
+      return WriteFileAtomically(fmt::format("{}/depth_{}.exr", out(), wanted.name), bytes);
+    }
     return depths_.Append(wanted.name, view.rgba.width, view.rgba.height, OwnDepths(view, scale));
   }
 
   bool HasSheet() const {
-    return channels_.HasColor() && (wanted_.views.size() > 1 || flags_.sheet);
+    return channels_.HasColor() && !flags_.is_exr() && (wanted_.views.size() > 1 || flags_.sheet);
   }
 
   absl::Status WriteSheets() {
@@ -426,12 +416,16 @@ class RenderRun {
   std::set<std::string> FilesToWrite() const {
     std::set<std::string> names;
     for (const WantedView& view : wanted_.views) {
-      if (channels_.HasColor()) names.insert(fmt::format("{}_{}.png", ColorName(), view.name));
-      if (channels_.opacity) names.insert(fmt::format("opacity_{}.png", view.name));
+      const auto add = [&](const char* channel) {
+        names.insert(fmt::format("{}_{}.{}", channel, view.name, flags_.format));
+      };
+      if (channels_.HasColor()) add(ColorName());
+      if (channels_.opacity) add("opacity");
       if (!view.photograph.empty()) names.insert("compare.png");
       if (!channels_.depth) continue;
-      names.insert({fmt::format("depth_{}.png", view.name),
-                    fmt::format("depth_color_{}.png", view.name), "depth.json"});
+      add("depth");
+      if (!flags_.is_exr())
+        names.insert({fmt::format("depth_color_{}.png", view.name), "depth.json"});
     }
     if (HasSheet()) names.insert("sheet.png");
     return names;
@@ -541,43 +535,6 @@ class RenderRun {
   absl::Duration rendering_, first_rendering_;
 };
 
-// Errors name every wrong flag.
-absl::Status CheckRenderFlags(const RenderFlags& flags,
-                              const absl::StatusOr<ViewChannels>& channels,
-                              const absl::StatusOr<ViewStyle>& style) {
-  FlagErrors errors;
-  errors.Add(CheckDevice(flags.device));
-  errors.Add(channels.status());
-  errors.Add(style.status());
-  if (style.ok() && style->panorama.has_value()) {
-    const absl::Status size =
-        PanoramaSize(style->panorama->stereo, {flags.width, flags.height}).status();
-    if (!size.ok()) {
-      errors.Add(
-          absl::InvalidArgumentError(fmt::format("--width: {}", std::string(size.message()))));
-    }
-  }
-  const bool has_color = !channels.ok() || channels->HasColor();
-  if (flags.progressive && !has_color) {
-    errors.Add(absl::InvalidArgumentError("--progressive: needs rgb in --channels"));
-  }
-  if (flags.sheet && !has_color) {
-    errors.Add(absl::InvalidArgumentError("--sheet: needs rgb in --channels"));
-  }
-  if (flags.out.empty() && flags.video.empty()) {
-    errors.Add(absl::InvalidArgumentError("--out or --video is required"));
-  }
-  if (!flags.video.empty()) {
-    errors.Add(CheckVideoPath(flags.video, VideoContentOf(channels.value_or(ViewChannels()),
-                                                          style.value_or(ViewStyle()))));
-  }
-  if (!ParsePathKind(flags.path).has_value()) {
-    constexpr std::string_view kPaths[] = {"auto", "orbit", "spiral", "flyby", "cameras"};
-    errors.Add(absl::InvalidArgumentError("--path: " + NotOneOf(flags.path, kPaths)));
-  }
-  return errors.ToStatus();
-}
-
 int RunRender(const RenderFlags& flags) {
   const absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
   const absl::StatusOr<ViewStyle> style = ParseStyle(flags.style);
@@ -599,93 +556,7 @@ int RunRender(const RenderFlags& flags) {
 void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
   auto flags = std::make_shared<RenderFlags>();
   CLI::App* command = app->add_subcommand("render", "Render views of a model");
-  command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
-  CLI::Option* camera = command->add_option(
-      "--camera", flags->camera,
-      "camera file in the format of transforms.json, a camera path of nerfstudio or "
-      "instant-ngp, or a data set's folder for its test views beside their "
-      "photographs");
-  CLI::Option* orbit =
-      command->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
-          ->check(CLI::Range(1, kMaxOrbitViews))
-          ->excludes(camera);
-  command
-      ->add_option("--path", flags->path,
-                   "auto, orbit, spiral, flyby or cameras (near the training views); auto takes "
-                   "what suits the training views")
-      ->capture_default_str()
-      ->excludes(camera)
-      ->excludes(orbit);
-  command->add_option("--dataset", flags->dataset,
-                      "folder of the data set that a camera path of nerfstudio or instant-ngp is "
-                      "for");
-  command
-      ->add_option(
-          "--frames", flags->frames,
-          fmt::format("views along a path (default: {}; of a video {} seconds, {} at 30 fps)",
-                      kDefaultViews, kDefaultVideoSeconds, kDefaultVideoSeconds * 30))
-      ->check(CLI::Range(1, kMaxOrbitViews))
-      ->excludes(orbit);
-  command->add_option("--video", flags->video,
-                      "also make an .mp4, .mov or .mkv of the views, with ffmpeg, of rgba a .webm "
-                      "or .mov; without --out the images are kept only if that fails");
-  command->add_option("--fps", flags->fps, "frames a second of the video")
-      ->check(CLI::Range(0.1, 240.0))
-      ->capture_default_str();
-  command->add_option("--ffmpeg", flags->ffmpeg, "ffmpeg's program")->capture_default_str();
-  command
-      ->add_option("--width", flags->width,
-                   "pixels; default: the camera's, at most about 1 megapixel in all")
-      ->check(CLI::Range(1, kMaxViewSide));
-  command
-      ->add_option("--height", flags->height,
-                   "pixels; default: the camera's, at most about 1 megapixel in all")
-      ->check(CLI::Range(1, kMaxViewSide));
-  command->add_flag("--full-size", flags->full_size,
-                    "do not reduce views of more than 1 megapixel");
-  command->add_option("--out", flags->out, "folder for the images");
-  command
-      ->add_option("--channels", flags->channels,
-                   "of rgb, rgba (with alpha, in place of rgb), depth, opacity; comma-separated")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command->add_option("--background", flags->style.background,
-                      "white, black or #rrggbb, also in place of one that the model has learned");
-  command->add_option("--crop", flags->style.crop,
-                      "x,y,z,sx,sy,sz: show only what is in this box, center and sides in the data "
-                      "set's frame and unit; with its turn behind them, a quaternion x,y,z,w");
-  command->add_flag("--panorama", flags->style.panorama,
-                    "views of all directions (equirectangular), twice as wide as high");
-  command
-      ->add_option("--stereo", flags->style.stereo,
-                   "of a panorama: none, or for headsets top-bottom or left-right")
-      ->capture_default_str();
-  command->add_option("--eye-distance", flags->style.eye_distance,
-                      "between the eyes of --stereo, in the data set's unit: 0.063 in meters");
-  command->add_flag("--sheet", flags->sheet,
-                    "all color views in one picture, sheet.png, also of a single view");
-  command
-      ->add_option("--appearance", flags->appearance,
-                   "show the light of this training picture, from 0 on in the data set's order, in "
-                   "place of the mean; of models trained with appearance_rate")
-      ->check(CLI::NonNegativeNumber);
-  command->add_flag("--progressive", flags->progressive,
-                    "write each view coarse first and then finer, to the same file; a GPU "
-                    "renders it in one pass");
-  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
-      ->check(CLI::Range(0, 1024));
-  command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
-  command->add_flag("--json", flags->json, "one JSON object a line on stdout");
-  command->footer(
-      "Examples:\n"
-      "  nerf-engine render run/model.safetensors --out views\n"
-      "  nerf-engine render run/model.safetensors --path cameras --video run.mp4\n"
-      "  nerf-engine render run/model.safetensors --camera examples/mic --channels rgb,depth \\\n"
-      "      --out views\n"
-      "  nerf-engine render run/model.safetensors --channels rgba --crop 0,0,0,1,1,1 \\\n"
-      "      --video cut.webm\n"
-      "  nerf-engine render run/model.safetensors --camera camera_path.json --dataset photos \\\n"
-      "      --video run.mp4");
+  AddRenderFlags(command, flags.get());
   command->callback([=] { *chosen = [flags] { return RunRender(*flags); }; });
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "engine/export/linear_light.h"
+#include "engine/base/linear_light.h"
 #include "engine/export/little_endian.h"
 #include "engine/scene/image_io.h"
 #include "nlohmann/json.hpp"

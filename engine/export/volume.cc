@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "engine/base/linear_light.h"
 #include "engine/export/density_layers.h"
-#include "engine/export/linear_light.h"
 #include "fmt/format.h"
 
 namespace nerf {

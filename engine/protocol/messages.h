@@ -101,7 +101,7 @@ struct Render {
   int width = 0, height = 0;                    // pixels; 0: from the camera
   std::vector<std::string> channels = {"rgb"};  // and rgba, depth, opacity
   ViewStyle style;                              // the receiver checks it
-  bool jpeg = false;                            // else PNG
+  bool jpeg = false, exr = false;               // else PNG
   int jpeg_quality = 90;                        // 1 to 100
   // A frame of a live view: interrupts other renders; JPEG in every channel; of a job in training,
   // weights that are up to a second old.

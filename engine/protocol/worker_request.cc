@@ -190,7 +190,7 @@ JsonObject ToJson(const Render& render) {
   object["height"] = render.height;
   object["channels"] = render.channels;
   SetStyle(render.style, &object);
-  object["format"] = render.jpeg ? "jpeg" : "png";
+  object["format"] = render.jpeg ? "jpeg" : render.exr ? "exr" : "png";
   if (render.jpeg) object["jpeg_quality"] = render.jpeg_quality;
   if (render.live) object["live"] = true;
   object["out"] = render.out;
@@ -238,7 +238,12 @@ Render ReadRender(KeyReader* reader) {
     render.channels = std::move(channels);
   }
   render.style = ReadStyle(reader);
-  render.jpeg = reader->OneOf("format", "jpeg", "png", Need::kOptional);
+  const std::string format = reader->Text("format", Need::kOptional);
+  render.jpeg = format == "jpeg";
+  render.exr = format == "exr";
+  if (!format.empty() && format != "png" && !render.jpeg && !render.exr) {
+    reader->Fail("format", "must be png, jpeg or exr");
+  }
   render.jpeg_quality = static_cast<int>(
       reader->Whole("jpeg_quality", Need::kOptional, 1, 100).value_or(render.jpeg_quality));
   render.live = reader->Flag("live", Need::kOptional).value_or(false);

@@ -10,6 +10,7 @@
 #include "common/file_io.h"
 #include "common/status_macros.h"
 #include "engine/output/view_style.h"
+#include "engine/scene/exr_codec.h"
 #include "engine/scene/image_io.h"
 #include "engine/training/training_session.h"
 
@@ -55,7 +56,15 @@ absl::StatusOr<std::string> EncodeDepth(const ViewPicture& view, const std::vect
                                         float far, const protocol::Render& request,
                                         const std::stop_token& stop) {
   if (request.live) return EncodeJpeg(DepthImage(view, depths, far), request.jpeg_quality);
+  if (request.exr) return EncodeExrDepth(view.rgba.width, view.rgba.height, depths, stop);
   return EncodePng16(view.rgba.width, view.rgba.height, DepthToGray(depths, far), stop);
+}
+
+absl::StatusOr<std::string> EncodePicture(const ImageU8& image, bool jpeg,
+                                          const protocol::Render& request, const std::string& xmp,
+                                          const std::stop_token& stop) {
+  if (jpeg) return EncodeJpeg(image, request.jpeg_quality, xmp);
+  return request.exr ? EncodeExrPicture(image, stop) : EncodePng(image, stop, xmp);
 }
 
 }  // namespace
@@ -69,23 +78,23 @@ absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
   RenderedFiles written;
   const auto write = [&](const std::string& channel, bool jpeg,
                          const absl::StatusOr<std::string>& bytes) {
-    const std::string path =
-        request.out + "/" + FileStem(request.id) + "_" + channel + (jpeg ? ".jpg" : ".png");
+    const std::string path = request.out + "/" + FileStem(request.id) + "_" + channel +
+                             (jpeg          ? ".jpg"
+                              : request.exr ? ".exr"
+                                            : ".png");
     written.files[channel] = path;
     return WriteUnsynced(path, bytes);
   };
   const std::string xmp = XmpOf(request.style, view.rgba.width, view.rgba.height);
   if (channels.rgb) {
     const bool jpeg = request.live || request.jpeg;
-    const ImageU8 image = ColorsOf(view);
     NERF_RETURN_IF_ERROR(
-        write("rgb", jpeg,
-              jpeg ? EncodeJpeg(image, request.jpeg_quality, xmp) : EncodePng(image, stop, xmp)));
+        write("rgb", jpeg, EncodePicture(ColorsOf(view), jpeg, request, xmp, stop)));
   }
   if (channels.rgba) {
     if (request.live || request.jpeg)
       return absl::InvalidArgumentError("channels: JPEG cannot hold rgba");
-    NERF_RETURN_IF_ERROR(write("rgba", false, EncodePng(view.rgba, stop, xmp)));
+    NERF_RETURN_IF_ERROR(write("rgba", false, EncodePicture(view.rgba, false, request, xmp, stop)));
   }
   if (channels.depth) {
     const std::vector<float> depths = OwnDepths(view, scale);
@@ -94,10 +103,9 @@ absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
         write("depth", request.live, EncodeDepth(view, depths, written.far, request, stop)));
   }
   if (channels.opacity) {
-    const ImageU8 image = OpacityImage(view);
     NERF_RETURN_IF_ERROR(
         write("opacity", request.live,
-              request.live ? EncodeJpeg(image, request.jpeg_quality) : EncodePng(image, stop)));
+              EncodePicture(OpacityImage(view), request.live, request, /*xmp=*/"", stop)));
   }
   return written;
 }

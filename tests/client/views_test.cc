@@ -176,6 +176,26 @@ TEST_F(ServiceTest, SheetShowsTheColorViewsAlone) {
             kUsage);
 }
 
+TEST_F(ServiceTest, ExrFilesAreKeptAsTheyCame) {
+  const TempDir dir;
+  const CommandResult result = Run({"render", "mic", "--orbit", "1", "--format", "exr",
+                                    "--channels", "rgba,depth", "--out", dir / "out"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(state_.render.at(0).format(), v1::EXR);
+  EXPECT_TRUE(std::filesystem::exists(dir / "out/rgba_0000.exr"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "out/depth_0000.exr"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "out/depth.json"));
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--sheet"}, {"--video", dir / "a.mp4"}}) {
+    std::vector<std::string> words = {"render", "mic", "--format", "exr", "--out", dir / "no"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const CommandResult refused = Run(words);
+    EXPECT_EQ(refused.exit_code, kUsage);
+    EXPECT_THAT(refused.err, HasSubstr("not exr"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir / "no"));
+}
+
 TEST_F(ServiceTest, RenderSendsEveryFrameOfACameraFile) {
   const TempDir dir;
   std::ofstream(dir / "camera.json") << R"({

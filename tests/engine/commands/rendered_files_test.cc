@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "common/file_io.h"
+#include "engine/scene/exr_codec.h"
 #include "engine/scene/image_io.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -31,6 +33,13 @@ TEST(RenderedFilesTest, FilesAreNamedAfterTheRequestAndAStopLeavesNoFolder) {
   EXPECT_EQ(written->files.size(), 3u);
   EXPECT_EQ(written->files.at("rgb"), request.out + "/r7_rgb.png");
   EXPECT_EQ(DecodeImage(written->files.at("rgb"))->width, 4);
+  request.exr = true;
+  const auto exr = WriteRenderedFiles(view, request, channels, 0.5f, {});
+  ASSERT_THAT(exr, IsOk());
+  EXPECT_EQ(exr->files.at("rgb"), request.out + "/r7_rgb.exr");
+  EXPECT_EQ(ReadFile(exr->files.at("depth"), 1 << 20),
+            EncodeExrDepth(4, 2, std::vector<float>(8, 4.0f)))
+      << "in the data set's unit";
 }
 
 }  // namespace

@@ -119,8 +119,14 @@ TEST(WorkerRequestTest, RenderSurvivesARoundTrip) {
   EXPECT_EQ(read.height, 3);
   EXPECT_EQ(read.channels, render.channels);
   EXPECT_TRUE(read.jpeg);
+  EXPECT_FALSE(read.exr);
   EXPECT_EQ(read.jpeg_quality, 90);
   EXPECT_FALSE(read.live);
+  render.jpeg = false;
+  render.exr = true;
+  EXPECT_TRUE(RequestRoundTrip(render).exr);
+  render.jpeg = true;
+  render.exr = false;
   render.jpeg_quality = 40;
   render.live = true;
   read = RequestRoundTrip(render);

@@ -1,26 +1,37 @@
-#include "engine/output/png_writer.h"
+#include "engine/output/picture_writer.h"
 
 #include <utility>
 
+#include "common/atomic_file.h"
 #include "common/status_macros.h"
 #include "engine/base/check.h"
+#include "engine/scene/exr_codec.h"
 #include "engine/scene/image_io.h"
 #include "engine/training/exception_border.h"
 
 namespace nerf {
+namespace {
 
-PngWriter::PngWriter(int n_threads) : capacity_(static_cast<size_t>(n_threads)) {
-  NERF_CHECK(n_threads >= 1);
-  for (int i = 0; i < n_threads; ++i) threads_.emplace_back("png_writer", [this] { Write(); });
+absl::Status WritePicture(const std::string& path, const ImageU8& image, const std::string& xmp) {
+  if (!path.ends_with(".exr")) return WritePng(path, image, xmp);
+  NERF_ASSIGN_OR_RETURN(const std::string bytes, EncodeExrPicture(image));
+  return WriteFileAtomically(path, bytes);
 }
 
-PngWriter::~PngWriter() {
+}  // namespace
+
+PictureWriter::PictureWriter(int n_threads) : capacity_(static_cast<size_t>(n_threads)) {
+  NERF_CHECK(n_threads >= 1);
+  for (int i = 0; i < n_threads; ++i) threads_.emplace_back("picture_writer", [this] { Write(); });
+}
+
+PictureWriter::~PictureWriter() {
   MutexLock lock(mu_);
   closed_ = true;
   changed_.NotifyAll();
 }
 
-absl::Status PngWriter::Add(std::string path, ImageU8 image, std::string xmp) {
+absl::Status PictureWriter::Add(std::string path, ImageU8 image, std::string xmp) {
   MutexLock lock(mu_);
   while (status_.ok() && waiting_.size() == capacity_) changed_.Wait(mu_);
   NERF_RETURN_IF_ERROR(status_);
@@ -29,13 +40,13 @@ absl::Status PngWriter::Add(std::string path, ImageU8 image, std::string xmp) {
   return absl::OkStatus();
 }
 
-absl::Status PngWriter::Finish() {
+absl::Status PictureWriter::Finish() {
   MutexLock lock(mu_);
   while (!waiting_.empty() || n_at_work_ > 0) changed_.Wait(mu_);
   return status_;
 }
 
-void PngWriter::Write() {
+void PictureWriter::Write() {
   MutexLock lock(mu_);
   while (true) {
     while (waiting_.empty() && !closed_) changed_.Wait(mu_);
@@ -46,7 +57,7 @@ void PngWriter::Write() {
     changed_.NotifyAll();
     mu_.Unlock();
     absl::Status status =
-        Guarded([&] { return WritePng(picture.path, picture.image, picture.xmp); });
+        Guarded([&] { return WritePicture(picture.path, picture.image, picture.xmp); });
     mu_.Lock();
     --n_at_work_;
     if (!status.ok()) {

@@ -14,16 +14,16 @@ namespace nerf {
 
 // Compresses and writes pictures on its own threads while the next view is rendered: compressing
 // 800x800 pixels takes about 60 ms. Used from one thread.
-class PngWriter {
+class PictureWriter {
  public:
   // n_threads pictures are compressed at once, and as many wait. At least 1.
-  explicit PngWriter(int n_threads);
+  explicit PictureWriter(int n_threads);
   // Writes the waiting pictures.
-  ~PngWriter();
+  ~PictureWriter();
 
-  // Queues the picture for writing to `path`; blocks while the queue is full. Errors: the first of
-  // any earlier picture; nothing more is written after it.
-  // xmp: see EncodePng.
+  // Queues the picture for writing to `path`, as EXR where its name ends so (EncodeExrPicture),
+  // else as PNG; blocks while the queue is full. Errors: the first of any earlier picture; nothing
+  // more is written after it. xmp: see EncodePng.
   absl::Status Add(std::string path, ImageU8 image, std::string xmp = "");
   // Waits until every picture is written. Errors: the first of any picture.
   absl::Status Finish();

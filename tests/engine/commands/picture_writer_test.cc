@@ -1,4 +1,7 @@
-#include "engine/output/png_writer.h"
+#include "engine/output/picture_writer.h"
+
+#include "common/file_io.h"
+#include "engine/scene/exr_codec.h"
 
 #include <filesystem>
 
@@ -12,15 +15,15 @@ namespace {
 
 ImageU8 Gray(uint8_t value) { return {5, 4, 3, std::vector<uint8_t>(5 * 4 * 3, value)}; }
 
-class PngWriterTest : public testing::Test {
+class PictureWriterTest : public testing::Test {
  protected:
   std::string PathOf(int i) const { return dir_.path() + "/" + std::to_string(i) + ".png"; }
   TempDir dir_;
 };
 
-TEST_F(PngWriterTest, EveryPictureIsInItsFileAfterFinish) {
+TEST_F(PictureWriterTest, EveryPictureIsInItsFileAfterFinish) {
   for (int n_threads : {1, 3}) {
-    PngWriter writer(n_threads);
+    PictureWriter writer(n_threads);
     for (int i = 0; i < 20; ++i) EXPECT_THAT(writer.Add(PathOf(i), Gray(i)), IsOk());
     EXPECT_THAT(writer.Finish(), IsOk());
     for (int i = 0; i < 20; ++i) {
@@ -32,16 +35,24 @@ TEST_F(PngWriterTest, EveryPictureIsInItsFileAfterFinish) {
   }
 }
 
-TEST_F(PngWriterTest, DestructorWritesWhatWaits) {
+TEST_F(PictureWriterTest, NamesThatEndSoGetExr) {
+  const std::string path = dir_.path() + "/a.exr";
+  PictureWriter writer(1);
+  EXPECT_THAT(writer.Add(path, Gray(7)), IsOk());
+  EXPECT_THAT(writer.Finish(), IsOk());
+  EXPECT_EQ(ReadFile(path, 1 << 20), EncodeExrPicture(Gray(7)));
+}
+
+TEST_F(PictureWriterTest, DestructorWritesWhatWaits) {
   {
-    PngWriter writer(2);
+    PictureWriter writer(2);
     for (int i = 0; i < 8; ++i) EXPECT_THAT(writer.Add(PathOf(i), Gray(i)), IsOk());
   }
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(std::filesystem::exists(PathOf(i))) << i;
 }
 
-TEST_F(PngWriterTest, FirstErrorIsReportedAndEndsTheWriting) {
-  PngWriter writer(1);
+TEST_F(PictureWriterTest, FirstErrorIsReportedAndEndsTheWriting) {
+  PictureWriter writer(1);
   EXPECT_THAT(writer.Add(dir_.path() + "/no/such/folder.png", Gray(1)), IsOk());
   EXPECT_FALSE(writer.Finish().ok());
   EXPECT_FALSE(writer.Add(PathOf(1), Gray(1)).ok());
