@@ -32,7 +32,7 @@ constexpr int kMinExportResolution = 8, kMaxExportResolution = 1024;
 constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 
 struct ExportFlags {
-  std::string model, out, viewer, format, box, frame = "dataset";
+  std::string model, out, viewer, format, box, camera, dataset, frame = "dataset";
   int resolution = 256, threads = 0, texture = 0;
   double triangles = 200'000, density = 0, time = 0;
   bool has_resolution = false, has_triangles = false, has_density = false, json = false;
@@ -62,9 +62,14 @@ void CheckFitting(const ExportFlags& flags, const ExportRequest& request, FlagEr
     refuse(flags.has_density, "--density");
   }
   if (format != ExportFormat::kGlb) refuse(flags.texture > 0, "--texture");
-  if (format != ExportFormat::kCameras) return;
+  const bool is_path = format == ExportFormat::kNerfstudioPath || format == ExportFormat::kNgpPath;
+  refuse(!is_path && !flags.camera.empty(), "--camera");
+  refuse(!is_path && !flags.dataset.empty(), "--dataset");
+  refuse(is_path && request.axes != AxesName::kDataset, "--frame");
+  if (format != ExportFormat::kCameras && !is_path) return;
   refuse(flags.has_resolution, "--resolution");
   refuse(!flags.box.empty(), "--crop");
+  if (is_path) return;
   if (request.axes == AxesName::kUnity || request.axes == AxesName::kUnreal) {
     errors->Add(absl::InvalidArgumentError(
         fmt::format("--frame: {} is left-handed, cameras are not", flags.frame)));
@@ -80,8 +85,8 @@ absl::StatusOr<ExportRequest> RequestOf(const ExportFlags& flags) {
   if (flags.out.empty()) errors.Add(absl::InvalidArgumentError("--out: is empty"));
   if (format.empty()) {
     errors.Add(
-        absl::InvalidArgumentError("--format is required: ply, glb, points, splats, vdb or "
-                                   "cameras"));
+        absl::InvalidArgumentError("--format is required: ply, glb, points, splats, vdb, "
+                                   "cameras, nerfstudio-path or ngp-path"));
   } else if (!known.has_value()) {
     errors.Add(absl::InvalidArgumentError("--format: " + NotOneOf(format, kExportFormats)));
   }
@@ -103,6 +108,8 @@ absl::StatusOr<ExportRequest> RequestOf(const ExportFlags& flags) {
   request.own_density = flags.density;
   request.time = static_cast<float>(flags.time);
   request.texture_size = flags.texture;
+  request.camera = flags.camera;
+  request.dataset = flags.dataset;
   return request;
 }
 
@@ -214,7 +221,8 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
           ->excludes(out);
   command->add_option("--format", flags->format,
                       "ply or glb (mesh), points or splats (PLY), vdb (volume), cameras "
-                      "(transforms.json); default: what the name of --out ends in");
+                      "(transforms.json), nerfstudio-path (camera_path.json), ngp-path "
+                      "(base_cam.json); default: what the name of --out ends in");
   command->add_option("--crop,--box", flags->box,
                       "x,y,z,sx,sy,sz: export what is in this box, center and sides in the data "
                       "set's frame and unit; with its turn behind them, a quaternion x,y,z,w "
@@ -241,6 +249,11 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
       ->add_option("--frame", flags->frame,
                    "axes: dataset (its own), blender, unity, unreal or opencv")
       ->capture_default_str();
+  command->add_option("--camera", flags->camera,
+                      "of a path: file with its cameras, as `render --camera` reads them (default: "
+                      "the photographs' cameras)");
+  command->add_option("--dataset", flags->dataset,
+                      "of a path: folder of the data set that the program has open");
   command->add_option("--time", flags->time, "of a model that moves, 0 to 1")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();

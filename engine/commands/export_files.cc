@@ -7,6 +7,7 @@
 
 #include "common/counted.h"
 #include "common/status_macros.h"
+#include "engine/commands/path_export.h"
 #include "engine/export/camera_list.h"
 #include "engine/export/glb_file.h"
 #include "engine/export/ply_file.h"
@@ -173,8 +174,9 @@ std::optional<ExportFormat> ParseExportFormat(std::string_view name) {
 }
 
 std::string_view ExportFileName(ExportFormat format) {
-  constexpr std::string_view kNames[] = {"mesh.ply",   "mesh.glb",        "points.ply",
-                                         "splats.ply", "transforms.json", "volume.vdb"};
+  constexpr std::string_view kNames[] = {"mesh.ply",         "mesh.glb",        "points.ply",
+                                         "splats.ply",       "transforms.json", "volume.vdb",
+                                         "camera_path.json", "base_cam.json"};
   return kNames[static_cast<int>(format)];
 }
 
@@ -190,6 +192,10 @@ absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequ
       return PointsFile(model, request, pool, stop, progress);
     case ExportFormat::kVdb:
       return VolumeFile(model, request, pool, stop, progress);
+    case ExportFormat::kNerfstudioPath:
+      return MakePathFile(model, request, PathTool::kNerfstudio);
+    case ExportFormat::kNgpPath:
+      return MakePathFile(model, request, PathTool::kInstantNgp);
     case ExportFormat::kCameras:
       break;
   }

@@ -15,11 +15,11 @@
 namespace nerf {
 
 // What an exported file holds: ply and glb a mesh, points a cloud and splats disks as PLY, cameras
-// a transforms.json, vdb density and color of a volume.
-enum class ExportFormat { kPly, kGlb, kPoints, kSplats, kCameras, kVdb };
+// a transforms.json, vdb density and color of a volume, the others camera paths.
+enum class ExportFormat { kPly, kGlb, kPoints, kSplats, kCameras, kVdb, kNerfstudioPath, kNgpPath };
 
-inline constexpr std::string_view kExportFormats[] = {"ply",    "glb",     "points",
-                                                      "splats", "cameras", "vdb"};
+inline constexpr std::string_view kExportFormats[] = {
+    "ply", "glb", "points", "splats", "cameras", "vdb", "nerfstudio-path", "ngp-path"};
 std::optional<ExportFormat> ParseExportFormat(std::string_view name);
 
 // The name of such a file in a folder: "mesh.glb".
@@ -34,6 +34,8 @@ struct ExportRequest {
   double own_density = 0;  // of a mesh's surface, 1 / own unit; 0: DefaultLevel
   float time = 0;          // of the model, 0 to 1
   int texture_size = 0;    // of GLB; see MeshOptions
+  std::string camera;      // file with the cameras of a path; empty: those of the photographs
+  std::string dataset;     // folder of the data set that a path is for; empty: not known
 };
 
 // A file that is ready to be written.

@@ -19,6 +19,7 @@
 #include "engine/export/triangle_mesh.h"
 #include "engine/export/vertex_colors.h"
 #include "engine/scene/camera_file.h"
+#include "engine/scene/view_list.h"
 #include "engine/training/loaded_model.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/commands/ball_dataset.h"
@@ -178,6 +179,36 @@ TEST_F(ExportCommandTest, FolderGetsAFileOfTheFormatsName) {
   EXPECT_EQ(cameras->size(), 12u);
 }
 
+TEST_F(ExportCommandTest, PathsForOtherProgramsComeBack) {
+  const std::string ball = *trained_ / "ball";
+  ASSERT_EQ(Export(Model() + " --out " + (dir_ / "transforms.json")).code, 0);
+  const auto cameras = ReadCameraFile(dir_ / "transforms.json");
+  ASSERT_THAT(cameras, IsOk());
+  for (const std::string format : {"nerfstudio-path", "ngp-path"}) {
+    const std::string file = dir_ / (format + ".json");
+    const Ended ended =
+        Export(Model() + " --format " + format + " --dataset " + ball + " --out " + file);
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    const auto list = ReadViewList(file, {48, 48}, ball);
+    ASSERT_THAT(list, IsOk());
+    ASSERT_EQ(list->views.size(), cameras->size());
+    for (size_t i = 0; i < cameras->size(); ++i) {
+      for (int row = 0; row < 3; ++row) {
+        for (int column = 0; column < 4; ++column) {
+          EXPECT_NEAR(list->views[i].camera.camera_to_world.m[row][column],
+                      (*cameras)[i].camera_to_world.m[row][column], 1e-4f)
+              << format;
+        }
+      }
+    }
+    // And on from one program to the other.
+    EXPECT_EQ(Export(Model() + " --format nerfstudio-path --camera " + file + " --dataset " + ball +
+                     " --out " + (dir_ / "on.json"))
+                  .code,
+              0);
+  }
+}
+
 TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
   const std::string out = " --out " + (dir_ / "x");
   const struct {
@@ -218,6 +249,12 @@ TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
       {out + " --format glb --texture 8", 2, "--texture"},
       {out + " --format glb --texture 1e9", 2, "--texture"},
       {out + " --format glb --texture 64", 9, "too small"},
+      {out + " --format ply --camera x.json", 2, "--camera: has no effect"},
+      {out + " --format ngp-path --box 0,0,0,1,1,1", 2, "--box: has no effect"},
+      {out + " --format ngp-path --frame unity", 2, "--frame: has no effect"},
+      {out + " --format ngp-path", 9, "--dataset DIR"},
+      {out + " --format ngp-path --dataset " + (dir_ / "none"), 5, "none"},
+      {out + " --format nerfstudio-path --camera " + (dir_ / "none.json"), 5, "none.json"},
       {out + " --format vdb --triangles 9", 2, "--triangles: has no effect"},
       {out + " --format vdb --box 100,100,100,1,1,1", 9, "no volume"},
       {" --format ply --out " + (dir_ / "none/x.ply"), 5, "none/x.ply"},
