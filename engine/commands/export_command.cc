@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -18,6 +19,7 @@
 #include "engine/commands/flag_errors.h"
 #include "engine/commands/signal_watcher.h"
 #include "engine/commands/view_progress.h"
+#include "engine/commands/view_set.h"
 #include "engine/commands/viewer_command.h"
 #include "engine/config/view_style_check.h"
 #include "engine/protocol/json.h"
@@ -62,13 +64,14 @@ void CheckFitting(const ExportFlags& flags, const ExportRequest& request, FlagEr
     refuse(flags.has_density, "--density");
   }
   if (format != ExportFormat::kGlb) refuse(flags.texture > 0, "--texture");
+  const bool is_views = format == ExportFormat::kViews;
   const bool is_path = format == ExportFormat::kNerfstudioPath || format == ExportFormat::kNgpPath;
-  refuse(!is_path && !flags.camera.empty(), "--camera");
-  refuse(!is_path && !flags.dataset.empty(), "--dataset");
+  refuse(!is_path && !is_views && !flags.camera.empty(), "--camera");
+  refuse(!is_path && !is_views && !flags.dataset.empty(), "--dataset");
   refuse(is_path && request.axes != AxesName::kDataset, "--frame");
-  if (format != ExportFormat::kCameras && !is_path) return;
+  if (format != ExportFormat::kCameras && !is_path && !is_views) return;
   refuse(flags.has_resolution, "--resolution");
-  refuse(!flags.box.empty(), "--crop");
+  refuse(!is_views && !flags.box.empty(), "--crop");
   if (is_path) return;
   if (request.axes == AxesName::kUnity || request.axes == AxesName::kUnreal) {
     errors->Add(absl::InvalidArgumentError(
@@ -85,8 +88,8 @@ absl::StatusOr<ExportRequest> RequestOf(const ExportFlags& flags) {
   if (flags.out.empty()) errors.Add(absl::InvalidArgumentError("--out: is empty"));
   if (format.empty()) {
     errors.Add(
-        absl::InvalidArgumentError("--format is required: ply, glb, points, splats, vdb, "
-                                   "cameras, nerfstudio-path or ngp-path"));
+        absl::InvalidArgumentError("--format is required: ply, glb, points, splats, vdb, cameras, "
+                                   "nerfstudio-path, ngp-path or views"));
   } else if (!known.has_value()) {
     errors.Add(absl::InvalidArgumentError("--format: " + NotOneOf(format, kExportFormats)));
   }
@@ -146,50 +149,67 @@ absl::Status RefuseModelItself(const ExportFlags& flags, const std::string& file
   return absl::InvalidArgumentError("--out: " + file + " is the model itself");
 }
 
-absl::Status Export(const ExportFlags& flags, const ExportRequest& request,
-                    const std::stop_token& stop) {
-  const RealClock clock;
-  const SteadyTime begin = clock.Now();
-  NERF_ASSIGN_OR_RETURN(const ModelFile model,
-                        WithModelHint(ReadModelFile(flags.model), flags.model));
-  std::string path = flags.out;
+using ShowProgress = std::function<void(std::string_view step, double share)>;
+
+// Writes the file. Sets *path to where it is.
+absl::StatusOr<ExportedFile> WriteFile(const ExportFlags& flags, const ExportRequest& request,
+                                       const ModelFile& model, ThreadPool* pool,
+                                       const std::stop_token& stop, const ShowProgress& show,
+                                       std::string* path) {
   std::optional<MadeFolder> folder;
   std::error_code ignored;
-  if (path.ends_with('/') || std::filesystem::is_directory(path, ignored)) {
-    NERF_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(path));
+  if (path->ends_with('/') || std::filesystem::is_directory(*path, ignored)) {
+    NERF_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(*path));
     folder.emplace(std::move(made));
-    path = std::filesystem::path(path) / ExportFileName(request.format);
+    *path = std::filesystem::path(*path) / ExportFileName(request.format);
   }
-  NERF_RETURN_IF_ERROR(RefuseModelItself(flags, path));
+  NERF_RETURN_IF_ERROR(RefuseModelItself(flags, *path));
   // Before the work, so that what cannot be written is refused at once.
-  NERF_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::Create(path));
-  ThreadPool pool(ThreadsFor(flags.threads));
-  std::optional<ExportConsole> console(flags.json);
-  NERF_ASSIGN_OR_RETURN(
-      const ExportedFile made,
-      MakeExport(model, request, &pool, stop,
-                 [&](std::string_view step, double share) { console->Show(step, share); }));
+  NERF_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::Create(*path));
+  NERF_ASSIGN_OR_RETURN(ExportedFile made, MakeExport(model, request, pool, stop, show));
   NERF_RETURN_IF_ERROR(out.Append(made.bytes));
   if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
   NERF_RETURN_IF_ERROR(out.Commit());
-  console.reset();
-  const double seconds = absl::ToDoubleSeconds(clock.Now() - begin);
+  made.byte_size = made.bytes.size();
+  return made;
+}
+
+void ReportExported(const ExportFlags& flags, const std::string& path, const ExportedFile& made,
+                    double seconds) {
   if (flags.json) {
     fmt::print("{}", JsonLine({{"event", "done"},
                                {"format", FormatOf(flags)},
                                {"file", path},
                                {"vertices", made.n_vertices},
                                {"triangles", made.n_triangles},
-                               {"bytes", made.bytes.size()},
+                               {"bytes", made.byte_size},
                                {"seconds", JsonNumber(seconds)},
                                {"frame", flags.frame},
                                {"axes", made.axes},
                                {"words", made.words}}));
-    return absl::OkStatus();
+    return;
   }
   fmt::print("{}: {}\n", path, made.words);
   fmt::print("axes: {}; unit: the data set's own; {:.1f} MB in {:.1f} s\n", made.axes,
-             static_cast<double>(made.bytes.size()) / 1e6, seconds);
+             static_cast<double>(made.byte_size) / 1e6, seconds);
+}
+
+absl::Status Export(const ExportFlags& flags, const ExportRequest& request,
+                    const std::stop_token& stop) {
+  const RealClock clock;
+  const SteadyTime begin = clock.Now();
+  NERF_ASSIGN_OR_RETURN(const ModelFile model,
+                        WithModelHint(ReadModelFile(flags.model), flags.model));
+  ThreadPool pool(ThreadsFor(flags.threads));
+  std::string path = flags.out;
+  std::optional<ExportConsole> console(flags.json);
+  const auto show = [&](std::string_view step, double share) { console->Show(step, share); };
+  NERF_ASSIGN_OR_RETURN(const ExportedFile made,
+                        request.format == ExportFormat::kViews
+                            ? MakeViewSet(model, request, path, &pool, stop, show)
+                            : WriteFile(flags, request, model, &pool, stop, show, &path));
+  console.reset();
+  ReportExported(flags, path, made, absl::ToDoubleSeconds(clock.Now() - begin));
   return absl::OkStatus();
 }
 
@@ -222,7 +242,8 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--format", flags->format,
                       "ply or glb (mesh), points or splats (PLY), vdb (volume), cameras "
                       "(transforms.json), nerfstudio-path (camera_path.json), ngp-path "
-                      "(base_cam.json); default: what the name of --out ends in");
+                      "(base_cam.json), views (a folder: a data set of rendered views with "
+                      "depths); default: what the name of --out ends in");
   command->add_option("--crop,--box", flags->box,
                       "x,y,z,sx,sy,sz: export what is in this box, center and sides in the data "
                       "set's frame and unit; with its turn behind them, a quaternion x,y,z,w "
@@ -249,9 +270,10 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
       ->add_option("--frame", flags->frame,
                    "axes: dataset (its own), blender, unity, unreal or opencv")
       ->capture_default_str();
-  command->add_option("--camera", flags->camera,
-                      "of a path: file with its cameras, as `render --camera` reads them (default: "
-                      "the photographs' cameras)");
+  command->add_option(
+      "--camera", flags->camera,
+      "of a path or views: file with the cameras, as `render --camera` reads them (default: "
+      "the photographs' cameras)");
   command->add_option("--dataset", flags->dataset,
                       "of a path: folder of the data set that the program has open");
   command->add_option("--time", flags->time, "of a model that moves, 0 to 1")

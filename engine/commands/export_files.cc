@@ -152,7 +152,13 @@ absl::StatusOr<ExportedFile> VolumeFile(const ModelFile& model, const ExportRequ
 
 absl::StatusOr<ExportedFile> CamerasFile(const ModelFile& model, const ExportRequest& request) {
   std::vector<NamedCamera> cameras;
-  for (const CaptureView& view : model.state.capture) cameras.push_back({view.file, view.camera});
+  for (const CaptureView& view : model.state.capture) {
+    if (!IsListedLens(view.camera.lens)) {
+      return absl::InvalidArgumentError(
+          view.file + ": transforms.json has no name for its lens (FOV or THIN_PRISM_FISHEYE)");
+    }
+    cameras.push_back({view.file, view.camera});
+  }
   if (cameras.empty()) {
     return absl::InvalidArgumentError("the model's file stores no cameras of photographs");
   }
@@ -197,6 +203,7 @@ absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequ
     case ExportFormat::kNgpPath:
       return MakePathFile(model, request, PathTool::kInstantNgp);
     case ExportFormat::kCameras:
+    case ExportFormat::kViews:
       break;
   }
   return CamerasFile(model, request);

@@ -15,11 +15,22 @@
 namespace nerf {
 
 // What an exported file holds: ply and glb a mesh, points a cloud and splats disks as PLY, cameras
-// a transforms.json, vdb density and color of a volume, the others camera paths.
-enum class ExportFormat { kPly, kGlb, kPoints, kSplats, kCameras, kVdb, kNerfstudioPath, kNgpPath };
+// a transforms.json, vdb density and color of a volume, the paths cameras for other programs. views
+// is a folder: see MakeViewSet.
+enum class ExportFormat {
+  kPly,
+  kGlb,
+  kPoints,
+  kSplats,
+  kCameras,
+  kVdb,
+  kNerfstudioPath,
+  kNgpPath,
+  kViews
+};
 
 inline constexpr std::string_view kExportFormats[] = {
-    "ply", "glb", "points", "splats", "cameras", "vdb", "nerfstudio-path", "ngp-path"};
+    "ply", "glb", "points", "splats", "cameras", "vdb", "nerfstudio-path", "ngp-path", "views"};
 std::optional<ExportFormat> ParseExportFormat(std::string_view name);
 
 // The name of such a file in a folder: "mesh.glb".
@@ -34,20 +45,21 @@ struct ExportRequest {
   double own_density = 0;  // of a mesh's surface, 1 / own unit; 0: DefaultLevel
   float time = 0;          // of the model, 0 to 1
   int texture_size = 0;    // of GLB; see MeshOptions
-  std::string camera;      // file with the cameras of a path; empty: those of the photographs
+  std::string camera;      // file with cameras of a path or views; empty: those of the photographs
   std::string dataset;     // folder of the data set that a path is for; empty: not known
 };
 
 // A file that is ready to be written.
 struct ExportedFile {
   std::string bytes;
-  size_t n_vertices = 0, n_triangles = 0;  // or points, splats, cameras in n_vertices
+  size_t byte_size = 0;                    // of views, which are written already
+  size_t n_vertices = 0, n_triangles = 0;  // or points, splats, cameras, views in n_vertices
   std::string words;                       // of what it holds, and of what was left out
   std::string axes;                        // ExportAxes::words
 };
 
-// Makes the file. The same model and request make the same bytes. Errors: Cancelled;
-// InvalidArgument for what the model does not have, or a box without anything in it;
+// Makes the file, of any format but kViews. The same model and request make the same bytes. Errors:
+// Cancelled; InvalidArgument for what the model does not have, or a box without anything in it;
 // ResourceExhausted, see ExtractSurface.
 absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequest& request,
                                         ThreadPool* pool, const std::stop_token& stop,

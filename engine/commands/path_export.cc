@@ -17,12 +17,6 @@ namespace {
 constexpr double kPathFps = 30;
 constexpr double kSecondsPerPhotograph = 0.5;
 
-struct PathCameras {
-  std::vector<Camera> cameras;  // training frame
-  double seconds = 0;
-  bool is_loop = false;  // of keyframes
-};
-
 absl::Status NeedDataset(std::string_view what) {
   return absl::InvalidArgumentError(
       fmt::format("{} are in a frame that follows from the data set: name its folder with "
@@ -30,8 +24,8 @@ absl::Status NeedDataset(std::string_view what) {
                   what));
 }
 
-absl::StatusOr<PathCameras> ListedPath(const ModelFile& model, const ExportRequest& request,
-                                       PathTool tool) {
+absl::StatusOr<CamerasToExport> ListedCameras(const ModelFile& model, const ExportRequest& request,
+                                              bool keep_keyframes) {
   const SceneGeometry& geometry = model.state.geometry;
   const Camera& reference = model.state.reference_camera;
   NERF_ASSIGN_OR_RETURN(
@@ -43,38 +37,55 @@ absl::StatusOr<PathCameras> ListedPath(const ModelFile& model, const ExportReque
   if (list.in_frame_of.has_value() && !has_training_frame) {
     return NeedDataset("cameras of " + request.camera);
   }
-  // nerfstudio's cameras are views, instant-ngp's are keyframes.
-  if (tool == PathTool::kNerfstudio) ExpandKeyframes(0, kPathFps, &list);
-  PathCameras path;
-  path.is_loop = list.is_loop && list.are_keyframes;
-  for (const ListedCamera& listed : list.views) {
-    path.cameras.push_back(has_training_frame ? listed.camera
-                                              : ToTrainingFrame(listed.camera, geometry.frame));
+  if (!keep_keyframes) ExpandKeyframes(0, kPathFps, &list);
+  CamerasToExport listed;
+  listed.is_loop = list.is_loop && list.are_keyframes;
+  for (const ListedCamera& view : list.views) {
+    listed.cameras.push_back(has_training_frame ? view.camera
+                                                : ToTrainingFrame(view.camera, geometry.frame));
+    if (!view.name.empty()) listed.names.push_back(view.name);
   }
-  path.seconds =
-      list.seconds > 0 ? list.seconds : static_cast<double>(path.cameras.size()) / kPathFps;
-  return path;
+  if (listed.names.size() != listed.cameras.size()) listed.names.clear();
+  listed.seconds =
+      list.seconds > 0 ? list.seconds : static_cast<double>(listed.cameras.size()) / kPathFps;
+  return listed;
 }
 
-PathCameras PathOfPhotographs(const ModelFile& model) {
-  PathCameras path;
-  for (const CaptureView& view : model.state.capture) path.cameras.push_back(view.camera);
-  path.seconds = kSecondsPerPhotograph * static_cast<double>(path.cameras.size());
-  return path;
+CamerasToExport CamerasOfPhotographs(const ModelFile& model, float time) {
+  CamerasToExport photographs;
+  std::vector<std::string> files;
+  for (const CaptureView& view : model.state.capture) {
+    photographs.cameras.push_back(view.camera);
+    photographs.cameras.back().time = time;
+    files.push_back(view.file);
+  }
+  photographs.names = ViewNames(files);
+  photographs.seconds = kSecondsPerPhotograph * static_cast<double>(files.size());
+  return photographs;
 }
 
 }  // namespace
 
+absl::StatusOr<CamerasToExport> CamerasOf(const ModelFile& model, const ExportRequest& request,
+                                          bool keep_keyframes) {
+  CamerasToExport asked;
+  if (request.camera.empty()) {
+    asked = CamerasOfPhotographs(model, request.time);
+  } else {
+    NERF_ASSIGN_OR_RETURN(asked, ListedCameras(model, request, keep_keyframes));
+  }
+  if (!asked.cameras.empty()) return asked;
+  return absl::InvalidArgumentError(
+      request.camera.empty()
+          ? "the model's file stores no cameras of photographs; name others with --camera FILE"
+          : request.camera + ": holds no frames");
+}
+
 absl::StatusOr<ExportedFile> MakePathFile(const ModelFile& model, const ExportRequest& request,
                                           PathTool tool) {
-  PathCameras path = PathOfPhotographs(model);
-  if (!request.camera.empty()) {
-    NERF_ASSIGN_OR_RETURN(path, ListedPath(model, request, tool));
-  }
-  if (path.cameras.empty()) {
-    return absl::InvalidArgumentError(
-        "the model's file stores no cameras of photographs; name others with --camera FILE");
-  }
+  // nerfstudio's cameras are views, instant-ngp's are keyframes.
+  NERF_ASSIGN_OR_RETURN(CamerasToExport path,
+                        CamerasOf(model, request, tool == PathTool::kInstantNgp));
   const SceneGeometry& geometry = model.state.geometry;
   if (!request.dataset.empty()) {
     NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(request.dataset, tool));

@@ -1,5 +1,7 @@
 #include "engine/export/camera_list.h"
 
+#include <algorithm>
+
 #include "nlohmann/json.hpp"
 
 namespace nerf {
@@ -7,15 +9,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+bool HasDenominator(const Camera& camera) {
+  return camera.k4 != 0 || camera.k5 != 0 || camera.k6 != 0;
+}
+
+const char* ModelName(const Camera& camera) {
+  switch (camera.lens) {
+    case LensModel::kEquirectangular:
+      return "EQUIRECTANGULAR";
+    case LensModel::kFisheye:
+      return "OPENCV_FISHEYE";
+    case LensModel::kOpenCv:
+      return HasDenominator(camera) ? "FULL_OPENCV" : "OPENCV";
+    default:
+      return "PINHOLE";
+  }
+}
+
 void SetLens(const Camera& camera, Json* frame) {
   if (camera.lens == LensModel::kPinhole) return;
-  if (camera.lens == LensModel::kEquirectangular) {
-    (*frame)["camera_model"] = "EQUIRECTANGULAR";
-    return;
-  }
+  (*frame)["camera_model"] = ModelName(camera);
+  if (camera.lens == LensModel::kEquirectangular) return;
   const bool fisheye = camera.lens == LensModel::kFisheye;
-  const bool is_full = camera.k4 != 0 || camera.k5 != 0 || camera.k6 != 0;
-  (*frame)["camera_model"] = fisheye ? "OPENCV_FISHEYE" : is_full ? "FULL_OPENCV" : "OPENCV";
+  const bool is_full = HasDenominator(camera);
   (*frame)["k1"] = camera.k1;
   (*frame)["k2"] = camera.k2;
   (*frame)["k3"] = camera.k3;
@@ -30,6 +46,10 @@ void SetLens(const Camera& camera, Json* frame) {
 
 }  // namespace
 
+bool IsListedLens(LensModel lens) {
+  return lens != LensModel::kThinPrismFisheye && lens != LensModel::kFieldOfView;
+}
+
 std::string CameraListJson(std::span<const NamedCamera> cameras, const ExportAxes& axes) {
   Json frames = Json::array();
   for (const NamedCamera& named : cameras) {
@@ -42,10 +62,18 @@ std::string CameraListJson(std::span<const NamedCamera> cameras, const ExportAxe
                   {"fl_x", camera.fl_x},     {"fl_y", camera.fl_y}, {"cx", camera.cx},
                   {"cy", camera.cy}};
     SetLens(camera, &frame);
+    if (!named.depth.empty()) frame["depth_file_path"] = named.depth;
+    if (camera.time != 0) frame["time"] = camera.time;
     frame["transform_matrix"] = matrix;
     frames.push_back(std::move(frame));
   }
   Json list = Json::object();
+  // nerfstudio reads the model of all cameras alone.
+  const bool are_alike = std::all_of(cameras.begin(), cameras.end(), [&](const NamedCamera& named) {
+    return named.camera.lens == cameras.front().camera.lens;
+  });
+  if (!cameras.empty() && are_alike && cameras.front().camera.lens != LensModel::kPinhole)
+    list["camera_model"] = ModelName(cameras.front().camera);
   list["frames"] = std::move(frames);
   return list.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

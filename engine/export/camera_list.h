@@ -8,14 +8,18 @@
 
 namespace nerf {
 
-// A camera and the name of its picture.
+// A camera and the names of its pictures.
 struct NamedCamera {
   std::string file;
-  Camera camera;  // training frame
+  Camera camera;           // training frame
+  std::string depth = "";  // depth_file_path; empty: none
 };
 
+// Whether transforms.json has a name for the lens.
+bool IsListedLens(LensModel lens);
+
 // The cameras in the format of transforms.json, which ReadCameraFile reads. Requires: axes are not
-// mirrored.
+// mirrored, lenses are IsListedLens.
 std::string CameraListJson(std::span<const NamedCamera> cameras, const ExportAxes& axes);
 
 }  // namespace nerf

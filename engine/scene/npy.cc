@@ -152,4 +152,18 @@ absl::StatusOr<NpyArray> ParseNpy(std::string_view bytes) {
   return array;
 }
 
+std::string NpyOf(size_t height, size_t width, std::span<const float> numbers) {
+  constexpr size_t kAlignment = 64, kVersionAndLength = 4;
+  std::string header = absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (", height,
+                                    ", ", width, "), }");
+  const size_t before = kNpyMagic.size() + kVersionAndLength;
+  while ((before + header.size() + 1) % kAlignment != 0) header += ' ';
+  header += '\n';
+  std::string bytes(kNpyMagic);
+  bytes += {1, 0, static_cast<char>(header.size()), static_cast<char>(header.size() >> 8)};
+  bytes += header;
+  bytes.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
+  return bytes;
+}
+
 }  // namespace nerf

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,5 +30,9 @@ absl::StatusOr<NpyArray> ParseNpy(std::string_view bytes);
 
 // The same without the numbers (bytes is empty), from the beginning of a file.
 absl::StatusOr<NpyArray> ParseNpyHeader(std::string_view beginning);
+
+// The content of an .npy file with the numbers as floats, [height][width]. Requires: as many
+// numbers.
+std::string NpyOf(size_t height, size_t width, std::span<const float> numbers);
 
 }  // namespace nerf

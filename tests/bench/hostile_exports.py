@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks nerf-engine export for what it must refuse: boxes, paths, names, models, a full disk.
+"""Asks nerf-engine export for what it must refuse: boxes, paths, cameras, models, a full disk.
 
 usage: hostile_exports.py MODEL
 
@@ -40,6 +40,16 @@ MODELS = [('none.safetensors', NOT_FOUND, 'none'), ('/dev/null', BAD_DATA, ''),
           ('flipped.safetensors', BAD_DATA, '')]
 
 
+POSE = '[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]'
+CAMERAS = [(text, BAD_DATA, 'cameras.json') for text in (
+    '', '{', '[]', '{"frames": 5}', '{"frames": []}', '{"frames": [{}]}', '[' * 100_000,
+    '{"frames": [{"w": 1e9, "h": 1e9, "fl_x": 1, "transform_matrix": %s}]}' % POSE,
+    '{"frames": [{"w": 9, "h": 9, "fl_x": -1, "transform_matrix": %s}]}' % POSE,
+    '{"frames": [{"w": 9, "h": 9, "fl_x": 9, "transform_matrix": [[1e999]]}]}',
+    '{"camera_path": []}', '{"camera_path": [{"camera_to_world": [1, 2]}]}',
+    '{"path": [{"R": [0, 0, 0, 0], "T": [0, 0, 0], "fov": 50}]}', '\0\1\2')]
+
+
 def files_in(folder):
     return {path.relative_to(folder): path.lstat().st_size for path in folder.rglob('*')}
 
@@ -70,6 +80,8 @@ class Cases:
             print('skipped: a full disk (no tmpfs can be mounted here)')
             return
         try:
+            self.ask('full disk, views', EXHAUSTED, 'set', self.model, '--out', str(disk / 'set'),
+                     '--format', 'views', where=disk)
             for name in ('mesh.ply', 'mesh.glb', 'points.ply', 'splats.ply', 'volume.vdb'):
                 more = ['--format', name.split('.')[0]] if name[0] in 'sp' else []
                 for old in ('', 'old'):
@@ -102,6 +114,14 @@ def main():
             cases.ask(flag, code, words, model, '--out', 'mesh.ply', flag)
         for file, code, words in MODELS:
             cases.ask(file, code, words, file, '--out', 'mesh.ply')
+        for text, code, words in CAMERAS:
+            (folder / 'cameras.json').write_text(text)
+            for form in ('views', 'nerfstudio-path', 'ngp-path'):
+                cases.ask(f'{form} {text}', code, words, model, '--out', 'x', '--format', form,
+                          '--camera', 'cameras.json')
+        for out in ('file', '.', '/proc/set', 'none/set', 'loop', 'a' * 300):
+            cases.ask(f'views {out}', BAD_DATA if out in ('file', '.') else NOT_FOUND, '', model,
+                      '--format', 'views', '--out', out)
         shutil.copy(model, folder / 'own.ply')
         cases.ask('over the model itself', BAD_DATA, 'model itself', 'own.ply', '--out', 'own.ply')
         cases.full_disk()

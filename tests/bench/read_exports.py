@@ -3,8 +3,9 @@
 
 usage: read_exports.py [--out DIR] MODEL
 
-GLB: gltf-validator of Khronos (npm). Mesh and points: assimp. Volume: OpenVDB's Python module, both
-unpacked from Debian's packages. A reader that cannot be had is named as skipped. Exits 1 where one
+GLB: gltf-validator of Khronos (npm). Mesh and points: assimp. Volume: OpenVDB's Python module. EXR:
+OpenEXR's. The last three are unpacked from Debian's packages. Data set of views: numpy, and
+nerf-engine check. A reader that cannot be had is named as skipped. Exits 1 where one
 finds an error or other numbers than nerf-engine said. Needs numpy, npm and apt-get. Run it with
 nerf-engine in PATH.
 """
@@ -17,11 +18,40 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
+
 PACKAGES = {
     'assimp': ['assimp-utils', 'libassimp5', 'libminizip1', 'libdraco7'],
     'openvdb': ['python3-openvdb', 'libopenvdb10.0', 'libopenvdb-ax10.0', 'libblosc1', 'libtbb12',
                 'libimath-3-1-29', 'liblog4cplus-2.0.5', 'libboost-python1.74.0',
-                'libboost-numpy1.74.0', 'libboost-iostreams1.74.0', 'libsnappy1v5', 'libllvm14']}
+                'libboost-numpy1.74.0', 'libboost-iostreams1.74.0', 'libsnappy1v5', 'libllvm14'],
+    'openexr': ['libopenexr-dev', 'libopenexr-3-1-30', 'libimath-dev', 'libimath-3-1-29']}
+READ_EXR = '''
+#include <ImfChannelList.h>
+#include <ImfFrameBuffer.h>
+#include <ImfInputFile.h>
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+int main(int, char** argv) {
+  Imf::InputFile file(argv[1]);
+  const Imath::Box2i window = file.header().dataWindow();
+  const size_t width = window.max.x + 1, height = window.max.y + 1;
+  std::printf("{\\"complete\\": %d, \\"width\\": %zu, \\"height\\": %zu", file.isComplete(), width,
+              height);
+  const Imf::ChannelList& channels = file.header().channels();
+  for (auto it = channels.begin(); it != channels.end(); ++it) {
+    std::vector<float> values(width * height, -1);
+    Imf::FrameBuffer buffer;
+    buffer.insert(it.name(), Imf::Slice(Imf::FLOAT, (char*)values.data(), 4, 4 * width));
+    file.setFrameBuffer(buffer);
+    file.readPixels(window.min.y, window.max.y);
+    std::printf(", \\"%s\\": [%g, %g]", it.name(), *std::min_element(values.begin(), values.end()),
+                *std::max_element(values.begin(), values.end()));
+  }
+  std::puts("}");
+}
+'''
 READ_VDB = '''
 import json, numpy, pyopenvdb, sys
 density, color = pyopenvdb.read(sys.argv[1], "density"), pyopenvdb.read(sys.argv[1], "Cd")
@@ -106,12 +136,69 @@ class Reader:
                     said['vertices'] and found['highest'] <= 1)
 
 
+    def read_exr(self):
+        """A program that reads EXR by Debian's OpenEXR; None without it."""
+        if not self.unpack('openexr'):
+            return None
+        program, libraries = self.root / 'read_exr', self.environment['LD_LIBRARY_PATH']
+        include = self.root / 'usr/include'
+        (self.root / 'read_exr.cc').write_text(READ_EXR)
+        subprocess.run(['g++', '-std=c++17', '-w', '-I', include / 'OpenEXR', '-I',
+                        include / 'Imath', self.root / 'read_exr.cc', '-L', libraries, '-lOpenEXR',
+                        '-lImath', '-lIex', '-o', program], env=self.environment, check=True)
+        return program
+
+    def openexr(self, folder):
+        """Views of `nerf-engine render --format exr` beside its PNGs."""
+        program = self.read_exr()
+        if program is None:
+            return self.skip(folder / 'depth_0000.exr', 'OpenEXR')
+        far = json.loads((folder / 'depth.json').read_text())['far']
+        for file in sorted(folder.glob('*.exr')):
+            text = self.output(program, file)
+            found = json.loads(text) if text.startswith('{') else {}
+            names = {'rgba': 'ABGR', 'depth': 'Z'}[file.name.split('_')[0]]
+            limit = far if names == 'Z' else 1
+            self.report(file, 'OpenEXR', text.strip()[-300:],
+                        found.get('complete') == 1 and len(found) == 3 + len(names) and
+                        all(found[name][0] >= 0 and 0 < found[name][1] <= limit
+                            for name in names))
+
+    def views(self, folder, n):
+        """A data set as nerfstudio's readers take it: depths times 0.001 are in its unit."""
+        frames = json.loads((folder / 'transforms.json').read_text())['frames']
+        depths = [np.load(folder / frame['depth_file_path']) for frame in frames]
+        is_good = len(frames) == n and all(
+            depth.shape == (frame['h'], frame['w']) and depth.dtype == np.float32 and
+            (folder / frame['file_path']).exists() for depth, frame in zip(depths, frames))
+        self.report(folder, 'numpy', f'{n} views, depths up to '
+                    f'{max(float(depth.max()) for depth in depths) / 1000:.4g}', is_good)
+        check = subprocess.run(['nerf-engine', 'check', folder], capture_output=True, text=True)
+        self.report(folder, 'nerf-engine check', f'exit {check.returncode}',
+                    check.returncode == 0)
+
+
 def export(model, file, *flags):
     done = subprocess.run(['nerf-engine', 'export', model, '--out', file, '--json', *flags],
                           stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f'{file}: exit {done.returncode}')
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def small_cameras(model, out):
+    """The first eight cameras of the photographs, at most 100 pixels wide."""
+    export(model, out / 'cameras.json', '--format', 'cameras')
+    listed = json.loads((out / 'cameras.json').read_text())
+    listed['frames'] = listed['frames'][:8]
+    for frame in listed['frames']:
+        shrink = max(1, frame['w'] // 100)
+        for key in ('w', 'h'):
+            frame[key] //= shrink
+        for key in ('fl_x', 'fl_y', 'cx', 'cy'):
+            frame[key] /= shrink
+    (out / 'cameras.json').write_text(json.dumps(listed))
+    return out / 'cameras.json'
 
 
 def main():
@@ -132,6 +219,15 @@ def main():
         for name in ('mesh.ply', 'mesh.glb', 'textured.glb', 'points.ply'):
             reader.assimp(out / name, made[name])
         reader.openvdb(out / 'volume.vdb', made['volume.vdb'])
+        for form in ('png', 'exr'):
+            subprocess.run(['nerf-engine', 'render', flags.model, '--out', out / 'views', '--orbit',
+                            '2', '--width', '200', '--height', '200', '--channels', 'rgba,depth',
+                            '--format', form], capture_output=True, check=True)
+        reader.openexr(out / 'views')
+        set_of_views = out / f'set-{os.getpid()}'
+        made = export(flags.model, set_of_views, '--format', 'views', '--camera',
+                      small_cameras(flags.model, out))
+        reader.views(set_of_views, made['vertices'])
     sys.exit(0 if reader.good else 1)
 
 

@@ -6,6 +6,7 @@
 
 #include "engine/scene/camera_file.h"
 #include "engine/scene/pose.h"
+#include "nlohmann/json.hpp"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -60,6 +61,17 @@ TEST(CameraListTest, TurnedCamerasLookTheSameWay) {
     EXPECT_NEAR(-pose.m[axis][2], forward[axis], 1e-6);
     EXPECT_NEAR(pose.m[axis][3], place[axis], 1e-6);
   }
+}
+
+TEST(CameraListTest, DepthsTimesAndTheLensOfAllAreStated) {
+  NamedCamera camera{"a.png", Lens(LensModel::kFisheye), "a.npy"};
+  camera.camera.time = 0.5f;
+  const ExportAxes axes(AxesName::kDataset, false, SceneGeometry());
+  const auto list = nlohmann::json::parse(CameraListJson({&camera, 1}, axes));
+  EXPECT_EQ(list["camera_model"], "OPENCV_FISHEYE");
+  EXPECT_EQ(list["frames"][0]["depth_file_path"], "a.npy");
+  EXPECT_EQ(list["frames"][0]["time"], 0.5);
+  EXPECT_FALSE(IsListedLens(LensModel::kFieldOfView));
 }
 
 TEST(CameraListTest, NamesThatAreNotUtf8AreReplaced) {

@@ -19,6 +19,8 @@
 #include "engine/export/triangle_mesh.h"
 #include "engine/export/vertex_colors.h"
 #include "engine/scene/camera_file.h"
+#include "engine/scene/npy.h"
+#include "engine/scene/scene_reader.h"
 #include "engine/scene/view_list.h"
 #include "engine/training/loaded_model.h"
 #include "nlohmann/json.hpp"
@@ -209,6 +211,48 @@ TEST_F(ExportCommandTest, PathsForOtherProgramsComeBack) {
   }
 }
 
+TEST_F(ExportCommandTest, RenderedViewsAreADataSet) {
+  const std::string set = dir_ / "set";
+  const Ended ended = Export(Model() + " --format views --out " + set);
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("12 views with depths, 48x48 pixels"));
+  EXPECT_THAT(Files(), ::testing::SizeIs(1 + 2 + 12 + 12 + 1));
+  const auto scene = LoadScene(set, {.test_every = 0, .n_threads = 2, .with_depth = true});
+  ASSERT_THAT(scene, IsOk());
+  ASSERT_EQ(scene->train.size(), 12u);
+  ASSERT_EQ(scene->depth_maps.size(), 12u);
+  // Pictures are those of a render through the same cameras, depths meet the ball's front.
+  ASSERT_EQ(std::system((BinDir() + "/nerf-engine render " + Model() + " --camera " + set +
+                         "/transforms.json --out " + (dir_ / "views") + " >/dev/null 2>&1")
+                            .c_str()),
+            0);
+  const auto json = nlohmann::json::parse(Bytes("set/transforms.json"));
+  const auto& frame = json["frames"][3];
+  EXPECT_TRUE(Bytes("set/" + frame["file_path"].get<std::string>()) == Bytes("views/rgb_0003.png"));
+  const std::string npy = Bytes("set/" + frame["depth_file_path"].get<std::string>());
+  const auto depths = ParseNpy(npy);
+  ASSERT_THAT(depths, IsOk());
+  const auto& pose = frame["transform_matrix"];
+  double distance = 0;
+  for (int axis = 0; axis < 3; ++axis) distance += std::pow(pose[axis][3].get<double>(), 2);
+  EXPECT_NEAR(depths->At(24, 24), 1000 * (std::sqrt(distance) - 0.6), 60);
+  EXPECT_EQ(depths->At(0, 0), 0);
+
+  const Ended cropped = Export(Model() + " --format views --crop 9,9,9,1,1,1 --camera " + set +
+                               "/transforms.json --out " + set + "2/");
+  ASSERT_EQ(cropped.code, 0) << cropped.err;
+  EXPECT_FALSE(Bytes("set2/images/0003.png").empty());
+  EXPECT_THAT(Export(Model() + " --format views --out " + set).err, HasSubstr("is not empty"));
+}
+
+TEST_F(ExportCommandTest, ViewsThatDoNotFitLeaveNothing) {
+  const Ended ended =
+      Export(Model() + " --format views --out " + (dir_ / "set"), "trap '' XFSZ; ulimit -f 4; ");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err, HasSubstr(".npy"));
+  EXPECT_THAT(Files(), ::testing::IsEmpty());
+}
+
 TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
   const std::string out = " --out " + (dir_ / "x");
   const struct {
@@ -250,11 +294,17 @@ TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
       {out + " --format glb --texture 1e9", 2, "--texture"},
       {out + " --format glb --texture 64", 9, "too small"},
       {out + " --format ply --camera x.json", 2, "--camera: has no effect"},
-      {out + " --format ngp-path --box 0,0,0,1,1,1", 2, "--box: has no effect"},
+      {out + " --format ngp-path --box 0,0,0,1,1,1", 2, "--crop: has no effect"},
       {out + " --format ngp-path --frame unity", 2, "--frame: has no effect"},
       {out + " --format ngp-path", 9, "--dataset DIR"},
       {out + " --format ngp-path --dataset " + (dir_ / "none"), 5, "none"},
       {out + " --format nerfstudio-path --camera " + (dir_ / "none.json"), 5, "none.json"},
+      {out + " --format views --resolution 64", 2, "--resolution: has no effect"},
+      {out + " --format views --frame unreal", 2, "--frame: unreal is left-handed"},
+      {out + " --format views --camera " + (dir_ / "none.json"), 5, "none.json"},
+      {" --format views --out " + (dir_ / "none/x"), 5, "none/x"},
+      {" --format views --out " + (dir_ / ".out"), 9, "is there already"},
+      {" --format views --out " + dir_.path(), 9, "is not empty"},
       {out + " --format vdb --triangles 9", 2, "--triangles: has no effect"},
       {out + " --format vdb --box 100,100,100,1,1,1", 9, "no volume"},
       {" --format ply --out " + (dir_ / "none/x.ply"), 5, "none/x.ply"},

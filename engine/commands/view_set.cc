@@ -1,0 +1,143 @@
+#include "engine/commands/view_set.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "common/atomic_file.h"
+#include "common/counted.h"
+#include "common/file_io.h"
+#include "common/made_folder.h"
+#include "common/status_macros.h"
+#include "engine/commands/path_export.h"
+#include "engine/config/view_limits.h"
+#include "engine/export/camera_list.h"
+#include "engine/export/surface_points.h"
+#include "engine/output/view_request.h"
+#include "engine/output/view_style.h"
+#include "engine/render/renderer.h"
+#include "engine/scene/image_io.h"
+#include "engine/scene/npy.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr float kDepthUnits = 1000;  // of the data set's unit: see depth_unit_scale_factor
+
+// A folder that goes with what is in it, unless it is put in its place.
+class StagedFolder {
+ public:
+  // Beside `place`, which may be an empty folder.
+  static absl::StatusOr<StagedFolder> Make(const std::string& place) {
+    std::error_code error;
+    if (fs::exists(place, error) && !(fs::is_directory(place, error) && fs::is_empty(place, error)))
+      return absl::InvalidArgumentError("--out: " + place + " is there already and is not empty");
+    std::string path = fs::path(place + "/.").parent_path().lexically_normal();
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    StagedFolder folder(path, fmt::format("{}.part-{}", path, getpid()));
+    for (const char* const inner : {"", "/images", "/depths"}) {
+      if (!fs::create_directory(folder.path_ + inner, error) && error)
+        return ErrnoToStatus(error.value(), "cannot make " + path);
+    }
+    return folder;
+  }
+  ~StagedFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  StagedFolder(StagedFolder&& other) noexcept
+      : place_(std::move(other.place_)), path_(std::exchange(other.path_, "")) {}
+  StagedFolder& operator=(StagedFolder&&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  absl::Status PutInPlace() {
+    std::error_code error;
+    fs::rename(path_, place_, error);
+    if (error) return ErrnoToStatus(error.value(), "cannot make " + place_);
+    path_.clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  StagedFolder(std::string place, std::string path)
+      : place_(std::move(place)), path_(std::move(path)) {}
+
+  std::string place_, path_;  // path_ is empty once it is in its place
+};
+
+// As data sets state them. depths: along rays, training units.
+std::vector<float> StatedDepths(const Camera& camera, std::vector<float> depths, float scale) {
+  const bool is_along_axis = IsOnPlane(camera.lens);
+  for (size_t i = 0; i < depths.size(); ++i) {
+    const auto width = static_cast<size_t>(camera.width);
+    float share = 1;
+    if (is_along_axis) {
+      const Ray ray = CameraRay(camera, static_cast<float>(i % width) + 0.5f,
+                                static_cast<float>(i / width) + 0.5f);
+      share = -Dot(camera.camera_to_world.Column(2), ray.direction);
+    }
+    depths[i] *= share * kDepthUnits / scale;
+  }
+  return depths;
+}
+
+absl::StatusOr<Camera> ViewCamera(const Camera& camera) {
+  NERF_ASSIGN_OR_RETURN(const Camera view, CameraOfSize(camera, 0, 0, /*limited=*/true));
+  if (IsListedLens(view.lens)) return view;
+  return PinholeIn(view, std::max(view.width, view.height));
+}
+
+}  // namespace
+
+absl::StatusOr<ExportedFile> MakeViewSet(const ModelFile& model, const ExportRequest& request,
+                                         const std::string& folder, ThreadPool* pool,
+                                         const std::stop_token& stop,
+                                         const ExportProgress& progress) {
+  NERF_ASSIGN_OR_RETURN(const CamerasToExport asked,
+                        CamerasOf(model, request, /*keep_keyframes=*/false));
+  NERF_ASSIGN_OR_RETURN(StagedFolder staged, StagedFolder::Make(folder));
+  const SceneGeometry& geometry = model.state.geometry;
+  ViewStyle style;
+  style.crop = request.own_box;
+  const RenderOptions options = OptionsOf(model.state, style, {.rgb = true});
+  ExportedFile made;
+  std::vector<NamedCamera> views;
+  const auto write = [&](const std::string& file, std::string_view bytes) {
+    made.byte_size += bytes.size();
+    return WriteFileAtomically(staged.path() + "/" + file, bytes);
+  };
+  for (size_t i = 0; i < asked.cameras.size(); ++i) {
+    progress("views", static_cast<double>(i) / static_cast<double>(asked.cameras.size()));
+    NERF_ASSIGN_OR_RETURN(const Camera camera, ViewCamera(asked.cameras[i]));
+    const std::string name = asked.names.empty() ? fmt::format("{:04}", i) : asked.names[i];
+    ViewRender render(*model.model, geometry.near, camera, options);
+    if (!render.Advance(pool, nullptr, stop))
+      return absl::CancelledError("the export was interrupted");
+    const ViewPicture view = Quantized(render.TakeView());
+    views.push_back({"images/" + name + ".png", camera, "depths/" + name + ".npy"});
+    NERF_ASSIGN_OR_RETURN(const std::string png, EncodePng(ColorsOf(view), stop));
+    NERF_RETURN_IF_ERROR(write(views.back().file, png));
+    const std::vector<float> depths = StatedDepths(camera, view.depths, geometry.frame.scale);
+    NERF_RETURN_IF_ERROR(write(
+        views.back().depth,
+        NpyOf(static_cast<size_t>(camera.height), static_cast<size_t>(camera.width), depths)));
+  }
+  const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
+  NERF_RETURN_IF_ERROR(write("transforms.json", CameraListJson(views, axes)));
+  if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
+  NERF_RETURN_IF_ERROR(staged.PutInPlace());
+  made.n_vertices = views.size();
+  made.axes = axes.words();
+  made.words = fmt::format("{} with depths, {}x{} pixels", Counted(views.size(), "view"),
+                           views.front().camera.width, views.front().camera.height);
+  return made;
+}
+
+}  // namespace nerf
