@@ -30,6 +30,7 @@ find_package(PNG 1.6 REQUIRED)
 find_package(ZLIB REQUIRED)  # of EXR pictures
 find_package(CLI11 2.1 REQUIRED)
 find_package(meshoptimizer REQUIRED)  # of nerf-engine export
+find_path(NERF_NANOVDB_INCLUDE nanovdb/util/GridBuilder.h)  # .nvdb, where it is found
 find_package(SQLite3 3.40 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(turbojpeg REQUIRED IMPORTED_TARGET libturbojpeg>=2.1)

@@ -22,7 +22,7 @@ LIBRARIES = [  # word, pattern of the include path
     ("prometheus", r"prometheus/"), ("cli11", r"CLI/"), ("boost", r"boost/"),
     ("cuda", r"(cuda|nvml)"), ("torch", r"(torch|ATen|c10)/"), ("dlopen", r"dlfcn\.h"),
     ("gloo", r"gloo/"), ("libpq", r"libpq-fe\.h"), ("curl", r"curl/"),
-    ("meshoptimizer", r"meshoptimizer\.h"),
+    ("meshoptimizer", r"meshoptimizer\.h"), ("nanovdb", r"nanovdb/"),
 ]
 # Compile seconds each: CLI11 3, generated services 3, json.hpp 2.
 HEAVY = re.compile(r"CLI/|nlohmann/json\.hpp|.*\.grpc\.pb\.h")

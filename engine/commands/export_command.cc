@@ -47,6 +47,7 @@ std::string FormatOf(const ExportFlags& flags) {
   return extension == ".ply"    ? "ply"
          : extension == ".glb"  ? "glb"
          : extension == ".vdb"  ? "vdb"
+         : extension == ".nvdb" ? "nvdb"
          : extension == ".json" ? "cameras"
                                 : "";
 }
@@ -87,9 +88,9 @@ absl::StatusOr<ExportRequest> RequestOf(const ExportFlags& flags) {
   const std::optional<ExportFormat> known = ParseExportFormat(format);
   if (flags.out.empty()) errors.Add(absl::InvalidArgumentError("--out: is empty"));
   if (format.empty()) {
-    errors.Add(
-        absl::InvalidArgumentError("--format is required: ply, glb, points, splats, vdb, cameras, "
-                                   "nerfstudio-path, ngp-path or views"));
+    errors.Add(absl::InvalidArgumentError(
+        "--format is required: ply, glb, points, splats, vdb, nvdb, cameras, "
+        "nerfstudio-path, ngp-path or views"));
   } else if (!known.has_value()) {
     errors.Add(absl::InvalidArgumentError("--format: " + NotOneOf(format, kExportFormats)));
   }
@@ -240,7 +241,7 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
               "HTML file to write: the model and a viewer of it, for browsers with WebGL 2")
           ->excludes(out);
   command->add_option("--format", flags->format,
-                      "ply or glb (mesh), points or splats (PLY), vdb (volume), cameras "
+                      "ply or glb (mesh), points or splats (PLY), vdb or nvdb (volume), cameras "
                       "(transforms.json), nerfstudio-path (camera_path.json), ngp-path "
                       "(base_cam.json), views (a folder: a data set of rendered views with "
                       "depths); default: what the name of --out ends in");

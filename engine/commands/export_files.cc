@@ -10,6 +10,7 @@
 #include "engine/commands/path_export.h"
 #include "engine/export/camera_list.h"
 #include "engine/export/glb_file.h"
+#include "engine/export/nvdb_file.h"
 #include "engine/export/ply_file.h"
 #include "engine/export/sample_grid.h"
 #include "engine/export/surface_points.h"
@@ -133,6 +134,10 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
 absl::StatusOr<ExportedFile> VolumeFile(const ModelFile& model, const ExportRequest& request,
                                         ThreadPool* pool, const std::stop_token& stop,
                                         const ExportProgress& progress) {
+  if (request.format == ExportFormat::kNvdb && !CanWriteNanoVdb()) {
+    return VolumeNanoVdb({}, ExportAxes(request.axes, /*of_gltf=*/false, model.state.geometry))
+        .status();
+  }
   NERF_ASSIGN_OR_RETURN(const MarchedModel* const marched, MarchedModelOf(model, "volume"));
   const SceneGeometry& geometry = model.state.geometry;
   NERF_ASSIGN_OR_RETURN(const Volume volume,
@@ -141,7 +146,11 @@ absl::StatusOr<ExportedFile> VolumeFile(const ModelFile& model, const ExportRequ
   progress("file", 0);
   const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
   ExportedFile file;
-  file.bytes = VolumeVdb(volume, axes);
+  if (request.format == ExportFormat::kVdb) {
+    file.bytes = VolumeVdb(volume, axes);
+  } else {
+    NERF_ASSIGN_OR_RETURN(file.bytes, VolumeNanoVdb(volume, axes));
+  }
   file.n_vertices = volume.n_points;
   file.axes = axes.words();
   const int* const size = volume.grid.size;
@@ -180,9 +189,9 @@ std::optional<ExportFormat> ParseExportFormat(std::string_view name) {
 }
 
 std::string_view ExportFileName(ExportFormat format) {
-  constexpr std::string_view kNames[] = {"mesh.ply",         "mesh.glb",        "points.ply",
-                                         "splats.ply",       "transforms.json", "volume.vdb",
-                                         "camera_path.json", "base_cam.json"};
+  constexpr std::string_view kNames[] = {
+      "mesh.ply",   "mesh.glb",         "points.ply",    "splats.ply",      "transforms.json",
+      "volume.vdb", "camera_path.json", "base_cam.json", "transforms.json", "volume.nvdb"};
   return kNames[static_cast<int>(format)];
 }
 
@@ -197,6 +206,7 @@ absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequ
     case ExportFormat::kSplats:
       return PointsFile(model, request, pool, stop, progress);
     case ExportFormat::kVdb:
+    case ExportFormat::kNvdb:
       return VolumeFile(model, request, pool, stop, progress);
     case ExportFormat::kNerfstudioPath:
       return MakePathFile(model, request, PathTool::kNerfstudio);

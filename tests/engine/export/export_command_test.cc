@@ -137,9 +137,12 @@ TEST_F(ExportCommandTest, LastLineOfJsonIsDoneAndSaysWhatWasWritten) {
 }
 
 TEST_F(ExportCommandTest, SameModelAndOptionsGiveTheSameBytes) {
-  for (const char* format : {"ply", "glb", "points", "splats", "vdb", "cameras"}) {
-    const std::string flags = std::string(" --format ") + format +
-                              (std::string(format) == "cameras" ? "" : " --resolution 48");
+  for (const char* format : {"ply", "glb", "points", "splats", "vdb", "cameras", "ngp-path"}) {
+    const std::string flags =
+        std::string(" --format ") + format +
+        (format == std::string("cameras")    ? ""
+         : format == std::string("ngp-path") ? " --dataset " + (*trained_ / "ball")
+                                             : " --resolution 48");
     ASSERT_EQ(Export(Model() + flags + " --threads 1 --out " + (dir_ / "a")).code, 0);
     ASSERT_EQ(Export(Model() + flags + " --threads 2 --out " + (dir_ / "b")).code, 0);
     EXPECT_GT(Bytes("a").size(), 500u) << format;

@@ -1,0 +1,14 @@
+#include "engine/export/nvdb_file.h"
+
+namespace nerf {
+
+bool CanWriteNanoVdb() { return false; }
+
+absl::StatusOr<std::string> VolumeNanoVdb(const Volume& /*volume*/, const ExportAxes& /*axes*/) {
+  return absl::UnimplementedError(
+      "this nerf-engine was built without NanoVDB (libnanovdb-dev); nanovdb_convert makes a .nvdb "
+      "of "
+      "a .vdb");
+}
+
+}  // namespace nerf
