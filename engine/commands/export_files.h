@@ -15,8 +15,8 @@
 namespace nerf {
 
 // What an exported file holds: ply and glb a mesh, points a cloud and splats disks as PLY, cameras
-// a transforms.json, vdb and nvdb density and color of a volume, the paths cameras for other programs. views
-// is a folder: see MakeViewSet.
+// a transforms.json, vdb and nvdb density and color of a volume, the paths cameras for other
+// programs. views is a folder: see MakeViewSet.
 enum class ExportFormat {
   kPly,
   kGlb,
@@ -31,7 +31,8 @@ enum class ExportFormat {
 };
 
 inline constexpr std::string_view kExportFormats[] = {
-    "ply", "glb", "points", "splats", "cameras", "vdb", "nerfstudio-path", "ngp-path", "views", "nvdb"};
+    "ply",      "glb",   "points", "splats", "cameras", "vdb", "nerfstudio-path",
+    "ngp-path", "views", "nvdb"};
 std::optional<ExportFormat> ParseExportFormat(std::string_view name);
 
 // The name of such a file in a folder: "mesh.glb".
