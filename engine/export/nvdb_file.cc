@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -73,9 +74,14 @@ absl::StatusOr<std::string> VolumeNanoVdb(const Volume& volume, const ExportAxes
                                            const Vec3& color = leaf.colors[index];
                                            return nanovdb::Vec3f(color.x, color.y, color.z);
                                          }));
-  std::ostringstream file;
+  // writeGrids begins behind the headers, and a stream of a text cannot go beyond its end.
+  constexpr size_t kHeaders = 4096;
+  std::ostringstream file(std::string(kHeaders + grids[0].size() + grids[1].size(), '\0'));
   nanovdb::io::writeGrids(file, grids);
-  return std::move(file).str();
+  const std::streamoff size = file.tellp();
+  std::string bytes = std::move(file).str();
+  bytes.resize(static_cast<size_t>(size));
+  return bytes;
 }
 
 }  // namespace nerf

@@ -29,6 +29,7 @@ PACKAGES = {
 READ_EXR = '''
 #include <ImfChannelList.h>
 #include <ImfFrameBuffer.h>
+#include <ImfHeader.h>
 #include <ImfInputFile.h>
 #include <algorithm>
 #include <cstdio>

@@ -87,6 +87,7 @@ TEST(EngineConvertTest, StyleIsTheEngines) {
   v1::RenderImageRequest view;
   view.mutable_orbit()->set_count(1);
   view.add_channels(v1::RGBA);
+  view.set_format(v1::EXR);
   v1::ViewStyle& style = *view.mutable_style();
   for (const double part : {0.0, 0.5, 1.0}) style.add_background(part);
   for (const double number : {1.0, 2.0, 3.0}) style.mutable_crop()->add_center(number);
@@ -98,6 +99,8 @@ TEST(EngineConvertTest, StyleIsTheEngines) {
   EXPECT_EQ(render.style.background, (Vec3{0, 0.5f, 1}));
   EXPECT_EQ(render.style.crop, (OwnBox{{1, 2, 3}, {4, 5, 6}}));
   EXPECT_EQ(render.style.panorama, (Panorama{StereoLayout::kLeftRight, 0.06}));
+  EXPECT_TRUE(render.exr);
+  EXPECT_FALSE(render.jpeg);
 }
 
 TEST(EngineConvertTest, OrbitHasNoCamera) {

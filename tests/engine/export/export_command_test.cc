@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -150,14 +153,17 @@ TEST_F(ExportCommandTest, SameModelAndOptionsGiveTheSameBytes) {
   }
 }
 
+// Another model's figures, at 2048 texels: NERF_TEXTURE_MODEL=run/model.safetensors.
 TEST_F(ExportCommandTest, TextureHasTheColorsOfTheTrainedField) {
-  const auto model = ReadModelFile(Model());
+  const char* const other = std::getenv("NERF_TEXTURE_MODEL");
+  MeshOptions options = {.resolution = 96, .n_triangles = 4000, .texture_size = 512};
+  if (other != nullptr) options = {.texture_size = 2048};
+  const auto model = ReadModelFile(other != nullptr ? other : Model());
   ASSERT_THAT(model, IsOk());
   const auto& marched = dynamic_cast<const MarchedModel&>(*model->model);
   ThreadPool pool(2);
-  const auto made = MakeMesh(marched, model->state.geometry, {},
-                             {.resolution = 96, .n_triangles = 4000, .texture_size = 512}, &pool,
-                             {}, [](std::string_view, double) {});
+  const auto made = MakeMesh(marched, model->state.geometry, {}, options, &pool, {},
+                             [](std::string_view, double) {});
   ASSERT_THAT(made, IsOk());
   std::vector<Vec3> positions, normals;
   const auto points = TexturePoints(made->mesh, made->texture, 5);
@@ -168,9 +174,15 @@ TEST_F(ExportCommandTest, TextureHasTheColorsOfTheTrainedField) {
   std::vector<Vec3> asked(points.size());
   ASSERT_TRUE(ColorPoints(marched, positions, normals, model->state.geometry.box.Size().x / 256, 0,
                           &pool, {}, asked.data()));
-  double sum = 0;
-  for (size_t i = 0; i < points.size(); ++i) sum += LargestDifference(points[i].color, asked[i]);
-  EXPECT_LT(255 * sum / points.size(), 3);
+  std::vector<double> off;  // in 255ths
+  for (size_t i = 0; i < points.size(); ++i)
+    off.push_back(255 * LargestDifference(points[i].color, asked[i]));
+  std::sort(off.begin(), off.end());
+  const auto share = [&](double part) { return off[static_cast<size_t>(part * (off.size() - 1))]; };
+  const double mean = std::accumulate(off.begin(), off.end(), 0.0) / off.size();
+  std::printf("texture: off by %.2f on average, %.2f (95%%), %.2f (99%%), %.2f at most\n", mean,
+              share(0.95), share(0.99), off.back());
+  EXPECT_LT(mean, 3);
 }
 
 TEST_F(ExportCommandTest, FolderGetsAFileOfTheFormatsName) {
