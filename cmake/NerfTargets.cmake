@@ -5,10 +5,10 @@
 #                               in n batches (1 unless named; 0 a source at a time)
 #   nerf_binary(name SRCS ... DEPS ...)                   executable in build/<preset>/bin
 #   nerf_bench(name SRCS ... DEPS ...)   executable in build/<preset>/bench, unknown to ctest
-#   nerf_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT s] [BATCHES n] [SHARDS n] [SERIAL] [WAITS])
-# GoogleTest binary with as many ctest entries as it has shards (1 unless
-#                               named); nothing runs beside a SERIAL one: it measures time, or needs
-#                               all cores
+#   nerf_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT s] [BATCHES n] [SHARDS n] [SERIAL]
+#             [WAITS])          GoogleTest binary with as many ctest entries as it has shards (1
+#                               unless named); nothing runs beside a SERIAL one: it measures
+#                               time, or needs all cores
 # A test labeled `tsan` also runs under ThreadSanitizer. It must run no code of gRPC, LibTorch or
 # prometheus-cpp: Debian's builds synchronize where ThreadSanitizer cannot see it.
 include(GNUInstallDirs)

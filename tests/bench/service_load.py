@@ -231,11 +231,12 @@ async def watch_all(arguments, service, metadata, names, n_silent):
     stubs = [training_service_pb2_grpc.TrainingServiceStub(channel) for channel in channels]
     tasks = [asyncio.create_task(follow(stubs[i // STREAMS], name)) for i, name in enumerate(names)]
     await ready.wait()
-    silent = subprocess.Popen([sys.executable, __file__, "--silent", service.address, metadata[0][1],
-                               str(n_silent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    silent = subprocess.Popen([sys.executable, __file__, "--silent", service.address,
+                               metadata[0][1], str(n_silent)],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     silent.stdout.readline()  # all have got something
-    updater = subprocess.Popen([sys.executable, __file__, "--updates", service.address, metadata[0][1], str(n_updates),
-                                str(arguments.rate), *names])
+    updater = subprocess.Popen([sys.executable, __file__, "--updates", service.address,
+                                metadata[0][1], str(n_updates), str(arguments.rate), *names])
     while updater.poll() is None:
         await asyncio.sleep(0.05)
     try:
