@@ -244,11 +244,8 @@ int Run(const ServerFlags& flags, char** argv, EndSignals& signals) {
   absl::StatusOr<DataDir> data = DataDir::Open(flags.data_dir);
   if (!data.ok()) return Fail(data.status());
   if (!flags.move_store.empty()) return MoveStore(flags, *data);
-  if (flags.is_replica() && HasBlobFiles(data->path())) {
-    return Fail(absl::FailedPreconditionError(fmt::format(
-        "{} has blobs, which the other replicas lack: start nerfd once without --replica-host, "
-        "until it has moved them to --blobs",
-        data->path())));
+  if (flags.is_replica()) {
+    if (absl::Status status = CheckReplicaFolder(*data); !status.ok()) return Fail(status);
   }
   Server server;
   unlink(data->File("nerfd.sock").c_str());  // of one that was killed

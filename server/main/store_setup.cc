@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "server/store/folder_blob_store.h"
 #include "server/store/postgres/postgres_stores.h"
 #include "server/store/sqlite_access_store.h"
 #include "server/store/sqlite_store.h"
@@ -51,13 +52,16 @@ absl::StatusOr<ServerStores> OpenFiles(const ServerFlags& flags, const DataDir& 
   return stores;
 }
 
+absl::Status CheckNoQueueFile(const DataDir& data) {
+  std::error_code error;
+  if (!fs::exists(data.File("queue.db"), error)) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "{} has a queue.db: move it with --move-store, or name another --data-dir", data.path()));
+}
+
 absl::StatusOr<ServerStores> OpenDatabase(const ServerFlags& flags, const DataDir& data,
                                           RandomSource& random) {
-  std::error_code error;
-  if (fs::exists(data.File("queue.db"), error)) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{} has a queue.db: move it with --move-store, or name another --data-dir", data.path()));
-  }
+  NERF_RETURN_IF_ERROR(CheckNoQueueFile(data));
   auto opened = OpenPostgresStores({.uri = flags.store,
                                     .seat = SeatOf(flags),
                                     .commits_file = data.File("postgres.commits"),
@@ -83,6 +87,15 @@ absl::StatusOr<ServerStores> OpenServerStores(const ServerFlags& flags, const Da
                                               bool has_blobs, RandomSource& random) {
   if (!flags.store.empty()) return OpenDatabase(flags, data, random);
   return OpenFiles(flags, data, has_blobs, random);
+}
+
+absl::Status CheckReplicaFolder(const DataDir& data) {
+  NERF_RETURN_IF_ERROR(CheckNoQueueFile(data));
+  if (!HasBlobFiles(data.path())) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{} has blobs, which the other replicas lack: start nerfd once without "
+                  "--replica-host, until it has moved them to --blobs",
+                  data.path()));
 }
 
 absl::Status WithDataLossHint(const absl::Status& status, const ServerFlags& flags) {

@@ -37,6 +37,10 @@ struct ServerStores {
 absl::StatusOr<ServerStores> OpenServerStores(const ServerFlags& flags, const DataDir& data,
                                               bool has_blobs, RandomSource& random);
 
+// FailedPrecondition, with what to do, where the folder has a queue.db or blobs: other replicas
+// would lack them.
+absl::Status CheckReplicaFolder(const DataDir& data);
+
 // `status`; where it is DataLoss of the queue's store, with what to do.
 absl::Status WithDataLossHint(const absl::Status& status, const ServerFlags& flags);
 

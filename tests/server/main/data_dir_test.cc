@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <string>
 
+#include "common/clock.h"
 #include "common/file_io.h"
+#include "server/main/store_setup.h"
+#include "server/store/folder_blob_store.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
@@ -39,6 +43,25 @@ std::string LogOfMode(mode_t mode) {
   EXPECT_EQ(stat(path.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, mode);
   return log;
+}
+
+TEST(DataDirTest, FolderWithAQueueOrBlobsIsNoReplicas) {
+  const TempDir dir;
+  const auto data = DataDir::Open(dir / "data");
+  ASSERT_THAT(data, IsOk());
+  EXPECT_THAT(CheckReplicaFolder(*data), IsOk());
+  const RealClock clock;
+  {
+    const auto blobs = FolderBlobStore::Open(data->path(), {}, &clock);
+    EXPECT_THAT(CheckReplicaFolder(*data), IsOk());
+    ASSERT_THAT((*blobs)->Put("a", Uploader::kWorker), IsOk());
+  }
+  const auto refused = [](const char* what) {
+    return StatusIs(absl::StatusCode::kFailedPrecondition, what);
+  };
+  EXPECT_THAT(CheckReplicaFolder(*data), refused("without --replica-host"));
+  std::ofstream(data->File("queue.db")) << "";
+  EXPECT_THAT(CheckReplicaFolder(*data), refused("--move-store"));
 }
 
 TEST(DataDirTest, FolderThatOthersMayEnterIsWarnedOfWithTheCommand) {

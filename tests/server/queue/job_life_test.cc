@@ -252,7 +252,7 @@ TEST_F(JobLifeTest, ListShowsTheJobsThatTheFilterMatchesPageByPage) {
   const auto first = queue().List(request, even);
   ASSERT_THAT(first, IsOk());
   std::vector<std::string> ids;
-  for (const Job& job : first->records) ids.push_back(job.key.id);
+  for (const ListedJob& listed : first->records) ids.push_back(listed.row->job().key.id);
   EXPECT_EQ(ids, (std::vector<std::string>{"j8", "j6", "j4"}));
   request.page_token = first->next_page_token;
   const auto second = queue().List(request, even);

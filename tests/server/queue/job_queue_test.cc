@@ -336,7 +336,7 @@ TEST_F(JobQueueTest, PagesAreNewestFirstCompleteAndWithoutRepetition) {
   do {
     const auto page = queue().List(request);
     ASSERT_THAT(page, IsOk());
-    for (const Job& job : page->records) seen.push_back(job.key.id);
+    for (const ListedJob& listed : page->records) seen.push_back(listed.row->job().key.id);
     request.page_token = page->next_page_token;
     // A job that is created meanwhile is on no later page.
     EXPECT_THAT(queue().Create(harness_.Spec("late-" + std::to_string(n_pages))), IsOk());
