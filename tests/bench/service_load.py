@@ -5,8 +5,8 @@
   watch   --watchers jobs, each with a watcher, whose names change --rate times a second in all: from the call that
           changes a name to the event at the watcher, which misses none and sees them in order; then the same beside
           --silent watchers of the list of all jobs that never read
-  workers creates beside --queued jobs and --workers workers that report once a second; with --watched beside watchers
-          of so many jobs, too, as in watch
+  workers creates beside --queued jobs and --workers workers that report once a second; with
+          --watched beside watchers of so many jobs, too, as in watch
 
 tests/e2e/faults_test.sh runs it. --strict compares the figures with what they should be.
 """
@@ -111,8 +111,8 @@ def measure_workers(arguments, service, connection, scene):
     try:
         beats.stdout.readline()  # all have jobs
         if arguments.watched:
-            watch = start_part("--watch", service.address, connection.metadata[0][1], arguments.rate,
-                               arguments.seconds, *names[:arguments.watched])
+            watch = start_part("--watch", service.address, connection.metadata[0][1],
+                               arguments.rate, arguments.seconds, *names[:arguments.watched])
             watch.stdout.readline()  # all watch
         before, begin = cpu_seconds(service.server.pid), time.monotonic()
         seconds, took = create_at_rate(arguments, connection, scene)
@@ -120,14 +120,15 @@ def measure_workers(arguments, service, connection, scene):
         if watch is not None:
             p99, n_events, n_wrong = json.loads(watch.communicate()[0])
             is_fast = p99 <= MAX_DELAY_P99_OF_ALL and n_wrong == 0
-            events = f"{arguments.watched} watchers, {n_events} events, p99 {p99 * 1e3:.1f} ms, {n_wrong} wrong; "
+            events = (f"{arguments.watched} watchers, {n_events} events, p99 {p99 * 1e3:.1f} ms, "
+                      f"{n_wrong} wrong; ")
     finally:
         beats.terminate()
         n_beats = beats.communicate()[0].strip()
         if watch is not None:
             watch.kill()
-    pids = [replica.process.pid for replica in service.replicas] if arguments.replicas else [service.server.pid]
-    mib = max(resident_mib(pid) for pid in pids)
+    replicas = [replica.process for replica in service.replicas] if arguments.replicas else []
+    mib = max(resident_mib(process.pid) for process in replicas or [service.server])
     print(f"workers: {arguments.workers} at 1 Hz, {n_beats} reports; {len(seconds)} creates at "
           f"{len(seconds) / took:.0f} a second, p50 {quantile(seconds, 0.5) * 1e3:.1f} ms, "
           f"p99 {quantile(seconds, 0.99) * 1e3:.1f} ms; {events}{cores:.2f} cores, {mib:.0f} MiB",
@@ -203,7 +204,8 @@ def measure_watch(arguments, service, connection, scene):
         for n_silent in [0, arguments.silent] if arguments.silent > 0 else [0]:
             before = resident_mib(service.server.pid)
             cpu, begin = cpu_seconds(service.server.pid), time.monotonic()
-            delays, n_wrong = runner.run(watch_all(arguments, service.address, connection.metadata, names, n_silent))
+            delays, n_wrong = runner.run(watch_all(arguments, service.address, connection.metadata,
+                                                   names, n_silent))
             is_complete = is_complete and (len(delays), n_wrong) == (n_updates, 0)
             p99.append(quantile(delays, 0.99))
             more = resident_mib(service.server.pid) - before
@@ -362,7 +364,8 @@ def main():
     parser.add_argument("--watchers", type=int, default=1000)
     parser.add_argument("--silent", type=int, default=100, help="watchers that never read")
     parser.add_argument("--workers", type=int, default=500, help="that report once a second")
-    parser.add_argument("--watched", type=int, default=0, help="jobs with a watcher each, beside the workers")
+    parser.add_argument("--watched", type=int, default=0,
+                        help="jobs with a watcher each, beside the workers")
     parser.add_argument("--rate", type=float, default=1000, help="of changes, a second")
     parser.add_argument("--rate-of-creates", type=float, default=200, help="a second")
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
