@@ -80,6 +80,14 @@ ctl export --job "${job##*/}" --where server --mesh "$scratch/made/mesh.glb" --f
 grep -q "mesh of .* triangles.*axes: " "$scratch/out" || { cat "$scratch/out"; exit 1; }
 engine --out "$scratch/mesh.glb" --frame blender --resolution 64
 cmp "$scratch/made/mesh.glb" "$scratch/mesh.glb"
+ctl export --model mic --where server --mesh "$scratch/made/textured.glb" --texture 256 \
+  --resolution 48 --triangles 3000 >/dev/null
+engine --out "$scratch/textured.glb" --texture 256 --resolution 48 --triangles 3000
+cmp "$scratch/made/textured.glb" "$scratch/textured.glb"
+ctl export --model mic --where server --volume "$scratch/made/mic.vdb" --resolution 48 \
+  --crop=0,0,0.3,1,1,1,0,0,0.6,0.8 >/dev/null
+engine --out "$scratch/mic.vdb" --resolution 48 --crop=0,0,0.3,1,1,1,0,0,0.6,0.8
+cmp "$scratch/made/mic.vdb" "$scratch/mic.vdb"
 ctl export --model mic --viewer "$scratch/made/mic.html" >/dev/null
 engine --viewer "$scratch/mic.html"
 cmp "$scratch/made/mic.html" "$scratch/mic.html"
@@ -95,11 +103,19 @@ cmp "$scratch/made/cameras.json" "$scratch/cameras.json"
 made=$(newest)
 ctl export-job fetch "$made" --out "$scratch/again.json" >/dev/null
 cmp "$scratch/again.json" "$scratch/cameras.json"
-[ "$(ctl --output name export-job ls | wc -l)" = 5 ]
+[ "$(ctl --output name export-job ls | wc -l)" = 7 ]
 ctl export-job rm "$made" >/dev/null
 code=0
 ctl export-job fetch "$made" --out "$scratch/gone.json" 2>/dev/null || code=$?
 [ "$code" = 5 ] && [ ! -e "$scratch/gone.json" ]
+
+echo "== views as EXR"
+exr="--orbit 1 --width 40 --height 30 --channels rgba,depth --format exr"
+# shellcheck disable=SC2086  # words
+ctl render mic $exr --out "$scratch/made/views" >/dev/null
+# shellcheck disable=SC2086
+"$binaries/nerf-engine" render "$scratch/mic.safetensors" $exr --out "$scratch/views" >/dev/null 2>&1
+diff -r "$scratch/made/views" "$scratch/views"
 
 echo "== what cannot be made ends with the reason and leaves no file"
 code=0
