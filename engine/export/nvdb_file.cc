@@ -12,31 +12,29 @@
 namespace nerf {
 namespace {
 
-// From numbers of points to the frame of the file.
+// From numbers of points to the frame of the file: rows are multiplied from the left, as VolumeVdb
+// has them.
 nanovdb::Map MapOf(const SampleGrid& grid, const ExportAxes& axes) {
   constexpr int kFar = 1024;  // points: see VolumeVdb
   const Vec3 origin = axes.Point(grid.PointAt(0, 0, 0));
   const Vec3 ends[] = {axes.Point(grid.PointAt(kFar, 0, 0)), axes.Point(grid.PointAt(0, kFar, 0)),
                        axes.Point(grid.PointAt(0, 0, kFar))};
-  double matrix[4][4] = {}, inverse[4][4] = {};
+  double matrix[3][3], inverse[3][3];
   double squared = 0;  // of a cell's side, which is that of all axes
   for (int axis = 0; axis < 3; ++axis) {
-    for (int row = 0; row < 3; ++row) {
-      matrix[row][axis] = (double{ends[axis][row]} - double{origin[row]}) / kFar;
-      if (axis == 0) squared += matrix[row][0] * matrix[row][0];
+    for (int i = 0; i < 3; ++i) {
+      matrix[axis][i] = (double{ends[axis][i]} - double{origin[i]}) / kFar;
+      if (axis == 0) squared += matrix[0][i] * matrix[0][i];
     }
-    matrix[axis][3] = origin[axis];
   }
-  // A turned and scaled frame: the transposed matrix by the squared scale.
+  // The frames are turned and scaled alone.
   for (int row = 0; row < 3; ++row) {
     for (int column = 0; column < 3; ++column) {
       inverse[row][column] = matrix[column][row] / squared;
-      inverse[row][3] -= inverse[row][column] * origin[column];
     }
   }
-  matrix[3][3] = inverse[3][3] = 1;
   nanovdb::Map map;
-  map.set(matrix, inverse, 1.0);
+  map.set(matrix, inverse, nanovdb::Vec3d(origin.x, origin.y, origin.z), 1.0);
   return map;
 }
 
