@@ -190,7 +190,7 @@ void AddSceneAddition(CLI::App& scene, Command* selected) {
   add->add_option("scene", flags->into, "Name of the scene to add to, which stays as it is")
       ->required();
   AddPoseFlags(add, flags.get());
-  add->footer("Example:\n  nerfctl scene add garden photos --id garden-2");
+  add->footer("Example:\n  nerfctl scene add garden clip.mp4 --id garden-2");
   add->callback([=] { *selected = [flags](Session& s) { return Pose(s, *flags); }; });
 }
 

@@ -4,6 +4,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "absl/strings/numbers.h"
 #include "common/usage_error.h"
 #include "fmt/format.h"
 
@@ -19,7 +20,11 @@ void AddPhotographFlags(CLI::App& app, PhotographFlags* flags) {
   app.add_option("--mask-below", flags->mask_below,
                  "Mask what panoramas show more than so many degrees under the horizon")
       ->type_name("DEGREES")
-      ->check(CLI::Range(0.0, 90.0));
+      ->check([](const std::string& text) {  // CLI::Range takes NaN
+        double degrees = 0;
+        const bool is_good = absl::SimpleAtod(text, &degrees) && degrees >= 0 && degrees <= 90;
+        return std::string(is_good ? "" : "must be 0 to 90");
+      });
 }
 
 std::vector<std::string> EngineWords(const PhotographFlags& flags) {

@@ -1,6 +1,7 @@
 #include "engine/scene/masks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -22,8 +23,9 @@ std::string FindMask(const SceneFolder& folder, std::string_view image_file) {
     if (end == std::string::npos || (!reduction.empty() && reduction[0] != '_')) continue;
     for (const std::string& masks : {"masks" + reduction, std::string("masks")}) {
       const std::string name = absl::StrCat(file.substr(0, begin), masks, file.substr(end));
+      const std::string stem = name.substr(0, name.rfind('.'));
       for (const std::string& candidate :
-           {absl::StrCat(name, ".png"), absl::StrCat(name.substr(0, name.rfind('.')), ".png")}) {
+           {name + ".png", stem + ".png", name + ".PNG", stem + ".PNG", name, stem + ".jpg"}) {
         absl::StatusOr<std::string> found = folder.FindFile(candidate);
         if (found.ok()) return *std::move(found);
       }
@@ -33,20 +35,31 @@ std::string FindMask(const SceneFolder& folder, std::string_view image_file) {
 }
 
 absl::Status ApplyMask(const ImageU8& mask, ImageU8* image) {
-  if (mask.width != image->width || mask.height != image->height) {
+  constexpr double kMaxAspectDifference = 0.01;
+  const double aspect = static_cast<double>(mask.width) / mask.height;
+  const double wanted = static_cast<double>(image->width) / image->height;
+  if (std::abs(aspect / wanted - 1) > kMaxAspectDifference) {
     return absl::InvalidArgumentError(absl::StrFormat("is %dx%d, its picture %dx%d", mask.width,
                                                       mask.height, image->width, image->height));
   }
   if (image->n_channels == 4)
     return absl::InvalidArgumentError("belongs to a picture with alpha; one of them can be used");
-  const size_t n = static_cast<size_t>(image->width) * image->height;
+  const auto width = static_cast<size_t>(image->width), height = static_cast<size_t>(image->height);
   const int white = HoldsTruthValues(mask) ? 255 : 1;
-  std::vector<uint8_t> pixels(4 * n);
-  for (size_t i = 0; i < n; ++i) {
-    const uint8_t* const from = image->pixels.data() + i * image->n_channels;
-    for (int channel = 0; channel < 3; ++channel)
-      pixels[4 * i + channel] = from[image->n_channels == 3 ? channel : 0];
-    pixels[4 * i + 3] = static_cast<uint8_t>(white * mask.pixels[i * mask.n_channels]);
+  std::vector<uint8_t> pixels(4 * width * height);
+  const uint8_t* from = image->pixels.data();
+  uint8_t* to = pixels.data();
+  for (size_t y = 0; y < height; ++y) {
+    // The nearest pixels of the mask.
+    const size_t mask_y = (2 * y + 1) * static_cast<size_t>(mask.height) / (2 * height);
+    const uint8_t* const row =
+        mask.pixels.data() + mask_y * static_cast<size_t>(mask.width) * mask.n_channels;
+    for (size_t x = 0; x < width; ++x, from += image->n_channels, to += 4) {
+      const size_t mask_x = (2 * x + 1) * static_cast<size_t>(mask.width) / (2 * width);
+      for (int channel = 0; channel < 3; ++channel)
+        to[channel] = from[image->n_channels == 3 ? channel : 0];
+      to[3] = static_cast<uint8_t>(white * row[mask_x * mask.n_channels]);
+    }
   }
   image->n_channels = 4;
   image->pixels = std::move(pixels);

@@ -14,11 +14,12 @@
 namespace nerf {
 
 // The mask of picture images/NAME.EXT, relative to the folder: masks/NAME.EXT.png, as COLMAP calls
-// it, else masks/NAME.png; of images_4/NAME.EXT in masks_4/ before masks/. Empty if there is none.
+// it, else masks/NAME.png, else the same in JPEG; of images_4/NAME.EXT in masks_4/ before masks/.
+// Empty if there is none.
 std::string FindMask(const SceneFolder& folder, std::string_view image_file);
 
-// Puts the mask into the picture's alpha; one that holds 0 and 1 alone as 0 and 255. Errors:
-// InvalidArgument if their sizes differ, or if the picture has alpha.
+// Puts the mask, scaled to the picture's size, into its alpha; one that holds 0 and 1 alone as 0 and
+// 255. Errors: InvalidArgument if their aspect ratios differ, or if the picture has alpha.
 absl::Status ApplyMask(const ImageU8& mask, ImageU8* image);
 
 // Whether the mask's largest value is 1, so that it holds truth values.

@@ -62,6 +62,8 @@ bool ReadShape(const std::string& text, NpyArray* array) {
     array->shape.push_back(length);
   }
   while (array->shape.size() > 2 && array->shape.back() == 1) array->shape.pop_back();
+  while (array->shape.size() > 2 && array->shape.front() == 1)
+    array->shape.erase(array->shape.begin());
   return !array->shape.empty();
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 import field_inputs
-from field_inputs import ALL, OK, REFUSED, case
+from field_inputs import ALL, OK, REFUSED, base, case, gray
 
 field_inputs.CASES.clear()  # those are its own
 
@@ -260,6 +260,95 @@ model_text("parameter_missing", REFUSED, "cameras.txt", lambda t: t.replace(" 24
            ["cameras.txt"])
 model_text("parameter_too_many", REFUSED, "cameras.txt", lambda t: t.replace(" 240", " 240 0"),
            ["cameras.txt"])
+
+
+# ---- masks, depths and models without a list
+def masks(label, code, words, save, name=lambda f: base(f)[:-4] + ".png", folder="masks"):
+    """Masks beside a model of COLMAP."""
+    def make(fox):
+        fox.copy()
+        fox.model("sparse/0")
+        (fox.out / folder).mkdir()
+        for file in fox.files:
+            save(fox.out / folder / name(file))
+    make.__name__ = f"more_masks_{label}"
+    case(code, words)(make)
+
+
+def half(value, mode="L", **options):
+    return lambda path: Image.new(mode, (135, 240), value).save(path, **options)
+
+
+LEAVE = "leave 100%"
+masks("by_stem", OK, LEAVE, gray(255))
+masks("by_name", OK, LEAVE, gray(255), lambda f: base(f) + ".png")
+masks("in_capitals", OK, LEAVE, gray(255), lambda f: base(f)[:-4].upper() + ".PNG")
+masks("jpeg", OK, LEAVE, gray(255), base)
+masks("half_the_size", OK, LEAVE, half(255))
+masks("of_16_bits", OK, LEAVE, lambda path: Image.fromarray(
+    np.full((480, 270), 65535, np.uint16)).save(path))
+masks("palette", OK, LEAVE, lambda path: Image.new("L", (270, 480), 255).quantize(2).save(path))
+masks("gray_alpha", OK, LEAVE, gray((255, 255), mode="LA"))
+masks("folder_mask", OK, ALL, gray(255), folder="mask")
+masks("one_missing", OK, LEAVE, lambda path: path.name == "0001.png" or gray(255)(path))
+masks("damaged", REFUSED, r"masks/0001\.png", lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n"))
+
+
+def depth(label, code, words, values, ending=".npy", **keys):
+    def make(fox):
+        fox.copy()
+        def save(path):
+            with open(path, "wb") as file:
+                np.save(file, values)
+        fox.beside("depth", ending, save, "depth_file_path")
+        fox.set(**keys)
+        fox.write()
+    make.__name__ = f"more_depths_{label}"
+    case(code, words)(make)
+
+
+FULL = np.full((480, 270), 5, np.float32)
+depth("last_axis_of_1", OK, ALL, FULL[..., None])
+depth("first_axis_of_1", OK, ALL, FULL[None])
+depth("big_endian", OK, ALL, FULL.astype(">f4"))
+depth("fortran", OK, ALL, np.asfortranarray(FULL))
+depth("bytes", OK, ALL, FULL.astype(np.uint8))
+depth("int32", OK, ALL, FULL.astype(np.int32))
+depth("int64", OK, ALL, FULL.astype(np.int64))
+depth("half_the_size", OK, ALL, FULL[::2, ::2])
+depth("three_channels", REFUSED, "axes", np.repeat(FULL[..., None], 3, 2))
+depth("zeros", REFUSED, "knows no depth", 0 * FULL)
+depth("infinite_sky", OK, ALL, np.where(np.arange(480)[:, None] < 200, np.inf, FULL))
+depth("negative", REFUSED, "knows no depth", -FULL)
+depth("objects", REFUSED, "npy", np.array([[None]]))
+depth("complex", REFUSED, "npy", FULL.astype(np.complex64))
+depth("unit_as_text", OK, ALL, FULL, depth_unit_scale_factor="0.001")
+
+
+def llff(label, code, words, change):
+    def make(fox):
+        fox.copy()
+        rows = []
+        for frame in fox.frames:
+            m = np.array(frame["transform_matrix"], float)
+            pose = np.concatenate([-m[:3, 1:2], m[:3, 0:1], m[:3, 2:4],
+                                   np.array([[480.0], [270], [343]])], 1)
+            rows.append([*pose.flatten(), 1.0, 10.0])
+        with open(fox.out / "poses_bounds.npy", "wb") as file:
+            np.save(file, change(np.array(rows)))
+    make.__name__ = f"llff_{label}"
+    case(code, words)(make)
+
+
+llff("double", OK, ALL, lambda rows: rows)
+llff("float", OK, ALL, lambda rows: rows.astype(np.float32))
+llff("big_endian", OK, ALL, lambda rows: rows.astype(">f8"))
+llff("without_bounds", REFUSED, "17", lambda rows: rows[:, :15])
+llff("transposed", REFUSED, "17", lambda rows: rows.T)
+llff("too_few", REFUSED, "11.*12|12.*11", lambda rows: rows[1:])
+llff("nan", REFUSED, r"poses_bounds\.npy", lambda rows: rows * np.nan)
+llff("bounds_swapped", OK, ALL, lambda rows: np.concatenate(
+    [rows[:, :15], rows[:, :14:-1]], 1))
 
 
 if __name__ == "__main__":

@@ -155,11 +155,11 @@ TEST_F(PoseRunTest, AdditionGetsTheSceneAndCommitsAllOfTheNewOne) {
   Settle();
   EXPECT_THAT(Told("flags"), HasSubstr("/scene --camera perspective --mask-below 62.5"));
   ASSERT_EQ(server_.pose_commits().size(), 1u);
+  const v1::CommitPosesRequest commit = server_.pose_commits()[0];
   std::vector<std::string> paths;
-  for (const auto& entry : server_.pose_commits()[0].files()) paths.push_back(entry.path());
+  for (const auto& entry : commit.files()) paths.push_back(entry.path());
   EXPECT_THAT(paths, ElementsAre("images/a.jpg", "old/x.jpg", "placement.json"));
-  const std::string sha256 = server_.pose_commits()[0].files(1).blob().sha256();
-  EXPECT_EQ(server_.Blob(sha256), "old photograph");
+  EXPECT_EQ(server_.Blob(commit.files(1).blob().sha256()), "old photograph");
 }
 
 TEST_F(PoseRunTest, TooFewPosedPhotographsAreNamedOneByOne) {

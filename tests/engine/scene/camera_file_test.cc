@@ -197,7 +197,7 @@ std::vector<HostileCameras> HostileCameraFiles() {
       {"ZeroWidth", R"({"w":0,"h":8,"fl_x":10,)" + frames, "w: 0 must be between 1"},
       {"BrokenWidth", R"({"w":8.5,"h":8,"fl_x":10,)" + frames, "8.5 must be a whole number"},
       {"HugeWidth", R"({"w":60000,"h":8,"fl_x":10000,)" + frames, "up to 16384"},
-      {"TextFocal", R"({"w":8,"h":8,"fl_x":"10",)" + frames, "fl_x: must be a number, is string"},
+      {"TextFocal", R"({"w":8,"h":8,"fl_x":"wide",)" + frames, "fl_x: must be a number, is string"},
       {"AbsurdFocal", R"({"w":800,"h":800,"fl_x":1,)" + frames, "is absurd for a picture of 800"},
       {"Fisheye", R"({"w":8,"h":8,"fl_x":9,"camera_model":"FOV",)" + frames,
        "camera model \"FOV\" is not supported"},

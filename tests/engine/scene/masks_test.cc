@@ -49,6 +49,24 @@ TEST(MasksTest, FolderOfMasksIsFoundUnderBothNames) {
   EXPECT_EQ(scene->train[1].image.n_channels, 3) << "a picture without a mask counts fully";
 }
 
+TEST(MasksTest, JpegsCapitalsAndOtherSizesAreMasksToo) {
+  const TempFolder folder;
+  WriteMaskedScene(folder, "");
+  ImageU8 half{4, 3, 1, std::vector<uint8_t>(12, 255)};
+  for (size_t y = 0; y < 3; ++y) half.pixels[4 * y] = 0;
+  folder.Write("masks/0.PNG", *EncodePng(half));
+  folder.Write("masks/2.jpg", *EncodeJpeg(half, 100));
+  SceneOptions options;
+  options.test_every = 0;
+  const auto scene = LoadScene(folder.path(), options);
+  ASSERT_TRUE(scene.ok()) << scene.status();
+  for (const size_t masked : {0u, 2u}) {
+    ASSERT_EQ(scene->train[masked].image.n_channels, 4);
+    EXPECT_LT(AlphaOf(scene->train[masked], 1), 30);
+    EXPECT_GT(AlphaOf(scene->train[masked], 2), 225);
+  }
+}
+
 TEST(MasksTest, FramesNameTheirMasks) {
   const TempFolder folder;
   WriteMaskedScene(folder, R"(, "mask_path": "other/m.png")");

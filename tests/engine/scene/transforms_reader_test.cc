@@ -77,7 +77,7 @@ std::vector<HostileTransforms> HostileJsonAndMatrices() {
       {"BadUtf8", "{\"frames\":\"\xff\xfe\"}", "frames: must be a list, is string"},
       {"GitLfs", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
        "is no JSON but a pointer of Git LFS"},
-      {"CommaAlone", "{,}", "not valid JSON"},
+      {"CommaAlone", "{,}", "frames: is missing"},
       {"TwoCommas", "{\"frames\":[1,,]}", "not valid JSON"},
       {"HalfAByteOrderMark", "\xff{}", "not valid JSON"},
       {"HalfAUtf16", std::string("\xff\xfe{\0\0", 5), "not valid JSON"},

@@ -185,7 +185,9 @@ TEST(AuthorizerTest, ResourcesOfARequestAreItsNamesAndTheDefaultProject) {
               ElementsAre(ResourceRef{"default", "projects/default"},
                           ResourceRef{"b", "projects/b/scenes/s"}));
   request.mutable_training_job()->mutable_config()->mutable_init()->set_model("none");
-  EXPECT_EQ(ResourcesOf(*policy, request).size(), 2u);
+  EXPECT_EQ(
+      ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request).size(),
+      2u);
   request.mutable_training_job()->mutable_config()->mutable_init()->set_model("automatic");
   EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
               ElementsAre(ResourceRef{"default", "projects/default"},

@@ -203,7 +203,7 @@ TEST_F(PoseJobTest, WaitsWithTheReasonWhileNoWorkerHasColmap) {
 
 TEST_F(PoseJobTest, AdditionGetsTheScenesFilesAndKeepsItUntilItsEnd) {
   EXPECT_THAT(Create(Addition()), StatusIs(StatusCode::kNotFound));
-  const std::string scene = server_.CreateScene("garden").name();
+  const std::string scene = server_.CreateScene("garden");
   v1::CreatePoseJobRequest request = Addition();
   request.mutable_pose_job()->set_camera(v1::PoseJob::PERSPECTIVE);
   ASSERT_THAT(Create(request), IsOk());

@@ -51,7 +51,7 @@ class ChooseStartTest : public ::testing::Test {
     return *candidates_.insert(candidates_.begin(), StartCandidate{&model, &job, &scene});
   }
   StartAnswer Choose(const SceneRecord* scene) {
-    return ChooseStart(wanted_, {scene, candidates_});
+    return ChooseStart(wanted_, {.scene = scene, .candidates = candidates_});
   }
   std::string IdFor(const SceneRecord* scene) {
     const StartAnswer answer = Choose(scene);
@@ -164,7 +164,7 @@ TEST_F(ChooseStartTest, SceneWithMorePhotographsContinuesTheModelOfTheOldOnes) {
   more.byte_size = 14;
   Add("other", other, 9e6, {}, "ngp", 5);
   const auto continued = [&](const SceneRecord* scene, bool grows = false) {
-    const StartAnswer answer = ChooseStart(wanted_, {scene, candidates_, true, grows});
+    const StartAnswer answer = ChooseStart(wanted_, {scene, true, grows, candidates_});
     EXPECT_TRUE(answer.model != nullptr || answer.reason.empty());
     return answer.model == nullptr ? "" : answer.model->key.id;
   };
