@@ -42,10 +42,12 @@ void WarnOfWait(Session& session, const v1::TrainingJob& job) {
 void SayStart(Session& session, const v1::TrainingJob& job) {
   if (job.init_reason().empty()) return;
   const v1::Init& init = job.effective_config().init();
-  session.Say(PlainText(
-      init.model().empty()
-          ? fmt::format("starts {}", job.init_reason())
-          : fmt::format("starts from model {}: {}", ShortName(init.model()), job.init_reason())));
+  session.Say(PlainText(init.model().empty() && init.checkpoint().empty()
+                            ? fmt::format("starts {}", job.init_reason())
+                            : fmt::format("starts from {}: {}",
+                                          init.model().empty() ? init.checkpoint()
+                                                               : "model " + ShortName(init.model()),
+                                          job.init_reason())));
 }
 
 }  // namespace

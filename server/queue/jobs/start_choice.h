@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/queue/jobs/job.h"
@@ -10,9 +12,12 @@
 
 namespace nerf {
 
+// nerf-engine writes it where photographs were added to a scene (engine/scene/placement_file.h).
+inline constexpr std::string_view kPlacementFile = "placement.json";
+
 // A model that a new job may start from, and what is known of its training.
 struct StartCandidate {
-  const ModelRecord* model = nullptr;
+  const ModelRecord* model = nullptr;  // of a job's last checkpoint, if no model was made of it
   const Job* job = nullptr;            // that trained it; null when it was deleted
   const SceneRecord* scene = nullptr;  // of that job; null when it is not known any more
 };
@@ -31,6 +36,21 @@ struct StartAnswer {
   const ModelRecord* model = nullptr;  // one of the candidates; null: from scratch
   std::string reason;                  // one line, for people
 };
+
+// The scene's file of that path; null without it.
+inline const SceneFileRecord* FindSceneFile(const SceneRecord& scene, std::string_view path) {
+  const auto found = std::lower_bound(
+      scene.files.begin(), scene.files.end(), path,
+      [](const SceneFileRecord& file, std::string_view wanted) { return file.path < wanted; });
+  return found != scene.files.end() && found->path == path ? &*found : nullptr;
+}
+
+// Whether the job's scene may be another one with more photographs: it says where it lies, or is
+// still to grow.
+inline bool MayContinue(const StartQuestion& question) {
+  return question.scene != nullptr &&
+         (question.scene_grows || FindSceneFile(*question.scene, kPlacementFile) != nullptr);
+}
 
 using StartChooser = std::function<StartAnswer(const StartQuestion& question)>;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <set>
 #include <utility>
 
@@ -155,6 +156,7 @@ void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
     question.scene = scene_of(poses->second.job.pose.into);
     question.scene_grows = true;
   }
+  if (question.must_continue && !MayContinue(question)) return;
   for (auto it = state_.model_order.rbegin();
        it != state_.model_order.rend() && question.candidates.size() < kMaxStartCandidates; ++it) {
     const ResourceKey& key = it->second;
@@ -168,6 +170,21 @@ void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
     }
     question.candidates.push_back(candidate);
   }
+  // To continue a scene, what nobody has made a model of will do, too: it names no job.
+  std::deque<ModelRecord> unnamed;
+  for (auto it = state_.job_order.rbegin(); it != state_.job_order.rend(); ++it) {
+    if (!question.must_continue || question.candidates.size() >= kMaxStartCandidates) break;
+    const Job& job = state_.jobs.at(it->second).job;
+    const bool is_trained = job.kind == JobKind::kTraining && job.state == JobState::kSucceeded;
+    if (!is_trained || job.key.project != spec.project || job.checkpoints.empty()) continue;
+    if (state_.IsClaimed({ClaimKey::Kind::kJob, job.key})) continue;
+    ModelRecord& model = unnamed.emplace_back();
+    model.key = job.key;
+    model.step = job.checkpoints.back().step;
+    model.blob = job.checkpoints.back().model_blob;
+    model.tensors = job.checkpoints.back().tensors;
+    question.candidates.push_back({&model, &job, scene_of(job.training.scene)});
+  }
   const StartAnswer answer = spec.choose_start(question);
   training.init_reason = answer.reason;
   if (answer.model == nullptr) {
@@ -175,7 +192,9 @@ void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
     return;
   }
   if (!training.init.has_value()) training.init.emplace();
-  training.init->kind = InitReference::Kind::kModel;
+  const bool is_unnamed = answer.model->job.empty();
+  training.init->kind = is_unnamed ? InitReference::Kind::kCheckpoint : InitReference::Kind::kModel;
+  if (is_unnamed) training.init->step = answer.model->step;
   training.init->source = answer.model->key;
   training.init->blob = answer.model->blob;
 }

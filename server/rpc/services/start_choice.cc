@@ -21,8 +21,6 @@ namespace nerf {
 namespace {
 
 constexpr size_t kReasonsShown = 3;  // of models that do not fit
-// nerf-engine writes it where photographs were added (engine/scene/placement_file.h).
-constexpr std::string_view kPlacementFile = "placement.json";
 
 // How a scene states its cameras. Scenes of one layout are of a kind.
 enum class Layout {
@@ -56,16 +54,10 @@ bool SameFiles(const SceneRecord& a, const SceneRecord& b) {
 bool Continues(const StartQuestion& question, const SceneRecord& of) {
   const SceneRecord& scene = *question.scene;
   if (SameFiles(scene, of)) return question.scene_grows;
-  const auto find = [&](std::string_view path) {
-    const auto found = std::lower_bound(
-        scene.files.begin(), scene.files.end(), path,
-        [](const SceneFileRecord& file, std::string_view wanted) { return file.path < wanted; });
-    return found != scene.files.end() && found->path == path ? &*found : nullptr;
-  };
-  if (find(kPlacementFile) == nullptr) return false;
+  if (FindSceneFile(scene, kPlacementFile) == nullptr) return false;
   return std::all_of(of.files.begin(), of.files.end(), [&](const SceneFileRecord& file) {
     if (!HasPhotographEnding(file.path)) return true;
-    const SceneFileRecord* const kept = find(file.path);
+    const SceneFileRecord* const kept = FindSceneFile(scene, file.path);
     return kept != nullptr && kept->blob == file.blob;
   });
 }

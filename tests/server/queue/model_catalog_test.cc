@@ -163,6 +163,24 @@ TEST_F(ModelCatalogTest, AJobThatNamesNoStartMayContinueItsScene) {
   ASSERT_THAT(scratch, IsOk());
   EXPECT_FALSE(scratch->training.init.has_value());
   EXPECT_EQ(n_asked, 1);
+  // Without a model the training's last checkpoint is one.
+  ASSERT_THAT(harness_.queue->Cancel(job->key), IsOk());
+  ASSERT_THAT(harness_.models->Delete({"default", "old"}), IsOk());
+  ASSERT_THAT(harness_.leases->Finish(lease_, {}), IsOk());
+  spec.id = "four";
+  spec.training.init.reset();
+  const auto unnamed = harness_.queue->Create(spec);
+  ASSERT_THAT(unnamed, IsOk());
+  EXPECT_EQ(unnamed->training.init,
+            (InitReference{InitReference::Kind::kCheckpoint, QueueHarness::Key("one"), 1, "all",
+                           QueueHarness::Blob("model 1")}));
+  // A scene that nobody has added to continues none.
+  JobSpec plain = harness_.Spec("five");
+  plain.choose_start = [](const StartQuestion&) {
+    ADD_FAILURE() << "is asked";
+    return StartAnswer{};
+  };
+  ASSERT_THAT(harness_.queue->Create(plain), IsOk());
   // The scene that is added to is there after a restart, as long as its pose job waits.
   harness_.Restart();
   EXPECT_THAT(harness_.scenes->Delete(QueueHarness::Key(poses.pose.into)),
