@@ -7,10 +7,10 @@
 #include "engine/config/train_config.h"
 #include "engine/field/ray_wave.h"
 #include "engine/kernels/ray_marching.h"
+#include "engine/methods/ngp/lane_output.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp/view_poses.h"
-#include "engine/train/chunk_sums.h"
 #include "engine/train/composited_ray.h"
 
 namespace nerf {
@@ -24,23 +24,6 @@ inline constexpr int kRoundsAhead = 4;
 static_assert(kRoundsAhead * kMinRoundSamples == kNgpSamplesAhead &&
               sizeof(kernels::MarchRay) == kNgpMarchRayBytes);
 inline constexpr int kRaysInFlight = 512;  // that march together, in whole chunks
-
-// What the chunks of one gradient lane leave behind: MLP gradients, and for the scatter into the
-// hash table the position of each trained sample (unit cube) with the gradient of its encoding, in
-// tiles [n / 16, rounded up][levels][16][F] (kernels/hash_encoding.h). Sums are in double, in chunk
-// order.
-struct LaneOutput : ChunkSums {
-  float* weight_gradients = nullptr;  // [kNgpWeights], added to
-  std::vector<Vec3> positions;
-  // Behind the last sample lies what is left of earlier steps.
-  Buffer<float> grad_encodings;
-
-  // n samples more; gradients are [n][kEncodingWidth], of F = n_features a level.
-  void Append(int n, const Vec3* unit, int n_features, const float* gradients);
-  // Adds the samples' gradients of one level of the hash table.
-  void Scatter(const kernels::HashGridShape& shape, int level, LevelGradients* gradients) const;
-  void Clear();
-};
 
 // What a chunk reads; the same for all chunks of a step.
 struct ChunkInput {
