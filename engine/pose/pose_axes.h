@@ -17,8 +17,8 @@ inline PoseVector Minus(const PoseVector& a, const PoseVector& b) {
   return {a[0] - b[0], a[1] - b[1], a[2] - b[2]};
 }
 
-// Two unit vectors across the unit vector `up`.
-inline std::pair<PoseVector, PoseVector> AxesAcross(const PoseVector& up) {
+// Two unit vectors perpendicular to the unit vector `up` and to each other.
+inline std::pair<PoseVector, PoseVector> PerpendicularAxes(const PoseVector& up) {
   const PoseVector other = std::abs(up[0]) < 0.9 ? PoseVector{1, 0, 0} : PoseVector{0, 1, 0};
   const auto cross = [](const PoseVector& a, const PoseVector& b) {
     return PoseVector{a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2],

@@ -137,7 +137,7 @@ ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model) {
   if (model.photos.empty()) return canvas.Take();
   PoseVector up = UpOf(model);
   if (Dot(up, up) < 0.5) up = {0, -1, 0};
-  const auto axes = AxesAcross(up);
+  const auto axes = PerpendicularAxes(up);
   const PoseVector right = axes.first, front = axes.second;
   std::vector<double> xs, ys;
   for (const ColmapPoint& point : model.points) {

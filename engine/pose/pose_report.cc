@@ -41,7 +41,7 @@ void AddGaps(const PoseReport& report, const PosedModel& model, std::vector<std:
   const PoseVector up = UpOf(model);
   if (Dot(up, up) < 0.5 || model.photos.size() < 8) return;
   const PoseVector center = CenterOf(model);
-  const auto [right, front] = AxesAcross(up);
+  const auto [right, front] = PerpendicularAxes(up);
   std::vector<std::pair<double, std::string>> angles;
   for (const PhotoOutcome& photo : report.photos) {
     const auto found = model.photos.find(photo.file);
