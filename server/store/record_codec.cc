@@ -5,11 +5,11 @@
 #include <charconv>
 #include <utility>
 
-#include "server/queue/jobs/render_work.h"
 #include "server/store/export_codec.h"
 #include "server/store/pose_codec.h"
 #include "server/store/record_io.h"
 #include "server/store/record_parts.h"
+#include "server/store/render_codec.h"
 
 namespace nerf {
 namespace {
@@ -149,78 +149,6 @@ absl::Status DecodeInit(std::string_view record, InitReference* init) {
   init->scope = reader.Get("scope");
   init->blob = GetBlob(reader, "blob");
   return reader.status();
-}
-
-std::string EncodeRender(const RenderSpec& render) {
-  RecordWriter writer;
-  PutModelSource(writer, render);
-  writer.Put("request", render.request);
-  writer.PutNumber("frames", render.n_frames);
-  writer.PutNumber("channels", render.n_channels);
-  writer.PutNumber("images", render.images ? 1 : 0);
-  writer.PutNumber("movie", render.movie ? 1 : 0);
-  return writer.Finish();
-}
-
-absl::Status DecodeRender(std::string_view record, RenderSpec* render) {
-  RecordReader reader(record);
-  GetModelSource(reader, render);
-  render->request = reader.Get("request");
-  render->n_frames = reader.GetNumber<uint32_t>("frames");
-  render->n_channels = reader.GetNumber<uint32_t>("channels");
-  render->images = reader.GetNumber<uint32_t>("images") != 0;
-  render->movie = reader.GetNumber<uint32_t>("movie") != 0;
-  if (render->n_frames > kMaxFrames) reader.Fail("frames");
-  return reader.status();
-}
-
-// Of each part the worker, the epoch and whether it is done; of each stored frame the index, the
-// depth's scale and the images.
-void PutRenderWork(RecordWriter& writer, const RenderWork& work) {
-  std::vector<std::string> parts, frames;
-  for (const RenderPart& part : work.parts) {
-    parts.insert(parts.end(), {part.worker, std::to_string(part.epoch), part.done ? "1" : "0"});
-  }
-  for (size_t i = 0; i < work.frames.size(); ++i) {
-    if (work.frames[i].images.empty()) continue;
-    RecordWriter frame;
-    frame.PutNumber("index", i);
-    frame.PutDouble("far", work.frames[i].far);
-    std::vector<std::string> images;
-    for (const BlobRef& image : work.frames[i].images) {
-      images.insert(images.end(), {image.sha256, std::to_string(image.byte_size)});
-    }
-    frame.PutList("images", images);
-    frames.push_back(frame.Finish());
-  }
-  writer.PutList("parts", parts);
-  writer.PutList("frames", frames);
-  writer.PutNumber("has_frames", work.frames.empty() ? 0 : 1);
-  if (work.movie.has_value()) PutBlob(writer, "movie", *work.movie);
-}
-
-void GetRenderWork(RecordReader& reader, const Job& job, RenderWork* work) {
-  const std::vector<std::string> parts = reader.GetList("parts");
-  for (size_t i = 0; i + 2 < parts.size(); i += 3) {
-    RenderPart part{parts[i], 0, parts[i + 2] == "1"};
-    if (!ParseNumber(parts[i + 1], &part.epoch)) reader.Fail("parts");
-    work->parts.push_back(std::move(part));
-  }
-  if (reader.GetNumber<uint32_t>("has_frames") != 0) work->frames.resize(job.render.n_frames);
-  for (const std::string& record : reader.GetList("frames")) {
-    RecordReader frame(record);
-    const auto index = frame.GetNumber<uint32_t>("index");
-    if (index >= work->frames.size()) return reader.Fail("frames");
-    work->frames[index].far = frame.GetDouble("far");
-    const std::vector<std::string> images = frame.GetList("images");
-    for (size_t i = 0; i + 1 < images.size(); i += 2) {
-      BlobRef image{images[i], 0};
-      if (!ParseNumber(images[i + 1], &image.byte_size)) reader.Fail("frames");
-      work->frames[index].images.push_back(std::move(image));
-    }
-    reader.Take(frame.status());
-  }
-  if (reader.Has("movie.sha256")) work->movie = GetBlob(reader, "movie");
 }
 
 std::string EncodeError(const JobError& error) {
@@ -372,7 +300,7 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   }
   if (job->kind == JobKind::kRender) {
     reader.Take(DecodeRender(reader.Get("render"), &job->render));
-    GetRenderWork(reader, *job, &job->render_work);
+    GetRenderWork(reader, job->render, &job->render_work);
   }
   if (job->kind == JobKind::kPose) reader.Take(DecodePose(reader.Get("pose"), &job->pose));
   if (reader.Has("pose_result")) {

@@ -26,15 +26,6 @@ absl::StatusOr<JobUpdate> FromProto(const v1::UpdateTrainingJobRequest& request)
 // The effective config of a request that FromProto accepted.
 TrainConfig EffectiveConfig(const v1::CreateTrainingJobRequest& request);
 
-// Non-finite numbers become 0, because neither the store nor JSON can hold them.
-absl::StatusOr<JobProgress> FromProto(const v1::Progress& progress);
-// The failure that a worker reports, with long lists and texts cut.
-JobError ToJobError(const v1::JobReport& report);
 google::rpc::Status ToProtoError(const JobError& error);
-absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& request);
-// Of a report: also a lease of a part of a render job, or of a pose job.
-absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report);
-absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,
-                                    uint64_t lease_epoch);
 
 }  // namespace nerf

@@ -8,6 +8,7 @@
 #include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_render.h"
+#include "server/rpc/convert/convert_report.h"
 
 namespace nerf {
 

@@ -12,6 +12,7 @@
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_export.h"
 #include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/convert_report.h"
 #include "server/rpc/convert/convert_worker.h"
 
 namespace nerf {

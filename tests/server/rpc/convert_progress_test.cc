@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "server/rpc/convert/convert_job.h"
+#include "server/rpc/convert/convert_report.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
