@@ -11,7 +11,9 @@ namespace {
 constexpr size_t kMaxValues = 1 << 20;
 constexpr size_t kMaxTorchDimensions = 8;
 
-absl::Status Bad(std::string_view what) { return absl::InvalidArgumentError(std::string(what)); }
+absl::Status BadPickle(std::string_view what) {
+  return absl::InvalidArgumentError(std::string(what));
+}
 
 }  // namespace
 
@@ -36,7 +38,7 @@ absl::StatusOr<const PickledValue*> Unpickler::Next() {
 }
 
 absl::StatusOr<std::string_view> Unpickler::Bytes(uint64_t n) {
-  if (n > bytes_.size() - at_) return Bad("the file ends early");
+  if (n > bytes_.size() - at_) return BadPickle("the file ends early");
   const std::string_view taken = bytes_.substr(at_, n);
   at_ += n;
   return taken;
@@ -51,14 +53,14 @@ absl::StatusOr<uint64_t> Unpickler::Unsigned(int n_bytes) {
 
 absl::StatusOr<std::string_view> Unpickler::Line() {
   const size_t end = bytes_.find('\n', at_);
-  if (end == std::string_view::npos || end - at_ > 256) return Bad("a line without end");
+  if (end == std::string_view::npos || end - at_ > 256) return BadPickle("a line without end");
   const std::string_view line = bytes_.substr(at_, end - at_);
   at_ = end + 1;
   return line;
 }
 
 absl::StatusOr<PickledValue*> Unpickler::New(PickledKind kind) {
-  if (values_.size() >= kMaxValues) return Bad("too many values");
+  if (values_.size() >= kMaxValues) return BadPickle("too many values");
   values_.push_back(std::make_unique<PickledValue>());
   values_.back()->kind = kind;
   return values_.back().get();
@@ -74,14 +76,14 @@ absl::Status Unpickler::Push(PickledKind kind, int64_t number, std::string_view 
 
 absl::StatusOr<PickledValue*> Unpickler::Pop() {
   const size_t floor = marks_.empty() ? 0 : marks_.back();
-  if (stack_.size() <= floor) return Bad("the stack is empty");
+  if (stack_.size() <= floor) return BadPickle("the stack is empty");
   PickledValue* const value = stack_.back();
   stack_.pop_back();
   return value;
 }
 
 absl::StatusOr<std::vector<PickledValue*>> Unpickler::PopToMark() {
-  if (marks_.empty()) return Bad("no mark");
+  if (marks_.empty()) return BadPickle("no mark");
   std::vector<PickledValue*> items(stack_.begin() + static_cast<ptrdiff_t>(marks_.back()),
                                    stack_.end());
   stack_.resize(marks_.back());
@@ -101,27 +103,28 @@ absl::Status Unpickler::PushTuple(size_t n) {
 
 absl::Status Unpickler::AddTo(PickledKind kind, const std::vector<PickledValue*>& items) {
   if (stack_.size() <= (marks_.empty() ? 0 : marks_.back()) || stack_.back()->kind != kind)
-    return Bad("items for what holds none");
+    return BadPickle("items for what holds none");
   if (kind == PickledKind::kDictionary && items.size() % 2 != 0)
-    return Bad("a key without a value");
+    return BadPickle("a key without a value");
   n_items_ += items.size();
-  if (n_items_ > kMaxValues) return Bad("too many items");
+  if (n_items_ > kMaxValues) return BadPickle("too many items");
   std::vector<PickledValue*>& held = stack_.back()->items;
   held.insert(held.end(), items.begin(), items.end());
   return absl::OkStatus();
 }
 
 absl::Status Unpickler::Remember(uint64_t index) {
-  if (stack_.empty() || index > kMaxValues) return Bad("nothing to remember, or too much");
+  if (stack_.empty() || index > kMaxValues) return BadPickle("nothing to remember, or too much");
   if (memo_.size() <= index) memo_.resize(index + 1);
   memo_[index] = stack_.back();
   return absl::OkStatus();
 }
 
 absl::Status Unpickler::Recall(uint64_t index) {
-  if (index >= memo_.size() || memo_[index] == nullptr) return Bad("recalls what was not kept");
+  if (index >= memo_.size() || memo_[index] == nullptr)
+    return BadPickle("recalls what was not kept");
   stack_.push_back(memo_[index]);
-  if (stack_.size() > kMaxValues) return Bad("too many values");
+  if (stack_.size() > kMaxValues) return BadPickle("too many values");
   return absl::OkStatus();
 }
 
@@ -129,7 +132,7 @@ absl::Status Unpickler::Run(char code) {
   switch (code) {
     case '\x80': {  // PROTO
       NERF_ASSIGN_OR_RETURN(const uint64_t protocol, Unsigned(1));
-      return protocol == 2 ? absl::OkStatus() : Bad("not pickle protocol 2");
+      return protocol == 2 ? absl::OkStatus() : BadPickle("not pickle protocol 2");
     }
     case 'c':
       return PushFunction();  // GLOBAL
@@ -139,7 +142,7 @@ absl::Status Unpickler::Run(char code) {
       return Call();  // REDUCE
     case 'b': {       // BUILD: attributes, which nothing here has
       NERF_RETURN_IF_ERROR(Pop().status());
-      return stack_.empty() ? Bad("attributes of nothing") : absl::OkStatus();
+      return stack_.empty() ? BadPickle("attributes of nothing") : absl::OkStatus();
     }
     case 'q':
     case 'r': {  // BINPUT, LONG_BINPUT
@@ -205,7 +208,7 @@ absl::Status Unpickler::RunNumber(char code) {
 absl::Status Unpickler::RunContainer(char code) {
   switch (code) {
     case '(':  // MARK
-      if (marks_.size() >= kMaxValues) return Bad("too many marks");
+      if (marks_.size() >= kMaxValues) return BadPickle("too many marks");
       marks_.push_back(stack_.size());
       return absl::OkStatus();
     case ')':
@@ -241,8 +244,8 @@ absl::Status Unpickler::RunContainer(char code) {
       return AddTo(code == 'e' ? PickledKind::kList : PickledKind::kDictionary, items);
     }
     default:
-      return Bad(fmt::format("instruction {:#04x} of pickles is not known here",
-                             static_cast<uint8_t>(code)));
+      return BadPickle(fmt::format("instruction {:#04x} of pickles is not known here",
+                                   static_cast<uint8_t>(code)));
   }
 }
 
@@ -256,7 +259,7 @@ absl::Status Unpickler::PushFunction() {
   }
   std::string printable;
   for (const char c : function.substr(0, 64)) printable += c >= ' ' && c < 127 ? c : '?';
-  return Bad(fmt::format("it names {}, which is not called here", printable));
+  return BadPickle(fmt::format("it names {}, which is not called here", printable));
 }
 
 // From ("storage", type, key, device, elements, view).
@@ -268,9 +271,9 @@ absl::Status Unpickler::PushStorage() {
       id->items[1]->kind == PickledKind::kFunction && id->items[1]->text == "torch.FloatStorage" &&
       id->items[2]->kind == PickledKind::kText && id->items[4]->kind == PickledKind::kNumber &&
       id->items[4]->number >= 0;
-  if (!is_storage) return Bad("a reference that is no storage of floats");
+  if (!is_storage) return BadPickle("a reference that is no storage of floats");
   if (id->items.size() > 5 && id->items[5]->kind != PickledKind::kNone)
-    return Bad("a view of a storage");
+    return BadPickle("a view of a storage");
   return Push(PickledKind::kStorage, id->items[4]->number, id->items[2]->text);
 }
 
@@ -278,11 +281,11 @@ absl::Status Unpickler::Call() {
   NERF_ASSIGN_OR_RETURN(const PickledValue* const arguments, Pop());
   NERF_ASSIGN_OR_RETURN(const PickledValue* const function, Pop());
   if (function->kind != PickledKind::kFunction || arguments->kind != PickledKind::kTuple)
-    return Bad("a call of what is no function");
+    return BadPickle("a call of what is no function");
   if (function->text == "collections.OrderedDict" && arguments->items.empty())
     return Push(PickledKind::kDictionary);
   if (function->text == "torch._utils._rebuild_tensor_v2") return PushTensor(*arguments);
-  return Bad(fmt::format("{} with arguments that are not known here", function->text));
+  return BadPickle(fmt::format("{} with arguments that are not known here", function->text));
 }
 
 // From (storage, offset, sizes, strides, ...).
@@ -292,14 +295,14 @@ absl::Status Unpickler::PushTensor(const PickledValue& arguments) {
       a.size() >= 4 && a[0]->kind == PickledKind::kStorage && a[1]->kind == PickledKind::kNumber &&
       a[2]->kind == PickledKind::kTuple && a[3]->kind == PickledKind::kTuple &&
       a[2]->items.size() == a[3]->items.size() && a[2]->items.size() <= kMaxTorchDimensions;
-  if (!is_tensor) return Bad("a tensor with arguments that are not known here");
+  if (!is_tensor) return BadPickle("a tensor with arguments that are not known here");
   NERF_RETURN_IF_ERROR(Push(PickledKind::kTensor, a[1]->number));
   PickledValue& tensor = *stack_.back();
   tensor.storage = a[0];
   for (const auto& [from, to] : {std::pair{a[2], &tensor.sizes}, {a[3], &tensor.strides}}) {
     for (const PickledValue* side : from->items) {
       if (side->kind != PickledKind::kNumber || side->number < 0 || side->number > INT32_MAX)
-        return Bad("a tensor with a side that is no size");
+        return BadPickle("a tensor with a side that is no size");
       to->push_back(side->number);
     }
   }
