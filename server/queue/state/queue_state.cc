@@ -25,11 +25,6 @@ QueueObserver& NullObserver() {
   return observer;
 }
 
-absl::Status Inconsistent(std::string_view what) {
-  return WithReason(absl::DataLossError(fmt::format("the store contradicts itself: {}", what)),
-                    reason::kStoreCorrupt);
-}
-
 }  // namespace
 
 QueueState::QueueState(const QueueOptions& queue_options, const Dependencies& dependencies)
@@ -58,86 +53,6 @@ absl::StatusOr<std::unique_ptr<QueueState>> QueueState::Open(const QueueOptions&
   NERF_ASSIGN_OR_RETURN(StoredState stored, state->store.Load());
   NERF_RETURN_IF_ERROR(state->Restore(std::move(stored)));
   return state;
-}
-
-absl::Status QueueState::Restore(StoredState stored) {
-  MutexLock lock(mu);
-  const SteadyTime now = clock.Now();
-  store_epoch = std::move(stored.store_epoch);
-  if (stored.token_secret.empty()) return Inconsistent("there is no secret for tokens");
-  token_sealer.emplace(std::move(stored.token_secret));
-  if (stored.age.has_value()) age_at_open_ = *stored.age;
-  for (Job& job : stored.jobs) {
-    const ResourceKey key = job.key;
-    next_sequence = std::max(next_sequence, job.create_sequence + 1);
-    if (!job_order.emplace(job.create_sequence, key).second) {
-      return Inconsistent(fmt::format("two jobs have sequence {}", job.create_sequence));
-    }
-    JobEntry& entry = jobs[key];
-    entry.job = std::move(job);
-    entry.progress_stored_at = now;
-  }
-  for (auto& [key, event] : stored.events) {
-    const auto found = jobs.find(key);
-    if (found == jobs.end()) return Inconsistent(fmt::format("event of no job {}", JobName(key)));
-    WatchLog& log = found->second.log;
-    if (log.size() > 0 && log.After(event.sequence - 1) != nullptr) {
-      return Inconsistent(fmt::format("event {} of {} twice", event.sequence, JobName(key)));
-    }
-    if (event.sequence > found->second.job.last_event_sequence ||
-        (log.size() > 0 && event.sequence != log.first_sequence() + log.size())) {
-      return Inconsistent(fmt::format("event {} of {} out of order", event.sequence, JobName(key)));
-    }
-    log.Append(std::move(event), MachineNow());
-  }
-  for (SceneRecord& scene : stored.scenes) {
-    next_sequence = std::max(next_sequence, scene.create_sequence + 1);
-    scene_order.emplace(scene.create_sequence, scene.key);
-    scenes.emplace(scene.key, std::move(scene));
-  }
-  for (ModelRecord& model : stored.models) {
-    next_sequence = std::max(next_sequence, model.create_sequence + 1);
-    model_order.emplace(model.create_sequence, model.key);
-    if (model.create_age == absl::InfinitePast()) model.create_age = age_at_open_;
-    models.emplace(model.key, std::move(model));
-  }
-  for (const RequestRecord& request : stored.requests) RememberRequest(request);
-  for (ProjectRecord& project : stored.projects) projects.emplace(project.project, project);
-  drained_workers.insert(stored.drained_workers.begin(), stored.drained_workers.end());
-  const absl::Time wall_now = clock.WallNow();
-  for (auto& [key, entry] : jobs) {
-    if (!IsFinal(entry.job.state)) {
-      NoteJobOrigin(key.project, key.id, entry.job.origin.request_id, entry.job.origin.traceparent);
-    }
-    const JobEvent* const last = entry.log.At(entry.job.last_event_sequence);
-    if (last == nullptr) {
-      return Inconsistent(fmt::format("the last event of {} is missing", JobName(key)));
-    }
-    if (!IsFinal(entry.job.state)) {
-      NERF_ASSIGN_OR_RETURN(entry.curve, store.LoadCurve(key));
-    }
-    // A job that an older version ended has no end age.
-    if (IsFinal(entry.job.state) && entry.job.end_age == absl::InfinitePast()) {
-      entry.job.end_age = age_at_open_;
-    }
-    // Held leases get a full TTL from now, for their holders to reconnect.
-    Reindex(entry, std::nullopt);
-    if (!entry.job.parts.empty()) split_jobs.insert(key);
-    if (entry.waits) {
-      // A queued job has waited since its last event, which queued it.
-      queued_since.extract(entry.queued_at);
-      entry.queued_at = now + -std::max(absl::ZeroDuration(), wall_now - last->time);
-      queued_since.insert(entry.queued_at);
-      if (entry.job.queue_reason == QueueReason::kBlobsMissing) lacking_jobs.insert(key);
-    }
-    const std::string& scene = SceneReadBy(entry.job);
-    const bool reads_scene = entry.job.kind == JobKind::kTraining || !scene.empty();
-    if (reads_scene && !IsFinal(entry.job.state) && !entry.job.awaits_poses &&
-        !scenes.contains({key.project, scene})) {
-      return Inconsistent(fmt::format("{} has no scene {}", JobName(key, entry.job.kind), scene));
-    }
-  }
-  return absl::OkStatus();
 }
 
 template <typename Records, typename BlobsOfRecord>
