@@ -10,15 +10,14 @@
 #include "common/atomic_file.h"
 #include "common/clock.h"
 #include "common/counted.h"
-#include "common/edit_distance.h"
 #include "common/first_names.h"
 #include "common/made_folder.h"
-#include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/commands/command.h"
 #include "engine/commands/render_flags.h"
 #include "engine/commands/signal_watcher.h"
 #include "engine/commands/view_progress.h"
+#include "engine/commands/wanted_views.h"
 #include "engine/config/psnr_advice.h"
 #include "engine/config/slow_views.h"
 #include "engine/config/view_limits.h"
@@ -31,22 +30,18 @@
 #include "engine/output/view_style.h"
 #include "engine/output/view_writer.h"
 #include "engine/parameters/memory_estimate.h"
-#include "engine/path/camera_path.h"
 #include "engine/protocol/json.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/exr_codec.h"
 #include "engine/scene/image_compare.h"
 #include "engine/scene/image_io.h"
-#include "engine/scene/path_frame.h"
-#include "engine/scene/view_list.h"
 #include "engine/training/device.h"
 #include "engine/training/evaluation_forecast.h"
 #include "engine/training/exception_border.h"
 #include "engine/training/loaded_model.h"
 #include "engine/training/training_session.h"
 #include "engine/views/contact_sheet.h"
-#include "engine/views/keyframe_views.h"
 #include "engine/views/video_writer.h"
 #include "engine/views/view_comparison.h"
 #include "engine/views/view_files.h"
@@ -61,34 +56,6 @@ constexpr double kForecastPixels = 200'000;
 constexpr absl::Duration kLongRender = absl::Seconds(5);  // that a log has lines of
 // Views of which a smaller share lies in two training views are named in a warning.
 constexpr double kWellSeen = 0.75;
-
-// A view to render.
-struct WantedView {
-  Camera camera;  // training frame
-  std::string name, photograph;
-};
-
-struct WantedViews {
-  std::vector<WantedView> views;
-  std::string words;         // "12 views on an orbit"
-  std::string path;          // that they lie on; empty for cameras
-  PictureSize reduced_from;  // of the first view that is reduced to the default size; 0: none is
-};
-
-std::string_view PathWords(PathKind kind) {
-  switch (kind) {
-    case PathKind::kSpiral:
-      return "on a spiral around the mean camera";
-    case PathKind::kFlyby:
-      return "on a line through the cameras";
-    case PathKind::kCameras:
-      return "on a path along the cameras";
-    case PathKind::kAuto:
-    case PathKind::kOrbit:
-      break;
-  }
-  return "on an orbit";
-}
 
 // Renders the views of one command and writes the files.
 class RenderRun {
@@ -105,7 +72,7 @@ class RenderRun {
         LoadedModel model,
         WithModelHint(LoadModelFile(flags_.model, device.get(), flags_.appearance), flags_.model));
     capture_ = CaptureCamerasOf(model.state);
-    NERF_ASSIGN_OR_RETURN(wanted_, ViewsOf(model));
+    NERF_ASSIGN_OR_RETURN(wanted_, WantedViewsOf(flags_, style_, model));
     for (const WantedView& view : wanted_.views) {
       NERF_RETURN_IF_ERROR(
           CheckViewFits(view.camera.width, view.camera.height, AvailableMemoryBytes()));
@@ -133,91 +100,6 @@ class RenderRun {
  private:
   // Without --out the frames of a video are kept beside it until it is complete.
   std::string out() const { return flags_.out.empty() ? flags_.video + ".frames" : flags_.out; }
-
-  // How the data set of the model was read.
-  static SceneReading ReadingOf(const LoadedModel& model) {
-    return {model.state.config.poses, model.state.config.apply_exif != 0};
-  }
-
-  absl::StatusOr<WantedViews> ViewsOf(const LoadedModel& model) {
-    WantedViews wanted;
-    const int width = flags_.width, height = flags_.height;
-    if (!flags_.camera.empty()) {
-      NERF_ASSIGN_OR_RETURN(ViewList list,
-                            WithNearestPath(ReadViewList(flags_.camera, {width, height},
-                                                         flags_.dataset, ReadingOf(model)),
-                                            flags_.camera));
-      const SceneGeometry& geometry = model.state.geometry;
-      if (list.in_frame_of.has_value() && !IsTrainingFrame(*list.in_frame_of, geometry.flavor)) {
-        return absl::InvalidArgumentError(
-            flags_.camera +
-            ": is a camera path in the frame of another program; name the "
-            "folder of the data set that it was made for with --dataset DIR");
-      }
-      if (list.in_frame_of.has_value()) SayFrame(*list.in_frame_of, geometry.flavor);
-      NERF_RETURN_IF_ERROR(CheckFrameCount(flags_.frames, list));
-      ExpandKeyframes(flags_.frames, flags_.fps, &list);
-      for (const std::string& warning : list.warnings) fmt::print(stderr, "warning: {}\n", warning);
-      for (size_t i = 0; i < list.views.size(); ++i) {
-        const ListedCamera& listed = list.views[i];
-        NERF_ASSIGN_OR_RETURN(
-            Camera camera,
-            style_.panorama.has_value()
-                ? AsPanorama(listed.camera, geometry.frame, *style_.panorama, width, height)
-                : CameraOfSize(listed.camera, width, height, !flags_.full_size));
-        NoteReduction(listed.camera, camera, &wanted);
-        if (!list.in_frame_of.has_value()) camera = ToTrainingFrame(camera, geometry.frame);
-        const std::string name = listed.name.empty() ? fmt::format("{:04}", i) : listed.name;
-        wanted.views.push_back({camera, fmt::format("{}{}", name, StereoSuffix(style_)),
-                                IsCompared() ? listed.photograph : ""});
-      }
-      wanted.words = Counted(wanted.views.size(), "view");
-      if (wanted.views.empty()) {
-        return absl::InvalidArgumentError(flags_.camera + ": holds no frames");
-      }
-      return wanted;
-    }
-    int n = flags_.orbit > 0 ? flags_.orbit : flags_.frames;
-    if (n == 0) {
-      n = flags_.video.empty() ? kDefaultViews
-                               : std::max(1, static_cast<int>(flags_.fps * kDefaultVideoSeconds));
-    }
-    const PathKind kind =
-        flags_.orbit > 0 ? PathKind::kOrbit : ParsePathKind(flags_.path).value_or(PathKind::kAuto);
-    NERF_ASSIGN_OR_RETURN(const ViewPath path, CamerasOfPath(model.state, PathSceneOf(model),
-                                                             {kind, n, width, height,
-                                                              !flags_.full_size, style_.panorama}));
-    for (size_t i = 0; i < path.cameras.size(); ++i) {
-      wanted.views.push_back(
-          {path.cameras[i], fmt::format("{:04}{}", i, StereoSuffix(style_)), ""});
-    }
-    wanted.reduced_from = path.reduced_from;
-    wanted.path = std::string(PathKindName(path.kind));
-    wanted.words = fmt::format("{} {}", Counted(wanted.views.size(), "view"), PathWords(path.kind));
-    return wanted;
-  }
-
-  // Files without training cameras, as imported models are, have no data set that is known.
-  void SayFrame(PathTool tool, SceneFlavor flavor) const {
-    const char* const program = tool == PathTool::kInstantNgp ? "instant-ngp" : "nerfstudio";
-    if (!capture_.empty()) {
-      fmt::print(stderr,
-                 "{}: read in the frame that {} gives this model's data set; --dataset DIR names "
-                 "another\n",
-                 flags_.camera, program);
-      return;
-    }
-    fmt::print(stderr,
-               "warning: {}: read in the frame that {} gives a data set of {}; the model stores no "
-               "cameras that could confirm it, and --dataset DIR names its data set\n",
-               flags_.camera, program,
-               flavor == SceneFlavor::kInstantNgp ? "instant-ngp" : "Blender");
-  }
-
-  void NoteReduction(const Camera& camera, const Camera& resized, WantedViews* wanted) const {
-    if (flags_.width > 0 || flags_.height > 0 || wanted->reduced_from.width > 0) return;
-    if (resized.width < camera.width) wanted->reduced_from = {camera.width, camera.height};
-  }
 
   void SayWhat() const {
     if (flags_.json) return;
@@ -329,9 +211,6 @@ class RenderRun {
   ImageU8 ColorPicture(const ViewPicture& view) const {
     return channels_.rgba ? view.rgba : ColorsOf(view);
   }
-
-  // Photographs have no panorama, and show all that a box leaves out.
-  bool IsCompared() const { return !style_.panorama.has_value() && !style_.crop.has_value(); }
 
   absl::Status Take(const WantedView& wanted, const ViewPicture& view, float scale,
                     PictureWriter* writer) {
