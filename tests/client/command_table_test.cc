@@ -367,6 +367,13 @@ TEST_F(CommandTableTest, MoviesAndPicturesOfARenderJobNeedAFolder) {
   EXPECT_THAT(refused.err, testing::HasSubstr("--out: file is a file; name a folder"));
 }
 
+TEST_F(CommandTableTest, QueuedRenderJobSaysWhatItWaitsFor) {
+  state_.render_job_state = v1::RenderJob::QUEUED;
+  const CommandResult result =
+      Run({"render-job", "fetch", "r-1", "--out", "f", "--timeout", "0.3s"});
+  EXPECT_THAT(result.err, testing::HasSubstr("QUEUED, waits: the worker is busy"));
+}
+
 TEST_F(CommandTableTest, FilesAreNamedInJson) {
   const auto files_of = [this](const Words& words) {
     const CommandResult result = Run(words);

@@ -402,6 +402,7 @@ class FakeRenderJobs final : public v1::RenderJobService::Service {
     v1::RenderJob job;
     job.set_name(name);
     job.set_state(state_->render_job_state);
+    if (job.state() == v1::RenderJob::QUEUED) job.mutable_wait()->set_message("the worker is busy");
     job.set_frame_count(2);
     job.set_frames_done(2);
     if (state_->render_job_images) {

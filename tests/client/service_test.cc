@@ -636,8 +636,10 @@ TEST_F(ServiceTest, TheServersChoiceOfAStartIsSaid) {
   v1::TrainingJob& job = state_.jobs.emplace_back();
   job.set_name("projects/default/trainingJobs/j-1");
   job.set_init_reason("from scratch: the project has no models");
+  (*job.mutable_config()->mutable_settings())["tiles"] = "4";
   result = Run({"job", "show", "j-1"});
   EXPECT_THAT(result.out, ContainsRegex("init reason: +from scratch: the project has no models\n"));
+  EXPECT_THAT(result.out, ContainsRegex("set: +tiles=4\n"));
 }
 
 // Takes a port of its own on loopback; returns the socket, and the address in *server.

@@ -47,7 +47,7 @@ TEST(LivenessTest, BeatOfBeforeARestartOfTheMachineIsNoBeat) {
 TEST(LivenessTest, FoldersWithoutAWorkerAndUnreadableBeatsAreNamed) {
   TempDir dir;
   EXPECT_THAT(Liveness::Check(dir.path(), absl::Seconds(20)),
-              StatusIs(absl::StatusCode::kNotFound, "alive"));
+              StatusIs(absl::StatusCode::kNotFound, "no worker has run"));
   std::ofstream(dir / "alive") << "soon\n";
   EXPECT_THAT(Liveness::Check(dir.path(), absl::Seconds(20)),
               StatusIs(absl::StatusCode::kDataLoss, "holds no time"));

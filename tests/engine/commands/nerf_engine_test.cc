@@ -578,8 +578,13 @@ TEST_F(NerfEngineTest, SuggestedCommandsLeadFromPhotographsToViews) {
   };
   const Outcome refused = Run("train '" + photos + "' --out " + (dir_ / "o"));
   ASSERT_EQ(refused.code, 9);
-  const Outcome posed =
-      Run(suggested(refused) + " --colmap " + SourceDir() + "/tests/testing/fake_colmap.py");
+  const std::string pose =
+      suggested(refused) + " --colmap " + SourceDir() + "/tests/testing/fake_colmap.py";
+  const Outcome checked = Run(pose + " --validate-only");
+  EXPECT_EQ(checked.code, 0);
+  EXPECT_THAT(checked.err, ::testing::HasSubstr("the search for poses can begin"));
+  EXPECT_EQ(Run(pose + " --validate-only --json").out, "{\"event\":\"done\"}\n");
+  const Outcome posed = Run(pose);
   ASSERT_EQ(posed.code, 0) << posed.err;
   const Outcome trained =
       Run(suggested(posed) + " --steps 2 --threads 1 --set log2_hashmap_size=12");
