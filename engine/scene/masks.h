@@ -18,8 +18,8 @@ namespace nerf {
 // Empty if there is none.
 std::string FindMask(const SceneFolder& folder, std::string_view image_file);
 
-// Puts the mask, scaled to the picture's size, into its alpha; one that holds 0 and 1 alone as 0 and
-// 255. Errors: InvalidArgument if their aspect ratios differ, or if the picture has alpha.
+// Puts the mask, scaled to the picture's size, into its alpha; one that holds 0 and 1 alone as 0
+// and 255. Errors: InvalidArgument if their aspect ratios differ, or if the picture has alpha.
 absl::Status ApplyMask(const ImageU8& mask, ImageU8* image);
 
 // Whether the mask's largest value is 1, so that it holds truth values.

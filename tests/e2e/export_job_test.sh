@@ -114,7 +114,8 @@ exr="--orbit 1 --width 40 --height 30 --channels rgba,depth --format exr"
 # shellcheck disable=SC2086  # words
 ctl render mic $exr --out "$scratch/made/views" >/dev/null
 # shellcheck disable=SC2086
-"$binaries/nerf-engine" render "$scratch/mic.safetensors" $exr --out "$scratch/views" >/dev/null 2>&1
+"$binaries/nerf-engine" render "$scratch/mic.safetensors" $exr --out "$scratch/views" \
+  >/dev/null 2>&1
 diff -r "$scratch/made/views" "$scratch/views"
 
 echo "== what cannot be made ends with the reason and leaves no file"
