@@ -176,7 +176,8 @@ absl::StatusOr<BrokerRequest> LiveView::MakeRequest(Order* order) {
   v1::RenderTask& task = *request.message.mutable_render();
   task.mutable_live()->set_jpeg_quality(plan.moving ? kMovingQuality : kStillQuality);
   order->weights = WeightsOf(task);
-  NERF_ASSIGN_OR_RETURN(request.worker, views_.Assign(name, request.worker, order->weights));
+  NERF_ASSIGN_OR_RETURN(request.worker,
+                        views_.Assign(name, request.worker, order->weights, request.feature));
   request.timeout = services_.times.request_timeout;
   return request;
 }

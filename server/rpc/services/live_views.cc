@@ -15,9 +15,9 @@ absl::Status TooMany(std::string_view what) {
   return WithReason(absl::ResourceExhaustedError(std::string(what)), reason::kQueueFull);
 }
 
-bool MayRender(const WorkerRecord& worker) {
+bool MayRender(const WorkerRecord& worker, std::string_view feature) {
   return worker.connected && worker.AnswersRequests() && !worker.follows &&
-         worker.description.Has(kFeature);
+         worker.description.Has(kFeature) && (feature.empty() || worker.description.Has(feature));
 }
 
 }  // namespace
@@ -62,7 +62,8 @@ LiveViews::Load LiveViews::LoadOf(const std::string& worker, const std::string& 
 
 absl::StatusOr<std::string> LiveViews::Assign(const std::string& name,
                                               const std::optional<std::string>& wanted,
-                                              const std::string& weights) {
+                                              const std::string& weights,
+                                              std::string_view feature) {
   const std::vector<WorkerRecord> workers = workers_.List();
   MutexLock lock(mu_);
   const auto found = views_.find(name);
@@ -76,7 +77,7 @@ absl::StatusOr<std::string> LiveViews::Assign(const std::string& name,
   std::tuple<bool, bool, bool, size_t> best_load;
   for (const WorkerRecord& worker : workers) {
     const std::string& id = worker.description.id;
-    if (!MayRender(worker) || (wanted.has_value() && id != *wanted)) continue;
+    if (!MayRender(worker, feature) || (wanted.has_value() && id != *wanted)) continue;
     const Load load = LoadOf(id, name, weights);
     if (load.n_views >= kMaxPerWorker) {
       is_any_full = true;
@@ -98,7 +99,9 @@ absl::StatusOr<std::string> LiveViews::Assign(const std::string& name,
     return *best;
   }
   if (is_any_full) return TooMany("the workers that could show it have enough live views already");
-  return WithReason(absl::UnavailableError("no connected worker can show it in a live view"),
+  return WithReason(absl::UnavailableError(absl::StrCat(
+                        "no connected worker can show it in a live view",
+                        feature.empty() ? "" : " with its style; older versions do not")),
                     reason::kNoWorker);
 }
 

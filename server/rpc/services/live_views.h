@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,11 +37,11 @@ class LiveViews {
 
   // The worker that renders the next frame of a view: `wanted` if it is set; else the one of the
   // frame before, as long as it is there; else one that shows the same weights already, or the one
-  // with the least to do. `weights` names what is rendered. Errors: Unavailable NO_WORKER;
-  // ResourceExhausted QUEUE_FULL.
+  // with the least to do. `weights` names what is rendered; the worker has `feature` (WorkerHello)
+  // unless it is empty. Errors: Unavailable NO_WORKER; ResourceExhausted QUEUE_FULL.
   absl::StatusOr<std::string> Assign(const std::string& name,
                                      const std::optional<std::string>& wanted,
-                                     const std::string& weights);
+                                     const std::string& weights, std::string_view feature = "");
   // The next Assign chooses anew.
   void Unassign(const std::string& name);
 

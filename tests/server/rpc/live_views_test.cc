@@ -52,6 +52,19 @@ TEST_F(LiveViewsTest, ProjectMayHaveSixteenOpen) {
   EXPECT_THAT(Add("default"), IsOk());
 }
 
+TEST_F(LiveViewsTest, ViewWithAStyleLeavesAWorkerThatDoesNotKnowIt) {
+  Connect("w-old");
+  const std::string view = Open();
+  EXPECT_EQ(Assign(view, "a"), "w-old");
+  const absl::Status refused = views_.Assign(view, std::nullopt, "a", "style").status();
+  EXPECT_THAT(refused, FailsWith(StatusCode::kUnavailable, reason::kNoWorker));
+  EXPECT_NE(refused.message().find("older versions do not"), absl::string_view::npos);
+  ASSERT_THAT(workers_.Connect({"w-new", "s", "cpu", "", "", "", {"ngp"}, {"views", "style"}}),
+              IsOk());
+  EXPECT_EQ(views_.Assign(view, std::nullopt, "a", "style").value_or("none"), "w-new");
+  EXPECT_EQ(Assign(view, "a"), "w-new") << "kept";
+}
+
 TEST_F(LiveViewsTest, ViewStaysWithItsWorkerAndPrefersOneThatHasTheWeights) {
   Connect("w-1");
   const std::string first = Open(), second = Open(), third = Open();
