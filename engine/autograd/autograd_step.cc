@@ -109,6 +109,9 @@ class AutogradStep final : public TorchRayStep {
   std::unique_ptr<TrainedModel> Snapshot() const override { return state_.Snapshot(); }
   double OccupiedFraction() const override { return state_.occupancy.grid().OccupiedFraction(); }
   void ReopenGrid() override { state_.occupancy.Reopen(); }
+  void KeepEmpty(const EmptyCells& cells) override {
+    state_.occupancy.KeepEmpty(cells(state_.occupancy.grid()));
+  }
 
  private:
   StepResult RunBatch(const RayBatch& batch) override;

@@ -74,6 +74,9 @@ class MlpAutogradStep final : public TorchRayStep {
   }
   double OccupiedFraction() const override { return occupancy_.grid().OccupiedFraction(); }
   void ReopenGrid() override { occupancy_.Reopen(); }
+  void KeepEmpty(const EmptyCells& cells) override {
+    occupancy_.KeepEmpty(cells(occupancy_.grid()));
+  }
 
  private:
   StepResult RunBatch(const RayBatch& batch) override;

@@ -48,11 +48,13 @@ namespace cpu {
 // The sum of values [n_blocks][64], bit for bit the same on every SIMD path.
 double SumOfCells(int64_t n_blocks, const float* values);
 
-// Sets bit i of blocks [n_blocks] where values[i] > threshold, values [n_blocks][64].
+// Sets bit i of blocks [n_blocks] where values[i] > threshold and `allowed` has it, values
+// [n_blocks][64].
 struct SetOccupiedBitsParams {
   int64_t n_blocks = 0;
   const float* values = nullptr;
   float threshold = 0;
+  const uint64_t* allowed = nullptr;  // [n_blocks]
   uint64_t* blocks = nullptr;
 };
 void SetOccupiedBits(const SetOccupiedBitsParams& params);
@@ -63,8 +65,8 @@ void SetOccupiedBits(const SetOccupiedBitsParams& params);
 namespace cuda {
 
 // Multiplies the values of blocks [first_block, end_block) by decay, and draws a random point in
-// each cell that ProbedCells selects: *count positions (in the unit cube) and cells, in any order.
-// Traffic: 8 bytes per cell, 16 per point.
+// each allowed cell that ProbedCells selects: *count positions (in the unit cube) and cells, in any
+// order. Traffic: 8 bytes per cell, 16 per point.
 struct ProbeCellsParams {
   uint32_t first_block = 0, end_block = 0;
   int resolution = 0;
@@ -73,7 +75,8 @@ struct ProbeCellsParams {
   uint64_t seed = 0;
   uint32_t step = 0, update = 0;
   ProbePeriods periods;
-  const uint64_t* blocks = nullptr;  // the grid's bits
+  const uint64_t* blocks = nullptr;   // the grid's bits
+  const uint64_t* allowed = nullptr;  // likewise, of the cells that may be occupied
   float decay = 1;
   float* values = nullptr;
   uint32_t capacity = 0;  // of positions and cells
@@ -92,13 +95,14 @@ void SpreadBlockMaximum(const SpreadBlockMaximumParams& params, Stream stream);
 
 inline constexpr int kMeanBlocks = 256;
 
-// Sets bit i of the grid if values[i] > min(mean of values, threshold), and counts the bits in
-// *n_occupied. Traffic: 8 bytes per cell.
+// Sets bit i of the grid if values[i] > min(mean of values, threshold) and `allowed` has it, and
+// counts the bits in *n_occupied. Traffic: 8 bytes per cell.
 struct SetOccupiedBitsParams {
   uint32_t n_blocks = 0;  // of 64 cells
   const float* values = nullptr;
   float threshold = 0;
-  double* sums = nullptr;  // [kMeanBlocks], scratch
+  const uint64_t* allowed = nullptr;  // [n_blocks]
+  double* sums = nullptr;             // [kMeanBlocks], scratch
   uint64_t* blocks = nullptr;
   uint32_t* n_occupied = nullptr;  // initially 0
 };

@@ -69,30 +69,31 @@ struct CudaFieldSamples {
   Buffer<float> grads;
 };
 
-// The occupancy grid, of n_blocks blocks of 64 cells.
-struct CudaFieldGrid {
-  CudaFieldGrid(size_t n_blocks, BufferAllocator* from)
-      : values(64 * n_blocks, from),
-        blocks(n_blocks, from),
+// What the occupancy grid has on the device beside its values and bits, of n_blocks blocks of 64
+// cells.
+struct CudaGridWork {
+  CudaGridWork(size_t n_blocks, BufferAllocator* from)
+      : allowed(n_blocks, from),
         empty_distances(n_blocks, from),
         distances_along_axis(n_blocks, from),
         sums(kernels::cuda::kMeanBlocks, from),
         n_points(1, from),
         n_occupied(1, from) {}
-  Buffer<float> values;
-  Buffer<uint64_t> blocks;
+  Buffer<uint64_t> allowed;
   Buffer<uint8_t> empty_distances, distances_along_axis;
   Buffer<double> sums;
   Buffer<uint32_t> n_points, n_occupied;
 };
 
 // Values that the host passes to a step, and that a step returns.
-struct CudaFieldControl {
-  uint32_t n_rays = 0;
+struct CudaRayControl {
+  uint32_t n_rays = 0;  // of this rank
   uint32_t step = 0;
-  float step_scale = 1;  // of the steps along rays
-  float distortion = 0;  // weight in the loss
-  float gradient_scale = 0;
+  float step_scale = 1;      // of the steps along rays
+  float distortion = 0;      // weight in the loss
+  float gradient_scale = 0;  // of the loss of one channel of one ray
+};
+struct CudaFieldControl : CudaRayControl {
   float loss_factor = 1;
   kernels::cuda::AdamStepSettings adam;
 };
@@ -103,26 +104,5 @@ struct CudaStepCounts {
   uint32_t not_finite = 0;  // a weight is not finite after the step
   double losses[2 * kernels::cuda::kLossBlocks] = {};
 };
-
-// Has a march write to these arrays. `counts` lies on the device.
-inline void SetMarchArrays(CudaMarchedRays& rays, CudaFieldSamples& samples, CudaStepCounts* counts,
-                           kernels::cuda::MarchParams* march) {
-  march->states = rays.states.data();
-  march->segments = rays.segments.data();
-  march->alive = rays.alive.data();
-  march->block_sums = rays.block_sums.data();
-  march->ray_offsets = rays.offsets.data();
-  march->alive_counts = counts->alive;
-  march->counts = counts->samples;
-  march->overflow = &counts->overflow;
-  march->t_middles = samples.t_middles.data();
-  march->deltas = samples.deltas.data();
-  march->cells = samples.cells.data();
-  march->ray_of = samples.ray_of.data();
-  march->positions = samples.positions.data();
-  march->alphas = samples.alphas.data();
-  march->weights = samples.weights.data();
-  march->rows = samples.rows.data();
-}
 
 }  // namespace nerf

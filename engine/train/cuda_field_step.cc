@@ -51,7 +51,9 @@ CudaFieldStep::CudaFieldStep(const TrainConfig& config, const SceneGeometry& geo
       occupancy_(std::make_unique<OccupancyUpdater>(config, geometry)),
       rays_(0, has_weights, cuda::DeviceAllocator()),
       samples_(0, cuda::DeviceAllocator()),
-      grid_(occupancy_->bits().size(), cuda::DeviceAllocator()),
+      grid_values_(occupancy_->values().size(), cuda::DeviceAllocator()),
+      grid_blocks_(occupancy_->bits().size(), cuda::DeviceAllocator()),
+      grid_(config, occupancy_.get(), grid_values_.data(), grid_blocks_.data()),
       control_(1, cuda::DeviceAllocator()),
       counts_(1, cuda::DeviceAllocator()),
       host_batch_(0, has_weights, cuda::PinnedAllocator()),
@@ -73,9 +75,9 @@ StepResult CudaFieldStep::RunRays(const RayBatch& batch) {
   StepResult result;
   const CudaStepCounts& counts = host_counts_[0];
   for (;;) {
-    CopyBatch(batch);
-    RunGraph();
-    result.device_seconds += end_.SecondsSince(begin_);
+    CopyRays(batch, {0, batch.n_rays}, &host_batch_);
+    if (graph_ == nullptr) graph_ = std::make_unique<cuda::Graph>(stream_, [this] { Record(); });
+    result.device_seconds += runs_.Run(*graph_);
     result.n_marched = 0;
     for (int part = 0; part < cuda::kWaves; ++part) result.n_marched += counts.samples[part];
     if (counts.overflow == 0) break;
@@ -120,54 +122,30 @@ void CudaFieldStep::Reshape(uint32_t n_rays, uint64_t n_samples) {
   sample_capacity_ = samples;
 }
 
-void CudaFieldStep::CopyBatch(const RayBatch& batch) {
-  const auto copy = [](const auto& from, auto& to) {
-    std::copy(from.begin(), from.end(), to.begin());
-  };
-  copy(batch.rays, host_batch_.rays);
-  copy(batch.jitters, host_batch_.jitters);
-  copy(batch.targets, host_batch_.targets);
-  copy(batch.backgrounds, host_batch_.backgrounds);
-  if (batch.weights.empty())
-    std::fill(host_batch_.weights.begin(), host_batch_.weights.end(), 1.0f);
-  else
-    copy(batch.weights, host_batch_.weights);
-}
-
 void CudaFieldStep::WriteControl(const RayBatch& batch) {
   const auto n_rays = static_cast<uint32_t>(batch.n_rays);
   const float power = kGradientBoost * static_cast<float>(std::bit_ceil(n_rays));
   host_control_[0] = {
-      .n_rays = n_rays,
-      .step = batch.step,
-      .step_scale = batch.step_scale,
-      .distortion = batch.distortion,
-      .gradient_scale = config_.loss_scale / (3.0f * static_cast<float>(n_rays)) * power,
-      .loss_factor = config_.loss_scale * power,
-      .adam = {field_->Adam(batch, static_cast<int>(n_updates_) + 1), 1 / power}};
-}
-
-void CudaFieldStep::RunGraph() {
-  if (graph_ == nullptr) graph_ = std::make_unique<cuda::Graph>(stream_, [this] { Record(); });
-  begin_.Record(stream_);
-  graph_->Launch(stream_);
-  end_.Record(stream_);
-  cuda::Synchronize(stream_);
+      {.n_rays = n_rays,
+       .step = batch.step,
+       .step_scale = batch.step_scale,
+       .distortion = batch.distortion,
+       .gradient_scale = config_.loss_scale / (3.0f * static_cast<float>(n_rays)) * power},
+      config_.loss_scale * power,
+      {field_->Adam(batch, static_cast<int>(n_updates_) + 1), 1 / power}};
 }
 
 void CudaFieldStep::Record() {
-  const auto copy = [&](auto& to, const auto& from) {
-    if (!to.empty()) cuda::CopyToDevice(to.data(), from.data(), to.byte_size(), stream_);
-  };
-  copy(control_, host_control_);
-  copy(rays_.batch.rays, host_batch_.rays);
-  copy(rays_.batch.jitters, host_batch_.jitters);
-  copy(rays_.batch.targets, host_batch_.targets);
-  copy(rays_.batch.backgrounds, host_batch_.backgrounds);
-  copy(rays_.batch.weights, host_batch_.weights);
+  cuda::CopyToDevice(control_.data(), host_control_.data(), control_.byte_size(), stream_);
+  UploadRays(host_batch_, &rays_.batch, stream_);
   cuda::Fill(counts_.data(), 0, counts_.byte_size(), stream_);
   field_->Begin({ray_capacity_, &control_.data()->n_rays}, rays_.batch.rays.data(), stream_);
-  const cuda::MarchParams march = March();
+  const CudaFieldFrame frame = field_->frame();
+  const CudaRayWork work{config_,         {geometry_.step, geometry_.cone},
+                         control_.data(), rays_.batch,
+                         rays_,           samples_,
+                         counts_.data()};
+  const cuda::MarchParams march = work.March(grid_.MarchGrid(), frame.origin, frame.scale);
   for (int wave = 0; wave < cuda::kWaves; ++wave) {
     cuda::MarchWave(march, wave, stream_);
     field_->Density({.range = {sample_capacity_, march.counts, wave},
@@ -177,38 +155,17 @@ void CudaFieldStep::Record() {
                      .cells = samples_.cells.data(),
                      .step_length = occupancy_->step_length(),
                      .skip = &counts_.data()->overflow,
-                     .values = grid_.values.data()},
+                     .values = grid_values_.data()},
                     samples_.positions.data(), stream_);
   }
   cuda::CompactSamples(march, stream_);
   // Where samples did not fit, none is kept, and what follows has nothing to do.
-  TrainSamples({sample_capacity_, march.counts + cuda::kKeptPart});
+  TrainSamples(work, {sample_capacity_, march.counts + cuda::kKeptPart});
   cuda::CopyToHost(host_counts_.data(), counts_.data(), counts_.byte_size(), stream_);
 }
 
-cuda::MarchParams CudaFieldStep::March() {
-  const CudaFieldFrame frame = field_->frame();
-  cuda::MarchParams march;
-  march.grid = MarchGridOf(occupancy_->grid());
-  march.grid.blocks = grid_.blocks.data();
-  march.grid.empty_distances = grid_.empty_distances.data();
-  march.steps = {geometry_.step, geometry_.cone};
-  march.step_scale = &control_.data()->step_scale;
-  march.box_min = frame.origin;
-  march.inverse_box_size = frame.scale;
-  march.min_transmittance = MinTransmittance(config_);
-  march.alpha_threshold = config_.alpha_threshold;
-  march.ray_capacity = ray_capacity_;
-  march.n_rays = &control_.data()->n_rays;
-  march.rays = rays_.batch.rays.data();
-  march.jitters = rays_.batch.jitters.data();
-  march.sample_capacity = sample_capacity_;
-  SetMarchArrays(rays_, samples_, counts_.data(), &march);
-  return march;
-}
-
 // Color, loss, the backward pass and the update.
-void CudaFieldStep::TrainSamples(const kernels::DeviceRange& range) {
+void CudaFieldStep::TrainSamples(const CudaRayWork& work, const kernels::DeviceRange& range) {
   const CudaKeptSamples kept{.range = range,
                              .rows = samples_.rows.data(),
                              .ray_of = samples_.ray_of.data(),
@@ -216,27 +173,7 @@ void CudaFieldStep::TrainSamples(const kernels::DeviceRange& range) {
                              .sigmas = samples_.sigmas.data(),
                              .rays = rays_.batch.rays.data()};
   field_->Color(kept, samples_.colors.data(), stream_);
-  cuda::CompositeLoss({.ray_capacity = ray_capacity_,
-                       .n_rays = &control_.data()->n_rays,
-                       .ray_offsets = rays_.offsets.data(),
-                       .rows = samples_.rows.data(),
-                       .alphas = samples_.alphas.data(),
-                       .deltas = samples_.deltas.data(),
-                       .sigmas = samples_.sigmas.data(),
-                       .weights = samples_.weights.data(),
-                       .t_middles = samples_.t_middles.data(),
-                       .steps = {geometry_.step, geometry_.cone},
-                       .step_scale = &control_.data()->step_scale,
-                       .colors = samples_.colors.data(),
-                       .targets = rays_.batch.targets.data(),
-                       .backgrounds = rays_.batch.backgrounds.data(),
-                       .gradient_scale = &control_.data()->gradient_scale,
-                       .loss = LossShapeOf(config_),
-                       .distortion = &control_.data()->distortion,
-                       .grads = samples_.grads.data(),
-                       .losses = counts_.data()->losses,
-                       .extras = {.ray_weights = rays_.batch.weights.data()}},
-                      stream_);
+  cuda::CompositeLoss(work.Loss(), stream_);
   field_->Backward(kept, samples_.grads.data(), stream_);
   field_->Update({.settings = &control_.data()->adam,
                   .loss_factor = &control_.data()->loss_factor,
@@ -247,71 +184,17 @@ void CudaFieldStep::TrainSamples(const kernels::DeviceRange& range) {
 }
 
 void CudaFieldStep::UpdateGrid(uint32_t step) {
-  const auto n_blocks = static_cast<uint32_t>(grid_.blocks.size());
-  ProbeCells(step);
-  if (occupancy_->Spreads(step))
-    cuda::SpreadBlockMaximum({.n_blocks = n_blocks, .values = grid_.values.data()}, stream_);
-  cuda::Fill(grid_.n_occupied.data(), 0, sizeof(uint32_t), stream_);
-  cuda::SetOccupiedBits({.n_blocks = n_blocks,
-                         .values = grid_.values.data(),
-                         .threshold = config_.grid_threshold,
-                         .sums = grid_.sums.data(),
-                         .blocks = grid_.blocks.data(),
-                         .n_occupied = grid_.n_occupied.data()},
-                        stream_);
-  UpdateEmptyDistances();
-  uint32_t n_occupied = 0;
-  cuda::CopyToHost(&n_occupied, grid_.n_occupied.data(), sizeof(n_occupied), stream_);
-  cuda::Synchronize(stream_);
-  occupied_fraction_ = n_occupied / (64.0 * n_blocks);
-}
-
-// As many blocks at a time as the samples' arrays hold points of.
-void CudaFieldStep::ProbeCells(uint32_t step) {
-  const OccupancyGrid& grid = occupancy_->grid();
   const CudaFieldFrame frame = field_->frame();
-  const kernels::ProbePeriods periods = occupancy_->Periods(step);
-  const auto n_blocks = static_cast<uint32_t>(grid_.blocks.size());
-  const int shortest = std::min(periods.occupied, periods.empty);
-  const uint32_t at_once = std::max(1u, sample_capacity_ / (64 / shortest));
-  for (uint32_t first = 0; first < n_blocks; first += at_once) {
-    cuda::Fill(grid_.n_points.data(), 0, sizeof(uint32_t), stream_);
-    cuda::ProbeCells({.first_block = first,
-                      .end_block = std::min(first + at_once, n_blocks),
-                      .resolution = grid.resolution,
-                      .center = grid.box.Center(),
-                      .half_size = grid.box.Size() * 0.5f,
-                      .box_min = frame.origin,
-                      .box_size = {1 / frame.scale.x, 1 / frame.scale.y, 1 / frame.scale.z},
-                      .seed = config_.seed,
-                      .step = step,
-                      .update = occupancy_->UpdateNumber(step),
-                      .periods = periods,
-                      .blocks = grid_.blocks.data(),
-                      .decay = config_.grid_decay,
-                      .values = grid_.values.data(),
-                      .capacity = sample_capacity_,
-                      .count = grid_.n_points.data(),
-                      .positions = samples_.positions.data(),
-                      .cells = samples_.cells.data()},
-                     stream_);
-    field_->Density({.range = {sample_capacity_, grid_.n_points.data()},
+  const auto density = [&](const kernels::DeviceRange& points) {
+    field_->Density({.range = points,
                      .sigmas = samples_.sigmas.data(),
                      .cells = samples_.cells.data(),
                      .step_length = occupancy_->step_length(),
-                     .values = grid_.values.data()},
+                     .values = grid_values_.data()},
                     samples_.positions.data(), stream_);
-  }
-}
-
-void CudaFieldStep::UpdateEmptyDistances() {
-  const OccupancyGrid& grid = occupancy_->grid();
-  cuda::EmptyDistances({.n_levels = grid.n_levels,
-                        .side = static_cast<uint32_t>(grid.resolution / 4),
-                        .blocks = grid_.blocks.data(),
-                        .distances = grid_.empty_distances.data(),
-                        .along_axis = grid_.distances_along_axis.data()},
-                       stream_);
+  };
+  grid_.Update(step, frame.origin, {1 / frame.scale.x, 1 / frame.scale.y, 1 / frame.scale.z},
+               &samples_, density, stream_);
 }
 
 void CudaFieldStep::ChangeField(double fraction) {
@@ -324,20 +207,18 @@ void CudaFieldStep::ChangeField(double fraction) {
 void CudaFieldStep::UploadAll() {
   graph_.reset();  // the field's arrays may move
   field_->Upload(stream_);
-  cuda::CopyToDevice(grid_.values.data(), occupancy_->values().data(), grid_.values.byte_size(),
+  cuda::CopyToDevice(grid_values_.data(), occupancy_->values().data(), grid_values_.byte_size(),
                      stream_);
-  cuda::CopyToDevice(grid_.blocks.data(), occupancy_->bits().data(), grid_.blocks.byte_size(),
+  cuda::CopyToDevice(grid_blocks_.data(), occupancy_->bits().data(), grid_blocks_.byte_size(),
                      stream_);
-  UpdateEmptyDistances();
-  cuda::Synchronize(stream_);
-  occupied_fraction_ = occupancy_->grid().OccupiedFraction();
+  grid_.FollowUpload(stream_);
 }
 
 void CudaFieldStep::DownloadAll() const {
   field_->Download(stream_);
-  cuda::CopyToHost(occupancy_->values().data(), grid_.values.data(), grid_.values.byte_size(),
+  cuda::CopyToHost(occupancy_->values().data(), grid_values_.data(), grid_values_.byte_size(),
                    stream_);
-  cuda::CopyToHost(occupancy_->bits().data(), grid_.blocks.data(), grid_.blocks.byte_size(),
+  cuda::CopyToHost(occupancy_->bits().data(), grid_blocks_.data(), grid_blocks_.byte_size(),
                    stream_);
   cuda::Synchronize(stream_);
 }
@@ -387,6 +268,12 @@ void CudaFieldStep::ReopenGrid() {
   UploadAll();
 }
 
+void CudaFieldStep::KeepEmpty(const EmptyCells& cells) {
+  DownloadAll();
+  occupancy_->KeepEmpty(cells(occupancy_->grid()));
+  UploadAll();
+}
+
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaFieldStep(
     const StepRequest& request, const std::function<std::unique_ptr<CudaField>()>& new_field,
     const std::function<size_t(uint32_t n_rays, uint32_t n_samples)>& byte_size) {
@@ -417,7 +304,10 @@ size_t CudaFieldStepBytes(const TrainConfig& config, const SceneGeometry& geomet
                           bool has_weights) {
   MeasuringAllocator measure;
   const auto side = static_cast<size_t>(config.grid_resolution);
-  CudaFieldGrid(geometry.n_levels * side * side * side / 64, &measure);
+  const size_t n_cells = geometry.n_levels * side * side * side;
+  Buffer<float>(n_cells, &measure);
+  Buffer<uint64_t>(n_cells / 64, &measure);
+  CudaGridWork(n_cells / 64, &measure);
   CudaFieldRays(RayCapacity(static_cast<uint32_t>(StepSizeOf(config).max_rays)), has_weights,
                 &measure);
   CudaFieldSamples(

@@ -10,6 +10,8 @@
 #include "engine/kernels/cuda/device.h"
 #include "engine/train/cuda_field.h"
 #include "engine/train/cuda_field_arrays.h"
+#include "engine/train/cuda_occupancy.h"
+#include "engine/train/cuda_ray_work.h"
 #include "engine/train/method.h"
 #include "engine/train/occupancy_updater.h"
 #include "engine/train/ray_step.h"
@@ -32,20 +34,16 @@ class CudaFieldStep final : public RayStep {
   void SaveModel(TensorFile* file) const override;
   absl::Status Initialize(const TensorFile& file) override;
   std::unique_ptr<TrainedModel> Snapshot() const override;
-  double OccupiedFraction() const override { return occupied_fraction_; }
+  double OccupiedFraction() const override { return grid_.occupied_fraction(); }
   void ReopenGrid() override;
+  void KeepEmpty(const EmptyCells& cells) override;
 
  private:
   void Reshape(uint32_t n_rays, uint64_t n_samples);
-  void CopyBatch(const RayBatch& batch);
   void WriteControl(const RayBatch& batch);
-  void RunGraph();
   void Record();
-  kernels::cuda::MarchParams March();
-  void TrainSamples(const kernels::DeviceRange& kept);
+  void TrainSamples(const CudaRayWork& work, const kernels::DeviceRange& kept);
   void UpdateGrid(uint32_t step);
-  void ProbeCells(uint32_t step);
-  void UpdateEmptyDistances();
   void ChangeField(double fraction);
   void UploadAll();
   void DownloadAll() const;
@@ -55,17 +53,18 @@ class CudaFieldStep final : public RayStep {
   const bool has_weights_;
   kernels::cuda::OwnedStream owned_stream_;
   const kernels::Stream stream_ = owned_stream_.get();
-  kernels::cuda::Event begin_, end_;  // of a graph's run
+  CudaGraphRuns runs_{stream_};
   const std::unique_ptr<CudaField> field_;
   // The host's copy, equal to the device's after DownloadAll.
   const std::unique_ptr<OccupancyUpdater> occupancy_;
-  double occupied_fraction_ = 1;
   uint32_t n_updates_ = 0;
 
   uint32_t ray_capacity_ = 0, sample_capacity_ = 0;
   CudaFieldRays rays_;
   CudaFieldSamples samples_;
-  CudaFieldGrid grid_;
+  Buffer<float> grid_values_;
+  Buffer<uint64_t> grid_blocks_;
+  CudaOccupancy grid_;
   Buffer<CudaFieldControl> control_;
   Buffer<CudaStepCounts> counts_;
   // The host's ends of the graph's copies.

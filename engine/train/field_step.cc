@@ -36,6 +36,11 @@ void FieldStep::ReopenGrid() {
   occupancy_.Reopen();
 }
 
+void FieldStep::KeepEmpty(const EmptyCells& cells) {
+  grid_changed_ = true;
+  occupancy_.KeepEmpty(cells(occupancy_.grid()));
+}
+
 StepResult FieldStep::RunRays(const RayBatch& batch) {
   while (fields_.size() < chunks_.size()) fields_.push_back(NewChunkField());
   if (occupancy_.IsDue(batch.step)) {

@@ -29,6 +29,7 @@ class FieldStep : public RayStep {
   StepResult RunRays(const RayBatch& batch) override;
   double OccupiedFraction() const override { return occupancy_.grid().OccupiedFraction(); }
   void ReopenGrid() override;
+  void KeepEmpty(const EmptyCells& cells) override;
 
  protected:
   // The field for one thread. It reads the parameters of the derived class.

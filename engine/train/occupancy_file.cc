@@ -82,7 +82,7 @@ absl::Status LoadOccupancy(const TensorFile& file, const SceneGeometry& geometry
                            OccupancyUpdater* occupancy) {
   NERF_RETURN_IF_ERROR(CheckOccupancy(file, geometry, *occupancy));
   NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadOccupancyBits(file, geometry));
-  occupancy->bits() = std::move(grid.occupied_blocks);
+  occupancy->SetBits(std::move(grid.occupied_blocks));
   std::memcpy(occupancy->values().data(), file.tensors.at(kValuesName).bytes.data(),
               occupancy->values().byte_size());
   return absl::OkStatus();
@@ -93,7 +93,7 @@ void InitializeOccupancy(const TensorFile& file, const SceneGeometry& geometry,
   occupancy->Reopen();
   absl::StatusOr<OccupancyGrid> grid = LoadOccupancyBits(file, geometry);
   if (grid.ok() && grid->resolution == occupancy->grid().resolution)
-    occupancy->bits() = std::move(grid->occupied_blocks);
+    occupancy->SetBits(std::move(grid->occupied_blocks));
 }
 
 }  // namespace nerf

@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/philox.h"
 #include "engine/parameters/gradient_lanes.h"
 
@@ -58,6 +60,7 @@ OccupancyUpdater::OccupancyUpdater(const TrainConfig& config, const SceneGeometr
     : config_(config),
       step_length_(geometry.step),
       grid_(FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution)),
+      allowed_(grid_.occupied_blocks),
       values_(grid_.occupied_blocks.size() * kBlockCells) {}
 
 bool OccupancyUpdater::IsDue(uint32_t step) const {
@@ -65,8 +68,20 @@ bool OccupancyUpdater::IsDue(uint32_t step) const {
 }
 
 void OccupancyUpdater::Reopen() {
-  std::fill(grid_.occupied_blocks.begin(), grid_.occupied_blocks.end(), ~uint64_t{0});
+  grid_.occupied_blocks = allowed_;
   values_.SetZero();
+}
+
+void OccupancyUpdater::KeepEmpty(std::span<const uint64_t> cells) {
+  std::fill(allowed_.begin(), allowed_.end(), ~uint64_t{0});
+  for (size_t block = 0; block < cells.size(); ++block) allowed_[block] = ~cells[block];
+  Reopen();
+}
+
+void OccupancyUpdater::SetBits(std::vector<uint64_t> bits) {
+  NERF_CHECK(bits.size() == allowed_.size());
+  for (size_t block = 0; block < bits.size(); ++block) bits[block] &= allowed_[block];
+  grid_.occupied_blocks = std::move(bits);
 }
 
 kernels::ProbePeriods OccupancyUpdater::Periods(uint32_t step) const {
@@ -129,6 +144,7 @@ void OccupancyUpdater::Update(const Density& density, uint32_t step, ThreadPool*
     kernels::cpu::SetOccupiedBits({.n_blocks = static_cast<int64_t>(end - begin),
                                    .values = values_.data() + begin * kBlockCells,
                                    .threshold = threshold,
+                                   .allowed = allowed_.data() + begin,
                                    .blocks = grid_.occupied_blocks.data() + begin});
   });
 }
@@ -151,7 +167,7 @@ void OccupancyUpdater::ForProbedCells(uint32_t step, size_t begin, size_t end,
     const size_t x0 = block % side * 4, y0 = block / side % side * 4,
                  z0 = block / (side * side) * 4;
     const int period = Periods(step).Of(grid_.occupied_blocks[b]);
-    for (uint64_t due = kernels::ProbedCells(period, UpdateNumber(step), b); due != 0;
+    for (uint64_t due = kernels::ProbedCells(period, UpdateNumber(step), b) & allowed_[b]; due != 0;
          due &= due - 1) {
       const int bit = std::countr_zero(due);
       const size_t cell = b * kBlockCells + bit;

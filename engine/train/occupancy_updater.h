@@ -19,6 +19,7 @@ namespace nerf {
 // random points, decay and follow the field; a cell is occupied while its density * step exceeds
 // the threshold, or the mean if that is lower. Cells in the middle of an outer level are not
 // updated: the finer level covers them. Source: Mueller et al. 2022, appendix E.
+// Cells that are known to be empty are neither probed nor occupied.
 class OccupancyUpdater {
  public:
   OccupancyUpdater(const TrainConfig& config, const SceneGeometry& geometry);
@@ -46,13 +47,20 @@ class OccupancyUpdater {
   // A cell's value is its density times this.
   float step_length() const { return step_length_; }
   const OccupancyGrid& grid() const { return grid_; }
+  // Every cell is occupied but those that are known to be empty.
   void Reopen();
+  // From now on these cells are empty, one bit a cell; none: any may hold something. Then reopens.
+  void KeepEmpty(std::span<const uint64_t> cells);
+  // The cells that may be occupied. [n_blocks]
+  const std::vector<uint64_t>& allowed() const { return allowed_; }
+  // Takes these bits, of cells that may be occupied.
+  void SetBits(std::vector<uint64_t> bits);
 
   // Density * step of each cell, in the order of the grid's bits: [n_levels][resolution^3]. For
   // checkpoints.
   Buffer<float>& values() { return values_; }
   const Buffer<float>& values() const { return values_; }
-  std::vector<uint64_t>& bits() { return grid_.occupied_blocks; }
+  std::span<uint64_t> bits() { return grid_.occupied_blocks; }
 
  private:
   struct Workspace;
@@ -66,6 +74,7 @@ class OccupancyUpdater {
   const TrainConfig config_;
   const float step_length_;
   OccupancyGrid grid_;
+  std::vector<uint64_t> allowed_;
   Buffer<float> values_;
 };
 

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "engine/batch/pixel_batch.h"
+#include "engine/field/occupancy_grid.h"
 #include "engine/field/trained_model.h"
 #include "engine/files/tensor_file.h"
 #include "engine/parameters/gradient_lanes.h"
@@ -122,9 +124,15 @@ class TrainingStep {
   virtual std::vector<LensScale> FoundLenses() const { return {}; }
 
   // For the watchdog, where the method has an occupancy grid. Share of occupied cells; marks every
-  // cell occupied.
+  // cell occupied that may be.
   virtual double OccupiedFraction() const { return 1; }
   virtual void ReopenGrid() {}
+
+  // Cells of a grid that are known to hold nothing (FindEmptyCells).
+  using EmptyCells = std::function<std::vector<uint64_t>(const OccupancyGrid& grid)>;
+  // Before the first step, and before Load or Initialize: keeps these cells empty, where the method
+  // has an occupancy grid and the cameras stay where they are.
+  virtual void KeepEmpty(const EmptyCells& cells) {}
 
  private:
   TensorFile remembered_;

@@ -20,6 +20,7 @@
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/parameters/memory_estimate.h"
 #include "engine/scene/scene_files.h"
+#include "engine/train/empty_cells.h"
 #include "engine/training/device.h"
 #include "engine/training/loaded_model.h"
 #include "engine/training/merge_models.h"
@@ -361,6 +362,13 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   }
   NERF_ASSIGN_OR_RETURN(session->step, NewTrainingStep(state.config, state.geometry, session->scene,
                                                        request.device, pool, request.group));
+  if (session->scene.has_alpha) {
+    session->step->KeepEmpty([&](const OccupancyGrid& grid) {
+      return FindEmptyCells(
+          session->scene.train, [&](size_t view) { return session->TrainPixels(view); }, grid,
+          pool);
+    });
+  }
   if (!start.file.has_value()) return session;
   if (!request.merge.empty()) {
     NERF_RETURN_IF_ERROR(session->step->Initialize(*start.file));

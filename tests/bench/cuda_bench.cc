@@ -141,6 +141,7 @@ struct StepArrays {
         losses(Zeros<double>(2 * cuda::kLossBlocks)),
         grid(FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 128)),
         grid_blocks(OnDevice(grid.occupied_blocks, stream)),
+        grid_allowed(OnDevice(std::vector(grid.occupied_blocks.size(), ~uint64_t{0}), stream)),
         grid_values(OnDevice(std::vector<float>(64 * grid.occupied_blocks.size(), 0.1f), stream)),
         grid_sums(Zeros<double>(cuda::kMeanBlocks)),
         grid_count(Zeros<uint32_t>(1)),
@@ -194,7 +195,7 @@ struct StepArrays {
   Buffer<float> one;
   Buffer<double> losses;
   const OccupancyGrid grid;
-  Buffer<uint64_t> grid_blocks;
+  Buffer<uint64_t> grid_blocks, grid_allowed;
   Buffer<float> grid_values;
   Buffer<double> grid_sums;
   Buffer<uint32_t> grid_count;
@@ -428,6 +429,7 @@ std::vector<CudaBench> UpdateOps(const std::shared_ptr<StepArrays>& a, kernels::
                            .box_size = a->grid.box.Size(),
                            .periods = {4, 4},
                            .blocks = a->grid_blocks.data(),
+                           .allowed = a->grid_allowed.data(),
                            .decay = 1,
                            .values = a->grid_values.data(),
                            .capacity = a->n,
@@ -443,6 +445,7 @@ std::vector<CudaBench> UpdateOps(const std::shared_ptr<StepArrays>& a, kernels::
          cuda::SetOccupiedBits({.n_blocks = static_cast<uint32_t>(a->grid.occupied_blocks.size()),
                                 .values = a->grid_values.data(),
                                 .threshold = 0.03f,
+                                .allowed = a->grid_allowed.data(),
                                 .sums = a->grid_sums.data(),
                                 .blocks = a->grid_blocks.data(),
                                 .n_occupied = a->grid_count.data()},

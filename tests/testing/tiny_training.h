@@ -7,6 +7,7 @@
 
 #include "engine/batch/ray_batch.h"
 #include "engine/config/train_config.h"
+#include "engine/field/occupancy_grid.h"
 #include "engine/files/tensor_file.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/scene/camera.h"
@@ -58,6 +59,13 @@ inline RayBatch TinyBatch(int n_rays, uint32_t step = 0, float learning_rate = 1
   batch.targets = RandomPoints(n_rays, 0, 1, 103 + 4 * step);
   batch.backgrounds = RandomPoints(n_rays, 0, 1, 1000 + step);
   return batch;
+}
+
+// Every third block and a part of each other one.
+inline std::vector<uint64_t> SomeEmptyCells(const OccupancyGrid& grid) {
+  std::vector<uint64_t> cells(grid.occupied_blocks.size(), 0xf0f0);
+  for (size_t block = 0; block < cells.size(); block += 3) cells[block] = ~uint64_t{0};
+  return cells;
 }
 
 inline TensorFile Saved(const TrainingStep& step) {

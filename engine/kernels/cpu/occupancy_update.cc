@@ -44,7 +44,7 @@ void SetOccupiedBits(const cpu::SetOccupiedBitsParams& params) {
       std::memcpy(&bits, bytes, sizeof(bits));
       occupied |= bits << i;
     }
-    params.blocks[block] = occupied;
+    params.blocks[block] = occupied & params.allowed[block];
   }
 }
 

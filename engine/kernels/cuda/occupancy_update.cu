@@ -36,7 +36,9 @@ __global__ void __launch_bounds__(kBlock)
        block < p.end_block; block += stride) {
     const bool covered =
         IsCoveredBlock(static_cast<int>(block / level_blocks), block % level_blocks, side);
-    const uint64_t due = covered ? 0 : ProbedCells(p.periods.Of(p.blocks[block]), p.update, block);
+    const uint64_t due =
+        covered ? 0
+                : ProbedCells(p.periods.Of(p.blocks[block]), p.update, block) & p.allowed[block];
     for (uint32_t bit = lane; bit < kBlockCells; bit += kWarp) {
       const uint32_t cell = block * kBlockCells + bit;
       p.values[cell] *= p.decay;
@@ -96,8 +98,9 @@ __global__ void __launch_bounds__(kBlock)
     const float* const values = p.values + size_t{block} * kBlockCells;
     const uint64_t low = __ballot_sync(kAllLanes, values[lane] > limit);
     const uint64_t high = __ballot_sync(kAllLanes, values[lane + kWarp] > limit);
-    if (lane == 0) p.blocks[block] = low | high << kWarp;
-    n_occupied += __popcll(low | high << kWarp);
+    const uint64_t bits = (low | high << kWarp) & p.allowed[block];
+    if (lane == 0) p.blocks[block] = bits;
+    n_occupied += __popcll(bits);
   }
   if (lane == 0 && n_occupied > 0) atomicAdd(p.n_occupied, n_occupied);
 }

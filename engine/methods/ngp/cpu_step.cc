@@ -90,6 +90,11 @@ class NgpCpuStep : public RayStep {
     grid_changed_ = true;
     state_.occupancy.Reopen();
   }
+  void KeepEmpty(const EmptyCells& cells) override {
+    if (views_.HasRayGradients()) return;
+    grid_changed_ = true;
+    state_.occupancy.KeepEmpty(cells(state_.occupancy.grid()));
+  }
 
  protected:
   void MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,

@@ -48,20 +48,15 @@ template <typename T>
 struct CudaTraining {
   static constexpr bool kHalf = sizeof(T) == sizeof(Half);
 
-  CudaTraining(size_t table_size, size_t n_grid_blocks, bool fixed_point, size_t n_backward_blocks,
-               size_t n_rows, BufferAllocator* from)
+  CudaTraining(size_t table_size, bool fixed_point, size_t n_backward_blocks, size_t n_rows,
+               BufferAllocator* from)
       : table_gradients(fixed_point ? 0 : table_size, from),
         fixed_table_gradients(fixed_point ? table_size : 0, from),
         weight_gradients(kNgpWeights * n_backward_blocks, from),
         row_gradients(kNgpWeights * n_rows, from),
         row_samples(n_rows, from),
         table_copies(kHalf ? table_size : 0, from),
-        weight_copies(kHalf ? kNgpWeights : 0, from),
-        empty_distances(n_grid_blocks, from),
-        distances_along_axis(n_grid_blocks, from),
-        grid_sums(kernels::cuda::kMeanBlocks, from),
-        n_points(1, from),
-        n_occupied(1, from) {}
+        weight_copies(kHalf ? kNgpWeights : 0, from) {}
 
   Buffer<float> table_gradients;
   Buffer<int64_t> fixed_table_gradients;
@@ -69,27 +64,14 @@ struct CudaTraining {
   Buffer<float> row_gradients;     // the sums of the blocks, for each row
   Buffer<uint32_t> row_samples;    // kept, of the rows that this rank computes
   Buffer<Half> table_copies, weight_copies;
-  Buffer<uint8_t> empty_distances;  // of the grid's blocks
-  // Of the grid's update.
-  Buffer<uint8_t> distances_along_axis;
-  Buffer<double> grid_sums;
-  Buffer<uint32_t> n_points, n_occupied;
 };
 
 // A batch's rays, up to `capacity`; also used for the host's copy.
-struct CudaBatch {
+struct CudaBatch : CudaFieldBatch {
   CudaBatch(size_t capacity, const CudaRayNeeds& needs, BufferAllocator* from)
-      : rays(capacity, from),
-        jitters(capacity, from),
-        targets(capacity, from),
-        backgrounds(capacity, from),
-        weights(needs.weights ? capacity : 0, from),
+      : CudaFieldBatch(capacity, needs.weights, from),
         views(needs.views ? capacity : 0, from),
         depths(needs.depths ? capacity : 0, from) {}
-  Buffer<Ray> rays;
-  Buffer<float> jitters;
-  Buffer<Vec3> targets, backgrounds;
-  Buffer<float> weights;
   Buffer<int32_t> views;
   Buffer<float> depths;
 };
@@ -131,15 +113,10 @@ struct CudaSamples : CudaFieldSamples {
 };
 
 // Values that the host passes to a step; it returns CudaStepCounts.
-struct CudaStepControl {
-  uint32_t n_rays = 0;     // of this rank
-  uint32_t first_ray = 0;  // the first of them among those of all ranks
+struct CudaStepControl : CudaRayControl {
+  uint32_t first_ray = 0;  // the first of this rank's rays among those of all ranks
   uint32_t row_rays[kCudaLanes + 1] =
       {};  // where the rows that this rank computes begin among them
-  uint32_t step = 0;
-  float step_scale = 1;      // of the steps along rays
-  float distortion = 0;      // weight in the loss
-  float gradient_scale = 0;  // of the loss of one channel of one ray
   kernels::cuda::AdamStepSettings table, weights;
 };
 

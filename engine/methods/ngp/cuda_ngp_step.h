@@ -23,6 +23,8 @@
 #include "engine/methods/ngp/depth_rays.h"
 #include "engine/methods/ngp/learned_views.h"
 #include "engine/methods/ngp/state.h"
+#include "engine/train/cuda_occupancy.h"
+#include "engine/train/cuda_ray_work.h"
 #include "engine/train/ray_step.h"
 
 namespace nerf {
@@ -58,8 +60,9 @@ class NgpCudaStep : public RayStep {
   std::unique_ptr<TrainedModel> Snapshot() const override;
   void Remember() override;
   absl::Status Restore() override;
-  double OccupiedFraction() const override { return occupied_fraction_; }
+  double OccupiedFraction() const override { return grid_.occupied_fraction(); }
   void ReopenGrid() override;
+  void KeepEmpty(const EmptyCells& cells) override;
 
  protected:
   void MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
@@ -87,13 +90,11 @@ class NgpCudaStep : public RayStep {
   void Reshape(const CudaStepShape& shape);
   void CopyBatch(const RayBatch& batch);
   void WriteControl(const RayBatch& batch);
-  void RunGraph(const kernels::cuda::Graph& graph);
   CudaRankCounts RunToFit(const RayBatch& batch);
   void UpdateWithRanks();
   void AddCosts(uint64_t n_trained, SteadyTime begin, const GroupTraffic& before);
   void RecordGraphs();
   void Record();
-  kernels::cuda::MarchParams March();
   kernels::cuda::NgpDensityParams<T> Density(const kernels::DeviceRange& range);
   bool IsContracted() const { return Ngp(config_).contraction != Contraction::kNone; }
   void Contract(const kernels::DeviceRange& range, const Aabb& from);
@@ -104,7 +105,7 @@ class NgpCudaStep : public RayStep {
   void AddHorizons(const kernels::cuda::MarchParams& march);
   kernels::cuda::NgpRayTerms Terms() const { return {views_.terms(), rays_.batch.views.data()}; }
   void Encode(const kernels::DeviceRange& range);
-  void TrainSamples(const kernels::DeviceRange& kept);
+  void TrainSamples(const CudaRayWork& work, const kernels::DeviceRange& kept);
   void BackwardMlps(const kernels::DeviceRange& kept);
   void BackwardTable(const kernels::DeviceRange& kept);
   void BackwardWarp(const kernels::DeviceRange& kept);
@@ -112,8 +113,6 @@ class NgpCudaStep : public RayStep {
   void UpdateTable();
   void UpdateAverages();
   void UpdateGrid(uint32_t step);
-  void ProbeCells(uint32_t step);
-  void UpdateEmptyDistances();
   void Upload();
 
   const TrainConfig config_;
@@ -122,12 +121,12 @@ class NgpCudaStep : public RayStep {
   const std::unique_ptr<NgpCudaWarp> warp_;  // null but for moving scenes
   kernels::cuda::OwnedStream owned_stream_, side_stream_;
   const kernels::Stream stream_ = owned_stream_.get();
-  kernels::cuda::Event begin_, end_;  // of a graph's run
+  CudaGraphRuns runs_{stream_};
   const int n_backward_blocks_;
   NgpCudaRanks ranks_;
   CudaState arrays_;
   CudaTraining<T> training_;
-  double occupied_fraction_ = 1;
+  CudaOccupancy grid_;
   CudaState remembered_arrays_;
   TensorFile remembered_views_;
   uint32_t remembered_updates_ = 0;

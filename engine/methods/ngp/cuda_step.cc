@@ -46,8 +46,9 @@ NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geom
       ranks_(group, config, state_->parameters.arrays().table.size(), n_backward_blocks_),
       arrays_(state_->parameters.arrays().table.size(), state_->occupancy.bits().size(),
               cuda::DeviceAllocator()),
-      training_(arrays_.table.size(), arrays_.grid_blocks.size(), config.cuda_deterministic != 0,
-                n_backward_blocks_, ranks_.n_rows(), cuda::DeviceAllocator()),
+      training_(arrays_.table.size(), config.cuda_deterministic != 0, n_backward_blocks_,
+                ranks_.n_rows(), cuda::DeviceAllocator()),
+      grid_(config, &state_->occupancy, arrays_.grid_values.data(), arrays_.grid_blocks.data()),
       remembered_arrays_(arrays_.table.size(), arrays_.grid_blocks.size(), cuda::DeviceAllocator()),
       pictures_(source, config.seed, stream_),
       needs_(NeedsOf(config, warp_ != nullptr)),
@@ -136,7 +137,7 @@ CudaRankCounts NgpCudaStep<T>::RunToFit(const RayBatch& batch) {
       if (!DrawsPixels()) CopyBatch(batch);
       WriteControl(batch);
       if (graph_ == nullptr) RecordGraphs();
-      RunGraph(*graph_);
+      graph_seconds_ += runs_.Run(*graph_);
       fits = device.overflow == 0;
     }
     counts = {.n_trained = device.samples[cuda::kKeptPart], .fits = fits ? 1u : 0u};
@@ -158,7 +159,7 @@ CudaRankCounts NgpCudaStep<T>::RunToFit(const RayBatch& batch) {
 template <typename T>
 void NgpCudaStep<T>::UpdateWithRanks() {
   ranks_.SumGradients(&training_, stream_);
-  RunGraph(*update_graph_);
+  graph_seconds_ += runs_.Run(*update_graph_);
   ranks_.ShareTable(&training_, &arrays_, stream_);
 }
 
@@ -176,15 +177,6 @@ template <typename T>
 double NgpCudaStep<T>::BytesOfStep(const StepOutlook&, int) const {
   if (!costs_.has_value() || costs_->n_steps == 0) return 0;
   return costs_->bytes_received / static_cast<double>(costs_->n_steps);
-}
-
-template <typename T>
-void NgpCudaStep<T>::RunGraph(const cuda::Graph& graph) {
-  begin_.Record(stream_);
-  graph.Launch(stream_);
-  end_.Record(stream_);
-  cuda::Synchronize(stream_);
-  graph_seconds_ += end_.SecondsSince(begin_);
 }
 
 template <typename T>
@@ -226,16 +218,10 @@ void NgpCudaStep<T>::Reshape(const CudaStepShape& shape) {
 template <typename T>
 void NgpCudaStep<T>::CopyBatch(const RayBatch& batch) {
   const IndexRange rays = ranks_.RaysOf(batch.n_rays);
+  CopyRays(batch, rays, &host_batch_);
   const auto copy = [&](const auto& from, auto& to) {
     std::copy(from.begin() + rays.begin, from.begin() + rays.end, to.begin());
   };
-  copy(batch.rays, host_batch_.rays);
-  copy(batch.jitters, host_batch_.jitters);
-  copy(batch.targets, host_batch_.targets);
-  copy(batch.backgrounds, host_batch_.backgrounds);
-  if (needs_.weights && batch.weights.empty())
-    std::fill(host_batch_.weights.begin(), host_batch_.weights.end(), 1.0f);
-  if (needs_.weights && !batch.weights.empty()) copy(batch.weights, host_batch_.weights);
   if (needs_.views) {
     NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
     copy(batch.views, host_batch_.views);
@@ -251,12 +237,14 @@ void NgpCudaStep<T>::WriteControl(const RayBatch& batch) {
   const GradientScale scale = CudaGradientScale(config_, n_rays);
   const int t = static_cast<int>(state_->n_updates) + 1;
   const NgpParameters& parameters = state_->parameters;
-  host_control_[0] = {.step = batch.step,
-                      .step_scale = batch.step_scale,
-                      .distortion = batch.distortion,
-                      .gradient_scale = scale.scale,
-                      .table = {parameters.TableAdam(batch.learning_rate, t), scale.factor},
-                      .weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor}};
+  CudaStepControl& control = host_control_[0];
+  control = {};
+  control.step = batch.step;
+  control.step_scale = batch.step_scale;
+  control.distortion = batch.distortion;
+  control.gradient_scale = scale.scale;
+  control.table = {parameters.TableAdam(batch.learning_rate, t), scale.factor};
+  control.weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor};
   ranks_.WriteBounds(batch.n_rays, &host_control_[0]);
   if (warp_ != nullptr) {
     const float rate = Ngp(config_).warp_rate * batch.learning_rate;

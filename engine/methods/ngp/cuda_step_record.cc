@@ -50,11 +50,7 @@ void NgpCudaStep<T>::Record() {
                       .views = rays_.batch.views.data()},
                      stream_);
   } else {
-    copy(rays_.batch.rays, host_batch_.rays);
-    copy(rays_.batch.jitters, host_batch_.jitters);
-    copy(rays_.batch.targets, host_batch_.targets);
-    copy(rays_.batch.backgrounds, host_batch_.backgrounds);
-    copy(rays_.batch.weights, host_batch_.weights);
+    UploadRays(host_batch_, &rays_.batch, stream_);
     copy(rays_.batch.views, host_batch_.views);
     copy(rays_.batch.depths, host_batch_.depths);
   }
@@ -66,7 +62,14 @@ void NgpCudaStep<T>::Record() {
       cuda::SphericalHarmonicsParams<T>{
           .range = rays, .rays = rays_.batch.rays.data(), .harmonics = rays_.harmonics.data()},
       stream_);
-  const cuda::MarchParams march = March();
+  const Aabb box = IsContracted() ? kUnitCube : state_->OuterBox();
+  const Vec3 size = box.Size();
+  const CudaRayWork work{config_, state_->steps(), control_.data(), rays_.batch,
+                         rays_,   samples_,        counts_.data()};
+  cuda::MarchParams march =
+      work.March(grid_.MarchGrid(), box.min, {1 / size.x, 1 / size.y, 1 / size.z});
+  march.horizons = needs_.horizons ? rays_.horizons.data() : nullptr;
+  march.contraction = Ngp(config_).contraction;
   for (int wave = 0; wave < cuda::kWaves; ++wave) {
     cuda::MarchWave(march, wave, stream_);
     const kernels::DeviceRange found{shape_.sample_capacity, march.counts, wave};
@@ -90,7 +93,7 @@ void NgpCudaStep<T>::Record() {
   cuda::CompactSamples(march, stream_);
   // Where samples did not fit, none is kept, and what follows has nothing to do.
   const kernels::DeviceRange kept{shape_.sample_capacity, march.counts + cuda::kKeptPart};
-  TrainSamples(kept);
+  TrainSamples(work, kept);
   if (needs_.gradients) FindRayGradients();
   if (warp_ != nullptr) BackwardWarp(kept);
   if (ranks_.alone()) {
@@ -152,31 +155,6 @@ cuda::NgpDensityParams<T> NgpCudaStep<T>::Density(const kernels::DeviceRange& ra
   return density;
 }
 
-template <typename T>
-cuda::MarchParams NgpCudaStep<T>::March() {
-  const Aabb box = IsContracted() ? kUnitCube : state_->OuterBox();
-  const Vec3 size = box.Size();
-  cuda::MarchParams march;
-  march.grid = MarchGridOf(state_->occupancy.grid());
-  march.grid.blocks = arrays_.grid_blocks.data();
-  march.grid.empty_distances = training_.empty_distances.data();
-  march.steps = state_->steps();
-  march.step_scale = &control_.data()->step_scale;
-  march.box_min = box.min;
-  march.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};
-  march.min_transmittance = MinTransmittance(config_);
-  march.alpha_threshold = config_.alpha_threshold;
-  march.ray_capacity = shape_.ray_capacity;
-  march.n_rays = &control_.data()->n_rays;
-  march.rays = rays_.batch.rays.data();
-  march.jitters = rays_.batch.jitters.data();
-  march.sample_capacity = shape_.sample_capacity;
-  SetMarchArrays(rays_, samples_, counts_.data(), &march);
-  march.horizons = needs_.horizons ? rays_.horizons.data() : nullptr;
-  march.contraction = Ngp(config_).contraction;
-  return march;
-}
-
 // The levels of the encoding that take part.
 template <typename T>
 kernels::HashGridShape NgpCudaStep<T>::ActiveShape() const {
@@ -197,15 +175,29 @@ void NgpCudaStep<T>::Encode(const kernels::DeviceRange& range) {
       stream_);
 }
 
+// All ranks probe all cells: they have the same field, and then the same grid.
+template <typename T>
+void NgpCudaStep<T>::UpdateGrid(uint32_t step) {
+  if (!ranks_.alone()) ranks_.ShareGrid(&arrays_, stream_);
+  const Aabb outer = state_->OuterBox();
+  const auto find = [&](const kernels::DeviceRange& points) {
+    if (IsContracted()) Contract(points, outer);
+    if (warp_ != nullptr) warp_->MoveProbes(points, samples_.positions.data(), stream_);
+    Encode(points);
+    cuda::NgpDensityParams<T> density = Density(points);
+    density.cells = samples_.cells.data();
+    density.step_length = state_->occupancy.step_length();
+    density.values = arrays_.grid_values.data();
+    cuda::NgpDensity(density, stream_);
+  };
+  grid_.Update(step, outer.min, outer.Size(), &samples_, find, stream_);
+}
+
 template void NgpCudaStep<float>::RecordGraphs();
 template void NgpCudaStep<Half>::RecordGraphs();
-template void NgpCudaStep<float>::Contract(const kernels::DeviceRange&, const Aabb&);
-template void NgpCudaStep<Half>::Contract(const kernels::DeviceRange&, const Aabb&);
+template void NgpCudaStep<float>::UpdateGrid(uint32_t);
+template void NgpCudaStep<Half>::UpdateGrid(uint32_t);
 template kernels::HashGridShape NgpCudaStep<float>::ActiveShape() const;
 template kernels::HashGridShape NgpCudaStep<Half>::ActiveShape() const;
-template void NgpCudaStep<float>::Encode(const kernels::DeviceRange&);
-template void NgpCudaStep<Half>::Encode(const kernels::DeviceRange&);
-template cuda::NgpDensityParams<float> NgpCudaStep<float>::Density(const kernels::DeviceRange&);
-template cuda::NgpDensityParams<Half> NgpCudaStep<Half>::Density(const kernels::DeviceRange&);
 
 }  // namespace nerf

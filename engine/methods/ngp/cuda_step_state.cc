@@ -30,9 +30,7 @@ void NgpCudaStep<T>::Upload() {
   copies_of(arrays_.table, host.table, training_.table_copies);
   copies_of(arrays_.weights, host.weights, training_.weight_copies);
   if (warp_ != nullptr) warp_->Upload(stream_);
-  UpdateEmptyDistances();
-  cuda::Synchronize(stream_);
-  occupied_fraction_ = state_->occupancy.grid().OccupiedFraction();
+  grid_.FollowUpload(stream_);
 }
 
 // On the device, because the copy is made often and hardly ever needed.
@@ -116,6 +114,14 @@ void NgpCudaStep<T>::ReopenGrid() {
   Upload();
 }
 
+template <typename T>
+void NgpCudaStep<T>::KeepEmpty(const EmptyCells& cells) {
+  if (views_.learned().HasRayGradients()) return;
+  Download(arrays_, state_.get(), stream_);
+  state_->occupancy.KeepEmpty(cells(state_->occupancy.grid()));
+  Upload();
+}
+
 template void NgpCudaStep<float>::Upload();
 template void NgpCudaStep<Half>::Upload();
 template void NgpCudaStep<float>::Remember();
@@ -132,6 +138,8 @@ template absl::Status NgpCudaStep<float>::Initialize(const TensorFile&);
 template absl::Status NgpCudaStep<Half>::Initialize(const TensorFile&);
 template std::unique_ptr<TrainedModel> NgpCudaStep<float>::Snapshot() const;
 template std::unique_ptr<TrainedModel> NgpCudaStep<Half>::Snapshot() const;
+template void NgpCudaStep<float>::KeepEmpty(const EmptyCells&);
+template void NgpCudaStep<Half>::KeepEmpty(const EmptyCells&);
 template void NgpCudaStep<float>::ReopenGrid();
 template void NgpCudaStep<Half>::ReopenGrid();
 

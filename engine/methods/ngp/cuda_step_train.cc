@@ -42,7 +42,7 @@ void NgpCudaStep<T>::FindRayGradients() {
 
 // Color, loss and the backward pass down to the encodings of the samples that count.
 template <typename T>
-void NgpCudaStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
+void NgpCudaStep<T>::TrainSamples(const CudaRayWork& work, const kernels::DeviceRange& kept) {
   cuda::NgpColor(
       cuda::NgpColorParams<T>{.range = kept,
                               .weights = Trained(arrays_.weights, training_.weight_copies),
@@ -53,35 +53,17 @@ void NgpCudaStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                               .colors = samples_.colors.data(),
                               .terms = Terms()},
       stream_);
-  cuda::CompositeLoss({.ray_capacity = shape_.ray_capacity,
-                       .n_rays = &control_.data()->n_rays,
-                       .ray_offsets = rays_.offsets.data(),
-                       .rows = samples_.rows.data(),
-                       .alphas = samples_.alphas.data(),
-                       .deltas = samples_.deltas.data(),
-                       .sigmas = samples_.sigmas.data(),
-                       .weights = samples_.weights.data(),
-                       .t_middles = samples_.t_middles.data(),
-                       .steps = state_->steps(),
-                       .step_scale = &control_.data()->step_scale,
-                       .colors = samples_.colors.data(),
-                       .targets = rays_.batch.targets.data(),
-                       .backgrounds = rays_.batch.backgrounds.data(),
-                       .gradient_scale = &control_.data()->gradient_scale,
-                       .loss = LossShapeOf(config_),
-                       .distortion = &control_.data()->distortion,
-                       .grads = samples_.grads.data(),
-                       .losses = counts_.data()->losses,
-                       .extras = {.has_horizons = needs_.horizons,
-                                  .ray_weights = rays_.batch.weights.data(),
-                                  .views = rays_.batch.views.data(),
-                                  .view_gains = views_.gains(),
-                                  .grad_log_gains = views_.grad_log_gains(),
-                                  .depths = rays_.batch.depths.data(),
-                                  .depth_weight = Ngp(config_).depth_weight,
-                                  .near_gradients = Ngp(config_).near_gradients,
-                                  .ray_errors = rays_.results.errors.data()}},
-                      stream_);
+  cuda::CompositeLossParams loss = work.Loss();
+  loss.extras = {.has_horizons = needs_.horizons,
+                 .ray_weights = rays_.batch.weights.data(),
+                 .views = rays_.batch.views.data(),
+                 .view_gains = views_.gains(),
+                 .grad_log_gains = views_.grad_log_gains(),
+                 .depths = rays_.batch.depths.data(),
+                 .depth_weight = Ngp(config_).depth_weight,
+                 .near_gradients = Ngp(config_).near_gradients,
+                 .ray_errors = rays_.results.errors.data()};
+  cuda::CompositeLoss(loss, stream_);
   if (ranks_.n_rows() == 0) {
     BackwardMlps(kept);
     return;
@@ -213,8 +195,8 @@ void NgpCudaStep<T>::UpdateAverages() {
 
 template void NgpCudaStep<float>::FindRayGradients();
 template void NgpCudaStep<Half>::FindRayGradients();
-template void NgpCudaStep<float>::TrainSamples(const kernels::DeviceRange&);
-template void NgpCudaStep<Half>::TrainSamples(const kernels::DeviceRange&);
+template void NgpCudaStep<float>::TrainSamples(const CudaRayWork&, const kernels::DeviceRange&);
+template void NgpCudaStep<Half>::TrainSamples(const CudaRayWork&, const kernels::DeviceRange&);
 template void NgpCudaStep<float>::BackwardWarp(const kernels::DeviceRange&);
 template void NgpCudaStep<Half>::BackwardWarp(const kernels::DeviceRange&);
 template void NgpCudaStep<float>::UpdateWeights(kernels::Stream);

@@ -26,18 +26,23 @@ TEST_P(OccupancyUpdateTest, SumsOfCellsHaveTheSameBytesOnEveryPath) {
   }
 }
 
-TEST_P(OccupancyUpdateTest, BitsAreSetWhereAValueIsAboveTheThreshold) {
+TEST_P(OccupancyUpdateTest, BitsAreSetWhereAnAllowedValueIsAboveTheThreshold) {
   constexpr int kBlocks = 5;
   std::vector<float> values = RandomFloats(kBlockCells * kBlocks, 0, 1, 1);
   values[1] = values[70] = 0.25f;  // the threshold itself
   values[2] = std::numeric_limits<float>::quiet_NaN();
   values[3] = std::numeric_limits<float>::infinity();
-  uint64_t blocks[kBlocks + 1];
+  uint64_t blocks[kBlocks + 1], allowed[kBlocks] = {~0u, 0, ~uint64_t{0}, 77, ~uint64_t{9}};
   for (uint64_t& block : blocks) block = 77;
-  cpu::SetOccupiedBits(
-      {.n_blocks = kBlocks, .values = values.data(), .threshold = 0.25f, .blocks = blocks});
-  for (int i = 0; i < kBlockCells * kBlocks; ++i)
-    ASSERT_EQ(blocks[i / 64] >> i % 64 & 1, values[i] > 0.25f ? 1u : 0u) << i;
+  cpu::SetOccupiedBits({.n_blocks = kBlocks,
+                        .values = values.data(),
+                        .threshold = 0.25f,
+                        .allowed = allowed,
+                        .blocks = blocks});
+  for (int i = 0; i < kBlockCells * kBlocks; ++i) {
+    const bool may_be = (allowed[i / 64] >> i % 64 & 1) != 0;
+    ASSERT_EQ(blocks[i / 64] >> i % 64 & 1, may_be && values[i] > 0.25f ? 1u : 0u) << i;
+  }
   EXPECT_EQ(blocks[kBlocks], 77u);
 }
 

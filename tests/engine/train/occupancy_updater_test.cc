@@ -187,6 +187,27 @@ TEST_F(OccupancyUpdaterTest, ReopenOccupiesEverything) {
   EXPECT_EQ(updater.grid().OccupiedFraction(), 1);
 }
 
+TEST_F(OccupancyUpdaterTest, CellsThatAreKnownToBeEmptyAreNeitherProbedNorOccupied) {
+  OccupancyUpdater updater(config_, TinyGeometry());
+  const std::vector<uint64_t> empty = SomeEmptyCells(updater.grid());
+  updater.KeepEmpty(empty);
+  const auto expect_none_occupied = [&](const char* when) {
+    for (size_t block = 0; block < empty.size(); ++block)
+      ASSERT_EQ(updater.grid().occupied_blocks[block], ~empty[block]) << block << ", " << when;
+  };
+  expect_none_occupied("at the start");
+  Update(&updater, HalfSpaceField(kSomething, kSomething), 1, 9);
+  expect_none_occupied("after updates");
+  EXPECT_EQ(updater.values()[0], 0);
+  EXPECT_GT(updater.values()[64 + 63], 0);
+  updater.SetBits(std::vector<uint64_t>(empty.size(), ~uint64_t{0}));
+  expect_none_occupied("of a file");
+  updater.Reopen();
+  expect_none_occupied("reopened");
+  updater.KeepEmpty({});
+  EXPECT_EQ(updater.grid().OccupiedFraction(), 1);
+}
+
 TEST_F(OccupancyUpdaterTest, SameBytesForAnyNumberOfThreads) {
   const HalfSpaceField field(-1, kSomething);
   const auto run = [&](int n_threads) {

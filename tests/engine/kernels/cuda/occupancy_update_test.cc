@@ -39,6 +39,14 @@ TEST(ProbedCellsTest, TheMiddleHalfOfOuterLevelsIsCovered) {
   EXPECT_EQ(n_covered, kSide * kSide * kSide / 8);
 }
 
+// The cells that may be occupied: not every fifth block, and a part of the next one.
+std::vector<uint64_t> Allowed() {
+  std::vector<uint64_t> cells(kBlocks, ~uint64_t{0});
+  for (uint32_t block = 0; block + 1 < kBlocks; block += 5)
+    cells[block] = 0, cells[block + 1] = 0xff00;
+  return cells;
+}
+
 class CudaOccupancyUpdateTest : public CudaTest {};
 NERF_INSTANTIATE_CUDA_PLACES(CudaOccupancyUpdateTest);
 
@@ -48,7 +56,7 @@ TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachSelectedCellAndDecaysAll) {
   // Blocks of even number have an occupied cell.
   std::vector<uint64_t> bits(kBlocks);
   for (uint32_t block = 0; block < kBlocks; block += 2) bits[block] = uint64_t{1} << block % 64;
-  const DeviceArray<uint64_t> blocks(bits);
+  const DeviceArray<uint64_t> blocks(bits), allowed(Allowed());
   for (const ProbePeriods& periods : {ProbePeriods{1, 1}, {8, 8}, {8, 32}, {64, 8}}) {
     DeviceArray<float> values(before);
     DeviceArray<uint32_t> count(1), cells(64 * kBlocks);
@@ -66,6 +74,7 @@ TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachSelectedCellAndDecaysAll) {
                       .update = 12,
                       .periods = periods,
                       .blocks = blocks.data(),
+                      .allowed = allowed.data(),
                       .decay = 0.5f,
                       .values = values.data(),
                       .capacity = 64 * kBlocks,
@@ -83,7 +92,8 @@ TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachSelectedCellAndDecaysAll) {
       const uint32_t level = block / (kSide * kSide * kSide);
       if (IsCoveredBlock(static_cast<int>(level), block % (kSide * kSide * kSide), kSide)) continue;
       const uint64_t due =
-          ProbedCells(block % 2 == 0 ? periods.occupied : periods.empty, 12, block);
+          ProbedCells(block % 2 == 0 ? periods.occupied : periods.empty, 12, block) &
+          Allowed()[block];
       for (uint32_t bit = 0; bit < 64; ++bit)
         if ((due >> bit) & 1) expected.insert(64 * block + bit);
     }
@@ -128,11 +138,13 @@ TEST_P(CudaOccupancyUpdateTest, BitsAreSetAboveTheThresholdOrTheMeanWhereThatIsL
     const std::vector<float> host = RandomFloats(64 * kBlocks, 0, 1, 2);
     const DeviceArray<float> values(host);
     DeviceArray<double> sums(cuda::kMeanBlocks);
+    const DeviceArray<uint64_t> allowed(Allowed());
     DeviceArray<uint64_t> blocks(kBlocks);
     DeviceArray<uint32_t> n_occupied(1);
     cuda::SetOccupiedBits({.n_blocks = kBlocks,
                            .values = values.data(),
                            .threshold = threshold,
+                           .allowed = allowed.data(),
                            .sums = sums.data(),
                            .blocks = blocks.data(),
                            .n_occupied = n_occupied.data()},
@@ -146,7 +158,7 @@ TEST_P(CudaOccupancyUpdateTest, BitsAreSetAboveTheThresholdOrTheMeanWhereThatIsL
       const bool occupied = (found[i / 64] >> (i % 64)) & 1;
       // The mean may round to the neighboring float.
       if (std::abs(host[i] - limit) > 1e-6) {
-        ASSERT_EQ(occupied, host[i] > limit) << i;
+        ASSERT_EQ(occupied, host[i] > limit && (Allowed()[i / 64] >> i % 64 & 1) != 0) << i;
       }
       n += occupied;
     }

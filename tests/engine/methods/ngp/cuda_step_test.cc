@@ -1,6 +1,7 @@
 // Whole training steps on a CUDA device, or under the host emulation, beside the CPU's.
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 
 #include "engine/batch/pixel_sampler.h"
@@ -247,6 +248,47 @@ TEST_P(NgpCudaStepTest, RaysThatMeetNothingShowTheirBackground) {
   step->ReopenGrid();
   EXPECT_EQ(step->OccupiedFraction(), 1);
   EXPECT_GT(step->RunRays(TinyBatch(10)).n_marched, 0);
+}
+
+// Past an update of the grid.
+TEST_P(NgpCudaStepTest, CellsThatAreKnownToBeEmptyStayEmptyAsOnTheCpu) {
+  TrainConfig config = Fp32Config();
+  ThreadPool pool(1);
+  const auto cpu = NewNgpCpuStep(config, TinyGeometry(), &pool);
+  const auto device = NewNgpCudaStep(config, TinyGeometry());
+  std::vector<uint64_t> empty;
+  const auto cells = [&](const OccupancyGrid& grid) { return empty = SomeEmptyCells(grid); };
+  cpu->KeepEmpty(cells);
+  device->KeepEmpty(cells);
+  EXPECT_LT(device->OccupiedFraction(), 0.6);
+  const TensorFile state = LivelyState(*cpu);
+  ASSERT_THAT(cpu->Load(state), IsOk());
+  ASSERT_THAT(device->Load(state), IsOk());
+  for (uint32_t i = 3; i < 6; ++i) {
+    const StepResult expected = cpu->RunRays(TinyBatch(8, i)),
+                     found = device->RunRays(TinyBatch(8, i));
+    EXPECT_NEAR(found.loss, expected.loss, kFp32Loss * expected.loss) << i;
+    EXPECT_GT(found.n_trained, 0);
+  }
+  const std::vector<uint8_t> bytes = Saved(*device).tensors.at("occupancy.bits").bytes;
+  EXPECT_EQ(bytes, Saved(*cpu).tensors.at("occupancy.bits").bytes);
+  for (size_t block = 0; block < empty.size(); ++block) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, bytes.data() + sizeof(bits) * block, sizeof(bits));
+    ASSERT_EQ(bits & empty[block], 0u) << block;
+  }
+  device->ReopenGrid();
+  EXPECT_EQ(device->OccupiedFraction(), [&] {
+    OccupancyGrid grid = FullOccupancyGrid(TinyGeometry().box, 1, config.grid_resolution);
+    for (size_t block = 0; block < empty.size(); ++block)
+      grid.occupied_blocks[block] = ~empty[block];
+    return grid.OccupiedFraction();
+  }());
+  Ngp(config).pose_rate = 1;  // cameras that move tell nothing
+  const std::vector<View> views = NoiseViewsOfEachKind();
+  const auto with_poses = NewNgpCudaStep(config, TinyGeometry(), nullptr, views, &pool);
+  with_poses->KeepEmpty(cells);
+  EXPECT_EQ(with_poses->OccupiedFraction(), 1);
 }
 
 TEST_P(NgpCudaStepTest, ACheckpointOfTheDeviceRendersOnTheCpuAndTrainsThere) {

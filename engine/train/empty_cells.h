@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/base/parallel_for.h"
+#include "engine/field/occupancy_grid.h"
+#include "engine/scene/scene.h"
+
+namespace nerf {
+
+// The pixels of view i, as View::image has them.
+using PixelsOfView = std::function<std::span<const uint8_t>(size_t i)>;
+
+// Cells in which pictures with alpha show nothing, one bit a cell as in
+// OccupancyGrid::occupied_blocks: a cell whose silhouette and one pixel around it have alpha 0 in
+// two views at least, and in a tenth of those that show it, so that a faulty mask or two remove
+// nothing. Of up to 100 views. Empty where pictures do not tell: none has alpha, times differ, or
+// lenses distort. Source: Laurentini 1994, "The visual hull concept".
+std::vector<uint64_t> FindEmptyCells(std::span<const View> views, const PixelsOfView& pixels,
+                                     const OccupancyGrid& grid, ThreadPool* pool);
+
+}  // namespace nerf
