@@ -16,19 +16,17 @@
 extern "C" __attribute__((visibility("default"))) void NerfNewAutogradStep(
     const nerf::StepRequest* request, absl::StatusOr<std::unique_ptr<nerf::TrainingStep>>* step) {
   try {
-    if (request->config.method != "ngp-autograd") {
-      const std::optional<int> device = request->cuda_device;
-      if (device.has_value() && *device >= static_cast<int>(torch::cuda::device_count())) {
-        *step = absl::FailedPreconditionError("device cuda:" + std::to_string(*device) +
-                                              ": LibTorch finds no such device");
-        return;
-      }
+    const std::optional<int> device = request->cuda_device;
+    if (device.has_value() && *device >= static_cast<int>(torch::cuda::device_count())) {
+      *step = absl::FailedPreconditionError("device cuda:" + std::to_string(*device) +
+                                            ": LibTorch finds no such device");
+    } else if (request->config.method == "ngp-autograd") {
+      *step = nerf::NewAutogradStep(request->config, request->geometry, request->pool,
+                                    request->scene.train, request->group, device);
+    } else {
       *step = nerf::NewMlpAutogradStep(request->config, request->geometry, request->pool,
                                        request->scene.train, device);
-      return;
     }
-    *step = nerf::NewAutogradStep(request->config, request->geometry, request->pool,
-                                  request->scene.train, request->group);
   } catch (const std::bad_alloc&) {
     *step = absl::ResourceExhaustedError("out of memory");
   } catch (const std::exception& e) {

@@ -68,14 +68,15 @@ RayBatch SliceOf(const RayBatch& batch, IndexRange range) {
 class AutogradStep final : public TorchRayStep {
  public:
   AutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
-               std::span<const View> views, Group* group)
+               std::span<const View> views, Group* group, const torch::Device& device)
       : TorchRayStep(config, geometry, views, pool),
         config_(config),
         pool_(pool),
         group_(group),
+        device_(device),
         state_(WithoutHalfTable(config), geometry) {
-    // Otherwise the scatter into the table would add in an arbitrary order.
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+    // Otherwise the scatter into the table would add in an arbitrary order, as it does on a device.
+    if (device.is_cpu()) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     at::set_num_threads(pool->n_threads());
   }
 
@@ -132,6 +133,7 @@ class AutogradStep final : public TorchRayStep {
   const TrainConfig config_;
   ThreadPool* const pool_;
   Group* const group_;                         // null: this process alone
+  const torch::Device device_;                 // of what autograd computes
   std::unique_ptr<GradientSum> gradient_sum_;  // made by the first step of a group
   NgpState state_;
   const RealClock clock_;  // for costs_ alone
@@ -170,7 +172,7 @@ RankSums AutogradStep::RunRange(const RayBatch& whole, IndexRange range,
   const PackedSamples samples = MarchBatch(
       batch, config_, state_.steps(),
       [&](const std::vector<Vec3>& positions, const std::vector<float>& /*times*/) {
-        return DensityOf(GeometryAt(parameters, positions));
+        return DensityOf(GeometryAt(parameters, positions)).cpu();
       },
       &state_.occupancy);
   if (group_ != nullptr) ObserveOthers(samples);
@@ -250,11 +252,11 @@ void AutogradStep::SumGradients(autograd::NgpTensors* parameters) {
     const bool has_rays = leaf.grad().defined();
     gradients.push_back((has_rays ? leaf.grad() : torch::zeros_like(leaf)).flatten().detach());
   }
-  const torch::Tensor sums = torch::cat(gradients);
+  const torch::Tensor sums = torch::cat(gradients).cpu();
   gradient_sum_->AllReduce(sums);
   int64_t begin = 0;
   for (const torch::Tensor& leaf : leaves) {
-    leaf.mutable_grad() = sums.narrow(0, begin, leaf.numel()).view_as(leaf);
+    leaf.mutable_grad() = sums.narrow(0, begin, leaf.numel()).view_as(leaf).to(device_);
     begin += leaf.numel();
   }
 }
@@ -285,14 +287,15 @@ double AutogradStep::BytesReceived(double n_steps, double n_marched, int n_ranks
          n_marched * others * (sizeof(uint32_t) + sizeof(float));
 }
 
-// Leaf tensors that share the parameters' memory.
+// Leaf tensors that on the CPU share the parameters' memory.
 autograd::NgpTensors AutogradStep::Parameters() const {
   const NgpParameters& p = state_.parameters;
   autograd::NgpTensors tensors;
   tensors.table =
-      AsLeaf(p.table(), {p.shape().n_levels, p.shape().entries(), p.shape().n_features});
+      AsLeaf(p.table(), {p.shape().n_levels, p.shape().entries(), p.shape().n_features}, device_);
   for (const NgpLayer& layer : kNgpLayers)
-    tensors.layers.push_back(AsLeaf(p.weights() + layer.offset, {layer.n_in, layer.n_out}));
+    tensors.layers.push_back(
+        AsLeaf(p.weights() + layer.offset, {layer.n_in, layer.n_out}, device_));
   return tensors;
 }
 
@@ -303,7 +306,8 @@ torch::Tensor AutogradStep::GeometryAt(const autograd::NgpTensors& parameters,
   ToUnitCube(state_.Network().box, static_cast<int>(positions.size()), positions.data(),
              unit.data());
   // A copy: the graph may outlive `unit`.
-  return autograd::NgpGeometry(state_.parameters.shape(), parameters, AsTensor(unit).clone());
+  return autograd::NgpGeometry(state_.parameters.shape(), parameters,
+                               AsTensor(unit).clone().to(device_));
 }
 
 torch::Tensor AutogradStep::DensityOf(const torch::Tensor& geometry) const {
@@ -312,17 +316,17 @@ torch::Tensor AutogradStep::DensityOf(const torch::Tensor& geometry) const {
 
 RenderedRays AutogradStep::Render(const RayBatch& batch, const autograd::NgpTensors& parameters,
                                   const PackedSamples& samples) const {
-  const torch::Tensor ray_offsets = samples.RayOffsets();
+  const torch::Tensor ray_offsets = samples.RayOffsets().to(device_);
   const torch::Tensor geometry = GeometryAt(parameters, samples.positions);
   const torch::Tensor colors =
-      autograd::NgpColor(parameters, geometry, AsTensor(samples.directions));
+      autograd::NgpColor(parameters, geometry, AsTensor(samples.directions).to(device_));
   const autograd::Composited composited =
-      autograd::Composite(ray_offsets, DensityOf(geometry), AsTensor(samples.deltas));
+      autograd::Composite(ray_offsets, DensityOf(geometry), AsTensor(samples.deltas).to(device_));
   return {.colors = autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
-                    composited.transmittance.unsqueeze(1) * AsTensor(batch.backgrounds),
-          .distortions =
-              autograd::Distortion(ray_offsets, composited.weights, AsTensor(samples.normalized_ts),
-                                   batch.step_scale * kernels::kDistortionPerStep)};
+                    composited.transmittance.unsqueeze(1) * AsTensor(batch.backgrounds).to(device_),
+          .distortions = autograd::Distortion(ray_offsets, composited.weights,
+                                              AsTensor(samples.normalized_ts).to(device_),
+                                              batch.step_scale * kernels::kDistortionPerStep)};
 }
 
 // Hands autograd's gradients to the optimizer that the fused step uses.
@@ -330,14 +334,14 @@ void AutogradStep::UpdateParameters(const RayBatch& batch, const autograd::NgpTe
   NgpParameters& p = state_.parameters;
   const int t = static_cast<int>(++state_.n_updates);
   for (int i = 0; i < kNgpLayerCount; ++i) {
-    const torch::Tensor& gradient = parameters.layers[i].grad();
-    if (!gradient.defined()) continue;
-    std::memcpy(p.weight_gradients(0) + kNgpLayers[i].offset,
-                gradient.contiguous().data_ptr<float>(), gradient.nbytes());
+    if (!parameters.layers[i].grad().defined()) continue;
+    const torch::Tensor gradient = parameters.layers[i].grad().cpu().contiguous();
+    std::memcpy(p.weight_gradients(0) + kNgpLayers[i].offset, gradient.data_ptr<float>(),
+                gradient.nbytes());
   }
   p.UpdateWeights(batch.learning_rate, t);
   if (parameters.table.grad().defined()) {
-    const torch::Tensor gradient = parameters.table.grad().contiguous();
+    const torch::Tensor gradient = parameters.table.grad().cpu().contiguous();
     LevelGradients gradients(p.shape());
     for (int level = 0; level < p.shape().n_levels; ++level) {
       std::memcpy(gradients.values.data(),
@@ -355,8 +359,9 @@ void AutogradStep::UpdateParameters(const RayBatch& batch, const autograd::NgpTe
 
 std::unique_ptr<RayStep> NewAutogradStep(const TrainConfig& config, const SceneGeometry& geometry,
                                          ThreadPool* pool, std::span<const View> views,
-                                         Group* group) {
-  return std::make_unique<AutogradStep>(config, geometry, pool, views, group);
+                                         Group* group, std::optional<int> cuda_device) {
+  return std::make_unique<AutogradStep>(config, geometry, pool, views, group,
+                                        DeviceOf(cuda_device));
 }
 
 }  // namespace nerf

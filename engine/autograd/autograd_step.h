@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "engine/base/parallel_for.h"
@@ -18,9 +19,11 @@ namespace nerf {
 // reproducible for a fixed number of threads only, because LibTorch splits sums by thread.
 // With a group its ranks train together (data-parallel): each takes a range of the rays, all
 // gradients are added up by an all-reduce (gradient_sum.h), and every rank has the whole state.
-// They then train what one process does, but for the rounding of sums.
+// They then train what one process does, but for the rounding of sums. cuda_device: as
+// NewMlpAutogradStep has it.
 std::unique_ptr<RayStep> NewAutogradStep(const TrainConfig& config, const SceneGeometry& geometry,
                                          ThreadPool* pool, std::span<const View> views = {},
-                                         Group* group = nullptr);
+                                         Group* group = nullptr,
+                                         std::optional<int> cuda_device = {});
 
 }  // namespace nerf

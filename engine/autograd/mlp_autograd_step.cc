@@ -178,11 +178,7 @@ std::unique_ptr<RayStep> NewMlpAutogradStep(const TrainConfig& config,
                                             const SceneGeometry& geometry, ThreadPool* pool,
                                             std::span<const View> views,
                                             std::optional<int> cuda_device) {
-  const torch::Device device =
-      cuda_device.has_value()
-          ? torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(*cuda_device))
-          : torch::Device(torch::kCPU);
-  return std::make_unique<MlpAutogradStep>(config, geometry, pool, views, device);
+  return std::make_unique<MlpAutogradStep>(config, geometry, pool, views, DeviceOf(cuda_device));
 }
 
 }  // namespace nerf

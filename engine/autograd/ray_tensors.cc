@@ -12,6 +12,11 @@ torch::Tensor AsTensor(const std::vector<float>& values) {
                           torch::kFloat32);
 }
 
+torch::Device DeviceOf(std::optional<int> index) {
+  if (!index.has_value()) return torch::kCPU;
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(*index)};
+}
+
 torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape, const torch::Device& device) {
   return torch::from_blob(const_cast<float*>(values), shape, torch::kFloat32)
       .to(device)

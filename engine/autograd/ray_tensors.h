@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <new>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,6 +19,9 @@ namespace nerf {
 // [n, 3] and [n], over the vector's memory.
 torch::Tensor AsTensor(const std::vector<Vec3>& points);
 torch::Tensor AsTensor(const std::vector<float>& values);
+
+// CUDA device `index`; nullopt: the CPU.
+torch::Device DeviceOf(std::optional<int> index);
 
 // Parameters that gradients are taken of: on the CPU over their memory, elsewhere a copy.
 torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape,

@@ -50,6 +50,15 @@ struct ReluDensityParams {
   float scale = 1;
 };
 
+// moved[i] = positions[i] + the first three outputs.
+template <typename T>
+struct AddShiftParams {
+  DeviceRange range;
+  const Vec3* positions = nullptr;
+  const T* outputs = nullptr;
+  Vec3* moved = nullptr;
+};
+
 // colors[k] = sigmoid of the first three outputs.
 template <typename T>
 struct SigmoidColorParams {
@@ -76,6 +85,8 @@ void FrequencyEncode(const FrequencyEncodeParams<float>& params, Stream stream);
 void FrequencyEncode(const FrequencyEncodeParams<Half>& params, Stream stream);
 void ReluDensity(const ReluDensityParams<float>& params, Stream stream);
 void ReluDensity(const ReluDensityParams<Half>& params, Stream stream);
+void AddShift(const AddShiftParams<float>& params, Stream stream);
+void AddShift(const AddShiftParams<Half>& params, Stream stream);
 void SigmoidColor(const SigmoidColorParams<float>& params, Stream stream);
 void SigmoidColor(const SigmoidColorParams<Half>& params, Stream stream);
 void OutputGradient(const OutputGradientParams<float>& params, Stream stream);

@@ -3,10 +3,11 @@
 #include <cstdint>
 
 #include "engine/base/vec3.h"
+#include "engine/kernels/field_outputs.h"
 #include "engine/kernels/stream.h"
 
-// Samples of a view through the tiles of method ngp-tiles, each a field of its own. All pointers
-// are to device memory.
+// Samples in the tiles of method ngp-tiles, each a field of its own. All pointers are to device
+// memory.
 namespace nerf::kernels::cuda {
 
 // A cut between tiles, of a binary tree stored as a heap (engine/methods/ngp_tiles/tile_cuts.h), in
@@ -17,13 +18,17 @@ struct DeviceTileCut {
 };
 
 // Lists the samples that have a part in a tile, in any order: *count of them, initially 0, by their
-// index, with their weight there (TileCuts::Weights).
+// number in the range, with their weight there (TileCuts::Weights). Sample i is at index sources[i]
+// of positions and ray_of, i if sources is null. lists_all: lists all samples in their order, some
+// of weight 0, so that what is summed over them does not depend on the order of threads.
 struct SelectTileParams {
   DeviceRange range;
   int n_tiles = 1, tile = 0;
   const DeviceTileCut* cuts = nullptr;  // [n_tiles - 1]
+  const uint32_t* sources = nullptr;
   const Vec3* positions = nullptr;
-  const uint32_t* ray_of = nullptr;
+  const uint32_t* ray_of = nullptr;  // null: tile_ray_of is not written
+  bool lists_all = false;
   // The list; all [range.capacity].
   uint32_t* count = nullptr;
   uint32_t* rows = nullptr;
@@ -44,6 +49,34 @@ struct AddTileParams {
   Vec3* colors = nullptr;
 };
 
+// For tiles without margins, whose samples have weight 1 or 0 (and are then left out): brings a
+// tile's densities and colors to those of its samples, and fetches their gradients [4] of
+// kernels/composite.h, 0 for weight 0.
+struct TileDensityParams {
+  DeviceRange range;  // of the list
+  const uint32_t* rows = nullptr;
+  const float* weights = nullptr;
+  const float* tile_sigmas = nullptr;
+  DensityTargets to;  // its range is not read
+};
+struct TileColorParams {
+  DeviceRange range;
+  const uint32_t* rows = nullptr;
+  const float* weights = nullptr;
+  const Vec3* tile_colors = nullptr;
+  Vec3* colors = nullptr;
+};
+struct TileGradientParams {
+  DeviceRange range;
+  const uint32_t* rows = nullptr;
+  const float* weights = nullptr;
+  const float* grads = nullptr;
+  float* tile_grads = nullptr;
+};
+
+void SetTileDensity(const TileDensityParams& params, Stream stream);
+void SetTileColor(const TileColorParams& params, Stream stream);
+void FetchTileGradient(const TileGradientParams& params, Stream stream);
 void SelectTile(const SelectTileParams& params, Stream stream);
 void AddTile(const AddTileParams& params, Stream stream);
 

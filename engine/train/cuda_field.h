@@ -67,6 +67,8 @@ class CudaField {
 
   // On the host, before a step runs: Adam's settings at update t, counted from 1.
   virtual kernels::AdamSettings Adam(const RayBatch& batch, int t) = 0;
+  // Likewise, what Update reads beside its settings; gradient_factor: theirs.
+  virtual void WriteSettings(const RayBatch& /*batch*/, int /*t*/, float /*gradient_factor*/) {}
   // After update t, not in a graph.
   virtual void EndStep(int /*t*/, kernels::Stream /*stream*/) {}
   // Whether the field wants to change its shape where the occupancy grid is updated, which it then

@@ -125,6 +125,7 @@ void CudaFieldStep::Reshape(uint32_t n_rays, uint64_t n_samples) {
 void CudaFieldStep::WriteControl(const RayBatch& batch) {
   const auto n_rays = static_cast<uint32_t>(batch.n_rays);
   const float power = kGradientBoost * static_cast<float>(std::bit_ceil(n_rays));
+  field_->WriteSettings(batch, static_cast<int>(n_updates_) + 1, 1 / power);
   host_control_[0] = {
       {.n_rays = n_rays,
        .step = batch.step,

@@ -19,6 +19,7 @@ enum class Sight { kNone, kClear, kOther };
 // Where a view has any alpha, at a whole fraction of its size.
 class Silhouette {
  public:
+  Silhouette() = default;
   Silhouette(const View& view, std::span<const uint8_t> pixels)
       : axes_{view.camera.camera_to_world.Column(0), view.camera.camera_to_world.Column(1),
               view.camera.camera_to_world.Column(2)},
@@ -130,11 +131,11 @@ std::vector<uint64_t> FindEmptyCells(std::span<const View> views, const PixelsOf
   const auto tells = [&](const View& view) { return Tells(view, views[0]); };
   if (views.empty() || !std::all_of(views.begin(), views.end(), tells)) return {};
   const size_t n_views = std::min(views.size(), kMostViews);
-  std::vector<Silhouette> silhouettes;
-  for (size_t i = 0; i < n_views; ++i) {
-    const size_t view = i * views.size() / n_views;
-    silhouettes.emplace_back(views[view], pixels(view));
-  }
+  std::vector<Silhouette> silhouettes(n_views);
+  pool->ParallelFor(static_cast<int64_t>(n_views), [&](int64_t i, int) {
+    const size_t view = static_cast<size_t>(i) * views.size() / n_views;
+    silhouettes[i] = Silhouette(views[view], pixels(view));
+  });
   const size_t side = grid.resolution / 4, level_blocks = side * side * side;
   const int finest = grid.resolution > kFinestResolution ? 2 : 1;
   std::vector<uint64_t> empty(grid.occupied_blocks.size());

@@ -67,6 +67,15 @@ __global__ void __launch_bounds__(kBlock)
 
 template <typename T>
 __global__ void __launch_bounds__(kBlock)
+    AddShiftKernel(const __grid_constant__ AddShiftParams<T> p) {
+  ForEachElement(p.range, [&](uint32_t i) {
+    const T* const shift = p.outputs + size_t{kOutputWidth} * i;
+    p.moved[i] = p.positions[i] + Vec3{ToFloat(shift[0]), ToFloat(shift[1]), ToFloat(shift[2])};
+  });
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kBlock)
     SigmoidColorKernel(const __grid_constant__ SigmoidColorParams<T> p) {
   ForEachElement(p.range, [&](uint32_t k) {
     const T* const outputs = p.outputs + size_t{kOutputWidth} * k;
@@ -120,6 +129,12 @@ void ReluDensity(const ReluDensityParams<float>& params, Stream stream) {
 }
 void ReluDensity(const ReluDensityParams<Half>& params, Stream stream) {
   LaunchElements("relu_density", ReluDensityKernel<Half>, params, params.to.range.capacity, stream);
+}
+void AddShift(const AddShiftParams<float>& params, Stream stream) {
+  LaunchElements("add_shift", AddShiftKernel<float>, params, params.range.capacity, stream);
+}
+void AddShift(const AddShiftParams<Half>& params, Stream stream) {
+  LaunchElements("add_shift", AddShiftKernel<Half>, params, params.range.capacity, stream);
 }
 void SigmoidColor(const SigmoidColorParams<float>& params, Stream stream) {
   LaunchElements("sigmoid_color", SigmoidColorKernel<float>, params, params.range.capacity, stream);

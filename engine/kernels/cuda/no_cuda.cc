@@ -53,6 +53,8 @@ void Graph::Launch(Stream) const { NERF_NO_CUDA(); }
 void AdamDense(const AdamDenseParams&, Stream) { NERF_NO_CUDA(); }
 void AdamSparse(const AdamSparseParams&, Stream) { NERF_NO_CUDA(); }
 void AddHorizons(const MarchParams&, Stream) { NERF_NO_CUDA(); }
+void AddShift(const AddShiftParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void AddShift(const AddShiftParams<float>&, Stream) { NERF_NO_CUDA(); }
 void AddTile(const AddTileParams&, Stream) { NERF_NO_CUDA(); }
 void CompactSamples(const MarchParams&, Stream) { NERF_NO_CUDA(); }
 void CompositeLoss(const CompositeLossParams&, Stream) { NERF_NO_CUDA(); }
@@ -117,6 +119,9 @@ void ReluDensity(const ReluDensityParams<float>&, Stream) { NERF_NO_CUDA(); }
 void SampleRays(const SampleRaysParams&, Stream) { NERF_NO_CUDA(); }
 void SelectTile(const SelectTileParams&, Stream) { NERF_NO_CUDA(); }
 void SpreadBlockMaximum(const SpreadBlockMaximumParams&, Stream) { NERF_NO_CUDA(); }
+void FetchTileGradient(const TileGradientParams&, Stream) { NERF_NO_CUDA(); }
+void SetTileColor(const TileColorParams&, Stream) { NERF_NO_CUDA(); }
+void SetTileDensity(const TileDensityParams&, Stream) { NERF_NO_CUDA(); }
 void SetOccupiedBits(const SetOccupiedBitsParams&, Stream) { NERF_NO_CUDA(); }
 void EmptyDistances(const EmptyDistancesParams&, Stream) { NERF_NO_CUDA(); }
 void SigmoidColor(const SigmoidColorParams<Half>&, Stream) { NERF_NO_CUDA(); }

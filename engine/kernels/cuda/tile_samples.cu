@@ -1,5 +1,6 @@
 #include "engine/kernels/tile_samples.h"
 
+#include "engine/kernels/cuda/density_targets.cuh"
 #include "engine/kernels/cuda/device_intrinsics.cuh"
 #include "engine/kernels/cuda/device_range.cuh"
 #include "engine/kernels/cuda/launch.cuh"
@@ -25,14 +26,16 @@ __global__ void __launch_bounds__(kBlock)
   const Elements elements = ElementsOf(p.range);
   for (uint32_t i = elements.begin + blockIdx.x * blockDim.x + threadIdx.x; i < elements.end;
        i += gridDim.x * blockDim.x) {
-    const Vec3 point = p.positions[i];
+    const uint32_t source = p.sources != nullptr ? p.sources[i] : i;
+    const Vec3 point = p.positions[source];
     const float weight = WeightOf(p, point);
-    if (weight <= 0) continue;
-    const uint32_t at = atomicAdd(p.count, 1u);
+    if (weight <= 0 && !p.lists_all) continue;
+    const uint32_t next = atomicAdd(p.count, 1u);
+    const uint32_t at = p.lists_all ? i - elements.begin : next;
     p.rows[at] = i;
     p.weights[at] = weight;
     p.tile_positions[at] = point;
-    p.tile_ray_of[at] = p.ray_of[i];
+    if (p.ray_of != nullptr) p.tile_ray_of[at] = p.ray_of[source];
   }
 }
 
@@ -51,8 +54,46 @@ __global__ void __launch_bounds__(kBlock) AddTileKernel(const __grid_constant__ 
   }
 }
 
+// Calls body(k, sample) for those of the list whose weight is not 0.
+template <typename Params, typename Body>
+__device__ void ForListed(const Params& p, Body body) {
+  const Elements elements = ElementsOf(p.range);
+  for (uint32_t k = elements.begin + blockIdx.x * blockDim.x + threadIdx.x; k < elements.end;
+       k += gridDim.x * blockDim.x) {
+    if (p.weights[k] > 0) body(k, p.rows[k]);
+  }
+}
+
+__global__ void __launch_bounds__(kBlock)
+    TileDensityKernel(const __grid_constant__ TileDensityParams p) {
+  ForListed(p, [&](uint32_t k, uint32_t i) { StoreDensity(p.to, i, p.tile_sigmas[k]); });
+}
+__global__ void __launch_bounds__(kBlock)
+    TileColorKernel(const __grid_constant__ TileColorParams p) {
+  ForListed(p, [&](uint32_t k, uint32_t i) { p.colors[i] = p.tile_colors[k]; });
+}
+__global__ void __launch_bounds__(kBlock)
+    TileGradientKernel(const __grid_constant__ TileGradientParams p) {
+  const Elements elements = ElementsOf(p.range);
+  for (uint32_t k = elements.begin + blockIdx.x * blockDim.x + threadIdx.x; k < elements.end;
+       k += gridDim.x * blockDim.x) {
+    const bool counts = p.weights[k] > 0;
+    for (int c = 0; c < 4; ++c)
+      p.tile_grads[4 * size_t{k} + c] = counts ? p.grads[4 * size_t{p.rows[k]} + c] : 0.0f;
+  }
+}
+
 }  // namespace
 
+void SetTileDensity(const TileDensityParams& params, Stream stream) {
+  LaunchOver("tile_density", TileDensityKernel, params.range.capacity, kBlock, stream, params);
+}
+void SetTileColor(const TileColorParams& params, Stream stream) {
+  LaunchOver("tile_color", TileColorKernel, params.range.capacity, kBlock, stream, params);
+}
+void FetchTileGradient(const TileGradientParams& params, Stream stream) {
+  LaunchOver("tile_gradient", TileGradientKernel, params.range.capacity, kBlock, stream, params);
+}
 void SelectTile(const SelectTileParams& params, Stream stream) {
   LaunchOver("select_tile", SelectTileKernel, params.range.capacity, kBlock, stream, params);
 }

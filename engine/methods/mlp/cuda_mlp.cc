@@ -23,9 +23,6 @@ namespace cuda = kernels::cuda;
 MlpPlacement PlacementIn(const SceneGeometry& geometry) {
   return MlpPlacementOf(geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1))));
 }
-CudaFieldFrame FrameOf(const MlpPlacement& placement) {
-  return {placement.center, {placement.scale, placement.scale, placement.scale}};
-}
 
 template <typename T>
 class MlpCudaField final : public CudaField {
@@ -38,7 +35,7 @@ class MlpCudaField final : public CudaField {
         parameters_(host_.arrays().values.size(), cuda::kWideParts),
         network_(MlpNetworks(config)[0], /*with_backward=*/true) {}
 
-  CudaFieldFrame frame() const override { return FrameOf(placement_); }
+  CudaFieldFrame frame() const override { return MlpFrame(placement_); }
   void Reserve(uint32_t ray_capacity, uint32_t sample_capacity) override {
     network_.Reserve(ray_capacity, sample_capacity);
   }
@@ -97,49 +94,6 @@ size_t FieldBytes(const MlpLayout& layout, size_t n_rays, size_t n_samples) {
   return measure.byte_size();
 }
 
-// A view's samples are evaluated one wave after another; so many tiles keep a device busy.
-constexpr uint32_t kMlpViewTiles = 64;
-
-template <typename T>
-class MlpViewField final : public CudaViewField {
- public:
-  MlpViewField(const MlpNetwork& network, kernels::Stream stream)
-      : placement_(network.placement),
-        network_(*network.layout, /*with_backward=*/false),
-        weights_(network.layout->size, cuda::DeviceAllocator()) {
-    std::vector<T> weights(network.layout->size);
-    for (size_t i = 0; i < weights.size(); ++i) {
-      if constexpr (std::is_same_v<T, Half>)
-        weights[i] = HalfFromFloat(network.parameters[i]);
-      else
-        weights[i] = network.parameters[i];
-    }
-    cuda::CopyToDevice(weights_.data(), weights.data(), weights_.byte_size(), stream);
-    cuda::Synchronize(stream);
-  }
-
-  CudaFieldFrame frame() const override { return FrameOf(placement_); }
-  uint32_t tiles_at_once() const override { return kMlpViewTiles; }
-  void Reserve(uint32_t ray_capacity, uint32_t sample_capacity) override {
-    network_.Reserve(ray_capacity, sample_capacity);
-  }
-  void Begin(const kernels::DeviceRange& range, const kernels::ViewRay* rays,
-             kernels::Stream stream) override {
-    network_.EncodeDirections(range, &rays->march.direction, sizeof(kernels::ViewRay), stream);
-  }
-  void Evaluate(const Samples& samples, kernels::Stream stream) override {
-    network_.Density({.range = samples.range, .sigmas = samples.sigmas}, samples.positions,
-                     weights_.data(), placement_.scale, stream);
-    network_.Color({samples.range, nullptr, samples.ray_of}, weights_.data(), samples.colors,
-                   stream);
-  }
-
- private:
-  const MlpPlacement placement_;
-  MlpCudaNetwork<T> network_;
-  Buffer<T> weights_;
-};
-
 }  // namespace
 
 std::unique_ptr<CudaField> NewMlpCudaField(const TrainConfig& config,
@@ -160,18 +114,6 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewMlpStepOnDevice(const StepReque
       [&](uint32_t n_rays, uint32_t n_samples) {
         return MlpCudaFieldBytes(request.config, n_rays, n_samples);
       });
-}
-
-NgpViewParts MlpViewParts(const RadianceField& field, RenderPrecision precision,
-                          kernels::Stream stream) {
-  const auto* mlp = dynamic_cast<const MlpField*>(&field);
-  NERF_CHECK(mlp != nullptr);
-  NgpViewParts parts;
-  if (precision == RenderPrecision::kSingle)
-    parts.field = std::make_unique<MlpViewField<float>>(mlp->network(), stream);
-  else
-    parts.field = std::make_unique<MlpViewField<Half>>(mlp->network(), stream);
-  return parts;
 }
 
 }  // namespace nerf

@@ -26,8 +26,8 @@ std::unique_ptr<RayStep> NewMlpPairCudaStep(const TrainConfig& config,
                                             std::span<const View> views, ThreadPool* pool);
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewMlpPairStepOnDevice(const StepRequest& request);
 
-// For NewNgpCudaRenderDevice: the network of a field without a warp.
-NgpViewParts MlpViewParts(const RadianceField& field, RenderPrecision precision,
-                          kernels::Stream stream);
+// Renders models of method mlp, and of others with its fields, on CUDA device `index`: as
+// NewNgpCudaRenderDevice says.
+std::unique_ptr<RenderDevice> NewMlpCudaRenderDevice(int index);
 
 }  // namespace nerf

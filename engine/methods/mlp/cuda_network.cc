@@ -104,6 +104,17 @@ void MlpCudaNetwork<T>::Density(const cuda::DensityTargets& to, const Vec3* posi
 }
 
 template <typename T>
+void MlpCudaNetwork<T>::Move(const kernels::DeviceRange& range, const Vec3* positions,
+                             const T* weights, Vec3* moved, kernels::Stream stream) {
+  Trunk(range, nullptr, positions, weights, stream);
+  cuda::AddShift(cuda::AddShiftParams<T>{.range = range,
+                                         .positions = positions,
+                                         .outputs = arrays_.densities.data(),
+                                         .moved = moved},
+                 stream);
+}
+
+template <typename T>
 void MlpCudaNetwork<T>::Color(const Samples& samples, const T* weights, Vec3* colors,
                               kernels::Stream stream) {
   const Input trunk{arrays_.hidden[HiddenOf(layout_.depth - 1)].data(), layout_.width};
@@ -221,6 +232,23 @@ void MlpCudaNetwork<T>::BackwardTrunk(const kernels::DeviceRange& range, const G
   }
 }
 
+template <typename T>
+Buffer<T> ParametersOnDevice(std::span<const float> parameters, kernels::Stream stream) {
+  std::vector<T> values(parameters.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if constexpr (std::is_same_v<T, Half>)
+      values[i] = HalfFromFloat(parameters[i]);
+    else
+      values[i] = parameters[i];
+  }
+  Buffer<T> buffer(values.size(), cuda::DeviceAllocator());
+  cuda::CopyToDevice(buffer.data(), values.data(), buffer.byte_size(), stream);
+  cuda::Synchronize(stream);
+  return buffer;
+}
+
+template Buffer<float> ParametersOnDevice(std::span<const float>, kernels::Stream);
+template Buffer<Half> ParametersOnDevice(std::span<const float>, kernels::Stream);
 template struct MlpCudaArrays<float>;
 template struct MlpCudaArrays<Half>;
 template class MlpCudaNetwork<float>;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/base/buffer.h"
@@ -11,6 +12,8 @@
 #include "engine/kernels/stream.h"
 #include "engine/kernels/wide_layers.h"
 #include "engine/methods/mlp/describe/mlp_layout.h"
+#include "engine/methods/mlp/network.h"
+#include "engine/train/cuda_field.h"
 
 namespace nerf {
 
@@ -31,6 +34,10 @@ struct MlpCudaArrays {
   Buffer<T> grad_a, grad_b;  // [n][width]
 };
 
+inline CudaFieldFrame MlpFrame(const MlpPlacement& placement) {
+  return {placement.center, {placement.scale, placement.scale, placement.scale}};
+}
+
 // Evaluates one network of method mlp on a device, a layer at a time. Positions are points to
 // encode (MlpPlacement). T is Half or float. weights: all parameters, laid out as the layout says.
 template <typename T>
@@ -45,6 +52,10 @@ class MlpCudaNetwork {
   // scale: MlpPlacement::scale.
   void Density(const kernels::cuda::DensityTargets& to, const Vec3* positions, const T* weights,
                float scale, kernels::Stream stream);
+
+  // Of a network whose output is the shift: where points are looked up.
+  void Move(const kernels::DeviceRange& range, const Vec3* positions, const T* weights, Vec3* moved,
+            kernels::Stream stream);
 
   // The samples k of a range: rows rows[k] of positions and ray_of, k if rows is null.
   struct Samples {
@@ -77,5 +88,9 @@ class MlpCudaNetwork {
   const bool with_backward_;
   MlpCudaArrays<T> arrays_;
 };
+
+// A network's parameters in the precision that it is evaluated in.
+template <typename T>
+Buffer<T> ParametersOnDevice(std::span<const float> parameters, kernels::Stream stream);
 
 }  // namespace nerf

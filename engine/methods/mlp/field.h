@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/field/radiance_field.h"
@@ -27,6 +28,10 @@ class MlpField final : public RadianceField {
 
   // The field's network, as long as the field lives.
   MlpNetwork network() const { return NetworkOf(field_); }
+  // The same of the warp; nullopt: there is none.
+  std::optional<MlpNetwork> warp() const {
+    return warp_ == nullptr ? std::nullopt : std::optional(NetworkOf(*warp_));
+  }
   uint64_t byte_size() const;
 
  private:

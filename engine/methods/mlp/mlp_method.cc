@@ -38,7 +38,7 @@ class MlpMethodImpl final : public Method {
     return NewMlpGridModel(config, geometry, std::move(parameters), std::move(grid));
   }
   std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const override {
-    return NewNgpCudaRenderDevice(index, MlpViewParts);
+    return NewMlpCudaRenderDevice(index);
   }
   std::vector<Bench> Benches(const Scene& scene) const override {
     return {StepBench("mlp_step", *this, scene, 32)};

@@ -35,6 +35,10 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> MlpThroughTorch::LoadModel(
   return MlpMethod().LoadModel(file, config, geometry);
 }
 
+std::unique_ptr<RenderDevice> MlpThroughTorch::NewCudaRenderDevice(int index) const {
+  return MlpMethod().NewCudaRenderDevice(index);
+}
+
 std::vector<Bench> MlpThroughTorch::Benches(const Scene& scene) const {
   if (!CheckInstalled().ok()) return {};
   return {StepBench(bench_, *this, scene, 8)};

@@ -23,6 +23,7 @@ class MlpThroughTorch final : public Method {
   absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
       const TensorFile& file, const TrainConfig& config,
       const SceneGeometry& geometry) const override;
+  std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const override;
   std::vector<Bench> Benches(const Scene& scene) const override;
 
  private:

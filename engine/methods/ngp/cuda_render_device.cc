@@ -182,6 +182,7 @@ bool CudaSceneRenderer<T>::RenderPicture(const Camera& camera, const RenderOptio
   picture->depths.resize(n_pixels);
   workspace_->Prepare(field_ != nullptr ? std::min(n_tiles, field_->tiles_at_once()) : n_tiles);
   if (warp_ != nullptr) warp_->SetTime(camera.time, stream_);
+  if (field_ != nullptr) field_->SetTime(camera.time, stream_);
   const uint32_t tiles_at_once = workspace_->shape().ray_capacity / kernels::kViewTileRays;
 
   cuda::ViewControl control{.camera = LensOf(camera),

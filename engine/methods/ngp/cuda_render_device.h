@@ -38,6 +38,8 @@ class CudaViewField {
   virtual uint32_t tiles_at_once() const = 0;
   // Makes room. Arrays move.
   virtual void Reserve(uint32_t ray_capacity, uint32_t sample_capacity) = 0;
+  // The time of the views from now on.
+  virtual void SetTime(float /*time*/, kernels::Stream /*stream*/) {}
   // Begins with these rays.
   virtual void Begin(const kernels::DeviceRange& range, const kernels::ViewRay* rays,
                      kernels::Stream stream) = 0;

@@ -52,21 +52,33 @@ void ForEachArray(const From& from, To& to, Body body) {
   copy(from.grid_blocks, to.grid_blocks);
 }
 
-}  // namespace
-
-void Upload(NgpState* host, CudaState* device, kernels::Stream stream) {
-  ForEachArray(HostArrays(host), *device, [&](const void* from, void* to, size_t byte_size) {
-    cuda::CopyToDevice(to, from, byte_size, stream);
+void UploadArrays(const HostArrays& host, CudaState* device, kernels::Stream stream) {
+  ForEachArray(host, *device, [&](const void* from, void* to, size_t byte_size) {
+    if (byte_size > 0) cuda::CopyToDevice(to, from, byte_size, stream);
+  });
+  cuda::Synchronize(stream);
+}
+void DownloadArrays(const CudaState& device, HostArrays host, kernels::Stream stream) {
+  ForEachArray(device, host, [&](const void* from, void* to, size_t byte_size) {
+    if (byte_size > 0) cuda::CopyToHost(to, from, byte_size, stream);
   });
   cuda::Synchronize(stream);
 }
 
+}  // namespace
+
+void Upload(NgpState* host, CudaState* device, kernels::Stream stream) {
+  UploadArrays(HostArrays(host), device, stream);
+}
+void Upload(NgpParameters* host, CudaState* device, kernels::Stream stream) {
+  UploadArrays(HostArrays(host->arrays(), {}, {}), device, stream);
+}
+
 void Download(const CudaState& device, NgpState* host, kernels::Stream stream) {
-  HostArrays arrays(host);
-  ForEachArray(device, arrays, [&](const void* from, void* to, size_t byte_size) {
-    cuda::CopyToHost(to, from, byte_size, stream);
-  });
-  cuda::Synchronize(stream);
+  DownloadArrays(device, HostArrays(host), stream);
+}
+void Download(const CudaState& device, NgpParameters* host, kernels::Stream stream) {
+  DownloadArrays(device, HostArrays(host->arrays(), {}, {}), stream);
 }
 
 void DownloadModel(const CudaState& device, NgpState* host, kernels::Stream stream) {

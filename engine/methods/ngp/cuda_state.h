@@ -33,6 +33,9 @@ struct CudaState {
 // Copies between the device and a host state of the same config. Return when the copy is done.
 void Upload(NgpState* host, CudaState* device, kernels::Stream stream);
 void Download(const CudaState& device, NgpState* host, kernels::Stream stream);
+// The same of parameters alone, of a state without a grid.
+void Upload(NgpParameters* host, CudaState* device, kernels::Stream stream);
+void Download(const CudaState& device, NgpParameters* host, kernels::Stream stream);
 // Only what a model holds: averages and the grid's bits.
 void DownloadModel(const CudaState& device, NgpState* host, kernels::Stream stream);
 // Copies on the device, in stream order.

@@ -27,11 +27,12 @@ class NgpMethodImpl final : public Method {
               "points3D, nor depth files, which frames name as depth_file_path"),
           reason::kFieldInvalid);
     }
-    if (request.cuda_device.has_value()) return NewNgpStepOnDevice(request);
     if (Ngp(request.config).sampler == Sampler::kProposals) {
+      if (request.cuda_device.has_value()) return NewNgpProposalStepOnDevice(request);
       return NewNgpProposalStep(request.config, request.geometry, request.pool,
                                 request.scene.train);
     }
+    if (request.cuda_device.has_value()) return NewNgpStepOnDevice(request);
     return NewNgpCpuStep(request.config, request.geometry, request.pool, request.scene.train,
                          request.group, {request.scene.points, request.scene.depth_maps});
   }

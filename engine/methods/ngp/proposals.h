@@ -9,6 +9,7 @@
 #include "engine/field/trained_model.h"
 #include "engine/files/tensor_file.h"
 #include "engine/scene/scene.h"
+#include "engine/train/method.h"
 #include "engine/train/ray_step.h"
 
 namespace nerf {
@@ -18,6 +19,12 @@ namespace nerf {
 std::unique_ptr<RayStep> NewNgpProposalStep(const TrainConfig& config,
                                             const SceneGeometry& geometry, ThreadPool* pool,
                                             std::span<const View> views);
+// The same on the current CUDA device, and on request.cuda_device (errors: as Method::NewStep).
+std::unique_ptr<RayStep> NewNgpProposalCudaStep(const TrainConfig& config,
+                                                const SceneGeometry& geometry, ThreadPool* pool,
+                                                std::span<const View> views);
+absl::StatusOr<std::unique_ptr<TrainingStep>> NewNgpProposalStepOnDevice(
+    const StepRequest& request);
 absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpProposalModel(const TensorFile& file,
                                                                    const TrainConfig& config,
                                                                    const SceneGeometry& geometry);

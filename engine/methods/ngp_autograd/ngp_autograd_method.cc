@@ -49,6 +49,10 @@ class NgpAutogradMethodImpl final : public Method {
   absl::Status CheckInstalled() const override {
     return CheckAutogradInstalled("ngp-autograd", "ngp");
   }
+  absl::Status CheckInstalledFor(DeviceSet devices) const override {
+    if ((devices & kOnCuda) != 0) NERF_RETURN_IF_ERROR(CheckAutogradHasCuda("ngp-autograd"));
+    return CheckInstalled();
+  }
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
     return NewAutogradLibraryStep(request, "ngp");
   }

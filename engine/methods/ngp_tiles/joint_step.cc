@@ -10,6 +10,7 @@
 #include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp/row_evaluator.h"
 #include "engine/methods/ngp/state.h"
+#include "engine/methods/ngp_tiles/joint_tiles.h"
 #include "engine/methods/ngp_tiles/tile_files.h"
 #include "engine/methods/ngp_tiles/tiled_model.h"
 #include "engine/methods/ngp_tiles/tiled_step.h"
@@ -20,28 +21,21 @@
 namespace nerf {
 namespace {
 
-// A tile's parameters, and the gradients of its samples by lane.
-struct JointTile {
-  JointTile(const TrainConfig& config, const kernels::HashGridShape& shape)
-      : parameters(config, shape), lanes(kGradientLanes) {
-    parameters.InitializeRandomly();
-    for (int lane = 0; lane < kGradientLanes; ++lane)
-      lanes[lane].weight_gradients = parameters.weight_gradients(lane);
+// What all threads read: the tiles, and the gradients of their samples by lane.
+struct JointState {
+  NgpNetwork Network(int tile) const { return tiles.Network(tile); }
+  // Once the tiles have other parameters.
+  void PointLanes() {
+    lanes.resize(tiles.size());
+    for (int tile = 0; tile < tiles.size(); ++tile) {
+      lanes[tile].resize(kGradientLanes);
+      for (int lane = 0; lane < kGradientLanes; ++lane)
+        lanes[tile][lane].weight_gradients = tiles.parameters(tile).weight_gradients(lane);
+    }
   }
 
-  NgpParameters parameters;
-  std::vector<LaneOutput> lanes;
-};
-
-using JointTiles = std::vector<std::unique_ptr<JointTile>>;
-
-// What all threads read: the tiles and where they are.
-struct JointState {
-  NgpNetwork Network(int tile) const { return WithParameters(network, tiles[tile]->parameters); }
-
-  const NgpNetwork network;  // of each tile, without its parameters
-  TileCuts cuts;
   JointTiles tiles;
+  std::vector<std::vector<LaneOutput>> lanes;
 };
 
 // The points of a call that lie in one tile.
@@ -77,7 +71,7 @@ class JointChunkField final : public ChunkField {
       part.unit.clear();
     }
     for (int i = 0; i < n; ++i) {
-      const int tile = state_.cuts.TileAt(positions[i]);
+      const int tile = state_.tiles.cuts().TileAt(positions[i]);
       TilePart& part = parts_[tile];
       places_[begin + i] = {tile, part.n_rows + static_cast<int>(part.rows.size())};
       part.rows.push_back(i);
@@ -89,7 +83,7 @@ class JointChunkField final : public ChunkField {
       if (n_new == 0) continue;
       part.evaluator.Reserve(part.n_rows + n_new, part.n_rows);
       part.sigmas.resize(n_new);
-      ToUnitCube(state_.network.box, n_new, part.unit.data(), part.unit.data());
+      ToUnitCube(state_.tiles.network().box, n_new, part.unit.data(), part.unit.data());
       part.evaluator.Density(state_.Network(static_cast<int>(tile)), part.n_rows, n_new,
                              part.unit.data(), part.sigmas.data());
       for (int i = 0; i < n_new; ++i) sigmas[part.rows[i]] = part.sigmas[i];
@@ -129,12 +123,12 @@ class JointChunkField final : public ChunkField {
         part.sigmas[i] = grad_sigmas[part.rows[i]];
         part.colors[i] = grad_colors[part.rows[i]];
       }
-      JointTile& trained = *state_.tiles[tile];
-      part.evaluator.Backward(
-          {state_.Network(static_cast<int>(tile)), trained.parameters.transposed_weights(),
-           trained.parameters.transposed_pairs()},
-          part.n_rows, part.ray_of.data(), harmonics_.data(), part.sigmas.data(),
-          part.colors.data(), &trained.lanes[lane], nullptr);
+      NgpParameters& trained = state_.tiles.parameters(static_cast<int>(tile));
+      part.evaluator.Backward({state_.Network(static_cast<int>(tile)), trained.transposed_weights(),
+                               trained.transposed_pairs()},
+                              part.n_rows, part.ray_of.data(), harmonics_.data(),
+                              part.sigmas.data(), part.colors.data(), &state_.lanes[tile][lane],
+                              nullptr);
     }
   }
 
@@ -172,61 +166,44 @@ class JointTileStep final : public FieldStep {
   JointTileStep(const TrainConfig& config, const SceneGeometry& geometry, const Scene& scene,
                 ThreadPool* pool)
       : FieldStep(config, geometry, scene.train, pool, {.n_lanes = kGradientLanes}),
-        state_{NgpNetworkOf(config, geometry), CutsOf(config, geometry, scene), {}},
+        state_{JointTiles(config, geometry, CutsOf(config, geometry, scene)), {}},
         probes_(static_cast<size_t>(pool->n_threads())) {
-    state_.tiles = NewTiles();
+    state_.PointLanes();
     for (int thread = 0; thread < pool->n_threads(); ++thread) {
-      level_gradients_.emplace_back(state_.network.shape);
+      level_gradients_.emplace_back(state_.tiles.network().shape);
       probes_[thread].resize(state_.tiles.size());
     }
   }
 
   StepResult RunRays(const RayBatch& batch) override {
-    for (const auto& tile : state_.tiles) {
-      for (LaneOutput& lane : tile->lanes) lane.Clear();
+    for (std::vector<LaneOutput>& lanes : state_.lanes) {
+      for (LaneOutput& lane : lanes) lane.Clear();
     }
     return FieldStep::RunRays(batch);
   }
 
   void Save(TensorFile* file) const override {
-    StoreTiles(file, [](const NgpParameters& tile, TensorFile* part) { tile.Save(part); });
+    state_.tiles.Save(file);
     SaveCommon(file);
   }
   absl::Status Load(const TensorFile& file) override {
-    NERF_ASSIGN_OR_RETURN(TileCuts cuts, LoadCuts(file, state_.cuts.n_tiles()));
-    NERF_ASSIGN_OR_RETURN(JointTiles tiles,
-                          ReadTiles(file, [](const TensorFile& part, NgpParameters* tile) {
-                            return tile->Load(part);
-                          }));
+    NERF_ASSIGN_OR_RETURN(JointTiles tiles, state_.tiles.Loaded(file));
     NERF_RETURN_IF_ERROR(LoadCommon(file));
-    state_.cuts = std::move(cuts);
-    state_.tiles = std::move(tiles);
+    Take(std::move(tiles));
     return absl::OkStatus();
   }
   void SaveModel(TensorFile* file) const override {
-    StoreTiles(file, [](const NgpParameters& tile, TensorFile* part) { tile.SaveModel(part); });
+    state_.tiles.SaveModel(file);
     StoreOccupancyBits(occupancy().grid(), file);
   }
   absl::Status Initialize(const TensorFile& file) override {
-    NERF_ASSIGN_OR_RETURN(TileCuts cuts, LoadCuts(file, state_.cuts.n_tiles()));
-    NERF_ASSIGN_OR_RETURN(JointTiles tiles,
-                          ReadTiles(file, [](const TensorFile& part, NgpParameters* tile) {
-                            return tile->Initialize(part);
-                          }));
-    state_.cuts = std::move(cuts);
-    state_.tiles = std::move(tiles);
+    NERF_ASSIGN_OR_RETURN(JointTiles tiles, state_.tiles.Initialized(file));
+    Take(std::move(tiles));
     InitializeCommon(file);
     return absl::OkStatus();
   }
   std::unique_ptr<TrainedModel> Snapshot() const override {
-    std::vector<std::unique_ptr<TrainedModel>> models;
-    for (const auto& tile : state_.tiles) {
-      const NgpParameters& parameters = tile->parameters;
-      models.push_back(NewNgpModel(config(), geometry(),
-                                   {parameters.EvaluationTable(), parameters.EvaluationWeights()},
-                                   occupancy().grid()));
-    }
-    return NewTiledModel(state_.cuts, config(), geometry(), std::move(models));
+    return state_.tiles.NewModel(occupancy().grid());
   }
 
  protected:
@@ -241,9 +218,9 @@ class JointTileStep final : public FieldStep {
         part.rows.clear();
         part.unit.clear();
       }
-      const Aabb& box = state_.network.box;
+      const Aabb& box = state_.tiles.network().box;
       for (int i = 0; i < n; ++i) {
-        TilePoints& part = parts[state_.cuts.TileAt(box.min + unit[i] * box.Size())];
+        TilePoints& part = parts[state_.tiles.cuts().TileAt(box.min + unit[i] * box.Size())];
         part.rows.push_back(i);
         part.unit.push_back(unit[i]);
       }
@@ -259,35 +236,12 @@ class JointTileStep final : public FieldStep {
   bool UpdateParameters(const RayBatch& batch, int t) override;
 
  private:
-  JointTiles NewTiles() const {
-    JointTiles tiles;
-    for (int tile = 0; tile < state_.cuts.n_tiles(); ++tile)
-      tiles.push_back(std::make_unique<JointTile>(config(), state_.network.shape));
-    return tiles;
+  void Take(JointTiles tiles) {
+    state_.tiles = std::move(tiles);
+    state_.PointLanes();
   }
-
-  template <typename Store>
-  void StoreTiles(TensorFile* file, const Store& store) const {
-    StoreCuts(state_.cuts, file);
-    for (size_t tile = 0; tile < state_.tiles.size(); ++tile) {
-      TensorFile part;
-      store(state_.tiles[tile]->parameters, &part);
-      AddTile(static_cast<int>(tile), std::move(part), file);
-    }
-  }
-
-  template <typename Read>
-  absl::StatusOr<JointTiles> ReadTiles(const TensorFile& file, const Read& read) const {
-    JointTiles tiles = NewTiles();
-    for (size_t tile = 0; tile < tiles.size(); ++tile) {
-      NERF_RETURN_IF_ERROR(read(TileOf(file, static_cast<int>(tile)), &tiles[tile]->parameters));
-    }
-    return tiles;
-  }
-
-  void UpdateLevel(int level, const RayBatch& batch, int t, JointTile* tile,
-                   LevelGradients* gradients) const;
-  void UpdateWeights(const RayBatch& batch, int t, JointTile* tile) const;
+  void UpdateLevel(int level, const RayBatch& batch, int t, int tile, LevelGradients* gradients);
+  void UpdateWeights(const RayBatch& batch, int t, int tile);
 
   JointState state_;
   std::vector<std::vector<TilePoints>> probes_;  // of each thread, by tile
@@ -295,40 +249,43 @@ class JointTileStep final : public FieldStep {
 };
 
 bool JointTileStep::UpdateParameters(const RayBatch& batch, int t) {
-  const auto n_tiles = static_cast<int>(state_.tiles.size());
+  const int n_tiles = state_.tiles.size();
   const bool trains_tables = Ngp(config()).frozen != Frozen::kTable;
-  const int n_levels = trains_tables ? state_.network.shape.n_levels : 0;
+  const int n_levels = trains_tables ? state_.tiles.network().shape.n_levels : 0;
   // Levels from the finest, which miss the caches most; then the weights.
   pool()->ParallelFor(int64_t{n_tiles} * (n_levels + 1), [&](int64_t task, int thread) {
-    JointTile& tile = *state_.tiles[task % n_tiles];
+    const int tile = static_cast<int>(task % n_tiles);
     const int level = n_levels - 1 - static_cast<int>(task / n_tiles);
     if (level >= 0) {
-      UpdateLevel(level, batch, t, &tile, &level_gradients_[thread]);
+      UpdateLevel(level, batch, t, tile, &level_gradients_[thread]);
     } else {
-      UpdateWeights(batch, t, &tile);
+      UpdateWeights(batch, t, tile);
     }
   });
   bool finite = true;
-  for (const auto& tile : state_.tiles) {
-    if (t % kNgpAverageInterval == 0) tile->parameters.UpdateAverages(kNgpAverageInterval, pool());
-    finite = finite && tile->parameters.WeightsAreFinite();
+  for (int tile = 0; tile < n_tiles; ++tile) {
+    NgpParameters& parameters = state_.tiles.parameters(tile);
+    if (t % kNgpAverageInterval == 0) parameters.UpdateAverages(kNgpAverageInterval, pool());
+    finite = finite && parameters.WeightsAreFinite();
   }
   return finite;
 }
 
-void JointTileStep::UpdateLevel(int level, const RayBatch& batch, int t, JointTile* tile,
-                                LevelGradients* gradients) const {
-  for (const LaneOutput& lane : tile->lanes) lane.Scatter(state_.network.shape, level, gradients);
-  tile->parameters.UpdateTableLevel(level, batch.learning_rate, t, gradients);
+void JointTileStep::UpdateLevel(int level, const RayBatch& batch, int t, int tile,
+                                LevelGradients* gradients) {
+  for (const LaneOutput& lane : state_.lanes[tile])
+    lane.Scatter(state_.tiles.network().shape, level, gradients);
+  state_.tiles.parameters(tile).UpdateTableLevel(level, batch.learning_rate, t, gradients);
 }
 
-void JointTileStep::UpdateWeights(const RayBatch& batch, int t, JointTile* tile) const {
+void JointTileStep::UpdateWeights(const RayBatch& batch, int t, int tile) {
+  NgpParameters& parameters = state_.tiles.parameters(tile);
   if (Ngp(config()).frozen == Frozen::kMlp) {
-    tile->parameters.DropWeightGradients();
+    parameters.DropWeightGradients();
     return;
   }
-  SumLanes({0, kGradientLanes}, kGradientLanes, kNgpWeights, tile->parameters.weight_gradients(0));
-  tile->parameters.UpdateWeights(batch.learning_rate, t);
+  SumLanes({0, kGradientLanes}, kGradientLanes, kNgpWeights, parameters.weight_gradients(0));
+  parameters.UpdateWeights(batch.learning_rate, t);
 }
 
 }  // namespace

@@ -24,9 +24,11 @@ class NgpTilesMethodImpl final : public Method {
   const MethodDescription& description() const override { return DescribeNgpTiles(); }
 
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
-    if (Ngp(request.config).tile_training == TileTraining::kJoint)
+    const bool is_joint = Ngp(request.config).tile_training == TileTraining::kJoint;
+    if (request.cuda_device.has_value())
+      return is_joint ? NewJointStepOnDevice(request) : NewTiledStepOnDevice(request);
+    if (is_joint)
       return NewJointTileStep(request.config, request.geometry, request.scene, request.pool);
-    if (request.cuda_device.has_value()) return NewTiledStepOnDevice(request);
     return NewTiledStep(request.config, request.geometry, request.scene, request.pool);
   }
 

@@ -45,8 +45,7 @@ TEST_P(NerfEngineCudaTest, TrainsEvaluatesGoesOnAndRendersOnTheDevice) {
   Run(fmt::format("eval {}/model.safetensors {} --device cuda:0 --threads 1", out, dataset));
 }
 
-// Of two networks.
-TEST_F(NerfEngineCudaDeviceTest, OtherModelsAreRenderedOnTheCpu) {
+TEST_F(NerfEngineCudaDeviceTest, ModelsOfTwoNetworksAreRenderedThere) {
   const std::string dataset = dir_ / "ball", out = dir_ / "out";
   WriteBallDataset(dataset, 3, 1, 16);
   Run(
@@ -54,7 +53,7 @@ TEST_F(NerfEngineCudaDeviceTest, OtherModelsAreRenderedOnTheCpu) {
                   "--device cuda:0 "
                   "--set depth=1 --set coarse_samples=8 --set fine_samples=8",
                   dataset, out));
-  EXPECT_NE(
+  EXPECT_EQ(
       Run(fmt::format("eval {}/model.safetensors {} --device cuda:0 --threads 1", out, dataset))
           .find("is rendered on the CPU"),
       std::string::npos);
@@ -64,7 +63,7 @@ TEST_F(NerfEngineCudaDeviceTest, OtherModelsAreRenderedOnTheCpu) {
 TEST_F(NerfEngineCudaDeviceTest, MethodsThroughLibTorchSayWhereItHasNoCuda) {
   const std::string dataset = dir_ / "ball";
   WriteBallDataset(dataset, 3, 1, 16);
-  for (const char* method : {"mlp-autograd", "t-nerf", "d-nerf"}) {
+  for (const char* method : {"ngp-autograd", "mlp-autograd", "t-nerf", "d-nerf"}) {
     EngineProcess process(fmt::format("train {} --out {}/{} --steps 2 --method {} --device cuda:0",
                                       dataset, dir_.path(), method, method),
                           NERF_EMULATED_ENGINE);
@@ -80,6 +79,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(CudaEngineCase{"dynamic", "--method dynamic --set log2_hashmap_size=12"},
                     CudaEngineCase{"tiles",
                                    "--method ngp-tiles --set tiles=2 --set log2_hashmap_size=12"},
+                    CudaEngineCase{"joint_tiles",
+                                   "--method ngp-tiles --set tiles=2 --set tile_training=joint "
+                                   "--set log2_hashmap_size=12"},
                     CudaEngineCase{"mlp", "--method mlp --set width=32 --set depth=2"},
                     CudaEngineCase{"voxels",
                                    "--method voxels --set first_resolution=32 --set "

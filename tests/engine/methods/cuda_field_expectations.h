@@ -52,10 +52,12 @@ inline void ExpectFieldStepsLikeTheCpus(RayStep* cpu, RayStep* device, const Ten
 // The view of TinyCamera of what a step has learned.
 inline ViewPicture TinyView(RenderDevice* device, std::unique_ptr<TrainedModel> model,
                             const SceneGeometry& geometry,
-                            RenderPrecision precision = RenderPrecision::kSingle) {
+                            RenderPrecision precision = RenderPrecision::kSingle, float time = 0) {
   const auto renderer = device->Load(std::move(model), geometry, precision);
   ViewPicture picture;
-  EXPECT_TRUE(renderer->Render(TinyCamera(19), {}, {}, &picture));
+  Camera camera = TinyCamera(19);
+  camera.time = time;
+  EXPECT_TRUE(renderer->Render(camera, {}, {}, &picture));
   return picture;
 }
 inline int MostDifferent(const ViewPicture& a, const ViewPicture& b) {
@@ -70,6 +72,55 @@ inline int Contrast(const ViewPicture& picture) {
   const auto [low, high] =
       std::minmax_element(picture.rgba.pixels.begin(), picture.rgba.pixels.end());
   return *high - *low;
+}
+
+using NewFieldStep = std::function<std::unique_ptr<RayStep>()>;
+
+// Steps of equal bytes, also those that go back or on from a file. moved: a tensor that learns.
+inline void ExpectEqualBytesAndToGoBack(const NewFieldStep& new_step, const char* moved,
+                                        const std::function<RayBatch(uint32_t)>& batch_of) {
+  const auto step = new_step(), other = new_step();
+  ExpectSameSteps(step.get(), other.get(), 0, 2, batch_of);
+  step->Remember();
+  const TensorFile before = Saved(*step);
+  step->RunRays(batch_of(2));
+  EXPECT_GT(Difference(Saved(*step), before, moved), 0);
+  ASSERT_THAT(step->Restore(), IsOk());
+  EXPECT_TRUE(SameContents(Saved(*step), before));
+  const auto resumed = new_step();
+  ASSERT_THAT(resumed->Load(before), IsOk());
+  ExpectSameSteps(step.get(), resumed.get(), 2, 5, batch_of);
+}
+
+// needed: tensors without which a file is refused. with_nan: makes a state that shows as NaN.
+inline void ExpectFilesLikeTheCpus(RayStep* cpu, RayStep* device,
+                                   const std::vector<std::string>& needed,
+                                   const std::function<TensorFile(const TensorFile&)>& with_nan,
+                                   const std::function<RayBatch(uint32_t)>& batch_of) {
+  const TensorFile untrained = Saved(*cpu);
+  EXPECT_TRUE(SameContents(untrained, Saved(*device))) << "untrained";
+  device->RunRays(batch_of(0));
+  const TensorFile held = Saved(*device);
+  for (const std::string& name : needed) {
+    TensorFile broken = untrained;
+    ASSERT_EQ(broken.tensors.erase(name), 1u) << name;
+    // Of a tile or a proposal, named without a prefix.
+    const std::string named = name.substr(std::min(
+        {name.find("field."), name.find("adam."), name.find("average."), name.find("occupancy.")}));
+    EXPECT_THAT(device->Load(broken), StatusIs(absl::StatusCode::kInvalidArgument, named));
+    EXPECT_TRUE(SameContents(Saved(*device), held)) << name;
+  }
+  ASSERT_THAT(device->Load(with_nan(held)), IsOk());
+  EXPECT_TRUE(std::isnan(device->RunRays(batch_of(1)).loss));
+  TensorFile model, of_cpu;
+  ASSERT_THAT(device->Load(held), IsOk());
+  ASSERT_THAT(cpu->Load(held), IsOk());
+  device->SaveModel(&model);
+  cpu->SaveModel(&of_cpu);
+  EXPECT_TRUE(SameContents(model, of_cpu));
+  ASSERT_THAT(device->Initialize(model), IsOk());
+  ASSERT_THAT(cpu->Initialize(model), IsOk());
+  EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device))) << "initialized";
 }
 
 }  // namespace nerf

@@ -44,6 +44,12 @@ struct MlpLayout {
   std::vector<MlpLayer> layers;  // trunk, density, feature, color_hidden, color; or trunk, shift
   size_t size = 0;               // parameters of all
 
+  // The same network without the time's encoding, which is constant in a view (AtTime).
+  MlpLayout WithoutTime() const;
+  // Parameters of WithoutTime that give at all points what `parameters` give at a time with this
+  // encoding [kMlpTimeWidth]: its part of the sums joins the biases.
+  std::vector<float> AtTime(const float* parameters, const float* encoding) const;
+
   // Of the position's encoding, with the time's.
   int input_width() const { return kMlpPositionWidth + (reads_time ? kMlpTimeWidth : 0); }
   const MlpLayer& trunk(int i) const { return layers[i]; }

@@ -13,7 +13,7 @@ namespace nerf {
 class MlpAutogradDescription : public MethodDescription {
  public:
   DeviceSet training_devices() const override { return kOnEveryDevice; }
-  DeviceSet rendering_devices() const override { return kOnCpu; }
+  DeviceSet rendering_devices() const override { return kOnEveryDevice; }
   std::span<const Setting> settings() const override;
   TrainConfig Defaults() const override;
   std::vector<TensorShape> FieldTensors(const TrainConfig& config) const override;

@@ -164,19 +164,15 @@ std::vector<Setting> FusedOnly() {
       TextSetting("sampler",
                   "where samples of a ray lie: grid, in the occupied cells of a grid; proposals, "
                   "where a smaller network found density",
-                  &SamplerText, &ParseSampler)
-          .On(kOnCpu),
+                  &SamplerText, &ParseSampler),
       TextSetting("spacing",
                   "with sampler=proposals, how the first samples of a ray lie: uniform, or by "
                   "disparity (the inverse distance); auto: uniform with one box",
-                  &SpacingText, &ParseSpacing)
-          .On(kOnCpu),
+                  &SpacingText, &ParseSpacing),
       SettingOf<&S::proposal_samples>("proposal_samples", 8, 512,
-                                      "samples of a ray in the proposal network")
-          .On(kOnCpu),
+                                      "samples of a ray in the proposal network"),
       SettingOf<&S::field_samples>("field_samples", 4, 512,
-                                   "samples of a ray in the field, with sampler=proposals")
-          .On(kOnCpu),
+                                   "samples of a ray in the field, with sampler=proposals"),
       SharedSetting("alpha_is_mask"),
       SharedSetting("far"),
       SharedSetting("cuda_deterministic", kOnCuda),

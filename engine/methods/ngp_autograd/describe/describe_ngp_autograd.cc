@@ -17,7 +17,7 @@ class NgpAutogradDescription final : public NgpFieldDescription {
   std::string_view summary() const override {
     return "the field of ngp with LibTorch's gradients: slow, to check ngp against";
   }
-  DeviceSet training_devices() const override { return kOnCpu; }
+  DeviceSet training_devices() const override { return kOnEveryDevice; }
   DeviceSet rendering_devices() const override { return kOnEveryDevice; }
   std::span<const Setting> settings() const override { return NgpAutogradSettingTable(); }
   TrainConfig Defaults() const override {

@@ -82,8 +82,7 @@ std::vector<Setting> Settings() {
   settings.push_back(TextSetting("tile_training",
                                  "independent: each tile learns alone from the rays that meet it; "
                                  "joint: all learn together from whole rays, without a margin",
-                                 &TrainingText, &ParseTraining)
-                         .On(kOnCpu));
+                                 &TrainingText, &ParseTraining));
   std::sort(settings.begin(), settings.end(),
             [](const Setting& a, const Setting& b) { return a.key < b.key; });
   return settings;

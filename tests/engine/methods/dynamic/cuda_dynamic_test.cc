@@ -11,8 +11,7 @@
 #include "engine/methods/dynamic/dynamic_step.h"
 #include "engine/methods/dynamic/model.h"
 #include "engine/render/render_device.h"
-#include "tests/engine/methods/ngp/cuda_step_expectations.h"
-#include "tests/testing/step_expectations.h"
+#include "tests/engine/methods/cuda_field_expectations.h"
 #ifdef NERF_CUDA_EMULATION
 #include "tests/testing/cuda_emulation/emulated_device.h"
 #endif
@@ -156,45 +155,18 @@ TEST_P(CudaDynamicTest, DeterministicStepsGiveEqualBytesAndGoBack) {
   TrainConfig config = DynamicConfig();
   config.cuda_fp32 = 0;
   config.cuda_deterministic = 1;
-  const auto batch_of = [](uint32_t i) { return InTime(TinyBatch(6, i)); };
-  const auto step = OnDevice(config, TinyGeometry()), other = OnDevice(config, TinyGeometry());
-  ExpectSameSteps(step.get(), other.get(), 0, 2, batch_of);
-  step->Remember();
-  const TensorFile before = Saved(*step);
-  step->RunRays(batch_of(2));
-  EXPECT_GT(Difference(Saved(*step), before, kWarpTensors[2]), 0);
-  ASSERT_THAT(step->Restore(), IsOk());
-  EXPECT_TRUE(SameContents(Saved(*step), before));
-  const auto resumed = OnDevice(config, TinyGeometry());
-  ASSERT_THAT(resumed->Load(before), IsOk());
-  ExpectSameSteps(step.get(), resumed.get(), 2, 5, batch_of);
+  ExpectEqualBytesAndToGoBack([&] { return OnDevice(config, TinyGeometry()); }, kWarpTensors[2],
+                              [](uint32_t step) { return InTime(TinyBatch(8, step)); });
 }
 
 TEST_P(CudaDynamicTest, FilesAreTheCpusAndBrokenOnesChangeNothing) {
   const TrainConfig config = DynamicConfig();
-  const auto cpu = OnCpu(config, TinyGeometry()), device = OnDevice(config, TinyGeometry());
-  EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device))) << "untrained";
-  device->RunRays(InTime(TinyBatch(8)));
-  const TensorFile held = Saved(*device);
-  for (const char* name : {"field.warp_mlp.1", "adam.second.field.warp_mlp.0", "field.hash_table",
-                           "average.field.color_mlp.0"}) {
-    TensorFile broken = MovingState(*cpu);
-    broken.tensors.erase(name);
-    EXPECT_THAT(device->Load(broken), StatusIs(absl::StatusCode::kInvalidArgument, name));
-    EXPECT_TRUE(SameContents(Saved(*device), held)) << name;
-  }
-  ASSERT_THAT(device->Load(WithNan(held, kWarpTensors[1])), IsOk());
-  EXPECT_TRUE(std::isnan(device->RunRays(InTime(TinyBatch(8, 1))).loss));
-  // A model begins a training of either.
-  TensorFile model, of_cpu;
-  ASSERT_THAT(device->Load(MovingState(*cpu)), IsOk());
-  ASSERT_THAT(cpu->Load(MovingState(*cpu)), IsOk());
-  device->SaveModel(&model);
-  cpu->SaveModel(&of_cpu);
-  EXPECT_TRUE(SameContents(model, of_cpu));
-  ASSERT_THAT(device->Initialize(model), IsOk());
-  ASSERT_THAT(cpu->Initialize(model), IsOk());
-  EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device))) << "initialized";
+  ExpectFilesLikeTheCpus(
+      OnCpu(config, TinyGeometry()).get(), OnDevice(config, TinyGeometry()).get(),
+      {"field.warp_mlp.1", "adam.second.field.warp_mlp.0", "field.hash_table",
+       "average.field.color_mlp.0"},
+      [](const TensorFile& file) { return WithNan(file, kWarpTensors[1]); },
+      [](uint32_t step) { return InTime(TinyBatch(8, step)); });
 }
 
 TEST_P(CudaDynamicTest, RaysThatTheDeviceDrawsHaveTheTimesOfTheirPictures) {
@@ -222,18 +194,7 @@ class CudaDynamicRenderTest : public CudaDynamicTest {
                      RenderPrecision precision) {
     auto model = LoadDynamicModel(file, DynamicConfig(), TinyGeometry());
     EXPECT_THAT(model, IsOk());
-    const auto renderer = device->Load(*std::move(model), TinyGeometry(), precision);
-    Camera camera = TinyCamera(19);
-    camera.time = time;
-    ViewPicture picture;
-    EXPECT_TRUE(renderer->Render(camera, {}, {}, &picture));
-    return picture;
-  }
-  static int MostDifferent(const ViewPicture& a, const ViewPicture& b) {
-    int most = 0;
-    for (size_t i = 0; i < a.rgba.pixels.size(); ++i)
-      most = std::max(most, std::abs(a.rgba.pixels[i] - b.rgba.pixels[i]));
-    return most;
+    return TinyView(device, *std::move(model), TinyGeometry(), precision, time);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaDynamicRenderTest, testing::Values(CudaPlaces().front()),

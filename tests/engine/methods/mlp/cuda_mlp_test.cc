@@ -5,6 +5,7 @@
 
 #include "engine/config/method_description.h"
 #include "engine/methods/mlp/cuda_mlp.h"
+#include "engine/methods/mlp/describe/mlp_layout.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"
 #include "engine/methods/mlp/steps.h"
 #include "engine/train/cuda_field_step.h"
@@ -106,6 +107,9 @@ TEST_P(CudaMlpTest, EveryStepIsTheCpusPastUpdatesOfTheGridAndTheAverages) {
   // No ray ends early: the CPU marches others of the samples behind the end, which the grid learns.
   config.min_transmittance = 1e-6f;
   const auto cpu = OnCpu(config, Coarse()), device = OnDevice(config, Coarse());
+  cpu->KeepEmpty(SomeEmptyCells);
+  device->KeepEmpty(SomeEmptyCells);
+  EXPECT_LT(device->OccupiedFraction(), 0.6);
   TensorFile state = LivelyMlp(*cpu);
   ASSERT_THAT(cpu->Load(state), IsOk());
   for (uint32_t i = 0; i < 17; ++i) {
@@ -116,6 +120,7 @@ TEST_P(CudaMlpTest, EveryStepIsTheCpusPastUpdatesOfTheGridAndTheAverages) {
     EXPECT_NEAR(found.loss, expected.loss, kFp32Loss * expected.loss);
     state = Saved(*cpu);
     ExpectSimilarStates(Saved(*device), state, kFp32State);
+    EXPECT_EQ(device->OccupiedFraction(), cpu->OccupiedFraction());
   }
 }
 
@@ -123,44 +128,16 @@ TEST_P(CudaMlpTest, DeterministicStepsGiveEqualBytesAndGoBack) {
   TrainConfig config = MlpConfig();
   config.cuda_fp32 = 0;
   config.cuda_deterministic = 1;
-  const auto step = OnDevice(config, Coarse()), other = OnDevice(config, Coarse());
-  ExpectSameSteps(step.get(), other.get(), 0, 2, BatchOf);
-  step->Remember();
-  const TensorFile before = Saved(*step);
-  step->RunRays(BatchOf(2));
-  EXPECT_GT(Difference(Saved(*step), before, "field.trunk.1.weights"), 0);
-  ASSERT_THAT(step->Restore(), IsOk());
-  EXPECT_TRUE(SameContents(Saved(*step), before));
-  const auto resumed = OnDevice(config, Coarse());
-  ASSERT_THAT(resumed->Load(before), IsOk());
-  ExpectSameSteps(step.get(), resumed.get(), 2, 5, BatchOf);
+  ExpectEqualBytesAndToGoBack([&] { return OnDevice(config, Coarse()); }, "field.trunk.1.weights",
+                              BatchOf);
 }
 
 TEST_P(CudaMlpTest, FilesAreTheCpusAndBrokenOnesChangeNothing) {
-  const TrainConfig config = MlpConfig();
-  const auto cpu = OnCpu(config, Coarse()), device = OnDevice(config, Coarse());
-  const TensorFile untrained = Saved(*cpu);
-  EXPECT_TRUE(SameContents(untrained, Saved(*device))) << "untrained";
-  device->RunRays(BatchOf(0));
-  const TensorFile held = Saved(*device);
-  for (const char* name : {"field.trunk.1.weights", "adam.second.field.color.biases",
-                           "average.field.density.weights", "occupancy.values"}) {
-    TensorFile broken = untrained;
-    broken.tensors.erase(name);
-    EXPECT_THAT(device->Load(broken), StatusIs(absl::StatusCode::kInvalidArgument, name));
-    EXPECT_TRUE(SameContents(Saved(*device), held)) << name;
-  }
-  ASSERT_THAT(device->Load(WithNan(held, "field.trunk.1.weights")), IsOk());
-  EXPECT_TRUE(std::isnan(device->RunRays(BatchOf(1)).loss));
-  TensorFile model, of_cpu;
-  ASSERT_THAT(device->Load(held), IsOk());
-  ASSERT_THAT(cpu->Load(held), IsOk());
-  device->SaveModel(&model);
-  cpu->SaveModel(&of_cpu);
-  EXPECT_TRUE(SameContents(model, of_cpu));
-  ASSERT_THAT(device->Initialize(model), IsOk());
-  ASSERT_THAT(cpu->Initialize(model), IsOk());
-  EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device))) << "initialized";
+  ExpectFilesLikeTheCpus(
+      OnCpu(MlpConfig(), Coarse()).get(), OnDevice(MlpConfig(), Coarse()).get(),
+      {"field.trunk.1.weights", "adam.second.field.color.biases", "average.field.density.weights",
+       "occupancy.values"},
+      [](const TensorFile& file) { return WithNan(file, "field.trunk.1.weights"); }, BatchOf);
 }
 
 // Coarse and fine. In half precision the fine samples lie elsewhere, where waves of the encoding
@@ -225,7 +202,7 @@ TEST_P(CudaMlpTest, ViewsAreTheCpus) {
   }
   ASSERT_THAT(step->Load(state), IsOk());
   const auto cpu = NewCpuRenderDevice(&pool_);
-  const auto device = NewNgpCudaRenderDevice(0, MlpViewParts);
+  const auto device = NewMlpCudaRenderDevice(0);
   const ViewPicture expected = TinyView(cpu.get(), step->Snapshot(), Coarse());
   EXPECT_GT(Contrast(expected), 100);
   EXPECT_LE(MostDifferent(TinyView(device.get(), step->Snapshot(), Coarse()), expected), 1);
@@ -233,6 +210,65 @@ TEST_P(CudaMlpTest, ViewsAreTheCpus) {
       MostDifferent(TinyView(device.get(), step->Snapshot(), Coarse(), RenderPrecision::kHalf),
                     expected),
       6);
+}
+
+// Networks of random parameters, dense enough to be seen.
+std::vector<Buffer<float>> RandomNetworks(const TrainConfig& config) {
+  std::vector<Buffer<float>> parameters;
+  for (const MlpLayout& layout : MlpNetworks(config)) {
+    const std::vector<float> values = RandomFloats(layout.size, -0.3f, 0.4f, 91);
+    parameters.emplace_back(values.size());
+    std::copy(values.begin(), values.end(), parameters.back().begin());
+  }
+  return parameters;
+}
+
+TEST_P(CudaMlpTest, ViewsOfTwoNetworksAreTheCpus) {
+  TrainConfig config = MlpConfig();
+  Mlp(config).coarse_samples = 8;
+  Mlp(config).fine_samples = 12;
+  const auto model = [&] { return NewMlpPairModel(config, Coarse(), RandomNetworks(config)); };
+  EXPECT_FALSE(model()->NeedsCpu());
+  const auto cpu = NewCpuRenderDevice(&pool_), device = NewMlpCudaRenderDevice(0);
+  const ViewPicture expected = TinyView(cpu.get(), model(), Coarse());
+  EXPECT_GT(Contrast(expected), 100);
+  EXPECT_LE(MostDifferent(TinyView(device.get(), model(), Coarse()), expected), 1);
+  EXPECT_LE(
+      MostDifferent(TinyView(device.get(), model(), Coarse(), RenderPrecision::kHalf), expected),
+      12);
+}
+
+// As t-nerf and d-nerf train them; at time 0 the latter moves nothing.
+TEST_P(CudaMlpTest, ViewsOfEachTimeAreTheCpus) {
+  TrainConfig config = MlpConfig();
+  for (const MlpTime kind : {MlpTime::kInput, MlpTime::kWarp}) {
+    Mlp(config).time = kind;
+    const auto model = [&] {
+      return NewMlpGridModel(config, Coarse(), RandomNetworks(config),
+                             FullOccupancyGrid(Coarse().box, 1, 32));
+    };
+    const auto cpu = NewCpuRenderDevice(&pool_), device = NewMlpCudaRenderDevice(0);
+    const auto moving = device->Load(model(), Coarse(), RenderPrecision::kSingle);
+    ViewPicture before;
+    for (const float time : {0.0f, 0.3f, 1.0f}) {
+      const ViewPicture expected =
+          TinyView(cpu.get(), model(), Coarse(), RenderPrecision::kSingle, time);
+      Camera camera = TinyCamera(19);
+      camera.time = time;
+      ViewPicture found;
+      ASSERT_TRUE(moving->Render(camera, {}, {}, &found));
+      EXPECT_LE(MostDifferent(found, expected), 2) << time;
+      EXPECT_LE(
+          MostDifferent(TinyView(device.get(), model(), Coarse(), RenderPrecision::kHalf, time),
+                        expected),
+          20)
+          << time;
+      if (time > 0) {
+        EXPECT_GT(MostDifferent(expected, before), 10) << time;
+      }
+      before = expected;
+    }
+  }
 }
 
 #ifdef NERF_CUDA_EMULATION

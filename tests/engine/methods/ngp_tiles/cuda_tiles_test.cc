@@ -6,8 +6,10 @@
 #include "engine/batch/pixel_sampler.h"
 #include "engine/field/marched_model.h"
 #include "engine/methods/ngp_tiles/cuda_tiles.h"
+#include "engine/methods/ngp_tiles/joint_step.h"
 #include "engine/methods/ngp_tiles/tiled_model.h"
 #include "engine/methods/ngp_tiles/tiled_step.h"
+#include "engine/train/cuda_field_step.h"
 #include "tests/engine/methods/cuda_field_expectations.h"
 
 namespace nerf {
@@ -93,6 +95,59 @@ TEST_P(CudaTilesTest, OneTileAloneTrainsTheBytesThatItHasAmongAll) {
   EXPECT_FALSE(of_one.tensors.contains("tile0.field.hash_table"));
   for (const std::string& name : FieldTensorNames())
     EXPECT_EQ(of_one.tensors.at("tile1." + name).bytes, of_all.tensors.at("tile1." + name).bytes);
+}
+
+// Tiles that are trained jointly.
+class CudaJointTilesTest : public CudaTilesTest {
+ protected:
+  static TrainConfig JointConfig() {
+    TrainConfig config = TilesConfig();
+    Ngp(config).tiles = 4;
+    Ngp(config).tile_training = TileTraining::kJoint;
+    return config;
+  }
+  std::unique_ptr<RayStep> OnCpu(const TrainConfig& config) {
+    return NewJointTileStep(config, TinyGeometry(), scene_, &pool_);
+  }
+  std::unique_ptr<RayStep> OnDevice(const TrainConfig& config) {
+    return std::make_unique<CudaFieldStep>(config, TinyGeometry(), std::span<const View>(), &pool_,
+                                           NewJointCudaField(config, TinyGeometry(), scene_));
+  }
+  static RayBatch BatchOf(uint32_t step) { return TinyBatch(8 + static_cast<int>(step), step); }
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaJointTilesTest, testing::Values(CudaPlaces().front()),
+                         CudaPlaceName);
+
+TEST_P(CudaJointTilesTest, StepsAreTheCpusInEveryPrecision) {
+  TrainConfig config = JointConfig();
+  ForEachPrecision(config, [&](uint32_t n_steps, double loss, double state) {
+    const auto cpu = OnCpu(config), device = OnDevice(config);
+    ExpectFieldStepsLikeTheCpus(cpu.get(), device.get(), Lively(*cpu), std::min(n_steps, 2u), loss,
+                                state, BatchOf);
+  });
+  config = JointConfig();
+  for (const Frozen frozen : {Frozen::kTable, Frozen::kMlp}) {
+    Ngp(config).frozen = frozen;
+    const auto cpu = OnCpu(config), device = OnDevice(config);
+    ExpectFieldStepsLikeTheCpus(cpu.get(), device.get(), Lively(*cpu), 1, kFp32Loss, kFp32State,
+                                BatchOf);
+  }
+}
+
+// Past an update of the grid, which the deterministic sums do not reorder either.
+TEST_P(CudaJointTilesTest, DeterministicStepsGiveEqualBytesAndGoBack) {
+  TrainConfig config = JointConfig();
+  config.cuda_fp32 = 0;
+  config.cuda_deterministic = 1;
+  ExpectEqualBytesAndToGoBack([&] { return OnDevice(config); }, "tile3.field.hash_table", BatchOf);
+}
+
+TEST_P(CudaJointTilesTest, FilesAreTheCpusAndBrokenOnesChangeNothing) {
+  const auto cpu = OnCpu(JointConfig()), device = OnDevice(JointConfig());
+  ExpectFilesLikeTheCpus(
+      cpu.get(), device.get(),
+      {"tile0.field.hash_table", "tile3.adam.second.field.color_mlp.0", "occupancy.values"},
+      [](const TensorFile& file) { return WithNan(file, "tile1.field.density_mlp.1"); }, BatchOf);
 }
 
 TEST_P(CudaTilesTest, ViewsAreTheCpusWithAndWithoutBlends) {

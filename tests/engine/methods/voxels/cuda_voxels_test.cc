@@ -119,49 +119,22 @@ TEST_P(CudaVoxelsTest, VoxelsAreDividedWhereTheCpuDividesThem) {
 TEST_P(CudaVoxelsTest, DeterministicStepsGiveEqualBytesAndGoBack) {
   TrainConfig config = VoxelsConfig();
   config.cuda_deterministic = 1;
-  const auto step = OnDevice(config, TinyGeometry()), other = OnDevice(config, TinyGeometry());
-  ExpectSameSteps(step.get(), other.get(), 0, 2, BatchOf);
-  step->Remember();
-  const TensorFile before = Saved(*step);
-  step->RunRays(BatchOf(2));
-  EXPECT_GT(Difference(Saved(*step), before, "field.voxels"), 0);
-  ASSERT_THAT(step->Restore(), IsOk());
-  EXPECT_TRUE(SameContents(Saved(*step), before));
-  const auto resumed = OnDevice(config, TinyGeometry());
-  ASSERT_THAT(resumed->Load(before), IsOk());
-  ExpectSameSteps(step.get(), resumed.get(), 2, 5, BatchOf);
+  ExpectEqualBytesAndToGoBack([&] { return OnDevice(config, TinyGeometry()); }, "field.voxels",
+                              BatchOf);
 }
 
 TEST_P(CudaVoxelsTest, FilesAreTheCpusAndBrokenOnesChangeNothing) {
-  const TrainConfig config = VoxelsConfig();
-  const auto cpu = OnCpu(config, TinyGeometry()), device = OnDevice(config, TinyGeometry());
-  const TensorFile untrained = Saved(*cpu);
-  EXPECT_TRUE(SameContents(untrained, Saved(*device))) << "untrained";
-  device->RunRays(BatchOf(0));
-  const TensorFile held = Saved(*device);
-  for (const char* name :
-       {"field.voxels", "adam.second.field.voxels", "field.bricks", "occupancy.values"}) {
-    TensorFile broken = untrained;
-    broken.tensors.erase(name);
-    EXPECT_THAT(device->Load(broken), StatusIs(absl::StatusCode::kInvalidArgument, name));
-    EXPECT_TRUE(SameContents(Saved(*device), held)) << name;
-  }
-  TensorFile broken = LivelyVoxels(*cpu);
-  Tensor& voxels = broken.tensors.at("field.voxels");
-  std::vector<float> nan(voxels.n_elements(), std::nanf(""));
-  for (size_t i = 0; i < nan.size(); i += kVoxelFloats) nan[i] = 0;  // densities: seen by rays
-  voxels = TensorFromFloats(nan.data(), voxels.shape, DType::kF32);
-  ASSERT_THAT(device->Load(broken), IsOk());
-  EXPECT_TRUE(std::isnan(device->RunRays(BatchOf(1)).loss));
-  TensorFile model, of_cpu;
-  ASSERT_THAT(device->Load(held), IsOk());
-  ASSERT_THAT(cpu->Load(held), IsOk());
-  device->SaveModel(&model);
-  cpu->SaveModel(&of_cpu);
-  EXPECT_TRUE(SameContents(model, of_cpu));
-  ASSERT_THAT(device->Initialize(model), IsOk());
-  ASSERT_THAT(cpu->Initialize(model), IsOk());
-  EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device))) << "initialized";
+  const auto with_nan = [](TensorFile broken) {
+    Tensor& voxels = broken.tensors.at("field.voxels");
+    std::vector<float> nan(voxels.n_elements(), std::nanf(""));
+    for (size_t i = 0; i < nan.size(); i += kVoxelFloats) nan[i] = 0;  // densities: seen by rays
+    voxels = TensorFromFloats(nan.data(), voxels.shape, DType::kF32);
+    return broken;
+  };
+  ExpectFilesLikeTheCpus(
+      OnCpu(VoxelsConfig(), TinyGeometry()).get(), OnDevice(VoxelsConfig(), TinyGeometry()).get(),
+      {"field.voxels", "adam.second.field.voxels", "field.bricks", "occupancy.values"}, with_nan,
+      BatchOf);
 }
 
 TEST_P(CudaVoxelsTest, ViewsAreTheCpus) {

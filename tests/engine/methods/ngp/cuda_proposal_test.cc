@@ -1,0 +1,93 @@
+// Training steps with proposals on a CUDA device, or under the host emulation, beside the CPU's.
+
+#include <cmath>
+
+#include "engine/methods/ngp/proposals.h"
+#include "tests/engine/methods/cuda_field_expectations.h"
+
+namespace nerf {
+namespace {
+
+TrainConfig ProposalConfig() {
+  TrainConfig config = Fp32Config();
+  NgpSettings& settings = Ngp(config);
+  settings.sampler = Sampler::kProposals;
+  settings.proposal_samples = 12;
+  settings.field_samples = 8;
+  config.target_samples = 256;
+  return config;
+}
+// Past the annealing of the weights. One ray misses the box.
+RayBatch BatchOf(uint32_t step) {
+  RayBatch batch = TinyBatch(18 + static_cast<int>(step), step);
+  batch.fraction = 0.5;
+  for (Ray& ray : batch.rays) ray.t_far = 6;
+  batch.rays[2].direction = batch.rays[2].origin * 0.4f;
+  return batch;
+}
+
+class CudaProposalTest : public CudaTest {
+ protected:
+  std::unique_ptr<RayStep> OnCpu(const TrainConfig& config, int n_levels = 1) {
+    return NewNgpProposalStep(config, TinyGeometry(n_levels), &pool_, {});
+  }
+  std::unique_ptr<RayStep> OnDevice(const TrainConfig& config, int n_levels = 1) {
+    return NewNgpProposalCudaStep(config, TinyGeometry(n_levels), &pool_, {});
+  }
+  // Both networks of random tables.
+  TensorFile Lively(const TrainingStep& step) {
+    TensorFile file = LivelyState(step);
+    const std::string name = "proposal.field.hash_table";
+    Tensor& table = file.tensors.at(name);
+    const std::vector<float> values = RandomFloats(table.n_elements(), -1, 1, 78);
+    table = TensorFromFloats(values.data(), table.shape, DType::kF32);
+    return file;
+  }
+  ThreadPool pool_{1};
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaProposalTest, testing::Values(CudaPlaces().front()),
+                         CudaPlaceName);
+
+TEST_P(CudaProposalTest, StepsAreTheCpusInEveryPrecision) {
+  TrainConfig config = ProposalConfig();
+  ForEachPrecision(config, [&](uint32_t n_steps, double loss, double state) {
+    const auto cpu = OnCpu(config), device = OnDevice(config);
+    // Where the field's samples lie follows from rounded densities.
+    const bool is_half = config.cuda_fp32 == 0;
+    ExpectFieldStepsLikeTheCpus(cpu.get(), device.get(), Lively(*cpu), n_steps,
+                                is_half ? 0.02 : 10 * loss, is_half ? 0.3 : 10 * state, BatchOf);
+  });
+}
+
+TEST_P(CudaProposalTest, ALearnedBackgroundInNestedBoxesIsTheCpus) {
+  TrainConfig config = ProposalConfig();
+  Ngp(config).learned_background = 1;
+  Ngp(config).contraction = Contraction::kLinf;
+  const auto cpu = OnCpu(config, 2), device = OnDevice(config, 2);
+  ExpectFieldStepsLikeTheCpus(cpu.get(), device.get(), Lively(*cpu), 1, 10 * kFp32Loss,
+                              10 * kFp32State, BatchOf);
+}
+
+TEST_P(CudaProposalTest, DeterministicStepsGiveEqualBytesAndGoBack) {
+  TrainConfig config = ProposalConfig();
+  config.cuda_fp32 = 0;
+  config.cuda_deterministic = 1;
+  ExpectEqualBytesAndToGoBack([&] { return OnDevice(config); }, "proposal.field.hash_table",
+                              BatchOf);
+}
+
+TEST_P(CudaProposalTest, FilesAreTheCpusAndBrokenOnesChangeNothing) {
+  const TrainConfig config = ProposalConfig();
+  const auto cpu = OnCpu(config), device = OnDevice(config);
+  ExpectFilesLikeTheCpus(
+      cpu.get(), device.get(),
+      {"field.hash_table", "proposal.adam.second.field.density_mlp.0",
+       "proposal.field.color_mlp.1"},
+      [](const TensorFile& file) { return WithNan(file, "field.density_mlp.1"); }, BatchOf);
+  RayBatch beside = BatchOf(1);
+  for (Ray& ray : beside.rays) ray.t_far = 0;
+  EXPECT_EQ(device->RunRays(beside).n_trained, 0);
+}
+
+}  // namespace
+}  // namespace nerf
