@@ -45,7 +45,7 @@ class NgpMethodImpl final : public Method {
     return ShowAppearanceOf(view, file);
   }
   std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const override {
-    return NewNgpCudaRenderDevice(index);
+    return NewProposalCudaRenderDevice(index);
   }
   std::vector<Bench> Benches(const Scene& scene) const override { return NgpBenches(*this, scene); }
 };

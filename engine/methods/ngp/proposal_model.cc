@@ -20,19 +20,25 @@ constexpr int kRaysAtOnce = 16;
 // Training follows every ray to its end.
 constexpr float kMaxMinTransmittance = 1e-3f;
 
+// What both networks are evaluated by, and for how many rays at once.
+struct ProposalFields {
+  int rays_at_once = 0;
+  std::shared_ptr<const RadianceField> proposal, field;
+};
+
 // Samples of a group of rays in one network.
 struct Samples {
-  Samples(const NgpField& field, int n_per_ray)
-      : workspace(field.NewWorkspace(n_per_ray * kRaysAtOnce)), n_per_ray(n_per_ray) {
-    const size_t n = static_cast<size_t>(n_per_ray) * kRaysAtOnce;
-    edges.resize(n + kRaysAtOnce);
+  Samples(const RadianceField& field, int rays_at_once, int n_per_ray)
+      : workspace(field.NewWorkspace(n_per_ray * rays_at_once)), n_per_ray(n_per_ray) {
+    const size_t n = static_cast<size_t>(n_per_ray) * rays_at_once;
+    edges.resize(n + rays_at_once);
     for (std::vector<float>* column : {&t_middles, &deltas, &sigmas, &alphas}) column->resize(n);
     positions.resize(n);
   }
   float* EdgesOf(int ray) { return edges.data() + static_cast<size_t>(ray) * (n_per_ray + 1); }
 
   // Opacities of the intervals between the edges; the last one of a ray is opaque if it has_end.
-  void Evaluate(const NgpField& field, int n_rays, const Ray* rays, const RaySpan* spans,
+  void Evaluate(const RadianceField& field, int n_rays, const Ray* rays, const RaySpan* spans,
                 bool has_end) {
     for (int r = 0; r < n_rays; ++r) {
       for (int i = 0; i < n_per_ray; ++i) {
@@ -57,8 +63,10 @@ struct Samples {
 };
 
 struct ProposalWorkspace final : TrainedModel::Workspace {
-  ProposalWorkspace(const NgpField& proposal, int n_proposals, const NgpField& field, int n_samples)
-      : proposals(proposal, n_proposals), samples(field, n_samples), weights(n_proposals) {}
+  ProposalWorkspace(const ProposalFields& fields, int n_proposals, int n_samples)
+      : proposals(*fields.proposal, fields.rays_at_once, n_proposals),
+        samples(*fields.field, fields.rays_at_once, n_samples),
+        weights(n_proposals) {}
   Samples proposals, samples;
   std::vector<float> weights, visible_weights;
   std::vector<int> visible, ray_of;
@@ -73,39 +81,47 @@ class ProposalModel final : public TrainedModel {
         box_(geometry.box),
         far_(geometry.far),
         disparity_(UsesDisparity(config, geometry)),
-        proposal_(ProposalSceneNetwork(NgpProposalConfig(config), geometry),
-                  std::move(proposal.table), std::move(proposal.weights)),
-        field_(ProposalSceneNetwork(config, geometry), std::move(field.table),
-               std::move(field.weights)) {}
+        proposal_(
+            std::make_shared<NgpField>(ProposalSceneNetwork(NgpProposalConfig(config), geometry),
+                                       std::move(proposal.table), std::move(proposal.weights))),
+        field_(std::make_shared<NgpField>(ProposalSceneNetwork(config, geometry),
+                                          std::move(field.table), std::move(field.weights))),
+        fields_{kRaysAtOnce, proposal_, field_} {}
+
+  // Evaluates by other fields from now on.
+  void EvaluateBy(const NewProposalField& new_field, int rays_at_once) {
+    fields_ = {rays_at_once, new_field(*proposal_), new_field(*field_)};
+  }
 
   std::unique_ptr<Workspace> NewWorkspace() const override {
-    return std::make_unique<ProposalWorkspace>(proposal_, settings_.proposal_samples, field_,
+    return std::make_unique<ProposalWorkspace>(fields_, settings_.proposal_samples,
                                                settings_.field_samples);
   }
   bool RenderRays(const RayTile& tile, const std::stop_token& stop, Workspace* workspace,
                   RenderedRay* rendered) const override {
     auto& w = static_cast<ProposalWorkspace&>(*workspace);
-    Ray rays[kRaysAtOnce];
-    RaySpan spans[kRaysAtOnce];
-    int indices[kRaysAtOnce], n = 0;
+    const int at_once = fields_.rays_at_once;
+    std::vector<Ray> rays(at_once);
+    std::vector<RaySpan> spans(at_once);
+    std::vector<int> indices(at_once);
+    int n = 0;
     for (size_t r = 0; r < tile.rays.size(); ++r) {
       if (stop.stop_requested()) return false;
       rays[n] = tile.rays[r];
       rays[n].t_far = std::min(rays[n].t_far, far_);
-      spans[n] = SpanOfRay(field_.network().box, rays[n], disparity_);
+      spans[n] = SpanOfRay(field_->network().box, rays[n], disparity_);
       rendered[r] = {tile.background, 0, 0};
       if (spans[n].IsEmpty()) continue;
       indices[n] = static_cast<int>(r);
-      if (++n < kRaysAtOnce) continue;
-      RenderGroup(tile, n, rays, spans, indices, &w, rendered);
+      if (++n < at_once) continue;
+      RenderGroup(tile, n, rays.data(), spans.data(), indices.data(), &w, rendered);
       n = 0;
     }
-    RenderGroup(tile, n, rays, spans, indices, &w, rendered);
+    RenderGroup(tile, n, rays.data(), spans.data(), indices.data(), &w, rendered);
     return true;
   }
   Aabb OccupiedBox() const override { return box_; }
-  uint64_t byte_size() const override { return proposal_.byte_size() + field_.byte_size(); }
-  bool NeedsCpu() const override { return true; }
+  uint64_t byte_size() const override { return proposal_->byte_size() + field_->byte_size(); }
   std::string_view method() const override { return "ngp"; }
 
  private:
@@ -116,7 +132,8 @@ class ProposalModel final : public TrainedModel {
   const Aabb box_;
   const float far_;
   const bool disparity_;
-  const NgpField proposal_, field_;
+  const std::shared_ptr<const NgpField> proposal_, field_;
+  ProposalFields fields_;
 };
 
 void ProposalModel::RenderGroup(const RayTile& tile, int n_rays, const Ray* rays,
@@ -127,7 +144,7 @@ void ProposalModel::RenderGroup(const RayTile& tile, int n_rays, const Ray* rays
   const int n_proposals = settings_.proposal_samples, n_samples = settings_.field_samples;
   for (int r = 0; r < n_rays; ++r)
     EvenEdges(n_proposals, kernels::kViewJitter, w->proposals.EdgesOf(r));
-  w->proposals.Evaluate(proposal_, n_rays, rays, spans, has_end);
+  w->proposals.Evaluate(*fields_.proposal, n_rays, rays, spans, has_end);
   for (int r = 0; r < n_rays; ++r) {
     float transmittance = 1;
     for (int i = 0; i < n_proposals; ++i) {
@@ -137,8 +154,8 @@ void ProposalModel::RenderGroup(const RayTile& tile, int n_rays, const Ray* rays
     ResampledEdges(n_proposals, w->proposals.EdgesOf(r), w->weights.data(), 1, n_samples,
                    kernels::kViewJitter, w->samples.EdgesOf(r));
   }
-  w->samples.Evaluate(field_, n_rays, rays, spans, has_end);
-  kernels::ViewAccumulator accumulators[kRaysAtOnce];
+  w->samples.Evaluate(*fields_.field, n_rays, rays, spans, has_end);
+  std::vector<kernels::ViewAccumulator> accumulators(n_rays);
   w->visible.clear();
   w->visible_weights.clear();
   w->ray_of.clear();
@@ -156,8 +173,8 @@ void ProposalModel::RenderGroup(const RayTile& tile, int n_rays, const Ray* rays
     w->directions.push_back(rays[r].direction);
   }
   w->colors.resize(w->visible.size());
-  field_.Color(static_cast<int>(w->visible.size()), w->visible.data(), w->directions.data(),
-               w->colors.data(), w->samples.workspace.get());
+  fields_.field->Color(static_cast<int>(w->visible.size()), w->visible.data(), w->directions.data(),
+                       w->colors.data(), w->samples.workspace.get());
   for (size_t i = 0; i < w->visible.size(); ++i)
     accumulators[w->ray_of[i]].AddColor(w->colors[i], w->visible_weights[i]);
   for (int r = 0; r < n_rays; ++r) {
@@ -192,6 +209,13 @@ std::unique_ptr<TrainedModel> NewNgpProposalModel(const TrainConfig& config,
                                                   NgpEvaluationParameters proposal,
                                                   NgpEvaluationParameters field) {
   return std::make_unique<ProposalModel>(config, geometry, std::move(proposal), std::move(field));
+}
+
+bool EvaluateProposalsBy(const NewProposalField& new_field, int rays_at_once, TrainedModel* model) {
+  auto* const proposals = dynamic_cast<ProposalModel*>(model);
+  if (proposals == nullptr) return false;
+  proposals->EvaluateBy(new_field, rays_at_once);
+  return true;
 }
 
 TensorFile WithoutPrefix(const TensorFile& file, const std::string& prefix) {

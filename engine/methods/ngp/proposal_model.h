@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "engine/field/radiance_field.h"
 #include "engine/field/trained_model.h"
 #include "engine/methods/ngp/field.h"
 #include "engine/methods/ngp/network.h"
@@ -20,6 +22,11 @@ std::unique_ptr<TrainedModel> NewNgpProposalModel(const TrainConfig& config,
                                                   const SceneGeometry& geometry,
                                                   NgpEvaluationParameters proposal,
                                                   NgpEvaluationParameters field);
+
+// Has a model with proposals evaluate its networks by other fields, for so many rays at a time.
+// Returns false if `model` is another. new_field: of a network, which outlives the call alone.
+using NewProposalField = std::function<std::unique_ptr<RadianceField>(const NgpField& network)>;
+bool EvaluateProposalsBy(const NewProposalField& new_field, int rays_at_once, TrainedModel* model);
 
 // The tensors of a file whose names begin with `prefix`, without it; and the way back.
 TensorFile WithoutPrefix(const TensorFile& file, const std::string& prefix);

@@ -8,6 +8,7 @@
 #include "engine/config/train_config.h"
 #include "engine/field/trained_model.h"
 #include "engine/files/tensor_file.h"
+#include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
 #include "engine/train/method.h"
 #include "engine/train/ray_step.h"
@@ -25,6 +26,8 @@ std::unique_ptr<RayStep> NewNgpProposalCudaStep(const TrainConfig& config,
                                                 std::span<const View> views);
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewNgpProposalStepOnDevice(
     const StepRequest& request);
+// Renders models of method ngp, also those with proposals, as NewNgpCudaRenderDevice says.
+std::unique_ptr<RenderDevice> NewProposalCudaRenderDevice(int index);
 absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpProposalModel(const TensorFile& file,
                                                                    const TrainConfig& config,
                                                                    const SceneGeometry& geometry);

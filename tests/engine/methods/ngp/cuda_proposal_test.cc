@@ -89,5 +89,25 @@ TEST_P(CudaProposalTest, FilesAreTheCpusAndBrokenOnesChangeNothing) {
   EXPECT_EQ(device->RunRays(beside).n_trained, 0);
 }
 
+TEST_P(CudaProposalTest, ViewsAreTheCpus) {
+  for (const int background : {0, 1}) {
+    TrainConfig config = ProposalConfig();
+    Ngp(config).learned_background = background;
+    const auto step = OnCpu(config);
+    TensorFile state = Lively(*step);
+    state.tensors["average.field.hash_table"] = state.tensors.at("field.hash_table");
+    ASSERT_THAT(step->Load(state), IsOk());
+    EXPECT_FALSE(step->Snapshot()->NeedsCpu());
+    const auto cpu = NewCpuRenderDevice(&pool_), device = NewProposalCudaRenderDevice(0);
+    const ViewPicture expected = TinyView(cpu.get(), step->Snapshot(), TinyGeometry());
+    EXPECT_GT(Contrast(expected), 60);
+    EXPECT_LE(MostDifferent(TinyView(device.get(), step->Snapshot(), TinyGeometry()), expected), 1);
+    EXPECT_LE(MostDifferent(
+                  TinyView(device.get(), step->Snapshot(), TinyGeometry(), RenderPrecision::kHalf),
+                  expected),
+              12);
+  }
+}
+
 }  // namespace
 }  // namespace nerf
