@@ -88,7 +88,8 @@ bool Tells(const View& view, const View& first) {
   const Camera& c = view.camera;
   const bool is_straight = c.lens == LensModel::kPinhole && c.k1 == 0 && c.k2 == 0 && c.k3 == 0 &&
                            c.p1 == 0 && c.p2 == 0 && c.k4 == 0 && c.k5 == 0 && c.k6 == 0;
-  return is_straight && view.image.n_channels == 4 && c.time == first.camera.time;
+  return is_straight && view.image.n_channels == 4 && view.image.width == c.width &&
+         view.image.height == c.height && c.time == first.camera.time;
 }
 
 bool IsEmpty(const std::vector<Silhouette>& silhouettes, Vec3 center, float radius) {
