@@ -362,13 +362,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   }
   NERF_ASSIGN_OR_RETURN(session->step, NewTrainingStep(state.config, state.geometry, session->scene,
                                                        request.device, pool, request.group));
-  if (session->scene.has_alpha) {
-    session->step->KeepEmpty([&](const OccupancyGrid& grid) {
-      return FindEmptyCells(
-          session->scene.train, [&](size_t view) { return session->TrainPixels(view); }, grid,
-          pool);
-    });
-  }
+  KeepSeenEmpty(*session, pool, session->step.get());
   if (!start.file.has_value()) return session;
   if (!request.merge.empty()) {
     NERF_RETURN_IF_ERROR(session->step->Initialize(*start.file));
@@ -382,6 +376,14 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   return absl::Status(
       loaded.code(), absl::string_view(fmt::format("{}: {}", resume ? request.resume : request.init,
                                                    std::string(loaded.message()))));
+}
+
+void KeepSeenEmpty(const TrainingSession& session, ThreadPool* pool, TrainingStep* step) {
+  if (!session.scene.has_alpha) return;
+  step->KeepEmpty([&](const OccupancyGrid& grid) {
+    const auto pixels = [&](size_t view) { return session.TrainPixels(view); };
+    return FindEmptyCells(session.scene.train, pixels, grid, pool);
+  });
 }
 
 absl::Status WriteTrainingFiles(const Trainer& trainer, const std::string& checkpoint_path,

@@ -71,6 +71,10 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     const TrainRequest& request, ThreadPool* pool, std::vector<SceneProblem>* problems,
     const std::stop_token& stop);
 
+// Before a step of the session's scene takes a state or trains: has it keep cells empty that the
+// pictures show empty (FindEmptyCells).
+void KeepSeenEmpty(const TrainingSession& session, ThreadPool* pool, TrainingStep* step);
+
 // Writes checkpoint and model of the current step, each whole or not at all.
 absl::Status WriteTrainingFiles(const Trainer& trainer, const std::string& checkpoint_path,
                                 const std::string& model_path);
