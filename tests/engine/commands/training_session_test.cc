@@ -74,6 +74,22 @@ TEST_F(TrainingSessionTest, FreshSessionDescribesTheScene) {
   EXPECT_TRUE((*session)->scene.warnings.empty());
 }
 
+TEST_F(TrainingSessionTest, TheGridBeginsWithinWhatPicturesWithAlphaShow) {
+  TrainConfig config = SmallConfig();
+  const auto session = Open({dataset_, config, "", ""});
+  ASSERT_THAT(session, IsOk());
+  ASSERT_TRUE((*session)->scene.has_alpha);
+  const double share = (*session)->step->OccupiedFraction();
+  EXPECT_LT(share, 0.7);
+  EXPECT_GT(share, 0.05);
+  (*session)->step->ReopenGrid();
+  EXPECT_EQ((*session)->step->OccupiedFraction(), share);
+  config.alpha_is_mask = 1;
+  const auto masked = Open({dataset_, config, "", ""});
+  ASSERT_THAT(masked, IsOk());
+  EXPECT_EQ((*masked)->step->OccupiedFraction(), 1);
+}
+
 TEST_F(TrainingSessionTest, StopEndsTheReadingOfTheDataset) {
   stop_.request_stop();
   EXPECT_THAT(Open({dataset_, SmallConfig(), "", ""}), StatusIs(StatusCode::kCancelled));
