@@ -355,9 +355,8 @@ TEST_F(PartJobsTest, ListsShowPartsOnlyWhereTheyAreAskedFor) {
   Create(Spec());
   const auto ids = [&](const std::string& filter) {
     std::vector<std::string> found;
-    for (const ListedJob& listed :
-         harness_.queue->List({"default", 10, ""}, *JobFilter::Parse(filter))->records)
-      found.push_back(listed.row->job().key.id);
+    const auto page = harness_.queue->List({"default", 10, ""}, *JobFilter::Parse(filter));
+    for (const ListedJob& listed : page->records) found.push_back(listed.row->job().key.id);
     return found;
   };
   EXPECT_THAT(ids(""), ElementsAre("whole"));
