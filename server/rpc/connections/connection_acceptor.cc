@@ -29,6 +29,7 @@ constexpr std::string_view kUnixPrefix = "unix:";
 constexpr int kRetryMs = 50;      // after accept failed for lack of descriptors or memory
 constexpr int kLookMs = 5;        // while there is a crowd
 constexpr int kMaxCrowdMs = 500;  // then connections are accepted all the same
+constexpr int kFullPauseMs = 50;
 constexpr absl::Duration kLogInterval = absl::Seconds(10);
 
 absl::Status ListenError(const std::string& address, std::string_view what) {
@@ -209,11 +210,7 @@ struct ConnectionAcceptor::State {
     int patience_ms = kMaxCrowdMs;
     while (true) {
       if (!AwaitRoom(wake, patience_ms)) return true;
-      const absl::Duration pause = options.pause ? options.pause() : absl::ZeroDuration();
-      if (pause > absl::ZeroDuration() &&
-          poll(&wake, 1, static_cast<int>(absl::ToInt64Milliseconds(pause))) > 0) {
-        return true;
-      }
+      if (options.is_full && options.is_full() && poll(&wake, 1, kFullPauseMs) > 0) return true;
       const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) {
         const int error = errno;

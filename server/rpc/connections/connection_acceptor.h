@@ -5,7 +5,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 
 namespace nerf {
 
@@ -16,8 +15,8 @@ struct ConnectionAcceptorOptions {
   int max_descriptor = 4096;
   // While it returns true, connections are accepted slowly, and wait in the kernel. May be empty.
   std::function<bool()> is_crowded = {};
-  // The pause before the next connection is accepted. May be empty.
-  std::function<absl::Duration()> pause = {};
+  // While it returns true, connections are accepted one by one, kFullPauseMs apart. May be empty.
+  std::function<bool()> is_full = {};
 };
 
 // Listens on an address and hands every accepted connection to gRPC. gRPC 1.51 stops to listen for

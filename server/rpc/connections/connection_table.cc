@@ -249,10 +249,9 @@ bool ConnectionTable::is_closing() {
   return HeldByClosing() > max_held_bytes_ / 16;
 }
 
-absl::Duration ConnectionTable::accept_pause() {
+bool ConnectionTable::is_full() {
   MutexLock lock(mu_);
-  if (held_ + HeldByClosing() > max_held_bytes_ / 2) return kFullPause;
-  return strangers_fill_ ? kStrangersPause : absl::ZeroDuration();
+  return held_ + HeldByClosing() > max_held_bytes_ / 2;
 }
 
 int ConnectionTable::Shed() {
@@ -277,7 +276,6 @@ int ConnectionTable::Shed() {
     return std::tie(a.is_stranger, a.held, a.peer) > std::tie(b.is_stranger, b.held, b.peer);
   });
   fills_ = total > max_held_bytes_ / 4 || of_strangers > kMaxStrangerBytes / 4;
-  strangers_fill_ = of_strangers > kMaxStrangerBytes / 2;
   held_ = total;
   int n_closed = 0;
   if (of_strangers > kMaxStrangerBytes) {

@@ -72,14 +72,10 @@ class ConnectionTable {
   // Whether gRPC has yet to free much of what closed connections held, as after a flood: it reads
   // new ones faster than it frees.
   bool is_closing();
-  // The pause before the next connection should be accepted: who fills connections comes back as
-  // soon as they are closed. kFullPause while connections hold more than half of the maximum, those
-  // included that were closed and that gRPC has not freed yet; kStrangersPause while strangers held
-  // more than half of theirs at the last Shed, since making and ending their calls takes whole
-  // cores; else none.
-  absl::Duration accept_pause();
-  static constexpr absl::Duration kFullPause = absl::Milliseconds(50);
-  static constexpr absl::Duration kStrangersPause = absl::Milliseconds(10);
+  // Whether connections hold more than half of the maximum, those included that were closed and
+  // that gRPC has not freed yet. New ones should then come slowly: who fills connections comes back
+  // as soon as they are closed.
+  bool is_full();
 
  private:
   struct Connection {
@@ -124,7 +120,6 @@ class ConnectionTable {
   const Clock& clock_;
   Mutex mu_;
   bool fills_ ABSL_GUARDED_BY(mu_) = false;
-  bool strangers_fill_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t held_ ABSL_GUARDED_BY(mu_) = 0;  // by open connections after the last Shed
   std::vector<Closing> closing_ ABSL_GUARDED_BY(mu_);
   Connections connections_ ABSL_GUARDED_BY(mu_);

@@ -212,7 +212,7 @@ struct RpcServer::State {
             {.listen = listen,
              .max_descriptor = options.max_descriptor,
              .is_crowded = [this] { return call_guard.is_crowded() || connections.is_closing(); },
-             .pause = [this] { return connections.accept_pause(); }}));
+             .is_full = [this] { return connections.is_full(); }}));
     auto to_grpc = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         TokenGate::Guard(gate, std::move(credentials)));

@@ -133,8 +133,8 @@ TEST(ConnectionAcceptorTest, CrowdThatOneConnectionMakesKeepsTheNextOneWaiting) 
 
 TEST(ConnectionAcceptorTest, FullServerTakesConnectionsOneByOneAndStopsAtOnce) {
   Taken taken;
-  const auto acceptor = ConnectionAcceptor::Listen(
-      {.listen = "127.0.0.1:0", .pause = [] { return absl::Milliseconds(50); }});
+  const auto acceptor =
+      ConnectionAcceptor::Listen({.listen = "127.0.0.1:0", .is_full = [] { return true; }});
   ASSERT_TRUE(acceptor.ok()) << acceptor.status();
   (*acceptor)->Start(taken.Taker());
   std::vector<Socket> clients;
