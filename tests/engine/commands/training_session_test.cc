@@ -80,7 +80,7 @@ TEST_F(TrainingSessionTest, TheGridBeginsWithinWhatPicturesWithAlphaShow) {
   ASSERT_THAT(session, IsOk());
   ASSERT_TRUE((*session)->scene.has_alpha);
   const double share = (*session)->step->OccupiedFraction();
-  EXPECT_LT(share, 0.7);
+  EXPECT_LT(share, 0.9);
   EXPECT_GT(share, 0.05);
   (*session)->step->ReopenGrid();
   EXPECT_EQ((*session)->step->OccupiedFraction(), share);
