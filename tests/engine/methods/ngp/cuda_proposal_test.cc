@@ -14,6 +14,7 @@ TrainConfig ProposalConfig() {
   settings.sampler = Sampler::kProposals;
   settings.proposal_samples = 12;
   settings.field_samples = 8;
+  settings.finest_resolution = 32;  // smooth: samples that rounding moves see the same
   config.target_samples = 256;
   return config;
 }
