@@ -83,12 +83,7 @@ absl::Status CopyOne(const std::string& path, const std::string& copies, Photo* 
     return WriteFileAtomically(absl::StrCat(copies, "/", photo->file), bytes);
   }
   photo->file += ".jpg";
-  if (image.n_channels == 4) {
-    ImageU8 opaque{image.width, image.height, 3, {}};
-    for (size_t i = 0; i < image.pixels.size(); i += 4)
-      opaque.pixels.insert(opaque.pixels.end(), &image.pixels[i], &image.pixels[i] + 3);
-    image = std::move(opaque);
-  }
+  if (image.n_channels == 4) image = WithoutAlphaChannel(image);
   NERF_ASSIGN_OR_RETURN(const std::string jpeg, EncodeJpeg(image, kCopyQuality));
   return WriteFileAtomically(absl::StrCat(copies, "/", photo->file), jpeg);
 }

@@ -104,8 +104,9 @@ int FaceOf(std::string_view file) {
 }
 
 absl::Status CutOne(const Photo& panorama, const CutOptions& options, Photo* faces) {
-  NERF_ASSIGN_OR_RETURN(const ImageU8 image,
+  NERF_ASSIGN_OR_RETURN(ImageU8 image,
                         DecodeImage(absl::StrCat(options.images, "/", panorama.file)));
+  if (image.n_channels == 4) image = WithoutAlphaChannel(image);
   const int side = FaceSide(image.width);
   for (int face = 0; face < kPanoramaFaces; ++face) {
     Photo& photo = faces[face];

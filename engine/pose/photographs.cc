@@ -37,15 +37,6 @@ std::string LowerExtension(const fs::path& path) {
   return extension;
 }
 
-// The colors alone.
-ImageU8 WithoutAlphaChannel(const ImageU8& image) {
-  ImageU8 opaque{image.width, image.height, 3, {}};
-  for (size_t i = 0; i < image.pixels.size(); i += 4)
-    opaque.pixels.insert(opaque.pixels.end(),
-                         {image.pixels[i], image.pixels[i + 1], image.pixels[i + 2]});
-  return opaque;
-}
-
 // The name in images/ of a picture that COLMAP does not read: a JPEG's.
 std::string CopyName(const std::string& name) {
   const std::string extension = LowerExtension(name);
@@ -132,6 +123,14 @@ void FindDoubles(std::vector<Photo>* photos) {
 }
 
 }  // namespace
+
+ImageU8 WithoutAlphaChannel(const ImageU8& image) {
+  ImageU8 opaque{image.width, image.height, 3, {}};
+  for (size_t i = 0; i < image.pixels.size(); i += 4)
+    opaque.pixels.insert(opaque.pixels.end(),
+                         {image.pixels[i], image.pixels[i + 1], image.pixels[i + 2]});
+  return opaque;
+}
 
 absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path) {
   std::error_code error;

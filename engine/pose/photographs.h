@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
 #include "engine/scene/exif.h"
+#include "engine/scene/image.h"
 
 namespace nerf {
 
@@ -67,5 +68,8 @@ bool AreDoubles(const Photo& a, const Photo& b);
 
 // "OLYMPUS E-M1, 12 mm, 4608x3456".
 std::string LensWords(const Photo& photo);
+
+// The colors of a picture with alpha, alone.
+ImageU8 WithoutAlphaChannel(const ImageU8& image);
 
 }  // namespace nerf
