@@ -43,7 +43,7 @@ absl::StatusOr<std::string> ShareName(std::string_view text, std::string_view pr
 }
 
 struct NewShare {
-  std::string model, ttl = "168h", display_name, page;
+  std::string model, ttl = "168h", display_name, page, export_job;
 };
 
 // The page's address; empty where it is not known.
@@ -60,6 +60,12 @@ int Create(Session& session, const NewShare& wanted) {
   if (!model.ok()) return session.FailUsage(model.status());
   request.set_parent(*model);
   request.mutable_share()->set_display_name(wanted.display_name);
+  if (!wanted.export_job.empty()) {
+    const auto job =
+        ExpandName(ResourceKind::kExportJob, wanted.export_job, session.flags().project);
+    if (!job.ok()) return session.FailUsage(job.status());
+    request.mutable_share()->set_export_job(*job);
+  }
   if (wanted.ttl != "never") {
     const auto ttl = ParseTimeFlag("--ttl", wanted.ttl);
     if (!ttl.ok()) return session.FailUsage(ttl.status());
@@ -132,6 +138,10 @@ void AddShareCommands(CLI::App& app, Command* selected) {
   create->add_option("--display-name", wanted->display_name, "Who it is for")->type_name("TEXT");
   create->add_option("--page", wanted->page, "Address of the page; default: the local nerfd's")
       ->type_name("URL");
+  create
+      ->add_option("--export-job", wanted->export_job,
+                   "Export job of this model whose files may be downloaded by the link")
+      ->type_name("JOB");
   create->footer(
       "Examples:\n"
       "  nerfctl share create mic --ttl 24h\n"

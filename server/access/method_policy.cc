@@ -89,7 +89,11 @@ constexpr std::array kPolicies = {
     Reads("nerf.v1.ModelService/GetModel", kName),
     Reads("nerf.v1.ModelService/ListModels", kParent),
     Changes("nerf.v1.ModelService/DeleteModel", kName),
-    Changes("nerf.v1.ModelService/CreateShare", {"parent"}),
+    MethodPolicy{"nerf.v1.ModelService/CreateShare",
+                 kWriters,
+                 Scope::kProject,
+                 true,
+                 {{"parent"}, {"share.export_job"}}},
     MethodPolicy{"nerf.v1.ModelService/ListShares", kWriters, Scope::kProject, false, {{"parent"}}},
     Changes("nerf.v1.ModelService/RevokeShare", kName),
 

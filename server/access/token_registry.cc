@@ -41,8 +41,8 @@ std::string DrawSecret(RandomSource& random) {
 }
 
 TokenRegistry::TokenRegistry(AccessStore* store, std::vector<TokenRecord> tokens,
-                             const Clock* clock, RandomSource* random)
-    : store_(*store), clock_(*clock), random_(*random) {
+                             const Clock* clock, RandomSource* random, ReadsOfShare reads_of_share)
+    : store_(*store), clock_(*clock), random_(*random), reads_of_share_(reads_of_share) {
   MutexLock lock(mu_);
   for (TokenRecord& token : tokens) {
     std::string digest = token.digest;
@@ -69,8 +69,14 @@ absl::StatusOr<std::optional<Principal>> TokenRegistry::Identify(std::string_vie
                                       absl::FormatTime(record.expire_time, absl::UTCTimeZone()))),
                       reason::kTokenExpired);
   }
-  return Principal{
+  Principal principal{
       NameOf(record), {{record.role, record.project, record.resource}}, record.expire_time};
+  if (reads_of_share_ != nullptr && !record.resource.empty()) {
+    for (std::string& name : reads_of_share_(record)) {
+      principal.grants.push_back({Role::kViewer, record.project, std::move(name)});
+    }
+  }
+  return principal;
 }
 
 absl::StatusOr<TokenRegistry::NewToken> TokenRegistry::Create(TokenRecord wanted) {

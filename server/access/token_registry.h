@@ -25,9 +25,12 @@ class TokenRegistry final : public PrincipalSource {
     std::string secret;
   };
 
-  // All outlive it. `tokens` are those that the store holds.
+  // Names of what a share may read beside its resource, as its `start` says.
+  using ReadsOfShare = std::vector<std::string> (*)(const TokenRecord& share);
+
+  // All outlive it. `tokens` are those that the store holds. reads_of_share: nullptr for nothing.
   TokenRegistry(AccessStore* store, std::vector<TokenRecord> tokens, const Clock* clock,
-                RandomSource* random);
+                RandomSource* random, ReadsOfShare reads_of_share = nullptr);
 
   // A token of a file. Call before the first Identify.
   void AddFixed(std::string_view secret, Principal principal);
@@ -56,6 +59,7 @@ class TokenRegistry final : public PrincipalSource {
   AccessStore& store_;
   const Clock& clock_;
   RandomSource& random_;
+  const ReadsOfShare reads_of_share_;
   mutable Mutex mu_;
   std::map<std::string, Principal, std::less<>> fixed_ ABSL_GUARDED_BY(mu_);     // by digest
   std::map<std::string, TokenRecord, std::less<>> tokens_ ABSL_GUARDED_BY(mu_);  // by digest

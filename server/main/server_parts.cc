@@ -118,8 +118,8 @@ absl::Status OpenAccess(const ServerFlags& flags, DataDir& data, Server* server)
   NERF_ASSIGN_OR_RETURN(StoredAccess stored, store->Load());
   server->worker_keys =
       std::make_unique<WorkerKeys>(store, stored.worker_keys, &server->machine_clock);
-  server->tokens = std::make_unique<TokenRegistry>(store, std::move(stored.tokens),
-                                                   &server->machine_clock, &server->random);
+  server->tokens = std::make_unique<TokenRegistry>(
+      store, std::move(stored.tokens), &server->machine_clock, &server->random, &BlobsOfShare);
   server->tokens->AddFixed(admin, {"admin.token", {{Role::kAdmin}}});
   server->tokens->AddFixed(worker, {"worker.token", {{Role::kWorker}}});
   std::vector<const PrincipalSource*> sources = {server->tokens.get()};

@@ -957,6 +957,9 @@ TEST_F(ServiceTest, ShareIsMadeListedAndRevoked) {
   EXPECT_EQ(state_.create_share[0].share().display_name(), "museum");
   ASSERT_EQ(Run({"share", "create", "mic", "--ttl", "never"}).exit_code, kOk);
   EXPECT_FALSE(state_.create_share[1].share().has_expire_time());
+  ASSERT_EQ(Run({"share", "create", "mic", "--export-job", "e-1"}).exit_code, kOk);
+  EXPECT_EQ(state_.create_share[2].share().export_job(), "projects/default/exportJobs/e-1");
+  EXPECT_EQ(Run({"share", "create", "mic", "--export-job", "E 1"}).exit_code, kUsage);
   EXPECT_EQ(Run({"share", "create", "mic", "--ttl", "soon"}).exit_code, kUsage);
 
   const CommandResult list = Run({"share", "ls", "mic"});

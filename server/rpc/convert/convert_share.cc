@@ -1,5 +1,7 @@
 #include "server/rpc/convert/convert_share.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +9,7 @@
 #include "common/ids.h"
 #include "common/status_macros.h"
 #include "server/queue/resources/request_check.h"
+#include "server/queue/resources/resource_error.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/render_request.h"
 
@@ -68,6 +71,28 @@ absl::StatusOr<TokenRecord> FromProto(const v1::CreateShareRequest& request) {
   share.start = StartOf(request.share()).SerializeAsString();
   NERF_RETURN_IF_ERROR(check.Result());
   return share;
+}
+
+absl::Status AddExport(const ModelRecord& model, const Job& job, TokenRecord* share) {
+  const std::string name = JobName(job.key, job.kind);
+  if (job.key.project != model.key.project || job.exporting.model_blob != model.blob) {
+    return InvalidFieldsError({{"share.export_job", fmt::format("{} is of another model", name)}});
+  }
+  if (!job.export_result.has_value()) {
+    return StateConflict(
+        fmt::format("{} is {}: it has made no files", name, JobStateName(job.state)),
+        {{"state", std::string(JobStateName(job.state))}});
+  }
+  v1::Share start;
+  start.ParseFromString(share->start);
+  start.set_export_job(name);
+  for (const SceneFileRecord& file : job.export_result->files) {
+    v1::ExportFile* shared = start.add_files();
+    shared->set_name(file.path);
+    *shared->mutable_blob() = ToProto(file.blob);
+  }
+  share->start = start.SerializeAsString();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ShareKey> ParseShareName(std::string_view field, std::string_view name) {

@@ -9,6 +9,8 @@
 #include "server/access/access_store.h"
 #include "server/access/principal.h"
 #include "server/access/token_registry.h"
+#include "server/queue/jobs/job.h"
+#include "server/queue/jobs/model_record.h"
 #include "server/queue/resources/resource_key.h"
 
 namespace nerf {
@@ -17,6 +19,11 @@ v1::Share ToShare(const TokenRecord& share);
 
 // What CreateShare is asked for. InvalidArgument FIELD_INVALID that lists every wrong field.
 absl::StatusOr<TokenRecord> FromProto(const v1::CreateShareRequest& request);
+
+// Lets whoever has the share download what the export job has made. Errors: InvalidArgument
+// FIELD_INVALID for a job of something else than the model; FailedPrecondition STATE_CONFLICT for
+// one that has not succeeded.
+absl::Status AddExport(const ModelRecord& model, const Job& job, TokenRecord* share);
 
 // A share's name in parts. InvalidArgument FIELD_INVALID.
 struct ShareKey {

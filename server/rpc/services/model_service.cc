@@ -108,9 +108,15 @@ grpc::ServerUnaryReactor* ModelService::CreateShare(grpc::CallbackServerContext*
   return AnswerUnary(
       services_, "nerf.v1.ModelService/CreateShare", context, *request,
       [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const TokenRecord wanted, FromProto(*request));
+        NERF_ASSIGN_OR_RETURN(TokenRecord wanted, FromProto(*request));
         NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("parent", wanted.resource));
-        NERF_RETURN_IF_ERROR(services_.models.Get(key).status());
+        NERF_ASSIGN_OR_RETURN(const ModelRecord model, services_.models.Get(key));
+        if (const std::string& name = request->share().export_job(); !name.empty()) {
+          NERF_ASSIGN_OR_RETURN(const ResourceKey job,
+                                ParseResourceName("share.export_job", name, "exportJobs"));
+          NERF_ASSIGN_OR_RETURN(const Job made, services_.queue.Get(job, JobKind::kExport));
+          NERF_RETURN_IF_ERROR(AddExport(model, made, &wanted));
+        }
         NERF_ASSIGN_OR_RETURN(const auto made, services_.tokens.Create(wanted));
         // It may have been deleted meanwhile, before there was a share to delete.
         if (const absl::Status status = services_.models.Get(key).status(); !status.ok()) {

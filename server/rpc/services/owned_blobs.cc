@@ -1,8 +1,12 @@
 #include "server/rpc/services/owned_blobs.h"
 
+#include <fmt/format.h>
+
 #include <string>
+#include <utility>
 
 #include "common/error_reason.h"
+#include "nerf/v1/model_service.pb.h"
 #include "server/queue/state/named_blobs.h"
 
 namespace nerf {
@@ -23,6 +27,19 @@ absl::Status RequireOwned(const BlobOwners& owners, std::string_view project,
     if (!owners.Owns(project, file.blob.sha256)) missing.push_back(BlobName(file.blob));
   }
   return missing.empty() ? absl::OkStatus() : BlobsMissingError(missing);
+}
+
+std::vector<std::string> BlobsOfShare(const TokenRecord& share) {
+  v1::Share start;
+  start.ParseFromString(share.start);
+  std::vector<std::string> names;
+  for (const v1::ExportFile& file : start.files()) {
+    const std::string blob =
+        fmt::format("blobs/{}/{:.0f}", file.blob().sha256(), file.blob().size_bytes());
+    names.push_back(fmt::format("projects/{}/{}", share.project, blob));
+    if (share.project == "default") names.push_back(blob);
+  }
+  return names;
 }
 
 }  // namespace nerf

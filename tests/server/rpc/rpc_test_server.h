@@ -95,7 +95,8 @@ class RpcTestServer {
     admin = std::make_unique<QueueAdmin>(state_.get(), workers.get());
     upkeep = std::make_unique<JobUpkeep>(state_.get(), workers.get());
     const StoredAccess stored = *access_store_.Load();
-    tokens = std::make_unique<TokenRegistry>(&access_store_, stored.tokens, &clock, &random);
+    tokens = std::make_unique<TokenRegistry>(&access_store_, stored.tokens, &clock, &random,
+                                             &BlobsOfShare);
     tokens->AddFixed(kToken, {"worker.token", {{Role::kWorker}}});
     tokens->AddFixed(kAdminToken, {"admin.token", {{Role::kAdmin}}});
     access_ = std::make_unique<AccessControl>(std::vector<const PrincipalSource*>{tokens.get()});

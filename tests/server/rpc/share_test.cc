@@ -6,6 +6,8 @@
 
 #include "common/access_reason.h"
 #include "common/error_reason.h"
+#include "common/status_macros.h"
+#include "nerf/v1/export_job_service.grpc.pb.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"
@@ -79,6 +81,18 @@ class ShareTest : public testing::Test {
     request.set_name("projects/default/models/" + id);
     v1::Model model;
     return Call(&Models::GetModel, request, &model, token);
+  }
+  absl::StatusOr<std::string> Read(const std::string& blob, const std::string& token) {
+    grpc::ClientContext context;
+    PrepareCall(absl::Seconds(20), token, &context);
+    google::bytestream::ReadRequest request;
+    request.set_resource_name(blob);
+    const auto reader = server_.bytes_stub->Read(&context, request);
+    std::string bytes;
+    google::bytestream::ReadResponse response;
+    while (reader->Read(&response)) bytes += response.data();
+    NERF_RETURN_IF_ERROR(FromGrpcStatus(reader->Finish()));
+    return bytes;
   }
   absl::Status Revoke(const std::string& name) {
     v1::RevokeShareRequest request;
@@ -165,6 +179,54 @@ TEST_F(ShareTest, DeletedModelTakesItsSharesAlong) {
       << "a later model of the same id";
 }
 
+TEST_F(ShareTest, FilesOfItsExportJobAreDownloadedByTheLinkAlone) {
+  const auto exports = v1::ExportJobService::NewStub(server_.channel);
+  v1::CreateExportJobRequest wanted;
+  wanted.set_export_job_id("viewer");
+  wanted.mutable_export_job()->set_model("projects/default/models/mic");
+  wanted.mutable_export_job()->set_format(v1::ExportJob::VIEWER);
+  v1::ExportJob job;
+  ASSERT_THAT(
+      RpcTestServer::Call(*exports, &v1::ExportJobService::Stub::CreateExportJob, wanted, &job),
+      IsOk());
+  v1::CreateShareRequest request = NewShare();
+  request.mutable_share()->set_export_job(job.name());
+  v1::Share share;
+  EXPECT_THAT(Call(&Models::CreateShare, request, &share),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
+
+  FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-2");
+  worker.Hello({}, {"ngp"}, {"export"});
+  const auto grant = worker.WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(grant.has_value());
+  v1::JobReport report = FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED);
+  v1::ExportFile* file = report.mutable_export_result()->add_files();
+  file->set_name("viewer.html");
+  *file->mutable_blob() = server_.Put("a viewer");
+  worker.SendReport(report);
+  ASSERT_TRUE(worker.WaitForAcknowledgement(job.name()));
+
+  share = Create(request);
+  ASSERT_EQ(share.files_size(), 1);
+  EXPECT_EQ(share.files(0).name(), "viewer.html");
+  const v1::Share bare = Create(NewShare());
+  const std::string blob = BlobResourceName(file->blob());
+  EXPECT_THAT(Read(blob, share.secret()), IsOkAndHolds("a viewer"));
+  EXPECT_THAT(Read("projects/default/" + blob, share.secret()), IsOkAndHolds("a viewer"));
+  EXPECT_THAT(Read(blob, bare.secret()),
+              FailsWith(StatusCode::kPermissionDenied, reason::kAccessDenied));
+  EXPECT_THAT(Read(BlobResourceName(server_.Put("model")), share.secret()),
+              FailsWith(StatusCode::kPermissionDenied, reason::kAccessDenied));
+  v1::GetExportJobRequest get;
+  get.set_name(job.name());
+  EXPECT_THAT(RpcTestServer::Call(*exports, &v1::ExportJobService::Stub::GetExportJob, get, &job,
+                                  share.secret()),
+              FailsWith(StatusCode::kPermissionDenied, reason::kAccessDenied));
+  ASSERT_THAT(Revoke(share.name()), IsOk());
+  EXPECT_THAT(Read(blob, share.secret()),
+              FailsWith(StatusCode::kUnauthenticated, reason::kTokenInvalid));
+}
+
 TEST_F(ShareTest, WrongRequestsAreRefused) {
   v1::Share share;
   v1::CreateShareRequest request = NewShare();
@@ -188,6 +250,13 @@ TEST_F(ShareTest, WrongRequestsAreRefused) {
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   request = NewShare();
   request.mutable_share()->set_up(2, 0);
+  EXPECT_THAT(Call(&Models::CreateShare, request, &share),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+  request = NewShare();
+  request.mutable_share()->set_export_job("projects/default/exportJobs/none");
+  EXPECT_THAT(Call(&Models::CreateShare, request, &share),
+              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
+  request.mutable_share()->set_export_job("viewer");
   EXPECT_THAT(Call(&Models::CreateShare, request, &share),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   request = NewShare();
