@@ -12,6 +12,7 @@
 #include "client/calls/resource_calls.h"
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
+#include "client/flags/crop_flag.h"
 #include "client/flags/file_flag.h"
 #include "client/flags/job_label_flags.h"
 #include "client/flags/names.h"
@@ -108,7 +109,8 @@ absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const Exp
   if (v1::ExportJob::Format_Parse(UpperCase(product.format), &format)) job.set_format(format);
   v1::ExportJob::Frame frame;
   if (v1::ExportJob::Frame_Parse(UpperCase(flags.frame), &frame)) job.set_frame(frame);
-  if (!flags.box.empty()) {
+  job.set_whole(flags.box == kNoCrop);
+  if (!flags.box.empty() && flags.box != kNoCrop) {
     NERF_ASSIGN_OR_RETURN(const OwnBox box, ParseOwnBox("--crop", flags.box));
     *job.mutable_box() = ToProto(box);
   }
@@ -122,7 +124,13 @@ absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const Exp
 struct ModelSource {
   std::string name;
   v1::BlobRef blob;
+  std::string crop;  // that is kept with it, as --crop takes it
 };
+
+template <typename Resource>
+std::string KeptCropOf(const Resource& resource) {
+  return resource.has_crop() ? CropText(resource.crop()) : "";
+}
 
 // The job's newest checkpoint, or the one that JOB/STEP names. Errors: InvalidArgument for a wrong
 // name; NotFound where the job has no such checkpoint; those of the call.
@@ -135,7 +143,7 @@ absl::StatusOr<ModelSource> CheckpointSource(Session& session, const std::string
                             session, job_name, &v1::TrainingService::Stub::GetTrainingJob));
   for (auto it = job.checkpoints().rbegin(); it != job.checkpoints().rend(); ++it) {
     if (name.ends_with("/-") || it->name() == name)
-      return ModelSource{it->name(), it->model_blob()};
+      return ModelSource{it->name(), it->model_blob(), KeptCropOf(job)};
   }
   return absl::NotFoundError(name.ends_with("/-")
                                  ? fmt::format("job {} has no checkpoint yet", ShortName(job_name))
@@ -149,7 +157,7 @@ absl::StatusOr<ModelSource> SourceOf(Session& session, const ExportFlags& flags)
   NERF_ASSIGN_OR_RETURN(
       const v1::Model model,
       CallByName<v1::ModelService>(session, name, &v1::ModelService::Stub::GetModel));
-  return ModelSource{model.name(), model.blob()};
+  return ModelSource{model.name(), model.blob(), KeptCropOf(model)};
 }
 
 // A file that goes when this does.
@@ -173,9 +181,10 @@ int PrintExported(Session& session, const Product& product, const std::string& s
 }
 
 std::vector<std::string> EngineArguments(const ExportFlags& flags, const Product& product,
-                                         const std::string& model) {
+                                         const std::string& model, const std::string& kept_crop) {
   std::vector<std::string> arguments = {flags.engine, "export", model};
-  if (!flags.box.empty()) arguments.push_back("--crop=" + flags.box);
+  const std::string& box = flags.box.empty() && product.flag != "--cameras" ? kept_crop : flags.box;
+  if (!box.empty() && box != kNoCrop) arguments.push_back("--crop=" + box);
   if (product.flag == "--viewer") {
     arguments.insert(arguments.end(), {"--viewer", product.file});
     return arguments;
@@ -202,7 +211,7 @@ int ExportHere(Session& session, const ExportFlags& flags, const Product& produc
   if (!status.ok()) return session.Fail(status);
   const int code = RunLocalEngine(
       session,
-      {.arguments = EngineArguments(flags, product, model.path),
+      {.arguments = EngineArguments(flags, product, model.path, source->crop),
        .failure = fmt::format("{} was not exported", ShortName(source->name)),
        .unfinished = fmt::format("before the {} was written", product.noun),
        .is_shown = [&](std::string_view line) { return !line.starts_with(product.file + ": "); }});
@@ -292,8 +301,9 @@ void AddExportCommand(CLI::App& app, Command* selected) {
       ->add_option(
           "--crop,--box", flags->box,
           "Export what is in this box: center and sides in the data set's frame;\nwith its "
-          "turn behind them, a quaternion x,y,z,w")
-      ->type_name("X,Y,Z,SX,SY,SZ");
+          "turn behind them, a quaternion x,y,z,w; none: all, also where a\nbox is kept with the "
+          "model")
+      ->type_name("X,Y,Z,SX,SY,SZ|none");
   command
       ->add_option("--frame", flags->frame,
                    "Axes: dataset (its own), blender, unity, unreal, opencv")

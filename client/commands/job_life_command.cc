@@ -12,6 +12,7 @@
 #include "client/calls/resource_calls.h"
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
+#include "client/flags/crop_flag.h"
 #include "client/flags/deadline_flag.h"
 #include "client/flags/job_label_flags.h"
 #include "client/flags/names.h"
@@ -21,6 +22,7 @@
 #include "client/show/resource_printers.h"
 #include "common/exit_code.h"
 #include "common/status_macros.h"
+#include "engine/config/view_style_check.h"
 #include "fmt/format.h"
 #include "nerf/v1/training_service.grpc.pb.h"
 
@@ -154,7 +156,7 @@ int ExtendJob(Session& session, const std::string& text, const ExtendFlags& flag
 }
 
 struct UpdateFlags {
-  std::string priority, etag, start_by, end_by;
+  std::string priority, etag, start_by, end_by, crop;
   std::optional<std::string> display_name;
   std::vector<std::string> labels, removed_labels;
 };
@@ -191,11 +193,17 @@ absl::StatusOr<v1::UpdateTrainingJobRequest> BuildUpdate(const UpdateFlags& flag
   if (!flags.end_by.empty() && flags.end_by != "none") {
     violations.AddOrAssign(ParseDeadline("--end-by", flags.end_by, now), job.mutable_end_by_time());
   }
+  if (!flags.crop.empty()) mask.add_paths("crop");
+  if (!flags.crop.empty() && flags.crop != kNoCrop) {
+    OwnBox box;
+    violations.AddOrAssign(ParseOwnBox("--crop", flags.crop), &box);
+    *job.mutable_crop() = ToProto(box);
+  }
   for (const std::string& key : flags.removed_labels) mask.add_paths("labels." + key);
   if (mask.paths().empty()) {
     violations.Add("",
-                   "job update needs --display-name, --priority, --start-by, --end-by, --label or "
-                   "--remove-label");
+                   "job update needs --display-name, --priority, --start-by, --end-by, --crop, "
+                   "--label or --remove-label");
   }
   NERF_RETURN_IF_ERROR(violations.ToStatus());
   return request;
@@ -271,7 +279,8 @@ void AddJobLifeCommands(CLI::App& job, Command* selected) {
   extend->callback(
       [=] { *selected = [=](Session& s) { return ExtendJob(s, *extended, *extend_flags); }; });
 
-  CLI::App* update = job.add_subcommand("update", "Change priority, deadlines, labels or name");
+  CLI::App* update =
+      job.add_subcommand("update", "Change priority, deadlines, crop, labels or name");
   auto updated = AddJobArgument(*update);
   auto flags = std::make_shared<UpdateFlags>();
   update->add_option("--priority", flags->priority, "-100 to 100; the highest start first")
@@ -280,6 +289,7 @@ void AddJobLifeCommands(CLI::App& job, Command* selected) {
       ->type_name("TIME|none");
   update->add_option("--end-by", flags->end_by, "Fail the job if it has not ended by then")
       ->type_name("TIME|none");
+  AddKeptCropFlag(*update, &flags->crop);
   update->add_option("--label", flags->labels, "Set a label; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

@@ -8,6 +8,7 @@
 #include "client/calls/resource_calls.h"
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
+#include "client/flags/crop_flag.h"
 #include "client/flags/file_flag.h"
 #include "client/flags/names.h"
 #include "client/flags/new_resource_flags.h"
@@ -17,6 +18,7 @@
 #include "common/ids.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
+#include "engine/config/view_style_check.h"
 #include "fmt/format.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 
@@ -65,6 +67,29 @@ int DownloadModel(Session& session, const std::string& text, const std::string& 
              fmt::format("model {} in {}", ShortName(model->name()), path));
   session.SayNext(fmt::format("nerf-engine render {} --out {}-views", ShellWord(PlainText(path)),
                               ShortName(model->name())));
+  return kOk;
+}
+
+int UpdateModel(Session& session, const std::string& text, const std::string& crop) {
+  const auto name = ExpandName(ResourceKind::kModel, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  v1::UpdateModelRequest request;
+  request.mutable_model()->set_name(*name);
+  request.mutable_update_mask()->add_paths("crop");
+  if (crop != kNoCrop) {
+    const auto box = ParseOwnBox("--crop", crop);
+    if (!box.ok()) return session.FailUsage(box.status());
+    *request.mutable_model()->mutable_crop() = ToProto(*box);
+  }
+  const auto stub = session.Stub<v1::ModelService>();
+  const auto model = session.Call(*stub, &ModelStub::UpdateModel, request);
+  if (!model.ok()) return session.Fail(model.status());
+  const Printer printer = session.printer();
+  if (!PrintJson(printer, *model)) {
+    PrintDone(printer, model->name(),
+              fmt::format("model {} shows {}", ShortName(model->name()),
+                          model->has_crop() ? CropText(model->crop()) : "everything"));
+  }
   return kOk;
 }
 
@@ -126,6 +151,16 @@ void AddModelCommands(CLI::App& app, Command* selected) {
   download->footer("Example:\n  nerfctl model download mic --out mic.safetensors");
   download->callback(
       [=] { *selected = [=](Session& s) { return DownloadModel(s, *wanted, *path); }; });
+
+  CLI::App* update = model->add_subcommand("update", "Change what is shown of a model");
+  auto updated = std::make_shared<std::string>();
+  auto crop = std::make_shared<std::string>();
+  update->add_option("model", *updated, "Name of the model")->required();
+  AddKeptCropFlag(*update, crop.get());
+  update->get_option("--crop")->required();
+  update->footer("Example:\n  nerfctl model update mic --crop 0,0,0.5,2,2,1");
+  update->callback(
+      [=] { *selected = [=](Session& s) { return UpdateModel(s, *updated, *crop); }; });
 
   CLI::App* rm = model->add_subcommand("rm", "Delete models");
   auto removed = std::make_shared<std::vector<std::string>>();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "client/flags/crop_flag.h"
 #include "client/flags/names.h"
 #include "client/flags/render_plan.h"
 #include "client/flags/violations.h"
@@ -179,6 +180,7 @@ absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJob
   ViewStyle style;
   violations.AddOrAssign(ParseStyle(flags.style), &style);
   if (style != ViewStyle()) *job.mutable_style() = ToProto(style);
+  if (flags.style.crop == kNoCrop) job.mutable_style()->set_whole(true);
   if (absl::Status size = SetSize(flags, style, &job); !size.ok()) violations.Add("--width", size);
   NERF_RETURN_IF_ERROR(violations.ToStatus());
   NERF_RETURN_IF_ERROR(SetKeyframePath(flags, &job));

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "absl/strings/str_split.h"
+#include "client/flags/crop_flag.h"
 #include "client/flags/names.h"
 #include "client/flags/violations.h"
 #include "common/edit_distance.h"
@@ -268,6 +269,7 @@ absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& flags, const std::s
     violations.Add("", "render needs --out or --video");
   }
   if (style != ViewStyle()) *plan.request.mutable_style() = ToProto(style);
+  if (flags.style.crop == kNoCrop) plan.request.mutable_style()->set_whole(true);
   if (!flags.video.empty()) violations.Add(CheckVideoPath(flags.video, plan.VideoContentOf()));
   if (!flags.video.empty() && lacks_color) {
     violations.Add("--video", "needs rgb among --channels");
@@ -325,16 +327,6 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
   return absl::OkStatus();
 }
 
-v1::CropBox ToProto(const OwnBox& box) {
-  v1::CropBox proto;
-  *proto.mutable_center() = {std::begin(box.center), std::end(box.center)};
-  *proto.mutable_size() = {std::begin(box.size), std::end(box.size)};
-  const OwnBox level;
-  if (!std::equal(std::begin(box.turn), std::end(box.turn), std::begin(level.turn)))
-    *proto.mutable_turn() = {std::begin(box.turn), std::end(box.turn)};
-  return proto;
-}
-
 v1::ViewStyle ToProto(const ViewStyle& style) {
   v1::ViewStyle proto;
   if (style.background.has_value()) {
@@ -356,8 +348,9 @@ void AddStyleFlags(CLI::App& render, StyleFlags* flags) {
   render
       .add_option("--crop", flags->crop,
                   "x,y,z,sx,sy,sz: show only what is in this box, center and\nsides in the data "
-                  "set's frame and unit; with its turn behind\nthem, a quaternion x,y,z,w")
-      ->type_name("BOX");
+                  "set's frame and unit; with its turn behind\nthem, a quaternion x,y,z,w; none: "
+                  "all, also where a box is\nkept with the model")
+      ->type_name("BOX|none");
   render.add_flag("--panorama", flags->panorama,
                   "Views of all directions (equirectangular), twice as wide as\nhigh");
   render

@@ -39,7 +39,6 @@ void AddRenderFlags(CLI::App& render, RenderFlags* flags);
 // --background, --crop, --panorama, --stereo and --eye-distance.
 void AddStyleFlags(CLI::App& render, StyleFlags* flags);
 v1::ViewStyle ToProto(const ViewStyle& style);
-v1::CropBox ToProto(const OwnBox& box);
 
 // An image that is rendered of every view.
 struct RenderChannelName {

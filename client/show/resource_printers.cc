@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "client/flags/crop_flag.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
 #include "client/show/job_progress.h"
@@ -209,6 +210,7 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   fields.Add("pose job", job.pose_job());
   if (job.priority() != 0) fields.Add("priority", fmt::format("{}", job.priority()));
   fields.Add("labels", LabelsText(job));
+  if (job.has_crop()) fields.Add("crop", CropText(job.crop()));
   fields.Add("retry of", job.retry_of());
   fields.Add("extends", job.extension_of());
   fields.Add("part of", job.part_of());
@@ -298,6 +300,7 @@ void PrintModel(const Printer& printer, const v1::Model& model) {
   fields.Add("step", fmt::format("{}", model.step()));
   if (model.has_psnr()) fields.Add("preview PSNR", DbText(model.psnr()) + " dB");
   fields.Add("file", BlobText(model.blob()));
+  if (model.has_crop()) fields.Add("crop", CropText(model.crop()));
   fields.Add("created", TimeText(model.create_time()));
   fields.Print(printer.out);
   if (model.tensors_size() == 0) return;

@@ -86,7 +86,8 @@ absl::Status ViewFolder::WriteView(size_t index, const RenderPlan& plan,
     written_.push_back(path);
     if (channel.value != v1::RGB && channel.value != v1::RGBA) continue;
     color_views_.push_back(path);
-    NERF_RETURN_IF_ERROR(UseColors(path, plan.PhotographOf(index)));
+    // Photographs show what a box leaves out.
+    NERF_RETURN_IF_ERROR(UseColors(path, response.has_crop() ? "" : plan.PhotographOf(index)));
   }
   return absl::OkStatus();
 }

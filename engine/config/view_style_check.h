@@ -33,7 +33,7 @@ std::string_view StereoName(StereoLayout stereo);
 absl::StatusOr<StereoLayout> ParseStereo(std::string_view flag, std::string_view text);
 
 // The style of the flags --background, --crop, --panorama, --stereo and --eye-distance, as typed;
-// empty where not given. Errors: InvalidArgument that names every wrong one.
+// empty where not given, --crop also `none`. Errors: InvalidArgument that names every wrong one.
 struct StyleFlags {
   std::string background = "", crop = "", stereo = "none";
   bool panorama = false;

@@ -88,6 +88,7 @@ constexpr std::array kPolicies = {
     Changes("nerf.v1.ModelService/PromoteCheckpoint", kName),
     Reads("nerf.v1.ModelService/GetModel", kName),
     Reads("nerf.v1.ModelService/ListModels", kParent),
+    Changes("nerf.v1.ModelService/UpdateModel", {"model.name"}),
     Changes("nerf.v1.ModelService/DeleteModel", kName),
     MethodPolicy{"nerf.v1.ModelService/CreateShare",
                  kWriters,

@@ -12,6 +12,7 @@ void PutModelSource(RecordWriter& writer, const ModelSource& model) {
   PutBlob(writer, "model", model.model_blob);
   writer.Put("feature", model.feature);
   writer.Put("capability", model.capability);
+  writer.Put("crop", model.crop);
 }
 
 void GetModelSource(RecordReader& reader, ModelSource* model) {
@@ -21,6 +22,7 @@ void GetModelSource(RecordReader& reader, ModelSource* model) {
   model->model_blob = GetBlob(reader, "model");
   model->feature = reader.Get("feature");
   model->capability = reader.Get("capability");
+  model->crop = reader.Get("crop");
 }
 
 std::string EncodeExport(const ExportSpec& spec) {

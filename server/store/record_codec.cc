@@ -236,6 +236,7 @@ std::string EncodeJobBody(const Job& job) {
   writer.Put("origin.request_id", job.origin.request_id);
   if (job.priority != 0) writer.Put("priority", std::to_string(job.priority));
   writer.PutMap("labels", job.labels);
+  writer.Put("crop", job.crop);
   writer.Put("retry_of", job.retry_of);
   writer.Put("extension_of", job.extension_of);
   writer.Put("extend_capability", job.training.extend_capability);
@@ -316,6 +317,7 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->origin = {reader.Get("origin.traceparent"), reader.Get("origin.request_id")};
   job->priority = reader.GetNumber<int>("priority");
   job->labels = reader.GetMap("labels");
+  job->crop = reader.Get("crop");
   job->retry_of = reader.Get("retry_of");
   job->extension_of = reader.Get("extension_of");
   job->training.extend_capability = reader.Get("extend_capability");
@@ -410,6 +412,7 @@ std::string EncodeModelBody(const ModelRecord& model) {
   PutBlob(writer, "blob", model.blob);
   PutOptional(writer, "preview_psnr", model.preview_psnr);
   writer.PutList("tensors", EncodeTensors(model.tensors));
+  writer.Put("crop", model.crop);
   writer.PutTime("create_time", model.create_time);
   writer.PutTime("create_age", model.create_age);
   return writer.Finish();
@@ -425,6 +428,7 @@ absl::Status DecodeModelBody(std::string_view body, ModelRecord* model) {
   model->blob = GetBlob(reader, "blob");
   model->preview_psnr = GetOptional(reader, "preview_psnr");
   DecodeTensors(reader, "tensors", &model->tensors);
+  model->crop = reader.Get("crop");
   model->create_time = reader.GetTime("create_time");
   if (reader.Has("create_age")) model->create_age = reader.GetTime("create_age");
   return reader.status();

@@ -28,7 +28,7 @@ struct SqliteStore::Statements {
   SqliteStatement insert_job, update_job, delete_job, job_epoch;
   SqliteStatement insert_event, trim_events;
   SqliteStatement insert_curve, delete_curve, curve_of;
-  SqliteStatement insert_scene, delete_scene, insert_model, delete_model;
+  SqliteStatement insert_scene, delete_scene, put_model, delete_model;
   SqliteStatement insert_request, forget_requests, set_meta;
   SqliteStatement forget_requests_of, put_project, drain_worker, undrain_worker;
 };
@@ -169,7 +169,7 @@ absl::Status SqliteStore::Prepare() {
       {&s.curve_of, "SELECT project, job, body FROM job_curves WHERE project = ? AND job = ?"},
       {&s.insert_scene, InsertSql(kInsert, kSceneTable)},
       {&s.delete_scene, "DELETE FROM scenes WHERE project = ? AND id = ?"},
-      {&s.insert_model, InsertSql(kInsert, kModelTable)},
+      {&s.put_model, InsertSql(kReplace, kModelTable)},
       {&s.delete_model, "DELETE FROM models WHERE project = ? AND id = ?"},
       {&s.insert_request, InsertSql(kReplace, kRequestTable)},
       {&s.set_meta, InsertSql(kReplace, kMetaTable)},
@@ -251,8 +251,8 @@ absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
   for (const ResourceKey& key : write.deleted_scenes) {
     NERF_RETURN_IF_ERROR(Ran(s.delete_scene.Bind(key.project).Bind(key.id).Run()));
   }
-  for (const ModelRecord& model : write.new_models) {
-    NERF_RETURN_IF_ERROR(Ran(s.insert_model.BindRow(kModelTable, EncodeModelRow(model)).Run()));
+  for (const ModelRecord& model : write.models) {
+    NERF_RETURN_IF_ERROR(Ran(s.put_model.BindRow(kModelTable, EncodeModelRow(model)).Run()));
   }
   for (const ResourceKey& key : write.deleted_models) {
     NERF_RETURN_IF_ERROR(Ran(s.delete_model.Bind(key.project).Bind(key.id).Run()));

@@ -267,6 +267,14 @@ class FakeModels final : public v1::ModelService::Service {
     }
     return grpc::Status::OK;
   }
+  grpc::Status UpdateModel(grpc::ServerContext*, const v1::UpdateModelRequest* request,
+                           v1::Model* response) override {
+    RETURN_SCRIPTED_ERROR("UpdateModel");
+    MutexLock lock(state_->mu);
+    state_->update_model.push_back(*request);
+    *response = request->model();
+    return grpc::Status::OK;
+  }
   grpc::Status DeleteModel(grpc::ServerContext*, const v1::DeleteModelRequest* request,
                            google::protobuf::Empty*) override {
     RETURN_SCRIPTED_ERROR("DeleteModel");

@@ -75,6 +75,7 @@ struct FakeState {
   std::vector<absl::Duration> render_time_left;  // deadlines of the calls
   std::vector<v1::PromoteCheckpointRequest> promote;
   std::vector<v1::CreateShareRequest> create_share;
+  std::vector<v1::UpdateModelRequest> update_model;
   std::vector<std::string> names;  // of get, delete, cancel and validate calls
   std::vector<v1::ListTrainingJobsRequest> list_jobs;
   std::vector<v1::RetryTrainingJobRequest> retry_job;

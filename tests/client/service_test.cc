@@ -820,6 +820,23 @@ TEST_F(ServiceTest, UpdateSendsExactlyWhatItsFlagsName) {
   EXPECT_EQ(request.training_job().etag(), "e1");
 }
 
+TEST_F(ServiceTest, CropIsKeptWithJobsAndModels) {
+  EXPECT_EQ(Run({"job", "update", "j-1", "--crop", "0,0,0.5,2,2,1,0,0,1,0"}).exit_code, kOk);
+  EXPECT_EQ(Run({"job", "update", "j-1", "--crop", "none"}).exit_code, kOk);
+  ASSERT_EQ(state_.update_job.size(), 2u);
+  EXPECT_THAT(state_.update_job[0].training_job().crop().center(), ElementsAre(0, 0, 0.5));
+  EXPECT_THAT(state_.update_job[0].training_job().crop().turn(), ElementsAre(0, 0, 1, 0));
+  EXPECT_THAT(state_.update_job[1].update_mask().paths(), ElementsAre("crop"));
+  EXPECT_FALSE(state_.update_job[1].training_job().has_crop());
+
+  const CommandResult kept = Run({"model", "update", "mic", "--crop", "0,0,0.5,2,2,1"});
+  EXPECT_EQ(kept.out, "model mic shows 0,0,0.5,2,2,1\n") << kept.err;
+  EXPECT_EQ(Run({"model", "update", "mic", "--crop", "none"}).out, "model mic shows everything\n");
+  ASSERT_EQ(state_.update_model.size(), 2u);
+  EXPECT_EQ(state_.update_model[0].model().name(), "projects/default/models/mic");
+  EXPECT_THAT(state_.update_model[0].model().crop().size(), ElementsAre(2, 2, 1));
+}
+
 TEST_F(ServiceTest, ListSendsItsFilter) {
   EXPECT_EQ(Run({"job", "ls", "--filter", "state = RUNNING"}).exit_code, kOk);
   ASSERT_EQ(state_.list_jobs.size(), 1u);

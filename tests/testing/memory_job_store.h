@@ -74,7 +74,7 @@ class MemoryJobStore final : public JobStore {
     }
     for (const SceneRecord& scene : write.new_scenes) scenes_[scene.key] = scene;
     for (const ResourceKey& key : write.deleted_scenes) scenes_.erase(key);
-    for (const ModelRecord& model : write.new_models) models_[model.key] = model;
+    for (const ModelRecord& model : write.models) models_[model.key] = model;
     for (const ResourceKey& key : write.deleted_models) models_.erase(key);
     for (const RequestRecord& request : write.new_requests) {
       requests_[{request.project, request.request_id}] = request;

@@ -88,12 +88,13 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   model.blob = checkpoint->model_blob;
   model.preview_psnr = checkpoint->preview_psnr;
   model.tensors = checkpoint->tensors;
+  model.crop = changed.crop;
   model.create_age = state_.Age();
   checkpoint->promoted = true;
   request.resource_id = model.key.id;
 
   StoreWrite write;
-  write.new_models.push_back(model);
+  write.models.push_back(model);
   write.jobs.push_back({changed, changed.lease.epoch});
   std::vector<ClaimKey> claimed = {{ClaimKey::Kind::kModel, model.key},
                                    {ClaimKey::Kind::kJob, job_key}};
@@ -123,6 +124,22 @@ absl::StatusOr<ModelRecord> ModelCatalog::Get(const ResourceKey& key) {
   const auto found = state_.models.find(key);
   if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
   return found->second;
+}
+
+absl::StatusOr<ModelRecord> ModelCatalog::SetCrop(const ResourceKey& key, const std::string& crop) {
+  QueueLock lock(state_);
+  state_.AwaitUnclaimed({{ClaimKey::Kind::kModel, key}});
+  const auto found = state_.models.find(key);
+  if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
+  ModelRecord changed = found->second;
+  if (changed.crop == crop) return changed;
+  changed.crop = crop;
+  StoreWrite write;
+  write.models.push_back(changed);
+  Claim claim(state_, {{ClaimKey::Kind::kModel, key}});
+  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
+  found->second = changed;
+  return changed;
 }
 
 absl::StatusOr<Page<ModelRecord>> ModelCatalog::List(const PageRequest& request) {

@@ -39,6 +39,7 @@ std::string EtagOf(const Job& job) {
   for (const absl::Time deadline : {job.start_by, job.end_by}) {
     if (deadline != absl::InfiniteFuture()) fingerprint.Add(absl::FormatTime(deadline));
   }
+  if (!job.crop.empty()) fingerprint.Add("crop").Add(job.crop);
   return fingerprint.Hex().substr(0, kLength);
 }
 

@@ -221,6 +221,8 @@ struct Job {
   absl::Time start_time = absl::InfinitePast();  // first RUNNING; InfinitePast before
   absl::Time end_time = absl::InfinitePast();    // final; InfinitePast before
   absl::Time end_age = absl::InfinitePast();     // final; in the store's time (StoredState::age)
+  // The box that renders and exports of it show: opaque bytes of the service; empty: everything.
+  std::string crop;
   // Deadlines by the wall clock: of its first placement, and of its end.
   absl::Time start_by = absl::InfiniteFuture();
   absl::Time end_by = absl::InfiniteFuture();
@@ -248,7 +250,7 @@ inline bool WantsMerge(const Job& job) {
 absl::Status Transition(Job& job, JobState to, absl::Time now,
                         QueueReason reason = QueueReason::kNone);
 
-// Differs after a change of state, display_name, priority, labels or deadlines.
+// Differs after a change of state, display_name, priority, labels, deadlines or crop.
 std::string EtagOf(const Job& job);
 
 // Removes the checkpoints that a job no longer keeps from `checkpoints` (oldest first) and returns

@@ -9,7 +9,7 @@
 
 namespace nerf {
 
-// A promoted checkpoint. Never changes after creation.
+// A promoted checkpoint. Only `crop` changes after creation.
 struct ModelRecord {
   ResourceKey key;
   uint64_t create_sequence = 0;  // order of creation in this store, from 1
@@ -21,6 +21,7 @@ struct ModelRecord {
   BlobRef blob;  // the model file
   std::optional<double> preview_psnr;
   std::vector<TensorRecord> tensors;
+  std::string crop;  // as of Job
   absl::Time create_time = absl::InfinitePast();
   absl::Time create_age = absl::InfinitePast();  // in the store's time (StoredState::age)
 

@@ -26,6 +26,8 @@ struct ModelSource {
   BlobRef model_blob;            // the file. Create sets it
   std::string feature;           // that older workers lack, but the work needs; or empty
   std::string capability;        // of workers that do the work. Create sets it
+  std::string crop;              // as of Job and ModelRecord, if it is used. Create sets it
+  std::string crop_feature;      // `feature` with such a crop; empty: it is not used. For Create
 
   bool operator==(const ModelSource&) const = default;
 };

@@ -44,11 +44,12 @@ struct JobSpec {
   // Deadlines of its first placement and of its end, by the wall clock.
   absl::Time start_by = absl::InfiniteFuture();
   absl::Time end_by = absl::InfiniteFuture();
-  // Id of a job that failed or was cancelled. The new job takes display name, priority, labels and
-  // training from it, and starts from its last checkpoint. Empty: no retry.
+  // Id of a job that failed or was cancelled. The new job takes display name, priority, labels,
+  // crop and training from it, and starts from its last checkpoint. Empty: no retry.
   std::string retry_of;
   // Takes the same from a job that it extends, and gives the training the new budget.
   Extension extension = {};
+  std::string crop = {};  // Create sets it
   JobKind kind = JobKind::kTraining;
   RenderSpec render;      // of kind kRender
   PoseSpec pose;          // of kind kPose
@@ -70,6 +71,7 @@ struct JobUpdate {
   std::string etag;  // of the job as the caller knows it; empty: not compared
   std::optional<std::string> display_name;
   std::optional<int> priority;
+  std::optional<std::string> crop;
   std::optional<absl::Time> start_by, end_by;                     // InfiniteFuture: none
   std::optional<JobLabels> labels;                                // replaces all
   std::map<std::string, std::optional<std::string>> some_labels;  // a key without value is removed

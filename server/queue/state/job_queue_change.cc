@@ -97,6 +97,7 @@ absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& up
   Job& job = change.job;
   if (update.display_name.has_value()) job.display_name = *update.display_name;
   if (update.priority.has_value()) job.priority = *update.priority;
+  if (update.crop.has_value()) job.crop = *update.crop;
   if (update.labels.has_value()) job.labels = *update.labels;
   job.start_by = update.start_by.value_or(job.start_by);
   job.end_by = update.end_by.value_or(job.end_by);

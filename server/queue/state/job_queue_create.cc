@@ -132,6 +132,12 @@ std::string_view IdPrefixOf(JobKind kind) {
   return "";
 }
 
+void UseCrop(const std::string& kept, ModelSource* source) {
+  if (kept.empty() || source->crop_feature.empty()) return;
+  source->crop = kept;
+  source->feature = source->crop_feature;
+}
+
 // Whether the model was made of a checkpoint of this job, not of an earlier one with the same id.
 bool IsOfJob(const ModelRecord& model, const Job& job) {
   return std::any_of(job.checkpoints.begin(), job.checkpoints.end(),
@@ -237,6 +243,7 @@ absl::StatusOr<std::string> JobQueue::ResolveSource(ModelSource& source) {
     const auto model = state_.models.find(source.source);
     if (model == state_.models.end()) return ResourceNotFound(ModelName(source.source));
     source.model_blob = model->second.blob;
+    UseCrop(model->second.crop, &source);
     return model->second.method;
   }
   NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(source.source));
@@ -253,6 +260,7 @@ absl::StatusOr<std::string> JobQueue::ResolveSource(ModelSource& source) {
   }
   source.step = checkpoint->step;
   source.model_blob = checkpoint->model_blob;
+  UseCrop(job.crop, &source);
   return job.training.config.method;
 }
 
@@ -263,6 +271,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   job.kind = spec.kind;
   job.priority = spec.priority;
   job.labels = spec.labels;
+  job.crop = spec.crop;
   job.retry_of = spec.retry_of;
   job.extension_of = spec.extension.of;
   job.start_by = spec.start_by;
@@ -326,6 +335,7 @@ absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* ch
   spec.display_name = job.display_name;
   spec.priority = job.priority;
   spec.labels = job.labels;
+  spec.crop = job.crop;
   spec.training = job.training;
   // Its scene was there, and outlives the pose job.
   if (!job.awaits_poses) spec.training.pose_job.clear();

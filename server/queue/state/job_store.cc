@@ -16,7 +16,7 @@ absl::Status StaleEpochError(const JobWrite& write, const std::string& current) 
 }
 
 bool StoreWrite::MayUseReserve() const {
-  const bool makes_something = !new_scenes.empty() || !new_models.empty() ||
+  const bool makes_something = !new_scenes.empty() || !models.empty() ||
                                std::any_of(jobs.begin(), jobs.end(), [](const JobWrite& job) {
                                  return !job.expected_epoch.has_value();
                                });

@@ -49,7 +49,7 @@ struct StoreWrite {
   std::vector<std::pair<ResourceKey, TrainingCurve>> curves;     // replace those of the job
   std::vector<SceneRecord> new_scenes;
   std::vector<ResourceKey> deleted_scenes;
-  std::vector<ModelRecord> new_models;
+  std::vector<ModelRecord> models;  // each new, or in place of the one of its name
   std::vector<ResourceKey> deleted_models;
   // Their curves go too; their events are trimmed in the same write.
   std::vector<ResourceKey> deleted_jobs;

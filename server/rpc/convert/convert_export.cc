@@ -13,6 +13,7 @@
 #include "server/queue/state/job_names.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/job_fields.h"
+#include "server/rpc/convert/render_request.h"
 
 namespace nerf {
 namespace {
@@ -22,7 +23,6 @@ constexpr uint32_t kDefaultExportResolution = 256, kMinExportResolution = 8,
                    kMaxExportResolution = 1024;
 constexpr uint32_t kDefaultTriangles = 200'000, kMaxTriangles = 1'000'000'000;
 constexpr uint32_t kMinTexture = 64, kMaxTexture = 8192;
-constexpr double kMaxBoxCoordinate = 1e9;
 // Of what a worker reports.
 constexpr int kMaxExportFiles = 16;
 constexpr size_t kMaxFileName = 128, kMaxStepName = 64, kMaxExportWords = 1024;
@@ -37,22 +37,6 @@ bool HasBox(v1::ExportJob::Format format) {
          format == v1::ExportJob::VDB;
 }
 
-void CheckBox(const v1::CropBox& box, RequestCheck& check) {
-  const auto are_good = [](const auto& numbers, bool are_sides) {
-    return numbers.size() == 3 && std::all_of(numbers.begin(), numbers.end(), [&](double number) {
-             return std::abs(number) <= kMaxBoxCoordinate && (!are_sides || number > 0);
-           });
-  };
-  check.Require(are_good(box.center(), false), "export_job.box.center",
-                "must be three finite numbers, at most 1e9 from 0");
-  check.Require(are_good(box.size(), true), "export_job.box.size",
-                "must be three sides above 0 and at most 1e9");
-  double squares = 0;
-  for (const double number : box.turn()) squares += number * number;
-  check.Require(box.turn().empty() || (box.turn_size() == 4 && std::abs(squares - 1) <= 2e-3),
-                "export_job.box.turn", "must be a quaternion x, y, z, w of length 1");
-}
-
 // What is asked of a format that does not have it is refused, never ignored.
 void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
   using Job = v1::ExportJob;
@@ -62,7 +46,8 @@ void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
                 "must be VIEWER, PLY, GLB, POINTS, SPLATS, CAMERAS or VDB");
   check.Require(Job::Frame_IsValid(job.frame()), "export_job.frame",
                 "is not a frame known to this server");
-  if (job.has_box()) CheckBox(job.box(), check);
+  if (job.has_box()) CheckCropBox("export_job.box", job.box(), check);
+  check.Require(!job.has_box() || !job.whole(), "export_job.whole", "has no effect with box");
   const uint32_t resolution = job.resolution(), triangles = job.triangles();
   check.Require(
       resolution == 0 || (resolution >= kMinExportResolution && resolution <= kMaxExportResolution),
@@ -78,6 +63,7 @@ void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
                   fmt::format("has no effect on {}", Job::Format_Name(format)));
   };
   refuse(format == Job::CAMERAS && job.has_box(), "box");
+  refuse(format == Job::CAMERAS && job.whole(), "whole");
   refuse(!HasBox(format) && resolution > 0, "resolution");
   refuse(!IsMesh(format) && triangles > 0, "triangles");
   refuse(format != Job::GLB && texture > 0, "texture");
@@ -99,6 +85,7 @@ v1::ExportJob RequestedExport(const v1::ExportJob& job) {
   requested.set_frame(job.frame() == v1::ExportJob::FRAME_UNSPECIFIED ? v1::ExportJob::DATASET
                                                                       : job.frame());
   if (job.has_box()) *requested.mutable_box() = job.box();
+  requested.set_whole(job.whole());
   if (HasBox(job.format())) {
     requested.set_resolution(job.resolution() == 0 ? kDefaultExportResolution : job.resolution());
   }
@@ -108,6 +95,21 @@ v1::ExportJob RequestedExport(const v1::ExportJob& job) {
   requested.set_texture(job.texture());
   requested.DiscardUnknownFields();
   return requested;
+}
+
+// Whether it is of the box that is kept with its source, if there is one.
+bool UsesKeptCrop(const v1::ExportJob& job) {
+  return !job.has_box() && !job.whole() && job.format() != v1::ExportJob::CAMERAS;
+}
+
+// The request with the box that is kept with its source, where it uses that. A request that cannot
+// be parsed is left out.
+v1::ExportJob AsMade(const ExportSpec& spec) {
+  v1::ExportJob job;
+  if (!job.ParseFromString(spec.request)) job.Clear();
+  if (spec.crop.empty() || !UsesKeptCrop(job)) return job;
+  if (!job.mutable_box()->ParseFromString(spec.crop)) job.clear_box();
+  return job;
 }
 
 // Whether workers without kMoreExportsFeature do not know what is asked.
@@ -120,9 +122,7 @@ bool IsNewer(const v1::ExportJob& job) {
 }  // namespace
 
 v1::ExportJob ToExportJob(const Job& job) {
-  v1::ExportJob proto;
-  // A request that cannot be parsed is left out.
-  if (!proto.ParseFromString(job.exporting.request)) proto.Clear();
+  v1::ExportJob proto = AsMade(job.exporting);
   SetOneWorkerFields(job, &proto);
   if (proto.has_checkpoint() && job.exporting.step.has_value()) {
     proto.set_checkpoint(CheckpointName(job.exporting.source, *job.exporting.step));
@@ -163,6 +163,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateExportJobRequest& request) {
   NERF_RETURN_IF_ERROR(check.Result());
   spec.exporting.request = RequestedExport(job).SerializeAsString();
   if (IsNewer(job)) spec.exporting.feature = kMoreExportsFeature;
+  if (UsesKeptCrop(job)) spec.exporting.crop_feature = kMoreExportsFeature;
   return spec;
 }
 
@@ -174,9 +175,7 @@ v1::DesiredJob ExportOrder(const LeaseGrant& grant) {
   *proto.mutable_lease_ttl() = ToProto(grant.ttl);
   v1::ExportTask* task = proto.mutable_model_export();
   *task->mutable_file() = ToProto(grant.job.exporting.model_blob);
-  if (!task->mutable_product()->ParseFromString(grant.job.exporting.request)) {
-    task->clear_product();
-  }
+  *task->mutable_product() = AsMade(grant.job.exporting);
   return proto;
 }
 

@@ -21,6 +21,8 @@
 #include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/convert_scene.h"
+#include "server/rpc/convert/kept_crop.h"
+#include "server/rpc/convert/render_request.h"
 
 namespace nerf {
 namespace {
@@ -204,6 +206,7 @@ v1::TrainingJob ToProto(const Job& job) {
   if (job.final_psnr.has_value()) proto.set_final_psnr(*job.final_psnr);
   proto.set_priority(job.priority);
   for (const auto& [key, value] : job.labels) (*proto.mutable_labels())[key] = value;
+  ShowKeptCrop(job.crop, &proto);
   proto.set_etag(EtagOf(job));
   if (job.start_by != absl::InfiniteFuture()) {
     *proto.mutable_start_by_time() = ToProto(job.start_by);
@@ -381,6 +384,9 @@ absl::StatusOr<JobUpdate> FromProto(const v1::UpdateTrainingJobRequest& request)
       update.display_name = job.display_name();
     } else if (path == "priority") {
       update.priority = job.priority();
+    } else if (path == "crop") {
+      if (job.has_crop()) CheckCropBox("training_job.crop", job.crop(), check);
+      update.crop = KeptCrop(job.has_crop(), job.crop());
     } else if (path == "labels") {
       update.labels = JobLabels(job.labels().begin(), job.labels().end());
     } else if (path == "start_by_time") {
@@ -395,8 +401,8 @@ absl::StatusOr<JobUpdate> FromProto(const v1::UpdateTrainingJobRequest& request)
           found == job.labels().end() ? std::nullopt : std::optional(found->second);
     } else {
       check.Require(false, "update_mask",
-                    "must be of display_name, priority, start_by_time, end_by_time, labels and "
-                    "labels.KEY");
+                    "must be of display_name, priority, start_by_time, end_by_time, crop, labels "
+                    "and labels.KEY");
     }
   }
   NERF_RETURN_IF_ERROR(check.Result());

@@ -1,9 +1,13 @@
 #include "server/rpc/convert/convert_model.h"
 
+#include <algorithm>
+
 #include "common/status_macros.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/kept_crop.h"
+#include "server/rpc/convert/render_request.h"
 
 namespace nerf {
 
@@ -19,6 +23,7 @@ v1::Model ToProto(const ModelRecord& model) {
   if (model.preview_psnr.has_value()) proto.set_psnr(*model.preview_psnr);
   *proto.mutable_create_time() = ToProto(model.create_time);
   for (const TensorRecord& tensor : model.tensors) *proto.add_tensors() = ToProto(tensor);
+  ShowKeptCrop(model.crop, &proto);
   return proto;
 }
 
@@ -35,6 +40,20 @@ absl::StatusOr<ModelSpec> FromProto(const v1::PromoteCheckpointRequest& request)
   check.RequireDisplayName("display_name", spec.display_name);
   NERF_RETURN_IF_ERROR(check.Result());
   return spec;
+}
+
+absl::StatusOr<std::pair<ResourceKey, std::string>> FromProto(
+    const v1::UpdateModelRequest& request) {
+  RequestCheck check;
+  const v1::Model& model = request.model();
+  const ResourceKey key = TakeOr(ParseModelName("model.name", model.name()), check);
+  const auto& paths = request.update_mask().paths();
+  check.Require(!paths.empty() && std::all_of(paths.begin(), paths.end(),
+                                              [](const auto& path) { return path == "crop"; }),
+                "update_mask", "must be crop");
+  if (model.has_crop()) CheckCropBox("model.crop", model.crop(), check);
+  NERF_RETURN_IF_ERROR(check.Result());
+  return std::pair(key, KeptCrop(model.has_crop(), model.crop()));
 }
 
 }  // namespace nerf

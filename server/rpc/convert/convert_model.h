@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "absl/status/statusor.h"
 #include "nerf/v1/model_service.pb.h"
 #include "server/queue/catalogs/model_catalog.h"
@@ -10,5 +13,8 @@ v1::Model ToProto(const ModelRecord& model);
 
 // Errors: InvalidArgument that lists every wrong field.
 absl::StatusOr<ModelSpec> FromProto(const v1::PromoteCheckpointRequest& request);
+// The model and its new ModelRecord::crop. Errors as above.
+absl::StatusOr<std::pair<ResourceKey, std::string>> FromProto(
+    const v1::UpdateModelRequest& request);
 
 }  // namespace nerf

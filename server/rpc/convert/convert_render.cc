@@ -15,6 +15,7 @@
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/job_fields.h"
+#include "server/rpc/convert/kept_crop.h"
 #include "server/rpc/convert/render_request.h"
 
 namespace nerf {
@@ -176,6 +177,9 @@ void AddFrames(const LeaseGrant& grant, const v1::RenderJob& requested, v1::Fram
     *view->mutable_channels() = requested.channels();
     view->set_format(v1::PNG);
     if (requested.has_style()) *view->mutable_style() = requested.style();
+    if (!grant.job.render.crop.empty()) {
+      UseKeptCrop(grant.job.render.crop, view->mutable_style());
+    }
     if (path.has_scene()) {
       view->mutable_orbit()->set_index(i);
       view->mutable_orbit()->set_count(path.scene().frames());
@@ -194,6 +198,7 @@ v1::RenderJob ToRenderJob(const Job& job, bool whole) {
   // A request that cannot be parsed is left out.
   if (!proto.ParseFromString(job.render.request)) proto.Clear();
   if (!whole) proto.clear_path();
+  if (!job.render.crop.empty()) UseKeptCrop(job.render.crop, proto.mutable_style());
   SetJobFields(job, &proto);
   if (proto.has_checkpoint() && job.render.step.has_value()) {
     proto.set_checkpoint(CheckpointName(job.render.source, *job.render.step));
@@ -246,6 +251,8 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateRenderJobRequest& request) {
   spec.render.n_channels = static_cast<uint32_t>(requested.channels_size());
   spec.render.images = job.images();
   spec.render.movie = job.movie();
+  const v1::ViewStyle& style = requested.style();
+  if (!style.has_crop() && !style.whole()) spec.render.crop_feature = kStyleFeature;
   spec.render.feature = FeatureOfViews(requested.style(), requested.channels(), v1::PNG);
   return spec;
 }

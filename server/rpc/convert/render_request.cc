@@ -15,6 +15,7 @@
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/kept_crop.h"
 
 namespace nerf {
 namespace {
@@ -49,10 +50,11 @@ void CheckCameraFields(const v1::Camera& camera, RequestCheck& check) {
 }
 
 // The newest weights of a job: those in training while it runs, else its newest checkpoint.
-absl::Status UseJob(const ServiceContext& services, const ResourceKey& key,
-                    BrokerRequest* request) {
+absl::Status UseJob(const ServiceContext& services, const ResourceKey& key, BrokerRequest* request,
+                    std::string* crop) {
   v1::RenderTask& task = *request->message.mutable_render();
   NERF_ASSIGN_OR_RETURN(const Job job, services.queue.Get(key));
+  *crop = job.crop;
   request->message.set_project(key.project);
   if (job.state == JobState::kRunning || job.state == JobState::kPausing) {
     request->worker = services.workers.WorkerOf(key);
@@ -75,25 +77,29 @@ absl::Status UseJob(const ServiceContext& services, const ResourceKey& key,
   return absl::OkStatus();
 }
 
+// crop: the box that is kept with the source.
 absl::Status UseSource(const ServiceContext& services, const v1::RenderImageRequest& source,
-                       BrokerRequest* request) {
+                       BrokerRequest* request, std::string* crop) {
   v1::RenderTask& task = *request->message.mutable_render();
   if (source.has_model()) {
     NERF_ASSIGN_OR_RETURN(const auto key, ParseModelName("model", source.model()));
     NERF_ASSIGN_OR_RETURN(const auto model, services.models.Get(key));
     request->message.set_project(key.project);
     *task.mutable_file() = ToProto(model.blob);
+    *crop = model.crop;
     return absl::OkStatus();
   }
   if (source.has_checkpoint()) {
     NERF_ASSIGN_OR_RETURN(const auto key, ParseCheckpointName("checkpoint", source.checkpoint()));
     NERF_ASSIGN_OR_RETURN(const auto checkpoint, services.queue.GetCheckpoint(key.job, key.step));
+    NERF_ASSIGN_OR_RETURN(const Job job, services.queue.Get(key.job));
+    *crop = job.crop;
     request->message.set_project(key.job.project);
     *task.mutable_file() = ToProto(checkpoint.model_blob);
     return absl::OkStatus();
   }
   NERF_ASSIGN_OR_RETURN(const auto key, ParseJobName("training_job", source.training_job()));
-  return UseJob(services, key, request);
+  return UseJob(services, key, request, crop);
 }
 
 // `to` where there are as many numbers as it has.
@@ -173,6 +179,19 @@ absl::Status CheckCamera(const v1::Camera& camera) {
   return check.Result();
 }
 
+void CheckCropBox(std::string_view field, const v1::CropBox& proto, RequestCheck& check) {
+  ViewStyle style;
+  OwnBox& box = style.crop.emplace();
+  TakeNumbers(fmt::format("{}.center", field), proto.center(), box.center, check);
+  TakeNumbers(fmt::format("{}.size", field), proto.size(), box.size, check);
+  if (!proto.turn().empty())
+    TakeNumbers(fmt::format("{}.turn", field), proto.turn(), box.turn, check);
+  for (const StyleProblem& problem : ProblemsOf(style)) {
+    check.Require(false, fmt::format("{}{}", field, problem.field.substr(problem.field.find('.'))),
+                  problem.message);
+  }
+}
+
 void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& proto, ViewSize asked,
                     RequestCheck& check) {
   const std::string within = fmt::format("{}style.", prefix);
@@ -183,13 +202,8 @@ void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& proto, ViewSiz
     style.background = {static_cast<float>(color[0]), static_cast<float>(color[1]),
                         static_cast<float>(color[2])};
   }
-  if (proto.has_crop()) {
-    OwnBox& box = style.crop.emplace();
-    TakeNumbers(within + "crop.center", proto.crop().center(), box.center, check);
-    TakeNumbers(within + "crop.size", proto.crop().size(), box.size, check);
-    if (!proto.crop().turn().empty())
-      TakeNumbers(within + "crop.turn", proto.crop().turn(), box.turn, check);
-  }
+  if (proto.has_crop()) CheckCropBox(within + "crop", proto.crop(), check);
+  check.Require(!proto.has_crop() || !proto.whole(), within + "whole", "has no effect with crop");
   if (proto.has_panorama()) {
     const bool is_known = v1::Panorama::Stereo_IsValid(proto.panorama().stereo());
     check.Require(is_known, within + "panorama.stereo", "is not a layout known to this server");
@@ -265,11 +279,13 @@ absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
   NERF_RETURN_IF_ERROR(CheckView(request));
   BrokerRequest result;
   result.max_reply_bytes = kMaxReplyBytes;
-  result.feature = FeatureOfViews(request.style(), request.channels(), request.format());
-  NERF_RETURN_IF_ERROR(UseSource(services, request, &result));
+  std::string crop;
+  NERF_RETURN_IF_ERROR(UseSource(services, request, &result, &crop));
   v1::RenderImageRequest* view = result.message.mutable_render()->mutable_view();
   *view = request;
   view->clear_source();
+  if (!crop.empty()) UseKeptCrop(crop, view->mutable_style());
+  result.feature = FeatureOfViews(view->style(), view->channels(), view->format());
   return result;
 }
 

@@ -23,6 +23,9 @@ absl::Status CheckCamera(const v1::Camera& camera);
 void CheckCameraMatrix(std::string_view field,
                        const google::protobuf::RepeatedField<double>& matrix, RequestCheck& check);
 
+// Names the wrong parts of a box "`field`.center[0]" and so on.
+void CheckCropBox(std::string_view field, const v1::CropBox& box, RequestCheck& check);
+
 // Adds what is wrong with a style, and with a picture of width x height pixels (0: not asked) if it
 // is a panorama. `prefix` comes before names of fields: "render_job.".
 void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& style, ViewSize asked,

@@ -29,6 +29,7 @@ void CheckSides(const v1::View& view, RequestCheck& check) {
 
 void CheckLive(const v1::View& view, RequestCheck& check) {
   CheckSides(view, check);
+  check.Require(!view.style().has_panorama(), "view.style.panorama", "is not of live views");
   const absl::Status status = CheckView(FrameRequest({}, view, /*width=*/1, /*height=*/1));
   for (const FieldViolation& violation : GetFieldViolations(status)) {
     if (violation.field == "source") continue;  // not of the view
@@ -77,6 +78,7 @@ v1::RenderImageRequest FrameRequest(const v1::StreamViewsRequest& source, const 
   if (view.has_orbit()) *request.mutable_orbit() = view.orbit();
   request.set_width(width);
   request.set_height(height);
+  if (view.has_style()) *request.mutable_style() = view.style();
   request.add_channels(view.channel() == v1::RENDER_CHANNEL_UNSPECIFIED ? v1::RGB : view.channel());
   return request;
 }

@@ -87,6 +87,19 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
                      });
 }
 
+grpc::ServerUnaryReactor* ModelService::UpdateModel(grpc::CallbackServerContext* context,
+                                                    const v1::UpdateModelRequest* request,
+                                                    v1::Model* response) {
+  return AnswerUnary(services_, "nerf.v1.ModelService/UpdateModel", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const auto wanted, FromProto(*request));
+                       NERF_ASSIGN_OR_RETURN(const ModelRecord model,
+                                             services_.models.SetCrop(wanted.first, wanted.second));
+                       *response = ToProto(model);
+                       return absl::OkStatus();
+                     });
+}
+
 grpc::ServerUnaryReactor* ModelService::DeleteModel(grpc::CallbackServerContext* context,
                                                     const v1::DeleteModelRequest* request,
                                                     google::protobuf::Empty* /*response*/) {

@@ -22,6 +22,9 @@ class ModelService final : public v1::ModelService::CallbackService {
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
                                        const v1::ListModelsRequest* request,
                                        v1::ListModelsResponse* response) override;
+  grpc::ServerUnaryReactor* UpdateModel(grpc::CallbackServerContext* context,
+                                        const v1::UpdateModelRequest* request,
+                                        v1::Model* response) override;
   grpc::ServerUnaryReactor* DeleteModel(grpc::CallbackServerContext* context,
                                         const v1::DeleteModelRequest* request,
                                         google::protobuf::Empty* response) override;

@@ -44,20 +44,24 @@ grpc::ServerUnaryReactor* RenderService::RenderImage(grpc::CallbackServerContext
                                                      v1::RenderImageResponse* response) {
   // Counts the render in its project's quota until it ends.
   auto ticket = std::make_shared<std::shared_ptr<RenderTicket>>();
+  auto style = std::make_shared<v1::ViewStyle>();
   return BrokeredCall::Begin(
       services_, "nerf.v1.RenderService/RenderImage", context, *request,
       [=, this]() -> absl::StatusOr<BrokerRequest> {
         if (services_.admin != nullptr) {
           NERF_ASSIGN_OR_RETURN(*ticket, services_.admin->BeginRender(ProjectOf(*request)));
         }
-        return PrepareRender(services_, *request);
+        NERF_ASSIGN_OR_RETURN(BrokerRequest prepared, PrepareRender(services_, *request));
+        *style = prepared.message.render().view().style();
+        return prepared;
       },
-      [this, ticket, request, response, in_blobs = request->in_blobs(),
+      [this, ticket, style, request, response, in_blobs = request->in_blobs(),
        start = services_.clock.Now()](absl::StatusOr<BrokerReply> reply) {
         ticket->reset();
         const absl::Status status =
             reply.ok() ? FillRenderResponse(*reply, in_blobs, services_.blobs, response)
                        : reply.status();
+        if (status.ok() && style->has_crop()) *response->mutable_crop() = style->crop();
         OwnImages(*response, ProjectOf(*request), &services_.blob_owners);
         services_.metrics.RenderFinished("image", ResultLabel(status),
                                          absl::ToDoubleSeconds(services_.clock.Now() - start));

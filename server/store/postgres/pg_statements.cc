@@ -106,7 +106,7 @@ PgStatements::PgStatements()
       insert_scene(InsertStatement(kSceneTable, "insert_scene")),
       delete_scene{
           "delete_scene", "DELETE FROM scenes WHERE project = $1 AND id = $2", {kText, kText}},
-      insert_model(InsertStatement(kModelTable, "insert_model")),
+      put_model(PutStatement(kModelTable)),
       delete_model{
           "delete_model", "DELETE FROM models WHERE project = $1 AND id = $2", {kText, kText}},
       put_request(PutStatement(kRequestTable)),
@@ -128,7 +128,7 @@ PgStatements::PgStatements()
 std::vector<const PgStatement*> PgStatements::All() const {
   return {&begin,        &count_commit, &insert_job,      &update_job,
           &delete_job,   &insert_event, &trim_events,     &put_curve,
-          &delete_curve, &insert_scene, &delete_scene,    &insert_model,
+          &delete_curve, &insert_scene, &delete_scene,    &put_model,
           &delete_model, &put_request,  &forget_requests, &forget_requests_of,
           &put_meta,     &put_project,  &drain_worker,    &undrain_worker,
           &insert_token, &delete_token, &put_worker_key,  &delete_worker_key};
@@ -148,8 +148,8 @@ void AppendWrite(const StoreWrite& write, std::vector<PgCommand>* commands) {
   for (const ResourceKey& key : write.deleted_scenes) {
     commands->push_back({&s.delete_scene, {key.project, key.id}});
   }
-  for (const ModelRecord& model : write.new_models) {
-    commands->push_back({&s.insert_model, EncodeModelRow(model)});
+  for (const ModelRecord& model : write.models) {
+    commands->push_back({&s.put_model, EncodeModelRow(model)});
   }
   for (const ResourceKey& key : write.deleted_models) {
     commands->push_back({&s.delete_model, {key.project, key.id}});

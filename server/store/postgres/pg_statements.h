@@ -15,7 +15,7 @@ struct PgStatements {
   PgStatement insert_job, update_job, delete_job;  // update_job: a row and the expected epoch
   PgStatement insert_event, trim_events;
   PgStatement put_curve, delete_curve;
-  PgStatement insert_scene, delete_scene, insert_model, delete_model;
+  PgStatement insert_scene, delete_scene, put_model, delete_model;
   PgStatement put_request, forget_requests, forget_requests_of;
   PgStatement put_meta, put_project, drain_worker, undrain_worker;
   PgStatement insert_token, delete_token, put_worker_key, delete_worker_key;

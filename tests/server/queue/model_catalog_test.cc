@@ -50,6 +50,21 @@ TEST_F(ModelCatalogTest, PromotedCheckpointBecomesAModelAndIsNeverRetired) {
   EXPECT_THAT(QueueHarness::Steps(harness_.Get("one")), testing::ElementsAre(5, 6, 7));
 }
 
+TEST_F(ModelCatalogTest, CropIsTheJobsAtFirstAndThenTheModelsOwn) {
+  JobUpdate update;
+  update.crop = "a box";
+  ASSERT_THAT(harness_.queue->Update({"default", "one"}, update), IsOk());
+  const ResourceKey key = {"default", "model"};
+  EXPECT_EQ(harness_.models->Promote(Spec("model", 1))->crop, "a box");
+  EXPECT_EQ(harness_.models->SetCrop(key, "another")->crop, "another");
+  EXPECT_EQ(harness_.models->SetCrop(key, "another")->crop, "another");
+  harness_.Restart();
+  EXPECT_EQ(harness_.models->Get(key)->crop, "another");
+  EXPECT_EQ(harness_.Get("one").crop, "a box");
+  EXPECT_THAT(harness_.models->SetCrop({"default", "no"}, "x"),
+              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
+}
+
 TEST_F(ModelCatalogTest, WithoutAStepTheNewestIsPromoted) {
   Commit(2);
   EXPECT_EQ(harness_.models->Promote(Spec("model", std::nullopt))->step, 2u);

@@ -59,6 +59,7 @@ const std::map<std::string, std::string> kWhoMay = {
     {"nerf.v1.ModelService/PromoteCheckpoint", "EA"},
     {"nerf.v1.ModelService/GetModel", "VEA"},
     {"nerf.v1.ModelService/ListModels", "VEA"},
+    {"nerf.v1.ModelService/UpdateModel", "EA"},
     {"nerf.v1.ModelService/DeleteModel", "EA"},
     {"nerf.v1.ModelService/CreateShare", "EA"},
     {"nerf.v1.ModelService/ListShares", "EA"},

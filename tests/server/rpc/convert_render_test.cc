@@ -115,6 +115,24 @@ TEST(ConvertRenderTest, StyleOfAJobReachesItsFramesAndItsMovie) {
   EXPECT_EQ(FromProto(Request())->render.feature, "");
 }
 
+TEST(ConvertRenderTest, KeptBoxCutsFramesThatNameNone) {
+  v1::CropBox kept;
+  for (int axis = 0; axis < 3; ++axis) {
+    kept.add_center(0);
+    kept.add_size(2);
+  }
+  for (const bool whole : {false, true}) {
+    v1::CreateRenderJobRequest request = Request();
+    if (whole) request.mutable_render_job()->mutable_style()->set_whole(true);
+    auto spec = FromProto(request);
+    ASSERT_THAT(spec, IsOk());
+    spec->render.crop = kept.SerializeAsString();
+    const LeaseGrant grant = GrantOf(*spec, 0);
+    EXPECT_EQ(RenderOrder(grant).frames().frames(0).view().style().has_crop(), !whole);
+    EXPECT_EQ(ToRenderJob(grant.job, false).style().has_crop(), !whole);
+  }
+}
+
 TEST(ConvertRenderTest, WrongFieldsOfAStyleAreNamed) {
   v1::CreateRenderJobRequest request = Request();
   v1::RenderJob& job = *request.mutable_render_job();

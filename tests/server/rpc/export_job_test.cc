@@ -118,6 +118,44 @@ TEST_F(ExportJobTest, WorkerMakesAFileOfTheNewestCheckpoint) {
   EXPECT_EQ(done.result().axes(), "z up, right-handed");
 }
 
+TEST_F(ExportJobTest, BoxThatIsKeptWithTheJobIsExportedUnlessARequestSaysOtherwise) {
+  v1::UpdateTrainingJobRequest update;
+  update.mutable_training_job()->set_name("projects/default/trainingJobs/mic");
+  for (int axis = 0; axis < 3; ++axis) {
+    update.mutable_training_job()->mutable_crop()->add_center(0);
+    update.mutable_training_job()->mutable_crop()->add_size(2);
+  }
+  update.mutable_update_mask()->add_paths("crop");
+  v1::TrainingJob job;
+  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
+                                  &v1::TrainingService::Stub::UpdateTrainingJob, update, &job),
+              IsOk());
+  v1::CreateExportJobRequest request = Request();
+  request.mutable_export_job()->set_whole(true);
+  EXPECT_FALSE(Create(request)->has_box());
+  *request.mutable_export_job()->mutable_box() = job.crop();
+  EXPECT_THAT(WrongFields(request), ElementsAre("export_job.whole"));
+  request = Request("cameras");
+  request.mutable_export_job()->set_format(v1::ExportJob::CAMERAS);
+  EXPECT_FALSE(Create(request)->has_box());
+  request.mutable_export_job()->set_whole(true);
+  EXPECT_THAT(WrongFields(request), ElementsAre("export_job.whole"));
+  request = Request("own");
+  *request.mutable_export_job()->mutable_box() = job.crop();
+  request.mutable_export_job()->mutable_box()->set_size(0, 1);
+  EXPECT_EQ(Create(request)->box().size(0), 1);
+  request = Request("cut");
+  request.set_request_id("0b9a0a4e-3b6e-4a4f-9d07-6f1f4b0c1d2e");
+  request.mutable_export_job()->set_priority(9);
+  EXPECT_EQ(Create(request)->box().size(0), 2);
+  // Of the first request, also where the box has changed meanwhile.
+  update.mutable_training_job()->clear_crop();
+  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
+                                  &v1::TrainingService::Stub::UpdateTrainingJob, update, &job),
+              IsOk());
+  EXPECT_EQ(Create(request)->box().size(0), 2);
+}
+
 TEST_F(ExportJobTest, ValidateOnlyTellsTheSizeAndWhyItWouldWaitAndMakesNothing) {
   v1::CreateExportJobRequest request = Request();
   request.set_validate_only(true);
@@ -177,11 +215,11 @@ TEST_F(ExportJobTest, EveryWrongFieldIsNamedAtOnce) {
   };
   for (const Box& box :
        {Box{{}, {}, "center"}, Box{{0, 0}, {1, 1, 1}, "center"},
-        Box{{0, 0, 0, 0}, {1, 1, 1}, "center"}, Box{{0, kNan, 0}, {1, 1, 1}, "center"},
-        Box{{kInfinity, 0, 0}, {1, 1, 1}, "center"}, Box{{1e10, 0, 0}, {1, 1, 1}, "center"},
-        Box{{0, 0, 0}, {1, 1}, "size"}, Box{{0, 0, 0}, {1, 0, 1}, "size"},
-        Box{{0, 0, 0}, {1, -1, 1}, "size"}, Box{{0, 0, 0}, {1, 1, kNan}, "size"},
-        Box{{0, 0, 0}, {1, kInfinity, 1}, "size"}}) {
+        Box{{0, 0, 0, 0}, {1, 1, 1}, "center"}, Box{{0, kNan, 0}, {1, 1, 1}, "center[1]"},
+        Box{{kInfinity, 0, 0}, {1, 1, 1}, "center[0]"}, Box{{1e10, 0, 0}, {1, 1, 1}, "center[0]"},
+        Box{{0, 0, 0}, {1, 1}, "size"}, Box{{0, 0, 0}, {1, 0, 1}, "size[1]"},
+        Box{{0, 0, 0}, {1, -1, 1}, "size[1]"}, Box{{0, 0, 0}, {1, 1, kNan}, "size[2]"},
+        Box{{0, 0, 0}, {1, kInfinity, 1}, "size[1]"}, Box{{1e9, 0, 0}, {1, 1, 1}, "size[0]"}}) {
     request = Request();
     *request.mutable_export_job()->mutable_box()->mutable_center() = {box.center.begin(),
                                                                       box.center.end()};

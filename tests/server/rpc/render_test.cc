@@ -28,7 +28,8 @@ class RenderTest : public testing::Test {
   void SetUp() override {
     job_ = server_.CreateJob(server_.CreateScene("lego")).name();
     worker_ = std::make_unique<FakeWorker>(server_.channel, RpcTestServer::kToken, "w-1");
-    grant_ = *worker_->TakeJob();
+    worker_->Hello({}, {}, {"style"});
+    grant_ = *worker_->WaitForOrder(v1::DesiredJob::TRAIN);
     const v1::CommitCheckpointRequest commit = CheckpointRequest(server_, grant_, 10);
     model_blob_ = commit.model_blob();
     ASSERT_THAT(worker_->Commit(commit), IsOk());
@@ -42,6 +43,15 @@ class RenderTest : public testing::Test {
     request.set_width(8);
     request.set_height(8);
     return request;
+  }
+
+  static v1::CropBox Box(double side) {
+    v1::CropBox box;
+    for (int axis = 0; axis < 3; ++axis) {
+      box.add_center(0);
+      box.add_size(side);
+    }
+    return box;
   }
 
   struct Outcome {
@@ -121,6 +131,60 @@ TEST_F(RenderTest, CheckpointAndModelAreRenderedFromTheirFile) {
     Reply(task->request_id(), v1::RenderImageResponse().SerializeAsString(), true);
     EXPECT_THAT(outcome.get().status, IsOk());
   }
+}
+
+// The box that is kept with a job or model cuts its views, unless a request says otherwise.
+TEST_F(RenderTest, KeptBoxCutsViewsThatNameNone) {
+  v1::UpdateTrainingJobRequest update;
+  update.mutable_training_job()->set_name(job_);
+  *update.mutable_training_job()->mutable_crop() = Box(1);
+  update.mutable_update_mask()->add_paths("crop");
+  v1::TrainingJob job;
+  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
+                                  &v1::TrainingService::Stub::UpdateTrainingJob, update, &job),
+              IsOk());
+  EXPECT_EQ(job.crop().size(0), 1);
+  const v1::Model model = PromoteNewest(server_, job_, "lego");
+  v1::UpdateModelRequest change;
+  change.mutable_model()->set_name(model.name());
+  *change.mutable_model()->mutable_crop() = Box(2);
+  change.mutable_update_mask()->add_paths("crop");
+  v1::Model changed;
+  ASSERT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::UpdateModel, change,
+                                  &changed),
+              IsOk());
+  EXPECT_EQ(model.crop().size(0), 1);
+  EXPECT_EQ(changed.crop().size(0), 2);
+
+  // The side of the box that a view is cut to; 0 for none.
+  const auto side = [&](v1::RenderImageRequest request, double own, bool whole) {
+    *request.mutable_orbit() = View().orbit();
+    if (own > 0) *request.mutable_style()->mutable_crop() = Box(own);
+    if (whole) request.mutable_style()->set_whole(true);
+    auto outcome = Render(request);
+    const auto task = worker_->WaitForRequest();
+    if (!task.has_value()) return -1.0;
+    const v1::ViewStyle& style = task->render().view().style();
+    Reply(task->request_id(), v1::RenderImageResponse().SerializeAsString(), true);
+    const v1::RenderImageResponse response = outcome.get().response;
+    EXPECT_EQ(response.has_crop(), style.has_crop());
+    return style.has_crop() ? style.crop().size(0) : 0;
+  };
+  v1::RenderImageRequest of_job, of_checkpoint, of_model;
+  of_job.set_training_job(job_);
+  of_checkpoint.set_checkpoint(job_ + "/checkpoints/10");
+  of_model.set_model(model.name());
+  EXPECT_EQ(side(of_job, 0, false), 1);
+  EXPECT_EQ(side(of_checkpoint, 0, false), 1);
+  EXPECT_EQ(side(of_model, 0, false), 2);
+  EXPECT_EQ(side(of_model, 3, false), 3);
+  EXPECT_EQ(side(of_model, 0, true), 0);
+  EXPECT_EQ(side(of_job, 0, true), 0);
+  change.mutable_model()->clear_crop();
+  ASSERT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::UpdateModel, change,
+                                  &changed),
+              IsOk());
+  EXPECT_EQ(side(of_model, 0, false), 0);
 }
 
 TEST_F(RenderTest, WorkerLostOnTheWayIsUnavailableWorkerLost) {

@@ -49,7 +49,7 @@ class BackupTest : public testing::Test {
     model.key = {"default", "model"};
     model.create_sequence = 2;
     model.blob = *blobs_->Put("a model");
-    write.new_models.push_back(model);
+    write.models.push_back(model);
     EXPECT_THAT(store_->Commit(write), IsOk());
     const auto access = SqliteAccessStore::Open(data() + "/access.db");
     EXPECT_THAT(WriteBackup(*store_, *blobs_, data(), "monday", access->get()), IsOk());

@@ -66,6 +66,8 @@ TEST(RecordCodecTest, RenderJobComesBackWithItsPartsAndFrames) {
                 QueueHarness::Blob("model"),
                 "style",
                 "render+style/ngp",
+                "a box",
+                "",
                 std::string("\x0a\x00", 2),
                 20,
                 2,
@@ -88,7 +90,7 @@ TEST(RecordCodecTest, ExportJobComesBackWithItsSourceAndFiles) {
   Job job;
   job.kind = JobKind::kExport;
   static_cast<ModelSource&>(job.exporting) = {
-      true, {"default", "j-1"}, 7, QueueHarness::Blob("model"), "style", "export/ngp"};
+      true, {"default", "j-1"}, 7, QueueHarness::Blob("model"), "style", "export/ngp", "box", ""};
   job.exporting.request = std::string("\x0a\x00", 2);
   job.export_result = ExportResult{{{"mesh.glb", QueueHarness::Blob("mesh")}}, "report"};
   Job read;
@@ -276,6 +278,7 @@ TEST(RecordCodecTest, EventSceneAndModelComeBack) {
   model.blob = QueueHarness::Blob("m");
   model.preview_psnr = 31.0;
   model.tensors = QueueHarness::Checkpoint(1).tensors;
+  model.crop = std::string("\x0a\x00box", 5);
   model.create_time = absl::FromUnixMicros(8);
   ModelRecord read_model;
   ASSERT_THAT(DecodeModelBody(EncodeModelBody(model), &read_model), IsOk());

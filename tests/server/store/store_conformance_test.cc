@@ -184,7 +184,7 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   model.key = {"lab", "model"};
   model.create_sequence = 9;
   model.step = 4;
-  write.new_models = {model};
+  write.models = {model};
   write.new_requests = {{RequestRecord::Kind::kModel, "lab", kRequestA, "model", "f0",
                          absl::FromUnixMicros(1'234'567)}};
   ProjectRecord lab;
@@ -211,6 +211,13 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   ASSERT_EQ(stored.models.size(), 1u);
   EXPECT_EQ(stored.models[0].key, model.key);
   EXPECT_EQ(EncodeModelBody(stored.models[0]), EncodeModelBody(model));
+  StoreWrite change;
+  change.models = {model};
+  change.models[0].crop = "a box";
+  ASSERT_THAT(jobs().Commit(change), IsOk());
+  Reopen();
+  ASSERT_EQ(Load().models.size(), 1u);
+  EXPECT_EQ(Load().models[0].crop, "a box");
   ASSERT_EQ(stored.requests.size(), 1u);
   EXPECT_EQ(stored.requests[0].kind, RequestRecord::Kind::kModel);
   EXPECT_EQ(stored.requests[0].resource_id, "model");

@@ -1,0 +1,16 @@
+#include "server/rpc/convert/kept_crop.h"
+
+namespace nerf {
+
+std::string KeptCrop(bool has_box, const v1::CropBox& box) {
+  if (!has_box) return "";
+  v1::CropBox kept = box;
+  kept.DiscardUnknownFields();
+  return kept.SerializeAsString();
+}
+
+void UseKeptCrop(const std::string& kept, v1::ViewStyle* style) {
+  if (!style->has_crop() && !style->whole()) ShowKeptCrop(kept, style);
+}
+
+}  // namespace nerf
