@@ -35,8 +35,8 @@ const transforms = (...frames) => JSON.stringify({ frames });
 
 async function run() {
   const module = join(folder, "lib.mjs");
-  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "format.ts", "turbo.ts", "curve.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, urlNameOf, colorize, joined } = await import(pathToFileURL(module));
+  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts"], ["es"]));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -57,6 +57,58 @@ async function run() {
     assert.notDeepEqual(at(5, 5), [0, 0, 0]);
     assert.ok(at(8, 0)[0] > 2 * at(8, 0)[2], `the nearest is red: ${at(8, 0)}`);
     assert.ok(Math.max(...at(4, 0)) < 60, `the farthest is dark: ${at(4, 0)}`);
+  });
+
+  await step("exported points are drawn upright, the nearer ones in front", async () => {
+    const fields = ["x", "y", "z"].map((name) => `property float ${name}\n`).join("") + ["red", "green", "blue"].map((name) => `property uchar ${name}\n`).join("");
+    const head = (n) => `ply\nformat binary_little_endian 1.0\nelement vertex ${n}\n${fields}end_header\n`;
+    const ply = (points) => {
+      const body = Buffer.concat(points.map(([place, color]) => Buffer.concat([Buffer.from(Float32Array.from(place).buffer), Buffer.from(color)])));
+      const file = Buffer.concat([Buffer.from(head(points.length)), body]);
+      return file.buffer.slice(file.byteOffset, file.byteOffset + file.length);
+    };
+    const red = [255, 0, 0], green = [0, 255, 0];
+    const cloud = cloudOf(ply([[[0, 0, 1], red], [[0, 0, -1], green]]));
+    assert.deepEqual([cloud.n, ...cloud.colors], [2, ...red, ...green]);
+    const rowOf = (pixels, channel) => Array.from({ length: 20 }, (_, i) => i).find((row) => Array.from({ length: 20 }, (_, i) => pixels[4 * (20 * row + i) + channel]).some((value) => value === 255));
+    const upright = drawCloud(cloud, 20, 20, { up: [0, 0, 1] });
+    assert.ok(rowOf(upright, 0) < rowOf(upright, 1), "red is above");
+    const turned = drawCloud(cloud, 20, 20, { up: [0, 0, -1] });
+    assert.ok(rowOf(turned, 0) > rowOf(turned, 1), "red is below");
+    const pile = cloudOf(ply([[[0, -1, 0], red], [[0, 1, 0], green]]));
+    const middle = (look) => drawCloud(pile, 20, 20, look).slice(4 * (20 * 10 + 10), 4 * (20 * 10 + 10) + 3);
+    assert.deepEqual([...middle({ up: [0, 0, 1], toViewer: [0, -1, 0] })], red);
+    assert.deepEqual([...middle({ up: [0, 0, 1], toViewer: [0, 1, 0] })], green);
+    assert.equal(cloudOf(new TextEncoder().encode("<!doctype html>").buffer), null);
+    assert.equal(cloudOf(new TextEncoder().encode(head(1000)).buffer), null, "a cut file");
+    assert.equal(cloudOf(new ArrayBuffer(2)), null);
+  });
+
+  await step("a box is moved, sized and turned by its handles", async () => {
+    const near = (a, b, why) => assert.ok(a.every((number, i) => Math.abs(number - b[i]) < 1e-4), `${why}: ${a}, not ${b}`);
+    for (const angles of [[0, 0, 0], [10, 20, 30], [-170, 80, 100], [0, 0, 135]]) near(anglesOf({ turn: turnOf(angles) }), angles, "angles");
+    near(axesOf({ turn: turnOf([0, 0, 90]) })[0], [0, 1, 0], "x turned to y");
+    near(axesOf({ turn: turnOf([0, 90, 0]) })[0], [0, 0, -1], "x turned to -z");
+    // Seen from above, x to the right: 4 units away 100 pixels are one unit.
+    const view = { center: [0, 0, 0], up: [0, 1, 0], distance: 4, elevation: 0, aspect: 1, focal: 1, cameras: [] };
+    const pose = { azimuth: Math.PI, elevation: 0, zoom: 1, center: [0, 0, 0] };
+    const width = 400;
+    const box = { center: [0, 0, 0], size: [1, 1, 1], turn: [0, 0, 0, 1] };
+    const handles = handlesOf(view, box);
+    assert.deepEqual(handles.map(({ kind }) => kind).sort(), ["center", "face", "face", "face", "face", "face", "face", "turn"]);
+    assert.equal(handleAt(view, pose, width, box, [203, 199], 14).kind, "center");
+    assert.equal(handleAt(view, pose, width, box, [203, 99], 14), null);
+    const drag = (handle, from, to) => dragged(view, pose, width, box, handle, from, to);
+    const moved = drag(handles.find(({ kind }) => kind === "center"), [200, 200], [250, 150]);
+    assert.deepEqual([moved.size, moved.turn], [box.size, box.turn]);
+    assert.ok(Math.abs(Math.hypot(...moved.center) - Math.SQRT1_2) < 1e-4 && Math.abs(moved.center[1] - 0.5) < 1e-4, `${moved.center}`);
+    const top = handles.find(({ kind, axis, sign }) => kind === "face" && axis === 1 && sign === 1);
+    const higher = drag(top, [200, 150], [200, 100]);
+    near(higher.size, [1, 1.5, 1], "size");
+    near(higher.center, [0, 0.25, 0], "the other face stays");
+    assert.ok(drag(top, [200, 150], [200, 390]).size[1] > 0);
+    const turned = drag(handles.find(({ kind }) => kind === "turn"), [200, 200], [280, 200]);
+    near(turned.turn, [0, Math.sin(0.4), 0, Math.cos(0.4)], "turn, seen from its side");
   });
 
   await step("lines of parts share one axis", async () => {

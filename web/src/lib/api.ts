@@ -15,7 +15,7 @@ import { ViewService } from "../gen/nerf/v1/view_service_pb";
 import { ErrorInfoSchema, BadRequestSchema } from "../gen/google/rpc/error_details_pb";
 import { connection } from "./connection.svelte";
 import { urlNameOf } from "./format";
-import { blobPrefix, parent } from "./project";
+import { blobPrefix, blobPrefixOf, parent } from "./project";
 import { access, bearer } from "./token.svelte";
 
 export const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
@@ -84,14 +84,27 @@ export function explain(error: unknown): string {
   return error.rawMessage || Code[error.code]!;
 }
 
-export function blobUrl(blob: BlobRef, fileName: string): string {
-  return `${base}${blobPrefix}/blobs/${blob.sha256}/${blob.sizeBytes}?filename=${urlNameOf(fileName)}`;
+export function blobUrl(blob: BlobRef, fileName: string, prefix = blobPrefix): string {
+  return `${base}${prefix}/blobs/${blob.sha256}/${blob.sizeBytes}?filename=${urlNameOf(fileName)}`;
 }
 
-export async function fetchBlob(blob: BlobRef, fileName: string, signal?: AbortSignal): Promise<Blob> {
-  const response = await fetch(blobUrl(blob, fileName), { headers: bearer(), signal: signal ?? null });
+export async function fetchBlob(blob: BlobRef, fileName: string, signal?: AbortSignal, prefix = blobPrefix): Promise<Blob> {
+  const response = await fetch(blobUrl(blob, fileName, prefix), { headers: bearer(), signal: signal ?? null });
   if (!response.ok) throw new Error(`the server has no ${fileName} any more`);
   return response.blob();
+}
+
+export function saveAs(content: Blob, fileName: string) {
+  const link = document.createElement("a");
+  link.download = fileName;
+  link.href = URL.createObjectURL(content);
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+// Has the browser save a file: a link cannot carry the token, so it goes through the page's memory. `of`: a resource of the blob's project.
+export async function saveBlob(blob: BlobRef, fileName: string, of = parent) {
+  saveAs(await fetchBlob(blob, fileName, undefined, blobPrefixOf(of.split("/")[1]!)), fileName);
 }
 
 // "projects/default/trainingJobs/j-1" -> "j-1".

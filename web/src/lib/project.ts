@@ -8,7 +8,8 @@ export const isAsked = /^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(asked);
 export const project = isAsked ? asked : standard;
 export const parent = `projects/${project}`;
 // What the URLs of blobs and uploads begin with.
-export const blobPrefix = project === standard ? "" : `/${parent}`;
+export const blobPrefixOf = (of: string) => (of === standard ? "" : `/projects/${of}`);
+export const blobPrefix = blobPrefixOf(project);
 
 // The page of another project. It is loaded anew, so that nothing of this one stays.
 export function show(other: string) {
