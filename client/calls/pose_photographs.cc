@@ -36,9 +36,9 @@ int RunPose(Session& session, std::vector<std::string> arguments, const std::str
                 .is_shown = [](std::string_view line) { return !line.starts_with("next: "); }});
 }
 
-// The words after nerf-engine.
-std::vector<std::string> PoseWords(const std::string& folder, const PhotographFlags& flags) {
-  std::vector<std::string> words = {"pose", folder, "--out", PosedFolder(folder)};
+std::vector<std::string> PoseWords(const std::string& engine, const std::string& folder,
+                                   const PhotographFlags& flags) {
+  std::vector<std::string> words = {engine, "pose", folder, "--out", PosedFolder(folder)};
   const std::vector<std::string> options = EngineWords(flags);
   words.insert(words.end(), options.begin(), options.end());
   return words;
@@ -60,19 +60,19 @@ PoseOutcome FolderWithPoses(Session& session, const std::string& folder, const s
     SayAdded(session, folder);
     return {kOk, posed};
   }
-  std::vector<std::string> words = PoseWords(folder, flags);
-  std::string text;
-  for (const std::string& word : words) text += " " + ShellWord(word);
+  std::string options;
+  for (const std::string& word : EngineWords(flags)) options += " " + word;
   session.Say(PlainText(
-      fmt::format("{} has no poses. Finding them takes minutes: nerf-engine{}", folder, text)));
-  words.insert(words.begin(), engine);
-  return {RunPose(session, std::move(words), "no poses were found, so nothing was trained"), posed};
+      fmt::format("{} has no poses. Finding them takes minutes: nerf-engine pose {} --out {}{}",
+                  folder, ShellWord(folder), ShellWord(posed), options)));
+  return {RunPose(session, PoseWords(engine, folder, flags),
+                  "no poses were found, so nothing was trained"),
+          posed};
 }
 
 int CheckPosing(Session& session, const std::string& folder, const std::string& engine,
                 const PhotographFlags& flags) {
-  std::vector<std::string> words = PoseWords(folder, flags);
-  words.insert(words.begin(), engine);
+  std::vector<std::string> words = PoseWords(engine, folder, flags);
   words.push_back("--validate-only");
   return RunPose(session, std::move(words), "poses cannot be found, so nothing can be trained");
 }
