@@ -14,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "common/atomic_file.h"
+#include "common/file_io.h"
 #include "common/local_server.h"
 #include "common/logging.h"
 #include "common/rpc/channel.h"
@@ -33,6 +35,7 @@ constexpr absl::Duration kMaxHeartbeatInterval = absl::Seconds(5);
 
 // Says in a data folder that its blobs went into a bucket, and into which.
 constexpr char kBlobsMoved[] = "blobs.moved";
+constexpr uint64_t kMaxMarkerBytes = 4096;
 
 absl::Status OpenBlobs(const ServerFlags& flags, const DataDir& data,
                        const BlobStoreOptions& options, Server* server) {
@@ -49,7 +52,14 @@ absl::Status OpenBlobs(const ServerFlags& flags, const DataDir& data,
     return absl::OkStatus();
   }
   NERF_ASSIGN_OR_RETURN(const S3Options s3, S3OptionsOf(flags));
-  if (!HasBlobFiles(data.path())) {
+  if (const auto noted = ReadFile(moved, kMaxMarkerBytes);
+      noted.ok() && absl::StripAsciiWhitespace(*noted) != flags.blobs) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the blobs of {} went to {}: name that bucket, or delete {} once yours has them all",
+        data.path(), absl::StripAsciiWhitespace(*noted), kBlobsMoved));
+  }
+  NERF_ASSIGN_OR_RETURN(const bool has_files, HasBlobFiles(data.path()));
+  if (!has_files) {
     NERF_ASSIGN_OR_RETURN(
         server->blobs,
         S3BlobStore::Open(data.path(), s3, options, &server->machine_clock, &server->random));

@@ -91,7 +91,8 @@ absl::StatusOr<ServerStores> OpenServerStores(const ServerFlags& flags, const Da
 
 absl::Status CheckReplicaFolder(const DataDir& data) {
   NERF_RETURN_IF_ERROR(CheckNoQueueFile(data));
-  if (!HasBlobFiles(data.path())) return absl::OkStatus();
+  NERF_ASSIGN_OR_RETURN(const bool has_blobs, HasBlobFiles(data.path()));
+  if (!has_blobs) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("{} has blobs, which the other replicas lack: start nerfd once without "
                   "--replica-host, until it has moved them to --blobs",

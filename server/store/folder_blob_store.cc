@@ -44,13 +44,14 @@ absl::Status SyncFolder(const std::string& path) {
 
 }  // namespace
 
-bool HasBlobFiles(const std::string& root) {
+absl::StatusOr<bool> HasBlobFiles(const std::string& root) {
   std::error_code error;
   for (fs::recursive_directory_iterator it(root + "/blobs", error), end; !error && it != end;
        it.increment(error)) {
     if (IsSha256Hex(it->path().filename().string())) return true;
   }
-  return false;
+  if (!error || error == std::errc::no_such_file_or_directory) return false;
+  return ErrnoToStatus(error.value(), "list " + root + "/blobs");
 }
 
 // A blob's open file.
@@ -233,6 +234,10 @@ absl::StatusOr<BlobRef> FolderBlobStore::Put(std::string_view content, Uploader 
 
 bool FolderBlobStore::Has(const BlobRef& blob) { return Touch(blob); }
 
+bool FolderBlobStore::HasDigest(const std::string& sha256) const {
+  return FileSize(BlobPath(sha256)).has_value();
+}
+
 std::vector<BlobRef> FolderBlobStore::FindMissingOf(std::span<const BlobRef> blobs,
                                                     bool are_named) {
   MutexLock lock(mu_);
@@ -355,8 +360,10 @@ absl::StatusOr<size_t> FolderBlobStore::Collect(const std::set<std::string>& rea
     NERF_RETURN_IF_ERROR(DeleteLocked(sha256));
     ++n_deleted;
   }
-  NERF_ASSIGN_OR_RETURN(const size_t n_uploads, uploads_->DeleteIdle(limit));
-  n_deleted += n_uploads;
+  if (options_.collects_uploads) {
+    NERF_ASSIGN_OR_RETURN(const size_t n_uploads, uploads_->DeleteIdle(limit));
+    n_deleted += n_uploads;
+  }
   // A damaged blob that nothing names any more needs no replacement.
   for (fs::directory_iterator it(root_ + "/damaged", error), end; !error && it != end;
        it.increment(error)) {

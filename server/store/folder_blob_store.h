@@ -57,6 +57,8 @@ class FolderBlobStore final : public BlobStore {
       ABSL_LOCKS_EXCLUDED(collect_mu_);
   BlobStoreStats Stats() override;
   std::vector<BlobRef> ListFolder(int folder) override;
+  // Whether there is a file of this digest, which stays as old as it is.
+  bool HasDigest(const std::string& sha256) const;
   // Of a blob's file.
   std::string PathOf(const BlobRef& blob) const { return BlobPath(blob.sha256); }
 
@@ -107,7 +109,8 @@ class FolderBlobStore final : public BlobStore {
   uint64_t byte_size_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// Whether a folder has blobs, as FolderBlobStore keeps them. Makes nothing.
-bool HasBlobFiles(const std::string& root);
+// Whether a folder has blobs, as FolderBlobStore keeps them. Makes nothing. Errors: of the folder,
+// if it is there and cannot be read.
+absl::StatusOr<bool> HasBlobFiles(const std::string& root);
 
 }  // namespace nerf

@@ -30,19 +30,25 @@ absl::StatusOr<std::unique_ptr<MovingBlobStore>> MovingBlobStore::Open(
     const std::string& root, const S3Options& s3, const BlobStoreOptions& options,
     const Clock* clock, RandomSource* random) {
   auto store = std::unique_ptr<MovingBlobStore>(new MovingBlobStore(clock));
-  BlobStoreOptions of_folder = options;
+  // What the other store has is not gone.
+  BlobStoreOptions of_folder = options, of_bucket = options;
+  of_folder.collects_uploads = false;
   of_folder.on_deleted = [store = store.get(),
                           on_deleted = options.on_deleted](const std::string& sha256) {
-    store->move_mu_.AssertHeld();
-    if (on_deleted && !store->is_moved_) on_deleted(sha256);
+    if (on_deleted && !store->bucket_->HasDigest(sha256)) on_deleted(sha256);
+  };
+  of_bucket.on_deleted = [store = store.get(),
+                          on_deleted = options.on_deleted](const std::string& sha256) {
+    if (on_deleted && !store->folder_->HasDigest(sha256)) on_deleted(sha256);
   };
   NERF_ASSIGN_OR_RETURN(store->folder_, FolderBlobStore::Open(root, of_folder, clock));
-  NERF_ASSIGN_OR_RETURN(store->bucket_, S3BlobStore::Open(root, s3, options, clock, random));
+  NERF_ASSIGN_OR_RETURN(store->bucket_, S3BlobStore::Open(root, s3, of_bucket, clock, random));
   return store;
 }
 
 void MovingBlobStore::MoveAll(const std::function<bool(absl::Duration)>& sleep) {
   constexpr absl::Duration kPauseOfFailure = absl::Seconds(5);
+  constexpr absl::Duration kPauseBetween = absl::Milliseconds(1);  // collections want move_mu_, too
   constexpr absl::Duration kSayInterval = absl::Minutes(1);
   SteadyTime say_at = clock_.Now();
   absl::Duration pause = absl::ZeroDuration();
@@ -58,7 +64,7 @@ void MovingBlobStore::MoveAll(const std::function<bool(absl::Duration)>& sleep) 
       LogInfo("moved the blobs of the data folder", {{"to", bucket_->url()}});
       return;
     }
-    pause = moved.ok() ? absl::ZeroDuration() : kPauseOfFailure;
+    pause = moved.ok() ? kPauseBetween : kPauseOfFailure;
     if (!moved.ok()) {
       LogWarning("a blob could not be moved and is tried again",
                  {{"error", std::string(moved.status().message())}});
@@ -91,10 +97,7 @@ absl::Status MovingBlobStore::Move(const BlobRef& blob) {
     stored = bucket_->StoreFile(folder_->PathOf(blob), blob).status();
   }
   NERF_RETURN_IF_ERROR(stored);
-  is_moved_ = true;
-  absl::Status deleted = folder_->Delete(blob);
-  is_moved_ = false;
-  return deleted;
+  return folder_->Delete(blob);
 }
 
 absl::StatusOr<UploadStatus> MovingBlobStore::GetUpload(const std::string& upload_id,
@@ -163,7 +166,6 @@ absl::Status MovingBlobStore::Delete(const BlobRef& blob) {
 
 absl::StatusOr<size_t> MovingBlobStore::Collect(const std::set<std::string>& reachable) {
   MutexLock lock(move_mu_);
-  // The bucket first: it knows which uploads are in progress.
   NERF_ASSIGN_OR_RETURN(const size_t n_of_bucket, bucket_->Collect(reachable));
   NERF_ASSIGN_OR_RETURN(const size_t n_of_folder, folder_->Collect(reachable));
   return n_of_bucket + n_of_folder;

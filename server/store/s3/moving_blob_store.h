@@ -70,7 +70,6 @@ class MovingBlobStore final : public BlobStore {
   std::unique_ptr<FolderBlobStore> folder_;
   std::unique_ptr<S3BlobStore> bucket_;
   Mutex move_mu_;  // held while one blob is moved, and while blobs are deleted
-  bool is_moved_ ABSL_GUARDED_BY(move_mu_) = false;  // the blob whose file is deleted now
   int next_folder_ ABSL_GUARDED_BY(move_mu_) = 0;
   std::vector<BlobRef> next_ ABSL_GUARDED_BY(move_mu_), failed_ ABSL_GUARDED_BY(move_mu_);
 };

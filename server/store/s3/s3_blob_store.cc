@@ -251,6 +251,12 @@ absl::StatusOr<Stored> S3BlobStore::Adopt(const BlobRef& blob) {
 
 bool S3BlobStore::Has(const BlobRef& blob) { return Touch(blob); }
 
+bool S3BlobStore::HasDigest(const std::string& sha256) {
+  MutexLock lock(mu_);
+  const auto found = entries_.find(sha256);
+  return found != entries_.end() && !found->second.damaged;
+}
+
 std::vector<BlobRef> S3BlobStore::FindToUpload(std::span<const BlobRef> blobs) {
   MutexLock lock(mu_);
   std::set<BlobRef> missing;

@@ -48,6 +48,8 @@ class S3BlobStore final : public BlobStore {
                                 Uploader uploader, PresentBlob present) override;
   absl::StatusOr<BlobRef> Put(std::string_view content, Uploader uploader) override;
   bool Has(const BlobRef& blob) override;
+  // Whether it has a blob of this digest that is not damaged, which stays as old as it is.
+  bool HasDigest(const std::string& sha256) ABSL_LOCKS_EXCLUDED(mu_);
   std::vector<BlobRef> FindToUpload(std::span<const BlobRef> blobs) override;
   std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override;
   void Release(const BlobRef& blob) override;

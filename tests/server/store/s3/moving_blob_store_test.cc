@@ -23,8 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using absl::StatusCode;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 
 class MovingBlobStoreTest : public testing::Test {
  protected:
@@ -88,7 +90,7 @@ TEST_F(MovingBlobStoreTest, EveryBlobIsReadBeforeBetweenAndAfterAndBytesEndInThe
     MoveSome(1);
     if (n == 1) Open();  // as after a crash
   }
-  EXPECT_FALSE(HasBlobFiles(root()));
+  EXPECT_FALSE(HasBlobFiles(root()).value());
   EXPECT_THAT(deleted_, IsEmpty()) << "owners are forgotten with a blob";
   EXPECT_THAT(store_->LinkAll(dir_ / "backup", [] { return absl::OkStatus(); }), IsOk());
   auto bucket = S3BlobStore::Open(dir_ / "other", s3_, options_, &clock_, &random_);
@@ -108,11 +110,22 @@ TEST_F(MovingBlobStoreTest, WhatIsNewGoesIntoTheBucketAndWhatNothingNamesIsDelet
   clock_.Advance(options_.collect_grace + absl::Seconds(1));
   ASSERT_THAT(store_->Collect({}), IsOk());
   EXPECT_EQ(NInBucket(), 0u);
-  EXPECT_FALSE(HasBlobFiles(root()));
+  EXPECT_FALSE(HasBlobFiles(root()).value());
   EXPECT_EQ(store_->FindMissing(blobs_).size(), 4u);
   EXPECT_EQ(deleted_.size(), 5u);
   MoveSome(9);
   EXPECT_EQ(NInBucket(), 0u);
+}
+
+TEST_F(MovingBlobStoreTest, BlobOfWhichOneStoreDeletesAnOldCopyKeepsItsOwners) {
+  Open();
+  clock_.Advance(options_.collect_grace + absl::Seconds(1));
+  ASSERT_THAT(store_->Put(contents_[1], Uploader::kWorker), IsOkAndHolds(blobs_[1]));
+  ASSERT_THAT(store_->Collect({}), IsOk());
+  EXPECT_FALSE(fs::exists(FileOf(blobs_[1])));
+  EXPECT_TRUE(store_->Has(blobs_[1]));
+  EXPECT_EQ(deleted_.size(), 3u);
+  EXPECT_THAT(deleted_, Not(Contains(blobs_[1].sha256)));
 }
 
 TEST_F(MovingBlobStoreTest, DamagedFileIsMovedAsideAndHealedByTheNextUpload) {
@@ -139,7 +152,7 @@ TEST_F(MovingBlobStoreTest, ObjectThatIsThereIsReadBeforeTheFileIsDeleted) {
       IsOk());
   Open();
   MoveSome(9);
-  EXPECT_FALSE(HasBlobFiles(root()));
+  EXPECT_FALSE(HasBlobFiles(root()).value());
   ExpectAllReadable();
 }
 
@@ -162,7 +175,7 @@ TEST_F(MovingBlobStoreTest, NothingIsDeletedWhileTheBucketTakesNothingOrTheFileI
   s3_ = right;
   Open();
   MoveSome(9);
-  EXPECT_FALSE(HasBlobFiles(root()));
+  EXPECT_FALSE(HasBlobFiles(root()).value());
   ExpectAllReadable();
 }
 
