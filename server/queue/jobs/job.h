@@ -233,11 +233,11 @@ struct Job {
 inline bool WaitsForParts(const Job& job) {
   return !job.parts.empty() && job.part_models.empty() && job.checkpoints.empty();
 }
-// Whether other jobs have to end before the job wants a worker.
 // Id of the scene that it reads, which is kept until the job has ended; empty for none.
 inline const std::string& SceneReadBy(const Job& job) {
   return job.kind == JobKind::kPose ? job.pose.into : job.training.scene;
 }
+// Whether other jobs have to end before the job wants a worker.
 inline bool WaitsForJobs(const Job& job) { return job.awaits_poses || WaitsForParts(job); }
 // Whether the next worker is to merge its parts.
 inline bool WantsMerge(const Job& job) {

@@ -47,7 +47,7 @@ class RowLog {
   uint64_t forgotten_ = 0;  // of the last deletion that is no longer kept
   std::map<uint64_t, ResourceKey> jobs_;
   std::map<ResourceKey, uint64_t> version_of_;
-  JobRows rows_;                // the last reader that leaves empties them
+  JobRows rows_;                // of watchers and lists; the last watcher that leaves empties them
   std::set<uint64_t> deleted_;  // versions
   std::multimap<std::string, std::shared_ptr<WatchSignal>> signals_;  // by project
 };

@@ -56,5 +56,7 @@ using StartChooser = std::function<StartAnswer(const StartQuestion& question)>;
 
 // At most so many candidates, the newest: a choice holds the queue's lock.
 inline constexpr size_t kMaxStartCandidates = 1000;
+// Jobs of all projects that are looked at for them, since the queue waits meanwhile.
+inline constexpr size_t kMaxStartJobsSeen = 10'000;
 
 }  // namespace nerf

@@ -54,10 +54,11 @@ QueueWait NoExportingWorker(const Job& job) {
 }
 
 QueueWait NoPosingWorker(const Job& job, std::span<const WorkerRecord> workers) {
-  const bool any_poses = std::any_of(workers.begin(), workers.end(), [](const auto& worker) {
-    return TakesJobs(worker) && worker.description.Has(kPoseCapability);
+  const bool any_poses = std::any_of(workers.begin(), workers.end(), [&](const auto& worker) {
+    return TakesJobs(worker) && worker.description.Has(kPoseCapability) &&
+           (!job.pose.has_films || !worker.description.ffmpeg_version.empty());
   });
-  if (any_poses && !job.pose.has_films) {
+  if (any_poses && job.pose.HasOptions()) {
     return {kWaitNoCapableWorker,
             "no connected worker adds photographs to scenes or is told their camera; older "
             "versions do not"};

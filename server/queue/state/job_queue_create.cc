@@ -178,11 +178,15 @@ void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
   }
   // To continue a scene, what nobody has made a model of will do, too: it names no job.
   std::deque<ModelRecord> unnamed;
+  size_t n_seen = 0;
   for (auto it = state_.job_order.rbegin(); it != state_.job_order.rend(); ++it) {
     if (!question.must_continue || question.candidates.size() >= kMaxStartCandidates) break;
+    if (++n_seen > kMaxStartJobsSeen) break;
+    if (it->second.project != spec.project) continue;
     const Job& job = state_.jobs.at(it->second).job;
-    const bool is_trained = job.kind == JobKind::kTraining && job.state == JobState::kSucceeded;
-    if (!is_trained || job.key.project != spec.project || job.checkpoints.empty()) continue;
+    const bool is_trained =
+        job.kind == JobKind::kTraining && job.part_of.empty() && job.state == JobState::kSucceeded;
+    if (!is_trained || job.checkpoints.empty()) continue;
     if (state_.IsClaimed({ClaimKey::Kind::kJob, job.key})) continue;
     ModelRecord& model = unnamed.emplace_back();
     model.key = job.key;

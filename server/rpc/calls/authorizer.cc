@@ -3,9 +3,9 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 #include <grpcpp/server_context.h>
+
 #include <algorithm>
 #include <iterator>
-
 #include <string>
 
 #include "absl/strings/match.h"

@@ -163,6 +163,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateExportJobRequest& request) {
   NERF_RETURN_IF_ERROR(check.Result());
   spec.exporting.request = RequestedExport(job).SerializeAsString();
   if (IsNewer(job)) spec.exporting.feature = kMoreExportsFeature;
+  // The queue does not know whether the kept box is turned.
   if (UsesKeptCrop(job)) spec.exporting.crop_feature = kMoreExportsFeature;
   return spec;
 }
