@@ -28,6 +28,8 @@ class Silhouette {
     const int factor = (std::max(camera.width, camera.height) + kMostSide - 1) / kMostSide;
     width_ = (camera.width + factor - 1) / factor;
     height_ = (camera.height + factor - 1) / factor;
+    whole_width_ = camera.width / factor;
+    whole_height_ = camera.height / factor;
     scale_ = 1 / static_cast<float>(factor);
     fl_x_ = camera.fl_x * scale_, fl_y_ = camera.fl_y * scale_;
     cx_ = camera.cx * scale_, cy_ = camera.cy * scale_;
@@ -47,15 +49,18 @@ class Silhouette {
     }
   }
 
-  // What the picture shows of a ball and one pixel around it.
+  // What the picture shows of a ball and one pixel around it. One that shows nothing at all says
+  // nothing: whoever cut it out has failed.
   Sight See(Vec3 center, float radius) const {
+    if (sums_.back() == 0) return Sight::kNone;
     const Vec3 offset = center - position_;
     const float depth = -Dot(axes_[2], offset);
     if (depth <= 1.01f * radius) return Sight::kNone;
     const Range x = Project(Dot(axes_[0], offset), depth, radius, fl_x_, cx_);
     const Range y = Project(-Dot(axes_[1], offset), depth, radius, fl_y_, cy_);
     if (x.end <= 0 || y.end <= 0 || x.begin >= width_ || y.begin >= height_) return Sight::kNone;
-    if (x.begin < 0 || y.begin < 0 || x.end > width_ || y.end > height_) return Sight::kOther;
+    if (x.begin < 0 || y.begin < 0 || x.end > whole_width_ || y.end > whole_height_)
+      return Sight::kOther;
     const auto sum = [&](float column, float row) {
       return sums_[static_cast<size_t>(row) * (width_ + 1) + static_cast<size_t>(column)];
     };
@@ -79,7 +84,8 @@ class Silhouette {
 
   Vec3 axes_[3], position_;
   int width_ = 0, height_ = 0;
-  float scale_ = 1;  // of pictures to silhouettes
+  int whole_width_ = 0, whole_height_ = 0;  // of them, those with all their pixels
+  float scale_ = 1;                         // of pictures to silhouettes
   float fl_x_ = 0, fl_y_ = 0, cx_ = 0, cy_ = 0;
   std::vector<uint32_t> sums_;  // [height + 1][width + 1]: pixels above and to the left with alpha
 };
@@ -153,9 +159,10 @@ std::vector<uint64_t> FindEmptyCells(std::span<const View> views, const PixelsOf
           EmptyPart(silhouettes, box.min + first * (4 * cell_size), cell_size, 4, finest, 0, 0, 0);
     }
   });
-  // Pictures of nothing leave no cell to learn in.
-  const bool leaves_cells =
-      std::any_of(empty.begin(), empty.end(), [](uint64_t cells) { return ~cells != 0; });
+  // Poses that do not fit the pictures leave no cell to learn in. The innermost box is what they
+  // are of.
+  const bool leaves_cells = std::any_of(empty.begin(), empty.begin() + level_blocks,
+                                        [](uint64_t cells) { return ~cells != 0; });
   return leaves_cells ? empty : std::vector<uint64_t>();
 }
 

@@ -17,9 +17,10 @@ using PixelsOfView = std::function<std::span<const uint8_t>(size_t i)>;
 
 // Cells in which pictures with alpha show nothing, one bit a cell as in
 // OccupancyGrid::occupied_blocks: a cell whose silhouette and one pixel around it have alpha 0 in
-// two views at least, and in a tenth of those that show it, so that a faulty mask or two remove
-// nothing. Of up to 100 views. Empty where pictures do not tell: none has alpha, times differ, or
-// lenses distort. Source: Laurentini 1994, "The visual hull concept".
+// two views at least, and in a tenth of those that show it, so that few faulty mattes of many
+// remove nothing; pictures of nothing do not count. Of up to 100 views. Empty where pictures do
+// not tell: one has no alpha, times differ, or lenses distort. Source: Laurentini 1994, "The visual
+// hull concept".
 std::vector<uint64_t> FindEmptyCells(std::span<const View> views, const PixelsOfView& pixels,
                                      const OccupancyGrid& grid, ThreadPool* pool);
 
