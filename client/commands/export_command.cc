@@ -109,7 +109,7 @@ absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const Exp
   if (v1::ExportJob::Format_Parse(UpperCase(product.format), &format)) job.set_format(format);
   v1::ExportJob::Frame frame;
   if (v1::ExportJob::Frame_Parse(UpperCase(flags.frame), &frame)) job.set_frame(frame);
-  job.set_whole(flags.box == kNoCrop);
+  job.set_whole(flags.box == kNoCrop && job.format() != v1::ExportJob::CAMERAS);
   if (!flags.box.empty() && flags.box != kNoCrop) {
     NERF_ASSIGN_OR_RETURN(const OwnBox box, ParseOwnBox("--crop", flags.box));
     *job.mutable_box() = ToProto(box);

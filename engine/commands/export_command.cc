@@ -276,7 +276,7 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
       "of a path or views: file with the cameras, as `render --camera` reads them (default: "
       "the photographs' cameras)");
   command->add_option("--dataset", flags->dataset,
-                      "of a path: folder of the data set that the program has open");
+                      "of a path or views: folder of the data set that the other program has open");
   command->add_option("--time", flags->time, "of a model that moves, 0 to 1")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();

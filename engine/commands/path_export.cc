@@ -1,10 +1,12 @@
 #include "engine/commands/path_export.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "common/counted.h"
 #include "common/status_macros.h"
 #include "engine/export/camera_path_list.h"
+#include "engine/export/surface_points.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/path_frame.h"
 #include "engine/scene/view_list.h"
@@ -87,6 +89,10 @@ absl::StatusOr<ExportedFile> MakePathFile(const ModelFile& model, const ExportRe
   NERF_ASSIGN_OR_RETURN(CamerasToExport path,
                         CamerasOf(model, request, tool == PathTool::kInstantNgp));
   const SceneGeometry& geometry = model.state.geometry;
+  for (Camera& camera : path.cameras) {
+    // Both programs know a path's field of view alone.
+    if (!IsOnPlane(camera.lens)) camera = PinholeIn(camera, std::max(camera.width, camera.height));
+  }
   if (!request.dataset.empty()) {
     NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(request.dataset, tool));
     for (Camera& camera : path.cameras) {

@@ -40,8 +40,18 @@ class StagedFolder {
       return absl::InvalidArgumentError("--out: " + place + " is there already and is not empty");
     std::string path = fs::path(place + "/.").parent_path().lexically_normal();
     while (path.size() > 1 && path.back() == '/') path.pop_back();
+    if (fs::is_symlink(path, error)) path = fs::canonical(path, error);
+    const bool was_there = fs::exists(path, error);
     StagedFolder folder(path, fmt::format("{}.part-{}", path, getpid()));
-    for (const char* const inner : {"", "/images", "/depths"}) {
+    // What cannot be replaced, such as the current folder, is refused before the work.
+    if (!fs::create_directory(folder.path_, error) && error)
+      return ErrnoToStatus(error.value(), "cannot make " + path);
+    fs::rename(folder.path_, path, error);
+    if (error) return ErrnoToStatus(error.value(), "cannot replace " + path);
+    fs::rename(path, folder.path_, error);
+    if (!error && was_there) fs::create_directory(path, error);
+    if (error) return ErrnoToStatus(error.value(), "cannot make " + path);
+    for (const char* const inner : {"/images", "/depths"}) {
       if (!fs::create_directory(folder.path_ + inner, error) && error)
         return ErrnoToStatus(error.value(), "cannot make " + path);
     }

@@ -42,6 +42,10 @@ bool DecompressInks(tjhandle codec, std::string_view bytes, ImageU8* image) {
   const size_t n = image->pixels.size() / 3;
   std::vector<uint8_t> inks(4 * n);
   if (!Decompress(codec, bytes, TJPF_CMYK, *image, inks.data())) return false;
+  // Adobe's programs, which say so in a segment at the begin, store 255 where there is no ink.
+  if (bytes.substr(0, 1 << 16).find("Adobe") == std::string_view::npos) {
+    for (uint8_t& ink : inks) ink = static_cast<uint8_t>(255 - ink);
+  }
   for (size_t i = 0; i < n; ++i) {
     for (size_t c = 0; c < 3; ++c) {
       image->pixels[3 * i + c] =

@@ -87,7 +87,7 @@ size_t EndOfToken(std::string_view text, size_t i) {
   }
   if (may_be_comment && text[end] == '/') return std::min(text.find('\n', i), text.size());
   if (may_be_comment && text[end] == '*') {
-    end = text.find("*/", i);
+    end = text.find("*/", i + 2);
     return end == std::string_view::npos ? text.size() : end + 2;
   }
   if (absl::ascii_isalnum(text[i]) || text[i] == '-' || text[i] == '+') {

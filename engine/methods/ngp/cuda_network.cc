@@ -46,6 +46,15 @@ void NgpCudaNetwork<T>::Reserve(uint32_t n_samples) {
 }
 
 template <typename T>
+void NgpCudaNetwork<T>::SetLevels(int n, kernels::Stream stream) {
+  if (n < shape_.n_levels) {
+    // The features of the other levels, which nothing writes: zeros, as in new arrays.
+    cuda::Fill(samples_.encodings.data(), 0, samples_.encodings.byte_size(), stream);
+  }
+  shape_.n_levels = n;
+}
+
+template <typename T>
 void NgpCudaNetwork<T>::Upload(kernels::Stream stream) {
   nerf::Upload(host_, &state_, stream);
   if constexpr (CudaTraining<T>::kHalf) {
@@ -196,7 +205,7 @@ size_t NgpCudaNetwork<T>::Bytes(const TrainConfig& config, const kernels::HashGr
   CudaState(table_size, 0, &measure);
   CudaTraining<T>(table_size, config.cuda_deterministic != 0, cuda::NgpBackwardBlocks<T>(), 0,
                   &measure);
-  NgpNetworkSamples<T>(n_samples, &measure);
+  NgpNetworkSamples<T>(std::bit_ceil(n_samples), &measure);
   return measure.byte_size();
 }
 

@@ -43,7 +43,7 @@ class NgpCudaNetwork {
   void Upload(kernels::Stream stream);
   void Download(kernels::Stream stream) const { nerf::Download(state_, host_, stream); }
   // Levels of the encoding that take part from now on, the coarsest ones.
-  void SetLevels(int n) { shape_.n_levels = n; }
+  void SetLevels(int n, kernels::Stream stream);
 
   // Samples of a range whose capacity has room.
   void Density(const kernels::DeviceRange& range, const Vec3* positions, float* sigmas,

@@ -265,8 +265,8 @@ StepResult NgpProposalCudaStep<T>::RunRays(const RayBatch& batch) {
                           .batch = &batch};
   constexpr int kRays = ProposalRays::kMaxRays;
   chunks_.resize((batch.n_rays + kRays - 1) / kRays);
-  proposal_.device().SetLevels(proposal_.ActiveLevelsAt(batch.fraction));
-  field_.device().SetLevels(field_.ActiveLevelsAt(batch.fraction));
+  proposal_.device().SetLevels(proposal_.ActiveLevelsAt(batch.fraction), stream_);
+  field_.device().SetLevels(field_.ActiveLevelsAt(batch.fraction), stream_);
   StepResult result;
   result.n_rays = batch.n_rays;
   ForChunks([&](ProposalRays& chunk, int i) {
