@@ -31,7 +31,8 @@ export function isSame(a: CropBox | undefined, b: CropBox | undefined): boolean 
 // Around what the cameras look at.
 export function firstBox(view: SceneView | null): Box {
   const side = view ? Number((0.45 * view.distance).toPrecision(2)) : 1;
-  const center = view ? view.center.map((number) => Number(number.toFixed(3))) : [0, 0, 0];
+  const digits = Math.min(20, Math.max(0, 3 - Math.floor(Math.log10(side))));
+  const center = view ? view.center.map((number) => Number(number.toFixed(digits))) : [0, 0, 0];
   return { center: three(center), size: [side, side, side], turn: level };
 }
 
