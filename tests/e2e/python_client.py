@@ -307,7 +307,7 @@ class ServerTest(unittest.TestCase):
         # Twice the connection breaks: at the first moment, and in training.
         cut_at = {0, 2}
         with nerfd.Client(cls.cutter.address) as broken:
-            cls.job = broken.train(cls.scene, samples=1e6, background="white", id="mic")
+            cls.job = broken.train(cls.scene, samples=3e6, background="white", id="mic")
             for moment in cls.job.watch():
                 if len(cls.moments) in cut_at:
                     cls.cutter.cut()

@@ -194,7 +194,7 @@ TEST_F(ServiceJobsTest, TrainChecksUploadsAndWatchesAndItsRequestIdMakesItSafeTo
   // Another job of the same folder: another id, the same scene.
   const std::vector<std::string> other = {"train", folder, "--steps", "20", "--id", "other"};
   std::vector<std::string> asked = other;
-  asked.insert(asked.end(), {"--validate-only", "--init", "none"});
+  asked.insert(asked.end(), {"--validate-only", "--init", "absent"});
   EXPECT_EQ(Ctl(asked).code, kNotFound);
   ASSERT_EQ(Ctl(other).code, kOk);
   EXPECT_EQ(Ctl({"scene", "ls", "-o", "json"}).json().size(), 1u);

@@ -23,4 +23,4 @@ install_packages "$work"
 cd "$work"
 NERF_SOURCE=$source npm run --silent build
 diff -r "$source/web/dist" "$work/dist" || { echo "web/dist is old: npm run build in web/, and commit it"; exit 1; }
-npm run --silent check
+NERF_SOURCE=$source npm run --silent check

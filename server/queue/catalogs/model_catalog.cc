@@ -108,6 +108,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   // Take only the checkpoints: newer progress than that of `changed` may have been reported
   // meanwhile.
   entry->job.checkpoints = std::move(changed.checkpoints);
+  state_.rows.Changed(job_key, state_.wake);
   state_.NoteReference(model.blob);
   state_.model_order.emplace(model.create_sequence, model.key);
   state_.models.emplace(model.key, model);
@@ -201,7 +202,10 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
   }
   Claim claim(state_, {model_key, job_key});
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
-  if (changed.has_value()) job_entry->second.job.checkpoints = std::move(changed->checkpoints);
+  if (changed.has_value()) {
+    job_entry->second.job.checkpoints = std::move(changed->checkpoints);
+    state_.rows.Changed(job_key, state_.wake);
+  }
   state_.blobs.Release(model.blob);
   state_.model_order.erase(model.create_sequence);
   state_.models.erase(found);

@@ -72,7 +72,7 @@ def transforms_cases():
     text = scene().decode()
     yield "empty", b"", "line 1: not valid JSON"
     yield "cut", text[:60].encode(), "not valid JSON"
-    yield "not UTF-8", b'{"frames":"\xff\xfe"}', "not valid JSON"
+    yield "not UTF-8", b'{"frames":"\xff\xfe"}', "frames: must be a list, is string"
     yield "deep nesting", b"[" * 100000, "not valid JSON"
     yield "a list", b"[1,2]", "must be a JSON object, is array"
     yield "NaN", text.replace("20", "NaN", 1).encode(), "fl_x: must be a number, is NaN"
@@ -92,7 +92,7 @@ def transforms_cases():
     yield "last row", scene(frame(matrix=with_cell(3, 2, 1))), "last row"
     yield "focal length 0", scene(fl_x=0), "fl_x: 0 must be greater than 0"
     yield "focal length absurd", scene(fl_x=0.001), "is absurd"
-    yield "focal length a text", scene(fl_x="20"), "fl_x: must be a number, is string"
+    yield "focal length a text", scene(fl_x="20 mm"), "fl_x: must be a number, is string"
     yield "angle in degrees", scene(fl_x=None, camera_angle_x=45), "camera_angle_x"
     yield "no intrinsics", json.dumps({"frames": [frame()]}).encode(), "intrinsics are missing"
     yield "another size", scene(w=40, h=20), "a.png is 20 x 20 but the file says 40 x 20"
@@ -297,7 +297,7 @@ def colmap_cases():
     yield "no name", "bin", camera, counted(binary_image(name=b"")), "image has no name"
     yield "camera of words", "txt", b"1 PINHOLE forty 20 50 51 10 10\n", text_image, "must be CAMERA_ID MODEL"
     yield "too few parameters", "txt", b"1 PINHOLE 20 20 50 51 10\n", text_image, "has 4 parameters, not 3"
-    yield "points left out", "txt", text_camera, text_image[:-1] + b"2 1 0 0 0 0 0 0 1 b.png\n", "must hold the points"
+    yield "points cut", "txt", text_camera, text_image[:-1] + b"1 2 -1 3\n", "must hold the points"
     yield "binary in a text", "txt", text_camera, b"\xee" * 300, "must be IMAGE_ID"
 
 

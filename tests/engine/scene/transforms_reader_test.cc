@@ -216,7 +216,7 @@ TEST(TransformsReaderTest, TextIsReadAsItIsMeant) {
     high += {'\0', c};
   }
   latin.insert(1, "\"author\":\"J\xfcrg\",");
-  commas.replace(commas.size() - 2, 2, ", // the last\n ] /* , */ ,\n}");
+  commas.replace(commas.size() - 2, 2, ", // the last\n ] /*/ , \" */ ,\n}");
   for (const std::string& text : {plain, "\xef\xbb\xbf" + plain, low, high, latin, commas}) {
     const TempFolder folder;
     folder.Write("a.png", MakePng(20, 20));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/tiny_training.h"
 
@@ -79,15 +80,24 @@ TEST_F(FindEmptyCellsTest, WhatLiesBesideTheBallIsEmptyAndTheBallIsNot) {
   }
 }
 
-TEST_F(FindEmptyCellsTest, OneFaultyMaskRemovesNothingAndOtherThreadsChangeNothing) {
+TEST_F(FindEmptyCellsTest, MattesOfNothingRemoveNothingAndOtherThreadsChangeNothing) {
   std::vector<View> views = ViewsOfABall(12, 60);
   const std::vector<uint64_t> empty = Find(views);
   EXPECT_EQ(Find(views, 1), empty);
   std::vector<uint8_t>& pixels = views[5].image.pixels;
   std::fill(pixels.begin(), pixels.end(), 0);
-  EXPECT_GT(ReachOf(Find(views)).first_empty, kRadius);
+  for (const int also : {1, 8}) {
+    views[also].image.pixels = pixels;
+    EXPECT_GT(ReachOf(Find(views)).first_empty, kRadius);
+  }
   for (View& view : views) view.image.pixels = pixels;
-  EXPECT_TRUE(Find(views).empty()) << "pictures of nothing";
+  EXPECT_THAT(Find(views), testing::Each(0u));
+}
+
+TEST_F(FindEmptyCellsTest, PosesThatLeaveNothingInTheInnermostBoxRemoveNothing) {
+  const std::vector<View> views = ViewsOfABall(12, 60);
+  grid_ = FullOccupancyGrid({{0.6f, 0.6f, 0.6f}, {0.8f, 0.8f, 0.8f}}, 2, 32);
+  EXPECT_TRUE(Find(views).empty());
 }
 
 TEST_F(FindEmptyCellsTest, FineGridsAreTestedEightCellsAtATime) {
@@ -128,6 +138,7 @@ TEST_F(FindEmptyCellsTest, CellsThatNoViewShowsMayHoldAnything) {
     Mat34& pose = view.camera.camera_to_world;
     pose = Mat34();  // in the middle of the box, looks along -z
     std::fill(view.image.pixels.begin(), view.image.pixels.end(), 0);
+    view.image.pixels[3] = 255;  // a corner: pictures of nothing do not count
   }
   OccupancyGrid empty = grid_;
   empty.occupied_blocks = Find(views);
