@@ -53,10 +53,10 @@ absl::Status OpenBlobs(const ServerFlags& flags, const DataDir& data,
   }
   NERF_ASSIGN_OR_RETURN(const S3Options s3, S3OptionsOf(flags));
   if (const auto noted = ReadFile(moved, kMaxMarkerBytes);
-      noted.ok() && absl::StripAsciiWhitespace(*noted) != flags.blobs) {
+      noted.ok() && absl::StripTrailingAsciiWhitespace(*noted) != flags.blobs) {
     return absl::FailedPreconditionError(fmt::format(
         "the blobs of {} went to {}: name that bucket, or delete {} once yours has them all",
-        data.path(), absl::StripAsciiWhitespace(*noted), kBlobsMoved));
+        data.path(), std::string(absl::StripTrailingAsciiWhitespace(*noted)), kBlobsMoved));
   }
   NERF_ASSIGN_OR_RETURN(const bool has_files, HasBlobFiles(data.path()));
   if (!has_files) {

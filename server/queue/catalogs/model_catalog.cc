@@ -204,7 +204,7 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
   if (changed.has_value()) {
     job_entry->second.job.checkpoints = std::move(changed->checkpoints);
-    state_.rows.Changed(job_key, state_.wake);
+    state_.rows.Changed(job_entry->first, state_.wake);
   }
   state_.blobs.Release(model.blob);
   state_.model_order.erase(model.create_sequence);
