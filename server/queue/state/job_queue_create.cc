@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <set>
 #include <utility>
 
@@ -138,109 +137,7 @@ void UseCrop(const std::string& kept, ModelSource* source) {
   source->feature = source->crop_feature;
 }
 
-// Whether the model was made of a checkpoint of this job, not of an earlier one with the same id.
-bool IsOfJob(const ModelRecord& model, const Job& job) {
-  return std::any_of(job.checkpoints.begin(), job.checkpoints.end(),
-                     [&](const CheckpointRecord& checkpoint) {
-                       return checkpoint.step == model.step && checkpoint.model_blob == model.blob;
-                     });
-}
-
 }  // namespace
-
-void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
-  StartQuestion question;
-  question.must_continue = !training.init.has_value();
-  const auto scene_of = [&](const std::string& id) {
-    state_.mu.AssertHeld();
-    const auto found = state_.scenes.find({spec.project, id});
-    return found == state_.scenes.end() ? nullptr : &found->second;
-  };
-  question.scene = scene_of(training.scene);
-  const auto poses = state_.jobs.find({spec.project, training.pose_job});
-  if (question.scene == nullptr && poses != state_.jobs.end()) {
-    question.scene = scene_of(poses->second.job.pose.into);
-    question.scene_grows = true;
-  }
-  if (question.must_continue && !MayContinue(question)) return;
-  for (auto it = state_.model_order.rbegin();
-       it != state_.model_order.rend() && question.candidates.size() < kMaxStartCandidates; ++it) {
-    const ResourceKey& key = it->second;
-    // One that is being deleted may be gone when this job is stored.
-    if (key.project != spec.project || state_.IsClaimed({ClaimKey::Kind::kModel, key})) continue;
-    StartCandidate candidate{.model = &state_.models.at(key)};
-    const auto job = state_.jobs.find({spec.project, candidate.model->job});
-    if (job != state_.jobs.end() && IsOfJob(*candidate.model, job->second.job)) {
-      candidate.job = &job->second.job;
-      candidate.scene = scene_of(candidate.job->training.scene);
-    }
-    question.candidates.push_back(candidate);
-  }
-  // To continue a scene, what nobody has made a model of will do, too: it names no job.
-  std::deque<ModelRecord> unnamed;
-  size_t n_seen = 0;
-  for (auto it = state_.job_order.rbegin(); it != state_.job_order.rend(); ++it) {
-    if (!question.must_continue || question.candidates.size() >= kMaxStartCandidates) break;
-    if (++n_seen > kMaxStartJobsSeen) break;
-    if (it->second.project != spec.project) continue;
-    const Job& job = state_.jobs.at(it->second).job;
-    const bool is_trained =
-        job.kind == JobKind::kTraining && job.part_of.empty() && job.state == JobState::kSucceeded;
-    if (!is_trained || job.checkpoints.empty()) continue;
-    if (state_.IsClaimed({ClaimKey::Kind::kJob, job.key})) continue;
-    ModelRecord& model = unnamed.emplace_back();
-    model.key = job.key;
-    model.step = job.checkpoints.back().step;
-    model.blob = job.checkpoints.back().model_blob;
-    model.tensors = job.checkpoints.back().tensors;
-    question.candidates.push_back({&model, &job, scene_of(job.training.scene)});
-  }
-  const StartAnswer answer = spec.choose_start(question);
-  training.init_reason = answer.reason;
-  if (answer.model == nullptr) {
-    training.init.reset();
-    return;
-  }
-  if (!training.init.has_value()) training.init.emplace();
-  const bool is_unnamed = answer.model->job.empty();
-  training.init->kind = is_unnamed ? InitReference::Kind::kCheckpoint : InitReference::Kind::kModel;
-  if (is_unnamed) training.init->step = answer.model->step;
-  training.init->source = answer.model->key;
-  training.init->blob = answer.model->blob;
-}
-
-absl::Status JobQueue::ResolveInit(const JobSpec& spec, TrainingSpec& training) {
-  if (!training.init.has_value()) {
-    if (spec.choose_start != nullptr && spec.parts.empty()) ChooseInit(spec, training);
-    return absl::OkStatus();
-  }
-  InitReference& init = *training.init;
-  if (init.kind == InitReference::Kind::kNone) {
-    training.init.reset();
-    return absl::OkStatus();
-  }
-  if (init.kind == InitReference::Kind::kAuto) {
-    if (spec.choose_start == nullptr) return absl::InternalError("nobody chooses the start");
-    ChooseInit(spec, training);
-    return absl::OkStatus();
-  }
-  const auto use = [&](const BlobRef& blob, const std::vector<TensorRecord>& tensors) {
-    init.blob = blob;
-    return spec.check_init ? spec.check_init(tensors) : absl::OkStatus();
-  };
-  if (init.kind == InitReference::Kind::kModel) {
-    const auto model = state_.models.find(init.source);
-    if (model == state_.models.end()) return ResourceNotFound(ModelName(init.source));
-    return use(model->second.blob, model->second.tensors);
-  }
-  const auto job = state_.jobs.find(init.source);
-  if (job != state_.jobs.end()) {
-    for (const CheckpointRecord& checkpoint : job->second.job.checkpoints) {
-      if (checkpoint.step == init.step) return use(checkpoint.model_blob, checkpoint.tensors);
-    }
-  }
-  return ResourceNotFound(CheckpointName(init.source, init.step));
-}
 
 absl::StatusOr<std::string> JobQueue::ResolveSource(ModelSource& source) {
   if (!source.from_checkpoint) {
