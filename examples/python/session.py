@@ -25,7 +25,7 @@ for problem in report.problems:
     print("problem:", problem.file, problem.field, problem.message)
 
 # %% Train on them. A broken stream goes on where it was; a failed job raises JobFailed.
-job = client.train(scene, samples=1e6, background="white")
+job = client.train(scene, samples=4e6, background="white")
 for moment in job.watch():
     print(f"{moment.state:10} {moment.fraction:4.0%}  step {moment.step:5}  {moment.wait}")
 print(f"test views: PSNR {moment.psnr:.2f} dB")
