@@ -27,15 +27,15 @@ std::string PoseProgressText(const PoseProgress& progress) {
   return text;
 }
 
-PoseStages::PoseStages(std::function<void(const PoseProgress&)> report, std::function<double()> now,
+PoseStages::PoseStages(std::function<void(const PoseProgress&)> report, const Clock* clock,
                        int n_threads)
-    : report_(std::move(report)), now_(std::move(now)), eta_(n_threads) {}
+    : report_(std::move(report)), clock_(*clock), eta_(n_threads) {}
 
 void PoseStages::Expect(int n) { current_.n_stages = current_.stage + n; }
 
 void PoseStages::Begin(std::string doing, std::string_view unit, int of, const PlannedStage& stage,
                        std::vector<PlannedStage> later) {
-  begin_ = now_();
+  begin_ = Seconds();
   eta_.Begin(stage, std::move(later), begin_);
   n_matches_ = 0;
   ++current_.stage;
@@ -55,7 +55,7 @@ void PoseStages::Advance(int done, int of) {
 
 void PoseStages::Repeat() {
   if (!report_) return;
-  const double now = now_(), seconds = now - begin_;
+  const double now = Seconds(), seconds = now - begin_;
   const double share =
       current_.of > 0 ? std::min(1.0, static_cast<double>(current_.done) / current_.of) : 0;
   current_.eta_seconds = eta_.Remaining(share, now);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/clock.h"
 #include "engine/pose/pose_eta.h"
 
 namespace nerf {
@@ -29,9 +30,8 @@ std::string PoseProgressText(const PoseProgress& progress);
 // Numbers the stages of one search and reports them. Used from one thread.
 class PoseStages {
  public:
-  // report: called at each change and by Repeat; may be unset. `now`: seconds of any one clock.
-  PoseStages(std::function<void(const PoseProgress&)> report, std::function<double()> now,
-             int n_threads);
+  // report: called at each change and by Repeat; may be unset. The clock outlives it.
+  PoseStages(std::function<void(const PoseProgress&)> report, const Clock* clock, int n_threads);
 
   // n stages follow the current one.
   void Expect(int n);
@@ -49,11 +49,14 @@ class PoseStages {
   void Repeat();
 
  private:
+  double Seconds() const { return absl::ToDoubleSeconds(clock_.Now() - start_); }
+
   const std::function<void(const PoseProgress&)> report_;
-  const std::function<double()> now_;
+  const Clock& clock_;
+  const SteadyTime start_ = clock_.Now();
   PoseEta eta_;
   PoseProgress current_;
-  double begin_ = 0;      // of the current stage
+  double begin_ = 0;      // of the current stage, seconds since start_
   double n_matches_ = 0;  // of the current stage; 0: it matches nothing
 };
 

@@ -68,12 +68,7 @@ class PoseSearch {
       : tool_(tool),
         work_(work),
         options_(options),
-        stages_(
-            options.on_progress,
-            [clock = options.clock, begin = options.clock->Now()] {
-              return absl::ToDoubleSeconds(clock->Now() - begin);
-            },
-            options.pool->n_threads()),
+        stages_(options.on_progress, options.clock, options.pool->n_threads()),
         runner_(&tool_, &work_, &options_, &stages_) {}
 
   absl::StatusOr<std::vector<Photo>> Prepare(const PhotoSources& sources) {

@@ -92,12 +92,7 @@ class Addition {
       : tool_(tool),
         work_(work),
         options_(options),
-        stages_(
-            options.on_progress,
-            [clock = options.clock, begin = options.clock->Now()] {
-              return absl::ToDoubleSeconds(clock->Now() - begin);
-            },
-            options.pool->n_threads()),
+        stages_(options.on_progress, options.clock, options.pool->n_threads()),
         runner_(&tool_, &work_, &options_, &stages_) {}
 
   // The new photographs, and the old scene.

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/testing/fake_clock.h"
+
 namespace nerf {
 namespace {
 
@@ -15,12 +17,12 @@ class PoseStagesTest : public ::testing::Test {
  protected:
   std::vector<std::string> lines_;
   PoseProgress last_;
-  double now_ = 0;
+  FakeClock clock_;
   PoseStages stages_{[this](const PoseProgress& p) {
                        lines_.push_back(PoseProgressText(p));
                        last_ = p;
                      },
-                     [this] { return now_; }, /*n_threads=*/2};
+                     &clock_, /*n_threads=*/2};
 };
 
 TEST_F(PoseStagesTest, ReportsStageAndCount) {
@@ -65,12 +67,12 @@ TEST_F(PoseStagesTest, SaysWhatIsLeftAndHowFastPairsAreMatched) {
   EXPECT_EQ(lines_.back(), "1/2 matching features: 0 of 100 pairs, about 50 s left");
   EXPECT_EQ(last_.matches_per_second, 0);
   stages_.CountMatches(300'000);
-  now_ = 10;
+  clock_.Advance(absl::Seconds(10));
   stages_.Advance(50, 100);
   EXPECT_EQ(last_.matches_per_second, 15'000);
   // Half took 10 s in place of 15: the rest takes 10 s, and 40 of cost as much less.
   EXPECT_NEAR(last_.eta_seconds, 10 + 40 * 10.0 / 30, 1e-9);
-  now_ = 20;
+  clock_.Advance(absl::Seconds(10));
   stages_.Begin("placing cameras", "photographs", 50, {PoseWork::kPlace, 400});
   EXPECT_EQ(lines_.back(), "2/2 placing cameras: 0 of 50 photographs, about 2 min left");
   EXPECT_EQ(last_.matches_per_second, 15'000) << "of the last stage that matched";
