@@ -197,8 +197,12 @@ struct ConnectionAcceptor::State {
     }
   }
 
-  // Waits while there is a crowd and some of `patience_ms` is left. False at the end.
+  // Waits while it must, and while there is a crowd and some of `patience_ms` is left. False at the
+  // end.
   bool AwaitRoom(pollfd wake, int& patience_ms) const {
+    while (options.must_wait && options.must_wait()) {
+      if (poll(&wake, 1, kLookMs) > 0) return false;
+    }
     for (; options.is_crowded && options.is_crowded() && patience_ms > 0; patience_ms -= kLookMs) {
       if (poll(&wake, 1, kLookMs) > 0) return false;
     }

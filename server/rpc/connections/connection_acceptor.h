@@ -17,6 +17,8 @@ struct ConnectionAcceptorOptions {
   std::function<bool()> is_crowded = {};
   // While it returns true, connections are accepted one by one, kFullPauseMs apart. May be empty.
   std::function<bool()> is_full = {};
+  // While it returns true, none is accepted. It becomes false by itself, soon. May be empty.
+  std::function<bool()> must_wait = {};
 };
 
 // Listens on an address and hands every accepted connection to gRPC. gRPC 1.51 stops to listen for

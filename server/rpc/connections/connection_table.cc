@@ -28,6 +28,8 @@ constexpr uint64_t kBytesPerCall = 512;  // headers, which HTTP/2 compresses
 constexpr uint64_t kAckedShare = 8;      // 1/8 of what was sent: window updates
 constexpr int64_t kBytesPerSecond = 4;   // pings; one of 17 bytes may come every 10 s
 
+constexpr absl::Duration kMaxUnreadStay = absl::Seconds(1);
+
 constexpr char kFlooding[] = "closed a connection that cancels calls too fast";
 
 std::optional<uint64_t> CookieOf(int socket) {
@@ -35,6 +37,12 @@ std::optional<uint64_t> CookieOf(int socket) {
   socklen_t size = sizeof(cookie);
   if (getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &size) != 0) return std::nullopt;
   return cookie;
+}
+
+// Received bytes that the kernel still has.
+uint64_t UnreadOf(int socket) {
+  int n_bytes = 0;
+  return ioctl(socket, SIOCINQ, &n_bytes) == 0 ? static_cast<uint64_t>(std::max(n_bytes, 0)) : 0;
 }
 
 std::array<uint8_t, 16> Mapped(const in_addr& v4) {
@@ -109,11 +117,21 @@ void ConnectionTable::Add(int socket) {
   if (!peer.has_value() || !cookie.has_value()) return;
   MutexLock lock(mu_);
   if (const auto old = connections_.find(*peer); old != connections_.end()) Erase(old);
-  if (strangers_.size() >= kMaxStrangers) MakePlace();
+  if (const auto leaving = NextToLeave(); leaving != connections_.end()) {
+    Close(leaving->second);
+    Erase(leaving);
+  }
+  const SteadyTime now = clock_.Now();
   const uint64_t number = ++n_added_;
   connections_[*peer] = {
-      .socket = socket, .cookie = *cookie, .shed_time = clock_.Now(), .stranger = number};
+      .socket = socket, .cookie = *cookie, .came = now, .shed_time = now, .stranger = number};
   strangers_[number] = *peer;
+}
+
+bool ConnectionTable::NextStrangerMustWait() {
+  MutexLock lock(mu_);
+  const auto leaving = NextToLeave();
+  return leaving != connections_.end() && clock_.Now() - leaving->second.came < kMinStay;
 }
 
 void ConnectionTable::ShowedToken(const Peer& peer) {
@@ -128,7 +146,8 @@ ConnectionTable::Connections::iterator ConnectionTable::Erase(Connections::itera
   return connections_.erase(connection);
 }
 
-void ConnectionTable::MakePlace() {
+ConnectionTable::Connections::iterator ConnectionTable::NextToLeave() {
+  if (strangers_.size() < kMaxStrangers) return connections_.end();
   std::map<std::array<uint8_t, 16>, size_t> n_of;
   std::vector<Connections::iterator> gone;
   for (const auto& [number, peer] : strangers_) {
@@ -137,14 +156,19 @@ void ConnectionTable::MakePlace() {
     ++n_of[peer.first];
   }
   for (const auto& one : gone) Erase(one);
-  if (!gone.empty()) return;
-  auto leaves = strangers_.begin();
-  for (auto it = strangers_.begin(); it != strangers_.end(); ++it) {
-    if (n_of[it->second.first] > n_of[leaves->second.first]) leaves = it;
+  if (!gone.empty()) return connections_.end();
+  size_t most = 0;
+  for (const auto& [address, n] : n_of) most = std::max(most, n);
+  auto oldest = connections_.end();
+  for (const auto& [number, peer] : strangers_) {
+    if (n_of[peer.first] < most) continue;
+    const auto found = connections_.find(peer);
+    if (oldest == connections_.end()) oldest = found;
+    // The token of one that came a moment ago may be among the bytes that gRPC has yet to read.
+    const bool is_late = clock_.Now() - found->second.came >= kMaxUnreadStay;
+    if (is_late || UnreadOf(found->second.socket) == 0) return found;
   }
-  const auto found = connections_.find(leaves->second);
-  Close(found->second);
-  Erase(found);
+  return oldest;
 }
 
 void ConnectionTable::Began(const Peer& peer) {
@@ -196,14 +220,14 @@ void ConnectionTable::Received(const Peer& peer, uint64_t byte_size) {
   if (found != connections_.end()) found->second.excused += byte_size + byte_size / kMessageShare;
 }
 
-// gRPC sees the end, frees what it holds and closes the socket. What the socket has received and
-// gRPC has not read yet is dropped: gRPC would read it first.
+// Resets it: gRPC sees the error, frees what it holds and closes the socket. What the socket has
+// received and gRPC has not read yet is dropped: gRPC would read it first. A client that waits for
+// room to send, too, sees the end at once; after shutdown() it would learn of it by its next probe
+// of the window, which may be a minute away.
 void ConnectionTable::Close(const Connection& connection) {
   if (CookieOf(connection.socket) != connection.cookie) return;
-  shutdown(connection.socket, SHUT_RDWR);
-  constexpr size_t kAll = size_t{1} << 30;
-  while (recv(connection.socket, nullptr, kAll, MSG_DONTWAIT | MSG_TRUNC) > 0) {
-  }
+  const sockaddr no_address{.sa_family = AF_UNSPEC, .sa_data = {}};
+  connect(connection.socket, &no_address, sizeof(no_address));
 }
 
 std::optional<uint64_t> ConnectionTable::HeldBy(Connection& connection, SteadyTime now) {
@@ -220,15 +244,14 @@ std::optional<uint64_t> ConnectionTable::HeldBy(Connection& connection, SteadyTi
   }
   connection.excused = std::min<uint64_t>(connection.excused, tcp.tcpi_bytes_received);
   // The kernel has what gRPC has not read, and bounds it.
-  int unread = 0;
-  if (ioctl(connection.socket, SIOCINQ, &unread) != 0) unread = 0;
+  const uint64_t unread = UnreadOf(connection.socket);
   // Since they were counted, calls may have reached handlers, and others ended.
   const int64_t n_waiting =
       std::min(connection.n_waiting, connection.n_streams - connection.n_calls);
   const uint64_t of_streams =
       n_waiting > 0 ? static_cast<uint64_t>(n_waiting) * kBytesPerStream : 0;
   const uint64_t held = tcp.tcpi_bytes_received - connection.excused;
-  const uint64_t free = kFreeBytes + static_cast<uint64_t>(std::max(unread, 0));
+  const uint64_t free = kFreeBytes + unread;
   return of_streams + (held > free ? held - free : 0);
 }
 

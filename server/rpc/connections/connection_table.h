@@ -43,6 +43,10 @@ class ConnectionTable {
   // A call of the connection has shown a valid token.
   void ShowedToken(const Peer& peer);
   static constexpr size_t kMaxStrangers = 128;
+  // Whether the next Add would close a stranger that came less than kMinStay ago, which has hardly
+  // had the time to show its token.
+  bool NextStrangerMustWait();
+  static constexpr absl::Duration kMinStay = absl::Milliseconds(100);
   // Bytes of unfinished messages of all strangers; beyond it the connections that hold the most of
   // them are closed.
   static constexpr uint64_t kMaxStrangerBytes = 32 << 20;
@@ -83,6 +87,7 @@ class ConnectionTable {
     uint64_t cookie = 0;   // of the socket: tells it from a later one with its number
     uint64_t excused = 0;  // received bytes of messages that handlers have, or of no message
     uint64_t acked = 0;    // sent bytes that the client had at the last Shed
+    SteadyTime came;       // when it was added
     SteadyTime shed_time;  // of the last Shed
     int n_calls = 0;
     int64_t n_streams = 0;  // as HasStreams said
@@ -105,8 +110,9 @@ class ConnectionTable {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   using Connections = std::map<Peer, Connection>;
   Connections::iterator Erase(Connections::iterator connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Closes a stranger, unless some are gone already.
-  void MakePlace() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The stranger that makes place for the next one; connections_.end() if there is place, as where
+  // some are gone already.
+  Connections::iterator NextToLeave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   struct Holder {
     bool is_stranger = false;
     uint64_t held = 0;

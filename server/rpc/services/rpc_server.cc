@@ -212,7 +212,8 @@ struct RpcServer::State {
             {.listen = listen,
              .max_descriptor = options.max_descriptor,
              .is_crowded = [this] { return call_guard.is_crowded() || connections.is_closing(); },
-             .is_full = [this] { return connections.is_full(); }}));
+             .is_full = [this] { return connections.is_full(); },
+             .must_wait = [this] { return connections.NextStrangerMustWait(); }}));
     auto to_grpc = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         TokenGate::Guard(gate, std::move(credentials)));

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/mutex.h"
 #include "tests/testing/status_matchers.h"
@@ -129,6 +130,21 @@ TEST(ConnectionAcceptorTest, CrowdThatOneConnectionMakesKeepsTheNextOneWaiting) 
   (*acceptor)->Start(taken.Taker());
   EXPECT_TRUE(taken.Await(2));
   EXPECT_EQ(n_looks, 20);
+}
+
+TEST(ConnectionAcceptorTest, NoneIsAcceptedWhileTheNextOneMustWait) {
+  Taken taken;
+  std::atomic<bool> waits = true;
+  std::atomic<int> n_looks = 0;
+  const auto acceptor = ConnectionAcceptor::Listen(
+      {.listen = "127.0.0.1:0", .must_wait = [&] { return ++n_looks, waits.load(); }});
+  ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+  (*acceptor)->Start(taken.Taker());
+  const Socket client = Connect((*acceptor)->port());
+  while (n_looks < 200) absl::SleepFor(absl::Milliseconds(1));  // twice as long as for a crowd
+  EXPECT_EQ(taken.count(), 0);
+  waits = false;
+  EXPECT_TRUE(taken.Await(1));
 }
 
 TEST(ConnectionAcceptorTest, FullServerTakesConnectionsOneByOneAndStopsAtOnce) {

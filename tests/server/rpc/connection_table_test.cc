@@ -6,12 +6,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/testing/fake_clock.h"
 
 namespace nerf {
@@ -67,7 +70,8 @@ class Pair {
   // Whether the table has closed it.
   bool ended() const {
     char byte = 0;
-    return recv(client, &byte, 1, MSG_DONTWAIT) == 0;
+    const ssize_t n = recv(client, &byte, 1, MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno == ECONNRESET);
   }
 
   int client = -1, server = -1;
@@ -298,6 +302,59 @@ TEST(ConnectionTableTest, OldestStrangerMakesPlaceForANewOne) {
   EXPECT_TRUE(strangers[2]->ended());
   EXPECT_FALSE(strangers[1]->ended());
   EXPECT_FALSE(known.ended());
+}
+
+TEST(ConnectionTableTest, StrangerThatHasJustComeIsNotClosedForTheNext) {
+  FakeClock clock;
+  ConnectionTable table(kMib, &clock);
+  std::vector<std::unique_ptr<Pair>> strangers;
+  for (size_t i = 0; i < ConnectionTable::kMaxStrangers; ++i) {
+    EXPECT_FALSE(table.NextStrangerMustWait());
+    strangers.push_back(std::make_unique<Pair>());
+    table.Add(strangers.back()->server);
+  }
+  EXPECT_TRUE(table.NextStrangerMustWait());
+  clock.Advance(ConnectionTable::kMinStay);
+  EXPECT_FALSE(table.NextStrangerMustWait()) << "the oldest has had its time";
+  clock.Advance(-ConnectionTable::kMinStay / 2);
+  EXPECT_TRUE(table.NextStrangerMustWait());
+  table.ShowedToken(strangers[5]->peer());
+  EXPECT_FALSE(table.NextStrangerMustWait()) << "there is a place";
+}
+
+TEST(ConnectionTableTest, StrangerWhoseBytesAreUnreadStaysAMomentLonger) {
+  FakeClock clock;
+  ConnectionTable table(kMib, &clock);
+  std::vector<std::unique_ptr<Pair>> strangers;
+  const auto add = [&] {
+    strangers.push_back(std::make_unique<Pair>());
+    table.Add(strangers.back()->server);
+  };
+  for (size_t i = 0; i < ConnectionTable::kMaxStrangers; ++i) add();
+  ASSERT_EQ(send(strangers[0]->client, "a", 1, 0), 1);
+  ASSERT_EQ(send(strangers[2]->client, "a", 1, 0), 1);
+  add();
+  EXPECT_FALSE(strangers[0]->ended());
+  EXPECT_TRUE(strangers[1]->ended()) << "the oldest of those whose bytes are read";
+  clock.Advance(absl::Seconds(1));
+  add();
+  EXPECT_TRUE(strangers[0]->ended()) << "it has had its time";
+  EXPECT_FALSE(strangers[2]->ended());
+}
+
+TEST(ConnectionTableTest, ClientThatWaitsForRoomToSendSeesTheEndAtOnce) {
+  const FakeClock clock;
+  ConnectionTable table(kMib, &clock);
+  const Pair full;
+  table.Add(full.server);
+  const std::string chunk(64 << 10, 'x');
+  while (send(full.client, chunk.data(), chunk.size(), MSG_DONTWAIT) > 0) {
+  }
+  absl::SleepFor(absl::Seconds(2));  // its probes of the window are a second apart by now
+  const absl::Time begin = absl::Now();
+  table.CloseStranger(full.peer());
+  EXPECT_LT(send(full.client, chunk.data(), chunk.size(), MSG_NOSIGNAL), 0);
+  EXPECT_LT(absl::Now() - begin, absl::Milliseconds(500));
 }
 
 TEST(ConnectionTableTest, StrangersOfOneAddressLeaveThoseOfOthersTheirPlaces) {

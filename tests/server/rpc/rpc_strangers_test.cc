@@ -82,6 +82,7 @@ class RpcStrangersTest : public testing::Test {
           while (!stop.stop_requested()) {
             server_.rpc->Tick();
             absl::SleepFor(absl::Milliseconds(100));
+            server_.clock.Advance(absl::Milliseconds(100));
           }
         }) {}
 
