@@ -101,7 +101,7 @@ typename JobWatch<Watch>::Next JobWatch<Watch>::Fill(bool* bookmark_due,
   }
   TellWait(response);  // also of a bookmark: the wait can change without an event of the job
   *bookmark_due = false;
-  sent_since_bookmark_ = true;
+  sent_since_bookmark_ = response->kind() != Watch::Response::BOOKMARK;
   return Next::kWrite;
 }
 

@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/error_reason.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
@@ -160,6 +163,18 @@ TEST_F(JobWatchTest, QuietWatchGetsBookmarksWhoseTokensResume) {
   Watch resumed(*server_.training_stub, job_, bookmark.resume_token());
   EXPECT_EQ(resumed.Next().kind(), WatchTrainingJobResponse::SNAPSHOT);
   EXPECT_EQ(resumed.Next().sequence(), 2);
+}
+
+TEST_F(JobWatchTest, QuietWatchGetsABookmarkEachInterval) {
+  Watch watch(*server_.training_stub, job_);
+  watch.NextBookmark();
+  absl::Duration shortest = absl::InfiniteDuration();  // a loaded machine may miss some
+  for (int i = 0; i < 5; ++i) {
+    const absl::Time begin = absl::Now();
+    ASSERT_EQ(watch.NextBookmark().kind(), WatchTrainingJobResponse::BOOKMARK);
+    shortest = std::min(shortest, absl::Now() - begin);
+  }
+  EXPECT_LT(shortest, 1.5 * RpcTestServer::DefaultTimes().bookmark_interval);
 }
 
 TEST_F(JobWatchTest, WatchOfAQueuedJobTellsWhatItWaitsForAndWhenThatChanges) {
