@@ -134,7 +134,7 @@ TEST_F(TokenRegistryTest, OnAFullDiskNothingIsMadeAndNothingRevoked) {
   EXPECT_THAT(Ask(*tokens_, made.secret), IsOk()) << "it would be back after a restart";
 }
 
-TEST(WorkerKeysTest, IdBelongsToTheKeyOfItsFirstHello) {
+TEST(WorkerIdTest, IdBelongsToTheKeyOfItsFirstHello) {
   FakeAccessStore store;
   FakeClock clock;
   const auto now = [](const std::function<void()>& task) { task(); };

@@ -87,13 +87,15 @@ TEST_F(JobListWatchTest, RowsComeFirstAndThenAsTheyChange) {
 
 TEST_F(JobListWatchTest, RowIsTheJobAsGetTellsIt) {
   const std::string held = server_.CreateJob(scene_, "held").name();
-  server_.CreateJob(scene_, "queued");
+  const std::string queued = server_.CreateJob(scene_, "queued").name();
   FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
   const auto grant = worker.TakeJob();
   ASSERT_TRUE(grant.has_value());
   worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 10));
-  ASSERT_TRUE(
-      WaitUntil(absl::Seconds(20), [&] { return server_.GetJob(held).progress().step() == 10; }));
+  ASSERT_TRUE(WaitUntil(absl::Seconds(20), [&] {
+    return server_.GetJob(held).progress().step() == 10 &&
+           server_.GetJob(queued).wait().reason() == "WORKERS_BUSY";
+  }));
   for (int i = 0; i < 2; ++i) {
     const WatchTrainingJobsResponse rows = Watch()->Next();
     ASSERT_EQ(rows.training_jobs_size(), 2);
