@@ -54,9 +54,9 @@ TEST_F(ServiceExtensionTest, FinishedTrainingGoesOnThroughAPauseAndAKilledWorker
   ASSERT_EQ(CreateJob("first", {"--steps", "300", "--seed", "7"}).code, kOk);
   ASSERT_TRUE(WaitForState("first", "SUCCEEDED"));
   const Json first = GetJob("first");
-  const auto expected = ExtendLocally(first, "3000");
+  const auto expected = ExtendLocally(first, "1500");
 
-  const std::vector<std::string> extend = {"job",  "extend", "first",        "--steps", "3000",
+  const std::vector<std::string> extend = {"job",  "extend", "first",        "--steps", "1500",
                                            "--id", "more",   "--request-id", kUuid};
   const CtlResult extended = Ctl(extend);
   ASSERT_EQ(extended.code, kOk) << extended.err;
@@ -75,11 +75,11 @@ TEST_F(ServiceExtensionTest, FinishedTrainingGoesOnThroughAPauseAndAKilledWorker
   ASSERT_TRUE(WaitForSteps("more", LastCheckpoint(GetJob("more")) + 1));
   EXPECT_EQ(Ctl({"job", "pause", "more"}).code, kOk);
   ASSERT_TRUE(WaitForState("more", "PAUSED"));
-  EXPECT_LT(LastCheckpoint(GetJob("more")), 3000) << "the training is too short for this test";
+  EXPECT_LT(LastCheckpoint(GetJob("more")), 1500) << "the training is too short for this test";
   EXPECT_EQ(Ctl({"job", "resume", "more"}).code, kOk);
   ASSERT_TRUE(WaitForState("more", "SUCCEEDED"));
   const Json more = GetJob("more");
-  EXPECT_EQ(LastCheckpoint(more), 3000);
+  EXPECT_EQ(LastCheckpoint(more), 1500);
   ExpectBytes(more, expected);
   // A call that comes late names the job that is there.
   EXPECT_EQ(Ctl(extend).code, kOk);
