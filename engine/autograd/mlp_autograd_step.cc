@@ -129,7 +129,7 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
   const PackedSamples samples = MarchBatch(
       batch, config_, {geometry_.step, geometry_.cone},
       [&](const std::vector<Vec3>& positions, const std::vector<float>& times) {
-        const autograd::AutocastScope scope(autocast);
+        const autograd::AutocastScope scope(autocast, device_.type());
         return field.Density(AsTensor(positions).to(device_), AsTensor(times).to(device_)).cpu();
       },
       &occupancy_);
@@ -138,7 +138,7 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
   const torch::Tensor directions = AsTensor(samples.directions).to(device_);
   const torch::Tensor times = AsTensor(samples.times).to(device_);
   const autograd::RowFunction rows = [&](int64_t begin, int64_t end) {
-    const autograd::AutocastScope scope(autocast);
+    const autograd::AutocastScope scope(autocast, device_.type());
     return field.Radiance(positions.slice(0, begin, end), directions.slice(0, begin, end),
                           times.slice(0, begin, end));
   };

@@ -109,6 +109,7 @@ template <typename T>
 struct HashEncodeForwardParams {
   HashGridShape shape;
   const T* table = nullptr;
+  const float* fp32_table = nullptr;  // read instead of table if not null
   DeviceRange range;
   const Vec3* positions = nullptr;
   T* features = nullptr;

@@ -35,23 +35,23 @@ struct alignas(F * sizeof(T)) Entry {
   T at[F];
 };
 
-template <typename T, int F>
+template <typename Table, typename T, int F>
 struct ForwardArguments {
   Levels levels;
-  const Entry<T, F>* table;
+  const Entry<Table, F>* table;
   DeviceRange range;
   const Vec3* positions;
   Pair<T>* features;
   uint32_t stride;
 };
 
-template <typename T, int F>
+template <typename Table, typename T, int F>
 __global__ void __launch_bounds__(kBlock)
-    HashEncodeForwardKernel(const __grid_constant__ ForwardArguments<T, F> p) {
+    HashEncodeForwardKernel(const __grid_constant__ ForwardArguments<Table, T, F> p) {
   ForEachLevelAndElement(p.range, p.levels.n_levels, [&](int level, uint32_t i) {
     const Cell cell(p.positions[i], p.levels.resolution[level]);
-    const Entry<T, F>* const table = p.table + size_t{p.levels.entries} * level;
-    Entry<T, F> corners[8];  // all eight loads are issued before the first is used
+    const Entry<Table, F>* const table = p.table + size_t{p.levels.entries} * level;
+    Entry<Table, F> corners[8];  // all eight loads are issued before the first is used
 #pragma unroll
     for (int c = 0; c < 8; ++c) corners[c] = table[cell.IndexOf(c, p.levels, level)];
     float sums[F] = {};
@@ -164,20 +164,30 @@ __global__ void __launch_bounds__(kBlock)
   });
 }
 
-template <typename T, int F>
-void Forward(const HashEncodeForwardParams<T>& params, Stream stream) {
-  LaunchOver("hash_encode_forward", HashEncodeForwardKernel<T, F>,
-             uint64_t{params.range.capacity} * params.shape.n_levels, kBlock, stream,
-             ForwardArguments<T, F>{LevelsOf(params.shape),
-                                    reinterpret_cast<const Entry<T, F>*>(params.table),
-                                    params.range, params.positions,
-                                    reinterpret_cast<Pair<T>*>(params.features), params.stride});
+template <int F, typename Table, typename T>
+void Forward(const HashEncodeForwardParams<T>& params, const Table* table, Stream stream) {
+  LaunchOver(
+      "hash_encode_forward", HashEncodeForwardKernel<Table, T, F>,
+      uint64_t{params.range.capacity} * params.shape.n_levels, kBlock, stream,
+      ForwardArguments<Table, T, F>{
+          LevelsOf(params.shape), reinterpret_cast<const Entry<Table, F>*>(table), params.range,
+          params.positions, reinterpret_cast<Pair<T>*>(params.features), params.stride});
+}
+
+template <int F, typename T>
+void ForwardOfTable(const HashEncodeForwardParams<T>& params, Stream stream) {
+  if (params.fp32_table != nullptr) {
+    Forward<F>(params, params.fp32_table, stream);
+  } else {
+    Forward<F>(params, params.table, stream);
+  }
 }
 
 template <typename T>
 void DispatchForward(const HashEncodeForwardParams<T>& params, Stream stream) {
   NERF_CHECK(params.shape.n_features == 2 || params.shape.n_features == 4);
-  params.shape.n_features == 2 ? Forward<T, 2>(params, stream) : Forward<T, 4>(params, stream);
+  params.shape.n_features == 2 ? ForwardOfTable<2>(params, stream)
+                               : ForwardOfTable<4>(params, stream);
 }
 
 }  // namespace

@@ -43,20 +43,25 @@ inline CudaRayNeeds CudaRayNeedsOf(const TrainConfig& config) {
 
 // What a step keeps beside its parameters. Gradients of the table are floats, or fixed point if the
 // config asks for sums that do not depend on their order. In half precision the step reads copies
-// of the parameters. n_rows: NgpCudaRows (cuda_ranks.h).
+// of the parameters, of the table with half_table alone. n_rows: NgpCudaRows (cuda_ranks.h).
 template <typename T>
 struct CudaTraining {
   static constexpr bool kHalf = sizeof(T) == sizeof(Half);
 
-  CudaTraining(size_t table_size, bool fixed_point, size_t n_backward_blocks, size_t n_rows,
-               BufferAllocator* from)
-      : table_gradients(fixed_point ? 0 : table_size, from),
-        fixed_table_gradients(fixed_point ? table_size : 0, from),
+  CudaTraining(const TrainConfig& config, size_t table_size, size_t n_backward_blocks,
+               size_t n_rows, BufferAllocator* from)
+      : table_gradients(config.cuda_deterministic != 0 ? 0 : table_size, from),
+        fixed_table_gradients(config.cuda_deterministic != 0 ? table_size : 0, from),
         weight_gradients(kNgpWeights * n_backward_blocks, from),
         row_gradients(kNgpWeights * n_rows, from),
         row_samples(n_rows, from),
-        table_copies(kHalf ? table_size : 0, from),
+        table_copies(kHalf && Ngp(config).half_table != 0 ? table_size : 0, from),
         weight_copies(kHalf ? kNgpWeights : 0, from) {}
+
+  // The masters where there are no copies of them.
+  const float* Fp32Table(const Buffer<float>& masters) const {
+    return table_copies.empty() ? masters.data() : nullptr;
+  }
 
   Buffer<float> table_gradients;
   Buffer<int64_t> fixed_table_gradients;

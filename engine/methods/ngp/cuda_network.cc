@@ -27,8 +27,7 @@ NgpCudaNetwork<T>::NgpCudaNetwork(const TrainConfig& config, float density_shift
       n_backward_blocks_(cuda::NgpBackwardBlocks<T>()),
       shape_(host->shape()),
       state_(host->arrays().table.size(), 0, cuda::DeviceAllocator()),
-      training_(state_.table.size(), config.cuda_deterministic != 0, n_backward_blocks_, 0,
-                cuda::DeviceAllocator()),
+      training_(config, state_.table.size(), n_backward_blocks_, 0, cuda::DeviceAllocator()),
       samples_(0, cuda::DeviceAllocator()) {}
 
 template <typename T>
@@ -59,6 +58,7 @@ void NgpCudaNetwork<T>::Upload(kernels::Stream stream) {
   nerf::Upload(host_, &state_, stream);
   if constexpr (CudaTraining<T>::kHalf) {
     const auto copy = [&](std::span<const float> from, Buffer<Half>& to) {
+      if (to.empty()) return;
       std::vector<Half> rounded(from.size());
       std::transform(from.begin(), from.end(), rounded.begin(), HalfFromFloat);
       cuda::CopyToDevice(to.data(), rounded.data(), to.byte_size(), stream);
@@ -87,6 +87,7 @@ void NgpCudaNetwork<T>::Density(const kernels::DeviceRange& range, const Vec3* p
   cuda::HashEncodeForward(
       cuda::HashEncodeForwardParams<T>{.shape = shape_,
                                        .table = Trained(state_.table, training_.table_copies),
+                                       .fp32_table = training_.Fp32Table(state_.table),
                                        .range = range,
                                        .positions = positions,
                                        .features = samples_.encodings.data(),
@@ -203,8 +204,7 @@ size_t NgpCudaNetwork<T>::Bytes(const TrainConfig& config, const kernels::HashGr
   MeasuringAllocator measure;
   const size_t table_size = shape.level_size() * shape.n_levels;
   CudaState(table_size, 0, &measure);
-  CudaTraining<T>(table_size, config.cuda_deterministic != 0, cuda::NgpBackwardBlocks<T>(), 0,
-                  &measure);
+  CudaTraining<T>(config, table_size, cuda::NgpBackwardBlocks<T>(), 0, &measure);
   NgpNetworkSamples<T>(std::bit_ceil(n_samples), &measure);
   return measure.byte_size();
 }

@@ -107,7 +107,7 @@ void NgpCudaRanks::SumGradients(CudaTraining<T>* training, kernels::Stream strea
 template <typename T>
 void NgpCudaRanks::ShareTable(CudaTraining<T>* training, CudaState* arrays,
                               kernels::Stream stream) {
-  if constexpr (CudaTraining<T>::kHalf) {
+  if (!training->table_copies.empty()) {
     device().AllGather(training->table_copies.data(), ByteParts(table_parts_, sizeof(Half)),
                        stream.handle);
   } else {

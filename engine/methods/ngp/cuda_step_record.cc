@@ -168,6 +168,7 @@ void NgpCudaStep<T>::Encode(const kernels::DeviceRange& range) {
   cuda::HashEncodeForward(
       cuda::HashEncodeForwardParams<T>{.shape = ActiveShape(),
                                        .table = Trained(arrays_.table, training_.table_copies),
+                                       .fp32_table = training_.Fp32Table(arrays_.table),
                                        .range = range,
                                        .positions = EncodedPositions(),
                                        .features = samples_.encodings.data(),

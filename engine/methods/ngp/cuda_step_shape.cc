@@ -35,7 +35,7 @@ size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
   const size_t cells = static_cast<size_t>(geometry.n_levels) * config.grid_resolution *
                        config.grid_resolution * config.grid_resolution;
   for (int copy = 0; copy < 2; ++copy) CudaState(table_size, cells / 64, &measure);
-  CudaTraining<T>(table_size, config.cuda_deterministic != 0, n_backward_blocks, n_rows, &measure);
+  CudaTraining<T>(config, table_size, n_backward_blocks, n_rows, &measure);
   CudaGridWork(cells / 64, &measure);
   CudaRays<T>(shape.ray_capacity, CudaRayNeedsOf(config), &measure);
   CudaSamples<T>(shape.sample_capacity, &measure);

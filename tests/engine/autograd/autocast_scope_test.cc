@@ -39,6 +39,21 @@ TEST(AutocastScopeTest, LeavesThatHaveChangedAreRoundedAnew) {
   }
 }
 
+// Tensors of each kind of devices by its own switch: those of a scope of CUDA are not the CPU's.
+TEST(AutocastScopeTest, OnCudaItMultipliesTensorsOfCudaDevicesAlone) {
+  const torch::Tensor a = torch::ones({2, 2});
+  const c10::ScalarType before = at::autocast::get_autocast_gpu_dtype();
+  {
+    const AutocastScope scope(true, torch::kCUDA);
+    EXPECT_TRUE(at::autocast::is_enabled());
+    EXPECT_EQ(at::autocast::get_autocast_gpu_dtype(), torch::kBFloat16);
+    EXPECT_FALSE(at::autocast::is_cpu_enabled());
+    EXPECT_EQ(torch::mm(a, a).scalar_type(), torch::kFloat32);
+  }
+  EXPECT_FALSE(at::autocast::is_enabled());
+  EXPECT_EQ(at::autocast::get_autocast_gpu_dtype(), before);
+}
+
 // The cast of a scope without gradients, if it were kept, would have none in the next.
 TEST(AutocastScopeTest, GradientsPassAfterAScopeWithoutThem) {
   const torch::Tensor leaf = torch::ones({2, 2}).requires_grad_(true);

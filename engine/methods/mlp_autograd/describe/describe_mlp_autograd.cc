@@ -32,9 +32,7 @@ std::span<const Setting> MlpAutogradDescription::settings() const {
       const bool is_pairs = setting.key == "coarse_samples" || setting.key == "fine_samples" ||
                             setting.key == "far" || setting.key == "depth_planes";
       const bool is_fused = setting.key == "cuda_deterministic" || setting.key == "cuda_fp32";
-      settings->push_back(setting.On(is_pairs || is_fused        ? kNoDevice
-                                     : setting.key == "autocast" ? kOnCpu
-                                                                 : kOnEveryDevice));
+      settings->push_back(setting.On(is_pairs || is_fused ? kNoDevice : kOnEveryDevice));
     }
     return settings;
   }();

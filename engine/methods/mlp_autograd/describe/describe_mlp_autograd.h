@@ -9,7 +9,7 @@
 namespace nerf {
 
 // What methods with a field of mlp through LibTorch have in common: the settings of mlp, but for
-// those of two networks, with autocast (on the CPU) and checkpointing. They render on the CPU.
+// those of two networks, with autocast and checkpointing.
 class MlpAutogradDescription : public MethodDescription {
  public:
   DeviceSet training_devices() const override { return kOnEveryDevice; }

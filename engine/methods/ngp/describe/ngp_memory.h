@@ -34,7 +34,7 @@ uint64_t NgpCpuStepBytes(const TrainConfig& config, int n_occupancy_levels, int 
 // One copy of the state as checkpoints hold it, in bytes.
 uint64_t NgpStateBytes(const TrainConfig& config, int n_occupancy_levels);
 
-// `config` with half_table=0: table and moments in fp32, for steps other than the CPU's.
+// `config` with half_table=0: the host's table and moments in fp32, for steps other than the CPU's.
 TrainConfig WithoutHalfTable(TrainConfig config);
 
 }  // namespace nerf

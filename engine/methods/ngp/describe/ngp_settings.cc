@@ -155,9 +155,8 @@ std::vector<Setting> FusedOnly() {
           "1 learns what lies behind the boxes, by direction; 0: black. Of pictures without alpha"),
       SettingOf<&S::half_table>(
           "half_table", 0, 1,
-          "1 reads the hash table in half precision, with fp32 masters, and keeps its "
-          "moments in bf16; 0: all in fp32")
-          .On(kOnCpu),
+          "1 reads the hash table in half precision, with fp32 masters, and on the CPU keeps its "
+          "moments in bf16; 0: the table and its moments in fp32"),
       TextSetting("frozen",
                   "what training leaves as it is: none; mlp, the layers; table, the hash table",
                   &FrozenText, &ParseFrozen),

@@ -81,6 +81,36 @@ TEST_P(CudaHashEncodingTest, ForwardInHalfPrecisionAgreesWithTheReferenceForAllS
   for (int n_features : {2, 4}) ExpectForwardAgrees<Half>(n_features, kHalfTolerance);
 }
 
+// As sums of an fp32 table, rounded once.
+TEST_P(CudaHashEncodingTest, ForwardInHalfPrecisionReadsAnFp32TableWhereThereIsOne) {
+  constexpr uint32_t kSamples = 300;
+  for (int n_features : {2, 4}) {
+    const HashGridShape shape = Shape(n_features);
+    const std::vector<float> values = RandomFloats(shape.level_size() * shape.n_levels, -1, 1, 7);
+    const DeviceArray<float> table(values);
+    const DeviceArray<Half> rounded(Narrow<Half>(values));
+    const DeviceArray<Vec3> positions(Positions(kSamples));
+    const auto features = [&]<typename T>(const T* of_table, const float* fp32_table) {
+      DeviceArray<T> found(size_t{kSamples} * shape.width());
+      cuda::HashEncodeForward(cuda::HashEncodeForwardParams<T>{.shape = shape,
+                                                               .table = of_table,
+                                                               .fp32_table = fp32_table,
+                                                               .range = {kSamples},
+                                                               .positions = positions.data(),
+                                                               .features = found.data(),
+                                                               .stride = kSamples},
+                              stream_);
+      return Wide(found.Download(stream_));
+    };
+    const auto of_masters = features(rounded.data(), table.data());
+    const auto of_halves = features(rounded.data(), nullptr);
+    std::vector<double> expected = features(table.data(), nullptr);
+    for (double& value : expected) value = FloatFromHalf(HalfFromFloat(static_cast<float>(value)));
+    EXPECT_EQ(of_masters, expected);
+    EXPECT_NE(of_halves, expected);
+  }
+}
+
 TEST_P(CudaHashEncodingTest, ForwardProcessesTheRangeCountedOnTheDevice) {
   const HashGridShape shape = MakeHashGridShape(2, 2, 12, 4, 9);
   const DeviceArray<float> table(std::vector<float>(4 * shape.entries(), 1.0f));

@@ -107,6 +107,12 @@ TEST_P(NgpCudaRankTest, AnyNumberOfRanksTrainsTheBytesOfOne) {
   ExpectTheBytesOfOneRank(training);
 }
 
+TEST_P(NgpCudaRankTest, AlsoWithATableInFp32AndLayersInHalfPrecision) {
+  Training training;
+  Ngp(training.config).half_table = 0;
+  ExpectTheBytesOfOneRank(training, 2);
+}
+
 TEST_P(NgpCudaRankTest, AlsoInFp32PastAnUpdateOfTheAverages) {
   Training training;
   training.config = DeterministicConfig(true);

@@ -24,16 +24,18 @@ inline constexpr double kFixedPointState = 1e-3;
 // Tables, weights and activations are rounded to 11 bits.
 inline constexpr double kHalfLoss = 1e-3, kHalfState = 0.05;
 
-// In fp32, with sums in fixed point, and in half precision. One step of the latter two: what they
-// round away grows from step to step.
+// In fp32, with sums in fixed point, and in half precision, the table too. One step of the latter
+// two: what they round away grows from step to step.
 inline void ForEachPrecision(
     TrainConfig& config,
     const std::function<void(uint32_t n_steps, double loss, double state)>& expect) {
   config.cuda_fp32 = 1;
+  Ngp(config).half_table = 0;
   expect(3, kFp32Loss, kFp32State);
   config.cuda_deterministic = 1;
   expect(1, kFp32Loss, kFixedPointState);
   config.cuda_fp32 = config.cuda_deterministic = 0;
+  Ngp(config).half_table = 1;
   expect(1, kHalfLoss, kHalfState);
 }
 

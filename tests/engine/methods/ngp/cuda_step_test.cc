@@ -80,6 +80,28 @@ TEST_P(NgpCudaStepTest, OneStepInHalfPrecisionIsTheCpusToItsRounding) {
   ExpectStepsLikeTheCpus(TinyConfig(), TinyGeometry(), 1, kHalfLoss, kHalfState);
 }
 
+TEST_P(NgpCudaStepTest, WithoutHalfTableLayersInHalfPrecisionReadTheMasters) {
+  TrainConfig config = TinyConfig();
+  config.cuda_deterministic = 1;
+  const SceneGeometry geometry = TinyGeometry();
+  const auto trained = [&](int fp32, int half_table) {
+    config.cuda_fp32 = fp32;
+    Ngp(config).half_table = half_table;
+    const auto step = NewNgpCudaStep(config, geometry);
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    step->RunRays(TinyBatch(12));
+    return Saved(*step);
+  };
+  EXPECT_TRUE(SameContents(trained(1, 0), trained(1, 1)));
+  const TensorFile halves = trained(0, 1);
+  const size_t bytes = NgpCudaStepBytes(config, geometry);
+  const TensorFile masters = trained(0, 0);
+  EXPECT_FALSE(SameContents(masters, halves));
+  EXPECT_LT(NgpCudaStepBytes(config, geometry), bytes) << "copies that nobody reads";
+  config.cuda_deterministic = 0;
+  ExpectStepsLikeTheCpus(config, geometry, 1, kHalfLoss, kHalfState);
+}
+
 TEST_P(NgpCudaStepTest, LossFallsOnABatchThatIsRepeatedInHalfPrecision) {
   const auto step = NewNgpCudaStep(TinyConfig(), TinyGeometry());
   RayBatch batch = TinyBatch(6);
