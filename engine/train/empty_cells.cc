@@ -134,12 +134,14 @@ uint64_t EmptyPart(const std::vector<Silhouette>& silhouettes, Vec3 corner, floa
 }  // namespace
 
 std::vector<uint64_t> FindEmptyCells(std::span<const View> views, const PixelsOfView& pixels,
-                                     const OccupancyGrid& grid, ThreadPool* pool) {
+                                     const OccupancyGrid& grid, ThreadPool* pool,
+                                     const std::stop_token& stop) {
   const auto tells = [&](const View& view) { return Tells(view, views[0]); };
   if (views.empty() || !std::all_of(views.begin(), views.end(), tells)) return {};
   const size_t n_views = std::min(views.size(), kMostViews);
   std::vector<Silhouette> silhouettes(n_views);
   pool->ParallelFor(static_cast<int64_t>(n_views), [&](int64_t i, int) {
+    if (stop.stop_requested()) return;
     const size_t view = static_cast<size_t>(i) * views.size() / n_views;
     silhouettes[i] = Silhouette(views[view], pixels(view));
   });
@@ -147,6 +149,7 @@ std::vector<uint64_t> FindEmptyCells(std::span<const View> views, const PixelsOf
   const int finest = grid.resolution > kFinestResolution ? 2 : 1;
   std::vector<uint64_t> empty(grid.occupied_blocks.size());
   pool->ParallelFor(static_cast<int64_t>(empty.size() / side), [&](int64_t row, int) {
+    if (stop.stop_requested()) return;
     for (size_t b = row * side; b < (row + 1) * side; ++b) {
       const int level = static_cast<int>(b / level_blocks);
       const size_t block = b % level_blocks;
@@ -159,6 +162,7 @@ std::vector<uint64_t> FindEmptyCells(std::span<const View> views, const PixelsOf
           EmptyPart(silhouettes, box.min + first * (4 * cell_size), cell_size, 4, finest, 0, 0, 0);
     }
   });
+  if (stop.stop_requested()) return {};
   // Poses that do not fit the pictures leave no cell to learn in. The innermost box is what they
   // are of.
   const bool leaves_cells = std::any_of(empty.begin(), empty.begin() + level_blocks,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "engine/base/parallel_for.h"
@@ -19,9 +20,11 @@ using PixelsOfView = std::function<std::span<const uint8_t>(size_t i)>;
 // OccupancyGrid::occupied_blocks: a cell whose silhouette and one pixel around it have alpha 0 in
 // two views at least, and in a tenth of those that show it, so that few faulty mattes of many
 // remove nothing; pictures of nothing do not count. Of up to 100 views. Empty where pictures do
-// not tell: one has no alpha, times differ, or lenses distort. Source: Laurentini 1994, "The visual
+// not tell: one has no alpha, times differ, or lenses distort; and after a stop, which takes effect
+// when each thread has finished its picture or row of blocks. Source: Laurentini 1994, "The visual
 // hull concept".
 std::vector<uint64_t> FindEmptyCells(std::span<const View> views, const PixelsOfView& pixels,
-                                     const OccupancyGrid& grid, ThreadPool* pool);
+                                     const OccupancyGrid& grid, ThreadPool* pool,
+                                     const std::stop_token& stop = {});
 
 }  // namespace nerf

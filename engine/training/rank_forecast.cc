@@ -80,7 +80,7 @@ absl::StatusOr<MeasuredSteps> MeasureSteps(const TrainingSession& session, int n
   NERF_ASSIGN_OR_RETURN(measured.step, NewTrainingStep(state.config, state.geometry, session.scene,
                                                        session.device, pool));
   TrainingStep* const step = measured.step.get();
-  KeepSeenEmpty(session, pool, step);
+  NERF_RETURN_IF_ERROR(KeepSeenEmpty(session, pool, step));
   TensorFile copy;
   session.step->Save(&copy);
   NERF_RETURN_IF_ERROR(step->Load(copy));

@@ -362,7 +362,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   }
   NERF_ASSIGN_OR_RETURN(session->step, NewTrainingStep(state.config, state.geometry, session->scene,
                                                        request.device, pool, request.group));
-  KeepSeenEmpty(*session, pool, session->step.get());
+  NERF_RETURN_IF_ERROR(KeepSeenEmpty(*session, pool, session->step.get(), stop));
   if (!start.file.has_value()) return session;
   if (!request.merge.empty()) {
     NERF_RETURN_IF_ERROR(session->step->Initialize(*start.file));
@@ -378,12 +378,15 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
                                                    std::string(loaded.message()))));
 }
 
-void KeepSeenEmpty(const TrainingSession& session, ThreadPool* pool, TrainingStep* step) {
-  if (!session.scene.has_alpha) return;
+absl::Status KeepSeenEmpty(const TrainingSession& session, ThreadPool* pool, TrainingStep* step,
+                           const std::stop_token& stop) {
+  if (!session.scene.has_alpha) return absl::OkStatus();
   step->KeepEmpty([&](const OccupancyGrid& grid) {
     const auto pixels = [&](size_t view) { return session.TrainPixels(view); };
-    return FindEmptyCells(session.scene.train, pixels, grid, pool);
+    return FindEmptyCells(session.scene.train, pixels, grid, pool, stop);
   });
+  return stop.stop_requested() ? absl::CancelledError("reading the data set was stopped")
+                               : absl::OkStatus();
 }
 
 absl::Status WriteTrainingFiles(const Trainer& trainer, const std::string& checkpoint_path,

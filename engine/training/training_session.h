@@ -64,7 +64,8 @@ struct TrainingSession {
 };
 
 // Reads the files, checks that they fit together and into memory, loads the images and makes the
-// step. A `stop` takes effect when each thread has finished its image. pool outlives the session.
+// step. A `stop` takes effect when each thread has finished its image or part of the grid. pool
+// outlives the session.
 // Errors: InvalidArgument DATASET_INVALID (all problems in *problems), INIT_INVALID or
 // FIELD_INVALID; NotFound; DataLoss; ResourceExhausted OUT_OF_MEMORY; Cancelled after a stop.
 absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
@@ -72,8 +73,9 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     const std::stop_token& stop);
 
 // Before a step of the session's scene takes a state or trains: has it keep cells empty that the
-// pictures show empty (FindEmptyCells).
-void KeepSeenEmpty(const TrainingSession& session, ThreadPool* pool, TrainingStep* step);
+// pictures show empty (FindEmptyCells). Errors: Cancelled after a stop.
+absl::Status KeepSeenEmpty(const TrainingSession& session, ThreadPool* pool, TrainingStep* step,
+                           const std::stop_token& stop = {});
 
 // Writes checkpoint and model of the current step, each whole or not at all.
 absl::Status WriteTrainingFiles(const Trainer& trainer, const std::string& checkpoint_path,

@@ -90,8 +90,12 @@ TEST_F(TrainingSessionTest, TheGridBeginsWithinWhatPicturesWithAlphaShow) {
   EXPECT_EQ((*masked)->step->OccupiedFraction(), 1);
 }
 
-TEST_F(TrainingSessionTest, StopEndsTheReadingOfTheDataset) {
+TEST_F(TrainingSessionTest, StopEndsTheReadingOfTheDatasetAndTheSearchForEmptyCells) {
+  const auto session = Open({dataset_, SmallConfig(), "", ""});
+  ASSERT_THAT(session, IsOk());
   stop_.request_stop();
+  EXPECT_THAT(KeepSeenEmpty(**session, &pool_, (*session)->step.get(), stop_.get_token()),
+              StatusIs(StatusCode::kCancelled));
   EXPECT_THAT(Open({dataset_, SmallConfig(), "", ""}), StatusIs(StatusCode::kCancelled));
   EXPECT_TRUE(problems_.empty());
 }

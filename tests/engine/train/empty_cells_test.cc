@@ -94,6 +94,19 @@ TEST_F(FindEmptyCellsTest, MattesOfNothingRemoveNothingAndOtherThreadsChangeNoth
   EXPECT_THAT(Find(views), testing::Each(0u));
 }
 
+TEST_F(FindEmptyCellsTest, AStopEndsItAtTheNextPictureAndSaysNothing) {
+  const std::vector<View> views = ViewsOfABall(12, 60);
+  ThreadPool pool(1);
+  std::stop_source stop;
+  size_t n_read = 0;
+  const auto pixels = [&](size_t i) {
+    if (++n_read == 5) stop.request_stop();
+    return std::span(views[i].image.pixels);
+  };
+  EXPECT_TRUE(FindEmptyCells(views, pixels, grid_, &pool, stop.get_token()).empty());
+  EXPECT_EQ(n_read, 5u);
+}
+
 TEST_F(FindEmptyCellsTest, PosesThatLeaveNothingInTheInnermostBoxRemoveNothing) {
   const std::vector<View> views = ViewsOfABall(12, 60);
   grid_ = FullOccupancyGrid({{0.6f, 0.6f, 0.6f}, {0.8f, 0.8f, 0.8f}}, 2, 32);
