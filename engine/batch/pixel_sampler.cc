@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/base/huge_pages.h"
 #include "engine/kernels/random_words.h"
 #include "engine/scene/camera.h"
 
@@ -10,7 +11,7 @@ namespace nerf {
 namespace {
 
 constexpr int kPixelsPerTask = 256;
-constexpr int kPixelsAhead = 32;  // reads miss the caches, so they are prefetched together
+constexpr int kPixelsAhead = 64;  // reads miss the caches, so they are prefetched together
 constexpr int kPagesAhead = 256;  // of a file: as many reads as a disk may work on at once
 
 // The pixels of a view, where all have as many; else 0.
@@ -46,7 +47,11 @@ PixelSampler::PixelSampler(std::span<const View> views, Background background, u
   first_pixels_.push_back(0);
   for (const View& view : views) {
     pictures_.push_back(PictureOf(view));
-    if (file_ != nullptr) pictures_.back().pixels = file_->Pixels(pictures_.size() - 1).data();
+    if (file_ != nullptr) {
+      pictures_.back().pixels = file_->Pixels(pictures_.size() - 1).data();
+    } else {
+      CollapseToHugePages(view.image.pixels);
+    }
     first_pixels_.push_back(first_pixels_.back() +
                             static_cast<uint64_t>(view.image.width) * view.image.height);
   }
