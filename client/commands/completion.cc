@@ -47,8 +47,8 @@ const std::map<std::string, std::vector<std::string>>& WordsOfFlags() {
       {"path", {std::begin(kPathKindWords), std::end(kPathKindWords)}},
       {"role", {"viewer", "editor", "worker", "admin"}},
       {"shell", {"bash", "zsh", "fish"}},
-      {"channels", {"rgb", "depth", "opacity"}},
-      {"format", {"png", "jpeg"}}};
+      {"channels", {"rgb", "rgba", "depth", "opacity"}},
+      {"format", {"png", "jpeg", "exr"}}};
   return *kWords;
 }
 

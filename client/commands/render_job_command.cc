@@ -116,7 +116,8 @@ class JobFiles {
       for (int i = 0; i < frame.images_size(); ++i) {
         const std::string channel =
             i < job.channels_size() ? v1::RenderChannel_Name(job.channels(i)) : "RGB";
-        const std::string path = fmt::format("{}/frame_{:05}_{}.png", out_, frame.index(), channel);
+        const std::string path = fmt::format("{}/frame_{:05}_{}.{}", out_, frame.index(), channel,
+                                             job.format() == v1::EXR ? "exr" : "png");
         if (pictures_.contains(path)) continue;
         NERF_RETURN_IF_ERROR(MakeFolder());
         NERF_RETURN_IF_ERROR(blobs_.DownloadToFile(frame.images(i), path, session_.stop()));
@@ -303,7 +304,8 @@ void AddRenderJobCommands(CLI::App& app, Command* selected) {
   create->footer(
       "Examples:\n"
       "  nerfctl render-job create mic --frames 120 --out movie.mp4\n"
-      "  nerfctl render-job create --job j-7f3k2c81 --path spiral --no-movie --out frames");
+      "  nerfctl render-job create --job j-7f3k2c81 --channels rgba,depth --format exr \\\n"
+      "      --no-movie --out frames");
   create->callback(
       [=] { *selected = [=](Session& s) { return CreateRenderJob(s, *flags, *wait, *out); }; });
 

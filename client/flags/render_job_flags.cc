@@ -97,16 +97,10 @@ absl::Status SetScenePath(const RenderJobFlags& flags, v1::RenderJob* job) {
 
 absl::Status SetKeyframePath(const RenderJobFlags& flags, v1::RenderJob* job) {
   if (flags.keyframes.empty()) return absl::OkStatus();
-  const auto text = ReadFile(flags.keyframes, kMaxKeyframeFileBytes);
-  if (!text.ok()) return FlagFileError("--keyframes", text.status());
-  auto path = ParseKeyframes(*text);
-  if (!path.ok()) {
-    return absl::InvalidArgumentError(
-        fmt::format("--keyframes: {}: {}", flags.keyframes, std::string(path.status().message())));
-  }
-  path->set_frames(flags.frames);
-  path->set_loop(flags.loop);
-  *job->mutable_path()->mutable_keyframes() = *std::move(path);
+  NERF_ASSIGN_OR_RETURN(v1::KeyframePath path, ReadKeyframes(flags.keyframes));
+  path.set_frames(flags.frames);
+  path.set_loop(flags.loop);
+  *job->mutable_path()->mutable_keyframes() = std::move(path);
   return absl::OkStatus();
 }
 
@@ -133,7 +127,13 @@ void AddRenderJobFlags(CLI::App& command, RenderJobFlags* flags) {
                   "rgb, rgba (with alpha), depth, opacity, with commas between")
       ->capture_default_str();
   AddStyleFlags(command, &flags->style);
-  command.add_flag("--images", flags->images, "Keep the frames as PNG files too");
+  command
+      .add_option("--format", flags->format,
+                  "png, or exr (linear light; depth in the data set's unit), with --no-movie")
+      ->check(CLI::IsMember({"png", "exr"}))
+      ->type_name("NAME")
+      ->capture_default_str();
+  command.add_flag("--images", flags->images, "Keep the frames as files too");
   command.add_flag("--no-movie", flags->no_movie, "Make no movie; implies --images");
   command.add_option("--name", flags->name, "Name shown to people");
   command.add_option("--id", flags->id, "Id of the new job");
@@ -150,6 +150,15 @@ absl::StatusOr<v1::KeyframePath> ParseKeyframes(const std::string& text) {
     NERF_RETURN_IF_ERROR(AddKeyframe(i, json["keyframes"][i], &path));
   }
   return path;
+}
+
+absl::StatusOr<v1::KeyframePath> ReadKeyframes(const std::string& file) {
+  const auto text = ReadFile(file, kMaxKeyframeFileBytes);
+  if (!text.ok()) return FlagFileError("--keyframes", text.status());
+  auto path = ParseKeyframes(*text);
+  if (path.ok()) return path;
+  return absl::InvalidArgumentError(
+      fmt::format("--keyframes: {}: {}", file, std::string(path.status().message())));
 }
 
 absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJobFlags& flags,
@@ -177,6 +186,11 @@ absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJob
   job.set_movie(!flags.no_movie);
   job.set_images(flags.images || flags.no_movie);
   violations.Add(AddChannels(flags.channels, &job));
+  const bool is_exr = flags.format == "exr";
+  job.set_format(is_exr ? v1::EXR : v1::PNG);
+  if (is_exr && !flags.no_movie) {
+    violations.Add("--format", "exr: a movie is made of PNG frames; name --no-movie, too");
+  }
   ViewStyle style;
   violations.AddOrAssign(ParseStyle(flags.style), &style);
   if (style != ViewStyle()) *job.mutable_style() = ToProto(style);

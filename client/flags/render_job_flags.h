@@ -20,7 +20,7 @@ struct RenderJobFlags {
   unsigned frames = 120;
   unsigned width = 0, height = 0;  // both 0: 640 x 480, or a panorama's default
   double fps = 30;
-  std::string channels = "rgb";
+  std::string channels = "rgb", format = "png";
   StyleFlags style;
   std::string name, id;
   bool loop = false, no_movie = false, images = false;
@@ -36,5 +36,7 @@ absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJob
 // The keyframes of a text {"keyframes": [{"transform_matrix": [[4 numbers] x 4], "fov": degrees}]}.
 // InvalidArgument that names what is wrong.
 absl::StatusOr<v1::KeyframePath> ParseKeyframes(const std::string& text);
+// The same of the file of --keyframes. InvalidArgument that names the flag; those of the file.
+absl::StatusOr<v1::KeyframePath> ReadKeyframes(const std::string& file);
 
 }  // namespace nerf

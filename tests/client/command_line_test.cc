@@ -180,6 +180,8 @@ const Case kHostileCases[] = {
     {Render({"mic", "--panorama", "--width", "30", "--height", "20"}), kUsage, "twice as wide"},
     {{"render-job", "create", "mic", "--crop", "0,0,0,0,1,1"}, kUsage, "--crop: size[0]"},
     {{"render-job", "create", "mic", "--channels", "rgba", "--out", "/tmp/m.mp4"}, kUsage, ".webm"},
+    {{"render-job", "create", "mic", "--format", "exr"}, kUsage, "--no-movie"},
+    {{"render-job", "create", "mic", "--format", "jpeg"}, kUsage, "--format"},
     {Render({"--model", "m", "--orbit", "2", "--format", "gif"}), kUsage, "png, jpeg"},
     {Render({"--model", "m", "--orbit", "2", "--format", "jpeg", "--channels", "depth"}), kUsage,
      "16 bits"},

@@ -65,6 +65,19 @@ for i in 00000 00011 00023; do
   cmp "$scratch/film/frame_${i}_RGB.png" "$(ls "$scratch"/engine/*.png | sed -n "$((10#$i + 1))p")"
 done
 
+echo "== frames as EXR"
+ctl render-job create mic --id exr --frames 2 --width 40 --height 30 --path orbit --no-movie \
+  --channels rgba,depth --format exr --out "$scratch/exr" >/dev/null
+"$binaries/nerf-engine" render "$scratch/mic.safetensors" --orbit 2 --width 40 --height 30 \
+  --channels rgba,depth --format exr --out "$scratch/exr-engine" >/dev/null 2>&1
+for i in 0 1; do
+  cmp "$scratch/exr/frame_0000${i}_RGBA.exr" "$scratch/exr-engine/rgba_000$i.exr"
+  cmp "$scratch/exr/frame_0000${i}_DEPTH.exr" "$scratch/exr-engine/depth_000$i.exr"
+done
+code=0
+ctl render-job create mic --frames 2 --format exr 2>/dev/null || code=$?
+[ "$code" = 2 ] || { echo "a movie of EXR: exit code $code"; exit 1; }
+
 echo "== two workers share a job"
 first=$worker
 start_worker worker-b
@@ -108,6 +121,6 @@ for _ in $(seq 50); do
   sleep 0.1
 done
 [ "$(field long state)" = CANCELLED ]
-ctl render-job rm long killed shared film >/dev/null
+ctl render-job rm long killed shared exr film >/dev/null
 [ -z "$(ctl --output name render-job ls)" ]
 echo "OK"

@@ -40,7 +40,7 @@ QueueWait NoRenderingWorker(const Job& job) {
     message = "no connected worker has ffmpeg for the movie";
   }
   if (job.render.feature == kStyleFeature) {
-    message += " with alpha, a background, a box or a panorama; older versions do not";
+    message += " with alpha, a background, a box or a panorama or as EXR; older versions do not";
   }
   return {kWaitNoCapableWorker, std::move(message)};
 }
@@ -49,6 +49,9 @@ QueueWait NoExportingWorker(const Job& job) {
   std::string message = "no connected worker exports models of its method";
   if (job.exporting.feature == kMoreExportsFeature) {
     message += " as asked; older versions have no turned boxes, textures and volumes";
+  }
+  if (job.exporting.feature == kPathExportsFeature) {
+    message += " as asked; older versions have no NanoVDB, camera paths and data sets of views";
   }
   return {kWaitNoCapableWorker, std::move(message)};
 }

@@ -52,31 +52,6 @@ void CheckKeyframe(std::string_view field, const v1::Keyframe& keyframe, Request
                 "must be above 0 and below 180");
 }
 
-void CheckPath(std::string_view field, const v1::CameraPath& path, RequestCheck& check) {
-  const uint32_t n_frames = FramesOf(path);
-  const bool has_kind = path.kind_case() != v1::CameraPath::KIND_NOT_SET;
-  check.Require(has_kind, field, "must be one of cameras, keyframes and scene");
-  check.Require(!has_kind || (n_frames >= 1 && n_frames <= kMaxFrames),
-                fmt::format("{}.{}", field, FramesField(path)),
-                fmt::format("must be 1 to {} frames", kMaxFrames));
-  const int n_keyframes = path.keyframes().keyframes_size();
-  if (path.has_keyframes()) {
-    check.Require(n_keyframes >= 1 && n_keyframes <= kMaxKeyframes,
-                  fmt::format("{}.keyframes", field),
-                  fmt::format("must be 1 to {} keyframes", kMaxKeyframes));
-  }
-  for (int i = 0; i < std::min(n_keyframes, kMaxKeyframes); ++i) {
-    CheckKeyframe(fmt::format("{}.keyframes[{}]", field, i), path.keyframes().keyframes(i), check);
-  }
-  for (int i = 0; i < path.cameras().cameras_size() && i < static_cast<int>(kMaxFrames); ++i) {
-    const absl::Status status = CheckCamera(path.cameras().cameras(i));
-    check.Require(status.ok(), fmt::format("{}.cameras[{}]", field, i),
-                  std::string(status.message()));
-  }
-  check.Require(v1::PathKind_IsValid(path.scene().path()), fmt::format("{}.scene", field),
-                "is not a path known to this server");
-}
-
 void CheckSize(std::string_view prefix, uint32_t width, uint32_t height, RequestCheck& check) {
   const auto require_side = [&](std::string_view name, uint32_t side) {
     check.Require(side >= 1 && side <= kMaxViewSide, fmt::format("{}{}", prefix, name),
@@ -88,7 +63,7 @@ void CheckSize(std::string_view prefix, uint32_t width, uint32_t height, Request
                 fmt::format("width times height must be at most {}", kMaxViewPixels));
 }
 
-// Channels, outputs and frame rate.
+// Channels, outputs, their format and frame rate.
 void CheckOutputs(const v1::RenderJob& job, RequestCheck& check) {
   std::set<int> seen;
   for (const int channel : job.channels()) {
@@ -107,6 +82,15 @@ void CheckOutputs(const v1::RenderJob& job, RequestCheck& check) {
                 "must be set when movie is not: nothing else is asked for");
   check.Require(job.fps() == 0 || (job.fps() > 0 && job.fps() <= kMaxFilmFps), "render_job.fps",
                 fmt::format("must be above 0 and at most {}", kMaxFilmFps));
+  const v1::ImageFormat format = job.format();
+  check.Require(format == v1::IMAGE_FORMAT_UNSPECIFIED || format == v1::PNG || format == v1::EXR,
+                "render_job.format", "must be PNG or EXR");
+  check.Require(!job.movie() || format != v1::EXR, "render_job.movie",
+                "is made of frames as PNG, not of EXR");
+}
+
+v1::ImageFormat FormatOf(const v1::RenderJob& job) {
+  return job.format() == v1::EXR ? v1::EXR : v1::PNG;
 }
 
 // What the client has asked for, without what only the server sets.
@@ -124,6 +108,7 @@ v1::RenderJob Requested(const v1::RenderJob& job) {
   requested.set_movie(job.movie());
   requested.set_fps(job.fps() == 0 ? kDefaultFilmFps : job.fps());
   if (job.has_style()) *requested.mutable_style() = job.style();
+  requested.set_format(job.format());
   requested.DiscardUnknownFields();
   return requested;
 }
@@ -175,7 +160,7 @@ void AddFrames(const LeaseGrant& grant, const v1::RenderJob& requested, v1::Fram
     view->set_width(requested.width());
     view->set_height(requested.height());
     *view->mutable_channels() = requested.channels();
-    view->set_format(v1::PNG);
+    view->set_format(FormatOf(requested));
     if (requested.has_style()) *view->mutable_style() = requested.style();
     if (!grant.job.render.crop.empty()) {
       UseKeptCrop(grant.job.render.crop, view->mutable_style());
@@ -192,6 +177,31 @@ void AddFrames(const LeaseGrant& grant, const v1::RenderJob& requested, v1::Fram
 }
 
 }  // namespace
+
+void CheckCameraPath(std::string_view field, const v1::CameraPath& path, RequestCheck& check) {
+  const uint32_t n_frames = FramesOf(path);
+  const bool has_kind = path.kind_case() != v1::CameraPath::KIND_NOT_SET;
+  check.Require(has_kind, field, "must be one of cameras, keyframes and scene");
+  check.Require(!has_kind || (n_frames >= 1 && n_frames <= kMaxFrames),
+                fmt::format("{}.{}", field, FramesField(path)),
+                fmt::format("must be 1 to {} frames", kMaxFrames));
+  const int n_keyframes = path.keyframes().keyframes_size();
+  if (path.has_keyframes()) {
+    check.Require(n_keyframes >= 1 && n_keyframes <= kMaxKeyframes,
+                  fmt::format("{}.keyframes", field),
+                  fmt::format("must be 1 to {} keyframes", kMaxKeyframes));
+  }
+  for (int i = 0; i < std::min(n_keyframes, kMaxKeyframes); ++i) {
+    CheckKeyframe(fmt::format("{}.keyframes[{}]", field, i), path.keyframes().keyframes(i), check);
+  }
+  for (int i = 0; i < path.cameras().cameras_size() && i < static_cast<int>(kMaxFrames); ++i) {
+    const absl::Status status = CheckCamera(path.cameras().cameras(i));
+    check.Require(status.ok(), fmt::format("{}.cameras[{}]", field, i),
+                  std::string(status.message()));
+  }
+  check.Require(v1::PathKind_IsValid(path.scene().path()), fmt::format("{}.scene", field),
+                "is not a path known to this server");
+}
 
 v1::RenderJob ToRenderJob(const Job& job, bool whole) {
   v1::RenderJob proto;
@@ -241,7 +251,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateRenderJobRequest& request) {
   spec.display_name = job.display_name();
   check.RequireDisplayName("render_job.display_name", spec.display_name);
   ParseModelSource("render_job", job, &spec.render, check);
-  CheckPath(kPath, job.path(), check);
+  CheckCameraPath(kPath, job.path(), check);
   CheckSize("render_job.", job.width(), job.height(), check);
   CheckOutputs(job, check);
   NERF_RETURN_IF_ERROR(check.Result());
@@ -253,7 +263,8 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateRenderJobRequest& request) {
   spec.render.movie = job.movie();
   const v1::ViewStyle& style = requested.style();
   if (!style.has_crop() && !style.whole()) spec.render.crop_feature = kStyleFeature;
-  spec.render.feature = FeatureOfViews(requested.style(), requested.channels(), v1::PNG);
+  spec.render.feature =
+      FeatureOfViews(requested.style(), requested.channels(), FormatOf(requested));
   return spec;
 }
 
@@ -261,7 +272,7 @@ absl::StatusOr<std::vector<v1::Camera>> ExpandPath(std::string_view field,
                                                    const v1::CameraPath& path, uint32_t width,
                                                    uint32_t height) {
   RequestCheck check;
-  CheckPath(field, path, check);
+  CheckCameraPath(field, path, check);
   CheckSize("", width, height, check);
   check.Require(!path.has_scene(), field, "of the scene is laid by the engine: use RenderImage");
   NERF_RETURN_IF_ERROR(check.Result());

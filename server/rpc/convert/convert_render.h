@@ -7,6 +7,7 @@
 #include "nerf/v1/render_job_service.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "server/queue/leases/lease_table.h"
+#include "server/queue/resources/request_check.h"
 #include "server/queue/state/job_queue.h"
 #include "server/queue/state/watcher.h"
 
@@ -18,6 +19,9 @@ v1::WatchRenderJobResponse ToRenderWatch(const WatchEvent& event);
 
 // Checks all of the request. InvalidArgument FIELD_INVALID.
 absl::StatusOr<JobSpec> FromProto(const v1::CreateRenderJobRequest& request);
+
+// Names the wrong parts of a path "`field`.keyframes.frames" and so on.
+void CheckCameraPath(std::string_view field, const v1::CameraPath& path, RequestCheck& check);
 
 // The cameras of a path, each of width x height. InvalidArgument FIELD_INVALID; `field` names the
 // path. Refuses paths through the scene, which only the engine knows.

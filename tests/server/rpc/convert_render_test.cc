@@ -115,6 +115,29 @@ TEST(ConvertRenderTest, StyleOfAJobReachesItsFramesAndItsMovie) {
   EXPECT_EQ(FromProto(Request())->render.feature, "");
 }
 
+TEST(ConvertRenderTest, FramesAreExrIfAskedForAndGoToWorkersThatKnowIt) {
+  v1::CreateRenderJobRequest request = Request();
+  v1::RenderJob& job = *request.mutable_render_job();
+  job.set_format(v1::EXR);
+  job.add_channels(v1::RGB);
+  job.add_channels(v1::DEPTH);
+  EXPECT_EQ(WrongFields(request), std::vector<std::string>{"render_job.movie"});
+  job.set_movie(false);
+  job.set_images(true);
+  const auto spec = FromProto(request);
+  ASSERT_THAT(spec, IsOk());
+  EXPECT_EQ(spec->render.feature, "style");
+  const LeaseGrant grant = GrantOf(*spec, 0);
+  EXPECT_EQ(RenderOrder(grant).frames().frames(3).view().format(), v1::EXR);
+  EXPECT_EQ(ToRenderJob(grant.job, false).format(), v1::EXR);
+  for (const int format : {static_cast<int>(v1::JPEG), 77}) {
+    job.set_format(static_cast<v1::ImageFormat>(format));
+    EXPECT_EQ(WrongFields(request), std::vector<std::string>{"render_job.format"});
+  }
+  job.set_format(v1::PNG);
+  EXPECT_EQ(FromProto(request)->render.feature, "");
+}
+
 TEST(ConvertRenderTest, KeptBoxCutsFramesThatNameNone) {
   v1::CropBox kept;
   for (int axis = 0; axis < 3; ++axis) {
