@@ -63,6 +63,36 @@ const viewerHelp =
 // Whether the viewer's last picture is of this step.
 const shownStep = async (page, step) => (await page.locator(".viewer .bar .figures").textContent()).endsWith(`step ${step}`);
 const pixelsOf = (locator) => locator.evaluate((canvas) => canvas.toDataURL());
+const shotOf = async (locator) => (await locator.screenshot()).toString("base64");
+
+// How far two screenshots of a canvas' place are apart where the canvas is empty, two pixels around what it holds left out: the
+// most of a channel, and the share of the pixels that was compared.
+const apartBeside = (drawn, shots) =>
+  drawn.evaluate(async (canvas, shots) => {
+    const pixelsOf = (picture, width, height) => {
+      const context = new OffscreenCanvas(width, height).getContext("2d");
+      context.drawImage(picture, 0, 0, width, height);
+      return context.getImageData(0, 0, width, height).data;
+    };
+    const pictures = await Promise.all(shots.map((shot) => createImageBitmap(new Blob([Uint8Array.from(atob(shot), (c) => c.charCodeAt(0))]))));
+    const { width, height } = pictures[0];
+    const [before, after] = pictures.map((picture) => pixelsOf(picture, width, height));
+    const over = pixelsOf(canvas, width, height);
+    const isBeside = (x, y) => {
+      for (let v = Math.max(0, y - 2); v <= Math.min(height - 1, y + 2); ++v)
+        for (let u = Math.max(0, x - 2); u <= Math.min(width - 1, x + 2); ++u) if (over[4 * (v * width + u) + 3] > 0) return false;
+      return true;
+    };
+    let most = 0;
+    let n = 0;
+    for (let y = 0; y < height; ++y)
+      for (let x = 0; x < width; ++x) {
+        if (!isBeside(x, y)) continue;
+        ++n;
+        for (let i = 4 * (y * width + x); i % 4 < 3; ++i) most = Math.max(most, Math.abs(before[i] - after[i]));
+      }
+    return { most, share: n / (width * height) };
+  }, shots);
 
 async function run() {
   await nerfd.start();
@@ -378,8 +408,16 @@ async function run() {
       }, 30_000);
       return picture;
     };
+    const box = page.locator(".viewer .box");
+    const drawn = box.locator("canvas.frusta");
+    await finest("the finest view");
+    const undrawn = await shotOf(box);
+    const nFrames = await framesOf();
     await press(page, "button", "Crop");
-    const whole = await finest("the finest view");
+    await waitFor("a new frame", async () => (await framesOf()) > nFrames);
+    const whole = await finest("the finest view of all");
+    const whileDrawn = await apartBeside(drawn, [undrawn, await shotOf(box)]);
+    assert.ok(whileDrawn.most <= 2 && whileDrawn.share > 0.7 && whileDrawn.share < 0.99, `beside the box: ${JSON.stringify(whileDrawn)}`);
     const start = await read("Center");
     await look(page, "crop");
     // The green point is in the middle of the view at first; a drag of it moves the box, not the camera.
@@ -420,6 +458,8 @@ async function run() {
     }
     await press(page, "button", "Inside");
     const inside = await finest("what is in the box", (picture) => picture !== whole);
+    const whileCut = await apartBeside(drawn, [undrawn, await shotOf(box)]);
+    assert.ok(whileCut.most > 40, `what is outside of the box is still shown: ${JSON.stringify(whileCut)}`);
     await look(page, "crop-inside");
     const before = await framesOf();
     await press(page, "button", "Keep this crop");
@@ -562,6 +602,13 @@ async function run() {
     await press(page, "button", "Add this view as a keyframe");
     const canvas = page.locator(".box canvas.shown");
     const second = await pixelsOf(canvas);
+    await page.getByLabel("As", { exact: true }).selectOption({ label: "Path for nerfstudio (JSON)" });
+    await page.getByText("Along the 2 keyframes of the movie, 120 frames. About ").waitFor();
+    const downloading = page.waitForEvent("download", { timeout: 60_000 });
+    await press(page, "button", "Export");
+    const { camera_path } = JSON.parse(readFileSync(await (await downloading).path()));
+    assert.equal(camera_path.length, 120);
+    await look(page, "export-path");
     await press(page, "button", "Look from keyframe 1");
     await waitFor("the view of the first keyframe", async () => (await pixelsOf(canvas)) !== second);
     await tabTo(page, "spinbutton", "Seconds");
