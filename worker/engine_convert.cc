@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "common/error_reason.h"
+#include "common/rpc/camera_path_text.h"
 #include "common/rpc/path_kind.h"
 #include "common/rpc/proto_figures.h"
 #include "common/rpc/rpc_status.h"
@@ -13,37 +13,11 @@
 namespace nerf {
 namespace {
 
-using Json = nlohmann::json;
-
 // The text of a camera file with one frame.
 std::string CameraFile(const v1::Camera& camera) {
-  const bool default_center = camera.cx() == 0 && camera.cy() == 0;
-  Json json = {{"w", camera.width()},
-               {"h", camera.height()},
-               {"fl_x", camera.fl_x()},
-               {"fl_y", camera.fl_y() == 0 ? camera.fl_x() : camera.fl_y()},
-               {"cx", default_center ? camera.width() / 2.0 : camera.cx()},
-               {"cy", default_center ? camera.height() / 2.0 : camera.cy()},
-               {"camera_model", camera.lens() == v1::LENS_MODEL_OPENCV ? "OPENCV" : "PINHOLE"}};
-  if (camera.lens() == v1::LENS_MODEL_OPENCV) {
-    json["k1"] = camera.k1();
-    json["k2"] = camera.k2();
-    json["k3"] = camera.k3();
-    json["p1"] = camera.p1();
-    json["p2"] = camera.p2();
-  }
-  Json matrix = Json::array();
-  for (int row = 0; row < 4; ++row) {
-    Json numbers = Json::array();
-    for (int column = 0; column < 4; ++column) {
-      const int i = row * 4 + column;
-      numbers.push_back(i < camera.transform_matrix_size() ? camera.transform_matrix(i) : 0.0);
-    }
-    matrix.push_back(std::move(numbers));
-  }
-  json["frames"] =
-      Json::array({Json{{"transform_matrix", std::move(matrix)}, {"time", camera.time()}}});
-  return json.dump();
+  v1::CameraPath path;
+  *path.mutable_cameras()->add_cameras() = camera;
+  return CameraPathText(path);
 }
 
 // Sets the fields of `message` that are named like figures of `owner`. Calls otherwise(name, value)

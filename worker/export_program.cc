@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "common/atomic_file.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/rpc/camera_path_text.h"
 #include "common/status_macros.h"
 #include "worker/call_result.h"
 
@@ -18,22 +20,32 @@ namespace {
 
 constexpr std::string_view kTheExport = "the export";
 
-// "PLY" -> "ply", as `nerf-engine export` names formats and frames.
+// "NGP_PATH" -> "ngp-path", as `nerf-engine export` names formats and frames.
 std::string WordOf(std::string name) {
-  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (char& c : name) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == '_') c = '-';
+  }
   return name;
 }
 
+// cameras: file of product.path, if there is one.
 std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportJob& product,
-                                     const std::string& out) {
+                                     const std::string& out, const std::string& cameras) {
   std::vector<std::string> arguments = {"export", model, "--json"};
   if (product.format() == v1::ExportJob::VIEWER) {
     arguments.insert(arguments.end(), {"--viewer", out + "/viewer.html"});
   } else {
     arguments.insert(
         arguments.end(),
-        {"--out", out + "/", "--format", WordOf(v1::ExportJob::Format_Name(product.format())),
-         "--frame", WordOf(v1::ExportJob::Frame_Name(product.frame()))});
+        {"--out", out + (product.format() == v1::ExportJob::VIEWS ? "/views.zip" : "/"), "--format",
+         WordOf(v1::ExportJob::Format_Name(product.format())), "--frame",
+         WordOf(v1::ExportJob::Frame_Name(product.frame()))});
+  }
+  if (product.has_path()) arguments.insert(arguments.end(), {"--camera", cameras});
+  if (product.format() == v1::ExportJob::NERFSTUDIO_PATH ||
+      product.format() == v1::ExportJob::NGP_PATH) {
+    arguments.emplace_back("--exported-cameras");
   }
   if (product.has_box()) {
     // A negative number by itself would look like a flag.
@@ -57,8 +69,11 @@ std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportJ
 
 // Without paths of this machine, which mean nothing to whoever asked.
 void LeavePathsOut(const std::string& model, const std::string& out, protocol::Error* error) {
-  error->message = absl::StrReplaceAll(
-      error->message, {{model + ": ", ""}, {model, "the model"}, {out + "/", ""}, {out, "."}});
+  error->message = absl::StrReplaceAll(error->message, {{model + ": ", ""},
+                                                        {model, "the model"},
+                                                        {out + ".cameras.json", "path"},
+                                                        {out + "/", ""},
+                                                        {out, "."}});
 }
 
 }  // namespace
@@ -81,9 +96,15 @@ absl::StatusOr<protocol::ExportDone> ExportInSandbox(
       LogInfo("nerf-engine export says", {{"line", line}});
     }
   };
-  const EngineProgramReach reach{.read_paths = {model}, .work = out};
+  EngineProgramReach reach{.read_paths = {model}, .work = out};
+  const std::string cameras = out + ".cameras.json";
+  if (product.has_path()) {
+    const absl::Status written = WriteFileAtomically(cameras, CameraPathText(product.path()));
+    if (!written.ok()) return AsOwnError(written);
+    reach.read_paths.push_back(cameras);
+  }
   NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end,
-                        RunEngineProgram(options, ArgumentsOf(model, product, out), reach,
+                        RunEngineProgram(options, ArgumentsOf(model, product, out, cameras), reach,
                                          options.time_limit, on_line, stop));
   if (end.ok() && done.has_value()) return *std::move(done);
   if (error.has_value()) LeavePathsOut(model, out, &*error);

@@ -225,7 +225,7 @@ AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
     return options;
   }
   options.features.insert(options.features.end(),
-                          {"render", "style", "views", "export", "export-2", "extend"});
+                          {"render", "style", "views", "export", "export-2", "export-3", "extend"});
   options.exporting = EngineProgram(flags);
   if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
   if (HasGangLibrary(flags.engine)) {

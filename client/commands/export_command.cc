@@ -16,12 +16,15 @@
 #include "client/flags/file_flag.h"
 #include "client/flags/job_label_flags.h"
 #include "client/flags/names.h"
+#include "client/flags/render_job_flags.h"
 #include "client/flags/render_plan.h"
 #include "client/flags/text_format.h"
 #include "client/show/resource_printers.h"
+#include "common/atomic_file.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
 #include "common/places.h"
+#include "common/rpc/camera_path_text.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 #include "nerf/v1/export_job_service.grpc.pb.h"
@@ -34,7 +37,10 @@ namespace {
 struct ExportFlags {
   std::string job, model;
   // Files to write, of which one is given.
-  std::string viewer, mesh, points, splats, volume, cameras;
+  std::string viewer, mesh, points, splats, volume, cameras, nerfstudio_path, ngp_path, views;
+  std::string keyframes;  // file
+  unsigned frames = 120;
+  bool loop = false;
   std::string box, frame = "dataset", where = "auto", display_name, priority = "0";
   std::vector<std::string> labels;
   uint32_t resolution = 0, triangles = 0, texture = 0;  // 0: not given
@@ -46,26 +52,40 @@ struct ExportFlags {
 struct Product {
   std::string_view flag, noun;
   std::string file, format;
+
+  bool is_path() const { return noun == "path"; }
+  bool has_path() const { return is_path() || noun == "views"; }
+  bool has_box() const { return !is_path() && noun != "cameras"; }
 };
 
 // Errors: InvalidArgument that names the flag.
 absl::StatusOr<Product> ProductOf(const ExportFlags& flags) {
   std::vector<Product> given;
-  for (const Product& product : {Product{"--viewer", "viewer", flags.viewer, "viewer"},
-                                 {"--mesh", "mesh", flags.mesh, ""},
-                                 {"--points", "points", flags.points, "points"},
-                                 {"--splats", "splats", flags.splats, "splats"},
-                                 {"--volume", "volume", flags.volume, "vdb"},
-                                 {"--cameras", "cameras", flags.cameras, "cameras"}}) {
+  for (const Product& product :
+       {Product{"--viewer", "viewer", flags.viewer, "viewer"},
+        {"--mesh", "mesh", flags.mesh, ""},
+        {"--points", "points", flags.points, "points"},
+        {"--splats", "splats", flags.splats, "splats"},
+        {"--volume", "volume", flags.volume, "vdb"},
+        {"--cameras", "cameras", flags.cameras, "cameras"},
+        {"--nerfstudio-path", "path", flags.nerfstudio_path, "nerfstudio-path"},
+        {"--ngp-path", "path", flags.ngp_path, "ngp-path"},
+        {"--views", "views", flags.views, "views"}}) {
     if (!product.file.empty()) given.push_back(product);
   }
   if (given.size() != 1) {
     return absl::InvalidArgumentError(
-        "name one of --viewer, --mesh, --points, --splats, --volume and --cameras");
+        "name one of --viewer, --mesh, --points, --splats, --volume, --cameras, "
+        "--nerfstudio-path, --ngp-path and --views");
   }
   Product product = given[0];
+  const std::string ending = std::filesystem::path(product.file).extension();
+  if (product.flag == "--volume" && ending == ".nvdb") product.format = "nvdb";
+  if (product.flag == "--views" && ending != ".zip")
+    return absl::InvalidArgumentError("--views: the file must end in .zip");
+  if (!flags.keyframes.empty() && !product.has_path())
+    return absl::InvalidArgumentError("--keyframes: only paths and --views go through them");
   if (product.format.empty()) {
-    const std::string ending = std::filesystem::path(product.file).extension();
     if (ending != ".glb" && ending != ".ply") {
       return absl::InvalidArgumentError("--mesh: the file must end in .glb or .ply");
     }
@@ -78,8 +98,12 @@ absl::StatusOr<Product> ProductOf(const ExportFlags& flags) {
   return product;
 }
 
-std::string UpperCase(std::string word) {
-  for (char& c : word) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+// "ngp-path" -> "NGP_PATH".
+std::string EnumWord(std::string word) {
+  for (char& c : word) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    if (c == '-') c = '_';
+  }
   return word;
 }
 
@@ -106,10 +130,16 @@ absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const Exp
                           ExpandName(ResourceKind::kModel, flags.model, session.flags().project));
   }
   v1::ExportJob::Format format;
-  if (v1::ExportJob::Format_Parse(UpperCase(product.format), &format)) job.set_format(format);
+  if (v1::ExportJob::Format_Parse(EnumWord(product.format), &format)) job.set_format(format);
   v1::ExportJob::Frame frame;
-  if (v1::ExportJob::Frame_Parse(UpperCase(flags.frame), &frame)) job.set_frame(frame);
-  job.set_whole(flags.box == kNoCrop && job.format() != v1::ExportJob::CAMERAS);
+  if (v1::ExportJob::Frame_Parse(EnumWord(flags.frame), &frame)) job.set_frame(frame);
+  if (!flags.keyframes.empty()) {
+    NERF_ASSIGN_OR_RETURN(v1::KeyframePath path, ReadKeyframes(flags.keyframes));
+    path.set_frames(flags.frames);
+    path.set_loop(flags.loop);
+    *job.mutable_path()->mutable_keyframes() = std::move(path);
+  }
+  job.set_whole(flags.box == kNoCrop && product.has_box());
   if (!flags.box.empty() && flags.box != kNoCrop) {
     NERF_ASSIGN_OR_RETURN(const OwnBox box, ParseOwnBox("--crop", flags.box));
     *job.mutable_box() = ToProto(box);
@@ -180,10 +210,12 @@ int PrintExported(Session& session, const Product& product, const std::string& s
   return kOk;
 }
 
+// cameras: file of the path; empty without one.
 std::vector<std::string> EngineArguments(const ExportFlags& flags, const Product& product,
-                                         const std::string& model, const std::string& kept_crop) {
+                                         const std::string& model, const std::string& cameras,
+                                         const std::string& kept_crop) {
   std::vector<std::string> arguments = {flags.engine, "export", model};
-  const std::string& box = flags.box.empty() && product.flag != "--cameras" ? kept_crop : flags.box;
+  const std::string& box = flags.box.empty() && product.has_box() ? kept_crop : flags.box;
   if (!box.empty() && box != kNoCrop) arguments.push_back("--crop=" + box);
   if (product.flag == "--viewer") {
     arguments.insert(arguments.end(), {"--viewer", product.file});
@@ -197,21 +229,30 @@ std::vector<std::string> EngineArguments(const ExportFlags& flags, const Product
   add("--resolution", flags.resolution);
   add("--triangles", flags.triangles);
   add("--texture", flags.texture);
+  if (!cameras.empty()) arguments.insert(arguments.end(), {"--camera", cameras});
+  if (product.is_path()) arguments.emplace_back("--exported-cameras");
   return arguments;
 }
 
 // By the nerf-engine on this machine.
-int ExportHere(Session& session, const ExportFlags& flags, const Product& product) {
+int ExportHere(Session& session, const ExportFlags& flags, const Product& product,
+               const v1::CameraPath& path) {
   const absl::StatusOr<ModelSource> source = SourceOf(session, flags);
   if (absl::IsInvalidArgument(source.status())) return session.FailUsage(source.status());
   if (!source.ok()) return session.Fail(source.status());
   const RemovedFile model(product.file + ".safetensors.part");
-  const absl::Status status =
+  absl::Status status =
       session.Blobs(source->name).DownloadToFile(source->blob, model.path, session.stop());
   if (!status.ok()) return session.Fail(status);
+  const bool has_path = path.kind_case() != v1::CameraPath::KIND_NOT_SET;
+  const RemovedFile cameras(has_path ? product.file + ".cameras.part" : "");
+  if (has_path) {
+    status = WriteFileAtomically(cameras.path, CameraPathText(path));
+    if (!status.ok()) return session.Fail(status);
+  }
   const int code = RunLocalEngine(
       session,
-      {.arguments = EngineArguments(flags, product, model.path, source->crop),
+      {.arguments = EngineArguments(flags, product, model.path, cameras.path, source->crop),
        .failure = fmt::format("{} was not exported", ShortName(source->name)),
        .unfinished = fmt::format("before the {} was written", product.noun),
        .is_shown = [&](std::string_view line) { return !line.starts_with(product.file + ": "); }});
@@ -276,7 +317,31 @@ int Export(Session& session, const ExportFlags& flags) {
   const absl::StatusOr<bool> is_for_server = IsForServer(session, flags, *request);
   if (!is_for_server.ok()) return session.Fail(is_for_server.status());
   return *is_for_server ? ExportOnServer(session, *product, *request)
-                        : ExportHere(session, flags, *product);
+                        : ExportHere(session, flags, *product, request->export_job().path());
+}
+
+// What is written, and the cameras of paths and views.
+void AddProductFlags(CLI::App& command, ExportFlags* flags) {
+  const auto add_file = [&](const char* flag, std::string* file, const char* text) {
+    command.add_option(flag, *file, text)->type_name("FILE");
+  };
+  add_file("--viewer", &flags->viewer,
+           "HTML file to write: the model and a viewer of it, for any browser");
+  add_file("--mesh", &flags->mesh, "Mesh to write, .glb or .ply");
+  add_file("--points", &flags->points, "Points with normals and colors to write (PLY)");
+  add_file("--splats", &flags->splats, "Gaussian splats to write (PLY)");
+  add_file("--volume", &flags->volume, "Density and color to write, .vdb or .nvdb");
+  add_file("--cameras", &flags->cameras, "Cameras of the photographs to write (transforms.json)");
+  add_file("--nerfstudio-path", &flags->nerfstudio_path,
+           "Camera path to write for nerfstudio (camera_path.json)");
+  add_file("--ngp-path", &flags->ngp_path, "Camera path to write for instant-ngp (base_cam.json)");
+  add_file("--views", &flags->views, "Data set of rendered views with depths to write (.zip)");
+  add_file("--keyframes", &flags->keyframes,
+           "Cameras that a path or the views pass through, as of render-job create\n(default: the "
+           "photographs' cameras)");
+  command.add_option("--frames", flags->frames, "Views along --keyframes, at most 3600")
+      ->capture_default_str();
+  command.add_flag("--loop", flags->loop, "The path of --keyframes ends where it began");
 }
 
 }  // namespace
@@ -287,16 +352,7 @@ void AddExportCommand(CLI::App& app, Command* selected) {
   command->add_option("--model", flags->model, "Name of a model")->type_name("MODEL");
   command->add_option("--job", flags->job, "JOB/STEP, or JOB for its newest checkpoint")
       ->type_name("JOB");
-  const auto add_file = [&](const char* flag, std::string* file, const char* text) {
-    command->add_option(flag, *file, text)->type_name("FILE");
-  };
-  add_file("--viewer", &flags->viewer,
-           "HTML file to write: the model and a viewer of it, for any browser");
-  add_file("--mesh", &flags->mesh, "Mesh to write, .glb or .ply");
-  add_file("--points", &flags->points, "Points with normals and colors to write (PLY)");
-  add_file("--splats", &flags->splats, "Gaussian splats to write (PLY)");
-  add_file("--volume", &flags->volume, "Density and color to write (OpenVDB)");
-  add_file("--cameras", &flags->cameras, "Cameras of the photographs to write (transforms.json)");
+  AddProductFlags(*command, flags.get());
   command
       ->add_option(
           "--crop,--box", flags->box,

@@ -18,6 +18,7 @@
 #include "engine/commands/export_files.h"
 #include "engine/commands/flag_errors.h"
 #include "engine/commands/signal_watcher.h"
+#include "engine/commands/view_files.h"
 #include "engine/commands/view_progress.h"
 #include "engine/commands/view_set.h"
 #include "engine/commands/viewer_command.h"
@@ -38,6 +39,7 @@ struct ExportFlags {
   int resolution = 256, threads = 0, texture = 0;
   double triangles = 200'000, density = 0, time = 0;
   bool has_resolution = false, has_triangles = false, has_density = false, json = false;
+  bool exported_cameras = false;
 };
 
 // The format that the file's name says, where --format does not.
@@ -49,6 +51,7 @@ std::string FormatOf(const ExportFlags& flags) {
          : extension == ".vdb"  ? "vdb"
          : extension == ".nvdb" ? "nvdb"
          : extension == ".json" ? "cameras"
+         : IsArchive(flags.out) ? "views"
                                 : "";
 }
 
@@ -69,6 +72,7 @@ void CheckFitting(const ExportFlags& flags, const ExportRequest& request, FlagEr
   const bool is_path = format == ExportFormat::kNerfstudioPath || format == ExportFormat::kNgpPath;
   refuse(!is_path && !is_views && !flags.camera.empty(), "--camera");
   refuse(!is_path && !is_views && !flags.dataset.empty(), "--dataset");
+  refuse(!is_path && flags.exported_cameras, "--exported-cameras");
   refuse(is_path && request.axes != AxesName::kDataset, "--frame");
   if (format != ExportFormat::kCameras && !is_path && !is_views) return;
   refuse(flags.has_resolution, "--resolution");
@@ -114,6 +118,7 @@ absl::StatusOr<ExportRequest> RequestOf(const ExportFlags& flags) {
   request.texture_size = flags.texture;
   request.camera = flags.camera;
   request.dataset = flags.dataset;
+  request.of_exported_cameras = flags.exported_cameras;
   return request;
 }
 
@@ -191,8 +196,10 @@ void ReportExported(const ExportFlags& flags, const std::string& path, const Exp
     return;
   }
   fmt::print("{}: {}\n", path, made.words);
-  fmt::print("axes: {}; unit: the data set's own; {:.1f} MB in {:.1f} s\n", made.axes,
-             static_cast<double>(made.byte_size) / 1e6, seconds);
+  const auto n_bytes = static_cast<double>(made.byte_size);
+  const std::string size = n_bytes < 1e5 ? fmt::format("{:.1f} kB", n_bytes / 1e3)
+                                         : fmt::format("{:.1f} MB", n_bytes / 1e6);
+  fmt::print("axes: {}; unit: the data set's own; {} in {:.1f} s\n", made.axes, size, seconds);
 }
 
 absl::Status Export(const ExportFlags& flags, const ExportRequest& request,
@@ -205,6 +212,7 @@ absl::Status Export(const ExportFlags& flags, const ExportRequest& request,
   std::string path = flags.out;
   std::optional<ExportConsole> console(flags.json);
   const auto show = [&](std::string_view step, double share) { console->Show(step, share); };
+  if (request.format == ExportFormat::kViews) NERF_RETURN_IF_ERROR(RefuseModelItself(flags, path));
   NERF_ASSIGN_OR_RETURN(const ExportedFile made,
                         request.format == ExportFormat::kViews
                             ? MakeViewSet(model, request, path, &pool, stop, show)
@@ -222,6 +230,19 @@ int RunExport(const ExportFlags& flags) {
   if (status.ok()) return kOk;
   const int code = ReportError(status, flags.json);
   return signals.exit_code() != 0 ? signals.exit_code() : code;
+}
+
+// Of paths and views.
+void AddPathFlags(CLI::App* command, ExportFlags* flags) {
+  command->add_option(
+      "--camera", flags->camera,
+      "of a path or views: file with the cameras, as `render --camera` reads them (default: "
+      "the photographs' cameras)");
+  command->add_option("--dataset", flags->dataset,
+                      "of a path or views: folder of the data set that the other program has open");
+  command->add_flag("--exported-cameras", flags->exported_cameras,
+                    "of a path: if its frame does not follow from the model, take that of a data "
+                    "set with the cameras that --format cameras writes");
 }
 
 }  // namespace
@@ -243,7 +264,7 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--format", flags->format,
                       "ply or glb (mesh), points or splats (PLY), vdb or nvdb (volume), cameras "
                       "(transforms.json), nerfstudio-path (camera_path.json), ngp-path "
-                      "(base_cam.json), views (a folder: a data set of rendered views with "
+                      "(base_cam.json), views (a folder or .zip: a data set of rendered views with "
                       "depths); default: what the name of --out ends in");
   command->add_option("--crop,--box", flags->box,
                       "x,y,z,sx,sy,sz: export what is in this box, center and sides in the data "
@@ -271,12 +292,7 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
       ->add_option("--frame", flags->frame,
                    "axes: dataset (its own), blender, unity, unreal or opencv")
       ->capture_default_str();
-  command->add_option(
-      "--camera", flags->camera,
-      "of a path or views: file with the cameras, as `render --camera` reads them (default: "
-      "the photographs' cameras)");
-  command->add_option("--dataset", flags->dataset,
-                      "of a path or views: folder of the data set that the other program has open");
+  AddPathFlags(command, flags.get());
   command->add_option("--time", flags->time, "of a model that moves, 0 to 1")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();

@@ -49,6 +49,8 @@ struct ExportRequest {
   int texture_size = 0;    // of GLB; see MeshOptions
   std::string camera;      // file with cameras of a path or views; empty: those of the photographs
   std::string dataset;     // folder of the data set that a path is for; empty: not known
+  // A path whose frame is not known otherwise is for the cameras that --format cameras writes.
+  bool of_exported_cameras = false;
 };
 
 // A file that is ready to be written.

@@ -66,6 +66,15 @@ CamerasToExport CamerasOfPhotographs(const ModelFile& model, float time) {
   return photographs;
 }
 
+absl::StatusOr<SceneFrame> FrameOfExportedCameras(const ModelFile& model, PathTool tool) {
+  if (model.state.capture.empty()) return NeedDataset("paths of this program");
+  std::vector<Pose> poses;
+  for (const CaptureView& view : model.state.capture) {
+    poses.push_back(ToPose(ToOwnFrame(view.camera, model.state.geometry.frame).camera_to_world));
+  }
+  return FrameOfCameras(poses, tool);
+}
+
 }  // namespace
 
 absl::StatusOr<CamerasToExport> CamerasOf(const ModelFile& model, const ExportRequest& request,
@@ -93,19 +102,25 @@ absl::StatusOr<ExportedFile> MakePathFile(const ModelFile& model, const ExportRe
     // Both programs know a path's field of view alone.
     if (!IsOnPlane(camera.lens)) camera = PinholeIn(camera, std::max(camera.width, camera.height));
   }
+  std::string where;
   if (!request.dataset.empty()) {
     NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(request.dataset, tool));
     for (Camera& camera : path.cameras) {
       camera = ToTrainingFrame(ToOwnFrame(camera, geometry.frame), frame);
     }
   } else if (!IsTrainingFrame(tool, geometry.flavor)) {
-    return NeedDataset("paths of this program");
+    if (!request.of_exported_cameras) return NeedDataset("paths of this program");
+    NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfExportedCameras(model, tool));
+    for (Camera& camera : path.cameras) {
+      camera = ToTrainingFrame(ToOwnFrame(camera, geometry.frame), frame);
+    }
+    where = ", of a data set with the exported cameras";
   }
   const bool is_nerfstudio = tool == PathTool::kNerfstudio;
   ExportedFile file;
   file.bytes = CameraPathJson(tool, path.cameras, path.seconds, path.is_loop);
   file.n_vertices = path.cameras.size();
-  file.axes = is_nerfstudio ? "nerfstudio's" : "instant-ngp's";
+  file.axes = (is_nerfstudio ? "nerfstudio's" : "instant-ngp's") + where;
   file.words = fmt::format("a path of {}, {:.3g} s",
                            Counted(path.cameras.size(), is_nerfstudio ? "camera" : "keyframe"),
                            path.seconds);

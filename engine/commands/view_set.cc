@@ -1,18 +1,12 @@
 #include "engine/commands/view_set.h"
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <system_error>
-#include <utility>
+#include <memory>
 #include <vector>
 
-#include "common/atomic_file.h"
 #include "common/counted.h"
-#include "common/file_io.h"
-#include "common/made_folder.h"
 #include "common/status_macros.h"
 #include "engine/commands/path_export.h"
+#include "engine/commands/view_files.h"
 #include "engine/config/view_limits.h"
 #include "engine/export/camera_list.h"
 #include "engine/export/surface_points.h"
@@ -26,61 +20,7 @@
 namespace nerf {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr float kDepthUnits = 1000;  // of the data set's unit: see depth_unit_scale_factor
-
-// A folder that goes with what is in it, unless it is put in its place.
-class StagedFolder {
- public:
-  // Beside `place`, which may be an empty folder.
-  static absl::StatusOr<StagedFolder> Make(const std::string& place) {
-    std::error_code error;
-    if (fs::exists(place, error) && !(fs::is_directory(place, error) && fs::is_empty(place, error)))
-      return absl::InvalidArgumentError("--out: " + place + " is there already and is not empty");
-    std::string path = fs::path(place + "/.").parent_path().lexically_normal();
-    while (path.size() > 1 && path.back() == '/') path.pop_back();
-    if (fs::is_symlink(path, error)) path = fs::canonical(path, error);
-    const bool was_there = fs::exists(path, error);
-    StagedFolder folder(path, fmt::format("{}.part-{}", path, getpid()));
-    // What cannot be replaced, such as the current folder, is refused before the work.
-    if (!fs::create_directory(folder.path_, error) && error)
-      return ErrnoToStatus(error.value(), "cannot make " + path);
-    fs::rename(folder.path_, path, error);
-    if (error) return ErrnoToStatus(error.value(), "cannot replace " + path);
-    fs::rename(path, folder.path_, error);
-    if (!error && was_there) fs::create_directory(path, error);
-    if (error) return ErrnoToStatus(error.value(), "cannot make " + path);
-    for (const char* const inner : {"/images", "/depths"}) {
-      if (!fs::create_directory(folder.path_ + inner, error) && error)
-        return ErrnoToStatus(error.value(), "cannot make " + path);
-    }
-    return folder;
-  }
-  ~StagedFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  StagedFolder(StagedFolder&& other) noexcept
-      : place_(std::move(other.place_)), path_(std::exchange(other.path_, "")) {}
-  StagedFolder& operator=(StagedFolder&&) = delete;
-
-  const std::string& path() const { return path_; }
-
-  absl::Status PutInPlace() {
-    std::error_code error;
-    fs::rename(path_, place_, error);
-    if (error) return ErrnoToStatus(error.value(), "cannot make " + place_);
-    path_.clear();
-    return absl::OkStatus();
-  }
-
- private:
-  StagedFolder(std::string place, std::string path)
-      : place_(std::move(place)), path_(std::move(path)) {}
-
-  std::string place_, path_;  // path_ is empty once it is in its place
-};
 
 // As data sets state them. depths: along rays, training units.
 std::vector<float> StatedDepths(const Camera& camera, std::vector<float> depths, float scale) {
@@ -107,12 +47,12 @@ absl::StatusOr<Camera> ViewCamera(const Camera& camera) {
 }  // namespace
 
 absl::StatusOr<ExportedFile> MakeViewSet(const ModelFile& model, const ExportRequest& request,
-                                         const std::string& folder, ThreadPool* pool,
+                                         const std::string& path, ThreadPool* pool,
                                          const std::stop_token& stop,
                                          const ExportProgress& progress) {
   NERF_ASSIGN_OR_RETURN(const CamerasToExport asked,
                         CamerasOf(model, request, /*keep_keyframes=*/false));
-  NERF_ASSIGN_OR_RETURN(StagedFolder staged, StagedFolder::Make(folder));
+  NERF_ASSIGN_OR_RETURN(const std::unique_ptr<ViewFiles> files, ViewFiles::Make(path));
   const SceneGeometry& geometry = model.state.geometry;
   ViewStyle style;
   style.crop = request.own_box;
@@ -121,7 +61,7 @@ absl::StatusOr<ExportedFile> MakeViewSet(const ModelFile& model, const ExportReq
   std::vector<NamedCamera> views;
   const auto write = [&](const std::string& file, std::string_view bytes) {
     made.byte_size += bytes.size();
-    return WriteFileAtomically(staged.path() + "/" + file, bytes);
+    return files->Write(file, bytes);
   };
   for (size_t i = 0; i < asked.cameras.size(); ++i) {
     progress("views", static_cast<double>(i) / static_cast<double>(asked.cameras.size()));
@@ -142,7 +82,7 @@ absl::StatusOr<ExportedFile> MakeViewSet(const ModelFile& model, const ExportReq
   const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
   NERF_RETURN_IF_ERROR(write("transforms.json", CameraListJson(views, axes)));
   if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
-  NERF_RETURN_IF_ERROR(staged.PutInPlace());
+  NERF_RETURN_IF_ERROR(files->PutInPlace());
   made.n_vertices = views.size();
   made.axes = axes.words();
   made.words = fmt::format("{} with depths, {}x{} pixels", Counted(views.size(), "view"),

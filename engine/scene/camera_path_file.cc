@@ -1,6 +1,7 @@
 #include "engine/scene/camera_path_file.h"
 
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,8 @@ using Json = nlohmann::json;
 constexpr size_t kMaxCameras = 100'000;
 constexpr int kMaxRenderSide = 16384;
 constexpr double kMaxPathCoordinate = 1e6;  // of a position, training units
+constexpr double kMaxOwnCoordinate = 1e9;   // the same, own units
+constexpr double kDefaultFov = 50;          // of keyframes, degrees
 
 class PathReader {
  public:
@@ -27,12 +30,15 @@ class PathReader {
     if (!root.is_object()) {
       Problem("", "is no JSON object");
     } else if (root.contains("camera_path")) {
+      file_.tool = PathTool::kNerfstudio;
       ReadNerfstudio(root);
+    } else if (root.contains("keyframes")) {
+      ReadKeyframes(root);
     } else if (root.contains("path")) {
       file_.tool = PathTool::kInstantNgp;
       ReadInstantNgp(root);
     } else {
-      Problem("", "has neither camera_path nor path");
+      Problem("", "has neither camera_path, keyframes nor path");
     }
     if (!problems_.empty()) return absl::InvalidArgumentError(SummaryOf(problems_));
     return std::move(file_);
@@ -62,12 +68,12 @@ class PathReader {
 
   // n finite numbers, nested lists flattened; empty after a problem.
   std::vector<double> Numbers(const Json& object, const char* key, const std::string& field,
-                              size_t n) {
+                              size_t n, double max = kMaxPathCoordinate) {
     std::vector<double> numbers;
     bool is_good = object.contains(key) && object[key].is_array();
     const auto add = [&](const Json& value) {
       const double number = value.is_number() ? value.get<double>() : NAN;
-      is_good = is_good && std::abs(number) <= kMaxPathCoordinate;
+      is_good = is_good && std::abs(number) <= max;
       numbers.push_back(number);
     };
     if (is_good && object[key].size() <= n) {
@@ -80,7 +86,7 @@ class PathReader {
       }
     }
     if (is_good && numbers.size() == n) return numbers;
-    Problem(field + key, absl::StrCat("must be ", n, " numbers of at most ", kMaxPathCoordinate));
+    Problem(field + key, absl::StrCat("must be ", n, " numbers of at most ", max));
     return {};
   }
 
@@ -139,23 +145,21 @@ class PathReader {
       const std::vector<double> m = Numbers(entry, "camera_to_world", field, 16);
       const double time = Number(entry, "render_time", field, 0, 1, false).value_or(0);
       if (!fov || m.empty()) continue;
-      Pose pose;
-      for (int row = 0; row < 3; ++row) {
-        for (int column = 0; column < 4; ++column) {
-          pose.m[row][column] = m[static_cast<size_t>(4 * row + column)];
-        }
-      }
       Camera camera = Pinhole(static_cast<int>(*width), static_cast<int>(*height),
                               *fov * std::numbers::pi / 180);
       camera.time = static_cast<float>(time);
-      AddCamera(camera, pose, field + "camera_to_world");
+      AddCamera(camera, ToPose(m), field + "camera_to_world");
     }
   }
 
-  void ReadInstantNgp(const Json& root) {
-    const Json* list = List(root, "path");
+  // Keyframes at `key`, of which the files state no size. add(entry, field, fov): in degrees;
+  // nullopt after a problem, or where it is absent and not needed.
+  void ReadKeyframeList(
+      const Json& root, const char* key, const char* seconds, bool needs_fov,
+      const std::function<void(const Json&, const std::string&, std::optional<double>)>& add) {
+    const Json* list = List(root, key);
     file_.are_keyframes = true;
-    file_.seconds = Number(root, "duration_seconds", "", 0, 1e6, false).value_or(0);
+    file_.seconds = Number(root, seconds, "", 0, 1e6, false).value_or(0);
     if (const auto loop = root.find("loop"); loop != root.end() && loop->is_boolean()) {
       file_.is_loop = loop->get<bool>();
     }
@@ -165,18 +169,50 @@ class PathReader {
     }
     for (size_t i = 0; i < list->size(); ++i) {
       const Json& entry = (*list)[i];
-      const std::string field = absl::StrCat("path[", i, "].");
+      const std::string field = absl::StrCat(key, "[", i, "].");
       if (!entry.is_object()) {
-        Problem(absl::StrCat("path[", i, "]"), "must be an object");
+        Problem(absl::StrCat(key, "[", i, "]"), "must be an object");
         continue;
       }
-      const std::optional<double> fov = Number(entry, "fov", field, 0.01, 179, true);
-      const std::vector<double> q = Numbers(entry, "R", field, 4);
-      const std::vector<double> t = Numbers(entry, "T", field, 3);
-      if (!fov || q.empty() || t.empty()) continue;
-      AddCamera(Pinhole(absent_size_.width, absent_size_.height, *fov * std::numbers::pi / 180),
-                FromQuaternion(q, t), field + "R");
+      add(entry, field, Number(entry, "fov", field, 0.01, 179, needs_fov));
     }
+  }
+
+  Camera AbsentSize(double fov) const {
+    return Pinhole(absent_size_.width, absent_size_.height, fov * std::numbers::pi / 180);
+  }
+
+  void ReadInstantNgp(const Json& root) {
+    ReadKeyframeList(
+        root, "path", "duration_seconds", /*needs_fov=*/true,
+        [this](const Json& entry, const std::string& field, std::optional<double> fov) {
+          const std::vector<double> q = Numbers(entry, "R", field, 4);
+          const std::vector<double> t = Numbers(entry, "T", field, 3);
+          if (!fov || q.empty() || t.empty()) return;
+          AddCamera(AbsentSize(*fov), FromQuaternion(q, t), field + "R");
+        });
+  }
+
+  void ReadKeyframes(const Json& root) {
+    ReadKeyframeList(
+        root, "keyframes", "seconds", /*needs_fov=*/false,
+        [this](const Json& entry, const std::string& field, std::optional<double> fov) {
+          const std::vector<double> m =
+              Numbers(entry, "transform_matrix", field, 16, kMaxOwnCoordinate);
+          if (m.empty()) return;
+          AddCamera(AbsentSize(fov.value_or(kDefaultFov)), ToPose(m), field + "transform_matrix");
+        });
+  }
+
+  // The upper three rows of a 4x4 matrix.
+  static Pose ToPose(const std::vector<double>& m) {
+    Pose pose;
+    for (int row = 0; row < 3; ++row) {
+      for (int column = 0; column < 4; ++column) {
+        pose.m[row][column] = m[static_cast<size_t>(4 * row + column)];
+      }
+    }
+    return pose;
   }
 
   // The pose of quaternion (x, y, z, w) and position, given with y down and z forward, in OpenGL's
@@ -209,7 +245,7 @@ class PathReader {
 bool IsCameraPath(std::string_view json_text) {
   const Json root = Json::parse(json_text, nullptr, /*allow_exceptions=*/false);
   return root.is_object() && !root.contains("frames") &&
-         (root.contains("camera_path") || root.contains("path"));
+         (root.contains("camera_path") || root.contains("keyframes") || root.contains("path"));
 }
 
 absl::StatusOr<CameraPathFile> ParseCameraPath(std::string_view json_text, std::string_view source,

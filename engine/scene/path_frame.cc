@@ -6,7 +6,6 @@
 #include "common/status_macros.h"
 #include "engine/scene/colmap_reader.h"
 #include "engine/scene/listed_views.h"
-#include "engine/scene/pose.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/scene_problem.h"
 #include "engine/scene/transforms_reader.h"
@@ -36,6 +35,13 @@ absl::StatusOr<SceneFrame> FrameOfTool(const std::string& dir, PathTool tool) {
   std::vector<Pose> poses;
   for (const ListedView& view : listed.views) poses.push_back(world.ApplyToPose(view.pose));
   return ToSceneFrame(Compose(NormalizingPlacement(poses), world));
+}
+
+SceneFrame FrameOfCameras(std::span<const Pose> own_poses, PathTool tool) {
+  const ListedViews defaults;
+  return ToSceneFrame(tool == PathTool::kInstantNgp
+                          ? NgpPlacement(defaults.ngp_scale, defaults.ngp_offset)
+                          : NormalizingPlacement(own_poses));
 }
 
 bool IsTrainingFrame(PathTool tool, SceneFlavor flavor) {

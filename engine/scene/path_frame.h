@@ -1,9 +1,11 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/scene/camera_path_file.h"
+#include "engine/scene/pose.h"
 #include "engine/scene/scene.h"
 
 namespace nerf {
@@ -13,6 +15,10 @@ namespace nerf {
 // by the numbers in transforms.json. Images are not read. Errors: NotFound without the folder;
 // InvalidArgument if it lists no views.
 absl::StatusOr<SceneFrame> FrameOfTool(const std::string& dir, PathTool tool);
+
+// The same for transforms.json with these cameras (poses in its frame), as it is exported: without
+// instant-ngp's numbers, of which it then takes its defaults. At least one camera.
+SceneFrame FrameOfCameras(std::span<const Pose> own_poses, PathTool tool);
 
 // Whether that frame is the training frame of every data set of this flavor.
 bool IsTrainingFrame(PathTool tool, SceneFlavor flavor);

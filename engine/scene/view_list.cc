@@ -36,8 +36,8 @@ absl::StatusOr<ViewList> ReadListFile(const std::string& path, PictureSize absen
     NERF_ASSIGN_OR_RETURN(CameraPathFile file, ParseCameraPath(*text, path, absent_size));
     for (const Camera& camera : file.cameras) list.views.push_back({camera, "", ""});
     list.in_frame_of = file.tool;
-    if (!dataset.empty()) {
-      NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(DatasetOf(dataset), file.tool));
+    if (!dataset.empty() && file.tool.has_value()) {
+      NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(DatasetOf(dataset), *file.tool));
       for (ListedCamera& view : list.views) view.camera = ToOwnFrame(view.camera, frame);
       list.in_frame_of = std::nullopt;
     }

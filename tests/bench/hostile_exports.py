@@ -46,6 +46,10 @@ CAMERAS = [(text, BAD_DATA, 'cameras.json') for text in (
     '{"frames": [{"w": 1e9, "h": 1e9, "fl_x": 1, "transform_matrix": %s}]}' % POSE,
     '{"frames": [{"w": 9, "h": 9, "fl_x": -1, "transform_matrix": %s}]}' % POSE,
     '{"frames": [{"w": 9, "h": 9, "fl_x": 9, "transform_matrix": [[1e999]]}]}',
+    '{"keyframes": []}', '{"keyframes": [7]}', '{"keyframes": [{"fov": 50}]}',
+    '{"keyframes": [{"transform_matrix": [[1e999]]}]}',
+    '{"keyframes": [{"transform_matrix": %s, "fov": 0}]}' % POSE,
+    '{"keyframes": [{"transform_matrix": %s}], "seconds": -1}' % POSE,
     '{"camera_path": []}', '{"camera_path": [{"camera_to_world": [1, 2]}]}',
     '{"path": [{"R": [0, 0, 0, 0], "T": [0, 0, 0], "fov": 50}]}', '\0\1\2')]
 
@@ -82,7 +86,8 @@ class Cases:
         try:
             self.ask('full disk, views', EXHAUSTED, 'set', self.model, '--out', str(disk / 'set'),
                      '--format', 'views', where=disk)
-            for name in ('mesh.ply', 'mesh.glb', 'points.ply', 'splats.ply', 'volume.vdb'):
+            for name in ('mesh.ply', 'mesh.glb', 'points.ply', 'splats.ply', 'volume.vdb',
+                         'volume.nvdb', 'views.zip'):
                 more = ['--format', name.split('.')[0]] if name[0] in 'sp' else []
                 for old in ('', 'old'):
                     (disk / name).write_text(old) if old else (disk / name).unlink(missing_ok=True)
@@ -119,11 +124,20 @@ def main():
             for form in ('views', 'nerfstudio-path', 'ngp-path'):
                 cases.ask(f'{form} {text}', code, words, model, '--out', 'x', '--format', form,
                           '--camera', 'cameras.json')
+            cases.ask(f'zip {text}', code, words, model, '--out', 'x.zip', '--camera',
+                      'cameras.json')
+        for out in ('none/set.zip', 'file/set.zip', '/proc/set.zip', 'a' * 300 + '.zip'):
+            cases.ask(f'views {out}', NOT_FOUND, out[-20:], model, '--out', out)
+        for form in ('views', 'cameras', 'ply', 'nvdb'):
+            cases.ask(f'{form} --exported-cameras', USAGE, '--exported-cameras', model, '--out',
+                      'x', '--format', form, '--exported-cameras')
         for out in ('file', '.', '/proc/set', 'none/set', 'loop', 'a' * 300):
             cases.ask(f'views {out}', BAD_DATA if out in ('file', '.') else NOT_FOUND, '', model,
                       '--format', 'views', '--out', out)
         shutil.copy(model, folder / 'own.ply')
         cases.ask('over the model itself', BAD_DATA, 'model itself', 'own.ply', '--out', 'own.ply')
+        shutil.copy(model, folder / 'own.zip')
+        cases.ask('over the model itself', BAD_DATA, 'model itself', 'own.zip', '--out', 'own.zip')
         cases.full_disk()
     print(f'{cases.n} cases, {cases.wrong} wrong')
     sys.exit(0 if cases.wrong == 0 else 1)

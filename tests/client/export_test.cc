@@ -113,6 +113,45 @@ TEST_F(ServerExportTest, TexturesAndVolumesAreAskedForAndMadeHereWithTheSameFlag
   EXPECT_THAT(ReadFile(dir_ / "out.glb", 1000).value_or(""), HasSubstr("--texture 512"));
 }
 
+TEST_F(ServerExportTest, PathsAndViewsGoThroughKeyframesThereAndHere) {
+  dir_.Write("keys.json", R"({"keyframes": [
+      {"transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,4],[0,0,0,1]], "fov": 40}]})");
+  const auto run = [&](const std::string& flag, const std::string& file,
+                       std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {"export", "--model", "mic", flag, dir_ / file};
+    words.insert(words.end(), more.begin(), more.end());
+    return Run(words).exit_code;
+  };
+  const std::vector<std::string> keys = {"--keyframes", dir_ / "keys.json", "--frames", "9",
+                                         "--loop"};
+  ASSERT_EQ(run("--views", "set.zip", {"--where", "server"}), kOk);
+  ASSERT_EQ(run("--volume", "v.nvdb", {"--where", "server"}), kOk);
+  std::vector<std::string> there = keys;
+  there.insert(there.end(), {"--where", "server"});
+  ASSERT_EQ(run("--ngp-path", "base_cam.json", there), kOk);
+  ASSERT_EQ(state_.export_requests.size(), 3u);
+  EXPECT_EQ(state_.export_requests[0].export_job().format(), v1::ExportJob::VIEWS);
+  EXPECT_FALSE(state_.export_requests[0].export_job().has_path());
+  EXPECT_EQ(state_.export_requests[1].export_job().format(), v1::ExportJob::NVDB);
+  const v1::ExportJob& path = state_.export_requests[2].export_job();
+  EXPECT_EQ(path.format(), v1::ExportJob::NGP_PATH);
+  EXPECT_EQ(path.path().keyframes().frames(), 9u);
+  EXPECT_TRUE(path.path().keyframes().loop());
+  EXPECT_EQ(path.path().keyframes().keyframes(0).fov_degrees(), 40);
+
+  engine_ = FakeEngine(scripts_,
+                       "shift 2\nout=$2\necho \"$@\" >\"$out\"\n"
+                       "cat \"$out.cameras.part\" >>\"$out\"\n");
+  std::vector<std::string> here = keys;
+  here.insert(here.end(), {"--engine", engine_});
+  ASSERT_EQ(run("--nerfstudio-path", "path.json", here), kOk);
+  const std::string made = ReadFile(dir_ / "path.json", 10'000).value_or("");
+  EXPECT_THAT(made, HasSubstr("--format nerfstudio-path"));
+  EXPECT_THAT(made, HasSubstr("--exported-cameras"));
+  EXPECT_THAT(made, HasSubstr(R"("fov":40.0}],"loop":true,"seconds":0.3)"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "path.json.cameras.part"));
+}
+
 TEST_F(ServerExportTest, FailedJobLeavesNoFileAndSaysWhy) {
   state_.export_job.set_state(v1::ExportJob::FAILED);
   state_.export_job.mutable_error()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
@@ -147,6 +186,10 @@ TEST_F(ServerExportTest, WrongFlagsAreUsageErrors) {
            {"export", "--model", "mic", "--mesh", dir_ / "out.ply", "--texture", "512"},
            {"export", "--model", "mic", "--volume", dir_ / "out.vdb", "--texture", "512"},
            {"export", "--model", "mic", "--volume", dir_ / "out.vdb", "--mesh", mesh},
+           {"export", "--model", "mic", "--views", dir_ / "set"},
+           {"export", "--model", "mic", "--mesh", mesh, "--keyframes", dir_ / "no.json"},
+           {"export", "--model", "mic", "--ngp-path", mesh, "--keyframes", dir_ / "no.json"},
+           {"export", "--model", "mic", "--ngp-path", mesh, "--views", dir_ / "set.zip"},
            {"export", "--model", "../mic", "--mesh", mesh}}) {
     EXPECT_EQ(Run(words).exit_code, kUsage) << words.back();
   }

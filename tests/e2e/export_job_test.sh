@@ -97,13 +97,30 @@ for product in points splats; do
   engine --out "$scratch/$product.ply" --format $product --resolution 64 --box=0,0,0,1,1,1
   cmp "$scratch/made/$product.ply" "$scratch/$product.ply"
 done
+cat >"$scratch/keys.json" <<'EOF'
+{"keyframes": [{"transform_matrix": [[1,0,0,0],[0,0,-1,-3],[0,1,0,0],[0,0,0,1]], "fov": 40},
+               {"transform_matrix": [[1,0,0,1],[0,0,-1,-3],[0,1,0,0],[0,0,0,1]], "fov": 40}]}
+EOF
+echo '{"keyframes": [{"transform_matrix": [[0]]}]}' >"$scratch/bad.json"
+for product in nerfstudio-path ngp-path views; do
+  ending=json
+  [ "$product" != views ] || ending=zip
+  for where in server local; do
+    ctl export --model mic --where $where --$product "$scratch/made/$where-$product.$ending" \
+      --keyframes "$scratch/keys.json" --frames 3 >/dev/null
+  done
+  cmp "$scratch/made/server-$product.$ending" "$scratch/made/local-$product.$ending"
+done
+python3 -m zipfile -e "$scratch/made/server-views.zip" "$scratch/set"
+[ "$(find "$scratch/set" -type f | wc -l)" = 7 ]
+"$binaries/nerf-engine" check "$scratch/set" >/dev/null
 ctl export --model mic --where server --cameras "$scratch/made/cameras.json" >/dev/null
 engine --out "$scratch/cameras.json" --format cameras
 cmp "$scratch/made/cameras.json" "$scratch/cameras.json"
 made=$(newest)
 ctl export-job fetch "$made" --out "$scratch/again.json" >/dev/null
 cmp "$scratch/again.json" "$scratch/cameras.json"
-[ "$(ctl --output name export-job ls | wc -l)" = 7 ]
+[ "$(ctl --output name export-job ls | wc -l)" = 10 ]
 ctl export-job rm "$made" >/dev/null
 code=0
 ctl export-job fetch "$made" --out "$scratch/gone.json" 2>/dev/null || code=$?
@@ -126,12 +143,22 @@ ctl export --model mic --where server --mesh "$scratch/made/far.ply" --box=900,9
 grep -q "is FAILED: " "$scratch/why"
 if grep -q "$scratch/worker-1" "$scratch/why"; then echo "names a path of the worker"; exit 1; fi
 [ ! -e "$scratch/made/far.ply" ]
-for flags in "--box=nan,0,0,1,1,1" "--box=0,0,0,1,-1,1" "--resolution 4" "--frame mars"; do
+for flags in "--box=nan,0,0,1,1,1" "--box=0,0,0,1,-1,1" "--resolution 4" "--frame mars" \
+  "--keyframes $scratch/keys.json"; do
   code=0
   # shellcheck disable=SC2086  # two words
   ctl export --model mic --where server --mesh "$scratch/made/bad.ply" $flags \
     2>"$scratch/why" || code=$?
   [ "$code" = 2 ] || { echo "$flags: exit code $code"; cat "$scratch/why"; exit 1; }
+done
+for flags in "--keyframes $scratch/bad.json" "--keyframes $scratch/keys.json --frames 9999" \
+  "--box=0,0,0,1,1,1" "--frame blender" "--resolution 64" "--texture 256"; do
+  code=0
+  # shellcheck disable=SC2086  # words
+  ctl export --model mic --where server --ngp-path "$scratch/made/bad.json" $flags \
+    2>"$scratch/why" || code=$?
+  [ "$code" = 2 ] || { echo "$flags: exit code $code"; cat "$scratch/why"; exit 1; }
+  [ ! -e "$scratch/made/bad.json" ]
 done
 code=0
 ctl export --model nobody --mesh "$scratch/made/bad.ply" 2>/dev/null || code=$?

@@ -77,8 +77,8 @@ TEST(EngineConvertTest, CameraBecomesACameraFile) {
   EXPECT_EQ(render.height, 0) << "the engine follows the camera's aspect";
   EXPECT_EQ(render.channels, std::vector<std::string>{"depth"});
   const Json file = Json::parse(render.camera);
-  EXPECT_EQ(file["fl_y"], 500);
-  EXPECT_EQ(file["cx"], 200);
+  EXPECT_EQ(file["frames"][0]["fl_y"], 500);
+  EXPECT_EQ(file["frames"][0]["cx"], 200);
   EXPECT_EQ(file["frames"][0]["transform_matrix"][3][3], 1);
   EXPECT_EQ(file["frames"][0]["time"], 0.5);
 }

@@ -59,6 +59,7 @@ class ExportRunTest : public AgentTest {
     v1::ExportJob* product = desired->mutable_model_export()->mutable_product();
     product->set_format(format);
     product->set_frame(v1::ExportJob::BLENDER);
+    if (path_.kind_case() != v1::CameraPath::KIND_NOT_SET) *product->mutable_path() = path_;
     if (format == v1::ExportJob::GLB) {
       for (const double number : {-1.5, 0.0, 2.0}) product->mutable_box()->add_center(number);
       for (const double number : {1.0, 2.0, 0.1}) product->mutable_box()->add_size(number);
@@ -69,6 +70,8 @@ class ExportRunTest : public AgentTest {
     Send(message);
     Settle();
   }
+
+  v1::CameraPath path_;  // of orders
 
   std::string Told(const std::string& name) { return ReadFile(dir_ / name, 1 << 20).value_or(""); }
 };
@@ -106,6 +109,37 @@ echo "{\"event\":\"done\",\"viewer\":\"${out}viewer.html\",\"bytes\":5}"
   EXPECT_THAT(Told("flags"), Not(HasSubstr("--frame")));
   ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
   EXPECT_EQ(server_.last_report()->export_result().files(0).name(), "viewer.html");
+}
+
+TEST_F(ExportRunTest, PathIsAFileBesideTheProductAndViewsAreAnArchive) {
+  UseEngine("echo \"$@\" > " + dir_.path() + "/flags\ncp \"${out%/*}.cameras.json\" " +
+            dir_.path() + R"(/cameras
+echo zip > "$out"
+echo "{\"event\":\"done\",\"file\":\"$out\",\"vertices\":2}"
+)");
+  Start();
+  path_.mutable_keyframes()->set_frames(60);
+  path_.mutable_keyframes()->add_keyframes()->set_fov_degrees(40);
+  SendOrder(v1::ExportJob::VIEWS);
+  EXPECT_THAT(Told("flags"), HasSubstr("/views.zip --format views --frame blender --camera "));
+  EXPECT_THAT(Told("flags"), Not(HasSubstr("--exported-cameras")));
+  EXPECT_THAT(Told("cameras"), HasSubstr(R"("fov":40.0}],"loop":false,"seconds":2.0})"));
+  ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+  EXPECT_EQ(server_.last_report()->export_result().files(0).name(), "views.zip");
+}
+
+TEST_F(ExportRunTest, PathOfAnotherProgramIsForTheExportedCameras) {
+  UseEngine("echo \"$@\" > " + dir_.path() + R"(/flags
+echo "{\"event\":\"failed\",\"code\":\"INVALID_ARGUMENT\",\"reason\":\"\",\"message\":\"${out%/}.cameras.json: frames[0] is bad\"}"
+exit 2
+)");
+  Start();
+  path_.mutable_cameras()->add_cameras()->set_width(64);
+  SendOrder(v1::ExportJob::NGP_PATH);
+  EXPECT_THAT(Told("flags"), HasSubstr("--format ngp-path"));
+  EXPECT_THAT(Told("flags"), HasSubstr(" --exported-cameras"));
+  ASSERT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_EQ(server_.last_report()->error().message(), "path: frames[0] is bad");
 }
 
 TEST_F(ExportRunTest, WhatTheEngineSaysOfTheModelFailsTheJobWithoutPathsOfThisMachine) {

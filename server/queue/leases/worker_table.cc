@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "common/access_reason.h"
 #include "common/error_reason.h"
@@ -79,13 +80,15 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
   }
   for (const std::string& method : methods) {
     capabilities.push_back(method);
-    const auto add = [&](std::string_view work, std::string_view feature) {
+    const auto add = [&](std::string_view work, std::initializer_list<std::string_view> features) {
       if (!Has(work)) return;
       capabilities.push_back(ModelCapability(work, "", method));
-      if (Has(feature)) capabilities.push_back(ModelCapability(work, feature, method));
+      for (const std::string_view feature : features) {
+        if (Has(feature)) capabilities.push_back(ModelCapability(work, feature, method));
+      }
     };
-    add(kRenderFeature, kStyleFeature);
-    add(kExportFeature, kMoreExportsFeature);
+    add(kRenderFeature, {kStyleFeature});
+    add(kExportFeature, {kMoreExportsFeature, kPathExportsFeature});
     if (Has(kExtendFeature)) capabilities.push_back(fmt::format("{}{}", kExtendPrefix, method));
   }
   if (Has(kMovieCapability)) {

@@ -9,9 +9,11 @@
 
 #include "common/status_macros.h"
 #include "engine/base/mesh_bytes.h"
+#include "engine/config/view_limits.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/state/job_names.h"
 #include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/job_fields.h"
 #include "server/rpc/convert/render_request.h"
 
@@ -23,6 +25,9 @@ constexpr uint32_t kDefaultExportResolution = 256, kMinExportResolution = 8,
                    kMaxExportResolution = 1024;
 constexpr uint32_t kDefaultTriangles = 200'000, kMaxTriangles = 1'000'000'000;
 constexpr uint32_t kMinTexture = 64, kMaxTexture = 8192;
+// Of files, on average.
+constexpr double kNerfstudioCameraBytes = 430, kNgpCameraBytes = 290;
+constexpr double kViewPixelBytes = 5;  // 4 of a depth, and of a PNG
 // Of what a worker reports.
 constexpr int kMaxExportFiles = 16;
 constexpr size_t kMaxFileName = 128, kMaxStepName = 64, kMaxExportWords = 1024;
@@ -32,9 +37,25 @@ bool IsMesh(v1::ExportJob::Format format) {
   return format == v1::ExportJob::PLY || format == v1::ExportJob::GLB;
 }
 
-bool HasBox(v1::ExportJob::Format format) {
+bool IsPath(v1::ExportJob::Format format) {
+  return format == v1::ExportJob::NERFSTUDIO_PATH || format == v1::ExportJob::NGP_PATH;
+}
+
+bool HasGrid(v1::ExportJob::Format format) {
   return IsMesh(format) || format == v1::ExportJob::POINTS || format == v1::ExportJob::SPLATS ||
-         format == v1::ExportJob::VDB;
+         format == v1::ExportJob::VDB || format == v1::ExportJob::NVDB;
+}
+
+bool HasBox(v1::ExportJob::Format format) {
+  return HasGrid(format) || format == v1::ExportJob::VIEWER || format == v1::ExportJob::VIEWS;
+}
+
+std::string FormatNames() {
+  const auto* const formats = v1::ExportJob::Format_descriptor();
+  std::string names;
+  for (int i = 1; i < formats->value_count(); ++i)
+    names += fmt::format("{}{}", i == 1 ? "" : ", ", formats->value(i)->name());
+  return names;
 }
 
 // What is asked of a format that does not have it is refused, never ignored.
@@ -42,8 +63,7 @@ void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
   using Job = v1::ExportJob;
   const Job::Format format = job.format();
   const bool is_known = Job::Format_IsValid(format) && format != Job::FORMAT_UNSPECIFIED;
-  check.Require(is_known, "export_job.format",
-                "must be VIEWER, PLY, GLB, POINTS, SPLATS, CAMERAS or VDB");
+  check.Require(is_known, "export_job.format", fmt::format("must be one of {}", FormatNames()));
   check.Require(Job::Frame_IsValid(job.frame()), "export_job.frame",
                 "is not a frame known to this server");
   if (job.has_box()) CheckCropBox("export_job.box", job.box(), check);
@@ -57,20 +77,25 @@ void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
   const uint32_t texture = job.texture();
   check.Require(texture == 0 || (texture >= kMinTexture && texture <= kMaxTexture),
                 "export_job.texture", fmt::format("must be {} to {}", kMinTexture, kMaxTexture));
+  const v1::CameraPath& path = job.path();
+  if (job.has_path()) CheckCameraPath("export_job.path", path, check);
+  check.Require(!path.has_scene(), "export_job.path.scene", "is for render jobs alone");
   if (!is_known) return;
   const auto refuse = [&](bool is_given, std::string_view field) {
     check.Require(!is_given, fmt::format("export_job.{}", field),
                   fmt::format("has no effect on {}", Job::Format_Name(format)));
   };
-  refuse(format == Job::CAMERAS && job.has_box(), "box");
-  refuse(format == Job::CAMERAS && job.whole(), "whole");
-  refuse(!HasBox(format) && resolution > 0, "resolution");
+  refuse(!HasBox(format) && job.has_box(), "box");
+  refuse(!HasBox(format) && job.whole(), "whole");
+  refuse(!HasGrid(format) && resolution > 0, "resolution");
+  refuse(!IsPath(format) && format != Job::VIEWS && job.has_path(), "path");
   refuse(!IsMesh(format) && triangles > 0, "triangles");
   refuse(format != Job::GLB && texture > 0, "texture");
   const bool has_frame = job.frame() != Job::FRAME_UNSPECIFIED && job.frame() != Job::DATASET;
-  refuse(format == Job::VIEWER && has_frame, "frame");
+  refuse((format == Job::VIEWER || IsPath(format)) && has_frame, "frame");
   const bool is_mirrored = job.frame() == Job::UNITY || job.frame() == Job::UNREAL;
-  check.Require(format != Job::CAMERAS || !is_mirrored, "export_job.frame",
+  const bool has_cameras = format == Job::CAMERAS || format == Job::VIEWS;
+  check.Require(!has_cameras || !is_mirrored, "export_job.frame",
                 "is left-handed, cameras are not");
 }
 
@@ -86,20 +111,21 @@ v1::ExportJob RequestedExport(const v1::ExportJob& job) {
                                                                       : job.frame());
   if (job.has_box()) *requested.mutable_box() = job.box();
   requested.set_whole(job.whole());
-  if (HasBox(job.format())) {
+  if (HasGrid(job.format())) {
     requested.set_resolution(job.resolution() == 0 ? kDefaultExportResolution : job.resolution());
   }
   if (IsMesh(job.format())) {
     requested.set_triangles(job.triangles() == 0 ? kDefaultTriangles : job.triangles());
   }
   requested.set_texture(job.texture());
+  if (job.has_path()) *requested.mutable_path() = job.path();
   requested.DiscardUnknownFields();
   return requested;
 }
 
 // Whether it is of the box that is kept with its source, if there is one.
 bool UsesKeptCrop(const v1::ExportJob& job) {
-  return !job.has_box() && !job.whole() && job.format() != v1::ExportJob::CAMERAS;
+  return !job.has_box() && !job.whole() && HasBox(job.format());
 }
 
 // The request with the box that is kept with its source, where it uses that. A request that cannot
@@ -112,25 +138,49 @@ v1::ExportJob AsMade(const ExportSpec& spec) {
   return job;
 }
 
-// Whether workers without kMoreExportsFeature do not know what is asked.
-bool IsNewer(const v1::ExportJob& job) {
-  const bool is_boxed_viewer = job.format() == v1::ExportJob::VIEWER && job.has_box();
-  return job.format() == v1::ExportJob::VDB || job.texture() > 0 || !job.box().turn().empty() ||
-         is_boxed_viewer;
+// What a worker must announce besides kExportFeature to know what is asked; or empty.
+std::string_view FeatureOf(const v1::ExportJob& job) {
+  const v1::ExportJob::Format format = job.format();
+  if (IsPath(format) || format == v1::ExportJob::NVDB || format == v1::ExportJob::VIEWS)
+    return kPathExportsFeature;
+  const bool is_boxed_viewer = format == v1::ExportJob::VIEWER && job.has_box();
+  const bool is_newer = format == v1::ExportJob::VDB || job.texture() > 0 ||
+                        !job.box().turn().empty() || is_boxed_viewer;
+  return is_newer ? kMoreExportsFeature : "";
+}
+
+// Of the file; 0 where it is not known.
+double ExpectedBytes(const v1::ExportJob& job) {
+  const v1::CameraPath& path = job.path();
+  const bool is_nerfstudio = job.format() == v1::ExportJob::NERFSTUDIO_PATH;
+  if (IsMesh(job.format()) && job.texture() == 0)
+    return ExpectedMeshBytes(job.format() == v1::ExportJob::GLB, job.triangles());
+  if (IsPath(job.format()) && job.has_path()) {
+    // instant-ngp's has the keyframes themselves.
+    const double n_cameras = path.has_cameras() ? path.cameras().cameras_size()
+                             : is_nerfstudio    ? path.keyframes().frames()
+                                                : path.keyframes().keyframes_size();
+    return n_cameras * (is_nerfstudio ? kNerfstudioCameraBytes : kNgpCameraBytes);
+  }
+  double n_pixels = 0;
+  if (job.format() == v1::ExportJob::VIEWS) {
+    for (const v1::Camera& camera : path.cameras().cameras())
+      n_pixels +=
+          std::min(static_cast<double>(camera.width()) * camera.height(), kMaxDefaultViewPixels);
+  }
+  return n_pixels * kViewPixelBytes;
 }
 
 }  // namespace
 
-v1::ExportJob ToExportJob(const Job& job) {
+v1::ExportJob ToExportJob(const Job& job, bool whole) {
   v1::ExportJob proto = AsMade(job.exporting);
   SetOneWorkerFields(job, &proto);
   if (proto.has_checkpoint() && job.exporting.step.has_value()) {
     proto.set_checkpoint(CheckpointName(job.exporting.source, *job.exporting.step));
   }
-  if (IsMesh(proto.format()) && proto.texture() == 0) {
-    proto.set_expected_bytes(
-        ExpectedMeshBytes(proto.format() == v1::ExportJob::GLB, proto.triangles()));
-  }
+  proto.set_expected_bytes(ExpectedBytes(proto));
+  if (!whole) proto.clear_path();
   const PoseStage& stage = job.progress.pose;
   if (!stage.doing.empty()) {
     proto.mutable_progress()->set_step(stage.doing);
@@ -149,7 +199,7 @@ v1::ExportJob ToExportJob(const Job& job) {
 
 v1::WatchExportJobResponse ToExportWatch(const WatchEvent& event) {
   auto proto = ToJobWatch<v1::WatchExportJobResponse>(event);
-  *proto.mutable_export_job() = ToExportJob(event.job);
+  *proto.mutable_export_job() = ToExportJob(event.job, /*whole=*/false);
   return proto;
 }
 
@@ -162,9 +212,11 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateExportJobRequest& request) {
   CheckProduct(job, check);
   NERF_RETURN_IF_ERROR(check.Result());
   spec.exporting.request = RequestedExport(job).SerializeAsString();
-  if (IsNewer(job)) spec.exporting.feature = kMoreExportsFeature;
+  const std::string_view feature = FeatureOf(job);
+  spec.exporting.feature = feature;
   // The queue does not know whether the kept box is turned.
-  if (UsesKeptCrop(job)) spec.exporting.crop_feature = kMoreExportsFeature;
+  if (UsesKeptCrop(job))
+    spec.exporting.crop_feature = feature.empty() ? kMoreExportsFeature : feature;
   return spec;
 }
 

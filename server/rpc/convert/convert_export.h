@@ -9,8 +9,8 @@
 
 namespace nerf {
 
-// The job without `wait`.
-v1::ExportJob ToExportJob(const Job& job);
+// The job without `wait`. With `whole` its path too.
+v1::ExportJob ToExportJob(const Job& job, bool whole);
 v1::WatchExportJobResponse ToExportWatch(const WatchEvent& event);
 
 // Checks all of the request. InvalidArgument FIELD_INVALID.

@@ -121,8 +121,8 @@ v1::PoseJob JobConverter::ToPoseProto(const Job& job, bool whole) {
   return proto;
 }
 
-v1::ExportJob JobConverter::ToExportProto(const Job& job) {
-  v1::ExportJob proto = ToExportJob(job);
+v1::ExportJob JobConverter::ToExportProto(const Job& job, bool whole) {
+  v1::ExportJob proto = ToExportJob(job, whole);
   SetWait(WaitOf(job), &proto);
   return proto;
 }

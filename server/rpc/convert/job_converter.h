@@ -33,7 +33,7 @@ class JobConverter {
   // The same of a pose job. With `whole` its files too.
   v1::PoseJob ToPoseProto(const Job& job, bool whole);
   // The same of an export job.
-  v1::ExportJob ToExportProto(const Job& job);
+  v1::ExportJob ToExportProto(const Job& job, bool whole);
   // The bytes of a v1::TrainingJob. All readers of a row share its conversion; only `wait` and the
   // hosts of a gang depend on more than the job.
   std::string ToBytes(const JobRow& row, const std::optional<QueueWait>& wait);

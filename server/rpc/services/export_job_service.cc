@@ -10,8 +10,8 @@
 namespace nerf {
 namespace {
 
-v1::ExportJob ConvertExportJob(JobConverter& converter, const Job& job, bool /*whole*/) {
-  return converter.ToExportProto(job);
+v1::ExportJob ConvertExportJob(JobConverter& converter, const Job& job, bool whole) {
+  return converter.ToExportProto(job, whole);
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ grpc::ServerUnaryReactor* ExportJobService::CreateExportJob(
                        spec.origin = {origin.traceparent, origin.request_id};
                        NERF_ASSIGN_OR_RETURN(
                            const Job job, services_.queue.Create(spec, request->validate_only()));
-                       *response = JobConverter(services_).ToExportProto(job);
+                       *response = JobConverter(services_).ToExportProto(job, /*whole=*/true);
                        return absl::OkStatus();
                      });
 }

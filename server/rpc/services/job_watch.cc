@@ -53,7 +53,7 @@ struct Traits<ExportWatch> {
   static constexpr JobKind kKind = JobKind::kExport;
   static auto ToProto(const WatchEvent& event) { return ToExportWatch(event); }
   static void SetJob(JobConverter& converter, const Job& job, ExportWatch::Response* response) {
-    *response->mutable_export_job() = converter.ToExportProto(job);
+    *response->mutable_export_job() = converter.ToExportProto(job, /*whole=*/false);
   }
 };
 

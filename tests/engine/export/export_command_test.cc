@@ -21,6 +21,7 @@
 #include "engine/export/mesh_export.h"
 #include "engine/export/triangle_mesh.h"
 #include "engine/export/vertex_colors.h"
+#include "engine/files/zip_entries.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/npy.h"
 #include "engine/scene/scene_reader.h"
@@ -227,6 +228,48 @@ TEST_F(ExportCommandTest, PathsForOtherProgramsComeBack) {
   }
 }
 
+TEST_F(ExportCommandTest, PathsMayBeForTheExportedCameras) {
+  // The same cameras, with pictures.
+  ASSERT_EQ(Export(Model() + " --format views --out " + (dir_ / "set")).code, 0);
+  dir_.Write("keyframes.json", R"({"loop": true, "seconds": 0.2, "keyframes": [
+      {"transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,3],[0,0,0,1]]},
+      {"transform_matrix": [[1,0,0,1],[0,1,0,0],[0,0,1,2],[0,0,0,1]]}]})");
+  for (const auto& [format, n_cameras] : {std::pair{"nerfstudio-path", 6}, {"ngp-path", 2}}) {
+    const std::string arguments = Model() + " --camera " + (dir_ / "keyframes.json") +
+                                  " --format " + format + " --exported-cameras --out ";
+    const Ended ended = Export(arguments + (dir_ / "path.json"));
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    // Blender's scenes are not moved by nerfstudio, so there the data set's own frame is known.
+    const bool is_known = std::string(format) == "nerfstudio-path";
+    EXPECT_THAT(ended.out, HasSubstr(is_known ? "axes: nerfstudio's;"
+                                              : "of a data set with the exported cameras"));
+    const auto list =
+        ReadViewList(dir_ / "path.json", {48, 48}, is_known ? *trained_ / "ball" : dir_ / "set");
+    ASSERT_THAT(list, IsOk());
+    ASSERT_EQ(list->views.size(), static_cast<size_t>(n_cameras));
+    EXPECT_TRUE(list->is_loop || is_known);
+    const Vec3 first = list->views[0].camera.camera_to_world.Column(3);
+    EXPECT_NEAR(Norm(first - Vec3{0, 0, 3}), 0, 1e-4) << format;
+  }
+}
+
+TEST_F(ExportCommandTest, ArchiveOfViewsHasTheFilesOfTheFolder) {
+  ASSERT_EQ(Export(Model() + " --format views --out " + (dir_ / "set")).code, 0);
+  const Ended ended = Export(Model() + " --out " + (dir_ / "set.zip"));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("12 views with depths"));
+  const std::string bytes = Bytes("set.zip");
+  const auto entries = StoredZipEntries(bytes);
+  ASSERT_THAT(entries, IsOk());
+  ASSERT_EQ(entries->size(), 12u + 12u + 1u);
+  for (const auto& [name, content] : *entries) EXPECT_TRUE(content == Bytes("set/" + name)) << name;
+  EXPECT_EQ(std::system(("python3 -m zipfile -t " + (dir_ / "set.zip") + " >/dev/null").c_str()), 0)
+      << "its checksums";
+  fs::copy_file(Model(), dir_ / "own.zip");
+  EXPECT_THAT(Export((dir_ / "own.zip") + " --out " + (dir_ / "own.zip")).err,
+              HasSubstr("is the model itself"));
+}
+
 TEST_F(ExportCommandTest, RenderedViewsAreADataSet) {
   const std::string set = dir_ / "set";
   const Ended ended = Export(Model() + " --format views --out " + set);
@@ -262,11 +305,13 @@ TEST_F(ExportCommandTest, RenderedViewsAreADataSet) {
 }
 
 TEST_F(ExportCommandTest, ViewsThatDoNotFitLeaveNothing) {
-  const Ended ended =
-      Export(Model() + " --format views --out " + (dir_ / "set"), "trap '' XFSZ; ulimit -f 4; ");
-  EXPECT_NE(ended.code, 0);
-  EXPECT_THAT(ended.err, HasSubstr(".npy"));
-  EXPECT_THAT(Files(), ::testing::IsEmpty());
+  for (const auto& [name, words] : {std::pair{"set", ".npy"}, {"set.zip", "set.zip"}}) {
+    const Ended ended =
+        Export(Model() + " --format views --out " + (dir_ / name), "trap '' XFSZ; ulimit -f 4; ");
+    EXPECT_NE(ended.code, 0);
+    EXPECT_THAT(ended.err, HasSubstr(words));
+    EXPECT_THAT(Files(), ::testing::IsEmpty());
+  }
 }
 
 TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
@@ -315,6 +360,8 @@ TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
       {out + " --format ngp-path", 9, "--dataset DIR"},
       {out + " --format ngp-path --dataset " + (dir_ / "none"), 5, "none"},
       {out + " --format nerfstudio-path --camera " + (dir_ / "none.json"), 5, "none.json"},
+      {out + " --format views --exported-cameras", 2, "--exported-cameras: has no effect"},
+      {" --out " + (dir_ / "none/x.zip"), 5, "none/x.zip"},
       {out + " --format views --resolution 64", 2, "--resolution: has no effect"},
       {out + " --format views --frame unreal", 2, "--frame: unreal is left-handed"},
       {out + " --format views --camera " + (dir_ / "none.json"), 5, "none.json"},

@@ -31,6 +31,7 @@ TEST(CameraPathFileTest, NerfstudioViewsAreRead) {
   ASSERT_TRUE(IsCameraPath(kNerfstudio));
   const auto file = ParseCameraPath(kNerfstudio, "path.json", {});
   ASSERT_THAT(file, IsOk());
+  EXPECT_EQ(file->tool, PathTool::kNerfstudio) << "whose own keyframes are not read";
   ASSERT_EQ(file->cameras.size(), 2u);
   EXPECT_FALSE(file->are_keyframes);
   EXPECT_TRUE(file->is_loop);
@@ -59,6 +60,24 @@ TEST(CameraPathFileTest, InstantNgpKeyframesNeedASize) {
   EXPECT_NEAR(camera.camera_to_world.m[2][2], -1, 1e-6) << "looks along +z";
   EXPECT_NEAR(camera.camera_to_world.m[1][1], -1, 1e-6) << "its y is down";
   EXPECT_NEAR(camera.camera_to_world.m[0][3], 0.6f, 1e-6);
+}
+
+TEST(CameraPathFileTest, KeyframesOfRenderJobsAreInTheDataSetsOwnFrame) {
+  constexpr char kKeyframes[] = R"({"loop": true, "seconds": 2, "keyframes": [
+      {"transform_matrix": [[1,0,0,5e8],[0,1,0,2],[0,0,1,3],[0,0,0,1]], "fov": 90},
+      {"transform_matrix": [[1,0,0,0],[0,1,0,2],[0,0,1,3],[0,0,0,1]]}]})";
+  ASSERT_TRUE(IsCameraPath(kKeyframes));
+  EXPECT_THAT(ParseCameraPath(kKeyframes, "f", {}),
+              StatusIs(StatusCode::kInvalidArgument, "--width and --height"));
+  const auto file = ParseCameraPath(kKeyframes, "f", {200, 100});
+  ASSERT_THAT(file, IsOk());
+  EXPECT_FALSE(file->tool.has_value());
+  EXPECT_TRUE(file->are_keyframes && file->is_loop);
+  EXPECT_EQ(file->seconds, 2);
+  ASSERT_EQ(file->cameras.size(), 2u);
+  EXPECT_EQ(file->cameras[0].camera_to_world.m[0][3], 5e8f);
+  EXPECT_NEAR(file->cameras[0].fl_y, 50, 1e-3);
+  EXPECT_NEAR(file->cameras[1].fl_y, 50 / std::tan(25 * 3.14159265 / 180), 1e-3) << "50 degrees";
 }
 
 TEST(CameraPathFileTest, OtherFilesAreNoCameraPaths) {
@@ -97,6 +116,14 @@ TEST(CameraPathFileTest, HostileFilesAreRefusedByName) {
       {R"({"path": [{"R": [0,0,0,0], "T": [0,0,0], "fov": 50}]})", "no rotation"},
       {R"({"path": [{"R": "x", "T": [0,0,0], "fov": 50}]})", "4 numbers"},
       {R"({"path": {}})", "list"},
+      {R"({"keyframes": []})", "keyframes"},
+      {R"({"keyframes": [3]})", "must be an object"},
+      {R"({"keyframes": [{"fov": 50}]})", "transform_matrix: must be 16 numbers"},
+      {R"({"keyframes": [{"transform_matrix": [[1,0,0,1e10],[0,1,0,0],[0,0,1,0],[0,0,0,1]]}]})",
+       "transform_matrix: must be 16 numbers"},
+      {R"({"keyframes": [{"transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]],
+           "fov": 180}]})",
+       "keyframes[0].fov"},
   };
   for (const Case& bad : kCases) {
     EXPECT_THAT(ParseCameraPath(bad.text, "f", {100, 100}),

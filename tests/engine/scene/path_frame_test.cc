@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "engine/scene/camera_file.h"
+#include "engine/scene/pose.h"
 #include "engine/scene/view_list.h"
 #include "tests/engine/scene/scene_fixture.h"
 #include "tests/testing/status_matchers.h"
@@ -42,6 +45,20 @@ TEST_F(PathFrameTest, NerfstudioPutsTheCamerasIntoItsUnitCube) {
   EXPECT_NEAR(origin.z, 30, 1e-4);
   const Vec3 half = list->views[1].camera.camera_to_world.Column(3);
   EXPECT_NEAR(Norm(half - origin), 2, 1e-4) << "a unit is 4 of the data set's";
+}
+
+TEST_F(PathFrameTest, CamerasAloneGiveTheFrameOfTheirFile) {
+  WriteScene(R"("aabb_scale": 4, )");
+  const auto cameras = ReadCameraFile(dir_.PathOf("transforms.json"));
+  ASSERT_THAT(cameras, IsOk());
+  std::vector<Pose> poses;
+  for (const Camera& camera : *cameras) poses.push_back(ToPose(camera.camera_to_world));
+  for (const PathTool tool : {PathTool::kNerfstudio, PathTool::kInstantNgp}) {
+    const auto frame = FrameOfTool(dir_.path(), tool);
+    ASSERT_THAT(frame, IsOk());
+    EXPECT_EQ(ToTrainingFrame(cameras->at(1), FrameOfCameras(poses, tool)),
+              ToTrainingFrame(cameras->at(1), *frame));
+  }
 }
 
 TEST_F(PathFrameTest, InstantNgpScalesAndShifts) {

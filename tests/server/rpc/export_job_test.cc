@@ -24,6 +24,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Stub = v1::ExportJobService::Stub;
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
 class ExportJobTest : public testing::Test {
  protected:
   // A finished training whose worker is left.
@@ -198,9 +200,55 @@ TEST_F(ExportJobTest, WhatAnOlderWorkerLacksWaitsForANewerOne) {
   EXPECT_EQ(grant->model_export().product().texture(), 2048u);
 }
 
+TEST_F(ExportJobTest, PathsAndViewsGoThroughKeyframesOnWorkersThatAnnounceThem) {
+  v1::CreateExportJobRequest request = Request("path");
+  v1::ExportJob& job = *request.mutable_export_job();
+  job.set_format(v1::ExportJob::NERFSTUDIO_PATH);
+  v1::KeyframePath& path = *job.mutable_path()->mutable_keyframes();
+  path.set_frames(60);
+  for (int i = 0; i < 16; ++i) path.add_keyframes();
+  for (v1::Keyframe& keyframe : *path.mutable_keyframes()) {
+    keyframe.set_fov_degrees(50);
+    for (int i = 0; i < 16; ++i) keyframe.add_transform_matrix(i % 5 == 0);
+  }
+  FakeWorker older(server_.channel, RpcTestServer::kToken, "w-2");
+  older.Hello({}, {"ngp"}, {"export", "export-2"});
+  const auto created = Create(request);
+  ASSERT_THAT(created, IsOk());
+  EXPECT_GT(created->expected_bytes(), 60 * 200);
+  EXPECT_EQ(created->resolution(), 0u);
+  EXPECT_EQ(Get("path").wait().reason(), "NO_CAPABLE_WORKER");
+  EXPECT_THAT(Get("path").wait().message(), HasSubstr("camera paths"));
+  EXPECT_EQ(Get("path").path().keyframes().keyframes_size(), 16);
+  v1::ListExportJobsResponse list;
+  ASSERT_THAT(
+      RpcTestServer::Call(*stub_, &Stub::ListExportJobs, v1::ListExportJobsRequest(), &list),
+      IsOk());
+  ASSERT_EQ(list.export_jobs_size(), 1);
+  EXPECT_FALSE(list.export_jobs(0).has_path());
+  EXPECT_EQ(list.export_jobs(0).expected_bytes(), created->expected_bytes());
+
+  FakeWorker newer(server_.channel, RpcTestServer::kToken, "w-3");
+  newer.Hello({}, {"ngp"}, {"export", "export-2", "export-3"});
+  const auto grant = newer.WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->model_export().product().path().keyframes().frames(), 60u);
+
+  request = Request("views");
+  request.mutable_export_job()->set_format(v1::ExportJob::VIEWS);
+  request.set_validate_only(true);
+  EXPECT_EQ(Create(request)->expected_bytes(), 0) << "of photographs it is not known";
+  v1::Camera& camera =
+      *request.mutable_export_job()->mutable_path()->mutable_cameras()->add_cameras();
+  for (int i = 0; i < 16; ++i) camera.add_transform_matrix(i % 5 == 0);
+  camera.set_width(100);
+  camera.set_height(50);
+  camera.set_fl_x(100);
+  EXPECT_EQ(Create(request)->expected_bytes(), 25'000);
+}
+
 TEST_F(ExportJobTest, EveryWrongFieldIsNamedAtOnce) {
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
-                   kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   v1::CreateExportJobRequest request;
   EXPECT_THAT(WrongFields(request), ElementsAre("export_job.source", "export_job.format"));
   request = Request("Not an id");
@@ -270,6 +318,39 @@ TEST_F(ExportJobTest, WhatAFormatDoesNotHaveIsRefused) {
   EXPECT_THAT(wrong(v1::ExportJob::GLB,
                     [](auto& job) { job.set_frame(static_cast<v1::ExportJob::Frame>(77)); }),
               ElementsAre("export_job.frame"));
+  for (const auto format : {v1::ExportJob::NERFSTUDIO_PATH, v1::ExportJob::NGP_PATH}) {
+    EXPECT_THAT(wrong(format, [](auto&) {}), testing::IsEmpty());
+    EXPECT_THAT(wrong(format, box), ElementsAre("export_job.box"));
+    EXPECT_THAT(wrong(format, [](auto& job) { job.set_whole(true); }),
+                ElementsAre("export_job.whole"));
+    EXPECT_THAT(wrong(format, [](auto& job) { job.set_frame(v1::ExportJob::BLENDER); }),
+                ElementsAre("export_job.frame"));
+    EXPECT_THAT(wrong(format, [](auto& job) { job.set_resolution(64); }),
+                ElementsAre("export_job.resolution"));
+    EXPECT_THAT(
+        wrong(format, [](auto& job) { job.mutable_path()->mutable_scene()->set_frames(9); }),
+        ElementsAre("export_job.path.scene"));
+    EXPECT_THAT(wrong(format, [](auto& job) { job.mutable_path()->mutable_keyframes(); }),
+                ElementsAre("export_job.path.keyframes.frames", "export_job.path.keyframes"));
+    EXPECT_THAT(wrong(format, [](auto& job) { job.mutable_path(); }),
+                ElementsAre("export_job.path"));
+    EXPECT_THAT(wrong(format,
+                      [](auto& job) {
+                        auto& path = *job.mutable_path()->mutable_keyframes();
+                        path.set_frames(4'000);
+                        for (int i = 0; i < 15; ++i) path.mutable_keyframes()->Add();
+                        path.mutable_keyframes(2)->set_fov_degrees(kNan);
+                      }),
+                Contains("export_job.path.keyframes[2].fov_degrees"));
+  }
+  EXPECT_THAT(wrong(v1::ExportJob::VIEWS, box), testing::IsEmpty());
+  EXPECT_THAT(wrong(v1::ExportJob::VIEWS, [](auto& job) { job.set_frame(v1::ExportJob::UNREAL); }),
+              ElementsAre("export_job.frame"));
+  EXPECT_THAT(wrong(v1::ExportJob::NVDB, [](auto& job) { job.set_resolution(64); }),
+              testing::IsEmpty());
+  EXPECT_THAT(wrong(v1::ExportJob::GLB,
+                    [](auto& job) { job.mutable_path()->mutable_cameras()->add_cameras(); }),
+              ElementsAre("export_job.path.cameras[0]", "export_job.path"));
   EXPECT_THAT(wrong(static_cast<v1::ExportJob::Format>(77), [](auto&) {}),
               ElementsAre("export_job.format"));
 }
