@@ -48,3 +48,5 @@ export function displayNameOf(text: string): string {
 export const urlNameOf = (name: string) => name.replace(/[^\w.-]/g, "_").replace(/^\./, "_").slice(-128);
 
 export const dateTime = (time: Timestamp | undefined) => (time ? timestampDate(time).toLocaleString() : "–");
+// The same in fewer characters: "Nov 28, 2:00 PM".
+export const dateMinute = (time: Timestamp | undefined) => (time ? timestampDate(time).toLocaleString(undefined, { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" }) : "–");
