@@ -269,8 +269,9 @@ int ExportOnServer(Session& session, const Product& product,
       session.Call(*stub, &v1::ExportJobService::Stub::CreateExportJob, request);
   if (!created.ok()) return session.Fail(created.status());
   if (created->expected_bytes() > 0) {
-    session.Say(fmt::format("about {} with {} triangles", FormatBytes(created->expected_bytes()),
-                            created->triangles()));
+    const std::string what =
+        created->triangles() > 0 ? fmt::format(" with {} triangles", created->triangles()) : "";
+    session.Say(fmt::format("about {}{}", FormatBytes(created->expected_bytes()), what));
   }
   v1::ExportJob job;
   if (const int code = AwaitExportJob(session, created->name(), &job); code != kOk) return code;

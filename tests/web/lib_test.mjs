@@ -35,8 +35,8 @@ const transforms = (...frames) => JSON.stringify({ frames });
 
 async function run() {
   const module = join(folder, "lib.mjs");
-  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud } = await import(pathToFileURL(module));
+  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts"], ["es"]));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -109,6 +109,25 @@ async function run() {
     assert.ok(drag(top, [200, 150], [200, 390]).size[1] > 0);
     const turned = drag(handles.find(({ kind }) => kind === "turn"), [200, 200], [280, 200]);
     near(turned.turn, [0, Math.sin(0.4), 0, Math.cos(0.4)], "turn, seen from its side");
+  });
+
+  await step("a visit begins where photographs were taken", async () => {
+    const view = (angles) => {
+      const cameras = angles.map((angle) => {
+        const backward = [Math.cos(angle), Math.sin(angle), 0];
+        return { right: [-backward[1], backward[0], 0], up: [0, 0, 1], backward, position: backward.map((number) => 4 * number) };
+      });
+      return { center: [0, 0, 0], up: [0, 0, 1], distance: 4, elevation: 0.3, aspect: 1, focal: 1, cameras };
+    };
+    const ring = Array.from({ length: 12 }, (_, i) => (i * Math.PI) / 6);
+    assert.deepEqual(homeOf(view(ring)), { azimuth: 0.8, elevation: 0.3, zoom: 1, center: [0, 0, 0] });
+    assert.deepEqual(homeOf(view([])).azimuth, 0.8);
+    for (const middle of [0.5, 3, 4.2]) {
+      const arc = view([-1, -0.5, 0, 0.5, 1].map((angle) => middle + angle));
+      const { backward, position } = basisOf(arc, homeOf(arc));
+      assert.ok(Math.hypot(backward[0] - Math.cos(middle), backward[1] - Math.sin(middle), backward[2]) < 1e-9, `${backward}`);
+      assert.ok(Math.hypot(...position.map((number, i) => number - 4 * backward[i])) < 1e-9, `${position}`);
+    }
   });
 
   await step("lines of parts share one axis", async () => {

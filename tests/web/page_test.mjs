@@ -63,7 +63,11 @@ const viewerHelp =
 // Whether the viewer's last picture is of this step.
 const shownStep = async (page, step) => (await page.locator(".viewer .bar .figures").textContent()).endsWith(`step ${step}`);
 const pixelsOf = (locator) => locator.evaluate((canvas) => canvas.toDataURL());
-const shotOf = async (locator) => (await locator.screenshot()).toString("base64");
+// With the page at its top, where its head covers nothing.
+const shotOf = async (page, locator) => {
+  await page.evaluate(() => scrollTo(0, 0));
+  return (await page.screenshot({ clip: await locator.boundingBox() })).toString("base64");
+};
 
 // How far two screenshots of a canvas' place are apart where the canvas is empty, two pixels around what it holds left out: the
 // most of a channel, and the share of the pixels that was compared.
@@ -410,13 +414,14 @@ async function run() {
     };
     const box = page.locator(".viewer .box");
     const drawn = box.locator("canvas.frusta");
+    await tabTo(page, "button", "Crop"); // away from the view, whose outline would be seen
     await finest("the finest view");
-    const undrawn = await shotOf(box);
+    const undrawn = await shotOf(page, box);
     const nFrames = await framesOf();
     await press(page, "button", "Crop");
     await waitFor("a new frame", async () => (await framesOf()) > nFrames);
     const whole = await finest("the finest view of all");
-    const whileDrawn = await apartBeside(drawn, [undrawn, await shotOf(box)]);
+    const whileDrawn = await apartBeside(drawn, [undrawn, await shotOf(page, box)]);
     assert.ok(whileDrawn.most <= 2 && whileDrawn.share > 0.7 && whileDrawn.share < 0.99, `beside the box: ${JSON.stringify(whileDrawn)}`);
     const start = await read("Center");
     await look(page, "crop");
@@ -458,7 +463,7 @@ async function run() {
     }
     await press(page, "button", "Inside");
     const inside = await finest("what is in the box", (picture) => picture !== whole);
-    const whileCut = await apartBeside(drawn, [undrawn, await shotOf(box)]);
+    const whileCut = await apartBeside(drawn, [undrawn, await shotOf(page, box)]);
     assert.ok(whileCut.most > 40, `what is outside of the box is still shown: ${JSON.stringify(whileCut)}`);
     await look(page, "crop-inside");
     const before = await framesOf();

@@ -92,6 +92,20 @@ export function poseOf(view: SceneView, camera: SceneCamera): OrbitPose {
   });
 }
 
+const oneSided = 0.4; // length of the mean of the cameras' directions along the ground: 0 all around, 0.64 of half a circle
+
+// Where a visit begins: above a corner of a scene that the cameras surround, else with the camera in the middle of all, since no
+// photograph shows the other sides.
+export function homeOf(view: SceneView): OrbitPose {
+  const [first, second] = groundOf(view.up);
+  const mean = scale(view.cameras.reduce<Vec3>((sum, { backward }) => add(sum, backward), [0, 0, 0]), 1 / Math.max(1, view.cameras.length));
+  if (Math.hypot(dot(mean, first), dot(mean, second)) < oneSided) return { azimuth: 0.8, elevation: view.elevation, zoom: 1, center: view.center };
+  return poseOf(
+    view,
+    view.cameras.reduce((best, camera) => (dot(camera.backward, mean) > dot(best.backward, mean) ? camera : best)),
+  );
+}
+
 const frustumDepth = 0.1; // in median distances of the cameras
 
 // The corners of a camera's frustum, its tip first.
