@@ -85,6 +85,7 @@ absl::StatusOr<ExportedFile> MeshFile(const ModelFile& model, const ExportReques
     file.words += fmt::format(", with a texture of {0}x{0}", request.texture_size);
   }
   file.words += LeftOut(made.dropped);
+  if (made.is_of_shown) file.words += "; left out fog that no two photographs show";
   return file;
 }
 

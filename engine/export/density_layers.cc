@@ -46,7 +46,7 @@ DensityLayers::DensityLayers(const MarchedModel& model, const SampleGrid& grid, 
 }
 
 void DensityLayers::Evaluate(int z, std::vector<float>* values) {
-  values->assign(static_cast<size_t>(grid_.size[0]) * grid_.size[1], -0.5f);
+  values->assign(static_cast<size_t>(grid_.size[0]) * grid_.size[1], kNoDensity);
   if (z == 0 || z == grid_.size[2] - 1) return;
   const int n_rows = grid_.size[1] - 2;
   pool_->ParallelFor((n_rows + kRowsAtOnce - 1) / kRowsAtOnce, [&](int64_t index, int thread) {
@@ -68,7 +68,7 @@ void DensityLayers::EvaluateRow(int y, int z, int thread, float* values) {
     // Fields learn the logarithm of the density: it is close to linear across a surface.
     for (int i = 0; i < n; ++i) {
       const float steepness = std::log(std::max(sigmas[i], 1e-30f) / level_);
-      values[columns[i]] = std::clamp(steepness / (2 * kLogRange), -0.5f, 0.5f);
+      values[columns[i]] = std::clamp(steepness / (2 * kLogRange), kNoDensity, 0.5f);
     }
     n = 0;
   };

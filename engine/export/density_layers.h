@@ -13,6 +13,8 @@ namespace nerf {
 // point counts, as in kernels::MarchSamples.
 bool IsOccupied(const OccupancyGrid& grid, Vec3 point);
 
+inline constexpr float kNoDensity = -0.5f;
+
 // The density of a model at the points of a grid, a layer at a time. Where views find nothing, that
 // is in cells that the occupancy grid calls empty, it is 0. Borrows model and pool.
 class DensityLayers {
@@ -21,7 +23,7 @@ class DensityLayers {
   DensityLayers(const MarchedModel& model, const SampleGrid& grid, float level, float time,
                 ThreadPool* pool);
 
-  // values[y * size[0] + x] of layer z: -0.5 without density, 0 at `level`, up to 0.5 above. The
+  // values[y * size[0] + x] of layer z: kNoDensity without, 0 at `level`, up to 0.5 above. The
   // outermost points of the grid count as empty, so that a surface of 0 is closed.
   void Evaluate(int z, std::vector<float>* values);
 

@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "engine/export/density_layers.h"
 #include "engine/export/seen_parts.h"
+#include "engine/export/shown_space.h"
 #include "engine/export/simplify.h"
 #include "engine/export/surface.h"
 #include "engine/export/texture_atlas.h"
@@ -19,8 +20,53 @@ namespace {
 constexpr float kStoppedLight = 0.1f;  // by a 256th of the box, see DefaultLevel
 // How far behind what a photograph shows a part may lie, in cells.
 constexpr float kSeenTolerance = 2;
+constexpr float kShownTolerance = 3;  // the same of a point, see FindSurface
 
 absl::Status Interrupted() { return absl::CancelledError("the export was interrupted"); }
+
+// shown: points outside of it count as empty; nullptr: all count.
+absl::StatusOr<TriangleMesh> SurfaceOf(const SampleGrid& grid, const ShownSpace* shown,
+                                       DensityLayers* layers, ThreadPool* pool,
+                                       const std::stop_token& stop,
+                                       const ExportProgress& progress) {
+  const auto hide = [&](int z, std::vector<float>* values) {
+    pool->ParallelFor(grid.size[1], [&](int64_t y, int /*thread*/) {
+      float* const row = values->data() + y * grid.size[0];
+      for (int x = 0; x < grid.size[0]; ++x) {
+        if (row[x] > 0 && !shown->Has(grid.PointAt(x, static_cast<int>(y), z))) row[x] = kNoDensity;
+      }
+    });
+  };
+  return ExtractSurface(
+      grid,
+      [&](int z, std::vector<float>* values) {
+        layers->Evaluate(z, values);
+        if (shown != nullptr) hide(z, values);
+      },
+      [&](int n_layers) {
+        progress("surface", static_cast<double>(n_layers) / grid.size[2]);
+        return stop.stop_requested();
+      });
+}
+
+// The mesh of the surface that photographs show, in made->mesh.
+absl::Status FindSurface(const MarchedModel& model, const SceneGeometry& geometry,
+                         std::span<const Camera> cameras, const SampleGrid& grid, float level,
+                         float time, ThreadPool* pool, const std::stop_token& stop,
+                         const ExportProgress& progress, MeshExport* made) {
+  DensityLayers layers(model, grid, level, time, pool);
+  absl::StatusOr<TriangleMesh> mesh = SurfaceOf(grid, nullptr, &layers, pool, stop, progress);
+  if (absl::IsResourceExhausted(mesh.status()) && !cameras.empty()) {
+    // Fog where no photograph looks can have more of a surface than all that they show.
+    NERF_ASSIGN_OR_RETURN(const ShownSpace shown,
+                          ShownSpace::Make(model, cameras, geometry.near,
+                                           kShownTolerance * grid.cell, time, pool, stop));
+    made->is_of_shown = true;
+    mesh = SurfaceOf(grid, &shown, &layers, pool, stop, progress);
+  }
+  if (mesh.ok()) made->mesh = *std::move(mesh);
+  return mesh.status();
+}
 
 }  // namespace
 
@@ -37,14 +83,8 @@ absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeomet
   const float level = options.level > 0 ? options.level : DefaultLevel(geometry);
   MeshExport made;
   std::copy(grid.size, grid.size + 3, made.size);
-  DensityLayers layers(model, grid, level, options.time, pool);
-  NERF_ASSIGN_OR_RETURN(
-      made.mesh, ExtractSurface(
-                     grid, [&](int z, std::vector<float>* values) { layers.Evaluate(z, values); },
-                     [&](int n_layers) {
-                       progress("surface", static_cast<double>(n_layers) / grid.size[2]);
-                       return stop.stop_requested();
-                     }));
+  NERF_RETURN_IF_ERROR(FindSurface(model, geometry, cameras, grid, level, options.time, pool, stop,
+                                   progress, &made));
   SeenParts seen(model, cameras, geometry.near, kSeenTolerance * grid.cell, options.time);
   made.dropped = DropParts(
       kMinPartShare,

@@ -41,6 +41,8 @@ struct MeshExport {
   int size[3] = {};     // points asked along each axis
   DroppedParts dropped;
   size_t n_found = 0;  // triangles before the mesh was simplified
+  // What no two photographs show was left out at first: the surface had too many triangles.
+  bool is_of_shown = false;
 };
 
 // The density at which one 256th of the level-0 box stops a tenth of the light: surfaces of trained
