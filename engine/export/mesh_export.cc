@@ -9,7 +9,6 @@
 #include "engine/export/seen_parts.h"
 #include "engine/export/shown_space.h"
 #include "engine/export/simplify.h"
-#include "engine/export/surface.h"
 #include "engine/export/texture_atlas.h"
 #include "engine/export/vertex_colors.h"
 #include "fmt/format.h"
@@ -26,8 +25,8 @@ absl::Status Interrupted() { return absl::CancelledError("the export was interru
 
 // shown: points outside of it count as empty; nullptr: all count.
 absl::StatusOr<TriangleMesh> SurfaceOf(const SampleGrid& grid, const ShownSpace* shown,
-                                       DensityLayers* layers, ThreadPool* pool,
-                                       const std::stop_token& stop,
+                                       size_t max_triangles, DensityLayers* layers,
+                                       ThreadPool* pool, const std::stop_token& stop,
                                        const ExportProgress& progress) {
   const auto hide = [&](int z, std::vector<float>* values) {
     pool->ParallelFor(grid.size[1], [&](int64_t y, int /*thread*/) {
@@ -46,26 +45,30 @@ absl::StatusOr<TriangleMesh> SurfaceOf(const SampleGrid& grid, const ShownSpace*
       [&](int n_layers) {
         progress("surface", static_cast<double>(n_layers) / grid.size[2]);
         return stop.stop_requested();
-      });
+      },
+      max_triangles);
 }
 
 // The mesh of the surface that photographs show, in made->mesh.
 absl::Status FindSurface(const MarchedModel& model, const SceneGeometry& geometry,
-                         std::span<const Camera> cameras, const SampleGrid& grid, float level,
-                         float time, ThreadPool* pool, const std::stop_token& stop,
+                         std::span<const Camera> cameras, const SampleGrid& grid,
+                         const MeshOptions& options, ThreadPool* pool, const std::stop_token& stop,
                          const ExportProgress& progress, MeshExport* made) {
-  DensityLayers layers(model, grid, level, time, pool);
-  absl::StatusOr<TriangleMesh> mesh = SurfaceOf(grid, nullptr, &layers, pool, stop, progress);
+  const float level = options.level > 0 ? options.level : DefaultLevel(geometry);
+  DensityLayers layers(model, grid, level, options.time, pool);
+  absl::StatusOr<TriangleMesh> mesh =
+      SurfaceOf(grid, nullptr, options.max_found, &layers, pool, stop, progress);
   if (absl::IsResourceExhausted(mesh.status()) && !cameras.empty()) {
     // Fog where no photograph looks can have more of a surface than all that they show.
     NERF_ASSIGN_OR_RETURN(const ShownSpace shown,
                           ShownSpace::Make(model, cameras, geometry.near,
-                                           kShownTolerance * grid.cell, time, pool, stop));
+                                           kShownTolerance * grid.cell, options.time, pool, stop));
     made->is_of_shown = true;
-    mesh = SurfaceOf(grid, &shown, &layers, pool, stop, progress);
+    mesh = SurfaceOf(grid, &shown, options.max_found, &layers, pool, stop, progress);
   }
-  if (mesh.ok()) made->mesh = *std::move(mesh);
-  return mesh.status();
+  NERF_RETURN_IF_ERROR(mesh.status());
+  made->mesh = *std::move(mesh);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -80,11 +83,10 @@ absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeomet
                                     const ExportProgress& progress) {
   const SampleGrid grid =
       SampleGridOver(model.OccupiedBox(), options.own_box, geometry.frame, options.resolution);
-  const float level = options.level > 0 ? options.level : DefaultLevel(geometry);
   MeshExport made;
   std::copy(grid.size, grid.size + 3, made.size);
-  NERF_RETURN_IF_ERROR(FindSurface(model, geometry, cameras, grid, level, options.time, pool, stop,
-                                   progress, &made));
+  NERF_RETURN_IF_ERROR(
+      FindSurface(model, geometry, cameras, grid, options, pool, stop, progress, &made));
   SeenParts seen(model, cameras, geometry.near, kSeenTolerance * grid.cell, options.time);
   made.dropped = DropParts(
       kMinPartShare,
@@ -96,6 +98,7 @@ absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeomet
       },
       &made.mesh);
   if (made.mesh.indices.empty()) {
+    const float level = options.level > 0 ? options.level : DefaultLevel(geometry);
     return absl::InvalidArgumentError(fmt::format(
         "no surface: the density is nowhere above {:.3g} in the box, or no photograph shows where "
         "it is; a lower --density or another --crop may have one",

@@ -11,6 +11,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/base/view_style.h"
 #include "engine/export/mesh_parts.h"
+#include "engine/export/surface.h"
 #include "engine/export/texture_atlas.h"
 #include "engine/export/triangle_mesh.h"
 #include "engine/field/marched_model.h"
@@ -33,6 +34,8 @@ struct MeshOptions {
   float level = 0;               // density of the surface, 1 / training unit; 0: DefaultLevel
   float time = 0;                // of the model, 0 to 1
   int texture_size = 0;          // texels along a side; 0: colors of vertices
+  // Of the surface that is found; with more, what no two photographs show is left out first.
+  size_t max_found = kMaxSurfaceTriangles;
 };
 
 struct MeshExport {
@@ -40,9 +43,8 @@ struct MeshExport {
   MeshTexture texture;  // empty unless it was asked for
   int size[3] = {};     // points asked along each axis
   DroppedParts dropped;
-  size_t n_found = 0;  // triangles before the mesh was simplified
-  // What no two photographs show was left out at first: the surface had too many triangles.
-  bool is_of_shown = false;
+  size_t n_found = 0;        // triangles before the mesh was simplified
+  bool is_of_shown = false;  // what no two photographs show was left out, see max_found
 };
 
 // The density at which one 256th of the level-0 box stops a tenth of the light: surfaces of trained

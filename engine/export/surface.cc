@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "common/status_macros.h"
+#include "fmt/format.h"
 
 namespace nerf {
 namespace {
@@ -104,17 +105,19 @@ class SurfaceBuilder {
 }  // namespace
 
 absl::StatusOr<TriangleMesh> ExtractSurface(const SampleGrid& grid, const LayerSource& layers,
-                                            const std::function<bool(int n_layers)>& after_layer) {
+                                            const std::function<bool(int n_layers)>& after_layer,
+                                            size_t max_triangles) {
   SurfaceBuilder builder(grid);
   std::vector<float> lower, upper;
   for (int z = 0; z < grid.size[2]; ++z) {
     std::swap(lower, upper);
     layers(z, &upper);
     if (z > 0) builder.AddSlab(z - 1, lower, upper);
-    if (builder.n_triangles() > kMaxSurfaceTriangles) {
-      return absl::ResourceExhaustedError(
-          "the surface has more than 8 million triangles: take a smaller --resolution or --crop, "
-          "or a model that was trained longer");
+    if (builder.n_triangles() > max_triangles) {
+      return absl::ResourceExhaustedError(fmt::format(
+          "the surface has more than {:.3g} million triangles: take a smaller --resolution or "
+          "--crop, or a model that was trained longer",
+          static_cast<double>(max_triangles) / 1e6));
     }
     if (after_layer(z + 1)) return absl::CancelledError("the export was interrupted");
   }

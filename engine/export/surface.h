@@ -19,9 +19,10 @@ inline constexpr size_t kMaxSurfaceTriangles = 8'000'000;
 // the surface is closed if the outermost points are not above 0, and no edge has more than two
 // triangles. Holds two layers at a time. after_layer is called with the number of layers done; true
 // ends the work.
-// Errors: Cancelled; ResourceExhausted for more than kMaxSurfaceTriangles.
+// Errors: Cancelled; ResourceExhausted for more than max_triangles.
 // Source: Doi and Koide 1991, with the cut of Kuhn 1960.
 absl::StatusOr<TriangleMesh> ExtractSurface(const SampleGrid& grid, const LayerSource& layers,
-                                            const std::function<bool(int n_layers)>& after_layer);
+                                            const std::function<bool(int n_layers)>& after_layer,
+                                            size_t max_triangles = kMaxSurfaceTriangles);
 
 }  // namespace nerf

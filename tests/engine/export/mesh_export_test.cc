@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "engine/export/ply_file.h"
+#include "engine/render/orbit.h"
 #include "engine/scene/pose.h"
 #include "tests/engine/export/shapes.h"
 #include "tests/testing/status_matchers.h"
@@ -50,6 +52,34 @@ TEST(MeshExportTest, SphereAndTorusLieOnTheirSurfaces) {
       EXPECT_GT(made.mesh.n_triangles(), 9'000u);
     }
   }
+}
+
+TEST(MeshExportTest, FogThatNoPhotographShowsIsLeftOutWhereThereIsTooMuch) {
+  // A shell full of grains.
+  const Shape ball = Sphere({}, 0.6f);
+  const Shape foggy = [=](Vec3 p) {
+    const float grains = 0.05f * std::sin(60 * p.x) * std::sin(60 * p.y) * std::sin(60 * p.z);
+    return std::max(ball(p), std::min(0.35f - Norm(p), grains));
+  };
+  SceneGeometry geometry = ShapeGeometry();
+  geometry.median_distance = 3;
+  Camera camera;
+  camera.width = camera.height = 100;
+  camera.fl_x = camera.fl_y = 150;
+  camera.cx = camera.cy = 50;
+  std::vector<Camera> cameras;
+  for (const float height : {-2.0f, 0.5f, 2.0f}) {
+    geometry.median_height = height;
+    for (const Camera& around : OrbitCameras(geometry, {}, camera, 8)) cameras.push_back(around);
+  }
+  const MeshOptions options = {.resolution = 64, .max_found = 80'000};
+  EXPECT_TRUE(absl::IsResourceExhausted(TryMesh(foggy, options).status()));
+  const auto made = TryMesh(foggy, options, cameras);
+  ASSERT_THAT(made, IsOk());
+  EXPECT_TRUE(made->is_of_shown);
+  EXPECT_TRUE(IsClosed(made->mesh));
+  EXPECT_NEAR(VolumeOf(made->mesh), 4.0 / 3 * M_PI * 0.6 * 0.6 * 0.6, 0.02);
+  EXPECT_FALSE(TryMesh(ball, {.resolution = 64}, cameras)->is_of_shown);
 }
 
 TEST(MeshExportTest, VerticesHaveTheColorsOfTheSurfaceAndNormalsPointOutward) {

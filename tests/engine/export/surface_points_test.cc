@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "engine/export/shown_space.h"
 #include "engine/render/orbit.h"
 #include "tests/engine/export/shapes.h"
 
@@ -75,6 +76,28 @@ TEST(SurfacePointsTest, WhatOneViewShowsAloneIsNoPoint) {
   const std::vector<SurfacePoint> points = PointsOf(Sphere({}, 0.6f), cameras);
   EXPECT_GT(points.size(), 100u);
   for (const SurfacePoint& point : points) EXPECT_GT(point.position.z, 0);
+}
+
+TEST(ShownSpaceTest, IsInFrontOfWhatTwoViewsShow) {
+  ThreadPool pool(2);
+  const auto model = ModelOfShape(Sphere({}, 0.6f));
+  std::vector<Camera> cameras(2, Front(100));
+  cameras[0].camera_to_world.m[2][3] = 3;
+  cameras[1].camera_to_world.m[2][3] = 3.2f;
+  const auto shown = [&] {
+    return *ShownSpace::Make(*model, cameras, ShapeGeometry().near, 0.05f, 0, &pool, {});
+  };
+  const ShownSpace by_two = shown();
+  for (const Vec3 point : {Vec3{0, 0, 0.6f}, {0, 0, 0.57f}, {0, 0, 0.9f}, {0.3f, 0, 0.52f}})
+    EXPECT_TRUE(by_two.Has(point)) << point.x << " " << point.z;
+  // Inside, behind, beside it, behind the cameras.
+  for (const Vec3 point : {Vec3{0, 0, 0.3f}, {0, 0, 0}, {0, 0, -0.6f}, {0.9f, 0, 0}, {0, 0, 4}})
+    EXPECT_FALSE(by_two.Has(point)) << point.x << " " << point.z;
+  cameras[1].camera_to_world.m[2][3] = -3;
+  cameras[1].camera_to_world.m[0][0] = cameras[1].camera_to_world.m[2][2] = -1;
+  EXPECT_FALSE(shown().Has({0, 0, 0.6f})) << "one of two shows it";
+  cameras.pop_back();
+  EXPECT_TRUE(shown().Has({0, 0, 0.6f}));
 }
 
 TEST(SurfacePointsTest, BentLensesAreReplacedByPinholes) {
