@@ -27,6 +27,7 @@ _BLOBS_PER_CALL = 5_000
 _CHUNK_BYTES = 64 << 10
 CALL_SECONDS, WORK_SECONDS = 30.0, 600.0
 _COLLECTIONS = {"scene": "scenes", "job": "trainingJobs", "model": "models"}
+_CAMERAS = ("auto", "perspective", "equirectangular")  # as PoseJob.Camera numbers them
 _PHOTOGRAPH = re.compile(r"(images/)?[^/]+\.(jpe?g|png|hei[cf]|avif|webp)", re.I)
 _FILM = re.compile(r"(images/)?[^/]+\.(mp4|mov|m4v|avi|mkv|webm|mts|3gp)", re.I)
 _CAMERA_FILE = re.compile(r".*\.(json|npy|bin|xml|csv)|(.*/)?(cameras|images)\.txt", re.I)
@@ -186,12 +187,24 @@ def unposed(root: pathlib.Path) -> List[pathlib.Path]:
     return [path for path in found if path.parent == root] or found
 
 
-def pose(root: pathlib.Path, photographs: List[pathlib.Path], project: str) -> Flow:
+def pose_request(options: TrainOptions, project: str) -> Any:
+    """The request without its photographs. Raises ValueError that names the wrong argument."""
+    if options.camera not in _CAMERAS:
+        raise ValueError(f"camera: must be one of {', '.join(_CAMERAS)}, not {options.camera!r}")
+    if options.into and options.camera == "equirectangular":
+        raise ValueError("into: photographs are added to a scene, not panoramas")
+    request = pose_job_service_pb2.CreatePoseJobRequest(parent=f"projects/{project}",
+                                                        request_id=request_id())
+    request.pose_job.camera = _CAMERAS.index(options.camera)
+    if options.into:
+        request.pose_job.into = full_name("scene", options.into, project)
+    return request
+
+
+def pose(root: pathlib.Path, photographs: List[pathlib.Path], request: Any, project: str) -> Flow:
     """Sends photographs and films and creates their pose job. Returns its message."""
     files = yield Local(lambda: [hash_file(path, path.name) for path in photographs])
     yield from _send(files, project)
-    request = pose_job_service_pb2.CreatePoseJobRequest(parent=f"projects/{project}",
-                                                        request_id=request_id())
     request.pose_job.display_name = root.resolve().name[:64]
     request.pose_job.files.extend(file for _, file in files)
     return (yield Step(pose_job_service_pb2_grpc.PoseJobServiceStub, "CreatePoseJob", request))
@@ -248,6 +261,8 @@ class TrainOptions:
     job_id: str
     display_name: str
     priority: int
+    into: str
+    camera: str
 
 
 def _config(options: TrainOptions, project: str) -> Any:
@@ -255,11 +270,9 @@ def _config(options: TrainOptions, project: str) -> Any:
     given = {name: value for name, value in budgets.items() if value is not None}
     if len(given) > 1:
         raise ValueError(f"{' and '.join(given)}: name one budget")
-    names = {"": "AUTO"}
-    background = names.get(options.background, options.background.upper())
+    background = (options.background or "auto").upper()
     if background not in ("AUTO", "WHITE", "BLACK", "RANDOM"):
-        raise ValueError(f"background: must be auto, white, black or random, not "
-                         f"{options.background!r}")
+        raise ValueError(f"background: must be auto, white, black or random, not {background!r}")
     config = TrainingConfig(method=options.method, background=background)
     # protobuf's own exceptions name neither the argument nor its limits.
     for name, value in (("seed", options.seed), ("test_every", options.test_every),
@@ -299,19 +312,25 @@ def train(source: Any, options: TrainOptions, project: str) -> Flow:
     """Uploads a folder (an uploaded scene is named as ("scene", NAME)) and creates the job, after
     a pose job if it has photographs alone."""
     request = train_request(options, project)
-    if isinstance(source, tuple):
+    poses = pose_request(options, project)
+    root = None if isinstance(source, tuple) else pathlib.Path(os.fspath(source))
+    photographs = unposed(root) if root else []
+    if not photographs and (options.into or options.camera != "auto"):
+        raise ValueError(f"into, camera: {root or source[1]} does not hold photographs without "
+                         "poses")
+    if root is None:
         request.training_job.scene = source[1]
     else:
-        root = pathlib.Path(os.fspath(source))
-        photographs = unposed(root)
-        trial = training_service_pb2.CreateTrainingJobRequest()
-        trial.CopyFrom(request)
-        trial.validate_only = True
+        trial = training_service_pb2.CreateTrainingJobRequest(validate_only=True)
+        trial.MergeFrom(request)
         trial.request_id = ""
         # Before an upload that may take long: what the server refuses of the config.
         yield Step(training_service_pb2_grpc.TrainingServiceStub, "CreateTrainingJob", trial)
+        if options.into:
+            yield from get_scene(poses.pose_job.into)
         if photographs:
-            request.training_job.pose_job = (yield from pose(root, photographs, project)).name
+            made = yield from pose(root, photographs, poses, project)
+            request.training_job.pose_job = made.name
         else:
             request.training_job.scene = (yield from upload(source, project, "", None)).name
     return (yield Step(training_service_pb2_grpc.TrainingServiceStub, "CreateTrainingJob", request))
@@ -325,9 +344,8 @@ def job_call(method: str, name: str) -> Flow:
 
 def progress_of(job: Any, token: str = "") -> types.Progress:
     moment = job.progress
-    psnr = moment.psnr_preview if moment.HasField("psnr_preview") else None
-    if job.HasField("final_psnr"):
-        psnr = job.final_psnr
+    psnr = (job.final_psnr if job.HasField("final_psnr") else
+            moment.psnr_preview if moment.HasField("psnr_preview") else None)
     return types.Progress(
         job=job.name, state=TrainingJob.State.Name(job.state), fraction=moment.fraction,
         step=moment.step, samples=moment.samples, seconds=moment.seconds,
@@ -398,30 +416,27 @@ def get_scene(name: str) -> Flow:
     return (yield Step(scene_service_pb2_grpc.SceneServiceStub, "GetScene", request))
 
 
+# Stub, messages, method's noun and field of each kind.
+_LISTED = {
+    "scene": (scene_service_pb2_grpc.SceneServiceStub, scene_service_pb2, "Scene", "scenes"),
+    "job": (training_service_pb2_grpc.TrainingServiceStub, training_service_pb2, "TrainingJob",
+            "training_jobs"),
+    "model": (model_service_pb2_grpc.ModelServiceStub, model_service_pb2, "Model", "models"),
+}
+
+
 def delete(kind: str, name: str) -> Flow:
-    stub, module, method = {
-        "scene": (scene_service_pb2_grpc.SceneServiceStub, scene_service_pb2, "DeleteScene"),
-        "job": (training_service_pb2_grpc.TrainingServiceStub, training_service_pb2,
-                "DeleteTrainingJob"),
-        "model": (model_service_pb2_grpc.ModelServiceStub, model_service_pb2, "DeleteModel"),
-    }[kind]
-    yield Step(stub, method, getattr(module, f"{method}Request")(name=name))
+    stub, module, noun, _ = _LISTED[kind]
+    yield Step(stub, f"Delete{noun}", getattr(module, f"Delete{noun}Request")(name=name))
 
 
 def list_all(kind: str, project: str) -> Flow:
     """The messages of every page, newest first."""
-    stub, module, method, field = {
-        "scene": (scene_service_pb2_grpc.SceneServiceStub, scene_service_pb2, "ListScenes",
-                  "scenes"),
-        "job": (training_service_pb2_grpc.TrainingServiceStub, training_service_pb2,
-                "ListTrainingJobs", "training_jobs"),
-        "model": (model_service_pb2_grpc.ModelServiceStub, model_service_pb2, "ListModels",
-                  "models"),
-    }[kind]
+    stub, module, noun, field = _LISTED[kind]
     found: List[Any] = []
-    request = getattr(module, f"{method}Request")(parent=f"projects/{project}", page_size=1000)
+    request = getattr(module, f"List{noun}sRequest")(parent=f"projects/{project}", page_size=1000)
     while True:
-        page = yield Step(stub, method, request)
+        page = yield Step(stub, f"List{noun}s", request)
         found.extend(getattr(page, field))
         if not page.next_page_token:
             return found

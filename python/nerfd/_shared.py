@@ -72,8 +72,8 @@ def source_of(source: Any) -> Any:
     raise TypeError(f"source: must be a folder or a Scene, not {source!r}")
 
 
-def start_of(init: Any) -> str:
-    """The model that a training starts from, by name."""
-    if isinstance(init, Resource):
-        return init.name
-    return init or ""
+def name_of(resource: Any) -> str:
+    """Of a resource or its name; empty of None."""
+    if isinstance(resource, Resource):
+        return resource.name
+    return resource or ""

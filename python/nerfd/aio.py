@@ -19,7 +19,7 @@ import numpy as np
 
 from . import _flows, _pictures, access
 from ._proto.nerf.v1 import training_service_pb2_grpc
-from ._shared import ClientBase, Resource, may_repeat, pauses, source_of, start_of
+from ._shared import ClientBase, Resource, may_repeat, name_of, pauses, source_of
 from .errors import Error, from_rpc
 from .types import Progress, SceneReport, View
 
@@ -110,10 +110,12 @@ class Client(ClientBase):
                     method: str = "", seed: int = 1, background: str = "auto",
                     test_every: Optional[int] = None, init: Union["Model", str, None] = None,
                     settings: Optional[Mapping[str, Any]] = None, id: str = "",
-                    display_name: str = "", priority: int = 0) -> "Job":
+                    display_name: str = "", priority: int = 0,
+                    into: Union["Scene", str, None] = None, camera: str = "auto") -> "Job":
         """As nerfd.Client.train."""
         options = _flows.TrainOptions(steps, samples, seconds, method, seed, background, test_every,
-                                      start_of(init), settings, id, display_name, priority)
+                                      name_of(init), settings, id, display_name, priority,
+                                      name_of(into), camera)
         made = await self._run(_flows.train(source_of(source), options, self.project))
         return Job(self, made.name)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _flows, _pictures, access
 from ._proto.nerf.v1 import training_service_pb2_grpc
-from ._shared import ClientBase, Resource, may_repeat, pauses, source_of, start_of
+from ._shared import ClientBase, Resource, may_repeat, name_of, pauses, source_of
 from .errors import Error, from_rpc
 from .types import Progress, SceneReport, View
 
@@ -113,7 +113,8 @@ class Client(ClientBase):
               seed: int = 1, background: str = "auto", test_every: Optional[int] = None,
               init: Union["Model", str, None] = None,
               settings: Optional[Mapping[str, Any]] = None, id: str = "", display_name: str = "",
-              priority: int = 0) -> "Job":
+              priority: int = 0, into: Union["Scene", str, None] = None,
+              camera: str = "auto") -> "Job":
         """Queues a training of a folder, which is uploaded, or of a scene. Photographs and films
         without a camera file get their poses first, by a worker that has COLMAP: the training's
         `wait` says how far.
@@ -122,11 +123,14 @@ class Client(ClientBase):
         background: of pictures with alpha: auto, white, black or random.
         init: a model, or 'auto', whose parameters it starts from.
         settings: as `nerfctl train --set KEY=VALUE` (docs/use/settings.md).
+        into: a scene that photographs without poses are added to, as a new scene of its frame.
+        camera: what those were taken with: auto, perspective or equirectangular (panoramas).
         Raises ValueError or OSError for wrong arguments, InvalidArgument for what the server
         refuses; then nothing is uploaded.
         """
         options = _flows.TrainOptions(steps, samples, seconds, method, seed, background, test_every,
-                                      start_of(init), settings, id, display_name, priority)
+                                      name_of(init), settings, id, display_name, priority,
+                                      name_of(into), camera)
         return Job(self, self._run(_flows.train(source_of(source), options, self.project)).name)
 
     def scene(self, name: str) -> "Scene":

@@ -153,9 +153,14 @@ class ArgumentsTest(unittest.TestCase):
                 ({"steps": -1}, "steps: -1"), ({"steps": "many"}, "steps"), ({"seed": -1}, "seed"),
                 ({"background": "pink"}, "background: must be auto"),
                 ({"id": "Mic!"}, "job: 'Mic!' is neither an id"), ({"init": "a b"}, "model: 'a b'"),
-                ({"priority": 101}, "priority")):
+                ({"priority": 101}, "priority"), ({"camera": "fisheye"}, "camera: must be one of"),
+                ({"into": "a b"}, "scene: 'a b'"), ({"into": "mic"}, "into, camera: .*mic does"),
+                ({"camera": "perspective"}, "into, camera: .*mic does not hold"),
+                ({"into": "mic", "camera": "equirectangular"}, "into: .*not panoramas")):
             with self.subTest(words=words):
                 self.refuses(ValueError, words, self.client.train, FOLDER, **keywords)
+        scene = nerfd.Scene(self.client, "projects/default/scenes/mic")
+        self.refuses(ValueError, "scenes/mic does not hold", self.client.train, scene, into=scene)
 
     def test_wrong_names_are_named(self):
         self.refuses(ValueError, "projects/default/models/mic", self.client.model, "a/b")
@@ -419,7 +424,9 @@ class ServerTest(unittest.TestCase):
             for picture in sorted(FOLDER.glob("train/*.png"))[:3]:
                 shutil.copy(picture, scratch)
             names = sorted(os.listdir(scratch))
-            job = self.client.train(scratch, steps=5)
+            with self.assertRaises(nerfd.NotFound):
+                self.client.train(scratch, steps=5, into="gone")
+            job = self.client.train(scratch, steps=5, into=self.scene, camera="perspective")
         metadata = self.client.metadata
         stub = self.client.stub(training_service_pb2_grpc.TrainingServiceStub)
         request = training_service_pb2.GetTrainingJobRequest(name=job.name)
@@ -428,6 +435,7 @@ class ServerTest(unittest.TestCase):
         request = pose_job_service_pb2.GetPoseJobRequest(name=poses)
         sent = stub.GetPoseJob(request, metadata=metadata)
         self.assertEqual([file.path for file in sent.files], names)
+        self.assertEqual((sent.into, sent.camera), (self.scene.name, sent.PERSPECTIVE))
         try:  # a worker may have ended it
             request = pose_job_service_pb2.CancelPoseJobRequest(name=poses)
             stub.CancelPoseJob(request, metadata=metadata)

@@ -88,7 +88,8 @@ async function run() {
     await look(page, "photographs-refused-narrow");
   });
 
-  const names = readdirSync(photographs).sort().slice(0, nPhotographs);
+  const all = readdirSync(photographs).sort();
+  const [names, more] = [all.slice(0, nPhotographs), all.slice(nPhotographs, nPhotographs + 3)];
   const roll = names.map((name) => join(photographs, name));
   await step("photographs of a camera roll are shown, what is none is left out", async () => {
     const folder = join(nerfd.folder, "roll");
@@ -219,6 +220,36 @@ async function run() {
     assert.equal((await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs.length, 1);
   });
 
+  await step("more photographs join the scene, with the lens that is named; another try keeps both", async () => {
+    const newest = async () => (await nerfd.call("PoseJobService/ListPoseJobs")).poseJobs[0];
+    const { scene } = await newest();
+    await page.goto(`${line.url}#/new`);
+    await pick(page, "Choose photographs", more.map((name) => join(photographs, name)));
+    await page.getByLabel("Add to an existing scene").selectOption(scene);
+    await page.getByText("The one that is there stays as it is.").waitFor();
+    await page.getByText("More", { exact: true }).tap();
+    const lens = page.getByLabel("Photographs were taken with");
+    assert.ok(await lens.locator("option").filter({ hasText: "panorama" }).evaluate((option) => option.disabled));
+    await lens.selectOption({ label: "a common lens" });
+    await page.getByLabel("Start from a model").locator("option").filter({ hasText: "that of the scene" }).waitFor({ state: "attached" });
+    await checkAccessibility(page, "an addition");
+    await look(page, "photographs-added-narrow");
+    await assertNarrow(page, "an addition");
+    await page.getByRole("button", { name: "Start training" }).tap();
+    for (const button of ["Try the same again", null]) {
+      await page.waitForURL(/#\/poses\//);
+      const { name, into, camera, fileCount } = await newest();
+      assert.deepEqual([into, camera, fileCount], [scene, "PERSPECTIVE", more.length]);
+      assert.equal((await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs[0].poseJob, name);
+      await page.getByRole("button", { name: "Cancel" }).tap();
+      await page.locator(".page-head").getByText("cancelled").waitFor();
+      const last = page.url();
+      if (button === null) break;
+      await page.getByRole("button", { name: button }).tap();
+      await waitFor("the next pose job", () => page.url() !== last);
+    }
+  });
+
   await step("photographs of nothing in common fail with reasons, and can be tried again with more", async () => {
     await page.goto(`${line.url}#/new`);
     const flat = await page.evaluate(() =>
@@ -257,9 +288,9 @@ async function run() {
     await page.getByRole("button", { name: "Cancel" }).tap();
     await page.locator(".page-head").getByText(/cancelled|failed/).waitFor();
     await sleep(200);
-    assert.equal((await nerfd.call("PoseJobService/ListPoseJobs")).poseJobs.length, 3);
+    assert.equal((await nerfd.call("PoseJobService/ListPoseJobs")).poseJobs.length, 5);
     const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
-    assert.equal(trainingJobs.length, 3);
+    assert.equal(trainingJobs.length, 5);
     assert.deepEqual(trainingJobs[0].config, trainingJobs[1].config, "the same training");
     assert.ok(["CANCELLED", "FAILED"].includes(trainingJobs[0].state));
   });

@@ -1,7 +1,7 @@
 // Sends files: digests, then what the server lacks, each from where it was cut. They become a scene or a pose job.
 import { create } from "@bufbuild/protobuf";
 import { BlobRefSchema } from "../gen/nerf/v1/common_pb";
-import type { PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
+import type { PoseJob, PoseJob_Camera } from "../gen/nerf/v1/pose_job_service_pb";
 import { SceneFileSchema, type Scene, type SceneFile } from "../gen/nerf/v1/scene_service_pb";
 import { base, blobs, isUnreachable, poses, quick, reasonOf, scenes } from "./api";
 import { connection } from "./connection.svelte";
@@ -39,14 +39,16 @@ export async function sendCapture(capture: Capture, watcher: UploadWatcher, sign
   );
 }
 
+// known: what the person knows of them: a scene to add them to (empty: none), and what they were taken with.
 export async function sendPhotographs(
   capture: Capture,
   displayName: string,
+  known: { into: string; camera: PoseJob_Camera },
   watcher: UploadWatcher,
   signal: AbortSignal,
 ): Promise<PoseJob> {
   const request = { parent, requestId: newUuid() };
-  return sendAll(capture, watcher, signal, (files) => poses.createPoseJob({ ...request, poseJob: { displayName, files } }, { ...quick, signal }));
+  return sendAll(capture, watcher, signal, (files) => poses.createPoseJob({ ...request, poseJob: { displayName, files, ...known } }, { ...quick, signal }));
 }
 
 // Calls until somebody answers.
