@@ -230,7 +230,7 @@ def psnr(dataset, out, samples):
     lines = run("nerf-engine", "train", dataset, "--samples", samples, "--seed", "1", "--out", out,
                 "--json")
     result = json.loads(lines.strip().splitlines()[-1])["psnr"]
-    row(f"train on {dataset.name} poses", f"{result:.2f} dB", time.monotonic() - start)
+    row(f"train on {dataset.name}", f"{result:.2f} dB", time.monotonic() - start)
     return result
 
 
@@ -260,18 +260,18 @@ def main():
             os.symlink((out / "given/images").resolve(), source)
         print(f"{'step':24} {'result':72} {'s':>5}")
         start = time.monotonic()
-        if not (out / "found").exists():
-            run("nerf-engine", "pose", source, "--out", out / "found")
-        n, of, degrees, distances, moved = compare(out / "found", out / "given", fps)
+        if not (out / "found_poses").exists():
+            run("nerf-engine", "pose", source, "--out", out / "found_poses")
+        n, of, degrees, distances, moved = compare(out / "found_poses", out / "given", fps)
         median, share = np.median(degrees), np.median(distances)
         row("pose", f"{n} of {of}; median {median:.3f} degrees, {100 * share:.3f}%; largest "
             f"{degrees.max():.3f} degrees, {100 * distances.max():.3f}%", time.monotonic() - start)
         good = n == of and median <= MAX_DEGREES and share <= MAX_DISTANCE
         if not arguments.film:
-            if not (out / "given_moved").exists():
-                with_poses(out / "found", moved, out / "given_moved")
-            lost = (psnr(out / "given_moved", out / "model_of_given", arguments.samples) -
-                    psnr(out / "found", out / "model_of_found", arguments.samples))
+            if not (out / "given_poses").exists():
+                with_poses(out / "found_poses", moved, out / "given_poses")
+            lost = (psnr(out / "given_poses", out / "model_of_given", arguments.samples) -
+                    psnr(out / "found_poses", out / "model_of_found", arguments.samples))
             row("lost by finding poses", f"{lost:.2f} dB", 0)
             good = good and lost <= MAX_LOST_DB
         sys.exit(0 if good else 1)
