@@ -45,7 +45,7 @@ struct ExportFlags {
   std::vector<std::string> labels;
   uint32_t resolution = 0, triangles = 0, texture = 0;  // 0: not given
   std::string engine = ProgramBesideThis("nerf-engine");
-  bool has_engine = false;
+  bool has_engine = false, baked = false;
 };
 
 // The file to write and what it is.
@@ -93,6 +93,12 @@ absl::StatusOr<Product> ProductOf(const ExportFlags& flags) {
   }
   if (flags.texture > 0 && product.format != "glb") {
     return absl::InvalidArgumentError("--texture: only a --mesh that ends in .glb has one");
+  }
+  if (flags.baked && product.flag != "--viewer") {
+    return absl::InvalidArgumentError("--baked: only a --viewer has one");
+  }
+  if (flags.baked && flags.where == "server") {
+    return absl::InvalidArgumentError("--baked: is made here, not by --where server");
   }
   NERF_RETURN_IF_ERROR(CheckFolderOfFile(product.flag, product.file));
   return product;
@@ -219,6 +225,7 @@ std::vector<std::string> EngineArguments(const ExportFlags& flags, const Product
   if (!box.empty() && box != kNoCrop) arguments.push_back("--crop=" + box);
   if (product.flag == "--viewer") {
     arguments.insert(arguments.end(), {"--viewer", product.file});
+    if (flags.baked) arguments.push_back("--baked");
     return arguments;
   }
   arguments.insert(arguments.end(),
@@ -289,7 +296,7 @@ int ExportOnServer(Session& session, const Product& product,
 absl::StatusOr<bool> IsForServer(Session& session, const ExportFlags& flags,
                                  v1::CreateExportJobRequest request) {
   if (flags.where == "server") return true;
-  if (flags.where == "local" || flags.has_engine) return false;
+  if (flags.where == "local" || flags.has_engine || flags.baked) return false;
   request.set_validate_only(true);
   const auto stub = session.Stub<v1::ExportJobService>();
   const absl::StatusOr<v1::ExportJob> checked =
@@ -354,6 +361,8 @@ void AddExportCommand(CLI::App& app, Command* selected) {
   command->add_option("--job", flags->job, "JOB/STEP, or JOB for its newest checkpoint")
       ->type_name("JOB");
   AddProductFlags(*command, flags.get());
+  command->add_flag("--baked", flags->baked,
+                    "Of a viewer: a baked model, too, which phones draw; made here");
   command
       ->add_option(
           "--crop,--box", flags->box,

@@ -15,11 +15,11 @@
 #include "common/made_folder.h"
 #include "common/status_macros.h"
 #include "engine/commands/command.h"
+#include "engine/commands/export_console.h"
 #include "engine/commands/export_files.h"
 #include "engine/commands/flag_errors.h"
 #include "engine/commands/signal_watcher.h"
 #include "engine/commands/view_files.h"
-#include "engine/commands/view_progress.h"
 #include "engine/commands/view_set.h"
 #include "engine/commands/viewer_command.h"
 #include "engine/config/view_style_check.h"
@@ -32,14 +32,13 @@ namespace nerf {
 namespace {
 
 constexpr int kMinExportResolution = 8, kMaxExportResolution = 1024;
-constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 
 struct ExportFlags {
   std::string model, out, viewer, format, box, camera, dataset, frame = "dataset";
   int resolution = 256, threads = 0, texture = 0;
   double triangles = 200'000, density = 0, time = 0;
   bool has_resolution = false, has_triangles = false, has_density = false, json = false;
-  bool exported_cameras = false;
+  bool baked = false, exported_cameras = false;
 };
 
 // The format that the file's name says, where --format does not.
@@ -121,33 +120,6 @@ absl::StatusOr<ExportRequest> RequestOf(const ExportFlags& flags) {
   request.of_exported_cameras = flags.exported_cameras;
   return request;
 }
-
-// Prints how far an export is, at the start of each step and then once a second.
-class ExportConsole {
- public:
-  explicit ExportConsole(bool json) : style_(ConsoleStyle(json)) {}
-  ~ExportConsole() {
-    if (style_ == ProgressStyle::kTerminal) fmt::print(stderr, "\r\x1b[K");
-  }
-
-  void Show(std::string_view step, double share) {
-    if (step == step_ && clock_.Now() < next_) return;
-    step_ = step;
-    next_ = clock_.Now() + kProgressInterval;
-    if (style_ == ProgressStyle::kJson) {
-      fmt::print("{}", JsonLine({{"event", "exporting"}, {"step", step}, {"share", share}}));
-      std::fflush(stdout);
-    } else if (style_ == ProgressStyle::kTerminal) {
-      fmt::print(stderr, "\rexporting: {} {:.0f}%\x1b[K", step, 100 * share);
-    }
-  }
-
- private:
-  const RealClock clock_;
-  const ProgressStyle style_;
-  std::string step_;
-  SteadyTime next_;
-};
 
 absl::Status RefuseModelItself(const ExportFlags& flags, const std::string& file) {
   std::error_code ignored;
@@ -261,6 +233,11 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
               "--viewer", flags->viewer,
               "HTML file to write: the model and a viewer of it, for browsers with WebGL 2")
           ->excludes(out);
+  command
+      ->add_flag("--baked", flags->baked,
+                 "of a viewer: a baked model, too, that phones draw; alone where both would have "
+                 "more than 25 MB")
+      ->needs(viewer);
   command->add_option("--format", flags->format,
                       "ply or glb (mesh), points or splats (PLY), vdb or nvdb (volume), cameras "
                       "(transforms.json), nerfstudio-path (camera_path.json), ngp-path "
@@ -305,12 +282,12 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
       "  nerf-engine export run/model.safetensors --out exports/ --format splats\n"
       "  nerf-engine export run/model.safetensors --out crop.ply --crop 0,0,0.2,1,1,0.6 \\\n"
       "      --resolution 384 --triangles 1M\n"
-      "  nerf-engine export run/model.safetensors --viewer mine.html");
+      "  nerf-engine export run/model.safetensors --viewer mine.html --baked");
   command->callback([=] {
     if (out->count() + viewer->count() == 0) throw CLI::RequiredError("--out or --viewer");
     if (viewer->count() > 0) {
-      const ViewerFlags viewed{flags->model, flags->viewer, flags->box, flags->threads,
-                               flags->json};
+      const ViewerFlags viewed{flags->model,   flags->viewer, flags->box,
+                               flags->threads, flags->baked,  flags->json};
       *chosen = [viewed] { return RunViewerExport(viewed); };
       return;
     }

@@ -3,18 +3,27 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/atomic_file.h"
 #include "common/status_macros.h"
 #include "engine/commands/command.h"
+#include "engine/commands/export_console.h"
+#include "engine/commands/signal_watcher.h"
 #include "engine/config/view_style_check.h"
+#include "engine/export/baked_model.h"
 #include "engine/export/viewer_file.h"
+#include "engine/field/marched_model.h"
 #include "engine/files/checkpoint.h"
 #include "engine/files/tensor_file.h"
 #include "engine/methods/registry.h"
 #include "engine/output/view_paths.h"
 #include "engine/protocol/json.h"
+#include "engine/render/orbit.h"
 #include "engine/scene/own_box.h"
 #include "engine/training/exception_border.h"
 #include "engine/training/loaded_model.h"
@@ -23,7 +32,9 @@
 namespace nerf {
 namespace {
 
-constexpr int kPathPoses = 96;  // that the viewer plays between
+constexpr int kPathPoses = 96;     // that the viewer plays between
+constexpr int kOrbitCameras = 48;  // that see a baked model where its file stores none
+constexpr double kBase64Growth = 4.0 / 3;
 
 absl::Status At(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{}: {}", path, std::string(status.message())));
@@ -53,7 +64,47 @@ absl::StatusOr<ViewerScene> ViewerSceneOf(const LoadedModel& model) {
   return scene;
 }
 
-absl::Status WriteViewer(const ViewerFlags& flags, const std::optional<OwnBox>& crop) {
+// The photographs' cameras, or some around the scene where the file stores none.
+std::vector<Camera> BakingCameras(const TrainState& state, const TrainedModel& model) {
+  std::vector<Camera> cameras;
+  for (const CaptureView& view : state.capture) cameras.push_back(view.camera);
+  if (!cameras.empty()) return cameras;
+  return OrbitCameras(state.geometry, model.OccupiedBox().Center(), state.reference_camera,
+                      kOrbitCameras);
+}
+
+// A viewer file's content and, for people, what is in it.
+struct ViewerContent {
+  std::string html, words;
+};
+
+// Tells the size before the work.
+absl::StatusOr<ViewerContent> BakedContent(const ViewerFlags& flags, const TrainState& state,
+                                           const TrainedModel& model, const ViewerScene& scene,
+                                           ThreadPool* pool, const std::stop_token& stop) {
+  const auto& marched = dynamic_cast<const MarchedModel&>(model);
+  ExportConsole console(flags.json);
+  console.Show("views", 0);
+  NERF_ASSIGN_OR_RETURN(const BakePlan plan,
+                        PlanBaking(marched, state.geometry, BakingCameras(state, model), scene.crop,
+                                   MinTransmittance(state.config), pool, stop));
+  if (!flags.json) {
+    fmt::print("baking {} cells with {} nodes a side: at most {:.1f} MB\n", plan.n_cells,
+               plan.nodes_per_cell, static_cast<double>(plan.n_bytes) * kBase64Growth / 1e6);
+    std::fflush(stdout);
+  }
+  const auto show = [&](std::string_view step, double share) { console.Show(step, share); };
+  NERF_ASSIGN_OR_RETURN(const BakedModel baked, BakeModel(marched, plan, pool, stop, show));
+  ViewerContent content{ViewerFile(state, model, scene, &baked), "the model and a baked one"};
+  if (content.html.size() > kMaxBothBytes) {
+    content = {ViewerFile(state, model, scene, &baked, /*has_exact=*/false),
+               "a baked model alone: both have more than 25 MB"};
+  }
+  return content;
+}
+
+absl::Status WriteViewer(const ViewerFlags& flags, const std::optional<OwnBox>& crop,
+                         const std::stop_token& stop) {
   NERF_ASSIGN_OR_RETURN(const TensorFile file,
                         WithModelHint(ReadTensorFile(flags.model), flags.model));
   NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, flags.model));
@@ -80,16 +131,23 @@ absl::Status WriteViewer(const ViewerFlags& flags, const std::optional<OwnBox>& 
     scene.crop = ToTrainingFrame(*crop, state.geometry.frame);
     scene.center = scene.crop->center;
   }
-  const std::string content = ViewerFile(state, **packed, scene);
-  NERF_RETURN_IF_ERROR(WriteFileAtomically(flags.viewer, content));
+  ViewerContent content;
+  if (flags.baked) {
+    NERF_ASSIGN_OR_RETURN(content, BakedContent(flags, state, **packed, scene, &pool, stop));
+  } else {
+    content = {ViewerFile(state, **packed, scene), "the model"};
+  }
+  if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
+  NERF_RETURN_IF_ERROR(WriteFileAtomically(flags.viewer, content.html));
   if (flags.json) {
     fmt::print("{}", JsonLine({{"event", "done"},
                                {"viewer", flags.viewer},
-                               {"bytes", content.size()},
-                               {"photographs", scene.photographs.size()}}));
+                               {"bytes", content.html.size()},
+                               {"photographs", scene.photographs.size()},
+                               {"words", content.words}}));
   } else {
-    fmt::print("{}: {:.1f} MB; open it in a browser, also without a network\n", flags.viewer,
-               static_cast<double>(content.size()) / 1e6);
+    fmt::print("{}: {}, {:.1f} MB; open it in a browser, also without a network\n", flags.viewer,
+               content.words, static_cast<double>(content.html.size()) / 1e6);
   }
   return absl::OkStatus();
 }
@@ -103,8 +161,11 @@ int RunViewerExport(const ViewerFlags& flags) {
     if (!box.ok()) return ReportError(box.status(), flags.json, true);
     crop = *box;
   }
-  const absl::Status status = Guarded([&] { return WriteViewer(flags, crop); });
-  return status.ok() ? kOk : ReportError(status, flags.json);
+  SignalWatcher signals;
+  const absl::Status status = Guarded([&] { return WriteViewer(flags, crop, signals.token()); });
+  if (status.ok()) return kOk;
+  const int code = ReportError(status, flags.json);
+  return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 
 }  // namespace nerf

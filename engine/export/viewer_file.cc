@@ -1,5 +1,7 @@
 #include "engine/export/viewer_file.h"
 
+#include <zlib.h>
+
 #include <cmath>
 #include <cstring>
 #include <string_view>
@@ -15,7 +17,8 @@
 namespace nerf {
 namespace {
 
-constexpr std::string_view kSceneMark = "%NERFD_SCENE%", kModelMark = "%NERFD_MODEL%";
+constexpr std::string_view kSceneMark = "%NERFD_SCENE%", kBakedMark = "%NERFD_BAKED%",
+                           kModelMark = "%NERFD_MODEL%";
 
 // JSON of numbers, each as the shortest text that reads back to the same bits.
 std::string ViewerNumbers(std::span<const float> values) {
@@ -58,6 +61,37 @@ std::string ViewerBytes(const NgpNetwork& network, const MarchedModel& model) {
   return bytes;
 }
 
+template <typename T>
+void AppendAll(const std::vector<T>& values, std::string* bytes) {
+  AppendBytes(values.data(), values.size() * sizeof(T), bytes);
+}
+
+// Compressed by zlib.
+std::string BakedBytes(const BakedModel& baked) {
+  std::string bytes;
+  AppendAll(baked.grid.occupied_blocks, &bytes);
+  AppendAll(baked.empty_distances, &bytes);
+  AppendAll(baked.base, &bytes);
+  AppendAll(baked.slopes, &bytes);
+  AppendAll(baked.horizon, &bytes);
+  uLongf size = compressBound(static_cast<uLong>(bytes.size()));
+  std::string packed(size, '\0');
+  const int result = compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
+                               reinterpret_cast<const Bytef*>(bytes.data()),
+                               static_cast<uLong>(bytes.size()), Z_BEST_COMPRESSION);
+  NERF_CHECK(result == Z_OK);
+  packed.resize(size);
+  return packed;
+}
+
+std::string BakedJson(const BakedModel& baked, size_t n_bytes) {
+  const auto range = [](ByteRange r) { return fmt::format("[{},{}]", r.low, r.high); };
+  return fmt::format(R"("baked":{{"bytes":{},"nodes":{},"nodesPerCell":{},"horizon":{},)"
+                     R"("density":{},"base":{},"slope":{}}},)",
+                     n_bytes, baked.n_nodes(), baked.nodes_per_cell, baked.horizon_height,
+                     range(kBakedDensity), range(kBakedBase), range(kBakedSlope));
+}
+
 std::string ViewerTable(const kernels::HashGridShape& shape) {
   std::vector<int> resolutions;
   std::vector<uint32_t> entries;
@@ -88,13 +122,14 @@ std::string ViewerPath(const ViewerScene& scene) {
 }
 
 std::string SceneJson(const TrainState& state, const NgpNetwork& network, const MarchedModel& model,
-                      const ViewerScene& scene, size_t n_bytes) {
+                      const ViewerScene& scene, size_t n_bytes, const std::string& baked) {
   const SceneGeometry& geometry = state.geometry;
   const OccupancyGrid& grid = model.grid();
   const float distance =
       geometry.median_distance > 0 ? geometry.median_distance : 0.5f * geometry.box.Diagonal();
   std::string json = fmt::format(R"({{"format":"nerfd-viewer","version":1,"bytes":{},"table":{},)",
                                  n_bytes, ViewerTable(network.shape));
+  json += baked;
   json += fmt::format(R"("box":{{"center":{},"halfSide":{},"count":{},"resolution":{}}},)",
                       ViewerNumbers(grid.box.Center()), 0.5f * grid.box.Size().x, grid.n_levels,
                       grid.resolution);
@@ -138,21 +173,27 @@ absl::Status CheckViewable(const TrainConfig& config) {
   return absl::OkStatus();
 }
 
-std::string ViewerFile(const TrainState& state, const TrainedModel& model,
-                       const ViewerScene& scene) {
-  NERF_CHECK(!scene.path.empty());
+std::string ViewerFile(const TrainState& state, const TrainedModel& model, const ViewerScene& scene,
+                       const BakedModel* baked, bool has_exact) {
+  NERF_CHECK(!scene.path.empty() && (has_exact || baked != nullptr));
   const auto& marched = dynamic_cast<const MarchedModel&>(model);
   const NgpNetwork& network = dynamic_cast<const NgpField&>(marched.field()).network();
-  const std::string bytes = ViewerBytes(network, marched);
-  const std::string_view page = ViewerPage().front().bytes;
-  const size_t scene_at = page.find(kSceneMark), model_at = page.find(kModelMark);
-  NERF_CHECK(scene_at < model_at && model_at != std::string_view::npos);
-  std::string file(page.substr(0, scene_at));
-  file += SceneJson(state, network, marched, scene, bytes.size());
-  const size_t between = scene_at + kSceneMark.size();
-  file += page.substr(between, model_at - between);
-  file += absl::Base64Escape(bytes);
-  file += page.substr(model_at + kModelMark.size());
+  const std::string bytes = has_exact ? ViewerBytes(network, marched) : "";
+  const std::string packed = baked != nullptr ? BakedBytes(*baked) : "";
+  const std::string baked_json = baked != nullptr ? BakedJson(*baked, packed.size()) : "";
+  std::string file;
+  std::string_view rest = ViewerPage().front().bytes;
+  const auto put = [&](std::string_view mark, const std::string& content) {
+    const size_t at = rest.find(mark);
+    NERF_CHECK(at != std::string_view::npos);
+    file += rest.substr(0, at);
+    file += content;
+    rest.remove_prefix(at + mark.size());
+  };
+  put(kSceneMark, SceneJson(state, network, marched, scene, bytes.size(), baked_json));
+  put(kBakedMark, absl::Base64Escape(packed));
+  put(kModelMark, absl::Base64Escape(bytes));
+  file += rest;
   return file;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/embedded_file.h"
 #include "engine/base/crop_box.h"
+#include "engine/export/baked_model.h"
 #include "engine/field/trained_model.h"
 #include "engine/files/checkpoint.h"
 #include "engine/path/capture_geometry.h"
@@ -19,8 +20,11 @@ namespace nerf {
 // without any request. It is the page web/viewer, built into web/dist/viewer.html, with
 //   the scene: JSON (SceneHeader of web/viewer/model.ts), lengths in the training frame; and
 //   the model: base64 of the used entries of each level of the hash table, the layers' weights as
-//   [input][output], both half floats, the occupied blocks and their empty distances.
-// Its pictures are those of the CPU's views up to rounding.
+//   [input][output], both half floats, the occupied blocks and their empty distances; and
+//   the baked model: base64 of zlib's form of the occupied blocks, their empty distances, `base`,
+//   `slopes` and `horizon` of BakedModel.
+// A file has the model, whose pictures are those of the CPU's views up to rounding, the baked one,
+// which phones draw faster, or both: it then chooses by the device's speed.
 
 // web/dist/viewer.html, compiled in.
 std::span<const EmbeddedFile> ViewerPage();
@@ -39,8 +43,12 @@ struct ViewerScene {
 // setting that it lacks.
 absl::Status CheckViewable(const TrainConfig& config);
 
-// The file's content. model is that of `state`. Requires: CheckViewable(state.config).ok().
-std::string ViewerFile(const TrainState& state, const TrainedModel& model,
-                       const ViewerScene& scene);
+// Files with both models have at most this many bytes: phones hold them in memory.
+inline constexpr size_t kMaxBothBytes = 25'000'000;
+
+// The file's content. model is that of `state`; has_exact: it is in the file. baked: a form of it
+// that is, or null. Requires: CheckViewable(state.config).ok(); has_exact or baked.
+std::string ViewerFile(const TrainState& state, const TrainedModel& model, const ViewerScene& scene,
+                       const BakedModel* baked = nullptr, bool has_exact = true);
 
 }  // namespace nerf

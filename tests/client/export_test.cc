@@ -152,6 +152,16 @@ TEST_F(ServerExportTest, PathsAndViewsGoThroughKeyframesThereAndHere) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "path.json.cameras.part"));
 }
 
+TEST_F(ServerExportTest, BakedViewerIsMadeHere) {
+  engine_ = FakeEngine(scripts_, "shift 2\necho \"$@\" >\"$2\"\n");
+  const std::string file = dir_ / "mine.html";
+  const CommandResult result =
+      Run({"export", "--model", "mic", "--viewer", file, "--baked", "--engine", engine_});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(ReadFile(file, 1000).value_or(""), HasSubstr("--baked"));
+  EXPECT_TRUE(state_.export_requests.empty());
+}
+
 TEST_F(ServerExportTest, FailedJobLeavesNoFileAndSaysWhy) {
   state_.export_job.set_state(v1::ExportJob::FAILED);
   state_.export_job.mutable_error()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
@@ -190,6 +200,8 @@ TEST_F(ServerExportTest, WrongFlagsAreUsageErrors) {
            {"export", "--model", "mic", "--mesh", mesh, "--keyframes", dir_ / "no.json"},
            {"export", "--model", "mic", "--ngp-path", mesh, "--keyframes", dir_ / "no.json"},
            {"export", "--model", "mic", "--ngp-path", mesh, "--views", dir_ / "set.zip"},
+           {"export", "--model", "mic", "--mesh", mesh, "--baked"},
+           {"export", "--model", "mic", "--viewer", mesh, "--baked", "--where", "server"},
            {"export", "--model", "../mic", "--mesh", mesh}}) {
     EXPECT_EQ(Run(words).exit_code, kUsage) << words.back();
   }

@@ -18,6 +18,10 @@ const side = 200;
 const smallSide = 64; // of scenes whose rays pass through much haze
 const leastPsnr = 40;
 const mostBytes = 13e6;
+const leastBakedPsnr = 30;
+const mostBothBytes = 25e6;
+// Another data set, such as lego's, whose figures are asked for.
+const moreScene = process.env.NERF_VIEWER_SCENE;
 
 let browser;
 let requests = []; // of all pages, but for the file that is opened
@@ -135,6 +139,54 @@ async function compare(title, model, viewer, name, camera, ...flags) {
   });
 }
 
+// "200 × 200, 31 ms, baked"
+const readoutOf = (page) => page.locator("#readout").textContent();
+const hasDrawn = (page, kind) => page.waitForFunction((word) => document.getElementById("readout").textContent.endsWith(`, ${word}`), kind, { timeout: 300_000 });
+
+// A file with both models: this machine has no GPU, so the page goes over to the baked one.
+async function compareBaked(name, model, viewer, camera) {
+  await step(`${name} baked: dB, MB and milliseconds beside the exact model's`, async () => {
+    const wanted = rendered(model, camera.file, `${name}-both`);
+    const page = await open(viewer, camera.fragment, { viewport: { width: camera.side, height: camera.side } });
+    const figures = {};
+    for (const kind of ["baked", "exact"]) {
+      if (kind === "exact") await page.keyboard.press("b");
+      await hasDrawn(page, kind);
+      const shown = await pictureOf(page);
+      const [width, height, ms] = (await readoutOf(page)).match(/\d+/g).map(Number);
+      assert.deepEqual([width, height], [camera.side, camera.side]);
+      figures[kind] = { psnr: await psnrOf(wanted, shown), ms };
+      if (screenshots) writeFileSync(join(screenshots, `${name}-${kind}.png`), shown);
+    }
+    if (screenshots) writeFileSync(join(screenshots, `${name}-both-engine.png`), wanted);
+    const text = readFileSync(viewer, "utf8");
+    for (const [kind, id] of [["baked", "baked"], ["exact", "model"]]) {
+      const begin = text.indexOf(`id="${id}">`);
+      figures[kind].bytes = text.indexOf("</script>", begin) - begin;
+      const { psnr, ms, bytes } = figures[kind];
+      console.log(`      ${name}, ${kind}: ${psnr.toFixed(2)} dB, ${(bytes / 1e6).toFixed(1)} MB, ${ms} ms`);
+    }
+    const { baked, exact } = figures;
+    assert.ok(baked.psnr >= leastBakedPsnr && exact.psnr >= leastPsnr, JSON.stringify(figures));
+    assert.ok(3 * baked.ms < exact.ms, JSON.stringify(figures));
+    await page.context().close();
+  });
+}
+
+// What nerf-engine writes of a model whose both forms are too large for one file.
+async function openBakedAlone(both, camera) {
+  await step("a file with the baked model alone shows it", async () => {
+    const text = readFileSync(both, "utf8");
+    const file = join(folder, "alone.html");
+    writeFileSync(file, text.replace(/"version":1,"bytes":\d+/, '"version":1,"bytes":0').replace(/id="model">[^<]*</, 'id="model"><'));
+    const page = await open(file, camera.fragment, { viewport: { width: smallSide, height: smallSide } });
+    await isWhole(page);
+    assert.match(await readoutOf(page), /^64 × 64, \d+ ms, baked$/);
+    assert.ok(await page.locator("#baked-kind").isHidden());
+    await page.context().close();
+  });
+}
+
 const poseAt = (page) => page.evaluate(() => location.hash);
 const moved = async (page, before) => {
   await page.waitForFunction((hash) => location.hash !== hash, before, { timeout: 60_000 });
@@ -212,8 +264,10 @@ async function holdToAxe(viewer) {
   });
 }
 
-async function refuseBroken(viewer) {
+async function refuseBroken(viewer, both) {
   const text = readFileSync(viewer, "utf8");
+  const packed = readFileSync(both, "utf8");
+  const baked = packed.indexOf('id="baked">') + 11;
   const model = text.indexOf('id="model">');
   const broken = {
     "cut within the model": text.slice(0, Math.floor(text.length / 2)),
@@ -221,6 +275,9 @@ async function refuseBroken(viewer) {
     "without base64": `${text.slice(0, model + 11)}*${text.slice(model + 12)}`,
     "with a scene of another version": text.replace('"version":1', '"version":2'),
     "with a broken scene": text.replace('{"format":"nerfd-viewer"', '{"format'),
+    "cut within the baked model": packed.slice(0, baked + 1000),
+    "with a broken baked model": `${packed.slice(0, baked)}AAAA${packed.slice(baked + 4)}`,
+    "with a baked model of other sizes": packed.replace(/"nodesPerCell":\d/, '"nodesPerCell":4'),
     "with a scene of other sizes": text.replace('"count":1', '"count":2'),
   };
   for (const [what, content] of Object.entries(broken)) {
@@ -248,14 +305,21 @@ function refuseModels(model) {
     [train(mic, join(folder, "pairs"), ...quick, "--set", "n_features_per_level=2"), /n_features_per_level is 2; the viewer draws tables of 4/],
     [train(mic, join(folder, "proposals"), ...quick, "--set", "sampler=proposals"), /sampler is proposals/],
     [join(folder, "missing.safetensors"), /missing\.safetensors/],
+    [model, /nothing to bake/, "--baked", "--crop=50,50,50,1,1,1"],
   ];
   const out = join(folder, "refused.html");
-  for (const [file, words] of cases) {
-    const { status, stderr } = spawnSync(engine, ["export", file, "--viewer", out], { encoding: "utf8" });
+  for (const [file, words, ...flags] of cases) {
+    const { status, stderr } = spawnSync(engine, ["export", file, "--viewer", out, ...flags], { encoding: "utf8" });
     assert.notEqual(status, 0, file);
     assert.match(stderr, words);
     assert.throws(() => statSync(out), /ENOENT/);
   }
+}
+
+async function compareScene(dataset) {
+  const model = train(dataset, join(folder, "scene"), "--samples", "32M");
+  const { camera_angle_x: angle, frames } = JSON.parse(readFileSync(join(dataset, "transforms_test.json"), "utf8"));
+  await compareBaked("scene", model, exported(model, "scene.html", "--baked"), cameraFile("scene", frames[1].transform_matrix, angle, side));
 }
 
 async function test() {
@@ -271,9 +335,13 @@ async function test() {
   });
   const { camera_angle_x: angle, frames } = JSON.parse(readFileSync(join(mic, "transforms_test.json"), "utf8"));
   const matrix = frames[1].transform_matrix;
-  await compare("a view of mic is nerf-engine's", model, viewer, "mic", cameraFile("mic", matrix, angle, side));
+  const both = exported(model, "both.html", "--baked");
+  assert.ok(statSync(both).size <= mostBothBytes);
+  await compareBaked("mic", model, both, cameraFile("mic", matrix, angle, side));
+  await openBakedAlone(both, cameraFile("mic", matrix, angle, smallSide));
+  if (moreScene) await compareScene(moreScene);
   const near = matrix.map((row, i) => (i < 3 ? [...row.slice(0, 3), row[3] * 0.45] : row));
-  await compare("a near view of it, too", model, viewer, "near", cameraFile("near", near, 0.5, side));
+  await compare("a near view of mic is nerf-engine's", model, viewer, "near", cameraFile("near", near, 0.5, side));
   const crop = "--crop=0,0,0.2,0.8,0.6,1,0,0,0.6,0.8";
   await compare("a turned box of it, too", model, exported(model, "box.html", crop), "box", cameraFile("box", matrix, angle, smallSide), crop);
   const scenes = { boxes: ["boxes=3"], l2: ["boxes=2", "contraction=l2"] };
@@ -284,7 +352,7 @@ async function test() {
   }
   await useControls(viewer);
   await holdToAxe(viewer);
-  await refuseBroken(viewer);
+  await refuseBroken(viewer, both);
   await step("models that the viewer cannot draw are refused", () => refuseModels(model));
   assert.deepEqual(requests, []);
 }

@@ -1,6 +1,7 @@
 // The viewer in one file: a model and what draws it. It makes no request.
 import { cameraOf, fragmentOf, homeOf, move, ofPicture, placeOfFragment, placeOnPath, turn, zoom, type Place } from "./camera";
 import { control } from "./controls";
+import { Choice } from "./choice";
 import { readModel } from "./model";
 import { Pace, type Drawn } from "./pace";
 import { Renderer, type Channel } from "./renderer";
@@ -18,8 +19,8 @@ function fail(error: unknown) {
   element("bar").hidden = true;
 }
 
-function start() {
-  const model = readModel(element("scene"), document.getElementById("model"));
+async function start() {
+  const model = await readModel(element("scene"), document.getElementById("baked"), document.getElementById("model"));
   const { header } = model;
   const canvas = element<HTMLCanvasElement>("view");
   const renderer = new Renderer(canvas, model);
@@ -42,8 +43,9 @@ function start() {
     canvas.height = Math.max(1, Math.round(height * ratio));
   };
   const onDrawn = (drawn: Drawn) => {
-    element("readout").textContent = `${drawn.width} × ${drawn.height}, ${drawn.ms.toFixed(0)} ms`;
+    element("readout").textContent = `${drawn.width} × ${drawn.height}, ${drawn.ms.toFixed(0)} ms${choice.says}`;
     canvas.dataset.whole = String(drawn.isWhole);
+    choice.weigh((drawn.ms * canvas.width * canvas.height) / (drawn.width * drawn.height));
   };
   fit();
   const pace = new Pace(canvas, renderer, () => ({ camera: cameraOf(place, aspect()), channel }), onDrawn);
@@ -53,6 +55,11 @@ function start() {
     canvas.dataset.whole = "false";
     pace.changed();
   };
+  const choice = new Choice(model, renderer, (kind) => {
+    press("baked-kind", kind === "baked");
+    pace.restart();
+    shown();
+  });
   const show = (next: Place) => {
     place = next;
     shown();
@@ -116,6 +123,7 @@ function start() {
     "]": () => jump(1),
     "1": () => choose(0),
     "2": () => choose(1),
+    b: () => choice.turn(),
     h: showHelp,
     "?": showHelp,
   };
@@ -135,6 +143,8 @@ function start() {
   const buttons: Record<string, string> = { previous: "[", next: "]", play: "p", fly: "f", reset: "r", explain: "h" };
   for (const [id, key] of Object.entries(buttons)) element(id).addEventListener("click", () => keys[key]!());
   element("depth").addEventListener("click", () => choose(channel === 1 ? 0 : 1));
+  element("baked-kind").addEventListener("click", () => keys.b!());
+  element("baked-kind").hidden = !choice.hasBoth;
   element("photographs").hidden = header.cameras.length === 0;
   element("play").hidden = header.path.poses.length < 2;
   element("bar").hidden = false;
@@ -145,13 +155,8 @@ function start() {
     shown();
   });
   if (!readAddress()) shown();
+  pace.begin();
 }
 
 // The model is the last element, so that a file that was cut short can say so.
-addEventListener("DOMContentLoaded", () => {
-  try {
-    start();
-  } catch (error) {
-    fail(error);
-  }
-});
+addEventListener("DOMContentLoaded", () => start().catch(fail));

@@ -1,5 +1,7 @@
 // The model in the page: what nerf-engine wrote (engine/export/viewer_file.h), checked.
 
+import { cellsOf, type Cells } from "./cells";
+
 export type Vec3 = [number, number, number];
 export type Pose = number[]; // 12 numbers, rows of [right, up, backward, position], training frame
 
@@ -12,6 +14,15 @@ export interface SceneHeader {
   format: string;
   version: number;
   bytes: number;
+  baked?: {
+    bytes: number;
+    nodes: number;
+    nodesPerCell: number;
+    horizon: number; // rows; 0: none
+    density: [number, number]; // what 0 and 255 mean
+    base: [number, number];
+    slope: [number, number];
+  };
   table: { log2Entries: number; resolutions: number[]; entries: number[] };
   box: { center: Vec3; halfSide: number; count: number; resolution: number };
   march: { near: number; far: number; step: number; cone: number; minTransmittance: number };
@@ -29,12 +40,31 @@ export interface SceneHeader {
   path: { closed: boolean; slopes: [number, number]; poses: Pose[] };
 }
 
-export interface Model {
-  header: SceneHeader;
-  table: Uint16Array[]; // half floats, of each level
-  weights: Uint16Array; // half floats, layers one after another as [input][output]
+export type Kind = "exact" | "baked";
+
+export interface Grid {
   blocks: Uint32Array; // two words for each block of cells
   distances: Uint8Array; // of each block
+}
+
+export interface ExactModel extends Grid {
+  table: Uint16Array[]; // half floats, of each level
+  weights: Uint16Array; // half floats, layers one after another as [input][output]
+}
+
+// BakedModel of engine/export/baked_model.h: 4 and 3 bytes of each node.
+export interface BakedModel extends Grid {
+  cells: Cells;
+  base: Uint8Array;
+  slopes: Uint8Array[];
+  horizon: Uint8Array;
+}
+
+// One form of the model at least.
+export interface Model {
+  header: SceneHeader;
+  exact?: ExactModel;
+  baked?: BakedModel;
 }
 
 // Layers in the order of engine/base/ngp_layers.h: inputs, outputs.
@@ -54,9 +84,73 @@ function decode(text: string): Uint8Array {
   return bytes;
 }
 
-// Reads the two elements and empties them. Throws an Error for people.
-export function readModel(scene: HTMLElement | null, data: HTMLElement | null): Model {
-  const broken = (what: string) => new Error(`This file is not whole: ${what}. Copy it again, or export it again.`);
+const broken = (what: string) => new Error(`This file is not whole: ${what}. Copy it again, or export it again.`);
+
+function bytesOf(element: HTMLElement | null, expected: number): Uint8Array {
+  let bytes: Uint8Array;
+  try {
+    // A cut may leave a part of four letters.
+    const text = (element?.textContent ?? "").trim();
+    bytes = decode(text.slice(0, text.length - (text.length % 4)));
+  } catch {
+    throw broken("its model is no base64");
+  }
+  if (bytes.length !== expected) throw broken(`it has ${bytes.length} of the ${expected} bytes of its model`);
+  if (element) element.textContent = "";
+  return bytes;
+}
+
+// Copies of the parts, one after another.
+function parts(bytes: Uint8Array) {
+  let at = 0;
+  return {
+    take: (n: number) => bytes.slice(at, (at += n)).buffer as ArrayBuffer,
+    end: () => {
+      if (at !== bytes.length) throw broken("the sizes in it do not agree");
+    },
+  };
+}
+
+const blocksOf = (header: SceneHeader) => header.box.count * (header.box.resolution / 4) ** 3;
+
+function exactOf(header: SceneHeader, bytes: Uint8Array): ExactModel {
+  const { take, end } = parts(bytes);
+  const table = header.table.entries.map((n) => new Uint16Array(take(8 * n)));
+  const weights = new Uint16Array(take(2 * nWeights));
+  const blocks = new Uint32Array(take(8 * blocksOf(header)));
+  const distances = new Uint8Array(take(blocksOf(header)));
+  end();
+  return { table, weights, blocks, distances };
+}
+
+const canUnpack = typeof DecompressionStream !== "undefined";
+
+async function inflate(bytes: Uint8Array): Promise<Uint8Array> {
+  if (!canUnpack) throw new Error("This browser is too old for the file: it cannot unpack its model.");
+  const stream = new Blob([bytes as BlobPart]).stream().pipeThrough(new DecompressionStream("deflate"));
+  try {
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  } catch {
+    throw broken("its baked model cannot be unpacked");
+  }
+}
+
+async function bakedOf(header: SceneHeader, packed: Uint8Array): Promise<BakedModel> {
+  const { nodes: n, nodesPerCell, horizon: rows } = header.baked!;
+  const { take, end } = parts(await inflate(packed));
+  const blocks = new Uint32Array(take(8 * blocksOf(header)));
+  const distances = new Uint8Array(take(blocksOf(header)));
+  const base = new Uint8Array(take(4 * n));
+  const slopes = [0, 1, 2].map(() => new Uint8Array(take(3 * n)));
+  const horizon = new Uint8Array(take(6 * rows * rows));
+  end();
+  const cells = cellsOf(blocks, nodesPerCell, n);
+  if (!cells) throw broken("the sizes in it do not agree");
+  return { blocks, distances, cells, base, slopes, horizon };
+}
+
+// Reads the elements and empties them. Throws an Error for people. `data` comes last in the file, so that one that was cut lacks it.
+export async function readModel(scene: HTMLElement | null, bakedData: HTMLElement | null, data: HTMLElement | null): Promise<Model> {
   let header: SceneHeader;
   try {
     header = JSON.parse(scene?.textContent ?? "") as SceneHeader;
@@ -64,25 +158,13 @@ export function readModel(scene: HTMLElement | null, data: HTMLElement | null): 
     throw broken("the description of its scene cannot be read");
   }
   if (header.format !== "nerfd-viewer" || header.version !== 1) throw broken("it does not describe a scene of this viewer");
-  let bytes: Uint8Array;
-  try {
-    // A cut may leave a part of four letters.
-    const text = (data?.textContent ?? "").trim();
-    bytes = decode(text.slice(0, text.length - (text.length % 4)));
-  } catch {
-    throw broken("its model is no base64");
-  }
-  if (bytes.length !== header.bytes) throw broken(`it has ${bytes.length} of the ${header.bytes} bytes of its model`);
-  data!.textContent = "";
-  let at = 0;
-  const take = (n: number) => bytes.buffer.slice(at, (at += n)) as ArrayBuffer;
-  const table = header.table.entries.map((n) => new Uint16Array(take(8 * n)));
-  const weights = new Uint16Array(take(2 * nWeights));
-  const nBlocks = header.box.count * (header.box.resolution / 4) ** 3;
-  const blocks = new Uint32Array(take(8 * nBlocks));
-  const distances = new Uint8Array(take(nBlocks));
-  if (at !== bytes.length) throw broken("the sizes in it do not agree");
-  return { header, table, weights, blocks, distances };
+  const model: Model = { header };
+  const packed = bytesOf(bakedData, header.baked?.bytes ?? 0);
+  if (!data) throw broken("its end is missing");
+  const bytes = bytesOf(data, header.bytes);
+  if (header.bytes > 0) model.exact = exactOf(header, bytes);
+  if (header.baked && (canUnpack || !model.exact)) model.baked = await bakedOf(header, packed);
+  return model;
 }
 
 export function floatOfHalf(half: number): number {

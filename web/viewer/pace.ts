@@ -30,7 +30,9 @@ export class Pace {
     private readonly renderer: Renderer,
     private readonly camera: () => { camera: Camera; channel: Channel },
     private readonly onDrawn: (drawn: Drawn) => void,
-  ) {
+  ) {}
+
+  begin() {
     void this.run();
   }
 
@@ -38,6 +40,11 @@ export class Pace {
     ++this.version;
     this.changedAt = performance.now();
     this.wake?.();
+  }
+
+  // Forgets how fast pictures were: another model is drawn now.
+  restart() {
+    this.msPerPixel = 0;
   }
 
   private async run() {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
@@ -88,6 +89,36 @@ TEST_F(ViewerFileTest, ModelIsTheUsedEntriesTheWeightsAndTheGrid) {
   ASSERT_EQ(bytes_.size(), at + 9 * blocks.size());
   EXPECT_EQ(std::memcmp(bytes_.data() + at, blocks.data(), 8 * blocks.size()), 0);
   EXPECT_EQ(bytes_[at + 8 * blocks.size()], static_cast<char>(marched.empty_distances()[0]));
+}
+
+TEST_F(ViewerFileTest, BakedModelIsPackedBesideTheModelOrAlone) {
+  EXPECT_EQ(ElementOf(html_, "baked"), "");
+  EXPECT_FALSE(json_.contains("baked"));
+  const auto& marched = dynamic_cast<const MarchedModel&>(*model_);
+  BakedModel baked{.grid = marched.grid(), .empty_distances = marched.empty_distances()};
+  baked.base.assign(size_t{2} * 4, 7);
+  baked.slopes.assign(size_t{2} * 9, 5);
+  for (const bool has_exact : {true, false}) {
+    const std::string html = ViewerFile(state_, *model_, scene_, &baked, has_exact);
+    const auto json = nlohmann::json::parse(ElementOf(html, "scene"), nullptr, false);
+    EXPECT_EQ(json["bytes"], has_exact ? bytes_.size() : 0);
+    EXPECT_EQ(ElementOf(html, "model"), has_exact ? ElementOf(html_, "model") : "");
+    EXPECT_EQ(json["baked"]["nodes"], 2);
+    EXPECT_EQ(json["baked"]["density"], nlohmann::json({kBakedDensity.low, kBakedDensity.high}));
+    std::string packed;
+    ASSERT_TRUE(absl::Base64Unescape(ElementOf(html, "baked"), &packed));
+    EXPECT_EQ(json["baked"]["bytes"], packed.size());
+    const size_t n_blocks = baked.empty_distances.size();
+    std::string bytes(9 * n_blocks + 2 * 13 + 1, '\0');
+    uLongf size = bytes.size();
+    ASSERT_EQ(uncompress(reinterpret_cast<Bytef*>(bytes.data()), &size,
+                         reinterpret_cast<const Bytef*>(packed.data()), packed.size()),
+              Z_OK);
+    ASSERT_EQ(size, bytes.size() - 1);
+    EXPECT_EQ(std::memcmp(bytes.data(), baked.grid.occupied_blocks.data(), 8 * n_blocks), 0);
+    EXPECT_EQ(bytes[9 * n_blocks], 7);
+    EXPECT_EQ(bytes[9 * n_blocks + size_t{2} * 4], 5);
+  }
 }
 
 TEST(ViewerPageTest, CoarseLevelsAreCutToTheirCorners) {
