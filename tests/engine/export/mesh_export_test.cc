@@ -72,7 +72,7 @@ TEST(MeshExportTest, FogThatNoPhotographShowsIsLeftOutWhereThereIsTooMuch) {
     geometry.median_height = height;
     for (const Camera& around : OrbitCameras(geometry, {}, camera, 8)) cameras.push_back(around);
   }
-  const MeshOptions options = {.resolution = 64, .max_found = 80'000};
+  const MeshOptions options = {.resolution = 64, .max_found = 180'000};
   EXPECT_TRUE(absl::IsResourceExhausted(TryMesh(foggy, options).status()));
   const auto made = TryMesh(foggy, options, cameras);
   ASSERT_THAT(made, IsOk());
