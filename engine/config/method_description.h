@@ -25,8 +25,11 @@ struct SceneFacts {
   // Pixels of a training picture, after reduction, that lie along a side of the level-0 box at the
   // distance of its center: the median over the pictures. 0: not known.
   double pixels_along_box = 0;
-  double n_pixels = 0;       // of all training pictures, after reduction
-  double n_samples = 0;      // that the budget pays for
+  double n_pixels = 0;   // of all training pictures, after reduction
+  double n_samples = 0;  // that the budget pays for
+  // Whether target_samples may be lowered for them: nobody asked for it, the training starts from
+  // nothing, and its budget counts samples.
+  bool lowers_steps = false;
   float step = 0, cone = 0;  // the scene's own
 };
 

@@ -288,6 +288,8 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   if (request.resume.empty() && request.merge.empty()) {
     const TrainConfig asked = *config;
     ChooseStepSize(ClassOf(device), config);
+    const bool lowers_steps = asked.target_samples == kAutoSetting && request.init.empty() &&
+                              asked.budget.kind == BudgetKind::kSamples;
     double n_pixels = 0;
     for (const ViewDescription& view : description.train)
       n_pixels += static_cast<double>(view.camera.width) * view.camera.height;
@@ -295,6 +297,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
                                                .pixels_along_box = PixelsAlongBox(description),
                                                .n_pixels = n_pixels,
                                                .n_samples = SamplesOfBudget(*config, device),
+                                               .lowers_steps = lowers_steps,
                                                .step = description.geometry.step,
                                                .cone = description.geometry.cone},
                                               config);

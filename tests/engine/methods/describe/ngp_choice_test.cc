@@ -37,6 +37,21 @@ TEST(ChooseNgpSettingsTest, SmallPicturesAndShortBudgetsKeepTheDefaults) {
   }
 }
 
+TEST(ChooseNgpSettingsTest, SmallBudgetsAreSpentInSmallStepsWhereTheyMayBe) {
+  const auto steps_of = [](double n_samples, int target_samples, bool lowers) {
+    SceneFacts scene = Synthetic(200, n_samples);
+    scene.lowers_steps = lowers;
+    TrainConfig config;
+    config.target_samples = target_samples;
+    return Chosen(scene, config).target_samples;
+  };
+  EXPECT_EQ(steps_of(4.096e6, 8192, true), 2000);
+  EXPECT_EQ(steps_of(4.096e6, 8192, false), 8192);
+  EXPECT_EQ(steps_of(1e5, 8192, true), 1024);
+  EXPECT_EQ(steps_of(20e6, 8192, true), 8192);
+  EXPECT_EQ(steps_of(20.48e6, 16384, true), 10000);
+}
+
 TEST(ChooseNgpSettingsTest, LargerPicturesHaveLargerTablesAndShorterSteps) {
   const TrainConfig full = Chosen(Synthetic(800, 40e6));
   EXPECT_EQ(Ngp(full).log2_hashmap_size, 18) << "19 would take too much of this budget";
