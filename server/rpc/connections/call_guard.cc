@@ -10,6 +10,7 @@ namespace {
 constexpr absl::Duration kMinPause = absl::Milliseconds(5);  // between two looks
 constexpr uint64_t kRefusalsPerLook = 100;
 constexpr int kPauseShare = 4;  // a look takes at most a fifth of the thread's time
+constexpr double kFreeEmpty = CallGuard::kMaxEmpty / 10;
 }  // namespace
 
 // gRPC asks it for the context of each call as soon as it has read the call, and returns contexts
@@ -56,6 +57,20 @@ std::unique_ptr<grpc::ContextAllocator> CallGuard::MakeCounter() {
 void CallGuard::Refused() {
   if (++n_refused_ % kRefusalsPerLook == 0) Look();
 }
+
+// A second later all is forgotten, whatever has come.
+double CallGuard::AddEmpty(double n) {
+  const SteadyTime now = clock_.Now();
+  MutexLock lock(empty_mu_);
+  const double leaked = kMaxEmpty * absl::ToDoubleSeconds(now - empty_time_);
+  empty_time_ = now;
+  n_empty_ = std::min(std::max(n_empty_ - leaked, 0.0) + n, kMaxEmpty);
+  return n_empty_;
+}
+
+void CallGuard::EndedEmpty() { AddEmpty(1); }
+
+bool CallGuard::is_wasted() { return AddEmpty(0) > kFreeEmpty; }
 
 void CallGuard::Look() {
   {

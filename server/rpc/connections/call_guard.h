@@ -36,12 +36,20 @@ class CallGuard {
   bool is_crowded() const { return n_waiting_ > kMaxWaiting; }
   // A call was refused before it could reach a handler.
   void Refused();
+  // A call has ended before its first message had come, as those of a closed connection do.
+  void EndedEmpty();
+  // Whether more than kMaxEmpty such calls a second come and go for a while. They take whole cores,
+  // and come back with the connections that are closed for them: new ones should come slowly.
+  bool is_wasted();
+  static constexpr double kMaxEmpty = 4000;
   // Counts the streams of all connections soon, for the table, and closes those with too many.
   void Look();
 
  private:
   class Counter;
   void Run();
+  // Adds to n_empty_ and returns it.
+  double AddEmpty(double n);
   // Waits for the next Look. False at the end.
   bool AwaitLook();
 
@@ -52,6 +60,9 @@ class CallGuard {
   std::atomic<int64_t> n_waiting_{0};
   std::atomic<bool> is_called_{false};  // by a crowd, since the last look
   std::atomic<uint64_t> n_refused_{0};
+  Mutex empty_mu_;
+  double n_empty_ ABSL_GUARDED_BY(empty_mu_) = 0;  // less kMaxEmpty a second
+  SteadyTime empty_time_ ABSL_GUARDED_BY(empty_mu_);
   Mutex mu_;
   CondVar changed_, stopped_;
   bool looks_ ABSL_GUARDED_BY(mu_) = false;

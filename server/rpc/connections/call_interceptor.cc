@@ -47,6 +47,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     origins_.Drop(call_);
     if (peer_.has_value()) connections_.Ended(*peer_);
     guard_.Ended();
+    if (!has_message_) guard_.EndedEmpty();
     Log(code == grpc::OK || code == grpc::CANCELLED ? LogLevel::kDebug : LogLevel::kInfo, "call",
         {{"request_id", request_id_},
          {"trace_id", trace_id_},
@@ -64,6 +65,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE) &&
         methods->GetRecvMessage() != nullptr) {
+      has_message_ = true;
       metrics_.MessageReceived();
       CountBytes(methods->GetRecvMessage());
     }
@@ -120,6 +122,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   const std::string request_id_;
   std::string trace_id_;  // set before the handler runs
   const std::chrono::steady_clock::time_point start_;
+  std::atomic<bool> has_message_{false};
   // Code of a call that ends without sending a status.
   std::atomic<int> code_{grpc::CANCELLED};
 };

@@ -127,6 +127,12 @@ bool IsLackOfResources(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
+// Whether the client has closed it while it waited.
+bool HasGone(int fd) {
+  pollfd end{fd, POLLRDHUP, 0};
+  return poll(&end, 1, 0) > 0;
+}
+
 }  // namespace
 
 struct ConnectionAcceptor::State {
@@ -197,8 +203,8 @@ struct ConnectionAcceptor::State {
     }
   }
 
-  // Waits while it must, and while there is a crowd and some of `patience_ms` is left. False at the
-  // end.
+  // Waits while it must, while there is a crowd and some of `patience_ms` is left, and a moment if
+  // the server is full. False at the end.
   bool AwaitRoom(pollfd wake, int& patience_ms) const {
     while (options.must_wait && options.must_wait()) {
       if (poll(&wake, 1, kLookMs) > 0) return false;
@@ -206,15 +212,13 @@ struct ConnectionAcceptor::State {
     for (; options.is_crowded && options.is_crowded() && patience_ms > 0; patience_ms -= kLookMs) {
       if (poll(&wake, 1, kLookMs) > 0) return false;
     }
-    return true;
+    return !options.is_full || !options.is_full() || poll(&wake, 1, kFullPauseMs) <= 0;
   }
 
   // False if it has to be tried again after a pause.
   bool AcceptAll(int listener, pollfd wake) {
     int patience_ms = kMaxCrowdMs;
     while (true) {
-      if (!AwaitRoom(wake, patience_ms)) return true;
-      if (options.is_full && options.is_full() && poll(&wake, 1, kFullPauseMs) > 0) return true;
       const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) {
         const int error = errno;
@@ -228,6 +232,14 @@ struct ConnectionAcceptor::State {
         close(fd);
         LogRefused("too many connections");
         continue;
+      }
+      if (HasGone(fd)) {
+        close(fd);
+        continue;
+      }
+      if (!AwaitRoom(wake, patience_ms)) {
+        close(fd);
+        return true;
       }
       const int on = 1;
       if (path.empty()) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

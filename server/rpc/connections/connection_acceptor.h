@@ -13,11 +13,11 @@ struct ConnectionAcceptorOptions {
   // Connections that would get a descriptor of this number or a higher one are closed at once, so
   // that descriptors for files are left.
   int max_descriptor = 4096;
-  // While it returns true, connections are accepted slowly, and wait in the kernel. May be empty.
+  // While it returns true, connections are handed on slowly, and wait in the kernel. May be empty.
   std::function<bool()> is_crowded = {};
-  // While it returns true, connections are accepted one by one, kFullPauseMs apart. May be empty.
+  // While it returns true, connections are handed on one by one, kFullPauseMs apart. May be empty.
   std::function<bool()> is_full = {};
-  // While it returns true, none is accepted. It becomes false by itself, soon. May be empty.
+  // While it returns true, none is handed on. It becomes false by itself, soon. May be empty.
   std::function<bool()> must_wait = {};
 };
 

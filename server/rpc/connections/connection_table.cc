@@ -30,6 +30,7 @@ constexpr int64_t kBytesPerSecond = 4;   // pings; one of 17 bytes may come ever
 
 constexpr absl::Duration kMaxUnreadStay = absl::Seconds(1);
 
+constexpr int kMaxWindow = 64 << 20;
 constexpr char kFlooding[] = "closed a connection that cancels calls too fast";
 
 std::optional<uint64_t> CookieOf(int socket) {
@@ -123,8 +124,13 @@ void ConnectionTable::Add(int socket) {
   }
   const SteadyTime now = clock_.Now();
   const uint64_t number = ++n_added_;
-  connections_[*peer] = {
-      .socket = socket, .cookie = *cookie, .came = now, .shed_time = now, .stranger = number};
+  Connection added;
+  added.socket = socket;
+  added.cookie = *cookie;
+  added.came = added.shed_time = now;
+  added.stranger = number;
+  if (++n_new_ > kCrowd || strangers_fill_) SetSlow(added, true, now);
+  connections_[*peer] = added;
   strangers_[number] = *peer;
 }
 
@@ -139,6 +145,7 @@ void ConnectionTable::ShowedToken(const Peer& peer) {
   const auto found = connections_.find(peer);
   if (found == connections_.end() || found->second.stranger == 0) return;
   strangers_.erase(std::exchange(found->second.stranger, 0));
+  SetSlow(found->second, false, found->second.slow_time);
 }
 
 ConnectionTable::Connections::iterator ConnectionTable::Erase(Connections::iterator connection) {
@@ -230,6 +237,18 @@ void ConnectionTable::Close(const Connection& connection) {
   connect(connection.socket, &no_address, sizeof(no_address));
 }
 
+// The kernel makes of 1 the least window that it knows, 2 KiB, of which one comes per round trip; a
+// sender whose packets are larger, as over loopback, sends five a second. The kernel raises it
+// again while much is read, so a slow one is to be set again later.
+void ConnectionTable::SetSlow(Connection& connection, bool is_slow, SteadyTime now) {
+  if (!connection.is_slow && !is_slow) return;
+  if (CookieOf(connection.socket) != connection.cookie) return;
+  const int window = is_slow ? 1 : kMaxWindow;
+  setsockopt(connection.socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, &window, sizeof(window));
+  if (connection.is_slow != is_slow) connection.slow_time = now;
+  connection.is_slow = is_slow;
+}
+
 std::optional<uint64_t> ConnectionTable::HeldBy(Connection& connection, SteadyTime now) {
   if (CookieOf(connection.socket) != connection.cookie) return std::nullopt;
   tcp_info tcp{};
@@ -260,6 +279,11 @@ bool ConnectionTable::fills() {
   return fills_;
 }
 
+bool ConnectionTable::has_crowd() {
+  MutexLock lock(mu_);
+  return n_new_ >= kCrowd;
+}
+
 uint64_t ConnectionTable::HeldByClosing() {
   std::erase_if(closing_, [](const Closing& one) { return CookieOf(one.socket) != one.cookie; });
   uint64_t held = 0;
@@ -280,6 +304,7 @@ bool ConnectionTable::is_full() {
 int ConnectionTable::Shed() {
   const SteadyTime now = clock_.Now();
   MutexLock lock(mu_);
+  n_new_ = 0;
   uint64_t total = 0;
   uint64_t of_strangers = 0;
   std::vector<Holder> holders;
@@ -298,15 +323,18 @@ int ConnectionTable::Shed() {
   std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) {
     return std::tie(a.is_stranger, a.held, a.peer) > std::tie(b.is_stranger, b.held, b.peer);
   });
-  fills_ = total > max_held_bytes_ / 4 || of_strangers > kMaxStrangerBytes / 4;
+  strangers_fill_ = of_strangers > kMaxStrangerBytes / 4;
+  fills_ = total > max_held_bytes_ / 4 || strangers_fill_;
+  SlowStrangers(holders, of_strangers, now);
   held_ = total;
   int n_closed = 0;
   if (of_strangers > kMaxStrangerBytes) {
     const uint64_t of_others = total - of_strangers;
-    n_closed += CloseHolders(holders, of_others + kMaxStrangerBytes / 2, total);
+    n_closed +=
+        CloseHolders(holders, of_others + kMaxStrangerBytes / 2, kMaxClosedStrangers, total);
   }
   if (total + HeldByClosing() > max_held_bytes_) {
-    n_closed += CloseHolders(holders, max_held_bytes_ / 2, total);
+    n_closed += CloseHolders(holders, max_held_bytes_ / 2, holders.size(), total);
   }
   held_ = total;
   if (n_closed > 0) {
@@ -315,11 +343,32 @@ int ConnectionTable::Shed() {
   return n_closed;
 }
 
-int ConnectionTable::CloseHolders(const std::vector<Holder>& holders, uint64_t target,
-                                  uint64_t& total) {
-  int n_closed = 0;
+void ConnectionTable::SlowStrangers(const std::vector<Holder>& holders, uint64_t all,
+                                    SteadyTime now) {
+  for (const auto& [number, peer] : strangers_) {
+    Connection& connection = connections_[peer];
+    const bool may_go = all < kMaxStrangerBytes / 8 && now - connection.slow_time >= kSlowTime;
+    SetSlow(connection, connection.is_slow && !may_go, now);
+  }
+  if (!strangers_fill_) return;
+  uint64_t fast = 0;
   for (const Holder& holder : holders) {
-    if (total <= target) break;
+    if (holder.is_stranger && !connections_[holder.peer].is_slow) fast += holder.held;
+  }
+  for (const Holder& holder : holders) {
+    if (!holder.is_stranger || fast <= kMaxFastBytes) return;
+    Connection& connection = connections_[holder.peer];
+    if (connection.is_slow) continue;
+    SetSlow(connection, true, now);
+    fast -= holder.held;
+  }
+}
+
+int ConnectionTable::CloseHolders(const std::vector<Holder>& holders, uint64_t target, size_t max,
+                                  uint64_t& total) {
+  size_t n_closed = 0;
+  for (const Holder& holder : holders) {
+    if (total <= target || n_closed == max) break;
     const auto found = connections_.find(holder.peer);
     if (found == connections_.end()) continue;  // closed already
     Close(found->second);
@@ -328,7 +377,7 @@ int ConnectionTable::CloseHolders(const std::vector<Holder>& holders, uint64_t t
     total -= holder.held;
     ++n_closed;
   }
-  return n_closed;
+  return static_cast<int>(n_closed);
 }
 
 }  // namespace nerf

@@ -48,8 +48,15 @@ class ConnectionTable {
   bool NextStrangerMustWait();
   static constexpr absl::Duration kMinStay = absl::Milliseconds(100);
   // Bytes of unfinished messages of all strangers; beyond it the connections that hold the most of
-  // them are closed.
+  // them are closed, a few at a time, since the end of their calls takes the time of others'. From
+  // a quarter of it on, those that hold the most are slowed until the others hold kMaxFastBytes,
+  // and new ones are slow from the start, as are those of a crowd. A slow one sends 64 KiB, then
+  // hardly anything. It is fast again once it has shown a token, and kSlowTime later while
+  // strangers hold less than an eighth.
   static constexpr uint64_t kMaxStrangerBytes = 32 << 20;
+  static constexpr uint64_t kMaxFastBytes = 2 << 20;
+  static constexpr absl::Duration kSlowTime = absl::Seconds(5);
+  static constexpr int kMaxClosedStrangers = 4;  // by a Shed
   // A call has reached its handler, has ended. A connection with more than kMaxCalls between the
   // two is closed: it has cancelled calls to get around HTTP/2's limit of calls at a time.
   void Began(const Peer& peer);
@@ -72,6 +79,8 @@ class ConnectionTable {
   int Shed();
   // Whether they held so much at the last Shed that the next one should follow in kSoon.
   bool fills();
+  // The same of a crowd of new ones, which may fill as soon as they have come.
+  bool has_crowd();
   static constexpr absl::Duration kSoon = absl::Milliseconds(50);
   // Whether gRPC has yet to free much of what closed connections held, as after a flood: it reads
   // new ones faster than it frees.
@@ -93,6 +102,8 @@ class ConnectionTable {
     int64_t n_streams = 0;  // as HasStreams said
     int64_t n_waiting = 0;  // of them without a handler then
     uint64_t stranger = 0;  // its key in strangers_; 0: has shown a token
+    bool is_slow = false;
+    SteadyTime slow_time;  // since when
   };
   // A connection that was closed, until gRPC has closed its socket.
   struct Closing {
@@ -105,6 +116,7 @@ class ConnectionTable {
   // Bytes of unfinished messages; nullopt if the connection is gone.
   static std::optional<uint64_t> HeldBy(Connection& connection, SteadyTime now);
   static void Close(const Connection& connection);
+  static void SetSlow(Connection& connection, bool is_slow, SteadyTime now);
   // Closes one that has made too many calls.
   void CloseCaller(const Peer& peer, bool is_stranger, std::string_view why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -118,15 +130,22 @@ class ConnectionTable {
     uint64_t held = 0;
     Peer peer;
   };
-  // Closes the first of `holders` until the rest of `total` is at most `target`. Returns how many.
-  int CloseHolders(const std::vector<Holder>& holders, uint64_t target, uint64_t& total)
+  // Slows the first strangers of `holders`, or lets others be fast again. They hold `all`.
+  void SlowStrangers(const std::vector<Holder>& holders, uint64_t all, SteadyTime now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Closes the first of `holders`, `max` at most, until the rest of `total` is at most `target`.
+  // Returns how many.
+  int CloseHolders(const std::vector<Holder>& holders, uint64_t target, size_t max, uint64_t& total)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t max_held_bytes_;
   const Clock& clock_;
   Mutex mu_;
   bool fills_ ABSL_GUARDED_BY(mu_) = false;
-  uint64_t held_ ABSL_GUARDED_BY(mu_) = 0;  // by open connections after the last Shed
+  bool strangers_fill_ ABSL_GUARDED_BY(mu_) = false;
+  size_t n_new_ ABSL_GUARDED_BY(mu_) = 0;              // since the last Shed
+  static constexpr size_t kCrowd = kMaxStrangers / 8;  // of new ones
+  uint64_t held_ ABSL_GUARDED_BY(mu_) = 0;             // by open connections after the last Shed
   std::vector<Closing> closing_ ABSL_GUARDED_BY(mu_);
   Connections connections_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, Peer> strangers_ ABSL_GUARDED_BY(mu_);  // in the order in which they came

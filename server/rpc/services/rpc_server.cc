@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "common/logging.h"
 #include "common/rpc/channel.h"
 #include "common/status_macros.h"
@@ -92,6 +93,8 @@ void PrepareGrpc() {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     gpr_set_log_function(LogLineOfGrpc);
+    // Debian's absl, which gRPC locks with, looks for deadlocks at each lock: 6% of a busy server.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     return true;
   }();
   static_cast<void>(enabled);
@@ -182,6 +185,7 @@ struct RpcServer::State {
     for (Entrance& entrance : entrances) {
       entrance.acceptor->Start([this, to_grpc = entrance.to_grpc.get()](int listener, int socket) {
         connections.Add(socket);
+        ShedSoon();
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.listener_fd = listener;
         connection.fd = socket;
@@ -191,11 +195,16 @@ struct RpcServer::State {
     return absl::OkStatus();
   }
 
-  // Looks again soon while connections fill.
   void Shed() {
     if (connections.fills()) call_guard.Look();
     connections.Shed();
-    if (!connections.fills() || sheds_soon.exchange(true)) return;
+    ShedSoon();
+  }
+
+  // While connections fill, or may.
+  void ShedSoon() {
+    if (!connections.fills() && !connections.has_crowd()) return;
+    if (sheds_soon.exchange(true)) return;
     executor->PostAfter(ConnectionTable::kSoon, [this] {
       sheds_soon = false;
       Shed();
@@ -212,7 +221,7 @@ struct RpcServer::State {
             {.listen = listen,
              .max_descriptor = options.max_descriptor,
              .is_crowded = [this] { return call_guard.is_crowded() || connections.is_closing(); },
-             .is_full = [this] { return connections.is_full(); },
+             .is_full = [this] { return connections.is_full() || call_guard.is_wasted(); },
              .must_wait = [this] { return connections.NextStrangerMustWait(); }}));
     auto to_grpc = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,

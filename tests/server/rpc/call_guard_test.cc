@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "server/rpc/connections/stream_census.h"
 #include "tests/server/rpc/rpc_test_server.h"
+#include "tests/testing/fake_clock.h"
 
 namespace nerf {
 namespace {
@@ -208,6 +209,51 @@ TEST_P(CallGuardTest, ConnectionThatFloodsIsClosedAndOthersAreServed) {
 
 INSTANTIATE_TEST_SUITE_P(WithATokenAndWithout, CallGuardTest,
                          testing::Values(RpcTestServer::kAdminToken, ""));
+
+// Seconds that a new client waits for its first answer.
+absl::Duration TimeToPing(const RpcTestServer& server) {
+  const absl::Time begin = absl::Now();
+  RawClient client(server.rpc->port());
+  client.AddPing();
+  EXPECT_TRUE(client.Flush());
+  EXPECT_TRUE(client.AwaitPing());
+  return absl::Now() - begin;
+}
+
+TEST(CallGuardWasteTest, CallsThatEndEmptyKeepTheNextConnectionsWaiting) {
+  RpcTestServer server(/*over_socket=*/true);  // its clock stands
+  for (int i = 0; i < 5; ++i) {
+    RawClient client(server.rpc->port());
+    for (int k = 0; k < 100; ++k) client.AddCall(/*ends=*/false, RpcTestServer::kAdminToken);
+    client.AddPing();
+    ASSERT_TRUE(client.Flush());
+    ASSERT_TRUE(client.AwaitPing());
+  }
+  const absl::Time deadline = absl::Now() + kCallGuardPatience;
+  int n_in_turn = 0;
+  while (n_in_turn < 5 && absl::Now() < deadline) {
+    n_in_turn = TimeToPing(server) >= absl::Milliseconds(45) ? n_in_turn + 1 : 0;
+  }
+  EXPECT_EQ(n_in_turn, 5);
+  server.clock.Advance(absl::Seconds(1));
+  absl::Duration least = TimeToPing(server);
+  for (int i = 0; i < 20; ++i) least = std::min(least, TimeToPing(server));
+  EXPECT_LT(least, absl::Milliseconds(45));
+}
+
+TEST(CallGuardWasteTest, WasteIsForgottenWithinASecond) {
+  FakeClock clock;
+  ConnectionTable connections(1 << 20, &clock);
+  CallGuard guard(&connections, &clock);
+  for (int i = 0; i < 400; ++i) guard.EndedEmpty();
+  EXPECT_FALSE(guard.is_wasted());
+  for (int i = 0; i < 100'000; ++i) guard.EndedEmpty();
+  EXPECT_TRUE(guard.is_wasted());
+  clock.Advance(absl::Milliseconds(850));
+  EXPECT_TRUE(guard.is_wasted());
+  clock.Advance(absl::Milliseconds(100));
+  EXPECT_FALSE(guard.is_wasted());
+}
 
 TEST(CallGuardPatienceTest, ConnectionThatMakesManyCallsInTurnStays) {
   RpcTestServer server(/*over_socket=*/true);

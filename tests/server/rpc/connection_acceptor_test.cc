@@ -161,6 +161,18 @@ TEST(ConnectionAcceptorTest, FullServerTakesConnectionsOneByOneAndStopsAtOnce) {
   EXPECT_LT(taken.count(), clients.size()) << "the last ones were still waiting";
 }
 
+TEST(ConnectionAcceptorTest, ClientsThatHaveGoneTakeNoTime) {
+  Taken taken;
+  const auto acceptor =
+      ConnectionAcceptor::Listen({.listen = "127.0.0.1:0", .is_full = [] { return true; }});
+  ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+  for (int i = 0; i < 1000; ++i) Connect((*acceptor)->port());
+  const Socket patient = Connect((*acceptor)->port());
+  (*acceptor)->Start(taken.Taker());
+  EXPECT_TRUE(taken.Await(1));
+  EXPECT_EQ(taken.count(), 1);
+}
+
 TEST(ConnectionAcceptorTest, ConnectionsBeyondTheMaximumAreClosedAndLaterOnesAreTaken) {
   Taken taken;
   // The client's socket of a connection and the server's take two numbers.

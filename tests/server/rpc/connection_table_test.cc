@@ -61,6 +61,19 @@ class Pair {
                 static_cast<ssize_t>(chunk.size()));
     }
   }
+  // Bytes that come within `patience`, up to `max`, from a client that sends as fast as it can.
+  size_t Push(size_t max, absl::Duration patience) const {
+    const std::string chunk(64 << 10, 'x');
+    std::string buffer(chunk.size(), 0);
+    size_t come = 0;
+    for (const absl::Time end = absl::Now() + patience; come < max && absl::Now() < end;) {
+      send(client, chunk.data(), chunk.size(), MSG_DONTWAIT);
+      const ssize_t n = recv(server, buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (n > 0) come += static_cast<size_t>(n);
+      if (n <= 0) absl::SleepFor(absl::Milliseconds(1));
+    }
+    return come;
+  }
   ConnectionTable::Peer peer() const {
     sockaddr_in address{};
     socklen_t size = sizeof(address);
@@ -393,6 +406,82 @@ TEST(ConnectionTableTest, StrangersHoldLessAndGoFirst) {
   EXPECT_EQ(table.Shed(), 3) << "the two strangers, then one of those that hold more";
   for (const auto& stranger : strangers) EXPECT_TRUE(stranger->ended());
   EXPECT_NE(first.ended(), second.ended());
+}
+
+// Whether a client that sends as fast as it can does not get far.
+bool IsSlow(const Pair& pair) {
+  pair.Push(8 * kMib, absl::Milliseconds(200));  // what it was allowed before
+  return pair.Push(kMib, absl::Milliseconds(500)) < kMib / 2;
+}
+
+TEST(ConnectionTableTest, StrangersThatHoldTheMostAreSlowedUntilTheyShowATokenOrHoldLittle) {
+  FakeClock clock;
+  ConnectionTable table(160 * kMib, &clock);
+  const Pair full, second, third, known;
+  for (const Pair* pair : {&full, &second, &third, &known}) table.Add(pair->server);
+  table.ShowedToken(known.peer());
+  known.Send(20 * kMib);
+  full.Send(6 * kMib);
+  second.Send(3 * kMib);
+  third.Send(2 * kMib);
+  EXPECT_EQ(table.Shed(), 0);
+  EXPECT_TRUE(IsSlow(full));
+  EXPECT_TRUE(IsSlow(second));
+  EXPECT_FALSE(IsSlow(third)) << "the fast ones hold little";
+  EXPECT_FALSE(IsSlow(known));
+  table.ShowedToken(second.peer());
+  EXPECT_FALSE(IsSlow(second));
+  table.Received(full.peer(), 32 * kMib);
+  table.Received(third.peer(), 32 * kMib);
+  EXPECT_EQ(table.Shed(), 0);
+  EXPECT_TRUE(IsSlow(full)) << "a moment ago it was full";
+  clock.Advance(ConnectionTable::kSlowTime);
+  EXPECT_EQ(table.Shed(), 0);
+  EXPECT_FALSE(IsSlow(full));
+}
+
+TEST(ConnectionTableTest, FewStrangersAreClosedAtATime) {
+  const FakeClock clock;
+  ConnectionTable table(160 * kMib, &clock);
+  std::vector<std::unique_ptr<Pair>> strangers;
+  for (int i = 0; i < 10; ++i) {
+    strangers.push_back(std::make_unique<Pair>());
+    table.Add(strangers.back()->server);
+    strangers.back()->Send(6 * kMib);
+  }
+  EXPECT_EQ(table.Shed(), ConnectionTable::kMaxClosedStrangers);
+  EXPECT_EQ(table.Shed(), ConnectionTable::kMaxClosedStrangers) << "12 MiB are left";
+  EXPECT_EQ(table.Shed(), 0);
+}
+
+TEST(ConnectionTableTest, StrangersOfACrowdAreSlowForAWhile) {
+  FakeClock clock;
+  ConnectionTable table(160 * kMib, &clock);
+  std::vector<std::unique_ptr<Pair>> strangers;
+  const auto add = [&] {
+    strangers.push_back(std::make_unique<Pair>());
+    table.Add(strangers.back()->server);
+  };
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_FALSE(table.has_crowd());
+    add();
+  }
+  EXPECT_TRUE(table.has_crowd());
+  add();
+  EXPECT_FALSE(IsSlow(*strangers[15]));
+  table.Received(strangers[15]->peer(), 32 * kMib);
+  for (int i = 0; i < 6; ++i) {  // the kernel raises its window as long as much comes
+    strangers[16]->Push(kMib, absl::Milliseconds(50));
+    table.Shed();
+  }
+  EXPECT_FALSE(table.has_crowd());
+  add();
+  EXPECT_FALSE(IsSlow(*strangers[17]));
+  EXPECT_TRUE(IsSlow(*strangers[16]));
+  table.Received(strangers[17]->peer(), 32 * kMib);
+  clock.Advance(ConnectionTable::kSlowTime);
+  table.Shed();
+  EXPECT_FALSE(IsSlow(*strangers[16]));
 }
 
 TEST(ConnectionTableTest, PeersAreReadAsGrpcNamesThem) {
