@@ -90,6 +90,21 @@ TEST_F(TrainingSessionTest, TheGridBeginsWithinWhatPicturesWithAlphaShow) {
   EXPECT_EQ((*masked)->step->OccupiedFraction(), 1);
 }
 
+TEST_F(TrainingSessionTest, SmallBudgetsOfSamplesGetSmallStepsWhereNoneWereAskedFor) {
+  const auto steps_of = [&](BudgetKind kind, int asked) {
+    TrainConfig config = SmallConfig();
+    config.budget = {kind, 1e6};
+    config.target_samples = asked;
+    const auto session = Open({dataset_, config, "", ""});
+    EXPECT_THAT(session, IsOk());
+    return session.ok() ? (*session)->state.config.target_samples : 0;
+  };
+  EXPECT_EQ(steps_of(BudgetKind::kSamples, kAutoSetting), 1024);
+  EXPECT_EQ(steps_of(BudgetKind::kSamples, 512), 512);
+  EXPECT_EQ(steps_of(BudgetKind::kSteps, kAutoSetting), 8192);
+  EXPECT_EQ(steps_of(BudgetKind::kSeconds, kAutoSetting), 8192);
+}
+
 TEST_F(TrainingSessionTest, StopEndsTheReadingOfTheDatasetAndTheSearchForEmptyCells) {
   const auto session = Open({dataset_, SmallConfig(), "", ""});
   ASSERT_THAT(session, IsOk());
