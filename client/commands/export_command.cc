@@ -344,12 +344,18 @@ void AddProductFlags(CLI::App& command, ExportFlags* flags) {
            "Camera path to write for nerfstudio (camera_path.json)");
   add_file("--ngp-path", &flags->ngp_path, "Camera path to write for instant-ngp (base_cam.json)");
   add_file("--views", &flags->views, "Data set of rendered views with depths to write (.zip)");
-  add_file("--keyframes", &flags->keyframes,
-           "Cameras that a path or the views pass through, as of render-job create\n(default: the "
-           "photographs' cameras)");
-  command.add_option("--frames", flags->frames, "Views along --keyframes, at most 3600")
+  CLI::Option* const keyframes =
+      command
+          .add_option("--keyframes", flags->keyframes,
+                      "Cameras that a path or the views pass through, as of render-job "
+                      "create\n(default: the photographs' cameras)")
+          ->type_name("FILE");
+  command.add_option("--frames", flags->frames, "Views along --keyframes")
+      ->check(CLI::Range(1, 3600))
+      ->needs(keyframes)
       ->capture_default_str();
-  command.add_flag("--loop", flags->loop, "The path of --keyframes ends where it began");
+  command.add_flag("--loop", flags->loop, "The path of --keyframes ends where it began")
+      ->needs(keyframes);
 }
 
 }  // namespace

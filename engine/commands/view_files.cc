@@ -86,6 +86,9 @@ bool IsArchive(std::string_view path) { return path.ends_with(".zip"); }
 
 absl::StatusOr<std::unique_ptr<ViewFiles>> ViewFiles::Make(const std::string& path) {
   if (!IsArchive(path)) return StagedFolder::Make(path);
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    return absl::InvalidArgumentError("--out: " + path + " is a folder, not an archive");
   NERF_ASSIGN_OR_RETURN(ZipFile file, ZipFile::Create(path));
   return std::make_unique<Archive>(std::move(file));
 }

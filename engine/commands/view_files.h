@@ -13,8 +13,8 @@ namespace nerf {
 // PutInPlace, and nothing is left behind without it.
 class ViewFiles {
  public:
-  // Errors: InvalidArgument where a folder is there and not empty; those of ZipFile::Create and of
-  // making folders.
+  // An archive that is there is replaced. Errors: InvalidArgument where a folder is there that is
+  // not empty, or is named like an archive; those of ZipFile::Create and of making folders.
   static absl::StatusOr<std::unique_ptr<ViewFiles>> Make(const std::string& path);
   virtual ~ViewFiles() = default;
 

@@ -10,6 +10,7 @@
 #include "engine/config/view_limits.h"
 #include "engine/export/camera_list.h"
 #include "engine/export/surface_points.h"
+#include "engine/files/zip_file.h"
 #include "engine/output/view_request.h"
 #include "engine/output/view_style.h"
 #include "engine/render/renderer.h"
@@ -52,6 +53,18 @@ absl::StatusOr<ExportedFile> MakeViewSet(const ModelFile& model, const ExportReq
                                          const ExportProgress& progress) {
   NERF_ASSIGN_OR_RETURN(const CamerasToExport asked,
                         CamerasOf(model, request, /*keep_keyframes=*/false));
+  std::vector<Camera> cameras;
+  uint64_t n_depth_bytes = 0;  // not compressed
+  for (const Camera& camera : asked.cameras) {
+    NERF_ASSIGN_OR_RETURN(cameras.emplace_back(), ViewCamera(camera));
+    n_depth_bytes += uint64_t{4} * cameras.back().width * cameras.back().height;
+  }
+  if (IsArchive(path) && n_depth_bytes > ZipFile::kMaxBytes) {
+    return absl::ResourceExhaustedError(
+        fmt::format("a .zip holds 4 GB at most, these depths have {:.1f}; take fewer or smaller "
+                    "views, or a folder",
+                    static_cast<double>(n_depth_bytes) / 1e9));
+  }
   NERF_ASSIGN_OR_RETURN(const std::unique_ptr<ViewFiles> files, ViewFiles::Make(path));
   const SceneGeometry& geometry = model.state.geometry;
   ViewStyle style;
@@ -63,9 +76,9 @@ absl::StatusOr<ExportedFile> MakeViewSet(const ModelFile& model, const ExportReq
     made.byte_size += bytes.size();
     return files->Write(file, bytes);
   };
-  for (size_t i = 0; i < asked.cameras.size(); ++i) {
-    progress("views", static_cast<double>(i) / static_cast<double>(asked.cameras.size()));
-    NERF_ASSIGN_OR_RETURN(const Camera camera, ViewCamera(asked.cameras[i]));
+  for (size_t i = 0; i < cameras.size(); ++i) {
+    progress("views", static_cast<double>(i) / static_cast<double>(cameras.size()));
+    const Camera& camera = cameras[i];
     const std::string name = asked.names.empty() ? fmt::format("{:04}", i) : asked.names[i];
     ViewRender render(*model.model, geometry.near, camera, options);
     if (!render.Advance(pool, nullptr, stop))

@@ -83,17 +83,19 @@ absl::StatusOr<ViewerContent> BakedContent(const ViewerFlags& flags, const Train
                                            const TrainedModel& model, const ViewerScene& scene,
                                            ThreadPool* pool, const std::stop_token& stop) {
   const auto& marched = dynamic_cast<const MarchedModel&>(model);
-  ExportConsole console(flags.json);
-  console.Show("views", 0);
+  std::optional<ExportConsole> console(flags.json);
+  console->Show("views", 0);
   NERF_ASSIGN_OR_RETURN(const BakePlan plan,
                         PlanBaking(marched, state.geometry, BakingCameras(state, model), scene.crop,
                                    MinTransmittance(state.config), pool, stop));
   if (!flags.json) {
+    console.reset();  // clears its line
+    console.emplace(flags.json);
     fmt::print("baking {} cells with {} nodes a side: at most {:.1f} MB\n", plan.n_cells,
                plan.nodes_per_cell, static_cast<double>(plan.n_bytes) * kBase64Growth / 1e6);
     std::fflush(stdout);
   }
-  const auto show = [&](std::string_view step, double share) { console.Show(step, share); };
+  const auto show = [&](std::string_view step, double share) { console->Show(step, share); };
   NERF_ASSIGN_OR_RETURN(const BakedModel baked, BakeModel(marched, plan, pool, stop, show));
   ViewerContent content{ViewerFile(state, model, scene, &baked), "the model and a baked one"};
   if (content.html.size() > kMaxBothBytes) {

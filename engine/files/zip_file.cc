@@ -7,7 +7,7 @@
 namespace nerf {
 namespace {
 
-constexpr uint64_t kMaxZipBytes = 0xfffffffe, kMaxZipFiles = 0xfffe, kMaxZipName = 0xffff;
+constexpr uint64_t kMaxZipFiles = 0xfffe, kMaxZipName = 0xffff;
 constexpr uint64_t kZipFileBytes = 30, kZipDirectoryBytes = 46;  // without the name
 constexpr uint16_t kZipVersion = 20, kUtf8Names = 1 << 11;
 constexpr uint16_t kFirstDay = (1 << 5) | 1;  // of 1980
@@ -45,9 +45,9 @@ absl::Status ZipFile::Add(const std::string& name, std::string_view bytes) {
   // With room for the directory.
   uint64_t all = file_.byte_size() + bytes.size() + kZipFileBytes + name.size();
   for (const Entry& entry : entries_) all += kZipDirectoryBytes + entry.name.size();
-  if (all + kZipDirectoryBytes + name.size() > kMaxZipBytes || entries_.size() >= kMaxZipFiles) {
+  if (all + kZipDirectoryBytes + name.size() > kMaxBytes || entries_.size() >= kMaxZipFiles) {
     return absl::ResourceExhaustedError(
-        "a .zip holds 4 GB and 65535 files at most; take fewer or smaller views, or a folder");
+        "a .zip holds 4 GB and 65534 files at most; take fewer or smaller views, or a folder");
   }
   const uint64_t crc =
       crc32_z(crc32_z(0, nullptr, 0), reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());

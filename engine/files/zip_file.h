@@ -16,11 +16,13 @@ namespace nerf {
 // first day. Order: Create, Add..., Commit. Source: PKWARE, APPNOTE.TXT, 4.3.7 to 4.3.16.
 class ZipFile {
  public:
+  static constexpr uint64_t kMaxBytes = 0xfffffffe;
+
   static absl::StatusOr<ZipFile> Create(const std::string& path);
 
   // name: relative, with `/`, each another. Errors: InvalidArgument for one of more than 65535
-  // bytes; ResourceExhausted beyond 4 GB or 65535 files,
-  // which archives without extensions cannot hold; those of writing.
+  // bytes; ResourceExhausted beyond kMaxBytes or 65534 files, which archives without extensions
+  // cannot hold; those of writing.
   absl::Status Add(const std::string& name, std::string_view bytes);
   absl::Status Commit();
 

@@ -272,7 +272,8 @@ def _config(options: TrainOptions, project: str) -> Any:
         raise ValueError(f"{' and '.join(given)}: name one budget")
     background = (options.background or "auto").upper()
     if background not in ("AUTO", "WHITE", "BLACK", "RANDOM"):
-        raise ValueError(f"background: must be auto, white, black or random, not {background!r}")
+        raise ValueError("background: must be auto, white, black or random, not "
+                         f"{options.background!r}")
     config = TrainingConfig(method=options.method, background=background)
     # protobuf's own exceptions name neither the argument nor its limits.
     for name, value in (("seed", options.seed), ("test_every", options.test_every),

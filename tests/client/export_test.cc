@@ -200,6 +200,8 @@ TEST_F(ServerExportTest, WrongFlagsAreUsageErrors) {
            {"export", "--model", "mic", "--mesh", mesh, "--keyframes", dir_ / "no.json"},
            {"export", "--model", "mic", "--ngp-path", mesh, "--keyframes", dir_ / "no.json"},
            {"export", "--model", "mic", "--ngp-path", mesh, "--views", dir_ / "set.zip"},
+           {"export", "--model", "mic", "--ngp-path", dir_ / "base_cam.json", "--loop"},
+           {"export", "--model", "mic", "--views", dir_ / "set.zip", "--frames", "10"},
            {"export", "--model", "mic", "--mesh", mesh, "--baked"},
            {"export", "--model", "mic", "--viewer", mesh, "--baked", "--where", "server"},
            {"export", "--model", "../mic", "--mesh", mesh}}) {

@@ -9,12 +9,13 @@ export class Choice {
   private kind: Kind;
   private isOpen: boolean; // until the device is slow or a person has chosen
   private nSlow = 0;
+  private lacksOther = false; // the device cannot draw it
 
-  // Chooses one. onChosen: it is drawn from now on. Throws an Error for people where the device draws none.
+  // Chooses one. onChosen: it is drawn from now on, and whether there is a choice. Throws an Error for people where the device draws none.
   constructor(
     private readonly model: Model,
     private readonly renderer: Renderer,
-    private readonly onChosen: (kind: Kind) => void,
+    private readonly onChosen: (kind: Kind, hasBoth: boolean) => void,
   ) {
     this.isOpen = this.hasBoth;
     this.kind = model.exact ? "exact" : "baked";
@@ -22,12 +23,15 @@ export class Choice {
       renderer.use(this.kind);
     } catch (error) {
       if (!this.hasBoth) throw error;
-      this.turn();
+      this.lacksOther = true;
+      this.kind = "baked";
+      renderer.use(this.kind);
+      onChosen(this.kind, false);
     }
   }
 
   get hasBoth(): boolean {
-    return this.model.exact !== undefined && this.model.baked !== undefined;
+    return !this.lacksOther && this.model.exact !== undefined && this.model.baked !== undefined;
   }
 
   // Behind the milliseconds.
@@ -40,7 +44,7 @@ export class Choice {
     if (!this.isOpen) return;
     this.nSlow = ms > mostMs ? this.nSlow + 1 : 0;
     if (this.nSlow >= leastSlow) this.turn();
-    else if (this.nSlow > 0) this.onChosen(this.kind); // draws again
+    else if (this.nSlow > 0) this.onChosen(this.kind, true); // draws again
   }
 
   // To the other form, which is kept. Where the device cannot draw it, nothing changes.
@@ -50,10 +54,10 @@ export class Choice {
     const next = this.kind === "exact" ? "baked" : "exact";
     try {
       this.renderer.use(next);
+      this.kind = next;
     } catch {
-      return;
+      this.lacksOther = true;
     }
-    this.kind = next;
-    this.onChosen(next);
+    this.onChosen(this.kind, this.hasBoth);
   }
 }

@@ -8,6 +8,7 @@ import { Renderer, type Channel } from "./renderer";
 
 const pathSeconds = 15; // of the suggested path
 const addressMs = 400; // after the last move, before the address names the camera
+const leastWeighedMs = 16; // of a picture from which the time of a whole one is told
 const mostRatio = 2; // device pixels of a pixel of the page
 
 const element = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
@@ -45,7 +46,7 @@ async function start() {
   const onDrawn = (drawn: Drawn) => {
     element("readout").textContent = `${drawn.width} × ${drawn.height}, ${drawn.ms.toFixed(0)} ms${choice.says}`;
     canvas.dataset.whole = String(drawn.isWhole);
-    choice.weigh((drawn.ms * canvas.width * canvas.height) / (drawn.width * drawn.height));
+    if (drawn.isWhole || drawn.ms >= leastWeighedMs) choice.weigh((drawn.ms * canvas.width * canvas.height) / (drawn.width * drawn.height));
   };
   fit();
   const pace = new Pace(canvas, renderer, () => ({ camera: cameraOf(place, aspect()), channel }), onDrawn);
@@ -55,8 +56,9 @@ async function start() {
     canvas.dataset.whole = "false";
     pace.changed();
   };
-  const choice = new Choice(model, renderer, (kind) => {
+  const choice = new Choice(model, renderer, (kind, hasBoth) => {
     press("baked-kind", kind === "baked");
+    element("baked-kind").hidden = !hasBoth;
     pace.restart();
     shown();
   });
@@ -155,7 +157,7 @@ async function start() {
     shown();
   });
   if (!readAddress()) shown();
-  pace.begin();
+  pace.begin(fail);
 }
 
 // The model is the last element, so that a file that was cut short can say so.

@@ -20,6 +20,8 @@ export interface Drawn {
 // Draws what `camera` gives whenever `changed` was called, one picture at a time: the latest camera wins.
 export class Pace {
   private msPerPixel = 0; // of the pictures so far; 0: none
+  private leastMs = 0; // what even a picture of one pixel takes
+  private nRestarts = 0;
   private share = leastShare; // of the canvas's sides that moving pictures have
   private version = 0;
   private changedAt = 0;
@@ -32,8 +34,8 @@ export class Pace {
     private readonly onDrawn: (drawn: Drawn) => void,
   ) {}
 
-  begin() {
-    void this.run();
+  begin(onFailure: (error: unknown) => void) {
+    this.run().catch(onFailure);
   }
 
   changed() {
@@ -45,12 +47,14 @@ export class Pace {
   // Forgets how fast pictures were: another model is drawn now.
   restart() {
     this.msPerPixel = 0;
+    ++this.nRestarts;
   }
 
   private async run() {
     // The first picture takes as long as the device takes to compile: one of a pixel.
     const { camera, channel } = this.camera();
     await this.renderer.drawCoarse(camera, channel, 1, 1);
+    this.leastMs = await this.renderer.drawCoarse(camera, channel, 1, 1);
     let drawn = -1;
     while (!this.renderer.isLost) {
       if (drawn === this.version) await new Promise<void>((resolve) => (this.wake = resolve));
@@ -64,7 +68,7 @@ export class Pace {
 
   // Returns true where that is the full picture.
   private async drawMoving(): Promise<boolean> {
-    const { version } = this;
+    const { version, nRestarts } = this;
     const { width, height } = this.canvas;
     const least = Math.min(1, Math.max(leastShare, leastSide / Math.min(width, height)));
     if (this.msPerPixel > 0) {
@@ -76,9 +80,10 @@ export class Pace {
     }
     const size = [width, height].map((side) => Math.max(1, Math.round(side * this.share))) as [number, number];
     const { camera, channel } = this.camera();
-    const ms = await this.renderer.drawCoarse(camera, channel, ...size);
-    this.learn(ms, size[0] * size[1]);
+    const ms = this.ownMs(await this.renderer.drawCoarse(camera, channel, ...size));
     this.renderer.present();
+    if (nRestarts !== this.nRestarts) return false; // it was of the other model
+    this.learn(ms, size[0] * size[1]);
     const isWhole = size[0] === width && size[1] === height && version === this.version;
     this.onDrawn({ width: size[0], height: size[1], ms, isWhole });
     return isWhole;
@@ -95,12 +100,17 @@ export class Pace {
     parts.sort((a, b) => fromMiddle(a) - fromMiddle(b));
     let total = 0;
     for (const [x, y] of parts) {
-      total += await this.renderer.drawFine(camera, channel, x, y, Math.min(side, width - x), Math.min(side, height - y));
+      total += this.ownMs(await this.renderer.drawFine(camera, channel, x, y, Math.min(side, width - x), Math.min(side, height - y)));
       await new Promise(requestAnimationFrame);
       if (version !== this.version) return;
       this.renderer.present();
     }
     this.onDrawn({ width, height, ms: total, isWhole: true });
+  }
+
+  // Without what waiting for the device takes, which is the same for a small picture.
+  private ownMs(ms: number) {
+    return Math.max(0, ms - this.leastMs);
   }
 
   private learn(ms: number, pixels: number) {

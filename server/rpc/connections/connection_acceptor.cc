@@ -30,6 +30,7 @@ constexpr int kRetryMs = 50;      // after accept failed for lack of descriptors
 constexpr int kLookMs = 5;        // while there is a crowd
 constexpr int kMaxCrowdMs = 500;  // then connections are accepted all the same
 constexpr int kFullPauseMs = 50;
+constexpr int kMaxInTurn = 512;  // of an address; then the others are looked at
 constexpr absl::Duration kLogInterval = absl::Seconds(10);
 
 absl::Status ListenError(const std::string& address, std::string_view what) {
@@ -218,7 +219,7 @@ struct ConnectionAcceptor::State {
   // False if it has to be tried again after a pause.
   bool AcceptAll(int listener, pollfd wake) {
     int patience_ms = kMaxCrowdMs;
-    while (true) {
+    for (int n = 0; n < kMaxInTurn; ++n) {
       const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) {
         const int error = errno;
@@ -245,6 +246,7 @@ struct ConnectionAcceptor::State {
       if (path.empty()) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
       take(listener, fd);
     }
+    return true;
   }
 
   void LogRefused(std::string_view why) {

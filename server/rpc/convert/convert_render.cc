@@ -48,8 +48,8 @@ std::string_view FramesField(const v1::CameraPath& path) {
 void CheckKeyframe(std::string_view field, const v1::Keyframe& keyframe, RequestCheck& check) {
   CheckCameraMatrix(fmt::format("{}.transform_matrix", field), keyframe.transform_matrix(), check);
   const double fov = keyframe.fov_degrees();
-  check.Require(fov > 0 && fov < 180, fmt::format("{}.fov_degrees", field),
-                "must be above 0 and below 180");
+  check.Require(fov >= 0.01 && fov <= 179, fmt::format("{}.fov_degrees", field),
+                "must be 0.01 to 179");
 }
 
 void CheckSize(std::string_view prefix, uint32_t width, uint32_t height, RequestCheck& check) {

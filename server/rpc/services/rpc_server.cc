@@ -215,6 +215,8 @@ struct RpcServer::State {
   absl::Status Listen(const RpcServerOptions& options, const std::string& listen,
                       std::shared_ptr<grpc::ServerCredentials> credentials,
                       grpc::ServerBuilder& builder) {
+    // No stranger comes by a path.
+    const bool has_strangers = listen != options.local_listen;
     NERF_ASSIGN_OR_RETURN(
         auto acceptor,
         ConnectionAcceptor::Listen(
@@ -222,7 +224,10 @@ struct RpcServer::State {
              .max_descriptor = options.max_descriptor,
              .is_crowded = [this] { return call_guard.is_crowded() || connections.is_closing(); },
              .is_full = [this] { return connections.is_full() || call_guard.is_wasted(); },
-             .must_wait = [this] { return connections.NextStrangerMustWait(); }}));
+             .must_wait =
+                 [this, has_strangers] {
+                   return has_strangers && connections.NextStrangerMustWait();
+                 }}));
     auto to_grpc = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         TokenGate::Guard(gate, std::move(credentials)));

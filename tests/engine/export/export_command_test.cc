@@ -384,6 +384,26 @@ TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
   }
 }
 
+TEST_F(ExportCommandTest, ArchivesThatCannotBeMadeAreRefusedBeforeTheWork) {
+  const TempDir other;
+  fs::create_directory(other / "set.zip");
+  EXPECT_THAT(Export(Model() + " --out " + (other / "set.zip")).err, HasSubstr("is a folder"));
+  nlohmann::json frames = nlohmann::json::array();
+  for (int i = 0; i < 1100; ++i) {
+    frames.push_back(
+        {{"w", 1024},
+         {"h", 1024},
+         {"fl_x", 900},
+         {"transform_matrix", {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 4}, {0, 0, 0, 1}}}});
+  }
+  other.Write("many.json", nlohmann::json{{"frames", frames}}.dump());
+  const Ended ended =
+      Export(Model() + " --camera " + (other / "many.json") + " --out " + (dir_ / "x.zip"));
+  EXPECT_EQ(ended.code, 8) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("a .zip holds 4 GB at most, these depths have 4.6"));
+  EXPECT_THAT(Files(), ::testing::IsEmpty());
+}
+
 TEST_F(ExportCommandTest, ModelsThatAreNoneAreRefused) {
   const std::string out = " --format ply --out " + (dir_ / "x");
   EXPECT_EQ(Export((dir_ / "none.safetensors") + out).code, 5);
