@@ -57,23 +57,32 @@ await() { # JOB FIELD VALUE SECONDS
   exit 1
 }
 processes() { # [PROGRAM]: of COLMAP, or another one, about the folder of this test
+  local words process pattern="^[^ ]*${1:-colmap} .*$scratch"
   for process in /proc/[0-9]*; do
-    line=$({ tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null) || continue
-    grep -qE "^[^ ]*${1:-colmap} .*$scratch" <<<"$line" && echo "${process#/proc/} $line"
+    { mapfile -d '' words <"$process/cmdline"; } 2>/dev/null || continue
+    [[ "${words[*]}" =~ $pattern ]] && echo "${process#/proc/} ${words[*]}"
   done
   true
 }
 await_process() {
   for _ in $(seq 300); do
-    [ -n "$(processes "$@")" ] && return
+    [ -n "$(processes)" ] && return
+    sleep 0.05
+  done
+  echo "COLMAP does not run"
+  exit 1
+}
+kill_process() { # [PROGRAM]. COLMAP's run for less than a second each: the first that is seen.
+  local process killed=no
+  for _ in $(seq 300); do
+    while read -r process _; do
+      if kill -9 "$process" 2>/dev/null; then killed=yes; fi
+    done < <(processes "$@")
+    [ "$killed" = yes ] && return
     sleep 0.05
   done
   echo "${1:-COLMAP} does not run"
   exit 1
-}
-kill_process() { # [PROGRAM]
-  await_process "$@"
-  processes "$@" | while read -r process _; do kill -9 "$process" 2>/dev/null || true; done
 }
 await_no_process() {
   for _ in $(seq 20); do
