@@ -91,7 +91,8 @@ typename JobWatch<Watch>::Next JobWatch<Watch>::Fill(bool* bookmark_due,
     last_sequence_ = response->sequence();
   } else if (watcher_->finished()) {
     return Next::kFinished;
-  } else if (std::exchange(*bookmark_due, false) && !std::exchange(sent_since_bookmark_, false)) {
+  } else if (std::exchange(*bookmark_due, false) &&
+             (!std::exchange(sent_since_bookmark_, false) || waiting_.has_value())) {
     response->Clear();
     response->set_kind(Watch::Response::BOOKMARK);
     response->set_resume_token(watcher_->Token());
