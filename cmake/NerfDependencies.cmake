@@ -27,7 +27,7 @@ find_package(spdlog 1.10 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED)
 find_package(PNG 1.6 REQUIRED)
-find_package(ZLIB REQUIRED)  # of EXR pictures
+find_package(ZLIB REQUIRED)  # of EXR pictures, archives and baked viewers
 find_package(CLI11 2.1 REQUIRED)
 find_package(meshoptimizer REQUIRED)  # of nerf-engine export
 find_path(NERF_NANOVDB_INCLUDE nanovdb/util/GridBuilder.h)  # .nvdb, where it is found

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
 #include "common/atomic_file.h"
 #include "common/error_reason.h"
@@ -21,12 +22,8 @@ namespace {
 constexpr std::string_view kTheExport = "the export";
 
 // "NGP_PATH" -> "ngp-path", as `nerf-engine export` names formats and frames.
-std::string WordOf(std::string name) {
-  for (char& c : name) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c == '_') c = '-';
-  }
-  return name;
+std::string WordOf(const std::string& name) {
+  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
 }
 
 // cameras: file of product.path, if there is one.

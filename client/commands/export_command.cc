@@ -7,6 +7,8 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 #include "client/calls/export_job.h"
 #include "client/calls/local_engine.h"
 #include "client/calls/resource_calls.h"
@@ -105,12 +107,8 @@ absl::StatusOr<Product> ProductOf(const ExportFlags& flags) {
 }
 
 // "ngp-path" -> "NGP_PATH".
-std::string EnumWord(std::string word) {
-  for (char& c : word) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-    if (c == '-') c = '_';
-  }
-  return word;
+std::string EnumWord(const std::string& word) {
+  return absl::StrReplaceAll(absl::AsciiStrToUpper(word), {{"-", "_"}});
 }
 
 // Errors: InvalidArgument that names the flag.

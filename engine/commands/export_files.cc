@@ -26,12 +26,6 @@ namespace {
 
 constexpr int kOrbitViews = 24;  // that points are taken from where the file stores no cameras
 
-std::vector<Camera> PhotographsOf(const TrainState& state) {
-  std::vector<Camera> cameras;
-  for (const CaptureView& view : state.capture) cameras.push_back(view.camera);
-  return cameras;
-}
-
 std::string LeftOut(const DroppedParts& dropped) {
   const int n = dropped.n_parts - dropped.n_kept;
   if (n == 0) return "";
@@ -182,6 +176,12 @@ absl::StatusOr<ExportedFile> CamerasFile(const ModelFile& model, const ExportReq
 }
 
 }  // namespace
+
+std::vector<Camera> PhotographsOf(const TrainState& state) {
+  std::vector<Camera> cameras;
+  for (const CaptureView& view : state.capture) cameras.push_back(view.camera);
+  return cameras;
+}
 
 std::optional<ExportFormat> ParseExportFormat(std::string_view name) {
   const auto found = std::find(std::begin(kExportFormats), std::end(kExportFormats), name);

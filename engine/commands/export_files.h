@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/base/aabb.h"
@@ -16,7 +17,7 @@ namespace nerf {
 
 // What an exported file holds: ply and glb a mesh, points a cloud and splats disks as PLY, cameras
 // a transforms.json, vdb and nvdb density and color of a volume, the paths cameras for other
-// programs. views is a folder: see MakeViewSet.
+// programs. views is a folder or a .zip: see MakeViewSet.
 enum class ExportFormat {
   kPly,
   kGlb,
@@ -52,6 +53,9 @@ struct ExportRequest {
   // A path whose frame is not known otherwise is for the cameras that --format cameras writes.
   bool of_exported_cameras = false;
 };
+
+// The cameras of a model's photographs, training frame; none where its file stores none.
+std::vector<Camera> PhotographsOf(const TrainState& state);
 
 // A file that is ready to be written.
 struct ExportedFile {

@@ -13,6 +13,7 @@
 #include "common/status_macros.h"
 #include "engine/commands/command.h"
 #include "engine/commands/export_console.h"
+#include "engine/commands/export_files.h"
 #include "engine/commands/signal_watcher.h"
 #include "engine/config/view_style_check.h"
 #include "engine/export/baked_model.h"
@@ -66,8 +67,7 @@ absl::StatusOr<ViewerScene> ViewerSceneOf(const LoadedModel& model) {
 
 // The photographs' cameras, or some around the scene where the file stores none.
 std::vector<Camera> BakingCameras(const TrainState& state, const TrainedModel& model) {
-  std::vector<Camera> cameras;
-  for (const CaptureView& view : state.capture) cameras.push_back(view.camera);
+  std::vector<Camera> cameras = PhotographsOf(state);
   if (!cameras.empty()) return cameras;
   return OrbitCameras(state.geometry, model.OccupiedBox().Center(), state.reference_camera,
                       kOrbitCameras);
