@@ -114,7 +114,7 @@ void Clockwork::FollowStore() {
 }
 
 void Clockwork::PublishGauges() {
-  nerf::PublishGauges(parts_.queue->Stats(), parts_.workers->List(), parts_.blobs->Stats(),
+  nerf::PublishGauges(parts_.queue->Stats(), *parts_.workers->List(), parts_.blobs->Stats(),
                       parts_.metrics);
 }
 

@@ -9,6 +9,7 @@
 #include "server/queue/catalogs/model_catalog.h"
 #include "server/queue/catalogs/scene_catalog.h"
 #include "server/queue/leases/lease_table.h"
+#include "server/queue/leases/worker_table.h"
 #include "server/queue/state/job_queue.h"
 #include "server/queue/upkeep/retention.h"
 #include "tests/testing/fake_clock.h"
@@ -86,6 +87,11 @@ class QueueHarness {
   }
 
   static ResourceKey Key(const std::string& id) { return {"default", id}; }
+  // For a record that no table made.
+  static std::shared_ptr<const std::vector<std::string>> CapabilitiesOf(
+      const WorkerRecord& worker) {
+    return std::make_shared<const std::vector<std::string>>(worker.description.Capabilities());
+  }
   Job Get(const std::string& id) { return *queue->Get(Key(id)); }
   JobState StateOf(const std::string& id) { return Get(id).state; }
 

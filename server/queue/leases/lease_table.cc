@@ -169,6 +169,14 @@ absl::Status LeaseTable::EndLease(JobChange& change, uint32_t part, bool keep_ho
                             NameOfMember(change.job, part) + " was lost");
 }
 
+std::optional<LeaseOrder> LeaseTable::OrderOf(const LeaseRef& lease) const {
+  MutexLock lock(state_.mu);
+  const absl::StatusOr<JobEntry*> entry = state_.FindJob(lease.job, lease.kind);
+  if (!entry.ok()) return LeaseOrder::kTrain;
+  if (IsLeaseOver((*entry)->job, lease)) return std::nullopt;
+  return OrderFor((*entry)->job);
+}
+
 absl::Status LeaseTable::Attach(const std::string& worker, std::span<const LeaseRef> held) {
   QueueLock lock(state_);
   std::vector<LeaseKey> leases;  // ending a placement changes the original

@@ -121,6 +121,9 @@ class LeaseTable {
   // worker or the order for a job that it holds has changed. It should only wake the worker.
   std::unique_ptr<WorkSubscription> SubscribeWork(const std::string& worker,
                                                   std::function<void()> on_work);
+  // What `on_work` of a worker with this lease is about: nullopt where the lease is over, kTrain
+  // also of a job that is gone.
+  std::optional<LeaseOrder> OrderOf(const LeaseRef& lease) const;
   // A worker has connected and says which leases it holds. Leases that it should hold and does not
   // name end at once (WORKER_LOST).
   absl::Status Attach(const std::string& worker, std::span<const LeaseRef> held);

@@ -72,7 +72,7 @@ QueueWait NoPosingWorker(const Job& job, std::span<const WorkerRecord> workers) 
 }
 
 // "j-a, j-b, j-c and 2 more".
-std::string FirstOf(const std::vector<std::string>& names) {
+std::string FirstOf(const std::vector<std::string_view>& names) {
   constexpr size_t kMaxNames = 3;
   const size_t n = std::min(names.size(), kMaxNames);
   std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + n, ", "));
@@ -80,20 +80,17 @@ std::string FirstOf(const std::vector<std::string>& names) {
   return text;
 }
 
-bool IsCapable(const WorkerRecord& worker, const Job& job) {
-  return OffersCapability(worker.description.Capabilities(), CapabilityOf(job));
-}
-
 // Why a job waits that no connected and healthy worker can take. `n_workers` take other jobs.
 QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, size_t n_workers) {
   for (const WorkerRecord& worker : workers) {
     if (worker.state != WorkerState::kUnhealthy || !worker.connected) continue;
-    if (!IsCapable(worker, job)) continue;
+    if (!worker.Offers(CapabilityOf(job))) continue;
     return {kWaitWorkersUnhealthy,
             fmt::format("worker {} is unhealthy: {}", worker.description.id, worker.state_message)};
   }
   for (const WorkerRecord& worker : workers) {
-    if (!worker.drained || !worker.connected || n_workers > 0 || !IsCapable(worker, job)) continue;
+    if (!worker.drained || !worker.connected || n_workers > 0) continue;
+    if (!worker.Offers(CapabilityOf(job))) continue;
     return {kWaitNoWorker, fmt::format("worker {} is drained", worker.description.id)};
   }
   if (n_workers > 0 && job.kind == JobKind::kRender) return NoRenderingWorker(job);
@@ -119,7 +116,7 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
 // that train no gangs.
 std::optional<QueueWait> GangWait(const TrainingSpec& training, std::string_view where,
                                   const std::vector<const WorkerRecord*>& capable,
-                                  const std::vector<std::string>& alone) {
+                                  const std::vector<std::string_view>& alone) {
   const size_t n_wanted = training.workers.min;
   std::map<std::string, std::pair<size_t, size_t>> pools;  // of each host and hardware: all, free
   for (const WorkerRecord* worker : capable) {
@@ -171,7 +168,7 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
     if (worker.job == job.key) return std::nullopt;
     if (!TakesJobs(worker)) continue;
     ++n_workers;
-    if (!IsCapable(worker, job)) continue;
+    if (!worker.Offers(CapabilityOf(job))) continue;
     capable.push_back(&worker);
     const auto& crashed_on = job.crashed_on;
     const auto found = std::find(crashed_on.begin(), crashed_on.end(), worker.description.id);
@@ -185,7 +182,7 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
     const bool has_cuda = std::any_of(capable.begin(), capable.end(), [](const auto* worker) {
       return GangDeviceOf(worker->description) == GangDevice::kCuda;
     });
-    std::vector<std::string> alone;
+    std::vector<std::string_view> alone;
     for (const WorkerRecord* worker : capable) {
       if (LacksGangLibrary(worker->description, device)) alone.push_back(worker->description.id);
     }
@@ -201,7 +198,7 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
     }
   }
   const size_t n_capable = capable.size();
-  std::vector<std::string> busy_with;
+  std::vector<std::string_view> busy_with;
   for (const WorkerRecord* worker : capable) {
     if (worker->state == WorkerState::kBusy) busy_with.push_back(worker->job->id);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <tuple>
 
 #include "common/access_reason.h"
 #include "common/error_reason.h"
@@ -39,6 +40,7 @@ namespace {
 WorkerRecord UnknownButDrained(const std::string& id) {
   WorkerRecord record;
   record.description.id = id;
+  record.capabilities = std::make_shared<const std::vector<std::string>>();
   record.state = WorkerState::kLost;
   record.drained = true;
   return record;
@@ -62,6 +64,10 @@ bool WorkerRecord::AnswersRequests() const {
       return false;
   }
   return false;
+}
+
+bool WorkerRecord::Offers(std::string_view capability) const {
+  return OffersCapability(*capabilities, capability);
 }
 
 std::vector<std::string> WorkerDescription::Capabilities() const {
@@ -131,6 +137,7 @@ absl::Status CheckDescription(const WorkerDescription& description) {
 absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& description) {
   NERF_RETURN_IF_ERROR(CheckDescription(description));
   MutexLock lock(mu_);
+  list_.reset();
   ForgetGone();
   if (!workers_.contains(description.id) && !ForgetOneOfMany()) {
     return WithReason(
@@ -152,6 +159,7 @@ absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& descripti
     entry.replaced_sessions.insert(before);
   }
   entry.description = description;
+  entry.capabilities = std::make_shared<const std::vector<std::string>>(description.Capabilities());
   entry.connection = next_connection_++;
   entry.connected = true;
   entry.draining = false;
@@ -167,6 +175,11 @@ bool WorkerTable::Heard(const std::string& worker, uint64_t connection, bool dra
   const auto found = workers_.find(worker);
   if (found == workers_.end() || found->second.connection != connection) return false;
   Entry& entry = found->second;
+  const bool was_lost = clock_.Now() - entry.last_seen > ttl_;
+  if (was_lost ||
+      std::tie(entry.draining, entry.job, entry.follows) != std::tie(draining, job, follows)) {
+    list_.reset();
+  }
   entry.draining = draining;
   entry.job = job;
   entry.follows = follows;
@@ -180,6 +193,7 @@ void WorkerTable::Disconnect(const std::string& worker, uint64_t connection) {
   MutexLock lock(mu_);
   const auto found = workers_.find(worker);
   if (found == workers_.end() || found->second.connection != connection) return;
+  list_.reset();
   found->second.connected = false;
   if (IsGone(found->second)) ForgetGone();
 }
@@ -211,6 +225,7 @@ bool WorkerTable::ForgetOneOfMany() {
 
 void WorkerTable::EngineDied(const std::string& worker, const ResourceKey& job) {
   MutexLock lock(mu_);
+  list_.reset();
   const bool was_unhealthy = health_.IsUnhealthy(worker);
   health_.EngineDied(worker, job, clock_.Now());
   if (was_unhealthy || !health_.IsUnhealthy(worker)) return;
@@ -220,6 +235,7 @@ void WorkerTable::EngineDied(const std::string& worker, const ResourceKey& job) 
 
 void WorkerTable::EngineWorked(const std::string& worker) {
   MutexLock lock(mu_);
+  if (health_.IsUnhealthy(worker)) list_.reset();
   health_.EngineWorked(worker);
 }
 
@@ -237,8 +253,7 @@ bool WorkerTable::AnotherOffers(std::string_view capability,
     const bool takes_jobs = entry.connected && !entry.draining && !drained_.contains(id) &&
                             entry.description.problem.empty() && !health_.IsUnhealthy(id) &&
                             clock_.Now() - entry.last_seen <= ttl_;
-    if (takes_jobs && !tried.contains(id) &&
-        OffersCapability(entry.description.Capabilities(), capability)) {
+    if (takes_jobs && !tried.contains(id) && OffersCapability(*entry.capabilities, capability)) {
       return true;
     }
   }
@@ -252,6 +267,7 @@ bool WorkerTable::IsGone(const Entry& entry) const {
 WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
   WorkerRecord record;
   record.description = entry.description;
+  record.capabilities = entry.capabilities;
   record.last_seen = entry.last_seen_wall;
   record.job = entry.job;
   record.follows = entry.follows;
@@ -273,8 +289,17 @@ WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
   return record;
 }
 
-std::vector<WorkerRecord> WorkerTable::List() const {
+WorkerList WorkerTable::List() const {
   MutexLock lock(mu_);
+  const SteadyTime now = clock_.Now();
+  if (list_ == nullptr || now - list_time_ >= kListAge) {
+    list_ = std::make_shared<const std::vector<WorkerRecord>>(MakeList());
+    list_time_ = now;
+  }
+  return list_;
+}
+
+std::vector<WorkerRecord> WorkerTable::MakeList() const {
   std::vector<WorkerRecord> records;
   for (const auto& [id, entry] : workers_) {
     if (!IsGone(entry)) records.push_back(ToRecord(entry));
@@ -295,6 +320,7 @@ std::vector<WorkerRecord> WorkerTable::List() const {
 
 void WorkerTable::SetDrained(const std::string& worker, bool drained) {
   MutexLock lock(mu_);
+  list_.reset();
   if (drained) {
     drained_.insert(worker);
   } else {

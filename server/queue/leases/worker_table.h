@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -49,10 +50,17 @@ struct WorkerRecord {
   bool connected = false;          // a stream is open; a worker stays known without one
   bool drained = false;            // by an operator
 
+  absl::Time last_seen = absl::InfinitePast();
+  std::shared_ptr<const std::vector<std::string>> capabilities;  // of its description; not null
+
   // Whether it answers requests. An unhealthy worker may, unless it has a problem.
   bool AnswersRequests() const;
-  absl::Time last_seen = absl::InfinitePast();
+  // As OffersCapability.
+  bool Offers(std::string_view capability) const;
 };
+
+// Records at one time, by id; never null.
+using WorkerList = std::shared_ptr<const std::vector<WorkerRecord>>;
 
 // What Connect refuses of a description. Errors: InvalidArgument FIELD_INVALID.
 absl::Status CheckDescription(const WorkerDescription& description);
@@ -65,6 +73,7 @@ class WorkerTable {
   static constexpr absl::Duration kForgetAfter = absl::Hours(6);
   // At this number a new worker takes the place of the one that was silent for the longest time.
   static constexpr size_t kMaxWorkers = 10'000;
+  static constexpr absl::Duration kListAge = absl::Milliseconds(100);
 
   // A worker is LOST if it has sent nothing for `ttl`.
   WorkerTable(Clock* clock, absl::Duration ttl) : clock_(*clock), ttl_(ttl) {}
@@ -92,8 +101,9 @@ class WorkerTable {
   // A drained worker takes no jobs or requests, and stays listed.
   void SetDrained(const std::string& worker, bool drained);
 
-  // By id.
-  std::vector<WorkerRecord> List() const;
+  // All readers share one list until a worker changes, or for kListAge: calls ask for it a thousand
+  // times a second. Only `last_seen`, and what follows from it, may be so old.
+  WorkerList List() const;
   std::optional<WorkerRecord> Find(const std::string& worker) const;
   // The connected worker that reports to train `job`.
   std::optional<std::string> WorkerOf(const ResourceKey& job) const;
@@ -101,6 +111,7 @@ class WorkerTable {
  private:
   struct Entry {
     WorkerDescription description;
+    std::shared_ptr<const std::vector<std::string>> capabilities;
     uint64_t connection = 0;
     bool connected = false;
     bool draining = false;
@@ -111,6 +122,7 @@ class WorkerTable {
     absl::Time last_seen_wall;
   };
   WorkerRecord ToRecord(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::vector<WorkerRecord> MakeList() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsGone(const Entry& entry) const;
   void ForgetGone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Room for one more. False if all are connected.
@@ -123,6 +135,8 @@ class WorkerTable {
   WorkerHealth health_ ABSL_GUARDED_BY(mu_);
   std::set<std::string> drained_ ABSL_GUARDED_BY(mu_);  // ids
   uint64_t next_connection_ ABSL_GUARDED_BY(mu_) = 1;
+  mutable WorkerList list_ ABSL_GUARDED_BY(mu_);  // null after a change
+  mutable SteadyTime list_time_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace nerf

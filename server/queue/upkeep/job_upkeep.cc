@@ -27,7 +27,7 @@ constexpr size_t kMaxDueDeadlines = 1000;                    // examined per cal
 constexpr absl::Duration kPreemptionMemory = absl::Hours(1);
 
 bool CanTake(const WorkerRecord& worker, const Job& job) {
-  return worker.connected && OffersCapability(worker.description.Capabilities(), CapabilityOf(job));
+  return worker.connected && worker.Offers(CapabilityOf(job));
 }
 
 // A training job whose workers train it and were not asked to stop.
@@ -91,13 +91,13 @@ JobUpkeep::JobUpkeep(QueueState* state, WorkerTable* workers)
 
 void JobUpkeep::Tick() {
   parts_.Tick();
-  const std::vector<WorkerRecord> workers = workers_.List();
+  const WorkerList workers = workers_.List();
   QueueLock lock(state_);
   FollowPoses();
   EnforceDeadlines();
   Meter();
   StopHeldJobs();
-  Preempt(workers);
+  Preempt(*workers);
 }
 
 void JobUpkeep::FollowPoses() {

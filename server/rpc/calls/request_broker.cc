@@ -106,7 +106,8 @@ std::optional<std::string> RequestBroker::PickWorker(const BrokerRequest& reques
   // Preferred, in this order: healthy, not a follower in a gang, not in training, fewest open
   // requests.
   std::tuple<bool, bool, bool, size_t> best_load;
-  for (const WorkerRecord& worker : workers_.List()) {
+  const WorkerList workers = workers_.List();
+  for (const WorkerRecord& worker : *workers) {
     const auto found = attached_.find(worker.description.id);
     if (found == attached_.end() || !worker.AnswersRequests()) continue;
     if (!HasFeatureOf(request, worker)) continue;
@@ -123,7 +124,8 @@ std::string RequestBroker::WhyNoWorker(const BrokerRequest& request) {
   if (request.worker.has_value() && !attached_.contains(*request.worker)) {
     return "the job's worker is not connected";
   }
-  for (const WorkerRecord& worker : workers_.List()) {
+  const WorkerList workers = workers_.List();
+  for (const WorkerRecord& worker : *workers) {
     const bool is_wanted = !request.worker.has_value() || worker.description.id == *request.worker;
     if (is_wanted && worker.AnswersRequests() && attached_.contains(worker.description.id)) {
       return absl::StrCat("worker ", worker.description.id, " of version ",
@@ -131,7 +133,7 @@ std::string RequestBroker::WhyNoWorker(const BrokerRequest& request) {
                           ", which this needs: install a newer nerf-worker");
     }
   }
-  for (const WorkerRecord& worker : workers_.List()) {
+  for (const WorkerRecord& worker : *workers) {
     if (worker.drained && attached_.contains(worker.description.id)) {
       return absl::StrCat("worker ", worker.description.id,
                           " is drained, and no other one is connected");

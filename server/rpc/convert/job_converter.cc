@@ -32,7 +32,7 @@ void AddBytes(int field_number, std::string bytes, google::protobuf::Message* re
 }
 
 const std::vector<WorkerRecord>& JobConverter::Workers() {
-  if (!workers_.has_value()) workers_ = services_.workers.List();
+  if (workers_ == nullptr) workers_ = services_.workers.List();
   return *workers_;
 }
 

@@ -52,7 +52,7 @@ class JobConverter {
   std::optional<QueueWait> WaitOf(const Job& job);
 
   const ServiceContext& services_;
-  std::optional<std::vector<WorkerRecord>> workers_;
+  WorkerList workers_;  // null until it is read
 };
 
 }  // namespace nerf

@@ -24,7 +24,7 @@ grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext*
       services_, "nerf.v1.AdminService/ListWorkers", context, *request,
       [=, this]() -> absl::Status {
         return AddPage(
-            services_.queue.token_sealer(), "workers", services_.workers.List(), *request, response,
+            services_.queue.token_sealer(), "workers", *services_.workers.List(), *request, response,
             [response](const WorkerRecord& worker) { *response->add_workers() = ToProto(worker); });
       });
 }

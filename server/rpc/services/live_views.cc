@@ -64,7 +64,7 @@ absl::StatusOr<std::string> LiveViews::Assign(const std::string& name,
                                               const std::optional<std::string>& wanted,
                                               const std::string& weights,
                                               std::string_view feature) {
-  const std::vector<WorkerRecord> workers = workers_.List();
+  const WorkerList workers = workers_.List();
   MutexLock lock(mu_);
   const auto found = views_.find(name);
   if (found == views_.end()) return absl::CancelledError("the live view has ended");
@@ -75,7 +75,7 @@ absl::StatusOr<std::string> LiveViews::Assign(const std::string& name,
   // In this order: a healthy worker, one that trains nothing, one that has the weights, the fewest
   // views.
   std::tuple<bool, bool, bool, size_t> best_load;
-  for (const WorkerRecord& worker : workers) {
+  for (const WorkerRecord& worker : *workers) {
     const std::string& id = worker.description.id;
     if (!MayRender(worker, feature) || (wanted.has_value() && id != *wanted)) continue;
     const Load load = LoadOf(id, name, weights);

@@ -17,13 +17,12 @@ namespace {
 
 // Without a worker nothing is known: one that makes movies may come.
 absl::Status RequireMovieMaker(const ServiceContext& services) {
-  const std::vector<WorkerRecord> workers = services.workers.List();
+  const WorkerList workers = services.workers.List();
   const auto is_connected = [](const WorkerRecord& worker) { return worker.connected; };
   const auto makes_movies = [](const WorkerRecord& worker) {
     return worker.connected && worker.description.Has(kMovieCapability);
   };
-  if (std::none_of(workers.begin(), workers.end(), is_connected) ||
-      std::any_of(workers.begin(), workers.end(), makes_movies)) {
+  if (std::ranges::none_of(*workers, is_connected) || std::ranges::any_of(*workers, makes_movies)) {
     return absl::OkStatus();
   }
   return WithReason(absl::UnimplementedError("no connected worker has ffmpeg, which makes movies"),

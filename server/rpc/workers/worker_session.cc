@@ -468,17 +468,16 @@ void WorkerSession::HandleWork() {
     const std::optional<LeaseRef> lease = slot_.lease();
     if (!lease.has_value()) {
       WantGrant(&tasks);
-    } else if (const absl::StatusOr<Job> job = services_.queue.Get(lease->job, lease->kind);
-               job.ok()) {
+    } else {
       v1::SynchronizeResponse response;
-      if (IsLeaseOver(*job, *lease)) {
+      const std::optional<LeaseOrder> order = services_.leases.OrderOf(*lease);
+      const bool takes_orders = lease->part == 0 || lease->kind == JobKind::kRender;
+      if (!order.has_value()) {
         *response.mutable_desired_job() =
             MakeOrder(v1::DesiredJob::ABANDON, *lease, absl::ZeroDuration());
-      } else if (const LeaseOrder order = OrderFor(*job);
-                 order != LeaseOrder::kTrain &&
-                 (lease->part == 0 || job->kind == JobKind::kRender)) {
+      } else if (*order != LeaseOrder::kTrain && takes_orders) {
         *response.mutable_desired_job() =
-            MakeOrder(ActionOf(order), *lease, services_.times.lease_ttl);
+            MakeOrder(ActionOf(*order), *lease, services_.times.lease_ttl);
       }
       if (response.has_desired_job()) SendIntervals(std::move(response));
     }

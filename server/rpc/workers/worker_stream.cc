@@ -1,5 +1,7 @@
 #include "server/rpc/workers/worker_stream.h"
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -121,8 +123,12 @@ absl::Status WorkerStream::CheckKey() {
 
 absl::Status WorkerStream::Open() {
   NERF_RETURN_IF_ERROR(CheckKey());
-  auto on_work = [weak = weak_from_this(), &executor = services_.executor] {
-    executor.Post(Lane::kQuick, [weak] {
+  // Each new job wakes every worker: one call for all news that come before it.
+  auto on_work = [weak = weak_from_this(), due = std::make_shared<std::atomic<bool>>(false),
+                  &executor = services_.executor] {
+    if (due->exchange(true)) return;
+    executor.Post(Lane::kQuick, [weak, due] {
+      due->store(false);
       if (const auto stream = weak.lock()) stream->session_.HandleWork();
     });
   };

@@ -102,6 +102,7 @@ TEST_F(ExportLeasesTest, OnlyWorkersThatExportModelsOfItsMethodGetIt) {
   worker.connected = true;
   worker.description.id = "worker-a";
   worker.description.methods = {"ngp"};
+  worker.capabilities = QueueHarness::CapabilitiesOf(worker);
   const auto wait = [&] {
     return ExplainWait(Get("mesh"), std::vector{worker}, absl::ZeroDuration(),
                        [] { return size_t{0}; });
@@ -110,6 +111,7 @@ TEST_F(ExportLeasesTest, OnlyWorkersThatExportModelsOfItsMethodGetIt) {
   EXPECT_EQ(wait()->reason, kWaitNoCapableWorker);
   EXPECT_THAT(wait()->message, HasSubstr("exports models"));
   worker.description.features = {"export"};
+  worker.capabilities = QueueHarness::CapabilitiesOf(worker);
   EXPECT_EQ(wait(), std::nullopt);
   EXPECT_EQ(Acquire("worker-a", worker.description.Capabilities())->lease.job.id, "mesh");
 }

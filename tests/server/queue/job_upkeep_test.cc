@@ -473,11 +473,11 @@ TEST_F(JobUpkeepTest, DrainLastsAcrossARestartOfTheServer) {
   WorkerTable workers(&harness_.clock, harness_.options.lease_ttl);
   QueueAdmin admin(harness_.state.get(), &workers);
   EXPECT_FALSE(workers.MayTakeJob("a"));
-  ASSERT_EQ(workers.List().size(), 1U);
-  EXPECT_TRUE(workers.List()[0].drained);
+  ASSERT_EQ(workers.List()->size(), 1U);
+  EXPECT_TRUE(workers.List()->at(0).drained);
   EXPECT_THAT(admin.SetDrained("a", false), IsOk());
   EXPECT_TRUE(workers.MayTakeJob("a"));
-  EXPECT_TRUE(workers.List().empty());
+  EXPECT_TRUE(workers.List()->empty());
 }
 
 }  // namespace

@@ -109,12 +109,14 @@ TEST_F(PoseLeasesTest, OnlyWorkersWithColmapGetItAndFilmsNeedFfmpegToo) {
   worker.connected = true;
   worker.description.id = "worker-a";
   worker.description.methods = {"ngp"};
+  worker.capabilities = QueueHarness::CapabilitiesOf(worker);
   const auto wait =
       ExplainWait(Get("fox"), std::vector{worker}, absl::ZeroDuration(), [] { return size_t{0}; });
   ASSERT_TRUE(wait.has_value());
   EXPECT_EQ(wait->reason, kWaitNoCapableWorker);
   EXPECT_THAT(wait->message, HasSubstr("COLMAP"));
   worker.description.features = {"colmap"};
+  worker.capabilities = QueueHarness::CapabilitiesOf(worker);
   EXPECT_EQ(
       ExplainWait(Get("fox"), std::vector{worker}, absl::ZeroDuration(), [] { return size_t{0}; }),
       std::nullopt);
@@ -129,6 +131,7 @@ TEST_F(PoseLeasesTest, OnlyWorkersWithColmapGetItAndFilmsNeedFfmpegToo) {
   EXPECT_EQ(Acquire("worker-a")->lease.job.id, "fox");
   EXPECT_FALSE(Acquire("worker-b").has_value());
   worker.description.ffmpeg_version = "5.1";
+  worker.capabilities = QueueHarness::CapabilitiesOf(worker);
   EXPECT_EQ(Acquire("worker-b", worker.description.Capabilities())->lease.job.id, "film");
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/testing/queue_harness.h"
+
 namespace nerf {
 namespace {
 
@@ -20,11 +22,15 @@ class QueueWaitTest : public testing::Test {
  protected:
   QueueWaitTest() { job_.training.config.method = "ngp"; }
   std::string Reason(size_t n_ahead = 0) {
-    const auto wait = ExplainWait(job_, workers_, aside_, [&] { return n_ahead; });
+    const auto wait = Wait(n_ahead);
     return wait.has_value() ? std::string(wait->reason) : "";
   }
-  std::string Message(size_t n_ahead = 0) {
-    return ExplainWait(job_, workers_, aside_, [&] { return n_ahead; })->message;
+  std::string Message(size_t n_ahead = 0) { return Wait(n_ahead)->message; }
+  std::optional<QueueWait> Wait(size_t n_ahead) {
+    for (WorkerRecord& worker : workers_) {
+      worker.capabilities = QueueHarness::CapabilitiesOf(worker);
+    }
+    return ExplainWait(job_, workers_, aside_, [&] { return n_ahead; });
   }
 
   Job job_;

@@ -161,6 +161,7 @@ TEST_F(RenderLeasesTest, FramesAndMovieWithAStyleWaitForWorkersThatAnnounceIt) {
   WorkerRecord worker;
   worker.connected = true;
   worker.description = {"worker-a", "s", "cpu", "", "", "", {"ngp"}, {"render", "ffmpeg"}};
+  worker.capabilities = QueueHarness::CapabilitiesOf(worker);
   const auto wait = [&] {
     return ExplainWait(Get("film"), std::vector{worker}, absl::ZeroDuration(),
                        [] { return size_t{0}; });
@@ -172,6 +173,7 @@ TEST_F(RenderLeasesTest, FramesAndMovieWithAStyleWaitForWorkersThatAnnounceIt) {
   harness_.Restart();
   EXPECT_FALSE(Acquire("worker-a", worker.description.Capabilities()).has_value());
   worker.description.features.push_back("style");
+  worker.capabilities = QueueHarness::CapabilitiesOf(worker);
   EXPECT_EQ(wait(), std::nullopt);
   const LeaseGrant frames = *Acquire("worker-a", worker.description.Capabilities());
   ASSERT_THAT(CommitAll(frames), IsOk());

@@ -35,10 +35,7 @@ class SickWorkersTest : public testing::Test {
   }
   void Finish() { EXPECT_THAT(leases_.Finish(held_, {}), IsOk()); }
   WorkerRecord Record(const std::string& worker) {
-    for (const WorkerRecord& record : workers_.List()) {
-      if (record.description.id == worker) return record;
-    }
-    return {};
+    return workers_.Find(worker).value_or(WorkerRecord());
   }
 
   QueueHarness harness_;

@@ -19,14 +19,34 @@ TEST(WorkerTableTest, StatesFollowWhatIsHeard) {
   WorkerTable table(&clock, absl::Seconds(30));
   const auto connection = table.Connect(WorkerTableDescribe("worker-a"));
   ASSERT_THAT(connection, IsOk());
-  EXPECT_EQ(table.List()[0].state, WorkerState::kIdle);
+  EXPECT_EQ(table.List()->at(0).state, WorkerState::kIdle);
   EXPECT_TRUE(table.Heard("worker-a", *connection, false, ResourceKey{"default", "one"}));
-  EXPECT_EQ(table.List()[0].state, WorkerState::kBusy);
+  EXPECT_EQ(table.List()->at(0).state, WorkerState::kBusy);
   EXPECT_EQ(table.WorkerOf({"default", "one"}), "worker-a");
   EXPECT_TRUE(table.Heard("worker-a", *connection, true, std::nullopt));
-  EXPECT_EQ(table.List()[0].state, WorkerState::kDraining);
+  EXPECT_EQ(table.List()->at(0).state, WorkerState::kDraining);
   clock.Advance(absl::Seconds(31));
-  EXPECT_EQ(table.List()[0].state, WorkerState::kLost);
+  EXPECT_EQ(table.List()->at(0).state, WorkerState::kLost);
+}
+
+TEST(WorkerTableTest, ReadersShareAListUntilAWorkerChangesOrItIsOld) {
+  FakeClock clock;
+  WorkerTable table(&clock, absl::Seconds(30));
+  const auto connection = table.Connect(WorkerTableDescribe("worker-a"));
+  const WorkerList before = table.List();
+  EXPECT_TRUE(table.Heard("worker-a", *connection, false, std::nullopt));
+  EXPECT_EQ(table.List(), before);
+  EXPECT_TRUE(before->at(0).Offers("ngp"));
+  EXPECT_TRUE(table.Heard("worker-a", *connection, false, ResourceKey{"default", "one"}));
+  EXPECT_EQ(table.List()->at(0).job, (ResourceKey{"default", "one"}));
+  EXPECT_FALSE(before->at(0).job.has_value());
+  table.SetDrained("worker-a", true);
+  EXPECT_TRUE(table.List()->at(0).drained);
+  table.Disconnect("worker-a", *connection);
+  EXPECT_FALSE(table.List()->at(0).connected);
+  const WorkerList last = table.List();
+  clock.Advance(WorkerTable::kListAge);
+  EXPECT_NE(table.List(), last);
 }
 
 TEST(WorkerTableTest, NewerConnectionMakesTheOlderOneStale) {
@@ -37,11 +57,11 @@ TEST(WorkerTableTest, NewerConnectionMakesTheOlderOneStale) {
   EXPECT_FALSE(table.Heard("worker-a", *first, false, std::nullopt));
   EXPECT_TRUE(table.Heard("worker-a", *second, false, ResourceKey{"default", "one"}));
   table.Disconnect("worker-a", *first);
-  EXPECT_TRUE(table.List()[0].connected);
+  EXPECT_TRUE(table.List()->at(0).connected);
   table.Disconnect("worker-a", *second);
-  EXPECT_FALSE(table.List()[0].connected);
+  EXPECT_FALSE(table.List()->at(0).connected);
   EXPECT_FALSE(table.WorkerOf({"default", "one"}).has_value());
-  EXPECT_EQ(table.List().size(), 1u);
+  EXPECT_EQ(table.List()->size(), 1u);
 }
 
 TEST(WorkerTableTest, OlderOfTwoProcessesWithOneIdIsRefusedForGood) {
@@ -67,16 +87,16 @@ TEST(WorkerTableTest, WorkerThatSaidThatItLeavesIsForgottenWithItsStream) {
   WorkerTable table(&clock, absl::Seconds(30));
   const auto first = table.Connect(WorkerTableDescribe("worker-a"));
   EXPECT_TRUE(table.Heard("worker-a", *first, /*draining=*/true, std::nullopt));
-  EXPECT_EQ(table.List().size(), 1u);
+  EXPECT_EQ(table.List()->size(), 1u);
   table.Disconnect("worker-a", *first);
-  EXPECT_TRUE(table.List().empty());
+  EXPECT_TRUE(table.List()->empty());
 
   // The stream's last message may be handled after its end.
   const auto second = table.Connect(WorkerTableDescribe("worker-a"));
   table.Disconnect("worker-a", *second);
-  EXPECT_EQ(table.List().size(), 1u);
+  EXPECT_EQ(table.List()->size(), 1u);
   EXPECT_TRUE(table.Heard("worker-a", *second, /*draining=*/true, std::nullopt));
-  EXPECT_TRUE(table.List().empty());
+  EXPECT_TRUE(table.List()->empty());
 }
 
 TEST(WorkerTableTest, WorkerThatWentSilentIsLostForSomeHoursAndThenForgotten) {
@@ -84,12 +104,12 @@ TEST(WorkerTableTest, WorkerThatWentSilentIsLostForSomeHoursAndThenForgotten) {
   WorkerTable table(&clock, absl::Seconds(30));
   table.Disconnect("worker-a", *table.Connect(WorkerTableDescribe("worker-a")));
   clock.Advance(WorkerTable::kForgetAfter);
-  ASSERT_EQ(table.List().size(), 1u);
-  EXPECT_EQ(table.List()[0].state, WorkerState::kLost);
+  ASSERT_EQ(table.List()->size(), 1u);
+  EXPECT_EQ(table.List()->at(0).state, WorkerState::kLost);
   clock.Advance(absl::Seconds(1));
-  EXPECT_TRUE(table.List().empty());
+  EXPECT_TRUE(table.List()->empty());
   ASSERT_THAT(table.Connect(WorkerTableDescribe("worker-b")), IsOk());
-  EXPECT_EQ(table.List().size(), 1u);
+  EXPECT_EQ(table.List()->size(), 1u);
 }
 
 TEST(WorkerTableTest, HostileDescriptionsAreRefused) {
@@ -105,7 +125,7 @@ TEST(WorkerTableTest, HostileDescriptionsAreRefused) {
   EXPECT_FALSE(table.Connect(description).ok());
   description.methods = {"ngp\n"};
   EXPECT_FALSE(table.Connect(description).ok());
-  EXPECT_TRUE(table.List().empty());
+  EXPECT_TRUE(table.List()->empty());
 }
 
 TEST(WorkerDescriptionTest, WithFeaturesAndWithoutMethodsItTrainsEveryMethod) {
@@ -167,7 +187,7 @@ TEST(WorkerTableTest, MadeUpIdsTakeThePlaceOfThoseThatWereSilentLongest) {
     table.Disconnect(id, *connection);
     clock.Advance(absl::Milliseconds(1));
   }
-  EXPECT_EQ(table.List().size(), WorkerTable::kMaxWorkers);
+  EXPECT_EQ(table.List()->size(), WorkerTable::kMaxWorkers);
   EXPECT_TRUE(table.Find("stays").has_value()) << "it is connected";
   EXPECT_FALSE(table.Find("w-0").has_value());
   EXPECT_TRUE(table.Find("w-100").has_value());

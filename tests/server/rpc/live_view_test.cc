@@ -284,7 +284,7 @@ TEST_F(LiveViewTest, JobThatEndsDuringAFrameIsShownFromItsLastCheckpoint) {
 
 TEST_F(LiveViewTest, ViewGoesOnWithAnotherWorkerWhenItsOwnIsLost) {
   auto idle = Connect("w-2");
-  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return server_.workers->List().size() == 2; }));
+  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return server_.workers->List()->size() == 2; }));
   Stream stream(*stub_, OfModel());
   stream.Name();
   Render(*idle, NextTask(*idle), 10);

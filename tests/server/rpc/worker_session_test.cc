@@ -118,11 +118,11 @@ TEST_F(WorkerSessionTest, WorkerWhoseStreamEndsBeforeItsLastWordsAreHandledHasLe
   const auto session = NewSession();
   ASSERT_THAT(session->Open(WithHello(), [] {}), IsOk());
   session->Close();
-  EXPECT_EQ(workers_.List().size(), 1u);
+  EXPECT_EQ(workers_.List()->size(), 1u);
   v1::SynchronizeRequest last;
   last.set_draining(true);
   ASSERT_THAT(session->HandleMessage(last), IsOk());
-  EXPECT_THAT(workers_.List(), IsEmpty());
+  EXPECT_THAT(*workers_.List(), IsEmpty());
 }
 
 TEST_F(WorkerSessionTest, GaugesOfAWorkerEndWithItsJobAndWithItsStream) {
