@@ -7,16 +7,19 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <chrono>
+#include <memory>
 #include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "common/listen_sockets.h"
 #include "common/logging.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 namespace {
@@ -53,8 +56,7 @@ using Connection = std::shared_ptr<RelayedConnection>;
 // All but Start, SetTarget and the destructor runs on thread_.
 class Relay::Impl {
  public:
-  explicit Impl(const Options& options)
-      : options_(options), work_(asio::make_work_guard(io_)), acceptor_(io_), pause_(io_) {}
+  explicit Impl(const Options& options) : options_(options), work_(asio::make_work_guard(io_)) {}
 
   ~Impl() {
     asio::post(io_, [this] { io_.stop(); });
@@ -62,15 +64,18 @@ class Relay::Impl {
   }
 
   absl::Status Start() {
-    const bool is_wildcard = options_.host == "0.0.0.0" || options_.host == "::";
-    ErrorCode error;
-    Listen(is_wildcard ? "::" : options_.host, /*both=*/is_wildcard, error);
-    if (error && is_wildcard) Listen("0.0.0.0", /*both=*/false, error);  // without IPv6
-    if (error) {
-      return absl::FailedPreconditionError(
-          fmt::format("cannot listen on {}:{}: {}", options_.host, options_.port, error.message()));
+    const bool is_ipv6 = options_.host.find(':') != std::string::npos;
+    const std::string host = is_ipv6 ? fmt::format("[{}]", options_.host) : options_.host;
+    NERF_ASSIGN_OR_RETURN(ListenSockets listening,
+                          ListenAtHost(fmt::format("{}:{}", host, options_.port)));
+    port_ = listening.port;
+    for (UniqueFd& socket : listening.sockets) {
+      ErrorCode error;
+      // The family only matters to addresses that are asked for, and none is.
+      listeners_.push_back(std::make_unique<Listener>(io_));
+      listeners_.back()->acceptor.assign(tcp::v6(), socket.Release(), error);
+      if (error) return absl::InternalError(error.message());
     }
-    port_ = acceptor_.local_endpoint(error).port();
     thread_ = std::thread([this] { io_.run(); });
     return absl::OkStatus();
   }
@@ -91,36 +96,34 @@ class Relay::Impl {
   int port() const { return port_; }
 
  private:
-  void Listen(const std::string& host, bool both, ErrorCode& error) {
-    tcp::resolver resolver(io_);
-    const auto found =
-        resolver.resolve(host, std::to_string(options_.port), tcp::resolver::passive, error);
-    if (error) return;
-    const tcp::endpoint endpoint = found.begin()->endpoint();
-    acceptor_.close(error);
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error && both) acceptor_.set_option(asio::ip::v6_only(false), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  struct Listener {
+    explicit Listener(asio::io_context& io) : acceptor(io), pause(io) {}
+
+    tcp::acceptor acceptor;
+    asio::steady_timer pause;
+    bool is_accepting = false;
+  };
+
+  void Accept() {
+    for (const auto& listener : listeners_) Accept(*listener);
   }
 
   // Takes the next connection if there is somebody to pass it on to.
-  void Accept() {
+  void Accept(Listener& listener) {
     const bool is_full = connections_.size() >= static_cast<size_t>(options_.max_connections);
-    if (is_accepting_ || target_.empty() || is_full) return;
-    is_accepting_ = true;
-    acceptor_.async_accept([this](const ErrorCode& error, tcp::socket socket) {
-      is_accepting_ = false;
+    if (listener.is_accepting || target_.empty() || is_full) return;
+    listener.is_accepting = true;
+    listener.acceptor.async_accept([this, &listener](const ErrorCode& error, tcp::socket socket) {
+      listener.is_accepting = false;
       if (error == asio::error::operation_aborted) return;
       if (error) {
         LogWarning("a connection could not be accepted", {{"error", error.message()}});
-        pause_.expires_after(kAcceptPause);
-        pause_.async_wait([this](const ErrorCode&) { Accept(); });
+        listener.pause.expires_after(kAcceptPause);
+        listener.pause.async_wait([this, &listener](const ErrorCode&) { Accept(listener); });
         return;
       }
       Take(std::make_shared<RelayedConnection>(std::move(socket), io_));
-      Accept();
+      Accept(listener);
     });
   }
 
@@ -188,12 +191,10 @@ class Relay::Impl {
   const Options options_;
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_;
-  tcp::acceptor acceptor_;
-  asio::steady_timer pause_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
   std::set<Connection> connections_;
   std::string target_;        // empty: none
   std::string connected_to_;  // the last one
-  bool is_accepting_ = false;
   int port_ = 0;
   std::thread thread_;
 };
