@@ -20,13 +20,14 @@ namespace nerf {
 grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext* context,
                                                     const v1::ListWorkersRequest* request,
                                                     v1::ListWorkersResponse* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.AdminService/ListWorkers", context, *request,
-      [=, this]() -> absl::Status {
-        return AddPage(
-            services_.queue.token_sealer(), "workers", *services_.workers.List(), *request, response,
-            [response](const WorkerRecord& worker) { *response->add_workers() = ToProto(worker); });
-      });
+  return AnswerUnary(services_, "nerf.v1.AdminService/ListWorkers", context, *request,
+                     [=, this]() -> absl::Status {
+                       return AddPage(services_.queue.token_sealer(), "workers",
+                                      *services_.workers.List(), *request, response,
+                                      [response](const WorkerRecord& worker) {
+                                        *response->add_workers() = ToProto(worker);
+                                      });
+                     });
 }
 
 grpc::ServerUnaryReactor* AdminService::GetAccess(grpc::CallbackServerContext* context,
