@@ -11,7 +11,9 @@
   that is too long for any line, reaches beyond column 100.
 - References: links of documents to files and headings, docs/... in any file, and names of sources
   in documents. A page of docs/ has at most 150 lines, and README links to it.
+- Scripts: one that begins with #! can be executed.
 """
+import os
 import re
 import subprocess
 import sys
@@ -134,6 +136,8 @@ def main():
     folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
     for name in sorted(names):
         check_lines(name)
+        if text_of(name).startswith("#!") and not os.access(root / name, os.X_OK):
+            faults.append(f"{name}: begins with #! and cannot be executed")
         if not name.startswith("third_party/"):
             check_mentions(name, names)
         if name.endswith(".md") and not name.startswith("third_party/"):
