@@ -4,13 +4,14 @@ from __future__ import annotations
 import os
 from typing import Any, Iterator, Optional
 
-from . import _flows, access
+from . import access
+from ._steps import Step
 from .errors import Error
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
-def may_repeat(error: Error, step: _flows.Step) -> bool:
+def may_repeat(error: Error, step: Step) -> bool:
     """Whether a call may be sent again: nobody has carried it out, or it does not matter."""
     return step.repeats and error.code == "UNAVAILABLE" and error.reason in ("", "DRAINING")
 

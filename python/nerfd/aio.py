@@ -17,7 +17,7 @@ import grpc
 import grpc.aio
 import numpy as np
 
-from . import _flows, _pictures, access
+from . import _flows, _pictures, _scenes, _steps, access
 from ._proto.nerf.v1 import training_service_pb2_grpc
 from ._shared import ClientBase, Resource, may_repeat, name_of, pauses, source_of
 from .errors import Error, from_rpc
@@ -60,7 +60,7 @@ class Client(ClientBase):
         """What shows the token with a call of `stub`."""
         return self._metadata
 
-    async def _run(self, flow: _flows.Flow) -> Any:
+    async def _run(self, flow: _steps.Flow) -> Any:
         result: Any = None
         failure: Optional[BaseException] = None
         while True:
@@ -70,14 +70,14 @@ class Client(ClientBase):
                 return end.value
             result, failure = None, None
             try:
-                if isinstance(step, _flows.Local):
+                if isinstance(step, _steps.Local):
                     result = await asyncio.to_thread(step.work)
                 else:
                     result = await self._call(step)
             except (Exception, asyncio.CancelledError) as error:
                 failure = error
 
-    async def _call(self, step: _flows.Step) -> Any:
+    async def _call(self, step: _steps.Step) -> Any:
         end = time.monotonic() + self._patience
         for pause in pauses():
             try:
@@ -88,7 +88,7 @@ class Client(ClientBase):
                 raise failure
             await asyncio.sleep(pause)
 
-    async def _try(self, step: _flows.Step) -> Any:
+    async def _try(self, step: _steps.Step) -> Any:
         step.begin()
         request = step.request if step.chunks is None else step.chunks()
         answer = getattr(self.stub(step.stub), step.method)(
@@ -102,7 +102,7 @@ class Client(ClientBase):
     async def upload(self, folder: Folder, *, id: str = "",
                      display_name: Optional[str] = None) -> "Scene":
         """As nerfd.Client.upload."""
-        made = await self._run(_flows.upload(folder, self.project, id, display_name))
+        made = await self._run(_scenes.upload(folder, self.project, id, display_name))
         return Scene(self, made.name)
 
     async def train(self, source: Union[Folder, "Scene"], *, steps: Optional[int] = None,
@@ -111,27 +111,29 @@ class Client(ClientBase):
                     test_every: Optional[int] = None, init: Union["Model", str, None] = None,
                     settings: Optional[Mapping[str, Any]] = None, id: str = "",
                     display_name: str = "", priority: int = 0,
-                    into: Union["Scene", str, None] = None, camera: str = "auto") -> "Job":
+                    into: Union["Scene", str, None] = None, camera: str = "auto",
+                    mask_below: float = 0.0) -> "Job":
         """As nerfd.Client.train."""
+        photographs = _scenes.PhotographOptions(name_of(into), camera, mask_below)
         options = _flows.TrainOptions(steps, samples, seconds, method, seed, background, test_every,
                                       name_of(init), settings, id, display_name, priority,
-                                      name_of(into), camera)
+                                      photographs)
         made = await self._run(_flows.train(source_of(source), options, self.project))
         return Job(self, made.name)
 
     async def scene(self, name: str) -> "Scene":
         """As nerfd.Client.scene."""
-        full = _flows.full_name("scene", name, self.project)
-        return Scene(self, (await self._run(_flows.get_scene(full))).name)
+        full = _steps.full_name("scene", name, self.project)
+        return Scene(self, (await self._run(_scenes.get_scene(full))).name)
 
     async def job(self, name: str) -> "Job":
         """As nerfd.Client.job."""
-        full = _flows.full_name("job", name, self.project)
+        full = _steps.full_name("job", name, self.project)
         return Job(self, (await self._run(_flows.job_call("GetTrainingJob", full))).name)
 
     async def model(self, name: str) -> "Model":
         """As nerfd.Client.model."""
-        full = _flows.full_name("model", name, self.project)
+        full = _steps.full_name("model", name, self.project)
         return Model(self, (await self._run(_flows.get_model(full))).name)
 
     async def scenes(self) -> List["Scene"]:
@@ -157,12 +159,12 @@ class Scene(Resource):
 
     async def check(self) -> SceneReport:
         """As nerfd.Scene.check."""
-        report: SceneReport = await self._client._run(_flows.check_scene(self.name))
+        report: SceneReport = await self._client._run(_scenes.check_scene(self.name))
         return report
 
     async def views(self) -> List[View]:
         """As nerfd.Scene.views."""
-        views: List[View] = await self._client._run(_flows.scene_views(self.name))
+        views: List[View] = await self._client._run(_scenes.scene_views(self.name))
         return views
 
     async def delete(self) -> None:

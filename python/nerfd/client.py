@@ -9,7 +9,7 @@ import pathlib
 import grpc
 import numpy as np
 
-from . import _flows, _pictures, access
+from . import _flows, _pictures, _scenes, _steps, access
 from ._proto.nerf.v1 import training_service_pb2_grpc
 from ._shared import ClientBase, Resource, may_repeat, name_of, pauses, source_of
 from .errors import Error, from_rpc
@@ -65,7 +65,7 @@ class Client(ClientBase):
         """What shows the token with a call of `stub`."""
         return self._metadata
 
-    def _run(self, flow: _flows.Flow) -> Any:
+    def _run(self, flow: _steps.Flow) -> Any:
         result: Any = None
         failure: Optional[Exception] = None
         while True:
@@ -75,11 +75,11 @@ class Client(ClientBase):
                 return end.value
             result, failure = None, None
             try:
-                result = step.work() if isinstance(step, _flows.Local) else self._call(step)
+                result = step.work() if isinstance(step, _steps.Local) else self._call(step)
             except Exception as error:
                 failure = error
 
-    def _call(self, step: _flows.Step) -> Any:
+    def _call(self, step: _steps.Step) -> Any:
         end = time.monotonic() + self._patience
         for pause in pauses():
             try:
@@ -90,7 +90,7 @@ class Client(ClientBase):
                 raise failure
             time.sleep(pause)
 
-    def _try(self, step: _flows.Step) -> Any:
+    def _try(self, step: _steps.Step) -> Any:
         step.begin()
         request = step.request if step.chunks is None else step.chunks()
         answer = getattr(self.stub(step.stub), step.method)(
@@ -106,7 +106,7 @@ class Client(ClientBase):
         """Makes a scene of a folder's files, hidden ones left out; files that the server has are
         not sent again. Raises OSError for a folder that cannot be read, ValueError for one that
         holds no files or names that a scene may not have."""
-        return Scene(self, self._run(_flows.upload(folder, self.project, id, display_name)).name)
+        return Scene(self, self._run(_scenes.upload(folder, self.project, id, display_name)).name)
 
     def train(self, source: Union[Folder, "Scene"], *, steps: Optional[int] = None,
               samples: Optional[float] = None, seconds: Optional[float] = None, method: str = "",
@@ -114,7 +114,7 @@ class Client(ClientBase):
               init: Union["Model", str, None] = None,
               settings: Optional[Mapping[str, Any]] = None, id: str = "", display_name: str = "",
               priority: int = 0, into: Union["Scene", str, None] = None,
-              camera: str = "auto") -> "Job":
+              camera: str = "auto", mask_below: float = 0.0) -> "Job":
         """Queues a training of a folder, which is uploaded, or of a scene. Photographs and films
         without a camera file get their poses first, by a worker that has COLMAP: the training's
         `wait` says how far.
@@ -125,27 +125,30 @@ class Client(ClientBase):
         settings: as `nerfctl train --set KEY=VALUE` (docs/use/settings.md).
         into: a scene that photographs without poses are added to, as a new scene of its frame.
         camera: what those were taken with: auto, perspective or equirectangular (panoramas).
+        mask_below: of panoramas, masks what lies more than so many degrees under the horizon,
+            tripod and photographer; 0 to 90, 0: nothing.
         Raises ValueError or OSError for wrong arguments, InvalidArgument for what the server
         refuses; then nothing is uploaded.
         """
+        photographs = _scenes.PhotographOptions(name_of(into), camera, mask_below)
         options = _flows.TrainOptions(steps, samples, seconds, method, seed, background, test_every,
                                       name_of(init), settings, id, display_name, priority,
-                                      name_of(into), camera)
+                                      photographs)
         return Job(self, self._run(_flows.train(source_of(source), options, self.project)).name)
 
     def scene(self, name: str) -> "Scene":
         """A scene by its id or name. Raises NotFound."""
-        full = _flows.full_name("scene", name, self.project)
-        return Scene(self, self._run(_flows.get_scene(full)).name)
+        full = _steps.full_name("scene", name, self.project)
+        return Scene(self, self._run(_scenes.get_scene(full)).name)
 
     def job(self, name: str) -> "Job":
         """A training job by its id or name. Raises NotFound."""
-        full = _flows.full_name("job", name, self.project)
+        full = _steps.full_name("job", name, self.project)
         return Job(self, self._run(_flows.job_call("GetTrainingJob", full)).name)
 
     def model(self, name: str) -> "Model":
         """A model by its id or name. Raises NotFound."""
-        full = _flows.full_name("model", name, self.project)
+        full = _steps.full_name("model", name, self.project)
         return Model(self, self._run(_flows.get_model(full)).name)
 
     def scenes(self) -> List["Scene"]:
@@ -170,13 +173,13 @@ class Scene(Resource):
 
     def check(self) -> SceneReport:
         """Lets a worker's engine read all of it: every problem, and what it holds."""
-        report: SceneReport = self._client._run(_flows.check_scene(self.name))
+        report: SceneReport = self._client._run(_scenes.check_scene(self.name))
         return report
 
     def views(self) -> List[View]:
         """Its photographs with their cameras, test views first. Raises WrongState
         (DATASET_INVALID) for a scene with problems."""
-        views: List[View] = self._client._run(_flows.scene_views(self.name))
+        views: List[View] = self._client._run(_scenes.scene_views(self.name))
         return views
 
     def delete(self) -> None:

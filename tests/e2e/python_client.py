@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image
 
 import nerfd
-from nerfd import _flows, access
+from nerfd import _flows, _scenes, access
 from nerfd._proto.google.bytestream import bytestream_pb2
 from nerfd._proto.nerf.v1 import (pose_job_service_pb2, pose_job_service_pb2_grpc,
                                   render_service_pb2, training_service_pb2,
@@ -144,7 +144,7 @@ class ArgumentsTest(unittest.TestCase):
                     path = pathlib.Path(root, name)
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.touch()
-                there = [path.name for path in _flows.unposed(pathlib.Path(root))]
+                there = [path.name for path in _scenes.unposed(pathlib.Path(root))]
                 self.assertEqual(there, found)
 
     def test_wrong_trainings_are_named(self):
@@ -154,13 +154,24 @@ class ArgumentsTest(unittest.TestCase):
                 ({"background": "pink"}, "background: must be auto"),
                 ({"id": "Mic!"}, "job: 'Mic!' is neither an id"), ({"init": "a b"}, "model: 'a b'"),
                 ({"priority": 101}, "priority"), ({"camera": "fisheye"}, "camera: must be one of"),
-                ({"into": "a b"}, "scene: 'a b'"), ({"into": "mic"}, "into, camera: .*mic does"),
-                ({"camera": "perspective"}, "into, camera: .*mic does not hold"),
-                ({"into": "mic", "camera": "equirectangular"}, "into: .*not panoramas")):
-            with self.subTest(words=words):
+                ({"into": "a b"}, "scene: 'a b'"), ({"into": "mic"}, "into, camera, .*mic does"),
+                ({"camera": "perspective"}, "into, camera, .*mic does not hold"),
+                ({"mask_below": 60}, "camera, mask_below: .*mic does not hold"),
+                ({"into": "mic", "camera": "equirectangular"}, "into: .*not panoramas"),
+                *(({"mask_below": degrees}, "mask_below: must be 0 to 90 degrees, not")
+                  for degrees in (-1, 91, float("nan"), "low", None)),
+                ({"mask_below": 60, "into": "mic"}, "mask_below: is of panoramas"),
+                ({"mask_below": 60, "camera": "perspective"}, "mask_below: is of panoramas")):
+            with self.subTest(keywords=keywords):
                 self.refuses(ValueError, words, self.client.train, FOLDER, **keywords)
         scene = nerfd.Scene(self.client, "projects/default/scenes/mic")
         self.refuses(ValueError, "scenes/mic does not hold", self.client.train, scene, into=scene)
+
+    def test_panoramas_are_sent_with_their_mask(self):
+        options = _scenes.PhotographOptions("", "equirectangular", 62.5)
+        sent = _scenes.pose_request(options, "lab")
+        self.assertEqual((sent.pose_job.camera, sent.pose_job.mask_below_degrees),
+                         (sent.pose_job.EQUIRECTANGULAR, 62.5))
 
     def test_wrong_names_are_named(self):
         self.refuses(ValueError, "projects/default/models/mic", self.client.model, "a/b")
@@ -172,7 +183,7 @@ class ArgumentsTest(unittest.TestCase):
         file = io.BytesIO()
         Image.fromarray(np.full((2, 3), 65535, np.uint16)).save(file, "PNG")
         content = file.getvalue()
-        blob = _flows.BlobRef(sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
+        blob = _scenes.BlobRef(sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
         reply = render_service_pb2.RenderImageResponse(far=2.5)
         reply.images.add(blob=blob)
 
