@@ -36,7 +36,7 @@ const transforms = (...frames) => JSON.stringify({ frames });
 async function run() {
   const module = join(folder, "lib.mjs");
   writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf } = await import(pathToFileURL(module));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -218,6 +218,11 @@ async function run() {
     assert.match(capture.note, /fake\.png and empty\.jpg are no photographs.*d\.tif is of a kind that is not read: save as JPEG/);
     const photos = (...paths) => pathsOf(Object.fromEntries(paths.map((path) => [path, jpeg])));
     assert.deepEqual(await photos("images/a.jpg", "images/b.jpg", "images/c.jpg", "masks/a.jpg", "images_2/a.jpg"), ["a.jpg", "b.jpg", "c.jpg"]);
+    const masked = await readCapture("masked", filesOf({ "a.jpg": jpeg, "b.jpg": jpeg, "masks/a.jpg.png": "of a", "masks/b.png": "of b", "masks/c.png": "" }));
+    assert.deepEqual(await Promise.all(masked.files.map(({ mask }) => mask.text())), ["of a", "of b"]);
+    const below = await readCapture("masked", filesOf({ "images/x.jpg": jpeg, "images/y.jpg": jpeg, "masks/x.png": "of x" }));
+    assert.deepEqual(below.files.map(({ mask }) => mask !== undefined), [true, false]);
+    assert.deepEqual(joinedPhotographs(below, masked).files.map(({ mask }) => mask !== undefined), [true, false, true, true]);
     assert.deepEqual(await photos("day 1/a.jpg", "day 2/a.jpg", "day 2/b.jpg", "depth/a.jpg"), ["a.jpg", "b.jpg", "day 2_a.jpg"]);
     assert.deepEqual(flatNames(["x/a.jpg", "y/A.jpg", "A.jpg", ".b.jpg", "x\u0007\\y.jpg", `${"w".repeat(300)}.jpg`]), ["a.jpg", "y_A.jpg", "A-2.jpg", "_b.jpg", "x__y.jpg", `${"w".repeat(100)}.jpg`]);
     assert.equal(chosenFiles(filesOf({ "walk.mp4": "" }).map(({ file }) => file)).name, "walk");
@@ -227,12 +232,14 @@ async function run() {
   });
 
   await step("photographs that cannot become a scene are refused with what to do", async () => {
-    await refused({ "a.jpg": jpeg }, /1 photograph: at least 3/);
-    await refused({ "a.jpg": jpeg, "b.jpg": jpeg, "c.jpg": "text" }, /2 photographs: at least 3/);
+    const shortage = async (contents) => shortageOf(await readCapture("few", filesOf(contents)))?.message;
+    assert.match(await shortage({ "a.jpg": jpeg }), /^1 photograph: at least 3/);
+    assert.match(await shortage({ "a.jpg": jpeg, "b.jpg": jpeg, "c.jpg": "text" }), /^2 photographs: at least 3/);
+    for (const enough of [{ "a.jpg": jpeg, "b.jpg": jpeg, "c.jpg": jpeg }, { "a.jpg": jpeg, "b.mp4": box }, { "transforms.json": transforms({ file_path: "a.jpg" }), "a.jpg": jpeg }])
+      assert.equal(await shortage(enough), undefined);
     await refused({ "a.tiff": "", "b.CR2": "" }, /None of these can be used/);
     await refused(Object.fromEntries(Array.from({ length: 5001 }, (_, i) => [`${i}.jpg`, jpeg])), /5001 photographs: at most 5000/);
     assert.equal((await readCapture("film", filesOf({ "a.mp4": box }))).nFilms, 1);
-    assert.equal((await readCapture("more", filesOf({ "a.jpg": jpeg }), true)).nPictures, 1);
     for (const head of ["", "x", "<html>", "%PDF-1.7", "PK\u0003\u0004"]) assert.ok(!isPictureOrFilm(new TextEncoder().encode(head)), head);
   });
 

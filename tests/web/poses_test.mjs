@@ -89,7 +89,7 @@ async function run() {
   });
 
   const all = readdirSync(photographs).sort();
-  const [names, more] = [all.slice(0, nPhotographs), all.slice(nPhotographs, nPhotographs + 3)];
+  const [names, more] = [all.slice(0, nPhotographs), [all[nPhotographs]]];
   const roll = names.map((name) => join(photographs, name));
   await step("photographs of a camera roll are shown, what is none is left out", async () => {
     const folder = join(nerfd.folder, "roll");
@@ -220,15 +220,22 @@ async function run() {
     assert.equal((await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs.length, 1);
   });
 
-  await step("more photographs join the scene, with the lens that is named; another try keeps both", async () => {
+  await step("one more photograph joins the scene, with the lens that is named; another try keeps both", async () => {
     const newest = async () => (await nerfd.call("PoseJobService/ListPoseJobs")).poseJobs[0];
     const { scene } = await newest();
     await page.goto(`${line.url}#/new`);
     await pick(page, "Choose photographs", more.map((name) => join(photographs, name)));
+    const shortage = page.getByRole("alert").filter({ hasText: /at least 3 are needed.*Fewer can be added to an existing scene/ });
+    const begin = page.getByRole("button", { name: "Start training" });
+    await shortage.waitFor();
+    assert.ok(await begin.isDisabled());
     await page.getByLabel("Add to an existing scene").selectOption(scene);
+    await shortage.waitFor({ state: "detached" });
+    assert.ok(await begin.isEnabled());
     await page.getByText("The one that is there stays as it is.").waitFor();
     await page.getByText("More", { exact: true }).tap();
     const lens = page.getByLabel("Photographs were taken with");
+    assert.equal(await page.getByLabel("Mask below the horizon").count(), 0);
     assert.ok(await lens.locator("option").filter({ hasText: "panorama" }).evaluate((option) => option.disabled));
     await lens.selectOption({ label: "a common lens" });
     await page.getByLabel("Start from a model").locator("option").filter({ hasText: "that of the scene" }).waitFor({ state: "attached" });
@@ -248,6 +255,28 @@ async function run() {
       await page.getByRole("button", { name: button }).tap();
       await waitFor("the next pose job", () => page.url() !== last);
     }
+  });
+
+  await step("panoramas are sent with the part that is masked", async () => {
+    await page.goto(`${line.url}#/new`);
+    await page.getByRole("heading", { name: "Drop photographs" }).waitFor();
+    await pick(page, "Choose photographs", roll.slice(0, 3));
+    await page.getByText("More", { exact: true }).tap();
+    await page.getByLabel("Photographs were taken with").selectOption({ label: "a panorama camera (360°, twice as wide as high)" });
+    await page.getByLabel("Mask below the horizon").fill("60");
+    await checkAccessibility(page, "panoramas");
+    await look(page, "photographs-panoramas-narrow");
+    await assertNarrow(page, "panoramas");
+    const call = "**/nerf.v1.PoseJobService/CreatePoseJob";
+    const refuse = (route) => route.fulfill({ status: 400, contentType: "application/json", body: '{"code": "invalid_argument", "message": "not today"}' });
+    await page.route(call, refuse);
+    const request = page.waitForRequest(call);
+    await page.getByRole("button", { name: "Start training" }).tap();
+    // camera = 25 is EQUIRECTANGULAR, mask_below_degrees = 26 the double 60.
+    assert.ok((await request).postDataBuffer().includes(Buffer.from("c80102d1010000000000004e40", "hex")));
+    await page.getByRole("alert").filter({ hasText: "not today" }).waitFor();
+    await page.unroute(call, refuse);
+    await page.goto(`${line.url}#/jobs`); // the next choice begins anew
   });
 
   await step("photographs of nothing in common fail with reasons, and can be tried again with more", async () => {

@@ -2,11 +2,12 @@
 // on the workers (engine/scene): what is left out here would be missing there.
 import { below, largestModel, type ColmapModel } from "./colmap";
 import { film, folderOf, isOfTheSystem, maskOf, normalized, OtherNames, photograph, stemOf, type Files } from "./names";
-import { fewest, photographsOf } from "./photographs";
+import { photographsOf } from "./photographs";
 
 export interface FolderFile {
   path: string; // below the folder
   file: File;
+  mask?: File | undefined; // of a photograph without poses
 }
 
 export interface Capture {
@@ -71,8 +72,8 @@ export function chosenFiles(list: FileList): { name: string; files: FolderFile[]
   return { name, files: isBelow ? files.map(({ path, file }) => ({ path: path.slice(name.length + 1), file })) : files };
 }
 
-// Picks what a scene of this folder is made of, or what a pose job gets. isMore: these come to other photographs.
-export async function readCapture(name: string, all: FolderFile[], isMore = false): Promise<Capture> {
+// Picks what a scene of this folder is made of, or what a pose job gets.
+export async function readCapture(name: string, all: FolderFile[]): Promise<Capture> {
   const files: Files = new Map(all.filter(({ path }) => !isOfTheSystem(path)).map((file) => [file.path, file]));
   if (files.size === 0) throw new UnusableFolder("The folder is empty.", "Choose photographs, or the folder that holds them.");
   const [train, val, test, whole] = ["_train", "_val", "_test", ""].map((part) => files.get(`transforms${part}.json`));
@@ -83,7 +84,7 @@ export async function readCapture(name: string, all: FolderFile[], isMore = fals
   if (model) return fromColmap(name, model, files);
   if (files.has(llffFile)) return fromLlff(name, files);
   if ([...files.keys()].some((path) => polycamCamera.test(path))) return fromPolycam(name, files);
-  return photographsOf(name, files, isMore ? 1 : fewest);
+  return photographsOf(name, files);
 }
 
 function findPicture(path: unknown, files: Files): FolderFile | undefined {

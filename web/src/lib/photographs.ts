@@ -1,8 +1,9 @@
 // Photographs and films without poses: which of what was dropped or chosen goes to a pose job, and under which names.
+import type { PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
 import { UnusableFolder, type Capture, type FolderFile } from "./folder";
-import { baseOf, film, folderOf, isCompanion, otherPicture, photograph, stemOf, type Files } from "./names";
+import { baseOf, film, folderOf, isCompanion, maskOf, otherPicture, photograph, stemOf, type Files } from "./names";
 
-export const fewest = 3; // that COLMAP makes a scene of
+const fewest = 3; // that COLMAP makes a scene of
 export const most = 5000; // files of a pose job
 const headBytes = 16;
 const longestStem = 100;
@@ -52,9 +53,12 @@ export function some(names: string[]): string {
 
 const number = (n: number, what: string) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
-// What a pose job of this folder, or of these files, gets. least: fewer without a film are refused. Errors: UnusableFolder, which
-// says what is the matter.
-export async function photographsOf(name: string, files: Files, least: number): Promise<Capture> {
+// What a person knows of photographs: a scene to add them to (empty: none), what they were taken with, and from how many degrees
+// under the horizon on panoramas show what is no part of the scene (0: nowhere).
+export type Known = Pick<PoseJob, "into" | "camera" | "maskBelowDegrees">;
+
+// What a pose job of this folder, or of these files, gets. Errors: UnusableFolder, which says what is the matter.
+export async function photographsOf(name: string, files: Files): Promise<Capture> {
   const found = candidates(files);
   const named = found.filter(({ path }) => photograph.test(path) || film.test(path));
   const unread = found.filter(({ path }) => otherPicture.test(path)).map(({ path }) => baseOf(path));
@@ -75,20 +79,25 @@ export async function photographsOf(name: string, files: Files, least: number): 
     throw new UnusableFolder("No photographs and no film are in it.", "Choose photographs (JPEG, PNG, HEIC, AVIF, WebP) or a film, or a folder of them; a scene that has poses is a folder with its camera file.");
   }
   if (good.length === 0) throw new UnusableFolder("None of these can be used.", notes.join(" "));
-  if (nFilms === 0 && nPictures < least) {
-    const left = notes.length > 0 ? ` ${notes.join(" ")}` : "";
-    throw new UnusableFolder(`${number(nPictures, "photograph")}: at least ${fewest} are needed.`, `One place has to be seen from several sides. Some dozens, with each part on three or more, are a good start.${left}`);
-  }
   if (good.length > most) throw new UnusableFolder(`${good.length} photographs: at most ${most} can be used together.`, "Choose fewer; some hundreds show a room well.");
   const names = flatNames(good.map(({ path }) => path));
   return {
     name,
-    files: good.map(({ file }, i) => ({ path: names[i]!, file })),
+    files: good.map(({ path, file }, i) => ({ path: names[i]!, file, mask: (maskOf(path, files) ?? maskOf(`images/${path}`, files))?.file })),
     nPictures,
     nFilms,
     hasPoses: false,
     source: "",
     note: notes.length > 0 ? `Left out: ${notes.join(" ")}` : "",
+  };
+}
+
+// What is wrong where photographs are too few for a scene of their own; null: nothing. To a scene that is there one may be added.
+export function shortageOf({ hasPoses, nFilms, nPictures }: Capture): { message: string; advice: string } | null {
+  if (hasPoses || nFilms > 0 || nPictures >= fewest) return null;
+  return {
+    message: `${number(nPictures, "photograph")}: at least ${fewest} are needed.`,
+    advice: "One place has to be seen from several sides. Some dozens, with each part on three or more, are a good start.",
   };
 }
 
@@ -98,5 +107,5 @@ export function joinedPhotographs(first: Capture, second: Capture): Capture {
   const files = [...new Map([...first.files, ...second.files].map((each) => [key(each), each])).values()];
   const names = flatNames(files.map(({ path }) => path));
   const nFilms = files.filter(({ path }) => film.test(path)).length;
-  return { ...first, files: files.map(({ file }, i) => ({ path: names[i]!, file })), nPictures: files.length - nFilms, nFilms, note: [first.note, second.note].filter(Boolean).join(" ") };
+  return { ...first, files: files.map((each, i) => ({ ...each, path: names[i]! })), nPictures: files.length - nFilms, nFilms, note: [first.note, second.note].filter(Boolean).join(" ") };
 }

@@ -1,12 +1,13 @@
 // Sends files: digests, then what the server lacks, each from where it was cut. They become a scene or a pose job.
 import { create } from "@bufbuild/protobuf";
 import { BlobRefSchema } from "../gen/nerf/v1/common_pb";
-import type { PoseJob, PoseJob_Camera } from "../gen/nerf/v1/pose_job_service_pb";
+import type { PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
 import { SceneFileSchema, type Scene, type SceneFile } from "../gen/nerf/v1/scene_service_pb";
 import { base, blobs, isUnreachable, poses, quick, reasonOf, scenes } from "./api";
 import { connection } from "./connection.svelte";
 import type { Capture, FolderFile } from "./folder";
 import { displayNameOf } from "./format";
+import type { Known } from "./photographs";
 import { blobPrefix, parent } from "./project";
 import { newUuid, sha256OfFile, uuidOf } from "./sha256";
 import { bearer } from "./token.svelte";
@@ -34,21 +35,21 @@ const longestPauseMs = 5_000;
 
 export async function sendCapture(capture: Capture, watcher: UploadWatcher, signal: AbortSignal): Promise<Scene> {
   const request = { parent, requestId: newUuid() };
-  return sendAll(capture, watcher, signal, (files) =>
+  return sendAll(capture.files, watcher, signal, (files) =>
     scenes.createScene({ ...request, scene: { displayName: displayNameOf(capture.name), files } }, { ...quick, signal }),
   );
 }
 
-// known: what the person knows of them: a scene to add them to (empty: none), and what they were taken with.
 export async function sendPhotographs(
   capture: Capture,
   displayName: string,
-  known: { into: string; camera: PoseJob_Camera },
+  known: Known,
   watcher: UploadWatcher,
   signal: AbortSignal,
 ): Promise<PoseJob> {
   const request = { parent, requestId: newUuid() };
-  return sendAll(capture, watcher, signal, (files) => poses.createPoseJob({ ...request, poseJob: { displayName, files, ...known } }, { ...quick, signal }));
+  const files = capture.files.flatMap(({ path, file, mask }) => [{ path, file }, ...(mask ? [{ path: `masks/${path}.png`, file: mask }] : [])]);
+  return sendAll(files, watcher, signal, (files) => poses.createPoseJob({ ...request, poseJob: { displayName, files, ...known } }, { ...quick, signal }));
 }
 
 // Calls until somebody answers.
@@ -64,10 +65,10 @@ export async function persist<Reply>(call: () => Promise<Reply>, signal: AbortSi
 }
 
 // Sends the files and creates what they are for. Blobs that the server has lost in between are sent once more.
-async function sendAll<Reply>(capture: Capture, watcher: UploadWatcher, signal: AbortSignal, finish: (files: SceneFile[]) => Promise<Reply>): Promise<Reply> {
-  const files = await digests(capture.files, watcher, signal);
+async function sendAll<Reply>(all: FolderFile[], watcher: UploadWatcher, signal: AbortSignal, finish: (files: SceneFile[]) => Promise<Reply>): Promise<Reply> {
+  const files = await digests(all, watcher, signal);
   for (let isAgain = false; ; isAgain = true) {
-    await sendMissing(capture.files, files, watcher, signal);
+    await sendMissing(all, files, watcher, signal);
     try {
       return await persist(() => finish(files), signal);
     } catch (error) {
