@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/strip.h"
 #include "client/calls/follow_job.h"
 #include "client/calls/paging.h"
 #include "client/calls/resource_calls.h"
@@ -60,11 +61,11 @@ v1::PoseJob::Camera CameraOf(const std::string& name) {
                                      : v1::PoseJob::CAMERA_UNSPECIFIED;
 }
 
-// Sends the files and calls once. Blobs that the server collects in between are sent once more.
+// Sends the files of `dir` and calls once. Blobs that the server collects in between are sent once
+// more.
 absl::StatusOr<v1::PoseJob> SendPoseJob(Session& session, const std::string& dir,
+                                        const std::vector<v1::SceneFile>& files,
                                         const v1::CreatePoseJobRequest& request) {
-  const std::vector<v1::SceneFile> files(request.pose_job().files().begin(),
-                                         request.pose_job().files().end());
   const auto stub = session.Stub<v1::PoseJobService>();
   absl::StatusOr<v1::PoseJob> job = absl::UnknownError("");
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -136,8 +137,8 @@ std::string PoseProgressText(const v1::PoseJob& job) {
 
 bool CanServerPose(Session& session, const std::string& source) {
   const PhotographFiles found = FindPhotographFiles(source);
-  const bool has_films = std::any_of(found.names.begin(), found.names.end(),
-                                     [](const std::string& name) { return HasFilmEnding(name); });
+  const bool has_films = std::any_of(found.files.begin(), found.files.end(),
+                                     [](const std::string& file) { return HasFilmEnding(file); });
   const auto stub = session.Stub<v1::AdminService>();
   const auto workers =
       session.Call(*stub, &v1::AdminService::Stub::ListWorkers, v1::ListWorkersRequest());
@@ -153,7 +154,7 @@ bool CanServerPose(Session& session, const std::string& source) {
 
 absl::StatusOr<v1::PoseJob> CreatePoseJobOf(Session& session, const PoseUpload& upload) {
   const PhotographFiles found = FindPhotographFiles(upload.source);
-  if (found.names.empty()) {
+  if (found.files.empty()) {
     return absl::InvalidArgumentError(PlainText(
         upload.source +
         ": there is no photograph (.jpg, .jpeg, .png) and no film in it or in its images/"));
@@ -164,8 +165,9 @@ absl::StatusOr<v1::PoseJob> CreatePoseJobOf(Session& session, const PoseUpload& 
                               "as JPEG",
                               Counted(found.unread.size(), "picture"), found.unread[0])));
   }
-  NERF_ASSIGN_OR_RETURN(const auto files,
-                        HashSceneFiles(found.folder, found.names, session.stop()));
+  std::vector<std::string> paths = found.files;
+  paths.insert(paths.end(), found.masks.begin(), found.masks.end());
+  NERF_ASSIGN_OR_RETURN(const auto files, HashSceneFiles(found.folder, paths, session.stop()));
   v1::CreatePoseJobRequest request;
   NERF_ASSIGN_OR_RETURN(const std::string parent, ProjectName(session.flags().project));
   request.set_parent(parent);
@@ -178,12 +180,16 @@ absl::StatusOr<v1::PoseJob> CreatePoseJobOf(Session& session, const PoseUpload& 
   job.set_camera(CameraOf(upload.photographs.camera));
   job.set_mask_below_degrees(upload.photographs.mask_below);
   if (!upload.scene.empty()) job.set_scene(parent + "/scenes/" + upload.scene);
-  for (const v1::SceneFile& file : files) *job.add_files() = file;
+  for (const v1::SceneFile& file : files) {
+    v1::SceneFile* const sent = job.add_files();
+    *sent = file;
+    sent->set_path(std::string(absl::StripPrefix(file.path(), "images/")));
+  }
   request.set_request_id(upload.request_id);
-  if (!upload.request_id.empty()) return SendPoseJob(session, found.folder, request);
+  if (!upload.request_id.empty()) return SendPoseJob(session, found.folder, files, request);
   for (int number = 0; number < kMaxEarlierJobs; ++number) {
     request.set_request_id(RequestIdOf(request, number));
-    absl::StatusOr<v1::PoseJob> made = SendPoseJob(session, found.folder, request);
+    absl::StatusOr<v1::PoseJob> made = SendPoseJob(session, found.folder, files, request);
     if (!IsSpent(session, made)) return made;
   }
   return absl::FailedPreconditionError("these photographs were posed too often");

@@ -108,6 +108,12 @@ absl::Status CutOne(const Photo& panorama, const CutOptions& options, Photo* fac
                         DecodeImage(absl::StrCat(options.images, "/", panorama.file)));
   if (image.n_channels == 4) image = WithoutAlphaChannel(image);
   const int side = FaceSide(image.width);
+  const std::string mask_file = absl::StrCat(options.masks, "/", panorama.file, ".png");
+  std::error_code ignored;
+  ImageU8 mask;
+  if (!options.masks.empty() && std::filesystem::exists(mask_file, ignored)) {
+    NERF_ASSIGN_OR_RETURN(mask, DecodeImage(mask_file));
+  }
   for (int face = 0; face < kPanoramaFaces; ++face) {
     Photo& photo = faces[face];
     photo = panorama;
@@ -116,10 +122,9 @@ absl::Status CutOne(const Photo& panorama, const CutOptions& options, Photo* fac
     photo.lens = panorama.lens * kPanoramaFaces + face;
     NERF_ASSIGN_OR_RETURN(const std::string jpeg, EncodeJpeg(CutFace(image, face), kFaceQuality));
     NERF_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(options.faces, "/", photo.file), jpeg));
-    if (options.masks.empty()) continue;
-    const ImageU8 mask = PanoramaMask(image.width, image.height, options.mask_below);
+    if (mask.pixels.empty()) continue;
     NERF_RETURN_IF_ERROR(
-        WritePng(absl::StrCat(options.masks, "/", photo.file, ".png"), CutFace(mask, face)));
+        WritePng(absl::StrCat(options.face_masks, "/", photo.file, ".png"), CutFace(mask, face)));
   }
   return absl::OkStatus();
 }
@@ -263,7 +268,7 @@ absl::StatusOr<std::vector<Photo>> CutPanoramas(const std::vector<Photo>& panora
   std::error_code error;
   for (const Photo* panorama : used) {
     for (int face = 0; face < kPanoramaFaces; ++face) {
-      for (const std::string& folder : {options.faces, options.masks}) {
+      for (const std::string& folder : {options.faces, options.face_masks}) {
         if (folder.empty()) continue;
         const std::string file = absl::StrCat(folder, "/", FaceFile(*panorama, face));
         std::filesystem::create_directories(std::filesystem::path(file).parent_path(), error);
@@ -301,6 +306,18 @@ ImageU8 PanoramaMask(int width, int height, double below) {
     mask.pixels.insert(mask.pixels.end(), static_cast<size_t>(width), latitude > below ? 0 : 255);
   }
   return mask;
+}
+
+absl::Status MaskPole(const Photo& panorama, double below, const std::string& masks) {
+  ImageU8 mask = PanoramaMask(panorama.width, panorama.height, below);
+  const std::string file = absl::StrCat(masks, "/", panorama.file, ".png");
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) {
+    NERF_ASSIGN_OR_RETURN(const ImageU8 own, DecodeImage(file));
+    for (size_t i = 0; i < mask.pixels.size(); ++i)
+      mask.pixels[i] = std::min(mask.pixels[i], own.pixels[i * own.n_channels]);
+  }
+  return WritePng(file, mask);
 }
 
 std::vector<ColmapPair> PairsOfFaces(const std::vector<Photo>& faces) {

@@ -57,11 +57,10 @@ std::string FaceFile(const Photo& panorama, int face);
 std::string PanoramaOfFace(std::string_view face_file);
 
 // Cuts the panoramas of `images` that are used into `faces`, a new folder; the result has a Photo
-// for each face, with a lens of its own for each lens and face. `mask_below` as of
-// PanoramaMask: each face gets a mask in `masks`, as COLMAP names them; empty: none.
+// for each face, with a lens of its own for each lens and face. Masks of `masks`, as COLMAP names
+// them, are cut into `face_masks`; empty: none are.
 struct CutOptions {
-  std::string images, faces, masks;
-  double mask_below = 0;  // degrees; 0: no mask
+  std::string images, faces, masks = {}, face_masks = {};
 };
 absl::StatusOr<std::vector<Photo>> CutPanoramas(const std::vector<Photo>& panoramas,
                                                 const CutOptions& options,
@@ -70,6 +69,8 @@ absl::StatusOr<std::vector<Photo>> CutPanoramas(const std::vector<Photo>& panora
 // Black where a panorama shows what lies more than `below` degrees under its horizon: the
 // photographer and the tripod. Gray, 1 channel.
 ImageU8 PanoramaMask(int width, int height, double below);
+// Adds it to the panorama's mask in the folder `masks`, or makes one.
+absl::Status MaskPole(const Photo& panorama, double below, const std::string& masks);
 
 // All pairs of faces of different panoramas, of the result of CutPanoramas. Those of one panorama
 // have no parallax.

@@ -15,6 +15,7 @@
 #include "common/status_macros.h"
 #include "engine/base/picture_names.h"
 #include "engine/pose/panorama.h"
+#include "engine/pose/photo_masks.h"
 #include "engine/pose/photo_measures.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_files.h"
@@ -76,7 +77,7 @@ void ListFolder(const fs::path& folder, PhotoSources* sources) {
 }
 
 absl::Status PrepareOne(const PhotoSources::Picture& picture, const std::string& out,
-                        Photo* photo) {
+                        const std::string& masks, Photo* photo) {
   const auto unusable = [&](const absl::Status& status) {
     photo->error = std::string(status.message());
     photo->file.clear();
@@ -102,12 +103,43 @@ absl::Status PrepareOne(const PhotoSources::Picture& picture, const std::string&
   photo->fingerprint = Fingerprint(gray);
   photo->is_panorama =
       image->width == 2 * image->height && (SaysEquirectangular(*bytes) || ClosesAround(gray));
+  photo->mask_use = UseOf(*image);
+  if (!masks.empty() && !picture.mask.empty()) {
+    NERF_ASSIGN_OR_RETURN(photo->mask_use,
+                          WritePhotoMask(picture.mask, *image, photo->exif.orientation,
+                                         absl::StrCat(masks, "/", photo->file, ".png")));
+  }
   if (is_turned || !is_copied) {
     if (image->n_channels == 4) *image = WithoutAlphaChannel(*image);
     NERF_ASSIGN_OR_RETURN(const std::string upright, EncodeJpeg(*image, kTurnedQuality));
     *bytes = WithExif(upright, WithoutOrientation(exif));
   }
   return WriteFileAtomically(absl::StrCat(out, "/", photo->file), *bytes);
+}
+
+// The masks of `path`/masks that belong to its pictures, wherever in it those are.
+void FindMasks(const std::string& path, PhotoSources* sources) {
+  const absl::StatusOr<SceneFolder> folder = SceneFolder::Open(path, /*follow_links=*/true);
+  if (!folder.ok() || !folder->HasFolder("masks")) return;
+  for (PhotoSources::Picture& picture : sources->pictures) {
+    const std::string name = fs::path(picture.path).filename().string();
+    const std::string mask = FindMask(*folder, "images/" + name);
+    if (!mask.empty()) picture.mask = folder->PathOf(mask);
+  }
+}
+
+// Errors: InvalidArgument of masks that leave next to nothing.
+absl::Status CheckMasks(const std::vector<PhotoSources::Picture>& pictures,
+                        const std::vector<Photo>& photos) {
+  std::vector<MaskUse> uses;
+  for (const Photo& photo : photos) uses.push_back(photo.mask_use);
+  const auto masked = std::find_if(pictures.begin(), pictures.end(),
+                                   [](const auto& picture) { return !picture.mask.empty(); });
+  if (masked == pictures.end()) return absl::OkStatus();
+  std::vector<std::string> warnings;  // the training repeats them
+  std::vector<SceneProblem> problems;
+  JudgeMasks(uses, "masks/" + fs::path(masked->mask).filename().string(), &warnings, &problems);
+  return problems.empty() ? absl::OkStatus() : absl::InvalidArgumentError(ToString(problems[0]));
 }
 
 void FindDoubles(std::vector<Photo>* photos) {
@@ -150,6 +182,7 @@ absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path) {
   if (sources.pictures.empty() && fs::is_directory(fs::path(path) / "images", error)) {
     ListFolder(fs::path(path) / "images", &sources);
   }
+  FindMasks(path, &sources);
   std::sort(sources.films.begin(), sources.films.end());
   std::sort(sources.unreadable.begin(), sources.unreadable.end());
   std::sort(sources.pictures.begin(), sources.pictures.end(),
@@ -185,7 +218,7 @@ absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources:
   options.pool->ParallelFor(static_cast<int64_t>(photos.size()), [&](int64_t i, int thread) {
     if (options.stop.stop_requested()) return;
     const auto at = static_cast<size_t>(i);
-    absl::Status status = PrepareOne(pictures[at], out, &photos[at]);
+    absl::Status status = PrepareOne(pictures[at], out, options.masks, &photos[at]);
     size_t done = 0;
     {
       MutexLock lock(mu);
@@ -203,8 +236,11 @@ absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources:
     if (photo.double_of.empty()) continue;
     std::error_code ignored;
     fs::remove(fs::path(out) / photo.file, ignored);
+    if (!options.masks.empty())
+      fs::remove(fs::path(options.masks) / (photo.file + ".png"), ignored);
     photo.file.clear();
   }
+  if (!options.masks.empty()) NERF_RETURN_IF_ERROR(CheckMasks(pictures, photos));
   FindBlurAndLenses(&photos);
   return photos;
 }

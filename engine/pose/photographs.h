@@ -9,6 +9,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/scene/exif.h"
 #include "engine/scene/image.h"
+#include "engine/scene/masks.h"
 
 namespace nerf {
 
@@ -16,8 +17,9 @@ namespace nerf {
 struct PhotoSources {
   struct Picture {
     std::string path;
-    std::string name;  // for people: the file's name, or the film's and the time in it
-    std::string file;  // wanted name in images/
+    std::string name;       // for people: the file's name, or the film's and the time in it
+    std::string file;       // wanted name in images/
+    std::string mask = {};  // path; empty: none
   };
   std::vector<Picture> pictures;        // by name
   std::vector<std::string> films;       // paths
@@ -25,9 +27,10 @@ struct PhotoSources {
 };
 
 // Lists `path`: a folder's pictures and films (those of its images/ if it has no other picture), or
-// one film. Subfolders and other files are ignored; pictures in unsupported formats are listed as
-// unreadable. Symbolic links are followed. Errors: NotFound; InvalidArgument if there is neither a
-// picture nor a film.
+// one film. Pictures have the masks of `path`/masks that FindMask (engine/scene/masks.h) finds.
+// Other subfolders and files are ignored; pictures in unsupported formats are listed as unreadable.
+// Symbolic links are followed. Errors: NotFound; InvalidArgument if there is neither a picture nor
+// a film.
 absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path);
 
 // One photograph, prepared for COLMAP.
@@ -42,6 +45,7 @@ struct Photo {
   bool is_panorama = false;  // shows all directions, as its XMP says or its borders
   std::string double_of;     // name of the photograph that shows the same
   std::string error;         // why it cannot be read
+  MaskUse mask_use;          // what its mask leaves, or all; of those that can be read
   std::vector<float> fingerprint;
 };
 
@@ -49,11 +53,13 @@ struct PrepareOptions {
   ThreadPool* pool = nullptr;  // borrowed for the call
   std::stop_token stop;
   std::function<void(size_t done, size_t of)> on_progress;  // on the caller's thread
+  std::string masks = {};  // existing folder for masks/FILE.png of the pictures that have a mask
 };
 
 // Copies the pictures into `out`, which exists, under names without blanks, turned upright by their
 // EXIF orientation, which is removed; finds doubles, blur and lenses. Doubles and damaged pictures
-// are not copied. Errors: Cancelled; those of writing.
+// are not copied. Errors: Cancelled; InvalidArgument of a mask that does not fit, or of masks that
+// leave less than 1%; those of writing.
 absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources::Picture>& pictures,
                                                  const std::string& out,
                                                  const PrepareOptions& options);

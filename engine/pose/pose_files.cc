@@ -1,6 +1,7 @@
 #include "engine/pose/pose_files.h"
 #include "engine/pose/pose_picture.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -37,7 +38,12 @@ absl::StatusOr<std::vector<Photo>> ReadPictures(const PhotoSources& sources, con
   }
   NERF_RETURN_IF_ERROR(MakeFolder(work / "images"));
   stages->Begin("reading photographs", "photographs");
-  const PrepareOptions prepare{options.pool, options.stop, advance};
+  PrepareOptions prepare{options.pool, options.stop, advance};
+  if (std::any_of(pictures.begin(), pictures.end(),
+                  [](const auto& p) { return !p.mask.empty(); })) {
+    prepare.masks = work / "masks";
+    NERF_RETURN_IF_ERROR(MakeFolder(prepare.masks));
+  }
   NERF_ASSIGN_OR_RETURN(std::vector<Photo> photos,
                         PreparePhotos(pictures, work / "images", prepare));
   for (size_t i = 0; i < n_films; ++i) {

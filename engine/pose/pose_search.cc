@@ -118,8 +118,9 @@ class PoseSearch {
   bool is_one_spot() const { return is_one_spot_; }
 
  private:
-  // The pictures that COLMAP sees.
+  // The pictures that COLMAP sees, and their masks where there are any.
   std::string images() const { return work_ / (HasPanoramas() ? "faces" : "images"); }
+  std::string masks() const { return work_ / (HasPanoramas() ? "face_masks" : "masks"); }
   std::string_view unit() const { return HasPanoramas() ? "views" : "photographs"; }
   bool HasPanoramas() const { return !panoramas_.empty(); }
 
@@ -132,17 +133,20 @@ class PoseSearch {
     for (const std::string& file : LeaveOutOthers(&panoramas_)) {
       std::error_code ignored;
       fs::remove(work_ / ("images/" + file), ignored);
+      fs::remove(work_ / ("masks/" + file + ".png"), ignored);
     }
-    CutOptions cut{work_ / "images", images(), "", options_.mask_below};
     if (options_.mask_below > 0) {
-      cut.masks = work_ / "face_masks";
       NERF_RETURN_IF_ERROR(MakeFolder(work_ / "masks"));
       for (const Photo& photo : panoramas_) {
-        if (photo.file.empty()) continue;
-        NERF_RETURN_IF_ERROR(
-            WritePng(work_ / ("masks/" + photo.file + ".png"),
-                     PanoramaMask(photo.width, photo.height, options_.mask_below)));
+        if (!photo.file.empty())
+          NERF_RETURN_IF_ERROR(MaskPole(photo, options_.mask_below, work_ / "masks"));
       }
+    }
+    CutOptions cut{work_ / "images", images()};
+    std::error_code ignored;
+    if (fs::exists(work_ / "masks", ignored)) {
+      cut.masks = work_ / "masks";
+      cut.face_masks = masks();
     }
     stages_.Expect(1);
     stages_.Expect(1 + kCoarseStages + StagesOf(kEfforts[0]));
@@ -162,7 +166,8 @@ class PoseSearch {
         task.lenses[panorama.lens * kPanoramaFaces + face] = {"PINHOLE",
                                                               FaceParams(panorama.width)};
     }
-    if (HasPanoramas() && options_.mask_below > 0) task.masks = work_ / "face_masks";
+    std::error_code ignored;
+    if (fs::exists(masks(), ignored)) task.masks = masks();
     return runner_.Extract(photos_, task);
   }
 

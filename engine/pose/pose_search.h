@@ -10,11 +10,12 @@
 
 namespace nerf {
 
-// Finds where photographs were taken. `source` is a folder of photographs and films, or one film;
+// Finds where photographs were taken. `source` is a folder of photographs and films, with masks of
+// photographs in its masks/ (photo_masks.h) where there are any, or one film;
 // `out`, a folder that does not exist or is empty, receives
 //   images/                           upright copies, without doubles
 //   sparse/0/                         COLMAP's model: cameras, images, points3D
-//   masks/                            of panoramas, where mask_below is set
+//   masks/                            those of photographs, and of panoramas with mask_below
 //   pose.json, pose.txt, pose.png     the report, and the scene from above
 // and is created completely or not at all. If fewer than min_posed_share of the usable photographs
 // are posed, this is no error; the report shows it. If none is posed there is no model.

@@ -171,6 +171,8 @@ class Addition {
   }
 
   const std::vector<Photo>& photos() const { return photos_; }
+  // Whether there are masks that the new scene cannot have.
+  bool leaves_out_masks() const { return leaves_out_masks_; }
   const PosedModel& model() const { return model_; }
 
   // As of the new photographs' own names.
@@ -195,6 +197,7 @@ class Addition {
   };
 
   std::string copies() const { return work_ / "copies"; }
+  std::string copy_masks() const { return work_ / "copy_masks"; }
   std::string database() const { return work_ / "features.db"; }
   std::string Pictures() const {
     return scene_.pictures.empty() ? work_ / "" : work_ / scene_.pictures;
@@ -210,6 +213,8 @@ class Addition {
     for (const OldView& view : scene_.views) taken.insert(view.file);
     const std::string prefix = scene_.pictures.empty() ? "" : scene_.pictures + "/";
     NERF_RETURN_IF_ERROR(MakeFolder(Pictures()));
+    std::error_code ignored;
+    fs::rename(work_ / "masks", work_ / "new_masks", ignored);
     for (Photo& photo : photos_) {
       if (photo.file.empty()) continue;
       const std::string from = work_ / ("images/" + photo.file);
@@ -227,8 +232,22 @@ class Addition {
         photo.file = absl::StrCat(n, "_", wanted);
       fs::rename(from, Pictures() + "/" + photo.file, error);
       if (error) return ErrnoToStatus(error.value(), absl::StrCat("cannot name ", photo.file));
+      NERF_RETURN_IF_ERROR(NameMask(wanted, photo.file));
     }
     return absl::OkStatus();
+  }
+
+  // The mask of a photograph that was named `before` goes where trainings look for it.
+  absl::Status NameMask(const std::string& before, const std::string& now) {
+    const std::string from = work_ / ("new_masks/" + before + ".png");
+    std::error_code error;
+    if (!fs::exists(from, error)) return absl::OkStatus();
+    leaves_out_masks_ = scene_.pictures != "images" || scene_.description.has_alpha;
+    if (leaves_out_masks_) return absl::OkStatus();
+    NERF_RETURN_IF_ERROR(MakeFolder(work_ / "masks"));
+    fs::rename(from, work_ / ("masks/" + now + ".png"), error);
+    return error ? ErrnoToStatus(error.value(), "cannot name the mask of " + now)
+                 : absl::OkStatus();
   }
 
   // For COLMAP, beside those of the scene; decides which lens each has.
@@ -254,6 +273,13 @@ class Addition {
       NERF_ASSIGN_OR_RETURN(const std::string bytes,
                             ReadRegularFile(Pictures() + "/" + photo.file, kMaxCopiedBytes));
       NERF_RETURN_IF_ERROR(WriteFileAtomically(copies() + "/" + copy.file, bytes));
+      const std::string mask = work_ / ("masks/" + photo.file + ".png");
+      std::error_code error;
+      if (fs::exists(mask, error)) {
+        NERF_RETURN_IF_ERROR(MakeFolder(copy_masks()));
+        fs::copy_file(mask, copy_masks() + "/" + copy.file + ".png", error);
+        if (error) return ErrnoToStatus(error.value(), "cannot copy " + mask);
+      }
       all_.push_back(std::move(copy));
     }
     return absl::OkStatus();
@@ -263,6 +289,8 @@ class Addition {
     ExtractTask task{database, copies(), "", features, side, doubled, {}};
     for (size_t i = 0; i < scene_.lenses.size(); ++i)
       task.lenses[static_cast<int>(i)] = scene_.lenses[i];
+    std::error_code ignored;
+    if (fs::exists(copy_masks(), ignored)) task.masks = copy_masks();
     return runner_.Extract(all_, task);
   }
 
@@ -394,6 +422,7 @@ class Addition {
   std::map<std::string, Lens> lenses_;  // of the new ones, by file
   std::map<std::string, std::string> copy_of_;  // likewise
   bool has_new_lens_ = false;
+  bool leaves_out_masks_ = false;
   ColmapDatabase matches_;
   PosedModel model_;                              // the scene's frame; the new ones by file
   std::map<std::string, ColmapCamera> cameras_;   // of the new ones
@@ -434,6 +463,10 @@ absl::StatusOr<PoseReport> AddPhotographs(const std::string& source, const std::
   NERF_RETURN_IF_ERROR(addition.Run());
   PoseReport report = MakePoseReport(photos, addition.model(), {}, addition.Matches());
   for (const std::string& unreadable : sources.unreadable) report.warnings.push_back(unreadable);
+  if (addition.leaves_out_masks()) {
+    report.warnings.push_back(
+        "masks are not used: the scene's pictures have alpha or are not in images/");
+  }
   report.colmap_version = tool.version;
   report.seconds = absl::ToDoubleSeconds(options.clock->Now() - begin);
   NERF_RETURN_IF_ERROR(addition.Write(scene));
@@ -442,8 +475,9 @@ absl::StatusOr<PoseReport> AddPhotographs(const std::string& source, const std::
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(work / "", error))
     kept.insert(entry.path().filename().string());
-  for (const char* gone : {"copies", "few.db", "features.db", "list.txt", "pairs.txt", "known",
-                           "points", "placed", "known_relaxed", "points_relaxed", "placed_relaxed"})
+  for (const char* gone :
+       {"copies", "copy_masks", "new_masks", "few.db", "features.db", "list.txt", "pairs.txt",
+        "known", "points", "placed", "known_relaxed", "points_relaxed", "placed_relaxed"})
     kept.erase(gone);
   NERF_RETURN_IF_ERROR(work.BecomeAs(out, kept));
   return report;

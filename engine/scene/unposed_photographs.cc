@@ -11,6 +11,7 @@
 #include "common/first_names.h"
 #include "common/shell_word.h"
 #include "engine/base/picture_names.h"
+#include "engine/scene/masks.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/scene_reader.h"
 #include "nlohmann/json.hpp"
@@ -69,6 +70,19 @@ bool RemoveReported(const std::string& report_file, std::set<std::string>* names
   return true;
 }
 
+// The masks of the folder's masks/ that belong to pictures in it or in its images/, sorted.
+std::vector<std::string> MasksOf(const std::string& folder, const std::vector<std::string>& files) {
+  std::set<std::string> masks;
+  const absl::StatusOr<SceneFolder> opened = SceneFolder::Open(folder, /*follow_links=*/true);
+  if (!opened.ok() || !opened->HasFolder("masks")) return {};
+  for (const std::string& file : files) {
+    if (!HasPhotographEnding(file)) continue;
+    std::string mask = FindMask(*opened, "images/" + fs::path(file).filename().string());
+    if (!mask.empty()) masks.insert(std::move(mask));
+  }
+  return {masks.begin(), masks.end()};
+}
+
 }  // namespace
 
 bool HasPhotographs(const std::string& folder) {
@@ -96,29 +110,29 @@ PhotographFiles FindPhotographFiles(const std::string& path) {
   const fs::path given(path);
   if (IsFilm(path)) {
     found.folder = given.has_parent_path() ? given.parent_path().string() : ".";
-    found.names = {given.filename().string()};
+    found.files = {given.filename().string()};
     return found;
   }
-  for (const fs::path& folder : {given, given / "images"}) {
+  found.folder = path;
+  for (const std::string in : {"", "images/"}) {
     bool has_picture = false;
     std::error_code error;
-    std::vector<std::string> names;
-    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::vector<std::string> files;
+    for (fs::directory_iterator it(given / in, error), end; !error && it != end;
+         it.increment(error)) {
       std::error_code ignored;
       const std::string name = it->path().filename().string();
       if (name[0] == '.' || !it->is_regular_file(ignored)) continue;
       if (HasOtherPictureEnding(name)) found.unread.push_back(Printable(name));
       const bool is_picture = HasPhotographEnding(name);
       has_picture = has_picture || is_picture;
-      if (is_picture || HasFilmEnding(name)) names.push_back(name);
+      if (is_picture || HasFilmEnding(name)) files.push_back(in + name);
     }
-    if (!names.empty() && (has_picture || found.names.empty())) {
-      found.folder = folder.string();
-      found.names = std::move(names);
-    }
+    if (!files.empty() && (has_picture || found.files.empty())) found.files = std::move(files);
     if (has_picture) break;
   }
-  std::sort(found.names.begin(), found.names.end());
+  found.masks = MasksOf(path, found.files);
+  std::sort(found.files.begin(), found.files.end());
   std::sort(found.unread.begin(), found.unread.end());
   return found;
 }

@@ -14,10 +14,11 @@ bool IsFilm(const std::string& path);
 // "photos-posed" for "photos", "photos/" and "photos.mp4"; the absolute path for "." and "..".
 std::string PosedFolder(const std::string& folder);
 
-// The photographs and films that nerf-engine pose would read.
+// The photographs and films that nerf-engine pose would read, and the masks of photographs.
 struct PhotographFiles {
-  std::string folder;               // that they are in
-  std::vector<std::string> names;   // in it, sorted
+  std::string folder;               // that all paths are relative to
+  std::vector<std::string> files;   // "a.jpg", or "images/a.jpg" for all of them; sorted
+  std::vector<std::string> masks;   // "masks/a.jpg.png"; sorted
   std::vector<std::string> unread;  // pictures of other kinds beside them; printable, sorted
 };
 // Of a folder, or of its images/ where it has no picture itself, or a film. Empty without any.

@@ -154,9 +154,21 @@ def pose_request(options: PhotographOptions, project: str) -> Any:
     return request
 
 
+def masks_of(root: pathlib.Path, photographs: List[pathlib.Path]) -> List[pathlib.Path]:
+    """Their masks in the folder's masks/, as the engine finds them."""
+    found = set()
+    for photo in photographs:
+        names = [photo.name + ".png", photo.stem + ".png", photo.name + ".PNG",
+                 photo.stem + ".PNG", photo.name, photo.stem + ".jpg"]
+        found.update([mask for name in names if (mask := root / "masks" / name).is_file()][:1])
+    return sorted(found)
+
+
 def pose(root: pathlib.Path, photographs: List[pathlib.Path], request: Any, project: str) -> Flow:
-    """Sends photographs and films and creates their pose job. Returns its message."""
-    files = yield Local(lambda: [hash_file(path, path.name) for path in photographs])
+    """Sends photographs, their masks and films and creates their pose job. Returns its message."""
+    sent = [(path, path.name) for path in photographs]
+    sent += [(path, f"masks/{path.name}") for path in masks_of(root, photographs)]
+    files = yield Local(lambda: [hash_file(path, name) for path, name in sent])
     yield from _send(files, project)
     request.pose_job.display_name = root.resolve().name[:64]
     request.pose_job.files.extend(file for _, file in files)

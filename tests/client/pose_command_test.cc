@@ -67,6 +67,17 @@ TEST_F(PoseCommandTest, SendsThePhotographsAndFollowsTheStages) {
   EXPECT_THAT(result.out, HasSubstr("s-fake"));
 }
 
+TEST_F(PoseCommandTest, MasksOfPhotographsGoWithThem) {
+  for (const char* file : {"images/a.jpg", "images/b.jpg", "masks/b.png", "masks/x.png"})
+    dir_.Write(std::string("yard/") + file, std::string("content of ") + file);
+  ASSERT_EQ(Run({"pose", dir_ / "yard"}).exit_code, kOk);
+  const v1::PoseJob job = state_.pose_requests.at(0).pose_job();
+  std::vector<std::string> paths;
+  for (const v1::SceneFile& file : job.files()) paths.push_back(file.path());
+  ASSERT_THAT(paths, testing::ElementsAre("a.jpg", "b.jpg", "masks/b.png"));
+  EXPECT_EQ(state_.blobs.at(job.files(2).blob().sha256()), "content of masks/b.png");
+}
+
 TEST_F(PoseCommandTest, SceneAddNamesTheSceneAndPoseTheCamera) {
   const CommandResult result = Run({"scene", "add", "yard", dir_ / "garden", "--id", "yard-2"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;

@@ -147,6 +147,14 @@ class ArgumentsTest(unittest.TestCase):
                 there = [path.name for path in _scenes.unposed(pathlib.Path(root))]
                 self.assertEqual(there, found)
 
+    def test_masks_of_photographs_are_found(self):
+        for name in ("a.jpg", "b.jpg", "c.jpg", "masks/a.jpg.png", "masks/a.png", "masks/b.png",
+                     "masks/other.png"):
+            (self.scratch / name).parent.mkdir(exist_ok=True)
+            (self.scratch / name).touch()
+        masks = _scenes.masks_of(self.scratch, _scenes.unposed(self.scratch))
+        self.assertEqual([path.name for path in masks], ["a.jpg.png", "b.png"])
+
     def test_wrong_trainings_are_named(self):
         for keywords, words in (
                 ({"steps": 5, "seconds": 5}, "steps and seconds: name one budget"),

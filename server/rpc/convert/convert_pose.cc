@@ -65,10 +65,18 @@ std::vector<std::string> CutTexts(const Texts& texts) {
   return cut;
 }
 
+constexpr std::string_view kMaskFolder = "masks/";
+
+bool IsMask(std::string_view path) { return path.starts_with(kMaskFolder); }
+
 // What is wrong with a name of the files of a pose job; empty when nothing is.
 std::string_view NameProblem(std::string_view path) {
-  if (path.find('/') != std::string_view::npos) return "must be a name without folders";
-  if (path.starts_with('.')) return "must not begin with a dot";
+  const bool is_mask = IsMask(path);
+  const std::string_view name = is_mask ? path.substr(kMaskFolder.size()) : path;
+  if (name.find('/') != std::string_view::npos)
+    return "must be a name without folders, or that of a mask in masks/";
+  if (name.starts_with('.')) return "must not begin with a dot";
+  if (is_mask) return HasPhotographEnding(name) ? "" : "must end as a picture (.png, .jpg)";
   if (HasPhotographEnding(path) || HasFilmEnding(path)) return {};
   return HasOtherPictureEnding(path) ? "is of a kind that is not read: save it as JPEG"
                                      : "must end as a photograph (.jpg, .jpeg, .png) or a film "
@@ -85,6 +93,10 @@ void CheckNames(const std::vector<SceneFileRecord>& files, RequestCheck& check) 
     check.Require(false, fmt::format("pose_job.files[{}].path", i),
                   fmt::format("{} {}", LogValue(files[i].path.substr(0, 80)), problem));
   }
+  const bool are_masks =
+      !files.empty() &&
+      std::all_of(files.begin(), files.end(), [](const auto& f) { return IsMask(f.path); });
+  check.Require(!are_masks, "pose_job.files", "must hold photographs or films, not masks alone");
 }
 
 }  // namespace

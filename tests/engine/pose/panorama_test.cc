@@ -175,18 +175,34 @@ TEST(PanoramaTest, CutFilesCarryTheirPanoramasName) {
   ThreadPool pool(2);
   PrepareOptions prepare;
   prepare.pool = &pool;
-  const auto faces = CutPanoramas({PanoramaPhoto("a b.png", 128, 2)},
-                                  {dir / "images", dir / "faces", dir / "masks", 30}, prepare);
+  dir.Write("masks/x", "");
+  ASSERT_THAT(MaskPole(PanoramaPhoto("a b.png", 128, 2), 30, dir / "masks"), IsOk());
+  const auto faces =
+      CutPanoramas({PanoramaPhoto("a b.png", 128, 2)},
+                   {dir / "images", dir / "faces", dir / "masks", dir / "cut"}, prepare);
   ASSERT_THAT(faces, IsOk());
   ASSERT_EQ(faces->size(), 8u);
   EXPECT_EQ((*faces)[3].file, "l2f3/a b.png.jpg");
   EXPECT_EQ((*faces)[3].lens, 19);
   EXPECT_EQ(PanoramaOfFace((*faces)[3].file), "a b.png");
   EXPECT_EQ(DecodeImage(dir / "faces/l2f3/a b.png.jpg")->width, FaceSide(128));
-  const auto mask = DecodeImage(dir / "masks/l2f3/a b.png.jpg.png");
+  const auto mask = DecodeImage(dir / "cut/l2f3/a b.png.jpg.png");
   ASSERT_THAT(mask, IsOk());
   EXPECT_EQ(mask->Pixel(20, 1)[0], 255) << "above the horizon";
   EXPECT_EQ(mask->Pixel(20, FaceSide(128) - 1)[0], 0) << "far below it";
+}
+
+TEST(PanoramaTest, PoleIsAddedToAMaskThatIsThere) {
+  TempDir dir;
+  ImageU8 own{128, 64, 1, std::vector<uint8_t>(128 * 64, 255)};
+  own.pixels[5] = 0;
+  dir.Write("a.jpg.png", *EncodePng(own));
+  ASSERT_THAT(MaskPole(PanoramaPhoto("a.jpg", 128, 0), 60, dir.path()), IsOk());
+  const auto mask = DecodeImage(dir / "a.jpg.png");
+  ASSERT_THAT(mask, IsOk());
+  EXPECT_EQ(mask->Pixel(5, 0)[0], 0);
+  EXPECT_EQ(mask->Pixel(6, 0)[0], 255);
+  EXPECT_EQ(mask->Pixel(6, 63)[0], 0);
 }
 
 TEST(PanoramaTest, MaskIsBlackBelowTheAngle) {

@@ -5,6 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <set>
+#include <utility>
 
 #include "common/file_io.h"
 #include "engine/pose/photo_measures.h"
@@ -21,25 +24,47 @@ using ::testing::HasSubstr;
 
 class PhotographsTest : public ::testing::Test {
  protected:
-  PhotographsTest() { std::filesystem::create_directories(out_); }
+  PhotographsTest() {
+    std::filesystem::create_directories(out_);
+    std::filesystem::create_directories(masks_);
+  }
 
   void WriteJpeg(const std::string& name, const ImageU8& image, const std::string& exif = "") {
     dir_.Write("in/" + name, WithExif(*EncodeJpeg(image, 90), exif));
   }
 
-  std::vector<Photo> Prepare() {
+  // A gray mask of 0 to 255.
+  void WriteMask(const std::string& name, int width, int height,
+                 const std::function<int(int x, int y)>& value) {
+    ImageU8 mask{width, height, 1, {}};
+    for (int y = 0; y < height; ++y)
+      for (int x = 0; x < width; ++x) mask.pixels.push_back(static_cast<uint8_t>(value(x, y)));
+    dir_.Write("in/masks/" + name, *EncodePng(mask));
+  }
+
+  absl::StatusOr<std::vector<Photo>> Try() {
     const auto sources = ListPhotoSources(dir_ / "in");
     EXPECT_THAT(sources, IsOk());
     PrepareOptions options;
     options.pool = &pool_;
-    auto photos = PreparePhotos(sources->pictures, out_, options);
+    options.masks = masks_;
+    return PreparePhotos(sources->pictures, out_, options);
+  }
+  std::vector<Photo> Prepare() {
+    auto photos = Try();
     EXPECT_THAT(photos, IsOk());
     return *std::move(photos);
+  }
+  std::set<std::string> MaskNames() {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(masks_))
+      names.insert(entry.path().filename());
+    return names;
   }
 
   TempDir dir_;
   ThreadPool pool_{2};
-  const std::string out_ = dir_ / "out";
+  const std::string out_ = dir_ / "out", masks_ = dir_ / "out_masks";
 };
 
 TEST_F(PhotographsTest, TurnedPictureIsTurnedUprightAndItsTagTakenOff) {
@@ -82,6 +107,51 @@ TEST_F(PhotographsTest, DoublesAreLeftOut) {
   EXPECT_EQ(photos[1].double_of, "");
   EXPECT_EQ(photos[2].double_of, "a.jpg");
   EXPECT_FALSE(std::filesystem::exists(out_ + "/c.jpg"));
+}
+
+TEST_F(PhotographsTest, MasksAreTurnedAndScaledWithTheirPictures) {
+  const auto turned = MakeExif({.orientation = 6, .model = "Phone"});
+  WriteJpeg("a b.jpg", TexturedImage(64, 48, 1), turned);
+  WriteJpeg("c.jpg", TexturedImage(64, 48, 2), turned);
+  WriteJpeg("d.jpg", TexturedImage(64, 48, 3));
+  // As the file holds the picture, at half its size: black in the upper half.
+  WriteMask("a b.jpg.png", 32, 24, [](int, int y) { return y < 12 ? 0 : 1; });
+  // As the picture is shown.
+  WriteMask("c.png", 48, 64, [](int, int y) { return y < 32 ? 0 : 255; });
+  const std::vector<Photo> photos = Prepare();
+  ASSERT_THAT(MaskNames(), ElementsAre("a_b.jpg.png", "c.jpg.png"));
+  const ImageU8 first = *DecodeImage(masks_ + "/a_b.jpg.png");
+  ASSERT_EQ(std::pair(first.width, first.height), std::pair(48, 64));
+  EXPECT_EQ(first.Pixel(10, 32)[0], 255) << "what was below is to the left";
+  EXPECT_EQ(first.Pixel(38, 32)[0], 0);
+  const ImageU8 second = *DecodeImage(masks_ + "/c.jpg.png");
+  EXPECT_EQ(second.Pixel(24, 10)[0], 0);
+  EXPECT_EQ(second.Pixel(24, 54)[0], 255);
+  EXPECT_EQ(photos[1].mask_use.kept, 0.5 * 48 * 64);
+}
+
+TEST_F(PhotographsTest, MasksOfPicturesInImagesLieBesideThat) {
+  WriteJpeg("images/a.jpg", TexturedImage(64, 48, 1));
+  WriteMask("a.PNG", 64, 48, [](int x, int) { return x < 8 ? 0 : 255; });
+  WriteMask("other.png", 64, 48, [](int, int) { return 0; });
+  Prepare();
+  EXPECT_THAT(MaskNames(), ElementsAre("a.jpg.png"));
+}
+
+TEST_F(PhotographsTest, MasksThatDoNotFitAreNamed) {
+  const auto refuses = [&](const std::string& words) {
+    EXPECT_THAT(Try().status(), StatusIs(absl::StatusCode::kInvalidArgument, words));
+  };
+  WriteJpeg("a.jpg", TexturedImage(64, 48, 1));
+  WriteMask("a.png", 64, 64, [](int, int) { return 255; });
+  refuses("masks/a.png: is 64x64, its picture 64x48");
+  dir_.Write("in/masks/a.png", "no picture");
+  refuses("masks/a.png: ");
+  WriteMask("a.png", 64, 48, [](int, int) { return 0; });
+  refuses("all of them are black");
+  WriteMask("a.png", 64, 48, [](int, int) { return 255; });
+  dir_.Write("in/a.jpg", *EncodePng({64, 48, 4, std::vector<uint8_t>(64 * 48 * 4, 128)}));
+  refuses("picture with alpha");
 }
 
 TEST_F(PhotographsTest, BlurredPicturesAreFound) {

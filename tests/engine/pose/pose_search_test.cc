@@ -119,6 +119,26 @@ TEST_F(PoseSearchTest, PosedPhotographsBecomeADataSet) {
   EXPECT_THAT(kept, ElementsAre("images", "pose.json", "pose.png", "pose.txt", "sparse"));
 }
 
+TEST_F(PoseSearchTest, MasksAreForColmapAndForTheScene) {
+  ImageU8 mask{64, 48, 1, std::vector<uint8_t>(64 * 48, 255)};
+  mask.pixels[0] = 0;
+  dir_.Write("in/masks/p3.png", *EncodePng(mask));
+  ASSERT_THAT(Search(), IsOk());
+  const auto extractions = Lines("feature_extractor");
+  ASSERT_EQ(extractions.size(), 2u);
+  for (const std::string& line : extractions) EXPECT_THAT(line, HasSubstr("ImageReader.mask_path"));
+  const SceneDescription scene = DescribeScene(dir_ / "out");
+  EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  for (const auto* views : {&scene.train, &scene.test}) {
+    for (const ViewDescription& view : *views)
+      EXPECT_EQ(view.mask_file, view.file == "images/p3.jpg" ? "masks/p3.jpg.png" : "");
+  }
+  dir_.Write("in/masks/p4.png", "no picture");
+  std::filesystem::remove_all(dir_ / "out");
+  EXPECT_THAT(Search().status(), StatusIs(absl::StatusCode::kInvalidArgument, "masks/p4.png: "));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
 // The ring of the stand-in's cameras has no two faces in agreement: what counts is what it is
 // asked.
 TEST_F(PoseSearchTest, PanoramasArePosedByTheirFaces) {

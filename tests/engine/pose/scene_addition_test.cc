@@ -93,6 +93,7 @@ TEST_F(SceneAdditionTest, TransformsKeepTheirFramesAndGetMore) {
   const nlohmann::json old = WriteOldTransforms();
   AddPhoto("in/new0.jpg", 1);
   AddPhoto("in/old3.jpg", 2);  // another picture of a name that is there
+  dir_.Write("in/masks/old3.png", *EncodePng({64, 48, 1, std::vector<uint8_t>(64 * 48, 255)}));
   AddPhoto("in/same.jpg", 104);
   AddPhoto("in/zoom.jpg", 4, "Model B");
   const auto report = Add();
@@ -107,6 +108,8 @@ TEST_F(SceneAdditionTest, TransformsKeepTheirFramesAndGetMore) {
   EXPECT_EQ(json["frames"][5]["file_path"], "images/new0.jpg");
   EXPECT_FALSE(json["frames"][5].contains("fl_x")) << "it has the file's lens";
   EXPECT_EQ(json["frames"][6]["file_path"], "images/2_old3.jpg");
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "out/masks/2_old3.jpg.png"));
+  EXPECT_THAT(Log(), HasSubstr("ImageReader.mask_path"));
   EXPECT_EQ(json["frames"][7]["fl_x"], 61) << "its lens was found";
   for (size_t i = 5; i < 8; ++i) ExpectAt(json["frames"][i], static_cast<double>(i - 5));
   EXPECT_THAT(Log(), HasSubstr("\"60.5,60.5,31,24.25,0.125,0,0,0\""));

@@ -289,8 +289,9 @@ TEST_F(PoseJobTest, FailureNamesPhotographsAndKeepsTheReport) {
 
 TEST_F(PoseJobTest, WrongNamesOfFilesAreRefusedOneByOne) {
   v1::CreatePoseJobRequest request = Request();
-  const std::vector<std::string> names = {"a/b.jpg", "../a.jpg", ".a.jpg", "a.tiff",
-                                          "a.txt",   "",         "/a.jpg", "a\n.jpg"};
+  const std::vector<std::string> names = {
+      "a/b.jpg", "../a.jpg", ".a.jpg",        "a.tiff",       "a.txt",       "",
+      "/a.jpg",  "a\n.jpg",  "masks/b/a.png", "masks/.a.png", "masks/a.mp4", "Masks/a.png"};
   for (const std::string& name : names) {
     v1::SceneFile* file = request.mutable_pose_job()->add_files();
     file->set_path(name);
@@ -303,6 +304,17 @@ TEST_F(PoseJobTest, WrongNamesOfFilesAreRefusedOneByOne) {
         << names[i];
   }
   EXPECT_THAT(Create(request).status().message(), HasSubstr("save it as JPEG"));
+}
+
+TEST_F(PoseJobTest, MasksGoWithPhotographsAndNotAlone) {
+  v1::CreatePoseJobRequest request = Request();
+  v1::SceneFile* mask = request.mutable_pose_job()->add_files();
+  mask->set_path("masks/a.png");
+  *mask->mutable_blob() = server_.Put("mask");
+  ASSERT_THAT(Create(request), IsOk());
+  v1::CreatePoseJobRequest alone = request;
+  alone.mutable_pose_job()->mutable_files()->DeleteSubrange(0, 3);
+  EXPECT_THAT(WrongFields(alone), testing::Contains("pose_job.files"));
 }
 
 TEST_F(PoseJobTest, HostileRequestsAreRefusedWithTheirField) {
