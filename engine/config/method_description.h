@@ -31,6 +31,7 @@ struct SceneFacts {
   // nothing, and its budget counts samples.
   bool lowers_steps = false;
   float step = 0, cone = 0;  // the scene's own
+  float panorama_near = 0;   // where rays of panoramas begin; 0: at the scene's own near
 };
 
 // What server and client know of a training method. The engine's part is Method

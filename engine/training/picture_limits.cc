@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "engine/config/step_size.h"
@@ -12,6 +14,17 @@ namespace nerf {
 namespace {
 
 constexpr double kPixelsPerSample = 3;
+constexpr size_t kMaxSpacings = 1000;  // each is compared with all cameras
+constexpr float kNearPerSpacing = 0.5f, kMaxNearPerHalfSide = 0.3f;
+
+// 0 without values.
+template <typename T>
+T MedianOf(std::vector<T> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 }  // namespace
 
@@ -36,10 +49,33 @@ double PixelsAlongBox(const SceneDescription& description) {
     const float distance = std::max(Norm(from - box.Center()), side / 2);
     pixels.push_back(static_cast<double>(view.camera.fl_x) * side / distance);
   }
-  if (pixels.empty()) return 0;
-  const auto middle = pixels.begin() + static_cast<std::ptrdiff_t>(pixels.size() / 2);
-  std::nth_element(pixels.begin(), middle, pixels.end());
-  return *middle;
+  return MedianOf(std::move(pixels));
+}
+
+float PanoramaSpacing(const SceneDescription& description) {
+  std::vector<Vec3> places;
+  for (const ViewDescription& view : description.train) {
+    if (view.camera.lens == LensModel::kEquirectangular)
+      places.push_back(view.camera.camera_to_world.Column(3));
+  }
+  if (places.size() < 2 || 2 * places.size() <= description.train.size()) return 0;
+  std::vector<float> distances;
+  const size_t stride = (places.size() + kMaxSpacings - 1) / kMaxSpacings;
+  for (size_t i = 0; i < places.size(); i += stride) {
+    float nearest = std::numeric_limits<float>::max();
+    for (size_t j = 0; j < places.size(); ++j)
+      if (i != j) nearest = std::min(nearest, Norm(places[i] - places[j]));
+    distances.push_back(nearest);
+  }
+  return MedianOf(std::move(distances));
+}
+
+float PanoramaNear(const SceneDescription& description) {
+  if (!description.points.empty() || !description.held_out_points.empty()) return 0;
+  const SceneGeometry& geometry = description.geometry;
+  const float most = kMaxNearPerHalfSide * geometry.box.Size().x / 2;
+  const float near = std::min(kNearPerSpacing * PanoramaSpacing(description), most);
+  return near > geometry.near ? near : 0;
 }
 
 int MaxSideOf(const TrainConfig& config, const SceneDescription& description,

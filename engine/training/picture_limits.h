@@ -17,6 +17,20 @@ double SamplesOfBudget(const TrainConfig& config, const DeviceFacts& device);
 // of its center; cameras inside of the box see it from half a side. 0 without views.
 double PixelsAlongBox(const SceneDescription& description);
 
+// Of a scene whose training views are panoramas, most of them: the median distance of their cameras
+// to the nearest other one, training units. 0 for other scenes, for less than two places, and where
+// most cameras share theirs.
+float PanoramaSpacing(const SceneDescription& description);
+
+// Where rays of a scene of panoramas begin, training units; 0: at the scene's own near. The level-0
+// box of panoramas without points of the scene just holds their cameras, so the usual near is a few
+// centimeters in a room: each ray then learns its color in front of its own camera, where no other
+// camera would notice the fog. Cameras stand in free space, and what lies halfway between neighbors
+// is free, too, as a rule: this is half of PanoramaSpacing, between the scene's own near and 0.3
+// half sides of the box, which few cameras far apart would exceed. 0 with points, whose box goes
+// around what is seen: the scene's own near is right there (docs/inside/figures/captures.csv).
+float PanoramaNear(const SceneDescription& description);
+
 // The longer side that training pictures are reduced to, in pixels; 0: as they are. That of the
 // config, or if it is negative: such that the budget has at least a third of a sample for each
 // pixel, but never below kMaxDefaultViewPixels for a picture.

@@ -299,7 +299,8 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
                                                .n_samples = SamplesOfBudget(*config, device),
                                                .lowers_steps = lowers_steps,
                                                .step = description.geometry.step,
-                                               .cone = description.geometry.cone},
+                                               .cone = description.geometry.cone,
+                                               .panorama_near = PanoramaNear(description)},
                                               config);
     session->chosen = ChangedSettings(asked, *config);
   }

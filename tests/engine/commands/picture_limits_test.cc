@@ -1,6 +1,8 @@
 #include "engine/training/picture_limits.h"
 
-#include <gtest/gtest.h>
+#include <vector>
+
+#include "gtest/gtest.h"
 
 namespace nerf {
 namespace {
@@ -64,6 +66,53 @@ TEST(PixelsAlongBoxTest, AreTheMedianOverTheViews) {
   for (ViewDescription& view : description.train) view.camera.camera_to_world.m[2][3] = 0;
   EXPECT_NEAR(PixelsAlongBox(description), 2000, 1e-3) << "from within, at half a side";
   EXPECT_EQ(PixelsAlongBox(SceneDescription()), 0);
+}
+
+// Cameras on the x axis.
+SceneDescription PanoramasAt(const std::vector<float>& places) {
+  SceneDescription description = Pictures(static_cast<int>(places.size()), 1024, 512);
+  for (size_t i = 0; i < places.size(); ++i) {
+    description.train[i].camera.lens = LensModel::kEquirectangular;
+    description.train[i].camera.camera_to_world.m[0][3] = places[i];
+  }
+  return description;
+}
+
+TEST(PanoramaSpacingTest, IsTheMedianDistanceToTheNearestCamera) {
+  EXPECT_FLOAT_EQ(PanoramaSpacing(PanoramasAt({0, 1, 3, 10})), 2) << "1, 1, 2, 7";
+  EXPECT_FLOAT_EQ(PanoramaSpacing(PanoramasAt({5, 0.5f})), 4.5f);
+}
+
+TEST(PanoramaSpacingTest, OtherScenesHaveNone) {
+  EXPECT_EQ(PanoramaSpacing(SceneDescription()), 0);
+  EXPECT_EQ(PanoramaSpacing(PanoramasAt({3})), 0);
+  EXPECT_EQ(PanoramaSpacing(PanoramasAt({3, 3, 3, 8})), 0) << "from a tripod";
+  EXPECT_EQ(PanoramaSpacing(Pictures(4, 1024, 512)), 0);
+  SceneDescription mixed = PanoramasAt({0, 1, 2, 3});
+  mixed.train[0].camera.lens = mixed.train[1].camera.lens = LensModel::kPinhole;
+  EXPECT_EQ(PanoramaSpacing(mixed), 0) << "not most of them";
+  mixed.train[1].camera.lens = LensModel::kEquirectangular;
+  EXPECT_EQ(PanoramaSpacing(mixed), 1);
+}
+
+TEST(PanoramaNearTest, IsHalfOfTheSpacingWithinBounds) {
+  const auto near_of = [](const std::vector<float>& places) {
+    SceneDescription description = PanoramasAt(places);
+    description.geometry.box = {{-1, -1, -1}, {1, 1, 1}};
+    description.geometry.near = 0.05f;
+    return PanoramaNear(description);
+  };
+  EXPECT_FLOAT_EQ(near_of({-1, -0.6f, -0.2f, 0.2f, 0.6f, 1}), 0.2f);
+  EXPECT_FLOAT_EQ(near_of({-1, 1}), 0.3f) << "not half of 2";
+  EXPECT_EQ(near_of({0, 0.06f, 1, 1.06f}), 0) << "pairs, for both eyes: the scene's own";
+  EXPECT_EQ(near_of({0}), 0);
+}
+
+TEST(PanoramaNearTest, PointsSayWhereTheSceneIs) {
+  SceneDescription description = PanoramasAt({-1, 1});
+  description.geometry.box = {{-1, -1, -1}, {1, 1, 1}};
+  description.points.push_back({0, {0, 0, 1}});
+  EXPECT_EQ(PanoramaNear(description), 0);
 }
 
 TEST(SamplesOfBudgetTest, SecondsCountAtAUsualRate) {

@@ -65,6 +65,7 @@ void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
     const double fitting = std::max(scene.n_samples / kTargetsOfBudget, kLeastTarget);
     if (fitting < config->target_samples) config->target_samples = static_cast<int>(fitting);
   }
+  if (config->near < 0 && scene.panorama_near > 0) config->near = scene.panorama_near;
   NgpSettings& settings = Ngp(*config);
   if (settings.finest_resolution == kAutoSetting)
     settings.finest_resolution = FinestResolution(*config) << std::max(0, doublings - 1);

@@ -16,6 +16,7 @@ namespace nerf {
 // - Rays of pictures with alpha end at 0.1% of the light, not 3%, where the budget has 24 samples
 //   for each pixel.
 // - The finest level has 1.2 cells a pixel or more.
+// - Rays of panoramas begin at SceneFacts::panorama_near.
 // The defaults suit pictures of 200 (table) and 400 (steps) pixels of an object that fills them.
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config);
 

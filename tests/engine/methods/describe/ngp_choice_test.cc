@@ -67,6 +67,16 @@ TEST(ChooseNgpSettingsTest, LargerPicturesHaveLargerTablesAndShorterSteps) {
   EXPECT_EQ(Chosen(Synthetic(100'000, 40e6)), twice) << "no more doublings";
 }
 
+TEST(ChooseNgpSettingsTest, RaysOfPanoramasBeginFartherOutUnlessTheUserSays) {
+  SceneFacts scene = Synthetic(200, 1e6);
+  EXPECT_LT(Chosen(scene).near, 0) << "the scene's own";
+  scene.panorama_near = 0.2f;
+  EXPECT_EQ(Chosen(scene).near, 0.2f);
+  TrainConfig config;
+  config.near = 0;
+  EXPECT_EQ(Chosen(scene, config).near, 0);
+}
+
 TEST(ChooseNgpSettingsTest, RaysGoOnInFaintLightWithManySamplesForEachPixel) {
   EXPECT_EQ(Chosen(Synthetic(200, 63e6)).min_transmittance, 0.03f);
   EXPECT_EQ(Chosen(Synthetic(200, 64e6)).min_transmittance, 0.001f);
