@@ -212,19 +212,20 @@ class Addition {
     std::set<std::string> taken;
     for (const OldView& view : scene_.views) taken.insert(view.file);
     const std::string prefix = scene_.pictures.empty() ? "" : scene_.pictures + "/";
+    // One's new name may be another's old one.
+    std::error_code error;
+    fs::rename(work_ / "masks", work_ / "new_masks", error);
+    fs::rename(work_ / "images", work_ / "new_images", error);
+    if (error) return ErrnoToStatus(error.value(), "cannot name the photographs");
     NERF_RETURN_IF_ERROR(MakeFolder(Pictures()));
-    std::error_code ignored;
-    fs::rename(work_ / "masks", work_ / "new_masks", ignored);
     for (Photo& photo : photos_) {
       if (photo.file.empty()) continue;
-      const std::string from = work_ / ("images/" + photo.file);
-      std::error_code error;
+      const std::string from = work_ / ("new_images/" + photo.file);
       const auto same = std::find_if(scene_.views.begin(), scene_.views.end(),
                                      [&](const OldView& v) { return AreDoubles(photo, v.photo); });
       if (same != scene_.views.end()) {
         photo.double_of = same->photo.name;
         photo.file.clear();
-        fs::remove(from, error);
         continue;
       }
       const std::string wanted = photo.file;
@@ -475,9 +476,9 @@ absl::StatusOr<PoseReport> AddPhotographs(const std::string& source, const std::
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(work / "", error))
     kept.insert(entry.path().filename().string());
-  for (const char* gone :
-       {"copies", "copy_masks", "new_masks", "few.db", "features.db", "list.txt", "pairs.txt",
-        "known", "points", "placed", "known_relaxed", "points_relaxed", "placed_relaxed"})
+  for (const char* gone : {"copies", "copy_masks", "new_images", "new_masks", "few.db",
+                           "features.db", "list.txt", "pairs.txt", "known", "points", "placed",
+                           "known_relaxed", "points_relaxed", "placed_relaxed"})
     kept.erase(gone);
   NERF_RETURN_IF_ERROR(work.BecomeAs(out, kept));
   return report;

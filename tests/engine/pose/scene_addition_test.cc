@@ -131,6 +131,21 @@ TEST_F(SceneAdditionTest, TransformsKeepTheirFramesAndGetMore) {
     EXPECT_FALSE(std::filesystem::exists(dir_ / ("out/" + std::string(gone)))) << gone;
 }
 
+TEST_F(SceneAdditionTest, NewNameThatAnotherOneHadLosesNone) {
+  nlohmann::json json = WriteOldTransforms();
+  std::filesystem::rename(dir_ / "old/images/old3.jpg", dir_ / "old/images/1.jpg");
+  json["frames"][3]["file_path"] = "images/1.jpg";
+  dir_.Write("old/transforms.json", json.dump());
+  AddPhoto("in/1.jpg", 1);
+  AddPhoto("in/2_1.jpg", 2);
+  const auto report = Add();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 2u);
+  const auto content = [&](const std::string& file) { return *ReadFile(dir_ / file, 1 << 20); };
+  EXPECT_EQ(content("out/images/2_1.jpg"), content("in/1.jpg"));
+  EXPECT_EQ(content("out/images/2_2_1.jpg"), content("in/2_1.jpg"));
+}
+
 TEST_F(SceneAdditionTest, ModelOfColmapKeepsItsPosesToTheLastDigit) {
   for (int i = 0; i < 6; ++i) AddPhoto("photos/p" + std::to_string(i) + ".jpg", 100 + i);
   ASSERT_THAT(SearchPoses(dir_ / "photos", dir_ / "old", options_), IsOk());
