@@ -46,7 +46,7 @@ packages=(
   libssl3 libssl-dev libturbojpeg0 libturbojpeg0-dev nlohmann-json3-dev zlib1g zlib1g-dev
   libutf8proc2 libutf8proc-dev
   pkgconf pkgconf-bin libpkgconf3
-  googletest libgmock-dev libgtest-dev libbenchmark1debian libbenchmark-dev
+  googletest libgmock-dev libgtest-dev
 )
 
 mkdir -p "$bundle"

@@ -16,7 +16,7 @@ build_packages=(
 # LibTorch is for the tests and `--method ngp-autograd` only; libopenblas0 replaces the slow
 # reference BLAS.
 test_packages=(
-  libtorch-dev libopenblas0 libgtest-dev libgmock-dev libbenchmark-dev
+  libtorch-dev libopenblas0 libgtest-dev libgmock-dev
   clang clang-format codespell python3 python3-numpy python3-grpcio python3-protobuf curl
   python3-pil chromium ffmpeg lintian openssl liblua5.3-0 libopentracing-c-wrapper0
   postgresql-15 swift-proxy swift-account swift-container swift-object libnanovdb-dev

@@ -28,7 +28,6 @@ struct Bench {
   std::string item;  // what is counted: "samples"
   // Sets up once and returns what is timed; each call does the same work.
   std::function<std::function<BenchWork()>(ThreadPool* pool)> prepare;
-  int log2_gathered = 0;  // of the memory that gathers choose from, in words of 8 bytes
 };
 
 }  // namespace nerf

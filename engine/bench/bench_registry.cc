@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/batch/pixel_sampler.h"
+#include "engine/bench/ceilings.h"
 #include "engine/bench/op_benches.h"
 #include "engine/bench/synthetic_scene.h"
 #include "engine/methods/registry.h"
@@ -29,7 +30,8 @@ std::function<BenchWork()> PrepareSamplePixels(ThreadPool* pool) {
 }  // namespace
 
 std::vector<Bench> AllBenches() {
-  std::vector<Bench> benches = OpBenches();
+  std::vector<Bench> benches = CeilingBenches();
+  for (Bench& bench : OpBenches()) benches.push_back(std::move(bench));
   benches.push_back({"sample_pixels", "pixels", PrepareSamplePixels});
   static const Scene& scene = *new Scene(SyntheticBallScene(16, 0, 128));
   for (const Method* method : Methods()) {

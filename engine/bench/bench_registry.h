@@ -6,7 +6,8 @@
 
 namespace nerf {
 
-// Every bench of the program, in the order in which it is printed: ops, then those of each method.
+// Every bench of the program, in the order in which it is printed: the machine's ceilings, ops,
+// then those of each method.
 std::vector<Bench> AllBenches();
 
 }  // namespace nerf

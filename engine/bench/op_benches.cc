@@ -1,7 +1,6 @@
 #include "engine/bench/op_benches.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <memory>
 
@@ -418,16 +417,10 @@ Run PrepareCopy() {
 // Both directions of the encoding. The forward pass gathers from the tables of all levels, the
 // backward pass adds to one table at a time.
 void AddEncodeBenches(int log2_entries, const std::string& suffix, std::vector<Bench>* benches) {
-  const kernels::HashGridShape shape = EncodingShape(log2_entries);
-  const auto log2_words = [](size_t bytes) { return std::bit_width(bytes / 8) - 1; };
-  benches->push_back(OnEveryThread(
-      "hash_encode_forward" + suffix, "samples",
-      [log2_entries] { return PrepareEncodeForward(log2_entries); },
-      log2_words(shape.level_size() * static_cast<size_t>(shape.n_levels) * sizeof(Half))));
-  benches->push_back(OnEveryThread(
-      "hash_encode_backward" + suffix, "samples",
-      [log2_entries] { return PrepareEncodeBackward(log2_entries); },
-      log2_words(shape.level_size() * sizeof(float))));
+  benches->push_back(OnEveryThread("hash_encode_forward" + suffix, "samples",
+                                   [log2_entries] { return PrepareEncodeForward(log2_entries); }));
+  benches->push_back(OnEveryThread("hash_encode_backward" + suffix, "samples",
+                                   [log2_entries] { return PrepareEncodeBackward(log2_entries); }));
 }
 
 template <typename Prepare>
@@ -438,8 +431,7 @@ Bench DenseBenchOf(const char* pass, int n_in, int n_out, Prepare prepare) {
 
 }  // namespace
 
-Bench OnEveryThread(std::string name, std::string item, std::function<Run()> prepare,
-                    int log2_gathered) {
+Bench OnEveryThread(std::string name, std::string item, std::function<Run()> prepare) {
   const auto prepare_copies = [prepare](ThreadPool* pool) -> Run {
     std::vector<Run> copies;
     for (int i = 0; i < pool->n_threads(); ++i) copies.push_back(prepare());
@@ -453,7 +445,7 @@ Bench OnEveryThread(std::string name, std::string item, std::function<Run()> pre
       return sum;
     };
   };
-  return {std::move(name), std::move(item), prepare_copies, log2_gathered};
+  return {std::move(name), std::move(item), prepare_copies};
 }
 
 std::vector<Bench> OpBenches() {

@@ -35,16 +35,6 @@ class BenchProgramsTest : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(BenchProgramsTest, EngineBenchRunsAndNamesTheForcedSimdPath) {
-  const std::string path = UnselectedSimdPath();
-  int code = -1;
-  const std::string out = Run(
-      "NERF_SIMD=" + path,
-      "engine_bench '--benchmark_filter=^sigmoid/threads:1$' --benchmark_min_time=0.001", &code);
-  EXPECT_EQ(code, 0) << out;
-  EXPECT_THAT(out, HasSubstr(", " + path + "\n"));
-}
-
 TEST_F(BenchProgramsTest, TimeToQualityRunsAndNamesTheForcedSimdPath) {
   WriteBallDataset(dir_ / "ball");
   const std::string path = UnselectedSimdPath();
@@ -59,13 +49,10 @@ TEST_F(BenchProgramsTest, TimeToQualityRunsAndNamesTheForcedSimdPath) {
 }
 
 TEST_F(BenchProgramsTest, SimdPathThatTheMachineLacksIsRefused) {
-  for (const std::string command : {"engine_bench", "time_to_quality s --out o"}) {
-    int code = -1;
-    const std::string out = Run("NERF_SIMD=MMX", command, &code);
-    EXPECT_EQ(code, 1) << command;
-    EXPECT_THAT(out, HasSubstr("NERF_SIMD: 'MMX' is not one of this machine's instruction sets: "))
-        << command;
-  }
+  int code = -1;
+  const std::string out = Run("NERF_SIMD=MMX", "time_to_quality s --out o", &code);
+  EXPECT_EQ(code, 1);
+  EXPECT_THAT(out, HasSubstr("NERF_SIMD: 'MMX' is not one of this machine's instruction sets: "));
 }
 
 }  // namespace

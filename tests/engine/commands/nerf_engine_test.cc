@@ -1158,6 +1158,10 @@ TEST_F(NerfEngineTest, BenchTellsWhatItDidASecond) {
   EXPECT_GT(samples, 0);
   EXPECT_NEAR(line["flops_per_second"].get<double>(), 2 * 64 * 64 * samples, 1e-6 * samples);
   EXPECT_NEAR(line["bytes_per_second"].get<double>(), 4 * (64 + 64) * samples, 1e-6 * samples);
+  const Outcome ceiling = Run("bench --filter ceiling_fma --seconds 0.01 --threads 1 --json");
+  ASSERT_EQ(ceiling.code, 0) << ceiling.err;
+  const Json fma = Json::parse(ceiling.out.substr(0, ceiling.out.find('\n')));
+  EXPECT_EQ(fma["flops_per_second"].get<double>(), 2 * fma["items_per_second"].get<double>());
 }
 
 TEST_F(NerfEngineTest, InitTakesWeightsOfAModel) {

@@ -1,7 +1,7 @@
-#include "tests/bench/ceilings.h"
+#include "engine/bench/ceilings.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tests/bench/fma_loop.cc"
+#define HWY_TARGET_INCLUDE "engine/bench/fma_loop.cc"
 #include "hwy/foreach_target.h"
 // foreach_target must come before highway.
 #include "hwy/highway.h"

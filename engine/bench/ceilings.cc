@@ -1,4 +1,4 @@
-#include "tests/bench/ceilings.h"
+#include "engine/bench/ceilings.h"
 
 #include <memory>
 
@@ -52,9 +52,8 @@ std::function<BenchWork()> PrepareGather(int log2_entries) {
 std::vector<Bench> CeilingBenches() {
   std::vector<Bench> benches = {OnEveryThread("ceiling_fma", "multiply-adds", PrepareFma)};
   for (const int log2_entries : {18, 20, 22}) {
-    benches.push_back(OnEveryThread(
-        fmt::format("ceiling_gather_2^{}", log2_entries), "reads",
-        [log2_entries] { return PrepareGather(log2_entries); }, log2_entries));
+    benches.push_back(OnEveryThread(fmt::format("ceiling_gather_2^{}", log2_entries), "reads",
+                                    [log2_entries] { return PrepareGather(log2_entries); }));
   }
   return benches;
 }
