@@ -32,15 +32,37 @@ grpc::Status NextError(FakeState* state, const std::string& method) {
 #define RETURN_SCRIPTED_ERROR(method) \
   if (grpc::Status scripted = NextError(state_, method); !scripted.ok()) return scripted
 
+// A unary method: returns its next scripted error, or what the body that follows makes of `request`
+// while state_->mu is held.
+#define ANSWER(Method, Response)                                                \
+  grpc::Status Method(grpc::ServerContext*, const v1::Method##Request* request, \
+                      Response* response) override {                            \
+    RETURN_SCRIPTED_ERROR(#Method);                                             \
+    MutexLock lock(state_->mu);                                                 \
+    Answer##Method(request, response);                                          \
+    return grpc::Status::OK;                                                    \
+  }                                                                             \
+  void Answer##Method([[maybe_unused]] const v1::Method##Request* request,      \
+                      [[maybe_unused]] Response* response)
+
+template <typename Api>
+class Fake : public Api::Service {
+ public:
+  explicit Fake(FakeState* state) : state_(state) {}
+
+ protected:
+  FakeState* const state_;
+};
+
 // "…/blobs/{sha256}/{size}" -> sha256.
 std::string DigestOf(const std::string& resource) {
   const size_t blobs = resource.find("blobs/");
   return blobs == std::string::npos ? "" : resource.substr(blobs + 6, 64);
 }
 
-class FakeScenes final : public v1::SceneService::Service {
+class FakeScenes final : public Fake<v1::SceneService> {
  public:
-  explicit FakeScenes(FakeState* state) : state_(state) {}
+  using Fake::Fake;
 
   grpc::Status CreateScene(grpc::ServerContext*, const v1::CreateSceneRequest* request,
                            v1::Scene* response) override {
@@ -56,26 +78,18 @@ class FakeScenes final : public v1::SceneService::Service {
     response->set_size_bytes(size);
     return grpc::Status::OK;
   }
-  grpc::Status GetScene(grpc::ServerContext*, const v1::GetSceneRequest* request,
-                        v1::Scene* response) override {
-    RETURN_SCRIPTED_ERROR("GetScene");
-    MutexLock lock(state_->mu);
+  ANSWER(GetScene, v1::Scene) {
     state_->names.push_back(request->name());
     for (const v1::Scene& scene : state_->scenes) {
       if (scene.name() == request->name()) *response = scene;
     }
     response->set_name(request->name());
-    return grpc::Status::OK;
   }
-  grpc::Status ListScenes(grpc::ServerContext*, const v1::ListScenesRequest*,
-                          v1::ListScenesResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ListScenes");
-    MutexLock lock(state_->mu);
+  ANSWER(ListScenes, v1::ListScenesResponse) {
     for (const v1::Scene& scene : state_->scenes) {
       *response->add_scenes() = scene;
       response->mutable_scenes(response->scenes_size() - 1)->clear_files();
     }
-    return grpc::Status::OK;
   }
   grpc::Status DeleteScene(grpc::ServerContext*, const v1::DeleteSceneRequest* request,
                            google::protobuf::Empty*) override {
@@ -86,22 +100,15 @@ class FakeScenes final : public v1::SceneService::Service {
     RETURN_SCRIPTED_ERROR("DeleteScene");
     return grpc::Status::OK;
   }
-  grpc::Status ValidateScene(grpc::ServerContext*, const v1::ValidateSceneRequest* request,
-                             v1::ValidateSceneResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ValidateScene");
-    MutexLock lock(state_->mu);
+  ANSWER(ValidateScene, v1::ValidateSceneResponse) {
     state_->names.push_back(request->name());
     *response = state_->validation;
-    return grpc::Status::OK;
   }
-
- private:
-  FakeState* const state_;
 };
 
-class FakeTraining final : public v1::TrainingService::Service {
+class FakeTraining final : public Fake<v1::TrainingService> {
  public:
-  explicit FakeTraining(FakeState* state) : state_(state) {}
+  using Fake::Fake;
 
   grpc::Status CreateTrainingJob(grpc::ServerContext*, const v1::CreateTrainingJobRequest* request,
                                  v1::TrainingJob* response) override {
@@ -119,28 +126,18 @@ class FakeTraining final : public v1::TrainingService::Service {
       response->mutable_effective_config()->mutable_init()->set_model(state_->init_model);
     return grpc::Status::OK;
   }
-  grpc::Status GetTrainingJob(grpc::ServerContext*, const v1::GetTrainingJobRequest* request,
-                              v1::TrainingJob* response) override {
-    RETURN_SCRIPTED_ERROR("GetTrainingJob");
-    MutexLock lock(state_->mu);
+  ANSWER(GetTrainingJob, v1::TrainingJob) {
     state_->names.push_back(request->name());
     for (const v1::TrainingJob& job : state_->jobs) {
       if (job.name() == request->name()) *response = job;
     }
     response->set_name(request->name());
-    return grpc::Status::OK;
   }
-  grpc::Status ListTrainingMetrics(grpc::ServerContext*, const v1::ListTrainingMetricsRequest*,
-                                   v1::ListTrainingMetricsResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ListTrainingMetrics");
+  ANSWER(ListTrainingMetrics, v1::ListTrainingMetricsResponse) {
     response->add_points()->set_step(100);
-    return grpc::Status::OK;
   }
   // Page tokens are indices.
-  grpc::Status ListTrainingJobs(grpc::ServerContext*, const v1::ListTrainingJobsRequest* request,
-                                v1::ListTrainingJobsResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ListTrainingJobs");
-    MutexLock lock(state_->mu);
+  ANSWER(ListTrainingJobs, v1::ListTrainingJobsResponse) {
     state_->list_jobs.push_back(*request);
     size_t i = request->page_token().empty() ? 0 : std::stoul(request->page_token());
     size_t room =
@@ -149,69 +146,38 @@ class FakeTraining final : public v1::TrainingService::Service {
       *response->add_training_jobs() = state_->jobs[i];
     }
     if (i < state_->jobs.size()) response->set_next_page_token(std::to_string(i));
-    return grpc::Status::OK;
   }
-  grpc::Status DeleteTrainingJob(grpc::ServerContext*, const v1::DeleteTrainingJobRequest* request,
-                                 google::protobuf::Empty*) override {
-    RETURN_SCRIPTED_ERROR("DeleteTrainingJob");
-    MutexLock lock(state_->mu);
-    state_->names.push_back(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status PauseTrainingJob(grpc::ServerContext*, const v1::PauseTrainingJobRequest* request,
-                                v1::TrainingJob* response) override {
-    RETURN_SCRIPTED_ERROR("PauseTrainingJob");
-    MutexLock lock(state_->mu);
+  ANSWER(DeleteTrainingJob, google::protobuf::Empty) { state_->names.push_back(request->name()); }
+  ANSWER(PauseTrainingJob, v1::TrainingJob) {
     state_->names.push_back(request->name());
     response->set_name(request->name());
     response->set_state(v1::TrainingJob::PAUSING);
-    return grpc::Status::OK;
   }
-  grpc::Status ResumeTrainingJob(grpc::ServerContext*, const v1::ResumeTrainingJobRequest* request,
-                                 v1::TrainingJob* response) override {
-    RETURN_SCRIPTED_ERROR("ResumeTrainingJob");
-    MutexLock lock(state_->mu);
+  ANSWER(ResumeTrainingJob, v1::TrainingJob) {
     state_->names.push_back(request->name());
     response->set_name(request->name());
     response->set_state(v1::TrainingJob::QUEUED);
-    return grpc::Status::OK;
   }
-  grpc::Status RetryTrainingJob(grpc::ServerContext*, const v1::RetryTrainingJobRequest* request,
-                                v1::TrainingJob* response) override {
-    RETURN_SCRIPTED_ERROR("RetryTrainingJob");
-    MutexLock lock(state_->mu);
+  ANSWER(RetryTrainingJob, v1::TrainingJob) {
     state_->retry_job.push_back(*request);
     response->set_name("projects/default/trainingJobs/j-retry");
     response->set_state(v1::TrainingJob::QUEUED);
-    return grpc::Status::OK;
   }
-  grpc::Status ExtendTrainingJob(grpc::ServerContext*, const v1::ExtendTrainingJobRequest* request,
-                                 v1::TrainingJob* response) override {
-    RETURN_SCRIPTED_ERROR("ExtendTrainingJob");
-    MutexLock lock(state_->mu);
+  ANSWER(ExtendTrainingJob, v1::TrainingJob) {
     state_->extend_job.push_back(*request);
     response->set_name("projects/default/trainingJobs/j-more");
     response->set_state(v1::TrainingJob::QUEUED);
-    return grpc::Status::OK;
   }
-  grpc::Status UpdateTrainingJob(grpc::ServerContext*, const v1::UpdateTrainingJobRequest* request,
-                                 v1::TrainingJob* response) override {
-    RETURN_SCRIPTED_ERROR("UpdateTrainingJob");
-    MutexLock lock(state_->mu);
+  ANSWER(UpdateTrainingJob, v1::TrainingJob) {
     state_->update_job.push_back(*request);
     *response = request->training_job();
     response->set_state(v1::TrainingJob::RUNNING);
-    return grpc::Status::OK;
   }
-  grpc::Status CancelTrainingJob(grpc::ServerContext*, const v1::CancelTrainingJobRequest* request,
-                                 v1::TrainingJob* response) override {
-    RETURN_SCRIPTED_ERROR("CancelTrainingJob");
-    MutexLock lock(state_->mu);
+  ANSWER(CancelTrainingJob, v1::TrainingJob) {
     state_->names.push_back(request->name());
     state_->cancel_keeps = request->keep_checkpoint();
     response->set_name(request->name());
     response->set_state(v1::TrainingJob::CANCELLING);
-    return grpc::Status::OK;
   }
   grpc::Status WatchTrainingJob(grpc::ServerContext* context,
                                 const v1::WatchTrainingJobRequest* request,
@@ -238,90 +204,48 @@ class FakeTraining final : public v1::TrainingService::Service {
     }
     return ToGrpcStatus(script.end);
   }
-
- private:
-  FakeState* const state_;
 };
 
-class FakeModels final : public v1::ModelService::Service {
+class FakeModels final : public Fake<v1::ModelService> {
  public:
-  explicit FakeModels(FakeState* state) : state_(state) {}
+  using Fake::Fake;
 
-  grpc::Status PromoteCheckpoint(grpc::ServerContext*, const v1::PromoteCheckpointRequest* request,
-                                 v1::Model* response) override {
-    RETURN_SCRIPTED_ERROR("PromoteCheckpoint");
-    MutexLock lock(state_->mu);
+  ANSWER(PromoteCheckpoint, v1::Model) {
     state_->promote.push_back(*request);
     response->set_name("projects/default/models/" +
                        (request->model_id().empty() ? "m-fake" : request->model_id()));
     response->set_checkpoint(request->name());
-    return grpc::Status::OK;
   }
-  grpc::Status GetModel(grpc::ServerContext*, const v1::GetModelRequest* request,
-                        v1::Model* response) override {
-    RETURN_SCRIPTED_ERROR("GetModel");
-    MutexLock lock(state_->mu);
+  ANSWER(GetModel, v1::Model) {
     state_->names.push_back(request->name());
     for (const v1::Model& model : state_->models) {
       if (model.name() == request->name()) *response = model;
     }
-    return grpc::Status::OK;
   }
-  grpc::Status UpdateModel(grpc::ServerContext*, const v1::UpdateModelRequest* request,
-                           v1::Model* response) override {
-    RETURN_SCRIPTED_ERROR("UpdateModel");
-    MutexLock lock(state_->mu);
+  ANSWER(UpdateModel, v1::Model) {
     state_->update_model.push_back(*request);
     *response = request->model();
-    return grpc::Status::OK;
   }
-  grpc::Status DeleteModel(grpc::ServerContext*, const v1::DeleteModelRequest* request,
-                           google::protobuf::Empty*) override {
-    RETURN_SCRIPTED_ERROR("DeleteModel");
-    MutexLock lock(state_->mu);
-    state_->names.push_back(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status CreateShare(grpc::ServerContext*, const v1::CreateShareRequest* request,
-                           v1::Share* response) override {
-    RETURN_SCRIPTED_ERROR("CreateShare");
-    MutexLock lock(state_->mu);
+  ANSWER(DeleteModel, google::protobuf::Empty) { state_->names.push_back(request->name()); }
+  ANSWER(CreateShare, v1::Share) {
     state_->create_share.push_back(*request);
     *response = request->share();
     response->set_name(request->parent() + "/shares/sh-fake");
     response->set_secret("s3cret");
-    return grpc::Status::OK;
   }
-  grpc::Status ListShares(grpc::ServerContext*, const v1::ListSharesRequest* request,
-                          v1::ListSharesResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ListShares");
-    MutexLock lock(state_->mu);
+  ANSWER(ListShares, v1::ListSharesResponse) {
     state_->names.push_back(request->parent());
     v1::Share* share = response->add_shares();
     share->set_name(request->parent() + "/shares/sh-fake");
     share->set_display_name("museum");
-    return grpc::Status::OK;
   }
-  grpc::Status RevokeShare(grpc::ServerContext*, const v1::RevokeShareRequest* request,
-                           google::protobuf::Empty*) override {
-    RETURN_SCRIPTED_ERROR("RevokeShare");
-    MutexLock lock(state_->mu);
-    state_->names.push_back(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
-                          v1::ListModelsResponse*) override {
-    RETURN_SCRIPTED_ERROR("ListModels");
-    return grpc::Status::OK;
-  }
-
- private:
-  FakeState* const state_;
+  ANSWER(RevokeShare, google::protobuf::Empty) { state_->names.push_back(request->name()); }
+  ANSWER(ListModels, v1::ListModelsResponse) {}
 };
 
-class FakeRender final : public v1::RenderService::Service {
+class FakeRender final : public Fake<v1::RenderService> {
  public:
-  explicit FakeRender(FakeState* state) : state_(state) {}
+  using Fake::Fake;
 
   grpc::Status RenderImage(grpc::ServerContext* context, const v1::RenderImageRequest* request,
                            v1::RenderImageResponse* response) override {
@@ -365,48 +289,26 @@ class FakeRender final : public v1::RenderService::Service {
       image.clear_content();
     }
   }
-
-  FakeState* const state_;
 };
 
 // Every render job has succeeded and has a movie.
-class FakeRenderJobs final : public v1::RenderJobService::Service {
+class FakeRenderJobs final : public Fake<v1::RenderJobService> {
  public:
-  explicit FakeRenderJobs(FakeState* state) : state_(state) {}
+  using Fake::Fake;
 
-  grpc::Status CreateRenderJob(grpc::ServerContext*, const v1::CreateRenderJobRequest* request,
-                               v1::RenderJob* response) override {
-    RETURN_SCRIPTED_ERROR("CreateRenderJob");
+  ANSWER(CreateRenderJob, v1::RenderJob) {
     *response = Named(request->parent() + "/renderJobs/r-fake");
-    return grpc::Status::OK;
   }
-  grpc::Status GetRenderJob(grpc::ServerContext*, const v1::GetRenderJobRequest* request,
-                            v1::RenderJob* response) override {
-    RETURN_SCRIPTED_ERROR("GetRenderJob");
-    *response = Named(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status ListRenderJobs(grpc::ServerContext*, const v1::ListRenderJobsRequest* request,
-                              v1::ListRenderJobsResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ListRenderJobs");
+  ANSWER(GetRenderJob, v1::RenderJob) { *response = Named(request->name()); }
+  ANSWER(ListRenderJobs, v1::ListRenderJobsResponse) {
     *response->add_render_jobs() = Named(request->parent() + "/renderJobs/r-fake");
-    return grpc::Status::OK;
   }
-  grpc::Status CancelRenderJob(grpc::ServerContext*, const v1::CancelRenderJobRequest* request,
-                               v1::RenderJob* response) override {
-    RETURN_SCRIPTED_ERROR("CancelRenderJob");
-    *response = Named(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status DeleteRenderJob(grpc::ServerContext*, const v1::DeleteRenderJobRequest*,
-                               google::protobuf::Empty*) override {
-    RETURN_SCRIPTED_ERROR("DeleteRenderJob");
-    return grpc::Status::OK;
-  }
+  ANSWER(CancelRenderJob, v1::RenderJob) { *response = Named(request->name()); }
+  ANSWER(DeleteRenderJob, google::protobuf::Empty) {}
 
  private:
+  // Requires state_->mu.
   v1::RenderJob Named(const std::string& name) {
-    MutexLock lock(state_->mu);
     v1::RenderJob job;
     job.set_name(name);
     job.set_state(state_->render_job_state);
@@ -421,45 +323,34 @@ class FakeRenderJobs final : public v1::RenderJobService::Service {
     state_->blobs[job.movie_blob().sha256()] = "a movie";
     return job;
   }
-
-  FakeState* const state_;
 };
 
 // Every pose job ends as the test says, at once.
-class FakePoseJobs final : public v1::PoseJobService::Service {
+class FakePoseJobs final : public Fake<v1::PoseJobService> {
  public:
-  explicit FakePoseJobs(FakeState* state) : state_(state) {}
+  using Fake::Fake;
 
-  grpc::Status CreatePoseJob(grpc::ServerContext*, const v1::CreatePoseJobRequest* request,
-                             v1::PoseJob* response) override {
-    RETURN_SCRIPTED_ERROR("CreatePoseJob");
-    {
-      MutexLock lock(state_->mu);
-      state_->pose_requests.push_back(*request);
-    }
+  ANSWER(CreatePoseJob, v1::PoseJob) {
+    state_->pose_requests.push_back(*request);
     *response = Named(request->parent() + "/poseJobs/p-fake");
     response->set_state(v1::PoseJob::QUEUED);
-    return grpc::Status::OK;
   }
-  grpc::Status GetPoseJob(grpc::ServerContext*, const v1::GetPoseJobRequest* request,
-                          v1::PoseJob* response) override {
-    RETURN_SCRIPTED_ERROR("GetPoseJob");
-    *response = Named(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status ListPoseJobs(grpc::ServerContext*, const v1::ListPoseJobsRequest* request,
-                            v1::ListPoseJobsResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ListPoseJobs");
+  ANSWER(GetPoseJob, v1::PoseJob) { *response = Named(request->name()); }
+  ANSWER(ListPoseJobs, v1::ListPoseJobsResponse) {
     *response->add_pose_jobs() = Named(request->parent() + "/poseJobs/p-fake");
-    return grpc::Status::OK;
   }
   grpc::Status WatchPoseJob(grpc::ServerContext*, const v1::WatchPoseJobRequest* request,
                             grpc::ServerWriter<v1::WatchPoseJobResponse>* writer) override {
     RETURN_SCRIPTED_ERROR("WatchPoseJob");
+    v1::PoseJob ended;
+    {
+      MutexLock lock(state_->mu);
+      ended = Named(request->name());
+    }
     v1::WatchPoseJobResponse message;
     message.set_kind(v1::WatchPoseJobResponse::STATE_CHANGED);
     message.set_resume_token("token");
-    *message.mutable_pose_job() = Named(request->name());
+    *message.mutable_pose_job() = ended;
     message.mutable_pose_job()->set_state(v1::PoseJob::RUNNING);
     message.mutable_pose_job()->mutable_progress()->set_stage(6);
     message.mutable_pose_job()->mutable_progress()->set_stages(7);
@@ -468,124 +359,88 @@ class FakePoseJobs final : public v1::PoseJobService::Service {
     writer->Write(message);
     // A broken stream is resumed.
     if (request->resume_token().empty()) return grpc::Status(grpc::UNAVAILABLE, "away");
-    *message.mutable_pose_job() = Named(request->name());
+    *message.mutable_pose_job() = ended;
     writer->Write(message);
     return grpc::Status::OK;
   }
-  grpc::Status CancelPoseJob(grpc::ServerContext*, const v1::CancelPoseJobRequest* request,
-                             v1::PoseJob* response) override {
-    RETURN_SCRIPTED_ERROR("CancelPoseJob");
-    *response = Named(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status DeletePoseJob(grpc::ServerContext*, const v1::DeletePoseJobRequest*,
-                             google::protobuf::Empty*) override {
-    RETURN_SCRIPTED_ERROR("DeletePoseJob");
-    return grpc::Status::OK;
-  }
+  ANSWER(CancelPoseJob, v1::PoseJob) { *response = Named(request->name()); }
+  ANSWER(DeletePoseJob, google::protobuf::Empty) {}
 
  private:
+  // Requires state_->mu.
   v1::PoseJob Named(const std::string& name) {
-    MutexLock lock(state_->mu);
     v1::PoseJob job = state_->pose_job;
     job.set_name(name);
     return job;
   }
-
-  FakeState* const state_;
 };
 
 // Every export job ends as the test says, at once.
-class FakeExportJobs final : public v1::ExportJobService::Service {
+class FakeExportJobs final : public Fake<v1::ExportJobService> {
  public:
-  explicit FakeExportJobs(FakeState* state) : state_(state) {}
+  using Fake::Fake;
 
-  grpc::Status CreateExportJob(grpc::ServerContext*, const v1::CreateExportJobRequest* request,
-                               v1::ExportJob* response) override {
-    RETURN_SCRIPTED_ERROR("CreateExportJob");
+  ANSWER(CreateExportJob, v1::ExportJob) {
     *response = request->export_job();
     response->set_name(request->parent() + "/exportJobs/e-fake");
     response->set_state(v1::ExportJob::QUEUED);
-    MutexLock lock(state_->mu);
     response->mutable_wait()->set_reason(state_->export_wait);
     response->mutable_wait()->set_message("no worker is connected");
     if (!request->validate_only()) state_->export_requests.push_back(*request);
-    return grpc::Status::OK;
   }
-  grpc::Status GetExportJob(grpc::ServerContext*, const v1::GetExportJobRequest* request,
-                            v1::ExportJob* response) override {
-    RETURN_SCRIPTED_ERROR("GetExportJob");
-    *response = Named(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status ListExportJobs(grpc::ServerContext*, const v1::ListExportJobsRequest* request,
-                              v1::ListExportJobsResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ListExportJobs");
+  ANSWER(GetExportJob, v1::ExportJob) { *response = Named(request->name()); }
+  ANSWER(ListExportJobs, v1::ListExportJobsResponse) {
     *response->add_export_jobs() = Named(request->parent() + "/exportJobs/e-fake");
-    return grpc::Status::OK;
   }
-  grpc::Status CancelExportJob(grpc::ServerContext*, const v1::CancelExportJobRequest* request,
-                               v1::ExportJob* response) override {
-    RETURN_SCRIPTED_ERROR("CancelExportJob");
-    *response = Named(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status DeleteExportJob(grpc::ServerContext*, const v1::DeleteExportJobRequest*,
-                               google::protobuf::Empty*) override {
-    RETURN_SCRIPTED_ERROR("DeleteExportJob");
-    return grpc::Status::OK;
-  }
+  ANSWER(CancelExportJob, v1::ExportJob) { *response = Named(request->name()); }
+  ANSWER(DeleteExportJob, google::protobuf::Empty) {}
   grpc::Status WatchExportJob(grpc::ServerContext*, const v1::WatchExportJobRequest* request,
                               grpc::ServerWriter<v1::WatchExportJobResponse>* writer) override {
     RETURN_SCRIPTED_ERROR("WatchExportJob");
+    v1::ExportJob ended;
+    {
+      MutexLock lock(state_->mu);
+      ended = Named(request->name());
+    }
     v1::WatchExportJobResponse message;
     message.set_kind(v1::WatchExportJobResponse::STATE_CHANGED);
     message.set_resume_token("token");
-    *message.mutable_export_job() = Named(request->name());
+    *message.mutable_export_job() = ended;
     message.mutable_export_job()->set_state(v1::ExportJob::RUNNING);
     message.mutable_export_job()->mutable_progress()->set_step("surface");
     message.mutable_export_job()->mutable_progress()->set_share(0.5);
     writer->Write(message);
     // A broken stream is resumed.
     if (request->resume_token().empty()) return grpc::Status(grpc::UNAVAILABLE, "away");
-    *message.mutable_export_job() = Named(request->name());
+    *message.mutable_export_job() = ended;
     writer->Write(message);
     return grpc::Status::OK;
   }
 
  private:
+  // Requires state_->mu.
   v1::ExportJob Named(const std::string& name) {
-    MutexLock lock(state_->mu);
     v1::ExportJob job = state_->export_job;
     job.set_name(name);
     state_->blobs[Sha256Hex("a mesh")] = "a mesh";
     return job;
   }
-
-  FakeState* const state_;
 };
 
-class FakeBlobs final : public v1::BlobService::Service {
+class FakeBlobs final : public Fake<v1::BlobService> {
  public:
-  explicit FakeBlobs(FakeState* state) : state_(state) {}
+  using Fake::Fake;
 
-  grpc::Status FindMissingBlobs(grpc::ServerContext*, const v1::FindMissingBlobsRequest* request,
-                                v1::FindMissingBlobsResponse* response) override {
-    RETURN_SCRIPTED_ERROR("FindMissingBlobs");
-    MutexLock lock(state_->mu);
+  ANSWER(FindMissingBlobs, v1::FindMissingBlobsResponse) {
     for (const v1::BlobRef& blob : request->blobs()) {
       if (!state_->blobs.contains(blob.sha256())) *response->add_missing() = blob;
     }
-    return grpc::Status::OK;
   }
-
- private:
-  FakeState* const state_;
 };
 
-class FakeByteStream final : public google::bytestream::ByteStream::Service {
+class FakeByteStream final : public Fake<google::bytestream::ByteStream> {
  public:
-  explicit FakeByteStream(FakeState* state) : state_(state) {}
+  using Fake::Fake;
 
   grpc::Status Write(grpc::ServerContext*,
                      grpc::ServerReader<google::bytestream::WriteRequest>* reader,
@@ -636,89 +491,35 @@ class FakeByteStream final : public google::bytestream::ByteStream::Service {
     response->set_complete(state_->blobs.contains(DigestOf(request->resource_name())));
     return grpc::Status::OK;
   }
-
- private:
-  FakeState* const state_;
 };
 
-class FakeAdmin final : public v1::AdminService::Service {
+class FakeAdmin final : public Fake<v1::AdminService> {
  public:
-  explicit FakeAdmin(FakeState* state) : state_(state) {}
+  using Fake::Fake;
 
-  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
-                           v1::ListWorkersResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ListWorkers");
-    MutexLock lock(state_->mu);
+  ANSWER(ListWorkers, v1::ListWorkersResponse) {
     for (const v1::Worker& worker : state_->workers) *response->add_workers() = worker;
-    return grpc::Status::OK;
   }
-  grpc::Status DrainWorker(grpc::ServerContext*, const v1::DrainWorkerRequest* request,
-                           v1::Worker* response) override {
-    RETURN_SCRIPTED_ERROR("DrainWorker");
-    response->set_name(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status UndrainWorker(grpc::ServerContext*, const v1::UndrainWorkerRequest* request,
-                             v1::Worker* response) override {
-    RETURN_SCRIPTED_ERROR("UndrainWorker");
-    response->set_name(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status ListProjects(grpc::ServerContext*, const v1::ListProjectsRequest*,
-                            v1::ListProjectsResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ListProjects");
+  ANSWER(DrainWorker, v1::Worker) { response->set_name(request->name()); }
+  ANSWER(UndrainWorker, v1::Worker) { response->set_name(request->name()); }
+  ANSWER(ListProjects, v1::ListProjectsResponse) {
     response->add_projects()->set_name("projects/default");
     response->add_projects()->set_name("projects/team-a");  // of the examples
-    return grpc::Status::OK;
   }
-  grpc::Status GetProject(grpc::ServerContext*, const v1::GetProjectRequest* request,
-                          v1::Project* response) override {
-    RETURN_SCRIPTED_ERROR("GetProject");
-    response->set_name(request->name());
-    return grpc::Status::OK;
-  }
-  grpc::Status UpdateProject(grpc::ServerContext*, const v1::UpdateProjectRequest* request,
-                             v1::Project* response) override {
-    RETURN_SCRIPTED_ERROR("UpdateProject");
-    *response = request->project();
-    return grpc::Status::OK;
-  }
-  grpc::Status GetAccess(grpc::ServerContext*, const v1::GetAccessRequest*,
-                         v1::Access* response) override {
-    RETURN_SCRIPTED_ERROR("GetAccess");
-    MutexLock lock(state_->mu);
+  ANSWER(GetProject, v1::Project) { response->set_name(request->name()); }
+  ANSWER(UpdateProject, v1::Project) { *response = request->project(); }
+  ANSWER(GetAccess, v1::Access) {
     *response = state_->access;
     if (response->principal().empty()) response->set_principal("admin.token");
-    return grpc::Status::OK;
   }
-  grpc::Status CreateToken(grpc::ServerContext*, const v1::CreateTokenRequest* request,
-                           v1::Token* response) override {
-    RETURN_SCRIPTED_ERROR("CreateToken");
+  ANSWER(CreateToken, v1::Token) {
     *response = request->token();
     response->set_name("tokens/t-fake");
     response->set_secret("s3cret");
-    return grpc::Status::OK;
   }
-  grpc::Status ListTokens(grpc::ServerContext*, const v1::ListTokensRequest*,
-                          v1::ListTokensResponse* response) override {
-    RETURN_SCRIPTED_ERROR("ListTokens");
-    response->add_tokens()->set_name("tokens/t-fake");
-    return grpc::Status::OK;
-  }
-  grpc::Status DeleteToken(grpc::ServerContext*, const v1::DeleteTokenRequest*,
-                           google::protobuf::Empty*) override {
-    RETURN_SCRIPTED_ERROR("DeleteToken");
-    return grpc::Status::OK;
-  }
-  grpc::Status BackupStore(grpc::ServerContext*, const v1::BackupStoreRequest*,
-                           v1::BackupStoreResponse* response) override {
-    RETURN_SCRIPTED_ERROR("BackupStore");
-    response->set_path("/data/backups/b");
-    return grpc::Status::OK;
-  }
-
- private:
-  FakeState* const state_;
+  ANSWER(ListTokens, v1::ListTokensResponse) { response->add_tokens()->set_name("tokens/t-fake"); }
+  ANSWER(DeleteToken, google::protobuf::Empty) {}
+  ANSWER(BackupStore, v1::BackupStoreResponse) { response->set_path("/data/backups/b"); }
 };
 
 }  // namespace
