@@ -52,11 +52,7 @@ std::string AgeText(bool is_set, const google::protobuf::Duration& age) {
 }
 
 void PrintProject(const Printer& printer, const v1::Project& project) {
-  if (PrintJson(printer, project)) return;
-  if (printer.format == OutputFormat::kName) {
-    printer.out << PlainText(project.name()) << '\n';
-    return;
-  }
+  if (PrintForPrograms(printer, project)) return;
   const v1::Project::Quota& quota = project.quota();
   const v1::Project::Usage& usage = project.usage();
   const v1::Project::Retention& kept = project.retention();
@@ -85,13 +81,9 @@ int ListProjects(Session& session, int limit) {
                              limit, [](auto& page) { return page.mutable_projects(); });
   if (!projects.ok()) return session.Fail(projects.status());
   const Printer printer = session.printer();
-  if (PrintJsonList(printer, *projects)) return kOk;
+  if (PrintListForPrograms(printer, *projects)) return kOk;
   TextTable table({"PROJECT", "QUEUED", "RUNNING", "STORED", "DEVICE SECONDS", "RENDERS"});
   for (const v1::Project& project : *projects) {
-    if (printer.format == OutputFormat::kName) {
-      printer.out << PlainText(project.name()) << '\n';
-      continue;
-    }
     const v1::Project::Quota& quota = project.quota();
     const v1::Project::Usage& usage = project.usage();
     table.AddRow({ShortName(project.name()), UseText(usage.queued_jobs(), quota.max_queued_jobs()),
@@ -99,7 +91,7 @@ int ListProjects(Session& session, int limit) {
                   UseText(usage.device_seconds(), quota.max_device_seconds_per_day()),
                   UseText(usage.renders(), quota.max_renders())});
   }
-  if (printer.format != OutputFormat::kName) table.Print(printer.out);
+  table.Print(printer.out);
   return kOk;
 }
 

@@ -38,11 +38,7 @@ std::string SizeText(const v1::ExportJob& job) {
 }
 
 void PrintExportJobs(const Printer& printer, const std::vector<v1::ExportJob>& jobs) {
-  if (printer.format == OutputFormat::kName) {
-    for (const v1::ExportJob& job : jobs) printer.out << PlainText(job.name()) << '\n';
-    return;
-  }
-  if (PrintJsonList(printer, jobs)) return;
+  if (PrintListForPrograms(printer, jobs)) return;
   TextTable table({"ID", "STATE", "OF", "FORMAT", "SIZE", "NAME"});
   for (const v1::ExportJob& job : jobs) {
     table.AddRow({ShortName(job.name()), JobStateText(job), SourceText(job),
@@ -52,11 +48,7 @@ void PrintExportJobs(const Printer& printer, const std::vector<v1::ExportJob>& j
 }
 
 void PrintExportJob(const Printer& printer, const v1::ExportJob& job) {
-  if (printer.format == OutputFormat::kName) {
-    printer.out << PlainText(job.name()) << '\n';
-    return;
-  }
-  if (PrintJson(printer, job)) return;
+  if (PrintForPrograms(printer, job)) return;
   TextFields fields;
   fields.Add("name", job.name());
   fields.Add("display name", job.display_name());

@@ -43,11 +43,7 @@ std::string PosedOf(const v1::PoseJob& job) {
 }
 
 void PrintPoseJobs(const Printer& printer, const std::vector<v1::PoseJob>& jobs) {
-  if (printer.format == OutputFormat::kName) {
-    for (const v1::PoseJob& job : jobs) printer.out << PlainText(job.name()) << '\n';
-    return;
-  }
-  if (PrintJsonList(printer, jobs)) return;
+  if (PrintListForPrograms(printer, jobs)) return;
   TextTable table({"ID", "STATE", "FILES", "POSED", "SCENE", "NAME"});
   for (const v1::PoseJob& job : jobs) {
     table.AddRow({ShortName(job.name()), JobStateText(job), std::to_string(job.file_count()),
@@ -57,14 +53,7 @@ void PrintPoseJobs(const Printer& printer, const std::vector<v1::PoseJob>& jobs)
 }
 
 void PrintPoseJob(const Printer& printer, const v1::PoseJob& job) {
-  if (printer.format != OutputFormat::kTable) {
-    if (printer.format == OutputFormat::kName) {
-      printer.out << PlainText(job.name()) << '\n';
-    } else {
-      printer.out << ToJson(job, printer.format == OutputFormat::kJson) << '\n';
-    }
-    return;
-  }
+  if (PrintForPrograms(printer, job)) return;
   const auto line = [&](const char* key, const std::string& value) {
     if (!value.empty()) printer.out << fmt::format("{:<10} {}\n", key, PlainText(value));
   };

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "client/calls/paging.h"
 #include "client/calls/resource_calls.h"
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
+#include "client/commands/job_group.h"
 #include "client/flags/file_flag.h"
 #include "client/flags/interrupt.h"
 #include "client/flags/names.h"
@@ -60,11 +60,7 @@ bool IsOver(const v1::RenderJob& job) {
 }
 
 void PrintRenderJobs(const Printer& printer, const std::vector<v1::RenderJob>& jobs) {
-  if (printer.format == OutputFormat::kName) {
-    for (const v1::RenderJob& job : jobs) printer.out << PlainText(job.name()) << '\n';
-    return;
-  }
-  if (PrintJsonList(printer, jobs)) return;
+  if (PrintListForPrograms(printer, jobs)) return;
   TextTable table({"ID", "STATE", "FRAMES", "SIZE", "NAME"});
   for (const v1::RenderJob& job : jobs) {
     table.AddRow({ShortName(job.name()), StateOf(job), FramesOf(job),
@@ -74,11 +70,7 @@ void PrintRenderJobs(const Printer& printer, const std::vector<v1::RenderJob>& j
 }
 
 void PrintRenderJob(const Printer& printer, const v1::RenderJob& job) {
-  if (printer.format == OutputFormat::kName) {
-    printer.out << PlainText(job.name()) << '\n';
-    return;
-  }
-  if (PrintJson(printer, job)) return;
+  if (PrintForPrograms(printer, job)) return;
   TextFields fields;
   fields.Add("name", job.name());
   fields.Add("display name", job.display_name());
@@ -266,6 +258,12 @@ int FetchRenderJob(Session& session, const std::string& text, const std::string&
   return FollowRenderJob(session, *name, out);
 }
 
+int WatchRenderJob(Session& session, const std::string& text) {
+  const auto name = ExpandName(ResourceKind::kRenderJob, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  return FollowRenderJob(session, *name, /*out=*/"");
+}
+
 int ShowRenderJob(Session& session, const std::string& text) {
   return ShowResource<v1::RenderJobService>(session, ResourceKind::kRenderJob, text,
                                             &RenderJobStub::GetRenderJob, PrintRenderJob);
@@ -290,9 +288,18 @@ int RemoveRenderJobs(Session& session, const std::vector<std::string>& texts) {
 }  // namespace
 
 void AddRenderJobCommands(CLI::App& app, Command* selected) {
-  CLI::App* group = app.add_subcommand("render-job", "Movies and frames along a camera path");
-  group->require_subcommand(1);
-  group->footer("Example:\n  nerfctl render-job create mic --frames 120 --out movie.mp4");
+  CLI::App* group =
+      AddJobGroup(app,
+                  {.noun = "render-job",
+                   .text = "Movies and frames along a camera path",
+                   .example = "r-7f3k2c81",
+                   .verbs = {{"show", "Show one render job", ShowRenderJob},
+                             {"watch", "Follow a render job to its end", WatchRenderJob},
+                             {"cancel", "Stop a render job for good", CancelRenderJob}},
+                   .list = ListRenderJobs,
+                   .remove = RemoveRenderJobs,
+                   .remove_text = "Delete finished render jobs with their files"},
+                  selected);
 
   CLI::App* create = group->add_subcommand("create", "Queue a render job of a model or a job");
   auto flags = std::make_shared<RenderJobFlags>();
@@ -309,26 +316,6 @@ void AddRenderJobCommands(CLI::App& app, Command* selected) {
   create->callback(
       [=] { *selected = [=](Session& s) { return CreateRenderJob(s, *flags, *wait, *out); }; });
 
-  CLI::App* ls = group->add_subcommand("ls", "List render jobs, newest first");
-  auto limit = AddLimitFlag(*ls);
-  ls->footer("Example:\n  nerfctl render-job ls --limit 5");
-  ls->callback([=] { *selected = [limit](Session& s) { return ListRenderJobs(s, *limit); }; });
-
-  struct Verb {
-    const char* name;
-    const char* text;
-    int (*run)(Session&, const std::string&);
-  };
-  for (const Verb& verb : {Verb{"show", "Show one render job", ShowRenderJob},
-                           Verb{"cancel", "Stop a render job for good", CancelRenderJob}}) {
-    CLI::App* command = group->add_subcommand(verb.name, verb.text);
-    command->footer(fmt::format("Example:\n  nerfctl render-job {} r-7f3k2c81", verb.name));
-    auto name = std::make_shared<std::string>();
-    command->add_option("render_job", *name, "Name of the render job")->required();
-    command->callback(
-        [=, run = verb.run] { *selected = [=](Session& s) { return run(s, *name); }; });
-  }
-
   CLI::App* fetch = group->add_subcommand("fetch", "Wait for a render job and download its files");
   auto fetched = std::make_shared<std::string>();
   auto target = std::make_shared<std::string>(".");
@@ -338,13 +325,6 @@ void AddRenderJobCommands(CLI::App& app, Command* selected) {
   fetch->footer("Example:\n  nerfctl render-job fetch r-7f3k2c81 --out movie.mp4");
   fetch->callback(
       [=] { *selected = [=](Session& s) { return FetchRenderJob(s, *fetched, *target); }; });
-
-  CLI::App* rm = group->add_subcommand("rm", "Delete finished render jobs with their files");
-  auto removed = std::make_shared<std::vector<std::string>>();
-  rm->add_option("render_job", *removed, "Names of render jobs")->required();
-  rm->footer("Example:\n  nerfctl render-job rm r-7f3k2c81");
-  rm->callback(
-      [=] { *selected = [removed](Session& s) { return RemoveRenderJobs(s, *removed); }; });
 }
 
 }  // namespace nerf

@@ -76,11 +76,7 @@ int Create(Session& session, const NewShare& wanted) {
   const auto made = session.Call(*stub, &ModelStub::CreateShare, request);
   if (!made.ok()) return session.Fail(made.status());
   const Printer printer = session.printer();
-  if (PrintJson(printer, *made)) return kOk;
-  if (printer.format == OutputFormat::kName) {
-    printer.out << PlainText(made->name()) << '\n';
-    return kOk;
-  }
+  if (PrintForPrograms(printer, *made)) return kOk;
   // The link alone: it is shown once, and scripts read it.
   const std::string page = PageOf(session, wanted.page);
   printer.out << PlainText(page) << "#share=" << PlainText(made->secret()) << '\n';
@@ -100,17 +96,13 @@ int List(Session& session, const std::string& text, int limit) {
                                            [](auto& page) { return page.mutable_shares(); });
   if (!shares.ok()) return session.Fail(shares.status());
   const Printer printer = session.printer();
-  if (PrintJsonList(printer, *shares)) return kOk;
+  if (PrintListForPrograms(printer, *shares)) return kOk;
   TextTable table({"ID", "EXPIRES", "NAME"});
   for (const v1::Share& share : *shares) {
-    if (printer.format == OutputFormat::kName) {
-      printer.out << PlainText(share.name()) << '\n';
-      continue;
-    }
     table.AddRow({fmt::format("{}/{}", ShortName(*model), ShortName(share.name())),
                   ExpiryText(share, printer.now), share.display_name()});
   }
-  if (printer.format != OutputFormat::kName) table.Print(printer.out);
+  table.Print(printer.out);
   return kOk;
 }
 

@@ -75,18 +75,14 @@ int List(Session& session, bool every_project, int limit) {
                                            [](auto& page) { return page.mutable_tokens(); });
   if (!tokens.ok()) return session.Fail(tokens.status());
   const Printer printer = session.printer();
-  if (PrintJsonList(printer, *tokens)) return kOk;
+  if (PrintListForPrograms(printer, *tokens)) return kOk;
   TextTable table({"ID", "ROLE", "PROJECT", "EXPIRES", "NAME"});
   for (const v1::Token& token : *tokens) {
-    if (printer.format == OutputFormat::kName) {
-      printer.out << PlainText(token.name()) << '\n';
-      continue;
-    }
     table.AddRow(
         {ShortName(token.name()), absl::AsciiStrToLower(v1::Token::Role_Name(token.role())),
          ProjectText(token.project()), ExpiryText(token, printer.now), token.display_name()});
   }
-  if (printer.format != OutputFormat::kName) table.Print(printer.out);
+  table.Print(printer.out);
   return kOk;
 }
 

@@ -4,14 +4,15 @@
 #include <google/protobuf/repeated_field.h>
 
 #include <functional>
-#include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "client/flags/global_flags.h"
+#include "client/flags/text_format.h"
 
 namespace nerf {
 
@@ -48,6 +49,22 @@ bool PrintJsonList(const Printer& printer, const std::vector<Message>& messages,
   pointers.reserve(messages.size());
   for (const Message& message : messages) pointers.push_back(&message);
   return PrintJsonList(printer, pointers, unlisted);
+}
+
+// What programs read of resources: with --output name their names, else their JSON, as PrintJson
+// and PrintJsonList print it. Return false, and print nothing, for tables.
+template <typename Message>
+bool PrintForPrograms(const Printer& printer, const Message& message) {
+  if (printer.format != OutputFormat::kName) return PrintJson(printer, message);
+  printer.out << PlainText(message.name()) << '\n';
+  return true;
+}
+template <typename Message>
+bool PrintListForPrograms(const Printer& printer, const std::vector<Message>& messages,
+                          const std::string& unlisted = "") {
+  if (printer.format != OutputFormat::kName) return PrintJsonList(printer, messages, unlisted);
+  for (const Message& message : messages) PrintForPrograms(printer, message);
+  return true;
 }
 
 }  // namespace nerf

@@ -67,19 +67,6 @@ std::string ListedPsnr(const v1::TrainingJob& job) {
   return DbText(job.progress().psnr_preview()) + " (preview)";
 }
 
-// With --output name: prints the names and returns true.
-template <typename Message>
-bool PrintNames(const Printer& printer, const std::vector<Message>& messages) {
-  if (printer.format != OutputFormat::kName) return false;
-  for (const Message& message : messages) printer.out << PlainText(message.name()) << '\n';
-  return true;
-}
-
-template <typename Message>
-bool PrintForPrograms(const Printer& printer, const Message& message) {
-  return PrintNames(printer, std::vector<Message>{message}) || PrintJson(printer, message);
-}
-
 // "30.20 dB at step 1200"; the step where it is known. Requires a PSNR.
 std::string PreviewText(const v1::Progress& progress) {
   std::string text = DbText(progress.psnr_preview()) + " dB";
@@ -140,7 +127,7 @@ std::string ProblemText(const v1::SceneProblem& problem) {
 }
 
 void PrintScenes(const Printer& printer, const std::vector<v1::Scene>& scenes) {
-  if (PrintNames(printer, scenes) || PrintJsonList(printer, scenes, "files")) return;
+  if (PrintListForPrograms(printer, scenes, "files")) return;
   TextTable table({"ID", "NAME", "SIZE", "AGE"});
   for (const v1::Scene& scene : scenes) {
     table.AddRow({ShortName(scene.name()), scene.display_name(), FormatBytes(scene.size_bytes()),
@@ -173,7 +160,7 @@ void PrintScene(const Printer& printer, const v1::Scene& scene) {
 }
 
 void PrintJobs(const Printer& printer, const std::vector<v1::TrainingJob>& jobs) {
-  if (PrintNames(printer, jobs) || PrintJsonList(printer, jobs)) return;
+  if (PrintListForPrograms(printer, jobs)) return;
   TextTable table({"ID", "NAME", "STATE", "STEP", "PSNR dB", "WORKER", "AGE", "ETA", "NOTE"});
   for (const v1::TrainingJob& job : jobs) {
     table.AddRow({ShortName(job.name()), job.display_name(), StateText(job.state()), StepText(job),
@@ -279,7 +266,7 @@ void PrintMetrics(const Printer& printer, const v1::ListTrainingMetricsResponse&
 }
 
 void PrintModels(const Printer& printer, const std::vector<v1::Model>& models) {
-  if (PrintNames(printer, models) || PrintJsonList(printer, models)) return;
+  if (PrintListForPrograms(printer, models)) return;
   TextTable table({"ID", "NAME", "JOB", "STEP", "PREVIEW dB", "SIZE", "AGE"});
   for (const v1::Model& model : models) {
     table.AddRow({ShortName(model.name()), model.display_name(), ShortName(model.training_job()),
@@ -314,7 +301,7 @@ void PrintModel(const Printer& printer, const v1::Model& model) {
 }
 
 void PrintWorkers(const Printer& printer, const std::vector<v1::Worker>& workers) {
-  if (PrintNames(printer, workers) || PrintJsonList(printer, workers)) return;
+  if (PrintListForPrograms(printer, workers)) return;
   TextTable table(
       {"ID", "STATE", "DEVICE", "METHODS", "JOB", "SEEN", "HOST", "VERSION", "DESCRIPTION"});
   for (const v1::Worker& worker : workers) {
