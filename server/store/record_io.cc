@@ -13,29 +13,39 @@ void RecordWriter::Put(std::string_view key, std::string_view value) {
   strings_.emplace_back(value);
 }
 
-void RecordWriter::PutNumber(std::string_view key, uint64_t value) {
-  Put(key, std::to_string(value));
-}
-
 void RecordWriter::PutDouble(std::string_view key, double value) {
   Put(key, fmt::format("{}", value));  // the shortest text that reads back to the same bits
 }
 
-void RecordWriter::PutTime(std::string_view key, absl::Time value) {
+void RecordWriter::operator()(std::string_view key, absl::Time value) {
   if (value != absl::InfinitePast()) Put(key, std::to_string(absl::ToUnixMicros(value)));
 }
 
-void RecordWriter::PutList(std::string_view key, const std::vector<std::string>& values) {
+void RecordWriter::operator()(std::string_view key, absl::Duration value) {
+  PutDouble(key, absl::ToDoubleSeconds(value));
+}
+
+void RecordWriter::operator()(std::string_view key, const std::vector<std::string>& values) {
   Put(key, PackStrings(values));
 }
 
-void RecordWriter::PutMap(std::string_view key, const std::map<std::string, std::string>& values) {
+void RecordWriter::operator()(std::string_view key,
+                              const std::map<std::string, std::string>& values) {
   std::vector<std::string> strings;
   for (const auto& [name, value] : values) {
     strings.push_back(name);
     strings.push_back(value);
   }
-  PutList(key, strings);
+  (*this)(key, strings);
+}
+
+void RecordWriter::operator()(std::string_view key, const BlobRef& blob) {
+  Put(fmt::format("{}.sha256", key), blob.sha256);
+  Put(fmt::format("{}.size", key), std::to_string(blob.byte_size));
+}
+
+void RecordWriter::Deadline(std::string_view key, absl::Time value) {
+  if (value != absl::InfiniteFuture()) (*this)(key, value);
 }
 
 std::string RecordWriter::Finish() const { return PackStrings(strings_); }
@@ -52,6 +62,38 @@ RecordReader::RecordReader(std::string_view record) {
   }
 }
 
+void RecordReader::operator()(std::string_view key, double& value) {
+  value = GetNumber<double>(key);
+}
+
+void RecordReader::operator()(std::string_view key, absl::Time& value) {
+  value = Has(key) ? absl::FromUnixMicros(GetNumber<int64_t>(key)) : absl::InfinitePast();
+}
+
+void RecordReader::operator()(std::string_view key, absl::Duration& value) {
+  value = Has(key) ? absl::Seconds(GetNumber<double>(key)) : absl::InfiniteDuration();
+}
+
+void RecordReader::operator()(std::string_view key, std::vector<std::string>& values) {
+  values = GetList(key);
+}
+
+void RecordReader::operator()(std::string_view key, std::map<std::string, std::string>& values) {
+  const std::vector<std::string> strings = GetList(key);
+  if (strings.size() % 2 != 0) Fail(key);
+  values.clear();
+  for (size_t i = 0; i + 1 < strings.size(); i += 2) values[strings[i]] = strings[i + 1];
+}
+
+void RecordReader::operator()(std::string_view key, BlobRef& blob) {
+  blob = {Get(fmt::format("{}.sha256", key)), GetNumber<uint64_t>(fmt::format("{}.size", key))};
+}
+
+void RecordReader::Deadline(std::string_view key, absl::Time& value) {
+  value = absl::InfiniteFuture();
+  if (Has(key)) (*this)(key, value);
+}
+
 std::vector<std::string> RecordReader::Keys() const {
   std::vector<std::string> keys;
   for (const auto& [key, value] : values_) keys.push_back(key);
@@ -63,34 +105,11 @@ std::string RecordReader::Get(std::string_view key) const {
   return found == values_.end() ? std::string() : found->second;
 }
 
-double RecordReader::GetDouble(std::string_view key) {
-  const auto found = values_.find(key);
-  if (found == values_.end()) return 0;
-  const std::string& text = found->second;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) Fail(key);
-  return value;
-}
-
-absl::Time RecordReader::GetTime(std::string_view key) {
-  if (!Has(key)) return absl::InfinitePast();
-  return absl::FromUnixMicros(GetNumber<int64_t>(key));
-}
-
 std::vector<std::string> RecordReader::GetList(std::string_view key) {
   auto strings = UnpackStrings(Get(key));
   if (strings.has_value()) return *std::move(strings);
   Fail(key);
   return {};
-}
-
-std::map<std::string, std::string> RecordReader::GetMap(std::string_view key) {
-  const std::vector<std::string> strings = GetList(key);
-  if (strings.size() % 2 != 0) Fail(key);
-  std::map<std::string, std::string> values;
-  for (size_t i = 0; i + 1 < strings.size(); i += 2) values[strings[i]] = strings[i + 1];
-  return values;
 }
 
 void RecordReader::Fail(std::string_view key) {

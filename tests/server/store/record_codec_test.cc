@@ -191,12 +191,12 @@ TEST(RecordCodecTest, PartsComeBack) {
 // As version 0.1.0 wrote it: a key for each figure, some of them 0.
 TEST(RecordCodecTest, ProgressOfAnOlderStoreIsRead) {
   RecordWriter progress;
-  progress.PutNumber("step", 7);
+  progress("step", 7);
   for (const char* key : {"fraction", "samples", "loss", "eta_seconds"}) {
-    progress.PutDouble(key, 0.25);
+    progress(key, 0.25);
   }
-  progress.PutDouble("rays", 0);
-  progress.PutNumber("evaluated_views", 3);
+  progress("rays", 0.0);
+  progress("evaluated_views", 3);
   progress.Put("a_text_of_tomorrow", "y");
   RecordWriter body;
   body.Put("progress", progress.Finish());
