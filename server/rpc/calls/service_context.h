@@ -23,7 +23,16 @@
 #include "server/store/backup.h"
 #include "server/store/blob_store.h"
 
+namespace grpc {
+class CallbackServerContext;
+class ServerUnaryReactor;
+}  // namespace grpc
+
 namespace nerf {
+
+// gRPC's, of a call that answers with one message.
+using CallContext = grpc::CallbackServerContext;
+using UnaryReactor = grpc::ServerUnaryReactor;
 
 // Times of the services.
 struct ServiceTimes {

@@ -21,10 +21,9 @@ namespace nerf {
 // it returned. A call that was cancelled before its turn came is not executed, and one is refused
 // while too many wait for theirs.
 template <typename Request, typename Body>
-grpc::ServerUnaryReactor* AnswerUnary(const ServiceContext& services, std::string_view method,
-                                      grpc::CallbackServerContext* context, const Request& request,
-                                      Body body) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+UnaryReactor* AnswerUnary(const ServiceContext& services, std::string_view method,
+                          CallContext* context, const Request& request, Body body) {
+  UnaryReactor* reactor = context->DefaultReactor();
   absl::StatusOr<Principal> principal = services.authorizer.Check(method, *context, request);
   if (!principal.ok()) {
     reactor->Finish(ToGrpcStatus(principal.status()));

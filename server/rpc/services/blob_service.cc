@@ -1,14 +1,18 @@
-#include "server/rpc/services/blob_service.h"
+#include "server/rpc/services/services.h"
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "common/status_macros.h"
+#include "nerf/v1/blob_service.grpc.pb.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
+#include "server/rpc/calls/service_context.h"
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/convert/convert_common.h"
 
@@ -41,86 +45,97 @@ absl::Status ReadWhole(BlobStore& blobs, const BlobRef& blob) {
   return absl::OkStatus();
 }
 
-}  // namespace
+// nerf.v1.BlobService on top of the blob store.
+class BlobService final : public v1::BlobService::CallbackService {
+ public:
+  explicit BlobService(const ServiceContext* services) : services_(*services) {}
 
-grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerContext* context,
-                                                        const v1::FindMissingBlobsRequest* request,
-                                                        v1::FindMissingBlobsResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.BlobService/FindMissingBlobs", context, *request,
-                     [=, this]() -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(const auto blobs, ParseBlobs(*request));
-                       NERF_ASSIGN_OR_RETURN(const std::string project,
-                                             ParseProjectName("parent", request->parent()));
-                       // What the project does not own it has to upload, as if nobody had it.
-                       std::vector<BlobRef> owned;
-                       std::set<BlobRef> missing;
-                       for (const BlobRef& blob : blobs) {
-                         if (services_.blob_owners.Owns(project, blob.sha256)) {
-                           owned.push_back(blob);
-                         } else if (missing.insert(blob).second) {
+  UnaryReactor* FindMissingBlobs(CallContext* context, const v1::FindMissingBlobsRequest* request,
+                                 v1::FindMissingBlobsResponse* response) override {
+    return AnswerUnary(services_, "nerf.v1.BlobService/FindMissingBlobs", context, *request,
+                       [=, this] {
+                         NERF_ASSIGN_OR_RETURN(const auto blobs, ParseBlobs(*request));
+                         NERF_ASSIGN_OR_RETURN(const std::string project,
+                                               ParseProjectName("parent", request->parent()));
+                         // What the project does not own it has to upload, as if nobody had it.
+                         std::vector<BlobRef> owned;
+                         std::set<BlobRef> missing;
+                         for (const BlobRef& blob : blobs) {
+                           if (services_.blob_owners.Owns(project, blob.sha256)) {
+                             owned.push_back(blob);
+                           } else if (missing.insert(blob).second) {
+                             *response->add_missing() = ToProto(blob);
+                           }
+                         }
+                         for (const BlobRef& blob : services_.blobs.FindToUpload(owned)) {
                            *response->add_missing() = ToProto(blob);
                          }
-                       }
-                       for (const BlobRef& blob : services_.blobs.FindToUpload(owned)) {
-                         *response->add_missing() = ToProto(blob);
-                       }
-                       return absl::OkStatus();
-                     });
-}
+                         return absl::OkStatus();
+                       });
+  }
 
-grpc::ServerUnaryReactor* BlobService::CheckBlob(grpc::CallbackServerContext* context,
-                                                 const v1::CheckBlobRequest* request,
-                                                 v1::CheckBlobResponse* /*response*/) {
-  return AnswerUnary(
-      services_, "nerf.v1.BlobService/CheckBlob", context, *request,
-      [=, this](const Principal& caller) -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const BlobRef blob, FromProto("blob", request->blob()));
-        NERF_RETURN_IF_ERROR(CheckHolds(caller, request->parent(), blob));
-        const bool may_check = ++n_checks_ <= kMaxChecks;
-        const absl::Status status = may_check ? ReadWhole(services_.blobs, blob) : TooManyCalls();
-        --n_checks_;
-        return status;
-      });
-}
+  UnaryReactor* CheckBlob(CallContext* context, const v1::CheckBlobRequest* request,
+                          v1::CheckBlobResponse* /*response*/) override {
+    return AnswerUnary(
+        services_, "nerf.v1.BlobService/CheckBlob", context, *request,
+        [=, this](const Principal& caller) {
+          NERF_ASSIGN_OR_RETURN(const BlobRef blob, FromProto("blob", request->blob()));
+          NERF_RETURN_IF_ERROR(CheckHolds(caller, request->parent(), blob));
+          const bool may_check = ++n_checks_ <= kMaxChecks;
+          const absl::Status status = may_check ? ReadWhole(services_.blobs, blob) : TooManyCalls();
+          --n_checks_;
+          return status;
+        });
+  }
 
-absl::Status BlobService::CheckHolds(const Principal& caller, const std::string& parent,
-                                     const BlobRef& blob) const {
-  NERF_ASSIGN_OR_RETURN(const std::string project, ParseProjectName("parent", parent));
-  if (IsWorker(caller) || services_.blob_owners.Owns(project, blob.sha256)) return absl::OkStatus();
-  return BlobNotFoundError(blob);
-}
+  UnaryReactor* SignBlobUrl(CallContext* context, const v1::SignBlobUrlRequest* request,
+                            v1::SignBlobUrlResponse* response) override {
+    return AnswerUnary(services_, "nerf.v1.BlobService/SignBlobUrl", context, *request,
+                       [=, this](const Principal& caller) {
+                         NERF_ASSIGN_OR_RETURN(const BlobRef blob,
+                                               FromProto("blob", request->blob()));
+                         absl::StatusOr<SignedUrl> url = SignedUrl();
+                         if (!request->write()) {
+                           NERF_RETURN_IF_ERROR(CheckHolds(caller, request->parent(), blob));
+                           url = services_.blobs.SignRead(blob);
+                         } else if (IsWorker(caller)) {
+                           url = services_.blobs.SignWrite(blob);
+                         }
+                         NERF_RETURN_IF_ERROR(url.status());
+                         response->set_url(url->url);
+                         response->mutable_headers()->Add(url->headers.begin(), url->headers.end());
+                         return absl::OkStatus();
+                       });
+  }
 
-grpc::ServerUnaryReactor* BlobService::SignBlobUrl(grpc::CallbackServerContext* context,
-                                                   const v1::SignBlobUrlRequest* request,
-                                                   v1::SignBlobUrlResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.BlobService/SignBlobUrl", context, *request,
-                     [=, this](const Principal& caller) -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(const BlobRef blob,
-                                             FromProto("blob", request->blob()));
-                       absl::StatusOr<SignedUrl> url = SignedUrl();
-                       if (!request->write()) {
-                         NERF_RETURN_IF_ERROR(CheckHolds(caller, request->parent(), blob));
-                         url = services_.blobs.SignRead(blob);
-                       } else if (IsWorker(caller)) {
-                         url = services_.blobs.SignWrite(blob);
-                       }
-                       NERF_RETURN_IF_ERROR(url.status());
-                       response->set_url(url->url);
-                       response->mutable_headers()->Add(url->headers.begin(), url->headers.end());
-                       return absl::OkStatus();
-                     });
-}
+  UnaryReactor* AdoptBlob(CallContext* context, const v1::AdoptBlobRequest* request,
+                          v1::AdoptBlobResponse* /*response*/) override {
+    return AnswerUnary(services_, "nerf.v1.BlobService/AdoptBlob", context, *request, [=, this] {
+      NERF_ASSIGN_OR_RETURN(const BlobRef blob, FromProto("blob", request->blob()));
+      NERF_ASSIGN_OR_RETURN(const Stored stored, services_.blobs.Adopt(blob));
+      if (stored == Stored::kNew) services_.blob_owners.NoteFresh(blob.sha256);
+      return absl::OkStatus();
+    });
+  }
 
-grpc::ServerUnaryReactor* BlobService::AdoptBlob(grpc::CallbackServerContext* context,
-                                                 const v1::AdoptBlobRequest* request,
-                                                 v1::AdoptBlobResponse* /*response*/) {
-  return AnswerUnary(
-      services_, "nerf.v1.BlobService/AdoptBlob", context, *request, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const BlobRef blob, FromProto("blob", request->blob()));
-        NERF_ASSIGN_OR_RETURN(const Stored stored, services_.blobs.Adopt(blob));
-        if (stored == Stored::kNew) services_.blob_owners.NoteFresh(blob.sha256);
-        return absl::OkStatus();
-      });
+ private:
+  // NotFound for a blob that the caller's project does not hold, as if it were not there.
+  absl::Status CheckHolds(const Principal& caller, const std::string& parent,
+                          const BlobRef& blob) const {
+    NERF_ASSIGN_OR_RETURN(const std::string project, ParseProjectName("parent", parent));
+    if (IsWorker(caller) || services_.blob_owners.Owns(project, blob.sha256))
+      return absl::OkStatus();
+    return BlobNotFoundError(blob);
+  }
+
+  const ServiceContext& services_;
+  std::atomic<int> n_checks_ = 0;  // in progress
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeBlobService(const ServiceContext* services) {
+  return std::make_unique<BlobService>(services);
 }
 
 }  // namespace nerf

@@ -20,11 +20,9 @@ absl::Duration TimeoutOf(const grpc::CallbackServerContext& context, const Servi
 
 }  // namespace
 
-grpc::ServerUnaryReactor* BrokeredCall::Begin(const ServiceContext& services,
-                                              std::string_view method,
-                                              grpc::CallbackServerContext* context,
-                                              const google::protobuf::Message& request,
-                                              Prepare prepare, Complete complete) {
+UnaryReactor* BrokeredCall::Begin(const ServiceContext& services, std::string_view method,
+                                  CallContext* context, const google::protobuf::Message& request,
+                                  Prepare prepare, Complete complete) {
   std::shared_ptr<BrokeredCall> call(new BrokeredCall(services, std::move(complete)));
   {
     MutexLock lock(call->mu_);

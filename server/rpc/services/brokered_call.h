@@ -33,10 +33,9 @@ class BrokeredCall final : public grpc::ServerUnaryReactor,
   using Complete = std::function<absl::Status(absl::StatusOr<BrokerReply>)>;
 
   // Authorizes and starts the call. Returns the reactor for gRPC.
-  static grpc::ServerUnaryReactor* Begin(const ServiceContext& services, std::string_view method,
-                                         grpc::CallbackServerContext* context,
-                                         const google::protobuf::Message& request, Prepare prepare,
-                                         Complete complete);
+  static UnaryReactor* Begin(const ServiceContext& services, std::string_view method,
+                             CallContext* context, const google::protobuf::Message& request,
+                             Prepare prepare, Complete complete);
 
   void OnCancel() override;
   void OnDone() override;

@@ -1,4 +1,4 @@
-#include "server/rpc/services/byte_stream_service.h"
+#include "server/rpc/services/services.h"
 
 #include <atomic>
 #include <limits>
@@ -11,7 +11,9 @@
 #include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
 #include "common/status_macros.h"
+#include "google/bytestream/bytestream.grpc.pb.h"
 #include "server/rpc/calls/lane_limit.h"
+#include "server/rpc/calls/service_context.h"
 #include "server/rpc/calls/stall_guard.h"
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/convert/blob_resource.h"
@@ -40,8 +42,8 @@ PresentBlob PresentFor(const ServiceContext& services, bool is_worker, const Upl
 // next one, so no two threads run here at once. No download of wrong bytes ends OK (BlobReader).
 class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
  public:
-  ReadCall(const ServiceContext& services, grpc::CallbackServerContext* context,
-           const Principal& principal, const ReadRequest& request, std::atomic<int>* n_open)
+  ReadCall(const ServiceContext& services, CallContext* context, const Principal& principal,
+           const ReadRequest& request, std::atomic<int>* n_open)
       : services_(services),
         context_(*context),
         is_worker_(IsWorker(principal)),
@@ -128,8 +130,8 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
 // Receives an upload in chunks with one read outstanding. Steps run as in ReadCall.
 class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
  public:
-  WriteCall(const ServiceContext& services, grpc::CallbackServerContext* context,
-            Principal principal, WriteResponse* response, std::atomic<int>* n_open)
+  WriteCall(const ServiceContext& services, CallContext* context, Principal principal,
+            WriteResponse* response, std::atomic<int>* n_open)
       : services_(services),
         principal_(std::move(principal)),
         is_worker_(IsWorker(principal_)),
@@ -249,45 +251,58 @@ class RefusedWrite final : public grpc::ServerReadReactor<WriteRequest> {
   void OnDone() override { delete this; }
 };
 
+// google.bytestream.ByteStream on top of the blob store.
+class ByteStreamService final : public google::bytestream::ByteStream::CallbackService {
+ public:
+  explicit ByteStreamService(const ServiceContext* services) : services_(*services) {}
+
+  grpc::ServerWriteReactor<ReadResponse>* Read(CallContext* context,
+                                               const ReadRequest* request) override {
+    const auto principal =
+        services_.authorizer.Check("google.bytestream.ByteStream/Read", *context, *request);
+    if (!principal.ok()) return new RefusedRead(principal.status());
+    if (!MayOpen(*principal, n_reads_)) return new RefusedRead(TooManyCalls());
+    auto* call = new ReadCall(services_, context, *principal, *request, &n_reads_);
+    call->Begin();
+    return call;
+  }
+
+  grpc::ServerReadReactor<WriteRequest>* Write(CallContext* context,
+                                               WriteResponse* response) override {
+    absl::StatusOr<Principal> principal = services_.authorizer.Begin(kWriteMethod, *context);
+    if (!principal.ok()) return new RefusedWrite(principal.status());
+    if (!MayOpen(*principal, n_writes_)) return new RefusedWrite(TooManyCalls());
+    auto* call = new WriteCall(services_, context, *std::move(principal), response, &n_writes_);
+    call->Begin();
+    return call;
+  }
+
+  UnaryReactor* QueryWriteStatus(CallContext* context,
+                                 const google::bytestream::QueryWriteStatusRequest* request,
+                                 google::bytestream::QueryWriteStatusResponse* response) override {
+    return AnswerUnary(
+        services_, "google.bytestream.ByteStream/QueryWriteStatus", context, *request,
+        [=, this](const Principal& caller) {
+          NERF_ASSIGN_OR_RETURN(const auto name, ParseUploadName(request->resource_name()));
+          NERF_ASSIGN_OR_RETURN(
+              const auto upload,
+              services_.blobs.GetUpload(StoredUploadId(name), name.blob,
+                                        PresentFor(services_, IsWorker(caller), name)));
+          response->set_committed_size(static_cast<int64_t>(upload.committed_size));
+          response->set_complete(upload.complete);
+          return absl::OkStatus();
+        });
+  }
+
+ private:
+  const ServiceContext& services_;
+  std::atomic<int> n_reads_{0}, n_writes_{0};  // open ones, of workers too
+};
+
 }  // namespace
 
-grpc::ServerWriteReactor<ReadResponse>* ByteStreamService::Read(
-    grpc::CallbackServerContext* context, const ReadRequest* request) {
-  const auto principal =
-      services_.authorizer.Check("google.bytestream.ByteStream/Read", *context, *request);
-  if (!principal.ok()) return new RefusedRead(principal.status());
-  if (!MayOpen(*principal, n_reads_)) return new RefusedRead(TooManyCalls());
-  auto* call = new ReadCall(services_, context, *principal, *request, &n_reads_);
-  call->Begin();
-  return call;
-}
-
-grpc::ServerReadReactor<WriteRequest>* ByteStreamService::Write(
-    grpc::CallbackServerContext* context, WriteResponse* response) {
-  absl::StatusOr<Principal> principal = services_.authorizer.Begin(kWriteMethod, *context);
-  if (!principal.ok()) return new RefusedWrite(principal.status());
-  if (!MayOpen(*principal, n_writes_)) return new RefusedWrite(TooManyCalls());
-  auto* call = new WriteCall(services_, context, *std::move(principal), response, &n_writes_);
-  call->Begin();
-  return call;
-}
-
-grpc::ServerUnaryReactor* ByteStreamService::QueryWriteStatus(
-    grpc::CallbackServerContext* context,
-    const google::bytestream::QueryWriteStatusRequest* request,
-    google::bytestream::QueryWriteStatusResponse* response) {
-  return AnswerUnary(
-      services_, "google.bytestream.ByteStream/QueryWriteStatus", context, *request,
-      [=, this](const Principal& caller) -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const auto name, ParseUploadName(request->resource_name()));
-        NERF_ASSIGN_OR_RETURN(
-            const auto upload,
-            services_.blobs.GetUpload(StoredUploadId(name), name.blob,
-                                      PresentFor(services_, IsWorker(caller), name)));
-        response->set_committed_size(static_cast<int64_t>(upload.committed_size));
-        response->set_complete(upload.complete);
-        return absl::OkStatus();
-      });
+std::unique_ptr<grpc::Service> MakeByteStreamService(const ServiceContext* services) {
+  return std::make_unique<ByteStreamService>(services);
 }
 
 }  // namespace nerf

@@ -1,68 +1,67 @@
-#include "server/rpc/services/export_job_service.h"
+#include "server/rpc/services/services.h"
 
-#include "common/status_macros.h"
-#include "server/rpc/calls/unary_call.h"
+#include <memory>
+
+#include "nerf/v1/export_job_service.grpc.pb.h"
+#include "server/rpc/calls/service_context.h"
 #include "server/rpc/convert/convert_export.h"
-#include "server/rpc/convert/job_converter.h"
 #include "server/rpc/services/job_calls.h"
 #include "server/rpc/services/job_watch.h"
 
 namespace nerf {
 namespace {
 
-v1::ExportJob ConvertExportJob(JobConverter& converter, const Job& job, bool whole) {
-  return converter.ToExportProto(job, whole);
-}
+// Export jobs for clients.
+class ExportJobService final : public v1::ExportJobService::CallbackService {
+ public:
+  explicit ExportJobService(const ServiceContext* services) : services_(*services) {}
+
+  UnaryReactor* CreateExportJob(CallContext* context, const v1::CreateExportJobRequest* request,
+                                v1::ExportJob* response) override {
+    return AnswerCreateJob(services_, "nerf.v1.ExportJobService/CreateExportJob", context, request,
+                           response, [request] { return FromProto(*request); });
+  }
+
+  UnaryReactor* GetExportJob(CallContext* context, const v1::GetExportJobRequest* request,
+                             v1::ExportJob* response) override {
+    return AnswerGetJob(services_, "nerf.v1.ExportJobService/GetExportJob", context, request,
+                        response);
+  }
+
+  UnaryReactor* ListExportJobs(CallContext* context, const v1::ListExportJobsRequest* request,
+                               v1::ListExportJobsResponse* response) override {
+    return AnswerListJobs(services_, "nerf.v1.ExportJobService/ListExportJobs", context, request,
+                          response, &v1::ListExportJobsResponse::add_export_jobs);
+  }
+
+  grpc::ServerWriteReactor<v1::WatchExportJobResponse>* WatchExportJob(
+      CallContext* context, const v1::WatchExportJobRequest* request) override {
+    return JobWatch<ExportWatch>::Begin(services_, context, *request);
+  }
+
+  UnaryReactor* CancelExportJob(CallContext* context, const v1::CancelExportJobRequest* request,
+                                v1::ExportJob* response) override {
+    return AnswerJob(services_, "nerf.v1.ExportJobService/CancelExportJob", context, request,
+                     response, [this](const ResourceKey& key) {
+                       return services_.queue.Cancel(key, /*keep_checkpoint=*/false,
+                                                     JobKind::kExport);
+                     });
+  }
+
+  UnaryReactor* DeleteExportJob(CallContext* context, const v1::DeleteExportJobRequest* request,
+                                google::protobuf::Empty* /*response*/) override {
+    return AnswerDeleteJob(services_, "nerf.v1.ExportJobService/DeleteExportJob", JobKind::kExport,
+                           context, request);
+  }
+
+ private:
+  const ServiceContext& services_;
+};
 
 }  // namespace
 
-grpc::ServerUnaryReactor* ExportJobService::CreateExportJob(
-    grpc::CallbackServerContext* context, const v1::CreateExportJobRequest* request,
-    v1::ExportJob* response) {
-  return AnswerUnary(services_, "nerf.v1.ExportJobService/CreateExportJob", context, *request,
-                     [=, this]() -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(JobSpec spec, FromProto(*request));
-                       const CallOrigin origin = services_.origins->Of(context);
-                       spec.origin = {origin.traceparent, origin.request_id};
-                       NERF_ASSIGN_OR_RETURN(
-                           const Job job, services_.queue.Create(spec, request->validate_only()));
-                       *response = JobConverter(services_).ToExportProto(job, /*whole=*/true);
-                       return absl::OkStatus();
-                     });
-}
-
-grpc::ServerUnaryReactor* ExportJobService::GetExportJob(grpc::CallbackServerContext* context,
-                                                         const v1::GetExportJobRequest* request,
-                                                         v1::ExportJob* response) {
-  return AnswerGetJob(services_, "nerf.v1.ExportJobService/GetExportJob", JobKind::kExport, context,
-                      request, response, ConvertExportJob);
-}
-
-grpc::ServerUnaryReactor* ExportJobService::ListExportJobs(grpc::CallbackServerContext* context,
-                                                           const v1::ListExportJobsRequest* request,
-                                                           v1::ListExportJobsResponse* response) {
-  return AnswerListJobs(services_, "nerf.v1.ExportJobService/ListExportJobs", JobKind::kExport,
-                        context, request, response, &v1::ListExportJobsResponse::add_export_jobs,
-                        ConvertExportJob);
-}
-
-grpc::ServerWriteReactor<v1::WatchExportJobResponse>* ExportJobService::WatchExportJob(
-    grpc::CallbackServerContext* context, const v1::WatchExportJobRequest* request) {
-  return JobWatch<ExportWatch>::Begin(services_, context, *request);
-}
-
-grpc::ServerUnaryReactor* ExportJobService::CancelExportJob(
-    grpc::CallbackServerContext* context, const v1::CancelExportJobRequest* request,
-    v1::ExportJob* response) {
-  return AnswerCancelJob(services_, "nerf.v1.ExportJobService/CancelExportJob", JobKind::kExport,
-                         context, request, response, ConvertExportJob);
-}
-
-grpc::ServerUnaryReactor* ExportJobService::DeleteExportJob(
-    grpc::CallbackServerContext* context, const v1::DeleteExportJobRequest* request,
-    google::protobuf::Empty* /*response*/) {
-  return AnswerDeleteJob(services_, "nerf.v1.ExportJobService/DeleteExportJob", JobKind::kExport,
-                         context, request);
+std::unique_ptr<grpc::Service> MakeExportJobService(const ServiceContext* services) {
+  return std::make_unique<ExportJobService>(services);
 }
 
 }  // namespace nerf

@@ -30,8 +30,7 @@ absl::StatusOr<JobListRequest> ToListRequest(const v1::WatchTrainingJobsRequest&
 
 }  // namespace
 
-JobListWatch* JobListWatch::Begin(const ServiceContext& services,
-                                  grpc::CallbackServerContext* context,
+JobListWatch* JobListWatch::Begin(const ServiceContext& services, CallContext* context,
                                   const v1::WatchTrainingJobsRequest& request) {
   const std::shared_ptr<JobListWatch> watch(
       new JobListWatch(services, context, Lane::kLists, services.times.list_interval));

@@ -15,7 +15,7 @@ namespace nerf {
 // A WatchTrainingJobs call: batches of rows, each in as many messages as its size needs.
 class JobListWatch final : public WatchCall<v1::WatchTrainingJobsResponse> {
  public:
-  static JobListWatch* Begin(const ServiceContext& services, grpc::CallbackServerContext* context,
+  static JobListWatch* Begin(const ServiceContext& services, CallContext* context,
                              const v1::WatchTrainingJobsRequest& request);
 
  private:

@@ -60,8 +60,7 @@ struct Traits<ExportWatch> {
 }  // namespace
 
 template <typename Watch>
-JobWatch<Watch>* JobWatch<Watch>::Begin(const ServiceContext& services,
-                                        grpc::CallbackServerContext* context,
+JobWatch<Watch>* JobWatch<Watch>::Begin(const ServiceContext& services, CallContext* context,
                                         const typename Watch::Request& request) {
   const std::shared_ptr<JobWatch> watch(new JobWatch(services, context));
   watch->Start(Traits<Watch>::kMethod, context, request,

@@ -35,7 +35,7 @@ struct ExportWatch {
 template <typename Watch>
 class JobWatch final : public WatchCall<typename Watch::Response> {
  public:
-  static JobWatch* Begin(const ServiceContext& services, grpc::CallbackServerContext* context,
+  static JobWatch* Begin(const ServiceContext& services, CallContext* context,
                          const typename Watch::Request& request);
 
  private:

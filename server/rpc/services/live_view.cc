@@ -46,8 +46,8 @@ bool HasReason(const absl::Status& status, std::string_view reason) {
 
 }  // namespace
 
-LiveView::LiveView(const ServiceContext& services, LiveViews* views,
-                   grpc::CallbackServerContext* context, const v1::StreamViewsRequest& request)
+LiveView::LiveView(const ServiceContext& services, LiveViews* views, CallContext* context,
+                   const v1::StreamViewsRequest& request)
     : services_(services),
       views_(*views),
       context_(context),
@@ -55,8 +55,7 @@ LiveView::LiveView(const ServiceContext& services, LiveViews* views,
       pacer_(FramesPerSecond(request)),
       view_(request.view()) {}
 
-LiveView* LiveView::Begin(const ServiceContext& services, LiveViews* views,
-                          grpc::CallbackServerContext* context,
+LiveView* LiveView::Begin(const ServiceContext& services, LiveViews* views, CallContext* context,
                           const v1::StreamViewsRequest& request) {
   std::shared_ptr<LiveView> view(new LiveView(services, views, context, request));
   {

@@ -29,8 +29,7 @@ class LiveView final : public grpc::ServerWriteReactor<v1::StreamViewsResponse>,
                        public std::enable_shared_from_this<LiveView> {
  public:
   // Authorizes and starts the call. Returns the reactor for gRPC.
-  static LiveView* Begin(const ServiceContext& services, LiveViews* views,
-                         grpc::CallbackServerContext* context,
+  static LiveView* Begin(const ServiceContext& services, LiveViews* views, CallContext* context,
                          const v1::StreamViewsRequest& request);
 
   // Shows `view` from now on; ignored unless `sequence` is above the last one. Requires:
@@ -56,7 +55,7 @@ class LiveView final : public grpc::ServerWriteReactor<v1::StreamViewsResponse>,
     bool is_interrupted = false;
   };
 
-  LiveView(const ServiceContext& services, LiveViews* views, grpc::CallbackServerContext* context,
+  LiveView(const ServiceContext& services, LiveViews* views, CallContext* context,
            const v1::StreamViewsRequest& request);
   void Open();
   // Writes a frame that waits, and orders the next one.
@@ -81,7 +80,7 @@ class LiveView final : public grpc::ServerWriteReactor<v1::StreamViewsResponse>,
 
   const ServiceContext& services_;
   LiveViews& views_;
-  grpc::CallbackServerContext* const context_;
+  CallContext* const context_;
   const v1::StreamViewsRequest source_;  // without its view
   std::string token_;                    // of the caller; const after Begin
 

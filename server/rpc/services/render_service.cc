@@ -1,4 +1,4 @@
-#include "server/rpc/services/render_service.h"
+#include "server/rpc/services/services.h"
 
 #include <memory>
 #include <string>
@@ -6,7 +6,9 @@
 #include "absl/strings/ascii.h"
 #include "common/error_reason.h"
 #include "common/status_macros.h"
+#include "nerf/v1/render_service.grpc.pb.h"
 #include "server/access/method_policy.h"
+#include "server/rpc/calls/service_context.h"
 #include "server/rpc/convert/render_reply.h"
 #include "server/rpc/convert/render_request.h"
 #include "server/rpc/services/brokered_call.h"
@@ -37,36 +39,48 @@ void OwnImages(const v1::RenderImageResponse& response, const std::string& proje
   }
 }
 
+// nerf.v1.RenderService: checks the request, finds the weights and lets a worker render.
+class RenderService final : public v1::RenderService::CallbackService {
+ public:
+  explicit RenderService(const ServiceContext* services) : services_(*services) {}
+
+  UnaryReactor* RenderImage(CallContext* context, const v1::RenderImageRequest* request,
+                            v1::RenderImageResponse* response) override {
+    // Counts the render in its project's quota until it ends.
+    auto ticket = std::make_shared<std::shared_ptr<RenderTicket>>();
+    auto style = std::make_shared<v1::ViewStyle>();
+    return BrokeredCall::Begin(
+        services_, "nerf.v1.RenderService/RenderImage", context, *request,
+        [=, this]() -> absl::StatusOr<BrokerRequest> {
+          if (services_.admin != nullptr) {
+            NERF_ASSIGN_OR_RETURN(*ticket, services_.admin->BeginRender(ProjectOf(*request)));
+          }
+          NERF_ASSIGN_OR_RETURN(BrokerRequest prepared, PrepareRender(services_, *request));
+          *style = prepared.message.render().view().style();
+          return prepared;
+        },
+        [this, ticket, style, request, response, in_blobs = request->in_blobs(),
+         start = services_.clock.Now()](absl::StatusOr<BrokerReply> reply) {
+          ticket->reset();
+          const absl::Status status =
+              reply.ok() ? FillRenderResponse(*reply, in_blobs, services_.blobs, response)
+                         : reply.status();
+          if (status.ok() && style->has_crop()) *response->mutable_crop() = style->crop();
+          OwnImages(*response, ProjectOf(*request), &services_.blob_owners);
+          services_.metrics.RenderFinished("image", ResultLabel(status),
+                                           absl::ToDoubleSeconds(services_.clock.Now() - start));
+          return status;
+        });
+  }
+
+ private:
+  const ServiceContext& services_;
+};
+
 }  // namespace
 
-grpc::ServerUnaryReactor* RenderService::RenderImage(grpc::CallbackServerContext* context,
-                                                     const v1::RenderImageRequest* request,
-                                                     v1::RenderImageResponse* response) {
-  // Counts the render in its project's quota until it ends.
-  auto ticket = std::make_shared<std::shared_ptr<RenderTicket>>();
-  auto style = std::make_shared<v1::ViewStyle>();
-  return BrokeredCall::Begin(
-      services_, "nerf.v1.RenderService/RenderImage", context, *request,
-      [=, this]() -> absl::StatusOr<BrokerRequest> {
-        if (services_.admin != nullptr) {
-          NERF_ASSIGN_OR_RETURN(*ticket, services_.admin->BeginRender(ProjectOf(*request)));
-        }
-        NERF_ASSIGN_OR_RETURN(BrokerRequest prepared, PrepareRender(services_, *request));
-        *style = prepared.message.render().view().style();
-        return prepared;
-      },
-      [this, ticket, style, request, response, in_blobs = request->in_blobs(),
-       start = services_.clock.Now()](absl::StatusOr<BrokerReply> reply) {
-        ticket->reset();
-        const absl::Status status =
-            reply.ok() ? FillRenderResponse(*reply, in_blobs, services_.blobs, response)
-                       : reply.status();
-        if (status.ok() && style->has_crop()) *response->mutable_crop() = style->crop();
-        OwnImages(*response, ProjectOf(*request), &services_.blob_owners);
-        services_.metrics.RenderFinished("image", ResultLabel(status),
-                                         absl::ToDoubleSeconds(services_.clock.Now() - start));
-        return status;
-      });
+std::unique_ptr<grpc::Service> MakeRenderService(const ServiceContext* services) {
+  return std::make_unique<RenderService>(services);
 }
 
 }  // namespace nerf

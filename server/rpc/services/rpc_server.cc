@@ -25,17 +25,7 @@
 #include "server/rpc/connections/connection_acceptor.h"
 #include "server/rpc/connections/connection_table.h"
 #include "server/rpc/connections/token_gate.h"
-#include "server/rpc/services/admin_service.h"
-#include "server/rpc/services/blob_service.h"
-#include "server/rpc/services/byte_stream_service.h"
-#include "server/rpc/services/export_job_service.h"
-#include "server/rpc/services/model_service.h"
-#include "server/rpc/services/pose_job_service.h"
-#include "server/rpc/services/render_job_service.h"
-#include "server/rpc/services/render_service.h"
-#include "server/rpc/services/scene_service.h"
-#include "server/rpc/services/training_service.h"
-#include "server/rpc/services/view_service.h"
+#include "server/rpc/services/services.h"
 #include "server/rpc/workers/worker_service.h"
 
 namespace nerf {
@@ -127,18 +117,15 @@ struct RpcServer::State {
                 *d.workers,     *d.blobs,   *d.metrics,    authorizer, *executor,
                 broker,         live_calls, options.times, *d.tokens,  *d.worker_keys,
                 *d.blob_owners, d.backup,   d.admin,       &origins},
-        scenes(&context),
-        blobs(&context),
-        byte_stream(&context),
-        training(&context),
-        models(&context),
-        render(&context),
-        admin(&context),
-        workers(&context),
-        render_jobs(&context),
-        pose_jobs(&context),
-        export_jobs(&context),
-        views(&context, d.random) {}
+        workers(&context) {
+    for (const auto make :
+         {MakeSceneService, MakeBlobService, MakeByteStreamService, MakeTrainingService,
+          MakeModelService, MakeRenderService, MakeAdminService, MakeRenderJobService,
+          MakePoseJobService, MakeExportJobService}) {
+      services.push_back(make(&context));
+    }
+    services.push_back(MakeViewService(&context, d.random));
+  }
 
   absl::Status Serve(const RpcServerOptions& options) {
     const std::string& listen = options.listen;
@@ -170,11 +157,8 @@ struct RpcServer::State {
     if (!options.local_listen.empty()) {
       NERF_RETURN_IF_ERROR(Listen(options, options.local_listen, /*credentials=*/nullptr, builder));
     }
-    for (grpc::Service* service : std::initializer_list<grpc::Service*>{
-             &scenes, &blobs, &byte_stream, &training, &models, &render, &admin, &workers,
-             &render_jobs, &pose_jobs, &export_jobs, &views}) {
-      builder.RegisterService(service);
-    }
+    builder.RegisterService(&workers);
+    for (const auto& service : services) builder.RegisterService(service.get());
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
     factories.push_back(std::make_unique<CallInterceptorFactory>(&rpc_metrics, &random, &origins,
                                                                  &connections, &call_guard));
@@ -248,18 +232,8 @@ struct RpcServer::State {
   std::unique_ptr<Executor> executor;
   RequestBroker broker;
   const ServiceContext context;
-  SceneService scenes;
-  BlobService blobs;
-  ByteStreamService byte_stream;
-  TrainingService training;
-  ModelService models;
-  RenderService render;
-  AdminService admin;
   WorkerService workers;
-  RenderJobService render_jobs;
-  PoseJobService pose_jobs;
-  ExportJobService export_jobs;
-  ViewService views;
+  std::vector<std::unique_ptr<grpc::Service>> services;  // for clients
   int port = 0;
   // A listening address and where its connections go.
   struct Entrance {

@@ -13,16 +13,15 @@
 namespace nerf {
 
 grpc::ServerBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>*
-WorkerService::Synchronize(grpc::CallbackServerContext* context) {
+WorkerService::Synchronize(CallContext* context) {
   return WorkerStream::Begin(services_, &streams_, context);
 }
 
-grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
-    grpc::CallbackServerContext* context, const v1::CommitCheckpointRequest* request,
-    v1::CommitCheckpointResponse* response) {
+UnaryReactor* WorkerService::CommitCheckpoint(CallContext* context,
+                                              const v1::CommitCheckpointRequest* request,
+                                              v1::CommitCheckpointResponse* response) {
   return AnswerUnary(
-      services_, "nerf.v1.WorkerService/CommitCheckpoint", context, *request,
-      [=, this]() -> absl::Status {
+      services_, "nerf.v1.WorkerService/CommitCheckpoint", context, *request, [=, this] {
         RequestCheck check;
         LeaseRef lease =
             TakeOr(ParseLease("", request->training_job(), request->lease_epoch()), check);
@@ -46,49 +45,45 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
       });
 }
 
-grpc::ServerUnaryReactor* WorkerService::CommitFrames(grpc::CallbackServerContext* context,
-                                                      const v1::CommitFramesRequest* request,
-                                                      v1::CommitFramesResponse* /*response*/) {
-  return AnswerUnary(
-      services_, "nerf.v1.WorkerService/CommitFrames", context, *request,
-      [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const CommittedFrames committed, FromProto(*request));
-        NERF_RETURN_IF_ERROR(services_.authorizer.Counted(services_.worker_keys.Check(
-            committed.lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
-        NERF_RETURN_IF_ERROR(
-            services_.leases.CommitFrames(committed.lease, committed.frames, committed.movie));
-        const std::string& project = committed.lease.job.project;
-        for (const auto& [index, frame] : committed.frames) {
-          for (const BlobRef& image : frame.images) {
-            services_.blob_owners.AddMade(project, image.sha256);
-          }
-        }
-        if (committed.movie.has_value()) {
-          services_.blob_owners.AddMade(project, committed.movie->sha256);
-        }
-        return absl::OkStatus();
-      });
+UnaryReactor* WorkerService::CommitFrames(CallContext* context,
+                                          const v1::CommitFramesRequest* request,
+                                          v1::CommitFramesResponse* /*response*/) {
+  return AnswerUnary(services_, "nerf.v1.WorkerService/CommitFrames", context, *request, [=, this] {
+    NERF_ASSIGN_OR_RETURN(const CommittedFrames committed, FromProto(*request));
+    NERF_RETURN_IF_ERROR(services_.authorizer.Counted(services_.worker_keys.Check(
+        committed.lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
+    NERF_RETURN_IF_ERROR(
+        services_.leases.CommitFrames(committed.lease, committed.frames, committed.movie));
+    const std::string& project = committed.lease.job.project;
+    for (const auto& [index, frame] : committed.frames) {
+      for (const BlobRef& image : frame.images) {
+        services_.blob_owners.AddMade(project, image.sha256);
+      }
+    }
+    if (committed.movie.has_value()) {
+      services_.blob_owners.AddMade(project, committed.movie->sha256);
+    }
+    return absl::OkStatus();
+  });
 }
 
-grpc::ServerUnaryReactor* WorkerService::CommitPoses(grpc::CallbackServerContext* context,
-                                                     const v1::CommitPosesRequest* request,
-                                                     v1::CommitPosesResponse* /*response*/) {
-  return AnswerUnary(
-      services_, "nerf.v1.WorkerService/CommitPoses", context, *request,
-      [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const CommittedPoses poses, FromProto(*request));
-        NERF_RETURN_IF_ERROR(services_.authorizer.Counted(services_.worker_keys.Check(
-            poses.lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
-        NERF_RETURN_IF_ERROR(services_.leases.CommitPoses(poses.lease, poses.result, poses.files));
-        const std::string& project = poses.lease.job.project;
-        for (const SceneFileRecord& file : poses.files) {
-          services_.blob_owners.AddMade(project, file.blob.sha256);
-        }
-        for (const auto& blob : {poses.result.json, poses.result.text, poses.result.picture}) {
-          if (blob.has_value()) services_.blob_owners.AddMade(project, blob->sha256);
-        }
-        return absl::OkStatus();
-      });
+UnaryReactor* WorkerService::CommitPoses(CallContext* context,
+                                         const v1::CommitPosesRequest* request,
+                                         v1::CommitPosesResponse* /*response*/) {
+  return AnswerUnary(services_, "nerf.v1.WorkerService/CommitPoses", context, *request, [=, this] {
+    NERF_ASSIGN_OR_RETURN(const CommittedPoses poses, FromProto(*request));
+    NERF_RETURN_IF_ERROR(services_.authorizer.Counted(
+        services_.worker_keys.Check(poses.lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
+    NERF_RETURN_IF_ERROR(services_.leases.CommitPoses(poses.lease, poses.result, poses.files));
+    const std::string& project = poses.lease.job.project;
+    for (const SceneFileRecord& file : poses.files) {
+      services_.blob_owners.AddMade(project, file.blob.sha256);
+    }
+    for (const auto& blob : {poses.result.json, poses.result.text, poses.result.picture}) {
+      if (blob.has_value()) services_.blob_owners.AddMade(project, blob->sha256);
+    }
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace nerf

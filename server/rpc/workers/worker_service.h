@@ -12,16 +12,13 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   explicit WorkerService(const ServiceContext* services) : services_(*services) {}
 
   grpc::ServerBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>* Synchronize(
-      grpc::CallbackServerContext* context) override;
-  grpc::ServerUnaryReactor* CommitPoses(grpc::CallbackServerContext* context,
-                                        const v1::CommitPosesRequest* request,
-                                        v1::CommitPosesResponse* response) override;
-  grpc::ServerUnaryReactor* CommitFrames(grpc::CallbackServerContext* context,
-                                         const v1::CommitFramesRequest* request,
-                                         v1::CommitFramesResponse* response) override;
-  grpc::ServerUnaryReactor* CommitCheckpoint(grpc::CallbackServerContext* context,
-                                             const v1::CommitCheckpointRequest* request,
-                                             v1::CommitCheckpointResponse* response) override;
+      CallContext* context) override;
+  UnaryReactor* CommitPoses(CallContext* context, const v1::CommitPosesRequest* request,
+                            v1::CommitPosesResponse* response) override;
+  UnaryReactor* CommitFrames(CallContext* context, const v1::CommitFramesRequest* request,
+                             v1::CommitFramesResponse* response) override;
+  UnaryReactor* CommitCheckpoint(CallContext* context, const v1::CommitCheckpointRequest* request,
+                                 v1::CommitCheckpointResponse* response) override;
 
   // Ends the streams of silent workers. Call a few times a second.
   void Tick() { streams_.EndSilent(); }
