@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "common/atomic_file.h"
@@ -78,7 +79,7 @@ absl::Status ViewFolder::WriteView(size_t index, const RenderPlan& plan,
       return absl::InternalError(fmt::format("the server sent no {} image", channel.name));
     }
     if (channel.value == v1::DEPTH && !plan.is_exr()) {
-      NERF_RETURN_IF_ERROR(depths_->Append(plan.NameOf(index), image->content(), response.far()));
+      NERF_RETURN_IF_ERROR(AddDepths(plan.NameOf(index), image->content(), response.far()));
       continue;
     }
     const std::string path = path_ + "/" + FileOf(channel, index, plan);
@@ -90,6 +91,24 @@ absl::Status ViewFolder::WriteView(size_t index, const RenderPlan& plan,
     NERF_RETURN_IF_ERROR(UseColors(path, response.has_crop() ? "" : plan.PhotographOf(index)));
   }
   return absl::OkStatus();
+}
+
+absl::Status ViewFolder::AddDepths(const std::string& name, const std::string& png, double far) {
+  if (!(far > 0) || !std::isfinite(far)) {
+    return absl::InternalError("the server sent a depth map without its far distance");
+  }
+  const absl::StatusOr<GrayImage16> image = DecodePng16(png);
+  if (!image.ok()) {
+    return absl::InternalError("the server's depth map cannot be read: " +
+                               std::string(image.status().message()));
+  }
+  std::vector<float> depths;
+  depths.reserve(image->pixels.size());
+  for (const uint16_t gray : image->pixels) {
+    depths.push_back(static_cast<float>(gray * far / 65535));
+  }
+  far_ = std::max(far_, far);
+  return depths_->Append(name, image->width, image->height, depths);
 }
 
 absl::Status ViewFolder::UseColors(const std::string& file, const std::string& photograph) {
@@ -112,7 +131,7 @@ void ViewFolder::AddVideo(VideoWriter video) {
 }
 
 absl::Status ViewFolder::Finish() {
-  if (depths_->far() > 0) NERF_RETURN_IF_ERROR(depths_->WriteImages(path_, &written_));
+  NERF_RETURN_IF_ERROR(depths_->WriteImages(path_, static_cast<float>(far_), &written_));
   if (comparison_.n_views() == 0) return absl::OkStatus();
   written_.push_back(path_ + "/compare.png");
   return comparison_.Write(written_.back());

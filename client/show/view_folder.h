@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/flags/render_plan.h"
-#include "client/show/depth_spool.h"
+#include "engine/views/depth_spool.h"
 #include "engine/views/video_writer.h"
 #include "engine/views/view_comparison.h"
 
@@ -49,13 +49,15 @@ class ViewFolder {
   // Image files of an earlier render that were not overwritten, by name.
   std::vector<std::string> OlderFiles() const;
   // Distance that a depth of 65535 stands for; 0 without depth.
-  double far() const { return depths_->far(); }
+  double far() const { return far_; }
   // Views beside their photographs.
   const ViewComparison& comparison() const { return comparison_; }
 
  private:
   explicit ViewFolder(std::string path);
   absl::Status Make();
+  // A view's 16-bit gray PNG in which 65535 stands for the distance `far`.
+  absl::Status AddDepths(const std::string& name, const std::string& png, double far);
   std::string FileOf(const RenderChannelName& channel, size_t index, const RenderPlan& plan) const;
   // Adds a color view to the video and to the comparison.
   absl::Status UseColors(const std::string& file, const std::string& photograph);
@@ -64,6 +66,7 @@ class ViewFolder {
   bool made_ = false;
   std::set<std::string> older_;  // names of image files that were there
   std::unique_ptr<DepthSpool> depths_;
+  double far_ = 0;  // the largest of all depth maps, which they are then scaled to
   ViewComparison comparison_;
   std::unique_ptr<VideoWriter> video_;
   absl::Status video_status_;

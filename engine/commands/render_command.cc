@@ -22,7 +22,6 @@
 #include "engine/config/slow_views.h"
 #include "engine/config/view_limits.h"
 #include "engine/config/view_style_check.h"
-#include "engine/output/depth_spool.h"
 #include "engine/output/picture_writer.h"
 #include "engine/output/scene_match.h"
 #include "engine/output/view_paths.h"
@@ -42,6 +41,7 @@
 #include "engine/training/loaded_model.h"
 #include "engine/training/training_session.h"
 #include "engine/views/contact_sheet.h"
+#include "engine/views/depth_spool.h"
 #include "engine/views/video_writer.h"
 #include "engine/views/view_comparison.h"
 #include "engine/views/view_files.h"
@@ -89,7 +89,8 @@ class RenderRun {
     SayFar();
     SayOverwritten();
     NERF_RETURN_IF_ERROR(RenderAll(model, pool.n_threads()));
-    NERF_RETURN_IF_ERROR(depths_.WriteImages(out()));
+    std::vector<std::string> depth_files;
+    NERF_RETURN_IF_ERROR(depths_.WriteImages(out(), FarOf(depths_.largest()), &depth_files));
     NERF_RETURN_IF_ERROR(WriteSheets());
     const absl::Status video = FinishVideo();
     SayOlder();

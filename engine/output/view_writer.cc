@@ -43,16 +43,6 @@ float FarOf(float largest_depth) {
   return std::max(far, largest_depth);
 }
 
-std::vector<uint16_t> DepthToGray(const std::vector<float>& depths, float far) {
-  std::vector<uint16_t> gray;
-  gray.reserve(depths.size());
-  for (float depth : depths) {
-    const float share = std::clamp(depth / far, 0.0f, 1.0f);
-    gray.push_back(static_cast<uint16_t>(std::lround(share * 65535)));
-  }
-  return gray;
-}
-
 ImageU8 OpacityImage(const ViewPicture& view) {
   const std::vector<uint8_t>& rgba = view.rgba.pixels;
   ImageU8 image{view.rgba.width, view.rgba.height, 1, {}};

@@ -28,9 +28,6 @@ std::vector<float> OwnDepths(const ViewPicture& view, float scale);
 // The smallest number of two significant digits that is at least largest_depth; 1 for 0.
 float FarOf(float largest_depth);
 
-// depth / far * 65535, rounded.
-std::vector<uint16_t> DepthToGray(const std::vector<float>& depths, float far);
-
 // Opacity as an 8-bit gray image.
 ImageU8 OpacityImage(const ViewPicture& view);
 

@@ -13,6 +13,7 @@
 #include "engine/scene/exr_codec.h"
 #include "engine/scene/image_io.h"
 #include "engine/training/training_session.h"
+#include "engine/views/depth_colors.h"
 
 namespace nerf {
 namespace {

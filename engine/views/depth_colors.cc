@@ -35,6 +35,16 @@ std::array<float, 2> DepthRange::Bounds() const {
   return {sorted[cut], sorted[sorted.size() - 1 - cut]};
 }
 
+std::vector<uint16_t> DepthToGray(const std::vector<float>& depths, float far) {
+  std::vector<uint16_t> gray;
+  gray.reserve(depths.size());
+  for (float depth : depths) {
+    const float share = std::clamp(depth / far, 0.0f, 1.0f);
+    gray.push_back(static_cast<uint16_t>(std::lround(share * 65535)));
+  }
+  return gray;
+}
+
 ImageU8 DepthInColor(int width, int height, const std::vector<float>& depths,
                      const std::array<float, 2>& bounds) {
   ImageU8 image;

@@ -23,6 +23,9 @@ class DepthRange {
   std::vector<float> depths_;
 };
 
+// depth / far * 65535, rounded.
+std::vector<uint16_t> DepthToGray(const std::vector<float>& depths, float far);
+
 // Near is red, far is blue, nothing is black. depths: [height * width], 0 for nothing.
 ImageU8 DepthInColor(int width, int height, const std::vector<float>& depths,
                      const std::array<float, 2>& bounds);

@@ -6,6 +6,7 @@
 #include "engine/bench/synthetic_scene.h"
 #include "engine/output/view_request.h"
 #include "engine/output/view_writer.h"
+#include "engine/views/depth_colors.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

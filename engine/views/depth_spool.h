@@ -22,8 +22,11 @@ class DepthSpool {
   absl::Status Append(const std::string& name, int width, int height,
                       const std::vector<float>& depths);
 
-  // depth_NAME.png (16 bits) and depth_color_NAME.png of each view into the folder, and depth.json.
-  absl::Status WriteImages(const std::string& out);
+  // depth_color_NAME.png and depth_NAME.png (16 bits, 65535 stands for `far`) of each view into the
+  // folder, then depth.json, if there is a view. Appends the paths to *written.
+  absl::Status WriteImages(const std::string& out, float far, std::vector<std::string>* written);
+
+  float largest() const { return largest_; }
 
  private:
   struct View {

@@ -1,11 +1,10 @@
-#include "engine/output/depth_spool.h"
+#include "engine/views/depth_spool.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "common/atomic_file.h"
 #include "common/status_macros.h"
-#include "engine/output/view_writer.h"
-#include "engine/protocol/json.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
 
@@ -29,9 +28,9 @@ absl::Status DepthSpool::Append(const std::string& name, int width, int height,
   return absl::OkStatus();
 }
 
-absl::Status DepthSpool::WriteImages(const std::string& out) {
+absl::Status DepthSpool::WriteImages(const std::string& out, float far,
+                                     std::vector<std::string>* written) {
   if (views_.empty()) return absl::OkStatus();
-  const float far = FarOf(largest_);
   const std::array<float, 2> bounds = range_.Bounds();
   std::rewind(file_);
   for (const View& view : views_) {
@@ -39,18 +38,21 @@ absl::Status DepthSpool::WriteImages(const std::string& out) {
     if (std::fread(depths.data(), sizeof(float), depths.size(), file_) != depths.size()) {
       return absl::UnavailableError("cannot read the temporary file for depths");
     }
-    NERF_RETURN_IF_ERROR(WritePng16(fmt::format("{}/depth_{}.png", out, view.name), view.width,
-                                    view.height, DepthToGray(depths, far)));
-    NERF_RETURN_IF_ERROR(WritePng(fmt::format("{}/depth_color_{}.png", out, view.name),
-                                  DepthInColor(view.width, view.height, depths, bounds)));
+    written->push_back(fmt::format("{}/depth_color_{}.png", out, view.name));
+    NERF_RETURN_IF_ERROR(
+        WritePng(written->back(), DepthInColor(view.width, view.height, depths, bounds)));
+    written->push_back(fmt::format("{}/depth_{}.png", out, view.name));
+    NERF_RETURN_IF_ERROR(
+        WritePng16(written->back(), view.width, view.height, DepthToGray(depths, far)));
   }
-  JsonObject meta;
+  nlohmann::ordered_json meta;
   meta["far"] = far;
   meta["unit"] = "scene units of the data set";
   meta["encoding"] = "depth / far * 65535; 0: nothing was hit";
   meta["color_near"] = bounds[0];
   meta["color_far"] = bounds[1];
-  return WriteFileAtomically(out + "/depth.json", JsonLine(meta));
+  written->push_back(out + "/depth.json");
+  return WriteFileAtomically(written->back(), meta.dump() + "\n");
 }
 
 }  // namespace nerf
