@@ -290,7 +290,8 @@ constexpr auto kJobFields = [](auto& fields, auto& job) {
   fields.Named("kind", job.kind, JobKindName, ParseJobKind);
   fields("display_name", job.display_name);
   kTrainingFields(fields, job.training);
-  if (fields.Group("awaits_poses", !job.training.pose_job.empty())) fields("awaits_poses", job.awaits_poses);
+  if (fields.Group("awaits_poses", !job.training.pose_job.empty()))
+    fields("awaits_poses", job.awaits_poses);
   if (job.kind == JobKind::kRender) {
     fields.Nested("render", job.render, kRenderFields);
     kRenderWorkFields(fields, job.render, job.render_work);
@@ -309,7 +310,8 @@ constexpr auto kJobFields = [](auto& fields, auto& job) {
   fields("extension_of", job.extension_of);
   fields("part_jobs", job.parts);
   fields.Records("part_models", job.part_models, kPartModelFields);
-  if (fields.Group("part_seconds", !job.part_models.empty())) fields("part_seconds", job.part_seconds);
+  if (fields.Group("part_seconds", !job.part_models.empty()))
+    fields("part_seconds", job.part_seconds);
   fields("merge_capability", job.merge_capability);
   fields("part_of", job.part_of);
   fields("keep_on_cancel", job.keep_on_cancel);
