@@ -157,7 +157,9 @@ TEST_F(NerfEngineTest, StartTakesItsScopeAndTheModelSaysSo) {
               std::string::npos);
     bytes[Bytes(model)] = scope;
   }
-  EXPECT_EQ(bytes.size(), 4u) << "each scope trains another model";
+  ASSERT_EQ(Run(Train("scratch", 4)).code, 0);
+  bytes[Bytes("scratch/model.safetensors")] = "none";
+  EXPECT_EQ(bytes.size(), 5u) << "each scope trains another model";
   const Outcome found = Run(Train("found", 4) + " --init auto");
   ASSERT_EQ(found.code, 0) << found.err;
   EXPECT_NE(found.err.find("starting from "), std::string::npos) << found.err;
@@ -726,6 +728,13 @@ TEST_F(NerfEngineTest, StopAfterAndResumeGiveTheSameBytesAndSoDoThreads) {
                                        "20 on [0-9.]+ M in [0-9]+:[0-9][0-9] \\("));
   EXPECT_TRUE(Bytes("whole/checkpoint.safetensors") == Bytes("resumed/checkpoint.safetensors"));
   EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("resumed/model.safetensors"));
+  // Without a folder it goes on beside the checkpoint.
+  EXPECT_EQ(Run("train " + dataset_ + " --resume " + (dir_ / "part/checkpoint.safetensors")).code,
+            0);
+  EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("part/model.safetensors"));
+  const Outcome nowhere = Run("train " + dataset_ + " --steps 5");
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.err, ::testing::HasSubstr("--out: name a folder"));
 }
 
 TEST_F(NerfEngineTest, ExtendedTrainingGivesTheSameBytesHoweverItIsStopped) {
@@ -752,18 +761,6 @@ TEST_F(NerfEngineTest, ExtendedTrainingGivesTheSameBytesHoweverItIsStopped) {
   EXPECT_THAT(spent.err, ::testing::HasSubstr("samples already: the new total must be above that, "
                                               "not 10"));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "spent"));
-}
-
-TEST_F(NerfEngineTest, ResumeWithoutAFolderGoesOnBesideTheCheckpoint) {
-  ASSERT_EQ(Run(Train("cut", 40) + " --stop-after 15").code, 0);
-  ASSERT_EQ(Run(Train("whole", 40)).code, 0);
-  const Outcome resumed =
-      Run("train " + dataset_ + " --resume " + (dir_ / "cut/checkpoint.safetensors"));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("cut/model.safetensors"));
-  const Outcome nowhere = Run("train " + dataset_ + " --steps 5");
-  EXPECT_EQ(nowhere.code, 2);
-  EXPECT_THAT(nowhere.err, ::testing::HasSubstr("--out: name a folder"));
 }
 
 TEST_F(NerfEngineTest, SettingsMayBeWrittenShort) {
@@ -1082,12 +1079,6 @@ TEST_F(NerfEngineTest, CamerasOfOtherProgramsSayWhichFrameTheyAreReadIn) {
                                "Blender; the model stores no cameras that could confirm it"));
 }
 
-TEST_F(NerfEngineTest, BatchesDrawnAheadGiveTheSameBytes) {
-  ASSERT_EQ(Run(Train("between", 50)).code, 0);
-  ASSERT_EQ(Run(Train("ahead", 50) + " --batches-ahead 2").code, 0);
-  EXPECT_TRUE(Bytes("between/checkpoint.safetensors") == Bytes("ahead/checkpoint.safetensors"));
-}
-
 TEST_F(NerfEngineTest, PicturesInAFileGiveTheSameBytes) {
   const auto exists = [&](const std::string& file) { return std::filesystem::exists(dir_ / file); };
   ASSERT_EQ(Run(Train("memory", 40) + " --no-eval --pictures memory").code, 0);
@@ -1117,35 +1108,21 @@ TEST_F(NerfEngineTest, PicturesInAFileGiveTheSameBytes) {
   EXPECT_EQ(Bytes("named2/checkpoint.safetensors"), Bytes("memory/checkpoint.safetensors"));
 }
 
-TEST_F(NerfEngineTest, ReducedPicturesOfAFileGiveTheSameBytes) {
-  const std::string coarse = " --no-eval --set coarse_pictures=0.5";
-  ASSERT_EQ(Run(Train("full", 40) + " --no-eval").code, 0);
-  ASSERT_EQ(Run(Train("memory", 40) + coarse + " --pictures memory").code, 0);
-  EXPECT_NE(Bytes("full/checkpoint.safetensors"), Bytes("memory/checkpoint.safetensors"));
-  ASSERT_EQ(Run(Train("file", 40) + coarse + " --pictures file").code, 0);
-  EXPECT_EQ(Bytes("file/checkpoint.safetensors"), Bytes("memory/checkpoint.safetensors"));
-  const Outcome tiled = Run(Train("tiled", 40) + coarse + " --method ngp-tiles");
-  EXPECT_EQ(tiled.code, 2);
-  EXPECT_THAT(tiled.err, ::testing::HasSubstr("coarse_pictures"));
-}
-
-TEST_F(NerfEngineTest, PixelsDrawnByTheirErrorsGiveTheSameBytes) {
-  const std::string by_errors = " --no-eval --set error_share=0.5";
-  ASSERT_EQ(Run(Train("alike", 40) + " --no-eval").code, 0);
-  ASSERT_EQ(Run(Train("one", 40) + by_errors).code, 0);
-  const std::string expected = Bytes("one/checkpoint.safetensors");
-  EXPECT_NE(Bytes("alike/checkpoint.safetensors"), expected);
-  ASSERT_EQ(Run(Train("file", 40) + by_errors + " --pictures file --batches-ahead 3").code, 0);
-  EXPECT_EQ(Bytes("file/checkpoint.safetensors"), expected);
-  ASSERT_EQ(Run(Train("half", 40) + by_errors + " --stop-after 17").code, 0);
-  ASSERT_EQ(Run("train " + dataset_ + " --no-eval --threads 2 --resume " +
-                (dir_ / "half/checkpoint.safetensors"))
-                .code,
-            0);
-  EXPECT_EQ(Bytes("half/checkpoint.safetensors"), expected);
-  const Outcome ranks = Run(Train("ranks", 40) + by_errors + " --ranks 2");
-  EXPECT_NE(ranks.code, 0);
-  EXPECT_THAT(ranks.err, ::testing::HasSubstr("error_share"));
+TEST_F(NerfEngineTest, PixelsDrawnFromReducedPicturesOrByErrorsOfAFileGiveTheSameBytes) {
+  ASSERT_EQ(Run(Train("plain", 40) + " --no-eval").code, 0);
+  for (const std::string setting : {"coarse_pictures", "error_share"}) {
+    const std::string set = " --no-eval --set " + setting + "=0.5";
+    ASSERT_EQ(Run(Train("memory", 40) + set + " --pictures memory").code, 0);
+    const std::string expected = Bytes("memory/checkpoint.safetensors");
+    EXPECT_NE(Bytes("plain/checkpoint.safetensors"), expected);
+    ASSERT_EQ(Run(Train("file", 40) + set + " --pictures file --batches-ahead 3").code, 0);
+    EXPECT_EQ(Bytes("file/checkpoint.safetensors"), expected);
+    const bool reduced = setting == "coarse_pictures";
+    const Outcome refused =
+        Run(Train("refused", 40) + set + (reduced ? " --method ngp-tiles" : " --ranks 2"));
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, ::testing::HasSubstr(setting));
+  }
 }
 
 TEST_F(NerfEngineTest, BenchTellsWhatItDidASecond) {
@@ -1162,16 +1139,6 @@ TEST_F(NerfEngineTest, BenchTellsWhatItDidASecond) {
   ASSERT_EQ(ceiling.code, 0) << ceiling.err;
   const Json fma = Json::parse(ceiling.out.substr(0, ceiling.out.find('\n')));
   EXPECT_EQ(fma["flops_per_second"].get<double>(), 2 * fma["items_per_second"].get<double>());
-}
-
-TEST_F(NerfEngineTest, InitTakesWeightsOfAModel) {
-  ASSERT_EQ(Run(Train("first", 40)).code, 0);
-  const Outcome second =
-      Run(Train("second", 1) + " --json --init " + (dir_ / "first/model.safetensors"));
-  ASSERT_EQ(second.code, 0) << second.err;
-  const Outcome scratch = Run(Train("scratch", 1) + " --json");
-  EXPECT_EQ(second.Last()["step"], 1);
-  EXPECT_FALSE(Bytes("second/model.safetensors") == Bytes("scratch/model.safetensors"));
 }
 
 TEST_F(NerfEngineTest, TilesThatAreTrainedApartAreMerged) {

@@ -23,39 +23,6 @@ void Exec(const std::string& path, const char* sql) {
   sqlite3_close(db);
 }
 
-TEST(SqliteAccessStoreTest, TokensAndSharesComeBackAsTheyWere) {
-  const TempDir dir;
-  const TokenRecord token = {.id = "t-1",
-                             .digest = "aa",
-                             .display_name = "ana",
-                             .role = Role::kEditor,
-                             .project = "lab",
-                             .create_time = absl::FromUnixSeconds(5)};
-  const TokenRecord share = {.id = "sh-1",
-                             .digest = "bb",
-                             .role = Role::kViewer,
-                             .project = "lab",
-                             .create_time = absl::FromUnixSeconds(6),
-                             .expire_time = absl::FromUnixSeconds(7),
-                             .resource = "projects/lab/models/mic",
-                             .start = std::string("\0\x01\xff", 3)};
-  {
-    const auto store = *SqliteAccessStore::Open(dir / "access.db");
-    ASSERT_THAT(store->AddToken(token), IsOk());
-    ASSERT_THAT(store->AddToken(share), IsOk());
-  }
-  const auto stored = (*SqliteAccessStore::Open(dir / "access.db"))->Load();
-  ASSERT_THAT(stored, IsOk());
-  ASSERT_EQ(stored->tokens.size(), 2U);
-  EXPECT_EQ(stored->tokens[0].display_name, "ana");
-  EXPECT_EQ(stored->tokens[0].role, Role::kEditor);
-  EXPECT_EQ(stored->tokens[0].expire_time, absl::InfiniteFuture());
-  EXPECT_EQ(stored->tokens[0].resource, "");
-  EXPECT_EQ(stored->tokens[1].expire_time, share.expire_time);
-  EXPECT_EQ(stored->tokens[1].resource, share.resource);
-  EXPECT_EQ(stored->tokens[1].start, share.start);
-}
-
 TEST(SqliteAccessStoreTest, FileFromBeforeSharesIsTakenOver) {
   const TempDir dir;
   Exec(dir / "access.db", R"sql(
