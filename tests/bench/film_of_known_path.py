@@ -14,23 +14,16 @@ import argparse
 import json
 import math
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
-from camera_alignment import colmap_poses, radius, similarity
+from camera_alignment import colmap_poses, radius, run, similarity
 
 WINDOW = 1.6  # frames; standard deviation of the smoothing
 MAX_MEDIAN = 0.01
 MIN_POSED = 0.9
-
-
-def run(*arguments):
-    done = subprocess.run([str(a) for a in arguments], stdout=subprocess.DEVNULL)
-    if done.returncode not in (0, 9):  # 9: too few photographs are posed, which is compared below
-        sys.exit(f"{' '.join(map(str, arguments))}: exit {done.returncode}")
 
 
 def unit(a):
@@ -110,7 +103,7 @@ def main():
         run("nerf-engine", "render", arguments.model, "--camera", out / "path.json", "--video",
             out / "film.mp4", "--fps", fps)
         run("nerf-engine", "pose", out / "film.mp4", "--out", out / "posed", "--film-frames",
-            arguments.film_frames)
+            arguments.film_frames, codes=(0, 9))  # 9: too few are posed, which is compared below
         sys.exit(0 if compare(path, out / "posed", fps) else 1)
 
 

@@ -16,14 +16,13 @@ import math
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 
 import numpy as np
 
-from camera_alignment import radius, similarity
+from camera_alignment import aligned, colmap_pose, pose_errors, psnr, radius, run
 from draw_objects import write_png
 
 ROOM = np.array([[-2.6, -2.0, 0.0], [2.6, 2.0, 2.6]])  # low and high corner, meters
@@ -159,12 +158,7 @@ def panorama_poses(folder):
         words = line.split()
         if len(words) < 10 or words[9].isdigit():
             continue
-        w, x, y, z, *t = map(float, words[1:8])
-        rotation = np.array(
-            [[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-             [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-             [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])
-        poses[words[9]] = np.column_stack([rotation.T * (1, -1, -1), -rotation.T @ t])
+        poses[words[9]] = colmap_pose(*map(float, words[1:8]))
     return poses
 
 
@@ -182,13 +176,10 @@ def compare(posed, given, fps):
             name = photo["name"]
             at = float(name.rsplit(" at ", 1)[1].split()[0]) * fps if fps else float(name[:3])
             pairs.append((file, found[file], frames[min(len(frames) - 1, int(at + 0.01))]))
-    source = np.array([a[:, 3] for _, a, _ in pairs])
-    target = np.array([b[:, 3] for _, _, b in pairs])
-    scale, rotation, shift = similarity(source, target)
-    distances = np.linalg.norm(scale * source @ rotation.T + shift - target, axis=1)
-    distances /= radius(target)
-    cosines = [(np.trace((rotation @ a[:, :3]).T @ b[:, :3]) - 1) / 2 for _, a, b in pairs]
-    degrees = np.degrees(np.arccos(np.clip(cosines, -1, 1)))
+    _, *poses = zip(*pairs)
+    scale, rotation, shift = aligned(*poses)
+    degrees, distances = pose_errors(*poses, (scale, rotation, shift))
+    distances /= radius([b[:, 3] for _, _, b in pairs])
     moved = {file: np.column_stack([rotation.T @ b[:, :3], rotation.T @ (b[:, 3] - shift) / scale])
              for file, _, b in pairs}
     return len(pairs), len(report["photos"]), degrees, distances, moved
@@ -218,18 +209,9 @@ def with_poses(posed, poses, out):
     (out / "sparse/0/images.txt").write_text("\n".join(lines) + "\n")
 
 
-def run(*arguments):
-    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, arguments))}: exit {done.returncode}\n{done.stderr}")
-    return done.stdout
-
-
-def psnr(dataset, out, samples):
+def timed_psnr(dataset, out, samples):
     start = time.monotonic()
-    lines = run("nerf-engine", "train", dataset, "--samples", samples, "--seed", "1", "--out", out,
-                "--json")
-    result = json.loads(lines.strip().splitlines()[-1])["psnr"]
+    result = psnr(dataset, out, samples)
     row(f"train on {dataset.name}", f"{result:.2f} dB", time.monotonic() - start)
     return result
 
@@ -270,8 +252,8 @@ def main():
         if not arguments.film:
             if not (out / "given_poses").exists():
                 with_poses(out / "found_poses", moved, out / "given_poses")
-            lost = (psnr(out / "given_poses", out / "model_of_given", arguments.samples) -
-                    psnr(out / "found_poses", out / "model_of_found", arguments.samples))
+            lost = (timed_psnr(out / "given_poses", out / "model_of_given", arguments.samples) -
+                    timed_psnr(out / "found_poses", out / "model_of_found", arguments.samples))
             row("lost by finding poses", f"{lost:.2f} dB", 0)
             good = good and lost <= MAX_LOST_DB
         sys.exit(0 if good else 1)

@@ -15,29 +15,15 @@ import argparse
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 
 import numpy as np
 
-from camera_alignment import radius
+from camera_alignment import pose_errors, psnr, radius, run
 
 MAX_DEGREES, MAX_DISTANCE = 0.1, 0.001
-
-
-def run(*arguments):
-    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, arguments))}: exit {done.returncode}\n{done.stderr}")
-    return done.stdout
-
-
-def psnr(dataset, out, samples, init="none"):
-    lines = run("nerf-engine", "train", dataset, "--samples", samples, "--seed", "1", "--out", out,
-                "--json", *(["--init", init] if init else []))
-    return json.loads(lines.strip().splitlines()[-1])["psnr"]
 
 
 def write_scene(folder, scene, frames):
@@ -77,16 +63,11 @@ def main():
         kept = added[:len(first)] == first
         found = {pathlib.Path(frame["file_path"]).name: np.array(frame["transform_matrix"])[:3]
                  for frame in added[len(first):]}
-        degrees, distances = [], []
-        size = radius([np.array(frame["transform_matrix"])[:3, 3] for frame in frames])
-        for frame in others:
-            name = pathlib.Path(frame["file_path"]).name
-            if name not in found:
-                continue
-            given = np.array(frame["transform_matrix"])[:3]
-            cosine = (np.trace(found[name][:, :3].T @ given[:, :3]) - 1) / 2
-            degrees.append(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
-            distances.append(np.linalg.norm(found[name][:, 3] - given[:, 3]) / size)
+        poses = {pathlib.Path(frame["file_path"]).name: np.array(frame["transform_matrix"])[:3]
+                 for frame in frames}
+        pairs = [(pose, poses[name]) for name, pose in found.items()]
+        degrees, distances = pose_errors(*zip(*pairs))
+        distances /= radius([pose[:, 3] for pose in poses.values()])
         print(f"{len(found)} of {len(others)} added in {seconds:.0f} s; old frames "
               f"{'are as they were' if kept else 'HAVE CHANGED'}; errors: median "
               f"{np.median(degrees):.4f} degrees, {100 * np.median(distances):.4f}% of the radius; "

@@ -22,7 +22,7 @@ import time
 
 import numpy as np
 
-from camera_alignment import colmap_poses, radius, similarity
+from camera_alignment import aligned, colmap_poses, pose_errors, psnr, radius
 
 MAX_SECONDS, MAX_SILENCE = 480, 20
 MAX_DEGREES, MAX_DISTANCE, MAX_LOST_DB = 0.3, 0.005, 0.5
@@ -43,27 +43,6 @@ def find_poses(photographs, out):
     if search.wait() != 0:
         sys.exit(f"nerf-engine pose: exit {search.returncode}")
     return time.monotonic() - start, silence
-
-
-def errors(found, given):
-    """Median degrees and distances as a share of the radius, of {name: [3, 4]} both."""
-    names = sorted(set(found) & set(given))
-    source = np.array([found[name][:, 3] for name in names])
-    target = np.array([given[name][:, 3] for name in names])
-    scale, rotation, shift = similarity(source, target)
-    distances = np.linalg.norm(scale * source @ rotation.T + shift - target, axis=1)
-    cosines = [(np.trace((rotation @ found[name][:, :3]).T @ given[name][:, :3]) - 1) / 2
-               for name in names]
-    degrees = np.degrees(np.arccos(np.clip(cosines, -1, 1)))
-    return np.median(degrees), np.median(distances) / radius(target)
-
-
-def psnr(dataset, out, samples):
-    done = subprocess.run(["nerf-engine", "train", dataset, "--samples", samples, "--seed", "1",
-                           "--out", out, "--json"], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"nerf-engine train {dataset}: exit {done.returncode}\n{done.stderr}")
-    return json.loads(done.stdout.strip().splitlines()[-1])["psnr"]
 
 
 def main():
@@ -89,7 +68,9 @@ def main():
         found = colmap_poses(out / "posed")
         poses = {pathlib.Path(frame["file_path"]).name: np.array(frame["transform_matrix"])[:3]
                  for frame in scene["frames"]}
-        degrees, distance = errors(found, poses)
+        pairs = [(found[name], poses[name]) for name in sorted(set(found) & set(poses))]
+        degrees, distance = map(np.median, pose_errors(*zip(*pairs), aligned(*zip(*pairs))))
+        distance /= radius([given[:, 3] for _, given in pairs])
         print(f"{len(found)} of {len(poses)} photographs posed in {seconds:.0f} s, a line at least "
               f"every {silence:.0f} s; median errors {degrees:.3f} degrees, {100 * distance:.3f}% "
               f"of the cameras' radius", flush=True)

@@ -11,22 +11,16 @@ Needs numpy and PIL. Run it with nerf-engine in PATH.
 import argparse
 import json
 import pathlib
-import subprocess
-import sys
 import tempfile
 
 import numpy as np
 from PIL import Image
 
+from camera_alignment import run
+
 SH = 0.28209479177387814
 REACH = 3  # of a splat, standard deviations
 BATCH = 4000  # splats at once
-
-
-def run(*arguments):
-    done = subprocess.run([str(a) for a in arguments], stdout=subprocess.DEVNULL)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, arguments))}: exit {done.returncode}")
 
 
 def read_splats(path):
