@@ -5,6 +5,7 @@
 #include "absl/strings/escaping.h"
 #include "common/status_macros.h"
 #include "engine/protocol/config_json.h"
+#include "engine/protocol/failed_line.h"
 #include "fmt/format.h"
 
 namespace nerf::protocol {
@@ -33,18 +34,6 @@ void SetError(const Error& error, JsonObject* object) {
   (*object)["code"] = absl::StatusCodeToString(error.code);
   (*object)["reason"] = error.reason;
   (*object)["message"] = Shortened(error.message);
-}
-
-Error ReadError(KeyReader* reader) {
-  Error error;
-  const std::string name = reader->Text("code", Need::kRequired);
-  for (int i = 1; i <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++i) {
-    const auto code = static_cast<absl::StatusCode>(i);
-    if (absl::StatusCodeToString(code) == name) error.code = code;
-  }
-  error.reason = reader->Text("reason", Need::kOptional);
-  error.message = reader->Text("message", Need::kOptional);
-  return error;
 }
 
 JsonObject ProblemList(const std::vector<Problem>& problems) {
@@ -239,7 +228,8 @@ JsonObject ToJson(const Failed& failed) {
 }
 
 Failed ReadFailed(KeyReader* reader) {
-  Failed failed{reader->Text("job", Need::kRequired), ReadError(reader), ReadProblems(reader)};
+  Failed failed{reader->Text("job", Need::kRequired), protocol::ReadFailed(*reader),
+                ReadProblems(reader)};
   const auto lost = reader->Whole("lost_rank", Need::kOptional, 0, UINT32_MAX);
   if (lost.has_value()) failed.lost_rank = static_cast<uint32_t>(*lost);
   return failed;
@@ -325,7 +315,7 @@ JsonObject ToJson(const Refused& refused) {
 
 Refused ReadRefused(KeyReader* reader) {
   return {reader->Text("id", Need::kOptional), reader->Text("job", Need::kOptional),
-          ReadError(reader)};
+          protocol::ReadFailed(*reader)};
 }
 
 struct MessageReader {

@@ -5,7 +5,8 @@
 
 namespace nerf::protocol {
 
-// The rest of a line `{"event":"failed",...}`, which commands of nerf-engine print with --json.
+// The error of a message, or of a line `{"event":"failed",...}`, which commands of nerf-engine
+// print with --json.
 Error ReadFailed(KeyReader& reader);
 
 }  // namespace nerf::protocol

@@ -2,7 +2,6 @@
 """What several ranks of one training bring (docs/inside/ranks.md).
 
     tests/bench/ranks_bench.py rates SCENE [--samples 8e6] [--turns 3] [--priority N]
-    tests/bench/ranks_bench.py same SCENE [--steps 2000] [--gloo]
     tests/bench/ranks_bench.py dense SCENE [--steps 60] [--turns 3]
     tests/bench/ranks_bench.py kills SCENE [--runs 20] [--steps 300] [--gloo]
     tests/bench/ranks_bench.py links SCENE [--samples 2.5e6] [--steps 150] [--gigabits 10 1 0.1]   (as root)
@@ -12,12 +11,11 @@ rates   one rank, two ranks over shared memory and over Gloo, and one process of
         trained samples a second, and what the ranks forecast, bytes a step also when the forecast was
         renewed. Needs two idle cores, or --priority, which runs all at that real-time priority (as
         root).
-same    1 to 4 ranks, and two that are stopped and go on as one and as four: SHA-256 of the files.
-        With --gloo, as in kills, ranks send over TCP by Gloo in place of shared memory.
 dense   two ranks of ngp, which send gradients of samples, and of ngp-autograd, which adds up the
         whole table by an all-reduce: bytes that a rank receives in a step, and rate times one rank.
 kills   two to four ranks of which a random one is killed at a random time, then goes on from the last
-        checkpoint until the end: SHA-256 of the files, which must be those of one rank.
+        checkpoint until the end: SHA-256 of the files, which must be those of one rank. With --gloo
+        they send over TCP by Gloo in place of shared memory.
 links   two ranks in network namespaces that go on from step --steps, over a link shaped to each
         rate: forecast and measured.
 feeds   one rank and two, fed by rank and centrally, each batch drawn when it is needed and ahead,
@@ -129,22 +127,6 @@ def comparison(events):
 
 def ranks_of(n_ranks, arguments):
     return ["--ranks", n_ranks, *(["--interface", "lo"] if arguments.gloo and n_ranks > 1 else [])]
-
-
-def same(engine, arguments, folder):
-    steps = ["--steps", arguments.steps, *ONE_THREAD, *NO_EVALUATION]
-    found = {}
-    for n_ranks in range(1, 5):
-        out = folder / f"ranks{n_ranks}"
-        engine.train(out, [*steps, *ranks_of(n_ranks, arguments)])
-        found[f"{n_ranks} ranks"] = digest(out)
-    for n_ranks in (1, 4):
-        out = folder / f"resumed{n_ranks}"
-        engine.train(out, [*steps, *ranks_of(2, arguments), "--stop-after", arguments.steps // 2])
-        engine.train(out, [*ONE_THREAD, *NO_EVALUATION, *ranks_of(n_ranks, arguments), "--resume",
-                           out / "checkpoint.safetensors"])
-        found[f"2 ranks, then {n_ranks}"] = digest(out)
-    report(found)
 
 
 def report(found):
@@ -326,7 +308,7 @@ def links(engine, arguments, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["rates", "same", "dense", "kills", "links", "feeds"])
+    parser.add_argument("what", choices=["rates", "dense", "kills", "links", "feeds"])
     parser.add_argument("scene", type=pathlib.Path)
     parser.add_argument("--engine", default="build/release/bin/nerf-engine")
     parser.add_argument("--priority", type=int, default=0, help="real-time priority, 1 to 99")
@@ -341,11 +323,11 @@ def main():
     parser.add_argument("--limit", type=float, help="megabytes of memory with pictures in a file")
     arguments = parser.parse_args()
     if arguments.steps is None:
-        arguments.steps = {"dense": 60, "kills": 300, "links": 150}.get(arguments.what, 2000)
+        arguments.steps = {"dense": 60, "kills": 300, "links": 150}.get(arguments.what)
     if arguments.samples is None:
         arguments.samples = {"links": 2.5e6, "feeds": 1.5e6}.get(arguments.what, 8e6)
     with tempfile.TemporaryDirectory() as folder:
-        {"rates": rates, "same": same, "dense": dense, "kills": kills, "links": links,
+        {"rates": rates, "dense": dense, "kills": kills, "links": links,
          "feeds": feeds}[arguments.what](Engine(arguments), arguments, pathlib.Path(folder))
 
 

