@@ -15,18 +15,20 @@ import zlib
 import numpy as np
 
 
+def png(width, height, depth, color, rows, interlaced=False):
+    """The bytes of a PNG; each row begins with its filter."""
+    def chunk(kind, body):
+        return struct.pack('>I', len(body)) + kind + body + struct.pack('>I',
+                                                                        zlib.crc32(kind + body))
+    head = struct.pack('>IIBBBBB', width, height, depth, color, 0, 0, int(interlaced))
+    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', head) + chunk(b'IDAT', zlib.compress(rows)) +
+            chunk(b'IEND', b''))
+
+
 def write_png(path, rgba):
     height, width, _ = rgba.shape
-    rows = b''.join(b'\0' + rgba[y].tobytes() for y in range(height))
-
-    def chunk(kind, data):
-        body = kind + data
-        return struct.pack('>I', len(data)) + body + struct.pack('>I', zlib.crc32(body))
-
-    header = struct.pack('>IIBBBBB', width, height, 8, 6, 0, 0, 0)
     with open(path, 'wb') as file:
-        file.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', header) +
-                   chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+        file.write(png(width, height, 8, 6, b''.join(b'\0' + row.tobytes() for row in rgba)))
 
 
 def camera_to_world(position):

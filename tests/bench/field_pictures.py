@@ -7,12 +7,12 @@ As field_inputs.py, whose kinds it goes on with.
 """
 import io
 import struct
-import zlib
 
 import numpy as np
 from PIL import Image
 
 import field_inputs
+from draw_objects import png
 from field_inputs import ALL, OK, REFUSED, base, case, gray
 
 field_inputs.CASES.clear()  # those are its own
@@ -25,14 +25,9 @@ def encoded(picture, **options):
     return to.getvalue()
 
 
-def png(width, height, depth, color, row, interlaced=False):
+def alike(width, height, depth, color, row, interlaced=False):
     """A PNG whose rows all are `row`."""
-    def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I",
-                                                                        zlib.crc32(kind + body))
-    head = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, int(interlaced))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) +
-            chunk(b"IDAT", zlib.compress((b"\0" + row) * height)) + chunk(b"IEND", b""))
+    return png(width, height, depth, color, (b"\0" + row) * height, interlaced)
 
 
 def adam7(picture):
@@ -42,12 +37,7 @@ def adam7(picture):
                          (1, 0, 2, 2), (0, 1, 1, 2)):
         for line in pixels[y::dy, x::dx]:
             rows += b"\0" + line.tobytes()
-    def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I",
-                                                                        zlib.crc32(kind + body))
-    head = struct.pack(">IIBBBBB", *picture.size, 8, 2, 0, 0, 1)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) +
-            chunk(b"IEND", b""))
+    return png(*picture.size, 8, 2, rows, interlaced=True)
 
 
 def pictures(label, code, words, change, ending=".jpg"):
@@ -87,9 +77,9 @@ def oriented(orientation, format="JPEG"):
 
 
 GRAY16 = bytes(range(256)) * 3
-pictures("png16_gray", OK, ALL, lambda p: png(270, 480, 16, 0, GRAY16[:540]), ".png")
-pictures("png16_rgb", OK, ALL, lambda p: png(270, 480, 16, 2, (GRAY16 * 3)[:1620]), ".png")
-pictures("png16_rgba", OK, ALL, lambda p: png(270, 480, 16, 6,
+pictures("png16_gray", OK, ALL, lambda p: alike(270, 480, 16, 0, GRAY16[:540]), ".png")
+pictures("png16_rgb", OK, ALL, lambda p: alike(270, 480, 16, 2, (GRAY16 * 3)[:1620]), ".png")
+pictures("png16_rgba", OK, ALL, lambda p: alike(270, 480, 16, 6,
                                               b"\x80\0\x40\0\x20\0\xff\xff" * 270), ".png")
 pictures("gray", OK, ALL, as_png("L"), ".png")
 pictures("gray_alpha", OK, ALL, as_png("LA"), ".png")
