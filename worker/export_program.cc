@@ -32,6 +32,7 @@ std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportJ
   std::vector<std::string> arguments = {"export", model, "--json"};
   if (product.format() == v1::ExportJob::VIEWER) {
     arguments.insert(arguments.end(), {"--viewer", out + "/viewer.html"});
+    if (product.baked()) arguments.emplace_back("--baked");
   } else {
     arguments.insert(
         arguments.end(),

@@ -224,8 +224,8 @@ AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
     options.features.push_back("poses-only");
     return options;
   }
-  options.features.insert(options.features.end(),
-                          {"render", "style", "views", "export", "export-2", "export-3", "extend"});
+  options.features.insert(options.features.end(), {"render", "style", "views", "export", "export-2",
+                                                   "export-3", "export-4", "extend"});
   options.exporting = EngineProgram(flags);
   if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
   if (HasGangLibrary(flags.engine)) {

@@ -99,9 +99,6 @@ absl::StatusOr<Product> ProductOf(const ExportFlags& flags) {
   if (flags.baked && product.flag != "--viewer") {
     return absl::InvalidArgumentError("--baked: only a --viewer has one");
   }
-  if (flags.baked && flags.where == "server") {
-    return absl::InvalidArgumentError("--baked: is made here, not by --where server");
-  }
   NERF_RETURN_IF_ERROR(CheckFolderOfFile(product.flag, product.file));
   return product;
 }
@@ -151,6 +148,7 @@ absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const Exp
   job.set_resolution(flags.resolution);
   job.set_triangles(flags.triangles);
   job.set_texture(flags.texture);
+  job.set_baked(flags.baked);
   return request;
 }
 
@@ -290,20 +288,30 @@ int ExportOnServer(Session& session, const Product& product,
                            : fmt::format("{}; axes: {}", result.words(), result.axes()));
 }
 
-// Whether the server makes it. Asks it where --where leaves that open.
+// Whether the server makes it. Asks it where --where leaves that open, and whether it knows --baked,
+// which earlier versions would leave out.
 absl::StatusOr<bool> IsForServer(Session& session, const ExportFlags& flags,
                                  v1::CreateExportJobRequest request) {
-  if (flags.where == "server") return true;
-  if (flags.where == "local" || flags.has_engine || flags.baked) return false;
+  const bool is_open = flags.where == "auto";
+  if (flags.where == "local" || (is_open && flags.has_engine)) return false;
+  if (!is_open && !flags.baked) return true;
   request.set_validate_only(true);
   const auto stub = session.Stub<v1::ExportJobService>();
   const absl::StatusOr<v1::ExportJob> checked =
       session.Call(*stub, &v1::ExportJobService::Stub::CreateExportJob, request);
   // A server of an earlier version; a viewer, who may read the model.
-  if (absl::IsUnimplemented(checked.status()) || absl::IsPermissionDenied(checked.status())) {
+  if (is_open &&
+      (absl::IsUnimplemented(checked.status()) || absl::IsPermissionDenied(checked.status()))) {
     return false;
   }
   NERF_RETURN_IF_ERROR(checked.status());
+  if (flags.baked && !checked->baked()) {
+    constexpr char kOlder[] = "this server is of an earlier version, without baked viewers";
+    if (!is_open) return absl::UnimplementedError(fmt::format("--baked: {}", kOlder));
+    session.Say(fmt::format("{}: exporting here", kOlder));
+    return false;
+  }
+  if (!is_open) return true;
   const std::string& reason = checked->wait().reason();
   std::error_code ignored;
   const bool is_here = std::filesystem::exists(flags.engine, ignored);
@@ -366,7 +374,7 @@ void AddExportCommand(CLI::App& app, Command* selected) {
       ->type_name("JOB");
   AddProductFlags(*command, flags.get());
   command->add_flag("--baked", flags->baked,
-                    "Of a viewer: a baked model, too, which phones draw; made here");
+                    "Of a viewer: a baked model, too, which phones draw");
   command
       ->add_option(
           "--crop,--box", flags->box,

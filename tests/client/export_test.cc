@@ -152,14 +152,28 @@ TEST_F(ServerExportTest, PathsAndViewsGoThroughKeyframesThereAndHere) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "path.json.cameras.part"));
 }
 
-TEST_F(ServerExportTest, BakedViewerIsMadeHere) {
+TEST_F(ServerExportTest, BakedViewerIsMadeThereAndHere) {
   engine_ = FakeEngine(scripts_, "shift 2\necho \"$@\" >\"$2\"\n");
   const std::string file = dir_ / "mine.html";
-  const CommandResult result =
-      Run({"export", "--model", "mic", "--viewer", file, "--baked", "--engine", engine_});
-  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  const auto run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"export", "--model", "mic", "--viewer", file, "--baked"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Run(words);
+  };
+  ASSERT_EQ(run({"--engine", engine_}).exit_code, kOk);
   EXPECT_THAT(ReadFile(file, 1000).value_or(""), HasSubstr("--baked"));
   EXPECT_TRUE(state_.export_requests.empty());
+  ASSERT_EQ(run({"--where", "server"}).exit_code, kOk);
+  ASSERT_EQ(state_.export_requests.size(), 1u);
+  EXPECT_TRUE(state_.export_requests[0].export_job().baked());
+  // A server that does not know the field would make a plain viewer.
+  state_.knows_baked = false;
+  const CommandResult older = run({"--where", "server"});
+  EXPECT_NE(older.exit_code, kOk);
+  EXPECT_THAT(older.err, HasSubstr("--baked: this server is of an earlier version"));
+  EXPECT_EQ(state_.export_requests.size(), 1u);
+  EXPECT_THAT(run({}).err, HasSubstr("without baked viewers: exporting here"));
+  EXPECT_EQ(state_.export_requests.size(), 1u);
 }
 
 TEST_F(ServerExportTest, FailedJobLeavesNoFileAndSaysWhy) {
@@ -203,7 +217,6 @@ TEST_F(ServerExportTest, WrongFlagsAreUsageErrors) {
            {"export", "--model", "mic", "--ngp-path", dir_ / "base_cam.json", "--loop"},
            {"export", "--model", "mic", "--views", dir_ / "set.zip", "--frames", "10"},
            {"export", "--model", "mic", "--mesh", mesh, "--baked"},
-           {"export", "--model", "mic", "--viewer", mesh, "--baked", "--where", "server"},
            {"export", "--model", "../mic", "--mesh", mesh}}) {
     EXPECT_EQ(Run(words).exit_code, kUsage) << words.back();
   }

@@ -382,6 +382,7 @@ class FakeExportJobs final : public Fake<v1::ExportJobService> {
 
   ANSWER(CreateExportJob, v1::ExportJob) {
     *response = request->export_job();
+    if (!state_->knows_baked) response->clear_baked();
     response->set_name(request->parent() + "/exportJobs/e-fake");
     response->set_state(v1::ExportJob::QUEUED);
     response->mutable_wait()->set_reason(state_->export_wait);

@@ -100,6 +100,7 @@ struct FakeState {
   std::vector<v1::CreatePoseJobRequest> pose_requests;
   v1::ExportJob export_job = SucceededExportJob();  // at its end
   std::string export_wait;                          // reason why a new export job waits
+  bool knows_baked = true;                          // of export jobs
   std::vector<v1::CreateExportJobRequest> export_requests;
   v1::RenderJob::State render_job_state = v1::RenderJob::SUCCEEDED;  // of every render job
   bool render_job_images = false;                                    // each has a picture

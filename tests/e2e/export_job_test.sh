@@ -91,6 +91,10 @@ cmp "$scratch/made/mic.vdb" "$scratch/mic.vdb"
 ctl export --model mic --viewer "$scratch/made/mic.html" >/dev/null
 engine --viewer "$scratch/mic.html"
 cmp "$scratch/made/mic.html" "$scratch/mic.html"
+ctl export --model mic --where server --viewer "$scratch/made/baked.html" --baked \
+  --crop=0,0,0.3,0.6,0.6,0.6 >/dev/null
+engine --viewer "$scratch/baked.html" --baked --crop=0,0,0.3,0.6,0.6,0.6
+cmp "$scratch/made/baked.html" "$scratch/baked.html"
 for product in points splats; do
   ctl export --model mic --where server --$product "$scratch/made/$product.ply" --resolution 64 \
     --box=0,0,0,1,1,1 >/dev/null
@@ -120,7 +124,7 @@ cmp "$scratch/made/cameras.json" "$scratch/cameras.json"
 made=$(newest)
 ctl export-job fetch "$made" --out "$scratch/again.json" >/dev/null
 cmp "$scratch/again.json" "$scratch/cameras.json"
-[ "$(ctl --output name export-job ls | wc -l)" = 10 ]
+[ "$(ctl --output name export-job ls | wc -l)" = 11 ]
 ctl export-job rm "$made" >/dev/null
 code=0
 ctl export-job fetch "$made" --out "$scratch/gone.json" 2>/dev/null || code=$?

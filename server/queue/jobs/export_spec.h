@@ -11,11 +11,12 @@ namespace nerf {
 
 // A worker that announces kExportFeature exports models of its methods (ModelCapability). One that
 // announces kMoreExportsFeature also knows turned boxes, those of viewers, textures and volumes,
-// one with kPathExportsFeature all that CreateExportJob takes: NanoVDB, camera paths, data sets of
-// views.
+// one with kPathExportsFeature also NanoVDB, camera paths and data sets of views, one with
+// kBakedExportsFeature all that CreateExportJob takes: viewers with a baked model.
 inline constexpr std::string_view kExportFeature = "export";
 inline constexpr std::string_view kMoreExportsFeature = "export-2";
 inline constexpr std::string_view kPathExportsFeature = "export-3";
+inline constexpr std::string_view kBakedExportsFeature = "export-4";
 
 // What an export job is to do.
 struct ExportSpec : ModelSource {

@@ -46,12 +46,14 @@ QueueWait NoRenderingWorker(const Job& job) {
 }
 
 QueueWait NoExportingWorker(const Job& job) {
+  static constexpr std::pair<std::string_view, std::string_view> kLacks[] = {
+      {kMoreExportsFeature, "turned boxes, textures and volumes"},
+      {kPathExportsFeature, "NanoVDB, camera paths and data sets of views"},
+      {kBakedExportsFeature, "baked viewers"}};
   std::string message = "no connected worker exports models of its method";
-  if (job.exporting.feature == kMoreExportsFeature) {
-    message += " as asked; older versions have no turned boxes, textures and volumes";
-  }
-  if (job.exporting.feature == kPathExportsFeature) {
-    message += " as asked; older versions have no NanoVDB, camera paths and data sets of views";
+  for (const auto& [feature, lack] : kLacks) {
+    if (job.exporting.feature == feature)
+      message += fmt::format(" as asked; older versions have no {}", lack);
   }
   return {kWaitNoCapableWorker, std::move(message)};
 }

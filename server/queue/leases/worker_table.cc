@@ -94,7 +94,7 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
       }
     };
     add(kRenderFeature, {kStyleFeature});
-    add(kExportFeature, {kMoreExportsFeature, kPathExportsFeature});
+    add(kExportFeature, {kMoreExportsFeature, kPathExportsFeature, kBakedExportsFeature});
     if (Has(kExtendFeature)) capabilities.push_back(fmt::format("{}{}", kExtendPrefix, method));
   }
   if (Has(kMovieCapability)) {

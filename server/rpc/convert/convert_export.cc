@@ -91,6 +91,7 @@ void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
   refuse(!IsPath(format) && format != Job::VIEWS && job.has_path(), "path");
   refuse(!IsMesh(format) && triangles > 0, "triangles");
   refuse(format != Job::GLB && texture > 0, "texture");
+  refuse(format != Job::VIEWER && job.baked(), "baked");
   const bool has_frame = job.frame() != Job::FRAME_UNSPECIFIED && job.frame() != Job::DATASET;
   refuse((format == Job::VIEWER || IsPath(format)) && has_frame, "frame");
   const bool is_mirrored = job.frame() == Job::UNITY || job.frame() == Job::UNREAL;
@@ -118,6 +119,7 @@ v1::ExportJob RequestedExport(const v1::ExportJob& job) {
     requested.set_triangles(job.triangles() == 0 ? kDefaultTriangles : job.triangles());
   }
   requested.set_texture(job.texture());
+  requested.set_baked(job.baked());
   if (job.has_path()) *requested.mutable_path() = job.path();
   requested.DiscardUnknownFields();
   return requested;
@@ -141,6 +143,7 @@ v1::ExportJob AsMade(const ExportSpec& spec) {
 // What a worker must announce besides kExportFeature to know what is asked; or empty.
 std::string_view FeatureOf(const v1::ExportJob& job) {
   const v1::ExportJob::Format format = job.format();
+  if (job.baked()) return kBakedExportsFeature;
   if (IsPath(format) || format == v1::ExportJob::NVDB || format == v1::ExportJob::VIEWS)
     return kPathExportsFeature;
   const bool is_boxed_viewer = format == v1::ExportJob::VIEWER && job.has_box();

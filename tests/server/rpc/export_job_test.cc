@@ -234,6 +234,18 @@ TEST_F(ExportJobTest, PathsAndViewsGoThroughKeyframesOnWorkersThatAnnounceThem) 
   ASSERT_TRUE(grant.has_value());
   EXPECT_EQ(grant->model_export().product().path().keyframes().frames(), 60u);
 
+  request = Request("baked");
+  request.mutable_export_job()->set_format(v1::ExportJob::VIEWER);
+  request.mutable_export_job()->set_baked(true);
+  EXPECT_TRUE(Create(request)->baked());
+  EXPECT_EQ(Get("baked").wait().reason(), "NO_CAPABLE_WORKER");
+  EXPECT_THAT(Get("baked").wait().message(), HasSubstr("no baked viewers"));
+  FakeWorker newest(server_.channel, RpcTestServer::kToken, "w-4");
+  newest.Hello({}, {"ngp"}, {"export", "export-2", "export-3", "export-4"});
+  const auto viewer = newest.WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(viewer.has_value());
+  EXPECT_TRUE(viewer->model_export().product().baked());
+
   request = Request("views");
   request.mutable_export_job()->set_format(v1::ExportJob::VIEWS);
   request.set_validate_only(true);
@@ -301,6 +313,8 @@ TEST_F(ExportJobTest, WhatAFormatDoesNotHaveIsRefused) {
   EXPECT_THAT(wrong(v1::ExportJob::VDB, box), testing::IsEmpty());
   EXPECT_THAT(wrong(v1::ExportJob::VDB, [](auto& job) { job.set_triangles(5); }),
               ElementsAre("export_job.triangles"));
+  EXPECT_THAT(wrong(v1::ExportJob::GLB, [](auto& job) { job.set_baked(true); }),
+              ElementsAre("export_job.baked"));
   EXPECT_THAT(wrong(v1::ExportJob::PLY, [](auto& job) { job.set_texture(1024); }),
               ElementsAre("export_job.texture"));
   for (const uint32_t texture : {1u, 63u, 8193u, 4'000'000'000u}) {
