@@ -51,10 +51,9 @@ absl::StatusOr<TriangleMesh> SurfaceOf(const SampleGrid& grid, const ShownSpace*
 
 // The mesh of the surface that photographs show, in made->mesh.
 absl::Status FindSurface(const MarchedModel& model, const SceneGeometry& geometry,
-                         std::span<const Camera> cameras, const SampleGrid& grid,
+                         std::span<const Camera> cameras, const SampleGrid& grid, float level,
                          const MeshOptions& options, ThreadPool* pool, const std::stop_token& stop,
                          const ExportProgress& progress, MeshExport* made) {
-  const float level = options.level > 0 ? options.level : DefaultLevel(geometry);
   DensityLayers layers(model, grid, level, options.time, pool);
   absl::StatusOr<TriangleMesh> mesh =
       SurfaceOf(grid, nullptr, options.max_found, &layers, pool, stop, progress);
@@ -83,10 +82,11 @@ absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeomet
                                     const ExportProgress& progress) {
   const SampleGrid grid =
       SampleGridOver(model.OccupiedBox(), options.own_box, geometry.frame, options.resolution);
+  const float level = options.level > 0 ? options.level : DefaultLevel(geometry);
   MeshExport made;
   std::copy(grid.size, grid.size + 3, made.size);
   NERF_RETURN_IF_ERROR(
-      FindSurface(model, geometry, cameras, grid, options, pool, stop, progress, &made));
+      FindSurface(model, geometry, cameras, grid, level, options, pool, stop, progress, &made));
   SeenParts seen(model, cameras, geometry.near, kSeenTolerance * grid.cell, options.time);
   made.dropped = DropParts(
       kMinPartShare,
@@ -98,7 +98,6 @@ absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeomet
       },
       &made.mesh);
   if (made.mesh.indices.empty()) {
-    const float level = options.level > 0 ? options.level : DefaultLevel(geometry);
     return absl::InvalidArgumentError(fmt::format(
         "no surface: the density is nowhere above {:.3g} in the box, or no photograph shows where "
         "it is; a lower --density or another --crop may have one",
