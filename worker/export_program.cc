@@ -78,14 +78,23 @@ void LeavePathsOut(const std::string& model, const std::string& out, protocol::E
 
 absl::StatusOr<protocol::ExportDone> ExportInSandbox(
     const EngineProgramOptions& options, const std::string& model, const v1::ExportJob& product,
-    const std::string& out, const std::function<void(const protocol::Exporting&)>& on_progress,
+    const std::string& out, const std::function<void(const v1::ExportProgress&)>& on_progress,
     const std::stop_token& stop) {
   std::optional<protocol::Error> error;
   std::optional<protocol::ExportDone> done;
+  v1::ExportProgress progress;
   const auto on_line = [&](std::string_view line) {
     const protocol::ExportLine said = protocol::ParseExportLine(line);
     if (const auto* exporting = std::get_if<protocol::Exporting>(&said)) {
-      on_progress(*exporting);
+      progress.set_step(exporting->step);
+      progress.set_share(exporting->share);
+      on_progress(progress);
+    } else if (const auto* size = std::get_if<protocol::ExportBytes>(&said)) {
+      if (size->is_bound) {
+        progress.set_max_bytes(size->bytes);
+      } else {
+        progress.set_expected_bytes(size->bytes);
+      }
     } else if (const auto* failed = std::get_if<protocol::Error>(&said)) {
       error = *failed;
     } else if (const auto* made = std::get_if<protocol::ExportDone>(&said)) {

@@ -19,7 +19,7 @@ namespace nerf {
 // this thread.
 absl::StatusOr<protocol::ExportDone> ExportInSandbox(
     const EngineProgramOptions& options, const std::string& model, const v1::ExportJob& product,
-    const std::string& out, const std::function<void(const protocol::Exporting&)>& on_progress,
+    const std::string& out, const std::function<void(const v1::ExportProgress&)>& on_progress,
     const std::stop_token& stop);
 
 }  // namespace nerf

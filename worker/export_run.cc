@@ -22,7 +22,7 @@ struct ExportRun::Export {
   std::string file;         // set by Make
   v1::ExportResult result;  // set by Make and Upload
   Mutex mu;
-  std::optional<protocol::Exporting> news ABSL_GUARDED_BY(mu);  // not reported yet
+  std::optional<v1::ExportProgress> news ABSL_GUARDED_BY(mu);  // not reported yet
 };
 
 ExportRun::ExportRun(PartRunOptions options, EngineProgramOptions program, JobContext context,
@@ -55,9 +55,9 @@ void ExportRun::Make() {
        stop = stop_.get_token()]() -> CallResult {
         const auto made = ExportInSandbox(
             program, work->model.path, product, work->out,
-            [&](const protocol::Exporting& exporting) {
+            [&](const v1::ExportProgress& progress) {
               MutexLock lock(work->mu);
-              work->news = exporting;
+              work->news = progress;
             },
             stop);
         if (!made.ok()) return ToCallResult(made.status());
@@ -103,14 +103,13 @@ void ExportRun::Upload() {
 }
 
 void ExportRun::TakeNews() {
-  std::optional<protocol::Exporting> news;
+  std::optional<v1::ExportProgress> news;
   {
     MutexLock lock(export_->mu);
     news.swap(export_->news);
   }
   if (!news.has_value() || ending()) return;
-  report_.mutable_export_progress()->set_step(news->step);
-  report_.mutable_export_progress()->set_share(news->share);
+  *report_.mutable_export_progress() = *std::move(news);
   context_.progress_changed();
 }
 

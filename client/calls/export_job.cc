@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "client/calls/follow_job.h"
+#include "client/flags/text_format.h"
 #include "nerf/v1/export_job_service.grpc.pb.h"
 
 namespace nerf {
@@ -26,10 +27,12 @@ struct ExportFollow {
     if (!job.has_progress()) return std::nullopt;
     return ProgressLine{.fraction = job.progress().share(),
                         .label = "exporting  " + PlainText(job.progress().step()),
-                        .details = "",
+                        .details = ExpectedSizeText(job),
                         .json = nlohmann::ordered_json({{"event", "exporting"},
                                                         {"step", PlainText(job.progress().step())},
-                                                        {"share", job.progress().share()}})
+                                                        {"share", job.progress().share()},
+                                                        {"expected_bytes", job.expected_bytes()},
+                                                        {"max_bytes", job.max_bytes()}})
                                     .dump()};
   }
 };
@@ -46,6 +49,16 @@ absl::Status DownloadExport(Session& session, const v1::ExportJob& job, const st
   }
   return session.Blobs(job.name())
       .DownloadToFile(job.result().files(0).blob(), path, session.stop());
+}
+
+std::string ExpectedSizeText(const v1::ExportJob& job) {
+  std::string text;
+  if (job.expected_bytes() > 0) text = "about " + FormatBytes(job.expected_bytes());
+  if (job.max_bytes() > 0) {
+    if (!text.empty()) text += ", ";
+    text += "at most " + FormatBytes(job.max_bytes());
+  }
+  return text;
 }
 
 std::string ExportProgressText(const v1::ExportJob& job) {

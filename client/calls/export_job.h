@@ -17,6 +17,9 @@ int AwaitExportJob(Session& session, const std::string& name, v1::ExportJob* job
 // BlobClient::DownloadToFile.
 absl::Status DownloadExport(Session& session, const v1::ExportJob& job, const std::string& path);
 
+// "about 5.6 MB", "at most 12.3 MB"; empty where nothing is known before the file is made.
+std::string ExpectedSizeText(const v1::ExportJob& job);
+
 // "surface 40%"; empty before the first step.
 std::string ExportProgressText(const v1::ExportJob& job);
 

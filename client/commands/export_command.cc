@@ -47,7 +47,7 @@ struct ExportFlags {
   std::vector<std::string> labels;
   uint32_t resolution = 0, triangles = 0, texture = 0;  // 0: not given
   std::string engine = ProgramBesideThis("nerf-engine");
-  bool has_engine = false, baked = false;
+  bool has_engine = false, baked = false, dry_run = false;
 };
 
 // The file to write and what it is.
@@ -217,6 +217,7 @@ std::vector<std::string> EngineArguments(const ExportFlags& flags, const Product
                                          const std::string& model, const std::string& cameras,
                                          const std::string& kept_crop) {
   std::vector<std::string> arguments = {flags.engine, "export", model};
+  if (flags.dry_run) arguments.emplace_back("--dry-run");
   const std::string& box = flags.box.empty() && product.has_box() ? kept_crop : flags.box;
   if (!box.empty() && box != kNoCrop) arguments.push_back("--crop=" + box);
   if (product.flag == "--viewer") {
@@ -259,9 +260,32 @@ int ExportHere(Session& session, const ExportFlags& flags, const Product& produc
        .failure = fmt::format("{} was not exported", ShortName(source->name)),
        .unfinished = fmt::format("before the {} was written", product.noun),
        .is_shown = [&](std::string_view line) { return !line.starts_with(product.file + ": "); }});
-  if (code != kOk) return code;
+  if (code != kOk || flags.dry_run) return code;
   return PrintExported(session, product, source->name,
                        product.flag == "--viewer" ? "open it in a browser" : "made here");
+}
+
+// "about 5.6 MB with 200000 triangles"; empty where it is not known.
+std::string SizeAndWhat(const v1::ExportJob& job) {
+  std::string text = ExpectedSizeText(job);
+  if (!text.empty() && job.triangles() > 0)
+    text += fmt::format(" with {} triangles", job.triangles());
+  return text;
+}
+
+// How large it would be, and why it would wait.
+int PrintExpected(Session& session, v1::CreateExportJobRequest request) {
+  request.set_validate_only(true);
+  const auto stub = session.Stub<v1::ExportJobService>();
+  const absl::StatusOr<v1::ExportJob> job =
+      session.Call(*stub, &v1::ExportJobService::Stub::CreateExportJob, request);
+  if (!job.ok()) return session.Fail(job.status());
+  const Printer& printer = session.printer();
+  if (PrintJson(printer, *job)) return kOk;
+  const std::string size = SizeAndWhat(*job);
+  printer.out << (size.empty() ? "its size is not known before" : size) << '\n';
+  if (job->has_wait()) session.Say(PlainText("it would wait: " + job->wait().message()));
+  return kOk;
 }
 
 // By an export job.
@@ -271,11 +295,7 @@ int ExportOnServer(Session& session, const Product& product,
   const absl::StatusOr<v1::ExportJob> created =
       session.Call(*stub, &v1::ExportJobService::Stub::CreateExportJob, request);
   if (!created.ok()) return session.Fail(created.status());
-  if (created->expected_bytes() > 0) {
-    const std::string what =
-        created->triangles() > 0 ? fmt::format(" with {} triangles", created->triangles()) : "";
-    session.Say(fmt::format("about {}{}", FormatBytes(created->expected_bytes()), what));
-  }
+  if (const std::string size = SizeAndWhat(*created); !size.empty()) session.Say(size);
   v1::ExportJob job;
   if (const int code = AwaitExportJob(session, created->name(), &job); code != kOk) return code;
   if (absl::Status status = DownloadExport(session, job, product.file); !status.ok()) {
@@ -288,8 +308,8 @@ int ExportOnServer(Session& session, const Product& product,
                            : fmt::format("{}; axes: {}", result.words(), result.axes()));
 }
 
-// Whether the server makes it. Asks it where --where leaves that open, and whether it knows --baked,
-// which earlier versions would leave out.
+// Whether the server makes it. Asks it where --where leaves that open, and whether it knows
+// --baked, which earlier versions would leave out.
 absl::StatusOr<bool> IsForServer(Session& session, const ExportFlags& flags,
                                  v1::CreateExportJobRequest request) {
   const bool is_open = flags.where == "auto";
@@ -330,8 +350,9 @@ int Export(Session& session, const ExportFlags& flags) {
   if (!request.ok()) return session.FailUsage(request.status());
   const absl::StatusOr<bool> is_for_server = IsForServer(session, flags, *request);
   if (!is_for_server.ok()) return session.Fail(is_for_server.status());
-  return *is_for_server ? ExportOnServer(session, *product, *request)
-                        : ExportHere(session, flags, *product, request->export_job().path());
+  if (!*is_for_server) return ExportHere(session, flags, *product, request->export_job().path());
+  if (flags.dry_run) return PrintExpected(session, *request);
+  return ExportOnServer(session, *product, *request);
 }
 
 // What is written, and the cameras of paths and views.
@@ -373,8 +394,7 @@ void AddExportCommand(CLI::App& app, Command* selected) {
   command->add_option("--job", flags->job, "JOB/STEP, or JOB for its newest checkpoint")
       ->type_name("JOB");
   AddProductFlags(*command, flags.get());
-  command->add_flag("--baked", flags->baked,
-                    "Of a viewer: a baked model, too, which phones draw");
+  command->add_flag("--baked", flags->baked, "Of a viewer: a baked model, too, which phones draw");
   command
       ->add_option(
           "--crop,--box", flags->box,
@@ -399,6 +419,7 @@ void AddExportCommand(CLI::App& app, Command* selected) {
       ->add_option("--texture", flags->texture,
                    "Texels along a side of a .glb's texture (default: colors of vertices)")
       ->check(CLI::Range(64, 8192));
+  command->add_flag("--dry-run", flags->dry_run, "Tell how large the file would be; make nothing");
   command
       ->add_option("--where", flags->where,
                    "server: by a worker; local: here; auto: here if no worker can")

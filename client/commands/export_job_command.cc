@@ -34,7 +34,7 @@ std::string SizeText(const v1::ExportJob& job) {
   if (job.has_result() && job.result().files_size() > 0) {
     return FormatBytes(job.result().files(0).blob().size_bytes());
   }
-  return job.expected_bytes() > 0 ? "about " + FormatBytes(job.expected_bytes()) : "";
+  return ExpectedSizeText(job);
 }
 
 void PrintExportJobs(const Printer& printer, const std::vector<v1::ExportJob>& jobs) {

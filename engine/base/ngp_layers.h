@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cmath>
+
 namespace nerf {
 
 // The network of method ngp, the one place that states its sizes: hash encoding -> density MLP ->
@@ -23,6 +25,15 @@ enum NgpLayerIndex {
   kColorOutput,
   kNgpLayerCount
 };
+
+// Cells along a side of the coarsest level of the hash table.
+inline constexpr int kBaseResolution = 16;
+// The same of a level: in geometric progression from base to finest.
+inline int HashLevelResolution(int level, int n_levels, int base, int finest) {
+  const double fraction = n_levels > 1 ? static_cast<double>(level) / (n_levels - 1) : 0;
+  return static_cast<int>(
+      std::floor(base * std::pow(static_cast<double>(finest) / base, fraction) + 1e-6));
+}
 
 // One layer's weights in the buffer that holds all of them: [n_in][n_out] row-major from `offset`
 // on. n_out_used is less than n_out where columns are padding.

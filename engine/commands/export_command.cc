@@ -17,6 +17,7 @@
 #include "engine/commands/command.h"
 #include "engine/commands/export_console.h"
 #include "engine/commands/export_files.h"
+#include "engine/commands/export_size.h"
 #include "engine/commands/flag_errors.h"
 #include "engine/commands/signal_watcher.h"
 #include "engine/commands/view_files.h"
@@ -38,7 +39,7 @@ struct ExportFlags {
   int resolution = 256, threads = 0, texture = 0;
   double triangles = 200'000, density = 0, time = 0;
   bool has_resolution = false, has_triangles = false, has_density = false, json = false;
-  bool baked = false, exported_cameras = false;
+  bool baked = false, exported_cameras = false, dry_run = false;
 };
 
 // The format that the file's name says, where --format does not.
@@ -168,10 +169,8 @@ void ReportExported(const ExportFlags& flags, const std::string& path, const Exp
     return;
   }
   fmt::print("{}: {}\n", path, made.words);
-  const auto n_bytes = static_cast<double>(made.byte_size);
-  const std::string size = n_bytes < 1e5 ? fmt::format("{:.1f} kB", n_bytes / 1e3)
-                                         : fmt::format("{:.1f} MB", n_bytes / 1e6);
-  fmt::print("axes: {}; unit: the data set's own; {} in {:.1f} s\n", made.axes, size, seconds);
+  fmt::print("axes: {}; unit: the data set's own; {} in {:.1f} s\n", made.axes,
+             BytesText(static_cast<double>(made.byte_size)), seconds);
 }
 
 absl::Status Export(const ExportFlags& flags, const ExportRequest& request,
@@ -184,6 +183,10 @@ absl::Status Export(const ExportFlags& flags, const ExportRequest& request,
   std::string path = flags.out;
   std::optional<ExportConsole> console(flags.json);
   const auto show = [&](std::string_view step, double share) { console->Show(step, share); };
+  NERF_ASSIGN_OR_RETURN(const ExportSize size, SizeBefore(model, request, &pool, stop));
+  if (flags.dry_run && size.bytes <= 0 && !flags.json) fmt::print("its size is not known before\n");
+  console->Tell("", size);
+  if (flags.dry_run) return absl::OkStatus();
   if (request.format == ExportFormat::kViews) NERF_RETURN_IF_ERROR(RefuseModelItself(flags, path));
   NERF_ASSIGN_OR_RETURN(const ExportedFile made,
                         request.format == ExportFormat::kViews
@@ -273,6 +276,7 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--time", flags->time, "of a model that moves, 0 to 1")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  command->add_flag("--dry-run", flags->dry_run, "tell the file's size and write nothing");
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
@@ -286,8 +290,8 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
   command->callback([=] {
     if (out->count() + viewer->count() == 0) throw CLI::RequiredError("--out or --viewer");
     if (viewer->count() > 0) {
-      const ViewerFlags viewed{flags->model,   flags->viewer, flags->box,
-                               flags->threads, flags->baked,  flags->json};
+      const ViewerFlags viewed{flags->model, flags->viewer,  flags->box, flags->threads,
+                               flags->baked, flags->dry_run, flags->json};
       *chosen = [viewed] { return RunViewerExport(viewed); };
       return;
     }

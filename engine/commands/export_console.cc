@@ -12,8 +12,23 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 
 }  // namespace
 
-ExportConsole::~ExportConsole() {
+ExportConsole::~ExportConsole() { ClearLine(); }
+
+void ExportConsole::ClearLine() const {
   if (style_ == ProgressStyle::kTerminal) fmt::print(stderr, "\r\x1b[K");
+}
+
+void ExportConsole::Tell(std::string_view what, const ExportSize& size) {
+  if (size.bytes <= 0) return;
+  if (style_ == ProgressStyle::kJson) {
+    fmt::print("{}", JsonLine({{"event", "size"},
+                               {"bytes", JsonNumber(size.bytes)},
+                               {"at_most", size.is_bound}}));
+  } else {
+    ClearLine();
+    fmt::print("{}{}\n", what, SizeText(size));
+  }
+  std::fflush(stdout);
 }
 
 void ExportConsole::Show(std::string_view step, double share) {

@@ -83,17 +83,23 @@ absl::StatusOr<ExportedFile> MeshFile(const ModelFile& model, const ExportReques
   return file;
 }
 
-absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequest& request,
-                                        ThreadPool* pool, const std::stop_token& stop,
-                                        const ExportProgress& progress) {
+// Which points are looked for, and in views of which cameras.
+struct PointsToFind {
+  std::vector<Camera> cameras;
+  SurfacePointOptions options;
+};
+
+PointsToFind PointsOf(const ModelFile& model, const ExportRequest& request) {
   const SceneGeometry& geometry = model.state.geometry;
   const Aabb occupied = model.model->OccupiedBox();
-  std::vector<Camera> cameras = PhotographsOf(model.state);
+  PointsToFind wanted;
+  std::vector<Camera>& cameras = wanted.cameras;
+  cameras = PhotographsOf(model.state);
   if (cameras.empty()) {
     cameras = OrbitCameras(geometry, occupied.Center(), model.state.reference_camera, kOrbitViews);
   }
   for (Camera& camera : cameras) camera.time = request.time;
-  SurfacePointOptions options;
+  SurfacePointOptions& options = wanted.options;
   options.near = geometry.near;
   options.render.background = BackgroundColor(model.state.evaluation_background);
   options.render.min_transmittance = MinTransmittance(model.state.config);
@@ -106,6 +112,13 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
     options.to_box = ToBox(*request.own_box, geometry.frame);
   }
   options.cell = SampleGridOver(occupied, request.own_box, geometry.frame, request.resolution).cell;
+  return wanted;
+}
+
+absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequest& request,
+                                        ThreadPool* pool, const std::stop_token& stop,
+                                        const ExportProgress& progress) {
+  const auto [cameras, options] = PointsOf(model, request);
   const double n_views = static_cast<double>(std::min<size_t>(cameras.size(), options.max_views));
   const std::vector<SurfacePoint> points =
       FindSurfacePoints(*model.model, cameras, options, pool, stop,
@@ -115,7 +128,7 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
     return absl::InvalidArgumentError(
         "no point: in the box, no two views of the model agree on a surface");
   }
-  const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
+  const ExportAxes axes(request.axes, /*of_gltf=*/false, model.state.geometry);
   const bool is_splats = request.format == ExportFormat::kSplats;
   ExportedFile file;
   file.bytes = is_splats ? SplatsPly(points, options.cell, axes) : PointsPly(points, axes);
@@ -194,6 +207,11 @@ std::string_view ExportFileName(ExportFormat format) {
       "mesh.ply",   "mesh.glb",         "points.ply",    "splats.ply",      "transforms.json",
       "volume.vdb", "camera_path.json", "base_cam.json", "transforms.json", "volume.nvdb"};
   return kNames[static_cast<int>(format)];
+}
+
+double MaxExportedPoints(const ModelFile& model, const ExportRequest& request) {
+  const PointsToFind wanted = PointsOf(model, request);
+  return MaxSurfacePoints(wanted.cameras, wanted.options);
 }
 
 absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequest& request,

@@ -66,6 +66,9 @@ struct ExportedFile {
   std::string axes;                        // ExportAxes::words
 };
 
+// The most points or splats that MakeExport makes.
+double MaxExportedPoints(const ModelFile& model, const ExportRequest& request);
+
 // Makes the file, of any format but kViews. The same model and request make the same bytes. Errors:
 // Cancelled; InvalidArgument for what the model does not have, or a box without anything in it;
 // ResourceExhausted, see ExtractSurface.

@@ -5,6 +5,7 @@
 
 #include "common/counted.h"
 #include "common/status_macros.h"
+#include "engine/base/export_bytes.h"
 #include "engine/commands/path_export.h"
 #include "engine/commands/view_files.h"
 #include "engine/config/view_limits.h"
@@ -45,20 +46,32 @@ absl::StatusOr<Camera> ViewCamera(const Camera& camera) {
   return PinholeIn(view, std::max(view.width, view.height));
 }
 
+// The cameras of the views, training frame, and the names of their files.
+absl::StatusOr<CamerasToExport> ViewsOf(const ModelFile& model, const ExportRequest& request) {
+  NERF_ASSIGN_OR_RETURN(CamerasToExport asked, CamerasOf(model, request, /*keep_keyframes=*/false));
+  for (Camera& camera : asked.cameras) {
+    NERF_ASSIGN_OR_RETURN(camera, ViewCamera(camera));
+  }
+  return asked;
+}
+
 }  // namespace
+
+absl::StatusOr<double> MaxViewSetBytes(const ModelFile& model, const ExportRequest& request) {
+  NERF_ASSIGN_OR_RETURN(const CamerasToExport asked, ViewsOf(model, request));
+  double n_bytes = 0;
+  for (const Camera& camera : asked.cameras) n_bytes += MaxViewBytes(camera.width, camera.height);
+  return n_bytes;
+}
 
 absl::StatusOr<ExportedFile> MakeViewSet(const ModelFile& model, const ExportRequest& request,
                                          const std::string& path, ThreadPool* pool,
                                          const std::stop_token& stop,
                                          const ExportProgress& progress) {
-  NERF_ASSIGN_OR_RETURN(const CamerasToExport asked,
-                        CamerasOf(model, request, /*keep_keyframes=*/false));
-  std::vector<Camera> cameras;
+  NERF_ASSIGN_OR_RETURN(const CamerasToExport asked, ViewsOf(model, request));
+  const std::vector<Camera>& cameras = asked.cameras;
   uint64_t n_depth_bytes = 0;  // not compressed
-  for (const Camera& camera : asked.cameras) {
-    NERF_ASSIGN_OR_RETURN(cameras.emplace_back(), ViewCamera(camera));
-    n_depth_bytes += uint64_t{4} * cameras.back().width * cameras.back().height;
-  }
+  for (const Camera& camera : cameras) n_depth_bytes += uint64_t{4} * camera.width * camera.height;
   if (IsArchive(path) && n_depth_bytes > ZipFile::kMaxBytes) {
     return absl::ResourceExhaustedError(
         fmt::format("a .zip holds 4 GB at most, these depths have {:.1f}; take fewer or smaller "

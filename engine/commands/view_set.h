@@ -9,6 +9,9 @@
 
 namespace nerf {
 
+// The most bytes that MakeViewSet writes. Errors: those of CamerasOf.
+absl::StatusOr<double> MaxViewSetBytes(const ModelFile& model, const ExportRequest& request);
+
 // Makes a data set of views that are rendered through the cameras of CamerasOf, for nerfstudio and
 // other trainers: transforms.json, images/NAME.png and depths/NAME.npy. `path` is a folder, or an
 // archive of these files if it ends in .zip. Depths are

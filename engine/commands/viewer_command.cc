@@ -1,6 +1,6 @@
 #include "engine/commands/viewer_command.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -14,6 +14,7 @@
 #include "engine/commands/command.h"
 #include "engine/commands/export_console.h"
 #include "engine/commands/export_files.h"
+#include "engine/commands/export_size.h"
 #include "engine/commands/signal_watcher.h"
 #include "engine/config/view_style_check.h"
 #include "engine/export/baked_model.h"
@@ -36,6 +37,8 @@ namespace {
 constexpr int kPathPoses = 96;     // that the viewer plays between
 constexpr int kOrbitCameras = 48;  // that see a baked model where its file stores none
 constexpr double kBase64Growth = 4.0 / 3;
+// Of zlib, for bytes that it cannot pack, and of the header's words on a baked model.
+constexpr double kMaxPackedGrowth = 1.001, kBakedWords = 512;
 
 absl::Status At(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{}: {}", path, std::string(status.message())));
@@ -78,31 +81,46 @@ struct ViewerContent {
   std::string html, words;
 };
 
-// Tells the size before the work.
-absl::StatusOr<ViewerContent> BakedContent(const ViewerFlags& flags, const TrainState& state,
-                                           const TrainedModel& model, const ViewerScene& scene,
-                                           ThreadPool* pool, const std::stop_token& stop) {
+// What a viewer file is made of.
+struct ViewerModel {
+  const TrainState& state;
+  const TrainedModel& model;
+  const ViewerScene& scene;
+};
+
+// How large a file with a baked model gets: one with both models, or the baked one by itself.
+// n_exact_bytes: of the file without it; n_model_bytes: of the model in that.
+ExportSize BakedSize(size_t n_exact_bytes, size_t n_model_bytes, const BakePlan& plan) {
+  const double packed =
+      kMaxPackedGrowth * static_cast<double>(plan.n_bytes) * kBase64Growth + kBakedWords;
+  const double both = static_cast<double>(n_exact_bytes) + packed;
+  const double alone = both - static_cast<double>(n_model_bytes);
+  constexpr auto kMaxBoth = static_cast<double>(kMaxBothBytes);
+  return {both <= kMaxBoth ? both : std::max(kMaxBoth, alone), true};
+}
+
+// Tells the size before the work, after which *content stays as it is in a dry run.
+absl::Status MakeBaked(const ViewerFlags& flags, const ViewerModel& viewer, ThreadPool* pool,
+                       const std::stop_token& stop, ViewerContent* content) {
+  const auto& [state, model, scene] = viewer;
   const auto& marched = dynamic_cast<const MarchedModel&>(model);
-  std::optional<ExportConsole> console(flags.json);
-  console->Show("views", 0);
+  ExportConsole console(flags.json);
+  console.Show("views", 0);
   NERF_ASSIGN_OR_RETURN(const BakePlan plan,
                         PlanBaking(marched, state.geometry, BakingCameras(state, model), scene.crop,
                                    MinTransmittance(state.config), pool, stop));
-  if (!flags.json) {
-    console.reset();  // clears its line
-    console.emplace(flags.json);
-    fmt::print("baking {} cells with {} nodes a side: at most {:.1f} MB\n", plan.n_cells,
-               plan.nodes_per_cell, static_cast<double>(plan.n_bytes) * kBase64Growth / 1e6);
-    std::fflush(stdout);
-  }
-  const auto show = [&](std::string_view step, double share) { console->Show(step, share); };
+  console.Tell(
+      fmt::format("baking {} cells with {} nodes a side: ", plan.n_cells, plan.nodes_per_cell),
+      BakedSize(content->html.size(), ViewerModelBytes(model), plan));
+  if (flags.dry_run) return absl::OkStatus();
+  const auto show = [&](std::string_view step, double share) { console.Show(step, share); };
   NERF_ASSIGN_OR_RETURN(const BakedModel baked, BakeModel(marched, plan, pool, stop, show));
-  ViewerContent content{ViewerFile(state, model, scene, &baked), "the model and a baked one"};
-  if (content.html.size() > kMaxBothBytes) {
-    content = {ViewerFile(state, model, scene, &baked, /*has_exact=*/false),
-               "a baked model alone: both have more than 25 MB"};
+  *content = {ViewerFile(state, model, scene, &baked), "the model and a baked one"};
+  if (content->html.size() > kMaxBothBytes) {
+    *content = {ViewerFile(state, model, scene, &baked, /*has_exact=*/false),
+                "a baked model alone: both have more than 25 MB"};
   }
-  return content;
+  return absl::OkStatus();
 }
 
 absl::Status WriteViewer(const ViewerFlags& flags, const std::optional<OwnBox>& crop,
@@ -133,12 +151,13 @@ absl::Status WriteViewer(const ViewerFlags& flags, const std::optional<OwnBox>& 
     scene.crop = ToTrainingFrame(*crop, state.geometry.frame);
     scene.center = scene.crop->center;
   }
-  ViewerContent content;
+  ViewerContent content = {ViewerFile(state, **packed, scene), "the model"};
   if (flags.baked) {
-    NERF_ASSIGN_OR_RETURN(content, BakedContent(flags, state, **packed, scene, &pool, stop));
-  } else {
-    content = {ViewerFile(state, **packed, scene), "the model"};
+    NERF_RETURN_IF_ERROR(MakeBaked(flags, {state, **packed, scene}, &pool, stop, &content));
+  } else if (flags.dry_run) {
+    ExportConsole(flags.json).Tell("", {static_cast<double>(content.html.size())});
   }
+  if (flags.dry_run) return absl::OkStatus();
   if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
   NERF_RETURN_IF_ERROR(WriteFileAtomically(flags.viewer, content.html));
   if (flags.json) {

@@ -8,7 +8,8 @@ namespace nerf {
 struct ViewerFlags {
   std::string model, viewer, crop;  // crop: a box as ParseOwnBox reads it; empty: none
   int threads = 0;
-  bool baked = false;  // a baked model, too; by itself where both are too large for phones
+  bool baked = false;    // a baked model, too; by itself where both are too large for phones
+  bool dry_run = false;  // tells the size and writes nothing
   bool json = false;
 };
 

@@ -61,6 +61,8 @@ class MethodDescription {
   // OK if a training as `wanted` can start from weights trained as `start`. Compares what the
   // shapes of tensors do not show. Errors: InvalidArgument with both values.
   virtual absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const = 0;
+  // Bytes of the field in a viewer file (engine/export/viewer_file.h); 0 where that cannot draw it.
+  virtual double ViewerBytes(const TrainConfig& config, int n_occupancy_levels) const { return 0; }
   // Changes settings that make no sense for a training that starts from trained weights.
   virtual void AdaptToStart(TrainConfig* config) const {}
   // Gives the settings that are "auto", or negative where that means the scene's own, the values of

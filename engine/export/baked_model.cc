@@ -18,6 +18,7 @@ constexpr int kMostNodesPerCell = 3;
 constexpr int kMaxBlockNodes = 13 * 13 * 13;
 constexpr int kMaxDirections = 16;  // that a node's color is fitted to
 constexpr int kBakedHorizon = 256;  // rows
+constexpr size_t kHorizonBytes = size_t{3} * 2 * kBakedHorizon * kBakedHorizon;
 constexpr size_t kNodeBytes = 4 + 9, kTexelBytes = 16;
 
 struct BlockPlace {
@@ -226,7 +227,7 @@ class BlockBaker {
 
 std::vector<uint8_t> BakedHorizon(const RadianceField& field, ThreadPool* pool) {
   constexpr int kWidth = 2 * kBakedHorizon;
-  std::vector<uint8_t> bytes(size_t{3} * kWidth * kBakedHorizon);
+  std::vector<uint8_t> bytes(kHorizonBytes);
   pool->ParallelFor(kBakedHorizon, [&](int64_t row, int /*thread*/) {
     const auto workspace = field.NewWorkspace(kWidth);
     std::vector<Vec3> directions, colors(kWidth);
@@ -296,7 +297,10 @@ absl::StatusOr<BakePlan> PlanBaking(const MarchedModel& model, const SceneGeomet
   for (const uint64_t bits : grid.occupied_blocks) {
     if (bits != 0) n_nodes += BlockNodes(bits, per_cell).size();
   }
-  return BakePlan{std::move(seen), std::move(grid), per_cell, n_cells, n_nodes * kNodeBytes};
+  const size_t n_bytes = n_nodes * kNodeBytes +
+                         grid.occupied_blocks.size() * (sizeof(uint64_t) + sizeof(uint8_t)) +
+                         (model.field().HasBackground() ? kHorizonBytes : 0);
+  return BakePlan{std::move(seen), std::move(grid), per_cell, n_cells, n_bytes};
 }
 
 absl::StatusOr<BakedModel> BakeModel(const MarchedModel& model, const BakePlan& plan,

@@ -57,7 +57,7 @@ struct BakePlan {
   OccupancyGrid grid;  // of the cells to bake
   int nodes_per_cell = 2;
   size_t n_cells = 0;
-  size_t n_bytes = 0;  // at most, not compressed
+  size_t n_bytes = 0;  // of the model at most, not compressed
 };
 
 // What browsers need for the textures, at most.

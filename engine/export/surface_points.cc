@@ -9,7 +9,6 @@
 namespace nerf {
 namespace {
 
-constexpr int kMaxSide = 640;            // of a view, pixels
 constexpr float kMinOpacity = 0.5f;      // of a pixel that shows a surface
 constexpr int kMinAgreeing = 2;          // other views
 constexpr float kMaxDepthError = 0.01f;  // of the distance
@@ -77,13 +76,26 @@ struct PointSum {
   int n = 0;
 };
 
+// Of the box's frame.
+float CellsPerUnit(const SurfacePointOptions& options) {
+  return 1 / (options.cell * Norm(options.to_box.ApplyToDirection({1, 0, 0})));
+}
+
+// The cameras of the views that are rendered.
+std::vector<Camera> PointCameras(std::span<const Camera> cameras,
+                                 const SurfacePointOptions& options) {
+  const size_t n_views = std::min(cameras.size(), static_cast<size_t>(options.max_views));
+  std::vector<Camera> chosen;
+  for (size_t i = 0; i < n_views; ++i)
+    chosen.push_back(PinholeIn(cameras[i * cameras.size() / n_views], kMaxPointViewSide));
+  return chosen;
+}
+
 // Sums of points by the cells of a grid, in the order of their first points.
 class CellSums {
  public:
-  explicit CellSums(const SurfacePointOptions& options) : options_(options) {
-    const Vec3 axis = options.to_box.ApplyToDirection({1, 0, 0});
-    cells_per_unit_ = 1 / (options.cell * Norm(axis));
-  }
+  explicit CellSums(const SurfacePointOptions& options)
+      : options_(options), cells_per_unit_(CellsPerUnit(options)) {}
 
   void Add(const SurfacePoint& point) {
     const Vec3 place = options_.to_box.ApplyToPoint(point.position);
@@ -115,7 +127,7 @@ class CellSums {
 
  private:
   const SurfacePointOptions& options_;
-  float cells_per_unit_ = 1;
+  const float cells_per_unit_;
   std::unordered_map<uint64_t, size_t> index_;
   std::vector<PointSum> sums_;
 };
@@ -164,19 +176,26 @@ Camera PinholeIn(const Camera& camera, int max_side) {
   return pinhole;
 }
 
+double MaxSurfacePoints(std::span<const Camera> cameras, const SurfacePointOptions& options) {
+  double n_pixels = 0, n_cells = 1;
+  for (const Camera& camera : PointCameras(cameras, options))
+    n_pixels += static_cast<double>(camera.width) * camera.height;
+  for (int axis = 0; axis < 3; ++axis)
+    n_cells *= std::floor(double{options.box.Size()[axis]} * CellsPerUnit(options)) + 2;
+  return std::min(n_pixels, n_cells);
+}
+
 std::vector<SurfacePoint> FindSurfacePoints(const TrainedModel& model,
                                             std::span<const Camera> cameras,
                                             const SurfacePointOptions& options, ThreadPool* pool,
                                             const std::stop_token& stop,
                                             const std::function<void(int n_views)>& after_view) {
-  const size_t n_views = std::min(cameras.size(), static_cast<size_t>(options.max_views));
   std::vector<DepthView> views;
-  for (size_t i = 0; i < n_views; ++i) {
-    const Camera camera = PinholeIn(cameras[i * cameras.size() / n_views], kMaxSide);
+  for (const Camera& camera : PointCameras(cameras, options)) {
     ViewRender render(model, options.near, camera, options.render);
     if (!render.Advance(pool, nullptr, stop)) return {};
     views.push_back({camera, render.TakeView()});
-    after_view(static_cast<int>(i + 1));
+    after_view(static_cast<int>(views.size()));
   }
   std::vector<std::vector<SurfacePoint>> found(views.size());
   pool->ParallelFor(static_cast<int64_t>(views.size()), [&](int64_t index, int /*thread*/) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/aabb.h"
+#include "engine/base/export_bytes.h"
 #include "engine/base/parallel_for.h"
 #include "engine/field/trained_model.h"
 #include "engine/render/renderer.h"
@@ -27,7 +28,7 @@ struct SurfacePointOptions {
   float cell = 0;  // training units; at most one point in a cube of this side
   float near = 0;  // where rays start, training units
   RenderOptions render;
-  int max_views = 32;  // of the cameras, evenly chosen
+  int max_views = kMaxPointViews;  // of the cameras, evenly chosen
 };
 
 // Points that the cameras' rendered depths agree on: at least two other views, or all of fewer,
@@ -40,6 +41,10 @@ std::vector<SurfacePoint> FindSurfacePoints(const TrainedModel& model,
                                             const SurfacePointOptions& options, ThreadPool* pool,
                                             const std::stop_token& stop,
                                             const std::function<void(int n_views)>& after_view);
+
+// The most points that FindSurfacePoints can find: one for each pixel, and for each cell of the
+// box.
+double MaxSurfacePoints(std::span<const Camera> cameras, const SurfacePointOptions& options);
 
 // The pinhole camera that such a camera is replaced by, with at most max_side pixels a side.
 Camera PinholeIn(const Camera& camera, int max_side);

@@ -173,6 +173,12 @@ absl::Status CheckViewable(const TrainConfig& config) {
   return absl::OkStatus();
 }
 
+size_t ViewerModelBytes(const TrainedModel& model) {
+  const auto& marched = dynamic_cast<const MarchedModel&>(model);
+  const NgpNetwork& network = dynamic_cast<const NgpField&>(marched.field()).network();
+  return (ViewerBytes(network, marched).size() + 2) / 3 * 4;  // base64
+}
+
 std::string ViewerFile(const TrainState& state, const TrainedModel& model, const ViewerScene& scene,
                        const BakedModel* baked, bool has_exact) {
   NERF_CHECK(!scene.path.empty() && (has_exact || baked != nullptr));

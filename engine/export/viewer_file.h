@@ -43,6 +43,9 @@ struct ViewerScene {
 // setting that it lacks.
 absl::Status CheckViewable(const TrainConfig& config);
 
+// Bytes of the model in a file that has it. Requires: as ViewerFile.
+size_t ViewerModelBytes(const TrainedModel& model);
+
 // Files with both models have at most this many bytes: phones hold them in memory.
 inline constexpr size_t kMaxBothBytes = 25'000'000;
 

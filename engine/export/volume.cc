@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -15,6 +16,33 @@ namespace {
 constexpr int kLeafPoints = kLeafSide * kLeafSide * kLeafSide;
 constexpr float kMinStoppedLight = 1e-3f;  // by a cell that holds something
 constexpr Vec3 kSides[] = {{1, 0, 0}, {-1, 0, 0}, {0, 1, 0}, {0, -1, 0}, {0, 0, 1}, {0, 0, -1}};
+
+// The points of a leaf in occupied cells: their places in it and, training frame, where they are.
+// Outermost points of the grid lie beyond the box. Returns their number.
+int OccupiedPoints(const OccupancyGrid& occupancy, const SampleGrid& grid,
+                   const std::array<int, 3>& origin, int* places, Vec3* positions) {
+  const auto is_inner = [&](int number, int axis) {
+    return number > 0 && number < grid.size[axis] - 1;
+  };
+  int n = 0;
+  for (int place = 0; place < kLeafPoints; ++place) {
+    const int x = origin[0] + (place >> 6), y = origin[1] + (place >> 3 & 7),
+              z = origin[2] + (place & 7);
+    if (!is_inner(x, 0) || !is_inner(y, 1) || !is_inner(z, 2)) continue;
+    positions[n] = grid.PointAt(x, y, z);
+    if (IsOccupied(occupancy, positions[n])) places[n++] = place;
+  }
+  return n;
+}
+
+std::array<int, 3> LeavesAlong(const SampleGrid& grid) {
+  std::array<int, 3> n_leaves;
+  for (int axis = 0; axis < 3; ++axis)
+    n_leaves[axis] = (grid.size[axis] + kLeafSide - 1) / kLeafSide;
+  return n_leaves;
+}
+
+absl::Status VolumeInterrupted() { return absl::CancelledError("the export was interrupted"); }
 
 class LeafMaker {
  public:
@@ -32,14 +60,7 @@ class LeafMaker {
     leaf.origin = origin;
     std::array<Vec3, kLeafPoints> positions;
     std::array<int, kLeafPoints> places;
-    int n = 0;
-    for (int place = 0; place < kLeafPoints; ++place) {
-      const int x = origin[0] + (place >> 6), y = origin[1] + (place >> 3 & 7),
-                z = origin[2] + (place & 7);
-      if (!IsInner(x, 0) || !IsInner(y, 1) || !IsInner(z, 2)) continue;
-      positions[n] = grid_.PointAt(x, y, z);
-      if (IsOccupied(model_.grid(), positions[n])) places[n++] = place;
-    }
+    const int n = OccupiedPoints(model_.grid(), grid_, origin, places.data(), positions.data());
     if (n == 0) return leaf;
     std::array<float, kLeafPoints> sigmas;
     model_.field().Density(n, positions.data(), sigmas.data(), workspace_.get());
@@ -56,9 +77,6 @@ class LeafMaker {
   }
 
  private:
-  // Outermost points lie beyond the box.
-  bool IsInner(int number, int axis) const { return number > 0 && number < grid_.size[axis] - 1; }
-
   std::vector<Vec3> MeanColors(int n, const int* samples) {
     std::vector<Vec3> sums(n), colors(n);
     if (n == 0) return sums;
@@ -82,6 +100,49 @@ class LeafMaker {
 
 }  // namespace
 
+absl::StatusOr<VolumeExtent> OccupiedExtent(const MarchedModel& model,
+                                            const SceneGeometry& geometry,
+                                            const std::optional<OwnBox>& own_box, int resolution,
+                                            ThreadPool* pool, const std::stop_token& stop) {
+  constexpr int kLowerLeaves = 16;  // along a side of a lower node
+  const SampleGrid grid = SampleGridOver(model.OccupiedBox(), own_box, geometry.frame, resolution);
+  const std::array<int, 3> n_leaves = LeavesAlong(grid);
+  const auto number = [](const std::array<int, 3>& at, const std::array<int, 3>& size) {
+    return (static_cast<size_t>(at[0]) * size[1] + at[1]) * size[2] + at[2];
+  };
+  std::vector<uint16_t> counts(static_cast<size_t>(n_leaves[0]) * n_leaves[1] * n_leaves[2]);
+  pool->ParallelFor(n_leaves[0], [&](int64_t x, int /*thread*/) {
+    std::array<int, kLeafPoints> places;
+    std::array<Vec3, kLeafPoints> positions;
+    std::array<int, 3> at = {static_cast<int>(x), 0, 0};
+    for (at[1] = 0; at[1] < n_leaves[1] && !stop.stop_requested(); ++at[1]) {
+      for (at[2] = 0; at[2] < n_leaves[2]; ++at[2]) {
+        counts[number(at, n_leaves)] = static_cast<uint16_t>(OccupiedPoints(
+            model.grid(), grid, {at[0] * kLeafSide, at[1] * kLeafSide, at[2] * kLeafSide},
+            places.data(), positions.data()));
+      }
+    }
+  });
+  if (stop.stop_requested()) return VolumeInterrupted();
+  VolumeExtent extent;
+  std::set<std::array<int, 3>> lower;
+  std::array<int, 3> at;
+  for (at[0] = 0; at[0] < n_leaves[0]; ++at[0]) {
+    for (at[1] = 0; at[1] < n_leaves[1]; ++at[1]) {
+      for (at[2] = 0; at[2] < n_leaves[2]; ++at[2]) {
+        const uint16_t n_points = counts[number(at, n_leaves)];
+        if (n_points == 0) continue;
+        extent.n_points += n_points;
+        ++extent.n_leaves;
+        lower.insert({at[0] / kLowerLeaves, at[1] / kLowerLeaves, at[2] / kLowerLeaves});
+      }
+    }
+  }
+  extent.n_lower = static_cast<double>(lower.size());
+  extent.n_upper = 1;
+  return extent;
+}
+
 absl::StatusOr<Volume> MakeVolume(const MarchedModel& model, const SceneGeometry& geometry,
                                   const std::optional<OwnBox>& own_box, int resolution, float time,
                                   ThreadPool* pool, const std::stop_token& stop,
@@ -92,10 +153,7 @@ absl::StatusOr<Volume> MakeVolume(const MarchedModel& model, const SceneGeometry
   for (int i = 0; i < pool->n_threads(); ++i) {
     makers.emplace_back(model, volume.grid, geometry.frame.scale, time);
   }
-  std::array<int, 3> n_leaves;
-  for (int axis = 0; axis < 3; ++axis) {
-    n_leaves[axis] = (volume.grid.size[axis] + kLeafSide - 1) / kLeafSide;
-  }
+  const std::array<int, 3> n_leaves = LeavesAlong(volume.grid);
   for (int x = 0; x < n_leaves[0]; ++x) {
     progress("volume", static_cast<double>(x) / n_leaves[0]);
     std::vector<VolumeLeaf> slab(static_cast<size_t>(n_leaves[1]) * n_leaves[2]);
@@ -105,7 +163,7 @@ absl::StatusOr<Volume> MakeVolume(const MarchedModel& model, const SceneGeometry
       const int z = static_cast<int>(index % n_leaves[2]);
       slab[index] = makers[thread].Make({x * kLeafSide, y * kLeafSide, z * kLeafSide});
     });
-    if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
+    if (stop.stop_requested()) return VolumeInterrupted();
     for (VolumeLeaf& leaf : slab) {
       if (leaf.densities.empty()) continue;
       volume.n_points += leaf.densities.size();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/base/export_bytes.h"
 #include "engine/base/parallel_for.h"
 #include "engine/base/view_style.h"
 #include "engine/export/mesh_export.h"
@@ -17,7 +18,6 @@
 namespace nerf {
 
 inline constexpr int kLeafSide = 8;
-inline constexpr size_t kMaxVolumePoints = 64'000'000;
 
 // The points of a cube of 8x8x8 that hold something, ordered by x, then y, then z.
 struct VolumeLeaf {
@@ -33,6 +33,12 @@ struct Volume {
   std::vector<VolumeLeaf> leaves;  // none is empty
   size_t n_points = 0;             // that hold something
 };
+
+// What MakeVolume makes at most: the points in occupied cells. Errors: Cancelled.
+absl::StatusOr<VolumeExtent> OccupiedExtent(const MarchedModel& model,
+                                            const SceneGeometry& geometry,
+                                            const std::optional<OwnBox>& own_box, int resolution,
+                                            ThreadPool* pool, const std::stop_token& stop);
 
 // The points whose cell stops a thousandth of the light or more, with the mean of the colors that
 // they have from six sides. own_box, resolution and time: see MeshOptions. Errors: Cancelled;

@@ -5,6 +5,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/half_float.h"
+#include "engine/base/ngp_layers.h"
 #include "engine/base/vec3.h"
 #include "engine/kernels/stream.h"
 
@@ -39,11 +40,8 @@ struct HashGridShape {
 inline HashGridShape MakeHashGridShape(int n_levels, int n_features, int log2_hashmap_size,
                                        int base, int finest) {
   HashGridShape shape{n_levels, n_features, log2_hashmap_size, {}};
-  for (int level = 0; level < n_levels; ++level) {
-    const double fraction = n_levels > 1 ? static_cast<double>(level) / (n_levels - 1) : 0;
-    shape.resolution[level] = static_cast<int>(
-        std::floor(base * std::pow(static_cast<double>(finest) / base, fraction) + 1e-6));
-  }
+  for (int level = 0; level < n_levels; ++level)
+    shape.resolution[level] = HashLevelResolution(level, n_levels, base, finest);
   return shape;
 }
 

@@ -16,6 +16,9 @@ ExportLine ParseExportLine(std::string_view line) {
   if (event == "exporting") {
     parsed = Exporting{reader.Text("step", Need::kRequired),
                        reader.Number("share", Need::kRequired, 0, 1).value_or(0)};
+  } else if (event == "size") {
+    parsed = ExportBytes{reader.Number("bytes", Need::kRequired, 0).value_or(0),
+                         reader.Flag("at_most", Need::kRequired).value_or(false)};
   } else if (event == "failed") {
     parsed = ReadFailed(reader);
   } else if (event == "done") {

@@ -19,6 +19,14 @@ struct Exporting {
   bool operator==(const Exporting&) const = default;
 };
 
+// How large the file will be; said at most once, before the work.
+struct ExportBytes {
+  double bytes = 0;
+  bool is_bound = false;  // at most that many; else about as many
+
+  bool operator==(const ExportBytes&) const = default;
+};
+
 // What it has made.
 struct ExportDone {
   std::string file;
@@ -30,7 +38,7 @@ struct ExportDone {
 };
 
 // A line of its output; monostate for any other, such as a log.
-using ExportLine = std::variant<std::monostate, Exporting, ExportDone, Error>;
+using ExportLine = std::variant<std::monostate, Exporting, ExportBytes, ExportDone, Error>;
 ExportLine ParseExportLine(std::string_view line);
 
 }  // namespace nerf::protocol

@@ -277,6 +277,7 @@ constexpr auto kPoseResultFields = [](auto& fields, auto& result) {
 constexpr auto kExportFields = [](auto& fields, auto& spec) {
   kModelSourceFields(fields, spec);
   fields("request", spec.request);
+  fields("expected_bytes", spec.expected_bytes);
 };
 
 constexpr auto kExportResultFields = [](auto& fields, auto& result) {

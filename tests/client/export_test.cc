@@ -176,6 +176,26 @@ TEST_F(ServerExportTest, BakedViewerIsMadeThereAndHere) {
   EXPECT_EQ(state_.export_requests.size(), 1u);
 }
 
+TEST_F(ServerExportTest, DryRunTellsTheSizeAndMakesNothing) {
+  state_.export_size = {5.6e6, 0};
+  const CommandResult mesh = Mesh({"--dry-run", "--triangles", "99", "--where", "server"});
+  ASSERT_EQ(mesh.exit_code, kOk) << mesh.err;
+  EXPECT_EQ(mesh.out, "about 5.6 MB with 99 triangles\n");
+  state_.export_size = {0, 12.3e6};
+  EXPECT_EQ(Run({"export", "--model", "mic", "--volume", dir_ / "v.vdb", "--dry-run", "--where",
+                 "server"})
+                .out,
+            "at most 12.3 MB\n");
+  state_.export_size = {};
+  EXPECT_EQ(Mesh({"--dry-run", "--where", "server"}).out, "its size is not known before\n");
+  engine_ = FakeEngine(scripts_, "echo \"$@\"\n");
+  EXPECT_THAT(
+      Mesh({"--dry-run", "--engine", engine_}).out + Mesh({"--dry-run", "--engine", engine_}).err,
+      HasSubstr("--dry-run"));
+  EXPECT_TRUE(state_.export_requests.empty());
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+}
+
 TEST_F(ServerExportTest, FailedJobLeavesNoFileAndSaysWhy) {
   state_.export_job.set_state(v1::ExportJob::FAILED);
   state_.export_job.mutable_error()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));

@@ -385,6 +385,8 @@ class FakeExportJobs final : public Fake<v1::ExportJobService> {
     if (!state_->knows_baked) response->clear_baked();
     response->set_name(request->parent() + "/exportJobs/e-fake");
     response->set_state(v1::ExportJob::QUEUED);
+    response->set_expected_bytes(state_->export_size.first);
+    response->set_max_bytes(state_->export_size.second);
     response->mutable_wait()->set_reason(state_->export_wait);
     response->mutable_wait()->set_message("no worker is connected");
     if (!request->validate_only()) state_->export_requests.push_back(*request);

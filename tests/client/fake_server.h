@@ -100,6 +100,7 @@ struct FakeState {
   std::vector<v1::CreatePoseJobRequest> pose_requests;
   v1::ExportJob export_job = SucceededExportJob();  // at its end
   std::string export_wait;                          // reason why a new export job waits
+  std::pair<double, double> export_size;            // about, and at most
   bool knows_baked = true;                          // of export jobs
   std::vector<v1::CreateExportJobRequest> export_requests;
   v1::RenderJob::State render_job_state = v1::RenderJob::SUCCEEDED;  // of every render job

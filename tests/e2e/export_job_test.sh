@@ -68,6 +68,18 @@ begin_long() {
   long=$(newest)
 }
 
+# The size that is told for flags of an export.
+told() { # FIELD FLAGS
+  local key=$1; shift
+  ctl --output json export --model mic --where server --dry-run "$@" |
+    sed -n "s/^ *\"$key\": \([0-9.e+]*\).*/\1/p"
+}
+within() { # FILE BYTES SHARE
+  awk -v made="$(stat -c %s "$1")" -v told="$2" -v share="$3" \
+    'BEGIN { exit !(told >= (1 - share) * made && told <= (1 + share) * made) }' ||
+    { echo "$1 has $(stat -c %s "$1") bytes, told were $2"; exit 1; }
+}
+
 start_worker
 ctl train "$source/examples/mic" --samples 1M --seed 1 >/dev/null
 job=$(ctl --output name job ls --limit 1)
@@ -121,6 +133,13 @@ python3 -m zipfile -e "$scratch/made/server-views.zip" "$scratch/set"
 ctl export --model mic --where server --cameras "$scratch/made/cameras.json" >/dev/null
 engine --out "$scratch/cameras.json" --format cameras
 cmp "$scratch/made/cameras.json" "$scratch/cameras.json"
+within "$scratch/mic.html" "$(told expectedBytes --viewer "$scratch/made/no.html")" 0.02
+within "$scratch/cameras.json" "$(told expectedBytes --cameras "$scratch/made/no.json")" 0.35
+within "$scratch/made/server-ngp-path.json" "$(told expectedBytes \
+  --ngp-path "$scratch/made/no.json" --keyframes "$scratch/keys.json")" 0.35
+[ "$(told maxBytes --points "$scratch/made/no.ply" --resolution 64 --box=0,0,0,1,1,1 |
+  cut -d. -f1)" -gt "$(stat -c %s "$scratch/points.ply")" ]
+[ ! -e "$scratch/made/no.html" ] && [ ! -e "$scratch/made/no.json" ]
 made=$(newest)
 ctl export-job fetch "$made" --out "$scratch/again.json" >/dev/null
 cmp "$scratch/again.json" "$scratch/cameras.json"

@@ -32,6 +32,7 @@ for word in "$@"; do
 done
 )";
 constexpr char kMadeMesh[] = R"(
+echo '{"event":"size","bytes":1234.5,"at_most":true}'
 echo '{"event":"exporting","step":"surface","share":0.5}'
 cat "$model" > "${out}mesh.glb"
 printf '%s' '{"event":"done","vertices":3,"triangles":1,"axes":"z up","words":"a mesh",'
@@ -59,6 +60,7 @@ class ExportRunTest : public AgentTest {
     v1::ExportJob* product = desired->mutable_model_export()->mutable_product();
     product->set_format(format);
     product->set_frame(v1::ExportJob::BLENDER);
+    product->set_baked(baked_);
     if (path_.kind_case() != v1::CameraPath::KIND_NOT_SET) *product->mutable_path() = path_;
     if (format == v1::ExportJob::GLB) {
       for (const double number : {-1.5, 0.0, 2.0}) product->mutable_box()->add_center(number);
@@ -72,6 +74,7 @@ class ExportRunTest : public AgentTest {
   }
 
   v1::CameraPath path_;  // of orders
+  bool baked_ = false;
 
   std::string Told(const std::string& name) { return ReadFile(dir_ / name, 1 << 20).value_or(""); }
 };
@@ -90,6 +93,8 @@ TEST_F(ExportRunTest, MakesTheFileOfTheFetchedModelAndNamesItInItsReport) {
   EXPECT_EQ(server_.Blob(report.export_result().files(0).blob().sha256()), "the model");
   EXPECT_EQ(report.export_result().axes(), "z up");
   EXPECT_EQ(report.export_progress().step(), "surface");
+  EXPECT_EQ(report.export_progress().max_bytes(), 1234.5);
+  EXPECT_EQ(report.export_progress().expected_bytes(), 0);
   v1::SynchronizeResponse acknowledged;
   acknowledged.set_finished_acknowledged(kExportJob);
   Send(acknowledged);
@@ -109,6 +114,14 @@ echo "{\"event\":\"done\",\"viewer\":\"${out}viewer.html\",\"bytes\":5}"
   EXPECT_THAT(Told("flags"), Not(HasSubstr("--frame")));
   ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
   EXPECT_EQ(server_.last_report()->export_result().files(0).name(), "viewer.html");
+}
+
+TEST_F(ExportRunTest, BakedViewerIsAskedFor) {
+  UseEngine("echo \"$@\" > " + dir_.path() + "/flags\nexit 2\n");
+  Start();
+  baked_ = true;
+  SendOrder(v1::ExportJob::VIEWER);
+  EXPECT_THAT(Told("flags"), HasSubstr("/viewer.html --baked"));
 }
 
 TEST_F(ExportRunTest, PathIsAFileBesideTheProductAndViewsAreAnArchive) {

@@ -11,8 +11,6 @@
 namespace nerf {
 namespace {
 
-constexpr int kBaseResolution = 16;
-
 // A layer that takes n_in of its inputs, from first_input on.
 struct PartialLayer {
   NgpLayerIndex layer;

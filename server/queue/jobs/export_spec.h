@@ -20,7 +20,8 @@ inline constexpr std::string_view kBakedExportsFeature = "export-4";
 
 // What an export job is to do.
 struct ExportSpec : ModelSource {
-  std::string request;  // what the client sent, without labels: opaque bytes for the service
+  std::string request;        // what the client sent, without labels: opaque bytes for the service
+  double expected_bytes = 0;  // of the file, that follow from the model; 0: none do
 
   bool operator==(const ExportSpec&) const = default;
 };

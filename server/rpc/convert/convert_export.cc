@@ -8,12 +8,11 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "engine/base/mesh_bytes.h"
-#include "engine/config/view_limits.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/state/job_names.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_render.h"
+#include "server/rpc/convert/export_bytes.h"
 #include "server/rpc/convert/job_fields.h"
 #include "server/rpc/convert/render_request.h"
 
@@ -25,21 +24,12 @@ constexpr uint32_t kDefaultExportResolution = 256, kMinExportResolution = 8,
                    kMaxExportResolution = 1024;
 constexpr uint32_t kDefaultTriangles = 200'000, kMaxTriangles = 1'000'000'000;
 constexpr uint32_t kMinTexture = 64, kMaxTexture = 8192;
-// Of files, on average.
-constexpr double kNerfstudioCameraBytes = 430, kNgpCameraBytes = 290;
-constexpr double kViewPixelBytes = 5;  // 4 of a depth, and of a PNG
 // Of what a worker reports.
 constexpr int kMaxExportFiles = 16;
 constexpr size_t kMaxFileName = 128, kMaxStepName = 64, kMaxExportWords = 1024;
 constexpr uint32_t kThousandths = 1000;
-
-bool IsMesh(v1::ExportJob::Format format) {
-  return format == v1::ExportJob::PLY || format == v1::ExportJob::GLB;
-}
-
-bool IsPath(v1::ExportJob::Format format) {
-  return format == v1::ExportJob::NERFSTUDIO_PATH || format == v1::ExportJob::NGP_PATH;
-}
+// Figures of a job's progress.
+constexpr char kExpectedBytes[] = "expected_bytes", kMaxBytes[] = "max_bytes";
 
 bool HasGrid(v1::ExportJob::Format format) {
   return IsMesh(format) || format == v1::ExportJob::POINTS || format == v1::ExportJob::SPLATS ||
@@ -152,26 +142,18 @@ std::string_view FeatureOf(const v1::ExportJob& job) {
   return is_newer ? kMoreExportsFeature : "";
 }
 
-// Of the file; 0 where it is not known.
-double ExpectedBytes(const v1::ExportJob& job) {
-  const v1::CameraPath& path = job.path();
-  const bool is_nerfstudio = job.format() == v1::ExportJob::NERFSTUDIO_PATH;
-  if (IsMesh(job.format()) && job.texture() == 0)
-    return ExpectedMeshBytes(job.format() == v1::ExportJob::GLB, job.triangles());
-  if (IsPath(job.format()) && job.has_path()) {
-    // instant-ngp's has the keyframes themselves.
-    const double n_cameras = path.has_cameras() ? path.cameras().cameras_size()
-                             : is_nerfstudio    ? path.keyframes().frames()
-                                                : path.keyframes().keyframes_size();
-    return n_cameras * (is_nerfstudio ? kNerfstudioCameraBytes : kNgpCameraBytes);
-  }
-  double n_pixels = 0;
-  if (job.format() == v1::ExportJob::VIEWS) {
-    for (const v1::Camera& camera : path.cameras().cameras())
-      n_pixels +=
-          std::min(static_cast<double>(camera.width()) * camera.height(), kMaxDefaultViewPixels);
-  }
-  return n_pixels * kViewPixelBytes;
+// As the worker has told it, else from the request and what the spec knows of the model.
+void SetExportSize(const Job& job, v1::ExportJob* proto) {
+  ExportBytes size = BytesOfRequest(*proto);
+  if (job.exporting.expected_bytes > 0) size.expected = job.exporting.expected_bytes;
+  const auto take = [&](const char* name, double* bytes) {
+    const auto found = job.progress.figures.find(name);
+    if (found != job.progress.figures.end()) *bytes = found->second;
+  };
+  take(kExpectedBytes, &size.expected);
+  take(kMaxBytes, &size.max);
+  proto->set_expected_bytes(size.expected);
+  proto->set_max_bytes(size.max);
 }
 
 }  // namespace
@@ -182,7 +164,7 @@ v1::ExportJob ToExportJob(const Job& job, bool whole) {
   if (proto.has_checkpoint() && job.exporting.step.has_value()) {
     proto.set_checkpoint(CheckpointName(job.exporting.source, *job.exporting.step));
   }
-  proto.set_expected_bytes(ExpectedBytes(proto));
+  SetExportSize(job, &proto);
   if (!whole) proto.clear_path();
   const PoseStage& stage = job.progress.pose;
   if (!stage.doing.empty()) {
@@ -235,13 +217,18 @@ v1::DesiredJob ExportOrder(const LeaseGrant& grant) {
   return proto;
 }
 
-PoseStage FromProto(const v1::ExportProgress& progress) {
-  PoseStage stage;
+JobProgress FromProto(const v1::ExportProgress& progress) {
+  JobProgress parsed;
+  for (const auto& [name, bytes] :
+       {std::pair{kExpectedBytes, progress.expected_bytes()}, {kMaxBytes, progress.max_bytes()}}) {
+    if (Finite(bytes) > 0) parsed.figures[name] = bytes;
+  }
+  PoseStage& stage = parsed.pose;
   stage.doing = Cut(progress.step(), kMaxStepName);
   const double share = std::clamp(Finite(progress.share()), 0.0, 1.0);
   stage.done = static_cast<uint32_t>(std::lround(share * kThousandths));
   stage.of = kThousandths;
-  return stage;
+  return parsed;
 }
 
 absl::StatusOr<ExportResult> FromProto(const v1::ExportResult& result) {

@@ -20,7 +20,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateExportJobRequest& request);
 v1::DesiredJob ExportOrder(const LeaseGrant& grant);
 
 // Of a worker's reports, with long texts cut.
-PoseStage FromProto(const v1::ExportProgress& progress);
+JobProgress FromProto(const v1::ExportProgress& progress);
 // InvalidArgument FIELD_INVALID for names with folders, malformed blobs and too many files.
 absl::StatusOr<ExportResult> FromProto(const v1::ExportResult& result);
 

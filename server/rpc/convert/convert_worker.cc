@@ -95,7 +95,7 @@ absl::StatusOr<std::optional<JobProgress>> ProgressOf(JobKind kind, const v1::Jo
   std::optional<JobProgress> progress;
   if (report.phase() != v1::JobReport::RUNNING) return progress;
   if (kind == JobKind::kExport && report.has_export_progress()) {
-    progress.emplace().pose = FromProto(report.export_progress());
+    progress = FromProto(report.export_progress());
   } else if (kind == JobKind::kPose && report.has_pose_progress()) {
     progress.emplace().pose = FromProto(report.pose_progress());
   } else if (!StartsOver(kind) && report.has_progress()) {

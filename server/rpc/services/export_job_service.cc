@@ -3,8 +3,10 @@
 #include <memory>
 
 #include "nerf/v1/export_job_service.grpc.pb.h"
+#include "common/status_macros.h"
 #include "server/rpc/calls/service_context.h"
 #include "server/rpc/convert/convert_export.h"
+#include "server/rpc/convert/export_bytes.h"
 #include "server/rpc/services/job_calls.h"
 #include "server/rpc/services/job_watch.h"
 
@@ -19,7 +21,12 @@ class ExportJobService final : public v1::ExportJobService::CallbackService {
   UnaryReactor* CreateExportJob(CallContext* context, const v1::CreateExportJobRequest* request,
                                 v1::ExportJob* response) override {
     return AnswerCreateJob(services_, "nerf.v1.ExportJobService/CreateExportJob", context, request,
-                           response, [request] { return FromProto(*request); });
+                           response, [this, request]() -> absl::StatusOr<JobSpec> {
+                             NERF_ASSIGN_OR_RETURN(JobSpec spec, FromProto(*request));
+                             spec.exporting.expected_bytes =
+                                 BytesOfModel(services_, spec.exporting, request->export_job());
+                             return spec;
+                           });
   }
 
   UnaryReactor* GetExportJob(CallContext* context, const v1::GetExportJobRequest* request,

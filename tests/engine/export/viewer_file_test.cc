@@ -12,6 +12,8 @@
 
 #include "absl/strings/escaping.h"
 #include "engine/field/marched_model.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/field.h"
 #include "engine/methods/ngp/state.h"
 #include "fmt/format.h"
@@ -53,6 +55,16 @@ class ViewerFileTest : public testing::Test {
   std::string html_, bytes_;
   nlohmann::json json_;
 };
+
+TEST_F(ViewerFileTest, SizeOfTheModelFollowsFromTheConfig) {
+  const auto& grid = dynamic_cast<const MarchedModel&>(*model_).grid();
+  const double field = MethodDescriptionOf(state_.config).ViewerBytes(state_.config, grid.n_levels);
+  EXPECT_EQ(bytes_.size(), field + 9.0 * grid.occupied_blocks.size());
+  EXPECT_EQ(ViewerModelBytes(*model_), ElementOf(html_, "model").size());
+  TrainConfig other = state_.config;
+  Ngp(other).n_features_per_level = 2;
+  EXPECT_EQ(MethodDescriptionOf(other).ViewerBytes(other, 1), 0) << "as CheckViewable";
+}
 
 TEST_F(ViewerFileTest, SceneIsJson) {
   ASSERT_TRUE(json_.is_object());

@@ -9,6 +9,9 @@ TEST(ExportLinesTest, LinesOfTheEngineAreRead) {
   EXPECT_EQ(std::get<Exporting>(
                 ParseExportLine(R"({"event":"exporting","step":"surface","share":0.25})")),
             (Exporting{"surface", 0.25}));
+  EXPECT_EQ(
+      std::get<ExportBytes>(ParseExportLine(R"({"event":"size","bytes":1e7,"at_most":true})")),
+      (ExportBytes{1e7, true}));
   EXPECT_EQ(std::get<ExportDone>(ParseExportLine(
                 R"({"event":"done","format":"glb","file":"out/mesh.glb","vertices":5,)"
                 R"("triangles":7,"bytes":99,"seconds":1.5,"axes":"z up","words":"a mesh"})")),
@@ -27,7 +30,8 @@ TEST(ExportLinesTest, OtherLinesAreNone) {
   for (const char* line :
        {"", "a log", "{", R"({"event":"exporting"})",
         R"({"event":"done","vertices":-1,"file":"x"})", R"({"event":"done"})",
-        R"({"event":"exporting","step":"s","share":2})",
+        R"({"event":"exporting","step":"s","share":2})", R"({"event":"size","bytes":-1})",
+        R"({"event":"size","bytes":5})", R"({"event":"size","bytes":5,"at_most":1})",
         R"({"event":"exporting","step":"s","share":"1"})", R"({"event":"else"})"}) {
     EXPECT_TRUE(std::holds_alternative<std::monostate>(ParseExportLine(line))) << line;
   }

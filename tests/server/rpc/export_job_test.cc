@@ -104,10 +104,13 @@ TEST_F(ExportJobTest, WorkerMakesAFileOfTheNewestCheckpoint) {
   v1::JobReport report = FakeWorker::Report(*grant, v1::JobReport::RUNNING);
   report.mutable_export_progress()->set_step("surface");
   report.mutable_export_progress()->set_share(0.25);
+  report.mutable_export_progress()->set_max_bytes(7e6);
   worker_->SendReport(report);
   ASSERT_TRUE(worker_->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED).has_value());
   EXPECT_EQ(Get().progress().step(), "surface");
   EXPECT_EQ(Get().progress().share(), 0.25);
+  EXPECT_EQ(Get().max_bytes(), 7e6) << "by what the worker has read";
+  EXPECT_EQ(Get().expected_bytes(), 28 * 200'000);
 
   worker_->SendReport(Made(*grant));
   ASSERT_TRUE(worker_->WaitForAcknowledgement(created->name()));
@@ -175,6 +178,56 @@ TEST_F(ExportJobTest, ValidateOnlyTellsTheSizeAndWhyItWouldWaitAndMakesNothing) 
   const auto waits = [&] { return Create(request)->wait().reason() == "NO_WORKER"; };
   for (int i = 0; i < 100 && !waits(); ++i) absl::SleepFor(absl::Milliseconds(50));
   EXPECT_TRUE(waits());
+}
+
+TEST_F(ExportJobTest, BoundsFollowFromTheRequestUntilTheModelIsRead) {
+  v1::CreateExportJobRequest request = Request();
+  request.set_validate_only(true);
+  v1::ExportJob& job = *request.mutable_export_job();
+  const auto max_bytes = [&](v1::ExportJob::Format format, uint32_t resolution) {
+    job.set_format(format);
+    job.set_resolution(resolution);
+    return Create(request)->max_bytes();
+  };
+  const double points = max_bytes(v1::ExportJob::POINTS, 64);
+  EXPECT_GT(points, 27.0 * 64 * 64 * 64);
+  EXPECT_GT(max_bytes(v1::ExportJob::SPLATS, 64), 2 * points);
+  EXPECT_GT(max_bytes(v1::ExportJob::VDB, 64), 16.0 * 64 * 64 * 64);
+  EXPECT_GT(max_bytes(v1::ExportJob::NVDB, 1024), max_bytes(v1::ExportJob::NVDB, 64));
+  EXPECT_EQ(max_bytes(v1::ExportJob::POINTS, 1024), max_bytes(v1::ExportJob::POINTS, 1000))
+      << "their views have so many pixels";
+  for (int axis = 0; axis < 3; ++axis) {
+    job.mutable_box()->add_center(0);
+    job.mutable_box()->add_size(axis == 0 ? 1 : 0.1);
+  }
+  EXPECT_LT(max_bytes(v1::ExportJob::POINTS, 64), points / 20);
+  job.set_baked(true);
+  EXPECT_GT(max_bytes(v1::ExportJob::VIEWER, 0), 25e6);
+  EXPECT_EQ(Create(request)->expected_bytes(), 0);
+}
+
+TEST_F(ExportJobTest, SizeOfAViewerFollowsFromTheModelsTensors) {
+  const v1::TrainingJob trained = server_.CreateJob(server_.CreateScene(), "lego");
+  const auto grant = worker_->WaitForOrder(v1::DesiredJob::TRAIN);
+  ASSERT_TRUE(grant.has_value());
+  v1::CommitCheckpointRequest commit = CheckpointRequest(server_, *grant, 100);
+  v1::TensorSpec& grid = *commit.add_tensors();
+  grid.set_name("occupancy.bits");
+  grid.set_dtype("U8");
+  for (const uint32_t size : {1u, 128u, 128u, 16u}) grid.add_shape(size);
+  ASSERT_THAT(worker_->Commit(commit), IsOk());
+  v1::CreateExportJobRequest request = Request("viewer");
+  v1::ExportJob& job = *request.mutable_export_job();
+  job.set_checkpoint(trained.name() + "/checkpoints/-");
+  job.set_format(v1::ExportJob::VIEWER);
+  const auto created = Create(request);
+  ASSERT_THAT(created, IsOk());
+  EXPECT_NEAR(created->expected_bytes(), 9.18e6, 0.05e6) << "a table of 2^17, a level of 128^3";
+  EXPECT_EQ(Get("viewer").expected_bytes(), created->expected_bytes());
+  request = Request("cameras");
+  request.mutable_export_job()->set_checkpoint(trained.name() + "/checkpoints/-");
+  request.mutable_export_job()->set_format(v1::ExportJob::CAMERAS);
+  EXPECT_GT(Create(request)->expected_bytes(), 0);
 }
 
 TEST_F(ExportJobTest, WhatAnOlderWorkerLacksWaitsForANewerOne) {
@@ -257,6 +310,7 @@ TEST_F(ExportJobTest, PathsAndViewsGoThroughKeyframesOnWorkersThatAnnounceThem) 
   camera.set_height(50);
   camera.set_fl_x(100);
   EXPECT_EQ(Create(request)->expected_bytes(), 25'000);
+  EXPECT_GT(Create(request)->max_bytes(), 35'000);
 }
 
 TEST_F(ExportJobTest, EveryWrongFieldIsNamedAtOnce) {

@@ -91,6 +91,7 @@ TEST(RecordCodecTest, ExportJobComesBackWithItsSourceAndFiles) {
   job.kind = JobKind::kExport;
   static_cast<ModelSource&>(job.exporting) = {
       true, {"default", "j-1"}, 7, QueueHarness::Blob("model"), "style", "export/ngp", "box", ""};
+  job.exporting.expected_bytes = 9.1e6;
   job.exporting.request = std::string("\x0a\x00", 2);
   job.export_result = ExportResult{{{"mesh.glb", QueueHarness::Blob("mesh")}}, "report"};
   Job read;

@@ -22,6 +22,9 @@ class NgpDescription final : public NgpFieldDescription {
   uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
     return NgpCpuStepBytes(config, n_levels, n_threads);
   }
+  double ViewerBytes(const TrainConfig& config, int n_levels) const override {
+    return NgpViewerBytes(config, n_levels);
+  }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
   absl::Status CheckRanks(const TrainConfig& config, DeviceSet kind, int n_ranks) const override {
     const NgpSettings& settings = Ngp(config);

@@ -1,6 +1,7 @@
 #include "engine/methods/ngp/describe/ngp_memory.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/vec3.h"
 #include "engine/config/step_size.h"
@@ -63,6 +64,21 @@ uint64_t NgpStateBytes(const TrainConfig& config, int n_occupancy_levels) {
     n_parameters += TableFloats(NgpProposalConfig(config)) + kNgpWeights;
   return n_parameters * kSavedBytesPerParameter +
          GridCells(config, n_occupancy_levels) * sizeof(float);
+}
+
+double NgpViewerBytes(const TrainConfig& config, int n_occupancy_levels) {
+  const NgpSettings& settings = Ngp(config);
+  if (settings.n_features_per_level != 4 || settings.sampler != Sampler::kGrid) return 0;
+  const int n_levels = kEncodingWidth / settings.n_features_per_level;
+  const double finest = std::ldexp(FinestResolution(config), n_occupancy_levels - 1);
+  double n_halves = kNgpWeights;
+  for (int level = 0; level < n_levels; ++level) {
+    const double corners =
+        HashLevelResolution(level, n_levels, kBaseResolution, static_cast<int>(finest)) + 1.0;
+    n_halves += settings.n_features_per_level *
+                std::min(corners * corners * corners, std::ldexp(1.0, Log2HashmapSize(config)));
+  }
+  return n_halves * sizeof(uint16_t);
 }
 
 TrainConfig WithoutHalfTable(TrainConfig config) {

@@ -34,6 +34,9 @@ uint64_t NgpCpuStepBytes(const TrainConfig& config, int n_occupancy_levels, int 
 // One copy of the state as checkpoints hold it, in bytes.
 uint64_t NgpStateBytes(const TrainConfig& config, int n_occupancy_levels);
 
+// MethodDescription::ViewerBytes: halves of the table's used entries and of the layers.
+double NgpViewerBytes(const TrainConfig& config, int n_occupancy_levels);
+
 // `config` with half_table=0: the host's table and moments in fp32, for steps other than the CPU's.
 TrainConfig WithoutHalfTable(TrainConfig config);
 

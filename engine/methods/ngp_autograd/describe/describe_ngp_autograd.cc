@@ -29,6 +29,9 @@ class NgpAutogradDescription final : public NgpFieldDescription {
     return NgpCpuStepBytes(WithoutHalfTable(config), n_levels, n_threads) +
            MaxStepSamples(config) * kAutogradSampleBytes;
   }
+  double ViewerBytes(const TrainConfig& config, int n_levels) const override {
+    return NgpViewerBytes(config, n_levels);
+  }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
   absl::Status CheckRanks(const TrainConfig&, DeviceSet, int) const override {
     return absl::OkStatus();

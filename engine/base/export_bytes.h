@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+
+namespace nerf {
+
+// Bytes of exported files, as engine/export writes them, for those who tell sizes before a file is
+// made. Meshes have positions and normals of floats, colors of 3 bytes in PLY and of 4 16-bit
+// numbers in GLB; corners of 32-bit numbers, counted in PLY.
+inline constexpr size_t kPlyVertexBytes = 27, kPlyTriangleBytes = 13;
+inline constexpr size_t kGlbVertexBytes = 32, kGlbTriangleBytes = 12;
+inline constexpr size_t kSplatBytes = 17 * 4;
+inline constexpr size_t kMaxPlyHeaderBytes = 640;
+
+// Of a closed mesh without its header, which has half as many vertices as triangles.
+inline double ExpectedMeshBytes(bool is_glb, double n_triangles) {
+  return n_triangles * (is_glb ? 0.5 * kGlbVertexBytes + kGlbTriangleBytes
+                               : 0.5 * kPlyVertexBytes + kPlyTriangleBytes);
+}
+
+// Points and splats are made of so many views, of at most so many pixels a side.
+inline constexpr int kMaxPointViews = 32, kMaxPointViewSide = 640;
+inline constexpr double kMaxPoints = double{kMaxPointViews} * kMaxPointViewSide * kMaxPointViewSide;
+
+inline double MaxPointFileBytes(bool is_splats, double n_points) {
+  return n_points * (is_splats ? kSplatBytes : kPlyVertexBytes) + kMaxPlyHeaderBytes;
+}
+
+// Points of a volume that hold something, at most, and the cubes of 8^3, 128^3 and 4096^3 that do.
+inline constexpr size_t kMaxVolumePoints = 64'000'000;
+struct VolumeExtent {
+  double n_points = 0, n_leaves = 0, n_lower = 0, n_upper = 0;
+};
+
+// Both grids, density and color: their values, and masks for each point of leaves and each child of
+// nodes.
+inline double MaxVdbBytes(const VolumeExtent& extent) {
+  return extent.n_points * 16 + extent.n_leaves * 260 + extent.n_lower * 2060 +
+         extent.n_upper * 16'400 + 4096;
+}
+
+// NanoVDB keeps all points of a leaf, and a value or an offset for each child of a node.
+inline double MaxNanoVdbBytes(const VolumeExtent& extent) {
+  return extent.n_leaves * 8448 + extent.n_lower * 102'400 + extent.n_upper * 811'008 + 8192;
+}
+
+// A .zip of rendered views: a PNG of 3 bytes a pixel and a depth of 4, neither of them smaller for
+// being packed; for each view names, headers and its camera.
+inline double MaxViewBytes(double width, double height) {
+  return height * (7.01 * width + 2) + 4096;
+}
+
+}  // namespace nerf

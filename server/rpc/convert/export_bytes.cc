@@ -1,0 +1,199 @@
+#include "server/rpc/convert/export_bytes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/export_bytes.h"
+#include "engine/config/view_limits.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "server/queue/jobs/job.h"
+
+namespace nerf {
+namespace {
+
+// Of files, on average.
+constexpr double kCameraBytes = 620, kNerfstudioCameraBytes = 430, kNgpCameraBytes = 290;
+constexpr double kViewPixelBytes = 5;  // 4 of a depth, and of a PNG
+// A viewer file beside its model: the page, the path that it plays, and for each photograph about
+// what the model's header has.
+constexpr double kViewerPageBytes = 56'000;
+constexpr double kBase64Growth = 4.0 / 3;
+constexpr uint32_t kMaxGridLevels = 16;
+// Of the header of a model's file: what it has beside photographs, and for each of these.
+constexpr double kHeaderBytes = 3800, kHeaderCameraBytes = 154;
+// The largest baked model: kMaxBakedTextures of engine/export/baked_model.h at 16 bytes a node, of
+// which 13 are kept; and with it empty blocks, and what is behind everything.
+constexpr double kMaxBakedBytes = 13 * (64 << 20) / 16.0 + (4 << 20);
+
+// Cells along the axes of the box, or of the largest one where it is not known.
+struct GridCells {
+  double n[3];
+};
+
+GridCells CellsOf(const v1::ExportJob& job) {
+  const double resolution = job.resolution();
+  GridCells cells = {{resolution, resolution, resolution}};
+  if (job.box().size_size() != 3) return cells;
+  const auto& size = job.box().size();
+  const double longest = std::max({size[0], size[1], size[2]});
+  for (int axis = 0; axis < 3; ++axis)
+    cells.n[axis] = std::max(1.0, std::ceil(resolution * size[axis] / longest));
+  return cells;
+}
+
+double MaxPointsOf(const v1::ExportJob& job) {
+  double n = 1;
+  for (const double cells : CellsOf(job).n) n *= cells + 2;
+  return std::min(n, kMaxPoints);
+}
+
+// With every cube of points in use.
+VolumeExtent FullExtent(const v1::ExportJob& job) {
+  VolumeExtent extent{1, 1, 1, 1};
+  for (const double cells : CellsOf(job).n) {
+    extent.n_points *= cells + 1;
+    extent.n_leaves *= std::ceil((cells + 3) / 8);
+    extent.n_lower *= std::ceil((cells + 3) / 128);
+  }
+  extent.n_points = std::min(extent.n_points, static_cast<double>(kMaxVolumePoints));
+  return extent;
+}
+
+double PathBytes(const v1::ExportJob& job, double n_cameras) {
+  return n_cameras * (job.format() == v1::ExportJob::NERFSTUDIO_PATH ? kNerfstudioCameraBytes
+                                                                     : kNgpCameraBytes);
+}
+
+// Of a data set of views through these cameras.
+ExportBytes ViewSetBytes(const v1::CameraPath& path) {
+  ExportBytes size;
+  for (const v1::Camera& camera : path.cameras().cameras()) {
+    const double width = camera.width(), height = camera.height();
+    const double shrink = std::sqrt(std::min(1.0, kMaxDefaultViewPixels / (width * height)));
+    size.expected += shrink * shrink * width * height * kViewPixelBytes;
+    size.max += MaxViewBytes(std::ceil(shrink * width), std::ceil(shrink * height));
+  }
+  return size;
+}
+
+// The model that a job is of, as far as the server knows it.
+struct KnownModel {
+  TrainConfig config;
+  std::vector<TensorRecord> tensors;
+  double byte_size = 0;
+};
+
+double BytesOf(const TensorRecord& tensor) {
+  const double each = tensor.dtype == "U8" ? 1 : tensor.dtype.ends_with("16") ? 2 : 4;
+  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), each, std::multiplies<>());
+}
+
+std::optional<KnownModel> FindModel(const ServiceContext& services, const ModelSource& source) {
+  KnownModel model;
+  std::string method;
+  std::map<std::string, std::string> settings;
+  ResourceKey trained_by = source.source;
+  if (source.from_checkpoint) {
+    const absl::StatusOr<Job> job = services.queue.Get(source.source);
+    if (!job.ok()) return std::nullopt;
+    for (const CheckpointRecord& checkpoint : job->checkpoints) {
+      if (source.step.has_value() && checkpoint.step != *source.step) continue;
+      model.tensors = checkpoint.tensors;
+      model.byte_size = static_cast<double>(checkpoint.model_blob.byte_size);
+    }
+    method = job->training.config.method;
+    settings = job->training.config.settings;
+  } else {
+    const absl::StatusOr<ModelRecord> record = services.models.Get(source.source);
+    if (!record.ok()) return std::nullopt;
+    model.tensors = record->tensors;
+    model.byte_size = static_cast<double>(record->blob.byte_size);
+    method = record->method;
+    const absl::StatusOr<Job> job = services.queue.Get({source.source.project, record->job});
+    if (job.ok()) settings = job->training.config.settings;
+  }
+  absl::StatusOr<TrainConfig> config = DefaultConfig(method);
+  if (!config.ok()) return std::nullopt;
+  model.config = *std::move(config);
+  for (const auto& [key, value] : settings)
+    SetConfigField(key, value, &model.config).IgnoreError();  // of another version
+  return model;
+}
+
+double ViewerBytes(KnownModel model, double header_bytes) {
+  const auto grid = std::find_if(model.tensors.begin(), model.tensors.end(), [](const auto& it) {
+    return it.name == "occupancy.bits" && it.shape.size() == 4 && it.shape[0] >= 1 &&
+           it.shape[0] <= kMaxGridLevels;
+  });
+  if (grid == model.tensors.end()) return 0;
+  std::vector<TensorShape> held;
+  for (const TensorRecord& tensor : model.tensors)
+    held.push_back({tensor.name, tensor.dtype, tensor.shape});
+  const MethodDescription& method = MethodDescriptionOf(model.config);
+  method.TakeFromTensors(held, &model.config);
+  const double field = method.ViewerBytes(model.config, static_cast<int>(grid->shape[0]));
+  if (field == 0) return 0;
+  // Each block of 64 cells also has its distance to the next one in use.
+  return (field + BytesOf(*grid) * 9 / 8) * kBase64Growth + kViewerPageBytes + header_bytes;
+}
+
+}  // namespace
+
+ExportBytes BytesOfRequest(const v1::ExportJob& job) {
+  switch (job.format()) {
+    case v1::ExportJob::PLY:
+    case v1::ExportJob::GLB:
+      if (job.texture() > 0) return {};
+      return {ExpectedMeshBytes(job.format() == v1::ExportJob::GLB, job.triangles()), 0};
+    case v1::ExportJob::POINTS:
+    case v1::ExportJob::SPLATS:
+      return {0, MaxPointFileBytes(job.format() == v1::ExportJob::SPLATS, MaxPointsOf(job))};
+    case v1::ExportJob::VDB:
+      return {0, MaxVdbBytes(FullExtent(job))};
+    case v1::ExportJob::NVDB:
+      return {0, MaxNanoVdbBytes(FullExtent(job))};
+    case v1::ExportJob::VIEWER:
+      if (!job.baked()) return {};
+      return {0, kMaxBakedBytes * kBase64Growth + kViewerPageBytes};
+    case v1::ExportJob::NERFSTUDIO_PATH:
+    case v1::ExportJob::NGP_PATH: {
+      if (!job.has_path()) return {};
+      const v1::CameraPath& path = job.path();
+      // instant-ngp's has the keyframes themselves.
+      const double n_cameras = path.has_cameras() ? path.cameras().cameras_size()
+                               : job.format() == v1::ExportJob::NERFSTUDIO_PATH
+                                   ? path.keyframes().frames()
+                                   : path.keyframes().keyframes_size();
+      return {PathBytes(job, n_cameras), 0};
+    }
+    case v1::ExportJob::VIEWS:
+      return ViewSetBytes(job.path());
+    default:
+      return {};
+  }
+}
+
+double BytesOfModel(const ServiceContext& services, const ModelSource& source,
+                    const v1::ExportJob& job) {
+  const bool is_viewer = job.format() == v1::ExportJob::VIEWER && !job.baked();
+  const bool is_of_photographs =
+      job.format() == v1::ExportJob::CAMERAS || (IsPath(job.format()) && !job.has_path());
+  if (!is_viewer && !is_of_photographs) return 0;
+  const std::optional<KnownModel> model = FindModel(services, source);
+  if (!model.has_value() || model->tensors.empty()) return 0;
+  double header = model->byte_size;
+  for (const TensorRecord& tensor : model->tensors) header -= BytesOf(tensor);
+  header = std::max(0.0, header);
+  if (is_viewer) return ViewerBytes(*model, header);
+  const double n_cameras = std::max(1.0, (header - kHeaderBytes) / kHeaderCameraBytes);
+  return job.format() == v1::ExportJob::CAMERAS ? n_cameras * kCameraBytes
+                                                : PathBytes(job, n_cameras);
+}
+
+}  // namespace nerf
