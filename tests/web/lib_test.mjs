@@ -1,5 +1,6 @@
 // Parts of the page by themselves: which files of a folder a scene gets, names, and photographs beside renders in Chromium.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -35,8 +36,8 @@ const transforms = (...frames) => JSON.stringify({ frames });
 
 async function run() {
   const module = join(folder, "lib.mjs");
-  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf } = await import(pathToFileURL(module));
+  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -82,6 +83,27 @@ async function run() {
     assert.equal(cloudOf(new TextEncoder().encode("<!doctype html>").buffer), null);
     assert.equal(cloudOf(new TextEncoder().encode(head(1000)).buffer), null, "a cut file");
     assert.equal(cloudOf(new ArrayBuffer(2)), null);
+  });
+
+  await step("a picture of a box has all of it, from where it is looked at", async () => {
+    const box = { center: [1, 2, 3], size: [2, 1, 0.5], turn: turnOf([0, 0, 30]) };
+    const { transformMatrix: m, flX, width, height } = cameraOf(box, { up: [0, 0, 1], toViewer: [0, -1, 0.5] }, 240, 160);
+    for (const signs of [0, 1, 2, 3, 4, 5, 6, 7]) {
+      const corner = axesOf(box).reduce((sum, axis, i) => sum.map((value, k) => value + (signs & (1 << i) ? 0.5 : -0.5) * box.size[i] * axis[k]), box.center);
+      const [x, y, z] = [0, 1, 2].map((column) => [0, 1, 2].reduce((sum, row) => sum + m[4 * row + column] * (corner[row] - m[4 * row + 3]), 0));
+      assert.ok(z < 0, "in front");
+      assert.ok(Math.abs((flX * x) / z) < width / 2 && Math.abs((flX * y) / z) < height / 2, `corner ${signs}`);
+    }
+    assert.ok(m[6] < 0 && m[9] > 0, "upright, from the side of the viewer");
+  });
+
+  await step("frames in a .zip are read by others", async () => {
+    const zip = join(folder, "frames.zip");
+    const entries = [["rgb_0000.exr", "first"], ["rgb_0001.exr", ""], ["ü.exr", "x".repeat(70_000)]];
+    writeFileSync(zip, Buffer.from(await (await zipOf(entries.map(([name, text]) => ({ name, content: new Blob([text]) })))).arrayBuffer()));
+    const read = "import sys, zipfile, json; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; print(json.dumps([[i.filename, z.read(i).decode()] for i in z.infolist()]))";
+    assert.deepEqual(JSON.parse(execFileSync("python3", ["-c", read, zip])), entries);
+    await assert.rejects(zipOf([{ name: "a", content: { size: 5e9 } }]), /4 GB/);
   });
 
   await step("a box is moved, sized and turned by its handles", async () => {

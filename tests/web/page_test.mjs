@@ -577,6 +577,8 @@ async function run() {
 
   // scripts/setup.sh --test installs it.
   await step("a mesh is made by a worker and downloaded, by keyboard", async () => {
+    await page.getByLabel("Also for phones").check();
+    await page.getByText(/^At most [0-9.]+ MB/).waitFor();
     await page.getByLabel("As", { exact: true }).selectOption({ label: "Mesh (GLB)" });
     await page.getByLabel("Axes", { exact: true }).selectOption({ label: "Blender" });
     const downloading = page.waitForEvent("download", { timeout: 120_000 });
@@ -590,6 +592,10 @@ async function run() {
     await picture.waitFor();
     assert.ok((await colorsOf(picture)) > 20, "the picture of the mesh is blank");
     assert.deepEqual(await exports.locator("b").allTextContents(), ["mesh.glb", "viewer.html"]);
+    await exports.getByRole("button", { name: /^Show / }).click(); // the viewer: a view of its model
+    const view = exports.getByRole("img", { name: /^View of viewer.html/ });
+    await view.waitFor();
+    assert.ok((await colorsOf(view)) > 20, "the picture of the viewer is blank");
     const { exportJobs } = await nerfd.call("ExportJobService/ListExportJobs");
     await page.reload(); // a file is not fetched for its picture unless that is asked for
     await press(page, "button", `Show ${exportJobs[0].name.split("/").at(-1)}`);
@@ -641,6 +647,14 @@ async function run() {
     const entries = "stream=codec_name,width,height,pix_fmt,r_frame_rate,nb_read_frames";
     const probe = spawnSync("ffprobe", ["-v", "error", "-count_frames", "-show_entries", entries, "-of", "csv=p=0", file], { encoding: "utf8" });
     assert.equal(probe.stdout.trim(), "h264,320,320,yuv420p,30/1,48", probe.stderr);
+    await page.getByLabel("Made as").selectOption({ label: "EXR frames (zip)" });
+    await page.getByLabel("Seconds").fill("0.1");
+    await press(page, "button", "Render (3 frames)");
+    await page.getByRole("button", { name: /^Download frames of / }).waitFor({ timeout: 60_000 });
+    const saving = page.waitForEvent("download", { timeout: 30_000 });
+    await press(page, "button", await page.getByRole("button", { name: /^Download frames of / }).getAttribute("aria-label"));
+    const listing = spawnSync("python3", ["-m", "zipfile", "-l", await (await saving).path()]).stdout.toString();
+    assert.deepEqual(listing.match(/\S+\.exr/g), ["rgb_0000.exr", "rgb_0001.exr", "rgb_0002.exr"]);
   });
 
   const modelPage = page.url();

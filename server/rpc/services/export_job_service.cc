@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "nerf/v1/export_job_service.grpc.pb.h"
 #include "common/status_macros.h"
+#include "nerf/v1/export_job_service.grpc.pb.h"
 #include "server/rpc/calls/service_context.h"
 #include "server/rpc/convert/convert_export.h"
 #include "server/rpc/convert/export_bytes.h"

@@ -82,16 +82,20 @@ export interface Look {
   isLeftHanded?: boolean; // the axes are
 }
 
-// The cloud without perspective, in width x height pixels of RGBA; what is empty is transparent.
-export function drawCloud({ n, positions, colors }: Cloud, width: number, height: number, look: Look): Uint8ClampedArray {
-  const { isLeftHanded } = look;
-  const u = unit(three(look.up));
+// The axes of a picture that is seen so, and the direction to the viewer.
+export function pictureAxes({ up, toViewer: given, isLeftHanded }: Look): { right: Vec3; above: Vec3; toViewer: Vec3 } {
+  const u = unit(three(up));
   const first = unit(cross(u, Math.abs(u[0]) < 0.9 ? [1, 0, 0] : [0, 1, 0]));
   const flat = add(scaled(first, Math.cos(azimuth)), scaled(cross(u, first), Math.sin(azimuth)));
   const oblique = add(scaled(flat, Math.cos(elevation)), scaled(u, Math.sin(elevation)));
-  const toViewer = look.toViewer && norm(cross(u, three(look.toViewer))) > 1e-3 ? unit(three(look.toViewer)) : oblique;
+  const toViewer = given && norm(cross(u, three(given))) > 1e-3 ? unit(three(given)) : oblique;
   const right = unit(isLeftHanded ? cross(toViewer, u) : cross(u, toViewer));
-  const above = isLeftHanded ? cross(right, toViewer) : cross(toViewer, right);
+  return { right, above: isLeftHanded ? cross(right, toViewer) : cross(toViewer, right), toViewer };
+}
+
+// The cloud without perspective, in width x height pixels of RGBA; what is empty is transparent.
+export function drawCloud({ n, positions, colors }: Cloud, width: number, height: number, look: Look): Uint8ClampedArray {
+  const { right, above, toViewer } = pictureAxes(look);
   const along = (axis: Vec3) => Float32Array.from({ length: n }, (_, i) => dot(axis, [positions[3 * i]!, positions[3 * i + 1]!, positions[3 * i + 2]!]));
   const [x, y, depth] = [along(right), along(above), along(toViewer)];
   const range = (values: Float32Array) => {

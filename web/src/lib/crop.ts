@@ -1,5 +1,6 @@
 // The box that is shown of a model: its shape in a view, and what a drag of one of its handles makes of it.
 import type { CropBox } from "../gen/nerf/v1/common_pb";
+import { pictureAxes, type Look } from "./cloud";
 import { basisOf, project, rayAt, type OrbitPose, type SceneView } from "./orbit";
 import { add, cross, dot, norm, scale, sub, unit, type Vec3 } from "./vec3";
 
@@ -75,6 +76,16 @@ export function edgesOf(box: Box): [Vec3, Vec3][] {
   const edges: [Vec3, Vec3][] = [];
   for (let from = 0; from < 8; ++from) for (const bit of [1, 2, 4]) if (!(from & bit)) edges.push([corner(from), corner(from | bit)]);
   return edges;
+}
+
+// A camera that has all of the box in its picture.
+export function cameraOf(box: Box, look: Look, width: number, height: number) {
+  const halfAngle = 20 * degree; // of the shorter side
+  const focal = Math.min(width, height) / 2 / Math.tan(halfAngle);
+  const { right, above, toViewer } = pictureAxes(look);
+  const position = add(box.center, scale(toViewer, norm(box.size) / 2 / Math.sin(halfAngle)));
+  const rows = [0, 1, 2].flatMap((row) => [right[row]!, above[row]!, toViewer[row]!, position[row]!]);
+  return { width, height, flX: focal, transformMatrix: [...rows, 0, 0, 0, 1] };
 }
 
 export type Handle = { kind: "face"; axis: number; sign: 1 | -1; at: Vec3 } | { kind: "center"; at: Vec3 } | { kind: "turn"; axis: number; at: Vec3 };
