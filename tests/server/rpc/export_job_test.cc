@@ -228,6 +228,14 @@ TEST_F(ExportJobTest, SizeOfAViewerFollowsFromTheModelsTensors) {
   request.mutable_export_job()->set_checkpoint(trained.name() + "/checkpoints/-");
   request.mutable_export_job()->set_format(v1::ExportJob::CAMERAS);
   EXPECT_GT(Create(request)->expected_bytes(), 0);
+  v1::CommitCheckpointRequest wrong = CheckpointRequest(server_, *grant, 200);
+  *wrong.add_tensors() = grid;
+  wrong.mutable_tensors(0)->set_shape(0, 4'000'000'000);  // levels
+  ASSERT_THAT(worker_->Commit(wrong), IsOk());
+  request = Request("wrong");
+  request.mutable_export_job()->set_checkpoint(trained.name() + "/checkpoints/-");
+  request.mutable_export_job()->set_format(v1::ExportJob::VIEWER);
+  EXPECT_EQ(Create(request)->expected_bytes(), 0) << "no model has so many";
 }
 
 TEST_F(ExportJobTest, WhatAnOlderWorkerLacksWaitsForANewerOne) {
