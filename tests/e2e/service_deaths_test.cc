@@ -17,8 +17,9 @@ using testing::Not;
 class ServiceDeathsTest : public ServiceTest {
  protected:
   // nerfd, a job in training with a committed checkpoint, and a watch of it.
-  BinaryProcess& TrainUntilCheckpoint(const std::vector<std::string>& nerfd_flags,
+  BinaryProcess& TrainUntilCheckpoint(std::vector<std::string> nerfd_flags,
                                       const std::string& seconds) {
+    nerfd_flags.insert(nerfd_flags.end(), {"--checkpoint-interval", "500ms"});
     EXPECT_TRUE(StartNerfd(nerfd_flags)) << nerfd().err();
     CreateSmallScene();
     const CtlResult created = CreateJob("job", {"--seconds", seconds});
@@ -75,7 +76,7 @@ class ServiceDeathsTest : public ServiceTest {
 };
 
 TEST_F(ServiceDeathsTest, KilledEngineCostsOneAttemptAndTheJobGoesOnFromItsCheckpoint) {
-  BinaryProcess& watch = TrainUntilCheckpoint({}, "7");
+  BinaryProcess& watch = TrainUntilCheckpoint({}, "4");
   const int floor = LastCheckpoint(GetJob("job"));
   const pid_t worker = WaitForOnly("nerf-worker"), engine = WaitForOnly("nerf-engine");
   ASSERT_NE(engine, 0);
@@ -107,7 +108,7 @@ TEST_F(ServiceDeathsTest, ShortJobGoesOnFromTheLastFifthOfItsBudget) {
 }
 
 TEST_F(ServiceDeathsTest, KilledWorkerIsStartedAgainAndTheJobGoesOnFromItsCheckpoint) {
-  BinaryProcess& watch = TrainUntilCheckpoint({}, "7");
+  BinaryProcess& watch = TrainUntilCheckpoint({}, "4");
   const int floor = LastCheckpoint(GetJob("job"));
   const pid_t worker = WaitForOnly("nerf-worker"), engine = WaitForOnly("nerf-engine");
   ASSERT_NE(worker, 0);
@@ -124,7 +125,7 @@ TEST_F(ServiceDeathsTest, KilledWorkerIsStartedAgainAndTheJobGoesOnFromItsCheckp
 }
 
 TEST_F(ServiceDeathsTest, KilledServerFindsItsLivingWorkerAndTheWatchGoesOnWithoutAGap) {
-  BinaryProcess& watch = TrainUntilCheckpoint({}, "10");
+  BinaryProcess& watch = TrainUntilCheckpoint({}, "6");
   const pid_t worker = WaitForOnly("nerf-worker"), engine = WaitForOnly("nerf-engine");
   ASSERT_NE(worker, 0);
   nerfd().Kill(SIGKILL);
@@ -155,7 +156,7 @@ TEST_F(ServiceDeathsTest, KilledServerFindsItsLivingWorkerAndTheWatchGoesOnWitho
 }
 
 TEST_F(ServiceDeathsTest, ServerAndWorkerKilledTogetherLoseNoJob) {
-  TrainUntilCheckpoint({"--lease-ttl", "2s"}, "6");
+  TrainUntilCheckpoint({"--lease-ttl", "2s"}, "4");
   ASSERT_EQ(CreateJob("behind", {"--steps", "50"}).code, kOk);
   const int floor = LastCheckpoint(GetJob("job"));
   for (const char* name : {"nerfd", "nerf-worker"}) {
@@ -177,7 +178,7 @@ TEST_F(ServiceDeathsTest, SigtermCommitsACheckpointHandsTheJobBackAndARestartGoe
   // No checkpoint is due, so the only one is that of the drain.
   ASSERT_TRUE(StartNerfd({"--checkpoint-interval", "10m"})) << nerfd().err();
   CreateSmallScene();
-  ASSERT_EQ(CreateJob("job", {"--seconds", "6"}).code, kOk);
+  ASSERT_EQ(CreateJob("job", {"--seconds", "5"}).code, kOk);
   ASSERT_TRUE(WaitForSteps("job", 100));
   const int before = StepOf(GetJob("job"));
   BinaryProcess& watch = StartWatch("job");
@@ -258,7 +259,7 @@ TEST_F(ServiceDeathsTest, CancelOfAJobWhoseWorkerIsLostEndsCancelled) {
 }
 
 TEST_F(ServiceDeathsTest, SigtermToTheWorkerAloneHandsTheJobBackAndAnotherWorkerGoesOn) {
-  BinaryProcess& watch = TrainUntilCheckpoint({}, "6");
+  BinaryProcess& watch = TrainUntilCheckpoint({}, "4");
   const int floor = LastCheckpoint(GetJob("job"));
   const pid_t worker = WaitForOnly("nerf-worker");
   kill(worker, SIGTERM);
@@ -268,7 +269,7 @@ TEST_F(ServiceDeathsTest, SigtermToTheWorkerAloneHandsTheJobBackAndAnotherWorker
 }
 
 TEST_F(ServiceDeathsTest, SecondSigtermEndsTheServerAtOnceAndTheJobIsStillThere) {
-  TrainUntilCheckpoint({}, "8");
+  TrainUntilCheckpoint({}, "4");
   // The stopped worker cannot answer the first one.
   const pid_t worker = WaitForOnly("nerf-worker");
   kill(worker, SIGSTOP);

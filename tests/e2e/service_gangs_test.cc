@@ -22,7 +22,7 @@ class ServiceGangsTest : public ServiceTest {
 
   // Checkpoints come often, so that few steps are enough for all kills.
   static std::vector<std::string> Flags() {
-    return {"--no-local-worker", "--checkpoint-interval", "200ms"};
+    return {"--no-local-worker", "--checkpoint-interval", "200ms", "--lease-ttl", "3s"};
   }
 
   void SetUp() override {

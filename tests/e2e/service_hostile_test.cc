@@ -57,7 +57,9 @@ class ServiceHostileTest : public ServiceTest {
     EXPECT_TRUE(WaitUntil(kLong, [&] { return StateOfHostile(id) == "RUNNING"; }));
   }
   std::string StateOfHostile(const std::string& id) {
-    return Ctl({"job", "show", id, "--project", "other", "-o", "json"}).json()["state"];
+    const Json job =
+        Ask("TrainingService/GetTrainingJob", {{"name", "projects/other/trainingJobs/" + id}});
+    return job.is_object() ? job.value("state", "") : "unknown";
   }
 
   // All that the hostile engines have written to files of this name.

@@ -46,9 +46,9 @@ class ServiceRendersTest : public ServiceTest {
   void CreateSmall(const std::string& id) { Create(id, kFrames, 64, 64); }
 
   std::string StateOf(const std::string& id) {
-    const CtlResult shown = Ctl({"render-job", "show", id, "-o", "json"});
-    const Json job = shown.json();
-    return job.is_object() ? job.value("state", "") : shown.err;
+    const Json job =
+        Ask("RenderJobService/GetRenderJob", {{"name", "projects/default/renderJobs/" + id}});
+    return job.is_object() ? job.value("state", "") : "unknown";
   }
 
   Files FramesOf(const std::string& id) {

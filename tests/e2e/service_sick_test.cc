@@ -56,7 +56,14 @@ TEST_F(ServiceSickTest, EngineThatDiesAtEveryTrainingBesideAHealthyOneFailsNoneO
   StartWorker("healthy", "--step-ms=1");
   constexpr int kJobs = 50;
   for (int i = 0; i < kJobs; ++i) CreateSteps("job-" + std::to_string(i), 20);
-  EXPECT_TRUE(WaitUntil(3 * kLong, [&] { return CountJobs("SUCCEEDED") == kJobs; }));
+  EXPECT_TRUE(WaitUntil(3 * kLong, [&] {
+    absl::SleepFor(kPause);
+    const Json list =
+        Ask("TrainingService/ListTrainingJobs",
+            {{"parent", "projects/default"}, {"filter", "state = SUCCEEDED"}, {"pageSize", kJobs}});
+    return list.is_object() && list["trainingJobs"].size() == kJobs;
+  }));
+  EXPECT_EQ(CountJobs("SUCCEEDED"), static_cast<size_t>(kJobs));
   EXPECT_EQ(CountJobs("FAILED"), 0u);
   EXPECT_THAT(Ctl({"worker", "ls"}).out, HasSubstr("UNHEALTHY"));
   EXPECT_THAT(Ctl({"worker", "ls"}).out, HasSubstr("its engine died on 3 jobs in a row"));

@@ -23,7 +23,7 @@ class ServiceTilesTest : public ServiceTest {
     CreateSmallScene();
   }
   static std::vector<std::string> Flags() {
-    return {"--no-local-worker", "--checkpoint-interval", "200ms"};
+    return {"--no-local-worker", "--checkpoint-interval", "200ms", "--lease-ttl", "3s"};
   }
 
   void StartWorker(const std::string& name) {
