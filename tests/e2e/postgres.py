@@ -43,7 +43,7 @@ class Postgres:
     def start(self):
         log = open(self.folder / "server.log", "ab")
         self.server = self.spawn("postgres", "-D", self.folder / "data", "-k", self.socket, "-h",
-                                 "", stdout=log, stderr=log)
+                                 "", "-c", "jit=off", stdout=log, stderr=log)
         while self.spawn("pg_isready", "-q", "-h", self.socket, "-U", "nerfd").wait() != 0:
             if self.server.poll() is not None:
                 raise RuntimeError("PostgreSQL has ended")

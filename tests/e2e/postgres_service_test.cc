@@ -17,6 +17,7 @@
 #include "tests/e2e/owner_channel.h"
 #include "tests/testing/postgres_cluster.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
 
 namespace nerf {
 namespace {

@@ -10,6 +10,7 @@
 #include "tests/testing/postgres_cluster.h"
 #include "tests/testing/queue_story.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
 
 namespace nerf {
 namespace {

@@ -15,6 +15,7 @@
 #include "tests/testing/postgres_proxy.h"
 #include "tests/testing/queue_story.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
 #include "tests/testing/wait_until.h"
 
 namespace nerf {
