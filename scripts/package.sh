@@ -4,8 +4,8 @@
 #   scripts/package.sh [BUILD [OUT]]   of the build tree BUILD (build/release, which is built where
 #                                      it has no programs) into OUT (build/packages)
 # One build tree gives the same bytes each time: dates are $SOURCE_DATE_EPOCH, by default that of
-# the commit. LibTorch's part is packaged where the build has it. Needs dpkg-dev, binutils and
-# protobuf-compiler-grpc; not root.
+# the commit. $NERF_XZ_LEVEL is xz's level, 6 by default. LibTorch's part is packaged where the
+# build has it. Needs dpkg-dev, binutils and protobuf-compiler-grpc; not root.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(realpath -m "${1:-$source/build/release}")
@@ -105,7 +105,8 @@ finish() { # PACKAGE [SHARED_OBJECT...]
     { cat "$work/gencontrol.log" >&2; return 1; }
   local name
   name=$1_${version}_$(sed -n 's/^Architecture: //p' "$root/DEBIAN/control").deb
-  dpkg-deb --root-owner-group --threads-max=1 -Zxz --build "$root" "$out/$name" >/dev/null
+  dpkg-deb --root-owner-group --threads-max=1 -Zxz "-z${NERF_XZ_LEVEL:-6}" --build "$root" \
+    "$out/$name" >/dev/null
   made+=("$name")
 }
 

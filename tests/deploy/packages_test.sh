@@ -26,7 +26,8 @@ end() {
 }
 trap end EXIT
 
-# The second run as somebody else, who builds a copy elsewhere.
+# The second run as somebody else, who builds a copy elsewhere. Packing well takes a minute.
+export NERF_XZ_LEVEL=0
 "$source/scripts/package.sh" "$build" "$scratch/first" >/dev/null
 mkdir "$scratch/copy" "$scratch/copy/bin" "$scratch/copy/lib"
 cp "$build"/bin/{nerfd,nerf-worker,nerf-engine,nerfctl} "$scratch/copy/bin"
@@ -41,9 +42,17 @@ ls -l ./*.deb | awk '{print $5, $9}'
 has() { # PACKAGE FILE...
   local file
   for file in "${@:2}"; do
-    dpkg-deb --fsys-tarfile "$1"_*.deb | tar -t "./$file" >/dev/null 2>&1 || fail "$1 has no $file"
+    grep -qxF -e "./$file" -e "./$file/" "$scratch/$1.list" || fail "$1 has no $file"
   done
 }
+for package in ./*.deb; do # unpacked once
+  name=$(basename "${package%%_*}")
+  dpkg-deb --fsys-tarfile "$package" >"$scratch/$name.tar"
+  tar -tf "$scratch/$name.tar" >"$scratch/$name.list"
+  grep -aqF -e "$build/" -e "$scratch" "$scratch/$name.tar" &&
+    fail "$package names a folder of this machine"
+  [ -z "$(tar -tvf "$scratch/$name.tar" | awk '$2 != "root/root"')" ] || fail "$package: an owner"
+done
 field() { dpkg-deb -f "$1"_*.deb "$2"; }
 has nerfd usr/bin/nerfd usr/lib/nerfd/bin/nerfd lib/systemd/system/nerfd.service \
   usr/lib/sysusers.d/nerfd.conf usr/share/man/man8/nerfd.8.gz etc/default/nerfd
@@ -61,11 +70,6 @@ if [ -e "$build/lib/libnerf_autograd.so" ]; then
   has nerf-engine-torch usr/lib/nerfd/lib/libnerf_autograd.so
   [[ "$(field nerf-engine-torch Depends)" == *libtorch* ]] || fail "LibTorch is no dependency"
 fi
-for package in ./*.deb; do
-  dpkg-deb --fsys-tarfile "$package" | grep -aqF -e "$build/" -e "$scratch" &&
-    fail "$package names a folder of this machine"
-  [ -z "$(dpkg-deb -c "$package" | awk '$2 != "root/root"')" ] || fail "$package: an owner"
-done
 
 for unit in nerfd nerf-worker; do
   if ! command -v systemd-analyze >/dev/null; then echo "SKIPPED: no systemd-analyze"; break; fi
