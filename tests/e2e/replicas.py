@@ -13,6 +13,7 @@ none of them. faults_test.sh runs it; exits 77 where Swift or PostgreSQL is not 
   --other-binaries DIR                the first replica is the nerfd of DIR, of another version
 """
 import collections
+import contextlib
 import os
 import pathlib
 import random
@@ -271,7 +272,8 @@ class Rounds:
             time.sleep(STOPPED_SECONDS)  # longer than its lease
             worker.send_signal(signal.SIGCONT)
         elif fault == "kill engine" and (engines := list(self.service.engines())):
-            os.kill(self.dice.choice(engines), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(self.dice.choice(engines), signal.SIGKILL)
         else:
             worker.kill()
             worker.wait()

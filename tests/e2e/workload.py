@@ -18,6 +18,7 @@ in a PostgreSQL, which is killed, too.
 """
 import argparse
 import collections
+import contextlib
 import hashlib
 import json
 import os
@@ -114,7 +115,8 @@ class Service:
             return victim
         engines = list(self.engines()) if victim == "engine" else []
         if engines:
-            os.kill(dice.choice(engines), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(dice.choice(engines), signal.SIGKILL)
             return victim
         if victim == "engine":
             victim = "worker"  # whose engine has not started
