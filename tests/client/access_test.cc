@@ -200,9 +200,9 @@ TEST_F(TlsAdviceTest, LogOfGrpcIsNotShownUnlessAskedFor) {
   const std::vector<std::string> command = {"job",      "ls",
                                             "--server", fmt::format("127.0.0.1:{}", server.port()),
                                             "--ca",     files_.Path("other-ca.pem")};
-  EXPECT_THAT(RunBinary(command).err, Not(HasSubstr("ssl_transport_security")));
-  EXPECT_THAT(RunBinary(command, {{"GRPC_VERBOSITY", "ERROR"}}).err,
-              HasSubstr("ssl_transport_security"));
+  RunningBinary silent(command, {}), asked(command, {{"GRPC_VERBOSITY", "ERROR"}});
+  EXPECT_THAT(silent.Wait().err, Not(HasSubstr("ssl_transport_security")));
+  EXPECT_THAT(asked.Wait().err, HasSubstr("ssl_transport_security"));
 }
 
 TEST_F(TlsAdviceTest, ServerWithoutTlsIsSaidToHaveNone) {

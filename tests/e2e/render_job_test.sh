@@ -26,7 +26,7 @@ trap end EXIT
 start_nerfd() {
   rm -f "$scratch/server/nerfd.ports"
   "$binaries/nerfd" --data-dir "$scratch/server" --listen "${1:-127.0.0.1:0}" --metrics-listen 127.0.0.1:0 \
-    --web-listen none --no-local-worker 2>>"$scratch/nerfd.log" &
+    --web-listen none --no-local-worker --lease-ttl 5s 2>>"$scratch/nerfd.log" &
   nerfd=$!
   for _ in $(seq 200); do
     [ -e "$scratch/server/nerfd.ports" ] && break

@@ -11,7 +11,7 @@
 
 faults_test.sh runs it.
 """
-import collections
+import concurrent.futures
 import contextlib
 import hashlib
 import os
@@ -389,19 +389,25 @@ def main():
     parser.add_argument("--steps-per-second", type=float, default=10, help="that the engine makes at least")
     parser.add_argument("--only", choices=SCENARIOS, nargs="+",
                         default=[name for name in SCENARIOS if name != "restarts"])
+    parser.add_argument("--together", action="store_true",
+                        help="all at once: they wait more than they compute")
     arguments = parser.parse_args()
-    outcomes = collections.Counter()
-    for name in arguments.only:
+
+    def passes(name):
         folder = arguments.folder / name
         folder.mkdir()
         begin = time.monotonic()
+        failure = None
         try:
             words = SCENARIOS[name](arguments, folder)
         except AssertionError as error:
-            outcomes["failed"] += 1
-            words = f"FAILED {error}"
+            failure = words = f"FAILED {error}"
         print(f"{name}: {words}, {time.monotonic() - begin:.0f} s", flush=True)
-    sys.exit(1 if outcomes["failed"] else 0)
+        return failure is None
+
+    n_threads = len(arguments.only) if arguments.together else 1
+    with concurrent.futures.ThreadPoolExecutor(n_threads) as pool:
+        sys.exit(0 if all(list(pool.map(passes, arguments.only))) else 1)
 
 
 if __name__ == "__main__":

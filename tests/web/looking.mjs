@@ -10,7 +10,7 @@ if (screenshots) mkdirSync(screenshots, { recursive: true });
 
 // 0 findings of axe-core in what is shown now.
 export async function checkAccessibility(page, what) {
-  await page.evaluate(axe);
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   // Colors that are still on their way from light to dark would be judged.
   await page.evaluate(() =>
     Promise.allSettled(
