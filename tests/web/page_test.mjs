@@ -578,7 +578,7 @@ async function run() {
   // scripts/setup.sh --test installs it.
   await step("a mesh is made by a worker and downloaded, by keyboard", async () => {
     await page.getByLabel("Also for phones").check();
-    await page.getByText(/^At most [0-9.]+ MB/).waitFor();
+    await page.getByText(/At most [0-9.]+ MB/).waitFor();
     await page.getByLabel("As", { exact: true }).selectOption({ label: "Mesh (GLB)" });
     await page.getByLabel("Axes", { exact: true }).selectOption({ label: "Blender" });
     const downloading = page.waitForEvent("download", { timeout: 120_000 });
