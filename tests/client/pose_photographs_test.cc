@@ -10,6 +10,7 @@
 #include "common/exit_code.h"
 #include "common/file_io.h"
 #include "engine/scene/image_io.h"
+#include "tests/client/fake_server.h"
 #include "tests/client/run_command.h"
 #include "tests/engine/pose/pose_fixture.h"
 #include "tests/testing/paths.h"
@@ -37,7 +38,9 @@ class PosePhotographsTest : public testing::Test {
     fs::create_symlink(SourceDir() + "/tests/testing/fake_colmap.py", dir_ / "bin/colmap");
   }
 
-  std::vector<std::string> Train() const { return {"train", dir_ / "photos"}; }
+  std::vector<std::string> Train() const {
+    return {"train", dir_ / "photos", "--server", server_.address()};
+  }
   std::map<std::string, std::string> Environment() const {
     return {{"PATH", (dir_ / "bin:") + std::getenv("PATH")},
             {"FAKE_COLMAP_LOG", dir_ / "log"},
@@ -62,6 +65,8 @@ class PosePhotographsTest : public testing::Test {
   }
 
   const TempDir dir_;
+  FakeState state_;  // without workers: nerfctl itself poses, and need not wait for a server
+  const FakeServer server_{&state_};
 };
 
 TEST_F(PosePhotographsTest, SignalsLeaveNothingBehind) {
