@@ -514,7 +514,7 @@ TEST_F(NerfEngineTest, InterruptedVideoNamesTheFolderOfItsFrames) {
   const std::string film = dir_ / "film.mp4";
   const int code =
       ExitCodeAfterSignal(BinDir() + "/nerf-engine render " + (dir_ / "o/model.safetensors") +
-                              " --path orbit --frames 5000 --width 16 --json --video " + film,
+                              " --path orbit --frames 5000 --width 64 --json --video " + film,
                           dir_ / "said", R"("view":1)", SIGINT);
   EXPECT_EQ(code, 130);
   const std::string said = Bytes("said");
