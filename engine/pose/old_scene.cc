@@ -122,13 +122,6 @@ absl::Status ReadLists(const std::string& folder, OldScene* scene) {
   return absl::OkStatus();
 }
 
-absl::Status CopyFile(const std::string& from, const std::string& to) {
-  NERF_RETURN_IF_ERROR(MakeFolder(fs::path(to).parent_path().string()));
-  // Not by copy_file, which changes modes: a worker's sandbox refuses that.
-  NERF_ASSIGN_OR_RETURN(const std::string bytes, ReadRegularFile(from, kMaxListBytes));
-  return WriteFileAtomically(to, bytes);
-}
-
 // The keys of a frame or file that describe its lens.
 constexpr const char* kLensKeys[] = {"camera_model",
                                      "w",
@@ -348,7 +341,7 @@ absl::Status WriteAddedScene(const OldScene& scene, const std::string& folder,
   if (!scene.is_colmap)
     files.insert(scene.description.list_files.begin(), scene.description.list_files.end());
   for (const std::string& file : files)
-    NERF_RETURN_IF_ERROR(CopyFile(folder + "/" + file, out + "/" + file));
+    NERF_RETURN_IF_ERROR(CopyFile(folder + "/" + file, out + "/" + file, kMaxListBytes));
   NERF_RETURN_IF_ERROR(
       WriteFileAtomically(out + "/" + kPlacementFile, PlacementText(scene.description.geometry)));
   return scene.is_colmap ? WriteModel(scene, added, points, out)

@@ -103,6 +103,9 @@ absl::Status PrepareOne(const PhotoSources::Picture& picture, const std::string&
   photo->fingerprint = Fingerprint(gray);
   photo->is_panorama =
       image->width == 2 * image->height && (SaysEquirectangular(*bytes) || ClosesAround(gray));
+  // JPEG has no alpha.
+  if ((is_turned || !is_copied) && image->n_channels == 4) *image = WithoutAlphaChannel(*image);
+  photo->has_alpha = image->n_channels == 4;
   photo->mask_use = UseOf(*image);
   if (!masks.empty() && !picture.mask.empty()) {
     NERF_ASSIGN_OR_RETURN(photo->mask_use,
@@ -110,7 +113,6 @@ absl::Status PrepareOne(const PhotoSources::Picture& picture, const std::string&
                                          absl::StrCat(masks, "/", photo->file, ".png")));
   }
   if (is_turned || !is_copied) {
-    if (image->n_channels == 4) *image = WithoutAlphaChannel(*image);
     NERF_ASSIGN_OR_RETURN(const std::string upright, EncodeJpeg(*image, kTurnedQuality));
     *bytes = WithExif(upright, WithoutOrientation(exif));
   }
@@ -128,7 +130,7 @@ void FindMasks(const std::string& path, PhotoSources* sources) {
   }
 }
 
-// Errors: InvalidArgument of masks that leave next to nothing.
+// Errors: InvalidArgument of masks that leave next to nothing, or beside pictures with alpha.
 absl::Status CheckMasks(const std::vector<PhotoSources::Picture>& pictures,
                         const std::vector<Photo>& photos) {
   std::vector<MaskUse> uses;
@@ -136,6 +138,14 @@ absl::Status CheckMasks(const std::vector<PhotoSources::Picture>& pictures,
   const auto masked = std::find_if(pictures.begin(), pictures.end(),
                                    [](const auto& picture) { return !picture.mask.empty(); });
   if (masked == pictures.end()) return absl::OkStatus();
+  const auto with_alpha = std::find_if(photos.begin(), photos.end(),
+                                       [](const Photo& photo) { return photo.has_alpha; });
+  if (with_alpha != photos.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(with_alpha->name,
+                     ": has alpha, and others have masks in masks/: take one of "
+                     "them away, since one alone can be used"));
+  }
   std::vector<std::string> warnings;  // the training repeats them
   std::vector<SceneProblem> problems;
   JudgeMasks(uses, "masks/" + fs::path(masked->mask).filename().string(), &warnings, &problems);

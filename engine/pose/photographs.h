@@ -46,6 +46,7 @@ struct Photo {
   std::string double_of;     // name of the photograph that shows the same
   std::string error;         // why it cannot be read
   MaskUse mask_use;          // what its mask leaves, or all; of those that can be read
+  bool has_alpha = false;    // its copy has
   std::vector<float> fingerprint;
 };
 
@@ -58,8 +59,9 @@ struct PrepareOptions {
 
 // Copies the pictures into `out`, which exists, under names without blanks, turned upright by their
 // EXIF orientation, which is removed; finds doubles, blur and lenses. Doubles and damaged pictures
-// are not copied. Errors: Cancelled; InvalidArgument of a mask that does not fit, or of masks that
-// leave less than 1%; those of writing.
+// are not copied. Errors: Cancelled; InvalidArgument of a mask that does not fit, of masks that
+// leave less than 1%, and of masks beside copies with alpha, with which nothing trains; those of
+// writing.
 absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources::Picture>& pictures,
                                                  const std::string& out,
                                                  const PrepareOptions& options);

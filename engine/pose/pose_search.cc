@@ -349,12 +349,8 @@ class PoseSearch {
       return absl::OkStatus();
     }
     // A principal point that ran away; the model from before is sound.
-    // Not by copy_file, which changes modes: a worker's sandbox refuses that.
-    for (const char* file : {"cameras.bin", "images.bin", "points3D.bin"}) {
-      NERF_ASSIGN_OR_RETURN(const std::string bytes,
-                            ReadFile(best_folder_ + "/" + file, kMaxFileBytes));
-      NERF_RETURN_IF_ERROR(WriteFileAtomically(refined + "/" + file, bytes));
-    }
+    for (const std::string file : {"/cameras.bin", "/images.bin", "/points3D.bin"})
+      NERF_RETURN_IF_ERROR(CopyFile(best_folder_ + file, refined + file, kMaxFileBytes));
     return absl::OkStatus();
   }
 

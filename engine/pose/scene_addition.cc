@@ -231,8 +231,8 @@ class Addition {
       const std::string wanted = photo.file;
       for (int n = 2; !taken.insert(prefix + photo.file).second; ++n)
         photo.file = absl::StrCat(n, "_", wanted);
-      fs::rename(from, Pictures() + "/" + photo.file, error);
-      if (error) return ErrnoToStatus(error.value(), absl::StrCat("cannot name ", photo.file));
+      NERF_RETURN_IF_ERROR(CopyFile(from, Pictures() + "/" + photo.file, kMaxCopiedBytes));
+      fs::remove(from, error);
       NERF_RETURN_IF_ERROR(NameMask(wanted, photo.file));
     }
     return absl::OkStatus();
@@ -245,10 +245,7 @@ class Addition {
     if (!fs::exists(from, error)) return absl::OkStatus();
     leaves_out_masks_ = scene_.pictures != "images" || scene_.description.has_alpha;
     if (leaves_out_masks_) return absl::OkStatus();
-    NERF_RETURN_IF_ERROR(MakeFolder(work_ / "masks"));
-    fs::rename(from, work_ / ("masks/" + now + ".png"), error);
-    return error ? ErrnoToStatus(error.value(), "cannot name the mask of " + now)
-                 : absl::OkStatus();
+    return CopyFile(from, work_ / ("masks/" + now + ".png"), kMaxCopiedBytes);
   }
 
   // For COLMAP, beside those of the scene; decides which lens each has.
@@ -271,15 +268,13 @@ class Addition {
       copy.lens = lens.index;
       lenses_[photo.file] = lens;
       copy_of_[photo.file] = copy.file;
-      NERF_ASSIGN_OR_RETURN(const std::string bytes,
-                            ReadRegularFile(Pictures() + "/" + photo.file, kMaxCopiedBytes));
-      NERF_RETURN_IF_ERROR(WriteFileAtomically(copies() + "/" + copy.file, bytes));
+      NERF_RETURN_IF_ERROR(
+          CopyFile(Pictures() + "/" + photo.file, copies() + "/" + copy.file, kMaxCopiedBytes));
       const std::string mask = work_ / ("masks/" + photo.file + ".png");
       std::error_code error;
       if (fs::exists(mask, error)) {
-        NERF_RETURN_IF_ERROR(MakeFolder(copy_masks()));
-        fs::copy_file(mask, copy_masks() + "/" + copy.file + ".png", error);
-        if (error) return ErrnoToStatus(error.value(), "cannot copy " + mask);
+        NERF_RETURN_IF_ERROR(
+            CopyFile(mask, copy_masks() + "/" + copy.file + ".png", kMaxCopiedBytes));
       }
       all_.push_back(std::move(copy));
     }
@@ -408,6 +403,7 @@ class Addition {
       std::error_code error;
       fs::remove(Pictures() + "/" + photo.file, error);
       if (error) return ErrnoToStatus(error.value(), absl::StrCat("cannot remove ", photo.file));
+      fs::remove(work_ / ("masks/" + photo.file + ".png"), error);
     }
     return absl::OkStatus();
   }

@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/atomic_file.h"
 #include "common/file_io.h"
+#include "common/status_macros.h"
+#include "engine/scene/scene_files.h"
 
 namespace nerf {
 
@@ -48,6 +51,12 @@ absl::Status MakeFolder(const std::string& path) {
   fs::create_directories(path, error);
   return error ? ErrnoToStatus(error.value(), absl::StrCat("cannot make ", path))
                : absl::OkStatus();
+}
+
+absl::Status CopyFile(const std::string& from, const std::string& to, uint64_t max_bytes) {
+  NERF_RETURN_IF_ERROR(MakeFolder(fs::path(to).parent_path().string()));
+  NERF_ASSIGN_OR_RETURN(const std::string bytes, ReadRegularFile(from, max_bytes));
+  return WriteFileAtomically(to, bytes);
 }
 
 absl::Status CheckOut(const std::string& out) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,6 +31,10 @@ class WorkFolder {
 
 // The folder and those above it.
 absl::Status MakeFolder(const std::string& path);
+
+// Copies a file of at most `max_bytes`, and makes the folders above it. Not by copy_file, which
+// changes modes: a worker's sandbox refuses that, and renames from one folder to another.
+absl::Status CopyFile(const std::string& from, const std::string& to, uint64_t max_bytes);
 
 // FailedPrecondition unless `out` does not exist or is an empty folder.
 absl::Status CheckOut(const std::string& out);

@@ -152,6 +152,9 @@ TEST_F(PhotographsTest, MasksThatDoNotFitAreNamed) {
   WriteMask("a.png", 64, 48, [](int, int) { return 255; });
   dir_.Write("in/a.jpg", *EncodePng({64, 48, 4, std::vector<uint8_t>(64 * 48 * 4, 128)}));
   refuses("picture with alpha");
+  dir_.Write("in/b.png", *EncodePng({64, 48, 4, std::vector<uint8_t>(64 * 48 * 4, 128)}));
+  WriteJpeg("a.jpg", TexturedImage(64, 48, 1));
+  refuses("b.png: has alpha, and others have masks");
 }
 
 TEST_F(PhotographsTest, BlurredPicturesAreFound) {
