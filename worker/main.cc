@@ -199,7 +199,7 @@ void AddPoses(const Flags& flags, AgentOptions* options) {
   options->pose = PoseProgram(flags);
   const auto tools = AskPoseTools(options->pose);
   if (tools.ok()) {
-    options->features.insert(options->features.end(), {"colmap", "pose-options"});
+    options->features.insert(options->features.end(), {"colmap", "pose-options", "pose-masks"});
     options->colmap_version = tools->colmap;
     options->ffmpeg_version = tools->ffmpeg;
   } else if (!absl::IsUnimplemented(tools.status()) || flags.jobs == "poses") {

@@ -252,6 +252,7 @@ constexpr auto kRenderWorkFields = [](auto& fields, const RenderSpec& render, au
 constexpr auto kPoseFields = [](auto& fields, auto& pose) {
   fields.Rows("files", pose.files, FileCells());
   fields("has_films", pose.has_films);
+  fields("n_masks", pose.n_masks);
   fields("scene", pose.scene);
   fields("min_posed", pose.min_posed);
   fields("film_frames", pose.film_frames);

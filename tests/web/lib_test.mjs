@@ -221,7 +221,7 @@ async function run() {
 
   await step("names as other tools write them find their files", async () => {
     const found = async (listed, ...there) => (await pathsOf({ "transforms.json": transforms({ file_path: listed }), ...Object.fromEntries(there.map((path) => [path, ""])) })).filter((path) => path !== "transforms.json");
-    assert.deepEqual(await found("C:\\scan\\images\\A.JPEG", "images/a.jpg", "masks/a.jpg"), ["images/a.jpg"]);
+    assert.deepEqual(await found("C:\\scan\\images\\A.JPEG", "images/a.jpg", "masks/a.jpg"), ["images/a.jpg", "masks/a.jpg"]);
     assert.deepEqual(await found("/home/me/images/a.heic", "a.heic"), ["a.heic"]);
     assert.deepEqual(await found("images/a", "images/a.avif"), ["images/a.avif"]);
     assert.deepEqual(await found("flight 1/a.png", "flight 1_a.png"), ["flight 1_a.png"]);

@@ -95,6 +95,8 @@ std::string_view CapabilityOf(const Job& job) {
       return job.render.feature == kStyleFeature ? kStyledMovieCapability : kMovieCapability;
     }
     case JobKind::kPose:
+      if (job.pose.n_masks > 0)
+        return job.pose.has_films ? kFilmPoseMasksCapability : kPoseMasksCapability;
       if (job.pose.HasOptions())
         return job.pose.has_films ? kFilmPoseOptionsCapability : kPoseOptionsCapability;
       return job.pose.has_films ? kFilmPoseCapability : kPoseCapability;

@@ -21,17 +21,23 @@ inline constexpr std::string_view kPoseOptionsFeature = "pose-options";
 inline constexpr std::string_view kPoseOptionsCapability = "colmap+options";
 inline constexpr std::string_view kFilmPoseOptionsCapability = "colmap+ffmpeg+options";
 
+// The same of workers that read masks beside photographs, which know the options, too.
+inline constexpr std::string_view kPoseMasksFeature = "pose-masks";
+inline constexpr std::string_view kPoseMasksCapability = "colmap+masks";
+inline constexpr std::string_view kFilmPoseMasksCapability = "colmap+ffmpeg+masks";
+
 // A feature of workers that take nothing else, whatever their methods are.
 inline constexpr std::string_view kPosesOnly = "poses-only";
 
-inline constexpr size_t kMaxPoseFiles = 5'000;
+inline constexpr size_t kMaxPoseFiles = 5'000;  // and as many masks
 inline constexpr uint32_t kMinFilmFrames = 3, kMaxFilmFrames = 2'000;
 
 enum class PoseCamera { kAuto = 0, kPerspective = 1, kEquirectangular = 2 };
 
 // What a pose job is to do.
 struct PoseSpec {
-  std::vector<SceneFileRecord> files;  // photographs and films; sorted by path
+  std::vector<SceneFileRecord> files;  // photographs, films and masks; sorted by path
+  uint32_t n_masks = 0;                // of `files`
   bool has_films = false;
   std::string scene;       // id, in the same project, that the job makes. Create draws an empty one
   double min_posed = 0.9;  // share of the usable photographs

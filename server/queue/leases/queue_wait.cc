@@ -63,10 +63,10 @@ QueueWait NoPosingWorker(const Job& job, std::span<const WorkerRecord> workers) 
     return TakesJobs(worker) && worker.description.Has(kPoseCapability) &&
            (!job.pose.has_films || !worker.description.ffmpeg_version.empty());
   });
-  if (any_poses && job.pose.HasOptions()) {
+  if (any_poses && (job.pose.HasOptions() || job.pose.n_masks > 0)) {
     return {kWaitNoCapableWorker,
-            "no connected worker adds photographs to scenes or is told their camera; older "
-            "versions do not"};
+            "no connected worker adds photographs to scenes, is told their camera or reads their "
+            "masks; older versions do not"};
   }
   return {kWaitNoCapableWorker, job.pose.has_films
                                     ? "no connected worker has COLMAP, and ffmpeg for the films"

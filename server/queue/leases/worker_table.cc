@@ -79,6 +79,10 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
       capabilities.emplace_back(kPoseOptionsCapability);
       if (!ffmpeg_version.empty()) capabilities.emplace_back(kFilmPoseOptionsCapability);
     }
+    if (Has(kPoseMasksFeature)) {
+      capabilities.emplace_back(kPoseMasksCapability);
+      if (!ffmpeg_version.empty()) capabilities.emplace_back(kFilmPoseMasksCapability);
+    }
   }
   if (Has(kPosesOnly)) {
     capabilities.emplace_back(kPosesOnly);  // not empty: that would offer everything

@@ -52,7 +52,8 @@ absl::Status CheckPoseSpec(const JobSpec& spec, bool with_files) {
   check.Require(!(spec.pose.mask_below > 0) || may_mask, "pose_job.mask_below_degrees",
                 "is of panoramas alone");
   if (!with_files) return check.Result();
-  const bool fits = !spec.pose.files.empty() && spec.pose.files.size() <= kMaxPoseFiles;
+  const size_t n_masks = spec.pose.n_masks, n_files = spec.pose.files.size() - n_masks;
+  const bool fits = n_files > 0 && n_files <= kMaxPoseFiles && n_masks <= kMaxPoseFiles;
   check.Require(fits, "pose_job.files",
                 fmt::format("must be 1 to {} photographs and films", kMaxPoseFiles));
   if (fits) check.Add(CheckManifest(spec.pose.files));

@@ -23,6 +23,7 @@ QueuePlace PlaceOf(const QueueState& state, const Job& job) {
       place.poses->kind = poses->kind;
       place.poses->state = poses->state;
       place.poses->pose.has_films = poses->pose.has_films;
+      place.poses->pose.n_masks = poses->pose.n_masks;
       place.poses->pose.into = poses->pose.into;
       place.poses->pose.camera = poses->pose.camera;
       place.poses->pose.mask_below = poses->pose.mask_below;

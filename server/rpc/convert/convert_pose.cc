@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "engine/base/picture_names.h"
@@ -76,7 +77,10 @@ std::string_view NameProblem(std::string_view path) {
   if (name.find('/') != std::string_view::npos)
     return "must be a name without folders, or that of a mask in masks/";
   if (name.starts_with('.')) return "must not begin with a dot";
-  if (is_mask) return HasPhotographEnding(name) ? "" : "must end as a picture (.png, .jpg)";
+  if (is_mask) {
+    const std::string lower = absl::AsciiStrToLower(std::string(name));
+    return lower.ends_with(".png") || lower.ends_with(".jpg") ? "" : "must be a .png or .jpg";
+  }
   if (HasPhotographEnding(path) || HasFilmEnding(path)) return {};
   return HasOtherPictureEnding(path) ? "is of a kind that is not read: save it as JPEG"
                                      : "must end as a photograph (.jpg, .jpeg, .png) or a film "
@@ -109,7 +113,7 @@ v1::PoseJob ToPoseJob(const Job& job, bool whole) {
     file->set_path(job.pose.files[i].path);
     *file->mutable_blob() = ToProto(job.pose.files[i].blob);
   }
-  proto.set_file_count(static_cast<uint32_t>(job.pose.files.size()));
+  proto.set_file_count(static_cast<uint32_t>(job.pose.files.size()) - job.pose.n_masks);
   proto.set_scene(SceneName({job.key.project, job.pose.scene}));
   proto.set_min_posed(job.pose.min_posed);
   proto.set_film_frames(job.pose.film_frames);
@@ -149,7 +153,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreatePoseJobRequest& request) {
   spec.pose.mask_below = job.mask_below_degrees();
   spec.pose.min_posed = job.min_posed() == 0 ? kDefaultMinPosed : job.min_posed();
   spec.pose.film_frames = job.film_frames() == 0 ? kDefaultFilmFrames : job.film_frames();
-  if (job.files_size() <= static_cast<int>(kMaxPoseFiles)) {
+  if (job.files_size() <= static_cast<int>(2 * kMaxPoseFiles)) {
     spec.pose.files = ParseManifest("pose_job.", job.files(), check);
     CheckNames(spec.pose.files, check);
   } else {
@@ -161,6 +165,9 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreatePoseJobRequest& request) {
   NERF_RETURN_IF_ERROR(CheckManifestSize(job.ByteSizeLong()));
   std::sort(spec.pose.files.begin(), spec.pose.files.end(),
             [](const SceneFileRecord& a, const SceneFileRecord& b) { return a.path < b.path; });
+  spec.pose.n_masks = static_cast<uint32_t>(
+      std::count_if(spec.pose.files.begin(), spec.pose.files.end(),
+                    [](const SceneFileRecord& file) { return IsMask(file.path); }));
   spec.pose.has_films =
       std::any_of(spec.pose.files.begin(), spec.pose.files.end(),
                   [](const SceneFileRecord& file) { return HasFilmEnding(file.path); });

@@ -290,8 +290,8 @@ TEST_F(PoseJobTest, FailureNamesPhotographsAndKeepsTheReport) {
 TEST_F(PoseJobTest, WrongNamesOfFilesAreRefusedOneByOne) {
   v1::CreatePoseJobRequest request = Request();
   const std::vector<std::string> names = {
-      "a/b.jpg", "../a.jpg", ".a.jpg",        "a.tiff",       "a.txt",       "",
-      "/a.jpg",  "a\n.jpg",  "masks/b/a.png", "masks/.a.png", "masks/a.mp4", "Masks/a.png"};
+      "a/b.jpg", "../a.jpg", ".a.jpg",        "a.tiff",       "a.txt",        "",
+      "/a.jpg",  "a\n.jpg",  "masks/b/a.png", "masks/.a.png", "masks/a.webp", "Masks/a.png"};
   for (const std::string& name : names) {
     v1::SceneFile* file = request.mutable_pose_job()->add_files();
     file->set_path(name);
@@ -311,7 +311,16 @@ TEST_F(PoseJobTest, MasksGoWithPhotographsAndNotAlone) {
   v1::SceneFile* mask = request.mutable_pose_job()->add_files();
   mask->set_path("masks/a.png");
   *mask->mutable_blob() = server_.Put("mask");
-  ASSERT_THAT(Create(request), IsOk());
+  const auto created = Create(request);
+  ASSERT_THAT(created, IsOk());
+  EXPECT_EQ(created->file_count(), 3U) << "without masks";
+  // A worker of an earlier version would leave the masks out.
+  auto older = NewWorker();
+  ASSERT_TRUE(older->WaitFor([](const auto&) { return true; }).has_value());
+  EXPECT_EQ(Get().wait().reason(), "NO_CAPABLE_WORKER");
+  EXPECT_THAT(Get().wait().message(), HasSubstr("reads their masks"));
+  auto newer = NewWorker("w-2", {"colmap", "pose-options", "pose-masks"});
+  EXPECT_TRUE(newer->WaitForOrder(v1::DesiredJob::POSE).has_value());
   v1::CreatePoseJobRequest alone = request;
   alone.mutable_pose_job()->mutable_files()->DeleteSubrange(0, 3);
   EXPECT_THAT(WrongFields(alone), testing::Contains("pose_job.files"));
@@ -322,7 +331,7 @@ TEST_F(PoseJobTest, HostileRequestsAreRefusedWithTheirField) {
       {{"pose_job.files", [](auto* r) { r->mutable_pose_job()->clear_files(); }},
        {"pose_job.files",
         [](auto* r) {
-          for (int i = 0; i < 5001; ++i) r->mutable_pose_job()->add_files()->set_path("a.jpg");
+          for (int i = 0; i < 10001; ++i) r->mutable_pose_job()->add_files()->set_path("a.jpg");
         }},
        {"pose_job.files[3].path",
         [](auto* r) { *r->mutable_pose_job()->add_files() = r->pose_job().files(0); }},

@@ -106,6 +106,7 @@ TEST(RecordCodecTest, PoseJobComesBackWithItsFilesStageAndReport) {
   Job job;
   job.kind = JobKind::kPose;
   job.pose = {{{"a \n:7:.jpg", QueueHarness::Blob("a")}, {"film.mp4", QueueHarness::Blob("b")}},
+              1,
               true,
               "garden",
               0.1 + 0.2,

@@ -69,7 +69,7 @@ export class OtherNames {
   }
 }
 
-// The mask of images/NAME.EXT: masks/NAME.EXT.png or masks/NAME.png; also beside input/ and, for images_4/, in masks_4/.
+// The mask of images/NAME.EXT: masks/NAME.EXT.png, masks/NAME.png, masks/NAME.EXT or masks/NAME.jpg; also beside input/ and, for images_4/, in masks_4/.
 export function maskOf(path: string, files: Files): FolderFile | undefined {
   const parts = path.split("/");
   for (let i = 0; i + 1 < parts.length; ++i) {
@@ -77,8 +77,11 @@ export function maskOf(path: string, files: Files): FolderFile | undefined {
     if (reduction === undefined) continue;
     for (const masks of [`masks${reduction}`, "masks"]) {
       const mask = [...parts.slice(0, i), masks, ...parts.slice(i + 1)].join("/");
-      const found = files.get(`${mask}.png`) ?? files.get(`${stemOf(mask)}.png`);
-      if (found) return found;
+      const stem = stemOf(mask);
+      for (const name of [`${mask}.png`, `${stem}.png`, `${mask}.PNG`, `${stem}.PNG`, mask, `${stem}.jpg`]) {
+        const found = files.get(name);
+        if (found) return found;
+      }
     }
   }
   return undefined;

@@ -30,7 +30,7 @@ function record(fields: [number, 2 | 4][]): ArrayBuffer {
   return view.buffer;
 }
 
-// Throws where it would have more than 4 GB.
+// Throws where it would have more than 4 GB. A name has 400 bytes at most.
 export async function zipOf(entries: ZipEntry[]): Promise<Blob> {
   const parts: BlobPart[] = [];
   const index: BlobPart[] = [];
@@ -39,7 +39,7 @@ export async function zipOf(entries: ZipEntry[]): Promise<Blob> {
   for (const { name, content } of entries) {
     const encoded = new TextEncoder().encode(name);
     const size = content.size;
-    if (at + size > most) throw new Error("a .zip holds 4 GB at most: take fewer or smaller frames");
+    if (at + indexBytes + size + 1000 > most) throw new Error("a .zip holds 4 GB at most: take fewer or smaller frames");
     const crc = crc32(new Uint8Array(await content.arrayBuffer()));
     const utf8 = 0x800;
     const date = 0x21; // 1980-01-01: the same frames make the same file
