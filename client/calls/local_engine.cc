@@ -28,7 +28,12 @@ int RunLocalEngine(Session& session, const LocalEngineRun& run) {
         const bool is_stopping =
             session.stop().stop_requested() || session.TimeLeft() <= absl::ZeroDuration();
         if (is_stopping || !run.is_shown(line)) return;
-        session.Say(PlainText(std::string(line)));
+        const std::string text = PlainText(std::string(line));
+        if (run.is_result) {
+          session.printer().out << text << '\n';
+        } else {
+          session.Say(text);
+        }
       },
       nullptr, session.stop());
   if (!end.ok()) return session.Fail(end.status());

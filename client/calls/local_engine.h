@@ -15,6 +15,7 @@ struct LocalEngineRun {
   std::string failure;                 // printed where it has failed by itself
   std::string unfinished;              // what --timeout ended it before: "before ..."
   std::function<bool(std::string_view line)> is_shown;  // of the lines that it prints
+  bool is_result = false;  // they are what was asked for, so they go to standard output
 };
 
 // Prints its lines until it ends. Ctrl-C and --timeout end it with time to remove its files.

@@ -259,7 +259,8 @@ int ExportHere(Session& session, const ExportFlags& flags, const Product& produc
       {.arguments = EngineArguments(flags, product, model.path, cameras.path, source->crop),
        .failure = fmt::format("{} was not exported", ShortName(source->name)),
        .unfinished = fmt::format("before the {} was written", product.noun),
-       .is_shown = [&](std::string_view line) { return !line.starts_with(product.file + ": "); }});
+       .is_shown = [&](std::string_view line) { return !line.starts_with(product.file + ": "); },
+       .is_result = flags.dry_run});
   if (code != kOk || flags.dry_run) return code;
   return PrintExported(session, product, source->name,
                        product.flag == "--viewer" ? "open it in a browser" : "made here");

@@ -26,6 +26,11 @@ inline double MaxPointFileBytes(bool is_splats, double n_points) {
   return n_points * (is_splats ? kSplatBytes : kPlyVertexBytes) + kMaxPlyHeaderBytes;
 }
 
+// What browsers need for the textures of a baked viewer, at most: 16 bytes a node, of which a file
+// keeps 13; and the blocks of cells of all boxes' grids.
+inline constexpr size_t kMaxBakedTextures = size_t{64} << 20;
+inline constexpr double kMaxBakedBlocks = 8.0 * 64 * 64 * 64;
+
 // Points of a volume that hold something, at most, and the cubes of 8^3, 128^3 and 4096^3 that do.
 inline constexpr size_t kMaxVolumePoints = 64'000'000;
 struct VolumeExtent {

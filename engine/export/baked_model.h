@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/crop_box.h"
+#include "engine/base/export_bytes.h"
 #include "engine/base/parallel_for.h"
 #include "engine/export/mesh_export.h"
 #include "engine/export/seen_cells.h"
@@ -59,9 +60,6 @@ struct BakePlan {
   size_t n_cells = 0;
   size_t n_bytes = 0;  // of the model at most, not compressed
 };
-
-// What browsers need for the textures, at most.
-inline constexpr size_t kMaxBakedTextures = size_t{64} << 20;
 
 // The finest nodes that fit into kMaxBakedTextures. cameras: of the photographs, training frame;
 // what they do not show is left out. crop: only what lies in it is kept; training frame.

@@ -15,7 +15,7 @@ class Relay {
   struct Options {
     std::string host;  // an address or a name of this machine; 0.0.0.0 and :: stand for both
     int port = 0;      // 0 takes a free one
-    int max_connections = 4096;  // more wait in the kernel
+    int max_connections = 4096;  // one more an address at most; others wait in the kernel
   };
   // Listens. Connections wait in the kernel until there is a target. FailedPrecondition if the
   // address cannot be had.

@@ -142,7 +142,7 @@ std::string_view FeatureOf(const v1::ExportJob& job) {
   return is_newer ? kMoreExportsFeature : "";
 }
 
-// As the worker has told it, else from the request and what the spec knows of the model.
+// The worker's figures where there are some, else the estimate from the request and the model.
 void SetExportSize(const Job& job, v1::ExportJob* proto) {
   ExportBytes size = BytesOfRequest(*proto);
   if (job.exporting.expected_bytes > 0) size.expected = job.exporting.expected_bytes;

@@ -27,9 +27,8 @@ constexpr double kBase64Growth = 4.0 / 3;
 constexpr uint32_t kMaxGridLevels = 16;
 // Of the header of a model's file: what it has beside photographs, and for each of these.
 constexpr double kHeaderBytes = 3800, kHeaderCameraBytes = 154;
-// The largest baked model: kMaxBakedTextures of engine/export/baked_model.h at 16 bytes a node, of
-// which 13 are kept; and with it empty blocks, and what is behind everything.
-constexpr double kMaxBakedBytes = 13 * (64 << 20) / 16.0 + (4 << 20);
+// The largest baked model: nodes, 9 bytes a block, and what is behind everything.
+constexpr double kMaxBakedBytes = 13 * kMaxBakedTextures / 16.0 + 9 * kMaxBakedBlocks + (2 << 20);
 
 // Cells along the axes of the box, or of the largest one where it is not known.
 struct GridCells {
@@ -82,7 +81,7 @@ ExportBytes ViewSetBytes(const v1::CameraPath& path) {
   return size;
 }
 
-// The model that a job is of, as far as the server knows it.
+// The model that a job is of: what its record has, and what its file's header says.
 struct KnownModel {
   TrainConfig config;
   std::vector<TensorRecord> tensors;
