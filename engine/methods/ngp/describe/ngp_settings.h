@@ -32,7 +32,7 @@ struct NgpSettings {
   float coarse_pictures = 0;             // share of the budget that draws from reduced pictures
   float initial_density = 1;  // optical depth of an untrained field along the level-0 box
   float mlp_rate = 0.2f;      // learning rate of the MLPs, as a factor of the table's
-  float mlp_l2 = 1e-6f;
+  float mlp_l2 = 0;
   int half_table = 1;
   Contraction contraction = Contraction::kNone;  // of space beyond the level-0 box
   int learned_background = 0;                    // behind the boxes

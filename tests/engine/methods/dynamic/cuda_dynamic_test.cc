@@ -28,6 +28,7 @@ TrainConfig DynamicConfig() {
   Ngp(config).log2_hashmap_size = 16;
   Ngp(config).finest_resolution = 32;
   Ngp(config).warp_rate = 1;
+  Ngp(config).mlp_l2 = 1e-6f;  // else Adam takes the rounding of gradients for gradients
   return config;
 }
 
