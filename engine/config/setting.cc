@@ -77,7 +77,10 @@ constexpr std::array kSharedSettings = {
                                "negative: where they leave the boxes")),
     SettingOf<&C::grid_decay>("grid_decay", 0.5, 1, "occupancy grid: decay of a cell at an update"),
     PowerOfTwo(SettingOf<&C::grid_resolution>(
-        "grid_resolution", 32, 256, "occupancy grid: cells along a side, a power of two")),
+                   "grid_resolution", 32, 256,
+                   "occupancy grid: cells along a side, a power of two; auto: 128, or 256 in ngp "
+                   "for pictures with alpha"))
+        .OrAuto(),
     SettingOf<&C::grid_threshold>(
         "grid_threshold", 0, 10,
         "occupancy grid: cells above this density * step, or above the mean, are occupied"),

@@ -56,7 +56,7 @@ struct TrainConfig {
   float min_transmittance = kAutoSetting;  // see MinTransmittance
   float alpha_threshold = 0;
   // Occupancy grid.
-  int grid_resolution = 128;
+  int grid_resolution = kAutoSetting;  // see GridResolution
   int grid_update_interval = 16;
   float grid_decay = 0.85f;
   float grid_threshold = 0.03f;
@@ -94,6 +94,12 @@ absl::StatusOr<Loss> ParseLoss(std::string_view name);
 inline constexpr float kMinTransmittance = 3e-2f;  // where the setting is "auto"
 inline float MinTransmittance(const TrainConfig& config) {
   return config.min_transmittance == kAutoSetting ? kMinTransmittance : config.min_transmittance;
+}
+
+// Cells along a side of the occupancy grid.
+inline constexpr int kGridResolution = 128;  // where the setting is "auto"
+inline int GridResolution(const TrainConfig& config) {
+  return config.grid_resolution == kAutoSetting ? kGridResolution : config.grid_resolution;
 }
 
 }  // namespace nerf

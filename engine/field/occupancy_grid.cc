@@ -48,6 +48,8 @@ Aabb OccupancyGrid::OccupiedBox() const {
   return occupied;
 }
 
+// Two sweeps, each over the 13 neighbors that lie before a block in its direction; the 12 of other
+// rows come a row at a time, which compilers vectorize.
 std::vector<uint8_t> EmptyDistances(const OccupancyGrid& grid) {
   const int side = grid.resolution / 4;
   const size_t level_blocks = static_cast<size_t>(side) * side * side;
@@ -55,36 +57,51 @@ std::vector<uint8_t> EmptyDistances(const OccupancyGrid& grid) {
   // Includes a border of one block, so that every block has 26 neighbors.
   const ptrdiff_t row = side + 2, plane = row * row;
   std::vector<uint8_t> padded(static_cast<size_t>(plane * row));
-  // Neighbors before a block in memory; those after it are the mirror image.
-  std::vector<ptrdiff_t> before;
-  for (ptrdiff_t z = -1; z <= 1; ++z) {
-    for (ptrdiff_t y = -1; y <= 1; ++y) {
-      for (ptrdiff_t x = -1; x <= 1; ++x) {
-        if (z * plane + y * row + x < 0) before.push_back(z * plane + y * row + x);
-      }
+  std::vector<uint8_t> nearest(row);
+  // Lowers the row of blocks that begins at `place` by its neighbors of four other rows, which lie
+  // before it, or after it where sign is -1.
+  const auto lower_by_rows = [&](uint8_t* place, ptrdiff_t sign) {
+    const uint8_t* const same_plane = place - sign * row - 1;
+    const uint8_t* const other_plane = place - sign * plane - 1;
+    for (ptrdiff_t x = 0; x < row; ++x) {
+      nearest[x] =
+          std::min({same_plane[x], other_plane[x - row], other_plane[x], other_plane[x + row]});
     }
-  }
-  const auto place_of = [&](size_t block) {
-    const auto i = static_cast<ptrdiff_t>(block);
-    return (i / (side * side) + 1) * plane + (i / side % side + 1) * row + i % side + 1;
+    for (ptrdiff_t x = 0; x < side; ++x) {
+      const uint8_t least = std::min({nearest[x], nearest[x + 1], nearest[x + 2]});
+      place[x] = std::min<uint8_t>(place[x], least + 1);
+    }
   };
   for (int level = 0; level < grid.n_levels; ++level) {
     const uint64_t* blocks = grid.occupied_blocks.data() + level * level_blocks;
     const bool is_outermost = level == grid.n_levels - 1;
     std::fill(padded.begin(), padded.end(), is_outermost ? kMaxEmptyDistance : 0);
-    for (size_t i = 0; i < level_blocks; ++i) {
-      const bool ends =
-          blocks[i] != 0 || kernels::IsCoveredBlock(level, i, static_cast<uint32_t>(side));
-      uint8_t* place = padded.data() + place_of(i);
-      int reach = ends ? 0 : kMaxEmptyDistance;
-      for (const ptrdiff_t offset : before) reach = std::min(reach, place[offset] + 1);
-      *place = static_cast<uint8_t>(reach);
+    const auto row_at = [&](int z, int y) {
+      return padded.data() + (z + 1) * plane + (y + 1) * row + 1;
+    };
+    for (int z = 0; z < side; ++z) {
+      for (int y = 0; y < side; ++y) {
+        uint8_t* const place = row_at(z, y);
+        const size_t first = (static_cast<size_t>(z) * side + y) * side;
+        for (int x = 0; x < side; ++x) {
+          const bool ends = blocks[first + x] != 0 ||
+                            kernels::IsCoveredBlock(level, first + x, static_cast<uint32_t>(side));
+          place[x] = ends ? 0 : kMaxEmptyDistance;
+        }
+        lower_by_rows(place, 1);
+        for (int x = 0; x < side; ++x) place[x] = std::min<uint8_t>(place[x], place[x - 1] + 1);
+      }
     }
-    for (size_t i = level_blocks; i-- > 0;) {
-      uint8_t* place = padded.data() + place_of(i);
-      int reach = *place;
-      for (const ptrdiff_t offset : before) reach = std::min(reach, place[-offset] + 1);
-      *place = reaches[level * level_blocks + i] = static_cast<uint8_t>(reach);
+    for (int z = side; z-- > 0;) {
+      for (int y = side; y-- > 0;) {
+        uint8_t* const place = row_at(z, y);
+        lower_by_rows(place, -1);
+        for (int x = side; x-- > 0;) place[x] = std::min<uint8_t>(place[x], place[x + 1] + 1);
+        std::copy_n(
+            place, side,
+            reaches.begin() + static_cast<ptrdiff_t>(level * level_blocks +
+                                                     (static_cast<size_t>(z) * side + y) * side));
+      }
     }
   }
   return reaches;

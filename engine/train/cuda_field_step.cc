@@ -304,7 +304,7 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaFieldStep(
 size_t CudaFieldStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                           bool has_weights) {
   MeasuringAllocator measure;
-  const auto side = static_cast<size_t>(config.grid_resolution);
+  const auto side = static_cast<size_t>(GridResolution(config));
   const size_t n_cells = geometry.n_levels * side * side * side;
   Buffer<float>(n_cells, &measure);
   Buffer<uint64_t>(n_cells / 64, &measure);

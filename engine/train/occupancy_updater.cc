@@ -59,9 +59,23 @@ void ShareProbes(Group* group, std::vector<std::vector<float>>* sigmas) {
 OccupancyUpdater::OccupancyUpdater(const TrainConfig& config, const SceneGeometry& geometry)
     : config_(config),
       step_length_(geometry.step),
-      grid_(FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution)),
+      grid_(FullOccupancyGrid(geometry.box, geometry.n_levels, GridResolution(config))),
       allowed_(grid_.occupied_blocks),
-      values_(grid_.occupied_blocks.size() * kBlockCells) {}
+      values_(grid_.occupied_blocks.size() * kBlockCells) {
+  ListTasks();
+}
+
+// Runs of at most kTaskBlocks blocks, without those at their ends that hold no allowed cell: what
+// pictures show of an object is a small part of its box.
+void OccupancyUpdater::ListTasks() {
+  tasks_.clear();
+  for (size_t first = 0; first < allowed_.size(); first += kTaskBlocks) {
+    size_t begin = first, end = std::min(first + kTaskBlocks, allowed_.size());
+    while (begin < end && allowed_[begin] == 0) ++begin;
+    while (begin < end && allowed_[end - 1] == 0) --end;
+    if (begin < end) tasks_.push_back({begin, end});
+  }
+}
 
 bool OccupancyUpdater::IsDue(uint32_t step) const {
   return step > 0 && step % static_cast<uint32_t>(config_.grid_update_interval) == 0;
@@ -75,6 +89,7 @@ void OccupancyUpdater::Reopen() {
 void OccupancyUpdater::KeepEmpty(std::span<const uint64_t> cells) {
   std::fill(allowed_.begin(), allowed_.end(), ~uint64_t{0});
   for (size_t block = 0; block < cells.size(); ++block) allowed_[block] = ~cells[block];
+  ListTasks();
   Reopen();
 }
 
@@ -107,8 +122,7 @@ void OccupancyUpdater::SpreadBlockMaximum(size_t begin, size_t end) {
 void OccupancyUpdater::Update(const Density& density, uint32_t step, ThreadPool* pool,
                               Group* group) {
   std::vector<std::unique_ptr<Workspace>> workspaces(pool->n_threads());
-  const size_t n_blocks = grid_.occupied_blocks.size();
-  const size_t n_tasks = (n_blocks + kTaskBlocks - 1) / kTaskBlocks;
+  const size_t n_tasks = tasks_.size();
   std::vector<double> sums(n_tasks);
   std::vector<std::vector<float>> sigmas(n_tasks);  // of the cells that a task probes
   const IndexRange own = group == nullptr
@@ -116,8 +130,7 @@ void OccupancyUpdater::Update(const Density& density, uint32_t step, ThreadPool*
                              : PartOf(static_cast<int>(n_tasks), group->rank(), group->n_ranks());
   const auto for_blocks = [&](auto visit) {
     pool->ParallelFor(static_cast<int64_t>(n_tasks), [&](int64_t task, int thread) {
-      const size_t begin = task * kTaskBlocks;
-      visit(task, thread, begin, std::min(begin + kTaskBlocks, n_blocks));
+      visit(task, thread, tasks_[task].begin, tasks_[task].end);
     });
   };
   for_blocks([&](int64_t task, int thread, size_t begin, size_t end) {

@@ -70,11 +70,16 @@ class OccupancyUpdater {
                    Workspace* workspace, std::vector<float>* sigmas) const;
   void ApplyProbes(uint32_t step, size_t begin, size_t end, const std::vector<float>& sigmas);
   void SpreadBlockMaximum(size_t begin_block, size_t end_block);
+  void ListTasks();
 
   const TrainConfig config_;
   const float step_length_;
   OccupancyGrid grid_;
   std::vector<uint64_t> allowed_;
+  struct BlockRange {
+    size_t begin, end;
+  };
+  std::vector<BlockRange> tasks_;  // the blocks that updates visit; the others stay empty
   Buffer<float> values_;
 };
 

@@ -81,7 +81,7 @@ absl::Status Fits(const TensorFile& file, const TrainState& state, const StartWa
       return absl::InvalidArgumentError("trained by method " + state.config.method);
   }
   if (wanted.scope == StartScope::kOccupancy) {
-    if (state.config.grid_resolution != wanted.config.grid_resolution ||
+    if (GridResolution(state.config) != GridResolution(wanted.config) ||
         state.geometry.n_levels != wanted.geometry.n_levels) {
       return absl::InvalidArgumentError("its occupancy grid has another size");
     }

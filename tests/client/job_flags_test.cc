@@ -200,7 +200,7 @@ TEST(JobFlagsTest, SettingsTableListsEveryKeyWithItsDefault) {
     EXPECT_NE(out.str().find("\n" + std::string(field.key) + " "), std::string::npos) << field.key;
   }
   EXPECT_NE(out.str().find("log2_hashmap_size     auto     12 to 22"), std::string::npos);
-  EXPECT_NE(out.str().find("grid_resolution       128      32 to 256"), std::string::npos);
+  EXPECT_NE(out.str().find("grid_resolution       auto     32 to 256"), std::string::npos);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> LoadDynamicModel(const TensorFile&
                         ReadNgpEvaluationParameters(file, NgpNetworkOf(config, geometry).shape));
   NERF_ASSIGN_OR_RETURN(Buffer<float> warp, ReadEvaluationParameters(file, WarpBlocks()));
   NERF_ASSIGN_OR_RETURN(const TimeRange times, ReadTimeRange(file));
-  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, config.grid_resolution));
+  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, GridResolution(config)));
   return NewDynamicModel(config, geometry, std::move(ngp), std::move(warp), times, std::move(grid));
 }
 

@@ -34,7 +34,7 @@ class MlpMethodImpl final : public Method {
     NERF_ASSIGN_OR_RETURN(std::vector<Buffer<float>> parameters, ReadMlpEvaluation(file, config));
     if (IsPair(config)) return NewMlpPairModel(config, geometry, std::move(parameters));
     NERF_ASSIGN_OR_RETURN(OccupancyGrid grid,
-                          LoadModelGrid(file, geometry, config.grid_resolution));
+                          LoadModelGrid(file, geometry, GridResolution(config)));
     return NewMlpGridModel(config, geometry, std::move(parameters), std::move(grid));
   }
   std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const override {

@@ -32,8 +32,8 @@ size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                  size_t n_views) {
   MeasuringAllocator measure;
   const size_t table_size = size_t{kEncodingWidth} << Log2HashmapSize(config);
-  const size_t cells = static_cast<size_t>(geometry.n_levels) * config.grid_resolution *
-                       config.grid_resolution * config.grid_resolution;
+  const size_t cells = static_cast<size_t>(geometry.n_levels) * GridResolution(config) *
+                       GridResolution(config) * GridResolution(config);
   for (int copy = 0; copy < 2; ++copy) CudaState(table_size, cells / 64, &measure);
   CudaTraining<T>(config, table_size, n_backward_blocks, n_rows, &measure);
   CudaGridWork(cells / 64, &measure);

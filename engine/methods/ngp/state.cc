@@ -147,7 +147,7 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpModel(const TensorFile& fil
   const kernels::HashGridShape shape = EncodingShape(config, geometry);
   NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters held, ReadNgpEvaluationParameters(file, shape));
   NERF_ASSIGN_OR_RETURN(held.appearance, ReadShownAppearance(file));
-  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, config.grid_resolution));
+  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, GridResolution(config)));
   return NewNgpModel(config, geometry, std::move(held), std::move(grid));
 }
 

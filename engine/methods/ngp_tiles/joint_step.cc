@@ -300,7 +300,7 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> LoadJointTiles(const TensorFile& f
                                                              const SceneGeometry& geometry) {
   NERF_ASSIGN_OR_RETURN(const TileCuts cuts, LoadCuts(file, Ngp(config).tiles));
   NERF_ASSIGN_OR_RETURN(const OccupancyGrid grid,
-                        LoadModelGrid(file, geometry, config.grid_resolution));
+                        LoadModelGrid(file, geometry, GridResolution(config)));
   const kernels::HashGridShape shape = NgpNetworkOf(config, geometry).shape;
   std::vector<std::unique_ptr<TrainedModel>> models;
   for (int tile = 0; tile < cuts.n_tiles(); ++tile) {

@@ -289,7 +289,7 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> LoadVoxelsModel(const TensorFile& 
                                                               const SceneGeometry& geometry) {
   NERF_ASSIGN_OR_RETURN(VoxelGrid grid, LoadVoxels(config, file));
   NERF_ASSIGN_OR_RETURN(OccupancyGrid occupancy,
-                        LoadModelGrid(file, geometry, config.grid_resolution));
+                        LoadModelGrid(file, geometry, GridResolution(config)));
   return NewVoxelsModel(VoxelPlacementOf(config, geometry), std::move(grid), geometry,
                         std::move(occupancy));
 }

@@ -121,7 +121,7 @@ TEST(SamplesOfBudgetTest, SecondsCountAtAUsualRate) {
   EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSamples, 5e6), {}), 5e6);
   EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSamples, 5e6), h100), 5e6);
   EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSteps, 10), {}), 81920);
-  EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSeconds, 30), {}), 30e6);
+  EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSeconds, 30), {}), 75e6);
   EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSeconds, 30), l4), 1200e6);
   EXPECT_EQ(SamplesOfBudget(WithBudget(BudgetKind::kSeconds, 30), h100), 3300e6);
 }

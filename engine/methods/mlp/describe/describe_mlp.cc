@@ -19,7 +19,7 @@ size_t ParametersOf(const TrainConfig& config) {
 
 size_t GridCells(const TrainConfig& config, int n_levels) {
   if (Mlp(config).coarse_samples > 0) return 0;
-  const auto side = static_cast<size_t>(config.grid_resolution);
+  const auto side = static_cast<size_t>(GridResolution(config));
   return static_cast<size_t>(n_levels) * side * side * side;
 }
 

@@ -21,13 +21,15 @@ static_assert(kMaxTableEntries == 1u << kMaxLog2Entries);
 constexpr double kPixelsOfTable = 300;  // along the box, that the default table suits
 constexpr double kPixelsOfStep = 413;   // and the default step, of 1.4 pixels there
 constexpr int kMaxDoublings = 2;        // of the latter; more were not measured
+constexpr double kMostFirstStepFactor = 2;
 // Samples for each pixel of the training pictures from which on a larger table earns what it costs
 // in time, and shorter steps what they cost in rays. Those of objects, about a quarter of which
 // show something; photographs without alpha need more.
 constexpr double kBudgetForTable = 3, kBudgetForSteps = 6, kTimesWithoutAlpha = 4;
-// For rays that go on in faint light: at 11 lego loses 0.2 dB by it and mic gains 0.2, at 17 mic
-// 0.8 dB (mic_800, an H100). Photographs without alpha get fog near the cameras from it.
-constexpr double kBudgetForFaintLight = 16;
+// For rays that go on in faint light: at 10 lego_400 loses 0.2 dB by it, at 14 mic_800 gains 1.2.
+// Photographs without alpha get fog near the cameras from it.
+constexpr double kBudgetForFaintLight = 16, kBudgetForFaintLightOfLarge = 8;
+constexpr double kPixelsOfLarge = 600;  // along the box
 constexpr float kFaintLight = 1e-3f;
 // Small budgets of samples are spent in more steps: 4 M samples of photographs gain 3 dB by it, of
 // an object 2. Smaller first steps than kLeastTarget were not measured. A field that is learned
@@ -35,6 +37,10 @@ constexpr float kFaintLight = 1e-3f;
 constexpr double kTargetsOfBudget = 2048;
 constexpr double kLeastTarget = 1024;
 constexpr int kMostLog2Entries = 19;  // 1.2 GB with moments and averages
+// Cells of 1.6 pixels of lego_200 already gain by being halved: fewer samples lie in empty space.
+// Where pictures show what is empty, the cells that are left take little time.
+constexpr double kPixelsOfGrid = 150;
+constexpr int kFineGridResolution = 256;
 
 // How many times `pixels` doubles up to pixels_along_box, times per_doubling; at least 0.
 int Doublings(const SceneFacts& scene, double pixels, int per_doubling) {
@@ -46,6 +52,12 @@ int Doublings(const SceneFacts& scene, double pixels, int per_doubling) {
 bool HasSamplesForEachPixel(const SceneFacts& scene, double samples) {
   const double asked = samples * (scene.has_alpha ? 1 : kTimesWithoutAlpha);
   return scene.n_pixels > 0 && scene.n_samples >= asked * scene.n_pixels;
+}
+
+// The first steps of objects are three times 1.4 pixels long, whatever the pictures' size.
+float FirstStepFactor(const SceneFacts& scene) {
+  if (!scene.has_alpha || !(scene.pixels_along_box > 0)) return 1;
+  return static_cast<float>(std::min(kPixelsOfStep / scene.pixels_along_box, kMostFirstStepFactor));
 }
 
 int Log2EntriesFor(const SceneFacts& scene, int of_small_pictures) {
@@ -71,16 +83,25 @@ void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
     settings.finest_resolution = FinestResolution(*config) << std::max(0, doublings - 1);
   if (settings.log2_hashmap_size == kAutoSetting)
     settings.log2_hashmap_size = Log2EntriesFor(scene, Log2HashmapSize(*config));
+  if (config->grid_resolution == kAutoSetting && settings.sampler == Sampler::kGrid) {
+    const bool is_fine = scene.has_alpha && scene.pixels_along_box > kPixelsOfGrid;
+    config->grid_resolution = is_fine ? kFineGridResolution : kGridResolution;
+  }
   const bool is_long =
       scene.pixels_along_box > kPixelsOfTable && HasSamplesForEachPixel(scene, kBudgetForSteps);
   const auto finer = static_cast<float>(1 << (step_doublings + (is_long ? 1 : 0)));
   const bool is_finer = finer > 1 && scene.step > 0;
   if (config->min_transmittance == kAutoSetting) {
-    const bool goes_on = scene.has_alpha && HasSamplesForEachPixel(scene, kBudgetForFaintLight);
+    const bool is_large = scene.pixels_along_box > kPixelsOfLarge;
+    const bool goes_on =
+        scene.has_alpha && HasSamplesForEachPixel(scene, is_large ? kBudgetForFaintLightOfLarge
+                                                                  : kBudgetForFaintLight);
     config->min_transmittance = goes_on ? kFaintLight : kMinTransmittance;
   }
-  if (config->initial_step_scale == kAutoSetting)
-    config->initial_step_scale = kInitialStepScale * (is_finer && config->step < 0 ? finer : 1);
+  if (config->initial_step_scale == kAutoSetting) {
+    const float scale = config->step < 0 ? (is_finer ? finer : 1) * FirstStepFactor(scene) : 1;
+    config->initial_step_scale = std::max(1.0f, std::round(kInitialStepScale * scale));
+  }
   if (is_finer && config->step < 0) config->step = scene.step / finer;
   if (is_finer && config->cone < 0 && scene.cone > 0) config->cone = scene.cone / finer;
 }
@@ -88,6 +109,8 @@ void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
 void TakeNgpFromStart(const TrainConfig& start, TrainConfig* config) {
   if (!start.method_settings.Holds<NgpSettings>()) return;
   NgpSettings& settings = Ngp(*config);
+  if (config->grid_resolution == kAutoSetting && settings.sampler == Sampler::kGrid)
+    config->grid_resolution = GridResolution(start);
   if (settings.log2_hashmap_size == kAutoSetting)
     settings.log2_hashmap_size = Log2HashmapSize(start);
   if (settings.finest_resolution == kAutoSetting)

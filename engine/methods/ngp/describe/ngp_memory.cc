@@ -20,7 +20,7 @@ size_t TableFloats(const TrainConfig& config) {
 }
 
 size_t GridCells(const TrainConfig& config, int n_levels) {
-  const auto side = static_cast<size_t>(config.grid_resolution);
+  const auto side = static_cast<size_t>(GridResolution(config));
   return static_cast<size_t>(n_levels) * side * side * side;
 }
 

@@ -15,7 +15,7 @@ uint64_t BricksOf(uint64_t resolution) {
 }
 
 uint64_t GridCells(const TrainConfig& config, int n_levels) {
-  const auto side = static_cast<uint64_t>(config.grid_resolution);
+  const auto side = static_cast<uint64_t>(GridResolution(config));
   return n_levels * side * side * side;
 }
 
