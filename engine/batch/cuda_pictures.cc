@@ -61,6 +61,16 @@ CudaPictures::CudaPictures(const RaySource* source, uint64_t seed, kernels::Stre
           .far = source->far,
           .seed = seed,
           .alpha_is_mask = source->alpha_is_mask};
+  n_pixels_ = first_pixels.back();
+}
+
+void CudaPictures::DrawFrom(std::span<const uint32_t> runs, kernels::Stream stream) {
+  if (empty()) return;
+  runs_ = Buffer<uint32_t>(runs.size(), cuda::DeviceAllocator());
+  cuda::CopyToDevice(runs_.data(), runs.data(), runs.size_bytes(), stream);
+  cuda::Synchronize(stream);
+  set_.runs = runs.empty() ? nullptr : runs_.data();
+  set_.n_drawn = PixelsOfRuns(runs, n_pixels_);
 }
 
 size_t CudaRaySourceBytes(const RaySource& source) {

@@ -41,6 +41,9 @@ class CudaPictures {
   // source: null for none. Returns when the copy is done.
   CudaPictures(const RaySource* source, uint64_t seed, kernels::Stream stream);
 
+  // Draws from these runs alone from now on; none: from all pixels. Returns when they are copied.
+  void DrawFrom(std::span<const uint32_t> runs, kernels::Stream stream);
+
   bool empty() const { return set_.n_pictures == 0; }
   // For SampleRays.
   const kernels::PictureSet& set() const { return set_; }
@@ -56,6 +59,8 @@ class CudaPictures {
   friend size_t CudaRaySourceBytes(const RaySource& source);
 
   Arrays arrays_;
+  Buffer<uint32_t> runs_;
+  uint64_t n_pixels_ = 0;
   kernels::PictureSet set_;
 };
 

@@ -41,8 +41,15 @@ kernels::BackgroundKind BackgroundKindOf(Background background) {
   return kernels::BackgroundKind::kBlack;
 }
 
+uint64_t PixelsOfRuns(std::span<const uint32_t> runs, uint64_t n_pixels) {
+  if (runs.empty()) return 0;
+  const uint64_t end = (uint64_t{runs.back()} + 1) * kernels::kRunPixels;
+  return runs.size() * kernels::kRunPixels - (end > n_pixels ? end - n_pixels : 0);
+}
+
 PixelSampler::PixelSampler(std::span<const View> views, Background background, uint32_t seed,
-                           bool alpha_is_mask, const PictureFile* file)
+                           bool alpha_is_mask, const PictureFile* file,
+                           std::span<const uint32_t> runs)
     : file_(file) {
   first_pixels_.push_back(0);
   for (const View& view : views) {
@@ -60,6 +67,8 @@ PixelSampler::PixelSampler(std::span<const View> views, Background background, u
           .pictures = pictures_.data(),
           .first_pixels = first_pixels_.data(),
           .pixels_each = PixelsOfEach(views),
+          .runs = runs.empty() ? nullptr : runs.data(),
+          .n_drawn = PixelsOfRuns(runs, first_pixels_.back()),
           .background = BackgroundKindOf(background),
           .seed = seed,
           .alpha_is_mask = alpha_is_mask};

@@ -15,15 +15,18 @@
 
 namespace nerf {
 
-// Draws the pixels of training steps, uniform over all pixels of all views. A pure function of
+// Draws the pixels of training steps, uniform over all pixels of all views or over runs of them. A
+// pure function of
 // (seed, step, index), whatever n_pixels and the number of threads.
 class PixelSampler {
  public:
   // views outlive the sampler and hold at least one pixel. background: kWhite, kBlack, or kRandom
   // (a uniform color for each pixel, drawn in sRGB). alpha_is_mask: see Scene; batches then have
-  // weights. file: has the views' pixels where their images have none; outlives the sampler.
+  // weights. file: has the views' pixels where their images have none; outlives the sampler. runs:
+  // those to draw from (kernels::PictureSet), outlive the sampler; none: all.
   PixelSampler(std::span<const View> views, Background background, uint32_t seed,
-               bool alpha_is_mask = false, const PictureFile* file = nullptr);
+               bool alpha_is_mask = false, const PictureFile* file = nullptr,
+               std::span<const uint32_t> runs = {});
   PixelSampler(const PixelSampler&) = delete;
   PixelSampler& operator=(const PixelSampler&) = delete;
 
@@ -52,6 +55,9 @@ class PixelSampler {
   std::vector<uint64_t> first_pixels_;  // [n_views + 1]: pixels of all views before this one
   kernels::PictureSet set_;             // of these
 };
+
+// How many pixels these runs of n_pixels hold.
+uint64_t PixelsOfRuns(std::span<const uint32_t> runs, uint64_t n_pixels);
 
 // A view in the form that kernels read; borrows its pixels.
 kernels::Picture PictureOf(const View& view);

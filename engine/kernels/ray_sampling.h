@@ -19,6 +19,10 @@ struct Picture {
   const uint8_t* pixels = nullptr;
 };
 
+// Pixels of a run: neighbors in the order of all pixels of all pictures, whose rows follow one
+// another. The last run of all may have fewer.
+inline constexpr int kRunPixels = 16;
+
 enum class BackgroundKind { kBlack, kWhite, kRandom };  // kRandom: per ray, uniform in sRGB
 
 // The pictures that rays are drawn from. first_pixels [n_pictures + 1]: the number of pixels in all
@@ -28,6 +32,9 @@ struct PictureSet {
   const Picture* pictures = nullptr;
   const uint64_t* first_pixels = nullptr;
   uint64_t pixels_each = 0;  // of every picture; 0 where they differ or that is not known
+  // Where the pixels lie that are drawn, ascending; null: all are. n_drawn: how many these are.
+  const uint32_t* runs = nullptr;
+  uint64_t n_drawn = 0;  // unused without runs
   BackgroundKind background = BackgroundKind::kBlack;
   float near = 0;           // becomes t_near, where rays are made
   float far = Ray().t_far;  // likewise t_far
@@ -50,9 +57,12 @@ struct SampledPixel {
   uint64_t offset = 0;
 };
 
-// The pixel that two random words choose, uniform over all pixels of all pictures.
+// The pixel that two random words choose, uniform over all pixels that are drawn.
 NERF_HD inline SampledPixel PixelAt(const PictureSet& set, uint32_t high_word, uint32_t low_word) {
-  const uint64_t pixel = UniformIndex64(high_word, low_word, set.first_pixels[set.n_pictures]);
+  const uint64_t n = set.runs != nullptr ? set.n_drawn : set.first_pixels[set.n_pictures];
+  uint64_t pixel = UniformIndex64(high_word, low_word, n);
+  if (set.runs != nullptr)
+    pixel = uint64_t{kRunPixels} * set.runs[pixel / kRunPixels] + pixel % kRunPixels;
   if (set.pixels_each != 0) {
     const uint64_t picture = pixel / set.pixels_each;
     return {static_cast<int>(picture), pixel - picture * set.pixels_each};

@@ -81,6 +81,8 @@ struct Scene {
   bool alpha_is_mask = false;
   std::vector<View> train;
   std::vector<View> test;
+  // Runs of pixels of `train` that training draws from (FindShownRuns); empty: from all.
+  std::vector<uint32_t> shown_runs;
   // Of the largest training picture in its file, before it was reduced; 0: not known.
   int picture_width = 0, picture_height = 0;
   // Of COLMAP's points; every eighth point is held out, to measure depth at. Those held out also

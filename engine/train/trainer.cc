@@ -18,8 +18,9 @@
 namespace nerf {
 namespace {
 
-// Copying the whole state takes tens of milliseconds: each 500 steps that is well below 1%.
-constexpr uint32_t kSnapshotSteps = 500;
+// The whole state is copied each so many steps, later each eighth of the steps before: a copy of
+// 2^19 entries a level takes a tenth of a second.
+constexpr uint32_t kLeastCopySteps = 500, kStepsPerCopySteps = 8;
 // Previews may take at most this share of the time, however large the view is.
 constexpr double kMaxPreviewShare = 0.1;
 constexpr double kCheckpointBudgetShare = 0.2, kMaxCheckpointShare = 0.02;
@@ -57,6 +58,16 @@ void SetPictureSizes(const Scene& scene, TrainProgress* progress) {
   }
 }
 
+// Of the pixels of its pictures, those that training draws from.
+double DrawnShare(const Scene& scene) {
+  if (scene.shown_runs.empty()) return 1;
+  uint64_t n_pixels = 0;
+  for (const View& view : scene.train)
+    n_pixels += static_cast<uint64_t>(view.camera.width) * view.camera.height;
+  return static_cast<double>(PixelsOfRuns(scene.shown_runs, n_pixels)) /
+         static_cast<double>(n_pixels);
+}
+
 }  // namespace
 
 Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, ThreadPool* pool,
@@ -69,6 +80,7 @@ Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, Threa
       clock_(clock),
       options_(options),
       observer_(observer),
+      drawn_share_(DrawnShare(*scene)),
       watchdog_(static_cast<uint32_t>(state_.config.warmup_steps)) {
   watchdog_.Restore(state_.watchdog);
   if (options_.group != nullptr && !Follows()) pause_ = std::make_shared<RankPause>(options_.group);
@@ -101,7 +113,7 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   first_seconds_ = state_.seconds;
   last_progress_ = last_checkpoint_ = clock_->Now();
   next_preview_ = last_progress_ + options_.preview_interval;
-  step_->Remember();
+  Remember();
   next_pixels_ = step_->NextPixels(ScheduleFraction());
   NERF_ASSIGN_OR_RETURN(const TrainOutcome outcome, Follows() ? Follow() : Lead(stop));
   if (interval_.n_steps > 0) ReportProgress();
@@ -194,7 +206,8 @@ void Trainer::ChoosePictures() {
       reduces ? std::span<const View>(coarse_views_) : scene_->train;
   sampler_ = std::make_unique<PixelSampler>(
       views, TrainingBackground(state_.config.background, scene_->has_alpha), state_.config.seed,
-      scene_->alpha_is_mask, reduces ? nullptr : options_.pictures);
+      scene_->alpha_is_mask, reduces ? nullptr : options_.pictures,
+      reduces ? std::span<const uint32_t>() : scene_->shown_runs);
   // The errors are those after the last step, so that no batch can be drawn ahead.
   if (step_->Errors() != nullptr) choice_ = std::make_unique<ErrorChoice>(views);
   if (options_.batches_ahead == 0 || is_fed || choice_ != nullptr) return;
@@ -234,7 +247,11 @@ StepResult Trainer::RunStep() {
   batch_.fraction = ScheduleFraction();
   batch_.picture_level = picture_level_;
   batch_.rate_factor = watchdog_.state().rate_factor;
-  const StepResult result = step_->Run(batch_);
+  StepResult result = step_->Run(batch_);
+  if (picture_level_ == 0) {  // means over all pixels: those that are not drawn are right
+    result.loss *= drawn_share_;
+    result.squared_error *= drawn_share_;
+  }
   const SteadyTime end = clock_->Now();
   double seconds = std::exchange(telling_seconds_, 0) + absl::ToDoubleSeconds(end - begin);
   // Budgets and schedules may follow the time, which must be the same everywhere.
@@ -260,16 +277,21 @@ StepResult Trainer::RunStep() {
   return result;
 }
 
+void Trainer::Remember() {
+  step_->Remember();
+  next_copy_ = state_.step + std::max(kLeastCopySteps, state_.step / kStepsPerCopySteps);
+}
+
 absl::Status Trainer::Watch(const StepResult& result) {
   const bool check_grid = PassedMultipleOf(kGridCheckSteps) || result.n_marched == 0;
   const Watchdog::Verdict verdict =
       watchdog_.Observe(state_.step, result, check_grid ? step_->OccupiedFraction() : 1.0);
   if (verdict == Watchdog::Verdict::kHealthy) {
     state_.watchdog = watchdog_.state();
-    if (PassedMultipleOf(kSnapshotSteps)) {
+    if (state_.step >= next_copy_) {
       const TraceSpan span("copy for the watchdog");
       step_->CollectState();
-      step_->Remember();
+      Remember();
     }
     return absl::OkStatus();
   }

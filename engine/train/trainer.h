@@ -163,6 +163,7 @@ class Trainer {
   IndexRange DrawnPixels() const;
   void DrawBatch();
   StepResult RunStep();
+  void Remember();
   absl::Status Watch(const StepResult& result);
   absl::Status NotifyObserver(std::stop_token stop);
   bool IsCheckpointDue(SteadyTime now) const;
@@ -175,6 +176,7 @@ class Trainer {
   const Clock* const clock_;
   const TrainerOptions options_;
   TrainerObserver* const observer_;
+  const double drawn_share_;  // of the pixels of the full pictures
 
   int picture_level_ = -1;          // that sampler_ draws from; -1: none
   std::vector<View> coarse_views_;  // of that level, where it is not 0
@@ -188,6 +190,7 @@ class Trainer {
   PixelBatch batch_;
   int next_pixels_ = 0;     // of the next batch
   uint32_t last_step_ = 0;  // steps finished before the last one
+  uint32_t next_copy_ = 0;  // the step from which on the state is copied for the watchdog
   Interval interval_;
   double first_fraction_ = 0, first_seconds_ = 0;  // at the start of this run
   double stall_seconds_ = 0;                       // of this run

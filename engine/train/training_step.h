@@ -133,6 +133,8 @@ class TrainingStep {
   // Before the first step, and before Load or Initialize: keeps these cells empty, where the method
   // has an occupancy grid and the cameras stay where they are.
   virtual void KeepEmpty(const EmptyCells& cells) {}
+  // After it, of steps that draw their pixels themselves: from these runs (PictureSet) alone.
+  virtual void DrawFrom(std::span<const uint32_t> runs) {}
 
  private:
   TensorFile remembered_;

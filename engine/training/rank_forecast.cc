@@ -39,7 +39,8 @@ class StepRunner {
         pool_(pool),
         sampler_(session.scene.train,
                  TrainingBackground(session.state.config.background, session.scene.has_alpha),
-                 session.state.config.seed, session.scene.alpha_is_mask, session.pictures.get()),
+                 session.state.config.seed, session.scene.alpha_is_mask, session.pictures.get(),
+                 session.scene.shown_runs),
         next_(session.state.step) {
     const TrainState& state = session.state;
     batch_.fraction =
@@ -80,7 +81,7 @@ absl::StatusOr<MeasuredSteps> MeasureSteps(const TrainingSession& session, int n
   NERF_ASSIGN_OR_RETURN(measured.step, NewTrainingStep(state.config, state.geometry, session.scene,
                                                        session.device, pool));
   TrainingStep* const step = measured.step.get();
-  NERF_RETURN_IF_ERROR(KeepSeenEmpty(session, pool, step));
+  NERF_RETURN_IF_ERROR(KeepSeenEmpty(session, pool, step).status());
   TensorFile copy;
   session.step->Save(&copy);
   NERF_RETURN_IF_ERROR(step->Load(copy));

@@ -21,6 +21,7 @@
 #include "engine/parameters/memory_estimate.h"
 #include "engine/scene/scene_files.h"
 #include "engine/train/empty_cells.h"
+#include "engine/train/shown_pixels.h"
 #include "engine/training/device.h"
 #include "engine/training/loaded_model.h"
 #include "engine/training/merge_models.h"
@@ -366,7 +367,8 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   }
   NERF_ASSIGN_OR_RETURN(session->step, NewTrainingStep(state.config, state.geometry, session->scene,
                                                        request.device, pool, request.group));
-  NERF_RETURN_IF_ERROR(KeepSeenEmpty(*session, pool, session->step.get(), stop));
+  NERF_ASSIGN_OR_RETURN(session->scene.shown_runs,
+                        KeepSeenEmpty(*session, pool, session->step.get(), stop));
   if (!start.file.has_value()) return session;
   if (!request.merge.empty()) {
     NERF_RETURN_IF_ERROR(session->step->Initialize(*start.file));
@@ -382,15 +384,21 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
                                                    std::string(loaded.message()))));
 }
 
-absl::Status KeepSeenEmpty(const TrainingSession& session, ThreadPool* pool, TrainingStep* step,
-                           const std::stop_token& stop) {
-  if (!session.scene.has_alpha) return absl::OkStatus();
+absl::StatusOr<std::vector<uint32_t>> KeepSeenEmpty(const TrainingSession& session,
+                                                    ThreadPool* pool, TrainingStep* step,
+                                                    const std::stop_token& stop) {
+  std::vector<uint32_t> runs;
+  if (!session.scene.has_alpha) return runs;
+  const std::vector<View>& views = session.scene.train;
   step->KeepEmpty([&](const OccupancyGrid& grid) {
     const auto pixels = [&](size_t view) { return session.TrainPixels(view); };
-    return FindEmptyCells(session.scene.train, pixels, grid, pool, stop);
+    const std::vector<uint64_t> empty = FindEmptyCells(views, pixels, grid, pool, stop);
+    if (!empty.empty()) runs = FindShownRuns(views, grid, empty, pool);
+    return empty;
   });
-  return stop.stop_requested() ? absl::CancelledError("reading the data set was stopped")
-                               : absl::OkStatus();
+  if (stop.stop_requested()) return absl::CancelledError("reading the data set was stopped");
+  step->DrawFrom(runs);
+  return runs;
 }
 
 absl::Status WriteTrainingFiles(const Trainer& trainer, const std::string& checkpoint_path,

@@ -53,6 +53,7 @@ class NgpCudaStep : public RayStep {
   RankCosts CostsOf(int) const override { return costs_.value_or(RankCosts()); }
   double BytesOfStep(const StepOutlook& step, int n_ranks) const override;
   bool DrawsPixels() const override { return !pictures_.empty(); }
+  void DrawFrom(std::span<const uint32_t> runs) override { pictures_.DrawFrom(runs, stream_); }
   void Save(TensorFile* file) const override;
   absl::Status Load(const TensorFile& file) override;
   void SaveModel(TensorFile* file) const override;
@@ -131,7 +132,7 @@ class NgpCudaStep : public RayStep {
   TensorFile remembered_views_;
   uint32_t remembered_updates_ = 0;
   RayCountState remembered_ray_count_;
-  const CudaPictures pictures_;
+  CudaPictures pictures_;
 
   const CudaRayNeeds needs_;
   NgpCudaViews views_;

@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
 
+#include "engine/kernels/ray_marching.h"
+#include "engine/kernels/ray_sampling.h"
+#include "engine/train/shown_pixels.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/tiny_training.h"
@@ -141,6 +146,50 @@ TEST_F(FindEmptyCellsTest, NothingIsSaidWherePicturesDoNotTell) {
   changed = views;
   changed[1].image.n_channels = 3;
   EXPECT_TRUE(Find(changed).empty()) << "pictures without alpha";
+}
+
+// By marching the ray of each pixel. Views of 61x61 pixels share runs, and the last run has one
+// pixel.
+TEST_F(FindEmptyCellsTest, EveryRayThatMeetsACellBelongsToARunThatIsShown) {
+  constexpr int kSide = 61, kViews = 9;
+  const std::vector<View> views = ViewsOfABall(kViews, kSide);
+  const std::vector<uint64_t> empty = Find(views);
+  ThreadPool one(1), two(2);
+  const std::vector<uint32_t> runs = FindShownRuns(views, grid_, empty, &two);
+  EXPECT_EQ(FindShownRuns(views, grid_, empty, &one), runs);
+  EXPECT_TRUE(std::is_sorted(runs.begin(), runs.end(), std::less_equal<>()));
+  std::vector<uint64_t> blocks = empty;
+  for (uint64_t& cells : blocks) cells = ~cells;
+  const kernels::MarchGrid grid{
+      .blocks = blocks.data(), .center = {}, .half_side = 1, .resolution = 32};
+  size_t n_meet = 0;
+  for (uint32_t pixel = 0; pixel < kViews * kSide * kSide; ++pixel) {
+    const Camera& camera = views[pixel / (kSide * kSide)].camera;
+    const uint32_t at = pixel % (kSide * kSide);
+    const Ray ray = CameraRay(camera, static_cast<float>(at % kSide) + 0.5f,
+                              static_cast<float>(at / kSide) + 0.5f);
+    const kernels::MarchSteps steps{.step = 0.001f};
+    kernels::MarchRay march = kernels::StartMarch(grid, steps, ray, 0);
+    float middle, delta;
+    if (kernels::MarchSamples(grid, steps, 1, &march, &middle, &delta) == 0) continue;
+    ++n_meet;
+    ASSERT_TRUE(std::binary_search(runs.begin(), runs.end(), pixel / kernels::kRunPixels)) << pixel;
+  }
+  EXPECT_GT(n_meet, 1000u);
+  EXPECT_LT(runs.size() * kernels::kRunPixels, 0.6 * views.size() * kSide * kSide);
+}
+
+TEST_F(FindEmptyCellsTest, ACameraAmongTheCellsShowsAllOfItsPixels) {
+  std::vector<View> views = ViewsOfABall(4, 64);
+  const std::vector<uint64_t> empty = Find(views);
+  views.resize(2);
+  views[1].camera.camera_to_world = Mat34();
+  const std::vector<uint32_t> runs =
+      FindShownRuns(views, grid_, empty, std::make_unique<ThreadPool>(1).get());
+  const auto of_second =
+      std::count_if(runs.begin(), runs.end(), [](uint32_t run) { return run >= 256; });
+  EXPECT_EQ(of_second, 256);
+  EXPECT_LT(runs.size() - of_second, 230u);
 }
 
 // Cells behind a camera or beside its picture are not seen there.

@@ -97,6 +97,26 @@ TEST(PixelSamplerTest, EveryPixelOfEveryViewIsDrawnEquallyOften) {
   for (const auto& [pixel, count] : counts) EXPECT_NEAR(count, kPixels / 20, 155);
 }
 
+TEST(PixelSamplerTest, PixelsOfRunsAreDrawnEquallyOftenAndNoOthers) {
+  // 35 + 7 pixels: runs 0, 1 and 2, of which the last has 10.
+  const std::vector<View> views = {MakeView(0, 7, 5), MakeView(1, 7, 1)};
+  const std::vector<uint32_t> runs = {0, 2};
+  EXPECT_EQ(PixelsOfRuns(runs, 42), 26u);
+  EXPECT_EQ(PixelsOfRuns({}, 42), 0u);
+  EXPECT_EQ(PixelsOfRuns(std::vector<uint32_t>{1}, 42), 16u);
+  const PixelSampler sampler(views, Background::kBlack, 7, false, nullptr, runs);
+  PixelBatch batch;
+  constexpr int kPixels = 26000;
+  sampler.Fill(0, kPixels, nullptr, &batch);
+  std::map<int, int> counts;
+  for (const Pixel& pixel : batch.pixels) ++counts[35 * pixel.view + 7 * pixel.y + pixel.x];
+  ASSERT_EQ(counts.size(), 26u);
+  for (const auto& [pixel, count] : counts) {
+    EXPECT_TRUE(pixel < 16 || pixel >= 32) << pixel;
+    EXPECT_NEAR(count, 1000, 155);  // five standard deviations
+  }
+}
+
 TEST(PixelSamplerTest, BatchesDoNotDependOnThreads) {
   const std::vector<View> views = {MakeView(0, 4, 3), MakeView(1, 5, 2)};
   const PixelSampler sampler(views, Background::kRandom, 1);

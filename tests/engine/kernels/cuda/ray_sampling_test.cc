@@ -33,6 +33,8 @@ TEST_P(CudaRaySamplingTest, RaysAreThoseOfTheHostForAllSizes) {
   const DeviceArray<Picture> pictures(host.At(pixels.data()));
   const DeviceArray<uint64_t> first_pixels(host.first_pixels);
   const DeviceArray<uint32_t> step({77u});
+  const std::vector<uint32_t> host_runs = {1, 2, 6, 8};  // the last of them has 2 pixels
+  const DeviceArray<uint32_t> runs(host_runs);
   const std::vector<Picture> host_pictures = host.At(host.pixels.data());
   for (BackgroundKind background :
        {BackgroundKind::kBlack, BackgroundKind::kWhite, BackgroundKind::kRandom}) {
@@ -45,6 +47,11 @@ TEST_P(CudaRaySamplingTest, RaysAreThoseOfTheHostForAllSizes) {
                    .seed = 9,
                    .alpha_is_mask = background == BackgroundKind::kWhite};
     PictureSet host_set = set;
+    if (background == BackgroundKind::kRandom) {
+      set.runs = runs.data();
+      host_set.runs = host_runs.data();
+      set.n_drawn = host_set.n_drawn = 50;
+    }
     host_set.pictures = host_pictures.data();
     host_set.first_pixels = host.first_pixels.data();
     int n_of_second = 0;

@@ -1,0 +1,114 @@
+#include "engine/train/shown_pixels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/ray_sampling.h"
+
+namespace nerf {
+namespace {
+
+// A block of cells of which some may hold something.
+struct Cube {
+  Vec3 min;
+  float side = 0;
+};
+
+std::vector<Cube> CubesOf(const OccupancyGrid& grid, std::span<const uint64_t> empty) {
+  const size_t side = grid.resolution / 4, level_blocks = side * side * side;
+  std::vector<Cube> cubes;
+  for (size_t b = 0; b < empty.size(); ++b) {
+    const int level = static_cast<int>(b / level_blocks);
+    const size_t block = b % level_blocks;
+    if (~empty[b] == 0 || kernels::IsCoveredBlock(level, block, static_cast<uint32_t>(side)))
+      continue;
+    const Aabb box = grid.box.Scaled(static_cast<float>(1 << level));
+    const float size = box.Size().x / static_cast<float>(side);
+    const Vec3 at{static_cast<float>(block % side), static_cast<float>(block / side % side),
+                  static_cast<float>(block / (side * side))};
+    cubes.push_back({box.min + at * size, size});
+  }
+  return cubes;
+}
+
+struct PixelBox {
+  int x_begin = 0, y_begin = 0, x_end = 0, y_end = 0;
+};
+
+// The pixels whose rays may meet the cube, and one around them against rounding: all of them if
+// part of it lies beside or behind the camera.
+PixelBox PixelsOf(const Camera& camera, const Cube& cube) {
+  constexpr float kFar = 1e6f;
+  float low[2] = {kFar, kFar}, high[2] = {-kFar, -kFar};
+  const Mat34& pose = camera.camera_to_world;
+  for (int corner = 0; corner < 8; ++corner) {
+    const Vec3 offset = cube.min +
+                        Vec3{static_cast<float>(corner & 1), static_cast<float>(corner >> 1 & 1),
+                             static_cast<float>(corner >> 2)} *
+                            cube.side -
+                        pose.Column(3);
+    const float depth = -Dot(pose.Column(2), offset);
+    if (depth <= 0.01f * cube.side) return {0, 0, camera.width, camera.height};
+    const float place[] = {camera.fl_x * Dot(pose.Column(0), offset) / depth + camera.cx,
+                           camera.cy - camera.fl_y * Dot(pose.Column(1), offset) / depth};
+    for (int axis = 0; axis < 2; ++axis) {
+      low[axis] = std::min(low[axis], place[axis]);
+      high[axis] = std::max(high[axis], place[axis]);
+    }
+  }
+  const auto clamped = [](float at, int size) {
+    return static_cast<int>(std::clamp(at, 0.0f, static_cast<float>(size)));
+  };
+  return {clamped(std::floor(low[0]) - 1, camera.width),
+          clamped(std::floor(low[1]) - 1, camera.height),
+          clamped(std::ceil(high[0]) + 1, camera.width),
+          clamped(std::ceil(high[1]) + 1, camera.height)};
+}
+
+// The runs of a view whose first pixel is `first` of all.
+std::vector<uint32_t> RunsOf(const Camera& camera, uint64_t first, std::span<const Cube> cubes) {
+  const auto width = static_cast<uint64_t>(camera.width);
+  const uint64_t first_run = first / kernels::kRunPixels;
+  const uint64_t last_run = (first + width * camera.height - 1) / kernels::kRunPixels;
+  std::vector<uint8_t> is_shown(last_run - first_run + 1);
+  for (const Cube& cube : cubes) {
+    const PixelBox box = PixelsOf(camera, cube);
+    if (box.x_begin >= box.x_end) continue;
+    for (int y = box.y_begin; y < box.y_end; ++y) {
+      const uint64_t row = first + y * width;
+      const uint64_t begin = (row + box.x_begin) / kernels::kRunPixels - first_run;
+      const uint64_t last = (row + box.x_end - 1) / kernels::kRunPixels - first_run;
+      for (uint64_t run = begin; run <= last; ++run) is_shown[run] = 1;
+    }
+  }
+  std::vector<uint32_t> runs;
+  for (size_t i = 0; i < is_shown.size(); ++i)
+    if (is_shown[i] != 0) runs.push_back(static_cast<uint32_t>(first_run + i));
+  return runs;
+}
+
+}  // namespace
+
+std::vector<uint32_t> FindShownRuns(std::span<const View> views, const OccupancyGrid& grid,
+                                    std::span<const uint64_t> empty, ThreadPool* pool) {
+  const std::vector<Cube> cubes = CubesOf(grid, empty);
+  std::vector<uint64_t> first_pixels{0};
+  for (const View& view : views) {
+    first_pixels.push_back(first_pixels.back() +
+                           static_cast<uint64_t>(view.camera.width) * view.camera.height);
+  }
+  std::vector<std::vector<uint32_t>> of_views(views.size());
+  pool->ParallelFor(static_cast<int64_t>(views.size()), [&](int64_t i, int) {
+    of_views[i] = RunsOf(views[i].camera, first_pixels[i], cubes);
+  });
+  std::vector<uint32_t> runs;
+  for (const std::vector<uint32_t>& of_view : of_views) {
+    // Two views may share a run.
+    const bool repeats = !runs.empty() && !of_view.empty() && of_view.front() == runs.back();
+    runs.insert(runs.end(), of_view.begin() + (repeats ? 1 : 0), of_view.end());
+  }
+  return runs;
+}
+
+}  // namespace nerf

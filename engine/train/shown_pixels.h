@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/base/parallel_for.h"
+#include "engine/field/occupancy_grid.h"
+#include "engine/scene/scene.h"
+
+namespace nerf {
+
+// Where the pixels lie whose rays can meet a cell that is not in `empty` (FindEmptyCells, not
+// empty): runs of kernels::kRunPixels, ascending, by the index over all pixels of all views. The
+// other pixels show the background whatever is learned. All views are pinholes without distortion,
+// as where FindEmptyCells finds something.
+std::vector<uint32_t> FindShownRuns(std::span<const View> views, const OccupancyGrid& grid,
+                                    std::span<const uint64_t> empty, ThreadPool* pool);
+
+}  // namespace nerf
