@@ -18,6 +18,16 @@ size_t PixelBytes(const RaySource& source) {
   return byte_size;
 }
 
+size_t MostRuns(const RaySource& source) {
+  uint64_t n_pixels = 0;
+  bool has_alpha = false;
+  for (const View& view : source.views) {
+    n_pixels += static_cast<uint64_t>(view.image.width) * view.image.height;
+    has_alpha |= view.image.n_channels == 4;
+  }
+  return has_alpha ? (n_pixels + kernels::kRunPixels - 1) / kernels::kRunPixels : 0;
+}
+
 }  // namespace
 
 CudaPictures::Arrays::Arrays(const RaySource* source, BufferAllocator* on_device,
@@ -25,7 +35,8 @@ CudaPictures::Arrays::Arrays(const RaySource* source, BufferAllocator* on_device
     : pixels(source == nullptr ? 0 : PixelBytes(*source),
              source != nullptr && source->place == PictureMemory::kHost ? on_host : on_device),
       pictures(source == nullptr ? 0 : source->views.size(), on_device),
-      first_pixels(source == nullptr ? 0 : source->views.size() + 1, on_device) {}
+      first_pixels(source == nullptr ? 0 : source->views.size() + 1, on_device),
+      runs(source == nullptr ? 0 : MostRuns(*source), on_device) {}
 
 CudaPictures::CudaPictures(const RaySource* source, uint64_t seed, kernels::Stream stream)
     : arrays_(source, cuda::DeviceAllocator(), cuda::PinnedAllocator()) {
@@ -66,10 +77,10 @@ CudaPictures::CudaPictures(const RaySource* source, uint64_t seed, kernels::Stre
 
 void CudaPictures::DrawFrom(std::span<const uint32_t> runs, kernels::Stream stream) {
   if (empty()) return;
-  runs_ = Buffer<uint32_t>(runs.size(), cuda::DeviceAllocator());
-  cuda::CopyToDevice(runs_.data(), runs.data(), runs.size_bytes(), stream);
+  NERF_CHECK(runs.size() <= arrays_.runs.size());
+  cuda::CopyToDevice(arrays_.runs.data(), runs.data(), runs.size_bytes(), stream);
   cuda::Synchronize(stream);
-  set_.runs = runs.empty() ? nullptr : runs_.data();
+  set_.runs = runs.empty() ? nullptr : arrays_.runs.data();
   set_.n_drawn = PixelsOfRuns(runs, n_pixels_);
 }
 

@@ -42,6 +42,7 @@ class CudaPictures {
   CudaPictures(const RaySource* source, uint64_t seed, kernels::Stream stream);
 
   // Draws from these runs alone from now on; none: from all pixels. Returns when they are copied.
+  // Requires pictures with alpha, or no runs.
   void DrawFrom(std::span<const uint32_t> runs, kernels::Stream stream);
 
   bool empty() const { return set_.n_pictures == 0; }
@@ -55,11 +56,11 @@ class CudaPictures {
     Buffer<uint8_t> pixels;
     Buffer<kernels::Picture> pictures;
     Buffer<uint64_t> first_pixels;
+    Buffer<uint32_t> runs;  // as many as there can be, where pictures have alpha
   };
   friend size_t CudaRaySourceBytes(const RaySource& source);
 
   Arrays arrays_;
-  Buffer<uint32_t> runs_;
   uint64_t n_pixels_ = 0;
   kernels::PictureSet set_;
 };

@@ -208,9 +208,12 @@ absl::Status NotHonored(const Setting& setting, std::string_view who, const Trai
 absl::Status CheckAtDefaults(std::span<const Setting> settings,
                              std::span<const std::string_view> keys, std::string_view who,
                              const TrainConfig& config, const TrainConfig& defaults) {
+  TrainConfig meant = config, meant_by_default = defaults;  // files name what "auto" is
+  meant.grid_resolution = GridResolution(config);
+  meant_by_default.grid_resolution = GridResolution(defaults);
   for (const Setting& setting : settings) {
     if (std::find(keys.begin(), keys.end(), setting.key) != keys.end() &&
-        SettingText(setting, config) != SettingText(setting, defaults)) {
+        SettingText(setting, meant) != SettingText(setting, meant_by_default)) {
       return NotHonored(setting, who, defaults);
     }
   }

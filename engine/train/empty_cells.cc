@@ -92,10 +92,8 @@ class Silhouette {
 
 bool Tells(const View& view, const View& first) {
   const Camera& c = view.camera;
-  const bool is_straight = c.lens == LensModel::kPinhole && c.k1 == 0 && c.k2 == 0 && c.k3 == 0 &&
-                           c.p1 == 0 && c.p2 == 0 && c.k4 == 0 && c.k5 == 0 && c.k6 == 0;
-  return is_straight && view.image.n_channels == 4 && view.image.width == c.width &&
-         view.image.height == c.height && c.time == first.camera.time;
+  return TellsEmptyCells(c, first.camera) && view.image.n_channels == 4 &&
+         view.image.width == c.width && view.image.height == c.height;
 }
 
 bool IsEmpty(const std::vector<Silhouette>& silhouettes, Vec3 center, float radius) {
@@ -132,6 +130,12 @@ uint64_t EmptyPart(const std::vector<Silhouette>& silhouettes, Vec3 corner, floa
 }
 
 }  // namespace
+
+bool TellsEmptyCells(const Camera& camera, const Camera& other) {
+  const Camera& c = camera;
+  return c.lens == LensModel::kPinhole && c.k1 == 0 && c.k2 == 0 && c.k3 == 0 && c.p1 == 0 &&
+         c.p2 == 0 && c.k4 == 0 && c.k5 == 0 && c.k6 == 0 && c.time == other.time;
+}
 
 std::vector<uint64_t> FindEmptyCells(std::span<const View> views, const PixelsOfView& pixels,
                                      const OccupancyGrid& grid, ThreadPool* pool,

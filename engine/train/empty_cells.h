@@ -16,6 +16,10 @@ namespace nerf {
 // The pixels of view i, as View::image has them.
 using PixelsOfView = std::function<std::span<const uint8_t>(size_t i)>;
 
+// Whether pictures of a camera tell what is empty beside those of another: it is a pinhole without
+// distortion, at the same time.
+bool TellsEmptyCells(const Camera& camera, const Camera& other);
+
 // Cells in which pictures with alpha show nothing, one bit a cell as in
 // OccupancyGrid::occupied_blocks: a cell whose silhouette and one pixel around it have alpha 0 in
 // two views at least, and in a tenth of those that show it, so that few faulty mattes of many

@@ -207,12 +207,17 @@ void Trainer::ChoosePictures() {
   sampler_ = std::make_unique<PixelSampler>(
       views, TrainingBackground(state_.config.background, scene_->has_alpha), state_.config.seed,
       scene_->alpha_is_mask, reduces ? nullptr : options_.pictures,
-      reduces ? std::span<const uint32_t>() : scene_->shown_runs);
+      DrawsFromRuns() ? std::span<const uint32_t>(scene_->shown_runs)
+                      : std::span<const uint32_t>());
   // The errors are those after the last step, so that no batch can be drawn ahead.
   if (step_->Errors() != nullptr) choice_ = std::make_unique<ErrorChoice>(views);
   if (options_.batches_ahead == 0 || is_fed || choice_ != nullptr) return;
   ring_ = std::make_unique<SamplerRing>(sampler_.get(), options_.batches_ahead, state_.step,
                                         next_pixels_, DrawnPixels(), step_->Share().stride);
+}
+
+bool Trainer::DrawsFromRuns() const {
+  return picture_level_ == 0 && step_->Errors() == nullptr && !scene_->shown_runs.empty();
 }
 
 IndexRange Trainer::DrawnPixels() const {
@@ -248,7 +253,7 @@ StepResult Trainer::RunStep() {
   batch_.picture_level = picture_level_;
   batch_.rate_factor = watchdog_.state().rate_factor;
   StepResult result = step_->Run(batch_);
-  if (picture_level_ == 0) {  // means over all pixels: those that are not drawn are right
+  if (DrawsFromRuns()) {  // means over all pixels: those that are not drawn are right
     result.loss *= drawn_share_;
     result.squared_error *= drawn_share_;
   }

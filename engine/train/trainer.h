@@ -159,6 +159,8 @@ class Trainer {
   double ScheduleFraction() const { return state_.schedule.At(Fraction()); }
   // Makes sampler_ and ring_ for the pictures that the next batch draws from, if they are others.
   void ChoosePictures();
+  // Whether pixels come from Scene::shown_runs: full pictures, not chosen by their errors.
+  bool DrawsFromRuns() const;
   // The pixels of a batch that are drawn here.
   IndexRange DrawnPixels() const;
   void DrawBatch();

@@ -23,7 +23,11 @@ std::vector<NamedDevice> KnownDevices() {
 
 std::string DeviceChoiceTable(const std::vector<NamedDevice>& more) {
   // mic_800: 100 pictures with alpha.
-  SceneFacts scene{.has_alpha = true, .pixels_along_box = 827, .n_pixels = 64e6, .step = 1};
+  SceneFacts scene{.has_alpha = true,
+                   .may_have_hull = true,
+                   .pixels_along_box = 827,
+                   .n_pixels = 64e6,
+                   .step = 1};
   std::string table = fmt::format(
       "Method ngp, 100 pictures of 800x800 with alpha, {} pixels along the box; step as a share of "
       "the scene's.\n{:<12} {:<9} {:>9} {:>6} {:>14} {:>8} {:>17} {:>6} {:>17}\n",
@@ -40,7 +44,7 @@ std::string DeviceChoiceTable(const std::vector<NamedDevice>& more) {
       MethodDescriptionOf(config).ChooseSettings(scene, &config);
       const auto settings = ConfigSettings(config);
       const DeviceClass kind = ClassOf(device.facts);
-      table += fmt::format("{:<12} {:<9} {:>7.0f} M {:>4} s {:>14} {:>8} {:>17} {:>6} {:>17}\n",
+      table += fmt::format("{:<12} {:<9} {:>7g} M {:>4} s {:>14} {:>8} {:>17} {:>6} {:>17}\n",
                            device.name, NameOf(kind), UsualSamplesPerSecond(kind) / 1e6, seconds,
                            fmt::format("{} x {}", config.target_samples, config.batch_growth),
                            config.max_rays, settings.at("log2_hashmap_size"),

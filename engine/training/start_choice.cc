@@ -81,7 +81,8 @@ absl::Status Fits(const TensorFile& file, const TrainState& state, const StartWa
       return absl::InvalidArgumentError("trained by method " + state.config.method);
   }
   if (wanted.scope == StartScope::kOccupancy) {
-    if (GridResolution(state.config) != GridResolution(wanted.config) ||
+    const int asked = wanted.config.grid_resolution;
+    if ((asked != kAutoSetting && GridResolution(state.config) != asked) ||
         state.geometry.n_levels != wanted.geometry.n_levels) {
       return absl::InvalidArgumentError("its occupancy grid has another size");
     }

@@ -226,6 +226,10 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
       MethodDescriptionOf(start.config).TakeFromStart(*start_config, &start.config);
     }
   }
+  if (request.scope == StartScope::kOccupancy && start.config.grid_resolution == kAutoSetting) {
+    if (const auto stored = LoadTrainState(*start.file, path); stored.ok())
+      start.config.grid_resolution = GridResolution(stored->state.config);
+  }
   if (!request.init.empty() && request.scope == StartScope::kAll) {
     NERF_RETURN_IF_ERROR(CheckInit(start.config, *start.file, start_config, path));
   }
@@ -294,7 +298,14 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
     double n_pixels = 0;
     for (const ViewDescription& view : description.train)
       n_pixels += static_cast<double>(view.camera.width) * view.camera.height;
+    const auto tells = [&](const ViewDescription& view) {
+      return TellsEmptyCells(view.camera, description.train[0].camera);
+    };
+    const bool may_have_hull =
+        description.has_alpha && description.geometry.n_levels == 1 &&
+        std::all_of(description.train.begin(), description.train.end(), tells);
     MethodDescriptionOf(asked).ChooseSettings({.has_alpha = description.has_alpha,
+                                               .may_have_hull = may_have_hull,
                                                .pixels_along_box = PixelsAlongBox(description),
                                                .n_pixels = n_pixels,
                                                .n_samples = SamplesOfBudget(*config, device),
@@ -304,6 +315,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
                                                .panorama_near = PanoramaNear(description)},
                                               config);
     session->chosen = ChangedSettings(asked, *config);
+    config->grid_resolution = GridResolution(*config);  // files name it
   }
   const std::optional<uint64_t> available = AvailableMemoryBytes();
   NERF_ASSIGN_OR_RETURN(const bool to_file, PicturesGoToFile(request, *config, description,
@@ -393,7 +405,7 @@ absl::StatusOr<std::vector<uint32_t>> KeepSeenEmpty(const TrainingSession& sessi
   step->KeepEmpty([&](const OccupancyGrid& grid) {
     const auto pixels = [&](size_t view) { return session.TrainPixels(view); };
     const std::vector<uint64_t> empty = FindEmptyCells(views, pixels, grid, pool, stop);
-    if (!empty.empty()) runs = FindShownRuns(views, grid, empty, pool);
+    if (!empty.empty()) runs = FindShownRuns(views, grid, empty, pool, stop);
     return empty;
   });
   if (stop.stop_requested()) return absl::CancelledError("reading the data set was stopped");

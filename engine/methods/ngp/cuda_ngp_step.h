@@ -53,7 +53,11 @@ class NgpCudaStep : public RayStep {
   RankCosts CostsOf(int) const override { return costs_.value_or(RankCosts()); }
   double BytesOfStep(const StepOutlook& step, int n_ranks) const override;
   bool DrawsPixels() const override { return !pictures_.empty(); }
-  void DrawFrom(std::span<const uint32_t> runs) override { pictures_.DrawFrom(runs, stream_); }
+  void DrawFrom(std::span<const uint32_t> runs) override {
+    graph_.reset();  // it holds the runs before these
+    update_graph_.reset();
+    pictures_.DrawFrom(runs, stream_);
+  }
   void Save(TensorFile* file) const override;
   absl::Status Load(const TensorFile& file) override;
   void SaveModel(TensorFile* file) const override;

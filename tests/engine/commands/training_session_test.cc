@@ -186,7 +186,7 @@ TEST_F(TrainingSessionTest, WhatTheUserLeavesOpenIsChosenStoredAndKept) {
   const TrainConfig& chosen = (*session)->state.config;
   EXPECT_EQ(Ngp(chosen).log2_hashmap_size, 17);
   EXPECT_EQ(Ngp(chosen).finest_resolution, 1024);
-  EXPECT_EQ(chosen.initial_step_scale, 6);
+  EXPECT_EQ(chosen.initial_step_scale, 3);
   EXPECT_EQ(chosen.step, -1) << "the scene's own";
   const auto named = Open({dataset_, chosen, "", ""});
   ASSERT_THAT(named, IsOk());

@@ -126,6 +126,12 @@ class NgpTilesDescription final : public NgpFieldDescription {
     }
     return tensors;
   }
+  // Tiles that train in turn know no hull, and each has a grid.
+  void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
+    SceneFacts without_hull = scene;
+    without_hull.may_have_hull = false;
+    ChooseNgpSettings(without_hull, config);
+  }
   uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
     const uint64_t n_tiles = TrainedTiles(config);
     const uint64_t step = NgpCpuStepBytes(config, n_levels, n_threads);

@@ -13,6 +13,7 @@ namespace {
 // 100 pictures of NeRF-Synthetic with this many pixels a side.
 SceneFacts Synthetic(double side, double n_samples) {
   return {.has_alpha = true,
+          .may_have_hull = true,
           .pixels_along_box = side * 413 / 400,
           .n_pixels = 100 * side * side,
           .n_samples = n_samples,
@@ -40,15 +41,15 @@ TEST(ChooseNgpSettingsTest, FirstStepsAreAsManyPixelsLong) {
   const auto scale_at = [](double side, double n_samples) {
     return Chosen(Synthetic(side, n_samples)).initial_step_scale;
   };
-  EXPECT_EQ(scale_at(50, 40e6), 6) << "no longer than that";
-  EXPECT_EQ(scale_at(200, 40e6), 6);
+  EXPECT_EQ(scale_at(200, 40e6), 3) << "in steps of 0.7 pixels";
   EXPECT_EQ(scale_at(400, 40e6), 3);
+  EXPECT_FLOAT_EQ(scale_at(500, 40e6), 2.4f);
   EXPECT_EQ(scale_at(400, 96e6), 6) << "of half the steps";
   EXPECT_EQ(scale_at(800, 40e6), 3) << "likewise";
   EXPECT_EQ(scale_at(800, 384e6), 6);
   EXPECT_EQ(scale_at(100'000, 40e6), 1);
   EXPECT_EQ(Chosen(SceneFacts()).initial_step_scale, 3);
-  SceneFacts photographs = Synthetic(200, 40e6);
+  SceneFacts photographs = Synthetic(800, 40e6);
   photographs.has_alpha = false;
   EXPECT_EQ(Chosen(photographs).initial_step_scale, 3);
   TrainConfig config;
@@ -59,10 +60,12 @@ TEST(ChooseNgpSettingsTest, FirstStepsAreAsManyPixelsLong) {
 TEST(ChooseNgpSettingsTest, ObjectsHaveAFineGridUnlessTheyAreVerySmall) {
   EXPECT_EQ(Chosen(Synthetic(100, 40e6)).grid_resolution, 128);
   EXPECT_EQ(Chosen(Synthetic(200, 40e6)).grid_resolution, 256);
-  SceneFacts photographs = Synthetic(800, 1e9);
-  photographs.has_alpha = false;
-  EXPECT_EQ(Chosen(photographs).grid_resolution, 128);
+  SceneFacts without_hull = Synthetic(800, 1e9);
+  without_hull.may_have_hull = false;
+  EXPECT_EQ(Chosen(without_hull).grid_resolution, 128);
   TrainConfig config;
+  Ngp(config).pose_rate = 0.1f;
+  EXPECT_EQ(Chosen(Synthetic(800, 1e9), config).grid_resolution, 128) << "the hull needs poses";
   config.grid_resolution = 64;
   EXPECT_EQ(Chosen(Synthetic(800, 1e9), config).grid_resolution, 64);
 }

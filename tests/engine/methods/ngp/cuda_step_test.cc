@@ -201,7 +201,10 @@ TEST_P(NgpCudaStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
     const auto given = NewNgpCudaStep(config, geometry, nullptr, views, &pool);
     EXPECT_TRUE(drawing->DrawsPixels());
     EXPECT_FALSE(given->DrawsPixels());
-    const PixelSampler sampler(views, background, config.seed, has_masks);
+    const std::vector<uint32_t> runs = {0, 2};
+    drawing->DrawFrom(has_masks ? std::span<const uint32_t>() : runs);
+    const PixelSampler sampler(views, background, config.seed, has_masks, nullptr,
+                               has_masks ? std::span<const uint32_t>() : runs);
     for (uint32_t step = 0; step < 2; ++step) {
       PixelBatch whole, bare;
       sampler.Fill(step, 12, &pool, &whole);
