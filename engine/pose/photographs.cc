@@ -130,7 +130,12 @@ void FindMasks(const std::string& path, PhotoSources* sources) {
   }
 }
 
-// Errors: InvalidArgument of masks that leave next to nothing, or beside pictures with alpha.
+std::string MaskName(const PhotoSources::Picture& picture) {
+  return "masks/" + fs::path(picture.mask).filename().string();
+}
+
+// Errors: InvalidArgument of a mask that two photographs would have, of masks that leave next to
+// nothing, or of some beside pictures with alpha.
 absl::Status CheckMasks(const std::vector<PhotoSources::Picture>& pictures,
                         const std::vector<Photo>& photos) {
   std::vector<MaskUse> uses;
@@ -138,6 +143,14 @@ absl::Status CheckMasks(const std::vector<PhotoSources::Picture>& pictures,
   const auto masked = std::find_if(pictures.begin(), pictures.end(),
                                    [](const auto& picture) { return !picture.mask.empty(); });
   if (masked == pictures.end()) return absl::OkStatus();
+  std::map<std::string, const Photo*> owners;  // by mask
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    if (pictures[i].mask.empty() || photos[i].file.empty()) continue;
+    const auto [owner, is_first] = owners.emplace(pictures[i].mask, &photos[i]);
+    if (is_first) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        MaskName(pictures[i]), ": ", SharedMaskText(owner->second->name, photos[i].name)));
+  }
   const auto with_alpha = std::find_if(photos.begin(), photos.end(),
                                        [](const Photo& photo) { return photo.has_alpha; });
   if (with_alpha != photos.end()) {
@@ -148,7 +161,7 @@ absl::Status CheckMasks(const std::vector<PhotoSources::Picture>& pictures,
   }
   std::vector<std::string> warnings;  // the training repeats them
   std::vector<SceneProblem> problems;
-  JudgeMasks(uses, "masks/" + fs::path(masked->mask).filename().string(), &warnings, &problems);
+  JudgeMasks(uses, MaskName(*masked), &warnings, &problems);
   return problems.empty() ? absl::OkStatus() : absl::InvalidArgumentError(ToString(problems[0]));
 }
 

@@ -22,6 +22,7 @@
 #include "engine/pose/pose_files.h"
 #include "engine/pose/pose_search.h"
 #include "engine/pose/work_folder.h"
+#include "engine/scene/masks.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/scene_reader.h"
 
@@ -105,7 +106,7 @@ class Addition {
                                    stages_.Advance(static_cast<int>(done), static_cast<int>(of));
                                  }};
     NERF_ASSIGN_OR_RETURN(scene_, ReadOldScene(folder, copies(), prepare));
-    NERF_RETURN_IF_ERROR(NamePhotos());
+    NERF_RETURN_IF_ERROR(NamePhotos(folder));
     return CopyPhotos();
   }
 
@@ -207,10 +208,15 @@ class Addition {
     stages_.Begin(doing, unit, static_cast<int>(of), cost);
   }
 
-  // Doubles of the scene's pictures are left out; the others get names that it does not have.
-  absl::Status NamePhotos() {
+  // Doubles of the scene's pictures are left out; the others get names that it does not have, and
+  // for which no mask of its pictures is found, nor theirs for one of its pictures.
+  absl::Status NamePhotos(const std::string& folder) {
+    NERF_ASSIGN_OR_RETURN(const SceneFolder old, SceneFolder::Open(folder));
     std::set<std::string> taken;
-    for (const OldView& view : scene_.views) taken.insert(view.file);
+    for (const OldView& view : scene_.views) {
+      taken.insert(view.file);
+      taken.insert(view.file.substr(0, view.file.rfind('.')));
+    }
     const std::string prefix = scene_.pictures.empty() ? "" : scene_.pictures + "/";
     // One's new name may be another's old one.
     std::error_code error;
@@ -229,8 +235,11 @@ class Addition {
         continue;
       }
       const std::string wanted = photo.file;
-      for (int n = 2; !taken.insert(prefix + photo.file).second; ++n)
+      for (int n = 2;
+           !FindMask(old, prefix + photo.file).empty() || !taken.insert(prefix + photo.file).second;
+           ++n) {
         photo.file = absl::StrCat(n, "_", wanted);
+      }
       NERF_RETURN_IF_ERROR(CopyFile(from, Pictures() + "/" + photo.file, kMaxCopiedBytes));
       fs::remove(from, error);
       NERF_RETURN_IF_ERROR(NameMask(wanted, photo.file));

@@ -34,6 +34,23 @@ std::string FindMask(const SceneFolder& folder, std::string_view image_file) {
   return "";
 }
 
+std::string SharedMaskText(std::string_view first, std::string_view second) {
+  const auto mask_of = [](std::string_view file) {
+    return absl::StrCat(Printable(file.substr(file.rfind('/') + 1)), ".png");
+  };
+  return absl::StrCat("may belong to ", Printable(first), " or to ", Printable(second),
+                      ": name it ", mask_of(first), " or ", mask_of(second));
+}
+
+std::string FolderMasks::Find(const std::string& image_file) {
+  std::string mask = FindMask(folder_, image_file);
+  if (mask.empty()) return mask;
+  const std::string in = image_file.substr(0, image_file.rfind('/'));
+  const std::string& owner = owners_.emplace(std::pair(mask, in), image_file).first->second;
+  if (owner != image_file) AddProblem(&problems_, mask, "", SharedMaskText(owner, image_file));
+  return mask;
+}
+
 absl::Status ApplyMask(const ImageU8& mask, ImageU8* image) {
   constexpr double kMaxAspectDifference = 0.01;
   const double aspect = static_cast<double>(mask.width) / mask.height;

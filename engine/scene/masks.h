@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +19,26 @@ namespace nerf {
 // it, else masks/NAME.png, else the same in JPEG; of images_4/NAME.EXT in masks_4/ before masks/.
 // Empty if there is none.
 std::string FindMask(const SceneFolder& folder, std::string_view image_file);
+
+// What is wrong with a mask that FindMask finds for two pictures of one folder, whose names differ
+// by their endings.
+std::string SharedMaskText(std::string_view first, std::string_view second);
+
+// The masks of a data set's pictures for which its lists name none.
+class FolderMasks {
+ public:
+  // Both are borrowed.
+  FolderMasks(const SceneFolder& folder, std::vector<SceneProblem>* problems)
+      : folder_(folder), problems_(*problems) {}
+
+  // As FindMask. A mask of another picture of the same folder, too, is a problem.
+  std::string Find(const std::string& image_file);
+
+ private:
+  const SceneFolder& folder_;
+  std::vector<SceneProblem>& problems_;
+  std::map<std::pair<std::string, std::string>, std::string> owners_;  // by mask and folder
+};
 
 // Puts the mask, scaled to the picture's size, into its alpha; one that holds 0 and 1 alone as 0
 // and 255. Errors: InvalidArgument if their aspect ratios differ, or if the picture has alpha.

@@ -216,6 +216,7 @@ void AddViews(const SceneFolder& folder, const ListedViews& listed,
               std::map<uint32_t, int32_t>* train_of_id) {
   const std::vector<ListedView>& views = listed.views;
   std::set<std::string> models, train_files;
+  FolderMasks masks(folder, &description->problems);
   int n_rescaled = 0, n_folded = 0, n_shared = 0, n_sideways = 0;
   std::string first_sideways;
   for (size_t i = 0; i < views.size(); ++i) {
@@ -237,8 +238,7 @@ void AddViews(const SceneFolder& folder, const ListedViews& listed,
     n_folded += !CanUndistort(*camera);
     models.insert(
         absl::StrCat(CameraModelName(view.intrinsics), " ", camera->width, "x", camera->height));
-    std::string mask = view.mask_file;
-    if (mask.empty()) mask = FindMask(folder, view.file);
+    std::string mask = view.mask_file.empty() ? masks.Find(view.file) : view.mask_file;
     description->alpha_is_mask = description->alpha_is_mask || !mask.empty();
     description->has_alpha = description->has_alpha || headers[i].n_channels == 4;
     if (view.split == ViewSplit::kTrain) train_files.insert(view.file);

@@ -157,6 +157,19 @@ TEST_F(PhotographsTest, MasksThatDoNotFitAreNamed) {
   refuses("b.png: has alpha, and others have masks");
 }
 
+TEST_F(PhotographsTest, MaskOfTwoPhotographsIsRefusedUnlessTheyAreDoubles) {
+  WriteJpeg("a.jpg", TexturedImage(64, 48, 1));
+  dir_.Write("in/a.png", *EncodePng(TexturedImage(64, 48, 1)));
+  WriteMask("a.png", 64, 48, [](int x, int) { return x < 8 ? 0 : 255; });
+  Prepare();
+  EXPECT_THAT(MaskNames(), ElementsAre("a.jpg.png"));
+  dir_.Write("in/a.png", *EncodePng(TexturedImage(64, 48, 2)));
+  EXPECT_THAT(Try().status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "masks/a.png: may belong to a.jpg or to a.png: name it a.jpg.png or "
+                       "a.png.png"));
+}
+
 TEST_F(PhotographsTest, BlurredPicturesAreFound) {
   for (int i = 0; i < 6; ++i) {
     WriteJpeg("s" + std::to_string(i) + ".jpg", TexturedImage(200, 150, i));

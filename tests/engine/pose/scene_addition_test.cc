@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "common/file_io.h"
 #include "engine/pose/pose_search.h"
@@ -144,6 +145,29 @@ TEST_F(SceneAdditionTest, NewNameThatAnotherOneHadLosesNone) {
   const auto content = [&](const std::string& file) { return *ReadFile(dir_ / file, 1 << 20); };
   EXPECT_EQ(content("out/images/2_1.jpg"), content("in/1.jpg"));
   EXPECT_EQ(content("out/images/2_2_1.jpg"), content("in/2_1.jpg"));
+}
+
+TEST_F(SceneAdditionTest, MasksOfTheSceneAreNotThoseOfNewNamesakes) {
+  nlohmann::json json = WriteOldTransforms();
+  std::filesystem::rename(dir_ / "old/images/old3.jpg", dir_ / "old/images/new1.jpg.jpg");
+  json["frames"][3]["file_path"] = "images/new1.jpg.jpg";
+  dir_.Write("old/transforms.json", json.dump());
+  const std::string mask = *EncodePng({64, 48, 1, std::vector<uint8_t>(64 * 48, 255)});
+  dir_.Write("old/masks/old0.png", mask);
+  dir_.Write("in/old0.png", *EncodePng(TexturedImage(64, 48, 1)));
+  AddPhoto("in/new1.jpg", 2);
+  dir_.Write("in/masks/new1.png", mask);
+  ASSERT_THAT(Add(), IsOk());
+  const SceneDescription scene = DescribeScene(dir_ / "out");
+  ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  std::map<std::string, std::string> mask_of;
+  for (const auto* views : {&scene.train, &scene.test}) {
+    for (const ViewDescription& view : *views) mask_of[view.file] = view.mask_file;
+  }
+  EXPECT_EQ(mask_of.at("images/old0.jpg"), "masks/old0.png");
+  EXPECT_EQ(mask_of.at("images/2_old0.png"), "") << "it was sent without a mask";
+  EXPECT_EQ(mask_of.at("images/2_new1.jpg"), "masks/2_new1.jpg.png");
+  EXPECT_EQ(mask_of.at("images/new1.jpg.jpg"), "") << "the mask is of the new one";
 }
 
 TEST_F(SceneAdditionTest, ModelOfColmapKeepsItsPosesToTheLastDigit) {

@@ -147,6 +147,25 @@ TEST(MasksTest, TruthValuesAreBlackAndWhite) {
   EXPECT_FALSE(LoadScene(folder.path()).ok());
 }
 
+TEST(MasksTest, MaskOfTwoPicturesIsAProblemThatNamesBoth) {
+  const TempFolder folder;
+  WriteMaskedScene(folder, "");
+  folder.Write("images/1.jpg", MakePng(8, 6));
+  folder.Write("images_2/1.png", MakePng(4, 3));
+  std::string frames;
+  for (const char* file : {"images/0.png", "images/1.png", "images/1.jpg", "images_2/1.png"})
+    frames += (frames.empty() ? "" : ",") + FrameJson(file, static_cast<int>(frames.size()), 0, 4);
+  folder.Write("transforms.json", "{\"camera_angle_x\": 0.8, \"frames\": [" + frames + "]}");
+  EXPECT_TRUE(DescribeScene(folder.path()).ok());
+  folder.Write("masks/1.png", MaskPng());
+  EXPECT_EQ(SummaryOf(DescribeScene(folder.path()).problems),
+            "masks/1.png: may belong to images/1.jpg or to images/1.png: name it 1.jpg.png or "
+            "1.png.png");
+  folder.Write("masks/1.png.png", MaskPng());
+  folder.Write("masks/1.jpg.png", MaskPng());
+  EXPECT_TRUE(DescribeScene(folder.path()).ok()) << "the last is 1.png at half its size";
+}
+
 TEST(MasksTest, MasksThatDoNotFitAreProblems) {
   struct Case {
     const char* more;
