@@ -108,10 +108,11 @@ constexpr std::array kSharedSettings = {
         "a ray ends at the sample after which less transmittance is left; auto: 0.03, or 0.001 "
         "in ngp for pictures with alpha and many samples for each pixel")
         .OrAuto(),
-    SettingOf<&C::near>("near", -1, 1e6,
-                        "distance from the camera at which rays start; negative: the scene's own. "
-                        "Training units: the "
-                        "level-0 box is 3 of them wide (Blender), 1 (instant-ngp) or 2 (others)"),
+    SettingOf<&C::near>(
+        "near", -1, 1e6,
+        "distance from the camera at which rays start; negative: the scene's own, "
+        "in ngp for panoramas without points half of their spacing. Training "
+        "units: the level-0 box is 3 of them wide (Blender), 1 (instant-ngp) or 2 (others)"),
     TextSetting("poses",
                 "what a transforms file's matrices are: opengl or opencv (camera to world, axes of "
                 "that program), w2c (world to camera)",

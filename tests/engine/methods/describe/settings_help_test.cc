@@ -59,6 +59,8 @@ TEST(SettingsHelpTest, SettingsOfSomeDevicesSaySoAndThoseOfNoneAreLeftOut) {
   EXPECT_THAT(text_of("ngp", "half_table"), testing::StartsWith("1 reads the hash table"));
   EXPECT_THAT(text_of("ngp", "cuda_fp32"), testing::StartsWith("on CUDA: "));
   EXPECT_EQ(text_of("ngp-autograd", "half_table"), "none");
+  EXPECT_THAT(text_of("ngp", "near"),
+              testing::HasSubstr("in ngp for panoramas without points half of their spacing"));
 }
 
 }  // namespace
