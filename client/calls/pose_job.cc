@@ -61,20 +61,48 @@ v1::PoseJob::Camera CameraOf(const std::string& name) {
                                      : v1::PoseJob::CAMERA_UNSPECIFIED;
 }
 
+constexpr std::string_view kMaskFolder = "masks/";
+
+// Whether the server refused masks for being in a folder, as versions before them did.
+bool IsBeforeMasks(const absl::Status& status) {
+  const std::vector<FieldViolation> violations = GetFieldViolations(status);
+  return std::any_of(violations.begin(), violations.end(), [](const FieldViolation& violation) {
+    return violation.field.starts_with("pose_job.files[") &&
+           violation.description.ends_with("must be a name without folders");
+  });
+}
+
+// Those that the server lacks.
+absl::Status SendFiles(Session& session, const std::string& dir,
+                       const std::vector<v1::SceneFile>& files) {
+  NERF_ASSIGN_OR_RETURN(const UploadCounts counts, UploadMissingFiles(session, dir, files));
+  if (counts.files_sent > 0) {
+    session.Say(fmt::format("sent {} of {}, {}", counts.files_sent, Counted(counts.files, "file"),
+                            FormatBytes(counts.bytes_sent)));
+  }
+  return absl::OkStatus();
+}
+
 // Sends the files of `dir` and calls once. Blobs that the server collects in between are sent once
-// more.
+// more. With masks it calls before it sends: an earlier version refuses their names. Errors:
+// Unimplemented for that; those of the calls.
 absl::StatusOr<v1::PoseJob> SendPoseJob(Session& session, const std::string& dir,
                                         const std::vector<v1::SceneFile>& files,
                                         const v1::CreatePoseJobRequest& request) {
   const auto stub = session.Stub<v1::PoseJobService>();
   absl::StatusOr<v1::PoseJob> job = absl::UnknownError("");
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    NERF_ASSIGN_OR_RETURN(const UploadCounts counts, UploadMissingFiles(session, dir, files));
-    if (counts.files_sent > 0) {
-      session.Say(fmt::format("sent {} of {}, {}", counts.files_sent, Counted(counts.files, "file"),
-                              FormatBytes(counts.bytes_sent)));
-    }
+  const bool has_masks = std::any_of(files.begin(), files.end(), [](const v1::SceneFile& file) {
+    return file.path().starts_with(kMaskFolder);
+  });
+  for (int attempt = has_masks ? 0 : 1; attempt <= 2; ++attempt) {
+    if (attempt > 0) NERF_RETURN_IF_ERROR(SendFiles(session, dir, files));
     job = session.Call(*stub, &PoseStub::CreatePoseJob, request);
+    if (has_masks && IsBeforeMasks(job.status())) {
+      return absl::UnimplementedError(PlainText(fmt::format(
+          "this server is of an earlier version, which takes no masks beside photographs: update "
+          "it, or take {} out of {}",
+          kMaskFolder, dir)));
+    }
     const std::optional<ErrorReason> why = GetReason(job.status());
     if (!why.has_value() || why->reason != reason::kBlobsMissing) break;
   }

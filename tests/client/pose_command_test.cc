@@ -36,6 +36,10 @@ class PoseCommandTest : public ServiceTest {
     worker.set_ffmpeg_version(ffmpeg);
     state_.workers.push_back(worker);
   }
+  void WriteYard() {
+    for (const char* file : {"images/a.jpg", "images/b.jpg", "masks/b.png", "masks/x.png"})
+      dir_.Write(std::string("yard/") + file, std::string("content of ") + file);
+  }
   CommandResult Train(std::vector<std::string> flags = {}, const std::string& what = "garden") {
     std::vector<std::string> words = {"train", dir_ / what, "--engine", dir_ / "engine",
                                       "--detach"};
@@ -68,14 +72,32 @@ TEST_F(PoseCommandTest, SendsThePhotographsAndFollowsTheStages) {
 }
 
 TEST_F(PoseCommandTest, MasksOfPhotographsGoWithThem) {
-  for (const char* file : {"images/a.jpg", "images/b.jpg", "masks/b.png", "masks/x.png"})
-    dir_.Write(std::string("yard/") + file, std::string("content of ") + file);
+  WriteYard();
+  state_.errors["CreatePoseJob"] = {BlobsMissingError({"blobs/1/2"})};
   ASSERT_EQ(Run({"pose", dir_ / "yard"}).exit_code, kOk);
   const v1::PoseJob job = state_.pose_requests.at(0).pose_job();
   std::vector<std::string> paths;
   for (const v1::SceneFile& file : job.files()) paths.push_back(file.path());
   ASSERT_THAT(paths, testing::ElementsAre("a.jpg", "b.jpg", "masks/b.png"));
   EXPECT_EQ(state_.blobs.at(job.files(2).blob().sha256()), "content of masks/b.png");
+}
+
+TEST_F(PoseCommandTest, ServersBeforeMasksAreNamedBeforeAnythingIsSent) {
+  WriteYard();
+  const auto refuse = [&](const std::string& words) {
+    state_.errors["CreatePoseJob"] = {
+        InvalidFieldsError({{"pose_job.files[2].path", "\"masks/b.png\" " + words}})};
+    return Run({"pose", dir_ / "yard"});
+  };
+  const CommandResult old = refuse("must be a name without folders");
+  EXPECT_NE(old.exit_code, kOk);
+  EXPECT_THAT(old.err, HasSubstr("nerfctl: this server is of an earlier version, which takes no "
+                                 "masks beside photographs: update it, or take masks/ "
+                                 "out of " +
+                                 (dir_ / "yard")));
+  EXPECT_THAT(state_.blobs, testing::IsEmpty());
+  const CommandResult other = refuse("must be a name without folders, or that of a mask in masks/");
+  EXPECT_THAT(other.err, Not(HasSubstr("earlier version")));
 }
 
 TEST_F(PoseCommandTest, SceneAddNamesTheSceneAndPoseTheCamera) {
