@@ -1,7 +1,10 @@
+import { bytes } from "./format";
+
 // A .zip without compression, for files that are packed already.
 export interface ZipEntry {
   name: string;
-  content: Blob;
+  size: number; // bytes
+  content: () => Promise<Blob>; // of that size
 }
 
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
@@ -17,6 +20,8 @@ function crc32(bytes: Uint8Array): number {
 }
 
 const most = 0xffffffff; // bytes that its numbers hold
+const recordBytes = 30 + 46; // of a file and of the index, each with the name
+const endBytes = 22;
 
 // Numbers of two or four bytes, lowest first.
 function record(fields: [number, 2 | 4][]): ArrayBuffer {
@@ -30,16 +35,17 @@ function record(fields: [number, 2 | 4][]): ArrayBuffer {
   return view.buffer;
 }
 
-// Throws where it would have more than 4 GB. A name has 400 bytes at most.
+// Asks for one content after the other; for none where the .zip would have more than 4 GB: throws.
 export async function zipOf(entries: ZipEntry[]): Promise<Blob> {
   const parts: BlobPart[] = [];
   const index: BlobPart[] = [];
   let at = 0;
   let indexBytes = 0;
-  for (const { name, content } of entries) {
-    const encoded = new TextEncoder().encode(name);
-    const size = content.size;
-    if (at + indexBytes + size + 1000 > most) throw new Error("a .zip holds 4 GB at most: take fewer or smaller frames");
+  const files = entries.map((entry) => ({ ...entry, encoded: new TextEncoder().encode(entry.name) }));
+  const total = files.reduce((sum, { size, encoded }) => sum + size + recordBytes + 2 * encoded.length, endBytes);
+  if (total > most) throw new Error(`a .zip holds 4 GB at most, these frames have ${bytes(total)}: get them by nerfctl render-job fetch, or take fewer or smaller ones`);
+  for (const { encoded, size, content: fetched } of files) {
+    const content = await fetched();
     const crc = crc32(new Uint8Array(await content.arrayBuffer()));
     const utf8 = 0x800;
     const date = 0x21; // 1980-01-01: the same frames make the same file
