@@ -63,7 +63,7 @@ v1::PoseJob::Camera CameraOf(const std::string& name) {
 
 constexpr std::string_view kMaskFolder = "masks/";
 
-// Whether the server refused masks for being in a folder, as versions before them did.
+// Whether the server's version takes no masks: it refuses names with a folder.
 bool IsBeforeMasks(const absl::Status& status) {
   const std::vector<FieldViolation> violations = GetFieldViolations(status);
   return std::any_of(violations.begin(), violations.end(), [](const FieldViolation& violation) {
@@ -84,8 +84,8 @@ absl::Status SendFiles(Session& session, const std::string& dir,
 }
 
 // Sends the files of `dir` and calls once. Blobs that the server collects in between are sent once
-// more. With masks it calls before it sends: an earlier version refuses their names. Errors:
-// Unimplemented for that; those of the calls.
+// more. With masks it calls once before it sends, so that a server that takes none refuses at once.
+// Errors: Unimplemented for that; those of the calls.
 absl::StatusOr<v1::PoseJob> SendPoseJob(Session& session, const std::string& dir,
                                         const std::vector<v1::SceneFile>& files,
                                         const v1::CreatePoseJobRequest& request) {

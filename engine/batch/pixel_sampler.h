@@ -16,8 +16,7 @@
 namespace nerf {
 
 // Draws the pixels of training steps, uniform over all pixels of all views or over runs of them. A
-// pure function of
-// (seed, step, index), whatever n_pixels and the number of threads.
+// pure function of (seed, step, index), whatever n_pixels and the number of threads.
 class PixelSampler {
  public:
   // views outlive the sampler and hold at least one pixel. background: kWhite, kBlack, or kRandom

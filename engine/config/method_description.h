@@ -21,8 +21,10 @@ struct TrainedAs {
 
 // What a data set has, as far as settings depend on it.
 struct SceneFacts {
-  bool has_alpha = false;      // transparency, so that nothing is behind what is cut out
-  bool may_have_hull = false;  // and one level whose cells they can show empty (FindEmptyCells)
+  bool has_alpha = false;  // transparency, so that nothing is behind what is cut out
+  // Pictures with alpha of pinholes without distortion, at one time, and one box: FindEmptyCells
+  // may find cells.
+  bool may_have_hull = false;
   // Pixels of a training picture, after reduction, that lie along a side of the level-0 box at the
   // distance of its center: the median over the pictures. 0: not known.
   double pixels_along_box = 0;

@@ -90,8 +90,8 @@ constexpr std::array kSharedSettings = {
     SettingOf<&C::initial_rays>("initial_rays", 16, 65536, "rays of the first step"),
     SettingOf<&C::initial_step_scale>(
         "initial_step_scale", 1, 64,
-        "factor of the marching step at first; falls to 1 at half of the budget; auto: 3, or more "
-        "where `step` was chosen shorter")
+        "factor of the marching step at first; falls to 1 at half of the budget; auto: 3; in "
+        "ngp by the step that is chosen and the pictures' size")
         .OrAuto(),
     SettingOf<&C::learning_rate>("learning_rate", 1e-7, 1, "Adam: peak learning rate"),
     SettingOf<&C::loss>("loss", 0, 0, "huber or mse"),

@@ -16,8 +16,9 @@ namespace {
 
 constexpr int kMostNodesPerCell = 3;
 constexpr int kMaxBlockNodes = 13 * 13 * 13;
-constexpr int kMaxDirections = 16;  // that a node's color is fitted to
-constexpr int kBakedHorizon = 256;  // rows
+constexpr int kMaxBakedResolution = 128;  // of the grid: finer ones would have too many nodes
+constexpr int kMaxDirections = 16;        // that a node's color is fitted to
+constexpr int kBakedHorizon = 256;        // rows
 constexpr size_t kHorizonBytes = size_t{3} * 2 * kBakedHorizon * kBakedHorizon;
 constexpr size_t kNodeBytes = 4 + 9, kTexelBytes = 16;
 
@@ -82,6 +83,24 @@ OccupancyGrid GridToBake(const OccupancyGrid& all, const SeenCells& seen,
           (!crop.has_value() ||
            ReachesInto(*crop, place.origin + middle * place.cell_size, 0.5f * place.cell_size));
       if (!is_kept) bits &= ~(uint64_t{1} << bit);
+    }
+  }
+  return grid;
+}
+
+// The grid of cells of twice the side, occupied where one of their eight is.
+OccupancyGrid OfTwiceTheCells(const OccupancyGrid& fine) {
+  OccupancyGrid grid = FullOccupancyGrid(fine.box, fine.n_levels, fine.resolution / 2);
+  std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
+  const size_t side = grid.resolution / 4;
+  for (size_t block = 0; block < fine.occupied_blocks.size(); ++block) {
+    const BlockPlace place = PlaceOf(fine, block);
+    for (uint64_t left = fine.occupied_blocks[block]; left != 0; left &= left - 1) {
+      const int bit = std::countr_zero(left);
+      const int x = (place.cell[0] + (bit & 3)) / 2, y = (place.cell[1] + (bit >> 2 & 3)) / 2,
+                z = (place.cell[2] + (bit >> 4)) / 2;
+      const size_t at = ((place.level * side + z / 4) * side + y / 4) * side + x / 4;
+      grid.occupied_blocks[at] |= uint64_t{1} << (x % 4 + 4 * (y % 4) + 16 * (z % 4));
     }
   }
   return grid;
@@ -158,11 +177,12 @@ class BlockBaker {
 
   // The cameras that see a cell beside the node, or one beside that.
   uint64_t CamerasOf(int node) const {
+    const int n_seen = model_.grid().resolution / plan_.grid.resolution;  // along a cell's side
     const std::array<int, 3> at = CoordinatesOf(node);
     int low[3], high[3];
     for (int axis = 0; axis < 3; ++axis) {
-      low[axis] = place_.cell[axis] + (at[axis] + per_cell_ - 1) / per_cell_ - 2;
-      high[axis] = place_.cell[axis] + at[axis] / per_cell_ + 1;
+      low[axis] = n_seen * (place_.cell[axis] + (at[axis] + per_cell_ - 1) / per_cell_ - 2);
+      high[axis] = n_seen * (place_.cell[axis] + at[axis] / per_cell_ + 2) - 1;
     }
     uint64_t cameras = 0;
     for (int z = low[2]; z <= high[2]; ++z) {
@@ -280,6 +300,7 @@ absl::StatusOr<BakePlan> PlanBaking(const MarchedModel& model, const SceneGeomet
   SeenCells seen(model, geometry, cameras, min_transmittance, pool, stop);
   if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
   OccupancyGrid grid = GridToBake(model.grid(), seen, crop);
+  while (grid.resolution > kMaxBakedResolution) grid = OfTwiceTheCells(grid);
   size_t n_cells = 0;
   for (const uint64_t bits : grid.occupied_blocks) n_cells += std::popcount(bits);
   if (n_cells == 0) return NothingToBake();

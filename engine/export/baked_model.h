@@ -55,7 +55,7 @@ std::vector<int> BlockNodes(uint64_t bits, int nodes_per_cell);
 // How a model is baked.
 struct BakePlan {
   SeenCells seen;
-  OccupancyGrid grid;  // of the cells to bake
+  OccupancyGrid grid;  // of the cells to bake, at most 128 a side
   int nodes_per_cell = 2;
   size_t n_cells = 0;
   size_t n_bytes = 0;  // of the model at most, not compressed

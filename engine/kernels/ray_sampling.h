@@ -32,7 +32,8 @@ struct PictureSet {
   const Picture* pictures = nullptr;
   const uint64_t* first_pixels = nullptr;
   uint64_t pixels_each = 0;  // of every picture; 0 where they differ or that is not known
-  // Where the pixels lie that are drawn, ascending; null: all are. n_drawn: how many these are.
+  // The runs of kRunPixels that pixels are drawn from, by index, ascending; null: all. n_drawn: the
+  // pixels in them.
   const uint32_t* runs = nullptr;
   uint64_t n_drawn = 0;  // unused without runs
   BackgroundKind background = BackgroundKind::kBlack;

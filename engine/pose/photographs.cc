@@ -131,8 +131,10 @@ void FindMasks(const std::string& path, PhotoSources* sources) {
 }
 
 std::string MaskName(const PhotoSources::Picture& picture) {
-  return "masks/" + fs::path(picture.mask).filename().string();
+  return "masks/" + Printable(fs::path(picture.mask).filename().string());
 }
+
+std::string StemOf(const std::string& name) { return name.substr(0, name.rfind('.')); }
 
 // Errors: InvalidArgument of a mask that two photographs would have, of masks that leave next to
 // nothing, or of some beside pictures with alpha.
@@ -224,15 +226,25 @@ absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path) {
   return sources;
 }
 
+bool PhotoNames::IsFree(const std::string& name) const {
+  return !names_.contains(name) && !stems_.contains(name) && !names_.contains(StemOf(name));
+}
+
+void PhotoNames::Add(const std::string& name) {
+  names_.insert(name);
+  stems_.insert(StemOf(name));
+}
+
 absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources::Picture>& pictures,
                                                  const std::string& out,
                                                  const PrepareOptions& options) {
   std::vector<Photo> photos(pictures.size());
-  std::set<std::string> taken;
+  PhotoNames names;
   for (size_t i = 0; i < pictures.size(); ++i) {
     photos[i].name = pictures[i].name;
     std::string file = pictures[i].file;
-    for (int n = 2; !taken.insert(file).second; ++n) file = absl::StrCat(n, "_", pictures[i].file);
+    for (int n = 2; !names.IsFree(file); ++n) file = absl::StrCat(n, "_", pictures[i].file);
+    names.Add(file);
     photos[i].file = file;
   }
   Mutex mu;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -24,6 +25,17 @@ struct PhotoSources {
   std::vector<Picture> pictures;        // by name
   std::vector<std::string> films;       // paths
   std::vector<std::string> unreadable;  // "IMG_1.heic: HEIC is not read: ..."
+};
+
+// Names of pictures such that no mask that FindMask finds for one is found for another: no name is
+// another's, nor what another's is without its ending.
+class PhotoNames {
+ public:
+  bool IsFree(const std::string& name) const;
+  void Add(const std::string& name);
+
+ private:
+  std::set<std::string> names_, stems_;
 };
 
 // Lists `path`: a folder's pictures and films (those of its images/ if it has no other picture), or

@@ -208,15 +208,12 @@ class Addition {
     stages_.Begin(doing, unit, static_cast<int>(of), cost);
   }
 
-  // Doubles of the scene's pictures are left out; the others get names that it does not have, and
-  // for which no mask of its pictures is found, nor theirs for one of its pictures.
+  // Leaves out doubles of the scene's pictures. The others get names that are not in the scene,
+  // such that no old mask is found for a new picture and no new mask for an old one.
   absl::Status NamePhotos(const std::string& folder) {
     NERF_ASSIGN_OR_RETURN(const SceneFolder old, SceneFolder::Open(folder));
-    std::set<std::string> taken;
-    for (const OldView& view : scene_.views) {
-      taken.insert(view.file);
-      taken.insert(view.file.substr(0, view.file.rfind('.')));
-    }
+    PhotoNames names;
+    for (const OldView& view : scene_.views) names.Add(view.file);
     const std::string prefix = scene_.pictures.empty() ? "" : scene_.pictures + "/";
     // One's new name may be another's old one.
     std::error_code error;
@@ -236,10 +233,10 @@ class Addition {
       }
       const std::string wanted = photo.file;
       for (int n = 2;
-           !FindMask(old, prefix + photo.file).empty() || !taken.insert(prefix + photo.file).second;
-           ++n) {
+           !FindMask(old, prefix + photo.file).empty() || !names.IsFree(prefix + photo.file); ++n) {
         photo.file = absl::StrCat(n, "_", wanted);
       }
+      names.Add(prefix + photo.file);
       NERF_RETURN_IF_ERROR(CopyFile(from, Pictures() + "/" + photo.file, kMaxCopiedBytes));
       fs::remove(from, error);
       NERF_RETURN_IF_ERROR(NameMask(wanted, photo.file));

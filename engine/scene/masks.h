@@ -24,14 +24,14 @@ std::string FindMask(const SceneFolder& folder, std::string_view image_file);
 // by their endings.
 std::string SharedMaskText(std::string_view first, std::string_view second);
 
-// The masks of a data set's pictures for which its lists name none.
+// Finds masks for pictures whose data set names none.
 class FolderMasks {
  public:
   // Both are borrowed.
   FolderMasks(const SceneFolder& folder, std::vector<SceneProblem>* problems)
       : folder_(folder), problems_(*problems) {}
 
-  // As FindMask. A mask of another picture of the same folder, too, is a problem.
+  // As FindMask. Reports a mask that two pictures of one folder would have.
   std::string Find(const std::string& image_file);
 
  private:

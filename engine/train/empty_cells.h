@@ -16,8 +16,8 @@ namespace nerf {
 // The pixels of view i, as View::image has them.
 using PixelsOfView = std::function<std::span<const uint8_t>(size_t i)>;
 
-// Whether pictures of a camera tell what is empty beside those of another: it is a pinhole without
-// distortion, at the same time.
+// Whether pictures of `camera` can show cells empty together with those of `other`: a pinhole
+// without distortion, at the same time.
 bool TellsEmptyCells(const Camera& camera, const Camera& other);
 
 // Cells in which pictures with alpha show nothing, one bit a cell as in

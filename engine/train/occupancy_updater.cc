@@ -65,8 +65,8 @@ OccupancyUpdater::OccupancyUpdater(const TrainConfig& config, const SceneGeometr
   ListTasks();
 }
 
-// Runs of at most kTaskBlocks blocks, without those at their ends that hold no allowed cell: what
-// pictures show of an object is a small part of its box.
+// Groups of at most kTaskBlocks blocks, trimmed at both ends of blocks without an allowed cell:
+// what pictures show of an object is a small part of its box.
 void OccupancyUpdater::ListTasks() {
   tasks_.clear();
   for (size_t first = 0; first < allowed_.size(); first += kTaskBlocks) {

@@ -39,7 +39,7 @@ struct PixelBox {
 };
 
 // The pixels whose rays may meet the cube, and one around them against rounding: all of them if
-// part of it lies beside or behind the camera, none if all of it does.
+// part of it is not in front of the camera by a hundredth of its side, none if all of it is not.
 PixelBox PixelsOf(const Camera& camera, const Cube& cube) {
   constexpr float kFar = 1e6f;
   float low[2] = {kFar, kFar}, high[2] = {-kFar, -kFar};

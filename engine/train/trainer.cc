@@ -18,9 +18,9 @@
 namespace nerf {
 namespace {
 
-// The whole state is copied each so many steps, later each eighth of the steps before: a copy of
+// The state is copied every 500 steps, after step 4000 every eighth of the steps so far: a copy of
 // 2^19 entries a level takes a tenth of a second.
-constexpr uint32_t kLeastCopySteps = 500, kStepsPerCopySteps = 8;
+constexpr uint32_t kMinCopySteps = 500, kCopyStepsDivisor = 8;
 // Previews may take at most this share of the time, however large the view is.
 constexpr double kMaxPreviewShare = 0.1;
 constexpr double kCheckpointBudgetShare = 0.2, kMaxCheckpointShare = 0.02;
@@ -253,7 +253,7 @@ StepResult Trainer::RunStep() {
   batch_.picture_level = picture_level_;
   batch_.rate_factor = watchdog_.state().rate_factor;
   StepResult result = step_->Run(batch_);
-  if (DrawsFromRuns()) {  // means over all pixels: those that are not drawn are right
+  if (DrawsFromRuns()) {  // means over all pixels; those not drawn count as free of error
     result.loss *= drawn_share_;
     result.squared_error *= drawn_share_;
   }
@@ -284,7 +284,7 @@ StepResult Trainer::RunStep() {
 
 void Trainer::Remember() {
   step_->Remember();
-  next_copy_ = state_.step + std::max(kLeastCopySteps, state_.step / kStepsPerCopySteps);
+  next_copy_ = state_.step + std::max(kMinCopySteps, state_.step / kCopyStepsDivisor);
 }
 
 absl::Status Trainer::Watch(const StepResult& result) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -133,7 +134,8 @@ class TrainingStep {
   // Before the first step, and before Load or Initialize: keeps these cells empty, where the method
   // has an occupancy grid and the cameras stay where they are.
   virtual void KeepEmpty(const EmptyCells& cells) {}
-  // After it, of steps that draw their pixels themselves: from these runs (PictureSet) alone.
+  // After KeepEmpty, before the first step: a step with DrawsPixels draws from these runs
+  // (PictureSet::runs) alone; none: from all pixels.
   virtual void DrawFrom(std::span<const uint32_t> runs) {}
 
  private:

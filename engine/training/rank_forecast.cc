@@ -40,7 +40,8 @@ class StepRunner {
         sampler_(session.scene.train,
                  TrainingBackground(session.state.config.background, session.scene.has_alpha),
                  session.state.config.seed, session.scene.alpha_is_mask, session.pictures.get(),
-                 session.scene.shown_runs),
+                 step->Errors() == nullptr ? std::span<const uint32_t>(session.scene.shown_runs)
+                                           : std::span<const uint32_t>()),
         next_(session.state.step) {
     const TrainState& state = session.state;
     batch_.fraction =

@@ -226,7 +226,8 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
       MethodDescriptionOf(start.config).TakeFromStart(*start_config, &start.config);
     }
   }
-  if (request.scope == StartScope::kOccupancy && start.config.grid_resolution == kAutoSetting) {
+  if (start.file.has_value() && request.scope == StartScope::kOccupancy &&
+      start.config.grid_resolution == kAutoSetting) {
     if (const auto stored = LoadTrainState(*start.file, path); stored.ok())
       start.config.grid_resolution = GridResolution(stored->state.config);
   }

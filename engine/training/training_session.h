@@ -73,8 +73,8 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     const std::stop_token& stop);
 
 // Before a step of the session's scene takes a state or trains: has it keep cells empty that the
-// pictures show empty (FindEmptyCells). The runs of pixels that it is then to draw from, for
-// Scene::shown_runs. Errors: Cancelled after a stop.
+// pictures show empty (FindEmptyCells), and tells it the runs of pixels to draw from, which it
+// returns (Scene::shown_runs). Errors: Cancelled after a stop.
 absl::StatusOr<std::vector<uint32_t>> KeepSeenEmpty(const TrainingSession& session,
                                                     ThreadPool* pool, TrainingStep* step,
                                                     const std::stop_token& stop = {});

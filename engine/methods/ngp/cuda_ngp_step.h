@@ -54,9 +54,9 @@ class NgpCudaStep : public RayStep {
   double BytesOfStep(const StepOutlook& step, int n_ranks) const override;
   bool DrawsPixels() const override { return !pictures_.empty(); }
   void DrawFrom(std::span<const uint32_t> runs) override {
-    graph_.reset();  // it holds the runs before these
-    update_graph_.reset();
+    if (!DrawsPixels() || runs.empty()) return;
     pictures_.DrawFrom(runs, stream_);
+    RecordGraphs();  // what was recorded draws from all pixels
   }
   void Save(TensorFile* file) const override;
   absl::Status Load(const TensorFile& file) override;

@@ -35,7 +35,8 @@ function record(fields: [number, 2 | 4][]): ArrayBuffer {
   return view.buffer;
 }
 
-// Asks for one content after the other; for none where the .zip would have more than 4 GB: throws.
+// Throws before it fetches anything if the .zip would have more than 4 GB; else fetches one content
+// after the other.
 export async function zipOf(entries: ZipEntry[]): Promise<Blob> {
   const parts: BlobPart[] = [];
   const index: BlobPart[] = [];
@@ -44,8 +45,9 @@ export async function zipOf(entries: ZipEntry[]): Promise<Blob> {
   const files = entries.map((entry) => ({ ...entry, encoded: new TextEncoder().encode(entry.name) }));
   const total = files.reduce((sum, { size, encoded }) => sum + size + recordBytes + 2 * encoded.length, endBytes);
   if (total > most) throw new Error(`a .zip holds 4 GB at most, these frames have ${bytes(total)}: get them by nerfctl render-job fetch, or take fewer or smaller ones`);
-  for (const { encoded, size, content: fetched } of files) {
-    const content = await fetched();
+  for (const { encoded, size, content: fetchContent } of files) {
+    const content = await fetchContent();
+    if (content.size !== size) throw new Error(`a frame has ${content.size} bytes, not the ${size} that the job names`);
     const crc = crc32(new Uint8Array(await content.arrayBuffer()));
     const utf8 = 0x800;
     const date = 0x21; // 1980-01-01: the same frames make the same file

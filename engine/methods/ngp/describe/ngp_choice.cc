@@ -27,7 +27,7 @@ constexpr int kMaxDoublings = 2;        // of the latter; more were not measured
 constexpr double kBudgetForTable = 3, kBudgetForSteps = 6, kTimesWithoutAlpha = 4;
 // For rays that go on in faint light: at 10 lego_400 loses 0.2 dB by it, at 14 mic_800 gains 1.2.
 // Photographs without alpha get fog near the cameras from it.
-constexpr double kBudgetForFaintLight = 16, kBudgetForFaintLightOfLarge = 8;
+constexpr double kBudgetForFaintLight = 16, kBudgetForFaintLightOfLarge = 10;
 constexpr double kPixelsOfLarge = 600;  // along the box
 constexpr float kFaintLight = 1e-3f;
 // Small budgets of samples are spent in more steps: 4 M samples of photographs gain 3 dB by it, of

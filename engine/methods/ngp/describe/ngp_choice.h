@@ -10,11 +10,11 @@ namespace nerf {
 // - Entries of a level grow with the pixels in a square of a box's side, up to 2^19; half as many
 //   where the budget has less than 3 samples for each pixel of the training pictures.
 // - Steps along rays stay near 1.4 pixels; 0.7 where the budget has 6 samples for each pixel. The
-//   first steps of objects are 4.2 pixels long.
+//   first steps of objects are at most 4.2 pixels long.
 // - Pictures without alpha need four times these samples. Below 12 for each pixel they keep the
-//   entries and steps of small pictures, and their first steps are as long as those.
+//   entries and steps of small pictures; their first steps are three of the scene's own.
 // - Rays of pictures with alpha end at 0.1% of the light, not 3%, where the budget has 16 samples
-//   for each pixel, or 8 of large pictures.
+//   for each pixel, or 10 of large pictures.
 // - The occupancy grid of objects has 256 cells a side, of very small ones and of all else 128.
 // - The finest level has 1.2 cells a pixel or more.
 // - Rays of panoramas begin at SceneFacts::panorama_near.

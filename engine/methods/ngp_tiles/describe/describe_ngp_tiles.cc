@@ -126,7 +126,7 @@ class NgpTilesDescription final : public NgpFieldDescription {
     }
     return tensors;
   }
-  // Tiles that train in turn know no hull, and each has a grid.
+  // Tiles that train one after another have no visual hull, and each has a grid of its own.
   void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
     SceneFacts without_hull = scene;
     without_hull.may_have_hull = false;

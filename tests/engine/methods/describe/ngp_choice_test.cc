@@ -37,7 +37,7 @@ TEST(ChooseNgpSettingsTest, SmallPicturesAndShortBudgetsKeepTheDefaults) {
   }
 }
 
-TEST(ChooseNgpSettingsTest, FirstStepsAreAsManyPixelsLong) {
+TEST(ChooseNgpSettingsTest, FirstStepsOfObjectsAreAtMostAboutFourPixelsLong) {
   const auto scale_at = [](double side, double n_samples) {
     return Chosen(Synthetic(side, n_samples)).initial_step_scale;
   };
@@ -114,8 +114,8 @@ TEST(ChooseNgpSettingsTest, RaysOfPanoramasBeginFartherOutUnlessTheUserSays) {
 TEST(ChooseNgpSettingsTest, RaysGoOnInFaintLightWithManySamplesForEachPixel) {
   EXPECT_EQ(Chosen(Synthetic(200, 63e6)).min_transmittance, 0.03f);
   EXPECT_EQ(Chosen(Synthetic(200, 64e6)).min_transmittance, 0.001f);
-  EXPECT_EQ(Chosen(Synthetic(800, 511e6)).min_transmittance, 0.03f);
-  EXPECT_EQ(Chosen(Synthetic(800, 512e6)).min_transmittance, 0.001f);
+  EXPECT_EQ(Chosen(Synthetic(800, 639e6)).min_transmittance, 0.03f);
+  EXPECT_EQ(Chosen(Synthetic(800, 640e6)).min_transmittance, 0.001f);
   SceneFacts photographs = Synthetic(200, 1e9);
   photographs.has_alpha = false;
   EXPECT_EQ(Chosen(photographs).min_transmittance, 0.03f);
