@@ -86,10 +86,11 @@ std::string BakedBytes(const BakedModel& baked) {
 
 std::string BakedJson(const BakedModel& baked, size_t n_bytes) {
   const auto range = [](ByteRange r) { return fmt::format("[{},{}]", r.low, r.high); };
-  return fmt::format(R"("baked":{{"bytes":{},"nodes":{},"nodesPerCell":{},"horizon":{},)"
-                     R"("density":{},"base":{},"slope":{}}},)",
-                     n_bytes, baked.n_nodes(), baked.nodes_per_cell, baked.horizon_height,
-                     range(kBakedDensity), range(kBakedBase), range(kBakedSlope));
+  return fmt::format(
+      R"("baked":{{"bytes":{},"nodes":{},"resolution":{},"nodesPerCell":{},"horizon":{},)"
+      R"("density":{},"base":{},"slope":{}}},)",
+      n_bytes, baked.n_nodes(), baked.grid.resolution, baked.nodes_per_cell, baked.horizon_height,
+      range(kBakedDensity), range(kBakedBase), range(kBakedSlope));
 }
 
 std::string ViewerTable(const kernels::HashGridShape& shape) {

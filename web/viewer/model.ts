@@ -17,6 +17,7 @@ export interface SceneHeader {
   baked?: {
     bytes: number;
     nodes: number;
+    resolution: number; // of its grid
     nodesPerCell: number;
     horizon: number; // rows; 0: none
     density: [number, number]; // what 0 and 255 mean
@@ -111,6 +112,9 @@ function parts(bytes: Uint8Array) {
   };
 }
 
+// The scene with the baked model's grid.
+export const bakedHeader = (header: SceneHeader): SceneHeader => ({ ...header, box: { ...header.box, resolution: header.baked!.resolution } });
+
 const blocksOf = (header: SceneHeader) => header.box.count * (header.box.resolution / 4) ** 3;
 
 function exactOf(header: SceneHeader, bytes: Uint8Array): ExactModel {
@@ -138,8 +142,9 @@ async function inflate(bytes: Uint8Array): Promise<Uint8Array> {
 async function bakedOf(header: SceneHeader, packed: Uint8Array): Promise<BakedModel> {
   const { nodes: n, nodesPerCell, horizon: rows } = header.baked!;
   const { take, end } = parts(await inflate(packed));
-  const blocks = new Uint32Array(take(8 * blocksOf(header)));
-  const distances = new Uint8Array(take(blocksOf(header)));
+  const nBlocks = blocksOf(bakedHeader(header));
+  const blocks = new Uint32Array(take(8 * nBlocks));
+  const distances = new Uint8Array(take(nBlocks));
   const base = new Uint8Array(take(4 * n));
   const slopes = [0, 1, 2].map(() => new Uint8Array(take(3 * n)));
   const horizon = new Uint8Array(take(6 * rows * rows));

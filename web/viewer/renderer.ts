@@ -1,7 +1,7 @@
 // Draws views of the model by WebGL 2, in parts: a coarse picture of the whole, or squares of the full one.
 import { BakedPass } from "./baked";
 import { ExactPass } from "./exact";
-import type { Kind, Model, Vec3 } from "./model";
+import { bakedHeader, type Kind, type Model, type Vec3 } from "./model";
 import { link, makeTexture, type ViewPass } from "./pass";
 import { present } from "./shader";
 
@@ -54,7 +54,7 @@ export class Renderer {
   // Draws this form of the model from now on. Throws an Error for people where the device cannot.
   use(kind: Kind) {
     const { gl, model } = this;
-    this.pass = this.passes[kind] ??= kind === "exact" ? new ExactPass(gl, model.header, model.exact!) : new BakedPass(gl, model.header, model.baked!);
+    this.pass = this.passes[kind] ??= kind === "exact" ? new ExactPass(gl, model.header, model.exact!) : new BakedPass(gl, bakedHeader(model.header), model.baked!);
   }
 
   // The picture of the whole view at this size, to be stretched over the canvas. Returns when it is drawn: milliseconds.

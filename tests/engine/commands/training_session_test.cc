@@ -206,6 +206,20 @@ TEST_F(TrainingSessionTest, AStartDecidesWhatIsLeftOpen) {
   EXPECT_EQ(Ngp((*session)->state.config).log2_hashmap_size, 12);
 }
 
+TEST_F(TrainingSessionTest, AStartFromAnOccupancyGridTakesItsSize) {
+  Train({dataset_, SmallConfig(), "", ""});
+  TrainRequest request = {dataset_, SmallConfig(), "", model_};
+  request.config.grid_resolution = kAutoSetting;
+  request.scope = StartScope::kOccupancy;
+  const auto session = Open(request);
+  ASSERT_THAT(session, IsOk());
+  EXPECT_EQ((*session)->state.config.grid_resolution, 32);
+  request.init.clear();
+  const auto without_start = Open(request);
+  ASSERT_THAT(without_start, IsOk());
+  EXPECT_EQ((*without_start)->state.config.grid_resolution, 128) << "of small pictures";
+}
+
 TEST_F(TrainingSessionTest, NewTotalIsTheBudgetOfTheWholeTraining) {
   Train({dataset_, SmallConfig(), "", ""});
   TrainRequest request = {dataset_, {}, checkpoint_, ""};

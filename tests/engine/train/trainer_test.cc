@@ -124,6 +124,13 @@ TEST(TrainerTest, AShareKeepsItsWeightsForTheWatchdogAsOftenAsTheWhole) {
   EXPECT_EQ(f.step.n_saves, 1 + 3);
 }
 
+// Each 500 steps until 4000, then at 4500, 5062, 5694, 6405, 7205 and 8105.
+TEST(TrainerTest, ALongTrainingIsCopiedForTheWatchdogLessOften) {
+  TrainerFixture f({BudgetKind::kSteps, 9000});
+  EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+  EXPECT_EQ(f.step.n_saves, 1 + 8 + 6);
+}
+
 TEST(TrainerTest, SampleBudgetEndsAtTheFirstStepThatReachesIt) {
   TrainerFixture f({BudgetKind::kSamples, 100'000});
   std::vector<int64_t> totals;
@@ -309,6 +316,23 @@ TEST(TrainerTest, AStepThatDrawsItsOwnPixelsIsToldTheirNumberAlone) {
     EXPECT_THAT(f.Run(), IsOk());
     EXPECT_EQ(n_steps, 5u);
   }
+}
+
+// Three views of 16x16 pixels have 48 runs.
+TEST(TrainerTest, FiguresAreMeansOverAllPixelsWhereSomeRunsAloneAreDrawn) {
+  TrainerFixture f({BudgetKind::kSteps, 10});
+  f.scene.shown_runs = {0, 5, 47};
+  f.step.loss = [&](const PixelBatch& batch) {
+    for (const Pixel& pixel : batch.pixels) {
+      const uint32_t run = 16 * pixel.view + pixel.y;
+      EXPECT_TRUE(run == 0 || run == 5 || run == 47) << run;
+    }
+    return 0.005;
+  };
+  ASSERT_THAT(f.Run(), IsOk());
+  const TrainProgress& last = f.observer.progress.back();
+  EXPECT_NEAR(last.loss, 0.005 * 3 / 48, 1e-12);
+  EXPECT_NEAR(last.psnr_train, -10 * std::log10(0.005 * 3 / 48), 1e-9);
 }
 
 TEST(TrainerTest, AnotherSeedGivesOtherBytes) {

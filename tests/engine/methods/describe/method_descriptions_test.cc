@@ -378,6 +378,9 @@ TEST(MethodDescriptionsTest, ProposalsRefuseWhatOnlyTheMarchHas) {
   EXPECT_THAT(ngp.CheckRanks(config, kOnCpu, 2),
               StatusIs(StatusCode::kInvalidArgument, "settings.sampler"));
   EXPECT_THAT(CheckDeviceHonors(config, "cuda:0"), IsOk());
+  TrainConfig of_file = config;  // which names what "auto" is
+  of_file.grid_resolution = kGridResolution;
+  EXPECT_THAT(ValidateConfig(of_file), IsOk());
   for (const auto& [key, value] : {std::pair{"exposure_rate", "0.1"},
                                    {"appearance_rate", "0.1"},
                                    {"pose_rate", "0.1"},
