@@ -54,8 +54,6 @@ class Stand:
         self.folder, self.processes, self.logs = folder, [], []
         self.environment = dict(os.environ, HOME=str(folder), XDG_STATE_HOME=str(folder / "state"))
         self.make_certificates()
-        self.web_ports = {name: free_port() for name in ("nginx", "haproxy")}
-        self.grpc_ports = {name: free_port() for name in ("nginx", "haproxy")}
         data = folder / "server"
         self.spawn("nerfd", BINARIES / "nerfd", "--data-dir", data, "--listen", "127.0.0.1:0", "--web-listen",
                    "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--no-local-worker", "--tls-cert",
@@ -66,6 +64,9 @@ class Stand:
         assert served["page"] == f"https://{served['web']}/", served
         self.served, self.token = served, (data / "admin.token").read_text().strip()
         self.worker_token = data / "worker.token"
+        # Not before nerfd has taken its own.
+        self.web_ports = {name: free_port() for name in ("nginx", "haproxy")}
+        self.grpc_ports = {name: free_port() for name in ("nginx", "haproxy")}
 
     def make_certificates(self):
         certificates = self.folder / "certs"
