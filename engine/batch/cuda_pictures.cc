@@ -18,7 +18,7 @@ size_t PixelBytes(const RaySource& source) {
   return byte_size;
 }
 
-size_t MostRuns(const RaySource& source) {
+size_t MaxRuns(const RaySource& source) {
   uint64_t n_pixels = 0;
   bool has_alpha = false;
   for (const View& view : source.views) {
@@ -36,7 +36,7 @@ CudaPictures::Arrays::Arrays(const RaySource* source, BufferAllocator* on_device
              source != nullptr && source->place == PictureMemory::kHost ? on_host : on_device),
       pictures(source == nullptr ? 0 : source->views.size(), on_device),
       first_pixels(source == nullptr ? 0 : source->views.size() + 1, on_device),
-      runs(source == nullptr ? 0 : MostRuns(*source), on_device) {}
+      runs(source == nullptr ? 0 : MaxRuns(*source), on_device) {}
 
 CudaPictures::CudaPictures(const RaySource* source, uint64_t seed, kernels::Stream stream)
     : arrays_(source, cuda::DeviceAllocator(), cuda::PinnedAllocator()) {
@@ -76,11 +76,10 @@ CudaPictures::CudaPictures(const RaySource* source, uint64_t seed, kernels::Stre
 }
 
 void CudaPictures::DrawFrom(std::span<const uint32_t> runs, kernels::Stream stream) {
-  if (empty()) return;
-  NERF_CHECK(runs.size() <= arrays_.runs.size());
+  NERF_CHECK(!runs.empty() && runs.size() <= arrays_.runs.size());
   cuda::CopyToDevice(arrays_.runs.data(), runs.data(), runs.size_bytes(), stream);
   cuda::Synchronize(stream);
-  set_.runs = runs.empty() ? nullptr : arrays_.runs.data();
+  set_.runs = arrays_.runs.data();
   set_.n_drawn = PixelsOfRuns(runs, n_pixels_);
 }
 

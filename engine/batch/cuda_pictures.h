@@ -41,8 +41,8 @@ class CudaPictures {
   // source: null for none. Returns when the copy is done.
   CudaPictures(const RaySource* source, uint64_t seed, kernels::Stream stream);
 
-  // Draws from these runs alone from now on; none: from all pixels. Returns when they are copied.
-  // Requires pictures with alpha, or no runs.
+  // Draws from these runs alone from now on. Returns when they are copied. Requires some, and
+  // pictures with alpha.
   void DrawFrom(std::span<const uint32_t> runs, kernels::Stream stream);
 
   bool empty() const { return set_.n_pictures == 0; }

@@ -31,7 +31,7 @@ std::string_view NameOf(DeviceClass device) {
 double UsualSamplesPerSecond(DeviceClass device) {
   switch (device) {
     case DeviceClass::kCpu:
-      return 2.5e6;  // two cores without AMX: 2.4 to 4.2 million
+      return 2.5e6;  // two cores of Zen 5: 2.4 to 4.2 million
     case DeviceClass::kSmallGpu:
       return 4e7;
     case DeviceClass::kLargeGpu:

@@ -9,7 +9,7 @@
 namespace nerf {
 namespace {
 
-constexpr uint64_t kMostPixels = uint64_t{1} << 30;
+constexpr uint64_t kMaxPixels = uint64_t{1} << 30;
 
 // A block of cells of which some may hold something.
 struct Cube {
@@ -116,7 +116,7 @@ std::vector<uint32_t> FindShownRuns(std::span<const View> views, const Occupancy
     first_pixels.push_back(first_pixels.back() +
                            static_cast<uint64_t>(view.camera.width) * view.camera.height);
   }
-  if (first_pixels.back() > kMostPixels) return {};
+  if (first_pixels.back() > kMaxPixels) return {};
   const std::vector<Cube> cubes = CubesOf(grid, empty);
   std::vector<std::vector<uint32_t>> of_views(views.size());
   pool->ParallelFor(static_cast<int64_t>(views.size()), [&](int64_t i, int) {

@@ -135,7 +135,7 @@ class TrainingStep {
   // has an occupancy grid and the cameras stay where they are.
   virtual void KeepEmpty(const EmptyCells& cells) {}
   // After KeepEmpty, before the first step: a step with DrawsPixels draws from these runs
-  // (PictureSet::runs) alone; none: from all pixels.
+  // (PictureSet::runs) alone; none: goes on as before.
   virtual void DrawFrom(std::span<const uint32_t> runs) {}
 
  private:

@@ -108,6 +108,7 @@ async function run() {
     const fits = 0xffffffff - 30 - 46 - 22 - 2;
     await assert.rejects(zipOf([{ name: "a", size: fits + 1, content }]), /4 GB at most/);
     await assert.rejects(zipOf([{ name: "a", size: fits, content }]), /it asked/);
+    await assert.rejects(zipOf([{ name: "a", size: 3, content: async () => new Blob(["four"]) }]), /has 4 bytes, not the 3/);
   });
 
   await step("a box is moved, sized and turned by its handles", async () => {

@@ -170,6 +170,18 @@ TEST_F(PhotographsTest, MaskOfTwoPhotographsIsRefusedUnlessTheyAreDoubles) {
                        "a.png.png"));
 }
 
+// A mask a.jpg.png is found for a.jpg by its name and for a.jpg.jpg by its stem.
+TEST(PhotoNamesTest, NoNameIsAnothersStem) {
+  PhotoNames names;
+  names.Add("a.jpg");
+  EXPECT_FALSE(names.IsFree("a.jpg"));
+  EXPECT_FALSE(names.IsFree("a.jpg.jpg"));
+  EXPECT_FALSE(names.IsFree("a"));
+  EXPECT_TRUE(names.IsFree("a.png"));
+  names.Add("b.jpg.jpg");
+  EXPECT_FALSE(names.IsFree("b.jpg"));
+}
+
 TEST_F(PhotographsTest, BlurredPicturesAreFound) {
   for (int i = 0; i < 6; ++i) {
     WriteJpeg("s" + std::to_string(i) + ".jpg", TexturedImage(200, 150, i));

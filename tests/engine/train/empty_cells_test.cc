@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <memory>
 
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/ray_sampling.h"
@@ -184,8 +183,8 @@ TEST_F(FindEmptyCellsTest, ACameraAmongTheCellsShowsAllOfItsPixels) {
   const std::vector<uint64_t> empty = Find(views);
   views.resize(2);
   views[1].camera.camera_to_world = Mat34();
-  const std::vector<uint32_t> runs =
-      FindShownRuns(views, grid_, empty, std::make_unique<ThreadPool>(1).get());
+  ThreadPool pool(1);
+  const std::vector<uint32_t> runs = FindShownRuns(views, grid_, empty, &pool);
   const auto of_second =
       std::count_if(runs.begin(), runs.end(), [](uint32_t run) { return run >= 256; });
   EXPECT_EQ(of_second, 256);

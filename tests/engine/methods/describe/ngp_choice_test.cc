@@ -68,6 +68,10 @@ TEST(ChooseNgpSettingsTest, ObjectsHaveAFineGridUnlessTheyAreVerySmall) {
   EXPECT_EQ(Chosen(Synthetic(800, 1e9), config).grid_resolution, 128) << "the hull needs poses";
   config.grid_resolution = 64;
   EXPECT_EQ(Chosen(Synthetic(800, 1e9), config).grid_resolution, 64);
+  TrainConfig tiles;
+  tiles.method = "ngp-tiles";
+  MethodDescriptionOf(tiles).ChooseSettings(Synthetic(800, 1e9), &tiles);
+  EXPECT_EQ(tiles.grid_resolution, 128) << "each tile has a grid";
 }
 
 TEST(ChooseNgpSettingsTest, SmallBudgetsAreSpentInSmallStepsWhereTheyMayBe) {
