@@ -13,15 +13,22 @@ absl::Status DrainingError() {
 
 }  // namespace
 
-void LiveCalls::Add(const std::shared_ptr<LiveCall>& call) {
+void LiveCalls::Add(const std::shared_ptr<LiveCall>& call) { AddTo(&LiveCalls::callers_, call); }
+
+void LiveCalls::AddWorker(const std::shared_ptr<LiveCall>& stream) {
+  AddTo(&LiveCalls::workers_, stream);
+}
+
+void LiveCalls::AddTo(List LiveCalls::*list, const std::shared_ptr<LiveCall>& call) {
   {
     MutexLock lock(mu_);
     if (!ended_) {
-      if (calls_.size() >= sweep_at_) {
-        std::erase_if(calls_, [](const auto& weak) { return weak.expired(); });
-        sweep_at_ = std::max<size_t>(64, 2 * calls_.size());
+      auto& [calls, sweep_at] = this->*list;
+      if (calls.size() >= sweep_at) {
+        std::erase_if(calls, [](const auto& weak) { return weak.expired(); });
+        sweep_at = std::max<size_t>(64, 2 * calls.size());
       }
-      calls_.push_back(call);
+      calls.push_back(call);
       return;
     }
   }
@@ -33,7 +40,9 @@ void LiveCalls::EndAll() {
   {
     MutexLock lock(mu_);
     ended_ = true;
-    calls.swap(calls_);
+    calls.swap(callers_.calls);
+    calls.insert(calls.end(), workers_.calls.begin(), workers_.calls.end());
+    workers_.calls.clear();
   }
   for (const auto& weak : calls) {
     if (const auto call = weak.lock()) call->End(DrainingError());

@@ -19,16 +19,24 @@ class LiveCall {
 // The open streams of a server; a shutdown ends them with a status. Thread-safe.
 class LiveCalls {
  public:
-  // Ends the call at once if EndAll was called before.
+  // A stream of a caller or of a worker. Ends it at once if EndAll was called before.
   void Add(const std::shared_ptr<LiveCall>& call);
-  // Ends every call, also those that are added later, with UNAVAILABLE DRAINING.
+  void AddWorker(const std::shared_ptr<LiveCall>& stream);
+  // Ends every stream, also those that are added later, with UNAVAILABLE DRAINING. Those of workers
+  // come last: a caller's would otherwise tell of a lost worker.
   void EndAll();
 
  private:
+  struct List {
+    std::vector<std::weak_ptr<LiveCall>> calls;
+    size_t sweep_at = 64;  // size at which expired entries are removed
+  };
+  void AddTo(List LiveCalls::*list, const std::shared_ptr<LiveCall>& call);
+
   Mutex mu_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  std::vector<std::weak_ptr<LiveCall>> calls_ ABSL_GUARDED_BY(mu_);
-  size_t sweep_at_ ABSL_GUARDED_BY(mu_) = 64;  // size at which expired entries are removed
+  List callers_ ABSL_GUARDED_BY(mu_);
+  List workers_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace nerf

@@ -97,7 +97,7 @@ WorkerStream* WorkerStream::Begin(const ServiceContext& services, WorkerStreams*
     return stream.get();
   }
   stream->key_ = MetadataOf(*context, kWorkerKeyMetadata);
-  services.live_calls.Add(stream);
+  services.live_calls.AddWorker(stream);
   stream->ReadNext();
   return stream.get();
 }
