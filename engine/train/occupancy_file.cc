@@ -1,7 +1,10 @@
 #include "engine/train/occupancy_file.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstring>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -13,6 +16,27 @@ namespace {
 
 constexpr const char* kValuesName = "occupancy.values";
 constexpr const char* kBitsName = "occupancy.bits";
+constexpr const char* kBlocksName = "occupancy.blocks";
+
+// The blocks that have a row of occupancy.values; empty: all of them, in their order. Errors:
+// InvalidArgument where they do not ascend below n_blocks.
+absl::StatusOr<std::vector<int32_t>> LoadBlocks(const TensorFile& file, size_t n_blocks) {
+  const auto found = file.tensors.find(kBlocksName);
+  if (found == file.tensors.end()) return std::vector<int32_t>();
+  const Tensor& tensor = found->second;
+  bool fits = tensor.dtype == DType::kI32 && tensor.shape.size() == 1;
+  std::vector<int32_t> blocks(fits ? tensor.shape[0] : 0);
+  if (fits && !blocks.empty()) {
+    std::memcpy(blocks.data(), tensor.bytes.data(), tensor.bytes.size());
+    fits = blocks.front() >= 0 && static_cast<size_t>(blocks.back()) < n_blocks &&
+           std::ranges::adjacent_find(blocks, std::greater_equal()) == blocks.end();
+  }
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        fmt::format("tensor {} does not list blocks of the grid, in ascending order", kBlocksName));
+  }
+  return blocks;
+}
 
 }  // namespace
 
@@ -58,20 +82,43 @@ absl::StatusOr<OccupancyGrid> LoadModelGrid(const TensorFile& file, const SceneG
 
 void StoreOccupancy(const OccupancyUpdater& occupancy, TensorFile* file) {
   const OccupancyGrid& grid = occupancy.grid();
-  const auto side = static_cast<uint32_t>(grid.resolution);
-  file->tensors[kValuesName] =
-      TensorFromFloats(occupancy.values().data(),
-                       {static_cast<uint32_t>(grid.n_levels), side, side, side}, DType::kF32);
   StoreOccupancyBits(grid, file);
+  const float* const values = occupancy.values().data();
+  const std::vector<uint64_t>& allowed = occupancy.allowed();
+  if (std::ranges::find(allowed, uint64_t{0}) == allowed.end()) {
+    const auto side = static_cast<uint32_t>(grid.resolution);
+    const auto n_levels = static_cast<uint32_t>(grid.n_levels);
+    file->tensors[kValuesName] =
+        TensorFromFloats(values, {n_levels, side, side, side}, DType::kF32);
+    return;
+  }
+  std::vector<int32_t> blocks;
+  std::vector<float> of_blocks;
+  for (size_t block = 0; block < allowed.size(); ++block) {
+    if (allowed[block] == 0) continue;
+    blocks.push_back(static_cast<int32_t>(block));
+    const float* const first = values + block * kernels::kBlockCells;
+    of_blocks.insert(of_blocks.end(), first, first + kernels::kBlockCells);
+  }
+  const auto n_blocks = static_cast<uint32_t>(blocks.size());
+  file->tensors[kValuesName] =
+      TensorFromFloats(of_blocks.data(), {n_blocks, kernels::kBlockCells}, DType::kF32);
+  Tensor list{DType::kI32, {n_blocks}, {}};
+  list.bytes.resize(n_blocks * sizeof(int32_t));
+  std::memcpy(list.bytes.data(), blocks.data(), list.bytes.size());
+  file->tensors[kBlocksName] = std::move(list);
 }
 
 absl::Status CheckOccupancy(const TensorFile& file, const SceneGeometry& geometry,
                             const OccupancyUpdater& occupancy) {
   NERF_ASSIGN_OR_RETURN(const OccupancyGrid grid, LoadOccupancyBits(file, geometry));
+  NERF_ASSIGN_OR_RETURN(const std::vector<int32_t> blocks,
+                        LoadBlocks(file, occupancy.allowed().size()));
+  const size_t n_values = file.tensors.contains(kBlocksName) ? blocks.size() * kernels::kBlockCells
+                                                             : occupancy.values().size();
   const auto values = file.tensors.find(kValuesName);
   if (values == file.tensors.end() || values->second.dtype != DType::kF32 ||
-      values->second.n_elements() != occupancy.values().size() ||
-      grid.resolution != occupancy.grid().resolution) {
+      values->second.n_elements() != n_values || grid.resolution != occupancy.grid().resolution) {
     return absl::InvalidArgumentError(
         fmt::format("tensor {} is missing or does not fit the config", kValuesName));
   }
@@ -82,9 +129,21 @@ absl::Status LoadOccupancy(const TensorFile& file, const SceneGeometry& geometry
                            OccupancyUpdater* occupancy) {
   NERF_RETURN_IF_ERROR(CheckOccupancy(file, geometry, *occupancy));
   NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadOccupancyBits(file, geometry));
+  NERF_ASSIGN_OR_RETURN(const std::vector<int32_t> blocks,
+                        LoadBlocks(file, occupancy->allowed().size()));
   occupancy->SetBits(std::move(grid.occupied_blocks));
-  std::memcpy(occupancy->values().data(), file.tensors.at(kValuesName).bytes.data(),
-              occupancy->values().byte_size());
+  const uint8_t* const from = file.tensors.at(kValuesName).bytes.data();
+  Buffer<float>& values = occupancy->values();
+  if (!file.tensors.contains(kBlocksName)) {
+    std::memcpy(values.data(), from, values.byte_size());
+    return absl::OkStatus();
+  }
+  constexpr size_t kRowBytes = kernels::kBlockCells * sizeof(float);
+  values.SetZero();
+  for (size_t row = 0; row < blocks.size(); ++row) {
+    std::memcpy(values.data() + blocks[row] * kernels::kBlockCells, from + row * kRowBytes,
+                kRowBytes);
+  }
   return absl::OkStatus();
 }
 

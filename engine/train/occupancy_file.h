@@ -9,8 +9,8 @@
 
 namespace nerf {
 
-// The occupancy grid in files: tensor occupancy.bits in models and checkpoints, occupancy.values in
-// checkpoints (docs/use/files.md).
+// The occupancy grid in files: tensor occupancy.bits in models and checkpoints, occupancy.values
+// and occupancy.blocks, whose values those are, in checkpoints (docs/use/files.md).
 
 void StoreOccupancyBits(const OccupancyGrid& grid, TensorFile* file);
 // Errors: InvalidArgument where the tensor is missing or no grid of the scene's levels.
