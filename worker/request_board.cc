@@ -232,6 +232,7 @@ void RequestBoard::AskEngine(const std::string& id, Request& request, int engine
     command.live = command.jpeg = true;
     command.jpeg_quality =
         static_cast<int>(std::clamp(request.request.render().live().jpeg_quality(), 1u, 100u));
+    command.moving = request.request.render().live().moving();
   }
   command.out = request.folder;
   command.file = request.file;

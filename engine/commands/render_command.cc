@@ -169,6 +169,7 @@ class RenderRun {
     if (n_pixels >= kForecastPixels && flags_.device == "cpu") {
       EvaluationOptions options;
       options.min_transmittance = options_.min_transmittance;
+      options.rays_per_pixel = options_.rays_per_pixel;
       NERF_ASSIGN_OR_RETURN(const EvaluationForecast forecast,
                             ForecastOf(model.renderer.get(), views, options, clock_, stop_));
       const std::string slowness = SlowViewsReason(forecast.expected, forecast.occupied_share);

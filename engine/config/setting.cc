@@ -11,6 +11,7 @@
 #include "common/amount.h"
 #include "common/status_macros.h"
 #include "engine/base/check.h"
+#include "engine/base/pixel_offset.h"
 #include "engine/config/placement_text.h"
 #include "fmt/format.h"
 
@@ -117,6 +118,12 @@ constexpr std::array kSharedSettings = {
                 "what a transforms file's matrices are: opengl or opencv (camera to world, axes of "
                 "that program), w2c (world to camera)",
                 &PosesText, &ParsePoses),
+    PowerOfTwo(
+        SettingOf<&C::rays_per_pixel>(
+            "rays_per_pixel", 1, kMaxRaysPerPixel,
+            "rays whose mean color a pixel shows, 1 or 4, from half of the budget on and in views; "
+            "auto: 4 for pictures with alpha and many samples for each pixel"))
+        .OrAuto(),
     Nonzero(SettingOf<&C::step>(
         "step", -1, 1e6,
         "marching step, in training units as near; negative: the scene's own, 1/512 of "

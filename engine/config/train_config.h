@@ -54,6 +54,7 @@ struct TrainConfig {
   int initial_rays = 256;
   int max_rays = kAutoSetting;
   float min_transmittance = kAutoSetting;  // see MinTransmittance
+  int rays_per_pixel = kAutoSetting;       // see RaysPerPixel
   float alpha_threshold = 0;
   // Occupancy grid.
   int grid_resolution = kAutoSetting;  // see GridResolution
@@ -94,6 +95,11 @@ absl::StatusOr<Loss> ParseLoss(std::string_view name);
 inline constexpr float kMinTransmittance = 3e-2f;  // where the setting is "auto"
 inline float MinTransmittance(const TrainConfig& config) {
   return config.min_transmittance == kAutoSetting ? kMinTransmittance : config.min_transmittance;
+}
+
+// Rays whose mean color a pixel shows, in views and, from half of the budget on, in training.
+inline int RaysPerPixel(const TrainConfig& config) {
+  return config.rays_per_pixel == kAutoSetting ? 1 : config.rays_per_pixel;
 }
 
 // Cells along a side of the occupancy grid.

@@ -73,10 +73,13 @@ struct CompositeLossExtras {
   float depth_weight = 0;         // in the loss
   float near_gradients = 0;       // NearGradientFactor
   float* ray_errors = nullptr;    // written: mean over channels of |color - target|
+  // So many rays after one another, 1 or 4, are of one pixel, which shows the mean of their colors.
+  // n_rays is a multiple of it.
+  const uint32_t* rays_per_pixel = nullptr;
 
   bool AskForNone() const {
     return !has_horizons && ray_weights == nullptr && view_gains == nullptr && depths == nullptr &&
-           near_gradients == 0 && ray_errors == nullptr;
+           near_gradients == 0 && ray_errors == nullptr && rays_per_pixel == nullptr;
   }
 };
 

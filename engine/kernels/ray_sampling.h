@@ -5,6 +5,7 @@
 #include "engine/base/check.h"
 #include "engine/base/lens.h"
 #include "engine/base/philox.h"
+#include "engine/base/pixel_offset.h"
 #include "engine/base/ray.h"
 #include "engine/kernels/stream.h"
 
@@ -77,8 +78,8 @@ NERF_HD inline SampledPixel PixelAt(const PictureSet& set, uint32_t high_word, u
   return {low, pixel - set.first_pixels[low]};
 }
 
-// The pixel of ray `index` of a step, a pure function of the arguments.
-NERF_HD inline SampledPixel PixelOfRay(const PictureSet& set, uint32_t step, uint32_t index) {
+// Pixel `index` of a step, a pure function of the arguments.
+NERF_HD inline SampledPixel DrawPixel(const PictureSet& set, uint32_t step, uint32_t index) {
   const auto place = RandomWords(set.seed, RandomUse::kRayPixel, step, index);
   return PixelAt(set, place[0], place[1]);
 }
@@ -89,9 +90,11 @@ NERF_HD inline const uint8_t* BytesOf(const PictureSet& set, const SampledPixel&
   return picture.pixels + pixel.offset * picture.n_channels;
 }
 
-// The ray through the center of the pixel in column x and row y.
-NERF_HD inline Ray PixelRay(const LensCamera& camera, int x, int y, float near) {
-  Ray ray = LensRay(camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f);
+// A ray through the pixel in column x and row y, `offset` from its center.
+NERF_HD inline Ray PixelRay(const LensCamera& camera, int x, int y, float near,
+                            PixelOffset offset = {}) {
+  Ray ray = LensRay(camera, static_cast<float>(x) + 0.5f + offset.x,
+                    static_cast<float>(y) + 0.5f + offset.y);
   ray.t_near = near;
   return ray;
 }
@@ -129,7 +132,7 @@ NERF_HD inline PixelTarget TargetOn(const PictureSet& set, Vec3 background,
   return sampled;
 }
 
-// The target of ray `index` of a step, which goes through `pixel`.
+// The target of pixel `index` of a step, which is `pixel`.
 NERF_HD inline PixelTarget TargetOfPixel(const PictureSet& set, uint32_t step, uint32_t index,
                                          const SampledPixel& pixel) {
   Vec3 background;
@@ -141,14 +144,19 @@ NERF_HD inline PixelTarget TargetOfPixel(const PictureSet& set, uint32_t step, u
   return TargetOn(set, background, pixel);
 }
 
-// Ray `index` of a step.
-NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32_t index) {
-  const SampledPixel pixel = PixelOfRay(set, step, index);
+// Ray `index` of a step, in which rays_per_pixel rays after one another are of one pixel
+// (OffsetInPixel).
+NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32_t index,
+                                    uint32_t rays_per_pixel = 1) {
+  const uint32_t of_pixel = index / rays_per_pixel;
+  const SampledPixel pixel = DrawPixel(set, step, of_pixel);
   const Picture& picture = set.pictures[pixel.picture];
   const auto width = static_cast<uint64_t>(picture.width);
-  const PixelTarget target = TargetOfPixel(set, step, index, pixel);
+  const PixelTarget target = TargetOfPixel(set, step, of_pixel, pixel);
+  const PixelOffset offset =
+      OffsetInPixel(static_cast<int>(index % rays_per_pixel), static_cast<int>(rays_per_pixel));
   Ray ray = PixelRay(picture.camera, static_cast<int>(pixel.offset % width),
-                     static_cast<int>(pixel.offset / width), set.near);
+                     static_cast<int>(pixel.offset / width), set.near, offset);
   ray.t_far = set.far;
   return {.ray = ray,
           .jitter = RayJitter(set.seed, step, index),
@@ -160,15 +168,17 @@ NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32
 
 namespace cuda {
 
-// rays[i], jitters[i], targets[i], backgrounds[i] = SampleRay(set, *step, *first + i) for i in
-// range; likewise weights and views (the pictures' numbers), unless both are null. All pointers are
-// to device memory, including those in `set` and in its pictures. first: null means 0.
+// rays[i], jitters[i], targets[i], backgrounds[i] = SampleRay(set, *step, *first + i,
+// *rays_per_pixel) for i in range; likewise weights and views (the pictures' numbers), unless both
+// are null. All pointers are to device memory, including those in `set` and in its pictures. first:
+// null means 0; rays_per_pixel: 1.
 // Traffic per ray: about 150 bytes read, most of them its picture's camera, and 60 written.
 struct SampleRaysParams {
   DeviceRange range;
   PictureSet set;
   const uint32_t* step = nullptr;
   const uint32_t* first = nullptr;
+  const uint32_t* rays_per_pixel = nullptr;
   Ray* rays = nullptr;
   float* jitters = nullptr;
   Vec3* targets = nullptr;

@@ -9,6 +9,7 @@
 #include "engine/base/crop_box.h"
 #include "engine/base/half_float.h"
 #include "engine/base/lens.h"
+#include "engine/base/pixel_offset.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/stream.h"
@@ -108,6 +109,7 @@ struct ViewControl {
   int width = 0, height = 0;  // of the picture
   uint32_t first_tile = 0;    // ray r is ray r % 256 of tile first_tile + r / 256
   uint32_t n_rays = 0;        // a multiple of 256
+  PixelOffset offset;         // of each ray from the center of its pixel
   float near = 0;
   float far = Ray().t_far;
   float min_transmittance = 0;

@@ -101,6 +101,7 @@ absl::StatusOr<absl::Duration> ForecastEvaluation(SceneRenderer* renderer,
   NERF_CHECK(!views.empty());
   RenderOptions render_options;
   render_options.min_transmittance = options.min_transmittance;
+  render_options.rays_per_pixel = options.rays_per_pixel;
   const size_t n_rendered = std::min(views.size(), kForecastViews);
   double n_pixels = 0;
   const SteadyTime begin = clock.Now();
@@ -127,6 +128,7 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
   RenderOptions render_options;
   render_options.background = background;
   render_options.min_transmittance = options.min_transmittance;
+  render_options.rays_per_pixel = options.rays_per_pixel;
 
   EvaluationResult result;
   absl::Duration rendering;

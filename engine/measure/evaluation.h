@@ -42,6 +42,7 @@ struct EvaluationResult {
 struct EvaluationOptions {
   Background background = Background::kWhite;  // kWhite or kBlack
   float min_transmittance = kMinTransmittance;
+  int rays_per_pixel = 1;
   bool alpha_is_mask = false;  // Scene::alpha_is_mask: masked pixels do not count
   bool with_ssim = true;
   bool with_color_alignment = false;

@@ -15,6 +15,7 @@ RenderOptions OptionsOf(const TrainState& state, const ViewStyle& style,
   options.straight_alpha = channels.rgba;
   if (style.crop.has_value()) options.crop = ToTrainingFrame(*style.crop, state.geometry.frame);
   options.min_transmittance = MinTransmittance(state.config);
+  options.rays_per_pixel = RaysPerPixel(state.config);
   return options;
 }
 

@@ -106,7 +106,8 @@ struct Render {
   // A frame of a live view: interrupts other renders; JPEG in every channel; of a job in training,
   // weights that are up to a second old.
   bool live = false;
-  std::string out;  // folder
+  bool moving = false;  // one ray for each pixel, whatever the model's setting
+  std::string out;      // folder
 };
 struct Check {
   std::string id, dataset;

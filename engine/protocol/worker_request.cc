@@ -193,6 +193,7 @@ JsonObject ToJson(const Render& render) {
   object["format"] = render.jpeg ? "jpeg" : render.exr ? "exr" : "png";
   if (render.jpeg) object["jpeg_quality"] = render.jpeg_quality;
   if (render.live) object["live"] = true;
+  if (render.moving) object["moving"] = true;
   object["out"] = render.out;
   return object;
 }
@@ -247,6 +248,7 @@ Render ReadRender(KeyReader* reader) {
   render.jpeg_quality = static_cast<int>(
       reader->Whole("jpeg_quality", Need::kOptional, 1, 100).value_or(render.jpeg_quality));
   render.live = reader->Flag("live", Need::kOptional).value_or(false);
+  render.moving = reader->Flag("moving", Need::kOptional).value_or(false);
   render.out = reader->Text("out", Need::kRequired);
   return render;
 }

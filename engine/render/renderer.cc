@@ -1,12 +1,14 @@
 #include "engine/render/renderer.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <numeric>
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/pixel_offset.h"
 #include "engine/kernels/view_rays.h"
 
 namespace nerf {
@@ -24,8 +26,9 @@ struct TileWorkspace {
   explicit TileWorkspace(const TrainedModel& model) : model(model.NewWorkspace()) {}
   std::unique_ptr<TrainedModel::Workspace> model;
   Ray rays[kTileRays];
-  RenderedRay rendered[kTileRays];
-  int pixels[kTileRays];  // of the rays
+  RenderedRay rendered[kTileRays];   // of the pixels
+  RenderedRay of_pixels[kTileRays];  // each ray, where pixels have several
+  int pixels[kTileRays];
 };
 
 // What the tiles of a pass share.
@@ -64,23 +67,54 @@ int PixelsOfTile(const Camera& camera, const RenderOptions& options, int stride,
   return n;
 }
 
-// Into w->rendered and w->pixels. Returns the number of rays, or -1 when it was stopped on the way.
-int RenderTile(const RenderJob& job, int tile, const std::stop_token& stop, TileWorkspace* w) {
-  const int n_rays = PixelsOfTile(job.camera, job.options, job.stride, tile, w->pixels);
-  for (int r = 0; r < n_rays; ++r) {
-    const int x = w->pixels[r] % job.camera.width, y = w->pixels[r] / job.camera.width;
-    w->rays[r] = CameraRay(job.camera, x + 0.5f, y + 0.5f);
-    w->rays[r].t_near = job.near;
-    if (job.options.crop.has_value()) job.options.crop->Cut(&w->rays[r]);
+// What a pixel shows of its rays.
+RenderedRay MeanOf(std::span<const RenderedRay> rays) {
+  RenderedRay mean = {};
+  std::array<float, kMaxRaysPerPixel> depths = {};
+  size_t n_depths = 0;
+  const float share = 1.0f / static_cast<float>(rays.size());
+  for (const RenderedRay& ray : rays) {
+    mean.color = mean.color + ray.color * share;
+    mean.opacity += ray.opacity * share;
+    if (ray.depth > 0) depths[n_depths++] = ray.depth;
   }
-  const RayTile rays{.rays = {w->rays, static_cast<size_t>(n_rays)},
-                     .background = BehindRays(job.options),
-                     .own_background = ShowsOwnBackground(job.options),
-                     .is_cropped = job.options.crop.has_value(),
-                     .min_transmittance = job.options.min_transmittance,
-                     .time = job.camera.time,
-                     .axis = job.camera.camera_to_world.Column(2) * -1.0f};
-  return job.model.RenderRays(rays, stop, w->model.get(), w->rendered) ? n_rays : -1;
+  mean.depth = MiddleDepth({depths.data(), n_depths});
+  return mean;
+}
+
+// Into w->rendered and w->pixels. Returns the number of pixels, or -1 when it was stopped on the
+// way.
+int RenderTile(const RenderJob& job, int tile, const std::stop_token& stop, TileWorkspace* w) {
+  const int n_pixels = PixelsOfTile(job.camera, job.options, job.stride, tile, w->pixels);
+  const int n_each = job.options.rays_per_pixel;
+  RayTile rays{.rays = {},
+               .background = BehindRays(job.options),
+               .own_background = ShowsOwnBackground(job.options),
+               .is_cropped = job.options.crop.has_value(),
+               .min_transmittance = job.options.min_transmittance,
+               .time = job.camera.time,
+               .axis = job.camera.camera_to_world.Column(2) * -1.0f};
+  // As many pixels at a time as the workspace has rays for; a pixel's are neighbors.
+  const int n_at_once = kTileRays / n_each;
+  for (int first = 0; first < n_pixels; first += n_at_once) {
+    const int n = std::min(n_at_once, n_pixels - first);
+    for (int r = 0; r < n * n_each; ++r) {
+      const int pixel = w->pixels[first + r / n_each];
+      const auto x = static_cast<float>(pixel % job.camera.width);
+      const auto y = static_cast<float>(pixel / job.camera.width);
+      const PixelOffset offset = OffsetInPixel(r % n_each, n_each);
+      w->rays[r] = CameraRay(job.camera, x + 0.5f + offset.x, y + 0.5f + offset.y);
+      w->rays[r].t_near = job.near;
+      if (job.options.crop.has_value()) job.options.crop->Cut(&w->rays[r]);
+    }
+    rays.rays = {w->rays, static_cast<size_t>(n) * n_each};
+    RenderedRay* const rendered = n_each == 1 ? w->rendered : w->of_pixels;
+    if (!job.model.RenderRays(rays, stop, w->model.get(), rendered)) return -1;
+    if (n_each == 1) continue;
+    for (int i = 0; i < n; ++i)
+      w->rendered[first + i] = MeanOf({rendered + i * n_each, static_cast<size_t>(n_each)});
+  }
+  return n_pixels;
 }
 
 void PlaceRays(const int* pixels, std::span<const RenderedRay> rays, RenderedView* view) {
@@ -104,6 +138,13 @@ void Spread(int width, int stride, std::vector<T>* values) {
 }
 
 }  // namespace
+
+float MiddleDepth(std::span<float> depths) {
+  if (depths.empty()) return 0;
+  const auto middle = depths.begin() + static_cast<ptrdiff_t>((depths.size() - 1) / 2);
+  std::nth_element(depths.begin(), middle, depths.end());
+  return *middle;
+}
 
 struct TileRenderer::Scratch : TileWorkspace {
   using TileWorkspace::TileWorkspace;
@@ -164,6 +205,7 @@ ViewRender::ViewRender(const TrainedModel& model, float near, const Camera& came
                      .options = options,
                      .stride = options.first_stride}) {
   NERF_CHECK(std::has_single_bit(static_cast<unsigned>(options.first_stride)));
+  NERF_CHECK(options.rays_per_pixel == 1 || options.rays_per_pixel == kMaxRaysPerPixel);
   const size_t n_pixels = static_cast<size_t>(camera.width) * camera.height;
   work_->view.width = camera.width;
   work_->view.height = camera.height;

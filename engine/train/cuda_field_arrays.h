@@ -89,6 +89,7 @@ struct CudaGridWork {
 struct CudaRayControl {
   uint32_t n_rays = 0;  // of this rank
   uint32_t step = 0;
+  uint32_t rays_per_pixel = 1;
   float step_scale = 1;      // of the steps along rays
   float distortion = 0;      // weight in the loss
   float gradient_scale = 0;  // of the loss of one channel of one ray

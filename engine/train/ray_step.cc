@@ -16,6 +16,16 @@ namespace {
 
 constexpr int kRaysPerTask = 256;
 
+// of_rays[i] = value of the pixel that ray i goes through, of which each has n_each rays.
+template <typename Pixels, typename T, typename Value>
+void ForEachRay(const Pixels& of_pixels, int n_each, std::vector<T>* of_rays, const Value& value) {
+  of_rays->resize(of_pixels.size() * n_each);
+  auto ray = of_rays->begin();
+  for (const auto& of_pixel : of_pixels) {
+    for (int i = 0; i < n_each; ++i) *ray++ = value(of_pixel);
+  }
+}
+
 }  // namespace
 
 RayStep::RayStep(const TrainConfig& config, const SceneGeometry& geometry,
@@ -32,15 +42,15 @@ RayStep::RayStep(const TrainConfig& config, const SceneGeometry& geometry,
   }
 }
 
-Ray RayStep::PixelRay(const Pixel& pixel, int level) const {
+Ray RayStep::PixelRay(const Pixel& pixel, int level, PixelOffset offset) const {
   const LensCamera& camera = cameras_[pixel.view];
-  if (level == 0) return kernels::PixelRay(camera, pixel.x, pixel.y, near_);
+  if (level == 0) return kernels::PixelRay(camera, pixel.x, pixel.y, near_, offset);
   const ReducedSize full = sizes_[pixel.view];
   const ReducedSize size = PictureSizeAt(level, full.width, full.height);
   const float scale_x = static_cast<float>(full.width) / static_cast<float>(size.width);
   const float scale_y = static_cast<float>(full.height) / static_cast<float>(size.height);
-  Ray ray = LensRay(camera, (static_cast<float>(pixel.x) + 0.5f) * scale_x,
-                    (static_cast<float>(pixel.y) + 0.5f) * scale_y);
+  Ray ray = LensRay(camera, (static_cast<float>(pixel.x) + 0.5f + offset.x) * scale_x,
+                    (static_cast<float>(pixel.y) + 0.5f + offset.y) * scale_y);
   ray.t_near = near_;
   return ray;
 }
@@ -52,30 +62,32 @@ StepResult RayStep::Run(const PixelBatch& batch) {
   rays_.step_scale = StepScale(config_, batch.fraction);
   rays_.distortion = DistortionWeight(config_, batch.fraction);
   rays_.target_samples = TargetSamples(config_, batch.fraction);
-  rays_.n_rays = batch.n_pixels;
+  const int n_each = TrainedRaysPerPixel(config_, batch.fraction);
+  rays_.rays_per_pixel = n_each;
+  rays_.n_rays = n_each * batch.n_pixels;
   if (!DrawsPixels()) {
     const TraceSpan span("make rays");
     MakeRays(batch, &rays_.rays, &rays_.jitters);
   }
-  rays_.times.resize(batch.pixels.size());
-  for (size_t i = 0; i < batch.pixels.size(); ++i) rays_.times[i] = times_[batch.pixels[i].view];
-  rays_.targets = batch.targets;
-  rays_.backgrounds = batch.backgrounds;
-  rays_.weights = batch.weights;
-  rays_.views.resize(batch.pixels.size());
-  std::transform(batch.pixels.begin(), batch.pixels.end(), rays_.views.begin(),
-                 [](const Pixel& pixel) { return pixel.view; });
+  ForEachRay(batch.pixels, n_each, &rays_.times, [&](const Pixel& p) { return times_[p.view]; });
+  ForEachRay(batch.pixels, n_each, &rays_.views, [](const Pixel& p) { return p.view; });
+  const auto same = [](const auto& of_pixel) { return of_pixel; };
+  ForEachRay(batch.targets, n_each, &rays_.targets, same);
+  ForEachRay(batch.backgrounds, n_each, &rays_.backgrounds, same);
+  ForEachRay(batch.weights, n_each, &rays_.weights, same);
   last_result_ = RunRays(rays_);
   return *last_result_;
 }
 
 void RayStep::MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                        std::vector<float>* jitters) const {
-  const int n = batch.n_pixels;
+  const int n_each = TrainedRaysPerPixel(config_, batch.fraction);
+  const int n = n_each * batch.n_pixels;
   NERF_CHECK(n == 0 || !cameras_.empty());
   rays->resize(n);
   jitters->resize(n);
-  const IndexRange own = OwnPixels(n, batch.fraction);
+  const IndexRange pixels = OwnPixels(batch.n_pixels, batch.fraction);
+  const IndexRange own{n_each * pixels.begin, n_each * pixels.end};
   const int n_own = own.end - own.begin;
   pool_->ParallelFor((n_own + kRaysPerTask - 1) / kRaysPerTask, [&](int64_t task, int) {
     const int begin = own.begin + static_cast<int>(task) * kRaysPerTask;
@@ -88,8 +100,8 @@ void RayStep::MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                                    .n = end - begin,
                                    .words = {words[0], words[1], words[2], words[3]}});
     for (int i = begin; i < end; ++i) {
-      const Pixel& pixel = batch.pixels[i];
-      (*rays)[i] = PixelRay(pixel, batch.picture_level);
+      (*rays)[i] = PixelRay(batch.pixels[i / n_each], batch.picture_level,
+                            OffsetInPixel(i % n_each, n_each));
       (*rays)[i].t_far = far_;
       (*jitters)[i] = UniformFloat(words[0][i - begin]);  // that of kernels::RayJitter
     }
@@ -101,7 +113,7 @@ int RayStep::NextPixels(double fraction) {
     ray_count_.Update(*last_result_, TargetSamples(config_, fraction));
     last_result_.reset();
   }
-  return ray_count_.n_rays();
+  return ray_count_.n_rays() / TrainedRaysPerPixel(config_, fraction);
 }
 
 double RayStep::TimeFraction(double fraction) const { return nerf::ShareOfTime(config_, fraction); }

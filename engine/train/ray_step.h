@@ -6,6 +6,7 @@
 
 #include "engine/base/lens.h"
 #include "engine/base/parallel_for.h"
+#include "engine/base/pixel_offset.h"
 #include "engine/batch/ray_batch.h"
 #include "engine/config/train_config.h"
 #include "engine/scene/image_resize.h"
@@ -33,14 +34,14 @@ class RayStep : public TrainingStep {
   virtual StepResult RunRays(const RayBatch& batch) = 0;
 
  protected:
-  // Rays and jitters of a batch's pixels, [batch.n_pixels], of which those of OwnPixels are set. A
-  // method that learns poses overrides it.
+  // Rays and jitters of a batch's pixels, [batch.n_pixels * TrainedRaysPerPixel], of which those of
+  // OwnPixels are set. A method that learns poses overrides it; its pixels have one ray.
   virtual void MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                         std::vector<float>* jitters) const;
 
-  // The ray through the center of a pixel of a picture at `level`, as if the full picture had a
-  // point there.
-  Ray PixelRay(const Pixel& pixel, int level) const;
+  // The ray through a point of a pixel of a picture at `level`, as if the full picture had a point
+  // there. offset: from the pixel's center.
+  Ray PixelRay(const Pixel& pixel, int level, PixelOffset offset) const;
 
   // Of the views, which MakeRays reads. A method that learns cameras changes them.
   std::vector<LensCamera>& cameras() { return cameras_; }

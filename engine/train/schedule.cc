@@ -13,6 +13,7 @@ constexpr double kDecayBegin = 0.7;    // share of the budget
 constexpr double kDecayEnd = 0.01;     // of the rate
 constexpr double kLongStepsEnd = 0.5;  // share of the budget
 constexpr double kDistortionEnd = 0.5;
+constexpr double kOneRayEnd = 0.5;  // 0.3 and 0.7 are no better (docs/inside/measured.md)
 constexpr double kGrowthBegin = 0.3, kGrowthEnd = 0.8;
 
 }  // namespace
@@ -57,6 +58,10 @@ int TargetSamples(const TrainConfig& config, double fraction) {
   const StepSize size = StepSizeOf(config);
   return static_cast<int>(
       std::lround(size.target_samples * std::pow(double{size.batch_growth}, grown)));
+}
+
+int TrainedRaysPerPixel(const TrainConfig& config, double fraction) {
+  return fraction < kOneRayEnd ? 1 : RaysPerPixel(config);
 }
 
 double ShareOfTime(const TrainConfig& config, double fraction) {

@@ -429,6 +429,7 @@ std::optional<TrainPreview> Trainer::Preview(std::stop_token stop) const {
   RenderOptions options;
   options.background = BackgroundColor(state_.evaluation_background);
   options.min_transmittance = MinTransmittance(state_.config);
+  options.rays_per_pixel = RaysPerPixel(state_.config);
   const std::unique_ptr<SceneRenderer> renderer = NewRenderer();
   const std::unique_ptr<PictureRender> render =
       renderer->Begin(Resized(camera, size.width, size.height), options);

@@ -30,9 +30,9 @@ std::string DeviceChoiceTable(const std::vector<NamedDevice>& more) {
                    .step = 1};
   std::string table = fmt::format(
       "Method ngp, 100 pictures of 800x800 with alpha, {} pixels along the box; step as a share of "
-      "the scene's.\n{:<12} {:<9} {:>9} {:>6} {:>14} {:>8} {:>17} {:>6} {:>17}\n",
+      "the scene's.\n{:<12} {:<9} {:>9} {:>6} {:>14} {:>8} {:>17} {:>6} {:>17} {:>14}\n",
       scene.pixels_along_box, "DEVICE", "CLASS", "SAMPLES/S", "BUDGET", "TARGET_SAMPLES",
-      "MAX_RAYS", "LOG2_HASHMAP_SIZE", "STEP", "MIN_TRANSMITTANCE");
+      "MAX_RAYS", "LOG2_HASHMAP_SIZE", "STEP", "MIN_TRANSMITTANCE", "RAYS_PER_PIXEL");
   std::vector<NamedDevice> devices = KnownDevices();
   devices.insert(devices.end(), more.begin(), more.end());
   for (const NamedDevice& device : devices) {
@@ -44,11 +44,12 @@ std::string DeviceChoiceTable(const std::vector<NamedDevice>& more) {
       MethodDescriptionOf(config).ChooseSettings(scene, &config);
       const auto settings = ConfigSettings(config);
       const DeviceClass kind = ClassOf(device.facts);
-      table += fmt::format("{:<12} {:<9} {:>7g} M {:>4} s {:>14} {:>8} {:>17} {:>6} {:>17}\n",
-                           device.name, NameOf(kind), UsualSamplesPerSecond(kind) / 1e6, seconds,
-                           fmt::format("{} x {}", config.target_samples, config.batch_growth),
-                           config.max_rays, settings.at("log2_hashmap_size"),
-                           config.step < 0 ? 1 : config.step, settings.at("min_transmittance"));
+      table += fmt::format(
+          "{:<12} {:<9} {:>7g} M {:>4} s {:>14} {:>8} {:>17} {:>6} {:>17} {:>14}\n", device.name,
+          NameOf(kind), UsualSamplesPerSecond(kind) / 1e6, seconds,
+          fmt::format("{} x {}", config.target_samples, config.batch_growth), config.max_rays,
+          settings.at("log2_hashmap_size"), config.step < 0 ? 1 : config.step,
+          settings.at("min_transmittance"), settings.at("rays_per_pixel"));
     }
   }
   return table;

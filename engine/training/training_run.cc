@@ -41,6 +41,7 @@ absl::StatusOr<EvaluationResult> EvaluateTestViews(const Scene& scene, const Tra
   options.alpha_is_mask = scene.alpha_is_mask;
   options.background = trainer.state().evaluation_background;
   options.min_transmittance = MinTransmittance(trainer.state().config);
+  options.rays_per_pixel = RaysPerPixel(trainer.state().config);
   options.with_ssim = false;
   const std::vector<LensScale> lenses = trainer.FoundLenses();
   options.lenses = lenses;

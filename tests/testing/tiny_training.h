@@ -93,6 +93,19 @@ inline RayBatch OfViews(RayBatch batch) {
     batch.depths.push_back(r % 2 == 0 ? 0 : 2.2f + 0.01f * static_cast<float>(r % 50));
   return batch;
 }
+// The same batch with four rays for each pixel, which have its target, background, weight and view.
+// Requires a multiple of four rays.
+inline RayBatch InFours(RayBatch batch) {
+  batch.rays_per_pixel = 4;
+  const auto of_pixels = [](auto* values) {
+    for (size_t r = 0; r < values->size(); ++r) (*values)[r] = (*values)[r / 4 * 4];
+  };
+  of_pixels(&batch.targets);
+  of_pixels(&batch.backgrounds);
+  of_pixels(&batch.weights);
+  of_pixels(&batch.views);
+  return batch;
+}
 // A lively state with random exposures and appearances of views, where the step learns them.
 inline TensorFile LivelyViewState(const TrainingStep& step) {
   TensorFile file = LivelyState(step);

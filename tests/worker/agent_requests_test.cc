@@ -79,10 +79,12 @@ TEST_F(AgentTest, FrameOfALiveViewIsAJpegAheadOfOthers) {
   v1::SynchronizeResponse message = RenderOf(server_.AddBlob("model"));
   message.mutable_request()->mutable_render()->mutable_view()->add_channels(v1::DEPTH);
   message.mutable_request()->mutable_render()->mutable_live()->set_jpeg_quality(40);
+  message.mutable_request()->mutable_render()->mutable_live()->set_moving(true);
   Send(message);
   const Json render = engines_.Got("render");
   ASSERT_TRUE(render.is_object());
   EXPECT_EQ(render["live"], true);
+  EXPECT_EQ(render["moving"], true);
   EXPECT_EQ(render["format"], "jpeg");
   EXPECT_EQ(render["jpeg_quality"], 40);
 }

@@ -104,6 +104,7 @@ struct LossSums {
 };
 
 // The gradient by the color that a ray shows, with its background; *sums becomes the color's loss.
+// color: of its pixel.
 template <bool kExtended>
 __device__ Vec3 LossOfColor(const CompositeLossParams& p, uint32_t r, float scale,
                             const RayExtras& ray, Vec3 color, LossSums* sums) {
@@ -130,6 +131,19 @@ __device__ Vec3 LossOfColor(const CompositeLossParams& p, uint32_t r, float scal
   return gradient;
 }
 
+// What the pixel shows that the ray of this thread is of: the mean over the four rays of threads
+// beside it, where rays come in fours.
+__device__ Vec3 PixelColor(const CompositeLossExtras& extras, Vec3 color) {
+  if (extras.rays_per_pixel == nullptr || *extras.rays_per_pixel == 1) return color;
+  const unsigned four = 0xfu << (threadIdx.x % 32 / 4 * 4);
+  for (int channel = 0; channel < 3; ++channel) {
+    color[channel] += __shfl_xor_sync(four, color[channel], 1);
+    color[channel] += __shfl_xor_sync(four, color[channel], 2);
+    color[channel] *= 0.25f;
+  }
+  return color;
+}
+
 // Forward and backward pass of ray r; returns its loss.
 template <bool kExtended>
 __device__ LossSums CompositeRay(const CompositeLossParams& p, uint32_t r, const StepValues& step) {
@@ -142,8 +156,9 @@ __device__ LossSums CompositeRay(const CompositeLossParams& p, uint32_t r, const
   const RaySums sums = SumsOf<kExtended>(p, begin, end, step, ray);
   const Vec3 scene_color = kExtended ? sums.color * ray.gain : sums.color;
   const Vec3 color = scene_color + p.backgrounds[r] * sums.transmittance;
+  const Vec3 pixel = kExtended ? PixelColor(p.extras, color) : color;
   LossSums loss;
-  Vec3 grad_color = LossOfColor<kExtended>(p, r, step.scale, ray, color, &loss);
+  Vec3 grad_color = LossOfColor<kExtended>(p, r, step.scale, ray, pixel, &loss);
   loss.loss += step.distortion * sums.distortion.value;
   float behind = Dot(grad_color, color) + 2 * distortion_scale * sums.distortion.value;
   if constexpr (kExtended) {

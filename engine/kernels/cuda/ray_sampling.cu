@@ -11,9 +11,10 @@ __global__ void __launch_bounds__(kBlock)
     SampleRaysKernel(const __grid_constant__ SampleRaysParams p) {
   const Elements elements = ElementsOf(p.range);
   const uint32_t step = *p.step, first = p.first == nullptr ? 0 : *p.first;
+  const uint32_t rays_per_pixel = p.rays_per_pixel == nullptr ? 1 : *p.rays_per_pixel;
   for (uint32_t i = elements.begin + blockIdx.x * blockDim.x + threadIdx.x; i < elements.end;
        i += gridDim.x * blockDim.x) {
-    const SampledRay sampled = SampleRay(p.set, step, first + i);
+    const SampledRay sampled = SampleRay(p.set, step, first + i, rays_per_pixel);
     p.rays[i] = sampled.ray;
     p.jitters[i] = sampled.jitter;
     p.targets[i] = sampled.target;

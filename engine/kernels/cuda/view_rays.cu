@@ -66,7 +66,8 @@ __global__ void __launch_bounds__(kBlock) StartViewKernel(const __grid_constant_
     const auto [x, y] = PlaceOf(control, control.first_tile + base / kBlock, threadIdx.x);
     bool is_alive = false;
     if (x < control.width && y < control.height) {
-      Ray ray = LensRay(control.camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f);
+      Ray ray = LensRay(control.camera, static_cast<float>(x) + 0.5f + control.offset.x,
+                        static_cast<float>(y) + 0.5f + control.offset.y);
       ray.t_near = control.near;
       ray.t_far = control.far;
       if (control.has_crop) control.crop.Cut(&ray);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "engine/base/check.h"
 #include "engine/kernels/activation.h"
 #include "engine/kernels/color_loss.h"
 #include "engine/kernels/composite.h"
@@ -76,6 +77,7 @@ void NgpChunk::Run(const ChunkInput& input, const RaysInFlight& in_flight, int b
                    LaneOutput* output) {
   const RayBatch& batch = *input.batch;
   const int n_rays = end - begin, first = begin - in_flight.begin;
+  NERF_CHECK(n_rays % batch.rays_per_pixel == 0);
   rays_.resize(n_rays);
   marches_.assign(in_flight.rays.begin() + first, in_flight.rays.begin() + first + n_rays);
   harmonics_.resize(size_t{kDirectionWidth} * n_rays);
@@ -266,18 +268,29 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
   }
   const kernels::LossShape loss_shape = LossShapeOf(*input.config);
   const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
+  const bool has_gain = input.view_gains != nullptr;
+  const auto gain_of = [&](size_t r) {
+    return has_gain ? input.view_gains[batch.views[begin + r]] : Vec3{1, 1, 1};
+  };
+  const auto color_of = [&](size_t r) {
+    return rays_[r].color * gain_of(r) + batch.backgrounds[begin + r] * rays_[r].transmittance;
+  };
+  const size_t n_each = batch.rays_per_pixel;
+  Vec3 pixel;  // what that of the ray shows
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];
-    const bool has_gain = input.view_gains != nullptr;
-    const Vec3 gain = has_gain ? input.view_gains[batch.views[begin + r]] : Vec3{1, 1, 1};
-    const Vec3 scene_color = ray.color * gain;
-    const Vec3 color = scene_color + batch.backgrounds[begin + r] * ray.transmittance;
+    const Vec3 gain = gain_of(r), scene_color = ray.color * gain, color = color_of(r);
+    if (r % n_each == 0) {
+      pixel = color;
+      for (size_t other = r + 1; other < r + n_each; ++other) pixel = pixel + color_of(other);
+      pixel = pixel * (1.0f / static_cast<float>(n_each));
+    }
     const float weight = batch.weights.empty() ? 1.0f : batch.weights[begin + r];
     Vec3 gradient;  // by `color`
     float error = 0;
     for (int channel = 0; channel < 3; ++channel) {
       const float target = batch.targets[begin + r][channel];
-      float residual = color[channel] - target;
+      float residual = pixel[channel] - target;
       if (has_gain) residual = kernels::ResidualOfExposed(residual, target);
       const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
       gradient[channel] = scale * weight * loss.derivative;

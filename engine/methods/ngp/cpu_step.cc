@@ -135,12 +135,14 @@ class NgpCpuStep : public RayStep {
   std::vector<NgpRankExchange::Counts> exchanges_;    // of the steps in costs_
 };
 
-// How the rays of a batch are divided. Long rays make small chunks. A function of the batch alone,
-// so the same for any number of threads and ranks.
+// How the rays of a batch are divided. Long rays make small chunks; those of a pixel stay together.
+// A function of the batch alone, so the same for any number of threads and ranks.
 struct ChunkDivision {
-  ChunkDivision(int n_rays, int target_samples)
-      : rays_per_chunk(std::clamp(
-            static_cast<int>(static_cast<double>(kChunkSamples) * n_rays / target_samples), 4, 64)),
+  ChunkDivision(int n_rays, int rays_per_pixel, int target_samples)
+      : rays_per_chunk(std::clamp(static_cast<int>(static_cast<double>(kChunkSamples) * n_rays /
+                                                   target_samples),
+                                  4, 64) /
+                       rays_per_pixel * rays_per_pixel),
         n_chunks((n_rays + rays_per_chunk - 1) / rays_per_chunk) {}
 
   IndexRange ChunksOf(int lane) const { return PartOf(n_chunks, lane, kGradientLanes); }
@@ -233,7 +235,7 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
     ray_errors_.resize(batch.n_rays);
     input.ray_errors = ray_errors_.data();
   }
-  const ChunkDivision division(batch.n_rays, batch.target_samples);
+  const ChunkDivision division(batch.n_rays, batch.rays_per_pixel, batch.target_samples);
   const int rays_per_chunk = division.rays_per_chunk;
   // A power of two, so that looks come out even in kMaxSamplesPerRay.
   const auto rows_a_ray =
@@ -372,12 +374,14 @@ double NgpCpuStep::BytesOfStep(const StepOutlook& step, int n_ranks) const {
 }
 
 IndexRange NgpCpuStep::OwnPixels(int n_pixels, double fraction) const {
-  const ChunkDivision division(n_pixels, TargetSamples(config_, fraction));
+  const int n_each = TrainedRaysPerPixel(config_, fraction);
+  const int n_rays = n_each * n_pixels;
+  const ChunkDivision division(n_rays, n_each, TargetSamples(config_, fraction));
   const IndexRange chunks = division.ChunksOf(exchange_.lanes());
-  const auto first_ray = [&](int chunk) {
-    return std::min(chunk * division.rays_per_chunk, n_pixels);
+  const auto first_pixel = [&](int chunk) {
+    return std::min(chunk * division.rays_per_chunk, n_rays) / n_each;
   };
-  return {first_ray(chunks.begin), first_ray(chunks.end)};
+  return {first_pixel(chunks.begin), first_pixel(chunks.end)};
 }
 
 }  // namespace

@@ -99,7 +99,8 @@ class CudaSceneRenderer final : public SceneRenderer {
  private:
   class Picture;
 
-  bool RenderPicture(const Camera& camera, const RenderOptions& options,
+  // With one ray for each pixel, `offset` from its center.
+  bool RenderPicture(const Camera& camera, const RenderOptions& options, PixelOffset offset,
                      const std::function<bool()>& pause, const std::stop_token& stop,
                      ViewPicture* picture);
   bool RenderTiles(const cuda::ViewControl& control, const std::function<bool()>& pause,
@@ -149,8 +150,15 @@ class CudaSceneRenderer<T>::Picture final : public PictureRender {
   Picture(CudaSceneRenderer* renderer, const Camera& camera, const RenderOptions& options)
       : renderer_(renderer), camera_(camera), options_(options) {}
   bool Advance(const std::function<bool()>& pause, const std::stop_token& stop) override {
-    finished_ = renderer_->RenderPicture(camera_, options_, pause, stop, &picture_);
-    return finished_;
+    std::vector<ViewPicture> of_rays(options_.rays_per_pixel);
+    for (int i = 0; i < options_.rays_per_pixel; ++i) {
+      const PixelOffset offset = OffsetInPixel(i, options_.rays_per_pixel);
+      if (!renderer_->RenderPicture(camera_, options_, offset, pause, stop, &of_rays[i]))
+        return false;
+    }
+    picture_ = MeanOf(std::move(of_rays), options_.straight_alpha);
+    finished_ = true;
+    return true;
   }
   bool finished() const override { return finished_; }
   ViewPicture TakePicture() override { return std::move(picture_); }
@@ -171,7 +179,7 @@ std::unique_ptr<PictureRender> CudaSceneRenderer<T>::Begin(const Camera& camera,
 
 template <typename T>
 bool CudaSceneRenderer<T>::RenderPicture(const Camera& camera, const RenderOptions& options,
-                                         const std::function<bool()>& pause,
+                                         PixelOffset offset, const std::function<bool()>& pause,
                                          const std::stop_token& stop, ViewPicture* picture) {
   constexpr int kSide = kernels::kViewTileSide;
   const uint32_t tiles_x = (camera.width + kSide - 1) / kSide;
@@ -188,6 +196,7 @@ bool CudaSceneRenderer<T>::RenderPicture(const Camera& camera, const RenderOptio
   cuda::ViewControl control{.camera = LensOf(camera),
                             .width = camera.width,
                             .height = camera.height,
+                            .offset = offset,
                             .near = geometry_.near,
                             .far = geometry_.far,
                             .min_transmittance = options.min_transmittance,

@@ -96,7 +96,7 @@ StepResult NgpCudaStep<T>::RunRays(const RayBatch& batch) {
 template <typename T>
 StepResult NgpCudaStep<T>::RunAllRays(const RayBatch& batch) {
   NERF_CHECK(batch.weights.empty() || needs_.weights);
-  const IndexRange rays = ranks_.RaysOf(batch.n_rays);
+  const IndexRange rays = ranks_.RaysOf(batch.n_rays, batch.rays_per_pixel);
   // At least as large as at the start: if memory ran out, the last step has no arrays any more.
   Reshape(shape_.WithRays(static_cast<uint32_t>(rays.end - rays.begin))
               .WithSamples(InitialCudaStepShape(config_).sample_capacity)
@@ -217,7 +217,7 @@ void NgpCudaStep<T>::Reshape(const CudaStepShape& shape) {
 
 template <typename T>
 void NgpCudaStep<T>::CopyBatch(const RayBatch& batch) {
-  const IndexRange rays = ranks_.RaysOf(batch.n_rays);
+  const IndexRange rays = ranks_.RaysOf(batch.n_rays, batch.rays_per_pixel);
   CopyRays(batch, rays, &host_batch_);
   const auto copy = [&](const auto& from, auto& to) {
     std::copy(from.begin() + rays.begin, from.begin() + rays.end, to.begin());
@@ -240,12 +240,13 @@ void NgpCudaStep<T>::WriteControl(const RayBatch& batch) {
   CudaStepControl& control = host_control_[0];
   control = {};
   control.step = batch.step;
+  control.rays_per_pixel = static_cast<uint32_t>(batch.rays_per_pixel);
   control.step_scale = batch.step_scale;
   control.distortion = batch.distortion;
   control.gradient_scale = scale.scale;
   control.table = {parameters.TableAdam(batch.learning_rate, t), scale.factor};
   control.weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor};
-  ranks_.WriteBounds(batch.n_rays, &host_control_[0]);
+  ranks_.WriteBounds(batch.n_rays, batch.rays_per_pixel, &host_control_[0]);
   if (warp_ != nullptr) {
     const float rate = Ngp(config_).warp_rate * batch.learning_rate;
     warp_->WriteSettings({parameters.WeightsAdam(rate, t), scale.factor});

@@ -42,6 +42,7 @@ void NgpCudaStep<T>::Record() {
                       .set = pictures_.set(),
                       .step = &control_.data()->step,
                       .first = &control_.data()->first_ray,
+                      .rays_per_pixel = &control_.data()->rays_per_pixel,
                       .rays = rays_.batch.rays.data(),
                       .jitters = rays_.batch.jitters.data(),
                       .targets = rays_.batch.targets.data(),

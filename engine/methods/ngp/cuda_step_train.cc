@@ -54,15 +54,17 @@ void NgpCudaStep<T>::TrainSamples(const CudaRayWork& work, const kernels::Device
                               .terms = Terms()},
       stream_);
   cuda::CompositeLossParams loss = work.Loss();
-  loss.extras = {.has_horizons = needs_.horizons,
-                 .ray_weights = rays_.batch.weights.data(),
-                 .views = rays_.batch.views.data(),
-                 .view_gains = views_.gains(),
-                 .grad_log_gains = views_.grad_log_gains(),
-                 .depths = rays_.batch.depths.data(),
-                 .depth_weight = Ngp(config_).depth_weight,
-                 .near_gradients = Ngp(config_).near_gradients,
-                 .ray_errors = rays_.results.errors.data()};
+  loss.extras = {
+      .has_horizons = needs_.horizons,
+      .ray_weights = rays_.batch.weights.data(),
+      .views = rays_.batch.views.data(),
+      .view_gains = views_.gains(),
+      .grad_log_gains = views_.grad_log_gains(),
+      .depths = rays_.batch.depths.data(),
+      .depth_weight = Ngp(config_).depth_weight,
+      .near_gradients = Ngp(config_).near_gradients,
+      .ray_errors = rays_.results.errors.data(),
+      .rays_per_pixel = RaysPerPixel(config_) > 1 ? &control_.data()->rays_per_pixel : nullptr};
   cuda::CompositeLoss(loss, stream_);
   if (ranks_.n_rows() == 0) {
     BackwardMlps(kept);

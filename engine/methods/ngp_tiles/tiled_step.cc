@@ -62,7 +62,7 @@ class ViewRays {
     set.first_pixels = first_pixels_.data();
     set.seed = seed;
     for (uint32_t i = 0; i < kProbedRays; ++i) {
-      const kernels::SampledPixel drawn = kernels::PixelOfRay(set, kProbeStep, i);
+      const kernels::SampledPixel drawn = kernels::DrawPixel(set, kProbeStep, i);
       const auto width = static_cast<uint64_t>(widths_[drawn.picture]);
       rays.push_back(Of({drawn.picture, static_cast<int32_t>(drawn.offset % width),
                          static_cast<int32_t>(drawn.offset / width)}));

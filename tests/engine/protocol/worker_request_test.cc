@@ -122,13 +122,14 @@ TEST(WorkerRequestTest, RenderSurvivesARoundTrip) {
   EXPECT_FALSE(read.exr);
   EXPECT_EQ(read.jpeg_quality, 90);
   EXPECT_FALSE(read.live);
+  EXPECT_FALSE(read.moving);
   render.jpeg = false;
   render.exr = true;
   EXPECT_TRUE(RequestRoundTrip(render).exr);
   render.jpeg = true;
   render.exr = false;
   render.jpeg_quality = 40;
-  render.live = true;
+  render.live = render.moving = true;
   read = RequestRoundTrip(render);
   EXPECT_EQ(read.jpeg_quality, 40);
   EXPECT_EQ(read.style, ViewStyle());
@@ -137,6 +138,7 @@ TEST(WorkerRequestTest, RenderSurvivesARoundTrip) {
   render.style.panorama = {StereoLayout::kLeftRight, 0.0625};
   EXPECT_EQ(RequestRoundTrip(render).style, render.style);
   EXPECT_TRUE(read.live);
+  EXPECT_TRUE(read.moving);
   render.job.clear();
   render.file = "/m";
   render.camera = R"({"frames":[],"w":4})";

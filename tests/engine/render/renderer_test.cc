@@ -283,5 +283,58 @@ TEST(RendererTest, PassesRefineTheViewToTheSameBytes) {
   EXPECT_EQ(field.n_asked(), 2 * n_asked_at_once) << "no pixel is rendered twice";
 }
 
+TEST(RendererTest, PixelShowsTheMeanOfFourRaysThroughItsQuarters) {
+  const FormulaField field = Ripples();
+  const OccupancyGrid grid = FullGrid();
+  const auto model = ModelOf(field, grid, Geometry());
+  ThreadPool pool(2);
+  const auto render = [&](const Camera& camera, const RenderOptions& options) {
+    ViewRender view(*model, Geometry().near, camera, options);
+    while (!view.finished()) EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
+    return view.TakeView();
+  };
+  const RenderedView view = render(FrontCamera(), {.background = kBlue, .rays_per_pixel = 4});
+  std::vector<RenderedView> quarters;
+  for (const auto& [x, y] :
+       {std::pair{-0.25f, -0.25f}, {0.25f, -0.25f}, {-0.25f, 0.25f}, {0.25f, 0.25f}}) {
+    Camera camera = FrontCamera();
+    camera.cx -= x;
+    camera.cy -= y;
+    quarters.push_back(render(camera, {.background = kBlue}));
+  }
+  const RenderedView center = render(FrontCamera(), {.background = kBlue});
+  float most = 0;  // that the mean is away from the ray through the center
+  for (size_t i = 0; i < view.colors.size(); ++i) {
+    Vec3 color;
+    float opacity = 0;
+    std::vector<float> depths;
+    for (const RenderedView& quarter : quarters) {
+      color = color + quarter.colors[i] * 0.25f;
+      opacity += 0.25f * quarter.opacities[i];
+      if (quarter.depths[i] > 0) depths.push_back(quarter.depths[i]);
+    }
+    std::ranges::sort(depths);
+    ASSERT_LT(Norm(view.colors[i] - color), 2e-4f) << i;
+    ASSERT_NEAR(view.opacities[i], opacity, 2e-4f) << i;
+    const float depth = depths.empty() ? 0 : depths[(depths.size() - 1) / 2];
+    ASSERT_NEAR(view.depths[i], depth, 1e-3f) << i;
+    most = std::max(most, Norm(view.colors[i] - center.colors[i]));
+  }
+  EXPECT_GT(most, 2e-3f) << "a ray through the center shows the same";
+  const RenderedView refined =
+      render(FrontCamera(), {.background = kBlue, .rays_per_pixel = 4, .first_stride = 4});
+  EXPECT_EQ(refined.colors, view.colors);
+  EXPECT_EQ(refined.depths, view.depths);
+}
+
+TEST(RendererTest, DepthOfAPixelIsThatOfOneOfItsRays) {
+  const auto of = [](std::vector<float> depths) { return MiddleDepth(depths); };
+  EXPECT_EQ(of({}), 0);
+  EXPECT_EQ(of({3}), 3);
+  EXPECT_EQ(of({9, 2}), 2);
+  EXPECT_EQ(of({9, 2, 4}), 4);
+  EXPECT_EQ(of({9, 2, 8, 2.5f}), 2.5f);
+}
+
 }  // namespace
 }  // namespace nerf

@@ -67,7 +67,7 @@ TEST(PixelSamplerTest, DrawsWhatTheFunctionsOfOneRayDraw) {
       PixelBatch batch;
       sampler.Fill(5, 300, nullptr, &batch);
       for (uint32_t i = 0; i < 300; ++i) {
-        const kernels::SampledPixel pixel = kernels::PixelOfRay(set, 5, i);
+        const kernels::SampledPixel pixel = kernels::DrawPixel(set, 5, i);
         const kernels::PixelTarget target = kernels::TargetOfPixel(set, 5, i, pixel);
         const auto width = static_cast<uint64_t>(pictures[pixel.picture].width);
         ASSERT_EQ(batch.pixels[i], (Pixel{pixel.picture, static_cast<int>(pixel.offset % width),

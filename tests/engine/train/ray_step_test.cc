@@ -72,6 +72,37 @@ TEST(RayStepTest, RaysGoThroughTheCentersOfTheirPixels) {
   EXPECT_EQ(rays.backgrounds, pixels.backgrounds);
 }
 
+TEST(RayStepTest, PixelsHaveFourRaysFromHalfOfTheBudgetOn) {
+  RayStepFixture f;
+  f.config.rays_per_pixel = 4;
+  RecordingStep step(f.config, f.scene.geometry, f.scene.train, &f.pool);
+  EXPECT_EQ(step.NextPixels(0.49), 256);
+  EXPECT_EQ(step.NextPixels(0.5), 64);
+  PixelBatch pixels;
+  f.sampler.Fill(3, 64, &f.pool, &pixels);
+  pixels.fraction = 0.5;
+  step.Run(pixels);
+  const RayBatch& rays = step.batches.back();
+  EXPECT_EQ(rays.rays_per_pixel, 4);
+  EXPECT_EQ(rays.n_rays, 256);
+  ASSERT_EQ(rays.rays.size(), 256u);
+  for (size_t i = 0; i < 256; ++i) {
+    const Pixel& pixel = pixels.pixels[i / 4];
+    const float x = pixel.x + (i % 2 == 0 ? 0.25f : 0.75f);
+    const float y = pixel.y + (i / 2 % 2 == 0 ? 0.25f : 0.75f);
+    const Ray expected = CameraRay(f.scene.train[pixel.view].camera, x, y);
+    ASSERT_EQ(rays.rays[i].direction, expected.direction) << i;
+    ASSERT_EQ(rays.targets[i], pixels.targets[i / 4]);
+    ASSERT_EQ(rays.backgrounds[i], pixels.backgrounds[i / 4]);
+    ASSERT_EQ(rays.views[i], pixel.view);
+    ASSERT_NE(rays.jitters[i], rays.jitters[i == 0 ? 1 : i - 1]);
+  }
+  pixels.fraction = 0.49;
+  step.Run(pixels);
+  EXPECT_EQ(step.batches.back().rays_per_pixel, 1);
+  EXPECT_EQ(step.batches.back().n_rays, 64);
+}
+
 // Reduced pictures: the rays of the reduced camera, also where sides are odd.
 TEST(RayStepTest, RaysOfReducedPicturesGoThroughTheCentersOfTheirPixels) {
   RayStepFixture f;

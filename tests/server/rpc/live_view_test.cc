@@ -173,6 +173,7 @@ TEST_F(LiveViewTest, SceneComesFirstThenThreePassesOfTheFirstView) {
     const v1::ServerRequest task = NextTask(*worker_);
     EXPECT_EQ(task.render().file().sha256(), model_blob_.sha256());
     EXPECT_EQ(task.render().live().jpeg_quality(), 75u);
+    EXPECT_FALSE(task.render().live().moving());
     EXPECT_EQ(task.render().view().width(), side);
     EXPECT_EQ(task.render().view().height(), side);
     EXPECT_EQ(task.render().view().channels(0), v1::RGB);
@@ -201,6 +202,7 @@ TEST_F(LiveViewTest, MoveInterruptsAPassAndPassesFollowOnceTheCameraRests) {
   EXPECT_EQ(cancel->request_id(), pass.request_id());
   const v1::ServerRequest task = NextTask(*worker_);
   EXPECT_EQ(task.render().live().jpeg_quality(), 40u);
+  EXPECT_TRUE(task.render().live().moving());
   EXPECT_EQ(task.render().view().orbit().index(), 5u);
   EXPECT_EQ(task.render().view().channels(0), v1::DEPTH);
   Render(*worker_, task, 10);

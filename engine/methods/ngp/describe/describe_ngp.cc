@@ -25,6 +25,10 @@ class NgpDescription final : public NgpFieldDescription {
   double ViewerBytes(const TrainConfig& config, int n_levels) const override {
     return NgpViewerBytes(config, n_levels);
   }
+  void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
+    ChooseNgpSettings(scene, config);
+    ChooseRaysPerPixel(scene, config);
+  }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
   absl::Status CheckRanks(const TrainConfig& config, DeviceSet kind, int n_ranks) const override {
     const NgpSettings& settings = Ngp(config);
@@ -61,7 +65,8 @@ class NgpDescription final : public NgpFieldDescription {
     return Ngp(config).depth_weight > 0;
   }
   absl::Status CheckSettings(const TrainConfig& config) const override {
-    return CheckNgpSampler(config, *this);
+    const absl::Status sampler = CheckNgpSampler(config, *this);
+    return sampler.ok() ? CheckNgpRaysPerPixel(config, *this) : sampler;
   }
   absl::Status CheckScene(const SceneFacts& scene, const TrainConfig& config) const override {
     return CheckNgpScene(scene, config);

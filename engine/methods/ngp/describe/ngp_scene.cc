@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "engine/base/pixel_offset.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 
 namespace nerf {
@@ -20,7 +21,9 @@ constexpr std::string_view kOfTheGrid[] = {"alpha_threshold",
                                            "focal_rate",
                                            "frozen",
                                            "near_gradients",
-                                           "pose_rate"};
+                                           "pose_rate",
+                                           "rays_per_pixel"};
+constexpr std::string_view kOfOneRay[] = {"depth_weight", "error_share", "focal_rate", "pose_rate"};
 constexpr std::string_view kOfProposals[] = {"field_samples", "proposal_samples", "spacing"};
 
 }  // namespace
@@ -40,6 +43,21 @@ absl::Status CheckNgpSampler(const TrainConfig& config, const MethodDescription&
                            method.Defaults());
   }
   return CheckAtDefaults(method.settings(), kOfTheGrid, "sampler=proposals", config,
+                         method.Defaults());
+}
+
+bool MayHaveRaysPerPixel(const TrainConfig& config) {
+  const NgpSettings& settings = Ngp(config);
+  return settings.sampler == Sampler::kGrid && settings.depth_weight == 0 &&
+         settings.error_share == 0 && settings.focal_rate == 0 && settings.pose_rate == 0;
+}
+
+absl::Status CheckNgpRaysPerPixel(const TrainConfig& config, const MethodDescription& method) {
+  const int n_rays = RaysPerPixel(config);
+  if (n_rays == 1) return absl::OkStatus();
+  if (n_rays != kMaxRaysPerPixel)
+    return absl::InvalidArgumentError("settings.rays_per_pixel: a pixel shows 1 or 4 rays");
+  return CheckAtDefaults(method.settings(), kOfOneRay, "rays_per_pixel=4", config,
                          method.Defaults());
 }
 

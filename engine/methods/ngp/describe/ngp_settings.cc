@@ -174,6 +174,7 @@ std::vector<Setting> FusedOnly() {
                                    "samples of a ray in the field, with sampler=proposals"),
       SharedSetting("alpha_is_mask"),
       SharedSetting("far"),
+      SharedSetting("rays_per_pixel"),
       SharedSetting("cuda_deterministic", kOnCuda),
       SharedSetting("cuda_fp32", kOnCuda)};
 }

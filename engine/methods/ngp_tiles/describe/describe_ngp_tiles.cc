@@ -21,7 +21,7 @@ using S = NgpSettings;
 constexpr const char* kRefused[] = {
     "appearance_rate", "contraction",     "depth_weight",  "exposure_rate",      "focal_rate",
     "pose_rate",       "coarse_pictures", "coarse_share",  "learned_background", "error_share",
-    "sampler",         "spacing",         "field_samples", "proposal_samples"};
+    "sampler",         "spacing",         "field_samples", "proposal_samples",   "rays_per_pixel"};
 
 constexpr std::string_view kTrainings[] = {"independent", "joint"};
 

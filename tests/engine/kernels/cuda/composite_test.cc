@@ -59,6 +59,16 @@ struct CompositeRays {
     depth_weight = 0.7f;
   }
   bool HasExtras() const { return !views.empty(); }
+  // Four rays for each pixel, whose target and background they have. The number of rays is a
+  // multiple of four. Not with extras.
+  void PutInFours() {
+    rays_per_pixel = 4;
+    for (size_t r = 0; r < targets.size(); ++r) {
+      targets[r] = targets[r / 4 * 4];
+      backgrounds[r] = backgrounds[r / 4 * 4];
+    }
+  }
+  uint32_t rays_per_pixel = 1;
   std::vector<float> ray_weights, depths;
   std::vector<int32_t> views;
   std::vector<double> log_gains;  // [2 views][3]
@@ -87,6 +97,7 @@ struct CompositeRays {
                    double* squared_error) const {
     double total = 0;
     *squared_error = 0;
+    double pixel[3] = {};  // the sum of its rays' residuals
     for (size_t r = 0; r + 1 < offsets.size(); ++r) {
       std::vector<double> sigmas, lengths;
       for (uint32_t k = offsets[r]; k < offsets[r + 1]; ++k) {
@@ -102,11 +113,16 @@ struct CompositeRays {
           color += composite.weights[k - offsets[r]] / (1 + std::exp(-variables[4 * k + c]));
         if (HasExtras()) color *= std::exp(log_gains[3 * views[r] + c]);
         color += composite.ray_transmittance[0] * backgrounds[r][c];
-        residual[c] = color - targets[r][c];
-        *squared_error += WeightOf(r) * residual[c] * residual[c] / 3;
+        pixel[c] = (r % rays_per_pixel == 0 ? 0 : pixel[c]) + color - targets[r][c];
+        residual[c] = pixel[c] / rays_per_pixel;
       }
-      total += WeightOf(r) * Loss(shape, residual) +
-               distortion * DistortionOf(r, composite.weights) + DepthLoss(r, composite.weights);
+      total += distortion * DistortionOf(r, composite.weights) + DepthLoss(r, composite.weights);
+      if ((r + 1) % rays_per_pixel != 0) continue;
+      // The loss of the pixel counts once for each of its rays.
+      const double weight = rays_per_pixel * WeightOf(r);
+      total += weight * Loss(shape, residual);
+      for (const double of_channel : residual)
+        *squared_error += weight * of_channel * of_channel / 3;
     }
     return total;
   }
@@ -166,6 +182,8 @@ class CudaCompositeTest : public CudaTest {
                 .ray_errors = errors.data()};
     }
     extras.near_gradients = near_gradients;
+    const DeviceArray<uint32_t> rays_per_pixel({rays.rays_per_pixel});
+    if (rays.rays_per_pixel > 1) extras.rays_per_pixel = rays_per_pixel.data();
     cuda::CompositeLoss({.ray_capacity = static_cast<uint32_t>(rays.targets.size()),
                          .n_rays = n_rays.data(),
                          .ray_offsets = device_offsets.data(),
@@ -205,13 +223,17 @@ TEST_P(CudaCompositeTest, LossAgreesWithTheReferenceAndGradientsWithCentralDiffe
   struct Case {
     LossShape shape;
     float distortion = 0;
-    bool has_extras = false;
+    bool has_extras = false, in_fours = false;
   };
-  for (const auto& [shape, distortion, has_extras] :
-       {Case{}, Case{{.huber_delta = 0.1f}}, Case{{}, 0.5f}, Case{{}, 0.5f, true}}) {
-    CompositeRays rays({0, 1, 2, 0, 17, 60, 5});
+  for (const auto& [shape, distortion, has_extras, in_fours] :
+       {Case{}, Case{{.huber_delta = 0.1f}}, Case{{}, 0.5f}, Case{{}, 0.5f, true},
+        Case{{}, 0.5f, false, true}}) {
+    std::vector<uint32_t> n_samples = {0, 1, 2, 0, 17, 60, 5};
+    if (in_fours) n_samples.push_back(9);
+    CompositeRays rays(n_samples);
     rays.distortion = distortion;
     if (has_extras) rays.AddExtras();
+    if (in_fours) rays.PutInFours();
     constexpr float kScale = 2;  // for the mean over the channels it would be a third
     const Result result = Run(rays, shape, kScale);
     std::vector<double> variables;

@@ -32,7 +32,7 @@ TEST_P(CudaRaySamplingTest, RaysAreThoseOfTheHostForAllSizes) {
   const DeviceArray<uint8_t> pixels(host.pixels);
   const DeviceArray<Picture> pictures(host.At(pixels.data()));
   const DeviceArray<uint64_t> first_pixels(host.first_pixels);
-  const DeviceArray<uint32_t> step({77u});
+  const DeviceArray<uint32_t> step({77u}), four({4u});
   const std::vector<uint32_t> host_runs = {1, 2, 6, 8};  // the last of them has 2 pixels
   const DeviceArray<uint32_t> runs(host_runs);
   const std::vector<Picture> host_pictures = host.At(host.pixels.data());
@@ -63,9 +63,11 @@ TEST_P(CudaRaySamplingTest, RaysAreThoseOfTheHostForAllSizes) {
       DeviceArray<int32_t> views(n);
       // Both, one of them, none.
       const bool has_views = background != BackgroundKind::kBlack;
+      const bool in_fours = background == BackgroundKind::kRandom;
       cuda::SampleRays({.range = {n},
                         .set = set,
                         .step = step.data(),
+                        .rays_per_pixel = in_fours ? four.data() : nullptr,
                         .rays = rays.data(),
                         .jitters = jitters.data(),
                         .targets = targets.data(),
@@ -80,7 +82,7 @@ TEST_P(CudaRaySamplingTest, RaysAreThoseOfTheHostForAllSizes) {
       const auto found_weights = weights.Download(stream_);
       const auto found_views = views.Download(stream_);
       for (uint32_t i = 0; i < n; ++i) {
-        const SampledRay expected = SampleRay(host_set, 77, i);
+        const SampledRay expected = SampleRay(host_set, 77, i, in_fours ? 4 : 1);
         EXPECT_EQ(found_jitters[i], expected.jitter);
         EXPECT_EQ(found_backgrounds[i], expected.background);
         EXPECT_EQ(found_rays[i].t_near, 0.25f);

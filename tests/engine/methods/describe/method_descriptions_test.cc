@@ -388,6 +388,7 @@ TEST(MethodDescriptionsTest, ProposalsRefuseWhatOnlyTheMarchHas) {
                                    {"depth_weight", "1"},
                                    {"error_share", "0.5"},
                                    {"near_gradients", "1"},
+                                   {"rays_per_pixel", "4"},
                                    {"frozen", "mlp"},
                                    {"grid_resolution", "64"},
                                    {"alpha_threshold", "0.1"}}) {

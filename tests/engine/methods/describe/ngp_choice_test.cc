@@ -128,6 +128,57 @@ TEST(ChooseNgpSettingsTest, RaysGoOnInFaintLightWithManySamplesForEachPixel) {
   EXPECT_EQ(Chosen(Synthetic(200, 96e6), config).min_transmittance, 0.01f);
 }
 
+TEST(ChooseNgpSettingsTest, PixelsOfObjectsHaveFourRaysWithManySamplesForEachPixel) {
+  const auto chosen = [](const SceneFacts& scene, TrainConfig config = {}) {
+    MethodDescriptionOf(config).ChooseSettings(scene, &config);
+    return config.rays_per_pixel;
+  };
+  EXPECT_EQ(chosen(Synthetic(200, 31e6)), 1);
+  EXPECT_EQ(chosen(Synthetic(200, 32e6)), 4);
+  SceneFacts photographs = Synthetic(200, 1e9);
+  photographs.has_alpha = false;
+  EXPECT_EQ(chosen(photographs), 1);
+  TrainConfig config;
+  config.rays_per_pixel = 1;
+  EXPECT_EQ(chosen(Synthetic(200, 1e9), config), 1);
+  for (const auto& [key, value] : {std::pair{"pose_rate", "0.1"},
+                                   {"focal_rate", "0.1"},
+                                   {"error_share", "0.5"},
+                                   {"depth_weight", "1"},
+                                   {"sampler", "proposals"}}) {
+    TrainConfig with;
+    ASSERT_THAT(SetConfigField(key, value, &with), IsOk());
+    MethodDescriptionOf(with).ChooseSettings(Synthetic(200, 1e9), &with);
+    EXPECT_EQ(RaysPerPixel(with), 1) << key;
+    EXPECT_THAT(ValidateConfig(with), IsOk()) << key;
+  }
+  for (const char* method : {"ngp-autograd", "ngp-tiles", "dynamic", "mlp", "voxels"}) {
+    TrainConfig of_method = FindMethodDescription(method)->Defaults();
+    of_method.method = method;
+    EXPECT_EQ(chosen(Synthetic(200, 1e9), of_method), kAutoSetting) << method;
+  }
+}
+
+TEST(ChooseNgpSettingsTest, RaysOfAPixelAreRefusedWhereARayStandsForIt) {
+  TrainConfig config;
+  ASSERT_THAT(SetConfigField("rays_per_pixel", "4", &config), IsOk());
+  EXPECT_THAT(ValidateConfig(config), IsOk());
+  for (const char* key : {"pose_rate", "focal_rate", "error_share", "depth_weight"}) {
+    TrainConfig with = config;
+    ASSERT_THAT(SetConfigField(key, "0.1", &with), IsOk());
+    EXPECT_THAT(ValidateConfig(with), StatusIs(absl::StatusCode::kInvalidArgument, key));
+    EXPECT_THAT(ValidateConfig(with),
+                StatusIs(absl::StatusCode::kInvalidArgument, "rays_per_pixel=4 does not honor it"));
+  }
+  ASSERT_THAT(SetConfigField("rays_per_pixel", "2", &config), IsOk());
+  EXPECT_THAT(ValidateConfig(config),
+              StatusIs(absl::StatusCode::kInvalidArgument, "rays_per_pixel"));
+  for (const char* value : {"3", "8", "0"}) {
+    EXPECT_THAT(SetConfigField("rays_per_pixel", value, &config),
+                StatusIs(absl::StatusCode::kInvalidArgument, "rays_per_pixel"));
+  }
+}
+
 TEST(ChooseNgpSettingsTest, LongBudgetsHaveShorterSteps) {
   EXPECT_FLOAT_EQ(Chosen(Synthetic(400, 95e6)).step, -1);
   EXPECT_EQ(Ngp(Chosen(Synthetic(400, 95e6))).log2_hashmap_size, 18);

@@ -138,6 +138,16 @@ TEST_P(NgpCudaRankTest, AlsoInOpenScenesWithLevelsThatComeIn) {
   ExpectTheBytesOfOneRank(training);
 }
 
+TEST_P(NgpCudaRankTest, AlsoWithFourRaysForEachPixel) {
+  Training training;
+  training.config.rays_per_pixel = 4;
+  training.batch = [](uint32_t step) {
+    RayBatch batch = TinyBatch(20, step);
+    return step < 2 ? batch : InFours(std::move(batch));
+  };
+  ExpectTheBytesOfOneRank(training);
+}
+
 TEST_P(NgpCudaRankTest, AlsoWhereRanksHaveNoRays) {
   Training training;
   training.batch = [](uint32_t step) { return TinyBatch(2, step); };

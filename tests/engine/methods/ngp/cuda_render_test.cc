@@ -114,6 +114,33 @@ TEST_P(CudaRenderTest, ACheckpointOfTheCpuShowsTheCpusPictureInFp32) {
   ExpectPicturesLikeTheCpus(Checkpoint(step.get()), TinyGeometry());
 }
 
+TEST_P(CudaRenderTest, PixelsShowTheMeanOfFourRaysAsOnTheCpu) {
+  const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool_);
+  const TensorFile file = Checkpoint(step.get());
+  for (const bool straight_alpha : {false, true}) {
+    const RenderOptions options{
+        .background = {0.2f, 0.5f, 0.9f}, .straight_alpha = straight_alpha, .rays_per_pixel = 4};
+    const auto expected =
+        Render(Load(file, TinyGeometry(), cpu_.get()).get(), SmallCamera(), options);
+    const auto device = Load(file, TinyGeometry(), device_.get());
+    const auto found = Render(device.get(), SmallCamera(), options);
+    // Of colors that count by their opacity, those of faint pixels are rounded most.
+    for (size_t i = 0; i < expected.depths.size(); ++i) {
+      const int opacity = expected.rgba.pixels[4 * i + 3];
+      EXPECT_NEAR(found.rgba.pixels[4 * i + 3], opacity, 1) << i;
+      for (size_t channel = 0; channel < 3; ++channel) {
+        const int most = straight_alpha ? 2 + 255 / std::max(opacity, 1) : 1;
+        EXPECT_NEAR(found.rgba.pixels[4 * i + channel], expected.rgba.pixels[4 * i + channel], most)
+            << i;
+      }
+      EXPECT_NEAR(found.depths[i], expected.depths[i], 1e-3 * expected.depths[i]) << i;
+    }
+    RenderOptions one = options;
+    one.rays_per_pixel = 1;
+    EXPECT_GT(MostDifferent(Render(device.get(), SmallCamera(), one), found), 2);
+  }
+}
+
 TEST_P(CudaRenderTest, ACheckpointOfTheDeviceShowsTheCpusPictureInFp32) {
   const auto step = NewNgpCudaStep(TinyConfig(), TinyGeometry());
   ExpectPicturesLikeTheCpus(Checkpoint(step.get()), TinyGeometry());

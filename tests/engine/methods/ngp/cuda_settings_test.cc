@@ -153,6 +153,30 @@ TEST_P(NgpCudaSettingsTest, GradientsNearCamerasShrinkAsOnTheCpu) {
   });
 }
 
+// One step with a ray for each pixel, then with four.
+TEST_P(NgpCudaSettingsTest, PixelsShowTheMeanOfFourRaysAsOnTheCpu) {
+  TrainConfig config = Fp32Config();
+  config.rays_per_pixel = 4;
+  const Learned in_fours{.batch_of = [](const RayBatch& plain) {
+    RayBatch batch = OfViews(TinyBatch(4 * (2 + static_cast<int>(plain.step)), plain.step));
+    return plain.step == 1 ? batch : InFours(std::move(batch));
+  }};
+  ForEachPrecision(config, [&](uint32_t n_steps, double loss, double state) {
+    ExpectStepsLikeTheCpus(config, TinyGeometry(), n_steps, loss, state, in_fours);
+  });
+  config.alpha_is_mask = 1;
+  Ngp(config).exposure_rate = 0.3f;
+  Ngp(config).learned_background = 1;
+  const Learned of_captures{.tensors = {"view.log_gains"}, .batch_of = [](const RayBatch& plain) {
+                              RayBatch batch = OfViews(TinyBatch(40, plain.step));
+                              batch.weights = RandomFloats(40, 0, 1, 55);
+                              return InFours(std::move(batch));
+                            }};
+  ForEachPrecision(config, [&](uint32_t n_steps, double loss, double state) {
+    ExpectStepsLikeTheCpus(config, TinyGeometry(), n_steps, loss, state, of_captures);
+  });
+}
+
 // Rays of known depth, which OfViews gives, in space that is mapped and has a background.
 TEST_P(NgpCudaSettingsTest, DepthsAreLearnedAsOnTheCpu) {
   TrainConfig config = Fp32Config();

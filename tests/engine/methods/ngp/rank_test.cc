@@ -64,6 +64,7 @@ std::vector<Trained> TrainOnRays(const TrainConfig& config, const SceneGeometry&
     if (group == nullptr) step->MeasureCosts();
     for (uint32_t i = 0; i < kSteps; ++i) {
       RayBatch batch = TinyBatch(n_rays, i);
+      if (RaysPerPixel(config) > 1 && 2 * i >= kSteps) batch = InFours(std::move(batch));
       batch.fraction = i / static_cast<double>(kSteps);
       batch.target_samples = config.target_samples;
       trained[rank].last = step->RunRays(batch);
@@ -112,6 +113,14 @@ TEST(NgpRankTest, AlsoOfScenesWithoutBounds) {
   Ngp(config).learned_background = true;
   Ngp(config).near_gradients = 1;
   ExpectTheBytesOfOneRank(config, TinyGeometry(2), 150);
+}
+
+// Chunks of 22 rays would cut pixels in two.
+TEST(NgpRankTest, AlsoWithFourRaysForEachPixel) {
+  TrainConfig config = TinyConfig();
+  config.rays_per_pixel = 4;
+  ExpectTheBytesOfOneRank(config, TinyGeometry(), 44);
+  ExpectTheBytesOfOneRank(config, TinyGeometry(), 4);
 }
 
 TEST(NgpRankTest, WhatIsLearnedOfViewsIsRefused) {
