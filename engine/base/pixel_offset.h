@@ -9,11 +9,11 @@ struct PixelOffset {
   float x = 0, y = 0;
 };
 
-// A pixel shows the mean of so many rays at most; of one or of four.
+// Rays of a pixel: 1 or this many.
 inline constexpr int kMaxRaysPerPixel = 4;
 
-// Where the rays of a pixel go through it: one through its center, four through those of its
-// quarters. i < n.
+// Of ray i of n: the center itself for n = 1, the center of quarter i for n = 4. Requires
+// 0 <= i < n.
 NERF_HD inline PixelOffset OffsetInPixel(int i, int n) {
   if (n == 1) return {};
   return {i % 2 == 0 ? -0.25f : 0.25f, i / 2 == 0 ? -0.25f : 0.25f};

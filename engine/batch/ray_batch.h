@@ -16,8 +16,8 @@ struct RayBatch {
   float distortion = 0;       // weight of the rays' distortion in the loss
   int target_samples = 8192;  // trained samples that the number of rays was chosen for
   int n_rays = 0;
-  int rays_per_pixel =
-      1;  // so many rays after one another are of one pixel, which shows their mean
+  // Consecutive rays of one pixel, whose mean color is compared; n_rays is a multiple of it.
+  int rays_per_pixel = 1;
   // [n_rays], or empty where the step draws its rays itself.
   std::vector<Ray> rays;          // training frame; t_near is the scene's near
   std::vector<float> jitters;     // [0, 1): offset of the first sample, in steps

@@ -118,11 +118,11 @@ constexpr std::array kSharedSettings = {
                 "what a transforms file's matrices are: opengl or opencv (camera to world, axes of "
                 "that program), w2c (world to camera)",
                 &PosesText, &ParsePoses),
-    PowerOfTwo(
-        SettingOf<&C::rays_per_pixel>(
-            "rays_per_pixel", 1, kMaxRaysPerPixel,
-            "rays whose mean color a pixel shows, 1 or 4, from half of the budget on and in views; "
-            "auto: 4 for pictures with alpha and many samples for each pixel"))
+    PowerOfTwo(SettingOf<&C::rays_per_pixel>("rays_per_pixel", 1, kMaxRaysPerPixel,
+                                             "rays per pixel, 1 or 4, whose mean color it shows in "
+                                             "views and, from half of the budget "
+                                             "on, in training; auto: 4 in ngp for pictures with "
+                                             "alpha and many samples for each pixel"))
         .OrAuto(),
     Nonzero(SettingOf<&C::step>(
         "step", -1, 1e6,
@@ -219,6 +219,8 @@ absl::Status CheckAtDefaults(std::span<const Setting> settings,
   TrainConfig meant = config, meant_by_default = defaults;  // files name what "auto" is
   meant.grid_resolution = GridResolution(config);
   meant_by_default.grid_resolution = GridResolution(defaults);
+  meant.rays_per_pixel = RaysPerPixel(config);
+  meant_by_default.rays_per_pixel = RaysPerPixel(defaults);
   for (const Setting& setting : settings) {
     if (std::find(keys.begin(), keys.end(), setting.key) != keys.end() &&
         SettingText(setting, meant) != SettingText(setting, meant_by_default)) {

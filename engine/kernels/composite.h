@@ -73,8 +73,8 @@ struct CompositeLossExtras {
   float depth_weight = 0;         // in the loss
   float near_gradients = 0;       // NearGradientFactor
   float* ray_errors = nullptr;    // written: mean over channels of |color - target|
-  // So many rays after one another, 1 or 4, are of one pixel, which shows the mean of their colors.
-  // n_rays is a multiple of it.
+  // On the device: 1 or 4 consecutive rays are of one pixel; null: 1. The loss is that of their
+  // mean color. n_rays is a multiple of it.
   const uint32_t* rays_per_pixel = nullptr;
 
   bool AskForNone() const {

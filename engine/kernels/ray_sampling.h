@@ -24,7 +24,7 @@ struct Picture {
 // another. The last run of all may have fewer.
 inline constexpr int kRunPixels = 16;
 
-enum class BackgroundKind { kBlack, kWhite, kRandom };  // kRandom: per ray, uniform in sRGB
+enum class BackgroundKind { kBlack, kWhite, kRandom };  // kRandom: per pixel, uniform in sRGB
 
 // The pictures that rays are drawn from. first_pixels [n_pictures + 1]: the number of pixels in all
 // pictures before this one; the last element is the total, which is positive.
@@ -104,7 +104,7 @@ NERF_HD inline float RayJitter(uint64_t seed, uint32_t step, uint32_t index) {
   return UniformFloat(RandomWords(seed, RandomUse::kRayJitter, step, index)[0]);
 }
 
-// What the ray of a pixel should show.
+// What a pixel should show.
 struct PixelTarget {
   Vec3 target;       // sRGB, composited on the background
   Vec3 background;   // sRGB
@@ -132,7 +132,7 @@ NERF_HD inline PixelTarget TargetOn(const PictureSet& set, Vec3 background,
   return sampled;
 }
 
-// The target of pixel `index` of a step, which is `pixel`.
+// The target of `pixel`, drawn as number `index` of a step, which decides a random background.
 NERF_HD inline PixelTarget TargetOfPixel(const PictureSet& set, uint32_t step, uint32_t index,
                                          const SampledPixel& pixel) {
   Vec3 background;
@@ -144,8 +144,7 @@ NERF_HD inline PixelTarget TargetOfPixel(const PictureSet& set, uint32_t step, u
   return TargetOn(set, background, pixel);
 }
 
-// Ray `index` of a step, in which rays_per_pixel rays after one another are of one pixel
-// (OffsetInPixel).
+// Ray `index` of a step; it goes through pixel index / rays_per_pixel (OffsetInPixel).
 NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32_t index,
                                     uint32_t rays_per_pixel = 1) {
   const uint32_t of_pixel = index / rays_per_pixel;

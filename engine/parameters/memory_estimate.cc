@@ -9,8 +9,9 @@
 namespace nerf {
 namespace {
 
-// Color, opacity and depth of a pixel in floats, and its four channels of 8 bits.
-constexpr uint64_t kViewBytesPerPixel = 20 + 4;
+// Four channels of 8 bits and a depth, of each of four rays on a CUDA device. A CPU has color,
+// opacity and depth in floats, and the four channels.
+constexpr uint64_t kViewBytesPerPixel = 4 * (4 + 4);
 
 // Bytes that one group's limit leaves. Cached file pages count as used but can be reclaimed.
 std::optional<uint64_t> RoomInGroup(const ControlGroup& group) {

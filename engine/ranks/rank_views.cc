@@ -4,15 +4,18 @@
 #include <functional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/base/pixel_offset.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
-// Tiles of a rank between two checks for pauses and stops: 30 ms of a core at 2 us per ray.
+// Tiles of a rank between two checks for pauses and stops: 30 ms of a core at 2 us per ray and one
+// ray per pixel.
 constexpr int kTilesAtOnce = 64;
 
 // What rank 0 says after kView: tiles that all ranks render now.
@@ -137,6 +140,9 @@ void RankViews::Render() {
   ViewRound round;
   BroadcastValue(group_, 0, &round);
   if (!tiles_.has_value()) throw GroupError("rank 0 asks for a view before its weights", 0);
+  const int n = round.options.rays_per_pixel;
+  if (n != 1 && n != kMaxRaysPerPixel)
+    throw GroupError("rank 0 asks for a view of pixels with " + std::to_string(n) + " rays", 0);
   const auto rays = tiles_->Render(round.camera, round.options,
                                    TilesOfRank(round, group_->rank(), group_->n_ranks()), pool_);
   std::vector<ByteBlock> none;

@@ -66,33 +66,33 @@ ViewPicture Quantized(RenderedView&& view) {
   return picture;
 }
 
-ViewPicture MeanOf(std::vector<ViewPicture> of_rays, bool straight_alpha) {
-  ViewPicture mean = std::move(of_rays.front());
-  if (of_rays.size() == 1) return mean;
-  const std::vector<uint8_t> first = mean.rgba.pixels;
-  const std::vector<float> first_depths = mean.depths;
+ViewPicture MeanOfPictures(std::vector<ViewPicture> of_rays, bool straight_alpha) {
+  ViewPicture& mean = of_rays.front();  // pixel i is read before it is written
   const auto n = static_cast<uint32_t>(of_rays.size());
+  if (n == 1) return std::move(mean);
   std::vector<float> depths;
-  for (size_t i = 0; i < first_depths.size(); ++i) {
+  for (size_t i = 0; i < mean.depths.size(); ++i) {
     uint32_t colors[3] = {}, opacity = 0, weights = 0;
     depths.clear();
-    for (uint32_t ray = 0; ray < n; ++ray) {
-      const uint8_t* const rgba = (ray == 0 ? first : of_rays[ray].rgba.pixels).data() + 4 * i;
+    for (const ViewPicture& picture : of_rays) {
+      const uint8_t* const rgba = picture.rgba.pixels.data() + 4 * i;
       const uint32_t weight = straight_alpha ? rgba[3] : 1;
       for (int channel = 0; channel < 3; ++channel) colors[channel] += weight * rgba[channel];
       opacity += rgba[3];
       weights += weight;
-      const float depth = ray == 0 ? first_depths[i] : of_rays[ray].depths[i];
-      if (depth > 0) depths.push_back(depth);
+      if (picture.depths[i] > 0) depths.push_back(picture.depths[i]);
     }
     uint8_t* const rgba = mean.rgba.pixels.data() + 4 * i;
-    for (int channel = 0; channel < 3; ++channel)
+    for (int channel = 0; channel < 3; ++channel) {
       rgba[channel] =
-          static_cast<uint8_t>(weights > 0 ? (colors[channel] + weights / 2) / weights : 0);
+          weights > 0 ? static_cast<uint8_t>((colors[channel] + weights / 2) / weights) : 0;
+    }
     rgba[3] = static_cast<uint8_t>((opacity + n / 2) / n);
-    mean.depths[i] = MiddleDepth(depths);
+    const bool has_depth =
+        static_cast<float>(opacity) >= kernels::kMinDepthOpacity * 255 * static_cast<float>(n);
+    mean.depths[i] = has_depth ? MiddleDepth(depths) : 0;
   }
-  return mean;
+  return std::move(mean);
 }
 
 ImageU8 ColorsOf(const ViewPicture& picture) {

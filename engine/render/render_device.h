@@ -27,7 +27,7 @@ ViewPicture Quantized(RenderedView&& view);
 // The mean of pictures of the same size, each of one ray of every pixel, as
 // RenderOptions::rays_per_pixel says. straight_alpha: colors count by their opacity. Requires: one
 // picture or more.
-ViewPicture MeanOf(std::vector<ViewPicture> of_rays, bool straight_alpha);
+ViewPicture MeanOfPictures(std::vector<ViewPicture> of_rays, bool straight_alpha);
 // The colors alone: RGB.
 ImageU8 ColorsOf(const ViewPicture& picture);
 

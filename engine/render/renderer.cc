@@ -21,13 +21,16 @@ static_assert(kTileRays <= TrainedModel::kMaxTileRays);
 // list of a large view each time.
 constexpr size_t kTilesAtOnce = 1024;
 
+// Two depths within this share of the nearer one are taken for those of one surface.
+constexpr float kOneSurface = 0.01f;
+
 // One thread's scratch for a tile.
 struct TileWorkspace {
   explicit TileWorkspace(const TrainedModel& model) : model(model.NewWorkspace()) {}
   std::unique_ptr<TrainedModel::Workspace> model;
   Ray rays[kTileRays];
-  RenderedRay rendered[kTileRays];   // of the pixels
-  RenderedRay of_pixels[kTileRays];  // each ray, where pixels have several
+  RenderedRay shown[kTileRays];    // by the pixels
+  RenderedRay of_rays[kTileRays];  // where pixels have several
   int pixels[kTileRays];
 };
 
@@ -67,8 +70,12 @@ int PixelsOfTile(const Camera& camera, const RenderOptions& options, int stride,
   return n;
 }
 
+void CheckRaysPerPixel(const RenderOptions& options) {
+  NERF_CHECK(options.rays_per_pixel == 1 || options.rays_per_pixel == kMaxRaysPerPixel);
+}
+
 // What a pixel shows of its rays.
-RenderedRay MeanOf(std::span<const RenderedRay> rays) {
+RenderedRay MeanOfRays(std::span<const RenderedRay> rays) {
   RenderedRay mean = {};
   std::array<float, kMaxRaysPerPixel> depths = {};
   size_t n_depths = 0;
@@ -78,15 +85,16 @@ RenderedRay MeanOf(std::span<const RenderedRay> rays) {
     mean.opacity += ray.opacity * share;
     if (ray.depth > 0) depths[n_depths++] = ray.depth;
   }
-  mean.depth = MiddleDepth({depths.data(), n_depths});
+  if (mean.opacity >= kernels::kMinDepthOpacity)
+    mean.depth = MiddleDepth({depths.data(), n_depths});
   return mean;
 }
 
-// Into w->rendered and w->pixels. Returns the number of pixels, or -1 when it was stopped on the
+// Into w->shown and w->pixels. Returns the number of pixels, or -1 when it was stopped on the
 // way.
 int RenderTile(const RenderJob& job, int tile, const std::stop_token& stop, TileWorkspace* w) {
   const int n_pixels = PixelsOfTile(job.camera, job.options, job.stride, tile, w->pixels);
-  const int n_each = job.options.rays_per_pixel;
+  const int rays_per_pixel = job.options.rays_per_pixel;
   RayTile rays{.rays = {},
                .background = BehindRays(job.options),
                .own_background = ShowsOwnBackground(job.options),
@@ -95,24 +103,25 @@ int RenderTile(const RenderJob& job, int tile, const std::stop_token& stop, Tile
                .time = job.camera.time,
                .axis = job.camera.camera_to_world.Column(2) * -1.0f};
   // As many pixels at a time as the workspace has rays for; a pixel's are neighbors.
-  const int n_at_once = kTileRays / n_each;
+  const int n_at_once = kTileRays / rays_per_pixel;
   for (int first = 0; first < n_pixels; first += n_at_once) {
     const int n = std::min(n_at_once, n_pixels - first);
-    for (int r = 0; r < n * n_each; ++r) {
-      const int pixel = w->pixels[first + r / n_each];
+    for (int r = 0; r < n * rays_per_pixel; ++r) {
+      const int pixel = w->pixels[first + r / rays_per_pixel];
       const auto x = static_cast<float>(pixel % job.camera.width);
       const auto y = static_cast<float>(pixel / job.camera.width);
-      const PixelOffset offset = OffsetInPixel(r % n_each, n_each);
+      const PixelOffset offset = OffsetInPixel(r % rays_per_pixel, rays_per_pixel);
       w->rays[r] = CameraRay(job.camera, x + 0.5f + offset.x, y + 0.5f + offset.y);
       w->rays[r].t_near = job.near;
       if (job.options.crop.has_value()) job.options.crop->Cut(&w->rays[r]);
     }
-    rays.rays = {w->rays, static_cast<size_t>(n) * n_each};
-    RenderedRay* const rendered = n_each == 1 ? w->rendered : w->of_pixels;
+    rays.rays = {w->rays, static_cast<size_t>(n) * rays_per_pixel};
+    RenderedRay* const rendered = rays_per_pixel == 1 ? w->shown : w->of_rays;
     if (!job.model.RenderRays(rays, stop, w->model.get(), rendered)) return -1;
-    if (n_each == 1) continue;
+    if (rays_per_pixel == 1) continue;
     for (int i = 0; i < n; ++i)
-      w->rendered[first + i] = MeanOf({rendered + i * n_each, static_cast<size_t>(n_each)});
+      w->shown[first + i] =
+          MeanOfRays({rendered + i * rays_per_pixel, static_cast<size_t>(rays_per_pixel)});
   }
   return n_pixels;
 }
@@ -141,9 +150,9 @@ void Spread(int width, int stride, std::vector<T>* values) {
 
 float MiddleDepth(std::span<float> depths) {
   if (depths.empty()) return 0;
-  const auto middle = depths.begin() + static_cast<ptrdiff_t>((depths.size() - 1) / 2);
-  std::nth_element(depths.begin(), middle, depths.end());
-  return *middle;
+  std::ranges::sort(depths);
+  const float near = depths[(depths.size() - 1) / 2], far = depths[depths.size() / 2];
+  return far - near <= kOneSurface * near ? 0.5f * (near + far) : near;
 }
 
 struct TileRenderer::Scratch : TileWorkspace {
@@ -156,6 +165,7 @@ TileRenderer::~TileRenderer() = default;
 std::vector<RenderedRay> TileRenderer::Render(const Camera& camera, const RenderOptions& options,
                                               const TileRange& tiles, ThreadPool* pool) {
   NERF_CHECK(0 <= tiles.begin && tiles.end <= TilesOfPass(camera, tiles.stride) && tiles.step > 0);
+  CheckRaysPerPixel(options);
   const RenderJob job{model_, near_, camera, options, tiles.stride};
   scratch_.resize(pool->n_threads());
   const int64_t n_tiles =
@@ -165,8 +175,8 @@ std::vector<RenderedRay> TileRenderer::Render(const Camera& camera, const Render
     std::unique_ptr<Scratch>& scratch = scratch_[thread];
     if (!scratch) scratch = std::make_unique<Scratch>(model_);
     const int tile = tiles.begin + static_cast<int>(i) * tiles.step;
-    const int n_rays = RenderTile(job, tile, std::stop_token(), scratch.get());
-    of_tiles[i].assign(scratch->rendered, scratch->rendered + n_rays);
+    const int n_pixels = RenderTile(job, tile, std::stop_token(), scratch.get());
+    of_tiles[i].assign(scratch->shown, scratch->shown + n_pixels);
   });
   std::vector<RenderedRay> rays;
   for (const auto& tile : of_tiles) rays.insert(rays.end(), tile.begin(), tile.end());
@@ -205,7 +215,7 @@ ViewRender::ViewRender(const TrainedModel& model, float near, const Camera& came
                      .options = options,
                      .stride = options.first_stride}) {
   NERF_CHECK(std::has_single_bit(static_cast<unsigned>(options.first_stride)));
-  NERF_CHECK(options.rays_per_pixel == 1 || options.rays_per_pixel == kMaxRaysPerPixel);
+  CheckRaysPerPixel(options);
   const size_t n_pixels = static_cast<size_t>(camera.width) * camera.height;
   work_->view.width = camera.width;
   work_->view.height = camera.height;
@@ -231,9 +241,9 @@ bool ViewRender::Advance(ThreadPool* pool, const std::function<bool()>& pause,
     std::unique_ptr<TileWorkspace>& workspace = work.workspaces[thread];
     if (!workspace) workspace = std::make_unique<TileWorkspace>(work.model);
     int& tile = work.tiles[i];
-    const int n_rays = RenderTile(job, tile, stop, workspace.get());
-    if (n_rays >= 0) {
-      PlaceRays(workspace->pixels, {workspace->rendered, static_cast<size_t>(n_rays)}, &work.view);
+    const int n_pixels = RenderTile(job, tile, stop, workspace.get());
+    if (n_pixels >= 0) {
+      PlaceRays(workspace->pixels, {workspace->shown, static_cast<size_t>(n_pixels)}, &work.view);
       tile = -1;
     }
     if (thread == 0 && pause && pause()) paused = true;

@@ -35,8 +35,8 @@ struct RenderOptions {
   bool straight_alpha = false;
   std::optional<CropBox> crop = {};  // training frame: what lies outside is not shown
   float min_transmittance = 1e-4f;   // a ray ends at the sample that leaves less light than this
-  // A pixel shows the mean of so many rays, 1 or 4 (base/pixel_offset.h), and of their depths a
-  // middle one, the nearer of two.
+  // A pixel shows the mean color and opacity of so many rays, 1 or 4 (base/pixel_offset.h), and
+  // their MiddleDepth.
   int rays_per_pixel = 1;
   // Progressive refinement: the first pass renders one pixel in first_stride^2, and each pass after
   // it halves the stride. A power of two; 1 renders the view in one pass. What a pixel shows does
@@ -44,9 +44,9 @@ struct RenderOptions {
   int first_stride = 1;
 };
 
-// The depth of a pixel whose rays have these, none of them 0: their median, of an even number the
-// nearer one. No mean, which lies on nothing at the border of two surfaces. 0 without any. Reorders
-// them.
+// Median of the depths of a pixel's rays. Of an even number the mean of the middle two, or the
+// nearer one where they are more than a hundredth apart: a mean would lie on no surface at an edge.
+// 0 for none. Requires depths above 0; reorders them.
 float MiddleDepth(std::span<float> depths);
 
 // The color behind the rays of such a view, and whether it gives way to the model's own, which a

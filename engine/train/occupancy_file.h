@@ -9,8 +9,8 @@
 
 namespace nerf {
 
-// The occupancy grid in files: tensor occupancy.bits in models and checkpoints, occupancy.values
-// and occupancy.blocks, whose values those are, in checkpoints (docs/use/files.md).
+// The occupancy grid in files (docs/use/files.md): tensor occupancy.bits, in checkpoints also
+// occupancy.values and, where blocks stay empty, occupancy.blocks: those that have values.
 
 void StoreOccupancyBits(const OccupancyGrid& grid, TensorFile* file);
 // Errors: InvalidArgument where the tensor is missing or no grid of the scene's levels.

@@ -16,13 +16,14 @@ namespace {
 
 constexpr int kRaysPerTask = 256;
 
-// of_rays[i] = value of the pixel that ray i goes through, of which each has n_each rays.
+// of_rays[r] = value(of_pixels[r / rays_per_pixel]).
 template <typename Pixels, typename T, typename Value>
-void ForEachRay(const Pixels& of_pixels, int n_each, std::vector<T>* of_rays, const Value& value) {
-  of_rays->resize(of_pixels.size() * n_each);
+void RepeatForRays(const Pixels& of_pixels, int rays_per_pixel, std::vector<T>* of_rays,
+                   const Value& value) {
+  of_rays->resize(of_pixels.size() * rays_per_pixel);
   auto ray = of_rays->begin();
   for (const auto& of_pixel : of_pixels) {
-    for (int i = 0; i < n_each; ++i) *ray++ = value(of_pixel);
+    for (int i = 0; i < rays_per_pixel; ++i) *ray++ = value(of_pixel);
   }
 }
 
@@ -62,32 +63,33 @@ StepResult RayStep::Run(const PixelBatch& batch) {
   rays_.step_scale = StepScale(config_, batch.fraction);
   rays_.distortion = DistortionWeight(config_, batch.fraction);
   rays_.target_samples = TargetSamples(config_, batch.fraction);
-  const int n_each = TrainedRaysPerPixel(config_, batch.fraction);
-  rays_.rays_per_pixel = n_each;
-  rays_.n_rays = n_each * batch.n_pixels;
+  const int rays_per_pixel = TrainedRaysPerPixel(config_, batch.fraction);
+  rays_.rays_per_pixel = rays_per_pixel;
+  rays_.n_rays = rays_per_pixel * batch.n_pixels;
   if (!DrawsPixels()) {
     const TraceSpan span("make rays");
     MakeRays(batch, &rays_.rays, &rays_.jitters);
   }
-  ForEachRay(batch.pixels, n_each, &rays_.times, [&](const Pixel& p) { return times_[p.view]; });
-  ForEachRay(batch.pixels, n_each, &rays_.views, [](const Pixel& p) { return p.view; });
+  RepeatForRays(batch.pixels, rays_per_pixel, &rays_.times,
+                [&](const Pixel& p) { return times_[p.view]; });
+  RepeatForRays(batch.pixels, rays_per_pixel, &rays_.views, [](const Pixel& p) { return p.view; });
   const auto same = [](const auto& of_pixel) { return of_pixel; };
-  ForEachRay(batch.targets, n_each, &rays_.targets, same);
-  ForEachRay(batch.backgrounds, n_each, &rays_.backgrounds, same);
-  ForEachRay(batch.weights, n_each, &rays_.weights, same);
+  RepeatForRays(batch.targets, rays_per_pixel, &rays_.targets, same);
+  RepeatForRays(batch.backgrounds, rays_per_pixel, &rays_.backgrounds, same);
+  RepeatForRays(batch.weights, rays_per_pixel, &rays_.weights, same);
   last_result_ = RunRays(rays_);
   return *last_result_;
 }
 
 void RayStep::MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                        std::vector<float>* jitters) const {
-  const int n_each = TrainedRaysPerPixel(config_, batch.fraction);
-  const int n = n_each * batch.n_pixels;
+  const int rays_per_pixel = TrainedRaysPerPixel(config_, batch.fraction);
+  const int n = rays_per_pixel * batch.n_pixels;
   NERF_CHECK(n == 0 || !cameras_.empty());
   rays->resize(n);
   jitters->resize(n);
   const IndexRange pixels = OwnPixels(batch.n_pixels, batch.fraction);
-  const IndexRange own{n_each * pixels.begin, n_each * pixels.end};
+  const IndexRange own{rays_per_pixel * pixels.begin, rays_per_pixel * pixels.end};
   const int n_own = own.end - own.begin;
   pool_->ParallelFor((n_own + kRaysPerTask - 1) / kRaysPerTask, [&](int64_t task, int) {
     const int begin = own.begin + static_cast<int>(task) * kRaysPerTask;
@@ -100,8 +102,8 @@ void RayStep::MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                                    .n = end - begin,
                                    .words = {words[0], words[1], words[2], words[3]}});
     for (int i = begin; i < end; ++i) {
-      (*rays)[i] = PixelRay(batch.pixels[i / n_each], batch.picture_level,
-                            OffsetInPixel(i % n_each, n_each));
+      (*rays)[i] = PixelRay(batch.pixels[i / rays_per_pixel], batch.picture_level,
+                            OffsetInPixel(i % rays_per_pixel, rays_per_pixel));
       (*rays)[i].t_far = far_;
       (*jitters)[i] = UniformFloat(words[0][i - begin]);  // that of kernels::RayJitter
     }

@@ -13,7 +13,7 @@ constexpr double kDecayBegin = 0.7;    // share of the budget
 constexpr double kDecayEnd = 0.01;     // of the rate
 constexpr double kLongStepsEnd = 0.5;  // share of the budget
 constexpr double kDistortionEnd = 0.5;
-constexpr double kOneRayEnd = 0.5;  // 0.3 and 0.7 are no better (docs/inside/measured.md)
+constexpr double kOneRayEnd = 0.5;  // 0.3 and 0.7 are no better (scripts/figures.py findings)
 constexpr double kGrowthBegin = 0.3, kGrowthEnd = 0.8;
 
 }  // namespace

@@ -39,9 +39,9 @@ float DistortionWeight(const TrainConfig& config, double fraction);
 // samples counts less in a large one. Source of the idea: Smith et al. 2018, "Don't decay the
 // learning rate, increase the batch size". fraction in [0, 1].
 int TargetSamples(const TrainConfig& config, double fraction);
-// Rays of each pixel that a step trains: one until half of the budget is spent, then RaysPerPixel.
-// The mean of a pixel's rays is what a picture holds of it; one ray alone learns in between what no
-// other view confirms. While the field is coarse, other pixels teach it more. fraction in [0, 1].
+// Rays per pixel of a training step: 1 until half of the budget is spent, then RaysPerPixel. A
+// pixel of a picture is a mean over its area, which one ray does not show. A coarse field learns
+// more from other pixels. fraction in [0, 1].
 int TrainedRaysPerPixel(const TrainConfig& config, double fraction);
 // The share of a run's time that is over at `fraction`, by its samples: where the budget counts
 // steps, later ones train more of them.

@@ -25,8 +25,8 @@ constexpr uint32_t kMinCopySteps = 500, kCopyStepsDivisor = 8;
 constexpr double kMaxPreviewShare = 0.1;
 constexpr double kCheckpointBudgetShare = 0.2, kMaxCheckpointShare = 0.02;
 constexpr absl::Duration kMinCheckpointInterval = absl::Seconds(1);
-// Of a preview. An untrained field has no empty space to skip: 80 us of a core per pixel (fox).
-constexpr double kMaxPreviewPixels = 1 << 18;
+// Of a preview. An untrained field has no empty space to skip: 80 us of a core per ray (fox).
+constexpr double kMaxPreviewRays = 1 << 18;
 // The occupied share changes only when the grid is updated.
 constexpr uint32_t kGridCheckSteps = 16;
 
@@ -425,7 +425,8 @@ std::optional<TrainPreview> Trainer::Preview(std::stop_token stop) const {
   if (scene_->test.empty()) return std::nullopt;
   const View& view = scene_->test[scene_->test.size() / 2];
   const Camera camera = WithFoundFocal(step_->FoundLenses(), view.camera);
-  const ReducedSize size = FitPixels(camera.width, camera.height, kMaxPreviewPixels);
+  const ReducedSize size =
+      FitPixels(camera.width, camera.height, kMaxPreviewRays / RaysPerPixel(state_.config));
   RenderOptions options;
   options.background = BackgroundColor(state_.evaluation_background);
   options.min_transmittance = MinTransmittance(state_.config);

@@ -17,7 +17,7 @@ class Model:
         start = 8 + int.from_bytes(data[:8], "little")
         header = json.loads(data[8:start])
         self.metadata = header.pop("__metadata__")
-        types = {"F16": "<f2", "F32": "<f4", "U8": "u1"}
+        types = {"F16": "<f2", "F32": "<f4", "U8": "u1", "I32": "<i4"}
         self.tensors = {name: np.frombuffer(data[start:][slice(*tensor["data_offsets"])],
                                             types[tensor["dtype"]]).reshape(tensor["shape"])
                         for name, tensor in header.items()}

@@ -316,7 +316,7 @@ function refuseModels(model) {
 }
 
 async function compareScene(dataset) {
-  const model = train(dataset, join(folder, "scene"), "--samples", "32M");
+  const model = train(dataset, join(folder, "scene"), "--samples", "32M", "--set", "rays_per_pixel=1");
   const { camera_angle_x: angle, frames } = JSON.parse(readFileSync(join(dataset, "transforms_test.json"), "utf8"));
   await compareBaked("scene", model, exported(model, "scene.html", "--baked"), cameraFile("scene", frames[1].transform_matrix, angle, side));
 }

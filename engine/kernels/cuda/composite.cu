@@ -103,13 +103,12 @@ struct LossSums {
   double loss = 0, squared_error = 0;
 };
 
-// The gradient by the color that a ray shows, with its background; *sums becomes the color's loss.
-// color: of its pixel.
+// Gradient by the color of ray r, background included; *sums becomes the loss of its pixel's color.
 template <bool kExtended>
 __device__ Vec3 LossOfColor(const CompositeLossParams& p, uint32_t r, float scale,
-                            const RayExtras& ray, Vec3 color, LossSums* sums) {
+                            const RayExtras& ray, Vec3 pixel, LossSums* sums) {
   if constexpr (kExtended) scale *= ray.weight;
-  const Vec3 target = p.targets[r], residuals = color - target;
+  const Vec3 target = p.targets[r], residuals = pixel - target;
   Vec3 gradient;
   float absolute = 0;
   for (int channel = 0; channel < 3; ++channel) {
@@ -131,8 +130,8 @@ __device__ Vec3 LossOfColor(const CompositeLossParams& p, uint32_t r, float scal
   return gradient;
 }
 
-// What the pixel shows that the ray of this thread is of: the mean over the four rays of threads
-// beside it, where rays come in fours.
+// Color of the pixel of this thread's ray: with four rays per pixel the mean over four neighboring
+// threads, all of which call it.
 __device__ Vec3 PixelColor(const CompositeLossExtras& extras, Vec3 color) {
   if (extras.rays_per_pixel == nullptr || *extras.rays_per_pixel == 1) return color;
   const unsigned four = 0xfu << (threadIdx.x % 32 / 4 * 4);

@@ -275,15 +275,16 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
   const auto color_of = [&](size_t r) {
     return rays_[r].color * gain_of(r) + batch.backgrounds[begin + r] * rays_[r].transmittance;
   };
-  const size_t n_each = batch.rays_per_pixel;
-  Vec3 pixel;  // what that of the ray shows
+  const size_t rays_per_pixel = batch.rays_per_pixel;
+  Vec3 pixel;  // color of the ray's pixel
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];
     const Vec3 gain = gain_of(r), scene_color = ray.color * gain, color = color_of(r);
-    if (r % n_each == 0) {
+    if (r % rays_per_pixel == 0) {
       pixel = color;
-      for (size_t other = r + 1; other < r + n_each; ++other) pixel = pixel + color_of(other);
-      pixel = pixel * (1.0f / static_cast<float>(n_each));
+      for (size_t other = r + 1; other < r + rays_per_pixel; ++other)
+        pixel = pixel + color_of(other);
+      pixel = pixel * (1.0f / static_cast<float>(rays_per_pixel));
     }
     const float weight = batch.weights.empty() ? 1.0f : batch.weights[begin + r];
     Vec3 gradient;  // by `color`

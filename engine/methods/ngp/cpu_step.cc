@@ -135,7 +135,7 @@ class NgpCpuStep : public RayStep {
   std::vector<NgpRankExchange::Counts> exchanges_;    // of the steps in costs_
 };
 
-// How the rays of a batch are divided. Long rays make small chunks; those of a pixel stay together.
+// How the rays of a batch are divided. Long rays make small chunks. A pixel's rays stay in one.
 // A function of the batch alone, so the same for any number of threads and ranks.
 struct ChunkDivision {
   ChunkDivision(int n_rays, int rays_per_pixel, int target_samples)
@@ -374,12 +374,12 @@ double NgpCpuStep::BytesOfStep(const StepOutlook& step, int n_ranks) const {
 }
 
 IndexRange NgpCpuStep::OwnPixels(int n_pixels, double fraction) const {
-  const int n_each = TrainedRaysPerPixel(config_, fraction);
-  const int n_rays = n_each * n_pixels;
-  const ChunkDivision division(n_rays, n_each, TargetSamples(config_, fraction));
+  const int rays_per_pixel = TrainedRaysPerPixel(config_, fraction);
+  const int n_rays = rays_per_pixel * n_pixels;
+  const ChunkDivision division(n_rays, rays_per_pixel, TargetSamples(config_, fraction));
   const IndexRange chunks = division.ChunksOf(exchange_.lanes());
   const auto first_pixel = [&](int chunk) {
-    return std::min(chunk * division.rays_per_chunk, n_rays) / n_each;
+    return std::min(chunk * division.rays_per_chunk, n_rays) / rays_per_pixel;
   };
   return {first_pixel(chunks.begin), first_pixel(chunks.end)};
 }

@@ -47,7 +47,7 @@ class NgpCudaStep : public RayStep {
     return errors.empty() ? nullptr : &errors;
   }
   std::vector<LensScale> FoundLenses() const override { return views_.learned().focals.Scales(); }
-  IndexRange OwnPixels(int n_pixels, double) const override { return ranks_.RaysOf(n_pixels); }
+  IndexRange OwnPixels(int n_pixels, double) const override { return ranks_.RaysOf(n_pixels, 1); }
   void CollectState() override;
   void MeasureCosts() override { costs_.emplace(); }
   RankCosts CostsOf(int) const override { return costs_.value_or(RankCosts()); }

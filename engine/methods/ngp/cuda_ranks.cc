@@ -40,21 +40,22 @@ NgpCudaRanks::NgpCudaRanks(Group* group, const TrainConfig& config, size_t table
   table_parts_.back().end = table_size;
 }
 
-IndexRange NgpCudaRanks::RaysOf(int n_rays, int n_each) const {
+IndexRange NgpCudaRanks::RaysOf(int n_rays, int rays_per_pixel) const {
   if (n_rows_ == 0) return {0, n_rays};
   const auto first_ray = [&](int row) {
-    return row < n_rows_ ? n_each * PartOf(n_rays / n_each, row, n_rows_).begin : n_rays;
+    return row < n_rows_ ? rays_per_pixel * PartOf(n_rays / rays_per_pixel, row, n_rows_).begin
+                         : n_rays;
   };
   return {first_ray(own_rows_.begin), first_ray(own_rows_.end)};
 }
 
-void NgpCudaRanks::WriteBounds(int n_rays, int n_each, CudaStepControl* control) const {
-  const IndexRange rays = RaysOf(n_rays, n_each);
+void NgpCudaRanks::WriteBounds(int n_rays, int rays_per_pixel, CudaStepControl* control) const {
+  const IndexRange rays = RaysOf(n_rays, rays_per_pixel);
   control->first_ray = static_cast<uint32_t>(rays.begin);
   control->n_rays = static_cast<uint32_t>(rays.end - rays.begin);
   for (int row = own_rows_.begin; row < own_rows_.end; ++row) {
-    control->row_rays[row - own_rows_.begin + 1] =
-        static_cast<uint32_t>(n_each * PartOf(n_rays / n_each, row, n_rows_).end - rays.begin);
+    control->row_rays[row - own_rows_.begin + 1] = static_cast<uint32_t>(
+        rays_per_pixel * PartOf(n_rays / rays_per_pixel, row, n_rows_).end - rays.begin);
   }
 }
 

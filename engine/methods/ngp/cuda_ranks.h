@@ -44,10 +44,10 @@ class NgpCudaRanks {
   int n_rows() const { return n_rows_; }
   // The rows that this rank computes; none where n_rows() is 0.
   IndexRange own_rows() const { return own_rows_; }
-  // The rays of a step that this rank trains, and where each of its rows begins among them. Those
-  // of a pixel, n_each after one another, are of one row.
-  IndexRange RaysOf(int n_rays, int n_each = 1) const;
-  void WriteBounds(int n_rays, int n_each, CudaStepControl* control) const;
+  // The rays of a step that this rank trains, and where each of its rows begins among them.
+  // Those of a pixel are of one row.
+  IndexRange RaysOf(int n_rays, int rays_per_pixel) const;
+  void WriteBounds(int n_rays, int rays_per_pixel, CudaStepControl* control) const;
   // The elements of the table that this rank updates.
   ElementRange own_table() const { return table_parts_[rank_]; }
 

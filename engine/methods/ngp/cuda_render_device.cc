@@ -156,7 +156,7 @@ class CudaSceneRenderer<T>::Picture final : public PictureRender {
       if (!renderer_->RenderPicture(camera_, options_, offset, pause, stop, &of_rays[i]))
         return false;
     }
-    picture_ = MeanOf(std::move(of_rays), options_.straight_alpha);
+    picture_ = MeanOfPictures(std::move(of_rays), options_.straight_alpha);
     finished_ = true;
     return true;
   }

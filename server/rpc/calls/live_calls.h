@@ -19,11 +19,11 @@ class LiveCall {
 // The open streams of a server; a shutdown ends them with a status. Thread-safe.
 class LiveCalls {
  public:
-  // A stream of a caller or of a worker. Ends it at once if EndAll was called before.
+  // Adds a caller's or a worker's stream; ends it at once after EndAll.
   void Add(const std::shared_ptr<LiveCall>& call);
   void AddWorker(const std::shared_ptr<LiveCall>& stream);
-  // Ends every stream, also those that are added later, with UNAVAILABLE DRAINING. Those of workers
-  // come last: a caller's would otherwise tell of a lost worker.
+  // Ends every stream, also those that are added later, with UNAVAILABLE DRAINING.
+  // Workers' streams end last, so that no caller gets NO_WORKER instead.
   void EndAll();
 
  private:

@@ -43,18 +43,24 @@ FramePlan ViewPacer::PlanOf(double share, bool moving) const {
   return {side(width_), side(height_), share, moving};
 }
 
+double ViewPacer::PixelsPerSecond(bool moving) const {
+  const double own = pixels_per_second_[moving];
+  return own > 0 ? own : pixels_per_second_[!moving];
+}
+
 bool ViewPacer::FitsFrameTime(double share) const {
   const double pixels = share * share * width_ * height_;
-  return pixels_per_second_ > 0 &&
-         absl::Seconds(pixels / pixels_per_second_) + overhead_ <= frame_time_;
+  const double speed = PixelsPerSecond(/*moving=*/false);
+  return speed > 0 && absl::Seconds(pixels / speed) + overhead_ <= frame_time_;
 }
 
 double ViewPacer::MovingShare() const {
   const double least = std::min(1.0, std::max(kLeastShare, kLeastSide / std::min(width_, height_)));
-  if (pixels_per_second_ <= 0) return std::max(least, kPasses[0]);
+  const double speed = PixelsPerSecond(/*moving=*/true);
+  if (speed <= 0) return std::max(least, kPasses[0]);
   const double seconds =
       absl::ToDoubleSeconds(std::max(frame_time_ - overhead_, kLeastRenderPart * frame_time_));
-  const double pixels = pixels_per_second_ * seconds;
+  const double pixels = speed * seconds;
   const double share =
       std::clamp(std::sqrt(pixels / (static_cast<double>(width_) * height_)), least, 1.0);
   const bool is_near = std::abs(share - moving_share_) <= kSizeStep * moving_share_;
@@ -84,13 +90,10 @@ void ViewPacer::Finish(const FramePlan& plan, bool current, absl::Duration rende
   const double seconds = std::max(1e-6, absl::ToDoubleSeconds(render_time));
   const double speed = static_cast<double>(plan.width) * plan.height / seconds;
   const absl::Duration overhead = std::max(total_time - render_time, absl::ZeroDuration());
-  if (pixels_per_second_ <= 0) {
-    // The first frame of a worker may have loaded the model.
-    pixels_per_second_ = speed;
-  } else {
-    pixels_per_second_ += kNewest * (speed - pixels_per_second_);
-    overhead_ += kNewest * (overhead - overhead_);
-  }
+  // The first frame of a worker may have loaded the model.
+  if (PixelsPerSecond(plan.moving) > 0) overhead_ += kNewest * (overhead - overhead_);
+  double& mean = pixels_per_second_[plan.moving];
+  mean += (mean > 0 ? kNewest : 1) * (speed - mean);
   if (plan.moving) moving_share_ = plan.share;
   if (!current) return;
   shown_share_ = std::max(shown_share_, plan.share);

@@ -50,15 +50,19 @@ class ViewPacer {
   FramePlan PlanOf(double share, bool moving) const;
   double MovingShare() const;
   bool FitsFrameTime(double share) const;
+  // Of moving cameras or of those at rest, of the others while there is none.
+  double PixelsPerSecond(bool moving) const;
 
   const absl::Duration frame_time_;
   uint32_t width_ = 1, height_ = 1;
   std::optional<SteadyTime> moved_;  // unset: at rest from the beginning
   double shown_share_ = 0;           // of the frame that shows the present view; 0: none does
   bool is_complete_ = false;
-  double moving_share_ = 0;       // of the last frame of a moving camera; 0: none yet
-  double pixels_per_second_ = 0;  // mean of the frames so far; 0: none yet
-  absl::Duration overhead_;       // mean of total_time - render_time
+  double moving_share_ = 0;  // of the last frame of a moving camera; 0: none yet
+  // Means of the frames so far, of cameras at rest and moving ones, whose pixels may show fewer
+  // rays; 0: no frame yet.
+  double pixels_per_second_[2] = {};
+  absl::Duration overhead_;  // mean of total_time - render_time
 };
 
 }  // namespace nerf

@@ -35,7 +35,7 @@ std::map<std::string, std::vector<std::string>> Rows(const std::string& table) {
     std::vector<std::string> cells{std::istream_iterator<std::string>(words), {}};
     std::string name = line.substr(0, 12);
     name.erase(name.find_last_not_of(' ') + 1);
-    if (cells.size() == 11) rows[name + " " + cells[2]] = cells;
+    if (cells.size() == 12) rows[name + " " + cells[2]] = cells;
   }
   return rows;
 }
@@ -49,19 +49,20 @@ TEST(DeviceChoicesTest, LargerDevicesGetLargerTablesAndShorterStepsSooner) {
     return std::vector<std::string>(cells.begin() + 4, cells.end());
   };
   using Cells = std::vector<std::string>;
-  // Samples of a step and their growth, its most rays, entries, step, where rays end.
-  EXPECT_EQ(choice("CPU 2"), (Cells{"8192", "x", "4", "65536", "18", "0.5", "0.03"}));
-  EXPECT_EQ(choice("CPU 60"), (Cells{"8192", "x", "4", "65536", "18", "0.5", "0.03"}));
-  EXPECT_EQ(choice("NVIDIA L4 2"), (Cells{"8192", "x", "4", "65536", "18", "0.5", "0.03"}));
-  EXPECT_EQ(choice("NVIDIA L4 10"), (Cells{"8192", "x", "4", "65536", "19", "0.25", "0.03"}));
-  EXPECT_EQ(choice("NVIDIA L4 60"), (Cells{"8192", "x", "4", "65536", "19", "0.25", "0.001"}));
+  // Samples of a step and their growth, its most rays, entries, step, where rays end, rays of a
+  // pixel.
+  EXPECT_EQ(choice("CPU 2"), (Cells{"8192", "x", "4", "65536", "18", "0.5", "0.03", "1"}));
+  EXPECT_EQ(choice("CPU 60"), (Cells{"8192", "x", "4", "65536", "18", "0.5", "0.03", "1"}));
+  EXPECT_EQ(choice("NVIDIA L4 2"), (Cells{"8192", "x", "4", "65536", "18", "0.5", "0.03", "1"}));
+  EXPECT_EQ(choice("NVIDIA L4 10"), (Cells{"8192", "x", "4", "65536", "19", "0.25", "0.03", "1"}));
+  EXPECT_EQ(choice("NVIDIA L4 60"), (Cells{"8192", "x", "4", "65536", "19", "0.25", "0.001", "1"}));
   for (const char* device : {"NVIDIA A100", "NVIDIA H100"}) {
     EXPECT_EQ(choice(std::string(device) + " 2"),
-              (Cells{"16384", "x", "16", "262144", "19", "0.5", "0.03"}));
+              (Cells{"16384", "x", "16", "262144", "19", "0.5", "0.03", "1"}));
     EXPECT_EQ(choice(std::string(device) + " 10"),
-              (Cells{"16384", "x", "16", "262144", "19", "0.25", "0.001"}));
+              (Cells{"16384", "x", "16", "262144", "19", "0.25", "0.001", "1"}));
     EXPECT_EQ(choice(std::string(device) + " 60"),
-              (Cells{"16384", "x", "16", "262144", "19", "0.25", "0.001"}));
+              (Cells{"16384", "x", "16", "262144", "19", "0.25", "0.001", "1"}));
   }
   EXPECT_EQ(choice("cuda:0 10"), choice("NVIDIA L4 10"));
   EXPECT_THAT(table, HasSubstr("large GPU"));

@@ -169,8 +169,9 @@ TEST_F(TrainingSessionTest, ResumeTakesConfigAndStateFromTheCheckpoint) {
   EXPECT_GE(expected.max_side, 0);
   expected.batch_growth = 4;  // of a CPU
   expected.max_rays = 65536;
-  expected.initial_step_scale = 3;  // of small pictures, like the next two
+  expected.initial_step_scale = 3;  // of small pictures, like the next three
   expected.min_transmittance = 0.03f;
+  expected.rays_per_pixel = 1;
   Ngp(expected).finest_resolution = 1024;
   EXPECT_EQ((*session)->state.config, expected);
   EXPECT_EQ((*session)->state.step, 4u);

@@ -61,7 +61,7 @@ TEST_F(OccupancyFileTest, ValuesOfBlocksThatStayEmptyAreLeftOut) {
 }
 
 // As checkpoints were written before blocks were left out.
-TEST_F(OccupancyFileTest, ValuesOfAllBlocksFitAnObject) {
+TEST_F(OccupancyFileTest, ValuesOfAllBlocksLoadWhereSomeStayEmpty) {
   OccupancyUpdater whole = NewUpdater();
   std::ranges::fill(whole.values(), 0.5f);
   const TensorFile file = Stored(whole);

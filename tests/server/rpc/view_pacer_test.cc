@@ -65,6 +65,25 @@ TEST(ViewPacerTest, MovingViewKeepsItsSizeThroughSmallChangesOfSpeed) {
   EXPECT_LT(next_share(0.9e6), share * 0.8);
 }
 
+// Pixels of a resting view may show four rays, those of a moving one do not.
+TEST(ViewPacerTest, SpeedsOfMovingAndRestingViewsAreApart) {
+  ViewPacer pacer(10);
+  pacer.Begin(1000, 1000);
+  SteadyTime now = kStart;
+  while (!pacer.IsComplete()) Render(pacer, *pacer.Decide(now).plan, 1e6);
+  for (int i = 0; i < 3; ++i) {
+    pacer.Move(1000, 1000, now);
+    Render(pacer, *pacer.Decide(now).plan, 4e6);
+  }
+  pacer.Move(1000, 1000, now);
+  EXPECT_NEAR(pacer.Decide(now).plan->share, std::sqrt(0.4), 1e-3) << "that of moving frames";
+  Render(pacer, *pacer.Decide(now).plan, 4e6);
+  now = now + 2 * ViewPacer::kIdle;
+  EXPECT_EQ(pacer.Decide(now).plan->share, 1) << "finer than what is shown";
+  pacer.Begin(300, 1000);  // 0.3 s at rest, less than a tenth when it moves
+  EXPECT_EQ(pacer.Decide(now).plan->share, 0.5);
+}
+
 TEST(ViewPacerTest, RestingViewComesAtAQuarterAHalfAndFullSize) {
   ViewPacer pacer(10);
   pacer.Begin(400, 200);

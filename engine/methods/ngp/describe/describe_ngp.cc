@@ -27,7 +27,10 @@ class NgpDescription final : public NgpFieldDescription {
   }
   void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
     ChooseNgpSettings(scene, config);
-    ChooseRaysPerPixel(scene, config);
+    if (config->rays_per_pixel != kAutoSetting) return;
+    TrainConfig chosen = *config;
+    chosen.rays_per_pixel = RaysPerPixelFor(scene);
+    config->rays_per_pixel = CheckSettings(chosen).ok() ? chosen.rays_per_pixel : 1;
   }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
   absl::Status CheckRanks(const TrainConfig& config, DeviceSet kind, int n_ranks) const override {

@@ -20,9 +20,9 @@ namespace nerf {
 // - Rays of panoramas begin at SceneFacts::panorama_near.
 // The defaults suit pictures of 200 (table) and 400 (steps) pixels of an object that fills them.
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config);
-// The same of method ngp alone: pixels of pictures with alpha show the mean of four rays where the
-// budget has 8 samples for each pixel and nothing else asks for one ray (CheckNgpRaysPerPixel).
-void ChooseRaysPerPixel(const SceneFacts& scene, TrainConfig* config);
+// The setting rays_per_pixel of method ngp, where the other settings allow more than one: four for
+// pictures with alpha, but large ones, where the budget has 8 samples for each pixel.
+int RaysPerPixelFor(const SceneFacts& scene);
 
 // MethodDescription::TakeFromStart and TakeFromTensors of the ngp field.
 void TakeNgpFromStart(const TrainConfig& start, TrainConfig* config);

@@ -46,12 +46,6 @@ absl::Status CheckNgpSampler(const TrainConfig& config, const MethodDescription&
                          method.Defaults());
 }
 
-bool MayHaveRaysPerPixel(const TrainConfig& config) {
-  const NgpSettings& settings = Ngp(config);
-  return settings.sampler == Sampler::kGrid && settings.depth_weight == 0 &&
-         settings.error_share == 0 && settings.focal_rate == 0 && settings.pose_rate == 0;
-}
-
 absl::Status CheckNgpRaysPerPixel(const TrainConfig& config, const MethodDescription& method) {
   const int n_rays = RaysPerPixel(config);
   if (n_rays == 1) return absl::OkStatus();

@@ -11,9 +11,7 @@ absl::Status CheckNgpScene(const SceneFacts& scene, const TrainConfig& config);
 // MethodDescription::CheckSettings of `method`, which is ngp: what the one sampler has and the
 // other does not.
 absl::Status CheckNgpSampler(const TrainConfig& config, const MethodDescription& method);
-// The same of rays_per_pixel: 1, or 4 where each ray stands for its pixel alone in nothing else.
+// The same of rays_per_pixel: 1, or 4 unless another setting needs one ray per pixel.
 absl::Status CheckNgpRaysPerPixel(const TrainConfig& config, const MethodDescription& method);
-// Whether it may be 4.
-bool MayHaveRaysPerPixel(const TrainConfig& config);
 
 }  // namespace nerf

@@ -135,6 +135,8 @@ TEST(ChooseNgpSettingsTest, PixelsOfObjectsHaveFourRaysWithManySamplesForEachPix
   };
   EXPECT_EQ(chosen(Synthetic(200, 31e6)), 1);
   EXPECT_EQ(chosen(Synthetic(200, 32e6)), 4);
+  EXPECT_EQ(chosen(Synthetic(400, 128e6)), 4);
+  EXPECT_EQ(chosen(Synthetic(800, 1e9)), 1);
   SceneFacts photographs = Synthetic(200, 1e9);
   photographs.has_alpha = false;
   EXPECT_EQ(chosen(photographs), 1);
@@ -159,7 +161,7 @@ TEST(ChooseNgpSettingsTest, PixelsOfObjectsHaveFourRaysWithManySamplesForEachPix
   }
 }
 
-TEST(ChooseNgpSettingsTest, RaysOfAPixelAreRefusedWhereARayStandsForIt) {
+TEST(ChooseNgpSettingsTest, FourRaysAreRefusedWithSettingsOfOneRay) {
   TrainConfig config;
   ASSERT_THAT(SetConfigField("rays_per_pixel", "4", &config), IsOk());
   EXPECT_THAT(ValidateConfig(config), IsOk());

@@ -153,7 +153,7 @@ TEST_P(NgpCudaSettingsTest, GradientsNearCamerasShrinkAsOnTheCpu) {
   });
 }
 
-// One step with a ray for each pixel, then with four.
+// Four rays for each pixel, one in step 1.
 TEST_P(NgpCudaSettingsTest, PixelsShowTheMeanOfFourRaysAsOnTheCpu) {
   TrainConfig config = Fp32Config();
   config.rays_per_pixel = 4;

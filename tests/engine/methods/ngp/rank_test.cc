@@ -295,6 +295,7 @@ struct Feed {
   bool central = false;
   int batches_ahead = 0;
   float coarse_pictures = 0;
+  int rays_per_pixel = 1;
 };
 
 std::vector<RankRun> TrainScene(int n_ranks, Budget budget, const std::string& resume = "",
@@ -306,6 +307,7 @@ std::vector<RankRun> TrainScene(int n_ranks, Budget budget, const std::string& r
     TrainState state;
     state.config = TinyConfig();
     state.config.budget = budget;
+    state.config.rays_per_pixel = feed.rays_per_pixel;
     Ngp(state.config).coarse_pictures = feed.coarse_pictures;
     state.geometry = scene.geometry;
     state.reference_camera = scene.test[0].camera;
@@ -353,6 +355,7 @@ std::vector<RankRun> TrainScene(int n_ranks, Budget budget, const std::string& r
     ViewPicture picture;
     RenderOptions in_passes;
     in_passes.first_stride = 4;
+    in_passes.rays_per_pixel = feed.rays_per_pixel;
     const auto renderer = trainer.NewRenderer();
     const GroupTraffic before = group != nullptr ? group->traffic() : GroupTraffic();
     ASSERT_TRUE(renderer->Render(Resized(scene.test[0].camera, 100, 75), in_passes, {}, &picture));
@@ -368,6 +371,23 @@ TEST(NgpRankTest, TrainersDrawOnlyTheirRaysAndWriteTheSameCheckpoint) {
   const std::string alone = TrainScene(1, budget)[0].checkpoint;
   for (int n_ranks = 2; n_ranks <= 4; ++n_ranks) {
     for (const RankRun& run : TrainScene(n_ranks, budget)) EXPECT_TRUE(run.checkpoint == alone);
+  }
+}
+
+// Ranks draw their own pixels, ahead of the step in which each pixel has four rays, or rank 0 does.
+TEST(NgpRankTest, RanksTrainAndShowPixelsOfFourRaysAsOne) {
+  const Budget budget{BudgetKind::kSteps, 40};
+  const Feed four{.batches_ahead = 2, .rays_per_pixel = 4};
+  const RankRun alone = TrainScene(1, budget, "", std::nullopt, four)[0];
+  EXPECT_FALSE(alone.checkpoint == TrainScene(1, budget)[0].checkpoint);
+  for (const bool central : {false, true}) {
+    Feed feed = four;
+    feed.central = central;
+    const RankRun run = TrainScene(3, budget, "", std::nullopt, feed)[0];
+    EXPECT_TRUE(run.checkpoint == alone.checkpoint) << central;
+    ASSERT_EQ(run.views.size(), alone.views.size());
+    for (size_t i = 0; i < alone.views.size(); ++i)
+      EXPECT_TRUE(run.views[i].pixels == alone.views[i].pixels) << central << ", view " << i;
   }
 }
 
