@@ -324,6 +324,32 @@ TEST_F(ServeRequestTest, RenderThatLiveFramesInterruptHasTheSameBytes) {
   EXPECT_TRUE(interrupted == alone);
 }
 
+TEST_F(ServeRequestTest, PixelsShowFourRaysOfAModelThatHasThemUnlessTheCameraMoves) {
+  const auto trained = [&](const std::string& job, const char* rays_per_pixel) {
+    Json train = TrainMessage(job, 20);
+    train["settings"]["rays_per_pixel"] = rays_per_pixel;
+    Send(train);
+    Json answer = ReceiveAnswer();
+    while (answer["type"] != "done" && !HasFailure()) {
+      EXPECT_NE(answer["type"], "error") << answer;
+      answer = ReceiveAnswer();
+    }
+    return answer;
+  };
+  const auto picture = [&](const Json& done, bool moving) {
+    Json render = RenderMessage("r");
+    render["file"] = done["model"];
+    render["moving"] = moving;
+    Send(render);
+    const Json rendered = ReceiveAnswer();
+    EXPECT_EQ(rendered["type"], "rendered") << rendered;
+    return ReadFile(rendered["files"]["rgb"].get<std::string>(), 1 << 20).value_or("none");
+  };
+  const Json four = trained("four", "4"), one = trained("one", "1");
+  EXPECT_FALSE(picture(four, false) == picture(four, true));
+  EXPECT_TRUE(picture(one, false) == picture(one, true));
+}
+
 TEST_F(ServeRequestTest, LiveFramesOfAJobShareWeightsForASecondAndLaterOnesAreNewer) {
   Send(TrainMessage("j", 1e9));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");

@@ -50,16 +50,19 @@ class Fog {
   const std::unique_ptr<SceneRenderer> renderer_;
 };
 
-// Takes a microsecond for a pixel.
+// Takes a microsecond for a pixel. Shows nothing.
 class SlowRenderer final : public SceneRenderer {
  public:
   explicit SlowRenderer(FakeClock* clock) : clock_(clock) {}
-  std::unique_ptr<PictureRender> Begin(const Camera& camera, const RenderOptions&) override {
+  std::unique_ptr<PictureRender> Begin(const Camera& camera,
+                                       const RenderOptions& options) override {
     n_pixels_ += camera.width * camera.height;
+    rays_per_pixel_ = options.rays_per_pixel;
     return std::make_unique<Picture>(camera, clock_);
   }
   Aabb OccupiedBox() const override { return {}; }
   int n_pixels() const { return n_pixels_; }
+  int rays_per_pixel() const { return rays_per_pixel_; }
 
  private:
   class Picture final : public PictureRender {
@@ -70,7 +73,11 @@ class SlowRenderer final : public SceneRenderer {
       return finished_ = !stop.stop_requested();
     }
     bool finished() const override { return finished_; }
-    ViewPicture TakePicture() override { return {}; }
+    ViewPicture TakePicture() override {
+      const size_t n = static_cast<size_t>(camera_.width) * camera_.height;
+      return {{camera_.width, camera_.height, 4, std::vector<uint8_t>(4 * n)},
+              std::vector<float>(n)};
+    }
 
    private:
     const Camera camera_;
@@ -78,7 +85,7 @@ class SlowRenderer final : public SceneRenderer {
     bool finished_ = false;
   };
   FakeClock* const clock_;
-  int n_pixels_ = 0;
+  int n_pixels_ = 0, rays_per_pixel_ = 0;
 };
 
 TEST(EvaluationTest, ForecastIsThatOfAllPixelsAndCostsFew) {
@@ -90,6 +97,19 @@ TEST(EvaluationTest, ForecastIsThatOfAllPixelsAndCostsFew) {
   ASSERT_THAT(forecast, IsOk());
   EXPECT_NEAR(absl::ToDoubleSeconds(*forecast), (10 * 200 * 200 + 16 * 16) / 1e6, 1e-6);
   EXPECT_LE(renderer.n_pixels(), 3 * 4096);
+}
+
+TEST(EvaluationTest, PixelsShowAsManyRaysAsTheModelHas) {
+  FakeClock clock;
+  ThreadPool pool(1);
+  EvaluationOptions options;
+  options.rays_per_pixel = 4;
+  const std::vector<View> views = {FacingView(12, {0, 0, 0, 255})};
+  SlowRenderer of_forecast(&clock), of_views(&clock);
+  EXPECT_THAT(ForecastEvaluation(&of_forecast, views, options, clock, {}), IsOk());
+  EXPECT_EQ(of_forecast.rays_per_pixel(), 4);
+  EXPECT_THAT(EvaluateViews(&of_views, views, options, &pool, clock, {}), IsOk());
+  EXPECT_EQ(of_views.rays_per_pixel(), 4);
 }
 
 TEST(EvaluationTest, StoppedForecastIsCancelled) {
