@@ -21,7 +21,8 @@ namespace nerf {
 // The defaults suit pictures of 200 (table) and 400 (steps) pixels of an object that fills them.
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config);
 // The setting rays_per_pixel of method ngp, where the other settings allow more than one: four for
-// pictures with alpha, but large ones, where the budget has 8 samples for each pixel.
+// pictures with alpha of up to 600 pixels along the box, where the budget has 8 samples for each
+// pixel.
 int RaysPerPixelFor(const SceneFacts& scene);
 
 // MethodDescription::TakeFromStart and TakeFromTensors of the ngp field.
