@@ -17,6 +17,8 @@ constexpr uint32_t kMovingQuality = 40, kStillQuality = 75;
 constexpr absl::Duration kWeightsInterval = absl::Seconds(1);
 // A resting view of a training takes at most a fifth of the time.
 constexpr int kRestPerFrame = 4;
+// A frame of a training that takes longer shows weights of the past: it is given up.
+constexpr absl::Duration kMaxTrainingFrame = absl::Seconds(2);
 constexpr absl::Duration kStallLimit = absl::Seconds(5);
 // Failures in a row before the stream ends, with growing pauses of some 9 s in all. A lost worker
 // counts for four: the view may be what ends it.
@@ -52,7 +54,8 @@ LiveView::LiveView(const ServiceContext& services, LiveViews* views, CallContext
       views_(*views),
       context_(context),
       source_(WithoutView(request)),
-      pacer_(FramesPerSecond(request)),
+      pacer_(FramesPerSecond(request),
+             request.has_training_job() ? kMaxTrainingFrame : absl::InfiniteDuration()),
       view_(request.view()) {}
 
 LiveView* LiveView::Begin(const ServiceContext& services, LiveViews* views, CallContext* context,
@@ -185,6 +188,7 @@ absl::StatusOr<BrokerRequest> LiveView::MakeRequest(Order* order) {
 void LiveView::Start(Order order) {
   absl::StatusOr<BrokerRequest> request = MakeRequest(&order);
   if (!request.ok()) return OnReply(order.id, request.status());
+  const bool is_training = !request->message.render().training_job().empty();
   {
     MutexLock lock(mu_);
     if (order_.has_value() && order_->id == order.id) order_->weights = order.weights;
@@ -206,7 +210,26 @@ void LiveView::Start(Order order) {
   }
   if (is_obsolete) {
     services_.broker.Cancel(*number, absl::CancelledError("the frame is not wanted any more"));
+  } else if (is_training) {
+    services_.executor.PostAfter(kMaxTrainingFrame, [weak = weak_from_this(), id = order.id] {
+      if (const auto view = weak.lock()) view->DropFrame(id);
+    });
   }
+}
+
+void LiveView::DropFrame(uint64_t id) {
+  std::optional<uint64_t> number;
+  {
+    MutexLock lock(mu_);
+    if (is_ended_ || !order_.has_value() || order_->id != id || order_->is_interrupted) return;
+    const SteadyTime now = services_.clock.Now();
+    pacer_.Drop(order_->plan, now - order_->begin);
+    renew_due_ = now + kRestPerFrame * kMaxTrainingFrame;
+    order_->is_interrupted = true;
+    number = order_->number;
+  }
+  if (!number.has_value()) return;
+  services_.broker.Cancel(*number, absl::CancelledError("the frame is out of date"));
 }
 
 void LiveView::OnReply(uint64_t id, const absl::StatusOr<BrokerReply>& reply) {

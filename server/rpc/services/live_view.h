@@ -64,6 +64,8 @@ class LiveView final : public grpc::ServerWriteReactor<v1::StreamViewsResponse>,
   // Sends the order to a worker.
   void Start(Order order);
   absl::StatusOr<BrokerRequest> MakeRequest(Order* order);
+  // Gives the order up if it is still under way.
+  void DropFrame(uint64_t id);
   void OnReply(uint64_t id, const absl::StatusOr<BrokerReply>& reply);
   void OnFrame(const Order& order, const BrokerReply& reply);
   // Tries again, or ends the stream.

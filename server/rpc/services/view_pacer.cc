@@ -40,7 +40,16 @@ FramePlan ViewPacer::PlanOf(double share, bool moving) const {
   const auto side = [&](uint32_t full) {
     return std::clamp(static_cast<uint32_t>(std::lround(full * share)), 1u, full);
   };
-  return {side(width_), side(height_), share, moving};
+  return {side(width_), side(height_), share, moving, !moving && share >= LastShare()};
+}
+
+double ViewPacer::LastShare() const {
+  const double speed = PixelsPerSecond(/*moving=*/false);
+  if (max_rest_time_ == absl::InfiniteDuration() || speed <= 0) return 1;
+  const absl::Duration time =
+      std::max(max_rest_time_ - overhead_, kLeastRenderPart * max_rest_time_);
+  const double pixels = speed * absl::ToDoubleSeconds(time);
+  return std::clamp(std::sqrt(pixels / (static_cast<double>(width_) * height_)), kLeastShare, 1.0);
 }
 
 double ViewPacer::PixelsPerSecond(bool moving) const {
@@ -82,7 +91,13 @@ ViewPacer::Decision ViewPacer::Decide(SteadyTime now) const {
   for (const double pass : kPasses) {
     if (pass > share && FitsFrameTime(pass)) share = pass;
   }
-  return {PlanOf(share, /*moving=*/false), std::nullopt};
+  return {PlanOf(std::min(share, LastShare()), /*moving=*/false), std::nullopt};
+}
+
+void ViewPacer::Drop(const FramePlan& plan, absl::Duration time) {
+  // It would have taken longer; half of the speed is a first guess.
+  Finish(plan, /*current=*/false, 2 * time, 2 * time);
+  if (!plan.moving) is_complete_ = true;
 }
 
 void ViewPacer::Finish(const FramePlan& plan, bool current, absl::Duration render_time,
@@ -97,7 +112,7 @@ void ViewPacer::Finish(const FramePlan& plan, bool current, absl::Duration rende
   if (plan.moving) moving_share_ = plan.share;
   if (!current) return;
   shown_share_ = std::max(shown_share_, plan.share);
-  is_complete_ = !plan.moving && plan.share >= 1;
+  is_complete_ = plan.is_last || (!plan.moving && LastShare() <= shown_share_);
 }
 
 }  // namespace nerf

@@ -246,10 +246,34 @@ TEST_F(LiveViewTest, RunningJobIsShownByItsWorkerAndAgainAsItLearns) {
     const v1::ServerRequest task = NextTask(*worker_);
     EXPECT_EQ(task.render().training_job(), job_);
     EXPECT_EQ(task.render().view().width(), side);
-    Render(*worker_, task, 1, side);
+    Render(*worker_, task, 0.1, side);
     EXPECT_EQ(stream.Frame().step(), side);
     server_.clock.Advance(absl::Seconds(5));
   }
+}
+
+TEST_F(LiveViewTest, FrameOfARunningJobIsGivenUpAfterTwoSeconds) {
+  v1::StreamViewsRequest request = OfModel();
+  request.set_training_job(job_);
+  Stream stream(*stub_, request);
+  stream.Name();
+  const v1::ServerRequest slow = NextTask(*worker_);
+  ASSERT_EQ(slow.render().view().width(), 100u);
+  const auto next = [&] {
+    while (true) {
+      server_.clock.Advance(absl::Seconds(3));
+      const auto message =
+          worker_->WaitFor([](const auto& m) { return m.has_request(); }, absl::Milliseconds(200));
+      if (message.has_value()) return message->request();
+    }
+  };
+  const v1::ServerRequest cancel = next();
+  EXPECT_TRUE(cancel.cancel());
+  EXPECT_EQ(cancel.request_id(), slow.request_id());
+  const v1::ServerRequest again = next();
+  EXPECT_LT(again.render().view().width(), 100u) << "smaller";
+  Render(*worker_, again, 0.01, 20);
+  EXPECT_EQ(stream.Frame().step(), 20u);
 }
 
 TEST_F(LiveViewTest, JobThatEndsDuringAFrameIsShownFromItsLastCheckpoint) {
@@ -257,7 +281,7 @@ TEST_F(LiveViewTest, JobThatEndsDuringAFrameIsShownFromItsLastCheckpoint) {
   request.set_training_job(job_);
   Stream stream(*stub_, request);
   stream.Name();
-  Render(*worker_, NextTask(*worker_), 10, 12);
+  Render(*worker_, NextTask(*worker_), 0.1, 12);
   EXPECT_EQ(stream.Frame().step(), 12u);
   const v1::ServerRequest late = NextTask(*worker_);
   EXPECT_EQ(late.render().training_job(), job_);

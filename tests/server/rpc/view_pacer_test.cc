@@ -102,6 +102,41 @@ TEST(ViewPacerTest, RestingViewComesAtAQuarterAHalfAndFullSize) {
   EXPECT_FALSE(decision.again.has_value());
 }
 
+TEST(ViewPacerTest, RestingViewIsAsLargeAsFitsItsTime) {
+  ViewPacer pacer(10, /*max_rest_time=*/absl::Seconds(2));
+  pacer.Begin(1000, 1000);
+  const double speed = 0.09 * 1e6 / 2;  // 0.3 of the side in 2 s
+  for (const double share : {0.25, 0.3}) {
+    EXPECT_FALSE(pacer.IsComplete());
+    const FramePlan plan = *pacer.Decide(kStart).plan;
+    EXPECT_NEAR(plan.share, share, 1e-6);
+    Render(pacer, plan, speed);
+  }
+  EXPECT_TRUE(pacer.IsComplete());
+  pacer.Renew();
+  const FramePlan renewed = *pacer.Decide(kStart).plan;
+  EXPECT_NEAR(renewed.share, 0.3, 1e-6) << "the same size, of newer weights";
+  Render(pacer, renewed, 100 * speed);
+  EXPECT_TRUE(pacer.IsComplete());
+  pacer.Renew();
+  EXPECT_EQ(pacer.Decide(kStart).plan->share, 1) << "the field has become faster";
+}
+
+TEST(ViewPacerTest, FrameThatWasGivenUpIsTriedAgainSmallerOnceTheWeightsAreNew) {
+  ViewPacer pacer(10, /*max_rest_time=*/absl::Seconds(2));
+  pacer.Begin(1000, 1000);
+  double last = pacer.Decide(kStart).plan->share;
+  for (int i = 0; i < 5; ++i) {
+    pacer.Drop(*pacer.Decide(kStart).plan, absl::Seconds(2));
+    EXPECT_TRUE(pacer.IsComplete()) << "not at once";
+    pacer.Renew();
+    const double share = pacer.Decide(kStart).plan->share;
+    EXPECT_TRUE(share < last || share == 0.125) << share;
+    last = share;
+  }
+  EXPECT_EQ(last, 0.125);
+}
+
 TEST(ViewPacerTest, PassesBeginOnceTheCameraHasRested) {
   ViewPacer pacer(10);
   pacer.Move(400, 400, kStart);
