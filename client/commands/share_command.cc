@@ -11,6 +11,7 @@
 #include "client/calls/paging.h"
 #include "client/calls/resource_calls.h"
 #include "client/calls/session.h"
+#include "client/calls/share_start.h"
 #include "client/commands/commands.h"
 #include "client/flags/expiry_text.h"
 #include "client/flags/names.h"
@@ -72,6 +73,7 @@ int Create(Session& session, const NewShare& wanted) {
     request.mutable_share()->mutable_expire_time()->set_seconds(
         absl::ToUnixSeconds(session.io().clock->WallNow() + *ttl));
   }
+  FindStart(session, *model, request.mutable_share());
   const auto stub = session.Stub<v1::ModelService>();
   const auto made = session.Call(*stub, &ModelStub::CreateShare, request);
   if (!made.ok()) return session.Fail(made.status());

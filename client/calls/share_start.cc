@@ -1,0 +1,123 @@
+#include "client/calls/share_start.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/path/camera_path.h"
+#include "nerf/v1/model_service.grpc.pb.h"
+#include "nerf/v1/scene_service.grpc.pb.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+// Length of the mean of the cameras' directions along the ground: 0 all around, 0.64 of half a
+// circle.
+constexpr float kOneSided = 0.4f;
+constexpr absl::Duration kReadTime = absl::Seconds(20);
+constexpr float kCornerAzimuth = 0.8f;  // radians
+
+CaptureCamera CaptureOf(const v1::Camera& camera) {
+  CaptureCamera capture;
+  for (int row = 0; row < 3; ++row) {
+    for (int column = 0; column < 4; ++column) {
+      capture.camera_to_world.m[row][column] =
+          static_cast<float>(camera.transform_matrix(4 * row + column));
+    }
+  }
+  return capture;
+}
+
+float Median(std::vector<float> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void SetPose(const Mat34& pose, v1::Camera* camera) {
+  for (int row = 0; row < 3; ++row) {
+    for (int column = 0; column < 4; ++column) {
+      camera->set_transform_matrix(4 * row + column, pose.m[row][column]);
+    }
+  }
+}
+
+}  // namespace
+
+void SetStart(std::span<const v1::Camera> cameras, v1::Share* share) {
+  std::vector<CaptureCamera> captures;
+  std::vector<const v1::Camera*> sources;
+  Vec3 backward{0, 0, 0}, middle{0, 0, 0};
+  for (const v1::Camera& camera : cameras) {
+    if (camera.transform_matrix_size() != 16) continue;
+    sources.push_back(&camera);
+    captures.push_back(CaptureOf(camera));
+    backward = backward - captures.back().forward();
+    middle = middle + captures.back().position();
+  }
+  if (captures.empty()) return;
+  const float share_of_one = 1.0f / static_cast<float>(captures.size());
+  backward = backward * share_of_one;
+  middle = middle * share_of_one;
+  const Vec3 up = UpOf(captures, std::nullopt, std::nullopt);
+  const Vec3 center =
+      FocusOf(captures).value_or(Norm(backward) > 0 ? middle - Normalized(backward) : middle);
+  const Vec3 along = backward - up * Dot(up, backward);
+  size_t best = 0;
+  for (size_t i = 1; i < captures.size(); ++i) {
+    if (Dot(captures[i].forward(), backward) < Dot(captures[best].forward(), backward)) best = i;
+  }
+  *share->mutable_camera() = *sources[best];
+  if (Norm(along) < kOneSided) {
+    std::vector<float> distances, heights;
+    for (const CaptureCamera& capture : captures) {
+      distances.push_back(Norm(capture.position() - center));
+      heights.push_back(Dot(capture.position() - center, up));
+    }
+    const float distance = Median(std::move(distances));
+    const float sine = std::clamp(Median(std::move(heights)) / distance, -1.0f, 1.0f);
+    // The axis that `up` has least of gives the steadiest first direction along the ground.
+    const Vec3 size{std::abs(up.x), std::abs(up.y), std::abs(up.z)};
+    const Vec3 axis = size.x <= size.y && size.x <= size.z ? Vec3{1, 0, 0}
+                      : size.y <= size.z                   ? Vec3{0, 1, 0}
+                                                           : Vec3{0, 0, 1};
+    const Vec3 first = Normalized(axis - up * Dot(up, axis));
+    const Vec3 around =
+        first * std::cos(kCornerAzimuth) + Cross(up, first) * std::sin(kCornerAzimuth);
+    const Vec3 position = center + (around * std::sqrt(1 - sine * sine) + up * sine) * distance;
+    SetPose(LookAt(position, center, up), share->mutable_camera());
+  }
+  for (const float value : {center.x, center.y, center.z}) share->add_center(value);
+  for (const float value : {up.x, up.y, up.z}) share->add_up(value);
+}
+
+void FindStart(Session& session, const std::string& model, v1::Share* share) {
+  v1::GetModelRequest of_model;
+  of_model.set_name(model);
+  const auto models = session.Stub<v1::ModelService>();
+  const auto found = session.Call(*models, &v1::ModelService::Stub::GetModel, of_model);
+  if (!found.ok() || found->training_job().empty()) return;
+  v1::GetTrainingJobRequest of_job;
+  of_job.set_name(found->training_job());
+  const auto jobs = session.Stub<v1::TrainingService>();
+  const auto job = session.Call(*jobs, &v1::TrainingService::Stub::GetTrainingJob, of_job);
+  if (!job.ok() || job->scene().empty()) return;
+  v1::DescribeSceneRequest of_scene;
+  of_scene.set_name(job->scene());
+  of_scene.set_page_size(1000);
+  const auto scenes = session.Stub<v1::SceneService>();
+  std::vector<v1::Camera> cameras;
+  do {
+    const auto page =
+        session.Call(*scenes, &v1::SceneService::Stub::DescribeScene, of_scene, kReadTime);
+    if (!page.ok()) return;
+    for (const v1::SceneView& view : page->views()) cameras.push_back(view.camera());
+    of_scene.set_page_token(page->next_page_token());
+  } while (!of_scene.page_token().empty());
+  SetStart(cameras, share);
+}
+
+}  // namespace nerf
