@@ -37,7 +37,7 @@ const transforms = (...frames) => JSON.stringify({ frames });
 async function run() {
   const module = join(folder, "lib.mjs");
   writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, fileStem, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -283,6 +283,29 @@ async function run() {
     assert.deepEqual(stages.seen.map(({ number, done }) => [number, done]), [[1, 9], [2, 9], [3, 1]]);
     at(2, 1, 0);
     assert.deepEqual(stages.seen.map(({ number }) => number), [1]);
+    assert.equal(stages.share, 0);
+  });
+
+  await step("one bar goes over all stages of a search for cameras, and never back", async () => {
+    const stages = new Stages();
+    const shareAt = (stage, done, of, seconds, etaSeconds) => {
+      stages.add({ attempt: 1, progress: { stage, stages: 4, doing: "", done, of, seconds, etaSeconds } });
+      return stages.share;
+    };
+    assert.equal(shareAt(1, 1, 2, 1, 0), 0.125);
+    assert.equal(shareAt(2, 0, 9, 20, 60), 0.25);
+    assert.equal(shareAt(3, 0, 9, 22, 178), 0.25, "the estimate has grown");
+    assert.equal(shareAt(3, 9, 9, 60, 0), 0.25, "no estimate for a moment");
+    assert.equal(shareAt(4, 9, 9, 75, 25), 0.75);
+  });
+
+  await step("files are named after the scene", async () => {
+    assert.deepEqual(["fox", "my fox / 2", "  ", "写真", "..x"].map(fileStem), ["fox", "my-fox-2", "nerfd", "写真", "x"]);
+  });
+
+  await step("this computer's own addresses are told from others", async () => {
+    const mine = ["localhost", "127.0.0.1", "127.1.2.3", "[::1]", "a.localhost"];
+    assert.deepEqual([...mine, "nerf.example.com", "192.168.0.7", "localhost.example.com"].filter(isLoopback), mine);
   });
 
   await step("camera files name pictures and masks, also with comments, backslashes and without endings", async () => {

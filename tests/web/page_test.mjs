@@ -163,12 +163,12 @@ async function run() {
     await tabTo(page, "textbox", "Name");
     await page.keyboard.press("Control+A");
     await page.keyboard.type("microphone");
-    await tabTo(page, "radio", "Standard the method's default");
+    await tabTo(page, "radio", "Standard sharp enough to look around in and share");
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowDown");
-    await tabTo(page, "spinbutton", "Million samples");
+    await tabTo(page, "spinbutton", "Minutes");
     await page.keyboard.press("Control+A");
-    await page.keyboard.type("20");
+    await page.keyboard.type("0.6");
     await look(page, "new");
     const folder = join(source, "examples/mic");
     const sizeOf = (dir) => readdirSync(dir, { withFileTypes: true }).reduce((sum, entry) => sum + (entry.isDirectory() ? sizeOf(join(dir, entry.name)) : readFileSync(join(dir, entry.name)).length), 0);
@@ -188,6 +188,7 @@ async function run() {
   };
 
   await step("the chart moves while it trains, at most 2 s behind", async () => {
+    await page.getByText("Details", { exact: true }).press("Enter"); // from now on they are open on all jobs' pages
     await waitFor("the first loss", async () => (await reading("Loss", "loss")) > 0, 120_000);
     const plot = page.getByRole("figure").filter({ hasText: "PSNR" }).locator("canvas");
     const first = await pixelsOf(plot);
@@ -230,15 +231,19 @@ async function run() {
   });
 
   await step("looked around in, the job shows its final model at the end", async () => {
+    await waitFor("more than fog", async () => !(await page.getByRole("button", { name: "Look around" }).isDisabled()));
     await press(page, "button", "Look around");
     const viewer = page.locator(".viewer");
+    await viewer.locator("img.poster").waitFor();
+    assert.equal(await viewer.getAttribute("data-frames"), "0", "the preview is shown until somebody moves the camera");
+    await tabTo(page, "application", viewerHelp);
+    await page.keyboard.press("ArrowRight");
     await waitFor("a live frame", async () => Number(await viewer.getAttribute("data-frames")) > 0, 120_000);
     await page.locator(".page-head").getByText("succeeded", { exact: true }).waitFor({ timeout: 600_000 });
     const { progress } = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${page.url().split("/").at(-1)}` });
     await waitFor(`step ${progress.step}`, () => shownStep(page, progress.step), 60_000);
     assert.equal(await viewer.getAttribute("data-mode"), "live");
     assert.equal(await page.locator(".failure").count(), 0);
-    await press(page, "button", "Preview");
   });
 
   await step("the job succeeds", async () => {
@@ -311,7 +316,7 @@ async function run() {
   });
 
   await step("promoted by keyboard, the model is looked at and turned", async () => {
-    await press(page, "button", "Promote to model");
+    await press(page, "button", "Keep");
     const canvas = page.locator(".box canvas.shown");
     await canvas.waitFor({ timeout: 180_000 });
     const readout = page.locator(".viewer .bar .figures");
@@ -490,8 +495,10 @@ async function run() {
     const refuse = (route) => route.fulfill({ status: 404 });
     await page.route("**/nerf.v1.ViewService/*", refuse);
     await page.goto(`${line.url}#/jobs/${name.split("/").at(-1)}`);
-    await waitFor("a step", async () => !(await page.getByRole("button", { name: "Look around" }).isDisabled()));
+    await waitFor("more than fog", async () => !(await page.getByRole("button", { name: "Look around" }).isDisabled()));
     await press(page, "button", "Look around");
+    await tabTo(page, "application", viewerHelp);
+    await page.keyboard.press("ArrowRight");
     const shown = page.locator(".viewer .bar .figures");
     await waitFor("a still", async () => /step \d/.test(await shown.textContent()), 60_000);
     const before = Number(/step (\d+)/.exec(await shown.textContent())[1]);
@@ -607,10 +614,10 @@ async function run() {
 
   if (spawnSync("ffmpeg", ["-version"]).error) console.log("SKIPPED the movie: no ffmpeg");
   else await step("a movie through two keyframes is made and plays", async () => {
-    await press(page, "button", "Add this view as a keyframe");
+    await press(page, "button", "Add this view");
     await tabTo(page, "application", viewerHelp);
     for (let i = 0; i < 5; ++i) await page.keyboard.press("ArrowLeft");
-    await press(page, "button", "Add this view as a keyframe");
+    await press(page, "button", "Add this view");
     const canvas = page.locator(".box canvas.shown");
     const second = await pixelsOf(canvas);
     await page.getByLabel("As", { exact: true }).selectOption({ label: "Path for nerfstudio (JSON)" });
@@ -627,7 +634,7 @@ async function run() {
     await page.keyboard.type("1.6");
     await tabTo(page, "combobox", "Height");
     await page.keyboard.press("Home");
-    await press(page, "button", "Make the movie (48 frames)");
+    await press(page, "button", "Make the film (48 frames)");
     const video = page.locator("video");
     await video.waitFor({ timeout: 120_000 });
     await waitFor("the movie to load", () => video.evaluate((element) => element.readyState >= 1 && element.duration > 0));
@@ -778,10 +785,10 @@ async function run() {
       await (await chooser).setFiles(join(source, "examples/mic"));
       await theirs.getByText("125 pictures").waitFor();
       await theirs.getByLabel("Custom").check();
-      await theirs.getByLabel("Million samples").fill("2"); // fewer leave fog, whose evaluation takes longer
+      await theirs.getByRole("spinbutton", { name: "Minutes" }).fill("0.1"); // fewer leave fog, whose evaluation takes longer
       await press(theirs, "button", "Start training");
       await theirs.getByText("succeeded", { exact: true }).waitFor({ timeout: 300_000 });
-      await theirs.locator("img.preview").waitFor();
+      await theirs.locator(".box canvas.picture.shown").waitFor();
       await look(theirs, "project");
     } finally {
       await member.close();

@@ -52,7 +52,7 @@ const watchStages = (page) =>
   page.evaluate(() => {
     window.stages = [];
     const note = () => {
-      const text = document.querySelector("section.stages, .next, dl.facts")?.textContent.replace(/\s+/g, " ").trim() ?? "";
+      const text = document.querySelector("section.stages, .next, .progress")?.textContent.replace(/\s+/g, " ").trim() ?? "";
       if (text && text !== window.stages.at(-1)?.[1]) window.stages.push([Date.now(), text]);
     };
     new MutationObserver(note).observe(document.querySelector("main"), { subtree: true, childList: true, characterData: true });
@@ -108,7 +108,7 @@ async function run() {
     assert.equal(await tile(page, "cut.heic").locator(".thumbnail").textContent(), "HEIC");
     await page.getByLabel("Name").fill("fox");
     await page.getByLabel("Custom").check();
-    await page.getByLabel("Million samples").fill("0.3");
+    await page.getByRole("spinbutton", { name: "Minutes" }).fill("0.1");
     await look(page, "photographs-narrow");
     await assertNarrow(page, "the choice");
   });
@@ -143,7 +143,7 @@ async function run() {
     // The training is queued beside it, so the server goes on without this page.
     const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
     assert.deepEqual(trainingJobs.map(({ state, wait, poseJob }) => [state, wait.reason, poseJob]), [["QUEUED", "POSES", `projects/default/poseJobs/${posePage.split("/").at(-1)}`]]);
-    assert.equal(trainingJobs[0].config.samples, 3e5);
+    assert.equal(trainingJobs[0].config.seconds, 6);
     await page.goto(`${line.url}#/jobs/${trainingJobs[0].name.split("/").at(-1)}`);
     await page.getByRole("link", { name: "Its photographs" }).tap();
     await page.getByText("This page may be closed.").waitFor();
@@ -158,18 +158,27 @@ async function run() {
   await step("the stages come with counts, then the training by itself, and its live view", async () => {
     await watchStages(page);
     const stages = page.getByRole("region", { name: "Stages" });
-    await stages.getByText(/Stage \d of \d+: /).waitFor();
-    await stages.getByText(/\d+ of \d+ ·/).waitFor();
+    await stages.getByText(/Finding where the photographs were taken: /).waitFor();
+    await stages.getByText(/about .* left ·/).waitFor();
+    const bar = stages.getByRole("progressbar");
+    assert.equal(await bar.count(), 1, "one bar over all stages");
+    await page.evaluate(() => {
+      const bar = document.querySelector(".stages [role=progressbar]");
+      window.shares = [];
+      new MutationObserver(() => window.shares.push(Number(bar.getAttribute("aria-valuenow")))).observe(bar, { attributes: true });
+    });
     await look(page, "pose-stages-narrow");
-    await page.waitForURL(/#\/jobs\/.*\?look/, { timeout: 180_000 });
-    const viewer = page.locator(".viewer");
-    await waitFor("a live frame", async () => (await viewer.count()) === 1 && Number(await viewer.getAttribute("data-frames")) > 0);
-    assert.ok((await colorsOf(page.locator(".box canvas.picture.shown"))) > 5, "the view is blank");
+    await page.waitForURL(/#\/jobs\//, { timeout: 180_000 });
+    const shares = await page.evaluate(() => window.shares);
+    assert.ok(shares.every((share, i) => i === 0 || share >= shares[i - 1]), `the bar goes back: ${shares}`);
+    const picture = page.locator("img.preview, .box canvas.picture.shown").first();
+    await picture.waitFor({ timeout: 120_000 });
+    assert.ok((await colorsOf(picture)) > 5, "the view is blank");
     const noted = await page.evaluate(() => window.stages);
     const gapOf = (lines) => Math.max(...lines.slice(1).map(([time], i) => time - lines[i][0])) / 1000;
-    const posing = noted.filter(([, text]) => text.startsWith("Stage"));
+    const posing = noted.filter(([, text]) => text.startsWith("Finding"));
     const gap = gapOf(posing);
-    const seen = new Set(noted.map(([, text]) => /Stage (\d+)/.exec(text)?.[1]).filter(Boolean));
+    const seen = new Set(posing.map(([, text]) => /taken: (.*?)(about| \d)/.exec(text)?.[1]).filter(Boolean));
     console.log(`    stages ${[...seen].join(", ")}; ${noted.length} lines, the longest gap ${gap.toFixed(1)} s, with the training's begin ${gapOf(noted).toFixed(1)} s`);
     // The first stages of eight photographs may pass between two reports.
     assert.ok(seen.size >= 2 && gap < 20, `stages ${[...seen]}, gap ${gap}`);
@@ -180,9 +189,8 @@ async function run() {
     const job = await nerfd.call("PoseJobService/GetPoseJob", { name: `projects/default/poseJobs/${posePage.split("/").at(-1)}` });
     assert.equal(job.state, "SUCCEEDED");
     assert.equal(job.files.length, nPhotographs + 2);
-    await page.getByText("Configuration").tap();
-    await page.getByRole("link", { name: new RegExp(`^of ${job.report.posed} of ${nPhotographs + 2} photographs`) }).tap();
-    const left = page.getByRole("region", { name: "Photographs without a pose" });
+    await page.getByRole("link", { name: `${job.report.posed} of ${nPhotographs + 2} photographs placed` }).tap();
+    const left = page.getByRole("region", { name: "Photographs that are not placed" });
     await left.getByText("cut.heic").waitFor();
     const reasons = await left.getByRole("listitem").allTextContents();
     assert.ok(reasons.every((text) => /\S+\s+\S+/.test(text.trim())), `without a reason: ${reasons}`);

@@ -47,6 +47,12 @@ export function displayNameOf(text: string): string {
 // A file's name for a URL of the server, which takes no other characters and does without them.
 export const urlNameOf = (name: string) => name.replace(/[^\w.-]/g, "_").replace(/^\./, "_").slice(-128);
 
+// A title as the first part of a file's name: "fox" of fox-viewer.html.
+export const fileStem = (title: string) => displayNameOf(title).replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^[.-]+|-+$/g, "") || "nerfd";
+
 export const dateTime = (time: Timestamp | undefined) => (time ? timestampDate(time).toLocaleString() : "–");
 // The same in fewer characters: "Nov 28, 2:00 PM".
 export const dateMinute = (time: Timestamp | undefined) => (time ? timestampDate(time).toLocaleString(undefined, { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" }) : "–");
+
+// Whether a host of an address is this computer, which others cannot reach by it.
+export const isLoopback = (host: string) => /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(host);

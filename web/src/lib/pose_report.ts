@@ -39,13 +39,17 @@ export interface Stage {
 export class Stages {
   private attempt = 0;
   seen: Stage[] = [];
+  share = 0; // of the whole search that is done, 0 to 1; it never falls
 
   // Whether something is new.
   add({ attempt, progress }: Pick<PoseJob, "attempt" | "progress">): boolean {
-    if (attempt !== this.attempt) this.seen = [];
+    if (attempt !== this.attempt) [this.seen, this.share] = [[], 0];
     this.attempt = attempt;
     if (!progress || progress.stage === 0) return false;
-    const { stage: number, doing, done, of } = progress;
+    const { stage: number, stages, doing, done, of, seconds, etaSeconds } = progress;
+    // By the estimate, as `nerfctl` shows it; before there is one, by the stages.
+    const byStages = (number - 1 + (of > 0 ? done / of : 0)) / Math.max(1, stages);
+    this.share = Math.max(this.share, Math.min(0.99, etaSeconds > 0 ? seconds / (seconds + etaSeconds) : this.share > 0 ? 0 : byStages));
     this.seen = [...this.seen.filter((each) => each.number < number), { number, doing, done, of }];
     return true;
   }

@@ -28,6 +28,9 @@ export function jobHref(name: string): string {
   return (of === standard ? "./" : `./?project=${of}`) + page;
 }
 
+// Whether the roles allow more than to look.
+export const canEdit = ({ grants }: Access) => grants.some(({ role, project, resource }) => [Role.EDITOR, Role.ADMIN].includes(role) && ["", parent].includes(project) && resource === "");
+
 // The projects that the roles name, and whether one of them is for every project.
 export function projectsOf({ grants }: Access): { named: string[]; all: boolean } {
   const readers = grants.filter(({ role, resource }) => role !== Role.WORKER && resource === "");

@@ -2,7 +2,7 @@
 export type Route =
   | { page: "jobs" }
   | { page: "new"; model: string; again: boolean }
-  | { page: "job"; id: string; look: boolean }
+  | { page: "job"; id: string }
   | { page: "pose"; id: string }
   | { page: "models" }
   | { page: "model"; id: string }
@@ -11,7 +11,7 @@ export type Route =
 function parse(hash: string): Route {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
   const [page, id] = (path ?? "").split("/");
-  if (page === "jobs" && id) return { page: "job", id, look: new URLSearchParams(query).has("look") };
+  if (page === "jobs" && id) return { page: "job", id };
   if (page === "poses" && id) return { page: "pose", id };
   if (page === "models") return id ? { page: "model", id } : { page: "models" };
   if (page === "new") {

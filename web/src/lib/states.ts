@@ -20,9 +20,9 @@ const poseTable: Record<PoseState, [string, Tone]> = {
   [PoseState.STATE_UNSPECIFIED]: ["unknown", "plain"],
   [PoseState.QUEUED]: ["queued", "wait"],
   [PoseState.PREPARING]: ["preparing", "busy"],
-  [PoseState.RUNNING]: ["finding poses", "busy"],
+  [PoseState.RUNNING]: ["finding cameras", "busy"],
   [PoseState.CANCELLING]: ["cancelling", "wait"],
-  [PoseState.SUCCEEDED]: ["posed", "good"],
+  [PoseState.SUCCEEDED]: ["placed", "good"],
   [PoseState.FAILED]: ["failed", "bad"],
   [PoseState.CANCELLED]: ["cancelled", "plain"],
 };
@@ -44,6 +44,8 @@ export const isTraining = (job: TrainingJob) => job.state === State.RUNNING;
 export const isEvaluating = (job: TrainingJob) => job.state === State.RUNNING && (job.progress?.evaluationViews ?? 0) > 0;
 // The PSNR of the most trustworthy kind that is known: final, of the preview, of the last checkpoint.
 export const psnrOf = (job: TrainingJob) => job.finalPsnr ?? job.progress?.psnrPreview ?? job.checkpoints.at(-1)?.psnr;
+// Whether a field in training shows more than fog. Before, its views also take longest: nothing is known to be empty.
+export const showsField = (job: TrainingJob) => (job.progress?.psnrPreview ?? 0) >= 18 || (job.progress?.fraction ?? 0) >= 0.25;
 // Why it failed, in one line; empty if it did not.
 export const problemOf = (job: TrainingJob) => job.error?.message ?? "";
 export const titleOf = (resource: { name: string; displayName: string }) => resource.displayName || resource.name.slice(resource.name.lastIndexOf("/") + 1);

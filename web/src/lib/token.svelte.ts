@@ -19,6 +19,9 @@ addEventListener("hashchange", () => {
 // Set when the server refused the token, or the lack of one; `reason` is that of the error.
 export const access = $state({ isDenied: false, reason: "" });
 
+// What the token allows in the project. Until that is known the page offers everything, and the server decides.
+export const role = $state({ mayEdit: true });
+
 export function enter(token: string): boolean {
   if (!form.test(token.trim())) return false;
   sessionStorage.setItem(key, token.trim());

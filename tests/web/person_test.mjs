@@ -1,0 +1,178 @@
+// What somebody who knows no radiance fields meets on the page, in Chromium: the preview beside its photograph, a film, a link and a
+// file of a finished job, minutes in place of samples, stillness, and what a viewer is not offered.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Nerfd, launchBrowser, sleep, source, step, waitFor } from "./harness.mjs";
+import { colorsOf, look } from "./looking.mjs";
+
+const nerfd = new Nerfd();
+let browser;
+const jargon = /PSNR|\bStep\b|rays|Attempt|Loss|Seed|Promote|samples/;
+const visibleText = (page) => page.locator("main").innerText();
+
+async function run() {
+  await nerfd.start();
+  browser = await launchBrowser();
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+  context.setDefaultTimeout(60_000);
+  const page = await context.newPage();
+  const errors = [];
+  page.on("pageerror", (error) => errors.push(String(error)));
+  const idOfPage = () => page.url().split("/").at(-1);
+  const jobOfPage = () => nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${idOfPage()}` });
+
+  await step("how long to train is asked in a person's words, without a pace that nobody knows", async () => {
+    await page.goto(`${nerfd.url}#token=${nerfd.token}`);
+    await page.getByRole("link", { name: "New job" }).click();
+    const chooser = page.waitForEvent("filechooser");
+    await page.getByRole("button", { name: "Choose a folder" }).click();
+    await (await chooser).setFiles(join(source, "examples/mic"));
+    await page.getByRole("heading", { name: "mic", exact: true }).waitFor();
+    const text = await visibleText(page);
+    assert.doesNotMatch(text, jargon);
+    assert.doesNotMatch(text, /about \d+ minute/);
+    await page.getByLabel("Custom").check();
+    await page.getByRole("spinbutton", { name: "Minutes" }).fill("0.25");
+    await page.getByRole("button", { name: "Start training" }).click();
+  });
+
+  let nFrames = 0;
+  await step("a training shows its newest preview beside the photograph, and asks for no live view", async () => {
+    await page.route("**/nerf.v1.ViewService/StreamViews", (route) => (++nFrames, route.continue()));
+    await page.getByRole("heading", { name: "mic", exact: true }).waitFor({ timeout: 120_000 });
+    const preview = page.locator("img.preview");
+    await waitFor("the pair", async () => (await preview.count()) === 2, 120_000);
+    await waitFor("the photograph", () => preview.nth(1).evaluate((image) => image.naturalWidth > 0));
+    assert.ok((await colorsOf(preview.first())) > 20, "the preview is blank");
+    assert.doesNotMatch(await visibleText(page), jargon);
+    assert.equal(nFrames, 0);
+    await look(page, "person-training");
+  });
+
+  await step("nothing moves on the page of a running job while nothing changes", async () => {
+    const animations = await page.evaluate(() => document.getAnimations().map((animation) => animation.effect.target.outerHTML));
+    assert.deepEqual(animations, []);
+  });
+
+  await step("a finished job has its picture first and large, and film, link and file without a promotion", async () => {
+    await page.locator(".page-head").getByText("succeeded", { exact: true }).waitFor({ timeout: 300_000 });
+    const canvas = page.locator(".box canvas.picture.shown");
+    await canvas.waitFor({ timeout: 120_000 });
+    const { width, height, y } = await canvas.boundingBox();
+    assert.ok(width >= 500 && height >= 500 && y < 400, `${width} x ${height} at ${y}`);
+    assert.doesNotMatch(await visibleText(page), jargon);
+    for (const name of ["Film", "Export", "Share"]) await page.getByRole("heading", { name, exact: true }).waitFor();
+    assert.equal(((await nerfd.call("ModelService/ListModels")).models ?? []).length, 0);
+    await look(page, "person-finished");
+  });
+
+  await step("a film says its path in words and shows some of its frames first, and takes the path that suits the photographs", async () => {
+    const film = page.getByRole("region", { name: "Film" });
+    await film.getByText("It flies once around the scene").waitFor({ timeout: 120_000 });
+    await waitFor("the strip", async () => (await film.locator(".strip img").count()) === 6, 120_000);
+    assert.ok((await colorsOf(film.locator(".strip img").nth(3))) > 10, "the strip is blank");
+    await look(page, "person-film");
+    await film.getByLabel("Seconds").fill("0.3");
+    await film.getByLabel("Height").selectOption("320");
+    await film.getByRole("button", { name: /^Make the film/ }).click();
+    await waitFor("the film's job", async () => ((await nerfd.call("RenderJobService/ListRenderJobs")).renderJobs ?? []).length === 1);
+    const { renderJobs } = await nerfd.call("RenderJobService/ListRenderJobs");
+    const { path } = await nerfd.call("RenderJobService/GetRenderJob", { name: renderJobs[0].name });
+    assert.equal(path.scene.path, "PATH_AUTO");
+    if (spawnSync("ffmpeg", ["-version"]).error) return console.log("SKIPPED the film itself: no ffmpeg");
+    await film.getByRole("link", { name: "Download" }).waitFor({ timeout: 120_000 });
+    assert.equal(await film.getByRole("link", { name: "Download" }).getAttribute("download"), "mic.mp4");
+  });
+
+  await step("a link says that it works on this computer alone, and the viewer file is offered, named after the scene", async () => {
+    const share = page.getByRole("region", { name: "Shares" });
+    await share.getByText(/works on this computer alone.*send them the viewer file/).waitFor();
+    await share.getByRole("button", { name: "Make a link" }).click();
+    assert.match(await share.getByLabel("The link").inputValue(), /#share=/);
+    const { models } = await nerfd.call("ModelService/ListModels");
+    assert.deepEqual(models.map(({ displayName }) => displayName), ["mic"], "the job is kept as a model");
+    const downloading = page.waitForEvent("download", { timeout: 120_000 });
+    await share.getByRole("button", { name: "Save the viewer file" }).click();
+    assert.equal((await downloading).suggestedFilename(), "mic-viewer.html");
+    await page.getByRole("button", { name: "Keep", exact: true }).click();
+    await page.waitForURL(/#\/models\//);
+    assert.equal((await nerfd.call("ModelService/ListModels")).models.length, 1, "it is kept once");
+    await page.goBack();
+  });
+
+  await step("figures are under Details, which stay open", async () => {
+    await page.getByText("Details", { exact: true }).click();
+    await page.getByRole("figure").filter({ hasText: "PSNR" }).waitFor();
+    await page.reload();
+    await page.getByRole("figure").filter({ hasText: "Loss" }).waitFor();
+    await page.getByText("Details", { exact: true }).click();
+    assert.equal(await page.getByRole("figure").filter({ hasText: "Loss" }).count(), 0);
+    await sleep(200);
+  });
+
+  await step("an idle page costs next to nothing", async () => {
+    const session = await page.context().newCDPSession(page);
+    await session.send("Performance.enable");
+    const busy = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
+    await page.goto(`${nerfd.url}#/jobs`);
+    await page.getByRole("link", { name: "mic" }).waitFor();
+    await sleep(2_000);
+    const before = await busy();
+    await sleep(5_000);
+    const share = ((await busy()) - before) / 5;
+    console.log(`    ${(100 * share).toFixed(1)}% of a core`);
+    assert.ok(share < 0.05, `${share} of a core`);
+  });
+
+  await step("once a training has told the pace, the next one is asked for in minutes", async () => {
+    const { progress } = (await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs[0];
+    await page.getByRole("link", { name: "New job" }).click();
+    await page.getByText("As fast as mic trained.").waitFor();
+    const text = await visibleText(page);
+    const minutes = Math.round((160e6 * progress.seconds) / progress.samples / 60);
+    assert.match(text, new RegExp(`Thorough, (about ${minutes} minute|less than a minute)`));
+    assert.match(text, /Quick look, (about \d+ minute|less than a minute)/);
+    await look(page, "person-new");
+  });
+
+  await step("a viewer is not offered what needs an editor", async () => {
+    const { secret } = await nerfd.call("AdminService/CreateToken", { token: { role: "VIEWER", project: "projects/default" } });
+    const visitor = await browser.newContext({ viewport: { width: 390, height: 844 } });
+    try {
+      const theirs = await visitor.newPage();
+      await theirs.goto(`${nerfd.url}#token=${secret}`);
+      await theirs.getByText("viewer of default").waitFor();
+      await theirs.getByRole("link", { name: "mic" }).click();
+      await theirs.locator(".box canvas.picture.shown").waitFor({ timeout: 120_000 });
+      assert.equal(await theirs.getByRole("link", { name: "New job" }).count(), 0);
+      for (const name of ["Delete", "Keep", "Train on", "Make a link"]) assert.equal(await theirs.getByRole("button", { name, exact: true }).count(), 0, name);
+      await look(theirs, "person-viewer-narrow");
+    } finally {
+      await visitor.close();
+    }
+  });
+
+  await step("it fits a phone", async () => {
+    const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.goto(`${nerfd.url}#/jobs/${trainingJobs[0].name.split("/").at(-1)}`);
+    await page.getByRole("region", { name: "Film" }).waitFor();
+    await look(page, "person-job-narrow");
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "too wide");
+  });
+
+  assert.deepEqual(errors, [], "the page threw");
+}
+
+try {
+  await run();
+} catch (error) {
+  console.error(error);
+  console.error(readFileSync(nerfd.log, "utf8").split("\n").slice(-40).join("\n"));
+  process.exitCode = 1;
+} finally {
+  await browser?.close();
+  await nerfd.end();
+}

@@ -1,0 +1,25 @@
+// A job's newest checkpoint kept as a model, which outlives the job.
+import type { TrainingJob } from "../gen/nerf/v1/training_service_pb";
+import { models, quick } from "./api";
+import { parent } from "./project";
+import { newUuid } from "./sha256";
+import { titleOf } from "./states";
+
+// The name of the model that was kept of it, if there is one.
+export async function keptOf(job: TrainingJob): Promise<string | undefined> {
+  const newest = job.checkpoints.at(-1)?.name;
+  for (let pageToken = ""; ; ) {
+    const page = await models.listModels({ parent, pageSize: 1000, pageToken }, quick);
+    const kept = page.models.find(({ checkpoint }) => checkpoint === newest);
+    if (kept) return kept.name;
+    pageToken = page.nextPageToken;
+    if (!pageToken) return undefined;
+  }
+}
+
+// The same; makes the model where there is none.
+export async function keep(job: TrainingJob): Promise<string> {
+  const kept = await keptOf(job);
+  if (kept) return kept;
+  return (await models.promoteCheckpoint({ name: `${job.name}/checkpoints/-`, displayName: titleOf(job), requestId: newUuid() }, quick)).name;
+}
