@@ -38,6 +38,12 @@ async function run() {
     await page.getByRole("button", { name: "Start training" }).click();
   });
 
+  await step("nothing moves on the page of a running job while nothing changes", async () => {
+    await page.locator(".page-head .badge.busy").waitFor({ timeout: 120_000 });
+    const moving = await page.evaluate(() => document.getAnimations().filter(({ effect }) => effect.getComputedTiming().endTime === Infinity).map(({ effect }) => effect.target.outerHTML));
+    assert.deepEqual(moving, []);
+  });
+
   let nFrames = 0;
   await step("a training shows its newest preview beside the photograph, and asks for no live view", async () => {
     await page.route("**/nerf.v1.ViewService/StreamViews", (route) => (++nFrames, route.continue()));
@@ -49,11 +55,6 @@ async function run() {
     assert.doesNotMatch(await visibleText(page), jargon);
     assert.equal(nFrames, 0);
     await look(page, "person-training");
-  });
-
-  await step("nothing moves on the page of a running job while nothing changes", async () => {
-    const animations = await page.evaluate(() => document.getAnimations().map((animation) => animation.effect.target.outerHTML));
-    assert.deepEqual(animations, []);
   });
 
   await step("a finished job has its picture first and large, and film, link and file without a promotion", async () => {
@@ -149,6 +150,10 @@ async function run() {
       assert.equal(await theirs.getByRole("link", { name: "New job" }).count(), 0);
       for (const name of ["Delete", "Keep", "Train on", "Make a link"]) assert.equal(await theirs.getByRole("button", { name, exact: true }).count(), 0, name);
       await look(theirs, "person-viewer-narrow");
+      await theirs.goto(`${nerfd.url}#/models`);
+      await theirs.getByRole("link", { name: "mic" }).first().click();
+      await theirs.getByRole("link", { name: "Download" }).waitFor();
+      for (const name of ["Train from it", "Delete", "Make the film", "Export"]) assert.equal(await theirs.getByText(name, { exact: true }).count(), 0, name);
     } finally {
       await visitor.close();
     }
