@@ -18,6 +18,7 @@ namespace {
 // circle.
 constexpr float kOneSided = 0.4f;
 constexpr absl::Duration kReadTime = absl::Seconds(20);
+constexpr float kSameAxis = 1e-3f;
 constexpr float kCornerAzimuth = 0.8f;  // radians
 
 CaptureCamera CaptureOf(const v1::Camera& camera) {
@@ -79,11 +80,15 @@ void SetStart(std::span<const v1::Camera> cameras, v1::Share* share) {
     }
     const float distance = Median(std::move(distances));
     const float sine = std::clamp(Median(std::move(heights)) / distance, -1.0f, 1.0f);
-    // The axis that `up` has least of gives the steadiest first direction along the ground.
-    const Vec3 size{std::abs(up.x), std::abs(up.y), std::abs(up.z)};
-    const Vec3 axis = size.x <= size.y && size.x <= size.z ? Vec3{1, 0, 0}
-                      : size.y <= size.z                   ? Vec3{0, 1, 0}
-                                                           : Vec3{0, 0, 1};
+    // The axis that `up` has least of gives the steadiest first direction along the ground; where
+    // it has as much of two, the first of them.
+    Vec3 axis{1, 0, 0};
+    float least = std::abs(up.x) - kSameAxis;
+    if (std::abs(up.y) < least) {
+      axis = {0, 1, 0};
+      least = std::abs(up.y) - kSameAxis;
+    }
+    if (std::abs(up.z) < least) axis = {0, 0, 1};
     const Vec3 first = Normalized(axis - up * Dot(up, axis));
     const Vec3 around =
         first * std::cos(kCornerAzimuth) + Cross(up, first) * std::sin(kCornerAzimuth);

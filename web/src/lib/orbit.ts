@@ -39,10 +39,12 @@ export function clampPose(pose: OrbitPose): OrbitPose {
   };
 }
 
+const sameAxis = 1e-3;
+
 // Two directions that span the ground with `up`.
 function groundOf(up: Vec3): [Vec3, Vec3] {
-  // The axis that up has least of gives the steadiest first direction.
-  const least = [0, 1, 2].reduce((best, axis) => (Math.abs(up[axis]!) < Math.abs(up[best]!) ? axis : best), 0);
+  // The axis that up has least of gives the steadiest first direction; where it has as much of two, the first of them.
+  const least = [0, 1, 2].reduce((best, axis) => (Math.abs(up[axis]!) < Math.abs(up[best]!) - sameAxis ? axis : best), 0);
   const axis: Vec3 = [least === 0 ? 1 : 0, least === 1 ? 1 : 0, least === 2 ? 1 : 0];
   const first = unit(sub(axis, scale(up, dot(axis, up))));
   return [first, cross(up, first)];
