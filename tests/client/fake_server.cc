@@ -104,6 +104,7 @@ class FakeScenes final : public Fake<v1::SceneService> {
     state_->names.push_back(request->name());
     *response = state_->validation;
   }
+  ANSWER(DescribeScene, v1::DescribeSceneResponse) { *response = state_->description; }
 };
 
 class FakeTraining final : public Fake<v1::TrainingService> {

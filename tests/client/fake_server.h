@@ -88,6 +88,7 @@ struct FakeState {
   std::vector<v1::Worker> workers;
   v1::Access access;              // of every caller
   std::vector<v1::Model> models;  // of get by name
+  v1::DescribeSceneResponse description;
   // Runs after the first half of a blob was sent. The second half then waits until the client
   // cancels.
   std::function<void()> on_read;

@@ -951,6 +951,30 @@ TEST_F(ServiceTest, ProjectFlagDecidesWhereShortIdsBelong) {
   EXPECT_THAT(state_.names, ElementsAre("projects/lab/trainingJobs/j-1"));
 }
 
+TEST_F(ServiceTest, ShareStartsWhereTheScenesCamerasAre) {
+  v1::Model model;
+  model.set_name("projects/default/models/fox");
+  model.set_training_job("projects/default/trainingJobs/j-1");
+  v1::TrainingJob job;
+  job.set_name(model.training_job());
+  job.set_scene("projects/default/scenes/s-1");
+  v1::DescribeSceneResponse description;
+  v1::Camera* camera = description.add_views()->mutable_camera();
+  camera->set_width(30);
+  for (int i = 0; i < 16; ++i) camera->add_transform_matrix(i % 5 == 0 ? 1 : 0);
+  {
+    MutexLock lock(state_.mu);
+    state_.models.push_back(model);
+    state_.jobs.push_back(job);
+    state_.description = description;
+  }
+  ASSERT_EQ(Run({"share", "create", "fox"}).exit_code, kOk);
+  EXPECT_EQ(state_.create_share[0].share().camera().width(), 30u);
+  // A share of a model whose job is gone starts where the page knows.
+  ASSERT_EQ(Run({"share", "create", "mic"}).exit_code, kOk);
+  EXPECT_FALSE(state_.create_share[1].share().has_camera());
+}
+
 TEST_F(ServiceTest, ShareIsMadeListedAndRevoked) {
   const CommandResult made =
       Run({"share", "create", "mic", "--display-name", "museum", "--page", "https://n.example/x"});

@@ -23,7 +23,7 @@ v1::Camera CameraAt(Vec3 position, Vec3 target) {
   return camera;
 }
 
-Vec3 PositionOf(const v1::Camera& camera) {
+Vec3 PlaceOf(const v1::Camera& camera) {
   const auto at = [&](int i) { return static_cast<float>(camera.transform_matrix(i)); };
   return {at(3), at(7), at(11)};
 }
@@ -50,7 +50,7 @@ TEST(ShareStartTest, OfAnObjectItIsACornerAtTheHeightOfTheCameras) {
   }
   v1::Share share;
   SetStart(cameras, &share);
-  const Vec3 position = PositionOf(share.camera());
+  const Vec3 position = PlaceOf(share.camera());
   EXPECT_NEAR(Norm(position), std::sqrt(5.0f), 1e-3);
   EXPECT_NEAR(position.z, 1, 1e-3);
   EXPECT_NEAR(std::atan2(position.y, position.x), 0.8, 1e-3);
