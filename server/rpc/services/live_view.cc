@@ -222,9 +222,8 @@ void LiveView::DropFrame(uint64_t id) {
   {
     MutexLock lock(mu_);
     if (is_ended_ || !order_.has_value() || order_->id != id || order_->is_interrupted) return;
-    const SteadyTime now = services_.clock.Now();
-    pacer_.Drop(order_->plan, now - order_->begin);
-    renew_due_ = now + kRestPerFrame * kMaxTrainingFrame;
+    pacer_.Drop(order_->plan, kMaxTrainingFrame);
+    renew_due_ = services_.clock.Now() + kRestPerFrame * kMaxTrainingFrame;
     order_->is_interrupted = true;
     number = order_->number;
   }
