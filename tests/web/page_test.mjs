@@ -200,7 +200,7 @@ async function run() {
   });
 
   await step("a preview is shown", async () => {
-    const preview = page.locator("img.preview");
+    const preview = page.locator("img.preview").first();
     await preview.waitFor({ timeout: 120_000 });
     assert.ok((await colorsOf(preview)) > 20, "the preview is blank");
     await look(page, "training");
