@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -192,6 +193,11 @@ class HeifItems {
     if (!boxes) return Damaged("its boxes do not fit");
     const auto described = MediaBoxesIn(ContentOf(*boxes, "iprp"));
     if (!described) return Damaged("its properties");
+    // The decoder may take another one than this reader.
+    if (IsRepeated(*top, {"meta"}) || IsRepeated(*described, {"ipco", "ipma"}) ||
+        IsRepeated(*boxes, {"pitm", "iinf", "iloc", "iprp", "iref", "idat"})) {
+      return Damaged("a box is there twice");
+    }
     const auto all = MediaBoxesIn(ContentOf(*described, "ipco"));
     primary_ = PrimaryItem(ContentOf(*boxes, "pitm"));
     if (!all || !primary_) return Damaged("its properties");
@@ -206,17 +212,19 @@ class HeifItems {
 
   // Pixels that the primary picture, or the one of its companions that takes most, decodes.
   absl::Status AddWork(double* most) const {
+    const auto companions = companions_.find(*primary_);
     for (const auto& [item, kind] : kinds_) {
-      const auto of = companion_of_.find(item);
-      const bool counts =
-          item == *primary_ || (of != companion_of_.end() && of->second == *primary_);
-      if (!counts) continue;
+      const bool is_companion =
+          companions != companions_.end() && companions->second.contains(item);
+      if (item != *primary_ && !is_companion) continue;
+      if (is_companion && companions_.contains(item)) return Damaged("a companion of a companion");
       double pixels = 0;
       if (kind == "grid") {
         std::map<uint64_t, double> known;
         const auto tiles = tiles_.find(item);
         if (tiles == tiles_.end()) return Damaged("a grid without tiles");
         for (const uint64_t tile : tiles->second) {
+          if (companions_.contains(tile)) return Damaged("a tile with a companion");
           const auto [found, is_new] = known.emplace(tile, 0);
           if (is_new) {
             const absl::Status status = WorkOf(tile, &found->second);
@@ -294,7 +302,7 @@ class HeifItems {
       const uint64_t item = fields.Next(version == 2 ? 2 : 4);
       fields.Next(2);
       if (!fields.is_good || entry.content.size() < fields.at + 4) return false;
-      kinds_[item] = entry.content.substr(fields.at, 4);
+      if (!kinds_.emplace(item, entry.content.substr(fields.at, 4)).second) return false;
     }
     return true;
   }
@@ -311,7 +319,7 @@ class HeifItems {
       for (uint64_t n = fields.Next(2); n > 0 && fields.is_good; --n) {
         const uint64_t to = fields.Next(width);
         if (entry.type == "dimg") tiles_[from].push_back(to);
-        if (entry.type == "auxl") companion_of_[from] = to;
+        if (entry.type == "auxl") companions_[to].insert(from);
       }
       if (!fields.is_good) return false;
     }
@@ -344,8 +352,8 @@ class HeifItems {
   std::optional<uint64_t> primary_;
   std::vector<MediaBox> properties_;
   std::map<uint64_t, std::string_view> kinds_;
-  std::map<uint64_t, std::vector<uint64_t>> tiles_;  // of a grid
-  std::map<uint64_t, uint64_t> companion_of_;        // such as alpha
+  std::map<uint64_t, std::vector<uint64_t>> tiles_;    // of a grid
+  std::map<uint64_t, std::set<uint64_t>> companions_;  // such as alpha, by what they belong to
   std::map<uint64_t, std::vector<Extent>> places_;
 };
 

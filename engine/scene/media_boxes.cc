@@ -28,6 +28,13 @@ std::optional<std::vector<MediaBox>> MediaBoxesIn(std::string_view bytes) {
   return boxes;
 }
 
+bool IsRepeated(const std::vector<MediaBox>& boxes, std::initializer_list<std::string_view> types) {
+  return std::any_of(types.begin(), types.end(), [&](std::string_view type) {
+    return std::count_if(boxes.begin(), boxes.end(),
+                         [&](const MediaBox& box) { return box.type == type; }) > 1;
+  });
+}
+
 std::string_view ContentOf(const std::vector<MediaBox>& boxes, std::string_view type) {
   const auto found = std::find_if(boxes.begin(), boxes.end(),
                                   [&](const MediaBox& box) { return box.type == type; });

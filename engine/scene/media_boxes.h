@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ uint64_t BigEndianOf(std::string_view bytes, size_t at, size_t width);
 // The boxes that lie one after the other in `bytes`; nullopt if they do not fit into it, or are
 // more than kMaxMediaBoxes.
 std::optional<std::vector<MediaBox>> MediaBoxesIn(std::string_view bytes);
+// Whether a type of these is there twice.
+bool IsRepeated(const std::vector<MediaBox>& boxes, std::initializer_list<std::string_view> types);
 // Of the first box of the type; empty if there is none.
 std::string_view ContentOf(const std::vector<MediaBox>& boxes, std::string_view type);
 

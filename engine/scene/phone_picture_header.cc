@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/scene/media_boxes.h"
@@ -23,12 +25,15 @@ uint64_t LittleEndianOf(std::string_view bytes, size_t at, size_t width) {
   return value;
 }
 
-// The content of the file's box `meta`.
+// The content of the file's only box `meta`: of several, decoders take another one than readers of
+// headers.
 absl::StatusOr<std::string> ReadMeta(const ReadImageAt& read_at) {
+  std::optional<std::string> found;
   uint64_t offset = 0;
   for (int i = 0; i < kMaxMediaBoxes; ++i) {
     std::array<char, 16> head;
     const size_t n = read_at(offset, head.data(), head.size());
+    if (n < 8 && found.has_value()) return *std::move(found);
     if (n < 8) return BadHeif("ends before its header");
     const std::string_view bytes(head.data(), n);
     uint64_t size = BigEndianOf(bytes, 0, 4), begin = 8;
@@ -37,13 +42,14 @@ absl::StatusOr<std::string> ReadMeta(const ReadImageAt& read_at) {
       size = BigEndianOf(bytes, 8, 8);
       begin = 16;
     }
+    if (size == 0 && found.has_value()) return *std::move(found);  // the last box
     if (size < begin || size > uint64_t{1} << 40) return BadHeif("has a box of no valid size");
     if (bytes.substr(4, 4) == "meta") {
+      if (found.has_value()) return BadHeif("has two headers");
       if (size > kMaxMetaBytes) return BadHeif("has a header that is too large");
-      std::string meta(size - begin, '\0');
-      if (read_at(offset + begin, meta.data(), meta.size()) != meta.size())
+      found.emplace(size - begin, '\0');
+      if (read_at(offset + begin, found->data(), found->size()) != found->size())
         return BadHeif("ends within its header");
-      return meta;
     }
     offset += size;
   }

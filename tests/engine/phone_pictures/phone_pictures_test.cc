@@ -154,6 +154,84 @@ TEST_F(PhonePicturesTest, StreamsLargerThanStatedAreRefusedBeforeTheyAreDecoded)
   }
 }
 
+// Four bytes as files of boxes have them.
+std::string BigEndian(size_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+  return bytes;
+}
+
+std::string BoxAround(const std::string& type, const std::string& content) {
+  return BigEndian(8 + content.size()) + type + content;
+}
+
+// The box with its head. Requires: it is there.
+std::string BoxIn(const std::string& bytes, const std::string& type) {
+  const size_t at = bytes.find(type) - 4;
+  size_t size = 0;
+  for (size_t i = 0; i < 4; ++i) size = size << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return bytes.substr(at, size);
+}
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+// Readers of headers take the first of two boxes, libheif the last of `meta`.
+TEST_F(PhonePicturesTest, SecondHeadersAreRefusedBeforeTheyAreDecoded) {
+  const std::string small = MakeHeif(Gradient(64, 48, 3), heif_compression_HEVC);
+  const std::string large =
+      MakeHeif({1104, 1000, 3, std::vector<uint8_t>(3'312'000, 90)}, heif_compression_HEVC);
+  const std::string stated("\0\0\0\x40\0\0\0\x30", 8);
+  std::string lie = BoxIn(large, "meta");
+  lie.replace(lie.find("ispe") + 8, stated.size(), stated);
+  const std::string pixels = BoxIn(small, "mdat").substr(8), head = BoxIn(small, "meta");
+  // The large file, its header hidden; the small one's, whose pixels come last; the lie.
+  std::string two = Replaced(large, "meta", "free");
+  const size_t end = two.size() + head.size() + lie.size();
+  two += Replaced(head, BigEndian(small.find("mdat") + 4), BigEndian(end + 8));
+  two += lie + BoxAround("mdat", pixels);
+  EXPECT_THAT(std::string(DecodeImageBytes(two).status().message()), HasSubstr("has two headers"));
+  EXPECT_FALSE(ParseImageHeader(two).ok());
+  // Inside of the header.
+  for (const std::string type : {"iinf", "iloc", "iprp", "pitm"}) {
+    const std::string twice = head.substr(8) + BoxIn(head, type);
+    std::string bytes = Replaced(small, "meta", "free") + BoxAround("meta", twice);
+    EXPECT_THAT(std::string(DecodeImageBytes(bytes).status().message()),
+                HasSubstr("a box is there twice"))
+        << type;
+  }
+}
+
+TEST_F(PhonePicturesTest, CompanionsOfCompanionsAreRefused) {
+  const std::string bytes = MakeHeif(Gradient(64, 48, 4), heif_compression_HEVC);
+  ASSERT_TRUE(DecodeImageBytes(bytes).ok());
+  const std::string iref = BoxIn(bytes, "iref"), companion = iref.substr(iref.find("auxl") + 4, 2);
+  const std::string own = BoxAround("auxl", companion + std::string("\0\1", 2) + companion);
+  std::string header =
+      Replaced(BoxIn(bytes, "meta").substr(8), iref, BoxAround("iref", iref.substr(8) + own));
+  EXPECT_THAT(
+      std::string(DecodeImageBytes(Replaced(bytes, "meta", "free") + BoxAround("meta", header))
+                      .status()
+                      .message()),
+      HasSubstr("a companion of a companion"));
+}
+
+TEST_F(PhonePicturesTest, CanvasesOfOtherSizesThanTheirPicturesAreRefused) {
+  const std::string small = MakeWebp(Gradient(64, 48, 3)), large = MakeWebp(Gradient(640, 480, 3));
+  std::string canvas("VP8X\x0a\0\0\0\0\0\0\0\x3f\0\0\x2f\0\0", 18);
+  for (const std::string& webp : {small, large}) {
+    std::string bytes = webp;
+    bytes.insert(12, canvas);
+    bytes[4] = static_cast<char>(bytes.size() - 8);
+    bytes[5] = static_cast<char>((bytes.size() - 8) >> 8);
+    EXPECT_EQ(ParseImageHeader(bytes)->width, 64);
+    EXPECT_EQ(DecodeImageBytes(bytes).ok(), webp == small);
+  }
+}
+
 TEST_F(PhonePicturesTest, OtherFilesOfThoseContainersAreNamed) {
   struct Case {
     std::string bytes;
