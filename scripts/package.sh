@@ -118,6 +118,7 @@ finish nerfd "$work/nerfd/usr/lib/nerfd/bin/nerfd"
 
 add_program nerf-worker nerf-worker
 add_service nerf-worker
+install -D "$source/packaging/nerf-worker.token.sh" "$work/nerf-worker/usr/lib/nerfd/worker-token"
 install -Dm644 "$source/packaging/gpu.conf" \
   "$work/nerf-worker/usr/share/doc/nerf-worker/examples/gpu.conf"
 manual nerf-worker nerf-worker 8 "trains and renders for a server of radiance fields"

@@ -56,7 +56,8 @@ done
 field() { dpkg-deb -f "$1"_*.deb "$2"; }
 has nerfd usr/bin/nerfd usr/lib/nerfd/bin/nerfd lib/systemd/system/nerfd.service \
   usr/lib/sysusers.d/nerfd.conf usr/share/man/man8/nerfd.8.gz etc/default/nerfd
-has nerf-worker usr/bin/nerf-worker lib/systemd/system/nerf-worker.service
+has nerf-worker usr/bin/nerf-worker lib/systemd/system/nerf-worker.service \
+  usr/lib/nerfd/worker-token
 has nerf-engine usr/bin/nerf-engine usr/share/man/man1/nerf-engine.1.gz
 has nerfctl usr/bin/nerfctl usr/share/man/man1/nerfctl.1.gz usr/share/nerfd/examples/mic/train \
   usr/share/bash-completion/completions/nerfctl
