@@ -49,7 +49,8 @@ absl::StatusOr<ChildProcessEnd> RunEngineProgram(const EngineProgramOptions& opt
     spec.arguments.insert(spec.arguments.end(), {"--threads", std::to_string(options.threads)});
   }
   spec.time_limit = limit;
-  spec.max_memory_bytes = PhysicalMemoryBytes();
+  spec.max_memory_bytes =
+      options.max_data_bytes > 0 ? options.max_data_bytes : PhysicalMemoryBytes();
   spec.inherits_environment = false;
   for (char* const* variable = sandbox->environment(); *variable != nullptr; ++variable) {
     const std::string text = *variable;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -18,6 +19,7 @@ struct EngineProgramOptions {
   std::string engine;  // path of nerf-engine
   int threads = 0;     // 0: one for each core
   bool sandboxed = true;
+  uint64_t max_data_bytes = 0;  // that it and each program that it starts may allocate; 0: any
   std::vector<std::string> read_paths = {};     // that it may read, besides what it needs
   absl::Duration time_limit = absl::Hours(12);  // of its work
 };

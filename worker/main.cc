@@ -184,6 +184,7 @@ EngineProgramOptions EngineProgram(const Flags& flags) {
   options.threads = flags.threads;
   options.sandboxed = !flags.no_sandbox;
   options.read_paths = flags.engine_reads;
+  options.max_data_bytes = flags.engine_memory;
   return options;
 }
 
@@ -227,7 +228,8 @@ AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
   options.features.insert(options.features.end(), {"render", "style", "views", "export", "export-2",
                                                    "export-3", "export-4", "extend"});
   options.exporting = EngineProgram(flags);
-  if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
+  options.part.max_data_bytes = flags.engine_memory;
+  if (CanMakeMovies(flags.cache_dir, flags.engine_memory)) options.features.push_back("ffmpeg");
   if (HasGangLibrary(flags.engine)) {
     options.features.push_back(flags.device == "cpu" ? "ranks" : "ranks-cuda");
   }
@@ -350,8 +352,8 @@ void AddFlags(CLI::App& app, Flags* flags) {
       ->envname("NERF_WORKER_ENGINE_READS")
       ->delimiter(':');
   app.add_option("--engine-memory", flags->engine_memory,
-                 "Memory that an engine may allocate, as in 8GiB; 0: any. For engines on the CPU: "
-                 "CUDA reserves more than it uses")
+                 "Memory that an engine, and each program that a job starts, may allocate, as in "
+                 "8GiB; 0: any. For engines on the CPU: CUDA reserves more than it uses")
       ->envname("NERF_WORKER_ENGINE_MEMORY")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->capture_default_str();

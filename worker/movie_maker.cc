@@ -22,8 +22,9 @@ constexpr size_t kMaxFrameBytes = size_t{1} << 30;
 constexpr char kEvenSides[] = "pad=ceil(iw/2)*2:ceil(ih/2)*2";
 
 ChildProcessSpec FfmpegFor(const std::string& input_codec, double fps, bool alpha,
-                           const std::string& path) {
+                           const std::string& path, uint64_t max_data_bytes) {
   ChildProcessSpec spec;
+  spec.max_memory_bytes = max_data_bytes;
   if (alpha) {
     // Hidden frames have no alpha.
     spec.arguments = {kFfmpeg,
@@ -93,12 +94,12 @@ absl::Status Encode(const ChildProcessSpec& spec, int n_frames,
 
 }  // namespace
 
-bool CanMakeMovies(const std::string& folder) {
+bool CanMakeMovies(const std::string& folder, uint64_t max_data_bytes) {
   if (!FindProgram(kFfmpeg).ok()) return false;
   const std::string path = folder + "/ffmpeg-check.mp4";
   // Two pictures of 2x2 pixels.
   const std::string ppm = std::string("P6 2 2 255\n") + std::string(12, '\x7f');
-  const absl::Status made = Encode(FfmpegFor("ppm", 30, /*alpha=*/false, path), 2,
+  const absl::Status made = Encode(FfmpegFor("ppm", 30, /*alpha=*/false, path, max_data_bytes), 2,
                                    [&](int) -> absl::StatusOr<std::string> { return ppm; }, {});
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
@@ -106,10 +107,10 @@ bool CanMakeMovies(const std::string& folder) {
   return made.ok();
 }
 
-absl::Status MakeMovie(const v1::MovieTask& task, const std::string& path, BlobCache& cache,
-                       const std::stop_token& stop) {
+absl::Status MakeMovie(const v1::MovieTask& task, const std::string& path, uint64_t max_data_bytes,
+                       BlobCache& cache, const std::stop_token& stop) {
   NERF_RETURN_IF_ERROR(Encode(
-      FfmpegFor("png", task.fps(), task.alpha(), path), task.frames_size(),
+      FfmpegFor("png", task.fps(), task.alpha(), path, max_data_bytes), task.frames_size(),
       [&](int i) -> absl::StatusOr<std::string> {
         const v1::BlobRef& blob = task.frames(i);
         const auto file = cache.Fetch(blob, /*pin=*/true, stop);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <stop_token>
 #include <string>
 
@@ -10,13 +11,14 @@
 namespace nerf {
 
 // Whether this machine has an ffmpeg that encodes H.264: tried on two small frames.
-bool CanMakeMovies(const std::string& folder);
+// max_data_bytes, here and below: memory that ffmpeg may allocate; 0: any.
+bool CanMakeMovies(const std::string& folder, uint64_t max_data_bytes = 0);
 
 // Writes the frames as an MP4 file (H.264, yuv420p, index in front, so that it plays while it
 // loads), with alpha as WebM (VP9). An MP4 of panoramas says so. Frames go to ffmpeg through a
 // pipe, one by one; odd sides get a row or column of black. Errors: those of the cache; Internal
 // with ffmpeg's words; Cancelled.
-absl::Status MakeMovie(const v1::MovieTask& task, const std::string& path, BlobCache& cache,
-                       const std::stop_token& stop);
+absl::Status MakeMovie(const v1::MovieTask& task, const std::string& path, uint64_t max_data_bytes,
+                       BlobCache& cache, const std::stop_token& stop);
 
 }  // namespace nerf

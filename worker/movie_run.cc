@@ -11,13 +11,14 @@ void MovieRun::Make() {
   report_.set_phase(v1::JobReport::RUNNING);
   InBackground(
       Lane::kFetch,
-      [request = NewCommit(), movie = grant_.movie(), folder = folder_, room = context_.room,
-       &cache = context_.cache, &blobs = context_.blobs, &server = context_.server,
+      [request = NewCommit(), movie = grant_.movie(), folder = folder_,
+       max_data_bytes = options_.max_data_bytes, room = context_.room, &cache = context_.cache,
+       &blobs = context_.blobs, &server = context_.server,
        stop = stop_.get_token()]() mutable -> CallResult {
         const std::string path = folder + (movie.alpha() ? "/movie.webm" : "/movie.mp4");
         const auto make = [&]() -> absl::StatusOr<v1::BlobRef> {
           NERF_RETURN_IF_ERROR(MakeFolders(folder));
-          NERF_RETURN_IF_ERROR(MakeMovie(movie, path, cache, stop));
+          NERF_RETURN_IF_ERROR(MakeMovie(movie, path, max_data_bytes, cache, stop));
           return UploadOwnFile(blobs, path, stop);
         };
         const auto blob = make();

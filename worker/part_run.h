@@ -19,6 +19,7 @@ struct PartRunOptions {
   absl::Duration render_silence = absl::Minutes(10);
   // An engine that has not given up cancelled frames within this time is killed.
   absl::Duration stop_timeout = absl::Seconds(5);
+  uint64_t max_data_bytes = 0;  // that ffmpeg may allocate; 0: any
 };
 
 // What runs without checkpoints share, the parts of render jobs, pose and export jobs: the report,

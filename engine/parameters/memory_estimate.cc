@@ -48,6 +48,12 @@ std::optional<uint64_t> AvailableMemoryBytes(const std::string& root) {
     if (const auto left = RoomInGroup(group))
       available = std::min(*left, available.value_or(*left));
   }
+  // Of this process alone (RLIMIT_DATA), as workers set it.
+  if (const auto limit = NumberInFile(root + "/proc/self/limits", "Max data size")) {
+    const uint64_t used = NumberInFile(root + "/proc/self/status", "VmData:").value_or(0) * 1024;
+    const uint64_t left = *limit - std::min(*limit, used);
+    available = std::min(left, available.value_or(left));
+  }
   return available;
 }
 

@@ -21,9 +21,9 @@ struct MemoryEstimate {
 // Bytes to render a view of this many pixels and compare it with a picture or write it.
 uint64_t ViewBytes(uint64_t n_pixels);
 
-// Bytes that this process may still allocate: the least of MemAvailable and what the memory limits
-// (cgroups v1 and v2) of its group and the parent groups leave. `root` is "" except in tests.
-// nullopt if none of them can be read.
+// Bytes that this process may still allocate: the least of MemAvailable, what the memory limits
+// (cgroups v1 and v2) of its group and the parent groups leave, and what its own limit
+// (RLIMIT_DATA) leaves. `root` is "" except in tests. nullopt if none of them can be read.
 std::optional<uint64_t> AvailableMemoryBytes(const std::string& root = "");
 
 // ResourceExhausted OUT_OF_MEMORY with all the numbers if the estimate does not fit.

@@ -310,10 +310,12 @@ absl::StatusOr<OldScene> ReadOldScene(const std::string& folder, const std::stri
   absl::Status first_error;
   size_t n_done = 0;
   const size_t n = scene.views.size();
-  options.pool->ParallelFor(static_cast<int64_t>(n), [&](int64_t i, int thread) {
+  std::vector<std::string> paths;
+  for (const OldView& view : scene.views) paths.push_back(folder + "/" + view.file);
+  ForEachPicture(n, paths, options, [&](int64_t i, int thread) {
     if (options.stop.stop_requested()) return;
     OldView& view = scene.views[static_cast<size_t>(i)];
-    absl::Status status = CopyOne(folder + "/" + view.file, copies, &view.photo);
+    absl::Status status = CopyOne(paths[static_cast<size_t>(i)], copies, &view.photo);
     size_t done = 0;
     {
       MutexLock lock(mu);

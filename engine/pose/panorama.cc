@@ -280,7 +280,9 @@ absl::StatusOr<std::vector<Photo>> CutPanoramas(const std::vector<Photo>& panora
   Mutex mu;
   absl::Status first_error;
   size_t n_done = 0;
-  prepare.pool->ParallelFor(static_cast<int64_t>(used.size()), [&](int64_t i, int thread) {
+  std::vector<std::string> paths;
+  for (const Photo* photo : used) paths.push_back(options.images + "/" + photo->file);
+  ForEachPicture(used.size(), paths, prepare, [&](int64_t i, int thread) {
     if (prepare.stop.stop_requested()) return;
     const auto at = static_cast<size_t>(i);
     absl::Status status = CutOne(*used[at], options, &faces[at * kPanoramaFaces]);

@@ -4,9 +4,11 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
+#include <semaphore>
 #include <set>
 #include <system_error>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/atomic_file.h"
@@ -17,6 +19,7 @@
 #include "engine/pose/panorama.h"
 #include "engine/pose/photo_masks.h"
 #include "engine/pose/photo_measures.h"
+#include "engine/scene/decode_views.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_files.h"
 
@@ -226,6 +229,17 @@ absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path) {
   return sources;
 }
 
+void ForEachPicture(size_t n, const std::vector<std::string>& paths, const PrepareOptions& options,
+                    const std::function<void(int64_t i, int thread)>& task) {
+  std::counting_semaphore<> decoders(
+      DecodesAtOnce(LargestDecoded(paths), options.max_memory_bytes, options.pool->n_threads()));
+  options.pool->ParallelFor(static_cast<int64_t>(n), [&](int64_t i, int thread) {
+    decoders.acquire();
+    const absl::Cleanup release = [&] { decoders.release(); };
+    task(i, thread);
+  });
+}
+
 bool PhotoNames::IsFree(const std::string& name) const {
   return !names_.contains(name) && !stems_.contains(name) && !names_.contains(StemOf(name));
 }
@@ -240,17 +254,21 @@ absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources:
                                                  const PrepareOptions& options) {
   std::vector<Photo> photos(pictures.size());
   PhotoNames names;
+  std::vector<std::string> paths;
   for (size_t i = 0; i < pictures.size(); ++i) {
     photos[i].name = pictures[i].name;
-    std::string file = pictures[i].file;
-    for (int n = 2; !names.IsFree(file); ++n) file = absl::StrCat(n, "_", pictures[i].file);
+    const std::string wanted = pictures[i].file;
+    std::string file = wanted;
+    for (int n = 2; !names.IsFree(file); ++n) file = absl::StrCat(n, "_", wanted);
     names.Add(file);
     photos[i].file = file;
+    paths.push_back(pictures[i].path);
+    if (!pictures[i].mask.empty()) paths.push_back(pictures[i].mask);
   }
   Mutex mu;
   absl::Status first_error;
   size_t n_done = 0;
-  options.pool->ParallelFor(static_cast<int64_t>(photos.size()), [&](int64_t i, int thread) {
+  ForEachPicture(photos.size(), paths, options, [&](int64_t i, int thread) {
     if (options.stop.stop_requested()) return;
     const auto at = static_cast<size_t>(i);
     absl::Status status = PrepareOne(pictures[at], out, options.masks, &photos[at]);

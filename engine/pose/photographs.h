@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <stop_token>
@@ -67,13 +68,19 @@ struct PrepareOptions {
   std::stop_token stop;
   std::function<void(size_t done, size_t of)> on_progress;  // on the caller's thread
   std::string masks = {};  // existing folder for masks/FILE.png of the pictures that have a mask
+  uint64_t max_memory_bytes = 0;  // that pictures decoded side by side may take; 0: no limit
 };
 
-// Copies the pictures into `out`, which exists, under names without blanks, turned upright by their
-// EXIF orientation, which is removed; finds doubles, blur and lenses. Doubles and damaged pictures
-// are not copied. Errors: Cancelled; InvalidArgument of a mask that does not fit, of masks that
-// leave less than 1%, and of masks beside copies with alpha, with which nothing trains; those of
-// writing.
+// Calls task(i, thread) for each of n pictures, of as many at once as fit into the memory if each
+// decodes the largest of the files.
+void ForEachPicture(size_t n, const std::vector<std::string>& paths, const PrepareOptions& options,
+                    const std::function<void(int64_t i, int thread)>& task);
+
+// Copies the pictures into `out`, which exists, under short names without blanks, turned upright by
+// their EXIF orientation, which is removed; finds doubles, blur and lenses. Doubles and damaged
+// pictures are not copied. Errors: Cancelled; InvalidArgument of a mask that does not fit, of masks
+// that leave less than 1%, and of masks beside copies with alpha, with which nothing trains; those
+// of writing.
 absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources::Picture>& pictures,
                                                  const std::string& out,
                                                  const PrepareOptions& options);

@@ -151,9 +151,11 @@ class PoseSearch {
     stages_.Expect(1);
     stages_.Expect(1 + kCoarseStages + StagesOf(kEfforts[0]));
     stages_.Begin("cutting panoramas", "photographs");
-    const PrepareOptions prepare{options_.pool, options_.stop, [this](size_t done, size_t of) {
+    const PrepareOptions prepare{options_.pool, options_.stop,
+                                 [this](size_t done, size_t of) {
                                    stages_.Advance(static_cast<int>(done), static_cast<int>(of));
-                                 }};
+                                 },
+                                 "", options_.max_memory_bytes};
     NERF_ASSIGN_OR_RETURN(photos_, CutPanoramas(panoramas_, cut, prepare));
     return absl::OkStatus();
   }

@@ -102,9 +102,11 @@ class Addition {
     NERF_ASSIGN_OR_RETURN(photos_, ReadPictures(sources, work_, options_, &stages_));
     NERF_RETURN_IF_ERROR(MakeFolder(copies()));
     stages_.Begin("reading the scene", "photographs");
-    const PrepareOptions prepare{options_.pool, options_.stop, [this](size_t done, size_t of) {
+    const PrepareOptions prepare{options_.pool, options_.stop,
+                                 [this](size_t done, size_t of) {
                                    stages_.Advance(static_cast<int>(done), static_cast<int>(of));
-                                 }};
+                                 },
+                                 "", options_.max_memory_bytes};
     NERF_ASSIGN_OR_RETURN(scene_, ReadOldScene(folder, copies(), prepare));
     NERF_RETURN_IF_ERROR(NamePhotos(folder));
     return CopyPhotos();

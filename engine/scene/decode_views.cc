@@ -1,8 +1,10 @@
 #include "engine/scene/decode_views.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <semaphore>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -14,19 +16,6 @@
 
 namespace nerf {
 namespace {
-
-// How many pictures may be decoded at once within the memory limit; 0 if the largest one exceeds
-// it.
-ptrdiff_t MaxConcurrentDecodes(const std::vector<ViewDescription>& descriptions,
-                               uint64_t limit_bytes, int n_threads) {
-  uint64_t largest = 1;
-  for (const ViewDescription& view : descriptions) {
-    largest = std::max(largest, view.header.DecodedBytes());
-  }
-  const auto wanted = static_cast<uint64_t>(n_threads);
-  return static_cast<ptrdiff_t>(limit_bytes == 0 ? wanted
-                                                 : std::min(wanted, limit_bytes / largest));
-}
 
 // *is_truth: HoldsTruthValues of the mask.
 absl::Status MaskImage(const SceneFolder& folder, const std::string& mask_file,
@@ -40,6 +29,26 @@ absl::Status MaskImage(const SceneFolder& folder, const std::string& mask_file,
 
 }  // namespace
 
+ptrdiff_t DecodesAtOnce(uint64_t largest_bytes, uint64_t limit_bytes, int n_threads) {
+  // A decoder's own planes or coefficients, the picture, and one that is turned or reduced.
+  constexpr uint64_t kHeldTimes = 4;
+  const uint64_t fit = limit_bytes / std::max(kHeldTimes * largest_bytes, uint64_t{1});
+  if (limit_bytes == 0 || fit >= static_cast<uint64_t>(n_threads)) return n_threads;
+  return std::max(static_cast<ptrdiff_t>(fit), ptrdiff_t{1});
+}
+
+uint64_t LargestDecoded(const std::vector<std::string>& paths) {
+  uint64_t largest = 0;
+  for (const std::string& path : paths) {
+    const absl::StatusOr<ImageHeader> header = ReadImageHeader(path);
+    std::error_code error;
+    const uint64_t bytes =
+        header.ok() ? header->DecodedBytes() : std::filesystem::file_size(path, error);
+    if (!error) largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
 ImageU8 SizeOnly(const ViewDescription& view) {
   return {view.camera.width, view.camera.height, view.n_channels(), {}};
 }
@@ -49,17 +58,23 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
                  std::vector<SceneProblem>* problems) {
   std::vector<View>* const views = to.views;
   const ImageLimits& limits = options.image_limits;
-  // If all pictures are kept, the caller has checked that they fit.
-  const ptrdiff_t n_at_once =
-      views != nullptr && to.sink == nullptr
-          ? pool->n_threads()
-          : MaxConcurrentDecodes(descriptions, options.memory_limit_bytes, pool->n_threads());
-  if (n_at_once == 0) {
+  uint64_t largest = 0, kept = 0;
+  std::vector<std::string> masks;
+  for (const ViewDescription& view : descriptions) {
+    largest = std::max(largest, view.header.DecodedBytes());
+    if (!view.mask_file.empty()) masks.push_back(folder.PathOf(view.mask_file));
+    if (views != nullptr && to.sink == nullptr) kept += view.DecodedBytes();
+  }
+  const uint64_t limit = options.memory_limit_bytes;
+  if (kept == 0 && limit > 0 && largest > limit) {
     return AddProblem(problems, "", "",
                       absl::StrCat("its largest image does not fit in the ",
                                    options.memory_limit_bytes >> 20, " MiB that are available"));
   }
-  std::counting_semaphore<> decoders(n_at_once);
+  // If all pictures are kept, the caller has checked that they fit.
+  const uint64_t left = limit == 0 ? 0 : std::max(limit - std::min(limit, kept), uint64_t{1});
+  std::counting_semaphore<> decoders(
+      DecodesAtOnce(std::max(largest, LargestDecoded(masks)), left, pool->n_threads()));
   if (views != nullptr) views->resize(descriptions.size());
   if (to.mask_uses != nullptr) to.mask_uses->resize(descriptions.size());
   std::vector<std::string> messages(descriptions.size());

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/base/parallel_for.h"
@@ -17,6 +20,13 @@ struct DecodedPictures {
   PictureSink* sink = nullptr;                // in place of views[i].image
   std::vector<MaskUse>* mask_uses = nullptr;  // if set: of each picture whose alpha is a mask
 };
+
+// How many pictures of at most so many decoded bytes are decoded side by side, each with what its
+// decoder holds beside: at least one, and as many as threads if limit_bytes is 0, no limit.
+ptrdiff_t DecodesAtOnce(uint64_t largest_bytes, uint64_t limit_bytes, int n_threads);
+
+// Decoded bytes of the largest of these files; of no picture its own bytes.
+uint64_t LargestDecoded(const std::vector<std::string>& paths);
 
 // An image of the view's size without pixels.
 ImageU8 SizeOnly(const ViewDescription& view);

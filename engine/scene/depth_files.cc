@@ -4,11 +4,14 @@
 #include <climits>
 #include <cmath>
 #include <cstddef>
+#include <semaphore>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
+#include "engine/scene/decode_views.h"
 #include "engine/scene/foreign_file.h"
 #include "engine/scene/npy.h"
 #include "engine/scene/scene_reader.h"
@@ -177,9 +180,14 @@ std::vector<DepthMap> DecodeDepthFiles(const SceneFolder& folder,
   for (size_t i = 0; i < views.size(); ++i) {
     if (!views[i].depth.file.empty()) maps.emplace_back().view = static_cast<int32_t>(i);
   }
-  std::vector<std::string> messages(maps.size());
+  std::vector<std::string> messages(maps.size()), paths;
+  for (const DepthMap& map : maps) paths.push_back(folder.PathOf(views[map.view].depth.file));
+  std::counting_semaphore<> decoders(
+      DecodesAtOnce(LargestDecoded(paths), options.memory_limit_bytes, pool->n_threads()));
   pool->ParallelFor(static_cast<int64_t>(maps.size()), [&](int64_t i, int thread) {
     if (options.stop.stop_requested()) return;
+    decoders.acquire();
+    const absl::Cleanup release = [&] { decoders.release(); };
     if (thread == 0 && options.between_images) options.between_images();
     DepthMap& map = maps[i];
     const ViewDescription& view = views[map.view];

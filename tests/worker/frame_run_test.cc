@@ -11,6 +11,7 @@
 #include "common/rpc/rpc_status.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/worker/scripted_agent.h"
+#include "worker/movie_maker.h"
 
 namespace nerf {
 namespace {
@@ -320,6 +321,12 @@ TEST_F(FrameRunTest, FramesKeepTheirEngineFromAnotherProject) {
   engines_.engine = renders_frames;
   for (int i = 0; i < 4; ++i) Answer();
   EXPECT_EQ(Committed().size(), 4u);
+}
+
+TEST(MovieMakerTest, FfmpegHasTheMemoryLimit) {
+  TempDir dir;
+  if (!CanMakeMovies(dir.path())) GTEST_SKIP() << "no ffmpeg that encodes H.264";
+  EXPECT_FALSE(CanMakeMovies(dir.path(), uint64_t{1} << 20));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -222,6 +223,29 @@ TEST_F(PhotographsTest, FormatsThatAreNotReadAreNamed) {
   ASSERT_THAT(sources, IsOk());
   EXPECT_EQ(sources->pictures.size(), 1u);
   EXPECT_THAT(sources->unreadable, ElementsAre(HasSubstr("b.TIFF: tiff is not read")));
+}
+
+TEST_F(PhotographsTest, OnlyAsManyPicturesAreDecodedAtOnceAsFit) {
+  std::vector<std::string> paths;
+  for (const std::string name : {"a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg", "f.jpg"}) {
+    WriteJpeg(name, TexturedImage(64, 48, 1));
+    paths.push_back(dir_ / ("in/" + name));
+  }
+  ThreadPool pool(4);
+  PrepareOptions options;
+  options.pool = &pool;
+  options.max_memory_bytes = uint64_t{8} * 64 * 48 * 3 - 1;  // two need one byte more
+  std::atomic<int> at_once = 0, most = 0, n = 0;
+  ForEachPicture(paths.size(), paths, options, [&](int64_t, int) {
+    const int now = ++at_once;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    EXPECT_TRUE(DecodeImage(paths[0]).ok());
+    ++n;
+    --at_once;
+  });
+  EXPECT_EQ(most, 1);
+  EXPECT_EQ(n, 6);
 }
 
 TEST_F(PhotographsTest, FolderWithoutPicturesIsRefused) {

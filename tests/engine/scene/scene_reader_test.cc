@@ -1,4 +1,5 @@
 #include "engine/scene/scene_reader.h"
+#include "engine/scene/decode_views.h"
 
 #include <unistd.h>
 
@@ -533,6 +534,20 @@ TEST(SceneReaderTest, CheckingDecodesOnlyAsManyImagesAtOnceAsFit) {
   options.memory_limit_bytes -= 1;
   EXPECT_THAT(SummaryOf(DescribeScene(folder.path(), options).problems),
               HasSubstr("largest image does not fit"));
+}
+
+TEST(SceneReaderTest, DecodersSideBySideFitTogether) {
+  constexpr uint64_t kLargest = 128'000'000 * 3;
+  EXPECT_EQ(DecodesAtOnce(kLargest, 0, 16), 16) << "no limit";
+  EXPECT_EQ(DecodesAtOnce(kLargest, uint64_t{600} << 20, 16), 1);
+  EXPECT_EQ(DecodesAtOnce(kLargest, uint64_t{8} << 30, 16), 5);
+  EXPECT_EQ(DecodesAtOnce(1000, uint64_t{8} << 30, 16), 16);
+  const TempFolder folder;
+  folder.Write("a.png", MakePng(40, 30));
+  folder.Write("b.npy", std::string(5000, '0'));
+  const std::vector<std::string> paths = {folder.path() + "/a.png", folder.path() + "/none"};
+  EXPECT_EQ(LargestDecoded(paths), 3600u);
+  EXPECT_EQ(LargestDecoded({paths[0], folder.path() + "/b.npy"}), 5000u);
 }
 
 TEST(SceneReaderTest, BrokenDataSetGivesEveryProblemAndNoScene) {

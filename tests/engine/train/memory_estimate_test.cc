@@ -65,6 +65,20 @@ TEST(AvailableMemoryTest, GroupAboveItsLimitLeavesNothing) {
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 0u);
 }
 
+TEST(AvailableMemoryTest, LimitOfThisProcessCountsToo) {
+  TempDir root;
+  root.Write("proc/meminfo", "MemAvailable:   9000 kB\n");
+  const std::string limits = "Limit                     Soft Limit           Hard Limit    Units\n";
+  root.Write("proc/self/limits",
+             limits + "Max data size             unlimited  unlimited  bytes\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 9000u * 1024);
+  root.Write("proc/self/limits",
+             limits + "Max data size             4096000    4096000    bytes\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 4096000u);
+  root.Write("proc/self/status", "VmPeak: 90000 kB\nVmData:      1000 kB\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 4096000u - 1024000);
+}
+
 TEST(AvailableMemoryTest, UnknownOrGarbledFilesAreNoLimit) {
   TempDir root;
   EXPECT_EQ(AvailableMemoryBytes(root.path()), std::nullopt);
