@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -28,7 +29,12 @@ AtomicFile::~AtomicFile() {
 }
 
 absl::StatusOr<AtomicFile> AtomicFile::Create(std::string path, uint32_t mode) {
-  std::string temporary_path = path + ".tmp-XXXXXX";
+  constexpr std::string_view kEnding = ".tmp-XXXXXX";
+  // Cut where the ending does not fit. A name that is too long by itself fails here.
+  const size_t name_size = path.size() - (path.rfind('/') + 1);
+  const size_t wanted = name_size + kEnding.size();
+  const size_t cut = name_size <= NAME_MAX && wanted > NAME_MAX ? wanted - NAME_MAX : 0;
+  std::string temporary_path = path.substr(0, path.size() - cut).append(kEnding);
   UniqueFd fd(mkostemp(temporary_path.data(), O_CLOEXEC));
   if (!fd.ok()) return ErrnoToStatus(errno, "create " + path);
   // In an engine's sandbox modes cannot be changed: the file keeps 0600.

@@ -48,6 +48,16 @@ std::string CopyName(const std::string& name) {
   return is_kept ? name : fs::path(name).replace_extension(".jpg").string();
 }
 
+// A name to which prefixes and endings can be added within what file systems allow.
+std::string ShortName(const std::string& name) {
+  constexpr size_t kMaxBytes = 200;
+  const std::string extension = fs::path(name).extension().string();
+  if (name.size() <= kMaxBytes || extension.size() >= kMaxBytes) return name;
+  size_t size = kMaxBytes - extension.size();
+  while (size > 1 && (name[size] & 0xc0) == 0x80) --size;  // within a character of UTF-8
+  return name.substr(0, size) + extension;
+}
+
 // A name without blanks, which end a name in COLMAP's lists.
 std::string SafeName(const std::string& name) {
   std::string safe = name;
@@ -257,7 +267,7 @@ absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources:
   std::vector<std::string> paths;
   for (size_t i = 0; i < pictures.size(); ++i) {
     photos[i].name = pictures[i].name;
-    const std::string wanted = pictures[i].file;
+    const std::string wanted = ShortName(pictures[i].file);
     std::string file = wanted;
     for (int n = 2; !names.IsFree(file); ++n) file = absl::StrCat(n, "_", wanted);
     names.Add(file);

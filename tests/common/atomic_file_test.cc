@@ -37,6 +37,15 @@ TEST(AtomicFileTest, WithoutCommitTheOldFileStandsAndNothingIsLeft) {
   EXPECT_EQ(CountEntries(dir.path()), 1u);
 }
 
+TEST(AtomicFileTest, NamesMayHaveAllTheBytesOfFileSystems) {
+  TempDir dir;
+  const std::string longest(255, 'a');
+  ASSERT_THAT(WriteFileAtomically(dir / longest, "x"), IsOk());
+  EXPECT_THAT(ReadFile(dir / longest, 100), IsOkAndHolds(std::string("x")));
+  EXPECT_FALSE(AtomicFile::Create(dir / (longest + "a")).ok()) << "before any work";
+  EXPECT_EQ(CountEntries(dir.path()), 1u);
+}
+
 TEST(AtomicFileTest, ModeIsThatOfTheFinalFile) {
   TempDir dir;
   ASSERT_THAT(WriteFileAtomically(dir / "token", "secret", 0600), IsOk());

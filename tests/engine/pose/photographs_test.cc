@@ -225,6 +225,24 @@ TEST_F(PhotographsTest, FormatsThatAreNotReadAreNamed) {
   EXPECT_THAT(sources->unreadable, ElementsAre(HasSubstr("b.TIFF: tiff is not read")));
 }
 
+TEST_F(PhotographsTest, LongNamesAreCutForTheCopiesAlone) {
+  std::string two_bytes;  // a letter at an odd place
+  while (two_bytes.size() < 248) two_bytes += "\u00e4";
+  const std::string name = "a" + two_bytes.substr(0, 246) + ".jpeg";
+  ASSERT_EQ(name.size(), 252u);
+  WriteJpeg(name, TexturedImage(64, 48, 1));
+  WriteJpeg(std::string(250, 'b') + "1.jpg", TexturedImage(64, 48, 2));
+  WriteJpeg(std::string(250, 'b') + "2.jpg", TexturedImage(64, 48, 3));
+  WriteMask(std::string(250, 'b') + "2.png", 64, 48, [](int x, int) { return x < 32 ? 0 : 255; });
+  const std::vector<Photo> photos = Prepare();
+  EXPECT_EQ(photos[0].name, name);
+  EXPECT_EQ(photos[0].file, "a" + two_bytes.substr(0, 194) + ".jpeg");
+  EXPECT_EQ(photos[1].file, std::string(196, 'b') + ".jpg");
+  EXPECT_EQ(photos[2].file, "2_" + photos[1].file);
+  for (const Photo& photo : photos) EXPECT_TRUE(DecodeImage(out_ + "/" + photo.file).ok());
+  EXPECT_THAT(MaskNames(), ElementsAre(photos[2].file + ".png"));
+}
+
 TEST_F(PhotographsTest, OnlyAsManyPicturesAreDecodedAtOnceAsFit) {
   std::vector<std::string> paths;
   for (const std::string name : {"a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg", "f.jpg"}) {
