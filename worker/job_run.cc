@@ -317,7 +317,8 @@ void JobRun::FinishWithoutResult(const CallResult& refusal) {
 void JobRun::FinishCrashed(const std::string& how, bool shared) {
   report_.set_shared_engine(shared);
   *report_.mutable_error() = ToRpcStatus(
-      WithReason(absl::UnavailableError(fmt::format("the engine process ended: {}", how)),
+      WithReason(absl::UnavailableError(fmt::format("the engine process ended: {}",
+                                                    WithoutPaths(WithoutFolder(how, folder_)))),
                  reason::kEngineCrashed));
   Finish(v1::JobReport::ENGINE_CRASHED);
 }

@@ -111,7 +111,8 @@ void PartRun::FinishCrashed(const std::string& how, bool shared_engine) {
   if (ending()) return;
   report_.set_shared_engine(shared_engine);
   *report_.mutable_error() = ToRpcStatus(
-      WithReason(absl::UnavailableError(fmt::format("the engine process ended: {}", how)),
+      WithReason(absl::UnavailableError(fmt::format("the engine process ended: {}",
+                                                    WithoutPaths(WithoutFolder(how, folder_)))),
                  reason::kEngineCrashed));
   Finish(v1::JobReport::ENGINE_CRASHED);
 }

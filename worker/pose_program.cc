@@ -12,6 +12,7 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "worker/engine_program.h"
+#include "worker/scene_folder.h"
 
 namespace nerf {
 namespace {
@@ -122,6 +123,9 @@ absl::StatusOr<bool> SearchPosesInSandbox(
       const ChildProcessEnd end,
       RunPoseCommand(options, std::move(command), &task, options.time_limit, on_line, stop));
   if (end.ok()) return true;
+  // Words of programs, unlike those about the user's own files.
+  if (error.has_value() && error->code != absl::StatusCode::kInvalidArgument)
+    error->message = WithoutPaths(error->message);
   const bool exited = end.kind == ChildProcessEnd::Kind::kExited;
   if (exited && end.code == kBadData && !error.has_value()) return false;
   return FailureOfSearch(end, error);

@@ -208,7 +208,8 @@ void PoseRun::Pose() {
         TakeNews();
         if (result.ok()) return Commit();
         if (result.reason == reason::kEngineCrashed) {
-          return FinishCrashed(result.message, /*shared_engine=*/false);
+          return FinishCrashed(WithoutFolder(result.message, search_->photos),
+                               /*shared_engine=*/false);
         }
         CallResult failure = result;
         if (failure.code == absl::StatusCode::kInvalidArgument && failure.reason.empty()) {

@@ -281,8 +281,9 @@ void RequestBoard::OnEngineHopeless(const EngineRoom& room, const std::string& w
     if (request.stage == Stage::kWaiting && request.room.get() == &room) lost.push_back(id);
   }
   for (const std::string& id : lost) {
-    ReplyError(requests_.find(id),
-               WorkerLost(fmt::format("an engine for it does not start here: {}", why)));
+    ReplyError(
+        requests_.find(id),
+        WorkerLost(fmt::format("an engine for it does not start here: {}", WithoutPaths(why))));
   }
 }
 

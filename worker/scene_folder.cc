@@ -86,10 +86,33 @@ absl::Status LayOutScene(const SceneManifest& files, const std::string& folder, 
 }
 
 std::string WithoutFolder(const std::string& text, const std::string& folder) {
-  return absl::StrReplaceAll(text, {{folder + "/scene/", ""},
-                                    {folder + "/scene: ", ""},
-                                    {folder + "/scene", "the scene"},
-                                    {folder + "/", ""}});
+  std::error_code error;
+  std::string left_out = text;
+  // As it is named, and as programs may call it.
+  for (const std::string& known : {fs::weakly_canonical(folder, error).string(),
+                                   fs::absolute(folder, error).string(), folder}) {
+    if (known.empty()) continue;
+    left_out = absl::StrReplaceAll(left_out, {{known + "/scene/", ""},
+                                              {known + "/scene: ", ""},
+                                              {known + "/scene", "the scene"},
+                                              {known + "/", ""}});
+  }
+  return left_out;
+}
+
+std::string WithoutPaths(std::string_view text) {
+  constexpr std::string_view kEnds = " \t\n'\"`,;:()<>[]|=";
+  std::string cut;
+  while (!text.empty()) {
+    const bool begins =
+        text.front() == '/' && (cut.empty() || kEnds.find(cut.back()) != kEnds.npos);
+    const std::string_view word = text.substr(0, begins ? text.find_first_of(kEnds) : 1);
+    const size_t slash =
+        begins && word.size() > 1 ? word.find_last_of('/', word.size() - 2) + 1 : 0;
+    cut += word.substr(slash);
+    text.remove_prefix(word.size());
+  }
+  return cut;
 }
 
 absl::Status WithoutFolder(const absl::Status& error, const std::string& folder) {

@@ -36,6 +36,8 @@ absl::Status LinkFile(const std::string& source, const std::string& target);
 // `text` of an engine that works in `folder` with that folder's name and its scene's left out: the
 // paths of this machine mean nothing to whoever sent the scene.
 std::string WithoutFolder(const std::string& text, const std::string& folder);
+// `text` with absolute paths cut to their last part. For words of programs, such as COLMAP's.
+std::string WithoutPaths(std::string_view text);
 // The same error with such a message.
 absl::Status WithoutFolder(const absl::Status& error, const std::string& folder);
 

@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<Photo>> ReadPictures(const PhotoSources& sources, con
   }
   NERF_RETURN_IF_ERROR(MakeFolder(work / "images"));
   stages->Begin("reading photographs", "photographs");
-  PrepareOptions prepare{options.pool, options.stop, advance};
+  PrepareOptions prepare{options.pool, options.stop, advance, "", options.max_memory_bytes};
   if (std::any_of(pictures.begin(), pictures.end(),
                   [](const auto& p) { return !p.mask.empty(); })) {
     prepare.masks = work / "masks";
@@ -55,7 +55,10 @@ absl::StatusOr<std::vector<Photo>> ReadPictures(const PhotoSources& sources, con
 
 absl::Status WriteReportFiles(const PoseReport& report, const PosedModel& model,
                               const WorkFolder& work, const std::string& out) {
-  NERF_RETURN_IF_ERROR(WriteFileAtomically(work / "pose.json", PoseReportJson(report, out) + "\n"));
+  // The report goes to whoever sent the photographs: it names no folder of this machine.
+  const std::string name = std::filesystem::path(out).filename().string();
+  NERF_RETURN_IF_ERROR(
+      WriteFileAtomically(work / "pose.json", PoseReportJson(report, name) + "\n"));
   NERF_RETURN_IF_ERROR(
       WriteFileAtomically(work / "pose.txt", PoseReportText(report) + PosedListText(report)));
   return WritePng(work / "pose.png", PictureFromAbove(report, model));

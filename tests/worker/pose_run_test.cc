@@ -206,6 +206,19 @@ TEST_F(PoseRunTest, BrokenSearchIsACrashWhichTheServerTriesAgain) {
   }
 }
 
+TEST_F(PoseRunTest, CrashMessagesNameNoFolderOfThisMachine) {
+  UseEngine(
+      R"(echo "{\"event\":\"failed\",\"code\":\"ABORTED\",\"message\":\"colmap: it said: $out.partial-a/few.db / $photos/a b.jpg: /opt/x.cc:3 failed\"}"
+exit 3
+)");
+  Start();
+  SendOrder();
+  ASSERT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  EXPECT_EQ(server_.last_report()->error().message(),
+            "the engine process ended: the search for poses broke down: colmap: it said: few.db / "
+            "a b.jpg: x.cc:3 failed");
+}
+
 TEST_F(PoseRunTest, FailedCommitIsRepeatedWithoutPosingAgain) {
   UseEngine("echo once >> " + dir_.path() + "/runs\n" + kPosed);
   Start();
@@ -329,6 +342,17 @@ TEST_F(PoseProgramTest, TimeLimitEndsIt) {
   options_.time_limit = absl::Milliseconds(200);
   UseEngine("sleep 1000\n");
   EXPECT_THAT(Search().status(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST_F(PoseProgramTest, MemoryLimitHoldsForItAndForWhatItStarts) {
+  options_.max_data_bytes = uint64_t{600} << 20;
+  UseEngine(R"sh(
+say() { echo "{\"event\":\"posing\",\"stage\":1,\"stages\":1,\"doing\":\"$1\"}"; }
+say "$(ulimit -d)"
+say "$(/bin/sh -c 'ulimit -d')"
+)sh");
+  EXPECT_THAT(Search(), IsOk());
+  EXPECT_THAT(said_, ElementsAre("614400", "614400"));
 }
 
 TEST_F(PoseProgramTest, ToolsAreAskedForTheirVersions) {

@@ -26,6 +26,22 @@ TEST(SceneFolderTest, PathsThatLeaveTheSceneAreRefused) {
   EXPECT_THAT(CheckScenePath("..a/b..c"), IsOk());
 }
 
+TEST(SceneFolderTest, MessagesNameNoFolderOfThisMachine) {
+  EXPECT_EQ(WithoutFolder("/c/j/1/scene/a.png: cut off", "/c/j/1"), "a.png: cut off");
+  const std::string here = fs::current_path().string();
+  EXPECT_EQ(WithoutFolder("ffmpeg: file:" + here + "/c/j/1/a.mp4: no film", "c/j/1"),
+            "ffmpeg: file:a.mp4: no film");
+  for (const auto& [said, left] :
+       {std::pair("open '/var/c/few.db' failed (code 14)", "open 'few.db' failed (code 14)"),
+        {"--image_path=/var/c/images/, 7/8 of a/b and / or 3 / 4",
+         "--image_path=images/, 7/8 of a/b and / or 3 / 4"},
+        {"/usr/bin/colmap", "colmap"},
+        {"run /nowhere: no such file", "run nowhere: no such file"},
+        {"", ""}}) {
+    EXPECT_EQ(WithoutPaths(said), left);
+  }
+}
+
 class LayOutTest : public ::testing::Test {
  protected:
   LayOutTest() {

@@ -106,6 +106,7 @@ TEST_F(PoseSearchTest, PosedPhotographsBecomeADataSet) {
   EXPECT_EQ(scene.train.size() + scene.test.size(), 10u);
   const auto json = nlohmann::json::parse(*ReadFile(dir_ / "out/pose.json", 1 << 20));
   EXPECT_EQ(json["posed"], 10);
+  EXPECT_EQ(json["out"], "out") << "whoever gets the report gets no folder of this machine";
   EXPECT_THAT(*ReadFile(dir_ / "out/pose.txt", 1 << 20),
               HasSubstr("posed, by their number in pose.png:\n     1  p0.jpg\n     2  p1.jpg\n"));
   EXPECT_THAT(DecodeImage(dir_ / "out/pose.png"), IsOk());
