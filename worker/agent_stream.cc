@@ -134,6 +134,7 @@ v1::SynchronizeRequest Agent::NextMessage() {
     hello->set_ffmpeg_version(options_.ffmpeg_version);
     for (const std::string& method : engines_->last_hello().merges)
       hello->add_features("merge/" + method);
+    if (engines_->last_hello().writes_nanovdb) hello->add_features("export-nvdb");
     said_hello_ = true;
   }
   // An abandoned job is not reported, even while its engine still stops.

@@ -24,6 +24,7 @@
 #include "engine/commands/view_set.h"
 #include "engine/commands/viewer_command.h"
 #include "engine/config/view_style_check.h"
+#include "engine/export/nvdb_file.h"
 #include "engine/protocol/json.h"
 #include "engine/training/exception_border.h"
 #include "engine/training/loaded_model.h"
@@ -177,6 +178,7 @@ absl::Status Export(const ExportFlags& flags, const ExportRequest& request,
                     const std::stop_token& stop) {
   const RealClock clock;
   const SteadyTime begin = clock.Now();
+  if (request.format == ExportFormat::kNvdb) NERF_RETURN_IF_ERROR(CanWriteNanoVdb());
   NERF_ASSIGN_OR_RETURN(const ModelFile model,
                         WithModelHint(ReadModelFile(flags.model), flags.model));
   ThreadPool pool(ThreadsFor(flags.threads));

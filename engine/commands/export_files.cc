@@ -142,10 +142,6 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
 absl::StatusOr<ExportedFile> VolumeFile(const ModelFile& model, const ExportRequest& request,
                                         ThreadPool* pool, const std::stop_token& stop,
                                         const ExportProgress& progress) {
-  if (request.format == ExportFormat::kNvdb && !CanWriteNanoVdb()) {
-    return VolumeNanoVdb({}, ExportAxes(request.axes, /*of_gltf=*/false, model.state.geometry))
-        .status();
-  }
   NERF_ASSIGN_OR_RETURN(const MarchedModel* const marched, MarchedModelOf(model, "volume"));
   const SceneGeometry& geometry = model.state.geometry;
   NERF_ASSIGN_OR_RETURN(const Volume volume,

@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/commands/command.h"
+#include "engine/export/nvdb_file.h"
 #include "engine/serve/serve_loop.h"
 #include "engine/training/device.h"
 #include "engine/training/exception_border.h"
@@ -35,6 +36,7 @@ int RunServe(const ServeFlags& flags) {
   ServeOptions options;
   options.fd = flags.fd;
   options.device = flags.device;
+  options.writes_nanovdb = CanWriteNanoVdb().ok();
   const absl::Status status = Guarded([&] {
     NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device,
                           NewRenderDevice(flags.device, &pool));

@@ -107,6 +107,11 @@ absl::StatusOr<MeshExport> MakeMesh(const MarchedModel& model, const SceneGeomet
   made.n_found = made.mesh.n_triangles();
   progress("simplify", 0);
   Simplify(options.n_triangles, &made.mesh);
+  if (made.mesh.indices.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--triangles: {} leaves nothing of the {} that there are", options.n_triangles,
+                    made.n_found));
+  }
   if (stop.stop_requested()) return Interrupted();
   progress("colors", 0);
   made.mesh.normals = VertexNormals(made.mesh);

@@ -2,13 +2,14 @@
 
 namespace nerf {
 
-bool CanWriteNanoVdb() { return false; }
-
-absl::StatusOr<std::string> VolumeNanoVdb(const Volume& /*volume*/, const ExportAxes& /*axes*/) {
+absl::Status CanWriteNanoVdb() {
   return absl::UnimplementedError(
       "this nerf-engine was built without NanoVDB (libnanovdb-dev); nanovdb_convert makes a .nvdb "
-      "of "
-      "a .vdb");
+      "of a .vdb");
+}
+
+absl::StatusOr<std::string> VolumeNanoVdb(const Volume& /*volume*/, const ExportAxes& /*axes*/) {
+  return CanWriteNanoVdb();
 }
 
 }  // namespace nerf

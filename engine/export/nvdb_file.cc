@@ -59,7 +59,7 @@ nanovdb::GridHandle<> GridOf(const Volume& volume, const nanovdb::Map& map, cons
 
 }  // namespace
 
-bool CanWriteNanoVdb() { return true; }
+absl::Status CanWriteNanoVdb() { return absl::OkStatus(); }
 
 absl::StatusOr<std::string> VolumeNanoVdb(const Volume& volume, const ExportAxes& axes) {
   const nanovdb::Map map = MapOf(volume.grid, axes);

@@ -2,17 +2,18 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/export/export_axes.h"
 #include "engine/export/volume.h"
 
 namespace nerf {
 
-// Whether this program was built with NanoVDB's headers.
-bool CanWriteNanoVdb();
+// Unimplemented unless this program was built with NanoVDB's headers.
+absl::Status CanWriteNanoVdb();
 
 // A file of NanoVDB with the grids of VolumeVdb, uncompressed: renderers on GPUs map it as it is.
-// Errors: Unimplemented unless CanWriteNanoVdb.
+// Errors: those of CanWriteNanoVdb.
 // Source: Museth 2021, "NanoVDB".
 absl::StatusOr<std::string> VolumeNanoVdb(const Volume& volume, const ExportAxes& axes);
 

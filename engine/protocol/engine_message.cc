@@ -78,7 +78,7 @@ JsonObject ToJson(const Hello& hello) {
   return {{"type", "hello"},          {"version", hello.version},
           {"device", hello.device},   {"description", hello.description},
           {"threads", hello.threads}, {"methods", hello.methods},
-          {"merges", hello.merges}};
+          {"merges", hello.merges},   {"nanovdb", hello.writes_nanovdb}};
 }
 
 Hello ReadHello(KeyReader* reader) {
@@ -87,7 +87,8 @@ Hello ReadHello(KeyReader* reader) {
           reader->Text("description", Need::kOptional),
           reader->Count("threads", Need::kOptional),
           reader->Texts("methods"),
-          reader->Texts("merges")};
+          reader->Texts("merges"),
+          reader->Flag("nanovdb", Need::kOptional).value_or(false)};
 }
 
 JsonObject ToJson(const Started& started) {

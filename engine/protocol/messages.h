@@ -127,6 +127,7 @@ struct Hello {
   uint32_t threads = 0;
   std::vector<std::string> methods;      // that train on the device
   std::vector<std::string> merges = {};  // those of them whose parts' models it merges
+  bool writes_nanovdb = false;           // its `export`
 };
 struct Started {
   std::string job;

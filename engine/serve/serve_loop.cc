@@ -97,7 +97,7 @@ void ServeLoop::ReadUntilEnd() {
 absl::Status ServeLoop::Run() {
   Send(protocol::Hello{NERF_VERSION, options_.device, options_.device_description,
                        static_cast<uint32_t>(pool_->n_threads()), TrainingMethods(options_.device),
-                       MergingMethods(options_.device)});
+                       MergingMethods(options_.device), options_.writes_nanovdb});
   std::thread reader([this] { ReadUntilEnd(); });
   while (broken_.ok()) {
     ChooseRender();

@@ -26,6 +26,7 @@ struct ServeOptions {
   int fd = 3;  // one end of a stream socket pair
   std::string device = "cpu", device_description;
   const DeviceMonitor* monitor = nullptr;  // of the device; may be null; outlives the loop
+  bool writes_nanovdb = false;             // this program's exports
   uint64_t model_cache_bytes = uint64_t{1} << 30;
   // After the end of the connection, running work may continue for this long; then the process
   // exits. Infinite in tests, which must not exit.

@@ -30,7 +30,8 @@ PATHS = [('none/mesh.ply', NOT_FOUND, 'none/mesh.ply'), ('file/mesh.ply', NOT_FO
          ('', USAGE, '--out'), ('../' * 200 + 'none/x/mesh.ply', NOT_FOUND, 'mesh.ply'),
          ('mesh.obj', USAGE, '--format'), ('mesh', USAGE, '--format'), ('.ply', USAGE, '--format')]
 FLAGS = [('--resolution=7', USAGE, '--resolution'), ('--resolution=2000', USAGE, '--resolution'),
-         ('--triangles=0', USAGE, '--triangles'), ('--triangles=-1', USAGE, '--triangles'),
+         ('--triangles=0', USAGE, '--triangles'), ('--triangles=1', BAD_DATA, '--triangles'),
+         ('--triangles=-1', USAGE, '--triangles'),
          ('--density=nan', USAGE, '--density'), ('--density=-1', USAGE, '--density'),
          ('--density=1e30', BAD_DATA, 'no surface'), ('--frame=../mars', USAGE, '--frame'),
          ('--time=2', USAGE, '--time'), ('--texture=1024', USAGE, '--texture'),

@@ -3,7 +3,7 @@
 
 usage: hostile_pictures.py [--engine nerf-engine] [--keep DIR] [CASE...]
 
-Makes 100 of them: HEIC, AVIF and WebP through `check`, films and EXIF through `pose`. Prints those
+Makes 102 of them: HEIC, AVIF and WebP through `check`, films and EXIF through `pose`. Prints those
 that fail and the largest figures; exits 1 if one fails. A crash, a report of a sanitizer and any
 exit code but 9 are failures; --limits off is for builds with sanitizers. Needs heif-enc (x265,
 aom), ffmpeg, python3-pil.
@@ -59,10 +59,24 @@ def add_truncated(name, ending, data):
         CASES[f"{name}_cut_{k}"] = (ending, data[:len(data) * (2 * k + 1) // 17])
 
 
-def add_heif(name, small, large):
-    def u32(value):
-        return struct.pack(">I", value)
+def u32(value):
+    return struct.pack(">I", value)
 
+
+def box(data, kind):
+    at = data.index(kind) - 4
+    return data[at:at + int.from_bytes(data[at:at + 4], "big")]
+
+
+def two_headers(small, large, lie):
+    """The large file behind the small one's header, with a header last that states the small size."""
+    first, last, pixels = box(small, b"meta"), box(lie, b"meta"), box(small, b"mdat")
+    place = len(large) + len(first) + len(last) + 8
+    first = first.replace(u32(small.index(b"mdat") + 4), u32(place), 1)
+    return large.replace(b"meta", b"free", 1) + first + last + pixels
+
+
+def add_heif(name, small, large):
     def stated(data, w, h):
         parts = data.split(b"ispe")  # of the picture, and of it with its padding
         return b"ispe".join(parts[:1] + [p[:4] + u32(w) + u32(h) + p[12:] for p in parts[1:]])
@@ -87,6 +101,7 @@ def add_heif(name, small, large):
         "no_configuration": changed(large if name == "heic" else stated(large, 64, 48), codec, 0,
                                     b"free"),
         "many_items": changed(small, b"iloc", 10, b"\xff\xff"),
+        "two_headers": two_headers(small, large, stated(large, 64, 48)),
     }
     assert small[small.index(b"infe") + 12:][:4] == kind
     for lie, data in lies.items():

@@ -29,6 +29,7 @@ TEST_F(AgentTest, FirstMessageSaysHelloAndNamesNoJob) {
   EXPECT_EQ(message.hello().worker_id(), "w-test");
   EXPECT_EQ(message.hello().device_description(), "d");
   EXPECT_THAT(message.hello().methods(), ::testing::ElementsAre("ngp", "other"));
+  EXPECT_THAT(message.hello().features(), ::testing::Contains("export-nvdb"));
   EXPECT_FALSE(message.has_job());
 }
 

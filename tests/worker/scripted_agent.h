@@ -88,6 +88,7 @@ class ScriptedEngines final : public EngineLauncher {
            {"version", "1"},
            {"device", "cpu"},
            {"description", "d"},
+           {"nanovdb", true},
            {"methods", {"ngp", "other"}}});
     return std::make_unique<ScriptedEngine>(engine);
   }

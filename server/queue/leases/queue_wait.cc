@@ -48,8 +48,9 @@ QueueWait NoRenderingWorker(const Job& job) {
 QueueWait NoExportingWorker(const Job& job) {
   static constexpr std::pair<std::string_view, std::string_view> kLacks[] = {
       {kMoreExportsFeature, "turned boxes, textures and volumes"},
-      {kPathExportsFeature, "NanoVDB, camera paths and data sets of views"},
-      {kBakedExportsFeature, "baked viewers"}};
+      {kPathExportsFeature, "camera paths and data sets of views"},
+      {kBakedExportsFeature, "baked viewers"},
+      {kNanoVdbFeature, "NanoVDB, and nor have those built without libnanovdb-dev"}};
   std::string message = "no connected worker exports models of its method";
   for (const auto& [feature, lack] : kLacks) {
     if (job.exporting.feature == feature)

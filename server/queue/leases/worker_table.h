@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "common/mutex.h"
+#include "server/queue/jobs/job_kind.h"
 #include "server/queue/leases/worker_health.h"
 #include "server/queue/resources/resource_key.h"
 
@@ -45,10 +46,11 @@ struct WorkerRecord {
   WorkerDescription description;
   WorkerState state = WorkerState::kIdle;
   std::string state_message;       // why it is UNHEALTHY, for people; otherwise empty
-  std::optional<ResourceKey> job;  // the one it trains
-  bool follows = false;            // as a rank other than 0, which renders nothing meanwhile
-  bool connected = false;          // a stream is open; a worker stays known without one
-  bool drained = false;            // by an operator
+  std::optional<ResourceKey> job;  // the one that it works on
+  JobKind job_kind = JobKind::kTraining;
+  bool follows = false;    // as a rank other than 0, which renders nothing meanwhile
+  bool connected = false;  // a stream is open; a worker stays known without one
+  bool drained = false;    // by an operator
 
   absl::Time last_seen = absl::InfinitePast();
   std::shared_ptr<const std::vector<std::string>> capabilities;  // of its description; not null
@@ -86,7 +88,8 @@ class WorkerTable {
   // A message of the worker was handled, possibly after its stream ended. False when `connection`
   // is stale: the caller ends that stream with ABORTED.
   bool Heard(const std::string& worker, uint64_t connection, bool draining,
-             const std::optional<ResourceKey>& job, bool follows = false);
+             const std::optional<ResourceKey>& job, bool follows = false,
+             JobKind kind = JobKind::kTraining);
   // The stream ended. A stale connection changes nothing.
   void Disconnect(const std::string& worker, uint64_t connection);
 
@@ -116,6 +119,7 @@ class WorkerTable {
     bool connected = false;
     bool draining = false;
     std::optional<ResourceKey> job;
+    JobKind kind = JobKind::kTraining;
     bool follows = false;
     std::set<std::string> replaced_sessions;
     SteadyTime last_seen;

@@ -134,8 +134,8 @@ v1::ExportJob AsMade(const ExportSpec& spec) {
 std::string_view FeatureOf(const v1::ExportJob& job) {
   const v1::ExportJob::Format format = job.format();
   if (job.baked()) return kBakedExportsFeature;
-  if (IsPath(format) || format == v1::ExportJob::NVDB || format == v1::ExportJob::VIEWS)
-    return kPathExportsFeature;
+  if (format == v1::ExportJob::NVDB) return kNanoVdbFeature;
+  if (IsPath(format) || format == v1::ExportJob::VIEWS) return kPathExportsFeature;
   const bool is_boxed_viewer = format == v1::ExportJob::VIEWER && job.has_box();
   const bool is_newer = format == v1::ExportJob::VDB || job.texture() > 0 ||
                         !job.box().turn().empty() || is_boxed_viewer;

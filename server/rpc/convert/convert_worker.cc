@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "common/status_macros.h"
-#include "server/queue/resources/resource_key.h"
+#include "server/queue/jobs/job_kind.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_export.h"
 #include "server/rpc/convert/convert_job.h"
@@ -44,7 +44,7 @@ v1::Worker ToProto(const WorkerRecord& worker) {
   proto.set_device(worker.description.device);
   proto.set_device_description(worker.description.device_description);
   proto.set_version(worker.description.version);
-  if (worker.job.has_value()) proto.set_training_job(JobName(*worker.job));
+  if (worker.job.has_value()) proto.set_training_job(JobName(*worker.job, worker.job_kind));
   *proto.mutable_last_seen_time() = ToProto(worker.last_seen);
   proto.set_host(worker.description.host);
   proto.set_colmap_version(worker.description.colmap_version);

@@ -177,13 +177,16 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
   if (message.has_rank_text()) NERF_RETURN_IF_ERROR(HandleRankText(message.rank_text()));
   if (slot_.draining()) services_.leases.Withdraw(description_.id);
   std::optional<ResourceKey> job;
+  JobKind kind = JobKind::kTraining;
   bool follows = false;
   if (slot_.held().has_value()) {
     job = slot_.held()->job;
-    follows = slot_.held()->kind == JobKind::kTraining && slot_.held()->part > 0;
+    kind = slot_.held()->kind;
+    follows = kind == JobKind::kTraining && slot_.held()->part > 0;
     if (follows && slot_.draining()) services_.leases.LeaveGang(*slot_.held());
   }
-  if (!services_.workers.Heard(description_.id, connection_, slot_.draining(), job, follows)) {
+  if (!services_.workers.Heard(description_.id, connection_, slot_.draining(), job, follows,
+                               kind)) {
     return absl::AbortedError("a newer stream of this worker has taken over");
   }
   if (attached_) {

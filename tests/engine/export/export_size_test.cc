@@ -49,12 +49,12 @@ TEST_F(ExportCommandTest, SizeIsToldBeforeTheWorkAndHolds) {
   for (const auto& [flags, is_bound, slack] : cases) {
     const std::string file = dir_ / "x.zip";
     const Ended dry = Export(Model() + " --json --dry-run" + flags + file);
+    if (dry.code == 10) continue;  // built without NanoVDB
     ASSERT_EQ(dry.code, 0) << flags << dry.err;
     EXPECT_THAT(Files(), ::testing::IsEmpty()) << flags;
     auto told = EventsOf(dry.out);
     EXPECT_FALSE(told.contains("done"));
     const Ended ended = Export(Model() + " --json" + flags + file);
-    if (ended.code == 10) continue;  // built without NanoVDB
     ASSERT_EQ(ended.code, 0) << flags << ended.err;
     auto events = EventsOf(ended.out);
     if (flags != " --viewer ") {

@@ -54,6 +54,13 @@ TEST(MeshExportTest, SphereAndTorusLieOnTheirSurfaces) {
   }
 }
 
+TEST(MeshExportTest, MeshesOfWhichNothingIsLeftAreRefused) {
+  const auto made = TryMesh(Sphere({}, 0.6f), {.resolution = 32, .n_triangles = 1});
+  EXPECT_THAT(made, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(std::string(made.status().message()),
+              testing::StartsWith("--triangles: 1 leaves nothing of "));
+}
+
 TEST(MeshExportTest, FogThatNoPhotographShowsIsLeftOutWhereThereIsTooMuch) {
   // A shell full of grains.
   const Shape ball = Sphere({}, 0.6f);

@@ -25,7 +25,9 @@ Message MessageRoundTrip(const Message& message) {
 }
 
 TEST(EngineMessageTest, HelloAndStartedSurviveARoundTrip) {
-  const Hello hello = MessageRoundTrip(Hello{"1", "cpu", "d", 4, {"ngp", "other"}, {"other"}});
+  const Hello hello =
+      MessageRoundTrip(Hello{"1", "cpu", "d", 4, {"ngp", "other"}, {"other"}, true});
+  EXPECT_TRUE(hello.writes_nanovdb);
   EXPECT_EQ(hello.version, "1");
   EXPECT_EQ(hello.threads, 4u);
   EXPECT_EQ(hello.methods, (std::vector<std::string>{"ngp", "other"}));

@@ -14,6 +14,7 @@
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/wait_until.h"
 
 namespace nerf {
 namespace {
@@ -261,6 +262,22 @@ TEST_F(ExportJobTest, WhatAnOlderWorkerLacksWaitsForANewerOne) {
   EXPECT_EQ(grant->model_export().product().texture(), 2048u);
 }
 
+TEST_F(ExportJobTest, WorkersAreListedWithTheNameOfTheirJob) {
+  ASSERT_THAT(Create(Request()), IsOk());
+  const auto grant = worker_->WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(grant.has_value());
+  worker_->SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING));
+  const auto listed = [&] {
+    v1::ListWorkersResponse workers;
+    EXPECT_THAT(RpcTestServer::Call(*server_.admin_stub, &v1::AdminService::Stub::ListWorkers,
+                                    v1::ListWorkersRequest(), &workers),
+                IsOk());
+    return workers.workers_size() == 1 ? workers.workers(0).training_job() : "";
+  };
+  EXPECT_TRUE(WaitUntil(absl::Seconds(20), [&] { return !listed().empty(); }));
+  EXPECT_EQ(listed(), "projects/default/exportJobs/mesh");
+}
+
 TEST_F(ExportJobTest, PathsAndViewsGoThroughKeyframesOnWorkersThatAnnounceThem) {
   v1::CreateExportJobRequest request = Request("path");
   v1::ExportJob& job = *request.mutable_export_job();
@@ -306,6 +323,17 @@ TEST_F(ExportJobTest, PathsAndViewsGoThroughKeyframesOnWorkersThatAnnounceThem) 
   const auto viewer = newest.WaitForOrder(v1::DesiredJob::EXPORT);
   ASSERT_TRUE(viewer.has_value());
   EXPECT_TRUE(viewer->model_export().product().baked());
+
+  request = Request("nanovdb");
+  request.mutable_export_job()->set_format(v1::ExportJob::NVDB);
+  ASSERT_THAT(Create(request), IsOk());
+  EXPECT_EQ(Get("nanovdb").wait().reason(), "NO_CAPABLE_WORKER");
+  EXPECT_THAT(Get("nanovdb").wait().message(), HasSubstr("built without libnanovdb-dev"));
+  FakeWorker built(server_.channel, RpcTestServer::kToken, "w-5");
+  built.Hello({}, {"ngp"}, {"export", "export-2", "export-3", "export-4", "export-nvdb"});
+  const auto volume = built.WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(volume.has_value());
+  EXPECT_EQ(volume->model_export().product().format(), v1::ExportJob::NVDB);
 
   request = Request("views");
   request.mutable_export_job()->set_format(v1::ExportJob::VIEWS);
