@@ -1,6 +1,6 @@
 #!/bin/sh
 # Gives nerf-worker its token: the file in /etc/nerfd, or else that of this machine's nerfd. Root
-# follows no link to it, and reads and writes as the files' users: they could make links to any file.
+# follows no link to it, and reads and writes as the files' users, who could link to any file.
 #   worker-token FILE SERVERS_FILE TO_FILE [SERVERS_USER WORKERS_USER]
 set -eu
 file=$1 servers_file=$2 to_file=$3 server=${4:-nerfd} worker=${5:-nerf-worker}

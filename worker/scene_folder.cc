@@ -118,6 +118,8 @@ std::string WithoutPaths(std::string_view text) {
 absl::Status WithoutFolder(const absl::Status& error, const std::string& folder) {
   CallResult result = ToCallResult(error);
   result.message = WithoutFolder(result.message, folder);
+  // Not about the user's own files.
+  if (result.code == absl::StatusCode::kInternal) result.message = WithoutPaths(result.message);
   return ToStatus(result);
 }
 

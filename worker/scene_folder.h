@@ -38,7 +38,7 @@ absl::Status LinkFile(const std::string& source, const std::string& target);
 std::string WithoutFolder(const std::string& text, const std::string& folder);
 // `text` with absolute paths cut to their last part. For words of programs, such as COLMAP's.
 std::string WithoutPaths(std::string_view text);
-// The same error with such a message.
+// The same error with such a message; an internal one has no paths.
 absl::Status WithoutFolder(const absl::Status& error, const std::string& folder);
 
 // The canonical form of `path` if it is a regular file, no link, inside `folder`. Paths from the

@@ -69,7 +69,7 @@ def box(data, kind):
 
 
 def two_headers(small, large, lie):
-    """The large file behind the small one's header, with a header last that states the small size."""
+    """The large file behind the small one's header, and last one that states the small size."""
     first, last, pixels = box(small, b"meta"), box(lie, b"meta"), box(small, b"mdat")
     place = len(large) + len(first) + len(last) + 8
     first = first.replace(u32(small.index(b"mdat") + 4), u32(place), 1)

@@ -31,6 +31,10 @@ TEST(SceneFolderTest, MessagesNameNoFolderOfThisMachine) {
   const std::string here = fs::current_path().string();
   EXPECT_EQ(WithoutFolder("ffmpeg: file:" + here + "/c/j/1/a.mp4: no film", "c/j/1"),
             "ffmpeg: file:a.mp4: no film");
+  EXPECT_EQ(WithoutFolder(absl::InternalError("read /c/blobs/ab: I/O error"), "/c/j/1").message(),
+            "read ab: I/O error");
+  EXPECT_EQ(WithoutFolder(absl::InvalidArgumentError("/mine/a.png: absolute"), "/c/j/1").message(),
+            "/mine/a.png: absolute");
   for (const auto& [said, left] :
        {std::pair("open '/var/c/few.db' failed (code 14)", "open 'few.db' failed (code 14)"),
         {"--image_path=/var/c/images/, 7/8 of a/b and / or 3 / 4",
