@@ -8,6 +8,7 @@
 
 #include "common/error_reason.h"
 #include "common/status_macros.h"
+#include "worker/call_result.h"
 #include "worker/engine_sandbox.h"
 
 namespace nerf {
@@ -81,6 +82,13 @@ absl::Status FailureOfProgram(std::string_view what, const ChildProcessEnd& end,
   }
   if (!error.has_value()) return ProgramCrashed(what, fmt::format("exit code {}", end.code));
   const absl::Status said(error->code, error->message);
+  if (error->reason == reason::kStoreReadOnly) {
+    return AsOwnError(absl::ResourceExhaustedError(error->message));
+  }
+  if (absl::IsInternal(said) || absl::IsCancelled(said) || absl::IsAborted(said) ||
+      absl::IsUnavailable(said)) {
+    return ProgramCrashed(what, error->message);
+  }
   const bool is_named =
       !error->reason.empty() && error->reason != absl::StatusCodeToString(said.code());
   return is_named ? WithReason(said, error->reason) : said;

@@ -44,8 +44,9 @@ absl::StatusOr<ChildProcessEnd> RunEngineProgram(const EngineProgramOptions& opt
 // Unavailable ENGINE_CRASHED: `what` ("the export") broke down.
 absl::Status ProgramCrashed(std::string_view what, std::string_view how);
 
-// Why a run of it failed that did not end by itself with an error: Cancelled, DeadlineExceeded,
-// ENGINE_CRASHED. `error`, what it said of its failure, is returned as it is.
+// Why a run of it failed: Cancelled after a stop; DeadlineExceeded; ResourceExhausted
+// WORKER_EXHAUSTED where the disk was full; ENGINE_CRASHED where it, or a program that it runs,
+// broke down. Every other `error`, what it said of its failure, is returned as it is.
 absl::Status FailureOfProgram(std::string_view what, const ChildProcessEnd& end,
                               const std::optional<protocol::Error>& error);
 

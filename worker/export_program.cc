@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -65,6 +68,20 @@ std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportJ
   return arguments;
 }
 
+// WORKER_EXHAUSTED where the file does not fit on the disk of `out`. Most are far smaller than
+// their bound, so of that a little has to fit.
+absl::Status CheckRoom(const std::string& out, const protocol::ExportBytes& size) {
+  constexpr double kLittle = 1 << 20;
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(out, error);
+  const double bytes = size.is_bound ? std::min(size.bytes, kLittle) : size.bytes;
+  if (error || bytes <= static_cast<double>(space.available)) return absl::OkStatus();
+  return AsOwnError(absl::ResourceExhaustedError(
+      fmt::format("the file has {} {:.1f} MB, and {:.1f} MB of the disk are free",
+                  size.is_bound ? "at most" : "about", size.bytes / 1e6,
+                  static_cast<double>(space.available) / 1e6)));
+}
+
 // Without paths of this machine, which mean nothing to whoever asked.
 void LeavePathsOut(const std::string& model, const std::string& out, protocol::Error* error) {
   error->message = absl::StrReplaceAll(error->message, {{model + ": ", ""},
@@ -83,6 +100,9 @@ absl::StatusOr<protocol::ExportDone> ExportInSandbox(
   std::optional<protocol::Error> error;
   std::optional<protocol::ExportDone> done;
   v1::ExportProgress progress;
+  absl::Status room;
+  std::stop_source no_room;
+  const std::stop_callback stopped(stop, [&] { no_room.request_stop(); });
   const auto on_line = [&](std::string_view line) {
     const protocol::ExportLine said = protocol::ParseExportLine(line);
     if (const auto* exporting = std::get_if<protocol::Exporting>(&said)) {
@@ -95,6 +115,8 @@ absl::StatusOr<protocol::ExportDone> ExportInSandbox(
       } else {
         progress.set_expected_bytes(size->bytes);
       }
+      room = CheckRoom(out, *size);
+      if (!room.ok()) no_room.request_stop();
     } else if (const auto* failed = std::get_if<protocol::Error>(&said)) {
       error = *failed;
     } else if (const auto* made = std::get_if<protocol::ExportDone>(&said)) {
@@ -112,18 +134,11 @@ absl::StatusOr<protocol::ExportDone> ExportInSandbox(
   }
   NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end,
                         RunEngineProgram(options, ArgumentsOf(model, product, out, cameras), reach,
-                                         options.time_limit, on_line, stop));
+                                         options.time_limit, on_line, no_room.get_token()));
   if (end.ok() && done.has_value()) return *std::move(done);
+  if (!room.ok()) return room;
   if (error.has_value()) LeavePathsOut(model, out, &*error);
-  const absl::Status failure = FailureOfProgram(kTheExport, end, error);
-  // Another try, or worker, may do better.
-  if (end.kind == ChildProcessEnd::Kind::kExited && error.has_value() &&
-      (absl::IsInternal(failure) || absl::IsCancelled(failure))) {
-    return ProgramCrashed(kTheExport, error->message);
-  }
-  const auto why = GetReason(failure);
-  if (why.has_value() && why->reason == reason::kStoreReadOnly) return AsOwnError(failure);
-  return failure;
+  return FailureOfProgram(kTheExport, end, error);
 }
 
 }  // namespace nerf

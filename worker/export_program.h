@@ -14,9 +14,8 @@ namespace nerf {
 // Runs `nerf-engine export` in a sandbox: makes `product` of the model file `model` in the folder
 // `out`, which exists; the product's path becomes a file beside it. `done.file` is in it; it may
 // have any name, since the engine reads strangers' files. Errors: what the engine says of the model
-// or of the product; ResourceExhausted WORKER_EXHAUSTED where the disk is full; Unavailable
-// ENGINE_CRASHED if it broke down; Cancelled; DeadlineExceeded. Blocks. `on_progress` is called on
-// this thread.
+// or of the product; those of FailureOfProgram, WORKER_EXHAUSTED also before the work where the
+// file will not fit. Blocks. `on_progress` is called on this thread.
 absl::StatusOr<protocol::ExportDone> ExportInSandbox(
     const EngineProgramOptions& options, const std::string& model, const v1::ExportJob& product,
     const std::string& out, const std::function<void(const v1::ExportProgress&)>& on_progress,

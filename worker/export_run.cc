@@ -74,14 +74,7 @@ void ExportRun::Make() {
       [this](const CallResult& result) {
         TakeNews();
         if (result.ok()) return Upload();
-        if (result.reason == reason::kEngineCrashed) {
-          return FinishCrashed(result.message, /*shared_engine=*/false);
-        }
-        // A full disk; every other reason is the model's or the product's.
-        if (result.reason == reason::kWorkerExhausted) {
-          return TryAgain(result, [this] { Make(); });
-        }
-        Fail(ToStatus(result));
+        EndFailed(result);
       });
 }
 

@@ -157,7 +157,7 @@ void FrameRun::CommitNext() {
 void FrameRun::OnEngineExit(const EngineExit& exit, bool shared) {
   const bool had_frames = !std::exchange(asked_, {}).empty();
   if (ending()) return OnEngineFree();
-  if (had_frames) return FinishCrashed(exit.Describe(), shared);
+  if (had_frames) return FinishCrashed("the engine process ended: " + exit.Describe(), shared);
   if (stage_ == Stage::kWorking && !waiting_.empty()) stage_ = Stage::kWaiting;
 }
 

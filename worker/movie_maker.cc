@@ -6,7 +6,9 @@
 #include <functional>
 #include <system_error>
 
+#include "common/child_failure.h"
 #include "common/child_process.h"
+#include "common/error_reason.h"
 #include "common/file_io.h"
 #include "common/logging.h"
 #include "common/spherical_boxes.h"
@@ -86,6 +88,9 @@ absl::Status Encode(const ChildProcessSpec& spec, int n_frames,
   if (absl::IsCancelled(fed)) return fed;
   const ChildProcessEnd end = ffmpeg.Wait([](std::string_view) {}, [] {}, stop);
   if (end.kind == ChildProcessEnd::Kind::kStopped) return absl::CancelledError("stopped");
+  const absl::Status failure = FailureOf("ffmpeg", "making a movie", end);
+  const auto why = GetReason(failure);
+  if (why.has_value() && why->reason == reason::kStoreReadOnly) return AsOwnError(failure);
   if (!end.ok() || !fed.ok()) {
     return absl::InternalError(fmt::format("ffmpeg failed: {}", end.last_output));
   }

@@ -59,17 +59,17 @@ std::optional<absl::Duration> PartRun::PauseAfter(const CallResult& failure) {
     Abandon();
     return std::nullopt;
   }
+  // Not tried again here, where others wait for the worker.
+  if (failure.reason == reason::kWorkerExhausted) {
+    ReleaseWithoutRoom(ToStatus(failure));
+    return std::nullopt;
+  }
   if (const auto pause = retry_.After(failure); pause.has_value()) {
     LogWarning("a job cannot go on, trying again",
                {{"job", name()}, {"part", grant_.part()}, {"error", failure.message}});
     return pause;
   }
-  if (failure.reason == reason::kWorkerExhausted) {
-    report_.set_release_reason(v1::JobReport::NO_ROOM);  // another worker may have some
-    Release(/*in_hurry=*/false);
-  } else {
-    Fail(ToStatus(failure));
-  }
+  Fail(ToStatus(failure));
   return std::nullopt;
 }
 
@@ -111,10 +111,17 @@ void PartRun::FinishCrashed(const std::string& how, bool shared_engine) {
   if (ending()) return;
   report_.set_shared_engine(shared_engine);
   *report_.mutable_error() = ToRpcStatus(
-      WithReason(absl::UnavailableError(fmt::format("the engine process ended: {}",
-                                                    WithoutPaths(WithoutFolder(how, folder_)))),
+      WithReason(absl::UnavailableError(WithoutPaths(WithoutFolder(how, folder_))),
                  reason::kEngineCrashed));
   Finish(v1::JobReport::ENGINE_CRASHED);
+}
+
+void PartRun::ReleaseWithoutRoom(const absl::Status& why) {
+  LogWarning("no room for the job, handing it back",
+             {{"job", name()}, {"part", grant_.part()}, {"error", std::string(why.message())}});
+  report_.set_release_reason(v1::JobReport::NO_ROOM);
+  *report_.mutable_error() = ToRpcStatus(WithoutFolder(why, folder_));
+  Release(/*in_hurry=*/false);
 }
 
 void PartRun::Cancel() { Finish(v1::JobReport::CANCELLED); }
@@ -127,7 +134,7 @@ void PartRun::Abandon() {
 }
 
 void PartRun::OnEngineHopeless(const std::string& why) {
-  FinishCrashed(why, /*shared_engine=*/false);
+  FinishCrashed("the engine process ended: " + why, /*shared_engine=*/false);
 }
 
 v1::CommitFramesRequest PartRun::NewCommit() const {

@@ -66,6 +66,8 @@ class PartRun : public LeasedRun, public std::enable_shared_from_this<PartRun> {
   void Finish(v1::JobReport::Phase phase);
   void Fail(const absl::Status& error);
   void FinishCrashed(const std::string& how, bool shared_engine);
+  // Hands the job back: another worker may have room.
+  void ReleaseWithoutRoom(const absl::Status& why);
   // To be called when the engine has answered or ended: ends the run if it waits for that.
   void OnEngineFree();
   // The request of a commit, without frames.

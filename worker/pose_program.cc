@@ -11,6 +11,7 @@
 #include "common/exit_code.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "worker/call_result.h"
 #include "worker/engine_program.h"
 #include "worker/scene_folder.h"
 
@@ -58,14 +59,12 @@ absl::StatusOr<ChildProcessEnd> RunPoseCommand(const PoseProgramOptions& options
 // Why a search failed.
 absl::Status FailureOfSearch(const ChildProcessEnd& end,
                              const std::optional<protocol::Error>& error) {
-  const absl::Status failure = FailureOfProgram(kTheSearch, end, error);
-  if (end.kind != ChildProcessEnd::Kind::kExited || !error.has_value()) return failure;
-  // COLMAP was killed, aborted or had too little memory: another try, or worker, may do better.
-  if (absl::IsAborted(failure) || absl::IsInternal(failure) || absl::IsResourceExhausted(failure) ||
-      absl::IsCancelled(failure) || absl::IsUnavailable(failure)) {
-    return ProgramCrashed(kTheSearch, error->message);
-  }
-  return failure;
+  absl::Status failure = FailureOfProgram(kTheSearch, end, error);
+  // Too little memory: another worker may have more.
+  if (!absl::IsResourceExhausted(failure) ||
+      ToCallResult(failure).reason == reason::kWorkerExhausted)
+    return failure;
+  return ProgramCrashed(kTheSearch, std::string(failure.message()));
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ struct PoseSearchTask {
 
 // Finds poses in a sandbox: no network, files of the two folders alone, a process group that is
 // killed whole. True: enough photographs are posed. False: too few; the report says why. Errors:
-// what the engine says of the photographs or of its limits; Unavailable ENGINE_CRASHED if it, or
-// COLMAP, broke down; Cancelled; DeadlineExceeded. Blocks. `on_progress` is called on this thread.
+// what the engine says of the photographs or of its limits; those of FailureOfProgram. Blocks.
+// `on_progress` is called on this thread.
 absl::StatusOr<bool> SearchPosesInSandbox(
     const PoseProgramOptions& options, const PoseSearchTask& task,
     const std::function<void(const protocol::Posing&)>& on_progress, const std::stop_token& stop);

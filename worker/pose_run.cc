@@ -207,15 +207,12 @@ void PoseRun::Pose() {
       [this](const CallResult& result) {
         TakeNews();
         if (result.ok()) return Commit();
-        if (result.reason == reason::kEngineCrashed) {
-          return FinishCrashed(WithoutFolder(result.message, search_->photos),
-                               /*shared_engine=*/false);
-        }
         CallResult failure = result;
         if (failure.code == absl::StatusCode::kInvalidArgument && failure.reason.empty()) {
           failure.reason = reason::kDatasetInvalid;
         }
-        Fail(WithoutFolder(WithoutFolder(ToStatus(failure), search_->photos), folder_));
+        failure.message = WithoutFolder(failure.message, search_->photos);
+        EndFailed(failure);
       });
 }
 

@@ -24,6 +24,17 @@ void ProgramRun::Work(std::function<CallResult()> work,
       });
 }
 
+void ProgramRun::EndFailed(const CallResult& failure) {
+  const absl::Status error = ToStatus(failure);
+  if (failure.reason == reason::kEngineCrashed) {
+    FinishCrashed(failure.message, /*shared_engine=*/false);
+  } else if (failure.reason == reason::kWorkerExhausted) {
+    ReleaseWithoutRoom(error);
+  } else {
+    Fail(error);
+  }
+}
+
 void ProgramRun::TryAgain(const CallResult& failure, std::function<void()> step) {
   if (failure.reason == reason::kQuotaExceeded) return Fail(ToStatus(failure));
   const auto pause = PauseAfter(failure);

@@ -22,6 +22,9 @@ class ProgramRun : public PartRun {
  protected:
   // Runs `work` in the background, then `done` with its result unless the run is ending.
   void Work(std::function<CallResult()> work, std::function<void(const CallResult&)> done);
+  // Ends the run after its program has failed. That it broke down is its input's fault, which other
+  // workers are asked about; a full disk is nobody's; the rest is what it says of its input.
+  void EndFailed(const CallResult& failure);
   // After a failed call: calls `step` after a pause, or ends the run.
   void TryAgain(const CallResult& failure, std::function<void()> step);
   // Puts into the report how far the work is.

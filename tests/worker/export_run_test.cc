@@ -180,15 +180,34 @@ TEST_F(ExportRunTest, BrokenExportIsACrashWhichTheServerTriesAgain) {
 }
 
 TEST_F(ExportRunTest, FullDiskHandsTheJobBackForLackOfRoom) {
-  options_.part.retry.max_errors = 1;
-  UseEngine(
-      R"(echo '{"event":"failed","code":"UNAVAILABLE","reason":"STORE_READ_ONLY","message":"mesh.glb: No space left on device"}'
+  UseEngine("echo once >> " + dir_.path() +
+            R"(/runs
+echo "{\"event\":\"failed\",\"code\":\"UNAVAILABLE\",\"reason\":\"STORE_READ_ONLY\",\"message\":\"${out}mesh.glb: No space left on device\"}"
 exit 6
 )");
   Start();
   SendOrder();
   ASSERT_EQ(server_.phase(), v1::JobReport::RELEASED);
   EXPECT_EQ(server_.last_report()->release_reason(), v1::JobReport::NO_ROOM);
+  EXPECT_EQ(server_.last_report()->error().message(),
+            "on the worker: mesh.glb: No space left on device");
+  EXPECT_EQ(Told("runs"), "once\n") << "others wait for the worker";
+}
+
+TEST_F(ExportRunTest, FileThatWillNotFitIsGivenBackBeforeTheWork) {
+  UseEngine(R"(echo '{"event":"size","bytes":1e18,"at_most":false}'
+sleep 1000
+)");
+  Start();
+  SendOrder();
+  ASSERT_EQ(server_.phase(), v1::JobReport::RELEASED);
+  EXPECT_EQ(server_.last_report()->release_reason(), v1::JobReport::NO_ROOM);
+  EXPECT_THAT(server_.last_report()->error().message(),
+              HasSubstr("the file has about 1000000000000.0 MB, and "));
+  UseEngine("echo '{\"event\":\"size\",\"bytes\":1e18,\"at_most\":true}'\n" +
+            std::string(kMadeMesh));
+  SendOrder(v1::ExportJob::GLB, 4);
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED) << "of a bound most is not used";
 }
 
 TEST_F(ExportRunTest, FileOutsideOfItsFolderIsNotUploaded) {

@@ -219,6 +219,19 @@ exit 3
             "a b.jpg: x.cc:3 failed");
 }
 
+TEST_F(PoseRunTest, FullDiskHandsTheJobBackForLackOfRoom) {
+  UseEngine(
+      R"(echo "{\"event\":\"failed\",\"code\":\"RESOURCE_EXHAUSTED\",\"reason\":\"STORE_READ_ONLY\",\"message\":\"colmap: the disk is full while matching features of $photos/a.jpg\"}"
+exit 8
+)");
+  Start();
+  SendOrder();
+  ASSERT_EQ(server_.phase(), v1::JobReport::RELEASED);
+  EXPECT_EQ(server_.last_report()->release_reason(), v1::JobReport::NO_ROOM);
+  EXPECT_EQ(server_.last_report()->error().message(),
+            "on the worker: colmap: the disk is full while matching features of a.jpg");
+}
+
 TEST_F(PoseRunTest, FailedCommitIsRepeatedWithoutPosingAgain) {
   UseEngine("echo once >> " + dir_.path() + "/runs\n" + kPosed);
   Start();

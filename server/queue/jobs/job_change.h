@@ -25,10 +25,10 @@ struct JobEntry {
   QueueRank rank;        // in QueueState::queues, while it is QUEUED
   bool waits = false;    // QUEUED, and for a worker
   SteadyTime ended_at;   // when it became final, or the server's start if that was later
-  // Workers without room for the job's files and, if no other is left, when it is tried again. Not
-  // stored: a restart tries at once.
+  // Workers without room for the job's files and, if no other is left, how often that was so and
+  // when it is tried again. Not stored: a restart tries at once.
   std::set<std::string> no_room_on;
-  absl::Duration no_room_pause = absl::ZeroDuration();
+  int n_no_room_rounds = 0;
   SteadyTime aside_until;
   // Files that it needs and the blob store lacks; with QueueState::lacking_jobs.
   std::vector<JobInput> lacking;

@@ -79,6 +79,9 @@ absl::Status LeaseTable::CommitFrames(const LeaseRef& lease,
   }
   if (!is_new) return Refuse(std::move(leased), absl::OkStatus());
   job.crashes_in_row = 0;
+  leased.entry->no_room_on.clear();
+  leased.entry->n_no_room_rounds = 0;
+  NoteWorked(lease.worker);
   job.progress.step = CountFrames(job);
   if (job.state == JobState::kPreparing) {
     NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kRunning));
@@ -132,11 +135,16 @@ absl::StatusOr<Job> LeaseTable::FinishPart(const LeaseRef& lease, const JobOutco
   return entry.job;
 }
 
-absl::StatusOr<Job> LeaseTable::ReleasePart(LeasedChange leased, uint32_t part,
-                                            QueueReason reason) {
-  NERF_RETURN_IF_ERROR(FreePart(leased.change, part, reason));
+absl::StatusOr<Job> LeaseTable::ReleasePart(LeasedChange leased, const LeaseRef& lease,
+                                            QueueReason reason, std::string_view why) {
+  const bool no_room = reason == QueueReason::kNoRoom;
+  bool fails = false;
+  if (no_room) {
+    NERF_ASSIGN_OR_RETURN(fails, FailsWithoutRoom(leased, lease.worker, why));
+  }
+  if (!fails) NERF_RETURN_IF_ERROR(FreePart(leased.change, lease.part, reason));
   NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
-  state_.observer.OnAttemptEnded(leased.entry->job, "drained");
+  state_.observer.OnAttemptEnded(leased.entry->job, no_room ? "no_room" : "drained");
   return leased.entry->job;
 }
 

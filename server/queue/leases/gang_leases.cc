@@ -70,9 +70,10 @@ std::vector<GangCandidate> LeaseTable::CandidatesFor(const JobEntry& entry,
   std::vector<GangCandidate> candidates;
   for (const auto& [worker, asker] : gangs_.askers) {
     const bool is_asker = worker == request.worker;
-    const bool is_here = is_asker || (asker.takes_jobs && state_.work_signals.contains(worker) &&
-                                      now - asker.heard_at <= state_.options.lease_ttl &&
-                                      (workers_ == nullptr || workers_->MayTakeJob(worker)));
+    const bool is_here =
+        is_asker || (asker.takes_jobs && state_.work_signals.contains(worker) &&
+                     now - asker.heard_at <= state_.options.lease_ttl &&
+                     (workers_ == nullptr || workers_->MayTakeJob(worker, job.key.project)));
     if (!is_here || asker.request.gang_device != job.training.gang_device ||
         !OffersCapability(asker.request.capabilities, CapabilityOf(job))) {
       continue;

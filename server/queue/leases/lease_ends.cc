@@ -105,6 +105,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
   if (removed_preview.has_value()) state_.blobs.Release(removed_preview->image);
   ReleaseBlobs(retired);
+  if (ending->to == JobState::kSucceeded) NoteWorked(lease.worker);
   state_.observer.OnAttemptEnded(entry.job, ending->result);
   return entry.job;
 }
@@ -142,12 +143,28 @@ absl::StatusOr<Job> LeaseTable::DropCheckpoint(LeasedChange leased, const JobErr
   return now;
 }
 
+absl::StatusOr<bool> LeaseTable::FailsWithoutRoom(LeasedChange& leased, const std::string& worker,
+                                                  std::string_view why) {
+  // Before it is queued: whoever is woken by that sees that it waits aside.
+  PutAside(*leased.entry, worker);
+  Job& job = leased.change.job;
+  const int n_rounds = leased.entry->n_no_room_rounds;
+  const bool is_wanted = job.state != JobState::kCancelling && job.stop == StopCause::kNone;
+  if (job.kind == JobKind::kTraining || n_rounds < kMaxNoRoomRounds || !is_wanted) return false;
+  job.error.code = absl::StatusCode::kResourceExhausted;
+  job.error.reason = std::string(reason::kNoRoom);
+  job.error.message = fmt::format("no worker had room for it on its disk, {} times in a row{}{}",
+                                  n_rounds, why.empty() ? "" : "; last: ", why);
+  NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kFailed));
+  return true;
+}
+
 absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reason,
-                                        std::optional<uint32_t> lost_rank) {
+                                        std::optional<uint32_t> lost_rank, std::string_view why) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Release", JobState::kRunning));
   if (leased.change.job.kind == JobKind::kRender) {
-    return ReleasePart(std::move(leased), lease.part, reason);
+    return ReleasePart(std::move(leased), lease, reason, why);
   }
   const std::vector<std::string>& members = leased.entry->job.lease.members;
   const bool is_gang = leased.entry->job.lease.IsGang();
@@ -156,12 +173,17 @@ absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reaso
   }
   const std::string worker = members[lease.part];
   const StopCause stop = leased.change.job.stop;
-  NERF_RETURN_IF_ERROR(EndPlacement(
-      leased.change, reason, /*keep_holder=*/false,
-      is_gang ? NameOfMember(leased.change.job, lease.part) + " gave the job back" : ""));
-  // Before it is queued: whoever is woken by that sees that it waits aside.
   const bool no_room = reason == QueueReason::kNoRoom;
-  if (no_room) PutAside(*leased.entry, worker);
+  bool fails = false;
+  if (no_room) {
+    NERF_ASSIGN_OR_RETURN(fails, FailsWithoutRoom(leased, worker, why));
+  }
+  if (!fails) {
+    NERF_RETURN_IF_ERROR(
+        EndPlacement(leased.change, reason, /*keep_holder=*/false,
+                     is_gang ? NameOfMember(leased.change.job, lease.part) + " gave the job back"
+                             : std::string(why)));
+  }
   if (stop == StopCause::kPreempted) {
     for (const std::string& kept : leased.entry->kept_workers) {
       state_.reserved_workers[kept] = {leased.entry->preempted_for,
@@ -203,14 +225,18 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
     job.error.code = absl::StatusCode::kInternal;
     job.error.reason = std::string(reason::kEngineCrashed);
     job.error.message =
-        fmt::format("the engine died {} times in a row{}; last: {}", job.crashes_in_row,
-                    StartsOver(job.kind) ? "" : " without a new checkpoint", message);
+        StartsOver(job.kind)
+            ? fmt::format("{} tries in a row broke down; last: {}", job.crashes_in_row, message)
+            : fmt::format("the engine died {} times in a row without a new checkpoint; last: {}",
+                          job.crashes_in_row, message);
     job.error.metadata["crashes"] = std::to_string(job.crashes_in_row);
     NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kFailed));
   }
   NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
   const Job& now = leased.entry->job;
-  if (workers_ != nullptr && !shared_engine) workers_->EngineDied(worker, lease.job);
+  if (workers_ != nullptr && WorkerHealth::MayBeAtFault(now.kind, shared_engine)) {
+    workers_->EngineDied(worker, lease.job);
+  }
   state_.observer.OnAttemptEnded(now, "engine_crash");
   LogWarning("engine crashed", {{"project", lease.job.project},
                                 {"job", lease.job.id},

@@ -41,7 +41,7 @@ bool LeaseTable::GoesElsewhere(const JobEntry& entry, const std::string& worker)
   if (!crashed_here && !entry.no_room_on.contains(worker)) return false;
   std::set<std::string> tried = entry.no_room_on;
   tried.insert(job.crashed_on.begin(), job.crashed_on.end());
-  if (!workers_->AnotherOffers(CapabilityOf(job), tried)) return false;
+  if (!workers_->AnotherOffers(job.key.project, CapabilityOf(job), tried)) return false;
   // The others may be busy for long. The last attempt is never made where the job has crashed.
   const bool is_last_attempt =
       job.crashes_in_row + 1 >= static_cast<uint32_t>(state_.options.max_attempts);
@@ -54,12 +54,14 @@ void LeaseTable::PutAside(JobEntry& entry, const std::string& worker) {
   // A gang may need the same worker again, and waits for room in any case.
   const bool is_gang = WantsGang(entry.job);
   if (!is_gang && workers_ != nullptr &&
-      workers_->AnotherOffers(CapabilityOf(entry.job), entry.no_room_on)) {
+      workers_->AnotherOffers(entry.job.key.project, CapabilityOf(entry.job), entry.no_room_on)) {
     return;
   }
   if (!is_gang) entry.no_room_on.clear();
-  entry.no_room_pause = std::clamp(2 * entry.no_room_pause, kFirstNoRoomPause, kMaxNoRoomPause);
-  entry.aside_until = state_.clock.Now() + entry.no_room_pause;
+  absl::Duration pause = kFirstNoRoomPause;
+  for (int i = 0; i < entry.n_no_room_rounds && pause < kMaxNoRoomPause; ++i) pause *= 2;
+  ++entry.n_no_room_rounds;
+  entry.aside_until = state_.clock.Now() + std::min(pause, kMaxNoRoomPause);
   state_.jobs_aside.emplace(entry.aside_until, entry.job.key);
 }
 
@@ -129,6 +131,7 @@ std::optional<LeaseTable::NextJob> LeaseTable::NextFor(const GrantRequest& reque
   std::optional<WaitingGang> ahead;
   for (const std::string& project : fair_share_.Order(at_work)) {
     if (!WhyNoMoreLeases(state_, project).empty()) continue;
+    if (workers_ != nullptr && !workers_->MayTakeJob(request.worker, project)) continue;
     const std::optional<NextJob> next = FirstOfProject(project, request, &ahead);
     if (next.has_value()) return next;
   }

@@ -312,7 +312,7 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
   job.crashed_since_checkpoint = false;
   job.crashed_on.clear();
   entry.no_room_on.clear();
-  entry.no_room_pause = absl::ZeroDuration();
+  entry.n_no_room_rounds = 0;
   if (checkpoint.preview_psnr.has_value()) {
     job.best_preview_psnr = std::max(job.best_preview_psnr.value_or(*checkpoint.preview_psnr),
                                      *checkpoint.preview_psnr);
@@ -321,9 +321,7 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
   leased.change.Record(JobEventKind::kCheckpointCommitted, checkpoint.step);
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(leased.change)));
   ReleaseBlobs(result.retired);
-  for (const std::string& member : entry.job.lease.members) {
-    if (workers_ != nullptr) workers_->EngineWorked(member);
-  }
+  for (const std::string& member : entry.job.lease.members) NoteWorked(member);
   LogInfo("checkpoint committed", {{"project", lease.job.project},
                                    {"job", lease.job.id},
                                    {"step", checkpoint.step},

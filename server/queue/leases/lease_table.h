@@ -110,6 +110,8 @@ class LeaseTable {
  public:
   static constexpr absl::Duration kFirstNoRoomPause = absl::Seconds(30);
   static constexpr absl::Duration kMaxNoRoomPause = absl::Minutes(10);
+  // But for trainings, whose files alone need room: the work of others may fill any disk.
+  static constexpr int kMaxNoRoomRounds = 3;
   // How long a job that crashed on a worker waits for others that are busy.
   static constexpr absl::Duration kElsewherePause = absl::Minutes(10);
 
@@ -176,12 +178,14 @@ class LeaseTable {
   absl::StatusOr<Job> Finish(const LeaseRef& lease, const JobOutcome& outcome);
   // The worker hands the lease back, because it drains (kWorkerDrained), has no room for the job's
   // files (kNoRoom) or another member of its gang does not answer (kWorkerLost; `lost_rank` where
-  // it is known). The job is queued again for that reason. If no worker has room it waits aside, so
-  // that jobs behind it start, and is tried again after growing pauses. Ranks that do not answer
-  // though their workers are connected count as a crash.
+  // it is known; `why`, for people). The job is queued again for that reason. If no worker has room
+  // it waits aside, so that jobs behind it start, and is tried again after growing pauses; but for
+  // a training it fails (NO_ROOM) after kMaxNoRoomRounds. Ranks that do not answer though their
+  // workers are connected count as a crash.
   absl::StatusOr<Job> Release(const LeaseRef& lease,
                               QueueReason reason = QueueReason::kWorkerDrained,
-                              std::optional<uint32_t> lost_rank = std::nullopt);
+                              std::optional<uint32_t> lost_rank = std::nullopt,
+                              std::string_view why = {});
   // The engine died. Queued again (ENGINE_CRASHED), or FAILED with reason ENGINE_CRASHED after
   // max_attempts crashes in a row without a new checkpoint; `message` describes the crash. With
   // `shared_engine` (the engine had other work, too) the crash is not counted, but the next grants
@@ -241,6 +245,14 @@ class LeaseTable {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void PutAside(JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Puts the job aside and, after kMaxNoRoomRounds, fails it. False: it is to be queued again.
+  absl::StatusOr<bool> FailsWithoutRoom(LeasedChange& leased, const std::string& worker,
+                                        std::string_view why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // What the worker had of a job has got on.
+  void NoteWorked(const std::string& worker) {
+    if (workers_ != nullptr) workers_->Worked(worker);
+  }
   // The newest checkpoint cannot be read: drops it, so that the job goes on from the one before.
   absl::StatusOr<Job> DropCheckpoint(LeasedChange leased, const JobError& error)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
@@ -303,8 +315,8 @@ class LeaseTable {
   absl::StatusOr<Job> FinishPart(const LeaseRef& lease, const JobOutcome& outcome,
                                  std::optional<std::vector<JobInput>> lack)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  absl::StatusOr<Job> ReleasePart(LeasedChange leased, uint32_t part, QueueReason reason)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  absl::StatusOr<Job> ReleasePart(LeasedChange leased, const LeaseRef& lease, QueueReason reason,
+                                  std::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   absl::StatusOr<Job> CrashPart(LeasedChange leased, uint32_t part, std::string_view message,
                                 bool shared_engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry, const std::string& worker)

@@ -73,6 +73,7 @@ absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const PoseResult& re
   scene.create_time = state_.clock.WallNow();
   NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kSucceeded));
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(leased.change), {scene}));
+  NoteWorked(lease.worker);
   state_.observer.OnAttemptEnded(entry.job, "completed");
   LogInfo("scene created of a pose job", {{"project", scene.key.project},
                                           {"scene", scene.key.id},

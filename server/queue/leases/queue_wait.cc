@@ -86,7 +86,9 @@ std::string FirstOf(const std::vector<std::string_view>& names) {
 // Why a job waits that no connected and healthy worker can take. `n_workers` take other jobs.
 QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, size_t n_workers) {
   for (const WorkerRecord& worker : workers) {
-    if (worker.state != WorkerState::kUnhealthy || !worker.connected) continue;
+    const bool is_paused =
+        worker.state == WorkerState::kUnhealthy || worker.avoids.contains(job.key.project);
+    if (!is_paused || !worker.connected) continue;
     if (!worker.Offers(CapabilityOf(job))) continue;
     return {kWaitWorkersUnhealthy,
             fmt::format("worker {} is unhealthy: {}", worker.description.id, worker.state_message)};
@@ -171,7 +173,7 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
     if (worker.job == job.key) return std::nullopt;
     if (!TakesJobs(worker)) continue;
     ++n_workers;
-    if (!worker.Offers(CapabilityOf(job))) continue;
+    if (!worker.Offers(CapabilityOf(job)) || worker.avoids.contains(job.key.project)) continue;
     capable.push_back(&worker);
     const auto& crashed_on = job.crashed_on;
     const auto found = std::find(crashed_on.begin(), crashed_on.end(), worker.description.id);

@@ -6,37 +6,55 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "server/queue/jobs/job_kind.h"
 #include "server/queue/resources/resource_key.h"
 
 namespace nerf {
 
-// Judges workers by the deaths of their engines. A worker whose engine has died on several jobs
-// without a checkpoint in between is unhealthy: it gets no job for a while and then one as a trial.
-// A checkpoint makes it healthy again, another death doubles the pause. Not thread-safe.
+// Judges workers by the deaths of their engines. A worker whose engine has died on several jobs of
+// a project, without a success in between, gets no job of that project for a while and then one as
+// a trial: the project's jobs may be what kills engines. One that avoids several projects so is
+// unhealthy itself and gets no job at all for a while. Any job that gets on makes it healthy again,
+// another death doubles the pause. Not thread-safe.
 class WorkerHealth {
  public:
   static constexpr size_t kMaxJobs = 3;  // different jobs, so that one bad job condemns nobody
+  static constexpr size_t kMaxProjects = 2;
   static constexpr absl::Duration kFirstPause = absl::Minutes(1);
   static constexpr absl::Duration kMaxPause = absl::Minutes(16);
 
+  // Whether a crash may be its worker's fault. That of a pose or export job is its input's: it ran
+  // in a program of its own. With `shared_engine` nobody knows.
+  static bool MayBeAtFault(JobKind kind, bool shared_engine) {
+    return kind == JobKind::kTraining && !shared_engine;
+  }
+
   void EngineDied(const std::string& worker, const ResourceKey& job, SteadyTime now);
-  // A checkpoint was committed.
-  void EngineWorked(const std::string& worker) { records_.erase(worker); }
+  // A job has succeeded, or has a new checkpoint or frame.
+  void Worked(const std::string& worker) { records_.erase(worker); }
   // The worker is no longer known.
   void Forget(const std::string& worker) { records_.erase(worker); }
 
-  bool IsUnhealthy(const std::string& worker) const;
-  // True when it is healthy, or when it is time for a trial.
-  bool MayTakeJob(const std::string& worker, SteadyTime now) const;
-  // Why it is unhealthy, for people; empty when it is healthy.
+  bool IsUnhealthy(const std::string& worker) const { return IsPaused(worker, kAll); }
+  // Projects whose jobs it gets as a trial alone, without those of others.
+  std::set<std::string> Avoids(const std::string& worker) const;
+  // True when it is healthy, or when it is time for a trial; without a project, of any.
+  bool MayTakeJob(const std::string& worker, const std::string& project, SteadyTime now) const;
+  // Why it is unhealthy or avoids a project, for people; empty when it does not.
   std::string Explain(const std::string& worker, SteadyTime now) const;
 
  private:
+  static constexpr char kAll[] = "";
+  struct Pause {
+    absl::Duration length = absl::ZeroDuration();
+    SteadyTime until;
+  };
   struct Record {
     std::set<ResourceKey> died_on;
-    absl::Duration pause = absl::ZeroDuration();  // zero while it is healthy
-    SteadyTime paused_until;
+    std::map<std::string, Pause> pauses;  // by project, or kAll
   };
+  bool IsPaused(const std::string& worker, const std::string& project) const;
+
   std::map<std::string, Record> records_;
 };
 

@@ -232,32 +232,37 @@ bool WorkerTable::ForgetOneOfMany() {
 void WorkerTable::EngineDied(const std::string& worker, const ResourceKey& job) {
   MutexLock lock(mu_);
   list_.reset();
-  const bool was_unhealthy = health_.IsUnhealthy(worker);
+  const auto n_paused = [&] { return health_.Avoids(worker).size() + health_.IsUnhealthy(worker); };
+  const size_t n_before = n_paused();
   health_.EngineDied(worker, job, clock_.Now());
-  if (was_unhealthy || !health_.IsUnhealthy(worker)) return;
-  LogWarning("worker is unhealthy",
-             {{"worker", worker}, {"why", health_.Explain(worker, clock_.Now())}});
+  if (n_paused() == n_before) return;
+  LogWarning(health_.IsUnhealthy(worker) ? "worker is unhealthy" : "worker avoids a project",
+             {{"worker", worker},
+              {"project", job.project},
+              {"why", health_.Explain(worker, clock_.Now())}});
 }
 
-void WorkerTable::EngineWorked(const std::string& worker) {
+void WorkerTable::Worked(const std::string& worker) {
   MutexLock lock(mu_);
-  if (health_.IsUnhealthy(worker)) list_.reset();
-  health_.EngineWorked(worker);
+  if (!health_.Avoids(worker).empty()) list_.reset();
+  health_.Worked(worker);
 }
 
-bool WorkerTable::MayTakeJob(const std::string& worker) const {
+bool WorkerTable::MayTakeJob(const std::string& worker, const std::string& project) const {
   MutexLock lock(mu_);
   const auto found = workers_.find(worker);
   const bool has_problem = found != workers_.end() && !found->second.description.problem.empty();
-  return !drained_.contains(worker) && !has_problem && health_.MayTakeJob(worker, clock_.Now());
+  return !drained_.contains(worker) && !has_problem &&
+         health_.MayTakeJob(worker, project, clock_.Now());
 }
 
-bool WorkerTable::AnotherOffers(std::string_view capability,
+bool WorkerTable::AnotherOffers(const std::string& project, std::string_view capability,
                                 const std::set<std::string>& tried) const {
   MutexLock lock(mu_);
   for (const auto& [id, entry] : workers_) {
     const bool takes_jobs = entry.connected && !entry.draining && !drained_.contains(id) &&
                             entry.description.problem.empty() && !health_.IsUnhealthy(id) &&
+                            !health_.Avoids(id).contains(project) &&
                             clock_.Now() - entry.last_seen <= ttl_;
     if (takes_jobs && !tried.contains(id) && OffersCapability(*entry.capabilities, capability)) {
       return true;
@@ -280,6 +285,7 @@ WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
   record.follows = entry.follows;
   record.connected = entry.connected;
   record.drained = drained_.contains(record.description.id);
+  record.avoids = health_.Avoids(record.description.id);
   if (clock_.Now() - entry.last_seen > ttl_) {
     record.state = WorkerState::kLost;
   } else if (!entry.description.problem.empty()) {
@@ -292,6 +298,7 @@ WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
     record.state_message = health_.Explain(record.description.id, clock_.Now());
   } else {
     record.state = entry.job.has_value() ? WorkerState::kBusy : WorkerState::kIdle;
+    record.state_message = health_.Explain(record.description.id, clock_.Now());
   }
   return record;
 }

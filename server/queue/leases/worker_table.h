@@ -45,7 +45,8 @@ std::string_view WorkerStateName(WorkerState state);
 struct WorkerRecord {
   WorkerDescription description;
   WorkerState state = WorkerState::kIdle;
-  std::string state_message;       // why it is UNHEALTHY, for people; otherwise empty
+  std::string state_message;       // why it is UNHEALTHY or avoids projects, for people, or empty
+  std::set<std::string> avoids;    // projects on whose jobs its engine has died (WorkerHealth)
   std::optional<ResourceKey> job;  // the one that it works on
   JobKind job_kind = JobKind::kTraining;
   bool follows = false;    // as a rank other than 0, which renders nothing meanwhile
@@ -93,13 +94,16 @@ class WorkerTable {
   // The stream ended. A stale connection changes nothing.
   void Disconnect(const std::string& worker, uint64_t connection);
 
-  // The worker's engine died on a job; the worker has committed a checkpoint.
+  // As WorkerHealth.
   void EngineDied(const std::string& worker, const ResourceKey& job);
-  void EngineWorked(const std::string& worker);
-  // False for a drained worker, one with a problem, and an unhealthy one whose pause is not over.
-  bool MayTakeJob(const std::string& worker) const;
-  // Whether a worker other than `tried` is connected, takes jobs and offers `capability`.
-  bool AnotherOffers(std::string_view capability, const std::set<std::string>& tried) const;
+  void Worked(const std::string& worker);
+  // False for a drained worker, one with a problem, and one whose pause is not over, for all jobs
+  // or for those of the project.
+  bool MayTakeJob(const std::string& worker, const std::string& project = "") const;
+  // Whether a worker other than `tried` is connected, takes jobs of the project and offers
+  // `capability`.
+  bool AnotherOffers(const std::string& project, std::string_view capability,
+                     const std::set<std::string>& tried) const;
 
   // A drained worker takes no jobs or requests, and stays listed.
   void SetDrained(const std::string& worker, bool drained);

@@ -299,6 +299,7 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
     case v1::JobReport::RELEASED:
       if (report.release_reason() == v1::JobReport::NO_ROOM) {
         end.release_reason = QueueReason::kNoRoom;
+        end.outcome.error = ToJobError(report);
       } else if (report.release_reason() == v1::JobReport::MEMBER_LOST) {
         end.release_reason = QueueReason::kWorkerLost;
         if (report.has_lost_rank()) end.lost_rank = report.lost_rank();
@@ -315,7 +316,9 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
 void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
   absl::Status stored;
   if (end.phase == v1::JobReport::RELEASED) {
-    stored = services_.leases.Release(lease, end.release_reason, end.lost_rank).status();
+    stored = services_.leases
+                 .Release(lease, end.release_reason, end.lost_rank, end.outcome.error.message)
+                 .status();
   } else if (end.phase == v1::JobReport::ENGINE_CRASHED) {
     stored = services_.leases.ReportEngineCrash(lease, end.outcome.error.message, end.shared_engine)
                  .status();

@@ -1,4 +1,6 @@
 // Workers whose engines die and workers whose disks are full: where their jobs go.
+#include "common/error_reason.h"
+#include "server/queue/leases/queue_wait.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
 
@@ -15,14 +17,50 @@ class SickWorkersTest : public testing::Test {
     description.id = worker;
     description.session = "session-of-" + worker;
     description.methods = {"ngp"};
+    description.features = {"colmap", "render", "export"};
     ASSERT_THAT(workers_.Connect(description), IsOk());
   }
   void Create(const std::string& id) {
     ASSERT_THAT(harness_.queue->Create(harness_.Spec(id)), IsOk());
   }
+  // A job of another kind than training.
+  void Create(const std::string& id, JobKind kind, const std::string& project = "default") {
+    JobSpec spec;
+    spec.project = project;
+    spec.id = id;
+    spec.kind = kind;
+    spec.pose.files = {{"a.jpg", QueueHarness::Blob("a")}};
+    spec.exporting.from_checkpoint = spec.render.from_checkpoint = true;
+    spec.exporting.source = spec.render.source = QueueHarness::Key("trained");
+    spec.exporting.request = spec.render.request = "request";
+    spec.render.n_frames = 2;
+    spec.render.images = true;
+    ASSERT_THAT(harness_.queue->Create(spec), IsOk());
+  }
+  // The engine of "a" dies on three jobs.
+  void CrashThrice() {
+    for (int i = 0; i < 3; ++i) {
+      const std::string id = "bad-" + std::to_string(++n_bad_);
+      Create(id);
+      ASSERT_EQ(Take("a"), id);
+      Crash();
+      ASSERT_THAT(harness_.queue->Cancel(QueueHarness::Key(id)), IsOk());
+    }
+    ASSERT_EQ(Record("a").avoids, std::set<std::string>{"default"});
+  }
+  // What jobs of other kinds are made of.
+  void Train() {
+    ASSERT_THAT(harness_.queue->Create(harness_.Spec("trained")), IsOk());
+    ASSERT_EQ(Take("trainer"), "trained");
+    Commit();
+    Finish();
+  }
+  Job Get(const std::string& id, JobKind kind) {
+    return *harness_.queue->Get(QueueHarness::Key(id), kind);
+  }
   // The id of the job that the worker is granted; empty without one.
   std::string Take(const std::string& worker) {
-    const auto grant = leases_.Acquire({worker, {"ngp"}});
+    const auto grant = leases_.Acquire({worker, {"ngp", "colmap", "export/ngp", "render/ngp"}});
     EXPECT_THAT(grant, IsOk());
     if (!grant->has_value()) return "";
     held_ = (*grant)->lease;
@@ -43,6 +81,7 @@ class SickWorkersTest : public testing::Test {
   LeaseTable leases_{harness_.state.get(), &workers_};
   LeaseRef held_;
   uint32_t step_ = 0;
+  int n_bad_ = 0;
 };
 
 TEST_F(SickWorkersTest, AfterACrashAJobGoesElsewhereFirst) {
@@ -113,9 +152,108 @@ TEST_F(SickWorkersTest, WorkerWhoseEngineAlwaysDiesFailsNoJobOfFifty) {
   for (int i = 0; i < kJobs; ++i) {
     EXPECT_EQ(harness_.StateOf("job-" + std::to_string(i)), JobState::kSucceeded);
   }
-  EXPECT_EQ(Record("sick").state, WorkerState::kUnhealthy);
+  EXPECT_EQ(Record("sick").avoids, std::set<std::string>{"default"});
   EXPECT_THAT(Record("sick").state_message, testing::HasSubstr("died on"));
   EXPECT_EQ(Record("healthy").state, WorkerState::kIdle);
+}
+
+// Of a hostile project, whose editor knows what kills COLMAP, exports and engines.
+TEST_F(SickWorkersTest, NoProjectTakesAWorkerFromTheOthersByCrashes) {
+  Connect("a");
+  Train();
+  int n_crashes = 0;
+  for (const JobKind kind : {JobKind::kPose, JobKind::kExport}) {
+    for (int i = 0; i < 5; ++i) {
+      const std::string id = "bad-" + std::to_string(i);
+      Create(id, kind);
+      for (; Take("a") == id; ++n_crashes) Crash();
+      EXPECT_EQ(Get(id, kind).state, JobState::kFailed);
+      EXPECT_THAT(Get(id, kind).error.message, testing::HasSubstr("3 tries in a row broke down"));
+      if (kind == JobKind::kPose) {
+        EXPECT_THAT(harness_.queue->Delete(QueueHarness::Key(id), kind), IsOk());
+      }
+    }
+  }
+  EXPECT_EQ(n_crashes, 30);
+  EXPECT_TRUE(Record("a").avoids.empty());
+  for (int i = 0; i < 9; ++i) {
+    Create("training-" + std::to_string(i));
+    if (!Take("a").empty()) Crash();
+  }
+  EXPECT_EQ(Record("a").avoids, std::set<std::string>{"default"});
+  EXPECT_EQ(Take("a"), "");
+  Create("other", JobKind::kPose, "other");
+  EXPECT_EQ(Take("a"), "other");
+}
+
+TEST_F(SickWorkersTest, WhatAnAvoidedProjectsJobWaitsForIsTheWorker) {
+  Connect("a");
+  CrashThrice();
+  Create("one");
+  const Job job = harness_.Get("one");
+  const auto wait = ExplainWait(job, *workers_.List(), absl::ZeroDuration(), [] { return 0; });
+  ASSERT_TRUE(wait.has_value());
+  EXPECT_EQ(wait->reason, kWaitWorkersUnhealthy);
+  EXPECT_THAT(wait->message, testing::HasSubstr("died on 3 jobs of a project"));
+  EXPECT_FALSE(workers_.AnotherOffers("default", "ngp", {}));
+  EXPECT_TRUE(workers_.AnotherOffers("other", "ngp", {}));
+}
+
+TEST_F(SickWorkersTest, AnySuccessOfAnyKindHealsAWorker) {
+  Train();
+  Connect("a");
+  CrashThrice();
+  harness_.clock.Advance(WorkerHealth::kFirstPause);
+  Create("poses", JobKind::kPose);
+  ASSERT_EQ(Take("a"), "poses");
+  EXPECT_THAT(leases_.CommitPoses(held_, {}, {{"images/a.jpg", QueueHarness::Blob("a")}}), IsOk());
+  EXPECT_TRUE(Record("a").avoids.empty());
+  CrashThrice();
+  harness_.clock.Advance(WorkerHealth::kFirstPause);
+  Create("mesh", JobKind::kExport);
+  ASSERT_EQ(Take("a"), "mesh");
+  JobOutcome made;
+  made.exported = ExportResult{{{"mesh.glb", QueueHarness::Blob("mesh")}}, "report"};
+  EXPECT_THAT(leases_.Finish(held_, made), IsOk());
+  EXPECT_TRUE(Record("a").avoids.empty());
+  CrashThrice();
+  harness_.clock.Advance(WorkerHealth::kFirstPause);
+  Create("film", JobKind::kRender);
+  ASSERT_EQ(Take("a"), "film");
+  EXPECT_THAT(leases_.CommitFrames(held_, {{0, FrameRecord{{QueueHarness::Blob("f")}, 0}}}, {}),
+              IsOk());
+  EXPECT_TRUE(Record("a").avoids.empty());
+}
+
+TEST_F(SickWorkersTest, WorkThatFitsNowhereFailsAfterRoundsOnAllWorkersAndSaysWhy) {
+  Connect("a");
+  Connect("b");
+  Train();
+  for (const JobKind kind : {JobKind::kPose, JobKind::kExport, JobKind::kRender}) {
+    SCOPED_TRACE(JobKindName(kind));
+    Create("large", kind);
+    int n_tries = 0;
+    for (int round = 0; round < LeaseTable::kMaxNoRoomRounds; ++round) {
+      for (const char* worker : {"a", "b"}) {
+        if (Take(worker) != "large") continue;
+        ++n_tries;
+        EXPECT_THAT(leases_.Release(held_, QueueReason::kNoRoom, std::nullopt, "1 GB of 3"),
+                    IsOk());
+        if (round + 1 < LeaseTable::kMaxNoRoomRounds) {
+          EXPECT_EQ(Get("large", kind).queue_reason, QueueReason::kNoRoom);
+        }
+      }
+      harness_.clock.Advance(LeaseTable::kMaxNoRoomPause);
+    }
+    EXPECT_EQ(n_tries, 2 * LeaseTable::kMaxNoRoomRounds);
+    const Job job = Get("large", kind);
+    EXPECT_EQ(job.state, JobState::kFailed);
+    EXPECT_EQ(job.error.reason, reason::kNoRoom);
+    EXPECT_EQ(job.error.code, absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(job.error.message, testing::HasSubstr("3 times in a row; last: 1 GB of 3"));
+    EXPECT_TRUE(Record("a").avoids.empty());
+    ASSERT_THAT(harness_.queue->Delete(QueueHarness::Key("large"), kind), IsOk());
+  }
 }
 
 TEST_F(SickWorkersTest, JobThatAWorkerHasNoRoomForGoesToAnother) {
