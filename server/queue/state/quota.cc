@@ -161,12 +161,13 @@ std::string WhyNoMoreLeases(const QueueState& state, const std::string& project)
   return {};
 }
 
-bool DayIsUsed(const QueueState& state, const std::string& project) {
+bool DayIsUsed(const QueueState& state, const std::string& project, double times) {
   const auto found = state.projects.find(project);
   if (found == state.projects.end()) return false;
   const ProjectRecord& record = found->second;
   const double max = record.quota.max_device_seconds_per_day;
-  return max > 0 && record.day == DayOf(state.clock.WallNow()) && record.device_seconds >= max;
+  return max > 0 && record.day == DayOf(state.clock.WallNow()) &&
+         record.device_seconds >= times * max;
 }
 
 uint64_t StoredBytesOf(const QueueState& state, const std::string& project) {

@@ -54,8 +54,8 @@ size_t LeasesOf(const QueueState& state, const std::string& project)
 // Why the project may not be granted one more lease now, for people; empty if it may.
 std::string WhyNoMoreLeases(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
-// Whether its workers' time of the day is used.
-bool DayIsUsed(const QueueState& state, const std::string& project)
+// Whether its workers' time of the day is used, `times` over.
+bool DayIsUsed(const QueueState& state, const std::string& project, double times = 1)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
 
 // Bytes of what the project's resources name and of its uploads since that was counted.

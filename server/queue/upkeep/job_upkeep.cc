@@ -27,12 +27,17 @@ constexpr size_t kMaxDueDeadlines = 1000;                    // examined per cal
 constexpr absl::Duration kPreemptionMemory = absl::Hours(1);
 
 bool CanTake(const WorkerRecord& worker, const Job& job) {
-  return worker.connected && worker.Offers(CapabilityOf(job));
+  return worker.connected && !worker.avoids.contains(job.key.project) &&
+         worker.Offers(CapabilityOf(job));
 }
 
-// A training job whose workers train it and were not asked to stop.
+// Used by pose and export jobs up to this multiple of the day, since they begin again from the
+// start.
+constexpr double kMostDaysOfOthers = 2;
+
+// A job whose workers are at it and were not asked to stop. A part of a render job is small.
 bool IsStoppable(const Job& job) {
-  return job.kind == JobKind::kTraining && job.stop == StopCause::kNone &&
+  return job.kind != JobKind::kRender && job.stop == StopCause::kNone &&
          (job.state == JobState::kRunning || job.state == JobState::kPreparing);
 }
 
@@ -229,7 +234,8 @@ void JobUpkeep::StopHeldJobs() {
         });
     if (drained) {
       state_.RequestStop(entry, StopCause::kDrained);
-    } else if (DayIsUsed(state_, lease.job.project)) {
+    } else if (DayIsUsed(state_, lease.job.project,
+                         StartsOver(entry.job.kind) ? kMostDaysOfOthers : 1)) {
       state_.RequestStop(entry, StopCause::kQuota);
     }
   }
@@ -258,7 +264,8 @@ bool JobUpkeep::IsPreempting(const std::string& project) {
 
 bool JobUpkeep::GivesWay(JobEntry& entry, const Job& waiting) {
   const Job& job = entry.job;
-  if (job.key.project != waiting.key.project || !IsStoppable(job)) return false;
+  if (job.kind != JobKind::kTraining || job.key.project != waiting.key.project) return false;
+  if (!IsStoppable(job)) return false;
   if (job.priority >= waiting.priority) return false;
   const SteadyTime now = state_.clock.Now();
   std::erase_if(entry.preempted_at,

@@ -43,7 +43,7 @@ class JobUpkeep {
   // Adds the time since the last call to the meters of the projects whose leases are held.
   void Meter() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void StoreMeters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // Asks back the training jobs of drained workers and of projects whose day is used.
+  // Asks back the jobs of drained workers and of projects whose day is used.
   void StopHeldJobs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void Preempt(std::span<const WorkerRecord> workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // The queued job of a project for which another may be preempted: the first that could start.

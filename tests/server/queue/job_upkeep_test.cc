@@ -464,6 +464,24 @@ TEST_F(JobUpkeepTest, DrainedWorkerGivesItsJobBackAndGetsNoOther) {
   EXPECT_EQ(Acquire("a")->job.id, "one");
 }
 
+TEST_F(JobUpkeepTest, DrainedWorkerGivesItsPoseJobBack) {
+  Connect("a");
+  JobSpec spec;
+  spec.project = "default";
+  spec.id = "fox";
+  spec.kind = JobKind::kPose;
+  spec.pose.files = {{"a.jpg", QueueHarness::Blob("a")}};
+  ASSERT_THAT(harness_.queue->Create(spec), IsOk());
+  const LeaseRef lease = (*leases_.Acquire({"a", {"colmap"}}))->lease;
+  ASSERT_THAT(admin_.SetDrained("a", true), IsOk());
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(leases_.OrderOf(lease), LeaseOrder::kCheckpointAndStop);
+  EXPECT_THAT(leases_.Release(lease), IsOk());
+  const Job job = *harness_.queue->Get(QueueHarness::Key("fox"), JobKind::kPose);
+  EXPECT_EQ(job.queue_reason, QueueReason::kWorkerDrained);
+  EXPECT_EQ(job.crashes_in_row, 0u);
+}
+
 TEST_F(JobUpkeepTest, DrainLastsAcrossARestartOfTheServer) {
   Connect("a");
   EXPECT_THAT(admin_.SetDrained("a", true), IsOk());
