@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kCandidates = 3;      // frames decoded per extracted picture
+constexpr int kCandidates = 3;  // frames decoded per extracted picture, at most
+constexpr double kMaxBytesPerPixel = 1.2, kMaxOtherBytes = 4096;  // of a frame's JPEG: noise's
 constexpr int kMaxSide = 1920;      // of a frame; phone videos have no finer detail
 constexpr double kDefaultRate = 6;  // frames per second if the length of the film is unknown
 constexpr int kSharpnessSide = 640;
@@ -52,29 +53,51 @@ absl::StatusOr<std::string> Installed(const std::string& program) {
                     reason::kFeatureNotBuilt);
 }
 
-// Length in seconds; nullopt if the film does not state it.
-absl::StatusOr<std::optional<double>> LengthOf(const std::string& film,
-                                               const FilmOptions& options) {
+// What the header says; 0 where it does not.
+struct FilmHeader {
+  double seconds = 0, rate = 0;  // rate: frames a second
+  double width = 0, height = 0;
+
+  double PixelsOfFrame() const {
+    const double side = std::max(width, height), most = kMaxSide;
+    const double scale = side > most ? most / side : 1;
+    return side > 0 ? width * height * scale * scale : most * most;
+  }
+};
+
+// "25/1" or "4.5"; 0 for anything else.
+double NumberOf(std::string_view text) {
+  const size_t slash = text.find('/');
+  double number = 0, divisor = 1;
+  const auto parse = [](std::string_view part, double* value) {
+    return absl::SimpleAtod(absl::string_view(part.data(), part.size()), value);
+  };
+  if (!parse(text.substr(0, slash), &number)) return 0;
+  if (slash != std::string_view::npos && !parse(text.substr(slash + 1), &divisor)) return 0;
+  const double value = number / divisor;
+  return std::isfinite(value) && value > 0 ? value : 0;
+}
+
+absl::StatusOr<FilmHeader> HeaderOf(const std::string& film, const FilmOptions& options) {
   NERF_ASSIGN_OR_RETURN(const std::string ffprobe, Installed(options.ffprobe));
   ChildProcessSpec spec;
   spec.arguments = {ffprobe, "-v", "error"};
   spec.arguments.insert(spec.arguments.end(), kFilesOnly.begin(), kFilesOnly.end());
   spec.arguments.insert(spec.arguments.end(), {"-select_streams", "v:0", "-show_entries",
-                                               "stream=codec_type:format=duration", "-of",
-                                               "default=noprint_wrappers=1", Url(film)});
+                                               "stream=codec_type,width,height,avg_frame_rate:"
+                                               "format=duration",
+                                               "-of", "default=noprint_wrappers=1", Url(film)});
   spec.time_limit = kProbeLimit;
-  std::optional<double> length;
+  FilmHeader header;
   bool has_pictures = false;
   const auto take = [&](std::string_view line) {
     has_pictures |= line == "codec_type=video";
-    double seconds = 0;
-    constexpr std::string_view kPrefix = "duration=";
-    if (line.substr(0, kPrefix.size()) == kPrefix &&
-        absl::SimpleAtod(
-            absl::string_view(line.data() + kPrefix.size(), line.size() - kPrefix.size()),
-            &seconds) &&
-        std::isfinite(seconds) && seconds > 0) {
-      length = seconds;
+    const size_t equals = std::min(line.find('='), line.size());
+    const std::string_view key = line.substr(0, equals);
+    for (const auto& [name, number] :
+         {std::pair("duration", &header.seconds), std::pair("avg_frame_rate", &header.rate),
+          std::pair("width", &header.width), std::pair("height", &header.height)}) {
+      if (key == name && equals < line.size()) *number = NumberOf(line.substr(equals + 1));
     }
   };
   NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end,
@@ -86,7 +109,34 @@ absl::StatusOr<std::optional<double>> LengthOf(const std::string& film,
     return absl::InvalidArgumentError(absl::StrCat(film, ": is no film that ffmpeg reads"));
   }
   if (!has_pictures) return absl::InvalidArgumentError(absl::StrCat(film, ": has no pictures"));
-  return length;
+  return header;
+}
+
+// How many frames are decoded for each picture, so that they fit.
+absl::StatusOr<int> CandidatesFor(const std::string& film, const FilmHeader& header,
+                                  const FilmOptions& options) {
+  const double n_own = header.seconds * header.rate;  // 0: not known
+  int n = kCandidates;
+  while (n > 1 && n_own > 0 && n * options.n_frames > n_own) --n;
+  double pixels = 0, bytes = 0;
+  for (; n > 0; --n) {
+    double n_decoded = n * options.n_frames;
+    if (n_own > 0) n_decoded = std::min(n_decoded, std::ceil(n_own));
+    pixels = n_decoded * header.PixelsOfFrame();
+    bytes = pixels * kMaxBytesPerPixel + n_decoded * kMaxOtherBytes;
+    if (pixels <= options.max_pixels && bytes <= options.max_bytes) return n;
+  }
+  if (pixels > options.max_pixels) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: the frames of a film of %.0fx%.0f would have %.3g megapixels, at most "
+                        "%.3g are taken: ask for fewer frames",
+                        film, header.width, header.height, pixels / 1e6, options.max_pixels / 1e6));
+  }
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrFormat(
+          "%s: the frames may need %.0f MB of the disk, and %.0f MB of it may be taken", film,
+          bytes / 1e6, options.max_bytes / 1e6)),
+      reason::kStoreReadOnly);
 }
 
 }  // namespace
@@ -95,9 +145,11 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
                                                                 const std::string& out,
                                                                 const FilmOptions& options) {
   NERF_ASSIGN_OR_RETURN(const std::string ffmpeg, Installed(options.ffmpeg));
-  NERF_ASSIGN_OR_RETURN(const std::optional<double> length, LengthOf(film, options));
-  const int n_decoded = options.n_frames * kCandidates;
-  const double rate = length.has_value() ? n_decoded / *length : kDefaultRate;
+  NERF_ASSIGN_OR_RETURN(const FilmHeader header, HeaderOf(film, options));
+  NERF_ASSIGN_OR_RETURN(const int n_candidates, CandidatesFor(film, header, options));
+  const int n_decoded = options.n_frames * n_candidates;
+  double rate = header.seconds > 0 ? n_decoded / header.seconds : kDefaultRate;
+  if (header.rate > 0) rate = std::min(rate, header.rate);  // no frame twice
   ChildProcessSpec spec;
   spec.arguments = {ffmpeg, "-nostdin", "-hide_banner", "-v", "error", "-progress", "pipe:1"};
   spec.arguments.insert(spec.arguments.end(), kFilesOnly.begin(), kFilesOnly.end());
@@ -147,12 +199,16 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
   const std::string name = Printable(fs::path(film).filename().string());
   const std::string stem = fs::path(film).stem().string();
   std::vector<PhotoSources::Picture> pictures;
-  for (size_t begin = 0; begin < frames.size(); begin += kCandidates) {
-    const size_t end_of_group = std::min(frames.size(), begin + kCandidates);
+  const auto step = static_cast<size_t>(n_candidates);
+  for (size_t begin = 0; begin < frames.size(); begin += step) {
+    const size_t end_of_group = std::min(frames.size(), begin + step);
     const auto group = sharpness.begin() + static_cast<int64_t>(begin);
     const auto best = static_cast<size_t>(
         std::max_element(group, sharpness.begin() + static_cast<int64_t>(end_of_group)) -
         sharpness.begin());
+    for (size_t i = begin; i < end_of_group; ++i) {
+      if (i != best) fs::remove(frames[i], error);
+    }
     std::string file = absl::StrFormat("%s_%04d.jpg", stem, pictures.size() + 1);
     for (char& c : file) {
       if (static_cast<unsigned char>(c) <= 0x20 || c == '#' || c == 0x7f) c = '_';

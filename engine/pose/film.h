@@ -14,14 +14,18 @@ namespace nerf {
 struct FilmOptions {
   std::string ffmpeg = "ffmpeg", ffprobe = "ffprobe";  // programs: paths or names
   int n_frames = 120;
+  // Of what it writes while it chooses, as the film's header says: pixels, and bytes of the disk.
+  double max_pixels = 5e9, max_bytes = 1e18;
   ThreadPool* pool = nullptr;  // borrowed for the call
   std::stop_token stop;
   std::function<void(size_t done, size_t of)> on_progress;  // frames decoded; of 0: not known
 };
 
 // Extracts about n_frames pictures of a film into `out`, which exists: spread evenly in time, each
-// the sharpest of a few neighbors. Errors: Unimplemented FEATURE_NOT_BUILT if ffmpeg is not
-// installed; InvalidArgument if the film cannot be decoded; Cancelled; ResourceExhausted.
+// the sharpest of a few neighbors, fewer where the film has no more or the limits say so. Errors:
+// Unimplemented FEATURE_NOT_BUILT if ffmpeg is not installed; InvalidArgument if the film cannot be
+// decoded or has more than max_pixels; Cancelled; ResourceExhausted, STORE_READ_ONLY where there is
+// no room.
 absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::string& film,
                                                                 const std::string& out,
                                                                 const FilmOptions& options);

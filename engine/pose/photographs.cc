@@ -1,5 +1,7 @@
 #include "engine/pose/photographs.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -7,6 +9,7 @@
 #include <semaphore>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -28,7 +31,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxPictures = 5000;
 constexpr int kMeasuredPhotographSide = 800;  // pixels of the longer side
 constexpr double kDoubleDistance = 0.02;      // of fingerprints
 constexpr double kBlurShare = 0.6;  // of the median sharpness; below it a picture is blurred
@@ -259,6 +261,18 @@ void PhotoNames::Add(const std::string& name) {
   stems_.insert(StemOf(name));
 }
 
+std::vector<size_t> FirstLinks(const std::vector<PhotoSources::Picture>& pictures) {
+  std::vector<size_t> first_of(pictures.size());
+  std::map<std::pair<dev_t, ino_t>, size_t> known;
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    struct stat status {};
+    first_of[i] = i;
+    if (stat(pictures[i].path.c_str(), &status) != 0) continue;
+    first_of[i] = known.emplace(std::pair(status.st_dev, status.st_ino), i).first->second;
+  }
+  return first_of;
+}
+
 absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources::Picture>& pictures,
                                                  const std::string& out,
                                                  const PrepareOptions& options) {
@@ -275,13 +289,17 @@ absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources:
     paths.push_back(pictures[i].path);
     if (!pictures[i].mask.empty()) paths.push_back(pictures[i].mask);
   }
+  const std::vector<size_t> first_of = FirstLinks(pictures);
   Mutex mu;
   absl::Status first_error;
   size_t n_done = 0;
   ForEachPicture(photos.size(), paths, options, [&](int64_t i, int thread) {
     if (options.stop.stop_requested()) return;
     const auto at = static_cast<size_t>(i);
-    absl::Status status = PrepareOne(pictures[at], out, options.masks, &photos[at]);
+    absl::Status status;
+    if (first_of[at] == at) {
+      status = PrepareOne(pictures[at], out, options.masks, &photos[at]);
+    }
     size_t done = 0;
     {
       MutexLock lock(mu);
@@ -294,6 +312,15 @@ absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources:
     return absl::CancelledError("interrupted while reading photographs");
   }
   NERF_RETURN_IF_ERROR(first_error);
+  for (size_t i = 0; i < photos.size(); ++i) {
+    const Photo& first = photos[first_of[i]];
+    if (first_of[i] == i) continue;
+    Photo same = first;
+    same.name = photos[i].name;
+    same.file.clear();
+    if (same.error.empty()) same.double_of = first.name;
+    photos[i] = std::move(same);
+  }
   FindDoubles(&photos);
   for (Photo& photo : photos) {
     if (photo.double_of.empty()) continue;

@@ -28,6 +28,8 @@ struct PhotoSources {
   std::vector<std::string> unreadable;  // "IMG_1.heic: HEIC is not read: ..."
 };
 
+inline constexpr size_t kMaxPictures = 5000;  // of a search, frames of films included
+
 // Names of pictures such that no mask that FindMask finds for one is found for another: no name is
 // another's, nor what another's is without its ending.
 class PhotoNames {
@@ -78,12 +80,16 @@ void ForEachPicture(size_t n, const std::vector<std::string>& paths, const Prepa
 
 // Copies the pictures into `out`, which exists, under short names without blanks, turned upright by
 // their EXIF orientation, which is removed; finds doubles, blur and lenses. Doubles and damaged
-// pictures are not copied. Errors: Cancelled; InvalidArgument of a mask that does not fit, of masks
-// that leave less than 1%, and of masks beside copies with alpha, with which nothing trains; those
-// of writing.
+// pictures are not copied; of links to one file one is read. Errors: Cancelled; InvalidArgument of a
+// mask that does not fit, of masks that leave less than 1%, and of masks beside copies with alpha,
+// with which nothing trains; those of writing.
 absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources::Picture>& pictures,
                                                  const std::string& out,
                                                  const PrepareOptions& options);
+
+// By picture the first one that is the same file, by a hard link, as photographs are that a request
+// names several times. Part of PreparePhotos.
+std::vector<size_t> FirstLinks(const std::vector<PhotoSources::Picture>& pictures);
 
 // Sets is_blurred and lens. Part of PreparePhotos.
 void FindBlurAndLenses(std::vector<Photo>* photos);

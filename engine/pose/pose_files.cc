@@ -22,6 +22,12 @@ absl::StatusOr<std::vector<Photo>> ReadPictures(const PhotoSources& sources, con
   const auto advance = [stages](size_t done, size_t of) {
     stages->Advance(static_cast<int>(done), static_cast<int>(of));
   };
+  const size_t n_frames = n_films * static_cast<size_t>(options.film_frames);
+  if (n_films > 0 && pictures.size() + n_frames > kMaxPictures) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(n_films, " films of ", options.film_frames, " frames and ", pictures.size(),
+                     " photographs; at most ", kMaxPictures, " pictures: ask for fewer frames"));
+  }
   if (n_films > 0) stages->Begin("reading films", "frames");
   for (size_t i = 0; i < n_films; ++i) {
     const std::string frames = work / absl::StrCat("film_", i);
@@ -30,6 +36,11 @@ absl::StatusOr<std::vector<Photo>> ReadPictures(const PhotoSources& sources, con
     film.ffmpeg = options.ffmpeg;
     film.ffprobe = options.ffprobe;
     film.n_frames = options.film_frames;
+    film.max_pixels /= static_cast<double>(n_films);
+    std::error_code error;
+    const std::filesystem::space_info space = std::filesystem::space(frames, error);
+    // Half, since those that are taken are copied.
+    if (!error) film.max_bytes = static_cast<double>(space.available) / 2;
     film.pool = options.pool;
     film.stop = options.stop;
     film.on_progress = [&, i](size_t done, size_t of) { advance(i * of + done, n_films * of); };

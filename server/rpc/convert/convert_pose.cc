@@ -168,9 +168,18 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreatePoseJobRequest& request) {
   spec.pose.n_masks = static_cast<uint32_t>(
       std::count_if(spec.pose.files.begin(), spec.pose.files.end(),
                     [](const SceneFileRecord& file) { return IsMask(file.path); }));
-  spec.pose.has_films =
-      std::any_of(spec.pose.files.begin(), spec.pose.files.end(),
-                  [](const SceneFileRecord& file) { return HasFilmEnding(file.path); });
+  const auto n_films = static_cast<size_t>(
+      std::count_if(spec.pose.files.begin(), spec.pose.files.end(),
+                    [](const SceneFileRecord& file) { return HasFilmEnding(file.path); }));
+  spec.pose.has_films = n_films > 0;
+  const size_t n_pictures =
+      spec.pose.files.size() - spec.pose.n_masks + n_films * (size_t{spec.pose.film_frames} - 1);
+  if (n_films > 0 && n_pictures > kMaxPoseFiles) {
+    return InvalidFieldsError(
+        {{"pose_job.film_frames",
+          fmt::format("with the photographs, {} frames of {} films are {} pictures, of {} at most",
+                      spec.pose.film_frames, n_films, n_pictures, kMaxPoseFiles)}});
+  }
   return spec;
 }
 

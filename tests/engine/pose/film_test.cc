@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "common/child_process.h"
+#include "common/error_reason.h"
 #include "engine/scene/image_io.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -112,6 +113,39 @@ TEST_F(FilmTest, TurnedFilmIsShownUpright) {
   ASSERT_THAT(image, IsOk());
   EXPECT_EQ(image->width, 120);
   EXPECT_EQ(image->height, 160);
+}
+
+// A small film of many large frames must not fill a disk.
+TEST_F(FilmTest, FramesAreBoundedByWhatTheHeaderSays) {
+  MakeFilm("walk.mp4", "testsrc=duration=4:size=160x120:rate=25");
+  options_.n_frames = 20;
+  options_.max_pixels = 40 * 160 * 120;
+  EXPECT_EQ(Frames("walk.mp4")->size(), 20u) << "of two neighbors each";
+  options_.max_pixels = 19 * 160 * 120;
+  EXPECT_THAT(Frames("walk.mp4"), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           "walk.mp4: the frames of a film of 160x120 would have "
+                                           "0.384 megapixels, at most 0.365 are taken"));
+  options_.max_pixels = 1e9;
+  options_.max_bytes = 400'000;
+  const absl::Status full = Frames("walk.mp4").status();
+  EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(GetReason(full)->reason, reason::kStoreReadOnly);
+}
+
+TEST_F(FilmTest, NoFrameIsTakenTwiceAndOthersAreRemoved) {
+  MakeFilm("short.mp4", "testsrc=duration=2:size=160x120:rate=10");
+  options_.n_frames = 15;
+  const auto frames = Frames("short.mp4");
+  ASSERT_THAT(frames, IsOk());
+  EXPECT_EQ(frames->size(), 15u);
+  size_t n_files = 0;
+  for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator(out_)) ++n_files;
+  EXPECT_EQ(n_files, 15u);
+  options_.n_frames = 100;
+  std::filesystem::create_directory(dir_ / "all");
+  const auto all = FramesOfFilm(dir_ / "short.mp4", dir_ / "all", options_);
+  ASSERT_THAT(all, IsOk());
+  EXPECT_EQ(all->size(), 20u);
 }
 
 TEST_F(FilmTest, FilmOfOneFrameGivesIt) {

@@ -110,6 +110,24 @@ TEST_F(PhotographsTest, DoublesAreLeftOut) {
   EXPECT_FALSE(std::filesystem::exists(out_ + "/c.jpg"));
 }
 
+// As a request makes them that names one photograph often.
+TEST_F(PhotographsTest, LinksToOneFileAreReadOnce) {
+  WriteJpeg("a.jpg", TexturedImage(300, 240, 1));
+  dir_.Write("in/x.jpg", "no picture");
+  for (const char* name : {"b.jpg", "c.jpg"}) {
+    std::filesystem::create_hard_link(dir_ / "in/a.jpg", (dir_ / "in/") + name);
+  }
+  std::filesystem::create_hard_link(dir_ / "in/x.jpg", dir_ / "in/y.jpg");
+  EXPECT_EQ(FirstLinks(ListPhotoSources(dir_ / "in")->pictures),
+            (std::vector<size_t>{0, 0, 0, 3, 3}));
+  const std::vector<Photo> photos = Prepare();
+  EXPECT_EQ(photos[1].double_of, "a.jpg");
+  EXPECT_EQ(photos[2].double_of, "a.jpg");
+  EXPECT_EQ(photos[2].name, "c.jpg");
+  EXPECT_NE(photos[4].error, "");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(out_), {}), 1);
+}
+
 TEST_F(PhotographsTest, MasksAreTurnedAndScaledWithTheirPictures) {
   const auto turned = MakeExif({.orientation = 6, .model = "Phone"});
   WriteJpeg("a b.jpg", TexturedImage(64, 48, 1), turned);

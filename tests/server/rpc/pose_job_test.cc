@@ -349,6 +349,15 @@ TEST_F(PoseJobTest, HostileRequestsAreRefusedWithTheirField) {
        {"pose_job.min_posed", [](auto* r) { r->mutable_pose_job()->set_min_posed(-0.1); }},
        {"pose_job.min_posed", [](auto* r) { r->mutable_pose_job()->set_min_posed(std::nan("")); }},
        {"pose_job.film_frames", [](auto* r) { r->mutable_pose_job()->set_film_frames(1u << 31); }},
+       {"pose_job.film_frames",
+        [](auto* r) {
+          r->mutable_pose_job()->set_film_frames(2000);
+          for (const char* name : {"f.mp4", "g.mp4", "h.mp4"}) {
+            v1::SceneFile* film = r->mutable_pose_job()->add_files();
+            *film = r->pose_job().files(0);
+            film->set_path(name);
+          }
+        }},
        {"pose_job.into", [](auto* r) { r->mutable_pose_job()->set_into("garden"); }},
        {"pose_job.into",
         [](auto* r) { r->mutable_pose_job()->set_into("projects/lab/scenes/garden"); }},
