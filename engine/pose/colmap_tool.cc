@@ -194,8 +194,8 @@ std::vector<std::string> MapCommand(const ColmapTool& tool, const MapOptions& op
          "--Mapper.abs_pose_min_inlier_ratio", "0.15", "--Mapper.max_reg_trials", "6"});
   }
   if (!options.in.empty()) {
-    command.insert(command.end(),
-                   {"--input_path", options.in, "--Mapper.fix_existing_images", "1"});
+    command.insert(command.end(), {"--input_path", options.in, "--Mapper.fix_existing_images", "1",
+                                   "--Mapper.max_extra_param", std::to_string(kMaxExtraParam)});
   }
   if (options.known_lenses) {
     command.insert(command.end(), {"--Mapper.ba_refine_focal_length", "0",

@@ -50,6 +50,7 @@ struct MapOptions {
   bool known_lenses = false;  // which stay as they are
   std::string in = {};        // a model to go on with, whose cameras stay; empty: a new one
 };
+inline constexpr int kMaxExtraParam = 100;  // of a lens in such a model; each parameter
 std::vector<std::string> MapCommand(const ColmapTool& tool, const MapOptions& options);
 inline constexpr int kMaxRefinements = 100;  // iterations of the command
 std::vector<std::string> RefineCommand(const ColmapTool& tool, const std::string& in,

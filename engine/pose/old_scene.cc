@@ -68,6 +68,30 @@ absl::StatusOr<KnownLens> LensForColmap(const Camera& c) {
       "is of panoramas, which photographs cannot be added to: pose all of them together");
 }
 
+// Errors: InvalidArgument of a lens that COLMAP throws out of a model, or dies of: its own bounds.
+absl::Status CheckLensForColmap(const Camera& c) {
+  const auto check = [&](const char* field, float value, double low, double high) -> absl::Status {
+    if (value >= low && value <= high) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s is %.6g, and photographs can be added to pictures of %dx%d where it is %.6g to %.6g",
+        field, value, c.width, c.height, low, high));
+  };
+  const double side = std::max(c.width, c.height);
+  for (const auto& [field, value] : {std::pair("fl_x", c.fl_x), std::pair("fl_y", c.fl_y)})
+    NERF_RETURN_IF_ERROR(check(field, value, 0.1 * side, 10 * side));
+  NERF_RETURN_IF_ERROR(check("cx", c.cx, 0, c.width));
+  NERF_RETURN_IF_ERROR(check("cy", c.cy, 0, c.height));
+  // Quotients of polynomials and fisheyes have larger ones.
+  const bool is_plain =
+      c.lens == LensModel::kOpenCv && c.k3 == 0 && c.k4 == 0 && c.k5 == 0 && c.k6 == 0;
+  const double most = is_plain ? 1 : kMaxExtraParam;
+  for (const auto& [field, value] :
+       {std::pair("k1", c.k1), std::pair("k2", c.k2), std::pair("k3", c.k3), std::pair("k4", c.k4),
+        std::pair("k5", c.k5), std::pair("k6", c.k6), std::pair("p1", c.p1), std::pair("p2", c.p2)})
+    NERF_RETURN_IF_ERROR(check(field, value, -most, most));
+  return absl::OkStatus();
+}
+
 // Reads a picture, measures it and writes its copy.
 absl::Status CopyOne(const std::string& path, const std::string& copies, Photo* photo) {
   NERF_ASSIGN_OR_RETURN(const std::string bytes, ReadRegularFile(path, kMaxPictureBytes));
@@ -294,6 +318,8 @@ absl::StatusOr<OldScene> ReadOldScene(const std::string& folder, const std::stri
       old.pose = FromOpenGl(to_own.ApplyToPose(ToPose(view.camera.camera_to_world)));
       absl::StatusOr<KnownLens> lens = LensForColmap(view.camera);
       if (!lens.ok()) return WithPrefix(lens.status(), folder);
+      const absl::Status taken = CheckLensForColmap(view.camera);
+      if (!taken.ok()) return WithPrefix(WithPrefix(taken, old.photo.name), folder);
       const std::string text = absl::StrCat(view.camera.width, "x", view.camera.height, " ",
                                             lens->model, " ", lens->params);
       const auto found = std::find(texts.begin(), texts.end(), text);

@@ -33,7 +33,7 @@ struct OldScene {
 
 // Reads the data set in `folder` and writes each picture to `copies`, as COLMAP reads it. Errors:
 // NotFound; InvalidArgument if it has problems, or its layout or its lenses cannot be added to
-// (LLFF, Polycam, panoramas); Cancelled.
+// (LLFF, Polycam, panoramas, lenses that COLMAP does not take); Cancelled.
 absl::StatusOr<OldScene> ReadOldScene(const std::string& folder, const std::string& copies,
                                       const PrepareOptions& options);
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,8 @@ constexpr uint64_t kMaxCopiedBytes = uint64_t{512} << 20;
 // Of the old cameras' extent: how far they may lie from where they were, once COLMAP's own shift
 // and scale are undone.
 constexpr double kMaxMoved = 1e-4;
+constexpr double kMinExtent = 1e-3;       // of the old cameras; smaller ones are scaled for COLMAP
+constexpr double kMinExtentShare = 1e-6;  // of their distance from the origin: rounding
 
 double DistanceBetween(const std::array<double, 3>& a, const std::array<double, 3>& b) {
   return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
@@ -55,29 +58,59 @@ struct ShiftAndScale {
   }
 };
 
+// Center of points and their mean distance from it.
+std::pair<std::array<double, 3>, double> ExtentOf(
+    const std::vector<std::array<double, 3>>& points) {
+  const auto n = static_cast<double>(points.size());
+  std::array<double, 3> center{};
+  for (const auto& point : points) {
+    for (size_t i = 0; i < 3; ++i) center[i] += point[i] / n;
+  }
+  double extent = 0;
+  for (const auto& point : points) extent += DistanceBetween(point, center) / n;
+  return {center, extent};
+}
+
+// From the old cameras to such as COLMAP reckons well with, at most scaled and shifted. Errors:
+// InvalidArgument if they are all in one place.
+absl::StatusOr<ShiftAndScale> ForColmap(const OldScene& scene) {
+  std::vector<std::array<double, 3>> centers;
+  double farthest = 0;
+  for (const OldView& view : scene.views) {
+    centers.push_back(view.pose.center);
+    farthest = std::max(farthest, DistanceBetween(view.pose.center, {}));
+  }
+  const auto [center, extent] = ExtentOf(centers);
+  if (!(extent > kMinExtentShare * farthest)) {
+    return absl::InvalidArgumentError(
+        "the scene's cameras all have the same position: photographs cannot be placed by them");
+  }
+  ShiftAndScale change;
+  if (extent > kMinExtent && extent < 1 / kMinExtent) return change;
+  change.scale = 1 / extent;
+  change.from = center;
+  return change;
+}
+
 // From cameras of the model to where they were. Errors: Internal if that is no shift and scale.
 absl::StatusOr<ShiftAndScale> BackToOld(const OldScene& scene, const PosedModel& model) {
   std::vector<std::pair<std::array<double, 3>, std::array<double, 3>>> pairs;
+  std::vector<std::array<double, 3>> all_now, all_before;
   ShiftAndScale back;
   for (const OldView& view : scene.views) {
     const auto found = model.photos.find(view.photo.file);
-    if (found != model.photos.end()) pairs.push_back({found->second.center, view.pose.center});
-  }
-  const auto n = static_cast<double>(pairs.size());
-  for (const auto& [now, before] : pairs) {
-    for (size_t i = 0; i < 3; ++i) {
-      back.from[i] += now[i] / n;
-      back.to[i] += before[i] / n;
-    }
+    if (found == model.photos.end()) continue;
+    pairs.push_back({found->second.center, view.pose.center});
+    all_now.push_back(found->second.center);
+    all_before.push_back(view.pose.center);
   }
   double extent_now = 0, extent_before = 0;
-  for (const auto& [now, before] : pairs) {
-    extent_now += DistanceBetween(now, back.from) / n;
-    extent_before += DistanceBetween(before, back.to) / n;
-  }
+  std::tie(back.from, extent_now) = ExtentOf(all_now);
+  std::tie(back.to, extent_before) = ExtentOf(all_before);
   if (!(extent_now > 0) || !(extent_before > 0)) {
     return absl::InvalidArgumentError(
-        "the scene's cameras all have the same position: photographs cannot be placed by them");
+        "the scene's cameras that COLMAP keeps all have the same position: photographs cannot be "
+        "placed by them");
   }
   back.scale = extent_before / extent_now;
   for (const auto& [now, before] : pairs) {
@@ -108,6 +141,7 @@ class Addition {
                                  },
                                  "", options_.max_memory_bytes};
     NERF_ASSIGN_OR_RETURN(scene_, ReadOldScene(folder, copies(), prepare));
+    NERF_ASSIGN_OR_RETURN(for_colmap_, ForColmap(scene_));
     NERF_RETURN_IF_ERROR(NamePhotos(folder));
     return CopyPhotos();
   }
@@ -318,8 +352,10 @@ class Addition {
       camera.width = static_cast<uint64_t>(view.photo.width);
       camera.height = static_cast<uint64_t>(view.photo.height);
       camera.params = NumbersOf(lens.params);
+      PosedPhoto pose = view.pose;
+      pose.center = for_colmap_.Apply(pose.center);
       model.images.push_back(
-          ToColmapImage(view.pose, known->second.image, known->second.camera, view.photo.file));
+          ToColmapImage(pose, known->second.image, known->second.camera, view.photo.file));
     }
     return WriteColmapText(folder, model, {});
   }
@@ -422,6 +458,7 @@ class Addition {
   PoseStages stages_;
   ColmapRunner runner_;
   OldScene scene_;
+  ShiftAndScale for_colmap_;
   std::vector<Photo> photos_;           // the new ones
   std::vector<Photo> all_;              // the copies that COLMAP sees, those of the scene first
   std::map<std::string, Lens> lenses_;  // of the new ones, by file

@@ -37,7 +37,8 @@ FLAGS = {
                "Mapper.init_min_tri_angle", "Mapper.init_min_num_inliers", "Mapper.abs_pose_min_num_inliers",
                "Mapper.abs_pose_min_inlier_ratio", "Mapper.max_reg_trials",
                "Mapper.ba_refine_focal_length",
-               "Mapper.ba_refine_extra_params", "Mapper.fix_existing_images", "input_path"],
+               "Mapper.ba_refine_extra_params", "Mapper.fix_existing_images",
+               "Mapper.max_extra_param", "input_path"],
     "point_triangulator": ["database_path", "image_path", "input_path", "output_path"],
     "rig_bundle_adjuster": [
         "input_path", "output_path", "rig_config_path", "estimate_rig_relative_poses",

@@ -79,6 +79,53 @@ class SceneAdditionTest : public ::testing::Test {
   PoseOptions options_;
 };
 
+TEST_F(SceneAdditionTest, LensesThatColmapDoesNotTakeAreNamedBeforeItRuns) {
+  AddPhoto("in/new0.jpg", 1);
+  const nlohmann::json good = WriteOldTransforms();
+  const auto refused = [&](const char* field, double value) {
+    nlohmann::json json = good;
+    json[field] = value;
+    dir_.Write("old/transforms.json", json.dump());
+    EXPECT_THAT(Add(), StatusIs(StatusCode::kInvalidArgument,
+                                std::string("images/old0.jpg: ") + field + " is "))
+        << field;
+  };
+  refused("k1", 90);
+  refused("k2", -1.5);
+  refused("p1", 2);
+  refused("fl_x", 6);
+  refused("fl_y", 9000);
+  refused("cx", -1);
+  refused("cy", 49);
+  EXPECT_THAT(Log(), ::testing::Not(HasSubstr("feature_extractor")));
+}
+
+TEST_F(SceneAdditionTest, CamerasInOnePlaceAreRefusedAndTinyOnesAreScaledForColmap) {
+  AddPhoto("in/new0.jpg", 1);
+  const nlohmann::json good = WriteOldTransforms();
+  for (const double scale : {0.0, 1e-12}) {
+    nlohmann::json json = good;
+    for (nlohmann::json& frame : json["frames"]) {
+      for (int i = 0; i < 3; ++i) {
+        nlohmann::json& x = frame["transform_matrix"][i][3];
+        x = 1 + scale * x.get<double>();
+      }
+    }
+    dir_.Write("old/transforms.json", json.dump());
+    EXPECT_THAT(Add(), StatusIs(StatusCode::kInvalidArgument, "all have the same position"));
+  }
+  EXPECT_THAT(Log(), ::testing::Not(HasSubstr("feature_extractor")));
+  nlohmann::json tiny = good;
+  for (nlohmann::json& frame : tiny["frames"]) {
+    for (int i = 0; i < 3; ++i) {
+      nlohmann::json& x = frame["transform_matrix"][i][3];
+      x = 1e-6 * x.get<double>();
+    }
+  }
+  dir_.Write("old/transforms.json", tiny.dump());
+  EXPECT_THAT(Add(), IsOk());
+}
+
 // The numbers of `frames` as an added photograph's center.
 void ExpectAt(const nlohmann::json& frame, double x) {
   const nlohmann::json& rows = frame["transform_matrix"];
