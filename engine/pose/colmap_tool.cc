@@ -327,6 +327,10 @@ std::optional<ColmapProgress> ParseProgress(ColmapStage stage, std::string_view 
   return std::nullopt;
 }
 
+bool FoundNoPoints(const ChildProcessEnd& end) {
+  return !end.ok() && Says(end.last_output, {"Check failed: bundle_adjuster.Solve"});
+}
+
 bool FoundNoModel(const ChildProcessEnd& end) {
   return end.kind == ChildProcessEnd::Kind::kExited && end.code != 0 &&
          Says(end.last_output, {"failed to create sparse model", "No good initial image pair"});

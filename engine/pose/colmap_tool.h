@@ -77,5 +77,7 @@ std::optional<ColmapProgress> ParseProgress(ColmapStage stage, std::string_view 
 
 // True where the mapper says that no two photographs could be joined.
 bool FoundNoModel(const ChildProcessEnd& end);
+// True where the triangulator has died since no point fits the poses and lenses that it was given.
+bool FoundNoPoints(const ChildProcessEnd& end);
 
 }  // namespace nerf

@@ -384,6 +384,10 @@ class Addition {
         const ChildProcessEnd found,
         runner_.Run(TriangulateCommand(tool_, database(), copies(), known, points),
                     [](std::string_view) {}));
+    if (FoundNoPoints(found)) {
+      return absl::InvalidArgumentError(
+          "the scene's poses and lenses do not fit its pictures: COLMAP finds no point by them");
+    }
     NERF_RETURN_IF_ERROR(FailureOf("colmap", StageName(ColmapStage::kMap), found));
     const MapOptions map{database(), copies(),       placed, runner_.threads(),
                          relaxed,    !has_new_lens_, points};

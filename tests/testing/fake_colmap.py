@@ -6,7 +6,7 @@ Environment:
   FAKE_COLMAP_VERSION   "3.8" (default), or "3.12", which has other names for two groups of flags and other lines of progress,
                         or "9.9", which has names for them that nobody knows
   FAKE_COLMAP_FAIL      "COMMAND:HOW": how COMMAND ends. killed, abort, disk_full, no_memory, hang, nothing, damaged,
-                        scribble (over the database), hang_relaxed (of the mapper
+                        no_points, scribble (over the database), hang_relaxed (of the mapper
                         by relaxed thresholds)
   FAKE_COLMAP_UNPOSED   names that the mapper leaves out, comma-separated
   FAKE_COLMAP_HARD      names that it leaves out unless its thresholds are relaxed
@@ -64,6 +64,9 @@ def fail(how):
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "abort":
         say("F1122 10:00:00 123 context.cc:1] Check failed: something")
+        os.abort()
+    if how == "no_points":
+        say("F1122 10:00:00 123 sfm.cc:1] Check failed: bundle_adjuster.Solve(&reconstruction) ")
         os.abort()
     if how == "disk_full":
         say("SQLite error [database.cc, line 742]: database or disk is full")

@@ -40,6 +40,7 @@ class SceneAdditionTest : public ::testing::Test {
   ~SceneAdditionTest() override {
     unsetenv("FAKE_COLMAP_LOG");
     unsetenv("FAKE_COLMAP_UNPOSED");
+    unsetenv("FAKE_COLMAP_FAIL");
   }
 
   void AddPhoto(const std::string& file, int seed, const std::string& model = "Model A") {
@@ -124,6 +125,16 @@ TEST_F(SceneAdditionTest, CamerasInOnePlaceAreRefusedAndTinyOnesAreScaledForColm
   }
   dir_.Write("old/transforms.json", tiny.dump());
   EXPECT_THAT(Add(), IsOk());
+}
+
+// Of repeated positions and of lenses that are not the pictures'.
+TEST_F(SceneAdditionTest, PosesThatDoNotFitThePicturesAreSaidNotACrash) {
+  AddPhoto("in/new0.jpg", 1);
+  WriteOldTransforms();
+  setenv("FAKE_COLMAP_FAIL", "point_triangulator:no_points", 1);
+  EXPECT_THAT(Add(), StatusIs(StatusCode::kInvalidArgument, "do not fit its pictures"));
+  setenv("FAKE_COLMAP_FAIL", "point_triangulator:abort", 1);
+  EXPECT_THAT(Add(), StatusIs(StatusCode::kAborted));
 }
 
 // The numbers of `frames` as an added photograph's center.
