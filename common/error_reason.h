@@ -24,7 +24,6 @@ inline constexpr std::string_view kInitMismatch = "INIT_MISMATCH";
 inline constexpr std::string_view kQueueFull = "QUEUE_FULL";
 inline constexpr std::string_view kSizeLimit = "SIZE_LIMIT";
 inline constexpr std::string_view kNoWorker = "NO_WORKER";
-inline constexpr std::string_view kNoRoom = "NO_ROOM";
 inline constexpr std::string_view kWorkerLost = "WORKER_LOST";
 inline constexpr std::string_view kWorkerExhausted = "WORKER_EXHAUSTED";
 inline constexpr std::string_view kWorkerReplaced = "WORKER_REPLACED";

@@ -152,7 +152,7 @@ absl::StatusOr<bool> LeaseTable::FailsWithoutRoom(LeasedChange& leased, const st
   const bool is_wanted = job.state != JobState::kCancelling && job.stop == StopCause::kNone;
   if (job.kind == JobKind::kTraining || n_rounds < kMaxNoRoomRounds || !is_wanted) return false;
   job.error.code = absl::StatusCode::kResourceExhausted;
-  job.error.reason = std::string(reason::kNoRoom);
+  job.error.reason = std::string(QueueReasonName(QueueReason::kNoRoom));
   job.error.message = fmt::format("no worker had room for it on its disk, {} times in a row{}{}",
                                   n_rounds, why.empty() ? "" : "; last: ", why);
   NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kFailed));

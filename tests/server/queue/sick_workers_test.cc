@@ -1,5 +1,4 @@
 // Workers whose engines die and workers whose disks are full: where their jobs go.
-#include "common/error_reason.h"
 #include "server/queue/leases/queue_wait.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
@@ -248,7 +247,7 @@ TEST_F(SickWorkersTest, WorkThatFitsNowhereFailsAfterRoundsOnAllWorkersAndSaysWh
     EXPECT_EQ(n_tries, 2 * LeaseTable::kMaxNoRoomRounds);
     const Job job = Get("large", kind);
     EXPECT_EQ(job.state, JobState::kFailed);
-    EXPECT_EQ(job.error.reason, reason::kNoRoom);
+    EXPECT_EQ(job.error.reason, "NO_ROOM");
     EXPECT_EQ(job.error.code, absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(job.error.message, testing::HasSubstr("3 times in a row; last: 1 GB of 3"));
     EXPECT_TRUE(Record("a").avoids.empty());
