@@ -13,8 +13,8 @@ namespace nerf {
 // Which projects may read a blob. Blobs lie in one store by digest, so knowing a digest must open
 // nothing: a project reads what was uploaded to it or made in it. Blobs that no other project has
 // had are the default project's and have no entry, so a server with one project keeps none. Filled
-// from the resources at a start; uploads that no resource names are then uploaded again. Entries go
-// with their blobs.
+// at a start from the resources and the stored uploads (TakeUpStoredBlobs); what neither names is
+// nobody's. Entries go with their blobs.
 // Thread-safe.
 class BlobOwners {
  public:
@@ -23,12 +23,13 @@ class BlobOwners {
   bool Owns(std::string_view project, std::string_view sha256) const;
   // `was_present`: the store had the blob before.
   void Add(std::string_view project, std::string_view sha256, bool was_present);
-  // A worker has uploaded a blob that the store did not have; for which project, it says later.
-  void NoteFresh(std::string_view sha256);
-  // The job of a project has made the blob.
-  void AddMade(std::string_view project, std::string_view sha256);
-  // A reference of the default project, after all others were added.
-  void AddDefault(std::string_view sha256);
+  // The blob, if it has no entry, is nobody's until it is added: a worker has uploaded it and says
+  // later for which project, or whose it was is not known.
+  void AddNobodys(std::string_view sha256);
+  // The job of a project has made the blob, which is in the store.
+  void AddMade(std::string_view project, std::string_view sha256) {
+    Add(project, sha256, /*was_present=*/true);
+  }
   // The store has deleted the blob.
   void Forget(std::string_view sha256);
   // Number of blobs with an entry.
@@ -38,7 +39,6 @@ class BlobOwners {
   mutable Mutex mu_;
   std::map<std::string, std::set<std::string, std::less<>>, std::less<>> projects_
       ABSL_GUARDED_BY(mu_);  // by sha256
-  std::set<std::string, std::less<>> fresh_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace nerf

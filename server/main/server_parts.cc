@@ -79,6 +79,9 @@ absl::Status OpenQueue(const ServerFlags& flags, const DataDir& data, Server* se
   blob_options.on_deleted = [server](const std::string& sha256) {
     server->blob_owners.Forget(sha256);
   };
+  blob_options.on_found = [server](const std::string& sha256) {
+    server->blob_owners.AddNobodys(sha256);
+  };
   blob_options.on_damaged = [server](const std::string&) { server->metrics->BlobDamaged(); };
   if (server->lease != nullptr) {
     blob_options.may_delete = [server] { return server->lease->valid(); };
@@ -286,7 +289,7 @@ absl::Status ServeStores(const ServerFlags& flags, DataDir& data, Server* server
   NERF_RETURN_IF_ERROR(OpenQueue(flags, data, server));
   NERF_RETURN_IF_ERROR(OpenAccess(flags, data, server));
   DropLostShares(*server->models, *server->tokens);
-  AddOwnersOf(*server->state, &server->blob_owners);
+  TakeUpStoredBlobs(*server->state, *server->admin, *server->blobs, &server->blob_owners);
   return Serve(flags, data, server);
 }
 

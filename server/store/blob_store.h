@@ -31,6 +31,8 @@ struct BlobStoreOptions {
   // Called with the sha256 of a blob that the store has no more, before it can be stored again.
   // Must not call the store. May be empty.
   std::function<void(const std::string& sha256)> on_deleted = {};
+  // Called with the sha256 of a blob that was stored past this process since Open. May be empty.
+  std::function<void(const std::string& sha256)> on_found = {};
   bool collects_uploads = true;  // unfinished ones; false where another store has the same folder
   // Asked right before a blob is deleted; false: this process may not be the only writer any more,
   // and it stays. May be empty.
@@ -54,6 +56,17 @@ struct BlobStoreStats {
   uint64_t byte_size = 0;   // of all blobs
   uint64_t free_bytes = 0;  // available on the disk
 };
+
+// What was received of an upload that has not ended.
+struct UnfinishedUpload {
+  std::string name;  // UploadFileName
+  uint64_t byte_size = 0;
+};
+
+// An upload's key: the digest is part of it, so that one id used for two blobs names two uploads.
+inline std::string UploadFileName(const std::string& upload_id, const BlobRef& blob) {
+  return upload_id + "." + blob.sha256;
+}
 
 struct SignedUrl {
   std::string url;                        // empty: none
@@ -80,8 +93,8 @@ class BlobStore : public BlobIndex {
                                                          const BlobStoreOptions& options,
                                                          const Clock* clock);
 
-  // --- Uploads. Errors of all three: InvalidArgument FIELD_INVALID (upload id no UUID4, digest not
-  // 64 lower-case hex digits, size over the limit). ---
+  // --- Uploads. Errors of all three: InvalidArgument FIELD_INVALID (upload id neither a UUID4 nor
+  // "{project}.{UUID4}", digest not 64 lower-case hex digits, size over the limit). ---
 
   // The state of an upload: 0 bytes if it is unknown, complete if the blob is present and that is
   // not hidden.
@@ -102,6 +115,8 @@ class BlobStore : public BlobIndex {
   virtual absl::StatusOr<Stored> Finish(const std::string& upload_id, const BlobRef& blob,
                                         Uploader uploader = Uploader::kWorker,
                                         PresentBlob present = PresentBlob::kCompletesUpload) = 0;
+
+  virtual std::vector<UnfinishedUpload> ListUploads() = 0;
 
   // --- Blobs. ---
 

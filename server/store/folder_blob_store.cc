@@ -220,6 +220,8 @@ absl::StatusOr<Stored> FolderBlobStore::MoveIn(const std::string& path, const Bl
   return Stored::kNew;
 }
 
+std::vector<UnfinishedUpload> FolderBlobStore::ListUploads() { return uploads_->List(); }
+
 absl::StatusOr<BlobRef> FolderBlobStore::Put(std::string_view content, Uploader uploader) {
   const BlobRef blob{Sha256Hex(content), content.size()};
   NERF_RETURN_IF_ERROR(uploads_->CheckBlob(blob));

@@ -68,6 +68,15 @@ constexpr const char* kMigrations[] = {
       body BLOB NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE drained_workers (worker TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
     )sql",
+    // 3 -> 4
+    R"sql(
+    CREATE TABLE uploads (
+      project TEXT NOT NULL,
+      sha256 TEXT NOT NULL,
+      byte_size INTEGER NOT NULL,
+      time INTEGER NOT NULL,
+      PRIMARY KEY (project, sha256)) STRICT, WITHOUT ROWID;
+    )sql",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion);
 

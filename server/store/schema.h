@@ -8,7 +8,7 @@ struct sqlite3;
 namespace nerf {
 
 // The schema version of this program (PRAGMA user_version of the file).
-inline constexpr int kSchemaVersion = 3;
+inline constexpr int kSchemaVersion = 4;
 
 // Migrates a store to kSchemaVersion, one version at a time, in one transaction. Gives a new file
 // its store epoch. FailedPrecondition for a file of a newer program.

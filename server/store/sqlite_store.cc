@@ -31,6 +31,7 @@ struct SqliteStore::Statements {
   SqliteStatement insert_scene, delete_scene, put_model, delete_model;
   SqliteStatement insert_request, forget_requests, set_meta;
   SqliteStatement forget_requests_of, put_project, drain_worker, undrain_worker;
+  SqliteStatement put_upload, delete_upload;
 };
 
 namespace {
@@ -180,6 +181,8 @@ absl::Status SqliteStore::Prepare() {
       {&s.undrain_worker, "DELETE FROM drained_workers WHERE worker = ?"},
   };
   for (const auto& [statement, sql] : all) {
+      {&s.put_upload, InsertSql(kReplace, kUploadTable)},
+      {&s.delete_upload, "DELETE FROM uploads WHERE project = ? AND sha256 = ?"},
     NERF_ASSIGN_OR_RETURN(auto prepared, SqliteStatement::Prepare(db_, sql));
     *statement = std::move(prepared);
   }
@@ -206,7 +209,7 @@ absl::StatusOr<TrainingCurve> SqliteStore::LoadCurve(const ResourceKey& job) {
   SqliteStatement& query = statements_->curve_of;
   NERF_ASSIGN_OR_RETURN(const auto found, query.Bind(job.project).Bind(job.id).Step());
   std::optional<StoreRow> row;
-  if (found) row = query.Row(kCurveTable);
+  if (found) row = query.Row(table);
   query.Reset();
   return DecodeCurveRow(row);
 }
@@ -298,6 +301,12 @@ absl::Status SqliteStore::CopyTo(const std::string& path) {
   sqlite3_backup* backup = nullptr;
   if (code == SQLITE_OK) {
     MutexLock lock(mu_);
+  for (const UploadRecord& upload : write.uploads) {
+    NERF_RETURN_IF_ERROR(Ran(s.put_upload.BindRow(kUploadTable, EncodeUploadRow(upload)).Run()));
+  }
+  for (const auto& [project, sha256] : write.deleted_uploads) {
+    NERF_RETURN_IF_ERROR(Ran(s.delete_upload.Bind(project).Bind(sha256).Run()));
+  }
     backup = sqlite3_backup_init(copy, "main", db_, "main");
     if (backup == nullptr) code = sqlite3_errcode(copy);
   }

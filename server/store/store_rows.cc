@@ -206,6 +206,11 @@ StoreRow EncodeProjectRow(const ProjectRecord& project) {
   return Sealed({project.project}, EncodeProjectBody(project));
 }
 
+StoreRow EncodeUploadRow(const UploadRecord& upload) {
+  return {upload.project, upload.blob.sha256, NumberText(upload.blob.byte_size),
+          std::to_string(absl::ToUnixMicros(upload.time))};
+}
+
 StoreRow EncodeTokenRow(const TokenRecord& token) {
   const int64_t expires = token.expire_time == absl::InfiniteFuture()
                               ? kNeverExpires
@@ -257,6 +262,12 @@ absl::StatusOr<StoredAccess> ReadStoredAccess(const ReadTable& read) {
     return DecodeTokenRow(row, &stored.tokens.emplace_back());
   }));
   NERF_RETURN_IF_ERROR(read(kWorkerKeyTable, [&](const StoreRow& row) {
+  NERF_RETURN_IF_ERROR(read(kUploadTable, [&](const StoreRow& row) {
+    RowNumbers number(kUploadTable, row);
+    stored.uploads.push_back(
+        {row[0], {row[1], static_cast<uint64_t>(number(2))}, absl::FromUnixMicros(number(3))});
+    return number.status();
+  }));
     stored.worker_keys.push_back({row[0], row[1]});
     return absl::OkStatus();
   }));

@@ -58,6 +58,8 @@ inline constexpr StoreColumn kRequests[] = {
     {"resource_id"}, {"fingerprint"}, {"create_time", ColumnType::kNumber}};
 inline constexpr StoreColumn kProjects[] = {{"project"}, {"body", ColumnType::kBytes}};
 inline constexpr StoreColumn kDrainedWorkers[] = {{"worker"}};
+inline constexpr StoreColumn kUploads[] = {
+    {"project"}, {"sha256"}, {"byte_size", ColumnType::kNumber}, {"time", ColumnType::kNumber}};
 inline constexpr StoreColumn kTokens[] = {{"id"},
                                           {"digest"},
                                           {"display_name"},
@@ -82,13 +84,14 @@ inline constexpr StoreTable kRequestTable = {"requests", store_columns::kRequest
 inline constexpr StoreTable kProjectTable = {"projects", store_columns::kProjects, "project"};
 inline constexpr StoreTable kDrainedTable = {"drained_workers", store_columns::kDrainedWorkers,
                                              "worker"};
+inline constexpr StoreTable kUploadTable = {"uploads", store_columns::kUploads, "project, sha256"};
 inline constexpr StoreTable kTokenTable = {"tokens", store_columns::kTokens, "create_time, id"};
 inline constexpr StoreTable kWorkerKeyTable = {"worker_keys", store_columns::kWorkerKeys, "worker"};
 
 // All tables of the queue, and those of access.
-inline constexpr StoreTable kQueueTables[] = {kMetaTable,    kJobTable,     kEventTable,
-                                              kCurveTable,   kSceneTable,   kModelTable,
-                                              kRequestTable, kProjectTable, kDrainedTable};
+inline constexpr StoreTable kQueueTables[] = {
+    kMetaTable,  kJobTable,     kEventTable,   kCurveTable,   kSceneTable,
+    kModelTable, kRequestTable, kProjectTable, kDrainedTable, kUploadTable};
 inline constexpr StoreTable kAccessTables[] = {kTokenTable, kWorkerKeyTable};
 
 // Rows of records. The body is sealed (row_seal.h).
@@ -99,6 +102,7 @@ StoreRow EncodeSceneRow(const SceneRecord& scene);
 StoreRow EncodeModelRow(const ModelRecord& model);
 StoreRow EncodeRequestRow(const RequestRecord& request);
 StoreRow EncodeProjectRow(const ProjectRecord& project);
+StoreRow EncodeUploadRow(const UploadRecord& upload);
 StoreRow EncodeTokenRow(const TokenRecord& token);
 
 // The curve of a row; no row has no points. DataLoss STORE_CORRUPT.

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "common/error_reason.h"
 #include "common/file_io.h"
@@ -49,9 +48,8 @@ absl::Status UploadGone() {
 UploadFolder::UploadFolder(std::string folder, const BlobStoreOptions& options, const StoreAge* age)
     : folder_(std::move(folder)), options_(options), age_(*age) {}
 
-// The digest is part of the name, so that one id used for two blobs names two uploads.
 std::string UploadFolder::PathOf(const std::string& upload_id, const BlobRef& blob) const {
-  return fmt::format("{}/{}.{}", folder_, upload_id, blob.sha256);
+  return folder_ + "/" + UploadFileName(upload_id, blob);
 }
 
 absl::Status UploadFolder::CheckBlob(const BlobRef& blob) const {
@@ -66,7 +64,10 @@ absl::Status UploadFolder::CheckBlob(const BlobRef& blob) const {
 }
 
 absl::Status UploadFolder::CheckUpload(const std::string& upload_id, const BlobRef& blob) const {
-  if (!IsUuid4(upload_id)) {
+  const size_t dot = upload_id.find('.');
+  const bool has_project = dot != std::string::npos;
+  if (!IsUuid4(has_project ? upload_id.substr(dot + 1) : upload_id) ||
+      (has_project && !IsResourceId(upload_id.substr(0, dot)))) {
     return InvalidFieldsError({{"upload", "must be named by a version 4 UUID"}});
   }
   return CheckBlob(blob);
@@ -239,6 +240,16 @@ absl::StatusOr<Stored> UploadFolder::Put(const BlobRef& blob, std::string_view c
   unlink(path.c_str());  // already gone if it was moved into place
   NERF_RETURN_IF_ERROR(status);
   return stored;
+}
+
+std::vector<UnfinishedUpload> UploadFolder::List() const {
+  std::vector<UnfinishedUpload> uploads;
+  std::error_code error;
+  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+    const std::optional<uint64_t> size = FileSize(it->path().string());
+    if (size.has_value()) uploads.push_back({it->path().filename().string(), *size});
+  }
+  return uploads;
 }
 
 // A file that was written and not given an age before a crash begins to age now.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,7 +17,7 @@
 
 namespace nerf {
 
-// What was received of uploads so far, in files <folder>/<uuid>.<sha256>, which survive a restart.
+// What was received of uploads so far, in files <folder>/<id>.<sha256>, which survive a restart.
 // Thread-safe; uploads of different ids run in parallel, two writers of one upload take turns.
 // `age` outlives it. The errors are those of BlobStore.
 class UploadFolder {
@@ -39,6 +40,7 @@ class UploadFolder {
   // The same for bytes in memory, which are those of `blob`.
   absl::StatusOr<Stored> Put(const BlobRef& blob, std::string_view content, Uploader uploader,
                              const MoveIn& move_in);
+  std::vector<UnfinishedUpload> List() const;
   // Deletes uploads whose file's time is `limit` or before. Returns how many.
   absl::StatusOr<size_t> DeleteIdle(absl::Time limit) ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -36,6 +36,7 @@ class MemoryJobStore final : public JobStore {
     for (const auto& [key, request] : requests_) stored.requests.push_back(request);
     for (const auto& [name, project] : projects_) stored.projects.push_back(project);
     stored.drained_workers.assign(drained_workers_.begin(), drained_workers_.end());
+    for (const auto& [key, upload] : uploads_) stored.uploads.push_back(upload);
     return stored;
   }
 
@@ -104,6 +105,10 @@ class MemoryJobStore final : public JobStore {
   int n_commits() const {
     MutexLock lock(mu_);
     return n_commits_;
+    for (const UploadRecord& upload : write.uploads) {
+      uploads_[{upload.project, upload.blob.sha256}] = upload;
+    }
+    for (const auto& key : write.deleted_uploads) uploads_.erase(key);
   }
   void set_store_epoch(std::string epoch) {
     MutexLock lock(mu_);
@@ -129,6 +134,7 @@ class MemoryJobStore final : public JobStore {
 class FakeBlobIndex final : public BlobIndex {
  public:
   std::set<std::string> missing;   // sha256
+  std::map<std::pair<std::string, std::string>, UploadRecord> uploads_ ABSL_GUARDED_BY(mu_);
   std::set<std::string> released;  // sha256
 
   std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override {

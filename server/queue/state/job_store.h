@@ -13,6 +13,7 @@
 #include "server/queue/jobs/job_event.h"
 #include "server/queue/jobs/model_record.h"
 #include "server/queue/jobs/training_curve.h"
+#include "server/queue/resources/blob_ref.h"
 #include "server/queue/resources/project_record.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/queue/resources/scene_record.h"
@@ -29,6 +30,15 @@ struct RequestRecord {
   std::string resource_id;
   std::string fingerprint;  // SHA-256 of the request's body
   absl::Time create_time;   // in the store's time (StoredState::age)
+};
+
+// A blob that a project has uploaded and that no resource of it names yet.
+struct UploadRecord {
+  std::string project;
+  BlobRef blob;
+  absl::Time time;  // in the store's time (StoredState::age)
+
+  bool operator==(const UploadRecord&) const = default;
 };
 
 // A changed job. The store replaces the job's row (checkpoints included).
@@ -60,6 +70,8 @@ struct StoreWrite {
   std::vector<std::pair<std::string, absl::Time>> forget_requests_of;
   std::vector<ProjectRecord> projects;                        // replace those of their names
   std::vector<std::pair<std::string, bool>> drained_workers;  // by id: drained from now on, or not
+  std::vector<UploadRecord> uploads;                          // replace those of project and sha256
+  std::vector<std::pair<std::string, std::string>> deleted_uploads;  // by project and sha256
 
   // True if it deletes or changes states and makes nothing new. Such a write may use the space
   // reserved for a full disk.
@@ -82,6 +94,7 @@ struct StoredState {
   std::vector<RequestRecord> requests;
   std::vector<ProjectRecord> projects;
   std::vector<std::string> drained_workers;  // ids
+  std::vector<UploadRecord> uploads;
 };
 
 // The durable storage of the queue. Thread-safe.

@@ -54,11 +54,13 @@ struct ClaimKey {
 struct StoredBytes {
   struct Upload {
     uint64_t byte_size = 0;
-    SteadyTime time;
+    absl::Time time;          // of its last call, by QueueState::Age
+    bool unfinished = false;  // not stored (StoredState::uploads)
   };
   uint64_t named = 0;     // by its scenes, jobs and models, each file once, when last counted
   uint64_t uploaded = 0;  // sum over `uploads`
-  // What it has uploaded and no resource has named yet, by sha256.
+  // What it has uploaded and no resource has named yet, by sha256; and what it is uploading, by the
+  // upload's key in the blob store.
   std::map<std::string, Upload> uploads;
 };
 

@@ -68,6 +68,11 @@ absl::Status QueueState::Restore(StoredState stored) {
   drained_workers.insert(stored.drained_workers.begin(), stored.drained_workers.end());
   const absl::Time wall_now = clock.WallNow();
   for (auto& [key, entry] : jobs) {
+  for (const UploadRecord& upload : stored.uploads) {
+    StoredBytes& bytes = stored_bytes[upload.project];
+    bytes.uploads[upload.blob.sha256] = {upload.blob.byte_size, upload.time};
+    bytes.uploaded += upload.blob.byte_size;
+  }
     if (!IsFinal(entry.job.state)) {
       NoteJobOrigin(key.project, key.id, entry.job.origin.request_id, entry.job.origin.traceparent);
     }

@@ -157,23 +157,60 @@ absl::StatusOr<WorkerRecord> QueueAdmin::SetDrained(const std::string& worker, b
   return after.has_value() ? *after : before.value_or(WorkerRecord());
 }
 
-absl::Status QueueAdmin::CheckUpload(const std::string& project, uint64_t byte_size) {
-  MutexLock lock(state_.mu);
-  NERF_RETURN_IF_ERROR(CheckNewUpload(state_, project));
-  return CheckStoredBytes(state_, project, byte_size);
+void QueueAdmin::Uncount(const std::string& project, const std::string& key) {
+  const auto stored = state_.stored_bytes.find(project);
+  if (stored == state_.stored_bytes.end()) return;
+  const auto found = stored->second.uploads.find(key);
+  if (found == stored->second.uploads.end()) return;
+  stored->second.uploaded -= found->second.byte_size;
+  stored->second.uploads.erase(found);
 }
 
-void QueueAdmin::NoteUpload(const std::string& project, const BlobRef& blob) {
-  MutexLock lock(state_.mu);
-  const auto found = state_.projects.find(project);
-  // Without a limit nothing is remembered.
-  if (found == state_.projects.end() || found->second.quota.max_stored_bytes == 0) return;
+void QueueAdmin::CountUpload(const std::string& project, const std::string& key, uint64_t byte_size,
+                             bool unfinished) {
+  Uncount(project, key);
   StoredBytes& stored = state_.stored_bytes[project];
-  const bool is_new =
-      stored.uploads
-          .insert_or_assign(blob.sha256, StoredBytes::Upload{blob.byte_size, state_.clock.Now()})
-          .second;
-  if (is_new) stored.uploaded += blob.byte_size;
+  stored.uploads[key] = {byte_size, state_.Age(), unfinished};
+  stored.uploaded += byte_size;
+}
+
+absl::Status QueueAdmin::BeginUpload(const std::string& project, const std::string& upload,
+                                     uint64_t byte_size) {
+  MutexLock lock(state_.mu);
+  uint64_t counted = 0;
+  const auto stored = state_.stored_bytes.find(project);
+  if (stored != state_.stored_bytes.end() && stored->second.uploads.contains(upload)) {
+    counted = stored->second.uploads.at(upload).byte_size;
+  } else {
+    NERF_RETURN_IF_ERROR(CheckNewUpload(state_, project));
+  }
+  if (byte_size > counted) {
+    NERF_RETURN_IF_ERROR(CheckStoredBytes(state_, project, byte_size - counted));
+  }
+  CountUpload(project, upload, byte_size, /*unfinished=*/true);
+  return absl::OkStatus();
+}
+
+void QueueAdmin::NoteUnfinished(const std::string& project, const std::string& upload,
+                                uint64_t byte_size) {
+  MutexLock lock(state_.mu);
+  CountUpload(project, upload, byte_size, /*unfinished=*/true);
+}
+
+void QueueAdmin::DropUpload(const std::string& project, const std::string& upload) {
+  MutexLock lock(state_.mu);
+  Uncount(project, upload);
+}
+
+absl::Status QueueAdmin::FinishUpload(const std::string& project, const std::string& upload,
+                                      const BlobRef& blob) {
+  QueueLock lock(state_);
+  StoreWrite write;
+  write.uploads.push_back({project, blob, state_.Age()});
+  const absl::Status stored = state_.Commit(std::move(write));
+  Uncount(project, upload);
+  if (stored.ok()) CountUpload(project, blob.sha256, blob.byte_size, /*unfinished=*/false);
+  return stored;
 }
 
 void QueueAdmin::CountStoredBytes() {
@@ -181,13 +218,17 @@ void QueueAdmin::CountStoredBytes() {
   AddAll(state_, &QueueState::scenes, &tallies);
   AddAll(state_, &QueueState::jobs, &tallies);
   AddAll(state_, &QueueState::models, &tallies);
-  MutexLock lock(state_.mu);
-  const SteadyTime now = state_.clock.Now();
+  QueueLock lock(state_);
+  const absl::Time now = state_.Age();
+  StoreWrite write;
   for (auto& [project, stored] : state_.stored_bytes) {
     const auto tally = tallies.find(project);
-    std::erase_if(stored.uploads, [&](const auto& upload) {
-      return now - upload.second.time > kUploadLife ||
-             (tally != tallies.end() && tally->second.seen.contains(upload.first));
+    std::erase_if(stored.uploads, [&, &project = project](const auto& item) {
+      const auto& [key, upload] = item;
+      const bool is_named = tally != tallies.end() && tally->second.seen.contains(key);
+      if (!is_named && now - upload.time <= kUploadLife) return false;
+      if (!upload.unfinished) write.deleted_uploads.emplace_back(project, key);
+      return true;
     });
     stored.named = 0;
     stored.uploaded = 0;
@@ -199,6 +240,8 @@ void QueueAdmin::CountStoredBytes() {
   std::erase_if(state_.stored_bytes, [](const auto& stored) {
     return stored.second.named == 0 && stored.second.uploads.empty();
   });
+  // What this fails to delete comes back at the next start, and is deleted after that.
+  if (!write.deleted_uploads.empty()) state_.Submit(std::move(write), [](const absl::Status&) {});
 }
 
 absl::StatusOr<std::shared_ptr<RenderTicket>> QueueAdmin::BeginRender(const std::string& project) {

@@ -69,10 +69,18 @@ class QueueAdmin {
   // Unavailable STORE_READ_ONLY.
   absl::StatusOr<WorkerRecord> SetDrained(const std::string& worker, bool drained);
 
-  // ResourceExhausted QUOTA_EXCEEDED if the project may not upload a blob of this size.
-  absl::Status CheckUpload(const std::string& project, uint64_t byte_size);
-  // The project has uploaded a blob that it did not have.
-  void NoteUpload(const std::string& project, const BlobRef& blob);
+  // The project begins or resumes an upload, whose key in the blob store this is; its whole size
+  // counts from now on. ResourceExhausted QUOTA_EXCEEDED if the project may not upload it.
+  absl::Status BeginUpload(const std::string& project, const std::string& upload,
+                           uint64_t byte_size);
+  // An upload was begun in an earlier process, which has received so many bytes.
+  void NoteUnfinished(const std::string& project, const std::string& upload, uint64_t byte_size);
+  // The upload is over, without a blob that the project did not have.
+  void DropUpload(const std::string& project, const std::string& upload);
+  // The upload is over: the blob is the project's, also after a restart. Waits for the store.
+  // Errors: Unavailable STORE_READ_ONLY.
+  absl::Status FinishUpload(const std::string& project, const std::string& upload,
+                            const BlobRef& blob);
   // Counts what the resources of every project name. Holds the lock briefly at a time.
   void CountStoredBytes();
 
@@ -80,6 +88,11 @@ class QueueAdmin {
   absl::StatusOr<std::shared_ptr<RenderTicket>> BeginRender(const std::string& project);
 
  private:
+  // Counts an upload, whose key or sha256 this is, in place of what was counted under it.
+  void CountUpload(const std::string& project, const std::string& key, uint64_t byte_size,
+                   bool unfinished) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  void Uncount(const std::string& project, const std::string& key)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   ProjectView ViewOf(const std::string& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;

@@ -71,11 +71,8 @@ absl::StatusOr<UploadName> ParseUploadName(std::string_view name) {
   return UploadName{std::move(project), std::string(uuid), *blob};
 }
 
-std::string StoredUploadId(const UploadName& name) {
-  if (name.project == "default") return name.upload_id;
-  const std::string hex = Sha256Hex(name.project + "/" + name.upload_id);
-  return hex.substr(0, 8) + "-" + hex.substr(8, 4) + "-4" + hex.substr(13, 3) + "-8" +
-         hex.substr(17, 3) + "-" + hex.substr(20, 12);
+std::string StoredUploadId(const UploadName& name, bool is_worker) {
+  return is_worker ? name.upload_id : name.project + "." + name.upload_id;
 }
 
 }  // namespace nerf

@@ -27,8 +27,8 @@ absl::StatusOr<NamedBlob> ParseBlobName(std::string_view name);
 // "projects/{p}/uploads/{uuid}/blobs/{sha256}/{size}", or without its first two parts.
 absl::StatusOr<UploadName> ParseUploadName(std::string_view name);
 
-// The id of the upload in the store, where the uploads of projects must not meet: that of the name
-// in the default project, else a UUID4 made of project and id.
-std::string StoredUploadId(const UploadName& name);
+// The id of the upload in the store, where the uploads of projects must not meet: of a client
+// "{project}.{uuid}", of a worker the UUID alone.
+std::string StoredUploadId(const UploadName& name, bool is_worker);
 
 }  // namespace nerf

@@ -169,6 +169,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
       NERF_ASSIGN_OR_RETURN(UploadName name, ParseUploadName(request_.resource_name()));
       name_ = std::move(name);
       resource_name_ = request_.resource_name();
+      upload_id_ = StoredUploadId(*name_, is_worker_);
       if (!is_worker_) NERF_RETURN_IF_ERROR(CheckQuota());
     } else if (!request_.resource_name().empty() && request_.resource_name() != resource_name_) {
       return InvalidFieldsError(
@@ -177,37 +178,62 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     if (request_.write_offset() < 0) {
       return InvalidFieldsError({{"write_offset", "must not be negative"}});
     }
-    const std::string upload_id = StoredUploadId(*name_);
     const PresentBlob present = PresentFor(services_, is_worker_, *name_);
     const Uploader uploader = is_worker_ ? Uploader::kWorker : Uploader::kClient;
     NERF_ASSIGN_OR_RETURN(const UploadStatus status,
-                          services_.blobs.Append(upload_id, name_->blob,
+                          services_.blobs.Append(upload_id_, name_->blob,
                                                  static_cast<uint64_t>(request_.write_offset()),
                                                  request_.data(), uploader, present));
     services_.metrics.BlobReceived(request_.data().size());
     response_.set_committed_size(static_cast<int64_t>(status.committed_size));
     if (status.complete) {
       response_.set_committed_size(static_cast<int64_t>(name_->blob.byte_size));
+      DropUpload();
       return true;
     }
     if (!request_.finish_write()) return false;
-    NERF_ASSIGN_OR_RETURN(const Stored stored,
-                          services_.blobs.Finish(upload_id, name_->blob, uploader, present));
-    if (is_worker_) {
-      if (stored == Stored::kNew) services_.blob_owners.NoteFresh(name_->blob.sha256);
-      return true;
-    }
-    services_.blob_owners.Add(name_->project, name_->blob.sha256, stored == Stored::kWasPresent);
-    if (services_.admin != nullptr && stored == Stored::kNew)
-      services_.admin->NoteUpload(name_->project, name_->blob);
+    const auto stored = services_.blobs.Finish(upload_id_, name_->blob, uploader, present);
+    // Wrong bytes are discarded. Others may be sent on.
+    if (absl::IsInvalidArgument(stored.status())) DropUpload();
+    NERF_RETURN_IF_ERROR(stored.status());
+    NERF_RETURN_IF_ERROR(AddOwner(*stored));
     return true;
+  }
+
+  absl::Status AddOwner(Stored stored) {
+    const std::string& sha256 = name_->blob.sha256;
+    const bool is_new = stored == Stored::kNew;
+    if (is_new && (is_worker_ || name_->project != BlobOwners::kDefaultProject)) {
+      services_.blob_owners.AddNobodys(sha256);
+    }
+    if (is_worker_) return absl::OkStatus();
+    if (services_.admin != nullptr) {
+      const absl::Status kept =
+          services_.admin->FinishUpload(name_->project, UploadKey(), name_->blob);
+      // Nobody's: the project sends all bytes again, and then it is stored whose they are.
+      if (!kept.ok() && is_new) services_.blob_owners.AddNobodys(sha256);
+      NERF_RETURN_IF_ERROR(kept);
+    }
+    services_.blob_owners.Add(name_->project, sha256, !is_new);
+    return absl::OkStatus();
   }
 
   // A blob that the project has already counts once.
   absl::Status CheckQuota() {
-    if (services_.admin == nullptr || services_.blobs.Has(name_->blob)) return absl::OkStatus();
-    return services_.admin->CheckUpload(name_->project, name_->blob.byte_size);
+    const BlobRef& blob = name_->blob;
+    if (services_.admin == nullptr) return absl::OkStatus();
+    if (services_.blob_owners.Owns(name_->project, blob.sha256) && services_.blobs.Has(blob)) {
+      return absl::OkStatus();
+    }
+    return services_.admin->BeginUpload(name_->project, UploadKey(), blob.byte_size);
   }
+
+  void DropUpload() {
+    if (services_.admin == nullptr || is_worker_) return;
+    services_.admin->DropUpload(name_->project, UploadKey());
+  }
+
+  std::string UploadKey() const { return UploadFileName(upload_id_, name_->blob); }
 
   // The writer stopped early: its bytes are kept, so that it can resume.
   void End() {
@@ -230,6 +256,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   WriteRequest request_;
   std::optional<UploadName> name_;
   std::string resource_name_;
+  std::string upload_id_;  // in the store
   std::atomic<int>& n_open_;
   StallGuard guard_;
 };
@@ -286,7 +313,7 @@ class ByteStreamService final : public google::bytestream::ByteStream::CallbackS
           NERF_ASSIGN_OR_RETURN(const auto name, ParseUploadName(request->resource_name()));
           NERF_ASSIGN_OR_RETURN(
               const auto upload,
-              services_.blobs.GetUpload(StoredUploadId(name), name.blob,
+              services_.blobs.GetUpload(StoredUploadId(name, IsWorker(caller)), name.blob,
                                         PresentFor(services_, IsWorker(caller), name)));
           response->set_committed_size(static_cast<int64_t>(upload.committed_size));
           response->set_complete(upload.complete);

@@ -93,6 +93,15 @@ constexpr const char* kPgMigrations[] = {
       expires timestamptz NOT NULL);
     INSERT INTO leader VALUES (true, 0, '', '', '', '-infinity');
     )sql",
+    // 2 -> 3
+    R"sql(
+    CREATE TABLE uploads (
+      project text COLLATE "C" NOT NULL,
+      sha256 text COLLATE "C" NOT NULL,
+      byte_size bigint NOT NULL,
+      time bigint NOT NULL,
+      PRIMARY KEY (project, sha256));
+    )sql",
 };
 static_assert(std::size(kPgMigrations) == kPgSchemaVersion);
 

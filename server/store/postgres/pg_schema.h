@@ -7,7 +7,7 @@
 namespace nerf {
 
 // The schema version of this program (nerfd.schema_version of the database).
-inline constexpr int kPgSchemaVersion = 2;
+inline constexpr int kPgSchemaVersion = 3;
 
 // Migrates the database's schema `nerfd` to kPgSchemaVersion, one version at a time, in one
 // transaction; makes it where it is missing. Draws the store epoch and the token secret where they

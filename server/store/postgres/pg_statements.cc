@@ -81,8 +81,8 @@ std::string SelectSql(const StoreTable& table) {
   // Named with their table: a cast column has the name of its own in ORDER BY, and its order.
   std::vector<std::string> order = absl::StrSplit(std::string(table.order), ", ");
   for (std::string& column : order) column = fmt::format("{}.{}", table.name, column);
-  return fmt::format("SELECT {} FROM {} ORDER BY {}", absl::StrJoin(columns, ", "), table.name,
-                     absl::StrJoin(order, ", "));
+  return fmt::format("SELECT {} FROM {} WHERE {} ORDER BY {}", absl::StrJoin(columns, ", "),
+                     table.name, where, absl::StrJoin(order, ", "));
 }
 
 PgStatements::PgStatements()
@@ -118,6 +118,10 @@ PgStatements::PgStatements()
       put_project(PutStatement(kProjectTable)),
       drain_worker(PutStatement(kDrainedTable)),
       undrain_worker{"undrain_worker", "DELETE FROM drained_workers WHERE worker = $1", {kText}},
+      put_upload(PutStatement(kUploadTable)),
+      delete_upload{"delete_upload",
+                    "DELETE FROM uploads WHERE project = $1 AND sha256 = $2",
+                    {kText, kText}},
       insert_token(InsertStatement(kTokenTable, "insert_token")),
       delete_token{"delete_token", "DELETE FROM tokens WHERE id = $1", {kText}},
       put_worker_key(PutStatement(kWorkerKeyTable)),
@@ -126,12 +130,13 @@ PgStatements::PgStatements()
 }
 
 std::vector<const PgStatement*> PgStatements::All() const {
-  return {&begin,        &count_commit, &insert_job,      &update_job,
-          &delete_job,   &insert_event, &trim_events,     &put_curve,
-          &delete_curve, &insert_scene, &delete_scene,    &put_model,
-          &delete_model, &put_request,  &forget_requests, &forget_requests_of,
-          &put_meta,     &put_project,  &drain_worker,    &undrain_worker,
-          &insert_token, &delete_token, &put_worker_key,  &delete_worker_key};
+  return {&begin,          &count_commit,     &insert_job,      &update_job,
+          &delete_job,     &insert_event,     &trim_events,     &put_curve,
+          &delete_curve,   &insert_scene,     &delete_scene,    &put_model,
+          &delete_model,   &put_request,      &forget_requests, &forget_requests_of,
+          &put_meta,       &put_project,      &drain_worker,    &undrain_worker,
+          &put_upload,     &delete_upload,    &insert_token,    &delete_token,
+          &put_worker_key, &delete_worker_key};
 }
 
 const PgStatements& Statements() {
@@ -169,6 +174,12 @@ void AppendWrite(const StoreWrite& write, std::vector<PgCommand>* commands) {
   }
   for (const auto& [project, before] : write.forget_requests_of) {
     commands->push_back({&s.forget_requests_of, {project, Micros(before)}});
+  }
+  for (const UploadRecord& upload : write.uploads) {
+    commands->push_back({&s.put_upload, EncodeUploadRow(upload)});
+  }
+  for (const auto& [project, sha256] : write.deleted_uploads) {
+    commands->push_back({&s.delete_upload, {project, sha256}});
   }
 }
 

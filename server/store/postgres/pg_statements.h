@@ -20,6 +20,7 @@ struct PgStatements {
   PgStatement put_meta, put_project, drain_worker, undrain_worker;
   PgStatement insert_token, delete_token, put_worker_key, delete_worker_key;
 
+  PgStatement put_upload, delete_upload;
   std::vector<const PgStatement*> All() const;
 };
 

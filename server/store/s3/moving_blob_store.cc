@@ -117,6 +117,8 @@ absl::StatusOr<Stored> MovingBlobStore::Finish(const std::string& upload_id, con
   return bucket_->Finish(upload_id, blob, uploader, present);
 }
 
+std::vector<UnfinishedUpload> MovingBlobStore::ListUploads() { return bucket_->ListUploads(); }
+
 absl::StatusOr<BlobRef> MovingBlobStore::Put(std::string_view content, Uploader uploader) {
   return bucket_->Put(content, uploader);
 }

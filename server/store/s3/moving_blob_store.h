@@ -39,6 +39,7 @@ class MovingBlobStore final : public BlobStore {
                                       PresentBlob present) override;
   absl::StatusOr<Stored> Finish(const std::string& upload_id, const BlobRef& blob,
                                 Uploader uploader, PresentBlob present) override;
+  std::vector<UnfinishedUpload> ListUploads() override;
   absl::StatusOr<BlobRef> Put(std::string_view content, Uploader uploader) override;
   bool Has(const BlobRef& blob) override;
   std::vector<BlobRef> FindToUpload(std::span<const BlobRef> blobs) override;

@@ -116,6 +116,7 @@ absl::StatusOr<std::unique_ptr<S3BlobStore>> S3BlobStore::Open(const std::string
 
 absl::Status S3BlobStore::Compare() {
   NERF_ASSIGN_OR_RETURN(const std::vector<S3Object> objects, client_.List(""));
+  std::vector<std::string> found;
   {
     MutexLock lock(mu_);
     const SteadyTime now = clock_.Now();
@@ -130,8 +131,12 @@ absl::Status S3BlobStore::Compare() {
         const Entry entry = {object.byte_size, next_generation_++, damaged, now};
         Count(entry, /*added=*/true);
         entries_[sha256] = entry;
+        found.push_back(sha256);
       }
     }
+  }
+  if (compared_at_.has_value() && options_.on_found) {
+    for (const std::string& sha256 : found) options_.on_found(sha256);
   }
   // What an upload that was cut by a crash has left. Not every server lists it.
   const absl::StatusOr<size_t> n_aborted = client_.AbortLostUploads();
@@ -187,6 +192,8 @@ absl::StatusOr<Stored> S3BlobStore::Finish(const std::string& upload_id, const B
   return uploads_->Finish(upload_id, blob, EndsUpload(blob, present),
                           [&](const std::string& path) { return StoreFile(path, blob); });
 }
+
+std::vector<UnfinishedUpload> S3BlobStore::ListUploads() { return uploads_->List(); }
 
 absl::StatusOr<BlobRef> S3BlobStore::Put(std::string_view content, Uploader uploader) {
   const BlobRef blob{Sha256Hex(content), content.size()};
@@ -401,7 +408,7 @@ absl::StatusOr<size_t> S3BlobStore::Collect(const std::set<std::string>& reachab
   }
   NERF_ASSIGN_OR_RETURN(const size_t n_uploads,
                         uploads_->DeleteIdle(age_->Now() - options_.collect_grace));
-  if (now - compared_at_ >= kCompareInterval) {
+  if (now - *compared_at_ >= kCompareInterval) {
     NERF_RETURN_IF_ERROR(Compare());
     compared_at_ = now;
   }

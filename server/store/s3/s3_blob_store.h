@@ -46,6 +46,7 @@ class S3BlobStore final : public BlobStore {
                                       PresentBlob present) override;
   absl::StatusOr<Stored> Finish(const std::string& upload_id, const BlobRef& blob,
                                 Uploader uploader, PresentBlob present) override;
+  std::vector<UnfinishedUpload> ListUploads() override;
   absl::StatusOr<BlobRef> Put(std::string_view content, Uploader uploader) override;
   bool Has(const BlobRef& blob) override;
   // Whether it has a blob of this digest that is not damaged, which stays as old as it is.
@@ -128,7 +129,7 @@ class S3BlobStore final : public BlobStore {
   std::set<std::string> undeleted_ ABSL_GUARDED_BY(mu_);  // whose deletion is to be repeated
   uint64_t next_generation_ ABSL_GUARDED_BY(mu_) = 1;
   uint64_t n_blobs_ ABSL_GUARDED_BY(mu_) = 0, byte_size_ ABSL_GUARDED_BY(mu_) = 0;
-  SteadyTime compared_at_ ABSL_GUARDED_BY(collect_mu_);
+  std::optional<SteadyTime> compared_at_ ABSL_GUARDED_BY(collect_mu_);
 };
 
 // "s3://bucket/prefix" and "https://host:port" (or empty: that of Amazon in the region), with keys

@@ -66,12 +66,15 @@ TEST_F(QuotaTest, StoredBytesRefuseUploadsScenesAndJobs) {
   SetQuota({.max_stored_bytes = 10});  // the scene has 7
   admin_.CountStoredBytes();
   EXPECT_EQ(admin_.GetProject("default").usage.stored_bytes, 7U);
-  EXPECT_THAT(admin_.CheckUpload("default", 3), IsOk());
-  EXPECT_THAT(admin_.CheckUpload("default", 4),
-              FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
-  EXPECT_THAT(admin_.CheckUpload("other", 4), IsOk());
-  admin_.NoteUpload("default", QueueHarness::Blob("abc"));
-  admin_.NoteUpload("default", QueueHarness::Blob("abc"));
+  EXPECT_THAT(admin_.BeginUpload("default", "one", 3), IsOk());
+  EXPECT_THAT(admin_.BeginUpload("default", "one", 3), IsOk()) << "it goes on";
+  for (const auto& [upload, size] : {std::pair("one", 4), std::pair("two", 1)}) {
+    EXPECT_THAT(admin_.BeginUpload("default", upload, size),
+                FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  }
+  EXPECT_THAT(admin_.BeginUpload("other", "two", 4), IsOk());
+  EXPECT_THAT(admin_.FinishUpload("default", "one", QueueHarness::Blob("abc")), IsOk());
+  EXPECT_THAT(admin_.FinishUpload("default", "two", QueueHarness::Blob("abc")), IsOk());
   EXPECT_EQ(admin_.GetProject("default").usage.stored_bytes, 10U);
   EXPECT_THAT(harness_.queue->Create(harness_.Spec("one")),
               FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
@@ -84,8 +87,9 @@ TEST_F(QuotaTest, StoredBytesRefuseUploadsScenesAndJobs) {
 
 TEST_F(QuotaTest, UploadIsCountedOnceWhenASceneNamesIt) {
   SetQuota({.max_stored_bytes = 100});
-  admin_.NoteUpload("default", QueueHarness::Blob("json"));  // of the scene
-  admin_.NoteUpload("default", QueueHarness::Blob("unused"));
+  for (const char* content : {"json", "unused"}) {  // the first is of the scene
+    EXPECT_THAT(admin_.FinishUpload("default", content, QueueHarness::Blob(content)), IsOk());
+  }
   admin_.CountStoredBytes();
   EXPECT_EQ(admin_.GetProject("default").usage.stored_bytes, 7U + 6U);
   harness_.clock.Advance(absl::Hours(25));  // collected by then
@@ -247,23 +251,41 @@ TEST_F(QuotaTest, SettingsAndMetersSurviveARestart) {
 }
 
 TEST_F(QuotaTest, UploadsThatNoSceneNamesAreBounded) {
-  SetQuota({.max_stored_bytes = 1'000'000'000});
   constexpr int kMost = 100'000;
-  BlobRef blob = QueueHarness::Blob("x");
   for (int i = 0; i < kMost; ++i) {
-    blob.sha256 = std::to_string(i);
-    admin_.NoteUpload("default", blob);
-    if (i == kMost - 2) {
-      EXPECT_THAT(admin_.CheckUpload("default", 1), IsOk());
-    }
+    ASSERT_THAT(admin_.BeginUpload("default", std::to_string(i), 1), IsOk());
   }
-  const absl::Status refused = admin_.CheckUpload("default", 1);
+  EXPECT_THAT(admin_.BeginUpload("default", "7", 1), IsOk()) << "it goes on";
+  const absl::Status refused = admin_.BeginUpload("default", "next", 1);
   EXPECT_THAT(refused, FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
   EXPECT_EQ(Metadata(refused, "limit"), "unnamed_uploads");
-  EXPECT_THAT(admin_.CheckUpload("other", 1), IsOk());
+  EXPECT_THAT(admin_.BeginUpload("other", "next", 1), IsOk());
   harness_.clock.Advance(absl::Hours(25));  // collected by then
   admin_.CountStoredBytes();
-  EXPECT_THAT(admin_.CheckUpload("default", 1), IsOk());
+  EXPECT_THAT(admin_.BeginUpload("default", "next", 1), IsOk());
+}
+
+TEST_F(QuotaTest, UploadsSurviveARestartUntilASceneNamesThemOrADayHasPassed) {
+  for (const char* content : {"json", "unused"}) {  // the first is of the scene
+    EXPECT_THAT(admin_.FinishUpload("default", content, QueueHarness::Blob(content)), IsOk());
+  }
+  EXPECT_THAT(admin_.BeginUpload("default", "unfinished", 100), IsOk());
+  const auto uploaded = [&] {
+    harness_.Restart();
+    QueueAdmin after(harness_.state.get(), &workers_);
+    const uint64_t before = after.GetProject("default").usage.stored_bytes;
+    after.CountStoredBytes();
+    return before;
+  };
+  EXPECT_EQ(uploaded(), 10U);
+  EXPECT_EQ(uploaded(), 6U) << "one was named by then";
+  harness_.clock.Advance(absl::Hours(25));
+  {
+    MutexLock lock(harness_.state->mu);
+    EXPECT_EQ(harness_.state->stored_bytes.at("default").uploads.size(), 1U);
+  }
+  QueueAdmin(harness_.state.get(), &workers_).CountStoredBytes();
+  EXPECT_EQ(uploaded(), 0U);
 }
 
 TEST_F(QuotaTest, MetersOfEarlierDaysAreForgottenUnlessTheProjectHasSettings) {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "common/access_reason.h"
 #include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
 #include "tests/server/rpc/rpc_test_server.h"
@@ -160,6 +161,79 @@ TEST_F(BlobProjectsTest, ResourcesKeepTheirBlobsOverARestart) {
   server_.Start();
   EXPECT_THAT(Read("lab", blob_), IsOkAndHolds(content_));
   EXPECT_THAT(Read("", blob_).status(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(BlobProjectsTest, UploadsKeepTheirProjectsOverARestart) {
+  const std::string of_default = "what the default project has uploaded";
+  ASSERT_THAT(Client("lab").UploadBytes(content_, blob_), IsOk());
+  ASSERT_THAT(Client("").UploadBytes(of_default, BlobOfBytes(of_default)), IsOk());
+  server_.Stop();
+  server_.Start();
+  EXPECT_THAT(Read("", blob_).status(),
+              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
+  EXPECT_THAT(Client("").FindMissing({blob_}), IsOkAndHolds(SizeIs(1)));
+  EXPECT_THAT(Read("lab", blob_), IsOkAndHolds(content_));
+  EXPECT_THAT(Client("lab").FindMissing({blob_}), IsOkAndHolds(IsEmpty()));
+  EXPECT_THAT(CreateScene("lab", blob_), IsOk());
+  EXPECT_THAT(Read("", BlobOfBytes(of_default)), IsOkAndHolds(of_default));
+  EXPECT_THAT(Read("lab", BlobOfBytes(of_default)).status(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(BlobProjectsTest, WhatSeveralProjectsUploadedStaysTheirsOverARestart) {
+  for (const char* project : {"", "lab", "other"}) {
+    ASSERT_THAT(Client(project).UploadBytes(content_, blob_), IsOk());
+  }
+  server_.Stop();
+  server_.Start();
+  for (const char* project : {"", "lab", "other"}) {
+    EXPECT_THAT(Read(project, blob_), IsOkAndHolds(content_)) << project;
+  }
+  EXPECT_THAT(Read("third", blob_).status(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(BlobProjectsTest, UploadOfAWorkerIsNobodysBeforeItsCommit) {
+  ASSERT_THAT(Client("", RpcTestServer::kToken).UploadBytes(content_, blob_), IsOk());
+  for (const bool restarted : {false, true}) {
+    if (restarted) server_.Stop();
+    if (restarted) server_.Start();
+    for (const char* project : {"", "lab"}) {
+      EXPECT_THAT(Read(project, blob_).status(), StatusIs(StatusCode::kNotFound)) << restarted;
+    }
+  }
+  server_.blob_owners->AddMade("lab", blob_.sha256());
+  EXPECT_THAT(Read("lab", blob_), IsOkAndHolds(content_));
+  EXPECT_THAT(Read("", blob_).status(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(BlobProjectsTest, UnfinishedUploadsCountAsStoredBytes) {
+  const auto limit = [&](const std::string& project, uint64_t bytes) {
+    EXPECT_THAT(server_.admin->UpdateProject(
+                    project, [&](ProjectRecord& record) { record.quota.max_stored_bytes = bytes; }),
+                IsOk());
+  };
+  const uint64_t size = content_.size();
+  limit("lab", size + size / 2);
+  EXPECT_THAT(Write("lab", 0, content_.substr(0, 1000), /*is_last=*/false), IsOkAndHolds(1000));
+  const std::string more = "!" + content_;
+  const auto refused = [&] {
+    return FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded);
+  };
+  EXPECT_THAT(Client("lab").UploadBytes(more, BlobOfBytes(more)), refused());
+  // What was received before a restart counts, too.
+  server_.Stop();
+  server_.Start();
+  limit("lab", size + 1000);
+  EXPECT_THAT(Client("lab").UploadBytes(more, BlobOfBytes(more)), refused());
+  // The upload itself is counted once, and as a whole when it goes on.
+  EXPECT_THAT(Write("lab", 1000, content_.substr(1000), /*is_last=*/true),
+              IsOkAndHolds(static_cast<int64_t>(content_.size())));
+  EXPECT_EQ(server_.admin->GetProject("lab").usage.stored_bytes, size);
+  // One that is given up with wrong bytes counts no more.
+  limit("other", size);
+  std::string wrong = content_;
+  wrong.back() = '?';
+  EXPECT_THAT(Write("other", 0, wrong, /*is_last=*/true), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(Client("other").UploadBytes(content_, blob_), IsOk());
 }
 
 TEST_F(BlobProjectsTest, WorkersReadTheBlobsOfEveryProject) {

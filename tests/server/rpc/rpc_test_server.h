@@ -102,7 +102,7 @@ class RpcTestServer {
     access_ = std::make_unique<AccessControl>(std::vector<const PrincipalSource*>{tokens.get()});
     worker_keys = std::make_unique<WorkerKeys>(&access_store_, stored.worker_keys, &clock);
     blob_owners = std::make_unique<BlobOwners>();
-    AddOwnersOf(*state_, blob_owners.get());
+    TakeUpStoredBlobs(*state_, *admin, *blobs, blob_owners.get());
     RpcServerOptions rpc_options;
     rpc_options.times = times_;
     rpc_options.credentials = credentials_;

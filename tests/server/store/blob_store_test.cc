@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -125,6 +126,8 @@ TEST_F(BlobStoreTest, HostileUploadsAreRefusedBeforeTheDiskIsTouched) {
                                  "a/b",
                                  std::string(36, 'x'),
                                  std::string(kUploadA) + "/",
+                                 std::string("../x.") + kUploadA,
+                                 std::string(".") + kUploadA,
                                  std::string("\0", 1)};
   for (const std::string& id : bad_ids) {
     EXPECT_THAT(store_->Append(id, blob, 0, "x"), invalid) << id;
@@ -207,6 +210,21 @@ TEST_F(BlobStoreTest, OneIdForTwoBlobsMixesNothing) {
   ASSERT_THAT(store_->Append(kUploadA, RefOf("bb"), 1, "b"), IsOk());
   EXPECT_THAT(store_->Finish(kUploadA, RefOf("aa")), IsOk());
   EXPECT_THAT(store_->Finish(kUploadA, RefOf("bb")), IsOk());
+}
+
+TEST_F(BlobStoreTest, UnfinishedUploadsAreListedWithTheirProjects) {
+  const std::string of_lab = std::string("lab.") + kUploadA;
+  ASSERT_THAT(store_->Append(kUploadA, RefOf("aa"), 0, "a"), IsOk());
+  ASSERT_THAT(store_->Append(of_lab, RefOf("bbb"), 0, "bb"), IsOk());
+  Reopen();
+  std::map<std::string, uint64_t> sizes;
+  for (const UnfinishedUpload& upload : store_->ListUploads())
+    sizes[upload.name] = upload.byte_size;
+  EXPECT_EQ(sizes, (std::map<std::string, uint64_t>{{kUploadA + ("." + RefOf("aa").sha256), 1},
+                                                    {of_lab + "." + RefOf("bbb").sha256, 2}}));
+  ASSERT_THAT(store_->Append(of_lab, RefOf("bbb"), 2, "b"), IsOk());
+  EXPECT_THAT(store_->Finish(of_lab, RefOf("bbb")), IsOk());
+  EXPECT_EQ(store_->ListUploads().size(), 1u);
 }
 
 TEST_F(BlobStoreTest, FindMissingNamesEachAbsentBlobOnce) {

@@ -192,7 +192,9 @@ TEST_F(SqliteStoreTest, OlderFileIsMigratedWithItsJobs) {
     harness.AddScene();
     ASSERT_THAT(harness.queue->Create(harness.Spec("old")), IsOk());
   }
-  Sql("nerfd.db", "DROP TABLE projects; DROP TABLE drained_workers; PRAGMA user_version = 2");
+  Sql("nerfd.db",
+      "DROP TABLE projects; DROP TABLE drained_workers; DROP TABLE uploads; "
+      "PRAGMA user_version = 2");
   auto store = Open();
   QueueHarness harness(store.get());
   EXPECT_EQ(harness.StateOf("old"), JobState::kQueued);

@@ -195,6 +195,8 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   write.age = absl::FromUnixMicros(77);
   ASSERT_THAT(jobs().Commit(write), IsOk());
   Reopen();
+  write.uploads = {{"default", QueueHarness::Blob("a"), absl::FromUnixMicros(7)},
+                   {"lab", QueueHarness::Blob("a"), absl::FromUnixMicros(8)}};
   const StoredState stored = Load();
   ASSERT_EQ(stored.jobs.size(), 2u);
   const Job& loaded = stored.jobs[0].key.id == "one" ? stored.jobs[0] : stored.jobs[1];
@@ -227,6 +229,7 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   EXPECT_EQ(stored.age, write.age);
 
   StoreWrite end;
+  EXPECT_EQ(stored.uploads, write.uploads);
   end.deleted_scenes = {scene.key};
   end.deleted_models = {model.key};
   end.deleted_jobs = {job.key};
@@ -237,6 +240,8 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   ASSERT_THAT(jobs().Commit(end), IsOk());
   Reopen();
   const StoredState left = Load();
+  end.uploads = {{"lab", QueueHarness::Blob("a"), absl::FromUnixMicros(9)}};
+  end.deleted_uploads = {{"default", QueueHarness::Blob("a").sha256}};
   EXPECT_EQ(left.jobs.size(), 1u);
   EXPECT_EQ(left.events.size(), 1u);
   EXPECT_TRUE(left.scenes.empty());
@@ -245,6 +250,7 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   EXPECT_EQ(left.drained_workers, (std::vector<std::string>{"w-2"}));
 }
 
+  EXPECT_EQ(left.uploads, end.uploads);
 TEST_P(StoreConformanceTest, WriteWithAStaleEpochIsFencedWholly) {
   StoreWrite insert;
   insert.jobs.push_back({NewJob("one", 1), std::nullopt});

@@ -382,10 +382,10 @@ TEST_F(ReplicaTermTest, LockOfAnotherProgramIsNotTakenAway) {
 
 TEST_F(ReplicaTermTest, SchemaOfVersionOneIsMigrated) {
   ASSERT_THAT(Open(), IsOk());
-  Sql("DROP TABLE nerfd.leader; UPDATE nerfd.schema_version SET version = 1");
+  Sql("DROP TABLE nerfd.leader, nerfd.uploads; UPDATE nerfd.schema_version SET version = 1");
   EXPECT_TRUE(Table()->Read()->is_free);
   EXPECT_THAT(Lead("replica:1"), IsOk());
-  EXPECT_EQ(Sql("SELECT version FROM nerfd.schema_version"), "2\n");
+  EXPECT_EQ(Sql("SELECT version FROM nerfd.schema_version"), "3\n");
 }
 
 TEST_F(PostgresStoreTest, CommitsThatPostgresHasLostAreDataLoss) {
