@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 struct SqliteStore::Statements {
   SqliteStatement begin, commit, rollback;
   SqliteStatement savepoint, undo_savepoint, release_savepoint;
-  SqliteStatement insert_job, update_job, delete_job, job_epoch;
+  SqliteStatement insert_job, update_job, delete_job, job_epoch, job_of;
   SqliteStatement insert_event, trim_events;
   SqliteStatement insert_curve, delete_curve, curve_of;
   SqliteStatement insert_scene, delete_scene, put_model, delete_model;
@@ -163,6 +163,8 @@ absl::Status SqliteStore::Prepare() {
        "WHERE project = ?1 AND id = ?2 AND lease_epoch = ?8"},
       {&s.delete_job, "DELETE FROM jobs WHERE project = ? AND id = ?"},
       {&s.job_epoch, "SELECT lease_epoch FROM jobs WHERE project = ? AND id = ?"},
+      {&s.job_of,
+       fmt::format("SELECT {} FROM jobs WHERE project = ? AND id = ?", kJobTable.ColumnList())},
       {&s.insert_event, InsertSql(kInsert, kEventTable)},
       {&s.trim_events, "DELETE FROM job_events WHERE project = ? AND job = ? AND sequence <= ?"},
       {&s.insert_curve, InsertSql(kReplace, kCurveTable)},
@@ -179,10 +181,10 @@ absl::Status SqliteStore::Prepare() {
       {&s.put_project, InsertSql(kReplace, kProjectTable)},
       {&s.drain_worker, InsertSql(kReplace, kDrainedTable)},
       {&s.undrain_worker, "DELETE FROM drained_workers WHERE worker = ?"},
-  };
-  for (const auto& [statement, sql] : all) {
       {&s.put_upload, InsertSql(kReplace, kUploadTable)},
       {&s.delete_upload, "DELETE FROM uploads WHERE project = ? AND sha256 = ?"},
+  };
+  for (const auto& [statement, sql] : all) {
     NERF_ASSIGN_OR_RETURN(auto prepared, SqliteStatement::Prepare(db_, sql));
     *statement = std::move(prepared);
   }
@@ -204,13 +206,28 @@ absl::StatusOr<StoredState> SqliteStore::Load() {
   return stored;
 }
 
-absl::StatusOr<TrainingCurve> SqliteStore::LoadCurve(const ResourceKey& job) {
-  MutexLock lock(mu_);
-  SqliteStatement& query = statements_->curve_of;
+absl::StatusOr<std::optional<StoreRow>> SqliteStore::FindRow(SqliteStatement& query,
+                                                             const StoreTable& table,
+                                                             const ResourceKey& job) {
   NERF_ASSIGN_OR_RETURN(const auto found, query.Bind(job.project).Bind(job.id).Step());
   std::optional<StoreRow> row;
   if (found) row = query.Row(table);
   query.Reset();
+  return row;
+}
+
+absl::StatusOr<std::optional<Job>> SqliteStore::LoadJob(const ResourceKey& job) {
+  std::optional<StoreRow> row;
+  {
+    MutexLock lock(mu_);
+    NERF_ASSIGN_OR_RETURN(row, FindRow(statements_->job_of, kJobTable, job));
+  }
+  return DecodeJobRow(row);
+}
+
+absl::StatusOr<TrainingCurve> SqliteStore::LoadCurve(const ResourceKey& job) {
+  MutexLock lock(mu_);
+  NERF_ASSIGN_OR_RETURN(const auto row, FindRow(statements_->curve_of, kCurveTable, job));
   return DecodeCurveRow(row);
 }
 
@@ -284,6 +301,12 @@ absl::Status SqliteStore::WriteSettings(const StoreWrite& write) {
   for (const auto& [worker, drained] : write.drained_workers) {
     NERF_RETURN_IF_ERROR(Ran((drained ? s.drain_worker : s.undrain_worker).Bind(worker).Run()));
   }
+  for (const UploadRecord& upload : write.uploads) {
+    NERF_RETURN_IF_ERROR(Ran(s.put_upload.BindRow(kUploadTable, EncodeUploadRow(upload)).Run()));
+  }
+  for (const auto& [project, sha256] : write.deleted_uploads) {
+    NERF_RETURN_IF_ERROR(Ran(s.delete_upload.Bind(project).Bind(sha256).Run()));
+  }
   for (const auto& [project, before] : write.forget_requests_of) {
     s.forget_requests_of.Bind(project).BindInt(absl::ToUnixMicros(before));
     NERF_RETURN_IF_ERROR(Ran(s.forget_requests_of.Run()));
@@ -301,12 +324,6 @@ absl::Status SqliteStore::CopyTo(const std::string& path) {
   sqlite3_backup* backup = nullptr;
   if (code == SQLITE_OK) {
     MutexLock lock(mu_);
-  for (const UploadRecord& upload : write.uploads) {
-    NERF_RETURN_IF_ERROR(Ran(s.put_upload.BindRow(kUploadTable, EncodeUploadRow(upload)).Run()));
-  }
-  for (const auto& [project, sha256] : write.deleted_uploads) {
-    NERF_RETURN_IF_ERROR(Ran(s.delete_upload.Bind(project).Bind(sha256).Run()));
-  }
     backup = sqlite3_backup_init(copy, "main", db_, "main");
     if (backup == nullptr) code = sqlite3_errcode(copy);
   }

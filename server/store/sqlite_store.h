@@ -18,6 +18,8 @@ struct sqlite3;
 
 namespace nerf {
 
+class SqliteStatement;
+
 struct SqliteStoreOptions {
   // Start with what is there, although commits that were acknowledged are missing from it.
   bool accept_data_loss = false;
@@ -49,6 +51,7 @@ class SqliteStore final : public JobStore {
   ~SqliteStore() override;
 
   absl::StatusOr<StoredState> Load() override;
+  absl::StatusOr<std::optional<Job>> LoadJob(const ResourceKey& job) override;
   absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) override;
   absl::Status Commit(const StoreWrite& write) override;
   std::vector<absl::Status> CommitAll(std::span<const StoreWrite* const> writes) override;
@@ -95,6 +98,10 @@ class SqliteStore final : public JobStore {
   absl::Status WriteJob(const JobWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   struct Statements;
+  // The row that `query` finds for a job.
+  absl::StatusOr<std::optional<StoreRow>> FindRow(SqliteStatement& query, const StoreTable& table,
+                                                  const ResourceKey& job)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::string path_;
   const SqliteStoreOptions options_;

@@ -226,6 +226,12 @@ StoreRow EncodeTokenRow(const TokenRecord& token) {
           token.start};
 }
 
+absl::StatusOr<std::optional<Job>> DecodeJobRow(const std::optional<StoreRow>& row) {
+  std::optional<Job> job;
+  if (row.has_value()) NERF_RETURN_IF_ERROR(DecodeJobRow(*row, &job.emplace()));
+  return job;
+}
+
 absl::StatusOr<TrainingCurve> DecodeCurveRow(const std::optional<StoreRow>& row) {
   if (!row.has_value()) return TrainingCurve();
   NERF_ASSIGN_OR_RETURN(const std::string body, Unsealed(*row));
@@ -236,7 +242,10 @@ absl::StatusOr<StoredState> ReadStoredState(const ReadTable& read) {
   StoredState stored;
   NERF_RETURN_IF_ERROR(ReadMeta(read, &stored));
   NERF_RETURN_IF_ERROR(read(kJobTable, [&](const StoreRow& row) {
-    return DecodeJobRow(row, &stored.jobs.emplace_back());
+    Job& job = stored.jobs.emplace_back();
+    NERF_RETURN_IF_ERROR(DecodeJobRow(row, &job));
+    LeaveFilesInStore(&job);
+    return absl::OkStatus();
   }));
   NERF_RETURN_IF_ERROR(read(kEventTable, [&](const StoreRow& row) {
     auto& [key, event] = stored.events.emplace_back();
@@ -253,6 +262,12 @@ absl::StatusOr<StoredState> ReadStoredState(const ReadTable& read) {
     stored.drained_workers.push_back(row[0]);
     return absl::OkStatus();
   }));
+  NERF_RETURN_IF_ERROR(read(kUploadTable, [&](const StoreRow& row) {
+    RowNumbers number(kUploadTable, row);
+    stored.uploads.push_back(
+        {row[0], {row[1], static_cast<uint64_t>(number(2))}, absl::FromUnixMicros(number(3))});
+    return number.status();
+  }));
   return stored;
 }
 
@@ -262,12 +277,6 @@ absl::StatusOr<StoredAccess> ReadStoredAccess(const ReadTable& read) {
     return DecodeTokenRow(row, &stored.tokens.emplace_back());
   }));
   NERF_RETURN_IF_ERROR(read(kWorkerKeyTable, [&](const StoreRow& row) {
-  NERF_RETURN_IF_ERROR(read(kUploadTable, [&](const StoreRow& row) {
-    RowNumbers number(kUploadTable, row);
-    stored.uploads.push_back(
-        {row[0], {row[1], static_cast<uint64_t>(number(2))}, absl::FromUnixMicros(number(3))});
-    return number.status();
-  }));
     stored.worker_keys.push_back({row[0], row[1]});
     return absl::OkStatus();
   }));

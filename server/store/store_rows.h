@@ -105,6 +105,8 @@ StoreRow EncodeProjectRow(const ProjectRecord& project);
 StoreRow EncodeUploadRow(const UploadRecord& upload);
 StoreRow EncodeTokenRow(const TokenRecord& token);
 
+// The job of a row; no row has none. DataLoss STORE_CORRUPT.
+absl::StatusOr<std::optional<Job>> DecodeJobRow(const std::optional<StoreRow>& row);
 // The curve of a row; no row has no points. DataLoss STORE_CORRUPT.
 absl::StatusOr<TrainingCurve> DecodeCurveRow(const std::optional<StoreRow>& row);
 

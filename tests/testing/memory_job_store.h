@@ -29,7 +29,7 @@ class MemoryJobStore final : public JobStore {
     stored.store_epoch = store_epoch_;
     stored.token_secret = "secret of " + store_epoch_;
     stored.age = age_;
-    for (const auto& [key, job] : jobs_) stored.jobs.push_back(job);
+    for (const auto& [key, job] : jobs_) LeaveFilesInStore(&stored.jobs.emplace_back(job));
     for (const auto& [key, event] : events_) stored.events.emplace_back(key.first, event);
     for (const auto& [key, scene] : scenes_) stored.scenes.push_back(scene);
     for (const auto& [key, model] : models_) stored.models.push_back(model);
@@ -38,6 +38,12 @@ class MemoryJobStore final : public JobStore {
     stored.drained_workers.assign(drained_workers_.begin(), drained_workers_.end());
     for (const auto& [key, upload] : uploads_) stored.uploads.push_back(upload);
     return stored;
+  }
+
+  absl::StatusOr<std::optional<Job>> LoadJob(const ResourceKey& job) override {
+    MutexLock lock(mu_);
+    const auto found = jobs_.find(job);
+    return found == jobs_.end() ? std::nullopt : std::optional(found->second);
   }
 
   absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) override {
@@ -99,16 +105,16 @@ class MemoryJobStore final : public JobStore {
         drained_workers_.erase(worker);
       }
     }
+    for (const UploadRecord& upload : write.uploads) {
+      uploads_[{upload.project, upload.blob.sha256}] = upload;
+    }
+    for (const auto& key : write.deleted_uploads) uploads_.erase(key);
     return absl::OkStatus();
   }
 
   int n_commits() const {
     MutexLock lock(mu_);
     return n_commits_;
-    for (const UploadRecord& upload : write.uploads) {
-      uploads_[{upload.project, upload.blob.sha256}] = upload;
-    }
-    for (const auto& key : write.deleted_uploads) uploads_.erase(key);
   }
   void set_store_epoch(std::string epoch) {
     MutexLock lock(mu_);
@@ -128,13 +134,13 @@ class MemoryJobStore final : public JobStore {
   std::map<std::pair<std::string, std::string>, RequestRecord> requests_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mu_);
   std::set<std::string> drained_workers_ ABSL_GUARDED_BY(mu_);
+  std::map<std::pair<std::string, std::string>, UploadRecord> uploads_ ABSL_GUARDED_BY(mu_);
 };
 
 // Has every blob except those that a test lists as missing.
 class FakeBlobIndex final : public BlobIndex {
  public:
   std::set<std::string> missing;   // sha256
-  std::map<std::pair<std::string, std::string>, UploadRecord> uploads_ ABSL_GUARDED_BY(mu_);
   std::set<std::string> released;  // sha256
 
   std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override {

@@ -75,11 +75,9 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
            state_.IsClaimed({ClaimKey::Kind::kModel, model.key});
   };
   if (!spec.id.empty() && is_taken()) return ResourceExists(ModelName(model.key));
-  NERF_RETURN_IF_ERROR(CheckNewModel(state_, spec.project));
   while (model.key.id.empty() || (spec.id.empty() && is_taken())) {
     model.key.id = NewShortId("m", state_.random);
   }
-  model.create_sequence = state_.next_sequence++;
   model.display_name = spec.display_name;
   model.request_id = spec.request_id;
   model.job = job_key.id;
@@ -90,6 +88,8 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   model.tensors = checkpoint->tensors;
   model.crop = changed.crop;
   model.create_age = state_.Age();
+  NERF_RETURN_IF_ERROR(CheckNewRecord(state_, spec.project, BytesOf(model)));
+  model.create_sequence = state_.next_sequence++;
   checkpoint->promoted = true;
   request.resource_id = model.key.id;
 
@@ -110,6 +110,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   entry->job.checkpoints = std::move(changed.checkpoints);
   state_.rows.Changed(job_key, state_.wake);
   state_.NoteReference(model.blob);
+  state_.CountRecord(model.key.project, 0, BytesOf(model));
   state_.model_order.emplace(model.create_sequence, model.key);
   state_.models.emplace(model.key, model);
   state_.RememberRequest(request);
@@ -139,6 +140,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::SetCrop(const ResourceKey& key, const 
   write.models.push_back(changed);
   Claim claim(state_, {{ClaimKey::Kind::kModel, key}});
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
+  state_.CountRecord(key.project, BytesOf(found->second), BytesOf(changed));
   found->second = changed;
   return changed;
 }
@@ -207,6 +209,7 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
     state_.rows.Changed(job_entry->first, state_.wake);
   }
   state_.blobs.Release(model.blob);
+  state_.CountRecord(key.project, BytesOf(model), 0);
   state_.model_order.erase(model.create_sequence);
   state_.models.erase(found);
   LogInfo("model deleted", {{"project", key.project}, {"model", key.id}});

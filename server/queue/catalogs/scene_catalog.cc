@@ -72,7 +72,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
     return state_.IsSceneTaken(scene.key);
   };
   if (!spec.id.empty() && is_taken()) return ResourceExists(SceneName(scene.key));
-  NERF_RETURN_IF_ERROR(CheckNewScene(state_, spec.project, scene.files.size()));
+  NERF_RETURN_IF_ERROR(CheckNewRecord(state_, spec.project, BytesOf(scene)));
   NERF_RETURN_IF_ERROR(CheckStoredBytes(state_, spec.project, 0));
   while (scene.key.id.empty() || (spec.id.empty() && is_taken())) {
     scene.key.id = NewShortId("s", state_.random);
@@ -147,6 +147,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Remove(const ResourceKey& key) {
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
   const auto found = state_.scenes.find(key);
   SceneRecord removed = std::move(found->second);
+  state_.CountRecord(key.project, BytesOf(removed), 0);
   state_.scene_order.erase(removed.create_sequence);
   state_.scenes.erase(found);
   return removed;

@@ -30,6 +30,47 @@ absl::Status Transition(Job& job, JobState to, absl::Time now, QueueReason reaso
   return absl::OkStatus();
 }
 
+void LeaveFilesInStore(Job* job) {
+  PoseSpec& pose = job->pose;
+  if (!IsFinal(job->state) || pose.files.empty()) return;
+  pose.n_stored_files = static_cast<uint32_t>(pose.files.size());
+  pose.stored_file_bytes = BytesOf(pose.files);
+  std::vector<SceneFileRecord>().swap(pose.files);
+}
+
+uint64_t BytesOf(const std::vector<TensorRecord>& tensors) {
+  uint64_t bytes = 0;
+  for (const TensorRecord& tensor : tensors) {
+    bytes += sizeof(tensor) + tensor.name.size() + 4 * tensor.shape.size() + 2 * kHeapBlockBytes;
+  }
+  return bytes;
+}
+
+uint64_t BytesOf(const Job& job) {
+  constexpr uint64_t kBlobBytes = sizeof(BlobRef) + 64 + kHeapBlockBytes;
+  // A few short strings, and the nodes of the maps that lead to the job.
+  constexpr uint64_t kOthers = 1024;
+  uint64_t bytes = sizeof(Job) + kOthers + BytesOf(job.pose.files) + job.pose.stored_file_bytes;
+  bytes += job.training.requested_config.size() + job.render.request.size() +
+           job.exporting.request.size() + job.crop.size();
+  for (const CheckpointRecord& checkpoint : job.checkpoints) {
+    bytes += sizeof(checkpoint) + 2 * kBlobBytes + BytesOf(checkpoint.tensors);
+  }
+  bytes += job.previews.size() * (sizeof(PreviewRecord) + kBlobBytes);
+  bytes += job.part_models.size() * kBlobBytes + job.parts.size() * sizeof(std::string);
+  bytes += job.render_work.parts.size() * sizeof(RenderPart);
+  for (const FrameRecord& frame : job.render_work.frames) {
+    bytes += sizeof(frame) + frame.images.size() * kBlobBytes;
+  }
+  if (job.export_result.has_value()) {
+    bytes += BytesOf(job.export_result->files) + job.export_result->report.size();
+  }
+  for (const JobProblem& problem : job.error.problems) {
+    bytes += sizeof(problem) + problem.file.size() + problem.field.size() + problem.message.size();
+  }
+  return bytes;
+}
+
 std::string EtagOf(const Job& job) {
   constexpr size_t kLength = 16;  // digits
   Fingerprint fingerprint;

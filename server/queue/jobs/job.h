@@ -57,6 +57,8 @@ struct TensorRecord {
   bool operator==(const TensorRecord&) const = default;
 };
 
+uint64_t BytesOf(const std::vector<TensorRecord>& tensors);  // memory of the list
+
 // A committed state that training can continue from. Only `promoted` changes later.
 struct CheckpointRecord {
   uint32_t step = 0;  // steps finished; grows from checkpoint to checkpoint of a job
@@ -249,6 +251,12 @@ inline bool WantsMerge(const Job& job) {
 // display.
 absl::Status Transition(Job& job, JobState to, absl::Time now,
                         QueueReason reason = QueueReason::kNone);
+
+// Drops the list of files of a pose job that has ended. JobStore::LoadJob has it.
+void LeaveFilesInStore(Job* job);
+
+// Memory that the job takes, and would with the list; without its events and curve.
+uint64_t BytesOf(const Job& job);
 
 // Differs after a change of state, display_name, priority, labels, deadlines or crop.
 std::string EtagOf(const Job& job);

@@ -20,6 +20,7 @@ namespace nerf {
 // A job in memory: the stored record, and what is not stored.
 struct JobEntry {
   Job job;
+  uint64_t record_bytes = 0;  // as counted in QueueState::record_bytes
   SteadyTime progress_stored_at;
   SteadyTime queued_at;  // start of its wait, while it is QUEUED
   QueueRank rank;        // in QueueState::queues, while it is QUEUED

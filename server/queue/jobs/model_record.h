@@ -28,4 +28,10 @@ struct ModelRecord {
   bool operator==(const ModelRecord&) const = default;
 };
 
+// Memory of the model.
+inline uint64_t BytesOf(const ModelRecord& model) {
+  constexpr uint64_t kOthers = 512;  // short strings, and the nodes of the maps that lead to it
+  return sizeof(model) + kOthers + model.crop.size() + BytesOf(model.tensors);
+}
+
 }  // namespace nerf

@@ -37,7 +37,11 @@ enum class PoseCamera { kAuto = 0, kPerspective = 1, kEquirectangular = 2 };
 // What a pose job is to do.
 struct PoseSpec {
   std::vector<SceneFileRecord> files;  // photographs, films and masks; sorted by path
-  uint32_t n_masks = 0;                // of `files`
+  // In memory, of an ended job: how many the store has, which alone still has them, and what they
+  // would take (LeaveFilesInStore).
+  uint32_t n_stored_files = 0;
+  uint64_t stored_file_bytes = 0;
+  uint32_t n_masks = 0;  // of `files`
   bool has_films = false;
   std::string scene;       // id, in the same project, that the job makes. Create draws an empty one
   double min_posed = 0.9;  // share of the usable photographs

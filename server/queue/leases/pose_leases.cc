@@ -66,7 +66,7 @@ absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const PoseResult& re
   if (state_.scenes.contains(scene.key)) {
     return Refuse(std::move(leased), ResourceExists(SceneName(scene.key)));
   }
-  absl::Status room = CheckNewScene(state_, scene.key.project, scene.files.size());
+  absl::Status room = CheckNewRecord(state_, scene.key.project, BytesOf(scene));
   room.Update(CheckStoredBytes(state_, scene.key.project, 0));
   if (!room.ok()) return Refuse(std::move(leased), std::move(room));
   scene.create_sequence = state_.next_sequence++;

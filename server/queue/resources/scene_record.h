@@ -18,6 +18,18 @@ struct SceneFileRecord {
   bool operator==(const SceneFileRecord&) const = default;
 };
 
+// What a block of the heap takes beside its bytes, about.
+inline constexpr uint64_t kHeapBlockBytes = 16;
+
+// Memory of the list.
+inline uint64_t BytesOf(const std::vector<SceneFileRecord>& files) {
+  uint64_t bytes = 0;
+  for (const SceneFileRecord& file : files) {
+    bytes += sizeof(file) + file.path.size() + file.blob.sha256.size() + 2 * kHeapBlockBytes;
+  }
+  return bytes;
+}
+
 // A capture set: a manifest of blobs. Never changes after creation.
 struct SceneRecord {
   ResourceKey key;
@@ -30,5 +42,11 @@ struct SceneRecord {
 
   bool operator==(const SceneRecord&) const = default;
 };
+
+// Memory of the scene.
+inline uint64_t BytesOf(const SceneRecord& scene) {
+  constexpr uint64_t kOthers = 512;  // short strings, and the nodes of the maps that lead to it
+  return sizeof(scene) + kOthers + BytesOf(scene.files);
+}
 
 }  // namespace nerf

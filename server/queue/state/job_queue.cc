@@ -12,9 +12,17 @@
 namespace nerf {
 
 absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key, JobKind kind) {
-  MutexLock lock(state_.mu);
-  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob(key, kind));
-  return entry->job;
+  Job job;
+  {
+    MutexLock lock(state_.mu);
+    NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob(key, kind));
+    job = entry->job;
+  }
+  if (job.pose.n_stored_files == 0) return job;
+  NERF_ASSIGN_OR_RETURN(std::optional<Job> stored, state_.store.LoadJob(key));
+  if (!stored.has_value()) return ResourceNotFound(JobName(key, kind));
+  job.pose = std::move(stored->pose);
+  return job;
 }
 
 absl::StatusOr<Page<Job>> JobQueue::ListOfKind(const PageRequest& request, JobKind kind) {

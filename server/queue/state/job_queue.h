@@ -116,6 +116,7 @@ class JobQueue {
   // is a part of another; the pose job has failed or was cancelled); those of CheckExtension. A job
   // and its parts are created together or not at all, and each counts.
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
+  // Reads the store when a pose job is final, and is the only call that returns the files of one.
   absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = JobKind::kTraining);
   // The training jobs that `filter` matches, newest first. InvalidArgument for a bad page.
   absl::StatusOr<Page<ListedJob>> List(const PageRequest& request, const JobFilter& filter = {});

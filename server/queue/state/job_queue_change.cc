@@ -213,6 +213,7 @@ void JobQueue::Forget(JobEntry& entry) {
   const JobKind kind = job.kind;
   for (const BlobRef& blob : BlobsOf(job)) state_.blobs.Release(blob);
   state_.LeaveState(job, job.state);
+  state_.CountRecord(key.project, entry.record_bytes, 0);
   const uint64_t create_sequence = job.create_sequence;
   state_.job_order.erase(create_sequence);
   // Keep its events for watchers that have not read all of them.

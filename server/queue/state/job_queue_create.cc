@@ -214,7 +214,9 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
     return state_.jobs.contains(job.key) || state_.jobs_in_creation.contains(job.key);
   };
   if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key, job.kind));
-  NERF_RETURN_IF_ERROR(CheckNewJob(state_, spec.project, 1 + spec.parts.size()));
+  const size_t n_jobs = 1 + spec.parts.size();
+  NERF_RETURN_IF_ERROR(CheckNewJob(state_, spec.project, n_jobs));
+  NERF_RETURN_IF_ERROR(CheckNewRecord(state_, spec.project, n_jobs * BytesOf(job)));
   while (job.key.id.empty() || (spec.id.empty() && is_taken())) {
     job.key.id = NewShortId(IdPrefixOf(job.kind), state_.random);
   }
@@ -267,6 +269,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   std::vector<BlobRef> inputs;
   for (const SceneFileRecord& file : spec.pose.files) inputs.push_back(file.blob);
   const absl::Status present = state_.RequireBlobs(inputs);
+  const std::string fingerprint = FingerprintOf(requested);
   QueueLock lock(state_);
   // Without a list every project exists: who may use it was decided before.
   const std::set<std::string>& projects = state_.options.projects;
@@ -305,8 +308,8 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   }
   state_.AwaitUnclaimed(names);
   const absl::Time now = state_.clock.WallNow();
-  RequestRecord request{RequestRecord::Kind::kJob, spec.project, spec.request_id, "",
-                        FingerprintOf(requested),  state_.Age()};
+  RequestRecord request{
+      RequestRecord::Kind::kJob, spec.project, spec.request_id, "", fingerprint, state_.Age()};
   NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
   if (earlier.has_value()) {
     NERF_ASSIGN_OR_RETURN(const JobEntry* entry,
@@ -382,10 +385,14 @@ absl::Status JobQueue::StoreNew(std::span<const Job> jobs, const RequestRecord& 
   Claim claim(state_, std::move(claimed));
   for (const Job& job : jobs) {
     state_.jobs_in_creation.emplace(job.key, job);
+    state_.CountRecord(job.key.project, 0, BytesOf(job));
     for (const BlobRef& blob : BlobsOf(job)) state_.NoteReference(blob);
   }
   const absl::Status committed = state_.Commit(std::move(write));
-  for (const Job& job : jobs) state_.jobs_in_creation.erase(job.key);
+  for (const Job& job : jobs) {
+    state_.jobs_in_creation.erase(job.key);
+    state_.CountRecord(job.key.project, BytesOf(job), 0);
+  }
   NERF_RETURN_IF_ERROR(committed);
 
   state_.RememberRequest(request);

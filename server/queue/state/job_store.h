@@ -102,8 +102,12 @@ class JobStore {
  public:
   virtual ~JobStore() = default;
 
-  // Everything committed so far. DataLoss STORE_CORRUPT when it cannot be read.
+  // Everything committed so far, without the files of ended jobs (LeaveFilesInStore). DataLoss
+  // STORE_CORRUPT when it cannot be read.
   virtual absl::StatusOr<StoredState> Load() = 0;
+
+  // A job with all that is stored; nullopt where there is none. DataLoss STORE_CORRUPT.
+  virtual absl::StatusOr<std::optional<Job>> LoadJob(const ResourceKey& job) = 0;
 
   // The stored curves of a job; empty where there are none. DataLoss STORE_CORRUPT.
   virtual absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) = 0;

@@ -224,6 +224,7 @@ absl::Status QueueState::Apply(JobEntry& entry, JobChange change,
 
 void QueueState::AddScene(const SceneRecord& scene) {
   for (const SceneFileRecord& file : scene.files) NoteReference(file.blob);
+  CountRecord(scene.key.project, 0, BytesOf(scene));
   scene_order.emplace(scene.create_sequence, scene.key);
   scenes.emplace(scene.key, scene);
 }
@@ -274,6 +275,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   for (const BlobRef& blob : BlobsOf(entry.job)) NoteReference(blob);
   Reindex(entry, old_state);
   entry.log.SignalAll(wake);
+  LeaveFilesInStore(&entry.job);
   const Job& job = entry.job;
   if (job.kind == JobKind::kTraining) rows.Changed(job.key, wake);
   const bool moved =
@@ -415,7 +417,16 @@ void QueueState::NoteDeadlines(JobEntry& entry) {
   note(is_final ? absl::InfiniteFuture() : entry.job.end_by, entry.end_by);
 }
 
+void QueueState::CountRecord(const std::string& project, uint64_t before, uint64_t now) {
+  uint64_t& bytes = record_bytes[project];
+  bytes += now - before;
+  all_record_bytes += now - before;
+  if (bytes == 0) record_bytes.erase(project);
+}
+
 void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
+  const uint64_t bytes = BytesOf(entry.job);
+  CountRecord(entry.job.key.project, std::exchange(entry.record_bytes, bytes), bytes);
   NoteDeadlines(entry);
   ReindexState(entry, old_state);
   const Job& job = entry.job;

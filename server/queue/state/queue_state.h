@@ -30,6 +30,7 @@ struct QueueOptions {
   absl::Duration lease_ttl = absl::Seconds(30);
   int max_attempts = 3;  // engine crashes in a row without a new checkpoint, then FAILED
   size_t max_queued_jobs = 10'000;
+  uint64_t max_record_bytes = uint64_t{256} << 20;  // CheckNewRecord
   size_t max_events_per_job = 1'000;  // older ones are dropped; a watch then shows a gap
   size_t n_kept_checkpoints = 3;      // beside the best and the promoted ones
   // After this time a final job keeps only its last event; a watch from before shows a gap.
@@ -176,6 +177,10 @@ class QueueState {
   // Whether a scene has the id, gets it now, or is to get it from a pose job.
   bool IsSceneTaken(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
+  // Counts what a record of the project takes in memory now, in place of what it took before.
+  void CountRecord(const std::string& project, uint64_t before, uint64_t now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
   // Counts a job that leaves the state, in job_counts: a count of zero has no entry.
   void LeaveState(const Job& job, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
@@ -248,6 +253,9 @@ class QueueState {
   // By name. A project without settings and use has no record.
   std::map<std::string, ProjectRecord> projects ABSL_GUARDED_BY(mu);
   std::map<std::string, StoredBytes> stored_bytes ABSL_GUARDED_BY(mu);
+  // Memory of the scenes, jobs and models of each project (BytesOf), and of all projects.
+  std::map<std::string, uint64_t> record_bytes ABSL_GUARDED_BY(mu);
+  uint64_t all_record_bytes ABSL_GUARDED_BY(mu) = 0;
   // Leases that are being granted (GrantInProgress), by project.
   std::map<std::string, size_t> grants_in_progress ABSL_GUARDED_BY(mu);
   std::set<std::string> drained_workers ABSL_GUARDED_BY(mu);  // ids

@@ -54,6 +54,7 @@ absl::Status QueueState::Restore(StoredState stored) {
   }
   for (SceneRecord& scene : stored.scenes) {
     next_sequence = std::max(next_sequence, scene.create_sequence + 1);
+    CountRecord(scene.key.project, 0, BytesOf(scene));
     scene_order.emplace(scene.create_sequence, scene.key);
     scenes.emplace(scene.key, std::move(scene));
   }
@@ -61,18 +62,19 @@ absl::Status QueueState::Restore(StoredState stored) {
     next_sequence = std::max(next_sequence, model.create_sequence + 1);
     model_order.emplace(model.create_sequence, model.key);
     if (model.create_age == absl::InfinitePast()) model.create_age = age_at_open_;
+    CountRecord(model.key.project, 0, BytesOf(model));
     models.emplace(model.key, std::move(model));
   }
   for (const RequestRecord& request : stored.requests) RememberRequest(request);
   for (ProjectRecord& project : stored.projects) projects.emplace(project.project, project);
   drained_workers.insert(stored.drained_workers.begin(), stored.drained_workers.end());
-  const absl::Time wall_now = clock.WallNow();
-  for (auto& [key, entry] : jobs) {
   for (const UploadRecord& upload : stored.uploads) {
     StoredBytes& bytes = stored_bytes[upload.project];
     bytes.uploads[upload.blob.sha256] = {upload.blob.byte_size, upload.time};
     bytes.uploaded += upload.blob.byte_size;
   }
+  const absl::Time wall_now = clock.WallNow();
+  for (auto& [key, entry] : jobs) {
     if (!IsFinal(entry.job.state)) {
       NoteJobOrigin(key.project, key.id, entry.job.origin.request_id, entry.job.origin.traceparent);
     }

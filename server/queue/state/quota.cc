@@ -15,13 +15,11 @@ namespace {
 // filled the queue.
 constexpr size_t kReservedQueueShare = 100;
 
-// Of all projects. A file's record takes some 200 bytes.
-constexpr size_t kMaxScenes = 20'000, kMaxFilesOfScenes = 1'000'000;
+// All projects may have records of so many times as many bytes as one.
+constexpr uint64_t kAllRecordsShare = 4;
 // Of a project, while no scene names them: five scenes of as many files as one may have. An
 // upload's record takes some 150 bytes.
 constexpr size_t kMaxUnnamedUploads = 100'000;
-// Of all projects. A model's record takes some 2 KB, most of it names and shapes of tensors.
-constexpr size_t kMaxModels = 20'000;
 
 const ProjectQuota& QuotaOf(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
@@ -73,35 +71,18 @@ absl::Status CheckNewJob(const QueueState& state, const std::string& project, si
   return CheckStoredBytes(state, project, 0);
 }
 
-absl::Status CheckNewScene(const QueueState& state, const std::string& project, size_t n_files) {
-  size_t n_scenes = 0, n_all_files = n_files, n_own_scenes = 0, n_own_files = n_files;
-  for (const auto& [key, scene] : state.scenes) {
-    const bool is_own = key.project == project;
-    ++n_scenes;
-    n_own_scenes += is_own ? 1 : 0;
-    n_all_files += scene.files.size();
-    n_own_files += is_own ? scene.files.size() : 0;
-  }
-  if (n_scenes >= kMaxScenes || n_own_scenes >= kMaxScenes / 2) {
-    return QuotaExceeded(project, "scenes", static_cast<double>(kMaxScenes / 2),
-                         "scenes, all projects twice as many");
-  }
-  if (n_all_files > kMaxFilesOfScenes || n_own_files > kMaxFilesOfScenes / 2) {
-    return QuotaExceeded(project, "scene_files", static_cast<double>(kMaxFilesOfScenes / 2),
-                         "files of scenes, all projects twice as many");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckNewModel(const QueueState& state, const std::string& project) {
-  size_t n_own = 0;
-  for (auto it = state.models.lower_bound({project, ""});
-       it != state.models.end() && it->first.project == project; ++it) {
-    ++n_own;
-  }
-  if (state.models.size() < kMaxModels && n_own < kMaxModels / 2) return absl::OkStatus();
-  return QuotaExceeded(project, "models", static_cast<double>(kMaxModels / 2),
-                       "models, all projects twice as many");
+absl::Status CheckNewRecord(const QueueState& state, const std::string& project, uint64_t bytes) {
+  const uint64_t max = state.options.max_record_bytes;
+  const auto found = state.record_bytes.find(project);
+  const uint64_t used = found == state.record_bytes.end() ? 0 : found->second;
+  const bool fits_all = state.all_record_bytes + bytes <= kAllRecordsShare * max;
+  if (used + bytes <= max && fits_all) return absl::OkStatus();
+  return QuotaExceeded(
+      project, "record_bytes", static_cast<double>(max),
+      fmt::format("bytes of lists of files, paths and other records of its scenes, jobs and models "
+                  "(all projects {} times as many, and have {}), has {}, and this one takes {}; "
+                  "delete ended jobs, scenes or models",
+                  kAllRecordsShare, state.all_record_bytes, used, bytes));
 }
 
 absl::Status CheckNewUpload(const QueueState& state, const std::string& project) {

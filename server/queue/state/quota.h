@@ -20,17 +20,13 @@ absl::Status QuotaExceeded(std::string_view project, std::string_view limit, dou
 // QUOTA_EXCEEDED or QUEUE_FULL.
 absl::Status CheckNewJob(const QueueState& state, const std::string& project, size_t n_jobs = 1)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
-// Whether the project may have one more scene, of so many files. All scenes are in memory, so one
-// project may have half of the most. Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` scenes
-// or scene_files.
-absl::Status CheckNewScene(const QueueState& state, const std::string& project, size_t n_files)
+// Whether the project may have one more scene, job or model whose record takes so many bytes
+// (BytesOf). All records are in memory, so those of one project have a limit, and all have another.
+// Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` record_bytes.
+absl::Status CheckNewRecord(const QueueState& state, const std::string& project, uint64_t bytes)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
-// Whether the project may have one more model. All models are in memory, so one project may have
-// half of the most. Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` models.
-absl::Status CheckNewModel(const QueueState& state, const std::string& project)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
-// Whether the project may have one more upload that no resource names yet (remembered only with a
-// limit of stored bytes). Errors: ResourceExhausted QUOTA_EXCEEDED, with `limit` unnamed_uploads.
+// Whether the project may have one more upload that no resource names yet. Errors:
+// ResourceExhausted QUOTA_EXCEEDED, with `limit` unnamed_uploads.
 absl::Status CheckNewUpload(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);
 // Whether settings may be stored for the project. Errors: ResourceExhausted QUOTA_EXCEEDED, with

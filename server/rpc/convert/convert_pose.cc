@@ -113,7 +113,8 @@ v1::PoseJob ToPoseJob(const Job& job, bool whole) {
     file->set_path(job.pose.files[i].path);
     *file->mutable_blob() = ToProto(job.pose.files[i].blob);
   }
-  proto.set_file_count(static_cast<uint32_t>(job.pose.files.size()) - job.pose.n_masks);
+  proto.set_file_count(static_cast<uint32_t>(job.pose.files.size()) + job.pose.n_stored_files -
+                       job.pose.n_masks);
   proto.set_scene(SceneName({job.key.project, job.pose.scene}));
   proto.set_min_posed(job.pose.min_posed);
   proto.set_film_frames(job.pose.film_frames);

@@ -72,7 +72,7 @@ PgStatement InsertStatement(const StoreTable& table, const std::string& name) {
           TypesOf(table)};
 }
 
-std::string SelectSql(const StoreTable& table) {
+std::string SelectSql(const StoreTable& table, std::string_view where) {
   std::vector<std::string> columns;
   for (const StoreColumn& column : table.columns) {
     columns.push_back(std::string(column.name) +

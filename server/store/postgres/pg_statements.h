@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/queue/state/job_store.h"
@@ -18,9 +20,9 @@ struct PgStatements {
   PgStatement insert_scene, delete_scene, put_model, delete_model;
   PgStatement put_request, forget_requests, forget_requests_of;
   PgStatement put_meta, put_project, drain_worker, undrain_worker;
+  PgStatement put_upload, delete_upload;
   PgStatement insert_token, delete_token, put_worker_key, delete_worker_key;
 
-  PgStatement put_upload, delete_upload;
   std::vector<const PgStatement*> All() const;
 };
 
@@ -30,8 +32,9 @@ const PgStatements& Statements();
 // "INSERT INTO ..." for a row of the table, prepared as `name`.
 PgStatement InsertStatement(const StoreTable& table, const std::string& name);
 
-// The query for all rows of a table in its order, with numbers as text.
-std::string SelectSql(const StoreTable& table);
+// The query for the rows of a table in its order, with numbers as text; for those that `where`
+// selects, or all.
+std::string SelectSql(const StoreTable& table, std::string_view where = "true");
 
 // Appends what `write` does: its jobs first, a command for each.
 void AppendWrite(const StoreWrite& write, std::vector<PgCommand>* commands);

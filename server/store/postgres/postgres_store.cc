@@ -19,15 +19,29 @@ absl::StatusOr<StoredState> PostgresStore::Load() {
   return stored;
 }
 
-absl::StatusOr<TrainingCurve> PostgresStore::LoadCurve(const ResourceKey& job) {
+absl::StatusOr<std::optional<StoreRow>> PostgresStore::FindRow(const StoreTable& table,
+                                                               std::string_view where,
+                                                               const ResourceKey& job) {
   std::vector<StoreRow> rows;
   NERF_RETURN_IF_ERROR(session_->ReadBeside([&](PgConnection& connection) {
-    NERF_ASSIGN_OR_RETURN(rows, connection.Query("SELECT project, job, body FROM job_curves "
-                                                 "WHERE project = $1 AND job = $2",
-                                                 {job.project, job.id}));
-    return absl::OkStatus();
+    rows.clear();
+    return connection.ForEachRow(SelectSql(table, where), {job.project, job.id},
+                                 [&](const StoreRow& row) {
+                                   rows.push_back(row);
+                                   return absl::OkStatus();
+                                 });
   }));
-  return DecodeCurveRow(rows.empty() ? std::nullopt : std::optional(rows[0]));
+  return rows.empty() ? std::nullopt : std::optional(std::move(rows[0]));
+}
+
+absl::StatusOr<std::optional<Job>> PostgresStore::LoadJob(const ResourceKey& job) {
+  NERF_ASSIGN_OR_RETURN(const auto row, FindRow(kJobTable, "project = $1 AND id = $2", job));
+  return DecodeJobRow(row);
+}
+
+absl::StatusOr<TrainingCurve> PostgresStore::LoadCurve(const ResourceKey& job) {
+  NERF_ASSIGN_OR_RETURN(const auto row, FindRow(kCurveTable, "project = $1 AND job = $2", job));
+  return DecodeCurveRow(row);
 }
 
 absl::Status PostgresStore::StaleJob(const JobWrite& write) {

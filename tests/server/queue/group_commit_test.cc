@@ -12,6 +12,9 @@ namespace {
 class HangingStore final : public JobStore {
  public:
   absl::StatusOr<StoredState> Load() override { return memory_.Load(); }
+  absl::StatusOr<std::optional<Job>> LoadJob(const ResourceKey& job) override {
+    return memory_.LoadJob(job);
+  }
   absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) override {
     return memory_.LoadCurve(job);
   }

@@ -280,5 +280,25 @@ TEST_F(PoseLeasesTest, WrongFieldsAreAllNamed) {
                                                     "pose_job.priority", "pose_job.files"));
 }
 
+TEST_F(PoseLeasesTest, FilesOfAnEndedJobLeaveMemory) {
+  const auto in_memory = [&] {
+    MutexLock lock(harness_.state->mu);
+    return harness_.state->jobs.at(QueueHarness::Key("fox")).job.pose;
+  };
+  ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
+  EXPECT_EQ(in_memory().files.size(), 2u);
+  const LeaseGrant grant = *Acquire();
+  ASSERT_THAT(leases().Renew(grant.lease, WorkPhase::kRunning), IsOk());
+  ASSERT_THAT(leases().CommitPoses(grant.lease, Result(), SceneFiles()), IsOk());
+  for (const bool restarted : {false, true}) {
+    if (restarted) harness_.Restart();
+    EXPECT_EQ(in_memory().files.size(), 0u) << restarted;
+    EXPECT_EQ(in_memory().n_stored_files, 2u);
+    EXPECT_EQ(Get("fox").pose.files, Spec("fox").pose.files);
+    EXPECT_EQ(Get("fox").pose.n_stored_files, 0u);
+    EXPECT_EQ(Get("fox").pose_result, Result());
+  }
+}
+
 }  // namespace
 }  // namespace nerf

@@ -98,6 +98,9 @@ class PoisoningStore final : public JobStore {
   PoisoningStore(JobStore* store, int fail_at) : store_(*store), fail_at_(fail_at) {}
 
   absl::StatusOr<StoredState> Load() override { return store_.Load(); }
+  absl::StatusOr<std::optional<Job>> LoadJob(const ResourceKey& job) override {
+    return store_.LoadJob(job);
+  }
   absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) override {
     return store_.LoadCurve(job);
   }
@@ -192,11 +195,11 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   lab.quota.max_renders = 4;
   write.projects = {lab};
   write.drained_workers = {{"w-1", true}, {"w-2", true}};
+  write.uploads = {{"default", QueueHarness::Blob("a"), absl::FromUnixMicros(7)},
+                   {"lab", QueueHarness::Blob("a"), absl::FromUnixMicros(8)}};
   write.age = absl::FromUnixMicros(77);
   ASSERT_THAT(jobs().Commit(write), IsOk());
   Reopen();
-  write.uploads = {{"default", QueueHarness::Blob("a"), absl::FromUnixMicros(7)},
-                   {"lab", QueueHarness::Blob("a"), absl::FromUnixMicros(8)}};
   const StoredState stored = Load();
   ASSERT_EQ(stored.jobs.size(), 2u);
   const Job& loaded = stored.jobs[0].key.id == "one" ? stored.jobs[0] : stored.jobs[1];
@@ -226,10 +229,10 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   EXPECT_EQ(stored.requests[0].create_time, absl::FromUnixMicros(1'234'567));
   EXPECT_EQ(stored.projects, write.projects);
   EXPECT_EQ(stored.drained_workers, (std::vector<std::string>{"w-1", "w-2"}));
+  EXPECT_EQ(stored.uploads, write.uploads);
   EXPECT_EQ(stored.age, write.age);
 
   StoreWrite end;
-  EXPECT_EQ(stored.uploads, write.uploads);
   end.deleted_scenes = {scene.key};
   end.deleted_models = {model.key};
   end.deleted_jobs = {job.key};
@@ -237,20 +240,47 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   end.drained_workers = {{"w-1", false}};
   lab.quota.max_renders = 5;
   end.projects = {lab};
+  end.uploads = {{"lab", QueueHarness::Blob("a"), absl::FromUnixMicros(9)}};
+  end.deleted_uploads = {{"default", QueueHarness::Blob("a").sha256}};
   ASSERT_THAT(jobs().Commit(end), IsOk());
   Reopen();
   const StoredState left = Load();
-  end.uploads = {{"lab", QueueHarness::Blob("a"), absl::FromUnixMicros(9)}};
-  end.deleted_uploads = {{"default", QueueHarness::Blob("a").sha256}};
   EXPECT_EQ(left.jobs.size(), 1u);
   EXPECT_EQ(left.events.size(), 1u);
   EXPECT_TRUE(left.scenes.empty());
   EXPECT_TRUE(left.models.empty());
   EXPECT_EQ(left.projects, end.projects);
+  EXPECT_EQ(left.uploads, end.uploads);
   EXPECT_EQ(left.drained_workers, (std::vector<std::string>{"w-2"}));
 }
 
-  EXPECT_EQ(left.uploads, end.uploads);
+TEST_P(StoreConformanceTest, FilesOfAnEndedJobAreLoadedWithItAlone) {
+  StoreWrite write;
+  for (const JobState state : {JobState::kQueued, JobState::kFailed}) {
+    Job job = NewJob(std::string(JobStateName(state)), write.jobs.size() + 1);
+    job.kind = JobKind::kPose;
+    job.state = state;
+    job.pose.files = {{"a.jpg", QueueHarness::Blob("a")}, {"b.jpg", QueueHarness::Blob("b")}};
+    write.jobs.push_back({job, std::nullopt});
+  }
+  ASSERT_THAT(jobs().Commit(write), IsOk());
+  Reopen();
+  const StoredState stored = Load();
+  ASSERT_EQ(stored.jobs.size(), 2u);
+  for (const Job& job : stored.jobs) {
+    const bool ended = job.state == JobState::kFailed;
+    EXPECT_EQ(job.pose.files.size(), ended ? 0u : 2u);
+    EXPECT_EQ(job.pose.n_stored_files, ended ? 2u : 0u);
+    const auto whole = jobs().LoadJob(job.key);
+    ASSERT_THAT(whole, IsOk());
+    ASSERT_TRUE(whole->has_value());
+    EXPECT_EQ((*whole)->pose.files, write.jobs[0].job.pose.files);
+  }
+  const auto nothing = jobs().LoadJob({"default", "nobody"});
+  ASSERT_THAT(nothing, IsOk());
+  EXPECT_FALSE(nothing->has_value());
+}
+
 TEST_P(StoreConformanceTest, WriteWithAStaleEpochIsFencedWholly) {
   StoreWrite insert;
   insert.jobs.push_back({NewJob("one", 1), std::nullopt});
