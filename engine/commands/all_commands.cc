@@ -6,6 +6,7 @@ void AddAllCommands(CLI::App* app, CommandBody* chosen) {
   app->require_subcommand(1);
   AddTrainCommand(app, chosen);
   AddEvalCommand(app, chosen);
+  AddExplainCommand(app, chosen);
   AddRenderCommand(app, chosen);
   AddExportCommand(app, chosen);
   AddInspectCommand(app, chosen);

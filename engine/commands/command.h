@@ -15,6 +15,7 @@ using CommandBody = std::function<int()>;
 // Each adds one subcommand to the program; when it is chosen, *chosen becomes its body.
 void AddTrainCommand(CLI::App* app, CommandBody* chosen);
 void AddEvalCommand(CLI::App* app, CommandBody* chosen);
+void AddExplainCommand(CLI::App* app, CommandBody* chosen);
 void AddRenderCommand(CLI::App* app, CommandBody* chosen);
 void AddExportCommand(CLI::App* app, CommandBody* chosen);
 void AddInspectCommand(CLI::App* app, CommandBody* chosen);

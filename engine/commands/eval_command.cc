@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "common/counted.h"
@@ -14,6 +13,7 @@
 #include "common/status_macros.h"
 #include "common/usage_error.h"
 #include "engine/commands/command.h"
+#include "engine/commands/compared_scene.h"
 #include "engine/commands/signal_watcher.h"
 #include "engine/commands/view_progress.h"
 #include "engine/config/psnr_advice.h"
@@ -23,11 +23,9 @@
 #include "engine/measure/evaluation.h"
 #include "engine/measure/lpips.h"
 #include "engine/output/scene_match.h"
-#include "engine/parameters/memory_estimate.h"
 #include "engine/protocol/json.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
-#include "engine/scene/pose.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/scene/unposed_photographs.h"
 #include "engine/training/device.h"
@@ -46,22 +44,6 @@ struct EvalFlags {
   int threads = 0, test_every = 8;
   bool has_test_every = false, align = false, json = false, full_size = false;
 };
-
-// Moves views into the model's training frame: the data set's placement may have changed since.
-void MoveToFrame(const SceneFrame& from, const SceneFrame& to, std::vector<View>* views) {
-  if (from == to) return;
-  for (View& view : *views) view.camera = ToTrainingFrame(ToOwnFrame(view.camera, from), to);
-}
-
-void MovePoints(const SceneFrame& from, const SceneFrame& to, std::vector<SeenPoint>* points) {
-  if (from == to) return;
-  const Similarity move = Compose(FromSceneFrame(to), Inverse(FromSceneFrame(from)));
-  for (SeenPoint& point : *points) {
-    const Vec3d place = move.ApplyToPoint({point.position.x, point.position.y, point.position.z});
-    point.position = {static_cast<float>(place[0]), static_cast<float>(place[1]),
-                      static_cast<float>(place[2])};
-  }
-}
 
 absl::Status WriteNamedImage(const std::string& folder, const View& view, const ImageU8& image) {
   std::string name = std::filesystem::path(view.file).replace_extension("").string();
@@ -151,29 +133,11 @@ void SayReduction(const EvalFlags& flags, const SceneOptions& options,
   }
 }
 
-// The error with the data set's name, where it does not begin with it.
-absl::StatusOr<Scene> Named(absl::StatusOr<Scene> scene, const std::string& dataset) {
-  const std::string message(scene.status().message());
-  if (scene.ok() || message.starts_with(dataset)) return scene;
-  return absl::Status(scene.status().code(), fmt::format("{}: {}", dataset, message));
-}
-
 SceneOptions SceneOptionsOf(const EvalFlags& flags, const TrainConfig& trained, ThreadPool* pool) {
-  SceneOptions options;
-  options.follow_links = true;
-  const int test_every = flags.has_test_every ? flags.test_every : trained.test_every;
-  if (flags.has_test_every || test_every != TrainConfig().test_every)
-    options.test_every = test_every;
-  options.alpha_is_mask = trained.alpha_is_mask != 0;
-  options.reading = {trained.poses, trained.apply_exif != 0};
-  options.with_depth = true;
-  options.pool = pool;
-  options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
-  if (flags.split == "train") {
-    options.max_side = std::max(0, trained.max_side);
-  } else if (!flags.full_size) {
-    options.max_test_pixels = kMaxDefaultViewPixels;
-  }
+  SceneOptions options = ComparedOptions(trained, pool);
+  if (flags.has_test_every) options.test_every = flags.test_every;
+  if (flags.split == "test") options.max_side = 0;
+  if (flags.split == "train" || flags.full_size) options.max_test_pixels = 0;
   return options;
 }
 
@@ -188,26 +152,14 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   NERF_ASSIGN_OR_RETURN(LoadedModel model,
                         WithModelHint(LoadModelFile(flags.model, device.get()), flags.model));
   const SceneOptions scene_options = SceneOptionsOf(flags, model.state.config, &pool);
-  NERF_ASSIGN_OR_RETURN(Scene scene, Named(LoadScene(flags.dataset, scene_options), flags.dataset));
-  for (const std::string& warning : scene.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  NERF_ASSIGN_OR_RETURN(Scene scene,
+                        LoadComparedScene(flags.dataset, scene_options, model, flags.split));
   std::vector<View>& views = flags.split == "train" ? scene.train : scene.test;
-  if (views.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} has no {} views", flags.dataset, flags.split));
-  }
-  MovePoints(scene.geometry.frame, model.state.geometry.frame, &scene.held_out_points);
-  MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &scene.train);
-  MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &scene.test);
   std::vector<Camera> cameras;  // as the data set has them
   for (View& view : views) {
     cameras.push_back(view.camera);
     view.camera = WithFoundFocal(model.lenses, view.camera);
   }
-  if (const std::string other = OtherSceneText(model.state, scene); !other.empty()) {
-    fmt::print(stderr, "warning: {} is most likely another data set than the model's: {}\n",
-               flags.dataset, other);
-  }
-
   EvaluationOptions options;
   options.alpha_is_mask = scene.alpha_is_mask;
   options.background = model.state.evaluation_background;
@@ -272,10 +224,7 @@ int RunEval(EvalFlags flags) {
   SignalWatcher signals;
   const absl::Status status = Guarded([&] { return Eval(flags, signals.token()); });
   if (status.ok()) return kOk;
-  const int code = ReportError(status, flags.json);
-  std::error_code ignored;
-  const bool is_about_data = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
-  if (is_about_data && std::filesystem::exists(flags.model, ignored)) SuggestPosing(flags.dataset);
+  const int code = ReportComparison(status, flags.model, flags.dataset, flags.json);
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 

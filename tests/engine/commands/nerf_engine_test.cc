@@ -985,6 +985,59 @@ TEST_F(NerfEngineTest, ModelsThatDoNotFitAreExplained) {
   }
 }
 
+TEST_F(NerfEngineTest, ExplainSaysOneSentenceFirstAndPrintsAllMeasuresAsJson) {
+  ASSERT_EQ(Run(Train("o", 4) + " --no-eval").code, 0);
+  const Outcome json = Run("explain " + (dir_ / "o") + " " + dataset_ + " --json");
+  ASSERT_EQ(json.code, 0) << json.err;
+  EXPECT_THAT(json.out, ::testing::StartsWith(R"({"event":"measuring","view":0,"views":)"));
+  const Json all = json.Last();
+  ASSERT_EQ(all["views"].size(), 8u) << "six training and two test views";
+  EXPECT_TRUE(all["views"][7]["test"]);
+  EXPECT_GT(all["views"][7]["psnr_camera_aligned"], 0);
+  EXPECT_EQ(all["held_out"], true);
+  ASSERT_FALSE(all["causes"].empty()) << "four steps are a small budget";
+  EXPECT_EQ(all["sentence"], all["causes"][0]["sentence"]);
+  const Outcome text = Run("explain " + (dir_ / "o/model.safetensors") + " " + dataset_);
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, ::testing::StartsWith(all["sentence"].get<std::string>() + "\n"));
+  EXPECT_THAT(text.out, ::testing::HasSubstr("test views"));
+}
+
+TEST_F(NerfEngineTest, ExplainWithoutTestViewsOrOnOtherFilesSaysSo) {
+  const std::string single = dir_ / "single";
+  WriteBallDataset(single, 6, 0);
+  ASSERT_EQ(Run("train " + single + " --out " + (dir_ / "o") +
+                Train("", 4).substr(Train("", 4).find(" --steps")) + " --no-eval --test-every 0")
+                .code,
+            0);
+  const Outcome none = Run("explain " + (dir_ / "o") + " " + single);
+  ASSERT_EQ(none.code, 0) << none.err;
+  EXPECT_THAT(none.out, ::testing::HasSubstr("each 8th training view stands for a test view"));
+  const std::string other = dir_ / "other";
+  WriteBallDataset(other, 2);
+  EXPECT_THAT(Run("explain " + (dir_ / "o") + " " + other).err,
+              ::testing::HasSubstr("most likely another data set than the model's"));
+  std::filesystem::create_directory(dir_ / "empty");
+  const struct {
+    std::string arguments;
+    int code;
+    std::string says;
+  } cases[] = {
+      {(dir_ / "zzz") + " " + single, 5, "zzz: there is no such file; `nerf-engine train "},
+      {(dir_ / "empty") + " " + single, 9, "is a folder; a file is needed"},
+      {(dir_ / "o") + " " + (dir_ / "zzz"), 5, "next: nerf-engine pose PHOTOS --out DIR"},
+      {(dir_ / "o") + " " + (dir_ / "empty"), 9, "no photographs in it"},
+      {dir_ / "o", 2, "DIR is required"},
+      {(dir_ / "o") + " " + single + " --device gpu", 2, "gpu"},
+  };
+  for (const auto& c : cases) {
+    const Outcome refused = Run("explain " + c.arguments);
+    EXPECT_EQ(refused.code, c.code) << c.arguments;
+    EXPECT_THAT(refused.err, ::testing::HasSubstr(c.says)) << c.arguments;
+    EXPECT_EQ(refused.out, "") << c.arguments;
+  }
+}
+
 TEST_F(NerfEngineTest, EvalOnAnotherDataSetWarnsAndOnNoneSaysWhatIsNext) {
   ASSERT_EQ(Run(Train("o", 2)).code, 0);
   const std::string eval = "eval " + (dir_ / "o/model.safetensors") + " ";
