@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 
 #include "common/status_macros.h"
-#include "engine/commands/command.h"
 #include "engine/config/view_limits.h"
 #include "engine/output/scene_match.h"
 #include "engine/parameters/memory_estimate.h"
@@ -70,15 +67,6 @@ SceneOptions ComparedOptions(const TrainConfig& trained, ThreadPool* pool) {
   options.max_side = std::max(0, trained.max_side);
   options.max_test_pixels = kMaxDefaultViewPixels;
   return options;
-}
-
-int ReportComparison(const absl::Status& status, const std::string& model,
-                     const std::string& dataset, bool json) {
-  const int code = ReportError(status, json);
-  std::error_code ignored;
-  const bool is_about_data = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
-  if (is_about_data && std::filesystem::exists(model, ignored)) SuggestPosing(dataset);
-  return code;
 }
 
 }  // namespace nerf

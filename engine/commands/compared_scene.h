@@ -21,9 +21,4 @@ absl::StatusOr<Scene> LoadComparedScene(const std::string& dataset, const SceneO
 // training views or, at most at the default size of views, on its test views.
 SceneOptions ComparedOptions(const TrainConfig& trained, ThreadPool* pool);
 
-// A command's exit code for `status` of a comparison, which it prints with hints at what is wrong
-// with the files.
-int ReportComparison(const absl::Status& status, const std::string& model,
-                     const std::string& dataset, bool json);
-
 }  // namespace nerf

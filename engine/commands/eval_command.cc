@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "common/counted.h"
@@ -224,7 +225,10 @@ int RunEval(EvalFlags flags) {
   SignalWatcher signals;
   const absl::Status status = Guarded([&] { return Eval(flags, signals.token()); });
   if (status.ok()) return kOk;
-  const int code = ReportComparison(status, flags.model, flags.dataset, flags.json);
+  const int code = ReportError(status, flags.json);
+  std::error_code ignored;
+  const bool is_about_data = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
+  if (is_about_data && std::filesystem::exists(flags.model, ignored)) SuggestPosing(flags.dataset);
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 

@@ -31,7 +31,6 @@ namespace nerf {
 namespace {
 
 constexpr size_t kFurther = 3;  // causes that are printed after the first
-constexpr size_t kWorst = 5;    // photographs in the table
 
 struct ExplainFlags {
   std::string model, dataset, device = "cpu";
@@ -87,8 +86,19 @@ constexpr Column kColumns[] = {
 };
 constexpr size_t kPrinted = 5;
 
+// The mean PSNR, and what views that have the figure gain by it: some have it not.
+double MeanWith(const SceneMeasures& measures, bool is_test, const Column& column) {
+  double gain = 0, n = 0;
+  for (const ViewMeasure& view : measures.views) {
+    if (view.is_test != is_test || std::isnan(view.*column.figure - view.psnr)) continue;
+    gain += view.*column.figure - view.psnr;
+    ++n;
+  }
+  return MeanOf(measures.views, is_test, &ViewMeasure::psnr) + gain / n;  // NaN without any
+}
+
 std::string FirstSentence(const SceneMeasures& measures, const std::vector<Cause>& causes) {
-  if (!causes.empty()) return causes[0].Sentence();
+  if (!causes.empty()) return causes[0].sentence;
   return fmt::format("Nothing stands out: {} views are at {} dB.",
                      measures.held_out ? "test" : "training",
                      Figure(MeanOf(measures.views, true, &ViewMeasure::psnr)));
@@ -97,7 +107,7 @@ std::string FirstSentence(const SceneMeasures& measures, const std::vector<Cause
 void PrintText(const SceneMeasures& measures, const std::vector<Cause>& causes) {
   fmt::print("{}\n", FirstSentence(measures, causes));
   for (size_t i = 1; i < std::min(causes.size(), 1 + kFurther); ++i)
-    fmt::print("also ({:.1f} dB): {}\n", causes[i].gain_db, causes[i].Sentence());
+    fmt::print("also ({:.1f} dB): {}\n", causes[i].gain_db, causes[i].sentence);
   if (!measures.held_out)
     fmt::print("no photographs are held out: each 8th training view stands for a test view\n");
   fmt::print("\n{:<14}", "mean dB");
@@ -105,25 +115,11 @@ void PrintText(const SceneMeasures& measures, const std::vector<Cause>& causes) 
   for (const bool is_test : {false, true}) {
     fmt::print("\n{:<14}", is_test ? "test views" : "training views");
     for (const Column& column : std::span(kColumns, kPrinted))
-      fmt::print("  {:>14}", Figure(MeanOf(measures.views, is_test, column.figure)));
+      fmt::print("  {:>14}", Figure(MeanWith(measures, is_test, column)));
   }
   fmt::print("\na pixel: {:.2g} samples, {:.2g} rays, {:.0f}% of the light passes the scene\n",
              measures.samples, measures.rays,
              100 * MeanOf(measures.views, false, &ViewMeasure::light_left));
-  std::vector<const ViewMeasure*> worst;
-  for (const ViewMeasure& view : measures.views) {
-    if (!view.is_test && !std::isnan(view.small_psnr)) worst.push_back(&view);
-  }
-  std::stable_sort(worst.begin(), worst.end(), [](const ViewMeasure* a, const ViewMeasure* b) {
-    return a->small_psnr < b->small_psnr;
-  });
-  worst.resize(std::min(worst.size(), kWorst));
-  fmt::print("worst training views, small: dB, gain by camera, detail, exposure\n");
-  for (const ViewMeasure* view : worst) {
-    fmt::print("  {:5.2f}  {:>6}  {:>6}  {:.2f}  {}\n", view->small_psnr,
-               Figure(view->small_camera - view->small_psnr), Figure(view->sharpness),
-               view->exposure(), view->file);
-  }
 }
 
 void PrintJson(const SceneMeasures& measures, const std::vector<Cause>& causes) {
@@ -142,18 +138,19 @@ void PrintJson(const SceneMeasures& measures, const std::vector<Cause>& causes) 
     line["causes"].push_back({{"cause", cause.cause},
                               {"gain_db", JsonNumber(cause.gain_db)},
                               {"place", cause.place},
-                              {"sentence", cause.Sentence()}});
+                              {"sentence", cause.sentence}});
   }
   for (const Column& column : std::span(kColumns, kPrinted)) {
-    line["train"][column.key] = JsonNumber(MeanOf(measures.views, false, column.figure));
-    line["test"][column.key] = JsonNumber(MeanOf(measures.views, true, column.figure));
+    line["train"][column.key] = JsonNumber(MeanWith(measures, false, column));
+    line["test"][column.key] = JsonNumber(MeanWith(measures, true, column));
   }
   for (const ViewMeasure& view : measures.views) {
     const ErrorRegion& region = view.region;
     JsonObject entry = {
         {"file", view.file},
         {"test", view.is_test},
-        {"exposure", view.gains},
+        {"exposure", JsonNumber(view.exposure)},
+        {"gains", view.gains},
         {"region", {{"gain_db", region.gain_db}, {"x", region.x}, {"y", region.y}}}};
     for (const Column& column : kColumns) entry[column.key] = JsonNumber(view.*column.figure);
     line["views"].push_back(std::move(entry));
@@ -207,7 +204,9 @@ int RunExplain(ExplainFlags flags) {
   SignalWatcher signals;
   const absl::Status status = Guarded([&] { return Explain(flags, signals.token()); });
   if (status.ok()) return kOk;
-  const int code = ReportComparison(status, flags.model, flags.dataset, flags.json);
+  const int code = ReportError(status, flags.json);
+  const bool is_about_data = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
+  if (is_about_data && std::filesystem::exists(flags.model, ignored)) SuggestPosing(flags.dataset);
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <utility>
 
 #include "common/counted.h"
 #include "engine/measure/median.h"
@@ -11,6 +14,9 @@ namespace nerf {
 namespace {
 
 constexpr double kMinGain = 0.5;  // dB: causes that cost less are left out
+// dB. Gains above it are not told apart: then photographs at fault come first, as added, for they
+// also cost the views beside them.
+constexpr double kMaxGain = 6;
 // Of the budget: a doubling of the rays gains so much, up to one ray a pixel.
 constexpr double kDoublingGain = 0.6, kEnoughSeen = 1;
 constexpr double kTableGain = 0.7;  // of a doubling of the entries, where detail is missing
@@ -19,23 +25,37 @@ constexpr double kUsualGap = 1.5;   // dB, between training and test views of a 
 // view loses about twice that.
 constexpr double kMinBlur = 1.5, kBlurGain = 2;
 constexpr double kOtherExposure = 1.15;
-constexpr double kMinStrayGain = 1.5;
+// Of a training view whose matches lie off, in its usual multiple and as a share of a side, or that
+// gains so many dB: models learn single views by heart from where they are said to be.
+constexpr double kStrayTimes = 5, kStrayShare = 0.004, kMinStrayGain = 3;
 constexpr double kUsualAlignment = 0.4;  // dB that aligned cameras gain of good poses
 constexpr double kUsualColor = 0.7;      // dB that aligned colors gain of an even exposure
 constexpr double kFocalShare = 0.015;    // of 1: smaller errors are not told apart
 constexpr double kMinFocalGain = 1.5;    // dB of the distance from epipolar lines
-constexpr double kMaxGeometryGain = 6;   // dB: colors differ by less than distances do
+constexpr double kMoreHidden = 0.1;      // of a view, over what is usual
 constexpr size_t kMaxNamed = 3;          // photographs in a sentence
 constexpr double kManyShare = 0.3;       // of the photographs: no longer single ones
+constexpr double kNearlyAll = 0.6;
+// Of a place whose errors are more than those of details that are hard to show.
+constexpr double kMinPlaceGain = 2, kMinPlaceShare = 0.1;
 
 using Views = std::vector<const ViewMeasure*>;
 
-// Of the values' distances from their median, as a standard deviation.
-double Spread(const std::vector<double>& values) {
-  const double median = Median(values);
-  std::vector<double> distances;
-  for (double value : values) distances.push_back(std::abs(value - median));
-  return 1.48 * Median(std::move(distances));
+double ColorGain(const ViewMeasure& view) { return view.small_color - view.small_psnr; }
+double CameraGain(const ViewMeasure& view) { return view.psnr_camera - view.psnr; }
+double SmallCameraGain(const ViewMeasure& view) { return view.small_camera - view.small_psnr; }
+double BestPsnr(const ViewMeasure& view) { return std::fmax(view.psnr, view.psnr_camera); }
+
+// figure: a member of ViewMeasure or a function of one.
+template <typename Figure>
+std::vector<double> All(const Views& views, const Figure& figure) {
+  std::vector<double> values;
+  for (const ViewMeasure* view : views) values.push_back(std::invoke(figure, *view));
+  return values;
+}
+template <typename Figure>
+double MedianOf(const Views& views, const Figure& figure) {
+  return Median(All(views, figure));
 }
 
 class Finder {
@@ -47,12 +67,12 @@ class Finder {
   std::vector<Cause> Find() {
     Blur();
     Exposure();
-    Stray();
+    Poses();
     Focal();
     Place();
     Budget();
     Table();
-    Pictures();
+    if (m_.held_out) Pictures();
     std::erase_if(causes_, [](const Cause& cause) { return !(cause.gain_db >= kMinGain); });
     std::stable_sort(causes_.begin(), causes_.end(),
                      [](const Cause& a, const Cause& b) { return a.gain_db > b.gain_db; });
@@ -60,212 +80,174 @@ class Finder {
   }
 
  private:
-  template <typename Figure>
-  static std::vector<double> All(const Views& views, const Figure& figure) {
-    std::vector<double> values;
-    for (const ViewMeasure* view : views) values.push_back(figure(*view));
-    return values;
+  void Add(const char* cause, double gain, std::string place, std::string sentence) {
+    causes_.push_back({cause, std::min(gain, kMaxGain), std::move(place), std::move(sentence)});
   }
 
-  // "photograph 31 (0031.jpg)", "photographs 31 (0031.jpg) and 35 (0035.jpg)".
-  std::string Names(const Views& views) const {
-    std::string text = views.size() == 1 ? "photograph " : "photographs ";
-    const size_t n = views.size() > kMaxNamed ? kMaxNamed - 1 : views.size();
-    for (size_t i = 0; i < n; ++i) {
+  // "photographs 31 (0031.jpg) and 35 (0035.jpg) are", "photograph 31 (0031.jpg) is".
+  std::string Are(const Views& views) const {
+    const size_t n = views.size(), n_named = n > kMaxNamed ? kMaxNamed - 1 : n;
+    std::string text = n == 1 ? "photograph" : "photographs";
+    for (size_t i = 0; i < n_named; ++i) {
       const auto number = std::find(train_.begin(), train_.end(), views[i]) - train_.begin() + 1;
-      const char* before = i == 0 ? "" : i + 1 == views.size() ? " and " : ", ";
-      text += fmt::format("{}{} ({})", before, number, views[i]->file);
+      const char* before = i == 0 ? "" : i + 1 == n ? " and" : ",";
+      text += fmt::format("{} {} ({})", before, number, views[i]->file);
     }
-    if (n < views.size()) text += fmt::format(" and {} more", views.size() - n);
+    if (n_named < n) text += fmt::format(" and {} more", n - n_named);
+    return text + (n == 1 ? " is" : " are");
+  }
+  static const char* Them(const Views& views) { return views.size() == 1 ? "it" : "them"; }
+  static std::string Files(const Views& views) {
+    std::string text;
+    for (const ViewMeasure* view : views) text += (text.empty() ? "" : ", ") + view->file;
     return text;
   }
-  static const char* Are(const Views& views) { return views.size() == 1 ? "is" : "are"; }
-  static const char* Them(const Views& views) { return views.size() == 1 ? "it" : "them"; }
-
-  void Add(const char* cause, double gain, std::string place, std::string fact,
-           std::string remedy) {
-    causes_.push_back({cause, gain, std::move(place), std::move(fact), std::move(remedy)});
+  template <typename Condition>
+  static Views Those(const Views& views, const Condition& condition) {
+    Views chosen;
+    std::copy_if(views.begin(), views.end(), std::back_inserter(chosen),
+                 [&](const ViewMeasure* view) { return condition(*view); });
+    return chosen;
+  }
+  bool AreMany(const Views& views) const {
+    return static_cast<double>(views.size()) > kManyShare * static_cast<double>(train_.size());
   }
 
   void Blur() {
-    const double spread =
-        Spread(All(train_, [](const ViewMeasure& view) { return view.sharpness; }));
-    Views blurred;
-    std::vector<double> missing;
-    for (const ViewMeasure* view : train_) {
-      if (!(view->sharpness < -std::max(kMinBlur, 5 * spread))) continue;
-      blurred.push_back(view);
-      missing.push_back(-view->sharpness);
-    }
+    const double spread = 1.48 * MedianOf(train_, [](const ViewMeasure& view) {  // as a deviation
+                            return std::abs(view.sharpness);
+                          });
+    const Views blurred = Those(train_, [&](const ViewMeasure& view) {
+      return view.sharpness < -std::max(kMinBlur, 5 * spread);
+    });
     if (blurred.empty()) return;
-    const double deficit = Median(missing);
-    const std::string names = Names(blurred);
-    Add("blur", kBlurGain * deficit, names,
-        fmt::format("{} {} blurred, {:.1f} dB of fine detail below the photographs beside {}",
-                    names, Are(blurred), deficit, Them(blurred)),
-        fmt::format("leave {} out or take {} again", Them(blurred), Them(blurred)));
+    const double missing = -MedianOf(blurred, &ViewMeasure::sharpness);
+    Add("blur", kBlurGain * missing, Files(blurred),
+        fmt::format("{} blurred, {:.1f} dB of fine detail below the photographs beside {}: leave "
+                    "{} out or take {} again.",
+                    Are(blurred), missing, Them(blurred), Them(blurred), Them(blurred)));
   }
 
   void Exposure() {
-    const auto color_gain = [](const ViewMeasure& view) {
-      return view.small_color - view.small_psnr;
-    };
-    const double usual = Median(All(train_, color_gain));
-    const double exposure =
-        Median(All(train_, [](const ViewMeasure& view) { return view.exposure(); }));
-    Views other;
-    for (const ViewMeasure* view : train_) {
-      const double ratio = view->exposure() / exposure;
-      if (std::max(ratio, 1 / ratio) > kOtherExposure) other.push_back(view);
-    }
-    const double share = static_cast<double>(other.size()) / static_cast<double>(train_.size());
-    if (share > kManyShare) {
-      std::vector<double> values = All(train_, [](const ViewMeasure& v) { return v.exposure(); });
-      const auto [least, most] = std::minmax_element(values.begin(), values.end());
-      Add("exposures", usual - kUsualColor, "",
-          fmt::format("The photographs' exposures differ, from {:.2f} to {:.2f} of the model's",
-                      *least, *most),
-          "let the training find them (--set exposure_rate=0.3)");
-      return;
-    }
+    const double exposure = MedianOf(train_, &ViewMeasure::exposure);
+    const Views other = Those(train_, [&](const ViewMeasure& view) {
+      return std::abs(std::log(view.exposure / exposure)) > std::log(kOtherExposure);
+    });
     if (other.empty()) return;
-    std::vector<double> gains;
-    for (const ViewMeasure* view : other) gains.push_back(color_gain(*view) - usual);
-    const std::string names = Names(other);
-    Add("exposure", Median(gains), names,
-        fmt::format(
-            "{} {} {:.2f} times as bright as the others", names, Are(other),
-            Median(All(other, [](const ViewMeasure& v) { return v.exposure(); })) / exposure),
-        fmt::format("leave {} out or let the training find exposures (--set exposure_rate=0.3)",
-                    Them(other)));
+    const double theirs = MedianOf(other, &ViewMeasure::exposure) / exposure;
+    if (AreMany(other)) {
+      Add("exposures", MedianOf(train_, ColorGain) - kUsualColor, "",
+          fmt::format("The photographs' exposures differ, in {} of {} by more than {:.0f}%: let "
+                      "the training find them (--set exposure_rate=0.3).",
+                      other.size(), train_.size(), 100 * (kOtherExposure - 1)));
+    } else {
+      // What a gray of a half differs by, beside what views differ by anyway.
+      const double psnr = -20 * std::log10(0.5 * std::abs(1 - theirs));
+      const double usual = MedianOf(train_, &ViewMeasure::small_psnr);
+      Add("exposure", usual - psnr, Files(other),
+          fmt::format("{} {:.2f} times as bright as the others: leave {} out or let the training "
+                      "find exposures (--set exposure_rate=0.3).",
+                      Are(other), theirs, Them(other)));
+    }
   }
 
-  void Stray() {
-    const double usual_error =
-        Median(All(train_, [](const ViewMeasure& view) { return view.match_error; }));
-    Views stray;
-    std::vector<double> gains;
-    for (const ViewMeasure* view : train_) {
-      const double gain = view->small_camera - view->small_psnr;
-      const bool is_off = !(view->match_error <= 2 * usual_error);  // or not known
-      if (!(gain > (is_off ? 1 : 2) * kMinStrayGain)) continue;
-      stray.push_back(view);
-      gains.push_back(gain);
-    }
-    const double test_gain =
-        Median(All(test_, [](const ViewMeasure& v) { return v.psnr_camera - v.psnr; }));
-    if (test_gain > kUsualAlignment) {
-      Add("poses", test_gain - kUsualAlignment, "",
-          fmt::format("The test cameras are off: moved to where they agree best, their views gain "
-                      "{:.1f} dB",
-                      test_gain),
-          "let the training correct the poses (--set pose_rate=0.03,coarse_share=0.6)");
-    }
-    if (stray.empty() || stray.size() > kManyShare * static_cast<double>(train_.size())) return;
-    const std::string names = Names(stray);
-    Add("stray pose", Median(gains), names,
-        fmt::format("{} {} not where the data set says: moved to where {} best, {} {:.1f} dB",
-                    names, Are(stray), stray.size() == 1 ? "it agrees" : "they agree",
-                    stray.size() == 1 ? "it gains" : "they gain", Median(gains)),
-        fmt::format("leave {} out or find {} pose{} again", Them(stray),
-                    stray.size() == 1 ? "its" : "their", stray.size() == 1 ? "" : "s"));
+  void Poses() {
+    const double gain = MedianOf(test_, CameraGain);
+    Add("poses", gain - kUsualAlignment, "",
+        fmt::format("The cameras are off, test views gain {:.1f} dB where they agree best: let the "
+                    "training correct the poses (--set pose_rate=0.03,coarse_share=0.6).",
+                    gain));
+    const double usual_error = MedianOf(train_, &ViewMeasure::match_error);
+    const Views stray = Those(train_, [&](const ViewMeasure& view) {
+      return SmallCameraGain(view) > kMinStrayGain ||
+             view.match_error > std::max(kStrayShare, kStrayTimes * usual_error);
+    });
+    if (stray.empty() || AreMany(stray)) return;
+    const double error = MedianOf(stray, &ViewMeasure::match_error);
+    const double line_gain = 20 * std::log10(error / usual_error);
+    Add("stray pose", std::fmax(MedianOf(stray, SmallCameraGain), line_gain), Files(stray),
+        fmt::format("{} not where the data set says, {:.1f}% of a side off what other photographs "
+                    "show: leave {} out or find the poses again.",
+                    Are(stray), 100 * error, Them(stray)));
   }
 
   void Focal() {
-    if (!(std::abs(m_.focal_scale - 1) > kFocalShare)) return;
-    const double gain = 20 * std::log10(m_.match_error / m_.match_error_at_scale);
-    if (!(gain > kMinFocalGain)) return;
-    Add("focal length", std::min(gain, kMaxGeometryGain), "",
-        fmt::format("The focal length is wrong: with {:.2f} times of it the photographs' matches "
-                    "agree with the cameras {:.1f} times as closely",
-                    m_.focal_scale, m_.match_error / m_.match_error_at_scale),
-        "find the poses and the lens again (nerf-engine pose) or --set focal_rate=0.1");
+    const double times = m_.match_error / m_.match_error_at_scale, gain = 20 * std::log10(times);
+    if (!(std::abs(m_.focal_scale - 1) > kFocalShare && gain > kMinFocalGain)) return;
+    Add("focal length", gain, "",
+        fmt::format("The focal length is wrong, with {:.2f} times of it the photographs agree with "
+                    "the cameras {:.1f} times as closely: correct it, or find poses and lens again "
+                    "(nerf-engine pose).",
+                    m_.focal_scale, times));
   }
 
   void Place() {
-    if (m_.place_views.empty()) return;
     Views views;
-    std::vector<double> gains;
-    for (int i : m_.place_views) {
-      views.push_back(&m_.views[i]);
-      gains.push_back(m_.views[i].region.gain_db);
-    }
+    for (int i : m_.place_views) views.push_back(&m_.views[i]);
+    const double gain =
+        MedianOf(views, [](const ViewMeasure& view) { return view.region.gain_db; });
+    const double share = static_cast<double>(views.size()) / std::max(1, m_.n_showing_place);
+    if (!(gain > kMinPlaceGain && share > kMinPlaceShare)) return;
     const ErrorRegion& region = views[0]->region;
-    const std::string where =
-        fmt::format("{} of {}, {:.0f}% from the left and {:.0f}% from the top",
-                    views.size() == train_.size() ? "in all" : "in some", views[0]->file,
-                    100 * region.x, 100 * region.y);
-    const bool is_everywhere = 10 * views.size() >= 6 * static_cast<size_t>(m_.n_showing_place);
     const std::string place = fmt::format("{}, {:.0f}% from the left and {:.0f}% from the top",
                                           views[0]->file, 100 * region.x, 100 * region.y);
-    const std::string in =
-        fmt::format("{} of {} photographs that show it", views.size(), m_.n_showing_place);
-    if (is_everywhere) {
-      Add("mirror", Median(gains), place,
-          fmt::format("Something mirrors or changes at {}: {} differ there", place, in),
-          "mask it, or dull or cover it and take the photographs again");
-    } else {
-      Add("moved", Median(gains), place,
-          fmt::format("Something has moved at {}: {} differ there, the others agree", place, in),
-          "mask it or leave these photographs out");
-    }
+    const bool in_nearly_all = share >= kNearlyAll;
+    Add(in_nearly_all ? "mirror" : "moved", gain, place,
+        fmt::format("Something {} at {}, where {} of {} photographs differ from the model: {}.",
+                    in_nearly_all ? "mirrors or never holds still" : "has moved", place,
+                    views.size(), m_.n_showing_place,
+                    in_nearly_all ? "mask it, or cover it and take them again"
+                                  : "mask it, or leave these photographs out"));
   }
 
   void Budget() {
     if (!(m_.seen > 0 && m_.seen < kEnoughSeen)) return;
-    const double times = kEnoughSeen / m_.seen;
-    const double samples = m_.n_trained * times / 1e6;
+    const double times = kEnoughSeen / m_.seen, samples = m_.n_trained * times / 1e6;
     const double rounding = samples >= 100 ? 10 : samples >= 10 ? 5 : 1;
     Add("budget", kDoublingGain * std::log2(times), "",
-        fmt::format("The training has seen each pixel {:.2g} times", m_.seen),
-        fmt::format("give it {:.2g} times the budget (--samples {:.0f}M)", times,
-                    rounding * std::ceil(samples / rounding)));
+        fmt::format("The training has seen each pixel {:.2g} times: give it {} times the budget "
+                    "(--samples {:.0f}M).",
+                    m_.seen,
+                    times < 10 ? fmt::format("{:.2g}", times) : fmt::format("{:.0f}", times),
+                    rounding * std::ceil(samples / rounding - 1e-6)));
   }
 
   void Table() {
     const int missing = m_.chosen_log2_entries - m_.log2_entries;
     if (m_.log2_entries == 0 || missing <= 0) return;
-    const double half = MeanOf(m_.views, false, &ViewMeasure::psnr_half) -
-                        MeanOf(m_.views, false, &ViewMeasure::psnr);
-    Add("table", kTableGain * missing * std::clamp(half, 0.0, 1.0), "",
-        fmt::format("The table is too coarse, 2^{} entries a level: training views lose detail, "
-                    "{:.1f} dB better at half size",
-                    m_.log2_entries, half),
-        fmt::format("leave log2_hashmap_size out or set it to {}", m_.chosen_log2_entries));
+    const double detail = MeanOf(m_.views, false, &ViewMeasure::psnr_half) -
+                          MeanOf(m_.views, false, &ViewMeasure::psnr);
+    Add("table", kTableGain * missing * std::clamp(detail, 0.0, 1.0), "",
+        fmt::format("The table is too coarse, 2^{} entries a level, training views are {:.1f} dB "
+                    "better at half size: leave log2_hashmap_size out or set it to {}.",
+                    m_.log2_entries, detail, m_.chosen_log2_entries));
   }
 
   void Pictures() {
-    if (!m_.held_out) return;
-    const auto best = [](const ViewMeasure& v) {
-      return v.psnr + std::max(0.0, std::isnan(v.psnr_camera) ? 0 : v.psnr_camera - v.psnr);
-    };
-    const double train = Median(All(train_, [](const ViewMeasure& v) { return v.psnr; }));
-    const double gap = train - Median(All(test_, best));
+    const double train = MedianOf(train_, &ViewMeasure::psnr);
+    const double gap = train - MedianOf(test_, [&](const ViewMeasure& view) {
+                         return BestPsnr(view) + (m_.place_views.empty() ? 0 : view.region.gain_db);
+                       });
     Add("few pictures", gap - kUsualGap, "",
-        fmt::format("Too few pictures: {} show training views at {:.1f} dB and views between them "
-                    "{:.1f} dB worse",
-                    Counted(m_.n_train_views, "training photograph"), train, gap),
-        "take more from places between them");
+        fmt::format("Too few pictures, {} show themselves at {:.1f} dB and views between them "
+                    "{:.1f} dB worse: take more from places between them.",
+                    Counted(m_.n_train_views, "photograph"), train, gap));
     // A side that few see: some test views lose far more than the others.
-    const double usual = Median(All(test_, [](const ViewMeasure& v) { return v.few_seen; }));
-    const double usual_psnr = Median(All(test_, [](const ViewMeasure& v) { return v.psnr; }));
-    Views hidden;
-    std::vector<double> gains, shares;
-    for (const ViewMeasure* view : test_) {
-      if (!(view->few_seen > usual + 0.1)) continue;
-      const double gain =
-          std::max(view->psnr_seen - view->psnr, std::max(0.0, usual_psnr - view->psnr));
-      hidden.push_back(view);
-      gains.push_back(gain);
-      shares.push_back(view->few_seen);
-    }
+    const double usual = MedianOf(test_, &ViewMeasure::few_seen);
+    const double usual_psnr = MedianOf(test_, &ViewMeasure::psnr);
+    Views hidden =
+        Those(test_, [&](const ViewMeasure& view) { return view.few_seen > usual + kMoreHidden; });
     if (hidden.empty()) return;
-    const auto worst = std::max_element(shares.begin(), shares.end()) - shares.begin();
-    Add("occluded", Median(gains), hidden[worst]->file,
-        fmt::format("A side is on fewer than three photographs: {:.0f}% of what {} shows, and "
-                    "more than elsewhere in {}",
-                    100 * shares[worst], hidden[worst]->file, Counted(hidden.size(), "test view")),
-        "take photographs from there");
+    std::sort(hidden.begin(), hidden.end(),
+              [](const ViewMeasure* a, const ViewMeasure* b) { return a->few_seen > b->few_seen; });
+    const double gain = MedianOf(hidden, [&](const ViewMeasure& view) {
+      return std::fmin(view.psnr_seen, usual_psnr) - view.psnr;
+    });
+    Add("occluded", gain, Files(hidden),
+        fmt::format("A side is on fewer than three photographs, {:.0f}% of what {} shows, and more "
+                    "than elsewhere in {}: take photographs from there.",
+                    100 * hidden[0]->few_seen, hidden[0]->file,
+                    Counted(hidden.size(), "test view")));
   }
 
   const SceneMeasures& m_;
@@ -276,8 +258,7 @@ class Finder {
 }  // namespace
 
 double MeanOf(const std::vector<ViewMeasure>& views, bool of_test, double ViewMeasure::*figure) {
-  double sum = 0;
-  int n = 0;
+  double sum = 0, n = 0;
   for (const ViewMeasure& view : views) {
     if (view.is_test != of_test || std::isnan(view.*figure)) continue;
     sum += view.*figure;

@@ -9,13 +9,11 @@ namespace nerf {
 
 // What keeps a scene from being better.
 struct Cause {
-  std::string cause;   // "budget", "table", "few pictures", "occluded", "blur", "exposure",
-                       // "exposures", "stray pose", "poses", "focal length", "mirror", "moved"
-  double gain_db = 0;  // what the views at its place would gain without it, as a rule
-  std::string place;   // the photographs that show it; empty: everywhere
-  std::string fact;    // what was measured, as a sentence without an end
-  std::string remedy;
-  std::string Sentence() const { return fact + ": " + remedy + "."; }
+  std::string cause;     // "budget", "table", "few pictures", "occluded", "blur", "exposure",
+                         // "exposures", "stray pose", "poses", "focal length", "mirror", "moved"
+  double gain_db = 0;    // what the views at its place would gain without it, as a rule
+  std::string place;     // the photographs that show it; empty: everywhere
+  std::string sentence;  // what was measured, where, and what to do about it
 };
 
 // Every cause that costs half a dB or more, the most important one first.

@@ -22,6 +22,7 @@ constexpr double kMaxScale = 0.25, kScaleStep = 0.01;
 struct Match {
   int a, b;              // photographs
   float ax, ay, bx, by;  // where they show it
+  float log_brightness;  // of a over b
 };
 
 float At(const DepthView& view, int x, int y) {
@@ -73,6 +74,14 @@ float Correlation(const DepthView& a, int ax, int ay, const DepthView& b, int bx
   return spread > 1e-8f ? (sab - sa * sb / kN) / std::sqrt(spread) : 0;
 }
 
+float Brightness(const DepthView& view, int x, int y) {
+  float sum = 0;
+  for (int v = y - kHalfPatch; v <= y + kHalfPatch; ++v) {
+    for (int u = x - kHalfPatch; u <= x + kHalfPatch; ++u) sum += At(view, u, v);
+  }
+  return sum / ((2 * kHalfPatch + 1) * (2 * kHalfPatch + 1));
+}
+
 // Where b shows the patch at (ax, ay) of a, near (x, y); false where that is not clear.
 bool Find(const DepthView& a, int ax, int ay, const DepthView& b, float x, float y, Match* match) {
   const int reach =
@@ -100,6 +109,8 @@ bool Find(const DepthView& a, int ax, int ay, const DepthView& b, float x, float
     const float bend = before - 2 * at + after;
     return bend < 0 ? 0.5f * (before - after) / bend : 0.0f;
   };
+  match->log_brightness =
+      std::log((Brightness(a, ax, ay) + 0.01f) / (Brightness(b, x0 + u, y0 + v) + 0.01f));
   match->ax = static_cast<float>(ax) + 0.5f, match->ay = static_cast<float>(ay) + 0.5f;
   match->bx =
       static_cast<float>(x0 + u) + 0.5f + peak(scores[best - 1], scores[best], scores[best + 1]);
@@ -163,7 +174,7 @@ MatchErrors MatchPhotographs(std::span<const DepthView> views, ThreadPool* pool)
           Norm(a.camera.camera_to_world.Column(3) - camera.camera_to_world.Column(3));
       for (const auto& [x, y] : corners) {
         const float depth = a.depths[static_cast<size_t>(y) * a.camera.width + x];
-        Match match{static_cast<int>(i), other, 0, 0, 0, 0};
+        Match match{static_cast<int>(i), other, 0, 0, 0, 0, 0};
         float u, v;
         if (depth > 0 && apart > kMinParallax * depth &&
             ProjectPoint(camera, ShownPoint(a, x, y), &u, &v) &&
@@ -173,19 +184,22 @@ MatchErrors MatchPhotographs(std::span<const DepthView> views, ThreadPool* pool)
     }
   });
   std::vector<Match> all;
-  std::vector<std::vector<double>> of_view(views.size());
+  std::vector<std::vector<double>> of_view(views.size()), logs(views.size());
   for (const auto& matches : found) {
     for (const Match& match : matches) {
       const double error = LineError(match, views, 1);
       all.push_back(match);
       of_view[match.a].push_back(error);
       of_view[match.b].push_back(error);
+      logs[match.a].push_back(match.log_brightness);
+      logs[match.b].push_back(-match.log_brightness);
     }
   }
   MatchErrors result;
-  for (std::vector<double>& errors : of_view) {
-    result.of_view.push_back(errors.size() < kMinMatches ? std::nan("")
-                                                         : Median(std::move(errors)));
+  for (size_t i = 0; i < views.size(); ++i) {
+    const bool is_known = of_view[i].size() >= kMinMatches;
+    result.of_view.push_back(is_known ? Median(of_view[i]) : std::nan(""));
+    result.exposures.push_back(is_known ? std::exp(Median(logs[i])) : std::nan(""));
   }
   result.error = result.error_at_scale = MedianError(all, views, 1);
   for (double scale = 1 - kMaxScale; scale < 1 + kMaxScale; scale += kScaleStep) {

@@ -14,6 +14,8 @@ namespace nerf {
 struct MatchErrors {
   // Of each photograph: the median distance of its patches from their lines, pixels; NaN below 12.
   std::vector<double> of_view;
+  // Of each photograph: brightness of its patches over that of the same ones elsewhere, a median.
+  std::vector<double> exposures;
   double error = 0;  // median over all; NaN without
   // The common factor of all focal lengths at which that is least, and what it is there.
   double focal_scale = 1, error_at_scale = 0;

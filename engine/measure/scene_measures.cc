@@ -18,9 +18,9 @@ namespace nerf {
 namespace {
 
 constexpr double kSmallPixels = 20'000;   // of small pictures
-constexpr double kAlignedPixels = 6'000;  // of those by which cameras are aligned
+constexpr double kAlignedPixels = 3'000;  // of those by which cameras are aligned
 constexpr double kTinyPixels = 1'500;     // to find cameras that are far off
-constexpr size_t kAlignedTest = 8, kAlignedTraining = 8;
+constexpr size_t kAlignedTest = 5, kAlignedTraining = 6;
 constexpr int kFewViews = 3;   // that see a pixel: fewer are few
 constexpr size_t kBeside = 6;  // photographs whose sharpness is compared
 
@@ -144,6 +144,7 @@ class Measurer {
       }
     }
     for (int c = 0; c < 3; ++c) measure->gains[c] = (photograph_sums[c] + 1) / (view_sums[c] + 1);
+    measure->exposure = std::cbrt(measure->gains[0] * measure->gains[1] * measure->gains[2]);
     measure->light_left = 1 - opacity / static_cast<double>(picture.depths.size());
     return DepthView{small.camera, std::move(picture.depths), Gray(photograph)};
   }
@@ -294,8 +295,10 @@ absl::StatusOr<SceneMeasures> MeasureScene(SceneRenderer* renderer, const TrainS
     const MatchErrors errors = MatchPhotographs(train_depths, pool);
     const Camera& first = depths[0].camera;
     const double side = std::max(first.width, first.height);
-    for (size_t i = 0; i < train.size(); ++i)
+    for (size_t i = 0; i < train.size(); ++i) {
       result.views[i].match_error = errors.of_view[i] / side;
+      if (!std::isnan(errors.exposures[i])) result.views[i].exposure = errors.exposures[i];
+    }
     result.match_error = errors.error / side;
     result.match_error_at_scale = errors.error_at_scale / side;
     result.focal_scale = errors.focal_scale;

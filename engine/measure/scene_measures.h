@@ -37,7 +37,9 @@ struct ViewMeasure {
   double small_camera = kNotMeasured;       // of those that stand out
   double light_left = 0;                    // mean share of the light that passes the scene
   std::array<double, 3> gains = {1, 1, 1};  // photograph over view: red, green, blue
-  double exposure() const { return std::cbrt(gains[0] * gains[1] * gains[2]); }
+  // Of the photograph over those that show the same, MatchErrors::exposures: the model may have
+  // learned that a place looks darker from one camera. Where not known, the mean of `gains`.
+  double exposure = 1;
   // Of the photograph: energy of detail of 1 pixel over that of 2 pixels, dB over the median of the
   // photographs beside it.
   double sharpness = kNotMeasured;
@@ -59,7 +61,7 @@ struct SceneMeasures {
 };
 
 // Views are measured at most at this size, and at most so many training views besides.
-inline constexpr double kMaxMeasuredPixels = 300'000;
+inline constexpr double kMaxMeasuredPixels = 130'000;
 // Regions of less are not compared.
 inline constexpr double kMinRegionGain = 1;  // dB
 inline constexpr size_t kMeasuredTraining = 12, kMaxTestViews = 25, kMaxSmallViews = 150;

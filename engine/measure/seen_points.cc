@@ -6,19 +6,23 @@
 namespace nerf {
 namespace {
 
-constexpr float kDepthTolerance = 0.05f;  // of the distance
+constexpr float kDepthTolerance = 0.03f;  // of the distance
+constexpr float kMinCosine = 0.7f;        // between the directions from which a point is seen
 constexpr float kMaxBeyond = 0.5f;        // of a picture's side; farther out, distortion folds back
 
-bool Sees(const DepthView& other, Vec3 point) {
+// Whether `other` sees what a ray along `direction` shows.
+bool Sees(const DepthView& other, Vec3 point, Vec3 direction) {
   float x, y;
+  const Vec3 theirs = point - other.camera.camera_to_world.Column(3);
+  const float distance = Norm(theirs);
+  if (Dot(theirs, direction) < kMinCosine * distance) return false;
   if (!ProjectPoint(other.camera, point, &x, &y)) return false;
-  const float distance = Norm(point - other.camera.camera_to_world.Column(3));
   const int column = static_cast<int>(x), row = static_cast<int>(y);
   const Camera& camera = other.camera;
   for (int dy = std::max(0, row - 1); dy <= std::min(camera.height - 1, row + 1); ++dy) {
     for (int dx = std::max(0, column - 1); dx <= std::min(camera.width - 1, column + 1); ++dx) {
       const float shown = other.depths[static_cast<size_t>(dy) * camera.width + dx];
-      if (std::abs(shown - distance) <= kDepthTolerance * distance) return true;
+      if (shown == 0 || shown >= (1 - kDepthTolerance) * distance) return true;
     }
   }
   return false;
@@ -61,8 +65,10 @@ std::vector<uint8_t> CountSeeing(const DepthView& view, std::span<const DepthVie
     if (view.depths[i] == 0) continue;
     const int width = view.camera.width, pixel = static_cast<int>(i);
     const Vec3 point = ShownPoint(view, pixel % width, pixel / width);
+    const Vec3 direction = Normalized(point - view.camera.camera_to_world.Column(3));
     int n = 0;
-    for (size_t k = 0; k < others.size() && n < enough; ++k) n += Sees(others[k], point) ? 1 : 0;
+    for (size_t k = 0; k < others.size() && n < enough; ++k)
+      n += Sees(others[k], point, direction) ? 1 : 0;
     counts[i] = static_cast<uint8_t>(n);
   }
   return counts;

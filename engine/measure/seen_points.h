@@ -27,8 +27,8 @@ struct DepthView {
 Vec3 ShownPoint(const DepthView& view, int x, int y);
 
 // How many of `others` see what each pixel of `view` shows, up to `enough`: it lies in their
-// picture, at most a twentieth before or behind what they show there. Pixels that show nothing
-// count as seen. Shape of the result: [height * width].
+// picture, nothing is before it there, and they see it from less than 45 degrees aside. Pixels that
+// show nothing count as seen. Shape of the result: [height * width].
 std::vector<uint8_t> CountSeeing(const DepthView& view, std::span<const DepthView> others,
                                  int enough);
 
