@@ -14,15 +14,14 @@ namespace {
 
 constexpr float kDistance = 3;
 
-Camera WallCamera(float x, float y, float turn = 0) {
+// At (x, y), turned to the left and then down.
+Camera WallCamera(float x, float y, float left = 0, float down = 0) {
   Camera camera;
   camera.width = 96, camera.height = 80;
   camera.fl_x = camera.fl_y = 90;
   camera.cx = 48, camera.cy = 40;
-  Mat34& pose = camera.camera_to_world;
-  pose.m[0][0] = pose.m[2][2] = std::cos(turn);
-  pose.m[0][2] = std::sin(turn), pose.m[2][0] = -std::sin(turn);
-  pose.m[0][3] = x, pose.m[1][3] = y, pose.m[2][3] = kDistance;
+  const float c = std::cos(left), s = std::sin(left), v = std::cos(down), w = std::sin(down);
+  camera.camera_to_world = {{{c, -s * w, s * v, x}, {0, v, w, y}, {-s, -c * w, c * v, kDistance}}};
   return camera;
 }
 
@@ -58,7 +57,7 @@ std::vector<DepthView> Photographs() {
   std::vector<DepthView> views;
   for (int i = 0; i < 12; ++i) {
     const float x = static_cast<float>(i % 4) - 1.5f, y = static_cast<float>(i / 4) - 1.0f;
-    views.push_back(Photograph(WallCamera(x, 0.4f * y, 0.3f * x)));
+    views.push_back(Photograph(WallCamera(x, y, 0.3f * x, 0.3f * y)));
   }
   return views;
 }
