@@ -9,14 +9,18 @@ struct PixelOffset {
   float x = 0, y = 0;
 };
 
-// Rays of a pixel: 1 or this many.
+// Rays of a pixel in training: 1 or this many. Of a view: a power of 4 up to kMaxRaysOfView.
 inline constexpr int kMaxRaysPerPixel = 4;
+inline constexpr int kMaxRaysOfView = 64;
 
-// Of ray i of n: the center itself for n = 1, the center of quarter i for n = 4. Requires
-// 0 <= i < n.
+// Of ray i of n = side^2: the center of part i of side x side equal parts of the pixel, row by row.
+// Requires 0 <= i < n, n a power of 4.
 NERF_HD inline PixelOffset OffsetInPixel(int i, int n) {
-  if (n == 1) return {};
-  return {i % 2 == 0 ? -0.25f : 0.25f, i / 2 == 0 ? -0.25f : 0.25f};
+  int side = 1;
+  while (side * side < n) side *= 2;
+  const float part = 1.0f / static_cast<float>(side);
+  return {(static_cast<float>(i % side) + 0.5f) * part - 0.5f,
+          (static_cast<float>(i / side) + 0.5f) * part - 0.5f};
 }
 
 }  // namespace nerf

@@ -168,6 +168,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   if (flags.background == "black") options.background = Background::kBlack;
   options.min_transmittance = MinTransmittance(model.state.config);
   options.rays_per_pixel = RaysPerPixel(model.state.config);
+  options.picture_pixel = MedianPixel(model.state.capture);
   options.with_color_alignment = true;
   if (lpips.has_value()) options.lpips = &*lpips;
   std::optional<MadeFolder> folder;

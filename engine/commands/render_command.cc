@@ -120,7 +120,7 @@ class RenderRun {
   }
 
   absl::Status RenderAll(const LoadedModel& model, int n_threads) {
-    options_ = OptionsOf(model.state, style_, channels_);
+    options_ = OptionsOf(model.state, style_, channels_, wanted_.views.front().camera);
     apply_exif_ = ReadingOf(model).apply_exif;
     if (flags_.progressive) options_.first_stride = kProgressiveStride;
     PictureWriter writer(n_threads);
@@ -142,6 +142,8 @@ class RenderRun {
     for (size_t i = 0; i < wanted_.views.size(); ++i) {
       const WantedView& wanted = wanted_.views[i];
       const SteadyTime begin = clock_.Now();
+      options_.rays_per_pixel =
+          OptionsOf(model.state, style_, channels_, wanted.camera).rays_per_pixel;
       const std::unique_ptr<PictureRender> work = model.renderer->Begin(wanted.camera, options_);
       NERF_RETURN_IF_ERROR(WritePasses(wanted, i, begin, work.get()));
       const ViewPicture view = work->TakePicture();

@@ -82,7 +82,6 @@ absl::StatusOr<ExportedFile> MakeViewSet(const ModelFile& model, const ExportReq
   const SceneGeometry& geometry = model.state.geometry;
   ViewStyle style;
   style.crop = request.own_box;
-  const RenderOptions options = OptionsOf(model.state, style, {.rgb = true});
   ExportedFile made;
   std::vector<NamedCamera> views;
   const auto write = [&](const std::string& file, std::string_view bytes) {
@@ -93,7 +92,8 @@ absl::StatusOr<ExportedFile> MakeViewSet(const ModelFile& model, const ExportReq
     progress("views", static_cast<double>(i) / static_cast<double>(cameras.size()));
     const Camera& camera = cameras[i];
     const std::string name = asked.names.empty() ? fmt::format("{:04}", i) : asked.names[i];
-    ViewRender render(*model.model, geometry.near, camera, options);
+    ViewRender render(*model.model, geometry.near, camera,
+                      OptionsOf(model.state, style, {.rgb = true}, camera));
     if (!render.Advance(pool, nullptr, stop))
       return absl::CancelledError("the export was interrupted");
     const ViewPicture view = Quantized(render.TakeView());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -105,6 +106,15 @@ std::vector<CaptureView> CaptureViewsOf(std::span<const View> views) {
     capture.back().camera.time = 0;  // not stored
   }
   return capture;
+}
+
+float MedianPixel(const std::vector<CaptureView>& views) {
+  if (views.empty()) return 0;
+  std::vector<float> focals;
+  for (const CaptureView& view : views) focals.push_back(view.camera.fl_x);
+  const auto middle = focals.begin() + static_cast<std::ptrdiff_t>(focals.size() / 2);
+  std::nth_element(focals.begin(), middle, focals.end());
+  return 1 / *middle;
 }
 
 void StoreCaptureViews(const std::vector<CaptureView>& views,

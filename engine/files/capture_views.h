@@ -23,6 +23,9 @@ inline constexpr size_t kMaxCaptureViews = 2000;
 
 std::vector<CaptureView> CaptureViewsOf(std::span<const View> views);
 
+// The median width of the views' pixels, as 1 / focal length. 0 without views.
+float MedianPixel(const std::vector<CaptureView>& views);
+
 // Adds the keys capture.files, capture.lenses and capture.views; none where there are no views.
 void StoreCaptureViews(const std::vector<CaptureView>& views,
                        std::map<std::string, std::string>* metadata);

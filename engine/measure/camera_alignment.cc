@@ -74,7 +74,8 @@ absl::StatusOr<Camera> AlignedCamera(SceneRenderer* renderer, const View& view, 
   RenderOptions render_options;
   render_options.background = background;
   render_options.min_transmittance = options.min_transmittance;
-  render_options.rays_per_pixel = options.rays_per_pixel;
+  render_options.rays_per_pixel =
+      RaysOfPixel(options.rays_per_pixel, options.picture_pixel, view.camera);
   // Masked pixels are copied from the photograph, so that they have no residual.
   const ImageU8 photograph =
       options.alpha_is_mask ? WithoutAlpha(view.image) : CompositedOn(view.image, background);

@@ -101,12 +101,13 @@ absl::StatusOr<absl::Duration> ForecastEvaluation(SceneRenderer* renderer,
   NERF_CHECK(!views.empty());
   RenderOptions render_options;
   render_options.min_transmittance = options.min_transmittance;
-  render_options.rays_per_pixel = options.rays_per_pixel;
   const size_t n_rendered = std::min(views.size(), kForecastViews);
   double n_pixels = 0;
   const SteadyTime begin = clock.Now();
   for (size_t i = 0; i < n_rendered; ++i) {
     const Camera& camera = views[i * views.size() / n_rendered].camera;
+    render_options.rays_per_pixel =
+        RaysOfPixel(options.rays_per_pixel, options.picture_pixel, camera);
     const ReducedSize size = FitPixels(camera.width, camera.height, kForecastPixels);
     ViewPicture picture;
     if (!renderer->Render(Resized(camera, size.width, size.height), render_options, stop, &picture))
@@ -128,7 +129,6 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
   RenderOptions render_options;
   render_options.background = background;
   render_options.min_transmittance = options.min_transmittance;
-  render_options.rays_per_pixel = options.rays_per_pixel;
 
   EvaluationResult result;
   absl::Duration rendering;
@@ -137,6 +137,8 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
     const SteadyTime begin = clock.Now();
     ViewPicture picture;
     const Camera camera = WithFoundFocal(options.lenses, view.camera);
+    render_options.rays_per_pixel =
+        RaysOfPixel(options.rays_per_pixel, options.picture_pixel, camera);
     if (!renderer->Render(camera, render_options, stop, &picture))
       return absl::CancelledError("evaluation was interrupted");
     rendering += clock.Now() - begin;

@@ -42,7 +42,8 @@ struct EvaluationResult {
 struct EvaluationOptions {
   Background background = Background::kWhite;  // kWhite or kBlack
   float min_transmittance = kMinTransmittance;
-  int rays_per_pixel = 1;
+  int rays_per_pixel = 1;      // of a pixel as wide as picture_pixel; see RaysOfPixel
+  float picture_pixel = 0;     // of the training pictures
   bool alpha_is_mask = false;  // Scene::alpha_is_mask: masked pixels do not count
   bool with_ssim = true;
   bool with_color_alignment = false;

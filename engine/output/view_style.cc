@@ -8,14 +8,15 @@
 namespace nerf {
 
 RenderOptions OptionsOf(const TrainState& state, const ViewStyle& style,
-                        const ViewChannels& channels) {
+                        const ViewChannels& channels, const Camera& camera) {
   RenderOptions options;
   options.background = style.background.value_or(BackgroundColor(state.evaluation_background));
   options.own_background = !style.background.has_value();
   options.straight_alpha = channels.rgba;
   if (style.crop.has_value()) options.crop = ToTrainingFrame(*style.crop, state.geometry.frame);
   options.min_transmittance = MinTransmittance(state.config);
-  options.rays_per_pixel = RaysPerPixel(state.config);
+  options.rays_per_pixel =
+      RaysOfPixel(RaysPerPixel(state.config), MedianPixel(state.capture), camera);
   return options;
 }
 

@@ -10,9 +10,9 @@
 
 namespace nerf {
 
-// How the model of `state` is rendered in that style.
+// How the model of `state` is rendered in that style, seen by a camera.
 RenderOptions OptionsOf(const TrainState& state, const ViewStyle& style,
-                        const ViewChannels& channels);
+                        const ViewChannels& channels, const Camera& camera);
 
 // The panorama at the camera's place, turned as it is. Training frame.
 // width, height: pixels, 0: not asked. Errors: those of PanoramaSize.

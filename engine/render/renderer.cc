@@ -71,13 +71,14 @@ int PixelsOfTile(const Camera& camera, const RenderOptions& options, int stride,
 }
 
 void CheckRaysPerPixel(const RenderOptions& options) {
-  NERF_CHECK(options.rays_per_pixel == 1 || options.rays_per_pixel == kMaxRaysPerPixel);
+  const auto n = static_cast<unsigned>(options.rays_per_pixel);
+  NERF_CHECK(std::has_single_bit(n) && std::countr_zero(n) % 2 == 0 && n <= kMaxRaysOfView);
 }
 
 // What a pixel shows of its rays.
 RenderedRay MeanOfRays(std::span<const RenderedRay> rays) {
   RenderedRay mean = {};
-  std::array<float, kMaxRaysPerPixel> depths = {};
+  std::array<float, kMaxRaysOfView> depths = {};
   size_t n_depths = 0;
   const float share = 1.0f / static_cast<float>(rays.size());
   for (const RenderedRay& ray : rays) {
@@ -147,6 +148,16 @@ void Spread(int width, int stride, std::vector<T>* values) {
 }
 
 }  // namespace
+
+int RaysOfPixel(int of_picture, float picture_pixel, const Camera& camera) {
+  // A view of half the size, rounded, counts as half.
+  constexpr float kRounding = 0.95f;
+  int n = of_picture;
+  if (!(picture_pixel > 0) || !(camera.fl_x > 0)) return n;
+  float wider = 1 / (camera.fl_x * picture_pixel);
+  for (; wider >= 2 * kRounding && n * 4 <= kMaxRaysOfView; wider /= 2) n *= 4;
+  return n;
+}
 
 float MiddleDepth(std::span<float> depths) {
   if (depths.empty()) return 0;

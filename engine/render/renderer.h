@@ -35,14 +35,20 @@ struct RenderOptions {
   bool straight_alpha = false;
   std::optional<CropBox> crop = {};  // training frame: what lies outside is not shown
   float min_transmittance = 1e-4f;   // a ray ends at the sample that leaves less light than this
-  // A pixel shows the mean color and opacity of so many rays, 1 or 4 (base/pixel_offset.h), and
-  // their MiddleDepth.
+  // A pixel shows the mean color and opacity of so many rays (base/pixel_offset.h), and their
+  // MiddleDepth.
   int rays_per_pixel = 1;
   // Progressive refinement: the first pass renders one pixel in first_stride^2, and each pass after
   // it halves the stride. A power of two; 1 renders the view in one pass. What a pixel shows does
   // not depend on it. CUDA devices take one pass all the same.
   int first_stride = 1;
 };
+
+// Rays of a pixel of a view, where each pixel of the training pictures has `of_picture` and is
+// picture_pixel wide (1 / focal length; 0: not known). A pixel k times as wide, k a power of two,
+// has k^2 times as many, since it shows a mean over k^2 pixels of the pictures: at most
+// kMaxRaysOfView.
+int RaysOfPixel(int of_picture, float picture_pixel, const Camera& camera);
 
 // Median of the depths of a pixel's rays. Of an even number the mean of the middle two, or the
 // nearer one where they are more than a hundredth apart: a mean would lie on no surface at an edge.

@@ -329,7 +329,7 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
   NERF_RETURN_IF_ERROR(CheckViewFits(camera.width, camera.height, AvailableMemoryBytes()));
   render->step = render->job_weights != nullptr ? job->rendered_step() : state->step;
   render->scale = state->geometry.frame.scale;
-  RenderOptions options = OptionsOf(*state, request.style, render->channels);
+  RenderOptions options = OptionsOf(*state, request.style, render->channels, camera);
   if (request.moving) options.rays_per_pixel = 1;
   render->picture = renderer->Begin(camera, options);
   return absl::OkStatus();

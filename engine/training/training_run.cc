@@ -42,6 +42,7 @@ absl::StatusOr<EvaluationResult> EvaluateTestViews(const Scene& scene, const Tra
   options.background = trainer.state().evaluation_background;
   options.min_transmittance = MinTransmittance(trainer.state().config);
   options.rays_per_pixel = RaysPerPixel(trainer.state().config);
+  options.picture_pixel = MedianPixel(trainer.state().capture);
   options.with_ssim = false;
   const std::vector<LensScale> lenses = trainer.FoundLenses();
   options.lenses = lenses;

@@ -326,6 +326,59 @@ TEST(RendererTest, PixelShowsTheMeanOfFourRaysThroughItsQuarters) {
   EXPECT_EQ(refined.depths, view.depths);
 }
 
+TEST(RendererTest, ViewOfHalfTheSizeIsTheMeanOfTheWholeView) {
+  const FormulaField field = Ripples();
+  const OccupancyGrid grid = FullGrid();
+  const auto model = ModelOf(field, grid, Geometry());
+  ThreadPool pool(2);
+  const auto render = [&](const Camera& camera, int rays_per_pixel) {
+    ViewRender view(*model, Geometry().near, camera,
+                    {.background = kBlue, .rays_per_pixel = rays_per_pixel});
+    while (!view.finished()) EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
+    return view.TakeView();
+  };
+  const Camera whole = FrontCamera();
+  ASSERT_EQ(whole.width % 4, 0);
+  ASSERT_EQ(whole.height % 4, 0);
+  for (const int side : {2, 4}) {
+    const Camera small = Resized(whole, whole.width / side, whole.height / side);
+    const int n = RaysOfPixel(1, 1 / whole.fl_x, small);
+    ASSERT_EQ(n, side * side);
+    const RenderedView full = render(whole, 1), mean = render(small, n);
+    for (int y = 0; y < small.height; ++y) {
+      for (int x = 0; x < small.width; ++x) {
+        Vec3 color;
+        for (int i = 0; i < n; ++i) {
+          const int of_full = (y * side + i / side) * whole.width + x * side + i % side;
+          color = color + full.colors[of_full] * (1.0f / static_cast<float>(n));
+        }
+        ASSERT_LT(Norm(mean.colors[y * small.width + x] - color), 2e-4f) << x << ' ' << y;
+      }
+    }
+  }
+}
+
+TEST(RaysOfPixelTest, FollowThePictureFromHalfItsSizeDown) {
+  Camera camera = FrontCamera();
+  const float picture = 1 / camera.fl_x;
+  const auto at = [&](float size, int of_picture = 1) {
+    Camera view = camera;
+    view.fl_x *= size;
+    return RaysOfPixel(of_picture, picture, view);
+  };
+  EXPECT_EQ(at(2), 1);
+  EXPECT_EQ(at(1), 1);
+  EXPECT_EQ(at(0.6f), 1);
+  EXPECT_EQ(at(0.51f), 4) << "half, rounded to whole pixels";
+  EXPECT_EQ(at(0.25f), 16);
+  EXPECT_EQ(at(0.25f, 4), 64);
+  EXPECT_EQ(at(1, 4), 4);
+  EXPECT_EQ(at(0.001f), 64) << "no more";
+  EXPECT_EQ(RaysOfPixel(4, 0, camera), 4) << "the pictures are not known";
+  camera.fl_x = 0;
+  EXPECT_EQ(RaysOfPixel(1, picture, camera), 1);
+}
+
 TEST(RendererTest, DepthOfAPixelIsTheMedianOfItsRaysOnOneSurface) {
   const auto of = [](std::vector<float> depths) { return MiddleDepth(depths); };
   EXPECT_EQ(of({}), 0);
