@@ -34,7 +34,9 @@ struct SceneFacts {
   // nothing, and its budget counts samples.
   bool lowers_steps = false;
   float step = 0, cone = 0;  // the scene's own
-  float panorama_near = 0;   // where rays of panoramas begin; 0: at the scene's own near
+  float near = 0;            // where rays may begin; 0: at the scene's own near
+  // Photographs of one side, of which is known how near and far it lies: LLFF's.
+  bool faces_one_way = false;
 };
 
 // What server and client know of a training method. The engine's part is Method

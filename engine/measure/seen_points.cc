@@ -7,7 +7,7 @@ namespace nerf {
 namespace {
 
 constexpr float kDepthTolerance = 0.03f;  // of the distance
-constexpr float kMinCosine = 0.7f;        // between the directions from which a point is seen
+constexpr float kMinCosineOfSeen = 0.7f;  // between the directions from which a point is seen
 constexpr float kMaxBeyond = 0.5f;        // of a picture's side; farther out, distortion folds back
 
 // Whether `other` sees what a ray along `direction` shows.
@@ -15,7 +15,7 @@ bool Sees(const DepthView& other, Vec3 point, Vec3 direction) {
   float x, y;
   const Vec3 theirs = point - other.camera.camera_to_world.Column(3);
   const float distance = Norm(theirs);
-  if (Dot(theirs, direction) < kMinCosine * distance) return false;
+  if (Dot(theirs, direction) < kMinCosineOfSeen * distance) return false;
   if (!ProjectPoint(other.camera, point, &x, &y)) return false;
   const int column = static_cast<int>(x), row = static_cast<int>(y);
   const Camera& camera = other.camera;

@@ -80,9 +80,9 @@ void ForEachPicture(size_t n, const std::vector<std::string>& paths, const Prepa
 
 // Copies the pictures into `out`, which exists, under short names without blanks, turned upright by
 // their EXIF orientation, which is removed; finds doubles, blur and lenses. Doubles and damaged
-// pictures are not copied; of links to one file one is read. Errors: Cancelled; InvalidArgument of a
-// mask that does not fit, of masks that leave less than 1%, and of masks beside copies with alpha,
-// with which nothing trains; those of writing.
+// pictures are not copied; of links to one file one is read. Errors: Cancelled; InvalidArgument of
+// a mask that does not fit, of masks that leave less than 1%, and of masks beside copies with
+// alpha, with which nothing trains; those of writing.
 absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources::Picture>& pictures,
                                                  const std::string& out,
                                                  const PrepareOptions& options);

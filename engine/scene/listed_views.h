@@ -86,7 +86,7 @@ struct ListedViews {
   int aabb_scale = 1;
   bool has_ngp_box = false;                 // the file names scale, offset or aabb
   std::optional<GivenPlacement> placement;  // goes before what follows from the flavor
-  double far_bound = 0;                     // of what the cameras see, own units; 0: unknown
+  double near_bound = 0, far_bound = 0;     // of what the cameras see, own units; 0: unknown
   std::string source;                       // SceneDescription::source
   std::vector<std::string> files;           // SceneDescription::list_files
   std::vector<ScenePoint> points;           // where the data set has any

@@ -118,7 +118,7 @@ ListedViews ReadLlff(const SceneFolder& folder, std::vector<SceneProblem>* probl
                             "must be the same, because the file has no names"));
     return listed;
   }
-  std::vector<double> far;
+  std::vector<double> near, far;
   for (size_t i = 0; i < n; ++i) {
     ListedView view;
     view.list_file = kLlffFile;
@@ -131,11 +131,14 @@ ListedViews ReadLlff(const SceneFolder& folder, std::vector<SceneProblem>* probl
       continue;
     }
     view.file = *std::move(file);
+    near.push_back(row[15]);
     far.push_back(row[16]);
     listed.views.push_back(std::move(view));
   }
   std::sort(far.begin(), far.end());
-  if (!far.empty()) listed.far_bound = std::max(0.0, far[far.size() / 2]);
+  if (far.empty()) return listed;
+  listed.near_bound = std::max(0.0, *std::min_element(near.begin(), near.end()));
+  listed.far_bound = std::max(0.0, far[far.size() / 2]);
   return listed;
 }
 

@@ -334,6 +334,8 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   for (const auto* views : {&description.train, &description.test})
     CheckDepthHeaders(*folder, *views, options.image_limits, problems);
   AddPoints(listed->points, placement, train_of_id, &description);
+  description.nearest = static_cast<float>(listed->near_bound * placement.scale);
+  description.farthest = static_cast<float>(listed->far_bound * placement.scale);
   SettleAlpha(options, &description);
   if (problems->empty() && description.train.empty()) {
     AddProblem(problems, listed->source, "", "no training view is left");

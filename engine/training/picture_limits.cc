@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kPixelsPerSample = 3;
 constexpr size_t kMaxSpacings = 1000;  // each is compared with all cameras
+constexpr float kNearOfNearest = 0.6f;
 constexpr float kNearPerSpacing = 0.5f, kMaxNearPerHalfSide = 0.3f;
 
 // 0 without values.
@@ -46,7 +47,10 @@ double PixelsAlongBox(const SceneDescription& description) {
   std::vector<double> pixels;
   for (const ViewDescription& view : description.train) {
     const Vec3 from = view.camera.camera_to_world.Column(3);
-    const float distance = std::max(Norm(from - box.Center()), side / 2);
+    // Cameras that look past the box: the middle, by disparity, of what they show.
+    const float distance = FacesOneWay(description)
+                               ? 2 / (1 / description.nearest + 1 / description.farthest)
+                               : std::max(Norm(from - box.Center()), side / 2);
     pixels.push_back(static_cast<double>(view.camera.fl_x) * side / distance);
   }
   return MedianOf(std::move(pixels));
@@ -68,6 +72,15 @@ float PanoramaSpacing(const SceneDescription& description) {
     distances.push_back(nearest);
   }
   return MedianOf(std::move(distances));
+}
+
+bool FacesOneWay(const SceneDescription& description) {
+  return description.nearest > 0 && description.farthest > description.nearest;
+}
+
+float NearOfViews(const SceneDescription& description) {
+  if (FacesOneWay(description)) return kNearOfNearest * description.nearest;
+  return PanoramaNear(description);
 }
 
 float PanoramaNear(const SceneDescription& description) {

@@ -14,7 +14,8 @@ namespace nerf {
 double SamplesOfBudget(const TrainConfig& config, const DeviceFacts& device);
 
 // The median over the views of the pixels that lie along a side of the level-0 box at the distance
-// of its center; cameras inside of the box see it from half a side. 0 without views.
+// of its center; cameras inside of the box see it from half a side, and those of FacesOneWay from
+// the middle, by disparity, of what they show. 0 without views.
 double PixelsAlongBox(const SceneDescription& description);
 
 // Of a scene whose training views are panoramas, most of them: the median distance of their cameras
@@ -30,6 +31,14 @@ float PanoramaSpacing(const SceneDescription& description);
 // half sides of the box, which few cameras far apart would exceed. 0 with points, whose box goes
 // around what is seen: the scene's own near is right there (docs/inside/figures/captures.csv).
 float PanoramaNear(const SceneDescription& description);
+
+// Whether the file of the data set says how near and far lies what its cameras show, all of them to
+// one side: LLFF's bounds.
+bool FacesOneWay(const SceneDescription& description);
+
+// Where rays of the scene may begin, training units; 0: at its own near. Six tenths of LLFF's near
+// bound, so that no fog lies in front of the cameras, or PanoramaNear.
+float NearOfViews(const SceneDescription& description);
 
 // The longer side that training pictures are reduced to, in pixels; 0: as they are. That of the
 // config, or if it is negative: such that the budget has at least a third of a sample for each

@@ -313,7 +313,8 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
                                                .lowers_steps = lowers_steps,
                                                .step = description.geometry.step,
                                                .cone = description.geometry.cone,
-                                               .panorama_near = PanoramaNear(description)},
+                                               .near = NearOfViews(description),
+                                               .faces_one_way = FacesOneWay(description)},
                                               config);
     session->chosen = ChangedSettings(asked, *config);
     config->grid_resolution = GridResolution(*config);  // files name it

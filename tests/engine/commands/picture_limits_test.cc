@@ -115,6 +115,22 @@ TEST(PanoramaNearTest, PointsSayWhereTheSceneIs) {
   EXPECT_EQ(PanoramaNear(description), 0);
 }
 
+TEST(NearOfViewsTest, BoundsSayWhereRaysBeginAndHowFineTheBoxIsSeen) {
+  SceneDescription description = Pictures(3, 400, 300);
+  description.geometry.box = {{-1, -1, -1}, {1, 1, 1}};
+  EXPECT_FALSE(FacesOneWay(description));
+  EXPECT_EQ(NearOfViews(description), 0);
+  const double by_box = PixelsAlongBox(description);
+  description.nearest = 2;
+  description.farthest = 6;
+  ASSERT_TRUE(FacesOneWay(description));
+  EXPECT_FLOAT_EQ(NearOfViews(description), 1.2f);
+  EXPECT_NEAR(PixelsAlongBox(description), description.train[0].camera.fl_x * 2 / 3, 1e-3);
+  EXPECT_NE(PixelsAlongBox(description), by_box);
+  description.farthest = 1;
+  EXPECT_FALSE(FacesOneWay(description)) << "nonsense";
+}
+
 TEST(SamplesOfBudgetTest, SecondsCountAtAUsualRate) {
   const DeviceFacts l4{kOnCuda, 58, 2040, uint64_t{24} << 30};
   const DeviceFacts h100{kOnCuda, 132, 1980, uint64_t{80} << 30};

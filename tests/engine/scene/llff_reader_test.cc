@@ -84,6 +84,8 @@ TEST_F(LlffReaderTest, PosesIntrinsicsAndSplitAreRead) {
   // them lie in the outermost box of 8.
   EXPECT_NEAR(camera.camera_to_world.m[2][1], 1, 1e-5);
   EXPECT_NEAR(scene.geometry.frame.scale * 40, 8, 1e-3);
+  EXPECT_NEAR(scene.farthest, 8, 1e-3);
+  EXPECT_NEAR(scene.nearest, scene.geometry.frame.scale * numbers_[15], 1e-3);
 }
 
 TEST_F(LlffReaderTest, HostileFilesAreRefused) {

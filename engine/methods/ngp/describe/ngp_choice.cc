@@ -41,6 +41,11 @@ constexpr float kFaintLight = 1e-3f;
 constexpr double kTargetsOfBudget = 2048;
 constexpr double kLeastTarget = 1024;
 constexpr int kMostLog2Entries = 19;  // 1.2 GB with moments and averages
+// Photographs of one side (docs/use/settings.md). Depth is told by few cameras that stand close
+// together, so long steps and a coarse finest level lose nothing, and each step has more rays.
+constexpr float kLongerSteps = 2, kInitialScaleOfOneSide = 12;
+constexpr double kPixelsOfFinestCell = 2;
+constexpr int kLeastFinestOfOneSide = 256;
 // Cells of 1.6 pixels of lego_200 already gain by being halved: fewer samples lie in empty space.
 // Where pictures show what is empty, the cells that are left take little time.
 constexpr double kPixelsOfGrid = 150;
@@ -54,7 +59,7 @@ int Doublings(const SceneFacts& scene, double pixels, int per_doubling) {
 }
 
 bool HasSamplesForEachPixel(const SceneFacts& scene, double samples) {
-  const double asked = samples * (scene.has_alpha ? 1 : kTimesWithoutAlpha);
+  const double asked = samples * (scene.has_alpha || scene.faces_one_way ? 1 : kTimesWithoutAlpha);
   return scene.n_pixels > 0 && scene.n_samples >= asked * scene.n_pixels;
 }
 
@@ -72,9 +77,29 @@ int Log2EntriesFor(const SceneFacts& scene, int of_small_pictures) {
   return of_small_pictures + (scene.has_alpha ? std::max(0, larger - 1) : 0);
 }
 
+int FinestOfOneSide(const SceneFacts& scene) {
+  int finest = kLeastFinestOfOneSide;
+  while (2 * kPixelsOfFinestCell * finest <= 1.5 * scene.pixels_along_box) finest *= 2;
+  return finest;
+}
+
+// What photographs of one side get in place of the choices by pixels below.
+void ChooseForOneSide(const SceneFacts& scene, TrainConfig* config) {
+  NgpSettings& settings = Ngp(*config);
+  if (settings.finest_resolution == kAutoSetting)
+    settings.finest_resolution = FinestOfOneSide(scene);
+  const bool has_own_step = config->step >= 0;
+  if (config->initial_step_scale == kAutoSetting && !has_own_step)
+    config->initial_step_scale = kInitialScaleOfOneSide;
+  if (!has_own_step && scene.step > 0) config->step = kLongerSteps * scene.step;
+  if (config->cone < 0 && scene.cone > 0) config->cone = kLongerSteps * scene.cone;
+}
+
 }  // namespace
 
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
+  if (scene.faces_one_way && !scene.has_alpha && Ngp(*config).sampler == Sampler::kGrid)
+    ChooseForOneSide(scene, config);
   const int doublings = std::min(Doublings(scene, kPixelsOfStep, 1), kMaxDoublings);
   const bool grows = scene.has_alpha || HasSamplesForEachPixel(scene, kBudgetForTable);
   const int step_doublings = grows ? doublings : 0;
@@ -82,7 +107,7 @@ void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
     const double fitting = std::max(scene.n_samples / kTargetsOfBudget, kLeastTarget);
     if (fitting < config->target_samples) config->target_samples = static_cast<int>(fitting);
   }
-  if (config->near < 0 && scene.panorama_near > 0) config->near = scene.panorama_near;
+  if (config->near < 0 && scene.near > 0) config->near = scene.near;
   NgpSettings& settings = Ngp(*config);
   if (settings.finest_resolution == kAutoSetting)
     settings.finest_resolution = FinestResolution(*config) << std::max(0, doublings - 1);

@@ -17,7 +17,9 @@ namespace nerf {
 //   for each pixel, or 10 of large pictures.
 // - The occupancy grid of objects has 256 cells a side, of very small ones and of all else 128.
 // - The finest level has 1.2 cells a pixel or more.
-// - Rays of panoramas begin at SceneFacts::panorama_near.
+// - Rays begin at SceneFacts::near.
+// - Photographs of one side (SceneFacts::faces_one_way) have long steps, very long ones at first,
+//   and cells of the finest level of about two pixels.
 // The defaults suit pictures of 200 (table) and 400 (steps) pixels of an object that fills them.
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config);
 // The setting rays_per_pixel of method ngp, where the other settings allow more than one: four for

@@ -57,6 +57,33 @@ TEST(ChooseNgpSettingsTest, FirstStepsOfObjectsAreAtMostAboutFourPixelsLong) {
   EXPECT_EQ(Chosen(Synthetic(200, 40e6), config).initial_step_scale, 3);
 }
 
+TEST(ChooseNgpSettingsTest, PhotographsOfOneSideGetLongStepsAndACoarseFinestLevel) {
+  SceneFacts side = Synthetic(550, 40e6);  // pixels along the box
+  side.has_alpha = false;
+  side.faces_one_way = true;
+  side.n_pixels = 13e6;
+  side.cone = 0.0078125f;
+  side.near = 1.1f;
+  const TrainConfig config = Chosen(side);
+  EXPECT_EQ(Ngp(config).finest_resolution, 256);
+  EXPECT_EQ(Ngp(config).log2_hashmap_size, 19);
+  EXPECT_FLOAT_EQ(config.step, 2 * side.step);
+  EXPECT_FLOAT_EQ(config.cone, 2 * side.cone);
+  EXPECT_EQ(config.initial_step_scale, 12);
+  EXPECT_FLOAT_EQ(config.near, 1.1f);
+  side.pixels_along_box = 1100;
+  EXPECT_EQ(Ngp(Chosen(side)).finest_resolution, 512);
+  TrainConfig own;
+  own.step = 0.02f;
+  own.near = 0.3f;
+  Ngp(own).finest_resolution = 2048;
+  const TrainConfig kept = Chosen(side, own);
+  EXPECT_FLOAT_EQ(kept.step, 0.02f);
+  EXPECT_FLOAT_EQ(kept.near, 0.3f);
+  EXPECT_EQ(Ngp(kept).finest_resolution, 2048);
+  EXPECT_EQ(kept.initial_step_scale, 3) << "of the user's steps";
+}
+
 TEST(ChooseNgpSettingsTest, ObjectsHaveAFineGridUnlessTheyAreVerySmall) {
   EXPECT_EQ(Chosen(Synthetic(100, 40e6)).grid_resolution, 128);
   EXPECT_EQ(Chosen(Synthetic(200, 40e6)).grid_resolution, 256);
@@ -108,7 +135,7 @@ TEST(ChooseNgpSettingsTest, LargerPicturesHaveLargerTablesAndShorterSteps) {
 TEST(ChooseNgpSettingsTest, RaysOfPanoramasBeginFartherOutUnlessTheUserSays) {
   SceneFacts scene = Synthetic(200, 1e6);
   EXPECT_LT(Chosen(scene).near, 0) << "the scene's own";
-  scene.panorama_near = 0.2f;
+  scene.near = 0.2f;
   EXPECT_EQ(Chosen(scene).near, 0.2f);
   TrainConfig config;
   config.near = 0;
