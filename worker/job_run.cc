@@ -306,7 +306,8 @@ void JobRun::FinishBroken(const protocol::Failed& failed) {
 
 void JobRun::FinishWithoutRoom(const std::string& why) {
   LogError("no room for the job's files, handing it back", {{"job", name()}, {"error", why}});
-  *report_.mutable_error() = ToRpcStatus(absl::ResourceExhaustedError(WithoutFolder(why, folder_)));
+  *report_.mutable_error() =
+      ToRpcStatus(absl::ResourceExhaustedError(WithoutPaths(WithoutFolder(why, folder_))));
   report_.set_release_reason(v1::JobReport::NO_ROOM);
   Finish(v1::JobReport::RELEASED);
 }

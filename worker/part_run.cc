@@ -110,9 +110,8 @@ void PartRun::Fail(const absl::Status& error) {
 void PartRun::FinishCrashed(const std::string& how, bool shared_engine) {
   if (ending()) return;
   report_.set_shared_engine(shared_engine);
-  *report_.mutable_error() = ToRpcStatus(
-      WithReason(absl::UnavailableError(WithoutPaths(WithoutFolder(how, folder_))),
-                 reason::kEngineCrashed));
+  *report_.mutable_error() = ToRpcStatus(WithReason(
+      absl::UnavailableError(WithoutPaths(WithoutFolder(how, folder_))), reason::kEngineCrashed));
   Finish(v1::JobReport::ENGINE_CRASHED);
 }
 
@@ -120,7 +119,9 @@ void PartRun::ReleaseWithoutRoom(const absl::Status& why) {
   LogWarning("no room for the job, handing it back",
              {{"job", name()}, {"part", grant_.part()}, {"error", std::string(why.message())}});
   report_.set_release_reason(v1::JobReport::NO_ROOM);
-  *report_.mutable_error() = ToRpcStatus(WithoutFolder(why, folder_));
+  CallResult told = ToCallResult(why);
+  told.message = WithoutPaths(WithoutFolder(told.message, folder_));
+  *report_.mutable_error() = ToRpcStatus(ToStatus(told));
   Release(/*in_hurry=*/false);
 }
 

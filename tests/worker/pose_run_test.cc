@@ -215,8 +215,7 @@ exit 3
   SendOrder();
   ASSERT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
   EXPECT_EQ(server_.last_report()->error().message(),
-            "the engine process ended: the search for poses broke down: colmap: it said: few.db / "
-            "a b.jpg: x.cc:3 failed");
+            "the search for poses broke down: colmap: it said: few.db / a b.jpg: x.cc:3 failed");
 }
 
 TEST_F(PoseRunTest, FullDiskHandsTheJobBackForLackOfRoom) {

@@ -28,9 +28,13 @@ struct JobEntry {
   SteadyTime ended_at;   // when it became final, or the server's start if that was later
   // Workers without room for the job's files and, if no other is left, how often that was so and
   // when it is tried again. Not stored: a restart tries at once.
-  std::set<std::string> no_room_on;
-  int n_no_room_rounds = 0;
-  SteadyTime aside_until;
+  struct Aside {
+    std::set<std::string> no_room_on;
+    int n_rounds = 0;
+    SteadyTime until;
+  };
+  Aside aside;
+  int n_quota_stops = 0;  // of a job that starts over; not stored either
   // Files that it needs and the blob store lacks; with QueueState::lacking_jobs.
   std::vector<JobInput> lacking;
   // A deadline of the job, and when it is by the steady clock.

@@ -79,8 +79,8 @@ absl::Status LeaseTable::CommitFrames(const LeaseRef& lease,
   }
   if (!is_new) return Refuse(std::move(leased), absl::OkStatus());
   job.crashes_in_row = 0;
-  leased.entry->no_room_on.clear();
-  leased.entry->n_no_room_rounds = 0;
+  leased.entry->aside.no_room_on.clear();
+  leased.entry->aside.n_rounds = 0;
   NoteWorked(lease.worker);
   job.progress.step = CountFrames(job);
   if (job.state == JobState::kPreparing) {
@@ -138,14 +138,16 @@ absl::StatusOr<Job> LeaseTable::FinishPart(const LeaseRef& lease, const JobOutco
 absl::StatusOr<Job> LeaseTable::ReleasePart(LeasedChange leased, const LeaseRef& lease,
                                             QueueReason reason, std::string_view why) {
   const bool no_room = reason == QueueReason::kNoRoom;
+  const JobEntry::Aside aside = leased.entry->aside;
   bool fails = false;
   if (no_room) {
     NERF_ASSIGN_OR_RETURN(fails, FailsWithoutRoom(leased, lease.worker, why));
   }
   if (!fails) NERF_RETURN_IF_ERROR(FreePart(leased.change, lease.part, reason));
-  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
-  state_.observer.OnAttemptEnded(leased.entry->job, no_room ? "no_room" : "drained");
-  return leased.entry->job;
+  JobEntry& entry = *leased.entry;
+  NERF_RETURN_IF_ERROR(ApplyRelease(std::move(leased), aside));
+  state_.observer.OnAttemptEnded(entry.job, no_room ? "no_room" : "drained");
+  return entry.job;
 }
 
 absl::StatusOr<Job> LeaseTable::CrashPart(LeasedChange leased, uint32_t part,

@@ -81,7 +81,7 @@ std::vector<GangCandidate> LeaseTable::CandidatesFor(const JobEntry& entry,
     GangCandidate candidate{worker, asker.request.host, asker.request.ranks_network,
                             asker.request.hardware};
     candidate.tried =
-        entry.no_room_on.contains(worker) ||
+        entry.aside.no_room_on.contains(worker) ||
         std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) != job.crashed_on.end();
     const auto found = busy.find(worker);
     const auto kept = state_.reserved_workers.find(worker);

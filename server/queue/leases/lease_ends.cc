@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/access_reason.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
@@ -143,12 +144,33 @@ absl::StatusOr<Job> LeaseTable::DropCheckpoint(LeasedChange leased, const JobErr
   return now;
 }
 
+absl::Status LeaseTable::ApplyRelease(LeasedChange leased, const JobEntry::Aside& before) {
+  JobEntry& entry = *leased.entry;
+  const absl::Status stored = state_.Apply(entry, std::move(leased.change));
+  if (!stored.ok()) entry.aside = before;
+  return stored;
+}
+
+absl::StatusOr<bool> LeaseTable::FailsWithoutDay(LeasedChange& leased) {
+  Job& job = leased.change.job;
+  if (!StartsOver(job.kind) || job.stop != StopCause::kQuota ||
+      ++leased.entry->n_quota_stops < kMaxQuotaStops)
+    return false;
+  job.error.code = absl::StatusCode::kResourceExhausted;
+  job.error.reason = std::string(reason::kQuotaExceeded);
+  job.error.message =
+      "it needs more of its project's max_device_seconds_per_day than a day has, and cannot go on "
+      "where it stopped";
+  NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kFailed));
+  return true;
+}
+
 absl::StatusOr<bool> LeaseTable::FailsWithoutRoom(LeasedChange& leased, const std::string& worker,
                                                   std::string_view why) {
   // Before it is queued: whoever is woken by that sees that it waits aside.
   PutAside(*leased.entry, worker);
   Job& job = leased.change.job;
-  const int n_rounds = leased.entry->n_no_room_rounds;
+  const int n_rounds = leased.entry->aside.n_rounds;
   const bool is_wanted = job.state != JobState::kCancelling && job.stop == StopCause::kNone;
   if (job.kind == JobKind::kTraining || n_rounds < kMaxNoRoomRounds || !is_wanted) return false;
   job.error.code = absl::StatusCode::kResourceExhausted;
@@ -174,8 +196,9 @@ absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reaso
   const std::string worker = members[lease.part];
   const StopCause stop = leased.change.job.stop;
   const bool no_room = reason == QueueReason::kNoRoom;
-  bool fails = false;
-  if (no_room) {
+  const JobEntry::Aside aside = leased.entry->aside;
+  NERF_ASSIGN_OR_RETURN(bool fails, FailsWithoutDay(leased));
+  if (no_room && !fails) {
     NERF_ASSIGN_OR_RETURN(fails, FailsWithoutRoom(leased, worker, why));
   }
   if (!fails) {
@@ -190,9 +213,10 @@ absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reaso
                                        state_.clock.Now() + state_.options.lease_ttl};
     }
   }
-  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
-  state_.observer.OnAttemptEnded(leased.entry->job, no_room ? "no_room" : ResultOf(stop));
-  return leased.entry->job;
+  JobEntry& entry = *leased.entry;
+  NERF_RETURN_IF_ERROR(ApplyRelease(std::move(leased), aside));
+  state_.observer.OnAttemptEnded(entry.job, no_room ? "no_room" : ResultOf(stop));
+  return entry.job;
 }
 
 absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::string_view message,

@@ -38,8 +38,8 @@ bool LeaseTable::GoesElsewhere(const JobEntry& entry, const std::string& worker)
   const Job& job = entry.job;
   const bool crashed_here =
       std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) != job.crashed_on.end();
-  if (!crashed_here && !entry.no_room_on.contains(worker)) return false;
-  std::set<std::string> tried = entry.no_room_on;
+  if (!crashed_here && !entry.aside.no_room_on.contains(worker)) return false;
+  std::set<std::string> tried = entry.aside.no_room_on;
   tried.insert(job.crashed_on.begin(), job.crashed_on.end());
   if (!workers_->AnotherOffers(job.key.project, CapabilityOf(job), tried)) return false;
   // The others may be busy for long. The last attempt is never made where the job has crashed.
@@ -50,19 +50,20 @@ bool LeaseTable::GoesElsewhere(const JobEntry& entry, const std::string& worker)
 }
 
 void LeaseTable::PutAside(JobEntry& entry, const std::string& worker) {
-  entry.no_room_on.insert(worker);
+  entry.aside.no_room_on.insert(worker);
   // A gang may need the same worker again, and waits for room in any case.
   const bool is_gang = WantsGang(entry.job);
   if (!is_gang && workers_ != nullptr &&
-      workers_->AnotherOffers(entry.job.key.project, CapabilityOf(entry.job), entry.no_room_on)) {
+      workers_->AnotherOffers(entry.job.key.project, CapabilityOf(entry.job),
+                              entry.aside.no_room_on)) {
     return;
   }
-  if (!is_gang) entry.no_room_on.clear();
+  if (!is_gang) entry.aside.no_room_on.clear();
   absl::Duration pause = kFirstNoRoomPause;
-  for (int i = 0; i < entry.n_no_room_rounds && pause < kMaxNoRoomPause; ++i) pause *= 2;
-  ++entry.n_no_room_rounds;
-  entry.aside_until = state_.clock.Now() + std::min(pause, kMaxNoRoomPause);
-  state_.jobs_aside.emplace(entry.aside_until, entry.job.key);
+  for (int i = 0; i < entry.aside.n_rounds && pause < kMaxNoRoomPause; ++i) pause *= 2;
+  ++entry.aside.n_rounds;
+  entry.aside.until = state_.clock.Now() + std::min(pause, kMaxNoRoomPause);
+  state_.jobs_aside.emplace(entry.aside.until, entry.job.key);
 }
 
 std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string& project,
@@ -74,7 +75,7 @@ std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string&
     const ResourceKey& key = state_.job_order.at(rank.create_sequence);
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
     JobEntry& entry = state_.jobs.at(key);
-    if (now < entry.aside_until || state_.lacking_jobs.contains(key)) continue;
+    if (now < entry.aside.until || state_.lacking_jobs.contains(key)) continue;
     if (!PartMayStart(state_, entry.job)) continue;
     NextJob next{&entry, std::nullopt};
     if (WantsGang(entry.job)) {

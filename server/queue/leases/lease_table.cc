@@ -311,8 +311,8 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
   job.crashes_in_row = 0;
   job.crashed_since_checkpoint = false;
   job.crashed_on.clear();
-  entry.no_room_on.clear();
-  entry.n_no_room_rounds = 0;
+  entry.aside.no_room_on.clear();
+  entry.aside.n_rounds = 0;
   if (checkpoint.preview_psnr.has_value()) {
     job.best_preview_psnr = std::max(job.best_preview_psnr.value_or(*checkpoint.preview_psnr),
                                      *checkpoint.preview_psnr);

@@ -112,6 +112,8 @@ class LeaseTable {
   static constexpr absl::Duration kMaxNoRoomPause = absl::Minutes(10);
   // But for trainings, whose files alone need room: the work of others may fill any disk.
   static constexpr int kMaxNoRoomRounds = 3;
+  // Of a job that starts over, by its project's time of a day.
+  static constexpr int kMaxQuotaStops = 2;
   // How long a job that crashed on a worker waits for others that are busy.
   static constexpr absl::Duration kElsewherePause = absl::Minutes(10);
 
@@ -244,6 +246,14 @@ class LeaseTable {
   bool GoesElsewhere(const JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void PutAside(JobEntry& entry, const std::string& worker)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Stores the change; where that fails the job is aside as before, since the worker will report
+  // the same again.
+  absl::Status ApplyRelease(LeasedChange leased, const JobEntry::Aside& before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Fails a job that starts over whenever it stops, where the time of a day has not been enough for
+  // it twice. False: it is to be queued again.
+  absl::StatusOr<bool> FailsWithoutDay(LeasedChange& leased)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Puts the job aside and, after kMaxNoRoomRounds, fails it. False: it is to be queued again.
   absl::StatusOr<bool> FailsWithoutRoom(LeasedChange& leased, const std::string& worker,

@@ -13,7 +13,7 @@ QueuePlace PlaceOf(const QueueState& state, const Job& job) {
   QueuePlace place;
   const auto found = state.jobs.find(job.key);
   if (found != state.jobs.end() && found->second.job.state == JobState::kQueued) {
-    place.aside = std::max(absl::ZeroDuration(), found->second.aside_until - state.clock.Now());
+    place.aside = std::max(absl::ZeroDuration(), found->second.aside.until - state.clock.Now());
     place.lack = LackText(found->second.lacking);
   }
   if (job.awaits_poses) {

@@ -222,7 +222,7 @@ class QueueState {
   std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
   std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
   std::map<JobState, size_t> pose_job_counts ABSL_GUARDED_BY(mu);  // of those of kind kPose
-  // Jobs that wait aside (JobEntry::aside_until), by the time of their next try.
+  // Jobs that wait aside (JobEntry::aside), by the time of their next try.
   std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
   // Queued jobs that are given to no worker before their files are uploaded again.
   std::set<ResourceKey> lacking_jobs ABSL_GUARDED_BY(mu);

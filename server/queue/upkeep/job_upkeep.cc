@@ -246,7 +246,7 @@ JobEntry* JobUpkeep::FirstWaiting(const std::string& project) {
   for (const auto& [rank, capability] : state_.queues.at(project)) {
     const ResourceKey& key = state_.job_order.at(rank.create_sequence);
     JobEntry& entry = state_.jobs.at(key);
-    if (entry.job.kind != JobKind::kTraining || now < entry.aside_until) continue;
+    if (entry.job.kind != JobKind::kTraining || now < entry.aside.until) continue;
     if (state_.lacking_jobs.contains(key) || !PartMayStart(state_, entry.job)) continue;
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) return nullptr;
     return &entry;

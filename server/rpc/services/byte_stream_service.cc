@@ -164,6 +164,9 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
 
   // Handles one message. Returns true once the blob is stored.
   absl::StatusOr<bool> Take() {
+    if (request_.write_offset() < 0) {
+      return InvalidFieldsError({{"write_offset", "must not be negative"}});
+    }
     if (!name_.has_value()) {
       NERF_RETURN_IF_ERROR(services_.authorizer.CheckRequest(kWriteMethod, principal_, request_));
       NERF_ASSIGN_OR_RETURN(UploadName name, ParseUploadName(request_.resource_name()));
@@ -175,15 +178,17 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
       return InvalidFieldsError(
           {{"resource_name", "must not change within an upload; it may be left out"}});
     }
-    if (request_.write_offset() < 0) {
-      return InvalidFieldsError({{"write_offset", "must not be negative"}});
-    }
     const PresentBlob present = PresentFor(services_, is_worker_, *name_);
     const Uploader uploader = is_worker_ ? Uploader::kWorker : Uploader::kClient;
-    NERF_ASSIGN_OR_RETURN(const UploadStatus status,
-                          services_.blobs.Append(upload_id_, name_->blob,
-                                                 static_cast<uint64_t>(request_.write_offset()),
-                                                 request_.data(), uploader, present));
+    const absl::StatusOr<UploadStatus> appended = services_.blobs.Append(
+        upload_id_, name_->blob, static_cast<uint64_t>(request_.write_offset()), request_.data(),
+        uploader, present);
+    if (!appended.ok()) {
+      const auto begun = services_.blobs.GetUpload(upload_id_, name_->blob, present);
+      if (!begun.ok() || begun->committed_size == 0) DropUpload();
+      return appended.status();
+    }
+    const UploadStatus& status = *appended;
     services_.metrics.BlobReceived(request_.data().size());
     response_.set_committed_size(static_cast<int64_t>(status.committed_size));
     if (status.complete) {

@@ -192,6 +192,8 @@ void LiveView::Start(Order order) {
   {
     MutexLock lock(mu_);
     if (order_.has_value() && order_->id == order.id) order_->weights = order.weights;
+    // A training that has ended takes its time for the full size.
+    pacer_.LimitRest(is_training ? kMaxTrainingFrame : absl::InfiniteDuration());
   }
   // The broker may call back before it returns the number.
   const auto number = services_.broker.Start(

@@ -32,6 +32,8 @@ class ViewPacer {
   // The view to show, with its full size. The first one is of a camera at rest.
   void Begin(uint32_t width, uint32_t height);
   void Move(uint32_t width, uint32_t height, SteadyTime now);
+  // From now on passes at rest take no longer.
+  void LimitRest(absl::Duration max_rest_time) { max_rest_time_ = max_rest_time; }
   // The weights have changed: the full size is to be rendered again.
   void Renew();
 
@@ -61,7 +63,8 @@ class ViewPacer {
   // Of moving cameras or of those at rest, of the others while there is none.
   double PixelsPerSecond(bool moving) const;
 
-  const absl::Duration frame_time_, max_rest_time_;
+  const absl::Duration frame_time_;
+  absl::Duration max_rest_time_;
   uint32_t width_ = 1, height_ = 1;
   std::optional<SteadyTime> moved_;  // unset: at rest from the beginning
   double shown_share_ = 0;           // of the frame that shows the present view; 0: none does

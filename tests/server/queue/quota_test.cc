@@ -232,7 +232,8 @@ TEST_F(QuotaTest, UsedDayStopsJobsAndEndsAtMidnight) {
   EXPECT_TRUE((*harness_.leases->Acquire({"worker-b", {}})).has_value());
 }
 
-// They begin again from the start, so they may use twice the day to end.
+// They begin again from the start, so they may use twice the day to end. One that has not ended on
+// the second day never would.
 TEST_F(QuotaTest, DayUsedTwiceStopsPoseJobs) {
   SetQuota({.max_device_seconds_per_day = 60});
   JobSpec spec;
@@ -241,18 +242,25 @@ TEST_F(QuotaTest, DayUsedTwiceStopsPoseJobs) {
   spec.kind = JobKind::kPose;
   spec.pose.files = {{"a.jpg", QueueHarness::Blob("a")}};
   ASSERT_THAT(harness_.queue->Create(spec), IsOk());
-  const LeaseRef lease = (*harness_.leases->Acquire({"worker-a", {"colmap"}}))->lease;
-  for (int second = 0; second < 120; ++second) {
-    EXPECT_EQ(*harness_.leases->Renew(lease, WorkPhase::kRunning), LeaseOrder::kTrain) << second;
-    harness_.clock.Advance(absl::Seconds(1));
-    upkeep_.Tick();
-  }
-  EXPECT_EQ(*harness_.leases->Renew(lease, WorkPhase::kRunning), LeaseOrder::kCheckpointAndStop);
-  EXPECT_THAT(harness_.leases->Release(lease), IsOk());
-  const Job job = *harness_.queue->Get(QueueHarness::Key("fox"), JobKind::kPose);
+  const auto use_the_day_twice = [&] {
+    const LeaseRef lease = (*harness_.leases->Acquire({"worker-a", {"colmap"}}))->lease;
+    for (int second = 0; second < 120; ++second) {
+      EXPECT_EQ(*harness_.leases->Renew(lease, WorkPhase::kRunning), LeaseOrder::kTrain) << second;
+      harness_.clock.Advance(absl::Seconds(1));
+      upkeep_.Tick();
+    }
+    EXPECT_EQ(*harness_.leases->Renew(lease, WorkPhase::kRunning), LeaseOrder::kCheckpointAndStop);
+    EXPECT_THAT(harness_.leases->Release(lease), IsOk());
+    return *harness_.queue->Get(QueueHarness::Key("fox"), JobKind::kPose);
+  };
+  const Job job = use_the_day_twice();
   EXPECT_EQ(job.queue_reason, QueueReason::kQuota);
   EXPECT_EQ(job.crashes_in_row, 0u);
   EXPECT_FALSE((*harness_.leases->Acquire({"worker-b", {"colmap"}})).has_value());
+  harness_.clock.Advance(absl::Hours(24));
+  const Job second = use_the_day_twice();
+  EXPECT_EQ(second.state, JobState::kFailed);
+  EXPECT_EQ(second.error.reason, "QUOTA_EXCEEDED");
 }
 
 TEST_F(QuotaTest, RendersInProgressAreLimitedPerProject) {

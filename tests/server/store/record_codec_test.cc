@@ -105,15 +105,16 @@ TEST(RecordCodecTest, ExportJobComesBackWithItsSourceAndFiles) {
 TEST(RecordCodecTest, PoseJobComesBackWithItsFilesStageAndReport) {
   Job job;
   job.kind = JobKind::kPose;
-  job.pose = {{{"a \n:7:.jpg", QueueHarness::Blob("a")}, {"film.mp4", QueueHarness::Blob("b")}},
-              1,
-              true,
-              "garden",
-              0.1 + 0.2,
-              77,
-              "yard",
-              PoseCamera::kPerspective,
-              1.0 / 3};
+  job.pose = {
+      .files = {{"a \n:7:.jpg", QueueHarness::Blob("a")}, {"film.mp4", QueueHarness::Blob("b")}},
+      .n_masks = 1,
+      .has_films = true,
+      .scene = "garden",
+      .min_posed = 0.1 + 0.2,
+      .film_frames = 77,
+      .into = "yard",
+      .camera = PoseCamera::kPerspective,
+      .mask_below = 1.0 / 3};
   job.progress.pose = {6, 7, "placing cameras", 12, 50, 0.1 + 0.2, 1.0 / 3, 1e300};
   job.pose_result = PoseResult{50,
                                49,
