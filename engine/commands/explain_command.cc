@@ -175,6 +175,7 @@ absl::Status Explain(const ExplainFlags& flags, std::stop_token stop) {
   options.background = model.state.evaluation_background;
   options.min_transmittance = MinTransmittance(model.state.config);
   options.rays_per_pixel = RaysPerPixel(model.state.config);
+  options.picture_pixel = MedianPixel(model.state.capture);
   std::optional<ViewProgress> progress;
   const ProgressStyle style = ConsoleStyle(flags.json);
   const auto on_part = [&](size_t n_done, size_t n) {

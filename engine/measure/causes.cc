@@ -130,17 +130,23 @@ class Finder {
 
   void Exposure() {
     const double exposure = MedianOf(train_, &ViewMeasure::exposure);
-    const Views other = Those(train_, [&](const ViewMeasure& view) {
-      return std::abs(std::log(view.exposure / exposure)) > std::log(kOtherExposure);
+    const auto off = [&](const ViewMeasure& view) { return std::log(view.exposure / exposure); };
+    Views other = Those(train_, [&](const ViewMeasure& view) {
+      return std::abs(off(view)) > std::log(kOtherExposure);
     });
     if (other.empty()) return;
-    const double theirs = MedianOf(other, &ViewMeasure::exposure) / exposure;
     if (AreMany(other)) {
       Add("exposures", MedianOf(train_, ColorGain) - kUsualColor, "",
           fmt::format("The photographs' exposures differ, in {} of {} by more than {:.0f}%: let "
                       "the training find them (--set exposure_rate=0.3).",
                       other.size(), train_.size(), 100 * (kOtherExposure - 1)));
     } else {
+      // Those that are too bright, or those that are too dark: one figure is said of them.
+      const auto* farthest = *std::max_element(
+          other.begin(), other.end(),
+          [&](const auto* a, const auto* b) { return std::abs(off(*a)) < std::abs(off(*b)); });
+      std::erase_if(other, [&](const auto* view) { return off(*view) * off(*farthest) < 0; });
+      const double theirs = MedianOf(other, &ViewMeasure::exposure) / exposure;
       // What a gray of a half differs by, beside what views differ by anyway.
       const double psnr = -20 * std::log10(0.5 * std::abs(1 - theirs));
       const double usual = MedianOf(train_, &ViewMeasure::small_psnr);
@@ -166,9 +172,12 @@ class Finder {
     const double error = MedianOf(stray, &ViewMeasure::match_error);
     const double line_gain = 20 * std::log10(error / usual_error);
     Add("stray pose", std::fmax(MedianOf(stray, SmallCameraGain), line_gain), Files(stray),
-        fmt::format("{} not where the data set says, {:.1f}% of a side off what other photographs "
-                    "show: leave {} out or find the poses again.",
-                    Are(stray), 100 * error, Them(stray)));
+        fmt::format(
+            "{} not where the data set says{}: leave {} out or find the poses again.", Are(stray),
+            std::isnan(error)
+                ? ""
+                : fmt::format(", {:.1f}% of a side off what other photographs show", 100 * error),
+            Them(stray)));
   }
 
   void Focal() {

@@ -201,6 +201,10 @@ MatchErrors MatchPhotographs(std::span<const DepthView> views, ThreadPool* pool)
     result.of_view.push_back(is_known ? Median(of_view[i]) : std::nan(""));
     result.exposures.push_back(is_known ? std::exp(Median(logs[i])) : std::nan(""));
   }
+  if (all.size() < kMinMatches) {
+    result.error = result.error_at_scale = std::nan("");
+    return result;
+  }
   result.error = result.error_at_scale = MedianError(all, views, 1);
   for (double scale = 1 - kMaxScale; scale < 1 + kMaxScale; scale += kScaleStep) {
     const double error = MedianError(all, views, scale);

@@ -103,7 +103,7 @@ class Measurer {
     RenderOptions render;
     render.background = BackgroundColor(options_.background);
     render.min_transmittance = options_.min_transmittance;
-    render.rays_per_pixel = options_.rays_per_pixel;
+    render.rays_per_pixel = RaysOfPixel(options_.rays_per_pixel, options_.picture_pixel, camera);
     ViewPicture picture;
     if (!renderer_->Render(camera, render, stop_, &picture))
       return absl::CancelledError("the measurement was interrupted");

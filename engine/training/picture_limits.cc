@@ -16,6 +16,7 @@ namespace {
 constexpr double kPixelsPerSample = 3;
 constexpr size_t kMaxSpacings = 1000;  // each is compared with all cameras
 constexpr float kNearOfNearest = 0.6f;
+constexpr float kMinCosineOfOneSide = 0.5f;  // between the cameras' axes and their mean
 constexpr float kNearPerSpacing = 0.5f, kMaxNearPerHalfSide = 0.3f;
 
 // 0 without values.
@@ -75,7 +76,13 @@ float PanoramaSpacing(const SceneDescription& description) {
 }
 
 bool FacesOneWay(const SceneDescription& description) {
-  return description.nearest > 0 && description.farthest > description.nearest;
+  if (!(description.nearest > 0) || !(description.farthest > description.nearest)) return false;
+  Vec3 sum;  // of the cameras' axes
+  for (const ViewDescription& view : description.train)
+    sum = sum + view.camera.camera_to_world.Column(2);
+  return std::all_of(description.train.begin(), description.train.end(), [&](const auto& view) {
+    return Dot(view.camera.camera_to_world.Column(2), sum) > kMinCosineOfOneSide * Norm(sum);
+  });
 }
 
 float NearOfViews(const SceneDescription& description) {

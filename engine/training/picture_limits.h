@@ -32,8 +32,8 @@ float PanoramaSpacing(const SceneDescription& description);
 // around what is seen: the scene's own near is right there (docs/inside/figures/captures.csv).
 float PanoramaNear(const SceneDescription& description);
 
-// Whether the file of the data set says how near and far lies what its cameras show, all of them to
-// one side: LLFF's bounds.
+// Whether all cameras look to one side, and the file of the data set says how near and far lies
+// what they show: LLFF's bounds.
 bool FacesOneWay(const SceneDescription& description);
 
 // Where rays of the scene may begin, training units; 0: at its own near. Six tenths of LLFF's near

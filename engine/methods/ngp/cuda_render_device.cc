@@ -25,6 +25,7 @@ namespace cuda = kernels::cuda;
 // Waves between two checks of how many rays are left and of the request to stop. Even, so that each
 // round begins with the same list of rays.
 constexpr int kRoundWaves = 8;
+constexpr uint64_t kMostSmallViewRays = uint64_t{1} << 27;  // 1 GiB of pictures
 static_assert(kRoundWaves % 2 == 0);
 
 // What one view after another is rendered with, whatever the model: kept, because allocations wait
@@ -148,7 +149,15 @@ template <typename T>
 class CudaSceneRenderer<T>::Picture final : public PictureRender {
  public:
   Picture(CudaSceneRenderer* renderer, const Camera& camera, const RenderOptions& options)
-      : renderer_(renderer), camera_(camera), options_(options) {}
+      : renderer_(renderer), camera_(camera), options_(options) {
+    // Each ray's picture stays until the mean is made: of a large view of wide pixels no more than
+    // CheckViewFits counts.
+    const uint64_t n_pixels = uint64_t{1} * camera.width * camera.height;
+    while (options_.rays_per_pixel > kMaxRaysPerPixel &&
+           n_pixels * options_.rays_per_pixel > kMostSmallViewRays) {
+      options_.rays_per_pixel /= 4;
+    }
+  }
   bool Advance(const std::function<bool()>& pause, const std::stop_token& stop) override {
     std::vector<ViewPicture> of_rays(options_.rays_per_pixel);
     for (int i = 0; i < options_.rays_per_pixel; ++i) {

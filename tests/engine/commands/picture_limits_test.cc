@@ -127,6 +127,10 @@ TEST(NearOfViewsTest, BoundsSayWhereRaysBeginAndHowFineTheBoxIsSeen) {
   EXPECT_FLOAT_EQ(NearOfViews(description), 1.2f);
   EXPECT_NEAR(PixelsAlongBox(description), description.train[0].camera.fl_x * 2 / 3, 1e-3);
   EXPECT_NE(PixelsAlongBox(description), by_box);
+  Mat34& turned = description.train[1].camera.camera_to_world;
+  for (auto& row : turned.m) row[0] = -row[0], row[2] = -row[2];
+  EXPECT_FALSE(FacesOneWay(description)) << "around a place";
+  for (auto& row : turned.m) row[0] = -row[0], row[2] = -row[2];
   description.farthest = 1;
   EXPECT_FALSE(FacesOneWay(description)) << "nonsense";
 }

@@ -17,8 +17,17 @@ export async function keptOf(job: TrainingJob): Promise<string | undefined> {
   }
 }
 
+// Under way, by the job: two buttons of a page make one model.
+const keeping = new Map<string, Promise<string>>();
+
 // The same; makes the model where there is none.
-export async function keep(job: TrainingJob): Promise<string> {
+export function keep(job: TrainingJob): Promise<string> {
+  const kept = keeping.get(job.name) ?? keepOnce(job).finally(() => keeping.delete(job.name));
+  keeping.set(job.name, kept);
+  return kept;
+}
+
+async function keepOnce(job: TrainingJob): Promise<string> {
   const kept = await keptOf(job);
   if (kept) return kept;
   return (await models.promoteCheckpoint({ name: `${job.name}/checkpoints/-`, displayName: titleOf(job), requestId: newUuid() }, quick)).name;

@@ -45,7 +45,7 @@ constexpr int kMostLog2Entries = 19;  // 1.2 GB with moments and averages
 // together, so long steps and a coarse finest level lose nothing, and each step has more rays.
 constexpr float kLongerSteps = 2, kInitialScaleOfOneSide = 12;
 constexpr double kPixelsOfFinestCell = 2;
-constexpr int kLeastFinestOfOneSide = 256;
+constexpr int kLeastFinestOfOneSide = 256, kMostFinestOfOneSide = 2048;
 // Cells of 1.6 pixels of lego_200 already gain by being halved: fewer samples lie in empty space.
 // Where pictures show what is empty, the cells that are left take little time.
 constexpr double kPixelsOfGrid = 150;
@@ -79,7 +79,10 @@ int Log2EntriesFor(const SceneFacts& scene, int of_small_pictures) {
 
 int FinestOfOneSide(const SceneFacts& scene) {
   int finest = kLeastFinestOfOneSide;
-  while (2 * kPixelsOfFinestCell * finest <= 1.5 * scene.pixels_along_box) finest *= 2;
+  while (finest < kMostFinestOfOneSide &&
+         2 * kPixelsOfFinestCell * finest <= 1.5 * scene.pixels_along_box) {
+    finest *= 2;
+  }
   return finest;
 }
 

@@ -73,6 +73,9 @@ TEST(ChooseNgpSettingsTest, PhotographsOfOneSideGetLongStepsAndACoarseFinestLeve
   EXPECT_FLOAT_EQ(config.near, 1.1f);
   side.pixels_along_box = 1100;
   EXPECT_EQ(Ngp(Chosen(side)).finest_resolution, 512);
+  side.pixels_along_box = 1e300;
+  EXPECT_EQ(Ngp(Chosen(side)).finest_resolution, 2048) << "of a near bound next to 0";
+  side.pixels_along_box = 1100;
   TrainConfig own;
   own.step = 0.02f;
   own.near = 0.3f;
