@@ -89,8 +89,9 @@ std::string WithoutFolder(const std::string& text, const std::string& folder) {
   std::error_code error;
   std::string left_out = text;
   // As it is named, and as programs may call it.
-  for (const std::string& known : {fs::weakly_canonical(folder, error).string(),
-                                   fs::absolute(folder, error).string(), folder}) {
+  const fs::path absolute = fs::absolute(folder, error);
+  for (const std::string& known :
+       {absolute.string(), fs::weakly_canonical(absolute, error).string(), folder}) {
     if (known.empty()) continue;
     left_out = absl::StrReplaceAll(left_out, {{known + "/scene/", ""},
                                               {known + "/scene: ", ""},

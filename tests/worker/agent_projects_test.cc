@@ -285,7 +285,7 @@ TEST_F(AgentProjectsTest, EngineForJobsThatDoesNotStartCostsTheJobAlone) {
   ASSERT_THAT(Replies(), SizeIs(10));
   int n_lost = 0;
   for (const v1::WorkerReply& reply : Replies()) {
-    if (reply.error().message().find("does not start here: run /nowhere") != std::string::npos) {
+    if (reply.error().message().find("does not start here: run nowhere") != std::string::npos) {
       ++n_lost;
     }
   }
