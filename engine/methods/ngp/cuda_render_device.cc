@@ -26,6 +26,17 @@ namespace cuda = kernels::cuda;
 // round begins with the same list of rays.
 constexpr int kRoundWaves = 8;
 constexpr uint64_t kMostSmallViewRays = uint64_t{1} << 27;  // 1 GiB of pictures
+
+// Each ray's picture stays until the mean is made: a large view of wide pixels has no more rays
+// than CheckViewFits counts.
+RenderOptions Affordable(const Camera& camera, RenderOptions options) {
+  const uint64_t n_pixels = uint64_t{1} * camera.width * camera.height;
+  while (options.rays_per_pixel > kMaxRaysPerPixel &&
+         n_pixels * options.rays_per_pixel > kMostSmallViewRays) {
+    options.rays_per_pixel /= 4;
+  }
+  return options;
+}
 static_assert(kRoundWaves % 2 == 0);
 
 // What one view after another is rendered with, whatever the model: kept, because allocations wait
@@ -149,15 +160,7 @@ template <typename T>
 class CudaSceneRenderer<T>::Picture final : public PictureRender {
  public:
   Picture(CudaSceneRenderer* renderer, const Camera& camera, const RenderOptions& options)
-      : renderer_(renderer), camera_(camera), options_(options) {
-    // Each ray's picture stays until the mean is made: of a large view of wide pixels no more than
-    // CheckViewFits counts.
-    const uint64_t n_pixels = uint64_t{1} * camera.width * camera.height;
-    while (options_.rays_per_pixel > kMaxRaysPerPixel &&
-           n_pixels * options_.rays_per_pixel > kMostSmallViewRays) {
-      options_.rays_per_pixel /= 4;
-    }
-  }
+      : renderer_(renderer), camera_(camera), options_(Affordable(camera, options)) {}
   bool Advance(const std::function<bool()>& pause, const std::stop_token& stop) override {
     std::vector<ViewPicture> of_rays(options_.rays_per_pixel);
     for (int i = 0; i < options_.rays_per_pixel; ++i) {
