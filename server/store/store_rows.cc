@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/error_reason.h"
+#include "common/ids.h"
 #include "common/status_macros.h"
 #include "server/store/curve_codec.h"
 #include "server/store/record_codec.h"
@@ -145,8 +146,8 @@ absl::Status ReadMeta(const ReadTable& read, StoredState* stored) {
     }
     return absl::OkStatus();
   }));
-  if (!stored->store_epoch.empty()) return absl::OkStatus();
-  return WithReason(absl::DataLossError("the store has no epoch"), reason::kStoreCorrupt);
+  if (IsUuid4(stored->store_epoch)) return absl::OkStatus();
+  return WithReason(absl::DataLossError("the store has no epoch that can be read"), reason::kStoreCorrupt);
 }
 
 absl::Status ReadCatalogs(const ReadTable& read, StoredState* stored) {

@@ -232,7 +232,10 @@ bool WorkerTable::ForgetOneOfMany() {
 void WorkerTable::EngineDied(const std::string& worker, const ResourceKey& job) {
   MutexLock lock(mu_);
   list_.reset();
-  const auto n_paused = [&] { return health_.Avoids(worker).size() + health_.IsUnhealthy(worker); };
+  const auto n_paused = [&] {
+    mu_.AssertHeld();
+    return health_.Avoids(worker).size() + health_.IsUnhealthy(worker);
+  };
   const size_t n_before = n_paused();
   health_.EngineDied(worker, job, clock_.Now());
   if (n_paused() == n_before) return;

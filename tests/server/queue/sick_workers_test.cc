@@ -181,6 +181,10 @@ TEST_F(SickWorkersTest, NoProjectTakesAWorkerFromTheOthersByCrashes) {
   }
   EXPECT_EQ(Record("a").avoids, std::set<std::string>{"default"});
   EXPECT_EQ(Take("a"), "");
+  {
+    MutexLock lock(harness_.state->mu);
+    harness_.state->projects["other"];
+  }
   Create("other", JobKind::kPose, "other");
   EXPECT_EQ(Take("a"), "other");
 }
