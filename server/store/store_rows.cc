@@ -147,7 +147,8 @@ absl::Status ReadMeta(const ReadTable& read, StoredState* stored) {
     return absl::OkStatus();
   }));
   if (IsUuid4(stored->store_epoch)) return absl::OkStatus();
-  return WithReason(absl::DataLossError("the store has no epoch that can be read"), reason::kStoreCorrupt);
+  return WithReason(absl::DataLossError("the store has no epoch that can be read"),
+                    reason::kStoreCorrupt);
 }
 
 absl::Status ReadCatalogs(const ReadTable& read, StoredState* stored) {

@@ -165,9 +165,14 @@ def check_signed(service, connection):
         raise AssertionError("a blob was signed for a project that does not have it")
     except grpc.RpcError as error:
         assert error.code() == grpc.StatusCode.NOT_FOUND, error
-    for metadata in (of_worker, connection.metadata):
-        signed = sign(False, metadata)
-        assert request("GET", signed) == (200, content)
+    # What a worker uploads is nobody's until it says for which job.
+    try:
+        sign(False, connection.metadata)
+        raise AssertionError("a worker's upload was signed for a project")
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.NOT_FOUND, error
+    signed = sign(False, of_worker)
+    assert request("GET", signed) == (200, content)
     signed.url = signed.url.replace(blob.sha256, "0" * 64)
     assert request("GET", signed)[0] == 403
 

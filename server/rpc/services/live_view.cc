@@ -177,7 +177,7 @@ absl::StatusOr<BrokerRequest> LiveView::MakeRequest(Order* order) {
       PrepareRender(services_, FrameRequest(source_, order->view, plan.width, plan.height)));
   v1::RenderTask& task = *request.message.mutable_render();
   task.mutable_live()->set_jpeg_quality(plan.moving ? kMovingQuality : kStillQuality);
-  task.mutable_live()->set_moving(!plan.is_last);  // one ray a pixel
+  task.mutable_live()->set_moving(plan.moving);
   order->weights = WeightsOf(task);
   NERF_ASSIGN_OR_RETURN(request.worker,
                         views_.Assign(name, request.worker, order->weights, request.feature));

@@ -88,7 +88,7 @@ TEST_F(SceneAdditionTest, LensesThatColmapDoesNotTakeAreNamedBeforeItRuns) {
     json[field] = value;
     dir_.Write("old/transforms.json", json.dump());
     EXPECT_THAT(Add(), StatusIs(StatusCode::kInvalidArgument,
-                                std::string("images/old0.jpg: ") + field + " is "))
+                                std::string("images/old1.jpg: ") + field + " is "))
         << field;
   };
   refused("k1", 90);
