@@ -137,7 +137,7 @@ TEST(CausesTest, FewPicturesAndOneSideThatFewSeeAreToldApart) {
   EXPECT_EQ(First(measures), "") << "their gap says nothing where none is held out";
   measures = Clean();
   measures.views[45].few_seen = 0.6;
-  measures.views[45].psnr_seen += 5;
+  measures.views[45].psnr -= 5, measures.views[45].psnr_camera -= 5;
   EXPECT_THAT(First(measures), HasSubstr("occluded; A side is on fewer than three photographs, "
                                          "60% of what 0045.jpg shows"));
 }
