@@ -118,6 +118,7 @@ TEST(PanoramaNearTest, PointsSayWhereTheSceneIs) {
 TEST(NearOfViewsTest, BoundsSayWhereRaysBeginAndHowFineTheBoxIsSeen) {
   SceneDescription description = Pictures(3, 400, 300);
   description.geometry.box = {{-1, -1, -1}, {1, 1, 1}};
+  for (ViewDescription& view : description.train) view.camera.fl_x = 300;
   EXPECT_FALSE(FacesOneWay(description));
   EXPECT_EQ(NearOfViews(description), 0);
   const double by_box = PixelsAlongBox(description);
