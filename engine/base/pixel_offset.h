@@ -12,6 +12,7 @@ struct PixelOffset {
 // Rays of a pixel in training: 1 or this many. Of a view: a power of 4 up to kMaxRaysOfView.
 inline constexpr int kMaxRaysPerPixel = 4;
 inline constexpr int kMaxRaysOfView = 64;
+constexpr bool AreRaysOfView(int n) { return n == 1 || n == 4 || n == 16 || n == kMaxRaysOfView; }
 
 // Of ray i of n = side^2: the center of part i of side x side equal parts of the pixel, row by row.
 // Requires 0 <= i < n, n a power of 4.

@@ -141,7 +141,7 @@ void RankViews::Render() {
   BroadcastValue(group_, 0, &round);
   if (!tiles_.has_value()) throw GroupError("rank 0 asks for a view before its weights", 0);
   const int n = round.options.rays_per_pixel;
-  if (n != 1 && n != 4 && n != 16 && n != kMaxRaysOfView)
+  if (!AreRaysOfView(n))
     throw GroupError("rank 0 asks for a view of pixels with " + std::to_string(n) + " rays", 0);
   const auto rays = tiles_->Render(round.camera, round.options,
                                    TilesOfRank(round, group_->rank(), group_->n_ranks()), pool_);

@@ -71,8 +71,7 @@ int PixelsOfTile(const Camera& camera, const RenderOptions& options, int stride,
 }
 
 void CheckRaysPerPixel(const RenderOptions& options) {
-  const auto n = static_cast<unsigned>(options.rays_per_pixel);
-  NERF_CHECK(std::has_single_bit(n) && std::countr_zero(n) % 2 == 0 && n <= kMaxRaysOfView);
+  NERF_CHECK(AreRaysOfView(options.rays_per_pixel));
 }
 
 // What a pixel shows of its rays.

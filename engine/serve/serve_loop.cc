@@ -330,8 +330,9 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
   render->step = render->job_weights != nullptr ? job->rendered_step() : state->step;
   render->scale = state->geometry.frame.scale;
   RenderOptions options = OptionsOf(*state, request.style, render->channels, camera);
-  // The coarse passes of a live view are to be cheaper than the whole.
-  if (request.live) options.rays_per_pixel = RaysPerPixel(state->config);
+  // Small views that are looked at in passing are to be cheaper than whole ones.
+  if (request.live || render->job_weights != nullptr)
+    options.rays_per_pixel = RaysPerPixel(state->config);
   if (request.moving) options.rays_per_pixel = 1;
   render->picture = renderer->Begin(camera, options);
   return absl::OkStatus();

@@ -45,13 +45,13 @@ double SamplesOfBudget(const TrainConfig& config, const DeviceFacts& device) {
 double PixelsAlongBox(const SceneDescription& description) {
   const Aabb& box = description.geometry.box;
   const float side = box.Size().x;
+  const bool faces_one_way = FacesOneWay(description);
   std::vector<double> pixels;
   for (const ViewDescription& view : description.train) {
     const Vec3 from = view.camera.camera_to_world.Column(3);
     // Cameras that look past the box: the middle, by disparity, of what they show.
-    const float distance = FacesOneWay(description)
-                               ? 2 / (1 / description.nearest + 1 / description.farthest)
-                               : std::max(Norm(from - box.Center()), side / 2);
+    const float distance = faces_one_way ? 2 / (1 / description.nearest + 1 / description.farthest)
+                                         : std::max(Norm(from - box.Center()), side / 2);
     pixels.push_back(static_cast<double>(view.camera.fl_x) * side / distance);
   }
   return MedianOf(std::move(pixels));

@@ -25,10 +25,10 @@ namespace cuda = kernels::cuda;
 // Waves between two checks of how many rays are left and of the request to stop. Even, so that each
 // round begins with the same list of rays.
 constexpr int kRoundWaves = 8;
-constexpr uint64_t kMostSmallViewRays = uint64_t{1} << 27;  // 1 GiB of pictures
 
-// Each ray's picture stays until the mean is made: a large view of wide pixels has no more rays
-// than CheckViewFits counts.
+// Each ray's picture, 8 bytes a pixel, stays until the mean is made. CheckViewFits counts four; a
+// view has more only where they take 1 GiB at most.
+constexpr uint64_t kMostSmallViewRays = uint64_t{1} << 27;
 RenderOptions Affordable(const Camera& camera, RenderOptions options) {
   const uint64_t n_pixels = uint64_t{1} * camera.width * camera.height;
   while (options.rays_per_pixel > kMaxRaysPerPixel &&
