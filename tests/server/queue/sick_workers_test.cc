@@ -75,7 +75,7 @@ class SickWorkersTest : public testing::Test {
     return workers_.Find(worker).value_or(WorkerRecord());
   }
 
-  QueueHarness harness_;
+  QueueHarness harness_{nullptr, {.projects = {"default", "other"}}};
   WorkerTable workers_{&harness_.clock, absl::Hours(24)};
   LeaseTable leases_{harness_.state.get(), &workers_};
   LeaseRef held_;
@@ -181,10 +181,6 @@ TEST_F(SickWorkersTest, NoProjectTakesAWorkerFromTheOthersByCrashes) {
   }
   EXPECT_EQ(Record("a").avoids, std::set<std::string>{"default"});
   EXPECT_EQ(Take("a"), "");
-  {
-    MutexLock lock(harness_.state->mu);
-    harness_.state->projects["other"];
-  }
   Create("other", JobKind::kPose, "other");
   EXPECT_EQ(Take("a"), "other");
 }

@@ -408,12 +408,21 @@ TEST(ConnectionTableTest, StrangersHoldLessAndGoFirst) {
   EXPECT_NE(first.ended(), second.ended());
 }
 
-// Whether a client that sends as fast as it can does not get far.
+// Whether a client that sends as fast as it can is held up, once it has sent what it was allowed
+// before. On a busy machine that takes a while.
 bool IsSlow(const Pair& pair) {
-  pair.Push(8 * kMib, absl::Milliseconds(200));  // what it was allowed before
-  // On a busy machine that may take longer.
-  for (int i = 0; i < 3; ++i) {
+  pair.Push(8 * kMib, absl::Milliseconds(200));
+  for (int i = 0; i < 20; ++i) {
     if (pair.Push(kMib, absl::Milliseconds(500)) < kMib / 2) return true;
+  }
+  return false;
+}
+
+// Whether such a client gets on. One that was held up asks for room ever less often, and a busy
+// machine holds it up, too.
+bool IsFast(const Pair& pair) {
+  for (int i = 0; i < 60; ++i) {
+    if (pair.Push(kMib, absl::Milliseconds(500)) >= kMib) return true;
   }
   return false;
 }
@@ -431,17 +440,17 @@ TEST(ConnectionTableTest, StrangersThatHoldTheMostAreSlowedUntilTheyShowATokenOr
   EXPECT_EQ(table.Shed(), 0);
   EXPECT_TRUE(IsSlow(full));
   EXPECT_TRUE(IsSlow(second));
-  EXPECT_FALSE(IsSlow(third)) << "the fast ones hold little";
-  EXPECT_FALSE(IsSlow(known));
+  EXPECT_TRUE(IsFast(third)) << "the fast ones hold little";
+  EXPECT_TRUE(IsFast(known));
   table.ShowedToken(second.peer());
-  EXPECT_FALSE(IsSlow(second));
+  EXPECT_TRUE(IsFast(second));
   table.Received(full.peer(), 32 * kMib);
   table.Received(third.peer(), 32 * kMib);
   EXPECT_EQ(table.Shed(), 0);
   EXPECT_TRUE(IsSlow(full)) << "a moment ago it was full";
   clock.Advance(ConnectionTable::kSlowTime);
   EXPECT_EQ(table.Shed(), 0);
-  EXPECT_FALSE(IsSlow(full));
+  EXPECT_TRUE(IsFast(full));
 }
 
 TEST(ConnectionTableTest, FewStrangersAreClosedAtATime) {
@@ -472,7 +481,7 @@ TEST(ConnectionTableTest, StrangersOfACrowdAreSlowForAWhile) {
   }
   EXPECT_TRUE(table.has_crowd());
   add();
-  EXPECT_FALSE(IsSlow(*strangers[15]));
+  EXPECT_TRUE(IsFast(*strangers[15]));
   table.Received(strangers[15]->peer(), 32 * kMib);
   for (int i = 0; i < 6; ++i) {  // the kernel raises its window as long as much comes
     strangers[16]->Push(kMib, absl::Milliseconds(50));
@@ -480,12 +489,12 @@ TEST(ConnectionTableTest, StrangersOfACrowdAreSlowForAWhile) {
   }
   EXPECT_FALSE(table.has_crowd());
   add();
-  EXPECT_FALSE(IsSlow(*strangers[17]));
+  EXPECT_TRUE(IsFast(*strangers[17]));
   EXPECT_TRUE(IsSlow(*strangers[16]));
   table.Received(strangers[17]->peer(), 32 * kMib);
   clock.Advance(ConnectionTable::kSlowTime);
   table.Shed();
-  EXPECT_FALSE(IsSlow(*strangers[16]));
+  EXPECT_TRUE(IsFast(*strangers[16]));
 }
 
 TEST(ConnectionTableTest, PeersAreReadAsGrpcNamesThem) {
