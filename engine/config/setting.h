@@ -29,6 +29,8 @@ struct Setting {
   std::string_view text;               // one line for help
   DeviceSet devices = kOnEveryDevice;  // that honor it
   bool may_be_zero = true;             // false: 0 is refused although it is in the range
+  // Devices that do not honor it train without it: it changes how fast they learn, not what.
+  bool is_ignored_elsewhere = false;
   bool may_be_auto = false;  // "auto", kept as kAutoSetting: chosen when a training begins
   double (*get)(const TrainConfig& config) = nullptr;
   void (*set)(double value, TrainConfig* config) = nullptr;
@@ -46,6 +48,13 @@ struct Setting {
   Setting On(DeviceSet on) const {
     Setting setting = *this;
     setting.devices = on;
+    setting.is_ignored_elsewhere = false;
+    return setting;
+  }
+  // The same setting, without effect on other devices.
+  Setting IgnoredElsewhere() const {
+    Setting setting = *this;
+    setting.is_ignored_elsewhere = true;
     return setting;
   }
 };

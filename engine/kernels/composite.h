@@ -40,15 +40,20 @@ NERF_HD inline bool IsVisible(float transmittance, float alpha, float min_transm
 // grad_weight is d loss / d weight_i: Dot(d loss / d color, color_i) plus the terms of other losses
 // on weights. behind_i is the sum of grad_weight_j * weight_j over the samples j > i, plus
 // Dot(d loss / d color, background) * final transmittance: *behind starts as the sum over all
-// samples, and each call subtracts its own sample. *transmittance starts at 1.
+// samples, and each call subtracts its own sample.
 // (The gradient by a sample's color needs no walk: weight_i * d loss / d color.)
+NERF_HD inline float CompositeBackwardStep(float grad_weight, float weight, float delta,
+                                           float transmittance_behind, float* behind) {
+  *behind -= grad_weight * weight;
+  // The gradient is 0. Computed, it would be a rounding error, which Adam turns into a full step.
+  if (transmittance_behind == 0) return 0;
+  return delta * (grad_weight * transmittance_behind - *behind);
+}
+// The same where no sample is left out: *transmittance starts at 1.
 NERF_HD inline float CompositeBackwardStep(float grad_weight, float alpha, float weight,
                                            float delta, float* transmittance, float* behind) {
   *transmittance *= 1 - alpha;
-  *behind -= grad_weight * weight;
-  // The gradient is 0. Computed, it would be a rounding error, which Adam turns into a full step.
-  if (*transmittance == 0) return 0;
-  return delta * (grad_weight * *transmittance - *behind);
+  return CompositeBackwardStep(grad_weight, weight, delta, *transmittance, behind);
 }
 
 namespace cuda {

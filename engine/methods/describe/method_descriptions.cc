@@ -58,7 +58,7 @@ absl::Status CheckHonored(const TrainConfig& config, DeviceSet devices, const st
   const MethodDescription& method = MethodDescriptionOf(config);
   const TrainConfig defaults = method.Defaults();
   for (const Setting& setting : method.settings()) {
-    if ((setting.devices & devices) != 0 ||
+    if ((setting.devices & devices) != 0 || setting.is_ignored_elsewhere ||
         SettingText(setting, config) == SettingText(setting, defaults)) {
       continue;
     }

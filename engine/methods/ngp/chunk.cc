@@ -48,8 +48,10 @@ void NgpChunk::Reserve(int n_rows) {
   const size_t old_rows = n_rows_, rows = std::max(n_rows, 2 * capacity_);
   Grow(&positions_, old_rows, rows);
   Grow(&ray_of_, old_rows, rows);
-  for (Buffer<float>* column : {&deltas_, &sigmas_, &alphas_, &weights_, &normalized_t_})
+  for (Buffer<float>* column :
+       {&deltas_, &sigmas_, &alphas_, &weights_, &light_, &factors_, &normalized_t_}) {
     Grow(column, old_rows, rows);
+  }
   Grow(&encodings_, old_rows * kEncodingWidth, rows * kEncodingWidth);
   Grow(&density_hidden_, old_rows * kHiddenWidth, rows * kHiddenWidth);
   Grow(&geometry_, old_rows * kGeometryWidth, rows * kGeometryWidth);
@@ -91,10 +93,12 @@ void NgpChunk::Run(const ChunkInput& input, const RaysInFlight& in_flight, int b
     ray.color = {};
     ray.distortion = ray.before = {};
     ray.near_depth = 0;
+    ray.roulette = {};
     kernels::SphericalHarmonics4(batch.rays[begin + r].direction,
                                  harmonics_.data() + size_t{kDirectionWidth} * r);
   }
   March(input, in_flight.wave, first, output);
+  PlayRoulette(input, begin);
   first_background_ = n_rows_;
   if (input.network.learns_background) AddBackground(input, begin, output);
   ForwardColor(input);
@@ -183,6 +187,8 @@ void NgpChunk::AddBackground(const ChunkInput& input, int begin, LaneOutput* out
     deltas_[n_rows_] = sigmas_[n_rows_] = normalized_t_[n_rows_] = 0;
     alphas_[n_rows_] = 1;
     weights_[n_rows_] = kernels::CompositeForwardStep(1, &ray.transmittance);
+    light_[n_rows_] = 0;
+    factors_[n_rows_] = 1;
     ++n_rows_;
   }
   const int row = first_background_, n = n_rows_ - row;
@@ -208,10 +214,34 @@ int NgpChunk::DropHidden(const ChunkInput& input, int begin, int end) {
     if (kept != row) MoveRow(row, kept);
     alphas_[kept] = kernels::EffectiveAlpha(alphas_[kept], ray.transmittance, limit);
     weights_[kept] = kernels::CompositeForwardStep(alphas_[kept], &ray.transmittance);
+    light_[kept] = ray.transmittance;
+    factors_[kept] = 1;
     if (ray.transmittance < limit) ray.done = true;
     ++kept;
   }
   return kept;
+}
+
+void NgpChunk::PlayRoulette(const ChunkInput& input, int begin) {
+  const float limit = RouletteWeight(*input.config, input.batch->fraction);
+  if (limit <= 0) return;
+  for (int row = 0; row < n_rows_; ++row) rays_[ray_of_[row]].roulette.Count(weights_[row], limit);
+  for (size_t r = 0; r < rays_.size(); ++r) {
+    // The low bits of the jitter, which hardly move a sample.
+    const float jitter = input.batch->jitters[begin + r] * 4096;
+    rays_[r].roulette.Start(limit, jitter - std::floor(jitter));
+  }
+  int kept = 0;
+  for (int row = 0; row < n_rows_; ++row) {
+    const float factor = rays_[ray_of_[row]].roulette.Factor(weights_[row], limit);
+    if (factor == 0) continue;
+    if (kept != row) MoveRow(row, kept);
+    light_[kept] = light_[row];
+    weights_[kept] = weights_[row] * factor;
+    factors_[kept] = factor;
+    ++kept;
+  }
+  n_rows_ = kept;
 }
 
 void NgpChunk::MoveRow(int from, int to) {
@@ -316,7 +346,6 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
 void NgpChunk::CompositeBackward(const ChunkInput& input) {
   const float scale = DistortionScale(input);
   const float length = input.batch->step_scale * kernels::kDistortionPerStep;
-  for (RayState& ray : rays_) ray.transmittance = 1;
   for (int row = 0; row < n_rows_; ++row) {
     RayState& ray = rays_[ray_of_[row]];
     float* output = colors_.data() + size_t{kColorWidth} * row;
@@ -330,8 +359,9 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
     }
     if (!input.batch->depths.empty())
       grad_weight -= DepthScale(input) * DepthAttraction(input, row);
-    const float grad_sigma = kernels::CompositeBackwardStep(
-        grad_weight, alphas_[row], weight, deltas_[row], &ray.transmittance, &ray.behind);
+    const float grad_sigma =
+        factors_[row] *
+        kernels::CompositeBackwardStep(grad_weight, weight, deltas_[row], light_[row], &ray.behind);
     std::fill_n(output, kColorWidth, 0.0f);
     for (int channel = 0; channel < 3; ++channel) {
       const float c = color[channel];

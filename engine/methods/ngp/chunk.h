@@ -12,6 +12,7 @@
 #include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp/view_poses.h"
 #include "engine/train/composited_ray.h"
+#include "engine/train/ray_roulette.h"
 
 namespace nerf {
 
@@ -69,9 +70,9 @@ struct RaysInFlight {
 
 // Forward and backward pass of a few rays, with every activation in buffers small enough for the L2
 // cache: march a few samples of each ray, encode, density, drop what lies behind the transmittance
-// limit, repeat until all rays are through; then color of the surviving samples, composite, loss
-// and the whole backward pass. One for each thread. Sources: Mueller et al. 2022 (method), Max 1995
-// (compositing).
+// limit, repeat until all rays are through, and let a roulette choose among samples of little
+// weight (RayRoulette); then color of the surviving samples, composite, loss and the whole backward
+// pass. One for each thread. Sources: Mueller et al. 2022 (method), Max 1995 (compositing).
 class NgpChunk {
  public:
   NgpChunk();
@@ -82,6 +83,7 @@ class NgpChunk {
  private:
   struct RayState : CompositedRay {
     float near_depth = 0;  // sum of weights by how near to batch.depths they lie
+    RayRoulette roulette;
   };
 
   void Reserve(int n_rows);
@@ -90,6 +92,7 @@ class NgpChunk {
   void EvaluateDensity(const ChunkInput& input, const RayWave& wave, int offset,
                        LaneOutput* output);
   int DropHidden(const ChunkInput& input, int begin, int end);
+  void PlayRoulette(const ChunkInput& input, int begin);
   void MoveRow(int from, int to);
   void AddBackground(const ChunkInput& input, int begin, LaneOutput* output);
   void AddViewTerms(const ChunkInput& input);
@@ -116,7 +119,10 @@ class NgpChunk {
   int capacity_ = 0;                                // rows that the buffers hold
   Buffer<Vec3> positions_;                          // where the network encodes them
   Buffer<int> ray_of_;
-  Buffer<float> deltas_, sigmas_, alphas_, weights_;
+  Buffer<float> deltas_, sigmas_, alphas_;
+  Buffer<float> weights_;                                 // that a row trains for
+  Buffer<float> light_;                                   // transmittance behind the row
+  Buffer<float> factors_;                                 // of weights_ over the row's own weight
   Buffer<float> normalized_t_;                            // see DistortionCoordinate
   Buffer<float> encodings_, density_hidden_, geometry_;   // density
   Buffer<float> color_hidden0_, color_hidden1_, colors_;  // color

@@ -27,6 +27,9 @@ class NgpDescription final : public NgpFieldDescription {
   }
   void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
     ChooseNgpSettings(scene, config);
+    NgpSettings& settings = Ngp(*config);
+    if (settings.roulette_weight == kAutoSetting && settings.sampler == Sampler::kGrid)
+      settings.roulette_weight = RouletteWeightFor(scene);
     if (config->rays_per_pixel != kAutoSetting) return;
     TrainConfig chosen = *config;
     chosen.rays_per_pixel = RaysPerPixelFor(scene);

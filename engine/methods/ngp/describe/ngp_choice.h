@@ -27,6 +27,9 @@ void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config);
 // pixel.
 int RaysPerPixelFor(const SceneFacts& scene);
 
+// The setting roulette_weight of method ngp with sampler=grid: that of photographs of one side.
+float RouletteWeightFor(const SceneFacts& scene);
+
 // MethodDescription::TakeFromStart and TakeFromTensors of the ngp field.
 void TakeNgpFromStart(const TrainConfig& start, TrainConfig* config);
 void TakeNgpFromTensors(const std::vector<TensorShape>& held, TrainConfig* config);

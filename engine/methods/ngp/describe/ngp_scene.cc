@@ -22,7 +22,8 @@ constexpr std::string_view kOfTheGrid[] = {"alpha_threshold",
                                            "frozen",
                                            "near_gradients",
                                            "pose_rate",
-                                           "rays_per_pixel"};
+                                           "rays_per_pixel",
+                                           "roulette_weight"};
 constexpr std::string_view kOfOneRay[] = {"depth_weight", "error_share", "focal_rate", "pose_rate"};
 constexpr std::string_view kOfProposals[] = {"field_samples", "proposal_samples", "spacing"};
 

@@ -172,6 +172,13 @@ std::vector<Setting> FusedOnly() {
                                       "samples of a ray in the proposal network"),
       SettingOf<&S::field_samples>("field_samples", 4, 512,
                                    "samples of a ray in the field, with sampler=proposals"),
+      SettingOf<&S::roulette_weight>(
+          "roulette_weight", 0, 1,
+          "from 30% of the budget on, of a ray's samples with less weight than this some train for "
+          "all, by lot; 0: all train; auto: 0.1 of photographs of one side")
+          .OrAuto()
+          .On(kOnCpu)
+          .IgnoredElsewhere(),
       SharedSetting("alpha_is_mask"),
       SharedSetting("far"),
       SharedSetting("rays_per_pixel"),

@@ -43,7 +43,8 @@ struct NgpSettings {
   float pose_rate = 0;        // learning rate of the views' poses over the table's; 0: none
   float focal_rate = 0;       // learning rate of lenses' focal lengths, likewise
   float near_gradients = 0;   // distance up to which gradients are scaled down, training units
-  float warp_rate = 0.1f;     // of method dynamic: learning rate of the warp over the MLPs'
+  float roulette_weight = kAutoSetting;  // see RouletteWeight
+  float warp_rate = 0.1f;  // of method dynamic: learning rate of the warp over the MLPs'
   Frozen frozen = Frozen::kNone;
   Sampler sampler = Sampler::kGrid;
   // With proposals:
@@ -79,6 +80,15 @@ inline int FinestResolution(const TrainConfig& config) {
   constexpr int kOfSmallPictures = 1024;
   const int chosen = Ngp(config).finest_resolution;
   return chosen == kAutoSetting ? kOfSmallPictures : chosen;
+}
+
+// The weight from which on all samples of a ray train at a fraction of the budget (RayRoulette);
+// 0: whatever their weight. While the field takes shape, all do. The roulette prefers rays whose
+// light comes from one place, which fog near the cameras offers first.
+inline float RouletteWeight(const TrainConfig& config, double fraction) {
+  constexpr double kRouletteBegin = 0.3;
+  const float weight = Ngp(config).roulette_weight;
+  return weight == kAutoSetting || fraction < kRouletteBegin ? 0 : weight;
 }
 
 // MethodDescription::PictureLevel of ngp: 2 for the first half of coarse_pictures, then 1.

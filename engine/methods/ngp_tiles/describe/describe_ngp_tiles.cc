@@ -19,9 +19,10 @@ using S = NgpSettings;
 
 // Those of ngp that tiles do not honor: what a scene has once.
 constexpr const char* kRefused[] = {
-    "appearance_rate", "contraction",     "depth_weight",  "exposure_rate",      "focal_rate",
-    "pose_rate",       "coarse_pictures", "coarse_share",  "learned_background", "error_share",
-    "sampler",         "spacing",         "field_samples", "proposal_samples",   "rays_per_pixel"};
+    "appearance_rate",    "contraction",      "depth_weight",    "exposure_rate",
+    "focal_rate",         "pose_rate",        "coarse_pictures", "coarse_share",
+    "learned_background", "error_share",      "sampler",         "spacing",
+    "field_samples",      "proposal_samples", "rays_per_pixel",  "roulette_weight"};
 
 constexpr std::string_view kTrainings[] = {"independent", "joint"};
 

@@ -93,6 +93,12 @@ TEST(MethodDescriptionsTest, WhatAMethodHonorsOnNoDeviceIsRefusedBeforeADeviceIs
                 IsOk());
     EXPECT_THAT(ValidateConfig(changed), StatusIs(StatusCode::kInvalidArgument, key));
   }
+  ASSERT_THAT(SetConfigField("roulette_weight", "0.1", &config), IsOk());
+  EXPECT_THAT(ValidateConfig(config), StatusIs(StatusCode::kInvalidArgument, "roulette_weight"));
+  TrainConfig fused;
+  ASSERT_THAT(SetConfigField("roulette_weight", "0.1", &fused), IsOk());
+  EXPECT_THAT(CheckDeviceHonors(fused, "cpu"), IsOk());
+  EXPECT_THAT(CheckDeviceHonors(fused, "cuda:0"), IsOk()) << "so that a training may move there";
   for (const char* key : {"autocast", "checkpointing"}) {
     TrainConfig mlp = *DefaultConfig("mlp"), through_torch = *DefaultConfig("mlp-autograd");
     ASSERT_THAT(SetConfigField(key, "1", &mlp), IsOk());

@@ -87,6 +87,28 @@ TEST(ChooseNgpSettingsTest, PhotographsOfOneSideGetLongStepsAndACoarseFinestLeve
   EXPECT_EQ(kept.initial_step_scale, 3) << "of the user's steps";
 }
 
+TEST(ChooseNgpSettingsTest, LightSamplesOfPhotographsOfOneSideTrainByLot) {
+  const auto chosen = [](const SceneFacts& scene, TrainConfig config = {}) {
+    MethodDescriptionOf(config).ChooseSettings(scene, &config);
+    return Ngp(config).roulette_weight;
+  };
+  SceneFacts scene = Synthetic(400, 40e6);
+  EXPECT_EQ(chosen(scene), 0);
+  scene.has_alpha = false;
+  EXPECT_EQ(chosen(scene), 0);
+  scene.faces_one_way = true;
+  EXPECT_EQ(chosen(scene), 0.1f);
+  TrainConfig own;
+  Ngp(own).roulette_weight = 0;
+  EXPECT_EQ(chosen(scene, own), 0);
+  TrainConfig proposals;
+  Ngp(proposals).sampler = Sampler::kProposals;
+  EXPECT_EQ(chosen(scene, proposals), kAutoSetting);
+  TrainConfig tiles;
+  tiles.method = "ngp-tiles";
+  EXPECT_EQ(chosen(scene, tiles), kAutoSetting);
+}
+
 TEST(ChooseNgpSettingsTest, ObjectsHaveAFineGridUnlessTheyAreVerySmall) {
   EXPECT_EQ(Chosen(Synthetic(100, 40e6)).grid_resolution, 128);
   EXPECT_EQ(Chosen(Synthetic(200, 40e6)).grid_resolution, 256);

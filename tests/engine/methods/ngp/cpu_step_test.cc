@@ -313,6 +313,48 @@ TEST(NgpCpuStepTest, SamplesBehindTheTransmittanceLimitAreNotTrained) {
   EXPECT_LT(trained_of_marched(), 0.9);
 }
 
+TEST(NgpCpuStepTest, RouletteTrainsFewerSamplesOfTheSameRaysFrom30PercentOn) {
+  ThreadPool pool(2);
+  TrainConfig config = TinyConfig();
+  config.min_transmittance = 0;
+  const auto result_at = [&](double fraction, float weight) {
+    Ngp(config).roulette_weight = weight;
+    const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool);
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    RayBatch batch = TinyBatch(512);
+    batch.fraction = fraction;
+    return step->RunRays(batch);
+  };
+  const StepResult all = result_at(0.29, 0.1f), none = result_at(0.31, 0),
+                   some = result_at(0.31, 0.1f), few = result_at(0.31, 0.5f);
+  EXPECT_EQ(all.n_trained, all.n_marched);
+  EXPECT_EQ(none.n_trained, none.n_marched);
+  EXPECT_EQ(result_at(0.31, kAutoSetting).n_trained, none.n_trained) << "the step chooses nothing";
+  EXPECT_LT(some.n_trained, 0.7 * none.n_trained);
+  EXPECT_LT(few.n_trained, some.n_trained);
+  EXPECT_GE(few.n_trained, 512);
+  EXPECT_EQ(some.n_marched, none.n_marched);
+  // Noise of the colors, no shift of them.
+  EXPECT_NEAR(some.squared_error, none.squared_error, 0.1 * none.squared_error);
+}
+
+TEST(NgpCpuStepTest, RouletteTrainsTheSameBytesOnAnyNumberOfThreads) {
+  TrainConfig config = CaptureConfig();
+  Ngp(config).roulette_weight = 0.1f;
+  const auto run = [&](int n_threads) {
+    ThreadPool pool(n_threads);
+    const auto step = NewNgpCpuStep(config, TinyGeometry(2), &pool, TinyViews());
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    for (uint32_t i = 0; i < 9; ++i) {
+      RayBatch batch = OfViews(BatchOfSeveralGroups(kRaysInFlight + 70, i));
+      batch.fraction = 0.5;
+      step->RunRays(batch);
+    }
+    return Saved(*step);
+  };
+  EXPECT_TRUE(SameContents(run(3), run(1)));
+}
+
 TEST(NgpCpuStepTest, LoadNamesWhatIsWrongAndChangesNothing) {
   ThreadPool pool(1);
   const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
