@@ -168,7 +168,7 @@ async function run() {
     await page.keyboard.press("ArrowDown");
     await tabTo(page, "spinbutton", "Minutes");
     await page.keyboard.press("Control+A");
-    await page.keyboard.type("0.6");
+    await page.keyboard.type("2");
     await look(page, "new");
     const folder = join(source, "examples/mic");
     const sizeOf = (dir) => readdirSync(dir, { withFileTypes: true }).reduce((sum, entry) => sum + (entry.isDirectory() ? sizeOf(join(dir, entry.name)) : readFileSync(join(dir, entry.name)).length), 0);
@@ -295,11 +295,11 @@ async function run() {
     await field.fill("0.1");
     await press(page, "button", "Go on");
     await page.getByRole("alert").getByText("must be above the").waitFor();
-    await field.fill("100");
+    await field.fill("1000");
     await press(page, "button", "Go on");
     await page.getByText("It goes on from the end of").waitFor();
     const next = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${page.url().split("/").at(-1)}` });
-    assert.equal(next.effectiveConfig.samples, 100e6);
+    assert.equal(next.effectiveConfig.samples, 1000e6);
     assert.ok(next.checkpoints.length > 0);
     await look(page, "extension");
     await nerfd.call("TrainingService/CancelTrainingJob", { name: next.name });
