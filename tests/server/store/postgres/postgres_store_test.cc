@@ -470,9 +470,9 @@ TEST_F(PostgresStoreTest, CommitThatFailsAtItsEndHasNotHappened) {
   EXPECT_THAT(store.Commit(NewJob("one", 1)), IsOk());
 }
 
-// PostgreSQL crashes again and again under load.
+// PostgreSQL crashes again and again under load. Its recovery took 35 s on a busy machine.
 TEST_F(PostgresStoreTest, RestartsLoseAndDoubleNothing) {
-  const auto session = OpenAt(cluster().Uri(database_), absl::Seconds(30));
+  const auto session = OpenAt(cluster().Uri(database_), absl::Minutes(2));
   ASSERT_THAT(session, IsOk());
   PostgresStore store(*session);
   std::atomic<bool> stopping = false;
