@@ -168,7 +168,7 @@ async function run() {
     await page.keyboard.press("ArrowDown");
     await tabTo(page, "spinbutton", "Minutes");
     await page.keyboard.press("Control+A");
-    await page.keyboard.type("2");
+    await page.keyboard.type("1.5");
     await look(page, "new");
     const folder = join(source, "examples/mic");
     const sizeOf = (dir) => readdirSync(dir, { withFileTypes: true }).reduce((sum, entry) => sum + (entry.isDirectory() ? sizeOf(join(dir, entry.name)) : readFileSync(join(dir, entry.name)).length), 0);
@@ -491,7 +491,7 @@ async function run() {
   const modelUrl = page.url();
   await step("stills of a job show its final model at the end, too", async () => {
     const { scene } = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${trainedPage.split("/").at(-1)}` });
-    const { name } = await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob: { scene, displayName: "stills", config: { seconds: 60 } } });
+    const { name } = await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob: { scene, displayName: "stills", config: { seconds: 40 } } });
     const refuse = (route) => route.fulfill({ status: 404 });
     await page.route("**/nerf.v1.ViewService/*", refuse);
     await page.goto(`${line.url}#/jobs/${name.split("/").at(-1)}`);

@@ -5,9 +5,10 @@ export class Painter {
   private waiting: [Uint8Array, boolean, () => void] | null = null;
   private isDrawing = false;
 
+  // canvas: null once the page that had it is left.
   // onPainted: called after every picture.
   constructor(
-    private readonly canvas: () => HTMLCanvasElement,
+    private readonly canvas: () => HTMLCanvasElement | null,
     private readonly onPainted: () => void,
   ) {}
 
@@ -31,6 +32,7 @@ export class Painter {
   private async paint(content: Uint8Array, isDepth: boolean) {
     const bitmap = await createImageBitmap(new Blob([content as BlobPart]));
     const canvas = this.canvas();
+    if (!canvas) return bitmap.close();
     if (canvas.width !== bitmap.width || canvas.height !== bitmap.height) {
       canvas.width = bitmap.width;
       canvas.height = bitmap.height;
