@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "server/queue/jobs/job.h"
 #include "server/queue/jobs/job_inputs.h"
+#include "server/queue/jobs/job_outcome.h"
 #include "server/queue/jobs/lease.h"
 #include "server/queue/leases/gang_state.h"
 #include "server/queue/leases/grant_policy.h"
@@ -54,17 +55,6 @@ bool IsHolder(const Job& job, const LeaseRef& lease);
 // Whether the lease of a training is over, so that its worker stops: another epoch is current, or
 // the worker's gang has ended. A lease that has expired and may be taken up again is not.
 bool IsLeaseOver(const Job& job, const LeaseRef& lease);
-
-// The end of a placement, as its holder reports it.
-struct JobOutcome {
-  enum class Kind { kSucceeded, kFailed, kCancelled, kPaused };
-  Kind kind = Kind::kSucceeded;
-  std::optional<JobProgress> progress;         // the last one
-  std::optional<double> final_psnr;            // dB; with kSucceeded, where there are test views
-  JobError error;                              // with kFailed
-  std::vector<TestViewScore> test_views = {};  // with kSucceeded; at most kMaxTestViewScores
-  std::optional<ExportResult> exported = {};   // with kSucceeded of an export job
-};
 
 struct CommittedCheckpoint {
   CheckpointRecord checkpoint;            // as stored

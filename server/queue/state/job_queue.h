@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "server/queue/jobs/job.h"
 #include "server/queue/jobs/job_filter.h"
-#include "server/queue/jobs/start_choice.h"
+#include "server/queue/jobs/job_spec.h"
 #include "server/queue/resources/page.h"
 #include "server/queue/state/extension.h"
 #include "server/queue/state/job_list_watcher.h"
@@ -23,48 +23,6 @@
 #include "server/queue/state/watcher.h"
 
 namespace nerf {
-
-// A part of a training that is shared out among jobs (part_jobs.h).
-struct PartSpec {
-  JobConfig config;
-  std::string retry_of;                    // id of the part that this one retries; or empty
-  std::optional<CheckpointRecord> resume;  // that it goes on from
-};
-
-// A training that a client requests. The caller has checked the config (engine/config); the queue
-// checks names and other resources (scene, init).
-struct JobSpec {
-  std::string project;
-  std::string id;          // empty: the queue draws one ("j-7f3k2c81")
-  std::string request_id;  // empty, or a UUID4
-  JobOrigin origin = {};
-  std::string display_name;
-  int priority = 0;
-  JobLabels labels;
-  // Deadlines of its first placement and of its end, by the wall clock.
-  absl::Time start_by = absl::InfiniteFuture();
-  absl::Time end_by = absl::InfiniteFuture();
-  // Id of a job that failed or was cancelled. The new job takes display name, priority, labels,
-  // crop and training from it, and starts from its last checkpoint. Empty: no retry.
-  std::string retry_of;
-  // Takes the same from a job that it extends, and gives the training the new budget.
-  Extension extension = {};
-  std::string crop = {};  // Create sets it
-  JobKind kind = JobKind::kTraining;
-  RenderSpec render;      // of kind kRender
-  PoseSpec pose;          // of kind kPose
-  ExportSpec exporting;   // of kind kExport
-  TrainingSpec training;  // the blob of `init` is filled in by the queue
-  // Parts that jobs of their own train, at most training.workers.max at a time; the job merges
-  // them. Empty: it is not shared out.
-  std::vector<PartSpec> parts = {};
-  // OK if the tensors of the file that `init` names fit the config. Unset: always OK. Called with
-  // the queue's lock held.
-  std::function<absl::Status(const std::vector<TensorRecord>& tensors)> check_init;
-  // Chooses what `init` of kind kAuto stands for; required with it. Without `init`, chooses among
-  // the models of the scene that the job's continues. Called with the queue's lock held.
-  StartChooser choose_start;
-};
 
 // What to change of a job; what is unset stays.
 struct JobUpdate {

@@ -14,18 +14,12 @@
 #include "server/queue/jobs/render_work.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
-#include "server/queue/state/job_names.h"
 #include "server/queue/state/part_jobs.h"
 #include "server/queue/state/pose_jobs.h"
 #include "server/queue/state/quota.h"
 
 namespace nerf {
 namespace {
-
-// The job that a retry or an extension is of; empty without one.
-const std::string& EarlierJob(const JobSpec& spec) {
-  return spec.retry_of.empty() ? spec.extension.of : spec.retry_of;
-}
 
 std::string FingerprintOf(const JobSpec& spec) {
   if (spec.kind == JobKind::kPose) return FingerprintOfPoses(spec);
@@ -104,7 +98,7 @@ absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
   check.RequireRequestId("request_id", spec.request_id);
   check.RequireDisplayName("training_job.display_name", spec.display_name);
   check.RequireId("training_job.scene", spec.training.scene,
-                  /*may_be_empty=*/validate_only || !EarlierJob(spec).empty() ||
+                  /*may_be_empty=*/validate_only || !spec.EarlierJob().empty() ||
                       !spec.training.pose_job.empty());
   check.RequireId("training_job.pose_job", spec.training.pose_job, /*may_be_empty=*/true);
   check.Add(CheckPriority("training_job.priority", spec.priority));
@@ -225,7 +219,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
 }
 
 absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints) {
-  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, EarlierJob(spec)}));
+  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, spec.EarlierJob()}));
   const Job& job = entry->job;
   const bool is_retry = !spec.retry_of.empty();
   if (!is_retry) NERF_RETURN_IF_ERROR(CheckExtension(job, spec.extension));
@@ -276,9 +270,9 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   if (!projects.empty() && !projects.contains(spec.project)) {
     return ResourceNotFound("projects/" + spec.project);
   }
-  if (!EarlierJob(spec).empty()) {
+  if (!spec.EarlierJob().empty()) {
     // For its scene, which never changes.
-    const auto found = state_.jobs.find({spec.project, EarlierJob(spec)});
+    const auto found = state_.jobs.find({spec.project, spec.EarlierJob()});
     if (found != state_.jobs.end()) spec.training.scene = found->second.job.training.scene;
   }
   // Wait for changes that are being stored under these names.
@@ -286,7 +280,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   std::vector<ClaimKey> names = {{ClaimKey::Kind::kScene, {spec.project, spec.training.scene}},
                                  request_key,
                                  {ClaimKey::Kind::kJob, {spec.project, spec.id}},
-                                 {ClaimKey::Kind::kJob, {spec.project, EarlierJob(spec)}},
+                                 {ClaimKey::Kind::kJob, {spec.project, spec.EarlierJob()}},
                                  {ClaimKey::Kind::kJob, {spec.project, spec.training.pose_job}}};
   if (const auto& init = spec.training.init; init.has_value() && NamesStart(*init)) {
     names.push_back(
@@ -317,7 +311,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
     return entry->job;
   }
   NERF_RETURN_IF_ERROR(present);
-  if (!EarlierJob(spec).empty()) NERF_RETURN_IF_ERROR(TakeOver(spec, &checkpoints));
+  if (!spec.EarlierJob().empty()) NERF_RETURN_IF_ERROR(TakeOver(spec, &checkpoints));
   if (!checkpoints.empty() && !spec.parts.empty()) {
     // It was merged, and one worker goes on from there.
     spec.parts.clear();

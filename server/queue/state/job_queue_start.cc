@@ -5,7 +5,6 @@
 
 #include "common/status_macros.h"
 #include "server/queue/resources/resource_error.h"
-#include "server/queue/state/job_names.h"
 
 // Where a new training starts from.
 namespace nerf {

@@ -10,7 +10,6 @@
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/resources/scene_manifest.h"
-#include "server/queue/state/job_names.h"
 
 namespace nerf {
 namespace {

@@ -1,10 +1,19 @@
 #include "server/queue/state/watcher.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
+
+#include "common/error_reason.h"
+#include "server/queue/jobs/job_kind.h"
 
 namespace nerf {
 namespace {
+
+constexpr char kWatchTokenVersion[] = "watch2";
+constexpr char kUnsignedWatchVersion[] = "watch1";
+
+std::vector<std::string> UseOf(JobKind kind) { return {"watch", std::string(JobKindName(kind))}; }
 
 // The job as it was right after a stored event, without later errors, checkpoints and times.
 // Checkpoints that have been retired since are missing.
@@ -131,6 +140,38 @@ bool Watcher::finished() {
   MutexLock lock(state_.mu);
   const Job& job = Entry().job;
   return !snapshot_due_ && IsFinal(job.state) && position_ >= job.last_event_sequence;
+}
+
+std::string EncodeWatchToken(const TokenSealer& sealer, JobKind kind,
+                             const WatchPosition& position) {
+  return sealer.Seal(UseOf(kind), {kWatchTokenVersion, position.store_epoch, position.job.project,
+                                   position.job.id, std::to_string(position.sequence)});
+}
+
+absl::Status ForeignWatchToken() {
+  return WithReason(absl::DataLossError("the token is of another store: watch without it"),
+                    reason::kEpochMismatch);
+}
+
+absl::StatusOr<WatchPosition> ParseWatchToken(const TokenSealer& sealer, JobKind kind,
+                                              std::string_view store_epoch,
+                                              std::string_view token) {
+  const absl::Status bad =
+      InvalidFieldsError({{"resume_token", "must be a token of an earlier watch, unchanged"}});
+  if (TokenSealer::IsUnsigned(token, kUnsignedWatchVersion)) return ForeignWatchToken();
+  // Another store has another secret. Its epoch may be a lie, but the answer reveals nothing.
+  const auto claimed = TokenSealer::Peek(token);
+  if (!claimed.has_value() || claimed->size() != 5 || (*claimed)[0] != kWatchTokenVersion)
+    return bad;
+  if ((*claimed)[1] != store_epoch) return ForeignWatchToken();
+  const auto parts = sealer.Open(UseOf(kind), token);
+  if (!parts.has_value()) return bad;
+  const std::string& digits = (*parts)[4];
+  WatchPosition position{(*parts)[1], {(*parts)[2], (*parts)[3]}, 0};
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), position.sequence);
+  if (error != std::errc() || end != digits.data() + digits.size()) return bad;
+  return position;
 }
 
 }  // namespace nerf

@@ -4,8 +4,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "server/queue/jobs/job.h"
+#include "server/queue/resources/resource_key.h"
+#include "server/queue/resources/token_sealer.h"
 #include "server/queue/state/queue_state.h"
 
 namespace nerf {
@@ -63,5 +66,21 @@ class Watcher {
   // TryNext found nothing new, and the next event is the first since then.
   bool waits_ ABSL_GUARDED_BY(state_.mu) = false;
 };
+
+// The position of a watch: what an opaque token encodes.
+struct WatchPosition {
+  std::string store_epoch;
+  ResourceKey job;
+  uint64_t sequence = 0;
+};
+std::string EncodeWatchToken(const TokenSealer& sealer, JobKind kind,
+                             const WatchPosition& position);
+// The position that a token of the store `store_epoch` has. Errors: InvalidArgument FIELD_INVALID
+// if EncodeWatchToken did not make the text for this kind of job; DataLoss EPOCH_MISMATCH for a
+// token of another store, or of a version that did not sign them.
+absl::StatusOr<WatchPosition> ParseWatchToken(const TokenSealer& sealer, JobKind kind,
+                                              std::string_view store_epoch, std::string_view token);
+// DataLoss EPOCH_MISMATCH.
+absl::Status ForeignWatchToken();
 
 }  // namespace nerf

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "server/queue/jobs/job_spec.h"
 #include "server/queue/resources/request_check.h"
-#include "server/queue/state/job_names.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/export_bytes.h"

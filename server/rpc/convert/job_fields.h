@@ -78,7 +78,7 @@ Response ToJobWatch(const WatchEvent& event) {
   return proto;
 }
 
-// The beginning of a spec: all of a request to create a job that CheckJobNames (job_names.h) looks
+// The beginning of a spec: all of a request to create a job that CheckJobNames (job_spec.h) looks
 // at. `id` is the request's id of the new job.
 template <typename Request, typename Proto>
 JobSpec JobSpecOf(JobKind kind, const Request& request, const std::string& id, const Proto& job,

@@ -8,8 +8,8 @@
 
 #include "absl/strings/escaping.h"
 #include "common/packed_strings.h"
-#include "server/queue/jobs/watch_log.h"
 #include "server/queue/resources/page.h"
+#include "server/queue/state/watcher.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

@@ -1,4 +1,4 @@
-#include "server/queue/state/job_names.h"
+#include "server/queue/jobs/job_spec.h"
 
 #include <fmt/format.h>
 
