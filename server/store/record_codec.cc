@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/kind_policy.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/store/record_io.h"
 
 namespace nerf {

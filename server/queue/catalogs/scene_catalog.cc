@@ -7,6 +7,7 @@
 
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/state/quota.h"

@@ -45,6 +45,8 @@ struct InitReference {
   std::string scope = "all";
   BlobRef blob;  // the named model file; set by Create, kept until the job is final
 
+  // Whether the client names the source, not the server.
+  bool IsNamed() const { return kind == Kind::kModel || kind == Kind::kCheckpoint; }
   bool operator==(const InitReference&) const = default;
 };
 
@@ -175,7 +177,7 @@ struct JobOrigin {
 // A job with everything that is stored about it. The store keeps copies, and readers get copies.
 struct Job {
   ResourceKey key;
-  JobKind kind = JobKind::kTraining;
+  JobKind kind = kDefaultJobKind;
   uint64_t create_sequence = 0;  // order of submission in this store, from 1
   std::string display_name;
   int priority = 0;  // of the queued jobs of a project those with the highest start first
@@ -234,10 +236,6 @@ struct Job {
 // Whether other jobs still train the parts of this one, so that no worker is wanted.
 inline bool WaitsForParts(const Job& job) {
   return !job.parts.empty() && job.part_models.empty() && job.checkpoints.empty();
-}
-// Id of the scene that it reads, which is kept until the job has ended; empty for none.
-inline const std::string& SceneReadBy(const Job& job) {
-  return job.kind == JobKind::kPose ? job.pose.into : job.training.scene;
 }
 // Whether other jobs have to end before the job wants a worker.
 inline bool WaitsForJobs(const Job& job) { return job.awaits_poses || WaitsForParts(job); }

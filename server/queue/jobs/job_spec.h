@@ -48,7 +48,7 @@ struct JobSpec {
   // The job that it retries or extends; empty without one.
   const std::string& EarlierJob() const { return retry_of.empty() ? extension.of : retry_of; }
   std::string crop = {};  // Create sets it
-  JobKind kind = JobKind::kTraining;
+  JobKind kind = kDefaultJobKind;
   RenderSpec render;      // of kind kRender
   PoseSpec pose;          // of kind kPose
   ExportSpec exporting;   // of kind kExport

@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-// What a lease is about: one part of a job (PartsOf in job_kind.h).
+// What a lease is about: one part of a job (KindPolicy::PartsOf).
 struct LeaseKey {
   ResourceKey job;
   uint32_t part = 0;
@@ -23,7 +23,7 @@ struct LeaseRef {
   std::string worker;  // may be empty in a write
   uint64_t epoch = 0;
   uint32_t part = 0;
-  JobKind kind = JobKind::kTraining;  // that the job is named as
+  JobKind kind = kDefaultJobKind;  // that the job is named as
 
   LeaseKey key() const { return {job, part}; }
   bool operator==(const LeaseRef&) const = default;

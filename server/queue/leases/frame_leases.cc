@@ -1,4 +1,4 @@
-// The part of LeaseTable that is about render jobs.
+// The part of LeaseTable that is about jobs with leases of parts: render jobs.
 #include <fmt/format.h>
 
 #include <utility>
@@ -7,7 +7,8 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/kind_policy.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/queue/leases/lease_table.h"
 #include "server/queue/resources/resource_error.h"
 
@@ -42,7 +43,7 @@ absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::AcquirePart(JobEntry& entr
   NERF_RETURN_IF_ERROR(GrantPart(change, *part, worker));
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
   LeaseGrant grant;
-  grant.lease = {entry.job.key, worker, entry.job.lease.epoch, *part, JobKind::kRender};
+  grant.lease = {entry.job.key, worker, entry.job.lease.epoch, *part, entry.job.kind};
   grant.job = entry.job;
   grant.ttl = state_.options.lease_ttl;
   return std::optional(std::move(grant));
@@ -115,12 +116,12 @@ absl::StatusOr<Job> LeaseTable::FinishPart(const LeaseRef& lease, const JobOutco
     result = "cancelled";
     NERF_RETURN_IF_ERROR(FreePart(leased.change, lease.part, QueueReason::kNone));
   } else if (outcome.kind != JobOutcome::Kind::kSucceeded) {
-    return Refuse(std::move(leased),
-                  StateConflict(fmt::format("nobody asked to stop {}", RenderJobName(lease.job))));
+    return Refuse(std::move(leased), StateConflict(fmt::format("nobody asked to stop {}",
+                                                               JobName(lease.job, lease.kind))));
   } else if (!IsComplete(job, lease.part)) {
     return Refuse(std::move(leased),
                   StateConflict(fmt::format("part {} of {} is not complete", lease.part,
-                                            RenderJobName(lease.job))));
+                                            JobName(lease.job, lease.kind))));
   } else {
     NERF_RETURN_IF_ERROR(CompletePart(leased.change, lease.part));
   }
@@ -132,21 +133,6 @@ absl::StatusOr<Job> LeaseTable::FinishPart(const LeaseRef& lease, const JobOutco
     }
   }
   state_.observer.OnAttemptEnded(entry.job, result);
-  return entry.job;
-}
-
-absl::StatusOr<Job> LeaseTable::ReleasePart(LeasedChange leased, const LeaseRef& lease,
-                                            QueueReason reason, std::string_view why) {
-  const bool no_room = reason == QueueReason::kNoRoom;
-  const JobEntry::Aside aside = leased.entry->aside;
-  bool fails = false;
-  if (no_room) {
-    NERF_ASSIGN_OR_RETURN(fails, FailsWithoutRoom(leased, lease.worker, why));
-  }
-  if (!fails) NERF_RETURN_IF_ERROR(FreePart(leased.change, lease.part, reason));
-  JobEntry& entry = *leased.entry;
-  NERF_RETURN_IF_ERROR(ApplyRelease(std::move(leased), aside));
-  state_.observer.OnAttemptEnded(entry.job, no_room ? "no_room" : "drained");
   return entry.job;
 }
 

@@ -9,6 +9,7 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "server/queue/jobs/stop_cause.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/lease_table.h"
 #include "server/queue/resources/resource_error.h"
 
@@ -51,13 +52,9 @@ std::map<std::string, absl::Duration> LeaseTable::BusyWorkers() {
   std::map<std::string, absl::Duration> busy;
   for (const auto& [lease, deadline] : state_.lease_deadlines) {
     const Job& job = state_.jobs.at(lease.job).job;
-    if (job.kind == JobKind::kRender) {
-      const std::string& worker = job.render_work.parts[lease.part].worker;
-      if (!worker.empty()) busy[worker] = absl::InfiniteDuration();
-    } else if (lease.part < job.lease.members.size()) {
-      busy[job.lease.members[lease.part]] =
-          gangs_.rates.TimeLeft(job).value_or(absl::InfiniteDuration());
-    }
+    const std::string worker(PolicyOf(job).LeaseOf(job, lease.part).worker);
+    if (worker.empty()) continue;
+    busy[worker] = gangs_.rates.TimeLeft(job).value_or(absl::InfiniteDuration());
   }
   return busy;
 }
@@ -177,7 +174,7 @@ std::optional<LeaseGrant> LeaseTable::TakePromised(const std::string& worker) {
   gangs_.promised.erase(promised);
   if (!is_stored || !HoldsLease(found->second.job.state) ||
       found->second.job.lease.epoch != lease.epoch ||
-      !IsMember(found->second.job, lease.part, worker)) {
+      PolicyOf(lease.kind).LeaseOf(found->second.job, lease.part).worker != worker) {
     return std::nullopt;
   }
   return MakeGrant(found->second, worker);

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "server/queue/kinds/kind_policy.h"
+
 namespace nerf {
 namespace {
 
@@ -46,11 +48,6 @@ bool LacksGangLibrary(const WorkerDescription& worker, GangDevice device) {
 
 std::string GangHardwareOf(const WorkerDescription& worker) {
   return GangDeviceOf(worker) == GangDevice::kCuda ? worker.device_description : "";
-}
-
-bool IsMember(const Job& job, uint32_t part, std::string_view worker) {
-  const std::vector<std::string>& members = job.lease.members;
-  return part < members.size() && (worker.empty() || members[part] == worker);
 }
 
 std::string NameOfMember(const Job& job, uint32_t part) {
@@ -122,7 +119,7 @@ void TrainingRates::Note(const std::string& method, const JobProgress& progress)
 }
 
 std::optional<absl::Duration> TrainingRates::TimeLeft(const Job& job) const {
-  if (job.kind != JobKind::kTraining) return std::nullopt;
+  if (!TraitsOf(job.kind).has_budget) return std::nullopt;
   const JobConfig& config = job.training.config;
   if (job.progress.eta_seconds > 0) return absl::Seconds(job.progress.eta_seconds);
   const auto left = [&](double done) { return std::max(0.0, config.budget_amount - done); };

@@ -32,8 +32,6 @@ std::string GangHardwareOf(const WorkerDescription& worker);
 // Whether the job asks for more than one worker at the same time.
 inline bool WantsGang(const Job& job) { return job.training.workers.max > 1 && job.parts.empty(); }
 
-// Whether the worker has the part of the job's last lease; an empty name is not compared.
-bool IsMember(const Job& job, uint32_t part, std::string_view worker);
 // For people: "worker w", of a gang "rank 1 (worker w)".
 std::string NameOfMember(const Job& job, uint32_t part);
 

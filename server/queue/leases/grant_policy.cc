@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "server/queue/jobs/any_training.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/worker_description.h"
 
 namespace nerf {
 

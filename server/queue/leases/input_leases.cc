@@ -7,14 +7,14 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/lease_table.h"
 
 namespace nerf {
 
 std::vector<JobInput> LeaseTable::CurrentInputs(const Job& job) {
   const auto scene = state_.scenes.find({job.key.project, SceneReadBy(job)});
-  return InputsOf(job, scene == state_.scenes.end() ? nullptr : &scene->second);
+  return PolicyOf(job).InputsOf(job, scene == state_.scenes.end() ? nullptr : &scene->second);
 }
 
 std::vector<JobInput> LeaseTable::LackingOf(std::vector<JobInput> inputs) {
@@ -50,10 +50,8 @@ absl::StatusOr<Job> LeaseTable::AwaitInputs(LeasedChange leased, uint32_t part,
                                             std::vector<JobInput> lacking) {
   JobEntry& entry = *leased.entry;
   const std::string text = LackText(lacking);
-  NERF_RETURN_IF_ERROR(entry.job.kind == JobKind::kRender
-                           ? FreePart(leased.change, part, QueueReason::kBlobsMissing)
-                           : EndPlacement(leased.change, QueueReason::kBlobsMissing,
-                                          /*keep_holder=*/false));
+  NERF_RETURN_IF_ERROR(
+      EndLease(leased.change, part, QueueReason::kBlobsMissing, /*keep_holder=*/false));
   // Before it is queued: whoever is woken by that sees that it waits.
   if (!lacking.empty()) {
     entry.lacking = std::move(lacking);

@@ -9,6 +9,7 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "server/queue/jobs/stop_cause.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/lease_table.h"
 #include "server/queue/resources/resource_error.h"
 
@@ -41,7 +42,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   std::optional<std::vector<JobInput>> lack = LackOf(lease, outcome);
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job, lease.kind));
-  if (existing->job.kind == JobKind::kRender) {
+  if (TraitsOf(lease.kind).has_part_leases) {
     return FinishPart(lease, outcome, std::move(lack));
   }
   // A repeated call, because the reply was lost. Return the same.
@@ -64,18 +65,9 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
     return Refuse(std::move(leased),
                   StateConflict(fmt::format("rank 0 alone finishes {}", JobName(lease.job))));
   }
-  if (job.kind == JobKind::kPose && outcome.kind == JobOutcome::Kind::kSucceeded &&
-      job.state != JobState::kCancelling) {
-    return Refuse(std::move(leased), StateConflict(fmt::format("no scene of {} was committed",
-                                                               PoseJobName(lease.job))));
-  }
-  const bool has_files = outcome.exported.has_value() && !outcome.exported->files.empty();
-  if (job.kind == JobKind::kExport && ending.has_value() && ending->to == JobState::kSucceeded) {
-    if (!has_files) {
-      return Refuse(std::move(leased), StateConflict(fmt::format("no file of {} was named",
-                                                                 JobName(lease.job, lease.kind))));
-    }
-    job.export_result = outcome.exported;
+  if (ending.has_value() && ending->to == JobState::kSucceeded) {
+    absl::Status taken = PolicyOf(job).TakeResult(outcome, job);
+    if (!taken.ok()) return Refuse(std::move(leased), std::move(taken));
   }
   if (!ending.has_value()) {
     return Refuse(std::move(leased), StateConflict(fmt::format(
@@ -113,11 +105,8 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
 
 JobOutcome LeaseTable::WithFilesChecked(const LeaseRef& lease, const JobOutcome& outcome) {
   JobOutcome checked = outcome;
-  if (lease.kind != JobKind::kExport) checked.exported.reset();
-  if (!checked.exported.has_value()) return checked;
-  std::vector<BlobRef> needed;
-  for (const SceneFileRecord& file : checked.exported->files) needed.push_back(file.blob);
-  if (state_.RequireBlobs(needed).ok()) return checked;
+  const std::vector<BlobRef> needed = PolicyOf(lease.kind).FilesOf(outcome);
+  if (needed.empty() || state_.RequireBlobs(needed).ok()) return checked;
   checked.exported.reset();
   checked.kind = JobOutcome::Kind::kFailed;
   checked.error.code = absl::StatusCode::kDataLoss;
@@ -153,7 +142,7 @@ absl::Status LeaseTable::ApplyRelease(LeasedChange leased, const JobEntry::Aside
 
 absl::StatusOr<bool> LeaseTable::FailsWithoutDay(LeasedChange& leased) {
   Job& job = leased.change.job;
-  if (!StartsOver(job.kind) || job.stop != StopCause::kQuota ||
+  if (!TraitsOf(job).starts_over || job.stop != StopCause::kQuota ||
       ++leased.entry->n_quota_stops < kMaxQuotaStops)
     return false;
   job.error.code = absl::StatusCode::kResourceExhausted;
@@ -172,7 +161,7 @@ absl::StatusOr<bool> LeaseTable::FailsWithoutRoom(LeasedChange& leased, const st
   Job& job = leased.change.job;
   const int n_rounds = leased.entry->aside.n_rounds;
   const bool is_wanted = job.state != JobState::kCancelling && job.stop == StopCause::kNone;
-  if (job.kind == JobKind::kTraining || n_rounds < kMaxNoRoomRounds || !is_wanted) return false;
+  if (TraitsOf(job).waits_for_room || n_rounds < kMaxNoRoomRounds || !is_wanted) return false;
   job.error.code = absl::StatusCode::kResourceExhausted;
   job.error.reason = std::string(QueueReasonName(QueueReason::kNoRoom));
   job.error.message = fmt::format("no worker had room for it on its disk, {} times in a row{}{}",
@@ -185,15 +174,12 @@ absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reaso
                                         std::optional<uint32_t> lost_rank, std::string_view why) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Release", JobState::kRunning));
-  if (leased.change.job.kind == JobKind::kRender) {
-    return ReleasePart(std::move(leased), lease, reason, why);
-  }
-  const std::vector<std::string>& members = leased.entry->job.lease.members;
-  const bool is_gang = leased.entry->job.lease.IsGang();
+  const Job& before = leased.entry->job;
+  const bool is_gang = !TraitsOf(before).has_part_leases && before.lease.IsGang();
   if (is_gang && reason == QueueReason::kWorkerLost) {
     return ReleaseBrokenGang(std::move(leased), lease.part, lost_rank);
   }
-  const std::string worker = members[lease.part];
+  const std::string worker(PolicyOf(before).LeaseOf(before, lease.part).worker);
   const StopCause stop = leased.change.job.stop;
   const bool no_room = reason == QueueReason::kNoRoom;
   const JobEntry::Aside aside = leased.entry->aside;
@@ -203,9 +189,9 @@ absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reaso
   }
   if (!fails) {
     NERF_RETURN_IF_ERROR(
-        EndPlacement(leased.change, reason, /*keep_holder=*/false,
-                     is_gang ? NameOfMember(leased.change.job, lease.part) + " gave the job back"
-                             : std::string(why)));
+        EndLease(leased.change, lease.part, reason, /*keep_holder=*/false,
+                 is_gang ? NameOfMember(leased.change.job, lease.part) + " gave the job back"
+                         : std::string(why)));
   }
   if (stop == StopCause::kPreempted) {
     for (const std::string& kept : leased.entry->kept_workers) {
@@ -224,7 +210,7 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased,
                         BeginLeased(lease, "ReportEngineCrash", JobState::kRunning));
-  if (leased.change.job.kind == JobKind::kRender) {
+  if (TraitsOf(lease.kind).has_part_leases) {
     return CrashPart(std::move(leased), lease.part, message, shared_engine);
   }
   Job& job = leased.change.job;
@@ -249,7 +235,7 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
     job.error.code = absl::StatusCode::kInternal;
     job.error.reason = std::string(reason::kEngineCrashed);
     job.error.message =
-        StartsOver(job.kind)
+        TraitsOf(job).starts_over
             ? fmt::format("{} tries in a row broke down; last: {}", job.crashes_in_row, message)
             : fmt::format("the engine died {} times in a row without a new checkpoint; last: {}",
                           job.crashes_in_row, message);
@@ -258,7 +244,8 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
   }
   NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
   const Job& now = leased.entry->job;
-  if (workers_ != nullptr && WorkerHealth::MayBeAtFault(now.kind, shared_engine)) {
+  // Of an engine with other work nobody knows what killed it.
+  if (workers_ != nullptr && TraitsOf(now).may_blame_worker && !shared_engine) {
     workers_->EngineDied(worker, lease.job);
   }
   state_.observer.OnAttemptEnded(now, "engine_crash");

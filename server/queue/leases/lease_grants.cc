@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/gang_policy.h"
 #include "server/queue/leases/lease_table.h"
 #include "server/queue/resources/request_check.h"
@@ -153,7 +154,7 @@ absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::Acquire(const GrantRequest
   gangs_.askers[request.worker].waits = false;
   fair_share_.Granted(entry->job.key.project);
   const GrantInProgress counted(state_, entry->job.key.project);
-  if (entry->job.kind == JobKind::kRender) return AcquirePart(*entry, request.worker);
+  if (TraitsOf(entry->job).has_part_leases) return AcquirePart(*entry, request.worker);
   if (next->gang.has_value()) return GrantGang(*entry, request.worker, *next->gang);
   JobChange change(*entry, state_.clock.WallNow());
   ++change.job.lease.epoch;

@@ -10,20 +10,15 @@
 #include "common/logging.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
-#include "server/queue/jobs/render_work.h"
 #include "server/queue/jobs/stop_cause.h"
+#include "server/queue/kinds/kind_policy.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/queue/leases/gang_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 
 namespace nerf {
 namespace {
-
-// Whether the worker holds the part's lease; of a training job there is one.
-bool HoldsIt(const Job& job, uint32_t part, const std::string& worker) {
-  if (job.kind != JobKind::kRender) return IsMember(job, part, worker);
-  return part < job.render_work.parts.size() && job.render_work.parts[part].worker == worker;
-}
 
 absl::Status CheckCheckpoint(const CheckpointRecord& checkpoint) {
   RequestCheck check;
@@ -56,23 +51,23 @@ void ShowProgress(QueueState& state, JobEntry& entry, const JobProgress& progres
   entry.job.progress = progress;
   entry.log.SetLiveProgress();
   entry.log.SignalAll(state.wake);
-  if (entry.job.kind == JobKind::kTraining) state.rows.Changed(entry.job.key, state.wake);
+  state.NoteRow(entry.job);
 }
 
 }  // namespace
 
 bool IsHolder(const Job& job, const LeaseRef& lease) {
   if (job.kind != lease.kind) return false;
-  if (job.kind == JobKind::kRender) return HoldsPart(job, lease);
-  return job.lease.epoch == lease.epoch && IsMember(job, lease.part, lease.worker);
+  const PartLease last = PolicyOf(job).LeaseOf(job, lease.part);
+  return last.epoch == lease.epoch && !last.worker.empty() &&
+         (lease.worker.empty() || last.worker == lease.worker);
 }
 
 bool IsLeaseOver(const Job& job, const LeaseRef& lease) {
-  if (job.kind == JobKind::kRender) return !HoldsPart(job, lease);
-  if (job.lease.epoch != lease.epoch) return true;
-  // Rank 0 has reported the end itself.
-  if (IsFinal(job.state)) return lease.part > 0;
-  return !IsMember(job, lease.part, lease.worker);
+  if (TraitsOf(job).has_part_leases || job.lease.epoch != lease.epoch || !IsFinal(job.state)) {
+    return !IsHolder(job, lease);
+  }
+  return lease.part > 0;  // rank 0 has reported the end itself
 }
 
 LeaseOrder OrderFor(const Job& job) {
@@ -111,11 +106,11 @@ absl::Status LeaseTable::RequireHolder(const Job& job, const LeaseRef& lease,
     return absl::OkStatus();
   }
   state_.observer.OnFencedWrite(call);
-  return WithReason(
-      absl::FailedPreconditionError(fmt::format("stale lease epoch {} of {}, which is {} at {}",
-                                                lease.epoch, JobName(lease.job, lease.kind),
-                                                JobStateName(job.state), EpochOf(job, lease.part))),
-      reason::kLeaseFenced, {{"current_epoch", std::to_string(EpochOf(job, lease.part))}});
+  const uint64_t epoch = PolicyOf(job).LeaseOf(job, lease.part).epoch;
+  return WithReason(absl::FailedPreconditionError(fmt::format(
+                        "stale lease epoch {} of {}, which is {} at {}", lease.epoch,
+                        JobName(lease.job, lease.kind), JobStateName(job.state), epoch)),
+                    reason::kLeaseFenced, {{"current_epoch", std::to_string(epoch)}});
 }
 
 void LeaseTable::RenewDeadline(const LeaseKey& lease) {
@@ -153,7 +148,7 @@ absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, boo
   }
   if (change.job.stop == StopCause::kDeadline) return FailAtEndDeadline(change);
   if (!keep_holder || is_gang) change.job.lease.members.clear();
-  if (StartsOver(change.job.kind)) {
+  if (TraitsOf(change.job).starts_over) {
     change.job.progress = JobProgress();
     absl::StrAppend(&message, message.empty() ? "" : "; ", "it starts again from the beginning");
   }
@@ -162,11 +157,15 @@ absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, boo
   return absl::OkStatus();
 }
 
-absl::Status LeaseTable::EndLease(JobChange& change, uint32_t part, bool keep_holder) {
-  return change.job.kind == JobKind::kRender
-             ? FreePart(change, part, QueueReason::kWorkerLost)
-             : EndPlacement(change, QueueReason::kWorkerLost, keep_holder,
-                            NameOfMember(change.job, part) + " was lost");
+absl::Status LeaseTable::LoseLease(JobChange& change, uint32_t part, bool keep_holder) {
+  return EndLease(change, part, QueueReason::kWorkerLost, keep_holder,
+                  NameOfMember(change.job, part) + " was lost");
+}
+
+absl::Status LeaseTable::EndLease(JobChange& change, uint32_t part, QueueReason reason,
+                                  bool keep_holder, std::string message) {
+  if (TraitsOf(change.job).has_part_leases) return FreePart(change, part, reason);
+  return EndPlacement(change, reason, keep_holder, std::move(message));
 }
 
 std::optional<LeaseOrder> LeaseTable::OrderOf(const LeaseRef& lease) const {
@@ -187,13 +186,14 @@ absl::Status LeaseTable::Attach(const std::string& worker, std::span<const Lease
     if (found == state_.jobs.end()) continue;  // deleted while others were changed
     JobEntry& entry = found->second;
     const Job& job = entry.job;
-    if (!HoldsLease(job.state) || !HoldsIt(job, lease.part, worker)) continue;
+    const PartLease last = PolicyOf(job).LeaseOf(job, lease.part);
+    if (!HoldsLease(job.state) || last.worker != worker) continue;
     const bool is_held = std::any_of(held.begin(), held.end(), [&](const LeaseRef& ref) {
-      return ref.key() == lease && ref.epoch == EpochOf(job, lease.part);
+      return ref.key() == lease && ref.epoch == last.epoch;
     });
     if (is_held) continue;
     JobChange change(entry, state_.clock.WallNow());
-    NERF_RETURN_IF_ERROR(EndLease(change, lease.part, /*keep_holder=*/false));
+    NERF_RETURN_IF_ERROR(LoseLease(change, lease.part, /*keep_holder=*/false));
     NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
     state_.observer.OnAttemptEnded(entry.job, "lease_expired");
   }
@@ -221,16 +221,16 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
                                              JobState wanted, const JobProgress* progress) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job, lease.kind));
+  const KindTraits& traits = TraitsOf(lease.kind);
   // CommitPoses has ended the job; its holder's report of that is on the way.
-  const bool has_scene =
-      entry->job.kind == JobKind::kPose && entry->job.state == JobState::kSucceeded;
+  const bool has_scene = traits.makes_scene && entry->job.state == JobState::kSucceeded;
   if (has_scene && IsHolder(entry->job, lease)) return LeaseOrder::kTrain;
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
   RenewDeadline(lease.key());
   gangs_.Heard(lease.worker, state_.clock.Now());
   // Orders, moves and progress are rank 0's.
-  if (lease.kind == JobKind::kTraining && lease.part > 0) return LeaseOrder::kTrain;
-  if (progress != nullptr && lease.kind == JobKind::kTraining)
+  if (!traits.has_part_leases && lease.part > 0) return LeaseOrder::kTrain;
+  if (progress != nullptr && traits.has_budget)
     gangs_.rates.Note(entry->job.training.config.method, *progress);
   const LeaseOrder order = OrderFor(entry->job);
   if (progress != nullptr) NoteProgress(state_, *entry, *progress);
@@ -349,7 +349,7 @@ void LeaseTable::ExpireLeases() {
     if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) continue;
     JobEntry& entry = state_.jobs.at(lease.job);
     JobChange change(entry, state_.clock.WallNow());
-    const absl::Status ended = EndLease(change, lease.part, /*keep_holder=*/true);
+    const absl::Status ended = LoseLease(change, lease.part, /*keep_holder=*/true);
     if (!ended.ok()) {
       LogError("a lease cannot expire", {{"error", ended.ToString()}});
       continue;

@@ -52,8 +52,9 @@ LeaseOrder OrderFor(const Job& job);
 // True if `lease` names the last grant of the job. A holder whose lease has expired stays recorded,
 // and stays the holder, until the next grant.
 bool IsHolder(const Job& job, const LeaseRef& lease);
-// Whether the lease of a training is over, so that its worker stops: another epoch is current, or
-// the worker's gang has ended. A lease that has expired and may be taken up again is not.
+
+// Whether the lease is over, so that its worker stops: another epoch is current, or the worker's
+// gang has ended. A lease that has expired and may be taken up again is not.
 bool IsLeaseOver(const Job& job, const LeaseRef& lease);
 
 struct CommittedCheckpoint {
@@ -100,7 +101,7 @@ class LeaseTable {
  public:
   static constexpr absl::Duration kFirstNoRoomPause = absl::Seconds(30);
   static constexpr absl::Duration kMaxNoRoomPause = absl::Minutes(10);
-  // But for trainings, whose files alone need room: the work of others may fill any disk.
+  // Of jobs of whose kind not only the files need room (KindTraits::waits_for_room).
   static constexpr int kMaxNoRoomRounds = 3;
   // Of a job that starts over, by its project's time of a day.
   static constexpr int kMaxQuotaStops = 2;
@@ -204,7 +205,7 @@ class LeaseTable {
                            std::vector<SceneFileRecord> files);
 
  private:
-  // Of an export job, failed where the server lacks a file that it has made. Reads the file system.
+  // Failed where the server lacks a file that the job has made. Reads the file system.
   JobOutcome WithFilesChecked(const LeaseRef& lease, const JobOutcome& outcome);
   // Begins a change of the lease's job and renews the lease. Waits until nobody else changes the
   // job. If the lease has expired, the change takes it up again, which moves the job to
@@ -281,8 +282,11 @@ class LeaseTable {
   std::optional<NextJob> FirstOfProject(const std::string& project, const GrantRequest& request,
                                         std::optional<WaitingGang>* ahead)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // A lease was lost.
-  static absl::Status EndLease(JobChange& change, uint32_t part, bool keep_holder);
+  // The lease's worker was lost.
+  static absl::Status LoseLease(JobChange& change, uint32_t part, bool keep_holder);
+  // As EndPlacement; of a job with leases of parts, the part is free again.
+  static absl::Status EndLease(JobChange& change, uint32_t part, QueueReason reason,
+                               bool keep_holder, std::string message = "");
   // For gangs (gang_leases.cc).
   void NoteAsker(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   std::optional<LeaseGrant> TakePromised(const std::string& worker)
@@ -309,14 +313,12 @@ class LeaseTable {
   absl::StatusOr<Job> ReleaseBrokenGang(LeasedChange leased, uint32_t reporter,
                                         std::optional<uint32_t> lost_rank)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // For render jobs (frame_leases.cc): Acquire, Finish, Release and ReportEngineCrash.
+  // For jobs with leases of parts (frame_leases.cc): Acquire, Finish and ReportEngineCrash.
   absl::StatusOr<std::optional<LeaseGrant>> AcquirePart(JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   absl::StatusOr<Job> FinishPart(const LeaseRef& lease, const JobOutcome& outcome,
                                  std::optional<std::vector<JobInput>> lack)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  absl::StatusOr<Job> ReleasePart(LeasedChange leased, const LeaseRef& lease, QueueReason reason,
-                                  std::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   absl::StatusOr<Job> CrashPart(LeasedChange leased, uint32_t part, std::string_view message,
                                 bool shared_engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry, const std::string& worker)

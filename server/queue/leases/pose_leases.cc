@@ -7,6 +7,7 @@
 
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/lease_table.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/resources/scene_manifest.h"
@@ -51,7 +52,7 @@ absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const PoseResult& re
   Job& job = leased.change.job;
   if (job.state == JobState::kCancelling) {
     return Refuse(std::move(leased),
-                  StateConflict(fmt::format("{} is cancelled", PoseJobName(lease.job))));
+                  StateConflict(fmt::format("{} is cancelled", JobName(lease.job, lease.kind))));
   }
   if (!present.ok()) return Refuse(std::move(leased), present);
   job.pose_result = result;

@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
-#include "server/queue/jobs/any_training.h"
-#include "server/queue/jobs/job_kind.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/gang_policy.h"
 #include "server/queue/leases/grant_policy.h"
 
@@ -22,58 +19,6 @@ bool TakesJobs(const WorkerRecord& worker) {
          (worker.state == WorkerState::kIdle || worker.state == WorkerState::kBusy);
 }
 
-QueueWait NoCapableWorker(const std::string& method, std::span<const WorkerRecord> workers) {
-  std::set<std::string> methods;
-  for (const WorkerRecord& worker : workers) {
-    if (!TakesJobs(worker) || worker.description.Has(kPosesOnly)) continue;
-    methods.insert(worker.description.methods.begin(), worker.description.methods.end());
-  }
-  if (methods.empty()) return {kWaitNoCapableWorker, "the connected workers take pose jobs alone"};
-  return {kWaitNoCapableWorker, fmt::format("no connected worker has method {} (there is {})",
-                                            method, fmt::join(methods, ", "))};
-}
-
-QueueWait NoRenderingWorker(const Job& job) {
-  const std::string_view capability = CapabilityOf(job);
-  std::string message = "no connected worker renders models of its method";
-  if (capability == kMovieCapability || capability == kStyledMovieCapability) {
-    message = "no connected worker has ffmpeg for the movie";
-  }
-  if (job.render.feature == kStyleFeature) {
-    message += " with alpha, a background, a box or a panorama or as EXR; older versions do not";
-  }
-  return {kWaitNoCapableWorker, std::move(message)};
-}
-
-QueueWait NoExportingWorker(const Job& job) {
-  static constexpr std::pair<std::string_view, std::string_view> kLacks[] = {
-      {kMoreExportsFeature, "turned boxes, textures and volumes"},
-      {kPathExportsFeature, "camera paths and data sets of views"},
-      {kBakedExportsFeature, "baked viewers"},
-      {kNanoVdbFeature, "NanoVDB, and nor have those built without libnanovdb-dev"}};
-  std::string message = "no connected worker exports models of its method";
-  for (const auto& [feature, lack] : kLacks) {
-    if (job.exporting.feature == feature)
-      message += fmt::format(" as asked; older versions have no {}", lack);
-  }
-  return {kWaitNoCapableWorker, std::move(message)};
-}
-
-QueueWait NoPosingWorker(const Job& job, std::span<const WorkerRecord> workers) {
-  const bool any_poses = std::any_of(workers.begin(), workers.end(), [&](const auto& worker) {
-    return TakesJobs(worker) && worker.description.Has(kPoseCapability) &&
-           (!job.pose.has_films || !worker.description.ffmpeg_version.empty());
-  });
-  if (any_poses && (job.pose.HasOptions() || job.pose.n_masks > 0)) {
-    return {kWaitNoCapableWorker,
-            "no connected worker adds photographs to scenes, is told their camera or reads their "
-            "masks; older versions do not"};
-  }
-  return {kWaitNoCapableWorker, job.pose.has_films
-                                    ? "no connected worker has COLMAP, and ffmpeg for the films"
-                                    : "no connected worker has COLMAP"};
-}
-
 // "j-a, j-b, j-c and 2 more".
 std::string FirstOf(const std::vector<std::string_view>& names) {
   constexpr size_t kMaxNames = 3;
@@ -83,8 +28,12 @@ std::string FirstOf(const std::vector<std::string_view>& names) {
   return text;
 }
 
-// Why a job waits that no connected and healthy worker can take. `n_workers` take other jobs.
-QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, size_t n_workers) {
+// Why a job waits that no connected and healthy worker can take.
+QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers) {
+  std::vector<const WorkerDescription*> others;  // which take other jobs
+  for (const WorkerRecord& worker : workers) {
+    if (TakesJobs(worker)) others.push_back(&worker.description);
+  }
   for (const WorkerRecord& worker : workers) {
     const bool is_paused =
         worker.state == WorkerState::kUnhealthy || worker.avoids.contains(job.key.project);
@@ -94,24 +43,11 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
             fmt::format("worker {} is unhealthy: {}", worker.description.id, worker.state_message)};
   }
   for (const WorkerRecord& worker : workers) {
-    if (!worker.drained || !worker.connected || n_workers > 0) continue;
+    if (!worker.drained || !worker.connected || !others.empty()) continue;
     if (!worker.Offers(CapabilityOf(job))) continue;
     return {kWaitNoWorker, fmt::format("worker {} is drained", worker.description.id)};
   }
-  if (n_workers > 0 && job.kind == JobKind::kRender) return NoRenderingWorker(job);
-  if (n_workers > 0 && job.kind == JobKind::kPose) return NoPosingWorker(job, workers);
-  if (n_workers > 0 && job.kind == JobKind::kExport) return NoExportingWorker(job);
-  if (n_workers > 0 && CapabilityOf(job).starts_with(kMergePrefix)) {
-    return {kWaitNoCapableWorker, fmt::format("no connected worker trains parts of method {}",
-                                              job.training.config.method)};
-  }
-  if (n_workers > 0 && CapabilityOf(job).starts_with(kExtendPrefix)) {
-    return {kWaitNoCapableWorker,
-            fmt::format("no connected worker goes on with trainings of method {} beyond their "
-                        "budget; older versions do not",
-                        job.training.config.method)};
-  }
-  if (n_workers > 0) return NoCapableWorker(std::string(CapabilityOf(job)), workers);
+  if (!others.empty()) return {kWaitNoCapableWorker, PolicyOf(job).WhyNoWorker(job, others)};
   return {kWaitNoWorker, "no worker is connected"};
 }
 
@@ -179,7 +115,7 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
     const auto found = std::find(crashed_on.begin(), crashed_on.end(), worker.description.id);
     if (found == crashed_on.end()) untried.push_back(&worker);
   }
-  if (capable.empty()) return NoWorkerFor(job, workers, n_workers);
+  if (capable.empty()) return NoWorkerFor(job, workers);
   // After a crash it waits for a worker on which it has not crashed.
   if (!untried.empty() && !WantsGang(job)) capable = std::move(untried);
   if (WantsGang(job)) {

@@ -6,7 +6,6 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "server/queue/jobs/job_kind.h"
 #include "server/queue/resources/resource_key.h"
 
 namespace nerf {
@@ -22,12 +21,6 @@ class WorkerHealth {
   static constexpr size_t kMaxProjects = 2;
   static constexpr absl::Duration kFirstPause = absl::Minutes(1);
   static constexpr absl::Duration kMaxPause = absl::Minutes(16);
-
-  // Whether a crash may be its worker's fault. That of a pose or export job is its input's: it ran
-  // in a program of its own. With `shared_engine` nobody knows.
-  static bool MayBeAtFault(JobKind kind, bool shared_engine) {
-    return kind == JobKind::kTraining && !shared_engine;
-  }
 
   void EngineDied(const std::string& worker, const ResourceKey& job, SteadyTime now);
   // A job has succeeded, or has a new checkpoint or frame.

@@ -13,29 +13,11 @@
 #include "common/clock.h"
 #include "common/mutex.h"
 #include "server/queue/jobs/job_kind.h"
+#include "server/queue/kinds/worker_description.h"
 #include "server/queue/leases/worker_health.h"
 #include "server/queue/resources/resource_key.h"
 
 namespace nerf {
-
-// What a worker reports about itself when it connects.
-struct WorkerDescription {
-  std::string id;       // stable, IsResourceId
-  std::string session;  // random id of its process
-  std::string device;   // cpu or cuda:N
-  std::string device_description;
-  std::string version;
-  std::string host;
-  std::vector<std::string> methods;        // training methods it offers; empty: unknown, so all
-  std::vector<std::string> features = {};  // what else it can do, as in nerf.v1.WorkerHello
-  std::string problem = {};                // why it can do nothing at all, for people; else empty
-  // Of what finds poses, and of what reads films for that; empty without.
-  std::string colmap_version = {}, ffmpeg_version = {};
-
-  bool Has(std::string_view feature) const;
-  // What it may be granted (CapabilityOf). Empty: not reported, so every training.
-  std::vector<std::string> Capabilities() const;
-};
 
 enum class WorkerState { kIdle, kBusy, kDraining, kLost, kUnhealthy };
 
@@ -48,7 +30,7 @@ struct WorkerRecord {
   std::string state_message;       // why it is UNHEALTHY or avoids projects, for people, or empty
   std::set<std::string> avoids;    // projects on whose jobs its engine has died (WorkerHealth)
   std::optional<ResourceKey> job;  // the one that it works on
-  JobKind job_kind = JobKind::kTraining;
+  JobKind job_kind = kDefaultJobKind;
   bool follows = false;    // as a rank other than 0, which renders nothing meanwhile
   bool connected = false;  // a stream is open; a worker stays known without one
   bool drained = false;    // by an operator
@@ -90,7 +72,7 @@ class WorkerTable {
   // is stale: the caller ends that stream with ABORTED.
   bool Heard(const std::string& worker, uint64_t connection, bool draining,
              const std::optional<ResourceKey>& job, bool follows = false,
-             JobKind kind = JobKind::kTraining);
+             JobKind kind = kDefaultJobKind);
   // The stream ended. A stale connection changes nothing.
   void Disconnect(const std::string& worker, uint64_t connection);
 
@@ -123,7 +105,7 @@ class WorkerTable {
     bool connected = false;
     bool draining = false;
     std::optional<ResourceKey> job;
-    JobKind kind = JobKind::kTraining;
+    JobKind kind = kDefaultJobKind;
     bool follows = false;
     std::set<std::string> replaced_sessions;
     SteadyTime last_seen;

@@ -41,9 +41,6 @@ std::optional<uint32_t> ParseStep(std::string_view text) {
 std::string JobName(const ResourceKey& key) {
   return fmt::format("projects/{}/trainingJobs/{}", key.project, key.id);
 }
-std::string RenderJobName(const ResourceKey& key) {
-  return fmt::format("projects/{}/renderJobs/{}", key.project, key.id);
-}
 std::string PoseJobName(const ResourceKey& key) {
   return fmt::format("projects/{}/poseJobs/{}", key.project, key.id);
 }

@@ -28,8 +28,7 @@ struct CheckpointKey {
 // projects/{p}/models/{m}, projects/{p}/trainingJobs/{j}/checkpoints/{step}.
 std::string JobName(const ResourceKey& key);
 std::string SceneName(const ResourceKey& key);
-std::string RenderJobName(const ResourceKey& key);  // projects/{p}/renderJobs/{j}
-std::string PoseJobName(const ResourceKey& key);    // projects/{p}/poseJobs/{j}
+std::string PoseJobName(const ResourceKey& key);  // projects/{p}/poseJobs/{j}
 std::string ModelName(const ResourceKey& key);
 std::string CheckpointName(const ResourceKey& job, uint32_t step);
 

@@ -7,6 +7,7 @@
 #include "common/error_reason.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 
 namespace nerf {
 namespace {
@@ -117,7 +118,7 @@ void JobListWatcher::AddPresent(JobListBatch* batch) {
     const auto& [sequence, key] = *it;
     if (key.project != request_.project) continue;
     const Job& job = state_.jobs.at(key).job;
-    if (job.kind != JobKind::kTraining || !request_.filter.Matches(job)) continue;
+    if (!TraitsOf(job).is_listed || !request_.filter.Matches(job)) continue;
     batch->jobs.push_back(ListedJobOf(state_, job));
     ++n_present_;
     below_ = sequence;
@@ -131,9 +132,9 @@ void JobListWatcher::AddPresent(JobListBatch* batch) {
   }
 }
 
-const Job* JobListWatcher::FindTraining(const ResourceKey& key) const {
+const Job* JobListWatcher::FindListed(const ResourceKey& key) const {
   const auto found = state_.jobs.find(key);
-  if (found == state_.jobs.end() || found->second.job.kind != JobKind::kTraining) return nullptr;
+  if (found == state_.jobs.end() || !TraitsOf(found->second.job).is_listed) return nullptr;
   return &found->second.job;
 }
 
@@ -141,7 +142,7 @@ std::optional<std::pair<uint64_t, ResourceKey>> JobListWatcher::NextChange() {
   while (true) {
     auto change = state_.rows.After(position_);
     if (!change.has_value()) return std::nullopt;
-    const Job* const job = FindTraining(change->second);
+    const Job* const job = FindListed(change->second);
     const bool is_known = job == nullptr || job->create_sequence >= floor_;
     if (change->second.project == request_.project && is_known) return change;
     position_ = change->first;
@@ -153,7 +154,7 @@ void JobListWatcher::AddChanged(JobListBatch* batch) {
     const auto change = NextChange();
     if (!change.has_value()) return;
     position_ = change->first;
-    const Job* const job = FindTraining(change->second);
+    const Job* const job = FindListed(change->second);
     if (job != nullptr && request_.filter.Matches(*job)) {
       batch->jobs.push_back(ListedJobOf(state_, *job));
     } else {

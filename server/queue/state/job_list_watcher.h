@@ -75,7 +75,7 @@ class JobListWatcher {
   void AddPresent(JobListBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void AddChanged(JobListBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // A training with this name; render jobs are not in these lists.
-  const Job* FindTraining(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  const Job* FindListed(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // The next change of the list, if there is one. Moves the position over those of other lists.
   std::optional<std::pair<uint64_t, ResourceKey>> NextChange()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);

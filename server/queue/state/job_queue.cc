@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "common/error_reason.h"
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/state/part_jobs.h"
 
@@ -45,7 +46,7 @@ absl::StatusOr<Page<ListedJob>> JobQueue::List(const PageRequest& request,
         return ListedJobOf(state_, entry.job);
       },
       [&](const auto& entry) {
-        return entry.job.kind == JobKind::kTraining && filter.Matches(entry.job);
+        return TraitsOf(entry.job).is_listed && filter.Matches(entry.job);
       });
 }
 
@@ -138,7 +139,7 @@ QueueStats JobQueue::Stats() {
   MutexLock lock(state_.mu);
   QueueStats stats;
   stats.jobs = state_.job_counts;
-  stats.pose_jobs = state_.pose_job_counts;
+  stats.jobs_of_kind = state_.kind_counts;
   if (!state_.queued_since.empty()) {
     stats.oldest_queued_age = state_.clock.Now() - *state_.queued_since.begin();
   }

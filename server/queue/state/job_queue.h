@@ -45,7 +45,7 @@ struct JobCurve {
 // Statistics of the queue, for metrics.
 struct QueueStats {
   std::map<std::pair<std::string, JobState>, size_t> jobs;  // by project and state
-  std::map<JobState, size_t> pose_jobs;                     // those of kind kPose
+  std::map<std::pair<JobKind, JobState>, size_t> jobs_of_kind;
   size_t n_queued = 0;
   size_t n_leases = 0;
   size_t n_watchers = 0;
@@ -75,7 +75,7 @@ class JobQueue {
   // and its parts are created together or not at all, and each counts.
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
   // Reads the store when a pose job is final, and is the only call that returns the files of one.
-  absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = JobKind::kTraining);
+  absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = kDefaultJobKind);
   // The training jobs that `filter` matches, newest first. InvalidArgument for a bad page.
   absl::StatusOr<Page<ListedJob>> List(const PageRequest& request, const JobFilter& filter = {});
   // Those of a kind that no filter is about.
@@ -88,13 +88,12 @@ class JobQueue {
   QueuePlace PlaceOf(const Job& job);
   // Changes of a job that is a part of another are refused, here and below: FailedPrecondition
   // STATE_CONFLICT.
-  // Cancels: at once in QUEUED and PAUSED, otherwise through CANCELLING, in which the worker first
-  // commits a checkpoint with `keep_checkpoint`. May be repeated; the last call decides about the
-  // checkpoint. Errors: FailedPrecondition STATE_CONFLICT when the job has succeeded or failed.
+  // Cancels: at once in QUEUED and PAUSED, and where no worker holds a part of it, otherwise
+  // through CANCELLING, in which the worker first commits a checkpoint with `keep_checkpoint`. May
+  // be repeated; the last call decides about the checkpoint. Errors: FailedPrecondition
+  // STATE_CONFLICT when the job has succeeded or failed.
   absl::StatusOr<Job> Cancel(const ResourceKey& key, bool keep_checkpoint = false,
-                             JobKind kind = JobKind::kTraining);
-  // Cancels a render job: at once if no worker holds a part of it, otherwise through CANCELLING.
-  absl::StatusOr<Job> CancelRender(const ResourceKey& key);
+                             JobKind kind = kDefaultJobKind);
   // Changes a job in any state. Errors: InvalidArgument FIELD_INVALID; Aborted ETAG_MISMATCH.
   absl::StatusOr<Job> Update(const ResourceKey& key, const JobUpdate& update);
   // QUEUED -> PAUSED, PREPARING and RUNNING -> PAUSING. May be repeated. Errors: FailedPrecondition
@@ -107,7 +106,7 @@ class JobQueue {
   // and its watchers can still read its events to the end. Trainings that wait for a pose job start
   // or fail before it is deleted. Errors: FailedPrecondition STATE_CONFLICT, also while a part is
   // not final.
-  absl::Status Delete(const ResourceKey& key, JobKind kind = JobKind::kTraining);
+  absl::Status Delete(const ResourceKey& key, JobKind kind = kDefaultJobKind);
   // Deletes those of the jobs, of any kind, that are final and that nobody is changing, and their
   // parts, in one commit. Returns their number.
   absl::StatusOr<size_t> DeleteEnded(std::span<const ResourceKey> keys);
@@ -122,7 +121,7 @@ class JobQueue {
   // store, or of a position that this store has not reached).
   absl::StatusOr<std::unique_ptr<Watcher>> Watch(const ResourceKey& key, std::string_view token,
                                                  std::function<void()> on_new,
-                                                 JobKind kind = JobKind::kTraining);
+                                                 JobKind kind = kDefaultJobKind);
 
   // Follows the training jobs of a project; see JobListWatcher::Open.
   absl::StatusOr<std::unique_ptr<JobListWatcher>> WatchList(JobListRequest request,
@@ -142,8 +141,9 @@ class JobQueue {
   // added to `checkpoints`.
   absl::Status TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // A job that a client may change by itself (CheckNoPart), once nobody else is changing it.
-  absl::StatusOr<JobEntry*> FindChangeable(const ResourceKey& key, JobKind kind)
+  // A job that a client may change by itself (CheckNoPart), once nobody else is changing it; `kind`
+  // as in QueueState::FindJob.
+  absl::StatusOr<JobEntry*> FindChangeable(const ResourceKey& key, std::optional<JobKind> kind = {})
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // The jobs of the parts of `whole`, whose ids are added to it.
   std::vector<Job> MakeParts(const JobSpec& spec, Job* whole)

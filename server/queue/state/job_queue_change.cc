@@ -8,7 +8,8 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/kind_policy.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/state/part_jobs.h"
@@ -24,7 +25,8 @@ absl::Status WrongState(const Job& job) {
 
 }  // namespace
 
-absl::StatusOr<JobEntry*> JobQueue::FindChangeable(const ResourceKey& key, JobKind kind) {
+absl::StatusOr<JobEntry*> JobQueue::FindChangeable(const ResourceKey& key,
+                                                   std::optional<JobKind> kind) {
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key, kind));
   NERF_RETURN_IF_ERROR(CheckNoPart(state_, entry->job));
   return entry;
@@ -32,7 +34,7 @@ absl::StatusOr<JobEntry*> JobQueue::FindChangeable(const ResourceKey& key, JobKi
 
 absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetState& target) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, JobKind::kTraining));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key));
   const JobState from = entry->job.state;
   const std::optional<JobState> to = target(from);
   if (!to.has_value()) return WrongState(entry->job);
@@ -44,22 +46,6 @@ absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetSt
       entry->job.stop == StopCause::kNone) {
     state_.RequestStop(*entry, StopCause::kResumed);
   }
-  NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
-  return entry->job;
-}
-
-absl::StatusOr<Job> JobQueue::CancelRender(const ResourceKey& key) {
-  QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key, JobKind::kRender));
-  const JobState from = entry->job.state;
-  if (from == JobState::kCancelling || from == JobState::kCancelled) return entry->job;
-  if (IsFinal(from)) {
-    return StateConflict(fmt::format("{} is {}", RenderJobName(key), JobStateName(from)),
-                         {{"state", std::string(JobStateName(from))}});
-  }
-  JobChange change(*entry, state_.clock.WallNow());
-  if (HoldsLease(from)) NERF_RETURN_IF_ERROR(change.Move(JobState::kCancelling));
-  if (!IsAnyPartHeld(change.job)) NERF_RETURN_IF_ERROR(change.Move(JobState::kCancelled));
   NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
   return entry->job;
 }
@@ -77,8 +63,10 @@ absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoin
   if (cancelling) {
     change.Record(JobEventKind::kStateChanged);  // wakes the worker
   } else {
-    NERF_RETURN_IF_ERROR(
-        change.Move(HoldsLease(from) ? JobState::kCancelling : JobState::kCancelled));
+    if (HoldsLease(from)) NERF_RETURN_IF_ERROR(change.Move(JobState::kCancelling));
+    const bool is_held =
+        TraitsOf(kind).has_part_leases ? IsAnyPartHeld(change.job) : HoldsLease(from);
+    if (!is_held) NERF_RETURN_IF_ERROR(change.Move(JobState::kCancelled));
   }
   NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
   return entry->job;
@@ -86,7 +74,7 @@ absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoin
 
 absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& update) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, JobKind::kTraining));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key));
   const std::string etag = EtagOf(entry->job);
   if (!update.etag.empty() && update.etag != etag) {
     return WithReason(absl::AbortedError(fmt::format("{} has changed: its etag is {}, not {}",
@@ -148,7 +136,7 @@ absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
 absl::Status JobQueue::Delete(const ResourceKey& key, JobKind kind) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, kind));
-  if (kind == JobKind::kPose && IsFinal(entry->job.state)) {
+  if (TraitsOf(kind).makes_scene && IsFinal(entry->job.state)) {
     NERF_RETURN_IF_ERROR(ReleaseTrainings(state_, key));
     NERF_ASSIGN_OR_RETURN(entry, FindChangeable(key, kind));  // the lock was free
   }
@@ -218,7 +206,7 @@ void JobQueue::Forget(JobEntry& entry) {
   state_.job_order.erase(create_sequence);
   // Keep its events for watchers that have not read all of them.
   if (entry.log.n_watchers() > 0) state_.deleted_jobs.emplace(create_sequence, std::move(entry));
-  if (kind == JobKind::kTraining) state_.rows.Deleted(key, state_.wake);
+  if (TraitsOf(kind).is_listed) state_.rows.Deleted(key, state_.wake);
   state_.jobs.erase(key);
 }
 

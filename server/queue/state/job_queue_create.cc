@@ -10,8 +10,7 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "server/queue/jobs/any_training.h"
-#include "server/queue/jobs/export_spec.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/state/part_jobs.h"
@@ -20,110 +19,6 @@
 
 namespace nerf {
 namespace {
-
-std::string FingerprintOf(const JobSpec& spec) {
-  if (spec.kind == JobKind::kPose) return FingerprintOfPoses(spec);
-  Fingerprint fingerprint;
-  if (spec.kind == JobKind::kRender) {
-    return fingerprint.Add("render").Add(spec.id).Add(spec.render.request).Hex();
-  }
-  if (spec.kind == JobKind::kExport) {
-    fingerprint.Add("export").Add(spec.id).Add(spec.exporting.request);
-    for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
-    return fingerprint.Hex();
-  }
-  // The config as requested: defaults may change with the server's version.
-  fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.training.scene);
-  // Absent from the requests of older clients, whose fingerprints are stored.
-  if (!spec.training.pose_job.empty()) {
-    fingerprint.Add("pose_job").Add(spec.training.pose_job);
-  }
-  if (spec.priority != 0) fingerprint.Add("priority").Add(std::to_string(spec.priority));
-  for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
-  if (!spec.retry_of.empty()) fingerprint.Add("retry_of").Add(spec.retry_of);
-  if (const Extension& extension = spec.extension; !extension.of.empty()) {
-    fingerprint.Add("extension_of").Add(extension.of).Add(extension.budget_kind);
-    fingerprint.Add(fmt::format("{}", extension.budget_amount));
-  }
-  if (const WorkerCount& workers = spec.training.workers; workers != WorkerCount()) {
-    fingerprint.Add("workers").Add(uint64_t{workers.min}).Add(uint64_t{workers.max});
-  }
-  for (const auto& [name, deadline] :
-       {std::pair("start_by", spec.start_by), std::pair("end_by", spec.end_by)}) {
-    if (deadline != absl::InfiniteFuture()) {
-      fingerprint.Add(name).Add(absl::FormatTime(deadline, absl::UTCTimeZone()));
-    }
-  }
-  fingerprint.Add(spec.training.requested_config)
-      .Add(spec.training.init.has_value() ? "init" : "scratch");
-  if (spec.training.init.has_value()) {
-    fingerprint.Add(static_cast<uint64_t>(spec.training.init->kind))
-        .Add(spec.training.init->source.project);
-    fingerprint.Add(spec.training.init->source.id)
-        .Add(uint64_t{spec.training.init->step})
-        .Add(spec.training.init->scope);
-  }
-  return fingerprint.Hex();
-}
-
-bool NamesStart(const InitReference& init) {
-  return init.kind == InitReference::Kind::kModel || init.kind == InitReference::Kind::kCheckpoint;
-}
-
-absl::Status CheckRenderSpec(const JobSpec& spec) {
-  RequestCheck check;
-  CheckJobNames(spec, "render_job", check);
-  check.Require(spec.render.source.project == spec.project, "render_job.source",
-                "must be of the same project");
-  check.Require(spec.render.n_frames >= 1 && spec.render.n_frames <= kMaxFrames, "render_job.path",
-                fmt::format("must have 1 to {} frames", kMaxFrames));
-  return check.Result();
-}
-
-absl::Status CheckExportSpec(const JobSpec& spec) {
-  RequestCheck check;
-  CheckJobNames(spec, "export_job", check);
-  check.Require(spec.exporting.source.project == spec.project, "export_job.source",
-                "must be of the same project");
-  return check.Result();
-}
-
-absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
-  if (spec.kind == JobKind::kExport) return CheckExportSpec(spec);
-  if (spec.kind == JobKind::kRender) return CheckRenderSpec(spec);
-  if (spec.kind == JobKind::kPose) return CheckPoseSpec(spec);
-  RequestCheck check;
-  check.RequireId("parent", spec.project);
-  check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
-  check.RequireRequestId("request_id", spec.request_id);
-  check.RequireDisplayName("training_job.display_name", spec.display_name);
-  check.RequireId("training_job.scene", spec.training.scene,
-                  /*may_be_empty=*/validate_only || !spec.EarlierJob().empty() ||
-                      !spec.training.pose_job.empty());
-  check.RequireId("training_job.pose_job", spec.training.pose_job, /*may_be_empty=*/true);
-  check.Add(CheckPriority("training_job.priority", spec.priority));
-  check.Add(CheckLabels("training_job.labels", spec.labels));
-  const std::optional<InitReference>& init = spec.training.init;
-  if (init.has_value() && NamesStart(*init)) {
-    check.Require(init->source.project == spec.project, "training_job.config.init",
-                  "must be of the same project");
-  }
-  return check.Result();
-}
-
-std::string_view IdPrefixOf(JobKind kind) {
-  switch (kind) {
-    case JobKind::kTraining:
-      return "j";
-    case JobKind::kRender:
-      return "r";
-    case JobKind::kPose:
-      return "p";
-    case JobKind::kExport:
-      return "e";
-  }
-  return "";
-}
 
 void UseCrop(const std::string& kept, ModelSource* source) {
   if (kept.empty() || source->crop_feature.empty()) return;
@@ -190,19 +85,14 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   } else if (!scene.id.empty() && !state_.scenes.contains(scene)) {
     return ResourceNotFound(SceneName(scene));
   }
-  if (job.kind == JobKind::kRender) {
-    NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(job.render));
-    job.render.capability = ModelCapability(kRenderFeature, job.render.feature, method);
-    job.render_work = NewRenderWork(job.render);
+  const KindPolicy& kind = PolicyOf(job);
+  if (const ModelSource* const named = kind.SourceOf(spec)) {
+    ModelSource source = *named;
+    NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(source));
+    kind.UseModel(source, method, job);
   }
-  if (job.kind == JobKind::kPose) NERF_RETURN_IF_ERROR(ReserveScene(state_, job));
-  if (job.kind == JobKind::kExport) {
-    NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(job.exporting));
-    job.exporting.capability = ModelCapability(kExportFeature, job.exporting.feature, method);
-  }
-  if (job.kind == JobKind::kTraining && needs_init) {
-    NERF_RETURN_IF_ERROR(ResolveInit(spec, job.training));
-  }
+  if (kind.traits().makes_scene) NERF_RETURN_IF_ERROR(ReserveScene(state_, job));
+  if (needs_init) NERF_RETURN_IF_ERROR(ResolveInit(spec, job.training));
   const auto is_taken = [&] {
     state_.mu.AssertHeld();
     return state_.jobs.contains(job.key) || state_.jobs_in_creation.contains(job.key);
@@ -212,14 +102,15 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   NERF_RETURN_IF_ERROR(CheckNewJob(state_, spec.project, n_jobs));
   NERF_RETURN_IF_ERROR(CheckNewRecord(state_, spec.project, n_jobs * BytesOf(job)));
   while (job.key.id.empty() || (spec.id.empty() && is_taken())) {
-    job.key.id = NewShortId(IdPrefixOf(job.kind), state_.random);
+    job.key.id = NewShortId(kind.traits().id_prefix, state_.random);
   }
   state_.CountOnFromDeletedJob(job);
   return job;
 }
 
 absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints) {
-  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, spec.EarlierJob()}));
+  NERF_ASSIGN_OR_RETURN(const JobEntry* entry,
+                        state_.FindJob({spec.project, spec.EarlierJob()}, spec.kind));
   const Job& job = entry->job;
   const bool is_retry = !spec.retry_of.empty();
   if (!is_retry) NERF_RETURN_IF_ERROR(CheckExtension(job, spec.extension));
@@ -255,7 +146,8 @@ absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* ch
 }
 
 absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_only) {
-  NERF_RETURN_IF_ERROR(CheckSpec(requested, validate_only));
+  const KindPolicy& kind = PolicyOf(requested.kind);
+  NERF_RETURN_IF_ERROR(kind.CheckSpec(requested, validate_only));
   JobSpec spec = requested;
   std::vector<CheckpointRecord> checkpoints;
   // Without the lock, because it reads the file system. Present blobs are not collected meanwhile
@@ -263,7 +155,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   std::vector<BlobRef> inputs;
   for (const SceneFileRecord& file : spec.pose.files) inputs.push_back(file.blob);
   const absl::Status present = state_.RequireBlobs(inputs);
-  const std::string fingerprint = FingerprintOf(requested);
+  const std::string fingerprint = kind.FingerprintOf(requested);
   QueueLock lock(state_);
   // Without a list every project exists: who may use it was decided before.
   const std::set<std::string>& projects = state_.options.projects;
@@ -282,17 +174,14 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
                                  {ClaimKey::Kind::kJob, {spec.project, spec.id}},
                                  {ClaimKey::Kind::kJob, {spec.project, spec.EarlierJob()}},
                                  {ClaimKey::Kind::kJob, {spec.project, spec.training.pose_job}}};
-  if (const auto& init = spec.training.init; init.has_value() && NamesStart(*init)) {
+  if (const auto& init = spec.training.init; init.has_value() && init->IsNamed()) {
     names.push_back(
         {init->kind == InitReference::Kind::kModel ? ClaimKey::Kind::kModel : ClaimKey::Kind::kJob,
          init->source});
   }
-  if (spec.kind == JobKind::kRender || spec.kind == JobKind::kExport) {
-    const ModelSource& model = spec.kind == JobKind::kRender
-                                   ? static_cast<const ModelSource&>(spec.render)
-                                   : spec.exporting;
+  if (const ModelSource* const model = kind.SourceOf(spec)) {
     names.push_back(
-        {model.from_checkpoint ? ClaimKey::Kind::kJob : ClaimKey::Kind::kModel, model.source});
+        {model->from_checkpoint ? ClaimKey::Kind::kJob : ClaimKey::Kind::kModel, model->source});
   }
   if (!spec.pose.scene.empty()) {
     names.push_back({ClaimKey::Kind::kScene, {spec.project, spec.pose.scene}});
@@ -368,7 +257,7 @@ absl::Status JobQueue::StoreNew(std::span<const Job> jobs, const RequestRecord& 
     events.push_back(MakeJobEvent(job, JobEventKind::kStateChanged, 0, now));
     write.events.emplace_back(job.key, events.back());
     claimed.push_back({ClaimKey::Kind::kJob, job.key});
-    if (job.kind == JobKind::kPose) {
+    if (TraitsOf(job).makes_scene) {
       claimed.push_back({ClaimKey::Kind::kScene, {job.key.project, job.pose.scene}});
     }
   }
@@ -399,7 +288,7 @@ absl::Status JobQueue::StoreNew(std::span<const Job> jobs, const RequestRecord& 
     state_.job_order.emplace(job.create_sequence, job.key);
     if (!job.parts.empty()) state_.split_jobs.insert(job.key);
     state_.Reindex(entry, std::nullopt);
-    if (job.kind == JobKind::kTraining) state_.rows.Changed(job.key, state_.wake);
+    state_.NoteRow(job);
     state_.observer.OnJobCreated(job);
     NoteJobOrigin(job.key.project, job.key.id, job.origin.request_id, job.origin.traceparent);
     LogInfo("job created",

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/resource_error.h"
 
 // Where a new training starts from.
@@ -57,7 +58,7 @@ void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
     if (it->second.project != spec.project) continue;
     const Job& job = state_.jobs.at(it->second).job;
     const bool is_trained =
-        job.kind == JobKind::kTraining && job.part_of.empty() && job.state == JobState::kSucceeded;
+        TraitsOf(job).has_checkpoints && job.part_of.empty() && job.state == JobState::kSucceeded;
     if (!is_trained || job.checkpoints.empty()) continue;
     if (state_.IsClaimed({ClaimKey::Kind::kJob, job.key})) continue;
     ModelRecord& model = unnamed.emplace_back();

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "server/queue/jobs/job_kind.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/state/queue_state.h"
 
 namespace nerf {
 
-// The blobs that a record names. Of a job: BlobsOf in job_kind.h.
+// The blobs that a record names. Of a job: BlobsOf in kind_policy.h.
 std::vector<BlobRef> BlobsOf(const SceneRecord& scene);
 std::vector<BlobRef> BlobsOf(const ModelRecord& model);
 inline std::vector<BlobRef> BlobsOf(const JobEntry& entry) { return BlobsOf(entry.job); }

@@ -6,10 +6,8 @@
 
 #include "common/error_reason.h"
 #include "common/status_macros.h"
-#include "server/queue/jobs/pose_spec.h"
-#include "server/queue/resources/request_check.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/resource_error.h"
-#include "server/queue/resources/scene_manifest.h"
 
 namespace nerf {
 namespace {
@@ -32,51 +30,6 @@ JobError ErrorOfPoses(const Job* poses, const ResourceKey& key) {
 
 }  // namespace
 
-absl::Status CheckPoseSpec(const JobSpec& spec, bool with_files) {
-  RequestCheck check;
-  CheckJobNames(spec, "pose_job", check);
-  check.RequireId("pose_job.scene", spec.pose.scene, /*may_be_empty=*/true);
-  check.Require(spec.pose.min_posed > 0 && spec.pose.min_posed <= 1, "pose_job.min_posed",
-                "must be above 0 and at most 1");
-  check.Require(spec.pose.film_frames >= kMinFilmFrames && spec.pose.film_frames <= kMaxFilmFrames,
-                "pose_job.film_frames",
-                fmt::format("must be {} to {}", kMinFilmFrames, kMaxFilmFrames));
-  check.RequireId("pose_job.into", spec.pose.into, /*may_be_empty=*/true);
-  const bool is_panoramic = spec.pose.camera == PoseCamera::kEquirectangular;
-  check.Require(spec.pose.into.empty() || !is_panoramic, "pose_job.camera",
-                "must not be EQUIRECTANGULAR: panoramas cannot be added to a scene");
-  check.Require(spec.pose.mask_below >= 0 && spec.pose.mask_below <= 90,
-                "pose_job.mask_below_degrees", "must be 0 to 90");
-  const bool may_mask = spec.pose.into.empty() && spec.pose.camera != PoseCamera::kPerspective;
-  check.Require(!(spec.pose.mask_below > 0) || may_mask, "pose_job.mask_below_degrees",
-                "is of panoramas alone");
-  if (!with_files) return check.Result();
-  const size_t n_masks = spec.pose.n_masks, n_files = spec.pose.files.size() - n_masks;
-  const bool fits = n_files > 0 && n_files <= kMaxPoseFiles && n_masks <= kMaxPoseFiles;
-  check.Require(fits, "pose_job.files",
-                fmt::format("must be 1 to {} photographs and films", kMaxPoseFiles));
-  if (fits) check.Add(CheckManifest(spec.pose.files));
-  return check.Result();
-}
-
-std::string FingerprintOfPoses(const JobSpec& spec) {
-  Fingerprint fingerprint;
-  fingerprint.Add("pose").Add(spec.id).Add(spec.display_name).Add(std::to_string(spec.priority));
-  for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
-  fingerprint.Add(spec.pose.scene)
-      .Add(fmt::format("{}", spec.pose.min_posed))
-      .Add(uint64_t{spec.pose.film_frames});
-  if (spec.pose.HasOptions()) {
-    fingerprint.Add(spec.pose.into)
-        .Add(static_cast<uint64_t>(spec.pose.camera))
-        .Add(fmt::format("{}", spec.pose.mask_below));
-  }
-  for (const SceneFileRecord& file : spec.pose.files) {
-    fingerprint.Add(file.path).Add(file.blob.sha256).Add(file.blob.byte_size);
-  }
-  return fingerprint.Hex();
-}
-
 absl::Status ReserveScene(QueueState& state, Job& job) {
   const auto key = [&] { return ResourceKey{job.key.project, job.pose.scene}; };
   if (!job.pose.scene.empty()) {
@@ -90,8 +43,8 @@ absl::Status ReserveScene(QueueState& state, Job& job) {
 
 const Job* PosesOf(const QueueState& state, const Job& training) {
   const auto found = state.jobs.find({training.key.project, training.training.pose_job});
-  const bool is_pose_job = found != state.jobs.end() && found->second.job.kind == JobKind::kPose;
-  return is_pose_job ? &found->second.job : nullptr;
+  if (found == state.jobs.end() || !TraitsOf(found->second.job).makes_scene) return nullptr;
+  return &found->second.job;
 }
 
 absl::Status AwaitPoses(const QueueState& state, Job& training) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "server/queue/jobs/job_kind.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/state/pose_jobs.h"
 #include "server/queue/state/quota.h"
 

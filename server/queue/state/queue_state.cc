@@ -12,8 +12,8 @@
 #include "common/logging.h"
 #include "common/packed_strings.h"
 #include "common/status_macros.h"
-#include "server/queue/jobs/job_kind.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/kind_policy.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/state/named_blobs.h"
 
@@ -183,15 +183,17 @@ QueueLock::~QueueLock() {
   for (const auto& signal : signals) signal->Fire();
 }
 
-absl::StatusOr<JobEntry*> QueueState::FindJob(const ResourceKey& key, JobKind kind) {
+absl::StatusOr<JobEntry*> QueueState::FindJob(const ResourceKey& key, std::optional<JobKind> kind) {
   const auto found = jobs.find(key);
-  if (found == jobs.end() || found->second.job.kind != kind) {
-    return ResourceNotFound(JobName(key, kind));
-  }
-  return &found->second;
+  const auto fits = [&](JobKind has) {
+    return kind.has_value() ? has == *kind : TraitsOf(has).has_checkpoints;
+  };
+  if (found != jobs.end() && fits(found->second.job.kind)) return &found->second;
+  return ResourceNotFound(JobName(key, kind.value_or(kDefaultJobKind)));
 }
 
-absl::StatusOr<JobEntry*> QueueState::FindUnclaimedJob(const ResourceKey& key, JobKind kind) {
+absl::StatusOr<JobEntry*> QueueState::FindUnclaimedJob(const ResourceKey& key,
+                                                       std::optional<JobKind> kind) {
   AwaitUnclaimed({{ClaimKey::Kind::kJob, key}});
   return FindJob(key, kind);
 }
@@ -253,7 +255,8 @@ void QueueState::ApplyLater(JobEntry& entry, JobChange change, Done then) {
 void QueueState::Adopt(JobEntry& entry, JobChange change) {
   const JobState old_state = change.old_state();
   std::vector<std::string> old_gang;
-  if (entry.job.kind == JobKind::kTraining && entry.job.lease.IsGang() && HoldsLease(old_state) &&
+  const KindTraits& traits = TraitsOf(entry.job);
+  if (!traits.has_part_leases && entry.job.lease.IsGang() && HoldsLease(old_state) &&
       !HoldsLease(change.job.state)) {
     old_gang = entry.job.lease.members;
   }
@@ -277,11 +280,11 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   entry.log.SignalAll(wake);
   LeaveFilesInStore(&entry.job);
   const Job& job = entry.job;
-  if (job.kind == JobKind::kTraining) rows.Changed(job.key, wake);
+  NoteRow(job);
   const bool moved =
       std::any_of(change.events().begin(), change.events().end(),
                   [](const JobEvent& event) { return event.kind == JobEventKind::kStateChanged; });
-  if (!moved && job.kind != JobKind::kRender) return;
+  if (!moved && !traits.has_part_leases) return;
   WakeWorkers(job);
   for (const std::string& worker : old_gang) Wake(worker);
   if (!moved) return;
@@ -295,6 +298,10 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
                         {"lease_epoch", job.lease.epoch}});
 }
 
+void QueueState::NoteRow(const Job& job) {
+  if (TraitsOf(job).is_listed) rows.Changed(job.key, wake);
+}
+
 void QueueState::Wake(const std::string& worker) {
   const auto [begin, end] = work_signals.equal_range(worker);
   for (auto it = begin; it != end; ++it) wake.push_back(it->second);
@@ -302,7 +309,7 @@ void QueueState::Wake(const std::string& worker) {
 
 void QueueState::WakeWorkers(const Job& job) {
   const bool is_order = job.state == JobState::kPausing || job.state == JobState::kCancelling;
-  if (!is_order && !WantsWorker(job)) return;
+  if (!is_order && !PolicyOf(job).WantsWorker(job)) return;
   for (const auto& [worker, signal] : work_signals) {
     if (!is_order || job.lease.Has(worker)) wake.push_back(signal);
   }
@@ -389,7 +396,7 @@ void QueueState::Unrank(const JobEntry& entry) {
 void QueueState::LeaveState(const Job& job, JobState state) {
   const auto count = job_counts.find({job.key.project, state});
   if (--count->second == 0) job_counts.erase(count);
-  if (job.kind == JobKind::kPose) --pose_job_counts[state];
+  --kind_counts[{job.kind, state}];
 }
 
 void QueueState::RequestStop(JobEntry& entry, StopCause cause) {
@@ -430,13 +437,13 @@ void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
   NoteDeadlines(entry);
   ReindexState(entry, old_state);
   const Job& job = entry.job;
-  if (job.kind == JobKind::kRender) ReindexParts(entry);
+  if (TraitsOf(job).has_part_leases) ReindexParts(entry);
   if (job.awaits_poses && !IsFinal(job.state)) {
     jobs_awaiting_poses.insert(job.key);
   } else {
     jobs_awaiting_poses.erase(job.key);
   }
-  if (job.kind != JobKind::kPose) return;
+  if (!TraitsOf(job).makes_scene) return;
   const ResourceKey scene = {job.key.project, job.pose.scene};
   if (!IsFinal(job.state)) {
     promised_scenes.insert(scene);
@@ -448,11 +455,12 @@ void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
 void QueueState::ReindexParts(JobEntry& entry) {
   const Job& job = entry.job;
   queued_jobs.erase(job.create_sequence);
-  Rank(entry, WantsWorker(job));
-  if (WantsWorker(job)) queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
-  for (uint32_t part = 0; part < PartsOf(job); ++part) {
+  const bool wants_worker = PolicyOf(job).WantsWorker(job);
+  Rank(entry, wants_worker);
+  if (wants_worker) queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
+  for (uint32_t part = 0; part < PolicyOf(job).PartsOf(job); ++part) {
     const LeaseKey lease{job.key, part};
-    if (!IsPartHeld(job, part)) {
+    if (PolicyOf(job).LeaseOf(job, part).worker.empty()) {
       lease_deadlines.erase(lease);
     } else {
       lease_deadlines.emplace(lease, clock.Now() + options.lease_ttl);  // unless it has one
@@ -478,13 +486,13 @@ void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state
   if (old_state == job.state) return;
   if (old_state.has_value()) LeaveState(job, *old_state);
   ++job_counts[{job.key.project, job.state}];
-  if (job.kind == JobKind::kPose) ++pose_job_counts[job.state];
+  ++kind_counts[{job.kind, job.state}];
   if (IsFinal(job.state)) entry.ended_at = now;
   if (!HoldsLease(job.state)) {
     lease_deadlines.erase(lease_deadlines.lower_bound({job.key, 0}),
                           lease_deadlines.upper_bound({job.key, UINT32_MAX}));
   } else if (!old_state.has_value() || !HoldsLease(*old_state)) {
-    for (uint32_t part = 0; part < PartsOf(job); ++part) {
+    for (uint32_t part = 0; part < PolicyOf(job).PartsOf(job); ++part) {
       lease_deadlines[{job.key, part}] = now + options.lease_ttl;
     }
   }

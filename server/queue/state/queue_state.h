@@ -108,9 +108,9 @@ class QueueState {
   // Finishes submitted writes. Requires: nobody waits in Commit.
   ~QueueState();
 
-  // Every blob that scenes, jobs (BlobsOf in job_kind.h) or models refer to, including references
-  // made during the call. The blob store's collector must keep them. Holds the lock only briefly at
-  // a time, for any number of blobs.
+  // Every blob that scenes, jobs (BlobsOf in kind_policy.h) or models refer to, including
+  // references made during the call. The blob store's collector must keep them. Holds the lock only
+  // briefly at a time, for any number of blobs.
   std::set<std::string> ReachableBlobs() ABSL_LOCKS_EXCLUDED(mu);
 
   // The store's own time (StoredState::age).
@@ -135,12 +135,13 @@ class QueueState {
   void AwaitUnclaimed(const std::vector<ClaimKey>& keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   bool IsClaimed(const ClaimKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // The job's entry, even if a change of it is being stored.
-  absl::StatusOr<JobEntry*> FindJob(const ResourceKey& key, JobKind kind = JobKind::kTraining)
+  // The job's entry, even if a change of it is being stored. Without a kind, a job that keeps
+  // checkpoints (KindTraits).
+  absl::StatusOr<JobEntry*> FindJob(const ResourceKey& key, std::optional<JobKind> kind = {})
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Waits until nobody else changes the job, then as FindJob.
   absl::StatusOr<JobEntry*> FindUnclaimedJob(const ResourceKey& key,
-                                             JobKind kind = JobKind::kTraining)
+                                             std::optional<JobKind> kind = {})
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Commits a change of the unclaimed job `entry`, applies it and wakes those who wait for it. A
@@ -180,6 +181,9 @@ class QueueState {
   // Counts what a record of the project takes in memory now, in place of what it took before.
   void CountRecord(const std::string& project, uint64_t before, uint64_t now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Tells those who follow the list of jobs that the job is new or has changed.
+  void NoteRow(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Counts a job that leaves the state, in job_counts: a count of zero has no entry.
   void LeaveState(const Job& job, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
@@ -221,7 +225,7 @@ class QueueState {
   // Deadlines of held leases (HoldsLease).
   std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
   std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
-  std::map<JobState, size_t> pose_job_counts ABSL_GUARDED_BY(mu);  // of those of kind kPose
+  std::map<std::pair<JobKind, JobState>, size_t> kind_counts ABSL_GUARDED_BY(mu);
   // Jobs that wait aside (JobEntry::aside), by the time of their next try.
   std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
   // Queued jobs that are given to no worker before their files are uploaded again.
@@ -260,7 +264,7 @@ class QueueState {
   std::map<std::string, size_t> grants_in_progress ABSL_GUARDED_BY(mu);
   std::set<std::string> drained_workers ABSL_GUARDED_BY(mu);  // ids
   size_t n_watchers ABSL_GUARDED_BY(mu) = 0;
-  // Changes of training jobs since this process began, which process_id names in tokens; empty
+  // Changes of listed jobs since this process began, which process_id names in tokens; empty
   // before the first reader.
   RowLog rows ABSL_GUARDED_BY(mu);
   std::string process_id ABSL_GUARDED_BY(mu);
@@ -274,7 +278,7 @@ class QueueState {
       ABSL_LOCKS_EXCLUDED(mu);
   void Committed(const absl::Status& status, absl::Duration duration)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // The parts of Reindex: of any job, and of the parts of a render job.
+  // The parts of Reindex: of any job, and of parts with leases of their own.
   void ReindexState(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void ReindexParts(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);

@@ -7,7 +7,7 @@
 #include "common/error_reason.h"
 #include "common/log_options.h"
 #include "common/status_macros.h"
-#include "server/queue/jobs/job_kind.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/state/named_blobs.h"
 #include "server/queue/state/queue_state.h"
@@ -100,7 +100,7 @@ absl::Status QueueState::Restore(StoredState stored) {
       if (entry.job.queue_reason == QueueReason::kBlobsMissing) lacking_jobs.insert(key);
     }
     const std::string& scene = SceneReadBy(entry.job);
-    const bool reads_scene = entry.job.kind == JobKind::kTraining || !scene.empty();
+    const bool reads_scene = TraitsOf(entry.job).needs_scene || !scene.empty();
     if (reads_scene && !IsFinal(entry.job.state) && !entry.job.awaits_poses &&
         !scenes.contains({key.project, scene})) {
       return Inconsistent(fmt::format("{} has no scene {}", JobName(key, entry.job.kind), scene));

@@ -7,6 +7,7 @@
 #include "common/access_reason.h"
 #include "common/error_reason.h"
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 
 namespace nerf {
 namespace {
@@ -123,7 +124,7 @@ size_t LeasesOf(const QueueState& state, const std::string& project) {
   for (auto it = state.lease_deadlines.lower_bound({{project, ""}, 0});
        it != state.lease_deadlines.end() && it->first.job.project == project; ++it) {
     // A training by several workers is one job.
-    n += it->first.part == 0 || state.jobs.at(it->first.job).job.kind == JobKind::kRender ? 1 : 0;
+    n += it->first.part == 0 || TraitsOf(state.jobs.at(it->first.job).job).has_part_leases ? 1 : 0;
   }
   const auto granted = state.grants_in_progress.find(project);
   return n + (granted == state.grants_in_progress.end() ? 0 : granted->second);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
-#include "server/queue/jobs/job_kind.h"
+#include "server/queue/kinds/kind_policy.h"
 
 namespace nerf {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/logging.h"
-#include "server/queue/jobs/job_kind.h"
 #include "server/queue/jobs/stop_cause.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/gang_policy.h"
 #include "server/queue/leases/grant_policy.h"
 #include "server/queue/state/part_jobs.h"
@@ -31,13 +31,13 @@ bool CanTake(const WorkerRecord& worker, const Job& job) {
          worker.Offers(CapabilityOf(job));
 }
 
-// Used by pose and export jobs up to this multiple of the day, since they begin again from the
-// start.
+// Used by jobs that start over up to this multiple of the day.
 constexpr double kMostDaysOfOthers = 2;
 
-// A job whose workers are at it and were not asked to stop. A part of a render job is small.
+// A job whose workers are at it and were not asked to stop. A part with a lease of its own is
+// small.
 bool IsStoppable(const Job& job) {
-  return job.kind != JobKind::kRender && job.stop == StopCause::kNone &&
+  return !TraitsOf(job).has_part_leases && job.stop == StopCause::kNone &&
          (job.state == JobState::kRunning || job.state == JobState::kPreparing);
 }
 
@@ -235,7 +235,7 @@ void JobUpkeep::StopHeldJobs() {
     if (drained) {
       state_.RequestStop(entry, StopCause::kDrained);
     } else if (DayIsUsed(state_, lease.job.project,
-                         StartsOver(entry.job.kind) ? kMostDaysOfOthers : 1)) {
+                         TraitsOf(entry.job).starts_over ? kMostDaysOfOthers : 1)) {
       state_.RequestStop(entry, StopCause::kQuota);
     }
   }
@@ -246,7 +246,7 @@ JobEntry* JobUpkeep::FirstWaiting(const std::string& project) {
   for (const auto& [rank, capability] : state_.queues.at(project)) {
     const ResourceKey& key = state_.job_order.at(rank.create_sequence);
     JobEntry& entry = state_.jobs.at(key);
-    if (entry.job.kind != JobKind::kTraining || now < entry.aside.until) continue;
+    if (!TraitsOf(entry.job).preempts || now < entry.aside.until) continue;
     if (state_.lacking_jobs.contains(key) || !PartMayStart(state_, entry.job)) continue;
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) return nullptr;
     return &entry;
@@ -264,7 +264,7 @@ bool JobUpkeep::IsPreempting(const std::string& project) {
 
 bool JobUpkeep::GivesWay(JobEntry& entry, const Job& waiting) {
   const Job& job = entry.job;
-  if (job.kind != JobKind::kTraining || job.key.project != waiting.key.project) return false;
+  if (!TraitsOf(job).preempts || job.key.project != waiting.key.project) return false;
   if (!IsStoppable(job)) return false;
   if (job.priority >= waiting.priority) return false;
   const SteadyTime now = state_.clock.Now();

@@ -6,6 +6,7 @@
 
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 
 namespace nerf {
 namespace {

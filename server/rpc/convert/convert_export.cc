@@ -9,6 +9,7 @@
 
 #include "common/status_macros.h"
 #include "server/queue/jobs/job_spec.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_render.h"

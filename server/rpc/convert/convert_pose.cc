@@ -12,8 +12,9 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "engine/base/picture_names.h"
+#include "server/queue/kinds/kind_policy.h"
+#include "server/queue/kinds/pose_kind.h"
 #include "server/queue/resources/request_check.h"
-#include "server/queue/state/pose_jobs.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_scene.h"
@@ -187,7 +188,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreatePoseJobRequest& request) {
 v1::DesiredJob PoseOrder(const LeaseGrant& grant) {
   v1::DesiredJob proto;
   proto.set_action(v1::DesiredJob::POSE);
-  proto.set_training_job(PoseJobName(grant.lease.job));
+  proto.set_training_job(JobName(grant.lease.job, grant.lease.kind));
   proto.set_lease_epoch(grant.lease.epoch);
   *proto.mutable_lease_ttl() = ToProto(grant.ttl);
   v1::PoseTask* task = proto.mutable_pose();

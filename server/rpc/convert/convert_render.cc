@@ -10,7 +10,8 @@
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/path/keyframe_path.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/kind_policy.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_job.h"
@@ -283,7 +284,7 @@ absl::StatusOr<std::vector<v1::Camera>> ExpandPath(std::string_view field,
 v1::DesiredJob RenderOrder(const LeaseGrant& grant) {
   v1::DesiredJob proto;
   proto.set_action(v1::DesiredJob::RENDER);
-  proto.set_training_job(RenderJobName(grant.lease.job));
+  proto.set_training_job(JobName(grant.lease.job, grant.lease.kind));
   proto.set_lease_epoch(grant.lease.epoch);
   *proto.mutable_lease_ttl() = ToProto(grant.ttl);
   proto.set_part(grant.lease.part);

@@ -9,6 +9,7 @@
 #include "common/rpc/proto_figures.h"
 #include "common/rpc/rpc_status.h"
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"

@@ -8,6 +8,7 @@
 #include "common/error_reason.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/rpc/convert/convert_common.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "common/status_macros.h"
-#include "server/queue/jobs/job_kind.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_export.h"
 #include "server/rpc/convert/convert_job.h"
@@ -98,7 +98,7 @@ absl::StatusOr<std::optional<JobProgress>> ProgressOf(JobKind kind, const v1::Jo
     progress = FromProto(report.export_progress());
   } else if (kind == JobKind::kPose && report.has_pose_progress()) {
     progress.emplace().pose = FromProto(report.pose_progress());
-  } else if (!StartsOver(kind) && report.has_progress()) {
+  } else if (!TraitsOf(kind).starts_over && report.has_progress()) {
     NERF_ASSIGN_OR_RETURN(progress, FromProto(report.progress()));
   }
   return progress;

@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "server/queue/jobs/job.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/state/job_queue.h"
 #include "server/queue/state/watcher.h"
 #include "server/rpc/convert/convert_common.h"

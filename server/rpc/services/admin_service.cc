@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
-#include "server/queue/jobs/job_kind.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/calls/service_context.h"
 #include "server/rpc/calls/unary_call.h"

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "common/status_macros.h"
-#include "server/queue/jobs/job_kind.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/convert/job_converter.h"
 #include "server/rpc/convert/paging.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "server/queue/jobs/job_kind.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/rpc/convert/convert_export.h"
 #include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_pose.h"

@@ -63,8 +63,8 @@ void PublishGauges(const QueueStats& stats, const std::vector<WorkerRecord>& wor
   }
   metrics->SetJobs(jobs);
   std::map<std::string, size_t> pose_jobs;
-  for (const auto& [state, count] : stats.pose_jobs) {
-    pose_jobs[std::string(JobStateName(state))] = count;
+  for (const auto& [key, count] : stats.jobs_of_kind) {
+    if (key.first == JobKind::kPose) pose_jobs[std::string(JobStateName(key.second))] = count;
   }
   metrics->SetPoseJobs(pose_jobs);
   metrics->SetQueue(stats.n_queued, absl::ToDoubleSeconds(stats.oldest_queued_age));

@@ -7,7 +7,7 @@
 #include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "nerf/v1/render_job_service.grpc.pb.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/rpc/calls/service_context.h"
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/convert/convert_render.h"
@@ -67,8 +67,10 @@ class RenderJobService final : public v1::RenderJobService::CallbackService {
   UnaryReactor* CancelRenderJob(CallContext* context, const v1::CancelRenderJobRequest* request,
                                 v1::RenderJob* response) override {
     return AnswerJob(services_, "nerf.v1.RenderJobService/CancelRenderJob", context, request,
-                     response,
-                     [this](const ResourceKey& key) { return services_.queue.CancelRender(key); });
+                     response, [this](const ResourceKey& key) {
+                       return services_.queue.Cancel(key, /*keep_checkpoint=*/false,
+                                                     JobKind::kRender);
+                     });
   }
 
   UnaryReactor* DeleteRenderJob(CallContext* context, const v1::DeleteRenderJobRequest* request,

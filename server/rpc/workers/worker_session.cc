@@ -7,6 +7,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/gang_policy.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "server/queue/jobs/job_kind.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
 

@@ -18,6 +18,7 @@ class PoseLeasesTest : public testing::Test {
   LeaseTable& leases() { return *harness_.leases; }
   JobQueue& queue() { return *harness_.queue; }
   Job Get(const std::string& id) { return *queue().Get(QueueHarness::Key(id), JobKind::kPose); }
+  size_t CountIn(JobState state) { return queue().Stats().jobs_of_kind[{JobKind::kPose, state}]; }
 
   static JobSpec Spec(const std::string& id, const std::string& scene = "garden") {
     JobSpec spec;
@@ -57,7 +58,7 @@ class PoseLeasesTest : public testing::Test {
 
 TEST_F(PoseLeasesTest, CommittedFilesBecomeTheSceneAndEndTheJob) {
   ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
-  EXPECT_EQ(queue().Stats().pose_jobs[JobState::kQueued], 1u);
+  EXPECT_EQ(CountIn(JobState::kQueued), 1u);
   const LeaseGrant grant = *Acquire();
   EXPECT_EQ(grant.lease.kind, JobKind::kPose);
   EXPECT_EQ(grant.job.pose.files.size(), 2u);
@@ -82,10 +83,10 @@ TEST_F(PoseLeasesTest, CommittedFilesBecomeTheSceneAndEndTheJob) {
   EXPECT_TRUE(kept.contains(QueueHarness::Blob("report").sha256));
   EXPECT_FALSE(kept.contains(QueueHarness::Blob("b").sha256)) << "an input, of no use any more";
   harness_.Restart();
-  EXPECT_EQ(queue().Stats().pose_jobs[JobState::kQueued], 0u);
-  EXPECT_EQ(queue().Stats().pose_jobs[JobState::kSucceeded], 1u);
+  EXPECT_EQ(CountIn(JobState::kQueued), 0u);
+  EXPECT_EQ(CountIn(JobState::kSucceeded), 1u);
   ASSERT_THAT(queue().Delete(QueueHarness::Key("fox"), JobKind::kPose), IsOk());
-  EXPECT_EQ(queue().Stats().pose_jobs[JobState::kSucceeded], 0u);
+  EXPECT_EQ(CountIn(JobState::kSucceeded), 0u);
   EXPECT_THAT(harness_.scenes->Get(QueueHarness::Key("garden")), IsOk());
 }
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/queue/leases/queue_wait.h"
 #include "tests/testing/queue_harness.h"
 
@@ -199,7 +199,7 @@ TEST_F(RenderLeasesTest, CancelWaitsForHoldersAndIsImmediateWithoutThem) {
   ASSERT_THAT(harness_.queue->Create(Spec("film", 40)), IsOk());
   const LeaseGrant a = *Acquire("worker-a"), b = *Acquire("worker-b");
   const auto cancel = [&](const std::string& id) {
-    return harness_.queue->CancelRender(QueueHarness::Key(id));
+    return harness_.queue->Cancel(QueueHarness::Key(id), false, JobKind::kRender);
   };
   EXPECT_EQ(cancel("film")->state, JobState::kCancelling);
   EXPECT_EQ(*leases().Renew(a.lease, WorkPhase::kRunning), LeaseOrder::kCancel);

@@ -1,4 +1,5 @@
 // Workers whose engines die and workers whose disks are full: where their jobs go.
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/queue_wait.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"

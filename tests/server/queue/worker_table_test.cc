@@ -2,7 +2,7 @@
 
 #include "common/access_reason.h"
 #include "common/error_reason.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/queue/leases/grant_policy.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/error_reason.h"
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/rpc/convert/view_request.h"
 #include "tests/testing/status_matchers.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/render_work.h"
 #include "server/store/record_io.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"

@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "server/queue/jobs/job_change.h"
-#include "server/queue/jobs/lease.h"
 
 namespace nerf {
 
@@ -23,8 +22,6 @@ inline constexpr std::string_view kMovieCapability = "ffmpeg";
 inline constexpr std::string_view kStyledMovieCapability = "ffmpeg+style";
 // What a worker announces that renders models (ModelCapability).
 inline constexpr std::string_view kRenderFeature = "render";
-// Whether only a worker that announces it may be given such work.
-bool NeedsAnnouncement(std::string_view capability);
 
 // The work of a new job: every part free, every frame missing.
 RenderWork NewRenderWork(const RenderSpec& spec);
@@ -42,13 +39,7 @@ std::optional<uint32_t> NextPart(const Job& job);
 bool IsComplete(const Job& job, uint32_t part);
 uint32_t CountFrames(const Job& job);  // stored ones
 
-bool IsPartHeld(const Job& job, uint32_t part);
 bool IsAnyPartHeld(const Job& job);
-// The epoch of the part's last lease; of a training job the job's.
-uint64_t EpochOf(const Job& job, uint32_t part);
-// Whether `lease` is the current one of its part. The worker is compared if given.
-bool HoldsPart(const Job& job, const LeaseRef& lease);
-
 // Changes of a job. Each records an event.
 
 // Gives the part to a worker, with the job's next lease epoch.

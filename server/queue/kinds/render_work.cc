@@ -1,12 +1,10 @@
-#include "server/queue/jobs/render_work.h"
+#include "server/queue/kinds/render_work.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "common/status_macros.h"
-#include "server/queue/jobs/any_training.h"
-#include "server/queue/jobs/export_spec.h"
 
 namespace nerf {
 namespace {
@@ -26,12 +24,6 @@ void UpdateMembers(Job& job) {
 }
 
 }  // namespace
-
-bool NeedsAnnouncement(std::string_view capability) {
-  // Every other one is the name of a method.
-  return capability == kMovieCapability || capability == kPoseCapability ||
-         capability.find_first_of("/+") != std::string_view::npos;
-}
 
 RenderWork NewRenderWork(const RenderSpec& spec) {
   RenderWork work;
@@ -78,26 +70,11 @@ uint32_t CountFrames(const Job& job) {
                     [](const FrameRecord& frame) { return !frame.images.empty(); }));
 }
 
-bool IsPartHeld(const Job& job, uint32_t part) {
-  return HoldsLease(job.state) && !job.render_work.parts[part].worker.empty();
-}
-
 bool IsAnyPartHeld(const Job& job) {
   const auto& parts = job.render_work.parts;
   return HoldsLease(job.state) && std::any_of(parts.begin(), parts.end(), [](const auto& part) {
            return !part.worker.empty();
          });
-}
-
-uint64_t EpochOf(const Job& job, uint32_t part) {
-  if (job.kind != JobKind::kRender) return job.lease.epoch;
-  return part < job.render_work.parts.size() ? job.render_work.parts[part].epoch : 0;
-}
-
-bool HoldsPart(const Job& job, const LeaseRef& lease) {
-  if (lease.part >= job.render_work.parts.size() || !IsPartHeld(job, lease.part)) return false;
-  const RenderPart& part = job.render_work.parts[lease.part];
-  return part.epoch == lease.epoch && (lease.worker.empty() || part.worker == lease.worker);
 }
 
 absl::Status GrantPart(JobChange& change, uint32_t part, const std::string& worker) {

@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "server/queue/jobs/export_spec.h"
+#include "server/queue/kinds/kind_policy.h"
+#include "server/queue/resources/request_check.h"
+#include "server/queue/resources/resource_error.h"
+
+namespace nerf {
+namespace {
+
+class ExportPolicy : public KindPolicy {
+ public:
+  ExportPolicy()
+      : KindPolicy({.kind = JobKind::kExport,
+                    .name = "EXPORT",
+                    .collection = "exportJobs",
+                    .id_prefix = "e",
+                    .starts_over = true}) {}
+
+  absl::Status CheckSpec(const JobSpec& spec, bool /*validate_only*/) const override {
+    RequestCheck check;
+    CheckJobNames(spec, "export_job", check);
+    check.Require(spec.exporting.source.project == spec.project, "export_job.source",
+                  "must be of the same project");
+    return check.Result();
+  }
+
+  std::string FingerprintOf(const JobSpec& spec) const override {
+    Fingerprint fingerprint;
+    fingerprint.Add("export").Add(spec.id).Add(spec.exporting.request);
+    for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
+    return fingerprint.Hex();
+  }
+
+  const ModelSource* SourceOf(const JobSpec& spec) const override { return &spec.exporting; }
+
+  void UseModel(const ModelSource& source, const std::string& method, Job& job) const override {
+    static_cast<ModelSource&>(job.exporting) = source;
+    job.exporting.capability = ModelCapability(kExportFeature, source.feature, method);
+  }
+
+  std::string_view CapabilityOf(const Job& job) const override { return job.exporting.capability; }
+
+  std::string WhyNoWorker(const Job& job, const Workers& /*workers*/) const override {
+    static constexpr std::pair<std::string_view, std::string_view> kLacks[] = {
+        {kMoreExportsFeature, "turned boxes, textures and volumes"},
+        {kPathExportsFeature, "camera paths and data sets of views"},
+        {kBakedExportsFeature, "baked viewers"},
+        {kNanoVdbFeature, "NanoVDB, and nor have those built without libnanovdb-dev"}};
+    std::string message = "no connected worker exports models of its method";
+    for (const auto& [feature, lack] : kLacks) {
+      if (job.exporting.feature == feature)
+        message += fmt::format(" as asked; older versions have no {}", lack);
+    }
+    return message;
+  }
+
+  std::vector<BlobRef> FilesOf(const JobOutcome& outcome) const override {
+    std::vector<BlobRef> files;
+    if (!outcome.exported.has_value()) return files;
+    for (const SceneFileRecord& file : outcome.exported->files) files.push_back(file.blob);
+    return files;
+  }
+
+  absl::Status TakeResult(const JobOutcome& outcome, Job& job) const override {
+    if (!outcome.exported.has_value() || outcome.exported->files.empty()) {
+      return StateConflict(fmt::format("no file of {} was named", JobName(job.key, job.kind)));
+    }
+    job.export_result = outcome.exported;
+    return absl::OkStatus();
+  }
+
+  std::vector<JobInput> InputsOf(const Job& job, const SceneRecord* /*scene*/) const override {
+    return {{job.exporting.model_blob, "its model"}};
+  }
+
+  void AddBlobs(const Job& job, std::vector<BlobRef>* blobs) const override {
+    if (!IsFinal(job.state)) blobs->push_back(job.exporting.model_blob);
+    if (!job.export_result.has_value()) return;
+    for (const SceneFileRecord& file : job.export_result->files) blobs->push_back(file.blob);
+  }
+};
+
+}  // namespace
+
+const KindPolicy& KindPolicy::Export() {
+  static const ExportPolicy policy;
+  return policy;
+}
+
+}  // namespace nerf

@@ -1,0 +1,74 @@
+#include "server/queue/kinds/kind_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace nerf {
+
+std::span<const KindPolicy* const> KindPolicy::All() {
+  static const std::array kinds = {&Training(), &Render(), &Pose(), &Export()};
+  return kinds;
+}
+
+const KindPolicy& PolicyOf(JobKind kind) { return *KindPolicy::All()[static_cast<size_t>(kind)]; }
+
+bool KindPolicy::WantsWorker(const Job& job) const {
+  return job.state == JobState::kQueued && !WaitsForJobs(job);
+}
+
+uint32_t KindPolicy::PartsOf(const Job& job) const {
+  return std::max(1u, static_cast<uint32_t>(job.lease.members.size()));
+}
+
+PartLease KindPolicy::LeaseOf(const Job& job, uint32_t part) const {
+  const std::vector<std::string>& members = job.lease.members;
+  return {part < members.size() ? std::string_view(members[part]) : "", job.lease.epoch};
+}
+
+std::vector<JobInput> KindPolicy::InputsOf(const Job& /*job*/, const SceneRecord* scene) const {
+  std::vector<JobInput> inputs;
+  if (scene == nullptr) return inputs;
+  for (const SceneFileRecord& file : scene->files) inputs.push_back({file.blob, file.path});
+  return inputs;
+}
+
+absl::StatusOr<JobKind> ParseJobKind(std::string_view name) {
+  if (name.empty()) return kDefaultJobKind;
+  for (const KindPolicy* policy : KindPolicy::All()) {
+    if (name == policy->traits().name) return policy->traits().kind;
+  }
+  return absl::InvalidArgumentError(fmt::format("no kind of job is called {}", name));
+}
+
+std::string JobName(const ResourceKey& key, JobKind kind) {
+  return fmt::format("projects/{}/{}/{}", key.project, TraitsOf(kind).collection, key.id);
+}
+
+absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name,
+                                         JobKind kind) {
+  return ParseResourceName(field, name, TraitsOf(kind).collection);
+}
+
+JobKind KindOfJobName(std::string_view name) {
+  for (const KindPolicy* policy : KindPolicy::All()) {
+    const std::string collection = fmt::format("/{}/", policy->traits().collection);
+    if (name.find(collection) != std::string_view::npos) return policy->traits().kind;
+  }
+  return kDefaultJobKind;
+}
+
+std::vector<BlobRef> BlobsOf(const Job& job) {
+  std::vector<BlobRef> blobs;
+  for (const CheckpointRecord& checkpoint : job.checkpoints) {
+    blobs.push_back(checkpoint.checkpoint_blob);
+    blobs.push_back(checkpoint.model_blob);
+  }
+  if (job.progress.preview_image.has_value()) blobs.push_back(*job.progress.preview_image);
+  for (const PreviewRecord& preview : job.previews) blobs.push_back(preview.image);
+  PolicyOf(job).AddBlobs(job, &blobs);
+  return blobs;
+}
+
+}  // namespace nerf

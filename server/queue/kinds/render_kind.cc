@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include "server/queue/kinds/kind_policy.h"
+#include "server/queue/kinds/render_work.h"
+#include "server/queue/resources/request_check.h"
+
+namespace nerf {
+namespace {
+
+class RenderPolicy : public KindPolicy {
+ public:
+  RenderPolicy()
+      : KindPolicy({.kind = JobKind::kRender,
+                    .name = "RENDER",
+                    .collection = "renderJobs",
+                    .id_prefix = "r",
+                    .has_part_leases = true}) {}
+
+  absl::Status CheckSpec(const JobSpec& spec, bool /*validate_only*/) const override {
+    RequestCheck check;
+    CheckJobNames(spec, "render_job", check);
+    check.Require(spec.render.source.project == spec.project, "render_job.source",
+                  "must be of the same project");
+    check.Require(spec.render.n_frames >= 1 && spec.render.n_frames <= kMaxFrames,
+                  "render_job.path", fmt::format("must have 1 to {} frames", kMaxFrames));
+    return check.Result();
+  }
+
+  std::string FingerprintOf(const JobSpec& spec) const override {
+    return Fingerprint().Add("render").Add(spec.id).Add(spec.render.request).Hex();
+  }
+
+  const ModelSource* SourceOf(const JobSpec& spec) const override { return &spec.render; }
+
+  void UseModel(const ModelSource& source, const std::string& method, Job& job) const override {
+    static_cast<ModelSource&>(job.render) = source;
+    job.render.capability = ModelCapability(kRenderFeature, source.feature, method);
+    job.render_work = NewRenderWork(job.render);
+  }
+
+  std::string_view CapabilityOf(const Job& job) const override {
+    const std::optional<uint32_t> part = NextPart(job);
+    if (!part.has_value() || !IsMoviePart(job, *part)) return job.render.capability;
+    return job.render.feature == kStyleFeature ? kStyledMovieCapability : kMovieCapability;
+  }
+
+  std::string WhyNoWorker(const Job& job, const Workers& /*workers*/) const override {
+    const std::string_view capability = CapabilityOf(job);
+    std::string message = "no connected worker renders models of its method";
+    if (capability == kMovieCapability || capability == kStyledMovieCapability) {
+      message = "no connected worker has ffmpeg for the movie";
+    }
+    if (job.render.feature == kStyleFeature) {
+      message += " with alpha, a background, a box or a panorama or as EXR; older versions do not";
+    }
+    return message;
+  }
+
+  bool WantsWorker(const Job& job) const override { return NextPart(job).has_value(); }
+
+  uint32_t PartsOf(const Job& job) const override {
+    return static_cast<uint32_t>(job.render_work.parts.size());
+  }
+
+  PartLease LeaseOf(const Job& job, uint32_t part) const override {
+    if (part >= PartsOf(job)) return {};
+    const RenderPart& leased = job.render_work.parts[part];
+    return {HoldsLease(job.state) ? std::string_view(leased.worker) : "", leased.epoch};
+  }
+
+  std::vector<JobInput> InputsOf(const Job& job, const SceneRecord* /*scene*/) const override {
+    std::vector<JobInput> inputs = {{job.render.model_blob, "its model"}};
+    for (size_t i = 0; i < job.render_work.frames.size(); ++i) {
+      for (const BlobRef& image : job.render_work.frames[i].images) {
+        inputs.push_back({image, fmt::format("frame {}", i)});
+      }
+    }
+    return inputs;
+  }
+
+  void AddBlobs(const Job& job, std::vector<BlobRef>* blobs) const override {
+    if (!IsFinal(job.state)) blobs->push_back(job.render.model_blob);
+    for (const FrameRecord& frame : job.render_work.frames) {
+      blobs->insert(blobs->end(), frame.images.begin(), frame.images.end());
+    }
+    if (job.render_work.movie.has_value()) blobs->push_back(*job.render_work.movie);
+  }
+};
+
+}  // namespace
+
+const KindPolicy& KindPolicy::Render() {
+  static const RenderPolicy policy;
+  return policy;
+}
+
+}  // namespace nerf
