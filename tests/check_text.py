@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Refuses commit subjects above 72 characters, lines above 100 columns and references to nothing.
+"""Refuses what no compiler does: long commit subjects and lines, references to nothing, and names
+of kinds of jobs outside of their folder.
 
     tests/check_text.py ROOT [COMMIT]
 
-- Subjects: of the commits after COMMIT.
-- Lines: of sources, CMake files, scripts/, docker/ and documents. Of other programs in Python and
-  shell only those that came after COMMIT. Not checked: the page (web/, examples/typescript), data
-  (YAML, JSON, CSV) and foreign files.
+- Subjects: of the commits after COMMIT, at most 72 characters.
+- Lines: at most 100 columns; of sources, CMake files, scripts/, docker/ and documents. Of other
+  programs in Python and shell only those that came after COMMIT. Not checked: the page (web/,
+  examples/typescript), data (YAML, JSON, CSV) and foreign files.
 - Excepted are rows of a document's table, raw strings of C++, and a line in which a URL, or a word
   that is too long for any line, reaches beyond column 100.
 - References: links of documents to files and headings, docs/... in any file, and names of sources
   in documents. A page of docs/ has at most 150 lines, and README links to it.
 - Scripts: one that begins with #! can be executed.
+- Kinds of jobs: of server/queue, only kinds/ names one (JobKind::kPose). Elsewhere a trait or
+  function of KindPolicy answers.
 """
 import os
 import re
@@ -29,6 +32,9 @@ DATA = re.compile(r"\.(ya?ml|json|csv)$")
 DOCUMENT = re.compile(r"\bdocs/[\w/.-]*\w\.(?:md|png|svg|csv)\b")
 SOURCE_NAME = re.compile(
     r"(?<![\w.*/<-])(?:\.\./)*([a-z0-9_/-]+\.(?:cc|h|cu|cuh|py|sh|proto|inc))\b")
+QUEUE, KINDS = "server/queue/", "server/queue/kinds/"
+NAMES_A_KIND = {QUEUE + "jobs/job_kind.h"}  # the enumerators, and which is meant without a name
+KIND = re.compile(r"\bJobKind::k[A-Z]|\busing enum JobKind\b")
 
 root = Path(sys.argv[1])
 since = sys.argv[2] if len(sys.argv) > 2 else SINCE
@@ -88,6 +94,14 @@ def check_lines(name):
             faults.append(f"{name}:{number}: {len(line)} columns")
 
 
+def check_kinds(name):
+    if not name.startswith(QUEUE) or name.startswith(KINDS) or name in NAMES_A_KIND:
+        return
+    for number, line in enumerate(text_of(name).splitlines(), 1):
+        if KIND.search(line):
+            faults.append(f"{name}:{number}: names a kind of job, which only {KINDS} may")
+
+
 def headings_of(name):
     return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
             for title in re.findall(r"^#+ (.*)$", text_of(name), re.MULTILINE)]
@@ -136,6 +150,7 @@ def main():
     folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
     for name in sorted(names):
         check_lines(name)
+        check_kinds(name)
         if text_of(name).startswith("#!") and not os.access(root / name, os.X_OK):
             faults.append(f"{name}: begins with #! and cannot be executed")
         if not name.startswith("third_party/"):

@@ -37,7 +37,10 @@ refuses() { # WORDS
   git reset -q --hard "$first"
   git clean -qfd
 }
-# What is excepted: a row of a table, a URL, a raw string, an older line of a program.
+# What is excepted: a row of a table, a URL, a raw string, an older line of a program, a kind of
+# job in its folder or outside of the queue.
+mkdir -p server/queue/kinds
+echo 'case JobKind::kPose:' | tee server/queue/kinds/a.cc >server/a.cc
 { echo "| $(words 30) |"; echo "see https://localhost/$(words 30 | tr ' ' /)"; } >>README.md
 echo "R\"($(words 30))\"" >>engine/a.cc
 echo 'print()' >>tests/e2e/old.py
@@ -54,4 +57,7 @@ echo "[gone]($pages/page.md#gone)" >>README.md; commit "Links"; refuses "README.
 echo "// $pages/gone.md" >>engine/a.cc; commit "Links"; refuses "engine/a.cc: no document"
 echo '`engine/b.cc`' >>$pages/page.md; commit "Links"; refuses "page.md: no source engine/b.cc"
 echo '# Other' >$pages/other.md; commit "Links"; refuses "README.md: no link to $pages/other.md"
+mkdir -p server/queue/state
+echo 'case JobKind::kPose:' >server/queue/state/a.cc
+commit "Kinds"; refuses "server/queue/state/a.cc:1: names a kind of job"
 seq 151 >$pages/page.md; commit "Long"; refuses "$pages/page.md: 151 lines"
