@@ -107,8 +107,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
 
   // Take only the checkpoints: newer progress than that of `changed` may have been reported
   // meanwhile.
-  entry->job.checkpoints = std::move(changed.checkpoints);
-  state_.rows.Changed(job_key, state_.wake);
+  state_.TakeCheckpoints(*entry, std::move(changed.checkpoints));
   state_.NoteReference(model.blob);
   state_.CountRecord(model.key.project, 0, BytesOf(model));
   state_.model_order.emplace(model.create_sequence, model.key);
@@ -205,8 +204,7 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
   Claim claim(state_, {model_key, job_key});
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
   if (changed.has_value()) {
-    job_entry->second.job.checkpoints = std::move(changed->checkpoints);
-    state_.rows.Changed(job_entry->first, state_.wake);
+    state_.TakeCheckpoints(job_entry->second, std::move(changed->checkpoints));
   }
   state_.blobs.Release(model.blob);
   state_.CountRecord(key.project, BytesOf(model), 0);

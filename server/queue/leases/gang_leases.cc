@@ -68,7 +68,7 @@ std::vector<GangCandidate> LeaseTable::CandidatesFor(const JobEntry& entry,
   for (const auto& [worker, asker] : gangs_.askers) {
     const bool is_asker = worker == request.worker;
     const bool is_here =
-        is_asker || (asker.takes_jobs && state_.work_signals.contains(worker) &&
+        is_asker || (asker.takes_jobs && state_.IsSubscribed(worker) &&
                      now - asker.heard_at <= state_.options.lease_ttl &&
                      (workers_ == nullptr || workers_->MayTakeJob(worker, job.key.project)));
     if (!is_here || asker.request.gang_device != job.training.gang_device ||
@@ -198,7 +198,7 @@ void LeaseTable::SweepGangs() {
   });
   std::erase_if(gangs_.askers, [&](const auto& entry) {
     state_.mu.AssertHeld();
-    return !state_.work_signals.contains(entry.first) &&
+    return !state_.IsSubscribed(entry.first) &&
            state_.clock.Now() - entry.second.heard_at > state_.options.lease_ttl;
   });
 }
@@ -207,7 +207,7 @@ std::optional<uint32_t> LeaseTable::LostRank(const Job& job, uint32_t reporter,
                                              std::optional<uint32_t> lost_rank) {
   const std::vector<std::string>& members = job.lease.members;
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (rank != reporter && !state_.work_signals.contains(members[rank])) return rank;
+    if (rank != reporter && !state_.IsSubscribed(members[rank])) return rank;
   }
   if (!lost_rank.has_value() || *lost_rank >= members.size()) return std::nullopt;
   return lost_rank;
@@ -221,7 +221,7 @@ absl::StatusOr<Job> LeaseTable::ReleaseBrokenGang(LeasedChange leased, uint32_t 
       lost.has_value() ? NameOfMember(job, *lost) + " was lost"
                        : NameOfMember(job, reporter) + " lost the connection to another rank";
   const std::string worker = lost.has_value() ? job.lease.members[*lost] : "";
-  const bool is_connected = !lost.has_value() || state_.work_signals.contains(worker);
+  const bool is_connected = !lost.has_value() || state_.IsSubscribed(worker);
   if (is_connected) {
     // Workers that cannot reach each other would try for ever.
     ++job.crashes_in_row;

@@ -100,7 +100,7 @@ void LeaseTable::LookForInputs() {
     LogInfo("a job has its files again", {{"project", key.project}, {"job", key.id}});
   }
   if (!any_ready) return;
-  for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
+  state_.WakeAllWorkers();
 }
 
 }  // namespace nerf

@@ -43,17 +43,6 @@ void NoteProgress(QueueState& state, JobEntry& entry, const JobProgress& progres
   }
 }
 
-// Shows progress to watchers without storing it.
-void ShowProgress(QueueState& state, JobEntry& entry, const JobProgress& progress)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
-  if (entry.job.progress == progress) return;
-  if (progress.preview_image.has_value()) state.NoteReference(*progress.preview_image);
-  entry.job.progress = progress;
-  entry.log.SetLiveProgress();
-  entry.log.SignalAll(state.wake);
-  state.NoteRow(entry.job);
-}
-
 }  // namespace
 
 bool IsHolder(const Job& job, const LeaseRef& lease) {
@@ -85,9 +74,7 @@ WorkSubscription::WorkSubscription(QueueState* state, std::string worker,
 WorkSubscription::~WorkSubscription() {
   signal_->Disarm();
   MutexLock lock(state_.mu);
-  auto [it, end] = state_.work_signals.equal_range(worker_);
-  while (it != end && it->second != signal_) ++it;
-  if (it != end) state_.work_signals.erase(it);
+  state_.UnsubscribeWork(worker_, signal_);
 }
 
 std::unique_ptr<WorkSubscription> LeaseTable::SubscribeWork(const std::string& worker,
@@ -95,7 +82,7 @@ std::unique_ptr<WorkSubscription> LeaseTable::SubscribeWork(const std::string& w
   auto signal = std::make_shared<WatchSignal>(std::move(on_work));
   MutexLock lock(state_.mu);
   gangs_.askers.erase(worker);  // what it asked for on an earlier connection
-  state_.work_signals.emplace(worker, signal);
+  state_.SubscribeWork(worker, signal);
   return std::unique_ptr<WorkSubscription>(
       new WorkSubscription(&state_, worker, std::move(signal)));
 }
@@ -237,7 +224,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
     // Another change of the job is being stored. If the job still has to move afterwards, the next
     // call moves it.
-    if (progress != nullptr) ShowProgress(state_, *entry, *progress);
+    if (progress != nullptr) state_.ShowProgress(*entry, *progress);
     return order;
   }
   JobChange change(*entry, state_.clock.WallNow());
@@ -250,7 +237,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
       progress != nullptr && entry->job.progress != *progress &&
       state_.clock.Now() - entry->progress_stored_at >= state_.options.progress_store_interval;
   if (!store_progress) {
-    if (progress != nullptr) ShowProgress(state_, *entry, *progress);
+    if (progress != nullptr) state_.ShowProgress(*entry, *progress);
     state_.ApplyLater(*entry, std::move(change));
     return order;
   }
@@ -259,7 +246,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   state_.ApplyLater(*entry, std::move(change),
                     [&state = state_, entry, progress = *progress](const absl::Status& status) {
                       state.mu.AssertHeld();
-                      if (!status.ok()) ShowProgress(state, *entry, progress);
+                      if (!status.ok()) state.ShowProgress(*entry, progress);
                     });
   return order;
 }
@@ -336,7 +323,7 @@ void LeaseTable::ExpireLeases() {
   const SteadyTime now = state_.clock.Now();
   while (!state_.jobs_aside.empty() && state_.jobs_aside.begin()->first <= now) {
     state_.jobs_aside.erase(state_.jobs_aside.begin());
-    for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
+    state_.WakeAllWorkers();
   }
   std::vector<LeaseKey> expired;  // ending a placement changes the original
   for (const auto& [lease, deadline] : state_.lease_deadlines) {

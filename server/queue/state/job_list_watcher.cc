@@ -40,9 +40,7 @@ absl::StatusOr<std::unique_ptr<JobListWatcher>> JobListWatcher::Open(QueueState*
 
 absl::Status JobListWatcher::Start() {
   MutexLock lock(state_.mu);
-  if (state_.process_id.empty()) state_.process_id = NewUuid4(state_.random);
-  state_.rows.Subscribe(request_.project, signal_);
-  ++state_.n_watchers;
+  state_.SubscribeRows(request_.project, signal_);
   Restart();
   return request_.token.empty() ? absl::OkStatus() : Resume(request_.token);
 }
@@ -54,8 +52,7 @@ JobListWatcher::JobListWatcher(QueueState* state, JobListRequest request,
 JobListWatcher::~JobListWatcher() {
   signal_->Disarm();
   MutexLock lock(state_.mu);
-  state_.rows.Unsubscribe(request_.project, signal_);
-  --state_.n_watchers;
+  state_.UnsubscribeRows(request_.project, signal_);
 }
 
 void JobListWatcher::Restart() {
@@ -63,7 +60,7 @@ void JobListWatcher::Restart() {
   below_ = std::numeric_limits<uint64_t>::max();
   n_present_ = 0;
   floor_ = 0;
-  position_ = state_.rows.version();
+  position_ = state_.rows().version();
 }
 
 absl::Status JobListWatcher::Resume(std::string_view token) {
@@ -74,12 +71,12 @@ absl::Status JobListWatcher::Resume(std::string_view token) {
   if (!claimed.has_value() || claimed->size() != 4 || (*claimed)[0] != kListTokenVersion)
     return bad;
   // An earlier process may have had another secret: the list comes again.
-  if ((*claimed)[1] != state_.process_id) return absl::OkStatus();
+  if ((*claimed)[1] != state_.process_id()) return absl::OkStatus();
   const auto parts = state_.token_sealer->Open(UseOf(request_), token);
   if (!parts.has_value()) return bad;
   const auto version = ParseNumber((*parts)[2]), floor = ParseNumber((*parts)[3]);
   if (!version.has_value() || !floor.has_value()) return bad;
-  const bool is_known = *version <= state_.rows.version() && !state_.rows.HasGapAfter(*version);
+  const bool is_known = *version <= state_.rows().version() && !state_.rows().HasGapAfter(*version);
   if (!is_known) return absl::OkStatus();
   reset_due_ = false;
   below_.reset();
@@ -90,7 +87,7 @@ absl::Status JobListWatcher::Resume(std::string_view token) {
 
 std::optional<JobListBatch> JobListWatcher::TryNext() {
   MutexLock lock(state_.mu);
-  if (!below_.has_value() && state_.rows.HasGapAfter(position_)) Restart();
+  if (!below_.has_value() && state_.rows().HasGapAfter(position_)) Restart();
   JobListBatch batch;
   batch.reset = std::exchange(reset_due_, false);
   if (below_.has_value()) {
@@ -105,7 +102,7 @@ std::optional<JobListBatch> JobListWatcher::TryNext() {
 }
 
 ListedJob ListedJobOf(QueueState& state, const Job& job) {
-  ListedJob listed{state.rows.RowOf(job), {}};
+  ListedJob listed{state.RowOf(job), {}};
   if (job.state == JobState::kQueued) listed.place = PlaceOf(state, job);
   return listed;
 }
@@ -140,7 +137,7 @@ const Job* JobListWatcher::FindListed(const ResourceKey& key) const {
 
 std::optional<std::pair<uint64_t, ResourceKey>> JobListWatcher::NextChange() {
   while (true) {
-    auto change = state_.rows.After(position_);
+    auto change = state_.rows().After(position_);
     if (!change.has_value()) return std::nullopt;
     const Job* const job = FindListed(change->second);
     const bool is_known = job == nullptr || job->create_sequence >= floor_;
@@ -167,7 +164,7 @@ std::string JobListWatcher::TokenLocked() const {
   if (below_.has_value()) return "";
   return state_.token_sealer->Seal(
       UseOf(request_),
-      {kListTokenVersion, state_.process_id, std::to_string(position_), std::to_string(floor_)});
+      {kListTokenVersion, state_.process_id(), std::to_string(position_), std::to_string(floor_)});
 }
 
 std::string JobListWatcher::Token() {

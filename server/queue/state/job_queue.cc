@@ -128,8 +128,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
   // The token is ahead of the store, so an older backup was restored.
   if (position.has_value() && position->sequence > last) return ForeignWatchToken();
   auto signal = std::make_shared<WatchSignal>(std::move(on_new));
-  entry.log.Subscribe(signal);
-  ++state_.n_watchers;
+  state_.SubscribeJob(entry, signal);
   return std::unique_ptr<Watcher>(new Watcher(&state_, key, entry.job.create_sequence,
                                               std::move(signal),
                                               position.has_value() ? position->sequence : last));
@@ -143,7 +142,7 @@ QueueStats JobQueue::Stats() {
   if (!state_.queued_since.empty()) {
     stats.oldest_queued_age = state_.clock.Now() - *state_.queued_since.begin();
   }
-  stats.n_watchers = state_.n_watchers;
+  stats.n_watchers = state_.n_watchers();
   stats.n_queued = state_.queued_jobs.size();
   stats.n_leases = state_.lease_deadlines.size();
   return stats;

@@ -156,8 +156,6 @@ class JobQueue {
   // Deletes jobs that are Deletable.
   absl::Status DeleteJobs(const std::vector<ResourceKey>& keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // Removes a deleted job from memory.
-  void Forget(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Makes the job of `spec`; checks the scene and, if it is needed, init.
   absl::StatusOr<Job> MakeJob(const JobSpec& spec, bool needs_init, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);

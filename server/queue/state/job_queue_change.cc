@@ -177,7 +177,11 @@ absl::Status JobQueue::DeleteJobs(const std::vector<ResourceKey>& keys) {
   Claim claim(state_, std::move(claimed));
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
   for (const RequestRecord& record : remembered) state_.RememberRequest(record);
-  for (const ResourceKey& key : keys) Forget(state_.jobs.at(key));
+  for (const ResourceKey& key : keys) {
+    JobEntry& entry = state_.jobs.at(key);
+    for (const BlobRef& blob : BlobsOf(entry.job)) state_.blobs.Release(blob);
+    state_.RemoveJob(entry);
+  }
   return absl::OkStatus();
 }
 
@@ -192,22 +196,6 @@ std::vector<ResourceKey> JobQueue::Deletable(const Job& job) {
     keys.push_back(key);
   }
   return keys;
-}
-
-// Leaves `entry` destroyed, or moved away with what its watchers still read.
-void JobQueue::Forget(JobEntry& entry) {
-  const Job& job = entry.job;
-  const ResourceKey key = job.key;
-  const JobKind kind = job.kind;
-  for (const BlobRef& blob : BlobsOf(job)) state_.blobs.Release(blob);
-  state_.LeaveState(job, job.state);
-  state_.CountRecord(key.project, entry.record_bytes, 0);
-  const uint64_t create_sequence = job.create_sequence;
-  state_.job_order.erase(create_sequence);
-  // Keep its events for watchers that have not read all of them.
-  if (entry.log.n_watchers() > 0) state_.deleted_jobs.emplace(create_sequence, std::move(entry));
-  if (TraitsOf(kind).is_listed) state_.rows.Deleted(key, state_.wake);
-  state_.jobs.erase(key);
 }
 
 absl::StatusOr<size_t> JobQueue::DeleteEnded(std::span<const ResourceKey> keys) {

@@ -294,7 +294,7 @@ absl::Status JobQueue::StoreNew(std::span<const Job> jobs, const RequestRecord& 
     LogInfo("job created",
             {{"project", job.key.project}, {"job", job.key.id}, {"scene", job.training.scene}});
   }
-  for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
+  state_.WakeAllWorkers();
   return absl::OkStatus();
 }
 

@@ -178,7 +178,7 @@ Claim::~Claim() {
 
 QueueLock::~QueueLock() {
   std::vector<std::shared_ptr<WatchSignal>> signals;
-  signals.swap(state_.wake);
+  signals.swap(state_.wake_);
   state_.mu.Unlock();
   for (const auto& signal : signals) signal->Fire();
 }
@@ -277,7 +277,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   entry.progress_stored_at = clock.Now();
   for (const BlobRef& blob : BlobsOf(entry.job)) NoteReference(blob);
   Reindex(entry, old_state);
-  entry.log.SignalAll(wake);
+  entry.log.SignalAll(wake_);
   LeaveFilesInStore(&entry.job);
   const Job& job = entry.job;
   NoteRow(job);
@@ -296,23 +296,6 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
                         {"reason", QueueReasonName(job.queue_reason)},
                         {"worker", job.lease.holder()},
                         {"lease_epoch", job.lease.epoch}});
-}
-
-void QueueState::NoteRow(const Job& job) {
-  if (TraitsOf(job).is_listed) rows.Changed(job.key, wake);
-}
-
-void QueueState::Wake(const std::string& worker) {
-  const auto [begin, end] = work_signals.equal_range(worker);
-  for (auto it = begin; it != end; ++it) wake.push_back(it->second);
-}
-
-void QueueState::WakeWorkers(const Job& job) {
-  const bool is_order = job.state == JobState::kPausing || job.state == JobState::kCancelling;
-  if (!is_order && !PolicyOf(job).WantsWorker(job)) return;
-  for (const auto& [worker, signal] : work_signals) {
-    if (!is_order || job.lease.Has(worker)) wake.push_back(signal);
-  }
 }
 
 absl::StatusOr<std::optional<std::string>> QueueState::FindRequest(
@@ -397,6 +380,19 @@ void QueueState::LeaveState(const Job& job, JobState state) {
   const auto count = job_counts.find({job.key.project, state});
   if (--count->second == 0) job_counts.erase(count);
   --kind_counts[{job.kind, state}];
+}
+
+void QueueState::RemoveJob(JobEntry& entry) {
+  const Job& job = entry.job;
+  const ResourceKey key = job.key;
+  const uint64_t create_sequence = job.create_sequence;
+  const bool is_listed = TraitsOf(job).is_listed;
+  LeaveState(job, job.state);
+  CountRecord(key.project, entry.record_bytes, 0);
+  job_order.erase(create_sequence);
+  if (entry.log.n_watchers() > 0) deleted_jobs_.emplace(create_sequence, std::move(entry));
+  if (is_listed) rows_.Deleted(key, wake_);
+  jobs.erase(key);
 }
 
 void QueueState::RequestStop(JobEntry& entry, StopCause cause) {

@@ -168,6 +168,9 @@ class QueueState {
   // Sets lease epoch and event sequence of a new job to continue those of a deleted one with its
   // id.
   void CountOnFromDeletedJob(Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Removes a job that was deleted. Its events stay for watchers that have not read all of them.
+  // Leaves `entry` destroyed.
+  void RemoveJob(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Updates the indexes after a job's state or priority changed (or, without an old state, it is
   // new).
   void Reindex(JobEntry& entry, std::optional<JobState> old_state)
@@ -182,14 +185,53 @@ class QueueState {
   void CountRecord(const std::string& project, uint64_t before, uint64_t now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
+  // Watchers of one job and of lists. Their signals are fired at changes, once the lock is free.
+  //
+  // `signal` follows the events of the job, also after the job was deleted.
+  void SubscribeJob(JobEntry& entry, std::shared_ptr<WatchSignal> signal)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void UnsubscribeJob(const ResourceKey& key, uint64_t create_sequence,
+                      const std::shared_ptr<WatchSignal>& signal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // The job with this create_sequence. Requires: it is there, or a signal follows its events.
+  JobEntry& WatchedJob(const ResourceKey& key, uint64_t create_sequence)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Deleted jobs with watchers that still read their events, by create_sequence.
+  const std::map<uint64_t, JobEntry>& deleted_jobs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return deleted_jobs_;
+  }
+  // `signal` follows the rows of the project.
+  void SubscribeRows(const std::string& project, std::shared_ptr<WatchSignal> signal)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void UnsubscribeRows(const std::string& project, const std::shared_ptr<WatchSignal>& signal)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Tells those who follow the list of jobs that the job is new or has changed.
   void NoteRow(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // The job's row as it is now.
+  std::shared_ptr<const JobRow> RowOf(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return rows_.RowOf(job);
+  }
+  const RowLog& rows() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return rows_; }
+  // Names this process in tokens of `rows`; empty before the first SubscribeRows.
+  const std::string& process_id() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return process_id_; }
+  size_t n_watchers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return n_watchers_; }
+  // Shows progress to watchers without storing it.
+  void ShowProgress(JobEntry& entry, const JobProgress& progress) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Takes checkpoints of the job that are stored, and nothing else of it.
+  void TakeCheckpoints(JobEntry& entry, std::vector<CheckpointRecord> checkpoints)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // Counts a job that leaves the state, in job_counts: a count of zero has no entry.
-  void LeaveState(const Job& job, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-
+  // `signal` is fired when there is work or an order for the worker.
+  void SubscribeWork(const std::string& worker, std::shared_ptr<WatchSignal> signal)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void UnsubscribeWork(const std::string& worker, const std::shared_ptr<WatchSignal>& signal)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  bool IsSubscribed(const std::string& worker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return work_signals_.contains(worker);
+  }
   // Wakes the worker's subscriptions once the lock is free.
   void Wake(const std::string& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Wakes all workers: any of them may start a job now.
+  void WakeAllWorkers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Asks the workers of a job that holds a lease to commit a checkpoint and hand it back. Not
   // stored: after a restart, whoever asked asks again.
   void RequestStop(JobEntry& entry, StopCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
@@ -211,8 +253,6 @@ class QueueState {
   std::string store_epoch;                  // const after Open
   std::optional<TokenSealer> token_sealer;  // const after Open, which sets it
   std::map<ResourceKey, JobEntry> jobs ABSL_GUARDED_BY(mu);
-  // Deleted jobs with watchers that still read their events, by create_sequence.
-  std::map<uint64_t, JobEntry> deleted_jobs ABSL_GUARDED_BY(mu);
   // Keys by order of submission, for lists and placement.
   std::map<uint64_t, ResourceKey> job_order ABSL_GUARDED_BY(mu);
   // CapabilityOf of QUEUED jobs and of other jobs for which WantsWorker, by create_sequence.
@@ -250,10 +290,6 @@ class QueueState {
   std::map<std::pair<std::string, std::string>, RequestRecord> requests ABSL_GUARDED_BY(mu);
   // The same by age. Entries of replaced requests remain and are ignored.
   std::multimap<absl::Time, std::pair<std::string, std::string>> request_order ABSL_GUARDED_BY(mu);
-  // Signals of those who wait for work or orders, by worker id.
-  std::multimap<std::string, std::shared_ptr<WatchSignal>> work_signals ABSL_GUARDED_BY(mu);
-  // Signals to send once the lock is free (QueueLock).
-  std::vector<std::shared_ptr<WatchSignal>> wake ABSL_GUARDED_BY(mu);
   // By name. A project without settings and use has no record.
   std::map<std::string, ProjectRecord> projects ABSL_GUARDED_BY(mu);
   std::map<std::string, StoredBytes> stored_bytes ABSL_GUARDED_BY(mu);
@@ -263,21 +299,19 @@ class QueueState {
   // Leases that are being granted (GrantInProgress), by project.
   std::map<std::string, size_t> grants_in_progress ABSL_GUARDED_BY(mu);
   std::set<std::string> drained_workers ABSL_GUARDED_BY(mu);  // ids
-  size_t n_watchers ABSL_GUARDED_BY(mu) = 0;
-  // Changes of listed jobs since this process began, which process_id names in tokens; empty
-  // before the first reader.
-  RowLog rows ABSL_GUARDED_BY(mu);
-  std::string process_id ABSL_GUARDED_BY(mu);
   uint64_t next_sequence ABSL_GUARDED_BY(mu) = 1;
 
  private:
   friend class Claim;
+  friend class QueueLock;
   QueueState(const QueueOptions& options, const Dependencies& dependencies);
   absl::Status Restore(StoredState stored) ABSL_LOCKS_EXCLUDED(mu);
   void Deliver(std::vector<StoreWriter::Finished> finished, absl::Duration duration)
       ABSL_LOCKS_EXCLUDED(mu);
   void Committed(const absl::Status& status, absl::Duration duration)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Counts a job that leaves the state, in job_counts: a count of zero has no entry.
+  void LeaveState(const Job& job, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // The parts of Reindex: of any job, and of parts with leases of their own.
   void ReindexState(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
@@ -307,11 +341,19 @@ class QueueState {
   std::set<ClaimKey> claims_ ABSL_GUARDED_BY(mu);
   CondVar claim_lifted_;
   SteadyTime next_error_log_ ABSL_GUARDED_BY(mu);
+  std::map<uint64_t, JobEntry> deleted_jobs_ ABSL_GUARDED_BY(mu);
+  // Signals of those who wait for work or orders, by worker id.
+  std::multimap<std::string, std::shared_ptr<WatchSignal>> work_signals_ ABSL_GUARDED_BY(mu);
+  // Signals to send once the lock is free (QueueLock).
+  std::vector<std::shared_ptr<WatchSignal>> wake_ ABSL_GUARDED_BY(mu);
+  size_t n_watchers_ ABSL_GUARDED_BY(mu) = 0;
+  RowLog rows_ ABSL_GUARDED_BY(mu);  // changes of listed jobs since this process began
+  std::string process_id_ ABSL_GUARDED_BY(mu);
   std::unique_ptr<StoreWriter> writer_;  // null without groups_commits
 };
 
 // Holds the queue's lock in a scope that may change the state. Sends the signals of
-// QueueState::wake once the lock is free.
+// QueueState once the lock is free.
 class ABSL_SCOPED_LOCKABLE QueueLock {
  public:
   explicit QueueLock(QueueState& state) ABSL_EXCLUSIVE_LOCK_FUNCTION(state.mu) : state_(state) {

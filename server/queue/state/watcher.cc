@@ -69,20 +69,12 @@ Watcher::Watcher(QueueState* state, ResourceKey key, uint64_t create_sequence,
       signal_(std::move(signal)),
       position_(position) {}
 
-JobEntry& Watcher::Entry() const {
-  const auto found = state_.jobs.find(key_);
-  const bool is_there =
-      found != state_.jobs.end() && found->second.job.create_sequence == create_sequence_;
-  return is_there ? found->second : state_.deleted_jobs.at(create_sequence_);
-}
+JobEntry& Watcher::Entry() const { return state_.WatchedJob(key_, create_sequence_); }
 
 Watcher::~Watcher() {
   signal_->Disarm();
   MutexLock lock(state_.mu);
-  WatchLog& log = Entry().log;
-  log.Unsubscribe(signal_);
-  --state_.n_watchers;
-  if (log.n_watchers() == 0) state_.deleted_jobs.erase(create_sequence_);
+  state_.UnsubscribeJob(key_, create_sequence_, signal_);
 }
 
 std::optional<WatchEvent> Watcher::TryNext() {

@@ -146,11 +146,7 @@ void PartUpkeep::MoveOn(JobEntry& entry, const std::vector<JobEntry*>& parts) {
     LogInfo("parts are trained", {{"project", entry.job.key.project}, {"job", entry.job.key.id}});
     return state_.ApplyLater(entry, std::move(change));
   }
-  if (progress == entry.job.progress) return;
-  entry.job.progress = progress;
-  entry.log.SetLiveProgress();
-  entry.log.SignalAll(state_.wake);
-  state_.rows.Changed(entry.job.key, state_.wake);
+  state_.ShowProgress(entry, progress);
 }
 
 }  // namespace nerf

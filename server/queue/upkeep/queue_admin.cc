@@ -129,7 +129,7 @@ absl::StatusOr<ProjectView> QueueAdmin::UpdateProject(
   record.quota = changed.quota;
   record.retention = changed.retention;
   // Jobs may start now.
-  for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
+  state_.WakeAllWorkers();
   return ViewOf(project);
 }
 

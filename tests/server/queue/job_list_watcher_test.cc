@@ -163,7 +163,7 @@ TEST_F(JobListWatcherTest, TokensOfOtherProjectsAndFiltersAndForgedOnesAreRefuse
   const TokenSealer forger("guess");
   EXPECT_THAT(
       open("default", "",
-           forger.Seal({"rows", "default", ""}, {"rows2", harness_.state->process_id, "0", "0"})),
+           forger.Seal({"rows", "default", ""}, {"rows2", harness_.state->process_id(), "0", "0"})),
       refused);
   // An earlier process had another secret, or none: the list comes again.
   for (const std::string& earlier :

@@ -143,7 +143,7 @@ TEST_F(JobQueueTest, WatcherOfADeletedJobStillReadsItsEnd) {
   watcher.reset();
   idle.reset();
   MutexLock lock(harness_.state->mu);
-  EXPECT_TRUE(harness_.state->deleted_jobs.empty());
+  EXPECT_TRUE(harness_.state->deleted_jobs().empty());
 }
 
 TEST_F(JobQueueTest, JobThatEndedLongAgoKeepsItsLastEventAlone) {
