@@ -19,7 +19,6 @@
 #include "common/logging.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
-#include "server/queue/state/named_blobs.h"
 #include "server/queue/state/queue_state.h"
 
 namespace nerf {
@@ -134,7 +133,7 @@ class BackupBlobs final : public BlobIndex {
 
 absl::Status CheckBlobs(const std::string& from, QueueState& state, bool accept_data_loss) {
   std::vector<BlobRef> named;
-  VisitNamedBlobs(state, [&](const std::string&, const BlobRef& blob) { named.push_back(blob); });
+  state.VisitNamedBlobs([&](const std::string&, const BlobRef& blob) { named.push_back(blob); });
   std::sort(named.begin(), named.end());
   named.erase(std::unique(named.begin(), named.end()), named.end());
   const std::vector<BlobRef> missing = state.blobs.FindMissing(named);

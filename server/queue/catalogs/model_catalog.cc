@@ -60,9 +60,9 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
                         FingerprintOf(spec),         state_.Age()};
   NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
   if (earlier.has_value()) {
-    const auto found = state_.models.find({spec.project, *earlier});
-    if (found == state_.models.end()) return ResourceNotFound(ModelName({spec.project, *earlier}));
-    return found->second;
+    const ModelRecord* const found = state_.FindModel({spec.project, *earlier});
+    if (found == nullptr) return ResourceNotFound(ModelName({spec.project, *earlier}));
+    return *found;
   }
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(job_key));
   Job changed = entry->job;
@@ -71,7 +71,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   model.key = {spec.project, spec.id};
   const auto is_taken = [&] {
     state_.mu.AssertHeld();
-    return state_.models.contains(model.key) ||
+    return state_.FindModel(model.key) != nullptr ||
            state_.IsClaimed({ClaimKey::Kind::kModel, model.key});
   };
   if (!spec.id.empty() && is_taken()) return ResourceExists(ModelName(model.key));
@@ -89,7 +89,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   model.crop = changed.crop;
   model.create_age = state_.Age();
   NERF_RETURN_IF_ERROR(CheckNewRecord(state_, spec.project, BytesOf(model)));
-  model.create_sequence = state_.next_sequence++;
+  model.create_sequence = state_.TakeSequences();
   checkpoint->promoted = true;
   request.resource_id = model.key.id;
 
@@ -108,10 +108,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   // Take only the checkpoints: newer progress than that of `changed` may have been reported
   // meanwhile.
   state_.TakeCheckpoints(*entry, std::move(changed.checkpoints));
-  state_.NoteReference(model.blob);
-  state_.CountRecord(model.key.project, 0, BytesOf(model));
-  state_.model_order.emplace(model.create_sequence, model.key);
-  state_.models.emplace(model.key, model);
+  state_.AddModel(model);
   state_.RememberRequest(request);
   LogInfo("checkpoint promoted", {{"project", model.key.project},
                                   {"model", model.key.id},
@@ -122,32 +119,31 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
 
 absl::StatusOr<ModelRecord> ModelCatalog::Get(const ResourceKey& key) {
   MutexLock lock(state_.mu);
-  const auto found = state_.models.find(key);
-  if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
-  return found->second;
+  const ModelRecord* const found = state_.FindModel(key);
+  if (found == nullptr) return ResourceNotFound(ModelName(key));
+  return *found;
 }
 
 absl::StatusOr<ModelRecord> ModelCatalog::SetCrop(const ResourceKey& key, const std::string& crop) {
   QueueLock lock(state_);
   state_.AwaitUnclaimed({{ClaimKey::Kind::kModel, key}});
-  const auto found = state_.models.find(key);
-  if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
-  ModelRecord changed = found->second;
+  const ModelRecord* const found = state_.FindModel(key);
+  if (found == nullptr) return ResourceNotFound(ModelName(key));
+  ModelRecord changed = *found;
   if (changed.crop == crop) return changed;
   changed.crop = crop;
   StoreWrite write;
   write.models.push_back(changed);
   Claim claim(state_, {{ClaimKey::Kind::kModel, key}});
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
-  state_.CountRecord(key.project, BytesOf(found->second), BytesOf(changed));
-  found->second = changed;
+  state_.ReplaceModel(changed);
   return changed;
 }
 
 absl::StatusOr<Page<ModelRecord>> ModelCatalog::List(const PageRequest& request) {
   MutexLock lock(state_.mu);
-  return ListPage<ModelRecord>(*state_.token_sealer, "models", request, state_.model_order,
-                               state_.models, [](const ModelRecord& model) { return model; });
+  return ListPage<ModelRecord>(*state_.token_sealer, "models", request, state_.model_order(),
+                               state_.models(), [](const ModelRecord& model) { return model; });
 }
 
 absl::Status ModelCatalog::CheckUnused(const ResourceKey& key) const {
@@ -156,14 +152,8 @@ absl::Status ModelCatalog::CheckUnused(const ResourceKey& key) const {
     return !IsFinal(job.state) && init.has_value() && init->kind == InitReference::Kind::kModel &&
            init->source == key;
   };
-  const auto in_use_by = [&](const Job& job) {
-    return StateConflict(fmt::format("{} is used by {}", ModelName(key), JobName(job.key)));
-  };
-  for (const auto& [job_key, entry] : state_.jobs) {
-    if (uses(entry.job)) return in_use_by(entry.job);
-  }
-  for (const auto& [job_key, job] : state_.jobs_in_creation) {
-    if (uses(job)) return in_use_by(job);
+  if (const Job* const job = state_.AnyJobThat(uses)) {
+    return StateConflict(fmt::format("{} is used by {}", ModelName(key), JobName(job->key)));
   }
   return absl::OkStatus();
 }
@@ -172,28 +162,28 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
   QueueLock lock(state_);
   const ClaimKey model_key{ClaimKey::Kind::kModel, key};
   state_.AwaitUnclaimed({model_key});
-  auto found = state_.models.find(key);
-  if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
+  const ModelRecord* found = state_.FindModel(key);
+  if (found == nullptr) return ResourceNotFound(ModelName(key));
   // The model's checkpoint is changed, too.
-  const ClaimKey job_key{ClaimKey::Kind::kJob, {key.project, found->second.job}};
+  const ClaimKey job_key{ClaimKey::Kind::kJob, {key.project, found->job}};
   state_.AwaitUnclaimed({model_key, job_key});
-  found = state_.models.find(key);
-  if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
+  found = state_.FindModel(key);
+  if (found == nullptr) return ResourceNotFound(ModelName(key));
   NERF_RETURN_IF_ERROR(CheckUnused(key));
-  const ModelRecord& model = found->second;
+  const ModelRecord& model = *found;
   // The blob distinguishes a checkpoint from one of a later job with the same id.
   const bool is_last_of_checkpoint =
-      std::none_of(state_.models.begin(), state_.models.end(), [&](const auto& item) {
+      std::none_of(state_.models().begin(), state_.models().end(), [&](const auto& item) {
         const ModelRecord& other = item.second;
         return other.key != key && other.key.project == key.project && other.job == model.job &&
                other.step == model.step && other.blob == model.blob;
       });
   StoreWrite write;
   write.deleted_models.push_back(key);
-  const auto job_entry = state_.jobs.find({key.project, model.job});
+  JobEntry* const job_entry = state_.FindEntry({key.project, model.job});
   std::optional<Job> changed;
-  if (is_last_of_checkpoint && job_entry != state_.jobs.end()) {
-    changed = job_entry->second.job;
+  if (is_last_of_checkpoint && job_entry != nullptr) {
+    changed = job_entry->job;
     for (CheckpointRecord& checkpoint : changed->checkpoints) {
       if (checkpoint.step == model.step && checkpoint.model_blob == model.blob) {
         checkpoint.promoted = false;
@@ -204,12 +194,10 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
   Claim claim(state_, {model_key, job_key});
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
   if (changed.has_value()) {
-    state_.TakeCheckpoints(job_entry->second, std::move(changed->checkpoints));
+    state_.TakeCheckpoints(*job_entry, std::move(changed->checkpoints));
   }
   state_.blobs.Release(model.blob);
-  state_.CountRecord(key.project, BytesOf(model), 0);
-  state_.model_order.erase(model.create_sequence);
-  state_.models.erase(found);
+  state_.RemoveModel(key);
   LogInfo("model deleted", {{"project", key.project}, {"model", key.id}});
   return absl::OkStatus();
 }

@@ -64,9 +64,9 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
                         FingerprintOf(spec),         state_.Age()};
   NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
   if (earlier.has_value()) {
-    const auto found = state_.scenes.find({spec.project, *earlier});
-    if (found == state_.scenes.end()) return ResourceNotFound(SceneName({spec.project, *earlier}));
-    return found->second;
+    const SceneRecord* const found = state_.FindScene({spec.project, *earlier});
+    if (found == nullptr) return ResourceNotFound(SceneName({spec.project, *earlier}));
+    return *found;
   }
   const auto is_taken = [&] {
     state_.mu.AssertHeld();
@@ -78,7 +78,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
   while (scene.key.id.empty() || (spec.id.empty() && is_taken())) {
     scene.key.id = NewShortId("s", state_.random);
   }
-  scene.create_sequence = state_.next_sequence++;
+  scene.create_sequence = state_.TakeSequences();
   request.resource_id = scene.key.id;
   StoreWrite write;
   write.new_scenes.push_back(scene);
@@ -101,9 +101,9 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
 
 absl::StatusOr<SceneRecord> SceneCatalog::Get(const ResourceKey& key) {
   MutexLock lock(state_.mu);
-  const auto found = state_.scenes.find(key);
-  if (found == state_.scenes.end()) return ResourceNotFound(SceneName(key));
-  return found->second;
+  const SceneRecord* const found = state_.FindScene(key);
+  if (found == nullptr) return ResourceNotFound(SceneName(key));
+  return *found;
 }
 
 absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request) {
@@ -113,8 +113,8 @@ absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request)
     return SceneRecord{scene.key, scene.create_sequence, scene.display_name, scene.request_id,
                        {},        scene.byte_size,       scene.create_time};
   };
-  return ListPage<SceneRecord>(*state_.token_sealer, "scenes", request, state_.scene_order,
-                               state_.scenes, summary_of);
+  return ListPage<SceneRecord>(*state_.token_sealer, "scenes", request, state_.scene_order(),
+                               state_.scenes(), summary_of);
 }
 
 absl::Status SceneCatalog::Delete(const ResourceKey& key) {
@@ -128,30 +128,19 @@ absl::Status SceneCatalog::Delete(const ResourceKey& key) {
 absl::StatusOr<SceneRecord> SceneCatalog::Remove(const ResourceKey& key) {
   QueueLock lock(state_);
   state_.AwaitUnclaimed({{ClaimKey::Kind::kScene, key}});
-  if (!state_.scenes.contains(key)) return ResourceNotFound(SceneName(key));
+  if (state_.FindScene(key) == nullptr) return ResourceNotFound(SceneName(key));
   const auto uses = [&](const Job& job) {
     return job.key.project == key.project && SceneReadBy(job) == key.id && !IsFinal(job.state);
   };
-  const auto in_use_by = [&](const Job& job) {
+  if (const Job* const job = state_.AnyJobThat(uses)) {
     return StateConflict(
-        fmt::format("{} is used by {}", SceneName(key), JobName(job.key, job.kind)));
-  };
-  for (const auto& [job_key, entry] : state_.jobs) {
-    if (uses(entry.job)) return in_use_by(entry.job);
-  }
-  for (const auto& [job_key, job] : state_.jobs_in_creation) {
-    if (uses(job)) return in_use_by(job);
+        fmt::format("{} is used by {}", SceneName(key), JobName(job->key, job->kind)));
   }
   StoreWrite write;
   write.deleted_scenes.push_back(key);
   Claim claim(state_, {{ClaimKey::Kind::kScene, key}});
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
-  const auto found = state_.scenes.find(key);
-  SceneRecord removed = std::move(found->second);
-  state_.CountRecord(key.project, BytesOf(removed), 0);
-  state_.scene_order.erase(removed.create_sequence);
-  state_.scenes.erase(found);
-  return removed;
+  return state_.RemoveScene(key);
 }
 
 }  // namespace nerf

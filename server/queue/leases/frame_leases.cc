@@ -94,7 +94,7 @@ absl::Status LeaseTable::CommitFrames(const LeaseRef& lease,
 
 absl::StatusOr<Job> LeaseTable::FinishPart(const LeaseRef& lease, const JobOutcome& outcome,
                                            std::optional<std::vector<JobInput>> lack) {
-  const JobEntry& existing = state_.jobs.at(lease.job);
+  const JobEntry& existing = state_.EntryOf(lease.job);
   const auto& parts = existing.job.render_work.parts;
   // The reply to an earlier call was lost. Give it again.
   if (lease.part < parts.size() && parts[lease.part].done &&

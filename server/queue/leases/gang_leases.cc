@@ -51,7 +51,7 @@ void LeaseTable::NoteAsker(const GrantRequest& request) {
 std::map<std::string, absl::Duration> LeaseTable::BusyWorkers() {
   std::map<std::string, absl::Duration> busy;
   for (const auto& [lease, deadline] : state_.lease_deadlines) {
-    const Job& job = state_.jobs.at(lease.job).job;
+    const Job& job = state_.EntryOf(lease.job).job;
     const std::string worker(PolicyOf(job).LeaseOf(job, lease.part).worker);
     if (worker.empty()) continue;
     busy[worker] = gangs_.rates.TimeLeft(job).value_or(absl::InfiniteDuration());
@@ -167,25 +167,24 @@ std::optional<LeaseGrant> LeaseTable::TakePromised(const std::string& worker) {
   const auto promised = gangs_.promised.find(worker);
   if (promised == gangs_.promised.end()) return std::nullopt;
   const LeaseRef lease = promised->second;
-  const auto found = state_.jobs.find(lease.job);
+  const JobEntry* const found = state_.FindEntry(lease.job);
   // While the grant is stored; the worker is woken then.
-  const bool is_stored = found != state_.jobs.end() && found->second.job.lease.epoch >= lease.epoch;
-  if (found != state_.jobs.end() && !is_stored) return std::nullopt;
+  const bool is_stored = found != nullptr && found->job.lease.epoch >= lease.epoch;
+  if (found != nullptr && !is_stored) return std::nullopt;
   gangs_.promised.erase(promised);
-  if (!is_stored || !HoldsLease(found->second.job.state) ||
-      found->second.job.lease.epoch != lease.epoch ||
-      PolicyOf(lease.kind).LeaseOf(found->second.job, lease.part).worker != worker) {
+  if (!is_stored || !HoldsLease(found->job.state) || found->job.lease.epoch != lease.epoch ||
+      PolicyOf(lease.kind).LeaseOf(found->job, lease.part).worker != worker) {
     return std::nullopt;
   }
-  return MakeGrant(found->second, worker);
+  return MakeGrant(*found, worker);
 }
 
 void LeaseTable::SweepGangs() {
   const auto is_over = [&](const ResourceKey& job, uint64_t epoch) {
     state_.mu.AssertHeld();
-    const auto found = state_.jobs.find(job);
-    return found == state_.jobs.end() || found->second.job.lease.epoch > epoch ||
-           (found->second.job.lease.epoch == epoch && !HoldsLease(found->second.job.state));
+    const JobEntry* const found = state_.FindEntry(job);
+    return found == nullptr || found->job.lease.epoch > epoch ||
+           (found->job.lease.epoch == epoch && !HoldsLease(found->job.state));
   };
   std::erase_if(gangs_.promised,
                 [&](const auto& entry) { return is_over(entry.second.job, entry.second.epoch); });
@@ -193,8 +192,8 @@ void LeaseTable::SweepGangs() {
                 [&](const auto& entry) { return is_over(entry.first, entry.second.epoch); });
   std::erase_if(gangs_.due, [&](const auto& entry) {
     state_.mu.AssertHeld();
-    const auto found = state_.jobs.find(entry.first);
-    return found == state_.jobs.end() || found->second.job.state != JobState::kQueued;
+    const JobEntry* const found = state_.FindEntry(entry.first);
+    return found == nullptr || found->job.state != JobState::kQueued;
   });
   std::erase_if(gangs_.askers, [&](const auto& entry) {
     state_.mu.AssertHeld();

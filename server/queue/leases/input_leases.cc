@@ -13,8 +13,7 @@
 namespace nerf {
 
 std::vector<JobInput> LeaseTable::CurrentInputs(const Job& job) {
-  const auto scene = state_.scenes.find({job.key.project, SceneReadBy(job)});
-  return PolicyOf(job).InputsOf(job, scene == state_.scenes.end() ? nullptr : &scene->second);
+  return PolicyOf(job).InputsOf(job, state_.FindScene({job.key.project, SceneReadBy(job)}));
 }
 
 std::vector<JobInput> LeaseTable::LackingOf(std::vector<JobInput> inputs) {
@@ -37,8 +36,8 @@ std::optional<std::vector<JobInput>> LeaseTable::LackOf(const LeaseRef& lease,
   std::vector<JobInput> inputs;
   {
     MutexLock lock(state_.mu);
-    const auto found = state_.jobs.find(lease.job);
-    if (found != state_.jobs.end()) inputs = CurrentInputs(found->second.job);
+    const JobEntry* const found = state_.FindEntry(lease.job);
+    if (found != nullptr) inputs = CurrentInputs(found->job);
   }
   inputs = LackingOf(std::move(inputs));
   // Of damage nothing may be left: somebody has uploaded it meanwhile.
@@ -69,18 +68,18 @@ void LeaseTable::LookForInputs() {
   {
     MutexLock lock(state_.mu);
     for (auto it = state_.lacking_jobs.begin(); it != state_.lacking_jobs.end();) {
-      const auto found = state_.jobs.find(*it);
-      if (found != state_.jobs.end() && state_.IsClaimed({ClaimKey::Kind::kJob, *it})) {
+      JobEntry* const found = state_.FindEntry(*it);
+      if (found != nullptr && state_.IsClaimed({ClaimKey::Kind::kJob, *it})) {
         ++it;
         continue;
       }
-      if (found == state_.jobs.end() || !found->second.waits) {
-        if (found != state_.jobs.end()) found->second.lacking.clear();
+      if (found == nullptr || !found->waits) {
+        if (found != nullptr) found->lacking.clear();
         it = state_.lacking_jobs.erase(it);
         continue;
       }
       // After a restart nobody knows yet what is missing.
-      const JobEntry& entry = found->second;
+      const JobEntry& entry = *found;
       jobs.emplace_back(*it, entry.lacking.empty() ? CurrentInputs(entry.job) : entry.lacking);
       ++it;
     }
@@ -91,10 +90,10 @@ void LeaseTable::LookForInputs() {
   QueueLock lock(state_);
   bool any_ready = false;
   for (auto& [key, inputs] : jobs) {
-    const auto found = state_.jobs.find(key);
-    if (found == state_.jobs.end() || !state_.lacking_jobs.contains(key)) continue;
-    found->second.lacking = std::move(inputs);
-    if (!found->second.lacking.empty()) continue;
+    JobEntry* const found = state_.FindEntry(key);
+    if (found == nullptr || !state_.lacking_jobs.contains(key)) continue;
+    found->lacking = std::move(inputs);
+    if (!found->lacking.empty()) continue;
     state_.lacking_jobs.erase(key);
     any_ready = true;
     LogInfo("a job has its files again", {{"project", key.project}, {"job", key.id}});

@@ -26,7 +26,7 @@ LeaseGrant LeaseTable::MakeGrant(const JobEntry& entry, const std::string& worke
   }
   grant.job = entry.job;
   if (!SceneReadBy(entry.job).empty()) {
-    grant.scene = state_.scenes.at({entry.job.key.project, SceneReadBy(entry.job)});
+    grant.scene = state_.scenes().at({entry.job.key.project, SceneReadBy(entry.job)});
   }
   if (!entry.job.checkpoints.empty()) grant.resume = entry.job.checkpoints.back();
   grant.ttl = state_.options.lease_ttl;
@@ -73,9 +73,9 @@ std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string&
   const SteadyTime now = state_.clock.Now();
   for (const auto& [rank, capability] : state_.queues.at(project)) {
     if (!OffersCapability(request.capabilities, capability)) continue;
-    const ResourceKey& key = state_.job_order.at(rank.create_sequence);
+    JobEntry& entry = state_.EntryAt(rank.create_sequence);
+    const ResourceKey& key = entry.job.key;
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
-    JobEntry& entry = state_.jobs.at(key);
     if (now < entry.aside.until || state_.lacking_jobs.contains(key)) continue;
     if (!PartMayStart(state_, entry.job)) continue;
     NextJob next{&entry, std::nullopt};
@@ -103,15 +103,15 @@ JobEntry* LeaseTable::TakeReserved(const GrantRequest& request) {
   const auto reserved = state_.reserved_workers.find(request.worker);
   if (reserved == state_.reserved_workers.end()) return nullptr;
   const auto [job, until] = reserved->second;
-  const auto found = state_.jobs.find(job);
+  JobEntry* const found = state_.FindEntry(job);
   const bool is_claimed = state_.IsClaimed({ClaimKey::Kind::kJob, job});
-  const bool may_start = found != state_.jobs.end() && state_.clock.Now() < until && !is_claimed &&
-                         found->second.waits && !state_.lacking_jobs.contains(job) &&
-                         PartMayStart(state_, found->second.job) &&
-                         OffersCapability(request.capabilities, CapabilityOf(found->second.job));
-  if (may_start && WantsGang(found->second.job)) return &found->second;  // until all are free
+  const bool may_start = found != nullptr && state_.clock.Now() < until && !is_claimed &&
+                         found->waits && !state_.lacking_jobs.contains(job) &&
+                         PartMayStart(state_, found->job) &&
+                         OffersCapability(request.capabilities, CapabilityOf(found->job));
+  if (may_start && WantsGang(found->job)) return found;  // until all are free
   state_.reserved_workers.erase(reserved);
-  return may_start && WhyNoMoreLeases(state_, job.project).empty() ? &found->second : nullptr;
+  return may_start && WhyNoMoreLeases(state_, job.project).empty() ? found : nullptr;
 }
 
 std::optional<LeaseTable::NextJob> LeaseTable::NextFor(const GrantRequest& request) {

@@ -169,9 +169,9 @@ absl::Status LeaseTable::Attach(const std::string& worker, std::span<const Lease
   for (const auto& [lease, deadline] : state_.lease_deadlines) leases.push_back(lease);
   for (const LeaseKey& lease : leases) {
     state_.AwaitUnclaimed({{ClaimKey::Kind::kJob, lease.job}});
-    const auto found = state_.jobs.find(lease.job);
-    if (found == state_.jobs.end()) continue;  // deleted while others were changed
-    JobEntry& entry = found->second;
+    JobEntry* const found = state_.FindEntry(lease.job);
+    if (found == nullptr) continue;  // deleted while others were changed
+    JobEntry& entry = *found;
     const Job& job = entry.job;
     const PartLease last = PolicyOf(job).LeaseOf(job, lease.part);
     if (!HoldsLease(job.state) || last.worker != worker) continue;
@@ -334,7 +334,7 @@ void LeaseTable::ExpireLeases() {
   for (const LeaseKey& lease : expired) {
     // Another part of the same job has just expired: the next call ends this one.
     if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) continue;
-    JobEntry& entry = state_.jobs.at(lease.job);
+    JobEntry& entry = state_.EntryOf(lease.job);
     JobChange change(entry, state_.clock.WallNow());
     const absl::Status ended = LoseLease(change, lease.part, /*keep_holder=*/true);
     if (!ended.ok()) {

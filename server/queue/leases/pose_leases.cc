@@ -64,13 +64,13 @@ absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const PoseResult& re
     return state_.Apply(entry, std::move(leased.change));
   }
   SceneRecord scene = SceneOfPoses(job, std::move(files));
-  if (state_.scenes.contains(scene.key)) {
+  if (state_.FindScene(scene.key) != nullptr) {
     return Refuse(std::move(leased), ResourceExists(SceneName(scene.key)));
   }
   absl::Status room = CheckNewRecord(state_, scene.key.project, BytesOf(scene));
   room.Update(CheckStoredBytes(state_, scene.key.project, 0));
   if (!room.ok()) return Refuse(std::move(leased), std::move(room));
-  scene.create_sequence = state_.next_sequence++;
+  scene.create_sequence = state_.TakeSequences();
   scene.create_time = state_.clock.WallNow();
   NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kSucceeded));
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(leased.change), {scene}));

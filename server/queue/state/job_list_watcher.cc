@@ -108,13 +108,13 @@ ListedJob ListedJobOf(QueueState& state, const Job& job) {
 }
 
 void JobListWatcher::AddPresent(JobListBatch* batch) {
-  auto it = state_.job_order.lower_bound(*below_);
-  while (it != state_.job_order.begin() && batch->jobs.size() < kMaxBatch &&
+  auto it = state_.job_order().lower_bound(*below_);
+  while (it != state_.job_order().begin() && batch->jobs.size() < kMaxBatch &&
          n_present_ < request_.max_jobs) {
     --it;
     const auto& [sequence, key] = *it;
     if (key.project != request_.project) continue;
-    const Job& job = state_.jobs.at(key).job;
+    const Job& job = state_.EntryOf(key).job;
     if (!TraitsOf(job).is_listed || !request_.filter.Matches(job)) continue;
     batch->jobs.push_back(ListedJobOf(state_, job));
     ++n_present_;
@@ -124,15 +124,15 @@ void JobListWatcher::AddPresent(JobListBatch* batch) {
     // Later changes of older jobs are not of this list.
     floor_ = request_.max_jobs == 0 ? std::numeric_limits<uint64_t>::max() : *below_;
     below_.reset();
-  } else if (it == state_.job_order.begin()) {
+  } else if (it == state_.job_order().begin()) {
     below_.reset();
   }
 }
 
 const Job* JobListWatcher::FindListed(const ResourceKey& key) const {
-  const auto found = state_.jobs.find(key);
-  if (found == state_.jobs.end() || !TraitsOf(found->second.job).is_listed) return nullptr;
-  return &found->second.job;
+  const JobEntry* const found = state_.FindEntry(key);
+  if (found == nullptr || !TraitsOf(found->job).is_listed) return nullptr;
+  return &found->job;
 }
 
 std::optional<std::pair<uint64_t, ResourceKey>> JobListWatcher::NextChange() {

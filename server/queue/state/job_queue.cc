@@ -30,7 +30,7 @@ absl::StatusOr<Page<Job>> JobQueue::ListOfKind(const PageRequest& request, JobKi
   MutexLock lock(state_.mu);
   return ListPage<Job>(
       *state_.token_sealer, absl::AsciiStrToLower(std::string(JobKindName(kind))) + "_jobs",
-      request, state_.job_order, state_.jobs, [](const auto& entry) { return entry.job; },
+      request, state_.job_order(), state_.jobs(), [](const auto& entry) { return entry.job; },
       [&](const auto& entry) { return entry.job.kind == kind; });
 }
 
@@ -40,7 +40,7 @@ absl::StatusOr<Page<ListedJob>> JobQueue::List(const PageRequest& request,
   const std::string kind = filter.text().empty() ? "jobs" : "jobs:" + filter.text();
   MutexLock lock(state_.mu);
   return ListPage<ListedJob>(
-      *state_.token_sealer, kind, request, state_.job_order, state_.jobs,
+      *state_.token_sealer, kind, request, state_.job_order(), state_.jobs(),
       [&](const auto& entry) {
         state_.mu.AssertHeld();
         return ListedJobOf(state_, entry.job);
@@ -61,9 +61,9 @@ size_t JobQueue::PartsDone(const Job& job) {
 bool JobQueue::IsQueued(const Job& job) {
   MutexLock lock(state_.mu);
   if (state_.queued_jobs.contains(job.create_sequence)) return true;
-  const auto found = state_.jobs.find(job.key);
-  if (found == state_.jobs.end()) return false;
-  const Job& now = found->second.job;
+  const JobEntry* const found = state_.FindEntry(job.key);
+  if (found == nullptr) return false;
+  const Job& now = found->job;
   return now.create_sequence == job.create_sequence && now.state == JobState::kQueued &&
          WaitsForJobs(now);
 }

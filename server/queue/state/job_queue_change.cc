@@ -167,7 +167,7 @@ absl::Status JobQueue::DeleteJobs(const std::vector<ResourceKey>& keys) {
   StoreWrite write;
   std::vector<ClaimKey> claimed;
   for (const ResourceKey& key : keys) {
-    const Job& job = state_.jobs.at(key).job;
+    const Job& job = state_.EntryOf(key).job;
     write.deleted_jobs.push_back(key);
     write.trimmed_events.emplace_back(key, job.last_event_sequence);
     write.new_requests.push_back(QueueState::RecordOfDeletedJob(job, state_.Age()));
@@ -178,7 +178,7 @@ absl::Status JobQueue::DeleteJobs(const std::vector<ResourceKey>& keys) {
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
   for (const RequestRecord& record : remembered) state_.RememberRequest(record);
   for (const ResourceKey& key : keys) {
-    JobEntry& entry = state_.jobs.at(key);
+    JobEntry& entry = state_.EntryOf(key);
     for (const BlobRef& blob : BlobsOf(entry.job)) state_.blobs.Release(blob);
     state_.RemoveJob(entry);
   }
@@ -188,7 +188,7 @@ absl::Status JobQueue::DeleteJobs(const std::vector<ResourceKey>& keys) {
 std::vector<ResourceKey> JobQueue::Deletable(const Job& job) {
   if (!CheckNoPart(state_, job).ok() || TrainingAwaiting(state_, job.key).has_value()) return {};
   std::vector<JobEntry*> all = PartsOfJob(state_, job);
-  all.push_back(&state_.jobs.at(job.key));
+  all.push_back(&state_.EntryOf(job.key));
   std::vector<ResourceKey> keys;
   for (const JobEntry* each : all) {
     const ResourceKey& key = each->job.key;
@@ -202,9 +202,9 @@ absl::StatusOr<size_t> JobQueue::DeleteEnded(std::span<const ResourceKey> keys) 
   QueueLock lock(state_);
   std::set<ResourceKey> deleted;
   for (const ResourceKey& key : keys) {
-    const auto found = state_.jobs.find(key);
-    if (found == state_.jobs.end()) continue;
-    for (ResourceKey& each : Deletable(found->second.job)) deleted.insert(std::move(each));
+    const JobEntry* const found = state_.FindEntry(key);
+    if (found == nullptr) continue;
+    for (ResourceKey& each : Deletable(found->job)) deleted.insert(std::move(each));
   }
   if (deleted.empty()) return 0;
   NERF_RETURN_IF_ERROR(DeleteJobs({deleted.begin(), deleted.end()}));

@@ -30,11 +30,11 @@ void UseCrop(const std::string& kept, ModelSource* source) {
 
 absl::StatusOr<std::string> JobQueue::ResolveSource(ModelSource& source) {
   if (!source.from_checkpoint) {
-    const auto model = state_.models.find(source.source);
-    if (model == state_.models.end()) return ResourceNotFound(ModelName(source.source));
-    source.model_blob = model->second.blob;
-    UseCrop(model->second.crop, &source);
-    return model->second.method;
+    const ModelRecord* const model = state_.FindModel(source.source);
+    if (model == nullptr) return ResourceNotFound(ModelName(source.source));
+    source.model_blob = model->blob;
+    UseCrop(model->crop, &source);
+    return model->method;
   }
   NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(source.source));
   const Job& job = found->job;
@@ -82,7 +82,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   const ResourceKey scene = {spec.project, SceneReadBy(job)};
   if (!spec.training.pose_job.empty()) {
     NERF_RETURN_IF_ERROR(AwaitPoses(state_, job));
-  } else if (!scene.id.empty() && !state_.scenes.contains(scene)) {
+  } else if (!scene.id.empty() && state_.FindScene(scene) == nullptr) {
     return ResourceNotFound(SceneName(scene));
   }
   const KindPolicy& kind = PolicyOf(job);
@@ -95,7 +95,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   if (needs_init) NERF_RETURN_IF_ERROR(ResolveInit(spec, job.training));
   const auto is_taken = [&] {
     state_.mu.AssertHeld();
-    return state_.jobs.contains(job.key) || state_.jobs_in_creation.contains(job.key);
+    return state_.IsJobTaken(job.key);
   };
   if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key, job.kind));
   const size_t n_jobs = 1 + spec.parts.size();
@@ -164,8 +164,8 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   }
   if (!spec.EarlierJob().empty()) {
     // For its scene, which never changes.
-    const auto found = state_.jobs.find({spec.project, spec.EarlierJob()});
-    if (found != state_.jobs.end()) spec.training.scene = found->second.job.training.scene;
+    const JobEntry* const found = state_.FindEntry({spec.project, spec.EarlierJob()});
+    if (found != nullptr) spec.training.scene = found->job.training.scene;
   }
   // Wait for changes that are being stored under these names.
   const ClaimKey request_key{ClaimKey::Kind::kRequest, {spec.project, spec.request_id}};
@@ -209,10 +209,10 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   NERF_ASSIGN_OR_RETURN(Job job, MakeJob(spec, /*needs_init=*/checkpoints.empty(), now));
   job.checkpoints = std::move(checkpoints);
   if (!job.checkpoints.empty()) job.best_preview_psnr = job.checkpoints.back().preview_psnr;
-  job.create_sequence = state_.next_sequence;
+  job.create_sequence = state_.next_sequence();
   std::vector<Job> created = MakeParts(spec, &job);
   if (validate_only) return job;
-  state_.next_sequence += 1 + created.size();
+  state_.TakeSequences(1 + created.size());
   created.insert(created.begin(), job);
   request.resource_id = job.key.id;
   NERF_RETURN_IF_ERROR(StoreNew(created, request, now));
@@ -266,29 +266,15 @@ absl::Status JobQueue::StoreNew(std::span<const Job> jobs, const RequestRecord& 
     claimed.push_back({ClaimKey::Kind::kRequest, {request.project, request.request_id}});
   }
   Claim claim(state_, std::move(claimed));
-  for (const Job& job : jobs) {
-    state_.jobs_in_creation.emplace(job.key, job);
-    state_.CountRecord(job.key.project, 0, BytesOf(job));
-    for (const BlobRef& blob : BlobsOf(job)) state_.NoteReference(blob);
-  }
+  state_.BeginCreation(jobs);
   const absl::Status committed = state_.Commit(std::move(write));
-  for (const Job& job : jobs) {
-    state_.jobs_in_creation.erase(job.key);
-    state_.CountRecord(job.key.project, BytesOf(job), 0);
-  }
+  state_.EndCreation(jobs);
   NERF_RETURN_IF_ERROR(committed);
 
   state_.RememberRequest(request);
   for (size_t i = 0; i < jobs.size(); ++i) {
     const Job& job = jobs[i];
-    JobEntry& entry = state_.jobs[job.key];
-    entry.job = job;
-    entry.progress_stored_at = state_.clock.Now();
-    entry.log.Append(events[i], state_.MachineNow());
-    state_.job_order.emplace(job.create_sequence, job.key);
-    if (!job.parts.empty()) state_.split_jobs.insert(job.key);
-    state_.Reindex(entry, std::nullopt);
-    state_.NoteRow(job);
+    state_.AddJob(job, events[i]);
     state_.observer.OnJobCreated(job);
     NoteJobOrigin(job.key.project, job.key.id, job.origin.request_id, job.origin.traceparent);
     LogInfo("job created",

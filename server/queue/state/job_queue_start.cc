@@ -26,25 +26,25 @@ void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
   question.must_continue = !training.init.has_value();
   const auto scene_of = [&](const std::string& id) {
     state_.mu.AssertHeld();
-    const auto found = state_.scenes.find({spec.project, id});
-    return found == state_.scenes.end() ? nullptr : &found->second;
+    return state_.FindScene({spec.project, id});
   };
   question.scene = scene_of(training.scene);
-  const auto poses = state_.jobs.find({spec.project, training.pose_job});
-  if (question.scene == nullptr && poses != state_.jobs.end()) {
-    question.scene = scene_of(poses->second.job.pose.into);
+  const JobEntry* const poses = state_.FindEntry({spec.project, training.pose_job});
+  if (question.scene == nullptr && poses != nullptr) {
+    question.scene = scene_of(poses->job.pose.into);
     question.scene_grows = true;
   }
   if (question.must_continue && !MayContinue(question)) return;
-  for (auto it = state_.model_order.rbegin();
-       it != state_.model_order.rend() && question.candidates.size() < kMaxStartCandidates; ++it) {
+  for (auto it = state_.model_order().rbegin();
+       it != state_.model_order().rend() && question.candidates.size() < kMaxStartCandidates;
+       ++it) {
     const ResourceKey& key = it->second;
     // One that is being deleted may be gone when this job is stored.
     if (key.project != spec.project || state_.IsClaimed({ClaimKey::Kind::kModel, key})) continue;
-    StartCandidate candidate{.model = &state_.models.at(key)};
-    const auto job = state_.jobs.find({spec.project, candidate.model->job});
-    if (job != state_.jobs.end() && IsOfJob(*candidate.model, job->second.job)) {
-      candidate.job = &job->second.job;
+    StartCandidate candidate{.model = &state_.models().at(key)};
+    const JobEntry* const job = state_.FindEntry({spec.project, candidate.model->job});
+    if (job != nullptr && IsOfJob(*candidate.model, job->job)) {
+      candidate.job = &job->job;
       candidate.scene = scene_of(candidate.job->training.scene);
     }
     question.candidates.push_back(candidate);
@@ -52,11 +52,11 @@ void JobQueue::ChooseInit(const JobSpec& spec, TrainingSpec& training) {
   // To continue a scene, what nobody has made a model of will do, too: it names no job.
   std::deque<ModelRecord> unnamed;
   size_t n_seen = 0;
-  for (auto it = state_.job_order.rbegin(); it != state_.job_order.rend(); ++it) {
+  for (auto it = state_.job_order().rbegin(); it != state_.job_order().rend(); ++it) {
     if (!question.must_continue || question.candidates.size() >= kMaxStartCandidates) break;
     if (++n_seen > kMaxStartJobsSeen) break;
     if (it->second.project != spec.project) continue;
-    const Job& job = state_.jobs.at(it->second).job;
+    const Job& job = state_.EntryOf(it->second).job;
     const bool is_trained =
         TraitsOf(job).has_checkpoints && job.part_of.empty() && job.state == JobState::kSucceeded;
     if (!is_trained || job.checkpoints.empty()) continue;
@@ -102,13 +102,13 @@ absl::Status JobQueue::ResolveInit(const JobSpec& spec, TrainingSpec& training) 
     return spec.check_init ? spec.check_init(tensors) : absl::OkStatus();
   };
   if (init.kind == InitReference::Kind::kModel) {
-    const auto model = state_.models.find(init.source);
-    if (model == state_.models.end()) return ResourceNotFound(ModelName(init.source));
-    return use(model->second.blob, model->second.tensors);
+    const ModelRecord* const model = state_.FindModel(init.source);
+    if (model == nullptr) return ResourceNotFound(ModelName(init.source));
+    return use(model->blob, model->tensors);
   }
-  const auto job = state_.jobs.find(init.source);
-  if (job != state_.jobs.end()) {
-    for (const CheckpointRecord& checkpoint : job->second.job.checkpoints) {
+  const JobEntry* const job = state_.FindEntry(init.source);
+  if (job != nullptr) {
+    for (const CheckpointRecord& checkpoint : job->job.checkpoints) {
       if (checkpoint.step == init.step) return use(checkpoint.model_blob, checkpoint.tensors);
     }
   }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-#include <string>
 #include <vector>
 
 #include "server/queue/kinds/kind_policy.h"
@@ -13,11 +11,5 @@ namespace nerf {
 std::vector<BlobRef> BlobsOf(const SceneRecord& scene);
 std::vector<BlobRef> BlobsOf(const ModelRecord& model);
 inline std::vector<BlobRef> BlobsOf(const JobEntry& entry) { return BlobsOf(entry.job); }
-
-// Calls `visit` with the project and blob of every scene, job and model, while nobody changes them.
-// Some blobs come more than once.
-void VisitNamedBlobs(
-    QueueState& state,
-    const std::function<void(const std::string& project, const BlobRef& blob)>& visit);
 
 }  // namespace nerf

@@ -13,33 +13,33 @@ namespace nerf {
 std::vector<JobEntry*> PartsOfJob(QueueState& state, const Job& job) {
   std::vector<JobEntry*> parts;
   for (const std::string& id : job.parts) {
-    const auto found = state.jobs.find({job.key.project, id});
-    if (found != state.jobs.end()) parts.push_back(&found->second);
+    JobEntry* const found = state.FindEntry({job.key.project, id});
+    if (found != nullptr) parts.push_back(found);
   }
   return parts;
 }
 
 bool PartMayStart(const QueueState& state, const Job& job) {
   if (job.part_of.empty()) return true;
-  const auto whole = state.jobs.find({job.key.project, job.part_of});
-  if (whole == state.jobs.end()) return true;
-  if (whole->second.job.state != JobState::kQueued) return false;
+  const JobEntry* const whole = state.FindEntry({job.key.project, job.part_of});
+  if (whole == nullptr) return true;
+  if (whole->job.state != JobState::kQueued) return false;
   size_t n_at_work = 0;
-  for (const std::string& id : whole->second.job.parts) {
+  for (const std::string& id : whole->job.parts) {
     const ResourceKey key = {job.key.project, id};
-    const auto part = state.jobs.find(key);
-    if (part == state.jobs.end() || key == job.key) continue;
+    const JobEntry* const part = state.FindEntry(key);
+    if (part == nullptr || key == job.key) continue;
     // One that is being changed may be on its way to a worker.
     const bool may_begin =
-        part->second.job.state == JobState::kQueued && state.IsClaimed({ClaimKey::Kind::kJob, key});
-    n_at_work += HoldsLease(part->second.job.state) || may_begin ? 1 : 0;
+        part->job.state == JobState::kQueued && state.IsClaimed({ClaimKey::Kind::kJob, key});
+    n_at_work += HoldsLease(part->job.state) || may_begin ? 1 : 0;
   }
-  return n_at_work < whole->second.job.training.workers.max;
+  return n_at_work < whole->job.training.workers.max;
 }
 
 absl::Status CheckNoPart(const QueueState& state, const Job& job) {
   const ResourceKey whole = {job.key.project, job.part_of};
-  if (job.part_of.empty() || !state.jobs.contains(whole)) return absl::OkStatus();
+  if (job.part_of.empty() || state.FindEntry(whole) == nullptr) return absl::OkStatus();
   return StateConflict(
       fmt::format("{} trains a part of {}; change that job", JobName(job.key), JobName(whole)),
       {{"part_of", JobName(whole)}});
@@ -52,7 +52,7 @@ std::string NewPartId(const Job& job, size_t index, QueueState& state) {
   const auto is_taken = [&] {
     state.mu.AssertHeld();
     const ResourceKey key = {job.key.project, id};
-    return key == job.key || state.jobs.contains(key) || state.jobs_in_creation.contains(key) ||
+    return key == job.key || state.IsJobTaken(key) ||
            std::find(job.parts.begin(), job.parts.end(), id) != job.parts.end();
   };
   while (is_taken()) id = NewShortId("j", state.random);

@@ -42,9 +42,9 @@ absl::Status ReserveScene(QueueState& state, Job& job) {
 }
 
 const Job* PosesOf(const QueueState& state, const Job& training) {
-  const auto found = state.jobs.find({training.key.project, training.training.pose_job});
-  if (found == state.jobs.end() || !TraitsOf(found->second.job).makes_scene) return nullptr;
-  return &found->second.job;
+  const JobEntry* const found = state.FindEntry({training.key.project, training.training.pose_job});
+  if (found == nullptr || !TraitsOf(found->job).makes_scene) return nullptr;
+  return &found->job;
 }
 
 absl::Status AwaitPoses(const QueueState& state, Job& training) {
@@ -61,7 +61,7 @@ absl::Status AwaitPoses(const QueueState& state, Job& training) {
   const ResourceKey scene = {key.project, poses->pose.scene};
   // A scene that is claimed is being deleted: it exists, so it is not being created.
   const bool is_there =
-      state.scenes.contains(scene) && !state.IsClaimed({ClaimKey::Kind::kScene, scene});
+      state.FindScene(scene) != nullptr && !state.IsClaimed({ClaimKey::Kind::kScene, scene});
   if (!training.awaits_poses && !is_there) return ResourceNotFound(SceneName(scene));
   return absl::OkStatus();
 }
@@ -72,7 +72,8 @@ std::optional<JobChange> AfterPoses(const QueueState& state, const JobEntry& tra
   if (poses != nullptr && !IsFinal(poses->state)) return std::nullopt;
   JobChange change(training, state.clock.WallNow());
   const ResourceKey scene = {job.key.project, job.training.scene};
-  if (poses != nullptr && poses->state == JobState::kSucceeded && state.scenes.contains(scene)) {
+  if (poses != nullptr && poses->state == JobState::kSucceeded &&
+      state.FindScene(scene) != nullptr) {
     change.job.awaits_poses = false;
     change.Record(job.state == JobState::kQueued ? JobEventKind::kStateChanged
                                                  : JobEventKind::kUpdated);
@@ -89,9 +90,9 @@ std::optional<ResourceKey> TrainingAwaiting(const QueueState& state, const Resou
            job.training.pose_job == pose_job.id;
   };
   for (const ResourceKey& key : state.jobs_awaiting_poses) {
-    if (awaits(state.jobs.at(key).job)) return key;
+    if (awaits(state.FindEntry(key)->job)) return key;
   }
-  for (const auto& [key, job] : state.jobs_in_creation) {
+  for (const auto& [key, job] : state.jobs_in_creation()) {
     if (awaits(job)) return key;
   }
   return std::nullopt;
@@ -101,13 +102,13 @@ absl::Status ReleaseTrainings(QueueState& state, const ResourceKey& pose_job) {
   while (const std::optional<ResourceKey> key = TrainingAwaiting(state, pose_job)) {
     state.AwaitUnclaimed({{ClaimKey::Kind::kJob, *key}});
     // The lock was free.
-    const auto found = state.jobs.find(*key);
-    if (found == state.jobs.end() || !state.jobs_awaiting_poses.contains(*key)) continue;
-    std::optional<JobChange> change = AfterPoses(state, found->second);
+    JobEntry* const found = state.FindEntry(*key);
+    if (found == nullptr || !state.jobs_awaiting_poses.contains(*key)) continue;
+    std::optional<JobChange> change = AfterPoses(state, *found);
     if (!change.has_value()) {
       return StateConflict(fmt::format("{} waits for {}", JobName(*key), PoseJobName(pose_job)));
     }
-    NERF_RETURN_IF_ERROR(state.Apply(found->second, *std::move(change)));
+    NERF_RETURN_IF_ERROR(state.Apply(*found, *std::move(change)));
   }
   return absl::OkStatus();
 }

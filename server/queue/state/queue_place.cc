@@ -11,10 +11,10 @@ namespace nerf {
 
 QueuePlace PlaceOf(const QueueState& state, const Job& job) {
   QueuePlace place;
-  const auto found = state.jobs.find(job.key);
-  if (found != state.jobs.end() && found->second.job.state == JobState::kQueued) {
-    place.aside = std::max(absl::ZeroDuration(), found->second.aside.until - state.clock.Now());
-    place.lack = LackText(found->second.lacking);
+  const JobEntry* const found = state.FindEntry(job.key);
+  if (found != nullptr && found->job.state == JobState::kQueued) {
+    place.aside = std::max(absl::ZeroDuration(), found->aside.until - state.clock.Now());
+    place.lack = LackText(found->lacking);
   }
   if (job.awaits_poses) {
     if (const Job* const poses = PosesOf(state, job)) {

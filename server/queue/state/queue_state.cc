@@ -55,24 +55,32 @@ absl::StatusOr<std::unique_ptr<QueueState>> QueueState::Open(const QueueOptions&
   return state;
 }
 
-template <typename Records, typename BlobsOfRecord>
-bool QueueState::ReachSlice(Records QueueState::*records, ResourceKey* from, BlobsOfRecord blobs_of,
-                            std::set<std::string>* reachable) {
+template <typename Records>
+void QueueState::VisitBlobsOf(const Records& (QueueState::*records)() const,
+                              const BlobVisit& visit) {
   constexpr size_t kSliceBlobs = 4000;  // takes one or two milliseconds
-  std::vector<std::string> found;
-  bool more = false;
-  {
-    MutexLock lock(mu);
-    const Records& all = this->*records;
-    auto it = all.upper_bound(*from);
-    for (; it != all.end() && found.size() < kSliceBlobs; ++it) {
-      *from = it->first;
-      for (const BlobRef& blob : blobs_of(it->second)) found.push_back(blob.sha256);
+  ResourceKey from;
+  bool more = true;
+  while (more) {
+    std::vector<std::pair<std::string, BlobRef>> slice;
+    {
+      MutexLock lock(mu);
+      const Records& all = (this->*records)();
+      auto it = all.upper_bound(from);
+      for (; it != all.end() && slice.size() < kSliceBlobs; ++it) {
+        from = it->first;
+        for (const BlobRef& blob : BlobsOf(it->second)) slice.emplace_back(from.project, blob);
+      }
+      more = it != all.end();
     }
-    more = it != all.end();
+    for (const auto& [project, blob] : slice) visit(project, blob);
   }
-  reachable->insert(found.begin(), found.end());
-  return more;
+}
+
+void QueueState::VisitNamedBlobs(const BlobVisit& visit) {
+  VisitBlobsOf(&QueueState::scenes, visit);
+  VisitBlobsOf(&QueueState::jobs, visit);
+  VisitBlobsOf(&QueueState::models, visit);
 }
 
 std::set<std::string> QueueState::ReachableBlobs() {
@@ -80,20 +88,12 @@ std::set<std::string> QueueState::ReachableBlobs() {
   {
     MutexLock lock(mu);
     new_references_.emplace();
-    for (const auto& [key, job] : jobs_in_creation) {
+    for (const auto& [key, job] : jobs_in_creation_) {
       for (const BlobRef& blob : BlobsOf(job)) NoteReference(blob);
     }
   }
   std::set<std::string> reachable;
-  const auto add_all = [&](auto records) {
-    ResourceKey from;
-    const auto blobs_of = [](const auto& record) { return BlobsOf(record); };
-    while (ReachSlice(records, &from, blobs_of, &reachable)) {
-    }
-  };
-  add_all(&QueueState::scenes);
-  add_all(&QueueState::jobs);
-  add_all(&QueueState::models);
+  VisitNamedBlobs([&](const std::string&, const BlobRef& blob) { reachable.insert(blob.sha256); });
   MutexLock lock(mu);
   reachable.merge(*new_references_);
   new_references_.reset();
@@ -184,11 +184,11 @@ QueueLock::~QueueLock() {
 }
 
 absl::StatusOr<JobEntry*> QueueState::FindJob(const ResourceKey& key, std::optional<JobKind> kind) {
-  const auto found = jobs.find(key);
+  const auto found = jobs_.find(key);
   const auto fits = [&](JobKind has) {
     return kind.has_value() ? has == *kind : TraitsOf(has).has_checkpoints;
   };
-  if (found != jobs.end() && fits(found->second.job.kind)) return &found->second;
+  if (found != jobs_.end() && fits(found->second.job.kind)) return &found->second;
   return ResourceNotFound(JobName(key, kind.value_or(kDefaultJobKind)));
 }
 
@@ -224,15 +224,46 @@ absl::Status QueueState::Apply(JobEntry& entry, JobChange change,
   return absl::OkStatus();
 }
 
-void QueueState::AddScene(const SceneRecord& scene) {
+void QueueState::AddScene(SceneRecord scene) {
   for (const SceneFileRecord& file : scene.files) NoteReference(file.blob);
   CountRecord(scene.key.project, 0, BytesOf(scene));
-  scene_order.emplace(scene.create_sequence, scene.key);
-  scenes.emplace(scene.key, scene);
+  scene_order_.emplace(scene.create_sequence, scene.key);
+  const ResourceKey key = scene.key;
+  scenes_.emplace(key, std::move(scene));
+}
+
+SceneRecord QueueState::RemoveScene(const ResourceKey& key) {
+  const auto found = scenes_.find(key);
+  SceneRecord removed = std::move(found->second);
+  CountRecord(key.project, BytesOf(removed), 0);
+  scene_order_.erase(removed.create_sequence);
+  scenes_.erase(found);
+  return removed;
+}
+
+void QueueState::AddModel(ModelRecord model) {
+  NoteReference(model.blob);
+  CountRecord(model.key.project, 0, BytesOf(model));
+  model_order_.emplace(model.create_sequence, model.key);
+  const ResourceKey key = model.key;
+  models_.emplace(key, std::move(model));
+}
+
+void QueueState::ReplaceModel(const ModelRecord& model) {
+  ModelRecord& replaced = models_.at(model.key);
+  CountRecord(model.key.project, BytesOf(replaced), BytesOf(model));
+  replaced = model;
+}
+
+void QueueState::RemoveModel(const ResourceKey& key) {
+  const auto found = models_.find(key);
+  CountRecord(key.project, BytesOf(found->second), 0);
+  model_order_.erase(found->second.create_sequence);
+  models_.erase(found);
 }
 
 bool QueueState::IsSceneTaken(const ResourceKey& key) const {
-  return scenes.contains(key) || promised_scenes.contains(key) ||
+  return scenes_.contains(key) || promised_scenes_.contains(key) ||
          IsClaimed({ClaimKey::Kind::kScene, key});
 }
 
@@ -382,6 +413,46 @@ void QueueState::LeaveState(const Job& job, JobState state) {
   --kind_counts[{job.kind, state}];
 }
 
+const Job* QueueState::AnyJobThat(const std::function<bool(const Job&)>& matches) const {
+  for (const auto& [key, entry] : jobs_) {
+    if (matches(entry.job)) return &entry.job;
+  }
+  for (const auto& [key, job] : jobs_in_creation_) {
+    if (matches(job)) return &job;
+  }
+  return nullptr;
+}
+
+uint64_t QueueState::TakeSequences(size_t n) {
+  return std::exchange(next_sequence_, next_sequence_ + n);
+}
+
+void QueueState::BeginCreation(std::span<const Job> created) {
+  for (const Job& job : created) {
+    jobs_in_creation_.emplace(job.key, job);
+    CountRecord(job.key.project, 0, BytesOf(job));
+    for (const BlobRef& blob : BlobsOf(job)) NoteReference(blob);
+  }
+}
+
+void QueueState::EndCreation(std::span<const Job> created) {
+  for (const Job& job : created) {
+    jobs_in_creation_.erase(job.key);
+    CountRecord(job.key.project, BytesOf(job), 0);
+  }
+}
+
+void QueueState::AddJob(const Job& job, const JobEvent& event) {
+  JobEntry& entry = jobs_[job.key];
+  entry.job = job;
+  entry.progress_stored_at = clock.Now();
+  entry.log.Append(event, MachineNow());
+  job_order_.emplace(job.create_sequence, job.key);
+  if (!job.parts.empty()) split_jobs_.insert(job.key);
+  Reindex(entry, std::nullopt);
+  NoteRow(job);
+}
+
 void QueueState::RemoveJob(JobEntry& entry) {
   const Job& job = entry.job;
   const ResourceKey key = job.key;
@@ -389,10 +460,10 @@ void QueueState::RemoveJob(JobEntry& entry) {
   const bool is_listed = TraitsOf(job).is_listed;
   LeaveState(job, job.state);
   CountRecord(key.project, entry.record_bytes, 0);
-  job_order.erase(create_sequence);
+  job_order_.erase(create_sequence);
   if (entry.log.n_watchers() > 0) deleted_jobs_.emplace(create_sequence, std::move(entry));
   if (is_listed) rows_.Deleted(key, wake_);
-  jobs.erase(key);
+  jobs_.erase(key);
 }
 
 void QueueState::RequestStop(JobEntry& entry, StopCause cause) {
@@ -442,9 +513,9 @@ void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
   if (!TraitsOf(job).makes_scene) return;
   const ResourceKey scene = {job.key.project, job.pose.scene};
   if (!IsFinal(job.state)) {
-    promised_scenes.insert(scene);
+    promised_scenes_.insert(scene);
   } else if (old_state.has_value() && !IsFinal(*old_state)) {
-    promised_scenes.erase(scene);
+    promised_scenes_.erase(scene);
   }
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,6 +73,13 @@ struct ReservedWorker {
   SteadyTime until;
 };
 
+// The value of a key in a map; null if there is none.
+template <typename Map>
+auto* FindValue(Map& map, const typename Map::key_type& key) {
+  const auto found = map.find(key);
+  return found == map.end() ? nullptr : &found->second;
+}
+
 // The state that JobQueue, LeaseTable, SceneCatalog and ModelCatalog share, under one mutex, and
 // the store. Every change is stored before memory changes and before anybody is notified.
 //
@@ -108,6 +117,10 @@ class QueueState {
   // Finishes submitted writes. Requires: nobody waits in Commit.
   ~QueueState();
 
+  // Visits the blobs that scenes, jobs and models refer to, possibly repeatedly, without the lock.
+  // Holds it only briefly at a time, for any number of blobs.
+  using BlobVisit = std::function<void(const std::string& project, const BlobRef& blob)>;
+  void VisitNamedBlobs(const BlobVisit& visit) ABSL_LOCKS_EXCLUDED(mu);
   // Every blob that scenes, jobs (BlobsOf in kind_policy.h) or models refer to, including
   // references made during the call. The blob store's collector must keep them. Holds the lock only
   // briefly at a time, for any number of blobs.
@@ -168,22 +181,78 @@ class QueueState {
   // Sets lease epoch and event sequence of a new job to continue those of a deleted one with its
   // id.
   void CountOnFromDeletedJob(Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Jobs, scenes and models, and their keys by order of submission.
+  using Jobs = std::map<ResourceKey, JobEntry>;
+  using JobsInCreation = std::map<ResourceKey, Job>;
+  using Scenes = std::map<ResourceKey, SceneRecord>;
+  using Models = std::map<ResourceKey, ModelRecord>;
+  using Order = std::map<uint64_t, ResourceKey>;
+  const Jobs& jobs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return jobs_; }
+  const Order& job_order() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return job_order_; }
+  const Scenes& scenes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return scenes_; }
+  const Order& scene_order() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return scene_order_; }
+  const Models& models() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return models_; }
+  const Order& model_order() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return model_order_; }
+  // Null if there is none; a job of any kind.
+  JobEntry* FindEntry(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return FindValue(jobs_, key);
+  }
+  const JobEntry* FindEntry(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return FindValue(jobs_, key);
+  }
+  const SceneRecord* FindScene(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return FindValue(scenes_, key);
+  }
+  const ModelRecord* FindModel(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return FindValue(models_, key);
+  }
+  // Require: the job is there.
+  JobEntry& EntryOf(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return jobs_.at(key);
+  }
+  JobEntry& EntryAt(uint64_t create_sequence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return jobs_.at(job_order_.at(create_sequence));
+  }
+
+  // Jobs whose creation is being stored. They already count, and refer to scenes, models and blobs.
+  const JobsInCreation& jobs_in_creation() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return jobs_in_creation_;
+  }
+  void BeginCreation(std::span<const Job> created) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void EndCreation(std::span<const Job> created) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Whether a job has the id or gets it now.
+  bool IsJobTaken(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return jobs_.contains(key) || jobs_in_creation_.contains(key);
+  }
+  // A job, also one in creation, for which `matches` holds; null if there is none.
+  const Job* AnyJobThat(const std::function<bool(const Job&)>& matches) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // The create_sequence of the next resource.
+  uint64_t next_sequence() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return next_sequence_; }
+  // Takes this one and those that follow it for `n` resources. Returns the first.
+  uint64_t TakeSequences(size_t n = 1) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Adds a job that is stored, with its first event.
+  void AddJob(const Job& job, const JobEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Removes a job that was deleted. Its events stay for watchers that have not read all of them.
   // Leaves `entry` destroyed.
   void RemoveJob(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // Updates the indexes after a job's state or priority changed (or, without an old state, it is
-  // new).
-  void Reindex(JobEntry& entry, std::optional<JobState> old_state)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-
-  // Adds a scene that is stored.
-  void AddScene(const SceneRecord& scene) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Jobs that were shared out among others, as far as PartUpkeep has something to do for them.
+  const std::set<ResourceKey>& split_jobs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return split_jobs_;
+  }
+  void ForgetSplit(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    split_jobs_.erase(key);
+  }
+  // Adds what is stored and removes what the store has deleted. Replaced and removed ones must be
+  // there.
+  void AddScene(SceneRecord scene) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  SceneRecord RemoveScene(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void AddModel(ModelRecord model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void ReplaceModel(const ModelRecord& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void RemoveModel(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Whether a scene has the id, gets it now, or is to get it from a pose job.
   bool IsSceneTaken(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-
-  // Counts what a record of the project takes in memory now, in place of what it took before.
-  void CountRecord(const std::string& project, uint64_t before, uint64_t now)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Watchers of one job and of lists. Their signals are fired at changes, once the lock is free.
   //
@@ -252,9 +321,6 @@ class QueueState {
   Mutex mu;
   std::string store_epoch;                  // const after Open
   std::optional<TokenSealer> token_sealer;  // const after Open, which sets it
-  std::map<ResourceKey, JobEntry> jobs ABSL_GUARDED_BY(mu);
-  // Keys by order of submission, for lists and placement.
-  std::map<uint64_t, ResourceKey> job_order ABSL_GUARDED_BY(mu);
   // CapabilityOf of QUEUED jobs and of other jobs for which WantsWorker, by create_sequence.
   std::map<uint64_t, std::string> queued_jobs ABSL_GUARDED_BY(mu);
   // The same by project, in the order in which they start.
@@ -274,18 +340,8 @@ class QueueState {
   std::multimap<SteadyTime, ResourceKey> job_deadlines ABSL_GUARDED_BY(mu);
   // Workers that are kept for a job for which another was preempted, by id.
   std::map<std::string, ReservedWorker> reserved_workers ABSL_GUARDED_BY(mu);
-  // Jobs that were shared out among others, as far as PartUpkeep has something to do for them.
-  std::set<ResourceKey> split_jobs ABSL_GUARDED_BY(mu);
   // Trainings that are not final and wait for a pose job.
   std::set<ResourceKey> jobs_awaiting_poses ABSL_GUARDED_BY(mu);
-  // Jobs whose creation is being stored: they already refer to scenes, models and blobs.
-  std::map<ResourceKey, Job> jobs_in_creation ABSL_GUARDED_BY(mu);
-  std::map<ResourceKey, SceneRecord> scenes ABSL_GUARDED_BY(mu);
-  std::map<uint64_t, ResourceKey> scene_order ABSL_GUARDED_BY(mu);
-  // Scenes that pose jobs, which are not final, are to make.
-  std::set<ResourceKey> promised_scenes ABSL_GUARDED_BY(mu);
-  std::map<ResourceKey, ModelRecord> models ABSL_GUARDED_BY(mu);
-  std::map<uint64_t, ResourceKey> model_order ABSL_GUARDED_BY(mu);
   // By project and request id.
   std::map<std::pair<std::string, std::string>, RequestRecord> requests ABSL_GUARDED_BY(mu);
   // The same by age. Entries of replaced requests remain and are ignored.
@@ -299,7 +355,6 @@ class QueueState {
   // Leases that are being granted (GrantInProgress), by project.
   std::map<std::string, size_t> grants_in_progress ABSL_GUARDED_BY(mu);
   std::set<std::string> drained_workers ABSL_GUARDED_BY(mu);  // ids
-  uint64_t next_sequence ABSL_GUARDED_BY(mu) = 1;
 
  private:
   friend class Claim;
@@ -310,12 +365,23 @@ class QueueState {
       ABSL_LOCKS_EXCLUDED(mu);
   void Committed(const absl::Status& status, absl::Duration duration)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Updates the indexes after a job's state or priority changed (or, without an old state, it is
+  // new).
+  void Reindex(JobEntry& entry, std::optional<JobState> old_state)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Counts what a record of the project takes in memory now, in place of what it took before.
+  void CountRecord(const std::string& project, uint64_t before, uint64_t now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Counts a job that leaves the state, in job_counts: a count of zero has no entry.
   void LeaveState(const Job& job, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // The parts of Reindex: of any job, and of parts with leases of their own.
   void ReindexState(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void ReindexParts(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // As VisitNamedBlobs, of the records of one kind.
+  template <typename Records>
+  void VisitBlobsOf(const Records& (QueueState::*records)() const, const BlobVisit& visit)
+      ABSL_LOCKS_EXCLUDED(mu);
   StoreWrite WriteOf(JobEntry& entry, JobChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Applies a committed change to memory.
   void Adopt(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
@@ -326,12 +392,6 @@ class QueueState {
   // Takes it away from there.
   void Unrank(const JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // Adds the blobs of up to kSliceBlobs records that follow `*from`, and advances `*from`. Returns
-  // false at the end.
-  template <typename Records, typename BlobsOfRecord>
-  bool ReachSlice(Records QueueState::*records, ResourceKey* from, BlobsOfRecord blobs_of,
-                  std::set<std::string>* reachable) ABSL_LOCKS_EXCLUDED(mu);
-
   const Clock& machine_clock_;
   const SteadyTime opened_at_;  // by machine_clock_
   absl::Time age_at_open_;      // const after Open
@@ -341,7 +401,18 @@ class QueueState {
   std::set<ClaimKey> claims_ ABSL_GUARDED_BY(mu);
   CondVar claim_lifted_;
   SteadyTime next_error_log_ ABSL_GUARDED_BY(mu);
+  Jobs jobs_ ABSL_GUARDED_BY(mu);
+  Order job_order_ ABSL_GUARDED_BY(mu);
   std::map<uint64_t, JobEntry> deleted_jobs_ ABSL_GUARDED_BY(mu);
+  JobsInCreation jobs_in_creation_ ABSL_GUARDED_BY(mu);
+  std::set<ResourceKey> split_jobs_ ABSL_GUARDED_BY(mu);
+  Scenes scenes_ ABSL_GUARDED_BY(mu);
+  Order scene_order_ ABSL_GUARDED_BY(mu);
+  // Scenes that pose jobs, which are not final, are to make.
+  std::set<ResourceKey> promised_scenes_ ABSL_GUARDED_BY(mu);
+  Models models_ ABSL_GUARDED_BY(mu);
+  Order model_order_ ABSL_GUARDED_BY(mu);
+  uint64_t next_sequence_ ABSL_GUARDED_BY(mu) = 1;
   // Signals of those who wait for work or orders, by worker id.
   std::multimap<std::string, std::shared_ptr<WatchSignal>> work_signals_ ABSL_GUARDED_BY(mu);
   // Signals to send once the lock is free (QueueLock).

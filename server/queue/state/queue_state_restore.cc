@@ -31,17 +31,17 @@ absl::Status QueueState::Restore(StoredState stored) {
   if (stored.age.has_value()) age_at_open_ = *stored.age;
   for (Job& job : stored.jobs) {
     const ResourceKey key = job.key;
-    next_sequence = std::max(next_sequence, job.create_sequence + 1);
-    if (!job_order.emplace(job.create_sequence, key).second) {
-      return Inconsistent(fmt::format("two jobs have sequence {}", job.create_sequence));
+    next_sequence_ = std::max(next_sequence_, job.create_sequence + 1);
+    if (!job_order_.emplace(job.create_sequence, key).second) {
+      return Inconsistent(fmt::format("two jobs_ have sequence {}", job.create_sequence));
     }
-    JobEntry& entry = jobs[key];
+    JobEntry& entry = jobs_[key];
     entry.job = std::move(job);
     entry.progress_stored_at = now;
   }
   for (auto& [key, event] : stored.events) {
-    const auto found = jobs.find(key);
-    if (found == jobs.end()) return Inconsistent(fmt::format("event of no job {}", JobName(key)));
+    const auto found = jobs_.find(key);
+    if (found == jobs_.end()) return Inconsistent(fmt::format("event of no job {}", JobName(key)));
     WatchLog& log = found->second.log;
     if (log.size() > 0 && log.After(event.sequence - 1) != nullptr) {
       return Inconsistent(fmt::format("event {} of {} twice", event.sequence, JobName(key)));
@@ -53,17 +53,13 @@ absl::Status QueueState::Restore(StoredState stored) {
     log.Append(std::move(event), MachineNow());
   }
   for (SceneRecord& scene : stored.scenes) {
-    next_sequence = std::max(next_sequence, scene.create_sequence + 1);
-    CountRecord(scene.key.project, 0, BytesOf(scene));
-    scene_order.emplace(scene.create_sequence, scene.key);
-    scenes.emplace(scene.key, std::move(scene));
+    next_sequence_ = std::max(next_sequence_, scene.create_sequence + 1);
+    AddScene(std::move(scene));
   }
   for (ModelRecord& model : stored.models) {
-    next_sequence = std::max(next_sequence, model.create_sequence + 1);
-    model_order.emplace(model.create_sequence, model.key);
+    next_sequence_ = std::max(next_sequence_, model.create_sequence + 1);
     if (model.create_age == absl::InfinitePast()) model.create_age = age_at_open_;
-    CountRecord(model.key.project, 0, BytesOf(model));
-    models.emplace(model.key, std::move(model));
+    AddModel(std::move(model));
   }
   for (const RequestRecord& request : stored.requests) RememberRequest(request);
   for (ProjectRecord& project : stored.projects) projects.emplace(project.project, project);
@@ -74,7 +70,7 @@ absl::Status QueueState::Restore(StoredState stored) {
     bytes.uploaded += upload.blob.byte_size;
   }
   const absl::Time wall_now = clock.WallNow();
-  for (auto& [key, entry] : jobs) {
+  for (auto& [key, entry] : jobs_) {
     if (!IsFinal(entry.job.state)) {
       NoteJobOrigin(key.project, key.id, entry.job.origin.request_id, entry.job.origin.traceparent);
     }
@@ -91,7 +87,7 @@ absl::Status QueueState::Restore(StoredState stored) {
     }
     // Held leases get a full TTL from now, for their holders to reconnect.
     Reindex(entry, std::nullopt);
-    if (!entry.job.parts.empty()) split_jobs.insert(key);
+    if (!entry.job.parts.empty()) split_jobs_.insert(key);
     if (entry.waits) {
       // A queued job has waited since its last event, which queued it.
       queued_since.extract(entry.queued_at);
@@ -102,7 +98,7 @@ absl::Status QueueState::Restore(StoredState stored) {
     const std::string& scene = SceneReadBy(entry.job);
     const bool reads_scene = TraitsOf(entry.job).needs_scene || !scene.empty();
     if (reads_scene && !IsFinal(entry.job.state) && !entry.job.awaits_poses &&
-        !scenes.contains({key.project, scene})) {
+        !scenes_.contains({key.project, scene})) {
       return Inconsistent(fmt::format("{} has no scene {}", JobName(key, entry.job.kind), scene));
     }
   }

@@ -21,8 +21,9 @@ void QueueState::UnsubscribeJob(const ResourceKey& key, uint64_t create_sequence
 }
 
 JobEntry& QueueState::WatchedJob(const ResourceKey& key, uint64_t create_sequence) {
-  const auto found = jobs.find(key);
-  const bool is_there = found != jobs.end() && found->second.job.create_sequence == create_sequence;
+  const auto found = jobs_.find(key);
+  const bool is_there =
+      found != jobs_.end() && found->second.job.create_sequence == create_sequence;
   return is_there ? found->second : deleted_jobs_.at(create_sequence);
 }
 

@@ -33,7 +33,7 @@ size_t QueuedJobsOf(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
   const auto queued = state.job_counts.find({project, JobState::kQueued});
   size_t n = queued == state.job_counts.end() ? 0 : queued->second;
-  for (const auto& [key, job] : state.jobs_in_creation) n += key.project == project ? 1 : 0;
+  for (const auto& [key, job] : state.jobs_in_creation()) n += key.project == project ? 1 : 0;
   return n;
 }
 
@@ -42,7 +42,7 @@ absl::Status CheckQueueRoom(const QueueState& state, size_t n_of_project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
   const size_t max = state.options.max_queued_jobs;
   const size_t n_queued =
-      state.queued_jobs.size() + state.jobs_awaiting_poses.size() + state.jobs_in_creation.size();
+      state.queued_jobs.size() + state.jobs_awaiting_poses.size() + state.jobs_in_creation().size();
   const bool uses_reserve = n_of_project < max / kReservedQueueShare;
   if (n_queued < max || (uses_reserve && n_queued < 2 * max)) return absl::OkStatus();
   return WithReason(
@@ -124,7 +124,8 @@ size_t LeasesOf(const QueueState& state, const std::string& project) {
   for (auto it = state.lease_deadlines.lower_bound({{project, ""}, 0});
        it != state.lease_deadlines.end() && it->first.job.project == project; ++it) {
     // A training by several workers is one job.
-    n += it->first.part == 0 || TraitsOf(state.jobs.at(it->first.job).job).has_part_leases ? 1 : 0;
+    n += it->first.part == 0 || TraitsOf(state.FindEntry(it->first.job)->job).has_part_leases ? 1
+                                                                                              : 0;
   }
   const auto granted = state.grants_in_progress.find(project);
   return n + (granted == state.grants_in_progress.end() ? 0 : granted->second);

@@ -110,7 +110,7 @@ void JobUpkeep::FollowPoses() {
                                          state_.jobs_awaiting_poses.end());
   for (const ResourceKey& key : waiting) {
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
-    JobEntry& entry = state_.jobs.at(key);
+    JobEntry& entry = state_.EntryOf(key);
     if (std::optional<JobChange> change = AfterPoses(state_, entry)) {
       state_.ApplyLater(entry, *std::move(change));
     }
@@ -124,11 +124,11 @@ void JobUpkeep::EnforceDeadlines() {
     if (deadlines.begin()->first > now) return;
     const ResourceKey key = deadlines.begin()->second;
     deadlines.erase(deadlines.begin());
-    const auto found = state_.jobs.find(key);
-    if (found == state_.jobs.end() || IsFinal(found->second.job.state)) continue;
+    JobEntry* const found = state_.FindEntry(key);
+    if (found == nullptr || IsFinal(found->job.state)) continue;
     const std::optional<SteadyTime> again = state_.IsClaimed({ClaimKey::Kind::kJob, key})
                                                 ? std::optional(now + kRetry)
-                                                : EnforceDeadlinesOf(found->second);
+                                                : EnforceDeadlinesOf(*found);
     if (again.has_value()) deadlines.emplace(*again, key);
   }
 }
@@ -224,7 +224,7 @@ void JobUpkeep::StoreMeters() {
 
 void JobUpkeep::StopHeldJobs() {
   for (const auto& [lease, deadline] : state_.lease_deadlines) {
-    JobEntry& entry = state_.jobs.at(lease.job);
+    JobEntry& entry = state_.EntryOf(lease.job);
     if (!IsStoppable(entry.job)) continue;
     const auto& members = entry.job.lease.members;
     const bool drained =
@@ -244,8 +244,8 @@ void JobUpkeep::StopHeldJobs() {
 JobEntry* JobUpkeep::FirstWaiting(const std::string& project) {
   const SteadyTime now = state_.clock.Now();
   for (const auto& [rank, capability] : state_.queues.at(project)) {
-    const ResourceKey& key = state_.job_order.at(rank.create_sequence);
-    JobEntry& entry = state_.jobs.at(key);
+    JobEntry& entry = state_.EntryAt(rank.create_sequence);
+    const ResourceKey& key = entry.job.key;
     if (!TraitsOf(entry.job).preempts || now < entry.aside.until) continue;
     if (state_.lacking_jobs.contains(key) || !PartMayStart(state_, entry.job)) continue;
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) return nullptr;
@@ -257,7 +257,7 @@ JobEntry* JobUpkeep::FirstWaiting(const std::string& project) {
 bool JobUpkeep::IsPreempting(const std::string& project) {
   for (auto it = state_.lease_deadlines.lower_bound({{project, ""}, 0});
        it != state_.lease_deadlines.end() && it->first.job.project == project; ++it) {
-    if (state_.jobs.at(it->first.job).job.stop == StopCause::kPreempted) return true;
+    if (state_.EntryOf(it->first.job).job.stop == StopCause::kPreempted) return true;
   }
   return false;
 }
@@ -343,7 +343,7 @@ void JobUpkeep::Stop(JobEntry& victim, const JobEntry& waiting, std::vector<std:
 
 void JobUpkeep::KeepReserved() {
   for (const auto& [lease, deadline] : state_.lease_deadlines) {
-    const JobEntry& entry = state_.jobs.at(lease.job);
+    const JobEntry& entry = state_.EntryOf(lease.job);
     if (entry.job.stop != StopCause::kPreempted) continue;
     for (auto& [worker, kept] : state_.reserved_workers) {
       if (kept.job == entry.preempted_for) {
@@ -355,9 +355,9 @@ void JobUpkeep::KeepReserved() {
 
 JobEntry* JobUpkeep::JobOf(const WorkerRecord& worker) {
   if (worker.state != WorkerState::kBusy || !worker.job.has_value()) return nullptr;
-  const auto found = state_.jobs.find(*worker.job);
-  if (found == state_.jobs.end() || !HoldsLease(found->second.job.state)) return nullptr;
-  return found->second.job.lease.Has(worker.description.id) ? &found->second : nullptr;
+  JobEntry* const found = state_.FindEntry(*worker.job);
+  if (found == nullptr || !HoldsLease(found->job.state)) return nullptr;
+  return found->job.lease.Has(worker.description.id) ? found : nullptr;
 }
 
 void JobUpkeep::Preempt(std::span<const WorkerRecord> workers) {

@@ -41,10 +41,11 @@ JobError ErrorOfPart(const Job& part) {
 
 void PartUpkeep::Tick() {
   QueueLock lock(state_);
-  for (auto it = state_.split_jobs.begin(); it != state_.split_jobs.end();) {
-    const auto found = state_.jobs.find(*it);
-    const bool settled = found == state_.jobs.end() || KeepUp(found->second);
-    it = settled ? state_.split_jobs.erase(it) : std::next(it);
+  const std::set<ResourceKey>& split = state_.split_jobs();
+  for (auto it = split.begin(); it != split.end();) {
+    const ResourceKey key = *it++;
+    JobEntry* const entry = state_.FindEntry(key);
+    if (entry == nullptr || KeepUp(*entry)) state_.ForgetSplit(key);
   }
 }
 

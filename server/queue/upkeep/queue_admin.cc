@@ -9,7 +9,6 @@
 #include "common/status_macros.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/resource_error.h"
-#include "server/queue/state/named_blobs.h"
 #include "server/queue/state/quota.h"
 
 namespace nerf {
@@ -17,7 +16,6 @@ namespace {
 
 // An upload that no resource has named for this long is collected (BlobStoreOptions).
 constexpr absl::Duration kUploadLife = absl::Hours(24);
-constexpr size_t kSliceBlobs = 4000;  // read per acquisition of the lock
 
 // Distinct blobs by project.
 struct BlobTally {
@@ -25,30 +23,6 @@ struct BlobTally {
   uint64_t byte_size = 0;
 };
 using Tallies = std::map<std::string, BlobTally>;
-
-// Adds the blobs of all records, which are read in slices.
-template <typename Records>
-void AddAll(QueueState& state, Records QueueState::*records, Tallies* tallies) {
-  ResourceKey from;
-  bool more = true;
-  while (more) {
-    std::vector<std::pair<std::string, BlobRef>> slice;
-    {
-      MutexLock lock(state.mu);
-      const Records& all = state.*records;
-      auto it = all.upper_bound(from);
-      for (; it != all.end() && slice.size() < kSliceBlobs; ++it) {
-        from = it->first;
-        for (const BlobRef& blob : BlobsOf(it->second)) slice.emplace_back(from.project, blob);
-      }
-      more = it != all.end();
-    }
-    for (const auto& [project, blob] : slice) {
-      BlobTally& tally = (*tallies)[project];
-      if (tally.seen.insert(blob.sha256).second) tally.byte_size += blob.byte_size;
-    }
-  }
-}
 
 // The projects of the keys of a map, which is sorted by project.
 template <typename Records>
@@ -104,9 +78,9 @@ std::vector<ProjectView> QueueAdmin::ListProjects() {
   MutexLock lock(state_.mu);
   std::set<std::string> projects;
   for (const auto& [project, record] : state_.projects) projects.insert(project);
-  AddProjects(state_.scenes, &projects);
-  AddProjects(state_.jobs, &projects);
-  AddProjects(state_.models, &projects);
+  AddProjects(state_.scenes(), &projects);
+  AddProjects(state_.jobs(), &projects);
+  AddProjects(state_.models(), &projects);
   for (const std::string& project : projects) views.push_back(ViewOf(project));
   return views;
 }
@@ -216,9 +190,10 @@ absl::Status QueueAdmin::FinishUpload(const std::string& project, const std::str
 
 void QueueAdmin::CountStoredBytes() {
   Tallies tallies;
-  AddAll(state_, &QueueState::scenes, &tallies);
-  AddAll(state_, &QueueState::jobs, &tallies);
-  AddAll(state_, &QueueState::models, &tallies);
+  state_.VisitNamedBlobs([&](const std::string& project, const BlobRef& blob) {
+    BlobTally& tally = tallies[project];
+    if (tally.seen.insert(blob.sha256).second) tally.byte_size += blob.byte_size;
+  });
   QueueLock lock(state_);
   const absl::Time now = state_.Age();
   StoreWrite write;

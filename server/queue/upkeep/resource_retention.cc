@@ -16,13 +16,14 @@ constexpr size_t kBatch = 100;              // jobs deleted per commit
 
 // The keys of a map of resources that `wanted` holds for, read in slices.
 template <typename Records, typename Wanted>
-std::vector<ResourceKey> KeysOf(QueueState& state, Records QueueState::*records, Wanted wanted) {
+std::vector<ResourceKey> KeysOf(QueueState& state, const Records& (QueueState::*records)() const,
+                                Wanted wanted) {
   std::vector<ResourceKey> keys;
   ResourceKey from;
   bool more = true;
   while (more) {
     MutexLock lock(state.mu);
-    const Records& all = state.*records;
+    const Records& all = (state.*records)();
     auto it = all.upper_bound(from);
     for (size_t n = 0; n < kResourcesPerLock && it != all.end(); ++n, ++it) {
       from = it->first;
@@ -72,7 +73,7 @@ void ResourceRetention::ReadJobs(std::map<std::string, std::vector<EndedJob>>* e
     return false;
   });
   MutexLock lock(state_.mu);
-  for (const auto& [key, job] : state_.jobs_in_creation) {
+  for (const auto& [key, job] : state_.jobs_in_creation()) {
     used->insert({key.project, SceneReadBy(job)});
   }
 }

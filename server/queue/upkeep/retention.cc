@@ -37,21 +37,21 @@ absl::StatusOr<bool> Retention::TrimEvents(ResourceKey* from) {
     return IsFinal(entry.job.state) && entry.log.size() > 1 && entry.ended_at <= long_ago;
   };
   StoreWrite write;
-  auto it = state_.jobs.upper_bound(*from);
-  for (size_t n = 0; n < kRecordsPerLock && it != state_.jobs.end(); ++n, ++it) {
+  auto it = state_.jobs().upper_bound(*from);
+  for (size_t n = 0; n < kRecordsPerLock && it != state_.jobs().end(); ++n, ++it) {
     *from = it->first;
     if (!is_due(it->second)) continue;
     write.trimmed_events.emplace_back(it->first, it->second.job.last_event_sequence - 1);
   }
-  const bool more = it != state_.jobs.end();
+  const bool more = it != state_.jobs().end();
   if (write.trimmed_events.empty()) return more;
   const std::vector<std::pair<ResourceKey, uint64_t>> trimmed = write.trimmed_events;
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
   for (const auto& [key, sequence] : trimmed) {
     // It may have been deleted meanwhile, and another job created under its id.
-    const auto found = state_.jobs.find(key);
-    if (found != state_.jobs.end() && found->second.job.last_event_sequence == sequence + 1) {
-      found->second.log.Trim(1);
+    JobEntry* const found = state_.FindEntry(key);
+    if (found != nullptr && found->job.last_event_sequence == sequence + 1) {
+      found->log.Trim(1);
     }
   }
   return more;

@@ -9,7 +9,6 @@
 #include "absl/strings/str_split.h"
 #include "common/error_reason.h"
 #include "nerf/v1/model_service.pb.h"
-#include "server/queue/state/named_blobs.h"
 
 namespace nerf {
 
@@ -28,8 +27,8 @@ void TakeUpStoredBlobs(QueueState& state, QueueAdmin& admin, BlobStore& blobs, B
       if ((project == BlobOwners::kDefaultProject) != of_default) return;
       owners->Add(project, sha256, /*was_present=*/false);
     };
-    VisitNamedBlobs(
-        state, [&](const std::string& project, const BlobRef& blob) { add(project, blob.sha256); });
+    state.VisitNamedBlobs(
+        [&](const std::string& project, const BlobRef& blob) { add(project, blob.sha256); });
     for (const auto& [project, sha256] : uploads) add(project, sha256);
   }
   for (const auto& [project, sha256] : uploads) known.insert(sha256);

@@ -141,7 +141,7 @@ TEST_F(GroupCommitTest, WritesThatWaitGoIntoOneTransaction) {
   EXPECT_THAT(queue().List({"default", 0, ""})->records, testing::IsEmpty());
   const auto n_submitted = [&] {
     MutexLock lock(harness_.state->mu);
-    return harness_.state->jobs_in_creation.size();
+    return harness_.state->jobs_in_creation().size();
   };
   while (n_submitted() < jobs.size()) std::this_thread::yield();
   store_.LetOneGo();

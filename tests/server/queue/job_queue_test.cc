@@ -160,7 +160,7 @@ TEST_F(JobQueueTest, JobThatEndedLongAgoKeepsItsLastEventAlone) {
   harness_.Tick();
   {
     MutexLock lock(harness_.state->mu);
-    EXPECT_EQ(harness_.state->jobs.at(lease.job).log.size(), 1u);
+    EXPECT_EQ(harness_.state->EntryOf(lease.job).log.size(), 1u);
   }
   EXPECT_EQ(harness_.memory_store.Load()->events.size(), 1u);
   harness_.Restart();
@@ -194,7 +194,7 @@ TEST_F(JobQueueTest, JumpsOfTheWallClockForgetNoRequestAndTrimNoEvents) {
   EXPECT_EQ(queue().Create(spec)->key, first->key);
   EXPECT_EQ(queue().Stats().oldest_queued_age, absl::ZeroDuration());
   MutexLock lock(harness_.state->mu);
-  EXPECT_GT(harness_.state->jobs.at(lease.job).log.size(), 1u);
+  EXPECT_GT(harness_.state->EntryOf(lease.job).log.size(), 1u);
 }
 
 TEST_F(JobQueueTest, EveryBadFieldIsNamedAndNothingIsStored) {

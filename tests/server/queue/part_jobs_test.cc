@@ -70,7 +70,7 @@ class PartJobsTest : public testing::Test {
   }
   size_t NumberOfJobs() {
     MutexLock lock(harness_.state->mu);
-    return harness_.state->jobs.size();
+    return harness_.state->jobs().size();
   }
   void SetMaxQueuedJobs(uint64_t n) {
     MutexLock lock(harness_.state->mu);
@@ -204,7 +204,7 @@ TEST_F(PartJobsTest, AFailedPartFailsTheJobWithItsReason) {
   Tick();
   EXPECT_EQ(StateOf("whole-part1"), JobState::kCancelled);
   MutexLock lock(harness_.state->mu);
-  EXPECT_TRUE(harness_.state->split_jobs.empty()) << "nothing is left to do";
+  EXPECT_TRUE(harness_.state->split_jobs().empty()) << "nothing is left to do";
 }
 
 TEST_F(PartJobsTest, PartsArePausedResumedAndCancelledWithTheJob) {

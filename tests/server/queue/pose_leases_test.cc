@@ -284,7 +284,7 @@ TEST_F(PoseLeasesTest, WrongFieldsAreAllNamed) {
 TEST_F(PoseLeasesTest, FilesOfAnEndedJobLeaveMemory) {
   const auto in_memory = [&] {
     MutexLock lock(harness_.state->mu);
-    return harness_.state->jobs.at(QueueHarness::Key("fox")).job.pose;
+    return harness_.state->EntryOf(QueueHarness::Key("fox")).job.pose;
   };
   ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
   EXPECT_EQ(in_memory().files.size(), 2u);

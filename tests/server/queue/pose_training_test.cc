@@ -152,10 +152,10 @@ TEST_F(PoseTrainingTest, FailsIfThePoseJobIsCancelledOrGone) {
   ASSERT_THAT(harness_.queue->Create(TrainingSpec("second", "gone")), IsOk());
   {  // a store that lost it
     MutexLock lock(harness_.state->mu);
-    harness_.state->jobs.at(QueueHarness::Key("gone")).job.kind = JobKind::kRender;
+    harness_.state->EntryOf(QueueHarness::Key("gone")).job.kind = JobKind::kRender;
     const auto change =
-        AfterPoses(*harness_.state, harness_.state->jobs.at(QueueHarness::Key("second")));
-    harness_.state->jobs.at(QueueHarness::Key("gone")).job.kind = JobKind::kPose;
+        AfterPoses(*harness_.state, harness_.state->EntryOf(QueueHarness::Key("second")));
+    harness_.state->EntryOf(QueueHarness::Key("gone")).job.kind = JobKind::kPose;
     ASSERT_TRUE(change.has_value());
     EXPECT_EQ(change->job.state, JobState::kFailed);
     EXPECT_THAT(change->job.error.message, HasSubstr("was deleted"));
