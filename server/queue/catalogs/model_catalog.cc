@@ -58,7 +58,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   model.create_time = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kModel, spec.project, spec.request_id, "",
                         FingerprintOf(spec),         state_.Age()};
-  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
+  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.requests().Find(request));
   if (earlier.has_value()) {
     const ModelRecord* const found = state_.FindModel({spec.project, *earlier});
     if (found == nullptr) return ResourceNotFound(ModelName({spec.project, *earlier}));
@@ -109,7 +109,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   // meanwhile.
   state_.TakeCheckpoints(*entry, std::move(changed.checkpoints));
   state_.AddModel(model);
-  state_.RememberRequest(request);
+  state_.requests().Remember(request);
   LogInfo("checkpoint promoted", {{"project", model.key.project},
                                   {"model", model.key.id},
                                   {"job", model.job},

@@ -62,7 +62,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
   scene.create_time = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kScene, spec.project, spec.request_id, "",
                         FingerprintOf(spec),         state_.Age()};
-  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
+  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.requests().Find(request));
   if (earlier.has_value()) {
     const SceneRecord* const found = state_.FindScene({spec.project, *earlier});
     if (found == nullptr) return ResourceNotFound(SceneName({spec.project, *earlier}));
@@ -91,7 +91,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
 
   state_.AddScene(scene);
-  state_.RememberRequest(request);
+  state_.requests().Remember(request);
   LogInfo("scene created", {{"project", scene.key.project},
                             {"scene", scene.key.id},
                             {"files", scene.files.size()},

@@ -23,7 +23,7 @@ struct JobEntry {
   uint64_t record_bytes = 0;  // as counted in QueueState::record_bytes
   SteadyTime progress_stored_at;
   SteadyTime queued_at;  // start of its wait, while it is QUEUED
-  QueueRank rank;        // in QueueState::queues, while it is QUEUED
+  QueueRank rank;        // in its QueueIndex::Queue, while it waits
   bool waits = false;    // QUEUED, and for a worker
   SteadyTime ended_at;   // when it became final, or the server's start if that was later
   // Workers without room for the job's files and, if no other is left, how often that was so and

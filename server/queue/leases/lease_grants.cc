@@ -71,7 +71,7 @@ std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string&
                                                               const GrantRequest& request,
                                                               std::optional<WaitingGang>* ahead) {
   const SteadyTime now = state_.clock.Now();
-  for (const auto& [rank, capability] : state_.queues.at(project)) {
+  for (const auto& [rank, capability] : state_.index().queues().at(project)) {
     if (!OffersCapability(request.capabilities, capability)) continue;
     JobEntry& entry = state_.EntryAt(rank.create_sequence);
     const ResourceKey& key = entry.job.key;
@@ -117,8 +117,8 @@ JobEntry* LeaseTable::TakeReserved(const GrantRequest& request) {
 std::optional<LeaseTable::NextJob> LeaseTable::NextFor(const GrantRequest& request) {
   if (workers_ != nullptr && !workers_->MayTakeJob(request.worker)) return std::nullopt;
   std::map<std::string, size_t> at_work;
-  for (const auto& [project, queue] : state_.queues) at_work[project] = 0;
-  for (const auto& [project_and_state, n] : state_.job_counts) {
+  for (const auto& [project, queue] : state_.index().queues()) at_work[project] = 0;
+  for (const auto& [project_and_state, n] : state_.index().counts()) {
     const auto found = at_work.find(project_and_state.first);
     if (found != at_work.end() && HoldsLease(project_and_state.second)) found->second += n;
   }

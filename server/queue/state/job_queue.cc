@@ -60,7 +60,7 @@ size_t JobQueue::PartsDone(const Job& job) {
 
 bool JobQueue::IsQueued(const Job& job) {
   MutexLock lock(state_.mu);
-  if (state_.queued_jobs.contains(job.create_sequence)) return true;
+  if (state_.index().Waits(job.create_sequence)) return true;
   const JobEntry* const found = state_.FindEntry(job.key);
   if (found == nullptr) return false;
   const Job& now = found->job;
@@ -137,13 +137,13 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
 QueueStats JobQueue::Stats() {
   MutexLock lock(state_.mu);
   QueueStats stats;
-  stats.jobs = state_.job_counts;
-  stats.jobs_of_kind = state_.kind_counts;
-  if (!state_.queued_since.empty()) {
-    stats.oldest_queued_age = state_.clock.Now() - *state_.queued_since.begin();
+  stats.jobs = state_.index().counts();
+  stats.jobs_of_kind = state_.index().kind_counts();
+  if (const std::optional<SteadyTime> since = state_.index().OldestWait()) {
+    stats.oldest_queued_age = state_.clock.Now() - *since;
   }
   stats.n_watchers = state_.n_watchers();
-  stats.n_queued = state_.queued_jobs.size();
+  stats.n_queued = state_.index().n_waiting();
   stats.n_leases = state_.lease_deadlines.size();
   return stats;
 }

@@ -170,13 +170,13 @@ absl::Status JobQueue::DeleteJobs(const std::vector<ResourceKey>& keys) {
     const Job& job = state_.EntryOf(key).job;
     write.deleted_jobs.push_back(key);
     write.trimmed_events.emplace_back(key, job.last_event_sequence);
-    write.new_requests.push_back(QueueState::RecordOfDeletedJob(job, state_.Age()));
+    write.new_requests.push_back(RequestLog::RecordOfDeletedJob(job, state_.Age()));
     claimed.push_back({ClaimKey::Kind::kJob, key});
   }
   const std::vector<RequestRecord> remembered = write.new_requests;
   Claim claim(state_, std::move(claimed));
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
-  for (const RequestRecord& record : remembered) state_.RememberRequest(record);
+  for (const RequestRecord& record : remembered) state_.requests().Remember(record);
   for (const ResourceKey& key : keys) {
     JobEntry& entry = state_.EntryOf(key);
     for (const BlobRef& blob : BlobsOf(entry.job)) state_.blobs.Release(blob);

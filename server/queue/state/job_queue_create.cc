@@ -104,7 +104,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   while (job.key.id.empty() || (spec.id.empty() && is_taken())) {
     job.key.id = NewShortId(kind.traits().id_prefix, state_.random);
   }
-  state_.CountOnFromDeletedJob(job);
+  state_.requests().CountOnFromDeletedJob(job);
   return job;
 }
 
@@ -193,7 +193,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   const absl::Time now = state_.clock.WallNow();
   RequestRecord request{
       RequestRecord::Kind::kJob, spec.project, spec.request_id, "", fingerprint, state_.Age()};
-  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
+  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.requests().Find(request));
   if (earlier.has_value()) {
     NERF_ASSIGN_OR_RETURN(const JobEntry* entry,
                           state_.FindJob({spec.project, *earlier}, spec.kind));
@@ -235,7 +235,7 @@ std::vector<Job> JobQueue::MakeParts(const JobSpec& spec, Job* whole) {
     job.start_by = absl::InfiniteFuture();  // PartUpkeep says why
     job.lease = JobLease();
     job.last_event_sequence = 1;
-    state_.CountOnFromDeletedJob(job);
+    state_.requests().CountOnFromDeletedJob(job);
     if (part.resume.has_value()) {
       job.checkpoints = {*part.resume};
       job.best_preview_psnr = part.resume->preview_psnr;
@@ -271,7 +271,7 @@ absl::Status JobQueue::StoreNew(std::span<const Job> jobs, const RequestRecord& 
   state_.EndCreation(jobs);
   NERF_RETURN_IF_ERROR(committed);
 
-  state_.RememberRequest(request);
+  state_.requests().Remember(request);
   for (size_t i = 0; i < jobs.size(); ++i) {
     const Job& job = jobs[i];
     state_.AddJob(job, events[i]);

@@ -31,10 +31,7 @@ QueuePlace PlaceOf(const QueueState& state, const Job& job) {
       place.poses->progress = poses->progress;
     }
   }
-  const auto ranks = state.ranks.find({job.key.project, std::string(CapabilityOf(job))});
-  if (ranks != state.ranks.end()) {
-    place.n_ahead = ranks->second.order_of_key({job.priority, job.create_sequence});
-  }
+  place.n_ahead = state.index().CountAhead(job);
   place.quota = WhyNoMoreLeases(state, job.key.project);
   return place;
 }

@@ -6,14 +6,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/strings/numbers.h"
-#include "common/error_reason.h"
 #include "common/log_options.h"
 #include "common/logging.h"
-#include "common/packed_strings.h"
 #include "common/status_macros.h"
 #include "server/queue/kinds/kind_policy.h"
-#include "server/queue/kinds/render_work.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/state/named_blobs.h"
 
@@ -329,90 +325,6 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
                         {"lease_epoch", job.lease.epoch}});
 }
 
-absl::StatusOr<std::optional<std::string>> QueueState::FindRequest(
-    const RequestRecord& request) const {
-  if (request.request_id.empty()) return std::optional<std::string>();
-  const auto found = requests.find({request.project, request.request_id});
-  if (found == requests.end()) return std::optional<std::string>();
-  const RequestRecord& earlier = found->second;
-  if (earlier.kind != request.kind || earlier.fingerprint != request.fingerprint) {
-    return WithReason(absl::AlreadyExistsError(fmt::format(
-                          "request_id {} was used for another request", request.request_id)),
-                      reason::kRequestIdReused);
-  }
-  return std::optional<std::string>(earlier.resource_id);
-}
-
-void QueueState::RememberRequest(const RequestRecord& request) {
-  if (request.request_id.empty()) return;
-  const std::pair key(request.project, request.request_id);
-  requests[key] = request;
-  request_order.emplace(request.create_time, key);
-  // About 650 bytes each. The store has them until they are old, so a restart reads all again.
-  constexpr size_t kMaxRequests = 200'000;
-  while (request_order.size() > kMaxRequests) {
-    const auto oldest = request_order.begin();
-    const auto found = requests.find(oldest->second);
-    if (found != requests.end() && found->second.create_time == oldest->first) {
-      requests.erase(found);
-    }
-    request_order.erase(oldest);
-  }
-}
-
-RequestRecord QueueState::RecordOfDeletedJob(const Job& job, absl::Time now) {
-  // Clients' request ids are UUIDs, so this one cannot be theirs.
-  return {RequestRecord::Kind::kDeletedJob,
-          job.key.project,
-          "deleted/" + job.key.id,
-          job.key.id,
-          PackStrings({std::to_string(job.lease.epoch), std::to_string(job.last_event_sequence)}),
-          now};
-}
-
-void QueueState::CountOnFromDeletedJob(Job& job) const {
-  const auto found = requests.find({job.key.project, "deleted/" + job.key.id});
-  if (found == requests.end()) return;
-  const auto counts = UnpackStrings(found->second.fingerprint);
-  uint64_t epoch = 0, sequence = 0;
-  if (!counts.has_value() || counts->size() != 2 || !absl::SimpleAtoi((*counts)[0], &epoch) ||
-      !absl::SimpleAtoi((*counts)[1], &sequence)) {
-    return;
-  }
-  job.lease.epoch = epoch;
-  job.last_event_sequence += sequence;
-}
-
-void QueueState::Rank(JobEntry& entry, bool is_queued) {
-  Unrank(entry);
-  const Job& job = entry.job;
-  entry.rank = {job.priority, job.create_sequence};
-  if (!is_queued) return;
-  const std::string capability(CapabilityOf(job));
-  queues[job.key.project].emplace(entry.rank, capability);
-  ranks[{job.key.project, capability}].insert(entry.rank);
-}
-
-void QueueState::Unrank(const JobEntry& entry) {
-  const std::string& project = entry.job.key.project;
-  const auto queue = queues.find(project);
-  if (queue == queues.end()) return;
-  const auto place = queue->second.find(entry.rank);
-  if (place == queue->second.end()) return;
-  // By the capability that it had.
-  const auto same = ranks.find({project, place->second});
-  same->second.erase(entry.rank);
-  if (same->second.empty()) ranks.erase(same);
-  queue->second.erase(place);
-  if (queue->second.empty()) queues.erase(queue);
-}
-
-void QueueState::LeaveState(const Job& job, JobState state) {
-  const auto count = job_counts.find({job.key.project, state});
-  if (--count->second == 0) job_counts.erase(count);
-  --kind_counts[{job.kind, state}];
-}
-
 const Job* QueueState::AnyJobThat(const std::function<bool(const Job&)>& matches) const {
   for (const auto& [key, entry] : jobs_) {
     if (matches(entry.job)) return &entry.job;
@@ -458,7 +370,7 @@ void QueueState::RemoveJob(JobEntry& entry) {
   const ResourceKey key = job.key;
   const uint64_t create_sequence = job.create_sequence;
   const bool is_listed = TraitsOf(job).is_listed;
-  LeaveState(job, job.state);
+  index_.LeaveState(job, job.state);
   CountRecord(key.project, entry.record_bytes, 0);
   job_order_.erase(create_sequence);
   if (entry.log.n_watchers() > 0) deleted_jobs_.emplace(create_sequence, std::move(entry));
@@ -521,10 +433,7 @@ void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
 
 void QueueState::ReindexParts(JobEntry& entry) {
   const Job& job = entry.job;
-  queued_jobs.erase(job.create_sequence);
-  const bool wants_worker = PolicyOf(job).WantsWorker(job);
-  Rank(entry, wants_worker);
-  if (wants_worker) queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
+  index_.Place(entry, PolicyOf(job).WantsWorker(job));
   for (uint32_t part = 0; part < PolicyOf(job).PartsOf(job); ++part) {
     const LeaseKey lease{job.key, part};
     if (PolicyOf(job).LeaseOf(job, part).worker.empty()) {
@@ -540,20 +449,16 @@ void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state
   const SteadyTime now = clock.Now();
   const bool waited =
       std::exchange(entry.waits, job.state == JobState::kQueued && !WaitsForJobs(job));
-  Rank(entry, entry.waits);
+  index_.Place(entry, entry.waits);
   if (waited && !entry.waits) {
-    queued_jobs.erase(job.create_sequence);
-    queued_since.extract(entry.queued_at);
+    index_.EndWait(entry);
     if (HoldsLease(job.state)) observer.OnJobLeftQueue(now - entry.queued_at);
   } else if (!waited && entry.waits) {
-    queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
-    entry.queued_at = now;
-    queued_since.insert(now);
+    index_.BeginWait(entry, now);
   }
   if (old_state == job.state) return;
-  if (old_state.has_value()) LeaveState(job, *old_state);
-  ++job_counts[{job.key.project, job.state}];
-  ++kind_counts[{job.kind, job.state}];
+  if (old_state.has_value()) index_.LeaveState(job, *old_state);
+  index_.EnterState(job, job.state);
   if (IsFinal(job.state)) entry.ended_at = now;
   if (!HoldsLease(job.state)) {
     lease_deadlines.erase(lease_deadlines.lower_bound({job.key, 0}),

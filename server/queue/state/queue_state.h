@@ -17,14 +17,16 @@
 #include "server/queue/jobs/job_change.h"
 #include "server/queue/jobs/lease.h"
 #include "server/queue/jobs/queue_observer.h"
-#include "server/queue/jobs/queue_rank.h"
 #include "server/queue/jobs/row_log.h"
 #include "server/queue/jobs/watch_log.h"
 #include "server/queue/resources/blob_ref.h"
 #include "server/queue/resources/project_record.h"
 #include "server/queue/resources/token_sealer.h"
 #include "server/queue/state/job_store.h"
+#include "server/queue/state/queue_index.h"
+#include "server/queue/state/request_log.h"
 #include "server/queue/state/store_writer.h"
+#include "server/queue/state/stored_use.h"
 
 namespace nerf {
 
@@ -51,20 +53,6 @@ struct ClaimKey {
   ResourceKey key;
 
   auto operator<=>(const ClaimKey&) const = default;
-};
-
-// Bytes that a project has stored.
-struct StoredBytes {
-  struct Upload {
-    uint64_t byte_size = 0;
-    absl::Time time;          // of its last call, by QueueState::Age
-    bool unfinished = false;  // not stored (StoredState::uploads)
-  };
-  uint64_t named = 0;     // by its scenes, jobs and models, each file once, when last counted
-  uint64_t uploaded = 0;  // sum over `uploads`
-  // What it has uploaded and no resource has named yet, by sha256; and what it is uploading, by the
-  // upload's key in the blob store.
-  std::map<std::string, Upload> uploads;
 };
 
 // A worker that is kept for a queued job for a while.
@@ -167,20 +155,6 @@ class QueueState {
   void ApplyLater(JobEntry& entry, JobChange change, Done then = {})
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // The id of the resource that an earlier request with this id made; nullopt for an empty or
-  // unknown id. AlreadyExists REQUEST_ID_REUSED if project, kind or fingerprint of that request
-  // differ.
-  absl::StatusOr<std::optional<std::string>> FindRequest(const RequestRecord& request) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  void RememberRequest(const RequestRecord& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-
-  // A record of a deleted job, kept as long as requests. A new job with the same id continues its
-  // lease epoch and event sequence, so that no lease or watch token of the deleted job is valid for
-  // it.
-  static RequestRecord RecordOfDeletedJob(const Job& job, absl::Time now);
-  // Sets lease epoch and event sequence of a new job to continue those of a deleted one with its
-  // id.
-  void CountOnFromDeletedJob(Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Jobs, scenes and models, and their keys by order of submission.
   using Jobs = std::map<ResourceKey, JobEntry>;
   using JobsInCreation = std::map<ResourceKey, Job>;
@@ -251,6 +225,10 @@ class QueueState {
   void AddModel(ModelRecord model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void ReplaceModel(const ModelRecord& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void RemoveModel(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  const QueueIndex& index() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return index_; }
+  RequestLog& requests() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return requests_; }
+  StoredUse& stored_use() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return stored_use_; }
+  const StoredUse& stored_use() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return stored_use_; }
   // Whether a scene has the id, gets it now, or is to get it from a pose job.
   bool IsSceneTaken(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
@@ -321,17 +299,8 @@ class QueueState {
   Mutex mu;
   std::string store_epoch;                  // const after Open
   std::optional<TokenSealer> token_sealer;  // const after Open, which sets it
-  // CapabilityOf of QUEUED jobs and of other jobs for which WantsWorker, by create_sequence.
-  std::map<uint64_t, std::string> queued_jobs ABSL_GUARDED_BY(mu);
-  // The same by project, in the order in which they start.
-  std::map<std::string, std::map<QueueRank, std::string>> queues ABSL_GUARDED_BY(mu);
-  // The same by project and capability.
-  std::map<std::pair<std::string, std::string>, RankSet> ranks ABSL_GUARDED_BY(mu);
-  std::multiset<SteadyTime> queued_since ABSL_GUARDED_BY(mu);  // of the same jobs
   // Deadlines of held leases (HoldsLease).
   std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
-  std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
-  std::map<std::pair<JobKind, JobState>, size_t> kind_counts ABSL_GUARDED_BY(mu);
   // Jobs that wait aside (JobEntry::aside), by the time of their next try.
   std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
   // Queued jobs that are given to no worker before their files are uploaded again.
@@ -342,13 +311,8 @@ class QueueState {
   std::map<std::string, ReservedWorker> reserved_workers ABSL_GUARDED_BY(mu);
   // Trainings that are not final and wait for a pose job.
   std::set<ResourceKey> jobs_awaiting_poses ABSL_GUARDED_BY(mu);
-  // By project and request id.
-  std::map<std::pair<std::string, std::string>, RequestRecord> requests ABSL_GUARDED_BY(mu);
-  // The same by age. Entries of replaced requests remain and are ignored.
-  std::multimap<absl::Time, std::pair<std::string, std::string>> request_order ABSL_GUARDED_BY(mu);
   // By name. A project without settings and use has no record.
   std::map<std::string, ProjectRecord> projects ABSL_GUARDED_BY(mu);
-  std::map<std::string, StoredBytes> stored_bytes ABSL_GUARDED_BY(mu);
   // Memory of the scenes, jobs and models of each project (BytesOf), and of all projects.
   std::map<std::string, uint64_t> record_bytes ABSL_GUARDED_BY(mu);
   uint64_t all_record_bytes ABSL_GUARDED_BY(mu) = 0;
@@ -372,8 +336,6 @@ class QueueState {
   // Counts what a record of the project takes in memory now, in place of what it took before.
   void CountRecord(const std::string& project, uint64_t before, uint64_t now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // Counts a job that leaves the state, in job_counts: a count of zero has no entry.
-  void LeaveState(const Job& job, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // The parts of Reindex: of any job, and of parts with leases of their own.
   void ReindexState(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
@@ -387,10 +349,6 @@ class QueueState {
   void Adopt(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void WakeWorkers(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void NoteDeadlines(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // Puts a queued job at its place in `queues` and `ranks`, and takes others away.
-  void Rank(JobEntry& entry, bool is_queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // Takes it away from there.
-  void Unrank(const JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   const Clock& machine_clock_;
   const SteadyTime opened_at_;  // by machine_clock_
@@ -412,6 +370,9 @@ class QueueState {
   std::set<ResourceKey> promised_scenes_ ABSL_GUARDED_BY(mu);
   Models models_ ABSL_GUARDED_BY(mu);
   Order model_order_ ABSL_GUARDED_BY(mu);
+  QueueIndex index_ ABSL_GUARDED_BY(mu);
+  RequestLog requests_ ABSL_GUARDED_BY(mu);
+  StoredUse stored_use_ ABSL_GUARDED_BY(mu);
   uint64_t next_sequence_ ABSL_GUARDED_BY(mu) = 1;
   // Signals of those who wait for work or orders, by worker id.
   std::multimap<std::string, std::shared_ptr<WatchSignal>> work_signals_ ABSL_GUARDED_BY(mu);

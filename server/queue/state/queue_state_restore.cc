@@ -61,13 +61,11 @@ absl::Status QueueState::Restore(StoredState stored) {
     if (model.create_age == absl::InfinitePast()) model.create_age = age_at_open_;
     AddModel(std::move(model));
   }
-  for (const RequestRecord& request : stored.requests) RememberRequest(request);
+  for (const RequestRecord& request : stored.requests) requests_.Remember(request);
   for (ProjectRecord& project : stored.projects) projects.emplace(project.project, project);
   drained_workers.insert(stored.drained_workers.begin(), stored.drained_workers.end());
   for (const UploadRecord& upload : stored.uploads) {
-    StoredBytes& bytes = stored_bytes[upload.project];
-    bytes.uploads[upload.blob.sha256] = {upload.blob.byte_size, upload.time};
-    bytes.uploaded += upload.blob.byte_size;
+    stored_use_.Count(upload.project, upload.blob.sha256, {upload.blob.byte_size, upload.time});
   }
   const absl::Time wall_now = clock.WallNow();
   for (auto& [key, entry] : jobs_) {
@@ -90,9 +88,8 @@ absl::Status QueueState::Restore(StoredState stored) {
     if (!entry.job.parts.empty()) split_jobs_.insert(key);
     if (entry.waits) {
       // A queued job has waited since its last event, which queued it.
-      queued_since.extract(entry.queued_at);
-      entry.queued_at = now + -std::max(absl::ZeroDuration(), wall_now - last->time);
-      queued_since.insert(entry.queued_at);
+      index_.EndWait(entry);
+      index_.BeginWait(entry, now + -std::max(absl::ZeroDuration(), wall_now - last->time));
       if (entry.job.queue_reason == QueueReason::kBlobsMissing) lacking_jobs.insert(key);
     }
     const std::string& scene = SceneReadBy(entry.job);

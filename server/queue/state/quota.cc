@@ -31,8 +31,7 @@ const ProjectQuota& QuotaOf(const QueueState& state, const std::string& project)
 
 size_t QueuedJobsOf(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
-  const auto queued = state.job_counts.find({project, JobState::kQueued});
-  size_t n = queued == state.job_counts.end() ? 0 : queued->second;
+  size_t n = state.index().CountOf(project, JobState::kQueued);
   for (const auto& [key, job] : state.jobs_in_creation()) n += key.project == project ? 1 : 0;
   return n;
 }
@@ -41,8 +40,8 @@ size_t QueuedJobsOf(const QueueState& state, const std::string& project)
 absl::Status CheckQueueRoom(const QueueState& state, size_t n_of_project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
   const size_t max = state.options.max_queued_jobs;
-  const size_t n_queued =
-      state.queued_jobs.size() + state.jobs_awaiting_poses.size() + state.jobs_in_creation().size();
+  const size_t n_queued = state.index().n_waiting() + state.jobs_awaiting_poses.size() +
+                          state.jobs_in_creation().size();
   const bool uses_reserve = n_of_project < max / kReservedQueueShare;
   if (n_queued < max || (uses_reserve && n_queued < 2 * max)) return absl::OkStatus();
   return WithReason(
@@ -87,8 +86,8 @@ absl::Status CheckNewRecord(const QueueState& state, const std::string& project,
 }
 
 absl::Status CheckNewUpload(const QueueState& state, const std::string& project) {
-  const auto stored = state.stored_bytes.find(project);
-  if (stored == state.stored_bytes.end() || stored->second.uploads.size() < kMaxUnnamedUploads) {
+  const StoredBytes* const stored = state.stored_use().Of(project);
+  if (stored == nullptr || stored->uploads.size() < kMaxUnnamedUploads) {
     return absl::OkStatus();
   }
   return QuotaExceeded(project, "unnamed_uploads", static_cast<double>(kMaxUnnamedUploads),
@@ -154,9 +153,8 @@ bool DayIsUsed(const QueueState& state, const std::string& project, double times
 }
 
 uint64_t StoredBytesOf(const QueueState& state, const std::string& project) {
-  const auto found = state.stored_bytes.find(project);
-  if (found == state.stored_bytes.end()) return 0;
-  return found->second.named + found->second.uploaded;
+  const StoredBytes* const found = state.stored_use().Of(project);
+  return found == nullptr ? 0 : found->named + found->uploaded;
 }
 
 int64_t DayOf(absl::Time time) { return absl::ToInt64Hours(time - absl::UnixEpoch()) / 24; }

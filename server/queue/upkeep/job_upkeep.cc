@@ -243,7 +243,7 @@ void JobUpkeep::StopHeldJobs() {
 
 JobEntry* JobUpkeep::FirstWaiting(const std::string& project) {
   const SteadyTime now = state_.clock.Now();
-  for (const auto& [rank, capability] : state_.queues.at(project)) {
+  for (const auto& [rank, capability] : state_.index().queues().at(project)) {
     JobEntry& entry = state_.EntryAt(rank.create_sequence);
     const ResourceKey& key = entry.job.key;
     if (!TraitsOf(entry.job).preempts || now < entry.aside.until) continue;
@@ -363,7 +363,7 @@ JobEntry* JobUpkeep::JobOf(const WorkerRecord& worker) {
 void JobUpkeep::Preempt(std::span<const WorkerRecord> workers) {
   const SteadyTime now = state_.clock.Now();
   KeepReserved();
-  for (const auto& [project, queue] : state_.queues) {
+  for (const auto& [project, queue] : state_.index().queues()) {
     JobEntry* const waiting = FirstWaiting(project);
     if (waiting == nullptr || now - waiting->queued_at < kPreemptAfter) continue;
     if (DayIsUsed(state_, project) || IsPreempting(project)) continue;

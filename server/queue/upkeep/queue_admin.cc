@@ -17,13 +17,6 @@ namespace {
 // An upload that no resource has named for this long is collected (BlobStoreOptions).
 constexpr absl::Duration kUploadLife = absl::Hours(24);
 
-// Distinct blobs by project.
-struct BlobTally {
-  std::unordered_set<std::string> seen;
-  uint64_t byte_size = 0;
-};
-using Tallies = std::map<std::string, BlobTally>;
-
 // The projects of the keys of a map, which is sorted by project.
 template <typename Records>
 void AddProjects(const Records& records, std::set<std::string>* projects) {
@@ -55,8 +48,7 @@ ProjectView QueueAdmin::ViewOf(const std::string& project) {
   if (const auto found = state_.projects.find(project); found != state_.projects.end()) {
     view.record = found->second;
   }
-  const auto queued = state_.job_counts.find({project, JobState::kQueued});
-  if (queued != state_.job_counts.end()) view.usage.queued_jobs = queued->second;
+  view.usage.queued_jobs = state_.index().CountOf(project, JobState::kQueued);
   view.usage.running_jobs = LeasesOf(state_, project);
   view.usage.stored_bytes = StoredBytesOf(state_, project);
   if (view.record.day == DayOf(state_.clock.WallNow())) {
@@ -132,49 +124,32 @@ absl::StatusOr<WorkerRecord> QueueAdmin::SetDrained(const std::string& worker, b
   return after.has_value() ? *after : before.value_or(WorkerRecord());
 }
 
-void QueueAdmin::Uncount(const std::string& project, const std::string& key) {
-  const auto stored = state_.stored_bytes.find(project);
-  if (stored == state_.stored_bytes.end()) return;
-  const auto found = stored->second.uploads.find(key);
-  if (found == stored->second.uploads.end()) return;
-  stored->second.uploaded -= found->second.byte_size;
-  stored->second.uploads.erase(found);
-}
-
-void QueueAdmin::CountUpload(const std::string& project, const std::string& key, uint64_t byte_size,
-                             bool unfinished) {
-  Uncount(project, key);
-  StoredBytes& stored = state_.stored_bytes[project];
-  stored.uploads[key] = {byte_size, state_.Age(), unfinished};
-  stored.uploaded += byte_size;
-}
-
 absl::Status QueueAdmin::BeginUpload(const std::string& project, const std::string& upload,
                                      uint64_t byte_size) {
   MutexLock lock(state_.mu);
   uint64_t counted = 0;
-  const auto stored = state_.stored_bytes.find(project);
-  if (stored != state_.stored_bytes.end() && stored->second.uploads.contains(upload)) {
-    counted = stored->second.uploads.at(upload).byte_size;
+  const StoredBytes* const stored = state_.stored_use().Of(project);
+  if (stored != nullptr && stored->uploads.contains(upload)) {
+    counted = stored->uploads.at(upload).byte_size;
   } else {
     NERF_RETURN_IF_ERROR(CheckNewUpload(state_, project));
   }
   if (byte_size > counted) {
     NERF_RETURN_IF_ERROR(CheckStoredBytes(state_, project, byte_size - counted));
   }
-  CountUpload(project, upload, byte_size, /*unfinished=*/true);
+  state_.stored_use().Count(project, upload, {byte_size, state_.Age(), /*unfinished=*/true});
   return absl::OkStatus();
 }
 
 void QueueAdmin::NoteUnfinished(const std::string& project, const std::string& upload,
                                 uint64_t byte_size) {
   MutexLock lock(state_.mu);
-  CountUpload(project, upload, byte_size, /*unfinished=*/true);
+  state_.stored_use().Count(project, upload, {byte_size, state_.Age(), /*unfinished=*/true});
 }
 
 void QueueAdmin::DropUpload(const std::string& project, const std::string& upload) {
   MutexLock lock(state_.mu);
-  Uncount(project, upload);
+  state_.stored_use().Uncount(project, upload);
 }
 
 absl::Status QueueAdmin::FinishUpload(const std::string& project, const std::string& upload,
@@ -183,39 +158,22 @@ absl::Status QueueAdmin::FinishUpload(const std::string& project, const std::str
   StoreWrite write;
   write.uploads.push_back({project, blob, state_.Age()});
   const absl::Status stored = state_.Commit(std::move(write));
-  Uncount(project, upload);
-  if (stored.ok()) CountUpload(project, blob.sha256, blob.byte_size, /*unfinished=*/false);
+  state_.stored_use().Uncount(project, upload);
+  if (stored.ok()) {
+    state_.stored_use().Count(project, blob.sha256, {blob.byte_size, state_.Age()});
+  }
   return stored;
 }
 
 void QueueAdmin::CountStoredBytes() {
-  Tallies tallies;
+  std::map<std::string, StoredUse::Named> named;
   state_.VisitNamedBlobs([&](const std::string& project, const BlobRef& blob) {
-    BlobTally& tally = tallies[project];
-    if (tally.seen.insert(blob.sha256).second) tally.byte_size += blob.byte_size;
+    StoredUse::Named& of_project = named[project];
+    if (of_project.blobs.insert(blob.sha256).second) of_project.byte_size += blob.byte_size;
   });
   QueueLock lock(state_);
-  const absl::Time now = state_.Age();
   StoreWrite write;
-  for (auto& [project, stored] : state_.stored_bytes) {
-    const auto tally = tallies.find(project);
-    std::erase_if(stored.uploads, [&, &project = project](const auto& item) {
-      const auto& [key, upload] = item;
-      const bool is_named = tally != tallies.end() && tally->second.seen.contains(key);
-      if (!is_named && now - upload.time <= kUploadLife) return false;
-      if (!upload.unfinished) write.deleted_uploads.emplace_back(project, key);
-      return true;
-    });
-    stored.named = 0;
-    stored.uploaded = 0;
-    for (const auto& [sha256, upload] : stored.uploads) stored.uploaded += upload.byte_size;
-  }
-  for (const auto& [project, tally] : tallies) {
-    state_.stored_bytes[project].named = tally.byte_size;
-  }
-  std::erase_if(state_.stored_bytes, [](const auto& stored) {
-    return stored.second.named == 0 && stored.second.uploads.empty();
-  });
+  write.deleted_uploads = state_.stored_use().Recount(named, state_.Age() - kUploadLife);
   // What this fails to delete comes back at the next start, and is deleted after that.
   if (!write.deleted_uploads.empty()) state_.Submit(std::move(write), [](const absl::Status&) {});
 }

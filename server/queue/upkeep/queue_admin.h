@@ -88,11 +88,6 @@ class QueueAdmin {
   absl::StatusOr<std::shared_ptr<RenderTicket>> BeginRender(const std::string& project);
 
  private:
-  // Counts an upload, whose key or sha256 this is, in place of what was counted under it.
-  void CountUpload(const std::string& project, const std::string& key, uint64_t byte_size,
-                   bool unfinished) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  void Uncount(const std::string& project, const std::string& key)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   ProjectView ViewOf(const std::string& project) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;

@@ -60,7 +60,7 @@ absl::StatusOr<bool> Retention::TrimEvents(ResourceKey* from) {
 absl::Status Retention::ForgetSurplusRequests() {
   {
     MutexLock lock(state_.mu);
-    if (state_.requests.size() <= max_requests_) return absl::OkStatus();
+    if (state_.requests().size() <= max_requests_) return absl::OkStatus();
   }
   for (auto& [project, times] : SurplusTimes()) {
     const auto oldest_kept = times.end() - static_cast<std::ptrdiff_t>(max_requests_);
@@ -72,16 +72,13 @@ absl::Status Retention::ForgetSurplusRequests() {
 
 std::map<std::string, std::vector<absl::Time>> Retention::SurplusTimes() {
   std::map<std::string, std::vector<absl::Time>> times;
-  std::pair<std::string, std::string> from;
+  RequestLog::Key from;
   bool more = true;
   while (more) {
     MutexLock lock(state_.mu);
-    auto it = state_.requests.upper_bound(from);
-    for (size_t n = 0; n < kRecordsPerLock && it != state_.requests.end(); ++n, ++it) {
-      from = it->first;
-      times[from.first].push_back(it->second.create_time);
-    }
-    more = it != state_.requests.end();
+    more = state_.requests().VisitSlice(kRecordsPerLock, &from, [&](const RequestRecord& record) {
+      times[record.project].push_back(record.create_time);
+    });
   }
   std::erase_if(times, [this](const auto& item) { return item.second.size() <= max_requests_; });
   return times;
@@ -94,17 +91,11 @@ absl::Status Retention::ForgetRequestsOf(const std::string& project, absl::Time 
     write.forget_requests_of.emplace_back(project, before);
     NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
   }
-  std::pair<std::string, std::string> from(project, "");
+  RequestLog::Key from(project, "");
   bool more = true;
   while (more) {
     QueueLock lock(state_);
-    auto it = state_.requests.upper_bound(from);
-    for (size_t n = 0;
-         n < kRecordsPerLock && it != state_.requests.end() && it->first.first == project; ++n) {
-      from = it->first;
-      it = it->second.create_time < before ? state_.requests.erase(it) : std::next(it);
-    }
-    more = it != state_.requests.end() && it->first.first == project;
+    more = state_.requests().ForgetSliceOf(kRecordsPerLock, &from, before);
   }
   return absl::OkStatus();
 }
@@ -121,16 +112,7 @@ absl::Status Retention::ForgetRequests() {
   bool more = true;
   while (more) {
     QueueLock lock(state_);
-    for (size_t n = 0; n < kRecordsPerLock; ++n) {
-      const auto oldest = state_.request_order.begin();
-      more = oldest != state_.request_order.end() && oldest->first < before;
-      if (!more) break;
-      const auto found = state_.requests.find(oldest->second);
-      if (found != state_.requests.end() && found->second.create_time < before) {
-        state_.requests.erase(found);
-      }
-      state_.request_order.erase(oldest);
-    }
+    more = state_.requests().ForgetSlice(kRecordsPerLock, before);
   }
   return absl::OkStatus();
 }

@@ -17,7 +17,7 @@ void TakeUpStoredBlobs(QueueState& state, QueueAdmin& admin, BlobStore& blobs, B
   std::vector<std::pair<std::string, std::string>> uploads;  // project, sha256
   {
     MutexLock lock(state.mu);
-    for (const auto& [project, stored] : state.stored_bytes) {
+    for (const auto& [project, stored] : state.stored_use().by_project()) {
       for (const auto& [sha256, upload] : stored.uploads) uploads.emplace_back(project, sha256);
     }
   }

@@ -279,7 +279,7 @@ TEST_F(JobQueueTest, AheadOfAJobAreFewerWhenThePriorityOfOneFallsOrItIsCancelled
   EXPECT_EQ(queue().PlaceOf(three).n_ahead, 0u);
   ASSERT_THAT(queue().Cancel(three.key), IsOk());
   MutexLock lock(harness_.state->mu);
-  EXPECT_TRUE(harness_.state->ranks.empty());
+  EXPECT_TRUE(harness_.state->index().empty());
 }
 
 TEST_F(JobQueueTest, TakenIdIsRefused) {

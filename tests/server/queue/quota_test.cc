@@ -351,7 +351,7 @@ TEST_F(QuotaTest, UploadsSurviveARestartUntilASceneNamesThemOrADayHasPassed) {
   harness_.clock.Advance(absl::Hours(25));
   {
     MutexLock lock(harness_.state->mu);
-    EXPECT_EQ(harness_.state->stored_bytes.at("default").uploads.size(), 1U);
+    EXPECT_EQ(harness_.state->stored_use().Of("default")->uploads.size(), 1U);
   }
   QueueAdmin(harness_.state.get(), &workers_).CountStoredBytes();
   EXPECT_EQ(uploaded(), 0U);
