@@ -20,7 +20,7 @@ namespace nerf {
 // A job in memory: the stored record, and what is not stored.
 struct JobEntry {
   Job job;
-  uint64_t record_bytes = 0;  // as counted in QueueState::record_bytes
+  uint64_t record_bytes = 0;  // as counted by QueueState
   SteadyTime progress_stored_at;
   SteadyTime queued_at;  // start of its wait, while it is QUEUED
   QueueRank rank;        // in its QueueIndex::Queue, while it waits

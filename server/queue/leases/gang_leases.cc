@@ -50,7 +50,7 @@ void LeaseTable::NoteAsker(const GrantRequest& request) {
 
 std::map<std::string, absl::Duration> LeaseTable::BusyWorkers() {
   std::map<std::string, absl::Duration> busy;
-  for (const auto& [lease, deadline] : state_.lease_deadlines) {
+  for (const auto& [lease, deadline] : state_.lease_deadlines()) {
     const Job& job = state_.EntryOf(lease.job).job;
     const std::string worker(PolicyOf(job).LeaseOf(job, lease.part).worker);
     if (worker.empty()) continue;
@@ -81,9 +81,9 @@ std::vector<GangCandidate> LeaseTable::CandidatesFor(const JobEntry& entry,
         entry.aside.no_room_on.contains(worker) ||
         std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) != job.crashed_on.end();
     const auto found = busy.find(worker);
-    const auto kept = state_.reserved_workers.find(worker);
-    const bool is_kept = kept != state_.reserved_workers.end() && now < kept->second.until;
-    if (!is_asker && is_kept && kept->second.job != job.key) {
+    const ReservedWorker* const kept = state_.ReservationOf(worker);
+    const bool is_kept = kept != nullptr && now < kept->until;
+    if (!is_asker && is_kept && kept->job != job.key) {
       candidates.push_back(std::move(candidate));  // for the job that preempted one there
       continue;
     }
@@ -150,8 +150,7 @@ absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::GrantGang(JobEntry& entry,
     return stored;
   }
   gangs_.due.erase(entry.job.key);
-  std::erase_if(state_.reserved_workers,
-                [&](const auto& kept) { return kept.second.job == entry.job.key; });
+  state_.FreeWorkersOf(entry.job.key);
   for (const std::string& member : gang.members) {
     if (member != asker) state_.Wake(member);
   }

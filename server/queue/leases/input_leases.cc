@@ -52,10 +52,7 @@ absl::StatusOr<Job> LeaseTable::AwaitInputs(LeasedChange leased, uint32_t part,
   NERF_RETURN_IF_ERROR(
       EndLease(leased.change, part, QueueReason::kBlobsMissing, /*keep_holder=*/false));
   // Before it is queued: whoever is woken by that sees that it waits.
-  if (!lacking.empty()) {
-    entry.lacking = std::move(lacking);
-    state_.lacking_jobs.insert(entry.job.key);
-  }
+  if (!lacking.empty()) state_.SetLacking(entry.job.key, std::move(lacking));
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(leased.change)));
   state_.observer.OnAttemptEnded(entry.job, "blobs_missing");
   LogWarning("a job waits for an upload",
@@ -67,21 +64,17 @@ void LeaseTable::LookForInputs() {
   std::vector<std::pair<ResourceKey, std::vector<JobInput>>> jobs;
   {
     MutexLock lock(state_.mu);
-    for (auto it = state_.lacking_jobs.begin(); it != state_.lacking_jobs.end();) {
-      JobEntry* const found = state_.FindEntry(*it);
-      if (found != nullptr && state_.IsClaimed({ClaimKey::Kind::kJob, *it})) {
-        ++it;
-        continue;
-      }
+    const std::set<ResourceKey>& lacking = state_.lacking_jobs();
+    for (auto it = lacking.begin(); it != lacking.end();) {
+      const ResourceKey key = *it++;
+      const JobEntry* const found = state_.FindEntry(key);
+      if (found != nullptr && state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
       if (found == nullptr || !found->waits) {
-        if (found != nullptr) found->lacking.clear();
-        it = state_.lacking_jobs.erase(it);
+        state_.SetLacking(key, {});
         continue;
       }
       // After a restart nobody knows yet what is missing.
-      const JobEntry& entry = *found;
-      jobs.emplace_back(*it, entry.lacking.empty() ? CurrentInputs(entry.job) : entry.lacking);
-      ++it;
+      jobs.emplace_back(key, found->lacking.empty() ? CurrentInputs(found->job) : found->lacking);
     }
   }
   if (jobs.empty()) return;
@@ -90,11 +83,10 @@ void LeaseTable::LookForInputs() {
   QueueLock lock(state_);
   bool any_ready = false;
   for (auto& [key, inputs] : jobs) {
-    JobEntry* const found = state_.FindEntry(key);
-    if (found == nullptr || !state_.lacking_jobs.contains(key)) continue;
-    found->lacking = std::move(inputs);
-    if (!found->lacking.empty()) continue;
-    state_.lacking_jobs.erase(key);
+    if (state_.FindEntry(key) == nullptr || !state_.lacking_jobs().contains(key)) continue;
+    const bool is_ready = inputs.empty();
+    state_.SetLacking(key, std::move(inputs));
+    if (!is_ready) continue;
     any_ready = true;
     LogInfo("a job has its files again", {{"project", key.project}, {"job", key.id}});
   }

@@ -195,8 +195,7 @@ absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reaso
   }
   if (stop == StopCause::kPreempted) {
     for (const std::string& kept : leased.entry->kept_workers) {
-      state_.reserved_workers[kept] = {leased.entry->preempted_for,
-                                       state_.clock.Now() + state_.options.lease_ttl};
+      state_.ReserveWorker(kept, leased.entry->preempted_for);
     }
   }
   JobEntry& entry = *leased.entry;

@@ -63,8 +63,7 @@ void LeaseTable::PutAside(JobEntry& entry, const std::string& worker) {
   absl::Duration pause = kFirstNoRoomPause;
   for (int i = 0; i < entry.aside.n_rounds && pause < kMaxNoRoomPause; ++i) pause *= 2;
   ++entry.aside.n_rounds;
-  entry.aside.until = state_.clock.Now() + std::min(pause, kMaxNoRoomPause);
-  state_.jobs_aside.emplace(entry.aside.until, entry.job.key);
+  state_.SetAside(entry, state_.clock.Now() + std::min(pause, kMaxNoRoomPause));
 }
 
 std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string& project,
@@ -76,7 +75,7 @@ std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string&
     JobEntry& entry = state_.EntryAt(rank.create_sequence);
     const ResourceKey& key = entry.job.key;
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
-    if (now < entry.aside.until || state_.lacking_jobs.contains(key)) continue;
+    if (now < entry.aside.until || state_.lacking_jobs().contains(key)) continue;
     if (!PartMayStart(state_, entry.job)) continue;
     NextJob next{&entry, std::nullopt};
     if (WantsGang(entry.job)) {
@@ -100,17 +99,17 @@ std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string&
 
 // Fair shares do not apply: the job takes the place of one of its own project.
 JobEntry* LeaseTable::TakeReserved(const GrantRequest& request) {
-  const auto reserved = state_.reserved_workers.find(request.worker);
-  if (reserved == state_.reserved_workers.end()) return nullptr;
-  const auto [job, until] = reserved->second;
+  const ReservedWorker* const reserved = state_.ReservationOf(request.worker);
+  if (reserved == nullptr) return nullptr;
+  const auto [job, until] = *reserved;
   JobEntry* const found = state_.FindEntry(job);
   const bool is_claimed = state_.IsClaimed({ClaimKey::Kind::kJob, job});
   const bool may_start = found != nullptr && state_.clock.Now() < until && !is_claimed &&
-                         found->waits && !state_.lacking_jobs.contains(job) &&
+                         found->waits && !state_.lacking_jobs().contains(job) &&
                          PartMayStart(state_, found->job) &&
                          OffersCapability(request.capabilities, CapabilityOf(found->job));
   if (may_start && WantsGang(found->job)) return found;  // until all are free
-  state_.reserved_workers.erase(reserved);
+  state_.FreeWorker(request.worker);
   return may_start && WhyNoMoreLeases(state_, job.project).empty() ? found : nullptr;
 }
 

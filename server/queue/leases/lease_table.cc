@@ -100,19 +100,12 @@ absl::Status LeaseTable::RequireHolder(const Job& job, const LeaseRef& lease,
                     reason::kLeaseFenced, {{"current_epoch", std::to_string(epoch)}});
 }
 
-void LeaseTable::RenewDeadline(const LeaseKey& lease) {
-  const auto found = state_.lease_deadlines.find(lease);
-  if (found != state_.lease_deadlines.end()) {
-    found->second = state_.clock.Now() + state_.options.lease_ttl;
-  }
-}
-
 absl::StatusOr<LeaseTable::LeasedChange> LeaseTable::BeginLeased(const LeaseRef& lease,
                                                                  std::string_view call,
                                                                  JobState state_if_retaken) {
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(lease.job, lease.kind));
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
-  RenewDeadline(lease.key());
+  state_.RenewLease(lease.key());
   LeasedChange leased{entry, JobChange(*entry, state_.clock.WallNow())};
   if (entry->job.state == JobState::kQueued) {
     NERF_RETURN_IF_ERROR(leased.change.Move(state_if_retaken));
@@ -166,7 +159,7 @@ std::optional<LeaseOrder> LeaseTable::OrderOf(const LeaseRef& lease) const {
 absl::Status LeaseTable::Attach(const std::string& worker, std::span<const LeaseRef> held) {
   QueueLock lock(state_);
   std::vector<LeaseKey> leases;  // ending a placement changes the original
-  for (const auto& [lease, deadline] : state_.lease_deadlines) leases.push_back(lease);
+  for (const auto& [lease, deadline] : state_.lease_deadlines()) leases.push_back(lease);
   for (const LeaseKey& lease : leases) {
     state_.AwaitUnclaimed({{ClaimKey::Kind::kJob, lease.job}});
     JobEntry* const found = state_.FindEntry(lease.job);
@@ -213,7 +206,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   const bool has_scene = traits.makes_scene && entry->job.state == JobState::kSucceeded;
   if (has_scene && IsHolder(entry->job, lease)) return LeaseOrder::kTrain;
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
-  RenewDeadline(lease.key());
+  state_.RenewLease(lease.key());
   gangs_.Heard(lease.worker, state_.clock.Now());
   // Orders, moves and progress are rank 0's.
   if (!traits.has_part_leases && lease.part > 0) return LeaseOrder::kTrain;
@@ -321,12 +314,9 @@ void LeaseTable::ExpireLeases() {
   QueueLock lock(state_);
   SweepGangs();
   const SteadyTime now = state_.clock.Now();
-  while (!state_.jobs_aside.empty() && state_.jobs_aside.begin()->first <= now) {
-    state_.jobs_aside.erase(state_.jobs_aside.begin());
-    state_.WakeAllWorkers();
-  }
+  state_.EndAsides();
   std::vector<LeaseKey> expired;  // ending a placement changes the original
-  for (const auto& [lease, deadline] : state_.lease_deadlines) {
+  for (const auto& [lease, deadline] : state_.lease_deadlines()) {
     if (now >= deadline && !state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
       expired.push_back(lease);
     }

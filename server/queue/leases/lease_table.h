@@ -224,7 +224,6 @@ class LeaseTable {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   absl::Status RequireHolder(const Job& job, const LeaseRef& lease, std::string_view call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  void RenewDeadline(const LeaseKey& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Renew without progress, ReportProgress with it.
   absl::StatusOr<LeaseOrder> Heard(const LeaseRef& lease, std::string_view call, JobState wanted,
                                    const JobProgress* progress);
@@ -273,7 +272,7 @@ class LeaseTable {
     JobEntry* entry = nullptr;
     std::optional<GangChoice> gang;
   };
-  // The job that the worker is kept for (QueueState::reserved_workers). Then it is kept no longer,
+  // The job that the worker is kept for (QueueState::ReservationOf). Then it is kept no longer,
   // but for a gang, which needs others, too.
   JobEntry* TakeReserved(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   std::optional<NextJob> NextFor(const GrantRequest& request)

@@ -144,7 +144,7 @@ QueueStats JobQueue::Stats() {
   }
   stats.n_watchers = state_.n_watchers();
   stats.n_queued = state_.index().n_waiting();
-  stats.n_leases = state_.lease_deadlines.size();
+  stats.n_leases = state_.lease_deadlines().size();
   return stats;
 }
 

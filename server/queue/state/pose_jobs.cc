@@ -89,7 +89,7 @@ std::optional<ResourceKey> TrainingAwaiting(const QueueState& state, const Resou
     return job.awaits_poses && job.key.project == pose_job.project &&
            job.training.pose_job == pose_job.id;
   };
-  for (const ResourceKey& key : state.jobs_awaiting_poses) {
+  for (const ResourceKey& key : state.jobs_awaiting_poses()) {
     if (awaits(state.FindEntry(key)->job)) return key;
   }
   for (const auto& [key, job] : state.jobs_in_creation()) {
@@ -103,7 +103,7 @@ absl::Status ReleaseTrainings(QueueState& state, const ResourceKey& pose_job) {
     state.AwaitUnclaimed({{ClaimKey::Kind::kJob, *key}});
     // The lock was free.
     JobEntry* const found = state.FindEntry(*key);
-    if (found == nullptr || !state.jobs_awaiting_poses.contains(*key)) continue;
+    if (found == nullptr || !state.jobs_awaiting_poses().contains(*key)) continue;
     std::optional<JobChange> change = AfterPoses(state, *found);
     if (!change.has_value()) {
       return StateConflict(fmt::format("{} waits for {}", JobName(*key), PoseJobName(pose_job)));

@@ -12,6 +12,7 @@
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/state/named_blobs.h"
+#include "server/queue/state/quota.h"
 
 namespace nerf {
 namespace {
@@ -388,15 +389,15 @@ void QueueState::NoteDeadlines(JobEntry& entry) {
   const auto note = [&](absl::Time deadline, JobEntry::Deadline& noted) {
     mu.AssertHeld();
     if (deadline == noted.wall) return;
-    const auto [begin, end] = job_deadlines.equal_range(noted.steady);
+    const auto [begin, end] = job_deadlines_.equal_range(noted.steady);
     const auto old = std::find_if(
         begin, end, [&](const auto& noted_job) { return noted_job.second == entry.job.key; });
-    if (old != end) job_deadlines.erase(old);
+    if (old != end) job_deadlines_.erase(old);
     noted.wall = deadline;
     if (deadline == absl::InfiniteFuture()) return;
     // From here on jumps of the wall clock do not move it.
     noted.steady = clock.Now() + (deadline - clock.WallNow());
-    job_deadlines.emplace(noted.steady, entry.job.key);
+    job_deadlines_.emplace(noted.steady, entry.job.key);
   };
   const bool is_final = IsFinal(entry.job.state);
   note(is_final ? absl::InfiniteFuture() : entry.job.start_by, entry.start_by);
@@ -404,10 +405,10 @@ void QueueState::NoteDeadlines(JobEntry& entry) {
 }
 
 void QueueState::CountRecord(const std::string& project, uint64_t before, uint64_t now) {
-  uint64_t& bytes = record_bytes[project];
+  uint64_t& bytes = record_bytes_[project];
   bytes += now - before;
-  all_record_bytes += now - before;
-  if (bytes == 0) record_bytes.erase(project);
+  all_record_bytes_ += now - before;
+  if (bytes == 0) record_bytes_.erase(project);
 }
 
 void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
@@ -418,9 +419,9 @@ void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
   const Job& job = entry.job;
   if (TraitsOf(job).has_part_leases) ReindexParts(entry);
   if (job.awaits_poses && !IsFinal(job.state)) {
-    jobs_awaiting_poses.insert(job.key);
+    jobs_awaiting_poses_.insert(job.key);
   } else {
-    jobs_awaiting_poses.erase(job.key);
+    jobs_awaiting_poses_.erase(job.key);
   }
   if (!TraitsOf(job).makes_scene) return;
   const ResourceKey scene = {job.key.project, job.pose.scene};
@@ -437,9 +438,9 @@ void QueueState::ReindexParts(JobEntry& entry) {
   for (uint32_t part = 0; part < PolicyOf(job).PartsOf(job); ++part) {
     const LeaseKey lease{job.key, part};
     if (PolicyOf(job).LeaseOf(job, part).worker.empty()) {
-      lease_deadlines.erase(lease);
+      lease_deadlines_.erase(lease);
     } else {
-      lease_deadlines.emplace(lease, clock.Now() + options.lease_ttl);  // unless it has one
+      lease_deadlines_.emplace(lease, clock.Now() + options.lease_ttl);  // unless it has one
     }
   }
 }
@@ -461,13 +462,102 @@ void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state
   index_.EnterState(job, job.state);
   if (IsFinal(job.state)) entry.ended_at = now;
   if (!HoldsLease(job.state)) {
-    lease_deadlines.erase(lease_deadlines.lower_bound({job.key, 0}),
-                          lease_deadlines.upper_bound({job.key, UINT32_MAX}));
+    lease_deadlines_.erase(lease_deadlines_.lower_bound({job.key, 0}),
+                           lease_deadlines_.upper_bound({job.key, UINT32_MAX}));
   } else if (!old_state.has_value() || !HoldsLease(*old_state)) {
     for (uint32_t part = 0; part < PolicyOf(job).PartsOf(job); ++part) {
-      lease_deadlines[{job.key, part}] = now + options.lease_ttl;
+      lease_deadlines_[{job.key, part}] = now + options.lease_ttl;
     }
   }
+}
+
+void QueueState::RenewLease(const LeaseKey& lease) {
+  const auto found = lease_deadlines_.find(lease);
+  if (found != lease_deadlines_.end()) found->second = clock.Now() + options.lease_ttl;
+}
+
+void QueueState::SetAside(JobEntry& entry, SteadyTime until) {
+  entry.aside.until = until;
+  jobs_aside_.emplace(until, entry.job.key);
+}
+
+void QueueState::EndAsides() {
+  while (!jobs_aside_.empty() && jobs_aside_.begin()->first <= clock.Now()) {
+    jobs_aside_.erase(jobs_aside_.begin());
+    WakeAllWorkers();
+  }
+}
+
+void QueueState::SetLacking(const ResourceKey& key, std::vector<JobInput> lacking) {
+  JobEntry* const entry = FindEntry(key);
+  if (entry == nullptr || lacking.empty()) {
+    lacking_jobs_.erase(key);
+  } else {
+    lacking_jobs_.insert(key);
+  }
+  if (entry != nullptr) entry->lacking = std::move(lacking);
+}
+
+std::optional<ResourceKey> QueueState::TakeDueDeadline() {
+  const auto first = job_deadlines_.begin();
+  if (first == job_deadlines_.end() || first->first > clock.Now()) return std::nullopt;
+  return std::move(job_deadlines_.extract(first).mapped());
+}
+
+void QueueState::ReserveWorker(const std::string& worker, const ResourceKey& job) {
+  reserved_workers_[worker] = {job, clock.Now() + options.lease_ttl};
+}
+
+void QueueState::KeepReserved(const ResourceKey& job) {
+  for (auto& [worker, kept] : reserved_workers_) {
+    if (kept.job == job) kept.until = clock.Now() + options.lease_ttl;
+  }
+}
+
+void QueueState::FreeWorkersOf(const ResourceKey& job) {
+  std::erase_if(reserved_workers_, [&](const auto& kept) { return kept.second.job == job; });
+}
+
+void QueueState::SetDrained(const std::string& worker, bool drained) {
+  if (drained) {
+    drained_workers_.insert(worker);
+  } else {
+    drained_workers_.erase(worker);
+  }
+}
+
+void QueueState::TakeSettings(const ProjectRecord& settings) {
+  ProjectRecord& record = projects_[settings.project];
+  record.project = settings.project;
+  record.quota = settings.quota;
+  record.retention = settings.retention;
+}
+
+bool QueueState::Meter(const std::string& project, int64_t day, double seconds) {
+  if (projects_.size() >= kMaxProjectRecords && !projects_.contains(project)) return false;
+  ProjectRecord& record = projects_[project];
+  record.project = project;
+  if (record.day != day) record.device_seconds = 0;
+  record.day = day;
+  record.device_seconds += seconds;
+  return true;
+}
+
+void QueueState::ForgetMeters(int64_t today, const std::set<std::string>& kept) {
+  std::erase_if(projects_, [&](const auto& item) {
+    const auto& [project, record] = item;
+    return record.day != today && !HasSettings(record) && !kept.contains(project);
+  });
+}
+
+uint64_t QueueState::RecordBytesOf(const std::string& project) const {
+  const uint64_t* const bytes = FindValue(record_bytes_, project);
+  return bytes == nullptr ? 0 : *bytes;
+}
+
+size_t QueueState::GrantsInProgress(const std::string& project) const {
+  const size_t* const n = FindValue(grants_in_progress_, project);
+  return n == nullptr ? 0 : *n;
 }
 
 absl::Status QueueState::RequireBlobs(const std::vector<BlobRef>& needed) {

@@ -160,6 +160,7 @@ class QueueState {
   using JobsInCreation = std::map<ResourceKey, Job>;
   using Scenes = std::map<ResourceKey, SceneRecord>;
   using Models = std::map<ResourceKey, ModelRecord>;
+  using Keys = std::set<ResourceKey>;
   using Order = std::map<uint64_t, ResourceKey>;
   const Jobs& jobs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return jobs_; }
   const Order& job_order() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return job_order_; }
@@ -212,9 +213,7 @@ class QueueState {
   // Leaves `entry` destroyed.
   void RemoveJob(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Jobs that were shared out among others, as far as PartUpkeep has something to do for them.
-  const std::set<ResourceKey>& split_jobs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    return split_jobs_;
-  }
+  const Keys& split_jobs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return split_jobs_; }
   void ForgetSplit(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     split_jobs_.erase(key);
   }
@@ -225,6 +224,82 @@ class QueueState {
   void AddModel(ModelRecord model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void ReplaceModel(const ModelRecord& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void RemoveModel(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Deadlines of held leases (HoldsLease).
+  using Leases = std::map<LeaseKey, SteadyTime>;
+  const Leases& lease_deadlines() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return lease_deadlines_;
+  }
+  // Gives a lease that is held its whole time again.
+  void RenewLease(const LeaseKey& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Lets a queued job wait aside (JobEntry::aside) until then.
+  void SetAside(JobEntry& entry, SteadyTime until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Wakes all workers for jobs that have waited aside.
+  void EndAsides() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Queued jobs that are given to no worker before their files are uploaded again.
+  const Keys& lacking_jobs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return lacking_jobs_; }
+  // Sets what the job, if it is there, lacks. One that lacks nothing is no longer in lacking_jobs.
+  void SetLacking(const ResourceKey& key, std::vector<JobInput> lacking)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Trainings that are not final and wait for a pose job.
+  const Keys& jobs_awaiting_poses() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return jobs_awaiting_poses_;
+  }
+  // The job whose deadline is to be looked at first, once that is due. It is not returned again.
+  std::optional<ResourceKey> TakeDueDeadline() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // The job's deadlines are to be looked at then.
+  void LookAtDeadlines(const ResourceKey& key, SteadyTime at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    job_deadlines_.emplace(at, key);
+  }
+  size_t n_deadlines() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return job_deadlines_.size(); }
+
+  // Workers that are kept for a job for which another was preempted, by id.
+  using Reservations = std::map<std::string, ReservedWorker>;
+  const Reservations& reserved_workers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return reserved_workers_;
+  }
+  // Null without one. Its time may be over.
+  const ReservedWorker* ReservationOf(const std::string& worker) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return FindValue(reserved_workers_, worker);
+  }
+  // Keeps the worker for the job, for as long as a lease lasts.
+  void ReserveWorker(const std::string& worker, const ResourceKey& job)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Keeps the workers that are kept for the job for as long again.
+  void KeepReserved(const ResourceKey& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void FreeWorker(const std::string& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    reserved_workers_.erase(worker);
+  }
+  void FreeWorkersOf(const ResourceKey& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Ids of workers that get nothing more.
+  const std::set<std::string>& drained_workers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return drained_workers_;
+  }
+  void SetDrained(const std::string& worker, bool drained) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Projects with settings or a meter, by name.
+  using Projects = std::map<std::string, ProjectRecord>;
+  const Projects& projects() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return projects_; }
+  const ProjectRecord* FindProject(const std::string& project) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return FindValue(projects_, project);
+  }
+  // Takes quota and retention of a record that is stored, but not its meter: that may have counted
+  // during the commit.
+  void TakeSettings(const ProjectRecord& settings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Counts time of a worker. False for a project without record if there are kMaxProjectRecords.
+  bool Meter(const std::string& project, int64_t day, double seconds)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Forgets meters of earlier days, except those of `kept`, of projects without settings.
+  void ForgetMeters(int64_t today, const std::set<std::string>& kept)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Memory of the scenes, jobs and models of the project (BytesOf), and of all projects.
+  uint64_t RecordBytesOf(const std::string& project) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  uint64_t all_record_bytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return all_record_bytes_; }
+  // Leases of the project that are being granted (GrantInProgress).
+  size_t GrantsInProgress(const std::string& project) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
   const QueueIndex& index() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return index_; }
   RequestLog& requests() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return requests_; }
   StoredUse& stored_use() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return stored_use_; }
@@ -299,29 +374,10 @@ class QueueState {
   Mutex mu;
   std::string store_epoch;                  // const after Open
   std::optional<TokenSealer> token_sealer;  // const after Open, which sets it
-  // Deadlines of held leases (HoldsLease).
-  std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
-  // Jobs that wait aside (JobEntry::aside), by the time of their next try.
-  std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
-  // Queued jobs that are given to no worker before their files are uploaded again.
-  std::set<ResourceKey> lacking_jobs ABSL_GUARDED_BY(mu);
-  // Jobs with a deadline, by when to look at it.
-  std::multimap<SteadyTime, ResourceKey> job_deadlines ABSL_GUARDED_BY(mu);
-  // Workers that are kept for a job for which another was preempted, by id.
-  std::map<std::string, ReservedWorker> reserved_workers ABSL_GUARDED_BY(mu);
-  // Trainings that are not final and wait for a pose job.
-  std::set<ResourceKey> jobs_awaiting_poses ABSL_GUARDED_BY(mu);
-  // By name. A project without settings and use has no record.
-  std::map<std::string, ProjectRecord> projects ABSL_GUARDED_BY(mu);
-  // Memory of the scenes, jobs and models of each project (BytesOf), and of all projects.
-  std::map<std::string, uint64_t> record_bytes ABSL_GUARDED_BY(mu);
-  uint64_t all_record_bytes ABSL_GUARDED_BY(mu) = 0;
-  // Leases that are being granted (GrantInProgress), by project.
-  std::map<std::string, size_t> grants_in_progress ABSL_GUARDED_BY(mu);
-  std::set<std::string> drained_workers ABSL_GUARDED_BY(mu);  // ids
 
  private:
   friend class Claim;
+  friend class GrantInProgress;
   friend class QueueLock;
   QueueState(const QueueOptions& options, const Dependencies& dependencies);
   absl::Status Restore(StoredState stored) ABSL_LOCKS_EXCLUDED(mu);
@@ -363,13 +419,25 @@ class QueueState {
   Order job_order_ ABSL_GUARDED_BY(mu);
   std::map<uint64_t, JobEntry> deleted_jobs_ ABSL_GUARDED_BY(mu);
   JobsInCreation jobs_in_creation_ ABSL_GUARDED_BY(mu);
-  std::set<ResourceKey> split_jobs_ ABSL_GUARDED_BY(mu);
+  Keys split_jobs_ ABSL_GUARDED_BY(mu);
   Scenes scenes_ ABSL_GUARDED_BY(mu);
   Order scene_order_ ABSL_GUARDED_BY(mu);
   // Scenes that pose jobs, which are not final, are to make.
-  std::set<ResourceKey> promised_scenes_ ABSL_GUARDED_BY(mu);
+  Keys promised_scenes_ ABSL_GUARDED_BY(mu);
   Models models_ ABSL_GUARDED_BY(mu);
   Order model_order_ ABSL_GUARDED_BY(mu);
+  Leases lease_deadlines_ ABSL_GUARDED_BY(mu);
+  std::multimap<SteadyTime, ResourceKey> jobs_aside_ ABSL_GUARDED_BY(mu);  // by their next try
+  Keys lacking_jobs_ ABSL_GUARDED_BY(mu);
+  Keys jobs_awaiting_poses_ ABSL_GUARDED_BY(mu);
+  // Jobs with a deadline, by when to look at it.
+  std::multimap<SteadyTime, ResourceKey> job_deadlines_ ABSL_GUARDED_BY(mu);
+  Reservations reserved_workers_ ABSL_GUARDED_BY(mu);
+  std::set<std::string> drained_workers_ ABSL_GUARDED_BY(mu);
+  Projects projects_ ABSL_GUARDED_BY(mu);
+  std::map<std::string, uint64_t> record_bytes_ ABSL_GUARDED_BY(mu);  // by project
+  uint64_t all_record_bytes_ ABSL_GUARDED_BY(mu) = 0;
+  std::map<std::string, size_t> grants_in_progress_ ABSL_GUARDED_BY(mu);  // by project
   QueueIndex index_ ABSL_GUARDED_BY(mu);
   RequestLog requests_ ABSL_GUARDED_BY(mu);
   StoredUse stored_use_ ABSL_GUARDED_BY(mu);

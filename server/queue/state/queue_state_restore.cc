@@ -62,8 +62,8 @@ absl::Status QueueState::Restore(StoredState stored) {
     AddModel(std::move(model));
   }
   for (const RequestRecord& request : stored.requests) requests_.Remember(request);
-  for (ProjectRecord& project : stored.projects) projects.emplace(project.project, project);
-  drained_workers.insert(stored.drained_workers.begin(), stored.drained_workers.end());
+  for (ProjectRecord& project : stored.projects) projects_.emplace(project.project, project);
+  drained_workers_.insert(stored.drained_workers.begin(), stored.drained_workers.end());
   for (const UploadRecord& upload : stored.uploads) {
     stored_use_.Count(upload.project, upload.blob.sha256, {upload.blob.byte_size, upload.time});
   }
@@ -90,7 +90,7 @@ absl::Status QueueState::Restore(StoredState stored) {
       // A queued job has waited since its last event, which queued it.
       index_.EndWait(entry);
       index_.BeginWait(entry, now + -std::max(absl::ZeroDuration(), wall_now - last->time));
-      if (entry.job.queue_reason == QueueReason::kBlobsMissing) lacking_jobs.insert(key);
+      if (entry.job.queue_reason == QueueReason::kBlobsMissing) lacking_jobs_.insert(key);
     }
     const std::string& scene = SceneReadBy(entry.job);
     const bool reads_scene = TraitsOf(entry.job).needs_scene || !scene.empty();

@@ -25,8 +25,8 @@ constexpr size_t kMaxUnnamedUploads = 100'000;
 const ProjectQuota& QuotaOf(const QueueState& state, const std::string& project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
   static const ProjectQuota kUnlimited;
-  const auto found = state.projects.find(project);
-  return found == state.projects.end() ? kUnlimited : found->second.quota;
+  const ProjectRecord* const found = state.FindProject(project);
+  return found == nullptr ? kUnlimited : found->quota;
 }
 
 size_t QueuedJobsOf(const QueueState& state, const std::string& project)
@@ -40,7 +40,7 @@ size_t QueuedJobsOf(const QueueState& state, const std::string& project)
 absl::Status CheckQueueRoom(const QueueState& state, size_t n_of_project)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
   const size_t max = state.options.max_queued_jobs;
-  const size_t n_queued = state.index().n_waiting() + state.jobs_awaiting_poses.size() +
+  const size_t n_queued = state.index().n_waiting() + state.jobs_awaiting_poses().size() +
                           state.jobs_in_creation().size();
   const bool uses_reserve = n_of_project < max / kReservedQueueShare;
   if (n_queued < max || (uses_reserve && n_queued < 2 * max)) return absl::OkStatus();
@@ -73,16 +73,15 @@ absl::Status CheckNewJob(const QueueState& state, const std::string& project, si
 
 absl::Status CheckNewRecord(const QueueState& state, const std::string& project, uint64_t bytes) {
   const uint64_t max = state.options.max_record_bytes;
-  const auto found = state.record_bytes.find(project);
-  const uint64_t used = found == state.record_bytes.end() ? 0 : found->second;
-  const bool fits_all = state.all_record_bytes + bytes <= kAllRecordsShare * max;
+  const uint64_t used = state.RecordBytesOf(project);
+  const bool fits_all = state.all_record_bytes() + bytes <= kAllRecordsShare * max;
   if (used + bytes <= max && fits_all) return absl::OkStatus();
   return QuotaExceeded(
       project, "record_bytes", static_cast<double>(max),
       fmt::format("bytes of lists of files, paths and other records of its scenes, jobs and models "
                   "(all projects {} times as many, and have {}), has {}, and this one takes {}; "
                   "delete ended jobs, scenes or models",
-                  kAllRecordsShare, state.all_record_bytes, used, bytes));
+                  kAllRecordsShare, state.all_record_bytes(), used, bytes));
 }
 
 absl::Status CheckNewUpload(const QueueState& state, const std::string& project) {
@@ -96,10 +95,10 @@ absl::Status CheckNewUpload(const QueueState& state, const std::string& project)
 }
 
 absl::Status CheckNewSettings(const QueueState& state, const std::string& project) {
-  const auto found = state.projects.find(project);
-  if (found != state.projects.end() && HasSettings(found->second)) return absl::OkStatus();
+  const ProjectRecord* const found = state.FindProject(project);
+  if (found != nullptr && HasSettings(*found)) return absl::OkStatus();
   size_t n = 0;
-  for (const auto& [name, record] : state.projects) n += HasSettings(record) ? 1 : 0;
+  for (const auto& [name, record] : state.projects()) n += HasSettings(record) ? 1 : 0;
   if (n < kMaxProjectRecords / 2) return absl::OkStatus();
   return WithReason(
       absl::ResourceExhaustedError(fmt::format("{} projects have settings already", n)),
@@ -120,14 +119,13 @@ absl::Status CheckStoredBytes(const QueueState& state, const std::string& projec
 
 size_t LeasesOf(const QueueState& state, const std::string& project) {
   size_t n = 0;
-  for (auto it = state.lease_deadlines.lower_bound({{project, ""}, 0});
-       it != state.lease_deadlines.end() && it->first.job.project == project; ++it) {
+  for (auto it = state.lease_deadlines().lower_bound({{project, ""}, 0});
+       it != state.lease_deadlines().end() && it->first.job.project == project; ++it) {
     // A training by several workers is one job.
     n += it->first.part == 0 || TraitsOf(state.FindEntry(it->first.job)->job).has_part_leases ? 1
                                                                                               : 0;
   }
-  const auto granted = state.grants_in_progress.find(project);
-  return n + (granted == state.grants_in_progress.end() ? 0 : granted->second);
+  return n + state.GrantsInProgress(project);
 }
 
 std::string WhyNoMoreLeases(const QueueState& state, const std::string& project) {
@@ -144,9 +142,9 @@ std::string WhyNoMoreLeases(const QueueState& state, const std::string& project)
 }
 
 bool DayIsUsed(const QueueState& state, const std::string& project, double times) {
-  const auto found = state.projects.find(project);
-  if (found == state.projects.end()) return false;
-  const ProjectRecord& record = found->second;
+  const ProjectRecord* const found = state.FindProject(project);
+  if (found == nullptr) return false;
+  const ProjectRecord& record = *found;
   const double max = record.quota.max_device_seconds_per_day;
   return max > 0 && record.day == DayOf(state.clock.WallNow()) &&
          record.device_seconds >= times * max;
@@ -161,13 +159,13 @@ int64_t DayOf(absl::Time time) { return absl::ToInt64Hours(time - absl::UnixEpoc
 
 GrantInProgress::GrantInProgress(QueueState& state, std::string project)
     : state_(state), project_(std::move(project)) {
-  ++state_.grants_in_progress[project_];
+  ++state_.grants_in_progress_[project_];
 }
 
 GrantInProgress::~GrantInProgress() {
   state_.mu.AssertHeld();
-  const auto found = state_.grants_in_progress.find(project_);
-  if (--found->second == 0) state_.grants_in_progress.erase(found);
+  const auto found = state_.grants_in_progress_.find(project_);
+  if (--found->second == 0) state_.grants_in_progress_.erase(found);
 }
 
 }  // namespace nerf

@@ -106,8 +106,7 @@ void JobUpkeep::Tick() {
 }
 
 void JobUpkeep::FollowPoses() {
-  const std::vector<ResourceKey> waiting(state_.jobs_awaiting_poses.begin(),
-                                         state_.jobs_awaiting_poses.end());
+  const std::set<ResourceKey> waiting = state_.jobs_awaiting_poses();  // changes meanwhile
   for (const ResourceKey& key : waiting) {
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
     JobEntry& entry = state_.EntryOf(key);
@@ -119,17 +118,15 @@ void JobUpkeep::FollowPoses() {
 
 void JobUpkeep::EnforceDeadlines() {
   const SteadyTime now = state_.clock.Now();
-  auto& deadlines = state_.job_deadlines;
-  for (size_t n = 0; n < kMaxDueDeadlines && !deadlines.empty(); ++n) {
-    if (deadlines.begin()->first > now) return;
-    const ResourceKey key = deadlines.begin()->second;
-    deadlines.erase(deadlines.begin());
-    JobEntry* const found = state_.FindEntry(key);
+  for (size_t n = 0; n < kMaxDueDeadlines; ++n) {
+    const std::optional<ResourceKey> key = state_.TakeDueDeadline();
+    if (!key.has_value()) return;
+    JobEntry* const found = state_.FindEntry(*key);
     if (found == nullptr || IsFinal(found->job.state)) continue;
-    const std::optional<SteadyTime> again = state_.IsClaimed({ClaimKey::Kind::kJob, key})
+    const std::optional<SteadyTime> again = state_.IsClaimed({ClaimKey::Kind::kJob, *key})
                                                 ? std::optional(now + kRetry)
                                                 : EnforceDeadlinesOf(*found);
-    if (again.has_value()) deadlines.emplace(*again, key);
+    if (again.has_value()) state_.LookAtDeadlines(*key, *again);
   }
 }
 
@@ -170,7 +167,7 @@ void JobUpkeep::FailLater(JobEntry& entry, JobChange change) {
       [&state = state_, &entry, was_held, key = entry.job.key](const absl::Status& status) {
         state.mu.AssertHeld();
         if (!status.ok()) {
-          state.job_deadlines.emplace(state.clock.Now() + kRetry, key);
+          state.LookAtDeadlines(key, state.clock.Now() + kRetry);
         } else if (was_held) {
           state.observer.OnAttemptEnded(entry.job, "failed");
         }
@@ -183,27 +180,16 @@ void JobUpkeep::Meter() {
   const double seconds = absl::ToDoubleSeconds(std::min(now - metered_at_, kMostBetweenTicks));
   metered_at_ = now;
   const int64_t today = DayOf(state_.clock.WallNow());
-  for (const auto& [lease, deadline] : state_.lease_deadlines) {
+  for (const auto& [lease, deadline] : state_.lease_deadlines()) {
     const std::string& project = lease.job.project;
-    if (state_.projects.size() >= kMaxProjectRecords && !state_.projects.contains(project)) {
-      continue;
-    }
-    ProjectRecord& record = state_.projects[project];
-    record.project = lease.job.project;
-    if (record.day != today) record.device_seconds = 0;
-    record.day = today;
-    record.device_seconds += seconds;
-    changed_meters_.insert(project);
+    if (state_.Meter(project, today, seconds)) changed_meters_.insert(project);
   }
   if (now - meters_stored_at_ < kMeterInterval) return;
   meters_stored_at_ = now;
   StoreMeters();
   // Meters of earlier days, of projects without settings. The store may keep its rows: there is at
   // most one of each project, which its next use replaces.
-  std::erase_if(state_.projects, [&](const auto& entry) {
-    const ProjectRecord& record = entry.second;
-    return record.day != today && !HasSettings(record) && !changed_meters_.contains(entry.first);
-  });
+  state_.ForgetMeters(today, changed_meters_);
 }
 
 void JobUpkeep::StoreMeters() {
@@ -214,7 +200,7 @@ void JobUpkeep::StoreMeters() {
     if (state_.IsClaimed({ClaimKey::Kind::kProject, {project, ""}})) {
       later.insert(project);
     } else {
-      write.projects.push_back(state_.projects.at(project));
+      write.projects.push_back(state_.projects().at(project));
     }
   }
   changed_meters_ = std::move(later);
@@ -223,14 +209,14 @@ void JobUpkeep::StoreMeters() {
 }
 
 void JobUpkeep::StopHeldJobs() {
-  for (const auto& [lease, deadline] : state_.lease_deadlines) {
+  for (const auto& [lease, deadline] : state_.lease_deadlines()) {
     JobEntry& entry = state_.EntryOf(lease.job);
     if (!IsStoppable(entry.job)) continue;
     const auto& members = entry.job.lease.members;
     const bool drained =
         std::any_of(members.begin(), members.end(), [this](const std::string& worker) {
           state_.mu.AssertHeld();
-          return state_.drained_workers.contains(worker);
+          return state_.drained_workers().contains(worker);
         });
     if (drained) {
       state_.RequestStop(entry, StopCause::kDrained);
@@ -247,7 +233,7 @@ JobEntry* JobUpkeep::FirstWaiting(const std::string& project) {
     JobEntry& entry = state_.EntryAt(rank.create_sequence);
     const ResourceKey& key = entry.job.key;
     if (!TraitsOf(entry.job).preempts || now < entry.aside.until) continue;
-    if (state_.lacking_jobs.contains(key) || !PartMayStart(state_, entry.job)) continue;
+    if (state_.lacking_jobs().contains(key) || !PartMayStart(state_, entry.job)) continue;
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) return nullptr;
     return &entry;
   }
@@ -255,8 +241,8 @@ JobEntry* JobUpkeep::FirstWaiting(const std::string& project) {
 }
 
 bool JobUpkeep::IsPreempting(const std::string& project) {
-  for (auto it = state_.lease_deadlines.lower_bound({{project, ""}, 0});
-       it != state_.lease_deadlines.end() && it->first.job.project == project; ++it) {
+  for (auto it = state_.lease_deadlines().lower_bound({{project, ""}, 0});
+       it != state_.lease_deadlines().end() && it->first.job.project == project; ++it) {
     if (state_.EntryOf(it->first.job).job.stop == StopCause::kPreempted) return true;
   }
   return false;
@@ -298,8 +284,8 @@ void JobUpkeep::PreemptForGang(const JobEntry& waiting, std::span<const WorkerRe
     JobEntry* victim = JobOf(worker);
     if (victim != nullptr && !GivesWay(*victim, job)) continue;
     if (victim == nullptr && worker.state != WorkerState::kIdle) continue;
-    const auto kept = state_.reserved_workers.find(description.id);
-    if (kept != state_.reserved_workers.end() && now < kept->second.until) continue;
+    const ReservedWorker* const kept = state_.ReservationOf(description.id);
+    if (kept != nullptr && now < kept->until) continue;
     const auto add = [&](bool network, const std::string& host) {
       pools[{network, host, GangHardwareOf(description)}].Add(victim, description.id);
     };
@@ -325,7 +311,7 @@ void JobUpkeep::PreemptForGang(const JobEntry& waiting, std::span<const WorkerRe
     Stop(*victim, waiting, gives);
   }
   for (size_t i = 0; i < best->free.size() && n_kept < n_wanted; ++i, ++n_kept) {
-    state_.reserved_workers[best->free[i]] = {job.key, now + state_.options.lease_ttl};
+    state_.ReserveWorker(best->free[i], job.key);
   }
 }
 
@@ -342,14 +328,9 @@ void JobUpkeep::Stop(JobEntry& victim, const JobEntry& waiting, std::vector<std:
 }
 
 void JobUpkeep::KeepReserved() {
-  for (const auto& [lease, deadline] : state_.lease_deadlines) {
+  for (const auto& [lease, deadline] : state_.lease_deadlines()) {
     const JobEntry& entry = state_.EntryOf(lease.job);
-    if (entry.job.stop != StopCause::kPreempted) continue;
-    for (auto& [worker, kept] : state_.reserved_workers) {
-      if (kept.job == entry.preempted_for) {
-        kept.until = state_.clock.Now() + state_.options.lease_ttl;
-      }
-    }
+    if (entry.job.stop == StopCause::kPreempted) state_.KeepReserved(entry.preempted_for);
   }
 }
 
@@ -367,10 +348,11 @@ void JobUpkeep::Preempt(std::span<const WorkerRecord> workers) {
     JobEntry* const waiting = FirstWaiting(project);
     if (waiting == nullptr || now - waiting->queued_at < kPreemptAfter) continue;
     if (DayIsUsed(state_, project) || IsPreempting(project)) continue;
-    const bool has_worker = std::any_of(
-        state_.reserved_workers.begin(), state_.reserved_workers.end(), [&](const auto& reserved) {
-          return reserved.second.job == waiting->job.key && now < reserved.second.until;
-        });
+    const bool has_worker =
+        std::any_of(state_.reserved_workers().begin(), state_.reserved_workers().end(),
+                    [&](const auto& reserved) {
+                      return reserved.second.job == waiting->job.key && now < reserved.second.until;
+                    });
     if (has_worker) continue;
     if (WantsGang(waiting->job)) {
       PreemptForGang(*waiting, workers);

@@ -39,15 +39,13 @@ RenderTicket::~RenderTicket() {
 QueueAdmin::QueueAdmin(QueueState* state, WorkerTable* workers)
     : state_(*state), workers_(*workers), renders_(std::make_shared<RenderTicket::Counts>()) {
   MutexLock lock(state_.mu);
-  for (const std::string& worker : state_.drained_workers) workers_.SetDrained(worker, true);
+  for (const std::string& worker : state_.drained_workers()) workers_.SetDrained(worker, true);
 }
 
 ProjectView QueueAdmin::ViewOf(const std::string& project) {
   ProjectView view;
   view.record.project = project;
-  if (const auto found = state_.projects.find(project); found != state_.projects.end()) {
-    view.record = found->second;
-  }
+  if (const ProjectRecord* const found = state_.FindProject(project)) view.record = *found;
   view.usage.queued_jobs = state_.index().CountOf(project, JobState::kQueued);
   view.usage.running_jobs = LeasesOf(state_, project);
   view.usage.stored_bytes = StoredBytesOf(state_, project);
@@ -69,7 +67,7 @@ std::vector<ProjectView> QueueAdmin::ListProjects() {
   std::vector<ProjectView> views;
   MutexLock lock(state_.mu);
   std::set<std::string> projects;
-  for (const auto& [project, record] : state_.projects) projects.insert(project);
+  for (const auto& [project, record] : state_.projects()) projects.insert(project);
   AddProjects(state_.scenes(), &projects);
   AddProjects(state_.jobs(), &projects);
   AddProjects(state_.models(), &projects);
@@ -89,11 +87,7 @@ absl::StatusOr<ProjectView> QueueAdmin::UpdateProject(
   write.projects.push_back(changed);
   Claim claim(state_, {key});
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
-  // The settings alone: the meter may have counted during the commit.
-  ProjectRecord& record = state_.projects[project];
-  record.project = project;
-  record.quota = changed.quota;
-  record.retention = changed.retention;
+  state_.TakeSettings(changed);
   // Jobs may start now.
   state_.WakeAllWorkers();
   return ViewOf(project);
@@ -104,16 +98,12 @@ absl::StatusOr<WorkerRecord> QueueAdmin::SetDrained(const std::string& worker, b
   QueueLock lock(state_);
   state_.AwaitUnclaimed({key});
   if (!workers_.Find(worker).has_value()) return ResourceNotFound("workers/" + worker);
-  if (state_.drained_workers.contains(worker) != drained) {
+  if (state_.drained_workers().contains(worker) != drained) {
     StoreWrite write;
     write.drained_workers.emplace_back(worker, drained);
     Claim claim(state_, {key});
     NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
-    if (drained) {
-      state_.drained_workers.insert(worker);
-    } else {
-      state_.drained_workers.erase(worker);
-    }
+    state_.SetDrained(worker, drained);
     LogInfo(drained ? "worker drained" : "worker undrained", {{"worker", worker}});
   }
   const std::optional<WorkerRecord> before = workers_.Find(worker);
@@ -182,8 +172,8 @@ absl::StatusOr<std::shared_ptr<RenderTicket>> QueueAdmin::BeginRender(const std:
   uint64_t max = 0;
   {
     MutexLock lock(state_.mu);
-    const auto found = state_.projects.find(project);
-    if (found != state_.projects.end()) max = found->second.quota.max_renders;
+    const ProjectRecord* const found = state_.FindProject(project);
+    if (found != nullptr) max = found->quota.max_renders;
   }
   MutexLock lock(renders_->mu);
   uint64_t& n = renders_->renders[project];

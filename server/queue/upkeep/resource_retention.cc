@@ -80,8 +80,8 @@ void ResourceRetention::ReadJobs(std::map<std::string, std::vector<EndedJob>>* e
 
 ProjectRetention ResourceRetention::RetentionOf(const std::string& project) {
   MutexLock lock(state_.mu);
-  const auto found = state_.projects.find(project);
-  return found == state_.projects.end() ? ProjectRetention() : found->second.retention;
+  const ProjectRecord* const found = state_.FindProject(project);
+  return found == nullptr ? ProjectRetention() : found->retention;
 }
 
 absl::Status ResourceRetention::DeleteJobs(const std::string& project,
@@ -129,7 +129,7 @@ absl::Status ResourceRetention::DeleteModels() {
   std::map<std::string, absl::Duration> ages;  // of projects that do not keep models for ever
   {
     MutexLock lock(state_.mu);
-    for (const auto& [project, record] : state_.projects) {
+    for (const auto& [project, record] : state_.projects()) {
       const absl::Duration age = record.retention.model_age;
       if (age != absl::InfiniteDuration()) ages.emplace(project, age);
     }

@@ -331,7 +331,7 @@ TEST_F(GangLeasesTest, RankZeroAloneCommitsAndFinishes) {
   EXPECT_TRUE(IsLeaseOver(job, second));
   EXPECT_FALSE(IsLeaseOver(job, first));
   const MutexLock lock(harness_.state->mu);
-  EXPECT_TRUE(harness_.state->lease_deadlines.empty());
+  EXPECT_TRUE(harness_.state->lease_deadlines().empty());
 }
 
 TEST_F(GangLeasesTest, CrashAndFailureOfAnyRankNameIt) {

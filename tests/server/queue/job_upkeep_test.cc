@@ -159,7 +159,7 @@ TEST_F(JobUpkeepTest, DeadlineInThePastIsRefusedAndAnUpdateMovesOne) {
 TEST_F(JobUpkeepTest, ChangedDeadlinesAndThoseOfEndedJobsAreForgotten) {
   const auto n_deadlines = [&] {
     MutexLock lock(harness_.state->mu);
-    return harness_.state->job_deadlines.size();
+    return harness_.state->n_deadlines();
   };
   JobSpec spec = harness_.Spec("one");
   spec.start_by = In(absl::Hours(1));
@@ -320,7 +320,7 @@ class GangPreemptionTest : public JobUpkeepTest {
   }
   size_t NumberOfKept() {
     const MutexLock lock(harness_.state->mu);
-    return harness_.state->reserved_workers.size();
+    return harness_.state->reserved_workers().size();
   }
   bool IsStopped(const std::string& job) {
     return OrderFor(harness_.Get(job)) == LeaseOrder::kCheckpointAndStop;

@@ -74,7 +74,9 @@ class PartJobsTest : public testing::Test {
   }
   void SetMaxQueuedJobs(uint64_t n) {
     MutexLock lock(harness_.state->mu);
-    harness_.state->projects["default"].quota.max_queued_jobs = n;
+    ProjectRecord record{.project = "default", .quota = {}, .retention = {}};
+    record.quota.max_queued_jobs = n;
+    harness_.state->TakeSettings(record);
   }
   Job Get(const std::string& id = "whole") { return harness_.Get(id); }
   JobState StateOf(const std::string& id) { return harness_.StateOf(id); }

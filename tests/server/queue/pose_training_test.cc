@@ -283,7 +283,9 @@ TEST_F(PoseTrainingTest, WaitingOnesCountAsQueuedJobs) {
   CreateBoth();
   {
     MutexLock lock(harness_.state->mu);
-    harness_.state->projects["default"].quota.max_queued_jobs = 2;
+    ProjectRecord record{.project = "default", .quota = {}, .retention = {}};
+    record.quota.max_queued_jobs = 2;
+    harness_.state->TakeSettings(record);
   }
   EXPECT_THAT(harness_.queue->Create(TrainingSpec("third")),
               StatusIs(StatusCode::kResourceExhausted));

@@ -138,8 +138,7 @@ class RecordBytesTest : public testing::Test {
   }
   uint64_t Counted(const std::string& project = "lab") {
     MutexLock lock(harness_.state->mu);
-    const auto found = harness_.state->record_bytes.find(project);
-    return found == harness_.state->record_bytes.end() ? 0 : found->second;
+    return harness_.state->RecordBytesOf(project);
   }
   static auto IsRefused() {
     return FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded);
@@ -361,16 +360,13 @@ TEST_F(QuotaTest, MetersOfEarlierDaysAreForgottenUnlessTheProjectHasSettings) {
   SetQuota({.max_queued_jobs = 7});
   for (int i = 0; i < 3; ++i) {
     MutexLock lock(harness_.state->mu);
-    ProjectRecord& record = harness_.state->projects["p" + std::to_string(i)];
-    record.project = "p" + std::to_string(i);
-    record.day = DayOf(harness_.clock.WallNow());
-    record.device_seconds = 1;
+    harness_.state->Meter("p" + std::to_string(i), DayOf(harness_.clock.WallNow()), 1);
   }
   const auto count = [&] {
     harness_.clock.Advance(absl::Minutes(2));
     upkeep_.Tick();
     MutexLock lock(harness_.state->mu);
-    return harness_.state->projects.size();
+    return harness_.state->projects().size();
   };
   EXPECT_EQ(count(), 4u);
   harness_.clock.JumpWall(absl::Hours(24));
@@ -382,23 +378,23 @@ TEST_F(QuotaTest, ProjectsBeyondTheMostAreNotMetered) {
   {
     MutexLock lock(harness_.state->mu);
     for (size_t i = 0; i < kMaxProjectRecords; ++i) {
-      ProjectRecord& record = harness_.state->projects["p" + std::to_string(i)];
-      record.project = "p" + std::to_string(i);
-      record.day = DayOf(harness_.clock.WallNow());
+      harness_.state->Meter("p" + std::to_string(i), DayOf(harness_.clock.WallNow()), 0);
     }
   }
   harness_.Running("one");
   harness_.clock.Advance(absl::Seconds(1));
   upkeep_.Tick();
   MutexLock lock(harness_.state->mu);
-  EXPECT_EQ(harness_.state->projects.size(), kMaxProjectRecords);
+  EXPECT_EQ(harness_.state->projects().size(), kMaxProjectRecords);
 }
 
 TEST_F(QuotaTest, ProjectsWithSettingsAreBounded) {
   {
     MutexLock lock(harness_.state->mu);
     for (size_t i = 0; i < kMaxProjectRecords / 2; ++i) {
-      harness_.state->projects["p" + std::to_string(i)].quota.max_renders = 1;
+      ProjectRecord record{.project = "p" + std::to_string(i), .quota = {}, .retention = {}};
+      record.quota.max_renders = 1;
+      harness_.state->TakeSettings(record);
     }
   }
   const auto update = [&](const std::string& project) {
