@@ -33,7 +33,7 @@ absl::Status QueueState::Restore(StoredState stored) {
     const ResourceKey key = job.key;
     next_sequence_ = std::max(next_sequence_, job.create_sequence + 1);
     if (!job_order_.emplace(job.create_sequence, key).second) {
-      return Inconsistent(fmt::format("two jobs_ have sequence {}", job.create_sequence));
+      return Inconsistent(fmt::format("two jobs have sequence {}", job.create_sequence));
     }
     JobEntry& entry = jobs_[key];
     entry.job = std::move(job);
