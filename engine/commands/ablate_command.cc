@@ -1,4 +1,5 @@
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -113,8 +114,14 @@ absl::Status Ablate(const AblateFlags& flags, const std::stop_token& stop) {
   int n_failed = 0;
   double baseline = kUnknownFigure;
   if (!flags.json) fmt::print("{}\n", AblationHead(flags.target_psnr));
-  for (const AblationVariant& variant : AblationVariants(switches, flags.cross)) {
+  const bool is_watched = isatty(STDERR_FILENO) != 0;
+  const std::vector<AblationVariant> variants = AblationVariants(switches, flags.cross);
+  for (const AblationVariant& variant : variants) {
     std::fflush(stdout);
+    if (is_watched) {
+      const auto number = &variant - variants.data() + 1;
+      fmt::print(stderr, "training {} of {}: {}\n", number, variants.size(), variant.name);
+    }
     NERF_ASSIGN_OR_RETURN(const AblationRow row, RunVariant(flags, variant, stop));
     if (variant.arguments.empty() && variant.environment.empty()) {
       // Nothing that follows would have anything to be compared with.
@@ -132,7 +139,11 @@ absl::Status Ablate(const AblateFlags& flags, const std::stop_token& stop) {
     }
   }
   if (n_failed > 0) return absl::AbortedError(Counted(n_failed, "variant") + " failed");
-  if (flags.json) fmt::print("{}", JsonLine(JsonObject{{"event", "done"}}));
+  if (flags.json) {
+    fmt::print("{}", JsonLine(JsonObject{{"event", "done"}}));
+  } else if (flags.n_seeds == 1 && is_watched) {
+    fmt::print(stderr, "one seed each: --seeds 3 shows how much seeds alone differ\n");
+  }
   return absl::OkStatus();
 }
 

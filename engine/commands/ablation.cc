@@ -119,9 +119,9 @@ std::string AblationLine(const AblationRow& row, double baseline_psnr) {
   const auto number = [](double value, const char* sign) {
     return std::isfinite(value) ? fmt::format("{}{:.2f}", value >= 0 ? sign : "", value) : "-";
   };
-  const double spread = row.psnrs.empty() ? 0
-                                          : *std::ranges::max_element(row.psnrs) -
-                                                *std::ranges::min_element(row.psnrs);
+  const double spread = row.psnrs.size() < 2 ? kUnknownFigure
+                                             : *std::ranges::max_element(row.psnrs) -
+                                                   *std::ranges::min_element(row.psnrs);
   std::string line =
       fmt::format("{:<32} {:>9.1f} {:>8.1f} {:>8.1f} {:>9.0f} {:>8} {:>7} {:>7}", row.name,
                   row.samples / 1e6, row.seconds, row.cpu_seconds, row.peak_rss_bytes / 1048576,

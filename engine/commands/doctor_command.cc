@@ -55,19 +55,15 @@ JsonObject ProgramVersion(const absl::StatusOr<ColmapTool>& tool) {
   return tool.ok() ? JsonObject(tool->version) : JsonObject(nullptr);
 }
 
-// Names of the methods that this installation can train, and for each other one the reason.
+// Names of the methods that this installation can train, and of those that need LibTorch.
 struct MethodReport {
   std::vector<std::string> installed, missing;
 };
 MethodReport ReportMethods() {
   MethodReport report;
   for (const Method* method : Methods()) {
-    const absl::Status status = method->CheckInstalled();
-    if (status.ok()) {
-      report.installed.emplace_back(method->description().name());
-    } else {
-      report.missing.emplace_back(status.message());
-    }
+    auto& names = method->CheckInstalled().ok() ? report.installed : report.missing;
+    names.emplace_back(method->description().name());
   }
   return report;
 }
@@ -138,7 +134,10 @@ int RunDoctor(bool json) {
   for (const std::string& device : cuda.devices) fmt::print("cuda      {}\n", device);
   if (!cuda.problem.empty()) fmt::print("cuda      {}; the CPU engine is used\n", cuda.problem);
   fmt::print("methods   {}\n", fmt::join(methods.installed, ", "));
-  for (const std::string& missing : methods.missing) fmt::print("missing   {}\n", missing);
+  if (!methods.missing.empty()) {
+    fmt::print("optional  {}: not built, need NERF_ENABLE_TORCH\n",
+               fmt::join(methods.missing, ", "));
+  }
   const JsonObject colmap = ProgramVersion(FindColmap("colmap"));
   fmt::print("colmap    {}\n", colmap.is_null()
                                    ? "not installed: apt-get install colmap, for `pose`"

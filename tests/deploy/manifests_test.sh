@@ -39,6 +39,19 @@ for overlay in "$source_dir"/k8s/overlays/*/; do
 done
 node "$work/check_manifests.mjs" "${sets[@]}"
 
+# docs/run/deploy.md builds every image under the name that the manifests have, and makes every
+# Secret that they lack.
+deploy=$source_dir/docs/run/deploy.md
+missing=0
+while read -r image; do
+  grep -qF -- "-t $image " "$deploy" || { echo "FAIL: $deploy builds no $image"; missing=1; }
+done < <(grep -ohE '^ *(- )?image: .*' "$work"/{laptop,gpu}.yaml | sed 's/.*image: //' | sort -u)
+for secret in nerfd-worker-token nerfd-tls; do
+  grep -qF "secret generic $secret " "$deploy" ||
+    { echo "FAIL: $deploy makes no Secret $secret"; missing=1; }
+done
+[ "$missing" = 0 ]
+
 # Every argument is a flag of the binary it is for.
 unknown=0
 while read -r flag; do

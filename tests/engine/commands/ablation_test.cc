@@ -63,6 +63,7 @@ TEST(AblationTest, RowIsTheMeanOfItsSeedsAndTheLargestMemory) {
   summary.peak_rss_bytes = 3 << 20;
   summary.psnr = 20;
   AddToRow(summary, 5, &row);
+  EXPECT_THAT(AblationLine(row, 20.25), ::testing::EndsWith("   -0.25       -")) << "one seed";
   summary.samples = 3e6;
   summary.seconds = 4;
   summary.peak_rss_bytes = 1 << 20;

@@ -99,9 +99,9 @@ class NerfEngineTest : public ::testing::Test {
  protected:
   NerfEngineTest() { WriteBallDataset(dataset_); }
 
-  Outcome Run(const std::string& arguments) {
+  Outcome Run(const std::string& arguments, const std::string& bin_dir = BinDir()) {
     const std::string out = dir_ / "out.txt", err = dir_ / "err.txt";
-    const std::string command = BinDir() + "/nerf-engine " + arguments + " >" + out + " 2>" + err;
+    const std::string command = bin_dir + "/nerf-engine " + arguments + " >" + out + " 2>" + err;
     const int status = std::system(command.c_str());
     Outcome outcome;
     outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -1316,6 +1316,16 @@ TEST_F(NerfEngineTest, FailuresLeaveNoFolderBehind) {
     EXPECT_EQ(failed.err.rfind("error: ", 0), 0u) << command << "\n" << failed.err;
     EXPECT_FALSE(std::filesystem::exists(made)) << command;
   }
+}
+
+TEST_F(NerfEngineTest, DoctorNamesWhatIsNotBuiltInOneLine) {
+  const std::string alone = dir_ / "bin";  // without the libraries of methods
+  std::filesystem::create_directory(alone);
+  std::filesystem::copy_file(BinDir() + "/nerf-engine", alone + "/nerf-engine");
+  const Outcome outcome = Run("doctor", alone);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, ::testing::HasSubstr("\noptional  ngp-autograd, mlp-autograd,"));
+  EXPECT_THAT(outcome.out, ::testing::Not(::testing::HasSubstr("missing")));
 }
 
 TEST_F(NerfEngineTest, DoctorAndCheckSpeakJson) {
