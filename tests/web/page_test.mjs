@@ -500,7 +500,7 @@ async function run() {
     await tabTo(page, "application", viewerHelp);
     await page.keyboard.press("ArrowRight");
     const shown = page.locator(".viewer .bar .figures");
-    await waitFor("a still", async () => /step \d/.test(await shown.textContent()), 60_000);
+    await waitFor("a still", async () => /step \d/.test(await shown.textContent()), 300_000);
     const before = Number(/step (\d+)/.exec(await shown.textContent())[1]);
     await page.locator(".page-head").getByText("succeeded", { exact: true }).waitFor({ timeout: 300_000 });
     const { progress } = await nerfd.call("TrainingService/GetTrainingJob", { name });
