@@ -306,7 +306,7 @@ async function run() {
     await page.getByText("3 photographs, ").waitFor();
     await page.getByRole("button", { name: "Start training" }).tap();
     const alert = page.getByRole("alert").filter({ hasText: "No scene was made of these photographs" });
-    await alert.waitFor({ timeout: 120_000 });
+    await alert.waitFor({ timeout: 400_000 });
     console.log(`    ${await alert.textContent()}`);
     await look(page, "pose-failed-narrow");
     const failed = await waitFor("the training's end", async () => {
