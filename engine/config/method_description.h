@@ -37,9 +37,6 @@ struct SceneFacts {
   float near = 0;            // where rays may begin; 0: at the scene's own near
   // Photographs of one side, of which is known how near and far it lies: LLFF's.
   bool faces_one_way = false;
-  // COLMAP's points are known, there are no depth files, and one process trains on a CPU: elsewhere
-  // points cost more time, or cannot be used.
-  bool may_learn_points = false;
 };
 
 // What server and client know of a training method. The engine's part is Method

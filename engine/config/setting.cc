@@ -222,9 +222,7 @@ absl::Status CheckAtDefaults(std::span<const Setting> settings,
   meant.rays_per_pixel = RaysPerPixel(config);
   meant_by_default.rays_per_pixel = RaysPerPixel(defaults);
   for (const Setting& setting : settings) {
-    const bool was_chosen_off =
-        setting.may_be_auto && setting.kind != SettingKind::kText && setting.get(config) == 0;
-    if (!was_chosen_off && std::find(keys.begin(), keys.end(), setting.key) != keys.end() &&
+    if (std::find(keys.begin(), keys.end(), setting.key) != keys.end() &&
         SettingText(setting, meant) != SettingText(setting, meant_by_default)) {
       return NotHonored(setting, who, defaults);
     }

@@ -122,8 +122,7 @@ std::string SettingText(const Setting& setting, const TrainConfig& config);
 
 // InvalidArgument: the setting is not at its default although `who` does not honor it.
 absl::Status NotHonored(const Setting& setting, std::string_view who, const TrainConfig& defaults);
-// Whether those of `settings` with one of `keys` are at their defaults, or off where the default is
-// "auto". Errors: NotHonored.
+// Whether those of `settings` with one of `keys` are at their defaults. Errors: NotHonored.
 absl::Status CheckAtDefaults(std::span<const Setting> settings,
                              std::span<const std::string_view> keys, std::string_view who,
                              const TrainConfig& config, const TrainConfig& defaults);

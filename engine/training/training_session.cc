@@ -302,27 +302,20 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
     const auto tells = [&](const ViewDescription& view) {
       return TellsEmptyCells(view.camera, description.train[0].camera);
     };
-    const bool has_points = !description.points.empty();
-    const bool has_depth_files =
-        std::any_of(description.train.begin(), description.train.end(),
-                    [](const ViewDescription& view) { return !view.depth.file.empty(); });
-    const bool is_alone_on_cpu = request.device == "cpu" && request.group == nullptr;
     const bool may_have_hull =
         description.has_alpha && description.geometry.n_levels == 1 &&
         std::all_of(description.train.begin(), description.train.end(), tells);
-    MethodDescriptionOf(asked).ChooseSettings(
-        {.has_alpha = description.has_alpha,
-         .may_have_hull = may_have_hull,
-         .pixels_along_box = PixelsAlongBox(description),
-         .n_pixels = n_pixels,
-         .n_samples = SamplesOfBudget(*config, device),
-         .lowers_steps = lowers_steps,
-         .step = description.geometry.step,
-         .cone = description.geometry.cone,
-         .near = NearOfViews(description),
-         .faces_one_way = FacesOneWay(description),
-         .may_learn_points = has_points && !has_depth_files && is_alone_on_cpu},
-        config);
+    MethodDescriptionOf(asked).ChooseSettings({.has_alpha = description.has_alpha,
+                                               .may_have_hull = may_have_hull,
+                                               .pixels_along_box = PixelsAlongBox(description),
+                                               .n_pixels = n_pixels,
+                                               .n_samples = SamplesOfBudget(*config, device),
+                                               .lowers_steps = lowers_steps,
+                                               .step = description.geometry.step,
+                                               .cone = description.geometry.cone,
+                                               .near = NearOfViews(description),
+                                               .faces_one_way = FacesOneWay(description)},
+                                              config);
     session->chosen = ChangedSettings(asked, *config);
     config->grid_resolution = GridResolution(*config);  // files name it
   }

@@ -110,7 +110,7 @@ StepResult TrainingLossOf(const TrainConfig& config, const NetworkAt& network_at
         const double away = std::abs(t_middles[i] - double{batch.depths[r]});
         near += composite.weights[i] * std::max(0.0, 1 - away / (0.1 * batch.depths[r]));
       }
-      result.loss += DepthWeight(config) * (1 - near) / batch.n_rays;
+      result.loss += Ngp(config).depth_weight * (1 - near) / batch.n_rays;
     }
     result.n_marched += n;
   }

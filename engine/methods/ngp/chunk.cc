@@ -31,7 +31,7 @@ float DistortionScale(const ChunkInput& input) {
 
 // What a ray's depth counts in the scaled loss of the batch.
 float DepthScale(const ChunkInput& input) {
-  return DepthWeight(*input.config) * input.config->loss_scale / input.batch->n_rays;
+  return Ngp(*input.config).depth_weight * input.config->loss_scale / input.batch->n_rays;
 }
 
 const uint32_t* TransposedPairs(const ChunkInput& input, int offset, int column = 0) {
@@ -333,7 +333,7 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
     output->loss += static_cast<double>(input.batch->distortion) * ray.distortion.value;
     ray.behind = Dot(gradient, color) + 2 * DistortionScale(input) * ray.distortion.value;
     if (!batch.depths.empty() && batch.depths[begin + r] > 0) {
-      output->loss += DepthWeight(*input.config) * (1.0 - ray.near_depth);
+      output->loss += Ngp(*input.config).depth_weight * (1.0 - ray.near_depth);
       ray.behind -= DepthScale(input) * ray.near_depth;
     }
     ray.grad_color = gradient * gain;

@@ -61,7 +61,7 @@ void NgpCudaStep<T>::TrainSamples(const CudaRayWork& work, const kernels::Device
       .view_gains = views_.gains(),
       .grad_log_gains = views_.grad_log_gains(),
       .depths = rays_.batch.depths.data(),
-      .depth_weight = DepthWeight(config_),
+      .depth_weight = Ngp(config_).depth_weight,
       .near_gradients = Ngp(config_).near_gradients,
       .ray_errors = rays_.results.errors.data(),
       .rays_per_pixel = RaysPerPixel(config_) > 1 ? &control_.data()->rays_per_pixel : nullptr};

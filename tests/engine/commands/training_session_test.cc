@@ -174,7 +174,6 @@ TEST_F(TrainingSessionTest, ResumeTakesConfigAndStateFromTheCheckpoint) {
   expected.rays_per_pixel = 1;
   Ngp(expected).finest_resolution = 1024;
   Ngp(expected).roulette_weight = 0;  // of pictures around an object
-  Ngp(expected).depth_weight = 0;     // without points
   EXPECT_EQ((*session)->state.config, expected);
   EXPECT_EQ((*session)->state.step, 4u);
 }

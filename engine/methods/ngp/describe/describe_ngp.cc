@@ -30,11 +30,6 @@ class NgpDescription final : public NgpFieldDescription {
     NgpSettings& settings = Ngp(*config);
     if (settings.roulette_weight == kAutoSetting && settings.sampler == Sampler::kGrid)
       settings.roulette_weight = RouletteWeightFor(scene);
-    if (settings.depth_weight == kAutoSetting) {
-      TrainConfig chosen = *config;
-      Ngp(chosen).depth_weight = DepthWeightFor(scene);
-      settings.depth_weight = CheckSettings(chosen).ok() ? Ngp(chosen).depth_weight : 0;
-    }
     if (config->rays_per_pixel != kAutoSetting) return;
     TrainConfig chosen = *config;
     chosen.rays_per_pixel = RaysPerPixelFor(scene);

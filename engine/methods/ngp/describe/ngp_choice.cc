@@ -153,10 +153,6 @@ float RouletteWeightFor(const SceneFacts& scene) {
   return scene.faces_one_way && !scene.has_alpha ? 0.1f : 0;
 }
 
-float DepthWeightFor(const SceneFacts& scene) {
-  return scene.may_learn_points && !scene.has_alpha ? 0.003f : 0;
-}
-
 void TakeNgpFromStart(const TrainConfig& start, TrainConfig* config) {
   if (!start.method_settings.Holds<NgpSettings>()) return;
   NgpSettings& settings = Ngp(*config);

@@ -30,9 +30,6 @@ int RaysPerPixelFor(const SceneFacts& scene);
 // The setting roulette_weight of method ngp with sampler=grid: that of photographs of one side.
 float RouletteWeightFor(const SceneFacts& scene);
 
-// The setting depth_weight of method ngp, where the other settings allow it.
-float DepthWeightFor(const SceneFacts& scene);
-
 // MethodDescription::TakeFromStart and TakeFromTensors of the ngp field.
 void TakeNgpFromStart(const TrainConfig& start, TrainConfig* config);
 void TakeNgpFromTensors(const std::vector<TensorShape>& held, TrainConfig* config);

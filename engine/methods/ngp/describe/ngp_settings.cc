@@ -129,9 +129,7 @@ std::vector<Setting> FusedOnly() {
       SettingOf<&S::depth_weight>(
           "depth_weight", 0, 100,
           "weight in the loss of how much light ends away from COLMAP's points and from the depths "
-          "of depth files, on rays to them; 0: they are not used; auto: 0.003 of photographs with "
-          "points on a CPU, else 0")
-          .OrAuto(),
+          "of depth files, on rays to them; 0: they are not used"),
       SettingOf<&S::error_share>(
           "error_share", 0, 0.95,
           "share of the pixels that are drawn in proportion to the errors of the parts of pictures "

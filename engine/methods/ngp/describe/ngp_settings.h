@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <span>
 
 #include "engine/base/contraction.h"
@@ -40,10 +39,10 @@ struct NgpSettings {
   float error_share = 0;      // of a batch's pixels, drawn by the errors of the pictures' parts
   float exposure_rate = 0;    // learning rate of the views' exposures over the table's; 0: none
   float appearance_rate = 0;  // learning rate of the views' appearances over the table's; 0: none
-  float depth_weight = kAutoSetting;  // in the loss, of depths of COLMAP's points and files
-  float pose_rate = 0;                // learning rate of the views' poses over the table's; 0: none
-  float focal_rate = 0;               // learning rate of lenses' focal lengths, likewise
-  float near_gradients = 0;  // distance up to which gradients are scaled down, training units
+  float depth_weight = 0;     // in the loss, of depths of COLMAP's points and files
+  float pose_rate = 0;        // learning rate of the views' poses over the table's; 0: none
+  float focal_rate = 0;       // learning rate of lenses' focal lengths, likewise
+  float near_gradients = 0;   // distance up to which gradients are scaled down, training units
   float roulette_weight = kAutoSetting;  // see RouletteWeight
   float warp_rate = 0.1f;  // of method dynamic: learning rate of the warp over the MLPs'
   Frozen frozen = Frozen::kNone;
@@ -81,11 +80,6 @@ inline int FinestResolution(const TrainConfig& config) {
   constexpr int kOfSmallPictures = 1024;
   const int chosen = Ngp(config).finest_resolution;
   return chosen == kAutoSetting ? kOfSmallPictures : chosen;
-}
-
-// The weight of known depths in the loss.
-inline float DepthWeight(const TrainConfig& config) {
-  return std::max(0.0f, Ngp(config).depth_weight);
 }
 
 // The weight from which on all samples of a ray train at a fraction of the budget (RayRoulette);

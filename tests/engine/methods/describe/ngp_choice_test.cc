@@ -109,33 +109,6 @@ TEST(ChooseNgpSettingsTest, LightSamplesOfPhotographsOfOneSideTrainByLot) {
   EXPECT_EQ(chosen(scene, tiles), kAutoSetting);
 }
 
-TEST(ChooseNgpSettingsTest, PointsOfPhotographsAreLearnedWhereTheOtherSettingsAllowIt) {
-  const auto chosen = [](const SceneFacts& scene, TrainConfig config = {}) {
-    MethodDescriptionOf(config).ChooseSettings(scene, &config);
-    EXPECT_THAT(ValidateConfig(config), IsOk());
-    return Ngp(config).depth_weight;
-  };
-  SceneFacts scene = Synthetic(400, 40e6);
-  scene.may_learn_points = true;
-  EXPECT_EQ(chosen(scene), 0) << "pictures with alpha, whose pixels get four rays";
-  scene.has_alpha = false;
-  EXPECT_EQ(chosen(scene), 0.003f);
-  TrainConfig own;
-  Ngp(own).depth_weight = 0.03f;
-  EXPECT_EQ(chosen(scene, own), 0.03f);
-  TrainConfig four;
-  four.rays_per_pixel = 4;
-  EXPECT_EQ(chosen(scene, four), 0);
-  TrainConfig proposals;
-  Ngp(proposals).sampler = Sampler::kProposals;
-  EXPECT_EQ(chosen(scene, proposals), 0);
-  TrainConfig tiles;
-  tiles.method = "ngp-tiles";
-  EXPECT_EQ(chosen(scene, tiles), kAutoSetting);
-  scene.may_learn_points = false;
-  EXPECT_EQ(chosen(scene), 0);
-}
-
 TEST(ChooseNgpSettingsTest, ObjectsHaveAFineGridUnlessTheyAreVerySmall) {
   EXPECT_EQ(Chosen(Synthetic(100, 40e6)).grid_resolution, 128);
   EXPECT_EQ(Chosen(Synthetic(200, 40e6)).grid_resolution, 256);
