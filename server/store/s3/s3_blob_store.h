@@ -87,7 +87,7 @@ class S3BlobStore final : public BlobStore {
   S3BlobStore(std::string root, const S3Options& s3, const BlobStoreOptions& options,
               const Clock* clock, RandomSource* random);
   // Takes over what the bucket holds and memory does not know.
-  absl::Status Compare() ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status Compare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(collect_mu_) ABSL_LOCKS_EXCLUDED(mu_);
   UploadFolder::IsPresent EndsUpload(const BlobRef& blob, PresentBlob present);
   // The blob is in the bucket; the caller has its turn.
   void NoteStored(const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
