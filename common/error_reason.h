@@ -20,6 +20,7 @@ inline constexpr std::string_view kAlreadyExists = "ALREADY_EXISTS";
 inline constexpr std::string_view kRequestIdReused = "REQUEST_ID_REUSED";
 inline constexpr std::string_view kStateConflict = "STATE_CONFLICT";
 inline constexpr std::string_view kBlobsMissing = "BLOBS_MISSING";
+inline constexpr std::string_view kKindCannot = "KIND_CANNOT";
 inline constexpr std::string_view kInitMismatch = "INIT_MISMATCH";
 inline constexpr std::string_view kQueueFull = "QUEUE_FULL";
 inline constexpr std::string_view kSizeLimit = "SIZE_LIMIT";

@@ -47,11 +47,11 @@ case "$mode" in
     }
     break_wire "a field of another number" worker_service.proto \
       's/uint64 lease_epoch = 2;/uint64 lease_epoch = 98;/'
-    break_wire "a field of another type" training_service.proto \
+    break_wire "a field of another type" training_job.proto \
       's/  uint32 seed = /  string seed = /'
-    break_wire "a field of another name, which JSON has" training_service.proto \
+    break_wire "a field of another name, which JSON has" job_service.proto \
       's/string display_name = /string shown_name = /'
-    break_wire "a method that is gone" training_service.proto '/rpc ListTrainingMetrics(/d'
+    break_wire "a method that is gone" job_service.proto '/rpc ListJobMetrics(/d'
     ;;
   *) echo "usage: check_proto.sh SOURCE [wire|baseline]" >&2; exit 2 ;;
 esac

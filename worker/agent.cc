@@ -132,12 +132,12 @@ void Agent::Tick() {
 
 bool Agent::IsUnknown(const v1::DesiredJob& desired) const {
   return job_ == nullptr &&
-         (desired.training_job() != finished_job_ || desired.lease_epoch() > finished_epoch_);
+         (desired.job() != finished_job_ || desired.lease_epoch() > finished_epoch_);
 }
 
 void Agent::HandleDesired(const v1::DesiredJob& desired) {
   if (desired.has_lease_ttl()) lease_ttl_ = FromProto(desired.lease_ttl());
-  const bool ours = job_ != nullptr && job_->name() == desired.training_job();
+  const bool ours = job_ != nullptr && job_->name() == desired.job();
   switch (desired.action()) {
     case v1::DesiredJob::TRAIN:
     case v1::DesiredJob::RENDER:
@@ -145,9 +145,7 @@ void Agent::HandleDesired(const v1::DesiredJob& desired) {
     case v1::DesiredJob::EXPORT:
       if (ours && desired.lease_epoch() <= job_->lease_epoch()) return;  // go on
       // The order was sent before the server stored the end of the job.
-      if (desired.training_job() == finished_job_ && desired.lease_epoch() <= finished_epoch_) {
-        return;
-      }
+      if (desired.job() == finished_job_ && desired.lease_epoch() <= finished_epoch_) return;
       // Another job, or a new lease of this one: our lease is over.
       if (job_ != nullptr) LeaveJob();
       StartJob(desired);
@@ -194,36 +192,34 @@ std::shared_ptr<LeasedRun> Agent::NewRun(const v1::DesiredJob& desired) {
                      .report_changed = [this] { report_due_ = true; },
                      .progress_changed = [this] { progress_due_ = true; }};
   std::string folder = fmt::format("{}/{}", job_room_->jobs(), ++job_serial_);
-  if (desired.has_movie()) {
-    return std::make_shared<MovieRun>(options_.part, std::move(context), desired,
-                                      std::move(folder));
+  switch (desired.action()) {
+    case v1::DesiredJob::RENDER:
+      if (desired.has_movie()) {
+        return std::make_shared<MovieRun>(options_.part, std::move(context), desired,
+                                          std::move(folder));
+      }
+      return std::make_shared<FrameRun>(options_.part, std::move(context), desired,
+                                        std::move(folder));
+    case v1::DesiredJob::POSE:
+      return std::make_shared<PoseRun>(options_.part, options_.pose, std::move(context), desired,
+                                       std::move(folder));
+    case v1::DesiredJob::EXPORT:
+      return std::make_shared<ExportRun>(options_.part, options_.exporting, std::move(context),
+                                         desired, std::move(folder));
+    default:  // TRAIN, and orders to end a job that is not here, of whatever kind it is
+      JobRunOptions options = options_.job;
+      options.checkpoint_interval = checkpoint_interval_;
+      return std::make_shared<JobRun>(options, std::move(context), desired, std::move(folder));
   }
-  if (desired.has_frames() || desired.training_job().find("/renderJobs/") != std::string::npos) {
-    return std::make_shared<FrameRun>(options_.part, std::move(context), desired,
-                                      std::move(folder));
-  }
-  if (desired.has_pose() || desired.training_job().find("/poseJobs/") != std::string::npos) {
-    return std::make_shared<PoseRun>(options_.part, options_.pose, std::move(context), desired,
-                                     std::move(folder));
-  }
-  if (desired.has_model_export() ||
-      desired.training_job().find("/exportJobs/") != std::string::npos) {
-    return std::make_shared<ExportRun>(options_.part, options_.exporting, std::move(context),
-                                       desired, std::move(folder));
-  }
-  JobRunOptions options = options_.job;
-  options.checkpoint_interval = checkpoint_interval_;
-  return std::make_shared<JobRun>(options, std::move(context), desired, std::move(folder));
 }
 
 void Agent::StartJob(const v1::DesiredJob& desired) {
-  NoteJobOrigin("", desired.training_job(), desired.origin().request_id(),
-                desired.origin().traceparent());
-  job_room_ = engines_->RoomOf(ProjectOf(desired.training_job()));
+  NoteJobOrigin("", desired.job(), desired.origin().request_id(), desired.origin().traceparent());
+  job_room_ = engines_->RoomOf(ProjectOf(desired.job()));
   job_begun_ = false;
   job_ = NewRun(desired);
   report_due_ = true;
-  LogInfo("job granted", {{"job", desired.training_job()}, {"lease_epoch", desired.lease_epoch()}});
+  LogInfo("job granted", {{"job", desired.job()}, {"lease_epoch", desired.lease_epoch()}});
   if (desired.action() == v1::DesiredJob::CANCEL) {
     job_->Cancel();
   } else if (desired.action() == v1::DesiredJob::CHECKPOINT_AND_STOP || !takes_work()) {

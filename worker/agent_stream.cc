@@ -61,8 +61,7 @@ void Agent::OnMessage(int generation, const v1::SynchronizeResponse& message) {
     report_due_ = true;
   }
   if (message.has_desired_job()) HandleDesired(message.desired_job());
-  if (message.has_rank_texts() && job_ != nullptr &&
-      job_->name() == message.rank_texts().training_job()) {
+  if (message.has_rank_texts() && job_ != nullptr && job_->name() == message.rank_texts().job()) {
     job_->OnRankTexts(message.rank_texts());
   }
   if (message.has_request()) requests_->Handle(message.request());

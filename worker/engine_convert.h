@@ -9,7 +9,7 @@
 #include "nerf/v1/common.pb.h"
 #include "nerf/v1/model_service.pb.h"
 #include "nerf/v1/render_service.pb.h"
-#include "nerf/v1/training_service.pb.h"
+#include "nerf/v1/training_job.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 
 namespace nerf {

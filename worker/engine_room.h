@@ -12,7 +12,7 @@
 
 namespace nerf {
 
-// Of projects/{project}/trainingJobs/{job} and the like.
+// Of projects/{project}/jobs/{job}.
 std::string ProjectOf(const std::string& name);
 
 // The folders that the engines of one project reach, and no engine of another project:

@@ -30,22 +30,22 @@ std::string WordOf(const std::string& name) {
 }
 
 // cameras: file of product.path, if there is one.
-std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportJob& product,
+std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportSpec& product,
                                      const std::string& out, const std::string& cameras) {
   std::vector<std::string> arguments = {"export", model, "--json"};
-  if (product.format() == v1::ExportJob::VIEWER) {
+  if (product.format() == v1::ExportSpec::VIEWER) {
     arguments.insert(arguments.end(), {"--viewer", out + "/viewer.html"});
     if (product.baked()) arguments.emplace_back("--baked");
   } else {
     arguments.insert(
         arguments.end(),
-        {"--out", out + (product.format() == v1::ExportJob::VIEWS ? "/views.zip" : "/"), "--format",
-         WordOf(v1::ExportJob::Format_Name(product.format())), "--frame",
-         WordOf(v1::ExportJob::Frame_Name(product.frame()))});
+        {"--out", out + (product.format() == v1::ExportSpec::VIEWS ? "/views.zip" : "/"),
+         "--format", WordOf(v1::ExportSpec::Format_Name(product.format())), "--frame",
+         WordOf(v1::ExportSpec::Frame_Name(product.frame()))});
   }
   if (product.has_path()) arguments.insert(arguments.end(), {"--camera", cameras});
-  if (product.format() == v1::ExportJob::NERFSTUDIO_PATH ||
-      product.format() == v1::ExportJob::NGP_PATH) {
+  if (product.format() == v1::ExportSpec::NERFSTUDIO_PATH ||
+      product.format() == v1::ExportSpec::NGP_PATH) {
     arguments.emplace_back("--exported-cameras");
   }
   if (product.has_box()) {
@@ -94,7 +94,7 @@ void LeavePathsOut(const std::string& model, const std::string& out, protocol::E
 }  // namespace
 
 absl::StatusOr<protocol::ExportDone> ExportInSandbox(
-    const EngineProgramOptions& options, const std::string& model, const v1::ExportJob& product,
+    const EngineProgramOptions& options, const std::string& model, const v1::ExportSpec& product,
     const std::string& out, const std::function<void(const v1::ExportProgress&)>& on_progress,
     const std::stop_token& stop) {
   std::optional<protocol::Error> error;

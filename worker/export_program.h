@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/protocol/export_lines.h"
-#include "nerf/v1/export_job_service.pb.h"
+#include "nerf/v1/export_job.pb.h"
 #include "worker/engine_program.h"
 
 namespace nerf {
@@ -17,7 +17,7 @@ namespace nerf {
 // or of the product; those of FailureOfProgram, WORKER_EXHAUSTED also before the work where the
 // file will not fit. Blocks. `on_progress` is called on this thread.
 absl::StatusOr<protocol::ExportDone> ExportInSandbox(
-    const EngineProgramOptions& options, const std::string& model, const v1::ExportJob& product,
+    const EngineProgramOptions& options, const std::string& model, const v1::ExportSpec& product,
     const std::string& out, const std::function<void(const v1::ExportProgress&)>& on_progress,
     const std::stop_token& stop);
 

@@ -25,14 +25,14 @@ JobRun::JobRun(JobRunOptions options, JobContext context, v1::DesiredJob grant, 
       context_(std::move(context)),
       grant_(std::move(grant)),
       folder_(std::move(folder)),
-      key_(fmt::format("{}@{}", grant_.training_job(), grant_.lease_epoch())),
+      key_(fmt::format("{}@{}", grant_.job(), grant_.lease_epoch())),
       fetch_retry_(options_.retry),
       next_fetch_(context_.clock.Now()),
       next_commit_(context_.clock.Now()) {
-  report_.set_training_job(grant_.training_job());
+  report_.set_job(grant_.job());
   report_.set_lease_epoch(grant_.lease_epoch());
   report_.set_phase(v1::JobReport::PREPARING);
-  report_.set_part(grant_.gang().rank());
+  report_.set_part(grant_.part());
 }
 
 JobRun::~JobRun() {
@@ -184,7 +184,7 @@ double JobRun::SecondsBefore() const {
 
 void JobRun::On(const protocol::RankText& text) {
   rank_text_.emplace();
-  rank_text_->set_training_job(name());
+  rank_text_->set_job(name());
   rank_text_->set_lease_epoch(lease_epoch());
   rank_text_->set_rank(grant_.gang().rank());
   rank_text_->set_sequence(text.sequence);

@@ -80,7 +80,8 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
     kGone
   };
 
-  // `folder` belongs to the job and does not exist yet. `grant` is a TRAIN order.
+  // `folder` belongs to the job and does not exist yet. `grant` is a TRAIN order, or one to
+  // end the job.
   JobRun(JobRunOptions options, JobContext context, v1::DesiredJob grant, std::string folder);
   ~JobRun() override;
 
@@ -109,7 +110,7 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
   void OnEngineHopeless(const std::string& why) override;
   void Tick() override;
 
-  const std::string& name() const override { return grant_.training_job(); }
+  const std::string& name() const override { return grant_.job(); }
   uint64_t lease_epoch() const override { return grant_.lease_epoch(); }
   // The engine's name for this run: job name and epoch.
   const std::string& key() const override { return key_; }

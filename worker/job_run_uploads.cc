@@ -79,7 +79,7 @@ void JobRun::On(const protocol::Checkpoint& checkpoint) {
     return;
   }
   v1::CommitCheckpointRequest& request = next->request;
-  request.set_training_job(name());
+  request.set_job(name());
   request.set_lease_epoch(lease_epoch());
   request.set_worker_id(context_.worker_id);
   request.set_step(checkpoint.step);

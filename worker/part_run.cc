@@ -21,10 +21,10 @@ PartRun::PartRun(PartRunOptions options, JobContext context, v1::DesiredJob gran
       context_(std::move(context)),
       grant_(std::move(grant)),
       folder_(std::move(folder)),
-      key_(fmt::format("{}@{}", grant_.training_job(), grant_.lease_epoch())),
+      key_(fmt::format("{}@{}", grant_.job(), grant_.lease_epoch())),
       next_try_(context_.clock.Now()),
       retry_(options_.retry) {
-  report_.set_training_job(grant_.training_job());
+  report_.set_job(grant_.job());
   report_.set_lease_epoch(grant_.lease_epoch());
   report_.set_part(grant_.part());
   report_.set_phase(v1::JobReport::PREPARING);
@@ -140,7 +140,7 @@ void PartRun::OnEngineHopeless(const std::string& why) {
 
 v1::CommitFramesRequest PartRun::NewCommit() const {
   v1::CommitFramesRequest request;
-  request.set_render_job(name());
+  request.set_job(name());
   request.set_lease_epoch(lease_epoch());
   request.set_part(grant_.part());
   request.set_worker_id(context_.worker_id);

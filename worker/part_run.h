@@ -43,7 +43,7 @@ class PartRun : public LeasedRun, public std::enable_shared_from_this<PartRun> {
   void OnEngineExit(const EngineExit& /*exit*/, bool /*shared*/) override {}
   void OnEngineHopeless(const std::string& why) override;
 
-  const std::string& name() const override { return grant_.training_job(); }
+  const std::string& name() const override { return grant_.job(); }
   uint64_t lease_epoch() const override { return grant_.lease_epoch(); }
   const std::string& key() const override { return key_; }
   bool is_final() const override { return stage_ == Stage::kFinal; }

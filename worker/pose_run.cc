@@ -79,10 +79,10 @@ absl::StatusOr<std::vector<std::string>> FilesOfAddedScene(const std::string& po
   return files;
 }
 
-std::string CameraFlag(v1::PoseJob::Camera camera) {
-  return camera == v1::PoseJob::PERSPECTIVE       ? "perspective"
-         : camera == v1::PoseJob::EQUIRECTANGULAR ? "equirectangular"
-                                                  : "";
+std::string CameraFlag(v1::PoseSpec::Camera camera) {
+  return camera == v1::PoseSpec::PERSPECTIVE       ? "perspective"
+         : camera == v1::PoseSpec::EQUIRECTANGULAR ? "equirectangular"
+                                                   : "";
 }
 
 v1::PoseReport ToPoseReport(const protocol::PoseReportFile& report) {
@@ -218,7 +218,7 @@ void PoseRun::Pose() {
 
 void PoseRun::Commit() {
   v1::CommitPosesRequest request;
-  request.set_pose_job(name());
+  request.set_job(name());
   request.set_lease_epoch(lease_epoch());
   request.set_worker_id(context_.worker_id);
   Work(

@@ -139,7 +139,7 @@ void RequestBoard::Handle(const v1::ServerRequest& request) {
   Request& added = requests_[id];
   added.request = request;
   added.serial = ++serial_;
-  const std::string& job = request.render().training_job();
+  const std::string& job = request.render().job();
   added.room = context_.room_of(job.empty() ? request.project() : ProjectOf(job));
   added.folder = fmt::format("{}/{}", added.room->requests(), id);
   switch (request.action_case()) {
@@ -237,7 +237,7 @@ void RequestBoard::AskEngine(const std::string& id, Request& request, int engine
   command.out = request.folder;
   command.file = request.file;
   if (command.file.empty()) {
-    const std::string& job = request.request.render().training_job();
+    const std::string& job = request.request.render().job();
     const std::optional<std::string> key = context_.training_key(job);
     if (!key.has_value()) {
       ReplyError(requests_.find(id), WithReason(absl::FailedPreconditionError(fmt::format(

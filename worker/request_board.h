@@ -43,7 +43,7 @@ struct RequestContext {
   std::function<void(int engine, const protocol::WorkerRequest&)> send_to_engine;
   std::function<std::string()> new_request_id;  // no other request of this worker has it
   // The engine's name of a job that this worker trains; nullopt if it does not.
-  std::function<std::optional<std::string>(const std::string& training_job)> training_key;
+  std::function<std::optional<std::string>(const std::string& job)> training_key;
 };
 
 // Renders, checks and descriptions of scenes for the server. For each request: download the files

@@ -1,13 +1,14 @@
 #include "client/calls/job_create.h"
 
+#include "client/calls/job_calls.h"
 #include "client/calls/session.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
 #include "client/flags/violations.h"
+#include "client/kinds/job_words.h"
 #include "client/show/resource_printers.h"
 #include "common/exit_code.h"
 #include "fmt/format.h"
-#include "nerf/v1/training_service.grpc.pb.h"
 
 namespace nerf {
 
@@ -15,14 +16,11 @@ namespace {
 
 // Sends a request that is only validated. If no worker is connected, asks again for a moment: the
 // server may have just started.
-absl::StatusOr<v1::TrainingJob> Validate(Session& session,
-                                         const v1::CreateTrainingJobRequest& request) {
+absl::StatusOr<v1::Job> Validate(Session& session, const v1::CreateJobRequest& request) {
   const Io& io = session.io();
-  const auto stub = session.Stub<v1::TrainingService>();
   const SteadyTime begin = io.clock->Now();
   while (true) {
-    const absl::StatusOr<v1::TrainingJob> job =
-        session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
+    const absl::StatusOr<v1::Job> job = CreateJob(session, request);
     const bool may_come = job.ok() && job->wait().reason() == "NO_WORKER" &&
                           io.clock->Now() - begin < io.worker_patience;
     if (!may_come || !session.Sleep(io.first_retry_delay)) return job;
@@ -30,7 +28,7 @@ absl::StatusOr<v1::TrainingJob> Validate(Session& session,
 }
 
 // Warns early if no connected worker can take the job. Busy workers need no warning.
-void WarnOfWait(Session& session, const v1::TrainingJob& job) {
+void WarnOfWait(Session& session, const v1::Job& job) {
   const std::string& reason = job.wait().reason();
   if (!job.has_wait() || reason == "WORKERS_BUSY" || reason == "PARTS" || reason == "POSES") {
     return;
@@ -39,41 +37,40 @@ void WarnOfWait(Session& session, const v1::TrainingJob& job) {
 }
 
 // Says what a job starts from where the server chose it.
-void SayStart(Session& session, const v1::TrainingJob& job) {
-  if (job.init_reason().empty()) return;
-  const v1::Init& init = job.effective_config().init();
+void SayStart(Session& session, const v1::Job& job) {
+  const std::string& reason = job.training_status().init_reason();
+  if (reason.empty()) return;
+  const v1::Init& init = job.training_status().effective_config().init();
   session.Say(PlainText(init.model().empty() && init.checkpoint().empty()
-                            ? fmt::format("starts {}", job.init_reason())
+                            ? fmt::format("starts {}", reason)
                             : fmt::format("starts from {}: {}",
                                           init.model().empty() ? init.checkpoint()
                                                                : "model " + ShortName(init.model()),
-                                          job.init_reason())));
+                                          reason)));
 }
 
 }  // namespace
 
 int WithJobRequest(Session& session, const JobFlags& flags, const absl::Status& of_command,
-                   const std::function<int(v1::CreateTrainingJobRequest& request)>& create) {
+                   const std::function<int(v1::CreateJobRequest& request)>& create) {
   if (flags.help_settings) {
     const absl::Status printed = PrintSettings(flags, session.printer());
     return printed.ok() ? kOk : session.FailUsage(printed);
   }
   Violations violations;
-  v1::CreateTrainingJobRequest request;
+  v1::CreateJobRequest request;
   violations.AddOrAssign(BuildJobRequest(flags, session.flags().project, *session.io().random),
                          &request);
-  violations.Add(
-      SetDeadlines(flags, session.io().clock->WallNow(), request.mutable_training_job()));
+  violations.Add(SetDeadlines(flags, session.io().clock->WallNow(), request.mutable_job()));
   violations.Add(of_command);
   if (!violations.empty()) return session.FailUsage(violations.ToStatus());
   return create(request);
 }
 
-absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest request,
-                             bool may_be_repeated) {
+absl::Status AskBeforeUpload(Session& session, v1::CreateJobRequest request, bool may_be_repeated) {
   request.set_validate_only(true);
   request.clear_request_id();  // the id belongs to the request with its scene
-  const absl::StatusOr<v1::TrainingJob> job = Validate(session, request);
+  const absl::StatusOr<v1::Job> job = Validate(session, request);
   if (job.ok()) {
     WarnOfWait(session, *job);
     return absl::OkStatus();
@@ -81,14 +78,11 @@ absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest requ
   return may_be_repeated && absl::IsAlreadyExists(job.status()) ? absl::OkStatus() : job.status();
 }
 
-int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
+int SubmitJob(Session& session, const v1::CreateJobRequest& request,
               const std::optional<WatchOptions>& watch,
-              const std::function<int(const v1::TrainingJob& job)>& before_watch) {
-  const auto stub = session.Stub<v1::TrainingService>();
-  const absl::StatusOr<v1::TrainingJob> job =
-      request.validate_only()
-          ? Validate(session, request)
-          : session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
+              const std::function<int(const v1::Job& job)>& before_watch) {
+  const absl::StatusOr<v1::Job> job =
+      request.validate_only() ? Validate(session, request) : CreateJob(session, request);
   if (!job.ok()) return session.Fail(job.status());
   const Printer printer = session.printer();
   if (request.validate_only()) {
@@ -101,21 +95,15 @@ int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
   }
   const std::string id = ShortName(job->name());
   if (watch.has_value()) {
-    session.Say(fmt::format("job {} on scene {}", id, ShortName(job->scene())));
+    session.Say(fmt::format("job {} on scene {}", id, ShortName(job->training().scene())));
     SayStart(session, *job);
     if (const int code = before_watch == nullptr ? kOk : before_watch(*job); code != kOk) {
       return code;
     }
     return WatchJobToTheEnd(session, job->name(), *watch);
   }
-  if (!PrintJson(printer, *job)) {
-    PrintDone(printer, job->name(), fmt::format("{}  {}", StateText(job->state()), id));
-  }
   SayStart(session, *job);
-  if (job->has_wait()) {
-    session.Say(PlainText(fmt::format("job {} waits: {}", id, job->wait().message())));
-  }
-  session.SayNext(fmt::format("nerfctl job watch {}", id));
+  PrintQueued(session, *job, fmt::format("nerfctl job watch {}", id));
   return kOk;
 }
 

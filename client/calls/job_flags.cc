@@ -272,7 +272,7 @@ absl::StatusOr<std::optional<int>> ParseTestEvery(const std::string& text) {
   return std::optional(checked.test_every);
 }
 
-absl::Status SetDeadlines(const JobFlags& flags, absl::Time now, v1::TrainingJob* job) {
+absl::Status SetDeadlines(const JobFlags& flags, absl::Time now, v1::Job* job) {
   Violations violations;
   if (!flags.start_by.empty()) {
     violations.AddOrAssign(ParseDeadline("--start-by", flags.start_by, now),
@@ -285,13 +285,14 @@ absl::Status SetDeadlines(const JobFlags& flags, absl::Time now, v1::TrainingJob
   return violations.ToStatus();
 }
 
-absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& flags,
-                                                             const std::string& project,
-                                                             RandomSource& random) {
+absl::StatusOr<v1::CreateJobRequest> BuildJobRequest(const JobFlags& flags,
+                                                     const std::string& project,
+                                                     RandomSource& random) {
   Violations violations;
-  v1::CreateTrainingJobRequest request;
-  v1::TrainingJob& job = *request.mutable_training_job();
-  v1::TrainingConfig& config = *job.mutable_config();
+  v1::CreateJobRequest request;
+  v1::Job& job = *request.mutable_job();
+  v1::TrainingSpec& spec = *job.mutable_training();
+  v1::TrainingConfig& config = *spec.mutable_config();
 
   if (absl::StatusOr<std::string> parent = ProjectName(project); parent.ok()) {
     request.set_parent(*parent);
@@ -324,7 +325,7 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
                    fmt::format("{} is not 1 to 63 of a-z, 0-9 and -, beginning with a letter{}",
                                Quoted(flags.id), proposed.empty() ? "" : ": try " + proposed));
   }
-  request.set_training_job_id(flags.id);
+  request.set_job_id(flags.id);
   if (absl::StatusOr<std::string> id = RequestIdOrNew(flags.request_id, random); id.ok()) {
     request.set_request_id(*id);
   } else {
@@ -338,8 +339,8 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
   if (!flags.workers.empty()) {
     const auto workers = ParseWorkers(flags.workers);
     if (workers.ok()) {
-      job.mutable_workers()->set_min(workers->first);
-      job.mutable_workers()->set_max(workers->second);
+      spec.mutable_workers()->set_min(workers->first);
+      spec.mutable_workers()->set_max(workers->second);
     }
     violations.Add(workers.status());
   }

@@ -12,7 +12,7 @@
 #include "client/flags/violations.h"
 #include "client/show/printer.h"
 #include "common/ids.h"
-#include "nerf/v1/training_service.pb.h"
+#include "nerf/v1/job_service.pb.h"
 
 namespace CLI {
 class App;
@@ -48,12 +48,12 @@ void AddReadingFlags(CLI::App& app, std::string* poses, bool* apply_exif);
 // drawn, so that a request that is sent twice creates one job. Errors: InvalidArgument that lists
 // every wrong flag. The rules are those of engine/config, as on the server; only the server can
 // check names, tensors of --init and the length of the queue.
-absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& flags,
-                                                             const std::string& project,
-                                                             RandomSource& random);
+absl::StatusOr<v1::CreateJobRequest> BuildJobRequest(const JobFlags& flags,
+                                                     const std::string& project,
+                                                     RandomSource& random);
 
 // Sets the job's deadlines from --start-by and --end-by. Errors: InvalidArgument.
-absl::Status SetDeadlines(const JobFlags& flags, absl::Time now, v1::TrainingJob* job);
+absl::Status SetDeadlines(const JobFlags& flags, absl::Time now, v1::Job* job);
 
 // Checks the flags that need a watch. Errors: InvalidArgument.
 absl::Status CheckWatchFlags(const Session& session, const JobFlags& flags, bool watch);

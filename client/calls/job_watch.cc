@@ -5,13 +5,16 @@
 #include <ostream>
 #include <thread>
 
+#include "client/calls/job_calls.h"
+#include "client/calls/job_files.h"
 #include "client/calls/server_wait.h"
 #include "client/calls/session.h"
 #include "client/flags/interrupt.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "client/show/job_progress.h"
-#include "client/show/job_words.h"
+#include "client/kinds/job_kind.h"
+#include "client/kinds/job_printers.h"
+#include "client/kinds/job_words.h"
 #include "client/show/progress_display.h"
 #include "client/show/resource_printers.h"
 #include "common/error_reason.h"
@@ -19,11 +22,11 @@
 #include "common/mutex.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
+#include "common/shell_word.h"
 #include "common/sleep.h"
 #include "common/status_macros.h"
-#include "engine/config/psnr_advice.h"
 #include "fmt/format.h"
-#include "nerf/v1/training_service.grpc.pb.h"
+#include "nerf/v1/job_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
@@ -31,38 +34,41 @@ namespace {
 constexpr double kMaxRetryFactor = 25;
 constexpr double kRetryGrowth = 1.6;
 
-// The line that reports a change of state.
-std::string StateLine(const v1::TrainingJob& job) {
-  const std::string id = ShortName(job.name());
-  std::string line = fmt::format("job {} {}", id, StateText(job.state()));
-  if (const std::string again = QueueReasonText(job); !again.empty()) line += " again: " + again;
-  if (job.has_wait()) line += ", waits: " + job.wait().message();
-  const bool on_worker =
-      job.state() == v1::TrainingJob::PREPARING || job.state() == v1::TrainingJob::RUNNING;
-  if (on_worker && !job.worker().empty()) line += fmt::format(" on {}", ShortName(job.worker()));
-  if (on_worker && job.attempt() > 1) line += fmt::format(", attempt {}", job.attempt());
-  // Only while PREPARING: later the newest checkpoint may be one of this attempt.
-  if (job.state() == v1::TrainingJob::PREPARING && job.attempt() > 1) {
-    line += fmt::format(", {}", StartText(job));
-  }
-  return line;
+constexpr int kMaxProblemsShown = 20;
+
+// "pose job p-7f3k2c81".
+std::string NounAndId(const v1::Job& job) {
+  return fmt::format("{} {}", KindOfJob(job).noun(), ShortName(job.name()));
 }
 
-uint32_t NewestStep(const v1::TrainingJob& job) {
-  return job.checkpoints_size() == 0 ? 0 : job.checkpoints(job.checkpoints_size() - 1).step();
+// The line that reports a change of state.
+std::string StateLine(const v1::Job& job) {
+  std::string line = fmt::format("{} {}", NounAndId(job), StateText(job.state()));
+  if (const std::string again = QueueReasonText(job); !again.empty()) line += " again: " + again;
+  if (job.has_wait()) line += ", waits: " + job.wait().message();
+  if (job.state() != v1::Job::PREPARING && job.state() != v1::Job::RUNNING) return line;
+  if (!job.workers().empty()) line += " on " + WorkersText(job);
+  if (job.attempt() < 2) return line;
+  line += fmt::format(", attempt {}", job.attempt());
+  // Only while PREPARING: later the newest checkpoint may be one of this attempt.
+  const std::string start = KindOfJob(job).Start(job);
+  if (job.state() == v1::Job::PREPARING && !start.empty()) line += ", " + start;
+  return line;
 }
 
 // One watch; reconnects until the job has ended.
 class JobWatcher {
  public:
-  JobWatcher(Session& session, std::string name, const WatchOptions& options)
+  JobWatcher(Session& session, std::string name, const WatchOptions& options, v1::Job* job)
       : session_(session),
         name_(std::move(name)),
         options_(options),
-        stub_(session.Stub<v1::TrainingService>()),
-        display_(session.io(), session.flags().progress) {}
+        stub_(session.Stub<v1::JobService>()),
+        display_(session.io(), session.flags().progress),
+        job_(*job) {}
 
-  absl::StatusOr<v1::TrainingJob> Run() {
+  // OK once the job has ended.
+  absl::Status Run() {
     // An evaluation sends a message with each view, which may take a minute.
     const std::jthread ticker([this](const std::stop_token& stop) {
       while (SleepUnlessStopped(session_.io().tick, stop)) Tick();
@@ -72,11 +78,10 @@ class JobWatcher {
     while (true) {
       heard_ = false;
       absl::Status status = FollowStream();
-      if (status.ok()) {
-        if (const std::optional<v1::TrainingJob> ended = Ended(); ended.has_value()) return *ended;
-      }
+      if (status.ok() && HasEnded()) return absl::OkStatus();
       if (session_.io().interrupt->requested()) return absl::CancelledError("interrupted");
       status = CancelledAsUnavailable(std::move(status));
+      if (!fetched_.ok() && !absl::IsUnavailable(status)) return status;
       const std::optional<ErrorReason> why = GetReason(status);
       if (why.has_value() && why->reason == reason::kEpochMismatch && !token_.empty()) {
         Say("the server has a new store; earlier events are lost");
@@ -122,64 +127,59 @@ class JobWatcher {
     told_ = true;
   }
 
-  // The job once it has ended; leaves its progress on the screen.
-  std::optional<v1::TrainingJob> Ended() {
+  // Leaves the progress of a job that has succeeded on the screen.
+  bool HasEnded() {
     MutexLock lock(mu_);
-    if (!IsFinal(job_.state())) return std::nullopt;
-    if (job_.state() == v1::TrainingJob::SUCCEEDED) {
+    if (!IsFinal(job_.state())) return false;
+    if (job_.state() == v1::Job::SUCCEEDED &&
+        KindOfJob(job_).LineOf(job_, absl::ZeroDuration()).has_value()) {
       display_.Finish();
     } else {
       display_.Clear();
     }
-    return job_;
+    return true;
   }
 
   // Counts down what an evaluation takes.
   void Tick() {
     if (session_.flags().progress == ProgressMode::kJson) return;
     MutexLock lock(mu_);
-    if (told_ || !IsEvaluating(job_)) return;
-    display_.Update(ProgressOf(job_, session_.io().clock->Now() - progress_came_));
+    if (told_ || !KindOfJob(job_).CountsDown(job_)) return;
+    ShowProgress(session_.io().clock->Now() - progress_came_);
+  }
+
+  void ShowProgress(absl::Duration age) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const std::optional<ProgressLine> line = KindOfJob(job_).LineOf(job_, age);
+    if (line.has_value()) display_.Update(*line);
   }
 
   absl::Status TimeIsOver() const { return session_.TimeIsOver("before the job's end"); }
 
-  absl::Status WasDeleted() const {
-    return WithReason(absl::NotFoundError(fmt::format(
-                          "job {} was deleted before its end was read here", ShortName(name_))),
+  absl::Status WasDeleted() {
+    MutexLock lock(mu_);
+    return WithReason(absl::NotFoundError(fmt::format("{} was deleted before its end was read here",
+                                                      NounAndId(job_))),
                       reason::kResourceNotFound);
   }
 
   absl::Status FollowStream() {
-    v1::WatchTrainingJobRequest request;
+    v1::WatchJobRequest request;
     request.set_name(name_);
     request.set_resume_token(token_);
     grpc::ClientContext context;
     NERF_ASSIGN_OR_RETURN(const std::string token, session_.token());
     PrepareCall(session_.TimeLeft(), token, &context);
     const std::stop_callback cancel(session_.stop(), [&context] { context.TryCancel(); });
-    const auto reader = stub_->WatchTrainingJob(&context, request);
-    v1::WatchTrainingJobResponse message;
-    while (reader->Read(&message)) Take(message);
-    return FromGrpcStatus(reader->Finish());
+    const auto reader = stub_->WatchJob(&context, request);
+    v1::WatchJobResponse message;
+    fetched_ = absl::OkStatus();
+    while (fetched_.ok() && reader->Read(&message)) Take(message);
+    if (!fetched_.ok()) context.TryCancel();
+    const absl::Status status = FromGrpcStatus(reader->Finish());
+    return fetched_.ok() ? status : fetched_;
   }
 
-  // What an attempt says once: sizes of pictures, and why its evaluation will take long.
-  void SayNews(const v1::TrainingJob& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (job.state() != v1::TrainingJob::RUNNING) return;
-    if (!said_pictures_ && ArePicturesReduced(job)) {
-      display_.Say("pictures " + PicturesText(job));
-      said_pictures_ = true;
-    }
-    if (said_slow_ || !IsEvaluating(job)) return;
-    const double seconds = job.progress().eta_seconds();
-    const std::string reason = SlownessOf(job, absl::Seconds(seconds));
-    if (reason.empty()) return;
-    display_.Say(fmt::format("{}; the test views take about {}", reason, FormatClock(seconds)));
-    said_slow_ = true;
-  }
-
-  void Take(const v1::WatchTrainingJobResponse& message) {
+  void Take(const v1::WatchJobResponse& message) {
     MutexLock lock(mu_);
     if (told_) display_.Say("connected again");
     told_ = false;
@@ -188,122 +188,134 @@ class JobWatcher {
     if (session_.flags().prints_events) {
       *session_.io().out << ToJson(message, /*pretty=*/false) << '\n' << std::flush;
     }
-    if (!message.has_training_job()) return;
-    const v1::TrainingJob& job = message.training_job();
+    if (!message.has_job()) return;
+    const v1::Job& job = message.job();
     const bool changed =
         job_.name().empty() || job.state() != job_.state() || job.attempt() != job_.attempt();
     if (changed) {
       display_.Say(StateLine(job));
     } else if (job.has_wait() && job.wait().message() != job_.wait().message()) {
-      display_.Say(fmt::format("job {} waits: {}", ShortName(job.name()), job.wait().message()));
+      display_.Say(fmt::format("{} waits: {}", NounAndId(job), job.wait().message()));
     }
-    if (message.kind() == v1::WatchTrainingJobResponse::CHECKPOINT_COMMITTED &&
-        NewestStep(job) > NewestStep(job_)) {  // not retired since
-      const v1::Checkpoint& checkpoint = job.checkpoints(job.checkpoints_size() - 1);
-      display_.Say(fmt::format("checkpoint {}", ShortName(checkpoint.name())));
-    }
-    SayNews(job);
-    const v1::Progress &now = job.progress(), &before = job_.progress();
-    if (now.step() != before.step() || now.evaluated_views() != before.evaluated_views() ||
-        now.eta_seconds() != before.eta_seconds()) {
+    const JobKind& kind = KindOfJob(job);
+    for (const std::string& news : kind.News(message, job_)) display_.Say(news);
+    if (kind.Progress(job) != kind.Progress(job_) || kind.Doing(job) != kind.Doing(job_) ||
+        kind.SecondsLeft(job) != kind.SecondsLeft(job_)) {
       progress_came_ = session_.io().clock->Now();
     }
     job_ = job;
-    if (preview_.HasNew(job.progress())) {
+    if (preview_.HasNew(job.training_status().progress())) {
       display_.Clear();
-      preview_.Follow(job.progress());
+      preview_.Follow(job.training_status().progress());
     }
-    if (job.has_progress() &&
-        (!IsFinal(job.state()) || job.state() == v1::TrainingJob::SUCCEEDED)) {
-      display_.Update(ProgressOf(job));
-    }
+    ShowProgress(absl::ZeroDuration());
+    if (options_.files != nullptr) fetched_ = options_.files->Fetch(job);
   }
 
   Session& session_;
   const std::string name_;
   const WatchOptions options_;
-  const std::unique_ptr<v1::TrainingService::Stub> stub_;
+  const std::unique_ptr<v1::JobService::Stub> stub_;
   ServerWait wait_{session_};  // for the first message
   PreviewFollower preview_{session_, options_.preview};
   std::string token_;
   bool seen_any_ = false;       // a message on any stream
   bool seen_in_store_ = false;  // a message from the server's current store
   bool heard_ = false;          // a message on the last stream
+  absl::Status fetched_;        // of the job's files, on that stream
 
   Mutex mu_;  // of what the ticker reads
   ProgressDisplay display_ ABSL_GUARDED_BY(mu_);
-  v1::TrainingJob job_ ABSL_GUARDED_BY(mu_);
+  v1::Job& job_ ABSL_GUARDED_BY(mu_);
   SteadyTime progress_came_ ABSL_GUARDED_BY(mu_);
   bool told_ ABSL_GUARDED_BY(mu_) = false;  // the loss of the connection was reported
-  bool said_pictures_ ABSL_GUARDED_BY(mu_) = false;
-  bool said_slow_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-void PrintEnd(Session& session, const v1::TrainingJob& job) {
-  const std::string id = ShortName(job.name());
-  if (session.flags().output == OutputFormat::kTable) {
-    std::string line =
-        fmt::format("{}  {}  step {}", StateText(job.state()), id, job.progress().step());
-    if (const std::string psnr = PsnrText(job); !psnr.empty()) line += "  " + psnr;
-    if (job.progress().seconds() > 0) {
-      line += fmt::format("  {} of training", FormatClock(job.progress().seconds()));
-    }
+void PrintEnd(Session& session, const v1::Job& job) {
+  const std::string line = KindOfJob(job).EndLine(job);
+  if (session.flags().output == OutputFormat::kTable && !line.empty()) {
     *session.io().out << PlainText(line) << '\n';
   } else if (!session.flags().prints_events) {
     PrintJob(session.printer(), job);
   }
 }
 
-void SayIfLow(const Session& session, const v1::TrainingJob& job) {
-  const TrainedQuality quality = {
-      .psnr = job.final_psnr(),
-      .psnr_train = job.progress().psnr_train(),
-      .samples = job.progress().samples(),
-      .n_train_views = 0,  // the job does not say
-      .check_command = session.Runnable("nerfctl scene check " + ShortName(job.scene()))};
-  for (const std::string& line : LowPsnrAdvice(quality)) session.Say(line);
+// Follows the job. Errors are printed; returns the exit code.
+int Follow(Session& session, const std::string& name, const WatchOptions& options, v1::Job* job) {
+  const absl::Status status = JobWatcher(session, name, options, job).Run();
+  if (status.ok()) return kOk;
+  const int exit_code = session.Fail(status);
+  if (session.io().interrupt->requested() || absl::IsDeadlineExceeded(status) ||
+      (options.patient_from_start && !absl::IsNotFound(status))) {
+    const std::string again =
+        options.files == nullptr
+            ? "watch " + ShortName(name)
+            : fmt::format("fetch {} --out {}", ShortName(name), ShellWord(options.files->out()));
+    session.SayError(session.Runnable(PlainText(
+        fmt::format("  {0} {1} keeps running; `nerfctl job {2}` follows it again, `nerfctl job "
+                    "cancel {1}` stops it",
+                    KindOfJob(*job).noun(), ShortName(name), again))));
+  }
+  return exit_code;
+}
+
+// Says what there is to say about a job that has ended. Returns the exit code.
+int SayEnd(const Session& session, const v1::Job& job) {
+  const JobKind& kind = KindOfJob(job);
+  if (job.state() == v1::Job::SUCCEEDED) {
+    for (const std::string& remark : kind.Remarks(job)) {
+      session.Say(session.Runnable(PlainText(remark)));
+    }
+    return kOk;
+  }
+  if (job.state() == v1::Job::CANCELLED) {
+    session.SayError(PlainText(fmt::format("nerfctl: {} was cancelled", NounAndId(job))));
+    return kJobFailed;
+  }
+  const int n_shown = std::min(job.problems_size(), kMaxProblemsShown);
+  for (int i = 0; i < n_shown; ++i) session.SayError("error  " + ProblemText(job.problems(i)));
+  if (job.problems_size() > n_shown) {
+    session.SayError(session.Runnable(
+        PlainText(fmt::format("  and {} more; `nerfctl job show {}` lists all",
+                              job.problems_size() - n_shown, ShortName(job.name())))));
+  }
+  session.SayError(
+      PlainText(fmt::format("nerfctl: {} failed: {}", NounAndId(job), FailureText(job))));
+  const bool is_invalid =
+      job.error().code() == static_cast<int>(absl::StatusCode::kInvalidArgument);
+  return is_invalid ? kind.invalid_code() : kJobFailed;
 }
 
 }  // namespace
 
-absl::StatusOr<v1::TrainingJob> WatchJob(Session& session, const std::string& name,
-                                         const WatchOptions& options) {
-  return JobWatcher(session, name, options).Run();
+int AwaitJob(Session& session, const std::string& name, const WatchOptions& options, v1::Job* job) {
+  const int exit_code = Follow(session, name, options, job);
+  return exit_code == kOk ? SayEnd(session, *job) : exit_code;
 }
 
 int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptions& options) {
-  const absl::StatusOr<v1::TrainingJob> job = WatchJob(session, name, options);
-  const std::string id = ShortName(name);
-  if (!job.ok()) {
-    const int exit_code = session.Fail(job.status());
-    if (session.io().interrupt->requested() || absl::IsDeadlineExceeded(job.status()) ||
-        (options.patient_from_start && !absl::IsNotFound(job.status()))) {
-      session.SayError(session.Runnable(
-          fmt::format("  job {0} keeps running; `nerfctl job watch {0}` follows it again, `nerfctl "
-                      "job cancel {0}` stops it",
-                      id)));
-    }
-    return exit_code;
+  v1::Job job;
+  if (const int code = Follow(session, name, options, &job); code != kOk) return code;
+  PrintEnd(session, job);
+  const int exit_code = SayEnd(session, job);
+  if (const std::string next = KindOfJob(job).NextCommand(job); !next.empty()) {
+    session.SayNext(PlainText(next));
   }
-  PrintEnd(session, *job);
-  if (job->state() == v1::TrainingJob::SUCCEEDED) {
-    if (job->has_final_psnr()) SayIfLow(session, *job);
-    session.SayNext(fmt::format(
-        "nerfctl render --job {0} --out {0}-views   (nerfctl model promote {0} keeps it)", id));
-    return kOk;
+  return exit_code;
+}
+
+int FetchJob(Session& session, const std::string& name, const std::string& out,
+             bool patient_from_start) {
+  JobFiles files(session, out);
+  v1::Job job;
+  const WatchOptions options = {.patient_from_start = patient_from_start, .files = &files};
+  if (const int code = Follow(session, name, options, &job); code != kOk) return code;
+  if (!files.paths().empty()) {
+    PrintFiles(session.printer(), name, files.paths(), /*words=*/"");
+  } else if (job.state() == v1::Job::SUCCEEDED) {
+    return session.Fail(absl::NotFoundError(fmt::format("{} has no file", name)));
   }
-  if (job->state() == v1::TrainingJob::FAILED) {
-    for (const v1::SceneProblem& problem : job->problems()) {
-      session.SayError("error  " + ProblemText(problem));
-    }
-    session.SayError(fmt::format("nerfctl: job {} failed: {}", id, PlainText(FailureText(*job))));
-  } else {
-    session.SayError(fmt::format("nerfctl: job {} was cancelled", id));
-    session.SayNext(fmt::format(
-        "nerfctl job retry {} --watch   ({})", id,
-        job->checkpoints_size() > 0 ? "trains on from its last checkpoint" : "begins anew"));
-  }
-  return kJobFailed;
+  return SayEnd(session, job);
 }
 
 }  // namespace nerf

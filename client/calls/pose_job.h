@@ -1,12 +1,10 @@
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/flags/photograph_flags.h"
-#include "nerf/v1/pose_job_service.pb.h"
+#include "nerf/v1/job_service.pb.h"
 
 namespace nerf {
 
@@ -31,14 +29,6 @@ bool CanServerPose(Session& session, const std::string& source);
 
 // Uploads what the server does not hold and queues the job, which may be an earlier one of the same
 // request. Errors: NotFound and InvalidArgument of the source; those of the server; Cancelled.
-absl::StatusOr<v1::PoseJob> CreatePoseJobOf(Session& session, const PoseUpload& upload);
-
-// Follows a job to its end and shows its stages, as AwaitEndOf does; where it did not succeed, says
-// why, photograph by photograph. Returns the exit code: 9 for photographs that could not be posed.
-// *job: at its end.
-int AwaitPoseJob(Session& session, const std::string& name, v1::PoseJob* job);
-
-// "6/7 placing cameras: 12 of 50"; empty before the first stage.
-std::string PoseProgressText(const v1::PoseJob& job);
+absl::StatusOr<v1::Job> CreatePoseJobOf(Session& session, const PoseUpload& upload);
 
 }  // namespace nerf

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/calls/resource_calls.h"
+#include "client/calls/job_calls.h"
 #include "client/calls/session.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
@@ -22,7 +22,6 @@
 #include "common/status_macros.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
-#include "nerf/v1/training_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
@@ -119,21 +118,21 @@ int PrintPreview(Session& session, const std::string& text, const PreviewFlags& 
   }
   const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
-  const auto job =
-      CallByName<v1::TrainingService>(session, *name, &v1::TrainingService::Stub::GetTrainingJob);
+  const auto job = GetJob(session, *name);
   if (!job.ok()) return session.Fail(job.status());
-  if (!job->progress().has_preview_image()) {
+  const v1::Progress& progress = job->training_status().progress();
+  if (!progress.has_preview_image()) {
     return session.Fail(WithReason(
         absl::FailedPreconditionError(fmt::format("job {} has no preview yet", ShortName(*name))),
         reason::kStateConflict));
   }
-  const absl::StatusOr<std::string> png = FetchPreview(session, job->progress());
+  const absl::StatusOr<std::string> png = FetchPreview(session, progress);
   if (!png.ok()) return session.Fail(png.status());
   if (!flags.file.empty()) {
     const absl::Status status = WriteFileAtomically(flags.file, *png);
     if (!status.ok()) return session.Fail(status);
     PrintFiles(session.printer(), *name, {flags.file},
-               fmt::format("preview of step {} in {}", job->progress().preview_step(), flags.file));
+               fmt::format("preview of step {} in {}", progress.preview_step(), flags.file));
   }
   if (flags.show) {
     const absl::Status status = ShowInTerminal(session, *png);

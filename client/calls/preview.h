@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "nerf/v1/training_service.pb.h"
+#include "nerf/v1/training_job.pb.h"
 
 namespace CLI {
 class App;

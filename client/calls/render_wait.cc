@@ -6,14 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "client/calls/job_calls.h"
 #include "client/calls/rendered_training.h"
 #include "client/calls/session.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "client/show/job_progress.h"
+#include "client/kinds/job_printers.h"
+#include "client/kinds/training_words.h"
 #include "fmt/format.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
-#include "nerf/v1/training_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
@@ -22,13 +23,13 @@ namespace {
 constexpr absl::Duration kLongView = absl::Seconds(5);
 constexpr std::string_view kBetweenSteps = "views are rendered between its steps";
 
-std::string ReasonOfJob(const v1::TrainingJob& job) {
-  const std::string id = ShortName(job.name()), worker = ShortName(job.worker());
-  if (job.state() == v1::TrainingJob::PREPARING) {
+std::string ReasonOfJob(const v1::Job& job) {
+  const std::string id = ShortName(job.name()), worker = WorkersText(job);
+  if (job.state() == v1::Job::PREPARING) {
     return fmt::format("waiting for worker {}, which prepares the training of {}", worker, id);
   }
-  if (job.state() != v1::TrainingJob::RUNNING) return "";
-  if (job.progress().evaluation_views() > 0) {
+  if (job.state() != v1::Job::RUNNING) return "";
+  if (job.training_status().progress().evaluation_views() > 0) {
     return fmt::format("waiting for worker {}, which evaluates the test views of {}", worker, id);
   }
   return fmt::format("waiting for worker {}, which trains {}; {}", worker, id, kBetweenSteps);
@@ -43,7 +44,7 @@ std::string ReasonOfWorkers(const std::vector<v1::Worker>& workers) {
       return fmt::format("waiting for worker {}, which loads the model and renders", id);
     }
     if (worker.state() != v1::Worker::BUSY) continue;
-    const std::string job = ShortName(worker.training_job());
+    const std::string job = ShortName(worker.job());
     busy.push_back(job.empty() ? id : fmt::format("{}, which trains {}", id, job));
   }
   if (busy.empty()) return "waiting for a worker";
@@ -55,11 +56,7 @@ std::string ReasonOfWorkers(const std::vector<v1::Worker>& workers) {
 
 std::string RenderWait::Reason(const v1::RenderImageRequest& request) {
   if (!request.training_job().empty()) {
-    v1::GetTrainingJobRequest of_job;
-    of_job.set_name(request.training_job());
-    const auto stub = session_.Stub<v1::TrainingService>();
-    const auto job =
-        session_.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, of_job, kMaxQuestion);
+    const auto job = GetJob(session_, request.training_job(), kMaxQuestion);
     if (!job.ok()) return "";
     if (std::string reason = ReasonOfJob(*job); !reason.empty()) return reason;
   }

@@ -2,10 +2,9 @@
 
 #include <string>
 
-#include "client/calls/session.h"
+#include "client/calls/job_calls.h"
 #include "common/status_macros.h"
 #include "nerf/v1/model_service.grpc.pb.h"
-#include "nerf/v1/training_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
@@ -28,12 +27,9 @@ absl::StatusOr<std::string> NameOfTraining(Session& session,
 
 }  // namespace
 
-absl::StatusOr<v1::TrainingJob> TrainingOf(Session& session,
-                                           const v1::RenderImageRequest& request) {
-  v1::GetTrainingJobRequest of_job;
-  NERF_ASSIGN_OR_RETURN(*of_job.mutable_name(), NameOfTraining(session, request));
-  const auto stub = session.Stub<v1::TrainingService>();
-  return session.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, of_job, kMaxQuestion);
+absl::StatusOr<v1::Job> TrainingOf(Session& session, const v1::RenderImageRequest& request) {
+  NERF_ASSIGN_OR_RETURN(const std::string name, NameOfTraining(session, request));
+  return GetJob(session, name, kMaxQuestion);
 }
 
 }  // namespace nerf

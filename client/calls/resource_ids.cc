@@ -1,13 +1,10 @@
 #include "client/calls/resource_ids.h"
 
-#include "client/calls/session.h"
+#include "client/calls/job_calls.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
-#include "nerf/v1/export_job_service.grpc.pb.h"
+#include "nerf/v1/job_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
-#include "nerf/v1/pose_job_service.grpc.pb.h"
-#include "nerf/v1/render_job_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
-#include "nerf/v1/training_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
@@ -45,25 +42,12 @@ std::vector<std::string> ListShortIds(Session& session, ResourceKind kind) {
                                      &v1::SceneService::Stub::ListScenes,
                                      &v1::ListScenesResponse::scenes);
     case ResourceKind::kJob:
-      return IdsOf<v1::TrainingService>(session, OfProject<v1::ListTrainingJobsRequest>(session),
-                                        &v1::TrainingService::Stub::ListTrainingJobs,
-                                        &v1::ListTrainingJobsResponse::training_jobs);
+      return IdsOf<v1::JobService>(session, OfProject<v1::ListJobsRequest>(session),
+                                   &v1::JobService::Stub::ListJobs, &v1::ListJobsResponse::jobs);
     case ResourceKind::kModel:
       return IdsOf<v1::ModelService>(session, OfProject<v1::ListModelsRequest>(session),
                                      &v1::ModelService::Stub::ListModels,
                                      &v1::ListModelsResponse::models);
-    case ResourceKind::kRenderJob:
-      return IdsOf<v1::RenderJobService>(session, OfProject<v1::ListRenderJobsRequest>(session),
-                                         &v1::RenderJobService::Stub::ListRenderJobs,
-                                         &v1::ListRenderJobsResponse::render_jobs);
-    case ResourceKind::kPoseJob:
-      return IdsOf<v1::PoseJobService>(session, OfProject<v1::ListPoseJobsRequest>(session),
-                                       &v1::PoseJobService::Stub::ListPoseJobs,
-                                       &v1::ListPoseJobsResponse::pose_jobs);
-    case ResourceKind::kExportJob:
-      return IdsOf<v1::ExportJobService>(session, OfProject<v1::ListExportJobsRequest>(session),
-                                         &v1::ExportJobService::Stub::ListExportJobs,
-                                         &v1::ListExportJobsResponse::export_jobs);
     case ResourceKind::kWorker:
       return IdsOf<v1::AdminService>(session, v1::ListWorkersRequest(),
                                      &v1::AdminService::Stub::ListWorkers,
@@ -72,16 +56,13 @@ std::vector<std::string> ListShortIds(Session& session, ResourceKind kind) {
   return {};
 }
 
-std::optional<v1::TrainingJob> JobNamedLike(Session& session, std::string_view model_name) {
+std::optional<v1::Job> JobNamedLike(Session& session, std::string_view model_name) {
   constexpr std::string_view kModels = "/models/";
-  v1::GetTrainingJobRequest request;
-  *request.mutable_name() = model_name;
-  const size_t at = model_name.find(kModels);
-  if (at == std::string_view::npos) return std::nullopt;
-  request.mutable_name()->replace(at, kModels.size(), "/trainingJobs/");
-  const auto stub = session.Stub<v1::TrainingService>();
-  auto job = session.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, request, kMaxIdsWait);
-  if (!job.ok()) return std::nullopt;
+  std::string name(model_name);
+  const size_t at = name.find(kModels);
+  if (at == std::string::npos) return std::nullopt;
+  auto job = GetJob(session, name.replace(at, kModels.size(), "/jobs/"), kMaxIdsWait);
+  if (!job.ok() || !job->has_training()) return std::nullopt;
   return *std::move(job);
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "client/flags/names.h"
-#include "nerf/v1/training_service.pb.h"
+#include "nerf/v1/job_service.pb.h"
 
 namespace nerf {
 
@@ -16,8 +16,8 @@ class Session;
 // suggestions. Empty on any error.
 std::vector<std::string> ListShortIds(Session& session, ResourceKind kind);
 
-// The job of the same project and id as the model `model_name` would have. Nullopt if there is none
-// or the server does not answer.
-std::optional<v1::TrainingJob> JobNamedLike(Session& session, std::string_view model_name);
+// The training of the same project and id as the model `model_name` would have. Nullopt if there is
+// none or the server does not answer.
+std::optional<v1::Job> JobNamedLike(Session& session, std::string_view model_name);
 
 }  // namespace nerf

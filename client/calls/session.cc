@@ -13,8 +13,8 @@
 #include "client/flags/interrupt.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
+#include "client/kinds/job_words.h"
 #include "client/show/error_printer.h"
-#include "client/show/resource_printers.h"
 #include "common/access_reason.h"
 #include "common/edit_distance.h"
 #include "common/exit_code.h"
@@ -280,19 +280,19 @@ void Session::SayGrants() {
 }
 
 bool Session::SayIfJob(const std::string& model) {
-  const std::optional<v1::TrainingJob> job = JobNamedLike(*this, model);
+  const std::optional<v1::Job> job = JobNamedLike(*this, model);
   if (!job.has_value()) return false;
   const std::string id = PlainText(ShortName(job->name()));
-  if (job->checkpoints().empty() && IsFinal(job->state())) {
+  if (job->training_status().checkpoints().empty() && IsFinal(job->state())) {
     SayError(fmt::format("  {} is a job that ended without a checkpoint", id));
-  } else if (job->checkpoints().empty()) {
+  } else if (job->training_status().checkpoints().empty()) {
     SayError(Runnable(fmt::format(
         "  {0} is a job without a checkpoint yet; `nerfctl job watch {0}` follows it", id)));
   } else {
     SayError(Runnable(fmt::format(
         "  {0} is a job: name its newest checkpoint, {1}, or make a model of it first, with "
         "`nerfctl model promote {0} --id {0}`",
-        id, PlainText(ShortName(job->checkpoints().rbegin()->name())))));
+        id, PlainText(ShortName(job->training_status().checkpoints().rbegin()->name())))));
   }
   return true;
 }

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "client/calls/job_calls.h"
 #include "engine/path/camera_path.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
-#include "nerf/v1/training_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
@@ -105,13 +105,10 @@ void FindStart(Session& session, const std::string& model, v1::Share* share) {
   const auto models = session.Stub<v1::ModelService>();
   const auto found = session.Call(*models, &v1::ModelService::Stub::GetModel, of_model);
   if (!found.ok() || found->training_job().empty()) return;
-  v1::GetTrainingJobRequest of_job;
-  of_job.set_name(found->training_job());
-  const auto jobs = session.Stub<v1::TrainingService>();
-  const auto job = session.Call(*jobs, &v1::TrainingService::Stub::GetTrainingJob, of_job);
-  if (!job.ok() || job->scene().empty()) return;
+  const auto job = GetJob(session, found->training_job());
+  if (!job.ok() || job->training().scene().empty()) return;
   v1::DescribeSceneRequest of_scene;
-  of_scene.set_name(job->scene());
+  of_scene.set_name(job->training().scene());
   of_scene.set_page_size(1000);
   const auto scenes = session.Stub<v1::SceneService>();
   std::vector<v1::Camera> cameras;

@@ -90,10 +90,8 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
   AddModelCommands(app, command);
   AddShareCommands(app, command);
   AddRenderCommand(app, command);
-  AddRenderJobCommands(app, command);
   AddExportCommand(app, command);
   AddPoseCommands(app, command);
-  AddExportJobCommands(app, command);
   AddWorkerCommands(app, command);
   AddBackupCommand(app, command);
   AddAdminCommands(app, command);

@@ -18,6 +18,8 @@ void AddSceneCommands(CLI::App& app, Command* selected);
 void AddJobCommands(CLI::App& app, Command* selected);
 // To the command `job`: cancel, pause, resume, retry, update.
 void AddJobLifeCommands(CLI::App& job, Command* selected);
+// To the command `job`: render.
+void AddJobRender(CLI::App& job, Command* selected);
 void AddModelCommands(CLI::App& app, Command* selected);
 void AddExportCommand(CLI::App& app, Command* selected);
 void AddWorkerCommands(CLI::App& app, Command* selected);
@@ -25,8 +27,6 @@ void AddRenderCommand(CLI::App& app, Command* selected);
 void AddPoseCommands(CLI::App& app, Command* selected);
 // To the command `scene`: add.
 void AddSceneAddition(CLI::App& scene, Command* selected);
-void AddExportJobCommands(CLI::App& app, Command* selected);
-void AddRenderJobCommands(CLI::App& app, Command* selected);
 void AddTrainCommand(CLI::App& app, Command* selected);
 void AddAdminCommands(CLI::App& app, Command* selected);
 void AddBackupCommand(CLI::App& app, Command* selected);

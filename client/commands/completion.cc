@@ -18,6 +18,7 @@
 #include "client/commands/command_table.h"
 #include "client/flags/access.h"
 #include "client/flags/context_file.h"
+#include "client/kinds/job_kind.h"
 #include "common/exit_code.h"
 #include "common/rpc/path_kind.h"
 #include "common/server_address.h"
@@ -44,6 +45,7 @@ const std::map<std::string, std::vector<std::string>>& WordsOfFlags() {
       {"progress", {"auto", "bar", "plain", "json", "none"}},
       {"background", {"auto", "white", "black", "random"}},
       {"method", MethodNames()},
+      {"kind", JobKindWords()},
       {"path", {std::begin(kPathKindWords), std::end(kPathKindWords)}},
       {"role", {"viewer", "editor", "worker", "admin"}},
       {"shell", {"bash", "zsh", "fish"}},
@@ -124,9 +126,6 @@ Completion ValuesOf(const CLI::Option& option, const IdLister& list_ids) {
   }
   if (name == "worker") AddIds(ResourceKind::kWorker, list_ids, &completion);
   if (name == "context" || (positional && name == "name")) AddContexts(&completion);
-  if (name == "render_job") AddIds(ResourceKind::kRenderJob, list_ids, &completion);
-  if (name == "export_job") AddIds(ResourceKind::kExportJob, list_ids, &completion);
-  if (name == "pose_job") AddIds(ResourceKind::kPoseJob, list_ids, &completion);
   if (type == "FILE") completion.paths = Completion::Paths::kFiles;
   if (type == "DIR" || name == "dir" || name == "target") {
     completion.paths = Completion::Paths::kFolders;

@@ -9,7 +9,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
-#include "client/calls/export_job.h"
+#include "client/calls/job_calls.h"
+#include "client/calls/job_files.h"
+#include "client/calls/job_watch.h"
 #include "client/calls/local_engine.h"
 #include "client/calls/resource_calls.h"
 #include "client/calls/session.h"
@@ -21,6 +23,8 @@
 #include "client/flags/render_job_flags.h"
 #include "client/flags/render_plan.h"
 #include "client/flags/text_format.h"
+#include "client/kinds/job_kind.h"
+#include "client/kinds/job_words.h"
 #include "client/show/resource_printers.h"
 #include "common/atomic_file.h"
 #include "common/exit_code.h"
@@ -29,9 +33,7 @@
 #include "common/rpc/camera_path_text.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
-#include "nerf/v1/export_job_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
-#include "nerf/v1/training_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
@@ -109,12 +111,13 @@ std::string EnumWord(const std::string& word) {
 }
 
 // Errors: InvalidArgument that names the flag.
-absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const ExportFlags& flags,
-                                                     const Product& product) {
-  v1::CreateExportJobRequest request;
+absl::StatusOr<v1::CreateJobRequest> RequestOf(Session& session, const ExportFlags& flags,
+                                               const Product& product) {
+  v1::CreateJobRequest request;
   NERF_ASSIGN_OR_RETURN(*request.mutable_parent(), ProjectName(session.flags().project));
   request.set_request_id(NewUuid4(*session.io().random));
-  v1::ExportJob& job = *request.mutable_export_job();
+  v1::Job& job = *request.mutable_job();
+  v1::ExportSpec& spec = *job.mutable_export_();
   job.set_display_name(flags.display_name);
   NERF_ASSIGN_OR_RETURN(const int priority, ParsePriority(flags.priority));
   job.set_priority(priority);
@@ -124,31 +127,31 @@ absl::StatusOr<v1::CreateExportJobRequest> RequestOf(Session& session, const Exp
   }
   if (flags.model.empty()) {
     NERF_ASSIGN_OR_RETURN(
-        *job.mutable_checkpoint(),
+        *spec.mutable_checkpoint(),
         ExpandCheckpointName(flags.job, session.flags().project, /*newest_allowed=*/true));
   } else {
-    NERF_ASSIGN_OR_RETURN(*job.mutable_model(),
+    NERF_ASSIGN_OR_RETURN(*spec.mutable_model(),
                           ExpandName(ResourceKind::kModel, flags.model, session.flags().project));
   }
-  v1::ExportJob::Format format;
-  if (v1::ExportJob::Format_Parse(EnumWord(product.format), &format)) job.set_format(format);
-  v1::ExportJob::Frame frame;
-  if (v1::ExportJob::Frame_Parse(EnumWord(flags.frame), &frame)) job.set_frame(frame);
+  v1::ExportSpec::Format format;
+  if (v1::ExportSpec::Format_Parse(EnumWord(product.format), &format)) spec.set_format(format);
+  v1::ExportSpec::Frame frame;
+  if (v1::ExportSpec::Frame_Parse(EnumWord(flags.frame), &frame)) spec.set_frame(frame);
   if (!flags.keyframes.empty()) {
     NERF_ASSIGN_OR_RETURN(v1::KeyframePath path, ReadKeyframes(flags.keyframes));
     path.set_frames(flags.frames);
     path.set_loop(flags.loop);
-    *job.mutable_path()->mutable_keyframes() = std::move(path);
+    *spec.mutable_path()->mutable_keyframes() = std::move(path);
   }
-  job.set_whole(flags.box == kNoCrop && product.has_box());
+  spec.set_whole(flags.box == kNoCrop && product.has_box());
   if (!flags.box.empty() && flags.box != kNoCrop) {
     NERF_ASSIGN_OR_RETURN(const OwnBox box, ParseOwnBox("--crop", flags.box));
-    *job.mutable_box() = ToProto(box);
+    *spec.mutable_box() = ToProto(box);
   }
-  job.set_resolution(flags.resolution);
-  job.set_triangles(flags.triangles);
-  job.set_texture(flags.texture);
-  job.set_baked(flags.baked);
+  spec.set_resolution(flags.resolution);
+  spec.set_triangles(flags.triangles);
+  spec.set_texture(flags.texture);
+  spec.set_baked(flags.baked);
   return request;
 }
 
@@ -170,12 +173,11 @@ absl::StatusOr<ModelSource> CheckpointSource(Session& session, const std::string
   NERF_ASSIGN_OR_RETURN(const std::string name, ExpandCheckpointName(text, session.flags().project,
                                                                      /*newest_allowed=*/true));
   const std::string job_name = name.substr(0, name.find("/checkpoints/"));
-  NERF_ASSIGN_OR_RETURN(const v1::TrainingJob job,
-                        CallByName<v1::TrainingService>(
-                            session, job_name, &v1::TrainingService::Stub::GetTrainingJob));
-  for (auto it = job.checkpoints().rbegin(); it != job.checkpoints().rend(); ++it) {
+  NERF_ASSIGN_OR_RETURN(const v1::Job job, GetJob(session, job_name));
+  const auto& checkpoints = job.training_status().checkpoints();
+  for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it) {
     if (name.ends_with("/-") || it->name() == name)
-      return ModelSource{it->name(), it->model_blob(), KeptCropOf(job)};
+      return ModelSource{it->name(), it->model_blob(), KeptCropOf(job.training())};
   }
   return absl::NotFoundError(name.ends_with("/-")
                                  ? fmt::format("job {} has no checkpoint yet", ShortName(job_name))
@@ -267,19 +269,17 @@ int ExportHere(Session& session, const ExportFlags& flags, const Product& produc
 }
 
 // "about 5.6 MB with 200000 triangles"; empty where it is not known.
-std::string SizeAndWhat(const v1::ExportJob& job) {
-  std::string text = ExpectedSizeText(job);
-  if (!text.empty() && job.triangles() > 0)
-    text += fmt::format(" with {} triangles", job.triangles());
+std::string SizeAndWhat(const v1::Job& job) {
+  std::string text = ExpectedSizeText(job.export_status());
+  if (!text.empty() && job.export_().triangles() > 0)
+    text += fmt::format(" with {} triangles", job.export_().triangles());
   return text;
 }
 
 // How large it would be, and why it would wait.
-int PrintExpected(Session& session, v1::CreateExportJobRequest request) {
+int PrintExpected(Session& session, v1::CreateJobRequest request) {
   request.set_validate_only(true);
-  const auto stub = session.Stub<v1::ExportJobService>();
-  const absl::StatusOr<v1::ExportJob> job =
-      session.Call(*stub, &v1::ExportJobService::Stub::CreateExportJob, request);
+  const absl::StatusOr<v1::Job> job = CreateJob(session, request);
   if (!job.ok()) return session.Fail(job.status());
   const Printer& printer = session.printer();
   if (PrintJson(printer, *job)) return kOk;
@@ -290,49 +290,31 @@ int PrintExpected(Session& session, v1::CreateExportJobRequest request) {
 }
 
 // By an export job.
-int ExportOnServer(Session& session, const Product& product,
-                   const v1::CreateExportJobRequest& request) {
-  const auto stub = session.Stub<v1::ExportJobService>();
-  const absl::StatusOr<v1::ExportJob> created =
-      session.Call(*stub, &v1::ExportJobService::Stub::CreateExportJob, request);
+int ExportOnServer(Session& session, const Product& product, const v1::CreateJobRequest& request) {
+  const absl::StatusOr<v1::Job> created = CreateJob(session, request);
   if (!created.ok()) return session.Fail(created.status());
   if (const std::string size = SizeAndWhat(*created); !size.empty()) session.Say(size);
-  v1::ExportJob job;
-  if (const int code = AwaitExportJob(session, created->name(), &job); code != kOk) return code;
-  if (absl::Status status = DownloadExport(session, job, product.file); !status.ok()) {
-    return session.Fail(status);
-  }
-  const v1::ExportResult& result = job.result();
-  return PrintExported(session, product, job.has_model() ? job.model() : job.checkpoint(),
+  JobFiles files(session, product.file, /*is_file=*/true);
+  v1::Job job;
+  const int code = AwaitJob(session, created->name(), {.files = &files}, &job);
+  if (code != kOk) return code;
+  const v1::ExportResult& result = job.export_status().result();
+  return PrintExported(session, product, SourceOfJob(job.export_()),
                        product.flag == "--viewer"
                            ? "open it in a browser"
                            : fmt::format("{}; axes: {}", result.words(), result.axes()));
 }
 
-// Whether the server makes it. Asks it where --where leaves that open, and whether it knows
-// --baked, which earlier versions would leave out.
+// Whether the server makes it; asks it where --where leaves that open.
 absl::StatusOr<bool> IsForServer(Session& session, const ExportFlags& flags,
-                                 v1::CreateExportJobRequest request) {
-  const bool is_open = flags.where == "auto";
-  if (flags.where == "local" || (is_open && flags.has_engine)) return false;
-  if (!is_open && !flags.baked) return true;
+                                 v1::CreateJobRequest request) {
+  if (flags.where != "auto") return flags.where == "server";
+  if (flags.has_engine) return false;
   request.set_validate_only(true);
-  const auto stub = session.Stub<v1::ExportJobService>();
-  const absl::StatusOr<v1::ExportJob> checked =
-      session.Call(*stub, &v1::ExportJobService::Stub::CreateExportJob, request);
-  // A server of an earlier version; a viewer, who may read the model.
-  if (is_open &&
-      (absl::IsUnimplemented(checked.status()) || absl::IsPermissionDenied(checked.status()))) {
-    return false;
-  }
+  const absl::StatusOr<v1::Job> checked = CreateJob(session, request);
+  // A viewer, who may read the model.
+  if (absl::IsPermissionDenied(checked.status())) return false;
   NERF_RETURN_IF_ERROR(checked.status());
-  if (flags.baked && !checked->baked()) {
-    constexpr char kOlder[] = "this server is of an earlier version, without baked viewers";
-    if (!is_open) return absl::UnimplementedError(fmt::format("--baked: {}", kOlder));
-    session.Say(fmt::format("{}: exporting here", kOlder));
-    return false;
-  }
-  if (!is_open) return true;
   const std::string& reason = checked->wait().reason();
   std::error_code ignored;
   const bool is_here = std::filesystem::exists(flags.engine, ignored);
@@ -351,7 +333,7 @@ int Export(Session& session, const ExportFlags& flags) {
   if (!request.ok()) return session.FailUsage(request.status());
   const absl::StatusOr<bool> is_for_server = IsForServer(session, flags, *request);
   if (!is_for_server.ok()) return session.Fail(is_for_server.status());
-  if (!*is_for_server) return ExportHere(session, flags, *product, request->export_job().path());
+  if (!*is_for_server) return ExportHere(session, flags, *product, request->job().export_().path());
   if (flags.dry_run) return PrintExpected(session, *request);
   return ExportOnServer(session, *product, *request);
 }
@@ -375,8 +357,8 @@ void AddProductFlags(CLI::App& command, ExportFlags* flags) {
   CLI::Option* const keyframes =
       command
           .add_option("--keyframes", flags->keyframes,
-                      "Cameras that a path or the views pass through, as of render-job "
-                      "create\n(default: the photographs' cameras)")
+                      "Cameras that a path or the views pass through, as of job render\n"
+                      "(default: the photographs' cameras)")
           ->type_name("FILE");
   command.add_option("--frames", flags->frames, "Views along --keyframes")
       ->check(CLI::Range(1, 3600))

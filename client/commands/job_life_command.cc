@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/calls/job_calls.h"
 #include "client/calls/job_flags.h"
 #include "client/calls/job_watch.h"
-#include "client/calls/resource_calls.h"
-#include "client/calls/session.h"
 #include "client/commands/commands.h"
 #include "client/flags/crop_flag.h"
 #include "client/flags/deadline_flag.h"
@@ -18,57 +17,49 @@
 #include "client/flags/names.h"
 #include "client/flags/new_resource_flags.h"
 #include "client/flags/violations.h"
-#include "client/show/job_words.h"
-#include "client/show/resource_printers.h"
 #include "common/exit_code.h"
 #include "common/status_macros.h"
 #include "engine/config/view_style_check.h"
 #include "fmt/format.h"
-#include "nerf/v1/training_service.grpc.pb.h"
+#include "nerf/v1/job_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
 
-using JobStub = v1::TrainingService::Stub;
+using JobStub = v1::JobService::Stub;
 
-// Prints "PAUSING  j-7f3k2c81", or the job for programs.
-int PrintChanged(Session& session, const absl::StatusOr<v1::TrainingJob>& job) {
+int SayChanged(Session& session, const absl::StatusOr<v1::Job>& job) {
   if (!job.ok()) return session.Fail(job.status());
-  const Printer printer = session.printer();
-  if (!PrintJson(printer, *job)) {
-    PrintDone(printer, job->name(),
-              fmt::format("{}  {}", StateText(job->state()), ShortName(job->name())));
-  }
+  PrintChanged(session.printer(), *job);
   session.SayNext(fmt::format("nerfctl job show {}", ShortName(job->name())));
   return kOk;
 }
 
 template <typename Request>
 int ChangeJob(Session& session, const std::string& text,
-              grpc::Status (JobStub::*method)(grpc::ClientContext*, const Request&,
-                                              v1::TrainingJob*),
+              grpc::Status (JobStub::*method)(grpc::ClientContext*, const Request&, v1::Job*),
               Request request = {}) {
   const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
   request.set_name(*name);
-  const auto stub = session.Stub<v1::TrainingService>();
-  return PrintChanged(session, session.Call(*stub, method, request));
+  const auto stub = session.Stub<v1::JobService>();
+  return SayChanged(session, session.Call(*stub, method, request));
 }
 
 int PauseJob(Session& session, const std::string& text) {
-  return ChangeJob(session, text, &JobStub::PauseTrainingJob);
+  return ChangeJob(session, text, &JobStub::PauseJob);
 }
 
 int ResumeJob(Session& session, const std::string& text) {
-  return ChangeJob(session, text, &JobStub::ResumeTrainingJob);
+  return ChangeJob(session, text, &JobStub::ResumeJob);
 }
 
 // Cancels each job; a failure does not keep the others from being cancelled. Returns the first
 // failure's exit code.
 int CancelJobs(Session& session, const std::vector<std::string>& texts, bool keep) {
-  v1::CancelTrainingJobRequest request;
+  v1::CancelJobRequest request;
   request.set_keep_checkpoint(keep);
-  if (texts.size() == 1) return ChangeJob(session, texts[0], &JobStub::CancelTrainingJob, request);
+  if (texts.size() == 1) return ChangeJob(session, texts[0], &JobStub::CancelJob, request);
   std::vector<std::string> names;
   for (const std::string& text : texts) {
     absl::StatusOr<std::string> name =
@@ -77,12 +68,12 @@ int CancelJobs(Session& session, const std::vector<std::string>& texts, bool kee
     names.push_back(*std::move(name));
   }
   const Printer printer = session.printer();
-  const auto stub = session.Stub<v1::TrainingService>();
-  std::vector<v1::TrainingJob> cancelled;
+  const auto stub = session.Stub<v1::JobService>();
+  std::vector<v1::Job> cancelled;
   int exit_code = kOk;
   for (const std::string& name : names) {
     request.set_name(name);
-    absl::StatusOr<v1::TrainingJob> job = session.Call(*stub, &JobStub::CancelTrainingJob, request);
+    absl::StatusOr<v1::Job> job = session.Call(*stub, &JobStub::CancelJob, request);
     if (!job.ok()) {
       const int failed = session.Fail(job.status());
       if (exit_code == kOk) exit_code = failed;
@@ -90,10 +81,7 @@ int CancelJobs(Session& session, const std::vector<std::string>& texts, bool kee
       continue;
     }
     // An array of JSON is printed as a whole.
-    if (printer.format != OutputFormat::kJson && !PrintJson(printer, *job)) {
-      PrintDone(printer, job->name(),
-                fmt::format("{}  {}", StateText(job->state()), ShortName(job->name())));
-    }
+    if (printer.format != OutputFormat::kJson) PrintChanged(printer, *job);
     cancelled.push_back(*std::move(job));
   }
   if (printer.format == OutputFormat::kJson) PrintJsonList(printer, cancelled);
@@ -108,23 +96,23 @@ struct RetryFlags {
 // Makes a job of one that has ended.
 template <typename Request>
 int GoOn(Session& session, const std::string& text, const RetryFlags& flags,
-         grpc::Status (JobStub::*method)(grpc::ClientContext*, const Request&, v1::TrainingJob*),
+         grpc::Status (JobStub::*method)(grpc::ClientContext*, const Request&, v1::Job*),
          Request request = {}) {
   const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
   request.set_name(*name);
-  request.set_training_job_id(flags.id);
+  request.set_job_id(flags.id);
   const auto request_id = RequestIdOrNew(flags.request_id, *session.io().random);
   if (!request_id.ok()) return session.FailUsage(request_id.status());
   request.set_request_id(*request_id);
-  const auto stub = session.Stub<v1::TrainingService>();
+  const auto stub = session.Stub<v1::JobService>();
   const auto job = session.Call(*stub, method, request);
-  if (!flags.watch || !job.ok()) return PrintChanged(session, job);
+  if (!flags.watch || !job.ok()) return SayChanged(session, job);
   return WatchJobToTheEnd(session, job->name(), {.patient_from_start = true});
 }
 
 int RetryJob(Session& session, const std::string& text, const RetryFlags& flags) {
-  return GoOn(session, text, flags, &JobStub::RetryTrainingJob);
+  return GoOn(session, text, flags, &JobStub::RetryJob);
 }
 
 struct ExtendFlags : RetryFlags {
@@ -135,7 +123,7 @@ int ExtendJob(Session& session, const std::string& text, const ExtendFlags& flag
   v1::TrainingConfig config;
   Violations violations;
   TakeBudget(flags.total, &config, &violations);
-  v1::ExtendTrainingJobRequest request;
+  v1::ExtendJobRequest request;
   switch (config.budget_case()) {
     case v1::TrainingConfig::kSteps:
       request.set_steps(config.steps());
@@ -152,7 +140,7 @@ int ExtendJob(Session& session, const std::string& text, const ExtendFlags& flag
   }
   if (const absl::Status status = violations.ToStatus(); !status.ok())
     return session.FailUsage(status);
-  return GoOn(session, text, flags, &JobStub::ExtendTrainingJob, request);
+  return GoOn(session, text, flags, &JobStub::ExtendJob, request);
 }
 
 struct UpdateFlags {
@@ -161,10 +149,10 @@ struct UpdateFlags {
   std::vector<std::string> labels, removed_labels;
 };
 
-absl::StatusOr<v1::UpdateTrainingJobRequest> BuildUpdate(const UpdateFlags& flags, absl::Time now) {
-  v1::UpdateTrainingJobRequest request;
+absl::StatusOr<v1::UpdateJobRequest> BuildUpdate(const UpdateFlags& flags, absl::Time now) {
+  v1::UpdateJobRequest request;
   Violations violations;
-  v1::TrainingJob& job = *request.mutable_training_job();
+  v1::Job& job = *request.mutable_job();
   google::protobuf::FieldMask& mask = *request.mutable_update_mask();
   job.set_etag(flags.etag);
   if (flags.display_name.has_value()) {
@@ -193,11 +181,11 @@ absl::StatusOr<v1::UpdateTrainingJobRequest> BuildUpdate(const UpdateFlags& flag
   if (!flags.end_by.empty() && flags.end_by != "none") {
     violations.AddOrAssign(ParseDeadline("--end-by", flags.end_by, now), job.mutable_end_by_time());
   }
-  if (!flags.crop.empty()) mask.add_paths("crop");
+  if (!flags.crop.empty()) mask.add_paths("training.crop");
   if (!flags.crop.empty() && flags.crop != kNoCrop) {
     OwnBox box;
     violations.AddOrAssign(ParseOwnBox("--crop", flags.crop), &box);
-    *job.mutable_crop() = ToProto(box);
+    *job.mutable_training()->mutable_crop() = ToProto(box);
   }
   for (const std::string& key : flags.removed_labels) mask.add_paths("labels." + key);
   if (mask.paths().empty()) {
@@ -214,9 +202,9 @@ int UpdateJob(Session& session, const std::string& text, const UpdateFlags& flag
   if (!name.ok()) return session.FailUsage(name.status());
   auto request = BuildUpdate(flags, session.io().clock->WallNow());
   if (!request.ok()) return session.FailUsage(request.status());
-  request->mutable_training_job()->set_name(*name);
-  const auto stub = session.Stub<v1::TrainingService>();
-  return PrintChanged(session, session.Call(*stub, &JobStub::UpdateTrainingJob, *request));
+  request->mutable_job()->set_name(*name);
+  const auto stub = session.Stub<v1::JobService>();
+  return SayChanged(session, session.Call(*stub, &JobStub::UpdateJob, *request));
 }
 
 void AddGoOnFlags(CLI::App& command, RetryFlags* flags) {
@@ -242,24 +230,25 @@ void AddJobLifeCommands(CLI::App& job, Command* selected) {
   auto cancelled = std::make_shared<std::vector<std::string>>();
   cancel->add_option("job", *cancelled, "Names of jobs")->required();
   auto keep = std::make_shared<bool>(false);
-  cancel->add_flag("--keep", *keep, "Let their workers commit a last checkpoint first");
+  cancel->add_flag("--keep", *keep, "Let the workers of trainings commit a last checkpoint first");
   cancel->footer("Example:\n  nerfctl job cancel j-7f3k2c81 j-9x2k4d11 --keep");
   cancel->callback(
       [=] { *selected = [=](Session& s) { return CancelJobs(s, *cancelled, *keep); }; });
 
-  CLI::App* pause = job.add_subcommand("pause", "Write a checkpoint and stop until resumed");
+  CLI::App* pause =
+      job.add_subcommand("pause", "Have a training write a checkpoint and stop until resumed");
   auto paused = AddJobArgument(*pause);
   pause->footer("Example:\n  nerfctl job pause j-7f3k2c81");
   pause->callback([=] { *selected = [=](Session& s) { return PauseJob(s, *paused); }; });
 
-  CLI::App* resume = job.add_subcommand("resume", "Queue a paused job again");
+  CLI::App* resume = job.add_subcommand("resume", "Queue a paused training again");
   auto resumed = AddJobArgument(*resume);
   resume->footer("Example:\n  nerfctl job resume j-7f3k2c81");
   resume->callback([=] { *selected = [=](Session& s) { return ResumeJob(s, *resumed); }; });
 
   CLI::App* retry = job.add_subcommand(
       "retry",
-      "Train on from the last checkpoint of a job that failed or was cancelled, as a new job");
+      "Train on from the last checkpoint of a training that failed or was cancelled, as a new job");
   auto retried = AddJobArgument(*retry);
   auto retry_flags = std::make_shared<RetryFlags>();
   AddGoOnFlags(*retry, retry_flags.get());
@@ -267,10 +256,10 @@ void AddJobLifeCommands(CLI::App& job, Command* selected) {
   retry->callback(
       [=] { *selected = [=](Session& s) { return RetryJob(s, *retried, *retry_flags); }; });
 
-  CLI::App* extend = job.add_subcommand(
-      "extend",
-      "Train on from the end of a job to a larger budget, which counts what it trained, as a new "
-      "job");
+  CLI::App* extend = job.add_subcommand("extend",
+                                        "Train on from the end of a training to a larger budget, "
+                                        "which counts what it trained, as a new "
+                                        "job");
   auto extended = AddJobArgument(*extend);
   auto extend_flags = std::make_shared<ExtendFlags>();
   AddBudgetFlags(*extend, &extend_flags->total);

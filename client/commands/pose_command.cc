@@ -2,32 +2,23 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <memory>
-#include <ostream>
 #include <string>
-#include <vector>
 
-#include "client/calls/follow_job.h"
+#include "client/calls/job_calls.h"
+#include "client/calls/job_watch.h"
 #include "client/calls/pose_job.h"
-#include "client/calls/resource_calls.h"
 #include "client/calls/scene_upload.h"
-#include "client/calls/session.h"
 #include "client/commands/commands.h"
-#include "client/commands/job_group.h"
 #include "client/flags/names.h"
 #include "client/flags/new_resource_flags.h"
 #include "client/flags/text_format.h"
-#include "client/show/resource_printers.h"
-#include "client/show/text_table.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
 #include "engine/scene/unposed_photographs.h"
 #include "fmt/format.h"
-#include "nerf/v1/pose_job_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
-
-using PoseJobStub = v1::PoseJobService::Stub;
 
 struct PoseCommandFlags : NewResourceFlags {
   std::string dir, scene, into;
@@ -36,47 +27,6 @@ struct PoseCommandFlags : NewResourceFlags {
   uint32_t film_frames = 120;
   bool detach = false;
 };
-
-std::string PosedOf(const v1::PoseJob& job) {
-  return job.has_report() ? fmt::format("{}/{}", job.report().posed(), job.report().photographs())
-                          : "";
-}
-
-void PrintPoseJobs(const Printer& printer, const std::vector<v1::PoseJob>& jobs) {
-  if (PrintListForPrograms(printer, jobs)) return;
-  TextTable table({"ID", "STATE", "FILES", "POSED", "SCENE", "NAME"});
-  for (const v1::PoseJob& job : jobs) {
-    table.AddRow({ShortName(job.name()), JobStateText(job), std::to_string(job.file_count()),
-                  PosedOf(job), ShortName(job.scene()), job.display_name()});
-  }
-  table.Print(printer.out);
-}
-
-void PrintPoseJob(const Printer& printer, const v1::PoseJob& job) {
-  if (PrintForPrograms(printer, job)) return;
-  const auto line = [&](const char* key, const std::string& value) {
-    if (!value.empty()) printer.out << fmt::format("{:<10} {}\n", key, PlainText(value));
-  };
-  line("id", ShortName(job.name()));
-  line("name", job.display_name());
-  line("state", JobStateText(job));
-  line("again", job.queue_message());
-  line("waits", job.wait().message());
-  line("worker", job.worker().empty() ? "" : ShortName(job.worker()));
-  line("stage", PoseProgressText(job));
-  if (job.progress().eta_seconds() > 0) {
-    line("left", fmt::format("about {:.0f} s", job.progress().eta_seconds()));
-  }
-  line("files", std::to_string(job.file_count()));
-  line("scene", ShortName(job.scene()));
-  if (!job.into().empty()) line("into", ShortName(job.into()));
-  line("posed", PosedOf(job));
-  for (const std::string& again : job.report().again()) line("again", again);
-  line("error", job.error().message());
-  for (const v1::SceneProblem& problem : job.problems()) {
-    line("", fmt::format("{}: {}", problem.file(), problem.message()));
-  }
-}
 
 int Pose(Session& session, PoseCommandFlags flags) {
   // Left empty, so that the same photographs find their earlier job.
@@ -110,48 +60,11 @@ int Pose(Session& session, PoseCommandFlags flags) {
   upload.film_frames = flags.film_frames;
   upload.into = into;
   upload.photographs = flags.photographs;
-  const absl::StatusOr<v1::PoseJob> created = CreatePoseJobOf(session, upload);
+  const absl::StatusOr<v1::Job> created = CreatePoseJobOf(session, upload);
   if (!created.ok()) return session.Fail(created.status());
-  if (flags.detach) {
-    PrintPoseJob(session.printer(), *created);
-    session.SayNext(fmt::format("nerfctl pose-job watch {}", ShortName(created->name())));
-    return kOk;
-  }
-  v1::PoseJob job;
-  if (const int code = AwaitPoseJob(session, created->name(), &job); code != kOk) return code;
-  if (!session.flags().prints_events) PrintPoseJob(session.printer(), job);
-  session.SayNext(fmt::format("nerfctl job create {} --watch", ShortName(job.scene())));
+  if (!flags.detach) return WatchJobToTheEnd(session, created->name());
+  PrintQueued(session, *created, fmt::format("nerfctl job watch {}", ShortName(created->name())));
   return kOk;
-}
-
-int WatchPoseJobCommand(Session& session, const std::string& text) {
-  const auto name = ExpandName(ResourceKind::kPoseJob, text, session.flags().project);
-  if (!name.ok()) return session.FailUsage(name.status());
-  v1::PoseJob job;
-  if (const int code = AwaitPoseJob(session, *name, &job); code != kOk) return code;
-  if (!session.flags().prints_events) PrintPoseJob(session.printer(), job);
-  return kOk;
-}
-
-int ShowPoseJob(Session& session, const std::string& text) {
-  return ShowResource<v1::PoseJobService>(session, ResourceKind::kPoseJob, text,
-                                          &PoseJobStub::GetPoseJob, PrintPoseJob);
-}
-
-int CancelPoseJob(Session& session, const std::string& text) {
-  return ShowResource<v1::PoseJobService>(session, ResourceKind::kPoseJob, text,
-                                          &PoseJobStub::CancelPoseJob, PrintPoseJob);
-}
-
-int ListPoseJobs(Session& session, int limit) {
-  return ListResources<v1::PoseJobService>(session, limit, &PoseJobStub::ListPoseJobs,
-                                           &v1::ListPoseJobsResponse::mutable_pose_jobs,
-                                           PrintPoseJobs, "nerfctl pose photos");
-}
-
-int RemovePoseJobs(Session& session, const std::vector<std::string>& texts) {
-  return RemoveResources<v1::PoseJobService>(session, ResourceKind::kPoseJob, texts,
-                                             &PoseJobStub::DeletePoseJob);
 }
 
 // The arguments and flags of both commands that pose photographs, but for the scene to add to.
@@ -196,18 +109,6 @@ void AddPoseCommands(CLI::App& app, Command* selected) {
       "  nerfctl pose garden --id garden\n"
       "  nerfctl pose clip.mp4 --film-frames 200 --detach");
   pose->callback([=] { *selected = [flags](Session& s) { return Pose(s, *flags); }; });
-
-  AddJobGroup(app,
-              {.noun = "pose-job",
-               .text = "Photographs that become scenes",
-               .example = "p-7f3k2c81",
-               .verbs = {{"show", "Show one pose job and its report", ShowPoseJob},
-                         {"watch", "Follow a pose job to its end", WatchPoseJobCommand},
-                         {"cancel", "Stop a pose job for good", CancelPoseJob}},
-               .list = ListPoseJobs,
-               .remove = RemovePoseJobs,
-               .remove_text = "Delete finished pose jobs; their scenes stay"},
-              selected);
 }
 
 }  // namespace nerf

@@ -214,7 +214,7 @@ void SayComparison(Session& session, const ViewFolder& folder, const RenderPlan&
       psnr < kLowPsnr ? TrainingOf(session, plan.request) : absl::NotFoundError("not asked");
   const TrainedQuality quality = {
       .psnr = psnr,
-      .samples = job.ok() ? job->progress().samples() : 0,
+      .samples = job.ok() ? job->training_status().progress().samples() : 0,
       .check_command = session.Runnable("nerfctl scene check " + ShellWord(dataset.string())),
       .psnr_name = "PSNR"};
   for (const std::string& line : LowPsnrAdvice(quality)) session.Say(PlainText(line));

@@ -62,8 +62,7 @@ int Create(Session& session, const NewShare& wanted) {
   request.set_parent(*model);
   request.mutable_share()->set_display_name(wanted.display_name);
   if (!wanted.export_job.empty()) {
-    const auto job =
-        ExpandName(ResourceKind::kExportJob, wanted.export_job, session.flags().project);
+    const auto job = ExpandName(ResourceKind::kJob, wanted.export_job, session.flags().project);
     if (!job.ok()) return session.FailUsage(job.status());
     request.mutable_share()->set_export_job(*job);
   }

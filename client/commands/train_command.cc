@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "client/calls/follow_job.h"
 #include "client/calls/job_create.h"
 #include "client/calls/job_flags.h"
 #include "client/calls/pose_job.h"
@@ -20,7 +19,7 @@
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
 #include "client/flags/violations.h"
-#include "client/show/resource_printers.h"
+#include "client/kinds/job_words.h"
 #include "common/exit_code.h"
 #include "common/places.h"
 #include "common/sha256.h"
@@ -54,7 +53,7 @@ std::string RequestIdFor(std::string_view what, const std::string& job_request_i
 // validate_only nothing is created, and the name of a new scene is empty.
 absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
                                     const SceneDescription& description,
-                                    const v1::CreateTrainingJobRequest& request) {
+                                    const v1::CreateJobRequest& request) {
   NERF_ASSIGN_OR_RETURN(const std::vector<v1::SceneFile> files,
                         ManifestOf(session, dir, description));
   NERF_ASSIGN_OR_RETURN(const std::optional<v1::Scene> found, FindSceneOfFiles(session, files));
@@ -69,7 +68,7 @@ absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
       const v1::Scene created,
       CreateSceneFromFolder(session,
                             {.dir = dir,
-                             .display_name = request.training_job().display_name(),
+                             .display_name = request.job().display_name(),
                              .id = "",
                              .request_id = RequestIdFor("scene", request.request_id())},
                             files));
@@ -100,9 +99,8 @@ absl::Status CheckTrainFlags(const Session& session, const TrainFlags& flags,
   return violations.ToStatus();
 }
 
-int SubmitAndWatch(Session& session, const TrainFlags& flags,
-                   const v1::CreateTrainingJobRequest& request,
-                   const std::function<int(const v1::TrainingJob& job)>& before_watch = nullptr) {
+int SubmitAndWatch(Session& session, const TrainFlags& flags, const v1::CreateJobRequest& request,
+                   const std::function<int(const v1::Job& job)>& before_watch = nullptr) {
   if (flags.detach) return SubmitJob(session, request, std::nullopt);
   return SubmitJob(session, request,
                    WatchOptions{.patient_from_start = true, .preview = flags.preview},
@@ -118,9 +116,9 @@ bool IsPosedByServer(Session& session, const TrainFlags& flags, const std::strin
 // Queues a pose job and a training that waits for it: this machine may leave after that. Follows
 // both.
 int TrainPosedByServer(Session& session, const TrainFlags& flags, const std::string& dir,
-                       v1::CreateTrainingJobRequest& request) {
+                       v1::CreateJobRequest& request) {
   if (flags.display_name.empty()) {
-    request.mutable_training_job()->set_display_name(FolderName(dir));
+    request.mutable_job()->set_display_name(FolderName(dir));
   }
   session.Say(
       PlainText(fmt::format("{} has no poses: a worker finds them, which takes minutes "
@@ -135,18 +133,18 @@ int TrainPosedByServer(Session& session, const TrainFlags& flags, const std::str
   upload.display_name = FolderName(dir);
   upload.photographs = flags.photographs;
   if (!flags.request_id.empty()) upload.request_id = RequestIdFor("poses", flags.request_id);
-  const absl::StatusOr<v1::PoseJob> created = CreatePoseJobOf(session, upload);
+  const absl::StatusOr<v1::Job> created = CreatePoseJobOf(session, upload);
   if (!created.ok()) {
     const int exit_code = session.Fail(created.status());
     session.SayError(
         "  no job was created; run the same command again: files that arrived are not sent again");
     return exit_code;
   }
-  request.mutable_training_job()->set_pose_job(created->name());
-  return SubmitAndWatch(session, flags, request, [&](const v1::TrainingJob& job) {
-    v1::PoseJob posed;
-    const int code = AwaitPoseJob(session, created->name(), &posed);
-    if (code != kOk && !IsJobOver(posed)) {
+  request.mutable_job()->mutable_training()->set_pose_job(created->name());
+  return SubmitAndWatch(session, flags, request, [&](const v1::Job& job) {
+    v1::Job posed;
+    const int code = AwaitJob(session, created->name(), {}, &posed);
+    if (code != kOk && !IsFinal(posed.state())) {
       session.SayError(session.Runnable(
           PlainText(fmt::format("  job {0} starts after it; `nerfctl job watch {0}` follows it",
                                 ShortName(job.name())))));
@@ -156,7 +154,7 @@ int TrainPosedByServer(Session& session, const TrainFlags& flags, const std::str
 }
 
 int Train(Session& session, const TrainFlags& flags, const std::string& named_dir,
-          v1::CreateTrainingJobRequest& request) {
+          v1::CreateJobRequest& request) {
   if (absl::Status status = IsFilm(named_dir) ? absl::OkStatus() : RequireFolder(named_dir);
       !status.ok()) {
     return FailFolder(session, status);
@@ -182,14 +180,14 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
   const absl::StatusOr<SceneDescription> description =
       CheckLocalScene(session, dir, *ParseTestEvery(flags.test_every),
                       flags.background.empty() ? "auto" : flags.background,
-                      ReadingOf(request.training_job().config().settings()));
+                      ReadingOf(request.job().training().config().settings()));
   if (!description.ok()) return session.Fail(description.status());
   if (flags.downscale > 0) {
-    (*request.mutable_training_job()->mutable_config()->mutable_settings())["max_side"] =
+    (*request.mutable_job()->mutable_training()->mutable_config()->mutable_settings())["max_side"] =
         DownscaledSide(*description, flags.downscale);
   }
   if (flags.display_name.empty()) {
-    request.mutable_training_job()->set_display_name(FolderName(named_dir));
+    request.mutable_job()->set_display_name(FolderName(named_dir));
   }
   if (!flags.validate_only) {  // SubmitJob asks in that case
     const absl::Status taken =
@@ -203,7 +201,7 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
         "  no job was created; run the same command again: files that arrived are not sent again");
     return exit_code;
   }
-  request.mutable_training_job()->set_scene(*scene);
+  request.mutable_job()->mutable_training()->set_scene(*scene);
   return SubmitAndWatch(session, flags, request);
 }
 
@@ -242,7 +240,7 @@ void AddTrainCommand(CLI::App& app, Command* selected) {
     *selected = [=](Session& s) {
       return WithJobRequest(
           s, *flags, CheckTrainFlags(s, *flags, *dir),
-          [&](v1::CreateTrainingJobRequest& request) { return Train(s, *flags, *dir, request); });
+          [&](v1::CreateJobRequest& request) { return Train(s, *flags, *dir, request); });
     };
   });
 }

@@ -23,15 +23,9 @@ KindWords WordsOf(ResourceKind kind) {
     case ResourceKind::kScene:
       return {"scene", "scenes", "s-7f3k2c81"};
     case ResourceKind::kJob:
-      return {"job", "trainingJobs", "j-7f3k2c81"};
+      return {"job", "jobs", "j-7f3k2c81"};
     case ResourceKind::kModel:
       return {"model", "models", "m-7f3k2c81"};
-    case ResourceKind::kRenderJob:
-      return {"render-job", "renderJobs", "r-7f3k2c81"};
-    case ResourceKind::kPoseJob:
-      return {"pose-job", "poseJobs", "p-7f3k2c81"};
-    case ResourceKind::kExportJob:
-      return {"export-job", "exportJobs", "e-7f3k2c81"};
     case ResourceKind::kWorker:
       return {"worker", "workers", "w-7f3k2c81"};
   }
@@ -135,8 +129,7 @@ std::optional<ResourceKind> KindOf(std::string_view name) {
   const std::vector<std::string_view> parts = SplitAtSlashes(name);
   if (parts.size() < 2) return std::nullopt;
   for (const ResourceKind kind :
-       {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel, ResourceKind::kWorker,
-        ResourceKind::kRenderJob, ResourceKind::kPoseJob, ResourceKind::kExportJob}) {
+       {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel, ResourceKind::kWorker}) {
     if (parts[parts.size() - 2] == WordsOf(kind).collection) return kind;
   }
   return std::nullopt;
@@ -165,9 +158,6 @@ std::string_view NounOf(std::string_view name) {
   if (collection == "checkpoints") return "checkpoint";
   if (collection == "shares") return "share";
   if (collection == "tokens") return "token";
-  if (collection == "renderJobs") return "render job";
-  if (collection == "poseJobs") return "pose job";
-  if (collection == "exportJobs") return "export job";
   const std::optional<ResourceKind> kind = KindOf(name);
   return kind.has_value() ? WordsOf(*kind).noun : "";
 }
@@ -181,9 +171,7 @@ std::string_view SubjectOf(std::string_view message) {
 
 std::string WithShortNames(std::string_view text, std::string_view project) {
   std::string result(text);
-  for (const ResourceKind kind :
-       {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel, ResourceKind::kRenderJob,
-        ResourceKind::kPoseJob, ResourceKind::kExportJob}) {
+  for (const ResourceKind kind : {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel}) {
     const std::string prefix = fmt::format("projects/{}/{}/", project, WordsOf(kind).collection);
     for (size_t at = 0; (at = result.find(prefix, at)) != std::string::npos;) {
       result.erase(at, prefix.size());

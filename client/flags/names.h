@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-enum class ResourceKind { kScene, kJob, kModel, kWorker, kRenderJob, kPoseJob, kExportJob };
+enum class ResourceKind { kScene, kJob, kModel, kWorker };
 
 // "projects/{project}". Errors: InvalidArgument for a malformed id.
 absl::StatusOr<std::string> ProjectName(std::string_view project);
@@ -33,7 +33,7 @@ absl::Status CheckDisplayName(std::string_view flag, std::string_view name);
 // The command that lists resources like the one of this full name; "" for no known kind.
 std::string ListingCommand(std::string_view name);
 
-// "model" for a model's name, "render job", "checkpoint", "share"; empty for an unknown one.
+// "model" for a model's name, "job", "checkpoint", "share"; empty for an unknown one.
 std::string_view NounOf(std::string_view name);
 // The name of the resource that a message begins with; empty if it begins with none.
 std::string_view SubjectOf(std::string_view message);

@@ -31,16 +31,16 @@ absl::StatusOr<v1::PathKind> ParsePath(const std::string& word) {
   return absl::InvalidArgumentError("--path: " + NotOneOf(word, kPathKindWords));
 }
 
-absl::Status AddChannels(const std::string& words, v1::RenderJob* job) {
+absl::Status AddChannels(const std::string& words, v1::RenderSpec* spec) {
   for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
     if (word == "rgb") {
-      job->add_channels(v1::RGB);
+      spec->add_channels(v1::RGB);
     } else if (word == "depth") {
-      job->add_channels(v1::DEPTH);
+      spec->add_channels(v1::DEPTH);
     } else if (word == "opacity") {
-      job->add_channels(v1::OPACITY);
+      spec->add_channels(v1::OPACITY);
     } else if (word == "rgba") {
-      job->add_channels(v1::RGBA);
+      spec->add_channels(v1::RGBA);
     } else {
       return absl::InvalidArgumentError(
           fmt::format("--channels: '{}' is none of rgb, rgba, depth and opacity", word));
@@ -49,7 +49,7 @@ absl::Status AddChannels(const std::string& words, v1::RenderJob* job) {
   return absl::OkStatus();
 }
 
-absl::Status SetSize(const RenderJobFlags& flags, const ViewStyle& style, v1::RenderJob* job) {
+absl::Status SetSize(const RenderJobFlags& flags, const ViewStyle& style, v1::RenderSpec* spec) {
   ViewSize size{flags.width, flags.height};
   if (style.panorama.has_value()) {
     NERF_ASSIGN_OR_RETURN(size, PanoramaSize(style.panorama->stereo, size));
@@ -57,8 +57,8 @@ absl::Status SetSize(const RenderJobFlags& flags, const ViewStyle& style, v1::Re
     if (size.width == 0) size.width = kDefaultFilmWidth;
     if (size.height == 0) size.height = kDefaultFilmHeight;
   }
-  job->set_width(static_cast<uint32_t>(size.width));
-  job->set_height(static_cast<uint32_t>(size.height));
+  spec->set_width(static_cast<uint32_t>(size.width));
+  spec->set_height(static_cast<uint32_t>(size.height));
   return absl::OkStatus();
 }
 
@@ -87,20 +87,20 @@ absl::Status AddKeyframe(size_t i, const nlohmann::json& json, v1::KeyframePath*
   return absl::OkStatus();
 }
 
-absl::Status SetScenePath(const RenderJobFlags& flags, v1::RenderJob* job) {
+absl::Status SetScenePath(const RenderJobFlags& flags, v1::RenderSpec* spec) {
   if (!flags.keyframes.empty()) return absl::OkStatus();
   NERF_ASSIGN_OR_RETURN(const v1::PathKind kind, ParsePath(flags.path));
-  job->mutable_path()->mutable_scene()->set_path(kind);
-  job->mutable_path()->mutable_scene()->set_frames(flags.frames);
+  spec->mutable_path()->mutable_scene()->set_path(kind);
+  spec->mutable_path()->mutable_scene()->set_frames(flags.frames);
   return absl::OkStatus();
 }
 
-absl::Status SetKeyframePath(const RenderJobFlags& flags, v1::RenderJob* job) {
+absl::Status SetKeyframePath(const RenderJobFlags& flags, v1::RenderSpec* spec) {
   if (flags.keyframes.empty()) return absl::OkStatus();
   NERF_ASSIGN_OR_RETURN(v1::KeyframePath path, ReadKeyframes(flags.keyframes));
   path.set_frames(flags.frames);
   path.set_loop(flags.loop);
-  *job->mutable_path()->mutable_keyframes() = std::move(path);
+  *spec->mutable_path()->mutable_keyframes() = std::move(path);
   return absl::OkStatus();
 }
 
@@ -161,43 +161,43 @@ absl::StatusOr<v1::KeyframePath> ReadKeyframes(const std::string& file) {
       fmt::format("--keyframes: {}: {}", file, std::string(path.status().message())));
 }
 
-absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJobFlags& flags,
-                                                                 const std::string& project,
-                                                                 RandomSource& random) {
-  v1::CreateRenderJobRequest request;
+absl::StatusOr<v1::CreateJobRequest> BuildRenderJobRequest(const RenderJobFlags& flags,
+                                                           const std::string& project,
+                                                           RandomSource& random) {
+  v1::CreateJobRequest request;
   Violations violations;
   violations.AddOrAssign(ProjectName(project), request.mutable_parent());
   request.set_request_id(NewUuid4(random));
-  request.set_render_job_id(flags.id);
-  v1::RenderJob& job = *request.mutable_render_job();
+  request.set_job_id(flags.id);
+  v1::RenderSpec& spec = *request.mutable_job()->mutable_render();
   violations.Add(CheckDisplayName("--name", flags.name));
-  job.set_display_name(flags.name);
+  request.mutable_job()->set_display_name(flags.name);
   if (flags.model.empty() == flags.job.empty()) {
-    violations.Add("", "render-job create needs the name of a model, or --job");
+    violations.Add("", "job render needs the name of a model, or --job");
   } else if (!flags.model.empty()) {
     violations.AddOrAssign(ExpandName(ResourceKind::kModel, flags.model, project),
-                           job.mutable_model());
+                           spec.mutable_model());
   } else {
     violations.AddOrAssign(ExpandCheckpointName(flags.job, project, /*newest_allowed=*/true),
-                           job.mutable_checkpoint());
+                           spec.mutable_checkpoint());
   }
-  violations.Add(SetScenePath(flags, &job));
-  job.set_fps(flags.fps);
-  job.set_movie(!flags.no_movie);
-  job.set_images(flags.images || flags.no_movie);
-  violations.Add(AddChannels(flags.channels, &job));
+  violations.Add(SetScenePath(flags, &spec));
+  spec.set_fps(flags.fps);
+  spec.set_movie(!flags.no_movie);
+  spec.set_images(flags.images || flags.no_movie);
+  violations.Add(AddChannels(flags.channels, &spec));
   const bool is_exr = flags.format == "exr";
-  job.set_format(is_exr ? v1::EXR : v1::PNG);
+  spec.set_format(is_exr ? v1::EXR : v1::PNG);
   if (is_exr && !flags.no_movie) {
     violations.Add("--format", "exr: a movie is made of PNG frames; name --no-movie, too");
   }
   ViewStyle style;
   violations.AddOrAssign(ParseStyle(flags.style), &style);
-  if (style != ViewStyle()) *job.mutable_style() = ToProto(style);
-  if (flags.style.crop == kNoCrop) job.mutable_style()->set_whole(true);
-  if (absl::Status size = SetSize(flags, style, &job); !size.ok()) violations.Add("--width", size);
+  if (style != ViewStyle()) *spec.mutable_style() = ToProto(style);
+  if (flags.style.crop == kNoCrop) spec.mutable_style()->set_whole(true);
+  if (absl::Status size = SetSize(flags, style, &spec); !size.ok()) violations.Add("--width", size);
   NERF_RETURN_IF_ERROR(violations.ToStatus());
-  NERF_RETURN_IF_ERROR(SetKeyframePath(flags, &job));
+  NERF_RETURN_IF_ERROR(SetKeyframePath(flags, &spec));
   return request;
 }
 

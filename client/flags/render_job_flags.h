@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "engine/config/view_style_check.h"
-#include "nerf/v1/render_job_service.pb.h"
+#include "nerf/v1/job_service.pb.h"
 
 namespace CLI {
 class App;
@@ -13,7 +13,7 @@ class App;
 
 namespace nerf {
 
-// What `render-job create` is asked for.
+// What `job render` is asked for.
 struct RenderJobFlags {
   std::string model, job;  // one of them; `job` also as JOB/STEP
   std::string path = "auto", keyframes;
@@ -29,9 +29,9 @@ struct RenderJobFlags {
 void AddRenderJobFlags(CLI::App& command, RenderJobFlags* flags);
 
 // The request, with keyframes read from their file. Errors: InvalidArgument; those of the file.
-absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJobFlags& flags,
-                                                                 const std::string& project,
-                                                                 RandomSource& random);
+absl::StatusOr<v1::CreateJobRequest> BuildRenderJobRequest(const RenderJobFlags& flags,
+                                                           const std::string& project,
+                                                           RandomSource& random);
 
 // The keyframes of a text {"keyframes": [{"transform_matrix": [[4 numbers] x 4], "fov": degrees}]}.
 // InvalidArgument that names what is wrong.

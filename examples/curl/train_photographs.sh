@@ -36,10 +36,10 @@ for photo in "$@"; do
   files+=",{\"path\":\"$name\",\"blob\":{\"sha256\":\"$sha256\",\"sizeBytes\":$size}}"
 done
 project=projects/default
-call PoseJobService/CreatePoseJob "{
-  \"poseJobId\": \"$id-poses\", \"requestId\": \"$(uuid "poses $id")\",
-  \"poseJob\": {\"scene\": \"$project/scenes/$id\", \"files\": [${files:1}]}}" >/dev/null
-call TrainingService/CreateTrainingJob "{
-  \"trainingJobId\": \"$id\", \"requestId\": \"$(uuid "training $id")\",
-  \"trainingJob\": {\"poseJob\": \"$project/poseJobs/$id-poses\",
-                  \"config\": {\"seed\": 1, \"samples\": ${SAMPLES:-4e7}}}}"
+call JobService/CreateJob "{
+  \"jobId\": \"$id-poses\", \"requestId\": \"$(uuid "poses $id")\",
+  \"job\": {\"pose\": {\"scene\": \"$project/scenes/$id\", \"files\": [${files:1}]}}}" >/dev/null
+call JobService/CreateJob "{
+  \"jobId\": \"$id\", \"requestId\": \"$(uuid "training $id")\",
+  \"job\": {\"training\": {\"poseJob\": \"$project/jobs/$id-poses\",
+                         \"config\": {\"seed\": 1, \"samples\": ${SAMPLES:-4e7}}}}}"

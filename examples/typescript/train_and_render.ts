@@ -10,10 +10,11 @@ import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { ErrorInfoSchema } from "./gen/google/rpc/error_details_pb.js";
 import { BlobService } from "./gen/nerf/v1/blob_service_pb.js";
+import { Job_State as State, JobService, type Job } from "./gen/nerf/v1/job_service_pb.js";
 import { ModelService } from "./gen/nerf/v1/model_service_pb.js";
 import { RenderService } from "./gen/nerf/v1/render_service_pb.js";
 import { SceneService } from "./gen/nerf/v1/scene_service_pb.js";
-import { TrainingConfig_Background, TrainingJob_State as State, TrainingService, type TrainingJob } from "./gen/nerf/v1/training_service_pb.js";
+import { TrainingConfig_Background } from "./gen/nerf/v1/training_job_pb.js";
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
@@ -36,7 +37,7 @@ const blobs = createClient(BlobService, transport);
 const models = createClient(ModelService, transport);
 const renders = createClient(RenderService, transport);
 const scenes = createClient(SceneService, transport);
-const jobs = createClient(TrainingService, transport);
+const jobs = createClient(JobService, transport);
 const quick = { timeoutMs: 30_000 };
 
 // tus 1.0. After a cut, HEAD of the same name gives the Upload-Offset to go on from.
@@ -65,15 +66,17 @@ async function makeScene(folder: string) {
   return scenes.createScene({ scene: { files }, requestId: randomUUID() }, quick);
 }
 
-// Follows a job to its end, over restarts of the server.
-async function watch(name: string): Promise<TrainingJob> {
+const statusOf = ({ status }: Job) => (status.case === "trainingStatus" ? status.value : undefined);
+
+// Follows a training to its end, over restarts of the server.
+async function watch(name: string): Promise<Job> {
   for (let resumeToken = ""; ; await setTimeout(1000)) {
     try {
-      for await (const message of jobs.watchTrainingJob({ name, resumeToken })) {
+      for await (const message of jobs.watchJob({ name, resumeToken })) {
         resumeToken = message.resumeToken;
-        const job = message.trainingJob; // unset with most bookmarks
+        const job = message.job; // unset with most bookmarks
         if (!job) continue;
-        console.log(`${State[job.state]} ${((job.progress?.fraction ?? 0) * 100).toFixed(0)}% ${job.wait?.message ?? ""}`);
+        console.log(`${State[job.state]} ${((statusOf(job)?.progress?.fraction ?? 0) * 100).toFixed(0)}% ${job.wait?.message ?? ""}`);
         if ([State.SUCCEEDED, State.FAILED, State.CANCELLED].includes(job.state)) return job;
       }
     } catch (error) {
@@ -87,7 +90,7 @@ async function main() {
   const scene = await makeScene(positionals[0]!);
   const budget = { case: "samples" as const, value: Number(flags.samples) };
   const config = { budget, background: TrainingConfig_Background.WHITE };
-  const created = await jobs.createTrainingJob({ trainingJob: { scene: scene.name, config }, requestId: randomUUID() }, quick);
+  const created = await jobs.createJob({ job: { spec: { case: "training", value: { scene: scene.name, config } } }, requestId: randomUUID() }, quick);
   const job = await watch(created.name);
   if (job.state !== State.SUCCEEDED) throw new Error(`${job.name}: ${State[job.state]} ${job.error?.message}`);
   const model = await models.promoteCheckpoint({ name: `${job.name}/checkpoints/-` }, quick);
@@ -96,7 +99,7 @@ async function main() {
   writeFileSync(join(flags.out, "view.png"), view.images[0]!.content);
   const file = await fetch(`${flags.server}/blobs/${model.blob!.sha256}/${model.blob!.sizeBytes}`, { headers: bearer });
   writeFileSync(join(flags.out, "model.safetensors"), new Uint8Array(await file.arrayBuffer()));
-  console.log(`${model.name} PSNR ${job.finalPsnr?.toFixed(2)} dB; wrote view.png and model.safetensors`);
+  console.log(`${model.name} PSNR ${statusOf(job)?.finalPsnr?.toFixed(2)} dB; wrote view.png and model.safetensors`);
 }
 
 main().catch((error: unknown) => {

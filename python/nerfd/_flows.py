@@ -10,14 +10,13 @@ from typing import Any, Callable, List, Mapping, Optional
 
 from . import _pictures, _scenes, types
 from ._proto.google.bytestream import bytestream_pb2, bytestream_pb2_grpc
-from ._proto.nerf.v1 import (model_service_pb2, model_service_pb2_grpc, render_service_pb2,
-                             render_service_pb2_grpc, scene_service_pb2, scene_service_pb2_grpc,
-                             training_service_pb2, training_service_pb2_grpc)
-from ._steps import WORK_SECONDS, Flow, Local, Step, full_name, project_of, request_id
+from ._proto.nerf.v1 import (job_service_pb2, job_service_pb2_grpc, model_service_pb2,
+                             model_service_pb2_grpc, render_service_pb2, render_service_pb2_grpc,
+                             training_job_pb2)
+from ._steps import WORK_SECONDS, Flow, Local, Step, call, full_name, project_of, request_id
 from .errors import Error, JobFailed, code_name, read_details
 
-TrainingJob = training_service_pb2.TrainingJob
-TrainingConfig = training_service_pb2.TrainingConfig
+Job = job_service_pb2.Job
 
 
 # Jobs.
@@ -50,7 +49,7 @@ def _config(options: TrainOptions, project: str) -> Any:
     if background not in ("AUTO", "WHITE", "BLACK", "RANDOM"):
         raise ValueError("background: must be auto, white, black or random, not "
                          f"{options.background!r}")
-    config = TrainingConfig(method=options.method, background=background)
+    config = training_job_pb2.TrainingConfig(method=options.method, background=background)
     # protobuf's own exceptions name neither the argument nor its limits.
     for name, value in (("seed", options.seed), ("test_every", options.test_every),
                         *given.items()):
@@ -75,13 +74,13 @@ def train_request(options: TrainOptions, project: str) -> Any:
     """The request without its scene. Raises ValueError that names the wrong argument."""
     if options.job_id:
         full_name("job", options.job_id, project)
-    request = training_service_pb2.CreateTrainingJobRequest(
-        parent=f"projects/{project}", training_job_id=options.job_id, request_id=request_id())
-    request.training_job.config.CopyFrom(_config(options, project))
-    request.training_job.display_name = options.display_name
+    request = job_service_pb2.CreateJobRequest(parent=f"projects/{project}", job_id=options.job_id,
+                                               request_id=request_id())
+    request.job.training.config.CopyFrom(_config(options, project))
+    request.job.display_name = options.display_name
     if not -100 <= options.priority <= 100:
         raise ValueError(f"priority: must be -100 to 100, not {options.priority}")
-    request.training_job.priority = options.priority
+    request.job.priority = options.priority
     return request
 
 
@@ -96,45 +95,45 @@ def train(source: Any, options: TrainOptions, project: str) -> Flow:
         raise ValueError(f"into, camera, mask_below: {root or source[1]} does not hold photographs "
                          "without poses")
     if root is None:
-        request.training_job.scene = source[1]
+        request.job.training.scene = source[1]
     else:
-        trial = training_service_pb2.CreateTrainingJobRequest(validate_only=True)
+        trial = job_service_pb2.CreateJobRequest(validate_only=True)
         trial.MergeFrom(request)
         trial.request_id = ""
         # Before an upload that may take long: what the server refuses of the config.
-        yield Step(training_service_pb2_grpc.TrainingServiceStub, "CreateTrainingJob", trial)
-        if poses.pose_job.into:
-            yield from _scenes.get_scene(poses.pose_job.into)
+        yield Step(job_service_pb2_grpc.JobServiceStub, "CreateJob", trial)
+        if poses.job.pose.into:
+            yield from call("Get", "scene", poses.job.pose.into)
         if photographs:
             made = yield from _scenes.pose(root, photographs, poses, project)
-            request.training_job.pose_job = made.name
+            request.job.training.pose_job = made.name
         else:
-            request.training_job.scene = (yield from _scenes.upload(source, project, "", None)).name
-    return (yield Step(training_service_pb2_grpc.TrainingServiceStub, "CreateTrainingJob", request))
-
-
-def job_call(method: str, name: str) -> Flow:
-    """GetTrainingJob, PauseTrainingJob and the like: those with a name alone."""
-    request = getattr(training_service_pb2, f"{method}Request")(name=name)
-    return (yield Step(training_service_pb2_grpc.TrainingServiceStub, method, request))
+            request.job.training.scene = (yield from _scenes.upload(source, project, "", None)).name
+    return (yield Step(job_service_pb2_grpc.JobServiceStub, "CreateJob", request))
 
 
 def progress_of(job: Any, token: str = "") -> types.Progress:
-    moment = job.progress
-    psnr = (job.final_psnr if job.HasField("final_psnr") else
+    """What is of other kinds than the job's is 0 or empty."""
+    training, render = job.training_status, job.render_status
+    moment, pose, export = training.progress, job.pose_status.progress, job.export_status.progress
+    psnr = (training.final_psnr if training.HasField("final_psnr") else
             moment.psnr_preview if moment.HasField("psnr_preview") else None)
+    fraction = (moment.fraction or render.frames_done / max(render.frame_count, 1) or
+                pose.done / max(pose.of, pose.done, 1) or export.share)
     return types.Progress(
-        job=job.name, state=TrainingJob.State.Name(job.state), fraction=moment.fraction,
-        step=moment.step, samples=moment.samples, seconds=moment.seconds,
-        eta_seconds=moment.eta_seconds or None, loss=moment.loss, psnr_train=moment.psnr_train,
-        psnr=psnr, wait=job.wait.message, figures=dict(moment.figures), token=token)
+        job=job.name, kind=job.WhichOneof("spec") or "", state=Job.State.Name(job.state),
+        fraction=fraction, doing=pose.doing or export.step, step=moment.step,
+        samples=moment.samples, seconds=moment.seconds or pose.seconds,
+        eta_seconds=moment.eta_seconds or pose.eta_seconds or None, loss=moment.loss,
+        psnr_train=moment.psnr_train, psnr=psnr, wait=job.wait.message,
+        figures=dict(moment.figures), token=token)
 
 
 def raise_if_failed(job: Any) -> None:
     """Raises JobFailed for a job that ended otherwise than as SUCCEEDED."""
-    if job.state == TrainingJob.CANCELLED:
+    if job.state == Job.CANCELLED:
         raise JobFailed("CANCELLED", "", "the job was cancelled", job.name)
-    if job.state == TrainingJob.FAILED:
+    if job.state == Job.FAILED:
         reason, _, _ = read_details(job.error)
         raise JobFailed(code_name(job.error.code), reason, job.error.message, job.name,
                         _scenes.problems_of(job))
@@ -149,19 +148,18 @@ class Watch:
         self.job: Any = None
 
     def request(self) -> Any:
-        return training_service_pb2.WatchTrainingJobRequest(name=self.name,
-                                                            resume_token=self.token)
+        return job_service_pb2.WatchJobRequest(name=self.name, resume_token=self.token)
 
     def take(self, message: Any) -> Optional[types.Progress]:
         """The moment in a message; None in one that only moves the token on."""
         self.token = message.resume_token
-        if not message.training_job.name:
+        if not message.job.name:
             return None
-        self.job = message.training_job
+        self.job = message.job
         return progress_of(self.job, self.token)
 
     def is_over(self) -> bool:
-        return self.job is not None and TrainingJob.State.Name(self.job.state) in types.FINAL_STATES
+        return self.job is not None and Job.State.Name(self.job.state) in types.FINAL_STATES
 
     def lets_resume(self, error: Error) -> bool:
         """Whether the stream is worth opening again after this error."""
@@ -181,38 +179,6 @@ def promote(job: str, model_id: str, display_name: str) -> Flow:
         name=f"{job}/checkpoints/-", model_id=model_id, display_name=display_name,
         request_id=request_id())
     return (yield Step(model_service_pb2_grpc.ModelServiceStub, "PromoteCheckpoint", request))
-
-
-def get_model(name: str) -> Flow:
-    request = model_service_pb2.GetModelRequest(name=name)
-    return (yield Step(model_service_pb2_grpc.ModelServiceStub, "GetModel", request))
-
-
-# Stub, messages, method's noun and field of each kind.
-_LISTED = {
-    "scene": (scene_service_pb2_grpc.SceneServiceStub, scene_service_pb2, "Scene", "scenes"),
-    "job": (training_service_pb2_grpc.TrainingServiceStub, training_service_pb2, "TrainingJob",
-            "training_jobs"),
-    "model": (model_service_pb2_grpc.ModelServiceStub, model_service_pb2, "Model", "models"),
-}
-
-
-def delete(kind: str, name: str) -> Flow:
-    stub, module, noun, _ = _LISTED[kind]
-    yield Step(stub, f"Delete{noun}", getattr(module, f"Delete{noun}Request")(name=name))
-
-
-def list_all(kind: str, project: str) -> Flow:
-    """The messages of every page, newest first."""
-    stub, module, noun, field = _LISTED[kind]
-    found: List[Any] = []
-    request = getattr(module, f"List{noun}sRequest")(parent=f"projects/{project}", page_size=1000)
-    while True:
-        page = yield Step(stub, f"List{noun}s", request)
-        found.extend(getattr(page, field))
-        if not page.next_page_token:
-            return found
-        request.page_token = page.next_page_token
 
 
 def render(source: Mapping[str, Any], camera: Any, channel: str) -> Flow:
@@ -263,7 +229,7 @@ def download(model: str, path: Any) -> Flow:
     target = pathlib.Path(os.fspath(path))
     if target.is_dir():
         target = target / f"{model.rsplit('/', 1)[1]}.safetensors"
-    message = yield from get_model(model)
+    message = yield from call("Get", "model", model)
     scratch = target.with_name(f".{target.name}.{request_id()}")
     try:
         with open(scratch, "wb") as file:

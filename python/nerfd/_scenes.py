@@ -14,16 +14,15 @@ import numpy as np
 
 from . import types
 from ._proto.google.bytestream import bytestream_pb2, bytestream_pb2_grpc
-from ._proto.nerf.v1 import (blob_service_pb2, blob_service_pb2_grpc, common_pb2,
-                             pose_job_service_pb2, pose_job_service_pb2_grpc, scene_service_pb2,
-                             scene_service_pb2_grpc)
+from ._proto.nerf.v1 import (blob_service_pb2, blob_service_pb2_grpc, common_pb2, job_service_pb2,
+                             job_service_pb2_grpc, scene_service_pb2, scene_service_pb2_grpc)
 from ._steps import WORK_SECONDS, Flow, Local, Step, full_name, request_id
 from .errors import SceneProblem
 
 _MAX_FILES = 20_000  # more would exceed the limit of 4 MiB for messages
 _BLOBS_PER_CALL = 5_000
 _CHUNK_BYTES = 64 << 10
-_CAMERAS = ("auto", "perspective", "equirectangular")  # as PoseJob.Camera numbers them
+_CAMERAS = ("auto", "perspective", "equirectangular")  # as PoseSpec.Camera numbers them
 _PHOTOGRAPH = re.compile(r"(images/)?[^/]+\.(jpe?g|png|hei[cf]|avif|webp)", re.I)
 _FILM = re.compile(r"(images/)?[^/]+\.(mp4|mov|m4v|avi|mkv|webm|mts|3gp)", re.I)
 _CAMERA_FILE = re.compile(r".*\.(json|npy|bin|xml|csv)|(.*/)?(cameras|images)\.txt", re.I)
@@ -145,12 +144,12 @@ def pose_request(options: PhotographOptions, project: str) -> Any:
         raise ValueError(f"mask_below: must be 0 to 90 degrees, not {degrees!r}")
     if degrees > 0 and (options.into or options.camera == "perspective"):
         raise ValueError("mask_below: is of panoramas alone")
-    request = pose_job_service_pb2.CreatePoseJobRequest(parent=f"projects/{project}",
-                                                        request_id=request_id())
-    request.pose_job.camera = _CAMERAS.index(options.camera)
-    request.pose_job.mask_below_degrees = float(degrees)
+    request = job_service_pb2.CreateJobRequest(parent=f"projects/{project}",
+                                               request_id=request_id())
+    request.job.pose.camera = _CAMERAS.index(options.camera)
+    request.job.pose.mask_below_degrees = float(degrees)
     if options.into:
-        request.pose_job.into = full_name("scene", options.into, project)
+        request.job.pose.into = full_name("scene", options.into, project)
     return request
 
 
@@ -170,9 +169,9 @@ def pose(root: pathlib.Path, photographs: List[pathlib.Path], request: Any, proj
     sent += [(path, f"masks/{path.name}") for path in masks_of(root, photographs)]
     files = yield Local(lambda: [hash_file(path, name) for path, name in sent])
     yield from _send(files, project)
-    request.pose_job.display_name = root.resolve().name[:64]
-    request.pose_job.files.extend(file for _, file in files)
-    return (yield Step(pose_job_service_pb2_grpc.PoseJobServiceStub, "CreatePoseJob", request))
+    request.job.display_name = root.resolve().name[:64]
+    request.job.pose.files.extend(file for _, file in files)
+    return (yield Step(job_service_pb2_grpc.JobServiceStub, "CreateJob", request))
 
 
 def check_scene(name: str) -> Flow:
@@ -206,8 +205,3 @@ def scene_views(name: str) -> Flow:
         if not page.next_page_token:
             return views
         request.page_token = page.next_page_token
-
-
-def get_scene(name: str) -> Flow:
-    request = scene_service_pb2.GetSceneRequest(name=name)
-    return (yield Step(scene_service_pb2_grpc.SceneServiceStub, "GetScene", request))

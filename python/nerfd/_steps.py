@@ -4,10 +4,18 @@ from __future__ import annotations
 import dataclasses
 import re
 import uuid
-from typing import Any, Callable, Generator, Optional
+from typing import Any, Callable, Generator, List, Optional
+
+from ._proto.nerf.v1 import (job_service_pb2, job_service_pb2_grpc, model_service_pb2,
+                             model_service_pb2_grpc, scene_service_pb2, scene_service_pb2_grpc)
 
 CALL_SECONDS, WORK_SECONDS = 30.0, 600.0
-_COLLECTIONS = {"scene": "scenes", "job": "trainingJobs", "model": "models"}
+# Stub and messages of each kind of resource.
+_SERVICES = {
+    "scene": (scene_service_pb2_grpc.SceneServiceStub, scene_service_pb2),
+    "job": (job_service_pb2_grpc.JobServiceStub, job_service_pb2),
+    "model": (model_service_pb2_grpc.ModelServiceStub, model_service_pb2),
+}
 _ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -45,7 +53,7 @@ def full_name(kind: str, name: str, project: str) -> str:
     """A resource's name from its id or name. Raises ValueError."""
     if not isinstance(name, str):
         raise TypeError(f"{kind}: must be an id or name, not {name!r}")
-    collection = _COLLECTIONS[kind]
+    collection = f"{kind}s"
     if _ID.fullmatch(name):
         return f"projects/{project}/{collection}/{name}"
     parts = name.split("/")
@@ -58,3 +66,30 @@ def full_name(kind: str, name: str, project: str) -> str:
 
 def project_of(name: str) -> str:
     return name.split("/")[1]
+
+
+def call(verb: str, kind: str, name: str) -> Flow:
+    """Get, Delete, Pause and the like: those with a name alone."""
+    stub, messages = _SERVICES[kind]
+    method = f"{verb}{kind.capitalize()}"
+    return (yield Step(stub, method, getattr(messages, f"{method}Request")(name=name)))
+
+
+def get(kind: str, name: str, project: str) -> Flow:
+    """The message of a resource by its id or name."""
+    return (yield from call("Get", kind, full_name(kind, name, project)))
+
+
+def list_all(kind: str, project: str, **filters: str) -> Flow:
+    """The messages of every page, newest first."""
+    stub, messages = _SERVICES[kind]
+    found: List[Any] = []
+    method = f"List{kind.capitalize()}s"
+    request = getattr(messages, f"{method}Request")(parent=f"projects/{project}", page_size=1000,
+                                                    **filters)
+    while True:
+        page = yield Step(stub, method, request)
+        found.extend(getattr(page, f"{kind}s"))
+        if not page.next_page_token:
+            return found
+        request.page_token = page.next_page_token

@@ -18,7 +18,7 @@ import grpc.aio
 import numpy as np
 
 from . import _flows, _pictures, _scenes, _steps, access
-from ._proto.nerf.v1 import training_service_pb2_grpc
+from ._proto.nerf.v1 import job_service_pb2_grpc
 from ._shared import ClientBase, Resource, may_repeat, name_of, pauses, source_of
 from .errors import Error, from_rpc
 from .types import Progress, SceneReport, View
@@ -123,32 +123,29 @@ class Client(ClientBase):
 
     async def scene(self, name: str) -> "Scene":
         """As nerfd.Client.scene."""
-        full = _steps.full_name("scene", name, self.project)
-        return Scene(self, (await self._run(_scenes.get_scene(full))).name)
+        return Scene(self, (await self._run(_steps.get("scene", name, self.project))).name)
 
     async def job(self, name: str) -> "Job":
         """As nerfd.Client.job."""
-        full = _steps.full_name("job", name, self.project)
-        return Job(self, (await self._run(_flows.job_call("GetTrainingJob", full))).name)
+        return Job(self, (await self._run(_steps.get("job", name, self.project))).name)
 
     async def model(self, name: str) -> "Model":
         """As nerfd.Client.model."""
-        full = _steps.full_name("model", name, self.project)
-        return Model(self, (await self._run(_flows.get_model(full))).name)
+        return Model(self, (await self._run(_steps.get("model", name, self.project))).name)
 
     async def scenes(self) -> List["Scene"]:
         """As nerfd.Client.scenes."""
-        found = await self._run(_flows.list_all("scene", self.project))
+        found = await self._run(_steps.list_all("scene", self.project))
         return [Scene(self, each.name) for each in found]
 
-    async def jobs(self) -> List["Job"]:
+    async def jobs(self, filter: str = "") -> List["Job"]:
         """As nerfd.Client.jobs."""
-        found = await self._run(_flows.list_all("job", self.project))
+        found = await self._run(_steps.list_all("job", self.project, filter=filter))
         return [Job(self, each.name) for each in found]
 
     async def models(self) -> List["Model"]:
         """As nerfd.Client.models."""
-        found = await self._run(_flows.list_all("model", self.project))
+        found = await self._run(_steps.list_all("model", self.project))
         return [Model(self, each.name) for each in found]
 
 
@@ -169,7 +166,7 @@ class Scene(Resource):
 
     async def delete(self) -> None:
         """As nerfd.Scene.delete."""
-        await self._client._run(_flows.delete("scene", self.name))
+        await self._client._run(_steps.call("Delete", "scene", self.name))
 
 
 class _Rendered(Resource):
@@ -194,16 +191,15 @@ class Job(_Rendered):
 
     async def progress(self) -> Progress:
         """As nerfd.Job.progress."""
-        return _flows.progress_of(
-            await self._client._run(_flows.job_call("GetTrainingJob", self.name)))
+        return _flows.progress_of(await self._client._run(_steps.call("Get", "job", self.name)))
 
     async def watch(self, token: str = "", *, patience: float = 300.0) -> AsyncIterator[Progress]:
         """As nerfd.Job.watch, for `async for`."""
         client, state = self._client, _flows.Watch(self.name, token)
-        stub = client.stub(training_service_pb2_grpc.TrainingServiceStub)
+        stub = client.stub(job_service_pb2_grpc.JobServiceStub)
         waits, deadline = pauses(), time.monotonic() + patience
         while not state.is_over():
-            stream = stub.WatchTrainingJob(state.request(), metadata=client.metadata)
+            stream = stub.WatchJob(state.request(), metadata=client.metadata)
             try:
                 async for message in stream:
                     waits, deadline = pauses(), time.monotonic() + patience
@@ -236,19 +232,19 @@ class Job(_Rendered):
 
     async def pause(self) -> None:
         """As nerfd.Job.pause."""
-        await self._client._run(_flows.job_call("PauseTrainingJob", self.name))
+        await self._client._run(_steps.call("Pause", "job", self.name))
 
     async def resume(self) -> None:
         """As nerfd.Job.resume."""
-        await self._client._run(_flows.job_call("ResumeTrainingJob", self.name))
+        await self._client._run(_steps.call("Resume", "job", self.name))
 
     async def cancel(self) -> None:
         """As nerfd.Job.cancel."""
-        await self._client._run(_flows.job_call("CancelTrainingJob", self.name))
+        await self._client._run(_steps.call("Cancel", "job", self.name))
 
     async def delete(self) -> None:
         """As nerfd.Job.delete."""
-        await self._client._run(_flows.delete("job", self.name))
+        await self._client._run(_steps.call("Delete", "job", self.name))
 
 
 class Model(_Rendered):
@@ -263,4 +259,4 @@ class Model(_Rendered):
 
     async def delete(self) -> None:
         """As nerfd.Model.delete."""
-        await self._client._run(_flows.delete("model", self.name))
+        await self._client._run(_steps.call("Delete", "model", self.name))

@@ -10,7 +10,7 @@ import grpc
 import numpy as np
 
 from . import _flows, _pictures, _scenes, _steps, access
-from ._proto.nerf.v1 import training_service_pb2_grpc
+from ._proto.nerf.v1 import job_service_pb2_grpc
 from ._shared import ClientBase, Resource, may_repeat, name_of, pauses, source_of
 from .errors import Error, from_rpc
 from .types import Progress, SceneReport, View
@@ -138,31 +138,30 @@ class Client(ClientBase):
 
     def scene(self, name: str) -> "Scene":
         """A scene by its id or name. Raises NotFound."""
-        full = _steps.full_name("scene", name, self.project)
-        return Scene(self, self._run(_scenes.get_scene(full)).name)
+        return Scene(self, self._run(_steps.get("scene", name, self.project)).name)
 
     def job(self, name: str) -> "Job":
-        """A training job by its id or name. Raises NotFound."""
-        full = _steps.full_name("job", name, self.project)
-        return Job(self, self._run(_flows.job_call("GetTrainingJob", full)).name)
+        """A job by its id or name. Raises NotFound."""
+        return Job(self, self._run(_steps.get("job", name, self.project)).name)
 
     def model(self, name: str) -> "Model":
         """A model by its id or name. Raises NotFound."""
-        full = _steps.full_name("model", name, self.project)
-        return Model(self, self._run(_flows.get_model(full)).name)
+        return Model(self, self._run(_steps.get("model", name, self.project)).name)
 
     def scenes(self) -> List["Scene"]:
         """The project's scenes, newest first."""
-        found = self._run(_flows.list_all("scene", self.project))
+        found = self._run(_steps.list_all("scene", self.project))
         return [Scene(self, each.name) for each in found]
 
-    def jobs(self) -> List["Job"]:
-        """The project's training jobs, newest first."""
-        return [Job(self, each.name) for each in self._run(_flows.list_all("job", self.project))]
+    def jobs(self, filter: str = "") -> List["Job"]:
+        """The project's jobs, newest first: all, or those of a filter such as `kind = training AND
+        state = RUNNING`."""
+        found = self._run(_steps.list_all("job", self.project, filter=filter))
+        return [Job(self, each.name) for each in found]
 
     def models(self) -> List["Model"]:
         """The project's models, newest first."""
-        found = self._run(_flows.list_all("model", self.project))
+        found = self._run(_steps.list_all("model", self.project))
         return [Model(self, each.name) for each in found]
 
 
@@ -184,7 +183,7 @@ class Scene(Resource):
 
     def delete(self) -> None:
         """Deletes it. Raises WrongState while an unfinished job uses it."""
-        self._client._run(_flows.delete("scene", self.name))
+        self._client._run(_steps.call("Delete", "scene", self.name))
 
 
 class _Rendered(Resource):
@@ -212,14 +211,14 @@ class _Rendered(Resource):
 
 
 class Job(_Rendered):
-    """A training job. It renders its current weights, or its newest checkpoint."""
+    """A job of any kind. A training renders its current weights, or its newest checkpoint; what
+    its kind cannot do raises WrongState (KIND_CANNOT)."""
 
     _source = "training_job"
 
     def progress(self) -> Progress:
         """Where it stands now."""
-        return _flows.progress_of(
-            self._client._run(_flows.job_call("GetTrainingJob", self.name)))
+        return _flows.progress_of(self._client._run(_steps.call("Get", "job", self.name)))
 
     def watch(self, token: str = "", *, patience: float = 300.0) -> Iterator[Progress]:
         """Follows it to its end; the last moment is final (`is_final`).
@@ -229,10 +228,10 @@ class Job(_Rendered):
         Raises JobFailed after the last moment of a job that failed or was cancelled.
         """
         client, state = self._client, _flows.Watch(self.name, token)
-        stub = client.stub(training_service_pb2_grpc.TrainingServiceStub)
+        stub = client.stub(job_service_pb2_grpc.JobServiceStub)
         waits, deadline = pauses(), time.monotonic() + patience
         while not state.is_over():
-            stream = stub.WatchTrainingJob(state.request(), metadata=client.metadata)
+            stream = stub.WatchJob(state.request(), metadata=client.metadata)
             try:
                 for message in stream:
                     waits, deadline = pauses(), time.monotonic() + patience
@@ -264,20 +263,20 @@ class Job(_Rendered):
                      self._client._run(_flows.promote(self.name, id, display_name)).name)
 
     def pause(self) -> None:
-        """Pauses it; its worker writes a checkpoint first."""
-        self._client._run(_flows.job_call("PauseTrainingJob", self.name))
+        """Pauses a training; its worker writes a checkpoint first."""
+        self._client._run(_steps.call("Pause", "job", self.name))
 
     def resume(self) -> None:
         """Queues it again after a pause."""
-        self._client._run(_flows.job_call("ResumeTrainingJob", self.name))
+        self._client._run(_steps.call("Resume", "job", self.name))
 
     def cancel(self) -> None:
         """Cancels it. Raises WrongState when it has succeeded or failed."""
-        self._client._run(_flows.job_call("CancelTrainingJob", self.name))
+        self._client._run(_steps.call("Cancel", "job", self.name))
 
     def delete(self) -> None:
-        """Deletes it with its checkpoints; it must have ended."""
-        self._client._run(_flows.delete("job", self.name))
+        """Deletes it with what it has made, but not models and scenes; it must have ended."""
+        self._client._run(_steps.call("Delete", "job", self.name))
 
 
 class Model(_Rendered):
@@ -293,4 +292,4 @@ class Model(_Rendered):
 
     def delete(self) -> None:
         """Deletes it, and its shares."""
-        self._client._run(_flows.delete("model", self.name))
+        self._client._run(_steps.call("Delete", "model", self.name))

@@ -13,11 +13,13 @@ FINAL_STATES = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """A moment of a job, as WatchTrainingJob reports it.
+    """A moment of a job, as WatchJob reports it. What is not of its kind is 0 or empty.
 
+    kind: training, render, pose or export.
     state: QUEUED, PREPARING, RUNNING, PAUSING, PAUSED, CANCELLING, SUCCEEDED, FAILED, CANCELLED.
-    fraction: the part of the budget that is spent, 0 to 1.
-    step, samples, seconds: what was trained so far, over all attempts.
+    fraction: 0 to 1: of a training the part of the budget that is spent, of a render job that of
+        the frames, of a pose or export job that of what it is `doing`.
+    step, samples, seconds: what was trained so far, over all attempts; seconds also of a pose job.
     eta_seconds: estimated seconds until the end; None where unknown.
     loss: training loss; psnr_train: dB of the training rays, both over the last second.
     psnr: dB of the last preview, in the end of all test views; None without test views.
@@ -27,8 +29,10 @@ class Progress:
     """
 
     job: str
+    kind: str
     state: str
     fraction: float
+    doing: str
     step: int
     samples: float
     seconds: float

@@ -17,14 +17,14 @@ enum class Scope {
 // What an empty field means.
 enum class EmptyField { kDefaultProject, kEveryProject, kNothing };
 
-// A field of a request that holds a resource's name, such as "training_job.scene".
+// A field of a request that holds a resource's name, such as "job.training.scene".
 struct ResourceField {
   std::string_view path;
   EmptyField empty = EmptyField::kNothing;
   std::string_view keywords[2] = {};  // values that name no resource
 };
 
-inline constexpr size_t kMaxResourceFields = 5;
+inline constexpr size_t kMaxResourceFields = 11;
 
 // Who may call a method: principals with one of `roles` for each resource that the request names.
 struct MethodPolicy {

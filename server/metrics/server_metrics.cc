@@ -170,7 +170,7 @@ struct ServerMetrics::Families {
     lease_expirations.Add({});
     fenced_writes.Add({{"rpc", "Synchronize"}});
     fenced_writes.Add({{"rpc", "CommitCheckpoint"}});
-    watchers.Add({{"kind", "training_job"}});
+    watchers.Add({{"kind", "job"}});
     watchers_evicted.Add({});
     store_read_only.Add({});
     leads.Add({});
@@ -380,7 +380,7 @@ void ServerMetrics::SetLeader(bool leads, uint64_t term) {
 void ServerMetrics::WatcherEvicted() { families_->watchers_evicted.Add({}).Increment(); }
 
 void ServerMetrics::SetWatchers(size_t n_watchers) {
-  families_->watchers.Add({{"kind", "training_job"}}).Set(static_cast<double>(n_watchers));
+  families_->watchers.Add({{"kind", "job"}}).Set(static_cast<double>(n_watchers));
 }
 
 void ServerMetrics::SetBlobStore(uint64_t byte_size, uint64_t free_bytes) {

@@ -85,7 +85,7 @@ def main():
 
 
 def watch(flags, scratch, ctl):
-    kinds = {}
+    jobs = []
     for k in range(2):
         photos = scratch / f"photos-{k}"
         photos.mkdir()
@@ -93,29 +93,29 @@ def watch(flags, scratch, ctl):
         for path in listed[k * flags.photos:(k + 1) * flags.photos]:
             shutil.copy(path, photos)
         ctl("pose", photos, "--id", f"fox-{k}", "--detach")
-        kinds[f"fox-{k}"] = "pose-job"
+        jobs.append(f"fox-{k}")
     scenes = {f"{name}-{k}": name for name in ("lego_200", "mic_200") for k in (0, 1)}
     for job, name in scenes.items():
         job_id = job.replace("_", "-")
         ctl("train", flags.data / name, "--id", job_id, "--samples", flags.samples, "--seed",
             job[-1], "--detach")
-        kinds[job_id] = "job"
+        jobs.append(job_id)
     begin, ended, began = time.monotonic(), {}, {}
     beat, last, longest, most, started = None, begin, 0.0, {}, begin
-    while len(ended) < len(kinds):
+    while len(ended) < len(jobs):
         now = time.monotonic()
         if now - started > 1800:
-            sys.exit(f"not ended: {set(kinds) - set(ended)}")
+            sys.exit(f"not ended: {set(jobs) - set(ended)}")
         for worker in json.loads(ctl("--output", "json", "worker", "ls")):
             if worker.get("lastSeenTime") != beat:
                 beat, last = worker.get("lastSeenTime"), now
         longest = max(longest, now - last)
         for pid, mib in engines().items():
             most[pid] = max(most.get(pid, 0), mib)
-        for job, kind in kinds.items():
+        for job in jobs:
             if job in ended:
                 continue
-            state = json.loads(ctl("--output", "json", kind, "show", job))["state"]
+            state = json.loads(ctl("--output", "json", "job", "show", job))["state"]
             if state not in ("QUEUED",) and job not in began:
                 began[job] = now - begin
             if state in ("SUCCEEDED", "FAILED", "CANCELLED"):

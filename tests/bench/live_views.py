@@ -141,7 +141,7 @@ class Bench:
         return self.service.ctl("--output", "name", "job", "ls", "--limit", "1").strip()
 
     def job(self, name):
-        return self.service.call("TrainingService/GetTrainingJob", name=name)
+        return self.service.call("JobService/GetJob", name=name)
 
     def make_model(self):
         name = self.train(self.arguments.samples)
@@ -199,7 +199,7 @@ class Bench:
     def samples_until(self, name, act):
         """Samples per second of the training while `act` runs, and what that returns."""
         def stand():
-            progress = self.job(name)["progress"]
+            progress = self.job(name)["trainingStatus"]["progress"]
             return float(progress["samples"]), float(progress["seconds"])
 
         def next_stand():  # the worker reports once a second
@@ -214,7 +214,8 @@ class Bench:
     def training(self):
         seconds, side = self.arguments.seconds, self.arguments.side
         name = self.train("20G")
-        wait_until(lambda: float(self.job(name).get("progress", {}).get("fraction", 0)) > 0, "the training")
+        wait_until(lambda: float(self.job(name)["trainingStatus"].get(
+            "progress", {}).get("fraction", 0)) > 0, "the training")
         time.sleep(self.arguments.warm_up)  # the steps grow at first
         alone, beside, rates, p95s = [], [], [], []
         for _ in range(self.arguments.runs):

@@ -8,7 +8,7 @@ FOLDER has photographs alone. Each way has a nerfd of its own with one worker, w
 
   page     they are dropped on the page in Chromium, until a frame of the live view is drawn
   nerfctl  `nerfctl train`; the view is RenderImage's, asked for once a second
-  curl     examples/curl/train_photographs.sh, then GetTrainingJob and RenderImage by curl
+  curl     examples/curl/train_photographs.sh, then GetJob and RenderImage by curl
   python   the package nerfd: train, watch, render
 
 Prints each line of progress with its second, then the seconds to the view, the longest time between
@@ -110,8 +110,8 @@ def of_nerfctl(service, folder, log, binaries):
                                   daemon=True)
         reader.start()
         while train.poll() is None:
-            answer = curl(service, "TrainingService/ListTrainingJobs", {}) or {}
-            jobs = answer.get("trainingJobs")
+            answer = curl(service, "JobService/ListJobs", {"filter": "kind = training"}) or {}
+            jobs = answer.get("jobs")
             if jobs:
                 await_view(service, jobs[0]["name"], log)
                 train.terminate()
@@ -130,10 +130,10 @@ def of_curl(service, folder, log, _):
     viewer = threading.Thread(target=await_view, args=(service, name, log), daemon=True)
     viewer.start()
     while viewer.is_alive():
-        job = curl(service, "TrainingService/GetTrainingJob", {"name": name})
+        job = curl(service, "JobService/GetJob", {"name": name})
         if job["state"] == "FAILED":
             sys.exit(job["error"])
-        wait, progress = job.get("wait") or {}, job.get("progress") or {}
+        wait, progress = job.get("wait") or {}, job["trainingStatus"].get("progress") or {}
         log.say(f"{job['state']} {wait.get('message', '')} step {progress.get('step', 0)}")
         viewer.join(1)
 

@@ -101,7 +101,10 @@ class Service:
         return [w for w in self.call("AdminService/ListWorkers")["workers"] if w["state"] in ("IDLE", "BUSY")]
 
     def job(self, name):
-        return self.call("RenderJobService/GetRenderJob", name=f"projects/default/renderJobs/{name}")
+        return self.call("JobService/GetJob", name=f"projects/default/jobs/{name}")
+
+    def frames_done(self, name):
+        return int(self.job(name)["renderStatus"]["framesDone"])
 
     def ctl(self, *arguments):
         environment = dict(os.environ, NERFCTL_TOKEN=self.token)
@@ -151,12 +154,13 @@ class Bench:
     def create(self, frames):
         self.n_jobs += 1
         name = f"r-{self.n_jobs}"
-        self.service.ctl("render-job", "create", "model", "--id", name, "--frames", str(frames), *self.size, "--no-movie")
+        self.service.ctl("job", "render", "model", "--id", name, "--frames", str(frames),
+                         *self.size, "--no-movie")
         return name
 
     def fetch(self, name):
         out = self.folder / name
-        self.service.ctl("--timeout", f"{PATIENCE}s", "render-job", "fetch", name, "--out", out)
+        self.service.ctl("--timeout", f"{PATIENCE}s", "job", "fetch", name, "--out", out)
         return out
 
     def compare(self, out, what):
@@ -210,7 +214,8 @@ class Bench:
         name = self.create(frames)
         for i, victim in enumerate(("worker", "engine", "nerfd")):
             least = frames * (i + 1) // 5
-            wait_until(lambda least=least: int(self.service.job(name)["framesDone"]) >= least, f"{least} frames")
+            wait_until(lambda least=least: self.service.frames_done(name) >= least,
+                       f"{least} frames")
             self.kill(victim)
             print(f"  {victim} killed after {least} frames", flush=True)
         self.compare(self.fetch(name), "kills")
@@ -237,9 +242,9 @@ class Bench:
         ended, idle = [], []
         for i in range(max(3, self.arguments.runs)):
             name = self.create(2000)
-            wait_until(lambda name=name, i=i: int(self.service.job(name)["framesDone"]) > i, "frames")
+            wait_until(lambda name=name, i=i: self.service.frames_done(name) > i, "frames")
             begin = time.monotonic()
-            self.service.call("RenderJobService/CancelRenderJob", name=f"projects/default/renderJobs/{name}")
+            self.service.call("JobService/CancelJob", name=f"projects/default/jobs/{name}")
             wait_until(lambda name=name: self.service.job(name)["state"] == "CANCELLED", "the cancel")
             ended.append(time.monotonic() - begin)
             wait_until(lambda: self.service.connected_workers()[0]["state"] == "IDLE", "an idle worker")

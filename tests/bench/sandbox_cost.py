@@ -51,7 +51,8 @@ class Nerfd:
             worker.terminate()
             worker.wait()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        checkpoint = json.loads(self.ctl("job", "show", name))["checkpoints"][-1]
+        job = json.loads(self.ctl("job", "show", name))
+        checkpoint = job["trainingStatus"]["checkpoints"][-1]
         processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return checkpoint["seconds"], processor, checkpoint["modelBlob"]["sha256"]
 

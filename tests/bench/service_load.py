@@ -28,15 +28,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 import grpc  # noqa: E402
 import hostile  # noqa: E402
 import workload  # noqa: E402
+from nerf.v1 import job_service_pb2 as job_service  # noqa: E402
+from nerf.v1 import job_service_pb2_grpc  # noqa: E402
 from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc  # noqa: E402
-from nerf.v1 import training_service_pb2 as training  # noqa: E402
-from nerf.v1 import training_service_pb2_grpc  # noqa: E402
 from nerf.v1 import worker_service_pb2 as worker_service  # noqa: E402
 from nerf.v1 import worker_service_pb2_grpc  # noqa: E402
 from nerfd_process import cpu_seconds, resident_mib  # noqa: E402
 from time_to_ready import call_all  # noqa: E402
 
-JOB = training.TrainingJob
 STREAMS = 100  # of a connection
 MAX_CREATE_P99_OF_WORKERS, MAX_DELAY_P99_OF_ALL = 0.05, 0.1
 MAX_CREATE_P99, MAX_LIST, MAX_MIB, MAX_DELAY_P99 = 0.02, 0.05, 500, 0.05
@@ -51,8 +50,8 @@ def quantile(values, share):
 
 
 def job_request(scene):
-    return training.CreateTrainingJobRequest(training_job=JOB(scene=scene, config=training.TrainingConfig(steps=1000)),
-                                             request_id=str(uuid.uuid4()))
+    return job_service.CreateJobRequest(job=workload.training_of(scene, 1000),
+                                        request_id=str(uuid.uuid4()))
 
 
 def make_scenes(connection, scene, count, n_files):
@@ -74,7 +73,8 @@ def create_at_rate(arguments, connection, scene):
     for i in range(n_timed):
         due = begin + i / arguments.rate_of_creates
         time.sleep(max(0, due - time.monotonic()))
-        call = connection.jobs.CreateTrainingJob.future(job_request(scene), timeout=60, metadata=connection.metadata)
+        call = connection.jobs.CreateJob.future(job_request(scene), timeout=60,
+                                                metadata=connection.metadata)
         call.add_done_callback(lambda _, sent=time.monotonic(): seconds.append(time.monotonic() - sent))
         calls.append(call)
     for call in calls:
@@ -86,12 +86,12 @@ def measure_create(arguments, service, connection, scene):
     make_scenes(connection, scene, arguments.scenes, arguments.files)
     n_timed = int(arguments.rate_of_creates * arguments.seconds)
     n_before = arguments.queued - int(arguments.rate_of_creates * arguments.seconds)
-    call_all(connection, "CreateTrainingJob", (job_request(scene) for _ in range(n_before)))
+    call_all(connection, "CreateJob", (job_request(scene) for _ in range(n_before)))
     seconds, took = create_at_rate(arguments, connection, scene)
     lists = []
     for _ in range(10):
         sent = time.monotonic()
-        connection.call("ListTrainingJobs", training.ListTrainingJobsRequest(page_size=1000))
+        connection.call("ListJobs", job_service.ListJobsRequest(page_size=1000))
         lists.append(time.monotonic() - sent)
     mib = resident_mib(service.server.pid)
     print(f"create: {n_timed} at {n_timed / took:.0f} a second, p50 {quantile(seconds, 0.5) * 1e3:.1f} ms, "
@@ -103,7 +103,7 @@ def measure_create(arguments, service, connection, scene):
 
 def measure_workers(arguments, service, connection, scene):
     n_before = arguments.queued - int(arguments.rate_of_creates * arguments.seconds)
-    names = [job.name for job in call_all(connection, "CreateTrainingJob",
+    names = [job.name for job in call_all(connection, "CreateJob",
                                           (job_request(scene) for _ in range(n_before)))]
     token = (service.data / "worker.token").read_text().strip()
     beats = start_part("--beats", service.address, token, arguments.workers)
@@ -158,10 +158,10 @@ async def beat_all(address, token, count):
             nonlocal job, n_leases
             async for answer in call:  # an error ends the beats
                 desired = answer.desired_job
-                if desired.action == worker_service.DesiredJob.TRAIN and desired.training_job:
+                if desired.action == worker_service.DesiredJob.TRAIN and desired.job:
                     n_leases += job is None
                     job = worker_service.JobReport(
-                        training_job=desired.training_job, lease_epoch=desired.lease_epoch,
+                        job=desired.job, lease_epoch=desired.lease_epoch,
                         phase=worker_service.JobReport.RUNNING)
                     if n_leases == count:
                         all_lease.set()
@@ -176,7 +176,7 @@ async def beat_all(address, token, count):
             await asyncio.sleep(1)
             if job is not None:
                 step += 1
-                job.progress.CopyFrom(training.Progress(step=step, loss=0.01))
+                job.progress.step, job.progress.loss = step, 0.01
             await call.write(worker_service.SynchronizeRequest(job=job))
             reports += 1
         listening.cancel()
@@ -195,7 +195,7 @@ async def beat_all(address, token, count):
 
 
 def measure_watch(arguments, service, connection, scene):
-    names = [job.name for job in call_all(connection, "CreateTrainingJob",
+    names = [job.name for job in call_all(connection, "CreateJob",
                                           (job_request(scene) for _ in range(arguments.watchers)))]
     n_updates = int(arguments.rate * arguments.seconds)
     is_complete, p99, used = True, [], []
@@ -238,21 +238,21 @@ async def watch_all(arguments, address, metadata, names, n_silent, on_ready=lamb
     async def follow(stub, name):
         nonlocal n_wrong, n_ready
         last = None
-        async for event in stub.WatchTrainingJob(training.WatchTrainingJobRequest(name=name), metadata=metadata):
+        async for event in stub.WatchJob(job_service.WatchJobRequest(name=name), metadata=metadata):
             now = time.monotonic()
             if last is None:
                 n_ready += 1
                 if n_ready == len(names):
                     ready.set()
-            elif event.kind == training.WatchTrainingJobResponse.UPDATED:
+            elif event.kind == job_service.WatchJobResponse.UPDATED:
                 n_wrong += event.sequence != last + 1
-                delays.append(now - float(event.training_job.display_name.split("-")[0]))
-                if len(delays) == n_updates or event.training_job.display_name.endswith(last_update):
+                delays.append(now - float(event.job.display_name.split("-")[0]))
+                if len(delays) == n_updates or event.job.display_name.endswith(last_update):
                     done.set()
             last = event.sequence
 
     channels = channels_to(address, -(-len(names) // STREAMS))
-    stubs = [training_service_pb2_grpc.TrainingServiceStub(channel) for channel in channels]
+    stubs = [job_service_pb2_grpc.JobServiceStub(channel) for channel in channels]
     tasks = [asyncio.create_task(follow(stubs[i // STREAMS], name)) for i, name in enumerate(names)]
     await ready.wait()
     silent = start_part("--silent", address, metadata[0][1], n_silent)
@@ -277,11 +277,11 @@ async def watch_all(arguments, address, metadata, names, n_silent, on_ready=lamb
 
 def keep_silent(address, token, count):
     """Opens watches of all jobs, of which nothing is read, until standard input ends."""
-    request = training.WatchTrainingJobsRequest(max_jobs=1000).SerializeToString()
+    request = job_service.WatchJobsRequest(max_jobs=1000).SerializeToString()
     connections = []
     for _ in range(count):
         connection = hostile.Http2Connection(address, "", token.removeprefix("Bearer "))
-        connection.call("/nerf.v1.TrainingService/WatchTrainingJobs", request, lambda: None)
+        connection.call("/nerf.v1.JobService/WatchJobs", request, lambda: None)
         hostile.send_some(connection.socket, connection.out)
         connections.append(connection)
         if len(connections) % 50 == 0:  # nerfd bears 128 without a token
@@ -300,14 +300,14 @@ def wait_for_bytes(connected, n_bytes):
 
 async def update_all(address, token, count, rate, names):
     """Changes the names of the jobs in turn, to the time of the call and its number."""
-    stubs = [training_service_pb2_grpc.TrainingServiceStub(channel) for channel in channels_to(address, 8)]
+    stubs = [job_service_pb2_grpc.JobServiceStub(channel) for channel in channels_to(address, 8)]
     begin, calls = time.monotonic(), []
     for i in range(count):
         await asyncio.sleep(max(0, begin + i / rate - time.monotonic()))
-        request = training.UpdateTrainingJobRequest(
-            training_job=JOB(name=names[i % len(names)], display_name=f"{time.monotonic():.6f}-{i}"),
+        request = job_service.UpdateJobRequest(
+            job={"name": names[i % len(names)], "display_name": f"{time.monotonic():.6f}-{i}"},
             update_mask={"paths": ["display_name"]})
-        calls.append(asyncio.ensure_future(stubs[i % len(stubs)].UpdateTrainingJob(
+        calls.append(asyncio.ensure_future(stubs[i % len(stubs)].UpdateJob(
             request, timeout=60, metadata=[("authorization", token)])))
     await asyncio.gather(*calls)
 

@@ -12,10 +12,9 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 import workload  # noqa: E402
-from nerf.v1 import training_service_pb2 as training  # noqa: E402
+from nerf.v1 import job_service_pb2 as job_service  # noqa: E402
 from nerfd_process import cpu_seconds, resident_mib  # noqa: E402
 
-JOB = training.TrainingJob
 IN_FLIGHT = 64
 CALL_SECONDS = 120
 
@@ -32,17 +31,16 @@ def call_all(connection, method, requests):
 
 
 def create(connection, scene, count):
-    config = training.TrainingConfig(steps=1000)
-    return call_all(connection, "CreateTrainingJob", (
-        training.CreateTrainingJobRequest(training_job=JOB(scene=scene, config=config, labels={"set": "many"}),
-                                          request_id=str(uuid.uuid4())) for _ in range(count)))
+    job = workload.training_of(scene, 1000, labels={"set": "many"})
+    return call_all(connection, "CreateJob", (
+        job_service.CreateJobRequest(job=job, request_id=str(uuid.uuid4())) for _ in range(count)))
 
 
 def measure_start(service, name):
     begin = time.monotonic()
     service.start_server()
     connection = workload.Connection(service)
-    workload.patiently(lambda: connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=name)))
+    workload.patiently(lambda: connection.call("GetJob", job_service.GetJobRequest(name=name)))
     seconds = time.monotonic() - begin
     print(f"ready after {seconds:.2f} s, {cpu_seconds(service.server.pid):.2f} s of CPU, "
           f"{resident_mib(service.server.pid):.0f} MiB", flush=True)
@@ -63,7 +61,8 @@ def main():
             lambda: workload.make_scene(connection, workload.small_scene(arguments.folder / "scene")))
         begin = time.monotonic()
         ended = create(connection, scene, arguments.ended)
-        call_all(connection, "CancelTrainingJob", [training.CancelTrainingJobRequest(name=job.name) for job in ended])
+        call_all(connection, "CancelJob",
+                 [job_service.CancelJobRequest(name=job.name) for job in ended])
         queued = create(connection, scene, arguments.queued)
         seconds = time.monotonic() - begin
         n_calls = 2 * arguments.ended + arguments.queued

@@ -102,13 +102,13 @@ TEST_F(AccessTest, OfTwoContextsForAServerTheCurrentOneCounts) {
 TEST_F(AccessTest, DeniedCallSaysWhatTheTokenIsFor) {
   const absl::Status denied =
       WithReason(absl::PermissionDeniedError("tokens/t-1 may not call X"), reason::kAccessDenied);
-  state_.errors["ListTrainingJobs"] = {denied};
+  state_.errors["ListJobs"] = {denied};
   Grant(v1::Token::VIEWER, "projects/lab");
   CommandResult result = Run({"job", "ls"});
   EXPECT_EQ(result.exit_code, kDenied);
   EXPECT_THAT(result.err, HasSubstr("\n  the token is viewer of lab; --project names another"));
 
-  state_.errors["ListTrainingJobs"] = {denied};
+  state_.errors["ListJobs"] = {denied};
   state_.errors["GetAccess"] = {absl::UnimplementedError("an older server")};
   result = Run({"job", "ls"});
   EXPECT_EQ(result.exit_code, kDenied);

@@ -101,9 +101,11 @@ class CommandTableTest : public ServiceTest {
     state_.rendered_rgb = EncodePng(view).value();
     state_.validation.set_ok(true);
     AddModel("the model");
-    v1::TrainingJob& job = state_.jobs.emplace_back();
-    job.set_name("projects/default/trainingJobs/j-7f3k2c81");
-    *job.mutable_progress()->mutable_preview_image() = BlobOfBytes(state_.rendered_rgb);
+    v1::Job& job = state_.jobs.emplace_back();
+    job.set_name("projects/default/jobs/j-7f3k2c81");
+    job.mutable_training();
+    *job.mutable_training_status()->mutable_progress()->mutable_preview_image() =
+        BlobOfBytes(state_.rendered_rgb);
     state_.blobs[Sha256Hex(state_.rendered_rgb)] = state_.rendered_rgb;
   }
   ~CommandTableTest() override { fs::current_path(before_); }
@@ -243,7 +245,7 @@ TEST_F(CommandTableTest, WatchInJsonPrintsItsEventsOnlyWhereTheyAreAskedFor) {
   const Words watch = {"job", "watch", "j-fake", "--progress", "json"};
   const CommandResult last = Run(watch);
   ASSERT_THAT(LinesOf(last.out), SizeIs(1));
-  EXPECT_EQ(nlohmann::json::parse(last.out)["finalPsnr"], 33.125);
+  EXPECT_EQ(nlohmann::json::parse(last.out)["trainingStatus"]["finalPsnr"], 33.125);
   ScriptSuccess();
   Words with_events = watch;
   with_events.insert(with_events.end(), {"--output", "jsonl"});
@@ -260,62 +262,62 @@ TEST_F(SuggestionsTest, SuggestedCommandsRun) {
   }
   Check({{"model", "promote", "j-1", "--id", "mic"}, {"render mic --out mic-views"}});
   Check({{"pose", "garden"}, {"job create s-fake --watch"}});
-  Check({{"pose", "garden", "--detach"}, {"pose-job watch p-fake"}});
-  Check({{"render-job", "create", "mic"}, {"render-job fetch r-fake --out movie.mp4"}});
-  Check({{"render-job", "create", "mic", "--no-movie"}, {"render-job fetch r-fake --out frames"}});
+  Check({{"pose", "garden", "--detach"}, {"job watch p-fake"}});
+  Check({{"job", "render", "mic"}, {"job fetch r-fake --out movie.mp4"}});
+  Check({{"job", "render", "mic", "--no-movie"}, {"job fetch r-fake --out frames"}});
   ScriptSuccess();
   Check({{"job", "watch", "j-fake"}, {"render --job j-fake --out j-fake-views"}});
   state_.watch_scripts = {{{Message(W::STATE_CHANGED, 1, J::CANCELLED)}, absl::OkStatus()}};
   Check({{"job", "watch", "j-fake"}, {"job retry j-fake --watch"}});
   W low = Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100);
-  low.mutable_training_job()->set_scene("projects/default/scenes/s-1");
-  low.mutable_training_job()->set_final_psnr(15);
-  low.mutable_training_job()->mutable_progress()->set_samples(1e6);
+  low.mutable_job()->mutable_training()->set_scene("projects/default/scenes/s-1");
+  low.mutable_job()->mutable_training_status()->set_final_psnr(15);
+  low.mutable_job()->mutable_training_status()->mutable_progress()->set_samples(1e6);
   state_.watch_scripts = {{{low}, absl::OkStatus()}};
   Check(
       {{"job", "watch", "j-fake"}, {"scene check s-1", "render --job j-fake --out j-fake-views"}});
   state_.watch_scripts = {{{Message(W::SNAPSHOT, 1, J::QUEUED)}, absl::OkStatus(), true}};
   Check(
       {{"job", "watch", "j-fake", "--timeout", "0.3s"}, {"job watch j-fake", "job cancel j-fake"}});
-  state_.pose_job.set_state(v1::PoseJob::RUNNING);
+  state_.pose_job.set_state(v1::Job::RUNNING);
   const CommandResult posing = Run({"pose", "garden", "--timeout", "0.3s"});
-  state_.pose_job.set_state(v1::PoseJob::SUCCEEDED);
+  state_.pose_job.set_state(v1::Job::SUCCEEDED);
   for (const Words& words : SuggestionsIn(posing.err)) {
     EXPECT_EQ(Run(words).exit_code, kOk);
     ran_.insert(fmt::format("{}", fmt::join(words, " ")));
   }
-  EXPECT_THAT(ran_, testing::IsSupersetOf({std::string("pose-job watch p-fake"),
-                                           std::string("pose-job cancel p-fake")}));
-  state_.render_job_state = v1::RenderJob::RUNNING;
-  const CommandResult waited =
-      Run({"render-job", "create", "mic", "--out", "m.mp4", "--timeout", "0.3s"});
-  state_.render_job_state = v1::RenderJob::SUCCEEDED;
+  EXPECT_THAT(ran_, testing::IsSupersetOf(
+                        {std::string("job watch p-fake"), std::string("job cancel p-fake")}));
+  state_.render_job.set_state(v1::Job::RUNNING);
+  const CommandResult waited = Run({"job", "render", "mic", "--out", "m.mp4", "--timeout", "0.3s"});
+  state_.render_job.set_state(v1::Job::SUCCEEDED);
   for (const Words& words : SuggestionsIn(waited.err)) {
     EXPECT_EQ(Run(words).exit_code, kOk);
     ran_.insert(fmt::format("{}", fmt::join(words, " ")));
   }
-  EXPECT_THAT(ran_, testing::IsSupersetOf({std::string("render-job fetch r-fake --out m.mp4"),
-                                           std::string("render-job cancel r-fake")}));
+  EXPECT_THAT(ran_, testing::IsSupersetOf({std::string("job fetch r-fake --out m.mp4"),
+                                           std::string("job cancel r-fake")}));
 
   CheckAfter("GetScene", NoSuch("projects/default/scenes/x"),
              {{"scene", "show", "x"}, {"scene ls"}});
-  state_.errors["GetTrainingJob"] = {NoSuch("projects/default/trainingJobs/x")};
+  state_.errors["GetJob"] = {NoSuch("projects/default/jobs/x")};
   CheckAfter("GetModel", NoSuch("projects/default/models/x"),
              {{"model", "show", "x"}, {"model ls"}});
-  CheckAfter("PromoteCheckpoint", NoSuch("projects/default/trainingJobs/x/checkpoints/5"),
+  CheckAfter("PromoteCheckpoint", NoSuch("projects/default/jobs/x/checkpoints/5"),
              {{"model", "promote", "x/5"}, {"job show x"}});
-  CheckAfter("CreateTrainingJob",
+  CheckAfter("CreateJob",
              WithReason(absl::AlreadyExistsError("taken"), reason::kAlreadyExists,
-                        {{"resource", "projects/default/trainingJobs/x"}}),
+                        {{"resource", "projects/default/jobs/x"}}),
              {{"job", "create", "mic", "--id", "x"}, {"job ls"}});
-  CheckAfter("PauseTrainingJob",
-             WithReason(absl::FailedPreconditionError("projects/default/trainingJobs/x has ended"),
+  CheckAfter("PauseJob",
+             WithReason(absl::FailedPreconditionError("projects/default/jobs/x has ended"),
                         reason::kStateConflict),
              {{"job", "pause", "x"}, {"job show x"}});
-  CheckAfter("CreateTrainingJob", NoSuch("projects/default/models/j-7f3k2c81"),
+  CheckAfter("CreateJob", NoSuch("projects/default/models/j-7f3k2c81"),
              {{"job", "create", "mic", "--init", "j-7f3k2c81"}, {"job watch j-7f3k2c81"}});
-  state_.jobs.back().add_checkpoints()->set_name(state_.jobs.back().name() + "/checkpoints/600");
-  CheckAfter("CreateTrainingJob", NoSuch("projects/default/models/j-7f3k2c81"),
+  state_.jobs.back().mutable_training_status()->add_checkpoints()->set_name(
+      state_.jobs.back().name() + "/checkpoints/600");
+  CheckAfter("CreateJob", NoSuch("projects/default/models/j-7f3k2c81"),
              {{"job", "create", "mic", "--init", "j-7f3k2c81"},
               {"model promote j-7f3k2c81 --id j-7f3k2c81"}});
   Check({{"admin", "project", "show", "nope"}, {"admin project ls"}});
@@ -327,7 +329,8 @@ TEST_F(SuggestionsTest, SuggestedCommandsRun) {
 
   // Every hint of the sources was run, but for the one that asks for a token.
   static const std::regex hint(
-      "(?:SayNext\\([^;]*?\"|`)nerfctl ([a-z][a-z-]*(?: [a-z][a-z-]*)?)[^a-z-]");
+      "(?:(?:SayNext|PrintQueued|return fmt::format)\\([^;]*?\"|`)nerfctl ([a-z][a-z-]*(?: "
+      "[a-z][a-z-]*)?)[^a-z-]");
   size_t n_hints = 0;
   for (const auto& file : fs::recursive_directory_iterator(SourceDir() + "/client")) {
     if (!file.is_regular_file()) continue;
@@ -346,31 +349,32 @@ TEST_F(SuggestionsTest, SuggestedCommandsRun) {
 
 // An orbit would show the backs of a capture's walls.
 TEST_F(CommandTableTest, RenderJobsTakeAPathThatSuits) {
-  EXPECT_THAT(Run({"render-job", "create", "--help"}).out, testing::HasSubstr("--path TEXT=auto"));
+  EXPECT_THAT(Run({"job", "render", "--help"}).out, testing::HasSubstr("--path TEXT=auto"));
 }
 
 TEST_F(CommandTableTest, MoviesAndPicturesOfARenderJobNeedAFolder) {
-  CommandResult refused = Run({"render-job", "create", "mic", "--images", "--out", "m.mp4"});
+  CommandResult refused = Run({"job", "render", "mic", "--images", "--out", "m.mp4"});
   EXPECT_EQ(refused.exit_code, kUsage);
-  EXPECT_THAT(refused.err, testing::HasSubstr("--out: m.mp4 is a movie's name, and the job has "
-                                              "pictures too: name a folder"));
-  EXPECT_EQ(state_.calls.count("CreateRenderJob"), 0u);
-  state_.render_job_images = true;
-  refused = Run({"render-job", "fetch", "r-1", "--out", "m.mp4"});
+  EXPECT_THAT(refused.err, testing::HasSubstr("--out: m.mp4 is a file's name, and the job makes "
+                                              "several files: name a folder"));
+  EXPECT_EQ(state_.calls.count("CreateJob"), 0u);
+  state_.render_job.mutable_render()->set_images(true);
+  *state_.render_job.mutable_render_status()->add_frames()->add_images() = BlobOfBytes("a movie");
+  refused = Run({"job", "fetch", "r-1", "--out", "m.mp4"});
   EXPECT_EQ(refused.exit_code, kUsage);
   EXPECT_FALSE(fs::exists("m.mp4"));
-  EXPECT_EQ(Run({"render-job", "fetch", "r-1", "--out", "f"}).exit_code, kOk);
+  EXPECT_EQ(Run({"job", "fetch", "r-1", "--out", "f"}).exit_code, kOk);
   EXPECT_TRUE(fs::exists("f/frame_00000_RGB.png"));
   dir_.Write("file", "mine");
-  refused = Run({"render-job", "fetch", "r-1", "--out", "file"});
+  refused = Run({"job", "fetch", "r-1", "--out", "file"});
   EXPECT_EQ(refused.exit_code, kUsage);
   EXPECT_THAT(refused.err, testing::HasSubstr("--out: file is a file; name a folder"));
 }
 
 TEST_F(CommandTableTest, QueuedRenderJobSaysWhatItWaitsFor) {
-  state_.render_job_state = v1::RenderJob::QUEUED;
-  const CommandResult result =
-      Run({"render-job", "fetch", "r-1", "--out", "f", "--timeout", "0.3s"});
+  state_.render_job.set_state(v1::Job::QUEUED);
+  state_.render_job.mutable_wait()->set_message("the worker is busy");
+  const CommandResult result = Run({"job", "fetch", "r-1", "--out", "f", "--timeout", "0.3s"});
   EXPECT_THAT(result.err, testing::HasSubstr("QUEUED, waits: the worker is busy"));
 }
 
@@ -379,9 +383,9 @@ TEST_F(CommandTableTest, FilesAreNamedInJson) {
     const CommandResult result = Run(words);
     return nlohmann::json::parse(result.out, nullptr, false).value("files", Words());
   };
-  EXPECT_THAT(files_of({"render-job", "fetch", "r-1", "--out", "m.mp4", "--progress", "json"}),
+  EXPECT_THAT(files_of({"job", "fetch", "r-1", "--out", "m.mp4", "--progress", "json"}),
               Contains("m.mp4"));
-  EXPECT_THAT(files_of({"render-job", "create", "mic", "--out", "folder", "--json"}),
+  EXPECT_THAT(files_of({"job", "render", "mic", "--out", "folder", "--json"}),
               Contains("folder/movie.mp4"));
   EXPECT_THAT(files_of({"model", "download", "mic", "--out", "m", "--json"}), Contains("m"));
   const CommandResult removed = Run({"scene", "rm", "a", "b", "--json"});

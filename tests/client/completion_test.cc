@@ -62,8 +62,10 @@ TEST(CompletionTest, ValuesOfFlagsAreOffered) {
   EXPECT_THAT(Complete({"train", "x", "--set", "learning"}), ElementsAre("learning_rate=", ":"));
   EXPECT_THAT(Complete({"render", "mic", "--path", ""}),
               ElementsAre("auto", "orbit", "spiral", "flyby", "cameras", ":"));
-  EXPECT_THAT(Complete({"render-job", "create", "--path=s"}), ElementsAre("--path=spiral", ":"));
+  EXPECT_THAT(Complete({"job", "render", "--path=s"}), ElementsAre("--path=spiral", ":"));
   EXPECT_THAT(Complete({"train", "x", "--method", "ngp-t"}), ElementsAre("ngp-tiles", ":"));
+  EXPECT_THAT(Complete({"job", "ls", "--kind", ""}),
+              ElementsAre("training", "render", "pose", "export", ":"));
   EXPECT_THAT(Complete({"--progress", "p"}), ElementsAre("plain", ":"));
   EXPECT_THAT(Complete({"token", "create", "--role", ""}),
               ElementsAre("viewer", "editor", "worker", "admin", ":"));
@@ -71,7 +73,7 @@ TEST(CompletionTest, ValuesOfFlagsAreOffered) {
 }
 
 TEST(CompletionTest, HelpTakesCommands) {
-  EXPECT_THAT(Complete({"help", "ren"}), ElementsAre("render", "render-job", ":"));
+  EXPECT_THAT(Complete({"help", "ren"}), ElementsAre("render", ":"));
   EXPECT_THAT(Complete({"help", "job", "w"}), ElementsAre("watch", ":"));
   EXPECT_THAT(Complete({"help", "render", ""}), ElementsAre(":"));
 }
@@ -88,8 +90,8 @@ TEST(CompletionTest, AnAddressThatIsNoneCompletesNoNames) {
 }
 
 TEST_F(ServiceTest, CompletionOffersTheNamesOnTheServer) {
-  state_.jobs.emplace_back().set_name("projects/default/trainingJobs/j-1");
-  state_.jobs.emplace_back().set_name("projects/default/trainingJobs/k-2");
+  state_.jobs.emplace_back().set_name("projects/default/jobs/j-1");
+  state_.jobs.emplace_back().set_name("projects/default/jobs/k-2");
   state_.scenes.emplace_back().set_name("projects/default/scenes/mic");
   const auto complete = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {kCompleteWord, "--server", server_.address()});

@@ -24,9 +24,9 @@ class ExportTest : public ServiceTest {
     return Run({"export", flag, name, "--viewer", dir_ / "mine.html", "--engine", engine_});
   }
   std::string Written() { return ReadFile(dir_ / "mine.html", 1 << 20).value_or("none"); }
-  void AddCheckpoint(v1::TrainingJob* job, int step, const std::string& content) {
+  void AddCheckpoint(v1::Job* job, int step, const std::string& content) {
     state_.blobs[Sha256Hex(content)] = content;
-    v1::Checkpoint& checkpoint = *job->add_checkpoints();
+    v1::Checkpoint& checkpoint = *job->mutable_training_status()->add_checkpoints();
     checkpoint.set_name(fmt::format("{}/checkpoints/{}", job->name(), step));
     *checkpoint.mutable_model_blob() = BlobOfBytes(content);
   }
@@ -42,7 +42,7 @@ TEST_F(ExportTest, ModelIsFetchedAndHandedToTheEngine) {
 }
 
 TEST_F(ExportTest, JobGivesItsNewestCheckpointOrTheNamedOne) {
-  v1::TrainingJob& job = state_.jobs.emplace_back();
+  v1::Job& job = state_.jobs.emplace_back();
   job.set_name(kJob);
   const CommandResult none = Export("--job", "j-fake");
   EXPECT_EQ(none.exit_code, kNotFound);
@@ -85,13 +85,14 @@ TEST_F(ServerExportTest, FileThatAWorkerMadeIsDownloaded) {
             "--priority", "7", "--progress", "plain", "--where", "server"});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
   ASSERT_EQ(state_.export_requests.size(), 1u);
-  const v1::ExportJob& job = state_.export_requests[0].export_job();
-  EXPECT_EQ(job.model(), "projects/default/models/mic");
-  EXPECT_EQ(job.format(), v1::ExportJob::GLB);
-  EXPECT_EQ(job.frame(), v1::ExportJob::BLENDER);
-  EXPECT_EQ(job.box().center(0), -1);
-  EXPECT_EQ(job.box().size(2), 3);
-  EXPECT_EQ(job.triangles(), 99u);
+  const v1::Job& job = state_.export_requests[0].job();
+  const v1::ExportSpec& spec = job.export_();
+  EXPECT_EQ(spec.model(), "projects/default/models/mic");
+  EXPECT_EQ(spec.format(), v1::ExportSpec::GLB);
+  EXPECT_EQ(spec.frame(), v1::ExportSpec::BLENDER);
+  EXPECT_EQ(spec.box().center(0), -1);
+  EXPECT_EQ(spec.box().size(2), 3);
+  EXPECT_EQ(spec.triangles(), 99u);
   EXPECT_EQ(job.labels().at("for"), "print");
   EXPECT_EQ(job.priority(), 7);
   EXPECT_EQ(ReadFile(dir_ / "out.glb", 100).value_or(""), "a mesh");
@@ -106,8 +107,8 @@ TEST_F(ServerExportTest, TexturesAndVolumesAreAskedForAndMadeHereWithTheSameFlag
                 .exit_code,
             kOk);
   ASSERT_EQ(state_.export_requests.size(), 2u);
-  EXPECT_EQ(state_.export_requests[0].export_job().texture(), 512u);
-  EXPECT_EQ(state_.export_requests[1].export_job().format(), v1::ExportJob::VDB);
+  EXPECT_EQ(state_.export_requests[0].job().export_().texture(), 512u);
+  EXPECT_EQ(state_.export_requests[1].job().export_().format(), v1::ExportSpec::VDB);
   engine_ = FakeEngine(scripts_, "shift 2\necho \"$@\" >\"$2\"\n");
   ASSERT_EQ(Mesh({"--texture", "512", "--engine", engine_}).exit_code, kOk);
   EXPECT_THAT(ReadFile(dir_ / "out.glb", 1000).value_or(""), HasSubstr("--texture 512"));
@@ -130,11 +131,11 @@ TEST_F(ServerExportTest, PathsAndViewsGoThroughKeyframesThereAndHere) {
   there.insert(there.end(), {"--where", "server"});
   ASSERT_EQ(run("--ngp-path", "base_cam.json", there), kOk);
   ASSERT_EQ(state_.export_requests.size(), 3u);
-  EXPECT_EQ(state_.export_requests[0].export_job().format(), v1::ExportJob::VIEWS);
-  EXPECT_FALSE(state_.export_requests[0].export_job().has_path());
-  EXPECT_EQ(state_.export_requests[1].export_job().format(), v1::ExportJob::NVDB);
-  const v1::ExportJob& path = state_.export_requests[2].export_job();
-  EXPECT_EQ(path.format(), v1::ExportJob::NGP_PATH);
+  EXPECT_EQ(state_.export_requests[0].job().export_().format(), v1::ExportSpec::VIEWS);
+  EXPECT_FALSE(state_.export_requests[0].job().export_().has_path());
+  EXPECT_EQ(state_.export_requests[1].job().export_().format(), v1::ExportSpec::NVDB);
+  const v1::ExportSpec& path = state_.export_requests[2].job().export_();
+  EXPECT_EQ(path.format(), v1::ExportSpec::NGP_PATH);
   EXPECT_EQ(path.path().keyframes().frames(), 9u);
   EXPECT_TRUE(path.path().keyframes().loop());
   EXPECT_EQ(path.path().keyframes().keyframes(0).fov_degrees(), 40);
@@ -165,15 +166,7 @@ TEST_F(ServerExportTest, BakedViewerIsMadeThereAndHere) {
   EXPECT_TRUE(state_.export_requests.empty());
   ASSERT_EQ(run({"--where", "server"}).exit_code, kOk);
   ASSERT_EQ(state_.export_requests.size(), 1u);
-  EXPECT_TRUE(state_.export_requests[0].export_job().baked());
-  // A server that does not know the field would make a plain viewer.
-  state_.knows_baked = false;
-  const CommandResult older = run({"--where", "server"});
-  EXPECT_NE(older.exit_code, kOk);
-  EXPECT_THAT(older.err, HasSubstr("--baked: this server is of an earlier version"));
-  EXPECT_EQ(state_.export_requests.size(), 1u);
-  EXPECT_THAT(run({}).err, HasSubstr("without baked viewers: exporting here"));
-  EXPECT_EQ(state_.export_requests.size(), 1u);
+  EXPECT_TRUE(state_.export_requests[0].job().export_().baked());
 }
 
 TEST_F(ServerExportTest, DryRunTellsTheSizeAndMakesNothing) {
@@ -195,12 +188,14 @@ TEST_F(ServerExportTest, DryRunTellsTheSizeAndMakesNothing) {
 }
 
 TEST_F(ServerExportTest, FailedJobLeavesNoFileAndSaysWhy) {
-  state_.export_job.set_state(v1::ExportJob::FAILED);
+  state_.export_job.set_state(v1::Job::FAILED);
+  state_.export_job.clear_export_status();
   state_.export_job.mutable_error()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
   state_.export_job.mutable_error()->set_message("a mesh needs a density");
   const CommandResult result = Mesh({"--where", "server"});
   EXPECT_EQ(result.exit_code, kBadData);
-  EXPECT_THAT(result.err, HasSubstr("export job e-fake is FAILED: a mesh needs a density"));
+  EXPECT_THAT(result.err,
+              HasSubstr("export job e-fake failed: a mesh needs a density (INVALID_ARGUMENT)"));
   EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
 }
 

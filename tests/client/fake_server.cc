@@ -107,94 +107,103 @@ class FakeScenes final : public Fake<v1::SceneService> {
   ANSWER(DescribeScene, v1::DescribeSceneResponse) { *response = state_->description; }
 };
 
-class FakeTraining final : public Fake<v1::TrainingService> {
+// Jobs that no test has named are of the kind that their ids say: r-, p- and e-. They end as the
+// test says, at once.
+class FakeJobs final : public Fake<v1::JobService> {
  public:
   using Fake::Fake;
 
-  grpc::Status CreateTrainingJob(grpc::ServerContext*, const v1::CreateTrainingJobRequest* request,
-                                 v1::TrainingJob* response) override {
-    {
+  grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest* request,
+                         v1::Job* response) override {
+    const v1::Job& job = request->job();
+    if (job.has_training()) {
       MutexLock lock(state_->mu);
       (request->validate_only() ? state_->validate_job : state_->create_job).push_back(*request);
     }
-    RETURN_SCRIPTED_ERROR("CreateTrainingJob");
-    *response = request->training_job();
-    response->set_name(request->parent() + "/trainingJobs/j-fake");
-    response->set_state(v1::TrainingJob::QUEUED);
-    if (!state_->wait.message().empty()) *response->mutable_wait() = state_->wait;
-    response->set_init_reason(state_->init_reason);
-    if (!state_->init_model.empty())
-      response->mutable_effective_config()->mutable_init()->set_model(state_->init_model);
+    RETURN_SCRIPTED_ERROR("CreateJob");
+    MutexLock lock(state_->mu);
+    *response = job;
+    response->set_state(v1::Job::QUEUED);
+    const std::string jobs = request->parent() + "/jobs/";
+    if (job.has_training()) {
+      response->set_name(jobs + "j-fake");
+      if (!state_->wait.message().empty()) *response->mutable_wait() = state_->wait;
+      v1::TrainingStatus& status = *response->mutable_training_status();
+      status.set_init_reason(state_->init_reason);
+      if (!state_->init_model.empty())
+        status.mutable_effective_config()->mutable_init()->set_model(state_->init_model);
+    } else if (job.has_render()) {
+      response->set_name(jobs + "r-fake");
+    } else if (job.has_pose()) {
+      state_->pose_requests.push_back(*request);
+      *response = Find(jobs + "p-fake");
+      response->set_state(v1::Job::QUEUED);
+    } else {
+      response->set_name(jobs + "e-fake");
+      response->mutable_export_status()->set_expected_bytes(state_->export_size.first);
+      response->mutable_export_status()->set_max_bytes(state_->export_size.second);
+      response->mutable_wait()->set_reason(state_->export_wait);
+      response->mutable_wait()->set_message("no worker is connected");
+      if (!request->validate_only()) state_->export_requests.push_back(*request);
+    }
     return grpc::Status::OK;
   }
-  ANSWER(GetTrainingJob, v1::TrainingJob) {
+  ANSWER(GetJob, v1::Job) {
     state_->names.push_back(request->name());
-    for (const v1::TrainingJob& job : state_->jobs) {
-      if (job.name() == request->name()) *response = job;
-    }
-    response->set_name(request->name());
+    *response = Find(request->name());
   }
-  ANSWER(ListTrainingMetrics, v1::ListTrainingMetricsResponse) {
-    response->add_points()->set_step(100);
-  }
+  ANSWER(ListJobMetrics, v1::ListJobMetricsResponse) { response->add_points()->set_step(100); }
   // Page tokens are indices.
-  ANSWER(ListTrainingJobs, v1::ListTrainingJobsResponse) {
+  ANSWER(ListJobs, v1::ListJobsResponse) {
     state_->list_jobs.push_back(*request);
     size_t i = request->page_token().empty() ? 0 : std::stoul(request->page_token());
     size_t room =
         std::min<size_t>(static_cast<size_t>(request->page_size()), state_->page_size_limit);
     for (; i < state_->jobs.size() && room > 0; ++i, --room) {
-      *response->add_training_jobs() = state_->jobs[i];
+      *response->add_jobs() = state_->jobs[i];
     }
     if (i < state_->jobs.size()) response->set_next_page_token(std::to_string(i));
   }
-  ANSWER(DeleteTrainingJob, google::protobuf::Empty) { state_->names.push_back(request->name()); }
-  ANSWER(PauseTrainingJob, v1::TrainingJob) {
-    state_->names.push_back(request->name());
-    response->set_name(request->name());
-    response->set_state(v1::TrainingJob::PAUSING);
-  }
-  ANSWER(ResumeTrainingJob, v1::TrainingJob) {
-    state_->names.push_back(request->name());
-    response->set_name(request->name());
-    response->set_state(v1::TrainingJob::QUEUED);
-  }
-  ANSWER(RetryTrainingJob, v1::TrainingJob) {
+  ANSWER(DeleteJob, google::protobuf::Empty) { state_->names.push_back(request->name()); }
+  ANSWER(PauseJob, v1::Job) { Change(request->name(), v1::Job::PAUSING, response); }
+  ANSWER(ResumeJob, v1::Job) { Change(request->name(), v1::Job::QUEUED, response); }
+  ANSWER(RetryJob, v1::Job) {
     state_->retry_job.push_back(*request);
-    response->set_name("projects/default/trainingJobs/j-retry");
-    response->set_state(v1::TrainingJob::QUEUED);
+    response->set_name("projects/default/jobs/j-retry");
+    response->set_state(v1::Job::QUEUED);
   }
-  ANSWER(ExtendTrainingJob, v1::TrainingJob) {
+  ANSWER(ExtendJob, v1::Job) {
     state_->extend_job.push_back(*request);
-    response->set_name("projects/default/trainingJobs/j-more");
-    response->set_state(v1::TrainingJob::QUEUED);
+    response->set_name("projects/default/jobs/j-more");
+    response->set_state(v1::Job::QUEUED);
   }
-  ANSWER(UpdateTrainingJob, v1::TrainingJob) {
+  ANSWER(UpdateJob, v1::Job) {
     state_->update_job.push_back(*request);
-    *response = request->training_job();
-    response->set_state(v1::TrainingJob::RUNNING);
+    *response = request->job();
+    response->set_state(v1::Job::RUNNING);
   }
-  ANSWER(CancelTrainingJob, v1::TrainingJob) {
-    state_->names.push_back(request->name());
+  ANSWER(CancelJob, v1::Job) {
     state_->cancel_keeps = request->keep_checkpoint();
-    response->set_name(request->name());
-    response->set_state(v1::TrainingJob::CANCELLING);
+    Change(request->name(), v1::Job::CANCELLING, response);
   }
-  grpc::Status WatchTrainingJob(grpc::ServerContext* context,
-                                const v1::WatchTrainingJobRequest* request,
-                                grpc::ServerWriter<v1::WatchTrainingJobResponse>* writer) override {
-    RETURN_SCRIPTED_ERROR("WatchTrainingJob");
+  grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
+                        grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
+    RETURN_SCRIPTED_ERROR("WatchJob");
     WatchScript script;
     std::function<void()> on_message;
     {
       MutexLock lock(state_->mu);
       state_->watch.push_back(*request);
       on_message = state_->on_watch_message;
-      if (state_->watch_scripts.empty()) {
+      if (const v1::Job job = Find(request->name());
+          job.has_render() || job.has_pose() || job.has_export_()) {
+        script = ScriptOf(job, request->resume_token().empty());
+      } else if (state_->watch_scripts.empty()) {
         return ToGrpcStatus(absl::InternalError("no script is left"));
+      } else {
+        script = state_->watch_scripts.front();
+        state_->watch_scripts.erase(state_->watch_scripts.begin());
       }
-      script = state_->watch_scripts.front();
-      state_->watch_scripts.erase(state_->watch_scripts.begin());
     }
     for (const auto& message : script.messages) {
       writer->Write(message);
@@ -204,6 +213,53 @@ class FakeTraining final : public Fake<v1::TrainingService> {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return ToGrpcStatus(script.end);
+  }
+
+ private:
+  // Those below require state_->mu.
+  v1::Job Find(const std::string& name) {
+    for (const char* content : {"a movie", "a mesh", "a report"}) {
+      state_->blobs[Sha256Hex(content)] = content;
+    }
+    for (const v1::Job& job : state_->jobs) {
+      if (job.name() == name) return job;
+    }
+    v1::Job job;
+    const std::string id = name.substr(name.rfind('/') + 1);
+    if (id.starts_with("r-")) job = state_->render_job;
+    if (id.starts_with("p-")) job = state_->pose_job;
+    if (id.starts_with("e-")) job = state_->export_job;
+    job.set_name(name);
+    return job;
+  }
+  void Change(const std::string& name, v1::Job::State state, v1::Job* job) {
+    state_->names.push_back(name);
+    *job = Find(name);
+    job->set_state(state);
+  }
+  // The first stream breaks before the end.
+  static WatchScript ScriptOf(v1::Job ended, bool is_first) {
+    if (ended.has_render()) ended.mutable_render_status()->clear_frames();  // as in lists
+    v1::WatchJobResponse message;
+    message.set_kind(v1::WatchJobResponse::STATE_CHANGED);
+    message.set_resume_token("token");
+    v1::Job& running = *message.mutable_job();
+    running = ended;
+    running.set_state(v1::Job::RUNNING);
+    if (running.has_pose()) {
+      v1::PoseProgress& progress = *running.mutable_pose_status()->mutable_progress();
+      progress.set_stage(6);
+      progress.set_stages(7);
+      progress.set_doing("placing cameras");
+      progress.set_eta_seconds(75);
+    } else if (running.has_export_()) {
+      running.mutable_export_status()->mutable_progress()->set_step("surface");
+      running.mutable_export_status()->mutable_progress()->set_share(0.5);
+    }
+    if (is_first) return {{message}, absl::UnavailableError("away")};
+    WatchScript script{{message, message}, absl::OkStatus()};
+    *script.messages[1].mutable_job() = ended;
+    return script;
   }
 };
 
@@ -289,145 +345,6 @@ class FakeRender final : public Fake<v1::RenderService> {
       if (!state_->keep_blobs) state_->blobs[image.blob().sha256()] = image.content();
       image.clear_content();
     }
-  }
-};
-
-// Every render job has succeeded and has a movie.
-class FakeRenderJobs final : public Fake<v1::RenderJobService> {
- public:
-  using Fake::Fake;
-
-  ANSWER(CreateRenderJob, v1::RenderJob) {
-    *response = Named(request->parent() + "/renderJobs/r-fake");
-  }
-  ANSWER(GetRenderJob, v1::RenderJob) { *response = Named(request->name()); }
-  ANSWER(ListRenderJobs, v1::ListRenderJobsResponse) {
-    *response->add_render_jobs() = Named(request->parent() + "/renderJobs/r-fake");
-  }
-  ANSWER(CancelRenderJob, v1::RenderJob) { *response = Named(request->name()); }
-  ANSWER(DeleteRenderJob, google::protobuf::Empty) {}
-
- private:
-  // Requires state_->mu.
-  v1::RenderJob Named(const std::string& name) {
-    v1::RenderJob job;
-    job.set_name(name);
-    job.set_state(state_->render_job_state);
-    if (job.state() == v1::RenderJob::QUEUED) job.mutable_wait()->set_message("the worker is busy");
-    job.set_frame_count(2);
-    job.set_frames_done(2);
-    if (state_->render_job_images) {
-      job.set_images(true);
-      *job.add_frames()->add_images() = BlobOfBytes("a movie");
-    }
-    *job.mutable_movie_blob() = BlobOfBytes("a movie");
-    state_->blobs[job.movie_blob().sha256()] = "a movie";
-    return job;
-  }
-};
-
-// Every pose job ends as the test says, at once.
-class FakePoseJobs final : public Fake<v1::PoseJobService> {
- public:
-  using Fake::Fake;
-
-  ANSWER(CreatePoseJob, v1::PoseJob) {
-    state_->pose_requests.push_back(*request);
-    *response = Named(request->parent() + "/poseJobs/p-fake");
-    response->set_state(v1::PoseJob::QUEUED);
-  }
-  ANSWER(GetPoseJob, v1::PoseJob) { *response = Named(request->name()); }
-  ANSWER(ListPoseJobs, v1::ListPoseJobsResponse) {
-    *response->add_pose_jobs() = Named(request->parent() + "/poseJobs/p-fake");
-  }
-  grpc::Status WatchPoseJob(grpc::ServerContext*, const v1::WatchPoseJobRequest* request,
-                            grpc::ServerWriter<v1::WatchPoseJobResponse>* writer) override {
-    RETURN_SCRIPTED_ERROR("WatchPoseJob");
-    v1::PoseJob ended;
-    {
-      MutexLock lock(state_->mu);
-      ended = Named(request->name());
-    }
-    v1::WatchPoseJobResponse message;
-    message.set_kind(v1::WatchPoseJobResponse::STATE_CHANGED);
-    message.set_resume_token("token");
-    *message.mutable_pose_job() = ended;
-    message.mutable_pose_job()->set_state(v1::PoseJob::RUNNING);
-    message.mutable_pose_job()->mutable_progress()->set_stage(6);
-    message.mutable_pose_job()->mutable_progress()->set_stages(7);
-    message.mutable_pose_job()->mutable_progress()->set_doing("placing cameras");
-    message.mutable_pose_job()->mutable_progress()->set_eta_seconds(75);
-    writer->Write(message);
-    // A broken stream is resumed.
-    if (request->resume_token().empty()) return grpc::Status(grpc::UNAVAILABLE, "away");
-    *message.mutable_pose_job() = ended;
-    writer->Write(message);
-    return grpc::Status::OK;
-  }
-  ANSWER(CancelPoseJob, v1::PoseJob) { *response = Named(request->name()); }
-  ANSWER(DeletePoseJob, google::protobuf::Empty) {}
-
- private:
-  // Requires state_->mu.
-  v1::PoseJob Named(const std::string& name) {
-    v1::PoseJob job = state_->pose_job;
-    job.set_name(name);
-    return job;
-  }
-};
-
-// Every export job ends as the test says, at once.
-class FakeExportJobs final : public Fake<v1::ExportJobService> {
- public:
-  using Fake::Fake;
-
-  ANSWER(CreateExportJob, v1::ExportJob) {
-    *response = request->export_job();
-    if (!state_->knows_baked) response->clear_baked();
-    response->set_name(request->parent() + "/exportJobs/e-fake");
-    response->set_state(v1::ExportJob::QUEUED);
-    response->set_expected_bytes(state_->export_size.first);
-    response->set_max_bytes(state_->export_size.second);
-    response->mutable_wait()->set_reason(state_->export_wait);
-    response->mutable_wait()->set_message("no worker is connected");
-    if (!request->validate_only()) state_->export_requests.push_back(*request);
-  }
-  ANSWER(GetExportJob, v1::ExportJob) { *response = Named(request->name()); }
-  ANSWER(ListExportJobs, v1::ListExportJobsResponse) {
-    *response->add_export_jobs() = Named(request->parent() + "/exportJobs/e-fake");
-  }
-  ANSWER(CancelExportJob, v1::ExportJob) { *response = Named(request->name()); }
-  ANSWER(DeleteExportJob, google::protobuf::Empty) {}
-  grpc::Status WatchExportJob(grpc::ServerContext*, const v1::WatchExportJobRequest* request,
-                              grpc::ServerWriter<v1::WatchExportJobResponse>* writer) override {
-    RETURN_SCRIPTED_ERROR("WatchExportJob");
-    v1::ExportJob ended;
-    {
-      MutexLock lock(state_->mu);
-      ended = Named(request->name());
-    }
-    v1::WatchExportJobResponse message;
-    message.set_kind(v1::WatchExportJobResponse::STATE_CHANGED);
-    message.set_resume_token("token");
-    *message.mutable_export_job() = ended;
-    message.mutable_export_job()->set_state(v1::ExportJob::RUNNING);
-    message.mutable_export_job()->mutable_progress()->set_step("surface");
-    message.mutable_export_job()->mutable_progress()->set_share(0.5);
-    writer->Write(message);
-    // A broken stream is resumed.
-    if (request->resume_token().empty()) return grpc::Status(grpc::UNAVAILABLE, "away");
-    *message.mutable_export_job() = ended;
-    writer->Write(message);
-    return grpc::Status::OK;
-  }
-
- private:
-  // Requires state_->mu.
-  v1::ExportJob Named(const std::string& name) {
-    v1::ExportJob job = state_->export_job;
-    job.set_name(name);
-    state_->blobs[Sha256Hex("a mesh")] = "a mesh";
-    return job;
   }
 };
 
@@ -531,12 +448,9 @@ class FakeAdmin final : public Fake<v1::AdminService> {
 FakeServer::FakeServer(FakeState* state) {
   grpc::EnableDefaultHealthCheckService(true);
   services_.push_back(std::make_unique<FakeScenes>(state));
-  services_.push_back(std::make_unique<FakeTraining>(state));
+  services_.push_back(std::make_unique<FakeJobs>(state));
   services_.push_back(std::make_unique<FakeModels>(state));
   services_.push_back(std::make_unique<FakeRender>(state));
-  services_.push_back(std::make_unique<FakeRenderJobs>(state));
-  services_.push_back(std::make_unique<FakePoseJobs>(state));
-  services_.push_back(std::make_unique<FakeExportJobs>(state));
   services_.push_back(std::make_unique<FakeBlobs>(state));
   services_.push_back(std::make_unique<FakeByteStream>(state));
   services_.push_back(std::make_unique<FakeAdmin>(state));

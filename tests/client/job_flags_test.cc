@@ -11,7 +11,7 @@
 namespace nerf {
 namespace {
 
-absl::StatusOr<v1::CreateTrainingJobRequest> Build(const JobFlags& flags) {
+absl::StatusOr<v1::CreateJobRequest> Build(const JobFlags& flags) {
   FakeRandom random;
   return BuildJobRequest(flags, "default", random);
 }
@@ -21,7 +21,7 @@ TEST(JobFlagsTest, NoFlagsGiveDefaultsAndARequestId) {
   ASSERT_THAT(request, IsOk());
   EXPECT_TRUE(IsUuid4(request->request_id()));
   EXPECT_EQ(request->parent(), "projects/default");
-  const v1::TrainingConfig& config = request->training_job().config();
+  const v1::TrainingConfig& config = request->job().training().config();
   EXPECT_EQ(config.seed(), TrainConfig().seed);
   EXPECT_EQ(config.budget_case(), v1::TrainingConfig::BUDGET_NOT_SET);
   EXPECT_FALSE(config.has_test_every());
@@ -35,7 +35,7 @@ TEST(JobFlagsTest, SecondsMayHaveAUnit) {
     flags.seconds = text;
     const auto request = Build(flags);
     ASSERT_THAT(request, IsOk()) << text;
-    EXPECT_EQ(request->training_job().config().seconds(), seconds) << text;
+    EXPECT_EQ(request->job().training().config().seconds(), seconds) << text;
   }
   for (const char* text : {"0", "-5m", "5 minutes", "inf", "m"}) {
     JobFlags flags;
@@ -49,7 +49,7 @@ TEST(JobFlagsTest, NoEvalIsASettingThatTheJobSendsOn) {
   flags.no_eval = true;
   const auto request = Build(flags);
   ASSERT_THAT(request, IsOk());
-  EXPECT_EQ(request->training_job().config().settings().at("evaluate"), "0");
+  EXPECT_EQ(request->job().training().config().settings().at("evaluate"), "0");
   flags.settings = {"evaluate=1"};
   EXPECT_THAT(Build(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--no-eval"));
 }
@@ -66,18 +66,18 @@ TEST(JobFlagsTest, FlagsBecomeTheConfig) {
   flags.request_id = "6f1c2a34-8a1b-4c5d-9e0f-123456789abc";
   const auto request = Build(flags);
   ASSERT_THAT(request, IsOk());
-  const v1::TrainingConfig& config = request->training_job().config();
+  const v1::TrainingConfig& config = request->job().training().config();
   EXPECT_EQ(config.samples(), 40e6);
   EXPECT_EQ(config.seed(), 7u);
   EXPECT_EQ(config.background(), v1::TrainingConfig::WHITE);
   EXPECT_TRUE(config.has_test_every());
   EXPECT_EQ(config.test_every(), 0u);
-  EXPECT_EQ(config.init().checkpoint(), "projects/default/trainingJobs/j-1/checkpoints/200");
+  EXPECT_EQ(config.init().checkpoint(), "projects/default/jobs/j-1/checkpoints/200");
   EXPECT_EQ(config.settings().at("loss"), "mse");
   EXPECT_EQ(config.settings().at("box"), "0,0,0,2");
   EXPECT_EQ(config.settings_size(), 3);
   EXPECT_EQ(request->request_id(), flags.request_id);
-  EXPECT_EQ(request->training_job().display_name(), "Mic");
+  EXPECT_EQ(request->job().display_name(), "Mic");
 }
 
 TEST(JobFlagsTest, AutoLeavesTheStartToTheServer) {
@@ -85,12 +85,12 @@ TEST(JobFlagsTest, AutoLeavesTheStartToTheServer) {
   flags.init = "auto";
   auto request = Build(flags);
   ASSERT_THAT(request, IsOk());
-  EXPECT_EQ(request->training_job().config().init().model(), "auto");
+  EXPECT_EQ(request->job().training().config().init().model(), "auto");
   // A model of this name is named in full.
   flags.init = "projects/default/models/auto";
   request = Build(flags);
   ASSERT_THAT(request, IsOk());
-  EXPECT_EQ(request->training_job().config().init().model(), "projects/default/models/auto");
+  EXPECT_EQ(request->job().training().config().init().model(), "projects/default/models/auto");
   for (const char* wrong : {"Auto", "auto ", "auto,mic", "AUTO"}) {
     flags.init = wrong;
     EXPECT_THAT(Build(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--init")) << wrong;
@@ -137,7 +137,7 @@ TEST(JobFlagsTest, PosesAndExifBecomeSettings) {
   flags.apply_exif = true;
   const auto request = Build(flags);
   ASSERT_THAT(request, IsOk());
-  const auto& settings = request->training_job().config().settings();
+  const auto& settings = request->job().training().config().settings();
   EXPECT_EQ(settings.at("poses"), "w2c");
   EXPECT_EQ(settings.at("apply_exif"), "1");
   flags.poses = "sideways";

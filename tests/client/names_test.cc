@@ -11,7 +11,7 @@ constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 TEST(NamesTest, ShortIdsExpandIntoTheProjectAndFullNamesStay) {
   EXPECT_THAT(ExpandName(ResourceKind::kJob, "j-7f3k2c81", "default"),
-              IsOkAndHolds("projects/default/trainingJobs/j-7f3k2c81"));
+              IsOkAndHolds("projects/default/jobs/j-7f3k2c81"));
   EXPECT_THAT(ExpandName(ResourceKind::kScene, "mic", "lab"),
               IsOkAndHolds("projects/lab/scenes/mic"));
   EXPECT_THAT(ExpandName(ResourceKind::kModel, "projects/a/models/b", "lab"),
@@ -20,11 +20,11 @@ TEST(NamesTest, ShortIdsExpandIntoTheProjectAndFullNamesStay) {
 }
 
 TEST(NamesTest, WhatCannotBeANameIsRefusedWithWhatWasExpected) {
-  for (const char* text : {"", "J-1", "a b", "../x", "projects/a/scenes/b", "projects/a/models/",
-                           "projects//trainingJobs/x", "trainingJobs/j-1", "j-1/", "j-1\n",
-                           "projects/a/trainingJobs/j/checkpoints/1"}) {
+  for (const char* text :
+       {"", "J-1", "a b", "../x", "projects/a/scenes/b", "projects/a/models/", "projects//jobs/x",
+        "jobs/j-1", "j-1/", "j-1\n", "projects/a/jobs/j/checkpoints/1"}) {
     EXPECT_THAT(ExpandName(ResourceKind::kJob, text, "default"),
-                StatusIs(kInvalid, "projects/PROJECT/trainingJobs/ID"))
+                StatusIs(kInvalid, "projects/PROJECT/jobs/ID"))
         << text;
   }
   EXPECT_THAT(ExpandName(ResourceKind::kJob, std::string(64, 'a'), "default"), StatusIs(kInvalid));
@@ -32,16 +32,16 @@ TEST(NamesTest, WhatCannotBeANameIsRefusedWithWhatWasExpected) {
 }
 
 TEST(NamesTest, CheckpointsAreJobAndStep) {
-  const std::string full = "projects/default/trainingJobs/j-1/checkpoints/1200";
+  const std::string full = "projects/default/jobs/j-1/checkpoints/1200";
   for (const std::string& text :
        {std::string("j-1/1200"), std::string("j-1/checkpoints/1200"), full,
-        std::string("projects/default/trainingJobs/j-1/checkpoints/1200")}) {
+        std::string("projects/default/jobs/j-1/checkpoints/1200")}) {
     EXPECT_THAT(ExpandCheckpointName(text, "default", false), IsOkAndHolds(full)) << text;
     EXPECT_TRUE(LooksLikeCheckpoint(text)) << text;
   }
-  for (const char* text : {"j-1", "j-1/-", "projects/default/trainingJobs/j-1"}) {
+  for (const char* text : {"j-1", "j-1/-", "projects/default/jobs/j-1"}) {
     EXPECT_THAT(ExpandCheckpointName(text, "default", true),
-                IsOkAndHolds("projects/default/trainingJobs/j-1/checkpoints/-"))
+                IsOkAndHolds("projects/default/jobs/j-1/checkpoints/-"))
         << text;
     EXPECT_THAT(ExpandCheckpointName(text, "default", false), StatusIs(kInvalid, "JOB/STEP"))
         << text;
@@ -53,19 +53,17 @@ TEST(NamesTest, CheckpointsAreJobAndStep) {
 }
 
 TEST(NamesTest, ErrorsNameResourcesOfTheProjectByTheirShortIds) {
-  EXPECT_EQ(WithShortNames("projects/default/trainingJobs/j-1 is RUNNING", "default"),
-            "j-1 is RUNNING");
-  EXPECT_EQ(WithShortNames("no projects/lab/trainingJobs/j-1/checkpoints/20, projects/lab/models/m",
-                           "lab"),
+  EXPECT_EQ(WithShortNames("projects/default/jobs/j-1 is RUNNING", "default"), "j-1 is RUNNING");
+  EXPECT_EQ(WithShortNames("no projects/lab/jobs/j-1/checkpoints/20, projects/lab/models/m", "lab"),
             "no j-1/20, m");
   EXPECT_EQ(WithShortNames("projects/lab/scenes/s", "default"), "projects/lab/scenes/s");
-  EXPECT_EQ(WithShortNames("projects/default/trainingJobs/", "default"), "");
+  EXPECT_EQ(WithShortNames("projects/default/jobs/", "default"), "");
   EXPECT_EQ(WithShortNames("", "default"), "");
 }
 
 TEST(NamesTest, ShortNameIsWhatPeopleType) {
-  EXPECT_EQ(ShortName("projects/default/trainingJobs/j-1"), "j-1");
-  EXPECT_EQ(ShortName("projects/default/trainingJobs/j-1/checkpoints/20"), "j-1/20");
+  EXPECT_EQ(ShortName("projects/default/jobs/j-1"), "j-1");
+  EXPECT_EQ(ShortName("projects/default/jobs/j-1/checkpoints/20"), "j-1/20");
   EXPECT_EQ(ShortName("workers/w-1"), "w-1");
   EXPECT_EQ(ShortName(""), "");
 }

@@ -9,9 +9,10 @@
 
 #include "client/calls/session.h"
 #include "client/flags/text_format.h"
+#include "client/kinds/job_printers.h"
+#include "client/kinds/job_words.h"
+#include "client/kinds/training_words.h"
 #include "client/show/error_printer.h"
-#include "client/show/job_progress.h"
-#include "client/show/job_words.h"
 #include "client/show/resource_printers.h"
 #include "client/show/text_table.h"
 #include "common/error_reason.h"
@@ -42,44 +43,83 @@ std::string Printed(OutputFormat format, const Print& print) {
   return out.str();
 }
 
-v1::TrainingJob RunningJob() {
-  auto job = FromJson<v1::TrainingJob>(R"({
-    "name": "projects/default/trainingJobs/j-7f3k2c81", "displayName": "fox", "state": "RUNNING",
-    "scene": "projects/default/scenes/s-1", "worker": "workers/gpu-0", "attempt": 1,
-    "config": {"seed": 1, "steps": 20000},
-    "progress": {"step": 12400, "fraction": 0.62, "psnrPreview": 26.91, "etaSeconds": 41,
-                 "samples": 4e7, "loss": 0.00213, "seconds": 71}})");
+v1::Job RunningJob() {
+  auto job = FromJson<v1::Job>(R"({
+    "name": "projects/default/jobs/j-7f3k2c81", "displayName": "fox", "state": "RUNNING",
+    "workers": ["workers/gpu-0"], "attempt": 1,
+    "training": {"scene": "projects/default/scenes/s-1", "config": {"seed": 1, "steps": 20000}},
+    "trainingStatus": {"progress": {"step": 12400, "fraction": 0.62, "psnrPreview": 26.91,
+                                    "etaSeconds": 41, "samples": 4e7, "loss": 0.00213,
+                                    "seconds": 71}}})");
   job.mutable_create_time()->set_seconds(kNow - 71);
   return job;
 }
 
 TEST(OutputTest, JobTable) {
-  auto failed = FromJson<v1::TrainingJob>(R"({
-    "name": "projects/default/trainingJobs/j-2", "state": "FAILED", "config": {"samples": 1e6},
-    "progress": {"step": 7, "fraction": 0.999, "etaSeconds": 9}})");
+  auto failed = FromJson<v1::Job>(R"({
+    "name": "projects/default/jobs/j-2", "state": "FAILED",
+    "training": {"config": {"samples": 1e6}},
+    "trainingStatus": {"progress": {"step": 7, "fraction": 0.999, "etaSeconds": 9}}})");
   const std::string text = Printed(OutputFormat::kTable, [&](const Printer& printer) {
     PrintJobs(printer, {RunningJob(), failed});
   });
   EXPECT_EQ(text,
-            "ID          NAME  STATE    STEP         PSNR dB          WORKER  AGE  ETA   NOTE\n"
-            "j-7f3k2c81  fox   RUNNING  12400/20000  26.91 (preview)  gpu-0   71s  0:41  -\n"
-            "j-2         -     FAILED   7 (99%)      -                -       -    -     -\n");
+            "ID          KIND      NAME  STATE    OF   PROGRESS     RESULT              "
+            "WORKER  AGE  ETA   NOTE\n"
+            "j-7f3k2c81  training  fox   RUNNING  s-1  12400/20000  26.91 dB (preview)  "
+            "gpu-0   71s  0:41  -\n"
+            "j-2         training  -     FAILED   -    7 (99%)      -                   -    "
+            "   -    -     -\n");
+}
+
+TEST(OutputTest, EveryKindOfJobHasItsWordsInOneTable) {
+  const std::string text = Printed(OutputFormat::kTable, [](const Printer& printer) {
+    PrintJobs(printer,
+              {FromJson<v1::Job>(R"({
+           "name": "projects/default/jobs/r-1", "state": "RUNNING",
+           "render": {"model": "projects/default/models/mic", "width": 640, "height": 480},
+           "workers": ["workers/a", "workers/b"],
+           "renderStatus": {"frameCount": 24, "framesDone": 2}})"),
+               FromJson<v1::Job>(R"({
+           "name": "projects/default/jobs/p-1", "state": "RUNNING",
+           "pose": {"scene": "projects/default/scenes/garden"},
+           "poseStatus": {"fileCount": 9, "progress": {"stage": 6, "stages": 7, "done": 12,
+                          "of": 50, "doing": "placing cameras", "etaSeconds": 75}}})"),
+               FromJson<v1::Job>(R"({
+           "name": "projects/default/jobs/e-1", "state": "QUEUED", "wait": {"message": "busy"},
+           "export": {"checkpoint": "projects/default/jobs/j-1/checkpoints/20", "format": "GLB"},
+           "exportStatus": {"progress": {"step": "surface", "share": 0.4},
+                            "expectedBytes": 5600000}})"),
+               FromJson<v1::Job>(R"({"name": "projects/default/jobs/x-1", "state": "QUEUED"})")});
+  });
+  EXPECT_EQ(text,
+            "ID   KIND    NAME  STATE    OF      PROGRESS                       RESULT       "
+            "      WORKER  AGE  ETA   NOTE\n"
+            "r-1  render  -     RUNNING  mic     2/24 frames                    640x480      "
+            "      a, b    -    -     -\n"
+            "p-1  pose    -     RUNNING  garden  6/7 placing cameras: 12 of 50  9 files      "
+            "      -       -    1:15  -\n"
+            "e-1  export  -     QUEUED   j-1/20  surface 40%                    GLB, about "
+            "5.6 MB  -       -    -     busy\n"
+            "x-1  -       -     QUEUED   -       -                              -            "
+            "      -       -    -     -\n");
 }
 
 TEST(OutputTest, PsnrIsNamedByWhatItIsOf) {
-  v1::TrainingJob job = RunningJob();
+  v1::Job job = RunningJob();
   EXPECT_EQ(PsnrText(job), "preview PSNR 26.91 dB");
-  job.mutable_progress()->set_preview_step(12000);
+  job.mutable_training_status()->mutable_progress()->set_preview_step(12000);
   EXPECT_EQ(PsnrText(job), "preview PSNR 26.91 dB at step 12000");
-  job.set_final_psnr(28.5);
+  job.mutable_training_status()->set_final_psnr(28.5);
   EXPECT_EQ(PsnrText(job), "test PSNR 28.50 dB");
-  EXPECT_EQ(PsnrText(v1::TrainingJob()), "");
+  EXPECT_EQ(PsnrText(v1::Job()), "");
 }
 
 TEST(OutputTest, UnknownFiguresAreAbsent) {
-  v1::TrainingJob job;
-  job.set_state(v1::TrainingJob::RUNNING);
-  job.mutable_progress()->set_step(1);
+  v1::Job job;
+  job.mutable_training();
+  job.set_state(v1::Job::RUNNING);
+  job.mutable_training_status()->mutable_progress()->set_step(1);
   const std::string text =
       Printed(OutputFormat::kTable, [&](const Printer& printer) { PrintJob(printer, job); });
   for (const char* figure : {"samples:", "loss:", "PSNR:", "speed:", "eta:", "trained for:"}) {
@@ -89,13 +129,13 @@ TEST(OutputTest, UnknownFiguresAreAbsent) {
 
 TEST(OutputTest, NoteOfAJobIsWhyItWaitsOrFailedAndHowFarItsEvaluationIs) {
   EXPECT_EQ(NoteText(RunningJob()), "");
-  v1::TrainingJob job = RunningJob();
-  job.mutable_progress()->set_evaluated_views(3);
-  job.mutable_progress()->set_evaluation_views(25);
+  v1::Job job = RunningJob();
+  job.mutable_training_status()->mutable_progress()->set_evaluated_views(3);
+  job.mutable_training_status()->mutable_progress()->set_evaluation_views(25);
   EXPECT_EQ(NoteText(job), "evaluating 3/25 test views");
-  job.set_state(v1::TrainingJob::SUCCEEDED);
+  job.set_state(v1::Job::SUCCEEDED);
   EXPECT_EQ(NoteText(job), "");
-  job.set_state(v1::TrainingJob::QUEUED);
+  job.set_state(v1::Job::QUEUED);
   job.mutable_wait()->set_message("no worker is connected");
   EXPECT_EQ(NoteText(job), "no worker is connected");
   job.set_queue_reason("WORKER_LOST");
@@ -103,7 +143,7 @@ TEST(OutputTest, NoteOfAJobIsWhyItWaitsOrFailedAndHowFarItsEvaluationIs) {
   job.set_queue_reason("A_LATER_ONE");
   job.clear_wait();
   EXPECT_EQ(NoteText(job), "A_LATER_ONE");
-  job.set_state(v1::TrainingJob::FAILED);
+  job.set_state(v1::Job::FAILED);
   EXPECT_EQ(QueueReasonText(job), "") << "the code of the past placement is not shown";
   job.clear_queue_reason();
   *job.mutable_error() = ToRpcStatus(
@@ -118,8 +158,8 @@ TEST(OutputTest, NoteOfAJobIsWhyItWaitsOrFailedAndHowFarItsEvaluationIs) {
 }
 
 TEST(OutputTest, OneQueuedJobForPeopleSaysWhyInWords) {
-  v1::TrainingJob job = RunningJob();
-  job.set_state(v1::TrainingJob::QUEUED);
+  v1::Job job = RunningJob();
+  job.set_state(v1::Job::QUEUED);
   job.set_queue_reason("ENGINE_CRASHED");
   job.mutable_wait()->set_message("no worker is connected");
   const auto print = [&](const Printer& printer) { PrintJob(printer, job); };
@@ -132,14 +172,14 @@ TEST(OutputTest, OneQueuedJobForPeopleSaysWhyInWords) {
 }
 
 TEST(OutputTest, OneJobForPeople) {
-  v1::TrainingJob job = RunningJob();
-  job.mutable_progress()->set_preview_step(12000);
-  *job.add_checkpoints() = FromJson<v1::Checkpoint>(
-      R"({"name": "projects/default/trainingJobs/j-7f3k2c81/checkpoints/12000", "step": 12000,
+  v1::Job job = RunningJob();
+  job.mutable_training_status()->mutable_progress()->set_preview_step(12000);
+  *job.mutable_training_status()->add_checkpoints() = FromJson<v1::Checkpoint>(
+      R"({"name": "projects/default/jobs/j-7f3k2c81/checkpoints/12000", "step": 12000,
           "checkpointBlob": {"sizeBytes": 56000000}, "psnr": 26.5})");
   const std::string text =
       Printed(OutputFormat::kTable, [&](const Printer& printer) { PrintJob(printer, job); });
-  EXPECT_THAT(text, HasSubstr("RUNNING  projects/default/trainingJobs/j-7f3k2c81\n"));
+  EXPECT_THAT(text, HasSubstr("RUNNING  projects/default/jobs/j-7f3k2c81\n"));
   EXPECT_THAT(text, HasSubstr("scene:         projects/default/scenes/s-1\n"));
   EXPECT_THAT(text, HasSubstr("step:          12400/20000\n"));
   EXPECT_THAT(text, HasSubstr("preview PSNR:  26.91 dB at step 12000\n"));
@@ -148,8 +188,8 @@ TEST(OutputTest, OneJobForPeople) {
 }
 
 TEST(OutputTest, PicturesOfAJobAreSaidAsFarAsTheyAreKnown) {
-  v1::TrainingJob job = RunningJob();
-  auto& figures = *job.mutable_progress()->mutable_figures();
+  v1::Job job = RunningJob();
+  auto& figures = *job.mutable_training_status()->mutable_progress()->mutable_figures();
   EXPECT_EQ(PicturesText(job), "");
   figures["trained_width"] = figures["trained_height"] = 200;
   EXPECT_EQ(PicturesText(job), "200x200");
@@ -177,18 +217,18 @@ TEST(OutputTest, JsonIsTheProtobufMappingWithDefaultsAndNumbersAsNumbers) {
       OutputFormat::kJson, [](const Printer& printer) { PrintJobs(printer, {RunningJob()}); });
   const auto json = nlohmann::json::parse(text);
   ASSERT_EQ(json.size(), 1u);
-  EXPECT_EQ(json[0]["progress"]["step"], 12400);
-  EXPECT_EQ(json[0]["progress"]["samples"], 4e7);
+  EXPECT_EQ(json[0]["trainingStatus"]["progress"]["step"], 12400);
+  EXPECT_EQ(json[0]["trainingStatus"]["progress"]["samples"], 4e7);
   EXPECT_EQ(json[0]["state"], "RUNNING");
   EXPECT_EQ(json[0]["queueReason"], "");
-  EXPECT_FALSE(json[0].contains("finalPsnr")) << "unset must stay unset";
+  EXPECT_FALSE(json[0]["trainingStatus"].contains("finalPsnr")) << "unset must stay unset";
 }
 
 TEST(OutputTest, JsonHasTheKeysOfMapsInOrder) {
-  v1::TrainingJob job;
+  v1::Job job;
   std::string expected;
   for (char key = 'a'; key <= 'z'; ++key) {
-    (*job.mutable_config()->mutable_settings())[{key}] = "1";
+    (*job.mutable_training()->mutable_config()->mutable_settings())[{key}] = "1";
     expected += std::string(key == 'a' ? "" : ",") + '"' + key + R"(":"1")";
   }
   EXPECT_THAT(ToJson(job, /*pretty=*/false), HasSubstr(R"("settings":{)" + expected + "}"));
@@ -214,7 +254,7 @@ TEST(OutputTest, WorkerAndSceneTables) {
   auto worker = FromJson<v1::Worker>(R"({"name": "workers/w-1", "state": "BUSY", "device": "cpu",
       "deviceDescription": "2 threads", "version": "0.1.0", "host": "box",
       "methods": ["ngp", "ngp-autograd"],
-      "trainingJob": "projects/default/trainingJobs/j-1"})");
+      "job": "projects/default/jobs/j-1"})");
   worker.mutable_last_seen_time()->set_seconds(kNow - 3);
   EXPECT_EQ(Printed(OutputFormat::kTable, [&](const Printer& p) { PrintWorkers(p, {worker}); }),
             "ID   STATE  DEVICE  METHODS           JOB  SEEN  HOST  VERSION  DESCRIPTION\n"
@@ -226,7 +266,7 @@ TEST(OutputTest, WorkerAndSceneTables) {
     return Printed(OutputFormat::kTable, [&](const Printer& p) { PrintWorkers(p, {worker}); });
   };
   EXPECT_THAT(table(), HasSubstr("w-1  DRAINING  cpu"));
-  worker.clear_training_job();
+  worker.clear_job();
   EXPECT_THAT(table(), HasSubstr("w-1  DRAINED  cpu"));
   worker.set_drained(false);  // it is shutting down
   EXPECT_THAT(table(), HasSubstr("w-1  DRAINING  cpu"));
@@ -321,13 +361,12 @@ TEST(OutputTest, ErrorsNameMessageAndReason) {
   };
   EXPECT_EQ(missing("projects/default/models/m"),
             "nerfctl: model m not found (RESOURCE_NOT_FOUND)\n");
-  EXPECT_EQ(missing("projects/default/trainingJobs/j/checkpoints/7"),
+  EXPECT_EQ(missing("projects/default/jobs/j/checkpoints/7"),
             "nerfctl: checkpoint j/7 not found (RESOURCE_NOT_FOUND)\n");
-  EXPECT_EQ(missing("projects/default/renderJobs/r"),
-            "nerfctl: render job r not found (RESOURCE_NOT_FOUND)\n");
+  EXPECT_EQ(missing("projects/default/jobs/r"), "nerfctl: job r not found (RESOURCE_NOT_FOUND)\n");
   EXPECT_EQ(missing("tokens/t"), "nerfctl: token t not found (RESOURCE_NOT_FOUND)\n");
   EXPECT_EQ(ErrorText(absl::FailedPreconditionError("projects/default/scenes/s is used by "
-                                                    "projects/default/trainingJobs/j")),
+                                                    "projects/default/jobs/j")),
             "nerfctl: scene s is used by j (FAILED_PRECONDITION)\n");
   EXPECT_EQ(missing("workers/w"), "nerfctl: worker w not found (RESOURCE_NOT_FOUND)\n");
   EXPECT_EQ(ErrorText(absl::InternalError("oh\x1b[31m no")), "nerfctl: oh?[31m no (INTERNAL)\n");

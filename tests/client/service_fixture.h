@@ -13,37 +13,37 @@
 #include "common/rpc/blob_client.h"
 #include "common/sha256.h"
 #include "fmt/format.h"
-#include "nerf/v1/training_service.pb.h"
+#include "nerf/v1/job_service.pb.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/run_command.h"
 #include "tests/testing/temp_dir.h"
 
 namespace nerf {
 
-inline constexpr const char* kJob = "projects/default/trainingJobs/j-fake";
+inline constexpr const char* kJob = "projects/default/jobs/j-fake";
 
 // A message of a watch of kJob, which has 100 steps.
-inline v1::WatchTrainingJobResponse Message(v1::WatchTrainingJobResponse::Kind kind, int sequence,
-                                            v1::TrainingJob::State state, uint32_t step = 0) {
-  v1::WatchTrainingJobResponse message;
+inline v1::WatchJobResponse Message(v1::WatchJobResponse::Kind kind, int sequence,
+                                    v1::Job::State state, uint32_t step = 0) {
+  v1::WatchJobResponse message;
   message.set_kind(kind);
   message.set_resume_token(fmt::format("token-{}", sequence));
   message.set_sequence(sequence);
-  v1::TrainingJob& job = *message.mutable_training_job();
+  v1::Job& job = *message.mutable_job();
   job.set_name(kJob);
   job.set_state(state);
   job.set_attempt(1);
-  job.set_worker("workers/w-1");
-  job.mutable_config()->set_steps(100);
+  job.add_workers("workers/w-1");
+  job.mutable_training()->mutable_config()->set_steps(100);
   if (step > 0) {
-    job.mutable_progress()->set_step(step);
-    job.mutable_progress()->set_fraction(step / 100.0);
+    job.mutable_training_status()->mutable_progress()->set_step(step);
+    job.mutable_training_status()->mutable_progress()->set_fraction(step / 100.0);
   }
   return message;
 }
 
-using W = v1::WatchTrainingJobResponse;
-using J = v1::TrainingJob;
+using W = v1::WatchJobResponse;
+using J = v1::Job;
 
 // A shell script to run in place of nerf-engine. Returns its path.
 inline std::string FakeEngine(const TempDir& dir, const std::string& body) {
@@ -67,7 +67,7 @@ class ServiceTest : public testing::Test {
   // Scripts a watch of a job that succeeds.
   void ScriptSuccess() {
     W done = Message(W::STATE_CHANGED, 3, J::SUCCEEDED, 100);
-    done.mutable_training_job()->set_final_psnr(33.125);
+    done.mutable_job()->mutable_training_status()->set_final_psnr(33.125);
     state_.watch_scripts.push_back(
         {{Message(W::SNAPSHOT, 1, J::QUEUED), Message(W::STATE_CHANGED, 2, J::RUNNING, 10), done},
          absl::OkStatus()});

@@ -166,7 +166,7 @@ TEST_F(ServiceTest, ScenesAreNamedAfterFoldersAndJobsAfterScenes) {
   const auto name_of_job = [&](std::vector<std::string> flags) {
     flags.insert(flags.begin(), {"job", "create"});
     EXPECT_EQ(Run(flags).exit_code, kOk);
-    return state_.create_job.back().training_job().display_name();
+    return state_.create_job.back().job().display_name();
   };
   EXPECT_EQ(name_of_job({"s-1"}), "garden");
   EXPECT_EQ(name_of_job({"s-1", "--display-name", "mine"}), "mine");
@@ -184,12 +184,11 @@ TEST_F(ServiceTest, SeveralJobsAreCancelledAtOnce) {
   EXPECT_EQ(nlohmann::json::parse(json.out).size(), 2u) << json.out;
   const CommandResult one = Run({"job", "cancel", "a", "--json"});
   EXPECT_TRUE(nlohmann::json::parse(one.out).is_object()) << one.out;
-  EXPECT_EQ(state_.names.back(), "projects/default/trainingJobs/a");
+  EXPECT_EQ(state_.names.back(), "projects/default/jobs/a");
   EXPECT_FALSE(state_.cancel_keeps);
   // A failure does not keep the others.
-  state_.errors["CancelTrainingJob"] = {
-      WithReason(absl::NotFoundError("none"), reason::kResourceNotFound,
-                 {{"resource", "projects/default/trainingJobs/a"}})};
+  state_.errors["CancelJob"] = {WithReason(absl::NotFoundError("none"), reason::kResourceNotFound,
+                                           {{"resource", "projects/default/jobs/a"}})};
   const CommandResult failed = Run({"job", "cancel", "a", "b"});
   EXPECT_EQ(failed.exit_code, kNotFound);
   EXPECT_EQ(failed.out, "CANCELLING  b\n");
@@ -206,12 +205,12 @@ TEST_F(ServiceTest, TrainUploadsCreatesAndWatches) {
       Run({"train", dir.path(), "--steps", "100", "--set", "loss=mse", "--seed", "3"});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
   ASSERT_EQ(state_.create_job.size(), 1u);
-  const v1::CreateTrainingJobRequest& request = state_.create_job[0];
-  EXPECT_EQ(request.training_job().scene(), "projects/default/scenes/s-fake");
-  EXPECT_EQ(request.training_job().config().steps(), 100u);
-  EXPECT_EQ(request.training_job().config().seed(), 3u);
-  EXPECT_EQ(request.training_job().config().settings().at("loss"), "mse");
-  EXPECT_EQ(request.training_job().display_name(), std::filesystem::path(dir.path()).filename());
+  const v1::CreateJobRequest& request = state_.create_job[0];
+  EXPECT_EQ(request.job().training().scene(), "projects/default/scenes/s-fake");
+  EXPECT_EQ(request.job().training().config().steps(), 100u);
+  EXPECT_EQ(request.job().training().config().seed(), 3u);
+  EXPECT_EQ(request.job().training().config().settings().at("loss"), "mse");
+  EXPECT_EQ(request.job().display_name(), std::filesystem::path(dir.path()).filename());
   EXPECT_EQ(result.out, "SUCCEEDED  j-fake  step 100  test PSNR 33.12 dB\n");
   EXPECT_THAT(result.err, HasSubstr("job j-fake RUNNING on w-1"));
   EXPECT_THAT(result.err, HasSubstr("step  10/100   10%"));
@@ -233,7 +232,7 @@ TEST_F(ServiceTest, PhotographsWithoutPosesArePosedFirst) {
                                     "pose " +
                                     (dir / "photos") + " --out " + (dir / "photos-posed")));
   EXPECT_THAT(result.err, HasSubstr("5/7 matching features: 1 of 2"));
-  EXPECT_EQ(state_.create_job.back().training_job().display_name(), "photos");
+  EXPECT_EQ(state_.create_job.back().job().display_name(), "photos");
   // The second training finds them.
   ScriptSuccess();
   const CommandResult again = Run({"train", dir / "photos", "--engine", "/no/engine"});
@@ -271,7 +270,7 @@ TEST_F(ServiceTest, FilmIsPosedFirst) {
   const CommandResult result = Run({"train", dir / "clip.MP4", "--engine", engine});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
   EXPECT_THAT(result.err, HasSubstr("clip.MP4 --out " + (dir / "clip-posed")));
-  EXPECT_EQ(state_.create_job.back().training_job().display_name(), "clip.MP4");
+  EXPECT_EQ(state_.create_job.back().job().display_name(), "clip.MP4");
 }
 
 TEST_F(ServiceTest, PhotographsThatCannotBePosedEndWithTheEnginesCode) {
@@ -335,10 +334,11 @@ TEST_F(ServiceTest, SuggestedCommandsRepeatTheFlagsOfTheServer) {
 TEST_F(ServiceTest, JobNamedAsAModelNamesItsCheckpoint) {
   const TempDir dir;
   WriteScene(dir.path());
-  v1::TrainingJob& job = state_.jobs.emplace_back();
-  job.set_name("projects/default/trainingJobs/j-7");
+  v1::Job& job = state_.jobs.emplace_back();
+  job.set_name("projects/default/jobs/j-7");
+  job.mutable_training();
   const auto train = [&] {
-    state_.errors["CreateTrainingJob"] = {
+    state_.errors["CreateJob"] = {
         WithReason(absl::NotFoundError("projects/default/models/j-7 not found"),
                    reason::kResourceNotFound, {{"resource", "projects/default/models/j-7"}})};
     return Run({"train", dir.path(), "--init", "j-7"});
@@ -348,7 +348,7 @@ TEST_F(ServiceTest, JobNamedAsAModelNamesItsCheckpoint) {
   job.set_state(J::CANCELLED);
   EXPECT_THAT(train().err, HasSubstr("  j-7 is a job that ended without a checkpoint\n"));
   for (const char* step : {"600", "1200"}) {
-    job.add_checkpoints()->set_name(job.name() + "/checkpoints/" + step);
+    job.mutable_training_status()->add_checkpoints()->set_name(job.name() + "/checkpoints/" + step);
   }
   const CommandResult result = train();
   EXPECT_EQ(result.exit_code, kNotFound);
@@ -359,10 +359,10 @@ TEST_F(ServiceTest, JobNamedAsAModelNamesItsCheckpoint) {
 
 TEST_F(ServiceTest, LowPsnrComesWithLikelyReasons) {
   W done = Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100);
-  v1::TrainingJob& job = *done.mutable_training_job();
-  job.set_scene("projects/default/scenes/s-1");
-  job.set_final_psnr(19.25);
-  job.mutable_progress()->set_samples(2e6);
+  v1::Job& job = *done.mutable_job();
+  job.mutable_training()->set_scene("projects/default/scenes/s-1");
+  job.mutable_training_status()->set_final_psnr(19.25);
+  job.mutable_training_status()->mutable_progress()->set_samples(2e6);
   state_.watch_scripts = {{{done}, absl::OkStatus()}};
   EXPECT_THAT(Run({"job", "watch", "j-fake"}).err,
               AllOf(HasSubstr("a test PSNR of 19.2 dB is low"), HasSubstr("little training (2.0 M"),
@@ -412,13 +412,13 @@ TEST_F(ServiceTest, TrainOfAFolderThatIsOnTheServerTakesItsOldestScene) {
   state_.calls.clear();
   CommandResult result = Run({"train", dir.path(), "--detach"});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
-  EXPECT_EQ(state_.create_job[0].training_job().scene(), "projects/default/scenes/s-1");
+  EXPECT_EQ(state_.create_job[0].job().training().scene(), "projects/default/scenes/s-1");
   EXPECT_THAT(result.err, HasSubstr("scene s-1 on the server holds these 6 files already\n"));
   EXPECT_EQ(state_.calls.count("CreateScene") + state_.calls.count("FindMissingBlobs"), 0u);
 
   std::ofstream(dir / "transforms_test.json", std::ios::app) << ' ';
   result = Run({"train", dir.path(), "--detach"});
-  EXPECT_EQ(state_.create_job[1].training_job().scene(), "projects/default/scenes/s-fake");
+  EXPECT_EQ(state_.create_job[1].job().training().scene(), "projects/default/scenes/s-fake");
   EXPECT_EQ(state_.calls["CreateScene"], 1);
 }
 
@@ -430,11 +430,11 @@ TEST_F(ServiceTest, TrainThatOnlyValidatesAsksTheServerAndSendsNoFile) {
   EXPECT_EQ(result.out, "valid; nothing was created\n");
   EXPECT_TRUE(state_.create_job.empty());
   ASSERT_EQ(state_.validate_job.size(), 1u);
-  EXPECT_EQ(state_.validate_job[0].training_job_id(), "mine");
-  EXPECT_EQ(state_.validate_job[0].training_job().scene(), "");
+  EXPECT_EQ(state_.validate_job[0].job_id(), "mine");
+  EXPECT_EQ(state_.validate_job[0].job().training().scene(), "");
   EXPECT_EQ(state_.calls.count("CreateScene") + state_.calls.count("FindMissingBlobs"), 0u);
 
-  state_.errors["CreateTrainingJob"] = {
+  state_.errors["CreateJob"] = {
       WithReason(absl::AlreadyExistsError("mine exists already"), reason::kAlreadyExists)};
   result = Run({"train", dir.path(), "--validate-only", "--id", "mine"});
   EXPECT_EQ(result.exit_code, kWrongState);
@@ -443,24 +443,24 @@ TEST_F(ServiceTest, TrainThatOnlyValidatesAsksTheServerAndSendsNoFile) {
 TEST_F(ServiceTest, TrainAsksTheServerBeforeItSendsPictures) {
   const TempDir dir;
   WriteScene(dir.path());
-  state_.errors["CreateTrainingJob"] = {
+  state_.errors["CreateJob"] = {
       WithReason(absl::NotFoundError("projects/default/models/base not found"),
                  reason::kResourceNotFound, {{"resource", "projects/default/models/base"}})};
   CommandResult result = Run({"train", dir.path(), "--init", "base", "--detach"});
   EXPECT_EQ(result.exit_code, kNotFound);
   EXPECT_THAT(result.err, HasSubstr("base not found"));
   ASSERT_EQ(state_.validate_job.size(), 1u);
-  EXPECT_EQ(state_.validate_job[0].training_job().config().init().model(),
+  EXPECT_EQ(state_.validate_job[0].job().training().config().init().model(),
             "projects/default/models/base");
-  EXPECT_EQ(state_.validate_job[0].training_job().scene(), "");
+  EXPECT_EQ(state_.validate_job[0].job().training().scene(), "");
   EXPECT_EQ(state_.calls.count("CreateScene") + state_.calls.count("FindMissingBlobs"), 0u);
 
   const auto taken = WithReason(absl::AlreadyExistsError("mine is there"), reason::kAlreadyExists);
-  state_.errors["CreateTrainingJob"] = {taken};
+  state_.errors["CreateJob"] = {taken};
   EXPECT_EQ(Run({"train", dir.path(), "--id", "mine", "--detach"}).exit_code, kWrongState);
   EXPECT_EQ(state_.calls.count("CreateScene"), 0u);
   // An earlier run of the same command may have created it.
-  state_.errors["CreateTrainingJob"] = {taken};
+  state_.errors["CreateJob"] = {taken};
   result = Run({"train", dir.path(), "--id", "mine", "--detach", "--request-id",
                 "6f1c2a34-8a1b-4c5d-9e0f-123456789abc"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;
@@ -495,7 +495,7 @@ TEST_F(ServiceTest, TrainWaitsAMomentForAWorkerBeforeItWarns) {
   state_.wait.set_message("no worker is connected");
   state_.on_call = [this](const std::string& method) {
     MutexLock lock(state_.mu);
-    if (method == "CreateTrainingJob" && state_.validate_job.size() == 3) state_.wait.Clear();
+    if (method == "CreateJob" && state_.validate_job.size() == 3) state_.wait.Clear();
   };
   const std::vector<std::string> train = {"train", dir.path(), "--detach"};
   CommandResult result = Run(train, {.worker_patience = absl::Minutes(1)});
@@ -513,7 +513,7 @@ TEST_F(ServiceTest, TrainWaitsAMomentForAWorkerBeforeItWarns) {
 TEST_F(ServiceTest, WatchOfANewJobThatFailsSaysHowToFollowIt) {
   const TempDir dir;
   WriteScene(dir.path());
-  state_.errors["WatchTrainingJob"] = {absl::PermissionDeniedError("not yours")};
+  state_.errors["WatchJob"] = {absl::PermissionDeniedError("not yours")};
   const CommandResult result = Run({"train", dir.path()});
   EXPECT_THAT(result.err,
               HasSubstr("  job j-fake keeps running; `nerfctl job watch j-fake` follows "
@@ -559,7 +559,7 @@ TEST_F(ServiceTest, DownscaleDividesTheLargestSide) {
   const TempDir dir;
   WriteScene(dir.path());
   const auto max_side = [this] {
-    return state_.create_job.back().training_job().config().settings().at("max_side");
+    return state_.create_job.back().job().training().config().settings().at("max_side");
   };
   EXPECT_EQ(Run({"train", dir.path(), "--downscale", "2", "--detach"}).exit_code, kOk);
   EXPECT_EQ(max_side(), "2");
@@ -581,7 +581,7 @@ TEST_F(ServiceTest, TrainReportsTheBackgroundThatIsAskedFor) {
 TEST_F(ServiceTest, FlagOverridesAVariableThatItExcludes) {
   const ScopedEnvironment steps("NERFCTL_STEPS", "5");
   EXPECT_EQ(Run({"job", "create", "mic", "--seconds", "3"}).exit_code, kOk);
-  EXPECT_EQ(state_.create_job[0].training_job().config().seconds(), 3);
+  EXPECT_EQ(state_.create_job[0].job().training().config().seconds(), 3);
 }
 
 TEST_F(ServiceTest, TrainThatIsRepeatedWithItsRequestIdAsksForTheSameSceneAndJob) {
@@ -605,8 +605,8 @@ TEST_F(ServiceTest, JobCreateSendsNamesInFullAndReturns) {
   EXPECT_EQ(result.out, "QUEUED  j-fake\n");
   EXPECT_THAT(result.err, HasSubstr("next: nerfctl job watch j-fake"));
   ASSERT_EQ(state_.create_job.size(), 1u);
-  EXPECT_EQ(state_.create_job[0].training_job().scene(), "projects/default/scenes/mic");
-  EXPECT_EQ(state_.create_job[0].training_job().config().init().model(),
+  EXPECT_EQ(state_.create_job[0].job().training().scene(), "projects/default/scenes/mic");
+  EXPECT_EQ(state_.create_job[0].job().training().config().init().model(),
             "projects/default/models/base");
   result = Run({"job", "create", "--scene", "mic", "--validate-only"});
   EXPECT_EQ(result.exit_code, kOk);
@@ -620,7 +620,7 @@ TEST_F(ServiceTest, TheServersChoiceOfAStartIsSaid) {
   CommandResult result = Run({"job", "create", "mic", "--init", "auto", "--samples", "1M"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;
   ASSERT_EQ(state_.create_job.size(), 1u);
-  EXPECT_EQ(state_.create_job[0].training_job().config().init().model(), "auto");
+  EXPECT_EQ(state_.create_job[0].job().training().config().init().model(), "auto");
   EXPECT_THAT(result.err, HasSubstr("starts from model base: trained on the same capture; of 2"));
   result = Run({"job", "create", "mic", "--init", "auto", "--validate-only"});
   EXPECT_THAT(result.err, HasSubstr("starts from model base: "));
@@ -635,10 +635,10 @@ TEST_F(ServiceTest, TheServersChoiceOfAStartIsSaid) {
   result = Run({"job", "create", "mic", "--init", "base", "--samples", "1M"});
   EXPECT_THAT(result.err, Not(HasSubstr("starts from")));
 
-  v1::TrainingJob& job = state_.jobs.emplace_back();
-  job.set_name("projects/default/trainingJobs/j-1");
-  job.set_init_reason("from scratch: the project has no models");
-  (*job.mutable_config()->mutable_settings())["tiles"] = "4";
+  v1::Job& job = state_.jobs.emplace_back();
+  job.set_name("projects/default/jobs/j-1");
+  job.mutable_training_status()->set_init_reason("from scratch: the project has no models");
+  (*job.mutable_training()->mutable_config()->mutable_settings())["tiles"] = "4";
   result = Run({"job", "show", "j-1"});
   EXPECT_THAT(result.out, ContainsRegex("init reason: +from scratch: the project has no models\n"));
   EXPECT_THAT(result.out, ContainsRegex("set: +tiles=4\n"));
@@ -695,23 +695,23 @@ TEST_F(ServiceTest, CallsAreRepeatedWhileTheServerIsAway) {
   RunOptions options;
   options.contact_patience = absl::Minutes(5);
   options.notice_delay = absl::ZeroDuration();
-  state_.errors["ListTrainingJobs"] = away;
+  state_.errors["ListJobs"] = away;
   const CommandResult listed = Run({"job", "ls", "--no-hints"}, options);
   EXPECT_EQ(listed.exit_code, kOk) << listed.err;
-  EXPECT_EQ(state_.calls["ListTrainingJobs"], 9);
+  EXPECT_EQ(state_.calls["ListJobs"], 9);
   EXPECT_EQ(listed.err, "waiting for the server: not there\n");
 
   // A server that has just started: its token is found later.
   const absl::Status no_token =
       WithReason(absl::UnauthenticatedError("no token"), reason::kTokenMissing);
-  state_.errors["ListTrainingJobs"] = away;
-  state_.errors["ListTrainingJobs"].push_back(no_token);
+  state_.errors["ListJobs"] = away;
+  state_.errors["ListJobs"].push_back(no_token);
   EXPECT_EQ(Run({"job", "ls"}, options).exit_code, kOk);
 
   options = {};  // the first job's deletion is the server's answer
   options.restart_patience = absl::Minutes(5);
   state_.on_call = [&](const std::string& method) {
-    if (method == "DeleteTrainingJob" && state_.calls[method] == 1) state_.errors[method] = away;
+    if (method == "DeleteJob" && state_.calls[method] == 1) state_.errors[method] = away;
   };
   const CommandResult removed = Run({"job", "rm", "j-1", "j-2"}, options);
   EXPECT_EQ(removed.exit_code, kOk) << removed.err;
@@ -720,7 +720,7 @@ TEST_F(ServiceTest, CallsAreRepeatedWhileTheServerIsAway) {
 TEST_F(ServiceTest, DeletionWhoseAnswerWasLostIsNoError) {
   RunOptions options;
   options.contact_patience = absl::Minutes(5);
-  std::vector<absl::Status>& errors = state_.errors["DeleteTrainingJob"];
+  std::vector<absl::Status>& errors = state_.errors["DeleteJob"];
   errors.assign(8, absl::UnavailableError("not there"));
   errors.push_back(absl::NotFoundError("no such job"));
   EXPECT_EQ(Run({"job", "rm", "j-1"}, options).exit_code, kOk);
@@ -732,20 +732,19 @@ TEST_F(ServiceTest, NameThatIsNotThereOrTakenLeadsToTheListing) {
   const auto lines_of = [&](absl::Status status, const std::string& resource,
                             std::string_view reason) {
     // The second error answers the question whether a job has the model's name.
-    state_.errors["GetTrainingJob"] = {WithReason(status, reason, {{"resource", resource}}),
-                                       absl::NotFoundError("x")};
+    state_.errors["GetJob"] = {WithReason(status, reason, {{"resource", resource}}),
+                               absl::NotFoundError("x")};
     const std::string err = Run({"job", "show", "j-1"}).err;
     return err.substr(err.find('\n') + 1);
   };
   const auto missing = [&](const std::string& resource) {
     return lines_of(absl::NotFoundError("x"), resource, reason::kResourceNotFound);
   };
-  EXPECT_EQ(missing("projects/default/trainingJobs/j-1"),
-            "  `nerfctl job ls` lists what there is\n");
+  EXPECT_EQ(missing("projects/default/jobs/j-1"), "  `nerfctl job ls` lists what there is\n");
   EXPECT_EQ(missing("projects/lab/scenes/s"),
             "  `nerfctl --project lab scene ls` lists what there is\n");
   EXPECT_EQ(missing("projects/default/models/m"), "  `nerfctl model ls` lists what there is\n");
-  EXPECT_EQ(missing("projects/default/trainingJobs/j-1/checkpoints/7"),
+  EXPECT_EQ(missing("projects/default/jobs/j-1/checkpoints/7"),
             "  `nerfctl job show j-1` lists what there is\n");
   EXPECT_EQ(missing("projects/default/models/m/shares/sh-1"),
             "  `nerfctl share ls m` lists what there is\n");
@@ -757,8 +756,8 @@ TEST_F(ServiceTest, NameThatIsNotThereOrTakenLeadsToTheListing) {
 }
 
 TEST_F(ServiceTest, ConflictWithAJobsStateLeadsToTheJob) {
-  state_.errors["PauseTrainingJob"] = {
-      WithReason(absl::FailedPreconditionError("projects/default/trainingJobs/j-1 is SUCCEEDED"),
+  state_.errors["PauseJob"] = {
+      WithReason(absl::FailedPreconditionError("projects/default/jobs/j-1 is SUCCEEDED"),
                  reason::kStateConflict)};
   EXPECT_EQ(Run({"job", "pause", "j-1"}).err,
             "nerfctl: job j-1 is SUCCEEDED (STATE_CONFLICT)\n"
@@ -768,15 +767,14 @@ TEST_F(ServiceTest, ConflictWithAJobsStateLeadsToTheJob) {
 TEST_F(ServiceTest, PauseAndResumeSayWhereTheJobStands) {
   EXPECT_EQ(Run({"job", "pause", "j-1"}).out, "PAUSING  j-1\n");
   EXPECT_EQ(Run({"job", "resume", "j-1"}).out, "QUEUED  j-1\n");
-  EXPECT_THAT(state_.names, ElementsAre("projects/default/trainingJobs/j-1",
-                                        "projects/default/trainingJobs/j-1"));
+  EXPECT_THAT(state_.names, ElementsAre("projects/default/jobs/j-1", "projects/default/jobs/j-1"));
 }
 
 TEST_F(ServiceTest, RetryNamesTheNewJobAndSendsARequestId) {
   EXPECT_EQ(Run({"job", "retry", "j-1", "--id", "again"}).out, "QUEUED  j-retry\n");
   ASSERT_EQ(state_.retry_job.size(), 1u);
-  EXPECT_EQ(state_.retry_job[0].name(), "projects/default/trainingJobs/j-1");
-  EXPECT_EQ(state_.retry_job[0].training_job_id(), "again");
+  EXPECT_EQ(state_.retry_job[0].name(), "projects/default/jobs/j-1");
+  EXPECT_EQ(state_.retry_job[0].job_id(), "again");
   EXPECT_TRUE(IsUuid4(state_.retry_job[0].request_id()));
 }
 
@@ -786,9 +784,9 @@ TEST_F(ServiceTest, ExtendNamesTheNewTotalAndSendsARequestId) {
   EXPECT_EQ(Run({"job", "extend", "j-1", "--seconds", "1h"}).exit_code, kOk);
   EXPECT_EQ(Run({"job", "extend", "j-1", "--steps", "20k"}).exit_code, kOk);
   ASSERT_EQ(state_.extend_job.size(), 3u);
-  EXPECT_EQ(state_.extend_job[0].name(), "projects/default/trainingJobs/j-1");
+  EXPECT_EQ(state_.extend_job[0].name(), "projects/default/jobs/j-1");
   EXPECT_EQ(state_.extend_job[0].samples(), 80e6);
-  EXPECT_EQ(state_.extend_job[0].training_job_id(), "more");
+  EXPECT_EQ(state_.extend_job[0].job_id(), "more");
   EXPECT_TRUE(IsUuid4(state_.extend_job[0].request_id()));
   EXPECT_EQ(state_.extend_job[1].seconds(), 3600);
   EXPECT_EQ(state_.extend_job[2].steps(), 20000u);
@@ -800,22 +798,22 @@ TEST_F(ServiceTest, UpdateSendsExactlyWhatItsFlagsName) {
            "--remove-label", "old", "--etag", "e1"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;
   ASSERT_EQ(state_.update_job.size(), 1u);
-  const v1::UpdateTrainingJobRequest& request = state_.update_job[0];
+  const v1::UpdateJobRequest& request = state_.update_job[0];
   EXPECT_THAT(request.update_mask().paths(),
               ElementsAre("priority", "labels.team", "labels.run", "labels.old"));
-  EXPECT_EQ(request.training_job().priority(), -7);
-  EXPECT_EQ(request.training_job().labels().at("run"), "7=8");
-  EXPECT_EQ(request.training_job().etag(), "e1");
+  EXPECT_EQ(request.job().priority(), -7);
+  EXPECT_EQ(request.job().labels().at("run"), "7=8");
+  EXPECT_EQ(request.job().etag(), "e1");
 }
 
 TEST_F(ServiceTest, CropIsKeptWithJobsAndModels) {
   EXPECT_EQ(Run({"job", "update", "j-1", "--crop", "0,0,0.5,2,2,1,0,0,1,0"}).exit_code, kOk);
   EXPECT_EQ(Run({"job", "update", "j-1", "--crop", "none"}).exit_code, kOk);
   ASSERT_EQ(state_.update_job.size(), 2u);
-  EXPECT_THAT(state_.update_job[0].training_job().crop().center(), ElementsAre(0, 0, 0.5));
-  EXPECT_THAT(state_.update_job[0].training_job().crop().turn(), ElementsAre(0, 0, 1, 0));
-  EXPECT_THAT(state_.update_job[1].update_mask().paths(), ElementsAre("crop"));
-  EXPECT_FALSE(state_.update_job[1].training_job().has_crop());
+  EXPECT_THAT(state_.update_job[0].job().training().crop().center(), ElementsAre(0, 0, 0.5));
+  EXPECT_THAT(state_.update_job[0].job().training().crop().turn(), ElementsAre(0, 0, 1, 0));
+  EXPECT_THAT(state_.update_job[1].update_mask().paths(), ElementsAre("training.crop"));
+  EXPECT_FALSE(state_.update_job[1].job().training().has_crop());
 
   const CommandResult kept = Run({"model", "update", "mic", "--crop", "0,0,0.5,2,2,1"});
   EXPECT_EQ(kept.out, "model mic shows 0,0,0.5,2,2,1\n") << kept.err;
@@ -849,7 +847,7 @@ TEST_F(ServiceTest, CodesBecomeExitCodes) {
       {C::kDataLoss, kBug},
   };
   for (const auto& [code, exit_code] : expected) {
-    state_.errors["GetTrainingJob"] = {WithReason(absl::Status(code, "because"), "SOME_REASON")};
+    state_.errors["GetJob"] = {WithReason(absl::Status(code, "because"), "SOME_REASON")};
     const CommandResult result = Run({"job", "show", "j-1"});
     EXPECT_EQ(result.exit_code, exit_code) << absl::StatusCodeToString(code);
     EXPECT_EQ(result.err, "nerfctl: because (SOME_REASON)\n");
@@ -857,7 +855,7 @@ TEST_F(ServiceTest, CodesBecomeExitCodes) {
 }
 
 TEST_F(ServiceTest, ViolationsOfTheServerComeOneALine) {
-  state_.errors["CreateTrainingJob"] = {
+  state_.errors["CreateJob"] = {
       InvalidFieldsError({{"config.steps", "is 0"}, {"config.seed", "is odd"}})};
   const CommandResult result = Run({"job", "create", "s-1"});
   EXPECT_EQ(result.exit_code, kUsage);
@@ -872,15 +870,15 @@ TEST_F(ServiceTest, ViolationsOfWhatFilesHoldAreBadDataAndNoUsage) {
       {{{"width", "must be at most 16384"}, {"camera.width", "must be 1 to 16384"}}, kUsage},
       {{{"scene_id", "is no id"}}, kUsage}};
   for (const auto& [violations, exit_code] : cases) {
-    state_.errors["GetTrainingJob"] = {InvalidFieldsError(violations)};
+    state_.errors["GetJob"] = {InvalidFieldsError(violations)};
     EXPECT_EQ(Run({"job", "show", "j-1"}).exit_code, exit_code) << violations[0].field;
   }
 }
 
 TEST_F(ServiceTest, ListingsFollowPagesUpToTheLimit) {
   for (int i = 0; i < 7; ++i) {
-    v1::TrainingJob job;
-    job.set_name(fmt::format("projects/default/trainingJobs/j-{}", i));
+    v1::Job job;
+    job.set_name(fmt::format("projects/default/jobs/j-{}", i));
     state_.jobs.push_back(job);
   }
   state_.page_size_limit = 3;
@@ -922,8 +920,7 @@ TEST_F(ServiceTest, JobRmDeletesWhatItNames) {
   const CommandResult result = Run({"job", "rm", "j-1", "j-2"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;
   EXPECT_EQ(result.out, "deleted j-1\ndeleted j-2\n");
-  EXPECT_THAT(state_.names, ElementsAre("projects/default/trainingJobs/j-1",
-                                        "projects/default/trainingJobs/j-2"));
+  EXPECT_THAT(state_.names, ElementsAre("projects/default/jobs/j-1", "projects/default/jobs/j-2"));
 }
 
 TEST_F(ServiceTest, CheckOfAStoredSceneAsksTheServer) {
@@ -948,16 +945,16 @@ TEST_F(ServiceTest, CheckWhoseWorkerIsLostIsNotRepeated) {
 
 TEST_F(ServiceTest, ProjectFlagDecidesWhereShortIdsBelong) {
   Run({"--project", "lab", "job", "show", "j-1"});
-  EXPECT_THAT(state_.names, ElementsAre("projects/lab/trainingJobs/j-1"));
+  EXPECT_THAT(state_.names, ElementsAre("projects/lab/jobs/j-1"));
 }
 
 TEST_F(ServiceTest, ShareStartsWhereTheScenesCamerasAre) {
   v1::Model model;
   model.set_name("projects/default/models/fox");
-  model.set_training_job("projects/default/trainingJobs/j-1");
-  v1::TrainingJob job;
+  model.set_training_job("projects/default/jobs/j-1");
+  v1::Job job;
   job.set_name(model.training_job());
-  job.set_scene("projects/default/scenes/s-1");
+  job.mutable_training()->set_scene("projects/default/scenes/s-1");
   v1::DescribeSceneResponse description;
   v1::Camera* camera = description.add_views()->mutable_camera();
   camera->set_width(30);
@@ -987,7 +984,7 @@ TEST_F(ServiceTest, ShareIsMadeListedAndRevoked) {
   ASSERT_EQ(Run({"share", "create", "mic", "--ttl", "never"}).exit_code, kOk);
   EXPECT_FALSE(state_.create_share[1].share().has_expire_time());
   ASSERT_EQ(Run({"share", "create", "mic", "--export-job", "e-1"}).exit_code, kOk);
-  EXPECT_EQ(state_.create_share[2].share().export_job(), "projects/default/exportJobs/e-1");
+  EXPECT_EQ(state_.create_share[2].share().export_job(), "projects/default/jobs/e-1");
   EXPECT_EQ(Run({"share", "create", "mic", "--export-job", "E 1"}).exit_code, kUsage);
   EXPECT_EQ(Run({"share", "create", "mic", "--ttl", "soon"}).exit_code, kUsage);
 

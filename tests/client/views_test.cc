@@ -34,7 +34,7 @@ TEST_F(ServiceTest, PromoteTakesTheNewestCheckpointOfAJob) {
   const CommandResult result = Run({"model", "promote", "j-1", "--id", "mic"});
   EXPECT_EQ(result.exit_code, kOk);
   ASSERT_EQ(state_.promote.size(), 1u);
-  EXPECT_EQ(state_.promote[0].name(), "projects/default/trainingJobs/j-1/checkpoints/-");
+  EXPECT_EQ(state_.promote[0].name(), "projects/default/jobs/j-1/checkpoints/-");
   EXPECT_EQ(state_.promote[0].model_id(), "mic");
   EXPECT_THAT(result.err, HasSubstr("next: nerfctl render mic --out mic-views"));
 }
@@ -129,7 +129,7 @@ TEST_F(ServiceTest, RenderTakesAModelOrACheckpointByPosition) {
   EXPECT_EQ(Run({"render", "j-1/200", "--orbit", "1", "--out", dir.path()}).exit_code, kOk);
   ASSERT_EQ(state_.render.size(), 2u);
   EXPECT_EQ(state_.render[0].model(), "projects/default/models/mic");
-  EXPECT_EQ(state_.render[1].checkpoint(), "projects/default/trainingJobs/j-1/checkpoints/200");
+  EXPECT_EQ(state_.render[1].checkpoint(), "projects/default/jobs/j-1/checkpoints/200");
 }
 
 TEST_F(ServiceTest, RenderWarnsOfFilesOfAnEarlierRenderAlone) {
@@ -209,7 +209,7 @@ TEST_F(ServiceTest, RenderSendsEveryFrameOfACameraFile) {
   EXPECT_TRUE(std::filesystem::exists(dir / "out/rgb_0001.jpg"));
   EXPECT_FALSE(std::filesystem::exists(dir / "out/depth.json"));
   ASSERT_EQ(state_.render.size(), 2u);
-  EXPECT_EQ(state_.render[0].training_job(), "projects/default/trainingJobs/j-1");
+  EXPECT_EQ(state_.render[0].training_job(), "projects/default/jobs/j-1");
   EXPECT_EQ(state_.render[0].format(), v1::JPEG);
   const v1::Camera& camera = state_.render[0].camera();
   EXPECT_EQ(camera.width(), 40u);
@@ -281,7 +281,7 @@ class RenderWaitTest : public ServiceTest {
     state_.workers.resize(1);
     state_.workers[0].set_name("workers/w-1");
     state_.workers[0].set_state(state);
-    state_.workers[0].set_training_job(job);
+    state_.workers[0].set_job(job);
   }
   CommandResult Render(std::vector<std::string> more) {
     std::vector<std::string> args = {"render", "--orbit", "1", "--out", dir_.path()};
@@ -301,7 +301,7 @@ class RenderWaitTest : public ServiceTest {
 TEST_F(RenderWaitTest, SaysWhatItWaitsForAndWhenThatChanges) {
   HoldUntilCalled("ListWorkers", 4, [this](int n) {
     SetWorker(n < 3 ? v1::Worker::BUSY : v1::Worker::IDLE,
-              n < 3 ? "projects/default/trainingJobs/j-1" : "");
+              n < 3 ? "projects/default/jobs/j-1" : "");
   });
   const CommandResult result = Render({"mic"});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
@@ -315,10 +315,10 @@ TEST_F(RenderWaitTest, SaysWhatItWaitsForAndWhenThatChanges) {
 TEST_F(RenderWaitTest, LongViewsSayHowLongTheyTakeAndWhyTheyAreSlow) {
   v1::Model& model = state_.models.emplace_back();
   model.set_name("projects/default/models/mic");
-  model.set_training_job("projects/default/trainingJobs/j-1");
-  v1::TrainingJob& job = state_.jobs.emplace_back();
-  job.set_name("projects/default/trainingJobs/j-1");
-  (*job.mutable_progress()->mutable_figures())["occupied_share"] = 0.97;
+  model.set_training_job("projects/default/jobs/j-1");
+  v1::Job& job = state_.jobs.emplace_back();
+  job.set_name("projects/default/jobs/j-1");
+  (*job.mutable_training_status()->mutable_progress()->mutable_figures())["occupied_share"] = 0.97;
   FakeClock clock;
   clock_ = &clock;
   HoldUntilCalled("ListWorkers", 4, [&](int) {
@@ -345,11 +345,11 @@ TEST_F(RenderWaitTest, ProgressInJsonStaysJson) {
 }
 
 TEST_F(RenderWaitTest, JobThatIsRenderedNamesItsWorker) {
-  v1::TrainingJob& job = state_.jobs.emplace_back();
+  v1::Job& job = state_.jobs.emplace_back();
   job.set_name(kJob);
   job.set_state(J::RUNNING);
-  job.set_worker("workers/w-2");
-  HoldUntilCalled("GetTrainingJob", 2, [](int) {});
+  job.add_workers("workers/w-2");
+  HoldUntilCalled("GetJob", 2, [](int) {});
   const CommandResult result = Render({"--job", "j-fake"});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
   EXPECT_THAT(result.err, StartsWith("waiting for worker w-2, which trains j-fake; "));
@@ -392,9 +392,9 @@ TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViewsBesideTheirPhotograph
   ImageU8 view{.width = 200, .height = 200, .n_channels = 3, .pixels = {}};
   view.pixels.assign(size_t{200} * 200 * 3, 255);
   state_.rendered_rgb = EncodePng(view).value();
-  v1::TrainingJob& job = state_.jobs.emplace_back();
-  job.set_name("projects/default/trainingJobs/j-1");
-  job.mutable_progress()->set_samples(2e6);
+  v1::Job& job = state_.jobs.emplace_back();
+  job.set_name("projects/default/jobs/j-1");
+  job.mutable_training_status()->mutable_progress()->set_samples(2e6);
   const CommandResult result = Run(
       {"render", "--job", "j-1", "--camera", SourceDir() + "/examples/mic", "--out", dir / "out"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;

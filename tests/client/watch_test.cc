@@ -90,12 +90,12 @@ TEST_F(ServiceTest, JobThatAnotherStoreHadIsNotCalledDeleted) {
 }
 
 TEST_F(ServiceTest, WatchOfAJobThatDoesNotExistIsNotRepeated) {
-  state_.errors["WatchTrainingJob"] = {
+  state_.errors["WatchJob"] = {
       WithReason(absl::NotFoundError("no job j-9"), reason::kResourceNotFound)};
   const CommandResult result = Run({"job", "watch", "j-9"});
   EXPECT_EQ(result.exit_code, kNotFound);
   EXPECT_EQ(result.err, "nerfctl: no job j-9 (RESOURCE_NOT_FOUND)\n");
-  EXPECT_EQ(state_.calls["WatchTrainingJob"], 1);
+  EXPECT_EQ(state_.calls["WatchJob"], 1);
 }
 
 TEST_F(ServiceTest, JobThatIsDeletedWhileTheStreamIsDownIsSaidToBe) {
@@ -109,9 +109,9 @@ TEST_F(ServiceTest, JobThatIsDeletedWhileTheStreamIsDownIsSaidToBe) {
 
 TEST_F(ServiceTest, FailedJobIsExitThreeWithCauseAndProblems) {
   W failed = Message(W::SNAPSHOT, 1, J::FAILED);
-  *failed.mutable_training_job()->mutable_error() =
+  *failed.mutable_job()->mutable_error() =
       ToRpcStatus(WithReason(absl::AbortedError("loss is not finite"), reason::kTrainingDiverged));
-  v1::SceneProblem& problem = *failed.mutable_training_job()->add_problems();
+  v1::SceneProblem& problem = *failed.mutable_job()->add_problems();
   problem.set_file("a.png");
   problem.set_message("is cut off");
   state_.watch_scripts = {{{failed}, absl::OkStatus()}};
@@ -124,7 +124,7 @@ TEST_F(ServiceTest, FailedJobIsExitThreeWithCauseAndProblems) {
 
 TEST_F(ServiceTest, ProblemsOfAFailedJobsSceneAreSaidOnce) {
   W failed = Message(W::SNAPSHOT, 1, J::FAILED);
-  v1::TrainingJob& job = *failed.mutable_training_job();
+  v1::Job& job = *failed.mutable_job();
   *job.mutable_error() = ToRpcStatus(
       WithReason(absl::InvalidArgumentError("a.png: is cut off"), reason::kDatasetInvalid));
   v1::SceneProblem& problem = *job.add_problems();
@@ -145,11 +145,11 @@ TEST_F(ServiceTest, CancelledJobIsExitThree) {
 
 TEST_F(ServiceTest, WhatAQueuedJobWaitsForIsToldOnceAndWheneverItChanges) {
   W queued = Message(W::SNAPSHOT, 1, J::QUEUED);
-  queued.mutable_training_job()->mutable_wait()->set_message("no worker is connected");
+  queued.mutable_job()->mutable_wait()->set_message("no worker is connected");
   W same = queued;
   same.set_kind(W::BOOKMARK);
   W later = same;
-  later.mutable_training_job()->mutable_wait()->set_message("the only worker is busy\x1b");
+  later.mutable_job()->mutable_wait()->set_message("the only worker is busy\x1b");
   state_.watch_scripts = {
       {{queued, same, later, later, Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100)},
        absl::OkStatus()}};
@@ -162,16 +162,16 @@ TEST_F(ServiceTest, WhatAQueuedJobWaitsForIsToldOnceAndWheneverItChanges) {
 
 TEST_F(ServiceTest, JobThatComesBackSaysWhyInWordsAndWhereItGoesOnFrom) {
   W lost = Message(W::STATE_CHANGED, 2, J::QUEUED, 50);
-  lost.mutable_training_job()->set_queue_reason("WORKER_LOST");
+  lost.mutable_job()->set_queue_reason("WORKER_LOST");
   W again = Message(W::STATE_CHANGED, 3, J::PREPARING, 50);
-  again.mutable_training_job()->set_attempt(2);
+  again.mutable_job()->set_attempt(2);
   W crashed = Message(W::STATE_CHANGED, 4, J::QUEUED, 50);
-  crashed.mutable_training_job()->set_attempt(2);
-  crashed.mutable_training_job()->set_queue_reason("ENGINE_CRASHED");
+  crashed.mutable_job()->set_attempt(2);
+  crashed.mutable_job()->set_queue_reason("ENGINE_CRASHED");
   W third = Message(W::STATE_CHANGED, 5, J::PREPARING, 50);
-  third.mutable_training_job()->set_attempt(3);
+  third.mutable_job()->set_attempt(3);
   for (const uint32_t step : {20u, 40u})
-    third.mutable_training_job()->add_checkpoints()->set_step(step);
+    third.mutable_job()->mutable_training_status()->add_checkpoints()->set_step(step);
   state_.watch_scripts = {{{Message(W::SNAPSHOT, 1, J::RUNNING, 50), lost, again, crashed, third,
                             Message(W::STATE_CHANGED, 6, J::SUCCEEDED, 100)},
                            absl::OkStatus()}};
@@ -187,8 +187,8 @@ TEST_F(ServiceTest, JobThatComesBackSaysWhyInWordsAndWhereItGoesOnFrom) {
 
 TEST_F(ServiceTest, EvaluationAtTheEndIsShown) {
   W evaluating = Message(W::SNAPSHOT, 1, J::RUNNING, 100);
-  evaluating.mutable_training_job()->mutable_progress()->set_evaluated_views(3);
-  evaluating.mutable_training_job()->mutable_progress()->set_evaluation_views(25);
+  evaluating.mutable_job()->mutable_training_status()->mutable_progress()->set_evaluated_views(3);
+  evaluating.mutable_job()->mutable_training_status()->mutable_progress()->set_evaluation_views(25);
   state_.watch_scripts = {
       {{evaluating, Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100)}, absl::OkStatus()}};
   const CommandResult result = Run({"job", "watch", "j-fake", "--progress", "plain"});
@@ -214,7 +214,7 @@ class HastyClock final : public Clock {
 // A message of a job whose evaluation has just begun and is expected to take `seconds`.
 W Evaluating(double seconds, double occupied_share) {
   W message = Message(W::SNAPSHOT, 1, J::RUNNING, 100);
-  v1::Progress& progress = *message.mutable_training_job()->mutable_progress();
+  v1::Progress& progress = *message.mutable_job()->mutable_training_status()->mutable_progress();
   progress.set_evaluation_views(7);
   progress.set_eta_seconds(seconds);
   (*progress.mutable_figures())["occupied_share"] = occupied_share;
@@ -250,7 +250,8 @@ TEST_F(ServiceTest, EvaluationOfATrainedModelIsNotCalledSlow) {
 
 TEST_F(ServiceTest, ReducedPicturesAreSaidOnce) {
   W running = Message(W::SNAPSHOT, 1, J::RUNNING, 10);
-  auto& figures = *running.mutable_training_job()->mutable_progress()->mutable_figures();
+  auto& figures =
+      *running.mutable_job()->mutable_training_status()->mutable_progress()->mutable_figures();
   figures["picture_width"] = 2992, figures["picture_height"] = 5318;
   figures["trained_width"] = 918, figures["trained_height"] = 1632;
   figures["evaluated_width"] = 768, figures["evaluated_height"] = 1365;
@@ -297,15 +298,15 @@ TEST_F(ServiceTest, FirstCtrlCDetachesWithAHint) {
       result.err,
       HasSubstr("nerfctl: interrupted\n  job j-fake keeps running; `nerfctl job watch j-fake` "
                 "follows it again, `nerfctl job cancel j-fake` stops it\n"));
-  EXPECT_EQ(state_.calls.count("CancelTrainingJob"), 0u);
+  EXPECT_EQ(state_.calls.count("CancelJob"), 0u);
 }
 
 // A job with a preview of these bytes.
-v1::TrainingJob WithPreview(const v1::TrainingJob& job, FakeState* state, const std::string& png) {
+v1::Job WithPreview(const v1::Job& job, FakeState* state, const std::string& png) {
   state->blobs[Sha256Hex(png)] = png;
-  v1::TrainingJob result = job;
-  *result.mutable_progress()->mutable_preview_image() = BlobOfBytes(png);
-  result.mutable_progress()->set_preview_step(10);
+  v1::Job result = job;
+  *result.mutable_training_status()->mutable_progress()->mutable_preview_image() = BlobOfBytes(png);
+  result.mutable_training_status()->mutable_progress()->set_preview_step(10);
   return result;
 }
 
@@ -313,8 +314,8 @@ TEST_F(ServiceTest, PreviewFileIsKeptAtTheNewestPreview) {
   const TempDir dir;
   W first = Message(W::PROGRESS, 2, J::RUNNING, 10),
     second = Message(W::PROGRESS, 3, J::RUNNING, 20);
-  *first.mutable_training_job() = WithPreview(first.training_job(), &state_, "first");
-  *second.mutable_training_job() = WithPreview(second.training_job(), &state_, "second");
+  *first.mutable_job() = WithPreview(first.job(), &state_, "first");
+  *second.mutable_job() = WithPreview(second.job(), &state_, "second");
   state_.watch_scripts = {{{Message(W::SNAPSHOT, 1, J::QUEUED), first, first, second,
                             Message(W::STATE_CHANGED, 4, J::SUCCEEDED, 100)},
                            absl::OkStatus()}};
@@ -326,7 +327,8 @@ TEST_F(ServiceTest, PreviewFileIsKeptAtTheNewestPreview) {
 TEST_F(ServiceTest, PreviewThatTheServerHasDroppedDoesNotEndTheWatch) {
   const TempDir dir;
   W lost = Message(W::PROGRESS, 2, J::RUNNING, 10);
-  *lost.mutable_training_job()->mutable_progress()->mutable_preview_image() = BlobOfBytes("gone");
+  *lost.mutable_job()->mutable_training_status()->mutable_progress()->mutable_preview_image() =
+      BlobOfBytes("gone");
   state_.errors["Read"].assign(
       20, WithReason(absl::NotFoundError("no such blob"), reason::kResourceNotFound));
   state_.watch_scripts = {
@@ -349,8 +351,8 @@ TEST_F(ServiceTest, PreviewFlagsAreRefusedWhereTheyCannotWork) {
 
 TEST_F(ServiceTest, PreviewCommandWritesTheLastPreview) {
   const TempDir dir;
-  v1::TrainingJob job;
-  job.set_name("projects/default/trainingJobs/j-1");
+  v1::Job job;
+  job.set_name("projects/default/jobs/j-1");
   state_.jobs = {job};
   const CommandResult none = Run({"job", "preview", "j-1", "--out", dir / "p.png"});
   EXPECT_EQ(none.exit_code, kWrongState);
@@ -367,8 +369,7 @@ TEST_F(ServiceTest, ShowDrawsThePreviewInTheTerminal) {
   image.pixels.assign(size_t{8} * 8 * 3, 200);
   const ScopedEnvironment terminal("TERM", "xterm-256color");
   W running = Message(W::PROGRESS, 2, J::RUNNING, 10);
-  *running.mutable_training_job() =
-      WithPreview(running.training_job(), &state_, EncodePng(image).value());
+  *running.mutable_job() = WithPreview(running.job(), &state_, EncodePng(image).value());
   state_.watch_scripts = {
       {{Message(W::SNAPSHOT, 1, J::RUNNING), running, Message(W::STATE_CHANGED, 3, J::SUCCEEDED)},
        absl::OkStatus()}};
@@ -415,19 +416,19 @@ TEST_F(ServiceTest, WithProgressJsonEveryLineOfStandardErrorIsJson) {
   const CommandResult success = Run({"job", "watch", "j-fake", "--progress", "json"});
   EXPECT_EQ(success.exit_code, kOk);
   expect_json(success.err);
-  state_.errors["GetTrainingJob"] = {
-      WithReason(absl::NotFoundError("no job j-9"), reason::kResourceNotFound,
-                 {{"resource", "projects/default/trainingJobs/j-9"}})};
+  state_.errors["GetJob"] = {WithReason(absl::NotFoundError("no job j-9"),
+                                        reason::kResourceNotFound,
+                                        {{"resource", "projects/default/jobs/j-9"}})};
   expect_json(Run({"job", "show", "j-9", "--progress", "json"}).err);
   expect_json(Run({"train", "/nonexistent", "--progress", "json"}).err);
   expect_json(Run({"train", "x", "--steps", "many", "--progress", "json"}).err);
 }
 
 TEST_F(ServiceTest, NearestIdIsSuggestedForOneThatDoesNotExist) {
-  state_.jobs.emplace_back().set_name("projects/default/trainingJobs/nightly");
-  state_.errors["GetTrainingJob"] = {
-      WithReason(absl::NotFoundError("no such job"), reason::kResourceNotFound,
-                 {{"resource", "projects/default/trainingJobs/nigthly"}})};
+  state_.jobs.emplace_back().set_name("projects/default/jobs/nightly");
+  state_.errors["GetJob"] = {WithReason(absl::NotFoundError("no such job"),
+                                        reason::kResourceNotFound,
+                                        {{"resource", "projects/default/jobs/nigthly"}})};
   EXPECT_THAT(Run({"job", "show", "nigthly"}).err,
               HasSubstr("  did you mean nightly? `nerfctl job ls` lists what there is\n"));
 }

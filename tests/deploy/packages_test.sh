@@ -62,7 +62,7 @@ has nerf-engine usr/bin/nerf-engine usr/share/man/man1/nerf-engine.1.gz
 has nerfctl usr/bin/nerfctl usr/share/man/man1/nerfctl.1.gz usr/share/nerfd/examples/mic/train \
   usr/share/bash-completion/completions/nerfctl
 has python3-nerfd usr/lib/python3/dist-packages/nerfd/{client,aio}.py \
-  usr/lib/python3/dist-packages/nerfd/{py.typed,_proto/nerf/v1/training_service_pb2.py}
+  usr/lib/python3/dist-packages/nerfd/{py.typed,_proto/nerf/v1/job_service_pb2.py}
 for package in nerf-worker nerf-engine; do
   [[ "$(field "$package" Recommends)" == *colmap*ffmpeg* ]] || fail "$package: COLMAP or ffmpeg"
   [[ "$(field "$package" Depends)" != *torch* ]] || fail "$package needs LibTorch"

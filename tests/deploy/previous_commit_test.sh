@@ -51,7 +51,7 @@ grep -q '^SUCCEEDED' "$scratch/trained" || fail "the job did not succeed"
 "$bin_dir/nerfctl" render --job mic --orbit 1 --width 64 --height 64 --out "$scratch/views-today"
 cmp "$scratch"/views/*0.png "$scratch"/views-today/*0.png
 "$old/nerfctl" model promote mic --id mic
-"$bin_dir/nerfctl" render-job create mic --frames 3 --width 64 --height 64 --images --out "$scratch/film"
+"$bin_dir/nerfctl" job render mic --frames 3 --width 64 --height 64 --images --out "$scratch/film"
 [ "$(find "$scratch/film" -name '*.png' | wc -l)" = 3 ] || fail "the render job gave no frames"
 "$bin_dir/nerfctl" train "$source_dir/examples/mic" --samples 1G --id stopped --detach
 "$old/nerfctl" job cancel stopped

@@ -95,7 +95,7 @@ class LiveView:
     def __init__(self, web, token, job):
         self.web = web
         self.headers = {"Authorization": f"Bearer {token}"}
-        self.job = f"projects/default/trainingJobs/{job}"
+        self.job = f"projects/default/jobs/{job}"
 
     @staticmethod
     def view(index):

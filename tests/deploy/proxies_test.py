@@ -183,7 +183,7 @@ def check_unary(stand, name):
 
 def check_streams(stand, name, job):
     """Events arrive one by one while the streams stay open, over the page's port and over gRPC."""
-    watch = stand.request(name, "POST", "/nerf.v1.TrainingService/WatchTrainingJob",
+    watch = stand.request(name, "POST", "/nerf.v1.JobService/WatchJob",
                           envelope(json.dumps({"name": job}).encode()), Content_Type="application/connect+json")
     assert watch.status == 200, watch.read()
     assert read_event(watch)[1]["kind"] == "SNAPSHOT"
@@ -192,7 +192,7 @@ def check_streams(stand, name, job):
     threading.Thread(target=lambda: [lines.put(line) for line in follow.stderr], daemon=True).start()
 
     def await_state(state):
-        while read_event(watch)[1].get("trainingJob", {}).get("state") != state:
+        while read_event(watch)[1].get("job", {}).get("state") != state:
             pass
         while f" {state}" not in lines.get(timeout=EVENT_SECONDS):
             pass
@@ -220,10 +220,11 @@ def check_worker(stand, name):
                          "--ca", stand.ca, "--token-file", stand.worker_token, "--cache-dir", stand.folder / f"cache-{name}")
     # Sends the scene over gRPC, then follows the job to its end.
     stand.ctl(name, "train", SOURCE / "examples/mic", "--samples", "1M", "--seed", "1", "--id", f"by-{name}")
-    job = json.loads(stand.call(name, "TrainingService/GetTrainingJob",
-                                name=f"projects/default/trainingJobs/by-{name}").read())
+    job = json.loads(stand.call(name, "JobService/GetJob",
+                                name=f"projects/default/jobs/by-{name}").read())
     assert job["state"] == "SUCCEEDED", job
-    assert float(job["checkpoints"][-1]["checkpointBlob"]["sizeBytes"]) > 1e6, job  # sent over gRPC in many messages
+    checkpoint = job["trainingStatus"]["checkpoints"][-1]["checkpointBlob"]
+    assert float(checkpoint["sizeBytes"]) > 1e6, job  # sent over gRPC in many messages
     worker.terminate()
     worker.wait()
 
@@ -245,7 +246,7 @@ def main():
             stand.ctl(first, "job", "create", "mic", "--id", "watched")
             for name, _ in proxies:
                 check_unary(stand, name)
-                check_streams(stand, name, "projects/default/trainingJobs/watched")
+                check_streams(stand, name, "projects/default/jobs/watched")
                 check_upload(stand, name)
                 print(f"{name}: calls, streams and uploads pass", flush=True)
             stand.ctl(first, "job", "cancel", "watched")

@@ -24,12 +24,12 @@ import urllib.request
 import uuid
 
 import grpc
-from nerf.v1 import training_service_pb2 as training
+from nerf.v1 import job_service_pb2 as job_service
 
 import postgres
 import workload
 
-WATCH = training.WatchTrainingJobRequest
+WATCH = job_service.WatchJobRequest
 
 
 class Restorable(workload.Service):
@@ -93,8 +93,8 @@ def a_watch_token(connection, history):
     """The token of a watch's first event, and its job."""
     with history.lock:
         name = history.names[0]
-    for event in connection.jobs.WatchTrainingJob(WATCH(name=name), timeout=workload.CALL_SECONDS,
-                                                  metadata=connection.metadata):
+    for event in connection.jobs.WatchJob(WATCH(name=name), timeout=workload.CALL_SECONDS,
+                                          metadata=connection.metadata):
         return name, event.resume_token
     raise AssertionError("the watch has no event")
 
@@ -102,7 +102,7 @@ def a_watch_token(connection, history):
 def check_old_token(connection, history, name, token):
     try:
         request = WATCH(name=name, resume_token=token)
-        workload.patiently(lambda: list(connection.jobs.WatchTrainingJob(
+        workload.patiently(lambda: list(connection.jobs.WatchJob(
             request, timeout=workload.CALL_SECONDS, metadata=connection.metadata, wait_for_ready=True)))
         history.violation("a watch went on with a token of the earlier life")
     except grpc.RpcError as error:
@@ -116,27 +116,28 @@ class LongJob:
 
     def __init__(self, connection, scene):
         self.connection = connection
-        self.request = training.CreateTrainingJobRequest(
-            training_job=workload.JOB(scene=scene, config={"steps": 10**6}, priority=100), request_id=str(uuid.uuid4()))
-        self.name = connection.call("CreateTrainingJob", self.request).name
+        self.request = job_service.CreateJobRequest(
+            job=workload.training_of(scene, 10**6, priority=100), request_id=str(uuid.uuid4()))
+        self.name = connection.call("CreateJob", self.request).name
 
     def wait_for(self, state):
         deadline = time.monotonic() + 60
-        while self.connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=self.name)).state != state:
+        get = job_service.GetJobRequest(name=self.name)
+        while self.connection.call("GetJob", get).state != state:
             if time.monotonic() > deadline:
                 raise AssertionError(f"the long job is not {workload.JOB.State.Name(state)}")
             time.sleep(0.05)
 
     def take_another_lease(self):
-        self.connection.call("PauseTrainingJob", training.PauseTrainingJobRequest(name=self.name))
+        self.connection.call("PauseJob", job_service.PauseJobRequest(name=self.name))
         self.wait_for(workload.JOB.PAUSED)
-        self.connection.call("ResumeTrainingJob", training.ResumeTrainingJobRequest(name=self.name))
+        self.connection.call("ResumeJob", job_service.ResumeJobRequest(name=self.name))
         self.wait_for(workload.JOB.RUNNING)
 
     def end(self, history):
         workload.patiently(lambda: self.connection.call(
-            "CancelTrainingJob", training.CancelTrainingJobRequest(name=self.name)))
-        history.sent[self.request.request_id] = ("CreateTrainingJob", self.request)
+            "CancelJob", job_service.CancelJobRequest(name=self.name)))
+        history.sent[self.request.request_id] = ("CreateJob", self.request)
         history.acknowledged(self.request.request_id, self.name)
 
 

@@ -30,8 +30,8 @@ from google.bytestream import bytestream_pb2  # noqa: F401
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.rpc import error_details_pb2, status_pb2
 from nerf.v1 import admin_service_pb2, admin_service_pb2_grpc, blob_service_pb2, scene_service_pb2_grpc  # noqa: F401
-from nerf.v1 import model_service_pb2, render_job_service_pb2, scene_service_pb2, view_service_pb2  # noqa: F401
-from nerf.v1 import training_service_pb2 as training
+from nerf.v1 import job_service_pb2 as job_service
+from nerf.v1 import model_service_pb2, scene_service_pb2, view_service_pb2  # noqa: F401
 from nerf.v1 import worker_service_pb2  # noqa: F401
 
 import workload
@@ -97,7 +97,7 @@ class Checker:
 
 
 class Server(workload.Service):
-    """nerfd with its page, a scene `s`, a queued and a cancelled job, and a worker that has left."""
+    """nerfd with its page, a scene `s`, queued and cancelled jobs, and a worker that has left."""
 
     def __init__(self, arguments):
         self.web = f"127.0.0.1:{workload.free_port()}"
@@ -111,12 +111,13 @@ class Server(workload.Service):
                          metadata=self.connection.metadata)
         stub.DeleteScene(scene_service_pb2.DeleteSceneRequest(name=made), metadata=self.connection.metadata)
         self.blob = scene.files[0].blob
-        for name in ("queued", "done"):
-            job = workload.JOB(scene="projects/default/scenes/s")
-            self.connection.call("CreateTrainingJob",
-                                 training.CreateTrainingJobRequest(training_job=job, training_job_id=name))
-        self.connection.call("CancelTrainingJob",
-                             training.CancelTrainingJobRequest(name="projects/default/trainingJobs/done"))
+        training = workload.JOB(training={"scene": "projects/default/scenes/s"})
+        photograph = {"path": "a.jpg", "blob": self.blob}
+        poses = workload.JOB(pose={"files": [photograph], "scene": "projects/default/scenes/posed"})
+        for name, job in (("queued", training), ("done", training), ("posing", poses)):
+            self.connection.call("CreateJob", job_service.CreateJobRequest(job=job, job_id=name))
+        self.connection.call("CancelJob",
+                             job_service.CancelJobRequest(name="projects/default/jobs/done"))
         self.tokens = self.make_tokens()
         self.words = {
             "$P": "projects/default", "$SHA": SHA, "$UUID": UUID, "$BIG": 200 * "x", "$LONG": 20000 * "a",
@@ -128,7 +129,7 @@ class Server(workload.Service):
             "$END": "Content-Length: 2\r\n\r\n{}"}
         self.words["$REF"] = f"blob{{{self.words['$BARE']}}}"
         self.words["$CAMERA"] = f"camera{{width:8 height:8 fl_x:10 {self.words['$POSE']}}}"
-        self.words["$POST"] = ("POST /nerf.v1.TrainingService/ListTrainingJobs HTTP/1.1\r\nHost: localhost\r\n"
+        self.words["$POST"] = ("POST /nerf.v1.JobService/ListJobs HTTP/1.1\r\nHost: localhost\r\n"
                                f"Content-Type: application/json\r\n{self.words['$TOKEN']}")
         send(self, "WorkerService/Synchronize@worker", "hello{worker_id:'w'} draining:true")
         while not any("worker_keys\" VALUES" in row for row in self.state()):
@@ -245,7 +246,7 @@ def test_requests(checker, server):
 def check_server(checker, server):
     status = pathlib.Path(f"/proc/{server.server.pid}/status").read_text()
     checker.check_memory("nerfd", int(status.split("VmHWM:")[1].split()[0]) / 1024)
-    server.connection.call("ListTrainingJobs", training.ListTrainingJobsRequest())
+    server.connection.call("ListJobs", job_service.ListJobsRequest())
 
 
 def ask_http(address, request):

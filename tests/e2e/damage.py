@@ -30,12 +30,12 @@ import uuid
 import grpc
 from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
 from nerf.v1 import blob_service_pb2, blob_service_pb2_grpc, common_pb2, model_service_pb2
-from nerf.v1 import render_job_service_pb2 as render, render_job_service_pb2_grpc
-from nerf.v1 import training_service_pb2 as training
+from nerf.v1 import job_service_pb2 as job_service
+from nerf.v1 import render_service_pb2 as render
 
 import workload
 
-JOB = training.TrainingJob
+JOB = job_service.Job
 workload.CALL_SECONDS = 60  # on a loaded machine
 START_SECONDS = 60  # on a loaded machine
 TARGETS = ("queue.db", "log", "picture", "job", "checkpoint", "model")
@@ -60,7 +60,7 @@ def wait_for(what, condition, seconds=START_SECONDS, pause=0.1):
 
 
 def job_request(scene, steps):
-    return training.CreateTrainingJobRequest(training_job=JOB(scene=scene, config={"steps": steps}))
+    return job_service.CreateJobRequest(job=workload.training_of(scene, steps))
 
 
 def make_template(arguments, folder):
@@ -70,18 +70,19 @@ def make_template(arguments, folder):
         connection = workload.Connection(service)
         scene_folder = workload.small_scene(folder / "scene")
         scene = workload.patiently(lambda: workload.make_scene(connection, scene_folder))
-        paused = connection.call("CreateTrainingJob", job_request(scene, 20000)).name
-        get = training.GetTrainingJobRequest(name=paused)
-        wait_for("checkpoints", lambda: len(connection.call("GetTrainingJob", get).checkpoints) >= 3)
-        connection.call("PauseTrainingJob", training.PauseTrainingJobRequest(name=paused))
-        wait_for("pause", lambda: connection.call("GetTrainingJob", get).state == JOB.PAUSED)
+        paused = connection.call("CreateJob", job_request(scene, 20000)).name
+        get = job_service.GetJobRequest(name=paused)
+        wait_for("checkpoints", lambda: len(
+            connection.call("GetJob", get).training_status.checkpoints) >= 3)
+        connection.call("PauseJob", job_service.PauseJobRequest(name=paused))
+        wait_for("pause", lambda: connection.call("GetJob", get).state == JOB.PAUSED)
         model = connection.call("PromoteCheckpoint", model_service_pb2.PromoteCheckpointRequest(
             name=f"{paused}/checkpoints/-"))
         service.workers[0].terminate()
         service.workers[0].wait()
         service.workers = []
         for _ in range(15):
-            connection.call("CreateTrainingJob", job_request(scene, 30))
+            connection.call("CreateJob", job_request(scene, 30))
         jobs = {job.name: job for job in workload.list_jobs(connection)}
         service.stop_server()
         return jobs, jobs[paused], model, (scene_folder / "train/r_0.png").read_bytes()
@@ -173,26 +174,23 @@ def check_job(service, blob, content, jobs):
     connection = workload.Connection(service)
     start_worker(service)
     name = next(job.name for job in jobs.values() if job.state == JOB.QUEUED)
-    get = lambda: connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=name))
+    get = lambda: connection.call("GetJob", job_service.GetJobRequest(name=name))
     succeeded = lambda: get().state == JOB.SUCCEEDED
     return wait_for_upload(get, blob, content, connection, succeeded) + " for its picture"
 
 
 def check_model(service, model, content):
     connection = workload.Connection(service)
-    stub = render_job_service_pb2_grpc.RenderJobServiceStub(connection.channel)
     # The other jobs would wait, too, for their turn.
     for job in workload.list_jobs(connection):
-        connection.call("CancelTrainingJob", training.CancelTrainingJobRequest(name=job.name))
+        connection.call("CancelJob", job_service.CancelJobRequest(name=job.name))
     start_worker(service)
     view = render.Keyframe(transform_matrix=[1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 4, 0, 0, 0, 1],
                            fov_degrees=40)
     path = render.CameraPath(keyframes=render.KeyframePath(keyframes=[view], frames=3))
-    request = render.CreateRenderJobRequest(render_job=render.RenderJob(
-        model=model.name, path=path, width=4, height=3, images=True))
-    name = stub.CreateRenderJob(request, timeout=30, metadata=connection.metadata).name
-    get = lambda: stub.GetRenderJob(render.GetRenderJobRequest(name=name), timeout=30,
-                                    metadata=connection.metadata)
+    job = JOB(render={"model": model.name, "path": path, "width": 4, "height": 3, "images": True})
+    name = connection.call("CreateJob", job_service.CreateJobRequest(job=job)).name
+    get = lambda: connection.call("GetJob", job_service.GetJobRequest(name=name))
     # The tests' engine renders no frames.
     goes_on = lambda: get().HasField("start_time")
     return wait_for_upload(get, model.blob, content, connection, goes_on)
@@ -201,13 +199,14 @@ def check_model(service, model, content):
 def check_checkpoint(service, job):
     connection = workload.Connection(service)
     start_worker(service)
-    before = job.checkpoints[-2].step
-    connection.call("UpdateTrainingJob", training.UpdateTrainingJobRequest(
-        training_job=JOB(name=job.name, priority=100), update_mask={"paths": ["priority"]}))
-    connection.call("ResumeTrainingJob", training.ResumeTrainingJobRequest(name=job.name))
+    before = job.training_status.checkpoints[-2].step
+    connection.call("UpdateJob", job_service.UpdateJobRequest(
+        job=JOB(name=job.name, priority=100), update_mask={"paths": ["priority"]}))
+    connection.call("ResumeJob", job_service.ResumeJobRequest(name=job.name))
     wait_for("word of the damage", lambda: "dropped a damaged checkpoint" in service.words())
-    get = training.GetTrainingJobRequest(name=job.name)
-    wait_for("training", lambda: connection.call("GetTrainingJob", get).progress.step > before)
+    get = job_service.GetJobRequest(name=job.name)
+    wait_for("training", lambda: connection.call(
+        "GetJob", get).training_status.progress.step > before)
     return "the one before"
 
 
@@ -219,8 +218,9 @@ def run_case(arguments, template, made, target, kind, dice):
     folder.mkdir()
     shutil.copytree(template / "server", folder / "server", ignore=shutil.ignore_patterns("*.sock"))
     server = folder / "server"
+    checkpoint = paused.training_status.checkpoints[-1].checkpoint_blob
     digest = {"picture": picture.sha256, "job": picture.sha256, "model": model.blob.sha256,
-              "checkpoint": paused.checkpoints[-1].checkpoint_blob.sha256}.get(target)
+              "checkpoint": checkpoint.sha256}.get(target)
     path = server / ({"queue.db": "queue.db", "log": "queue.db-wal"}.get(target) or
                      f"blobs/{digest[:2]}/{digest}")
     good = path.read_bytes()

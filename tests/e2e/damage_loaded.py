@@ -17,9 +17,9 @@ import grpc
 import backup
 import workload
 from damage import Blobs, Damaged, picture_of, wait_for
-from nerf.v1 import training_service_pb2 as training
+from nerf.v1 import job_service_pb2 as job_service
 
-JOB = training.TrainingJob
+JOB = job_service.Job
 
 
 def flip(service, blob, dice):
@@ -69,18 +69,19 @@ def flip_and_heal(service, connection, blob, dice):
 
 def fall_back(service, connection, job, dice):
     """The job's last checkpoint is damaged while it is paused."""
-    get = lambda: connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=job))
-    wait_for("checkpoints", lambda: len(get().checkpoints) >= 2 and get().state == JOB.RUNNING)
-    connection.call("PauseTrainingJob", training.PauseTrainingJobRequest(name=job))
+    get = lambda: connection.call("GetJob", job_service.GetJobRequest(name=job))
+    wait_for("checkpoints", lambda: len(get().training_status.checkpoints) >= 2 and
+             get().state == JOB.RUNNING)
+    connection.call("PauseJob", job_service.PauseJobRequest(name=job))
     wait_for("pause", lambda: get().state == JOB.PAUSED)
     paused, n_dropped = get(), service.words().count("dropped a damaged checkpoint")
-    last = paused.checkpoints[-1]
+    *_, earlier, last = paused.training_status.checkpoints
     flip(service, last.checkpoint_blob, dice)
-    connection.call("ResumeTrainingJob", training.ResumeTrainingJobRequest(name=job))
+    connection.call("ResumeJob", job_service.ResumeJobRequest(name=job))
     wait_for("word of the damage",
              lambda: service.words().count("dropped a damaged checkpoint") > n_dropped)
-    before = paused.checkpoints[-2].step
-    wait_for("training", lambda: get().state == JOB.RUNNING and get().progress.step > before)
+    wait_for("training", lambda: get().state == JOB.RUNNING and
+             get().training_status.progress.step > earlier.step)
 
 
 def run(arguments):

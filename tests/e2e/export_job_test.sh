@@ -37,7 +37,7 @@ start_worker() {
 ctl() { "$binaries/nerfctl" --server "$address" --progress none "$@"; }
 engine() { "$binaries/nerf-engine" export "$scratch/mic.safetensors" "$@" >/dev/null; }
 field() { # JOB KEY
-  ctl --output json export-job show "$1" |
+  ctl --output json job show "$1" |
     sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\).*/\1/p" | head -1
 }
 await() { # JOB FIELD VALUE TENTHS
@@ -49,7 +49,11 @@ await() { # JOB FIELD VALUE TENTHS
   tail -n 20 "$scratch"/*.log
   exit 1
 }
-newest() { local name; name=$(ctl --output name export-job ls --limit 1); echo "${name##*/}"; }
+newest() {
+  local name
+  name=$(ctl --output name job ls --kind export --limit 1)
+  echo "${name##*/}"
+}
 processes() { # of exports in the folder of this test
   for process in /proc/[0-9]*; do
     { tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null | grep -E "nerf-engine export $scratch" || true
@@ -141,12 +145,12 @@ within "$scratch/made/server-ngp-path.json" "$(told expectedBytes \
   cut -d. -f1)" -gt "$(stat -c %s "$scratch/points.ply")" ]
 [ ! -e "$scratch/made/no.html" ] && [ ! -e "$scratch/made/no.json" ]
 made=$(newest)
-ctl export-job fetch "$made" --out "$scratch/again.json" >/dev/null
+ctl job fetch "$made" --out "$scratch/again.json" >/dev/null
 cmp "$scratch/again.json" "$scratch/cameras.json"
-[ "$(ctl --output name export-job ls | wc -l)" = 11 ]
-ctl export-job rm "$made" >/dev/null
+[ "$(ctl --output name job ls --kind export | wc -l)" = 11 ]
+ctl job rm "$made" >/dev/null
 code=0
-ctl export-job fetch "$made" --out "$scratch/gone.json" 2>/dev/null || code=$?
+ctl job fetch "$made" --out "$scratch/gone.json" 2>/dev/null || code=$?
 [ "$code" = 5 ] && [ ! -e "$scratch/gone.json" ]
 
 echo "== views as EXR"
@@ -163,7 +167,7 @@ code=0
 ctl export --model mic --where server --mesh "$scratch/made/far.ply" --box=900,900,900,1,1,1 \
   2>"$scratch/why" || code=$?
 [ "$code" = 9 ] || { echo "exit code $code"; cat "$scratch/why"; exit 1; }
-grep -q "is FAILED: " "$scratch/why"
+grep -q "export job .* failed: " "$scratch/why"
 if grep -q "$scratch/worker-1" "$scratch/why"; then echo "names a path of the worker"; exit 1; fi
 [ ! -e "$scratch/made/far.ply" ]
 for flags in "--box=nan,0,0,1,1,1" "--box=0,0,0,1,-1,1" "--resolution 4" "--frame mars" \
@@ -197,8 +201,12 @@ await "$long" attempt 2 600
 
 echo "== cancel ends it within a second and leaves no process and no file"
 for _ in $(seq 300); do [ -n "$(processes)" ] && break; sleep 0.1; done
+code=0
+ctl job pause "$long" 2>"$scratch/why" || code=$?
+[ "$code" = 7 ] || { echo "pause of an export job: exit code $code"; exit 1; }
+grep -q "export job: it cannot be paused" "$scratch/why"
 began=$(date +%s%N)
-ctl export-job cancel "$long" >/dev/null
+ctl job cancel "$long" >/dev/null
 while [ "$(field "$long" state)" != CANCELLED ]; do
   [ $((($(date +%s%N) - began) / 1000000)) -lt 5000 ] || { echo "not cancelled"; exit 1; }
   sleep 0.02

@@ -2,9 +2,9 @@
 """Clients that try to take more than their share, and what the server and its worker then use.
 
 Each scenario starts nerfd and, where it needs one, nerf-worker; attacks them from processes of their own; and calls
-GetTrainingJob meanwhile as another client would. It fails if a process grows beyond its limit, if a call of the other
-client fails, or if a new client is not served at the end. --strict also compares the times of these calls with the
-limits, for a machine with nothing else to do.
+GetJob meanwhile as another client would. It fails if a process grows beyond its limit, if a call
+of the other client fails, or if a new client is not served at the end. --strict also compares the
+times of these calls with the limits, for a machine with nothing else to do.
 
   descriptors  more idle connections than the server may have descriptors
   messages     connections full of large messages that never end
@@ -31,7 +31,7 @@ import uuid
 
 import grpc
 from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc
-from nerf.v1 import training_service_pb2 as training
+from nerf.v1 import job_service_pb2 as job_service
 import workload
 
 MIB = 1 << 20
@@ -65,8 +65,8 @@ class Prober(threading.Thread):
     def get(self):
         begin = time.monotonic()
         try:
-            self.connection.jobs.GetTrainingJob(training.GetTrainingJobRequest(name=self.name_of_job),
-                                                timeout=CALL_SECONDS, metadata=self.connection.metadata)
+            self.connection.jobs.GetJob(job_service.GetJobRequest(name=self.name_of_job),
+                                        timeout=CALL_SECONDS, metadata=self.connection.metadata)
             self.seconds.append(time.monotonic() - begin)
         except grpc.RpcError as error:
             self.errors.append(f"{error.code().name}: {error.details()}")
@@ -368,9 +368,9 @@ class Bench:
         self.prober = Prober(self.service, self.job)
 
     def make_job(self):
-        job = workload.JOB(scene=self.scene, config=training.TrainingConfig(steps=workload.STEPS))
-        return self.connection.call("CreateTrainingJob", training.CreateTrainingJobRequest(
-            training_job=job, request_id=str(uuid.uuid4()))).name
+        job = workload.training_of(self.scene, workload.STEPS)
+        return self.connection.call("CreateJob", job_service.CreateJobRequest(
+            job=job, request_id=str(uuid.uuid4()))).name
 
     def attack(self, role, **flags):
         flags = {"address": self.service.address, "token": self.token, **flags}
@@ -407,7 +407,7 @@ class Bench:
         begin = time.monotonic()
         connection = workload.Connection(self.service)
         try:
-            connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=self.job))
+            connection.call("GetJob", job_service.GetJobRequest(name=self.job))
         except grpc.RpcError as error:
             self.require(False, f"a new client got {error.code().name}: {error.details()}")
         return time.monotonic() - begin
@@ -516,14 +516,14 @@ def test_watchers(arguments, bench):
     """100 watchers that never read, and one that does."""
     begin_mib = memory_mib(bench.service.server.pid)[0]
     seen = []
-    live = bench.connection.jobs.WatchTrainingJob(training.WatchTrainingJobRequest(name=bench.job),
-                                                  metadata=bench.connection.metadata)
+    live = bench.connection.jobs.WatchJob(job_service.WatchJobRequest(name=bench.job),
+                                          metadata=bench.connection.metadata)
     reader = threading.Thread(target=lambda: collect(live, seen), daemon=True)
     reader.start()
-    request = training.WatchTrainingJobRequest(name=bench.job).SerializeToString()
+    request = job_service.WatchJobRequest(name=bench.job).SerializeToString()
     stalled = [Http2Connection(bench.service.address, "", bench.token) for _ in range(100)]
     for connection in stalled:
-        connection.call("/nerf.v1.TrainingService/WatchTrainingJob", request, lambda: None)
+        connection.call("/nerf.v1.JobService/WatchJob", request, lambda: None)
         connection.step()
     bench.prober.start()
     last = ""
@@ -531,8 +531,8 @@ def test_watchers(arguments, bench):
         last = f"{i}-" + 100 * "x"
         job = workload.JOB(name=bench.job, display_name=last,
                            labels={f"label-{k}": 60 * "y" for k in range(16)})
-        bench.connection.call("UpdateTrainingJob", training.UpdateTrainingJobRequest(
-            training_job=job, update_mask={"paths": ["display_name", "labels"]}))
+        bench.connection.call("UpdateJob", job_service.UpdateJobRequest(
+            job=job, update_mask={"paths": ["display_name", "labels"]}))
     bench.check_memory()
     each = (memory_mib(bench.service.server.pid)[1] - begin_mib) / len(stalled)
     bench.words.append(f"{each:.2f} MiB for each that does not read")
@@ -545,7 +545,7 @@ def test_watchers(arguments, bench):
     bench.require(metric(bench, "nerfd_watchers_evicted_total") == len(stalled), "not all are gone")
     if arguments.strict:
         bench.require(seconds <= 30, f"they were gone after {seconds:.0f} s")
-    while (not seen or seen[-1].training_job.display_name != last) and time.monotonic() < begin + 120:
+    while (not seen or seen[-1].job.display_name != last) and time.monotonic() < begin + 120:
         time.sleep(0.05)
     live.cancel()
     sequences = [event.sequence for event in seen if event.kind != workload.EVENT.BOOKMARK]

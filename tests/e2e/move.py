@@ -42,7 +42,8 @@ class Movable(backup.Restorable):
 
 def check_digests(connection, jobs):
     """Reads all that jobs and models name. Returns the digests."""
-    blobs = {blob.sha256: blob for job in jobs for checkpoint in job.checkpoints
+    blobs = {blob.sha256: blob for job in jobs
+             for checkpoint in job.training_status.checkpoints
              for blob in (checkpoint.checkpoint_blob, checkpoint.model_blob)}
     blobs |= {model.blob.sha256: model.blob for model in workload.list_models(connection)}
     for digest, blob in blobs.items():

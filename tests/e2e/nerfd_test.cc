@@ -11,8 +11,8 @@
 #include "common/rpc/blob_client.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
+#include "nerf/v1/job_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
-#include "nerf/v1/training_service.grpc.pb.h"
 #include "nerf/v1/worker_service.grpc.pb.h"
 #include "tests/e2e/nerfd_process.h"
 #include "tests/e2e/owner_channel.h"
@@ -51,22 +51,20 @@ std::string QueueJob(const std::string& address) {
   v1::Scene scene;
   const auto scenes = v1::SceneService::NewStub(channel);
   EXPECT_THAT(Call(*scenes, &v1::SceneService::Stub::CreateScene, scene_request, &scene), IsOk());
-  v1::CreateTrainingJobRequest job_request;
-  job_request.mutable_training_job()->set_scene(scene.name());
-  v1::TrainingJob job;
-  const auto training = v1::TrainingService::NewStub(channel);
-  EXPECT_THAT(Call(*training, &v1::TrainingService::Stub::CreateTrainingJob, job_request, &job),
-              IsOk());
+  v1::CreateJobRequest job_request;
+  job_request.mutable_job()->mutable_training()->set_scene(scene.name());
+  v1::Job job;
+  const auto jobs = v1::JobService::NewStub(channel);
+  EXPECT_THAT(Call(*jobs, &v1::JobService::Stub::CreateJob, job_request, &job), IsOk());
   return job.name();
 }
 
-absl::StatusOr<v1::TrainingJob> GetJob(const std::string& address, const std::string& name) {
-  const auto stub = v1::TrainingService::NewStub(OwnerChannel(address));
-  v1::GetTrainingJobRequest request;
+absl::StatusOr<v1::Job> GetJob(const std::string& address, const std::string& name) {
+  const auto stub = v1::JobService::NewStub(OwnerChannel(address));
+  v1::GetJobRequest request;
   request.set_name(name);
-  v1::TrainingJob job;
-  const absl::Status status =
-      Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, request, &job);
+  v1::Job job;
+  const absl::Status status = Call(*stub, &v1::JobService::Stub::GetJob, request, &job);
   if (!status.ok()) return status;
   return job;
 }
@@ -163,8 +161,8 @@ TEST_F(NerfdTest, ChangesAreLoggedWithWhoMadeThem) {
   ASSERT_THAT(GetJob(address, job), IsOk());
   EXPECT_THAT(nerfd.errors(),
               testing::ContainsRegex("change principal=admin.token "
-                                     "method=nerf.v1.TrainingService/CreateTrainingJob .*code=OK"));
-  EXPECT_THAT(nerfd.errors(), testing::Not(HasSubstr("TrainingService/Get")));
+                                     "method=nerf.v1.JobService/CreateJob .*code=OK"));
+  EXPECT_THAT(nerfd.errors(), testing::Not(HasSubstr("JobService/Get")));
 }
 
 TEST_F(NerfdTest, WithTlsProgramsOfItsMachineUseItsSocketAndFiguresStayPlain) {
@@ -214,13 +212,13 @@ TEST_F(NerfdTest, ServesThePageAndCallsFromBrowsers) {
   EXPECT_THAT(WebClient(port).Ask(HttpRequest("GET", "/")).body, HasSubstr("<!doctype html>"));
   const std::string bearer = "Authorization: Bearer " + OwnerToken(nerfd.WaitForAddress()) + "\r\n";
   const auto call = [&](const std::string& name, const std::string& headers = "") {
-    return WebClient(port).Ask(HttpRequest("POST", "/nerf.v1.TrainingService/GetTrainingJob",
+    return WebClient(port).Ask(HttpRequest("POST", "/nerf.v1.JobService/GetJob",
                                            "Content-Type: application/json\r\n" + bearer + headers,
                                            "{\"name\":\"" + name + "\"}"));
   };
   EXPECT_EQ(nlohmann::json::parse(call(job).body)["state"], "QUEUED");
   EXPECT_EQ(WebClient(port)
-                .Ask(HttpRequest("POST", "/nerf.v1.TrainingService/GetTrainingJob",
+                .Ask(HttpRequest("POST", "/nerf.v1.JobService/GetJob",
                                  "Content-Type: application/json\r\n", "{}"))
                 .status,
             401);
@@ -233,7 +231,7 @@ TEST_F(NerfdTest, ServesThePageAndCallsFromBrowsers) {
   // down.
   WebClient watch(port);
   const std::string message = "{\"name\":\"" + job + "\"}";
-  watch.Send(HttpRequest("POST", "/nerf.v1.TrainingService/WatchTrainingJob",
+  watch.Send(HttpRequest("POST", "/nerf.v1.JobService/WatchJob",
                          "Content-Type: application/connect+json\r\n" + bearer,
                          std::string("\0\0\0\0", 4) + static_cast<char>(message.size()) + message));
   EXPECT_EQ(watch.ReadHead().status, 200);
@@ -305,7 +303,7 @@ TEST_F(NerfdTest, JobsOutliveSigtermAndKill) {
     for (const std::string& name : jobs) {
       const auto job = GetJob(address, name);
       ASSERT_THAT(job, IsOk());
-      EXPECT_EQ(job->state(), v1::TrainingJob::QUEUED);
+      EXPECT_EQ(job->state(), v1::Job::QUEUED);
     }
     jobs.push_back(QueueJob(address));
     nerfd.Kill(round % 2 == 0 ? SIGKILL : SIGTERM);
@@ -323,7 +321,7 @@ TEST_F(NerfdTest, HealthAnswersServingOverTheWire) {
   grpc::ClientContext context;
   PrepareCall(kLong, "", &context);
   grpc::CompletionQueue queue;
-  const std::string service = "nerf.v1.TrainingService";
+  const std::string service = "nerf.v1.JobService";
   const grpc::Slice bytes_of_request("\x0a" + std::string(1, static_cast<char>(service.size())) +
                                      service);
   const grpc::ByteBuffer request(&bytes_of_request, 1);

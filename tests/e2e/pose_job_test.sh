@@ -44,7 +44,7 @@ start_worker() {
 }
 ctl() { "$binaries/nerfctl" --server "$address" --progress none "$@"; }
 field() { # JOB KEY
-  ctl --output json pose-job show "$1" | sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\).*/\1/p" | head -1
+  ctl --output json job show "$1" | sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\).*/\1/p" | head -1
 }
 await() { # JOB FIELD VALUE SECONDS
   for _ in $(seq $((10 * $4))); do
@@ -52,7 +52,7 @@ await() { # JOB FIELD VALUE SECONDS
     sleep 0.1
   done
   echo "$1: $2 is $(field "$1" "$2"), not $3"
-  ctl pose-job show "$1"
+  ctl job show "$1"
   tail -n 20 "$scratch"/*.log
   exit 1
 }
@@ -95,7 +95,8 @@ await_no_process() {
 find "$fox" -name "*.jpg" | sort | head -8 | xargs -I{} cp {} "$scratch/photos/"
 
 echo "== without a worker that can do it, the job waits and says why"
-ctl pose "$scratch/photos" --id killed --detach >"$scratch/out"
+ctl pose "$scratch/photos" --id killed --detach >/dev/null
+ctl job show killed >"$scratch/out"
 grep -q "no worker is connected" "$scratch/out"
 echo "== a phone with curl alone sends photographs and what to train, and leaves"
 curl_train() {
@@ -105,8 +106,8 @@ curl_train() {
 curl_train >"$scratch/out"
 grep -q '"reason": *"POSES"' "$scratch/out" || { cat "$scratch/out"; exit 1; }
 curl_train >"$scratch/out" # again: the same two
-grep -q 'trainingJobs/phone"' "$scratch/out"
-[ "$(ctl --output name pose-job ls | wc -l)" = 2 ]
+grep -q 'jobs/phone"' "$scratch/out"
+[ "$(ctl --output name job ls --kind pose | wc -l)" = 2 ]
 start_worker worker-1
 await killed state RUNNING 60
 
@@ -124,6 +125,8 @@ await killed attempt 4 60
 await killed state SUCCEEDED 900
 [ "$(field killed attempt)" = 4 ]
 [ "$(field killed posed)" -ge 7 ]
+ctl job fetch killed --out "$scratch/report" >/dev/null
+for file in pose.txt pose.json pose.png; do [ -s "$scratch/report/$file" ]; done
 ctl --output json worker ls >"$scratch/out"
 grep -q '"colmapVersion": *"[0-9]' "$scratch/out"
 
@@ -156,14 +159,14 @@ echo "== nerfctl train lets the worker find the poses, and leaves"
 ctl --output name train "$scratch/photos" --samples 50k --detach >"$scratch/out"
 train=$(sed 's|.*/||' "$scratch/out")
 ctl job show "$train" >"$scratch/out"
-grep -q "pose job: *projects/default/poseJobs/p-" "$scratch/out"
-second=$(ctl --output name pose-job ls --limit 1)
+grep -q "pose job: *projects/default/jobs/p-" "$scratch/out"
+second=$(ctl --output name job ls --kind pose --limit 1)
 second=${second##*/}
 await "$second" state RUNNING 60
 
 echo "== cancel leaves no process"
 await_process
-ctl pose-job cancel "$second" >/dev/null
+ctl job cancel "$second" >/dev/null
 await "$second" state CANCELLED 2
 await_no_process
 for _ in $(seq 50); do
@@ -202,6 +205,6 @@ for _ in $(seq 50); do
   sleep 0.1
 done
 [ -z "$left" ] || { echo "files are left: $left"; exit 1; }
-ctl pose-job rm killed "$second" >/dev/null
+ctl job rm killed "$second" >/dev/null
 ctl scene show killed >/dev/null
 echo "OK"

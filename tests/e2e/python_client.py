@@ -26,9 +26,7 @@ from PIL import Image
 import nerfd
 from nerfd import _flows, _scenes, access
 from nerfd._proto.google.bytestream import bytestream_pb2
-from nerfd._proto.nerf.v1 import (pose_job_service_pb2, pose_job_service_pb2_grpc,
-                                  render_service_pb2, training_service_pb2,
-                                  training_service_pb2_grpc)
+from nerfd._proto.nerf.v1 import job_service_pb2, job_service_pb2_grpc, render_service_pb2
 
 SERVER, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 STATES = ["QUEUED", "PREPARING", "RUNNING", "SUCCEEDED"]
@@ -178,8 +176,8 @@ class ArgumentsTest(unittest.TestCase):
     def test_panoramas_are_sent_with_their_mask(self):
         options = _scenes.PhotographOptions("", "equirectangular", 62.5)
         sent = _scenes.pose_request(options, "lab")
-        self.assertEqual((sent.pose_job.camera, sent.pose_job.mask_below_degrees),
-                         (sent.pose_job.EQUIRECTANGULAR, 62.5))
+        poses = sent.job.pose
+        self.assertEqual((poses.camera, poses.mask_below_degrees), (poses.EQUIRECTANGULAR, 62.5))
 
     def test_wrong_names_are_named(self):
         self.refuses(ValueError, "projects/default/models/mic", self.client.model, "a/b")
@@ -446,20 +444,25 @@ class ServerTest(unittest.TestCase):
             with self.assertRaises(nerfd.NotFound):
                 self.client.train(scratch, steps=5, into="gone")
             job = self.client.train(scratch, steps=5, into=self.scene, camera="perspective")
-        metadata = self.client.metadata
-        stub = self.client.stub(training_service_pb2_grpc.TrainingServiceStub)
-        request = training_service_pb2.GetTrainingJobRequest(name=job.name)
-        poses = stub.GetTrainingJob(request, metadata=metadata).pose_job
-        stub = self.client.stub(pose_job_service_pb2_grpc.PoseJobServiceStub)
-        request = pose_job_service_pb2.GetPoseJobRequest(name=poses)
-        sent = stub.GetPoseJob(request, metadata=metadata)
+        stub = self.client.stub(job_service_pb2_grpc.JobServiceStub)
+
+        def get(name):
+            return stub.GetJob(job_service_pb2.GetJobRequest(name=name),
+                               metadata=self.client.metadata)
+
+        poses = self.client.job(get(job.name).training.pose_job)
+        sent = get(poses.name).pose
         self.assertEqual([file.path for file in sent.files], names)
         self.assertEqual((sent.into, sent.camera), (self.scene.name, sent.PERSPECTIVE))
-        try:  # a worker may have ended it
-            request = pose_job_service_pb2.CancelPoseJobRequest(name=poses)
-            stub.CancelPoseJob(request, metadata=metadata)
-        except grpc.RpcError as error:
-            self.assertEqual(error.code(), grpc.StatusCode.FAILED_PRECONDITION)
+        self.assertEqual([each.name for each in self.client.jobs("kind = pose")], [poses.name])
+        self.assertEqual((poses.progress().kind, job.progress().kind), ("pose", "training"))
+        with self.assertRaises(nerfd.WrongState) as caught:
+            poses.pause()
+        self.assertEqual(caught.exception.reason, "KIND_CANNOT")
+        try:
+            poses.cancel()
+        except nerfd.WrongState as error:  # a worker may have ended it
+            self.assertEqual(error.reason, "STATE_CONFLICT")
         with self.assertRaises(nerfd.JobFailed) as caught:
             job.wait()
         self.assertIn(caught.exception.reason, ("POSES_MISSING", "DATASET_INVALID"))

@@ -42,7 +42,9 @@ start_worker() {
   worker=$!
 }
 ctl() { "$binaries/nerfctl" --server "$address" --progress none "$@"; }
-field() { ctl --output json render-job show "$1" | sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\).*/\1/p" | head -1; }
+field() {
+  ctl --output json job show "$1" | sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\).*/\1/p" | head -1
+}
 
 mkdir "$scratch/server"
 start_nerfd
@@ -51,9 +53,12 @@ ctl train "$source/examples/mic" --samples 1M --seed 1 >/dev/null
 job=$(ctl --output name job ls --limit 1)
 ctl model promote "${job##*/}" --id mic >/dev/null
 ctl model download mic --out "$scratch/mic.safetensors" >/dev/null
+ctl job fetch "${job##*/}" --out "$scratch/trained.safetensors" >/dev/null
+cmp "$scratch/trained.safetensors" "$scratch/mic.safetensors"
 
 echo "== a movie and its frames"
-ctl render-job create mic --id film --frames 24 --width 101 --height 80 --images --out "$scratch/film" >"$scratch/files"
+ctl job render mic --id film --frames 24 --width 101 --height 80 --images \
+  --out "$scratch/film" >"$scratch/files"
 [ "$(grep -c png "$scratch/files")" = 24 ]
 stream=$(ffprobe -v error -select_streams v:0 -count_frames -show_entries \
   stream=codec_name,width,height,pix_fmt,nb_read_frames -of csv=p=0 "$scratch/film/movie.mp4")
@@ -66,7 +71,7 @@ for i in 00000 00011 00023; do
 done
 
 echo "== frames as EXR"
-ctl render-job create mic --id exr --frames 2 --width 40 --height 30 --path orbit --no-movie \
+ctl job render mic --id exr --frames 2 --width 40 --height 30 --path orbit --no-movie \
   --channels rgba,depth --format exr --out "$scratch/exr" >/dev/null
 "$binaries/nerf-engine" render "$scratch/mic.safetensors" --orbit 2 --width 40 --height 30 \
   --channels rgba,depth --format exr --out "$scratch/exr-engine" >/dev/null 2>&1
@@ -75,7 +80,7 @@ for i in 0 1; do
   cmp "$scratch/exr/frame_0000${i}_DEPTH.exr" "$scratch/exr-engine/depth_000$i.exr"
 done
 code=0
-ctl render-job create mic --frames 2 --format exr 2>/dev/null || code=$?
+ctl job render mic --frames 2 --format exr 2>/dev/null || code=$?
 [ "$code" = 2 ] || { echo "a movie of EXR: exit code $code"; exit 1; }
 
 echo "== two workers share a job"
@@ -86,17 +91,17 @@ for _ in $(seq 300); do
   [ "$(ctl --output json worker ls | grep -o '"IDLE"' | wc -l)" = 2 ] && break
   sleep 0.1
 done
-ctl render-job create mic --id shared --frames 24 --width 101 --height 80 --no-movie >/dev/null
-ctl --timeout 120s render-job fetch shared --out "$scratch/shared" >/dev/null
+ctl job render mic --id shared --frames 24 --width 101 --height 80 --no-movie >/dev/null
+ctl --timeout 120s job fetch shared --out "$scratch/shared" >/dev/null
 for image in "$scratch"/shared/*.png; do cmp "$image" "$scratch/film/$(basename "$image")"; done
 for log in worker-1 worker-b; do
-  grep -q 'job granted.*renderJobs/shared' "$scratch/$log.log" || { echo "$log held no part"; exit 1; }
+  grep -q 'job granted.*jobs/shared' "$scratch/$log.log" || { echo "$log held no part"; exit 1; }
 done
 kill "$second"; wait "$second" 2>/dev/null || true
 second=
 
 echo "== the worker is killed, then nerfd"
-ctl render-job create mic --id killed --frames 24 --width 101 --height 80 --no-movie >/dev/null
+ctl job render mic --id killed --frames 24 --width 101 --height 80 --no-movie >/dev/null
 for _ in $(seq 300); do
   [ "$(field killed framesDone)" -ge 3 ] && break
   sleep 0.1
@@ -106,21 +111,25 @@ kill -9 "$nerfd"; wait "$nerfd" 2>/dev/null || true
 start_nerfd "$address"
 [ "$(field killed framesDone)" -ge 3 ]
 start_worker worker-2
-ctl --timeout 120s render-job fetch killed --out "$scratch/killed" >/dev/null
+ctl --timeout 120s job fetch killed --out "$scratch/killed" >/dev/null
 for image in "$scratch"/killed/*.png; do cmp "$image" "$scratch/film/$(basename "$image")"; done
 
 echo "== cancel and remove"
-ctl render-job create mic --id long --frames 2000 --width 400 --height 400 --no-movie >/dev/null
+ctl job render mic --id long --frames 2000 --width 400 --height 400 --no-movie >/dev/null
 for _ in $(seq 300); do
   [ "$(field long framesDone)" -ge 1 ] && break
   sleep 0.1
 done
-ctl render-job cancel long >/dev/null
+code=0
+ctl job pause long 2>"$scratch/why" || code=$?
+[ "$code" = 7 ] || { echo "pause of a render job: exit code $code"; exit 1; }
+grep -q "jobs/long is a render job: it cannot be paused" "$scratch/why"
+ctl job cancel long >/dev/null
 for _ in $(seq 50); do
   [ "$(field long state)" = CANCELLED ] && break
   sleep 0.1
 done
 [ "$(field long state)" = CANCELLED ]
-ctl render-job rm long killed shared exr film >/dev/null
-[ -z "$(ctl --output name render-job ls)" ]
+ctl job rm long killed shared exr film >/dev/null
+[ -z "$(ctl --output name job ls --kind render)" ]
 echo "OK"

@@ -32,7 +32,7 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # its handlers hang in children no
 import grpc
 from nerf.v1 import admin_service_pb2 as admin, admin_service_pb2_grpc
 from nerf.v1 import common_pb2
-from nerf.v1 import training_service_pb2 as training
+from nerf.v1 import job_service_pb2 as job_service
 
 import postgres
 import workload
@@ -173,17 +173,15 @@ class Prober:
         """One try, by a new connection."""
         channel = grpc.insecure_channel(self.replica.grpc,
                                         [("grpc.use_local_subchannel_pool", 1)])
-        request = training.CreateTrainingJobRequest(
-            training_job=workload.JOB(scene=self.scene,
-                                      config=training.TrainingConfig(steps=workload.STEPS)),
-            request_id=str(uuid.uuid4()))
+        request = job_service.CreateJobRequest(
+            job=workload.training_of(self.scene, workload.STEPS), request_id=str(uuid.uuid4()))
         with self.history.lock:
-            self.history.sent[request.request_id] = ("CreateTrainingJob", request)
+            self.history.sent[request.request_id] = ("CreateJob", request)
         token = (self.service.data / "admin.token").read_text().strip()
         try:
-            stub = workload.training_service_pb2_grpc.TrainingServiceStub(channel)
-            job = stub.CreateTrainingJob(request, timeout=2,
-                                         metadata=[("authorization", f"Bearer {token}")])
+            stub = workload.job_service_pb2_grpc.JobServiceStub(channel)
+            job = stub.CreateJob(request, timeout=2,
+                                 metadata=[("authorization", f"Bearer {token}")])
         finally:
             channel.close()
         self.history.acknowledged(request.request_id, job.name)
@@ -330,7 +328,7 @@ def check_pages(service):
         with urllib.request.urlopen(f"http://{replica.web}/", timeout=10) as page:
             assert page.status == 200
         request = urllib.request.Request(
-            f"http://{replica.web}/nerf.v1.TrainingService/ListTrainingJobs", b"{}",
+            f"http://{replica.web}/nerf.v1.JobService/ListJobs", b"{}",
             {"Content-Type": "application/json", "Authorization": f"Bearer {token}"})
         with urllib.request.urlopen(request, timeout=10) as answer:
             assert answer.status == 200, answer.status

@@ -25,13 +25,13 @@ import uuid
 import grpc
 from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
 from nerf.v1 import blob_service_pb2, blob_service_pb2_grpc, common_pb2, model_service_pb2
-from nerf.v1 import training_service_pb2 as training
+from nerf.v1 import job_service_pb2 as job_service
 
 import move
 import workload
 from damage import Blobs, job_request, picture_of, wait_for, wait_for_upload
 
-JOB = training.TrainingJob
+JOB = job_service.Job
 workload.CALL_SECONDS = 60  # on a loaded machine
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "testing/swift_s3.sh"
 
@@ -95,15 +95,15 @@ def check_life(service, swift):
     connection = workload.Connection(service)
     scene_folder = workload.small_scene(service.folder / "scene")
     scene = workload.patiently(lambda: workload.make_scene(connection, scene_folder))
-    name = connection.call("CreateTrainingJob", job_request(scene, 30)).name
-    request = training.GetTrainingJobRequest(name=name)
-    get = lambda: workload.patiently(lambda: connection.call("GetTrainingJob", request))
+    name = connection.call("CreateJob", job_request(scene, 30)).name
+    request = job_service.GetJobRequest(name=name)
+    get = lambda: workload.patiently(lambda: connection.call("GetJob", request))
     wait_for("success", lambda: get().state == JOB.SUCCEEDED)
     model = connection.call("PromoteCheckpoint", model_service_pb2.PromoteCheckpointRequest(
         name=f"{name}/checkpoints/-"))
     service.stop_server()
     service.start_server()
-    for blob in (model.blob, get().checkpoints[-1].checkpoint_blob):
+    for blob in (model.blob, get().training_status.checkpoints[-1].checkpoint_blob):
         blobs = Blobs(connection, blob)
         assert not workload.patiently(blobs.missing)
         assert hashlib.sha256(blobs.read()).hexdigest() == blob.sha256
@@ -120,8 +120,8 @@ def check_damage(connection, swift, scene, worker_again, content):
     bad = bytes([content[0] ^ 1]) + content[1:]
     assert swift.request("PUT", f"/nerf/team/blobs/{blob.sha256}", bad)[0] == 200
     worker_again()  # whose cache had the picture
-    name = connection.call("CreateTrainingJob", job_request(scene, 30)).name
-    get = lambda: connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=name))
+    name = connection.call("CreateJob", job_request(scene, 30)).name
+    get = lambda: connection.call("GetJob", job_service.GetJobRequest(name=name))
     wait_for_upload(get, blob, content, connection, lambda: get().state == JOB.SUCCEEDED)
     status, stored = swift.request("GET", f"/nerf/team/blobs/{blob.sha256}")
     assert status == 200 and stored == content

@@ -36,9 +36,9 @@ class ServiceDeathsTest : public ServiceTest {
     seen.ExpectGapFree();
     int n_succeeded = 0, n_requeued = 0, last_checkpoint = 0, resumed_from = 0;
     for (const Json& message : seen.messages) {
-      if (!message.contains("trainingJob")) continue;
+      if (!message.contains("job")) continue;
       const std::string kind = message["kind"];
-      const Json& job = message["trainingJob"];
+      const Json& job = message["job"];
       if (kind == "STATE_CHANGED" && job["state"] == "SUCCEEDED") ++n_succeeded;
       if (kind == "STATE_CHANGED" && job["state"] == "QUEUED") {
         ++n_requeued;
@@ -59,15 +59,15 @@ class ServiceDeathsTest : public ServiceTest {
     EXPECT_GT(resumed_from, 0);
     EXPECT_THAT(seen.States(),
                 ElementsAre("RUNNING", "QUEUED", "PREPARING", "RUNNING", "SUCCEEDED"));
-    EXPECT_EQ(seen.messages.back()["trainingJob"]["attempt"], 2);
+    EXPECT_EQ(seen.messages.back()["job"]["attempt"], 2);
   }
 
   // The events of a watch from the first RUNNING on; those before differ between runs.
   static WatchRecord FromRunning(const BinaryProcess& watch) {
     WatchRecord seen = Seen(watch);
     auto& messages = seen.messages;
-    while (!messages.empty() && (!messages[0].contains("trainingJob") ||
-                                 messages[0]["trainingJob"]["state"] != "RUNNING")) {
+    while (!messages.empty() &&
+           (!messages[0].contains("job") || messages[0]["job"]["state"] != "RUNNING")) {
       messages.erase(messages.begin());
     }
     if (!messages.empty()) messages[0]["kind"] = "SNAPSHOT";
@@ -93,15 +93,16 @@ TEST_F(ServiceDeathsTest, ShortJobGoesOnFromTheLastFifthOfItsBudget) {
   ASSERT_EQ(CreateJob("job", {"--seconds", "10"}).code, kOk);
   BinaryProcess& watch = StartWatch("job");
   const auto seconds_of = [](const Json& job) {
-    return job.contains("progress") ? job["progress"]["seconds"].get<double>() : 0;
+    const Json& training = job["trainingStatus"];
+    return training.contains("progress") ? training["progress"]["seconds"].get<double>() : 0;
   };
   ASSERT_TRUE(WaitForJob("job", [&](const Json& job) { return seconds_of(job) >= 6; }));
   kill(WaitForOnly("nerf-engine"), SIGKILL);
   ASSERT_EQ(watch.Wait(kLong), kOk) << watch.err();
   double begin = 0;  // of the second attempt, which had reached 6
   for (const Json& message : FromRunning(watch).messages) {
-    if (!message.contains("trainingJob") || message["kind"] != "PROGRESS") continue;
-    const Json& job = message["trainingJob"];
+    if (!message.contains("job") || message["kind"] != "PROGRESS") continue;
+    const Json& job = message["job"];
     if (job["attempt"] == 2 && begin == 0) begin = seconds_of(job);
   }
   EXPECT_GE(begin, 4);
@@ -199,7 +200,7 @@ TEST_F(ServiceDeathsTest, SigtermCommitsACheckpointHandsTheJobBackAndARestartGoe
   EXPECT_EQ(handed_back["state"], "QUEUED");
   EXPECT_EQ(handed_back["queueReason"], "WORKER_DRAINED");
   EXPECT_EQ(handed_back["attempt"], 1);
-  EXPECT_EQ(handed_back["worker"], "");
+  EXPECT_TRUE(handed_back["workers"].empty());
   const int stored = LastCheckpoint(handed_back);
   EXPECT_GE(stored, before);
   nerfd().Kill(SIGTERM);

@@ -23,13 +23,13 @@ class ServiceExtensionTest : public ServiceTest {
 
   // The file of the newest checkpoint or its model in nerfd's folder.
   std::string FileOf(const Json& job, const std::string& blob) const {
-    const std::string sha256 = job["checkpoints"].back()[blob]["sha256"];
+    const std::string sha256 = job["trainingStatus"]["checkpoints"].back()[blob]["sha256"];
     return data_dir() + "/blobs/" + sha256.substr(0, 2) + "/" + sha256;
   }
   // What nerf-engine makes of the job's last checkpoint by the same new total: the bytes of
   // checkpoint and model.
   std::pair<std::string, std::string> ExtendLocally(const Json& job, const std::string& steps) {
-    const std::string out = dir_ / "local-" + job["name"].get<std::string>().substr(30);
+    const std::string out = dir_ / "local-" + job["name"].get<std::string>().substr(22);
     const auto engine =
         Start("nerf-engine", {"train", scene_, "--resume", FileOf(job, "checkpointBlob"), "--steps",
                               steps, "--out", out, "--threads", "1", "--no-eval"});
@@ -64,7 +64,7 @@ TEST_F(ServiceExtensionTest, FinishedTrainingGoesOnThroughAPauseAndAKilledWorker
   EXPECT_EQ(repeated.code, kOk) << repeated.err;
   EXPECT_THAT(repeated.out, HasSubstr(" more\n"));
   EXPECT_EQ(CountJobs(), 2u);
-  EXPECT_EQ(GetJob("more")["extensionOf"], "projects/default/trainingJobs/first");
+  EXPECT_EQ(GetJob("more")["trainingStatus"]["extensionOf"], "projects/default/jobs/first");
   EXPECT_GE(LastCheckpoint(GetJob("more")), 300);
 
   ASSERT_TRUE(WaitForJob("more", [](const Json& job) { return LastCheckpoint(job) > 300; }));
@@ -84,7 +84,8 @@ TEST_F(ServiceExtensionTest, FinishedTrainingGoesOnThroughAPauseAndAKilledWorker
   // A call that comes late names the job that is there.
   EXPECT_EQ(Ctl(extend).code, kOk);
   EXPECT_EQ(CountJobs(), 2u);
-  EXPECT_EQ(GetJob("first")["checkpoints"], first["checkpoints"]);
+  EXPECT_EQ(GetJob("first")["trainingStatus"]["checkpoints"],
+            first["trainingStatus"]["checkpoints"]);
 }
 
 TEST_F(ServiceExtensionTest, StoppedTrainingGoesOnToAnotherTotalThanItHad) {
@@ -107,7 +108,7 @@ TEST_F(ServiceExtensionTest, StoppedTrainingGoesOnToAnotherTotalThanItHad) {
   ASSERT_TRUE(WaitForState("more", "SUCCEEDED"));
   ExpectBytes(GetJob("more"), expected);
   const std::string shown = Ctl({"job", "show", "more"}).out;
-  EXPECT_THAT(shown, HasSubstr("projects/default/trainingJobs/first"));
+  EXPECT_THAT(shown, HasSubstr("projects/default/jobs/first"));
   EXPECT_THAT(shown, HasSubstr(total + " steps"));
 }
 

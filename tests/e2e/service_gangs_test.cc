@@ -83,10 +83,10 @@ class ServiceGangsTest : public ServiceTest {
 
   // Which of our workers has the rank now.
   std::string NameOfRank(size_t rank) {
-    const Json job = GetJob("gang");
-    if (!job.contains("members") || job["members"].size() <= rank) return "";
+    const Json members = GetJob("gang")["trainingStatus"]["members"];
+    if (members.size() <= rank) return "";
     for (const auto& [name, process] : workers_) {
-      if (IdOf(name) == job["members"][rank]["worker"]) return name;
+      if (IdOf(name) == members[rank]["worker"]) return name;
     }
     return "";
   }
@@ -116,7 +116,7 @@ class ServiceGangsTest : public ServiceTest {
   }
 
   std::string ModelOf(const std::string& job) {
-    const Json checkpoints = GetJob(job)["checkpoints"];
+    const Json checkpoints = GetJob(job)["trainingStatus"]["checkpoints"];
     return checkpoints.empty() ? "" : checkpoints.back()["modelBlob"]["sha256"].get<std::string>();
   }
 
@@ -140,7 +140,7 @@ TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
   const std::vector<std::string> budget = {"--steps", StepsOfSixSeconds(), "--seed", "7"};
   ASSERT_EQ(CreateJob("alone", budget).code, kOk);
   ASSERT_TRUE(WaitForState("alone", "SUCCEEDED", kVeryLong));
-  EXPECT_TRUE(GetJob("alone")["members"].empty());
+  EXPECT_TRUE(GetJob("alone")["trainingStatus"]["members"].empty());
 
   std::vector<std::string> for_two = budget;
   for_two.insert(for_two.end(), {"--workers", "2"});
@@ -148,8 +148,9 @@ TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
   EXPECT_THAT(GetJob("gang")["wait"]["message"].get<std::string>(), HasSubstr("needs 2 workers"));
   StartWorker("b");
   ASSERT_TRUE(WaitForJob(
-      "gang", [](const Json& job) { return job["members"].size() == 2; }, kVeryLong));
-  const Json members = GetJob("gang")["members"];
+      "gang", [](const Json& job) { return job["trainingStatus"]["members"].size() == 2; },
+      kVeryLong));
+  const Json members = GetJob("gang")["trainingStatus"]["members"];
   EXPECT_EQ(members[0]["rank"], 0);
   EXPECT_NE(members[0]["worker"], members[1]["worker"]);
   EXPECT_FALSE(members[0]["host"].get<std::string>().empty());

@@ -133,7 +133,7 @@ struct WatchRecord {
     for (const Json& message : messages) {
       const std::string kind = message["kind"];
       if (kind != "STATE_CHANGED" && kind != "CHECKPOINT_COMMITTED") continue;
-      const Json& job = message["trainingJob"];
+      const Json& job = message["job"];
       result.push_back(std::to_string(message["sequence"].get<int>()) + " " + kind + " " +
                        job["state"].get<std::string>() + " " +
                        std::to_string(job["attempt"].get<int>()));
@@ -145,8 +145,8 @@ struct WatchRecord {
   std::vector<std::string> States() const {
     std::vector<std::string> result;
     for (const Json& message : messages) {
-      if (!message.contains("trainingJob")) continue;
-      const std::string state = message["trainingJob"]["state"];
+      if (!message.contains("job")) continue;
+      const std::string state = message["job"]["state"];
       if (result.empty() || result.back() != state) result.push_back(state);
     }
     return result;
@@ -315,9 +315,9 @@ class ServiceTest : public testing::Test {
     return shown.json();
   }
 
-  // The answer of "TrainingService/GetTrainingJob" and the like on the web port, whose JSON is that
-  // of nerfctl; null where there is none. For polls: a nerfctl for each look, of 30 ms of a
-  // processor, would slow what is waited for.
+  // The answer of "JobService/GetJob" and the like on the web port, whose JSON is that of nerfctl;
+  // null where there is none. For polls: a nerfctl for each look, of 30 ms of a processor, would
+  // slow what is waited for.
   Json Ask(const std::string& method, const Json& request) const {
     std::string token = ReadWholeFile(data_dir() + "/admin.token");
     while (token.ends_with('\n')) token.pop_back();
@@ -335,8 +335,7 @@ class ServiceTest : public testing::Test {
                   absl::Duration timeout = kLong) {
     Json job;
     const bool done = WaitUntil(timeout, [&] {
-      job =
-          Ask("TrainingService/GetTrainingJob", {{"name", "projects/default/trainingJobs/" + id}});
+      job = Ask("JobService/GetJob", {{"name", "projects/default/jobs/" + id}});
       if (!job.is_object()) job = GetJob(id);
       if (condition(job)) return true;
       absl::SleepFor(kPause);
@@ -360,11 +359,12 @@ class ServiceTest : public testing::Test {
   }
 
   static int StepOf(const Json& job) {
-    return job.contains("progress") ? job["progress"]["step"].get<int>() : 0;
+    const Json& training = job["trainingStatus"];
+    return training.contains("progress") ? training["progress"]["step"].get<int>() : 0;
   }
   // Step of the newest checkpoint; 0 without one.
   static int LastCheckpoint(const Json& job) {
-    const Json& checkpoints = job["checkpoints"];
+    const Json& checkpoints = job["trainingStatus"]["checkpoints"];
     return checkpoints.empty() ? 0 : checkpoints.back()["step"].get<int>();
   }
 

@@ -38,7 +38,7 @@ class ServiceHostileTest : public ServiceTest {
     const CtlResult created = CreateJob(id, {"--method", method, "--steps", steps, "--seed", "3"});
     EXPECT_EQ(created.code, 0) << created.err;
     if (!WaitForState(id, "SUCCEEDED")) return GetJob(id)["state"];
-    return GetJob(id)["checkpoints"].back()["modelBlob"]["sha256"];
+    return GetJob(id)["trainingStatus"]["checkpoints"].back()["modelBlob"]["sha256"];
   }
 
   // A view of the undisturbed model: its file's bytes.
@@ -57,8 +57,7 @@ class ServiceHostileTest : public ServiceTest {
     EXPECT_TRUE(WaitUntil(kLong, [&] { return StateOfHostile(id) == "RUNNING"; }));
   }
   std::string StateOfHostile(const std::string& id) {
-    const Json job =
-        Ask("TrainingService/GetTrainingJob", {{"name", "projects/other/trainingJobs/" + id}});
+    const Json job = Ask("JobService/GetJob", {{"name", "projects/other/jobs/" + id}});
     return job.is_object() ? job.value("state", "") : "unknown";
   }
 

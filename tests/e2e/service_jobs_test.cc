@@ -138,13 +138,13 @@ TEST_F(ServiceWithoutWorkerTest, TwoWatchersSeeTheSameOrderedGapFreeStatesToTheE
   seen.ExpectGapFree();
   Seen(two).ExpectGapFree();
 
-  const Json job = GetJob("job");
+  const Json job = GetJob("job"), training = job["trainingStatus"];
   EXPECT_EQ(job["attempt"], 1);
-  EXPECT_GE(job["progress"]["samples"].get<double>(), 3'000'000);
-  EXPECT_GT(job["finalPsnr"].get<double>(), 15);
+  EXPECT_GE(training["progress"]["samples"].get<double>(), 3'000'000);
+  EXPECT_GT(training["finalPsnr"].get<double>(), 15);
   EXPECT_EQ(LastCheckpoint(job), StepOf(job));
-  EXPECT_EQ(job["effectiveConfig"]["settings"]["step"], "0.02");
-  EXPECT_EQ(job["effectiveConfig"]["settings"]["beta1"], "0.9") << "defaults are included";
+  EXPECT_EQ(training["effectiveConfig"]["settings"]["step"], "0.02");
+  EXPECT_EQ(training["effectiveConfig"]["settings"]["beta1"], "0.9") << "defaults are included";
 
   worker->Kill(SIGTERM);
   EXPECT_EQ(worker->Wait(absl::Seconds(25)), kOk) << worker->err();
@@ -267,13 +267,13 @@ TEST_F(ServiceJobsTest, JobsQueueBehindOneAnotherAndAreListedNewestFirst) {
 
   const CtlResult names = Ctl({"job", "ls", "-o", "name"});
   EXPECT_EQ(names.out,
-            "projects/default/trainingJobs/three\nprojects/default/trainingJobs/two\n"
-            "projects/default/trainingJobs/one\n");
+            "projects/default/jobs/three\nprojects/default/jobs/two\n"
+            "projects/default/jobs/one\n");
   const CtlResult table = Ctl({"job", "ls"});
   EXPECT_THAT(table.out, HasSubstr("STATE"));
   EXPECT_THAT(table.out, HasSubstr("the first"));
   const CtlResult limited = Ctl({"job", "ls", "-o", "name", "--limit", "1"});
-  EXPECT_EQ(limited.out, "projects/default/trainingJobs/three\n");
+  EXPECT_EQ(limited.out, "projects/default/jobs/three\n");
   const CtlResult workers = Ctl({"worker", "ls", "-o", "json"});
   ASSERT_EQ(workers.json().size(), 1u) << workers.out;
   EXPECT_EQ(workers.json()[0]["state"], "BUSY");
@@ -444,7 +444,10 @@ TEST_F(ServiceJobsTest, InitFromAModelIsAcceptedAndOfAnotherSizeRefusedBeforeAny
   ASSERT_EQ(CreateJob("warm", {"--init", "m", "--steps", "20"}).code, kOk);
   ASSERT_EQ(CreateJob("cold", {"--steps", "20"}).code, kOk);
   ASSERT_TRUE(WaitForState("cold", "SUCCEEDED"));
-  EXPECT_GT(GetJob("warm")["finalPsnr"].get<double>(), GetJob("cold")["finalPsnr"].get<double>());
+  const auto psnr_of = [&](const std::string& id) {
+    return GetJob(id)["trainingStatus"]["finalPsnr"].get<double>();
+  };
+  EXPECT_GT(psnr_of("warm"), psnr_of("cold"));
 }
 
 TEST_F(ServiceJobsTest, MetricsHaveEveryFamilyThatIsDueAndPromtoolIsSilent) {
@@ -462,7 +465,7 @@ TEST_F(ServiceJobsTest, MetricsHaveEveryFamilyThatIsDueAndPromtoolIsSilent) {
     EXPECT_THAT(metrics, HasSubstr(std::string("# TYPE ") + family + " "));
   }
   EXPECT_THAT(metrics, HasSubstr("nerfd_jobs_created_total{project=\"default\"} 1\n"));
-  EXPECT_THAT(metrics, Not(HasSubstr("trainingJobs"))) << "no label names a job";
+  EXPECT_THAT(metrics, Not(HasSubstr("/jobs/"))) << "no label names a job";
 
   std::string promtool = SourceDir() + "/build/tools/usr/bin/promtool";
   if (!std::filesystem::exists(promtool)) promtool = "promtool";

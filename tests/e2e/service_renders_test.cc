@@ -38,7 +38,7 @@ class ServiceRendersTest : public ServiceTest {
 
   void Create(const std::string& id, int frames, int width, int height) {
     const CtlResult created =
-        Ctl({"render-job", "create", "m", "--id", id, "--frames", std::to_string(frames), "--width",
+        Ctl({"job", "render", "m", "--id", id, "--frames", std::to_string(frames), "--width",
              std::to_string(width), "--height", std::to_string(height), "--path", "orbit",
              "--no-movie"});
     ASSERT_EQ(created.code, kOk) << created.err;
@@ -46,16 +46,15 @@ class ServiceRendersTest : public ServiceTest {
   void CreateSmall(const std::string& id) { Create(id, kFrames, 64, 64); }
 
   std::string StateOf(const std::string& id) {
-    const Json job =
-        Ask("RenderJobService/GetRenderJob", {{"name", "projects/default/renderJobs/" + id}});
+    const Json job = Ask("JobService/GetJob", {{"name", "projects/default/jobs/" + id}});
     return job.is_object() ? job.value("state", "") : "unknown";
   }
 
   Files FramesOf(const std::string& id) {
     const std::string folder = dir_ / id;
-    const CtlResult fetched = Ctl({"--timeout", std::to_string(60 * kSlower) + "s", "render-job",
-                                   "fetch", id, "--out", folder},
-                                  absl::Seconds(70 * kSlower));
+    const CtlResult fetched =
+        Ctl({"--timeout", std::to_string(60 * kSlower) + "s", "job", "fetch", id, "--out", folder},
+            absl::Seconds(70 * kSlower));
     EXPECT_EQ(fetched.code, kOk) << id << " is " << StateOf(id) << ": " << fetched.err;
     Files files;
     std::error_code ignored;
@@ -104,7 +103,7 @@ TEST_F(ServiceRendersTest, CancelledRendersLeaveTheWorkOfOthersAlone) {
     BinaryProcess& still = StartCtl({"render", "--model", "m", "--orbit", "1", "--width", "64",
                                      "--height", "64", "--out", view});
     const absl::Time begin = absl::Now();
-    ASSERT_EQ(Ctl({"render-job", "cancel", "large-" + name}).code, kOk);
+    ASSERT_EQ(Ctl({"job", "cancel", "large-" + name}).code, kOk);
     CreateSmall("after-" + name);
     EXPECT_TRUE(WaitUntil(absl::Seconds(20 * kSlower), [&] {
       return StateOf("large-" + name) == "CANCELLED";
@@ -116,7 +115,7 @@ TEST_F(ServiceRendersTest, CancelledRendersLeaveTheWorkOfOthersAlone) {
     EXPECT_TRUE(FramesOf("after-" + name) == reference);
     slowest_job = std::max(slowest_job, absl::Now() - begin);
     EXPECT_EQ(still.Wait(kLong), kOk) << still.err();
-    EXPECT_EQ(Ctl({"render-job", "rm", "large-" + name, "after-" + name}).code, kOk);
+    EXPECT_EQ(Ctl({"job", "rm", "large-" + name, "after-" + name}).code, kOk);
   }
   std::printf("%d rounds: cancelled within %.1f s, small jobs within %.1f s\n", n_rounds,
               absl::ToDoubleSeconds(slowest_cancel), absl::ToDoubleSeconds(slowest_job));

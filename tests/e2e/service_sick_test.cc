@@ -59,9 +59,9 @@ TEST_F(ServiceSickTest, EngineThatDiesAtEveryTrainingBesideAHealthyOneFailsNoneO
   EXPECT_TRUE(WaitUntil(3 * kLong, [&] {
     absl::SleepFor(kPause);
     const Json list =
-        Ask("TrainingService/ListTrainingJobs",
+        Ask("JobService/ListJobs",
             {{"parent", "projects/default"}, {"filter", "state = SUCCEEDED"}, {"pageSize", kJobs}});
-    return list.is_object() && list["trainingJobs"].size() == kJobs;
+    return list.is_object() && list["jobs"].size() == kJobs;
   }));
   EXPECT_EQ(CountJobs("SUCCEEDED"), static_cast<size_t>(kJobs));
   EXPECT_EQ(CountJobs("FAILED"), 0u);
@@ -88,7 +88,7 @@ TEST_F(ServiceSickTest, PausedJobGoesOnFromItsCheckpointAndACancelledOneIsRetrie
   const CtlResult retried = Ctl({"job", "retry", "job", "--id", "again"});
   EXPECT_EQ(retried.code, kOk) << retried.err;
   ASSERT_TRUE(WaitForSteps("again", kept + 1));
-  EXPECT_EQ(GetJob("again")["retryOf"], "projects/default/trainingJobs/job");
+  EXPECT_EQ(GetJob("again")["trainingStatus"]["retryOf"], "projects/default/jobs/job");
 }
 
 TEST_F(ServiceSickTest, BackupOfALiveServerIsRestoredWithWhatWasThere) {

@@ -11,7 +11,7 @@
 
 #include "common/exit_code.h"
 #include "common/rpc/channel.h"
-#include "nerf/v1/training_service.grpc.pb.h"
+#include "nerf/v1/job_service.grpc.pb.h"
 #include "tests/e2e/owner_channel.h"
 #include "tests/e2e/service_harness.h"
 
@@ -83,15 +83,14 @@ TEST_F(ServiceStallsTest, WhileSyncsHangNoLeaseIsLostAndReadsAndHealthAnswer) {
   const int held_seconds = FromEnvironment("NERF_STALL_SECONDS", 8);
   TrainOnHeldDisk("2s", held_seconds + 20);
   const auto channel = OwnerChannel(address());
-  const auto jobs = v1::TrainingService::NewStub(channel);
+  const auto jobs = v1::JobService::NewStub(channel);
   const auto get = [&] {
     grpc::ClientContext context;
     PrepareCall(absl::Seconds(5), "", &context);
-    v1::GetTrainingJobRequest request;
-    request.set_name("projects/default/trainingJobs/job");
-    v1::TrainingJob job;
-    return jobs->GetTrainingJob(&context, request, &job).ok() &&
-           job.state() == v1::TrainingJob::RUNNING;
+    v1::GetJobRequest request;
+    request.set_name("projects/default/jobs/job");
+    v1::Job job;
+    return jobs->GetJob(&context, request, &job).ok() && job.state() == v1::Job::RUNNING;
   };
   Hold();
   const absl::Time until = absl::Now() + absl::Seconds(held_seconds);
@@ -102,12 +101,12 @@ TEST_F(ServiceStallsTest, WhileSyncsHangNoLeaseIsLostAndReadsAndHealthAnswer) {
     writers.emplace_back([&, i] {
       grpc::ClientContext context;
       PrepareCall(absl::Seconds(held_seconds + 30), "", &context);
-      v1::CreateTrainingJobRequest request;
-      request.set_training_job_id("more-" + std::to_string(i));
-      request.mutable_training_job()->set_scene("projects/default/scenes/small");
-      request.mutable_training_job()->mutable_config()->set_steps(1);
-      v1::TrainingJob job;
-      if (jobs->CreateTrainingJob(&context, request, &job).ok()) ++n_created;
+      v1::CreateJobRequest request;
+      request.set_job_id("more-" + std::to_string(i));
+      request.mutable_job()->mutable_training()->set_scene("projects/default/scenes/small");
+      request.mutable_job()->mutable_training()->mutable_config()->set_steps(1);
+      v1::Job job;
+      if (jobs->CreateJob(&context, request, &job).ok()) ++n_created;
     });
   }
   Latencies health;

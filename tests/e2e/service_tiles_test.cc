@@ -38,7 +38,7 @@ class ServiceTilesTest : public ServiceTest {
   }
 
   std::string ModelOf(const std::string& job) {
-    const Json checkpoints = GetJob(job)["checkpoints"];
+    const Json checkpoints = GetJob(job)["trainingStatus"]["checkpoints"];
     return checkpoints.empty() ? "" : checkpoints.back()["modelBlob"]["sha256"].get<std::string>();
   }
 
@@ -49,17 +49,17 @@ TEST_F(ServiceTilesTest, BytesAreThoseOfOneWorkerThoughAWorkerAndTheServerAreKil
   StartWorker("a");
   ASSERT_EQ(CreateTiles("alone", {}).code, kOk);
   ASSERT_TRUE(WaitForState("alone", "SUCCEEDED", kVeryLong));
-  EXPECT_TRUE(GetJob("alone")["parts"].empty());
+  EXPECT_TRUE(GetJob("alone")["trainingStatus"]["parts"].empty());
 
   StartWorker("b");
   const CtlResult created = CreateTiles("whole", {"--workers", "2"});
   ASSERT_EQ(created.code, kOk) << created.err;
   EXPECT_EQ(GetJob("whole")["wait"]["reason"], "PARTS");
   const std::string shown = Ctl({"job", "show", "whole"}).out;
-  EXPECT_THAT(shown, HasSubstr("trainingJobs/whole-part3"));
+  EXPECT_THAT(shown, HasSubstr("jobs/whole-part3"));
   EXPECT_THAT(Ctl({"job", "ls"}).out, Not(HasSubstr("whole-part0")));
   EXPECT_THAT(Ctl({"job", "ls", "--filter", "part_of = whole"}).out, HasSubstr("whole-part0"));
-  EXPECT_EQ(GetJob("whole-part2")["effectiveConfig"]["settings"]["tile"], "2");
+  EXPECT_EQ(GetJob("whole-part2")["trainingStatus"]["effectiveConfig"]["settings"]["tile"], "2");
 
   ASSERT_TRUE(WaitForJob(
       "whole-part0", [](const Json& job) { return LastCheckpoint(job) > 0; }, kVeryLong));
@@ -74,14 +74,14 @@ TEST_F(ServiceTilesTest, BytesAreThoseOfOneWorkerThoughAWorkerAndTheServerAreKil
   ASSERT_TRUE(StartNerfd(again)) << nerfd().err();
   ASSERT_TRUE(WaitForState("whole", "SUCCEEDED", kVeryLong));
 
-  const Json whole = GetJob("whole"), alone = GetJob("alone");
+  const Json whole = GetJob("whole")["trainingStatus"], alone = GetJob("alone")["trainingStatus"];
   EXPECT_NE(ModelOf("alone"), "");
   EXPECT_EQ(ModelOf("whole"), ModelOf("alone"));
   EXPECT_EQ(whole["finalPsnr"], alone["finalPsnr"]);
   EXPECT_EQ(whole["progress"]["samples"], alone["progress"]["samples"]);
   // The tiles' own models go once they are merged.
-  EXPECT_TRUE(
-      WaitForJob("whole-part3", [](const Json& job) { return job["checkpoints"].empty(); }));
+  EXPECT_TRUE(WaitForJob(
+      "whole-part3", [](const Json& job) { return job["trainingStatus"]["checkpoints"].empty(); }));
   EXPECT_EQ(Ctl({"job", "rm", "whole"}).code, kOk);
   EXPECT_NE(Ctl({"job", "show", "whole-part0"}).code, kOk);
 }

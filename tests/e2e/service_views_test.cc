@@ -105,7 +105,7 @@ class ServiceViewsTest : public ServiceTest {
 
   // Digest of the model of the last checkpoint.
   std::string ModelOf(const std::string& job) {
-    return GetJob(job)["checkpoints"].back()["modelBlob"]["sha256"];
+    return GetJob(job)["trainingStatus"]["checkpoints"].back()["modelBlob"]["sha256"];
   }
 };
 
@@ -115,7 +115,7 @@ TEST_F(ServiceViewsTest, LiveViewBesideATrainingShowsItLearnAndLeavesItsBytesAlo
     ASSERT_EQ(CreateJob(job, {"--steps", "1000"}).code, 0);
   }
   v1::StreamViewsRequest request;
-  request.set_training_job("projects/default/trainingJobs/seen");
+  request.set_training_job("projects/default/jobs/seen");
   // Before its first step the job cannot be shown.
   std::unique_ptr<Viewer> first;
   ASSERT_TRUE(WaitUntil(3 * kLong, [&] {
@@ -158,7 +158,7 @@ TEST_F(ServiceViewsTest, ViewOfAModelIsRefinedToItsFullSizeAndOutlivesItsEngine)
   ASSERT_EQ(CreateJob("first", {"--steps", "200"}).code, 0);
   ASSERT_TRUE(WaitForState("first", "SUCCEEDED", 3 * kLong));
   v1::StreamViewsRequest request;
-  request.set_training_job("projects/default/trainingJobs/first");
+  request.set_training_job("projects/default/jobs/first");
   Viewer viewer(address(), request);
   const auto is_full = [&](size_t after) {
     const std::vector<v1::ViewFrame> frames = viewer.Frames();

@@ -27,13 +27,21 @@ import urllib.request
 import uuid
 
 from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
-from nerf.v1 import training_service_pb2 as training
+from nerf.v1 import job_service_pb2 as job_service
 
 import workload
 
-JOB = training.TrainingJob
+JOB = job_service.Job
 workload.CALL_SECONDS = 60  # on a loaded machine
 WAIT_SECONDS = 120  # on a loaded machine
+
+
+def step_of(job):
+    return job.training_status.progress.step
+
+
+def place_of(job):
+    return job.attempt, list(job.workers)
 
 
 class Service(workload.Service):
@@ -64,13 +72,14 @@ class Service(workload.Service):
         return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE))
 
     def create_jobs(self, count):
-        job = JOB(scene=self.scene, config=training.TrainingConfig(steps=10**6))
-        return [workload.patiently(lambda: self.connection.call("CreateTrainingJob", training.CreateTrainingJobRequest(
-            training_job=job, request_id=str(uuid.uuid4())))).name for _ in range(count)]
+        job = workload.training_of(self.scene, 10**6)
+        return [workload.patiently(lambda: self.connection.call(
+            "CreateJob", job_service.CreateJobRequest(job=job, request_id=str(uuid.uuid4())))).name
+                for _ in range(count)]
 
     def get(self, name):
         return workload.patiently(lambda: self.connection.call(
-            "GetTrainingJob", training.GetTrainingJobRequest(name=name)))
+            "GetJob", job_service.GetJobRequest(name=name)))
 
     def wait(self, name, what, condition, seconds=WAIT_SECONDS):
         deadline = time.monotonic() + seconds
@@ -80,20 +89,20 @@ class Service(workload.Service):
                 return job
             if time.monotonic() > deadline:
                 raise AssertionError(f"{name}: no {what} within {seconds} s, but {JOB.State.Name(job.state)} at "
-                                     f"attempt {job.attempt} of {job.worker}")
+                                     f"attempt {job.attempt} of {job.workers}")
             time.sleep(0.05)
 
     def wait_for_steps(self, name, after=0, seconds=WAIT_SECONDS):
         return self.wait(name, f"step after {after}",
-                         lambda job: job.state == JOB.RUNNING and job.progress.step > after, seconds)
+                         lambda job: job.state == JOB.RUNNING and step_of(job) > after, seconds)
 
     def agent_of(self, job):
         """The process of the worker that has a job."""
         for i, process in enumerate(self.workers):
             path = self.folder / f"cache-{i}" / "worker_id"
-            if path.exists() and path.read_text().strip() == job.worker.rsplit("/", 1)[-1]:
+            if path.exists() and path.read_text().strip() == job.workers[0].rsplit("/", 1)[-1]:
                 return process
-        raise AssertionError(f"no process of {job.worker}")
+        raise AssertionError(f"no process of {job.workers[0]}")
 
 
 def stop_server(arguments, folder):
@@ -106,10 +115,10 @@ def stop_server(arguments, folder):
             time.sleep(1.3 * arguments.lease_seconds)
             service.server.send_signal(signal.SIGCONT)
             for name in names:
-                service.wait_for_steps(name, after=service.get(name).progress.step)
+                service.wait_for_steps(name, after=step_of(service.get(name)))
         for name, job in zip(names, begin):
             now = service.get(name)
-            assert (now.attempt, now.worker) == (job.attempt, job.worker), f"{name} was placed anew"
+            assert place_of(now) == place_of(job), f"{name} was placed anew"
         expired = service.metric("nerfd_lease_expirations_total")
         assert expired == 0, f"{expired:g} leases expired"
         return f"{arguments.rounds} rounds, 0 leases expired, 0 jobs placed anew"
@@ -125,13 +134,14 @@ def stop_agents(arguments, folder):
         names = service.create_jobs(n_jobs)
         n_rounds, n_fenced = 0, 0
         while n_rounds < arguments.rounds:
-            jobs = {name: service.wait_for_steps(name, after=service.get(name).progress.step) for name in names}
+            jobs = {name: service.wait_for_steps(name, after=step_of(service.get(name)))
+                    for name in names}
             before = service.metric("nerfd_lease_fenced_writes_total")
             agents = [service.agent_of(job) for job in jobs.values()]
             for agent in agents:
                 agent.send_signal(signal.SIGSTOP)
             placed = {name: service.wait(name, "new worker", lambda now, job=job: now.state == JOB.RUNNING and
-                                         now.attempt > job.attempt and now.worker != job.worker)
+                                         now.attempt > job.attempt and now.workers != job.workers)
                       for name, job in jobs.items()}
             for agent in agents:
                 agent.send_signal(signal.SIGCONT)
@@ -140,8 +150,8 @@ def stop_agents(arguments, folder):
                 assert time.monotonic() < deadline, f"{fenced:g} of {n_jobs} late writes were fenced"
                 time.sleep(0.1)
             for name, job in placed.items():
-                now = service.wait_for_steps(name, after=job.progress.step)
-                assert (now.attempt, now.worker) == (job.attempt, job.worker), f"{name} left its new worker"
+                now = service.wait_for_steps(name, after=step_of(job))
+                assert place_of(now) == place_of(job), f"{name} left its new worker"
             n_rounds += n_jobs
             n_fenced += int(fenced)
         return f"{n_rounds} agents stopped, {n_fenced} late writes fenced, no job left its new worker"
@@ -205,13 +215,13 @@ def cut_network(arguments, folder):
         [name] = service.create_jobs(1)
         begin = service.wait_for_steps(name)
         for seconds in arguments.partitions:
-            before = service.get(name).progress.step
+            before = step_of(service.get(name))
             relay.held = True
             time.sleep(seconds)
             relay.held = False
             # It trained on meanwhile: 100 steps a second at most, half of that on a loaded machine.
             job = service.wait_for_steps(name, after=before + int(seconds * arguments.steps_per_second))
-            assert (job.attempt, job.worker) == (begin.attempt, begin.worker), \
+            assert place_of(job) == place_of(begin), \
                 f"after {seconds:g} s it is at attempt {job.attempt}"
         lengths = ", ".join(f"{seconds:g}" for seconds in arguments.partitions)
         return f"cut for {lengths} s, same attempt, no step lost"
@@ -250,8 +260,8 @@ def restart_server(arguments, folder):
             service.server.terminate()
             assert service.server.wait(WAIT_SECONDS) == 0, "nerfd failed to end"
             service.start_server()
-            job = service.wait_for_steps(name, after=service.get(name).progress.step)
-            assert (job.attempt, job.worker) == (begin.attempt, begin.worker), f"{name} was placed anew"
+            job = service.wait_for_steps(name, after=step_of(service.get(name)))
+            assert place_of(job) == place_of(begin), f"{name} was placed anew"
         stop.set()
         for loop in loops:
             loop.join()
@@ -364,7 +374,7 @@ def resume_uploads(arguments, folder):
         health_times = health.end()
         errors = [upload.error for upload in uploads if upload.error is not None]
         assert not errors, f"{len(errors)} uploads failed: {errors[0]}"
-        job = service.wait_for_steps(name, after=service.get(name).progress.step)
+        job = service.wait_for_steps(name, after=step_of(service.get(name)))
         expired = service.metric("nerfd_lease_expirations_total")
         assert (job.attempt, expired) == (begin.attempt, 0), f"{expired:g} leases expired"
         return (f"{len(uploads)} uploads of {arguments.upload_mib} MiB, 0 leases expired, {len(times)} Gets, "

@@ -28,7 +28,7 @@ sys.path.append(str(ROOT / "tests/bench"))
 from nerfd_process import resident_mib, start_nerfd  # noqa: E402
 
 MAX_GROWN_MIB, MAX_P99_SECONDS, PATIENCE_SECONDS = 64, 0.1, 30
-METHOD = "/nerf.v1.TrainingService/ListTrainingJobs"
+METHOD = "/nerf.v1.JobService/ListJobs"
 # A handshake of TLS that announces 512 bytes and has 11 of them.
 HELLO = bytes.fromhex("1603010200010001fc0303")
 

@@ -36,19 +36,24 @@ import uuid
 import grpc
 from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
 from nerf.v1 import blob_service_pb2, blob_service_pb2_grpc, model_service_pb2, model_service_pb2_grpc
-from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc, training_service_pb2_grpc
-from nerf.v1 import training_service_pb2 as training
+from nerf.v1 import job_service_pb2 as job_service, job_service_pb2_grpc
+from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc
 
 import postgres
 
-JOB = training.TrainingJob
-EVENT = training.WatchTrainingJobResponse
+JOB = job_service.Job
+EVENT = job_service.WatchJobResponse
 FINAL = (JOB.SUCCEEDED, JOB.FAILED, JOB.CANCELLED)
 STEPS = 30
 CALL_SECONDS = 5
 # Answers that say nothing about whether the call had an effect.
 UNKNOWN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED,
            grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.ABORTED)
+
+
+def training_of(scene, steps, **more):
+    """A job to create."""
+    return JOB(training={"scene": scene, "config": {"steps": steps}}, **more)
 
 
 def free_port():
@@ -146,7 +151,7 @@ class Connection:
         self.channel = grpc.insecure_channel(service.address, [("grpc.max_reconnect_backoff_ms", 300),
                                                                ("grpc.initial_reconnect_backoff_ms", 50),
                                                                ("grpc.use_local_subchannel_pool", 1)])
-        self.jobs = training_service_pb2_grpc.TrainingServiceStub(self.channel)
+        self.jobs = job_service_pb2_grpc.JobServiceStub(self.channel)
         self.models = model_service_pb2_grpc.ModelServiceStub(self.channel)
         token = service.data / "admin.token"
         self.metadata = [("authorization", f"Bearer {token.read_text().strip()}")] if token.exists() else []
@@ -201,7 +206,8 @@ class History:
             self.violation(f"{job.name} went back from event {sequence:g} to {job.last_event_sequence:g}")
         if final is not None and job.state != final:
             self.violation(f"{job.name} was {JOB.State.Name(final)} and is {JOB.State.Name(job.state)}")
-        if job.state == JOB.SUCCEEDED and (not job.checkpoints or job.checkpoints[-1].step != STEPS):
+        checkpoints = job.training_status.checkpoints
+        if job.state == JOB.SUCCEEDED and (not checkpoints or checkpoints[-1].step != STEPS):
             self.violation(f"{job.name} succeeded without the checkpoint of its last step")
         with self.lock:
             self.know(job.name)
@@ -256,15 +262,16 @@ class Client(threading.Thread):
             self.history.saw(job, (0, None))
 
     def create(self):
-        job = JOB(scene=self.scene, config=training.TrainingConfig(steps=STEPS), priority=self.dice.randint(-2, 2))
-        self.make("CreateTrainingJob", training.CreateTrainingJobRequest(training_job=job, request_id=self.new_uuid()))
+        job = training_of(self.scene, STEPS, priority=self.dice.randint(-2, 2))
+        self.make("CreateJob",
+                  job_service.CreateJobRequest(job=job, request_id=self.new_uuid()))
 
     def read(self):
         name = self.history.some_job(self.dice)
         if name is None:
             return None
         before = self.history.known(name)
-        job = self.connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=name))
+        job = self.connection.call("GetJob", job_service.GetJobRequest(name=name))
         self.history.saw(job, before)
         return job
 
@@ -274,7 +281,7 @@ class Client(threading.Thread):
             return
         before = self.history.known(name)
         job = self.connection.call(method, request_type(name=name))
-        if method == "CancelTrainingJob":
+        if method == "CancelJob":
             with self.history.lock:
                 self.history.cancelled.add(name)
         self.history.saw(job, before)
@@ -282,12 +289,13 @@ class Client(threading.Thread):
     def retry(self):
         name = self.history.some_job(self.dice)
         if name is not None:
-            self.make("RetryTrainingJob", training.RetryTrainingJobRequest(name=name, request_id=self.new_uuid()))
+            self.make("RetryJob",
+                      job_service.RetryJobRequest(name=name, request_id=self.new_uuid()))
 
     def promote(self):
         """Makes a model of the newest checkpoint of a job that has one, and sometimes asks again."""
         job = self.read()
-        if job is None or not job.checkpoints:
+        if job is None or not job.training_status.checkpoints:
             return
         request = model_service_pb2.PromoteCheckpointRequest(name=f"{job.name}/checkpoints/-",
                                                              request_id=self.new_uuid())
@@ -302,11 +310,11 @@ class Client(threading.Thread):
         if dice < 0.15 and has_room:
             self.create()
         elif 0.15 <= dice < 0.165:
-            self.change("CancelTrainingJob", training.CancelTrainingJobRequest)
+            self.change("CancelJob", job_service.CancelJobRequest)
         elif 0.165 <= dice < 0.195:
-            self.change("PauseTrainingJob", training.PauseTrainingJobRequest)
+            self.change("PauseJob", job_service.PauseJobRequest)
         elif 0.195 <= dice < 0.26:
-            self.change("ResumeTrainingJob", training.ResumeTrainingJobRequest)
+            self.change("ResumeJob", job_service.ResumeJobRequest)
         elif 0.26 <= dice < 0.28 and has_room:
             self.retry()
         elif 0.28 <= dice < 0.3:
@@ -349,17 +357,19 @@ class Watcher(threading.Thread):
     def follow(self, name):
         last, token, n_succeeded = None, "", 0
         while not self.stop.is_set():
-            request = training.WatchTrainingJobRequest(name=name, resume_token=token)
+            request = job_service.WatchJobRequest(name=name, resume_token=token)
             try:
-                for event in self.connection.jobs.WatchTrainingJob(request, timeout=CALL_SECONDS, wait_for_ready=True,
-                                                                   metadata=self.connection.metadata):
+                for event in self.connection.jobs.WatchJob(
+                        request, timeout=CALL_SECONDS, wait_for_ready=True,
+                        metadata=self.connection.metadata):
                     if self.skip_event and event.kind == EVENT.STATE_CHANGED and last is not None and \
-                            event.training_job.state not in FINAL:  # so that another one follows
+                            event.job.state not in FINAL:  # so that another one follows
                         self.skip_event, token = False, event.resume_token
                         continue
                     last = self.check(name, event, last)
                     token = event.resume_token
-                    n_succeeded += event.kind == EVENT.STATE_CHANGED and event.training_job.state == JOB.SUCCEEDED
+                    n_succeeded += (event.kind == EVENT.STATE_CHANGED and
+                                    event.job.state == JOB.SUCCEEDED)
                     if n_succeeded > 1:
                         self.history.violation(f"{name} succeeded {n_succeeded} times")
                 return  # it has ended
@@ -449,9 +459,9 @@ def break_store(service, bug, history):
 def list_jobs(connection):
     jobs, token = [], ""
     while True:
-        page = patiently(lambda: connection.call("ListTrainingJobs", training.ListTrainingJobsRequest(
+        page = patiently(lambda: connection.call("ListJobs", job_service.ListJobsRequest(
             page_size=1000, page_token=token)))
-        jobs += page.training_jobs
+        jobs += page.jobs
         token = page.next_page_token
         if not token:
             return jobs
@@ -479,8 +489,8 @@ def settle(connection, history, seconds):
             least, deadline = n_open, begin + seconds
         for job in jobs:
             if job.state == JOB.PAUSED:
-                request = training.ResumeTrainingJobRequest(name=job.name)
-                patiently(lambda: connection.call("ResumeTrainingJob", request))
+                request = job_service.ResumeJobRequest(name=job.name)
+                patiently(lambda: connection.call("ResumeJob", request))
         if n_open == 0:
             return jobs
         if time.monotonic() > deadline:

@@ -57,9 +57,9 @@ class QueueHarness {
     EXPECT_THAT(retention->Sweep(), IsOk());
   }
 
-  // A token that a watch of a training job gets.
+  // A token that a watch of a job gets.
   std::string Token(const WatchPosition& position) const {
-    return EncodeWatchToken(*state->token_sealer, JobKind::kTraining, position);
+    return EncodeWatchToken(*state->token_sealer, position);
   }
 
   static BlobRef Blob(const std::string& content) { return {Sha256Hex(content), content.size()}; }

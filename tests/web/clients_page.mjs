@@ -50,24 +50,24 @@ window.clients = {
   },
 
   async unary(kind, baseUrl, job) {
-    const client = createClient(service("TrainingService"), transportOf(kind, baseUrl));
-    const reply = await client.getTrainingJob({ name: job });
+    const client = createClient(service("JobService"), transportOf(kind, baseUrl));
+    const reply = await client.getJob({ name: job });
     return { name: reply.name, state: reply.state };
   },
 
   async error(kind, baseUrl) {
-    const client = createClient(service("TrainingService"), transportOf(kind, baseUrl));
+    const client = createClient(service("JobService"), transportOf(kind, baseUrl));
     try {
-      await client.getTrainingJob({ name: "projects/default/trainingJobs/none" });
+      await client.getJob({ name: "projects/default/jobs/none" });
     } catch (error) {
       return seen(error);
     }
   },
 
   async deadline(kind, baseUrl, job) {
-    const client = createClient(service("TrainingService"), transportOf(kind, baseUrl));
+    const client = createClient(service("JobService"), transportOf(kind, baseUrl));
     try {
-      for await (const event of client.watchTrainingJob({ name: job }, { timeoutMs: 300 })) void event;
+      for await (const event of client.watchJob({ name: job }, { timeoutMs: 300 })) void event;
     } catch (error) {
       return seen(error);
     }
@@ -75,21 +75,21 @@ window.clients = {
 
   // Watches until the job is final, by cancelling it after the snapshot.
   async stream(kind, baseUrl, job) {
-    const client = createClient(service("TrainingService"), transportOf(kind, baseUrl));
+    const client = createClient(service("JobService"), transportOf(kind, baseUrl));
     const states = [];
-    for await (const event of client.watchTrainingJob({ name: job })) {
-      if (event.trainingJob) states.push(event.trainingJob.state);
-      if (states.length === 1) await client.cancelTrainingJob({ name: job });
+    for await (const event of client.watchJob({ name: job })) {
+      if (event.job) states.push(event.job.state);
+      if (states.length === 1) await client.cancelJob({ name: job });
     }
     return states;
   },
 
   // Leaves a stream after its first message.
   async leave(kind, baseUrl, job) {
-    const client = createClient(service("TrainingService"), transportOf(kind, baseUrl));
+    const client = createClient(service("JobService"), transportOf(kind, baseUrl));
     const stop = new AbortController();
     try {
-      for await (const event of client.watchTrainingJob({ name: job }, { signal: stop.signal })) {
+      for await (const event of client.watchJob({ name: job }, { signal: stop.signal })) {
         void event;
         stop.abort();
       }
@@ -120,15 +120,15 @@ window.clients = {
   grpcWebStream(baseUrl, job, leaves, metadata = {}) {
     const client = new GrpcWebClientBase({ format: "text" });
     const descriptor = new MethodDescriptor(
-      "/nerf.v1.TrainingService/WatchTrainingJob",
+      "/nerf.v1.JobService/WatchJob",
       MethodType.SERVER_STREAMING,
       Object,
       Object,
-      (value) => toBinary(message("WatchTrainingJobRequest"), create(message("WatchTrainingJobRequest"), value)),
-      (bytes) => fromBinary(message("WatchTrainingJobResponse"), bytes),
+      (value) => toBinary(message("WatchJobRequest"), create(message("WatchJobRequest"), value)),
+      (bytes) => fromBinary(message("WatchJobResponse"), bytes),
     );
     return new Promise((resolve) => {
-      const stream = client.serverStreaming(`${baseUrl}/nerf.v1.TrainingService/WatchTrainingJob`, { name: job }, metadata, descriptor);
+      const stream = client.serverStreaming(`${baseUrl}/nerf.v1.JobService/WatchJob`, { name: job }, metadata, descriptor);
       stream.on("data", (event) => {
         if (!leaves) return;
         stream.cancel();

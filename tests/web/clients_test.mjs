@@ -48,7 +48,7 @@ let browser;
 async function createJob() {
   const blob = await nerfd.put("{}");
   const scene = await nerfd.call("SceneService/CreateScene", { scene: { files: [{ path: "transforms.json", blob }] } });
-  return (await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob: { scene: scene.name, config: { steps: 10 } } })).name;
+  return (await nerfd.createJob("training", { scene: scene.name, config: { steps: 10 } })).name;
 }
 
 async function openPage(url, script, set) {
@@ -69,7 +69,7 @@ async function run() {
   const page = await openPage(nerfd.url, script, set);
   const ask = (on, name, ...rest) => on.evaluate(([method, values]) => window.clients[method](...values), [name, rest]);
   const job = await createJob();
-  const getJob = ["TrainingService/GetTrainingJob", "GetTrainingJobRequest", "TrainingJob"];
+  const getJob = ["JobService/GetJob", "GetJobRequest", "Job"];
 
   for (const kind of kinds) {
     await step(`connect-web, ${kind}: unary, error, deadline, cancel, stream`, async () => {
@@ -90,7 +90,7 @@ async function run() {
   for (const format of ["text", "binary"]) {
     await step(`grpc-web's runtime, ${format}: unary, error with details`, async () => {
       assert.deepEqual(await ask(page, "grpcWeb", format, base, ...getJob, { name: job }), { name: job });
-      const none = { name: "projects/default/trainingJobs/none" };
+      const none = { name: "projects/default/jobs/none" };
       assert.deepEqual(await ask(page, "grpcWeb", format, base, ...getJob, none), { code: 5, reason: "RESOURCE_NOT_FOUND" });
     });
   }
@@ -140,7 +140,7 @@ async function run() {
     assert.match(await ask(other, "upload", `${base}/uploads/${randomUUID()}/blobs/${sha256("x")}/1`, "x", 5), /^error/);
     await assert.rejects(ask(other, "download", `${base}/blobs/${sha256("{}")}/2`, {}));
     // Without CORS a request may still be sent, and must not be obeyed.
-    const before = (await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs.map(({ state }) => state);
+    const before = (await nerfd.jobs()).map(({ state }) => state);
     await other.evaluate(
       async ([url, name]) => {
         const send = (type) => fetch(url, { method: "POST", mode: "no-cors", headers: { "Content-Type": type }, body: JSON.stringify({ name }) }).catch(() => {});
@@ -154,10 +154,10 @@ async function run() {
         document.body.append(form);
         form.submit();
       },
-      [`${base}/nerf.v1.TrainingService/CancelTrainingJob`, job],
+      [`${base}/nerf.v1.JobService/CancelJob`, job],
     );
     await other.waitForTimeout(300);
-    assert.deepEqual((await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs.map(({ state }) => state), before);
+    assert.deepEqual((await nerfd.jobs()).map(({ state }) => state), before);
     // Nor may it frame the page.
     await other.setContent(`<iframe src="${nerfd.url}"></iframe>`);
     await other.waitForTimeout(300);
@@ -170,19 +170,19 @@ async function run() {
   };
   const curlJson = (...rest) => JSON.parse(execFileSync("curl", curl("json", ...rest)));
   await step("curl calls in JSON: unary, error with details, deadline", async () => {
-    assert.equal(curlJson("TrainingService/GetTrainingJob", JSON.stringify({ name: job })).name, job);
-    const error = curlJson("TrainingService/GetTrainingJob", JSON.stringify({ name: "projects/default/trainingJobs/none" }));
+    assert.equal(curlJson("JobService/GetJob", JSON.stringify({ name: job })).name, job);
+    const error = curlJson("JobService/GetJob", JSON.stringify({ name: "projects/default/jobs/none" }));
     assert.equal(error.code, "not_found");
     assert.equal(error.details[0].type, "google.rpc.ErrorInfo");
     assert.ok(Buffer.from(error.details[0].value, "base64").includes("RESOURCE_NOT_FOUND"));
-    assert.equal(curlJson("TrainingService/ListTrainingJobs", "{}", "-H", "Connect-Timeout-Ms: 0").code, "deadline_exceeded");
+    assert.equal(curlJson("JobService/ListJobs", "{}", "-H", "Connect-Timeout-Ms: 0").code, "deadline_exceeded");
   });
 
   await step("curl reads a stream and leaves it", async () => {
     const request = Buffer.from(JSON.stringify({ name: job }));
     const file = join(nerfd.folder, "envelope");
     writeFileSync(file, Buffer.concat([Buffer.from([0, 0, 0, 0, request.length]), request]));
-    const reader = spawn("curl", curl("connect+json", "TrainingService/WatchTrainingJob", `@${file}`, "-N"));
+    const reader = spawn("curl", curl("connect+json", "JobService/WatchJob", `@${file}`, "-N"));
     const first = await new Promise((resolve) => reader.stdout.once("data", resolve));
     assert.equal(first[0], 0);
     assert.equal(JSON.parse(first.subarray(5, 5 + first.readUInt32BE(1))).kind, "SNAPSHOT");
@@ -192,7 +192,7 @@ async function run() {
   });
 
   await step("curl with an origin: let in where it is allowed, refused elsewhere", async () => {
-    const answer = (origin) => execFileSync("curl", ["-i", ...curl("json", "TrainingService/ListTrainingJobs", "{}", "-H", `Origin: ${origin}`)]).toString();
+    const answer = (origin) => execFileSync("curl", ["-i", ...curl("json", "JobService/ListJobs", "{}", "-H", `Origin: ${origin}`)]).toString();
     assert.match(answer(allowed.origin), new RegExp(`^HTTP/1.1 200[^]*\nAccess-Control-Allow-Origin: ${allowed.origin}\r`, "i"));
     assert.match(answer(refused.origin), /^HTTP\/1.1 403/);
     assert.doesNotMatch(answer(refused.origin), /Access-Control/i);

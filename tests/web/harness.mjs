@@ -25,6 +25,9 @@ export async function waitFor(what, condition, timeoutMs = 120_000) {
   }
 }
 
+const kinds = ["training", "render", "pose", "export"];
+const flat = (job) => Object.assign({}, job, ...kinds.flatMap((kind) => [job[kind], job[`${kind}Status`]]));
+
 export class Nerfd {
   // env: of nerfd and its worker.
   constructor(flags = [], env = process.env) {
@@ -75,6 +78,21 @@ export class Nerfd {
     const body = await response.json();
     assert.ok(response.ok, `${method}: ${JSON.stringify(body)}`);
     return body;
+  }
+
+  // A job by its name or, of the default project, its id; with what is to do and how far it is among its own fields.
+  async job(of) {
+    return flat(await this.call("JobService/GetJob", { name: of.includes("/") ? of : `projects/default/jobs/${of}` }));
+  }
+
+  // The same of all that a filter lets through, the newest first.
+  async jobs(filter = "", parent = "") {
+    return ((await this.call("JobService/ListJobs", { filter, parent })).jobs ?? []).map(flat);
+  }
+
+  // kind: "training", ...; common: what jobs of all kinds have.
+  async createJob(kind, spec, common = {}) {
+    return flat(await this.call("JobService/CreateJob", { job: { ...common, [kind]: spec } }));
   }
 
   // Uploads a blob; gives its reference.

@@ -39,7 +39,7 @@ async function chartDelays(page, name) {
   const end = Date.now() + 30_000;
   for (let before = Date.now(); known.length < 5 && Date.now() < end; await sleep(30)) {
     const asked = Date.now();
-    const job = await nerfd.call("TrainingService/GetTrainingJob", { name });
+    const job = await nerfd.job(name);
     if (job.state !== "RUNNING") break;
     const reached = job.progress?.step ?? 0;
     if (last !== undefined && reached > last) known.push([before, reached]);
@@ -193,7 +193,7 @@ async function run() {
     const plot = page.getByRole("figure").filter({ hasText: "PSNR" }).locator("canvas");
     const first = await pixelsOf(plot);
     await waitFor("the chart to move", async () => (await pixelsOf(plot)) !== first);
-    const name = `projects/default/trainingJobs/${page.url().split("/").at(-1)}`;
+    const name = `projects/default/jobs/${page.url().split("/").at(-1)}`;
     const delays = await chartDelays(page, name);
     console.log(`    ${delays.length} points, drawn ${Math.min(...delays)} to ${Math.max(...delays)} ms after nerfd had them, at most`);
     assert.ok(delays.length >= 3 && Math.max(...delays) <= 2_000, `milliseconds: ${delays}`);
@@ -240,7 +240,7 @@ async function run() {
     await page.keyboard.press("ArrowRight");
     await waitFor("a live frame", async () => Number(await viewer.getAttribute("data-frames")) > 0, 120_000);
     await page.locator(".page-head").getByText("succeeded", { exact: true }).waitFor({ timeout: 600_000 });
-    const { progress } = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${page.url().split("/").at(-1)}` });
+    const { progress } = await nerfd.job(page.url().split("/").at(-1));
     await waitFor(`step ${progress.step}`, () => shownStep(page, progress.step), 60_000);
     assert.equal(await viewer.getAttribute("data-mode"), "live");
     assert.equal(await page.locator(".failure").count(), 0);
@@ -250,7 +250,7 @@ async function run() {
     assert.ok((await reading("PSNR", "preview")) > 15);
     // Another browser profile sees the whole curve and all previews, too: nerfd keeps them.
     const id = page.url().split("/").at(-1);
-    const kept = await nerfd.call("TrainingService/ListTrainingMetrics", { name: `projects/default/trainingJobs/${id}` });
+    const kept = await nerfd.call("JobService/ListJobMetrics", { name: `projects/default/jobs/${id}` });
     const seconds = kept.points.map((point) => point.seconds);
     const gap = Math.max(...seconds.slice(1).map((second, i) => second - seconds[i]));
     console.log(`    ${kept.points.length} points, ${kept.previews.length} previews, the longest gap ${gap.toFixed(1)} s of training`);
@@ -298,13 +298,13 @@ async function run() {
     await field.fill("1000");
     await press(page, "button", "Go on");
     await page.getByText("It goes on from the end of").waitFor();
-    const next = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${page.url().split("/").at(-1)}` });
+    const next = await nerfd.job(page.url().split("/").at(-1));
     assert.equal(next.effectiveConfig.samples, 1000e6);
     assert.ok(next.checkpoints.length > 0);
     await look(page, "extension");
-    await nerfd.call("TrainingService/CancelTrainingJob", { name: next.name });
-    await waitFor("its end", async () => (await nerfd.call("TrainingService/GetTrainingJob", { name: next.name })).state === "CANCELLED");
-    await nerfd.call("TrainingService/DeleteTrainingJob", { name: next.name });
+    await nerfd.call("JobService/CancelJob", { name: next.name });
+    await waitFor("its end", async () => (await nerfd.job(next.name)).state === "CANCELLED");
+    await nerfd.call("JobService/DeleteJob", { name: next.name });
     await page.goto(trainedPage);
   });
   await step("the list of jobs shows it", async () => {
@@ -479,8 +479,8 @@ async function run() {
     const kept = await cropOf();
     assert.deepEqual([kept.center, kept.size.slice(0, 3)], [[0.1, 0, 0.25], [0.9, 0.7, 0.6]]);
     assert.ok(Math.abs(kept.turn[2] - Math.sin(Math.PI / 12)) < 1e-6 && Math.abs(kept.turn[3] - Math.cos(Math.PI / 12)) < 1e-6, `turn: ${kept.turn}`);
-    const exportJob = await nerfd.call("ExportJobService/CreateExportJob", { validateOnly: true, exportJob: { model: name, format: "VIEWER" } });
-    assert.deepEqual(exportJob.box, kept);
+    const checked = await nerfd.call("JobService/CreateJob", { validateOnly: true, job: { export: { model: name, format: "VIEWER" } } });
+    assert.deepEqual(checked.export.box, kept);
     await press(page, "button", "Crop");
     await press(page, "button", "Remove the crop");
     await form.waitFor({ state: "detached" });
@@ -490,8 +490,8 @@ async function run() {
 
   const modelUrl = page.url();
   await step("stills of a job show its final model at the end, too", async () => {
-    const { scene } = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${trainedPage.split("/").at(-1)}` });
-    const { name } = await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob: { scene, displayName: "stills", config: { seconds: 60 } } });
+    const { scene } = await nerfd.job(trainedPage.split("/").at(-1));
+    const { name } = await nerfd.createJob("training", { scene, config: { seconds: 60 } }, { displayName: "stills" });
     const refuse = (route) => route.fulfill({ status: 404 });
     await page.route("**/nerf.v1.ViewService/*", refuse);
     await page.goto(`${line.url}#/jobs/${name.split("/").at(-1)}`);
@@ -503,12 +503,12 @@ async function run() {
     await waitFor("a still", async () => /step \d/.test(await shown.textContent()), 300_000);
     const before = Number(/step (\d+)/.exec(await shown.textContent())[1]);
     await page.locator(".page-head").getByText("succeeded", { exact: true }).waitFor({ timeout: 300_000 });
-    const { progress } = await nerfd.call("TrainingService/GetTrainingJob", { name });
+    const { progress } = await nerfd.job(name);
     // A busy machine gives up the stills of a training, so the first one may be of its end.
     console.log(`    the first still: step ${before} of ${progress.step}`);
     await waitFor(`step ${progress.step} in place of ${before}`, () => shownStep(page, progress.step), 60_000);
     await page.unroute("**/nerf.v1.ViewService/*", refuse);
-    await nerfd.call("TrainingService/DeleteTrainingJob", { name });
+    await nerfd.call("JobService/DeleteJob", { name });
     await page.goto(modelUrl);
   });
 
@@ -564,7 +564,7 @@ async function run() {
         );
       assert.equal(await statusOf("ModelService/GetModel", { name }), 200);
       assert.equal(await statusOf("ModelService/ListModels", {}), 403);
-      assert.equal(await statusOf("TrainingService/ListTrainingJobs", {}), 403);
+      assert.equal(await statusOf("JobService/ListJobs", {}), 403);
       assert.equal(await statusOf("ModelService/GetModel", { name: `${name}2` }), 403);
       assert.equal(await statusOf("ModelService/ListShares", { parent: name }), 403);
       await tabTo(page, "button", await page.getByRole("button", { name: /^Revoke the share/ }).getAttribute("aria-label"));
@@ -604,11 +604,11 @@ async function run() {
     const view = exports.getByRole("img", { name: /^View of viewer.html/ });
     await view.waitFor();
     assert.ok((await colorsOf(view)) > 20, "the picture of the viewer is blank");
-    const { exportJobs } = await nerfd.call("ExportJobService/ListExportJobs");
+    const made = await nerfd.jobs("kind = export");
     await page.reload(); // a file is not fetched for its picture unless that is asked for
-    await press(page, "button", `Show ${exportJobs[0].name.split("/").at(-1)}`);
+    await press(page, "button", `Show ${made[0].name.split("/").at(-1)}`);
     await picture.waitFor();
-    await press(page, "button", `Delete ${exportJobs[1].name.split("/").at(-1)}`);
+    await press(page, "button", `Delete ${made[1].name.split("/").at(-1)}`);
     await waitFor("one row", async () => (await exports.locator("b").allTextContents()).join() === "mesh.glb");
     await look(page, "export");
   });
@@ -646,8 +646,8 @@ async function run() {
     await waitFor("the movie to play", () => video.evaluate((element) => element.currentTime > 1));
     await video.evaluate((element) => element.pause());
     await look(page, "movie");
-    const { renderJobs } = await nerfd.call("RenderJobService/ListRenderJobs");
-    const { sha256, sizeBytes } = renderJobs[0].movieBlob;
+    const [{ movieBlob }] = await nerfd.jobs("kind = render");
+    const { sha256, sizeBytes } = movieBlob;
     const content = Buffer.from(await (await fetch(`${nerfd.url}blobs/${sha256}/${sizeBytes}`, { headers: nerfd.bearer })).arrayBuffer());
     assert.ok(content.indexOf("moov") < content.indexOf("mdat"), "the index is not in front");
     const file = join(nerfd.folder, "movie.mp4");
@@ -666,10 +666,22 @@ async function run() {
   });
 
   const modelPage = page.url();
+  await step("films and exports are jobs in the list, too, with pages of their own", async () => {
+    const made = (await nerfd.jobs("kind != training")).map(({ name }) => name.split("/").at(-1));
+    assert.ok(made.length > 0);
+    for (const [i, id] of made.entries()) {
+      await page.goto(`${line.url}#/jobs`);
+      await page.getByRole("link", { name: id, exact: true }).click();
+      await page.getByRole("heading", { name: id }).waitFor();
+      await page.getByText("Download", { exact: true }).waitFor();
+      await look(page, `made-${i}`);
+    }
+  });
+
   let jobPage;
   await step("a job that failed says why, once, in the list and on its page", async () => {
     const scene = await brokenScene();
-    const job = await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob: { scene, displayName: "broken", config: { steps: 10 } } });
+    const job = await nerfd.createJob("training", { scene, config: { steps: 10 } }, { displayName: "broken" });
     await page.goto(`${line.url}#/jobs`);
     const row = page.getByRole("row").filter({ hasText: "broken" });
     await row.getByRole("cell", { name: "failed", exact: true }).waitFor();
@@ -697,10 +709,10 @@ async function run() {
 
   let wholePage;
   await step("a shared training shows its parts, and a part its whole", async () => {
-    const { scene } = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${trainedPage.split("/").at(-1)}` });
+    const { scene } = await nerfd.job(trainedPage.split("/").at(-1));
     const config = { method: "ngp-tiles", settings: { tiles: "2" }, steps: 600 };
-    const { name } = await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob: { scene, displayName: "two tiles", config, workers: { min: 2, max: 2 } } });
-    const { parts } = await nerfd.call("TrainingService/GetTrainingJob", { name });
+    const { name } = await nerfd.createJob("training", { scene, config, workers: { min: 2, max: 2 } }, { displayName: "two tiles" });
+    const { parts } = await nerfd.job(name);
     assert.equal(parts.length, 2);
     const ids = parts.map((part) => part.split("/").at(-1));
     wholePage = `${line.url}#/jobs/${name.split("/").at(-1)}`;
@@ -724,7 +736,7 @@ async function run() {
     // Another browser profile sees the lines of both from their beginning: nerfd keeps them.
     await page.reload();
     for (const [i, part] of parts.entries()) {
-      const kept = await nerfd.call("TrainingService/ListTrainingMetrics", { name: part });
+      const kept = await nerfd.call("JobService/ListJobMetrics", { name: part });
       for (const chart of ["PSNR", "Loss", "Speed"]) {
         await waitFor(`${chart} of part ${i}`, async () => (await reading(chart, `part ${i}`)) > 0);
       }
@@ -739,8 +751,7 @@ async function run() {
     const scene = await brokenScene();
     const later = [];
     for (let i = 0; i < 52; ++i) {
-      const trainingJob = { scene, displayName: `later ${i}`, config: { steps: 10 } };
-      later.push((await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob })).name);
+      later.push((await nerfd.createJob("training", { scene, config: { steps: 10 } }, { displayName: `later ${i}` })).name);
     }
     await page.goto(`${line.url}#/jobs`);
     await page.getByRole("link", { name: "later 51" }).waitFor();
@@ -753,7 +764,7 @@ async function run() {
     await filter.fill("nothing like it");
     await page.getByText("No job matches “nothing like it”.", { exact: true }).waitFor();
     // The worker has failed some of them already.
-    await Promise.allSettled(later.map((name) => nerfd.call("TrainingService/CancelTrainingJob", { name })));
+    await Promise.allSettled(later.map((name) => nerfd.call("JobService/CancelJob", { name })));
   });
 
   await step("models, workers", async () => {
@@ -794,8 +805,7 @@ async function run() {
     } finally {
       await member.close();
     }
-    const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs", { parent: "projects/lab" });
-    assert.equal(trainingJobs.length, 1);
+    assert.equal((await nerfd.jobs("", "projects/lab")).length, 1);
     await page.goto(`${line.url}#/jobs`);
     await page.reload();
     await page.getByLabel("Project").selectOption("lab");

@@ -21,7 +21,7 @@ async function run() {
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));
   const idOfPage = () => page.url().split("/").at(-1);
-  const jobOfPage = () => nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${idOfPage()}` });
+  const jobOfPage = () => nerfd.job(idOfPage());
 
   await step("how long to train is asked in a person's words, without a pace that nobody knows", async () => {
     await page.goto(`${nerfd.url}#token=${nerfd.token}`);
@@ -78,9 +78,11 @@ async function run() {
     await film.getByLabel("Seconds").fill("0.3");
     await film.getByLabel("Height").selectOption("320");
     await film.getByRole("button", { name: /^Make the film/ }).click();
-    await waitFor("the film's job", async () => ((await nerfd.call("RenderJobService/ListRenderJobs")).renderJobs ?? []).length === 1);
-    const { renderJobs } = await nerfd.call("RenderJobService/ListRenderJobs");
-    const { path } = await nerfd.call("RenderJobService/GetRenderJob", { name: renderJobs[0].name });
+    const films = await waitFor("the film's job", async () => {
+      const found = await nerfd.jobs("kind = render");
+      return found.length === 1 && found;
+    });
+    const { path } = await nerfd.job(films[0].name);
     assert.equal(path.scene.path, "PATH_AUTO");
     if (spawnSync("ffmpeg", ["-version"]).error) return console.log("SKIPPED the film itself: no ffmpeg");
     await film.getByRole("link", { name: "Download" }).waitFor({ timeout: 120_000 });
@@ -128,7 +130,7 @@ async function run() {
   });
 
   await step("once a training has told the pace, the next one is asked for in minutes", async () => {
-    const { progress } = (await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs[0];
+    const [{ progress }] = await nerfd.jobs("kind = training");
     await page.getByRole("link", { name: "New job" }).click();
     await page.getByText("As fast as mic trained.").waitFor();
     const text = await visibleText(page);
@@ -160,9 +162,9 @@ async function run() {
   });
 
   await step("it fits a phone", async () => {
-    const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
+    const [{ name }] = await nerfd.jobs("kind = training");
     await page.setViewportSize({ width: 390, height: 844 });
-    await page.goto(`${nerfd.url}#/jobs/${trainingJobs[0].name.split("/").at(-1)}`);
+    await page.goto(`${nerfd.url}#/jobs/${name.split("/").at(-1)}`);
     await page.getByRole("region", { name: "Film" }).waitFor();
     await look(page, "person-job-narrow");
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "too wide");

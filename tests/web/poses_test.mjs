@@ -128,7 +128,7 @@ async function run() {
     await nerfd.kill("SIGKILL");
     await nerfd.start();
     line.isDown = line.staysDown = false;
-    await page.waitForURL(/#\/poses\//);
+    await page.waitForURL(/#\/jobs\//);
   });
 
   const posePage = page.url();
@@ -137,18 +137,18 @@ async function run() {
     await note.filter({ hasText: "apt-get install colmap" }).waitFor();
     await look(page, "pose-waits-narrow");
     await page.goto(`${line.url}#/jobs`);
-    const region = page.getByRole("region", { name: "Photographs" });
-    await region.getByText("waits: no connected worker has COLMAP").waitFor();
+    const row = page.getByRole("row").filter({ hasText: /Photographs, \d+ files/ });
+    await row.getByText("no connected worker has COLMAP").waitFor();
     await look(page, "jobs-photographs-narrow");
     // The training is queued beside it, so the server goes on without this page.
-    const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
-    assert.deepEqual(trainingJobs.map(({ state, wait, poseJob }) => [state, wait.reason, poseJob]), [["QUEUED", "POSES", `projects/default/poseJobs/${posePage.split("/").at(-1)}`]]);
-    assert.equal(trainingJobs[0].config.seconds, 6);
-    await page.goto(`${line.url}#/jobs/${trainingJobs[0].name.split("/").at(-1)}`);
+    const trainings = await nerfd.jobs("kind = training");
+    assert.deepEqual(trainings.map(({ state, wait, poseJob }) => [state, wait.reason, poseJob]), [["QUEUED", "POSES", `projects/default/jobs/${posePage.split("/").at(-1)}`]]);
+    assert.equal(trainings[0].config.seconds, 6);
+    await page.goto(`${line.url}#/jobs/${trainings[0].name.split("/").at(-1)}`);
     await page.getByRole("link", { name: "Its photographs" }).tap();
     await page.getByText("This page may be closed.").waitFor();
     await page.goto(`${line.url}#/jobs`);
-    await region.getByRole("link", { name: "fox" }).tap();
+    await row.getByRole("link", { name: "fox" }).tap();
     await note.waitFor();
     await nerfd.kill("SIGTERM");
     nerfd.env = process.env;
@@ -168,7 +168,7 @@ async function run() {
       new MutationObserver(() => window.shares.push(Number(bar.getAttribute("aria-valuenow")))).observe(bar, { attributes: true });
     });
     await look(page, "pose-stages-narrow");
-    await page.waitForURL(/#\/jobs\//, { timeout: 180_000 });
+    await page.waitForURL((url) => url.href !== posePage, { timeout: 180_000 });
     const shares = await page.evaluate(() => window.shares);
     assert.ok(shares.every((share, i) => i === 0 || share >= shares[i - 1]), `the bar goes back: ${shares}`);
     const picture = page.locator("img.preview, .box canvas.picture.shown").first();
@@ -186,7 +186,7 @@ async function run() {
   });
 
   await step("the report shows its picture, and says why photographs have no pose", async () => {
-    const job = await nerfd.call("PoseJobService/GetPoseJob", { name: `projects/default/poseJobs/${posePage.split("/").at(-1)}` });
+    const job = await nerfd.job(posePage.split("/").at(-1));
     assert.equal(job.state, "SUCCEEDED");
     assert.equal(job.files.length, nPhotographs + 2);
     await page.getByRole("link", { name: `${job.report.posed} of ${nPhotographs + 2} photographs placed` }).tap();
@@ -206,15 +206,15 @@ async function run() {
     await page.locator("pre").filter({ hasText: "photographs" }).waitFor();
     await look(page, "pose-report-narrow");
     await assertNarrow(page, "the report");
-    const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
-    assert.equal(trainingJobs.length, 1, "one training");
-    assert.equal(trainingJobs[0].scene, job.scene);
+    const trainings = await nerfd.jobs("kind = training");
+    assert.equal(trainings.length, 1, "one training");
+    assert.equal(trainings[0].scene, job.scene);
     const desk = await browser.newContext({ viewport: { width: 1280, height: 900 } });
     try {
       // Another browser finds the training that is there, and starts none.
       const theirs = await desk.newPage();
       await theirs.goto(`${line.url}#token=${nerfd.token}`);
-      await theirs.getByRole("link", { name: "fox" }).waitFor();
+      await theirs.getByRole("link", { name: "fox" }).first().waitFor();
       await theirs.goto(posePage);
       await theirs.getByRole("link", { name: "Go to the training" }).waitFor();
       await waitFor("the picture", () => theirs.locator("figure img").count());
@@ -225,11 +225,11 @@ async function run() {
     } finally {
       await desk.close();
     }
-    assert.equal((await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs.length, 1);
+    assert.equal((await nerfd.jobs("kind = training")).length, 1);
   });
 
   await step("one more photograph joins the scene, with the lens that is named; another try keeps both", async () => {
-    const newest = async () => (await nerfd.call("PoseJobService/ListPoseJobs")).poseJobs[0];
+    const newest = async () => (await nerfd.jobs("kind = pose"))[0];
     const { scene } = await newest();
     await page.goto(`${line.url}#/new`);
     await pick(page, "Choose photographs", more.map((name) => join(photographs, name)));
@@ -252,10 +252,10 @@ async function run() {
     await assertNarrow(page, "an addition");
     await page.getByRole("button", { name: "Start training" }).tap();
     for (const button of ["Try the same again", null]) {
-      await page.waitForURL(/#\/poses\//);
+      await page.waitForURL(/#\/jobs\//);
       const { name, into, camera, fileCount } = await newest();
       assert.deepEqual([into, camera, fileCount], [scene, "PERSPECTIVE", more.length]);
-      assert.equal((await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs[0].poseJob, name);
+      assert.equal((await nerfd.jobs("kind = training"))[0].poseJob, name);
       await page.getByRole("button", { name: "Cancel" }).tap();
       await page.locator(".page-head").getByText("cancelled").waitFor();
       const last = page.url();
@@ -275,13 +275,13 @@ async function run() {
     await checkAccessibility(page, "panoramas");
     await look(page, "photographs-panoramas-narrow");
     await assertNarrow(page, "panoramas");
-    const call = "**/nerf.v1.PoseJobService/CreatePoseJob";
+    const call = "**/nerf.v1.JobService/CreateJob";
     const refuse = (route) => route.fulfill({ status: 400, contentType: "application/json", body: '{"code": "invalid_argument", "message": "not today"}' });
     await page.route(call, refuse);
     const request = page.waitForRequest(call);
     await page.getByRole("button", { name: "Start training" }).tap();
-    // camera = 25 is EQUIRECTANGULAR, mask_below_degrees = 26 the double 60.
-    assert.ok((await request).postDataBuffer().includes(Buffer.from("c80102d1010000000000004e40", "hex")));
+    // camera = 6 is EQUIRECTANGULAR, mask_below_degrees = 7 the double 60.
+    assert.ok((await request).postDataBuffer().includes(Buffer.from("3002390000000000004e40", "hex")));
     await page.getByRole("alert").filter({ hasText: "not today" }).waitFor();
     await page.unroute(call, refuse);
     await page.goto(`${line.url}#/jobs`); // the next choice begins anew
@@ -310,8 +310,8 @@ async function run() {
     console.log(`    ${await alert.textContent()}`);
     await look(page, "pose-failed-narrow");
     const failed = await waitFor("the training's end", async () => {
-      const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
-      return trainingJobs[0].state === "FAILED" && trainingJobs[0];
+      const trainings = await nerfd.jobs("kind = training");
+      return trainings[0].state === "FAILED" && trainings[0];
     });
     assert.match(failed.error.message, /no photograph could be posed/);
     await page.getByRole("link", { name: "Add photographs and try again" }).tap();
@@ -325,11 +325,11 @@ async function run() {
     await page.getByRole("button", { name: "Cancel" }).tap();
     await page.locator(".page-head").getByText(/cancelled|failed/).waitFor();
     await sleep(200);
-    assert.equal((await nerfd.call("PoseJobService/ListPoseJobs")).poseJobs.length, 5);
-    const { trainingJobs } = await nerfd.call("TrainingService/ListTrainingJobs");
-    assert.equal(trainingJobs.length, 5);
-    assert.deepEqual(trainingJobs[0].config, trainingJobs[1].config, "the same training");
-    assert.ok(["CANCELLED", "FAILED"].includes(trainingJobs[0].state));
+    assert.equal((await nerfd.jobs("kind = pose")).length, 5);
+    const trainings = await nerfd.jobs("kind = training");
+    assert.equal(trainings.length, 5);
+    assert.deepEqual(trainings[0].config, trainings[1].config, "the same training");
+    assert.ok(["CANCELLED", "FAILED"].includes(trainings[0].state));
   });
 
   assert.deepEqual(errors, [], "the page threw");

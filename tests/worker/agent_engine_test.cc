@@ -171,7 +171,7 @@ TEST_F(AgentEngineTest, RendersBetweenSteps) {
   StartTraining({"--step-ms=2"});
   v1::SynchronizeResponse message;
   message.mutable_request()->set_request_id("q1");
-  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  message.mutable_request()->mutable_render()->set_job(kJob);
   server_.Send(message);
   v1::RenderImageResponse response;
   ASSERT_TRUE(RunUntil([&] {

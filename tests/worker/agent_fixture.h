@@ -15,14 +15,14 @@
 
 namespace nerf {
 
-inline constexpr char kJob[] = "projects/default/trainingJobs/j-1";
+inline constexpr char kJob[] = "projects/default/jobs/j-1";
 
 // The order to train kJob at an epoch: one scene file, `steps` steps.
 inline v1::SynchronizeResponse Grant(FakeServer& server, uint64_t epoch, uint32_t steps = 30) {
   v1::SynchronizeResponse message;
   v1::DesiredJob* desired = message.mutable_desired_job();
   desired->set_action(v1::DesiredJob::TRAIN);
-  desired->set_training_job(kJob);
+  desired->set_job(kJob);
   desired->set_lease_epoch(epoch);
   desired->mutable_lease_ttl()->set_seconds(30);
   desired->mutable_config()->set_method("ngp");
@@ -36,7 +36,7 @@ inline v1::SynchronizeResponse Grant(FakeServer& server, uint64_t epoch, uint32_
 inline v1::SynchronizeResponse Order(v1::DesiredJob::Action action, uint64_t epoch) {
   v1::SynchronizeResponse message;
   message.mutable_desired_job()->set_action(action);
-  message.mutable_desired_job()->set_training_job(kJob);
+  message.mutable_desired_job()->set_job(kJob);
   message.mutable_desired_job()->set_lease_epoch(epoch);
   return message;
 }

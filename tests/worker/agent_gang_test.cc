@@ -55,7 +55,7 @@ TEST_F(AgentGangTest, TextIsRepeatedUntilAllHaveTold) {
   Send(GangGrant(1));
   Say({{"type", "rank_text"}, {"job", Key()}, {"sequence", 0}, {"text", "6162ff"}});
   const v1::RankText told = server_.messages().back().rank_text();
-  EXPECT_EQ(told.training_job(), kJob);
+  EXPECT_EQ(told.job(), kJob);
   EXPECT_EQ(told.lease_epoch(), 1u);
   EXPECT_EQ(told.rank(), 1u);
   EXPECT_EQ(told.text(), "ab\xff");
@@ -64,7 +64,7 @@ TEST_F(AgentGangTest, TextIsRepeatedUntilAllHaveTold) {
 
   v1::SynchronizeResponse answer;
   v1::RankTexts& texts = *answer.mutable_rank_texts();
-  texts.set_training_job(kJob);
+  texts.set_job(kJob);
   texts.set_lease_epoch(1);
   texts.set_sequence(7);  // of another text
   texts.add_texts("x");

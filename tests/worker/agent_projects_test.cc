@@ -47,7 +47,7 @@ class AgentProjectsTest : public AgentTest {
   }
   v1::SynchronizeResponse GrantOf(const std::string& project, uint64_t epoch = 1) {
     v1::SynchronizeResponse message = Grant(server_, epoch);
-    message.mutable_desired_job()->set_training_job("projects/" + project + "/trainingJobs/j-1");
+    message.mutable_desired_job()->set_job("projects/" + project + "/jobs/j-1");
     return message;
   }
   std::vector<v1::WorkerReply> Replies() const {
@@ -169,7 +169,7 @@ TEST_F(AgentProjectsTest, JobTakesTheEngineOfItsProject) {
   SayDone();
   Send(Acknowledge());
   Send(GrantOf("other"));
-  EXPECT_EQ(ScriptedEngines::Got("train", *of_other)["job"], "projects/other/trainingJobs/j-1@1");
+  EXPECT_EQ(ScriptedEngines::Got("train", *of_other)["job"], "projects/other/jobs/j-1@1");
   EXPECT_EQ(engines_.launches, 2);
   EXPECT_TRUE(WasAsked(Render("default"), of_default)) << "now the second one";
 }
@@ -180,7 +180,7 @@ TEST_F(AgentProjectsTest, JobWaitsForNoRequestOfAnotherProject) {
   const EngineState view = engines_.engine;
   Send(GrantOf("b"));
   EXPECT_TRUE(view->alive);
-  EXPECT_EQ(engines_.Got("train")["job"], "projects/b/trainingJobs/j-1@1");
+  EXPECT_EQ(engines_.Got("train")["job"], "projects/b/jobs/j-1@1");
   Refuse(frame, view);
   EXPECT_TRUE(WasAsked(Render("a"), view));
 }
@@ -200,7 +200,7 @@ TEST_F(AgentProjectsTest, EngineThatStartsForAJobIsNotGivenToARequest) {
   ScriptedEngines::Say(
       {{"type", "hello"}, {"version", "1"}, {"device", "cpu"}, {"description", "d"}}, *of_b);
   Settle();
-  EXPECT_EQ(ScriptedEngines::Got("train", *of_b)["job"], "projects/b/trainingJobs/j-1@1");
+  EXPECT_EQ(ScriptedEngines::Got("train", *of_b)["job"], "projects/b/jobs/j-1@1");
   EXPECT_EQ(engines_.launches, 2);
 }
 

@@ -93,7 +93,7 @@ TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
   StartTraining();
   v1::SynchronizeResponse message;
   message.mutable_request()->set_request_id("q1");
-  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  message.mutable_request()->mutable_render()->set_job(kJob);
   Send(message);
   EXPECT_EQ(engines_.Got("render")["job"], Key());
 }
@@ -104,7 +104,7 @@ TEST_F(AgentTest, LongRequestIsNoHangOfTheTrainingBesideIt) {
   StartTraining();
   v1::SynchronizeResponse message;
   message.mutable_request()->set_request_id("q1");
-  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  message.mutable_request()->mutable_render()->set_job(kJob);
   Send(message);
   Pass(absl::Seconds(400));
   EXPECT_EQ(engines_.launches, 1);
@@ -145,7 +145,7 @@ TEST_F(AgentTest, RenderOfAJobThatIsElsewhereIsRefused) {
   Start();
   v1::SynchronizeResponse message;
   message.mutable_request()->set_request_id("q1");
-  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  message.mutable_request()->mutable_render()->set_job(kJob);
   Send(message);
   ASSERT_THAT(Replies(server_), SizeIs(1));
   EXPECT_THAT(FromRpcStatus(Replies(server_)[0].error()),
@@ -299,7 +299,7 @@ TEST_F(AgentTest, ErrorOfARenderOfTheJobDoesNotTouchTheJob) {
   StartTraining();
   v1::SynchronizeResponse message;
   message.mutable_request()->set_request_id("q1");
-  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  message.mutable_request()->mutable_render()->set_job(kJob);
   Send(message);
   Say({{"type", "error"},
        {"id", "r1"},

@@ -224,9 +224,12 @@ TEST_F(AgentTest, CancelWhileFetchingNeedsNoEngine) {
 
 TEST_F(AgentTest, CancelOfAJobThatIsNotHereIsReportedAsDone) {
   Start();
-  Send(Order(v1::DesiredJob::CANCEL, 4));
+  v1::SynchronizeResponse cancel = Order(v1::DesiredJob::CANCEL, 4);
+  cancel.mutable_desired_job()->set_part(2);  // of a render job or a gang
+  Send(cancel);
   EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
   EXPECT_EQ(server_.last_report()->lease_epoch(), 4);
+  EXPECT_EQ(server_.last_report()->part(), 2);
 }
 
 TEST_F(AgentTest, EngineCrashIsReportedAndTheJobTakenAgainAtAHigherEpoch) {
@@ -384,7 +387,7 @@ TEST_F(AgentTest, OutageDisturbsNothingAndTheStreamComesBackAtTheSameEpoch) {
   Pass(absl::Seconds(6));
   const v1::SynchronizeRequest first = server_.messages().back();
   EXPECT_TRUE(first.has_hello());
-  EXPECT_EQ(first.job().training_job(), kJob);
+  EXPECT_EQ(first.job().job(), kJob);
   EXPECT_EQ(first.job().lease_epoch(), 1);
   EXPECT_EQ(first.job().phase(), v1::JobReport::RUNNING);
   EXPECT_EQ(first.job().progress().step(), 12u);
@@ -751,12 +754,12 @@ TEST_F(AgentTest, JobOfAnotherProjectGetsAnEngineThatHasWorkedForNoOther) {
   SayDone(2);
   Send(Acknowledge());
   v1::SynchronizeResponse other = Grant(server_, 1);
-  other.mutable_desired_job()->set_training_job("projects/other/trainingJobs/j-1");
+  other.mutable_desired_job()->set_job("projects/other/jobs/j-1");
   const auto before = engines_.engine;
   Send(other);
   EXPECT_EQ(engines_.launches, 2);
   EXPECT_FALSE(before->alive);
-  EXPECT_EQ(engines_.Got("train")["job"], "projects/other/trainingJobs/j-1@1");
+  EXPECT_EQ(engines_.Got("train")["job"], "projects/other/jobs/j-1@1");
   EXPECT_EQ(server_.messages().back().metrics().engine_restarts(), 0u);
 }
 

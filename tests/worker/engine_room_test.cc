@@ -69,8 +69,8 @@ TEST_F(EngineRoomTest, FailedFetchOpensNothing) {
 }
 
 TEST(ProjectOfTest, IsTheSecondPart) {
-  EXPECT_EQ(ProjectOf("projects/default/trainingJobs/j-1"), "default");
-  EXPECT_EQ(ProjectOf("projects/a/renderJobs/j/k"), "a");
+  EXPECT_EQ(ProjectOf("projects/default/jobs/j-1"), "default");
+  EXPECT_EQ(ProjectOf("projects/a/jobs/j/k"), "a");
 }
 
 }  // namespace

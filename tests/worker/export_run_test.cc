@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr char kExportJob[] = "projects/default/exportJobs/mesh";
+constexpr char kExportJob[] = "projects/default/jobs/mesh";
 
 // Begins every stand-in: `out` is the folder that it was given, `model` the model's file.
 constexpr char kExportHead[] = R"(#!/bin/sh
@@ -49,20 +49,20 @@ class ExportRunTest : public AgentTest {
     options_.exporting.sandboxed = false;
   }
 
-  void SendOrder(v1::ExportJob::Format format = v1::ExportJob::GLB, uint64_t epoch = 3) {
+  void SendOrder(v1::ExportSpec::Format format = v1::ExportSpec::GLB, uint64_t epoch = 3) {
     v1::SynchronizeResponse message;
     v1::DesiredJob* desired = message.mutable_desired_job();
     desired->set_action(v1::DesiredJob::EXPORT);
-    desired->set_training_job(kExportJob);
+    desired->set_job(kExportJob);
     desired->set_lease_epoch(epoch);
     desired->mutable_lease_ttl()->set_seconds(30);
     *desired->mutable_model_export()->mutable_file() = server_.AddBlob("the model");
-    v1::ExportJob* product = desired->mutable_model_export()->mutable_product();
+    v1::ExportSpec* product = desired->mutable_model_export()->mutable_product();
     product->set_format(format);
-    product->set_frame(v1::ExportJob::BLENDER);
+    product->set_frame(v1::ExportSpec::BLENDER);
     product->set_baked(baked_);
     if (path_.kind_case() != v1::CameraPath::KIND_NOT_SET) *product->mutable_path() = path_;
-    if (format == v1::ExportJob::GLB) {
+    if (format == v1::ExportSpec::GLB) {
       for (const double number : {-1.5, 0.0, 2.0}) product->mutable_box()->add_center(number);
       for (const double number : {1.0, 2.0, 0.1}) product->mutable_box()->add_size(number);
       product->set_resolution(64);
@@ -87,7 +87,7 @@ TEST_F(ExportRunTest, MakesTheFileOfTheFetchedModelAndNamesItInItsReport) {
                                        "--resolution 64 --triangles 1000 --texture 512"));
   ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
   const v1::JobReport report = *server_.last_report();
-  EXPECT_EQ(report.training_job(), kExportJob);
+  EXPECT_EQ(report.job(), kExportJob);
   ASSERT_EQ(report.export_result().files_size(), 1);
   EXPECT_EQ(report.export_result().files(0).name(), "mesh.glb");
   EXPECT_EQ(server_.Blob(report.export_result().files(0).blob().sha256()), "the model");
@@ -109,7 +109,7 @@ echo page > "${out}viewer.html"
 echo "{\"event\":\"done\",\"viewer\":\"${out}viewer.html\",\"bytes\":5}"
 )");
   Start();
-  SendOrder(v1::ExportJob::VIEWER);
+  SendOrder(v1::ExportSpec::VIEWER);
   EXPECT_THAT(Told("flags"), HasSubstr("--viewer "));
   EXPECT_THAT(Told("flags"), Not(HasSubstr("--frame")));
   ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
@@ -120,7 +120,7 @@ TEST_F(ExportRunTest, BakedViewerIsAskedFor) {
   UseEngine("echo \"$@\" > " + dir_.path() + "/flags\nexit 2\n");
   Start();
   baked_ = true;
-  SendOrder(v1::ExportJob::VIEWER);
+  SendOrder(v1::ExportSpec::VIEWER);
   EXPECT_THAT(Told("flags"), HasSubstr("/viewer.html --baked"));
 }
 
@@ -133,7 +133,7 @@ echo "{\"event\":\"done\",\"file\":\"$out\",\"vertices\":2}"
   Start();
   path_.mutable_keyframes()->set_frames(60);
   path_.mutable_keyframes()->add_keyframes()->set_fov_degrees(40);
-  SendOrder(v1::ExportJob::VIEWS);
+  SendOrder(v1::ExportSpec::VIEWS);
   EXPECT_THAT(Told("flags"), HasSubstr("/views.zip --format views --frame blender --camera "));
   EXPECT_THAT(Told("flags"), Not(HasSubstr("--exported-cameras")));
   EXPECT_THAT(Told("cameras"), HasSubstr(R"("fov":40.0}],"loop":false,"seconds":2.0})"));
@@ -148,7 +148,7 @@ exit 2
 )");
   Start();
   path_.mutable_cameras()->add_cameras()->set_width(64);
-  SendOrder(v1::ExportJob::NGP_PATH);
+  SendOrder(v1::ExportSpec::NGP_PATH);
   EXPECT_THAT(Told("flags"), HasSubstr("--format ngp-path"));
   EXPECT_THAT(Told("flags"), HasSubstr(" --exported-cameras"));
   ASSERT_EQ(server_.phase(), v1::JobReport::FAILED);
@@ -206,7 +206,7 @@ sleep 1000
               HasSubstr("the file has about 1000000000000.0 MB, and "));
   UseEngine("echo '{\"event\":\"size\",\"bytes\":1e18,\"at_most\":true}'\n" +
             std::string(kMadeMesh));
-  SendOrder(v1::ExportJob::GLB, 4);
+  SendOrder(v1::ExportSpec::GLB, 4);
   EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED) << "of a bound most is not used";
 }
 

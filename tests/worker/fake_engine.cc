@@ -88,7 +88,7 @@ void BeHostile(const Job& job) {
   SendText(std::string(3 << 20, 'x') + "\n");
   SendMessage({{"type", "sudo"}, {"job", job.key}});
   SendMessage({{"type", "done"},
-               {"job", "projects/default/trainingJobs/other@1"},
+               {"job", "projects/default/jobs/other@1"},
                {"step", 1},
                {"samples", 1},
                {"seconds", 1}});

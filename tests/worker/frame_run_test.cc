@@ -16,8 +16,8 @@
 namespace nerf {
 namespace {
 
-constexpr char kFilm[] = "projects/default/renderJobs/film";
-constexpr char kNext[] = "projects/default/renderJobs/next";
+constexpr char kFilm[] = "projects/default/jobs/film";
+constexpr char kNext[] = "projects/default/jobs/next";
 
 class FrameRunTest : public AgentTest {
  protected:
@@ -26,7 +26,7 @@ class FrameRunTest : public AgentTest {
     v1::SynchronizeResponse message;
     v1::DesiredJob* desired = message.mutable_desired_job();
     desired->set_action(v1::DesiredJob::RENDER);
-    desired->set_training_job(job);
+    desired->set_job(job);
     desired->set_lease_epoch(epoch);
     desired->set_part(2);
     desired->mutable_lease_ttl()->set_seconds(30);
@@ -52,7 +52,7 @@ class FrameRunTest : public AgentTest {
   void Cancel(uint64_t epoch = 3) {
     v1::SynchronizeResponse cancel;
     cancel.mutable_desired_job()->set_action(v1::DesiredJob::CANCEL);
-    cancel.mutable_desired_job()->set_training_job(kFilm);
+    cancel.mutable_desired_job()->set_job(kFilm);
     cancel.mutable_desired_job()->set_lease_epoch(epoch);
     Send(cancel);
   }
@@ -104,14 +104,14 @@ TEST_F(FrameRunTest, RendersUploadsAndCommitsEveryFrameThenReportsItsEnd) {
   for (int i = 0; i < 5; ++i) Answer();
   EXPECT_EQ(Committed(), (std::set<uint32_t>{4, 5, 6, 7, 8}));
   const v1::CommitFramesRequest commit = server_.frame_commits().front();
-  EXPECT_EQ(commit.render_job(), kFilm);
+  EXPECT_EQ(commit.job(), kFilm);
   EXPECT_EQ(commit.lease_epoch(), 3u);
   EXPECT_EQ(commit.part(), 2u);
   EXPECT_EQ(commit.worker_id(), "w-test");
   EXPECT_TRUE(server_.Blob(commit.frames(0).images(0).sha256()).has_value());
   ASSERT_TRUE(server_.last_report().has_value());
   EXPECT_EQ(server_.last_report()->phase(), v1::JobReport::SUCCEEDED);
-  EXPECT_EQ(server_.last_report()->training_job(), kFilm);
+  EXPECT_EQ(server_.last_report()->job(), kFilm);
   EXPECT_EQ(server_.last_report()->part(), 2u);
   AcknowledgeEnd();
   EXPECT_TRUE(agent_->idle());
@@ -247,7 +247,7 @@ TEST_F(FrameRunTest, JobThatReplacesAnotherOneWaitsUntilTheEngineHasGivenItUp) {
   EXPECT_TRUE(Committed().empty());
   for (int i = 0; i < 4; ++i) Answer();
   EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
-  EXPECT_EQ(server_.last_report()->training_job(), kNext);
+  EXPECT_EQ(server_.last_report()->job(), kNext);
   EXPECT_EQ(Committed().size(), 4u);
 }
 

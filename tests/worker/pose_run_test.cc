@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr char kPoseJob[] = "projects/default/poseJobs/fox";
+constexpr char kPoseJob[] = "projects/default/jobs/fox";
 
 // Begins every stand-in: `out` and `photos` are the folders that it was given.
 constexpr char kHead[] = R"(#!/bin/sh
@@ -75,7 +75,7 @@ class PoseRunTest : public AgentTest {
     v1::SynchronizeResponse message;
     v1::DesiredJob* desired = message.mutable_desired_job();
     desired->set_action(v1::DesiredJob::POSE);
-    desired->set_training_job(kPoseJob);
+    desired->set_job(kPoseJob);
     desired->set_lease_epoch(epoch);
     desired->mutable_lease_ttl()->set_seconds(30);
     desired->mutable_pose()->set_min_posed(0.9);
@@ -115,7 +115,7 @@ TEST_F(PoseRunTest, PosesTheFetchedPhotographsAndCommitsTheDataSet) {
   EXPECT_THAT(Told("flags"), HasSubstr("--min-posed 0.9 --film-frames 120"));
   ASSERT_EQ(server_.pose_commits().size(), 1u);
   const v1::CommitPosesRequest commit = server_.pose_commits()[0];
-  EXPECT_EQ(commit.pose_job(), kPoseJob);
+  EXPECT_EQ(commit.job(), kPoseJob);
   EXPECT_EQ(commit.lease_epoch(), 3u);
   EXPECT_EQ(commit.worker_id(), "w-test");
   std::map<std::string, std::string> files;
@@ -149,7 +149,7 @@ TEST_F(PoseRunTest, AdditionGetsTheSceneAndCommitsAllOfTheNewOne) {
   v1::SceneManifestEntry* file = task->add_into_files();
   file->set_path("old/x.jpg");
   *file->mutable_blob() = server_.AddBlob("old photograph");
-  task->set_camera(v1::PoseJob::PERSPECTIVE);
+  task->set_camera(v1::PoseSpec::PERSPECTIVE);
   task->set_mask_below_degrees(62.5);
   Send(order);
   Settle();

@@ -133,8 +133,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Remove(const ResourceKey& key) {
     return job.key.project == key.project && SceneReadBy(job) == key.id && !IsFinal(job.state);
   };
   if (const Job* const job = state_.AnyJobThat(uses)) {
-    return StateConflict(
-        fmt::format("{} is used by {}", SceneName(key), JobName(job->key, job->kind)));
+    return StateConflict(fmt::format("{} is used by {}", SceneName(key), JobName(job->key)));
   }
   StoreWrite write;
   write.deleted_scenes.push_back(key);

@@ -64,8 +64,11 @@ struct JobSpec {
   StartChooser choose_start;
 };
 
-// Checks what the requests for all kinds of jobs have: project, id, request id, display name,
-// priority and labels. `noun`: of their fields, "pose_job".
-void CheckJobNames(const JobSpec& spec, std::string_view noun, RequestCheck& check);
+// Checks what the requests for all kinds of jobs have: id, request id, display name, priority and
+// labels.
+void CheckJobNames(const JobSpec& spec, RequestCheck& check);
+
+// Begins the fingerprint of a request for a job with what all kinds have.
+Fingerprint FingerprintOfNames(std::string_view kind, const JobSpec& spec);
 
 }  // namespace nerf

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string>
 
-#include "server/queue/jobs/job_kind.h"
 #include "server/queue/resources/resource_key.h"
 
 namespace nerf {
@@ -23,7 +22,6 @@ struct LeaseRef {
   std::string worker;  // may be empty in a write
   uint64_t epoch = 0;
   uint32_t part = 0;
-  JobKind kind = kDefaultJobKind;  // that the job is named as
 
   LeaseKey key() const { return {job, part}; }
   bool operator==(const LeaseRef&) const = default;

@@ -13,25 +13,18 @@ namespace {
 class ExportPolicy : public KindPolicy {
  public:
   ExportPolicy()
-      : KindPolicy({.kind = JobKind::kExport,
-                    .name = "EXPORT",
-                    .collection = "exportJobs",
-                    .id_prefix = "e",
-                    .starts_over = true}) {}
+      : KindPolicy(
+            {.kind = JobKind::kExport, .name = "EXPORT", .id_prefix = "e", .starts_over = true}) {}
 
   absl::Status CheckSpec(const JobSpec& spec, bool /*validate_only*/) const override {
     RequestCheck check;
-    CheckJobNames(spec, "export_job", check);
-    check.Require(spec.exporting.source.project == spec.project, "export_job.source",
+    check.Require(spec.exporting.source.project == spec.project, "job.export.source",
                   "must be of the same project");
     return check.Result();
   }
 
   std::string FingerprintOf(const JobSpec& spec) const override {
-    Fingerprint fingerprint;
-    fingerprint.Add("export").Add(spec.id).Add(spec.exporting.request);
-    for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
-    return fingerprint.Hex();
+    return FingerprintOfNames("export", spec).Add(spec.exporting.request).Hex();
   }
 
   const ModelSource* SourceOf(const JobSpec& spec) const override { return &spec.exporting; }
@@ -66,7 +59,7 @@ class ExportPolicy : public KindPolicy {
 
   absl::Status TakeResult(const JobOutcome& outcome, Job& job) const override {
     if (!outcome.exported.has_value() || outcome.exported->files.empty()) {
-      return StateConflict(fmt::format("no file of {} was named", JobName(job.key, job.kind)));
+      return StateConflict(fmt::format("no file of {} was named", JobName(job.key)));
     }
     job.export_result = outcome.exported;
     return absl::OkStatus();

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "common/error_reason.h"
 
 namespace nerf {
 
@@ -42,21 +46,24 @@ absl::StatusOr<JobKind> ParseJobKind(std::string_view name) {
   return absl::InvalidArgumentError(fmt::format("no kind of job is called {}", name));
 }
 
-std::string JobName(const ResourceKey& key, JobKind kind) {
-  return fmt::format("projects/{}/{}/{}", key.project, TraitsOf(kind).collection, key.id);
+std::string JobKindWord(JobKind kind) {
+  return absl::AsciiStrToLower(std::string(JobKindName(kind)));
 }
 
-absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name,
-                                         JobKind kind) {
-  return ParseResourceName(field, name, TraitsOf(kind).collection);
+absl::Status RequireKind(const Job& job, bool can, std::string_view cannot) {
+  if (can) return absl::OkStatus();
+  const std::string kind = JobKindWord(job.kind);
+  return WithReason(absl::FailedPreconditionError(
+                        fmt::format("{} is {} {} job: it {}", JobName(job.key),
+                                    kind.find_first_of("aeiou") == 0 ? "an" : "a", kind, cannot)),
+                    reason::kKindCannot, {{"kind", kind}});
 }
 
-JobKind KindOfJobName(std::string_view name) {
-  for (const KindPolicy* policy : KindPolicy::All()) {
-    const std::string collection = fmt::format("/{}/", policy->traits().collection);
-    if (name.find(collection) != std::string_view::npos) return policy->traits().kind;
-  }
-  return kDefaultJobKind;
+void CheckDeadline(std::string_view field, const Job& job, absl::Time deadline, absl::Time now,
+                   RequestCheck& check) {
+  check.Require(TraitsOf(job).has_checkpoints || deadline == absl::InfiniteFuture(), field,
+                "is for training jobs alone");
+  RequireFuture(field, deadline, now, check);
 }
 
 std::vector<BlobRef> BlobsOf(const Job& job) {

@@ -22,9 +22,8 @@ namespace nerf {
 // What is fixed of a kind of job.
 struct KindTraits {
   JobKind kind;
-  std::string_view name;        // "TRAINING": stored, and in tokens
-  std::string_view collection;  // "trainingJobs": of resource names
-  std::string_view id_prefix;   // of ids that the queue draws: "j" of "j-7f3k2c81"
+  std::string_view name;       // "TRAINING": stored
+  std::string_view id_prefix;  // of ids that the queue draws: "j" of "j-7f3k2c81"
 
   // An attempt begins from the start, since nothing of an earlier one is kept.
   bool starts_over = false;
@@ -40,8 +39,6 @@ struct KindTraits {
   bool needs_scene = false;
   // Its worker commits the scene PoseSpec::scene, which ends the job.
   bool makes_scene = false;
-  // JobQueue::List and WatchList show it.
-  bool is_listed = false;
   // Of one project, jobs that wait stop running ones with a lower priority.
   bool preempts = false;
   // Only its files need room on a worker's disk, so it waits for room as long as it takes. Others
@@ -79,8 +76,8 @@ class KindPolicy {
 
   // New jobs.
 
-  // InvalidArgument FIELD_INVALID that names every wrong field. With `validate_only` the scene of a
-  // job that needs one may be missing.
+  // What CheckJobNames leaves: InvalidArgument FIELD_INVALID that names every wrong field. With
+  // `validate_only` the scene of a job that needs one may be missing.
   virtual absl::Status CheckSpec(const JobSpec& spec, bool validate_only) const = 0;
   // Of what the client asked for: a repeated request has the same.
   virtual std::string FingerprintOf(const JobSpec& spec) const = 0;
@@ -142,13 +139,14 @@ inline const KindTraits& TraitsOf(const Job& job) { return TraitsOf(job.kind); }
 // "TRAINING", and the inverse; kDefaultJobKind for no name.
 inline std::string_view JobKindName(JobKind kind) { return TraitsOf(kind).name; }
 absl::StatusOr<JobKind> ParseJobKind(std::string_view name);
+// "training": for people and filters.
+std::string JobKindWord(JobKind kind);
 
-// The resource name of a job of that kind, and the inverse, as in resource_key.h.
-std::string JobName(const ResourceKey& key, JobKind kind);
-absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name,
-                                         JobKind kind);
-// The kind of a job that is named so; kDefaultJobKind for any other text.
-JobKind KindOfJobName(std::string_view name);
+// FailedPrecondition KIND_CANNOT "projects/p/jobs/j is a render job: it `cannot`", unless it can.
+absl::Status RequireKind(const Job& job, bool can, std::string_view cannot);
+// A deadline is for kinds with checkpoints alone, and must be after `now`.
+void CheckDeadline(std::string_view field, const Job& job, absl::Time deadline, absl::Time now,
+                   RequestCheck& check);
 
 // As of KindPolicy.
 inline std::string_view CapabilityOf(const Job& job) { return PolicyOf(job).CapabilityOf(job); }

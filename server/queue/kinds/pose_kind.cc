@@ -18,7 +18,6 @@ class PosePolicy : public KindPolicy {
   PosePolicy()
       : KindPolicy({.kind = JobKind::kPose,
                     .name = "POSE",
-                    .collection = "poseJobs",
                     .id_prefix = "p",
                     .starts_over = true,
                     .makes_scene = true}) {}
@@ -29,9 +28,7 @@ class PosePolicy : public KindPolicy {
 
   // Without ids that the queue draws.
   std::string FingerprintOf(const JobSpec& spec) const override {
-    Fingerprint fingerprint;
-    fingerprint.Add("pose").Add(spec.id).Add(spec.display_name).Add(std::to_string(spec.priority));
-    for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
+    Fingerprint fingerprint = FingerprintOfNames("pose", spec);
     fingerprint.Add(spec.pose.scene)
         .Add(fmt::format("{}", spec.pose.min_posed))
         .Add(uint64_t{spec.pose.film_frames});
@@ -69,7 +66,7 @@ class PosePolicy : public KindPolicy {
 
   // LeaseTable::CommitPoses ends a job that has found poses.
   absl::Status TakeResult(const JobOutcome& /*outcome*/, Job& job) const override {
-    return StateConflict(fmt::format("no scene of {} was committed", PoseJobName(job.key)));
+    return StateConflict(fmt::format("no scene of {} was committed", JobName(job.key)));
   }
 
   const std::string& SceneReadBy(const Job& job) const override { return job.pose.into; }
@@ -90,26 +87,25 @@ class PosePolicy : public KindPolicy {
 
 absl::Status CheckPoseSpec(const JobSpec& spec, bool with_files) {
   RequestCheck check;
-  CheckJobNames(spec, "pose_job", check);
-  check.RequireId("pose_job.scene", spec.pose.scene, /*may_be_empty=*/true);
-  check.Require(spec.pose.min_posed > 0 && spec.pose.min_posed <= 1, "pose_job.min_posed",
+  check.RequireId("job.pose.scene", spec.pose.scene, /*may_be_empty=*/true);
+  check.Require(spec.pose.min_posed > 0 && spec.pose.min_posed <= 1, "job.pose.min_posed",
                 "must be above 0 and at most 1");
   check.Require(spec.pose.film_frames >= kMinFilmFrames && spec.pose.film_frames <= kMaxFilmFrames,
-                "pose_job.film_frames",
+                "job.pose.film_frames",
                 fmt::format("must be {} to {}", kMinFilmFrames, kMaxFilmFrames));
-  check.RequireId("pose_job.into", spec.pose.into, /*may_be_empty=*/true);
+  check.RequireId("job.pose.into", spec.pose.into, /*may_be_empty=*/true);
   const bool is_panoramic = spec.pose.camera == PoseCamera::kEquirectangular;
-  check.Require(spec.pose.into.empty() || !is_panoramic, "pose_job.camera",
+  check.Require(spec.pose.into.empty() || !is_panoramic, "job.pose.camera",
                 "must not be EQUIRECTANGULAR: panoramas cannot be added to a scene");
   check.Require(spec.pose.mask_below >= 0 && spec.pose.mask_below <= 90,
-                "pose_job.mask_below_degrees", "must be 0 to 90");
+                "job.pose.mask_below_degrees", "must be 0 to 90");
   const bool may_mask = spec.pose.into.empty() && spec.pose.camera != PoseCamera::kPerspective;
-  check.Require(!(spec.pose.mask_below > 0) || may_mask, "pose_job.mask_below_degrees",
+  check.Require(!(spec.pose.mask_below > 0) || may_mask, "job.pose.mask_below_degrees",
                 "is of panoramas alone");
   if (!with_files) return check.Result();
   const size_t n_masks = spec.pose.n_masks, n_files = spec.pose.files.size() - n_masks;
   const bool fits = n_files > 0 && n_files <= kMaxPoseFiles && n_masks <= kMaxPoseFiles;
-  check.Require(fits, "pose_job.files",
+  check.Require(fits, "job.pose.files",
                 fmt::format("must be 1 to {} photographs and films", kMaxPoseFiles));
   if (fits) check.Add(CheckManifest(spec.pose.files));
   return check.Result();

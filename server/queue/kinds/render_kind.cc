@@ -12,22 +12,20 @@ class RenderPolicy : public KindPolicy {
   RenderPolicy()
       : KindPolicy({.kind = JobKind::kRender,
                     .name = "RENDER",
-                    .collection = "renderJobs",
                     .id_prefix = "r",
                     .has_part_leases = true}) {}
 
   absl::Status CheckSpec(const JobSpec& spec, bool /*validate_only*/) const override {
     RequestCheck check;
-    CheckJobNames(spec, "render_job", check);
-    check.Require(spec.render.source.project == spec.project, "render_job.source",
+    check.Require(spec.render.source.project == spec.project, "job.render.source",
                   "must be of the same project");
     check.Require(spec.render.n_frames >= 1 && spec.render.n_frames <= kMaxFrames,
-                  "render_job.path", fmt::format("must have 1 to {} frames", kMaxFrames));
+                  "job.render.path", fmt::format("must have 1 to {} frames", kMaxFrames));
     return check.Result();
   }
 
   std::string FingerprintOf(const JobSpec& spec) const override {
-    return Fingerprint().Add("render").Add(spec.id).Add(spec.render.request).Hex();
+    return FingerprintOfNames("render", spec).Add(spec.render.request).Hex();
   }
 
   const ModelSource* SourceOf(const JobSpec& spec) const override { return &spec.render; }

@@ -26,46 +26,31 @@ class TrainingPolicy : public KindPolicy {
   TrainingPolicy()
       : KindPolicy({.kind = JobKind::kTraining,
                     .name = "TRAINING",
-                    .collection = "trainingJobs",
                     .id_prefix = "j",
                     .has_checkpoints = true,
                     .has_budget = true,
                     .needs_scene = true,
-                    .is_listed = true,
                     .preempts = true,
                     .waits_for_room = true,
                     .may_blame_worker = true}) {}
 
   absl::Status CheckSpec(const JobSpec& spec, bool validate_only) const override {
     RequestCheck check;
-    check.RequireId("parent", spec.project);
-    check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
-    check.RequireRequestId("request_id", spec.request_id);
-    check.RequireDisplayName("training_job.display_name", spec.display_name);
-    check.RequireId("training_job.scene", spec.training.scene,
+    check.RequireId("job.training.scene", spec.training.scene,
                     /*may_be_empty=*/validate_only || !spec.EarlierJob().empty() ||
                         !spec.training.pose_job.empty());
-    check.RequireId("training_job.pose_job", spec.training.pose_job, /*may_be_empty=*/true);
-    check.Add(CheckPriority("training_job.priority", spec.priority));
-    check.Add(CheckLabels("training_job.labels", spec.labels));
+    check.RequireId("job.training.pose_job", spec.training.pose_job, /*may_be_empty=*/true);
     const std::optional<InitReference>& init = spec.training.init;
     if (init.has_value() && init->IsNamed()) {
-      check.Require(init->source.project == spec.project, "training_job.config.init",
+      check.Require(init->source.project == spec.project, "job.training.config.init",
                     "must be of the same project");
     }
     return check.Result();
   }
 
   std::string FingerprintOf(const JobSpec& spec) const override {
-    Fingerprint fingerprint;
-    // The config as requested: defaults may change with the server's version.
-    fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.training.scene);
-    // Absent from the requests of older clients, whose fingerprints are stored.
-    if (!spec.training.pose_job.empty()) {
-      fingerprint.Add("pose_job").Add(spec.training.pose_job);
-    }
-    if (spec.priority != 0) fingerprint.Add("priority").Add(std::to_string(spec.priority));
-    for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
+    Fingerprint fingerprint = FingerprintOfNames("training", spec);
+    fingerprint.Add(spec.training.scene).Add(spec.training.pose_job);
     if (!spec.retry_of.empty()) fingerprint.Add("retry_of").Add(spec.retry_of);
     if (const Extension& extension = spec.extension; !extension.of.empty()) {
       fingerprint.Add("extension_of").Add(extension.of).Add(extension.budget_kind);
@@ -74,12 +59,7 @@ class TrainingPolicy : public KindPolicy {
     if (const WorkerCount& workers = spec.training.workers; workers != WorkerCount()) {
       fingerprint.Add("workers").Add(uint64_t{workers.min}).Add(uint64_t{workers.max});
     }
-    for (const auto& [name, deadline] :
-         {std::pair("start_by", spec.start_by), std::pair("end_by", spec.end_by)}) {
-      if (deadline != absl::InfiniteFuture()) {
-        fingerprint.Add(name).Add(absl::FormatTime(deadline, absl::UTCTimeZone()));
-      }
-    }
+    // The config as requested: defaults may change with the server's version.
     fingerprint.Add(spec.training.requested_config)
         .Add(spec.training.init.has_value() ? "init" : "scratch");
     if (spec.training.init.has_value()) {

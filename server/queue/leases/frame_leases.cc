@@ -43,7 +43,7 @@ absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::AcquirePart(JobEntry& entr
   NERF_RETURN_IF_ERROR(GrantPart(change, *part, worker));
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
   LeaseGrant grant;
-  grant.lease = {entry.job.key, worker, entry.job.lease.epoch, *part, entry.job.kind};
+  grant.lease = {entry.job.key, worker, entry.job.lease.epoch, *part};
   grant.job = entry.job;
   grant.ttl = state_.options.lease_ttl;
   return std::optional(std::move(grant));
@@ -63,6 +63,10 @@ absl::Status LeaseTable::CommitFrames(const LeaseRef& lease,
   NERF_ASSIGN_OR_RETURN(LeasedChange leased,
                         BeginLeased(lease, "CommitFrames", JobState::kRunning));
   Job& job = leased.change.job;
+  if (absl::Status can = RequireKind(job, TraitsOf(job).has_part_leases, "has no frames");
+      !can.ok()) {
+    return Refuse(std::move(leased), std::move(can));
+  }
   if (absl::Status status = CheckFrames(job, lease.part, frames, movie.has_value()); !status.ok()) {
     return Refuse(std::move(leased), std::move(status));
   }
@@ -116,12 +120,11 @@ absl::StatusOr<Job> LeaseTable::FinishPart(const LeaseRef& lease, const JobOutco
     result = "cancelled";
     NERF_RETURN_IF_ERROR(FreePart(leased.change, lease.part, QueueReason::kNone));
   } else if (outcome.kind != JobOutcome::Kind::kSucceeded) {
-    return Refuse(std::move(leased), StateConflict(fmt::format("nobody asked to stop {}",
-                                                               JobName(lease.job, lease.kind))));
-  } else if (!IsComplete(job, lease.part)) {
     return Refuse(std::move(leased),
-                  StateConflict(fmt::format("part {} of {} is not complete", lease.part,
-                                            JobName(lease.job, lease.kind))));
+                  StateConflict(fmt::format("nobody asked to stop {}", JobName(lease.job))));
+  } else if (!IsComplete(job, lease.part)) {
+    return Refuse(std::move(leased), StateConflict(fmt::format("part {} of {} is not complete",
+                                                               lease.part, JobName(lease.job))));
   } else {
     NERF_RETURN_IF_ERROR(CompletePart(leased.change, lease.part));
   }

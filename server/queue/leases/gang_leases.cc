@@ -39,7 +39,7 @@ void LeaseTable::Withdraw(const std::string& worker) {
 
 void LeaseTable::LeaveGang(const LeaseRef& lease) {
   QueueLock lock(state_);
-  const absl::StatusOr<JobEntry*> entry = state_.FindJob(lease.job, lease.kind);
+  const absl::StatusOr<JobEntry*> entry = state_.FindJob(lease.job);
   if (!entry.ok() || !HoldsLease((*entry)->job.state) || IsLeaseOver((*entry)->job, lease)) return;
   if ((*entry)->job.stop == StopCause::kNone) state_.RequestStop(**entry, StopCause::kDrained);
 }
@@ -172,7 +172,7 @@ std::optional<LeaseGrant> LeaseTable::TakePromised(const std::string& worker) {
   if (found != nullptr && !is_stored) return std::nullopt;
   gangs_.promised.erase(promised);
   if (!is_stored || !HoldsLease(found->job.state) || found->job.lease.epoch != lease.epoch ||
-      PolicyOf(lease.kind).LeaseOf(found->job, lease.part).worker != worker) {
+      PolicyOf(found->job).LeaseOf(found->job, lease.part).worker != worker) {
     return std::nullopt;
   }
   return MakeGrant(*found, worker);
@@ -254,7 +254,7 @@ absl::StatusOr<std::vector<std::string>> LeaseTable::TellRanks(const LeaseRef& l
   if (text.size() > kMaxRankTextBytes) return WrongText("the text is too long");
   {
     QueueLock lock(state_);
-    NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job, lease.kind));
+    NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
     NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, "TellRanks"));
     const std::vector<std::string>& members = entry->job.lease.members;
     GangState::Meeting& meeting = gangs_.meetings[lease.job];
@@ -276,7 +276,7 @@ absl::StatusOr<std::vector<std::string>> LeaseTable::TellRanks(const LeaseRef& l
 absl::StatusOr<std::vector<std::string>> LeaseTable::RankTexts(const LeaseRef& lease,
                                                                uint32_t sequence) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job, lease.kind));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, "TellRanks"));
   std::vector<std::string> result;
   const auto meeting = gangs_.meetings.find(lease.job);

@@ -41,8 +41,8 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   const JobOutcome outcome = WithFilesChecked(lease, reported);
   std::optional<std::vector<JobInput>> lack = LackOf(lease, outcome);
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job, lease.kind));
-  if (TraitsOf(lease.kind).has_part_leases) {
+  NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job));
+  if (TraitsOf(existing->job).has_part_leases) {
     return FinishPart(lease, outcome, std::move(lack));
   }
   // A repeated call, because the reply was lost. Return the same.
@@ -70,9 +70,9 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
     if (!taken.ok()) return Refuse(std::move(leased), std::move(taken));
   }
   if (!ending.has_value()) {
-    return Refuse(std::move(leased), StateConflict(fmt::format(
-                                         "{} is {}: nobody asked its worker to stop",
-                                         JobName(lease.job, lease.kind), JobStateName(job.state))));
+    return Refuse(std::move(leased),
+                  StateConflict(fmt::format("{} is {}: nobody asked its worker to stop",
+                                            JobName(lease.job), JobStateName(job.state))));
   }
   std::optional<PreviewRecord> removed_preview;
   if (outcome.progress.has_value()) {
@@ -105,7 +105,12 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
 
 JobOutcome LeaseTable::WithFilesChecked(const LeaseRef& lease, const JobOutcome& outcome) {
   JobOutcome checked = outcome;
-  const std::vector<BlobRef> needed = PolicyOf(lease.kind).FilesOf(outcome);
+  std::vector<BlobRef> needed;
+  {
+    MutexLock lock(state_.mu);
+    const JobEntry* const found = state_.FindEntry(lease.job);
+    if (found != nullptr) needed = PolicyOf(found->job).FilesOf(outcome);
+  }
   if (needed.empty() || state_.RequireBlobs(needed).ok()) return checked;
   checked.exported.reset();
   checked.kind = JobOutcome::Kind::kFailed;
@@ -209,7 +214,7 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased,
                         BeginLeased(lease, "ReportEngineCrash", JobState::kRunning));
-  if (TraitsOf(lease.kind).has_part_leases) {
+  if (TraitsOf(leased.change.job).has_part_leases) {
     return CrashPart(std::move(leased), lease.part, message, shared_engine);
   }
   Job& job = leased.change.job;

@@ -16,7 +16,7 @@ namespace nerf {
 
 LeaseGrant LeaseTable::MakeGrant(const JobEntry& entry, const std::string& worker) {
   LeaseGrant grant;
-  grant.lease = {entry.job.key, worker, entry.job.lease.epoch, 0, entry.job.kind};
+  grant.lease = {entry.job.key, worker, entry.job.lease.epoch, 0};
   const std::vector<std::string>& members = entry.job.lease.members;
   grant.n_ranks = static_cast<uint32_t>(members.size());
   for (uint32_t rank = 0; rank < grant.n_ranks; ++rank) {

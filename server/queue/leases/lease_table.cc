@@ -46,7 +46,6 @@ void NoteProgress(QueueState& state, JobEntry& entry, const JobProgress& progres
 }  // namespace
 
 bool IsHolder(const Job& job, const LeaseRef& lease) {
-  if (job.kind != lease.kind) return false;
   const PartLease last = PolicyOf(job).LeaseOf(job, lease.part);
   return last.epoch == lease.epoch && !last.worker.empty() &&
          (lease.worker.empty() || last.worker == lease.worker);
@@ -94,16 +93,16 @@ absl::Status LeaseTable::RequireHolder(const Job& job, const LeaseRef& lease,
   }
   state_.observer.OnFencedWrite(call);
   const uint64_t epoch = PolicyOf(job).LeaseOf(job, lease.part).epoch;
-  return WithReason(absl::FailedPreconditionError(fmt::format(
-                        "stale lease epoch {} of {}, which is {} at {}", lease.epoch,
-                        JobName(lease.job, lease.kind), JobStateName(job.state), epoch)),
+  return WithReason(absl::FailedPreconditionError(
+                        fmt::format("stale lease epoch {} of {}, which is {} at {}", lease.epoch,
+                                    JobName(lease.job), JobStateName(job.state), epoch)),
                     reason::kLeaseFenced, {{"current_epoch", std::to_string(epoch)}});
 }
 
 absl::StatusOr<LeaseTable::LeasedChange> LeaseTable::BeginLeased(const LeaseRef& lease,
                                                                  std::string_view call,
                                                                  JobState state_if_retaken) {
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(lease.job, lease.kind));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(lease.job));
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
   state_.RenewLease(lease.key());
   LeasedChange leased{entry, JobChange(*entry, state_.clock.WallNow())};
@@ -150,7 +149,7 @@ absl::Status LeaseTable::EndLease(JobChange& change, uint32_t part, QueueReason 
 
 std::optional<LeaseOrder> LeaseTable::OrderOf(const LeaseRef& lease) const {
   MutexLock lock(state_.mu);
-  const absl::StatusOr<JobEntry*> entry = state_.FindJob(lease.job, lease.kind);
+  const absl::StatusOr<JobEntry*> entry = state_.FindJob(lease.job);
   if (!entry.ok()) return LeaseOrder::kTrain;
   if (IsLeaseOver((*entry)->job, lease)) return std::nullopt;
   return OrderFor((*entry)->job);
@@ -200,8 +199,8 @@ absl::StatusOr<LeaseOrder> LeaseTable::ReportProgress(const LeaseRef& lease,
 absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_view call,
                                              JobState wanted, const JobProgress* progress) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job, lease.kind));
-  const KindTraits& traits = TraitsOf(lease.kind);
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
+  const KindTraits& traits = TraitsOf(entry->job);
   // CommitPoses has ended the job; its holder's report of that is on the way.
   const bool has_scene = traits.makes_scene && entry->job.state == JobState::kSucceeded;
   if (has_scene && IsHolder(entry->job, lease)) return LeaseOrder::kTrain;
@@ -251,7 +250,7 @@ absl::Status LeaseTable::AddRecentProgress(const LeaseRef& lease,
     if (const auto point = PointOf(progress); point.has_value()) points.push_back(*point);
   }
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job, lease.kind));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, "AddRecentProgress"));
   entry->curve.AddMissing(points);
   return absl::OkStatus();
@@ -267,6 +266,9 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
   NERF_ASSIGN_OR_RETURN(LeasedChange leased,
                         BeginLeased(lease, "CommitCheckpoint", JobState::kRunning));
   JobEntry& entry = *leased.entry;
+  absl::Status can =
+      RequireKind(entry.job, TraitsOf(entry.job).has_checkpoints, "commits no checkpoints");
+  if (!can.ok()) return Refuse(std::move(leased), std::move(can));
   for (const CheckpointRecord& earlier : entry.job.checkpoints) {
     if (earlier.step == checkpoint.step && earlier.checkpoint_blob == checkpoint.checkpoint_blob &&
         earlier.model_blob == checkpoint.model_blob) {

@@ -41,7 +41,9 @@ absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const PoseResult& re
   // Without the lock, because it reads the file system.
   const absl::Status present = state_.RequireBlobs(needed);
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job, lease.kind));
+  NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job));
+  NERF_RETURN_IF_ERROR(
+      RequireKind(existing->job, TraitsOf(existing->job).makes_scene, "has no poses"));
   // A repeated call, because the reply was lost.
   if (existing->job.state == JobState::kSucceeded && existing->job.pose_result == result &&
       existing->job.lease.epoch == lease.epoch) {
@@ -52,7 +54,7 @@ absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const PoseResult& re
   Job& job = leased.change.job;
   if (job.state == JobState::kCancelling) {
     return Refuse(std::move(leased),
-                  StateConflict(fmt::format("{} is cancelled", JobName(lease.job, lease.kind))));
+                  StateConflict(fmt::format("{} is cancelled", JobName(lease.job))));
   }
   if (!present.ok()) return Refuse(std::move(leased), present);
   job.pose_result = result;

@@ -124,19 +124,18 @@ absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& descripti
 }
 
 bool WorkerTable::Heard(const std::string& worker, uint64_t connection, bool draining,
-                        const std::optional<ResourceKey>& job, bool follows, JobKind kind) {
+                        const std::optional<ResourceKey>& job, bool follows) {
   MutexLock lock(mu_);
   const auto found = workers_.find(worker);
   if (found == workers_.end() || found->second.connection != connection) return false;
   Entry& entry = found->second;
   const bool was_lost = clock_.Now() - entry.last_seen > ttl_;
-  if (was_lost || std::tie(entry.draining, entry.job, entry.follows, entry.kind) !=
-                      std::tie(draining, job, follows, kind)) {
+  if (was_lost ||
+      std::tie(entry.draining, entry.job, entry.follows) != std::tie(draining, job, follows)) {
     list_.reset();
   }
   entry.draining = draining;
   entry.job = job;
-  entry.kind = kind;
   entry.follows = follows;
   entry.last_seen = clock_.Now();
   entry.last_seen_wall = clock_.WallNow();
@@ -233,7 +232,6 @@ WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
   record.capabilities = entry.capabilities;
   record.last_seen = entry.last_seen_wall;
   record.job = entry.job;
-  record.job_kind = entry.kind;
   record.follows = entry.follows;
   record.connected = entry.connected;
   record.drained = drained_.contains(record.description.id);

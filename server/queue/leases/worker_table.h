@@ -30,10 +30,9 @@ struct WorkerRecord {
   std::string state_message;       // why it is UNHEALTHY or avoids projects, for people, or empty
   std::set<std::string> avoids;    // projects on whose jobs its engine has died (WorkerHealth)
   std::optional<ResourceKey> job;  // the one that it works on
-  JobKind job_kind = kDefaultJobKind;
-  bool follows = false;    // as a rank other than 0, which renders nothing meanwhile
-  bool connected = false;  // a stream is open; a worker stays known without one
-  bool drained = false;    // by an operator
+  bool follows = false;            // as a rank other than 0, which renders nothing meanwhile
+  bool connected = false;          // a stream is open; a worker stays known without one
+  bool drained = false;            // by an operator
 
   absl::Time last_seen = absl::InfinitePast();
   std::shared_ptr<const std::vector<std::string>> capabilities;  // of its description; not null
@@ -71,8 +70,7 @@ class WorkerTable {
   // A message of the worker was handled, possibly after its stream ended. False when `connection`
   // is stale: the caller ends that stream with ABORTED.
   bool Heard(const std::string& worker, uint64_t connection, bool draining,
-             const std::optional<ResourceKey>& job, bool follows = false,
-             JobKind kind = kDefaultJobKind);
+             const std::optional<ResourceKey>& job, bool follows = false);
   // The stream ended. A stale connection changes nothing.
   void Disconnect(const std::string& worker, uint64_t connection);
 
@@ -105,7 +103,6 @@ class WorkerTable {
     bool connected = false;
     bool draining = false;
     std::optional<ResourceKey> job;
-    JobKind kind = kDefaultJobKind;
     bool follows = false;
     std::set<std::string> replaced_sessions;
     SteadyTime last_seen;

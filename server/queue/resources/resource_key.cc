@@ -39,10 +39,7 @@ std::optional<uint32_t> ParseStep(std::string_view text) {
 }  // namespace
 
 std::string JobName(const ResourceKey& key) {
-  return fmt::format("projects/{}/trainingJobs/{}", key.project, key.id);
-}
-std::string PoseJobName(const ResourceKey& key) {
-  return fmt::format("projects/{}/poseJobs/{}", key.project, key.id);
+  return fmt::format("projects/{}/jobs/{}", key.project, key.id);
 }
 std::string SceneName(const ResourceKey& key) {
   return fmt::format("projects/{}/scenes/{}", key.project, key.id);
@@ -65,13 +62,7 @@ absl::StatusOr<ResourceKey> ParseResourceName(std::string_view field, std::strin
 }
 
 absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name) {
-  return ParseResourceName(field, name, "trainingJobs");
-}
-absl::StatusOr<ResourceKey> ParseRenderJobName(std::string_view field, std::string_view name) {
-  return ParseResourceName(field, name, "renderJobs");
-}
-absl::StatusOr<ResourceKey> ParsePoseJobName(std::string_view field, std::string_view name) {
-  return ParseResourceName(field, name, "poseJobs");
+  return ParseResourceName(field, name, "jobs");
 }
 absl::StatusOr<ResourceKey> ParseSceneName(std::string_view field, std::string_view name) {
   return ParseResourceName(field, name, "scenes");
@@ -81,8 +72,7 @@ absl::StatusOr<ResourceKey> ParseModelName(std::string_view field, std::string_v
 }
 
 absl::StatusOr<CheckpointKey> ParseCheckpointName(std::string_view field, std::string_view name) {
-  const absl::Status bad =
-      BadName(field, "projects/{project}/trainingJobs/{id}/checkpoints/{step}");
+  const absl::Status bad = BadName(field, "projects/{project}/jobs/{id}/checkpoints/{step}");
   constexpr std::string_view kMiddle = "/checkpoints/";
   const size_t middle = name.find(kMiddle);
   if (middle == std::string_view::npos) return bad;

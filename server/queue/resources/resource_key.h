@@ -24,18 +24,15 @@ struct CheckpointKey {
   std::optional<uint32_t> step;
 };
 
-// Names as on the wire: projects/{p}/trainingJobs/{j}, projects/{p}/scenes/{s},
-// projects/{p}/models/{m}, projects/{p}/trainingJobs/{j}/checkpoints/{step}.
+// Names as on the wire: projects/{p}/jobs/{j}, projects/{p}/scenes/{s}, projects/{p}/models/{m},
+// projects/{p}/jobs/{j}/checkpoints/{step}.
 std::string JobName(const ResourceKey& key);
 std::string SceneName(const ResourceKey& key);
-std::string PoseJobName(const ResourceKey& key);  // projects/{p}/poseJobs/{j}
 std::string ModelName(const ResourceKey& key);
 std::string CheckpointName(const ResourceKey& job, uint32_t step);
 
 // The inverse. `field` names the request's field in the error: InvalidArgument FIELD_INVALID.
 absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name);
-absl::StatusOr<ResourceKey> ParseRenderJobName(std::string_view field, std::string_view name);
-absl::StatusOr<ResourceKey> ParsePoseJobName(std::string_view field, std::string_view name);
 absl::StatusOr<ResourceKey> ParseSceneName(std::string_view field, std::string_view name);
 absl::StatusOr<ResourceKey> ParseModelName(std::string_view field, std::string_view name);
 // projects/{p}/`collection`/{id}.

@@ -7,7 +7,6 @@
 #include "common/error_reason.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
-#include "server/queue/kinds/kind_policy.h"
 
 namespace nerf {
 namespace {
@@ -115,7 +114,7 @@ void JobListWatcher::AddPresent(JobListBatch* batch) {
     const auto& [sequence, key] = *it;
     if (key.project != request_.project) continue;
     const Job& job = state_.EntryOf(key).job;
-    if (!TraitsOf(job).is_listed || !request_.filter.Matches(job)) continue;
+    if (!request_.filter.Matches(job)) continue;
     batch->jobs.push_back(ListedJobOf(state_, job));
     ++n_present_;
     below_ = sequence;
@@ -129,18 +128,12 @@ void JobListWatcher::AddPresent(JobListBatch* batch) {
   }
 }
 
-const Job* JobListWatcher::FindListed(const ResourceKey& key) const {
-  const JobEntry* const found = state_.FindEntry(key);
-  if (found == nullptr || !TraitsOf(found->job).is_listed) return nullptr;
-  return &found->job;
-}
-
 std::optional<std::pair<uint64_t, ResourceKey>> JobListWatcher::NextChange() {
   while (true) {
     auto change = state_.rows().After(position_);
     if (!change.has_value()) return std::nullopt;
-    const Job* const job = FindListed(change->second);
-    const bool is_known = job == nullptr || job->create_sequence >= floor_;
+    const JobEntry* const found = state_.FindEntry(change->second);
+    const bool is_known = found == nullptr || found->job.create_sequence >= floor_;
     if (change->second.project == request_.project && is_known) return change;
     position_ = change->first;
   }
@@ -151,9 +144,9 @@ void JobListWatcher::AddChanged(JobListBatch* batch) {
     const auto change = NextChange();
     if (!change.has_value()) return;
     position_ = change->first;
-    const Job* const job = FindListed(change->second);
-    if (job != nullptr && request_.filter.Matches(*job)) {
-      batch->jobs.push_back(ListedJobOf(state_, *job));
+    const JobEntry* const found = state_.FindEntry(change->second);
+    if (found != nullptr && request_.filter.Matches(found->job)) {
+      batch->jobs.push_back(ListedJobOf(state_, found->job));
     } else {
       batch->removed.push_back(change->second);
     }

@@ -11,14 +11,14 @@
 
 #include "absl/status/statusor.h"
 #include "server/queue/jobs/job.h"
-#include "server/queue/jobs/job_filter.h"
 #include "server/queue/jobs/job_row.h"
+#include "server/queue/state/job_filter.h"
 #include "server/queue/state/queue_place.h"
 #include "server/queue/state/queue_state.h"
 
 namespace nerf {
 
-// A list of training jobs to follow.
+// A list of jobs to follow.
 struct JobListRequest {
   std::string project;
   JobFilter filter;
@@ -74,8 +74,6 @@ class JobListWatcher {
   absl::Status Resume(std::string_view token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void AddPresent(JobListBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void AddChanged(JobListBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // A training with this name; render jobs are not in these lists.
-  const Job* FindListed(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // The next change of the list, if there is one. Moves the position over those of other lists.
   std::optional<std::pair<uint64_t, ResourceKey>> NextChange()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);

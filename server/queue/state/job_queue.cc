@@ -12,26 +12,24 @@
 
 namespace nerf {
 
-absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key, JobKind kind) {
+absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key) {
   Job job;
   {
     MutexLock lock(state_.mu);
-    NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob(key, kind));
+    NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob(key));
     job = entry->job;
   }
   if (job.pose.n_stored_files == 0) return job;
   NERF_ASSIGN_OR_RETURN(std::optional<Job> stored, state_.store.LoadJob(key));
-  if (!stored.has_value()) return ResourceNotFound(JobName(key, kind));
+  if (!stored.has_value()) return ResourceNotFound(JobName(key));
   job.pose = std::move(stored->pose);
   return job;
 }
 
-absl::StatusOr<Page<Job>> JobQueue::ListOfKind(const PageRequest& request, JobKind kind) {
+const KindTraits& JobQueue::KindOf(const ResourceKey& key) {
   MutexLock lock(state_.mu);
-  return ListPage<Job>(
-      *state_.token_sealer, absl::AsciiStrToLower(std::string(JobKindName(kind))) + "_jobs",
-      request, state_.job_order(), state_.jobs(), [](const auto& entry) { return entry.job; },
-      [&](const auto& entry) { return entry.job.kind == kind; });
+  const JobEntry* const found = state_.FindEntry(key);
+  return TraitsOf(found == nullptr ? kDefaultJobKind : found->job.kind);
 }
 
 absl::StatusOr<Page<ListedJob>> JobQueue::List(const PageRequest& request,
@@ -45,9 +43,7 @@ absl::StatusOr<Page<ListedJob>> JobQueue::List(const PageRequest& request,
         state_.mu.AssertHeld();
         return ListedJobOf(state_, entry.job);
       },
-      [&](const auto& entry) {
-        return TraitsOf(entry.job).is_listed && filter.Matches(entry.job);
-      });
+      [&](const auto& entry) { return filter.Matches(entry.job); });
 }
 
 size_t JobQueue::PartsDone(const Job& job) {
@@ -93,6 +89,8 @@ absl::StatusOr<JobCurve> JobQueue::GetCurve(const ResourceKey& job) {
   {
     MutexLock lock(state_.mu);
     NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(job));
+    NERF_RETURN_IF_ERROR(
+        RequireKind(found->job, TraitsOf(found->job).has_checkpoints, "has no curves"));
     curve.previews = found->job.previews;
     curve.points = found->curve.points();
     if (!IsFinal(found->job.state)) return curve;
@@ -110,19 +108,18 @@ absl::StatusOr<std::unique_ptr<JobListWatcher>> JobQueue::WatchList(JobListReque
 
 absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
                                                          std::string_view token,
-                                                         std::function<void()> on_new,
-                                                         JobKind kind) {
+                                                         std::function<void()> on_new) {
   std::optional<WatchPosition> position;
   // Checked before the job is looked up: a job of another store must not be reported as not found.
   if (!token.empty()) {
     NERF_ASSIGN_OR_RETURN(position,
-                          ParseWatchToken(*state_.token_sealer, kind, state_.store_epoch, token));
+                          ParseWatchToken(*state_.token_sealer, state_.store_epoch, token));
     if (position->job != key) {
       return InvalidFieldsError({{"resume_token", "belongs to another job"}});
     }
   }
   MutexLock lock(state_.mu);
-  NERF_ASSIGN_OR_RETURN(JobEntry * found, state_.FindJob(key, kind));
+  NERF_ASSIGN_OR_RETURN(JobEntry * found, state_.FindJob(key));
   JobEntry& entry = *found;
   const uint64_t last = entry.job.last_event_sequence;
   // The token is ahead of the store, so an older backup was restored.

@@ -13,10 +13,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/queue/jobs/job.h"
-#include "server/queue/jobs/job_filter.h"
 #include "server/queue/jobs/job_spec.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/page.h"
 #include "server/queue/state/extension.h"
+#include "server/queue/state/job_filter.h"
 #include "server/queue/state/job_list_watcher.h"
 #include "server/queue/state/queue_place.h"
 #include "server/queue/state/queue_state.h"
@@ -75,25 +76,24 @@ class JobQueue {
   // and its parts are created together or not at all, and each counts.
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
   // Reads the store when a pose job is final, and is the only call that returns the files of one.
-  absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = kDefaultJobKind);
-  // The training jobs that `filter` matches, newest first. InvalidArgument for a bad page.
+  absl::StatusOr<Job> Get(const ResourceKey& key);
+  // What is fixed of the job's kind; of kDefaultJobKind where there is no such job.
+  const KindTraits& KindOf(const ResourceKey& key);
+  // The jobs that `filter` matches, newest first. InvalidArgument for a bad page.
   absl::StatusOr<Page<ListedJob>> List(const PageRequest& request, const JobFilter& filter = {});
-  // Those of a kind that no filter is about.
-  absl::StatusOr<Page<Job>> ListOfKind(const PageRequest& request, JobKind kind);
   // Number of the job's parts that have succeeded.
   size_t PartsDone(const Job& job);
   // Whether the job is queued now; `job` may be an older copy.
   bool IsQueued(const Job& job);
   // Where a queued job stands; `job` may be an older copy.
   QueuePlace PlaceOf(const Job& job);
-  // Changes of a job that is a part of another are refused, here and below: FailedPrecondition
-  // STATE_CONFLICT.
+  // Refused here and below: changes of a job that is a part of another, FailedPrecondition
+  // STATE_CONFLICT; what a job of its kind cannot do, FailedPrecondition KIND_CANNOT.
   // Cancels: at once in QUEUED and PAUSED, and where no worker holds a part of it, otherwise
   // through CANCELLING, in which the worker first commits a checkpoint with `keep_checkpoint`. May
   // be repeated; the last call decides about the checkpoint. Errors: FailedPrecondition
   // STATE_CONFLICT when the job has succeeded or failed.
-  absl::StatusOr<Job> Cancel(const ResourceKey& key, bool keep_checkpoint = false,
-                             JobKind kind = kDefaultJobKind);
+  absl::StatusOr<Job> Cancel(const ResourceKey& key, bool keep_checkpoint = false);
   // Changes a job in any state. Errors: InvalidArgument FIELD_INVALID; Aborted ETAG_MISMATCH.
   absl::StatusOr<Job> Update(const ResourceKey& key, const JobUpdate& update);
   // QUEUED -> PAUSED, PREPARING and RUNNING -> PAUSING. May be repeated. Errors: FailedPrecondition
@@ -106,7 +106,7 @@ class JobQueue {
   // and its watchers can still read its events to the end. Trainings that wait for a pose job start
   // or fail before it is deleted. Errors: FailedPrecondition STATE_CONFLICT, also while a part is
   // not final.
-  absl::Status Delete(const ResourceKey& key, JobKind kind = kDefaultJobKind);
+  absl::Status Delete(const ResourceKey& key);
   // Deletes those of the jobs, of any kind, that are final and that nobody is changing, and their
   // parts, in one commit. Returns their number.
   absl::StatusOr<size_t> DeleteEnded(std::span<const ResourceKey> keys);
@@ -120,10 +120,9 @@ class JobQueue {
   // Errors: InvalidArgument FIELD_INVALID (bad token); DataLoss EPOCH_MISMATCH (a token of another
   // store, or of a position that this store has not reached).
   absl::StatusOr<std::unique_ptr<Watcher>> Watch(const ResourceKey& key, std::string_view token,
-                                                 std::function<void()> on_new,
-                                                 JobKind kind = kDefaultJobKind);
+                                                 std::function<void()> on_new);
 
-  // Follows the training jobs of a project; see JobListWatcher::Open.
+  // Follows the jobs of a project; see JobListWatcher::Open.
   absl::StatusOr<std::unique_ptr<JobListWatcher>> WatchList(JobListRequest request,
                                                             std::function<void()> on_new);
 
@@ -136,14 +135,15 @@ class JobQueue {
   // Moves a job to `target(state)`. Does nothing if the job is in that state. nullopt means
   // STATE_CONFLICT.
   using TargetState = std::function<std::optional<JobState>(JobState from)>;
-  absl::StatusOr<Job> ChangeState(const ResourceKey& key, const TargetState& target);
+  // `cannot` as of RequireKind, of jobs without checkpoints.
+  absl::StatusOr<Job> ChangeState(const ResourceKey& key, std::string_view cannot,
+                                  const TargetState& target);
   // Fills in what a retry or an extension takes from the job that it is of; its last checkpoint is
   // added to `checkpoints`.
   absl::Status TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // A job that a client may change by itself (CheckNoPart), once nobody else is changing it; `kind`
-  // as in QueueState::FindJob.
-  absl::StatusOr<JobEntry*> FindChangeable(const ResourceKey& key, std::optional<JobKind> kind = {})
+  // A job that a client may change by itself (CheckNoPart), once nobody else is changing it.
+  absl::StatusOr<JobEntry*> FindChangeable(const ResourceKey& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // The jobs of the parts of `whole`, whose ids are added to it.
   std::vector<Job> MakeParts(const JobSpec& spec, Job* whole)

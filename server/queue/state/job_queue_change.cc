@@ -19,22 +19,23 @@ namespace nerf {
 namespace {
 
 absl::Status WrongState(const Job& job) {
-  return StateConflict(fmt::format("{} is {}", JobName(job.key, job.kind), JobStateName(job.state)),
+  return StateConflict(fmt::format("{} is {}", JobName(job.key), JobStateName(job.state)),
                        {{"state", std::string(JobStateName(job.state))}});
 }
 
 }  // namespace
 
-absl::StatusOr<JobEntry*> JobQueue::FindChangeable(const ResourceKey& key,
-                                                   std::optional<JobKind> kind) {
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key, kind));
+absl::StatusOr<JobEntry*> JobQueue::FindChangeable(const ResourceKey& key) {
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key));
   NERF_RETURN_IF_ERROR(CheckNoPart(state_, entry->job));
   return entry;
 }
 
-absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetState& target) {
+absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, std::string_view cannot,
+                                          const TargetState& target) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key));
+  NERF_RETURN_IF_ERROR(RequireKind(entry->job, TraitsOf(entry->job).has_checkpoints, cannot));
   const JobState from = entry->job.state;
   const std::optional<JobState> to = target(from);
   if (!to.has_value()) return WrongState(entry->job);
@@ -50,9 +51,12 @@ absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetSt
   return entry->job;
 }
 
-absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoint, JobKind kind) {
+absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoint) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, kind));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key));
+  const KindTraits& kind = TraitsOf(entry->job);
+  NERF_RETURN_IF_ERROR(RequireKind(entry->job, kind.has_checkpoints || !keep_checkpoint,
+                                   "has no checkpoint to keep"));
   const JobState from = entry->job.state;
   if (from == JobState::kCancelled) return entry->job;
   if (IsFinal(from)) return WrongState(entry->job);
@@ -64,8 +68,7 @@ absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoin
     change.Record(JobEventKind::kStateChanged);  // wakes the worker
   } else {
     if (HoldsLease(from)) NERF_RETURN_IF_ERROR(change.Move(JobState::kCancelling));
-    const bool is_held =
-        TraitsOf(kind).has_part_leases ? IsAnyPartHeld(change.job) : HoldsLease(from);
+    const bool is_held = kind.has_part_leases ? IsAnyPartHeld(change.job) : HoldsLease(from);
     if (!is_held) NERF_RETURN_IF_ERROR(change.Move(JobState::kCancelled));
   }
   NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
@@ -97,16 +100,15 @@ absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& up
     }
   }
   RequestCheck check;
-  check.RequireDisplayName("training_job.display_name", job.display_name);
-  check.Add(CheckPriority("training_job.priority", job.priority));
-  check.Add(CheckLabels("training_job.labels", job.labels));
+  check.RequireDisplayName("job.display_name", job.display_name);
+  check.Add(CheckPriority("job.priority", job.priority));
+  check.Add(CheckLabels("job.labels", job.labels));
+  check.Require(!update.crop.has_value() || TraitsOf(job).has_checkpoints, "job.training.crop",
+                "is for training jobs alone");
   const absl::Time now = state_.clock.WallNow();
-  if (update.start_by.has_value()) {
-    RequireFuture("training_job.start_by_time", job.start_by, now, check);
-  }
-  if (update.end_by.has_value()) {
-    RequireFuture("training_job.end_by_time", job.end_by, now, check);
-  }
+  if (update.start_by.has_value())
+    CheckDeadline("job.start_by_time", job, job.start_by, now, check);
+  if (update.end_by.has_value()) CheckDeadline("job.end_by_time", job, job.end_by, now, check);
   NERF_RETURN_IF_ERROR(check.Result());
   if (EtagOf(job) == etag) return entry->job;
   change.Record(JobEventKind::kUpdated);
@@ -115,7 +117,7 @@ absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& up
 }
 
 absl::StatusOr<Job> JobQueue::Pause(const ResourceKey& key) {
-  return ChangeState(key, [](JobState from) -> std::optional<JobState> {
+  return ChangeState(key, "cannot be paused", [](JobState from) -> std::optional<JobState> {
     if (from == JobState::kPausing || from == JobState::kPaused) return from;
     if (from == JobState::kQueued) return JobState::kPaused;
     const bool is_at_work = from == JobState::kPreparing || from == JobState::kRunning;
@@ -124,7 +126,7 @@ absl::StatusOr<Job> JobQueue::Pause(const ResourceKey& key) {
 }
 
 absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
-  return ChangeState(key, [](JobState from) -> std::optional<JobState> {
+  return ChangeState(key, "is never paused", [](JobState from) -> std::optional<JobState> {
     if (from == JobState::kPaused) return JobState::kQueued;
     if (from == JobState::kPausing) return JobState::kPreparing;
     const bool goes_on =
@@ -133,25 +135,25 @@ absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
   });
 }
 
-absl::Status JobQueue::Delete(const ResourceKey& key, JobKind kind) {
+absl::Status JobQueue::Delete(const ResourceKey& key) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key, kind));
-  if (TraitsOf(kind).makes_scene && IsFinal(entry->job.state)) {
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key));
+  if (TraitsOf(entry->job).makes_scene && IsFinal(entry->job.state)) {
     NERF_RETURN_IF_ERROR(ReleaseTrainings(state_, key));
-    NERF_ASSIGN_OR_RETURN(entry, FindChangeable(key, kind));  // the lock was free
+    NERF_ASSIGN_OR_RETURN(entry, FindChangeable(key));  // the lock was free
   }
   std::vector<ClaimKey> claims = {{ClaimKey::Kind::kJob, key}};
   for (const std::string& part : entry->job.parts)
     claims.push_back({ClaimKey::Kind::kJob, {key.project, part}});
   state_.AwaitUnclaimed(claims);
-  NERF_ASSIGN_OR_RETURN(entry, state_.FindJob(key, kind));  // the lock was free
+  NERF_ASSIGN_OR_RETURN(entry, state_.FindJob(key));  // the lock was free
   std::vector<JobEntry*> deleted = PartsOfJob(state_, entry->job);
   deleted.insert(deleted.begin(), entry);
   for (const JobEntry* each : deleted) {
     const Job& job = each->job;
     if (IsFinal(job.state)) continue;
-    return StateConflict(each == entry ? fmt::format("{} is {}; cancel it first",
-                                                     JobName(key, kind), JobStateName(job.state))
+    return StateConflict(each == entry ? fmt::format("{} is {}; cancel it first", JobName(key),
+                                                     JobStateName(job.state))
                                        : fmt::format("{}, a part of it, is still {}",
                                                      JobName(job.key), JobStateName(job.state)),
                          {{"state", std::string(JobStateName(job.state))}});

@@ -76,8 +76,8 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   job.last_event_sequence = 1;
   // Not in CheckSpec: a repeated request finds its job even after the deadline.
   RequestCheck check;
-  RequireFuture("training_job.start_by_time", spec.start_by, now, check);
-  RequireFuture("training_job.end_by_time", spec.end_by, now, check);
+  CheckDeadline("job.start_by_time", job, spec.start_by, now, check);
+  CheckDeadline("job.end_by_time", job, spec.end_by, now, check);
   NERF_RETURN_IF_ERROR(check.Result());
   const ResourceKey scene = {spec.project, SceneReadBy(job)};
   if (!spec.training.pose_job.empty()) {
@@ -97,7 +97,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
     state_.mu.AssertHeld();
     return state_.IsJobTaken(job.key);
   };
-  if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key, job.kind));
+  if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key));
   const size_t n_jobs = 1 + spec.parts.size();
   NERF_RETURN_IF_ERROR(CheckNewJob(state_, spec.project, n_jobs));
   NERF_RETURN_IF_ERROR(CheckNewRecord(state_, spec.project, n_jobs * BytesOf(job)));
@@ -109,10 +109,11 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
 }
 
 absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints) {
-  NERF_ASSIGN_OR_RETURN(const JobEntry* entry,
-                        state_.FindJob({spec.project, spec.EarlierJob()}, spec.kind));
+  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, spec.EarlierJob()}));
   const Job& job = entry->job;
   const bool is_retry = !spec.retry_of.empty();
+  NERF_RETURN_IF_ERROR(RequireKind(job, TraitsOf(job).has_checkpoints,
+                                   is_retry ? "cannot be retried" : "cannot be extended"));
   if (!is_retry) NERF_RETURN_IF_ERROR(CheckExtension(job, spec.extension));
   if (is_retry && job.state != JobState::kFailed && job.state != JobState::kCancelled) {
     return StateConflict(
@@ -147,7 +148,11 @@ absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* ch
 
 absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_only) {
   const KindPolicy& kind = PolicyOf(requested.kind);
-  NERF_RETURN_IF_ERROR(kind.CheckSpec(requested, validate_only));
+  RequestCheck check;
+  check.RequireId("parent", requested.project);
+  CheckJobNames(requested, check);
+  check.Add(kind.CheckSpec(requested, validate_only));
+  NERF_RETURN_IF_ERROR(check.Result());
   JobSpec spec = requested;
   std::vector<CheckpointRecord> checkpoints;
   // Without the lock, because it reads the file system. Present blobs are not collected meanwhile
@@ -195,8 +200,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
       RequestRecord::Kind::kJob, spec.project, spec.request_id, "", fingerprint, state_.Age()};
   NERF_ASSIGN_OR_RETURN(const auto earlier, state_.requests().Find(request));
   if (earlier.has_value()) {
-    NERF_ASSIGN_OR_RETURN(const JobEntry* entry,
-                          state_.FindJob({spec.project, *earlier}, spec.kind));
+    NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, *earlier}));
     return entry->job;
   }
   NERF_RETURN_IF_ERROR(present);

@@ -23,8 +23,8 @@ JobError ErrorOfPoses(const Job* poses, const ResourceKey& key) {
   } else if (poses != nullptr) {
     error.message = poses->state == JobState::kCancelled ? "was cancelled" : "its scene is gone";
   }
-  error.message = fmt::format("{}: {}", PoseJobName(key), error.message);
-  error.metadata["pose_job"] = PoseJobName(key);
+  error.message = fmt::format("{}: {}", JobName(key), error.message);
+  error.metadata["pose_job"] = JobName(key);
   return error;
 }
 
@@ -50,10 +50,14 @@ const Job* PosesOf(const QueueState& state, const Job& training) {
 absl::Status AwaitPoses(const QueueState& state, Job& training) {
   const ResourceKey key = {training.key.project, training.training.pose_job};
   const Job* const poses = PosesOf(state, training);
-  if (poses == nullptr) return ResourceNotFound(PoseJobName(key));
+  if (poses == nullptr) {
+    const JobEntry* const other = state.FindEntry(key);
+    return other == nullptr ? ResourceNotFound(JobName(key))
+                            : RequireKind(other->job, false, "makes no scene");
+  }
   if (poses->state == JobState::kFailed || poses->state == JobState::kCancelled) {
     return StateConflict(
-        fmt::format("{} is {}: it makes no scene", PoseJobName(key), JobStateName(poses->state)),
+        fmt::format("{} is {}: it makes no scene", JobName(key), JobStateName(poses->state)),
         {{"state", std::string(JobStateName(poses->state))}});
   }
   training.training.scene = poses->pose.scene;
@@ -106,7 +110,7 @@ absl::Status ReleaseTrainings(QueueState& state, const ResourceKey& pose_job) {
     if (found == nullptr || !state.jobs_awaiting_poses().contains(*key)) continue;
     std::optional<JobChange> change = AfterPoses(state, *found);
     if (!change.has_value()) {
-      return StateConflict(fmt::format("{} waits for {}", JobName(*key), PoseJobName(pose_job)));
+      return StateConflict(fmt::format("{} waits for {}", JobName(*key), JobName(pose_job)));
     }
     NERF_RETURN_IF_ERROR(state.Apply(*found, *std::move(change)));
   }

@@ -180,19 +180,15 @@ QueueLock::~QueueLock() {
   for (const auto& signal : signals) signal->Fire();
 }
 
-absl::StatusOr<JobEntry*> QueueState::FindJob(const ResourceKey& key, std::optional<JobKind> kind) {
+absl::StatusOr<JobEntry*> QueueState::FindJob(const ResourceKey& key) {
   const auto found = jobs_.find(key);
-  const auto fits = [&](JobKind has) {
-    return kind.has_value() ? has == *kind : TraitsOf(has).has_checkpoints;
-  };
-  if (found != jobs_.end() && fits(found->second.job.kind)) return &found->second;
-  return ResourceNotFound(JobName(key, kind.value_or(kDefaultJobKind)));
+  if (found != jobs_.end()) return &found->second;
+  return ResourceNotFound(JobName(key));
 }
 
-absl::StatusOr<JobEntry*> QueueState::FindUnclaimedJob(const ResourceKey& key,
-                                                       std::optional<JobKind> kind) {
+absl::StatusOr<JobEntry*> QueueState::FindUnclaimedJob(const ResourceKey& key) {
   AwaitUnclaimed({{ClaimKey::Kind::kJob, key}});
-  return FindJob(key, kind);
+  return FindJob(key);
 }
 
 StoreWrite QueueState::WriteOf(JobEntry& entry, JobChange& change) {
@@ -370,12 +366,11 @@ void QueueState::RemoveJob(JobEntry& entry) {
   const Job& job = entry.job;
   const ResourceKey key = job.key;
   const uint64_t create_sequence = job.create_sequence;
-  const bool is_listed = TraitsOf(job).is_listed;
   index_.LeaveState(job, job.state);
   CountRecord(key.project, entry.record_bytes, 0);
   job_order_.erase(create_sequence);
   if (entry.log.n_watchers() > 0) deleted_jobs_.emplace(create_sequence, std::move(entry));
-  if (is_listed) rows_.Deleted(key, wake_);
+  rows_.Deleted(key, wake_);
   jobs_.erase(key);
 }
 

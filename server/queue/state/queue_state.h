@@ -136,13 +136,10 @@ class QueueState {
   void AwaitUnclaimed(const std::vector<ClaimKey>& keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   bool IsClaimed(const ClaimKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // The job's entry, even if a change of it is being stored. Without a kind, a job that keeps
-  // checkpoints (KindTraits).
-  absl::StatusOr<JobEntry*> FindJob(const ResourceKey& key, std::optional<JobKind> kind = {})
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // The job's entry, even if a change of it is being stored.
+  absl::StatusOr<JobEntry*> FindJob(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Waits until nobody else changes the job, then as FindJob.
-  absl::StatusOr<JobEntry*> FindUnclaimedJob(const ResourceKey& key,
-                                             std::optional<JobKind> kind = {})
+  absl::StatusOr<JobEntry*> FindUnclaimedJob(const ResourceKey& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Commits a change of the unclaimed job `entry`, applies it and wakes those who wait for it. A

@@ -96,7 +96,7 @@ absl::Status QueueState::Restore(StoredState stored) {
     const bool reads_scene = TraitsOf(entry.job).needs_scene || !scene.empty();
     if (reads_scene && !IsFinal(entry.job.state) && !entry.job.awaits_poses &&
         !scenes_.contains({key.project, scene})) {
-      return Inconsistent(fmt::format("{} has no scene {}", JobName(key, entry.job.kind), scene));
+      return Inconsistent(fmt::format("{} has no scene {}", JobName(key), scene));
     }
   }
   return absl::OkStatus();

@@ -64,9 +64,7 @@ void QueueState::UnsubscribeWork(const std::string& worker,
   if (it != end) work_signals_.erase(it);
 }
 
-void QueueState::NoteRow(const Job& job) {
-  if (TraitsOf(job).is_listed) rows_.Changed(job.key, wake_);
-}
+void QueueState::NoteRow(const Job& job) { rows_.Changed(job.key, wake_); }
 
 void QueueState::Wake(const std::string& worker) {
   const auto [begin, end] = work_signals_.equal_range(worker);

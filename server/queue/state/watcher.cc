@@ -13,7 +13,7 @@ namespace {
 constexpr char kWatchTokenVersion[] = "watch2";
 constexpr char kUnsignedWatchVersion[] = "watch1";
 
-std::vector<std::string> UseOf(JobKind kind) { return {"watch", std::string(JobKindName(kind))}; }
+std::vector<std::string> Use() { return {"watch"}; }
 
 // The job as it was right after a stored event, without later errors, checkpoints and times.
 // Checkpoints that have been retired since are missing.
@@ -124,8 +124,7 @@ std::string Watcher::Token() {
 }
 
 std::string Watcher::TokenLocked() const {
-  return EncodeWatchToken(*state_.token_sealer, Entry().job.kind,
-                          {state_.store_epoch, key_, position_});
+  return EncodeWatchToken(*state_.token_sealer, {state_.store_epoch, key_, position_});
 }
 
 bool Watcher::finished() {
@@ -134,10 +133,9 @@ bool Watcher::finished() {
   return !snapshot_due_ && IsFinal(job.state) && position_ >= job.last_event_sequence;
 }
 
-std::string EncodeWatchToken(const TokenSealer& sealer, JobKind kind,
-                             const WatchPosition& position) {
-  return sealer.Seal(UseOf(kind), {kWatchTokenVersion, position.store_epoch, position.job.project,
-                                   position.job.id, std::to_string(position.sequence)});
+std::string EncodeWatchToken(const TokenSealer& sealer, const WatchPosition& position) {
+  return sealer.Seal(Use(), {kWatchTokenVersion, position.store_epoch, position.job.project,
+                             position.job.id, std::to_string(position.sequence)});
 }
 
 absl::Status ForeignWatchToken() {
@@ -145,7 +143,7 @@ absl::Status ForeignWatchToken() {
                     reason::kEpochMismatch);
 }
 
-absl::StatusOr<WatchPosition> ParseWatchToken(const TokenSealer& sealer, JobKind kind,
+absl::StatusOr<WatchPosition> ParseWatchToken(const TokenSealer& sealer,
                                               std::string_view store_epoch,
                                               std::string_view token) {
   const absl::Status bad =
@@ -156,7 +154,7 @@ absl::StatusOr<WatchPosition> ParseWatchToken(const TokenSealer& sealer, JobKind
   if (!claimed.has_value() || claimed->size() != 5 || (*claimed)[0] != kWatchTokenVersion)
     return bad;
   if ((*claimed)[1] != store_epoch) return ForeignWatchToken();
-  const auto parts = sealer.Open(UseOf(kind), token);
+  const auto parts = sealer.Open(Use(), token);
   if (!parts.has_value()) return bad;
   const std::string& digits = (*parts)[4];
   WatchPosition position{(*parts)[1], {(*parts)[2], (*parts)[3]}, 0};

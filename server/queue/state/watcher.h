@@ -73,12 +73,11 @@ struct WatchPosition {
   ResourceKey job;
   uint64_t sequence = 0;
 };
-std::string EncodeWatchToken(const TokenSealer& sealer, JobKind kind,
-                             const WatchPosition& position);
+std::string EncodeWatchToken(const TokenSealer& sealer, const WatchPosition& position);
 // The position that a token of the store `store_epoch` has. Errors: InvalidArgument FIELD_INVALID
-// if EncodeWatchToken did not make the text for this kind of job; DataLoss EPOCH_MISMATCH for a
-// token of another store, or of a version that did not sign them.
-absl::StatusOr<WatchPosition> ParseWatchToken(const TokenSealer& sealer, JobKind kind,
+// if EncodeWatchToken did not make the text; DataLoss EPOCH_MISMATCH for a token of another store,
+// or of a version that did not sign them.
+absl::StatusOr<WatchPosition> ParseWatchToken(const TokenSealer& sealer,
                                               std::string_view store_epoch, std::string_view token);
 // DataLoss EPOCH_MISMATCH.
 absl::Status ForeignWatchToken();

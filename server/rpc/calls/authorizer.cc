@@ -25,7 +25,7 @@ std::string TokenIn(std::string_view value) {
   return is_bearer ? std::string(value.substr(kBearer.size())) : std::string();
 }
 
-// The text at a path such as "training_job.scene"; empty where it is not set.
+// The text at a path such as "job.training.scene"; empty where it is not set.
 std::string TextAt(const google::protobuf::Message& request, std::string_view path) {
   const google::protobuf::Message* message = &request;
   while (true) {

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/config/train_config.h"
-#include "nerf/v1/training_service.pb.h"
+#include "nerf/v1/training_job.pb.h"
 #include "server/queue/jobs/job.h"
 #include "server/queue/resources/request_check.h"
 

@@ -9,12 +9,11 @@
 
 #include "common/status_macros.h"
 #include "server/queue/jobs/job_spec.h"
-#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/export_bytes.h"
-#include "server/rpc/convert/job_fields.h"
+#include "server/rpc/convert/kind_messages.h"
 #include "server/rpc/convert/render_request.h"
 
 namespace nerf {
@@ -32,17 +31,17 @@ constexpr uint32_t kThousandths = 1000;
 // Figures of a job's progress.
 constexpr char kExpectedBytes[] = "expected_bytes", kMaxBytes[] = "max_bytes";
 
-bool HasGrid(v1::ExportJob::Format format) {
-  return IsMesh(format) || format == v1::ExportJob::POINTS || format == v1::ExportJob::SPLATS ||
-         format == v1::ExportJob::VDB || format == v1::ExportJob::NVDB;
+bool HasGrid(v1::ExportSpec::Format format) {
+  return IsMesh(format) || format == v1::ExportSpec::POINTS || format == v1::ExportSpec::SPLATS ||
+         format == v1::ExportSpec::VDB || format == v1::ExportSpec::NVDB;
 }
 
-bool HasBox(v1::ExportJob::Format format) {
-  return HasGrid(format) || format == v1::ExportJob::VIEWER || format == v1::ExportJob::VIEWS;
+bool HasBox(v1::ExportSpec::Format format) {
+  return HasGrid(format) || format == v1::ExportSpec::VIEWER || format == v1::ExportSpec::VIEWS;
 }
 
 std::string FormatNames() {
-  const auto* const formats = v1::ExportJob::Format_descriptor();
+  const auto* const formats = v1::ExportSpec::Format_descriptor();
   std::string names;
   for (int i = 1; i < formats->value_count(); ++i)
     names += fmt::format("{}{}", i == 1 ? "" : ", ", formats->value(i)->name());
@@ -50,30 +49,30 @@ std::string FormatNames() {
 }
 
 // What is asked of a format that does not have it is refused, never ignored.
-void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
-  using Job = v1::ExportJob;
+void CheckProduct(const v1::ExportSpec& job, RequestCheck& check) {
+  using Job = v1::ExportSpec;
   const Job::Format format = job.format();
   const bool is_known = Job::Format_IsValid(format) && format != Job::FORMAT_UNSPECIFIED;
-  check.Require(is_known, "export_job.format", fmt::format("must be one of {}", FormatNames()));
-  check.Require(Job::Frame_IsValid(job.frame()), "export_job.frame",
+  check.Require(is_known, "job.export.format", fmt::format("must be one of {}", FormatNames()));
+  check.Require(Job::Frame_IsValid(job.frame()), "job.export.frame",
                 "is not a frame known to this server");
-  if (job.has_box()) CheckCropBox("export_job.box", job.box(), check);
-  check.Require(!job.has_box() || !job.whole(), "export_job.whole", "has no effect with box");
+  if (job.has_box()) CheckCropBox("job.export.box", job.box(), check);
+  check.Require(!job.has_box() || !job.whole(), "job.export.whole", "has no effect with box");
   const uint32_t resolution = job.resolution(), triangles = job.triangles();
   check.Require(
       resolution == 0 || (resolution >= kMinExportResolution && resolution <= kMaxExportResolution),
-      "export_job.resolution",
+      "job.export.resolution",
       fmt::format("must be {} to {}", kMinExportResolution, kMaxExportResolution));
-  check.Require(triangles <= kMaxTriangles, "export_job.triangles", "must be at most 1e9");
+  check.Require(triangles <= kMaxTriangles, "job.export.triangles", "must be at most 1e9");
   const uint32_t texture = job.texture();
   check.Require(texture == 0 || (texture >= kMinTexture && texture <= kMaxTexture),
-                "export_job.texture", fmt::format("must be {} to {}", kMinTexture, kMaxTexture));
+                "job.export.texture", fmt::format("must be {} to {}", kMinTexture, kMaxTexture));
   const v1::CameraPath& path = job.path();
-  if (job.has_path()) CheckCameraPath("export_job.path", path, check);
-  check.Require(!path.has_scene(), "export_job.path.scene", "is for render jobs alone");
+  if (job.has_path()) CheckCameraPath("job.export.path", path, check);
+  check.Require(!path.has_scene(), "job.export.path.scene", "is for render jobs alone");
   if (!is_known) return;
   const auto refuse = [&](bool is_given, std::string_view field) {
-    check.Require(!is_given, fmt::format("export_job.{}", field),
+    check.Require(!is_given, fmt::format("job.export.{}", field),
                   fmt::format("has no effect on {}", Job::Format_Name(format)));
   };
   refuse(!HasBox(format) && job.has_box(), "box");
@@ -87,20 +86,18 @@ void CheckProduct(const v1::ExportJob& job, RequestCheck& check) {
   refuse((format == Job::VIEWER || IsPath(format)) && has_frame, "frame");
   const bool is_mirrored = job.frame() == Job::UNITY || job.frame() == Job::UNREAL;
   const bool has_cameras = format == Job::CAMERAS || format == Job::VIEWS;
-  check.Require(!has_cameras || !is_mirrored, "export_job.frame",
+  check.Require(!has_cameras || !is_mirrored, "job.export.frame",
                 "is left-handed, cameras are not");
 }
 
-// What the client has asked for, without labels and what only the server sets.
-v1::ExportJob RequestedExport(const v1::ExportJob& job) {
-  v1::ExportJob requested;
-  requested.set_display_name(job.display_name());
-  requested.set_priority(job.priority());
+// What the client has asked for, with defaults filled in.
+v1::ExportSpec RequestedExport(const v1::ExportSpec& job) {
+  v1::ExportSpec requested;
   if (job.has_model()) requested.set_model(job.model());
   if (job.has_checkpoint()) requested.set_checkpoint(job.checkpoint());
   requested.set_format(job.format());
-  requested.set_frame(job.frame() == v1::ExportJob::FRAME_UNSPECIFIED ? v1::ExportJob::DATASET
-                                                                      : job.frame());
+  requested.set_frame(job.frame() == v1::ExportSpec::FRAME_UNSPECIFIED ? v1::ExportSpec::DATASET
+                                                                       : job.frame());
   if (job.has_box()) *requested.mutable_box() = job.box();
   requested.set_whole(job.whole());
   if (HasGrid(job.format())) {
@@ -117,14 +114,14 @@ v1::ExportJob RequestedExport(const v1::ExportJob& job) {
 }
 
 // Whether it is of the box that is kept with its source, if there is one.
-bool UsesKeptCrop(const v1::ExportJob& job) {
+bool UsesKeptCrop(const v1::ExportSpec& job) {
   return !job.has_box() && !job.whole() && HasBox(job.format());
 }
 
 // The request with the box that is kept with its source, where it uses that. A request that cannot
 // be parsed is left out.
-v1::ExportJob AsMade(const ExportSpec& spec) {
-  v1::ExportJob job;
+v1::ExportSpec AsMade(const ExportSpec& spec) {
+  v1::ExportSpec job;
   if (!job.ParseFromString(spec.request)) job.Clear();
   if (spec.crop.empty() || !UsesKeptCrop(job)) return job;
   if (!job.mutable_box()->ParseFromString(spec.crop)) job.clear_box();
@@ -132,20 +129,20 @@ v1::ExportJob AsMade(const ExportSpec& spec) {
 }
 
 // What a worker must announce besides kExportFeature to know what is asked; or empty.
-std::string_view FeatureOf(const v1::ExportJob& job) {
-  const v1::ExportJob::Format format = job.format();
+std::string_view FeatureOf(const v1::ExportSpec& job) {
+  const v1::ExportSpec::Format format = job.format();
   if (job.baked()) return kBakedExportsFeature;
-  if (format == v1::ExportJob::NVDB) return kNanoVdbFeature;
-  if (IsPath(format) || format == v1::ExportJob::VIEWS) return kPathExportsFeature;
-  const bool is_boxed_viewer = format == v1::ExportJob::VIEWER && job.has_box();
-  const bool is_newer = format == v1::ExportJob::VDB || job.texture() > 0 ||
+  if (format == v1::ExportSpec::NVDB) return kNanoVdbFeature;
+  if (IsPath(format) || format == v1::ExportSpec::VIEWS) return kPathExportsFeature;
+  const bool is_boxed_viewer = format == v1::ExportSpec::VIEWER && job.has_box();
+  const bool is_newer = format == v1::ExportSpec::VDB || job.texture() > 0 ||
                         !job.box().turn().empty() || is_boxed_viewer;
   return is_newer ? kMoreExportsFeature : "";
 }
 
 // The worker's figures where there are some, else the estimate from the request and the model.
-void SetExportSize(const Job& job, v1::ExportJob* proto) {
-  ExportBytes size = BytesOfRequest(*proto);
+void ShowSize(const Job& job, const v1::ExportSpec& spec, v1::ExportStatus* status) {
+  ExportBytes size = BytesOfRequest(spec);
   if (job.exporting.expected_bytes > 0) size.expected = job.exporting.expected_bytes;
   const auto take = [&](const char* name, double* bytes) {
     const auto found = job.progress.figures.find(name);
@@ -153,72 +150,59 @@ void SetExportSize(const Job& job, v1::ExportJob* proto) {
   };
   take(kExpectedBytes, &size.expected);
   take(kMaxBytes, &size.max);
-  proto->set_expected_bytes(size.expected);
-  proto->set_max_bytes(size.max);
+  status->set_expected_bytes(size.expected);
+  status->set_max_bytes(size.max);
 }
 
-}  // namespace
-
-v1::ExportJob ToExportJob(const Job& job, bool whole) {
-  v1::ExportJob proto = AsMade(job.exporting);
-  SetOneWorkerFields(job, &proto);
-  if (proto.has_checkpoint() && job.exporting.step.has_value()) {
-    proto.set_checkpoint(CheckpointName(job.exporting.source, *job.exporting.step));
+void ShowExport(const Job& job, bool whole, v1::Job* proto) {
+  v1::ExportSpec& spec = *proto->mutable_export_();
+  spec = AsMade(job.exporting);
+  if (spec.has_checkpoint() && job.exporting.step.has_value()) {
+    spec.set_checkpoint(CheckpointName(job.exporting.source, *job.exporting.step));
   }
-  SetExportSize(job, &proto);
-  if (!whole) proto.clear_path();
+  v1::ExportStatus& status = *proto->mutable_export_status();
+  ShowSize(job, spec, &status);
+  if (!whole) spec.clear_path();
   const PoseStage& stage = job.progress.pose;
   if (!stage.doing.empty()) {
-    proto.mutable_progress()->set_step(stage.doing);
-    proto.mutable_progress()->set_share(static_cast<double>(stage.done) / kThousandths);
+    status.mutable_progress()->set_step(stage.doing);
+    status.mutable_progress()->set_share(static_cast<double>(stage.done) / kThousandths);
   }
-  if (!job.export_result.has_value()) return proto;
-  v1::ExportResult* result = proto.mutable_result();
+  if (!job.export_result.has_value()) return;
+  v1::ExportResult* result = status.mutable_result();
   if (!result->ParseFromString(job.export_result->report)) result->Clear();
   for (const SceneFileRecord& record : job.export_result->files) {
     v1::ExportFile* file = result->add_files();
     file->set_name(record.path);
     *file->mutable_blob() = ToProto(record.blob);
   }
-  return proto;
 }
 
-v1::WatchExportJobResponse ToExportWatch(const WatchEvent& event) {
-  auto proto = ToJobWatch<v1::WatchExportJobResponse>(event);
-  *proto.mutable_export_job() = ToExportJob(event.job, /*whole=*/false);
-  return proto;
-}
-
-absl::StatusOr<JobSpec> FromProto(const v1::CreateExportJobRequest& request) {
-  RequestCheck check;
-  const v1::ExportJob& job = request.export_job();
-  JobSpec spec = JobSpecOf(JobKind::kExport, request, request.export_job_id(), job, check);
-  CheckJobNames(spec, "export_job", check);
-  ParseModelSource("export_job", job, &spec.exporting, check);
-  CheckProduct(job, check);
+absl::Status ParseExport(const v1::CreateJobRequest& request, RequestCheck& check, JobSpec* spec) {
+  const v1::ExportSpec& proto = request.job().export_();
+  ParseModelSource("job.export", proto, &spec->exporting, check);
+  CheckProduct(proto, check);
   NERF_RETURN_IF_ERROR(check.Result());
-  spec.exporting.request = RequestedExport(job).SerializeAsString();
-  const std::string_view feature = FeatureOf(job);
-  spec.exporting.feature = feature;
+  spec->exporting.request = RequestedExport(proto).SerializeAsString();
+  const std::string_view feature = FeatureOf(proto);
+  spec->exporting.feature = feature;
   // The queue does not know whether the kept box is turned.
-  if (UsesKeptCrop(job))
-    spec.exporting.crop_feature = feature.empty() ? kMoreExportsFeature : feature;
-  return spec;
+  if (UsesKeptCrop(proto))
+    spec->exporting.crop_feature = feature.empty() ? kMoreExportsFeature : feature;
+  return absl::OkStatus();
 }
 
-v1::DesiredJob ExportOrder(const LeaseGrant& grant) {
-  v1::DesiredJob proto;
-  proto.set_action(v1::DesiredJob::EXPORT);
-  proto.set_training_job(JobName(grant.lease.job, JobKind::kExport));
-  proto.set_lease_epoch(grant.lease.epoch);
-  *proto.mutable_lease_ttl() = ToProto(grant.ttl);
-  v1::ExportTask* task = proto.mutable_model_export();
+void OrderExport(const LeaseGrant& grant, v1::DesiredJob* order) {
+  order->set_action(v1::DesiredJob::EXPORT);
+  v1::ExportTask* task = order->mutable_model_export();
   *task->mutable_file() = ToProto(grant.job.exporting.model_blob);
   *task->mutable_product() = AsMade(grant.job.exporting);
-  return proto;
 }
 
-JobProgress FromProto(const v1::ExportProgress& progress) {
+// With long texts cut.
+absl::StatusOr<std::optional<JobProgress>> ExportProgressOf(const v1::JobReport& report) {
+  if (!report.has_export_progress()) return std::optional<JobProgress>();
+  const v1::ExportProgress& progress = report.export_progress();
   JobProgress parsed;
   for (const auto& [name, bytes] :
        {std::pair{kExpectedBytes, progress.expected_bytes()}, {kMaxBytes, progress.max_bytes()}}) {
@@ -229,8 +213,13 @@ JobProgress FromProto(const v1::ExportProgress& progress) {
   const double share = std::clamp(Finite(progress.share()), 0.0, 1.0);
   stage.done = static_cast<uint32_t>(std::lround(share * kThousandths));
   stage.of = kThousandths;
-  return parsed;
+  return std::optional(std::move(parsed));
 }
+
+}  // namespace
+
+const KindMessages kExportMessages = {v1::Job::kExport, ShowExport, ParseExport, OrderExport,
+                                      ExportProgressOf};
 
 absl::StatusOr<ExportResult> FromProto(const v1::ExportResult& result) {
   RequestCheck check;

@@ -16,9 +16,8 @@
 #include "server/queue/kinds/pose_kind.h"
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_scene.h"
-#include "server/rpc/convert/job_fields.h"
+#include "server/rpc/convert/kind_messages.h"
 
 namespace nerf {
 namespace {
@@ -95,113 +94,17 @@ void CheckNames(const std::vector<SceneFileRecord>& files, RequestCheck& check) 
     const std::string_view problem = NameProblem(files[i].path);
     if (problem.empty()) continue;
     ++n_violations;
-    check.Require(false, fmt::format("pose_job.files[{}].path", i),
+    check.Require(false, fmt::format("job.pose.files[{}].path", i),
                   fmt::format("{} {}", LogValue(files[i].path.substr(0, 80)), problem));
   }
   const bool are_masks =
       !files.empty() &&
       std::all_of(files.begin(), files.end(), [](const auto& f) { return IsMask(f.path); });
-  check.Require(!are_masks, "pose_job.files", "must hold photographs or films, not masks alone");
+  check.Require(!are_masks, "job.pose.files", "must hold photographs or films, not masks alone");
 }
 
-}  // namespace
-
-v1::PoseJob ToPoseJob(const Job& job, bool whole) {
-  v1::PoseJob proto;
-  SetOneWorkerFields(job, &proto);
-  for (size_t i = 0; whole && i < job.pose.files.size(); ++i) {
-    v1::SceneFile* file = proto.add_files();
-    file->set_path(job.pose.files[i].path);
-    *file->mutable_blob() = ToProto(job.pose.files[i].blob);
-  }
-  proto.set_file_count(static_cast<uint32_t>(job.pose.files.size()) + job.pose.n_stored_files -
-                       job.pose.n_masks);
-  proto.set_scene(SceneName({job.key.project, job.pose.scene}));
-  proto.set_min_posed(job.pose.min_posed);
-  proto.set_film_frames(job.pose.film_frames);
-  if (!job.pose.into.empty()) proto.set_into(SceneName({job.key.project, job.pose.into}));
-  proto.set_camera(static_cast<v1::PoseJob::Camera>(job.pose.camera));
-  proto.set_mask_below_degrees(job.pose.mask_below);
-  if (job.progress.pose.stage > 0) *proto.mutable_progress() = ToPoseProgress(job.progress.pose);
-  if (job.pose_result.has_value()) *proto.mutable_report() = ToPoseReport(*job.pose_result);
-  if (job.state == JobState::kFailed) {
-    for (const JobProblem& problem : job.error.problems) *proto.add_problems() = ToProto(problem);
-  }
-  return proto;
-}
-
-v1::WatchPoseJobResponse ToPoseWatch(const WatchEvent& event) {
-  auto proto = ToJobWatch<v1::WatchPoseJobResponse>(event);
-  *proto.mutable_pose_job() = ToPoseJob(event.job, /*whole=*/false);
-  return proto;
-}
-
-absl::StatusOr<JobSpec> FromProto(const v1::CreatePoseJobRequest& request) {
-  RequestCheck check;
-  const v1::PoseJob& job = request.pose_job();
-  JobSpec spec = JobSpecOf(JobKind::kPose, request, request.pose_job_id(), job, check);
-  const auto scene_of = [&](std::string_view field, const std::string& name) -> std::string {
-    if (name.empty()) return "";
-    const ResourceKey scene = TakeOr(ParseSceneName(field, name), check);
-    check.Require(spec.project.empty() || scene.project.empty() || scene.project == spec.project,
-                  field, "must be of the project in parent");
-    return scene.id;
-  };
-  spec.pose.scene = scene_of("pose_job.scene", job.scene());
-  spec.pose.into = scene_of("pose_job.into", job.into());
-  const bool is_known = v1::PoseJob::Camera_IsValid(job.camera());
-  check.Require(is_known, "pose_job.camera", "must be PERSPECTIVE or EQUIRECTANGULAR");
-  if (is_known) spec.pose.camera = static_cast<PoseCamera>(job.camera());
-  spec.pose.mask_below = job.mask_below_degrees();
-  spec.pose.min_posed = job.min_posed() == 0 ? kDefaultMinPosed : job.min_posed();
-  spec.pose.film_frames = job.film_frames() == 0 ? kDefaultFilmFrames : job.film_frames();
-  if (job.files_size() <= static_cast<int>(2 * kMaxPoseFiles)) {
-    spec.pose.files = ParseManifest("pose_job.", job.files(), check);
-    CheckNames(spec.pose.files, check);
-  } else {
-    check.Require(false, "pose_job.files",
-                  fmt::format("must be 1 to {} photographs and films", kMaxPoseFiles));
-  }
-  check.Add(CheckPoseSpec(spec, /*with_files=*/false));
-  NERF_RETURN_IF_ERROR(check.Result());
-  NERF_RETURN_IF_ERROR(CheckManifestSize(job.ByteSizeLong()));
-  std::sort(spec.pose.files.begin(), spec.pose.files.end(),
-            [](const SceneFileRecord& a, const SceneFileRecord& b) { return a.path < b.path; });
-  spec.pose.n_masks = static_cast<uint32_t>(
-      std::count_if(spec.pose.files.begin(), spec.pose.files.end(),
-                    [](const SceneFileRecord& file) { return IsMask(file.path); }));
-  const auto n_films = static_cast<size_t>(
-      std::count_if(spec.pose.files.begin(), spec.pose.files.end(),
-                    [](const SceneFileRecord& file) { return HasFilmEnding(file.path); }));
-  spec.pose.has_films = n_films > 0;
-  const size_t n_pictures =
-      spec.pose.files.size() - spec.pose.n_masks + n_films * (size_t{spec.pose.film_frames} - 1);
-  if (n_films > 0 && n_pictures > kMaxPoseFiles) {
-    return InvalidFieldsError(
-        {{"pose_job.film_frames",
-          fmt::format("with the photographs, {} frames of {} films are {} pictures, of {} at most",
-                      spec.pose.film_frames, n_films, n_pictures, kMaxPoseFiles)}});
-  }
-  return spec;
-}
-
-v1::DesiredJob PoseOrder(const LeaseGrant& grant) {
-  v1::DesiredJob proto;
-  proto.set_action(v1::DesiredJob::POSE);
-  proto.set_training_job(JobName(grant.lease.job, grant.lease.kind));
-  proto.set_lease_epoch(grant.lease.epoch);
-  *proto.mutable_lease_ttl() = ToProto(grant.ttl);
-  v1::PoseTask* task = proto.mutable_pose();
-  AddManifest(grant.job.pose.files, task->mutable_files());
-  task->set_min_posed(grant.job.pose.min_posed);
-  task->set_film_frames(grant.job.pose.film_frames);
-  AddManifest(grant.scene.files, task->mutable_into_files());
-  task->set_camera(static_cast<v1::PoseJob::Camera>(grant.job.pose.camera));
-  task->set_mask_below_degrees(grant.job.pose.mask_below);
-  return proto;
-}
-
-PoseStage FromProto(const v1::PoseProgress& progress) {
+// Of a worker's report, with long texts cut.
+PoseStage StageOf(const v1::PoseProgress& progress) {
   return {progress.stage(),
           progress.stages(),
           Cut(progress.doing(), kMaxDoingLength),
@@ -212,11 +115,99 @@ PoseStage FromProto(const v1::PoseProgress& progress) {
           std::max(0.0, Finite(progress.matches_per_second()))};
 }
 
+absl::StatusOr<std::optional<JobProgress>> PoseProgressOf(const v1::JobReport& report) {
+  std::optional<JobProgress> progress;
+  if (report.has_pose_progress()) progress.emplace().pose = StageOf(report.pose_progress());
+  return progress;
+}
+
+void ShowPose(const Job& job, bool whole, v1::Job* proto) {
+  v1::PoseSpec& spec = *proto->mutable_pose();
+  for (size_t i = 0; whole && i < job.pose.files.size(); ++i) {
+    v1::SceneFile* file = spec.add_files();
+    file->set_path(job.pose.files[i].path);
+    *file->mutable_blob() = ToProto(job.pose.files[i].blob);
+  }
+  spec.set_scene(SceneName({job.key.project, job.pose.scene}));
+  spec.set_min_posed(job.pose.min_posed);
+  spec.set_film_frames(job.pose.film_frames);
+  if (!job.pose.into.empty()) spec.set_into(SceneName({job.key.project, job.pose.into}));
+  spec.set_camera(static_cast<v1::PoseSpec::Camera>(job.pose.camera));
+  spec.set_mask_below_degrees(job.pose.mask_below);
+  v1::PoseStatus& status = *proto->mutable_pose_status();
+  status.set_file_count(static_cast<uint32_t>(job.pose.files.size()) + job.pose.n_stored_files -
+                        job.pose.n_masks);
+  if (job.progress.pose.stage > 0) *status.mutable_progress() = ToPoseProgress(job.progress.pose);
+  if (job.pose_result.has_value()) *status.mutable_report() = ToPoseReport(*job.pose_result);
+}
+
+absl::Status ParsePose(const v1::CreateJobRequest& request, RequestCheck& check, JobSpec* spec) {
+  const v1::PoseSpec& proto = request.job().pose();
+  PoseSpec& pose = spec->pose;
+  const auto scene_of = [&](std::string_view field, const std::string& name) -> std::string {
+    if (name.empty()) return "";
+    const ResourceKey scene = TakeOr(ParseSceneName(field, name), check);
+    check.Require(spec->project.empty() || scene.project.empty() || scene.project == spec->project,
+                  field, "must be of the project in parent");
+    return scene.id;
+  };
+  pose.scene = scene_of("job.pose.scene", proto.scene());
+  pose.into = scene_of("job.pose.into", proto.into());
+  const bool is_known = v1::PoseSpec::Camera_IsValid(proto.camera());
+  check.Require(is_known, "job.pose.camera", "must be PERSPECTIVE or EQUIRECTANGULAR");
+  if (is_known) pose.camera = static_cast<PoseCamera>(proto.camera());
+  pose.mask_below = proto.mask_below_degrees();
+  pose.min_posed = proto.min_posed() == 0 ? kDefaultMinPosed : proto.min_posed();
+  pose.film_frames = proto.film_frames() == 0 ? kDefaultFilmFrames : proto.film_frames();
+  if (proto.files_size() <= static_cast<int>(2 * kMaxPoseFiles)) {
+    pose.files = ParseManifest("job.pose.", proto.files(), check);
+    CheckNames(pose.files, check);
+  } else {
+    check.Require(false, "job.pose.files",
+                  fmt::format("must be 1 to {} photographs and films", kMaxPoseFiles));
+  }
+  check.Add(CheckPoseSpec(*spec, /*with_files=*/false));
+  NERF_RETURN_IF_ERROR(check.Result());
+  NERF_RETURN_IF_ERROR(CheckManifestSize(proto.ByteSizeLong()));
+  std::sort(pose.files.begin(), pose.files.end(),
+            [](const SceneFileRecord& a, const SceneFileRecord& b) { return a.path < b.path; });
+  pose.n_masks = static_cast<uint32_t>(
+      std::count_if(pose.files.begin(), pose.files.end(),
+                    [](const SceneFileRecord& file) { return IsMask(file.path); }));
+  const auto n_films = static_cast<size_t>(
+      std::count_if(pose.files.begin(), pose.files.end(),
+                    [](const SceneFileRecord& file) { return HasFilmEnding(file.path); }));
+  pose.has_films = n_films > 0;
+  const size_t n_pictures =
+      pose.files.size() - pose.n_masks + n_films * (size_t{pose.film_frames} - 1);
+  if (n_films > 0 && n_pictures > kMaxPoseFiles) {
+    return InvalidFieldsError(
+        {{"job.pose.film_frames",
+          fmt::format("with the photographs, {} frames of {} films are {} pictures, of {} at most",
+                      pose.film_frames, n_films, n_pictures, kMaxPoseFiles)}});
+  }
+  return absl::OkStatus();
+}
+
+void OrderPose(const LeaseGrant& grant, v1::DesiredJob* order) {
+  order->set_action(v1::DesiredJob::POSE);
+  v1::PoseTask* task = order->mutable_pose();
+  AddManifest(grant.job.pose.files, task->mutable_files());
+  task->set_min_posed(grant.job.pose.min_posed);
+  task->set_film_frames(grant.job.pose.film_frames);
+  AddManifest(grant.scene.files, task->mutable_into_files());
+  task->set_camera(static_cast<v1::PoseSpec::Camera>(grant.job.pose.camera));
+  task->set_mask_below_degrees(grant.job.pose.mask_below);
+}
+
+}  // namespace
+
+const KindMessages kPoseMessages = {v1::Job::kPose, ShowPose, ParsePose, OrderPose, PoseProgressOf};
+
 absl::StatusOr<CommittedPoses> FromProto(const v1::CommitPosesRequest& request) {
   RequestCheck check;
   CommittedPoses poses;
-  poses.lease.job = TakeOr(ParsePoseJobName("pose_job", request.pose_job()), check);
-  poses.lease.kind = JobKind::kPose;
+  poses.lease.job = TakeOr(ParseJobName("job", request.job()), check);
   poses.lease.worker = request.worker_id();
   poses.lease.epoch = request.lease_epoch();
   const v1::PoseReport& report = request.report();

@@ -14,9 +14,8 @@
 #include "server/queue/kinds/render_work.h"
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/convert_job.h"
-#include "server/rpc/convert/job_fields.h"
 #include "server/rpc/convert/kept_crop.h"
+#include "server/rpc/convert/kind_messages.h"
 #include "server/rpc/convert/render_request.h"
 
 namespace nerf {
@@ -24,7 +23,7 @@ namespace {
 
 constexpr int kMaxKeyframes = 1000;
 constexpr double kMaxFilmFps = 240, kDefaultFilmFps = 30;
-constexpr char kPath[] = "render_job.path";
+constexpr char kPath[] = "job.render.path";
 
 uint32_t FramesOf(const v1::CameraPath& path) {
   switch (path.kind_case()) {
@@ -65,39 +64,38 @@ void CheckSize(std::string_view prefix, uint32_t width, uint32_t height, Request
 }
 
 // Channels, outputs, their format and frame rate.
-void CheckOutputs(const v1::RenderJob& job, RequestCheck& check) {
+void CheckOutputs(const v1::RenderSpec& job, RequestCheck& check) {
   std::set<int> seen;
   for (const int channel : job.channels()) {
     check.Require(v1::RenderChannel_IsValid(channel) && channel != v1::RENDER_CHANNEL_UNSPECIFIED,
-                  "render_job.channels", "must be RGB, RGBA, DEPTH or OPACITY");
-    check.Require(seen.insert(channel).second, "render_job.channels",
+                  "job.render.channels", "must be RGB, RGBA, DEPTH or OPACITY");
+    check.Require(seen.insert(channel).second, "job.render.channels",
                   "a channel is asked for twice");
   }
-  CheckColorChannels("render_job.channels", job.channels(), check);
-  CheckViewStyle("render_job.", job.style(), {job.width(), job.height()}, check);
+  CheckColorChannels("job.render.channels", job.channels(), check);
+  CheckViewStyle("job.render.", job.style(), {job.width(), job.height()}, check);
   check.Require(!job.movie() || !job.style().has_panorama() || job.channels().empty() ||
                     job.channels(0) != v1::RGBA,
-                "render_job.movie",
+                "job.render.movie",
                 "of a panorama has no alpha: its WebM could not say what it is");
-  check.Require(job.images() || job.movie(), "render_job.images",
+  check.Require(job.images() || job.movie(), "job.render.images",
                 "must be set when movie is not: nothing else is asked for");
-  check.Require(job.fps() == 0 || (job.fps() > 0 && job.fps() <= kMaxFilmFps), "render_job.fps",
+  check.Require(job.fps() == 0 || (job.fps() > 0 && job.fps() <= kMaxFilmFps), "job.render.fps",
                 fmt::format("must be above 0 and at most {}", kMaxFilmFps));
   const v1::ImageFormat format = job.format();
   check.Require(format == v1::IMAGE_FORMAT_UNSPECIFIED || format == v1::PNG || format == v1::EXR,
-                "render_job.format", "must be PNG or EXR");
-  check.Require(!job.movie() || format != v1::EXR, "render_job.movie",
+                "job.render.format", "must be PNG or EXR");
+  check.Require(!job.movie() || format != v1::EXR, "job.render.movie",
                 "is made of frames as PNG, not of EXR");
 }
 
-v1::ImageFormat FormatOf(const v1::RenderJob& job) {
+v1::ImageFormat FormatOf(const v1::RenderSpec& job) {
   return job.format() == v1::EXR ? v1::EXR : v1::PNG;
 }
 
 // What the client has asked for, without what only the server sets.
-v1::RenderJob Requested(const v1::RenderJob& job) {
-  v1::RenderJob requested;
-  requested.set_display_name(job.display_name());
+v1::RenderSpec Requested(const v1::RenderSpec& job) {
+  v1::RenderSpec requested;
   if (job.has_model()) requested.set_model(job.model());
   if (job.has_checkpoint()) requested.set_checkpoint(job.checkpoint());
   *requested.mutable_path() = job.path();
@@ -145,7 +143,7 @@ std::vector<v1::Camera> ExpandKeyframePath(const v1::KeyframePath& path, uint32_
   return cameras;
 }
 
-void AddFrames(const LeaseGrant& grant, const v1::RenderJob& requested, v1::FrameRange* range) {
+void AddFrames(const LeaseGrant& grant, const v1::RenderSpec& requested, v1::FrameRange* range) {
   *range->mutable_file() = ToProto(grant.job.render.model_blob);
   const v1::CameraPath& path = requested.path();
   std::vector<v1::Camera> expanded;
@@ -177,6 +175,68 @@ void AddFrames(const LeaseGrant& grant, const v1::RenderJob& requested, v1::Fram
   }
 }
 
+void ShowRender(const Job& job, bool whole, v1::Job* proto) {
+  v1::RenderSpec& spec = *proto->mutable_render();
+  // A request that cannot be parsed is left out.
+  if (!spec.ParseFromString(job.render.request)) spec.Clear();
+  if (!whole) spec.clear_path();
+  if (!job.render.crop.empty()) UseKeptCrop(job.render.crop, spec.mutable_style());
+  if (spec.has_checkpoint() && job.render.step.has_value()) {
+    spec.set_checkpoint(CheckpointName(job.render.source, *job.render.step));
+  }
+  v1::RenderStatus& status = *proto->mutable_render_status();
+  status.set_frame_count(job.render.n_frames);
+  status.set_frames_done(job.progress.step);
+  for (size_t i = 0; whole && i < job.render_work.frames.size(); ++i) {
+    const FrameRecord& record = job.render_work.frames[i];
+    if (record.images.empty()) continue;
+    v1::RenderedFrame* frame = status.add_frames();
+    frame->set_index(static_cast<uint32_t>(i));
+    for (const BlobRef& image : record.images) *frame->add_images() = ToProto(image);
+    frame->set_far(record.far);
+  }
+  if (job.render_work.movie.has_value()) {
+    *status.mutable_movie_blob() = ToProto(*job.render_work.movie);
+  }
+}
+
+absl::Status ParseRender(const v1::CreateJobRequest& request, RequestCheck& check, JobSpec* spec) {
+  const v1::RenderSpec& render = request.job().render();
+  ParseModelSource("job.render", render, &spec->render, check);
+  CheckCameraPath(kPath, render.path(), check);
+  CheckSize("job.render.", render.width(), render.height(), check);
+  CheckOutputs(render, check);
+  NERF_RETURN_IF_ERROR(check.Result());
+  const v1::RenderSpec requested = Requested(render);
+  spec->render.request = requested.SerializeAsString();
+  spec->render.n_frames = FramesOf(render.path());
+  spec->render.n_channels = static_cast<uint32_t>(requested.channels_size());
+  spec->render.images = render.images();
+  spec->render.movie = render.movie();
+  const v1::ViewStyle& style = requested.style();
+  if (!style.has_crop() && !style.whole()) spec->render.crop_feature = kStyleFeature;
+  spec->render.feature =
+      FeatureOfViews(requested.style(), requested.channels(), FormatOf(requested));
+  return absl::OkStatus();
+}
+
+void OrderRender(const LeaseGrant& grant, v1::DesiredJob* order) {
+  order->set_action(v1::DesiredJob::RENDER);
+  v1::RenderSpec requested;
+  if (!requested.ParseFromString(grant.job.render.request)) requested.Clear();
+  if (!IsMoviePart(grant.job, grant.lease.part)) {
+    AddFrames(grant, requested, order->mutable_frames());
+    return;
+  }
+  v1::MovieTask* movie = order->mutable_movie();
+  movie->set_fps(requested.fps());
+  movie->set_alpha(!requested.channels().empty() && requested.channels(0) == v1::RGBA);
+  if (requested.style().has_panorama()) *movie->mutable_panorama() = requested.style().panorama();
+  for (const FrameRecord& frame : grant.job.render_work.frames) {
+    if (!frame.images.empty()) *movie->add_frames() = ToProto(frame.images.front());
+  }
+}
+
 }  // namespace
 
 void CheckCameraPath(std::string_view field, const v1::CameraPath& path, RequestCheck& check) {
@@ -204,71 +264,6 @@ void CheckCameraPath(std::string_view field, const v1::CameraPath& path, Request
                 "is not a path known to this server");
 }
 
-v1::RenderJob ToRenderJob(const Job& job, bool whole) {
-  v1::RenderJob proto;
-  // A request that cannot be parsed is left out.
-  if (!proto.ParseFromString(job.render.request)) proto.Clear();
-  if (!whole) proto.clear_path();
-  if (!job.render.crop.empty()) UseKeptCrop(job.render.crop, proto.mutable_style());
-  SetJobFields(job, &proto);
-  if (proto.has_checkpoint() && job.render.step.has_value()) {
-    proto.set_checkpoint(CheckpointName(job.render.source, *job.render.step));
-  }
-  if (HoldsLease(job.state)) {
-    for (const std::string& worker : job.lease.members) proto.add_workers(WorkerName(worker));
-  }
-  proto.set_frame_count(job.render.n_frames);
-  proto.set_frames_done(job.progress.step);
-  for (size_t i = 0; whole && i < job.render_work.frames.size(); ++i) {
-    const FrameRecord& record = job.render_work.frames[i];
-    if (record.images.empty()) continue;
-    v1::RenderedFrame* frame = proto.add_frames();
-    frame->set_index(static_cast<uint32_t>(i));
-    for (const BlobRef& image : record.images) *frame->add_images() = ToProto(image);
-    frame->set_far(record.far);
-  }
-  if (job.render_work.movie.has_value()) {
-    *proto.mutable_movie_blob() = ToProto(*job.render_work.movie);
-  }
-  return proto;
-}
-
-v1::WatchRenderJobResponse ToRenderWatch(const WatchEvent& event) {
-  auto proto = ToJobWatch<v1::WatchRenderJobResponse>(event);
-  *proto.mutable_render_job() = ToRenderJob(event.job, /*whole=*/false);
-  return proto;
-}
-
-absl::StatusOr<JobSpec> FromProto(const v1::CreateRenderJobRequest& request) {
-  RequestCheck check;
-  JobSpec spec;
-  spec.kind = JobKind::kRender;
-  const v1::RenderJob& job = request.render_job();
-  spec.project = TakeOr(ParseProjectName("parent", request.parent()), check);
-  spec.id = request.render_job_id();
-  check.RequireId("render_job_id", spec.id, /*may_be_empty=*/true);
-  spec.request_id = request.request_id();
-  check.RequireRequestId("request_id", spec.request_id);
-  spec.display_name = job.display_name();
-  check.RequireDisplayName("render_job.display_name", spec.display_name);
-  ParseModelSource("render_job", job, &spec.render, check);
-  CheckCameraPath(kPath, job.path(), check);
-  CheckSize("render_job.", job.width(), job.height(), check);
-  CheckOutputs(job, check);
-  NERF_RETURN_IF_ERROR(check.Result());
-  const v1::RenderJob requested = Requested(job);
-  spec.render.request = requested.SerializeAsString();
-  spec.render.n_frames = FramesOf(job.path());
-  spec.render.n_channels = static_cast<uint32_t>(requested.channels_size());
-  spec.render.images = job.images();
-  spec.render.movie = job.movie();
-  const v1::ViewStyle& style = requested.style();
-  if (!style.has_crop() && !style.whole()) spec.render.crop_feature = kStyleFeature;
-  spec.render.feature =
-      FeatureOfViews(requested.style(), requested.channels(), FormatOf(requested));
-  return spec;
-}
-
 absl::StatusOr<std::vector<v1::Camera>> ExpandPath(std::string_view field,
                                                    const v1::CameraPath& path, uint32_t width,
                                                    uint32_t height) {
@@ -281,34 +276,13 @@ absl::StatusOr<std::vector<v1::Camera>> ExpandPath(std::string_view field,
   return std::vector<v1::Camera>(path.cameras().cameras().begin(), path.cameras().cameras().end());
 }
 
-v1::DesiredJob RenderOrder(const LeaseGrant& grant) {
-  v1::DesiredJob proto;
-  proto.set_action(v1::DesiredJob::RENDER);
-  proto.set_training_job(JobName(grant.lease.job, grant.lease.kind));
-  proto.set_lease_epoch(grant.lease.epoch);
-  *proto.mutable_lease_ttl() = ToProto(grant.ttl);
-  proto.set_part(grant.lease.part);
-  v1::RenderJob requested;
-  if (!requested.ParseFromString(grant.job.render.request)) requested.Clear();
-  if (!IsMoviePart(grant.job, grant.lease.part)) {
-    AddFrames(grant, requested, proto.mutable_frames());
-    return proto;
-  }
-  v1::MovieTask* movie = proto.mutable_movie();
-  movie->set_fps(requested.fps());
-  movie->set_alpha(!requested.channels().empty() && requested.channels(0) == v1::RGBA);
-  if (requested.style().has_panorama()) *movie->mutable_panorama() = requested.style().panorama();
-  for (const FrameRecord& frame : grant.job.render_work.frames) {
-    if (!frame.images.empty()) *movie->add_frames() = ToProto(frame.images.front());
-  }
-  return proto;
-}
+const KindMessages kRenderMessages = {v1::Job::kRender, ShowRender, ParseRender, OrderRender,
+                                      TrainingProgressOf};
 
 absl::StatusOr<CommittedFrames> FromProto(const v1::CommitFramesRequest& request) {
   RequestCheck check;
   CommittedFrames result;
-  result.lease.job = TakeOr(ParseRenderJobName("render_job", request.render_job()), check);
-  result.lease.kind = JobKind::kRender;
+  result.lease.job = TakeOr(ParseJobName("job", request.job()), check);
   result.lease.worker = request.worker_id();
   result.lease.epoch = request.lease_epoch();
   result.lease.part = request.part();

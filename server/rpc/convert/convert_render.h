@@ -1,24 +1,36 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nerf/v1/render_job_service.pb.h"
+#include "nerf/v1/render_service.pb.h"
 #include "nerf/v1/worker_service.pb.h"
+#include "server/queue/jobs/model_source.h"
 #include "server/queue/leases/lease_table.h"
 #include "server/queue/resources/request_check.h"
-#include "server/queue/state/job_queue.h"
-#include "server/queue/state/watcher.h"
+#include "server/queue/resources/resource_key.h"
+#include "server/rpc/convert/convert_common.h"
 
 namespace nerf {
 
-// The job without `wait`. With `whole` its path and its frames too.
-v1::RenderJob ToRenderJob(const Job& job, bool whole);
-v1::WatchRenderJobResponse ToRenderWatch(const WatchEvent& event);
-
-// Checks all of the request. InvalidArgument FIELD_INVALID.
-absl::StatusOr<JobSpec> FromProto(const v1::CreateRenderJobRequest& request);
+// The model or checkpoint that the spec of a render or export job, `field`, names.
+template <typename Spec>
+void ParseModelSource(std::string_view field, const Spec& spec, ModelSource* source,
+                      RequestCheck& check) {
+  if (spec.has_model()) {
+    source->source = TakeOr(ParseModelName(std::string(field) + ".model", spec.model()), check);
+  } else if (spec.has_checkpoint()) {
+    const CheckpointKey key =
+        TakeOr(ParseCheckpointName(std::string(field) + ".checkpoint", spec.checkpoint()), check);
+    source->from_checkpoint = true;
+    source->source = key.job;
+    source->step = key.step;
+  } else {
+    check.Require(false, std::string(field) + ".source", "must be one of model and checkpoint");
+  }
+}
 
 // Names the wrong parts of a path "`field`.keyframes.frames" and so on.
 void CheckCameraPath(std::string_view field, const v1::CameraPath& path, RequestCheck& check);
@@ -28,9 +40,6 @@ void CheckCameraPath(std::string_view field, const v1::CameraPath& path, Request
 absl::StatusOr<std::vector<v1::Camera>> ExpandPath(std::string_view field,
                                                    const v1::CameraPath& path, uint32_t width,
                                                    uint32_t height);
-
-// The order for a part of a render job.
-v1::DesiredJob RenderOrder(const LeaseGrant& grant);
 
 // What a worker commits. InvalidArgument FIELD_INVALID.
 struct CommittedFrames {

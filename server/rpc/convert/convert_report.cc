@@ -13,6 +13,7 @@
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/kind_messages.h"
 
 namespace nerf {
 namespace {
@@ -104,25 +105,20 @@ absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& re
   return checkpoint;
 }
 
-absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report) {
+absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view job,
+                                    uint64_t lease_epoch, uint32_t part) {
   LeaseRef lease;
-  lease.kind = KindOfJobName(report.training_job());
-  NERF_ASSIGN_OR_RETURN(lease.job, ParseJobName(fmt::format("{}.training_job", field),
-                                                report.training_job(), lease.kind));
-  lease.epoch = report.lease_epoch();
-  lease.part = report.part();
+  const std::string name = field.empty() ? "job" : fmt::format("{}.job", field);
+  NERF_ASSIGN_OR_RETURN(lease.job, ParseJobName(name, job));
+  lease.epoch = lease_epoch;
+  lease.part = part;
   return lease;
 }
 
-absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,
-                                    uint64_t lease_epoch) {
-  const std::string prefix = field.empty() ? "" : fmt::format("{}.", field);
-  RequestCheck check;
-  LeaseRef lease;
-  lease.job = TakeOr(ParseJobName(prefix + "training_job", training_job), check);
-  lease.epoch = lease_epoch;
-  NERF_RETURN_IF_ERROR(check.Result());
-  return lease;
+absl::StatusOr<std::optional<JobProgress>> TrainingProgressOf(const v1::JobReport& report) {
+  if (!report.has_progress()) return std::optional<JobProgress>();
+  NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(report.progress()));
+  return std::optional(std::move(progress));
 }
 
 }  // namespace nerf

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "nerf/v1/training_service.pb.h"
+#include "nerf/v1/training_job.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "server/queue/leases/lease_table.h"
 
@@ -17,9 +17,7 @@ absl::StatusOr<JobProgress> FromProto(const v1::Progress& progress);
 // The failure that a worker reports, with long lists and texts cut.
 JobError ToJobError(const v1::JobReport& report);
 absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& request);
-// Of a report: also a lease of a part of a render job, or of a pose job.
-absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report);
-absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,
-                                    uint64_t lease_epoch);
+absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view job,
+                                    uint64_t lease_epoch, uint32_t part = 0);
 
 }  // namespace nerf

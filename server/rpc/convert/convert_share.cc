@@ -75,7 +75,7 @@ absl::StatusOr<TokenRecord> FromProto(const v1::CreateShareRequest& request) {
 }
 
 absl::Status AddExport(const ModelRecord& model, const Job& job, TokenRecord* share) {
-  const std::string name = JobName(job.key, job.kind);
+  const std::string name = JobName(job.key);
   if (job.key.project != model.key.project || job.exporting.model_blob != model.blob) {
     return InvalidFieldsError({{"share.export_job", fmt::format("{} is of another model", name)}});
   }

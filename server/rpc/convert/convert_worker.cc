@@ -5,9 +5,6 @@
 #include "common/status_macros.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/convert_export.h"
-#include "server/rpc/convert/convert_job.h"
-#include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_report.h"
 
 namespace nerf {
@@ -44,7 +41,7 @@ v1::Worker ToProto(const WorkerRecord& worker) {
   proto.set_device(worker.description.device);
   proto.set_device_description(worker.description.device_description);
   proto.set_version(worker.description.version);
-  if (worker.job.has_value()) proto.set_training_job(JobName(*worker.job, worker.job_kind));
+  if (worker.job.has_value()) proto.set_job(JobName(*worker.job));
   *proto.mutable_last_seen_time() = ToProto(worker.last_seen);
   proto.set_host(worker.description.host);
   proto.set_colmap_version(worker.description.colmap_version);
@@ -89,19 +86,6 @@ std::optional<ServerMetrics::GpuReadings> GpuReadingsOf(const v1::WorkerMetrics&
       .power_watts = IfFinite(metrics.has_gpu_power_watts(), metrics.gpu_power_watts())};
   if (readings == ServerMetrics::GpuReadings()) return std::nullopt;
   return readings;
-}
-
-absl::StatusOr<std::optional<JobProgress>> ProgressOf(JobKind kind, const v1::JobReport& report) {
-  std::optional<JobProgress> progress;
-  if (report.phase() != v1::JobReport::RUNNING) return progress;
-  if (kind == JobKind::kExport && report.has_export_progress()) {
-    progress = FromProto(report.export_progress());
-  } else if (kind == JobKind::kPose && report.has_pose_progress()) {
-    progress.emplace().pose = FromProto(report.pose_progress());
-  } else if (!TraitsOf(kind).starts_over && report.has_progress()) {
-    NERF_ASSIGN_OR_RETURN(progress, FromProto(report.progress()));
-  }
-  return progress;
 }
 
 }  // namespace nerf

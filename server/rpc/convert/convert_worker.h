@@ -2,12 +2,10 @@
 
 #include <optional>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "nerf/v1/admin_service.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "server/metrics/server_metrics.h"
-#include "server/queue/jobs/job.h"
 #include "server/queue/leases/worker_table.h"
 
 namespace nerf {
@@ -17,8 +15,5 @@ WorkerDescription FromProto(const v1::WorkerHello& hello);
 ServerMetrics::TrainReport FromProto(const v1::WorkerMetrics& metrics, absl::Time now);
 // nullopt without GPU readings. Non-finite readings are left out.
 std::optional<ServerMetrics::GpuReadings> GpuReadingsOf(const v1::WorkerMetrics& metrics);
-
-// The progress that a report of RUNNING has of such a job. nullopt for any other report.
-absl::StatusOr<std::optional<JobProgress>> ProgressOf(JobKind kind, const v1::JobReport& report);
 
 }  // namespace nerf

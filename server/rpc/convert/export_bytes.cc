@@ -35,7 +35,7 @@ struct GridCells {
   double n[3];
 };
 
-GridCells CellsOf(const v1::ExportJob& job) {
+GridCells CellsOf(const v1::ExportSpec& job) {
   const double resolution = job.resolution();
   GridCells cells = {{resolution, resolution, resolution}};
   if (job.box().size_size() != 3) return cells;
@@ -46,14 +46,14 @@ GridCells CellsOf(const v1::ExportJob& job) {
   return cells;
 }
 
-double MaxPointsOf(const v1::ExportJob& job) {
+double MaxPointsOf(const v1::ExportSpec& job) {
   double n = 1;
   for (const double cells : CellsOf(job).n) n *= cells + 2;
   return std::min(n, kMaxPoints);
 }
 
 // With every cube of points in use.
-VolumeExtent FullExtent(const v1::ExportJob& job) {
+VolumeExtent FullExtent(const v1::ExportSpec& job) {
   VolumeExtent extent{1, 1, 1, 1};
   for (const double cells : CellsOf(job).n) {
     extent.n_points *= cells + 1;
@@ -64,9 +64,9 @@ VolumeExtent FullExtent(const v1::ExportJob& job) {
   return extent;
 }
 
-double PathBytes(const v1::ExportJob& job, double n_cameras) {
-  return n_cameras * (job.format() == v1::ExportJob::NERFSTUDIO_PATH ? kNerfstudioCameraBytes
-                                                                     : kNgpCameraBytes);
+double PathBytes(const v1::ExportSpec& job, double n_cameras) {
+  return n_cameras * (job.format() == v1::ExportSpec::NERFSTUDIO_PATH ? kNerfstudioCameraBytes
+                                                                      : kNgpCameraBytes);
 }
 
 // Of a data set of views through these cameras.
@@ -144,34 +144,34 @@ double ViewerBytes(KnownModel model, double header_bytes) {
 
 }  // namespace
 
-ExportBytes BytesOfRequest(const v1::ExportJob& job) {
+ExportBytes BytesOfRequest(const v1::ExportSpec& job) {
   switch (job.format()) {
-    case v1::ExportJob::PLY:
-    case v1::ExportJob::GLB:
+    case v1::ExportSpec::PLY:
+    case v1::ExportSpec::GLB:
       if (job.texture() > 0) return {};
-      return {ExpectedMeshBytes(job.format() == v1::ExportJob::GLB, job.triangles()), 0};
-    case v1::ExportJob::POINTS:
-    case v1::ExportJob::SPLATS:
-      return {0, MaxPointFileBytes(job.format() == v1::ExportJob::SPLATS, MaxPointsOf(job))};
-    case v1::ExportJob::VDB:
+      return {ExpectedMeshBytes(job.format() == v1::ExportSpec::GLB, job.triangles()), 0};
+    case v1::ExportSpec::POINTS:
+    case v1::ExportSpec::SPLATS:
+      return {0, MaxPointFileBytes(job.format() == v1::ExportSpec::SPLATS, MaxPointsOf(job))};
+    case v1::ExportSpec::VDB:
       return {0, MaxVdbBytes(FullExtent(job))};
-    case v1::ExportJob::NVDB:
+    case v1::ExportSpec::NVDB:
       return {0, MaxNanoVdbBytes(FullExtent(job))};
-    case v1::ExportJob::VIEWER:
+    case v1::ExportSpec::VIEWER:
       if (!job.baked()) return {};
       return {0, kMaxBakedBytes * kBase64Growth + kViewerPageBytes};
-    case v1::ExportJob::NERFSTUDIO_PATH:
-    case v1::ExportJob::NGP_PATH: {
+    case v1::ExportSpec::NERFSTUDIO_PATH:
+    case v1::ExportSpec::NGP_PATH: {
       if (!job.has_path()) return {};
       const v1::CameraPath& path = job.path();
       // instant-ngp's has the keyframes themselves.
       const double n_cameras = path.has_cameras() ? path.cameras().cameras_size()
-                               : job.format() == v1::ExportJob::NERFSTUDIO_PATH
+                               : job.format() == v1::ExportSpec::NERFSTUDIO_PATH
                                    ? path.keyframes().frames()
                                    : path.keyframes().keyframes_size();
       return {PathBytes(job, n_cameras), 0};
     }
-    case v1::ExportJob::VIEWS:
+    case v1::ExportSpec::VIEWS:
       return ViewSetBytes(job.path());
     default:
       return {};
@@ -179,10 +179,10 @@ ExportBytes BytesOfRequest(const v1::ExportJob& job) {
 }
 
 double BytesOfModel(const ServiceContext& services, const ModelSource& source,
-                    const v1::ExportJob& job) {
-  const bool is_viewer = job.format() == v1::ExportJob::VIEWER && !job.baked();
+                    const v1::ExportSpec& job) {
+  const bool is_viewer = job.format() == v1::ExportSpec::VIEWER && !job.baked();
   const bool is_of_photographs =
-      job.format() == v1::ExportJob::CAMERAS || (IsPath(job.format()) && !job.has_path());
+      job.format() == v1::ExportSpec::CAMERAS || (IsPath(job.format()) && !job.has_path());
   if (!is_viewer && !is_of_photographs) return 0;
   const std::optional<KnownModel> model = FindModel(services, source);
   if (!model.has_value() || model->tensors.empty()) return 0;
@@ -191,8 +191,8 @@ double BytesOfModel(const ServiceContext& services, const ModelSource& source,
   header = std::max(0.0, header);
   if (is_viewer) return ViewerBytes(*model, header);
   const double n_cameras = std::max(1.0, (header - kHeaderBytes) / kHeaderCameraBytes);
-  return job.format() == v1::ExportJob::CAMERAS ? n_cameras * kCameraBytes
-                                                : PathBytes(job, n_cameras);
+  return job.format() == v1::ExportSpec::CAMERAS ? n_cameras * kCameraBytes
+                                                 : PathBytes(job, n_cameras);
 }
 
 }  // namespace nerf

@@ -1,30 +1,30 @@
 #pragma once
 
-#include "nerf/v1/export_job_service.pb.h"
+#include "nerf/v1/export_job.pb.h"
 #include "server/queue/jobs/model_source.h"
 #include "server/rpc/calls/service_context.h"
 
 namespace nerf {
 
-inline bool IsMesh(v1::ExportJob::Format format) {
-  return format == v1::ExportJob::PLY || format == v1::ExportJob::GLB;
+inline bool IsMesh(v1::ExportSpec::Format format) {
+  return format == v1::ExportSpec::PLY || format == v1::ExportSpec::GLB;
 }
-inline bool IsPath(v1::ExportJob::Format format) {
-  return format == v1::ExportJob::NERFSTUDIO_PATH || format == v1::ExportJob::NGP_PATH;
+inline bool IsPath(v1::ExportSpec::Format format) {
+  return format == v1::ExportSpec::NERFSTUDIO_PATH || format == v1::ExportSpec::NGP_PATH;
 }
 
 // What is known of a file's size before it is made; 0: nothing.
 struct ExportBytes {
-  double expected = 0;  // ExportJob.expected_bytes
-  double max = 0;       // ExportJob.max_bytes
+  double expected = 0;  // ExportStatus.expected_bytes
+  double max = 0;       // ExportStatus.max_bytes
 };
 
 // By the request alone, with its defaults and its box.
-ExportBytes BytesOfRequest(const v1::ExportJob& job);
+ExportBytes BytesOfRequest(const v1::ExportSpec& job);
 
 // ExportSpec.expected_bytes, by the tensors of the model that the job is of: of a viewer without a
 // baked model, of cameras, and of paths through them. 0 where they or the model are not known.
 double BytesOfModel(const ServiceContext& services, const ModelSource& source,
-                    const v1::ExportJob& job);
+                    const v1::ExportSpec& job);
 
 }  // namespace nerf

@@ -9,16 +9,12 @@
 
 #include "server/queue/leases/queue_wait.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/convert_export.h"
 #include "server/rpc/convert/convert_job.h"
-#include "server/rpc/convert/convert_pose.h"
-#include "server/rpc/convert/convert_render.h"
 
 namespace nerf {
 namespace {
 
-template <typename Proto>
-void SetWait(const std::optional<QueueWait>& wait, Proto* proto) {
+void SetWait(const std::optional<QueueWait>& wait, v1::Job* proto) {
   if (!wait.has_value()) return;
   proto->mutable_wait()->set_reason(std::string(wait->reason));
   proto->mutable_wait()->set_message(wait->message);
@@ -85,12 +81,14 @@ std::optional<QueueWait> JobConverter::WaitOf(const Job& job) {
   return WaitOf(job, services_.queue.PlaceOf(job));
 }
 
-v1::TrainingJob JobConverter::ToProto(const Job& job) {
-  v1::TrainingJob proto = nerf::ToProto(job);
-  for (v1::Member& member : *proto.mutable_members()) {
-    for (const WorkerRecord& worker : Workers()) {
-      if (WorkerName(worker.description.id) == member.worker()) {
-        member.set_host(worker.description.host);
+v1::Job JobConverter::ToProto(const Job& job, bool whole) {
+  v1::Job proto = nerf::ToProto(job, whole);
+  if (job.lease.IsGang() && proto.has_training_status()) {
+    for (v1::Member& member : *proto.mutable_training_status()->mutable_members()) {
+      for (const WorkerRecord& worker : Workers()) {
+        if (WorkerName(worker.description.id) == member.worker()) {
+          member.set_host(worker.description.host);
+        }
       }
     }
   }
@@ -101,30 +99,13 @@ v1::TrainingJob JobConverter::ToProto(const Job& job) {
 std::string JobConverter::ToBytes(const JobRow& row, const std::optional<QueueWait>& wait) {
   const Job& job = row.job();
   // It names the hosts of its workers, which may change.
-  if (job.lease.IsGang()) return ToProto(job).SerializeAsString();
-  v1::TrainingJob more;
+  if (job.lease.IsGang()) return ToProto(job, /*whole=*/false).SerializeAsString();
+  v1::Job more;
   SetWait(wait, &more);
   // Fields that follow one another are fields of one message.
-  return row.Encoded([](const Job& it) { return nerf::ToProto(it).SerializeAsString(); }) +
-         more.SerializeAsString();
-}
-
-v1::RenderJob JobConverter::ToRenderProto(const Job& job, bool whole) {
-  v1::RenderJob proto = ToRenderJob(job, whole);
-  SetWait(WaitOf(job), &proto);
-  return proto;
-}
-
-v1::PoseJob JobConverter::ToPoseProto(const Job& job, bool whole) {
-  v1::PoseJob proto = ToPoseJob(job, whole);
-  SetWait(WaitOf(job), &proto);
-  return proto;
-}
-
-v1::ExportJob JobConverter::ToExportProto(const Job& job, bool whole) {
-  v1::ExportJob proto = ToExportJob(job, whole);
-  SetWait(WaitOf(job), &proto);
-  return proto;
+  return row.Encoded([](const Job& it) {
+    return nerf::ToProto(it, /*whole=*/false).SerializeAsString();
+  }) + more.SerializeAsString();
 }
 
 }  // namespace nerf

@@ -4,10 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nerf/v1/export_job_service.pb.h"
-#include "nerf/v1/pose_job_service.pb.h"
-#include "nerf/v1/render_job_service.pb.h"
-#include "nerf/v1/training_service.pb.h"
+#include "nerf/v1/job_service.pb.h"
 #include "server/queue/jobs/job.h"
 #include "server/queue/jobs/job_row.h"
 #include "server/queue/leases/queue_wait.h"
@@ -26,15 +23,10 @@ void AddBytes(int field_number, std::string bytes, google::protobuf::Message* re
 class JobConverter {
  public:
   explicit JobConverter(const ServiceContext& services) : services_(services) {}
-  // The job as it is now, or as it would be if it were created.
-  v1::TrainingJob ToProto(const Job& job);
-  // The same of a render job. With `whole` its path and frames too.
-  v1::RenderJob ToRenderProto(const Job& job, bool whole);
-  // The same of a pose job. With `whole` its files too.
-  v1::PoseJob ToPoseProto(const Job& job, bool whole);
-  // The same of an export job.
-  v1::ExportJob ToExportProto(const Job& job, bool whole);
-  // The bytes of a v1::TrainingJob. All readers of a row share its conversion; only `wait` and the
+  // The job as it is now, or as it would be if it were created: with `whole` its path, frames and
+  // files to pose, too.
+  v1::Job ToProto(const Job& job, bool whole);
+  // The bytes of a v1::Job. All readers of a row share its conversion; only `wait` and the
   // hosts of a gang depend on more than the job.
   std::string ToBytes(const JobRow& row, const std::optional<QueueWait>& wait);
   // True if the job is queued now. `job` may be from an older event.

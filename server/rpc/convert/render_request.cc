@@ -12,6 +12,7 @@
 #include "engine/config/view_limits.h"
 #include "engine/config/view_style_check.h"
 #include "server/queue/jobs/model_source.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
@@ -54,6 +55,7 @@ absl::Status UseJob(const ServiceContext& services, const ResourceKey& key, Brok
                     std::string* crop) {
   v1::RenderTask& task = *request->message.mutable_render();
   NERF_ASSIGN_OR_RETURN(const Job job, services.queue.Get(key));
+  NERF_RETURN_IF_ERROR(RequireKind(job, TraitsOf(job).has_checkpoints, "has no weights to render"));
   *crop = job.crop;
   request->message.set_project(key.project);
   if (job.state == JobState::kRunning || job.state == JobState::kPausing) {
@@ -63,7 +65,7 @@ absl::Status UseJob(const ServiceContext& services, const ResourceKey& key, Brok
       request->worker = std::string(job.lease.holder());
     }
     if (request->worker.has_value()) {
-      task.set_training_job(JobName(key));
+      task.set_job(JobName(key));
       return absl::OkStatus();
     }
   }

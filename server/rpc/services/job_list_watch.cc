@@ -13,10 +13,10 @@
 namespace nerf {
 namespace {
 
-constexpr char kWatchJobsMethod[] = "nerf.v1.TrainingService/WatchTrainingJobs";
+constexpr char kWatchJobsMethod[] = "nerf.v1.JobService/WatchJobs";
 constexpr size_t kMaxWaits = 100;
 
-absl::StatusOr<JobListRequest> ToListRequest(const v1::WatchTrainingJobsRequest& request) {
+absl::StatusOr<JobListRequest> ToListRequest(const v1::WatchJobsRequest& request) {
   RequestCheck check;
   JobListRequest list;
   list.project = TakeOr(ParseProjectName("parent", request.parent()), check);
@@ -31,7 +31,7 @@ absl::StatusOr<JobListRequest> ToListRequest(const v1::WatchTrainingJobsRequest&
 }  // namespace
 
 JobListWatch* JobListWatch::Begin(const ServiceContext& services, CallContext* context,
-                                  const v1::WatchTrainingJobsRequest& request) {
+                                  const v1::WatchJobsRequest& request) {
   const std::shared_ptr<JobListWatch> watch(
       new JobListWatch(services, context, Lane::kLists, services.times.list_interval));
   watch->Start(kWatchJobsMethod, context, request,
@@ -39,7 +39,7 @@ JobListWatch* JobListWatch::Begin(const ServiceContext& services, CallContext* c
   return watch.get();
 }
 
-absl::Status JobListWatch::Open(const v1::WatchTrainingJobsRequest& request) {
+absl::Status JobListWatch::Open(const v1::WatchJobsRequest& request) {
   NERF_ASSIGN_OR_RETURN(JobListRequest list, ToListRequest(request));
   NERF_ASSIGN_OR_RETURN(auto watcher, services_.queue.WatchList(std::move(list), OnNews()));
   MutexLock lock(mu_);
@@ -47,7 +47,7 @@ absl::Status JobListWatch::Open(const v1::WatchTrainingJobsRequest& request) {
   return absl::OkStatus();
 }
 
-JobListWatch::Next JobListWatch::Fill(bool* bookmark_due, v1::WatchTrainingJobsResponse* response) {
+JobListWatch::Next JobListWatch::Fill(bool* bookmark_due, v1::WatchJobsResponse* response) {
   if (watcher_ == nullptr) return Next::kNothing;
   std::optional<JobListBatch> batch = std::exchange(rest_, std::nullopt);
   if (!batch.has_value()) batch = watcher_->TryNext();
@@ -64,7 +64,7 @@ JobListWatch::Next JobListWatch::Fill(bool* bookmark_due, v1::WatchTrainingJobsR
   return Next::kWrite;
 }
 
-void JobListWatch::AddRows(JobListBatch batch, v1::WatchTrainingJobsResponse* response) {
+void JobListWatch::AddRows(JobListBatch batch, v1::WatchJobsResponse* response) {
   if (batch.reset) waits_.clear();
   response->Clear();
   response->set_reset(batch.reset);
@@ -85,7 +85,7 @@ void JobListWatch::AddRows(JobListBatch batch, v1::WatchTrainingJobsResponse* re
     if (job.state == JobState::kQueued && waits_.size() < kMaxWaits) {
       waits_[job.key] = {row, wait.has_value() ? std::move(wait->message) : ""};
     }
-    AddBytes(response->kTrainingJobsFieldNumber, std::move(bytes), response);
+    AddBytes(response->kJobsFieldNumber, std::move(bytes), response);
   }
   if (n_rows == batch.jobs.size()) {
     token_ = batch.token;
@@ -99,7 +99,7 @@ void JobListWatch::AddRows(JobListBatch batch, v1::WatchTrainingJobsResponse* re
   response->set_resume_token(token_);
 }
 
-void JobListWatch::AddNewWaits(v1::WatchTrainingJobsResponse* response) {
+void JobListWatch::AddNewWaits(v1::WatchJobsResponse* response) {
   JobConverter converter(services_);
   for (auto& [key, sent] : waits_) {
     const Job& job = sent.row->job();
@@ -108,7 +108,7 @@ void JobListWatch::AddNewWaits(v1::WatchTrainingJobsResponse* response) {
     const std::string message = wait.has_value() ? wait->message : std::string();
     if (message == sent.message) continue;
     sent.message = message;
-    AddBytes(response->kTrainingJobsFieldNumber, converter.ToBytes(*sent.row, wait), response);
+    AddBytes(response->kJobsFieldNumber, converter.ToBytes(*sent.row, wait), response);
   }
 }
 

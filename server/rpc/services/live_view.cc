@@ -38,7 +38,7 @@ std::string SourceName(const v1::StreamViewsRequest& source) {
 
 // Tells two sets of weights apart: the file's digest, or the name of the job in training.
 std::string WeightsOf(const v1::RenderTask& task) {
-  return task.has_file() ? task.file().sha256() : task.training_job();
+  return task.has_file() ? task.file().sha256() : task.job();
 }
 
 bool HasReason(const absl::Status& status, std::string_view reason) {
@@ -188,7 +188,7 @@ absl::StatusOr<BrokerRequest> LiveView::MakeRequest(Order* order) {
 void LiveView::Start(Order order) {
   absl::StatusOr<BrokerRequest> request = MakeRequest(&order);
   if (!request.ok()) return OnReply(order.id, request.status());
-  const bool is_training = !request->message.render().training_job().empty();
+  const bool is_training = !request->message.render().job().empty();
   {
     MutexLock lock(mu_);
     if (order_.has_value() && order_->id == order.id) order_->weights = order.weights;
@@ -335,7 +335,7 @@ void LiveView::LookForWeights() {
   {
     MutexLock lock(mu_);
     // The weights of a job in training change all the time.
-    const bool is_new = !task.training_job().empty() || WeightsOf(task) != shown_weights_;
+    const bool is_new = !task.job().empty() || WeightsOf(task) != shown_weights_;
     if (!is_new || !pacer_.IsComplete()) return;
     pacer_.Renew();
   }

@@ -8,9 +8,9 @@
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/calls/service_context.h"
 #include "server/rpc/calls/unary_call.h"
-#include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_model.h"
 #include "server/rpc/convert/convert_share.h"
+#include "server/rpc/convert/convert_training.h"
 #include "server/rpc/convert/paging.h"
 
 namespace nerf {
@@ -118,9 +118,8 @@ class ModelService final : public v1::ModelService::CallbackService {
       NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("parent", wanted.resource));
       NERF_ASSIGN_OR_RETURN(const ModelRecord model, services_.models.Get(key));
       if (const std::string& name = request->share().export_job(); !name.empty()) {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey job,
-                              ParseResourceName("share.export_job", name, "exportJobs"));
-        NERF_ASSIGN_OR_RETURN(const Job made, services_.queue.Get(job, JobKind::kExport));
+        NERF_ASSIGN_OR_RETURN(const ResourceKey job, ParseJobName("share.export_job", name));
+        NERF_ASSIGN_OR_RETURN(const Job made, services_.queue.Get(job));
         NERF_RETURN_IF_ERROR(AddExport(model, made, &wanted));
       }
       NERF_ASSIGN_OR_RETURN(const auto made, services_.tokens.Create(wanted));

@@ -1,10 +1,12 @@
 #include "server/rpc/services/queue_metrics.h"
+#include "server/queue/kinds/kind_policy.h"
 
 #include <map>
 #include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "server/queue/kinds/kind_policy.h"
 
 namespace nerf {
 namespace {
@@ -19,7 +21,7 @@ void QueueMetrics::OnJobCreated(const Job& job) { metrics_.JobCreated(job.key.pr
 
 void QueueMetrics::OnJobFinished(const Job& job) {
   metrics_.JobFinished(job.key.project, LowerCase(JobStateName(job.state)), job.error.reason);
-  if (job.kind != JobKind::kPose) return;
+  if (!TraitsOf(job).makes_scene) return;
   const bool has_begun = job.start_time != absl::InfinitePast();
   metrics_.PoseJobFinished(LowerCase(JobStateName(job.state)),
                            has_begun ? absl::ToDoubleSeconds(job.end_time - job.start_time) : 0,
@@ -64,7 +66,7 @@ void PublishGauges(const QueueStats& stats, const std::vector<WorkerRecord>& wor
   metrics->SetJobs(jobs);
   std::map<std::string, size_t> pose_jobs;
   for (const auto& [key, count] : stats.jobs_of_kind) {
-    if (key.first == JobKind::kPose) pose_jobs[std::string(JobStateName(key.second))] = count;
+    if (TraitsOf(key.first).makes_scene) pose_jobs[std::string(JobStateName(key.second))] = count;
   }
   metrics->SetPoseJobs(pose_jobs);
   metrics->SetQueue(stats.n_queued, absl::ToDoubleSeconds(stats.oldest_queued_age));

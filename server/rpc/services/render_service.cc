@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "common/error_reason.h"
@@ -9,6 +11,8 @@
 #include "nerf/v1/render_service.grpc.pb.h"
 #include "server/access/method_policy.h"
 #include "server/rpc/calls/service_context.h"
+#include "server/rpc/calls/unary_call.h"
+#include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/render_reply.h"
 #include "server/rpc/convert/render_request.h"
 #include "server/rpc/services/brokered_call.h"
@@ -71,6 +75,18 @@ class RenderService final : public v1::RenderService::CallbackService {
                                            absl::ToDoubleSeconds(services_.clock.Now() - start));
           return status;
         });
+  }
+
+  UnaryReactor* ExpandCameraPath(CallContext* context, const v1::ExpandCameraPathRequest* request,
+                                 v1::ExpandCameraPathResponse* response) override {
+    return AnswerUnary(services_, "nerf.v1.RenderService/ExpandCameraPath", context, *request, [=] {
+      NERF_RETURN_IF_ERROR(ParseProjectName("parent", request->parent()).status());
+      NERF_ASSIGN_OR_RETURN(
+          std::vector<v1::Camera> cameras,
+          ExpandPath("path", request->path(), request->width(), request->height()));
+      for (v1::Camera& camera : cameras) *response->add_cameras() = std::move(camera);
+      return absl::OkStatus();
+    });
   }
 
  private:

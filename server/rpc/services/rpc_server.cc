@@ -46,10 +46,9 @@ constexpr int kMaxConnectionIdleMs = 5 * 60 * 1000;
 constexpr int kMaxReadBytes = 64 << 10;
 
 constexpr const char* kServices[] = {
-    "nerf.v1.SceneService",    "nerf.v1.BlobService",    "google.bytestream.ByteStream",
-    "nerf.v1.TrainingService", "nerf.v1.ModelService",   "nerf.v1.RenderService",
-    "nerf.v1.AdminService",    "nerf.v1.WorkerService",  "nerf.v1.RenderJobService",
-    "nerf.v1.ViewService",     "nerf.v1.PoseJobService", "nerf.v1.ExportJobService"};
+    "nerf.v1.SceneService", "nerf.v1.BlobService",   "google.bytestream.ByteStream",
+    "nerf.v1.JobService",   "nerf.v1.ModelService",  "nerf.v1.RenderService",
+    "nerf.v1.AdminService", "nerf.v1.WorkerService", "nerf.v1.ViewService"};
 
 RpcType TypeOf(const google::protobuf::MethodDescriptor& method) {
   if (method.client_streaming()) {
@@ -119,9 +118,8 @@ struct RpcServer::State {
                 *d.blob_owners, d.backup,   d.admin,       &origins},
         workers(&context) {
     for (const auto make :
-         {MakeSceneService, MakeBlobService, MakeByteStreamService, MakeTrainingService,
-          MakeModelService, MakeRenderService, MakeAdminService, MakeRenderJobService,
-          MakePoseJobService, MakeExportJobService}) {
+         {MakeSceneService, MakeBlobService, MakeByteStreamService, MakeJobService,
+          MakeModelService, MakeRenderService, MakeAdminService}) {
       services.push_back(make(&context));
     }
     services.push_back(MakeViewService(&context, d.random));

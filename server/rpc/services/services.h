@@ -13,13 +13,10 @@ namespace nerf {
 std::unique_ptr<grpc::Service> MakeAdminService(const ServiceContext* services);
 std::unique_ptr<grpc::Service> MakeBlobService(const ServiceContext* services);
 std::unique_ptr<grpc::Service> MakeByteStreamService(const ServiceContext* services);
-std::unique_ptr<grpc::Service> MakeExportJobService(const ServiceContext* services);
+std::unique_ptr<grpc::Service> MakeJobService(const ServiceContext* services);
 std::unique_ptr<grpc::Service> MakeModelService(const ServiceContext* services);
-std::unique_ptr<grpc::Service> MakePoseJobService(const ServiceContext* services);
-std::unique_ptr<grpc::Service> MakeRenderJobService(const ServiceContext* services);
 std::unique_ptr<grpc::Service> MakeRenderService(const ServiceContext* services);
 std::unique_ptr<grpc::Service> MakeSceneService(const ServiceContext* services);
-std::unique_ptr<grpc::Service> MakeTrainingService(const ServiceContext* services);
 // `random` draws the names of live views.
 std::unique_ptr<grpc::Service> MakeViewService(const ServiceContext* services,
                                                RandomSource* random);

@@ -5,10 +5,10 @@
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_pose.h"
 #include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/convert_report.h"
+#include "server/rpc/convert/convert_training.h"
 
 namespace nerf {
 
@@ -23,8 +23,7 @@ UnaryReactor* WorkerService::CommitCheckpoint(CallContext* context,
   return AnswerUnary(
       services_, "nerf.v1.WorkerService/CommitCheckpoint", context, *request, [=, this] {
         RequestCheck check;
-        LeaseRef lease =
-            TakeOr(ParseLease("", request->training_job(), request->lease_epoch()), check);
+        LeaseRef lease = TakeOr(ParseLease("", request->job(), request->lease_epoch()), check);
         lease.worker = request->worker_id();
         const CheckpointRecord checkpoint = TakeOr(FromProto(*request), check);
         NERF_RETURN_IF_ERROR(check.Result());

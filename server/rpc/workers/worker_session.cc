@@ -15,6 +15,7 @@
 #include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_report.h"
 #include "server/rpc/convert/convert_worker.h"
+#include "server/rpc/convert/kind_messages.h"
 
 namespace nerf {
 namespace {
@@ -51,7 +52,7 @@ v1::DesiredJob::Action ActionOf(LeaseOrder order) {
 v1::DesiredJob MakeOrder(v1::DesiredJob::Action action, const LeaseRef& lease, absl::Duration ttl) {
   v1::DesiredJob order;
   order.set_action(action);
-  order.set_training_job(JobName(lease.job, lease.kind));
+  order.set_job(JobName(lease.job));
   order.set_lease_epoch(lease.epoch);
   order.set_part(lease.part);
   *order.mutable_lease_ttl() = ToProto(ttl);
@@ -100,7 +101,9 @@ absl::Status WorkerSession::CheckFirst(const v1::SynchronizeRequest& message) {
     return InvalidFieldsError({{"hello", "must come with the first message of a stream"}});
   }
   if (message.has_job()) {
-    NERF_RETURN_IF_ERROR(ParseLease("job", message.job()).status());
+    NERF_RETURN_IF_ERROR(
+        ParseLease("job", message.job().job(), message.job().lease_epoch(), message.job().part())
+            .status());
     if (IsEnd(message.job().phase())) NERF_RETURN_IF_ERROR(ParseEnd(message.job()).status());
   }
   return CheckDescription(FromProto(message.hello()));
@@ -114,7 +117,9 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
   description_ = FromProto(message.hello());
   std::vector<LeaseRef> held;
   if (message.has_job()) {
-    NERF_ASSIGN_OR_RETURN(LeaseRef lease, ParseLease("job", message.job()));
+    NERF_ASSIGN_OR_RETURN(
+        LeaseRef lease,
+        ParseLease("job", message.job().job(), message.job().lease_epoch(), message.job().part()));
     held.push_back(std::move(lease));
   }
   // Called before HandleWork can run: a worker that reconnects with a job must not get another one
@@ -165,7 +170,8 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
   v1::SynchronizeResponse response;
   std::optional<LeaseRef> lease;
   if (message.has_job()) {
-    NERF_ASSIGN_OR_RETURN(lease, ParseLease("job", message.job()));
+    NERF_ASSIGN_OR_RETURN(lease, ParseLease("job", message.job().job(), message.job().lease_epoch(),
+                                            message.job().part()));
     lease->worker = description_.id;
   }
   HearOf(message, lease);
@@ -178,16 +184,13 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
   if (message.has_rank_text()) NERF_RETURN_IF_ERROR(HandleRankText(message.rank_text()));
   if (slot_.draining()) services_.leases.Withdraw(description_.id);
   std::optional<ResourceKey> job;
-  JobKind kind = JobKind::kTraining;
   bool follows = false;
   if (slot_.held().has_value()) {
     job = slot_.held()->job;
-    kind = slot_.held()->kind;
-    follows = kind == JobKind::kTraining && slot_.held()->part > 0;
+    follows = slot_.held()->part > 0 && !services_.queue.KindOf(*job).has_part_leases;
     if (follows && slot_.draining()) services_.leases.LeaveGang(*slot_.held());
   }
-  if (!services_.workers.Heard(description_.id, connection_, slot_.draining(), job, follows,
-                               kind)) {
+  if (!services_.workers.Heard(description_.id, connection_, slot_.draining(), job, follows)) {
     return absl::AbortedError("a newer stream of this worker has taken over");
   }
   if (attached_) {
@@ -343,14 +346,18 @@ void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
   if (closed_ || (!stored.ok() && !IsRefusal(stored))) return;
   slot_.EndIsStored();
   v1::SynchronizeResponse response;
-  response.set_finished_acknowledged(JobName(lease.job, lease.kind));
+  response.set_finished_acknowledged(JobName(lease.job));
   SendIntervals(std::move(response));
 }
 
 absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::JobReport& report,
                                              v1::SynchronizeResponse* response) {
   absl::StatusOr<LeaseOrder> order = LeaseOrder::kTrain;
-  NERF_ASSIGN_OR_RETURN(const auto progress, ProgressOf(lease.kind, report));
+  std::optional<JobProgress> progress;
+  if (report.phase() == v1::JobReport::RUNNING) {
+    const JobKind kind = services_.queue.KindOf(lease.job).kind;
+    NERF_ASSIGN_OR_RETURN(progress, MessagesOf(kind).progress(report));
+  }
   if (progress.has_value()) {
     order = services_.leases.ReportProgress(lease, *progress);
     if (order.ok() && progress->preview_image.has_value()) {
@@ -376,9 +383,8 @@ absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::Jo
 
 absl::Status WorkerSession::HandleRankText(const v1::RankText& text) {
   NERF_ASSIGN_OR_RETURN(LeaseRef lease,
-                        ParseLease("rank_text", text.training_job(), text.lease_epoch()));
+                        ParseLease("rank_text", text.job(), text.lease_epoch(), text.rank()));
   lease.worker = description_.id;
-  lease.part = text.rank();
   const auto texts = services_.leases.TellRanks(lease, text.sequence(), text.text());
   // The report of the job is answered with ABANDON.
   if (IsFenced(texts.status())) return absl::OkStatus();
@@ -395,7 +401,7 @@ void WorkerSession::AnswerRankText(const absl::StatusOr<std::vector<std::string>
   const auto& [lease, sequence] = *asked_texts_;
   v1::SynchronizeResponse response;
   v1::RankTexts& answer = *response.mutable_rank_texts();
-  answer.set_training_job(JobName(lease.job));
+  answer.set_job(JobName(lease.job));
   answer.set_lease_epoch(lease.epoch);
   answer.set_sequence(sequence);
   for (const std::string& text : *texts) answer.add_texts(text);
@@ -478,7 +484,8 @@ void WorkerSession::HandleWork() {
     } else {
       v1::SynchronizeResponse response;
       const std::optional<LeaseOrder> order = services_.leases.OrderOf(*lease);
-      const bool takes_orders = lease->part == 0 || lease->kind == JobKind::kRender;
+      const bool takes_orders =
+          lease->part == 0 || services_.queue.KindOf(lease->job).has_part_leases;
       if (!order.has_value()) {
         *response.mutable_desired_job() =
             MakeOrder(v1::DesiredJob::ABANDON, *lease, absl::ZeroDuration());

@@ -30,7 +30,7 @@ bool Supersedes(const v1::SynchronizeResponse& newer, const v1::SynchronizeRespo
   return older.desired_job().action() != v1::DesiredJob::TRAIN &&
          older.desired_job().action() != v1::DesiredJob::RENDER && newer.has_desired_job() &&
          older.desired_job().action() == newer.desired_job().action() &&
-         older.desired_job().training_job() == newer.desired_job().training_job() &&
+         older.desired_job().job() == newer.desired_job().job() &&
          older.desired_job().lease_epoch() == newer.desired_job().lease_epoch();
 }
 

@@ -16,8 +16,8 @@
 namespace nerf {
 namespace {
 
-constexpr char kRead[] = "nerf.v1.TrainingService/GetTrainingJob";
-constexpr char kChange[] = "nerf.v1.TrainingService/CancelTrainingJob";
+constexpr char kRead[] = "nerf.v1.JobService/GetJob";
+constexpr char kChange[] = "nerf.v1.JobService/CancelJob";
 constexpr char kServer[] = "nerf.v1.AdminService/ListWorkers";
 constexpr char kWork[] = "nerf.v1.WorkerService/CommitCheckpoint";
 constexpr char kToken[] = "nerf.v1.AdminService/CreateToken";
@@ -34,7 +34,7 @@ bool May(const Principal& principal, std::string_view method, const std::string&
 }
 
 TEST(AccessControlTest, RolesReachTheirOwnProjectAlone) {
-  const std::string mine = "projects/a/trainingJobs/j", other = "projects/b/trainingJobs/j";
+  const std::string mine = "projects/a/jobs/j", other = "projects/b/jobs/j";
   for (const Role role : {Role::kViewer, Role::kEditor, Role::kAdmin}) {
     EXPECT_TRUE(May(Of(role, "a"), kRead, mine));
     EXPECT_FALSE(May(Of(role, "a"), kRead, other));
@@ -52,23 +52,22 @@ TEST(AccessControlTest, RolesReachTheirOwnProjectAlone) {
 TEST(AccessControlTest, WorkersWorkAndOthersDoNot) {
   EXPECT_TRUE(May(Of(Role::kWorker), kWork));
   EXPECT_FALSE(May(Of(Role::kAdmin), kWork));
-  EXPECT_FALSE(May(Of(Role::kWorker), kRead, "projects/a/trainingJobs/j"));
+  EXPECT_FALSE(May(Of(Role::kWorker), kRead, "projects/a/jobs/j"));
   EXPECT_TRUE(May(Of(Role::kWorker), "google.bytestream.ByteStream/Read", "projects/a/blobs/x/1"));
 }
 
 TEST(AccessControlTest, GrantOfOneResourceReachesItAndWhatIsBelow) {
-  const Principal share = Of(Role::kViewer, "a", "projects/a/trainingJobs/j");
-  EXPECT_TRUE(May(share, kRead, "projects/a/trainingJobs/j"));
-  EXPECT_TRUE(
-      May(share, "nerf.v1.RenderService/RenderImage", "projects/a/trainingJobs/j/checkpoints/5"));
-  EXPECT_FALSE(May(share, kRead, "projects/a/trainingJobs/j2"));
-  EXPECT_FALSE(May(share, "nerf.v1.TrainingService/ListTrainingJobs", "projects/a"));
-  EXPECT_FALSE(May(share, kChange, "projects/a/trainingJobs/j"));
+  const Principal share = Of(Role::kViewer, "a", "projects/a/jobs/j");
+  EXPECT_TRUE(May(share, kRead, "projects/a/jobs/j"));
+  EXPECT_TRUE(May(share, "nerf.v1.RenderService/RenderImage", "projects/a/jobs/j/checkpoints/5"));
+  EXPECT_FALSE(May(share, kRead, "projects/a/jobs/j2"));
+  EXPECT_FALSE(May(share, "nerf.v1.JobService/ListJobs", "projects/a"));
+  EXPECT_FALSE(May(share, kChange, "projects/a/jobs/j"));
 }
 
 TEST(AccessControlTest, NamesOfNoProjectAreForEveryProjectsRolesAlone) {
-  for (const char* name : {"", "x", "projects", "projects/", "projects//trainingJobs/j", "../a",
-                           "Projects/a/trainingJobs/j", " projects/a/trainingJobs/j"}) {
+  for (const char* name : {"", "x", "projects", "projects/", "projects//jobs/j", "../a",
+                           "Projects/a/jobs/j", " projects/a/jobs/j"}) {
     EXPECT_FALSE(May(Of(Role::kAdmin, "a"), kRead, name)) << name;
     EXPECT_TRUE(May(Of(Role::kAdmin), kRead, name)) << name;
   }

@@ -132,7 +132,7 @@ TEST_F(MetricsTest, ValuesArriveUnderTheirLabels) {
        R"(nerfd_job_attempts_total{result="completed"} 1)",
        R"(nerfd_lease_fenced_writes_total{rpc="CommitCheckpoint"} 1)",
        R"(nerfd_workers{state="idle"} 2)",
-       R"(nerfd_watchers{kind="training_job"} 4)",
+       R"(nerfd_watchers{kind="job"} 4)",
        "nerfd_watchers_evicted_total 1",
        "nerfd_store_read_only 1",
        "nerfd_blob_damaged_total 1",

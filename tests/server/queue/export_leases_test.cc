@@ -24,7 +24,7 @@ class ExportLeasesTest : public testing::Test {
 
   LeaseTable& leases() { return *harness_.leases; }
   JobQueue& queue() { return *harness_.queue; }
-  Job Get(const std::string& id) { return *queue().Get(QueueHarness::Key(id), JobKind::kExport); }
+  Job Get(const std::string& id) { return *queue().Get(QueueHarness::Key(id)); }
 
   static JobSpec Spec(const std::string& id) {
     JobSpec spec;
@@ -58,7 +58,7 @@ TEST_F(ExportLeasesTest, FilesThatItsHolderNamesEndTheJobAndAreKeptWithIt) {
   ASSERT_THAT(created, IsOk());
   EXPECT_EQ(created->exporting.step, 7u);
   const LeaseGrant grant = *Acquire();
-  EXPECT_EQ(grant.lease.kind, JobKind::kExport);
+  EXPECT_EQ(grant.job.kind, JobKind::kExport);
   EXPECT_EQ(grant.job.exporting.model_blob, QueueHarness::Blob("model 7"));
   JobProgress progress;
   progress.pose.doing = "surface";
@@ -72,7 +72,7 @@ TEST_F(ExportLeasesTest, FilesThatItsHolderNamesEndTheJobAndAreKeptWithIt) {
   EXPECT_EQ(Get("mesh").state, JobState::kSucceeded);
   EXPECT_EQ(Get("mesh").export_result, Made().exported);
   EXPECT_TRUE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("mesh").sha256));
-  ASSERT_THAT(queue().Delete(QueueHarness::Key("mesh"), JobKind::kExport), IsOk());
+  ASSERT_THAT(queue().Delete(QueueHarness::Key("mesh")), IsOk());
   EXPECT_FALSE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("mesh").sha256));
 }
 
@@ -133,11 +133,11 @@ TEST_F(ExportLeasesTest, LostWorkersJobStartsAgainAndItsLateFilesChangeNothing) 
 
 TEST_F(ExportLeasesTest, CancelledJobEndsWithoutFiles) {
   ASSERT_THAT(queue().Create(Spec("waiting")), IsOk());
-  ASSERT_THAT(queue().Cancel(QueueHarness::Key("waiting"), false, JobKind::kExport), IsOk());
+  ASSERT_THAT(queue().Cancel(QueueHarness::Key("waiting")), IsOk());
   EXPECT_EQ(Get("waiting").state, JobState::kCancelled);
   ASSERT_THAT(queue().Create(Spec("mesh")), IsOk());
   const LeaseGrant grant = *Acquire();
-  ASSERT_THAT(queue().Cancel(QueueHarness::Key("mesh"), false, JobKind::kExport), IsOk());
+  ASSERT_THAT(queue().Cancel(QueueHarness::Key("mesh")), IsOk());
   EXPECT_THAT(leases().Renew(grant.lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kCancel));
   ASSERT_THAT(leases().Finish(grant.lease, Made()), IsOk());  // it was just done
   EXPECT_EQ(Get("mesh").state, JobState::kCancelled);

@@ -158,7 +158,7 @@ TEST_F(InputLeasesTest, RenderJobWaitsForItsModel) {
   ASSERT_TRUE(grant.has_value());
   Lose("model 7");
   ASSERT_THAT(leases().Finish(grant->lease, Damaged()), IsOk());
-  const Job job = *harness_.queue->Get(QueueHarness::Key("film"), JobKind::kRender);
+  const Job job = *harness_.queue->Get(QueueHarness::Key("film"));
   EXPECT_EQ(job.state, JobState::kQueued);
   EXPECT_EQ(job.queue_reason, QueueReason::kBlobsMissing);
   EXPECT_THAT(harness_.queue->PlaceOf(job).lack, HasSubstr("its model is damaged or missing"));

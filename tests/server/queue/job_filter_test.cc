@@ -1,4 +1,4 @@
-#include "server/queue/jobs/job_filter.h"
+#include "server/queue/state/job_filter.h"
 
 #include <gtest/gtest.h>
 
@@ -33,28 +33,43 @@ TEST_F(JobFilterTest, EmptyFilterMatchesEveryJob) {
 
 TEST_F(JobFilterTest, EveryFieldIsCompared) {
   for (const char* text :
-       {"state = RUNNING", "state != QUEUED", "scene = mic", "scene != \"lego\"",
-        "display_name = \"night \\\"run\\\"\"", "labels.team = blue", "labels.team=\"blue\"",
-        "labels.other = \"\"", "labels.other != x", "priority = 7", "priority>=7", "priority <= 7",
-        "priority > -7", "priority < 8", "state = RUNNING AND labels.team = blue"}) {
+       {"kind = training", "kind != render", "state = RUNNING", "state != QUEUED", "scene = mic",
+        "scene != \"lego\"", "display_name = \"night \\\"run\\\"\"", "labels.team = blue",
+        "labels.team=\"blue\"", "labels.other = \"\"", "labels.other != x", "priority = 7",
+        "priority>=7", "priority <= 7", "priority > -7", "priority < 8",
+        "state = RUNNING AND labels.team = blue"}) {
     EXPECT_TRUE(Matches(text)) << text;
   }
-  for (const char* text : {"state = QUEUED", "scene = lego", "display_name = night",
-                           "labels.team != blue", "labels.other = x", "priority > 7",
-                           "state = RUNNING AND labels.team = red", "priority != 7"}) {
+  for (const char* text :
+       {"kind = render", "kind != training", "state = QUEUED", "scene = lego",
+        "display_name = night", "labels.team != blue", "labels.other = x", "priority > 7",
+        "state = RUNNING AND labels.team = red", "priority != 7"}) {
     EXPECT_FALSE(Matches(text)) << text;
   }
 }
 
 TEST_F(JobFilterTest, WrongTextsAreRefused) {
-  for (const std::string& text :
-       {std::string("state"), std::string("state ="), std::string("state = running"),
-        std::string("state < RUNNING"), std::string("name = x"), std::string("labels. = x"),
-        std::string("labels.Team = x"), std::string("scene = \"mic"), std::string("scene = \"\\"),
-        std::string("priority = high"), std::string("state = RUNNING OR scene = mic"),
-        std::string("state = RUNNING scene = mic"), std::string("state = RUNNING AND"),
-        std::string("AND"), std::string("= RUNNING"), std::string("scene ~ mic"),
-        std::string(2000, ' ')}) {
+  for (const std::string& text : {std::string("kind = rendering"),
+                                  std::string("kind = Render"),
+                                  std::string("kind = \"\""),
+                                  std::string("kind > pose"),
+                                  std::string("state"),
+                                  std::string("state ="),
+                                  std::string("state = running"),
+                                  std::string("state < RUNNING"),
+                                  std::string("name = x"),
+                                  std::string("labels. = x"),
+                                  std::string("labels.Team = x"),
+                                  std::string("scene = \"mic"),
+                                  std::string("scene = \"\\"),
+                                  std::string("priority = high"),
+                                  std::string("state = RUNNING OR scene = mic"),
+                                  std::string("state = RUNNING scene = mic"),
+                                  std::string("state = RUNNING AND"),
+                                  std::string("AND"),
+                                  std::string("= RUNNING"),
+                                  std::string("scene ~ mic"),
+                                  std::string(2000, ' ')}) {
     EXPECT_THAT(JobFilter::Parse(text),
                 FailsWith(absl::StatusCode::kInvalidArgument, reason::kFieldInvalid))
         << text;

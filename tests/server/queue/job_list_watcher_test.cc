@@ -219,13 +219,14 @@ TEST_F(JobListWatcherTest, DeletedJobsAreRemovedAndForgottenOnesBeginAnew) {
   EXPECT_TRUE(watcher->TryNext()->reset) << "a reader that slept";
 }
 
-TEST_F(JobListWatcherTest, RenderJobWithTheNameOfADeletedTrainingIsNoRow) {
+TEST_F(JobListWatcherTest, RenderJobWithTheNameOfADeletedTrainingIsARowWhereItsKindIsAskedFor) {
   const LeaseRef lease = harness_.Running("trained");
   ASSERT_THAT(harness_.leases->CommitCheckpoint(lease, QueueHarness::Checkpoint(7)), IsOk());
   ASSERT_THAT(harness_.leases->Finish(lease, {}), IsOk());
   Create("one");
-  const auto watcher = Watch();
-  ASSERT_TRUE(watcher->TryNext().has_value());
+  const auto all = Watch(), trainings = Watch("", 100, "kind = training");
+  for (const auto& watcher : {all.get(), trainings.get()})
+    EXPECT_THAT(Ids(*watcher->TryNext()), ElementsAre("one", "trained"));
   Cancel("one");
   ASSERT_THAT(harness_.queue->Delete(QueueHarness::Key("one")), IsOk());
   JobSpec spec;
@@ -237,7 +238,12 @@ TEST_F(JobListWatcherTest, RenderJobWithTheNameOfADeletedTrainingIsNoRow) {
   spec.render.n_frames = 1;
   spec.render.images = true;
   ASSERT_THAT(harness_.queue->Create(spec), IsOk());
-  const auto next = watcher->TryNext();
+  auto next = all->TryNext();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_THAT(Ids(*next), ElementsAre("one"));
+  EXPECT_EQ(next->jobs[0].row->job().kind, JobKind::kRender);
+  EXPECT_THAT(Removed(*next), IsEmpty());
+  next = trainings->TryNext();
   ASSERT_TRUE(next.has_value());
   EXPECT_THAT(Ids(*next), IsEmpty());
   EXPECT_THAT(Removed(*next), ElementsAre("one"));

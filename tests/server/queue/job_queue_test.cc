@@ -207,8 +207,8 @@ TEST_F(JobQueueTest, EveryBadFieldIsNamedAndNothingIsStored) {
   EXPECT_THAT(job, FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   std::set<std::string> fields;
   for (const auto& violation : GetFieldViolations(job.status())) fields.insert(violation.field);
-  EXPECT_THAT(fields, testing::ElementsAre("request_id", "training_job.display_name",
-                                           "training_job.scene", "training_job_id"));
+  EXPECT_THAT(fields, testing::ElementsAre("job.display_name", "job.training.scene", "job_id",
+                                           "request_id"));
   EXPECT_EQ(harness_.memory_store.n_commits(), before);
 }
 
@@ -308,10 +308,10 @@ TEST_F(JobQueueTest, SceneMayBeLeftOutWhereNothingIsCreated) {
 
 TEST_F(JobQueueTest, ErrorsOfNamesCarryThem) {
   EXPECT_EQ(GetReason(queue().Get({"default", "none"}).status())->metadata.at("resource"),
-            "projects/default/trainingJobs/none");
+            "projects/default/jobs/none");
   ASSERT_THAT(queue().Create(harness_.Spec("one")), IsOk());
   EXPECT_EQ(GetReason(queue().Create(harness_.Spec("one")).status())->metadata.at("resource"),
-            "projects/default/trainingJobs/one");
+            "projects/default/jobs/one");
 }
 
 TEST_F(JobQueueTest, FullQueueRefusesMore) {

@@ -41,7 +41,7 @@ TEST(JobStateTest, EveryPairOfStatesIsAnArrowOrRefused) {
       EXPECT_EQ(status.ok(), legal);
       EXPECT_EQ(job.state, legal ? to : from);
       if (!legal) {
-        EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal, "default/trainingJobs/j-1"));
+        EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal, "default/jobs/j-1"));
         EXPECT_EQ(job.queue_reason, QueueReason::kPreempted);
         EXPECT_EQ(job.end_time, absl::InfinitePast());
       }

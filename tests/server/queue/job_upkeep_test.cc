@@ -477,7 +477,7 @@ TEST_F(JobUpkeepTest, DrainedWorkerGivesItsPoseJobBack) {
   Advance(absl::Seconds(1));
   EXPECT_EQ(leases_.OrderOf(lease), LeaseOrder::kCheckpointAndStop);
   EXPECT_THAT(leases_.Release(lease), IsOk());
-  const Job job = *harness_.queue->Get(QueueHarness::Key("fox"), JobKind::kPose);
+  const Job job = *harness_.queue->Get(QueueHarness::Key("fox"));
   EXPECT_EQ(job.queue_reason, QueueReason::kWorkerDrained);
   EXPECT_EQ(job.crashes_in_row, 0u);
 }

@@ -17,7 +17,7 @@ class PoseLeasesTest : public testing::Test {
  protected:
   LeaseTable& leases() { return *harness_.leases; }
   JobQueue& queue() { return *harness_.queue; }
-  Job Get(const std::string& id) { return *queue().Get(QueueHarness::Key(id), JobKind::kPose); }
+  Job Get(const std::string& id) { return *queue().Get(QueueHarness::Key(id)); }
   size_t CountIn(JobState state) { return queue().Stats().jobs_of_kind[{JobKind::kPose, state}]; }
 
   static JobSpec Spec(const std::string& id, const std::string& scene = "garden") {
@@ -60,7 +60,7 @@ TEST_F(PoseLeasesTest, CommittedFilesBecomeTheSceneAndEndTheJob) {
   ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
   EXPECT_EQ(CountIn(JobState::kQueued), 1u);
   const LeaseGrant grant = *Acquire();
-  EXPECT_EQ(grant.lease.kind, JobKind::kPose);
+  EXPECT_EQ(grant.job.kind, JobKind::kPose);
   EXPECT_EQ(grant.job.pose.files.size(), 2u);
   ASSERT_THAT(leases().Renew(grant.lease, WorkPhase::kPreparing), IsOk());
   ASSERT_THAT(leases().ReportProgress(grant.lease, Progress(6)), IsOk());
@@ -85,7 +85,7 @@ TEST_F(PoseLeasesTest, CommittedFilesBecomeTheSceneAndEndTheJob) {
   harness_.Restart();
   EXPECT_EQ(CountIn(JobState::kQueued), 0u);
   EXPECT_EQ(CountIn(JobState::kSucceeded), 1u);
-  ASSERT_THAT(queue().Delete(QueueHarness::Key("fox"), JobKind::kPose), IsOk());
+  ASSERT_THAT(queue().Delete(QueueHarness::Key("fox")), IsOk());
   EXPECT_EQ(CountIn(JobState::kSucceeded), 0u);
   EXPECT_THAT(harness_.scenes->Get(QueueHarness::Key("garden")), IsOk());
 }
@@ -199,12 +199,10 @@ TEST_F(PoseLeasesTest, NobodyTakesThePromisedScene) {
 
 TEST_F(PoseLeasesTest, CancelIsAtOnceInTheQueueAndThroughItsWorkerLater) {
   ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
-  EXPECT_EQ(queue().Cancel(QueueHarness::Key("fox"), false, JobKind::kPose)->state,
-            JobState::kCancelled);
+  EXPECT_EQ(queue().Cancel(QueueHarness::Key("fox"))->state, JobState::kCancelled);
   ASSERT_THAT(queue().Create(Spec("hen")), IsOk());
   const LeaseGrant grant = *Acquire();
-  EXPECT_EQ(queue().Cancel(QueueHarness::Key("hen"), false, JobKind::kPose)->state,
-            JobState::kCancelling);
+  EXPECT_EQ(queue().Cancel(QueueHarness::Key("hen"))->state, JobState::kCancelling);
   EXPECT_EQ(*leases().Renew(grant.lease, WorkPhase::kRunning), LeaseOrder::kCancel);
   const absl::Status late = leases().CommitPoses(grant.lease, Result(), SceneFiles());
   EXPECT_THAT(late, StatusIs(StatusCode::kFailedPrecondition));
@@ -242,18 +240,17 @@ TEST_F(PoseLeasesTest, RepeatedRequestFindsTheJobAndAnotherBodyIsRefused) {
   EXPECT_THAT(queue().Create(spec), StatusIs(StatusCode::kAlreadyExists));
 }
 
-TEST_F(PoseLeasesTest, OtherKindsDoNotSeeItAndListsAreOfOneKind) {
+TEST_F(PoseLeasesTest, ItIsListedWithOtherKindsAndRefusesWhatItCannotDo) {
   harness_.AddScene();
   ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
   ASSERT_THAT(queue().Create(harness_.Spec("training")), IsOk());
-  EXPECT_FALSE(queue().Get(QueueHarness::Key("fox")).ok());
-  EXPECT_FALSE(queue().Get(QueueHarness::Key("training"), JobKind::kPose).ok());
-  EXPECT_FALSE(queue().Pause(QueueHarness::Key("fox")).ok());
-  const auto poses = queue().ListOfKind({"default", 0, ""}, JobKind::kPose);
+  EXPECT_THAT(queue().Pause(QueueHarness::Key("fox")),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kKindCannot));
+  EXPECT_EQ(queue().List({"default", 0, ""})->records.size(), 2u);
+  const auto poses = queue().List({"default", 0, ""}, *JobFilter::Parse("kind = pose"));
   ASSERT_THAT(poses, IsOk());
   ASSERT_EQ(poses->records.size(), 1u);
-  EXPECT_EQ(poses->records[0].key.id, "fox");
-  EXPECT_EQ(queue().List({"default", 0, ""})->records.size(), 1u);
+  EXPECT_EQ(poses->records[0].row->job().key.id, "fox");
 }
 
 TEST_F(PoseLeasesTest, ThreeCrashesFailIt) {
@@ -276,9 +273,9 @@ TEST_F(PoseLeasesTest, WrongFieldsAreAllNamed) {
   for (const auto& violation : GetFieldViolations(queue().Create(spec).status())) {
     fields.push_back(violation.field);
   }
-  EXPECT_THAT(fields, testing::UnorderedElementsAre("pose_job_id", "pose_job.scene",
-                                                    "pose_job.min_posed", "pose_job.film_frames",
-                                                    "pose_job.priority", "pose_job.files"));
+  EXPECT_THAT(fields, testing::UnorderedElementsAre("job_id", "job.pose.scene",
+                                                    "job.pose.min_posed", "job.pose.film_frames",
+                                                    "job.priority", "job.pose.files"));
 }
 
 TEST_F(PoseLeasesTest, FilesOfAnEndedJobLeaveMemory) {

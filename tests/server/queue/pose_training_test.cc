@@ -70,12 +70,8 @@ class PoseTrainingTest : public testing::Test {
                      {{"b.jpg", "", "no overlap"}}};
     ASSERT_THAT(harness_.leases->Finish(grant->lease, outcome), IsOk());
   }
-  void CancelPoses() {
-    ASSERT_THAT(harness_.queue->Cancel(QueueHarness::Key(kPoses), false, JobKind::kPose), IsOk());
-  }
-  absl::Status DeletePoses() {
-    return harness_.queue->Delete(QueueHarness::Key(kPoses), JobKind::kPose);
-  }
+  void CancelPoses() { ASSERT_THAT(harness_.queue->Cancel(QueueHarness::Key(kPoses)), IsOk()); }
+  absl::Status DeletePoses() { return harness_.queue->Delete(QueueHarness::Key(kPoses)); }
   Job Get(const std::string& id = kTraining) { return harness_.Get(id); }
 
   QueueHarness harness_;
@@ -131,8 +127,8 @@ TEST_F(PoseTrainingTest, FailsWithThePoseJobsErrorAndProblems) {
   EXPECT_EQ(job.state, JobState::kFailed);
   EXPECT_EQ(job.error.code, StatusCode::kInvalidArgument);
   EXPECT_EQ(job.error.reason, reason::kDatasetInvalid);
-  EXPECT_EQ(job.error.message, "projects/default/poseJobs/fox: 1 of 2 are posed");
-  EXPECT_EQ(job.error.metadata.at("pose_job"), "projects/default/poseJobs/fox");
+  EXPECT_EQ(job.error.message, "projects/default/jobs/fox: 1 of 2 are posed");
+  EXPECT_EQ(job.error.metadata.at("pose_job"), "projects/default/jobs/fox");
   ASSERT_EQ(job.error.problems.size(), 1u);
   harness_.Restart();
   Tick();
@@ -146,7 +142,7 @@ TEST_F(PoseTrainingTest, FailsIfThePoseJobIsCancelledOrGone) {
   Tick();
   EXPECT_EQ(Get().state, JobState::kFailed);
   EXPECT_EQ(Get().error.reason, reason::kPosesMissing);
-  EXPECT_THAT(Get().error.message, HasSubstr("poseJobs/fox: was cancelled"));
+  EXPECT_THAT(Get().error.message, HasSubstr("jobs/fox: was cancelled"));
 
   ASSERT_THAT(harness_.queue->Create(PoseSpec("gone", "meadow")), IsOk());
   ASSERT_THAT(harness_.queue->Create(TrainingSpec("second", "gone")), IsOk());
@@ -219,7 +215,7 @@ TEST_F(PoseTrainingTest, RefusedWriteChangesNothingAndIsTriedAgain) {
   Tick();
   EXPECT_TRUE(Get().awaits_poses);
   EXPECT_THAT(DeletePoses(), StatusIs(StatusCode::kUnavailable));
-  EXPECT_THAT(harness_.queue->Get(QueueHarness::Key(kPoses), JobKind::kPose), IsOk());
+  EXPECT_THAT(harness_.queue->Get(QueueHarness::Key(kPoses)), IsOk());
   harness_.memory_store.before_commit = nullptr;
   Tick();
   EXPECT_FALSE(Get().awaits_poses);
@@ -233,11 +229,12 @@ TEST_F(PoseTrainingTest, PoseJobsThatMakeNoSceneAreRefused) {
   CancelPoses();
   const absl::Status refused = harness_.queue->Create(TrainingSpec()).status();
   EXPECT_EQ(GetReason(refused)->reason, reason::kStateConflict);
-  EXPECT_THAT(refused.message(), HasSubstr("poseJobs/fox is CANCELLED"));
+  EXPECT_THAT(refused.message(), HasSubstr("jobs/fox is CANCELLED"));
   harness_.AddScene();
   ASSERT_THAT(harness_.queue->Create(harness_.Spec("other")), IsOk());
-  EXPECT_THAT(harness_.queue->Create(TrainingSpec("x", "other")), StatusIs(StatusCode::kNotFound))
-      << "a training is no pose job";
+  EXPECT_THAT(harness_.queue->Create(TrainingSpec("x", "other")),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("jobs/other is a training job: it makes no scene")));
   ASSERT_THAT(harness_.queue->Create(PoseSpec("hen", "yard")), IsOk());
   Pose();
   ASSERT_THAT(harness_.scenes->Delete(QueueHarness::Key("yard")), IsOk());

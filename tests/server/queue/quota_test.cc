@@ -180,13 +180,13 @@ TEST_F(RecordBytesTest, AreCountedAgainAtAStartAndGoWithTheirResources) {
   const uint64_t counted = Counted();
   EXPECT_GT(counted, 1100U * 250);
   // The store still has the files of an ended job, and reads them at the next start.
-  ASSERT_THAT(harness_.queue->Cancel({"lab", "two"}, false, JobKind::kPose), IsOk());
+  ASSERT_THAT(harness_.queue->Cancel({"lab", "two"}), IsOk());
   EXPECT_EQ(Counted(), counted);
   harness_.Restart();
   EXPECT_EQ(Counted(), counted);
   ASSERT_THAT(harness_.queue->Cancel({"lab", "one"}), IsOk());
   EXPECT_THAT(harness_.queue->Delete({"lab", "one"}), IsOk());
-  EXPECT_THAT(harness_.queue->Delete({"lab", "two"}, JobKind::kPose), IsOk());
+  EXPECT_THAT(harness_.queue->Delete({"lab", "two"}), IsOk());
   EXPECT_THAT(harness_.scenes->Delete({"lab", "scene"}), IsOk());
   EXPECT_EQ(Counted(), 0U);
 }
@@ -252,7 +252,7 @@ TEST_F(QuotaTest, DayUsedTwiceStopsPoseJobs) {
     }
     EXPECT_NEAR(n_seconds, 120, 5);
     EXPECT_THAT(harness_.leases->Release(lease), IsOk());
-    return *harness_.queue->Get(QueueHarness::Key("fox"), JobKind::kPose);
+    return *harness_.queue->Get(QueueHarness::Key("fox"));
   };
   const Job job = use_the_day_twice();
   EXPECT_EQ(job.queue_reason, QueueReason::kQuota);

@@ -11,6 +11,8 @@ namespace nerf {
 namespace {
 
 using absl::StatusCode;
+using testing::AllOf;
+using testing::ElementsAre;
 
 class RenderLeasesTest : public testing::Test {
  protected:
@@ -22,9 +24,7 @@ class RenderLeasesTest : public testing::Test {
   }
 
   LeaseTable& leases() { return *harness_.leases; }
-  Job Get(const std::string& id) {
-    return *harness_.queue->Get(QueueHarness::Key(id), JobKind::kRender);
-  }
+  Job Get(const std::string& id) { return *harness_.queue->Get(QueueHarness::Key(id)); }
 
   JobSpec Spec(const std::string& id, uint32_t n_frames, bool movie = false) {
     JobSpec spec;
@@ -199,7 +199,7 @@ TEST_F(RenderLeasesTest, CancelWaitsForHoldersAndIsImmediateWithoutThem) {
   ASSERT_THAT(harness_.queue->Create(Spec("film", 40)), IsOk());
   const LeaseGrant a = *Acquire("worker-a"), b = *Acquire("worker-b");
   const auto cancel = [&](const std::string& id) {
-    return harness_.queue->Cancel(QueueHarness::Key(id), false, JobKind::kRender);
+    return harness_.queue->Cancel(QueueHarness::Key(id));
   };
   EXPECT_EQ(cancel("film")->state, JobState::kCancelling);
   EXPECT_EQ(*leases().Renew(a.lease, WorkPhase::kRunning), LeaseOrder::kCancel);
@@ -214,7 +214,7 @@ TEST_F(RenderLeasesTest, CancelWaitsForHoldersAndIsImmediateWithoutThem) {
   ASSERT_THAT(leases().Finish(part.lease, {}), IsOk());
   EXPECT_EQ(Get("next").state, JobState::kRunning);
   EXPECT_EQ(cancel("next")->state, JobState::kCancelled);
-  EXPECT_THAT(harness_.queue->Delete(QueueHarness::Key("next"), JobKind::kRender), IsOk());
+  EXPECT_THAT(harness_.queue->Delete(QueueHarness::Key("next")), IsOk());
 }
 
 TEST_F(RenderLeasesTest, ThreeCrashesInARowWithoutAFrameFailTheJob) {
@@ -227,28 +227,84 @@ TEST_F(RenderLeasesTest, ThreeCrashesInARowWithoutAFrameFailTheJob) {
   EXPECT_EQ(Get("film").error.reason, reason::kEngineCrashed);
 }
 
-TEST_F(RenderLeasesTest, TrainingCallsDoNotSeeRenderJobsAndTheOtherWayRound) {
+TEST_F(RenderLeasesTest, ListsHaveEveryKindOrThoseThatTheFilterNames) {
   ASSERT_THAT(harness_.queue->Create(Spec("film", 20)), IsOk());
-  EXPECT_THAT(harness_.queue->Get(QueueHarness::Key("film")),
-              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
-  EXPECT_THAT(harness_.queue->Get(QueueHarness::Key("trained"), JobKind::kRender),
-              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
-  EXPECT_EQ(harness_.queue->List({"default", 0, ""})->records.size(), 1u);
-  EXPECT_EQ(harness_.queue->ListOfKind({"default", 0, ""}, JobKind::kRender)->records.size(), 1u);
+  const auto ids = [&](const std::string& filter) {
+    const auto page = harness_.queue->List({"default", 0, ""}, *JobFilter::Parse(filter));
+    std::vector<std::string> found;
+    for (const ListedJob& listed : page->records) found.push_back(listed.row->job().key.id);
+    return found;
+  };
+  EXPECT_THAT(ids(""), ElementsAre("film", "trained"));
+  EXPECT_THAT(ids("kind = render"), ElementsAre("film"));
+  EXPECT_THAT(ids("kind = training"), ElementsAre("trained"));
+  EXPECT_THAT(ids("kind != pose AND state = QUEUED"), ElementsAre("film"));
   EXPECT_THAT(harness_.queue->Create(harness_.Spec("film")),
               FailsWith(StatusCode::kAlreadyExists, reason::kAlreadyExists));
-  LeaseRef disguised = Acquire("worker-a")->lease;
-  disguised.kind = JobKind::kTraining;
-  EXPECT_THAT(leases().Renew(disguised, WorkPhase::kRunning),
-              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
+}
+
+TEST_F(RenderLeasesTest, WhatOnlyTrainingsDoIsRefusedByName) {
+  const ResourceKey film = QueueHarness::Key("film");
+  JobQueue& queue = *harness_.queue;
+  ASSERT_THAT(queue.Create(Spec("film", 20)), IsOk());
+  const auto refused = [](const std::string& why) {
+    return AllOf(FailsWith(StatusCode::kFailedPrecondition, reason::kKindCannot),
+                 StatusIs(StatusCode::kFailedPrecondition,
+                          "projects/default/jobs/film is a render job: it " + why));
+  };
+  EXPECT_THAT(queue.Pause(film), refused("cannot be paused"));
+  EXPECT_THAT(queue.Resume(film), refused("is never paused"));
+  EXPECT_THAT(queue.Cancel(film, /*keep_checkpoint=*/true), refused("has no checkpoint to keep"));
+  EXPECT_THAT(queue.GetCurve(film), refused("has no curves"));
+  JobSpec retry;
+  retry.project = "default";
+  retry.retry_of = "film";
+  EXPECT_THAT(queue.Create(retry), refused("cannot be retried"));
+  JobSpec extension;
+  extension.project = "default";
+  extension.extension = {.of = "film", .budget_kind = "steps", .budget_amount = 2000};
+  EXPECT_THAT(queue.Create(extension), refused("cannot be extended"));
+  const LeaseRef lease = Acquire("worker-a")->lease;
+  EXPECT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(8)),
+              refused("commits no checkpoints"));
+  EXPECT_THAT(leases().CommitPoses(lease, {}, {}), refused("has no poses"));
+}
+
+TEST_F(RenderLeasesTest, ItsNamesPriorityAndLabelsChangeButNoDeadlineAndCrop) {
+  const ResourceKey film = QueueHarness::Key("film");
+  ASSERT_THAT(harness_.queue->Create(Spec("film", 20)), IsOk());
+  JobUpdate update;
+  update.display_name = "night";
+  update.priority = 7;
+  update.labels = JobLabels{{"team", "blue"}};
+  ASSERT_THAT(harness_.queue->Update(film, update), IsOk());
+  EXPECT_EQ(Get("film").priority, 7);
+  const auto field_of = [&](const absl::Status& refused) {
+    const auto violations = GetFieldViolations(refused);
+    return violations.size() == 1 ? violations[0].field : "";
+  };
+  const absl::Time later = harness_.clock.WallNow() + absl::Hours(1);
+  std::vector<std::pair<std::string, JobUpdate>> wrong(3);
+  wrong[0].first = "job.training.crop";
+  wrong[0].second.crop = "box";
+  wrong[1].first = "job.start_by_time";
+  wrong[1].second.start_by = later;
+  wrong[2].first = "job.end_by_time";
+  wrong[2].second.end_by = later;
+  for (const auto& [field, change] : wrong) {
+    EXPECT_EQ(field_of(harness_.queue->Update(film, change).status()), field);
+  }
+  JobSpec spec = Spec("late", 20);
+  spec.end_by = later;
+  EXPECT_EQ(field_of(harness_.queue->Create(spec).status()), "job.end_by_time");
 }
 
 TEST_F(RenderLeasesTest, OlderWorkComesFirstWhateverItsKind) {
   ASSERT_THAT(harness_.queue->Create(Spec("film", 20)), IsOk());
   ASSERT_THAT(harness_.queue->Create(harness_.Spec("training")), IsOk());
-  EXPECT_EQ(Acquire("worker-a")->lease.kind, JobKind::kRender);
-  EXPECT_EQ(Acquire("worker-b")->lease.kind, JobKind::kRender);
-  EXPECT_EQ(Acquire("worker-c")->lease.kind, JobKind::kTraining);
+  EXPECT_EQ(Acquire("worker-a")->job.kind, JobKind::kRender);
+  EXPECT_EQ(Acquire("worker-b")->job.kind, JobKind::kRender);
+  EXPECT_EQ(Acquire("worker-c")->job.kind, JobKind::kTraining);
 }
 
 }  // namespace

@@ -21,19 +21,16 @@ TEST(ResourceKeyTest, NamesComeBack) {
 
 TEST(ResourceKeyTest, BadNamesAreRefusedWithTheirField) {
   for (const char* bad :
-       {"", "j-1", "projects/default/scenes/j-1", "projects/default/trainingJobs/",
-        "projects//trainingJobs/a", "/projects/p/trainingJobs/a", "projects/p/trainingJobs/a/",
-        "projects/p/trainingJobs/../x", "projects/P/trainingJobs/a",
-        "projects/p/trainingJobs/a b"}) {
-    EXPECT_THAT(ParseJobName("training_job", bad),
-                StatusIs(absl::StatusCode::kInvalidArgument, "training_job: "))
+       {"", "j-1", "projects/default/scenes/j-1", "projects/default/trainingJobs/j-1",
+        "projects/default/jobs/", "projects//jobs/a", "/projects/p/jobs/a", "projects/p/jobs/a/",
+        "projects/p/jobs/../x", "projects/P/jobs/a", "projects/p/jobs/a b"}) {
+    EXPECT_THAT(ParseJobName("job", bad), StatusIs(absl::StatusCode::kInvalidArgument, "job: "))
         << bad;
   }
   for (const char* bad :
-       {"", "1", "projects/p/trainingJobs/a", "projects/p/trainingJobs/a/checkpoints/",
-        "projects/p/trainingJobs/a/checkpoints/-1", "projects/p/trainingJobs/a/checkpoints/01",
-        "projects/p/trainingJobs/a/checkpoints/4294967296",
-        "projects/p/trainingJobs/a/checkpoints/1/2"}) {
+       {"", "1", "projects/p/jobs/a", "projects/p/jobs/a/checkpoints/",
+        "projects/p/jobs/a/checkpoints/-1", "projects/p/jobs/a/checkpoints/01",
+        "projects/p/jobs/a/checkpoints/4294967296", "projects/p/jobs/a/checkpoints/1/2"}) {
     EXPECT_THAT(ParseCheckpointName("name", bad),
                 FailsWith(absl::StatusCode::kInvalidArgument, reason::kFieldInvalid))
         << bad;

@@ -55,9 +55,6 @@ class SickWorkersTest : public testing::Test {
     Commit();
     Finish();
   }
-  Job Get(const std::string& id, JobKind kind) {
-    return *harness_.queue->Get(QueueHarness::Key(id), kind);
-  }
   // The id of the job that the worker is granted; empty without one.
   std::string Take(const std::string& worker) {
     const auto grant = leases_.Acquire({worker, {"ngp", "colmap", "export/ngp", "render/ngp"}});
@@ -167,10 +164,11 @@ TEST_F(SickWorkersTest, NoProjectTakesAWorkerFromTheOthersByCrashes) {
       const std::string id = "bad-" + std::to_string(i);
       Create(id, kind);
       for (; Take("a") == id; ++n_crashes) Crash();
-      EXPECT_EQ(Get(id, kind).state, JobState::kFailed);
-      EXPECT_THAT(Get(id, kind).error.message, testing::HasSubstr("3 tries in a row broke down"));
+      EXPECT_EQ(harness_.Get(id).state, JobState::kFailed);
+      EXPECT_THAT(harness_.Get(id).error.message,
+                  testing::HasSubstr("3 tries in a row broke down"));
       if (kind == JobKind::kPose) {
-        EXPECT_THAT(harness_.queue->Delete(QueueHarness::Key(id), kind), IsOk());
+        EXPECT_THAT(harness_.queue->Delete(QueueHarness::Key(id)), IsOk());
       }
     }
   }
@@ -240,19 +238,19 @@ TEST_F(SickWorkersTest, WorkThatFitsNowhereFailsAfterRoundsOnAllWorkersAndSaysWh
         EXPECT_THAT(leases_.Release(held_, QueueReason::kNoRoom, std::nullopt, "1 GB of 3"),
                     IsOk());
         if (round + 1 < LeaseTable::kMaxNoRoomRounds) {
-          EXPECT_EQ(Get("large", kind).queue_reason, QueueReason::kNoRoom);
+          EXPECT_EQ(harness_.Get("large").queue_reason, QueueReason::kNoRoom);
         }
       }
       harness_.clock.Advance(LeaseTable::kMaxNoRoomPause);
     }
     EXPECT_EQ(n_tries, 2 * LeaseTable::kMaxNoRoomRounds);
-    const Job job = Get("large", kind);
+    const Job job = harness_.Get("large");
     EXPECT_EQ(job.state, JobState::kFailed);
     EXPECT_EQ(job.error.reason, "NO_ROOM");
     EXPECT_EQ(job.error.code, absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(job.error.message, testing::HasSubstr("3 times in a row; last: 1 GB of 3"));
     EXPECT_TRUE(Record("a").avoids.empty());
-    ASSERT_THAT(harness_.queue->Delete(QueueHarness::Key("large"), kind), IsOk());
+    ASSERT_THAT(harness_.queue->Delete(QueueHarness::Key("large")), IsOk());
   }
 }
 

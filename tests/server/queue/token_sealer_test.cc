@@ -57,10 +57,10 @@ TEST_F(TokenSealerTest, EveryChangedCharacterAndLengthIsRefused) {
 
 TEST_F(TokenSealerTest, LongestTokensFit) {
   const std::string longest(63, 'a');
-  const std::string watch = EncodeWatchToken(
-      sealer_, JobKind::kTraining, {std::string(36, 'e'), {longest, longest}, ~uint64_t{0}});
+  const std::string watch =
+      EncodeWatchToken(sealer_, {std::string(36, 'e'), {longest, longest}, ~uint64_t{0}});
   EXPECT_LE(watch.size(), TokenSealer::kMaxLength);
-  EXPECT_THAT(ParseWatchToken(sealer_, JobKind::kTraining, std::string(36, 'e'), watch), IsOk());
+  EXPECT_THAT(ParseWatchToken(sealer_, std::string(36, 'e'), watch), IsOk());
   // A filter is not part of the token.
   const std::string filter(100'000, 'f');
   const std::string page = EncodePageToken(sealer_, filter, longest, 7);
@@ -81,29 +81,24 @@ TEST_F(TokenSealerTest, PageTokensOfOtherListsProjectsAndVersionsAreRefused) {
 }
 
 TEST_F(TokenSealerTest, WatchTokensOfOtherStoresAndVersionsMeanToWatchAnew) {
-  const std::string token =
-      EncodeWatchToken(sealer_, JobKind::kTraining, {"epoch", {"lab", "one"}, 7});
-  const auto parse = [&](JobKind kind, const std::string& epoch, const std::string& text) {
-    return ParseWatchToken(sealer_, kind, epoch, text);
+  const std::string token = EncodeWatchToken(sealer_, {"epoch", {"lab", "one"}, 7});
+  const auto parse = [&](const std::string& epoch, const std::string& text) {
+    return ParseWatchToken(sealer_, epoch, text);
   };
   const auto refused = FailsWith(absl::StatusCode::kInvalidArgument, "FIELD_INVALID");
   const auto foreign = FailsWith(absl::StatusCode::kDataLoss, "EPOCH_MISMATCH");
-  const auto position = parse(JobKind::kTraining, "epoch", token);
+  const auto position = parse("epoch", token);
   ASSERT_THAT(position, IsOk());
   EXPECT_EQ(position->job, (ResourceKey{"lab", "one"}));
   EXPECT_EQ(position->sequence, 7u);
-  EXPECT_THAT(parse(JobKind::kRender, "epoch", token), refused) << "of another method";
-  EXPECT_THAT(parse(JobKind::kTraining, "epoch-2", token), foreign);
+  EXPECT_THAT(parse("epoch-2", token), foreign);
   // Same epoch, forged with another secret.
   const TokenSealer forger("guess");
-  EXPECT_THAT(parse(JobKind::kTraining, "epoch",
-                    EncodeWatchToken(forger, JobKind::kTraining, {"epoch", {"lab", "one"}, 8})),
-              refused);
+  EXPECT_THAT(parse("epoch", EncodeWatchToken(forger, {"epoch", {"lab", "one"}, 8})), refused);
   const std::string old =
       absl::WebSafeBase64Escape(PackStrings({"watch1", "epoch", "lab", "one", "7"}));
-  EXPECT_THAT(parse(JobKind::kTraining, "epoch", old), foreign);
-  EXPECT_THAT(parse(JobKind::kTraining, "epoch", EncodePageToken(sealer_, "training", "lab", 7)),
-              refused);
+  EXPECT_THAT(parse("epoch", old), foreign);
+  EXPECT_THAT(parse("epoch", EncodePageToken(sealer_, "watch", "lab", 7)), refused);
 }
 
 }  // namespace

@@ -42,19 +42,19 @@ const std::map<std::string, std::string> kWhoMay = {
     {"google.bytestream.ByteStream/Read", "VEAw"},
     {"google.bytestream.ByteStream/Write", "EAw"},
     {"google.bytestream.ByteStream/QueryWriteStatus", "EAw"},
-    {"nerf.v1.TrainingService/CreateTrainingJob", "EA"},
-    {"nerf.v1.TrainingService/GetTrainingJob", "VEA"},
-    {"nerf.v1.TrainingService/ListTrainingJobs", "VEA"},
-    {"nerf.v1.TrainingService/UpdateTrainingJob", "EA"},
-    {"nerf.v1.TrainingService/PauseTrainingJob", "EA"},
-    {"nerf.v1.TrainingService/ResumeTrainingJob", "EA"},
-    {"nerf.v1.TrainingService/RetryTrainingJob", "EA"},
-    {"nerf.v1.TrainingService/ExtendTrainingJob", "EA"},
-    {"nerf.v1.TrainingService/CancelTrainingJob", "EA"},
-    {"nerf.v1.TrainingService/DeleteTrainingJob", "EA"},
-    {"nerf.v1.TrainingService/WatchTrainingJob", "VEA"},
-    {"nerf.v1.TrainingService/ListTrainingMetrics", "VEA"},
-    {"nerf.v1.TrainingService/WatchTrainingJobs", "VEA"},
+    {"nerf.v1.JobService/CreateJob", "EA"},
+    {"nerf.v1.JobService/GetJob", "VEA"},
+    {"nerf.v1.JobService/ListJobs", "VEA"},
+    {"nerf.v1.JobService/UpdateJob", "EA"},
+    {"nerf.v1.JobService/PauseJob", "EA"},
+    {"nerf.v1.JobService/ResumeJob", "EA"},
+    {"nerf.v1.JobService/RetryJob", "EA"},
+    {"nerf.v1.JobService/ExtendJob", "EA"},
+    {"nerf.v1.JobService/CancelJob", "EA"},
+    {"nerf.v1.JobService/DeleteJob", "EA"},
+    {"nerf.v1.JobService/WatchJob", "VEA"},
+    {"nerf.v1.JobService/WatchJobs", "VEA"},
+    {"nerf.v1.JobService/ListJobMetrics", "VEA"},
     {"nerf.v1.ModelService/ListCheckpoints", "VEA"},
     {"nerf.v1.ModelService/PromoteCheckpoint", "EA"},
     {"nerf.v1.ModelService/GetModel", "VEA"},
@@ -65,27 +65,9 @@ const std::map<std::string, std::string> kWhoMay = {
     {"nerf.v1.ModelService/ListShares", "EA"},
     {"nerf.v1.ModelService/RevokeShare", "EA"},
     {"nerf.v1.RenderService/RenderImage", "VEA"},
+    {"nerf.v1.RenderService/ExpandCameraPath", "VEA"},
     {"nerf.v1.ViewService/StreamViews", "VEA"},
     {"nerf.v1.ViewService/UpdateView", "VEA"},
-    {"nerf.v1.RenderJobService/CreateRenderJob", "EA"},
-    {"nerf.v1.RenderJobService/GetRenderJob", "VEA"},
-    {"nerf.v1.RenderJobService/ListRenderJobs", "VEA"},
-    {"nerf.v1.RenderJobService/WatchRenderJob", "VEA"},
-    {"nerf.v1.RenderJobService/CancelRenderJob", "EA"},
-    {"nerf.v1.RenderJobService/DeleteRenderJob", "EA"},
-    {"nerf.v1.RenderJobService/ExpandCameraPath", "VEA"},
-    {"nerf.v1.PoseJobService/CreatePoseJob", "EA"},
-    {"nerf.v1.PoseJobService/GetPoseJob", "VEA"},
-    {"nerf.v1.PoseJobService/ListPoseJobs", "VEA"},
-    {"nerf.v1.PoseJobService/WatchPoseJob", "VEA"},
-    {"nerf.v1.PoseJobService/CancelPoseJob", "EA"},
-    {"nerf.v1.PoseJobService/DeletePoseJob", "EA"},
-    {"nerf.v1.ExportJobService/CreateExportJob", "EA"},
-    {"nerf.v1.ExportJobService/GetExportJob", "VEA"},
-    {"nerf.v1.ExportJobService/ListExportJobs", "VEA"},
-    {"nerf.v1.ExportJobService/WatchExportJob", "VEA"},
-    {"nerf.v1.ExportJobService/CancelExportJob", "EA"},
-    {"nerf.v1.ExportJobService/DeleteExportJob", "EA"},
     {"nerf.v1.AdminService/ListWorkers", "vea"},
     {"nerf.v1.AdminService/DrainWorker", "a"},
     {"nerf.v1.AdminService/UndrainWorker", "a"},
@@ -131,7 +113,7 @@ std::string RequestFor(const MethodPolicy& policy, const std::string& project,
     const bool is_project = path == "parent" || path == "project";
     message->GetReflection()->SetString(
         message, message->GetDescriptor()->FindFieldByName(path),
-        !name.empty() ? name : "projects/" + project + (is_project ? "" : "/trainingJobs/none"));
+        !name.empty() ? name : "projects/" + project + (is_project ? "" : "/jobs/none"));
   }
   return request->SerializeAsString();
 }
@@ -239,7 +221,7 @@ TEST_F(AccessMatrixTest, ShareOpensItsModelForViewingAndNothingElse) {
     if (policy.scope != Scope::kProject || policy.fields[0].path.empty()) continue;
     for (const char* other :
          {"projects/mine/models/mic2", "projects/mine/models", "projects/mine", "projects/mine/",
-          "projects/other/models/mic", "projects/mine/trainingJobs/mic", "projects/mine/blobs/mic",
+          "projects/other/models/mic", "projects/mine/jobs/mic", "projects/mine/blobs/mic",
           "blobs/mic", "models/mic", "/projects/mine/models/mic"}) {
       EXPECT_FALSE(may(other)) << other;
     }
@@ -303,14 +285,14 @@ TEST_F(AccessMatrixTest, ProjectAdminMakesAndSeesTokensOfItsProjectAlone) {
 }
 
 TEST_F(AccessMatrixTest, WatchEndsWhenItsTokenIsRevoked) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   const auto token = *server_.tokens->Create({.role = Role::kViewer, .project = "default"});
   grpc::ClientContext context;
   PrepareCall(absl::Seconds(20), token.secret, &context);
-  v1::WatchTrainingJobRequest request;
+  v1::WatchJobRequest request;
   request.set_name(job.name());
-  const auto reader = server_.training_stub->WatchTrainingJob(&context, request);
-  v1::WatchTrainingJobResponse message;
+  const auto reader = server_.job_stub->WatchJob(&context, request);
+  v1::WatchJobResponse message;
   ASSERT_TRUE(reader->Read(&message));
   ASSERT_THAT(server_.tokens->Delete(token.record.id), IsOk());
   while (reader->Read(&message)) {

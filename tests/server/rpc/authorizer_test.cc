@@ -9,18 +9,16 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "google/bytestream/bytestream.pb.h"
 #include "nerf/v1/admin_service.pb.h"
 #include "nerf/v1/blob_service.pb.h"
-#include "nerf/v1/export_job_service.pb.h"
+#include "nerf/v1/job_service.pb.h"
 #include "nerf/v1/model_service.pb.h"
-#include "nerf/v1/pose_job_service.pb.h"
-#include "nerf/v1/render_job_service.pb.h"
 #include "nerf/v1/render_service.pb.h"
 #include "nerf/v1/scene_service.pb.h"
-#include "nerf/v1/training_service.pb.h"
 #include "nerf/v1/view_service.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 
@@ -32,15 +30,14 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::MethodDescriptor;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 // Texts of requests that name no resource, by the last part of their path.
 const std::set<std::string> kPlainTexts = {
     // Of the caller's making, or for people.
-    "display_name", "request_id",  "scene_id",     "training_job_id", "model_id", "page_token",
-    "resume_token", "path",        "sha256",       "method",          "scope",    "queue_reason",
-    "reason",       "message",     "file",         "field",           "dtype",    "background",
-    "key",          "value",       "secret",       "filter",          "etag",     "render_job_id",
-    "order_by",     "pose_job_id", "export_job_id"};
+    "display_name", "request_id", "scene_id", "job_id", "model_id", "page_token",   "resume_token",
+    "path",         "sha256",     "method",   "scope",  "reason",   "queue_reason", "queue_message",
+    "message",      "file",       "dtype",    "key",    "value",    "filter",       "etag"};
 
 std::string MethodName(const MethodDescriptor& method) {
   return method.service()->full_name() + "/" + method.name();
@@ -53,20 +50,16 @@ std::vector<const MethodDescriptor*> AllMethods() {
   v1::Scene::descriptor();
   v1::Model::descriptor();
   v1::RenderImageRequest::descriptor();
-  v1::TrainingJob::descriptor();
-  v1::RenderJob::descriptor();
-  v1::PoseJob::descriptor();
-  v1::ExportJob::descriptor();
+  v1::Job::descriptor();
   v1::View::descriptor();
   google::bytestream::ReadRequest::descriptor();
   const auto* pool = google::protobuf::DescriptorPool::generated_pool();
   std::vector<const MethodDescriptor*> methods;
-  for (const char* file : {"nerf/v1/scene_service.proto", "nerf/v1/blob_service.proto",
-                           "nerf/v1/training_service.proto", "nerf/v1/model_service.proto",
-                           "nerf/v1/render_service.proto", "nerf/v1/render_job_service.proto",
-                           "nerf/v1/pose_job_service.proto", "nerf/v1/export_job_service.proto",
-                           "nerf/v1/view_service.proto", "nerf/v1/admin_service.proto",
-                           "nerf/v1/worker_service.proto", "google/bytestream/bytestream.proto"}) {
+  for (const char* file :
+       {"nerf/v1/scene_service.proto", "nerf/v1/blob_service.proto", "nerf/v1/job_service.proto",
+        "nerf/v1/model_service.proto", "nerf/v1/render_service.proto", "nerf/v1/view_service.proto",
+        "nerf/v1/admin_service.proto", "nerf/v1/worker_service.proto",
+        "google/bytestream/bytestream.proto"}) {
     const auto* descriptor = pool->FindFileByName(file);
     EXPECT_NE(descriptor, nullptr) << file;
     for (int i = 0; descriptor != nullptr && i < descriptor->service_count(); ++i) {
@@ -109,33 +102,15 @@ void ForEachText(const Descriptor& message, const std::string& prefix, int depth
 
 // Fields that only the server sets: read by no handler.
 bool IsOutput(const std::string& path) {
-  static const std::set<std::string> kOutputs = {"scene.name",
-                                                 "training_job.name",
-                                                 "training_job.worker",
-                                                 "token.name",
-                                                 "training_job.retry_of",
-                                                 "training_job.extension_of",
-                                                 "render_job.name",
-                                                 "render_job.workers",
-                                                 "token.secret",
-                                                 "share.name",
-                                                 "share.secret",
-                                                 "pose_job.name",
-                                                 "pose_job.worker",
-                                                 "pose_job.queue_message",
-                                                 "export_job.name",
-                                                 "export_job.worker",
-                                                 "export_job.queue_message"};
-  return kOutputs.count(path) != 0 || path.rfind("training_job.checkpoints", 0) == 0 ||
-         path.rfind("training_job.effective_config", 0) == 0 ||
-         path.rfind("pose_job.progress", 0) == 0 || path.rfind("pose_job.report", 0) == 0 ||
-         path.rfind("export_job.progress", 0) == 0 || path.rfind("export_job.result", 0) == 0 ||
-         path.rfind("training_job.progress", 0) == 0 ||
-         path.rfind("training_job.members", 0) == 0 || path == "training_job.queue_message" ||
-         path.rfind("training_job.problems", 0) == 0 || path.rfind("training_job.wait", 0) == 0 ||
-         path.rfind("training_job.error", 0) == 0 || path == "training_job.init_reason" ||
-         path == "training_job.parts" || path == "training_job.part_of" ||
-         path.rfind("share.files", 0) == 0;
+  static const std::set<std::string> kOutputs = {"scene.name",  "job.name",     "job.workers",
+                                                 "token.name",  "token.secret", "share.name",
+                                                 "share.secret"};
+  if (kOutputs.contains(path)) return true;
+  constexpr std::string_view kGroups[] = {"job.training_status.", "job.render_status.",
+                                          "job.pose_status.",     "job.export_status.",
+                                          "job.problems.",        "share.files."};
+  return std::any_of(std::begin(kGroups), std::end(kGroups),
+                     [&](std::string_view group) { return path.starts_with(group); });
 }
 
 // A request that names a resource which its policy does not look at would let its caller reach any
@@ -147,7 +122,7 @@ TEST(AuthorizerTest, EveryResourceThatARequestNamesIsSeenByItsPolicy) {
     // Needs a role in every project anyway, or checks the one resource itself.
     if (policy->scope != Scope::kProject || method->name() == "DeleteToken") continue;
     // Their masks take no field that names a resource.
-    if (method->name() == "UpdateTrainingJob" || method->name() == "UpdateModel") continue;
+    if (method->name() == "UpdateJob" || method->name() == "UpdateModel") continue;
     ForEachText(*method->input_type(), "", 5,
                 [&](const std::string& path, const FieldDescriptor& field) {
                   if (IsOutput(path) || kPlainTexts.count(field.name()) != 0) return;
@@ -172,34 +147,61 @@ TEST(AuthorizerTest, FieldsOfPoliciesAreTextsOfTheirRequests) {
 }
 
 TEST(AuthorizerTest, ResourcesOfARequestAreItsNamesAndTheDefaultProject) {
-  v1::CreateTrainingJobRequest request;
-  request.mutable_training_job()->set_scene("projects/b/scenes/s");
-  request.mutable_training_job()->mutable_config()->mutable_init()->set_model(
-      "projects/c/models/m");
-  EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
-              ElementsAre(ResourceRef{"default", "projects/default"},
-                          ResourceRef{"b", "projects/b/scenes/s"},
-                          ResourceRef{"c", "projects/c/models/m"}));
+  const MethodPolicy& create = *FindMethodPolicy("nerf.v1.JobService/CreateJob");
+  const ResourceRef parent = {"default", "projects/default"}, scene = {"b", "projects/b/scenes/s"};
+  v1::CreateJobRequest request;
+  v1::TrainingSpec& training = *request.mutable_job()->mutable_training();
+  v1::Init& init = *training.mutable_config()->mutable_init();
+  training.set_scene(scene.name);
+  init.set_model("projects/c/models/m");
+  EXPECT_THAT(ResourcesOf(create, request),
+              ElementsAre(parent, scene, ResourceRef{"c", "projects/c/models/m"}));
   // What the server chooses is of the parent.
-  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("auto");
-  EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
-              ElementsAre(ResourceRef{"default", "projects/default"},
-                          ResourceRef{"b", "projects/b/scenes/s"}));
-  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("none");
-  EXPECT_EQ(
-      ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request).size(),
-      2u);
-  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("automatic");
-  EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
-              ElementsAre(ResourceRef{"default", "projects/default"},
-                          ResourceRef{"b", "projects/b/scenes/s"}, ResourceRef{"", "automatic"}));
+  for (const char* chosen : {"auto", "none"}) {
+    init.set_model(chosen);
+    EXPECT_THAT(ResourcesOf(create, request), ElementsAre(parent, scene));
+  }
+  init.set_model("automatic");
+  EXPECT_THAT(ResourcesOf(create, request),
+              ElementsAre(parent, scene, ResourceRef{"", "automatic"}));
   // A name of anything else is one.
-  request.mutable_training_job()->set_scene("auto");
-  EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
-              testing::Contains(ResourceRef{"", "auto"}));
+  training.set_scene("auto");
+  EXPECT_THAT(ResourcesOf(create, request), testing::Contains(ResourceRef{"", "auto"}));
   EXPECT_THAT(
       ResourcesOf(*FindMethodPolicy("nerf.v1.RenderService/RenderImage"), v1::RenderImageRequest()),
       IsEmpty());
+}
+
+TEST(AuthorizerTest, ResourcesOfAJobOfEachKindAreSeen) {
+  const auto seen = [&](const v1::Job& job) {
+    v1::CreateJobRequest request;
+    request.set_parent("projects/a");
+    *request.mutable_job() = job;
+    std::vector<std::string> names;
+    for (const ResourceRef& resource :
+         ResourcesOf(*FindMethodPolicy("nerf.v1.JobService/CreateJob"), request)) {
+      names.push_back(resource.name);
+    }
+    return names;
+  };
+  const std::string checkpoint = "projects/b/jobs/j/checkpoints/5", model = "projects/b/models/m",
+                    scene = "projects/b/scenes/s", old = "projects/c/scenes/old",
+                    poses = "projects/b/jobs/p";
+  v1::Job job;
+  job.mutable_training()->set_pose_job(poses);
+  job.mutable_training()->mutable_config()->mutable_init()->set_checkpoint(checkpoint);
+  EXPECT_THAT(seen(job), UnorderedElementsAre("projects/a", poses, checkpoint));
+  job.mutable_render()->set_model(model);
+  EXPECT_THAT(seen(job), ElementsAre("projects/a", model));
+  job.mutable_render()->set_checkpoint(checkpoint);
+  EXPECT_THAT(seen(job), ElementsAre("projects/a", checkpoint));
+  job.mutable_pose()->set_scene(scene);
+  job.mutable_pose()->set_into(old);
+  EXPECT_THAT(seen(job), UnorderedElementsAre("projects/a", scene, old));
+  job.mutable_export_()->set_model(model);
+  EXPECT_THAT(seen(job), ElementsAre("projects/a", model));
+  job.mutable_export_()->set_checkpoint(checkpoint);
+  EXPECT_THAT(seen(job), ElementsAre("projects/a", checkpoint));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace nerf {
 inline v1::CommitCheckpointRequest CheckpointRequest(RpcTestServer& server,
                                                      const v1::DesiredJob& lease, uint32_t step) {
   v1::CommitCheckpointRequest request;
-  request.set_training_job(lease.training_job());
+  request.set_job(lease.job());
   request.set_lease_epoch(lease.lease_epoch());
   request.set_step(step);
   *request.mutable_checkpoint_blob() = server.Put("checkpoint " + std::to_string(step));

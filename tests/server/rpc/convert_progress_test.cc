@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/convert_report.h"
+#include "server/rpc/convert/convert_training.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

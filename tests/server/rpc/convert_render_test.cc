@@ -11,6 +11,7 @@
 
 #include "common/error_reason.h"
 #include "server/queue/kinds/render_work.h"
+#include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/view_request.h"
 #include "tests/testing/status_matchers.h"
 
@@ -27,21 +28,21 @@ v1::Keyframe KeyframeAt(double x, double fov) {
   return keyframe;
 }
 
-v1::CreateRenderJobRequest Request(uint32_t n_frames = 20) {
-  v1::CreateRenderJobRequest request;
-  v1::RenderJob& job = *request.mutable_render_job();
-  job.set_model("projects/default/models/mic");
-  v1::KeyframePath& path = *job.mutable_path()->mutable_keyframes();
+v1::CreateJobRequest Request(uint32_t n_frames = 20) {
+  v1::CreateJobRequest request;
+  v1::RenderSpec& render = *request.mutable_job()->mutable_render();
+  render.set_model("projects/default/models/mic");
+  v1::KeyframePath& path = *render.mutable_path()->mutable_keyframes();
   *path.add_keyframes() = KeyframeAt(0, 40);
   *path.add_keyframes() = KeyframeAt(2, 60);
   path.set_frames(n_frames);
-  job.set_width(64);
-  job.set_height(48);
-  job.set_movie(true);
+  render.set_width(64);
+  render.set_height(48);
+  render.set_movie(true);
   return request;
 }
 
-std::vector<std::string> WrongFields(const v1::CreateRenderJobRequest& request) {
+std::vector<std::string> WrongFields(const v1::CreateJobRequest& request) {
   std::vector<std::string> fields;
   for (const FieldViolation& violation : GetFieldViolations(FromProto(request).status())) {
     fields.push_back(violation.field);
@@ -57,7 +58,7 @@ LeaseGrant GrantOf(const JobSpec& spec, uint32_t part) {
   grant.job.render = spec.render;
   grant.job.render.model_blob = {std::string(64, 'a'), 7};
   grant.job.render_work = NewRenderWork(grant.job.render);
-  grant.lease = {grant.job.key, "w", 5, part, JobKind::kRender};
+  grant.lease = {grant.job.key, "w", 5, part};
   return grant;
 }
 
@@ -69,72 +70,72 @@ TEST(ConvertRenderTest, RequestBecomesASpecWithDefaults) {
   EXPECT_EQ(spec->render.n_frames, 20u);
   EXPECT_EQ(spec->render.n_channels, 1u);
   EXPECT_TRUE(spec->render.movie);
-  v1::RenderJob requested;
+  v1::RenderSpec requested;
   ASSERT_TRUE(requested.ParseFromString(spec->render.request));
   EXPECT_EQ(requested.fps(), 30);
   EXPECT_EQ(requested.channels(0), v1::RGB);
 }
 
 TEST(ConvertRenderTest, EveryWrongFieldIsNamed) {
-  v1::CreateRenderJobRequest request = Request();
-  v1::RenderJob& job = *request.mutable_render_job();
-  job.clear_model();
-  job.mutable_path()->mutable_keyframes()->mutable_keyframes(1)->set_fov_degrees(180);
-  job.mutable_path()->mutable_keyframes()->mutable_keyframes(0)->set_transform_matrix(
+  v1::CreateJobRequest request = Request();
+  v1::RenderSpec& render = *request.mutable_job()->mutable_render();
+  render.clear_model();
+  render.mutable_path()->mutable_keyframes()->mutable_keyframes(1)->set_fov_degrees(180);
+  render.mutable_path()->mutable_keyframes()->mutable_keyframes(0)->set_transform_matrix(
       3, std::numeric_limits<double>::quiet_NaN());
-  job.set_width(0);
-  job.set_height(20'000);
-  job.set_movie(false);
-  job.set_fps(-1);
-  job.add_channels(v1::RGB);
-  job.add_channels(v1::RGB);
+  render.set_width(0);
+  render.set_height(20'000);
+  render.set_movie(false);
+  render.set_fps(-1);
+  render.add_channels(v1::RGB);
+  render.add_channels(v1::RGB);
   EXPECT_THAT(
       WrongFields(request),
       testing::IsSupersetOf(
-          {"render_job.source", "render_job.path.keyframes[0].transform_matrix[3]",
-           "render_job.path.keyframes[1].fov_degrees", "render_job.width", "render_job.height",
-           "render_job.images", "render_job.fps", "render_job.channels"}));
+          {"job.render.source", "job.render.path.keyframes[0].transform_matrix[3]",
+           "job.render.path.keyframes[1].fov_degrees", "job.render.width", "job.render.height",
+           "job.render.images", "job.render.fps", "job.render.channels"}));
 }
 
 TEST(ConvertRenderTest, StyleOfAJobReachesItsFramesAndItsMovie) {
-  v1::CreateRenderJobRequest request = Request();
-  v1::RenderJob& job = *request.mutable_render_job();
-  job.add_channels(v1::RGBA);
+  v1::CreateJobRequest request = Request();
+  v1::RenderSpec& render = *request.mutable_job()->mutable_render();
+  render.add_channels(v1::RGBA);
   for (const double number : {0.0, 0.0, 0.5})
-    job.mutable_style()->mutable_crop()->add_center(number);
-  for (int i = 0; i < 3; ++i) job.mutable_style()->mutable_crop()->add_size(1);
+    render.mutable_style()->mutable_crop()->add_center(number);
+  for (int i = 0; i < 3; ++i) render.mutable_style()->mutable_crop()->add_size(1);
   const auto spec = FromProto(request);
   ASSERT_THAT(spec, IsOk());
-  v1::RenderJob requested;
+  v1::RenderSpec requested;
   ASSERT_TRUE(requested.ParseFromString(spec->render.request));
   EXPECT_EQ(requested.style().crop().center(2), 0.5);
-  const v1::DesiredJob frames = RenderOrder(GrantOf(*spec, 0));
+  const v1::DesiredJob frames = ToProto(GrantOf(*spec, 0));
   EXPECT_EQ(frames.frames().frames(0).view().style().crop().center(2), 0.5);
-  EXPECT_TRUE(RenderOrder(GrantOf(*spec, 2)).movie().alpha());
+  EXPECT_TRUE(ToProto(GrantOf(*spec, 2)).movie().alpha());
   EXPECT_EQ(spec->render.feature, "style");
   EXPECT_EQ(FromProto(Request())->render.feature, "");
 }
 
 TEST(ConvertRenderTest, FramesAreExrIfAskedForAndGoToWorkersThatKnowIt) {
-  v1::CreateRenderJobRequest request = Request();
-  v1::RenderJob& job = *request.mutable_render_job();
-  job.set_format(v1::EXR);
-  job.add_channels(v1::RGB);
-  job.add_channels(v1::DEPTH);
-  EXPECT_EQ(WrongFields(request), std::vector<std::string>{"render_job.movie"});
-  job.set_movie(false);
-  job.set_images(true);
+  v1::CreateJobRequest request = Request();
+  v1::RenderSpec& render = *request.mutable_job()->mutable_render();
+  render.set_format(v1::EXR);
+  render.add_channels(v1::RGB);
+  render.add_channels(v1::DEPTH);
+  EXPECT_EQ(WrongFields(request), std::vector<std::string>{"job.render.movie"});
+  render.set_movie(false);
+  render.set_images(true);
   const auto spec = FromProto(request);
   ASSERT_THAT(spec, IsOk());
   EXPECT_EQ(spec->render.feature, "style");
   const LeaseGrant grant = GrantOf(*spec, 0);
-  EXPECT_EQ(RenderOrder(grant).frames().frames(3).view().format(), v1::EXR);
-  EXPECT_EQ(ToRenderJob(grant.job, false).format(), v1::EXR);
+  EXPECT_EQ(ToProto(grant).frames().frames(3).view().format(), v1::EXR);
+  EXPECT_EQ(ToProto(grant.job, false).render().format(), v1::EXR);
   for (const int format : {static_cast<int>(v1::JPEG), 77}) {
-    job.set_format(static_cast<v1::ImageFormat>(format));
-    EXPECT_EQ(WrongFields(request), std::vector<std::string>{"render_job.format"});
+    render.set_format(static_cast<v1::ImageFormat>(format));
+    EXPECT_EQ(WrongFields(request), std::vector<std::string>{"job.render.format"});
   }
-  job.set_format(v1::PNG);
+  render.set_format(v1::PNG);
   EXPECT_EQ(FromProto(request)->render.feature, "");
 }
 
@@ -145,54 +146,54 @@ TEST(ConvertRenderTest, KeptBoxCutsFramesThatNameNone) {
     kept.add_size(2);
   }
   for (const bool whole : {false, true}) {
-    v1::CreateRenderJobRequest request = Request();
-    if (whole) request.mutable_render_job()->mutable_style()->set_whole(true);
+    v1::CreateJobRequest request = Request();
+    if (whole) request.mutable_job()->mutable_render()->mutable_style()->set_whole(true);
     auto spec = FromProto(request);
     ASSERT_THAT(spec, IsOk());
     spec->render.crop = kept.SerializeAsString();
     const LeaseGrant grant = GrantOf(*spec, 0);
-    EXPECT_EQ(RenderOrder(grant).frames().frames(0).view().style().has_crop(), !whole);
-    EXPECT_EQ(ToRenderJob(grant.job, false).style().has_crop(), !whole);
+    EXPECT_EQ(ToProto(grant).frames().frames(0).view().style().has_crop(), !whole);
+    EXPECT_EQ(ToProto(grant.job, false).render().style().has_crop(), !whole);
   }
 }
 
 TEST(ConvertRenderTest, WrongFieldsOfAStyleAreNamed) {
-  v1::CreateRenderJobRequest request = Request();
-  v1::RenderJob& job = *request.mutable_render_job();
-  v1::ViewStyle& style = *job.mutable_style();
+  v1::CreateJobRequest request = Request();
+  v1::RenderSpec& render = *request.mutable_job()->mutable_render();
+  v1::ViewStyle& style = *render.mutable_style();
   const auto wrong = [&] { return WrongFields(request); };
   style.add_background(2);
-  EXPECT_THAT(wrong(), testing::Contains("render_job.style.background"));
+  EXPECT_THAT(wrong(), testing::Contains("job.render.style.background"));
   style.add_background(std::nan(""));
   style.add_background(0);
   EXPECT_THAT(wrong(), testing::IsSupersetOf(
-                           {"render_job.style.background[0]", "render_job.style.background[1]"}));
+                           {"job.render.style.background[0]", "job.render.style.background[1]"}));
   style.Clear();
   style.mutable_crop();
   EXPECT_THAT(wrong(), testing::IsSupersetOf(
-                           {"render_job.style.crop.center", "render_job.style.crop.size"}));
+                           {"job.render.style.crop.center", "job.render.style.crop.size"}));
   for (const double number : {1e300, 0.0, -std::numeric_limits<double>::infinity()})
     style.mutable_crop()->add_center(number);
   for (const double number : {0.0, -1.0, 1e10}) style.mutable_crop()->add_size(number);
   for (int i = 0; i < 4; ++i) style.mutable_crop()->add_turn(1);
   EXPECT_THAT(wrong(), testing::IsSupersetOf(
-                           {"render_job.style.crop.center[0]", "render_job.style.crop.center[2]",
-                            "render_job.style.crop.size[0]", "render_job.style.crop.size[1]",
-                            "render_job.style.crop.size[2]", "render_job.style.crop.turn"}));
+                           {"job.render.style.crop.center[0]", "job.render.style.crop.center[2]",
+                            "job.render.style.crop.size[0]", "job.render.style.crop.size[1]",
+                            "job.render.style.crop.size[2]", "job.render.style.crop.turn"}));
   style.Clear();
   style.mutable_panorama()->set_stereo(v1::Panorama::TOP_BOTTOM);
-  job.set_width(400);
-  job.set_height(200);
+  render.set_width(400);
+  render.set_height(200);
   EXPECT_THAT(wrong(), testing::IsSupersetOf(
-                           {"render_job.style.panorama.eye_distance", "render_job.width"}));
+                           {"job.render.style.panorama.eye_distance", "job.render.width"}));
   style.mutable_panorama()->set_stereo(static_cast<v1::Panorama::Stereo>(7));
-  EXPECT_THAT(wrong(), testing::Contains("render_job.style.panorama.stereo"));
+  EXPECT_THAT(wrong(), testing::Contains("job.render.style.panorama.stereo"));
   style.mutable_panorama()->clear_stereo();
   style.mutable_panorama()->clear_eye_distance();
-  job.add_channels(v1::RGBA);
-  EXPECT_THAT(wrong(), testing::Contains("render_job.movie"));
-  job.add_channels(v1::RGB);
-  EXPECT_THAT(wrong(), testing::Contains("render_job.channels"));
+  render.add_channels(v1::RGBA);
+  EXPECT_THAT(wrong(), testing::Contains("job.render.movie"));
+  render.add_channels(v1::RGB);
+  EXPECT_THAT(wrong(), testing::Contains("job.render.channels"));
 }
 
 // Camera-to-world matrices that no picture can be taken from.
@@ -210,12 +211,12 @@ std::map<std::string, std::vector<double>> BadMatrices() {
 
 TEST(ConvertRenderTest, MatrixThatIsNoPoseIsRefusedByName) {
   for (const auto& [what, matrix] : BadMatrices()) {
-    v1::CreateRenderJobRequest request = Request();
-    v1::CameraPath& path = *request.mutable_render_job()->mutable_path();
+    v1::CreateJobRequest request = Request();
+    v1::CameraPath& path = *request.mutable_job()->mutable_render()->mutable_path();
     v1::Keyframe& keyframe = *path.mutable_keyframes()->mutable_keyframes(1);
     *keyframe.mutable_transform_matrix() = {matrix.begin(), matrix.end()};
     EXPECT_THAT(WrongFields(request),
-                testing::ElementsAre("render_job.path.keyframes[1].transform_matrix"))
+                testing::ElementsAre("job.render.path.keyframes[1].transform_matrix"))
         << what;
     EXPECT_THAT(ExpandPath("path", path, 64, 48),
                 FailsWith(absl::StatusCode::kInvalidArgument, reason::kFieldInvalid))
@@ -227,7 +228,7 @@ TEST(ConvertRenderTest, MatrixThatIsNoPoseIsRefusedByName) {
     camera.set_fl_x(9);
     *camera.mutable_transform_matrix() = keyframe.transform_matrix();
     *path.mutable_cameras()->add_cameras() = camera;
-    EXPECT_THAT(WrongFields(request), testing::ElementsAre("render_job.path.cameras[0]")) << what;
+    EXPECT_THAT(WrongFields(request), testing::ElementsAre("job.render.path.cameras[0]")) << what;
     v1::View view;
     view.set_width(8);
     view.set_height(8);
@@ -239,45 +240,46 @@ TEST(ConvertRenderTest, MatrixThatIsNoPoseIsRefusedByName) {
 }
 
 TEST(ConvertRenderTest, ScaledRotationIsAPose) {
-  v1::CreateRenderJobRequest request = Request();
-  v1::KeyframePath& path = *request.mutable_render_job()->mutable_path()->mutable_keyframes();
+  v1::CreateJobRequest request = Request();
+  v1::KeyframePath& path =
+      *request.mutable_job()->mutable_render()->mutable_path()->mutable_keyframes();
   const std::vector<double> scaled = {0, -3, 0, 7, 3, 0, 0, -1e9, 0, 0, 3, 2, 0, 0, 0, 1};
   *path.mutable_keyframes(0)->mutable_transform_matrix() = {scaled.begin(), scaled.end()};
   EXPECT_THAT(FromProto(request), IsOk());
   path.mutable_keyframes(0)->set_transform_matrix(7, -1.1e9);
   EXPECT_THAT(WrongFields(request),
-              testing::ElementsAre("render_job.path.keyframes[0].transform_matrix[7]"));
+              testing::ElementsAre("job.render.path.keyframes[0].transform_matrix[7]"));
 }
 
 TEST(ConvertRenderTest, NumberOfFramesHasALimitAndIsNotZero) {
   for (const uint32_t n_frames : {0u, kMaxFrames + 1}) {
-    v1::CreateRenderJobRequest request = Request(n_frames);
-    EXPECT_THAT(WrongFields(request), testing::ElementsAre("render_job.path.keyframes.frames"))
+    v1::CreateJobRequest request = Request(n_frames);
+    EXPECT_THAT(WrongFields(request), testing::ElementsAre("job.render.path.keyframes.frames"))
         << n_frames;
-    request.mutable_render_job()->mutable_path()->mutable_scene()->set_frames(n_frames);
-    EXPECT_THAT(WrongFields(request), testing::ElementsAre("render_job.path.scene.frames"))
+    request.mutable_job()->mutable_render()->mutable_path()->mutable_scene()->set_frames(n_frames);
+    EXPECT_THAT(WrongFields(request), testing::ElementsAre("job.render.path.scene.frames"))
         << n_frames;
   }
   EXPECT_THAT(FromProto(Request(kMaxFrames)), IsOk());
-  v1::CreateRenderJobRequest request = Request();
-  request.mutable_render_job()->mutable_path()->mutable_cameras();
-  EXPECT_THAT(WrongFields(request), testing::ElementsAre("render_job.path.cameras"));
-  request.mutable_render_job()->mutable_path()->clear_kind();
-  EXPECT_THAT(WrongFields(request), testing::ElementsAre("render_job.path"));
+  v1::CreateJobRequest request = Request();
+  request.mutable_job()->mutable_render()->mutable_path()->mutable_cameras();
+  EXPECT_THAT(WrongFields(request), testing::ElementsAre("job.render.path.cameras"));
+  request.mutable_job()->mutable_render()->mutable_path()->clear_kind();
+  EXPECT_THAT(WrongFields(request), testing::ElementsAre("job.render.path"));
 }
 
 TEST(ConvertRenderTest, PartGetsItsMissingFramesWithTheCamerasThatExpandCameraPathShows) {
-  const v1::CreateRenderJobRequest request = Request();
+  const v1::CreateJobRequest request = Request();
   const JobSpec spec = *FromProto(request);
   LeaseGrant grant = GrantOf(spec, 1);
   grant.job.render_work.frames[17].images = {{std::string(64, 'b'), 1}};
-  const v1::DesiredJob order = RenderOrder(grant);
+  const v1::DesiredJob order = ToProto(grant);
   EXPECT_EQ(order.action(), v1::DesiredJob::RENDER);
-  EXPECT_EQ(order.training_job(), "projects/default/renderJobs/film");
+  EXPECT_EQ(order.job(), "projects/default/jobs/film");
   EXPECT_EQ(order.part(), 1u);
   ASSERT_EQ(order.frames().frames_size(), 3);  // 16, 18 and 19
   EXPECT_EQ(order.frames().frames(1).index(), 18u);
-  const auto cameras = ExpandPath("path", request.render_job().path(), 64, 48);
+  const auto cameras = ExpandPath("path", request.job().render().path(), 64, 48);
   ASSERT_THAT(cameras, IsOk());
   ASSERT_EQ(cameras->size(), 20u);
   const v1::Camera& last = order.frames().frames(2).view().camera();
@@ -288,12 +290,12 @@ TEST(ConvertRenderTest, PartGetsItsMissingFramesWithTheCamerasThatExpandCameraPa
 }
 
 TEST(ConvertRenderTest, PathOfTheSceneIsLeftToTheEngine) {
-  v1::CreateRenderJobRequest request = Request();
-  v1::CameraPath& path = *request.mutable_render_job()->mutable_path();
+  v1::CreateJobRequest request = Request();
+  v1::CameraPath& path = *request.mutable_job()->mutable_render()->mutable_path();
   path.mutable_scene()->set_path(v1::PATH_SPIRAL);
   path.mutable_scene()->set_frames(3);
   EXPECT_FALSE(ExpandPath("path", path, 64, 48).ok());
-  const v1::DesiredJob order = RenderOrder(GrantOf(*FromProto(request), 0));
+  const v1::DesiredJob order = ToProto(GrantOf(*FromProto(request), 0));
   ASSERT_EQ(order.frames().frames_size(), 3);
   EXPECT_EQ(order.frames().frames(2).view().orbit().index(), 2u);
   EXPECT_EQ(order.frames().frames(2).view().orbit().path(), v1::PATH_SPIRAL);
@@ -301,13 +303,13 @@ TEST(ConvertRenderTest, PathOfTheSceneIsLeftToTheEngine) {
 
 TEST(ConvertRenderTest, CommitWithoutImagesOrWithBadNamesIsRefused) {
   v1::CommitFramesRequest request;
-  request.set_render_job("projects/default/trainingJobs/j-1");
+  request.set_job("projects/default/models/j-1");
   request.add_frames()->set_index(3);
   std::vector<std::string> fields;
   for (const FieldViolation& violation : GetFieldViolations(FromProto(request).status())) {
     fields.push_back(violation.field);
   }
-  EXPECT_THAT(fields, testing::UnorderedElementsAre("render_job", "frames.images"));
+  EXPECT_THAT(fields, testing::UnorderedElementsAre("job", "frames.images"));
 }
 
 }  // namespace

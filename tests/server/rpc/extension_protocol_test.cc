@@ -31,39 +31,35 @@ class ExtensionProtocolTest : public testing::Test {
     ASSERT_THAT(worker.Commit(CheckpointRequest(server_, grant, step)), IsOk());
     report.set_phase(v1::JobReport::SUCCEEDED);
     worker.SendReport(report);
-    EXPECT_TRUE(worker.WaitForAcknowledgement(grant.training_job()));
+    EXPECT_TRUE(worker.WaitForAcknowledgement(grant.job()));
     worker.Idle();
   }
-  absl::StatusOr<v1::TrainingJob> Extend(const v1::ExtendTrainingJobRequest& request) {
-    v1::TrainingJob job;
-    const absl::Status status = RpcTestServer::Call(
-        *server_.training_stub, &v1::TrainingService::Stub::ExtendTrainingJob, request, &job);
-    if (!status.ok()) return status;
-    return job;
+  absl::StatusOr<v1::Job> Extend(const v1::ExtendJobRequest& request) {
+    return server_.CallJob(&RpcTestServer::Jobs::ExtendJob, request);
   }
 
   RpcTestServer server_;
 };
 
 TEST_F(ExtensionProtocolTest, WorkersAreToldToGoOnToTheNewTotal) {
-  const v1::TrainingJob first = server_.CreateJob(server_.CreateScene());
+  const v1::Job first = server_.CreateJob(server_.CreateScene());
   const auto old = NewWorker("w-old", {"render"});
   auto grant = old->WaitForOrder(v1::DesiredJob::TRAIN);
   ASSERT_TRUE(grant.has_value());
   EXPECT_FALSE(grant->extend());
   Succeed(*old, *grant, 100, 4e7);
 
-  v1::ExtendTrainingJobRequest request;
+  v1::ExtendJobRequest request;
   request.set_name(first.name());
   request.set_samples(8e7);
-  request.set_training_job_id("more");
+  request.set_job_id("more");
   const auto job = Extend(request);
   ASSERT_THAT(job, IsOk());
-  EXPECT_EQ(job->name(), "projects/default/trainingJobs/more");
-  EXPECT_EQ(job->extension_of(), first.name());
-  EXPECT_EQ(job->config().samples(), 8e7);
-  EXPECT_EQ(job->effective_config().samples(), 8e7);
-  EXPECT_EQ(job->config().method(), first.config().method());
+  EXPECT_EQ(job->name(), "projects/default/jobs/more");
+  EXPECT_EQ(job->training_status().extension_of(), first.name());
+  EXPECT_EQ(job->training().config().samples(), 8e7);
+  EXPECT_EQ(job->training_status().effective_config().samples(), 8e7);
+  EXPECT_EQ(job->training().config().method(), first.training().config().method());
   EXPECT_EQ(server_.GetJob(job->name()).wait().reason(), "NO_CAPABLE_WORKER");
   EXPECT_THAT(server_.GetJob(job->name()).wait().message(),
               testing::HasSubstr("older versions do not"));
@@ -71,22 +67,23 @@ TEST_F(ExtensionProtocolTest, WorkersAreToldToGoOnToTheNewTotal) {
   const auto worker = NewWorker("w-new", {"render", "extend"});
   grant = worker->WaitForOrder(v1::DesiredJob::TRAIN);
   ASSERT_TRUE(grant.has_value());
-  EXPECT_EQ(grant->training_job(), job->name());
+  EXPECT_EQ(grant->job(), job->name());
   EXPECT_TRUE(grant->extend());
   EXPECT_EQ(grant->resume().step(), 100u);
   EXPECT_EQ(grant->config().samples(), 8e7);
   Succeed(*worker, *grant, 200, 8e7);
-  EXPECT_EQ(server_.GetJob(job->name()).state(), v1::TrainingJob::SUCCEEDED);
-  EXPECT_EQ(server_.GetJob(first.name()).checkpoints(0).step(), 100u) << "stays as it was";
+  EXPECT_EQ(server_.GetJob(job->name()).state(), v1::Job::SUCCEEDED);
+  EXPECT_EQ(server_.GetJob(first.name()).training_status().checkpoints(0).step(), 100u)
+      << "stays as it was";
 }
 
 TEST_F(ExtensionProtocolTest, HostileTotalsAreRefusedByName) {
-  const v1::TrainingJob first = server_.CreateJob(server_.CreateScene());
+  const v1::Job first = server_.CreateJob(server_.CreateScene());
   const auto worker = NewWorker("w", {"extend"});
   const auto grant = worker->WaitForOrder(v1::DesiredJob::TRAIN);
   ASSERT_TRUE(grant.has_value());
   Succeed(*worker, *grant, 100, 4e7);
-  v1::ExtendTrainingJobRequest request;
+  v1::ExtendJobRequest request;
   request.set_name(first.name());
   EXPECT_THAT(Extend(request), StatusIs(StatusCode::kInvalidArgument, "total"));
   for (const double samples : {-1.0, 0.0, 0.5, 1e16, 4e7 + 0.5, std::nan(""), HUGE_VAL}) {
@@ -103,7 +100,7 @@ TEST_F(ExtensionProtocolTest, HostileTotalsAreRefusedByName) {
   EXPECT_THAT(Extend(request), StatusIs(StatusCode::kInvalidArgument, "seconds"));
   request.set_samples(8e7);
   request.set_name("projects/lab" + first.name().substr(std::string("projects/default").size()));
-  EXPECT_THAT(Extend(request), StatusIs(StatusCode::kNotFound, "projects/lab/trainingJobs/"))
+  EXPECT_THAT(Extend(request), StatusIs(StatusCode::kNotFound, "projects/lab/jobs/"))
       << "of another project";
 }
 

@@ -57,7 +57,7 @@ class FakeWorker {
   static v1::JobReport Report(const v1::DesiredJob& lease, v1::JobReport::Phase phase,
                               uint32_t step = 0) {
     v1::JobReport report;
-    report.set_training_job(lease.training_job());
+    report.set_job(lease.job());
     report.set_lease_epoch(lease.lease_epoch());
     report.set_part(lease.part());
     report.set_phase(phase);

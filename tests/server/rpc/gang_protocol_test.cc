@@ -28,18 +28,17 @@ class GangProtocolTest : public testing::Test {
 
   using Settings = std::map<std::string, std::string>;
 
-  absl::Status Create(const std::string& method, uint32_t min, uint32_t max, v1::TrainingJob* job,
+  absl::Status Create(const std::string& method, uint32_t min, uint32_t max, v1::Job* job,
                       const Settings& settings = {}) {
-    v1::CreateTrainingJobRequest request;
-    request.set_training_job_id("gang");
-    request.mutable_training_job()->set_scene(server_.CreateScene());
-    request.mutable_training_job()->mutable_config()->set_method(method);
-    request.mutable_training_job()->mutable_config()->mutable_settings()->insert(settings.begin(),
-                                                                                 settings.end());
-    request.mutable_training_job()->mutable_workers()->set_min(min);
-    request.mutable_training_job()->mutable_workers()->set_max(max);
-    return RpcTestServer::Call(*server_.training_stub,
-                               &v1::TrainingService::Stub::CreateTrainingJob, request, job);
+    v1::CreateJobRequest request;
+    request.set_job_id("gang");
+    v1::TrainingSpec& training = *request.mutable_job()->mutable_training();
+    training.set_scene(server_.CreateScene());
+    training.mutable_config()->set_method(method);
+    training.mutable_config()->mutable_settings()->insert(settings.begin(), settings.end());
+    training.mutable_workers()->set_min(min);
+    training.mutable_workers()->set_max(max);
+    return RpcTestServer::Call(*server_.job_stub, &v1::JobService::Stub::CreateJob, request, job);
   }
 
   // A gang of two; the first element is rank 0.
@@ -66,7 +65,7 @@ class GangProtocolTest : public testing::Test {
   void Tell(int rank, uint32_t sequence, const std::string& text) {
     v1::SynchronizeRequest message;
     *message.mutable_job() = FakeWorker::Report(grants_[rank], v1::JobReport::PREPARING);
-    message.mutable_rank_text()->set_training_job(job_.name());
+    message.mutable_rank_text()->set_job(job_.name());
     message.mutable_rank_text()->set_lease_epoch(grants_[rank].lease_epoch());
     message.mutable_rank_text()->set_rank(static_cast<uint32_t>(rank));
     message.mutable_rank_text()->set_sequence(sequence);
@@ -75,7 +74,7 @@ class GangProtocolTest : public testing::Test {
   }
 
   RpcTestServer server_;
-  v1::TrainingJob job_;
+  v1::Job job_;
   std::vector<std::unique_ptr<FakeWorker>> workers_;  // by rank
   std::vector<v1::DesiredJob> grants_;
 };
@@ -89,12 +88,14 @@ TEST_F(GangProtocolTest, MembersAreGrantedTogetherAndShown) {
     EXPECT_TRUE(grants_[rank].gang().one_host());
     EXPECT_EQ(grants_[rank].lease_epoch(), 1u);
   }
-  const v1::TrainingJob job = server_.GetJob(job_.name());
-  EXPECT_EQ(job.workers().max(), 2u);
-  ASSERT_EQ(job.members_size(), 2);
-  EXPECT_EQ(job.members(0).worker(), job.worker());
-  EXPECT_EQ(job.members(1).rank(), 1u);
-  EXPECT_EQ(job.members(1).host(), "host-1");
+  const v1::Job job = server_.GetJob(job_.name());
+  EXPECT_EQ(job.training().workers().max(), 2u);
+  ASSERT_EQ(job.training_status().members_size(), 2);
+  ASSERT_EQ(job.workers_size(), 2);
+  EXPECT_EQ(job.training_status().members(0).worker(), job.workers(0));
+  EXPECT_EQ(job.training_status().members(1).worker(), job.workers(1));
+  EXPECT_EQ(job.training_status().members(1).rank(), 1u);
+  EXPECT_EQ(job.training_status().members(1).host(), "host-1");
 }
 
 TEST_F(GangProtocolTest, JobThatNeedsMoreWorkersSaysSo) {
@@ -103,7 +104,7 @@ TEST_F(GangProtocolTest, JobThatNeedsMoreWorkersSaysSo) {
   const auto one = NewWorker("w-1"), two = NewWorker("w-2");
   EXPECT_EQ(server_.GetJob(job_.name()).wait().message(),
             "it needs 3 workers that can train together; there are 2");
-  EXPECT_EQ(server_.GetJob(job_.name()).state(), v1::TrainingJob::QUEUED);
+  EXPECT_EQ(server_.GetJob(job_.name()).state(), v1::Job::QUEUED);
 }
 
 TEST_F(GangProtocolTest, TextsOfAllRanksReachEachOfThem) {
@@ -113,7 +114,7 @@ TEST_F(GangProtocolTest, TextsOfAllRanksReachEachOfThem) {
   for (int rank : {0, 1}) {
     const auto answer = workers_[rank]->WaitFor([](const auto& m) { return m.has_rank_texts(); });
     ASSERT_TRUE(answer.has_value()) << rank;
-    EXPECT_EQ(answer->rank_texts().training_job(), job_.name());
+    EXPECT_EQ(answer->rank_texts().job(), job_.name());
     ASSERT_EQ(answer->rank_texts().texts_size(), 2);
     EXPECT_EQ(answer->rank_texts().texts(0), "here is rank 0");
     EXPECT_EQ(answer->rank_texts().texts(1), "here is rank 1");
@@ -128,11 +129,11 @@ TEST_F(GangProtocolTest, LostMemberEndsTheGangForAll) {
   broken.set_lost_rank(1);
   workers_[0]->SendReport(broken);
   ASSERT_TRUE(workers_[0]->WaitForAcknowledgement(job_.name()));
-  const v1::TrainingJob job = server_.GetJob(job_.name());
-  EXPECT_EQ(job.state(), v1::TrainingJob::QUEUED);
+  const v1::Job job = server_.GetJob(job_.name());
+  EXPECT_EQ(job.state(), v1::Job::QUEUED);
   EXPECT_EQ(job.queue_reason(), "WORKER_LOST");
   EXPECT_THAT(job.queue_message(), HasSubstr("rank 1 (worker w-"));
-  EXPECT_EQ(job.members_size(), 0);
+  EXPECT_EQ(job.training_status().members_size(), 0);
   // A third worker takes the place.
   const auto third = NewWorker("w-3");
   workers_[0]->Idle();
@@ -167,7 +168,7 @@ TEST_F(GangProtocolTest, EndOfRankZeroFreesTheOthers) {
   workers_[0]->SendReport(FakeWorker::Report(grants_[0], v1::JobReport::SUCCEEDED));
   ASSERT_TRUE(workers_[0]->WaitForAcknowledgement(job_.name()));
   EXPECT_TRUE(workers_[1]->WaitForOrder(v1::DesiredJob::ABANDON).has_value());
-  EXPECT_EQ(server_.GetJob(job_.name()).state(), v1::TrainingJob::SUCCEEDED);
+  EXPECT_EQ(server_.GetJob(job_.name()).state(), v1::Job::SUCCEEDED);
 }
 
 TEST_F(GangProtocolTest, GangOnCudaDevicesTakesWorkersThatHaveThem) {
@@ -186,7 +187,7 @@ TEST_F(GangProtocolTest, GangOnCudaDevicesTakesWorkersThatHaveThem) {
   ASSERT_TRUE(first.has_value() && second.has_value());
   EXPECT_EQ(first->gang().n_ranks(), 2u);
   EXPECT_EQ(first->lease_epoch(), second->lease_epoch());
-  EXPECT_EQ(server_.GetJob(job_.name()).members_size(), 2);
+  EXPECT_EQ(server_.GetJob(job_.name()).training_status().members_size(), 2);
 }
 
 TEST_F(GangProtocolTest, OneOfAGangThatNoWorkerCanTakeSaysSo) {

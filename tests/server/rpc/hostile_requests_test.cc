@@ -62,14 +62,8 @@ class HostileRequestsTest : public testing::Test {
     ASSERT_TRUE(server_->worker_keys->CheckOrBind("w", "key", nobody, now).ok());
     server_->CreateScene("lego");
     server_->CreateJob("projects/default/scenes/lego", "queued");
-    const v1::TrainingJob done = server_->CreateJob("projects/default/scenes/lego", "done");
-    // A job that succeeded.
-    v1::CancelTrainingJobRequest cancel;
-    v1::TrainingJob ignored;
-    cancel.set_name(done.name());
-    ASSERT_TRUE(RpcTestServer::Call(*server_->training_stub,
-                                    &v1::TrainingService::Stub::CancelTrainingJob, cancel, &ignored)
-                    .ok());
+    const v1::Job done = server_->CreateJob("projects/default/scenes/lego", "done");
+    ASSERT_THAT(server_->CancelJob(done.name()), IsOk());
   }
   static void TearDownTestSuite() {
     delete server_;
@@ -111,9 +105,8 @@ class HostileRequestsTest : public testing::Test {
   static absl::Status Watch(const std::string& text) {
     grpc::ClientContext context;
     PrepareCall(absl::Seconds(20), "", &context);
-    const auto reader = server_->training_stub->WatchTrainingJob(
-        &context, Parse<v1::WatchTrainingJobRequest>(text));
-    v1::WatchTrainingJobResponse response;
+    const auto reader = server_->job_stub->WatchJob(&context, Parse<v1::WatchJobRequest>(text));
+    v1::WatchJobResponse response;
     while (reader->Read(&response)) {
     }
     return FromGrpcStatus(reader->Finish());
@@ -162,44 +155,16 @@ class HostileRequestsTest : public testing::Test {
         {"CheckBlob", [&] { return Unary(*s.blob_stub, &v1::BlobService::Stub::CheckBlob, text); }},
         {"SignBlobUrl",
          [&] { return Unary(*s.blob_stub, &v1::BlobService::Stub::SignBlobUrl, text); }},
-        {"CreateTrainingJob",
-         [&] {
-           return Unary(*s.training_stub, &v1::TrainingService::Stub::CreateTrainingJob, text);
-         }},
-        {"GetTrainingJob",
-         [&] { return Unary(*s.training_stub, &v1::TrainingService::Stub::GetTrainingJob, text); }},
-        {"ListTrainingJobs",
-         [&] {
-           return Unary(*s.training_stub, &v1::TrainingService::Stub::ListTrainingJobs, text);
-         }},
-        {"CancelTrainingJob",
-         [&] {
-           return Unary(*s.training_stub, &v1::TrainingService::Stub::CancelTrainingJob, text);
-         }},
-        {"DeleteTrainingJob",
-         [&] {
-           return Unary(*s.training_stub, &v1::TrainingService::Stub::DeleteTrainingJob, text);
-         }},
-        {"UpdateTrainingJob",
-         [&] {
-           return Unary(*s.training_stub, &v1::TrainingService::Stub::UpdateTrainingJob, text);
-         }},
-        {"PauseTrainingJob",
-         [&] {
-           return Unary(*s.training_stub, &v1::TrainingService::Stub::PauseTrainingJob, text);
-         }},
-        {"ResumeTrainingJob",
-         [&] {
-           return Unary(*s.training_stub, &v1::TrainingService::Stub::ResumeTrainingJob, text);
-         }},
-        {"RetryTrainingJob",
-         [&] {
-           return Unary(*s.training_stub, &v1::TrainingService::Stub::RetryTrainingJob, text);
-         }},
-        {"ExtendTrainingJob",
-         [&] {
-           return Unary(*s.training_stub, &v1::TrainingService::Stub::ExtendTrainingJob, text);
-         }},
+        {"CreateJob", [&] { return Unary(*s.job_stub, &v1::JobService::Stub::CreateJob, text); }},
+        {"GetJob", [&] { return Unary(*s.job_stub, &v1::JobService::Stub::GetJob, text); }},
+        {"ListJobs", [&] { return Unary(*s.job_stub, &v1::JobService::Stub::ListJobs, text); }},
+        {"CancelJob", [&] { return Unary(*s.job_stub, &v1::JobService::Stub::CancelJob, text); }},
+        {"DeleteJob", [&] { return Unary(*s.job_stub, &v1::JobService::Stub::DeleteJob, text); }},
+        {"UpdateJob", [&] { return Unary(*s.job_stub, &v1::JobService::Stub::UpdateJob, text); }},
+        {"PauseJob", [&] { return Unary(*s.job_stub, &v1::JobService::Stub::PauseJob, text); }},
+        {"ResumeJob", [&] { return Unary(*s.job_stub, &v1::JobService::Stub::ResumeJob, text); }},
+        {"RetryJob", [&] { return Unary(*s.job_stub, &v1::JobService::Stub::RetryJob, text); }},
+        {"ExtendJob", [&] { return Unary(*s.job_stub, &v1::JobService::Stub::ExtendJob, text); }},
         {"ListCheckpoints",
          [&] { return Unary(*s.model_stub, &v1::ModelService::Stub::ListCheckpoints, text); }},
         {"PromoteCheckpoint",
@@ -227,7 +192,7 @@ class HostileRequestsTest : public testing::Test {
          }},
         {"Read", [&] { return Read(text); }},
         {"Write", [&] { return Write(text); }},
-        {"WatchTrainingJob", [&] { return Watch(text); }},
+        {"WatchJob", [&] { return Watch(text); }},
         {"Synchronize", [&] { return Synchronize(text, kToken); }},
         {"Synchronize without token", [&] { return Synchronize(text, ""); }},
         {"Synchronize with wrong token", [&] { return Synchronize(text, kToken + "x"); }},
@@ -415,170 +380,192 @@ const HostileCase kBlobCases[] = {
 };
 
 const HostileCase kJobCases[] = {
-    {"CreateTrainingJob",
-     "",
+    {"CreateJob", "", StatusCode::kInvalidArgument, reason::kFieldInvalid, {"job.spec"}},
+    {"CreateJob",
+     "job{display_name:'no kind' training_status{} state:RUNNING}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"training_job.scene"}},
-    {"CreateTrainingJob",
-     "parent:'x' training_job_id:'A' request_id:'u' training_job{scene:'lego' "
-     "display_name:'\\n' config{method:'gan' steps:0 test_every:1 background:77 "
+     {"job.spec"}},
+    {"CreateJob",
+     "job{training{}}",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"job.training.scene"}},
+    {"CreateJob",
+     "parent:'x' job_id:'A' request_id:'u' job{display_name:'\\n' "
+     "training{scene:'lego' config{method:'gan' steps:0 test_every:1 background:77 "
      "settings{key:'learning_rat' value:'1'} settings{key:'beta1' value:'2'} "
-     "settings{key:'loss' value:'hinge'} init{scope:'half'}}}",
+     "settings{key:'loss' value:'hinge'} init{scope:'half'}}}}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"parent", "training_job_id", "request_id", "training_job.scene", "training_job.display_name",
-      "training_job.config.method", "training_job.config.steps", "training_job.config.test_every",
-      "training_job.config.background", "training_job.config.settings[learning_rat]",
-      "training_job.config.settings[beta1]", "training_job.config.settings[loss]",
-      "training_job.config.init", "training_job.config.init.scope"}},
-    {"CreateTrainingJob",
-     "training_job{scene:'projects/default/scenes/lego' config{seconds:nan}}",
+     {"parent", "job_id", "request_id", "job.training.scene", "job.display_name",
+      "job.training.config.method", "job.training.config.steps", "job.training.config.test_every",
+      "job.training.config.background", "job.training.config.settings[learning_rat]",
+      "job.training.config.settings[beta1]", "job.training.config.settings[loss]",
+      "job.training.config.init", "job.training.config.init.scope"}},
+    {"CreateJob",
+     "job{training{scene:'projects/default/scenes/lego' config{seconds:nan}}}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"training_job.config.seconds"}},
-    {"CreateTrainingJob",
-     "training_job{scene:'projects/default/scenes/lego' config{samples:-4}}",
+     {"job.training.config.seconds"}},
+    {"CreateJob",
+     "job{training{scene:'projects/default/scenes/lego' config{samples:-4}}}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"training_job.config.samples"}},
-    {"CreateTrainingJob",
-     "training_job{scene:'projects/default/scenes/lego' config{settings{key:'$BIG' value:'1'}}}",
+     {"job.training.config.samples"}},
+    {"CreateJob",
+     "job{training{scene:'projects/default/scenes/lego' config{settings{key:'$BIG' value:'1'}}}}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"training_job.config.settings["}},
-    {"CreateTrainingJob",
-     "training_job{scene:'projects/other/scenes/lego'}",
+     {"job.training.config.settings["}},
+    {"CreateJob",
+     "job{training{scene:'projects/other/scenes/lego'}}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"training_job.scene"}},
-    {"CreateTrainingJob",
-     "training_job{scene:'projects/default/scenes/none'}",
+     {"job.training.scene"}},
+    {"CreateJob",
+     "job{training{scene:'projects/default/scenes/none'}}",
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"projects/default/scenes/none"}},
-    {"CreateTrainingJob",
-     "parent:'projects/other' training_job{scene:'projects/other/scenes/lego'}",
+    {"CreateJob",
+     "parent:'projects/other' job{training{scene:'projects/other/scenes/lego'}}",
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"projects/other"}},
-    {"CreateTrainingJob",
-     "training_job{scene:'projects/default/scenes/lego' "
-     "config{init{model:'projects/default/models/none'}}}",
+    {"CreateJob",
+     "job{training{scene:'projects/default/scenes/lego' "
+     "config{init{model:'projects/default/models/none'}}}}",
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"models/none"}},
-    {"CreateTrainingJob",
-     "training_job{scene:'projects/default/scenes/lego' config{init{model:'AUTO'}}}",
+    {"CreateJob",
+     "job{training{scene:'projects/default/scenes/lego' config{init{model:'AUTO'}}}}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"init.model"}},
-    {"CreateTrainingJob",
-     "training_job{scene:'projects/default/scenes/lego' config{init{model:'auto' scope:'mlp'}}}",
+    {"CreateJob",
+     "job{training{scene:'projects/default/scenes/lego' config{init{model:'auto' scope:'mlp'}}}}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"init.scope"}},
-    {"CreateTrainingJob",
-     "training_job{scene:'projects/default/scenes/lego' config{init{checkpoint:'auto'}}}",
+    {"CreateJob",
+     "job{training{scene:'projects/default/scenes/lego' config{init{checkpoint:'auto'}}}}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"init.checkpoint"}},
-    {"CreateTrainingJob",
-     "training_job{scene:'projects/default/scenes/lego' "
-     "config{init{checkpoint:'projects/default/trainingJobs/queued/checkpoints/-'}}}",
+    {"CreateJob",
+     "job{training{scene:'projects/default/scenes/lego' "
+     "config{init{checkpoint:'projects/default/jobs/queued/checkpoints/-'}}}}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"init.checkpoint"}},
-    {"CreateTrainingJob",
-     "training_job_id:'queued' training_job{scene:'projects/default/scenes/lego'}",
+    {"CreateJob",
+     "job_id:'queued' job{training{scene:'projects/default/scenes/lego'}}",
      StatusCode::kAlreadyExists,
      reason::kAlreadyExists,
      {"queued"}},
-    {"GetTrainingJob",
-     "name:'projects/default/trainingJobs/a/b'",
+    {"GetJob",
+     "name:'projects/default/jobs/a/b'",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"name"}},
-    {"GetTrainingJob",
-     "name:'projects/default/trainingJobs/no'",
+    {"GetJob",
+     "name:'projects/default/jobs/no'",
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"no"}},
-    {"ListTrainingJobs",
+    {"ListJobs",
      "page_size:-1",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"page_size"}},
-    {"ListTrainingJobs",
+    {"ListJobs",
      "page_token:'cGFnZTE'",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"page_token"}},
-    {"ListTrainingJobs",
+    {"ListJobs",
      "filter:'state = running'",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"filter"}},
-    {"UpdateTrainingJob",
-     "training_job {name:'projects/default/trainingJobs/queued'}",
+    {"ListJobs",
+     "filter:'kind = movie'",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"filter"}},
+    {"ListJobs",
+     "filter:'kind > render'",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"filter"}},
+    {"UpdateJob",
+     "job{name:'projects/default/jobs/queued'}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"update_mask"}},
-    {"UpdateTrainingJob",
-     "training_job {name:'projects/default/trainingJobs/queued' priority:101} "
+    {"UpdateJob",
+     "job{name:'projects/default/jobs/queued' priority:101} "
      "update_mask {paths:'priority'}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"priority"}},
-    {"UpdateTrainingJob",
-     "training_job {name:'projects/default/trainingJobs/queued'} update_mask {paths:'state'}",
+    {"UpdateJob",
+     "job{name:'projects/default/jobs/queued'} update_mask {paths:'state'}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"update_mask"}},
-    {"PauseTrainingJob", "name:'x'", StatusCode::kInvalidArgument, reason::kFieldInvalid, {"name"}},
-    {"ResumeTrainingJob",
-     "name:'projects/default/trainingJobs/no'",
+    {"UpdateJob",
+     "job{name:'projects/default/jobs/queued' training{config{steps:7}}} "
+     "update_mask{paths:'training.config'}",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"update_mask"}},
+    {"PauseJob", "name:'x'", StatusCode::kInvalidArgument, reason::kFieldInvalid, {"name"}},
+    {"ResumeJob",
+     "name:'projects/default/jobs/no'",
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"no"}},
-    {"RetryTrainingJob",
-     "name:'projects/default/trainingJobs/queued' training_job_id:'X' request_id:'7'",
+    {"RetryJob",
+     "name:'projects/default/jobs/queued' job_id:'X' request_id:'7'",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"training_job_id", "request_id"}},
-    {"RetryTrainingJob",
-     "name:'projects/default/trainingJobs/queued'",
+     {"job_id", "request_id"}},
+    {"RetryJob",
+     "name:'projects/default/jobs/queued'",
      StatusCode::kFailedPrecondition,
      reason::kStateConflict,
      {"QUEUED"}},
-    {"ExtendTrainingJob",
-     "name:'x' training_job_id:'X' request_id:'7'",
+    {"ExtendJob",
+     "name:'x' job_id:'X' request_id:'7'",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"name", "training_job_id", "request_id", "total"}},
-    {"ExtendTrainingJob",
-     "name:'projects/default/trainingJobs/queued' samples:1e16",
+     {"name", "job_id", "request_id", "total"}},
+    {"ExtendJob",
+     "name:'projects/default/jobs/queued' samples:1e16",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"samples"}},
-    {"ExtendTrainingJob",
-     "name:'projects/default/trainingJobs/queued' samples:8e7",
+    {"ExtendJob",
+     "name:'projects/default/jobs/queued' samples:8e7",
      StatusCode::kFailedPrecondition,
      reason::kStateConflict,
      {"QUEUED"}},
-    {"CancelTrainingJob",
-     "name:'projects/default/trainingJobs/no'",
+    {"CancelJob",
+     "name:'projects/default/jobs/no'",
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"no"}},
-    {"WatchTrainingJob", "name:'x'", StatusCode::kInvalidArgument, reason::kFieldInvalid, {"name"}},
-    {"WatchTrainingJob",
-     "name:'projects/default/trainingJobs/no'",
+    {"WatchJob", "name:'x'", StatusCode::kInvalidArgument, reason::kFieldInvalid, {"name"}},
+    {"WatchJob",
+     "name:'projects/default/jobs/no'",
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"no"}},
-    {"WatchTrainingJob",
-     "name:'projects/default/trainingJobs/queued' resume_token:'%%%'",
+    {"WatchJob",
+     "name:'projects/default/jobs/queued' resume_token:'%%%'",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"resume_token"}},
@@ -590,38 +577,38 @@ const HostileCase kModelCases[] = {
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"parent"}},
-    {"DeleteTrainingJob",
-     "name:'projects/default/trainingJobs/../x'",
+    {"DeleteJob",
+     "name:'projects/default/jobs/../x'",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"name"}},
-    {"DeleteTrainingJob",
-     "name:'projects/default/trainingJobs/no'",
+    {"DeleteJob",
+     "name:'projects/default/jobs/no'",
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"no"}},
-    {"DeleteTrainingJob",
-     "name:'projects/default/trainingJobs/queued'",
+    {"DeleteJob",
+     "name:'projects/default/jobs/queued'",
      StatusCode::kFailedPrecondition,
      reason::kStateConflict,
      {"QUEUED"}},
     {"ListCheckpoints",
-     "parent:'projects/default/trainingJobs/queued' page_size:-1 page_token:'x'",
+     "parent:'projects/default/jobs/queued' page_size:-1 page_token:'x'",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"page_size", "page_token"}},
     {"PromoteCheckpoint",
-     "name:'projects/default/trainingJobs/queued' model_id:'M' request_id:'x'",
+     "name:'projects/default/jobs/queued' model_id:'M' request_id:'x'",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"name", "model_id", "request_id"}},
     {"PromoteCheckpoint",
-     "name:'projects/default/trainingJobs/queued/checkpoints/-'",
+     "name:'projects/default/jobs/queued/checkpoints/-'",
      StatusCode::kNotFound,
      reason::kResourceNotFound,
-     {"trainingJobs/queued has no checkpoint"}},
+     {"jobs/queued has no checkpoint"}},
     {"PromoteCheckpoint",
-     "name:'projects/default/trainingJobs/queued/checkpoints/4294967296'",
+     "name:'projects/default/jobs/queued/checkpoints/4294967296'",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"name"}},
@@ -652,12 +639,12 @@ const HostileCase kModelCases[] = {
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"no"}},
-    {"UpdateTrainingJob",
-     "training_job{name:'projects/default/trainingJobs/queued' crop{center:[1e9,0,0] "
-     "size:[1,1,inf]}} update_mask{paths:'crop'}",
+    {"UpdateJob",
+     "job{name:'projects/default/jobs/queued' training{crop{center:[1e9,0,0] "
+     "size:[1,1,inf]}}} update_mask{paths:'training.crop'}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"training_job.crop.size[0]", "training_job.crop.size[2]"}},
+     {"job.training.crop.size[0]", "job.training.crop.size[2]"}},
     {"DeleteModel",
      "name:'projects/default/models/no'",
      StatusCode::kNotFound,
@@ -739,12 +726,12 @@ const HostileCase kRenderCases[] = {
      reason::kResourceNotFound,
      {"models/no"}},
     {"RenderImage",
-     "checkpoint:'projects/default/trainingJobs/queued/checkpoints/9' $VIEW",
+     "checkpoint:'projects/default/jobs/queued/checkpoints/9' $VIEW",
      StatusCode::kNotFound,
      reason::kResourceNotFound,
      {"checkpoints/9"}},
     {"RenderImage",
-     "training_job:'projects/default/trainingJobs/queued' $VIEW",
+     "training_job:'projects/default/jobs/queued' $VIEW",
      StatusCode::kFailedPrecondition,
      reason::kStateConflict,
      {"checkpoint"}},
@@ -761,47 +748,47 @@ const HostileCase kOperatorCases[] = {
 // Permission is checked before everything else.
 const HostileCase kWorkerCases[] = {
     {"CommitCheckpoint without token",
-     "training_job:'x'",
+     "job:'x'",
      StatusCode::kUnauthenticated,
      reason::kTokenMissing,
      {"authorization: Bearer"}},
     {"CommitCheckpoint with wrong token",
-     "training_job:'x'",
+     "job:'x'",
      StatusCode::kUnauthenticated,
      reason::kTokenInvalid,
      {}},
     {"CommitCheckpoint",
-     "training_job:'x' checkpoint_blob{sha256:'q'} psnr:nan",
+     "job:'x' checkpoint_blob{sha256:'q'} psnr:nan",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"training_job", "checkpoint_blob", "model_blob", "psnr"}},
+     {"job", "checkpoint_blob", "model_blob", "psnr"}},
     {"CommitCheckpoint",
-     "worker_id:'w' training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
+     "worker_id:'w' job:'projects/default/jobs/queued' lease_epoch:1 step:5 "
      "checkpoint_blob{sha256:'$SHA' size_bytes:5} model_blob{sha256:'$SHA' size_bytes:6}",
      StatusCode::kFailedPrecondition,
      reason::kLeaseFenced,
      {"stale lease epoch 1"}},
     {"CommitCheckpoint",
-     "worker_id:'w' training_job:'projects/default/trainingJobs/queued' "
+     "worker_id:'w' job:'projects/default/jobs/queued' "
      "lease_epoch:18446744073709551615 "
      "step:5 checkpoint_blob{$PRESENT_REF} model_blob{$PRESENT_REF}",
      StatusCode::kFailedPrecondition,
      reason::kLeaseFenced,
      {"stale lease epoch 18446744073709551615"}},
     {"CommitCheckpoint",
-     "worker_id:'w' training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
+     "worker_id:'w' job:'projects/default/jobs/queued' lease_epoch:1 step:5 "
      "checkpoint_blob{$PRESENT_REF} model_blob{$PRESENT_REF}",
      StatusCode::kFailedPrecondition,
      reason::kLeaseFenced,
      {"lease"}},
     {"CommitCheckpoint with another's key",
-     "worker_id:'w' training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
+     "worker_id:'w' job:'projects/default/jobs/queued' lease_epoch:1 step:5 "
      "checkpoint_blob{$PRESENT_REF} model_blob{$PRESENT_REF}",
      StatusCode::kPermissionDenied,
      reason::kWorkerKeyMismatch,
      {"another key"}},
     {"CommitCheckpoint",
-     "training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
+     "job:'projects/default/jobs/queued' lease_epoch:1 step:5 "
      "checkpoint_blob{$PRESENT_REF} model_blob{$PRESENT_REF}",
      StatusCode::kPermissionDenied,
      reason::kWorkerKeyMismatch,
@@ -832,13 +819,13 @@ const HostileCase kWorkerCases[] = {
      reason::kFieldInvalid,
      {"hello.worker_id", "hello.host"}},
     {"Synchronize",
-     "hello{worker_id:'w'} draining:true job{training_job:'j' lease_epoch:1}",
+     "hello{worker_id:'w'} draining:true job{job:'j' lease_epoch:1}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"job.training_job"}},
+     {"job.job"}},
     {"Synchronize",
      "hello{worker_id:'w'} draining:true "
-     "job{training_job:'projects/default/trainingJobs/queued' lease_epoch:1 phase:99}",
+     "job{job:'projects/default/jobs/queued' lease_epoch:1 phase:99}",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"job.phase"}},
@@ -885,19 +872,13 @@ TEST_F(HostileRequestsTest, EachIsRefusedWithCodeReasonAndFieldsAndChangesNothin
       EXPECT_THAT(said, testing::HasSubstr(expand(word)));
     }
   }
-  v1::ListTrainingJobsResponse jobs;
-  ASSERT_THAT(
-      RpcTestServer::Call(*server_->training_stub, &v1::TrainingService::Stub::ListTrainingJobs,
-                          v1::ListTrainingJobsRequest(), &jobs),
-      IsOk());
-  EXPECT_EQ(jobs.training_jobs_size(), 2);
+  EXPECT_EQ(server_->ListJobs().jobs_size(), 2);
   v1::ListScenesResponse scenes;
   ASSERT_THAT(RpcTestServer::Call(*server_->scene_stub, &v1::SceneService::Stub::ListScenes,
                                   v1::ListScenesRequest(), &scenes),
               IsOk());
   EXPECT_EQ(scenes.scenes_size(), 1);
-  EXPECT_EQ(server_->GetJob("projects/default/trainingJobs/queued").state(),
-            v1::TrainingJob::QUEUED);
+  EXPECT_EQ(server_->GetJob("projects/default/jobs/queued").state(), v1::Job::QUEUED);
 }
 
 // A message over gRPC's limit reaches no handler, and the server keeps running.
@@ -908,8 +889,7 @@ TEST_F(HostileRequestsTest, MessageOverTheLimitIsRefusedAndTheServerLivesOn) {
   EXPECT_THAT(
       RpcTestServer::Call(*server_->scene_stub, &v1::SceneService::Stub::GetScene, request, &scene),
       StatusIs(StatusCode::kResourceExhausted));
-  EXPECT_EQ(server_->GetJob("projects/default/trainingJobs/queued").state(),
-            v1::TrainingJob::QUEUED);
+  EXPECT_EQ(server_->GetJob("projects/default/jobs/queued").state(), v1::Job::QUEUED);
 }
 
 TEST_F(HostileRequestsTest, TooManyBlobsInOneQuestionAreRefused) {

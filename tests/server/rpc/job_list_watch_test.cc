@@ -1,4 +1,4 @@
-// WatchTrainingJobs over the wire.
+// WatchJobs over the wire.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
@@ -25,18 +25,18 @@ namespace nerf {
 namespace {
 
 using absl::StatusCode;
-using v1::WatchTrainingJobsResponse;
+using v1::WatchJobsResponse;
 
-class ListWatch : public TestStream<WatchTrainingJobsResponse> {
+class ListWatch : public TestStream<WatchJobsResponse> {
  public:
-  ListWatch(v1::TrainingService::Stub& stub, const v1::WatchTrainingJobsRequest& request)
-      : TestStream([&](auto* context) { return stub.WatchTrainingJobs(context, request); }) {}
+  ListWatch(v1::JobService::Stub& stub, const v1::WatchJobsRequest& request)
+      : TestStream([&](auto* context) { return stub.WatchJobs(context, request); }) {}
 
   // The next message with a job or a removal.
-  WatchTrainingJobsResponse Next() {
-    WatchTrainingJobsResponse message;
+  WatchJobsResponse Next() {
+    WatchJobsResponse message;
     while (Read(&message)) {
-      if (message.training_jobs_size() > 0 || message.removed_size() > 0) return message;
+      if (message.jobs_size() > 0 || message.removed_size() > 0) return message;
     }
     ADD_FAILURE() << "the stream has ended";
     return {};
@@ -48,13 +48,13 @@ class JobListWatchTest : public testing::Test {
   void SetUp() override { scene_ = server_.CreateScene(); }
 
   std::unique_ptr<ListWatch> Watch(const std::string& token = "") {
-    v1::WatchTrainingJobsRequest request;
+    v1::WatchJobsRequest request;
     request.set_resume_token(token);
-    return std::make_unique<ListWatch>(*server_.training_stub, request);
+    return std::make_unique<ListWatch>(*server_.job_stub, request);
   }
-  absl::Status Refused(const v1::WatchTrainingJobsRequest& request) {
-    ListWatch watch(*server_.training_stub, request);
-    WatchTrainingJobsResponse message;
+  absl::Status Refused(const v1::WatchJobsRequest& request) {
+    ListWatch watch(*server_.job_stub, request);
+    WatchJobsResponse message;
     EXPECT_FALSE(watch.Read(&message));
     return watch.Finish();
   }
@@ -66,23 +66,23 @@ class JobListWatchTest : public testing::Test {
 TEST_F(JobListWatchTest, RowsComeFirstAndThenAsTheyChange) {
   const std::string one = server_.CreateJob(scene_, "one").name();
   const auto watch = Watch();
-  const WatchTrainingJobsResponse first = watch->Next();
+  const WatchJobsResponse first = watch->Next();
   EXPECT_TRUE(first.reset());
   EXPECT_TRUE(first.is_current());
-  ASSERT_EQ(first.training_jobs_size(), 1);
-  EXPECT_EQ(first.training_jobs(0).name(), one);
-  EXPECT_NE(first.training_jobs(0).wait().reason(), "");
+  ASSERT_EQ(first.jobs_size(), 1);
+  EXPECT_EQ(first.jobs(0).name(), one);
+  EXPECT_NE(first.jobs(0).wait().reason(), "");
   FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
   const auto grant = worker.TakeJob();
   ASSERT_TRUE(grant.has_value());
   worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 10));
-  WatchTrainingJobsResponse next;
+  WatchJobsResponse next;
   do {
     next = watch->Next();
-    ASSERT_EQ(next.training_jobs_size(), 1);
+    ASSERT_EQ(next.jobs_size(), 1);
     EXPECT_FALSE(next.reset());
-  } while (next.training_jobs(0).state() != v1::TrainingJob::RUNNING ||
-           next.training_jobs(0).progress().step() < 10);
+  } while (next.jobs(0).state() != v1::Job::RUNNING ||
+           next.jobs(0).training_status().progress().step() < 10);
 }
 
 TEST_F(JobListWatchTest, RowIsTheJobAsGetTellsIt) {
@@ -93,47 +93,37 @@ TEST_F(JobListWatchTest, RowIsTheJobAsGetTellsIt) {
   ASSERT_TRUE(grant.has_value());
   worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 10));
   ASSERT_TRUE(WaitUntil(absl::Seconds(20), [&] {
-    return server_.GetJob(held).progress().step() == 10 &&
+    return server_.GetJob(held).training_status().progress().step() == 10 &&
            server_.GetJob(queued).wait().reason() == "WORKERS_BUSY";
   }));
   for (int i = 0; i < 2; ++i) {
-    const WatchTrainingJobsResponse rows = Watch()->Next();
-    ASSERT_EQ(rows.training_jobs_size(), 2);
-    for (const v1::TrainingJob& row : rows.training_jobs()) {
-      const v1::TrainingJob job = server_.GetJob(row.name());
+    const WatchJobsResponse rows = Watch()->Next();
+    ASSERT_EQ(rows.jobs_size(), 2);
+    for (const v1::Job& row : rows.jobs()) {
+      const v1::Job job = server_.GetJob(row.name());
       EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(row, job))
           << row.DebugString() << job.DebugString();
     }
-    EXPECT_EQ(rows.training_jobs(0).wait().reason(), "WORKERS_BUSY");
+    EXPECT_EQ(rows.jobs(0).wait().reason(), "WORKERS_BUSY");
   }
 }
 
 TEST_F(JobListWatchTest, TokenContinuesAndDeletedJobsAreRemoved) {
   for (const char* id : {"one", "two"}) server_.CreateJob(scene_, id);
   const std::string token = Watch()->Next().resume_token();
-  v1::CancelTrainingJobRequest cancel;
-  cancel.set_name("projects/default/trainingJobs/one");
-  v1::TrainingJob cancelled;
-  using Training = v1::TrainingService::Stub;
-  ASSERT_THAT(
-      RpcTestServer::Call(*server_.training_stub, &Training::CancelTrainingJob, cancel, &cancelled),
-      IsOk());
-  v1::DeleteTrainingJobRequest remove;
-  remove.set_name(cancel.name());
-  google::protobuf::Empty nothing;
-  ASSERT_THAT(
-      RpcTestServer::Call(*server_.training_stub, &Training::DeleteTrainingJob, remove, &nothing),
-      IsOk());
-  const WatchTrainingJobsResponse next = Watch(token)->Next();
+  const std::string gone = "projects/default/jobs/one";
+  ASSERT_THAT(server_.CancelJob(gone), IsOk());
+  ASSERT_THAT(server_.DeleteJob(gone), IsOk());
+  const WatchJobsResponse next = Watch(token)->Next();
   EXPECT_FALSE(next.reset());
-  EXPECT_EQ(next.training_jobs_size(), 0);
-  EXPECT_THAT(next.removed(), testing::ElementsAre(cancel.name()));
+  EXPECT_EQ(next.jobs_size(), 0);
+  EXPECT_THAT(next.removed(), testing::ElementsAre(gone));
 }
 
 TEST_F(JobListWatchTest, ChangesWithinTheIntervalShareAMessage) {
   constexpr int kJobs = 100;
   const auto watch = Watch();
-  WatchTrainingJobsResponse message;
+  WatchJobsResponse message;
   do {
     ASSERT_TRUE(watch->Read(&message));
   } while (!message.is_current());
@@ -143,7 +133,7 @@ TEST_F(JobListWatchTest, ChangesWithinTheIntervalShareAMessage) {
   int n_messages = 0;
   for (std::set<std::string> names; names.size() < kJobs; ++n_messages) {
     message = watch->Next();
-    for (const v1::TrainingJob& job : message.training_jobs()) names.insert(job.name());
+    for (const v1::Job& job : message.jobs()) names.insert(job.name());
   }
   EXPECT_LE(n_messages, 2 + taken / ServiceTimes().list_interval);
 }
@@ -167,18 +157,18 @@ TEST_F(JobListWatchTest, RowsThatDoNotFitOneMessageComeInSeveral) {
       problem->set_message(std::string(1000, 'm'));
     }
     worker.SendReport(failure);
-    ASSERT_TRUE(worker.WaitForAcknowledgement(grant->training_job()));
+    ASSERT_TRUE(worker.WaitForAcknowledgement(grant->job()));
     worker.Idle();
   }
   const auto watch = Watch();
   std::set<std::string> names;
   int n_messages = 0;
-  WatchTrainingJobsResponse message;
+  WatchJobsResponse message;
   do {
     ASSERT_TRUE(watch->Read(&message)) << watch->Finish();
     EXPECT_EQ(message.reset(), n_messages == 0);
     EXPECT_EQ(message.resume_token().empty(), !message.is_current());
-    for (const v1::TrainingJob& job : message.training_jobs()) {
+    for (const v1::Job& job : message.jobs()) {
       EXPECT_EQ(job.problems_size(), 500);
       EXPECT_TRUE(names.insert(job.name()).second);
     }
@@ -190,7 +180,7 @@ TEST_F(JobListWatchTest, RowsThatDoNotFitOneMessageComeInSeveral) {
 
 TEST_F(JobListWatchTest, QuietStreamIsKeptAliveWithAToken) {
   const auto watch = Watch();
-  WatchTrainingJobsResponse message;
+  WatchJobsResponse message;
   ASSERT_TRUE(watch->Read(&message));
   EXPECT_TRUE(message.reset());
   ASSERT_TRUE(watch->Read(&message));
@@ -204,7 +194,7 @@ TEST_F(JobListWatchTest, BookmarksAreMadeInTheLaneOfLists) {
   const auto watch = Watch();
   std::atomic<int> n_messages = 0;
   std::thread reader([&] {
-    WatchTrainingJobsResponse message;
+    WatchJobsResponse message;
     while (watch->Read(&message)) ++n_messages;
   });
   std::promise<void> release;
@@ -231,16 +221,16 @@ TEST_F(JobListWatchTest, BookmarksAreMadeInTheLaneOfLists) {
 TEST_F(JobListWatchTest, ChangedWaitComesWithoutAChangeOfTheJob) {
   server_.CreateJob(scene_, "one");
   const auto watch = Watch();
-  const std::string before = watch->Next().training_jobs(0).wait().reason();
+  const std::string before = watch->Next().jobs(0).wait().reason();
   EXPECT_EQ(before, "NO_WORKER");
   // It has no method that the job needs.
   FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
   worker.Hello({}, {"other"});
-  EXPECT_EQ(watch->Next().training_jobs(0).wait().reason(), "NO_CAPABLE_WORKER");
+  EXPECT_EQ(watch->Next().jobs(0).wait().reason(), "NO_CAPABLE_WORKER");
 }
 
 TEST_F(JobListWatchTest, WrongRequestsAreRefused) {
-  v1::WatchTrainingJobsRequest request;
+  v1::WatchJobsRequest request;
   request.set_filter("state >");
   EXPECT_THAT(Refused(request), FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   request = {};

@@ -244,7 +244,7 @@ TEST_F(LiveViewTest, RunningJobIsShownByItsWorkerAndAgainAsItLearns) {
   const auto idle = Connect("w-2");
   for (const uint32_t side : {100u, 200u, 400u, 400u, 400u}) {
     const v1::ServerRequest task = NextTask(*worker_);
-    EXPECT_EQ(task.render().training_job(), job_);
+    EXPECT_EQ(task.render().job(), job_);
     EXPECT_EQ(task.render().view().width(), side);
     Render(*worker_, task, 0.01, side);
     EXPECT_EQ(stream.Frame().step(), side);
@@ -279,7 +279,7 @@ TEST_F(LiveViewTest, JobThatEndsDuringAFrameIsShownFromItsLastCheckpoint) {
   Render(*worker_, NextTask(*worker_), 0.1, 12);
   EXPECT_EQ(stream.Frame().step(), 12u);
   const v1::ServerRequest late = NextTask(*worker_);
-  EXPECT_EQ(late.render().training_job(), job_);
+  EXPECT_EQ(late.render().job(), job_);
   const v1::CommitCheckpointRequest commit = CheckpointRequest(server_, grant_, 30);
   ASSERT_THAT(worker_->Commit(commit), IsOk());
   // The reply comes with the report of the job's end.

@@ -17,23 +17,16 @@ using testing::HasSubstr;
 
 class PartProtocolTest : public testing::Test {
  protected:
-  v1::CreateTrainingJobRequest Request(const std::string& tiles, uint32_t workers) {
-    v1::CreateTrainingJobRequest request;
-    request.set_training_job_id("whole");
-    v1::TrainingJob* job = request.mutable_training_job();
-    job->set_scene(server_.CreateScene());
-    job->mutable_config()->set_method("ngp-tiles");
-    job->mutable_config()->set_steps(1000);
-    (*job->mutable_config()->mutable_settings())["tiles"] = tiles;
-    job->mutable_workers()->set_min(workers);
+  v1::CreateJobRequest Request(const std::string& tiles, uint32_t workers) {
+    v1::CreateJobRequest request;
+    request.set_job_id("whole");
+    v1::TrainingSpec& training = *request.mutable_job()->mutable_training();
+    training.set_scene(server_.CreateScene());
+    training.mutable_config()->set_method("ngp-tiles");
+    training.mutable_config()->set_steps(1000);
+    (*training.mutable_config()->mutable_settings())["tiles"] = tiles;
+    training.mutable_workers()->set_min(workers);
     return request;
-  }
-  absl::StatusOr<v1::TrainingJob> Create(const v1::CreateTrainingJobRequest& request) {
-    v1::TrainingJob job;
-    const absl::Status status = RpcTestServer::Call(
-        *server_.training_stub, &v1::TrainingService::Stub::CreateTrainingJob, request, &job);
-    if (!status.ok()) return status;
-    return job;
   }
   std::unique_ptr<FakeWorker> NewWorker(const std::string& id,
                                         const std::vector<std::string>& features) {
@@ -48,7 +41,7 @@ class PartProtocolTest : public testing::Test {
     const v1::CommitCheckpointRequest commit = CheckpointRequest(server_, grant, step);
     EXPECT_THAT(worker.Commit(commit), IsOk());
     worker.SendReport(FakeWorker::Report(grant, v1::JobReport::SUCCEEDED, step));
-    EXPECT_TRUE(worker.WaitForAcknowledgement(grant.training_job()));
+    EXPECT_TRUE(worker.WaitForAcknowledgement(grant.job()));
     worker.Idle();
     return commit.model_blob();
   }
@@ -57,16 +50,16 @@ class PartProtocolTest : public testing::Test {
 };
 
 TEST_F(PartProtocolTest, WorkersThatMergeTrainTheTilesAndGetTheirModels) {
-  const auto job = Create(Request("2", 2));
+  const auto job = server_.Create(Request("2", 2));
   ASSERT_THAT(job, IsOk());
   EXPECT_EQ(job->wait().reason(), "NO_WORKER");
-  ASSERT_EQ(job->parts_size(), 2);
-  EXPECT_EQ(job->parts(1), "projects/default/trainingJobs/whole-part1");
-  EXPECT_EQ(job->effective_config().settings().at("tile"), "all");
-  const v1::TrainingJob part = server_.GetJob(job->parts(1));
-  EXPECT_EQ(part.part_of(), job->name());
-  EXPECT_EQ(part.effective_config().settings().at("tile"), "1");
-  EXPECT_FALSE(part.has_workers());
+  ASSERT_EQ(job->training_status().parts_size(), 2);
+  EXPECT_EQ(job->training_status().parts(1), "projects/default/jobs/whole-part1");
+  EXPECT_EQ(job->training_status().effective_config().settings().at("tile"), "all");
+  const v1::Job part = server_.GetJob(job->training_status().parts(1));
+  EXPECT_EQ(part.training_status().part_of(), job->name());
+  EXPECT_EQ(part.training_status().effective_config().settings().at("tile"), "1");
+  EXPECT_FALSE(part.training().has_workers());
 
   const auto old = NewWorker("w-old", {"render"});
   EXPECT_THAT(server_.GetJob(job->name()).wait().message(),
@@ -76,7 +69,7 @@ TEST_F(PartProtocolTest, WorkersThatMergeTrainTheTilesAndGetTheirModels) {
   for (int tile : {0, 1}) {
     const auto grant = worker->WaitForOrder(v1::DesiredJob::TRAIN);
     ASSERT_TRUE(grant.has_value()) << tile;
-    EXPECT_EQ(grant->training_job(), job->parts(tile));
+    EXPECT_EQ(grant->job(), job->training_status().parts(tile));
     EXPECT_EQ(grant->config().settings().at("tile"), std::to_string(tile));
     EXPECT_EQ(grant->merge_size(), 0);
     EXPECT_EQ(server_.GetJob(job->name()).wait().reason(), "PARTS");
@@ -85,21 +78,22 @@ TEST_F(PartProtocolTest, WorkersThatMergeTrainTheTilesAndGetTheirModels) {
   server_.Tick();
   const auto merge = worker->WaitForOrder(v1::DesiredJob::TRAIN);
   ASSERT_TRUE(merge.has_value());
-  EXPECT_EQ(merge->training_job(), job->name());
+  EXPECT_EQ(merge->job(), job->name());
   EXPECT_FALSE(merge->has_gang());
   ASSERT_EQ(merge->merge_size(), 2);
   EXPECT_EQ(merge->merge(0).sha256(), models[0].sha256());
   EXPECT_EQ(merge->merge(1).sha256(), models[1].sha256());
   EXPECT_EQ(merge->files_size(), 1) << "the scene, for the evaluation";
   Succeed(*worker, *merge, 1002);
-  EXPECT_EQ(server_.GetJob(job->name()).state(), v1::TrainingJob::SUCCEEDED);
+  EXPECT_EQ(server_.GetJob(job->name()).state(), v1::Job::SUCCEEDED);
   EXPECT_FALSE(old->WaitForOrder(v1::DesiredJob::TRAIN, absl::Milliseconds(50)).has_value());
   server_.Tick();
-  EXPECT_EQ(server_.GetJob(job->parts(0)).checkpoints_size(), 0);
+  EXPECT_EQ(server_.GetJob(job->training_status().parts(0)).training_status().checkpoints_size(),
+            0);
 }
 
 TEST_F(PartProtocolTest, StoredPartsSurviveARestart) {
-  const auto job = Create(Request("4", 2));
+  const auto job = server_.Create(Request("4", 2));
   ASSERT_THAT(job, IsOk());
   {
     const auto worker = NewWorker("w-1", {"merge/ngp-tiles"});
@@ -113,39 +107,43 @@ TEST_F(PartProtocolTest, StoredPartsSurviveARestart) {
   }
   server_.Stop();
   server_.Start();
-  const v1::TrainingJob whole = server_.GetJob(job->name());
-  EXPECT_EQ(whole.parts_size(), 4);
-  EXPECT_EQ(server_.GetJob(job->parts(2)).part_of(), job->name());
+  const v1::Job whole = server_.GetJob(job->name());
+  EXPECT_EQ(whole.training_status().parts_size(), 4);
+  EXPECT_EQ(server_.GetJob(job->training_status().parts(2)).training_status().part_of(),
+            job->name());
 }
 
 TEST_F(PartProtocolTest, WhatCannotBeSharedOutIsRefused) {
-  v1::CreateTrainingJobRequest joint = Request("2", 2);
-  auto& settings = *joint.mutable_training_job()->mutable_config()->mutable_settings();
+  v1::CreateJobRequest joint = Request("2", 2);
+  auto& settings = *joint.mutable_job()->mutable_training()->mutable_config()->mutable_settings();
   settings["tile_training"] = "joint";
-  EXPECT_THAT(Create(joint).status(), StatusIs(StatusCode::kInvalidArgument, "cannot be split"));
+  EXPECT_THAT(server_.Create(joint).status(),
+              StatusIs(StatusCode::kInvalidArgument, "cannot be split"));
   settings.erase("tile_training");
   settings["tile"] = "1";
-  EXPECT_THAT(Create(joint).status(), StatusIs(StatusCode::kInvalidArgument, "cannot be split"));
+  EXPECT_THAT(server_.Create(joint).status(),
+              StatusIs(StatusCode::kInvalidArgument, "cannot be split"));
   settings["tile"] = "5";
-  EXPECT_THAT(Create(joint).status(), StatusIs(StatusCode::kInvalidArgument, "settings"));
+  EXPECT_THAT(server_.Create(joint).status(), StatusIs(StatusCode::kInvalidArgument, "settings"));
   settings["tile"] = "every";
-  EXPECT_THAT(Create(joint).status(), StatusIs(StatusCode::kInvalidArgument, "settings[tile]"));
+  EXPECT_THAT(server_.Create(joint).status(),
+              StatusIs(StatusCode::kInvalidArgument, "settings[tile]"));
   settings.erase("tile");
-  joint.mutable_training_job()->mutable_workers()->set_min(33);
-  EXPECT_THAT(Create(joint).status(), StatusIs(StatusCode::kInvalidArgument, "workers"));
+  joint.mutable_job()->mutable_training()->mutable_workers()->set_min(33);
+  EXPECT_THAT(server_.Create(joint).status(), StatusIs(StatusCode::kInvalidArgument, "workers"));
   // One worker trains all tiles.
-  const auto one = Create(Request("2", 1));
+  const auto one = server_.Create(Request("2", 1));
   ASSERT_THAT(one, IsOk());
-  EXPECT_EQ(one->parts_size(), 0);
+  EXPECT_EQ(one->training_status().parts_size(), 0);
   // Output only.
-  v1::CreateTrainingJobRequest forged = Request("2", 1);
-  forged.set_training_job_id("forged");
-  forged.mutable_training_job()->add_parts(one->name());
-  forged.mutable_training_job()->set_part_of(one->name());
-  const auto made = Create(forged);
+  v1::CreateJobRequest forged = Request("2", 1);
+  forged.set_job_id("forged");
+  forged.mutable_job()->mutable_training_status()->add_parts(one->name());
+  forged.mutable_job()->mutable_training_status()->set_part_of(one->name());
+  const auto made = server_.Create(forged);
   ASSERT_THAT(made, IsOk());
-  EXPECT_EQ(made->parts_size(), 0);
-  EXPECT_EQ(made->part_of(), "");
+  EXPECT_EQ(made->training_status().parts_size(), 0);
+  EXPECT_EQ(made->training_status().part_of(), "");
 }
 
 }  // namespace

@@ -85,11 +85,9 @@ TEST_F(ProjectsTest, QuotaRefusesJobsAndSaysWhyAJobWaits) {
   v1::Project project;
   ASSERT_THAT(Call(&Admin::UpdateProject, request, &project), IsOk());
   server_.CreateJob(scene);
-  v1::CreateTrainingJobRequest second;
-  second.mutable_training_job()->set_scene(scene);
-  v1::TrainingJob job;
-  EXPECT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::CreateTrainingJob, second, &job),
+  v1::CreateJobRequest second;
+  second.mutable_job()->mutable_training()->set_scene(scene);
+  EXPECT_THAT(server_.Create(second),
               FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
   v1::GetProjectRequest get;
   get.set_name("projects/default");
@@ -110,20 +108,18 @@ TEST_F(ProjectsTest, DrainNeedsAKnownWorker) {
 
 TEST_F(ProjectsTest, DeadlinesGoInAndOutOfAJob) {
   const std::string scene = server_.CreateScene();
-  v1::CreateTrainingJobRequest request;
-  request.mutable_training_job()->set_scene(scene);
+  v1::CreateJobRequest request;
+  request.mutable_job()->mutable_training()->set_scene(scene);
   const int64_t deadline = absl::ToUnixSeconds(server_.clock.WallNow()) + 60;
-  request.mutable_training_job()->mutable_start_by_time()->set_seconds(deadline);
-  v1::TrainingJob job;
-  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::CreateTrainingJob, request, &job),
-              IsOk());
-  EXPECT_EQ(job.start_by_time().seconds(), deadline);
-  EXPECT_FALSE(job.has_end_by_time());
+  request.mutable_job()->mutable_start_by_time()->set_seconds(deadline);
+  const auto created = server_.Create(request);
+  ASSERT_THAT(created, IsOk());
+  EXPECT_EQ(created->start_by_time().seconds(), deadline);
+  EXPECT_FALSE(created->has_end_by_time());
   server_.clock.Advance(absl::Seconds(61));
   server_.Tick();
-  job = server_.GetJob(job.name());
-  EXPECT_EQ(job.state(), v1::TrainingJob::FAILED);
+  const v1::Job job = server_.GetJob(created->name());
+  EXPECT_EQ(job.state(), v1::Job::FAILED);
   EXPECT_EQ(job.error().code(), static_cast<int>(grpc::StatusCode::DEADLINE_EXCEEDED));
 }
 

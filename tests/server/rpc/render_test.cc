@@ -92,7 +92,7 @@ TEST_F(RenderTest, RunningJobIsRenderedByItsWorkerAndPiecesArePutTogether) {
   auto outcome = Render(request);
   const auto task = worker_->WaitForRequest();
   ASSERT_TRUE(task.has_value());
-  EXPECT_EQ(task->render().training_job(), job_);
+  EXPECT_EQ(task->render().job(), job_);
   EXPECT_EQ(task->project(), "default");
   EXPECT_FALSE(task->render().has_file());
   EXPECT_EQ(task->render().view().orbit().count(), 4u);
@@ -126,7 +126,7 @@ TEST_F(RenderTest, CheckpointAndModelAreRenderedFromTheirFile) {
     const auto task = worker_->WaitForRequest();
     ASSERT_TRUE(task.has_value());
     EXPECT_EQ(task->render().file().sha256(), model_blob_.sha256());
-    EXPECT_EQ(task->render().training_job(), "");
+    EXPECT_EQ(task->render().job(), "");
     EXPECT_EQ(task->project(), "default");
     Reply(task->request_id(), v1::RenderImageResponse().SerializeAsString(), true);
     EXPECT_THAT(outcome.get().status, IsOk());
@@ -135,15 +135,13 @@ TEST_F(RenderTest, CheckpointAndModelAreRenderedFromTheirFile) {
 
 // The box that is kept with a job or model cuts its views, unless a request says otherwise.
 TEST_F(RenderTest, KeptBoxCutsViewsThatNameNone) {
-  v1::UpdateTrainingJobRequest update;
-  update.mutable_training_job()->set_name(job_);
-  *update.mutable_training_job()->mutable_crop() = Box(1);
-  update.mutable_update_mask()->add_paths("crop");
-  v1::TrainingJob job;
-  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::UpdateTrainingJob, update, &job),
-              IsOk());
-  EXPECT_EQ(job.crop().size(0), 1);
+  v1::UpdateJobRequest update;
+  update.mutable_job()->set_name(job_);
+  *update.mutable_job()->mutable_training()->mutable_crop() = Box(1);
+  update.mutable_update_mask()->add_paths("training.crop");
+  const auto job = server_.CallJob(&RpcTestServer::Jobs::UpdateJob, update);
+  ASSERT_THAT(job, IsOk());
+  EXPECT_EQ(job->training().crop().size(0), 1);
   const v1::Model model = PromoteNewest(server_, job_, "lego");
   v1::UpdateModelRequest change;
   change.mutable_model()->set_name(model.name());
@@ -211,7 +209,7 @@ TEST_F(RenderTest, CallerThatGivesUpIsForwardedToTheWorker) {
   EXPECT_EQ(cancel->request_id(), task->request_id());
   // Late chunks are dropped.
   Reply(task->request_id(), "x", true);
-  EXPECT_EQ(server_.GetJob(job_).state(), v1::TrainingJob::RUNNING);
+  EXPECT_EQ(server_.GetJob(job_).state(), v1::Job::RUNNING);
 }
 
 TEST_F(RenderTest, ErrorOfTheWorkerReachesTheCallerWithItsReason) {

@@ -23,10 +23,10 @@ namespace {
 using testing::IsEmpty;
 using testing::IsSupersetOf;
 
-const std::vector<std::string> kServices = {
-    "nerf.v1.SceneService",  "nerf.v1.BlobService",    "google.bytestream.ByteStream",
-    "nerf.v1.ModelService",  "nerf.v1.RenderService",  "nerf.v1.AdminService",
-    "nerf.v1.WorkerService", "nerf.v1.TrainingService"};
+const std::vector<std::string> kServices = {"nerf.v1.SceneService",         "nerf.v1.BlobService",
+                                            "google.bytestream.ByteStream", "nerf.v1.ModelService",
+                                            "nerf.v1.RenderService",        "nerf.v1.AdminService",
+                                            "nerf.v1.WorkerService",        "nerf.v1.JobService"};
 
 // An encoded message with one length-delimited field: a string or a submessage.
 std::string Field(int number, const std::string& content) {

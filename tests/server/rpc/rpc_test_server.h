@@ -5,7 +5,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "common/error_reason.h"
 #include "common/ids.h"
 #include "common/rpc/blob_client.h"
 #include "common/rpc/channel.h"
@@ -13,10 +16,10 @@
 #include "google/bytestream/bytestream.grpc.pb.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 #include "nerf/v1/blob_service.grpc.pb.h"
+#include "nerf/v1/job_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 #include "nerf/v1/render_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
-#include "nerf/v1/training_service.grpc.pb.h"
 #include "nerf/v1/worker_service.grpc.pb.h"
 #include "server/access/access_control.h"
 #include "server/access/blob_owners.h"
@@ -122,7 +125,7 @@ class RpcTestServer {
     scene_stub = v1::SceneService::NewStub(channel);
     blob_stub = v1::BlobService::NewStub(channel);
     bytes_stub = google::bytestream::ByteStream::NewStub(channel);
-    training_stub = v1::TrainingService::NewStub(channel);
+    job_stub = v1::JobService::NewStub(channel);
     model_stub = v1::ModelService::NewStub(channel);
     render_stub = v1::RenderService::NewStub(channel);
     admin_stub = v1::AdminService::NewStub(channel);
@@ -178,28 +181,69 @@ class RpcTestServer {
     return scene.name();
   }
 
-  v1::TrainingJob CreateJob(const std::string& scene, const std::string& id = "",
-                            const std::string& method = "") {
-    v1::CreateTrainingJobRequest request;
-    request.set_training_job_id(id);
-    request.mutable_training_job()->set_scene(scene);
-    request.mutable_training_job()->mutable_config()->set_steps(100);
-    request.mutable_training_job()->mutable_config()->set_method(method);
-    v1::TrainingJob job;
-    const absl::Status status =
-        Call(*training_stub, &v1::TrainingService::Stub::CreateTrainingJob, request, &job);
-    EXPECT_TRUE(status.ok()) << status;
+  using Jobs = v1::JobService::Stub;
+  // A call of JobService that answers with a job.
+  template <typename Request>
+  absl::StatusOr<v1::Job> CallJob(grpc::Status (Jobs::*method)(grpc::ClientContext*, const Request&,
+                                                               v1::Job*),
+                                  const Request& request) {
+    v1::Job job;
+    const absl::Status status = Call(*job_stub, method, request, &job);
+    if (!status.ok()) return status;
     return job;
   }
-
-  v1::TrainingJob GetJob(const std::string& name) {
-    v1::GetTrainingJobRequest request;
+  // The same with a request of the job's name alone.
+  template <typename Request>
+  absl::StatusOr<v1::Job> CallJob(grpc::Status (Jobs::*method)(grpc::ClientContext*, const Request&,
+                                                               v1::Job*),
+                                  const std::string& name) {
+    Request request;
     request.set_name(name);
-    v1::TrainingJob job;
-    const absl::Status status =
-        Call(*training_stub, &v1::TrainingService::Stub::GetTrainingJob, request, &job);
+    return CallJob(method, request);
+  }
+  absl::StatusOr<v1::Job> Create(const v1::CreateJobRequest& request) {
+    return CallJob(&Jobs::CreateJob, request);
+  }
+  // The fields that a refusal names.
+  static std::vector<std::string> FieldsOf(const absl::Status& status) {
+    std::vector<std::string> fields;
+    for (const FieldViolation& violation : GetFieldViolations(status)) {
+      fields.push_back(violation.field);
+    }
+    return fields;
+  }
+  std::vector<std::string> WrongFields(const v1::CreateJobRequest& request) {
+    return FieldsOf(Create(request).status());
+  }
+
+  // Creates a training.
+  v1::Job CreateJob(const std::string& scene, const std::string& id = "",
+                    const std::string& method = "") {
+    v1::CreateJobRequest request;
+    request.set_job_id(id);
+    v1::TrainingSpec& training = *request.mutable_job()->mutable_training();
+    training.set_scene(scene);
+    training.mutable_config()->set_steps(100);
+    training.mutable_config()->set_method(method);
+    return Checked(Create(request));
+  }
+  v1::Job GetJob(const std::string& name) { return Checked(CallJob(&Jobs::GetJob, name)); }
+  absl::StatusOr<v1::Job> CancelJob(const std::string& name) {
+    return CallJob(&Jobs::CancelJob, name);
+  }
+  absl::Status DeleteJob(const std::string& name) {
+    v1::DeleteJobRequest request;
+    request.set_name(name);
+    google::protobuf::Empty nothing;
+    return Call(*job_stub, &Jobs::DeleteJob, request, &nothing);
+  }
+  v1::ListJobsResponse ListJobs(const std::string& filter = "") {
+    v1::ListJobsRequest request;
+    request.set_filter(filter);
+    v1::ListJobsResponse list;
+    const absl::Status status = Call(*job_stub, &Jobs::ListJobs, request, &list);
     EXPECT_TRUE(status.ok()) << status;
-    return job;
+    return list;
   }
 
   // The periodic work.
@@ -228,13 +272,18 @@ class RpcTestServer {
   std::unique_ptr<v1::SceneService::Stub> scene_stub;
   std::unique_ptr<v1::BlobService::Stub> blob_stub;
   std::unique_ptr<google::bytestream::ByteStream::Stub> bytes_stub;
-  std::unique_ptr<v1::TrainingService::Stub> training_stub;
+  std::unique_ptr<Jobs> job_stub;
   std::unique_ptr<v1::ModelService::Stub> model_stub;
   std::unique_ptr<v1::RenderService::Stub> render_stub;
   std::unique_ptr<v1::AdminService::Stub> admin_stub;
   std::unique_ptr<v1::WorkerService::Stub> worker_stub;
 
  private:
+  static v1::Job Checked(absl::StatusOr<v1::Job> job) {
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.ok() ? *job : v1::Job();
+  }
+
   const bool over_socket_;
   const std::shared_ptr<grpc::ServerCredentials> credentials_;
   ServiceTimes times_ = DefaultTimes();

@@ -28,9 +28,10 @@ constexpr char kOtherUuid[] = "1b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
 
 class ServicesTest : public testing::Test {
  protected:
-  absl::Status Create(const v1::CreateTrainingJobRequest& request, v1::TrainingJob* job) {
-    return RpcTestServer::Call(*server_.training_stub,
-                               &v1::TrainingService::Stub::CreateTrainingJob, request, job);
+  using Jobs = RpcTestServer::Jobs;
+
+  absl::Status Create(const v1::CreateJobRequest& request, v1::Job* job) {
+    return RpcTestServer::Call(*server_.job_stub, &Jobs::CreateJob, request, job);
   }
 
   // Sends `content` in chunks from `offset`; ends with finish_write when `finish`.
@@ -231,92 +232,89 @@ TEST_F(ServicesTest, SceneIsCreatedOnceReadListedAndDeleted) {
 }
 
 TEST_F(ServicesTest, JobEchoesItsConfigAndEveryDefault) {
-  v1::CreateTrainingJobRequest request;
-  v1::TrainingJob& wanted = *request.mutable_training_job();
+  v1::CreateJobRequest request;
+  request.mutable_job()->set_display_name("night run");
+  v1::TrainingSpec& wanted = *request.mutable_job()->mutable_training();
   wanted.set_scene(server_.CreateScene());
-  wanted.set_display_name("night run");
   wanted.mutable_config()->set_seed(7);
   wanted.mutable_config()->set_seconds(12.5);
   wanted.mutable_config()->set_background(v1::TrainingConfig::WHITE);
   wanted.mutable_config()->set_test_every(0);
   (*wanted.mutable_config()->mutable_settings())["learning_rate"] = "0.005";
-  v1::TrainingJob job;
+  v1::Job job;
   ASSERT_THAT(Create(request, &job), IsOk());
-  EXPECT_EQ(job.state(), v1::TrainingJob::QUEUED);
+  EXPECT_EQ(job.state(), v1::Job::QUEUED);
   EXPECT_EQ(job.display_name(), "night run");
-  EXPECT_EQ(job.config().SerializeAsString(), wanted.config().SerializeAsString());
-  EXPECT_EQ(job.effective_config().method(), "ngp");
-  EXPECT_EQ(job.effective_config().seed(), 7u);
-  EXPECT_EQ(job.effective_config().seconds(), 12.5);
-  EXPECT_EQ(job.effective_config().background(), v1::TrainingConfig::WHITE);
-  EXPECT_TRUE(job.effective_config().has_test_every());
-  EXPECT_EQ(job.effective_config().test_every(), 0u);
-  EXPECT_EQ(job.effective_config().settings().size(), ConfigSettings(TrainConfig()).size());
-  EXPECT_EQ(job.effective_config().settings().at("learning_rate").substr(0, 5), "0.005");
+  EXPECT_EQ(job.training().config().SerializeAsString(), wanted.config().SerializeAsString());
+  const v1::TrainingConfig& effective = job.training_status().effective_config();
+  EXPECT_EQ(effective.method(), "ngp");
+  EXPECT_EQ(effective.seed(), 7u);
+  EXPECT_EQ(effective.seconds(), 12.5);
+  EXPECT_EQ(effective.background(), v1::TrainingConfig::WHITE);
+  EXPECT_TRUE(effective.has_test_every());
+  EXPECT_EQ(effective.test_every(), 0u);
+  EXPECT_EQ(effective.settings().size(), ConfigSettings(TrainConfig()).size());
+  EXPECT_EQ(effective.settings().at("learning_rate").substr(0, 5), "0.005");
   EXPECT_EQ(job.attempt(), 0u);
   EXPECT_FALSE(job.has_start_time());
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(server_.GetJob(job.name()), job));
 }
 
 TEST_F(ServicesTest, ValidateOnlyChecksAndCreatesNothing) {
-  v1::CreateTrainingJobRequest request;
-  request.mutable_training_job()->set_scene(server_.CreateScene());
+  v1::CreateJobRequest request;
+  request.mutable_job()->mutable_training()->set_scene(server_.CreateScene());
   request.set_validate_only(true);
-  v1::TrainingJob job;
+  v1::Job job;
   ASSERT_THAT(Create(request, &job), IsOk());
-  EXPECT_EQ(job.effective_config().samples(), 40e6);
-  v1::ListTrainingJobsResponse list;
-  ASSERT_THAT(
-      RpcTestServer::Call(*server_.training_stub, &v1::TrainingService::Stub::ListTrainingJobs,
-                          v1::ListTrainingJobsRequest(), &list),
-      IsOk());
-  EXPECT_EQ(list.training_jobs_size(), 0);
+  EXPECT_EQ(job.training_status().effective_config().samples(), 40e6);
+  EXPECT_EQ(server_.ListJobs().jobs_size(), 0);
 }
 
 TEST_F(ServicesTest, ValidateOnlyWithoutASceneChecksTheRest) {
   const std::string scene = server_.CreateScene();
-  v1::CreateTrainingJobRequest request;
-  request.set_training_job_id("taken");
-  request.mutable_training_job()->set_scene(scene);
-  v1::TrainingJob job;
+  v1::CreateJobRequest request;
+  request.set_job_id("taken");
+  v1::TrainingSpec& training = *request.mutable_job()->mutable_training();
+  training.set_scene(scene);
+  v1::Job job;
   ASSERT_THAT(Create(request, &job), IsOk());
   request.set_validate_only(true);
-  request.mutable_training_job()->clear_scene();
+  training.clear_scene();
   EXPECT_THAT(Create(request, &job), FailsWith(StatusCode::kAlreadyExists, reason::kAlreadyExists));
-  request.set_training_job_id("free");
-  request.mutable_training_job()->mutable_config()->mutable_init()->set_model(
-      "projects/default/models/none");
+  request.set_job_id("free");
+  training.mutable_config()->mutable_init()->set_model("projects/default/models/none");
   EXPECT_THAT(Create(request, &job), FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
-  request.mutable_training_job()->mutable_config()->clear_init();
+  training.mutable_config()->clear_init();
   ASSERT_THAT(Create(request, &job), IsOk());
-  EXPECT_EQ(job.scene(), "");
+  EXPECT_EQ(job.training().scene(), "");
   request.set_validate_only(false);
   EXPECT_THAT(Create(request, &job),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
 }
 
 TEST_F(ServicesTest, EffectiveBackgroundIsSpelledOut) {
-  v1::CreateTrainingJobRequest request;
-  request.mutable_training_job()->set_scene(server_.CreateScene());
-  v1::TrainingJob job;
+  v1::CreateJobRequest request;
+  request.mutable_job()->mutable_training()->set_scene(server_.CreateScene());
+  v1::Job job;
   ASSERT_THAT(Create(request, &job), IsOk());
-  EXPECT_EQ(job.effective_config().background(), v1::TrainingConfig::AUTO);
-  request.mutable_training_job()->mutable_config()->set_background(v1::TrainingConfig::AUTO);
+  EXPECT_EQ(job.training_status().effective_config().background(), v1::TrainingConfig::AUTO);
+  request.mutable_job()->mutable_training()->mutable_config()->set_background(
+      v1::TrainingConfig::AUTO);
   ASSERT_THAT(Create(request, &job), IsOk());
-  EXPECT_EQ(job.effective_config().background(), v1::TrainingConfig::AUTO);
+  EXPECT_EQ(job.training_status().effective_config().background(), v1::TrainingConfig::AUTO);
 }
 
 TEST_F(ServicesTest, RepeatedRequestReturnsTheSameJobAlsoAfterARestart) {
-  v1::CreateTrainingJobRequest request;
-  request.mutable_training_job()->set_scene(server_.CreateScene());
+  v1::CreateJobRequest request;
+  request.mutable_job()->mutable_training()->set_scene(server_.CreateScene());
   request.set_request_id(kServicesUuid);
-  v1::TrainingJob first, second;
+  v1::Job first, second;
   ASSERT_THAT(Create(request, &first), IsOk());
   server_.Stop();
   server_.Start();
   ASSERT_THAT(Create(request, &second), IsOk());
   EXPECT_EQ(second.name(), first.name());
-  request.mutable_training_job()->mutable_config()->set_seed(9);
+  request.mutable_job()->mutable_training()->mutable_config()->set_seed(9);
   EXPECT_THAT(Create(request, &second),
               FailsWith(StatusCode::kAlreadyExists, reason::kRequestIdReused));
 }
@@ -326,17 +324,15 @@ TEST_F(ServicesTest, PagesFollowEachOtherNewestFirstAndTokensBelongToTheirList) 
   std::vector<std::string> created;
   for (int i = 0; i < 7; ++i) created.push_back(server_.CreateJob(scene).name());
   std::vector<std::string> listed;
-  v1::ListTrainingJobsRequest request;
+  v1::ListJobsRequest request;
   request.set_page_size(3);
-  v1::ListTrainingJobsResponse page;
+  v1::ListJobsResponse page;
   std::vector<int> sizes;
   std::string some_token;
   do {
-    ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                    &v1::TrainingService::Stub::ListTrainingJobs, request, &page),
-                IsOk());
-    sizes.push_back(page.training_jobs_size());
-    for (const auto& job : page.training_jobs()) listed.push_back(job.name());
+    ASSERT_THAT(RpcTestServer::Call(*server_.job_stub, &Jobs::ListJobs, request, &page), IsOk());
+    sizes.push_back(page.jobs_size());
+    for (const auto& job : page.jobs()) listed.push_back(job.name());
     if (!page.next_page_token().empty()) some_token = page.next_page_token();
     request.set_page_token(page.next_page_token());
   } while (!page.next_page_token().empty() && sizes.size() < 10);
@@ -349,94 +345,67 @@ TEST_F(ServicesTest, PagesFollowEachOtherNewestFirstAndTokensBelongToTheirList) 
   EXPECT_THAT(RpcTestServer::Call(*server_.scene_stub, &v1::SceneService::Stub::ListScenes, scenes,
                                   &ignored),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
-  v1::ListTrainingJobsRequest elsewhere;
+  v1::ListJobsRequest elsewhere;
   elsewhere.set_parent("projects/other");
   elsewhere.set_page_token(some_token);
-  EXPECT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::ListTrainingJobs, elsewhere, &page),
+  EXPECT_THAT(RpcTestServer::Call(*server_.job_stub, &Jobs::ListJobs, elsewhere, &page),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
 }
 
 TEST_F(ServicesTest, UpdateChangesTheFieldsOfTheMaskAndComparesTheEtag) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
-  v1::UpdateTrainingJobRequest request;
-  *request.mutable_training_job() = job;
-  request.mutable_training_job()->set_priority(5);
-  request.mutable_training_job()->set_display_name("not in the mask");
-  (*request.mutable_training_job()->mutable_labels())["team"] = "blue";
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
+  v1::UpdateJobRequest request;
+  *request.mutable_job() = job;
+  request.mutable_job()->set_priority(5);
+  request.mutable_job()->set_display_name("not in the mask");
+  (*request.mutable_job()->mutable_labels())["team"] = "blue";
   request.mutable_update_mask()->add_paths("priority");
   request.mutable_update_mask()->add_paths("labels.team");
-  const auto update = [&](v1::TrainingJob* updated) {
-    return RpcTestServer::Call(*server_.training_stub,
-                               &v1::TrainingService::Stub::UpdateTrainingJob, request, updated);
-  };
-  v1::TrainingJob updated;
-  ASSERT_THAT(update(&updated), IsOk());
-  EXPECT_EQ(updated.priority(), 5);
-  EXPECT_EQ(updated.labels().at("team"), "blue");
-  EXPECT_EQ(updated.display_name(), job.display_name());
-  EXPECT_NE(updated.etag(), job.etag());
-  EXPECT_THAT(update(&updated), FailsWith(StatusCode::kAborted, reason::kEtagMismatch));
+  const auto updated = server_.CallJob(&Jobs::UpdateJob, request);
+  ASSERT_THAT(updated, IsOk());
+  EXPECT_EQ(updated->priority(), 5);
+  EXPECT_EQ(updated->labels().at("team"), "blue");
+  EXPECT_EQ(updated->display_name(), job.display_name());
+  EXPECT_NE(updated->etag(), job.etag());
+  EXPECT_THAT(server_.CallJob(&Jobs::UpdateJob, request),
+              FailsWith(StatusCode::kAborted, reason::kEtagMismatch));
 }
 
 TEST_F(ServicesTest, ListShowsWhatTheFilterMatches) {
   const std::string scene = server_.CreateScene();
-  const v1::TrainingJob queued = server_.CreateJob(scene);
-  const v1::TrainingJob other = server_.CreateJob(scene);
-  v1::CancelTrainingJobRequest cancel;
-  cancel.set_name(other.name());
-  v1::TrainingJob cancelled;
-  ASSERT_THAT(
-      RpcTestServer::Call(*server_.training_stub, &v1::TrainingService::Stub::CancelTrainingJob,
-                          cancel, &cancelled),
-      IsOk());
-  v1::ListTrainingJobsRequest request;
-  request.set_filter("state = QUEUED");
-  v1::ListTrainingJobsResponse list;
-  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::ListTrainingJobs, request, &list),
-              IsOk());
-  ASSERT_EQ(list.training_jobs_size(), 1);
-  EXPECT_EQ(list.training_jobs(0).name(), queued.name());
+  const v1::Job queued = server_.CreateJob(scene);
+  const v1::Job other = server_.CreateJob(scene);
+  ASSERT_THAT(server_.CancelJob(other.name()), IsOk());
+  const v1::ListJobsResponse list = server_.ListJobs("state = QUEUED");
+  ASSERT_EQ(list.jobs_size(), 1);
+  EXPECT_EQ(list.jobs(0).name(), queued.name());
 }
 
 TEST_F(ServicesTest, RetryOfACancelledJobIsANewJobOfTheSameConfig) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
-  v1::CancelTrainingJobRequest cancel;
-  cancel.set_name(job.name());
-  v1::TrainingJob cancelled;
-  ASSERT_THAT(
-      RpcTestServer::Call(*server_.training_stub, &v1::TrainingService::Stub::CancelTrainingJob,
-                          cancel, &cancelled),
-      IsOk());
-  v1::RetryTrainingJobRequest request;
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
+  ASSERT_THAT(server_.CancelJob(job.name()), IsOk());
+  v1::RetryJobRequest request;
   request.set_name(job.name());
   request.set_request_id(kServicesUuid);
-  v1::TrainingJob first, second;
-  for (v1::TrainingJob* retry : {&first, &second}) {
-    ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                    &v1::TrainingService::Stub::RetryTrainingJob, request, retry),
-                IsOk());
-  }
-  EXPECT_EQ(first.name(), second.name());
-  EXPECT_NE(first.name(), job.name());
-  EXPECT_EQ(first.retry_of(), job.name());
-  EXPECT_EQ(first.state(), v1::TrainingJob::QUEUED);
-  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(first.config(), job.config()));
+  const auto first = server_.CallJob(&Jobs::RetryJob, request);
+  const auto second = server_.CallJob(&Jobs::RetryJob, request);
+  ASSERT_THAT(first, IsOk());
+  ASSERT_THAT(second, IsOk());
+  EXPECT_EQ(first->name(), second->name());
+  EXPECT_NE(first->name(), job.name());
+  EXPECT_EQ(first->training_status().retry_of(), job.name());
+  EXPECT_EQ(first->state(), v1::Job::QUEUED);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(first->training().config(),
+                                                                 job.training().config()));
 }
 
 TEST_F(ServicesTest, CancelOfAQueuedJobIsFinalAndRepeatable) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
-  v1::CancelTrainingJobRequest request;
-  request.set_name(job.name());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   for (int i = 0; i < 2; ++i) {
-    v1::TrainingJob cancelled;
-    ASSERT_THAT(
-        RpcTestServer::Call(*server_.training_stub, &v1::TrainingService::Stub::CancelTrainingJob,
-                            request, &cancelled),
-        IsOk());
-    EXPECT_EQ(cancelled.state(), v1::TrainingJob::CANCELLED);
-    EXPECT_TRUE(cancelled.has_end_time());
+    const auto cancelled = server_.CancelJob(job.name());
+    ASSERT_THAT(cancelled, IsOk());
+    EXPECT_EQ(cancelled->state(), v1::Job::CANCELLED);
+    EXPECT_TRUE(cancelled->has_end_time());
   }
 }
 
@@ -445,12 +414,12 @@ class InitTest : public ServicesTest {
  protected:
   // Trains a job whose model file holds the tensors of `config` and promotes it as "base".
   void MakeModel(const TrainConfig& config) {
-    const v1::TrainingJob job = server_.CreateJob(server_.CreateScene("base-scene"), "base-job");
+    const v1::Job job = server_.CreateJob(server_.CreateScene("base-scene"), "base-job");
     FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
     const auto grant = worker.TakeJob();
     ASSERT_TRUE(grant.has_value());
     v1::CommitCheckpointRequest commit;
-    commit.set_training_job(job.name());
+    commit.set_job(job.name());
     commit.set_lease_epoch(grant->lease_epoch());
     commit.set_step(10);
     *commit.mutable_checkpoint_blob() = server_.Put("checkpoint");
@@ -477,15 +446,16 @@ class InitTest : public ServicesTest {
 
 TEST_F(InitTest, ShapesOfModelAndConfigMustFitBeforeTheJobIsAccepted) {
   MakeModel(TrainConfig());
-  v1::CreateTrainingJobRequest request;
-  request.mutable_training_job()->set_scene("projects/default/scenes/base-scene");
-  v1::TrainingConfig& config = *request.mutable_training_job()->mutable_config();
-  v1::TrainingJob job;
+  v1::CreateJobRequest request;
+  v1::TrainingSpec& training = *request.mutable_job()->mutable_training();
+  training.set_scene("projects/default/scenes/base-scene");
+  v1::TrainingConfig& config = *training.mutable_config();
+  v1::Job job;
   config.mutable_init()->set_model(model_.name());
   ASSERT_THAT(Create(request, &job), IsOk());
-  EXPECT_EQ(job.effective_config().init().model(), model_.name());
-  EXPECT_EQ(job.effective_config().init().scope(), "all");
-  config.mutable_init()->set_checkpoint("projects/default/trainingJobs/base-job/checkpoints/10");
+  EXPECT_EQ(job.training_status().effective_config().init().model(), model_.name());
+  EXPECT_EQ(job.training_status().effective_config().init().scope(), "all");
+  config.mutable_init()->set_checkpoint("projects/default/jobs/base-job/checkpoints/10");
   ASSERT_THAT(Create(request, &job), IsOk());
 
   (*config.mutable_settings())["log2_hashmap_size"] = "14";
@@ -499,26 +469,28 @@ TEST_F(InitTest, ShapesOfModelAndConfigMustFitBeforeTheJobIsAccepted) {
 }
 
 TEST_F(InitTest, TheServerChoosesTheStartOfAJobThatAsksForIt) {
-  v1::CreateTrainingJobRequest request;
-  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("auto");
-  request.mutable_training_job()->set_scene(server_.CreateScene("empty-project"));
+  v1::CreateJobRequest request;
+  v1::TrainingSpec& training = *request.mutable_job()->mutable_training();
+  training.mutable_config()->mutable_init()->set_model("auto");
+  training.set_scene(server_.CreateScene("empty-project"));
   request.set_validate_only(true);
-  v1::TrainingJob job;
+  v1::Job job;
   ASSERT_THAT(Create(request, &job), IsOk());
-  EXPECT_FALSE(job.effective_config().has_init());
-  EXPECT_EQ(job.init_reason(), "from scratch: the project has no models");
+  EXPECT_FALSE(job.training_status().effective_config().has_init());
+  EXPECT_EQ(job.training_status().init_reason(), "from scratch: the project has no models");
 
   MakeModel(TrainConfig());
-  request.mutable_training_job()->set_scene("projects/default/scenes/base-scene");
+  training.set_scene("projects/default/scenes/base-scene");
   ASSERT_THAT(Create(request, &job), IsOk());
-  EXPECT_EQ(job.effective_config().init().model(), model_.name());
+  EXPECT_EQ(job.training_status().effective_config().init().model(), model_.name());
   request.set_validate_only(false);
   request.set_request_id(kOtherUuid);
   ASSERT_THAT(Create(request, &job), IsOk());
-  EXPECT_EQ(job.config().init().model(), "auto") << "as it was asked for";
-  EXPECT_EQ(job.effective_config().init().model(), model_.name());
-  EXPECT_EQ(job.effective_config().init().scope(), "all");
-  EXPECT_THAT(job.init_reason(), testing::StartsWith("trained on the same capture"));
+  EXPECT_EQ(job.training().config().init().model(), "auto") << "as it was asked for";
+  EXPECT_EQ(job.training_status().effective_config().init().model(), model_.name());
+  EXPECT_EQ(job.training_status().effective_config().init().scope(), "all");
+  EXPECT_THAT(job.training_status().init_reason(),
+              testing::StartsWith("trained on the same capture"));
   v1::DeleteModelRequest remove;
   remove.set_name(model_.name());
   google::protobuf::Empty empty;
@@ -527,35 +499,30 @@ TEST_F(InitTest, TheServerChoosesTheStartOfAJobThatAsksForIt) {
               FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
 
   // A job that does not ask has no reason, and other shapes do not fit.
-  v1::CreateTrainingJobRequest other = request;
-  other.clear_request_id();
-  other.mutable_training_job()->mutable_config()->mutable_init()->set_model(model_.name());
-  v1::TrainingJob named;
-  ASSERT_THAT(Create(other, &named), IsOk());
-  EXPECT_EQ(named.init_reason(), "");
-  other.mutable_training_job()->mutable_config()->mutable_init()->set_model("auto");
-  (*other.mutable_training_job()->mutable_config()->mutable_settings())["n_features_per_level"] =
-      "2";
-  v1::TrainingJob scratch;
-  ASSERT_THAT(Create(other, &scratch), IsOk());
-  EXPECT_FALSE(scratch.effective_config().has_init());
-  EXPECT_THAT(scratch.init_reason(),
+  request.clear_request_id();
+  training.mutable_config()->mutable_init()->set_model(model_.name());
+  v1::Job named;
+  ASSERT_THAT(Create(request, &named), IsOk());
+  EXPECT_EQ(named.training_status().init_reason(), "");
+  training.mutable_config()->mutable_init()->set_model("auto");
+  (*training.mutable_config()->mutable_settings())["n_features_per_level"] = "2";
+  v1::Job scratch;
+  ASSERT_THAT(Create(request, &scratch), IsOk());
+  EXPECT_FALSE(scratch.training_status().effective_config().has_init());
+  EXPECT_THAT(scratch.training_status().init_reason(),
               testing::HasSubstr("of 1 model, none can be taken over: base"));
 }
 
 TEST_F(InitTest, ARepeatedRequestKeepsItsChoice) {
   MakeModel(TrainConfig());
-  v1::CreateTrainingJobRequest request;
-  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("auto");
-  request.mutable_training_job()->set_scene("projects/default/scenes/base-scene");
+  v1::CreateJobRequest request;
+  v1::TrainingSpec& training = *request.mutable_job()->mutable_training();
+  training.mutable_config()->mutable_init()->set_model("auto");
+  training.set_scene("projects/default/scenes/base-scene");
   request.set_request_id(kOtherUuid);
-  v1::TrainingJob first, again;
+  v1::Job first, again;
   ASSERT_THAT(Create(request, &first), IsOk());
-  v1::CancelTrainingJobRequest cancel;
-  cancel.set_name(first.name());
-  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::CancelTrainingJob, cancel, &again),
-              IsOk());
+  ASSERT_THAT(server_.CancelJob(first.name()), IsOk());
   v1::DeleteModelRequest remove;
   remove.set_name(model_.name());
   google::protobuf::Empty empty;
@@ -565,27 +532,27 @@ TEST_F(InitTest, ARepeatedRequestKeepsItsChoice) {
   server_.Restart(RpcTestServer::DefaultTimes());
   ASSERT_THAT(Create(request, &again), IsOk());
   EXPECT_EQ(again.name(), first.name());
-  EXPECT_EQ(again.effective_config().init().model(), model_.name());
-  EXPECT_EQ(again.init_reason(), first.init_reason());
-  request.mutable_training_job()->mutable_config()->mutable_init()->set_model(model_.name());
+  EXPECT_EQ(again.training_status().effective_config().init().model(), model_.name());
+  EXPECT_EQ(again.training_status().init_reason(), first.training_status().init_reason());
+  training.mutable_config()->mutable_init()->set_model(model_.name());
   EXPECT_THAT(Create(request, &again),
               FailsWith(StatusCode::kAlreadyExists, reason::kRequestIdReused));
 }
 
 TEST_F(InitTest, ModelsOfOtherProjectsAreNotChosen) {
   MakeModel(TrainConfig());
-  v1::CreateTrainingJobRequest request;
+  v1::CreateJobRequest request;
   request.set_parent("projects/lab");
   request.set_validate_only(true);
-  request.mutable_training_job()->mutable_config()->mutable_init()->set_model("auto");
-  v1::TrainingJob job;
+  request.mutable_job()->mutable_training()->mutable_config()->mutable_init()->set_model("auto");
+  v1::Job job;
   ASSERT_THAT(Create(request, &job), IsOk());
-  EXPECT_EQ(job.init_reason(), "from scratch: the project has no models");
+  EXPECT_EQ(job.training_status().init_reason(), "from scratch: the project has no models");
 }
 
 TEST_F(InitTest, ModelIsReadListedAndKeptWhileAJobStartsFromIt) {
   MakeModel(TrainConfig());
-  EXPECT_EQ(model_.training_job(), "projects/default/trainingJobs/base-job");
+  EXPECT_EQ(model_.training_job(), "projects/default/jobs/base-job");
   EXPECT_EQ(model_.checkpoint(), model_.training_job() + "/checkpoints/10");
   EXPECT_GT(model_.tensors_size(), 0);
   v1::GetModelRequest get;
@@ -610,11 +577,12 @@ TEST_F(InitTest, ModelIsReadListedAndKeptWhileAJobStartsFromIt) {
   ASSERT_EQ(checkpoints.checkpoints_size(), 1);
   EXPECT_EQ(checkpoints.checkpoints(0).name(), model_.checkpoint());
 
-  v1::CreateTrainingJobRequest request;
-  request.mutable_training_job()->set_scene("projects/default/scenes/base-scene");
-  request.mutable_training_job()->mutable_config()->mutable_init()->set_model(model_.name());
+  v1::CreateJobRequest request;
+  v1::TrainingSpec& training = *request.mutable_job()->mutable_training();
+  training.set_scene("projects/default/scenes/base-scene");
+  training.mutable_config()->mutable_init()->set_model(model_.name());
   request.set_request_id(kOtherUuid);
-  v1::TrainingJob job;
+  v1::Job job;
   ASSERT_THAT(Create(request, &job), IsOk());
   v1::DeleteModelRequest remove;
   remove.set_name(model_.name());
@@ -622,15 +590,11 @@ TEST_F(InitTest, ModelIsReadListedAndKeptWhileAJobStartsFromIt) {
   EXPECT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::DeleteModel, remove,
                                   &empty),
               FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
-  v1::CancelTrainingJobRequest cancel;
-  cancel.set_name(job.name());
-  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::CancelTrainingJob, cancel, &job),
-              IsOk());
+  ASSERT_THAT(server_.CancelJob(job.name()), IsOk());
   EXPECT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::DeleteModel, remove,
                                   &empty),
               IsOk());
-  v1::TrainingJob again;
+  v1::Job again;
   ASSERT_THAT(Create(request, &again), IsOk()) << "a repeated request gets the earlier response";
   EXPECT_EQ(again.name(), job.name());
 }
@@ -638,34 +602,30 @@ TEST_F(InitTest, ModelIsReadListedAndKeptWhileAJobStartsFromIt) {
 // Unknown fields may be as large as a message. If they were kept, every response with the job would
 // exceed the limit, also the list of all jobs.
 TEST_F(ServicesTest, UnknownFieldsOfAConfigAreNotKept) {
-  v1::CreateTrainingJobRequest request;
-  request.mutable_training_job()->set_scene(server_.CreateScene());
-  v1::TrainingConfig& config = *request.mutable_training_job()->mutable_config();
+  v1::CreateJobRequest request;
+  v1::TrainingSpec& training = *request.mutable_job()->mutable_training();
+  training.set_scene(server_.CreateScene());
+  v1::TrainingConfig& config = *training.mutable_config();
   config.set_steps(100);
   for (int i = 0; i < 3; ++i) {
     config.GetReflection()->MutableUnknownFields(&config)->AddLengthDelimited(
         1000 + i, std::string(1 << 20, 'x'));
   }
-  v1::TrainingJob job;
+  v1::Job job;
   ASSERT_THAT(Create(request, &job), IsOk());
   EXPECT_LT(job.ByteSizeLong(), 10'000u);
-  EXPECT_EQ(job.config().steps(), 100u);
-  v1::ListTrainingJobsResponse jobs;
-  ASSERT_THAT(
-      RpcTestServer::Call(*server_.training_stub, &v1::TrainingService::Stub::ListTrainingJobs,
-                          v1::ListTrainingJobsRequest(), &jobs),
-      IsOk());
-  EXPECT_LT(jobs.ByteSizeLong(), 10'000u);
+  EXPECT_EQ(job.training().config().steps(), 100u);
+  EXPECT_LT(server_.ListJobs().ByteSizeLong(), 10'000u);
 }
 
 TEST_F(ServicesTest, CheckpointsArePagedOldestFirst) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
   const auto grant = worker.TakeJob();
   ASSERT_TRUE(grant.has_value());
   for (uint32_t step : {10, 20, 30}) {
     v1::CommitCheckpointRequest commit;
-    commit.set_training_job(job.name());
+    commit.set_job(job.name());
     commit.set_lease_epoch(grant->lease_epoch());
     commit.set_step(step);
     *commit.mutable_checkpoint_blob() = server_.Put("c" + std::to_string(step));

@@ -7,7 +7,6 @@
 #include "common/access_reason.h"
 #include "common/error_reason.h"
 #include "common/status_macros.h"
-#include "nerf/v1/export_job_service.grpc.pb.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"
@@ -22,7 +21,7 @@ class ShareTest : public testing::Test {
   using Models = v1::ModelService::Stub;
 
   ShareTest() {
-    const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+    const v1::Job job = server_.CreateJob(server_.CreateScene());
     FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
     const auto grant = worker.TakeJob();
     if (!grant.has_value()) {
@@ -30,7 +29,7 @@ class ShareTest : public testing::Test {
       return;
     }
     v1::CommitCheckpointRequest commit;
-    commit.set_training_job(job.name());
+    commit.set_job(job.name());
     commit.set_lease_epoch(grant->lease_epoch());
     commit.set_step(10);
     *commit.mutable_checkpoint_blob() = server_.Put("checkpoint");
@@ -180,17 +179,15 @@ TEST_F(ShareTest, DeletedModelTakesItsSharesAlong) {
 }
 
 TEST_F(ShareTest, FilesOfItsExportJobAreDownloadedByTheLinkAlone) {
-  const auto exports = v1::ExportJobService::NewStub(server_.channel);
-  v1::CreateExportJobRequest wanted;
-  wanted.set_export_job_id("viewer");
-  wanted.mutable_export_job()->set_model("projects/default/models/mic");
-  wanted.mutable_export_job()->set_format(v1::ExportJob::VIEWER);
-  v1::ExportJob job;
-  ASSERT_THAT(
-      RpcTestServer::Call(*exports, &v1::ExportJobService::Stub::CreateExportJob, wanted, &job),
-      IsOk());
+  v1::CreateJobRequest wanted;
+  wanted.set_job_id("viewer");
+  v1::ExportSpec& spec = *wanted.mutable_job()->mutable_export_();
+  spec.set_model("projects/default/models/mic");
+  spec.set_format(v1::ExportSpec::VIEWER);
+  const auto job = server_.Create(wanted);
+  ASSERT_THAT(job, IsOk());
   v1::CreateShareRequest request = NewShare();
-  request.mutable_share()->set_export_job(job.name());
+  request.mutable_share()->set_export_job(job->name());
   v1::Share share;
   EXPECT_THAT(Call(&Models::CreateShare, request, &share),
               FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
@@ -204,7 +201,7 @@ TEST_F(ShareTest, FilesOfItsExportJobAreDownloadedByTheLinkAlone) {
   file->set_name("viewer.html");
   *file->mutable_blob() = server_.Put("a viewer");
   worker.SendReport(report);
-  ASSERT_TRUE(worker.WaitForAcknowledgement(job.name()));
+  ASSERT_TRUE(worker.WaitForAcknowledgement(job->name()));
 
   share = Create(request);
   ASSERT_EQ(share.files_size(), 1);
@@ -217,9 +214,10 @@ TEST_F(ShareTest, FilesOfItsExportJobAreDownloadedByTheLinkAlone) {
               FailsWith(StatusCode::kPermissionDenied, reason::kAccessDenied));
   EXPECT_THAT(Read(BlobResourceName(server_.Put("model")), share.secret()),
               FailsWith(StatusCode::kPermissionDenied, reason::kAccessDenied));
-  v1::GetExportJobRequest get;
-  get.set_name(job.name());
-  EXPECT_THAT(RpcTestServer::Call(*exports, &v1::ExportJobService::Stub::GetExportJob, get, &job,
+  v1::GetJobRequest get;
+  get.set_name(job->name());
+  v1::Job unseen;
+  EXPECT_THAT(RpcTestServer::Call(*server_.job_stub, &v1::JobService::Stub::GetJob, get, &unseen,
                                   share.secret()),
               FailsWith(StatusCode::kPermissionDenied, reason::kAccessDenied));
   ASSERT_THAT(Revoke(share.name()), IsOk());
@@ -253,9 +251,13 @@ TEST_F(ShareTest, WrongRequestsAreRefused) {
   EXPECT_THAT(Call(&Models::CreateShare, request, &share),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   request = NewShare();
-  request.mutable_share()->set_export_job("projects/default/exportJobs/none");
+  request.mutable_share()->set_export_job("projects/default/jobs/none");
   EXPECT_THAT(Call(&Models::CreateShare, request, &share),
               FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
+  request.mutable_share()->set_export_job(checkpoint_.substr(0, checkpoint_.find("/checkpoints")));
+  EXPECT_THAT(Call(&Models::CreateShare, request, &share),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid))
+      << "a training";
   request.mutable_share()->set_export_job("viewer");
   EXPECT_THAT(Call(&Models::CreateShare, request, &share),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));

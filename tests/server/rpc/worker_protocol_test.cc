@@ -23,6 +23,8 @@ using absl::StatusCode;
 
 class WorkerProtocolTest : public testing::Test {
  protected:
+  using Jobs = RpcTestServer::Jobs;
+
   std::unique_ptr<FakeWorker> NewWorker(const std::string& id = "w-1") {
     return std::make_unique<FakeWorker>(server_.channel, RpcTestServer::kToken, id);
   }
@@ -40,23 +42,15 @@ class WorkerProtocolTest : public testing::Test {
     return grant;
   }
 
-  absl::Status Cancel(const std::string& job) {
-    v1::CancelTrainingJobRequest request;
-    request.set_name(job);
-    v1::TrainingJob ignored;
-    return RpcTestServer::Call(*server_.training_stub,
-                               &v1::TrainingService::Stub::CancelTrainingJob, request, &ignored);
-  }
-
   RpcTestServer server_;
 };
 
 TEST_F(WorkerProtocolTest, IdleWorkerIsGrantedTheJobWithEverythingItNeeds) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
   const auto grant = worker->TakeJob();
   ASSERT_TRUE(grant.has_value());
-  EXPECT_EQ(grant->training_job(), job.name());
+  EXPECT_EQ(grant->job(), job.name());
   EXPECT_EQ(grant->lease_epoch(), 1);
   EXPECT_EQ(grant->lease_ttl().seconds(), 30);
   ASSERT_EQ(grant->files_size(), 1);
@@ -65,9 +59,9 @@ TEST_F(WorkerProtocolTest, IdleWorkerIsGrantedTheJobWithEverythingItNeeds) {
   EXPECT_EQ(grant->config().method(), "ngp");
   EXPECT_GT(grant->config().settings_size(), 10) << "every default must be filled in";
   EXPECT_FALSE(grant->has_resume());
-  const v1::TrainingJob now = server_.GetJob(job.name());
-  EXPECT_EQ(now.state(), v1::TrainingJob::PREPARING);
-  EXPECT_EQ(now.worker(), "workers/w-1");
+  const v1::Job now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::Job::PREPARING);
+  EXPECT_THAT(now.workers(), testing::ElementsAre("workers/w-1"));
   EXPECT_EQ(now.attempt(), 1u);
 }
 
@@ -75,45 +69,45 @@ TEST_F(WorkerProtocolTest, JobCreatedLaterIsPushedToTheIdleWorkerAtOnce) {
   auto worker = NewWorker();
   worker->Hello();
   ASSERT_TRUE(worker->WaitFor([](const auto& m) { return m.has_heartbeat_interval(); }));
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   const auto grant = worker->WaitForOrder(v1::DesiredJob::TRAIN);
   ASSERT_TRUE(grant.has_value());
-  EXPECT_EQ(grant->training_job(), job.name());
+  EXPECT_EQ(grant->job(), job.name());
 }
 
 TEST_F(WorkerProtocolTest, JobOfAMethodThatTheWorkerLacksIsLeftForAnother) {
   const std::string scene = server_.CreateScene();
-  const v1::TrainingJob special = server_.CreateJob(scene, "special", "ngp-autograd");
-  const v1::TrainingJob plain = server_.CreateJob(scene, "plain");
+  const v1::Job special = server_.CreateJob(scene, "special", "ngp-autograd");
+  const v1::Job plain = server_.CreateJob(scene, "plain");
   auto worker = NewWorker();
   worker->Hello(std::nullopt, {"ngp"});
   const auto grant = worker->WaitForOrder(v1::DesiredJob::TRAIN);
   ASSERT_TRUE(grant.has_value());
-  EXPECT_EQ(grant->training_job(), plain.name());
+  EXPECT_EQ(grant->job(), plain.name());
   worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED));
   ASSERT_TRUE(worker->WaitForAcknowledgement(plain.name()));
   worker->Idle();
   EXPECT_FALSE(worker->WaitForOrder(v1::DesiredJob::TRAIN, absl::Milliseconds(200)));
-  EXPECT_EQ(server_.GetJob(special.name()).state(), v1::TrainingJob::QUEUED);
+  EXPECT_EQ(server_.GetJob(special.name()).state(), v1::Job::QUEUED);
 
   auto other = NewWorker("w-2");
   other->Hello(std::nullopt, {"ngp", "ngp-autograd"});
   const auto special_grant = other->WaitForOrder(v1::DesiredJob::TRAIN);
   ASSERT_TRUE(special_grant.has_value());
-  EXPECT_EQ(special_grant->training_job(), special.name());
+  EXPECT_EQ(special_grant->job(), special.name());
 }
 
 TEST_F(WorkerProtocolTest, WorkerThatDoesNotTellItsMethodsIsGrantedAnyJob) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene(), "special", "ngp-autograd");
+  const v1::Job job = server_.CreateJob(server_.CreateScene(), "special", "ngp-autograd");
   auto worker = NewWorker();
   const auto grant = worker->TakeJob();
   ASSERT_TRUE(grant.has_value());
-  EXPECT_EQ(grant->training_job(), job.name());
+  EXPECT_EQ(grant->job(), job.name());
 }
 
 TEST_F(WorkerProtocolTest, QueuedJobSaysWhatItWaitsForWhereverItIsShown) {
   const std::string scene = server_.CreateScene();
-  const v1::TrainingJob first = server_.CreateJob(scene, "first");
+  const v1::Job first = server_.CreateJob(scene, "first");
   EXPECT_EQ(first.wait().reason(), "NO_WORKER") << "the answer to a create tells it at once";
   auto worker = NewWorker();
   worker->Hello(std::nullopt, {"ngp"});
@@ -123,39 +117,34 @@ TEST_F(WorkerProtocolTest, QueuedJobSaysWhatItWaitsForWhereverItIsShown) {
   ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
   EXPECT_FALSE(server_.GetJob(first.name()).has_wait());
 
-  const v1::TrainingJob second = server_.CreateJob(scene, "second");
+  const v1::Job second = server_.CreateJob(scene, "second");
   EXPECT_EQ(second.wait().reason(), "WORKERS_BUSY");
-  const v1::TrainingJob special = server_.CreateJob(scene, "special", "ngp-autograd");
+  const v1::Job special = server_.CreateJob(scene, "special", "ngp-autograd");
   EXPECT_EQ(special.wait().reason(), "NO_CAPABLE_WORKER");
-  const v1::TrainingJob third = server_.CreateJob(scene, "third");
+  const v1::Job third = server_.CreateJob(scene, "third");
   EXPECT_EQ(third.wait().message(),
             "the only worker is busy with job first, and 1 job is ahead of it");
-  const v1::TrainingJob fourth = server_.CreateJob(scene, "fourth");
+  const v1::Job fourth = server_.CreateJob(scene, "fourth");
   EXPECT_EQ(fourth.wait().message(),
             "the only worker is busy with job first, and 2 jobs are ahead of it");
 
-  v1::CreateTrainingJobRequest asked;
+  v1::CreateJobRequest asked;
   asked.set_validate_only(true);
-  asked.mutable_training_job()->mutable_config()->set_method("ngp-autograd");
-  v1::TrainingJob answer;
-  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::CreateTrainingJob, asked, &answer),
-              IsOk());
-  EXPECT_EQ(answer.wait().reason(), "NO_CAPABLE_WORKER") << "before anything is uploaded";
+  asked.mutable_job()->mutable_training()->mutable_config()->set_method("ngp-autograd");
+  const auto answer = server_.Create(asked);
+  ASSERT_THAT(answer, IsOk());
+  EXPECT_EQ(answer->wait().reason(), "NO_CAPABLE_WORKER") << "before anything is uploaded";
 
-  v1::ListTrainingJobsResponse list;
-  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::ListTrainingJobs, {}, &list),
-              IsOk());
-  ASSERT_EQ(list.training_jobs_size(), 5);
-  EXPECT_EQ(list.training_jobs(0).wait().message(), fourth.wait().message());
-  EXPECT_EQ(list.training_jobs(1).wait().message(), third.wait().message());
-  EXPECT_EQ(list.training_jobs(3).wait().message(), second.wait().message());
-  EXPECT_FALSE(list.training_jobs(4).has_wait());
+  const v1::ListJobsResponse list = server_.ListJobs();
+  ASSERT_EQ(list.jobs_size(), 5);
+  EXPECT_EQ(list.jobs(0).wait().message(), fourth.wait().message());
+  EXPECT_EQ(list.jobs(1).wait().message(), third.wait().message());
+  EXPECT_EQ(list.jobs(3).wait().message(), second.wait().message());
+  EXPECT_FALSE(list.jobs(4).has_wait());
 }
 
 TEST_F(WorkerProtocolTest, ProgressCheckpointAndSuccessReachTheJob) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
   const auto grant = worker->TakeJob();
   ASSERT_TRUE(grant.has_value());
@@ -169,84 +158,67 @@ TEST_F(WorkerProtocolTest, ProgressCheckpointAndSuccessReachTheJob) {
   ASSERT_THAT(worker->Commit(Checkpoint(*grant, 50)), IsOk());
   ASSERT_THAT(worker->Commit(Checkpoint(*grant, 50)), IsOk()) << "a repeated commit is fine";
   ASSERT_THAT(worker->Commit(Checkpoint(*grant, 100)), IsOk());
-  v1::TrainingJob now = server_.GetJob(job.name());
-  EXPECT_EQ(now.state(), v1::TrainingJob::RUNNING);
-  EXPECT_EQ(now.progress().step(), 50u);
-  ASSERT_EQ(now.checkpoints_size(), 2);
-  EXPECT_EQ(now.checkpoints(1).name(), job.name() + "/checkpoints/100");
+  v1::Job now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::Job::RUNNING);
+  EXPECT_EQ(now.training_status().progress().step(), 50u);
+  ASSERT_EQ(now.training_status().checkpoints_size(), 2);
+  EXPECT_EQ(now.training_status().checkpoints(1).name(), job.name() + "/checkpoints/100");
 
   v1::JobReport end = FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED, 100);
   end.set_final_psnr(31.5);
   worker->SendReport(end);
   ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
   now = server_.GetJob(job.name());
-  EXPECT_EQ(now.state(), v1::TrainingJob::SUCCEEDED);
-  EXPECT_EQ(now.final_psnr(), 31.5);
-  EXPECT_EQ(now.worker(), "");
+  EXPECT_EQ(now.state(), v1::Job::SUCCEEDED);
+  EXPECT_EQ(now.training_status().final_psnr(), 31.5);
+  EXPECT_THAT(now.workers(), testing::IsEmpty());
   // The worker repeats a report that was not acknowledged.
   worker->SendReport(end);
   EXPECT_TRUE(worker->WaitForAcknowledgement(job.name()));
 }
 
 TEST_F(WorkerProtocolTest, CancelReachesTheWorkerAtOnceAndItsWordEndsTheJob) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
   const auto grant = RunJob(*worker);
   ASSERT_TRUE(grant.has_value());
-  ASSERT_THAT(Cancel(job.name()), IsOk());
+  ASSERT_THAT(server_.CancelJob(job.name()), IsOk());
   // The worker sends nothing meanwhile: the order does not wait for a heartbeat.
   const auto order = worker->WaitForOrder(v1::DesiredJob::CANCEL);
   ASSERT_TRUE(order.has_value());
-  EXPECT_EQ(order->training_job(), job.name());
-  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::TrainingJob::CANCELLING);
+  EXPECT_EQ(order->job(), job.name());
+  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::Job::CANCELLING);
   worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::CANCELLED, 6));
   ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
-  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::TrainingJob::CANCELLED);
+  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::Job::CANCELLED);
 }
 
 TEST_F(WorkerProtocolTest, PauseReachesTheWorkerAtOnceAndItsReleasePausesTheJob) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
   const auto grant = RunJob(*worker);
   ASSERT_TRUE(grant.has_value());
-  v1::PauseTrainingJobRequest pause;
-  pause.set_name(job.name());
-  v1::TrainingJob paused;
-  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::PauseTrainingJob, pause, &paused),
-              IsOk());
-  EXPECT_EQ(paused.state(), v1::TrainingJob::PAUSING);
+  const auto paused = server_.CallJob(&Jobs::PauseJob, job.name());
+  ASSERT_THAT(paused, IsOk());
+  EXPECT_EQ(paused->state(), v1::Job::PAUSING);
   ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::CHECKPOINT_AND_STOP));
   worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::RELEASED, 6));
   ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
-  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::TrainingJob::PAUSED);
+  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::Job::PAUSED);
   worker->Idle();
-  v1::ResumeTrainingJobRequest resume;
-  resume.set_name(job.name());
-  v1::TrainingJob resumed;
-  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
-                                  &v1::TrainingService::Stub::ResumeTrainingJob, resume, &resumed),
-              IsOk());
+  ASSERT_THAT(server_.CallJob(&Jobs::ResumeJob, job.name()), IsOk());
   EXPECT_TRUE(worker->WaitForOrder(v1::DesiredJob::TRAIN));
 }
 
 TEST_F(WorkerProtocolTest, JobResumedWhilePausingIsTrainedOnOnceItsWorkerHasReleasedIt) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
   const auto grant = RunJob(*worker);
   ASSERT_TRUE(grant.has_value());
-  v1::PauseTrainingJobRequest pause;
-  pause.set_name(job.name());
-  v1::ResumeTrainingJobRequest resume;
-  resume.set_name(job.name());
-  v1::TrainingJob changed;
-  using Stub = v1::TrainingService::Stub;
-  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub, &Stub::PauseTrainingJob, pause, &changed),
-              IsOk());
-  ASSERT_THAT(
-      RpcTestServer::Call(*server_.training_stub, &Stub::ResumeTrainingJob, resume, &changed),
-      IsOk());
-  EXPECT_EQ(changed.state(), v1::TrainingJob::PREPARING);
+  ASSERT_THAT(server_.CallJob(&Jobs::PauseJob, job.name()), IsOk());
+  const auto resumed = server_.CallJob(&Jobs::ResumeJob, job.name());
+  ASSERT_THAT(resumed, IsOk());
+  EXPECT_EQ(resumed->state(), v1::Job::PREPARING);
   ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::CHECKPOINT_AND_STOP));
   worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::RELEASED, 6));
   ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
@@ -255,28 +227,28 @@ TEST_F(WorkerProtocolTest, JobResumedWhilePausingIsTrainedOnOnceItsWorkerHasRele
 }
 
 TEST_F(WorkerProtocolTest, CancelBeforeTheFirstReportFollowsTheGrant) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
   const auto grant = worker->TakeJob();
   ASSERT_TRUE(grant.has_value());
-  ASSERT_THAT(Cancel(job.name()), IsOk());
+  ASSERT_THAT(server_.CancelJob(job.name()), IsOk());
   EXPECT_TRUE(worker->WaitForOrder(v1::DesiredJob::CANCEL));
 }
 
 TEST_F(WorkerProtocolTest, MessageThatCrossedAGrantGetsNoSecondJob) {
   const std::string scene = server_.CreateScene();
-  const v1::TrainingJob first = server_.CreateJob(scene);
-  const v1::TrainingJob second = server_.CreateJob(scene);
+  const v1::Job first = server_.CreateJob(scene);
+  const v1::Job second = server_.CreateJob(scene);
   auto worker = NewWorker();
   ASSERT_TRUE(worker->TakeJob().has_value());
   worker->Idle();
   worker->Idle();
   EXPECT_FALSE(worker->WaitForOrder(v1::DesiredJob::TRAIN, absl::Milliseconds(300)));
-  EXPECT_EQ(server_.GetJob(second.name()).state(), v1::TrainingJob::QUEUED);
+  EXPECT_EQ(server_.GetJob(second.name()).state(), v1::Job::QUEUED);
 }
 
 TEST_F(WorkerProtocolTest, ExpiredLeaseGoesToAnotherWorkerAndTheFirstOneIsFenced) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto slow = NewWorker("w-slow");
   const auto old_grant = slow->TakeJob();
   ASSERT_TRUE(old_grant.has_value());
@@ -285,8 +257,8 @@ TEST_F(WorkerProtocolTest, ExpiredLeaseGoesToAnotherWorkerAndTheFirstOneIsFenced
 
   server_.clock.Advance(absl::Seconds(31));
   server_.leases->ExpireLeases();
-  v1::TrainingJob now = server_.GetJob(job.name());
-  EXPECT_EQ(now.state(), v1::TrainingJob::QUEUED);
+  v1::Job now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::Job::QUEUED);
   EXPECT_EQ(now.queue_reason(), "WORKER_LOST");
 
   auto other = NewWorker("w-other");
@@ -301,9 +273,9 @@ TEST_F(WorkerProtocolTest, ExpiredLeaseGoesToAnotherWorkerAndTheFirstOneIsFenced
   slow->SendReport(FakeWorker::Report(*old_grant, v1::JobReport::SUCCEEDED, 100));
   EXPECT_TRUE(slow->WaitForAcknowledgement(job.name())) << "or it would repeat it forever";
   now = server_.GetJob(job.name());
-  EXPECT_EQ(now.state(), v1::TrainingJob::PREPARING);
-  EXPECT_EQ(now.worker(), "workers/w-other");
-  EXPECT_EQ(now.checkpoints_size(), 0);
+  EXPECT_EQ(now.state(), v1::Job::PREPARING);
+  EXPECT_THAT(now.workers(), testing::ElementsAre("workers/w-other"));
+  EXPECT_EQ(now.training_status().checkpoints_size(), 0);
 }
 
 // A backup was restored, and an epoch that one worker holds was granted again to another.
@@ -359,7 +331,7 @@ TEST_F(WorkerProtocolTest, MadeUpWorkersDoNotTakeTheKeyOfOneThatHasJustDisconnec
 }
 
 TEST_F(WorkerProtocolTest, NewerStreamOfTheSameWorkerEndsTheOlderAndKeepsTheLease) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto older = NewWorker();
   const auto grant = older->TakeJob();
   ASSERT_TRUE(grant.has_value());
@@ -367,14 +339,14 @@ TEST_F(WorkerProtocolTest, NewerStreamOfTheSameWorkerEndsTheOlderAndKeepsTheLeas
   newer->Hello(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 7));
   EXPECT_THAT(older->WaitForEnd(), StatusIs(StatusCode::kAborted, "newer stream"));
   ASSERT_TRUE(newer->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
-  const v1::TrainingJob now = server_.GetJob(job.name());
-  EXPECT_EQ(now.state(), v1::TrainingJob::RUNNING);
+  const v1::Job now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::Job::RUNNING);
   EXPECT_EQ(now.attempt(), 1u);
-  EXPECT_EQ(now.progress().step(), 7u);
+  EXPECT_EQ(now.training_status().progress().step(), 7u);
 }
 
 TEST_F(WorkerProtocolTest, WorkerThatComesBackWithoutItsJobLosesItAtOnceAndGetsItAnew) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto before = NewWorker();
   const auto grant = before->TakeJob();
   ASSERT_TRUE(grant.has_value());
@@ -394,7 +366,7 @@ TEST_F(WorkerProtocolTest, WorkerThatComesBackWithoutItsJobLosesItAtOnceAndGetsI
 }
 
 TEST_F(WorkerProtocolTest, ReleaseAndCrashQueueTheJobAgainWithTheirReasons) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
   const auto grant = worker->TakeJob();
   ASSERT_TRUE(grant.has_value());
@@ -426,13 +398,13 @@ TEST_F(WorkerProtocolTest, DrainingWorkerIsGrantedNothing) {
   hello.set_draining(true);
   worker->Send(hello);
   ASSERT_TRUE(worker->WaitFor([](const auto& m) { return m.has_heartbeat_interval(); }));
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   EXPECT_FALSE(worker->WaitForOrder(v1::DesiredJob::TRAIN, absl::Milliseconds(300)));
-  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::TrainingJob::QUEUED);
+  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::Job::QUEUED);
 }
 
 TEST_F(WorkerProtocolTest, FailureWithProblemsIsStoredWithAllOfThem) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
   const auto grant = worker->TakeJob();
   ASSERT_TRUE(grant.has_value());
@@ -447,8 +419,8 @@ TEST_F(WorkerProtocolTest, FailureWithProblemsIsStoredWithAllOfThem) {
   }
   worker->SendReport(failure);
   ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
-  const v1::TrainingJob now = server_.GetJob(job.name());
-  EXPECT_EQ(now.state(), v1::TrainingJob::FAILED);
+  const v1::Job now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::Job::FAILED);
   EXPECT_THAT(FromRpcStatus(now.error()),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   ASSERT_EQ(now.problems_size(), 2);
@@ -456,7 +428,7 @@ TEST_F(WorkerProtocolTest, FailureWithProblemsIsStoredWithAllOfThem) {
 }
 
 TEST_F(WorkerProtocolTest, ServerRestartKeepsTheLeaseOfAWorkerThatComesBack) {
-  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const v1::Job job = server_.CreateJob(server_.CreateScene());
   std::optional<v1::DesiredJob> grant;
   {
     auto worker = NewWorker();
@@ -470,8 +442,8 @@ TEST_F(WorkerProtocolTest, ServerRestartKeepsTheLeaseOfAWorkerThatComesBack) {
   auto worker = NewWorker();
   worker->Hello(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 9));
   ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
-  const v1::TrainingJob now = server_.GetJob(job.name());
-  EXPECT_EQ(now.state(), v1::TrainingJob::RUNNING);
+  const v1::Job now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::Job::RUNNING);
   EXPECT_EQ(now.attempt(), 1u);
 }
 

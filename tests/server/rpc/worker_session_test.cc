@@ -38,7 +38,7 @@ class WorkerSessionTest : public testing::Test {
 
   static v1::SynchronizeRequest Report(const LeaseRef& lease, v1::JobReport::Phase phase) {
     v1::SynchronizeRequest message;
-    message.mutable_job()->set_training_job(JobName(lease.job));
+    message.mutable_job()->set_job(JobName(lease.job));
     message.mutable_job()->set_lease_epoch(lease.epoch);
     message.mutable_job()->set_phase(phase);
     return message;

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "nerf/v1/job_service.pb.h"
 #include "nerf/v1/render_service.pb.h"
 #include "nerf/v1/scene_service.pb.h"
-#include "nerf/v1/training_service.pb.h"
 #include "server/web/blob_path.h"
 #include "server/web/envelope.h"
 #include "server/web/json_codec.h"
@@ -158,8 +158,8 @@ TEST(WebFuzzTest, HeadersAreReadOrRefused) {
 
 TEST(WebFuzzTest, JsonIsTranslatedThereAndBackOrRefused) {
   const std::vector<std::string> seeds = {
-      R"({"name":"projects/default/trainingJobs/j-1"})",
-      R"({"trainingJob":{"scene":"s","config":{"samples":4e7,"background":"WHITE","settings":{"a":"b"}}}})",
+      R"({"name":"projects/default/jobs/j-1"})",
+      R"({"job":{"training":{"config":{"samples":4e7,"background":"WHITE","settings":{"a":"b"}}}}})",
       R"({"scene":{"files":[{"path":"a/b.png","blob":{"sha256":"00","sizeBytes":12.5}}]}})",
       R"({"model":"m","camera":{"width":4,"flX":3.5,"transformMatrix":[1,0,0,0]},"channels":["RGB","DEPTH"]})"};
   const std::vector<std::string> words = {"\"",
@@ -181,7 +181,7 @@ TEST(WebFuzzTest, JsonIsTranslatedThereAndBackOrRefused) {
                                           "\xff\xfe",
                                           "\"config\":"};
   const google::protobuf::Descriptor* const types[] = {
-      v1::GetTrainingJobRequest::descriptor(), v1::CreateTrainingJobRequest::descriptor(),
+      v1::GetJobRequest::descriptor(), v1::CreateJobRequest::descriptor(),
       v1::CreateSceneRequest::descriptor(), v1::RenderImageRequest::descriptor()};
   Report("JSON", Fuzz(seeds, words, 4'000, [&](const std::string& input) {
            for (const auto* type : types) {
@@ -217,13 +217,13 @@ std::string ClientHello() {
 // gateway made of it, it must answer or close, and serve the next one.
 void FuzzRequests(const char* what, uint64_t n_inputs,
                   const std::function<std::unique_ptr<WebClient>()>& connect) {
-  const std::string call = HttpRequest("POST", "/nerf.v1.TrainingService/ListTrainingJobs",
+  const std::string call = HttpRequest("POST", "/nerf.v1.JobService/ListJobs",
                                        "Content-Type: application/json\r\n", "{}");
   const std::vector<std::string> seeds = {
       HttpRequest("GET", "/"),
       call,
       call + call,
-      HttpRequest("POST", "/nerf.v1.TrainingService/WatchTrainingJobs",
+      HttpRequest("POST", "/nerf.v1.JobService/WatchJobs",
                   "Content-Type: application/grpc-web+proto\r\n", Envelope(0, "")),
       HttpRequest("GET", "/blobs/" + std::string(64, 'a') + "/5", "Range: bytes=0-3\r\n"),
       HttpRequest(
@@ -234,7 +234,7 @@ void FuzzRequests(const char* what, uint64_t n_inputs,
           "hello"),
       "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
       "chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-      HttpRequest("OPTIONS", "/nerf.v1.TrainingService/ListTrainingJobs",
+      HttpRequest("OPTIONS", "/nerf.v1.JobService/ListJobs",
                   "Origin: https://a.example\r\nAccess-Control-Request-Method: POST\r\n")};
   const std::vector<std::string> words = {"\r\n",
                                           "\n",

@@ -62,8 +62,7 @@ class WebServerTest : public testing::Test {
 
 TEST_F(WebServerTest, UnaryCallsInJson) {
   const std::string job = CreateJob();
-  const WebAnswer answer =
-      Call("TrainingService/GetTrainingJob", absl::StrCat(R"({"name":")", job, R"("})"));
+  const WebAnswer answer = Call("JobService/GetJob", absl::StrCat(R"({"name":")", job, R"("})"));
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.headers.at("content-type"), "application/json");
   EXPECT_EQ(answer.headers.at("x-content-type-options"), "nosniff");
@@ -75,13 +74,13 @@ TEST_F(WebServerTest, UnaryCallsInJson) {
 
 TEST_F(WebServerTest, UnaryCallsInBinary) {
   const std::string job = CreateJob();
-  v1::GetTrainingJobRequest request;
+  v1::GetJobRequest request;
   request.set_name(job);
-  const std::string path = Method("TrainingService/GetTrainingJob");
+  const std::string path = Method("JobService/GetJob");
   const std::string message = request.SerializeAsString();
   const std::string trailers = Envelope(0x80, "grpc-status:0\r\n");
   const auto name_in = [](const std::string& bytes) {
-    v1::TrainingJob parsed;
+    v1::Job parsed;
     return parsed.ParseFromString(bytes) ? parsed.name() : "unreadable";
   };
   const WebAnswer connect =
@@ -107,41 +106,38 @@ TEST_F(WebServerTest, UnaryCallsInBinary) {
 }
 
 TEST_F(WebServerTest, ErrorsCarryCodeReasonAndFields) {
-  const WebAnswer missing =
-      Call("TrainingService/GetTrainingJob", R"({"name":"projects/default/trainingJobs/none"})");
+  const WebAnswer missing = Call("JobService/GetJob", R"({"name":"projects/default/jobs/none"})");
   EXPECT_EQ(missing.status, 404);
   const Json json = Json::parse(missing.body);
   EXPECT_EQ(json["code"], "not_found");
   EXPECT_EQ(json["details"][0]["type"], "google.rpc.ErrorInfo");
 
-  const std::string path = Method("TrainingService/GetTrainingJob");
+  const std::string path = Method("JobService/GetJob");
   const WebAnswer grpc_web = Ask(HttpRequest("POST", path, kGrpcWeb, Envelope(0, "")));
   EXPECT_EQ(grpc_web.status, 200);
   EXPECT_THAT(grpc_web.body, HasSubstr("grpc-status:3\r\n"));
   EXPECT_THAT(grpc_web.body, HasSubstr("grpc-status-details-bin:"));
 
-  EXPECT_EQ(Call("TrainingService/GetTrainingJob", R"({"nme":"x"})").status, 400);
-  EXPECT_EQ(Call("TrainingService/GetTrainingJob", "{").status, 400);
+  EXPECT_EQ(Call("JobService/GetJob", R"({"nme":"x"})").status, 400);
+  EXPECT_EQ(Call("JobService/GetJob", "{").status, 400);
 }
 
 TEST_F(WebServerTest, StreamsAreFollowedFrameByFrame) {
   const std::string job = CreateJob();
   WebClient client(web_->port());
-  client.Send(HttpRequest("POST", Method("TrainingService/WatchTrainingJob"), kConnectStream,
+  client.Send(HttpRequest("POST", Method("JobService/WatchJob"), kConnectStream,
                           Envelope(0, absl::StrCat(R"({"name":")", job, R"("})"))));
   EXPECT_EQ(client.ReadHead().status, 200);
   std::string frame;
   ASSERT_TRUE(client.ReadChunk(&frame));
   EXPECT_EQ(Json::parse(frame.substr(5))["kind"], "SNAPSHOT");
-  EXPECT_EQ(
-      Call("TrainingService/CancelTrainingJob", absl::StrCat(R"({"name":")", job, R"("})")).status,
-      200);
+  EXPECT_EQ(Call("JobService/CancelJob", absl::StrCat(R"({"name":")", job, R"("})")).status, 200);
   std::string kind, end;
   while (client.ReadChunk(&frame) && !frame.empty()) {
     if (frame[0] == kConnectEndFlag) {
       end = frame.substr(5);
     } else if (Json::parse(frame.substr(5))["kind"] != "BOOKMARK") {
-      kind = Json::parse(frame.substr(5))["trainingJob"]["state"];
+      kind = Json::parse(frame.substr(5))["job"]["state"];
     }
   }
   EXPECT_EQ(kind, "CANCELLED");
@@ -149,7 +145,7 @@ TEST_F(WebServerTest, StreamsAreFollowedFrameByFrame) {
 }
 
 TEST_F(WebServerTest, StreamsEndWithTheErrorInTheirLastFrame) {
-  const std::string path = Method("TrainingService/WatchTrainingJob");
+  const std::string path = Method("JobService/WatchJob");
   const WebAnswer connect = Ask(HttpRequest("POST", path, kConnectStream, Envelope(0, "{}")));
   EXPECT_EQ(connect.status, 200);
   EXPECT_EQ(connect.body[0], kConnectEndFlag);
@@ -161,23 +157,22 @@ TEST_F(WebServerTest, StreamsEndWithTheErrorInTheirLastFrame) {
 
 TEST_F(WebServerTest, DeadlinesAreTheCallers) {
   const std::string job = CreateJob();
-  const std::string path = Method("TrainingService/WatchTrainingJob");
+  const std::string path = Method("JobService/WatchJob");
   const std::string body = Envelope(0, absl::StrCat(R"({"name":")", job, R"("})"));
   const WebAnswer answer = Ask(
       HttpRequest("POST", path, absl::StrCat(kConnectStream, "Connect-Timeout-Ms: 50\r\n"), body));
   EXPECT_THAT(answer.body, HasSubstr("deadline_exceeded"));
   const WebAnswer passed =
-      Call("TrainingService/GetTrainingJob", R"({"name":"x"})", "Connect-Timeout-Ms: 0\r\n");
+      Call("JobService/GetJob", R"({"name":"x"})", "Connect-Timeout-Ms: 0\r\n");
   EXPECT_EQ(passed.status, 504);
-  EXPECT_EQ(Call("TrainingService/GetTrainingJob", "{}", "Connect-Timeout-Ms: soon\r\n").status,
-            400);
+  EXPECT_EQ(Call("JobService/GetJob", "{}", "Connect-Timeout-Ms: soon\r\n").status, 400);
 }
 
 TEST_F(WebServerTest, CallsEndWhenTheirReaderGoes) {
   const std::string job = CreateJob();
   const auto n_watchers = [&] { return services_.queue->Stats().n_watchers; };
   auto client = std::make_unique<WebClient>(web_->port());
-  client->Send(HttpRequest("POST", Method("TrainingService/WatchTrainingJob"), kConnectStream,
+  client->Send(HttpRequest("POST", Method("JobService/WatchJob"), kConnectStream,
                            Envelope(0, absl::StrCat(R"({"name":")", job, R"("})"))));
   std::string frame;
   client->ReadHead();
@@ -190,16 +185,15 @@ TEST_F(WebServerTest, CallsEndWhenTheirReaderGoes) {
 TEST_F(WebServerTest, EveryServiceOfTheApiIsServedButThatOfWorkers) {
   // A service that this server lacks is UNIMPLEMENTED, not an unknown path.
   for (const char* call :
-       {"AdminService/ListWorkers", "ModelService/ListModels", "RenderJobService/ListRenderJobs",
-        "RenderService/RenderImage", "SceneService/ListScenes", "TrainingService/ListTrainingJobs",
-        "ViewService/UpdateView"})
+       {"AdminService/ListWorkers", "JobService/ListJobs", "ModelService/ListModels",
+        "RenderService/RenderImage", "SceneService/ListScenes", "ViewService/UpdateView"})
     EXPECT_THAT(Call(call, "{}").body, Not(HasSubstr("nothing is served"))) << call;
 }
 
 TEST_F(WebServerTest, WorkersCallsAndUnknownOnesAreNotServed) {
   EXPECT_EQ(Call("WorkerService/CommitCheckpoint", "{}").status, 404);
   EXPECT_EQ(Call("WorkerService/Synchronize", "{}").status, 404);
-  EXPECT_EQ(Call("TrainingService/NoSuchMethod", "{}").status, 404);
+  EXPECT_EQ(Call("JobService/NoSuchMethod", "{}").status, 404);
   EXPECT_EQ(Call("NoSuchService/Get", "{}").status, 404);
   EXPECT_EQ(Ask(HttpRequest("POST", "/grpc.health.v1.Health/Check", kWebServerJson, "{}")).status,
             404);
@@ -212,13 +206,13 @@ TEST_F(WebServerTest, WorkersCallsAndUnknownOnesAreNotServed) {
 TEST_F(WebServerTest, OnlyPostCalls) {
   for (const char* method : {"GET", "PUT", "DELETE", "PATCH"}) {
     const WebAnswer answer =
-        Ask(HttpRequest(method, Method("TrainingService/ListTrainingJobs"), kWebServerJson));
+        Ask(HttpRequest(method, Method("JobService/ListJobs"), kWebServerJson));
     EXPECT_EQ(answer.status, 405) << method;
     EXPECT_EQ(answer.headers.at("allow"), "POST");
   }
   for (const char* type : {"text/plain", "application/x-www-form-urlencoded", "application/grpc",
                            "application/connect+json", "multipart/form-data; boundary=x"}) {
-    EXPECT_EQ(Ask(HttpRequest("POST", Method("TrainingService/ListTrainingJobs"),
+    EXPECT_EQ(Ask(HttpRequest("POST", Method("JobService/ListJobs"),
                               absl::StrCat("Content-Type: ", type, "\r\n"), "{}"))
                   .status,
               415)
@@ -228,7 +222,7 @@ TEST_F(WebServerTest, OnlyPostCalls) {
 
 TEST_F(WebServerTest, ConnectionsAreUsedAgainAndPipelinesAreAnsweredInOrder) {
   const std::string request =
-      HttpRequest("POST", Method("TrainingService/ListTrainingJobs"), kWebServerJson, "{}");
+      HttpRequest("POST", Method("JobService/ListJobs"), kWebServerJson, "{}");
   WebClient client(web_->port());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(client.Ask(request).status, 200) << i;
   client.Send(request + request + HttpRequest("GET", "/none"));
@@ -239,7 +233,7 @@ TEST_F(WebServerTest, ConnectionsAreUsedAgainAndPipelinesAreAnsweredInOrder) {
 
 TEST_F(WebServerTest, AllowedOriginsCallAndOthersAreRefused) {
   const auto call = [&](const char* origin) {
-    return Call("TrainingService/ListTrainingJobs", "{}",
+    return Call("JobService/ListJobs", "{}",
                 absl::StrCat("Origin: ", origin, "\r\nSec-Fetch-Site: cross-site\r\n"));
   };
   const WebAnswer allowed = call("https://nerf.example.com");
@@ -250,7 +244,7 @@ TEST_F(WebServerTest, AllowedOriginsCallAndOthersAreRefused) {
   EXPECT_FALSE(refused.headers.contains("access-control-allow-origin"));
 
   const auto preflight = [&](const char* origin) {
-    return Ask(HttpRequest("OPTIONS", Method("TrainingService/ListTrainingJobs"),
+    return Ask(HttpRequest("OPTIONS", Method("JobService/ListJobs"),
                            absl::StrCat("Origin: ", origin,
                                         "\r\nAccess-Control-Request-Method: POST\r\n"
                                         "Access-Control-Request-Headers: content-type\r\n")));
@@ -403,8 +397,7 @@ TEST_F(WebServerTest, ClientsThatWaitForContinueGetIt) {
 
 TEST_F(WebServerTest, HostileRequestsAreRefusedAndTheServerGoesOn) {
   const std::string host = "Host: localhost\r\n";
-  const std::string post =
-      "POST /nerf.v1.TrainingService/ListTrainingJobs HTTP/1.1\r\n" + host + kWebServerJson;
+  const std::string post = "POST /nerf.v1.JobService/ListJobs HTTP/1.1\r\n" + host + kWebServerJson;
   const struct {
     std::string request;
     int status;
@@ -487,11 +480,11 @@ TEST_F(WebServerTest, HostileRequestsAreRefusedAndTheServerGoesOn) {
   for (const auto& expected : cases) {
     EXPECT_EQ(Ask(expected.request).status, expected.status) << expected.request.substr(0, 200);
   }
-  EXPECT_EQ(Call("TrainingService/ListTrainingJobs", "{}").status, 200);
+  EXPECT_EQ(Call("JobService/ListJobs", "{}").status, 200);
 }
 
 TEST_F(WebServerTest, FramesThatAreTornEndTheCallAlone) {
-  const std::string path = Method("TrainingService/WatchTrainingJob");
+  const std::string path = Method("JobService/WatchJob");
   const std::string whole = Envelope(0, "{}");
   for (const std::string& body :
        {std::string(), whole.substr(0, 4), whole.substr(0, 6), whole + whole, whole + "x",
@@ -506,7 +499,7 @@ TEST_F(WebServerTest, FramesThatAreTornEndTheCallAlone) {
 
 TEST_F(WebServerTest, SmallChunkedBodiesAreAccepted) {
   const std::string head =
-      "POST /nerf.v1.TrainingService/ListTrainingJobs HTTP/1.1\r\n"
+      "POST /nerf.v1.JobService/ListJobs HTTP/1.1\r\n"
       "Host: localhost\r\nTransfer-Encoding: chunked\r\n" +
       std::string(kWebServerJson) + "\r\n";
   EXPECT_EQ(Ask(head + "1\r\n{\r\n1\r\n}\r\n0\r\n\r\n").status, 200);
@@ -519,11 +512,11 @@ TEST_F(WebServerTest, MemoryForBodiesIsSharedByAll) {
   options_.limits.max_buffered_bytes = 100'000;
   Serve();
   const std::string spaces(90'000, ' ');
-  const std::string request = HttpRequest("POST", Method("TrainingService/ListTrainingJobs"),
-                                          kWebServerJson, spaces + "{}" + spaces);
+  const std::string request =
+      HttpRequest("POST", Method("JobService/ListJobs"), kWebServerJson, spaces + "{}" + spaces);
   EXPECT_EQ(Ask(request).status, 503);
-  EXPECT_EQ(Call("TrainingService/ListTrainingJobs", spaces + "{}").status, 200);
-  EXPECT_EQ(Call("TrainingService/ListTrainingJobs", spaces + "{}").status, 200)
+  EXPECT_EQ(Call("JobService/ListJobs", spaces + "{}").status, 200);
+  EXPECT_EQ(Call("JobService/ListJobs", spaces + "{}").status, 200)
       << "the first body was released";
 }
 
@@ -544,7 +537,7 @@ TEST_F(WebServerTest, SlowHeadersAreCutOff) {
 
 TEST_F(WebServerTest, SlowBodiesAreCutOff) {
   WebClient client(web_->port());
-  client.Send("POST /nerf.v1.TrainingService/ListTrainingJobs HTTP/1.1\r\nHost: localhost\r\n" +
+  client.Send("POST /nerf.v1.JobService/ListJobs HTTP/1.1\r\nHost: localhost\r\n" +
               std::string(kWebServerJson) + "Content-Length: 100\r\n\r\n{");
   EXPECT_EQ(Ask(HttpRequest("GET", "/none")).status, 404);
   services_.clock.Advance(options_.limits.transfer_timeout);
@@ -584,13 +577,11 @@ TEST_F(WebServerTest, OverTheLimitTheLongestIdleConnectionMakesRoom) {
   options_.limits.max_connections = 2;
   Serve();
   WebClient first(web_->port());
-  const std::string list =
-      HttpRequest("POST", Method("TrainingService/ListTrainingJobs"), kWebServerJson, "{}");
+  const std::string list = HttpRequest("POST", Method("JobService/ListJobs"), kWebServerJson, "{}");
   EXPECT_EQ(first.Ask(list).status, 200);
   const std::string job = CreateJob();
-  const std::string watch =
-      HttpRequest("POST", Method("TrainingService/WatchTrainingJob"), kConnectStream,
-                  Envelope(0, absl::StrCat(R"({"name":")", job, R"("})")));
+  const std::string watch = HttpRequest("POST", Method("JobService/WatchJob"), kConnectStream,
+                                        Envelope(0, absl::StrCat(R"({"name":")", job, R"("})")));
   WebClient second(web_->port());
   second.Send(watch);
   EXPECT_EQ(second.ReadHead().status, 200);
@@ -605,7 +596,7 @@ TEST_F(WebServerTest, OverTheLimitTheLongestIdleConnectionMakesRoom) {
 TEST_F(WebServerTest, EndingCutsStreamsAndWaitsForTheirCalls) {
   const std::string job = CreateJob();
   WebClient client(web_->port());
-  client.Send(HttpRequest("POST", Method("TrainingService/WatchTrainingJob"), kConnectStream,
+  client.Send(HttpRequest("POST", Method("JobService/WatchJob"), kConnectStream,
                           Envelope(0, absl::StrCat(R"({"name":")", job, R"("})"))));
   EXPECT_EQ(client.ReadHead().status, 200);
   web_.reset();

@@ -30,7 +30,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr char kStrangersJson[] = "Content-Type: application/json\r\n";
-constexpr char kListJobs[] = "/nerf.v1.TrainingService/ListTrainingJobs";
+constexpr char kListJobs[] = "/nerf.v1.JobService/ListJobs";
 
 std::string WithToken() {
   return absl::StrCat("Authorization: Bearer ", RpcTestServer::kAdminToken, "\r\n");
@@ -64,7 +64,7 @@ class WebStrangersTest : public testing::Test {
     const std::string job = services_.CreateJob(services_.CreateScene()).name();
     auto client = std::make_unique<WebClient>(web_->port());
     client->Send(
-        HttpRequest("POST", "/nerf.v1.TrainingService/WatchTrainingJob",
+        HttpRequest("POST", "/nerf.v1.JobService/WatchJob",
                     absl::StrCat("Content-Type: application/connect+json\r\n", WithToken()),
                     Envelope(0, absl::StrCat(R"({"name":")", job, R"("})"))));
     EXPECT_EQ(client->ReadHead().status, 200);

@@ -64,7 +64,7 @@ class WebTlsTest : public testing::Test {
   // A call that watches a new job.
   std::string WatchRequest() {
     const std::string job = services_.CreateJob(services_.CreateScene()).name();
-    return HttpRequest("POST", "/nerf.v1.TrainingService/WatchTrainingJob",
+    return HttpRequest("POST", "/nerf.v1.JobService/WatchJob",
                        "Content-Type: application/connect+json\r\n",
                        Envelope(0, absl::StrCat(R"({"name":")", job, R"("})")));
   }
@@ -78,8 +78,7 @@ class WebTlsTest : public testing::Test {
 
 TEST_F(WebTlsTest, PageAndCallsComeByTls) {
   EXPECT_THAT(GetPage().body, HasSubstr("<!doctype html>"));
-  const std::string call =
-      HttpRequest("POST", "/nerf.v1.TrainingService/ListTrainingJobs", kWebTlsJson, "{}");
+  const std::string call = HttpRequest("POST", "/nerf.v1.JobService/ListJobs", kWebTlsJson, "{}");
   const auto client = Connect();
   client->Send(call + call);  // two in one record
   EXPECT_EQ(client->Read().status, 200);
@@ -162,7 +161,7 @@ TEST_F(WebTlsTest, OldVersionsAndOtherProtocolsAreRefused) {
 }
 
 TEST_F(WebTlsTest, PagesThatCameByHttpMayNotCall) {
-  const std::string path = "/nerf.v1.TrainingService/ListTrainingJobs";
+  const std::string path = "/nerf.v1.JobService/ListJobs";
   const auto from = [&](const std::string& origin) {
     return Ask(HttpRequest("POST", path, kWebTlsJson + ("Origin: " + origin + "\r\n"), "{}"))
         .status;

@@ -5,7 +5,7 @@ export class Action {
   isRunning = $state(false);
   failure = $state("");
 
-  async run(work: () => Promise<void>): Promise<void> {
+  async run(work: () => Promise<unknown>): Promise<void> {
     this.isRunning = true;
     this.failure = "";
     try {

@@ -4,13 +4,10 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { AdminService } from "../gen/nerf/v1/admin_service_pb";
 import { BlobService } from "../gen/nerf/v1/blob_service_pb";
 import type { BlobRef } from "../gen/nerf/v1/common_pb";
-import { ExportJobService } from "../gen/nerf/v1/export_job_service_pb";
+import { JobService } from "../gen/nerf/v1/job_service_pb";
 import { ModelService } from "../gen/nerf/v1/model_service_pb";
-import { PoseJobService } from "../gen/nerf/v1/pose_job_service_pb";
-import { RenderJobService } from "../gen/nerf/v1/render_job_service_pb";
 import { RenderService } from "../gen/nerf/v1/render_service_pb";
 import { SceneService } from "../gen/nerf/v1/scene_service_pb";
-import { TrainingService } from "../gen/nerf/v1/training_service_pb";
 import { ViewService } from "../gen/nerf/v1/view_service_pb";
 import { ErrorInfoSchema, BadRequestSchema } from "../gen/google/rpc/error_details_pb";
 import { connection } from "./connection.svelte";
@@ -43,13 +40,10 @@ const transport = createConnectTransport({ baseUrl: base, useBinaryFormat: true,
 
 export const admin = createClient(AdminService, transport);
 export const blobs = createClient(BlobService, transport);
-export const exportJobs = createClient(ExportJobService, transport);
+export const jobs = createClient(JobService, transport);
 export const models = createClient(ModelService, transport);
-export const poses = createClient(PoseJobService, transport);
 export const render = createClient(RenderService, transport);
-export const renderJobs = createClient(RenderJobService, transport);
 export const scenes = createClient(SceneService, transport);
-export const training = createClient(TrainingService, transport);
 export const views = createClient(ViewService, transport);
 
 // For calls that end in milliseconds.
@@ -107,8 +101,7 @@ export async function saveBlob(blob: BlobRef, fileName: string, of = parent) {
   saveAs(await fetchBlob(blob, fileName, undefined, blobPrefixOf(of.split("/")[1]!)), fileName);
 }
 
-// "projects/default/trainingJobs/j-1" -> "j-1".
+// "projects/default/jobs/j-1" -> "j-1".
 export const idOf = (name: string) => name.slice(name.lastIndexOf("/") + 1);
-export const jobName = (id: string) => `${parent}/trainingJobs/${id}`;
-export const poseJobName = (id: string) => `${parent}/poseJobs/${id}`;
+export const jobName = (id: string) => `${parent}/jobs/${id}`;
 export const modelName = (id: string) => `${parent}/models/${id}`;

@@ -1,5 +1,5 @@
 // Pictures of a test view, as pixels: the photograph on the job's background, its render, and how much they differ.
-import { TrainingConfig_Background as Background } from "../gen/nerf/v1/training_service_pb";
+import { TrainingConfig_Background as Background } from "../gen/nerf/v1/training_job_pb";
 
 const gain = 4; // of differences, which are small
 

@@ -1,5 +1,6 @@
 // The curves of a job: what nerfd keeps of them, continued by the job's watch.
-import type { ListTrainingMetricsResponse, TrainingJob } from "../gen/nerf/v1/training_service_pb";
+import type { ListJobMetricsResponse } from "../gen/nerf/v1/job_service_pb";
+import type { TrainingStatus } from "../gen/nerf/v1/training_job_pb";
 
 export interface Point {
   step: number;
@@ -18,7 +19,7 @@ export class Curve {
   points: Point[] = [];
 
   // Takes the points that nerfd has kept.
-  fill(kept: ListTrainingMetricsResponse) {
+  fill(kept: ListJobMetricsResponse) {
     for (const point of kept.points) {
       this.insert({
         step: point.step,
@@ -35,14 +36,13 @@ export class Curve {
     }
   }
 
-  // Takes what is new in the job. True when there was something.
-  add(job: TrainingJob): boolean {
+  // Takes what is new in a training. True when there was something.
+  add({ checkpoints, progress }: Pick<TrainingStatus, "checkpoints" | "progress">): boolean {
     const before = this.points.length;
-    for (const checkpoint of job.checkpoints) {
+    for (const checkpoint of checkpoints) {
       if (checkpoint.psnr === undefined) continue;
       this.insert({ step: checkpoint.step, seconds: checkpoint.seconds, loss: null, psnrTrain: null, psnrView: checkpoint.psnr, raysPerSecond: null });
     }
-    const progress = job.progress;
     if (progress && progress.step > 0) {
       const isNewView = progress.previewStep !== undefined && progress.previewStep === progress.step;
       this.insert({

@@ -1,7 +1,7 @@
 // What a film will show, before it is rendered: the path in words, and a few small frames of it.
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { ImageFormat, PathKind, RenderChannel, type RenderImageRequestSchema, type RenderImageResponse, type ViewStyleSchema } from "../gen/nerf/v1/render_service_pb";
-import { render, renderJobs } from "./api";
+import { render } from "./api";
 import type { ViewerPath } from "./path";
 import { parent } from "./project";
 
@@ -35,7 +35,7 @@ export async function* stripOf(
 ): AsyncGenerator<StripFrame> {
   const n = Math.min(stripFrames, frames);
   const [width, height] = aspect >= 1 ? [side, Math.round(side / aspect)] : [Math.round(side * aspect), side];
-  const cameras = path ? (await renderJobs.expandCameraPath({ parent, path: { kind: { case: "keyframes", value: { ...path, frames: n } } }, width, height }, { timeoutMs, signal })).cameras : [];
+  const cameras = path ? (await render.expandCameraPath({ parent, path: { kind: { case: "keyframes", value: { ...path, frames: n } } }, width, height }, { timeoutMs, signal })).cameras : [];
   for (let i = 0; i < n; ++i) {
     const at = path ? { camera: cameras[i]! } : { orbit: { index: Math.floor((i * frames) / n), count: frames, path: PathKind.PATH_AUTO } };
     const reply: RenderImageResponse = await render.renderImage({ source, ...at, width, height, channels: [RenderChannel.RGB], format: ImageFormat.JPEG, style }, { timeoutMs, signal });

@@ -1,5 +1,6 @@
 // How long trainings take here, by the newest one.
-import { quick, training } from "./api";
+import { jobs, quick } from "./api";
+import { listJobs, trainingOf, type Detail } from "./jobs";
 import { parent } from "./project";
 import { titleOf } from "./states";
 
@@ -13,14 +14,16 @@ const leastSeconds = 5; // of training: before, a field is mostly fog
 
 // Null where no training says it.
 export async function paceOf(): Promise<Pace | null> {
-  const [{ trainingJobs }, standard] = await Promise.all([
-    training.listTrainingJobs({ parent, pageSize: 50 }, quick),
-    training.createTrainingJob({ parent, trainingJob: {}, validateOnly: true }, quick),
+  const [trainings, standard] = await Promise.all([
+    listJobs("kind = training", 50),
+    jobs.createJob({ parent, job: { spec: { case: "training", value: {} } }, validateOnly: true }, quick),
   ]);
-  const { budget, method } = standard.effectiveConfig!;
-  const job = trainingJobs.find(({ progress, effectiveConfig, parts }) => parts.length === 0 && effectiveConfig?.method === method && (progress?.seconds ?? 0) >= leastSeconds && progress!.samples > 0);
+  const { budget, method } = trainingOf(standard).effectiveConfig!;
+  const isMeasure = ({ progress, effectiveConfig, parts }: Detail<"training">) => parts.length === 0 && effectiveConfig?.method === method && (progress?.seconds ?? 0) >= leastSeconds && progress!.samples > 0;
+  const job = trainings.find((training) => isMeasure(trainingOf(training)));
   if (!job || budget.case !== "samples") return null;
-  return { samplesPerSecond: job.progress!.samples / job.progress!.seconds, standardSamples: budget.value, title: titleOf(job) };
+  const { samples, seconds } = trainingOf(job).progress!;
+  return { samplesPerSecond: samples / seconds, standardSamples: budget.value, title: titleOf(job) };
 }
 
 // "about 6 minutes".

@@ -1,5 +1,5 @@
 // Photographs and films without poses: which of what was dropped or chosen goes to a pose job, and under which names.
-import type { PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
+import type { PoseSpec } from "../gen/nerf/v1/pose_job_pb";
 import { UnusableFolder, type Capture, type FolderFile } from "./folder";
 import { baseOf, film, folderOf, isCompanion, maskOf, otherPicture, photograph, stemOf, type Files } from "./names";
 
@@ -55,7 +55,7 @@ const number = (n: number, what: string) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 // What a person knows of photographs: a scene to add them to (empty: none), what they were taken with, and from how many degrees
 // under the horizon on panoramas show what is no part of the scene (0: nowhere).
-export type Known = Pick<PoseJob, "into" | "camera" | "maskBelowDegrees">;
+export type Known = Pick<PoseSpec, "into" | "camera" | "maskBelowDegrees">;
 
 // What a pose job of this folder, or of these files, gets. Errors: UnusableFolder, which says what is the matter.
 export async function photographsOf(name: string, files: Files): Promise<Capture> {

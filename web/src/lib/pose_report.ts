@@ -1,5 +1,5 @@
 // What a pose job says: its stages, and its report photograph by photograph.
-import type { PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
+import type { PoseProgress } from "../gen/nerf/v1/pose_job_pb";
 
 export interface ReportedPhoto {
   name: string;
@@ -42,7 +42,7 @@ export class Stages {
   share = 0; // of the whole search that is done, 0 to 1; it never falls
 
   // Whether something is new.
-  add({ attempt, progress }: Pick<PoseJob, "attempt" | "progress">): boolean {
+  add({ attempt, progress }: { attempt: number; progress?: PoseProgress }): boolean {
     if (attempt !== this.attempt) [this.seen, this.share] = [[], 0];
     this.attempt = attempt;
     if (!progress || progress.stage === 0) return false;

@@ -3,7 +3,6 @@ export type Route =
   | { page: "jobs" }
   | { page: "new"; model: string; again: boolean }
   | { page: "job"; id: string }
-  | { page: "pose"; id: string }
   | { page: "models" }
   | { page: "model"; id: string }
   | { page: "workers" };
@@ -12,7 +11,6 @@ function parse(hash: string): Route {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
   const [page, id] = (path ?? "").split("/");
   if (page === "jobs" && id) return { page: "job", id };
-  if (page === "poses" && id) return { page: "pose", id };
   if (page === "models") return id ? { page: "model", id } : { page: "models" };
   if (page === "new") {
     const asked = new URLSearchParams(query);

@@ -1,9 +1,9 @@
 // Sends files: digests, then what the server lacks, each from where it was cut. They become a scene or a pose job.
 import { create } from "@bufbuild/protobuf";
 import { BlobRefSchema } from "../gen/nerf/v1/common_pb";
-import type { PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
+import type { Job } from "../gen/nerf/v1/job_service_pb";
 import { SceneFileSchema, type Scene, type SceneFile } from "../gen/nerf/v1/scene_service_pb";
-import { base, blobs, isUnreachable, poses, quick, reasonOf, scenes } from "./api";
+import { base, blobs, isUnreachable, jobs, quick, reasonOf, scenes } from "./api";
 import { connection } from "./connection.svelte";
 import type { Capture, FolderFile } from "./folder";
 import { displayNameOf } from "./format";
@@ -46,10 +46,10 @@ export async function sendPhotographs(
   known: Known,
   watcher: UploadWatcher,
   signal: AbortSignal,
-): Promise<PoseJob> {
+): Promise<Job> {
   const request = { parent, requestId: newUuid() };
   const files = capture.files.flatMap(({ path, file, mask }) => [{ path, file }, ...(mask ? [{ path: `masks/${path}.png`, file: mask }] : [])]);
-  return sendAll(files, watcher, signal, (files) => poses.createPoseJob({ ...request, poseJob: { displayName, files, ...known } }, { ...quick, signal }));
+  return sendAll(files, watcher, signal, (files) => jobs.createJob({ ...request, job: { displayName, spec: { case: "pose", value: { files, ...known } } } }, { ...quick, signal }));
 }
 
 // Calls until somebody answers.

@@ -1,9 +1,7 @@
 // Follows a job, or the list of jobs, without a gap: through hidden tabs, cut lines and restarts of nerfd, by resume token.
 import { Code, ConnectError } from "@connectrpc/connect";
-import { WatchTrainingJobResponse_Kind as Kind, type TrainingJob } from "../gen/nerf/v1/training_service_pb";
-import { WatchPoseJobResponse_Kind as PoseKind, type PoseJob } from "../gen/nerf/v1/pose_job_service_pb";
-import type { ExportJob } from "../gen/nerf/v1/export_job_service_pb";
-import { exportJobs, isUnreachable, noteDenied, poses, training } from "./api";
+import { WatchJobResponse_Kind as Kind, type Job } from "../gen/nerf/v1/job_service_pb";
+import { isUnreachable, jobs, noteDenied } from "./api";
 import { connection } from "./connection.svelte";
 import { parent } from "./project";
 import { firstPauseMs, longestPauseMs, readStream } from "./stream";
@@ -11,37 +9,16 @@ import { untilVisible } from "./visible";
 
 export interface Watcher {
   // The job after an event. `gap`: events before it are missing.
-  onJob(job: TrainingJob, gap: boolean): void;
+  onJob(job: Job, gap: boolean): void;
   // No further event comes: the job is final, gone, or cannot be watched.
   onEnd(error?: unknown): void;
 }
 
 export function watchJob(name: string, watcher: Watcher): () => void {
   return follow(
-    (resumeToken, signal) => training.watchTrainingJob({ name, resumeToken }, { signal }),
+    (resumeToken, signal) => jobs.watchJob({ name, resumeToken }, { signal }),
     (event) => {
-      if (event.trainingJob && event.kind !== Kind.KIND_UNSPECIFIED) watcher.onJob(event.trainingJob, event.gap);
-    },
-    (error) => watcher.onEnd(error),
-  );
-}
-
-export function watchPoseJob(name: string, watcher: { onJob(job: PoseJob): void; onEnd(error?: unknown): void }): () => void {
-  return follow(
-    (resumeToken, signal) => poses.watchPoseJob({ name, resumeToken }, { signal }),
-    (event) => {
-      if (event.poseJob && event.kind !== PoseKind.KIND_UNSPECIFIED) watcher.onJob(event.poseJob);
-    },
-    (error) => watcher.onEnd(error),
-  );
-}
-
-// The same of an export job.
-export function watchExport(name: string, watcher: { onJob(job: ExportJob): void; onEnd(error?: unknown): void }): () => void {
-  return follow(
-    (resumeToken, signal) => exportJobs.watchExportJob({ name, resumeToken }, { signal }),
-    (event) => {
-      if (event.exportJob) watcher.onJob(event.exportJob);
+      if (event.job && event.kind !== Kind.KIND_UNSPECIFIED) watcher.onJob(event.job, event.gap);
     },
     (error) => watcher.onEnd(error),
   );
@@ -49,20 +26,20 @@ export function watchExport(name: string, watcher: { onJob(job: ExportJob): void
 
 export interface ListWatcher {
   // The rows that nerfd has now, by name. The map is kept and changed by later events.
-  onRows(rows: Map<string, TrainingJob>): void;
+  onRows(rows: Map<string, Job>): void;
   // The list cannot be watched.
   onEnd(error: unknown): void;
 }
 
-// The newest `maxJobs` jobs, and those that are created later.
+// The newest `maxJobs` jobs of all kinds, and those that are created later.
 export function watchJobs(maxJobs: number, watcher: ListWatcher): () => void {
-  let rows = new Map<string, TrainingJob>();
+  let rows = new Map<string, Job>();
   return follow(
-    (resumeToken, signal) => training.watchTrainingJobs({ parent, maxJobs, resumeToken }, { signal }),
-    ({ reset, trainingJobs, removed, isCurrent }) => {
+    (resumeToken, signal) => jobs.watchJobs({ parent, maxJobs, resumeToken }, { signal }),
+    ({ reset, jobs, removed, isCurrent }) => {
       if (reset) rows = new Map();
       for (const name of removed) rows.delete(name);
-      for (const job of trainingJobs) rows.set(job.name, job);
+      for (const job of jobs) rows.set(job.name, job);
       // What was shown stays until all of a new list is there.
       if (isCurrent) watcher.onRows(rows);
     },

@@ -44,7 +44,7 @@ export async function zipOf(entries: ZipEntry[]): Promise<Blob> {
   let indexBytes = 0;
   const files = entries.map((entry) => ({ ...entry, encoded: new TextEncoder().encode(entry.name) }));
   const total = files.reduce((sum, { size, encoded }) => sum + size + recordBytes + 2 * encoded.length, endBytes);
-  if (total > most) throw new Error(`a .zip holds 4 GB at most, these frames have ${bytes(total)}: get them by nerfctl render-job fetch, or take fewer or smaller ones`);
+  if (total > most) throw new Error(`a .zip holds 4 GB at most, these frames have ${bytes(total)}: get them by nerfctl job fetch, or take fewer or smaller ones`);
   for (const { encoded, size, content: fetchContent } of files) {
     const content = await fetchContent();
     if (content.size !== size) throw new Error(`a frame has ${content.size} bytes, not the ${size} that the job names`);

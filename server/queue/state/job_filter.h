@@ -15,8 +15,9 @@ namespace nerf {
 //
 // Jobs that train parts of others match only where part_of is compared.
 //
-// Fields: state, scene, display_name, part_of, labels.KEY with = and !=; priority also with < <= >
-// >=. Values are [A-Za-z0-9_.-]+ or quoted, with \" and \\ inside. A label that is not set is "".
+// Fields: kind (training, render, pose, export), state, scene (that it trains on or makes),
+// display_name, part_of, labels.KEY with = and !=; priority also with < <= > >=. Values are
+// [A-Za-z0-9_.-]+ or quoted, with \" and \\ inside. A label that is not set is "".
 class JobFilter {
  public:
   // An empty text matches every job. InvalidArgument FIELD_INVALID (`filter`) says what is wrong
@@ -28,7 +29,7 @@ class JobFilter {
   const std::string& text() const { return text_; }
 
  private:
-  enum class Field { kState, kScene, kDisplayName, kPriority, kPartOf, kLabel };
+  enum class Field { kKind, kState, kScene, kDisplayName, kPriority, kPartOf, kLabel };
   struct Comparison {
     Field field = Field::kState;
     std::string label;  // key, with kLabel

@@ -1,4 +1,4 @@
-#include "server/queue/jobs/job_filter.h"
+#include "server/queue/state/job_filter.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +11,7 @@
 #include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "server/queue/jobs/job_labels.h"
+#include "server/queue/kinds/kind_policy.h"
 
 namespace nerf {
 namespace {
@@ -71,7 +72,9 @@ class JobFilter::Parser {
     Comparison comparison;
     const std::string field = TakeWord();
     constexpr std::string_view kLabels = "labels.";
-    if (field == "state") {
+    if (field == "kind") {
+      comparison.field = Field::kKind;
+    } else if (field == "state") {
       comparison.field = Field::kState;
     } else if (field == "scene") {
       comparison.field = Field::kScene;
@@ -85,7 +88,7 @@ class JobFilter::Parser {
       comparison.field = Field::kLabel;
       comparison.label = field.substr(kLabels.size());
     } else {
-      return Expected("state, scene, display_name, priority, part_of or labels.KEY");
+      return Expected("kind, state, scene, display_name, priority, part_of or labels.KEY");
     }
     SkipSpaces();
     comparison.op = TakeOperator();
@@ -100,6 +103,12 @@ class JobFilter::Parser {
     if (comparison.field == Field::kPriority &&
         !absl::SimpleAtoi(comparison.value, &comparison.number)) {
       return Bad("priority is compared with a whole number");
+    }
+    const auto is_named = [&](const KindPolicy* policy) {
+      return JobKindWord(policy->traits().kind) == comparison.value;
+    };
+    if (comparison.field == Field::kKind && std::ranges::none_of(KindPolicy::All(), is_named)) {
+      return Bad("kind is compared with training, render, pose or export");
     }
     if (comparison.field == Field::kState && !ParseJobState(comparison.value).ok()) {
       return Bad(
@@ -155,10 +164,12 @@ bool JobFilter::Holds(const Comparison& comparison, const Job& job) {
     return Compare<std::string_view>(text, comparison.op, comparison.value);
   };
   switch (comparison.field) {
+    case Field::kKind:
+      return compare(JobKindWord(job.kind));
     case Field::kState:
       return compare(JobStateName(job.state));
     case Field::kScene:
-      return compare(job.training.scene);
+      return compare(job.training.scene.empty() ? job.pose.scene : job.training.scene);
     case Field::kDisplayName:
       return compare(job.display_name);
     case Field::kPriority:

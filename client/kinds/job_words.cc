@@ -1,8 +1,9 @@
-#include "client/show/job_words.h"
+#include "client/kinds/job_words.h"
 
 #include <algorithm>
 #include <optional>
 
+#include "client/kinds/job_kind.h"
 #include "common/error_reason.h"
 #include "common/rpc/rpc_status.h"
 #include "fmt/format.h"
@@ -10,7 +11,7 @@
 namespace nerf {
 namespace {
 
-std::string FailureCode(const v1::TrainingJob& job) {
+std::string FailureCode(const v1::Job& job) {
   const absl::Status error = FromRpcStatus(job.error());
   const std::optional<ErrorReason> why = GetReason(error);
   return why.has_value() ? why->reason : absl::StatusCodeToString(error.code());
@@ -29,8 +30,17 @@ std::string Beginning(const std::string& text) {
 
 }  // namespace
 
-std::string QueueReasonText(const v1::TrainingJob& job) {
-  if (job.state() != v1::TrainingJob::QUEUED) return "";
+bool IsFinal(v1::Job::State state) {
+  return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
+}
+
+std::string StateText(v1::Job::State state) {
+  const std::string& name = v1::Job::State_Name(state);
+  return name.empty() ? fmt::format("STATE_{}", static_cast<int>(state)) : name;
+}
+
+std::string QueueReasonText(const v1::Job& job) {
+  if (job.state() != v1::Job::QUEUED) return "";
   const std::string& code = job.queue_reason();
   const char* words = code == "WORKER_LOST"      ? "its worker was lost"
                       : code == "WORKER_DRAINED" ? "its worker handed it back"
@@ -48,31 +58,20 @@ std::string QueueReasonText(const v1::TrainingJob& job) {
   return words == nullptr ? code : fmt::format("{} ({})", words, code);
 }
 
-std::string FailureText(const v1::TrainingJob& job) {
+std::string FailureText(const v1::Job& job) {
   if (!job.has_error()) return "";
   const std::string code = FailureCode(job);
-  const bool lists_problems = code == reason::kDatasetInvalid && !job.problems().empty();
+  const bool lists_problems =
+      job.has_training() && code == reason::kDatasetInvalid && !job.problems().empty();
   return fmt::format(
       "{} ({})", lists_problems ? "the scene cannot be trained on" : job.error().message(), code);
 }
 
-std::string StartText(const v1::TrainingJob& job) {
-  if (job.checkpoints().empty()) return "from the start";
-  return fmt::format("from checkpoint at step {}", job.checkpoints().rbegin()->step());
-}
-
-std::string EvaluationText(const v1::TrainingJob& job) {
-  const v1::Progress& progress = job.progress();
-  if (progress.evaluation_views() == 0 || job.state() != v1::TrainingJob::RUNNING) return "";
-  return fmt::format("evaluating {}/{} test views", progress.evaluated_views(),
-                     progress.evaluation_views());
-}
-
-std::string NoteText(const v1::TrainingJob& job) {
+std::string NoteText(const v1::Job& job) {
   if (job.has_error()) {
     return fmt::format("{} ({})", Beginning(job.error().message()), FailureCode(job));
   }
-  if (job.state() != v1::TrainingJob::QUEUED) return EvaluationText(job);
+  if (job.state() != v1::Job::QUEUED) return KindOfJob(job).Doing(job);
   std::string note = QueueReasonText(job);
   if (job.has_wait()) note += (note.empty() ? "" : "; ") + job.wait().message();
   return note;

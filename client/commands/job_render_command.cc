@@ -1,0 +1,67 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <memory>
+#include <string>
+
+#include "client/calls/job_calls.h"
+#include "client/calls/job_files.h"
+#include "client/calls/job_watch.h"
+#include "client/commands/commands.h"
+#include "client/flags/names.h"
+#include "client/flags/render_job_flags.h"
+#include "client/flags/violations.h"
+#include "client/kinds/job_kind.h"
+#include "common/exit_code.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+int QueueRender(Session& session, const RenderJobFlags& flags, bool wait, const std::string& out) {
+  Violations violations;
+  const auto request = BuildRenderJobRequest(flags, session.flags().project, *session.io().random);
+  if (!GetFieldViolations(request.status()).empty()) violations.Add(request.status());
+  violations.Add(CheckJobOut(out));
+  if (request.ok()) {
+    const JobFiles files(session, out);
+    violations.Add(files.Check(request->job()));
+    const std::string_view ending = MovieEnding(request->job().render());
+    if (request->job().render().movie() && files.is_file() && !out.ends_with(ending)) {
+      violations.Add("--out", fmt::format("a movie of these channels ends in {}", ending));
+    }
+  }
+  if (!violations.empty()) return session.FailUsage(violations.ToStatus());
+  if (!request.ok()) return session.Fail(request.status());
+  const auto job = CreateJob(session, *request);
+  if (!job.ok()) return session.Fail(job.status());
+  if (!out.empty()) return FetchJob(session, job->name(), out, /*patient_from_start=*/true);
+  if (wait) return WatchJobToTheEnd(session, job->name(), {.patient_from_start = true});
+  const v1::RenderSpec& spec = request->job().render();
+  PrintQueued(session, *job,
+              fmt::format("nerfctl job fetch {} --out {}", ShortName(job->name()),
+                          spec.images() ? "frames" : fmt::format("movie{}", MovieEnding(spec))));
+  return kOk;
+}
+
+}  // namespace
+
+void AddJobRender(CLI::App& job, Command* selected) {
+  CLI::App* render =
+      job.add_subcommand("render", "Queue a movie or frames along a path of a model or a training");
+  auto flags = std::make_shared<RenderJobFlags>();
+  auto wait = std::make_shared<bool>(false);
+  auto out = std::make_shared<std::string>();
+  AddRenderJobFlags(*render, flags.get());
+  render->add_flag("--wait", *wait, "Follow the job to its end");
+  render->add_option("--out", *out, "Wait, and write the movie (.mp4), or all into this folder");
+  render->footer(
+      "Examples:\n"
+      "  nerfctl job render mic --frames 120 --out movie.mp4\n"
+      "  nerfctl job render --job j-7f3k2c81 --channels rgba,depth --format exr \\\n"
+      "      --no-movie --out frames");
+  render->callback(
+      [=] { *selected = [=](Session& s) { return QueueRender(s, *flags, *wait, *out); }; });
+}
+
+}  // namespace nerf

@@ -1,0 +1,226 @@
+#include "server/rpc/convert/convert_training.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/rpc/proto_figures.h"
+#include "common/rpc/training_config.h"
+#include "common/status_macros.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "server/queue/resources/request_check.h"
+#include "server/queue/resources/resource_key.h"
+#include "server/rpc/convert/convert_common.h"
+#include "server/rpc/convert/convert_config.h"
+#include "server/rpc/convert/convert_report.h"
+#include "server/rpc/convert/convert_scene.h"
+#include "server/rpc/convert/kept_crop.h"
+#include "server/rpc/convert/kind_messages.h"
+
+namespace nerf {
+namespace {
+
+constexpr char kConfigField[] = "job.training.config";
+
+// Serializes equal messages to equal bytes: maps are sorted by key.
+std::string SerializeDeterministically(const google::protobuf::MessageLite& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
+WorkerCount ParseWorkers(const v1::WorkerCount& proto, const TrainConfig& config,
+                         RequestCheck& check) {
+  WorkerCount workers;
+  workers.min = std::max(1u, proto.min());
+  workers.max = proto.max() == 0 ? workers.min : proto.max();
+  check.Require(workers.min <= kMaxGangSize, "job.training.workers.min",
+                fmt::format("must be at most {}", kMaxGangSize));
+  check.Require(workers.max >= workers.min && workers.max <= kMaxGangSize,
+                "job.training.workers.max",
+                fmt::format("must be at least `min` and at most {}", kMaxGangSize));
+  // An unknown method is refused with the config.
+  const MethodDescription* const method = FindMethodDescription(config.method);
+  if (workers.max > 1 && method != nullptr && method->Parts(config).empty()) {
+    const absl::Status shared = CheckGang(config, static_cast<int>(workers.max));
+    check.Require(shared.ok(), "job.training.workers", std::string(shared.message()));
+  }
+  return workers;
+}
+
+// Sets the scene or the pose job that makes it.
+void TakeScene(const v1::CreateJobRequest& request, JobSpec* spec, RequestCheck& check) {
+  const v1::TrainingSpec& job = request.job().training();
+  const auto require_project = [&](const ResourceKey& key, std::string_view field) {
+    check.Require(spec->project.empty() || key.project.empty() || key.project == spec->project,
+                  field, "must be of the project in parent");
+  };
+  if (!job.pose_job().empty()) {
+    const ResourceKey poses = TakeOr(ParseJobName("job.training.pose_job", job.pose_job()), check);
+    spec->training.pose_job = poses.id;
+    require_project(poses, "job.training.pose_job");
+    check.Require(job.scene().empty(), "job.training.scene",
+                  "must be empty where job.training.pose_job makes the scene");
+  } else if (!job.scene().empty() || !request.validate_only()) {
+    const ResourceKey scene = TakeOr(ParseSceneName("job.training.scene", job.scene()), check);
+    spec->training.scene = scene.id;
+    require_project(scene, "job.training.scene");
+  }
+}
+
+void ShowTraining(const Job& job, bool /*whole*/, v1::Job* proto) {
+  const TrainingSpec& training = job.training;
+  const auto job_name = [&](const std::string& id) { return JobName({job.key.project, id}); };
+  v1::TrainingSpec& spec = *proto->mutable_training();
+  if (!training.scene.empty()) spec.set_scene(SceneName({job.key.project, training.scene}));
+  if (!training.pose_job.empty()) spec.set_pose_job(job_name(training.pose_job));
+  // A request that cannot be parsed is left out.
+  if (!spec.mutable_config()->ParseFromString(training.requested_config)) spec.clear_config();
+  // Of an extension, the request is that of the first job.
+  if (const JobConfig& config = training.config; !training.extend_capability.empty())
+    SetBudget({config.budget_kind, config.budget_amount}, spec.mutable_config());
+  if (const WorkerCount& workers = training.workers; workers != WorkerCount()) {
+    spec.mutable_workers()->set_min(workers.min);
+    spec.mutable_workers()->set_max(workers.max);
+  }
+  ShowKeptCrop(job.crop, &spec);
+
+  v1::TrainingStatus& status = *proto->mutable_training_status();
+  *status.mutable_effective_config() = ToProto(training.config, training.init);
+  status.set_init_reason(training.init_reason);
+  if (job.progress != JobProgress()) *status.mutable_progress() = ToProto(job.progress);
+  for (const CheckpointRecord& checkpoint : job.checkpoints) {
+    *status.add_checkpoints() = ToProto(job.key, checkpoint);
+  }
+  if (job.final_psnr.has_value()) status.set_final_psnr(*job.final_psnr);
+  const std::vector<std::string>& members = job.lease.members;
+  if (HoldsLease(job.state) && job.lease.IsGang()) {
+    for (uint32_t rank = 0; rank < members.size(); ++rank) {
+      v1::Member* const member = status.add_members();
+      member->set_rank(rank);
+      member->set_worker(WorkerName(members[rank]));
+    }
+  }
+  if (!job.retry_of.empty()) status.set_retry_of(job_name(job.retry_of));
+  if (!job.extension_of.empty()) status.set_extension_of(job_name(job.extension_of));
+  for (const std::string& part : job.parts) status.add_parts(job_name(part));
+  if (!job.part_of.empty()) status.set_part_of(job_name(job.part_of));
+}
+
+absl::Status ParseTraining(const v1::CreateJobRequest& request, RequestCheck& check,
+                           JobSpec* spec) {
+  const v1::TrainingSpec& proto = request.job().training();
+  TrainingSpec& training = spec->training;
+  TakeScene(request, spec, check);
+  const TrainConfig config = ParseTrainConfig(kConfigField, proto.config(), check);
+  training.config = ToJobConfig(config);
+  training.workers = ParseWorkers(proto.workers(), config, check);
+  if (GangDevices(config) == kOnCuda) training.gang_device = GangDevice::kCuda;
+  if (const MethodDescription* method = FindMethodDescription(config.method);
+      method != nullptr && training.workers.max > 1) {
+    for (const TrainConfig& part : method->Parts(config))
+      spec->parts.emplace_back().config = ToJobConfig(part);
+  }
+  v1::TrainingConfig requested = proto.config();
+  requested.DiscardUnknownFields();  // they would be stored and sent in every response
+  training.requested_config = SerializeDeterministically(requested);
+  training.init = ParseInit(kConfigField, proto.config(), check);
+  if (training.init.has_value() && !training.init->source.project.empty()) {
+    check.Require(spec->project.empty() || training.init->source.project == spec->project,
+                  "job.training.config.init", "must be of the project in parent");
+  }
+  return check.Result();
+}
+
+void OrderTraining(const LeaseGrant& grant, v1::DesiredJob* order) {
+  order->set_action(v1::DesiredJob::TRAIN);
+  AddManifest(grant.scene.files, order->mutable_files());
+  *order->mutable_config() = ToProto(grant.job.training.config, grant.job.training.init);
+  if (grant.resume.has_value()) *order->mutable_resume() = ToProto(grant.lease.job, *grant.resume);
+  order->set_extend(!grant.job.training.extend_capability.empty());
+  if (grant.job.training.init.has_value())
+    *order->mutable_init_blob() = ToProto(grant.job.training.init->blob);
+  if (WantsMerge(grant.job)) {
+    for (const BlobRef& model : grant.job.part_models) *order->add_merge() = ToProto(model);
+    order->set_merge_seconds(grant.job.part_seconds);
+  }
+  order->set_alone(grant.alone);
+  if (grant.n_ranks > 1) {
+    order->mutable_gang()->set_rank(grant.lease.part);
+    order->mutable_gang()->set_n_ranks(grant.n_ranks);
+    order->mutable_gang()->set_one_host(grant.one_host);
+  }
+}
+
+}  // namespace
+
+const KindMessages kTrainingMessages = {v1::Job::kTraining, ShowTraining, ParseTraining,
+                                        OrderTraining, TrainingProgressOf};
+
+v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint) {
+  v1::Checkpoint proto;
+  proto.set_name(CheckpointName(job, checkpoint.step));
+  proto.set_step(checkpoint.step);
+  *proto.mutable_checkpoint_blob() = ToProto(checkpoint.checkpoint_blob);
+  *proto.mutable_model_blob() = ToProto(checkpoint.model_blob);
+  if (checkpoint.preview_psnr.has_value()) proto.set_psnr(*checkpoint.preview_psnr);
+  *proto.mutable_create_time() = ToProto(checkpoint.create_time);
+  proto.set_seconds(checkpoint.seconds);
+  return proto;
+}
+
+v1::Progress ToProto(const JobProgress& progress) {
+  v1::Progress proto;
+  proto.set_step(progress.step);
+  proto.set_eta_seconds(progress.eta_seconds);
+  for (const auto& [name, value] : progress.figures) {
+    if (!SetFigure(name, value, &proto)) (*proto.mutable_figures())[name] = value;
+  }
+  if (progress.preview_step.has_value()) proto.set_preview_step(*progress.preview_step);
+  if (progress.preview_psnr.has_value()) proto.set_psnr_preview(*progress.preview_psnr);
+  if (progress.preview_image.has_value()) {
+    *proto.mutable_preview_image() = ToProto(*progress.preview_image);
+  }
+  return proto;
+}
+
+v1::ListJobMetricsResponse ToProto(const JobCurve& curve) {
+  v1::ListJobMetricsResponse proto;
+  for (const CurvePoint& point : curve.points) {
+    v1::TrainingMetrics* metrics = proto.add_points();
+    metrics->set_step(point.step);
+    metrics->set_seconds(point.seconds);
+    metrics->set_loss(point.loss);
+    metrics->set_psnr_train(point.psnr_train);
+    metrics->set_rays_per_second(point.rays_per_second);
+    metrics->set_samples_per_second(point.samples_per_second);
+    if (point.psnr_preview.has_value()) metrics->set_psnr_preview(*point.psnr_preview);
+  }
+  for (const PreviewRecord& record : curve.previews) {
+    v1::TrainingPreview* preview = proto.add_previews();
+    preview->set_step(record.step);
+    *preview->mutable_image() = ToProto(record.image);
+    if (record.psnr.has_value()) preview->set_psnr(*record.psnr);
+  }
+  for (const TestViewScore& view : curve.test_views) {
+    v1::TestViewScore* score = proto.add_test_views();
+    score->set_file(view.file);
+    score->set_psnr(view.psnr);
+  }
+  return proto;
+}
+
+TrainConfig EffectiveConfig(const v1::CreateJobRequest& request) {
+  RequestCheck ignored;
+  return ParseTrainConfig(kConfigField, request.job().training().config(), ignored);
+}
+
+}  // namespace nerf

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "engine/config/train_config.h"
+#include "nerf/v1/job_service.pb.h"
+#include "server/queue/jobs/job.h"
+#include "server/queue/state/job_queue.h"
+
+namespace nerf {
+
+v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint);
+v1::Progress ToProto(const JobProgress& progress);
+v1::ListJobMetricsResponse ToProto(const JobCurve& curve);
+
+// The effective config of a request for a training that FromProto accepted.
+TrainConfig EffectiveConfig(const v1::CreateJobRequest& request);
+
+}  // namespace nerf
