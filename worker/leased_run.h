@@ -34,9 +34,8 @@ struct JobContext {
   std::function<void()> progress_changed;       // send it soon
 };
 
-// One lease, from the grant to the acknowledged end: of a training job (JobRun) or of a part of a
-// render job (FrameRun, MovieRun), of a pose or an export job. Used from the agent's thread, in a
-// shared_ptr.
+// One lease, of a job or a part of one, from the grant to the acknowledged end. Used from the
+// agent's thread, in a shared_ptr.
 class LeasedRun {
  public:
   virtual ~LeasedRun() = default;

@@ -12,9 +12,9 @@ namespace nerf {
 
 class Session;
 
-// Calls `create` with the request that the flags ask for, and returns its exit code. Prints the
-// settings instead if --help-settings is given. Wrong flags are a usage error, with what the
-// command itself found wrong.
+// Calls `create` with the request that the flags ask for, which lacks the scene, and returns its
+// exit code. Prints the settings instead if --help-settings is given. Wrong flags are a usage
+// error, with `of_command`, what the command itself found wrong.
 int WithJobRequest(Session& session, const JobFlags& flags, const absl::Status& of_command,
                    const std::function<int(v1::CreateJobRequest& request)>& create);
 
@@ -23,7 +23,8 @@ int WithJobRequest(Session& session, const JobFlags& flags, const absl::Status& 
 // be that of an earlier attempt. Errors: those of CreateJob.
 absl::Status AskBeforeUpload(Session& session, v1::CreateJobRequest request, bool may_be_repeated);
 
-// Creates the job, prints it and, if `watch` is set, follows it to its end. Returns the exit code.
+// Creates the job of the whole request, prints it and, if `watch` is set, follows it to its end; of
+// a request with validate_only only says whether it is valid. Returns the exit code.
 // `before_watch`, if it is set, is called in between; another exit code than kOk ends the call.
 int SubmitJob(Session& session, const v1::CreateJobRequest& request,
               const std::optional<WatchOptions>& watch,

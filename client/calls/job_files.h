@@ -13,8 +13,8 @@ namespace nerf {
 
 class Session;
 
-// OK if `out`, of --out, can take what a job makes: it is a file, if it has an ending and is no
-// folder, in a folder that is there; else a folder, which is made. Errors: InvalidArgument.
+// OK if `out`, of --out, can take what a job makes: it is a file, if it is no folder and ends as
+// what jobs make, in a folder that is there; else a folder, which is made. Errors: InvalidArgument.
 absl::Status CheckJobOut(const std::string& out);
 
 // What a job has made, as files here.
@@ -24,8 +24,8 @@ class JobFiles {
   JobFiles(Session& session, std::string out, bool is_file = false);
 
   const std::string& out() const { return out_; }
-  bool is_file() const { return is_file_; }
-  // OK unless `out` is one file and the job makes several. Errors: InvalidArgument.
+  // OK unless `out` is one file and the job makes several, or one of another ending. Errors:
+  // InvalidArgument.
   absl::Status Check(const v1::Job& job) const;
   // Fetches what is there and was not fetched yet, of a job as watches send it: at its end, and
   // before that of kinds that make files meanwhile. Errors: as Check; those of the calls.
@@ -34,9 +34,11 @@ class JobFiles {
   const std::vector<std::string>& paths() const { return paths_; }
 
  private:
+  bool IsFile(const v1::Job& job) const;
+
   Session& session_;
   const std::string out_;
-  const bool is_file_;
+  const bool is_file_;  // whatever its ending
   std::set<std::string> fetched_;
   std::vector<std::string> paths_;
   SteadyTime looked_at_;  // when it was looked for new files last

@@ -12,9 +12,9 @@
 #include "client/flags/interrupt.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "client/kinds/job_kind.h"
 #include "client/kinds/job_printers.h"
 #include "client/kinds/job_words.h"
+#include "client/kinds/kind_view.h"
 #include "client/show/progress_display.h"
 #include "client/show/resource_printers.h"
 #include "common/error_reason.h"
@@ -38,7 +38,7 @@ constexpr int kMaxProblemsShown = 20;
 
 // "pose job p-7f3k2c81".
 std::string NounAndId(const v1::Job& job) {
-  return fmt::format("{} {}", KindOfJob(job).noun(), ShortName(job.name()));
+  return fmt::format("{} {}", KindViewOf(job).noun(), ShortName(job.name()));
 }
 
 // The line that reports a change of state.
@@ -51,7 +51,7 @@ std::string StateLine(const v1::Job& job) {
   if (job.attempt() < 2) return line;
   line += fmt::format(", attempt {}", job.attempt());
   // Only while PREPARING: later the newest checkpoint may be one of this attempt.
-  const std::string start = KindOfJob(job).Start(job);
+  const std::string start = KindViewOf(job).Start(job);
   if (job.state() == v1::Job::PREPARING && !start.empty()) line += ", " + start;
   return line;
 }
@@ -132,7 +132,7 @@ class JobWatcher {
     MutexLock lock(mu_);
     if (!IsFinal(job_.state())) return false;
     if (job_.state() == v1::Job::SUCCEEDED &&
-        KindOfJob(job_).LineOf(job_, absl::ZeroDuration()).has_value()) {
+        KindViewOf(job_).LineOf(job_, absl::ZeroDuration()).has_value()) {
       display_.Finish();
     } else {
       display_.Clear();
@@ -144,12 +144,12 @@ class JobWatcher {
   void Tick() {
     if (session_.flags().progress == ProgressMode::kJson) return;
     MutexLock lock(mu_);
-    if (told_ || !KindOfJob(job_).CountsDown(job_)) return;
+    if (told_ || !KindViewOf(job_).CountsDown(job_)) return;
     ShowProgress(session_.io().clock->Now() - progress_came_);
   }
 
   void ShowProgress(absl::Duration age) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const std::optional<ProgressLine> line = KindOfJob(job_).LineOf(job_, age);
+    const std::optional<ProgressLine> line = KindViewOf(job_).LineOf(job_, age);
     if (line.has_value()) display_.Update(*line);
   }
 
@@ -197,7 +197,7 @@ class JobWatcher {
     } else if (job.has_wait() && job.wait().message() != job_.wait().message()) {
       display_.Say(fmt::format("{} waits: {}", NounAndId(job), job.wait().message()));
     }
-    const JobKind& kind = KindOfJob(job);
+    const KindView& kind = KindViewOf(job);
     for (const std::string& news : kind.News(message, job_)) display_.Say(news);
     if (kind.Progress(job) != kind.Progress(job_) || kind.Doing(job) != kind.Doing(job_) ||
         kind.SecondsLeft(job) != kind.SecondsLeft(job_)) {
@@ -232,7 +232,7 @@ class JobWatcher {
 };
 
 void PrintEnd(Session& session, const v1::Job& job) {
-  const std::string line = KindOfJob(job).EndLine(job);
+  const std::string line = KindViewOf(job).EndLine(job);
   if (session.flags().output == OutputFormat::kTable && !line.empty()) {
     *session.io().out << PlainText(line) << '\n';
   } else if (!session.flags().prints_events) {
@@ -254,14 +254,14 @@ int Follow(Session& session, const std::string& name, const WatchOptions& option
     session.SayError(session.Runnable(PlainText(
         fmt::format("  {0} {1} keeps running; `nerfctl job {2}` follows it again, `nerfctl job "
                     "cancel {1}` stops it",
-                    KindOfJob(*job).noun(), ShortName(name), again))));
+                    KindViewOf(*job).noun(), ShortName(name), again))));
   }
   return exit_code;
 }
 
 // Says what there is to say about a job that has ended. Returns the exit code.
 int SayEnd(const Session& session, const v1::Job& job) {
-  const JobKind& kind = KindOfJob(job);
+  const KindView& kind = KindViewOf(job);
   if (job.state() == v1::Job::SUCCEEDED) {
     for (const std::string& remark : kind.Remarks(job)) {
       session.Say(session.Runnable(PlainText(remark)));
@@ -298,7 +298,7 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
   if (const int code = Follow(session, name, options, &job); code != kOk) return code;
   PrintEnd(session, job);
   const int exit_code = SayEnd(session, job);
-  if (const std::string next = KindOfJob(job).NextCommand(job); !next.empty()) {
+  if (const std::string next = KindViewOf(job).NextCommand(job); !next.empty()) {
     session.SayNext(PlainText(next));
   }
   return exit_code;

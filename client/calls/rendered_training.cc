@@ -3,6 +3,7 @@
 #include <string>
 
 #include "client/calls/job_calls.h"
+#include "client/calls/resource_calls.h"
 #include "common/status_macros.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 
@@ -15,12 +16,10 @@ absl::StatusOr<std::string> NameOfTraining(Session& session,
   if (const size_t end = request.checkpoint().find("/checkpoints/"); end != std::string::npos) {
     return request.checkpoint().substr(0, end);
   }
-  v1::GetModelRequest of_model;
-  of_model.set_name(request.model());
-  const auto stub = session.Stub<v1::ModelService>();
   NERF_ASSIGN_OR_RETURN(
       const v1::Model model,
-      session.Call(*stub, &v1::ModelService::Stub::GetModel, of_model, kMaxQuestion));
+      CallByName<v1::ModelService>(session, request.model(), &v1::ModelService::Stub::GetModel,
+                                   kMaxQuestion));
   if (model.training_job().empty()) return absl::NotFoundError("the model names no job");
   return model.training_job();
 }

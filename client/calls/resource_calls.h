@@ -13,16 +13,17 @@ namespace nerf {
 // What most verbs do: expand a name, make one call, print the reply. Methods are members of the
 // generated stubs; each function returns the exit code.
 
-// Calls `method` with a request whose only field is the full name of `text`.
+// Calls `method` with a request whose only field is `name`, within `limit`.
 template <typename Service, typename Request, typename Response>
 absl::StatusOr<Response> CallByName(Session& session, const std::string& name,
                                     grpc::Status (Service::Stub::*method)(grpc::ClientContext*,
                                                                           const Request&,
-                                                                          Response*)) {
+                                                                          Response*),
+                                    absl::Duration limit = kCallTimeout) {
   Request request;
   request.set_name(name);
   const auto stub = session.Stub<Service>();
-  return session.Call(*stub, method, request);
+  return session.Call(*stub, method, request, limit);
 }
 
 // show: prints the resource that `text` names.

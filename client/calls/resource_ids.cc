@@ -1,6 +1,9 @@
 #include "client/calls/resource_ids.h"
 
+#include <utility>
+
 #include "client/calls/job_calls.h"
+#include "fmt/format.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 #include "nerf/v1/job_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
@@ -35,15 +38,19 @@ Request OfProject(const Session& session) {
 
 }  // namespace
 
-std::vector<std::string> ListShortIds(Session& session, ResourceKind kind) {
+std::vector<std::string> ListShortIds(Session& session, ResourceKind kind,
+                                      std::string_view job_kind) {
   switch (kind) {
     case ResourceKind::kScene:
       return IdsOf<v1::SceneService>(session, OfProject<v1::ListScenesRequest>(session),
                                      &v1::SceneService::Stub::ListScenes,
                                      &v1::ListScenesResponse::scenes);
-    case ResourceKind::kJob:
-      return IdsOf<v1::JobService>(session, OfProject<v1::ListJobsRequest>(session),
-                                   &v1::JobService::Stub::ListJobs, &v1::ListJobsResponse::jobs);
+    case ResourceKind::kJob: {
+      auto request = OfProject<v1::ListJobsRequest>(session);
+      if (!job_kind.empty()) request.set_filter(fmt::format("kind = {}", job_kind));
+      return IdsOf<v1::JobService>(session, std::move(request), &v1::JobService::Stub::ListJobs,
+                                   &v1::ListJobsResponse::jobs);
+    }
     case ResourceKind::kModel:
       return IdsOf<v1::ModelService>(session, OfProject<v1::ListModelsRequest>(session),
                                      &v1::ModelService::Stub::ListModels,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/calls/job_calls.h"
+#include "client/calls/resource_calls.h"
 #include "engine/path/camera_path.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
@@ -100,10 +101,8 @@ void SetStart(std::span<const v1::Camera> cameras, v1::Share* share) {
 }
 
 void FindStart(Session& session, const std::string& model, v1::Share* share) {
-  v1::GetModelRequest of_model;
-  of_model.set_name(model);
-  const auto models = session.Stub<v1::ModelService>();
-  const auto found = session.Call(*models, &v1::ModelService::Stub::GetModel, of_model);
+  const auto found =
+      CallByName<v1::ModelService>(session, model, &v1::ModelService::Stub::GetModel);
   if (!found.ok() || found->training_job().empty()) return;
   const auto job = GetJob(session, found->training_job());
   if (!job.ok() || job->training().scene().empty()) return;

@@ -18,7 +18,7 @@
 #include "client/commands/command_table.h"
 #include "client/flags/access.h"
 #include "client/flags/context_file.h"
-#include "client/kinds/job_kind.h"
+#include "client/kinds/kind_view.h"
 #include "common/exit_code.h"
 #include "common/rpc/path_kind.h"
 #include "common/server_address.h"
@@ -87,8 +87,18 @@ Position Walk(CLI::App& root, const std::vector<std::string>& words) {
   return position;
 }
 
-void AddIds(ResourceKind kind, const IdLister& list_ids, Completion* completion) {
-  for (std::string& id : list_ids(kind)) completion->candidates.push_back({std::move(id), ""});
+void AddIds(ResourceKind kind, const IdLister& list_ids, Completion* completion,
+            std::string_view job_kind = "") {
+  for (std::string& id : list_ids(kind, job_kind)) {
+    completion->candidates.push_back({std::move(id), ""});
+  }
+}
+
+// The kind of the jobs that a flag or argument takes; empty: any. Only trainings have checkpoints.
+std::string_view KindOfJobs(std::string_view name, bool positional) {
+  if (name == "pose-job") return PoseKindView().word();
+  if (name == "export-job") return ExportKindView().word();
+  return positional && name == "job" ? "" : TrainingKindView().word();
 }
 
 // The names that --context and the commands about contexts take.
@@ -122,7 +132,7 @@ Completion ValuesOf(const CLI::Option& option, const IdLister& list_ids) {
   if (name == "scene" || name == "target") AddIds(ResourceKind::kScene, list_ids, &completion);
   if (name == "model" || type == "MODEL") AddIds(ResourceKind::kModel, list_ids, &completion);
   if (name == "job" || name == "checkpoint" || type == "JOB") {
-    AddIds(ResourceKind::kJob, list_ids, &completion);
+    AddIds(ResourceKind::kJob, list_ids, &completion, KindOfJobs(name, positional));
   }
   if (name == "worker") AddIds(ResourceKind::kWorker, list_ids, &completion);
   if (name == "context" || (positional && name == "name")) AddContexts(&completion);
@@ -233,9 +243,10 @@ int RunComplete(CLI::App& root, const std::vector<std::string>& words, const Io&
   flags.timeout = kMaxCompletionWait;
   flags.quiet = true;
   Session session(flags, io);
-  const IdLister list_ids = [&](ResourceKind kind) -> std::vector<std::string> {
+  const IdLister list_ids = [&](ResourceKind kind,
+                                std::string_view job_kind) -> std::vector<std::string> {
     if (!CheckServerAddress(flags.server).ok() || !ProjectName(flags.project).ok()) return {};
-    return ListShortIds(session, kind);
+    return ListShortIds(session, kind, job_kind);
   };
   const Completion completion =
       CompleteWords(root, words.empty() ? std::vector<std::string>{""} : words, list_ids);

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/flags/io.h"
@@ -28,8 +29,9 @@ struct Completion {
   Paths paths = Paths::kNone;  // what the shell adds from the file system
 };
 
-// The short ids of the resources of a kind, newest first; empty if the server does not answer.
-using IdLister = std::function<std::vector<std::string>(ResourceKind)>;
+// The short ids of the resources of a kind, of jobs as ListShortIds takes it, newest first; empty
+// if the server does not answer.
+using IdLister = std::function<std::vector<std::string>(ResourceKind, std::string_view job_kind)>;
 
 // Completions of the last of `words`: commands, flags, values of flags, settings of --set, resource
 // names. Requires: at least one word.

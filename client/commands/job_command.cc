@@ -14,8 +14,8 @@
 #include "client/commands/commands.h"
 #include "client/flags/names.h"
 #include "client/flags/violations.h"
-#include "client/kinds/job_kind.h"
 #include "client/kinds/job_printers.h"
+#include "client/kinds/kind_view.h"
 #include "common/exit_code.h"
 #include "common/status_macros.h"
 #include "common/usage_error.h"
@@ -221,8 +221,8 @@ void AddJobCommands(CLI::App& app, Command* selected) {
   fetch
       ->add_option("--out", *out,
                    "Folder for the movie and frames of a render, the file of an export, the report "
-                   "of a pose job or the model of a training; or a name with an ending for the one "
-                   "file")
+                   "of a pose job or the model of a training; or a name with the ending of the one "
+                   "file, such as movie.mp4")
       ->capture_default_str();
   fetch->footer(
       "Examples:\n"

@@ -11,7 +11,7 @@
 #include "client/flags/names.h"
 #include "client/flags/render_job_flags.h"
 #include "client/flags/violations.h"
-#include "client/kinds/job_kind.h"
+#include "client/kinds/kind_view.h"
 #include "common/exit_code.h"
 #include "fmt/format.h"
 
@@ -23,14 +23,7 @@ int QueueRender(Session& session, const RenderJobFlags& flags, bool wait, const 
   const auto request = BuildRenderJobRequest(flags, session.flags().project, *session.io().random);
   if (!GetFieldViolations(request.status()).empty()) violations.Add(request.status());
   violations.Add(CheckJobOut(out));
-  if (request.ok()) {
-    const JobFiles files(session, out);
-    violations.Add(files.Check(request->job()));
-    const std::string_view ending = MovieEnding(request->job().render());
-    if (request->job().render().movie() && files.is_file() && !out.ends_with(ending)) {
-      violations.Add("--out", fmt::format("a movie of these channels ends in {}", ending));
-    }
-  }
+  if (request.ok()) violations.Add(JobFiles(session, out).Check(request->job()));
   if (!violations.empty()) return session.FailUsage(violations.ToStatus());
   if (!request.ok()) return session.Fail(request.status());
   const auto job = CreateJob(session, *request);
@@ -54,7 +47,9 @@ void AddJobRender(CLI::App& job, Command* selected) {
   auto out = std::make_shared<std::string>();
   AddRenderJobFlags(*render, flags.get());
   render->add_flag("--wait", *wait, "Follow the job to its end");
-  render->add_option("--out", *out, "Wait, and write the movie (.mp4), or all into this folder");
+  render->add_option("--out", *out,
+                     "Wait, and write the movie to this file, if the name ends in .mp4 (.webm with "
+                     "alpha), else movie and frames into this folder");
   render->footer(
       "Examples:\n"
       "  nerfctl job render mic --frames 120 --out movie.mp4\n"

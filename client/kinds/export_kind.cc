@@ -2,8 +2,8 @@
 
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "client/kinds/job_kind.h"
 #include "client/kinds/job_words.h"
+#include "client/kinds/kind_view.h"
 #include "common/exit_code.h"
 #include "fmt/format.h"
 
@@ -15,9 +15,9 @@ std::string SizeText(const v1::ExportStatus& status) {
   return FormatBytes(status.result().files(0).blob().size_bytes());
 }
 
-class ExportJobs final : public JobKind {
+class ExportJobs final : public KindView {
  public:
-  ExportJobs() : JobKind("export", "export job", kBadData) {}
+  ExportJobs() : KindView("export", "export job", kBadData) {}
 
   std::string Subject(const v1::Job& job) const override {
     return ShortName(SourceOfJob(job.export_()));
@@ -68,7 +68,7 @@ class ExportJobs final : public JobKind {
 
 }  // namespace
 
-const JobKind& ExportKind() {
+const KindView& ExportKindView() {
   static const auto* const kKind = new ExportJobs;
   return *kKind;
 }

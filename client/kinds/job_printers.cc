@@ -5,8 +5,8 @@
 
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "client/kinds/job_kind.h"
 #include "client/kinds/job_words.h"
+#include "client/kinds/kind_view.h"
 #include "client/show/resource_printers.h"
 #include "client/show/text_table.h"
 #include "fmt/format.h"
@@ -46,7 +46,7 @@ void PrintJobs(const Printer& printer, const std::vector<v1::Job>& jobs) {
   TextTable table(
       {"ID", "KIND", "NAME", "STATE", "OF", "PROGRESS", "RESULT", "WORKER", "AGE", "ETA", "NOTE"});
   for (const v1::Job& job : jobs) {
-    const JobKind& kind = KindOfJob(job);
+    const KindView& kind = KindViewOf(job);
     table.AddRow({ShortName(job.name()), std::string(kind.word()), job.display_name(),
                   StateText(job.state()), kind.Subject(job), kind.Progress(job), kind.Result(job),
                   WorkersText(job), FormatAge(ToTime(job.create_time()), printer.now),
@@ -58,7 +58,7 @@ void PrintJobs(const Printer& printer, const std::vector<v1::Job>& jobs) {
 void PrintJob(const Printer& printer, const v1::Job& job) {
   if (PrintForPrograms(printer, job)) return;
   printer.out << Colored(printer, job.state()) << "  " << PlainText(job.name()) << '\n';
-  const JobKind& kind = KindOfJob(job);
+  const KindView& kind = KindViewOf(job);
   TextFields fields;
   fields.Add("kind", std::string(kind.word()));
   fields.Add("display name", job.display_name());

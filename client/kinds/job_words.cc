@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "client/kinds/job_kind.h"
+#include "client/kinds/kind_view.h"
 #include "common/error_reason.h"
 #include "common/rpc/rpc_status.h"
 #include "fmt/format.h"
@@ -71,7 +71,7 @@ std::string NoteText(const v1::Job& job) {
   if (job.has_error()) {
     return fmt::format("{} ({})", Beginning(job.error().message()), FailureCode(job));
   }
-  if (job.state() != v1::Job::QUEUED) return KindOfJob(job).Doing(job);
+  if (job.state() != v1::Job::QUEUED) return KindViewOf(job).Doing(job);
   std::string note = QueueReasonText(job);
   if (job.has_wait()) note += (note.empty() ? "" : "; ") + job.wait().message();
   return note;

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "client/flags/names.h"
-#include "client/kinds/job_kind.h"
 #include "client/kinds/job_words.h"
+#include "client/kinds/kind_view.h"
 #include "common/counted.h"
 #include "common/exit_code.h"
 #include "fmt/format.h"
@@ -10,9 +10,9 @@
 namespace nerf {
 namespace {
 
-class PoseJobs final : public JobKind {
+class PoseJobs final : public KindView {
  public:
-  PoseJobs() : JobKind("pose", "pose job", kBadData) {}
+  PoseJobs() : KindView("pose", "pose job", kBadData) {}
 
   std::string Subject(const v1::Job& job) const override { return ShortName(job.pose().scene()); }
   // "6/7 placing cameras: 12 of 50".
@@ -93,7 +93,7 @@ class PoseJobs final : public JobKind {
 
 }  // namespace
 
-const JobKind& PoseKind() {
+const KindView& PoseKindView() {
   static const auto* const kKind = new PoseJobs;
   return *kKind;
 }

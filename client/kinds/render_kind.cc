@@ -2,8 +2,8 @@
 
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "client/kinds/job_kind.h"
 #include "client/kinds/job_words.h"
+#include "client/kinds/kind_view.h"
 #include "common/exit_code.h"
 #include "fmt/format.h"
 
@@ -14,9 +14,9 @@ std::string FramesText(const v1::Job& job) {
   return fmt::format("{}/{}", job.render_status().frames_done(), job.render_status().frame_count());
 }
 
-class RenderJobs final : public JobKind {
+class RenderJobs final : public KindView {
  public:
-  RenderJobs() : JobKind("render", "render job", kJobFailed) {}
+  RenderJobs() : KindView("render", "render job", kJobFailed) {}
 
   std::string Subject(const v1::Job& job) const override {
     return ShortName(SourceOfJob(job.render()));
@@ -68,11 +68,14 @@ class RenderJobs final : public JobKind {
     }
     return files;
   }
+  std::string FileEnding(const v1::Job& job) const override {
+    return job.render().images() ? "" : std::string(MovieEnding(job.render()));
+  }
 };
 
 }  // namespace
 
-const JobKind& RenderKind() {
+const KindView& RenderKindView() {
   static const auto* const kKind = new RenderJobs;
   return *kKind;
 }

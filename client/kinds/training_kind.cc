@@ -6,8 +6,8 @@
 #include "client/flags/crop_flag.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "client/kinds/job_kind.h"
 #include "client/kinds/job_words.h"
+#include "client/kinds/kind_view.h"
 #include "client/kinds/training_words.h"
 #include "client/show/resource_printers.h"
 #include "common/counted.h"
@@ -79,9 +79,9 @@ bool SaysPictures(const v1::Job& job) {
   return job.state() == v1::Job::RUNNING && ArePicturesReduced(job);
 }
 
-class TrainingJobs final : public JobKind {
+class TrainingJobs final : public KindView {
  public:
-  TrainingJobs() : JobKind("training", "job", kJobFailed) {}
+  TrainingJobs() : KindView("training", "job", kJobFailed) {}
 
   std::string Subject(const v1::Job& job) const override {
     const v1::TrainingSpec& spec = job.training();
@@ -122,7 +122,7 @@ class TrainingJobs final : public JobKind {
   }
   void AddWorkers(const v1::Job& job, TextFields* fields) const override {
     const auto& members = job.training_status().members();
-    if (members.empty()) JobKind::AddWorkers(job, fields);
+    if (members.empty()) KindView::AddWorkers(job, fields);
     for (const v1::Member& member : members) {
       fields->Add(fmt::format("rank {}", member.rank()),
                   member.host().empty() ? member.worker()
@@ -262,7 +262,7 @@ class TrainingJobs final : public JobKind {
 
 }  // namespace
 
-const JobKind& TrainingKind() {
+const KindView& TrainingKindView() {
   static const auto* const kKind = new TrainingJobs;
   return *kKind;
 }

@@ -113,19 +113,23 @@ def train(source: Any, options: TrainOptions, project: str) -> Flow:
 
 
 def progress_of(job: Any, token: str = "") -> types.Progress:
-    """What is of other kinds than the job's is 0 or empty."""
+    """Figures that jobs of its kind do not have are 0 or empty."""
+    kind = job.WhichOneof("spec") or ""
     training, render = job.training_status, job.render_status
     moment, pose, export = training.progress, job.pose_status.progress, job.export_status.progress
     psnr = (training.final_psnr if training.HasField("final_psnr") else
             moment.psnr_preview if moment.HasField("psnr_preview") else None)
-    fraction = (moment.fraction or render.frames_done / max(render.frame_count, 1) or
-                pose.done / max(pose.of, pose.done, 1) or export.share)
+    fractions = {"training": moment.fraction,
+                 "render": render.frames_done / max(render.frame_count, 1),
+                 "pose": min(pose.done / pose.of, 1.0) if pose.of else 0.0,
+                 "export": export.share}
+    timed = pose if kind == "pose" else moment
     return types.Progress(
-        job=job.name, kind=job.WhichOneof("spec") or "", state=Job.State.Name(job.state),
-        fraction=fraction, doing=pose.doing or export.step, step=moment.step,
-        samples=moment.samples, seconds=moment.seconds or pose.seconds,
-        eta_seconds=moment.eta_seconds or pose.eta_seconds or None, loss=moment.loss,
-        psnr_train=moment.psnr_train, psnr=psnr, wait=job.wait.message,
+        job=job.name, kind=kind, state=Job.State.Name(job.state),
+        fraction=fractions.get(kind, 0.0),
+        doing={"pose": pose.doing, "export": export.step}.get(kind, ""), step=moment.step,
+        samples=moment.samples, seconds=timed.seconds, eta_seconds=timed.eta_seconds or None,
+        loss=moment.loss, psnr_train=moment.psnr_train, psnr=psnr, wait=job.wait.message,
         figures=dict(moment.figures), token=token)
 
 

@@ -156,6 +156,7 @@ class Client(ClientBase):
     def jobs(self, filter: str = "") -> List["Job"]:
         """The project's jobs, newest first: all, or those of a filter such as `kind = training AND
         state = RUNNING`."""
+        # `filter` hides the builtin in here: it is the API's word, and nerfctl's --filter.
         found = self._run(_steps.list_all("job", self.project, filter=filter))
         return [Job(self, each.name) for each in found]
 

@@ -2,19 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
-
 #include "common/status_macros.h"
 #include "server/store/sqlite_statement.h"
 
 namespace nerf {
 namespace {
 
-// kMigrations[v] turns a file of version v into one of version v + 1. Columns hold what SQL
-// compares or sorts; the body (record_codec.h) holds the rest of a record.
-constexpr const char* kMigrations[] = {
-    // 0 -> 1
-    R"sql(
+// Columns hold what SQL compares or sorts; the body (record_codec.h) holds the rest of a record.
+constexpr char kQueueSchema[] = R"sql(
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE jobs (
       project TEXT NOT NULL,
@@ -52,33 +47,22 @@ constexpr const char* kMigrations[] = {
       fingerprint TEXT NOT NULL,
       create_time INTEGER NOT NULL,
       PRIMARY KEY (project, request_id)) STRICT, WITHOUT ROWID;
-    )sql",
-    // 1 -> 2
-    R"sql(
     CREATE TABLE job_curves (
       project TEXT NOT NULL,
       job TEXT NOT NULL,
       body BLOB NOT NULL,
       PRIMARY KEY (project, job)) STRICT, WITHOUT ROWID;
-    )sql",
-    // 2 -> 3
-    R"sql(
     CREATE TABLE projects (
       project TEXT PRIMARY KEY,
       body BLOB NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE drained_workers (worker TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
-    )sql",
-    // 3 -> 4
-    R"sql(
     CREATE TABLE uploads (
       project TEXT NOT NULL,
       sha256 TEXT NOT NULL,
       byte_size INTEGER NOT NULL,
       time INTEGER NOT NULL,
       PRIMARY KEY (project, sha256)) STRICT, WITHOUT ROWID;
-    )sql",
-};
-static_assert(std::size(kMigrations) == kSchemaVersion);
+    )sql";
 
 absl::StatusOr<int> ReadVersion(sqlite3* db) {
   NERF_ASSIGN_OR_RETURN(auto statement, SqliteStatement::Prepare(db, "PRAGMA user_version"));
@@ -86,32 +70,31 @@ absl::StatusOr<int> ReadVersion(sqlite3* db) {
   return row ? static_cast<int>(statement.Number(0)) : 0;
 }
 
-absl::Status Migrate(sqlite3* db, int version, RandomSource& random) {
-  const bool is_new = version == 0;
-  for (; version < kSchemaVersion; ++version) {
-    NERF_RETURN_IF_ERROR(SqliteExec(db, kMigrations[version]));
-  }
-  if (is_new) {
-    NERF_ASSIGN_OR_RETURN(
-        auto insert,
-        SqliteStatement::Prepare(db, "INSERT INTO meta (key, value) VALUES ('store_epoch', ?)"));
-    NERF_RETURN_IF_ERROR(insert.Bind(NewUuid4(random)).Run().status());
-  }
+absl::Status Create(sqlite3* db, RandomSource& random) {
+  NERF_RETURN_IF_ERROR(SqliteExec(db, kQueueSchema));
+  NERF_ASSIGN_OR_RETURN(
+      auto insert,
+      SqliteStatement::Prepare(db, "INSERT INTO meta (key, value) VALUES ('store_epoch', ?)"));
+  NERF_RETURN_IF_ERROR(insert.Bind(NewUuid4(random)).Run().status());
   return SqliteExec(db, fmt::format("PRAGMA user_version = {}", kSchemaVersion).c_str());
 }
 
 }  // namespace
 
-absl::Status MigrateSchema(sqlite3* db, RandomSource& random) {
+absl::Status WrongSchemaVersion(std::string_view place, int version, int supported) {
+  return absl::FailedPreconditionError(
+      fmt::format("the {} has schema version {}, this program reads version {} alone: {}", place,
+                  version, supported,
+                  version > supported ? "run a newer one"
+                                      : "run the one that made it, or begin with an empty store"));
+}
+
+absl::Status OpenSchema(sqlite3* db, RandomSource& random) {
   NERF_ASSIGN_OR_RETURN(const int version, ReadVersion(db));
   if (version == kSchemaVersion) return absl::OkStatus();
-  if (version > kSchemaVersion || version < 0) {
-    return absl::FailedPreconditionError(fmt::format(
-        "the store has schema version {}, this program supports up to {}; run a newer one", version,
-        kSchemaVersion));
-  }
+  if (version != 0) return WrongSchemaVersion("store", version, kSchemaVersion);
   NERF_RETURN_IF_ERROR(SqliteExec(db, "BEGIN IMMEDIATE"));
-  absl::Status status = Migrate(db, version, random);
+  absl::Status status = Create(db, random);
   if (status.ok()) status = SqliteExec(db, "COMMIT");
   if (!status.ok()) (void)SqliteExec(db, "ROLLBACK");
   return status;

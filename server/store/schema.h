@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "absl/status/status.h"
 #include "common/ids.h"
 
@@ -8,10 +10,13 @@ struct sqlite3;
 namespace nerf {
 
 // The schema version of this program (PRAGMA user_version of the file).
-inline constexpr int kSchemaVersion = 4;
+inline constexpr int kSchemaVersion = 5;
 
-// Migrates a store to kSchemaVersion, one version at a time, in one transaction. Gives a new file
-// its store epoch. FailedPrecondition for a file of a newer program.
-absl::Status MigrateSchema(sqlite3* db, RandomSource& random);
+// Gives a new file the schema and its store epoch. FailedPrecondition for a file of another
+// version.
+absl::Status OpenSchema(sqlite3* db, RandomSource& random);
+
+// FailedPrecondition: `place`, such as "store", has another schema version than is supported.
+absl::Status WrongSchemaVersion(std::string_view place, int version, int supported);
 
 }  // namespace nerf

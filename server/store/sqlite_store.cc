@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (status.ok()) status = SqliteExec(db, "PRAGMA synchronous = FULL");
   if (status.ok()) status = SqliteExec(db, "BEGIN IMMEDIATE; COMMIT");  // takes the lock now
   if (status.ok()) status = IntegrityCheck(db);
-  if (status.ok()) status = MigrateSchema(db, random);
+  if (status.ok()) status = OpenSchema(db, random);
   if (status.ok()) status = store->Prepare();
   if (status.ok()) status = store->CheckCommits(random);
   if (status.ok()) status = WriteAnew(db);

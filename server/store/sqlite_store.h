@@ -34,7 +34,7 @@ struct SqliteStoreOptions {
 
 // The queue's store in one SQLite file. Write-ahead log with synchronous=FULL, so that an OK
 // survives a power cut. One connection behind one mutex. The schema has a version (PRAGMA
-// user_version): older files are migrated in one transaction when opened, newer ones refused.
+// user_version): files of others are refused.
 //
 // Beside the file lie <path>.commits, which says how many commits were acknowledged, so that lost
 // ones are noticed (a damaged log, which SQLite reads up to the damage; an older file that was put

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "common/exit_code.h"
@@ -101,7 +102,16 @@ TEST_F(ServiceTest, CompletionOffersTheNamesOnTheServer) {
   EXPECT_THAT(complete({"job", "rm", "j-1", "k"}), ElementsAre("k-2", ":"));
   EXPECT_THAT(complete({"scene", "show", ""}), ElementsAre("mic", ":"));
   EXPECT_THAT(complete({"job", "create", "m"}), ElementsAre("mic", ":"));
-  EXPECT_THAT(complete({"render", "--job", "j"}), ElementsAre("j-1", ":"));
+  EXPECT_EQ(state_.list_jobs.back().filter(), "");
+  const std::pair<std::vector<std::string>, std::string> of_one_kind[] = {
+      {{"render", "--job", "j"}, "training"},
+      {{"job", "render", "--job", "j"}, "training"},
+      {{"job", "create", "--pose-job", "j"}, "pose"},
+      {{"share", "create", "mic", "--export-job", "j"}, "export"}};
+  for (const auto& [words, kind] : of_one_kind) {
+    EXPECT_THAT(complete(words), ElementsAre("j-1", ":"));
+    EXPECT_EQ(state_.list_jobs.back().filter(), "kind = " + kind);
+  }
 }
 
 TEST(CompletionTest, EveryShellHasAScriptThatCallsTheHiddenCommand) {

@@ -77,6 +77,21 @@ TEST_F(JobKindsTest, FramesAreFetchedBesideTheMovie) {
   EXPECT_GE(state_.calls["GetJob"], 2) << "while it runs, and at its end";
 }
 
+TEST_F(JobKindsTest, OnlyANameThatEndsAsTheJobsFileIsAFile) {
+  EXPECT_EQ(Fetch("r-1", "frames.v2").exit_code, kOk);
+  EXPECT_EQ(Content("frames.v2/movie.mp4"), "a movie");
+  EXPECT_EQ(Fetch("r-1", "loud.MP4").exit_code, kOk);
+  EXPECT_EQ(Content("loud.MP4"), "a movie");
+  const CommandResult other = Fetch("e-1", "mesh.ply");
+  EXPECT_EQ(other.exit_code, kUsage);
+  EXPECT_THAT(other.err, HasSubstr("mesh.ply: the job makes a file that ends in .glb"));
+  EXPECT_EQ(Content("mesh.ply"), "none");
+  // An ending that this program does not know.
+  state_.export_job.mutable_export_status()->mutable_result()->mutable_files(0)->set_name("a.new");
+  EXPECT_EQ(Fetch("e-1", "mine.new").exit_code, kOk);
+  EXPECT_EQ(Content("mine.new"), "a mesh");
+}
+
 TEST_F(JobKindsTest, NameOfAFileFromTheServerLeadsIntoNoOtherFolder) {
   state_.export_job.mutable_export_status()->mutable_result()->mutable_files(0)->set_name(
       "../../up.glb");

@@ -123,7 +123,7 @@ done
 code=0
 ctl job pause long 2>"$scratch/why" || code=$?
 [ "$code" = 7 ] || { echo "pause of a render job: exit code $code"; exit 1; }
-grep -q "jobs/long is a render job: it cannot be paused" "$scratch/why"
+grep -q "long is a render job: it cannot be paused" "$scratch/why"
 ctl job cancel long >/dev/null
 for _ in $(seq 50); do
   [ "$(field long state)" = CANCELLED ] && break

@@ -38,7 +38,7 @@ class JobRow {
 // thread-safe.
 class JobRows {
  public:
-  static constexpr size_t kMaxRows = 2'000;  // some 10 KB each
+  static constexpr size_t kMaxRows = 2'000;  // as large as their jobs: some 10 KB most of them
 
   // The row of a job, which is copied unless it is here. Requires: Drop was called since a change
   // of the job that readers of lists see.

@@ -8,7 +8,7 @@ void RowLog::Move(const ResourceKey& job) {
   uint64_t& version = version_of_[job];
   if (version != 0) {
     jobs_.erase(version);
-    deleted_.erase(version);
+    if (deleted_.erase(version) > 0) deleted_before_.insert(job);
   }
   version = version_;
   jobs_.emplace(version_, job);
@@ -21,6 +21,7 @@ void RowLog::Changed(const ResourceKey& job, std::vector<std::shared_ptr<WatchSi
 
 void RowLog::Deleted(const ResourceKey& job, std::vector<std::shared_ptr<WatchSignal>>& wake) {
   Move(job);
+  deleted_before_.erase(job);
   deleted_.insert(version_);
   SignalAll(job.project, wake);
   if (deleted_.size() <= kMaxDeleted) return;

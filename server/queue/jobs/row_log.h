@@ -30,6 +30,9 @@ class RowLog {
   uint64_t version() const { return version_; }
   // The first change above `version`.
   std::optional<std::pair<uint64_t, ResourceKey>> After(uint64_t version) const;
+  // Whether an earlier job of this name was deleted in this process, so that a reader may still
+  // show that one.
+  bool WasDeleted(const ResourceKey& job) const { return deleted_before_.contains(job); }
   // True if a deletion above `version` is no longer kept.
   bool HasGapAfter(uint64_t version) const { return version < forgotten_; }
 
@@ -49,6 +52,7 @@ class RowLog {
   std::map<ResourceKey, uint64_t> version_of_;
   JobRows rows_;                // of watchers and lists; the last watcher that leaves empties them
   std::set<uint64_t> deleted_;  // versions
+  std::set<ResourceKey> deleted_before_;
   std::multimap<std::string, std::shared_ptr<WatchSignal>> signals_;  // by project
 };
 

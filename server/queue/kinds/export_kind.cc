@@ -50,13 +50,6 @@ class ExportPolicy : public KindPolicy {
     return message;
   }
 
-  std::vector<BlobRef> FilesOf(const JobOutcome& outcome) const override {
-    std::vector<BlobRef> files;
-    if (!outcome.exported.has_value()) return files;
-    for (const SceneFileRecord& file : outcome.exported->files) files.push_back(file.blob);
-    return files;
-  }
-
   absl::Status TakeResult(const JobOutcome& outcome, Job& job) const override {
     if (!outcome.exported.has_value() || outcome.exported->files.empty()) {
       return StateConflict(fmt::format("no file of {} was named", JobName(job.key)));

@@ -50,8 +50,7 @@ std::string JobKindWord(JobKind kind) {
   return absl::AsciiStrToLower(std::string(JobKindName(kind)));
 }
 
-absl::Status RequireKind(const Job& job, bool can, std::string_view cannot) {
-  if (can) return absl::OkStatus();
+absl::Status KindCannot(const Job& job, std::string_view cannot) {
   const std::string kind = JobKindWord(job.kind);
   return WithReason(absl::FailedPreconditionError(
                         fmt::format("{} is {} {} job: it {}", JobName(job.key),

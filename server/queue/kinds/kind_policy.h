@@ -27,8 +27,8 @@ struct KindTraits {
 
   // An attempt begins from the start, since nothing of an earlier one is kept.
   bool starts_over = false;
-  // Its workers commit checkpoints: the job can be paused and changed, and models, renders and
-  // exports are made of it.
+  // Its workers commit checkpoints: the job can be paused, retried and extended, it can have
+  // deadlines and a crop, and models, renders and exports are made of it.
   bool has_checkpoints = false;
   // It trains until JobConfig's budget is used, so that TrainingRates know how long it takes.
   bool has_budget = false;
@@ -62,7 +62,7 @@ struct PartLease {
 // their codec in server/store/record_codec.cc, a source NAME_kind.cc of this folder, and its object
 // below and in All. What needs the queue's state (grants of parts, the commit of a scene) stands in
 // state/ and leases/ and is done for the kinds with a trait. Nothing outside of this folder names a
-// kind.
+// kind. CONTRIBUTING.md has what else a kind needs: its messages, and what people see of it.
 class KindPolicy {
  public:
   explicit KindPolicy(const KindTraits& traits) : traits_(traits) {}
@@ -105,8 +105,6 @@ class KindPolicy {
 
   // Ends.
 
-  // Files of a successful outcome that the blob store must have.
-  virtual std::vector<BlobRef> FilesOf(const JobOutcome& /*outcome*/) const { return {}; }
   // Takes what the success of a job of one lease must hold. FailedPrecondition STATE_CONFLICT where
   // that is missing.
   virtual absl::Status TakeResult(const JobOutcome& /*outcome*/, Job& /*job*/) const {
@@ -142,11 +140,17 @@ absl::StatusOr<JobKind> ParseJobKind(std::string_view name);
 // "training": for people and filters.
 std::string JobKindWord(JobKind kind);
 
-// FailedPrecondition KIND_CANNOT "projects/p/jobs/j is a render job: it `cannot`", unless it can.
-absl::Status RequireKind(const Job& job, bool can, std::string_view cannot);
+// FailedPrecondition KIND_CANNOT: "projects/p/jobs/j is a render job: it `cannot`".
+absl::Status KindCannot(const Job& job, std::string_view cannot);
+inline absl::Status RequireKind(const Job& job, bool can, std::string_view cannot) {
+  return can ? absl::OkStatus() : KindCannot(job, cannot);
+}
 // A deadline is for kinds with checkpoints alone, and must be after `now`.
 void CheckDeadline(std::string_view field, const Job& job, absl::Time deadline, absl::Time now,
                    RequestCheck& check);
+
+// Whether several workers hold its one lease together.
+inline bool IsGang(const Job& job) { return job.lease.IsGang() && !TraitsOf(job).has_part_leases; }
 
 // As of KindPolicy.
 inline std::string_view CapabilityOf(const Job& job) { return PolicyOf(job).CapabilityOf(job); }

@@ -247,6 +247,15 @@ absl::StatusOr<Job> LeaseTable::ReleaseBrokenGang(LeasedChange leased, uint32_t 
   return leased.entry->job;
 }
 
+absl::StatusOr<JobEntry*> LeaseTable::FindRanked(const LeaseRef& lease) {
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
+  NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, "TellRanks"));
+  // Only parts that share one lease are its members, by rank.
+  NERF_RETURN_IF_ERROR(
+      RequireKind(entry->job, !TraitsOf(entry->job).has_part_leases, "has no ranks"));
+  return entry;
+}
+
 absl::StatusOr<std::vector<std::string>> LeaseTable::TellRanks(const LeaseRef& lease,
                                                                uint32_t sequence,
                                                                const std::string& text) {
@@ -254,8 +263,7 @@ absl::StatusOr<std::vector<std::string>> LeaseTable::TellRanks(const LeaseRef& l
   if (text.size() > kMaxRankTextBytes) return WrongText("the text is too long");
   {
     QueueLock lock(state_);
-    NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
-    NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, "TellRanks"));
+    NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindRanked(lease));
     const std::vector<std::string>& members = entry->job.lease.members;
     GangState::Meeting& meeting = gangs_.meetings[lease.job];
     if (meeting.epoch != lease.epoch) meeting = {lease.epoch, {}};
@@ -276,8 +284,7 @@ absl::StatusOr<std::vector<std::string>> LeaseTable::TellRanks(const LeaseRef& l
 absl::StatusOr<std::vector<std::string>> LeaseTable::RankTexts(const LeaseRef& lease,
                                                                uint32_t sequence) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
-  NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, "TellRanks"));
+  NERF_RETURN_IF_ERROR(FindRanked(lease).status());
   std::vector<std::string> result;
   const auto meeting = gangs_.meetings.find(lease.job);
   if (meeting == gangs_.meetings.end() || meeting->second.epoch != lease.epoch) return result;

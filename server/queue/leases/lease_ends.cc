@@ -38,7 +38,7 @@ std::optional<Ending> EndingOf(JobState state, JobOutcome::Kind kind) {
 
 absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& reported) {
   // Called without the lock, because they read the file system.
-  const JobOutcome outcome = WithFilesChecked(lease, reported);
+  const JobOutcome outcome = WithFilesChecked(reported);
   std::optional<std::vector<JobInput>> lack = LackOf(lease, outcome);
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job));
@@ -103,13 +103,11 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   return entry.job;
 }
 
-JobOutcome LeaseTable::WithFilesChecked(const LeaseRef& lease, const JobOutcome& outcome) {
+JobOutcome LeaseTable::WithFilesChecked(const JobOutcome& outcome) {
   JobOutcome checked = outcome;
   std::vector<BlobRef> needed;
-  {
-    MutexLock lock(state_.mu);
-    const JobEntry* const found = state_.FindEntry(lease.job);
-    if (found != nullptr) needed = PolicyOf(found->job).FilesOf(outcome);
+  if (outcome.exported.has_value()) {
+    for (const SceneFileRecord& file : outcome.exported->files) needed.push_back(file.blob);
   }
   if (needed.empty() || state_.RequireBlobs(needed).ok()) return checked;
   checked.exported.reset();
@@ -180,7 +178,7 @@ absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reaso
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Release", JobState::kRunning));
   const Job& before = leased.entry->job;
-  const bool is_gang = !TraitsOf(before).has_part_leases && before.lease.IsGang();
+  const bool is_gang = IsGang(before);
   if (is_gang && reason == QueueReason::kWorkerLost) {
     return ReleaseBrokenGang(std::move(leased), lease.part, lost_rank);
   }

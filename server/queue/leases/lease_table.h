@@ -206,7 +206,7 @@ class LeaseTable {
 
  private:
   // Failed where the server lacks a file that the job has made. Reads the file system.
-  JobOutcome WithFilesChecked(const LeaseRef& lease, const JobOutcome& outcome);
+  JobOutcome WithFilesChecked(const JobOutcome& outcome);
   // Begins a change of the lease's job and renews the lease. Waits until nobody else changes the
   // job. If the lease has expired, the change takes it up again, which moves the job to
   // `state_if_retaken`. LEASE_FENCED if the lease is stale. `call` is the method's name, for the
@@ -223,6 +223,9 @@ class LeaseTable {
   absl::Status Refuse(LeasedChange leased, absl::Status status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   absl::Status RequireHolder(const Job& job, const LeaseRef& lease, std::string_view call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // The job of a lease that its holders have together, by rank. LEASE_FENCED; KIND_CANNOT.
+  absl::StatusOr<JobEntry*> FindRanked(const LeaseRef& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Renew without progress, ReportProgress with it.
   absl::StatusOr<LeaseOrder> Heard(const LeaseRef& lease, std::string_view call, JobState wanted,

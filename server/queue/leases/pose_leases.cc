@@ -42,8 +42,6 @@ absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const PoseResult& re
   const absl::Status present = state_.RequireBlobs(needed);
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job));
-  NERF_RETURN_IF_ERROR(
-      RequireKind(existing->job, TraitsOf(existing->job).makes_scene, "has no poses"));
   // A repeated call, because the reply was lost.
   if (existing->job.state == JobState::kSucceeded && existing->job.pose_result == result &&
       existing->job.lease.epoch == lease.epoch) {
@@ -52,6 +50,9 @@ absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const PoseResult& re
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "CommitPoses", JobState::kRunning));
   JobEntry& entry = *leased.entry;
   Job& job = leased.change.job;
+  if (absl::Status can = RequireKind(job, TraitsOf(job).makes_scene, "has no poses"); !can.ok()) {
+    return Refuse(std::move(leased), std::move(can));
+  }
   if (job.state == JobState::kCancelling) {
     return Refuse(std::move(leased),
                   StateConflict(fmt::format("{} is cancelled", JobName(lease.job))));

@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "common/mutex.h"
-#include "server/queue/jobs/job_kind.h"
 #include "server/queue/kinds/worker_description.h"
 #include "server/queue/leases/worker_health.h"
 #include "server/queue/resources/resource_key.h"

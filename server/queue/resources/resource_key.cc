@@ -36,6 +36,17 @@ std::optional<uint32_t> ParseStep(std::string_view text) {
   return static_cast<uint32_t>(value);
 }
 
+// projects/{p}/`collection`/{id}.
+absl::StatusOr<ResourceKey> ParseResourceName(std::string_view field, std::string_view name,
+                                              std::string_view collection) {
+  const std::vector<std::string_view> parts = SplitBySlash(name);
+  if (parts.size() != 4 || parts[0] != "projects" || parts[2] != collection ||
+      !IsResourceId(parts[1]) || !IsResourceId(parts[3])) {
+    return BadName(field, fmt::format("projects/{{project}}/{}/{{id}}", collection));
+  }
+  return ResourceKey{std::string(parts[1]), std::string(parts[3])};
+}
+
 }  // namespace
 
 std::string JobName(const ResourceKey& key) {
@@ -49,16 +60,6 @@ std::string ModelName(const ResourceKey& key) {
 }
 std::string CheckpointName(const ResourceKey& job, uint32_t step) {
   return fmt::format("{}/checkpoints/{}", JobName(job), step);
-}
-
-absl::StatusOr<ResourceKey> ParseResourceName(std::string_view field, std::string_view name,
-                                              std::string_view collection) {
-  const std::vector<std::string_view> parts = SplitBySlash(name);
-  if (parts.size() != 4 || parts[0] != "projects" || parts[2] != collection ||
-      !IsResourceId(parts[1]) || !IsResourceId(parts[3])) {
-    return BadName(field, fmt::format("projects/{{project}}/{}/{{id}}", collection));
-  }
-  return ResourceKey{std::string(parts[1]), std::string(parts[3])};
 }
 
 absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name) {

@@ -35,9 +35,6 @@ std::string CheckpointName(const ResourceKey& job, uint32_t step);
 absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name);
 absl::StatusOr<ResourceKey> ParseSceneName(std::string_view field, std::string_view name);
 absl::StatusOr<ResourceKey> ParseModelName(std::string_view field, std::string_view name);
-// projects/{p}/`collection`/{id}.
-absl::StatusOr<ResourceKey> ParseResourceName(std::string_view field, std::string_view name,
-                                              std::string_view collection);
 absl::StatusOr<CheckpointKey> ParseCheckpointName(std::string_view field, std::string_view name);
 // "projects/{p}" -> p; empty -> "default".
 absl::StatusOr<std::string> ParseProjectName(std::string_view field, std::string_view name);

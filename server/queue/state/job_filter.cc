@@ -104,10 +104,7 @@ class JobFilter::Parser {
         !absl::SimpleAtoi(comparison.value, &comparison.number)) {
       return Bad("priority is compared with a whole number");
     }
-    const auto is_named = [&](const KindPolicy* policy) {
-      return JobKindWord(policy->traits().kind) == comparison.value;
-    };
-    if (comparison.field == Field::kKind && std::ranges::none_of(KindPolicy::All(), is_named)) {
+    if (comparison.field == Field::kKind && !TakeKind(&comparison)) {
       return Bad("kind is compared with training, render, pose or export");
     }
     if (comparison.field == Field::kState && !ParseJobState(comparison.value).ok()) {
@@ -116,6 +113,15 @@ class JobFilter::Parser {
           "SUCCEEDED, FAILED or CANCELLED");
     }
     return comparison;
+  }
+
+  // False for a value that is no kind.
+  static bool TakeKind(Comparison* comparison) {
+    for (const KindPolicy* policy : KindPolicy::All()) {
+      comparison->number = static_cast<int>(policy->traits().kind);
+      if (JobKindWord(policy->traits().kind) == comparison->value) return true;
+    }
+    return false;
   }
 
   std::string TakeOperator() {
@@ -165,7 +171,7 @@ bool JobFilter::Holds(const Comparison& comparison, const Job& job) {
   };
   switch (comparison.field) {
     case Field::kKind:
-      return compare(JobKindWord(job.kind));
+      return Compare(static_cast<int>(job.kind), comparison.op, comparison.number);
     case Field::kState:
       return compare(JobStateName(job.state));
     case Field::kScene:
@@ -182,6 +188,13 @@ bool JobFilter::Holds(const Comparison& comparison, const Job& job) {
     }
   }
   return false;
+}
+
+bool JobFilter::Admits(JobKind kind) const {
+  return std::ranges::all_of(comparisons_, [&](const Comparison& comparison) {
+    return comparison.field != Field::kKind ||
+           Compare(static_cast<int>(kind), comparison.op, comparison.number);
+  });
 }
 
 bool JobFilter::Matches(const Job& job) const {

@@ -25,6 +25,8 @@ class JobFilter {
   static absl::StatusOr<JobFilter> Parse(std::string_view text);
 
   bool Matches(const Job& job) const;
+  // Whether jobs of the kind may match.
+  bool Admits(JobKind kind) const;
   // The text that was parsed.
   const std::string& text() const { return text_; }
 
@@ -35,7 +37,7 @@ class JobFilter {
     std::string label;  // key, with kLabel
     std::string op;
     std::string value;
-    int number = 0;  // with kPriority
+    int number = 0;  // with kPriority; with kKind the JobKind
   };
   class Parser;
   static bool Holds(const Comparison& comparison, const Job& job);

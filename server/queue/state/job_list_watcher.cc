@@ -133,7 +133,10 @@ std::optional<std::pair<uint64_t, ResourceKey>> JobListWatcher::NextChange() {
     auto change = state_.rows().After(position_);
     if (!change.has_value()) return std::nullopt;
     const JobEntry* const found = state_.FindEntry(change->second);
-    const bool is_known = found == nullptr || found->job.create_sequence >= floor_;
+    const bool is_known =
+        found == nullptr ||
+        (found->job.create_sequence >= floor_ &&
+         (request_.filter.Admits(found->job.kind) || state_.rows().WasDeleted(change->second)));
     if (change->second.project == request_.project && is_known) return change;
     position_ = change->first;
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "server/queue/kinds/kind_policy.h"
@@ -26,7 +25,7 @@ absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key) {
   return job;
 }
 
-const KindTraits& JobQueue::KindOf(const ResourceKey& key) {
+const KindTraits& JobQueue::TraitsOfJob(const ResourceKey& key) {
   MutexLock lock(state_.mu);
   const JobEntry* const found = state_.FindEntry(key);
   return TraitsOf(found == nullptr ? kDefaultJobKind : found->job.kind);
@@ -73,6 +72,8 @@ absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,
                                                          std::optional<uint32_t> step) {
   MutexLock lock(state_.mu);
   NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(job));
+  NERF_RETURN_IF_ERROR(
+      RequireKind(found->job, TraitsOf(found->job).has_checkpoints, "has no checkpoints"));
   const std::vector<CheckpointRecord>& checkpoints = found->job.checkpoints;
   if (!step.has_value()) {
     if (checkpoints.empty()) return NoCheckpoint(JobName(job));

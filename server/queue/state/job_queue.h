@@ -78,7 +78,7 @@ class JobQueue {
   // Reads the store when a pose job is final, and is the only call that returns the files of one.
   absl::StatusOr<Job> Get(const ResourceKey& key);
   // What is fixed of the job's kind; of kDefaultJobKind where there is no such job.
-  const KindTraits& KindOf(const ResourceKey& key);
+  const KindTraits& TraitsOfJob(const ResourceKey& key);
   // The jobs that `filter` matches, newest first. InvalidArgument for a bad page.
   absl::StatusOr<Page<ListedJob>> List(const PageRequest& request, const JobFilter& filter = {});
   // Number of the job's parts that have succeeded.

@@ -76,8 +76,10 @@ absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoin
 }
 
 absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& update) {
+  NERF_ASSIGN_OR_RETURN(Job whole, Get(key));
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, FindChangeable(key));
+  if (entry->job.create_sequence != whole.create_sequence) return ResourceNotFound(JobName(key));
   const std::string etag = EtagOf(entry->job);
   if (!update.etag.empty() && update.etag != etag) {
     return WithReason(absl::AbortedError(fmt::format("{} has changed: its etag is {}, not {}",
@@ -86,6 +88,8 @@ absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& up
   }
   JobChange change(*entry, state_.clock.WallNow());
   Job& job = change.job;
+  // The store gets the job whole: also files that are left there since its end.
+  if (job.pose.n_stored_files > 0) job.pose = std::move(whole.pose);
   if (update.display_name.has_value()) job.display_name = *update.display_name;
   if (update.priority.has_value()) job.priority = *update.priority;
   if (update.crop.has_value()) job.crop = *update.crop;

@@ -53,7 +53,7 @@ absl::Status AwaitPoses(const QueueState& state, Job& training) {
   if (poses == nullptr) {
     const JobEntry* const other = state.FindEntry(key);
     return other == nullptr ? ResourceNotFound(JobName(key))
-                            : RequireKind(other->job, false, "makes no scene");
+                            : KindCannot(other->job, "makes no scene");
   }
   if (poses->state == JobState::kFailed || poses->state == JobState::kCancelled) {
     return StateConflict(

@@ -280,8 +280,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   const JobState old_state = change.old_state();
   std::vector<std::string> old_gang;
   const KindTraits& traits = TraitsOf(entry.job);
-  if (!traits.has_part_leases && entry.job.lease.IsGang() && HoldsLease(old_state) &&
-      !HoldsLease(change.job.state)) {
+  if (IsGang(entry.job) && HoldsLease(old_state) && !HoldsLease(change.job.state)) {
     old_gang = entry.job.lease.members;
   }
   const bool has_newer_progress = entry.log.live_version() != change.old_live_version();
@@ -304,7 +303,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   entry.log.SignalAll(wake_);
   LeaveFilesInStore(&entry.job);
   const Job& job = entry.job;
-  NoteRow(job);
+  rows_.Changed(job.key, wake_);
   const bool moved =
       std::any_of(change.events().begin(), change.events().end(),
                   [](const JobEvent& event) { return event.kind == JobEventKind::kStateChanged; });
@@ -359,7 +358,7 @@ void QueueState::AddJob(const Job& job, const JobEvent& event) {
   job_order_.emplace(job.create_sequence, job.key);
   if (!job.parts.empty()) split_jobs_.insert(job.key);
   Reindex(entry, std::nullopt);
-  NoteRow(job);
+  rows_.Changed(job.key, wake_);
 }
 
 void QueueState::RemoveJob(JobEntry& entry) {

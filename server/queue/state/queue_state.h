@@ -323,8 +323,6 @@ class QueueState {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void UnsubscribeRows(const std::string& project, const std::shared_ptr<WatchSignal>& signal)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // Tells those who follow the list of jobs that the job is new or has changed.
-  void NoteRow(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // The job's row as it is now.
   std::shared_ptr<const JobRow> RowOf(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     return rows_.RowOf(job);

@@ -45,12 +45,12 @@ void QueueState::ShowProgress(JobEntry& entry, const JobProgress& progress) {
   entry.job.progress = progress;
   entry.log.SetLiveProgress();
   entry.log.SignalAll(wake_);
-  NoteRow(entry.job);
+  rows_.Changed(entry.job.key, wake_);
 }
 
 void QueueState::TakeCheckpoints(JobEntry& entry, std::vector<CheckpointRecord> checkpoints) {
   entry.job.checkpoints = std::move(checkpoints);
-  NoteRow(entry.job);
+  rows_.Changed(entry.job.key, wake_);
 }
 
 void QueueState::SubscribeWork(const std::string& worker, std::shared_ptr<WatchSignal> signal) {
@@ -63,8 +63,6 @@ void QueueState::UnsubscribeWork(const std::string& worker,
   while (it != end && it->second != signal) ++it;
   if (it != end) work_signals_.erase(it);
 }
-
-void QueueState::NoteRow(const Job& job) { rows_.Changed(job.key, wake_); }
 
 void QueueState::Wake(const std::string& worker) {
   const auto [begin, end] = work_signals_.equal_range(worker);

@@ -64,7 +64,7 @@ class QueueAdmin {
   absl::StatusOr<ProjectView> UpdateProject(const std::string& project,
                                             const std::function<void(ProjectRecord&)>& change);
 
-  // A drained worker gets nothing more, and its training job is asked back by the next
+  // A drained worker gets nothing more, and its job is asked back by the next
   // JobUpkeep::Tick. Errors: NotFound RESOURCE_NOT_FOUND for one that is neither known nor drained;
   // Unavailable STORE_READ_ONLY.
   absl::StatusOr<WorkerRecord> SetDrained(const std::string& worker, bool drained);

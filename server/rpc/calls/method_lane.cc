@@ -4,7 +4,7 @@ namespace nerf {
 
 Lane LaneOf(std::string_view method) {
   const std::string_view name = method.substr(method.find('/') + 1);
-  if (name == "ListTrainingMetrics") return Lane::kRead;  // of the store, for a job that has ended
+  if (name == "ListJobMetrics") return Lane::kRead;  // of the store, for a job that has ended
   if (name.starts_with("Get") || name.starts_with("List")) return Lane::kQuick;
   // Nothing of these is stored.
   if (name == "UpdateView" || name == "SignBlobUrl") return Lane::kQuick;

@@ -49,99 +49,99 @@ std::string FormatNames() {
 }
 
 // What is asked of a format that does not have it is refused, never ignored.
-void CheckProduct(const v1::ExportSpec& job, RequestCheck& check) {
-  using Job = v1::ExportSpec;
-  const Job::Format format = job.format();
-  const bool is_known = Job::Format_IsValid(format) && format != Job::FORMAT_UNSPECIFIED;
+void CheckProduct(const v1::ExportSpec& spec, RequestCheck& check) {
+  using Spec = v1::ExportSpec;
+  const Spec::Format format = spec.format();
+  const bool is_known = Spec::Format_IsValid(format) && format != Spec::FORMAT_UNSPECIFIED;
   check.Require(is_known, "job.export.format", fmt::format("must be one of {}", FormatNames()));
-  check.Require(Job::Frame_IsValid(job.frame()), "job.export.frame",
+  check.Require(Spec::Frame_IsValid(spec.frame()), "job.export.frame",
                 "is not a frame known to this server");
-  if (job.has_box()) CheckCropBox("job.export.box", job.box(), check);
-  check.Require(!job.has_box() || !job.whole(), "job.export.whole", "has no effect with box");
-  const uint32_t resolution = job.resolution(), triangles = job.triangles();
+  if (spec.has_box()) CheckCropBox("job.export.box", spec.box(), check);
+  check.Require(!spec.has_box() || !spec.whole(), "job.export.whole", "has no effect with box");
+  const uint32_t resolution = spec.resolution(), triangles = spec.triangles();
   check.Require(
       resolution == 0 || (resolution >= kMinExportResolution && resolution <= kMaxExportResolution),
       "job.export.resolution",
       fmt::format("must be {} to {}", kMinExportResolution, kMaxExportResolution));
   check.Require(triangles <= kMaxTriangles, "job.export.triangles", "must be at most 1e9");
-  const uint32_t texture = job.texture();
+  const uint32_t texture = spec.texture();
   check.Require(texture == 0 || (texture >= kMinTexture && texture <= kMaxTexture),
                 "job.export.texture", fmt::format("must be {} to {}", kMinTexture, kMaxTexture));
-  const v1::CameraPath& path = job.path();
-  if (job.has_path()) CheckCameraPath("job.export.path", path, check);
+  const v1::CameraPath& path = spec.path();
+  if (spec.has_path()) CheckCameraPath("job.export.path", path, check);
   check.Require(!path.has_scene(), "job.export.path.scene", "is for render jobs alone");
   if (!is_known) return;
   const auto refuse = [&](bool is_given, std::string_view field) {
     check.Require(!is_given, fmt::format("job.export.{}", field),
-                  fmt::format("has no effect on {}", Job::Format_Name(format)));
+                  fmt::format("has no effect on {}", Spec::Format_Name(format)));
   };
-  refuse(!HasBox(format) && job.has_box(), "box");
-  refuse(!HasBox(format) && job.whole(), "whole");
+  refuse(!HasBox(format) && spec.has_box(), "box");
+  refuse(!HasBox(format) && spec.whole(), "whole");
   refuse(!HasGrid(format) && resolution > 0, "resolution");
-  refuse(!IsPath(format) && format != Job::VIEWS && job.has_path(), "path");
+  refuse(!IsPath(format) && format != Spec::VIEWS && spec.has_path(), "path");
   refuse(!IsMesh(format) && triangles > 0, "triangles");
-  refuse(format != Job::GLB && texture > 0, "texture");
-  refuse(format != Job::VIEWER && job.baked(), "baked");
-  const bool has_frame = job.frame() != Job::FRAME_UNSPECIFIED && job.frame() != Job::DATASET;
-  refuse((format == Job::VIEWER || IsPath(format)) && has_frame, "frame");
-  const bool is_mirrored = job.frame() == Job::UNITY || job.frame() == Job::UNREAL;
-  const bool has_cameras = format == Job::CAMERAS || format == Job::VIEWS;
+  refuse(format != Spec::GLB && texture > 0, "texture");
+  refuse(format != Spec::VIEWER && spec.baked(), "baked");
+  const bool has_frame = spec.frame() != Spec::FRAME_UNSPECIFIED && spec.frame() != Spec::DATASET;
+  refuse((format == Spec::VIEWER || IsPath(format)) && has_frame, "frame");
+  const bool is_mirrored = spec.frame() == Spec::UNITY || spec.frame() == Spec::UNREAL;
+  const bool has_cameras = format == Spec::CAMERAS || format == Spec::VIEWS;
   check.Require(!has_cameras || !is_mirrored, "job.export.frame",
                 "is left-handed, cameras are not");
 }
 
 // What the client has asked for, with defaults filled in.
-v1::ExportSpec RequestedExport(const v1::ExportSpec& job) {
+v1::ExportSpec RequestedExport(const v1::ExportSpec& spec) {
   v1::ExportSpec requested;
-  if (job.has_model()) requested.set_model(job.model());
-  if (job.has_checkpoint()) requested.set_checkpoint(job.checkpoint());
-  requested.set_format(job.format());
-  requested.set_frame(job.frame() == v1::ExportSpec::FRAME_UNSPECIFIED ? v1::ExportSpec::DATASET
-                                                                       : job.frame());
-  if (job.has_box()) *requested.mutable_box() = job.box();
-  requested.set_whole(job.whole());
-  if (HasGrid(job.format())) {
-    requested.set_resolution(job.resolution() == 0 ? kDefaultExportResolution : job.resolution());
+  if (spec.has_model()) requested.set_model(spec.model());
+  if (spec.has_checkpoint()) requested.set_checkpoint(spec.checkpoint());
+  requested.set_format(spec.format());
+  requested.set_frame(spec.frame() == v1::ExportSpec::FRAME_UNSPECIFIED ? v1::ExportSpec::DATASET
+                                                                        : spec.frame());
+  if (spec.has_box()) *requested.mutable_box() = spec.box();
+  requested.set_whole(spec.whole());
+  if (HasGrid(spec.format())) {
+    requested.set_resolution(spec.resolution() == 0 ? kDefaultExportResolution : spec.resolution());
   }
-  if (IsMesh(job.format())) {
-    requested.set_triangles(job.triangles() == 0 ? kDefaultTriangles : job.triangles());
+  if (IsMesh(spec.format())) {
+    requested.set_triangles(spec.triangles() == 0 ? kDefaultTriangles : spec.triangles());
   }
-  requested.set_texture(job.texture());
-  requested.set_baked(job.baked());
-  if (job.has_path()) *requested.mutable_path() = job.path();
+  requested.set_texture(spec.texture());
+  requested.set_baked(spec.baked());
+  if (spec.has_path()) *requested.mutable_path() = spec.path();
   requested.DiscardUnknownFields();
   return requested;
 }
 
 // Whether it is of the box that is kept with its source, if there is one.
-bool UsesKeptCrop(const v1::ExportSpec& job) {
-  return !job.has_box() && !job.whole() && HasBox(job.format());
+bool UsesKeptCrop(const v1::ExportSpec& spec) {
+  return !spec.has_box() && !spec.whole() && HasBox(spec.format());
 }
 
 // The request with the box that is kept with its source, where it uses that. A request that cannot
 // be parsed is left out.
 v1::ExportSpec AsMade(const ExportSpec& spec) {
-  v1::ExportSpec job;
-  if (!job.ParseFromString(spec.request)) job.Clear();
-  if (spec.crop.empty() || !UsesKeptCrop(job)) return job;
-  if (!job.mutable_box()->ParseFromString(spec.crop)) job.clear_box();
-  return job;
+  v1::ExportSpec made;
+  if (!made.ParseFromString(spec.request)) made.Clear();
+  if (spec.crop.empty() || !UsesKeptCrop(made)) return made;
+  if (!made.mutable_box()->ParseFromString(spec.crop)) made.clear_box();
+  return made;
 }
 
 // What a worker must announce besides kExportFeature to know what is asked; or empty.
-std::string_view FeatureOf(const v1::ExportSpec& job) {
-  const v1::ExportSpec::Format format = job.format();
-  if (job.baked()) return kBakedExportsFeature;
+std::string_view FeatureOf(const v1::ExportSpec& spec) {
+  const v1::ExportSpec::Format format = spec.format();
+  if (spec.baked()) return kBakedExportsFeature;
   if (format == v1::ExportSpec::NVDB) return kNanoVdbFeature;
   if (IsPath(format) || format == v1::ExportSpec::VIEWS) return kPathExportsFeature;
-  const bool is_boxed_viewer = format == v1::ExportSpec::VIEWER && job.has_box();
-  const bool is_newer = format == v1::ExportSpec::VDB || job.texture() > 0 ||
-                        !job.box().turn().empty() || is_boxed_viewer;
+  const bool is_boxed_viewer = format == v1::ExportSpec::VIEWER && spec.has_box();
+  const bool is_newer = format == v1::ExportSpec::VDB || spec.texture() > 0 ||
+                        !spec.box().turn().empty() || is_boxed_viewer;
   return is_newer ? kMoreExportsFeature : "";
 }
 
 // The worker's figures where there are some, else the estimate from the request and the model.
-void ShowSize(const Job& job, const v1::ExportSpec& spec, v1::ExportStatus* status) {
+void FillSize(const Job& job, const v1::ExportSpec& spec, v1::ExportStatus* status) {
   ExportBytes size = BytesOfRequest(spec);
   if (job.exporting.expected_bytes > 0) size.expected = job.exporting.expected_bytes;
   const auto take = [&](const char* name, double* bytes) {
@@ -154,14 +154,14 @@ void ShowSize(const Job& job, const v1::ExportSpec& spec, v1::ExportStatus* stat
   status->set_max_bytes(size.max);
 }
 
-void ShowExport(const Job& job, bool whole, v1::Job* proto) {
+void FillExport(const Job& job, bool whole, v1::Job* proto) {
   v1::ExportSpec& spec = *proto->mutable_export_();
   spec = AsMade(job.exporting);
   if (spec.has_checkpoint() && job.exporting.step.has_value()) {
     spec.set_checkpoint(CheckpointName(job.exporting.source, *job.exporting.step));
   }
   v1::ExportStatus& status = *proto->mutable_export_status();
-  ShowSize(job, spec, &status);
+  FillSize(job, spec, &status);
   if (!whole) spec.clear_path();
   const PoseStage& stage = job.progress.pose;
   if (!stage.doing.empty()) {
@@ -192,7 +192,7 @@ absl::Status ParseExport(const v1::CreateJobRequest& request, RequestCheck& chec
   return absl::OkStatus();
 }
 
-void OrderExport(const LeaseGrant& grant, v1::DesiredJob* order) {
+void FillExportOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
   order->set_action(v1::DesiredJob::EXPORT);
   v1::ExportTask* task = order->mutable_model_export();
   *task->mutable_file() = ToProto(grant.job.exporting.model_blob);
@@ -218,7 +218,7 @@ absl::StatusOr<std::optional<JobProgress>> ExportProgressOf(const v1::JobReport&
 
 }  // namespace
 
-const KindMessages kExportMessages = {v1::Job::kExport, ShowExport, ParseExport, OrderExport,
+const KindMessages kExportMessages = {v1::Job::kExport, FillExport, ParseExport, FillExportOrder,
                                       ExportProgressOf};
 
 absl::StatusOr<ExportResult> FromProto(const v1::ExportResult& result) {

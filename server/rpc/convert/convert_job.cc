@@ -12,7 +12,6 @@
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/convert_config.h"
 #include "server/rpc/convert/kept_crop.h"
 #include "server/rpc/convert/kind_messages.h"
 #include "server/rpc/convert/render_request.h"
@@ -80,7 +79,7 @@ google::rpc::Status ToProtoError(const JobError& error) {
 
 const KindMessages& MessagesOf(JobKind kind) { return *kKinds[static_cast<size_t>(kind)]; }
 
-std::optional<JobKind> KindOf(const v1::Job& job) {
+std::optional<JobKind> KindOfSpec(const v1::Job& job) {
   for (size_t i = 0; i < kKinds.size(); ++i) {
     if (kKinds[i]->spec == job.spec_case()) return static_cast<JobKind>(i);
   }
@@ -113,7 +112,7 @@ v1::Job ToProto(const Job& job, bool whole) {
   if (job.start_time != absl::InfinitePast()) *proto.mutable_start_time() = ToProto(job.start_time);
   if (job.end_time != absl::InfinitePast()) *proto.mutable_end_time() = ToProto(job.end_time);
   proto.set_last_event_sequence(static_cast<double>(job.last_event_sequence));
-  MessagesOf(job.kind).show(job, whole, &proto);
+  MessagesOf(job.kind).fill(job, whole, &proto);
   return proto;
 }
 
@@ -133,7 +132,7 @@ v1::DesiredJob ToProto(const LeaseGrant& grant) {
   order.set_lease_epoch(grant.lease.epoch);
   *order.mutable_lease_ttl() = ToProto(grant.ttl);
   order.set_part(grant.lease.part);
-  MessagesOf(grant.job.kind).order(grant, &order);
+  MessagesOf(grant.job.kind).fill_order(grant, &order);
   return order;
 }
 
@@ -151,7 +150,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateJobRequest& request) {
       Deadline("job.start_by_time", job.has_start_by_time(), job.start_by_time(), check);
   spec.end_by = Deadline("job.end_by_time", job.has_end_by_time(), job.end_by_time(), check);
   CheckJobNames(spec, check);
-  const std::optional<JobKind> kind = KindOf(job);
+  const std::optional<JobKind> kind = KindOfSpec(job);
   check.Require(kind.has_value(), "job.spec", "must be one of training, render, pose and export");
   if (!kind.has_value()) return check.Result();
   spec.kind = *kind;
@@ -237,8 +236,7 @@ absl::StatusOr<JobUpdate> FromProto(const v1::UpdateJobRequest& request) {
     } else {
       check.Require(false, "update_mask",
                     "must be of display_name, priority, start_by_time, end_by_time, training.crop, "
-                    "labels "
-                    "and labels.KEY");
+                    "labels and labels.KEY");
     }
   }
   NERF_RETURN_IF_ERROR(check.Result());

@@ -12,7 +12,6 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "engine/base/picture_names.h"
-#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/kinds/pose_kind.h"
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/convert/convert_common.h"
@@ -121,7 +120,7 @@ absl::StatusOr<std::optional<JobProgress>> PoseProgressOf(const v1::JobReport& r
   return progress;
 }
 
-void ShowPose(const Job& job, bool whole, v1::Job* proto) {
+void FillPose(const Job& job, bool whole, v1::Job* proto) {
   v1::PoseSpec& spec = *proto->mutable_pose();
   for (size_t i = 0; whole && i < job.pose.files.size(); ++i) {
     v1::SceneFile* file = spec.add_files();
@@ -189,7 +188,7 @@ absl::Status ParsePose(const v1::CreateJobRequest& request, RequestCheck& check,
   return absl::OkStatus();
 }
 
-void OrderPose(const LeaseGrant& grant, v1::DesiredJob* order) {
+void FillPoseOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
   order->set_action(v1::DesiredJob::POSE);
   v1::PoseTask* task = order->mutable_pose();
   AddManifest(grant.job.pose.files, task->mutable_files());
@@ -202,7 +201,8 @@ void OrderPose(const LeaseGrant& grant, v1::DesiredJob* order) {
 
 }  // namespace
 
-const KindMessages kPoseMessages = {v1::Job::kPose, ShowPose, ParsePose, OrderPose, PoseProgressOf};
+const KindMessages kPoseMessages = {v1::Job::kPose, FillPose, ParsePose, FillPoseOrder,
+                                    PoseProgressOf};
 
 absl::StatusOr<CommittedPoses> FromProto(const v1::CommitPosesRequest& request) {
   RequestCheck check;

@@ -64,50 +64,50 @@ void CheckSize(std::string_view prefix, uint32_t width, uint32_t height, Request
 }
 
 // Channels, outputs, their format and frame rate.
-void CheckOutputs(const v1::RenderSpec& job, RequestCheck& check) {
+void CheckOutputs(const v1::RenderSpec& spec, RequestCheck& check) {
   std::set<int> seen;
-  for (const int channel : job.channels()) {
+  for (const int channel : spec.channels()) {
     check.Require(v1::RenderChannel_IsValid(channel) && channel != v1::RENDER_CHANNEL_UNSPECIFIED,
                   "job.render.channels", "must be RGB, RGBA, DEPTH or OPACITY");
     check.Require(seen.insert(channel).second, "job.render.channels",
                   "a channel is asked for twice");
   }
-  CheckColorChannels("job.render.channels", job.channels(), check);
-  CheckViewStyle("job.render.", job.style(), {job.width(), job.height()}, check);
-  check.Require(!job.movie() || !job.style().has_panorama() || job.channels().empty() ||
-                    job.channels(0) != v1::RGBA,
+  CheckColorChannels("job.render.channels", spec.channels(), check);
+  CheckViewStyle("job.render.", spec.style(), {spec.width(), spec.height()}, check);
+  check.Require(!spec.movie() || !spec.style().has_panorama() || spec.channels().empty() ||
+                    spec.channels(0) != v1::RGBA,
                 "job.render.movie",
                 "of a panorama has no alpha: its WebM could not say what it is");
-  check.Require(job.images() || job.movie(), "job.render.images",
+  check.Require(spec.images() || spec.movie(), "job.render.images",
                 "must be set when movie is not: nothing else is asked for");
-  check.Require(job.fps() == 0 || (job.fps() > 0 && job.fps() <= kMaxFilmFps), "job.render.fps",
+  check.Require(spec.fps() == 0 || (spec.fps() > 0 && spec.fps() <= kMaxFilmFps), "job.render.fps",
                 fmt::format("must be above 0 and at most {}", kMaxFilmFps));
-  const v1::ImageFormat format = job.format();
+  const v1::ImageFormat format = spec.format();
   check.Require(format == v1::IMAGE_FORMAT_UNSPECIFIED || format == v1::PNG || format == v1::EXR,
                 "job.render.format", "must be PNG or EXR");
-  check.Require(!job.movie() || format != v1::EXR, "job.render.movie",
+  check.Require(!spec.movie() || format != v1::EXR, "job.render.movie",
                 "is made of frames as PNG, not of EXR");
 }
 
-v1::ImageFormat FormatOf(const v1::RenderSpec& job) {
-  return job.format() == v1::EXR ? v1::EXR : v1::PNG;
+v1::ImageFormat FormatOf(const v1::RenderSpec& spec) {
+  return spec.format() == v1::EXR ? v1::EXR : v1::PNG;
 }
 
 // What the client has asked for, without what only the server sets.
-v1::RenderSpec Requested(const v1::RenderSpec& job) {
+v1::RenderSpec Requested(const v1::RenderSpec& spec) {
   v1::RenderSpec requested;
-  if (job.has_model()) requested.set_model(job.model());
-  if (job.has_checkpoint()) requested.set_checkpoint(job.checkpoint());
-  *requested.mutable_path() = job.path();
-  requested.set_width(job.width());
-  requested.set_height(job.height());
-  *requested.mutable_channels() = job.channels();
+  if (spec.has_model()) requested.set_model(spec.model());
+  if (spec.has_checkpoint()) requested.set_checkpoint(spec.checkpoint());
+  *requested.mutable_path() = spec.path();
+  requested.set_width(spec.width());
+  requested.set_height(spec.height());
+  *requested.mutable_channels() = spec.channels();
   if (requested.channels().empty()) requested.add_channels(v1::RGB);
-  requested.set_images(job.images());
-  requested.set_movie(job.movie());
-  requested.set_fps(job.fps() == 0 ? kDefaultFilmFps : job.fps());
-  if (job.has_style()) *requested.mutable_style() = job.style();
-  requested.set_format(job.format());
+  requested.set_images(spec.images());
+  requested.set_movie(spec.movie());
+  requested.set_fps(spec.fps() == 0 ? kDefaultFilmFps : spec.fps());
+  if (spec.has_style()) *requested.mutable_style() = spec.style();
+  requested.set_format(spec.format());
   requested.DiscardUnknownFields();
   return requested;
 }
@@ -175,7 +175,7 @@ void AddFrames(const LeaseGrant& grant, const v1::RenderSpec& requested, v1::Fra
   }
 }
 
-void ShowRender(const Job& job, bool whole, v1::Job* proto) {
+void FillRender(const Job& job, bool whole, v1::Job* proto) {
   v1::RenderSpec& spec = *proto->mutable_render();
   // A request that cannot be parsed is left out.
   if (!spec.ParseFromString(job.render.request)) spec.Clear();
@@ -220,7 +220,7 @@ absl::Status ParseRender(const v1::CreateJobRequest& request, RequestCheck& chec
   return absl::OkStatus();
 }
 
-void OrderRender(const LeaseGrant& grant, v1::DesiredJob* order) {
+void FillRenderOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
   order->set_action(v1::DesiredJob::RENDER);
   v1::RenderSpec requested;
   if (!requested.ParseFromString(grant.job.render.request)) requested.Clear();
@@ -235,6 +235,11 @@ void OrderRender(const LeaseGrant& grant, v1::DesiredJob* order) {
   for (const FrameRecord& frame : grant.job.render_work.frames) {
     if (!frame.images.empty()) *movie->add_frames() = ToProto(frame.images.front());
   }
+}
+
+// Its frames are committed, not reported.
+absl::StatusOr<std::optional<JobProgress>> RenderProgressOf(const v1::JobReport& /*report*/) {
+  return std::optional<JobProgress>();
 }
 
 }  // namespace
@@ -276,8 +281,8 @@ absl::StatusOr<std::vector<v1::Camera>> ExpandPath(std::string_view field,
   return std::vector<v1::Camera>(path.cameras().cameras().begin(), path.cameras().cameras().end());
 }
 
-const KindMessages kRenderMessages = {v1::Job::kRender, ShowRender, ParseRender, OrderRender,
-                                      TrainingProgressOf};
+const KindMessages kRenderMessages = {v1::Job::kRender, FillRender, ParseRender, FillRenderOrder,
+                                      RenderProgressOf};
 
 absl::StatusOr<CommittedFrames> FromProto(const v1::CommitFramesRequest& request) {
   RequestCheck check;

@@ -9,11 +9,9 @@
 #include "common/rpc/proto_figures.h"
 #include "common/rpc/rpc_status.h"
 #include "common/status_macros.h"
-#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/kind_messages.h"
 
 namespace nerf {
 namespace {
@@ -115,10 +113,8 @@ absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view job
   return lease;
 }
 
-absl::StatusOr<std::optional<JobProgress>> TrainingProgressOf(const v1::JobReport& report) {
-  if (!report.has_progress()) return std::optional<JobProgress>();
-  NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(report.progress()));
-  return std::optional(std::move(progress));
+absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report) {
+  return ParseLease(field, report.job(), report.lease_epoch(), report.part());
 }
 
 }  // namespace nerf

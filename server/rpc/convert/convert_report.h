@@ -17,6 +17,9 @@ absl::StatusOr<JobProgress> FromProto(const v1::Progress& progress);
 // The failure that a worker reports, with long lists and texts cut.
 JobError ToJobError(const v1::JobReport& report);
 absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& request);
+// The lease that a message names, without the worker. `field` is that of the message in the
+// request, empty for the request itself. InvalidArgument FIELD_INVALID.
+absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report);
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view job,
                                     uint64_t lease_epoch, uint32_t part = 0);
 

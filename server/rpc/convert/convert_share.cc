@@ -8,7 +8,6 @@
 #include "common/error_reason.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
-#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/rpc/convert/convert_common.h"
@@ -76,6 +75,9 @@ absl::StatusOr<TokenRecord> FromProto(const v1::CreateShareRequest& request) {
 
 absl::Status AddExport(const ModelRecord& model, const Job& job, TokenRecord* share) {
   const std::string name = JobName(job.key);
+  if (job.exporting.request.empty()) {
+    return InvalidFieldsError({{"share.export_job", fmt::format("{} is no export job", name)}});
+  }
   if (job.key.project != model.key.project || job.exporting.model_blob != model.blob) {
     return InvalidFieldsError({{"share.export_job", fmt::format("{} is of another model", name)}});
   }

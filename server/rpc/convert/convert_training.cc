@@ -76,7 +76,7 @@ void TakeScene(const v1::CreateJobRequest& request, JobSpec* spec, RequestCheck&
   }
 }
 
-void ShowTraining(const Job& job, bool /*whole*/, v1::Job* proto) {
+void FillTraining(const Job& job, bool /*whole*/, v1::Job* proto) {
   const TrainingSpec& training = job.training;
   const auto job_name = [&](const std::string& id) { return JobName({job.key.project, id}); };
   v1::TrainingSpec& spec = *proto->mutable_training();
@@ -140,7 +140,7 @@ absl::Status ParseTraining(const v1::CreateJobRequest& request, RequestCheck& ch
   return check.Result();
 }
 
-void OrderTraining(const LeaseGrant& grant, v1::DesiredJob* order) {
+void FillTrainingOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
   order->set_action(v1::DesiredJob::TRAIN);
   AddManifest(grant.scene.files, order->mutable_files());
   *order->mutable_config() = ToProto(grant.job.training.config, grant.job.training.init);
@@ -160,10 +160,16 @@ void OrderTraining(const LeaseGrant& grant, v1::DesiredJob* order) {
   }
 }
 
+absl::StatusOr<std::optional<JobProgress>> TrainingProgressOf(const v1::JobReport& report) {
+  if (!report.has_progress()) return std::optional<JobProgress>();
+  NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(report.progress()));
+  return std::optional(std::move(progress));
+}
+
 }  // namespace
 
-const KindMessages kTrainingMessages = {v1::Job::kTraining, ShowTraining, ParseTraining,
-                                        OrderTraining, TrainingProgressOf};
+const KindMessages kTrainingMessages = {v1::Job::kTraining, FillTraining, ParseTraining,
+                                        FillTrainingOrder, TrainingProgressOf};
 
 v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint) {
   v1::Checkpoint proto;

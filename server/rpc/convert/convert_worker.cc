@@ -2,10 +2,7 @@
 
 #include <cmath>
 
-#include "common/status_macros.h"
-#include "server/queue/kinds/kind_policy.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/convert_report.h"
 
 namespace nerf {
 namespace {

@@ -35,27 +35,27 @@ struct GridCells {
   double n[3];
 };
 
-GridCells CellsOf(const v1::ExportSpec& job) {
-  const double resolution = job.resolution();
+GridCells CellsOf(const v1::ExportSpec& spec) {
+  const double resolution = spec.resolution();
   GridCells cells = {{resolution, resolution, resolution}};
-  if (job.box().size_size() != 3) return cells;
-  const auto& size = job.box().size();
+  if (spec.box().size_size() != 3) return cells;
+  const auto& size = spec.box().size();
   const double longest = std::max({size[0], size[1], size[2]});
   for (int axis = 0; axis < 3; ++axis)
     cells.n[axis] = std::max(1.0, std::ceil(resolution * size[axis] / longest));
   return cells;
 }
 
-double MaxPointsOf(const v1::ExportSpec& job) {
+double MaxPointsOf(const v1::ExportSpec& spec) {
   double n = 1;
-  for (const double cells : CellsOf(job).n) n *= cells + 2;
+  for (const double cells : CellsOf(spec).n) n *= cells + 2;
   return std::min(n, kMaxPoints);
 }
 
 // With every cube of points in use.
-VolumeExtent FullExtent(const v1::ExportSpec& job) {
+VolumeExtent FullExtent(const v1::ExportSpec& spec) {
   VolumeExtent extent{1, 1, 1, 1};
-  for (const double cells : CellsOf(job).n) {
+  for (const double cells : CellsOf(spec).n) {
     extent.n_points *= cells + 1;
     extent.n_leaves *= std::ceil((cells + 3) / 8);
     extent.n_lower *= std::ceil((cells + 3) / 128);
@@ -64,9 +64,9 @@ VolumeExtent FullExtent(const v1::ExportSpec& job) {
   return extent;
 }
 
-double PathBytes(const v1::ExportSpec& job, double n_cameras) {
-  return n_cameras * (job.format() == v1::ExportSpec::NERFSTUDIO_PATH ? kNerfstudioCameraBytes
-                                                                      : kNgpCameraBytes);
+double PathBytes(const v1::ExportSpec& spec, double n_cameras) {
+  return n_cameras * (spec.format() == v1::ExportSpec::NERFSTUDIO_PATH ? kNerfstudioCameraBytes
+                                                                       : kNgpCameraBytes);
 }
 
 // Of a data set of views through these cameras.
@@ -144,45 +144,45 @@ double ViewerBytes(KnownModel model, double header_bytes) {
 
 }  // namespace
 
-ExportBytes BytesOfRequest(const v1::ExportSpec& job) {
-  switch (job.format()) {
+ExportBytes BytesOfRequest(const v1::ExportSpec& spec) {
+  switch (spec.format()) {
     case v1::ExportSpec::PLY:
     case v1::ExportSpec::GLB:
-      if (job.texture() > 0) return {};
-      return {ExpectedMeshBytes(job.format() == v1::ExportSpec::GLB, job.triangles()), 0};
+      if (spec.texture() > 0) return {};
+      return {ExpectedMeshBytes(spec.format() == v1::ExportSpec::GLB, spec.triangles()), 0};
     case v1::ExportSpec::POINTS:
     case v1::ExportSpec::SPLATS:
-      return {0, MaxPointFileBytes(job.format() == v1::ExportSpec::SPLATS, MaxPointsOf(job))};
+      return {0, MaxPointFileBytes(spec.format() == v1::ExportSpec::SPLATS, MaxPointsOf(spec))};
     case v1::ExportSpec::VDB:
-      return {0, MaxVdbBytes(FullExtent(job))};
+      return {0, MaxVdbBytes(FullExtent(spec))};
     case v1::ExportSpec::NVDB:
-      return {0, MaxNanoVdbBytes(FullExtent(job))};
+      return {0, MaxNanoVdbBytes(FullExtent(spec))};
     case v1::ExportSpec::VIEWER:
-      if (!job.baked()) return {};
+      if (!spec.baked()) return {};
       return {0, kMaxBakedBytes * kBase64Growth + kViewerPageBytes};
     case v1::ExportSpec::NERFSTUDIO_PATH:
     case v1::ExportSpec::NGP_PATH: {
-      if (!job.has_path()) return {};
-      const v1::CameraPath& path = job.path();
+      if (!spec.has_path()) return {};
+      const v1::CameraPath& path = spec.path();
       // instant-ngp's has the keyframes themselves.
       const double n_cameras = path.has_cameras() ? path.cameras().cameras_size()
-                               : job.format() == v1::ExportSpec::NERFSTUDIO_PATH
+                               : spec.format() == v1::ExportSpec::NERFSTUDIO_PATH
                                    ? path.keyframes().frames()
                                    : path.keyframes().keyframes_size();
-      return {PathBytes(job, n_cameras), 0};
+      return {PathBytes(spec, n_cameras), 0};
     }
     case v1::ExportSpec::VIEWS:
-      return ViewSetBytes(job.path());
+      return ViewSetBytes(spec.path());
     default:
       return {};
   }
 }
 
 double BytesOfModel(const ServiceContext& services, const ModelSource& source,
-                    const v1::ExportSpec& job) {
-  const bool is_viewer = job.format() == v1::ExportSpec::VIEWER && !job.baked();
+                    const v1::ExportSpec& spec) {
+  const bool is_viewer = spec.format() == v1::ExportSpec::VIEWER && !spec.baked();
   const bool is_of_photographs =
-      job.format() == v1::ExportSpec::CAMERAS || (IsPath(job.format()) && !job.has_path());
+      spec.format() == v1::ExportSpec::CAMERAS || (IsPath(spec.format()) && !spec.has_path());
   if (!is_viewer && !is_of_photographs) return 0;
   const std::optional<KnownModel> model = FindModel(services, source);
   if (!model.has_value() || model->tensors.empty()) return 0;
@@ -191,8 +191,8 @@ double BytesOfModel(const ServiceContext& services, const ModelSource& source,
   header = std::max(0.0, header);
   if (is_viewer) return ViewerBytes(*model, header);
   const double n_cameras = std::max(1.0, (header - kHeaderBytes) / kHeaderCameraBytes);
-  return job.format() == v1::ExportSpec::CAMERAS ? n_cameras * kCameraBytes
-                                                 : PathBytes(job, n_cameras);
+  return spec.format() == v1::ExportSpec::CAMERAS ? n_cameras * kCameraBytes
+                                                  : PathBytes(spec, n_cameras);
 }
 
 }  // namespace nerf

@@ -20,11 +20,11 @@ struct ExportBytes {
 };
 
 // By the request alone, with its defaults and its box.
-ExportBytes BytesOfRequest(const v1::ExportSpec& job);
+ExportBytes BytesOfRequest(const v1::ExportSpec& spec);
 
 // ExportSpec.expected_bytes, by the tensors of the model that the job is of: of a viewer without a
 // baked model, of cameras, and of paths through them. 0 where they or the model are not known.
 double BytesOfModel(const ServiceContext& services, const ModelSource& source,
-                    const v1::ExportSpec& job);
+                    const v1::ExportSpec& spec);
 
 }  // namespace nerf

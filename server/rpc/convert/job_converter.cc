@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/queue_wait.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_job.h"
@@ -83,7 +84,7 @@ std::optional<QueueWait> JobConverter::WaitOf(const Job& job) {
 
 v1::Job JobConverter::ToProto(const Job& job, bool whole) {
   v1::Job proto = nerf::ToProto(job, whole);
-  if (job.lease.IsGang() && proto.has_training_status()) {
+  if (IsGang(job)) {
     for (v1::Member& member : *proto.mutable_training_status()->mutable_members()) {
       for (const WorkerRecord& worker : Workers()) {
         if (WorkerName(worker.description.id) == member.worker()) {
@@ -99,7 +100,7 @@ v1::Job JobConverter::ToProto(const Job& job, bool whole) {
 std::string JobConverter::ToBytes(const JobRow& row, const std::optional<QueueWait>& wait) {
   const Job& job = row.job();
   // It names the hosts of its workers, which may change.
-  if (job.lease.IsGang()) return ToProto(job, /*whole=*/false).SerializeAsString();
+  if (IsGang(job)) return ToProto(job, /*whole=*/false).SerializeAsString();
   v1::Job more;
   SetWait(wait, &more);
   // Fields that follow one another are fields of one message.

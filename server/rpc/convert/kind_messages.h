@@ -18,23 +18,20 @@ namespace nerf {
 struct KindMessages {
   v1::Job::SpecCase spec;
   // Sets the kind's spec and status: without `whole` no path, frames and files to pose.
-  void (*show)(const Job& job, bool whole, v1::Job* proto);
+  void (*fill)(const Job& job, bool whole, v1::Job* proto);
   // Reads the kind's spec. `spec` has what all kinds share, whose problems are in `check`. Returns
   // all problems, or another error.
   absl::Status (*parse)(const v1::CreateJobRequest& request, RequestCheck& check, JobSpec* spec);
   // Adds the kind's work to the order for a worker.
-  void (*order)(const LeaseGrant& grant, v1::DesiredJob* order);
+  void (*fill_order)(const LeaseGrant& grant, v1::DesiredJob* order);
   // The progress in a report of RUNNING; nullopt where there is none.
-  absl::StatusOr<std::optional<JobProgress>> (*progress)(const v1::JobReport& report);
+  absl::StatusOr<std::optional<JobProgress>> (*parse_progress)(const v1::JobReport& report);
 };
 
 extern const KindMessages kTrainingMessages, kRenderMessages, kPoseMessages, kExportMessages;
 
 const KindMessages& MessagesOf(JobKind kind);
 // nullopt without a spec.
-std::optional<JobKind> KindOf(const v1::Job& job);
-
-// KindMessages::progress of kinds that report v1::Progress.
-absl::StatusOr<std::optional<JobProgress>> TrainingProgressOf(const v1::JobReport& report);
+std::optional<JobKind> KindOfSpec(const v1::Job& job);
 
 }  // namespace nerf

@@ -27,7 +27,7 @@ void CheckCameraMatrix(std::string_view field,
 void CheckCropBox(std::string_view field, const v1::CropBox& box, RequestCheck& check);
 
 // Adds what is wrong with a style, and with a picture of width x height pixels (0: not asked) if it
-// is a panorama. `prefix` comes before names of fields: "render_job.".
+// is a panorama. `prefix` comes before names of fields: "job.render.".
 void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& style, ViewSize asked,
                     RequestCheck& check);
 // Adds what is wrong with RGBA or RGB in these channels beside each other.

@@ -1,3 +1,5 @@
+#include "server/rpc/services/services.h"
+
 #include <memory>
 
 #include "common/status_macros.h"
@@ -12,7 +14,6 @@
 #include "server/rpc/services/job_admission.h"
 #include "server/rpc/services/job_list_watch.h"
 #include "server/rpc/services/job_watch.h"
-#include "server/rpc/services/services.h"
 
 namespace nerf {
 namespace {

@@ -35,6 +35,8 @@ class ModelService final : public v1::ModelService::CallbackService {
                                         check);
           NERF_RETURN_IF_ERROR(check.Result());
           NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key));
+          NERF_RETURN_IF_ERROR(
+              RequireKind(job, TraitsOf(job).has_checkpoints, "has no checkpoints"));
           for (const CheckpointRecord& checkpoint : job.checkpoints) {
             if (!request->page_token().empty() && checkpoint.step <= after) continue;
             const int n = response->checkpoints_size();

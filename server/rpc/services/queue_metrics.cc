@@ -1,5 +1,4 @@
 #include "server/rpc/services/queue_metrics.h"
-#include "server/queue/kinds/kind_policy.h"
 
 #include <map>
 #include <string>

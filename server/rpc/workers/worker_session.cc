@@ -101,9 +101,7 @@ absl::Status WorkerSession::CheckFirst(const v1::SynchronizeRequest& message) {
     return InvalidFieldsError({{"hello", "must come with the first message of a stream"}});
   }
   if (message.has_job()) {
-    NERF_RETURN_IF_ERROR(
-        ParseLease("job", message.job().job(), message.job().lease_epoch(), message.job().part())
-            .status());
+    NERF_RETURN_IF_ERROR(ParseLease("job", message.job()).status());
     if (IsEnd(message.job().phase())) NERF_RETURN_IF_ERROR(ParseEnd(message.job()).status());
   }
   return CheckDescription(FromProto(message.hello()));
@@ -117,9 +115,7 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
   description_ = FromProto(message.hello());
   std::vector<LeaseRef> held;
   if (message.has_job()) {
-    NERF_ASSIGN_OR_RETURN(
-        LeaseRef lease,
-        ParseLease("job", message.job().job(), message.job().lease_epoch(), message.job().part()));
+    NERF_ASSIGN_OR_RETURN(LeaseRef lease, ParseLease("job", message.job()));
     held.push_back(std::move(lease));
   }
   // Called before HandleWork can run: a worker that reconnects with a job must not get another one
@@ -170,8 +166,7 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
   v1::SynchronizeResponse response;
   std::optional<LeaseRef> lease;
   if (message.has_job()) {
-    NERF_ASSIGN_OR_RETURN(lease, ParseLease("job", message.job().job(), message.job().lease_epoch(),
-                                            message.job().part()));
+    NERF_ASSIGN_OR_RETURN(lease, ParseLease("job", message.job()));
     lease->worker = description_.id;
   }
   HearOf(message, lease);
@@ -187,7 +182,7 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
   bool follows = false;
   if (slot_.held().has_value()) {
     job = slot_.held()->job;
-    follows = slot_.held()->part > 0 && !services_.queue.KindOf(*job).has_part_leases;
+    follows = slot_.held()->part > 0 && !services_.queue.TraitsOfJob(*job).has_part_leases;
     if (follows && slot_.draining()) services_.leases.LeaveGang(*slot_.held());
   }
   if (!services_.workers.Heard(description_.id, connection_, slot_.draining(), job, follows)) {
@@ -355,8 +350,8 @@ absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::Jo
   absl::StatusOr<LeaseOrder> order = LeaseOrder::kTrain;
   std::optional<JobProgress> progress;
   if (report.phase() == v1::JobReport::RUNNING) {
-    const JobKind kind = services_.queue.KindOf(lease.job).kind;
-    NERF_ASSIGN_OR_RETURN(progress, MessagesOf(kind).progress(report));
+    const JobKind kind = services_.queue.TraitsOfJob(lease.job).kind;
+    NERF_ASSIGN_OR_RETURN(progress, MessagesOf(kind).parse_progress(report));
   }
   if (progress.has_value()) {
     order = services_.leases.ReportProgress(lease, *progress);
@@ -485,7 +480,7 @@ void WorkerSession::HandleWork() {
       v1::SynchronizeResponse response;
       const std::optional<LeaseOrder> order = services_.leases.OrderOf(*lease);
       const bool takes_orders =
-          lease->part == 0 || services_.queue.KindOf(lease->job).has_part_leases;
+          lease->part == 0 || services_.queue.TraitsOfJob(lease->job).has_part_leases;
       if (!order.has_value()) {
         *response.mutable_desired_job() =
             MakeOrder(v1::DesiredJob::ABANDON, *lease, absl::ZeroDuration());

@@ -2,21 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
-
 #include "absl/strings/numbers.h"
 #include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "server/queue/resources/token_sealer.h"
+#include "server/store/schema.h"
 
 namespace nerf {
 namespace {
 
-// kPgMigrations[v] turns a schema of version v into one of version v + 1. The tables are those of
-// store_rows.h. Text sorts by its bytes, as in the other stores.
-constexpr const char* kPgMigrations[] = {
-    // 0 -> 1
-    R"sql(
+// The tables are those of store_rows.h. Text sorts by its bytes, as in the other stores.
+constexpr char kPgSchema[] = R"sql(
     CREATE SCHEMA nerfd;
     CREATE TABLE schema_version (version bigint NOT NULL);
     INSERT INTO schema_version VALUES (0);
@@ -81,9 +77,7 @@ constexpr const char* kPgMigrations[] = {
       resource text NOT NULL,
       start bytea NOT NULL);
     CREATE TABLE worker_keys (worker text COLLATE "C" PRIMARY KEY, digest text NOT NULL);
-    )sql",
-    // 1 -> 2: the lease of the one that leads. Not in `term`, whose row each transaction locks.
-    R"sql(
+    -- The lease of the one that leads. Not in `term`, whose row each transaction locks.
     CREATE TABLE leader (
       one boolean PRIMARY KEY CHECK (one),
       term bigint NOT NULL,
@@ -92,18 +86,13 @@ constexpr const char* kPgMigrations[] = {
       web_address text NOT NULL,
       expires timestamptz NOT NULL);
     INSERT INTO leader VALUES (true, 0, '', '', '', '-infinity');
-    )sql",
-    // 2 -> 3
-    R"sql(
     CREATE TABLE uploads (
       project text COLLATE "C" NOT NULL,
       sha256 text COLLATE "C" NOT NULL,
       byte_size bigint NOT NULL,
       time bigint NOT NULL,
       PRIMARY KEY (project, sha256));
-    )sql",
-};
-static_assert(std::size(kPgMigrations) == kPgSchemaVersion);
+    )sql";
 
 absl::StatusOr<int> ReadPgVersion(PgConnection& connection) {
   NERF_ASSIGN_OR_RETURN(const auto schema, connection.Query("SELECT oid::text FROM pg_namespace "
@@ -120,10 +109,8 @@ absl::StatusOr<int> ReadPgVersion(PgConnection& connection) {
   return version;
 }
 
-absl::Status MigrateInTransaction(PgConnection& connection, int version) {
-  for (; version < kPgSchemaVersion; ++version) {
-    NERF_RETURN_IF_ERROR(connection.Exec(kPgMigrations[version]));
-  }
+absl::Status CreateInTransaction(PgConnection& connection) {
+  NERF_RETURN_IF_ERROR(connection.Exec(kPgSchema));
   return connection.Exec(fmt::format("UPDATE schema_version SET version = {}", kPgSchemaVersion));
 }
 
@@ -136,16 +123,12 @@ absl::Status DrawPgSecrets(PgConnection& connection, RandomSource& random, bool 
   return connection.Query(sql, {"token_secret", DrawTokenSecret(random)}).status();
 }
 
-absl::Status MigratePgSchema(PgConnection& connection, RandomSource& random) {
+absl::Status OpenPgSchema(PgConnection& connection, RandomSource& random) {
   NERF_ASSIGN_OR_RETURN(const int version, ReadPgVersion(connection));
-  if (version > kPgSchemaVersion) {
-    return absl::FailedPreconditionError(
-        fmt::format("the {} has schema version {}, this program supports up to {}; run a newer one",
-                    connection.place(), version, kPgSchemaVersion));
-  }
+  if (version != 0 && version != kPgSchemaVersion)
+    return WrongSchemaVersion(connection.place(), version, kPgSchemaVersion);
   NERF_RETURN_IF_ERROR(connection.Exec("BEGIN"));
-  absl::Status status =
-      version < kPgSchemaVersion ? MigrateInTransaction(connection, version) : absl::OkStatus();
+  absl::Status status = version == 0 ? CreateInTransaction(connection) : absl::OkStatus();
   if (status.ok()) status = DrawPgSecrets(connection, random, /*anew=*/false);
   if (status.ok()) status = connection.Commit();
   if (!status.ok()) connection.Exec("ROLLBACK").IgnoreError();

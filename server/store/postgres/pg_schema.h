@@ -7,13 +7,12 @@
 namespace nerf {
 
 // The schema version of this program (nerfd.schema_version of the database).
-inline constexpr int kPgSchemaVersion = 3;
+inline constexpr int kPgSchemaVersion = 4;
 
-// Migrates the database's schema `nerfd` to kPgSchemaVersion, one version at a time, in one
-// transaction; makes it where it is missing. Draws the store epoch and the token secret where they
-// are missing. FailedPrecondition, and nothing changed, for a schema of a newer program.
-// Requires: the session holds the lock of the store.
-absl::Status MigratePgSchema(PgConnection& connection, RandomSource& random);
+// Makes the database's schema `nerfd` where it is missing, in one transaction. Draws the store
+// epoch and the token secret where they are missing. FailedPrecondition, and nothing changed, for a
+// schema of another version. Requires: the session holds the lock of the store.
+absl::Status OpenPgSchema(PgConnection& connection, RandomSource& random);
 
 // Draws the store epoch and the token secret where they are missing, or all anew: watch tokens from
 // before fit no more.

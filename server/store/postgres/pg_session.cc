@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<PgSession>> PgSession::Open(const PgSessionOption
   MutexLock lock(session->mu_);
   const SteadyTime give_up = session->clock_.Now() + options.lock_wait;
   NERF_ASSIGN_OR_RETURN(auto connection, session->Connect(give_up));
-  NERF_RETURN_IF_ERROR(MigratePgSchema(*connection, random));
+  NERF_RETURN_IF_ERROR(OpenPgSchema(*connection, random));
   NERF_RETURN_IF_ERROR(session->BeginTerm(*connection, give_up));
   if (!options.commits_file.empty()) {
     NERF_RETURN_IF_ERROR(session->CheckCommits(*connection, random));

@@ -61,10 +61,10 @@ struct PgRefusal {
 // Thread-safe; transactions wait for each other.
 class PgSession {
  public:
-  // Connects, takes the lock, migrates the schema and begins a term. `random` draws what a new
+  // Connects, takes the lock, makes the schema and begins a term. `random` draws what a new
   // store needs. Errors: Unavailable STORE_READ_ONLY (no connection); FailedPrecondition (another
-  // nerfd holds the database: its message says which; a newer schema; an unsuitable server);
-  // DataLoss STORE_CORRUPT (commits are missing).
+  // nerfd holds the database: its message says which; a schema of another version; an unsuitable
+  // server); DataLoss STORE_CORRUPT (commits are missing).
   static absl::StatusOr<std::unique_ptr<PgSession>> Open(const PgSessionOptions& options,
                                                          RandomSource& random);
 

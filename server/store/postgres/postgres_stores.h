@@ -50,7 +50,7 @@ absl::Status CheckPostgresUri(const std::string& uri);
 
 // Opens the stores and keeps every other nerfd away until both are gone. A replica waits for no
 // other one: FailedPrecondition while one leads. Makes what is missing in
-// the database and migrates what is older. A password comes from PGPASSFILE, ~/.pgpass or
+// the database. A password comes from PGPASSFILE, ~/.pgpass or
 // PGPASSWORD. Errors: those of PgSession::Open.
 absl::StatusOr<PostgresStores> OpenPostgresStores(const PostgresOptions& options,
                                                   RandomSource& random);

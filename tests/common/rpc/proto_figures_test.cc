@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "nerf/v1/training_service.pb.h"
+#include "nerf/v1/training_job.pb.h"
 
 namespace nerf {
 namespace {

@@ -247,6 +247,11 @@ TEST_F(JobListWatcherTest, RenderJobWithTheNameOfADeletedTrainingIsARowWhereItsK
   ASSERT_TRUE(next.has_value());
   EXPECT_THAT(Ids(*next), IsEmpty());
   EXPECT_THAT(Removed(*next), ElementsAre("one"));
+  // Others of its kind say nothing to those who follow trainings.
+  spec.id = "two";
+  ASSERT_THAT(harness_.queue->Create(spec), IsOk());
+  EXPECT_TRUE(all->TryNext().has_value());
+  EXPECT_FALSE(trainings->TryNext().has_value());
 }
 
 TEST_F(JobListWatcherTest, JobThatNoLongerMatchesIsRemoved) {

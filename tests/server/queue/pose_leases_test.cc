@@ -295,6 +295,13 @@ TEST_F(PoseLeasesTest, FilesOfAnEndedJobLeaveMemory) {
     EXPECT_EQ(Get("fox").pose.files, Spec("fox").pose.files);
     EXPECT_EQ(Get("fox").pose.n_stored_files, 0u);
     EXPECT_EQ(Get("fox").pose_result, Result());
+    // A change of the job leaves them there.
+    JobUpdate update;
+    update.priority = restarted ? 2 : 1;
+    ASSERT_THAT(queue().Update(QueueHarness::Key("fox"), update), IsOk());
+    EXPECT_EQ(in_memory().files.size(), 0u);
+    EXPECT_EQ(Get("fox").pose.files, Spec("fox").pose.files);
+    EXPECT_EQ(Get("fox").priority, update.priority);
   }
 }
 

@@ -268,6 +268,11 @@ TEST_F(RenderLeasesTest, WhatOnlyTrainingsDoIsRefusedByName) {
   EXPECT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(8)),
               refused("commits no checkpoints"));
   EXPECT_THAT(leases().CommitPoses(lease, {}, {}), refused("has no poses"));
+  // Its parts have leases of their own, so that a part is no rank.
+  const LeaseRef second = Acquire("worker-b")->lease;
+  ASSERT_EQ(second.part, 1u);
+  EXPECT_THAT(leases().TellRanks(second, 0, "here"), refused("has no ranks"));
+  EXPECT_THAT(leases().RankTexts(second, 0), refused("has no ranks"));
 }
 
 TEST_F(RenderLeasesTest, ItsNamesPriorityAndLabelsChangeButNoDeadlineAndCrop) {

@@ -9,6 +9,8 @@
 
 #include "common/error_reason.h"
 #include "common/rpc/metadata.h"
+#include "server/access/method_policy.h"
+#include "server/rpc/calls/method_lane.h"
 #include "tests/server/rpc/checkpoints.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
@@ -374,6 +376,14 @@ TEST_F(JobKindsTest, RenderJobTellsItsWorkersAndWhatTheyHaveRendered) {
   ASSERT_EQ(done.render_status().frames_size(), 2);
   EXPECT_EQ(done.render_status().frames(1).images(0).sha256(), server_.Put("frame 1").sha256());
   EXPECT_EQ(server_.ListJobs("kind = render").jobs(0).render_status().frames_size(), 0);
+}
+
+// A call that reads the store holds up those of its lane.
+TEST(MethodLaneTest, CurvesAreReadInTheLaneOfReads) {
+  constexpr std::string_view kMethod = "nerf.v1.JobService/ListJobMetrics";
+  ASSERT_NE(FindMethodPolicy(kMethod), nullptr);
+  EXPECT_EQ(LaneOf(kMethod), Lane::kRead);
+  EXPECT_EQ(LaneOf("nerf.v1.JobService/ListJobs"), Lane::kQuick);
 }
 
 }  // namespace

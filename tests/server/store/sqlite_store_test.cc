@@ -1,8 +1,10 @@
 #include "server/store/sqlite_store.h"
 
+#include <fmt/format.h>
 #include <sqlite3.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "common/atomic_file.h"
 #include "common/file_io.h"
@@ -112,11 +114,17 @@ TEST_F(SqliteStoreTest, SecondServerOnTheSameFileIsRefused) {
   EXPECT_THAT(store->Commit({}), IsOk());
 }
 
-TEST_F(SqliteStoreTest, FileOfANewerProgramIsRefusedUntouched) {
+TEST_F(SqliteStoreTest, FileOfAnotherVersionIsRefusedUntouched) {
   Open();
-  Sql("nerfd.db", "PRAGMA user_version = 99");
-  EXPECT_THAT(SqliteStore::Open(dir_ / "nerfd.db", random_),
-              StatusIs(StatusCode::kFailedPrecondition, "99"));
+  const auto contents = [&] { return *ReadFile(dir_ / "nerfd.db", 1 << 24); };
+  for (const auto& [version, advice] :
+       {std::pair{99, "run a newer one"}, std::pair{4, "run the one that made it"}}) {
+    Sql("nerfd.db", fmt::format("PRAGMA user_version = {}", version).c_str());
+    const std::string before = contents();
+    EXPECT_THAT(SqliteStore::Open(dir_ / "nerfd.db", random_),
+                StatusIs(StatusCode::kFailedPrecondition, advice));
+    EXPECT_EQ(contents(), before);
+  }
 }
 
 TEST_F(SqliteStoreTest, WhatIsNoDatabaseIsDataLoss) {
@@ -182,32 +190,6 @@ TEST_F(SqliteStoreTest, TornPagesNeverGiveAStoreThatLies) {
     }
   }
   EXPECT_GT(n_refused, 0);
-}
-
-// A file of version 2, before there were settings of projects.
-TEST_F(SqliteStoreTest, OlderFileIsMigratedWithItsJobs) {
-  {
-    auto store = Open();
-    QueueHarness harness(store.get());
-    harness.AddScene();
-    ASSERT_THAT(harness.queue->Create(harness.Spec("old")), IsOk());
-  }
-  Sql("nerfd.db",
-      "DROP TABLE projects; DROP TABLE drained_workers; DROP TABLE uploads; "
-      "PRAGMA user_version = 2");
-  auto store = Open();
-  QueueHarness harness(store.get());
-  EXPECT_EQ(harness.StateOf("old"), JobState::kQueued);
-  StoreWrite write;
-  ProjectRecord lab;
-  lab.project = "lab";
-  lab.quota.max_renders = 4;
-  write.projects.push_back(lab);
-  write.drained_workers.emplace_back("w-1", true);
-  EXPECT_THAT(store->Commit(write), IsOk());
-  const StoredState stored = *store->Load();
-  EXPECT_EQ(stored.projects, write.projects);
-  EXPECT_EQ(stored.drained_workers, (std::vector<std::string>{"w-1"}));
 }
 
 TEST_F(SqliteStoreTest, TokenSecretIsDrawnOnceAndReadByNobodyElse) {

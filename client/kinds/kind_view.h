@@ -19,17 +19,18 @@ struct JobFile {
   v1::BlobRef blob;
 };
 
+// What comes of a job: one file, several, or several of which some are there before its end.
 enum class JobOutput { kOneFile, kSeveralFiles, kFilesMeanwhile };
 
 // What differs between the kinds of jobs for people. Methods take jobs of the kind; their texts may
 // contain text from the server: apply PlainText before printing. The base class suits a kind that
 // this program does not know.
-class JobKind {
+class KindView {
  public:
   // invalid_code: the exit code of a job that failed because of what it was given.
-  JobKind(std::string_view word, std::string_view noun, int invalid_code)
+  KindView(std::string_view word, std::string_view noun, int invalid_code)
       : word_(word), noun_(noun), invalid_code_(invalid_code) {}
-  virtual ~JobKind() = default;
+  virtual ~KindView() = default;
 
   // As in filters: "pose".
   std::string_view word() const { return word_; }
@@ -75,6 +76,8 @@ class JobKind {
   // The files that `job fetch` brings; of kFilesMeanwhile those that are there so far.
   virtual JobOutput OutputOf(const v1::Job&) const { return JobOutput::kOneFile; }
   virtual std::vector<JobFile> FilesOf(const v1::Job&) const { return {}; }
+  // Of kOneFile: what the name of the file ends in, such as ".glb"; empty while it is not known.
+  virtual std::string FileEnding(const v1::Job& job) const;
 
  private:
   const std::string_view word_, noun_;
@@ -82,14 +85,14 @@ class JobKind {
 };
 
 // The kind of a job.
-const JobKind& KindOfJob(const v1::Job& job);
+const KindView& KindViewOf(const v1::Job& job);
 // The words of all kinds.
 std::vector<std::string> JobKindWords();
 
-const JobKind& TrainingKind();
-const JobKind& RenderKind();
-const JobKind& PoseKind();
-const JobKind& ExportKind();
+const KindView& TrainingKindView();
+const KindView& RenderKindView();
+const KindView& PoseKindView();
+const KindView& ExportKindView();
 
 // What names of movies end in: ".webm" with alpha, else ".mp4".
 std::string_view MovieEnding(const v1::RenderSpec& spec);
