@@ -238,7 +238,7 @@ async function run() {
     assert.equal(await viewer.getAttribute("data-frames"), "0", "the preview is shown until somebody moves the camera");
     await tabTo(page, "application", viewerHelp);
     await page.keyboard.press("ArrowRight");
-    await waitFor("a live frame", async () => Number(await viewer.getAttribute("data-frames")) > 0, 120_000);
+    await waitFor("a live frame", async () => Number(await viewer.getAttribute("data-frames")) > 0, 300_000);
     await page.locator(".page-head").getByText("succeeded", { exact: true }).waitFor({ timeout: 600_000 });
     const { progress } = await nerfd.job(page.url().split("/").at(-1));
     await waitFor(`step ${progress.step}`, () => shownStep(page, progress.step), 60_000);
