@@ -10,11 +10,11 @@
 
 #include "common/log_options.h"
 #include "common/logging.h"
-#include "worker/engine_convert.h"
-#include "worker/export_run.h"
-#include "worker/frame_run.h"
-#include "worker/movie_run.h"
-#include "worker/pose_run.h"
+#include "worker/engine/engine_convert.h"
+#include "worker/runs/export/export_run.h"
+#include "worker/runs/pose/pose_run.h"
+#include "worker/runs/render/frame_run.h"
+#include "worker/runs/render/movie_run.h"
 
 namespace nerf {
 namespace {

@@ -6,7 +6,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "worker/agent.h"
-#include "worker/engine_convert.h"
+#include "worker/engine/engine_convert.h"
 
 namespace nerf {
 

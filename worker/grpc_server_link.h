@@ -4,8 +4,8 @@
 #include <string>
 
 #include "common/mutex.h"
-#include "worker/blob_cache.h"
-#include "worker/server_link.h"
+#include "worker/base/server_link.h"
+#include "worker/files/blob_cache.h"
 
 namespace grpc {
 class Channel;

@@ -16,9 +16,9 @@
 #include "common/status_macros.h"
 #include "common/trace_context.h"
 #include "nerf/v1/scene_service.pb.h"
-#include "worker/engine_convert.h"
+#include "worker/engine/engine_convert.h"
+#include "worker/files/scene_folder.h"
 #include "worker/scene_description.h"
-#include "worker/scene_folder.h"
 
 namespace nerf {
 namespace {

@@ -12,11 +12,11 @@
 #include "absl/status/statusor.h"
 #include "engine/protocol/messages.h"
 #include "nerf/v1/worker_service.pb.h"
-#include "worker/blob_cache.h"
-#include "worker/call_result.h"
-#include "worker/engine_room.h"
-#include "worker/scene_folder.h"
-#include "worker/task_runner.h"
+#include "worker/base/call_result.h"
+#include "worker/base/task_runner.h"
+#include "worker/engine/engine_room.h"
+#include "worker/files/blob_cache.h"
+#include "worker/files/scene_folder.h"
 
 namespace nerf {
 

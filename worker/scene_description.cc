@@ -11,7 +11,7 @@
 #include "common/status_macros.h"
 #include "engine/protocol/scene_views.h"
 #include "nerf/v1/scene_service.pb.h"
-#include "worker/scene_folder.h"
+#include "worker/files/scene_folder.h"
 
 namespace nerf {
 namespace {

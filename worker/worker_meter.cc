@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "worker/engine_convert.h"
+#include "worker/engine/engine_convert.h"
 
 namespace nerf {
 

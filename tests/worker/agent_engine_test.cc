@@ -12,7 +12,7 @@
 #include "common/sandbox_support.h"
 #include "nerf/v1/scene_service.pb.h"
 #include "tests/worker/agent_fixture.h"
-#include "worker/engine_process.h"
+#include "worker/engine/engine_process.h"
 
 namespace nerf {
 namespace {

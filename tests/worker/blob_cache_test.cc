@@ -1,4 +1,4 @@
-#include "worker/blob_cache.h"
+#include "worker/files/blob_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/engine_convert.h"
+#include "worker/engine/engine_convert.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

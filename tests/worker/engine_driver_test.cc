@@ -21,9 +21,9 @@
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/worker/mount_namespace.h"
-#include "worker/engine_libraries.h"
-#include "worker/engine_sandbox.h"
-#include "worker/engine_trial.h"
+#include "worker/engine/engine_libraries.h"
+#include "worker/engine/engine_sandbox.h"
+#include "worker/engine/engine_trial.h"
 
 namespace nerf {
 namespace {

@@ -1,5 +1,5 @@
 // EngineProcess against fake_engine.
-#include "worker/engine_process.h"
+#include "worker/engine/engine_process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "engine/protocol/worker_request.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
-#include "worker/mailbox.h"
+#include "worker/base/mailbox.h"
 
 namespace nerf {
 namespace {

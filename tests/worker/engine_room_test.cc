@@ -1,4 +1,4 @@
-#include "worker/engine_room.h"
+#include "worker/engine/engine_room.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // What an engine that was taken over gets, with and without the sandbox. NERF_SANDBOX_TABLE=1
 // prints what each attempt and each call of the kernel was answered.
-#include "worker/engine_sandbox.h"
+#include "worker/engine/engine_sandbox.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -36,7 +36,7 @@
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/worker/mount_namespace.h"
-#include "worker/engine_process.h"
+#include "worker/engine/engine_process.h"
 
 namespace nerf {
 namespace {

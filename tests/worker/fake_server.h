@@ -12,8 +12,8 @@
 #include "common/file_io.h"
 #include "common/mutex.h"
 #include "common/sha256.h"
-#include "worker/blob_cache.h"
-#include "worker/server_link.h"
+#include "worker/base/server_link.h"
+#include "worker/files/blob_cache.h"
 
 namespace nerf {
 

@@ -11,7 +11,7 @@
 #include "common/rpc/rpc_status.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/worker/scripted_agent.h"
-#include "worker/movie_maker.h"
+#include "worker/runs/render/movie_maker.h"
 
 namespace nerf {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/job_files.h"
+#include "worker/files/job_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/liveness.h"
+#include "worker/base/liveness.h"
 
 #include <gtest/gtest.h>
 

@@ -19,7 +19,7 @@
 #include "tests/testing/temp_dir.h"
 #include "tests/testing/wait_until.h"
 #include "tests/worker/scripted_agent.h"
-#include "worker/pose_program.h"
+#include "worker/runs/pose/pose_program.h"
 
 namespace nerf {
 namespace {

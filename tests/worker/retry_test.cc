@@ -1,4 +1,4 @@
-#include "worker/retry.h"
+#include "worker/base/retry.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/scene_folder.h"
+#include "worker/files/scene_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

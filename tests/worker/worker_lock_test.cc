@@ -1,4 +1,4 @@
-#include "worker/worker_lock.h"
+#include "worker/base/worker_lock.h"
 
 #include <gtest/gtest.h>
 

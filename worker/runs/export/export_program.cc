@@ -1,0 +1,144 @@
+#include "worker/runs/export/export_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
+#include "common/atomic_file.h"
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "common/rpc/camera_path_text.h"
+#include "common/status_macros.h"
+#include "worker/base/call_result.h"
+
+namespace nerf {
+namespace {
+
+constexpr std::string_view kTheExport = "the export";
+
+// "NGP_PATH" -> "ngp-path", as `nerf-engine export` names formats and frames.
+std::string WordOf(const std::string& name) {
+  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
+}
+
+// cameras: file of product.path, if there is one.
+std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportSpec& product,
+                                     const std::string& out, const std::string& cameras) {
+  std::vector<std::string> arguments = {"export", model, "--json"};
+  if (product.format() == v1::ExportSpec::VIEWER) {
+    arguments.insert(arguments.end(), {"--viewer", out + "/viewer.html"});
+    if (product.baked()) arguments.emplace_back("--baked");
+  } else {
+    arguments.insert(
+        arguments.end(),
+        {"--out", out + (product.format() == v1::ExportSpec::VIEWS ? "/views.zip" : "/"),
+         "--format", WordOf(v1::ExportSpec::Format_Name(product.format())), "--frame",
+         WordOf(v1::ExportSpec::Frame_Name(product.frame()))});
+  }
+  if (product.has_path()) arguments.insert(arguments.end(), {"--camera", cameras});
+  if (product.format() == v1::ExportSpec::NERFSTUDIO_PATH ||
+      product.format() == v1::ExportSpec::NGP_PATH) {
+    arguments.emplace_back("--exported-cameras");
+  }
+  if (product.has_box()) {
+    // A negative number by itself would look like a flag.
+    std::string box = fmt::format("--crop={},{}", fmt::join(product.box().center(), ","),
+                                  fmt::join(product.box().size(), ","));
+    if (!product.box().turn().empty())
+      box += fmt::format(",{}", fmt::join(product.box().turn(), ","));
+    arguments.push_back(std::move(box));
+  }
+  if (product.resolution() > 0) {
+    arguments.insert(arguments.end(), {"--resolution", std::to_string(product.resolution())});
+  }
+  if (product.triangles() > 0) {
+    arguments.insert(arguments.end(), {"--triangles", std::to_string(product.triangles())});
+  }
+  if (product.texture() > 0) {
+    arguments.insert(arguments.end(), {"--texture", std::to_string(product.texture())});
+  }
+  return arguments;
+}
+
+// WORKER_EXHAUSTED where the file does not fit on the disk of `out`. Most are far smaller than
+// their bound, so of that a little has to fit.
+absl::Status CheckRoom(const std::string& out, const protocol::ExportBytes& size) {
+  constexpr double kLittle = 1 << 20;
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(out, error);
+  const double bytes = size.is_bound ? std::min(size.bytes, kLittle) : size.bytes;
+  if (error || bytes <= static_cast<double>(space.available)) return absl::OkStatus();
+  return AsOwnError(absl::ResourceExhaustedError(
+      fmt::format("the file has {} {:.1f} MB, and {:.1f} MB of the disk are free",
+                  size.is_bound ? "at most" : "about", size.bytes / 1e6,
+                  static_cast<double>(space.available) / 1e6)));
+}
+
+// Without paths of this machine, which mean nothing to whoever asked.
+void LeavePathsOut(const std::string& model, const std::string& out, protocol::Error* error) {
+  error->message = absl::StrReplaceAll(error->message, {{model + ": ", ""},
+                                                        {model, "the model"},
+                                                        {out + ".cameras.json", "path"},
+                                                        {out + "/", ""},
+                                                        {out, "."}});
+}
+
+}  // namespace
+
+absl::StatusOr<protocol::ExportDone> ExportInSandbox(
+    const EngineProgramOptions& options, const std::string& model, const v1::ExportSpec& product,
+    const std::string& out, const std::function<void(const v1::ExportProgress&)>& on_progress,
+    const std::stop_token& stop) {
+  std::optional<protocol::Error> error;
+  std::optional<protocol::ExportDone> done;
+  v1::ExportProgress progress;
+  absl::Status room;
+  std::stop_source no_room;
+  const std::stop_callback stopped(stop, [&] { no_room.request_stop(); });
+  const auto on_line = [&](std::string_view line) {
+    const protocol::ExportLine said = protocol::ParseExportLine(line);
+    if (const auto* exporting = std::get_if<protocol::Exporting>(&said)) {
+      progress.set_step(exporting->step);
+      progress.set_share(exporting->share);
+      on_progress(progress);
+    } else if (const auto* size = std::get_if<protocol::ExportBytes>(&said)) {
+      if (size->is_bound) {
+        progress.set_max_bytes(size->bytes);
+      } else {
+        progress.set_expected_bytes(size->bytes);
+      }
+      room = CheckRoom(out, *size);
+      if (!room.ok()) no_room.request_stop();
+    } else if (const auto* failed = std::get_if<protocol::Error>(&said)) {
+      error = *failed;
+    } else if (const auto* made = std::get_if<protocol::ExportDone>(&said)) {
+      done = *made;
+    } else if (!line.starts_with('{')) {
+      LogInfo("nerf-engine export says", {{"line", line}});
+    }
+  };
+  EngineProgramReach reach{.read_paths = {model}, .work = out};
+  const std::string cameras = out + ".cameras.json";
+  if (product.has_path()) {
+    const absl::Status written = WriteFileAtomically(cameras, CameraPathText(product.path()));
+    if (!written.ok()) return AsOwnError(written);
+    reach.read_paths.push_back(cameras);
+  }
+  NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end,
+                        RunEngineProgram(options, ArgumentsOf(model, product, out, cameras), reach,
+                                         options.time_limit, on_line, no_room.get_token()));
+  if (end.ok() && done.has_value()) return *std::move(done);
+  if (!room.ok()) return room;
+  if (error.has_value()) LeavePathsOut(model, out, &*error);
+  return FailureOfProgram(kTheExport, end, error);
+}
+
+}  // namespace nerf
