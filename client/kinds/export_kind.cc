@@ -24,7 +24,7 @@ class ExportJobs final : public KindView {
   }
   std::string Progress(const v1::Job& job) const override {
     const v1::ExportStatus& status = job.export_status();
-    if (!status.has_progress()) return "";
+    if (!status.has_progress() || job.state() == v1::Job::SUCCEEDED) return "";
     return fmt::format("{} {:.0f}%", status.progress().step(), 100 * status.progress().share());
   }
   std::string Result(const v1::Job& job) const override {

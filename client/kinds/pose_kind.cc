@@ -18,7 +18,7 @@ class PoseJobs final : public KindView {
   // "6/7 placing cameras: 12 of 50".
   std::string Progress(const v1::Job& job) const override {
     const v1::PoseProgress& progress = job.pose_status().progress();
-    if (progress.stage() == 0) return "";
+    if (progress.stage() == 0 || job.state() == v1::Job::SUCCEEDED) return "";
     std::string text =
         fmt::format("{}/{} {}", progress.stage(), progress.stages(), progress.doing());
     if (progress.of() > 0) text += fmt::format(": {} of {}", progress.done(), progress.of());

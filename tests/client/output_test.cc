@@ -105,6 +105,18 @@ TEST(OutputTest, EveryKindOfJobHasItsWordsInOneTable) {
             "      -       -    -     -\n");
 }
 
+TEST(OutputTest, WhatIsDoneShowsNoStep) {
+  for (const char* json : {R"({"state": "SUCCEEDED", "export": {"format": "GLB"},
+            "exportStatus": {"progress": {"step": "surface", "share": 0.4}}})",
+                           R"({"state": "SUCCEEDED", "pose": {},
+            "poseStatus": {"progress": {"stage": 6, "stages": 7, "doing": "placing cameras"}}})"}) {
+    const std::string text = Printed(OutputFormat::kTable, [&](const Printer& printer) {
+      PrintJobs(printer, {FromJson<v1::Job>(json)});
+    });
+    EXPECT_THAT(text, testing::Not(testing::ContainsRegex("surface|placing"))) << text;
+  }
+}
+
 TEST(OutputTest, PsnrIsNamedByWhatItIsOf) {
   v1::Job job = RunningJob();
   EXPECT_EQ(PsnrText(job), "preview PSNR 26.91 dB");
