@@ -184,7 +184,8 @@ void AddJobCommands(CLI::App& app, Command* selected) {
   CLI::App* ls = job->add_subcommand("ls", "List jobs, newest first");
   auto limit = AddLimitFlag(*ls);
   auto kind = std::make_shared<std::string>(), filter = std::make_shared<std::string>();
-  ls->add_option("--kind", *kind, "Only those of one kind: training, render, pose or export")
+  ls->add_option("--kind", *kind,
+                 fmt::format("Only those of one kind: {}", fmt::join(JobKindWords(), ", ")))
       ->type_name("KIND")
       ->check(OneOf(JobKindWords()));
   ls->add_option("--filter", *filter,

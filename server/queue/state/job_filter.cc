@@ -104,9 +104,7 @@ class JobFilter::Parser {
         !absl::SimpleAtoi(comparison.value, &comparison.number)) {
       return Bad("priority is compared with a whole number");
     }
-    if (comparison.field == Field::kKind && !TakeKind(&comparison)) {
-      return Bad("kind is compared with training, render, pose or export");
-    }
+    if (comparison.field == Field::kKind) NERF_RETURN_IF_ERROR(TakeKind(&comparison));
     if (comparison.field == Field::kState && !ParseJobState(comparison.value).ok()) {
       return Bad(
           "state is compared with QUEUED, PREPARING, RUNNING, PAUSING, PAUSED, CANCELLING, "
@@ -115,13 +113,14 @@ class JobFilter::Parser {
     return comparison;
   }
 
-  // False for a value that is no kind.
-  static bool TakeKind(Comparison* comparison) {
+  static absl::Status TakeKind(Comparison* comparison) {
+    std::vector<std::string> words;
     for (const KindPolicy* policy : KindPolicy::All()) {
+      words.push_back(JobKindWord(policy->traits().kind));
       comparison->number = static_cast<int>(policy->traits().kind);
-      if (JobKindWord(policy->traits().kind) == comparison->value) return true;
+      if (words.back() == comparison->value) return absl::OkStatus();
     }
-    return false;
+    return Bad(fmt::format("kind is compared with one of {}", fmt::join(words, ", ")));
   }
 
   std::string TakeOperator() {
