@@ -69,13 +69,24 @@ class Stand:
         self.grpc_ports = {name: free_port() for name in ("nginx", "haproxy")}
 
     def make_certificates(self):
+        """Makes the certificate in a folder that certs/ links to."""
         certificates = self.folder / "certs"
+        (self.folder / "certs-1").mkdir()
+        certificates.symlink_to("certs-1")
         subprocess.run([SOURCE / "k8s/make_certificates.sh", certificates], check=True)
         (certificates / "proxy.crt").write_bytes((certificates / "tls.crt").read_bytes())
         (certificates / "proxy.key").write_bytes((certificates / "tls.key").read_bytes())
         (certificates / "proxy.pem").write_bytes(
             (certificates / "tls.crt").read_bytes() + (certificates / "tls.key").read_bytes())
         self.ca = certificates / "ca.crt"
+
+    def renew_certificates(self):
+        """Another certificate and key of the same CA, put in place at once, as docs/run/security.md says."""
+        fresh = self.folder / "certs-2"
+        shutil.copytree(self.folder / "certs-1", fresh)
+        subprocess.run([SOURCE / "k8s/make_certificates.sh", fresh], check=True)
+        (self.folder / "certs-next").symlink_to(fresh.name)
+        (self.folder / "certs-next").rename(self.folder / "certs")
 
     def serves_new_certificate(self):
         """Whether nerfd's ports show the certificate that its files hold now."""
@@ -253,7 +264,7 @@ def main():
             for name, _ in proxies:
                 check_worker(stand, name)
                 print(f"{name}: a worker has trained through it", flush=True)
-            subprocess.run([SOURCE / "k8s/make_certificates.sh", stand.folder / "certs"], check=True)
+            stand.renew_certificates()
             wait_until(stand.serves_new_certificate, "the new certificate")
             for name, _ in proxies:
                 check_unary(stand, name)
