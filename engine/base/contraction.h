@@ -8,8 +8,11 @@
 
 namespace nerf {
 
-// Maps of unbounded space into twice the level-0 box: the norm that they shrink.
-enum class Contraction { kNone, kLinf, kL2 };
+// How an encoding covers space beyond the level-0 box. kNone: by the boxes alone. kLinf, kL2: all
+// of it is shrunk into twice the level-0 box, by that norm. kPerspective: what cameras that look
+// one way see (encoded_space.h). kAuto, in settings alone: chosen by the scene, where it is not
+// yet.
+enum class Contraction { kNone, kLinf, kL2, kPerspective, kAuto };
 
 // The norm that `kind` measures distances with: the largest coordinate, or with kL2 the length.
 NERF_HD inline float ContractionNorm(Contraction kind, Vec3 p) {

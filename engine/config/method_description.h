@@ -35,8 +35,11 @@ struct SceneFacts {
   bool lowers_steps = false;
   float step = 0, cone = 0;  // the scene's own
   float near = 0;            // where rays may begin; 0: at the scene's own near
-  // Photographs of one side, of which is known how near and far it lies: LLFF's.
+  // Photographs of one side from places close together, of which is known how near and far it lies.
   bool faces_one_way = false;
+  bool has_frustum = false;  // SceneGeometry::frustum
+  // Pixels of a training picture that lie along a side of it, at any depth.
+  double pixels_along_frustum = 0;
 };
 
 // What server and client know of a training method. The engine's part is Method

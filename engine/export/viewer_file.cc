@@ -140,6 +140,13 @@ std::string SceneJson(const TrainState& state, const NgpNetwork& network, const 
   json += fmt::format(R"("densityShift":{},"contraction":{},"learnsBackground":{},)",
                       network.density_shift, static_cast<int>(network.contraction),
                       network.learns_background && !scene.crop.has_value());
+  if (network.contraction == Contraction::kPerspective) {
+    const Frustum& frustum = network.frustum;
+    json += fmt::format(R"("frustum":{{"apex":{},"axes":[{},{},{}],"near":{},"slope":{}}},)",
+                        ViewerNumbers(frustum.apex), ViewerNumbers(frustum.right),
+                        ViewerNumbers(frustum.up), ViewerNumbers(frustum.forward), frustum.near,
+                        frustum.slope);
+  }
   if (scene.crop.has_value()) {
     const CropBox& crop = *scene.crop;
     json += fmt::format(R"("crop":{{"center":{},"axes":[{},{},{}]}},)", ViewerNumbers(crop.center),

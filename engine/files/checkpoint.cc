@@ -30,6 +30,7 @@ constexpr double kMaxCount = 1e18;
 // take too long.
 constexpr float kMaxStepsPerDiagonal = 65536;
 constexpr float kMaxFrameError = 1e-3f;  // relative; rounding to floats stays far below it
+constexpr float kLeastFrustum = 1e-9f;   // depth or slope of one
 
 std::string_view KindName(TrainFileKind kind) {
   return kind == TrainFileKind::kCheckpoint ? "checkpoint" : "model";
@@ -114,6 +115,29 @@ void LoadConfig(const TensorFile& file, StateReader* reader, TrainConfig* config
   if (!valid.ok()) reader->Fail("config", std::string(valid.message()));
 }
 
+std::string FrustumText(const Frustum& f) {
+  return Text(f.near, f.slope, f.apex.x, f.apex.y, f.apex.z, f.right.x, f.right.y, f.right.z,
+              f.up.x, f.up.y, f.up.z, f.forward.x, f.forward.y, f.forward.z);
+}
+
+void LoadFrustum(StateReader* reader, Frustum* frustum) {
+  Frustum f;
+  reader->Numbers<float>(
+      "scene.frustum", -kMaxLength, kMaxLength,
+      {&f.near, &f.slope, &f.apex.x, &f.apex.y, &f.apex.z, &f.right.x, &f.right.y, &f.right.z,
+       &f.up.x, &f.up.y, &f.up.z, &f.forward.x, &f.forward.y, &f.forward.z});
+  if (!(f.near >= kLeastFrustum) || !(f.slope >= kLeastFrustum))
+    return reader->Fail("scene.frustum", "begins at no depth, or has no width");
+  const Vec3 axes[] = {f.right, f.up, f.forward};
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j <= i; ++j) {
+      if (!(std::abs(Dot(axes[i], axes[j]) - (i == j ? 1.0f : 0.0f)) <= kMaxFrameError))
+        return reader->Fail("scene.frustum", "has axes that are not 1 long, or at no right angles");
+    }
+  }
+  *frustum = f;
+}
+
 void StoreGeometry(const SceneGeometry& geometry, std::map<std::string, std::string>* metadata) {
   auto& m = *metadata;
   m["scene.flavor"] = SceneFlavorName(geometry.flavor);
@@ -126,6 +150,7 @@ void StoreGeometry(const SceneGeometry& geometry, std::map<std::string, std::str
   if (geometry.far != kNoFar) m["scene.far"] = Text(geometry.far);
   m["scene.mean_up"] = Text(geometry.mean_up);
   m["scene.median"] = Text(geometry.median_distance, geometry.median_height);
+  if (!geometry.frustum.empty()) m["scene.frustum"] = FrustumText(geometry.frustum);
 }
 
 // Whether the linear part is scale * (an orthonormal matrix): M M^T = scale^2 I.
@@ -176,6 +201,7 @@ void LoadGeometry(StateReader* reader, SceneGeometry* geometry) {
   reader->Lengths("scene.mean_up", &geometry->mean_up);
   reader->Numbers<float>("scene.median", -kMaxLength, kMaxLength,
                          {&geometry->median_distance, &geometry->median_height});
+  if (reader->Has("scene.frustum")) LoadFrustum(reader, &geometry->frustum);
 }
 
 void StoreCamera(const Camera& camera, std::map<std::string, std::string>* metadata) {
@@ -299,6 +325,12 @@ absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const st
   TrainState& state = stored.state;
   LoadConfig(file, &reader, &state.config);
   LoadGeometry(&reader, &state.geometry);
+  if (reader.status.ok()) {
+    const absl::Status fits =
+        MethodDescriptionOf(state.config)
+            .CheckScene({.has_frustum = !state.geometry.frustum.empty()}, state.config);
+    if (!fits.ok()) reader.Fail("scene.frustum", std::string(fits.message()));
+  }
   LoadCamera(&reader, &state.reference_camera);
   const std::string& background = reader.String("evaluation_background");
   if (background == BackgroundName(Background::kBlack)) {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "engine/base/contraction.h"
+#include "engine/base/encoded_space.h"
 #include "engine/base/vec3.h"
 #include "engine/kernels/hash_encoding.h"
 
@@ -20,8 +20,7 @@ namespace cuda {
 // `period`: gradients[j] is that of ray r with r / period = j and (r + *step) % period = 0, zero
 // where there is none. Kept samples k of ray r are [ray_offsets[r], ray_offsets[r + 1]), at index
 // rows[k] of the sample arrays. Those with delta 0, which lie infinitely far away, count nothing.
-// Positions are those of the encoding: in the box that it covers, whose unit cube has the size 1 /
-// scale, or with a contraction where ContractedUnit brought p, in lengths of 1 / scale.
+// Positions are where `space` has them.
 // Shapes: table [n_levels][entries][F]; grad_features planes as HashEncodeBackwardParams has them,
 // by k; gradients [ray_capacity / period, rounded up]. All pointers are to device memory.
 // Traffic: 8 reads of 4 F bytes per sample and level, from cache.
@@ -39,8 +38,7 @@ struct RayGradientsParams {
   const float* deltas = nullptr;
   const float* grad_features = nullptr;
   uint32_t stride = 0;
-  Contraction contraction = Contraction::kNone;
-  Vec3 scale;
+  EncodedSpace space;
   RayGradient* gradients = nullptr;
 };
 void RayGradients(const RayGradientsParams& params, Stream stream);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "engine/base/check.h"
-#include "engine/base/contraction.h"
+#include "engine/base/encoded_space.h"
 #include "engine/base/ray.h"
 #include "engine/kernels/stream.h"
 
@@ -251,8 +251,8 @@ struct MarchParams {
   uint32_t* ray_offsets = nullptr;  // [ray_capacity + 1]
   uint32_t* rows = nullptr;         // index of each kept sample among the samples
   // Each ray's sample infinitely far away, which AddHorizons makes; null: it is not called.
-  uint32_t* horizons = nullptr;                  // index among the samples, kNoSample: none
-  Contraction contraction = Contraction::kNone;  // of what the unit cube covers
+  uint32_t* horizons = nullptr;  // index among the samples, kNoSample: none
+  EncodedSpace space;            // of the encoding, for horizons
 };
 
 // Composites each ray's samples of the previous wave, then marches on; in wave 0 each ray starts

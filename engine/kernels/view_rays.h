@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "engine/base/check.h"
-#include "engine/base/contraction.h"
 #include "engine/base/crop_box.h"
+#include "engine/base/encoded_space.h"
 #include "engine/base/half_float.h"
 #include "engine/base/lens.h"
 #include "engine/base/pixel_offset.h"
@@ -154,7 +154,7 @@ struct ViewParams {
   // Whether the field is also what lies behind the boxes. Finished rays then stay in `rays`, for
   // ListHorizons; else they are written below.
   bool has_horizons = false;
-  Contraction contraction = Contraction::kNone;  // of what the unit cube covers
+  EncodedSpace space;  // of the encoding, for horizons
   // Written when a ray is finished.
   uint32_t* rgba = nullptr;  // color on the background and opacity, or with straight alpha
   float* depths = nullptr;

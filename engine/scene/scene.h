@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/aabb.h"
+#include "engine/base/encoded_space.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/image.h"
 
@@ -46,6 +47,7 @@ struct SceneGeometry {
   Vec3 mean_up{0, 0, 1};      // mean of the cameras' up vectors, training frame, for orbits
   float median_distance = 0;  // of the cameras from the center of the box, training units
   float median_height = 0;    // of the cameras above that center along mean_up, training units
+  Frustum frustum;            // of the training views, where they look one way (view_frustum.h)
   bool operator==(const SceneGeometry&) const = default;
 };
 

@@ -29,6 +29,7 @@
 #include "engine/scene/transforms_reader.h"
 #include "engine/scene/unposed_photographs.h"
 #include "engine/scene/upright.h"
+#include "engine/scene/view_frustum.h"
 
 namespace nerf {
 namespace {
@@ -336,11 +337,13 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   AddPoints(listed->points, placement, train_of_id, &description);
   description.nearest = static_cast<float>(listed->near_bound * placement.scale);
   description.farthest = static_cast<float>(listed->far_bound * placement.scale);
+  if (!(description.nearest > 0)) FindDepths(&description);
   SettleAlpha(options, &description);
   if (problems->empty() && description.train.empty()) {
     AddProblem(problems, listed->source, "", "no training view is left");
   }
   FillCameraStatistics(description, &description.geometry);
+  description.geometry.frustum = FrustumOfViews(description);
   ReduceViews(options, &description);
   std::string warning = has_odd_poses ? "" : BoxOutOfViewWarning(description);
   if (!warning.empty()) description.warnings.push_back(std::move(warning));

@@ -75,7 +75,9 @@ struct SceneDescription {
   std::vector<ViewDescription> train;  // sorted by file name
   std::vector<ViewDescription> test;
   std::vector<SeenPoint> points, held_out_points;  // as in Scene
-  float nearest = 0, farthest = 0;  // LLFF's bounds of what views show, training units; 0: none
+  // Depths of what views show, training units: LLFF's bounds, or by points (FindDepths); 0:
+  // unknown.
+  float nearest = 0, farthest = 0;
   std::string source;  // the files that list the views: "transforms.json", "sparse/0 (binary)"
   std::vector<std::string> list_files;  // those files, each by its path in the folder
   std::string split;  // how the test views were chosen: "transforms_test.json", "every 8th image"

@@ -8,14 +8,14 @@
 
 #include "engine/config/step_size.h"
 #include "engine/config/view_limits.h"
+#include "engine/scene/view_frustum.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
 constexpr double kPixelsPerSample = 3;
-constexpr size_t kMaxSpacings = 1000;  // each is compared with all cameras
-constexpr float kNearOfNearest = 0.6f;
+constexpr size_t kMaxSpacings = 1000;        // each is compared with all cameras
 constexpr float kMinCosineOfOneSide = 0.5f;  // between the cameras' axes and their mean
 constexpr float kNearPerSpacing = 0.5f, kMaxNearPerHalfSide = 0.3f;
 
@@ -57,6 +57,15 @@ double PixelsAlongBox(const SceneDescription& description) {
   return MedianOf(std::move(pixels));
 }
 
+double PixelsAlongFrustum(const SceneDescription& description) {
+  const Frustum& frustum = description.geometry.frustum;
+  if (frustum.empty()) return 0;
+  std::vector<double> pixels;
+  for (const ViewDescription& view : description.train)
+    pixels.push_back(2.0 * frustum.slope * view.camera.fl_x);
+  return MedianOf(std::move(pixels));
+}
+
 float PanoramaSpacing(const SceneDescription& description) {
   std::vector<Vec3> places;
   for (const ViewDescription& view : description.train) {
@@ -77,11 +86,16 @@ float PanoramaSpacing(const SceneDescription& description) {
 
 bool FacesOneWay(const SceneDescription& description) {
   if (!(description.nearest > 0) || !(description.farthest > description.nearest)) return false;
-  Vec3 sum;  // of the cameras' axes
-  for (const ViewDescription& view : description.train)
-    sum = sum + view.camera.camera_to_world.Column(2);
+  Vec3 axes, places;  // sums over the cameras
+  for (const ViewDescription& view : description.train) {
+    axes = axes + view.camera.camera_to_world.Column(2);
+    places = places + view.camera.camera_to_world.Column(3);
+  }
+  const Vec3 middle = places * (1 / static_cast<float>(description.train.size()));
   return std::all_of(description.train.begin(), description.train.end(), [&](const auto& view) {
-    return Dot(view.camera.camera_to_world.Column(2), sum) > kMinCosineOfOneSide * Norm(sum);
+    const Mat34& pose = view.camera.camera_to_world;
+    return Dot(pose.Column(2), axes) > kMinCosineOfOneSide * Norm(axes) &&
+           Norm(pose.Column(3) - middle) <= kNearOfNearest * description.nearest;
   });
 }
 

@@ -18,6 +18,10 @@ double SamplesOfBudget(const TrainConfig& config, const DeviceFacts& device);
 // the middle, by disparity, of what they show. 0 without views.
 double PixelsAlongBox(const SceneDescription& description);
 
+// The median over the views of the pixels that lie along a side of the geometry's frustum; 0: there
+// is none.
+double PixelsAlongFrustum(const SceneDescription& description);
+
 // Of a scene whose training views are panoramas, most of them: the median distance of their cameras
 // to the nearest other one, training units. 0 for other scenes, for less than two places, and where
 // most cameras share theirs.
@@ -32,12 +36,12 @@ float PanoramaSpacing(const SceneDescription& description);
 // around what is seen: the scene's own near is right there (docs/inside/figures/captures.csv).
 float PanoramaNear(const SceneDescription& description);
 
-// Whether all cameras look to one side, and the file of the data set says how near and far lies
-// what they show: LLFF's bounds.
+// Whether all cameras look to one side and stand close together, for how near lies what they show:
+// by LLFF's bounds or COLMAP's points.
 bool FacesOneWay(const SceneDescription& description);
 
-// Where rays of the scene may begin, training units; 0: at its own near. Six tenths of LLFF's near
-// bound, so that no fog lies in front of the cameras, or PanoramaNear.
+// Where rays of the scene may begin, training units; 0: at its own near. With FacesOneWay six
+// tenths of what is nearest, so that no fog lies in front of the cameras; else PanoramaNear.
 float NearOfViews(const SceneDescription& description);
 
 // The longer side that training pictures are reduced to, in pixels; 0: as they are. That of the

@@ -305,17 +305,20 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
     const bool may_have_hull =
         description.has_alpha && description.geometry.n_levels == 1 &&
         std::all_of(description.train.begin(), description.train.end(), tells);
-    MethodDescriptionOf(asked).ChooseSettings({.has_alpha = description.has_alpha,
-                                               .may_have_hull = may_have_hull,
-                                               .pixels_along_box = PixelsAlongBox(description),
-                                               .n_pixels = n_pixels,
-                                               .n_samples = SamplesOfBudget(*config, device),
-                                               .lowers_steps = lowers_steps,
-                                               .step = description.geometry.step,
-                                               .cone = description.geometry.cone,
-                                               .near = NearOfViews(description),
-                                               .faces_one_way = FacesOneWay(description)},
-                                              config);
+    MethodDescriptionOf(asked).ChooseSettings(
+        {.has_alpha = description.has_alpha,
+         .may_have_hull = may_have_hull,
+         .pixels_along_box = PixelsAlongBox(description),
+         .n_pixels = n_pixels,
+         .n_samples = SamplesOfBudget(*config, device),
+         .lowers_steps = lowers_steps,
+         .step = description.geometry.step,
+         .cone = description.geometry.cone,
+         .near = NearOfViews(description),
+         .faces_one_way = FacesOneWay(description),
+         .has_frustum = !description.geometry.frustum.empty(),
+         .pixels_along_frustum = PixelsAlongFrustum(description)},
+        config);
     session->chosen = ChangedSettings(asked, *config);
     config->grid_resolution = GridResolution(*config);  // files name it
   }
@@ -361,7 +364,9 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     const Scene& s = session->scene;
     state.config = start.config;
     if (absl::Status status =
-            MethodDescriptionOf(state.config).CheckScene({.has_alpha = s.has_alpha}, state.config);
+            MethodDescriptionOf(state.config)
+                .CheckScene({.has_alpha = s.has_alpha, .has_frustum = !s.geometry.frustum.empty()},
+                            state.config);
         !status.ok()) {
       return WithReason(status, reason::kFieldInvalid);
     }

@@ -81,7 +81,7 @@ class Stand:
         self.ca = certificates / "ca.crt"
 
     def renew_certificates(self):
-        """Another certificate and key of the same CA, put in place at once, as docs/run/security.md says."""
+        """Another certificate and key of the same CA, switched by a link (docs/run/security.md)."""
         fresh = self.folder / "certs-2"
         shutil.copytree(self.folder / "certs-1", fresh)
         subprocess.run([SOURCE / "k8s/make_certificates.sh", fresh], check=True)

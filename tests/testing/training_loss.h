@@ -21,6 +21,19 @@ namespace nerf::reference {
 
 // ToEncodedCube of one position, in double precision.
 inline Vec3 EncodedPlace(const NgpNetwork& network, Vec3 position) {
+  if (network.contraction == Contraction::kPerspective) {
+    const Frustum& frustum = network.frustum;
+    const Vec3 axes[] = {frustum.right, frustum.up, frustum.forward};
+    double along[3] = {};
+    for (int axis = 0; axis < 3; ++axis) {
+      for (int i = 0; i < 3; ++i)
+        along[axis] += (double{position[i]} - frustum.apex[i]) * axes[axis][i];
+    }
+    const double depth = std::max(along[2], double{frustum.near});
+    return {static_cast<float>(0.5 + 0.5 * along[0] / (frustum.slope * depth)),
+            static_cast<float>(0.5 + 0.5 * along[1] / (frustum.slope * depth)),
+            static_cast<float>(0.5 * (1 - frustum.near / depth))};
+  }
   const bool contracted = network.contraction != Contraction::kNone;
   const Aabb& box = contracted ? network.inner_box : network.box;
   double p[3], largest = 0, squared = 0;

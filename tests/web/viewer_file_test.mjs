@@ -315,6 +315,26 @@ function refuseModels(model) {
   }
 }
 
+// The photographs of a Blender scene that look about the way that `matrix` does, as LLFF has them.
+function facingOneWay(dataset, matrix) {
+  const scene = join(folder, "facing");
+  mkdirSync(join(scene, "images"), { recursive: true });
+  const { camera_angle_x: angle, frames } = JSON.parse(readFileSync(join(dataset, "transforms_train.json"), "utf8"));
+  const likeIt = frames.filter(({ transform_matrix: m }) => m[0][2] * matrix[0][2] + m[1][2] * matrix[1][2] + m[2][2] * matrix[2][2] > 0.85);
+  assert.ok(likeIt.length >= 4);
+  const rows = likeIt.map(({ file_path: path, transform_matrix: m }, i) => {
+    const picture = readFileSync(join(dataset, `${path}.png`));
+    writeFileSync(join(scene, "images", `${String(i).padStart(3, "0")}.png`), picture);
+    const size = picture.readUInt32BE(16);
+    const intrinsics = [size, size, size / 2 / Math.tan(angle / 2)];
+    return [...m.slice(0, 3).flatMap((row, axis) => [-row[1], row[0], row[2], row[3], intrinsics[axis]]), 2.5, 6];
+  });
+  const header = `{'descr': '<f8', 'fortran_order': False, 'shape': (${rows.length}, 17), }`.padEnd(117) + "\n";
+  const start = Buffer.from(`\x93NUMPY\x01\x00v\x00${header}`, "latin1");
+  writeFileSync(join(scene, "poses_bounds.npy"), Buffer.concat([start, Buffer.from(Float64Array.from(rows.flat()).buffer)]));
+  return scene;
+}
+
 async function compareScene(dataset) {
   const model = train(dataset, join(folder, "scene"), "--samples", "32M", "--set", "rays_per_pixel=1");
   const { camera_angle_x: angle, frames } = JSON.parse(readFileSync(join(dataset, "transforms_test.json"), "utf8"));
@@ -351,6 +371,8 @@ async function test() {
     const other = train(mic, join(folder, name), "--samples", "1M", ...flags);
     await compare(`a scene with ${settings.join(" and ")}`, other, exported(other, `${name}.html`), name, cameraFile(name, matrix, middle, smallSide));
   }
+  const facing = train(facingOneWay(mic, matrix), join(folder, "perspective"), "--samples", "1M", "--set", "contraction=perspective");
+  await compare("a scene in perspective", facing, exported(facing, "perspective.html"), "perspective", cameraFile("perspective", matrix, middle, smallSide));
   await useControls(viewer);
   await holdToAxe(viewer);
   await refuseBroken(viewer, both);

@@ -13,6 +13,12 @@ export class ExactPass extends ViewPass {
     this.uploadWeights(model.weights);
     gl.uniform1f(this.uniform("densityShift"), header.densityShift);
     gl.uniform1i(this.uniform("contraction"), header.contraction);
+    const { frustum } = header;
+    if (!frustum) return;
+    const apex = frustum.apex.map((x, i) => x - header.box.center[i]);
+    gl.uniform3fv(this.uniform("frustumApex"), apex);
+    gl.uniformMatrix3fv(this.uniform("frustumAxes"), false, frustum.axes.flat());
+    gl.uniform2f(this.uniform("frustumSides"), frustum.near, frustum.slope);
   }
 
   // An entry is a texel, a level a layer. The rows that a coarse level does not use stay empty.

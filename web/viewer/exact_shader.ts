@@ -23,7 +23,10 @@ layout(std140) uniform HiddenWeights {
 };
 
 uniform float densityShift;
-uniform int contraction;  // 0 none, 1 by the largest coordinate, 2 by the length
+uniform int contraction;  // 0 none, 1 by the largest coordinate, 2 by the length, 3 in perspective
+uniform vec3 frustumApex;  // relative to the center of the boxes
+uniform mat3 frustumAxes;  // right, up, forward
+uniform vec2 frustumSides; // near, slope
 
 // kernels/hash_encoding.h
 void encode(vec3 unit, out vec4 features[kLevels]) {
@@ -107,8 +110,16 @@ float contractionNorm(vec3 p) {
   return contraction == 2 ? length(p) : max(a.x, max(a.y, a.z));
 }
 
+// base/encoded_space.h
+vec3 perspective(vec3 fromApex) {
+  vec3 along = fromApex * frustumAxes;
+  float depth = max(along.z, frustumSides.x);
+  return vec3(0.5 + along.xy * (0.5 / (frustumSides.y * depth)), 0.5 * (1.0 - frustumSides.x / depth));
+}
+
 // ToEncodedCube of methods/ngp/network.h. p is relative to the center of the boxes.
 vec3 encodedCube(vec3 p) {
+  if (contraction == 3) return perspective(p - frustumApex);
   if (contraction == 0) return p / (2.0 * halfSide * float(1 << (boxes - 1))) + 0.5;
   p /= halfSide;
   float norm = contractionNorm(p);
@@ -133,7 +144,8 @@ vec3 colorAt(vec3 direction) {
 
 // EncodedHorizon
 vec3 colorBehind(vec3 direction) {
-  geometryAt(direction * (0.5 / contractionNorm(direction)) + 0.5, sampled);
+  vec3 unit = contraction == 3 ? perspective(direction * (1e6 * frustumSides.x)) : direction * (0.5 / contractionNorm(direction)) + 0.5;
+  geometryAt(unit, sampled);
   return colorAt(direction);
 }
 `;

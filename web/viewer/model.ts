@@ -30,6 +30,7 @@ export interface SceneHeader {
   densityShift: number;
   contraction: number;
   learnsBackground: boolean;
+  frustum?: { apex: Vec3; axes: [Vec3, Vec3, Vec3]; near: number; slope: number }; // base/encoded_space.h
   crop?: { center: Vec3; axes: [Vec3, Vec3, Vec3] }; // base/crop_box.h
   background: Vec3;
   ownToTraining: Pose;

@@ -11,8 +11,7 @@ __global__ void __launch_bounds__(kBlock)
   const Elements elements = ElementsOf(p.range);
   for (uint32_t i = elements.begin + blockIdx.x * blockDim.x + threadIdx.x; i < elements.end;
        i += gridDim.x * blockDim.x) {
-    const Vec3 position = p.origin + p.positions[i] * p.scale;
-    p.positions[i] = ContractedUnit(p.kind, (position - p.center) * p.inverse_half_side);
+    p.positions[i] = p.space.ToUnit(p.origin + p.positions[i] * p.scale);
   }
 }
 

@@ -27,11 +27,9 @@ __global__ void __launch_bounds__(kBlock)
       const uint32_t row = p.rows[k];
       if (p.deltas[row] == 0) continue;
       const Vec3 position = p.positions[row];
-      Vec3 gradient =
-          PositionGradient<F>(arguments.levels, p.table, p.grad_features, p.stride, k, position);
-      if (p.contraction != Contraction::kNone)
-        gradient = ContractedUnitBackward(p.contraction, position, gradient);
-      gradient = gradient * p.scale;
+      const Vec3 gradient = p.space.Backward(
+          position,
+          PositionGradient<F>(arguments.levels, p.table, p.grad_features, p.stride, k, position));
       sum.origin = sum.origin + gradient;
       sum.direction = sum.direction + gradient * p.t_middles[row];
     }

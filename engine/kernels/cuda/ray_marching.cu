@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kBlock) AddHorizonsKernel(const __grid_constan
     const uint64_t i = uint64_t{first} + block_first + before;
     if (i < p.sample_capacity) {
       horizon = static_cast<uint32_t>(i);
-      p.positions[i] = HorizonUnit(p.contraction, p.rays[r].direction);
+      p.positions[i] = p.space.HorizonUnit(p.rays[r].direction);
       p.t_middles[i] = 0;
       p.deltas[i] = 0;
       p.ray_of[i] = r;

@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kBlock)
     __syncthreads();
     if (has_light) {
       const uint32_t i = block_first + before;
-      p.positions[i] = HorizonUnit(p.contraction, p.rays[r].march.direction);
+      p.positions[i] = p.space.HorizonUnit(p.rays[r].march.direction);
       p.ray_of[i] = r;
     }
     __syncthreads();  // before block_first is overwritten

@@ -101,7 +101,7 @@ class NgpCudaStep : public RayStep {
   void RecordGraphs();
   void Record();
   kernels::cuda::NgpDensityParams<T> Density(const kernels::DeviceRange& range);
-  bool IsContracted() const { return Ngp(config_).contraction != Contraction::kNone; }
+  bool IsContracted() const { return ContractionOf(config_) != Contraction::kNone; }
   void Contract(const kernels::DeviceRange& range, const Aabb& from);
   // Where samples are encoded.
   const Vec3* EncodedPositions() const {

@@ -289,11 +289,8 @@ void CudaSceneRenderer<T>::RunWave(const cuda::ViewParams<T>& view, int wave) {
   cuda::MarchView(view, wave, stream_);
   const kernels::DeviceRange found{view.sample_capacity, &view.counts->samples};
   if (network_.network().contraction != Contraction::kNone) {
-    const Aabb& inner = network_.network().inner_box;
     cuda::ContractPositions({.range = found,
-                             .kind = network_.network().contraction,
-                             .center = inner.Center(),
-                             .inverse_half_side = 2 / inner.Size().x,
+                             .space = SpaceOf(network_.network()),
                              .positions = workspace_->arrays().positions.data()},
                             stream_);
   }
@@ -361,7 +358,7 @@ cuda::ViewParams<T> CudaSceneRenderer<T>::View() {
   view.sigmas = arrays.sigmas.data();
   view.colors = arrays.colors.data();
   view.has_horizons = network_.network().learns_background;
-  view.contraction = network_.network().contraction;
+  view.space = SpaceOf(network_.network());
   view.rgba = arrays.rgba.data();
   view.depths = arrays.depths.data();
   return view;

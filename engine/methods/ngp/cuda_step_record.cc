@@ -70,7 +70,7 @@ void NgpCudaStep<T>::Record() {
   cuda::MarchParams march =
       work.March(grid_.MarchGrid(), box.min, {1 / size.x, 1 / size.y, 1 / size.z});
   march.horizons = needs_.horizons ? rays_.horizons.data() : nullptr;
-  march.contraction = Ngp(config_).contraction;
+  march.space = SpaceOf(NgpNetworkOf(config_, state_->geometry));
   for (int wave = 0; wave < cuda::kWaves; ++wave) {
     cuda::MarchWave(march, wave, stream_);
     const kernels::DeviceRange found{shape_.sample_capacity, march.counts, wave};
@@ -132,13 +132,10 @@ void NgpCudaStep<T>::AddHorizons(const cuda::MarchParams& march) {
 // Brings positions in the unit cube of `from` to where the encoding has them.
 template <typename T>
 void NgpCudaStep<T>::Contract(const kernels::DeviceRange& range, const Aabb& from) {
-  const Aabb& inner = state_->geometry.box;
   cuda::ContractPositions({.range = range,
-                           .kind = Ngp(config_).contraction,
+                           .space = SpaceOf(NgpNetworkOf(config_, state_->geometry)),
                            .origin = from.min,
                            .scale = from.Size(),
-                           .center = inner.Center(),
-                           .inverse_half_side = 2 / inner.Size().x,
                            .positions = samples_.positions.data()},
                           stream_);
 }

@@ -20,7 +20,6 @@ namespace cuda = kernels::cuda;
 // Of one ray in kPoseRays.
 template <typename T>
 void NgpCudaStep<T>::FindRayGradients() {
-  const Vec3 size = IsContracted() ? state_->geometry.box.Size() * 0.5f : state_->OuterBox().Size();
   cuda::RayGradients({.shape = ActiveShape(),
                       .table = arrays_.table.data(),
                       .ray_capacity = shape_.ray_capacity,
@@ -34,8 +33,7 @@ void NgpCudaStep<T>::FindRayGradients() {
                       .deltas = samples_.deltas.data(),
                       .grad_features = samples_.grad_encodings.data(),
                       .stride = shape_.sample_capacity,
-                      .contraction = Ngp(config_).contraction,
-                      .scale = {1 / size.x, 1 / size.y, 1 / size.z},
+                      .space = SpaceOf(NgpNetworkOf(config_, state_->geometry)),
                       .gradients = rays_.results.gradients.data()},
                      stream_);
 }

@@ -49,10 +49,24 @@ void Forward(const NgpNetwork& network, NgpLayerIndex layer, int n, const float*
 }  // namespace
 
 kernels::HashGridShape NgpHashGridShape(const NgpEncoding& encoding) {
-  return kernels::MakeHashGridShape(
-      kEncodingWidth / encoding.n_features_per_level, encoding.n_features_per_level,
-      encoding.log2_hashmap_size, kBaseResolution,
-      encoding.finest_resolution << (encoding.n_occupancy_levels - 1));
+  return kernels::MakeHashGridShape(kEncodingWidth / encoding.n_features_per_level,
+                                    encoding.n_features_per_level, encoding.log2_hashmap_size,
+                                    kBaseResolution,
+                                    encoding.finest_resolution << encoding.n_doublings);
+}
+
+EncodedSpace SpaceOf(const NgpNetwork& network) {
+  EncodedSpace space{.kind = network.contraction, .frustum = network.frustum};
+  if (network.contraction == Contraction::kNone) {
+    const Vec3 size = network.box.Size();
+    space.origin = network.box.min;
+    space.scale = {1 / size.x, 1 / size.y, 1 / size.z};
+  } else {
+    const float inverse_half_side = 2 / network.inner_box.Size().x;
+    space.origin = network.inner_box.Center();
+    space.scale = {inverse_half_side, inverse_half_side, inverse_half_side};
+  }
+  return space;
 }
 
 void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit) {
@@ -66,11 +80,8 @@ void ToEncodedCube(const NgpNetwork& network, int n, const Vec3* positions, Vec3
     ToUnitCube(network.box, n, positions, unit);
     return;
   }
-  const Vec3 center = network.inner_box.Center();
-  const float inverse_half_side = 2 / network.inner_box.Size().x;
-  for (int i = 0; i < n; ++i) {
-    unit[i] = ContractedUnit(network.contraction, (positions[i] - center) * inverse_half_side);
-  }
+  const EncodedSpace space = SpaceOf(network);
+  for (int i = 0; i < n; ++i) unit[i] = space.ToUnit(positions[i]);
 }
 
 Vec3 PositionGradient(const NgpNetwork& network, Vec3 unit, Vec3 grad_unit) {
@@ -78,12 +89,11 @@ Vec3 PositionGradient(const NgpNetwork& network, Vec3 unit, Vec3 grad_unit) {
     const Vec3 size = network.box.Size();
     return {grad_unit.x / size.x, grad_unit.y / size.y, grad_unit.z / size.z};
   }
-  return ContractedUnitBackward(network.contraction, unit, grad_unit) *
-         (2 / network.inner_box.Size().x);
+  return SpaceOf(network).Backward(unit, grad_unit);
 }
 
 Vec3 EncodedHorizon(const NgpNetwork& network, Vec3 direction) {
-  return HorizonUnit(network.contraction, direction);
+  return SpaceOf(network).HorizonUnit(direction);
 }
 
 void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/base/aabb.h"
-#include "engine/base/contraction.h"
+#include "engine/base/encoded_space.h"
 #include "engine/base/ngp_layers.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
@@ -9,12 +9,12 @@
 namespace nerf {
 
 // The levels of the hash encoding: 8 of four features or 16 of two. Resolutions are in geometric
-// progression, from 16 cells along the outermost box to finest_resolution along the level-0 box.
+// progression, from 16 cells along the unit cube to finest_resolution, doubled n_doublings times.
 struct NgpEncoding {
   int log2_hashmap_size = 17;
   int n_features_per_level = 4;
   int finest_resolution = 1024;
-  int n_occupancy_levels = 1;  // 2 where the encoding covers contracted space
+  int n_doublings = 0;  // EncodingDoublings
 };
 kernels::HashGridShape NgpHashGridShape(const NgpEncoding& encoding);
 
@@ -28,10 +28,11 @@ struct NgpNetwork {
   const Half* half_table = nullptr;  // the table in half precision; read instead of it if not null
   int n_active_levels = kernels::kMaxHashLevels;  // the finer levels of the encoding give zeros
   const uint32_t* weight_pairs = nullptr;         // PackNgpWeightPairs of `weights`, or null
-  // What the encoding's unit cube covers: `box`, or all of space, contracted into twice
-  // `inner_box`.
+  // What the encoding's unit cube covers: `box`; all of space, contracted into twice `inner_box`;
+  // or what lies in `frustum`.
   Contraction contraction = Contraction::kNone;
-  Aabb inner_box = {};  // level-0 box; read with a contraction
+  Aabb inner_box = {};  // level-0 box; read with kLinf and kL2
+  Frustum frustum = {};
   bool learns_background = false;
   // What the shown view's appearance adds to every direction term, [kHiddenWidth], or null.
   const float* appearance = nullptr;
@@ -42,6 +43,8 @@ struct NgpNetwork {
 // `transposed`; pairs [kNgpWeightPairs], zeros before the first call. Returns `pairs`; null, and
 // writes nothing, where the process multiplies in fp32.
 const uint32_t* PackNgpWeightPairs(const float* weights, bool transposed, uint32_t* pairs);
+
+EncodedSpace SpaceOf(const NgpNetwork& network);
 
 // Maps positions of the training frame to the unit cube of `box`. Shapes: positions, unit [n].
 // `unit` may be `positions`.
@@ -55,8 +58,7 @@ void ToEncodedCube(const NgpNetwork& network, int n, const Vec3* positions, Vec3
 // `unit`.
 Vec3 PositionGradient(const NgpNetwork& network, Vec3 unit, Vec3 grad_unit);
 
-// Where the network encodes what lies infinitely far away in a direction: on the border of the unit
-// cube, or with Contraction::kL2 of the ball in it. direction is not zero.
+// EncodedSpace::HorizonUnit of the network's space.
 Vec3 EncodedHorizon(const NgpNetwork& network, Vec3 direction);
 
 // Encoding and density MLP of n points of the unit cube. Shapes: encodings [n][32], hidden [n][64],

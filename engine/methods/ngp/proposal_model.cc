@@ -187,15 +187,15 @@ void ProposalModel::RenderGroup(const RayTile& tile, int n_rays, const Ray* rays
 
 NgpNetwork ProposalSceneNetwork(const TrainConfig& config, const SceneGeometry& geometry) {
   const NgpSettings& settings = Ngp(config);
-  const bool contracted = settings.contraction != Contraction::kNone;
   return {.shape = NgpHashGridShape({.log2_hashmap_size = Log2HashmapSize(config),
                                      .n_features_per_level = settings.n_features_per_level,
                                      .finest_resolution = FinestResolution(config),
-                                     .n_occupancy_levels = contracted ? 2 : geometry.n_levels}),
+                                     .n_doublings = EncodingDoublings(config, geometry.n_levels)}),
           .box = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1))),
           .density_shift = std::log(geometry.box.Size().x / settings.initial_density),
-          .contraction = settings.contraction,
-          .inner_box = geometry.box};
+          .contraction = ContractionOf(config),
+          .inner_box = geometry.box,
+          .frustum = geometry.frustum};
 }
 
 bool UsesDisparity(const TrainConfig& config, const SceneGeometry& geometry) {

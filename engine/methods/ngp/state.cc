@@ -26,11 +26,10 @@ float DensityShiftOf(const TrainConfig& config, const SceneGeometry& geometry) {
 }
 
 kernels::HashGridShape EncodingShape(const TrainConfig& config, const SceneGeometry& geometry) {
-  const bool contracted = Ngp(config).contraction != Contraction::kNone;
   return NgpHashGridShape({.log2_hashmap_size = Log2HashmapSize(config),
                            .n_features_per_level = Ngp(config).n_features_per_level,
                            .finest_resolution = FinestResolution(config),
-                           .n_occupancy_levels = contracted ? 2 : geometry.n_levels});
+                           .n_doublings = EncodingDoublings(config, geometry.n_levels)});
 }
 
 }  // namespace
@@ -39,8 +38,9 @@ NgpNetwork NgpNetworkOf(const TrainConfig& config, const SceneGeometry& geometry
   return {.shape = EncodingShape(config, geometry),
           .box = OuterBoxOf(geometry),
           .density_shift = DensityShiftOf(config, geometry),
-          .contraction = Ngp(config).contraction,
+          .contraction = ContractionOf(config),
           .inner_box = geometry.box,
+          .frustum = geometry.frustum,
           .learns_background = Ngp(config).learned_background != 0};
 }
 

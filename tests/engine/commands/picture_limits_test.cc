@@ -132,6 +132,10 @@ TEST(NearOfViewsTest, BoundsSayWhereRaysBeginAndHowFineTheBoxIsSeen) {
   for (auto& row : turned.m) row[0] = -row[0], row[2] = -row[2];
   EXPECT_FALSE(FacesOneWay(description)) << "around a place";
   for (auto& row : turned.m) row[0] = -row[0], row[2] = -row[2];
+  float& right = description.train[1].camera.camera_to_world.m[0][3];
+  right += 2;
+  EXPECT_FALSE(FacesOneWay(description)) << "far apart, for what lies 2 away: one is 1.33 off";
+  right -= 2;
   description.farthest = 1;
   EXPECT_FALSE(FacesOneWay(description)) << "nonsense";
 }

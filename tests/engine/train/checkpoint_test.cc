@@ -107,6 +107,31 @@ TEST(CheckpointTest, EveryMissingKeyIsNamed) {
   EXPECT_GT(n_required, 25);
 }
 
+TEST(CheckpointTest, FrustumComesBackAndBrokenOnesAreRefused) {
+  TrainState state = SampleState();
+  state.geometry.frustum = {{0.1f, -2, 1.0f / 3}, {0, 1, 0}, {0, 0, 1}, {1, 0, 0}, 0.7f, 1.1f};
+  const TensorFile whole = StoredCheckpoint(state);
+  const auto loaded = LoadTrainState(whole, "f");
+  ASSERT_THAT(loaded, IsOk());
+  EXPECT_EQ(loaded->state, state);
+  for (const char* text : {"", "1", "0 1 0 0 0 0 1 0 0 0 1 1 0 0", "1 0 0 0 0 0 1 0 0 0 1 1 0 0",
+                           "-1 1 0 0 0 0 1 0 0 0 1 1 0 0", "1 nan 0 0 0 0 1 0 0 0 1 1 0 0",
+                           "1 1 inf 0 0 0 1 0 0 0 1 1 0 0", "1 1 0 0 0 0 2 0 0 0 1 1 0 0",
+                           "1 1 0 0 0 0 1 0 0 1 0 1 0 0", "1 1 0 0 0 0 1 0 0 0 1 1 0 0 0"}) {
+    TensorFile broken = whole;
+    broken.metadata["scene.frustum"] = text;
+    EXPECT_THAT(LoadTrainState(broken, "f"),
+                StatusIs(StatusCode::kInvalidArgument, "scene.frustum"))
+        << text;
+  }
+}
+
+TEST(CheckpointTest, AnEncodingInPerspectiveNeedsItsFrustum) {
+  TensorFile file = StoredCheckpoint(SampleState());
+  file.metadata["setting.contraction"] = "perspective";
+  EXPECT_THAT(LoadTrainState(file, "f"), StatusIs(StatusCode::kInvalidArgument, "perspective"));
+}
+
 TEST(CheckpointTest, MissingSettingKeepsItsDefault) {
   TensorFile file = StoredCheckpoint(SampleState());
   file.metadata.erase("setting.target_samples");

@@ -17,7 +17,7 @@ class HalfSpaceField {
  public:
   HalfSpaceField(float outside, float inside, int n_levels = 1)
       : table_(size_t{32} << kLog2Size), weights_(kNgpWeights) {
-    shape_ = NgpHashGridShape({.log2_hashmap_size = kLog2Size, .n_occupancy_levels = n_levels});
+    shape_ = NgpHashGridShape({.log2_hashmap_size = kLog2Size, .n_doublings = n_levels - 1});
     EXPECT_TRUE(shape_.IsDense(0));
     box_ = TinyGeometry(n_levels).box.Scaled(static_cast<float>(1 << (n_levels - 1)));
     const uint32_t corners = shape_.resolution[0] + 1;

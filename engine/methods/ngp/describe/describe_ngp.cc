@@ -26,6 +26,7 @@ class NgpDescription final : public NgpFieldDescription {
     return NgpViewerBytes(config, n_levels);
   }
   void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
+    ChooseContraction(scene, config);
     ChooseNgpSettings(scene, config);
     NgpSettings& settings = Ngp(*config);
     if (settings.roulette_weight == kAutoSetting && settings.sampler == Sampler::kGrid)
@@ -34,6 +35,12 @@ class NgpDescription final : public NgpFieldDescription {
     TrainConfig chosen = *config;
     chosen.rays_per_pixel = RaysPerPixelFor(scene);
     config->rays_per_pixel = CheckSettings(chosen).ok() ? chosen.rays_per_pixel : 1;
+  }
+  void TakeFromStart(const TrainConfig& start, TrainConfig* config) const override {
+    TakeNgpFromStart(start, config);
+    Contraction& contraction = Ngp(*config).contraction;
+    if (contraction == Contraction::kAuto && start.method_settings.Holds<NgpSettings>())
+      contraction = ContractionOf(start);
   }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
   absl::Status CheckRanks(const TrainConfig& config, DeviceSet kind, int n_ranks) const override {

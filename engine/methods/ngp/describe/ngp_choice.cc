@@ -44,7 +44,7 @@ constexpr int kMostLog2Entries = 19;  // 1.2 GB with moments and averages
 // Photographs of one side (docs/use/settings.md). Depth is told by few cameras that stand close
 // together, so long steps and a coarse finest level lose nothing, and each step has more rays.
 constexpr float kLongerSteps = 2, kInitialScaleOfOneSide = 12;
-constexpr double kPixelsOfFinestCell = 2;
+constexpr double kPixelsOfFinestCell = 2, kPixelsOfPerspectiveCell = 1;
 constexpr int kLeastFinestOfOneSide = 256, kMostFinestOfOneSide = 2048;
 // Cells of 1.6 pixels of lego_200 already gain by being halved: fewer samples lie in empty space.
 // Where pictures show what is empty, the cells that are left take little time.
@@ -77,12 +77,10 @@ int Log2EntriesFor(const SceneFacts& scene, int of_small_pictures) {
   return of_small_pictures + (scene.has_alpha ? std::max(0, larger - 1) : 0);
 }
 
-int FinestOfOneSide(const SceneFacts& scene) {
+// For cells of about so many pixels.
+int FinestFor(double pixels, double of_cell) {
   int finest = kLeastFinestOfOneSide;
-  while (finest < kMostFinestOfOneSide &&
-         2 * kPixelsOfFinestCell * finest <= 1.5 * scene.pixels_along_box) {
-    finest *= 2;
-  }
+  while (finest < kMostFinestOfOneSide && 2 * of_cell * finest <= 1.5 * pixels) finest *= 2;
   return finest;
 }
 
@@ -90,7 +88,7 @@ int FinestOfOneSide(const SceneFacts& scene) {
 void ChooseForOneSide(const SceneFacts& scene, TrainConfig* config) {
   NgpSettings& settings = Ngp(*config);
   if (settings.finest_resolution == kAutoSetting)
-    settings.finest_resolution = FinestOfOneSide(scene);
+    settings.finest_resolution = FinestFor(scene.pixels_along_box, kPixelsOfFinestCell);
   const bool has_own_step = config->step >= 0;
   if (config->initial_step_scale == kAutoSetting && !has_own_step)
     config->initial_step_scale = kInitialScaleOfOneSide;
@@ -99,6 +97,18 @@ void ChooseForOneSide(const SceneFacts& scene, TrainConfig* config) {
 }
 
 }  // namespace
+
+void ChooseContraction(const SceneFacts& scene, TrainConfig* config) {
+  NgpSettings& settings = Ngp(*config);
+  if (settings.contraction == Contraction::kAuto) {
+    const bool fits = scene.has_frustum && !scene.has_alpha && settings.sampler == Sampler::kGrid &&
+                      settings.learned_background == 0;
+    settings.contraction = fits ? Contraction::kPerspective : Contraction::kNone;
+  }
+  if (settings.contraction == Contraction::kPerspective && scene.has_frustum &&
+      settings.finest_resolution == kAutoSetting)
+    settings.finest_resolution = FinestFor(scene.pixels_along_frustum, kPixelsOfPerspectiveCell);
+}
 
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
   if (scene.faces_one_way && !scene.has_alpha && Ngp(*config).sampler == Sampler::kGrid)

@@ -22,6 +22,9 @@ namespace nerf {
 //   and cells of the finest level of about two pixels.
 // The defaults suit pictures of 200 (table) and 400 (steps) pixels of an object that fills them.
 void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config);
+// The setting contraction of method ngp, before the others: perspective for photographs with a
+// frustum (SceneFacts), whose finest level then has cells of about one pixel; else none.
+void ChooseContraction(const SceneFacts& scene, TrainConfig* config);
 // The setting rays_per_pixel of method ngp, where the other settings allow more than one: four for
 // pictures with alpha of up to 600 pixels along the box, where the budget has 8 samples for each
 // pixel.

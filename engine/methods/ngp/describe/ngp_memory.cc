@@ -70,7 +70,8 @@ double NgpViewerBytes(const TrainConfig& config, int n_occupancy_levels) {
   const NgpSettings& settings = Ngp(config);
   if (settings.n_features_per_level != 4 || settings.sampler != Sampler::kGrid) return 0;
   const int n_levels = kEncodingWidth / settings.n_features_per_level;
-  const double finest = std::ldexp(FinestResolution(config), n_occupancy_levels - 1);
+  const double finest =
+      std::ldexp(FinestResolution(config), EncodingDoublings(config, n_occupancy_levels));
   double n_halves = kNgpWeights;
   for (int level = 0; level < n_levels; ++level) {
     const double corners =

@@ -35,6 +35,11 @@ absl::Status CheckNgpScene(const SceneFacts& scene, const TrainConfig& config) {
         "settings.learned_background: pictures with alpha have no background to learn; leave it "
         "at 0");
   }
+  if (Ngp(config).contraction == Contraction::kPerspective && !scene.has_frustum) {
+    return absl::InvalidArgumentError(
+        "settings.contraction: perspective is for photographs that look one way, with COLMAP's "
+        "points or LLFF's bounds; these do not, or have neither");
+  }
   return absl::OkStatus();
 }
 

@@ -46,16 +46,12 @@ std::vector<Setting> FieldSettings() {
   return settings;
 }
 
-constexpr std::string_view kContractions[] = {"none", "linf", "l2"};
-
-std::string ContractionText(const TrainConfig& config) {
-  return std::string(kContractions[static_cast<int>(Ngp(config).contraction)]);
-}
+constexpr std::string_view kContractions[] = {"none", "linf", "l2", "perspective", "auto"};
 
 absl::Status ParseContraction(std::string_view text, TrainConfig* config) {
   const auto* const found = std::find(std::begin(kContractions), std::end(kContractions), text);
   if (found == std::end(kContractions))
-    return absl::InvalidArgumentError("one of none, linf and l2");
+    return absl::InvalidArgumentError("one of auto, none, linf, l2 and perspective");
   Ngp(*config).contraction = static_cast<Contraction>(found - std::begin(kContractions));
   return absl::OkStatus();
 }
@@ -122,10 +118,13 @@ std::vector<Setting> FusedOnly() {
           "coarse_share", 0, 1,
           "share of the budget until which the finer levels of the hash encoding "
           "come in, one after another; 0: all from the start"),
-      TextSetting("contraction",
-                  "space beyond the level-0 box is mapped into twice that box, all of it, by "
-                  "its distance in norm linf or l2; none: the boxes are all there is",
-                  &ContractionText, &ParseContraction),
+      TextSetting(
+          "contraction",
+          "how the hash encoding covers space: linf, l2: all that lies beyond the level-0 "
+          "box is brought into twice that box, by that norm; perspective: what cameras that "
+          "look one way see, in their directions and by inverse depth; none: the boxes; "
+          "auto: perspective where the photographs have points or bounds, else none",
+          &ContractionText, &ParseContraction),
       SettingOf<&S::depth_weight>(
           "depth_weight", 0, 100,
           "weight in the loss of how much light ends away from COLMAP's points and from the depths "
@@ -200,6 +199,10 @@ std::vector<Setting> AutogradSettings() {
 }
 
 }  // namespace
+
+std::string ContractionText(const TrainConfig& config) {
+  return std::string(kContractions[static_cast<int>(Ngp(config).contraction)]);
+}
 
 TrainConfig NgpProposalConfig(TrainConfig config) {
   constexpr int kLog2Entries = 15, kFinestResolution = 256;

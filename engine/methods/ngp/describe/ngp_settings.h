@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "engine/base/contraction.h"
 #include "engine/config/setting.h"
@@ -34,7 +35,7 @@ struct NgpSettings {
   float mlp_rate = 0.2f;      // learning rate of the MLPs, as a factor of the table's
   float mlp_l2 = 0;
   int half_table = 1;
-  Contraction contraction = Contraction::kNone;  // of space beyond the level-0 box
+  Contraction contraction = Contraction::kAuto;  // see ContractionOf
   int learned_background = 0;                    // behind the boxes
   float error_share = 0;      // of a batch's pixels, drawn by the errors of the pictures' parts
   float exposure_rate = 0;    // learning rate of the views' exposures over the table's; 0: none
@@ -80,6 +81,29 @@ inline int FinestResolution(const TrainConfig& config) {
   constexpr int kOfSmallPictures = 1024;
   const int chosen = Ngp(config).finest_resolution;
   return chosen == kAutoSetting ? kOfSmallPictures : chosen;
+}
+
+// The setting; where it is "auto", the boxes alone.
+inline Contraction ContractionOf(const TrainConfig& config) {
+  const Contraction chosen = Ngp(config).contraction;
+  return chosen == Contraction::kAuto ? Contraction::kNone : chosen;
+}
+
+// The setting as text.
+std::string ContractionText(const TrainConfig& config);
+
+// How often the encoding's unit cube has twice the side that finest_resolution counts cells along:
+// the level-0 box's, or with kPerspective the cube's own. n_boxes: SceneGeometry::n_levels.
+inline int EncodingDoublings(const TrainConfig& config, int n_boxes) {
+  switch (ContractionOf(config)) {
+    case Contraction::kPerspective:
+      return 0;
+    case Contraction::kLinf:
+    case Contraction::kL2:
+      return 1;
+    default:
+      return n_boxes - 1;
+  }
 }
 
 // The weight from which on all samples of a ray train at a fraction of the budget (RayRoulette);

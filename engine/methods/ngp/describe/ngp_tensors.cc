@@ -43,9 +43,8 @@ absl::Status CheckNgpStart(const TrainedAs& start, const TrainedAs& wanted) {
     return differs("finest_resolution", finest, FinestResolution(wanted.config));
   if (held.initial_density != asked.initial_density)
     return differs("initial_density", held.initial_density, asked.initial_density);
-  if (held.contraction != asked.contraction) {
-    return differs("contraction", static_cast<int>(held.contraction),
-                   static_cast<int>(asked.contraction));
+  if (ContractionOf(start.config) != ContractionOf(wanted.config)) {
+    return differs("contraction", ContractionText(start.config), ContractionText(wanted.config));
   }
   if (start.n_occupancy_levels != wanted.n_occupancy_levels) {
     return absl::InvalidArgumentError(

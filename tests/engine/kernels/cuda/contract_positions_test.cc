@@ -12,16 +12,16 @@ NERF_INSTANTIATE_CUDA_PLACES(CudaContractPositionsTest);
 TEST_P(CudaContractPositionsTest, PositionsOfTheRangeAreThoseOfTheHostAndNoOthersMove) {
   const Vec3 origin = {-3, -2, -5}, scale = {8, 9, 10}, center = {0.5f, 0, -0.25f};
   const std::vector<Vec3> before = RandomPoints(900, 0, 1, 4);
-  for (const Contraction kind : {Contraction::kLinf, Contraction::kL2}) {
+  const Frustum frustum{{0.5f, 0, -0.25f}, {1, 0, 0}, {0, 0, 1}, {0, 1, 0}, 0.5f, 8};
+  for (const Contraction kind : {Contraction::kLinf, Contraction::kL2, Contraction::kPerspective}) {
+    const EncodedSpace space{kind, center, {0.75f, 0.75f, 0.75f}, frustum};
     for (const uint32_t n : {0u, 1u, 256u, 257u, 600u}) {
       DeviceArray<Vec3> positions(before);
       const DeviceArray<uint32_t> counts({100u, n});
       cuda::ContractPositions({.range = {900, counts.data(), 1},
-                               .kind = kind,
+                               .space = space,
                                .origin = origin,
                                .scale = scale,
-                               .center = center,
-                               .inverse_half_side = 0.75f,
                                .positions = positions.data()},
                               stream_);
       const std::vector<Vec3> found = positions.Download(stream_);
@@ -31,11 +31,13 @@ TEST_P(CudaContractPositionsTest, PositionsOfTheRangeAreThoseOfTheHostAndNoOther
           ASSERT_EQ(found[i], before[i]) << i;
           continue;
         }
-        const Vec3 place = (origin + before[i] * scale - center) * 0.75f;
-        n_far += ContractionNorm(kind, place) > 1;
-        const Vec3 expected = ContractedUnit(kind, place);
+        const Vec3 place = origin + before[i] * scale;
+        n_far += ContractionNorm(kind, (place - center) * 0.75f) > 1;
+        const Vec3 expected = space.ToUnit(place);
         for (int axis = 0; axis < 3; ++axis) {
           ASSERT_NEAR(found[i][axis], expected[axis], 1e-6) << i;
+          // The frustum holds some of these places.
+          if (kind == Contraction::kPerspective) continue;
           ASSERT_GE(found[i][axis], 0) << i;
           ASSERT_LE(found[i][axis], 1) << i;
         }

@@ -24,8 +24,12 @@ TEST_P(CudaRayGradientsTest, AreThoseOfTheHostsPositionGradientsForOneRayInFour)
   std::vector<float> deltas(n, 0.1f);
   for (uint32_t row = 0; row < n; row += 7) deltas[row] = 0;
   const Vec3 scale = {0.5f, 0.25f, 0.75f};
-  for (const auto& [n_features, contraction] :
-       {std::pair{2, Contraction::kNone}, {4, Contraction::kL2}, {4, Contraction::kLinf}}) {
+  for (const auto& [n_features, contraction] : {std::pair{2, Contraction::kNone},
+                                                {4, Contraction::kL2},
+                                                {4, Contraction::kLinf},
+                                                {4, Contraction::kPerspective}}) {
+    const EncodedSpace space{
+        contraction, {}, scale, {{}, {1, 0, 0}, {0, 0, 1}, {0, 1, 0}, 0.5f, 1.5f}};
     const HashGridShape shape = MakeHashGridShape(3, n_features, 10, 4, 30);
     const int width = shape.width();
     const std::vector<float> table = RandomFloats(shape.level_size() * 3, -1, 1, 3);
@@ -50,8 +54,7 @@ TEST_P(CudaRayGradientsTest, AreThoseOfTheHostsPositionGradientsForOneRayInFour)
                           .deltas = device_deltas.data(),
                           .grad_features = device_grads.data(),
                           .stride = stride,
-                          .contraction = contraction,
-                          .scale = scale,
+                          .space = space,
                           .gradients = gradients.data()},
                          stream_);
       const std::vector<RayGradient> found = gradients.Download(stream_);
@@ -73,9 +76,7 @@ TEST_P(CudaRayGradientsTest, AreThoseOfTheHostsPositionGradientsForOneRayInFour)
                                                 .grad_features = features.data(),
                                                 .stride = width,
                                                 .grad_positions = &gradient});
-          if (contraction != Contraction::kNone)
-            gradient = ContractedUnitBackward(contraction, positions[row], gradient);
-          gradient = gradient * scale;
+          gradient = space.Backward(positions[row], gradient);
           expected.origin = expected.origin + gradient;
           expected.direction = expected.direction + gradient * t_middles[row];
         }

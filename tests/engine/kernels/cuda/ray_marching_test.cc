@@ -266,7 +266,7 @@ TEST_P(CudaRayMarchingTest, RaysWithLightLeftGetAnOpaqueLastSampleInfinitelyFarA
     March march(grid, rays, 60000), plain(grid, rays, 60000);
     DeviceArray<uint32_t> horizons(march.ray_capacity);
     march.params.horizons = horizons.data();
-    march.params.contraction = Contraction::kL2;
+    march.params.space.kind = Contraction::kL2;
     march.Run(alpha, stream_);
     plain.Run(alpha, stream_);
     ASSERT_EQ(march.overflow.Download(stream_)[0], 0u);

@@ -102,7 +102,7 @@ class CudaViewRaysTest : public CudaTest {
     view.rgba = rgba.data();
     view.depths = depths.data();
     view.has_horizons = has_horizons;
-    view.contraction = Contraction::kLinf;
+    view.space.kind = Contraction::kLinf;
 
     cuda::StartView(view, stream_);
     uint32_t alive = counts.Download(stream_)[0].alive_even, n_samples = 0;
@@ -161,7 +161,7 @@ class CudaViewRaysTest : public CudaTest {
       const ViewRay expected = Expected(host_grid, host_control, x, y);
       const bool shows_horizon = has_horizons && host_control.own_background;
       const Vec3 background = shows_horizon
-                                  ? ColorAt(HorizonUnit(view.contraction, expected.march.direction))
+                                  ? ColorAt(view.space.HorizonUnit(expected.march.direction))
                                   : host_control.background;
       const Vec3 color = expected.ColorOn(background);
       const uint32_t packed = host_control.straight_alpha

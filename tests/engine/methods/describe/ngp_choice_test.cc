@@ -87,6 +87,41 @@ TEST(ChooseNgpSettingsTest, PhotographsOfOneSideGetLongStepsAndACoarseFinestLeve
   EXPECT_EQ(kept.initial_step_scale, 3) << "of the user's steps";
 }
 
+TEST(ChooseNgpSettingsTest, PhotographsThatLookOneWayAreEncodedInPerspective) {
+  const auto chosen = [](const SceneFacts& scene, TrainConfig config = {}) {
+    MethodDescriptionOf(config).ChooseSettings(scene, &config);
+    return Ngp(config);
+  };
+  SceneFacts scene = Synthetic(400, 40e6);
+  scene.has_alpha = false;
+  EXPECT_EQ(chosen(scene).contraction, Contraction::kNone);
+  scene.has_frustum = true;
+  scene.pixels_along_frustum = 885;
+  EXPECT_EQ(chosen(scene).contraction, Contraction::kPerspective);
+  EXPECT_EQ(chosen(scene).finest_resolution, 1024) << "cells of about a pixel";
+  scene.pixels_along_frustum = 1770;
+  EXPECT_EQ(chosen(scene).finest_resolution, 2048);
+  scene.pixels_along_frustum = 1e300;
+  EXPECT_EQ(chosen(scene).finest_resolution, 2048);
+  TrainConfig own;
+  Ngp(own).contraction = Contraction::kNone;
+  EXPECT_EQ(chosen(scene, own).contraction, Contraction::kNone);
+  TrainConfig background;
+  Ngp(background).learned_background = 1;
+  EXPECT_EQ(chosen(scene, background).contraction, Contraction::kNone);
+  TrainConfig asked;
+  Ngp(asked).contraction = Contraction::kPerspective;
+  const MethodDescription& method = MethodDescriptionOf(asked);
+  EXPECT_THAT(method.CheckScene(scene, asked), IsOk());
+  EXPECT_THAT(method.CheckScene({}, asked),
+              StatusIs(absl::StatusCode::kInvalidArgument, "settings.contraction"));
+  TrainConfig tiles;
+  tiles.method = "ngp-tiles";
+  EXPECT_EQ(chosen(scene, tiles).contraction, Contraction::kAuto) << "tiles honor none";
+  scene.has_alpha = true;
+  EXPECT_EQ(chosen(scene).contraction, Contraction::kNone) << "objects";
+}
+
 TEST(ChooseNgpSettingsTest, LightSamplesOfPhotographsOfOneSideTrainByLot) {
   const auto chosen = [](const SceneFacts& scene, TrainConfig config = {}) {
     MethodDescriptionOf(config).ChooseSettings(scene, &config);

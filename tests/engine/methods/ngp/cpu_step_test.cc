@@ -84,7 +84,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{Loss::kMse, 1, 4, Contraction::kNone, false, 0, 0.3f},
                     Case{Loss::kMse, 2, 4, Contraction::kL2, true, 0, 0.3f},
                     Case{Loss::kMse, 1, 4, Contraction::kNone, false, 0, 0, 1},
-                    Case{Loss::kHuber, 2, 2, Contraction::kLinf, true, 1, 0.3f, 1}));
+                    Case{Loss::kHuber, 2, 2, Contraction::kLinf, true, 1, 0.3f, 1},
+                    Case{Loss::kMse, 2, 4, Contraction::kPerspective},
+                    Case{Loss::kMse, 1, 4, Contraction::kPerspective, true}));
 
 // Of one step of all of a batch's rays.
 void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& geometry,
@@ -97,11 +99,10 @@ void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& ge
   if (Ngp(config).exposure_rate > 0) log_gains = ToFloats(state.tensors.at("view.log_gains"));
   std::vector<float> view_terms;
   if (Ngp(config).appearance_rate > 0) view_terms = ViewTerms(state);
-  const bool contracted = Ngp(config).contraction != Contraction::kNone;
   NgpParameters parameters(
       config, NgpHashGridShape({.log2_hashmap_size = 12,
                                 .n_features_per_level = Ngp(config).n_features_per_level,
-                                .n_occupancy_levels = contracted ? 2 : geometry.n_levels}));
+                                .n_doublings = EncodingDoublings(config, geometry.n_levels)}));
   ASSERT_THAT(parameters.Load(state), IsOk());
   const Aabb outer = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
   const NgpNetwork network{.shape = parameters.shape(),
@@ -109,8 +110,9 @@ void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& ge
                            .table = parameters.table(),
                            .weights = parameters.weights(),
                            .density_shift = std::log(2.0f),
-                           .contraction = Ngp(config).contraction,
+                           .contraction = ContractionOf(config),
                            .inner_box = geometry.box,
+                           .frustum = geometry.frustum,
                            .learns_background = Ngp(config).learned_background != 0};
   const StepResult expected = reference::TrainingLoss(
       config, network, FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),

@@ -155,7 +155,11 @@ TEST_P(CudaRenderTest, NestedGridsWithGrowingStepsShowTheCpusPictureInFp32) {
 // picture.
 TEST_P(CudaRenderTest, OpenScenesShowTheCpusPictureInFp32) {
   for (const auto& [contraction, learned_background] :
-       {std::pair{Contraction::kLinf, 1}, {Contraction::kL2, 0}, {Contraction::kNone, 1}}) {
+       {std::pair{Contraction::kLinf, 1},
+        {Contraction::kL2, 0},
+        {Contraction::kPerspective, 0},
+        {Contraction::kPerspective, 1},
+        {Contraction::kNone, 1}}) {
     TrainConfig config = TinyConfig();
     Ngp(config).contraction = contraction;
     Ngp(config).learned_background = learned_background;

@@ -26,7 +26,7 @@ TEST(NgpNetworkTest, FinestLevelHasTheAskedCellsAlongTheInnermostBox) {
   const auto two = NgpHashGridShape({.n_features_per_level = 2, .finest_resolution = 2048});
   EXPECT_EQ(two.n_levels, 16);
   EXPECT_EQ(two.resolution[15], 2048);
-  const auto four = NgpHashGridShape({.finest_resolution = 1024, .n_occupancy_levels = 3});
+  const auto four = NgpHashGridShape({.finest_resolution = 1024, .n_doublings = 2});
   EXPECT_EQ(four.n_levels, 8);
   EXPECT_EQ(four.resolution[7], 4 * 1024);
   EXPECT_EQ(four.resolution[0], 16);
