@@ -10,8 +10,8 @@ namespace nerf {
 
 // How an encoding covers space beyond the level-0 box. kNone: by the boxes alone. kLinf, kL2: all
 // of it is shrunk into twice the level-0 box, by that norm. kPerspective: what cameras that look
-// one way see (encoded_space.h). kAuto, in settings alone: chosen by the scene, where it is not
-// yet.
+// one way see (encoded_space.h). kAuto: of settings alone; replaced when a training begins, kNone
+// until then.
 enum class Contraction { kNone, kLinf, kL2, kPerspective, kAuto };
 
 // The norm that `kind` measures distances with: the largest coordinate, or with kL2 the length.

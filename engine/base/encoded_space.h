@@ -20,20 +20,20 @@ struct Frustum {
 
 // How the unit cube of an encoding lies in the training frame.
 struct EncodedSpace {
-  // Of the cube's depth, what kPerspective uses. Cells are deeper than wide: what cameras that
-  // stand close together tell of depth is coarser than what they tell of direction.
+  // The share of the cube's depth that kPerspective uses. Cells are deeper than wide: cameras that
+  // stand close together tell depth less well than direction.
   static constexpr float kPerspectiveDepth = 0.5f;
 
   Contraction kind = Contraction::kNone;
-  // kNone: the unit cube has p at (p - origin) * scale. kLinf, kL2: those, with the origin in the
-  // center of the level-0 box and half of its side as the unit, are contracted.
+  // kNone: p is at (p - origin) * scale. kLinf, kL2: the same, contracted; the origin is then the
+  // center of the level-0 box, the unit half of its side.
   Vec3 origin = {}, scale = {1, 1, 1};
   Frustum frustum = {};  // of kPerspective
 
-  // Where the unit cube has p. kPerspective: in the frustum's directions, and by the inverse of its
-  // depth: normalized device coordinates, which have all that a pixel shows, near or far, in cells
-  // of one size. Sources: Mildenhall et al. 2020, "NeRF", appendix C; Wang et al. 2023, "F2-NeRF",
-  // section 3, for hash grids.
+  // p in the unit cube. With kPerspective these are normalized device coordinates: two directions
+  // and the inverse depth. What a pixel shows has the same width in cells, near or far. What lies
+  // in front of where the frustum begins is moved there. Sources: Mildenhall et al. 2020, "NeRF",
+  // appendix C; Wang et al. 2023, "F2-NeRF", section 3, for hash grids.
   NERF_HD Vec3 ToUnit(Vec3 p) const {
     if (kind == Contraction::kPerspective) return ToPerspective(p - frustum.apex);
     const Vec3 relative = (p - origin) * scale;
@@ -52,6 +52,9 @@ struct EncodedSpace {
     if (kind == Contraction::kNone) return grad_unit * scale;
     if (kind != Contraction::kPerspective)
       return ContractedUnitBackward(kind, unit, grad_unit) * scale;
+    if (!(unit.x > 0 && unit.x < 1)) grad_unit.x = 0;  // encodings clamp
+    if (!(unit.y > 0 && unit.y < 1)) grad_unit.y = 0;
+    if (!(unit.z > 0)) return BackwardAtNear(grad_unit);
     const float inverse_depth = (1 - unit.z * (1 / kPerspectiveDepth)) / frustum.near;
     const float sides = 0.5f * inverse_depth / frustum.slope;
     const float across = (2 * unit.x - 1) * frustum.slope,
@@ -63,7 +66,13 @@ struct EncodedSpace {
   }
 
  private:
-  static constexpr float kFar = 1e6f;  // in depths at which the frustum begins
+  static constexpr float kFar = 1e6f;  // times frustum.near
+
+  // Of what was moved to where the frustum begins.
+  NERF_HD Vec3 BackwardAtNear(Vec3 grad_unit) const {
+    const float sides = 0.5f / (frustum.slope * frustum.near);
+    return (frustum.right * grad_unit.x + frustum.up * grad_unit.y) * sides;
+  }
 
   NERF_HD Vec3 ToPerspective(Vec3 from_apex) const {
     const float depth = std::max(Dot(from_apex, frustum.forward), frustum.near);

@@ -38,7 +38,7 @@ struct SceneFacts {
   // Photographs of one side from places close together, of which is known how near and far it lies.
   bool faces_one_way = false;
   bool has_frustum = false;  // SceneGeometry::frustum
-  // Pixels of a training picture that lie along a side of it, at any depth.
+  // Pixels of a training picture that its width has, at any depth.
   double pixels_along_frustum = 0;
 };
 
@@ -81,8 +81,8 @@ class MethodDescription {
   virtual void TakeFromStart(const TrainConfig& start, TrainConfig* config) const {}
   // The same for settings that follow from shapes, for callers that know only the start's tensors.
   virtual void TakeFromTensors(const std::vector<TensorShape>& held, TrainConfig* config) const {}
-  // Whether the settings mean something with this scene, for a new training. Errors:
-  // InvalidArgument naming the setting that does not.
+  // Whether the settings mean something with this scene. Files are asked for has_frustum alone.
+  // Errors: InvalidArgument naming the setting that does not.
   virtual absl::Status CheckScene(const SceneFacts& scene, const TrainConfig& config) const {
     return absl::OkStatus();
   }

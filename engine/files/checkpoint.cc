@@ -329,7 +329,7 @@ absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const st
     const absl::Status fits =
         MethodDescriptionOf(state.config)
             .CheckScene({.has_frustum = !state.geometry.frustum.empty()}, state.config);
-    if (!fits.ok()) reader.Fail("scene.frustum", std::string(fits.message()));
+    if (!fits.ok()) reader.Fail("config", std::string(fits.message()));
   }
   LoadCamera(&reader, &state.reference_camera);
   const std::string& background = reader.String("evaluation_background");

@@ -74,6 +74,10 @@ bool SameCapture(const TrainState& state, const StartWanted& wanted) {
          std::abs(there.frame.scale / here.frame.scale - 1) <= kSameBoxTolerance;
 }
 
+bool NeedsFrustum(const TrainConfig& config) {
+  return !MethodDescriptionOf(config).CheckScene({.has_frustum = false}, config).ok();
+}
+
 // Whether a training can take the scope of a file over.
 absl::Status Fits(const TensorFile& file, const TrainState& state, const StartWanted& wanted) {
   if (wanted.scope == StartScope::kMlp || wanted.scope == StartScope::kOccupancy) {
@@ -92,6 +96,10 @@ absl::Status Fits(const TensorFile& file, const TrainState& state, const StartWa
     // For the layers alone only shapes matter, so this needs no state.
     const TensorFile no_state;
     return CheckScopeFits(wanted.scope, FieldTensorShapes(wanted.config), file, no_state);
+  }
+  if (!state.geometry.frustum.empty() && wanted.geometry.frustum.empty() &&
+      NeedsFrustum(state.config)) {
+    return absl::InvalidArgumentError("trained in perspective, on photographs that look one way");
   }
   std::vector<TensorShape> held;
   for (const auto& [name, tensor] : file.tensors)

@@ -20,6 +20,7 @@
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/parameters/memory_estimate.h"
 #include "engine/scene/scene_files.h"
+#include "engine/scene/view_frustum.h"
 #include "engine/train/empty_cells.h"
 #include "engine/train/shown_pixels.h"
 #include "engine/training/device.h"
@@ -151,14 +152,23 @@ absl::StatusOr<std::string> MadeFrom(const TrainState& start, StartScope scope,
                      start.config.method, start.step, start.n_trained, digest);
 }
 
+absl::Status CheckScene(const TrainConfig& config, const Scene& scene) {
+  return MethodDescriptionOf(config).CheckScene(
+      {.has_alpha = scene.has_alpha, .has_frustum = !scene.geometry.frustum.empty()}, config);
+}
+
 // Reads what a start was trained as, checks that it suits, and notes it in *state.
 absl::Status AdoptStart(const TrainRequest& request, const TensorFile& file, TrainState* state) {
   NERF_ASSIGN_OR_RETURN(const StoredTrainState stored, LoadTrainState(file, request.init));
   NERF_RETURN_IF_ERROR(
       CheckSameField(state->config, state->geometry, stored.state, request.scope, request.init));
   NERF_ASSIGN_OR_RETURN(state->made_from, MadeFrom(stored.state, request.scope, request.init));
-  if (request.scope == StartScope::kAll || request.scope == StartScope::kField)
+  if (request.scope == StartScope::kAll || request.scope == StartScope::kField) {
     MethodDescriptionOf(state->config).AdaptToStart(&state->config);
+    // What the field knows stays in its place.
+    const Frustum& frustum = stored.state.geometry.frustum;
+    if (HoldsFrustum(frustum, state->geometry.frustum)) state->geometry.frustum = frustum;
+  }
   return absl::OkStatus();
 }
 
@@ -363,12 +373,18 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   } else {
     const Scene& s = session->scene;
     state.config = start.config;
-    if (absl::Status status =
-            MethodDescriptionOf(state.config)
-                .CheckScene({.has_alpha = s.has_alpha, .has_frustum = !s.geometry.frustum.empty()},
-                            state.config);
-        !status.ok()) {
-      return WithReason(status, reason::kFieldInvalid);
+    if (absl::Status status = CheckScene(state.config, s); !status.ok()) {
+      // A start's own settings may not suit this scene: an encoding in perspective, photographs
+      // that look around.
+      if (request.init.empty() || !CheckScene(request.config, s).ok())
+        return WithReason(status, reason::kFieldInvalid);
+      TrainRequest from_scratch = request;
+      from_scratch.init.clear();
+      const std::string warning =
+          fmt::format("{} is not taken over: {}", request.init, std::string(status.message()));
+      NERF_ASSIGN_OR_RETURN(session, OpenTrainingSession(from_scratch, pool, problems, stop));
+      session->scene.warnings.push_back(warning);
+      return session;
     }
     state.geometry = EffectiveGeometry(state.config, s.geometry);
     if (absl::Status status = CheckMarchStep(state.geometry); !status.ok()) {

@@ -25,10 +25,13 @@ class Model:
         low, high = self.numbers("scene.box_min"), self.numbers("scene.box_max")
         self.center, self.half = (low + high) / 2, (high[0] - low[0]) / 2
         self.n_boxes = int(self.metadata["scene.n_levels"])
+        contraction = self.metadata.get("setting.contraction", "none")
+        assert contraction in ("auto", "none", "perspective"), contraction
+        self.in_perspective = contraction == "perspective"
         self.shift = np.log(2 * self.half / self.numbers("setting.initial_density")[0])
         self.table = self.tensors["field.hash_table"].astype(np.float32)
         n, finest = len(self.table), int(self.metadata["setting.finest_resolution"])
-        ratio = (finest << (self.n_boxes - 1)) / 16
+        ratio = (finest << (0 if self.in_perspective else self.n_boxes - 1)) / 16
         self.resolutions = [int(16 * ratio ** (level / (n - 1)) + 1e-6) for level in range(n)]
 
     def numbers(self, key):
@@ -37,8 +40,17 @@ class Model:
     def layer(self, name, inputs):
         return inputs @ self.tensors["field." + name].astype(np.float32).T
 
+    def unit_cube(self, points):
+        if not self.in_perspective:
+            return (points - self.center) / (self.half * 2 ** self.n_boxes) + 0.5
+        numbers = self.numbers("scene.frustum")
+        near, slope = numbers[:2]
+        along = (points - numbers[2:5]) @ numbers[5:].reshape(3, 3).T  # right, up, forward
+        depth = np.maximum(along[:, 2:], near)
+        return np.hstack([along[:, :2] / (2 * slope * depth) + 0.5, (1 - near / depth) / 2])
+
     def encode(self, points):
-        unit = np.clip((points - self.center) / (self.half * 2 ** self.n_boxes) + 0.5, 0, 1)
+        unit = np.clip(self.unit_cube(points), 0, 1)
         features = []
         for table, cells in zip(self.table, self.resolutions):
             cell = np.minimum(np.floor(unit * cells), cells - 1)

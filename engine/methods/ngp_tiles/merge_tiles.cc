@@ -25,6 +25,7 @@ absl::Status Refused(const ModelPart& part, const std::string& why) {
 // What parts of one model share, by the names that files have for it.
 std::map<std::string, std::string> SharedFacts(TrainState state) {
   Ngp(state.config).tile = kAllTiles;
+  state.geometry.frustum = {};  // of no use to tiles
   state.n_trained = state.n_marched = state.n_rays = 0;
   // Other budgets end when a tile has had its samples or its time.
   if (state.config.budget.kind != BudgetKind::kSteps) state.step = 0;

@@ -40,7 +40,9 @@ TEST(EncodedSpaceTest, BackwardAgreesWithCentralDifferences) {
   for (const Contraction kind :
        {Contraction::kNone, Contraction::kLinf, Contraction::kL2, Contraction::kPerspective}) {
     const EncodedSpace space{kind, {0.5f, 0, 0}, {0.5f, 0.5f, 0.5f}, kFrustum};
-    for (const Vec3 p : {Vec3{1.2f, 2.5f, -0.3f}, Vec3{3, 7, 1.5f}, Vec3{-1, 4, -1}}) {
+    // The last lies in front of where the frustum begins.
+    for (const Vec3 p :
+         {Vec3{1.2f, 2.5f, -0.3f}, Vec3{2, 7, 1.5f}, Vec3{-0.5f, 4, -1}, Vec3{1.3f, 1, 0.4f}}) {
       const Vec3 found = space.Backward(space.ToUnit(p), grad);
       for (int axis = 0; axis < 3; ++axis) {
         constexpr float kStep = 1e-2f;

@@ -173,6 +173,7 @@ TEST_F(TrainingSessionTest, ResumeTakesConfigAndStateFromTheCheckpoint) {
   expected.min_transmittance = 0.03f;
   expected.rays_per_pixel = 1;
   Ngp(expected).finest_resolution = 1024;
+  Ngp(expected).contraction = Contraction::kNone;
   Ngp(expected).roulette_weight = 0;  // of pictures around an object
   EXPECT_EQ((*session)->state.config, expected);
   EXPECT_EQ((*session)->state.step, 4u);
@@ -206,6 +207,25 @@ TEST_F(TrainingSessionTest, AStartDecidesWhatIsLeftOpen) {
   ASSERT_THAT(session, IsOk());
   EXPECT_EQ(Ngp((*session)->state.config).finest_resolution, 512);
   EXPECT_EQ(Ngp((*session)->state.config).log2_hashmap_size, 12);
+}
+
+TEST_F(TrainingSessionTest, PhotographsThatLookAroundStartAnewNotInPerspective) {
+  Train({dataset_, SmallConfig(), "", ""});
+  auto file = ReadTensorFile(model_);
+  ASSERT_THAT(file, IsOk());
+  file->metadata["setting.contraction"] = "perspective";
+  file->metadata["scene.frustum"] = "1 1 0 0 0 1 0 0 0 1 0 0 0 -1";
+  ASSERT_THAT(WriteTensorFile(*file, model_), IsOk());
+  const auto session = Open({dataset_, SmallConfig(), "", model_});
+  ASSERT_THAT(session, IsOk());
+  EXPECT_EQ(Ngp((*session)->state.config).contraction, Contraction::kNone);
+  EXPECT_EQ((*session)->state.made_from, "");
+  EXPECT_THAT((*session)->scene.warnings,
+              testing::Contains(testing::HasSubstr("is not taken over: settings.contraction")));
+  TrainConfig asked = SmallConfig();
+  Ngp(asked).contraction = Contraction::kPerspective;
+  EXPECT_THAT(Open({dataset_, asked, "", model_}),
+              StatusIs(absl::StatusCode::kInvalidArgument, "settings.contraction"));
 }
 
 TEST_F(TrainingSessionTest, AStartFromAnOccupancyGridTakesItsSize) {

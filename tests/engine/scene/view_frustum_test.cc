@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 namespace nerf {
 namespace {
@@ -28,19 +29,23 @@ SceneDescription PicturesFrom(const std::vector<float>& places, float turn = 0) 
   return description;
 }
 
-TEST(FindDepthsTest, AreThoseOfAllPointsButOneInAHundred) {
-  SceneDescription description = PicturesFrom({-0.5f, 0.5f});
-  for (int i = 1; i <= 29; ++i) description.points.push_back({0, {0, 0, -2}});
+TEST(FindDepthsTest, AreThoseOfAllPointsOfAViewButOneInAHundred) {
+  SceneDescription description = PicturesFrom({-0.5f, 0.5f, 0});
+  for (int i = 1; i <= 29; ++i) description.points.push_back({2, {0, 0, -0.5f}});
   FindDepths(&description);
   EXPECT_EQ(description.nearest, 0) << "too few points";
-  for (int i = 0; i < 200; ++i)
-    description.points.push_back({i % 2, {5, 1, -2 - 0.01f * static_cast<float>(i)}});
+  for (int i = 0; i < 400; ++i)
+    description.points.push_back({i % 2, {5, 1, -2 - 0.005f * static_cast<float>(i)}});
   description.points.push_back({0, {0, 0, -0.01f}});
   description.points.push_back({0, {0, 0, -1e6f}});
   description.points.push_back({0, {0, 0, 7}});  // behind the camera
   FindDepths(&description);
-  EXPECT_FLOAT_EQ(description.nearest, 2);
-  EXPECT_NEAR(description.farthest, 3.98f, 0.02f);
+  EXPECT_NEAR(description.nearest, 2, 0.05f);
+  EXPECT_NEAR(description.farthest, 3.98f, 0.05f);
+  // Of one view that stands close to something.
+  for (int i = 0; i < 40; ++i) description.points.push_back({2, {0, 0, -0.7f}});
+  FindDepths(&description);
+  EXPECT_NEAR(description.nearest, 0.5f, 1e-6f);
 }
 
 TEST(FrustumOfViewsTest, HoldsAllThatViewsShow) {
@@ -73,6 +78,34 @@ TEST(FrustumOfViewsTest, HoldsAllThatViewsShow) {
   }
   EXPECT_NEAR(widest, 1, 1e-3f) << "and no more";
   EXPECT_NEAR(nearest, 0, 1e-5f);
+}
+
+TEST(FrustumOfViewsTest, PicturesThatAreTurnedAgainstEachOtherHaveOneToo) {
+  SceneDescription description = PicturesFrom({-0.5f, 0.5f});
+  description.nearest = 2;
+  Mat34& pose = description.train[1].camera.camera_to_world;
+  for (auto& row : pose.m) row[0] = -row[0], row[1] = -row[1];
+  const Frustum frustum = FrustumOfViews(description);
+  ASSERT_FALSE(frustum.empty());
+  EXPECT_NEAR(Dot(frustum.right, frustum.forward), 0, 1e-6f);
+  EXPECT_NEAR(Norm(frustum.up), 1, 1e-6f);
+}
+
+TEST(HoldsFrustumTest, WhatIsNarrowerAndFartherIsHeld) {
+  const Frustum outer{{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, -1}, 1, 1};
+  EXPECT_TRUE(HoldsFrustum(outer, outer));
+  Frustum inner{{0.1f, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, -1}, 1.5f, 0.8f};
+  EXPECT_TRUE(HoldsFrustum(outer, inner));
+  EXPECT_FALSE(HoldsFrustum(inner, outer));
+  inner.near = 0.9f;
+  EXPECT_FALSE(HoldsFrustum(outer, inner)) << "begins before";
+  inner.near = 1.5f;
+  inner.apex.x = 1;
+  EXPECT_FALSE(HoldsFrustum(outer, inner)) << "to the side";
+  EXPECT_FALSE(HoldsFrustum(outer, Frustum()));
+  EXPECT_FALSE(HoldsFrustum(Frustum(), outer));
+  std::swap(inner.forward, inner.up);
+  EXPECT_FALSE(HoldsFrustum(outer, inner)) << "looks elsewhere";
 }
 
 TEST(FrustumOfViewsTest, CamerasThatLookAroundOrAloneHaveNone) {

@@ -22,8 +22,8 @@ std::vector<Setting> FieldSettings() {
   std::vector<Setting> settings = {
       SettingOf<&S::finest_resolution>(
           "finest_resolution", 32, 16384,
-          "hash encoding: cells of the finest level along the level-0 box; auto: by the pixels' "
-          "footprint there")
+          "hash encoding: cells of the finest level along the level-0 box, in perspective along "
+          "the whole; auto: by the pixels' footprint")
           .OrAuto(),
       SettingOf<&S::initial_density>(
           "initial_density", 1e-3, 1e3,
@@ -47,6 +47,10 @@ std::vector<Setting> FieldSettings() {
 }
 
 constexpr std::string_view kContractions[] = {"none", "linf", "l2", "perspective", "auto"};
+
+std::string ContractionText(const TrainConfig& config) {
+  return std::string(ContractionName(Ngp(config).contraction));
+}
 
 absl::Status ParseContraction(std::string_view text, TrainConfig* config) {
   const auto* const found = std::find(std::begin(kContractions), std::end(kContractions), text);
@@ -121,9 +125,9 @@ std::vector<Setting> FusedOnly() {
       TextSetting(
           "contraction",
           "how the hash encoding covers space: linf, l2: all that lies beyond the level-0 "
-          "box is brought into twice that box, by that norm; perspective: what cameras that "
-          "look one way see, in their directions and by inverse depth; none: the boxes; "
-          "auto: perspective where the photographs have points or bounds, else none",
+          "box is brought into twice that box, by that norm; perspective: what cameras that look "
+          "one way see, by directions and inverse depth; none: the boxes; auto: perspective for "
+          "photographs without alpha that look one way, with COLMAP's points or LLFF's bounds",
           &ContractionText, &ParseContraction),
       SettingOf<&S::depth_weight>(
           "depth_weight", 0, 100,
@@ -200,8 +204,8 @@ std::vector<Setting> AutogradSettings() {
 
 }  // namespace
 
-std::string ContractionText(const TrainConfig& config) {
-  return std::string(kContractions[static_cast<int>(Ngp(config).contraction)]);
+std::string_view ContractionName(Contraction contraction) {
+  return kContractions[static_cast<int>(contraction)];
 }
 
 TrainConfig NgpProposalConfig(TrainConfig config) {

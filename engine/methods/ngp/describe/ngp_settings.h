@@ -1,7 +1,7 @@
 #pragma once
 
 #include <span>
-#include <string>
+#include <string_view>
 
 #include "engine/base/contraction.h"
 #include "engine/config/setting.h"
@@ -89,11 +89,11 @@ inline Contraction ContractionOf(const TrainConfig& config) {
   return chosen == Contraction::kAuto ? Contraction::kNone : chosen;
 }
 
-// The setting as text.
-std::string ContractionText(const TrainConfig& config);
+// "none", "perspective".
+std::string_view ContractionName(Contraction contraction);
 
-// How often the encoding's unit cube has twice the side that finest_resolution counts cells along:
-// the level-0 box's, or with kPerspective the cube's own. n_boxes: SceneGeometry::n_levels.
+// log2 of the unit cube's side over the side that finest_resolution counts cells along: that of the
+// level-0 box, or with kPerspective the cube's own. n_boxes: SceneGeometry::n_levels.
 inline int EncodingDoublings(const TrainConfig& config, int n_boxes) {
   switch (ContractionOf(config)) {
     case Contraction::kPerspective:

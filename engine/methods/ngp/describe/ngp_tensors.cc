@@ -44,7 +44,8 @@ absl::Status CheckNgpStart(const TrainedAs& start, const TrainedAs& wanted) {
   if (held.initial_density != asked.initial_density)
     return differs("initial_density", held.initial_density, asked.initial_density);
   if (ContractionOf(start.config) != ContractionOf(wanted.config)) {
-    return differs("contraction", ContractionText(start.config), ContractionText(wanted.config));
+    return differs("contraction", ContractionName(ContractionOf(start.config)),
+                   ContractionName(ContractionOf(wanted.config)));
   }
   if (start.n_occupancy_levels != wanted.n_occupancy_levels) {
     return absl::InvalidArgumentError(

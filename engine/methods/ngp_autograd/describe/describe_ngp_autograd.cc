@@ -23,6 +23,7 @@ class NgpAutogradDescription final : public NgpFieldDescription {
   TrainConfig Defaults() const override {
     TrainConfig config;
     config.method = name();
+    Ngp(config).contraction = Contraction::kNone;  // not chosen for this method
     return config;
   }
   uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
