@@ -81,7 +81,8 @@ Frustum FrustumOfViews(const SceneDescription& description) {
   frustum.apex = position * (1 / static_cast<float>(description.train.size()));
   frustum.forward = Normalized(backward) * -1;
   frustum.right = Cross(frustum.forward, up);
-  // Pictures that are turned against each other, as of a drone that flies to and fro, have no up.
+  // Pictures that are turned against each other, as of a drone that flies back and forth, have no
+  // up.
   for (int axis = 0; axis < 3 && !(Norm(frustum.right) > 0.1f); ++axis) {
     Vec3 any;
     any[axis] = 1;

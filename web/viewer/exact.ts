@@ -15,8 +15,9 @@ export class ExactPass extends ViewPass {
     gl.uniform1i(this.uniform("contraction"), header.contraction);
     const { frustum } = header;
     if (!frustum) return;
-    const apex = frustum.apex.map((x, i) => x - header.box.center[i]);
-    gl.uniform3fv(this.uniform("frustumApex"), apex);
+    const [x, y, z] = frustum.apex;
+    const [centerX, centerY, centerZ] = header.box.center;
+    gl.uniform3f(this.uniform("frustumApex"), x - centerX, y - centerY, z - centerZ);
     gl.uniformMatrix3fv(this.uniform("frustumAxes"), false, frustum.axes.flat());
     gl.uniform2f(this.uniform("frustumSides"), frustum.near, frustum.slope);
   }

@@ -154,12 +154,11 @@ TEST_P(CudaRenderTest, NestedGridsWithGrowingStepsShowTheCpusPictureInFp32) {
 // Rays that miss the boxes, pass through them and end in them, the last tiles partly outside of the
 // picture.
 TEST_P(CudaRenderTest, OpenScenesShowTheCpusPictureInFp32) {
-  for (const auto& [contraction, learned_background] :
-       {std::pair{Contraction::kLinf, 1},
-        {Contraction::kL2, 0},
-        {Contraction::kPerspective, 0},
-        {Contraction::kPerspective, 1},
-        {Contraction::kNone, 1}}) {
+  for (const auto& [contraction, learned_background] : {std::pair{Contraction::kLinf, 1},
+                                                        {Contraction::kL2, 0},
+                                                        {Contraction::kPerspective, 0},
+                                                        {Contraction::kPerspective, 1},
+                                                        {Contraction::kNone, 1}}) {
     TrainConfig config = TinyConfig();
     Ngp(config).contraction = contraction;
     Ngp(config).learned_background = learned_background;

@@ -23,9 +23,8 @@ TEST_P(NgpCudaSettingsTest, StepsInOpenScenesAreTheCpus) {
     int learned_background, n_levels, deterministic;
   };
   for (const Case& c : {Case{Contraction::kLinf, 1, 3, 0}, Case{Contraction::kL2, 0, 2, 0},
-                        Case{Contraction::kPerspective, 1, 2, 0},
-                        Case{Contraction::kL2, 1, 2, 1}, Case{Contraction::kNone, 1, 1, 1},
-                        Case{Contraction::kNone, 1, 1, 0}}) {
+                        Case{Contraction::kPerspective, 1, 2, 0}, Case{Contraction::kL2, 1, 2, 1},
+                        Case{Contraction::kNone, 1, 1, 1}, Case{Contraction::kNone, 1, 1, 0}}) {
     SCOPED_TRACE(fmt::format("contraction {}", static_cast<int>(c.contraction)));
     TrainConfig config = Fp32Config();
     Ngp(config).contraction = c.contraction;
