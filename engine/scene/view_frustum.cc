@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <vector>
 
 namespace nerf {
@@ -42,7 +43,9 @@ void FindDepths(SceneDescription* description) {
   }
   if (nearest.empty()) return;
   description->nearest = *std::min_element(nearest.begin(), nearest.end());
-  description->farthest = MedianOf(std::move(farthest));
+  const auto middle = farthest.begin() + static_cast<std::ptrdiff_t>(farthest.size() / 2);
+  std::nth_element(farthest.begin(), middle, farthest.end());
+  description->farthest = *middle;
 }
 
 bool HoldsFrustum(const Frustum& outer, const Frustum& inner) {
