@@ -38,7 +38,7 @@ struct SceneFacts {
   // Photographs of one side from places close together, of which is known how near and far it lies.
   bool faces_one_way = false;
   bool has_frustum = false;  // SceneGeometry::frustum
-  // Pixels of a training picture that its width has, at any depth.
+  // Pixels of a training picture across its width, the same at any depth.
   double pixels_along_frustum = 0;
 };
 

@@ -18,8 +18,8 @@ double SamplesOfBudget(const TrainConfig& config, const DeviceFacts& device);
 // the middle, by disparity, of what they show. 0 without views.
 double PixelsAlongBox(const SceneDescription& description);
 
-// The median over the views of the pixels that lie along a side of the geometry's frustum; 0: there
-// is none.
+// The median over the views of the pixels across the width of the geometry's frustum; 0: there is
+// none.
 double PixelsAlongFrustum(const SceneDescription& description);
 
 // Of a scene whose training views are panoramas, most of them: the median distance of their cameras

@@ -104,6 +104,8 @@ TEST(HoldsFrustumTest, WhatIsNarrowerAndFartherIsHeld) {
   EXPECT_FALSE(HoldsFrustum(outer, inner)) << "to the side";
   EXPECT_FALSE(HoldsFrustum(outer, Frustum()));
   EXPECT_FALSE(HoldsFrustum(Frustum(), outer));
+  inner.apex.x = 0.1f;
+  ASSERT_TRUE(HoldsFrustum(outer, inner));
   std::swap(inner.forward, inner.up);
   EXPECT_FALSE(HoldsFrustum(outer, inner)) << "looks elsewhere";
 }
