@@ -589,9 +589,12 @@ async function run() {
     await page.getByText(/At most [0-9.]+ MB/).waitFor();
     await page.getByLabel("As", { exact: true }).selectOption({ label: "Mesh (GLB)" });
     await page.getByLabel("Axes", { exact: true }).selectOption({ label: "Blender" });
-    const downloading = page.waitForEvent("download", { timeout: 120_000 });
+    const downloading = page.waitForEvent("download", { timeout: 240_000 });
     await press(page, "button", "Export");
-    const download = await downloading;
+    const download = await downloading.catch(async (error) => {
+      const [newest] = await nerfd.jobs("kind = export");
+      throw new Error(`${error.message}\n${newest.name} is ${newest.state}; the page says: ${await page.getByRole("region", { name: "Export" }).innerText()}`);
+    });
     assert.match(download.suggestedFilename(), /-mesh\.glb$/);
     assert.equal(readFileSync(await download.path()).subarray(0, 4).toString(), "glTF");
     await page.getByRole("status").getByText("mesh.glb, ").waitFor();

@@ -93,7 +93,7 @@ export function saveAs(content: Blob, fileName: string) {
   link.download = fileName;
   link.href = URL.createObjectURL(content);
   link.click();
-  URL.revokeObjectURL(link.href);
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // a browser may read it after the click
 }
 
 // Has the browser save a file: a link cannot carry the token, so it goes through the page's memory. `of`: a resource of the blob's project.
