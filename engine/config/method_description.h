@@ -42,6 +42,11 @@ struct SceneFacts {
   double pixels_along_frustum = 0;
 };
 
+// What its training pictures show, once they are read.
+struct PictureFacts {
+  bool exposures_differ = false;  // ExposuresDiffer (engine/scene/exposure_spread.h)
+};
+
 // What server and client know of a training method. The engine's part is Method
 // (engine/train/method.h). Immutable and stateless.
 class MethodDescription {
@@ -76,6 +81,8 @@ class MethodDescription {
   // Gives the settings that are "auto", or negative where that means the scene's own, the values of
   // the training that begins. A function of its arguments alone.
   virtual void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const {}
+  // After that, the same for settings that depend on what the pictures show.
+  virtual void ChooseForPictures(const PictureFacts& pictures, TrainConfig* config) const {}
   // Gives the settings that are "auto" the values of the training whose weights this one starts
   // from. Requires: CheckStart compares them.
   virtual void TakeFromStart(const TrainConfig& start, TrainConfig* config) const {}

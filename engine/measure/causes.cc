@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/counted.h"
-#include "engine/measure/median.h"
+#include "engine/base/median.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/measure/median.h"
+#include "engine/base/median.h"
 
 namespace nerf {
 namespace {

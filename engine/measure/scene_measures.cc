@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "engine/base/median.h"
 #include "engine/measure/camera_alignment.h"
 #include "engine/measure/color_alignment.h"
 #include "engine/measure/image_metrics.h"
-#include "engine/measure/median.h"
 #include "engine/measure/photograph_matches.h"
 #include "engine/measure/seen_points.h"
 #include "engine/scene/image_resize.h"

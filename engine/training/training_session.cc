@@ -19,6 +19,7 @@
 #include "engine/files/tensor_file.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/parameters/memory_estimate.h"
+#include "engine/scene/exposure_spread.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/view_frustum.h"
 #include "engine/train/empty_cells.h"
@@ -301,8 +302,9 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   config->max_side = options.max_side = MaxSideOf(*config, description, device);
   options.max_test_pixels = kMaxDefaultViewPixels;
   session->reductions = ReduceViews(options, &description);
-  if (request.resume.empty() && request.merge.empty()) {
-    const TrainConfig asked = *config;
+  const TrainConfig asked = *config;
+  const bool is_new = request.resume.empty() && request.merge.empty();
+  if (is_new) {
     ChooseStepSize(ClassOf(device), config);
     const bool lowers_steps = asked.target_samples == kAutoSetting && request.init.empty() &&
                               asked.budget.kind == BudgetKind::kSamples;
@@ -329,8 +331,6 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
          .has_frustum = !description.geometry.frustum.empty(),
          .pixels_along_frustum = PixelsAlongFrustum(description)},
         config);
-    session->chosen = ChangedSettings(asked, *config);
-    config->grid_resolution = GridResolution(*config);  // files name it
   }
   const std::optional<uint64_t> available = AvailableMemoryBytes();
   NERF_ASSIGN_OR_RETURN(const bool to_file, PicturesGoToFile(request, *config, description,
@@ -351,6 +351,13 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   if (to_file) {
     NERF_ASSIGN_OR_RETURN(session->pictures, maker.Finish());
   }
+  if (!is_new) return absl::OkStatus();
+  const ExposureSpread spread = SpreadOfExposures(
+      session->scene.train, [&](size_t view) { return session->TrainPixels(view); });
+  MethodDescriptionOf(asked).ChooseForPictures({.exposures_differ = ExposuresDiffer(spread)},
+                                               config);
+  session->chosen = ChangedSettings(asked, *config);
+  config->grid_resolution = GridResolution(*config);  // files name it
   return absl::OkStatus();
 }
 

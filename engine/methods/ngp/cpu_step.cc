@@ -139,7 +139,8 @@ class NgpCpuStep : public RayStep {
 // A function of the batch alone, so the same for any number of threads and ranks.
 struct ChunkDivision {
   ChunkDivision(int n_rays, int rays_per_pixel, int target_samples)
-      : rays_per_chunk(std::clamp(static_cast<int>(static_cast<double>(kChunkSamples) * n_rays /
+      : n_rays(n_rays),
+        rays_per_chunk(std::clamp(static_cast<int>(static_cast<double>(kChunkSamples) * n_rays /
                                                    target_samples),
                                   4, 64) /
                        rays_per_pixel * rays_per_pixel),
@@ -150,7 +151,13 @@ struct ChunkDivision {
     return {PartOf(n_chunks, lanes.begin, kGradientLanes).begin,
             PartOf(n_chunks, lanes.end, kGradientLanes).begin};
   }
+  IndexRange RaysOf(IndexRange lanes) const {
+    const IndexRange chunks = ChunksOf(lanes);
+    return {std::min(chunks.begin * rays_per_chunk, n_rays),
+            std::min(chunks.end * rays_per_chunk, n_rays)};
+  }
 
+  const int n_rays;
   const int rays_per_chunk;
   const int n_chunks;
 };
@@ -190,6 +197,11 @@ StepResult NgpCpuStep::RunAllRays(const RayBatch& batch) {
     empty_distances_ = EmptyDistances(state_.occupancy.grid());
   RunChunks(batch);
   exchange_.ExchangeLanes(ActiveLevels(config_, batch.fraction), lanes_, &state_.parameters);
+  if (!views_.exposures.empty()) {
+    const ChunkDivision division(batch.n_rays, batch.rays_per_pixel, batch.target_samples);
+    exchange_.ExchangeRays(grad_log_gains_,
+                           [&](IndexRange lanes) { return division.RaysOf(lanes); });
+  }
   StepResult result;
   result.n_rays = batch.n_rays;
   for (const LaneOutput& lane : lanes_) {
@@ -244,8 +256,7 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
   const int chunks_in_flight = std::max(1, kRaysInFlight / rays_per_chunk);
   const int rays_in_flight = chunks_in_flight * rays_per_chunk;
   const IndexRange own = exchange_.lanes(), own_chunks = division.ChunksOf(own);
-  const int first_ray = own_chunks.begin * rays_per_chunk;
-  const int end_ray = std::min(own_chunks.end * rays_per_chunk, batch.n_rays);
+  const auto [first_ray, end_ray] = division.RaysOf(own);
   const size_t n_groups =
       (own_chunks.end - own_chunks.begin + chunks_in_flight - 1) / chunks_in_flight;
   if (in_flight_.size() < n_groups) in_flight_.resize(n_groups);
@@ -283,7 +294,7 @@ void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
   if (views_.HasRayGradients())
     views_.UpdateFromRays(config_, state_.parameters, batch, t, grad_rays_, &cameras());
   if (!views_.exposures.empty()) {
-    const float rate = batch.learning_rate * Ngp(config_).exposure_rate;
+    const float rate = batch.learning_rate * ExposureRate(config_);
     views_.exposures.Update(state_.parameters.TableAdam(rate, t), batch.views, grad_log_gains_);
   }
   if (!views_.appearances.empty()) {
@@ -377,11 +388,8 @@ IndexRange NgpCpuStep::OwnPixels(int n_pixels, double fraction) const {
   const int rays_per_pixel = TrainedRaysPerPixel(config_, fraction);
   const int n_rays = rays_per_pixel * n_pixels;
   const ChunkDivision division(n_rays, rays_per_pixel, TargetSamples(config_, fraction));
-  const IndexRange chunks = division.ChunksOf(exchange_.lanes());
-  const auto first_pixel = [&](int chunk) {
-    return std::min(chunk * division.rays_per_chunk, n_rays) / rays_per_pixel;
-  };
-  return {first_pixel(chunks.begin), first_pixel(chunks.end)};
+  const IndexRange rays = division.RaysOf(exchange_.lanes());
+  return {rays.begin / rays_per_pixel, rays.end / rays_per_pixel};
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ inline CudaRayNeeds CudaRayNeedsOf(const TrainConfig& config) {
   const NgpSettings& settings = Ngp(config);
   return {.horizons = settings.learned_background != 0,
           .weights = config.alpha_is_mask != 0 || settings.depth_weight > 0,
-          .views = settings.exposure_rate > 0 || settings.appearance_rate > 0,
+          .views = ExposureRate(config) > 0 || settings.appearance_rate > 0,
           .depths = settings.depth_weight > 0,
           .errors = settings.error_share > 0,
           .gradients = settings.pose_rate > 0 || settings.focal_rate > 0};

@@ -25,7 +25,7 @@ std::vector<float> FromFixed(const Buffer<int64_t>& sums, float factor) {
 }  // namespace
 
 CudaViewValues::CudaViewValues(const TrainConfig& config, size_t n_views, BufferAllocator* from)
-    : gains(Ngp(config).exposure_rate > 0 ? n_views : 0, from),
+    : gains(ExposureRate(config) > 0 ? n_views : 0, from),
       terms(Ngp(config).appearance_rate > 0 ? kHiddenWidth * n_views : 0, from),
       grad_log_gains(3 * gains.size(), from),
       grad_terms(terms.size(), from) {}
@@ -79,7 +79,7 @@ void NgpCudaViews::Update(const NgpParameters& parameters, const RayBatch& batch
     learned_.UpdateFromRays(config_, parameters, batch, t, grad_rays_, cameras);
   }
   if (!learned_.exposures.empty()) {
-    learned_.exposures.UpdateFromSums(parameters.TableAdam(rate * settings.exposure_rate, t),
+    learned_.exposures.UpdateFromSums(parameters.TableAdam(rate * ExposureRate(config_), t),
                                       FromFixed(host_.grad_log_gains, factor));
   }
   if (!learned_.appearances.empty()) {

@@ -11,7 +11,7 @@ LearnedViews::LearnedViews(const TrainConfig& config, const SceneGeometry& geome
     : poses(Ngp(config).pose_rate > 0 ? static_cast<int>(views.size()) : 0,
             geometry.box.Size().x / 2),
       focals(Ngp(config).focal_rate > 0 ? views : std::span<const View>()),
-      exposures(Ngp(config).exposure_rate > 0 ? static_cast<int>(views.size()) : 0),
+      exposures(ExposureRate(config) > 0 ? static_cast<int>(views.size()) : 0),
       appearances(Ngp(config).appearance_rate > 0 ? static_cast<int>(views.size()) : 0,
                   config.seed),
       errors(views, Ngp(config).error_share),

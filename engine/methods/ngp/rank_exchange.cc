@@ -206,6 +206,24 @@ void NgpRankExchange::ReadLanes(int from, int n_active, std::span<LaneOutput> la
   reader.CheckEnd();
 }
 
+void NgpRankExchange::ExchangeRays(std::span<Vec3> values,
+                                   const std::function<IndexRange(IndexRange lanes)>& rays_of) {
+  if (alone()) return;
+  const TraceSpan span("exchange rays");
+  const auto part_of = [&](int rank) {
+    const IndexRange rays = rays_of(ranges_[rank]);
+    return values.subspan(rays.begin, rays.end - rays.begin);
+  };
+  AllGather(group_, std::as_bytes(part_of(rank_)), &in_);
+  for (int rank = 0; rank < n_ranks_; ++rank) {
+    if (rank == rank_) continue;
+    BlockReader reader(rank, in_[rank].bytes());
+    const std::span<Vec3> part = part_of(rank);
+    reader.Read(part.data(), part.size());
+    reader.CheckEnd();
+  }
+}
+
 void NgpRankExchange::ExchangeLines(int n_active, std::span<const std::vector<uint32_t>> changed,
                                     NgpParameters* parameters, NgpLineCounts* counts) {
   if (alone() && counts == nullptr) return;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,11 @@ class NgpRankExchange {
   // every lane has its counts, losses and grid cells, and of this rank's levels below n_active the
   // samples; lane 0 of `parameters` has the sum of the MLPs' gradients. Does nothing alone.
   void ExchangeLanes(int n_active, std::span<LaneOutput> lanes, NgpParameters* parameters);
+
+  // Every rank's part of `values`, rays_of(its lanes), to every other rank. Throws GroupError. Does
+  // nothing alone.
+  void ExchangeRays(std::span<Vec3> values,
+                    const std::function<IndexRange(IndexRange lanes)>& rays_of);
 
   // After Adam has updated this rank's levels below n_active: changed[i] lists the cache lines that
   // it visited in levels()[i], rising. Brings the lines of other ranks' levels here. Adds all

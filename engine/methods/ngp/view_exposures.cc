@@ -39,9 +39,9 @@ void ViewExposures::UpdateFromSums(const kernels::AdamSettings& settings,
   log_gains_.Update(settings, sums);
   for (size_t channel = 0; channel < 3; ++channel) {
     double sum = 0;
-    for (size_t i = channel; i < log_gains_.size(); i += 3) sum += log_gains_[i];
-    const auto mean = static_cast<float>(sum / static_cast<double>(gains_.size()));
-    for (size_t i = channel; i < log_gains_.size(); i += 3) log_gains_[i] -= mean;
+    for (size_t i = channel; i < log_gains_.size(); i += 3) sum += std::exp(log_gains_[i]);
+    const auto log_mean = static_cast<float>(std::log(sum / static_cast<double>(gains_.size())));
+    for (size_t i = channel; i < log_gains_.size(); i += 3) log_gains_[i] -= log_mean;
   }
   FindGains();
 }

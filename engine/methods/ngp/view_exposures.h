@@ -13,9 +13,9 @@
 namespace nerf {
 
 // Brightness and tint of each training picture: a picture shows gain * color, channel by channel,
-// of what the field has, before the background. Gains are learned as logarithms, whose mean over
-// the pictures stays 0, so that views show the mean exposure. Part of a training's state; models do
-// not hold them. Used from one thread.
+// of what the field has, before the background. Gains are learned as logarithms; the mean of each
+// channel's gains over the pictures stays 1, so that views are as bright as pictures are on
+// average. Part of a training's state; models do not hold them. Used from one thread.
 class ViewExposures {
  public:
   // n_views 0: there are no exposures to learn, and nothing is saved.

@@ -175,6 +175,7 @@ TEST_F(TrainingSessionTest, ResumeTakesConfigAndStateFromTheCheckpoint) {
   Ngp(expected).finest_resolution = 1024;
   Ngp(expected).contraction = Contraction::kNone;
   Ngp(expected).roulette_weight = 0;  // of pictures around an object
+  Ngp(expected).exposure_rate = 0;    // of pictures as bright as those beside them
   EXPECT_EQ((*session)->state.config, expected);
   EXPECT_EQ((*session)->state.step, 4u);
 }
@@ -195,6 +196,30 @@ TEST_F(TrainingSessionTest, WhatTheUserLeavesOpenIsChosenStoredAndKept) {
   ASSERT_THAT(named, IsOk());
   EXPECT_EQ((*named)->chosen, "");
   EXPECT_EQ((*named)->state.config, chosen);
+}
+
+TEST_F(TrainingSessionTest, ExposuresAreLearnedOfPicturesThatDifferInMemoryAndInAFile) {
+  std::filesystem::create_directories(dir_ / "shelf");
+  nlohmann::json list = {{"fl_x", 20}, {"w", 16}, {"h", 16}, {"frames", nlohmann::json::array()}};
+  for (int i = 0; i < 8; ++i) {
+    const ImageU8 image{16, 16, 3, std::vector<uint8_t>(768, i / 2 % 2 == 0 ? 90 : 180)};
+    const std::string file = "r_" + std::to_string(i) + ".png";
+    std::ofstream(dir_ / ("shelf/" + file), std::ios::binary) << *EncodePng(image);
+    list["frames"].push_back(
+        {{"file_path", file},
+         {"transform_matrix", {{1, 0, 0, 0.1 * i}, {0, 1, 0, 0}, {0, 0, 1, 4}, {0, 0, 0, 1}}}});
+  }
+  std::ofstream(dir_ / "shelf/transforms.json") << list;
+  TrainRequest request = {dir_ / "shelf", SmallConfig(), "", ""};
+  const auto session = Open(request);
+  ASSERT_THAT(session, IsOk());
+  EXPECT_EQ(Ngp((*session)->state.config).exposure_rate, 0.3f);
+  EXPECT_THAT((*session)->chosen, testing::HasSubstr("exposure_rate 0.3"));
+  request.pictures = PicturePlace::kFile;
+  request.picture_file = dir_ / "pictures";
+  const auto of_file = Open(request);
+  ASSERT_THAT(of_file, IsOk());
+  EXPECT_EQ((*of_file)->state.config, (*session)->state.config);
 }
 
 TEST_F(TrainingSessionTest, AStartDecidesWhatIsLeftOpen) {

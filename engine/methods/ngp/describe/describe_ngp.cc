@@ -36,6 +36,14 @@ class NgpDescription final : public NgpFieldDescription {
     chosen.rays_per_pixel = RaysPerPixelFor(scene);
     config->rays_per_pixel = CheckSettings(chosen).ok() ? chosen.rays_per_pixel : 1;
   }
+  void ChooseForPictures(const PictureFacts& pictures, TrainConfig* config) const override {
+    NgpSettings& settings = Ngp(*config);
+    if (settings.exposure_rate != kAutoSetting || settings.sampler != Sampler::kGrid) return;
+    // Ranks on CUDA devices do not learn them.
+    const bool learns = pictures.exposures_differ && settings.appearance_rate == 0 &&
+                        config->cuda_deterministic == 0;
+    settings.exposure_rate = learns ? kChosenExposureRate : 0;
+  }
   void TakeFromStart(const TrainConfig& start, TrainConfig* config) const override {
     TakeNgpFromStart(start, config);
     Contraction& contraction = Ngp(*config).contraction;
@@ -45,13 +53,14 @@ class NgpDescription final : public NgpFieldDescription {
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
   absl::Status CheckRanks(const TrainConfig& config, DeviceSet kind, int n_ranks) const override {
     const NgpSettings& settings = Ngp(config);
-    const char* const setting = settings.exposure_rate > 0     ? "exposure_rate"
-                                : settings.appearance_rate > 0 ? "appearance_rate"
-                                : settings.pose_rate > 0       ? "pose_rate"
-                                : settings.focal_rate > 0      ? "focal_rate"
-                                : settings.depth_weight > 0    ? "depth_weight"
-                                : settings.error_share > 0     ? "error_share"
-                                                               : nullptr;
+    const bool is_on_cuda = (kind & kOnCuda) != 0;
+    const char* const setting = is_on_cuda && ExposureRate(config) > 0 ? "exposure_rate"
+                                : settings.appearance_rate > 0         ? "appearance_rate"
+                                : settings.pose_rate > 0               ? "pose_rate"
+                                : settings.focal_rate > 0              ? "focal_rate"
+                                : settings.depth_weight > 0            ? "depth_weight"
+                                : settings.error_share > 0             ? "error_share"
+                                                                       : nullptr;
     if (settings.frozen != Frozen::kNone) {
       return absl::InvalidArgumentError(
           "settings.frozen: several ranks train all parameters; leave it at none");
@@ -64,7 +73,7 @@ class NgpDescription final : public NgpFieldDescription {
       return absl::InvalidArgumentError(
           fmt::format("settings.{}: one process alone learns it; leave it at 0", setting));
     }
-    if ((kind & kOnCuda) != 0 && config.cuda_deterministic != 0 && n_ranks > kCudaLanes) {
+    if (is_on_cuda && config.cuda_deterministic != 0 && n_ranks > kCudaLanes) {
       return absl::InvalidArgumentError(
           fmt::format("settings.cuda_deterministic: at most {} ranks share a step, not {}",
                       kCudaLanes, n_ranks));

@@ -29,6 +29,8 @@ void ChooseContraction(const SceneFacts& scene, TrainConfig* config);
 // pictures with alpha of up to 600 pixels along the box, where the budget has 8 samples for each
 // pixel.
 int RaysPerPixelFor(const SceneFacts& scene);
+// The setting exposure_rate of method ngp where the pictures' exposures differ.
+inline constexpr float kChosenExposureRate = 0.3f;
 
 // The setting roulette_weight of method ngp with sampler=grid: that of photographs of one side.
 float RouletteWeightFor(const SceneFacts& scene);

@@ -48,7 +48,10 @@ absl::Status CheckNgpSampler(const TrainConfig& config, const MethodDescription&
     return CheckAtDefaults(method.settings(), kOfProposals, "sampler=grid", config,
                            method.Defaults());
   }
-  return CheckAtDefaults(method.settings(), kOfTheGrid, "sampler=proposals", config,
+  TrainConfig meant = config;  // "auto" is 0 with proposals
+  for (float* rate : {&Ngp(meant).exposure_rate, &Ngp(meant).roulette_weight})
+    if (*rate == 0) *rate = kAutoSetting;
+  return CheckAtDefaults(method.settings(), kOfTheGrid, "sampler=proposals", meant,
                          method.Defaults());
 }
 

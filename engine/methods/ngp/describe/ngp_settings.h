@@ -37,8 +37,8 @@ struct NgpSettings {
   int half_table = 1;
   Contraction contraction = Contraction::kAuto;  // see ContractionOf
   int learned_background = 0;                    // behind the boxes
-  float error_share = 0;      // of a batch's pixels, drawn by the errors of the pictures' parts
-  float exposure_rate = 0;    // learning rate of the views' exposures over the table's; 0: none
+  float error_share = 0;  // of a batch's pixels, drawn by the errors of the pictures' parts
+  float exposure_rate = kAutoSetting;  // see ExposureRate
   float appearance_rate = 0;  // learning rate of the views' appearances over the table's; 0: none
   float depth_weight = 0;     // in the loss, of depths of COLMAP's points and files
   float pose_rate = 0;        // learning rate of the views' poses over the table's; 0: none
@@ -87,6 +87,12 @@ inline int FinestResolution(const TrainConfig& config) {
 inline Contraction ContractionOf(const TrainConfig& config) {
   const Contraction chosen = Ngp(config).contraction;
   return chosen == Contraction::kAuto ? Contraction::kNone : chosen;
+}
+
+// Learning rate of the views' exposures over the table's; 0: there are none. The setting; where it
+// is "auto", 0.
+inline float ExposureRate(const TrainConfig& config) {
+  return std::max(0.0f, Ngp(config).exposure_rate);
 }
 
 // "none", "perspective".

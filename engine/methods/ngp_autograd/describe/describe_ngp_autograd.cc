@@ -23,7 +23,9 @@ class NgpAutogradDescription final : public NgpFieldDescription {
   TrainConfig Defaults() const override {
     TrainConfig config;
     config.method = name();
-    Ngp(config).contraction = Contraction::kNone;  // not chosen for this method
+    // Not chosen for this method.
+    Ngp(config).contraction = Contraction::kNone;
+    Ngp(config).exposure_rate = 0;
     return config;
   }
   uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {

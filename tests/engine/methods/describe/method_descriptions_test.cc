@@ -387,6 +387,7 @@ TEST(MethodDescriptionsTest, ProposalsRefuseWhatOnlyTheMarchHas) {
   EXPECT_THAT(CheckDeviceHonors(config, "cuda:0"), IsOk());
   TrainConfig of_file = config;  // which names what "auto" is
   of_file.grid_resolution = kGridResolution;
+  Ngp(of_file).exposure_rate = Ngp(of_file).roulette_weight = 0;
   EXPECT_THAT(ValidateConfig(of_file), IsOk());
   for (const auto& [key, value] : {std::pair{"exposure_rate", "0.1"},
                                    {"appearance_rate", "0.1"},

@@ -122,6 +122,31 @@ TEST(ChooseNgpSettingsTest, PhotographsThatLookOneWayAreEncodedInPerspective) {
   EXPECT_EQ(chosen(scene).contraction, Contraction::kNone) << "objects";
 }
 
+TEST(ChooseNgpSettingsTest, ExposuresAreLearnedWhereTheyDiffer) {
+  const auto chosen = [](bool differ, TrainConfig config = {}) {
+    MethodDescriptionOf(config).ChooseForPictures({.exposures_differ = differ}, &config);
+    return Ngp(config).exposure_rate;
+  };
+  EXPECT_EQ(chosen(false), 0);
+  EXPECT_EQ(chosen(true), 0.3f);
+  TrainConfig own;
+  Ngp(own).exposure_rate = 0;
+  EXPECT_EQ(chosen(true, own), 0);
+  TrainConfig appearances;
+  Ngp(appearances).appearance_rate = 0.1f;
+  EXPECT_EQ(chosen(true, appearances), 0);
+  TrainConfig ranks_on_cuda;
+  ranks_on_cuda.cuda_deterministic = 1;
+  EXPECT_EQ(chosen(true, ranks_on_cuda), 0);
+  TrainConfig proposals;
+  Ngp(proposals).sampler = Sampler::kProposals;
+  EXPECT_EQ(ExposureRate(proposals), 0);
+  EXPECT_EQ(chosen(true, proposals), kAutoSetting);
+  TrainConfig tiles;
+  tiles.method = "ngp-tiles";
+  EXPECT_EQ(chosen(true, tiles), kAutoSetting) << "tiles honor none";
+}
+
 TEST(ChooseNgpSettingsTest, LightSamplesOfPhotographsOfOneSideTrainByLot) {
   const auto chosen = [](const SceneFacts& scene, TrainConfig config = {}) {
     MethodDescriptionOf(config).ChooseSettings(scene, &config);

@@ -59,11 +59,13 @@ std::vector<Trained> TrainOnRays(const TrainConfig& config, const SceneGeometry&
     ThreadPool pool(1 + rank % 2);
     std::unique_ptr<Group> wrapped;
     if (wrap != nullptr && rank == 0) group = (wrapped = wrap(group)).get();
-    const auto step = NewNgpCpuStep(config, geometry, &pool, {}, group);
-    ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
+    const std::vector<View> views(3);
+    const auto step = NewNgpCpuStep(config, geometry, &pool, views, group);
+    ASSERT_THAT(step->Load(LivelyViewState(*step)), IsOk());
     if (group == nullptr) step->MeasureCosts();
     for (uint32_t i = 0; i < kSteps; ++i) {
       RayBatch batch = TinyBatch(n_rays, i);
+      for (int r = 0; r < n_rays; ++r) batch.views.push_back(r % 3);
       if (RaysPerPixel(config) > 1 && 2 * i >= kSteps) batch = InFours(std::move(batch));
       batch.fraction = i / static_cast<double>(kSteps);
       batch.target_samples = config.target_samples;
@@ -123,12 +125,22 @@ TEST(NgpRankTest, AlsoWithFourRaysForEachPixel) {
   ExpectTheBytesOfOneRank(config, TinyGeometry(), 4);
 }
 
-TEST(NgpRankTest, WhatIsLearnedOfViewsIsRefused) {
+TEST(NgpRankTest, AlsoWithExposures) {
+  TrainConfig config = TinyConfig();
+  Ngp(config).exposure_rate = 0.3f;
+  ExpectTheBytesOfOneRank(config, TinyGeometry(), 200);
+  ExpectTheBytesOfOneRank(config, TinyGeometry(), 3);  // ranks without rays
+}
+
+TEST(NgpRankTest, OtherwiseWhatIsLearnedOfViewsIsRefused) {
   TrainConfig config = TinyConfig();
   const MethodDescription& ngp = NgpMethod().description();
   EXPECT_THAT(ngp.CheckRanks(config, kOnCpu, 2), IsOk());
-  for (const char* key :
-       {"pose_rate", "focal_rate", "exposure_rate", "appearance_rate", "error_share"}) {
+  Ngp(config).exposure_rate = 0.3f;
+  EXPECT_THAT(ngp.CheckRanks(config, kOnCpu, 2), IsOk());
+  EXPECT_THAT(ngp.CheckRanks(config, kOnCuda, 2),
+              StatusIs(absl::StatusCode::kInvalidArgument, "exposure_rate"));
+  for (const char* key : {"pose_rate", "focal_rate", "appearance_rate", "error_share"}) {
     TrainConfig with = config;
     ASSERT_THAT(SetConfigField(key, "0.1", &with), IsOk());
     EXPECT_THAT(std::string(ngp.CheckRanks(with, kOnCpu, 2).message()), testing::HasSubstr(key));
