@@ -106,8 +106,8 @@ TEST_P(NgpCudaSettingsTest, WhatCapturesAskForIsTrainedTogether) {
                       batch.weights = RandomFloats(batch.n_rays, 0, 1, 55);
                       return batch;
                     }};
-  // Past an update of the average.
-  ExpectStepsLikeTheCpus(config, TinyGeometry(2), 17, kFp32Loss, kFp32State, all);
+  // Past an update of the average. The tolerance of a state is that of 3 steps; rounding adds up.
+  ExpectStepsLikeTheCpus(config, TinyGeometry(2), 17, kFp32Loss, 3 * kFp32State, all);
 }
 
 TEST_P(NgpCudaSettingsTest, ViewsGoBackAndAreLoadedLikeTheField) {
