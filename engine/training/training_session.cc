@@ -354,8 +354,10 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   if (!is_new) return absl::OkStatus();
   const ExposureSpread spread = SpreadOfExposures(
       session->scene.train, [&](size_t view) { return session->TrainPixels(view); });
-  MethodDescriptionOf(asked).ChooseForPictures({.exposures_differ = ExposuresDiffer(spread)},
-                                               config);
+  // Ranks on CUDA devices do not learn exposures.
+  const bool may_learn = request.group == nullptr || request.device == "cpu";
+  MethodDescriptionOf(asked).ChooseForPictures(
+      {.exposures_differ = may_learn && ExposuresDiffer(spread)}, config);
   session->chosen = ChangedSettings(asked, *config);
   config->grid_resolution = GridResolution(*config);  // files name it
   return absl::OkStatus();

@@ -593,7 +593,7 @@ async function run() {
     await press(page, "button", "Export");
     const download = await downloading.catch(async (error) => {
       const [newest] = await nerfd.jobs("kind = export");
-      throw new Error(`${error.message}\n${newest.name} is ${newest.state}; the page says: ${await page.getByRole("region", { name: "Export" }).innerText()}`);
+      throw new Error(`${error.message}\n${newest?.name} is ${newest?.state}; the page says: ${await page.getByRole("region", { name: "Export" }).innerText()}`);
     });
     assert.match(download.suggestedFilename(), /-mesh\.glb$/);
     assert.equal(readFileSync(await download.path()).subarray(0, 4).toString(), "glTF");

@@ -118,6 +118,7 @@ class NgpCpuStep : public RayStep {
   // Of a step's rays.
   std::vector<RayGradient> grad_rays_;
   std::vector<Vec3> grad_log_gains_;
+  std::vector<int32_t> gain_views_;  // whose they are, also of other ranks' rays
   std::vector<float> grad_view_terms_;
   std::vector<float> ray_errors_;                // of a step's rays
   KnownDepths depths_;                           // none where depth is not learned
@@ -199,7 +200,8 @@ StepResult NgpCpuStep::RunAllRays(const RayBatch& batch) {
   exchange_.ExchangeLanes(ActiveLevels(config_, batch.fraction), lanes_, &state_.parameters);
   if (!views_.exposures.empty()) {
     const ChunkDivision division(batch.n_rays, batch.rays_per_pixel, batch.target_samples);
-    exchange_.ExchangeRays(grad_log_gains_,
+    gain_views_ = batch.views;
+    exchange_.ExchangeRays(gain_views_, grad_log_gains_, views_.exposures.n_views(),
                            [&](IndexRange lanes) { return division.RaysOf(lanes); });
   }
   StepResult result;
@@ -295,7 +297,7 @@ void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
     views_.UpdateFromRays(config_, state_.parameters, batch, t, grad_rays_, &cameras());
   if (!views_.exposures.empty()) {
     const float rate = batch.learning_rate * ExposureRate(config_);
-    views_.exposures.Update(state_.parameters.TableAdam(rate, t), batch.views, grad_log_gains_);
+    views_.exposures.Update(state_.parameters.TableAdam(rate, t), gain_views_, grad_log_gains_);
   }
   if (!views_.appearances.empty()) {
     const float rate = batch.learning_rate * Ngp(config_).appearance_rate;

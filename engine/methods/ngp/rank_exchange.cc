@@ -206,21 +206,26 @@ void NgpRankExchange::ReadLanes(int from, int n_active, std::span<LaneOutput> la
   reader.CheckEnd();
 }
 
-void NgpRankExchange::ExchangeRays(std::span<Vec3> values,
+void NgpRankExchange::ExchangeRays(std::span<int32_t> views, std::span<Vec3> values, size_t n_views,
                                    const std::function<IndexRange(IndexRange lanes)>& rays_of) {
   if (alone()) return;
   const TraceSpan span("exchange rays");
-  const auto part_of = [&](int rank) {
-    const IndexRange rays = rays_of(ranges_[rank]);
-    return values.subspan(rays.begin, rays.end - rays.begin);
-  };
-  AllGather(group_, std::as_bytes(part_of(rank_)), &in_);
+  const IndexRange own = rays_of(lanes());
+  BlockWriter writer(group_, &lines_);
+  writer.Write(views.data() + own.begin, static_cast<size_t>(own.end - own.begin));
+  writer.Write(values.data() + own.begin, static_cast<size_t>(own.end - own.begin));
+  AllGather(group_, lines_.bytes(), &in_);
   for (int rank = 0; rank < n_ranks_; ++rank) {
     if (rank == rank_) continue;
+    const IndexRange rays = rays_of(ranges_[rank]);
+    const auto n = static_cast<size_t>(rays.end - rays.begin);
     BlockReader reader(rank, in_[rank].bytes());
-    const std::span<Vec3> part = part_of(rank);
-    reader.Read(part.data(), part.size());
+    reader.Read(views.data() + rays.begin, n);
+    reader.Read(values.data() + rays.begin, n);
     reader.CheckEnd();
+    reader.Check(std::ranges::all_of(views.subspan(rays.begin, n), [&](int32_t view) {
+      return view >= 0 && static_cast<size_t>(view) < n_views;
+    }));
   }
 }
 

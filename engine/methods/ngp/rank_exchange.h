@@ -38,9 +38,10 @@ class NgpRankExchange {
   // samples; lane 0 of `parameters` has the sum of the MLPs' gradients. Does nothing alone.
   void ExchangeLanes(int n_active, std::span<LaneOutput> lanes, NgpParameters* parameters);
 
-  // Every rank's part of `values`, rays_of(its lanes), to every other rank. Throws GroupError. Does
-  // nothing alone.
-  void ExchangeRays(std::span<Vec3> values,
+  // Every rank's part of `views` and `values`, rays_of(its lanes), to every other rank, which knows
+  // neither: ranks draw their own pixels alone. Throws GroupError, also for a view that is not
+  // below n_views. Does nothing alone.
+  void ExchangeRays(std::span<int32_t> views, std::span<Vec3> values, size_t n_views,
                     const std::function<IndexRange(IndexRange lanes)>& rays_of);
 
   // After Adam has updated this rank's levels below n_active: changed[i] lists the cache lines that

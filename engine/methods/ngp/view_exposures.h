@@ -22,6 +22,7 @@ class ViewExposures {
   explicit ViewExposures(int n_views);
 
   bool empty() const { return gains_.empty(); }
+  size_t n_views() const { return gains_.size(); }
   const Vec3* gains() const { return gains_.data(); }  // [n_views]
 
   // Adam on the sum over the rays of each view, in the order of the rays. Shapes: views,

@@ -140,7 +140,7 @@ std::vector<Setting> FusedOnly() {
       SettingOf<&S::exposure_rate>(
           "exposure_rate", 0, 100,
           "learning rate of a brightness and tint of each picture over that of the hash table; "
-          "0: pictures are alike; auto: 0.3 where neighbors differ by more than 10%, else 0")
+          "0: pictures are alike; auto: 0.3 where neighbors differ by 10%, or 5% in tint, else 0")
           .OrAuto(),
       SettingOf<&S::focal_rate>(
           "focal_rate", 0, 100,

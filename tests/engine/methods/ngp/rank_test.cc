@@ -65,7 +65,9 @@ std::vector<Trained> TrainOnRays(const TrainConfig& config, const SceneGeometry&
     if (group == nullptr) step->MeasureCosts();
     for (uint32_t i = 0; i < kSteps; ++i) {
       RayBatch batch = TinyBatch(n_rays, i);
-      for (int r = 0; r < n_rays; ++r) batch.views.push_back(r % 3);
+      const IndexRange own = step->OwnPixels(n_rays, i / static_cast<double>(kSteps));
+      for (int r = 0; r < n_rays; ++r)
+        batch.views.push_back(r >= own.begin && r < own.end ? r % 3 : -1);
       if (RaysPerPixel(config) > 1 && 2 * i >= kSteps) batch = InFours(std::move(batch));
       batch.fraction = i / static_cast<double>(kSteps);
       batch.target_samples = config.target_samples;
@@ -125,8 +127,10 @@ TEST(NgpRankTest, AlsoWithFourRaysForEachPixel) {
   ExpectTheBytesOfOneRank(config, TinyGeometry(), 4);
 }
 
+// Ranks know the views of their own rays alone.
 TEST(NgpRankTest, AlsoWithExposures) {
   TrainConfig config = TinyConfig();
+  config.batch_growth = 1;  // the target that OwnPixels goes by is that of the batches
   Ngp(config).exposure_rate = 0.3f;
   ExpectTheBytesOfOneRank(config, TinyGeometry(), 200);
   ExpectTheBytesOfOneRank(config, TinyGeometry(), 3);  // ranks without rays
