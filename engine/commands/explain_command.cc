@@ -38,8 +38,9 @@ struct ExplainFlags {
   bool json = false;
 };
 
-// Sets the entries of a table and those that nerfd chooses for the scene, where the method has any.
-void CompareTable(const TrainConfig& trained, const Scene& scene, SceneMeasures* measures) {
+// Sets the entries of a table and those that nerfd chooses for the scene, where the method has any,
+// and whether exposures were learned.
+void CompareSettings(const TrainConfig& trained, const Scene& scene, SceneMeasures* measures) {
   const absl::StatusOr<TrainConfig> defaults = DefaultConfig(trained.method);
   if (!defaults.ok()) return;
   TrainConfig chosen = *defaults;
@@ -53,13 +54,14 @@ void CompareTable(const TrainConfig& trained, const Scene& scene, SceneMeasures*
   }
   facts.pixels_along_box = PixelsAlongBox(description);
   MethodDescriptionOf(chosen).ChooseSettings(facts, &chosen);
-  const auto entries = [](const TrainConfig& config) {
+  const auto number = [](const TrainConfig& config, const char* key) {
     const std::map<std::string, std::string> settings = ConfigSettings(config);
-    const auto found = settings.find("log2_hashmap_size");
-    return found == settings.end() ? 0 : std::atoi(found->second.c_str());  // 0: "auto"
+    const auto found = settings.find(key);
+    return found == settings.end() ? 0 : std::atof(found->second.c_str());  // 0: "auto"
   };
-  measures->log2_entries = entries(trained);
-  measures->chosen_log2_entries = entries(chosen);
+  measures->log2_entries = static_cast<int>(number(trained, "log2_hashmap_size"));
+  measures->chosen_log2_entries = static_cast<int>(number(chosen, "log2_hashmap_size"));
+  measures->learned_exposures = number(trained, "exposure_rate") > 0;
 }
 
 std::string Figure(double value) { return std::isnan(value) ? "-" : fmt::format("{:.2f}", value); }
@@ -189,7 +191,7 @@ absl::Status Explain(const ExplainFlags& flags, std::stop_token stop) {
       MeasureScene(model.renderer.get(), model.state, scene, options, &pool, stop, on_part);
   progress.reset();
   NERF_RETURN_IF_ERROR(measures.status());
-  CompareTable(model.state.config, scene, &*measures);
+  CompareSettings(model.state.config, scene, &*measures);
   const std::vector<Cause> causes = FindCauses(*measures);
   flags.json ? PrintJson(*measures, causes) : PrintText(*measures, causes);
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,11 +43,6 @@ struct SceneFacts {
   double pixels_along_frustum = 0;
 };
 
-// What its training pictures show, once they are read.
-struct PictureFacts {
-  bool exposures_differ = false;  // ExposuresDiffer (engine/scene/exposure_spread.h)
-};
-
 // What server and client know of a training method. The engine's part is Method
 // (engine/train/method.h). Immutable and stateless.
 class MethodDescription {
@@ -81,8 +77,10 @@ class MethodDescription {
   // Gives the settings that are "auto", or negative where that means the scene's own, the values of
   // the training that begins. A function of its arguments alone.
   virtual void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const {}
-  // After that, the same for settings that depend on what the pictures show.
-  virtual void ChooseForPictures(const PictureFacts& pictures, TrainConfig* config) const {}
+  // After that, the same for settings that depend on what the pictures show. exposures_differ:
+  // ExposuresDiffer (engine/scene/exposure_spread.h), which is called only where it matters.
+  virtual void ChooseForPictures(const std::function<bool()>& exposures_differ,
+                                 TrainConfig* config) const {}
   // Gives the settings that are "auto" the values of the training whose weights this one starts
   // from. Requires: CheckStart compares them.
   virtual void TakeFromStart(const TrainConfig& start, TrainConfig* config) const {}

@@ -129,6 +129,7 @@ class Finder {
   }
 
   void Exposure() {
+    if (m_.learned_exposures) return;
     const double exposure = MedianOf(train_, &ViewMeasure::exposure);
     const auto off = [&](const ViewMeasure& view) { return std::log(view.exposure / exposure); };
     Views other = Those(train_, [&](const ViewMeasure& view) {

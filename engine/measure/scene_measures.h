@@ -54,6 +54,7 @@ struct SceneMeasures {
   double samples = 0, rays = 0, seen = 0;  // for each training pixel; seen: times it was drawn
   int64_t n_trained = 0;                   // samples in all
   int log2_entries = 0, chosen_log2_entries = 0;  // of a table; what nerfd chooses. 0: not known
+  bool learned_exposures = false;                 // by the training, of its photographs
   double match_error = kNotMeasured;              // median, as a share of the longer side
   double focal_scale = 1, match_error_at_scale = kNotMeasured;
   std::vector<int> place_views;  // whose regions meet in one place
@@ -66,9 +67,9 @@ inline constexpr double kMaxMeasuredPixels = 130'000;
 inline constexpr double kMinRegionGain = 1;  // dB
 inline constexpr size_t kMeasuredTraining = 12, kMaxTestViews = 25, kMaxSmallViews = 150;
 
-// Without log2_entries. scene: in the model's frame, with views of the focal lengths that the
-// training found; its training views must not be empty. on_part: called after each of the parts of
-// the work with their number done and in all. Errors: Cancelled after a stop.
+// Without log2_entries and learned_exposures. scene: in the model's frame, with views of the focal
+// lengths that the training found; its training views must not be empty. on_part: called after each
+// of the parts of the work with their number done and in all. Errors: Cancelled after a stop.
 absl::StatusOr<SceneMeasures> MeasureScene(SceneRenderer* renderer, const TrainState& state,
                                            const Scene& scene, const EvaluationOptions& options,
                                            ThreadPool* pool, const std::stop_token& stop,

@@ -11,7 +11,7 @@
 namespace nerf {
 namespace {
 
-constexpr int kSamplesPerSide = 64;  // of a picture
+constexpr int kRows = 16, kColumns = 64;  // of samples of a picture, which may lie in a file
 constexpr size_t kNeighbors = 2;
 constexpr float kMinCosine = 0.8f;  // between the axes of neighbors
 constexpr size_t kMinViews = 4;
@@ -21,8 +21,8 @@ using LogColor = std::array<double, 3>;
 
 LogColor LogOfMean(const ImageU8& size, std::span<const uint8_t> pixels) {
   const int n_channels = size.n_channels;
-  const int rows = std::min(kSamplesPerSide, size.height);
-  const int columns = std::min(kSamplesPerSide, size.width);
+  const int rows = std::min(kRows, size.height);
+  const int columns = std::min(kColumns, size.width);
   double sums[3] = {}, weights = 0;
   for (int row = 0; row < rows; ++row) {
     const auto y = static_cast<size_t>((2 * row + 1) * int64_t{size.height} / (2 * rows));

@@ -352,12 +352,13 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
     NERF_ASSIGN_OR_RETURN(session->pictures, maker.Finish());
   }
   if (!is_new) return absl::OkStatus();
-  const ExposureSpread spread = SpreadOfExposures(
-      session->scene.train, [&](size_t view) { return session->TrainPixels(view); });
-  // Ranks on CUDA devices do not learn exposures.
-  const bool may_learn = request.group == nullptr || request.device == "cpu";
-  MethodDescriptionOf(asked).ChooseForPictures(
-      {.exposures_differ = may_learn && ExposuresDiffer(spread)}, config);
+  const auto exposures_differ = [&] {
+    // Ranks on CUDA devices do not learn exposures.
+    if (request.group != nullptr && request.device != "cpu") return false;
+    return ExposuresDiffer(SpreadOfExposures(
+        session->scene.train, [&](size_t view) { return session->TrainPixels(view); }));
+  };
+  MethodDescriptionOf(asked).ChooseForPictures(exposures_differ, config);
   session->chosen = ChangedSettings(asked, *config);
   config->grid_resolution = GridResolution(*config);  // files name it
   return absl::OkStatus();

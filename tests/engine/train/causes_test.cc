@@ -71,6 +71,8 @@ TEST(CausesTest, ADarkPhotographIsNotAllExposures) {
     measures.views[i].small_color = measures.views[i].small_psnr + 6;
   }
   EXPECT_THAT(First(measures), HasSubstr("exposures; The photographs' exposures differ"));
+  measures.learned_exposures = true;
+  EXPECT_THAT(First(measures), Not(HasSubstr("exposure")));
 }
 
 TEST(CausesTest, NamesTwoStrayPosesAndCountsMore) {

@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "engine/methods/ngp/describe/cuda_lanes.h"
 #include "engine/methods/ngp/describe/ngp_field_description.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
@@ -36,12 +38,13 @@ class NgpDescription final : public NgpFieldDescription {
     chosen.rays_per_pixel = RaysPerPixelFor(scene);
     config->rays_per_pixel = CheckSettings(chosen).ok() ? chosen.rays_per_pixel : 1;
   }
-  void ChooseForPictures(const PictureFacts& pictures, TrainConfig* config) const override {
+  void ChooseForPictures(const std::function<bool()>& exposures_differ,
+                         TrainConfig* config) const override {
     NgpSettings& settings = Ngp(*config);
     if (settings.exposure_rate != kAutoSetting || settings.sampler != Sampler::kGrid) return;
     // Ranks on CUDA devices do not learn them.
-    const bool learns = pictures.exposures_differ && settings.appearance_rate == 0 &&
-                        config->cuda_deterministic == 0;
+    const bool learns =
+        settings.appearance_rate == 0 && config->cuda_deterministic == 0 && exposures_differ();
     settings.exposure_rate = learns ? kChosenExposureRate : 0;
   }
   void TakeFromStart(const TrainConfig& start, TrainConfig* config) const override {

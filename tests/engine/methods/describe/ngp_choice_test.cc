@@ -124,7 +124,7 @@ TEST(ChooseNgpSettingsTest, PhotographsThatLookOneWayAreEncodedInPerspective) {
 
 TEST(ChooseNgpSettingsTest, ExposuresAreLearnedWhereTheyDiffer) {
   const auto chosen = [](bool differ, TrainConfig config = {}) {
-    MethodDescriptionOf(config).ChooseForPictures({.exposures_differ = differ}, &config);
+    MethodDescriptionOf(config).ChooseForPictures([&] { return differ; }, &config);
     return Ngp(config).exposure_rate;
   };
   EXPECT_EQ(chosen(false), 0);

@@ -106,7 +106,7 @@ TEST_P(NgpCudaSettingsTest, WhatCapturesAskForIsTrainedTogether) {
                       batch.weights = RandomFloats(batch.n_rays, 0, 1, 55);
                       return batch;
                     }};
-  // Past an update of the average. The tolerance of a state is that of 3 steps; rounding adds up.
+  // Past an update of the average. Rounding grows: 4e-6 after a step, 1e-4 after all.
   ExpectStepsLikeTheCpus(config, TinyGeometry(2), 17, kFp32Loss, 3 * kFp32State, all);
 }
 
