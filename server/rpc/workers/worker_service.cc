@@ -1,5 +1,7 @@
 #include "server/rpc/workers/worker_service.h"
 
+#include <vector>
+
 #include "common/rpc/metadata.h"
 #include "common/status_macros.h"
 #include "server/queue/resources/request_check.h"
@@ -9,6 +11,7 @@
 #include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/convert_report.h"
 #include "server/rpc/convert/convert_training.h"
+#include "server/rpc/workers/made_blobs.h"
 
 namespace nerf {
 
@@ -29,11 +32,9 @@ UnaryReactor* WorkerService::CommitCheckpoint(CallContext* context,
         NERF_RETURN_IF_ERROR(check.Result());
         NERF_RETURN_IF_ERROR(services_.authorizer.Counted(
             services_.worker_keys.Check(lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
+        OwnMade(services_, lease.job.project, {checkpoint.checkpoint_blob, checkpoint.model_blob});
         NERF_ASSIGN_OR_RETURN(const auto committed,
                               services_.leases.CommitCheckpoint(lease, checkpoint));
-        for (const BlobRef& made : {checkpoint.checkpoint_blob, checkpoint.model_blob}) {
-          services_.blob_owners.AddMade(lease.job.project, made.sha256);
-        }
         if (const auto worker = services_.workers.Find(lease.worker); worker.has_value()) {
           services_.metrics.CheckpointCommitted(
               lease.worker, worker->description.device,
@@ -51,18 +52,13 @@ UnaryReactor* WorkerService::CommitFrames(CallContext* context,
     NERF_ASSIGN_OR_RETURN(const CommittedFrames committed, FromProto(*request));
     NERF_RETURN_IF_ERROR(services_.authorizer.Counted(services_.worker_keys.Check(
         committed.lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
-    NERF_RETURN_IF_ERROR(
-        services_.leases.CommitFrames(committed.lease, committed.frames, committed.movie));
-    const std::string& project = committed.lease.job.project;
+    std::vector<BlobRef> made;
     for (const auto& [index, frame] : committed.frames) {
-      for (const BlobRef& image : frame.images) {
-        services_.blob_owners.AddMade(project, image.sha256);
-      }
+      made.insert(made.end(), frame.images.begin(), frame.images.end());
     }
-    if (committed.movie.has_value()) {
-      services_.blob_owners.AddMade(project, committed.movie->sha256);
-    }
-    return absl::OkStatus();
+    if (committed.movie.has_value()) made.push_back(*committed.movie);
+    OwnMade(services_, committed.lease.job.project, made);
+    return services_.leases.CommitFrames(committed.lease, committed.frames, committed.movie);
   });
 }
 
@@ -73,15 +69,13 @@ UnaryReactor* WorkerService::CommitPoses(CallContext* context,
     NERF_ASSIGN_OR_RETURN(const CommittedPoses poses, FromProto(*request));
     NERF_RETURN_IF_ERROR(services_.authorizer.Counted(
         services_.worker_keys.Check(poses.lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
-    NERF_RETURN_IF_ERROR(services_.leases.CommitPoses(poses.lease, poses.result, poses.files));
-    const std::string& project = poses.lease.job.project;
-    for (const SceneFileRecord& file : poses.files) {
-      services_.blob_owners.AddMade(project, file.blob.sha256);
-    }
+    std::vector<BlobRef> made;
+    for (const SceneFileRecord& file : poses.files) made.push_back(file.blob);
     for (const auto& blob : {poses.result.json, poses.result.text, poses.result.picture}) {
-      if (blob.has_value()) services_.blob_owners.AddMade(project, blob->sha256);
+      if (blob.has_value()) made.push_back(*blob);
     }
-    return absl::OkStatus();
+    OwnMade(services_, poses.lease.job.project, made);
+    return services_.leases.CommitPoses(poses.lease, poses.result, poses.files);
   });
 }
 

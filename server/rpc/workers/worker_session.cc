@@ -16,6 +16,7 @@
 #include "server/rpc/convert/convert_report.h"
 #include "server/rpc/convert/convert_worker.h"
 #include "server/rpc/convert/kind_messages.h"
+#include "server/rpc/workers/made_blobs.h"
 
 namespace nerf {
 namespace {
@@ -322,6 +323,14 @@ void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
     stored = services_.leases.ReportEngineCrash(lease, end.outcome.error.message, end.shared_engine)
                  .status();
   } else {
+    std::vector<BlobRef> made;
+    if (end.outcome.exported.has_value()) {
+      for (const SceneFileRecord& file : end.outcome.exported->files) made.push_back(file.blob);
+    }
+    if (end.outcome.progress.has_value() && end.outcome.progress->preview_image.has_value()) {
+      made.push_back(*end.outcome.progress->preview_image);
+    }
+    OwnMade(services_, lease.job.project, made);
     stored = services_.leases.Finish(lease, end.outcome).status();
   }
   if (!stored.ok()) {
@@ -329,11 +338,6 @@ void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
                                                         {"job", JobName(lease.job)},
                                                         {"lease_epoch", lease.epoch},
                                                         {"error", stored.ToString()}});
-  }
-  if (stored.ok() && end.outcome.exported.has_value()) {
-    for (const SceneFileRecord& file : end.outcome.exported->files) {
-      services_.blob_owners.AddMade(lease.job.project, file.blob.sha256);
-    }
   }
   MutexLock lock(mu_);
   ending_.reset();
@@ -354,10 +358,10 @@ absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::Jo
     NERF_ASSIGN_OR_RETURN(progress, MessagesOf(kind).parse_progress(report));
   }
   if (progress.has_value()) {
-    order = services_.leases.ReportProgress(lease, *progress);
-    if (order.ok() && progress->preview_image.has_value()) {
-      services_.blob_owners.AddMade(lease.job.project, progress->preview_image->sha256);
+    if (progress->preview_image.has_value()) {
+      OwnMade(services_, lease.job.project, {*progress->preview_image});
     }
+    order = services_.leases.ReportProgress(lease, *progress);
   } else {
     order = services_.leases.Renew(lease, report.phase() == v1::JobReport::RUNNING
                                               ? WorkPhase::kRunning

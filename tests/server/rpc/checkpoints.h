@@ -18,8 +18,8 @@ inline v1::CommitCheckpointRequest CheckpointRequest(RpcTestServer& server,
   request.set_job(lease.job());
   request.set_lease_epoch(lease.lease_epoch());
   request.set_step(step);
-  *request.mutable_checkpoint_blob() = server.Put("checkpoint " + std::to_string(step));
-  *request.mutable_model_blob() = server.Put("model " + std::to_string(step));
+  *request.mutable_checkpoint_blob() = server.Make("checkpoint " + std::to_string(step));
+  *request.mutable_model_blob() = server.Make("model " + std::to_string(step));
   request.set_psnr(20 + step / 100.0);
   return request;
 }

@@ -60,7 +60,7 @@ class ExportJobTest : public testing::Test {
     result->set_triangles(12);
     result->set_axes("z up, right-handed");
     result->add_files()->set_name(name);
-    *result->mutable_files(0)->mutable_blob() = server_.Put("a mesh");
+    *result->mutable_files(0)->mutable_blob() = server_.Make("a mesh");
     return report;
   }
 

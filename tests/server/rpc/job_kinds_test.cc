@@ -364,7 +364,7 @@ TEST_F(JobKindsTest, RenderJobTellsItsWorkersAndWhatTheyHaveRendered) {
   for (uint32_t index : {0, 1}) {
     v1::CommitFramesRequest::Frame& frame = *commit.add_frames();
     frame.set_index(index);
-    *frame.add_images() = server_.Put("frame " + std::to_string(index));
+    *frame.add_images() = server_.Make("frame " + std::to_string(index));
   }
   ASSERT_THAT(frames(), IsOk());
   worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED));

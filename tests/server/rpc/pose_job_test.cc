@@ -68,11 +68,11 @@ class PoseJobTest : public testing::Test {
     request.mutable_report()->set_photographs(3);
     request.mutable_report()->set_posed(2);
     request.mutable_report()->add_warnings("little overlap");
-    *request.mutable_report()->mutable_json() = server_.Put("{}");
+    *request.mutable_report()->mutable_json() = server_.Make("{}");
     for (const char* path : {"images/a.jpg", "sparse/0/images.bin"}) {
       v1::SceneManifestEntry* file = request.add_files();
       file->set_path(path);
-      *file->mutable_blob() = server_.Put(path);
+      *file->mutable_blob() = server_.Make(path);
     }
     return request;
   }

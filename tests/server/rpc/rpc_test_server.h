@@ -28,6 +28,7 @@
 #include "server/metrics/server_metrics.h"
 #include "server/queue/catalogs/model_catalog.h"
 #include "server/queue/catalogs/scene_catalog.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/lease_table.h"
 #include "server/queue/leases/worker_table.h"
 #include "server/queue/state/job_queue.h"
@@ -41,6 +42,7 @@
 #include "server/store/sqlite_store.h"
 #include "tests/testing/fake_access_store.h"
 #include "tests/testing/fake_clock.h"
+#include "tests/testing/forwarding_job_store.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/testing/token_channel.h"
 
@@ -81,7 +83,8 @@ class RpcTestServer {
     BlobStoreOptions blob_options;
     blob_options.on_deleted = [this](const std::string& sha256) { blob_owners->Forget(sha256); };
     blobs = *BlobStore::Open(dir.path(), blob_options, &clock);
-    store_ = *SqliteStore::Open(dir / "queue.db", random);
+    sqlite_store_ = *SqliteStore::Open(dir / "queue.db", random);
+    store_ = std::make_unique<OwnershipStore>(sqlite_store_.get(), this);
     QueueOptions options;
     options.lease_ttl = times_.lease_ttl;
     options.projects = {"default", "lab", "mine"};
@@ -146,6 +149,7 @@ class RpcTestServer {
     queue.reset();
     state_.reset();
     store_.reset();
+    sqlite_store_.reset();
     blobs.reset();
   }
 
@@ -165,6 +169,14 @@ class RpcTestServer {
     proto.set_sha256(blob.sha256);
     proto.set_size_bytes(static_cast<double>(blob.byte_size));
     return proto;
+  }
+
+  // The same by a worker: whose it is shows at the commit that names it.
+  v1::BlobRef Make(const std::string& content) {
+    const v1::BlobRef made = BlobOfBytes(content);
+    const BlobRef blob{made.sha256(), content.size()};
+    if (!blobs->FindMissing({&blob, 1}).empty()) blob_owners->AddNobodys(made.sha256());
+    return Put(content);
   }
 
   // Creates a scene of one small file. Returns its name.
@@ -279,6 +291,27 @@ class RpcTestServer {
   std::unique_ptr<v1::WorkerService::Stub> worker_stub;
 
  private:
+  // Whoever learns of a commit may read what it names: it is the project's before that.
+  class OwnershipStore final : public ForwardingJobStore {
+   public:
+    OwnershipStore(JobStore* store, RpcTestServer* server)
+        : ForwardingJobStore(store), server_(*server) {}
+
+    absl::Status Commit(const StoreWrite& write) override {
+      for (const JobWrite& write_of_job : write.jobs) {
+        for (const BlobRef& blob : BlobsOf(write_of_job.job)) {
+          if (!server_.blobs->FindMissing({&blob, 1}).empty()) continue;
+          EXPECT_TRUE(server_.blob_owners->Owns(write_of_job.job.key.project, blob.sha256))
+              << write_of_job.job.key.id << " names " << BlobName(blob);
+        }
+      }
+      return ForwardingJobStore::Commit(write);
+    }
+
+   private:
+    RpcTestServer& server_;
+  };
+
   static v1::Job Checked(absl::StatusOr<v1::Job> job) {
     EXPECT_TRUE(job.ok()) << job.status();
     return job.ok() ? *job : v1::Job();
@@ -290,7 +323,8 @@ class RpcTestServer {
   FakeAccessStore access_store_;
   std::unique_ptr<AccessControl> access_;
   std::unique_ptr<QueueMetrics> observer_;
-  std::unique_ptr<SqliteStore> store_;
+  std::unique_ptr<SqliteStore> sqlite_store_;
+  std::unique_ptr<OwnershipStore> store_;
   std::unique_ptr<QueueState> state_;
   std::unique_ptr<SceneCatalog> scenes_;
   std::unique_ptr<ModelCatalog> models_;

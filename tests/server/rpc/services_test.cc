@@ -422,8 +422,8 @@ class InitTest : public ServicesTest {
     commit.set_job(job.name());
     commit.set_lease_epoch(grant->lease_epoch());
     commit.set_step(10);
-    *commit.mutable_checkpoint_blob() = server_.Put("checkpoint");
-    *commit.mutable_model_blob() = server_.Put("model");
+    *commit.mutable_checkpoint_blob() = server_.Make("checkpoint");
+    *commit.mutable_model_blob() = server_.Make("model");
     for (const TensorShape& tensor : FieldTensorShapes(config)) {
       v1::TensorSpec* added = commit.add_tensors();
       added->set_name(tensor.name);
@@ -628,8 +628,8 @@ TEST_F(ServicesTest, CheckpointsArePagedOldestFirst) {
     commit.set_job(job.name());
     commit.set_lease_epoch(grant->lease_epoch());
     commit.set_step(step);
-    *commit.mutable_checkpoint_blob() = server_.Put("c" + std::to_string(step));
-    *commit.mutable_model_blob() = server_.Put("m" + std::to_string(step));
+    *commit.mutable_checkpoint_blob() = server_.Make("c" + std::to_string(step));
+    *commit.mutable_model_blob() = server_.Make("m" + std::to_string(step));
     ASSERT_THAT(worker.Commit(commit), IsOk());
   }
   v1::ListCheckpointsRequest request;

@@ -32,8 +32,8 @@ class ShareTest : public testing::Test {
     commit.set_job(job.name());
     commit.set_lease_epoch(grant->lease_epoch());
     commit.set_step(10);
-    *commit.mutable_checkpoint_blob() = server_.Put("checkpoint");
-    *commit.mutable_model_blob() = server_.Put("model");
+    *commit.mutable_checkpoint_blob() = server_.Make("checkpoint");
+    *commit.mutable_model_blob() = server_.Make("model");
     EXPECT_THAT(worker.Commit(commit), IsOk());
     checkpoint_ = job.name() + "/checkpoints/10";
     Promote("mic");

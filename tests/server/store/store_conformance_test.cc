@@ -9,6 +9,7 @@
 #include "server/store/sqlite_access_store.h"
 #include "server/store/sqlite_store.h"
 #include "tests/testing/fake_access_store.h"
+#include "tests/testing/forwarding_job_store.h"
 #include "tests/testing/memory_job_store.h"
 #include "tests/testing/postgres_cluster.h"
 #include "tests/testing/queue_story.h"
@@ -93,31 +94,23 @@ class StoreConformanceTest : public testing::TestWithParam<StoreKind> {
 };
 
 // Adds what every store refuses to the nth write, so that it undoes the rest of it.
-class PoisoningStore final : public JobStore {
+class PoisoningStore final : public ForwardingJobStore {
  public:
-  PoisoningStore(JobStore* store, int fail_at) : store_(*store), fail_at_(fail_at) {}
+  PoisoningStore(JobStore* store, int fail_at) : ForwardingJobStore(store), fail_at_(fail_at) {}
 
-  absl::StatusOr<StoredState> Load() override { return store_.Load(); }
-  absl::StatusOr<std::optional<Job>> LoadJob(const ResourceKey& job) override {
-    return store_.LoadJob(job);
-  }
-  absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) override {
-    return store_.LoadCurve(job);
-  }
   absl::Status Commit(const StoreWrite& write) override {
-    if (++n_commits_ != fail_at_) return store_.Commit(write);
+    if (++n_commits_ != fail_at_) return ForwardingJobStore::Commit(write);
     StoreWrite poisoned = write;
     Job nobody;
     nobody.key = {"default", "nobody"};
     poisoned.jobs.push_back({nobody, 7});
-    EXPECT_THAT(store_.Commit(poisoned),
+    EXPECT_THAT(ForwardingJobStore::Commit(poisoned),
                 FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
     return WithReason(absl::UnavailableError("injected"), reason::kStoreReadOnly);
   }
   int n_commits() const { return n_commits_; }
 
  private:
-  JobStore& store_;
   const int fail_at_;
   int n_commits_ = 0;
 };
