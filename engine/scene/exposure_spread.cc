@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kRows = 16, kColumns = 64;  // of samples of a picture, which may lie in a file
 constexpr size_t kNeighbors = 2;
-constexpr float kMinCosine = 0.8f;  // between the axes of neighbors
+constexpr size_t kAny = 16;          // other pictures that each is compared with
+constexpr float kMinCosine = 0.94f;  // between the axes of neighbors
 constexpr size_t kMinViews = 4;
 constexpr double kBlack = 0.01;  // added to means, so that dark pictures differ little
 
@@ -39,6 +40,24 @@ LogColor LogOfMean(const ImageU8& size, std::span<const uint8_t> pixels) {
   return color;
 }
 
+class ColorDifferences {
+ public:
+  void Add(const LogColor& a, const LogColor& b) {
+    LogColor ratio;
+    for (int c = 0; c < 3; ++c) ratio[c] = a[c] - b[c];
+    const double mean = (ratio[0] + ratio[1] + ratio[2]) / 3;
+    brightness_.push_back(std::abs(mean));
+    for (const double channel : ratio) tints_.push_back(std::abs(channel - mean));
+  }
+  ColorSpread Spread() const {
+    if (brightness_.empty()) return {};
+    return {Median(brightness_), Median(tints_)};
+  }
+
+ private:
+  std::vector<double> brightness_, tints_;
+};
+
 std::vector<size_t> NeighborsOf(std::span<const View> views, size_t of) {
   const Mat34& pose = views[of].camera.camera_to_world;
   std::vector<std::pair<float, size_t>> order;
@@ -62,18 +81,18 @@ ExposureSpread SpreadOfExposures(
   if (views.size() < kMinViews) return {};
   std::vector<LogColor> colors;
   for (size_t i = 0; i < views.size(); ++i) colors.push_back(LogOfMean(views[i].image, pixels(i)));
-  std::vector<double> brightness, tints;
+  ColorDifferences neighbors, any;
+  size_t n_with_neighbors = 0;
   for (size_t i = 0; i < views.size(); ++i) {
-    for (const size_t beside : NeighborsOf(views, i)) {
-      LogColor ratio;
-      for (int c = 0; c < 3; ++c) ratio[c] = colors[i][c] - colors[beside][c];
-      const double mean = (ratio[0] + ratio[1] + ratio[2]) / 3;
-      brightness.push_back(std::abs(mean));
-      for (const double channel : ratio) tints.push_back(std::abs(channel - mean));
-    }
+    const std::vector<size_t> nearest = NeighborsOf(views, i);
+    n_with_neighbors += nearest.empty() ? 0 : 1;
+    for (const size_t beside : nearest) neighbors.Add(colors[i], colors[beside]);
+    const size_t n = std::min(kAny, views.size() - 1);
+    for (size_t k = 1; k <= n; ++k)
+      any.Add(colors[i], colors[(i + k * (views.size() - 1) / n) % views.size()]);
   }
-  if (brightness.empty()) return {};
-  return {Median(std::move(brightness)), Median(std::move(tints))};
+  if (2 * n_with_neighbors < views.size()) return {};
+  return {neighbors.Spread(), any.Spread()};
 }
 
 }  // namespace nerf

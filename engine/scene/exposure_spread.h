@@ -8,17 +8,25 @@
 
 namespace nerf {
 
-// How far the exposures of photographs are apart: of each one and the two nearest that look the
-// same way, the ratio of their mean colors, its absolute logarithm, median over all. Neighbors show
-// much the same: in captures of one exposure brightness is 0.01 to 0.04 and tint at most 0.023
-// (fern, fox, drone, lego, mic); with gains of 0.6 to 1.5 and tints, 0.21 to 0.29 and 0.05 to 0.07.
-struct ExposureSpread {
+// How far pictures are apart in brightness and tint: the ratio of their mean colors, its absolute
+// logarithm, median over pairs.
+struct ColorSpread {
   double brightness = 0;
   double tint = 0;  // of a channel, beside brightness
 };
 
+// `neighbors`: each picture and the two nearest that look the same way, within 20 degrees. They
+// show much the same: in captures of one exposure brightness is 0.01 to 0.04 and tint at most 0.023
+// (fern, fox, drone, lego, mic); with gains of 0.6 to 1.5 and tints, 0.21 to 0.29 and 0.05 to 0.07.
+// `any`: two pictures of the capture. A few photographs around an object show other sides of it:
+// there neighbors are apart, too, and others twice as far (lego_200's every eighth: 0.10 and 0.27).
+struct ExposureSpread {
+  ColorSpread neighbors, any;
+};
+
 // pixels(i): of views[i], whose image may have its size alone. Where pictures have alpha, what is
-// transparent or masked counts less. Zero of fewer than four views.
+// transparent or masked counts less. Zero of fewer than four views,
+// and where most have no neighbor.
 ExposureSpread SpreadOfExposures(
     std::span<const View> views,
     const std::function<std::span<const uint8_t>(size_t view)>& pixels);
@@ -26,7 +34,9 @@ ExposureSpread SpreadOfExposures(
 // Whether a training should find each picture's exposure. Where it does and they are equal, test
 // views lose (docs/use/captures.md).
 inline bool ExposuresDiffer(const ExposureSpread& spread) {
-  return spread.brightness > 0.1 || spread.tint > 0.05;
+  const auto [brightness, tint] = spread.neighbors;
+  return (brightness > 0.1 && brightness > spread.any.brightness / 2) ||
+         (tint > 0.05 && tint > spread.any.tint / 2);
 }
 
 }  // namespace nerf

@@ -37,8 +37,8 @@ ExposureSpread SpreadOf(const std::vector<View>& views) {
 
 TEST(ExposureSpreadTest, EqualPicturesHaveNone) {
   const ExposureSpread spread = SpreadOf(PicturesOf(std::vector<Vec3>(6, {0.4f, 0.5f, 0.6f})));
-  EXPECT_EQ(spread.brightness, 0);
-  EXPECT_EQ(spread.tint, 0);
+  EXPECT_EQ(spread.neighbors.brightness, 0);
+  EXPECT_EQ(spread.neighbors.tint, 0);
   EXPECT_FALSE(ExposuresDiffer(spread));
 }
 
@@ -47,8 +47,8 @@ TEST(ExposureSpreadTest, IsTheLogarithmOfBrightnessBesideNeighbors) {
   for (int i = 0; i < 8; ++i)
     colors.push_back(Vec3{0.6f, 0.6f, 0.6f} * (i / 2 % 2 == 0 ? 1 : 0.5f));
   const ExposureSpread spread = SpreadOf(PicturesOf(colors));
-  EXPECT_NEAR(spread.brightness, std::log(0.61 / 0.31), 0.01);
-  EXPECT_NEAR(spread.tint, 0, 0.01);
+  EXPECT_NEAR(spread.neighbors.brightness, std::log(0.61 / 0.31), 0.01);
+  EXPECT_NEAR(spread.neighbors.tint, 0, 0.01);
   EXPECT_TRUE(ExposuresDiffer(spread));
 }
 
@@ -57,8 +57,8 @@ TEST(ExposureSpreadTest, TintsOfEqualBrightnessAreSeen) {
   for (int i = 0; i < 8; ++i)
     colors.push_back(i % 2 == 0 ? Vec3{0.6f, 0.5f, 0.5f} : Vec3{0.5f, 0.5f, 0.6f});
   const ExposureSpread spread = SpreadOf(PicturesOf(colors));
-  EXPECT_LT(spread.brightness, 0.02);
-  EXPECT_GT(spread.tint, 0.05);
+  EXPECT_LT(spread.neighbors.brightness, 0.02);
+  EXPECT_GT(spread.neighbors.tint, 0.05);
   EXPECT_TRUE(ExposuresDiffer(spread));
 }
 
@@ -69,6 +69,19 @@ TEST(ExposureSpreadTest, OneOddPictureOfManyIsNoReason) {
   EXPECT_FALSE(ExposuresDiffer(SpreadOf(PicturesOf(colors))));
 }
 
+// A few photographs around an object in light from one side.
+TEST(ExposureSpreadTest, WhatDiffersMoreWithTheDistanceIsTheObject) {
+  std::vector<Vec3> colors;
+  for (int i = 0; i < 12; ++i) {
+    const float light = 0.5f + 0.3f * std::sin(static_cast<float>(i) / 2);
+    colors.push_back({light, light, light});
+  }
+  const ExposureSpread spread = SpreadOf(PicturesOf(colors));
+  EXPECT_GT(spread.neighbors.brightness, 0.1);
+  EXPECT_GT(spread.any.brightness, 0.3);
+  EXPECT_FALSE(ExposuresDiffer(spread));
+}
+
 TEST(ExposureSpreadTest, WhatIsTransparentDoesNotCount) {
   std::vector<View> views = PicturesOf(std::vector<Vec3>(6, {0.4f, 0.4f, 0.4f}), 4);
   for (size_t i = 0; i < views.size(); i += 2) {
@@ -76,7 +89,7 @@ TEST(ExposureSpreadTest, WhatIsTransparentDoesNotCount) {
     for (size_t at = 0; at < pixels.size() / 2; at += 4)
       pixels[at] = pixels[at + 1] = pixels[at + 2] = 255, pixels[at + 3] = 0;
   }
-  EXPECT_NEAR(SpreadOf(views).brightness, 0, 1e-9);
+  EXPECT_NEAR(SpreadOf(views).neighbors.brightness, 0, 1e-9);
   for (View& view : views) {
     for (size_t at = 3; at < view.image.pixels.size(); at += 4) view.image.pixels[at] = 0;
   }
@@ -87,8 +100,9 @@ TEST(ExposureSpreadTest, ViewsThatLookOtherWaysAreNotCompared) {
   std::vector<View> views = PicturesOf({{1, 1, 1}, {0, 0, 0}, {1, 1, 1}, {0, 0, 0}});
   for (size_t i = 0; i < views.size(); i += 2)
     views[i].camera.camera_to_world = {{{-1, 0, 0, 0.1f}, {0, 1, 0, 0}, {0, 0, -1, 0}}};
-  EXPECT_EQ(SpreadOf(views).brightness, 0);
-  EXPECT_EQ(SpreadOf(PicturesOf({{1, 1, 1}, {0, 0, 0}, {1, 1, 1}})).brightness, 0) << "too few";
+  EXPECT_EQ(SpreadOf(views).neighbors.brightness, 0);
+  EXPECT_EQ(SpreadOf(PicturesOf({{1, 1, 1}, {0, 0, 0}, {1, 1, 1}})).neighbors.brightness, 0)
+      << "too few";
 }
 
 }  // namespace
