@@ -1,37 +1,42 @@
 #include "server/access/blob_owners.h"
 
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+
 namespace nerf {
+namespace {
+
+std::array<char, 32> DigestOf(std::string_view sha256) {
+  const std::string bytes = absl::HexStringToBytes(absl::string_view(sha256.data(), sha256.size()));
+  std::array<char, 32> digest = {};
+  std::copy_n(bytes.begin(), std::min(bytes.size(), digest.size()), digest.begin());
+  return digest;
+}
+
+}  // namespace
 
 bool BlobOwners::Owns(std::string_view project, std::string_view sha256) const {
   MutexLock lock(mu_);
-  const auto found = projects_.find(sha256);
-  if (found == projects_.end()) return project == kDefaultProject;
-  return found->second.contains(project);
+  const auto found = projects_.find(DigestOf(sha256));
+  if (found == projects_.end()) return false;
+  return std::any_of(found->second.begin(), found->second.end(),
+                     [&](uint32_t place) { return names_[place] == project; });
 }
 
-void BlobOwners::Add(std::string_view project, std::string_view sha256, bool was_present) {
+void BlobOwners::Add(std::string_view project, std::string_view sha256) {
   MutexLock lock(mu_);
-  const auto found = projects_.find(sha256);
-  if (found == projects_.end()) {
-    if (project == kDefaultProject) return;
-    auto& projects = projects_[std::string(sha256)];
-    projects.emplace(project);
-    if (was_present) projects.emplace(kDefaultProject);
-  } else if (project == kDefaultProject && found->second.empty()) {
-    projects_.erase(found);  // it is the default project's alone
-  } else {
-    found->second.emplace(project);
-  }
-}
-
-void BlobOwners::AddNobodys(std::string_view sha256) {
-  MutexLock lock(mu_);
-  if (!projects_.contains(sha256)) projects_[std::string(sha256)];
+  const auto name = std::find(names_.begin(), names_.end(), project);
+  const auto place = static_cast<uint32_t>(name - names_.begin());
+  if (name == names_.end()) names_.emplace_back(project);
+  Projects& projects = projects_[DigestOf(sha256)];
+  if (std::find(projects.begin(), projects.end(), place) == projects.end())
+    projects.push_back(place);
 }
 
 void BlobOwners::Forget(std::string_view sha256) {
   MutexLock lock(mu_);
-  if (const auto found = projects_.find(sha256); found != projects_.end()) projects_.erase(found);
+  projects_.erase(DigestOf(sha256));
 }
 
 size_t BlobOwners::size() const {

@@ -79,9 +79,6 @@ absl::Status OpenQueue(const ServerFlags& flags, const DataDir& data, Server* se
   blob_options.on_deleted = [server](const std::string& sha256) {
     server->blob_owners.Forget(sha256);
   };
-  blob_options.on_found = [server](const std::string& sha256) {
-    server->blob_owners.AddNobodys(sha256);
-  };
   blob_options.on_damaged = [server](const std::string&) { server->metrics->BlobDamaged(); };
   if (server->lease != nullptr) {
     blob_options.may_delete = [server] { return server->lease->valid(); };

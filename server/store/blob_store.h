@@ -31,8 +31,6 @@ struct BlobStoreOptions {
   // Called with the sha256 of a blob that the store has no more, before it can be stored again.
   // Must not call the store. May be empty.
   std::function<void(const std::string& sha256)> on_deleted = {};
-  // Called with the sha256 of a blob that was stored past this process since Open. May be empty.
-  std::function<void(const std::string& sha256)> on_found = {};
   bool collects_uploads = true;  // unfinished ones; false where another store has the same folder
   // Asked right before a blob is deleted; false: this process may not be the only writer any more,
   // and it stays. May be empty.

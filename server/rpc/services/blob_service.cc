@@ -112,9 +112,7 @@ class BlobService final : public v1::BlobService::CallbackService {
                           v1::AdoptBlobResponse* /*response*/) override {
     return AnswerUnary(services_, "nerf.v1.BlobService/AdoptBlob", context, *request, [=, this] {
       NERF_ASSIGN_OR_RETURN(const BlobRef blob, FromProto("blob", request->blob()));
-      NERF_ASSIGN_OR_RETURN(const Stored stored, services_.blobs.Adopt(blob));
-      if (stored == Stored::kNew) services_.blob_owners.AddNobodys(blob.sha256);
-      return absl::OkStatus();
+      return services_.blobs.Adopt(blob).status();
     });
   }
 

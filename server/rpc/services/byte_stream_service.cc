@@ -73,14 +73,14 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
  private:
   absl::Status Open() {
     NERF_ASSIGN_OR_RETURN(const NamedBlob named, ParseBlobName(request_.resource_name()));
+    if (request_.read_limit() < 0) {
+      return InvalidFieldsError({{"read_limit", "must not be negative"}});
+    }
     blob_ = named.blob;
     if (!is_worker_ && !services_.blob_owners.Owns(named.project_or_default(), blob_.sha256)) {
       // The store's message for a missing blob, so that callers cannot tell the two apart.
       return WithReason(absl::NotFoundError(BlobName(blob_) + " not found"),
                         reason::kResourceNotFound);
-    }
-    if (request_.read_limit() < 0) {
-      return InvalidFieldsError({{"read_limit", "must not be negative"}});
     }
     // Maps a negative offset to one beyond any blob, which the store refuses.
     constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
@@ -201,25 +201,16 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     // Wrong bytes are discarded. Others may be sent on.
     if (absl::IsInvalidArgument(stored.status())) DropUpload();
     NERF_RETURN_IF_ERROR(stored.status());
-    NERF_RETURN_IF_ERROR(AddOwner(*stored));
+    if (!is_worker_) NERF_RETURN_IF_ERROR(AddOwner());  // a worker's commit says for which project
     return true;
   }
 
-  absl::Status AddOwner(Stored stored) {
-    const std::string& sha256 = name_->blob.sha256;
-    const bool is_new = stored == Stored::kNew;
-    if (is_new && (is_worker_ || name_->project != BlobOwners::kDefaultProject)) {
-      services_.blob_owners.AddNobodys(sha256);
-    }
-    if (is_worker_) return absl::OkStatus();
+  // Where it cannot be stored whose the blob is, the project sends all bytes again.
+  absl::Status AddOwner() {
     if (services_.admin != nullptr) {
-      const absl::Status kept =
-          services_.admin->FinishUpload(name_->project, UploadKey(), name_->blob);
-      // Nobody's: the project sends all bytes again, and then it is stored whose they are.
-      if (!kept.ok() && is_new) services_.blob_owners.AddNobodys(sha256);
-      NERF_RETURN_IF_ERROR(kept);
+      NERF_RETURN_IF_ERROR(services_.admin->FinishUpload(name_->project, UploadKey(), name_->blob));
     }
-    services_.blob_owners.Add(name_->project, sha256, !is_new);
+    services_.blob_owners.Add(name_->project, name_->blob.sha256);
     return absl::OkStatus();
   }
 

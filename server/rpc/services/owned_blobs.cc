@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <set>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "common/error_reason.h"
@@ -13,30 +11,14 @@
 namespace nerf {
 
 void TakeUpStoredBlobs(QueueState& state, QueueAdmin& admin, BlobStore& blobs, BlobOwners* owners) {
-  std::set<std::string> known = state.ReachableBlobs();
-  std::vector<std::pair<std::string, std::string>> uploads;  // project, sha256
   {
     MutexLock lock(state.mu);
     for (const auto& [project, stored] : state.stored_use().by_project()) {
-      for (const auto& [sha256, upload] : stored.uploads) uploads.emplace_back(project, sha256);
+      for (const auto& [sha256, upload] : stored.uploads) owners->Add(project, sha256);
     }
   }
-  // The default project comes last: it has no entry of its own.
-  for (const bool of_default : {false, true}) {
-    const auto add = [&](const std::string& project, const std::string& sha256) {
-      if ((project == BlobOwners::kDefaultProject) != of_default) return;
-      owners->Add(project, sha256, /*was_present=*/false);
-    };
-    state.VisitNamedBlobs(
-        [&](const std::string& project, const BlobRef& blob) { add(project, blob.sha256); });
-    for (const auto& [project, sha256] : uploads) add(project, sha256);
-  }
-  for (const auto& [project, sha256] : uploads) known.insert(sha256);
-  for (int folder = 0; folder < BlobStore::kFolders; ++folder) {
-    for (const BlobRef& blob : blobs.ListFolder(folder)) {
-      if (!known.contains(blob.sha256)) owners->AddNobodys(blob.sha256);
-    }
-  }
+  state.VisitNamedBlobs(
+      [&](const std::string& project, const BlobRef& blob) { owners->Add(project, blob.sha256); });
   for (const UnfinishedUpload& upload : blobs.ListUploads()) {
     // "{project}.{uuid}.{sha256}"; of a worker without the project.
     const std::vector<std::string> parts = absl::StrSplit(upload.name, '.');

@@ -38,8 +38,7 @@ std::string ProjectOf(const v1::RenderImageRequest& request) {
 void OwnImages(const v1::RenderImageResponse& response, const std::string& project,
                BlobOwners* owners) {
   for (const v1::RenderedImage& image : response.images()) {
-    // Somebody else may have stored the same image before.
-    if (image.has_blob()) owners->Add(project, image.blob().sha256(), /*was_present=*/true);
+    if (image.has_blob()) owners->Add(project, image.blob().sha256());
   }
 }
 

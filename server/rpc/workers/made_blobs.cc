@@ -9,7 +9,7 @@ void OwnMade(const ServiceContext& services, std::string_view project,
   const std::vector<BlobRef> missing = services.blobs.FindMissing(made);
   for (const BlobRef& blob : made) {
     if (std::find(missing.begin(), missing.end(), blob) != missing.end()) continue;
-    services.blob_owners.AddMade(project, blob.sha256);
+    services.blob_owners.Add(project, blob.sha256);
   }
 }
 

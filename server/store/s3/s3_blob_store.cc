@@ -116,7 +116,6 @@ absl::StatusOr<std::unique_ptr<S3BlobStore>> S3BlobStore::Open(const std::string
 
 absl::Status S3BlobStore::Compare() {
   NERF_ASSIGN_OR_RETURN(const std::vector<S3Object> objects, client_.List(""));
-  std::vector<std::string> found;
   {
     MutexLock lock(mu_);
     const SteadyTime now = clock_.Now();
@@ -131,12 +130,8 @@ absl::Status S3BlobStore::Compare() {
         const Entry entry = {object.byte_size, next_generation_++, damaged, now};
         Count(entry, /*added=*/true);
         entries_[sha256] = entry;
-        found.push_back(sha256);
       }
     }
-  }
-  if (compared_at_.has_value() && options_.on_found) {
-    for (const std::string& sha256 : found) options_.on_found(sha256);
   }
   // What an upload that was cut by a crash has left. Not every server lists it.
   const absl::StatusOr<size_t> n_aborted = client_.AbortLostUploads();

@@ -200,7 +200,7 @@ TEST_F(BlobProjectsTest, UploadOfAWorkerIsNobodysBeforeItsCommit) {
       EXPECT_THAT(Read(project, blob_).status(), StatusIs(StatusCode::kNotFound)) << restarted;
     }
   }
-  server_.blob_owners->AddMade("lab", blob_.sha256());
+  server_.blob_owners->Add("lab", blob_.sha256());
   EXPECT_THAT(Read("lab", blob_), IsOkAndHolds(content_));
   EXPECT_THAT(Read("", blob_).status(), StatusIs(StatusCode::kNotFound));
 }

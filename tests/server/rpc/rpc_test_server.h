@@ -163,20 +163,19 @@ class RpcTestServer {
     return FromGrpcStatus((stub.*method)(&context, request, response));
   }
 
+  // A blob of the default project.
   v1::BlobRef Put(const std::string& content) {
+    const v1::BlobRef blob = Make(content);
+    blob_owners->Add("default", blob.sha256());
+    return blob;
+  }
+  // A blob that a worker has uploaded.
+  v1::BlobRef Make(const std::string& content) {
     const BlobRef blob = *blobs->Put(content);
     v1::BlobRef proto;
     proto.set_sha256(blob.sha256);
     proto.set_size_bytes(static_cast<double>(blob.byte_size));
     return proto;
-  }
-
-  // The same by a worker: whose it is shows at the commit that names it.
-  v1::BlobRef Make(const std::string& content) {
-    const v1::BlobRef made = BlobOfBytes(content);
-    const BlobRef blob{made.sha256(), content.size()};
-    if (!blobs->FindMissing({&blob, 1}).empty()) blob_owners->AddNobodys(made.sha256());
-    return Put(content);
   }
 
   // Creates a scene of one small file. Returns its name.
