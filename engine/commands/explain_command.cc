@@ -21,6 +21,7 @@
 #include "engine/measure/scene_measures.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/protocol/json.h"
+#include "engine/scene/reduce_views.h"
 #include "engine/scene/unposed_photographs.h"
 #include "engine/training/device.h"
 #include "engine/training/exception_border.h"
@@ -40,27 +41,23 @@ struct ExplainFlags {
 
 // Sets the entries of a table and those that nerfd chooses for the scene, where the method has any,
 // and whether exposures were learned.
-void CompareSettings(const TrainConfig& trained, const Scene& scene, SceneMeasures* measures) {
-  const absl::StatusOr<TrainConfig> defaults = DefaultConfig(trained.method);
-  if (!defaults.ok()) return;
-  TrainConfig chosen = *defaults;
-  SceneDescription description;
-  description.geometry = scene.geometry;
-  SceneFacts facts = {.has_alpha = scene.has_alpha,
-                      .n_samples = static_cast<double>(measures->n_trained)};
-  for (const View& view : scene.train) {
-    description.train.emplace_back().camera = view.camera;
-    facts.n_pixels += static_cast<double>(view.camera.width) * view.camera.height;
-  }
-  facts.pixels_along_box = PixelsAlongBox(description);
-  MethodDescriptionOf(chosen).ChooseSettings(facts, &chosen);
+void CompareSettings(const TrainConfig& trained, const std::string& dataset, SceneOptions options,
+                     SceneMeasures* measures) {
+  absl::StatusOr<TrainConfig> chosen = DefaultConfig(trained.method);
+  if (!chosen.ok()) return;
+  options.decode_images = false;
+  options.placement = trained.placement;
+  SceneDescription description = DescribeScene(dataset, options);
+  ReduceViews(options, &description);
+  MethodDescriptionOf(*chosen).ChooseSettings(
+      FactsOfScene(description, static_cast<double>(measures->n_trained)), &*chosen);
   const auto number = [](const TrainConfig& config, const char* key) {
     const std::map<std::string, std::string> settings = ConfigSettings(config);
     const auto found = settings.find(key);
     return found == settings.end() ? 0 : std::atof(found->second.c_str());  // 0: "auto"
   };
   measures->log2_entries = static_cast<int>(number(trained, "log2_hashmap_size"));
-  measures->chosen_log2_entries = static_cast<int>(number(chosen, "log2_hashmap_size"));
+  measures->chosen_log2_entries = static_cast<int>(number(*chosen, "log2_hashmap_size"));
   measures->learned_exposures = number(trained, "exposure_rate") > 0;
 }
 
@@ -191,7 +188,7 @@ absl::Status Explain(const ExplainFlags& flags, std::stop_token stop) {
       MeasureScene(model.renderer.get(), model.state, scene, options, &pool, stop, on_part);
   progress.reset();
   NERF_RETURN_IF_ERROR(measures.status());
-  CompareSettings(model.state.config, scene, &*measures);
+  CompareSettings(model.state.config, flags.dataset, scene_options, &*measures);
   const std::vector<Cause> causes = FindCauses(*measures);
   flags.json ? PrintJson(*measures, causes) : PrintText(*measures, causes);
   return absl::OkStatus();

@@ -167,7 +167,8 @@ class Finder {
     const double usual_error = MedianOf(train_, &ViewMeasure::match_error);
     const Views stray = Those(train_, [&](const ViewMeasure& view) {
       return SmallCameraGain(view) > kMinStrayGain ||
-             view.match_error > std::max(kStrayShare, kStrayTimes * usual_error);
+             (FocalGain() == 0 &&  // which moves the matches of some views more than of others
+              view.match_error > std::max(kStrayShare, kStrayTimes * usual_error));
     });
     if (stray.empty() || AreMany(stray)) return;
     const double error = MedianOf(stray, &ViewMeasure::match_error);
@@ -181,10 +182,16 @@ class Finder {
             Them(stray)));
   }
 
+  // dB that matches gain by another focal length; 0 where that of the data set is right.
+  double FocalGain() const {
+    const double gain = 20 * std::log10(m_.match_error / m_.match_error_at_scale);
+    return std::abs(m_.focal_scale - 1) > kFocalShare && gain > kMinFocalGain ? gain : 0;
+  }
+
   void Focal() {
-    const double times = m_.match_error / m_.match_error_at_scale, gain = 20 * std::log10(times);
-    if (!(std::abs(m_.focal_scale - 1) > kFocalShare && gain > kMinFocalGain)) return;
-    Add("focal length", gain, "",
+    if (FocalGain() == 0) return;
+    const double times = m_.match_error / m_.match_error_at_scale;
+    Add("focal length", FocalGain(), "",
         fmt::format("The focal length is wrong, with {:.2f} times of it the photographs agree with "
                     "the cameras {:.1f} times as closely: correct it, or find poses and lens again "
                     "(nerf-engine pose).",

@@ -9,6 +9,7 @@
 #include "engine/config/step_size.h"
 #include "engine/config/view_limits.h"
 #include "engine/scene/view_frustum.h"
+#include "engine/train/empty_cells.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -110,6 +111,28 @@ float PanoramaNear(const SceneDescription& description) {
   const float most = kMaxNearPerHalfSide * geometry.box.Size().x / 2;
   const float near = std::min(kNearPerSpacing * PanoramaSpacing(description), most);
   return near > geometry.near ? near : 0;
+}
+
+SceneFacts FactsOfScene(const SceneDescription& description, double n_samples) {
+  const std::vector<ViewDescription>& views = description.train;
+  double n_pixels = 0;
+  for (const ViewDescription& view : views)
+    n_pixels += static_cast<double>(view.camera.width) * view.camera.height;
+  const auto tells = [&](const ViewDescription& view) {
+    return TellsEmptyCells(view.camera, views[0].camera);
+  };
+  return {.has_alpha = description.has_alpha,
+          .may_have_hull = description.has_alpha && description.geometry.n_levels == 1 &&
+                           std::all_of(views.begin(), views.end(), tells),
+          .pixels_along_box = PixelsAlongBox(description),
+          .n_pixels = n_pixels,
+          .n_samples = n_samples,
+          .step = description.geometry.step,
+          .cone = description.geometry.cone,
+          .near = NearOfViews(description),
+          .faces_one_way = FacesOneWay(description),
+          .has_frustum = !description.geometry.frustum.empty(),
+          .pixels_along_frustum = PixelsAlongFrustum(description)};
 }
 
 int MaxSideOf(const TrainConfig& config, const SceneDescription& description,

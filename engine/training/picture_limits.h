@@ -3,6 +3,7 @@
 #include <string>
 
 #include "engine/config/device_class.h"
+#include "engine/config/method_description.h"
 #include "engine/config/train_config.h"
 #include "engine/scene/reduce_views.h"
 #include "engine/scene/scene_reader.h"
@@ -43,6 +44,10 @@ bool FacesOneWay(const SceneDescription& description);
 // Where rays of the scene may begin, training units; 0: at its own near. With FacesOneWay six
 // tenths of what is nearest, so that no fog lies in front of the cameras; else PanoramaNear.
 float NearOfViews(const SceneDescription& description);
+
+// What settings may depend on (MethodDescription::ChooseSettings), of pictures that are reduced
+// (ReduceViews) and a budget of so many samples. lowers_steps is the caller's.
+SceneFacts FactsOfScene(const SceneDescription& description, double n_samples);
 
 // The longer side that training pictures are reduced to, in pixels; 0: as they are. That of the
 // config, or if it is negative: such that the budget has at least a third of a sample for each

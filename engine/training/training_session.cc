@@ -22,7 +22,6 @@
 #include "engine/scene/exposure_spread.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/view_frustum.h"
-#include "engine/train/empty_cells.h"
 #include "engine/train/shown_pixels.h"
 #include "engine/training/device.h"
 #include "engine/training/loaded_model.h"
@@ -306,31 +305,10 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   const bool is_new = request.resume.empty() && request.merge.empty();
   if (is_new) {
     ChooseStepSize(ClassOf(device), config);
-    const bool lowers_steps = asked.target_samples == kAutoSetting && request.init.empty() &&
-                              asked.budget.kind == BudgetKind::kSamples;
-    double n_pixels = 0;
-    for (const ViewDescription& view : description.train)
-      n_pixels += static_cast<double>(view.camera.width) * view.camera.height;
-    const auto tells = [&](const ViewDescription& view) {
-      return TellsEmptyCells(view.camera, description.train[0].camera);
-    };
-    const bool may_have_hull =
-        description.has_alpha && description.geometry.n_levels == 1 &&
-        std::all_of(description.train.begin(), description.train.end(), tells);
-    MethodDescriptionOf(asked).ChooseSettings(
-        {.has_alpha = description.has_alpha,
-         .may_have_hull = may_have_hull,
-         .pixels_along_box = PixelsAlongBox(description),
-         .n_pixels = n_pixels,
-         .n_samples = SamplesOfBudget(*config, device),
-         .lowers_steps = lowers_steps,
-         .step = description.geometry.step,
-         .cone = description.geometry.cone,
-         .near = NearOfViews(description),
-         .faces_one_way = FacesOneWay(description),
-         .has_frustum = !description.geometry.frustum.empty(),
-         .pixels_along_frustum = PixelsAlongFrustum(description)},
-        config);
+    SceneFacts facts = FactsOfScene(description, SamplesOfBudget(*config, device));
+    facts.lowers_steps = asked.target_samples == kAutoSetting && request.init.empty() &&
+                         asked.budget.kind == BudgetKind::kSamples;
+    MethodDescriptionOf(asked).ChooseSettings(facts, config);
   }
   const std::optional<uint64_t> available = AvailableMemoryBytes();
   NERF_ASSIGN_OR_RETURN(const bool to_file, PicturesGoToFile(request, *config, description,
