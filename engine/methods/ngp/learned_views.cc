@@ -5,10 +5,19 @@
 #include "engine/parameters/lens_scales.h"
 
 namespace nerf {
+namespace {
+
+std::vector<Vec3> PositionsOf(std::span<const View> views) {
+  std::vector<Vec3> positions;
+  for (const View& view : views) positions.push_back(view.camera.camera_to_world.Column(3));
+  return positions;
+}
+
+}  // namespace
 
 LearnedViews::LearnedViews(const TrainConfig& config, const SceneGeometry& geometry,
                            std::span<const View> views)
-    : poses(Ngp(config).pose_rate > 0 ? static_cast<int>(views.size()) : 0,
+    : poses(Ngp(config).pose_rate > 0 ? PositionsOf(views) : std::vector<Vec3>(),
             geometry.box.Size().x / 2),
       focals(Ngp(config).focal_rate > 0 ? views : std::span<const View>()),
       exposures(ExposureRate(config) > 0 ? static_cast<int>(views.size()) : 0),

@@ -28,13 +28,16 @@ float PoseRate(const TrainConfig& config, double fraction);
 float FocalRate(const TrainConfig& config, double fraction);
 
 // Corrections of the training cameras' poses, learned with the field: each view is turned about its
-// camera by a rotation vector and moved. Part of a training's state; models do not hold them. Used
+// camera by a rotation vector and moved. A turn, a shift and a scale of all cameras together are
+// taken out after each update: pictures do not determine them, and views that are asked for would
+// show a scene that has moved. Part of a training's state; models do not hold them. Used
 // from one thread but for Apply.
 class ViewPoses {
  public:
-  // n_views 0: there are no poses to learn, and nothing is saved. length: training units that a
-  // camera moves by where its parameters say 1, so that turning and moving have one rate.
-  ViewPoses(int n_views, float length);
+  // positions: of the views' cameras, training units; none: there are no poses to learn, and
+  // nothing is saved. length: training units that a camera moves by where its parameters say 1, so
+  // that turning and moving have one rate.
+  ViewPoses(const std::vector<Vec3>& positions, float length);
 
   bool empty() const { return corrections_.empty(); }
   // Corrects a ray of a view. Thread-safe between updates.
@@ -57,9 +60,11 @@ class ViewPoses {
     Vec3 rows[3];  // of the rotation
     Vec3 shift;
   };
+  void TakeOutCommonMotion();
   void FindCorrections();
 
   float length_;
+  std::vector<Vec3> places_;      // of the cameras, beside their mean, over length_
   ViewValues poses_;              // [n_views, 6]
   std::vector<float> gradients_;  // likewise
   std::vector<Correction> corrections_;

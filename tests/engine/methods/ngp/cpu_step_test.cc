@@ -698,7 +698,7 @@ TEST(NgpCpuStepTest, StepsOfPosesShrinkToASixteenthOverTheBudget) {
 }
 
 TEST(ViewPosesTest, AQuarterTurnAndAShiftMoveARay) {
-  ViewPoses poses(2, 2.0f);
+  ViewPoses poses(std::vector<Vec3>(2), 2.0f);
   TensorFile file;
   poses.Save(&file);
   const float quarter = std::acos(0.0f);
@@ -715,13 +715,45 @@ TEST(ViewPosesTest, AQuarterTurnAndAShiftMoveARay) {
   EXPECT_EQ(turned.origin, (Vec3{2, 2, 1}));
 }
 
+TEST(ViewPosesTest, WhatAllCamerasDoTogetherIsTakenOutOnce) {
+  const std::vector<Vec3> positions = {{4, 1, 1}, {1, 4, 1}, {1, 1, 4}, {-2, -2, -2}};
+  const Vec3 mean{1, 1, 1}, turn{0.01f, -0.02f, 0.03f}, shift{0.1f, 0.2f, -0.1f};
+  constexpr float kLength = 2, kScale = 0.05f;
+  // After an update that changes nothing, of common motion and a turn and a shift of one view.
+  const auto left = [&](float own) {
+    std::vector<float> values;
+    for (const Vec3& position : positions) {
+      const Vec3 place = (position - mean) * (1 / kLength);
+      const Vec3 moved = shift + Cross(turn, place) + place * kScale;
+      for (int i = 0; i < 6; ++i) values.push_back(i < 3 ? turn[i] : moved[i - 3]);
+    }
+    values[6] += own;
+    values[9] += own;
+    ViewPoses poses(positions, kLength);
+    TensorFile file;
+    poses.Save(&file);
+    file.tensors.at("view.poses") = TensorFromFloats(values.data(), {4, 6}, DType::kF32);
+    EXPECT_THAT(poses.Load(file), IsOk());
+    poses.Update({}, {}, {}, {});
+    poses.Save(&file);
+    return ToFloats(file.tensors.at("view.poses"));
+  };
+  for (const float value : left(0)) EXPECT_NEAR(value, 0, 1e-7f);
+  const std::vector<float> own = left(0.01f);
+  EXPECT_GT(own[6], 0.003f);
+  EXPECT_GT(own[9], 0.003f);
+  float sum = 0;
+  for (size_t i = 3; i < own.size(); i += 6) sum += own[i];
+  EXPECT_NEAR(sum, 0, 1e-7f);
+}
+
 TEST(DepthRaysTest, EveryEighthRayGoesToAPointAndLearnsItsDistanceAlone) {
   const std::vector<SeenPoint> points = {{0, {0, 0, 0}}, {1, {1, 2, 2}}, {1, {0.01f, 0, 0}}};
   std::vector<LensCamera> cameras(2);
   cameras[0].camera_to_world.m[2][3] = 3;
   const RayBatch plain = TinyBatch(160, 5);
   RayBatch batch = plain;
-  AppendDepthRays({points, {}}, cameras, ViewPoses(0, 1), 0.05f, 1, &batch);
+  AppendDepthRays({points, {}}, cameras, ViewPoses({}, 1), 0.05f, 1, &batch);
   ASSERT_GT(batch.n_rays, 165);
   ASSERT_LE(batch.n_rays, 180);
   EXPECT_EQ(batch.rays.size(), static_cast<size_t>(batch.n_rays));
@@ -765,7 +797,7 @@ TEST(DepthRaysTest, RaysThroughKnownPixelsOfAMapLearnTheirDistance) {
   const std::vector<DepthMap> maps = {HalfKnownMap()};
   const std::vector<LensCamera> cameras = CamerasOfMap();
   RayBatch batch = TinyBatch(800, 5);
-  AppendDepthRays({{}, maps}, cameras, ViewPoses(0, 1), 0.05f, 1, &batch);
+  AppendDepthRays({{}, maps}, cameras, ViewPoses({}, 1), 0.05f, 1, &batch);
   // Half of the pixels are known, an eighth of those held out; each ray has two tries.
   ASSERT_GT(batch.n_rays, 850);
   ASSERT_LT(batch.n_rays, 895);
@@ -787,7 +819,7 @@ TEST(DepthRaysTest, PointsAndMapsTakeTurnsAndPosesMoveTheRaysOfBoth) {
   const std::vector<SeenPoint> points = {{0, {0, 0, -2}}};
   const std::vector<DepthMap> maps = {HalfKnownMap()};
   const std::vector<LensCamera> cameras = CamerasOfMap();
-  ViewPoses poses(2, 1);
+  ViewPoses poses(std::vector<Vec3>(2), 1);
   TensorFile file;
   poses.Save(&file);
   const std::vector<float> values = {0, 0, 0, 0, 0.25f, 0, 0, 0, 0, 0, 0.5f, 0};
