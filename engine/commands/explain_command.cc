@@ -43,22 +43,22 @@ struct ExplainFlags {
 // and whether exposures were learned.
 void CompareSettings(const TrainConfig& trained, const std::string& dataset, SceneOptions options,
                      SceneMeasures* measures) {
-  absl::StatusOr<TrainConfig> chosen = DefaultConfig(trained.method);
-  if (!chosen.ok()) return;
-  options.decode_images = false;
-  options.placement = trained.placement;
-  SceneDescription description = DescribeScene(dataset, options);
-  ReduceViews(options, &description);
-  MethodDescriptionOf(*chosen).ChooseSettings(
-      FactsOfScene(description, static_cast<double>(measures->n_trained)), &*chosen);
   const auto number = [](const TrainConfig& config, const char* key) {
     const std::map<std::string, std::string> settings = ConfigSettings(config);
     const auto found = settings.find(key);
     return found == settings.end() ? 0 : std::atof(found->second.c_str());  // 0: "auto"
   };
+  measures->learned_exposures = number(trained, "exposure_rate") > 0;
+  absl::StatusOr<TrainConfig> chosen = DefaultConfig(trained.method);
+  options.decode_images = false;
+  options.placement = trained.placement;
+  SceneDescription description = DescribeScene(dataset, options);
+  if (!chosen.ok() || !description.ok()) return;
+  ReduceViews(options, &description);
+  MethodDescriptionOf(*chosen).ChooseSettings(
+      FactsOfScene(description, static_cast<double>(measures->n_trained)), &*chosen);
   measures->log2_entries = static_cast<int>(number(trained, "log2_hashmap_size"));
   measures->chosen_log2_entries = static_cast<int>(number(*chosen, "log2_hashmap_size"));
-  measures->learned_exposures = number(trained, "exposure_rate") > 0;
 }
 
 std::string Figure(double value) { return std::isnan(value) ? "-" : fmt::format("{:.2f}", value); }

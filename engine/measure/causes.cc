@@ -165,13 +165,14 @@ class Finder {
                     "training correct the poses (--set pose_rate=0.03,coarse_share=0.6).",
                     gain));
     const double usual_error = MedianOf(train_, &ViewMeasure::match_error);
+    // A wrong focal length moves the matches of some views more than of others.
+    const bool matches_tell = FocalGain() == 0;
     const Views stray = Those(train_, [&](const ViewMeasure& view) {
       return SmallCameraGain(view) > kMinStrayGain ||
-             (FocalGain() == 0 &&  // which moves the matches of some views more than of others
-              view.match_error > std::max(kStrayShare, kStrayTimes * usual_error));
+             (matches_tell && view.match_error > std::max(kStrayShare, kStrayTimes * usual_error));
     });
     if (stray.empty() || AreMany(stray)) return;
-    const double error = MedianOf(stray, &ViewMeasure::match_error);
+    const double error = matches_tell ? MedianOf(stray, &ViewMeasure::match_error) : std::nan("");
     const double line_gain = 20 * std::log10(error / usual_error);
     Add("stray pose", std::fmax(MedianOf(stray, SmallCameraGain), line_gain), Files(stray),
         fmt::format(

@@ -35,8 +35,9 @@ ExposureSpread SpreadOfExposures(
 // views lose (docs/use/captures.md).
 inline bool ExposuresDiffer(const ExposureSpread& spread) {
   const auto [brightness, tint] = spread.neighbors;
-  return (brightness > 0.1 && brightness > spread.any.brightness / 2) ||
-         (tint > 0.05 && tint > spread.any.tint / 2);
+  const auto& any = spread.any;
+  return brightness > 0.2 || (brightness > 0.1 && brightness > any.brightness / 2) ||
+         (tint > 0.05 && tint > any.tint / 2);
 }
 
 }  // namespace nerf

@@ -22,6 +22,7 @@
 #include "engine/scene/exposure_spread.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/view_frustum.h"
+#include "engine/train/empty_cells.h"
 #include "engine/train/shown_pixels.h"
 #include "engine/training/device.h"
 #include "engine/training/loaded_model.h"

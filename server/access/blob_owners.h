@@ -14,14 +14,13 @@
 namespace nerf {
 
 // Which projects may read a blob. Blobs lie in one store by digest, so knowing a digest must open
-// nothing: a project reads what was uploaded to it or made in it. Filled at a start from the
-// resources and the stored uploads (TakeUpStoredBlobs); what neither names is nobody's. Entries go
-// with their blobs.
+// nothing: a project reads what was uploaded to it or made in it. A blob without an entry is
+// nobody's. Filled at a start from the resources and the stored uploads (TakeUpStoredBlobs); an
+// entry goes when the store deletes its blob. Requires of every sha256: 64 hexadecimal digits.
 // Thread-safe.
 class BlobOwners {
  public:
   bool Owns(std::string_view project, std::string_view sha256) const;
-  // Requires: `sha256` is one, in hexadecimal.
   void Add(std::string_view project, std::string_view sha256);
   // The store has deleted the blob.
   void Forget(std::string_view sha256);

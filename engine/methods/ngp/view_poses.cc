@@ -25,43 +25,43 @@ float FocalRate(const TrainConfig& config, double fraction) {
 
 ViewPoses::ViewPoses(const std::vector<Vec3>& positions, float length)
     : length_(length),
-      places_(positions),
+      positions_(positions),
       poses_("view.poses", {static_cast<uint32_t>(positions.size()), kWidth}),
       gradients_(poses_.size()),
       corrections_(positions.size()) {
   Vec3 sum;
   for (const Vec3& position : positions) sum = sum + position;
   const Vec3 mean = sum * (1 / static_cast<float>(std::max<size_t>(1, positions.size())));
-  for (Vec3& place : places_) place = (place - mean) * (1 / length);
+  for (Vec3& position : positions_) position = (position - mean) * (1 / length);
   FindCorrections();
 }
 
-// Takes out the turn W, shift and scale k whose motions (W of each turn, W x p + shift + k p of
-// each shift, of a camera at p beside the mean) leave least: a least-squares fit, whose three parts
-// are apart since the places' mean is 0. To first order, as updates are small.
+// Subtracts the turn W, shift t and scale k of all cameras that minimize the sum over views of
+// |turn - W|^2 + |shift - (t + W x p + k p)|^2, p being the camera's position. As the positions sum
+// to 0, W, t and k are found apart. Linear in W: corrections are small.
 void ViewPoses::TakeOutCommonMotion() {
   Vec3 shift, moment, columns[3];
   float along = 0, squares = 1e-12f;
-  for (size_t view = 0; view < places_.size(); ++view) {
-    const Vec3 place = places_[view];
+  for (size_t view = 0; view < positions_.size(); ++view) {
+    const Vec3 position = positions_[view];
     const float* const pose = &poses_[kWidth * view];
     const Vec3 shift_of_view{pose[3], pose[4], pose[5]};
-    shift = shift + shift_of_view * (1 / static_cast<float>(places_.size()));
-    moment = moment + Vec3{pose[0], pose[1], pose[2]} + Cross(place, shift_of_view);
+    shift = shift + shift_of_view * (1 / static_cast<float>(positions_.size()));
+    moment = moment + Vec3{pose[0], pose[1], pose[2]} + Cross(position, shift_of_view);
     for (int axis = 0; axis < 3; ++axis) {
-      columns[axis] = columns[axis] - place * place[axis];
-      columns[axis][axis] += 1 + Dot(place, place);
+      columns[axis] = columns[axis] - position * position[axis];
+      columns[axis][axis] += 1 + Dot(position, position);
     }
-    along += Dot(shift_of_view, place);
-    squares += Dot(place, place);
+    along += Dot(shift_of_view, position);
+    squares += Dot(position, position);
   }
   // By Cramer's rule.
   const Vec3 turn =
       Vec3{Dot(moment, Cross(columns[1], columns[2])), Dot(columns[0], Cross(moment, columns[2])),
            Dot(columns[0], Cross(columns[1], moment))} *
       (1 / Dot(columns[0], Cross(columns[1], columns[2])));
-  for (size_t view = 0; view < places_.size(); ++view) {
-    const Vec3 moved = shift + Cross(turn, places_[view]) + places_[view] * (along / squares);
+  for (size_t view = 0; view < positions_.size(); ++view) {
+    const Vec3 moved = shift + Cross(turn, positions_[view]) + positions_[view] * (along / squares);
     float* const pose = &poses_[kWidth * view];
     for (int axis = 0; axis < 3; ++axis) {
       pose[axis] -= turn[axis];

@@ -28,10 +28,10 @@ float PoseRate(const TrainConfig& config, double fraction);
 float FocalRate(const TrainConfig& config, double fraction);
 
 // Corrections of the training cameras' poses, learned with the field: each view is turned about its
-// camera by a rotation vector and moved. A turn, a shift and a scale of all cameras together are
-// taken out after each update: pictures do not determine them, and views that are asked for would
-// show a scene that has moved. Part of a training's state; models do not hold them. Used
-// from one thread but for Apply.
+// camera by a rotation vector and moved. What all cameras do together is taken out after each
+// update (a turn, a shift, a scale): pictures do not determine it, and views that are asked for
+// would show a scene that has moved. Part of a training's state; models do not hold them. Used from
+// one thread but for Apply.
 class ViewPoses {
  public:
   // positions: of the views' cameras, training units; none: there are no poses to learn, and
@@ -64,7 +64,7 @@ class ViewPoses {
   void FindCorrections();
 
   float length_;
-  std::vector<Vec3> places_;      // of the cameras, beside their mean, over length_
+  std::vector<Vec3> positions_;   // of the cameras, minus their mean, over length_
   ViewValues poses_;              // [n_views, 6]
   std::vector<float> gradients_;  // likewise
   std::vector<Correction> corrections_;

@@ -8,8 +8,9 @@
 
 namespace nerf {
 
-// The project may read what a worker has made for its job, as far as the store has it. Call this
-// before the commit that names the blobs: a client may read them once it knows of the commit.
+// The project may read these blobs, which a worker names as made for a job of it, as far as the
+// store has them. Call this before the commit that names them: a client may read them once it knows
+// of the commit. The lease is checked by the commit alone: workers are trusted with every blob.
 void OwnMade(const ServiceContext& services, std::string_view project,
              const std::vector<BlobRef>& made);
 

@@ -82,6 +82,32 @@ TEST(ExposureSpreadTest, WhatDiffersMoreWithTheDistanceIsTheObject) {
   EXPECT_FALSE(ExposuresDiffer(spread));
 }
 
+// Cameras on a circle that look outward, of two brightnesses in turn.
+TEST(ExposureSpreadTest, NeighborsLookTheSameWayWithin20Degrees) {
+  const auto spread_of = [](int n, double degrees) {
+    std::vector<Vec3> colors;
+    for (int i = 0; i < n; ++i) colors.push_back(Vec3{0.6f, 0.6f, 0.6f} * (i % 2 == 0 ? 1 : 0.5f));
+    std::vector<View> views = PicturesOf(colors);
+    for (int i = 0; i < n; ++i) {
+      const double angle = i * degrees * std::acos(-1) / 180;
+      const auto c = static_cast<float>(std::cos(angle)), s = static_cast<float>(std::sin(angle));
+      views[i].camera.camera_to_world = {{{c, 0, s, s}, {0, 1, 0, 0}, {-s, 0, c, c}}};
+    }
+    return SpreadOf(views);
+  };
+  EXPECT_TRUE(ExposuresDiffer(spread_of(24, 15)));
+  EXPECT_EQ(spread_of(12, 30).neighbors.brightness, 0);
+}
+
+TEST(ExposureSpreadTest, FewNeighborsTellNothing) {
+  std::vector<View> views = PicturesOf({{1, 1, 1}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}});
+  EXPECT_GT(SpreadOf(views).neighbors.brightness + SpreadOf(views).any.brightness, 0);
+  views[2].camera.camera_to_world = {{{-1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, -1, 0}}};
+  views[3].camera.camera_to_world = {{{0, 0, 1, 0}, {0, 1, 0, 0}, {-1, 0, 0, 0}}};
+  views[4].camera.camera_to_world = {{{0, 0, -1, 0}, {0, 1, 0, 0}, {1, 0, 0, 0}}};
+  EXPECT_EQ(SpreadOf(views).neighbors.brightness, 0);
+}
+
 TEST(ExposureSpreadTest, WhatIsTransparentDoesNotCount) {
   std::vector<View> views = PicturesOf(std::vector<Vec3>(6, {0.4f, 0.4f, 0.4f}), 4);
   for (size_t i = 0; i < views.size(); i += 2) {

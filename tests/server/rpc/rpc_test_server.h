@@ -298,16 +298,21 @@ class RpcTestServer {
 
     absl::Status Commit(const StoreWrite& write) override {
       for (const JobWrite& write_of_job : write.jobs) {
-        for (const BlobRef& blob : BlobsOf(write_of_job.job)) {
-          if (!server_.blobs->FindMissing({&blob, 1}).empty()) continue;
-          EXPECT_TRUE(server_.blob_owners->Owns(write_of_job.job.key.project, blob.sha256))
-              << write_of_job.job.key.id << " names " << BlobName(blob);
-        }
+        for (const BlobRef& blob : BlobsOf(write_of_job.job)) Check(write_of_job.job.key, blob);
+      }
+      for (const SceneRecord& scene : write.new_scenes) {
+        for (const SceneFileRecord& file : scene.files) Check(scene.key, file.blob);
       }
       return ForwardingJobStore::Commit(write);
     }
 
    private:
+    void Check(const ResourceKey& key, const BlobRef& blob) {
+      if (!server_.blobs->OpenRead(blob, 0, 1).ok()) return;
+      EXPECT_TRUE(server_.blob_owners->Owns(key.project, blob.sha256))
+          << key.id << " names " << BlobName(blob);
+    }
+
     RpcTestServer& server_;
   };
 

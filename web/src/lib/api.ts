@@ -85,7 +85,7 @@ export function blobUrl(blob: BlobRef, fileName: string, prefix = blobPrefix): s
 export async function fetchBlob(blob: BlobRef, fileName: string, signal?: AbortSignal, prefix = blobPrefix): Promise<Blob> {
   const response = await fetch(blobUrl(blob, fileName, prefix), { headers: bearer(), signal: signal ?? null });
   if (response.status === 404) throw new Error(`the server has no ${fileName} any more`);
-  if (!response.ok) throw new Error(`${fileName} does not come: ${((await response.json().catch(() => ({}))) as { message?: string }).message ?? response.statusText}`);
+  if (!response.ok) throw new Error(`could not load ${fileName}: ${((await response.json().catch(() => ({}))) as { message?: string }).message ?? response.statusText}`);
   return response.blob();
 }
 

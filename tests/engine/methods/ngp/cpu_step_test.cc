@@ -719,8 +719,8 @@ TEST(ViewPosesTest, WhatAllCamerasDoTogetherIsTakenOutOnce) {
   const std::vector<Vec3> positions = {{4, 1, 1}, {1, 4, 1}, {1, 1, 4}, {-2, -2, -2}};
   const Vec3 mean{1, 1, 1}, turn{0.01f, -0.02f, 0.03f}, shift{0.1f, 0.2f, -0.1f};
   constexpr float kLength = 2, kScale = 0.05f;
-  // After an update that changes nothing, of common motion and a turn and a shift of one view.
-  const auto left = [&](float own) {
+  // After updates that change nothing, of common motion and a turn and a shift of one view.
+  const auto left = [&](float own, int n_updates = 1) {
     std::vector<float> values;
     for (const Vec3& position : positions) {
       const Vec3 place = (position - mean) * (1 / kLength);
@@ -734,7 +734,7 @@ TEST(ViewPosesTest, WhatAllCamerasDoTogetherIsTakenOutOnce) {
     poses.Save(&file);
     file.tensors.at("view.poses") = TensorFromFloats(values.data(), {4, 6}, DType::kF32);
     EXPECT_THAT(poses.Load(file), IsOk());
-    poses.Update({}, {}, {}, {});
+    for (int n = 0; n < n_updates; ++n) poses.Update({}, {}, {}, {});
     poses.Save(&file);
     return ToFloats(file.tensors.at("view.poses"));
   };
@@ -745,6 +745,26 @@ TEST(ViewPosesTest, WhatAllCamerasDoTogetherIsTakenOutOnce) {
   float sum = 0;
   for (size_t i = 3; i < own.size(); i += 6) sum += own[i];
   EXPECT_NEAR(sum, 0, 1e-7f);
+  const std::vector<float> twice = left(0.01f, 2);
+  for (size_t i = 0; i < own.size(); ++i) EXPECT_NEAR(twice[i], own[i], 1e-7f) << i;
+}
+
+TEST(ViewPosesTest, CamerasAtOnePlaceHaveNoTurnAndNoShiftInCommon) {
+  ViewPoses poses(std::vector<Vec3>(3, Vec3{10, 20, 30}), 2.0f);
+  TensorFile file;
+  poses.Save(&file);
+  std::vector<float> values(18, 0.0f);
+  values[0] = values[3] = 0.03f;
+  file.tensors.at("view.poses") = TensorFromFloats(values.data(), {3, 6}, DType::kF32);
+  ASSERT_THAT(poses.Load(file), IsOk());
+  poses.Update({}, {}, {}, {});
+  poses.Save(&file);
+  const std::vector<float> own = ToFloats(file.tensors.at("view.poses"));
+  for (const int freedom : {0, 3}) {
+    EXPECT_NEAR(own[freedom], 0.02f, 1e-4f);
+    EXPECT_NEAR(own[6 + freedom], -0.01f, 1e-4f);
+    EXPECT_NEAR(own[12 + freedom], -0.01f, 1e-4f);
+  }
 }
 
 TEST(DepthRaysTest, EveryEighthRayGoesToAPointAndLearnsItsDistanceAlone) {
