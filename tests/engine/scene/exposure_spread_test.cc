@@ -73,7 +73,7 @@ TEST(ExposureSpreadTest, OneOddPictureOfManyIsNoReason) {
 TEST(ExposureSpreadTest, WhatDiffersMoreWithTheDistanceIsTheObject) {
   std::vector<Vec3> colors;
   for (int i = 0; i < 12; ++i) {
-    const float light = 0.5f + 0.3f * std::sin(static_cast<float>(i) / 2);
+    const float light = 0.5f + 0.2f * std::sin(static_cast<float>(i) / 2);
     colors.push_back({light, light, light});
   }
   const ExposureSpread spread = SpreadOf(PicturesOf(colors));
@@ -100,8 +100,8 @@ TEST(ExposureSpreadTest, NeighborsLookTheSameWayWithin20Degrees) {
 }
 
 TEST(ExposureSpreadTest, FewNeighborsTellNothing) {
-  std::vector<View> views = PicturesOf({{1, 1, 1}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}});
-  EXPECT_GT(SpreadOf(views).neighbors.brightness + SpreadOf(views).any.brightness, 0);
+  std::vector<View> views = PicturesOf({{1, 1, 1}, {0, 0, 0}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}});
+  EXPECT_GT(SpreadOf(views).neighbors.brightness, 1);
   views[2].camera.camera_to_world = {{{-1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, -1, 0}}};
   views[3].camera.camera_to_world = {{{0, 0, 1, 0}, {0, 1, 0, 0}, {-1, 0, 0, 0}}};
   views[4].camera.camera_to_world = {{{0, 0, -1, 0}, {0, 1, 0, 0}, {1, 0, 0, 0}}};
