@@ -20,8 +20,10 @@ bool BlobOwners::Owns(std::string_view project, std::string_view sha256) const {
   MutexLock lock(mu_);
   const auto found = projects_.find(DigestOf(sha256));
   if (found == projects_.end()) return false;
-  return std::any_of(found->second.begin(), found->second.end(),
-                     [&](uint32_t place) { return names_[place] == project; });
+  for (const uint32_t place : found->second) {  // a lambda would not be known to hold the lock
+    if (names_[place] == project) return true;
+  }
+  return false;
 }
 
 void BlobOwners::Add(std::string_view project, std::string_view sha256) {
