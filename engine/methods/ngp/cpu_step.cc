@@ -258,15 +258,15 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
   const int chunks_in_flight = std::max(1, kRaysInFlight / rays_per_chunk);
   const int rays_in_flight = chunks_in_flight * rays_per_chunk;
   const IndexRange own = exchange_.lanes(), own_chunks = division.ChunksOf(own);
-  const auto [first_ray, end_ray] = division.RaysOf(own);
+  const IndexRange own_rays = division.RaysOf(own);
   const size_t n_groups =
       (own_chunks.end - own_chunks.begin + chunks_in_flight - 1) / chunks_in_flight;
   if (in_flight_.size() < n_groups) in_flight_.resize(n_groups);
   {
     const TraceSpan span("march");
     pool_->ParallelFor(static_cast<int64_t>(n_groups), [&](int64_t i, int) {
-      const int begin = first_ray + static_cast<int>(i) * rays_in_flight;
-      in_flight_[i].Start(input, begin, std::min(begin + rays_in_flight, end_ray));
+      const int begin = own_rays.begin + static_cast<int>(i) * rays_in_flight;
+      in_flight_[i].Start(input, begin, std::min(begin + rays_in_flight, own_rays.end));
     });
   }
   const TraceSpan span("chunks");
