@@ -15,18 +15,17 @@ struct ColorSpread {
   double tint = 0;  // of a channel, beside brightness
 };
 
-// `neighbors`: each picture and the two nearest that look the same way, within 20 degrees. They
-// show much the same: in captures of one exposure brightness is 0.01 to 0.04 and tint at most 0.023
-// (fern, fox, drone, lego, mic); with gains of 0.6 to 1.5 and tints, 0.21 to 0.29 and 0.05 to 0.07.
-// `any`: two pictures of the capture. A few photographs around an object show other sides of it:
-// there neighbors are apart, too, and others twice as far (lego_200's every eighth: 0.10 and 0.27).
+// `neighbors`: each picture and the two nearest that look the same way, within 20 degrees, which
+// show much the same. `any`: two pictures of the capture. A few photographs around an object show
+// other sides of it: there neighbors are apart, too, and others farther. Figures of captures:
+// docs/use/captures.md.
 struct ExposureSpread {
   ColorSpread neighbors, any;
 };
 
 // pixels(i): of views[i], whose image may have its size alone. Where pictures have alpha, what is
-// transparent or masked counts less. Zero of fewer than four views,
-// and where most have no neighbor.
+// transparent or masked counts less. Zero of fewer than four views, and where most have no
+// neighbor.
 ExposureSpread SpreadOfExposures(
     std::span<const View> views,
     const std::function<std::span<const uint8_t>(size_t view)>& pixels);

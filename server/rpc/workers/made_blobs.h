@@ -8,10 +8,13 @@
 
 namespace nerf {
 
-// The project may read these blobs, which a worker names as made for a job of it, as far as the
-// store has them. Call this before the commit that names them: a client may read them once it knows
-// of the commit. The lease is checked by the commit alone: workers are trusted with every blob.
-void OwnMade(const ServiceContext& services, std::string_view project,
-             const std::vector<BlobRef>& made);
+// The project may read these blobs, which a worker names as made for a job of it. Call this before
+// the commit that names them: a client may read them once it knows of the commit. Whether the lease
+// is held and the store has them is checked by the commit alone: workers are trusted with every
+// blob, and reports do not wait for the store.
+inline void OwnMade(const ServiceContext& services, std::string_view project,
+                    const std::vector<BlobRef>& made) {
+  for (const BlobRef& blob : made) services.blob_owners.Add(project, blob.sha256);
+}
 
 }  // namespace nerf

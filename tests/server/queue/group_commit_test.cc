@@ -2,6 +2,7 @@
 // not, and how concurrent changes behave.
 #include <thread>
 
+#include "tests/testing/forwarding_job_store.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
 
@@ -9,16 +10,10 @@ namespace nerf {
 namespace {
 
 // Commits to memory, one transaction per permit. Thread-safe.
-class HangingStore final : public JobStore {
+class HangingStore final : public ForwardingJobStore {
  public:
-  absl::StatusOr<StoredState> Load() override { return memory_.Load(); }
-  absl::StatusOr<std::optional<Job>> LoadJob(const ResourceKey& job) override {
-    return memory_.LoadJob(job);
-  }
-  absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) override {
-    return memory_.LoadCurve(job);
-  }
-  absl::Status Commit(const StoreWrite& write) override { return memory_.Commit(write); }
+  HangingStore() : ForwardingJobStore(&memory_) {}
+
   std::vector<absl::Status> CommitAll(std::span<const StoreWrite* const> writes) override {
     {
       MutexLock lock(mu_);
