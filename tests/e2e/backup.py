@@ -209,6 +209,9 @@ def run(arguments):
         end = work_with(arguments, service, history, scene, arguments.seed * 2000)
         time.sleep(arguments.seconds / 2)
         end()
+        deadline = time.monotonic() + 60  # for the workers to come back
+        while n_fenced(service) == 0 and time.monotonic() < deadline:
+            time.sleep(0.1)
         long_job.end(history)
         fenced = n_fenced(service)
         if fenced == 0:

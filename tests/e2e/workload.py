@@ -355,18 +355,21 @@ class Watcher(threading.Thread):
             self.follow(name)
 
     def follow(self, name):
-        last, token, n_succeeded = None, "", 0
+        last, token, n_succeeded, skipped = None, "", 0, False
         while not self.stop.is_set():
             request = job_service.WatchJobRequest(name=name, resume_token=token)
             try:
                 for event in self.connection.jobs.WatchJob(
                         request, timeout=CALL_SECONDS, wait_for_ready=True,
                         metadata=self.connection.metadata):
-                    if self.skip_event and event.kind == EVENT.STATE_CHANGED and last is not None and \
-                            event.job.state not in FINAL:  # so that another one follows
-                        self.skip_event, token = False, event.resume_token
+                    # Not a final one, so that another one follows.
+                    if self.skip_event and not skipped and last is not None and \
+                            event.kind == EVENT.STATE_CHANGED and event.job.state not in FINAL:
+                        skipped, token = True, event.resume_token
                         continue
                     last = self.check(name, event, last)
+                    if skipped:  # the checker has seen what follows
+                        self.skip_event = False
                     token = event.resume_token
                     n_succeeded += (event.kind == EVENT.STATE_CHANGED and
                                     event.job.state == JOB.SUCCEEDED)
