@@ -55,11 +55,11 @@ if(NERF_NCCL_INCLUDE AND NERF_NCCL_LIBRARY)
                "${NERF_NCCL_INCLUDE}")
 endif()
 
+find_package(Protobuf CONFIG QUIET)
+if(NOT Protobuf_FOUND)
+  find_package(Protobuf 3.21 REQUIRED)
+endif()
 if(NERF_BUILD_SERVICE)
-  find_package(Protobuf CONFIG QUIET)
-  if(NOT Protobuf_FOUND)
-    find_package(Protobuf 3.21 REQUIRED)
-  endif()
   find_package(gRPC 1.51 CONFIG REQUIRED)
   find_package(Boost 1.81 REQUIRED)  # headers: Asio and Beast
   find_package(CURL 7.88 REQUIRED)  # blobs in S3

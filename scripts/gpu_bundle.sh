@@ -42,7 +42,8 @@ fi
 packages=(
   libabsl20220623 libabsl-dev libcli11-dev libfmt9 libfmt-dev libhwy1 libhwy-dev
   libmeshoptimizer2d libmeshoptimizer-dev
-  libpng16-16 libpng-dev libspdlog1.10 libspdlog-dev libsqlite3-0 libsqlite3-dev
+  libpng16-16 libpng-dev libprotobuf32 libprotobuf-lite32 libprotobuf-dev
+  libprotoc32 protobuf-compiler libspdlog1.10 libspdlog-dev libsqlite3-0 libsqlite3-dev
   libssl3 libssl-dev libturbojpeg0 libturbojpeg0-dev nlohmann-json3-dev zlib1g zlib1g-dev
   libutf8proc2 libutf8proc-dev
   pkgconf pkgconf-bin libpkgconf3

@@ -14,7 +14,8 @@ import sys
 ROOTS = ["common", "engine", "server", "worker", "client"]
 LIBRARIES = [  # word, pattern of the include path
     ("absl", r"absl/"), ("fmt", r"fmt/"), ("spdlog", r"spdlog/"), ("libcrypto", r"openssl/"),
-    ("grpc", r"grpc(pp)?/"), ("proto", r"(nerf/v1/|google/)"), ("json", r"nlohmann/"),
+    ("grpc", r"grpc(pp)?/"), ("services", r".*\.grpc\.pb\.h"),
+    ("proto", r"(nerf/(v1|internal)/|google/)"), ("json", r"nlohmann/"),
     ("libpng", r"png\.h"), ("turbojpeg", r"turbojpeg\.h"), ("utf8proc", r"utf8proc\.h"),
     ("heif", r"libheif/"), ("webp", r"webp/"), ("zlib", r"zlib\.h"),
     ("highway", r"hwy/"),

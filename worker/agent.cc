@@ -10,7 +10,7 @@
 
 #include "common/log_options.h"
 #include "common/logging.h"
-#include "worker/engine/engine_convert.h"
+#include "worker/base/durations.h"
 #include "worker/runs/export/export_run.h"
 #include "worker/runs/pose/pose_run.h"
 #include "worker/runs/render/frame_run.h"
@@ -21,16 +21,6 @@ namespace {
 
 constexpr absl::Duration kTickInterval = absl::Milliseconds(50);
 constexpr std::array kFoldersOfEarlierVersions = {"/jobs", "/requests", "/open"};
-
-// The request that the message answers; null for other messages.
-const std::string* RequestIdOf(const protocol::EngineMessage& message) {
-  return std::visit(
-      [](const auto& m) -> const std::string* {
-        if constexpr (requires { m.id; }) return &m.id;
-        return nullptr;
-      },
-      message);
-}
 
 // An empty folder `name`. Files that an earlier process left in it are removed.
 void ResetFolder(const std::string& name) {
@@ -76,7 +66,7 @@ RequestContext Agent::ContextOfRequests() {
         return must_wait ? std::nullopt : engine;
       },
       .send_to_engine =
-          [this](int engine, const protocol::WorkerRequest& request) {
+          [this](int engine, const internal::WorkerRequest& request) {
             engines_->supervisor(engine).Send(request);
           },
       .new_request_id = [this] { return NewRequestId(); },
@@ -90,7 +80,7 @@ EnginePool::Listener Agent::EngineListener() {
   return EnginePool::Listener{
       .on_ready = [this](int /*engine*/) { TickJobs(); },
       .on_message =
-          [this](int engine, const protocol::EngineMessage& message) {
+          [this](int engine, const internal::EngineMessage& message) {
             OnEngineMessage(engine, message);
           },
       .on_exit = [this](int engine, const EngineExit& exit) { OnEngineExit(engine, exit); },
@@ -181,7 +171,7 @@ std::shared_ptr<LeasedRun> Agent::NewRun(const v1::DesiredJob& desired) {
                      .blobs = context_.blobs,
                      .server = context_.server,
                      .send_to_engine =
-                         [this](const protocol::WorkerRequest& request) {
+                         [this](const internal::WorkerRequest& request) {
                            engines_->supervisor(engines_->job_engine()).Send(request);
                          },
                      .kill_engine =
@@ -336,29 +326,18 @@ LeasedRun* Agent::RunOfRequest(const std::string& request_id) {
 
 std::string Agent::NewRequestId() { return fmt::format("r{}", ++request_serial_); }
 
-void Agent::OnEngineMessage(int engine, const protocol::EngineMessage& message) {
-  // An engine speaks for the job only if the job is in it.
+void Agent::OnEngineMessage(int engine, const internal::EngineMessage& message) {
+  // An engine speaks for the job only if the job is in it. An error that names a job and a request
+  // belongs to the request, a render of the job.
   const bool has_job = engine == engines_->job_engine();
-  const std::string* key = std::visit(
-      [](const auto& m) -> const std::string* {
-        if constexpr (requires { m.job; }) return &m.job;
-        return nullptr;
-      },
-      message);
-  // An error that names a job and a request belongs to the request, a render of the job.
-  const auto* refused = std::get_if<protocol::Refused>(&message);
-  if (refused != nullptr && !refused->id.empty()) key = nullptr;
-  const auto* progress = std::get_if<protocol::Progress>(&message);
-  if (has_job && progress != nullptr) meter_.Count(*progress);
+  const bool is_of_request =
+      message.job().empty() || (message.has_refused() && !message.id().empty());
+  if (has_job && message.has_progress()) meter_.Count(message.job(), message.progress());
   LeasedRun* run = nullptr;
-  if (key != nullptr && !key->empty()) {
-    if (has_job) run = RunOfKey(*key);
-  } else if (const std::string* id = RequestIdOf(message); has_job && id != nullptr) {
-    run = RunOfRequest(*id);
-  }
+  if (has_job) run = is_of_request ? RunOfRequest(message.id()) : RunOfKey(message.job());
   if (run != nullptr) {
     run->OnEngineMessage(message);
-  } else if (key == nullptr || key->empty()) {
+  } else if (is_of_request) {
     requests_->OnEngineMessage(engine, message);
   }
   TickJobs();

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "common/ids.h"
-#include "engine/protocol/messages.h"
+#include "nerf/internal/engine.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/base/call_result.h"
 #include "worker/base/mailbox.h"
@@ -121,7 +121,7 @@ class Agent {
 
   RequestContext ContextOfRequests();
   EnginePool::Listener EngineListener();
-  void OnEngineMessage(int engine, const protocol::EngineMessage& message);
+  void OnEngineMessage(int engine, const internal::EngineMessage& message);
   void OnEngineExit(int engine, const EngineExit& exit);
   void TickJobs();
   // Begins the job, once there is an engine for it.

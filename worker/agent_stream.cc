@@ -6,7 +6,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "worker/agent.h"
-#include "worker/engine/engine_convert.h"
+#include "worker/base/durations.h"
 
 namespace nerf {
 
@@ -122,18 +122,18 @@ v1::SynchronizeRequest Agent::NextMessage() {
     hello->set_worker_id(options_.worker_id);
     hello->set_session_id(options_.session_id);
     hello->set_device(options_.device);
-    hello->set_device_description(engines_->last_hello().description);
+    hello->set_device_description(engines_->last_hello().description());
     hello->set_version(options_.version);
     hello->set_host(options_.host);
     hello->set_problem(problem_);
-    const std::vector<std::string>& methods = engines_->last_hello().methods;
+    const auto& methods = engines_->last_hello().methods();
     *hello->mutable_methods() = {methods.begin(), methods.end()};
     *hello->mutable_features() = {options_.features.begin(), options_.features.end()};
     hello->set_colmap_version(options_.colmap_version);
     hello->set_ffmpeg_version(options_.ffmpeg_version);
-    for (const std::string& method : engines_->last_hello().merges)
+    for (const std::string& method : engines_->last_hello().merges())
       hello->add_features("merge/" + method);
-    if (engines_->last_hello().writes_nanovdb) hello->add_features("export-nvdb");
+    if (engines_->last_hello().writes_nanovdb()) hello->add_features("export-nvdb");
     said_hello_ = true;
   }
   // An abandoned job is not reported, even while its engine still stops.

@@ -11,12 +11,10 @@
 #include "common/error_reason.h"
 #include "common/file_io.h"
 #include "common/logging.h"
-#include "common/rpc/path_kind.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
 #include "common/trace_context.h"
 #include "nerf/v1/scene_service.pb.h"
-#include "worker/engine/engine_convert.h"
 #include "worker/files/scene_folder.h"
 #include "worker/scene_description.h"
 
@@ -29,41 +27,19 @@ absl::Status WorkerLost(std::string_view what) {
   return WithReason(absl::UnavailableError(std::string(what)), reason::kWorkerLost);
 }
 
-// The bytes of a RenderImageResponse with the images that the engine wrote into `folder`. Errors:
-// Internal for a file that is missing or elsewhere; ResourceExhausted SIZE_LIMIT.
-absl::StatusOr<std::string> AssembleReply(const protocol::Rendered& rendered,
-                                          const v1::RenderImageRequest& view,
+// The bytes of a RenderImageResponse with the images that the engine wrote into `folder`. Requires:
+// as many files as images. Errors: Internal for a file that is missing or elsewhere;
+// ResourceExhausted SIZE_LIMIT.
+absl::StatusOr<std::string> AssembleReply(const internal::Rendered& rendered,
                                           const std::string& folder, const std::string& worker,
                                           size_t max_bytes) {
-  v1::RenderImageResponse response;
-  response.set_width(rendered.width);
-  response.set_height(rendered.height);
-  response.set_far(rendered.far);
-  response.set_step(rendered.step);
-  response.set_seconds(rendered.seconds);
+  v1::RenderImageResponse response = rendered.response();
   response.set_worker("workers/" + worker);
-  response.set_path(rendered.path.empty() ? v1::PATH_KIND_UNSPECIFIED
-                                          : ParsePathKindWord(rendered.path));
-  if (rendered.seen_twice.has_value()) response.set_seen_twice(*rendered.seen_twice);
-  response.set_far_from_cameras(rendered.far_from_cameras);
-  response.set_full_width(rendered.full_width);
-  response.set_full_height(rendered.full_height);
-  std::vector<v1::RenderChannel> channels;
-  for (const int channel : view.channels()) {
-    channels.push_back(static_cast<v1::RenderChannel>(channel));
-  }
-  if (channels.empty()) channels.push_back(v1::RGB);
-  for (const v1::RenderChannel channel : channels) {
-    const auto file = rendered.files.find(std::string(ChannelName(channel)));
-    if (file == rendered.files.end()) {
-      return absl::InternalError(fmt::format("the engine rendered no {}", ChannelName(channel)));
-    }
-    const auto path = CheckInsideFolder(folder, file->second);
+  for (int i = 0; i < rendered.files_size(); ++i) {
+    const auto path = CheckInsideFolder(folder, rendered.files(i));
     if (!path.ok()) return absl::InternalError(std::string(path.status().message()));
-    NERF_ASSIGN_OR_RETURN(auto content, ReadFile(*path, max_bytes));
-    v1::RenderedImage* image = response.add_images();
-    image->set_channel(channel);
-    image->set_content(std::move(content));
+    NERF_ASSIGN_OR_RETURN(*response.mutable_images(i)->mutable_content(),
+                          ReadFile(*path, max_bytes));
   }
   std::string reply = response.SerializeAsString();
   if (reply.size() <= max_bytes) return reply;
@@ -216,39 +192,41 @@ void RequestBoard::OnFetched(const std::string& id, const CallResult& result,
 
 void RequestBoard::AskEngine(const std::string& id, Request& request, int engine) {
   request.engine = engine;
+  internal::WorkerRequest asked;
+  asked.set_id(id);
   if (request.request.has_validate() || request.request.has_describe()) {
-    protocol::Check check{id, request.folder + "/scene"};
-    if (request.request.has_describe()) check.out = request.folder;
+    internal::Check& check = *asked.mutable_check();
+    check.set_dataset(request.folder + "/scene");
+    if (request.request.has_describe()) check.set_out(request.folder);
     if (request.request.describe().has_test_every()) {
-      check.test_every = request.request.describe().test_every();
+      check.set_test_every(request.request.describe().test_every());
     }
     request.stage = Stage::kInEngine;
-    context_.send_to_engine(engine, check);
+    context_.send_to_engine(engine, asked);
     return;
   }
-  protocol::Render command = ToProtocol(request.request.render().view());
-  command.id = id;
-  if (request.request.render().has_live()) {
-    command.live = command.jpeg = true;
-    command.jpeg_quality =
-        static_cast<int>(std::clamp(request.request.render().live().jpeg_quality(), 1u, 100u));
-    command.moving = request.request.render().live().moving();
+  const v1::RenderTask& task = request.request.render();
+  internal::Render& render = *asked.mutable_render();
+  *render.mutable_view() = task.view();
+  if (task.has_live()) {
+    *render.mutable_live() = task.live();
+    render.mutable_live()->set_jpeg_quality(std::clamp(task.live().jpeg_quality(), 1u, 100u));
   }
-  command.out = request.folder;
-  command.file = request.file;
-  if (command.file.empty()) {
-    const std::string& job = request.request.render().job();
-    const std::optional<std::string> key = context_.training_key(job);
+  render.set_out(request.folder);
+  render.set_file(request.file);
+  if (request.file.empty()) {
+    const std::optional<std::string> key = context_.training_key(task.job());
     if (!key.has_value()) {
-      ReplyError(requests_.find(id), WithReason(absl::FailedPreconditionError(fmt::format(
-                                                    "{} is not in training on this worker", job)),
-                                                reason::kStateConflict));
+      ReplyError(requests_.find(id),
+                 WithReason(absl::FailedPreconditionError(
+                                fmt::format("{} is not in training on this worker", task.job())),
+                            reason::kStateConflict));
       return;
     }
-    command.job = *key;
+    asked.set_job(*key);
   }
   request.stage = Stage::kInEngine;
-  context_.send_to_engine(engine, command);
+  context_.send_to_engine(engine, asked);
 }
 
 void RequestBoard::AskWaiting() {
@@ -294,33 +272,31 @@ RequestBoard::Requests::iterator RequestBoard::Asked(const std::string& id, int 
   return is_asked ? it : requests_.end();
 }
 
-void RequestBoard::OnEngineMessage(int engine, const protocol::EngineMessage& message) {
-  const auto* rendered = std::get_if<protocol::Rendered>(&message);
-  const auto* checked = std::get_if<protocol::Checked>(&message);
-  const auto* refused = std::get_if<protocol::Refused>(&message);
-  if (rendered == nullptr && checked == nullptr && refused == nullptr) return;
-  const std::string& id = rendered != nullptr  ? rendered->id
-                          : checked != nullptr ? checked->id
-                                               : refused->id;
-  if (LetGo(engine, id)) return;
-  const auto it = Asked(id, engine);
+void RequestBoard::OnEngineMessage(int engine, const internal::EngineMessage& message) {
+  if (!message.has_rendered() && !message.has_checked() && !message.has_refused()) return;
+  if (LetGo(engine, message.id())) return;
+  const auto it = Asked(message.id(), engine);
   if (it == requests_.end()) {
-    LogWarning("ignored an answer of the engine to a request that it does not have", {{"id", id}});
-  } else if (rendered != nullptr) {
-    OnRendered(it, *rendered);
-  } else if (checked != nullptr) {
-    OnChecked(it, *checked);
+    LogWarning("ignored an answer of the engine to a request that it does not have",
+               {{"id", message.id()}});
+  } else if (message.has_rendered()) {
+    OnRendered(it, message.rendered());
+  } else if (message.has_checked()) {
+    OnChecked(it, message.checked());
   } else {
-    ReplyError(it, ToStatus(refused->error));
+    ReplyError(it, ErrorFromRpcStatus(message.refused()));
   }
 }
 
-void RequestBoard::OnRendered(Requests::iterator it, const protocol::Rendered& rendered) {
+void RequestBoard::OnRendered(Requests::iterator it, const internal::Rendered& rendered) {
   if (!it->second.request.has_render()) return;
-  const Request& request = it->second;
-  Assemble(rendered.id, [rendered, view = request.request.render().view(), folder = request.folder,
-                         worker = options_.worker_id, max_bytes = options_.max_reply_bytes] {
-    return AssembleReply(rendered, view, folder, worker, max_bytes);
+  const int n_channels = std::max(1, it->second.request.render().view().channels_size());
+  if (rendered.files_size() != n_channels || rendered.response().images_size() != n_channels) {
+    return ReplyError(it, absl::InternalError("the engine rendered another number of images"));
+  }
+  Assemble(it->first, [rendered, folder = it->second.folder, worker = options_.worker_id,
+                       max_bytes = options_.max_reply_bytes] {
+    return AssembleReply(rendered, folder, worker, max_bytes);
   });
 }
 
@@ -366,27 +342,25 @@ void RequestBoard::AssembleWaiting() {
   }
 }
 
-void RequestBoard::OnChecked(Requests::iterator it, const protocol::Checked& checked) {
+void RequestBoard::OnChecked(Requests::iterator it, const internal::Checked& checked) {
   if (it->second.request.has_describe()) return OnDescribed(it, checked);
   if (!it->second.request.has_validate()) return;
   const std::string& folder = it->second.folder;
-  v1::ValidateSceneResponse response;
-  response.set_ok(checked.ok);
-  response.set_summary(ToUtf8(WithoutFolder(checked.summary, folder)));
-  for (protocol::Problem problem : checked.problems) {
-    problem.message = WithoutFolder(problem.message, folder);
-    *response.add_problems() = ToProto(problem);
+  v1::ValidateSceneResponse response = checked.response();
+  response.set_summary(WithoutFolder(response.summary(), folder));
+  for (v1::SceneProblem& problem : *response.mutable_problems()) {
+    problem.set_message(WithoutFolder(problem.message(), folder));
   }
-  for (const std::string& warning : checked.warnings) {
-    response.add_warnings(ToUtf8(WithoutFolder(warning, folder)));
+  for (std::string& warning : *response.mutable_warnings()) {
+    warning = WithoutFolder(warning, folder);
   }
   Reply(it, response.SerializeAsString());
 }
 
-void RequestBoard::OnDescribed(Requests::iterator it, const protocol::Checked& checked) {
+void RequestBoard::OnDescribed(Requests::iterator it, const internal::Checked& checked) {
   const Request& request = it->second;
-  Assemble(checked.id, [checked, task = request.request.describe(), folder = request.folder,
-                        max_bytes = options_.max_reply_bytes] {
+  Assemble(it->first, [checked, task = request.request.describe(), folder = request.folder,
+                       max_bytes = options_.max_reply_bytes] {
     return AssembleDescription(checked, task, folder, max_bytes);
   });
 }
@@ -426,7 +400,10 @@ void RequestBoard::GiveUp(Requests::iterator it) {
   if (it->second.stage == Stage::kInEngine) {
     const Request& request = it->second;
     cancelled_[it->first] = {request.engine, request.folder, request.room};
-    context_.send_to_engine(request.engine, protocol::Cancel{it->first});
+    internal::WorkerRequest cancel;
+    cancel.set_id(it->first);
+    cancel.mutable_cancel();
+    context_.send_to_engine(request.engine, cancel);
   }
   Forget(it);
 }

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/protocol/messages.h"
+#include "nerf/internal/engine.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/base/call_result.h"
 #include "worker/base/task_runner.h"
@@ -40,7 +40,7 @@ struct RequestContext {
   std::function<void()> begin_asking;
   // The engine to ask now; nullopt while the request has to wait.
   std::function<std::optional<int>(const std::shared_ptr<EngineRoom>& room)> engine_for;
-  std::function<void(int engine, const protocol::WorkerRequest&)> send_to_engine;
+  std::function<void(int engine, const internal::WorkerRequest&)> send_to_engine;
   std::function<std::string()> new_request_id;  // no other request of this worker has it
   // The engine's name of a job that this worker trains; nullopt if it does not.
   std::function<std::optional<std::string>(const std::string& job)> training_key;
@@ -63,7 +63,7 @@ class RequestBoard {
   // Sends the waiting requests whose engines may be asked.
   void AskWaiting();
   // Takes the answer to a request that this engine was asked; logs and drops any other.
-  void OnEngineMessage(int engine, const protocol::EngineMessage& message);
+  void OnEngineMessage(int engine, const internal::EngineMessage& message);
   void OnEngineExit(int engine);
   // No engine starts for this room: ends the requests that wait for it with UNAVAILABLE
   // WORKER_LOST.
@@ -103,9 +103,9 @@ class RequestBoard {
   void AskEngine(const std::string& id, Request& request, int engine);
   // The request that this engine was asked; end() for another id.
   Requests::iterator Asked(const std::string& id, int engine);
-  void OnRendered(Requests::iterator it, const protocol::Rendered& rendered);
-  void OnChecked(Requests::iterator it, const protocol::Checked& checked);
-  void OnDescribed(Requests::iterator it, const protocol::Checked& checked);
+  void OnRendered(Requests::iterator it, const internal::Rendered& rendered);
+  void OnChecked(Requests::iterator it, const internal::Checked& checked);
+  void OnDescribed(Requests::iterator it, const internal::Checked& checked);
   // Makes the reply with `assemble` in the background: bytes or an error.
   void Assemble(const std::string& id, std::function<absl::StatusOr<std::string>()> assemble);
   // Begins to make replies that wait for others to be sent.

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/protocol/messages.h"
+#include "nerf/internal/engine.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 
 namespace nerf {
@@ -12,7 +12,7 @@ namespace nerf {
 // `folder`. Errors: FailedPrecondition DATASET_INVALID for a scene with problems; Internal for a
 // file that is missing, elsewhere or names pictures that the scene does not have;
 // ResourceExhausted SIZE_LIMIT.
-absl::StatusOr<std::string> AssembleDescription(const protocol::Checked& checked,
+absl::StatusOr<std::string> AssembleDescription(const internal::Checked& checked,
                                                 const v1::DescribeTask& task,
                                                 const std::string& folder, size_t max_bytes);
 

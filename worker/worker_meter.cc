@@ -4,24 +4,31 @@
 #include <cmath>
 #include <utility>
 
-#include "worker/engine/engine_convert.h"
-
 namespace nerf {
 
-void WorkerMeter::Count(const protocol::Progress& message) {
-  const TrainProgress& now = message.progress;
-  if (job_ == message.job && now.step >= last_.step) {
-    // Not negative, and 0 if the engine sent no value.
+void WorkerMeter::Count(const std::string& job, const internal::Progress& progress) {
+  const v1::Progress& now = progress.progress();
+  if (job_ == job && now.step() >= last_.step()) {
+    // Not negative; NaN counts as 0.
     const auto add = [](double later, double earlier) { return std::max(0.0, later - earlier); };
-    metrics_.set_train_steps(metrics_.train_steps() + (now.step - last_.step));
-    metrics_.set_train_rays(metrics_.train_rays() + add(now.rays, last_.rays));
-    metrics_.set_train_samples(metrics_.train_samples() + add(now.samples, last_.samples));
-    step_seconds_sum_ += add(now.seconds, last_.seconds);
+    metrics_.set_train_steps(metrics_.train_steps() + (now.step() - last_.step()));
+    metrics_.set_train_rays(metrics_.train_rays() + add(now.rays(), last_.rays()));
+    metrics_.set_train_samples(metrics_.train_samples() + add(now.samples(), last_.samples()));
+    step_seconds_sum_ += add(now.seconds(), last_.seconds());
   }
-  metrics_.set_loss(std::isfinite(now.loss) ? now.loss : 0);
-  metrics_.set_psnr(std::isfinite(now.psnr_train) ? now.psnr_train : 0);
-  figures_ = WorkerFigures(now);
-  job_ = message.job;
+  metrics_.set_loss(std::isfinite(now.loss()) ? now.loss() : 0);
+  metrics_.set_psnr(std::isfinite(now.psnr_train()) ? now.psnr_train() : 0);
+  figures_ = progress.device();
+  figures_.DiscardUnknownFields();
+  // This meter counts them.
+  figures_.clear_train_steps();
+  figures_.clear_train_rays();
+  figures_.clear_train_samples();
+  figures_.clear_step_seconds();
+  figures_.clear_loss();
+  figures_.clear_psnr();
+  figures_.clear_engine_restarts();
+  job_ = job;
   last_ = now;
 }
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "engine/protocol/messages.h"
+#include "nerf/internal/engine.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 
 namespace nerf {
@@ -11,7 +11,7 @@ namespace nerf {
 class WorkerMeter {
  public:
   // Counts what the job has done since the last progress of it.
-  void Count(const protocol::Progress& message);
+  void Count(const std::string& job, const internal::Progress& progress);
   // All that was counted since the last call. n_restarts: of engines, since the worker's start.
   v1::WorkerMetrics Take(int n_restarts);
   // The message with what was taken last is written.
@@ -24,7 +24,7 @@ class WorkerMeter {
   v1::WorkerMetrics figures_;  // the worker's figures of the last progress since then
   double step_seconds_sum_ = 0, in_flight_step_seconds_sum_ = 0;
   std::string job_;  // of the last progress
-  TrainProgress last_;
+  v1::Progress last_;
   int counted_restarts_ = 0;
 };
 

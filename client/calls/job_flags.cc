@@ -16,7 +16,7 @@
 #include "common/amount.h"
 #include "common/edit_distance.h"
 #include "common/error_reason.h"
-#include "common/rpc/training_config.h"
+#include "common/messages/training_config.h"
 #include "common/status_macros.h"
 #include "engine/config/setting_list.h"
 #include "engine/config/start_rank.h"

@@ -14,6 +14,7 @@
 #include "client/show/progress_display.h"
 #include "common/counted.h"
 #include "common/error_reason.h"
+#include "common/messages/blob_ref.h"
 #include "common/mutex.h"
 #include "common/nearest_path.h"
 #include "common/rpc/blob_client.h"

@@ -20,7 +20,7 @@
 #include "client/flags/context_file.h"
 #include "client/kinds/kind_view.h"
 #include "common/exit_code.h"
-#include "common/rpc/path_kind.h"
+#include "common/messages/path_kind.h"
 #include "common/server_address.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"

@@ -24,7 +24,7 @@
 #include "common/counted.h"
 #include "common/exit_code.h"
 #include "common/first_names.h"
-#include "common/rpc/blob_client.h"
+#include "common/messages/blob_ref.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "engine/config/psnr_advice.h"

@@ -14,7 +14,7 @@
 #include "common/edit_distance.h"
 #include "common/file_io.h"
 #include "common/flag_file.h"
-#include "common/rpc/path_kind.h"
+#include "common/messages/path_kind.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 

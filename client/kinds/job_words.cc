@@ -5,7 +5,7 @@
 
 #include "client/kinds/kind_view.h"
 #include "common/error_reason.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "fmt/format.h"
 
 namespace nerf {

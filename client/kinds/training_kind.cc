@@ -12,7 +12,7 @@
 #include "client/show/resource_printers.h"
 #include "common/counted.h"
 #include "common/exit_code.h"
-#include "common/rpc/training_config.h"
+#include "common/messages/training_config.h"
 #include "engine/config/psnr_advice.h"
 #include "engine/config/slow_views.h"
 #include "fmt/format.h"

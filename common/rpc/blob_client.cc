@@ -1,4 +1,5 @@
 #include "common/rpc/blob_client.h"
+#include "common/messages/blob_ref.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -30,8 +31,7 @@ namespace nerf {
 namespace {
 
 constexpr absl::Duration kUnaryTimeout = absl::Seconds(30);
-constexpr int kMaxBlobsPerCall = 10'000;              // the server's limit on FindMissingBlobs
-constexpr double kMaxBlobBytes = 9007199254740992.0;  // 2^53
+constexpr int kMaxBlobsPerCall = 10'000;  // the server's limit on FindMissingBlobs
 constexpr uint64_t kProgressEveryBytes = 1 << 20;
 constexpr double kMinSignedBytes = 1 << 20;  // for fewer another call costs more
 
@@ -361,44 +361,8 @@ absl::Status BlobClient::DownloadToFile(const v1::BlobRef& blob, const std::stri
   return file.Commit();
 }
 
-absl::StatusOr<v1::BlobRef> BlobOfFile(const std::string& path) {
-  NERF_ASSIGN_OR_RETURN(std::string sha256, Sha256OfFile(path));
-  struct stat file_stat;
-  if (stat(path.c_str(), &file_stat) != 0) return ErrnoToStatus(errno, "stat " + path);
-  v1::BlobRef blob;
-  blob.set_sha256(std::move(sha256));
-  blob.set_size_bytes(static_cast<double>(file_stat.st_size));
-  return blob;
-}
-
-v1::BlobRef BlobOfBytes(std::string_view bytes) {
-  v1::BlobRef blob;
-  blob.set_sha256(Sha256Hex(bytes));
-  blob.set_size_bytes(static_cast<double>(bytes.size()));
-  return blob;
-}
-
 std::string BlobClient::Prefix() const {
   return options_.project.empty() ? "" : fmt::format("projects/{}/", options_.project);
-}
-
-std::string BlobResourceName(const v1::BlobRef& blob) {
-  return fmt::format("blobs/{}/{:.0f}", blob.sha256(), blob.size_bytes());
-}
-
-absl::Status CheckBlobRef(std::string_view field, const v1::BlobRef& blob) {
-  std::vector<FieldViolation> violations;
-  if (!IsSha256Hex(blob.sha256())) {
-    violations.push_back(
-        {fmt::format("{}.sha256", field), "must be 64 lower-case hexadecimal characters"});
-  }
-  // The comparison is false for NaN.
-  if (!(blob.size_bytes() >= 0 && blob.size_bytes() <= kMaxBlobBytes) ||
-      blob.size_bytes() != std::floor(blob.size_bytes())) {
-    violations.push_back(
-        {fmt::format("{}.size_bytes", field), "must be a whole number from 0 to 2^53"});
-  }
-  return violations.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations));
 }
 
 }  // namespace nerf

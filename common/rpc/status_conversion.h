@@ -3,7 +3,7 @@
 #include <grpcpp/support/status.h>
 
 #include "absl/status/status.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 
 namespace nerf {
 

@@ -11,10 +11,9 @@
 #include "common/error_reason.h"
 #include "common/nearest_path.h"
 #include "common/shell_word.h"
-#include "engine/protocol/json.h"
+#include "engine/protocol/failed_line.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/scene/unposed_photographs.h"
-#include "engine/serve/protocol_convert.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -81,15 +80,7 @@ void SuggestPosing(const std::string& folder) {
 
 int ReportError(const absl::Status& status, bool json, bool usage) {
   fmt::print(stderr, "error: {}\n", std::string(status.message()));
-  if (json) {
-    JsonObject line;
-    line["event"] = "failed";
-    const protocol::Error error = ToProtocol(status);
-    line["code"] = absl::StatusCodeToString(error.code);
-    line["reason"] = error.reason;
-    line["message"] = error.message;
-    fmt::print("{}", JsonLine(line));
-  }
+  if (json) fmt::print("{}", protocol::FailedLine(status));
   if (usage || status.code() == absl::StatusCode::kUnimplemented) return kUsage;
   if (status.code() == absl::StatusCode::kAborted) return kJobFailed;
   // A full disk: another try without room is none.

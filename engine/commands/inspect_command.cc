@@ -6,9 +6,7 @@
 #include "engine/commands/command.h"
 #include "engine/files/checkpoint.h"
 #include "engine/files/tensor_file.h"
-#include "engine/protocol/engine_message.h"
 #include "engine/protocol/json.h"
-#include "engine/serve/protocol_convert.h"
 #include "engine/training/exception_border.h"
 #include "engine/training/loaded_model.h"
 #include "fmt/format.h"
@@ -66,7 +64,11 @@ absl::Status Inspect(const InspectFlags& flags) {
   line["step"] = stored.state.step;
   line["samples"] = stored.state.n_trained;
   line["metadata"] = file.metadata;
-  line["tensors"] = protocol::TensorList(TensorsOf(file));
+  JsonObject& tensors = line["tensors"] = JsonObject::array();
+  for (const auto& [name, tensor] : file.tensors) {
+    tensors.push_back(
+        {{"name", name}, {"dtype", DTypeName(tensor.dtype)}, {"shape", tensor.shape}});
+  }
   fmt::print("{}", JsonLine(line));
   return absl::OkStatus();
 }

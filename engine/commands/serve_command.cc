@@ -18,6 +18,7 @@ namespace {
 struct ServeFlags {
   std::string device = "cpu";
   int threads = 0, fd = 3;
+  bool json = false;
 };
 
 int RunServe(const ServeFlags& flags) {
@@ -35,6 +36,7 @@ int RunServe(const ServeFlags& flags) {
   ThreadPool pool(ThreadsFor(flags.threads));
   ServeOptions options;
   options.fd = flags.fd;
+  if (flags.json) options.form = MessageForm::kJson;
   options.device = flags.device;
   options.writes_nanovdb = CanWriteNanoVdb().ok();
   const absl::Status status = Guarded([&] {
@@ -58,6 +60,7 @@ void AddServeCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command->add_option("--fd", flags->fd, "descriptor of the socket")->capture_default_str();
+  command->add_flag("--json", flags->json, "messages as JSON, one a line");
   command->footer("Example:\n  nerf-engine serve --device cpu --fd 3");
   command->callback([=] { *chosen = [flags] { return RunServe(*flags); }; });
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-#include "engine/protocol/messages.h"
+#include "absl/status/status.h"
 
 namespace nerf::protocol {
 
@@ -37,8 +37,8 @@ struct ExportDone {
   bool operator==(const ExportDone&) const = default;
 };
 
-// A line of its output; monostate for any other, such as a log.
-using ExportLine = std::variant<std::monostate, Exporting, ExportBytes, ExportDone, Error>;
+// A line of its output, of a failure its error; monostate for any other, such as a log.
+using ExportLine = std::variant<std::monostate, Exporting, ExportBytes, ExportDone, absl::Status>;
 ExportLine ParseExportLine(std::string_view line);
 
 }  // namespace nerf::protocol

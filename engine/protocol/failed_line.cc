@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "common/error_reason.h"
+
 namespace nerf::protocol {
 namespace {
 
@@ -15,9 +17,38 @@ absl::StatusCode CodeNamed(std::string_view name) {
 
 }  // namespace
 
-Error ReadFailed(KeyReader& reader) {
-  return {CodeNamed(reader.Text("code", Need::kRequired)), reader.Text("reason", Need::kOptional),
-          reader.Text("message", Need::kOptional)};
+std::string ReasonOf(const absl::Status& status) {
+  if (const auto found = GetReason(status); found.has_value()) return found->reason;
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return std::string(reason::kFieldInvalid);
+    case absl::StatusCode::kNotFound:
+      return std::string(reason::kResourceNotFound);
+    case absl::StatusCode::kDataLoss:
+      return std::string(reason::kCheckpointCorrupt);
+    case absl::StatusCode::kResourceExhausted:
+      return std::string(reason::kOutOfMemory);
+    case absl::StatusCode::kAborted:
+      return std::string(reason::kTrainingDiverged);
+    default:
+      return absl::StatusCodeToString(status.code());
+  }
+}
+
+std::string FailedLine(const absl::Status& status) {
+  JsonObject line;
+  line["event"] = "failed";
+  line["code"] = absl::StatusCodeToString(status.code());
+  line["reason"] = ReasonOf(status);
+  line["message"] = std::string(status.message());
+  return JsonLine(line);
+}
+
+absl::Status ReadFailed(KeyReader& reader) {
+  const absl::Status status(CodeNamed(reader.Text("code", Need::kRequired)),
+                            reader.Text("message", Need::kOptional));
+  const std::string reason = reader.Text("reason", Need::kOptional);
+  return reason.empty() ? status : WithReason(status, reason);
 }
 
 }  // namespace nerf::protocol

@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/protocol/messages.h"
 
 namespace nerf::protocol {
 
@@ -34,8 +34,9 @@ struct PoseTools {
 };
 std::string ToLine(const PoseTools& tools);
 
-// A line of its output; monostate for any other, such as a log, or the report, which pose.json has.
-using PoseLine = std::variant<std::monostate, Posing, PoseTools, Error>;
+// A line of its output, of a failure its error; monostate for any other, such as a log, or the
+// report, which pose.json has.
+using PoseLine = std::variant<std::monostate, Posing, PoseTools, absl::Status>;
 PoseLine ParsePoseLine(std::string_view line);
 
 // The report, pose.json.

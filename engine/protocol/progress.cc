@@ -1,6 +1,5 @@
 #include "engine/protocol/progress.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "engine/protocol/json.h"
@@ -60,18 +59,6 @@ void SetProgress(const TrainProgress& progress, JsonObject* object) {
     if (figure.presence == kIfKnown && !std::isfinite(value)) continue;
     (*object)[figure.name] = CountOrNumber(value, figure.is_count);
   }
-}
-
-TrainProgress ReadProgress(KeyReader* reader) {
-  TrainProgress progress;
-  progress.step = reader->Count("step", Need::kRequired);
-  for (const ProgressFigure& figure : kFigures) {
-    progress.*figure.value = reader->Number(figure.name, Need::kOptional).value_or(kUnknownFigure);
-  }
-  // NaN stays NaN.
-  progress.fraction = std::clamp(progress.fraction, 0.0, 1.0);
-  if (progress.eta_seconds < 0) progress.eta_seconds = 0;
-  return progress;
 }
 
 void SetSummary(const TrainSummary& summary, JsonObject* object) {

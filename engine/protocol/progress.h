@@ -75,9 +75,6 @@ std::span<const ProgressFigure> ProgressFigures();
 
 // Sets "step" and the figures on *object.
 void SetProgress(const TrainProgress& progress, JsonObject* object);
-// Reads what SetProgress wrote. Only "step" is required; absent figures are kUnknownFigure.
-// `fraction` is clamped to [0, 1] and `eta_seconds` to at least 0.
-TrainProgress ReadProgress(KeyReader* reader);
 
 // What a training that has ended comes to.
 struct TrainSummary {

@@ -8,12 +8,15 @@
 #include <vector>
 
 #include "common/file_io.h"
+#include "common/messages/render_channel.h"
 #include "common/status_macros.h"
 #include "engine/output/view_style.h"
+#include "engine/output/view_writer.h"
 #include "engine/scene/exr_codec.h"
 #include "engine/scene/image_io.h"
 #include "engine/training/training_session.h"
 #include "engine/views/depth_colors.h"
+#include "fmt/format.h"
 
 namespace nerf {
 namespace {
@@ -53,62 +56,76 @@ absl::Status WriteUnsynced(const std::string& path, const absl::StatusOr<std::st
   return WriteFully(fd.get(), *bytes, 0, path);
 }
 
+// How the pictures of a view are encoded.
+struct PictureForm {
+  bool live = false, jpeg = false, exr = false;  // else PNG
+  int jpeg_quality = 90;
+  std::string xmp;
+  std::stop_token stop;
+};
+
 absl::StatusOr<std::string> EncodeDepth(const ViewPicture& view, const std::vector<float>& depths,
-                                        float far, const protocol::Render& request,
-                                        const std::stop_token& stop) {
-  if (request.live) return EncodeJpeg(DepthImage(view, depths, far), request.jpeg_quality);
-  if (request.exr) return EncodeExrDepth(view.rgba.width, view.rgba.height, depths, stop);
-  return EncodePng16(view.rgba.width, view.rgba.height, DepthToGray(depths, far), stop);
+                                        float far, const PictureForm& form) {
+  if (form.live) return EncodeJpeg(DepthImage(view, depths, far), form.jpeg_quality);
+  if (form.exr) return EncodeExrDepth(view.rgba.width, view.rgba.height, depths, form.stop);
+  return EncodePng16(view.rgba.width, view.rgba.height, DepthToGray(depths, far), form.stop);
 }
 
-absl::StatusOr<std::string> EncodePicture(const ImageU8& image, bool jpeg,
-                                          const protocol::Render& request, const std::string& xmp,
-                                          const std::stop_token& stop) {
-  if (jpeg) return EncodeJpeg(image, request.jpeg_quality, xmp);
-  return request.exr ? EncodeExrPicture(image, stop) : EncodePng(image, stop, xmp);
+absl::StatusOr<std::string> EncodePicture(const ImageU8& image, bool jpeg, const PictureForm& form,
+                                          const std::string& xmp) {
+  if (jpeg) return EncodeJpeg(image, form.jpeg_quality, xmp);
+  return form.exr ? EncodeExrPicture(image, form.stop) : EncodePng(image, form.stop, xmp);
 }
 
 }  // namespace
 
-absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
-                                                 const protocol::Render& request,
-                                                 const ViewChannels& channels, float scale,
-                                                 const std::stop_token& stop) {
+absl::StatusOr<internal::Rendered> WriteRenderedFiles(const ViewPicture& view,
+                                                      const std::string& id,
+                                                      const internal::Render& request,
+                                                      const ViewStyle& style, float scale,
+                                                      const std::stop_token& stop) {
   if (stop.stop_requested()) return absl::CancelledError("the render was stopped");
-  NERF_RETURN_IF_ERROR(CreateFolder(request.out));
-  RenderedFiles written;
-  const auto write = [&](const std::string& channel, bool jpeg,
+  NERF_RETURN_IF_ERROR(CreateFolder(request.out()));
+  PictureForm form;
+  form.stop = stop;
+  form.live = request.has_live();
+  form.jpeg = form.live || request.view().format() == v1::JPEG;
+  form.exr = !form.live && request.view().format() == v1::EXR;
+  form.xmp = XmpOf(style, view.rgba.width, view.rgba.height);
+  if (form.live) form.jpeg_quality = static_cast<int>(request.live().jpeg_quality());
+  internal::Rendered rendered;
+  const auto write = [&](v1::RenderChannel channel, bool jpeg,
                          const absl::StatusOr<std::string>& bytes) {
-    const std::string path = request.out + "/" + FileStem(request.id) + "_" + channel +
-                             (jpeg          ? ".jpg"
-                              : request.exr ? ".exr"
-                                            : ".png");
-    written.files[channel] = path;
+    const std::string path =
+        fmt::format("{}/{}_{}{}", request.out(), FileStem(id), ChannelWord(channel),
+                    jpeg       ? ".jpg"
+                    : form.exr ? ".exr"
+                               : ".png");
+    rendered.mutable_response()->add_images()->set_channel(channel);
+    rendered.add_files(path);
     return WriteUnsynced(path, bytes);
   };
-  const std::string xmp = XmpOf(request.style, view.rgba.width, view.rgba.height);
-  if (channels.rgb) {
-    const bool jpeg = request.live || request.jpeg;
-    NERF_RETURN_IF_ERROR(
-        write("rgb", jpeg, EncodePicture(ColorsOf(view), jpeg, request, xmp, stop)));
+  google::protobuf::RepeatedField<int> channels = request.view().channels();
+  if (channels.empty()) channels.Add(v1::RGB);
+  for (const int number : channels) {
+    const auto channel = static_cast<v1::RenderChannel>(number);
+    if (channel == v1::DEPTH) {
+      const std::vector<float> depths = OwnDepths(view, scale);
+      const float far = FarOf(LargestOf(depths));
+      rendered.mutable_response()->set_far(far);
+      NERF_RETURN_IF_ERROR(write(channel, form.live, EncodeDepth(view, depths, far, form)));
+    } else if (channel == v1::OPACITY) {
+      NERF_RETURN_IF_ERROR(write(channel, form.live,
+                                 EncodePicture(OpacityImage(view), form.live, form, /*xmp=*/"")));
+    } else if (channel == v1::RGBA) {
+      if (form.jpeg) return absl::InvalidArgumentError("channels: JPEG cannot hold rgba");
+      NERF_RETURN_IF_ERROR(write(channel, false, EncodePicture(view.rgba, false, form, form.xmp)));
+    } else {
+      NERF_RETURN_IF_ERROR(
+          write(channel, form.jpeg, EncodePicture(ColorsOf(view), form.jpeg, form, form.xmp)));
+    }
   }
-  if (channels.rgba) {
-    if (request.live || request.jpeg)
-      return absl::InvalidArgumentError("channels: JPEG cannot hold rgba");
-    NERF_RETURN_IF_ERROR(write("rgba", false, EncodePicture(view.rgba, false, request, xmp, stop)));
-  }
-  if (channels.depth) {
-    const std::vector<float> depths = OwnDepths(view, scale);
-    written.far = FarOf(LargestOf(depths));
-    NERF_RETURN_IF_ERROR(
-        write("depth", request.live, EncodeDepth(view, depths, written.far, request, stop)));
-  }
-  if (channels.opacity) {
-    NERF_RETURN_IF_ERROR(
-        write("opacity", request.live,
-              EncodePicture(OpacityImage(view), request.live, request, /*xmp=*/"", stop)));
-  }
-  return written;
+  return rendered;
 }
 
 }  // namespace nerf

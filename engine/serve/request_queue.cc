@@ -2,69 +2,63 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "absl/time/clock.h"
+#include "engine/serve/request_check.h"
 
 namespace nerf {
 namespace {
 
-// Lines beyond this, of a worker that does not read its answers, get errors.
+// Requests beyond this, of a worker that does not read its answers, get errors.
 constexpr size_t kMaxWaitingBytes = size_t{64} << 20;
 // Beyond this many requests, errors in a row are answered by one.
 constexpr size_t kMaxErrorsApart = 1000;
 
-template <typename Message>
-const Message* As(const QueuedRequest& queued) {
-  return queued.ok() ? std::get_if<Message>(&*queued.received.request) : nullptr;
-}
-
 bool IsRenderOrCheck(const QueuedRequest& queued) {
-  return As<protocol::Render>(queued) != nullptr || As<protocol::Check>(queued) != nullptr;
+  return queued.ok() && (queued.request.has_render() || queued.request.has_check());
 }
 
 bool IsLive(const QueuedRequest& queued) {
-  const auto* render = As<protocol::Render>(queued);
-  return render != nullptr && render->live;
+  return queued.ok() && queued.request.render().has_live();
 }
 
 bool IsStopOf(const QueuedRequest& queued, const std::string& job) {
-  const auto* stop = As<protocol::Stop>(queued);
-  return stop != nullptr && stop->job == job;
+  return queued.ok() && queued.request.has_stop() && queued.request.job() == job;
 }
 
 }  // namespace
 
-void RequestQueue::PutLine(const std::string& line) {
-  QueuedRequest queued{.received = protocol::ParseWorkerRequest(line), .byte_size = line.size()};
+void RequestQueue::Put(absl::StatusOr<internal::WorkerRequest> request, size_t byte_size) {
+  QueuedRequest queued{.status = request.status(), .byte_size = byte_size};
+  if (request.ok()) {
+    queued.status = CheckRequest(*request);
+    queued.request = *std::move(request);
+  }
+  const std::string& job = queued.request.job();
   MutexLock lock(mu_);
-  if (const auto* cancel = As<protocol::Cancel>(queued)) return Cancel(cancel->id);
-  if (const auto* texts = As<protocol::RankTexts>(queued)) {
-    if (texts->job == job_) rank_texts_[texts->sequence] = texts->texts;
+  if (queued.ok() && queued.request.has_cancel()) return Cancel(queued.request.id());
+  if (queued.ok() && queued.request.has_rank_texts()) {
+    const v1::RankTexts& texts = queued.request.rank_texts();
+    if (job == job_) rank_texts_[texts.sequence()] = {texts.texts().begin(), texts.texts().end()};
     changed_.NotifyAll();
     return;
   }
   const bool stops_job = !job_.empty() && IsStopOf(queued, job_);
   if (stops_job) job_source_.request_stop();
-  if (IsRenderOrCheck(queued) && open_.contains(queued.received.id)) {
-    queued.received.request = absl::AlreadyExistsError("a request of this id is not answered yet");
+  if (IsRenderOrCheck(queued) && open_.contains(queued.request.id())) {
+    queued.status = absl::AlreadyExistsError("a request of this id is not answered yet");
   }
   // A job does not wait for renders, which go on beside it.
-  const bool urgent = stops_job || queued.received.type == "train";
-  Put(std::move(queued), urgent ? &urgent_ : &waiting_);
+  const bool urgent = stops_job || queued.request.has_train();
+  PutInto(urgent ? &urgent_ : &waiting_, std::move(queued));
 }
 
-void RequestQueue::PutError(absl::Status error) {
-  MutexLock lock(mu_);
-  Put({.received = {std::move(error), "", "", ""}}, &waiting_);
-}
-
-void RequestQueue::Put(QueuedRequest request, std::deque<QueuedRequest>* queue) {
+void RequestQueue::PutInto(std::deque<QueuedRequest>* queue, QueuedRequest request) {
   if (waiting_bytes_ + request.byte_size > kMaxWaitingBytes) {
-    request = {.received = {absl::InvalidArgumentError("too many requests wait"), "", "", ""}};
+    request = {.status = absl::InvalidArgumentError("too many requests wait")};
   }
   if (!request.ok() && queue->size() > kMaxErrorsApart && !queue->back().ok()) return;
-  if (IsRenderOrCheck(request)) request.stop = open_[request.received.id].get_token();
+  if (IsRenderOrCheck(request)) request.stop = open_[request.request.id()].get_token();
   waiting_bytes_ += request.byte_size;
   const auto after =
       IsLive(request) ? std::find_if_not(queue->begin(), queue->end(), IsLive) : queue->end();
@@ -77,7 +71,7 @@ void RequestQueue::Cancel(const std::string& id) {
   if (found == open_.end()) return;
   found->second.request_stop();
   const auto waits = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& queued) {
-    return IsRenderOrCheck(queued) && queued.received.id == id;
+    return IsRenderOrCheck(queued) && queued.request.id() == id;
   });
   if (waits == waiting_.end()) return;
   // It is answered before the requests that still have to be done.

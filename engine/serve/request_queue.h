@@ -11,19 +11,19 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/mutex.h"
-#include "engine/protocol/worker_request.h"
+#include "nerf/internal/engine.pb.h"
 
 namespace nerf {
 
-// A line from the worker that waits to be handled. Malformed lines wait too, because each is
-// answered.
+// A request of the worker that waits to be handled. Wrong ones wait too, because each is answered.
 struct QueuedRequest {
-  protocol::ReceivedRequest received;
+  internal::WorkerRequest request = {};
+  absl::Status status = {};  // why it is refused, whatever it holds
   size_t byte_size = 0;
   bool cancelled = false;     // while it waited: is answered, not done
   std::stop_token stop = {};  // of a render or check: its cancel
 
-  bool ok() const { return received.request.ok(); }
+  bool ok() const { return status.ok(); }
 };
 
 // The requests that wait, in order. One thread reads them from the connection and puts them in;
@@ -35,11 +35,9 @@ struct QueuedRequest {
 // is refused (ALREADY_EXISTS), so that no cancel or answer is taken for that of another request.
 class RequestQueue {
  public:
-  // A line without its newline. Never fails: a wrong line waits with its error.
-  void PutLine(const std::string& line);
-  // In place of a line that could not be read.
-  void PutError(absl::Status error);
-  // No more lines will come. After this nothing is taken out.
+  // Never fails: what could not be read, or does not pass CheckRequest, waits with its error.
+  void Put(absl::StatusOr<internal::WorkerRequest> request, size_t byte_size);
+  // No more requests will come. After this nothing is taken out.
   void End();
 
   // The next request. Urgent ones come first: jobs, stops of the running job, and renders and
@@ -69,7 +67,7 @@ class RequestQueue {
   void PutBackRequest(QueuedRequest request);
 
  private:
-  void Put(QueuedRequest request, std::deque<QueuedRequest>* queue)
+  void PutInto(std::deque<QueuedRequest>* queue, QueuedRequest request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Cancel(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The first of a queue; nullopt if it is empty or the connection has ended.

@@ -11,6 +11,8 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "engine/group/rendezvous.h"
+#include "engine/protocol/failed_line.h"
+#include "engine/serve/engine_messages.h"
 #include "engine/serve/serve_job.h"
 #include "engine/serve/serve_loop.h"
 #include "engine/training/training_methods.h"
@@ -27,8 +29,8 @@ class MessageRendezvous final : public Rendezvous {
   using Tell = std::function<void(uint32_t sequence, std::string_view text)>;
 
   // `requests` outlives this.
-  MessageRendezvous(const protocol::RankPlace& place, Tell tell, RequestQueue* requests)
-      : Rendezvous(static_cast<int>(place.rank), static_cast<int>(place.n_ranks), {},
+  MessageRendezvous(const internal::RankPlace& place, Tell tell, RequestQueue* requests)
+      : Rendezvous(static_cast<int>(place.rank()), static_cast<int>(place.count()), {},
                    kGangMeetingTime),
         tell_(std::move(tell)),
         requests_(requests) {}
@@ -94,24 +96,36 @@ RankReports LogRanks(const std::string& job) {
           }};
 }
 
-absl::StatusOr<std::unique_ptr<RankSession>> ServeLoop::MeetRanks(const protocol::Train& message,
+absl::StatusOr<std::unique_ptr<RankSession>> ServeLoop::MeetRanks(const std::string& job,
+                                                                  const internal::Train& train,
                                                                   const TrainConfig& config) {
-  if (!message.ranks.has_value()) return std::unique_ptr<RankSession>();
+  if (!train.has_ranks()) return std::unique_ptr<RankSession>();
   NERF_RETURN_IF_ERROR(
-      CheckRanksShare(config, options_.device, static_cast<int>(message.ranks->n_ranks)));
+      CheckRanksShare(config, options_.device, static_cast<int>(train.ranks().count())));
   auto rendezvous = std::make_unique<MessageRendezvous>(
-      *message.ranks,
-      [this, job = message.job](uint32_t sequence, std::string_view text) {
-        Send(protocol::RankText{job, sequence, std::string(text)});
+      train.ranks(),
+      [this, job](uint32_t sequence, std::string_view text) {
+        internal::EngineMessage message;
+        message.set_job(job);
+        message.mutable_rank_text()->set_sequence(sequence);
+        message.mutable_rank_text()->set_text(std::string(text));
+        Send(message);
       },
       &requests_);
-  auto session = RankSession::Join(std::move(rendezvous), message.ranks->interface);
+  auto session = RankSession::Join(std::move(rendezvous), train.ranks().interface());
   if (!session.ok()) return WithLostRank(session.status(), -1);
   return session;
 }
 
 absl::Status ServeLoop::FollowRanks(Job* job, RankSession* ranks, TrainingSession* session) {
-  FollowerObserver observer([this, job] { Send(protocol::Working{job->name()}); }, clock_);
+  FollowerObserver observer(
+      [this, job] {
+        internal::EngineMessage message;
+        message.set_job(job->name());
+        message.mutable_working();
+        Send(message);
+      },
+      clock_);
   TrainerOptions options;
   options.group = ranks->group();
   options.progress_interval = absl::InfiniteDuration();
@@ -129,7 +143,7 @@ absl::Status ServeLoop::FollowRanks(Job* job, RankSession* ranks, TrainingSessio
     return WithLostRank(absl::UnavailableError(e.what()), e.lost_rank());
   }
   summary.step = trainer.state().step;
-  Send(protocol::Done{job->name(), std::move(summary)});
+  Send(DoneMessage(job->name(), summary, {}));
   return absl::OkStatus();
 }
 

@@ -1,18 +1,21 @@
 #include "engine/serve/serve_job.h"
 
+#include <cmath>
 #include <utility>
 
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "engine/scene/image_io.h"
-#include "engine/serve/protocol_convert.h"
+#include "engine/serve/engine_messages.h"
 #include "fmt/format.h"
 
 namespace nerf {
 
-ServeLoop::Job::Job(ServeLoop* loop, const protocol::Train& message, std::stop_token stop)
+ServeLoop::Job::Job(ServeLoop* loop, const std::string& name, const internal::Train& train,
+                    std::stop_token stop)
     : loop_(loop),
-      message_(message),
+      name_(name),
+      train_(train),
       stop_(std::move(stop)),
       share_(loop->clock_),
       scored_time_(loop->clock_->Now()) {}
@@ -35,15 +38,7 @@ std::shared_ptr<SceneRenderer> ServeLoop::Job::CurrentRenderer(bool live) {
 
 void ServeLoop::Job::OnBegin(const TrainingSession& session, Trainer* trainer) {
   trainer_ = trainer;
-  protocol::Started started;
-  started.job = name();
-  started.config = ToProtocol(session.state.config);
-  started.flavor = SceneFlavorName(session.scene.geometry.flavor);
-  started.train_views = static_cast<uint32_t>(session.scene.train.size());
-  started.test_views = static_cast<uint32_t>(session.scene.test.size());
-  started.warnings = session.scene.warnings;
-  started.step = session.state.step;
-  loop_->Send(started);
+  loop_->Send(StartedMessage(name(), session));
 }
 
 void ServeLoop::Job::OnEnd() {
@@ -60,9 +55,15 @@ void ServeLoop::Job::OnProgress(const TrainProgress& progress) {
 absl::Status ServeLoop::Job::OnPreview(const TrainPreview& preview) {
   if (preview_step_ == preview.step) return absl::OkStatus();
   preview_step_ = preview.step;
-  const std::string path = fmt::format("{}/preview_{:08}.png", message_.out, preview.step);
+  const std::string path = fmt::format("{}/preview_{:08}.png", train_.out(), preview.step);
   NERF_RETURN_IF_ERROR(WritePng(path, preview.image));
-  loop_->Send(protocol::Preview{name(), preview.step, preview.psnr, path});
+  internal::EngineMessage message;
+  message.set_job(name());
+  internal::Preview& sent = *message.mutable_preview();
+  sent.set_step(preview.step);
+  if (std::isfinite(preview.psnr)) sent.set_psnr(preview.psnr);
+  sent.set_image(path);
+  loop_->Send(message);
   return absl::OkStatus();
 }
 
@@ -95,36 +96,34 @@ absl::Status ServeLoop::Job::BetweenSteps() {
 absl::Status ServeLoop::Job::OnCheckpointDue() {
   const uint32_t step = trainer_->state().step;
   if (checkpoint_step_ == step) return absl::OkStatus();
-  protocol::Checkpoint message{name(),
-                               step,
-                               fmt::format("{}/checkpoint_{:08}.safetensors", message_.out, step),
-                               fmt::format("{}/model_{:08}.safetensors", message_.out, step),
-                               {},
-                               std::nullopt};
+  internal::EngineMessage message;
+  message.set_job(name());
+  internal::SavedState& saved = *message.mutable_checkpoint();
+  saved.set_step(step);
+  saved.set_checkpoint(fmt::format("{}/checkpoint_{:08}.safetensors", train_.out(), step));
+  saved.set_model(fmt::format("{}/model_{:08}.safetensors", train_.out(), step));
   // Those of a short training, which come sooner than the interval, have no preview: it takes
   // longer than they do. The last one has, so that such a job has a picture, too.
   const SteadyTime now = loop_->clock_->Now();
-  if (trainer_->IsFinished() ||
-      now - scored_time_ >= absl::Seconds(message_.checkpoint_interval_seconds)) {
+  if (trainer_->IsFinished() || now - scored_time_ >= CheckpointInterval(train_)) {
     scored_time_ = now;
     // After a stop the files are still written, without a preview.
     const std::optional<TrainPreview> preview = trainer_->Preview(stop_);
     if (preview.has_value()) {
       NERF_RETURN_IF_ERROR(OnPreview(*preview));
-      message.psnr = preview->psnr;
+      if (std::isfinite(preview->psnr)) saved.set_psnr(preview->psnr);
     }
   }
   NERF_RETURN_IF_ERROR(AwaitFiles());
-  checkpoint_ = message.checkpoint;
-  model_ = message.model;
   checkpoint_step_ = step;
   // The disk takes longer than all else, so the training does not wait for it.
   const auto model = std::make_shared<const TensorFile>(trainer_->Model());
   const auto checkpoint = std::make_shared<const TensorFile>(trainer_->Checkpoint());
-  message.tensors = TensorsOf(*model);
+  AddTensors(*model, &saved);
   writer_.Run([this, message, model, checkpoint] {
-    files_status_ = WriteTensorFile(*model, message.model);
-    if (files_status_.ok()) files_status_ = WriteTensorFile(*checkpoint, message.checkpoint);
+    const internal::SavedState& saved = message.checkpoint();
+    files_status_ = WriteTensorFile(*model, saved.model());
+    if (files_status_.ok()) files_status_ = WriteTensorFile(*checkpoint, saved.checkpoint());
     if (files_status_.ok()) loop_->Send(message);
   });
   return trainer_->IsFinished() ? AwaitFiles() : absl::OkStatus();
@@ -142,7 +141,10 @@ absl::Status ServeLoop::Job::OnStopped() {
     NERF_RETURN_IF_ERROR(OnCheckpointDue());
   }
   NERF_RETURN_IF_ERROR(AwaitFiles());
-  loop_->Send(protocol::Stopped{name(), trainer_ == nullptr ? 0 : trainer_->state().step});
+  internal::EngineMessage message;
+  message.set_job(name());
+  message.mutable_stopped()->set_step(trainer_ == nullptr ? 0 : trainer_->state().step);
+  loop_->Send(message);
   return absl::OkStatus();
 }
 
@@ -190,7 +192,7 @@ absl::Status ServeLoop::Job::HandleRequests() {
 
 void ServeLoop::Job::SendProgress() {
   if (loop_->options_.monitor != nullptr) loop_->options_.monitor->Read(&*last_progress_);
-  loop_->Send(protocol::Progress{name(), *last_progress_});
+  loop_->Send(ProgressMessage(name(), *last_progress_));
   last_sent_ = loop_->clock_->Now();
 }
 

@@ -10,25 +10,32 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "engine/protocol/messages.h"
 #include "engine/serve/serve_loop.h"
 #include "engine/serve/task_thread.h"
 #include "engine/serve/time_share.h"
 #include "engine/training/training_run.h"
+#include "nerf/internal/engine.pb.h"
 
 namespace nerf {
 
 // How often the engine reports while it works.
 inline constexpr absl::Duration kServeHeartbeat = absl::Seconds(1);
+inline constexpr absl::Duration kDefaultPreviewInterval = absl::Seconds(10);
+
+// Training time between checkpoints.
+inline absl::Duration CheckpointInterval(const internal::Train& train) {
+  const double seconds = train.checkpoint_interval_seconds();
+  return seconds > 0 ? absl::Seconds(seconds) : absl::InfiniteDuration();
+}
 
 // The running job. Sends what happens in the training as messages, and handles waiting requests
 // between two steps.
 class ServeLoop::Job final : public TrainingRunObserver {
  public:
-  // loop and message outlive the job.
-  Job(ServeLoop* loop, const protocol::Train& message, std::stop_token stop);
+  // loop, name and train outlive the job.
+  Job(ServeLoop* loop, const std::string& name, const internal::Train& train, std::stop_token stop);
 
-  const std::string& name() const { return message_.job; }
+  const std::string& name() const { return name_; }
   std::stop_token stop() const { return stop_; }
   // With a checkpoint, one is written before the job ends.
   void RequestStop(bool checkpoint) { stop_with_checkpoint_ = checkpoint; }
@@ -63,17 +70,14 @@ class ServeLoop::Job final : public TrainingRunObserver {
   // Waits for the files of the last checkpoint. Their errors.
   absl::Status AwaitFiles();
 
-  // Files of the last checkpoint.
-  const std::string& checkpoint() const { return checkpoint_; }
-  const std::string& model() const { return model_; }
-
  private:
   // Handles waiting requests. During a render, and after a stop was asked for, only urgent ones.
   absl::Status HandleRequests();
   void SendProgress();
 
   ServeLoop* const loop_;
-  const protocol::Train& message_;
+  const std::string& name_;
+  const internal::Train& train_;
   const std::stop_token stop_;
   Trainer* trainer_ = nullptr;
   bool stop_with_checkpoint_ = false;
@@ -83,7 +87,6 @@ class ServeLoop::Job final : public TrainingRunObserver {
   SteadyTime renderer_made_;
   std::optional<TrainProgress> last_progress_;
   SteadyTime last_sent_;
-  std::string checkpoint_, model_;
   std::optional<uint32_t> checkpoint_step_;  // of the last checkpoint
   SteadyTime scored_time_;                   // of the last checkpoint with a preview, or the begin
   std::optional<uint32_t> preview_step_;     // of the last preview message

@@ -5,12 +5,13 @@
 #include <exception>
 #include <thread>
 #include <utility>
-#include <variant>
 
 #include "common/atomic_file.h"
 #include "common/error_reason.h"
 #include "common/log_options.h"
 #include "common/logging.h"
+#include "common/messages/path_kind.h"
+#include "common/messages/render_channel.h"
 #include "common/status_macros.h"
 #include "engine/config/view_style_check.h"
 #include "engine/group/group.h"
@@ -18,10 +19,9 @@
 #include "engine/output/view_request.h"
 #include "engine/output/view_style.h"
 #include "engine/parameters/memory_estimate.h"
-#include "engine/protocol/engine_message.h"
-#include "engine/protocol/scene_views.h"
-#include "engine/serve/protocol_convert.h"
+#include "engine/serve/engine_messages.h"
 #include "engine/serve/rendered_files.h"
+#include "engine/serve/request_check.h"
 #include "engine/serve/serve_gang.h"
 #include "engine/serve/serve_job.h"
 #include "engine/training/exception_border.h"
@@ -34,14 +34,16 @@
 namespace nerf {
 namespace {
 
-protocol::Refused RefusedRequest(const std::string& id, const absl::Status& status) {
-  return {id, "", ToProtocol(status)};
-}
-protocol::Refused RefusedForJob(const std::string& job, const absl::Status& status) {
-  return {"", job, ToProtocol(status)};
-}
-
 absl::Status StoppedRender() { return absl::CancelledError("the render was stopped"); }
+
+// Of the view; RGB where it names none. Requires: CheckRequest.
+absl::StatusOr<ViewChannels> ChannelsOf(const v1::RenderImageRequest& view) {
+  if (view.channels().empty()) return ParseChannels({std::string(ChannelWord(v1::RGB))});
+  std::vector<std::string> words;
+  for (const int channel : view.channels())
+    words.emplace_back(ChannelWord(static_cast<v1::RenderChannel>(channel)));
+  return ParseChannels(words);
+}
 
 absl::Status NotTraining(const std::string& job) {
   return absl::NotFoundError(fmt::format("job {} is not in training", job.substr(0, 64)));
@@ -51,7 +53,9 @@ absl::Status NotTraining(const std::string& job) {
 
 // A running render. It owns what it renders from, so that the training can continue.
 struct ServeLoop::RunningRender {
-  protocol::Render request;
+  std::string id, job;  // job: whose weights; empty with a file
+  internal::Render request;
+  ViewStyle style;
   ViewChannels channels;
   std::stop_token stop;
   SteadyTime begin;
@@ -73,15 +77,15 @@ ServeLoop::ServeLoop(ServeOptions options, RenderDevice* render_device, ThreadPo
       render_device_(render_device),
       pool_(pool),
       clock_(clock),
-      socket_(options_.fd),
+      socket_(options_.fd, options_.form),
       models_(options_.model_cache_bytes, render_device) {}
 
 ServeLoop::~ServeLoop() = default;
 
 void ServeLoop::ReadUntilEnd() {
-  socket_.ReadLines(
-      [this](const std::string& line) { requests_.PutLine(line); },
-      [this] { requests_.PutError(absl::InvalidArgumentError("a line of more than 1 MiB")); });
+  socket_.Read([this](absl::StatusOr<internal::WorkerRequest> request, size_t byte_size) {
+    requests_.Put(std::move(request), byte_size);
+  });
   requests_.End();
   if (options_.exit_grace == absl::InfiniteDuration()) return;
   const SteadyTime deadline = clock_->Now() + options_.exit_grace;
@@ -95,9 +99,7 @@ void ServeLoop::ReadUntilEnd() {
 }
 
 absl::Status ServeLoop::Run() {
-  Send(protocol::Hello{NERF_VERSION, options_.device, options_.device_description,
-                       static_cast<uint32_t>(pool_->n_threads()), TrainingMethods(options_.device),
-                       MergingMethods(options_.device), options_.writes_nanovdb});
+  Send(HelloMessage());
   std::thread reader([this] { ReadUntilEnd(); });
   while (broken_.ok()) {
     ChooseRender();
@@ -107,7 +109,7 @@ absl::Status ServeLoop::Run() {
       Handle(*std::move(request), nullptr);
     } else if (render_ != nullptr) {
       ContinueRender(nullptr, [this] {
-        ReportWorking(render_->request.id, nullptr);
+        ReportWorking(render_->id, nullptr);
         return requests_.HasUrgent() || MustChoose();
       });
     } else {
@@ -128,7 +130,7 @@ absl::Status ServeLoop::Run() {
 }
 
 bool ServeLoop::IsOutranked() {
-  return render_ != nullptr && suspended_ == nullptr && !render_->request.live &&
+  return render_ != nullptr && suspended_ == nullptr && !render_->request.has_live() &&
          requests_.HasLive();
 }
 
@@ -140,7 +142,7 @@ bool ServeLoop::MustChoose() { return IsOutranked() || IsSuspendedCancelled(); }
 
 void ServeLoop::ChooseRender() {
   if (IsSuspendedCancelled()) {
-    EndRequest(std::exchange(suspended_, nullptr)->request.id, StoppedRender());
+    EndRequest(std::exchange(suspended_, nullptr)->id, StoppedRender());
   }
   if (IsOutranked()) {
     suspended_ = std::move(render_);
@@ -157,58 +159,85 @@ bool ServeLoop::IsOfBrokenDevice(const absl::Status& status) {
   return true;
 }
 
-void ServeLoop::Send(const protocol::EngineMessage& message) {
+internal::EngineMessage ServeLoop::HelloMessage() const {
+  internal::EngineMessage message;
+  internal::Hello& hello = *message.mutable_hello();
+  hello.set_version(NERF_VERSION);
+  hello.set_device(options_.device);
+  hello.set_description(options_.device_description);
+  hello.set_threads(static_cast<uint32_t>(pool_->n_threads()));
+  for (std::string& method : TrainingMethods(options_.device)) hello.add_methods(std::move(method));
+  for (std::string& method : MergingMethods(options_.device)) hello.add_merges(std::move(method));
+  hello.set_writes_nanovdb(options_.writes_nanovdb);
+  return message;
+}
+
+void ServeLoop::Send(const internal::EngineMessage& message) {
   // The worker has gone. Shutdown ends the reader, which ends the rest.
   MutexLock lock(send_mu_);
-  if (!socket_.Write(protocol::ToLine(message))) socket_.Shutdown();
+  if (!socket_.Write(message)) socket_.Shutdown();
 }
 
 void ServeLoop::Handle(QueuedRequest queued, Job* job) {
   if (queued.cancelled) {
-    EndRequest(queued.received.id, absl::CancelledError("cancelled"));
-  } else if (!queued.ok()) {
-    Refuse(queued.received, job != nullptr);
-  } else {
-    std::visit([&](const auto& request) { HandleRequest(request, queued, job); },
-               *queued.received.request);
-  }
-}
-
-void ServeLoop::Refuse(const protocol::ReceivedRequest& wrong, bool in_job) {
-  const absl::Status& status = wrong.request.status();
-  // A job with invalid fields ends here, if its name can be part of an answer.
-  if (wrong.type == "train" && !in_job && !wrong.job.empty() &&
-      wrong.job.size() <= protocol::kMaxNameBytes) {
-    Send(protocol::Failed{wrong.job, ToProtocol(status), {}});
-  } else {
-    Send(protocol::Refused{wrong.id, wrong.job, ToProtocol(status)});
-  }
-}
-
-void ServeLoop::HandleRequest(const protocol::Train& train, QueuedRequest&, Job* job) {
-  if (job != nullptr) {
-    Send(RefusedForJob(train.job, WithReason(absl::FailedPreconditionError(
-                                                 fmt::format("job {} is in training", job->name())),
-                                             reason::kBusy)));
+    EndRequest(queued.request.id(), absl::CancelledError("cancelled"));
     return;
   }
-  NoteJobOrigin("", train.job, train.request_id, train.traceparent);
-  Job new_job(this, train, requests_.BeginJob(train.job));
+  if (!queued.ok()) return Refuse(queued, job != nullptr);
+  switch (queued.request.request_case()) {
+    case internal::WorkerRequest::kTrain:
+      return HandleTrain(queued.request, job);
+    case internal::WorkerRequest::kStop:
+      return HandleStop(queued.request, job);
+    case internal::WorkerRequest::kRender:
+      return HandleRender(queued);
+    case internal::WorkerRequest::kCheck:
+      return HandleCheck(std::move(queued), job);
+    case internal::WorkerRequest::kCancel:
+    case internal::WorkerRequest::kRankTexts:
+    case internal::WorkerRequest::REQUEST_NOT_SET:
+      break;  // the queue has handled the first two, and refuses the last
+  }
+}
+
+void ServeLoop::Refuse(const QueuedRequest& wrong, bool in_job) {
+  const auto name_of = [](const std::string& name) {
+    return name.size() <= kMaxNameBytes ? name : std::string();
+  };
+  const std::string job = name_of(wrong.request.job());
+  // A job with wrong fields ends here, if its name can be part of an answer.
+  if (wrong.request.has_train() && !in_job && !job.empty()) {
+    Send(FailedMessage(job, wrong.status, {}));
+  } else {
+    Send(RefusedMessage(job, name_of(wrong.request.id()), wrong.status));
+  }
+}
+
+void ServeLoop::HandleTrain(const internal::WorkerRequest& request, Job* job) {
+  const std::string& name = request.job();
+  if (job != nullptr) {
+    Send(RefusedMessage(
+        name, "",
+        WithReason(absl::FailedPreconditionError(fmt::format("job {} is in training", job->name())),
+                   reason::kBusy)));
+    return;
+  }
+  const internal::Train& train = request.train();
+  NoteJobOrigin("", name, train.origin().request_id(), train.origin().traceparent());
+  Job new_job(this, name, train, requests_.BeginJob(name));
   std::vector<SceneProblem> problems;
   const absl::Status status = Guarded([&] { return Train(train, &new_job, &problems); });
   requests_.EndJob();
-  if (!status.ok() && !IsOfBrokenDevice(status)) {
-    Send(protocol::Failed{train.job, ToProtocol(status), ToProtocol(problems), LostRank(status)});
-  }
+  if (!status.ok() && !IsOfBrokenDevice(status)) Send(FailedMessage(name, status, problems));
 }
 
-absl::Status ServeLoop::Train(const protocol::Train& message, Job* job,
+absl::Status ServeLoop::Train(const internal::Train& train, Job* job,
                               std::vector<SceneProblem>* problems) {
-  NERF_ASSIGN_OR_RETURN(TrainRequest request, ToTrainRequest(message));
-  NERF_RETURN_IF_ERROR(CreateFolder(message.out));
+  NERF_ASSIGN_OR_RETURN(TrainRequest request, ToTrainRequest(train));
+  NERF_RETURN_IF_ERROR(CreateFolder(train.out()));
   request.device = options_.device;
   const auto is_stopped = [&] { return job->stop().stop_requested(); };
-  absl::StatusOr<std::unique_ptr<RankSession>> met = MeetRanks(message, request.config);
+  absl::StatusOr<std::unique_ptr<RankSession>> met = MeetRanks(job->name(), train, request.config);
   if (!met.ok() && is_stopped()) return job->OnStopped();
   NERF_ASSIGN_OR_RETURN(const std::unique_ptr<RankSession> ranks, std::move(met));
   if (ranks != nullptr) request.group = ranks->group();
@@ -223,47 +252,49 @@ absl::Status ServeLoop::Train(const protocol::Train& message, Job* job,
   }
   NERF_RETURN_IF_ERROR(opened);
   TrainingRunOptions options;
-  options.trainer.checkpoint_interval = absl::Seconds(message.checkpoint_interval_seconds);
-  options.trainer.preview_interval = absl::Seconds(message.preview_interval_seconds);
+  options.trainer.checkpoint_interval = CheckpointInterval(train);
+  options.trainer.preview_interval = train.preview_interval_seconds() > 0
+                                         ? absl::Seconds(train.preview_interval_seconds())
+                                         : kDefaultPreviewInterval;
   options.trainer.render_device = render_device_;
   options.trainer.group = request.group;
   if (ranks != nullptr && request.group->rank() > 0) {
     return FollowRanks(job, ranks.get(), session->get());
   }
   absl::StatusOr<TrainingRunResult> run = LeadTraining(
-      ranks.get(), session->get(), options, pool_, clock_, job, LogRanks(message.job), job->stop());
+      ranks.get(), session->get(), options, pool_, clock_, job, LogRanks(job->name()), job->stop());
   if (ranks != nullptr && !run.ok()) {
     return is_stopped() ? job->OnStopped() : WithLostRank(run.status(), ranks->lost_rank());
   }
   NERF_ASSIGN_OR_RETURN(TrainingRunResult result, std::move(run));
   if (result.outcome == TrainOutcome::kStopped) return absl::OkStatus();
   NERF_RETURN_IF_ERROR(job->AwaitFiles());
-  result.summary.checkpoint = job->checkpoint();
-  result.summary.model = job->model();
-  Send(protocol::Done{message.job, std::move(result.summary), ToProtocol(result.test_views)});
+  Send(DoneMessage(job->name(), result.summary, result.test_views));
   return absl::OkStatus();
 }
 
-void ServeLoop::HandleRequest(const protocol::Stop& stop, QueuedRequest&, Job* job) {
-  if (job != nullptr && job->name() == stop.job) {
-    job->RequestStop(stop.checkpoint);
+void ServeLoop::HandleStop(const internal::WorkerRequest& request, Job* job) {
+  if (job != nullptr && job->name() == request.job()) {
+    job->RequestStop(request.stop().checkpoint());
   } else {
-    Send(RefusedForJob(stop.job, NotTraining(stop.job)));
+    Send(RefusedMessage(request.job(), "", NotTraining(request.job())));
   }
 }
 
-void ServeLoop::HandleRequest(const protocol::Render& render, QueuedRequest& queued, Job*) {
-  const absl::StatusOr<ViewChannels> channels = ParseChannels(render.channels);
-  if (!channels.ok()) {
-    EndRequest(render.id, channels.status());
-    return;
-  }
-  if (const absl::Status style = CheckStyle(render.style); !style.ok()) {
-    EndRequest(render.id, style);
-    return;
+void ServeLoop::HandleRender(const QueuedRequest& queued) {
+  const std::string& id = queued.request.id();
+  const internal::Render& request = queued.request.render();
+  const absl::StatusOr<ViewChannels> channels = ChannelsOf(request.view());
+  if (!channels.ok()) return EndRequest(id, channels.status());
+  const ViewStyle style = ToViewStyle(request.view().style());
+  if (const absl::Status checked = CheckStyle(style); !checked.ok()) {
+    return EndRequest(id, checked);
   }
   render_ = std::make_unique<RunningRender>();
-  render_->request = render;
+  render_->id = id;
+  render_->job = queued.request.job();
+  render_->request = request;
+  render_->style = style;
   render_->channels = *channels;
   render_->stop = queued.stop;
   render_->begin = reported_working_ = clock_->Now();
@@ -271,55 +302,57 @@ void ServeLoop::HandleRequest(const protocol::Render& render, QueuedRequest& que
 
 absl::StatusOr<Camera> ServeLoop::CameraOfRequest(const TrainState& state, SceneRenderer* renderer,
                                                   RunningRender* render) {
-  const protocol::Render& request = render->request;
-  if (!request.live) render->capture = CaptureCamerasOf(state);  // seen_twice takes too long
-  if (!request.camera.empty()) {
-    NERF_ASSIGN_OR_RETURN(
-        const std::vector<Camera> cameras,
-        request.style.panorama.has_value()
-            ? CamerasFromText(request.camera, "camera", state, 0, 0)
-            : CamerasFromText(request.camera, "camera", state, request.width, request.height));
+  const v1::RenderImageRequest& view = render->request.view();
+  const int width = static_cast<int>(view.width()), height = static_cast<int>(view.height());
+  const std::optional<Panorama>& panorama = render->style.panorama;
+  if (!render->request.has_live())
+    render->capture = CaptureCamerasOf(state);  // seen_twice takes too long
+  if (view.has_camera()) {
+    const std::string text = CameraText(view.camera());
+    NERF_ASSIGN_OR_RETURN(const std::vector<Camera> cameras,
+                          panorama.has_value()
+                              ? CamerasFromText(text, "camera", state, 0, 0)
+                              : CamerasFromText(text, "camera", state, width, height));
     if (cameras.size() != 1) {
       return absl::InvalidArgumentError("camera.frames: must hold one frame");
     }
     Camera camera = cameras.front();
-    if (request.style.panorama.has_value()) {
-      NERF_ASSIGN_OR_RETURN(
-          camera, AsPanorama(camera, state.geometry.frame, *request.style.panorama, request.width,
-                             request.height));
+    if (panorama.has_value()) {
+      NERF_ASSIGN_OR_RETURN(camera,
+                            AsPanorama(camera, state.geometry.frame, *panorama, width, height));
     }
     return render->camera = camera;
   }
-  const std::optional<PathKind> kind = ParsePathKind(request.path);
+  const std::optional<PathKind> kind = ParsePathKind(PathKindWord(view.orbit().path()));
   if (!kind.has_value()) return absl::InvalidArgumentError("orbit.path: is not a known path");
   // Of weights in training the object is left out: the views of one path would differ by it.
   const PathScene scene =
       render->model != nullptr ? PathSceneOf(*render->model) : PathSceneOf(state, renderer);
   NERF_ASSIGN_OR_RETURN(const ViewPath path,
                         CamerasOfPath(state, scene,
-                                      {*kind, request.orbit_count, request.width, request.height,
-                                       !request.full_size, request.style.panorama}));
+                                      {*kind, static_cast<int>(view.orbit().count()), width, height,
+                                       !view.orbit().full_size(), panorama}));
   render->path = std::string(PathKindName(path.kind));
   render->reduced_from = path.reduced_from;
-  return render->camera = path.cameras[static_cast<size_t>(request.orbit_index)];
+  return render->camera = path.cameras[view.orbit().index()];
 }
 
 absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
-  const protocol::Render& request = render->request;
+  const internal::Render& request = render->request;
   const TrainState* state = nullptr;
   SceneRenderer* renderer = nullptr;
-  if (!request.file.empty()) {
-    NERF_ASSIGN_OR_RETURN(render->model, models_.Get(request.file));
+  if (!request.file().empty()) {
+    NERF_ASSIGN_OR_RETURN(render->model, models_.Get(request.file()));
     state = &render->model->state;
     renderer = render->model->renderer.get();
-  } else if (job != nullptr && job->name() == request.job && job->trainer() != nullptr) {
-    render->job_weights = job->CurrentRenderer(request.live);
+  } else if (job != nullptr && job->name() == render->job && job->trainer() != nullptr) {
+    render->job_weights = job->CurrentRenderer(request.has_live());
     state = &job->trainer()->state();
     renderer = render->job_weights.get();
   } else {
     // It may have ended since it was asked for; then the caller finds its last checkpoint.
     return WithReason(
-        absl::FailedPreconditionError(std::string(NotTraining(request.job).message())),
+        absl::FailedPreconditionError(std::string(NotTraining(render->job).message())),
         reason::kStateConflict);
   }
 
@@ -329,11 +362,11 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
   NERF_RETURN_IF_ERROR(CheckViewFits(camera.width, camera.height, AvailableMemoryBytes()));
   render->step = render->job_weights != nullptr ? job->rendered_step() : state->step;
   render->scale = state->geometry.frame.scale;
-  RenderOptions options = OptionsOf(*state, request.style, render->channels, camera);
+  RenderOptions options = OptionsOf(*state, render->style, render->channels, camera);
   // Small views that are looked at in passing are to be cheaper than whole ones.
-  if (request.live || render->job_weights != nullptr)
+  if (request.has_live() || render->job_weights != nullptr)
     options.rays_per_pixel = RaysPerPixel(state->config);
-  if (request.moving) options.rays_per_pixel = 1;
+  if (request.live().moving()) options.rays_per_pixel = 1;
   render->picture = renderer->Begin(camera, options);
   return absl::OkStatus();
 }
@@ -367,7 +400,7 @@ void ServeLoop::ContinueRender(Job* job, const std::function<bool()>& pause) {
   if (lost_rank) std::rethrow_exception(lost_rank);
   if (paused) return;
   std::unique_ptr<RunningRender> ended = std::move(render_);
-  if (!status.ok()) return EndRequest(ended->request.id, status);
+  if (!status.ok()) return EndRequest(ended->id, status);
   FinishRender(std::move(ended));
 }
 
@@ -376,50 +409,50 @@ void ServeLoop::FinishRender(std::unique_ptr<RunningRender> render) {
   render->picture.reset();
   render->job_weights.reset();
   render->model.reset();
-  const bool live = render->request.live;
+  const bool live = render->request.has_live();
   const auto answer = [this, render = std::shared_ptr<const RunningRender>(std::move(render))] {
-    protocol::Rendered rendered;
+    internal::EngineMessage rendered;
     const absl::Status status = Guarded([&]() -> absl::Status {
       NERF_ASSIGN_OR_RETURN(rendered, WriteRendered(*render));
       return absl::OkStatus();
     });
-    if (status.ok()) return EndRequest(render->request.id, rendered);
-    EndRequest(render->request.id, status);
+    if (status.ok()) return EndRequest(render->id, rendered);
+    EndRequest(render->id, status);
   };
   if (live) return answer();
   writer_.Run(answer);
 }
 
-absl::StatusOr<protocol::Rendered> ServeLoop::WriteRendered(const RunningRender& render) {
+absl::StatusOr<internal::EngineMessage> ServeLoop::WriteRendered(const RunningRender& render) {
   const ViewPicture& view = render.view;
+  internal::EngineMessage message;
+  message.set_id(render.id);
   NERF_ASSIGN_OR_RETURN(
-      RenderedFiles written,
-      WriteRenderedFiles(view, render.request, render.channels, render.scale, render.stop));
-  protocol::Rendered rendered;
-  rendered.id = render.request.id;
-  rendered.files = std::move(written.files);
-  rendered.width = static_cast<uint32_t>(view.rgba.width);
-  rendered.height = static_cast<uint32_t>(view.rgba.height);
-  rendered.far = written.far;
-  rendered.step = render.step;
-  rendered.seconds = absl::ToDoubleSeconds(clock_->Now() - render.begin);
-  rendered.path = render.path;
-  rendered.full_width = static_cast<uint32_t>(render.reduced_from.width);
-  rendered.full_height = static_cast<uint32_t>(render.reduced_from.height);
-  if (!render.capture.empty() && !render.request.style.panorama.has_value()) {
-    rendered.seen_twice = ShareSeenTwice(view, render.camera, render.capture);
-    rendered.far_from_cameras = IsFarFrom(render.camera, render.capture);
+      *message.mutable_rendered(),
+      WriteRenderedFiles(view, render.id, render.request, render.style, render.scale, render.stop));
+  v1::RenderImageResponse& response = *message.mutable_rendered()->mutable_response();
+  response.set_width(static_cast<uint32_t>(view.rgba.width));
+  response.set_height(static_cast<uint32_t>(view.rgba.height));
+  response.set_step(render.step);
+  response.set_seconds(absl::ToDoubleSeconds(clock_->Now() - render.begin));
+  response.set_path(ParsePathKindWord(render.path));
+  response.set_full_width(static_cast<uint32_t>(render.reduced_from.width));
+  response.set_full_height(static_cast<uint32_t>(render.reduced_from.height));
+  if (!render.capture.empty() && !render.style.panorama.has_value()) {
+    const std::optional<double> seen_twice = ShareSeenTwice(view, render.camera, render.capture);
+    if (seen_twice.has_value()) response.set_seen_twice(*seen_twice);
+    response.set_far_from_cameras(IsFarFrom(render.camera, render.capture));
   }
-  return rendered;
+  return message;
 }
 
 void ServeLoop::EndRequest(const std::string& id,
-                           const absl::StatusOr<protocol::EngineMessage>& answer) {
+                           const absl::StatusOr<internal::EngineMessage>& answer) {
   requests_.EndRequest(id);
   if (answer.ok()) {
     Send(*answer);
   } else if (!IsOfBrokenDevice(answer.status())) {
-    Send(RefusedRequest(id, answer.status()));
+    Send(RefusedMessage("", id, answer.status()));
   }
 }
 
@@ -428,39 +461,45 @@ void ServeLoop::ReportWorking(const std::string& id, Job* job) {
   const SteadyTime now = clock_->Now();
   if (now - reported_working_ < kServeHeartbeat) return;
   reported_working_ = now;
-  Send(protocol::Working{id});
+  internal::EngineMessage message;
+  message.set_id(id);
+  message.mutable_working();
+  Send(message);
 }
 
-void ServeLoop::HandleRequest(const protocol::Check& check, QueuedRequest& queued, Job* job) {
+void ServeLoop::HandleCheck(QueuedRequest queued, Job* job) {
+  const std::string& id = queued.request.id();
+  const internal::Check& check = queued.request.check();
   // A stop of the job also stops the check, which starts over after the job.
   std::stop_source stop;
   const auto request_stop = [&] { stop.request_stop(); };
   const std::stop_callback of_request(queued.stop, request_stop);
   const std::stop_callback of_job(job != nullptr ? job->stop() : std::stop_token(), request_stop);
   reported_working_ = clock_->Now();
-  protocol::Checked checked;
+  internal::EngineMessage message;
   const absl::Status status = Guarded([&]() -> absl::Status {
     SceneOptions options;
     options.pool = pool_;
     options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
     options.stop = stop.get_token();
-    options.between_images = [&] { ReportWorking(check.id, job); };
-    if (check.test_every.has_value()) options.test_every = static_cast<int>(*check.test_every);
-    options.decode_images = check.out.empty();
-    const SceneDescription description = DescribeScene(check.dataset, options);
+    options.between_images = [&] { ReportWorking(id, job); };
+    if (check.has_test_every()) options.test_every = static_cast<int>(check.test_every());
+    options.decode_images = check.out().empty();
+    const SceneDescription description = DescribeScene(check.dataset(), options);
     if (stop.stop_requested()) return absl::CancelledError("the check was stopped");
-    checked = ToChecked(check.id, description);
-    if (check.out.empty() || !checked.ok) return absl::OkStatus();
-    NERF_RETURN_IF_ERROR(CreateFolder(check.out));
-    checked.views = check.out + "/views.json";
-    return WriteFileAtomically(checked.views, protocol::ToText(SceneViewsOf(description)));
+    message = CheckedMessage(id, description);
+    if (check.out().empty() || !description.ok()) return absl::OkStatus();
+    NERF_RETURN_IF_ERROR(CreateFolder(check.out()));
+    const std::string views = check.out() + "/views.binpb";
+    message.mutable_checked()->set_views(views);
+    return WriteFileAtomically(views, ViewsOf(description).SerializeAsString());
   });
   if (absl::IsCancelled(status) && job != nullptr && job->stop().stop_requested()) {
     requests_.PutBackRequest(std::move(queued));
   } else if (status.ok()) {
-    EndRequest(checked.id, checked);
+    EndRequest(id, message);
   } else {
-    EndRequest(check.id, status);
+    EndRequest(id, status);
   }
 }
 

@@ -10,10 +10,9 @@
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
-#include "engine/protocol/messages.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene_reader.h"
-#include "engine/serve/line_socket.h"
+#include "engine/serve/message_socket.h"
 #include "engine/serve/request_queue.h"
 #include "engine/serve/task_thread.h"
 #include "engine/training/device_monitor.h"
@@ -24,6 +23,7 @@ namespace nerf {
 
 struct ServeOptions {
   int fd = 3;  // one end of a stream socket pair
+  MessageForm form = MessageForm::kBinary;
   std::string device = "cpu", device_description;
   const DeviceMonitor* monitor = nullptr;  // of the device; may be null; outlives the loop
   bool writes_nanovdb = false;             // this program's exports
@@ -55,29 +55,26 @@ class ServeLoop {
   struct RunningRender;
 
   void ReadUntilEnd();
-  void Send(const protocol::EngineMessage& message);  // thread-safe
+  internal::EngineMessage HelloMessage() const;
+  void Send(const internal::EngineMessage& message);  // thread-safe
   // Whether the error is GPU_FAILED. Sets broken_, which ends Run; no message is sent.
   bool IsOfBrokenDevice(const absl::Status& status);
 
   // Handles one request. `job` is the running job, or null.
   void Handle(QueuedRequest queued, Job* job);
-  void Refuse(const protocol::ReceivedRequest& wrong, bool in_job);
-  void HandleRequest(const protocol::Train& train, QueuedRequest& queued, Job* job);
-  void HandleRequest(const protocol::Stop& stop, QueuedRequest& queued, Job* job);
+  void Refuse(const QueuedRequest& wrong, bool in_job);
+  void HandleTrain(const internal::WorkerRequest& request, Job* job);
+  void HandleStop(const internal::WorkerRequest& request, Job* job);
   // Sets render_, or answers with an error.
-  void HandleRequest(const protocol::Render& render, QueuedRequest& queued, Job* job);
+  void HandleRender(const QueuedRequest& queued);
   // Checks the data set. If a stop of the job interrupts it, the request is put back.
-  void HandleRequest(const protocol::Check& check, QueuedRequest& queued, Job* job);
-  void HandleRequest(const protocol::Cancel&, QueuedRequest&, Job*) {
-  }  // the queue has already handled it
+  void HandleCheck(QueuedRequest queued, Job* job);
 
-  void HandleRequest(const protocol::RankTexts&, QueuedRequest&, Job*) {
-  }  // the queue has already handled it
-
-  absl::Status Train(const protocol::Train& message, Job* job, std::vector<SceneProblem>* problems);
+  absl::Status Train(const internal::Train& train, Job* job, std::vector<SceneProblem>* problems);
   // For a training by several engines (serve_gang.cc). Meets the others; null for one engine.
   // Errors: Cancelled; Unavailable RANK_LOST; those of CheckRanksShare.
-  absl::StatusOr<std::unique_ptr<RankSession>> MeetRanks(const protocol::Train& message,
+  absl::StatusOr<std::unique_ptr<RankSession>> MeetRanks(const std::string& job,
+                                                         const internal::Train& train,
                                                          const TrainConfig& config);
   // Trains as rank 0 says, to the end, which is answered.
   absl::Status FollowRanks(Job* job, RankSession* ranks, TrainingSession* session);
@@ -92,15 +89,15 @@ class ServeLoop {
   // Renders until `pause` returns true, or to the end and then answers. Requires: render_.
   void ContinueRender(Job* job, const std::function<bool()>& pause);
   absl::Status BeginRender(Job* job, RunningRender* render);
-  // The camera of render->request; also sets what `rendered` says about it.
+  // The camera of the render; also sets what `rendered` says about it.
   absl::StatusOr<Camera> CameraOfRequest(const TrainState& state, SceneRenderer* renderer,
                                          RunningRender* render);
   // Answers a finished render. Files other than a live frame's are written by writer_, while the
   // next render begins.
   void FinishRender(std::unique_ptr<RunningRender> render);
-  absl::StatusOr<protocol::Rendered> WriteRendered(const RunningRender& render);
+  absl::StatusOr<internal::EngineMessage> WriteRendered(const RunningRender& render);
   // Ends the running render or check and sends `answer` or its error.
-  void EndRequest(const std::string& id, const absl::StatusOr<protocol::EngineMessage>& answer);
+  void EndRequest(const std::string& id, const absl::StatusOr<internal::EngineMessage>& answer);
   // Tells the worker once a second that a render or check is running.
   void ReportWorking(const std::string& id, Job* job);
 
@@ -108,7 +105,7 @@ class ServeLoop {
   RenderDevice* const render_device_;
   ThreadPool* const pool_;
   const Clock* const clock_;
-  LineSocket socket_;
+  MessageSocket socket_;
   RequestQueue requests_;
   ModelCache models_;
   std::unique_ptr<RunningRender> suspended_;  // while a live frame is rendered

@@ -170,21 +170,11 @@ constexpr auto kErrorFields = [](auto& fields, auto& error) {
   fields.Rows("problems", error.problems, ProblemCells());
 };
 
-constexpr auto kConfigFields = [](auto& fields, auto& config) {
-  fields("config.method", config.method);
-  fields("config.seed", config.seed);
-  fields("config.budget_kind", config.budget_kind);
-  fields("config.budget_amount", config.budget_amount);
-  fields("config.background", config.background);
-  fields("config.test_every", config.test_every);
-  fields("config.settings", config.settings);
-};
-
 constexpr auto kTrainingFields = [](auto& fields, auto& training) {
   fields("scene", training.scene);
   fields("pose_job", training.pose_job);
-  kConfigFields(fields, training.config);
-  fields("requested_config", training.requested_config);
+  fields.Message("config", training.config);
+  fields.Message("requested_config", training.requested_config);
   fields.Nested("init", training.init, kInitFields);
   fields("init_reason", training.init_reason);
   if (fields.Group("workers.max", training.workers != WorkerCount())) {

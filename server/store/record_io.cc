@@ -1,8 +1,10 @@
 #include "server/store/record_io.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/message_lite.h>
 
 #include "common/error_reason.h"
+#include "common/messages/deterministic_bytes.h"
 #include "common/packed_strings.h"
 
 namespace nerf {
@@ -42,6 +44,10 @@ void RecordWriter::operator()(std::string_view key,
 void RecordWriter::operator()(std::string_view key, const BlobRef& blob) {
   Put(fmt::format("{}.sha256", key), blob.sha256);
   Put(fmt::format("{}.size", key), std::to_string(blob.byte_size));
+}
+
+void RecordWriter::Message(std::string_view key, const google::protobuf::MessageLite& message) {
+  Put(key, DeterministicBytes(message));
 }
 
 void RecordWriter::Deadline(std::string_view key, absl::Time value) {
@@ -87,6 +93,10 @@ void RecordReader::operator()(std::string_view key, std::map<std::string, std::s
 
 void RecordReader::operator()(std::string_view key, BlobRef& blob) {
   blob = {Get(fmt::format("{}.sha256", key)), GetNumber<uint64_t>(fmt::format("{}.size", key))};
+}
+
+void RecordReader::Message(std::string_view key, google::protobuf::MessageLite& message) {
+  if (!message.ParseFromString(Get(key))) Fail(key);
 }
 
 void RecordReader::Deadline(std::string_view key, absl::Time& value) {

@@ -16,6 +16,10 @@
 #include "absl/time/time.h"
 #include "server/queue/resources/blob_ref.h"
 
+namespace google::protobuf {
+class MessageLite;
+}
+
 namespace nerf {
 
 // The fields of a record are named once, by a function for both directions:
@@ -55,6 +59,7 @@ class RecordWriter {
   void operator()(std::string_view key, const std::optional<Value>& value) {
     if (value.has_value()) (*this)(key, *value);
   }
+  void Message(std::string_view key, const google::protobuf::MessageLite& message);
   void Deadline(std::string_view key, absl::Time value);
   template <typename Enum>
   void AsNumber(std::string_view key, Enum value, Enum /*last*/) {
@@ -133,6 +138,7 @@ class RecordReader {
       (*this)(key, value.emplace());
     }
   }
+  void Message(std::string_view key, google::protobuf::MessageLite& message);
   // A time in the infinite future is left out.
   void Deadline(std::string_view key, absl::Time& value);
   // An enumerator by its number; above `last` none is known.

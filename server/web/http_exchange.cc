@@ -1,6 +1,6 @@
 #include "server/web/http_exchange.h"
 
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "server/web/rpc_format.h"
 
 namespace nerf {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
 #include "server/web/envelope.h"

@@ -15,6 +15,7 @@
 #include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "common/file_io.h"
+#include "common/messages/blob_ref.h"
 #include "engine/scene/image_io.h"
 #include "tests/client/service_fixture.h"
 #include "tests/testing/paths.h"

@@ -6,6 +6,7 @@
 
 #include "common/exit_code.h"
 #include "common/file_io.h"
+#include "common/messages/blob_ref.h"
 #include "tests/client/service_fixture.h"
 #include "tests/testing/temp_dir.h"
 

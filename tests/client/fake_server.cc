@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "common/error_reason.h"
-#include "common/rpc/blob_client.h"
+#include "common/messages/blob_ref.h"
 #include "common/rpc/status_conversion.h"
 #include "common/sha256.h"
 #include "engine/scene/image_io.h"

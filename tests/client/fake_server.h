@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/messages/blob_ref.h"
 #include "common/mutex.h"
-#include "common/rpc/blob_client.h"
 #include "google/bytestream/bytestream.grpc.pb.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 #include "nerf/v1/blob_service.grpc.pb.h"

@@ -17,7 +17,7 @@
 #include "client/show/text_table.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "common/server_address.h"
 #include "tests/testing/status_matchers.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "common/rpc/blob_client.h"
+#include "common/messages/blob_ref.h"
 #include "common/sha256.h"
 #include "fmt/format.h"
 #include "nerf/v1/job_service.pb.h"

@@ -14,7 +14,7 @@
 #include "common/exit_code.h"
 #include "common/file_io.h"
 #include "common/ids.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "common/sha256.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 
+#include "common/messages/blob_ref.h"
 #include "common/rpc/blob_client.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "common/messages/blob_ref.h"
 #include "common/rpc/blob_client.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"

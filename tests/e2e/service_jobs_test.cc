@@ -8,6 +8,7 @@
 
 #include "common/exit_code.h"
 #include "common/file_io.h"
+#include "common/messages/blob_ref.h"
 #include "common/rpc/blob_client.h"
 #include "common/rpc/channel.h"
 #include "engine/scene/image_io.h"

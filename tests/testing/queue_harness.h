@@ -78,11 +78,10 @@ class QueueHarness {
     spec.id = id;
     spec.display_name = "a job";
     spec.training.scene = "scene";
-    spec.training.config.method = "ngp";
-    spec.training.config.budget_kind = "samples";
-    spec.training.config.budget_amount = 40e6;
-    spec.training.config.background = "white";
-    spec.training.config.settings = {{"learning_rate", "0.01"}};
+    spec.training.config.set_method("ngp");
+    spec.training.config.set_samples(40e6);
+    spec.training.config.set_background(v1::TrainingConfig::WHITE);
+    (*spec.training.config.mutable_settings())["learning_rate"] = "0.01";
     return spec;
   }
 

@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/error_reason.h"
 #include "tests/worker/scripted_agent.h"
 
 namespace nerf {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 class AgentGangTest : public AgentTest {
@@ -26,12 +28,10 @@ class AgentGangTest : public AgentTest {
     ASSERT_EQ(server_.phase(), v1::JobReport::RUNNING);
   }
   void LoseRank(uint32_t rank) {
-    Say({{"type", "failed"},
-         {"job", Key()},
-         {"code", "UNAVAILABLE"},
-         {"reason", "RANK_LOST"},
-         {"message", "rank 1 is lost"},
-         {"lost_rank", rank}});
+    EngineMessage message =
+        Failure(Key(), WithReason(absl::UnavailableError("rank 1 is lost"), "RANK_LOST"));
+    message.mutable_failed()->set_lost_rank(rank);
+    Say(message);
   }
 };
 
@@ -39,7 +39,9 @@ TEST_F(AgentGangTest, EngineGetsItsPlaceAndNoNetworkOnOneHost) {
   options_.job.gang_interface = "eth7";
   Start();
   Send(GangGrant(1));
-  EXPECT_EQ(engines_.Got("train")["ranks"], (Json{{"rank", 1}, {"count", 2}, {"interface", ""}}));
+  EXPECT_EQ(GotTrain().ranks().rank(), 1u);
+  EXPECT_EQ(GotTrain().ranks().count(), 2u);
+  EXPECT_EQ(GotTrain().ranks().interface(), "");
   EXPECT_EQ(server_.last_report()->part(), 1u);
 }
 
@@ -47,13 +49,19 @@ TEST_F(AgentGangTest, EnginesOfSeveralHostsMeetOnTheNamedInterface) {
   options_.job.gang_interface = "eth7";
   Start();
   Send(GangGrant(0, /*one_host=*/false));
-  EXPECT_EQ(engines_.Got("train")["ranks"]["interface"], "eth7");
+  EXPECT_EQ(GotTrain().ranks().interface(), "eth7");
 }
 
 TEST_F(AgentGangTest, TextIsRepeatedUntilAllHaveTold) {
   Start();
   Send(GangGrant(1));
-  Say({{"type", "rank_text"}, {"job", Key()}, {"sequence", 0}, {"text", "6162ff"}});
+  EngineMessage text = AboutJob(Key());
+  // Only the worker says whose it is.
+  text.mutable_rank_text()->set_job("projects/other/jobs/j-1");
+  text.mutable_rank_text()->set_lease_epoch(9);
+  text.mutable_rank_text()->set_rank(0);
+  text.mutable_rank_text()->set_text("ab\xff");
+  Say(text);
   const v1::RankText told = server_.messages().back().rank_text();
   EXPECT_EQ(told.job(), kJob);
   EXPECT_EQ(told.lease_epoch(), 1u);
@@ -69,11 +77,13 @@ TEST_F(AgentGangTest, TextIsRepeatedUntilAllHaveTold) {
   texts.set_sequence(7);  // of another text
   texts.add_texts("x");
   Send(answer);
-  EXPECT_TRUE(engines_.Got("rank_texts").is_null());
+  EXPECT_FALSE(engines_.Got(WorkerRequest::kRankTexts).has_rank_texts());
   texts.set_sequence(0);
   texts.add_texts("ab\xff");
   Send(answer);
-  EXPECT_EQ(engines_.Got("rank_texts")["texts"], (Json{"78", "6162ff"}));
+  const WorkerRequest passed_on = engines_.Got(WorkerRequest::kRankTexts);
+  EXPECT_EQ(passed_on.job(), Key());
+  EXPECT_THAT(passed_on.rank_texts().texts(), ElementsAre("x", "ab\xff"));
   Pass(absl::Seconds(5));
   EXPECT_FALSE(server_.messages().back().has_rank_text());
 }
@@ -128,7 +138,7 @@ TEST_F(AgentGangTest, LeavingRankWaitsForTheCheckpointOfRankZero) {
   Settle();
   EXPECT_TRUE(server_.messages().back().draining());
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
-  EXPECT_TRUE(engines_.Got("stop").is_null());
+  EXPECT_FALSE(engines_.Got(WorkerRequest::kStop).has_stop());
   SayDone();
   Send(Order(v1::DesiredJob::ABANDON, 1));
   ASSERT_TRUE(agent_->result().has_value());
@@ -139,8 +149,8 @@ TEST_F(AgentGangTest, LeavingRankDoesNotWaitForEver) {
   StartRank(1);
   agent_->Shutdown();
   Pass(options_.job.checkpoint_timeout + absl::Seconds(1));
-  EXPECT_EQ(engines_.Got("stop")["mode"], "checkpoint");
-  Say({{"type", "stopped"}, {"job", Key()}, {"step", 7}});
+  EXPECT_TRUE(WasToldToStop(/*checkpoint=*/true));
+  Say(StoppedAt(Key(), 7));
   EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
 }
 
@@ -151,7 +161,7 @@ TEST_F(AgentGangTest, EngineMayConnectOnlyWhileItTrainsInAGang) {
   Send(GangGrant(1));
   EXPECT_EQ(engines_.launches, 2);
   EXPECT_TRUE(engines_.engine->access.ranks);
-  EXPECT_TRUE(engines_.Got("train").is_object());
+  EXPECT_TRUE(engines_.Got(WorkerRequest::kTrain).has_train());
   Started();
   SayDone();
   Send(Order(v1::DesiredJob::ABANDON, 1));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "common/error_reason.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/worker/scripted_agent.h"
 
@@ -36,14 +37,13 @@ class AgentProjectsTest : public AgentTest {
     return "r" + std::to_string(n_requests_);
   }
   void Refuse(const std::string& id, const EngineState& engine) {
-    ScriptedEngines::Say({{"type", "error"}, {"id", id}, {"code", "INTERNAL"}}, *engine);
+    ScriptedEngines::Say(Refusal(id, absl::InternalError("no")), *engine);
     Settle();
   }
   bool WasAsked(const std::string& id, const EngineState& engine) const {
-    for (const Json& message : engine->sent) {
-      if (message["type"] == "render" && message["id"] == id) return true;
-    }
-    return false;
+    return std::any_of(engine->sent.begin(), engine->sent.end(), [&](const WorkerRequest& request) {
+      return request.has_render() && request.id() == id;
+    });
   }
   v1::SynchronizeResponse GrantOf(const std::string& project, uint64_t epoch = 1) {
     v1::SynchronizeResponse message = Grant(server_, epoch);
@@ -77,7 +77,7 @@ TEST_F(AgentProjectsTest, RequestOfAnotherProjectGetsItsOwnEngineBesideTheJob) {
   const std::string id = Render("other");
   EXPECT_EQ(engines_.launches, 2);
   EXPECT_TRUE(trains->alive);
-  EXPECT_TRUE(ScriptedEngines::Got("render", *trains).is_null());
+  EXPECT_FALSE(ScriptedEngines::Got(WorkerRequest::kRender, *trains).has_render());
   EXPECT_TRUE(WasAsked(id, engines_.engine));
   EXPECT_NE(engines_.engine->access.write_paths, trains->access.write_paths);
   EXPECT_NE(engines_.engine->access.read_paths, trains->access.read_paths);
@@ -169,7 +169,8 @@ TEST_F(AgentProjectsTest, JobTakesTheEngineOfItsProject) {
   SayDone();
   Send(Acknowledge());
   Send(GrantOf("other"));
-  EXPECT_EQ(ScriptedEngines::Got("train", *of_other)["job"], "projects/other/jobs/j-1@1");
+  EXPECT_EQ(ScriptedEngines::Got(WorkerRequest::kTrain, *of_other).job(),
+            "projects/other/jobs/j-1@1");
   EXPECT_EQ(engines_.launches, 2);
   EXPECT_TRUE(WasAsked(Render("default"), of_default)) << "now the second one";
 }
@@ -180,7 +181,7 @@ TEST_F(AgentProjectsTest, JobWaitsForNoRequestOfAnotherProject) {
   const EngineState view = engines_.engine;
   Send(GrantOf("b"));
   EXPECT_TRUE(view->alive);
-  EXPECT_EQ(engines_.Got("train")["job"], "projects/b/jobs/j-1@1");
+  EXPECT_EQ(engines_.Got(WorkerRequest::kTrain).job(), "projects/b/jobs/j-1@1");
   Refuse(frame, view);
   EXPECT_TRUE(WasAsked(Render("a"), view));
 }
@@ -197,10 +198,9 @@ TEST_F(AgentProjectsTest, EngineThatStartsForAJobIsNotGivenToARequest) {
   Pass(absl::Seconds(2));
   EXPECT_TRUE(of_b->alive) << "the job waits for its hello";
   EXPECT_TRUE(of_a->alive) << "it has not answered";
-  ScriptedEngines::Say(
-      {{"type", "hello"}, {"version", "1"}, {"device", "cpu"}, {"description", "d"}}, *of_b);
+  ScriptedEngines::Say(HelloOf("d"), *of_b);
   Settle();
-  EXPECT_EQ(ScriptedEngines::Got("train", *of_b)["job"], "projects/b/jobs/j-1@1");
+  EXPECT_EQ(ScriptedEngines::Got(WorkerRequest::kTrain, *of_b).job(), "projects/b/jobs/j-1@1");
   EXPECT_EQ(engines_.launches, 2);
 }
 
@@ -217,24 +217,17 @@ TEST_F(AgentProjectsTest, EngineAnswersForItsOwnProjectAlone) {
   const EngineState trains = engines_.engine;
   const std::string own = Render("default"), foreign = Render("other");
   const EngineState hostile = engines_.engine;
-  for (const Json& message : std::vector<Json>{
-           {{"type", "error"}, {"id", own}, {"code", "INTERNAL"}},
-           {{"type", "rendered"},
-            {"id", own},
-            {"files", Json::object()},
-            {"width", 1},
-            {"height", 1}},
-           {{"type", "checked"}, {"id", own}, {"ok", true}, {"summary", "s"}},
-           {{"type", "failed"}, {"job", Key()}, {"code", "INTERNAL"}, {"message", "m"}},
-           {{"type", "stopped"}, {"job", Key()}, {"step", 7}},
-           {{"type", "progress"},
-            {"job", Key()},
-            {"step", 20},
-            {"samples", 1},
-            {"rays", 1},
-            {"seconds", 1},
-            {"fraction", 0.5},
-            {"loss", 0.25}}}) {
+  EngineMessage checked = AnswerTo(own);
+  checked.mutable_checked()->mutable_response()->set_ok(true);
+  EngineMessage rank_text = AboutJob(Key());
+  rank_text.mutable_rank_text()->set_text("t");
+  EngineMessage with_both = StoppedAt(Key(), 7);
+  with_both.set_id(own);
+  for (const EngineMessage& message : std::vector<EngineMessage>{
+           Refusal(own, absl::InternalError("no")), Refusal(own, absl::InternalError("no"), Key()),
+           Refusal("", absl::InternalError("no"), Key()), RenderedTo(own, {}), checked,
+           Failure(Key(), absl::InternalError("m")), StoppedAt(Key(), 7), rank_text, with_both,
+           ProgressAt(20)}) {
     ScriptedEngines::Say(message, *hostile);
     Settle();
   }
@@ -294,7 +287,7 @@ TEST_F(AgentProjectsTest, EngineForJobsThatDoesNotStartCostsTheJobAlone) {
 
   // The engine that is left takes the next job of its project.
   Send(GrantOf("other", 2));
-  EXPECT_FALSE(ScriptedEngines::Got("train", *shows).is_null());
+  EXPECT_TRUE(ScriptedEngines::Got(WorkerRequest::kTrain, *shows).has_train());
 }
 
 TEST_F(AgentProjectsTest, WorkerEndsWhenItsLastEngineDoesNotStart) {

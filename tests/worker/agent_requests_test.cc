@@ -8,8 +8,7 @@
 #include <string>
 
 #include "common/error_reason.h"
-#include "common/rpc/rpc_status.h"
-#include "engine/protocol/scene_views.h"
+#include "common/messages/rpc_status.h"
 #include "nerf/v1/scene_service.pb.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/worker/scripted_agent.h"
@@ -50,17 +49,19 @@ std::vector<v1::WorkerReply> Replies(const FakeServer& server) {
 TEST_F(AgentTest, RenderFetchesTheModelAsksTheEngineAndRepliesInChunks) {
   Start();
   Send(RenderOf(server_.AddBlob("model")));
-  const Json render = engines_.Got("render");
-  ASSERT_TRUE(render.is_object());
-  EXPECT_THAT(ReadFile(render["file"], 100), IsOkAndHolds("model"));
+  const WorkerRequest asked = GotRender();
+  ASSERT_TRUE(asked.has_render());
+  EXPECT_THAT(ReadFile(asked.render().file(), 100), IsOkAndHolds("model"));
+  EXPECT_EQ(asked.render().view().orbit().count(), 8u);
   const std::string image = std::string((1 << 20) + 10, 'i');
-  std::ofstream(render["out"].get<std::string>() + "/rgb_0000.png") << image;
-  Say({{"type", "rendered"},
-       {"id", render["id"]},
-       {"width", 8},
-       {"height", 6},
-       {"far_from_cameras", true},
-       {"files", {{"rgb", render["out"].get<std::string>() + "/rgb_0000.png"}}}});
+  const std::string file = asked.render().out() + "/rgb_0000.png";
+  std::ofstream(file) << image;
+  EngineMessage rendered = RenderedTo(asked.id(), {file});
+  rendered.mutable_rendered()->mutable_response()->set_far_from_cameras(true);
+  // Both are the worker's to say.
+  rendered.mutable_rendered()->mutable_response()->set_worker("workers/another");
+  rendered.mutable_rendered()->mutable_response()->mutable_images(0)->set_content("another");
+  Say(rendered);
   const auto replies = Replies(server_);
   ASSERT_THAT(replies, SizeIs(2));
   EXPECT_FALSE(replies[0].last());
@@ -81,12 +82,11 @@ TEST_F(AgentTest, FrameOfALiveViewIsAJpegAheadOfOthers) {
   message.mutable_request()->mutable_render()->mutable_live()->set_jpeg_quality(40);
   message.mutable_request()->mutable_render()->mutable_live()->set_moving(true);
   Send(message);
-  const Json render = engines_.Got("render");
-  ASSERT_TRUE(render.is_object());
-  EXPECT_EQ(render["live"], true);
-  EXPECT_EQ(render["moving"], true);
-  EXPECT_EQ(render["format"], "jpeg");
-  EXPECT_EQ(render["jpeg_quality"], 40);
+  const internal::Render render = GotRender().render();
+  ASSERT_TRUE(render.has_live());
+  EXPECT_TRUE(render.live().moving());
+  EXPECT_EQ(render.live().jpeg_quality(), 40u);
+  EXPECT_EQ(render.view().channels(0), v1::DEPTH);
 }
 
 TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
@@ -95,7 +95,8 @@ TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
   message.mutable_request()->set_request_id("q1");
   message.mutable_request()->mutable_render()->set_job(kJob);
   Send(message);
-  EXPECT_EQ(engines_.Got("render")["job"], Key());
+  EXPECT_EQ(GotRender().job(), Key());
+  EXPECT_EQ(GotRender().render().file(), "");
 }
 
 // A check of many pictures may take longer than the silence that counts as a hang. The job's engine
@@ -112,7 +113,7 @@ TEST_F(AgentTest, LongRequestIsNoHangOfTheTrainingBesideIt) {
   Send(message);
   Pass(absl::Seconds(100));
   EXPECT_EQ(engines_.launches, 1);
-  Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "CANCELLED"}});
+  Say(Refusal(GotRender().id(), absl::CancelledError("cancelled")));
   Progress(1);
   Pass(absl::Seconds(299));
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
@@ -125,7 +126,7 @@ TEST_F(AgentTest, RenderThatSaysItIsAtWorkMayTakeHours) {
   Send(RenderOf(server_.AddBlob("model")));
   for (int i = 0; i < 20; ++i) {
     Pass(absl::Minutes(9));
-    Say({{"type", "working"}, {"id", "r1"}});
+    Say(WorkingOn("r1"));
   }
   EXPECT_EQ(engines_.launches, 1);
   EXPECT_THAT(Replies(server_), IsEmpty());
@@ -196,7 +197,7 @@ TEST_F(AgentTest, DeathOfAnEngineThatHasAnsweredTheCancelledRenderIsTheJobsOwn) 
   StartTraining();
   Send(RenderOf(server_.AddBlob("model")));
   Send(CancelOf("q1"));
-  Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "CANCELLED"}});
+  Say(Refusal(GotRender().id(), absl::CancelledError("cancelled")));
   engines_.Die({EngineExit::Kind::kSignal, 9});
   Settle();
   EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
@@ -208,13 +209,13 @@ TEST_F(AgentTest, RendersWaitUntilAJobThatNeedsItsEngineAloneHasACheckpoint) {
   v1::SynchronizeResponse grant = Grant(server_, 2);
   grant.mutable_desired_job()->set_alone(true);
   Send(grant);
-  ASSERT_FALSE(engines_.Got("train").is_null());
+  ASSERT_TRUE(engines_.Got(WorkerRequest::kTrain).has_train());
   Send(RenderOf(server_.AddBlob("model")));
   Started(2);
   Pass(absl::Seconds(20));
-  EXPECT_TRUE(engines_.Got("render").is_null());
+  EXPECT_FALSE(engines_.Got(WorkerRequest::kRender).has_render());
   SayCheckpoint(10, 2);
-  EXPECT_FALSE(engines_.Got("render").is_null());
+  EXPECT_TRUE(engines_.Got(WorkerRequest::kRender).has_render());
 }
 
 TEST_F(AgentTest, JobThatNeedsItsEngineAloneStartsAfterTheRenderThatIsInIt) {
@@ -224,9 +225,9 @@ TEST_F(AgentTest, JobThatNeedsItsEngineAloneStartsAfterTheRenderThatIsInIt) {
   grant.mutable_desired_job()->set_alone(true);
   Send(grant);
   Send(RenderOf(server_.AddBlob("model"), "q2"));
-  EXPECT_TRUE(engines_.Got("train").is_null());
-  Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "INTERNAL"}});
-  EXPECT_FALSE(engines_.Got("train").is_null());
+  EXPECT_FALSE(engines_.Got(WorkerRequest::kTrain).has_train());
+  Say(Refusal(GotRender().id(), absl::InternalError("no")));
+  EXPECT_TRUE(engines_.Got(WorkerRequest::kTrain).has_train());
 }
 
 TEST_F(AgentTest, JobThatNeedsItsEngineAloneWaitsForARenderThatWasCancelledButNotForEver) {
@@ -238,16 +239,16 @@ TEST_F(AgentTest, JobThatNeedsItsEngineAloneWaitsForARenderThatWasCancelledButNo
     v1::SynchronizeResponse grant = Grant(server_, 2);
     grant.mutable_desired_job()->set_alone(true);
     Send(grant);
-    Say({{"type", "working"}, {"id", engines_.Got("render")["id"]}});
+    Say(WorkingOn(GotRender().id()));
     Pass(absl::Minutes(9));
-    EXPECT_TRUE(engines_.Got("train").is_null());
+    EXPECT_FALSE(engines_.Got(WorkerRequest::kTrain).has_train());
     if (answers) {
-      Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "CANCELLED"}});
+      Say(Refusal(GotRender().id(), absl::CancelledError("cancelled")));
     } else {
       Pass(absl::Minutes(2));  // the engine is killed
       Pass(absl::Minutes(1));
     }
-    EXPECT_FALSE(engines_.Got("train").is_null());
+    EXPECT_TRUE(engines_.Got(WorkerRequest::kTrain).has_train());
     agent_.reset();
   }
 }
@@ -256,12 +257,12 @@ TEST_F(AgentTest, CancelledRenderIsForgotten) {
   Start();
   Send(RenderOf(server_.AddBlob("model")));
   Send(CancelOf("q1"));
-  EXPECT_EQ(engines_.Got("cancel")["id"], engines_.Got("render")["id"]);
+  EXPECT_EQ(engines_.Got(WorkerRequest::kCancel).id(), GotRender().id());
   // The engine still writes its picture.
-  const std::string folder = engines_.Got("render")["out"];
+  const std::string folder = GotRender().render().out();
   EXPECT_FALSE(std::filesystem::exists(folder));
   std::filesystem::create_directories(folder);
-  Say({{"type", "rendered"}, {"id", "r1"}, {"files", Json::object()}, {"width", 1}, {"height", 1}});
+  Say(RenderedTo("r1", {}));
   EXPECT_THAT(Replies(server_), IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
@@ -278,7 +279,7 @@ TEST_F(AgentTest, CancelledRequestsCountUntilTheEngineHasAnsweredThem) {
   EXPECT_EQ(Replies(server_)[0].request_id(), "refused");
   EXPECT_EQ(Replies(server_)[0].error().code(), 8);
 
-  Say({{"type", "rendered"}, {"id", "r1"}, {"files", Json::object()}, {"width", 1}, {"height", 1}});
+  Say(RenderedTo("r1", {}));
   Send(RenderOf(model, "taken"));
   EXPECT_THAT(Replies(server_), SizeIs(1));
 }
@@ -286,13 +287,90 @@ TEST_F(AgentTest, CancelledRequestsCountUntilTheEngineHasAnsweredThem) {
 TEST_F(AgentTest, RenderedFileOutsideTheRequestFolderIsRefused) {
   Start();
   Send(RenderOf(server_.AddBlob("model")));
-  Say({{"type", "rendered"},
-       {"id", "r1"},
-       {"files", {{"rgb", "/etc/passwd"}}},
-       {"width", 1},
-       {"height", 1}});
+  Say(RenderedTo("r1", {"/etc/passwd"}));
   ASSERT_THAT(Replies(server_), SizeIs(1));
   EXPECT_EQ(Replies(server_)[0].error().code(), 13);
+}
+
+// Each is the answer to a render of one image.
+TEST_F(AgentTest, RenderedImagesAndFilesThatDoNotMatchAreRefused) {
+  Start();
+  const auto answer = [&](const std::function<EngineMessage(const std::string& id,
+                                                            const std::string& file)>& make) {
+    Send(RenderOf(server_.AddBlob("model"), "q" + std::to_string(Replies(server_).size())));
+    const WorkerRequest asked = GotRender();
+    const std::string file = asked.render().out() + "/rgb_0000.png";
+    std::ofstream(file) << "image";
+    Say(make(asked.id(), file));
+    return Replies(server_).empty() ? v1::WorkerReply() : Replies(server_).back();
+  };
+  const auto expect_refused = [&](const char* what, const auto& make) {
+    SCOPED_TRACE(what);
+    const size_t before = Replies(server_).size();
+    EXPECT_EQ(answer(make).error().code(), 13);
+    EXPECT_EQ(Replies(server_).size(), before + 1);
+    EXPECT_TRUE(fs::is_empty(Room() + "/requests"));
+  };
+  expect_refused("nothing", [](const std::string& id, const std::string&) {
+    EngineMessage message = AnswerTo(id);
+    message.mutable_rendered();
+    return message;
+  });
+  expect_refused("an image of no file", [](const std::string& id, const std::string&) {
+    EngineMessage message = RenderedTo(id, {"/nowhere"});
+    message.mutable_rendered()->clear_files();
+    message.mutable_rendered()->mutable_response()->mutable_images(0)->set_content("image");
+    return message;
+  });
+  expect_refused("a file of no image", [](const std::string& id, const std::string& file) {
+    EngineMessage message = RenderedTo(id, {file});
+    message.mutable_rendered()->mutable_response()->clear_images();
+    return message;
+  });
+  expect_refused("more files than images", [](const std::string& id, const std::string& file) {
+    EngineMessage message = RenderedTo(id, {file});
+    message.mutable_rendered()->add_files(file);
+    return message;
+  });
+  expect_refused("a file that is not there", [](const std::string& id, const std::string& file) {
+    return RenderedTo(id, {file + ".not"});
+  });
+  expect_refused("a folder", [](const std::string& id, const std::string& file) {
+    return RenderedTo(id, {fs::path(file).parent_path().string()});
+  });
+  expect_refused("a file without a name",
+                 [](const std::string& id, const std::string&) { return RenderedTo(id, {""}); });
+  // All of them would be read into memory.
+  expect_refused("more images than asked for", [](const std::string& id, const std::string& file) {
+    return RenderedTo(id, std::vector<std::string>(100, file));
+  });
+  EXPECT_FALSE(answer([](const std::string& id, const std::string& file) {
+                 return RenderedTo(id, {file});
+               }).has_error());
+}
+
+TEST_F(AgentTest, AnswerOfAnotherKindThanTheRequestIsNoReply) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  EngineMessage checked = AnswerTo("r1");
+  checked.mutable_checked()->mutable_response()->set_ok(true);
+  Say(checked);
+  EXPECT_THAT(Replies(server_), IsEmpty());
+  const std::string file = GotRender().render().out() + "/rgb_0000.png";
+  std::ofstream(file) << "image";
+  Say(RenderedTo("r1", {file}));
+  EXPECT_THAT(Replies(server_), SizeIs(1));
+}
+
+TEST_F(AgentTest, ErrorOfARenderWithCodeOkIsStillAnError) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  EngineMessage message = AnswerTo("r1");
+  message.mutable_refused()->set_message("m");
+  Say(message);
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_THAT(FromRpcStatus(Replies(server_)[0].error()),
+              StatusIs(absl::StatusCode::kUnknown, "m"));
 }
 
 TEST_F(AgentTest, ErrorOfARenderOfTheJobDoesNotTouchTheJob) {
@@ -301,11 +379,7 @@ TEST_F(AgentTest, ErrorOfARenderOfTheJobDoesNotTouchTheJob) {
   message.mutable_request()->set_request_id("q1");
   message.mutable_request()->mutable_render()->set_job(kJob);
   Send(message);
-  Say({{"type", "error"},
-       {"id", "r1"},
-       {"job", Key()},
-       {"code", "INVALID_ARGUMENT"},
-       {"message", "no camera"}});
+  Say(Refusal("r1", absl::InvalidArgumentError("no camera"), Key()));
   EXPECT_THAT(Replies(server_), SizeIs(1));
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
 }
@@ -318,14 +392,18 @@ TEST_F(AgentTest, ValidationLaysTheSceneOutAndReturnsWhatTheEngineFound) {
   file->set_path("transforms.json");
   *file->mutable_blob() = server_.AddBlob("{}");
   Send(message);
-  const Json check = engines_.Got("check");
-  ASSERT_TRUE(check.is_object());
-  EXPECT_TRUE(fs::exists(check["dataset"].get<std::string>() + "/transforms.json"));
-  Say({{"type", "checked"},
-       {"id", check["id"]},
-       {"ok", false},
-       {"summary", "s"},
-       {"problems", {{{"file", "transforms.json"}, {"field", "frames"}, {"message", "missing"}}}}});
+  const WorkerRequest asked = engines_.Got(WorkerRequest::kCheck);
+  ASSERT_TRUE(asked.has_check());
+  EXPECT_TRUE(fs::exists(asked.check().dataset() + "/transforms.json"));
+  EXPECT_EQ(asked.check().out(), "");
+  EngineMessage checked = AnswerTo(asked.id());
+  v1::ValidateSceneResponse& found = *checked.mutable_checked()->mutable_response();
+  found.set_summary("s");
+  v1::SceneProblem* problem = found.add_problems();
+  problem->set_file("transforms.json");
+  problem->set_field("frames");
+  problem->set_message("missing");
+  Say(checked);
   ASSERT_THAT(Replies(server_), SizeIs(1));
   v1::ValidateSceneResponse response;
   ASSERT_TRUE(response.ParseFromString(Replies(server_)[0].chunk()));
@@ -340,14 +418,15 @@ TEST_F(AgentTest, ValidationsAndErrorsDoNotNameFoldersOfTheWorker) {
   file->set_path("a.png");
   *file->mutable_blob() = server_.AddBlob("{}");
   Send(message);
-  const Json check = engines_.Got("check");
-  const std::string scene = check["dataset"];
-  Say({{"type", "checked"},
-       {"id", check["id"]},
-       {"ok", false},
-       {"summary", "of " + scene},
-       {"warnings", {"no " + scene + "/b.png"}},
-       {"problems", {{{"file", "a.png"}, {"message", "cannot read " + scene + "/a.png"}}}}});
+  const std::string scene = engines_.Got(WorkerRequest::kCheck).check().dataset();
+  EngineMessage checked = AnswerTo(engines_.Got(WorkerRequest::kCheck).id());
+  v1::ValidateSceneResponse& found = *checked.mutable_checked()->mutable_response();
+  found.set_summary("of " + scene);
+  found.add_warnings("no " + scene + "/b.png");
+  v1::SceneProblem* problem = found.add_problems();
+  problem->set_file("a.png");
+  problem->set_message("cannot read " + scene + "/a.png");
+  Say(checked);
   ASSERT_THAT(Replies(server_), SizeIs(1));
   v1::ValidateSceneResponse response;
   ASSERT_TRUE(response.ParseFromString(Replies(server_)[0].chunk()));
@@ -357,11 +436,8 @@ TEST_F(AgentTest, ValidationsAndErrorsDoNotNameFoldersOfTheWorker) {
 
   message.mutable_request()->set_request_id("q3");
   Send(message);
-  const Json again = engines_.Got("check");
-  Say({{"type", "error"},
-       {"id", again["id"]},
-       {"code", "INTERNAL"},
-       {"message", "open " + again["dataset"].get<std::string>() + "/a.png"}});
+  const WorkerRequest again = engines_.Got(WorkerRequest::kCheck);
+  Say(Refusal(again.id(), absl::InternalError("open " + again.check().dataset() + "/a.png")));
   ASSERT_THAT(Replies(server_), SizeIs(2));
   EXPECT_EQ(Replies(server_)[1].error().message(), "open a.png");
 }
@@ -371,7 +447,7 @@ TEST_F(AgentTest, RequestsEndWithTheirStream) {
   Send(RenderOf(server_.AddBlob("model")));
   server_.SetAway(true);
   Settle();
-  EXPECT_TRUE(engines_.Got("cancel").is_object());
+  EXPECT_TRUE(engines_.Got(WorkerRequest::kCancel).has_cancel());
   server_.SetAway(false);
   Pass(absl::Seconds(6));
   EXPECT_THAT(Replies(server_), IsEmpty());
@@ -382,6 +458,7 @@ class DescribeTest : public AgentTest {
   // The engine's answer with this file of views; the reply to the server.
   v1::WorkerReply ReplyTo(const std::function<std::string(const std::string& folder)>& views,
                           bool ok = true) {
+    const size_t before = Replies(server_).size();
     Start();
     v1::SynchronizeResponse message;
     message.mutable_request()->set_request_id("q3");
@@ -393,32 +470,46 @@ class DescribeTest : public AgentTest {
       *file->mutable_blob() = server_.AddBlob(path);
     }
     Send(message);
-    const Json check = engines_.Got("check");
-    EXPECT_EQ(check["test_every"], 4);
-    Say({{"type", "checked"},
-         {"id", check["id"]},
-         {"ok", ok},
-         {"problems", ok ? Json::array() : Json::array({{{"file", "a.png"}, {"message", "bad"}}})},
-         {"views", views(check["out"])}});
-    EXPECT_THAT(Replies(server_), SizeIs(1));
-    return Replies(server_).empty() ? v1::WorkerReply() : Replies(server_)[0];
+    const WorkerRequest asked = engines_.Got(WorkerRequest::kCheck);
+    EXPECT_EQ(asked.check().test_every(), 4u);
+    EngineMessage checked = AnswerTo(asked.id());
+    v1::ValidateSceneResponse& found = *checked.mutable_checked()->mutable_response();
+    found.set_ok(ok);
+    if (!ok) {
+      v1::SceneProblem* problem = found.add_problems();
+      problem->set_file("a.png");
+      problem->set_message("bad");
+    }
+    checked.mutable_checked()->set_views(views(asked.check().out()));
+    Say(checked);
+    EXPECT_THAT(Replies(server_), SizeIs(before + 1));
+    return Replies(server_).empty() ? v1::WorkerReply() : Replies(server_).back();
   }
-  static std::string Write(const std::string& path, const std::string& file) {
-    protocol::SceneView view;
-    view.file = file;
-    view.is_test = true;
-    view.width = 40;
-    view.height = 30;
-    view.fl_x = view.fl_y = 35;
-    view.matrix.assign(12, 0.5);
-    std::ofstream(path) << protocol::ToText({view});
-    return path;
+  // One view of the picture.
+  static v1::DescribeSceneResponse ViewOf(const std::string& picture) {
+    v1::DescribeSceneResponse views;
+    views.set_test_views(1);
+    v1::SceneView* view = views.add_views();
+    view->set_file(picture);
+    view->set_split(v1::SceneView::TEST);
+    view->mutable_camera()->set_width(40);
+    view->mutable_camera()->set_height(30);
+    view->mutable_camera()->set_fl_x(35);
+    for (int i = 0; i < 16; ++i) view->mutable_camera()->add_transform_matrix(0.5);
+    return views;
+  }
+  static std::string Write(const std::string& folder, const std::string& bytes) {
+    std::ofstream(folder + "/views.binpb", std::ios::binary) << bytes;
+    return folder + "/views.binpb";
   }
 };
 
 TEST_F(DescribeTest, ViewsComeWithTheirCamerasAndBlobs) {
+  v1::DescribeSceneResponse views = ViewOf("a.png");
+  // Only the worker names blobs.
+  *views.mutable_views(0)->mutable_blob() = BlobRefOf("of another project");
   const v1::WorkerReply reply =
-      ReplyTo([](const std::string& folder) { return Write(folder + "/views.json", "a.png"); });
+      ReplyTo([&](const std::string& folder) { return Write(folder, views.SerializeAsString()); });
   v1::DescribeSceneResponse response;
   ASSERT_TRUE(response.ParseFromString(reply.chunk())) << reply.error().message();
   ASSERT_EQ(response.views_size(), 1);
@@ -426,6 +517,7 @@ TEST_F(DescribeTest, ViewsComeWithTheirCamerasAndBlobs) {
   EXPECT_EQ(response.views(0).split(), v1::SceneView::TEST);
   EXPECT_EQ(response.views(0).camera().transform_matrix_size(), 16);
   EXPECT_EQ(response.views(0).camera().fl_x(), 35);
+  EXPECT_EQ(response.views(0).blob().sha256(), Sha256Hex("a.png"));
   EXPECT_EQ(response.views(0).blob().size_bytes(), 5);
   EXPECT_EQ(response.test_views(), 1u);
   EXPECT_EQ(response.training_views(), 0u);
@@ -442,9 +534,27 @@ TEST_F(DescribeTest, FileElsewhereIsAnInternalError) {
 }
 
 TEST_F(DescribeTest, PictureThatTheSceneDoesNotHaveIsAnInternalError) {
-  const v1::WorkerReply reply =
-      ReplyTo([](const std::string& folder) { return Write(folder + "/views.json", "../b.png"); });
+  const v1::WorkerReply reply = ReplyTo([](const std::string& folder) {
+    v1::DescribeSceneResponse views = ViewOf("a.png");
+    views.MergeFrom(ViewOf("../b.png"));
+    return Write(folder, views.SerializeAsString());
+  });
   EXPECT_EQ(reply.error().code(), 13);
+}
+
+TEST_F(DescribeTest, ListThatCannotBeReadIsAnInternalError) {
+  for (const std::string& bytes :
+       {std::string("\xff\xff\xff"), std::string(1000, '\0'), std::string("{\"views\":[]}")}) {
+    const v1::WorkerReply reply =
+        ReplyTo([&](const std::string& folder) { return Write(folder, bytes); });
+    EXPECT_EQ(reply.error().code(), 13);
+    EXPECT_EQ(reply.error().message(), "the engine's list of views cannot be read");
+    agent_.reset();
+  }
+}
+
+TEST_F(DescribeTest, ListWithoutAFileIsAnInternalError) {
+  EXPECT_EQ(ReplyTo([](const std::string&) { return ""; }).error().code(), 13);
 }
 
 }  // namespace

@@ -5,12 +5,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include "common/error_reason.h"
 #include "common/exit_code.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/worker/scripted_agent.h"
 
@@ -21,6 +22,17 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+// What a failure to read the data set says.
+EngineMessage DatasetFailure(const std::string& message, const std::string& problem) {
+  EngineMessage failure = Failure(
+      "projects/default/jobs/j-1@1",
+      WithReason(absl::InvalidArgumentError(message), std::string(reason::kDatasetInvalid)));
+  v1::SceneProblem* added = failure.mutable_failed()->add_problems();
+  added->set_file("a.png");
+  added->set_message(problem);
+  return failure;
+}
 
 TEST_F(AgentTest, FirstMessageSaysHelloAndNamesNoJob) {
   Start();
@@ -37,17 +49,16 @@ TEST_F(AgentTest, ConnectsOnlyOnceTheEngineIsUp) {
   engines_.hello = false;
   Start();
   EXPECT_EQ(server_.streams(), 0);
-  Say({{"type", "hello"}, {"version", "1"}, {"device", "cpu"}});
+  Say(HelloOf("d"));
   EXPECT_EQ(server_.streams(), 1);
 }
 
 TEST_F(AgentTest, GrantIsPreparedTrainedCommittedAndReportedUntilAcknowledged) {
   Start();
   Send(Grant(server_, 1));
-  const Json train = engines_.Got("train");
-  ASSERT_TRUE(train.is_object());
-  EXPECT_EQ(train["budget"]["amount"], 30);
-  EXPECT_TRUE(fs::exists(train["dataset"].get<std::string>() + "/train/transforms.json"));
+  ASSERT_TRUE(engines_.Got(WorkerRequest::kTrain).has_train());
+  EXPECT_EQ(GotTrain().config().steps(), 30u);
+  EXPECT_TRUE(fs::exists(GotTrain().dataset() + "/train/transforms.json"));
   EXPECT_EQ(server_.phase(), v1::JobReport::PREPARING);
   Started();
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
@@ -135,18 +146,18 @@ TEST_F(AgentTest, MetricsCarryWhatHappenedSinceTheLastMessage) {
 
 TEST_F(AgentTest, ReadingsOfTheDeviceGoUpOnce) {
   StartTraining();
-  Say({{"type", "progress"},
-       {"job", Key()},
-       {"step", 1},
-       {"samples", 100},
-       {"seconds", 0.5},
-       {"stall_fraction", 0.125},
-       {"gpu_utilization", 0.75},
-       {"gpu_power_watts", 250}});
+  EngineMessage message = ProgressAt(1);
+  v1::WorkerMetrics& device = *message.mutable_progress()->mutable_device();
+  device.set_stall_fraction(0.125);
+  device.set_gpu_utilization(0.75);
+  device.set_gpu_memory_used_bytes(3'000'000'000);
+  device.set_gpu_power_watts(250);
+  Say(message);
   Pass(absl::Seconds(1));
   const v1::WorkerMetrics metrics = server_.messages().back().metrics();
   EXPECT_EQ(metrics.stall_fraction(), 0.125);
   EXPECT_EQ(metrics.gpu_utilization(), 0.75);
+  EXPECT_EQ(metrics.gpu_memory_used_bytes(), 3'000'000'000u);
   EXPECT_EQ(metrics.gpu_power_watts(), 250);
   EXPECT_FALSE(metrics.has_gpu_temperature_celsius());
   Pass(absl::Seconds(5));
@@ -154,14 +165,32 @@ TEST_F(AgentTest, ReadingsOfTheDeviceGoUpOnce) {
   EXPECT_FALSE(server_.messages().back().metrics().has_gpu_utilization());
 }
 
+TEST_F(AgentTest, WhatTheEngineCallsReadingsAreNoCountsOfTheWorker) {
+  StartTraining();
+  Progress(1);
+  EngineMessage message = ProgressAt(2);
+  v1::WorkerMetrics& device = *message.mutable_progress()->mutable_device();
+  device.set_train_steps(1'000'000);
+  device.set_train_rays(1'000'000);
+  device.set_engine_restarts(7);
+  device.set_loss(3);
+  Say(message);
+  Pass(absl::Seconds(1));
+  const v1::WorkerMetrics metrics = server_.messages().back().metrics();
+  EXPECT_EQ(metrics.train_steps(), 1u);
+  EXPECT_EQ(metrics.train_rays(), 10u);
+  EXPECT_EQ(metrics.engine_restarts(), 0u);
+  EXPECT_EQ(metrics.loss(), 0.25);
+}
+
 TEST_F(AgentTest, FiguresThatTheSummaryLacksStayInTheLastReport) {
   StartTraining();
-  Say({{"type", "progress"},
-       {"job", Key()},
-       {"step", 1},
-       {"picture_width", 4000},
-       {"trained_width", 1152},
-       {"occupied_share", 0.5}});
+  EngineMessage message = ProgressAt(1);
+  auto& sent = *message.mutable_progress()->mutable_progress()->mutable_figures();
+  sent["picture_width"] = 4000;
+  sent["trained_width"] = 1152;
+  sent["occupied_share"] = 0.5;
+  Say(message);
   SayCheckpoint(30);
   SayDone();
   Pass(absl::Seconds(1));
@@ -173,15 +202,99 @@ TEST_F(AgentTest, FiguresThatTheSummaryLacksStayInTheLastReport) {
   EXPECT_EQ(figures.at("occupied_share"), 0.5);
 }
 
+TEST_F(AgentTest, SharesAndTimesOutOfRangeAreClamped) {
+  StartTraining();
+  EngineMessage message = ProgressAt(1);
+  v1::Progress& sent = *message.mutable_progress()->mutable_progress();
+  sent.set_fraction(1.5);
+  sent.set_eta_seconds(-3);
+  Say(message);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(server_.last_report()->progress().fraction(), 1);
+  EXPECT_EQ(server_.last_report()->progress().eta_seconds(), 0);
+  sent.set_fraction(-0.5);
+  sent.set_eta_seconds(90);
+  Say(message);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(server_.last_report()->progress().fraction(), 0);
+  EXPECT_EQ(server_.last_report()->progress().eta_seconds(), 90);
+  sent.set_fraction(std::nan(""));
+  sent.set_eta_seconds(std::nan(""));
+  Say(message);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(server_.last_report()->progress().fraction(), 0);
+  EXPECT_EQ(server_.last_report()->progress().eta_seconds(), 0);
+}
+
+// The server lets the job's project read the picture that is named.
+TEST_F(AgentTest, OnlyTheWorkerNamesThePictureOfAPreview) {
+  StartTraining();
+  EngineMessage message = ProgressAt(1);
+  v1::Progress& sent = *message.mutable_progress()->mutable_progress();
+  *sent.mutable_preview_image() = server_.AddBlob("of another project");
+  sent.set_preview_step(1);
+  sent.set_psnr_preview(50);
+  Say(message);
+  Pass(absl::Seconds(1));
+  EXPECT_FALSE(server_.last_report()->progress().has_preview_image());
+  EXPECT_FALSE(server_.last_report()->progress().has_preview_step());
+  EXPECT_FALSE(server_.last_report()->progress().has_psnr_preview());
+}
+
+// A report has to fit a message, and each report of the last minutes is kept.
+TEST_F(AgentTest, FiguresWithoutEndDoNotPileUp) {
+  StartTraining();
+  for (uint32_t step = 1; step <= 20; ++step) {
+    EngineMessage message = ProgressAt(step);
+    auto& figures = *message.mutable_progress()->mutable_progress()->mutable_figures();
+    for (int i = 0; i < 1000; ++i) figures[fmt::format("figure_{}_{}", step, i)] = 1;
+    figures[std::string(10'000, 'x')] = 1;
+    // A field that no version knows.
+    google::protobuf::Message& progress = *message.mutable_progress()->mutable_progress();
+    progress.GetReflection()->MutableUnknownFields(&progress)->AddLengthDelimited(
+        1000, std::string(10'000, 'x'));
+    Say(message);
+  }
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(server_.last_report()->progress().step(), 20u);
+  EXPECT_LT(server_.last_report()->progress().ByteSizeLong(), 20'000u);
+}
+
+TEST_F(AgentTest, EffectiveConfigIsTheEnginesWithTheInitOfTheOrder) {
+  Start();
+  v1::SynchronizeResponse grant = Grant(server_, 1);
+  grant.mutable_desired_job()->mutable_config()->mutable_init()->set_model("projects/p/models/m");
+  Send(grant);
+  EngineMessage message = AboutJob(Key());
+  v1::TrainingConfig& config = *message.mutable_started()->mutable_config();
+  config.set_method("ngp");
+  config.set_seed(4);
+  config.set_samples(1e6);
+  config.set_test_every(0);
+  config.set_background(v1::TrainingConfig::BLACK);
+  (*config.mutable_settings())["ema_decay"] = "0.9";
+  Say(message);
+  *config.mutable_init() = grant.desired_job().config().init();
+  EXPECT_EQ(server_.last_report()->effective_config().ShortDebugString(),
+            config.ShortDebugString());
+  Send(Order(v1::DesiredJob::ABANDON, 1));
+  Say(StoppedAt(Key(), 0));
+
+  Send(Grant(server_, 2));
+  message.set_job(Key(2));
+  config.mutable_init()->set_model("projects/other/models/m");
+  Say(message);
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  EXPECT_FALSE(server_.last_report()->effective_config().has_init());
+}
+
 TEST_F(AgentTest, PreviewImageIsUploadedAndNamedInTheReport) {
   StartTraining();
   Progress(1);
   std::ofstream(OutDir() + "/p.png") << "pixels";
-  Say({{"type", "preview"},
-       {"job", Key()},
-       {"step", 2},
-       {"psnr", 20.5},
-       {"image", OutDir() + "/p.png"}});
+  EngineMessage preview = PreviewOf(OutDir() + "/p.png", 2);
+  preview.mutable_preview()->set_psnr(20.5);
+  Say(preview);
   Progress(3);
   Pass(absl::Seconds(1));
   const v1::Progress progress = server_.last_report()->progress();
@@ -194,8 +307,8 @@ TEST_F(AgentTest, PreviewImageIsUploadedAndNamedInTheReport) {
 TEST_F(AgentTest, CancelStopsTheEngineAndReportsCancelled) {
   StartTraining();
   Send(Order(v1::DesiredJob::CANCEL, 1));
-  EXPECT_EQ(engines_.Got("stop")["mode"], "discard");
-  Say({{"type", "stopped"}, {"job", Key()}, {"step", 3}});
+  EXPECT_TRUE(WasToldToStop(/*checkpoint=*/false));
+  Say(StoppedAt(Key(), 3));
   EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
   EXPECT_THAT(server_.commits(), IsEmpty());
 }
@@ -219,7 +332,7 @@ TEST_F(AgentTest, CancelWhileFetchingNeedsNoEngine) {
   EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
   tasks_.LetGo();
   Settle();
-  EXPECT_TRUE(engines_.Got("train").is_null());
+  EXPECT_FALSE(engines_.Got(WorkerRequest::kTrain).has_train());
 }
 
 TEST_F(AgentTest, CancelOfAJobThatIsNotHereIsReportedAsDone) {
@@ -245,7 +358,7 @@ TEST_F(AgentTest, EngineCrashIsReportedAndTheJobTakenAgainAtAHigherEpoch) {
   Pass(absl::Seconds(1));
   EXPECT_EQ(engines_.launches, 2);
   Send(Grant(server_, 2));
-  EXPECT_EQ(engines_.Got("train")["job"], Key(2));
+  EXPECT_EQ(engines_.Got(WorkerRequest::kTrain).job(), Key(2));
   Pass(absl::Seconds(5));
   double restarts = 0;
   for (const auto& message : server_.messages()) restarts += message.metrics().engine_restarts();
@@ -287,7 +400,7 @@ TEST_F(AgentTest, FencedCommitAbandonsTheJob) {
   server_.SetCommitResult(
       {absl::StatusCode::kFailedPrecondition, "stale", std::string(reason::kLeaseFenced)});
   SayCheckpoint(10);
-  EXPECT_EQ(engines_.Got("stop")["mode"], "discard");
+  EXPECT_TRUE(WasToldToStop(/*checkpoint=*/false));
   EXPECT_FALSE(server_.last_report().has_value());
   EXPECT_EQ(agent_->job(), nullptr);
 }
@@ -337,7 +450,7 @@ TEST_F(AgentTest, CheckpointFileThatVanishesIsNotTakenForALostLease) {
   }
   tasks_.LetGo();
   Settle();
-  EXPECT_TRUE(engines_.Got("stop").is_null());
+  EXPECT_FALSE(engines_.Got(WorkerRequest::kStop).has_stop());
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
   SayCheckpoint(20);
   EXPECT_THAT(server_.commits(), SizeIs(1));
@@ -368,9 +481,9 @@ TEST_F(AgentTest, NextJobWaitsUntilTheEngineHasLeftTheAbandonedOne) {
   StartTraining();
   Send(Order(v1::DesiredJob::ABANDON, 1));
   Send(Grant(server_, 2));
-  EXPECT_EQ(engines_.Got("train")["job"], Key(1));
-  Say({{"type", "stopped"}, {"job", Key(1)}, {"step", 3}});
-  EXPECT_EQ(engines_.Got("train")["job"], Key(2));
+  EXPECT_EQ(engines_.Got(WorkerRequest::kTrain).job(), Key(1));
+  Say(StoppedAt(Key(1), 3));
+  EXPECT_EQ(engines_.Got(WorkerRequest::kTrain).job(), Key(2));
 }
 
 TEST_F(AgentTest, OutageDisturbsNothingAndTheStreamComesBackAtTheSameEpoch) {
@@ -382,7 +495,7 @@ TEST_F(AgentTest, OutageDisturbsNothingAndTheStreamComesBackAtTheSameEpoch) {
   Pass(absl::Minutes(2));
   EXPECT_TRUE(agent_->lease_doubtful());
   SayCheckpoint(20);  // replaces that of step 10
-  EXPECT_TRUE(engines_.Got("stop").is_null());
+  EXPECT_FALSE(engines_.Got(WorkerRequest::kStop).has_stop());
   server_.SetAway(false);
   Pass(absl::Seconds(6));
   const v1::SynchronizeRequest first = server_.messages().back();
@@ -416,9 +529,9 @@ TEST_F(AgentTest, OrphanedJobCheckpointsAndStopsAfterTheGraceTime) {
     Progress(minute);
     Pass(absl::Minutes(1));
   }
-  EXPECT_EQ(engines_.Got("stop")["mode"], "checkpoint");
+  EXPECT_TRUE(WasToldToStop(/*checkpoint=*/true));
   SayCheckpoint(29);
-  Say({{"type", "stopped"}, {"job", Key()}, {"step", 29}});
+  Say(StoppedAt(Key(), 29));
   server_.SetAway(false);
   Pass(absl::Seconds(6));
   EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
@@ -429,9 +542,9 @@ TEST_F(AgentTest, ShutdownCheckpointsCommitsReleasesAndEndsOnAcknowledgement) {
   agent_->Shutdown();
   Settle();
   EXPECT_TRUE(server_.messages().back().draining());
-  EXPECT_EQ(engines_.Got("stop")["mode"], "checkpoint");
+  EXPECT_TRUE(WasToldToStop(/*checkpoint=*/true));
   SayCheckpoint(7);
-  Say({{"type", "stopped"}, {"job", Key()}, {"step", 7}});
+  Say(StoppedAt(Key(), 7));
   ASSERT_THAT(server_.commits(), SizeIs(1));
   EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
   EXPECT_FALSE(agent_->result().has_value());
@@ -444,10 +557,10 @@ TEST_F(AgentTest, PauseCommitsACheckpointAndReleasesTheJobWhileTheWorkerGoesOn) 
   StartTraining();
   Send(Order(v1::DesiredJob::CHECKPOINT_AND_STOP, 1));
   Send(Order(v1::DesiredJob::CHECKPOINT_AND_STOP, 1));  // repeated with each heartbeat
-  EXPECT_EQ(engines_.Got("stop")["mode"], "checkpoint");
+  EXPECT_TRUE(WasToldToStop(/*checkpoint=*/true));
   EXPECT_FALSE(server_.messages().back().draining());
   SayCheckpoint(7);
-  Say({{"type", "stopped"}, {"job", Key()}, {"step", 7}});
+  Say(StoppedAt(Key(), 7));
   ASSERT_THAT(server_.commits(), SizeIs(1));
   EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
   Send(Acknowledge());
@@ -458,7 +571,7 @@ TEST_F(AgentTest, CancelAfterAPauseStopsWithoutWaitingForTheCheckpoint) {
   StartTraining();
   Send(Order(v1::DesiredJob::CHECKPOINT_AND_STOP, 1));
   Send(Order(v1::DesiredJob::CANCEL, 1));
-  Say({{"type", "stopped"}, {"job", Key()}, {"step", 7}});
+  Say(StoppedAt(Key(), 7));
   EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
 }
 
@@ -495,15 +608,37 @@ TEST_F(AgentTest, DrainingWorkerHandsAGrantStraightBack) {
   EXPECT_EQ(server_.last_report()->lease_epoch(), 2);
 }
 
+TEST_F(AgentTest, ErrorOfCodeOkIsStillAnError) {
+  for (const bool refuses : {false, true}) {
+    SCOPED_TRACE(refuses);
+    const uint64_t epoch = refuses ? 2 : 1;
+    if (!refuses) Start();
+    Send(Grant(server_, epoch));
+    EngineMessage message = AboutJob(Key(epoch));
+    google::rpc::Status& error =
+        refuses ? *message.mutable_refused() : *message.mutable_failed()->mutable_error();
+    error.set_message("m");
+    Say(message);
+    EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+    EXPECT_THAT(FromRpcStatus(server_.last_report()->error()),
+                StatusIs(absl::StatusCode::kUnknown, "m"));
+    Send(Acknowledge());
+  }
+}
+
+TEST_F(AgentTest, RefusalOfTheTrainingFailsTheJob) {
+  Start();
+  Send(Grant(server_, 1));
+  Say(Refusal("", WithReason(absl::FailedPreconditionError("another job"), "BUSY"), Key()));
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_THAT(FromRpcStatus(server_.last_report()->error()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "BUSY"));
+}
+
 TEST_F(AgentTest, FailureOfTheEngineCarriesReasonAndProblems) {
   Start();
   Send(Grant(server_, 1));
-  Say({{"type", "failed"},
-       {"job", Key()},
-       {"code", "INVALID_ARGUMENT"},
-       {"reason", "DATASET_INVALID"},
-       {"message", "2 problems"},
-       {"problems", {{{"file", "a.png"}, {"message", "broken"}}}}});
+  Say(DatasetFailure("2 problems", "broken"));
   EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
   EXPECT_THAT(FromRpcStatus(server_.last_report()->error()),
               FailsWith(absl::StatusCode::kInvalidArgument, "DATASET_INVALID"));
@@ -514,13 +649,8 @@ TEST_F(AgentTest, FailureOfTheEngineCarriesReasonAndProblems) {
 TEST_F(AgentTest, FailureDoesNotNameFoldersOfTheWorker) {
   Start();
   Send(Grant(server_, 1));
-  const std::string scene = engines_.Got("train")["dataset"];
-  Say({{"type", "failed"},
-       {"job", Key()},
-       {"code", "INVALID_ARGUMENT"},
-       {"reason", "DATASET_INVALID"},
-       {"message", scene + ": a.png: broken"},
-       {"problems", {{{"file", "a.png"}, {"message", "cannot read " + scene + "/a.png"}}}}});
+  const std::string scene = GotTrain().dataset();
+  Say(DatasetFailure(scene + ": a.png: broken", "cannot read " + scene + "/a.png"));
   EXPECT_EQ(server_.last_report()->error().message(), "a.png: broken");
   ASSERT_EQ(server_.last_report()->problems_size(), 1);
   EXPECT_EQ(server_.last_report()->problems(0).message(), "cannot read a.png");
@@ -532,9 +662,8 @@ TEST_F(AgentTest, ResumeFileIsFetchedAndHandedToTheEngine) {
   *grant.mutable_desired_job()->mutable_resume()->mutable_checkpoint_blob() =
       server_.AddBlob("weights");
   Send(grant);
-  const std::string resume = engines_.Got("train")["resume"];
-  EXPECT_THAT(ReadFile(resume, 100), IsOkAndHolds("weights"));
-  EXPECT_FALSE(engines_.Got("train").contains("extend"));
+  EXPECT_THAT(ReadFile(GotTrain().resume(), 100), IsOkAndHolds("weights"));
+  EXPECT_FALSE(GotTrain().extend());
 }
 
 TEST_F(AgentTest, ExtendedJobIsHandedToTheEngineAsSuch) {
@@ -544,7 +673,7 @@ TEST_F(AgentTest, ExtendedJobIsHandedToTheEngineAsSuch) {
       server_.AddBlob("weights");
   grant.mutable_desired_job()->set_extend(true);
   Send(grant);
-  EXPECT_EQ(engines_.Got("train")["extend"], true);
+  EXPECT_TRUE(GotTrain().extend());
 }
 
 // Only checkpoints of a budget in seconds hold the training time; others begin at 0 again.
@@ -579,7 +708,7 @@ TEST_F(AgentTest, SceneFileOutsideTheSceneFailsTheJob) {
   Send(grant);
   EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
   EXPECT_EQ(server_.last_report()->error().code(), 3);
-  EXPECT_TRUE(engines_.Got("train").is_null());
+  EXPECT_FALSE(engines_.Got(WorkerRequest::kTrain).has_train());
 }
 
 TEST_F(AgentTest, BlobWithWrongBytesIsFetchedAgainAndThenFailsTheJob) {
@@ -647,16 +776,14 @@ TEST_F(AgentTest, WorkerWithoutRoomForAJobsFilesHandsItBackAfterSomeTries) {
   EXPECT_EQ(server_.last_report()->release_reason(), v1::JobReport::NO_ROOM);
   Send(Acknowledge());
   Send(Grant(server_, 2));
-  EXPECT_FALSE(engines_.Got("train").is_null()) << "with room again";
+  EXPECT_TRUE(engines_.Got(WorkerRequest::kTrain).has_train()) << "with room again";
 }
 
 TEST_F(AgentTest, JobWhoseEngineFindsTheDiskFullIsHandedBack) {
   StartTraining();
-  Say({{"type", "failed"},
-       {"job", Key()},
-       {"code", "UNAVAILABLE"},
-       {"reason", "STORE_READ_ONLY"},
-       {"message", "write step10.checkpoint: No space left on device"}});
+  Say(Failure(Key(),
+              WithReason(absl::UnavailableError("write step10.checkpoint: No space left on device"),
+                         std::string(reason::kStoreReadOnly))));
   Pass(absl::Seconds(1));
   EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
   EXPECT_EQ(server_.last_report()->release_reason(), v1::JobReport::NO_ROOM);
@@ -680,12 +807,8 @@ TEST_F(AgentTest, PathsOutsideTheOutFolderAreRefused) {
   fs::create_symlink(dir_ / "secret", OutDir() + "/link");
   for (const std::string& path :
        {dir_ / "secret", OutDir() + "/../../../secret", OutDir() + "/link", std::string()}) {
-    Say({{"type", "checkpoint"},
-         {"job", Key()},
-         {"step", 3},
-         {"checkpoint", path},
-         {"model", path}});
-    Say({{"type", "preview"}, {"job", Key()}, {"step", 3}, {"image", path}});
+    Say(CheckpointOf(path, path, 3));
+    Say(PreviewOf(path, 3));
   }
   Pass(absl::Seconds(2));
   EXPECT_THAT(server_.commits(), IsEmpty());
@@ -742,6 +865,36 @@ TEST_F(AgentTest, LeftoverFoldersOfAnEarlierProcessAreRemoved) {
   EXPECT_TRUE(fs::is_empty(Room() + "/jobs"));
 }
 
+TEST_F(AgentTest, MessagesThatCannotBeReadChangeNothing) {
+  StartTraining();
+  const std::string good = ProgressAt(3).SerializeAsString();
+  EngineMessage of_no_kind = AboutJob(Key());
+  of_no_kind.set_id("r1");
+  for (const std::string& bytes :
+       {std::string(), std::string("\xff\xff\xff"), std::string(100, '\0'),
+        good.substr(0, good.size() - 1), of_no_kind.SerializeAsString(),
+        std::string("{\"progress\":{}}"), std::string(1 << 20, 'x')}) {
+    ScriptedEngines::SayBytes(bytes, *engines_.engine);
+    Settle();
+  }
+  // A text that is not UTF-8.
+  EngineMessage text = AboutJob(Key());
+  text.mutable_failed()->mutable_error()->set_message("mmmm");
+  std::string bytes = text.SerializeAsString();
+  bytes.replace(bytes.find("mmmm"), 4, "\xff\xfe\xff\xfe");
+  ScriptedEngines::SayBytes(bytes, *engines_.engine);
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  EXPECT_EQ(engines_.launches, 1);
+  // Neither does an engine that sends nothing else count as one that works.
+  for (int i = 0; i < 4; ++i) {
+    Pass(absl::Seconds(100));
+    if (engines_.launches > 1) break;
+    ScriptedEngines::SayBytes("\xff", *engines_.engine);
+  }
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+}
+
 TEST_F(AgentTest, JobOfAnotherProjectGetsAnEngineThatHasWorkedForNoOther) {
   StartTraining();
   SayCheckpoint(30);
@@ -759,7 +912,7 @@ TEST_F(AgentTest, JobOfAnotherProjectGetsAnEngineThatHasWorkedForNoOther) {
   Send(other);
   EXPECT_EQ(engines_.launches, 2);
   EXPECT_FALSE(before->alive);
-  EXPECT_EQ(engines_.Got("train")["job"], "projects/other/jobs/j-1@1");
+  EXPECT_EQ(engines_.Got(WorkerRequest::kTrain).job(), "projects/other/jobs/j-1@1");
   EXPECT_EQ(server_.messages().back().metrics().engine_restarts(), 0u);
 }
 

@@ -7,14 +7,25 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <string>
+
+#include "engine/protocol/message_splitter.h"
+#include "nerf/internal/engine.pb.h"
 
 namespace {
 
 constexpr int kWorkerFd = 3, kUsage = 2;
-constexpr char kHello[] =
-    "{\"type\":\"hello\",\"version\":\"1\",\"device\":\"cuda:0\",\"description\":\"a stand-in\","
-    "\"threads\":1,\"methods\":[\"ngp\"]}\n";
+
+bool SayHello() {
+  nerf::internal::EngineMessage message;
+  message.mutable_hello()->set_version("1");
+  message.mutable_hello()->set_device("cuda:0");
+  message.mutable_hello()->set_description("a stand-in");
+  message.mutable_hello()->set_threads(1);
+  message.mutable_hello()->add_methods("ngp");
+  const std::string bytes = nerf::Delimited(message.SerializeAsString());
+  return write(kWorkerFd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+}
 
 int Fail(const char* why) {
   std::fprintf(stderr, "device_engine: %s\n", why);
@@ -35,7 +46,7 @@ int main() {
       n_devices == 0) {
     return Fail("the driver finds no device");
   }
-  if (write(kWorkerFd, kHello, std::strlen(kHello)) < 0) return 1;
+  if (!SayHello()) return 1;
   // Until the worker closes its end.
   char bytes[256];
   while (read(kWorkerFd, bytes, sizeof(bytes)) > 0) {

@@ -10,9 +10,8 @@
 #include <fstream>
 
 #include "common/clock.h"
-#include "engine/protocol/engine_message.h"
-#include "engine/protocol/line_splitter.h"
-#include "engine/protocol/worker_request.h"
+#include "engine/protocol/message_splitter.h"
+#include "nerf/internal/engine.pb.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 #include "worker/base/mailbox.h"
@@ -52,14 +51,21 @@ class EngineProcessTest : public ::testing::Test {
   bool TakeUntilExit() {
     return TakeUntil([](const Engine::Event& event) { return event.exit.has_value(); });
   }
-  std::string Train(const std::string& out) {
-    protocol::Train train;
-    train.job = "j@1";
-    train.dataset = train.out = out;
-    train.config.method = "ngp";
-    train.config.seed = 1;
-    train.config.budget = {"steps", 1000};
-    return protocol::ToLine(train);
+  std::string Train(const std::string& out, uint32_t n_steps = 1000) {
+    internal::WorkerRequest request;
+    request.set_job("j@1");
+    internal::Train& train = *request.mutable_train();
+    train.set_dataset(out);
+    train.set_out(out);
+    train.mutable_config()->set_method("ngp");
+    train.mutable_config()->set_seed(1);
+    train.mutable_config()->set_steps(n_steps);
+    return request.SerializeAsString();
+  }
+  // Of an event; an empty one of bytes that are none.
+  static internal::EngineMessage MessageOf(const Engine::Event& event) {
+    internal::EngineMessage message;
+    return message.ParseFromString(event.message) ? message : internal::EngineMessage();
   }
 
   Mailbox readable_;
@@ -70,12 +76,10 @@ class EngineProcessTest : public ::testing::Test {
   size_t most_events_at_once_ = 0;
 };
 
-TEST_F(EngineProcessTest, FirstLineIsHello) {
+TEST_F(EngineProcessTest, FirstMessageIsHello) {
   Start({});
   ASSERT_TRUE(TakeUntil([](const Engine::Event& event) { return true; }));
-  const auto message = protocol::ParseEngineMessage(last_.line);
-  ASSERT_THAT(message, IsOk());
-  EXPECT_EQ(std::get<protocol::Hello>(*message).description, "fake device");
+  EXPECT_EQ(MessageOf(last_).hello().description(), "fake device");
 }
 
 TEST_F(EngineProcessTest, ExitCodeAndSignalAreToldApart) {
@@ -99,16 +103,27 @@ TEST_F(EngineProcessTest, KilledEngineEndsAsWhatItWasKilledFor) {
   EXPECT_EQ(exit_->kind, EngineExit::Kind::kHang);
 }
 
-TEST_F(EngineProcessTest, OverlongLinesAreDroppedAndTheNextOnesRead) {
+TEST_F(EngineProcessTest, OverlongMessagesAreDroppedAndTheNextOnesRead) {
   TempDir dir;
   Start({"--hostile", "--step-ms=1"});
   engine_->Send(Train(dir.path()));
   size_t longest = 0;
   EXPECT_TRUE(TakeUntil([&](const Engine::Event& event) {
-    longest = std::max(longest, event.line.size());
-    return event.line.find("\"step\":3") != std::string::npos;
+    longest = std::max(longest, event.message.size());
+    return MessageOf(event).progress().progress().step() == 3;
   }));
-  EXPECT_LE(longest, kMaxLineBytes);
+  EXPECT_EQ(longest, kMaxMessageBytes);
+}
+
+TEST_F(EngineProcessTest, LengthOfMoreThan32BitsEndsTheMessagesButNotTheWorker) {
+  TempDir dir;
+  Start({"--hostile-end", "--step-ms=1"});
+  engine_->Send(Train(dir.path(), 3));
+  ASSERT_TRUE(TakeUntil([&](const Engine::Event& event) { return MessageOf(event).has_done(); }));
+  const int before = events_;
+  engine_->Kill(EngineExit::Kind::kKilled);
+  ASSERT_TRUE(TakeUntilExit());
+  EXPECT_EQ(events_, before + 1) << "nothing but its end";
 }
 
 TEST_F(EngineProcessTest, FloodWaitsInTheSocketUntilItIsTaken) {
@@ -119,10 +134,11 @@ TEST_F(EngineProcessTest, FloodWaitsInTheSocketUntilItIsTaken) {
 
 TEST_F(EngineProcessTest, LongCommandsArriveWhole) {
   Start({});
-  std::string dataset(500'000, 'd');
-  engine_->Send(protocol::ToLine(protocol::Check{"r1", dataset}));
-  EXPECT_TRUE(TakeUntil(
-      [](const Engine::Event& event) { return event.line.find("checked") != std::string::npos; }));
+  internal::WorkerRequest request;
+  request.set_id("r1");
+  request.mutable_check()->set_dataset(std::string(500'000, 'd'));
+  engine_->Send(request.SerializeAsString());
+  EXPECT_TRUE(TakeUntil([](const Engine::Event& event) { return MessageOf(event).has_checked(); }));
 }
 
 TEST_F(EngineProcessTest, MissingProgramIsAClearError) {

@@ -103,10 +103,10 @@ class EngineSandboxTest : public testing::Test {
           EXPECT_EQ(event.exit->Describe(), "exit code 0");
           ended = true;
         }
-        if (event.line.empty()) continue;
-        const size_t name_size = event.line.find(' ');
-        answers_[event.line.substr(0, name_size)] = event.line.substr(name_size + 1);
-        if (event.line.ends_with(" ok")) successes.insert(event.line.substr(0, name_size));
+        if (event.message.empty()) continue;
+        const size_t name_size = event.message.find(' ');
+        answers_[event.message.substr(0, name_size)] = event.message.substr(name_size + 1);
+        if (event.message.ends_with(" ok")) successes.insert(event.message.substr(0, name_size));
       }
     }
     return successes;

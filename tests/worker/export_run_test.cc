@@ -9,7 +9,7 @@
 
 #include "common/error_reason.h"
 #include "common/file_io.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/worker/scripted_agent.h"
 

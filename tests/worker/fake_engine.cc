@@ -5,8 +5,10 @@
 //   --crash-at=N           raise SIGSEGV at step N     --exit-at=N   exit with code 3 at step N
 //   --hang-at=N            be silent from step N on    --ignore-stop
 //   --exit-at-start        exit with code 4 before hello
-//   --hostile              garbage, overlong lines, unknown types, foreign paths before each step
-//   --flood=N              N lines right after hello
+//   --hostile              garbage, overlong messages, unknown kinds, foreign paths before each
+//   step
+//   --hostile-end          a length of more than 32 bits after `done`, and `done` again
+//   --flood=N              N messages right after hello
 //   --snoop                leave traces at each check, and say which ones it finds
 #include <fcntl.h>
 #include <poll.h>
@@ -20,12 +22,16 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "engine/protocol/message_splitter.h"
+#include "nerf/internal/engine.pb.h"
 
 namespace {
 
-using Json = nlohmann::json;
+using nerf::Delimited;
+using nerf::internal::EngineMessage;
+using nerf::internal::WorkerRequest;
 
 constexpr int kFd = 3;
 
@@ -36,16 +42,18 @@ int Knob(const std::string& name, int otherwise) {
   return it == knobs.end() ? otherwise : std::atoi(it->second.c_str());
 }
 
-void SendText(const std::string& text) {
+void SendBytes(const std::string& bytes) {
   size_t sent = 0;
-  while (sent < text.size()) {
-    const ssize_t n = send(kFd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+  while (sent < bytes.size()) {
+    const ssize_t n = send(kFd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
     if (n < 0) _exit(0);
     sent += static_cast<size_t>(n);
   }
 }
 
-void SendMessage(const Json& message) { SendText(message.dump() + "\n"); }
+void SendMessage(const EngineMessage& message) {
+  SendBytes(Delimited(message.SerializeAsString()));
+}
 
 void WriteTo(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
@@ -57,52 +65,77 @@ struct Job {
   bool training = false, hanging = false;
 };
 
+EngineMessage AboutJob(const std::string& key) {
+  EngineMessage message;
+  message.set_job(key);
+  return message;
+}
+
+EngineMessage AnswerTo(const std::string& id) {
+  EngineMessage message;
+  message.set_id(id);
+  return message;
+}
+
 void Checkpoint(const Job& job) {
   const std::string base = job.out + "/step" + std::to_string(job.step);
   WriteTo(base + ".checkpoint", "checkpoint of step " + std::to_string(job.step));
   WriteTo(base + ".model", "model of step " + std::to_string(job.step));
-  SendMessage({{"type", "checkpoint"},
-               {"job", job.key},
-               {"step", job.step},
-               {"checkpoint", base + ".checkpoint"},
-               {"model", base + ".model"},
-               {"tensors", Json::array({{{"name", "grid"}, {"dtype", "F16"}, {"shape", {4, 2}}}})},
-               {"psnr", nullptr}});
+  EngineMessage message = AboutJob(job.key);
+  nerf::internal::SavedState& saved = *message.mutable_checkpoint();
+  saved.set_step(job.step);
+  saved.set_checkpoint(base + ".checkpoint");
+  saved.set_model(base + ".model");
+  nerf::v1::TensorSpec* tensor = saved.add_tensors();
+  tensor->set_name("grid");
+  tensor->set_dtype("F16");
+  for (const uint32_t size : {4, 2}) tensor->add_shape(size);
+  SendMessage(message);
 }
 
-Json Counters(const Job& job) {
-  return {{"job", job.key},
-          {"step", job.step},
-          {"samples", job.step * 100.0},
-          {"rays", job.step * 10.0},
-          {"loss", 0.5},
-          {"psnr_train", 20.0},
-          {"samples_per_second", 1e5},
-          {"seconds", job.step * 0.01},
-          {"fraction", double(job.step) / job.steps}};
+nerf::v1::Progress Counters(const Job& job) {
+  nerf::v1::Progress progress;
+  progress.set_step(job.step);
+  progress.set_samples(job.step * 100.0);
+  progress.set_rays(job.step * 10.0);
+  progress.set_loss(0.5);
+  progress.set_psnr_train(20);
+  progress.set_samples_per_second(1e5);
+  progress.set_seconds(job.step * 0.01);
+  progress.set_fraction(double(job.step) / job.steps);
+  return progress;
 }
 
 void BeHostile(const Job& job) {
-  SendText("no json at all\n{\"type\":\n[1,2]\n\n{\"type\":\"progress\",\"step\":-1}\n");
-  SendText(std::string("\xff\xfe\x00 binary", 10) + "\n");
-  SendText(std::string(3 << 20, 'x') + "\n");
-  SendMessage({{"type", "sudo"}, {"job", job.key}});
-  SendMessage({{"type", "done"},
-               {"job", "projects/default/jobs/other@1"},
-               {"step", 1},
-               {"samples", 1},
-               {"seconds", 1}});
-  SendMessage({{"type", "preview"}, {"job", job.key}, {"step", 1}, {"image", "/etc/passwd"}});
-  SendMessage({{"type", "checkpoint"},
-               {"job", job.key},
-               {"step", 1},
-               {"checkpoint", job.out + "/../scene/transforms.json"},
-               {"model", "/etc/passwd"}});
-  SendMessage({{"type", "rendered"},
-               {"id", "r1"},
-               {"files", {{"rgb", "/etc/passwd"}}},
-               {"width", 1},
-               {"height", 1}});
+  SendBytes(Delimited("no message at all") + Delimited("") + Delimited("{\"progress\":{}}"));
+  SendBytes(Delimited(std::string("\xff\xfe\x00 binary", 10)));
+  SendBytes(Delimited(std::string(3 << 20, 'x')));
+  SendBytes(Delimited(std::string(1 << 20, '\0')));
+  SendMessage(AboutJob(job.key));  // says nothing
+  EngineMessage newer = AboutJob(job.key);
+  // Field 1000 of a message, as a newer engine might send it.
+  newer.GetReflection()->MutableUnknownFields(&newer)->AddLengthDelimited(1000, "sudo");
+  SendMessage(newer);
+  EngineMessage done = AboutJob("projects/default/jobs/other@1");
+  done.mutable_done()->mutable_progress()->set_step(1);
+  SendMessage(done);
+  EngineMessage preview = AboutJob(job.key);
+  preview.mutable_preview()->set_step(1);
+  preview.mutable_preview()->set_image("/etc/passwd");
+  SendMessage(preview);
+  EngineMessage checkpoint = AboutJob(job.key);
+  checkpoint.mutable_checkpoint()->set_step(1);
+  checkpoint.mutable_checkpoint()->set_checkpoint(job.out + "/../scene/transforms.json");
+  checkpoint.mutable_checkpoint()->set_model("/etc/passwd");
+  SendMessage(checkpoint);
+  EngineMessage rendered = AnswerTo("r1");
+  rendered.mutable_rendered()->mutable_response()->add_images();
+  rendered.mutable_rendered()->add_files("/etc/passwd");
+  SendMessage(rendered);
+  EngineMessage checked = AnswerTo("r1");
+  checked.mutable_checked()->mutable_response()->set_ok(true);
+  checked.mutable_checked()->set_views("/etc/passwd");
+  SendMessage(checked);
 }
 
 void ReadKnobs(int argc, char** argv) {
@@ -115,35 +148,39 @@ void ReadKnobs(int argc, char** argv) {
   }
 }
 
-void Train(const Json& message, Job* job) {
-  *job = {message["job"], message["out"], 0, message["budget"]["amount"].get<int>(), true};
-  if (message.contains("resume")) {
+void Train(const WorkerRequest& request, Job* job) {
+  const nerf::internal::Train& train = request.train();
+  *job = {request.job(), train.out(), 0, static_cast<int>(train.config().steps()), true};
+  if (!train.resume().empty()) {
     std::string words;
-    std::ifstream resume(message["resume"].get<std::string>());
+    std::ifstream resume(train.resume());
     while (resume >> words) job->step = std::atoi(words.c_str());
   }
-  SendMessage({{"type", "started"},
-               {"job", job->key},
-               {"config",
-                {{"method", message["method"]},
-                 {"seed", message["seed"]},
-                 {"budget", message["budget"]},
-                 {"background", "white"},
-                 {"test_every", 8},
-                 {"settings", {{"ema_decay", "0.95"}}}}},
-               {"scene", {{"flavor", "blender"}, {"train", 1}, {"test", 0}}},
-               {"step", job->step}});
+  EngineMessage message = AboutJob(job->key);
+  nerf::internal::Started& started = *message.mutable_started();
+  *started.mutable_config() = train.config();
+  started.mutable_config()->set_background(nerf::v1::TrainingConfig::WHITE);
+  started.mutable_config()->set_test_every(8);
+  (*started.mutable_config()->mutable_settings())["ema_decay"] = "0.95";
+  started.set_flavor("blender");
+  started.set_train_views(1);
+  started.set_step(job->step);
+  SendMessage(message);
 }
 
-void Stop(const Json& message, Job* job) {
+void Stop(const WorkerRequest& request, Job* job) {
   if (knobs.contains("ignore-stop")) return;
   if (!job->training) {
-    SendMessage({{"type", "error"}, {"job", message["job"]}, {"code", "NOT_FOUND"}});
+    EngineMessage message = AboutJob(request.job());
+    message.mutable_refused()->set_code(5);
+    SendMessage(message);
     return;
   }
-  if (message["mode"] == "checkpoint") Checkpoint(*job);
+  if (request.stop().checkpoint()) Checkpoint(*job);
   job->training = false;
-  SendMessage({{"type", "stopped"}, {"job", job->key}, {"step", job->step}});
+  EngineMessage message = AboutJob(job->key);
+  message.mutable_stopped()->set_step(job->step);
+  SendMessage(message);
 }
 
 // Leaves traces in its memory and wherever it can write, and says which ones it finds: in memory,
@@ -175,29 +212,29 @@ std::string Snoop(const std::string& dataset) {
   return found;
 }
 
-void Answer(const Json& message, Job* job) {
-  const std::string type = message["type"];
-  if (type == "train") {
-    Train(message, job);
-  } else if (type == "stop") {
-    Stop(message, job);
-  } else if (type == "render") {
-    const std::string path = message["out"].get<std::string>() + "/rgb_0000.png";
-    WriteTo(path, message.contains("file") ? "of file" : "of job");
-    SendMessage({{"type", "rendered"},
-                 {"id", message["id"]},
-                 {"files", {{"rgb", path}}},
-                 {"width", 4},
-                 {"height", 3},
-                 {"step", job->step},
-                 {"seconds", 0.1}});
-  } else if (type == "check") {
-    SendMessage({{"type", "checked"},
-                 {"id", message["id"]},
-                 {"ok", true},
-                 {"summary", knobs.contains("snoop") ? Snoop(message["dataset"]) : "fine"},
-                 {"problems", Json::array()},
-                 {"warnings", Json::array({"a warning"})}});
+void Answer(const WorkerRequest& request, Job* job) {
+  EngineMessage message = AnswerTo(request.id());
+  if (request.has_train()) {
+    Train(request, job);
+  } else if (request.has_stop()) {
+    Stop(request, job);
+  } else if (request.has_render()) {
+    const std::string path = request.render().out() + "/rgb_0000.png";
+    WriteTo(path, request.render().file().empty() ? "of job" : "of file");
+    nerf::v1::RenderImageResponse& response = *message.mutable_rendered()->mutable_response();
+    response.add_images()->set_channel(nerf::v1::RGB);
+    message.mutable_rendered()->add_files(path);
+    response.set_width(4);
+    response.set_height(3);
+    response.set_step(job->step);
+    response.set_seconds(0.1);
+    SendMessage(message);
+  } else if (request.has_check()) {
+    nerf::v1::ValidateSceneResponse& response = *message.mutable_checked()->mutable_response();
+    response.set_ok(true);
+    response.set_summary(knobs.contains("snoop") ? Snoop(request.check().dataset()) : "fine");
+    response.add_warnings("a warning");
+    SendMessage(message);
   }
 }
 
@@ -211,24 +248,25 @@ void Step(Job* job) {
   }
   if (job->step == Knob("exit-at", -1)) exit(3);
   if (job->step == Knob("hang-at", -1)) job->hanging = true;
-  Json progress = Counters(*job);
-  progress["type"] = "progress";
+  EngineMessage progress = AboutJob(job->key);
+  *progress.mutable_progress()->mutable_progress() = Counters(*job);
   SendMessage(progress);
   if (job->step == 2) {
     WriteTo(job->out + "/preview.png", "preview");
-    SendMessage({{"type", "preview"},
-                 {"job", job->key},
-                 {"step", job->step},
-                 {"psnr", 21.5},
-                 {"image", job->out + "/preview.png"}});
+    EngineMessage preview = AboutJob(job->key);
+    preview.mutable_preview()->set_step(job->step);
+    preview.mutable_preview()->set_psnr(21.5);
+    preview.mutable_preview()->set_image(job->out + "/preview.png");
+    SendMessage(preview);
   }
   if (job->step % Knob("checkpoint-every", 10) == 0 || job->step == job->steps) Checkpoint(*job);
   if (job->step >= job->steps) {
     job->training = false;
-    Json done = Counters(*job);
-    done["type"] = "done";
-    done["psnr"] = 30.25;
-    SendMessage(done);
+    EngineMessage done = AboutJob(job->key);
+    *done.mutable_done()->mutable_progress() = Counters(*job);
+    done.mutable_done()->set_psnr(30.25);
+    const std::string bytes = Delimited(done.SerializeAsString());
+    SendBytes(knobs.contains("hostile-end") ? bytes + "\xff\xff\xff\xff\xff\x01" + bytes : bytes);
   }
 }
 
@@ -237,16 +275,18 @@ void Step(Job* job) {
 int main(int argc, char** argv) {
   ReadKnobs(argc, argv);
   if (knobs.contains("exit-at-start")) return 4;
-  SendMessage({{"type", "hello"},
-               {"version", "fake"},
-               {"device", "cpu"},
-               {"description", "fake device"},
-               {"threads", 1},
-               {"methods", Json::array({"ngp"})}});
-  for (int i = 0; i < Knob("flood", 0); ++i) SendText(std::string(1000, 'f') + "\n");
+  EngineMessage message;
+  nerf::internal::Hello& hello = *message.mutable_hello();
+  hello.set_version("fake");
+  hello.set_device("cpu");
+  hello.set_description("fake device");
+  hello.set_threads(1);
+  hello.add_methods("ngp");
+  SendMessage(message);
+  for (int i = 0; i < Knob("flood", 0); ++i) SendBytes(Delimited(std::string(1000, 'f')));
 
   Job job;
-  std::string incoming;
+  nerf::MessageSplitter incoming;
   while (true) {
     const bool steps = job.training && !job.hanging;
     pollfd fd = {kFd, POLLIN, 0};
@@ -255,12 +295,12 @@ int main(int argc, char** argv) {
       char buffer[65536];
       const ssize_t n = recv(kFd, buffer, sizeof(buffer), 0);
       if (n <= 0) return 0;
-      incoming.append(buffer, static_cast<size_t>(n));
-    }
-    for (size_t end; (end = incoming.find('\n')) != std::string::npos;) {
-      const Json message = Json::parse(incoming.substr(0, end));
-      incoming.erase(0, end + 1);
-      Answer(message, &job);
+      const auto answer = [&](const std::string& bytes) {
+        WorkerRequest request;
+        if (!request.ParseFromString(bytes)) _exit(5);
+        Answer(request, &job);
+      };
+      incoming.Add({buffer, static_cast<size_t>(n)}, answer, [] { _exit(5); });
     }
     if (job.training && !job.hanging) Step(&job);
   }

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "common/error_reason.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/worker/scripted_agent.h"
 #include "worker/runs/render/movie_maker.h"
@@ -41,13 +41,14 @@ class FrameRunTest : public AgentTest {
     return message;
   }
 
-  std::vector<Json> Asked() const {
-    std::vector<Json> asked;
-    for (const Json& message : engines_.engine->sent) {
-      if (message["type"] == "render") asked.push_back(message);
+  std::vector<WorkerRequest> Asked() const {
+    std::vector<WorkerRequest> asked;
+    for (const WorkerRequest& request : engines_.engine->sent) {
+      if (request.has_render()) asked.push_back(request);
     }
     return asked;
   }
+  std::string GivenUp() const { return engines_.Got(WorkerRequest::kCancel).id(); }
 
   void Cancel(uint64_t epoch = 3) {
     v1::SynchronizeResponse cancel;
@@ -61,26 +62,22 @@ class FrameRunTest : public AgentTest {
     acknowledged.set_finished_acknowledged(job);
     Send(acknowledged);
   }
-  void Refuse(const Json& render) {
-    answered_.insert(render["id"].get<std::string>());
-    Say({{"type", "error"},
-         {"id", render["id"]},
-         {"code", "CANCELLED"},
-         {"message", "the render was stopped"}});
+  void Refuse(const WorkerRequest& render) {
+    answered_.insert(render.id());
+    Say(Refusal(render.id(), absl::CancelledError("the render was stopped")));
   }
 
+  // The image of a render.
+  static std::string Write(const WorkerRequest& render) {
+    const std::string file = render.render().out() + "/" + render.id() + "_rgb.png";
+    std::ofstream(file) << "image " << render.id();
+    return file;
+  }
   // Answers every render that the engine has been asked for and has not answered.
   void Answer() {
-    for (const Json& render : Asked()) {
-      if (!answered_.insert(render["id"].get<std::string>()).second) continue;
-      const std::string file =
-          render["out"].get<std::string>() + "/" + render["id"].get<std::string>() + "_rgb.png";
-      std::ofstream(file) << "image " << render["id"];
-      Say({{"type", "rendered"},
-           {"id", render["id"]},
-           {"width", 8},
-           {"height", 6},
-           {"files", {{"rgb", file}}}});
+    for (const WorkerRequest& render : Asked()) {
+      if (!answered_.insert(render.id()).second) continue;
+      Say(RenderedTo(render.id(), {Write(render)}));
     }
   }
 
@@ -99,7 +96,7 @@ TEST_F(FrameRunTest, RendersUploadsAndCommitsEveryFrameThenReportsItsEnd) {
   Start();
   Send(Frames(5));
   ASSERT_EQ(Asked().size(), 2u);  // one is rendered, one waits
-  EXPECT_THAT(ReadFile(Asked()[0]["file"], 100), IsOkAndHolds("model"));
+  EXPECT_THAT(ReadFile(Asked()[0].render().file(), 100), IsOkAndHolds("model"));
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
   for (int i = 0; i < 5; ++i) Answer();
   EXPECT_EQ(Committed(), (std::set<uint32_t>{4, 5, 6, 7, 8}));
@@ -150,7 +147,7 @@ TEST_F(FrameRunTest, CancelDropsWhatTheEngineHasAndReportsCancelled) {
   Start();
   Send(Frames(4));
   Cancel();
-  EXPECT_EQ(engines_.Got("cancel")["id"], Asked().back()["id"]);
+  EXPECT_EQ(GivenUp(), Asked().back().id());
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING) << "the engine still has two frames";
   Answer();
   EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
@@ -163,7 +160,7 @@ TEST_F(FrameRunTest, CancelDropsWhatTheEngineHasAndReportsCancelled) {
 TEST_F(FrameRunTest, NextJobHasNothingToDoWithTheFramesOfACancelledOne) {
   Start();
   Send(Frames(4));
-  const std::vector<Json> cancelled = Asked();
+  const std::vector<WorkerRequest> cancelled = Asked();
   ASSERT_EQ(cancelled.size(), 2u);
   Cancel();
   Refuse(cancelled[1]);  // it waited
@@ -173,13 +170,9 @@ TEST_F(FrameRunTest, NextJobHasNothingToDoWithTheFramesOfACancelledOne) {
   AcknowledgeEnd();
   Send(Frames(4, /*epoch=*/3, kNext));
   ASSERT_EQ(Asked().size(), 4u);
-  for (const Json& late : cancelled) {
+  for (const WorkerRequest& late : cancelled) {
     Refuse(late);
-    Say({{"type", "rendered"},
-         {"id", late["id"]},
-         {"width", 8},
-         {"height", 6},
-         {"files", {{"rgb", late["out"].get<std::string>() + "/late.png"}}}});
+    Say(RenderedTo(late.id(), {late.render().out() + "/late.png"}));
   }
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
   for (int i = 0; i < 4; ++i) Answer();
@@ -203,7 +196,7 @@ TEST_F(FrameRunTest, NoTwoRequestsToEnginesHaveTheSameId) {
     AcknowledgeEnd(job);
   }
   std::set<std::string> ids;
-  for (const Json& render : Asked()) ids.insert(render["id"].get<std::string>());
+  for (const WorkerRequest& render : Asked()) ids.insert(render.id());
   EXPECT_EQ(Asked().size(), 15u);
   EXPECT_EQ(ids.size(), 15u);
 }
@@ -229,7 +222,7 @@ TEST_F(FrameRunTest, EngineThatKeepsACancelledFrameIsKilledAndTheNextJobGoesOn) 
 TEST_F(FrameRunTest, FolderStaysUntilTheEngineHasAnsweredAndGoesThen) {
   Start();
   Send(Frames(4));
-  const std::string folder = Asked()[0]["out"];
+  const std::string folder = Asked()[0].render().out();
   Cancel();
   EXPECT_TRUE(std::filesystem::exists(folder));
   Answer();  // writes there
@@ -242,7 +235,7 @@ TEST_F(FrameRunTest, JobThatReplacesAnotherOneWaitsUntilTheEngineHasGivenItUp) {
   Send(Frames(4));
   Send(Frames(4, /*epoch=*/1, kNext));  // the server has given the first one to others
   EXPECT_EQ(Asked().size(), 2u);
-  EXPECT_EQ(engines_.Got("cancel")["id"], Asked().back()["id"]);
+  EXPECT_EQ(GivenUp(), Asked().back().id());
   Answer();
   EXPECT_TRUE(Committed().empty());
   for (int i = 0; i < 4; ++i) Answer();
@@ -257,7 +250,7 @@ TEST_F(FrameRunTest, AnswersAboutNothingChangeNothing) {
   const std::string key = std::string(kFilm) + "@3";
   for (const char* id : {"", "f3-2-0", "r0", "r999"}) {
     for (const std::string& job : {std::string(), key}) {
-      Say({{"type", "error"}, {"id", id}, {"job", job}, {"code", "INTERNAL"}, {"message", "no"}});
+      Say(Refusal(id, absl::InternalError("no"), job));
     }
   }
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
@@ -274,15 +267,47 @@ TEST_F(FrameRunTest, CrashOfTheEngineIsReportedAndARefusalFailsThePart) {
   AcknowledgeEnd();
   Pass(absl::Seconds(10));
   Send(Frames(4, /*epoch=*/4));
-  Say({{"type", "error"},
-       {"id", Asked().front()["id"]},
-       {"code", "RESOURCE_EXHAUSTED"},
-       {"reason", "OUT_OF_MEMORY"},
-       {"message", "no memory for the view"}});
-  EXPECT_EQ(engines_.Got("cancel")["id"], Asked().back()["id"]);
+  Say(Refusal(Asked().front().id(),
+              WithReason(absl::ResourceExhaustedError("no memory for the view"),
+                         std::string(reason::kOutOfMemory))));
+  EXPECT_EQ(GivenUp(), Asked().back().id());
   Refuse(Asked().back());
   EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
   EXPECT_EQ(server_.last_report()->error().message(), "no memory for the view");
+}
+
+TEST_F(FrameRunTest, FrameWithAnotherNumberOfImagesFailsThePart) {
+  uint64_t epoch = 3;
+  Start();
+  for (const size_t n_files : {0, 2}) {
+    SCOPED_TRACE(n_files);
+    Send(Frames(4, ++epoch));
+    ASSERT_GE(Asked().size(), 2u);
+    const WorkerRequest first = Asked()[Asked().size() - 2], waits = Asked().back();
+    Say(RenderedTo(first.id(), std::vector<std::string>(n_files, Write(first))));
+    Refuse(waits);
+    EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+    EXPECT_EQ(server_.last_report()->error().code(), 13);
+    EXPECT_TRUE(Committed().empty());
+    AcknowledgeEnd();
+  }
+}
+
+TEST_F(FrameRunTest, ImagesOfNoFileOrOutsideTheFolderFailThePart) {
+  uint64_t epoch = 3;
+  Start();
+  for (const std::string file : {"", "/nowhere", "/etc/passwd"}) {
+    SCOPED_TRACE(file);
+    Send(Frames(4, ++epoch));
+    ASSERT_GE(Asked().size(), 2u);
+    const WorkerRequest first = Asked()[Asked().size() - 2], waits = Asked().back();
+    Say(RenderedTo(first.id(), {file}));
+    Refuse(waits);
+    EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+    EXPECT_EQ(server_.last_report()->error().code(), 13);
+    EXPECT_TRUE(Committed().empty());
+    AcknowledgeEnd();
+  }
 }
 
 TEST_F(FrameRunTest, StillsAreRenderedBetweenFrames) {

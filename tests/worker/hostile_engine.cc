@@ -1,6 +1,6 @@
-// An engine that was taken over: tries to reach what is not its own and says what it got, one line
-// per attempt, "NAME ok" or "NAME refused" with the error. Arguments: folder of its job, the key of
-// the worker in its cache folder, a file in the cache that the job's folder has a link to.
+// An engine that was taken over: tries to reach what is not its own and says what it got in one
+// message per attempt, "NAME ok" or "NAME refused" with the error. Arguments: folder of its job,
+// the key of the worker in its cache folder, a file in the cache that the job's folder links to.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -30,8 +30,10 @@ constexpr int kWorkerFd = 3;
 
 void Say(const std::string& name, bool got_it) {
   const char* const error = errno == 0 ? "" : strerrorname_np(errno);
-  const std::string line = name + (got_it ? " ok" : std::string(" refused ") + error) + "\n";
-  if (write(kWorkerFd, line.data(), line.size()) < 0) _exit(1);
+  const std::string text = name + (got_it ? " ok" : std::string(" refused ") + error);
+  // A length below 128 is one byte.
+  const std::string message = static_cast<char>(text.size()) + text;
+  if (text.size() >= 128 || write(kWorkerFd, message.data(), message.size()) < 0) _exit(1);
   errno = 0;
 }
 

@@ -13,7 +13,7 @@
 #include "common/access_reason.h"
 #include "common/error_reason.h"
 #include "common/file_io.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "common/sandbox_support.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"

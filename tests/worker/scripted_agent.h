@@ -8,12 +8,13 @@
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/messages/rpc_status.h"
+#include "nerf/internal/engine.pb.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_random.h"
 #include "tests/testing/temp_dir.h"
@@ -23,7 +24,64 @@
 
 namespace nerf {
 
-using Json = nlohmann::json;
+using internal::EngineMessage;
+using internal::WorkerRequest;
+
+// What a message of an engine is about; what it says is still to be set.
+inline EngineMessage AboutJob(const std::string& job) {
+  EngineMessage message;
+  message.set_job(job);
+  return message;
+}
+inline EngineMessage AnswerTo(const std::string& id) {
+  EngineMessage message;
+  message.set_id(id);
+  return message;
+}
+
+inline EngineMessage Refusal(const std::string& id, const absl::Status& status,
+                             const std::string& job = "") {
+  EngineMessage message = AboutJob(job);
+  message.set_id(id);
+  *message.mutable_refused() = ToRpcStatus(status);
+  return message;
+}
+inline EngineMessage Failure(const std::string& job, const absl::Status& status) {
+  EngineMessage message = AboutJob(job);
+  *message.mutable_failed()->mutable_error() = ToRpcStatus(status);
+  return message;
+}
+inline EngineMessage StoppedAt(const std::string& job, uint32_t step) {
+  EngineMessage message = AboutJob(job);
+  message.mutable_stopped()->set_step(step);
+  return message;
+}
+inline EngineMessage HelloOf(const std::string& description) {
+  EngineMessage message;
+  internal::Hello& hello = *message.mutable_hello();
+  hello.set_version("1");
+  hello.set_device("cpu");
+  hello.set_description(description);
+  return message;
+}
+inline EngineMessage WorkingOn(const std::string& id) {
+  EngineMessage message = AnswerTo(id);
+  message.mutable_working();
+  return message;
+}
+// An image of `channel` in each of the files.
+inline EngineMessage RenderedTo(const std::string& id, const std::vector<std::string>& files,
+                                v1::RenderChannel channel = v1::RGB) {
+  EngineMessage message = AnswerTo(id);
+  internal::Rendered& rendered = *message.mutable_rendered();
+  rendered.mutable_response()->set_width(8);
+  rendered.mutable_response()->set_height(6);
+  for (const std::string& file : files) {
+    rendered.mutable_response()->add_images()->set_channel(channel);
+    rendered.add_files(file);
+  }
+  return message;
+}
 
 // Runs work at once, or after Hold() when LetGo() is called, like a slow network.
 class InlineTasks final : public TaskRunner {
@@ -54,7 +112,7 @@ class ScriptedEngines final : public EngineLauncher {
  public:
   struct State {
     EngineAccess access;
-    std::vector<Json> sent;
+    std::vector<WorkerRequest> sent;
     std::vector<Engine::Event> events;
     std::function<void()> on_readable;
     bool alive = true;
@@ -64,7 +122,9 @@ class ScriptedEngines final : public EngineLauncher {
    public:
     explicit ScriptedEngine(std::shared_ptr<State> state) : state_(std::move(state)) {}
     ~ScriptedEngine() override { state_->alive = false; }
-    void Send(std::string line) override { state_->sent.push_back(Json::parse(line)); }
+    void Send(const std::string& message) override {
+      EXPECT_TRUE(state_->sent.emplace_back().ParseFromString(message));
+    }
     std::vector<Event> Take() override { return std::exchange(state_->events, {}); }
     void Kill(EngineExit::Kind kind) override {
       state_->killed = true;
@@ -83,32 +143,34 @@ class ScriptedEngines final : public EngineLauncher {
     engine = std::make_shared<State>();
     engine->access = access;
     engine->on_readable = std::move(on_readable);
-    if (hello)
-      Say({{"type", "hello"},
-           {"version", "1"},
-           {"device", "cpu"},
-           {"description", "d"},
-           {"nanovdb", true},
-           {"methods", {"ngp", "other"}}});
+    if (hello) {
+      EngineMessage message = HelloOf("d");
+      message.mutable_hello()->set_writes_nanovdb(true);
+      for (const char* method : {"ngp", "other"}) message.mutable_hello()->add_methods(method);
+      Say(message);
+    }
     return std::make_unique<ScriptedEngine>(engine);
   }
   // All of the engine that was launched last, unless another one is named.
-  void Say(const Json& message) { Say(message, *engine); }
-  static void Say(const Json& message, State& speaker) {
-    speaker.events.push_back({message.dump(), std::nullopt});
+  void Say(const EngineMessage& message) { Say(message, *engine); }
+  static void Say(const EngineMessage& message, State& speaker) {
+    SayBytes(message.SerializeAsString(), speaker);
+  }
+  static void SayBytes(const std::string& bytes, State& speaker) {
+    speaker.events.push_back({bytes, std::nullopt});
     speaker.on_readable();
   }
   void Die(EngineExit exit) {
     engine->events.push_back({"", exit});
     engine->on_readable();
   }
-  // The newest message of a type that the engine got.
-  Json Got(const std::string& type) const { return Got(type, *engine); }
-  static Json Got(const std::string& type, const State& listener) {
+  // The newest request of a kind that the engine got; one that asks nothing if it got none.
+  WorkerRequest Got(WorkerRequest::RequestCase kind) const { return Got(kind, *engine); }
+  static WorkerRequest Got(WorkerRequest::RequestCase kind, const State& listener) {
     for (auto it = listener.sent.rbegin(); it != listener.sent.rend(); ++it) {
-      if ((*it)["type"] == type) return *it;
+      if (it->request_case() == kind) return *it;
     }
-    return nullptr;
+    return {};
   }
 
   std::shared_ptr<State> engine;
@@ -152,55 +214,76 @@ class AgentTest : public testing::Test {
     server_.Send(message);
     Settle();
   }
-  void Say(const Json& message) {
+  void Say(const EngineMessage& message) {
     engines_.Say(message);
     Settle();
   }
   // The room of the first project.
   std::string Room() const { return dir_ / "rooms/1"; }
   std::string Key(uint64_t epoch = 1) { return fmt::format("{}@{}", kJob, epoch); }
-  std::string OutDir() { return engines_.Got("train")["out"]; }
+  // What the engine was asked last.
+  internal::Train GotTrain() const { return engines_.Got(WorkerRequest::kTrain).train(); }
+  WorkerRequest GotRender() const { return engines_.Got(WorkerRequest::kRender); }
+  bool WasToldToStop(bool checkpoint) const {
+    const WorkerRequest request = engines_.Got(WorkerRequest::kStop);
+    return request.has_stop() && request.stop().checkpoint() == checkpoint;
+  }
+  std::string OutDir() const { return GotTrain().out(); }
 
   void Started(uint64_t epoch = 1) {
-    Say({{"type", "started"},
-         {"job", Key(epoch)},
-         {"config",
-          {{"method", "ngp"},
-           {"seed", 1},
-           {"budget", {{"kind", "steps"}, {"amount", 30}}},
-           {"background", "white"},
-           {"test_every", 8}}},
-         {"scene", {{"flavor", "blender"}}},
-         {"step", 0}});
+    EngineMessage message = AboutJob(Key(epoch));
+    internal::Started& started = *message.mutable_started();
+    started.mutable_config()->set_method("ngp");
+    started.mutable_config()->set_seed(1);
+    started.mutable_config()->set_steps(30);
+    started.mutable_config()->set_background(v1::TrainingConfig::WHITE);
+    started.mutable_config()->set_test_every(8);
+    started.set_flavor("blender");
+    Say(message);
   }
-  void Progress(int step, uint64_t epoch = 1) {
-    Say({{"type", "progress"},
-         {"job", Key(epoch)},
-         {"step", step},
-         {"samples", step * 100},
-         {"rays", step * 10},
-         {"seconds", step * 0.5},
-         {"fraction", step / 30.0},
-         {"loss", 0.25}});
+  EngineMessage ProgressAt(uint32_t step, uint64_t epoch = 1) {
+    EngineMessage message = AboutJob(Key(epoch));
+    v1::Progress& progress = *message.mutable_progress()->mutable_progress();
+    progress.set_step(step);
+    progress.set_samples(step * 100);
+    progress.set_rays(step * 10);
+    progress.set_seconds(step * 0.5);
+    progress.set_fraction(step / 30.0);
+    progress.set_loss(0.25);
+    return message;
   }
-  void SayCheckpoint(int step, uint64_t epoch = 1) {
+  void Progress(uint32_t step, uint64_t epoch = 1) { Say(ProgressAt(step, epoch)); }
+  EngineMessage PreviewOf(const std::string& image, uint32_t step) {
+    EngineMessage message = AboutJob(Key());
+    message.mutable_preview()->set_step(step);
+    message.mutable_preview()->set_image(image);
+    return message;
+  }
+  EngineMessage CheckpointOf(const std::string& checkpoint, const std::string& model, uint32_t step,
+                             uint64_t epoch = 1) {
+    EngineMessage message = AboutJob(Key(epoch));
+    internal::SavedState& saved = *message.mutable_checkpoint();
+    saved.set_step(step);
+    saved.set_checkpoint(checkpoint);
+    saved.set_model(model);
+    return message;
+  }
+  void SayCheckpoint(uint32_t step, uint64_t epoch = 1) {
     for (const char* name : {"c", "m"}) {
       std::ofstream(fmt::format("{}/{}{}", OutDir(), name, step)) << name << step;
     }
-    engines_.Say({{"type", "checkpoint"},
-                  {"job", Key(epoch)},
-                  {"step", step},
-                  {"checkpoint", fmt::format("{}/c{}", OutDir(), step)},
-                  {"model", fmt::format("{}/m{}", OutDir(), step)}});
-    Settle();
+    Say(CheckpointOf(fmt::format("{}/c{}", OutDir(), step), fmt::format("{}/m{}", OutDir(), step),
+                     step, epoch));
   }
   void SayDone(uint64_t epoch = 1) {
-    Say({{"type", "done"},
-         {"job", Key(epoch)},
-         {"step", 30},
-         {"samples", 3000},
-         {"seconds", 15},
-         {"psnr", 31.5}});
+    EngineMessage message = AboutJob(Key(epoch));
+    v1::Progress& progress = *message.mutable_done()->mutable_progress();
+    progress.set_step(30);
+    progress.set_samples(3000);
+    progress.set_seconds(15);
+    progress.set_fraction(1);
+    message.mutable_done()->set_psnr(31.5);
+    Say(message);
   }
   // A worker that trains kJob at epoch 1.
   void StartTraining() {

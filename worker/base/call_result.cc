@@ -31,10 +31,14 @@ absl::Status AsLostBlob(absl::Status status) {
   return ToStatus(result);
 }
 
-absl::Status Prefixed(std::string_view prefix, const absl::Status& status) {
+absl::Status WithMessage(const absl::Status& status, std::string message) {
   CallResult result = ToCallResult(status);
-  result.message = fmt::format("{}: {}", prefix, result.message);
+  result.message = std::move(message);
   return ToStatus(result);
+}
+
+absl::Status Prefixed(std::string_view prefix, const absl::Status& status) {
+  return WithMessage(status, fmt::format("{}: {}", prefix, std::string(status.message())));
 }
 
 bool IsTransient(absl::StatusCode code) {

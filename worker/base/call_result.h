@@ -28,6 +28,8 @@ absl::Status AsOwnError(absl::Status status);
 // NOT_FOUND of a blob becomes DATA_LOSS: of a call it means that the job is gone. Others stay.
 absl::Status AsLostBlob(absl::Status status);
 
+// The same error with another message.
+absl::Status WithMessage(const absl::Status& status, std::string message);
 // The same error with the message "prefix: message".
 absl::Status Prefixed(std::string_view prefix, const absl::Status& status);
 

@@ -31,19 +31,19 @@ struct EngineExit {
 // another thread when Take has something new.
 class Engine {
  public:
-  // A line without its newline, or the end of the process, which is the last event.
+  // A serialized message, or the end of the process, which is the last event.
   struct Event {
-    std::string line;
+    std::string message;
     std::optional<EngineExit> exit;
   };
 
   // Kills the process if it still runs, and waits for its end.
   virtual ~Engine() = default;
 
-  // Queues bytes that end in a newline. They are lost if the process ends.
-  virtual void Send(std::string line) = 0;
+  // Queues a serialized message. It is lost if the process ends.
+  virtual void Send(const std::string& message) = 0;
 
-  // The events since the last call. Lines above kMaxLineBytes are dropped.
+  // The events since the last call. Messages above kMaxMessageBytes are dropped.
   virtual std::vector<Event> Take() = 0;
 
   // Kills the process with SIGKILL. Take then returns an exit of this kind.

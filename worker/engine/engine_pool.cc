@@ -28,7 +28,7 @@ EnginePool::EnginePool(EnginePoolOptions options, const Clock& clock, EngineLaun
                   listener_.on_ready(engine);
                 },
             .on_message =
-                [this, engine](const protocol::EngineMessage& message) {
+                [this, engine](const internal::EngineMessage& message) {
                   listener_.on_message(engine, message);
                 },
             .on_exit = [this,

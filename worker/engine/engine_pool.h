@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "engine/protocol/messages.h"
+#include "nerf/internal/engine.pb.h"
 #include "worker/base/mailbox.h"
 #include "worker/base/task_runner.h"
 #include "worker/engine/engine.h"
@@ -46,7 +46,7 @@ class EnginePool {
   static constexpr int kEngines = 2;
   struct Listener {
     std::function<void(int engine)> on_ready;  // after hello
-    std::function<void(int engine, const protocol::EngineMessage&)> on_message;
+    std::function<void(int engine, const internal::EngineMessage&)> on_message;
     // The process has ended; it will not answer earlier requests.
     std::function<void(int engine, const EngineExit&)> on_exit;
     // The engine of this room does not start; requests of the room have to be refused.
@@ -89,7 +89,7 @@ class EnginePool {
   const EngineSupervisor& main() const { return *slots_[job_engine_].supervisor; }
   EngineSupervisor& supervisor(int engine) { return *slots_[engine].supervisor; }
   // The newest hello of either.
-  const protocol::Hello& last_hello() const { return slots_[last_ready_].supervisor->last_hello(); }
+  const internal::Hello& last_hello() const { return slots_[last_ready_].supervisor->last_hello(); }
   int restarts() const;
 
  private:

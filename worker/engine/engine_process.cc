@@ -18,13 +18,13 @@
 #include "common/logging.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
-#include "engine/protocol/line_splitter.h"
+#include "engine/protocol/message_splitter.h"
 
 namespace nerf {
 namespace {
 
-// Limits of the lines that wait for Take. Above them the socket is not read.
-constexpr size_t kMaxWaitingLines = 256;
+// Limits of the messages that wait for Take. Above them the socket is not read.
+constexpr size_t kMaxWaitingMessages = 256;
 constexpr size_t kMaxWaitingBytes = size_t{4} << 20;
 // A child that has closed its socket is killed if it does not exit within this time.
 constexpr int kExitGraceMs = 2000;
@@ -70,10 +70,10 @@ class EngineProcess final : public Engine {
     return pid_ > 0;
   }
 
-  void Send(std::string line) override {
+  void Send(const std::string& message) override {
     {
       MutexLock lock(mu_);
-      outgoing_ += line;
+      outgoing_ += Delimited(message);
     }
     Wake();
   }
@@ -107,13 +107,13 @@ class EngineProcess final : public Engine {
 
   void RunIo(pid_t pid) {
     std::string writing;
-    LineSplitter splitter;
+    MessageSplitter splitter;
     std::vector<char> buffer(size_t{64} << 10);
     while (true) {
       bool may_read;
       {
         MutexLock lock(mu_);
-        may_read = events_.size() < kMaxWaitingLines && waiting_bytes_ < kMaxWaitingBytes;
+        may_read = events_.size() < kMaxWaitingMessages && waiting_bytes_ < kMaxWaitingBytes;
         if (writing.empty()) writing.swap(outgoing_);
       }
       pollfd fds[2] = {{socket_.get(), 0, 0}, {wakeup_.get(), POLLIN, 0}};
@@ -144,21 +144,21 @@ class EngineProcess final : public Engine {
     Reap(pid);
   }
 
-  void AddBytes(std::string_view bytes, LineSplitter* splitter) {
+  void AddBytes(std::string_view bytes, MessageSplitter* splitter) {
     bool notify = false;
     splitter->Add(
         bytes,
-        [&](std::string line) {
-          notify |= AddEvent({std::move(line), std::nullopt});
+        [&](std::string message) {
+          notify |= AddEvent({std::move(message), std::nullopt});
         },
-        [] { LogWarning("dropped a line of the engine above the limit of 1 MiB"); });
+        [] { LogWarning("dropped a message of the engine above the limit of 1 MiB"); });
     if (notify) on_readable_();
   }
 
   // Returns whether to call on_readable_.
   bool AddEvent(Event event) {
     MutexLock lock(mu_);
-    waiting_bytes_ += event.line.size();
+    waiting_bytes_ += event.message.size();
     events_.push_back(std::move(event));
     return !std::exchange(notified_, true);
   }

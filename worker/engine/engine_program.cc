@@ -69,7 +69,7 @@ absl::Status ProgramCrashed(std::string_view what, std::string_view how) {
 }
 
 absl::Status FailureOfProgram(std::string_view what, const ChildProcessEnd& end,
-                              const std::optional<protocol::Error>& error) {
+                              const std::optional<absl::Status>& error) {
   switch (end.kind) {
     case ChildProcessEnd::Kind::kStopped:
       return absl::CancelledError("stopped");
@@ -81,17 +81,18 @@ absl::Status FailureOfProgram(std::string_view what, const ChildProcessEnd& end,
       break;
   }
   if (!error.has_value()) return ProgramCrashed(what, fmt::format("exit code {}", end.code));
-  const absl::Status said(error->code, error->message);
-  if (error->reason == reason::kStoreReadOnly) {
-    return AsOwnError(absl::ResourceExhaustedError(error->message));
+  const absl::Status said(error->code(), error->message());
+  const std::optional<ErrorReason> why = GetReason(*error);
+  const std::string reason = why.has_value() ? why->reason : "";
+  if (reason == reason::kStoreReadOnly) {
+    return AsOwnError(absl::ResourceExhaustedError(said.message()));
   }
   if (absl::IsInternal(said) || absl::IsCancelled(said) || absl::IsAborted(said) ||
       absl::IsUnavailable(said)) {
-    return ProgramCrashed(what, error->message);
+    return ProgramCrashed(what, std::string(said.message()));
   }
-  const bool is_named =
-      !error->reason.empty() && error->reason != absl::StatusCodeToString(said.code());
-  return is_named ? WithReason(said, error->reason) : said;
+  const bool is_named = !reason.empty() && reason != absl::StatusCodeToString(said.code());
+  return is_named ? WithReason(said, reason) : said;
 }
 
 }  // namespace nerf

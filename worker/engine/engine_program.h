@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/child_process.h"
-#include "engine/protocol/messages.h"
 
 namespace nerf {
 
@@ -46,8 +45,9 @@ absl::Status ProgramCrashed(std::string_view what, std::string_view how);
 
 // Why a run of it failed: Cancelled after a stop; DeadlineExceeded; ResourceExhausted
 // WORKER_EXHAUSTED where the disk was full; ENGINE_CRASHED where it, or a program that it runs,
-// broke down. Every other `error`, what it said of its failure, is returned as it is.
+// broke down. Every other `error`, what it said of its failure, is returned as it is, but for a
+// reason that only names its code.
 absl::Status FailureOfProgram(std::string_view what, const ChildProcessEnd& end,
-                              const std::optional<protocol::Error>& error);
+                              const std::optional<absl::Status>& error);
 
 }  // namespace nerf

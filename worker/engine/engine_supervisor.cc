@@ -5,14 +5,12 @@
 
 #include "common/exit_code.h"
 #include "common/logging.h"
-#include "engine/protocol/engine_message.h"
-#include "engine/protocol/worker_request.h"
 
 namespace nerf {
 namespace {
 
-// Bad lines of a process beyond this number are counted but not logged.
-constexpr int kMaxLoggedBadLines = 10;
+// Bad messages of a process beyond this number are counted but not logged.
+constexpr int kMaxLoggedBadMessages = 10;
 
 }  // namespace
 
@@ -59,7 +57,7 @@ void EngineSupervisor::Tick() {
 void EngineSupervisor::Launch() {
   const int generation = ++generation_;
   hello_.reset();
-  bad_lines_ = 0;
+  bad_messages_ = 0;
   launched_at_ = clock_.Now();
   if (!std::exchange(wanted_, false)) ++restarts_;
   absl::StatusOr<std::unique_ptr<Engine>> engine = launcher_.Launch(
@@ -81,30 +79,32 @@ void EngineSupervisor::Read(int generation) {
       HandleExit(*event.exit);
       return;
     }
-    HandleLine(event.line);
+    HandleMessage(event.message);
   }
 }
 
-void EngineSupervisor::HandleLine(const std::string& line) {
-  const absl::StatusOr<protocol::EngineMessage> message = protocol::ParseEngineMessage(line);
-  if (!message.ok()) {
-    if (++bad_lines_ <= kMaxLoggedBadLines) {
-      LogWarning("ignored a line of the engine",
-                 {{"problem", std::string(message.status().message())}});
+void EngineSupervisor::HandleMessage(const std::string& bytes) {
+  internal::EngineMessage message;
+  if (!message.ParseFromString(bytes) ||
+      message.message_case() == internal::EngineMessage::MESSAGE_NOT_SET) {
+    if (++bad_messages_ <= kMaxLoggedBadMessages) {
+      LogWarning("ignored a message of the engine that cannot be read", {{"bytes", bytes.size()}});
     }
     return;
   }
   last_message_ = clock_.Now();
-  if (const auto* hello = std::get_if<protocol::Hello>(&*message)) {
+  if (message.has_hello()) {
     if (hello_.has_value()) return;
-    hello_ = last_hello_ = *hello;
+    const internal::Hello& hello = message.hello();
+    hello_ = last_hello_ = hello;
     failed_starts_ = 0;
     ever_ready_ = true;
-    LogInfo("engine is up",
-            {{"device", hello->device}, {"threads", hello->threads}, {"version", hello->version}});
+    LogInfo(
+        "engine is up",
+        {{"device", hello.device()}, {"threads", hello.threads()}, {"version", hello.version()}});
     listener_.on_ready();
   } else if (hello_.has_value()) {
-    listener_.on_message(*message);
+    listener_.on_message(message);
   }
 }
 
@@ -128,8 +128,8 @@ void EngineSupervisor::HandleExit(const EngineExit& exit) {
   listener_.on_exit(exit);
 }
 
-void EngineSupervisor::Send(const protocol::WorkerRequest& request) {
-  if (engine_ != nullptr) engine_->Send(protocol::ToLine(request));
+void EngineSupervisor::Send(const internal::WorkerRequest& request) {
+  if (engine_ != nullptr) engine_->Send(request.SerializeAsString());
 }
 
 void EngineSupervisor::Kill(EngineExit::Kind kind) {

@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "engine/protocol/messages.h"
+#include "nerf/internal/engine.pb.h"
 #include "worker/base/mailbox.h"
 #include "worker/engine/engine.h"
 
@@ -26,7 +26,7 @@ class EngineSupervisor {
  public:
   struct Listener {
     std::function<void()> on_ready;  // after hello
-    std::function<void(const protocol::EngineMessage&)> on_message;
+    std::function<void(const internal::EngineMessage&)> on_message;
     // The process has ended; it will not answer earlier requests.
     std::function<void(const EngineExit&)> on_exit;
   };
@@ -46,7 +46,7 @@ class EngineSupervisor {
 
   bool ready() const { return engine_ != nullptr && hello_.has_value(); }
   // The last hello received, perhaps from an earlier process.
-  const protocol::Hello& last_hello() const { return last_hello_; }
+  const internal::Hello& last_hello() const { return last_hello_; }
   // Time of the last valid message.
   SteadyTime last_message() const { return last_message_; }
   // How often the process was started again.
@@ -58,7 +58,7 @@ class EngineSupervisor {
   const std::string& last_failure() const { return last_failure_; }
 
   // Requires: ready().
-  void Send(const protocol::WorkerRequest& request);
+  void Send(const internal::WorkerRequest& request);
   // on_exit follows. Does nothing without a process.
   void Kill(EngineExit::Kind kind);
 
@@ -66,7 +66,7 @@ class EngineSupervisor {
   void Launch();
   void DropProcess();
   void Read(int generation);
-  void HandleLine(const std::string& line);
+  void HandleMessage(const std::string& bytes);
   void HandleExit(const EngineExit& exit);
 
   // Const after construction.
@@ -80,13 +80,13 @@ class EngineSupervisor {
   EngineAccess access_;
   std::unique_ptr<Engine> engine_;
   int generation_ = 0;  // of the process; callbacks of earlier ones are ignored
-  std::optional<protocol::Hello> hello_;
-  protocol::Hello last_hello_;
+  std::optional<internal::Hello> hello_;
+  internal::Hello last_hello_;
   bool ever_ready_ = false;
   SteadyTime launched_at_, last_message_, next_launch_;
   int restarts_ = 0, failed_starts_ = 0;
   bool wanted_ = false;  // the next launch is by Start, not a restart
-  int bad_lines_ = 0;
+  int bad_messages_ = 0;
   std::string last_failure_;
 };
 

@@ -25,10 +25,10 @@
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "common/logging.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
-#include "engine/protocol/engine_message.h"
-#include "engine/protocol/line_splitter.h"
+#include "engine/protocol/message_splitter.h"
+#include "nerf/internal/engine.pb.h"
 
 namespace nerf {
 namespace {
@@ -189,7 +189,7 @@ absl::StatusOr<std::optional<EngineTrial>> Try(const EngineProcessOptions& optio
   Tracer tracer;
   tracer.Begin(engine, traced);
   EngineTrial trial;
-  LineSplitter splitter;
+  MessageSplitter splitter;
   while (!trial.works && !tracer.end().has_value() && clock.Now() - begin < kTimeLimit) {
     pollfd readable{socket.get(), POLLIN, 0};
     // A traced engine stops at each call, soon after it went on.
@@ -206,10 +206,9 @@ absl::StatusOr<std::optional<EngineTrial>> Try(const EngineProcessOptions& optio
     }
     splitter.Add(
         {bytes.data(), static_cast<size_t>(n)},
-        [&](std::string line) {
-          const auto message = protocol::ParseEngineMessage(line);
-          trial.works =
-              trial.works || (message.ok() && std::holds_alternative<protocol::Hello>(*message));
+        [&](const std::string& bytes) {
+          internal::EngineMessage message;
+          trial.works = trial.works || (message.ParseFromString(bytes) && message.has_hello());
         },
         [] {});
   }

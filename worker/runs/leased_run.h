@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "engine/protocol/messages.h"
+#include "nerf/internal/engine.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/base/server_link.h"
 #include "worker/base/task_runner.h"
@@ -27,7 +27,7 @@ struct JobContext {
   std::shared_ptr<EngineRoom> room;  // of the job's project; the run's folder is in it
   BlobTransport& blobs;
   ServerLink& server;
-  std::function<void(const protocol::WorkerRequest&)> send_to_engine;
+  std::function<void(const internal::WorkerRequest&)> send_to_engine;
   std::function<void(EngineExit::Kind)> kill_engine;
   std::function<std::string()> new_request_id;  // no other request of this worker has it
   std::function<void()> report_changed;         // send the report now
@@ -55,7 +55,7 @@ class LeasedRun {
   virtual void Abandon() = 0;
 
   // A message whose `job` is key(), or whose id the run Owns.
-  virtual void OnEngineMessage(const protocol::EngineMessage& message) = 0;
+  virtual void OnEngineMessage(const internal::EngineMessage& message) = 0;
   virtual bool Owns(const std::string& /*request_id*/) const { return false; }
   // `shared`: the engine also had a render or a check, which may have crashed it.
   virtual void OnEngineExit(const EngineExit& exit, bool shared) = 0;

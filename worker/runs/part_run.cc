@@ -8,8 +8,8 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
-#include "common/rpc/blob_client.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/blob_ref.h"
+#include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
 #include "worker/files/scene_folder.h"
 

@@ -13,7 +13,7 @@ class ProgramRun : public PartRun {
 
   bool waits_for_engine() const override { return false; }
   void Begin() override {}
-  void OnEngineMessage(const protocol::EngineMessage& /*message*/) override {}
+  void OnEngineMessage(const internal::EngineMessage& /*message*/) override {}
   void OnEngineHopeless(const std::string& /*why*/) override {}  // it needs none
   // Until its program has ended.
   bool in_engine() const override { return busy_; }

@@ -82,7 +82,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   model.request_id = spec.request_id;
   model.job = job_key.id;
   model.step = checkpoint->step;
-  model.method = changed.training.config.method;
+  model.method = changed.training.config.method();
   model.blob = checkpoint->model_blob;
   model.preview_psnr = checkpoint->preview_psnr;
   model.tensors = checkpoint->tensors;

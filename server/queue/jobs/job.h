@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "nerf/v1/training_job.pb.h"
 #include "server/queue/jobs/export_spec.h"
 #include "server/queue/jobs/job_kind.h"
 #include "server/queue/jobs/job_labels.h"
@@ -19,20 +20,6 @@
 #include "server/queue/resources/resource_key.h"
 
 namespace nerf {
-
-// The effective config of a job, with every default filled in. engine/config defines and checks
-// what it means; the queue only stores it.
-struct JobConfig {
-  std::string method;  // "ngp"
-  uint32_t seed = 1;
-  std::string budget_kind;  // "steps", "samples" or "seconds"
-  double budget_amount = 0;
-  std::string background;                       // "auto", "white", "black" or "random"
-  uint32_t test_every = 8;                      // 0 holds out no test views
-  std::map<std::string, std::string> settings;  // every setting of the method
-
-  bool operator==(const JobConfig&) const = default;
-};
 
 // The source of a job's initial weights, if it does not start from scratch.
 struct InitReference {
@@ -136,16 +123,15 @@ struct TrainingSpec {
   // Id of the pose job, in the same project, that makes the scene; or empty. Create takes the scene
   // from it.
   std::string pose_job;
-  JobConfig config;
-  std::string requested_config;  // what the client sent: opaque bytes, returned by the service
+  // With every default filled in, without `init`. engine/config defines and checks what it means.
+  v1::TrainingConfig config;
+  v1::TrainingConfig requested_config;  // what the client sent
   std::optional<InitReference> init;
   WorkerCount workers;
   GangDevice gang_device = GangDevice::kCpu;  // of no meaning where workers.max is 1
   std::string init_reason;  // why it starts from `init`; empty where the request named that
   // That workers need, where its budget may be another than that of the checkpoint it goes on from.
   std::string extend_capability;
-
-  bool operator==(const TrainingSpec&) const = default;
 };
 
 // The right to work on a job, held now if HoldsLease(job.state). The lease of a QUEUED job that

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/messages/training_config.h"
 #include "server/queue/jobs/job.h"
 #include "server/queue/jobs/start_choice.h"
 #include "server/queue/resources/request_check.h"
@@ -15,14 +16,13 @@ namespace nerf {
 
 // A training that goes on from the last checkpoint of one that has ended, to a larger budget.
 struct Extension {
-  std::string of;            // id of that job; empty: no extension
-  std::string budget_kind;   // as in JobConfig
-  double budget_amount = 0;  // a new total: what `of` trained counts
+  std::string of;     // id of that job; empty: no extension
+  BudgetWords total;  // what `of` trained counts
 };
 
 // A part of a training that is shared out among jobs (part_jobs.h).
 struct PartSpec {
-  JobConfig config;
+  v1::TrainingConfig config;
   std::string retry_of;                    // id of the part that this one retries; or empty
   std::optional<CheckpointRecord> resume;  // that it goes on from
 };

@@ -30,7 +30,7 @@ struct KindTraits {
   // Its workers commit checkpoints: the job can be paused, retried and extended, it can have
   // deadlines and a crop, and models, renders and exports are made of it.
   bool has_checkpoints = false;
-  // It trains until JobConfig's budget is used, so that TrainingRates know how long it takes.
+  // It trains until its config's budget is used, so that TrainingRates know how long it takes.
   bool has_budget = false;
   // Each part has a lease of its own (RenderPart). Otherwise the job has one, which the members of
   // a gang hold together.

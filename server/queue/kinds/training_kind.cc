@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "common/messages/deterministic_bytes.h"
 #include "server/queue/jobs/any_training.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
@@ -53,14 +54,14 @@ class TrainingPolicy : public KindPolicy {
     fingerprint.Add(spec.training.scene).Add(spec.training.pose_job);
     if (!spec.retry_of.empty()) fingerprint.Add("retry_of").Add(spec.retry_of);
     if (const Extension& extension = spec.extension; !extension.of.empty()) {
-      fingerprint.Add("extension_of").Add(extension.of).Add(extension.budget_kind);
-      fingerprint.Add(fmt::format("{}", extension.budget_amount));
+      fingerprint.Add("extension_of").Add(extension.of).Add(extension.total.kind);
+      fingerprint.Add(fmt::format("{}", extension.total.amount));
     }
     if (const WorkerCount& workers = spec.training.workers; workers != WorkerCount()) {
       fingerprint.Add("workers").Add(uint64_t{workers.min}).Add(uint64_t{workers.max});
     }
     // The config as requested: defaults may change with the server's version.
-    fingerprint.Add(spec.training.requested_config)
+    fingerprint.Add(DeterministicBytes(spec.training.requested_config))
         .Add(spec.training.init.has_value() ? "init" : "scratch");
     if (spec.training.init.has_value()) {
       fingerprint.Add(static_cast<uint64_t>(spec.training.init->kind))
@@ -74,13 +75,13 @@ class TrainingPolicy : public KindPolicy {
 
   std::string_view CapabilityOf(const Job& job) const override {
     if (WantsMerge(job) || !job.part_of.empty()) return job.merge_capability;
-    return job.training.extend_capability.empty() ? job.training.config.method
+    return job.training.extend_capability.empty() ? job.training.config.method()
                                                   : job.training.extend_capability;
   }
 
   std::string WhyNoWorker(const Job& job, const Workers& workers) const override {
     const std::string_view capability = CapabilityOf(job);
-    const std::string& method = job.training.config.method;
+    const std::string& method = job.training.config.method();
     if (capability.starts_with(kMergePrefix)) {
       return fmt::format("no connected worker trains parts of method {}", method);
     }

@@ -120,18 +120,20 @@ void TrainingRates::Note(const std::string& method, const JobProgress& progress)
 
 std::optional<absl::Duration> TrainingRates::TimeLeft(const Job& job) const {
   if (!TraitsOf(job.kind).has_budget) return std::nullopt;
-  const JobConfig& config = job.training.config;
+  const v1::TrainingConfig& config = job.training.config;
   if (job.progress.eta_seconds > 0) return absl::Seconds(job.progress.eta_seconds);
-  const auto left = [&](double done) { return std::max(0.0, config.budget_amount - done); };
-  if (config.budget_kind == "seconds") return absl::Seconds(left(Figure(job.progress, "seconds")));
-  const auto found = rates_.find(config.method);
+  const auto left = [](double budget, double done) { return std::max(0.0, budget - done); };
+  if (config.has_seconds())
+    return absl::Seconds(left(config.seconds(), Figure(job.progress, "seconds")));
+  const auto found = rates_.find(config.method());
   if (found == rates_.end()) return std::nullopt;
   const Rate& rate = found->second;
-  if (config.budget_kind == "steps" && rate.seconds_per_step > 0) {
-    return absl::Seconds(left(job.progress.step) * rate.seconds_per_step);
+  if (config.has_steps() && rate.seconds_per_step > 0) {
+    return absl::Seconds(left(config.steps(), job.progress.step) * rate.seconds_per_step);
   }
-  if (config.budget_kind == "samples" && rate.seconds_per_sample > 0) {
-    return absl::Seconds(left(Figure(job.progress, "samples")) * rate.seconds_per_sample);
+  if (config.has_samples() && rate.seconds_per_sample > 0) {
+    return absl::Seconds(left(config.samples(), Figure(job.progress, "samples")) *
+                         rate.seconds_per_sample);
   }
   return std::nullopt;
 }

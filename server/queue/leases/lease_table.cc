@@ -210,7 +210,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   // Orders, moves and progress are rank 0's.
   if (!traits.has_part_leases && lease.part > 0) return LeaseOrder::kTrain;
   if (progress != nullptr && traits.has_budget)
-    gangs_.rates.Note(entry->job.training.config.method, *progress);
+    gangs_.rates.Note(entry->job.training.config.method(), *progress);
   const LeaseOrder order = OrderFor(entry->job);
   if (progress != nullptr) NoteProgress(state_, *entry, *progress);
   if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {

@@ -28,10 +28,8 @@ void RequestCheck::RequireDisplayName(std::string_view field, std::string_view n
   Require(IsPlainText(name), field, "must be UTF-8 without control characters");
 }
 
-void RequestCheck::Add(const absl::Status& status) {
-  for (FieldViolation& violation : GetFieldViolations(status)) {
-    violations_.push_back(std::move(violation));
-  }
+void RequestCheck::Add(std::vector<FieldViolation> violations) {
+  for (FieldViolation& violation : violations) violations_.push_back(std::move(violation));
 }
 
 absl::Status RequestCheck::Result() const {

@@ -22,8 +22,9 @@ class RequestCheck {
   // At most kMaxDisplayNameLength bytes of UTF-8 without control characters.
   void RequireDisplayName(std::string_view field, std::string_view name);
 
+  void Add(std::vector<FieldViolation> violations);
   // Adds the violations of an InvalidFieldsError.
-  void Add(const absl::Status& status);
+  void Add(const absl::Status& status) { Add(GetFieldViolations(status)); }
 
   // OK, or InvalidArgument FIELD_INVALID with every problem.
   absl::Status Result() const;

@@ -40,15 +40,16 @@ absl::Status CheckExtension(const Job& job, const Extension& extension) {
         fmt::format("{} was trained in parts, whose optimizers are not kept; train it anew", name));
   }
   if (job.checkpoints.empty()) return NoCheckpoint(name);
-  const std::string& kind = extension.budget_kind;
-  if (kind == "seconds" && job.training.config.budget_kind != kind) {
+  const auto& [kind, amount] = extension.total;
+  const v1::TrainingConfig& config = job.training.config;
+  if (kind == "seconds" && !config.has_seconds()) {
     return InvalidFieldsError(
         {{kind, fmt::format("{} has a budget in {}, and its checkpoint stores no training time; "
                             "the new total must be in samples or steps",
-                            name, job.training.config.budget_kind)}});
+                            name, GetBudget(config).value_or(BudgetWords()).kind)}});
   }
   const std::optional<double> spent = SpentAt(job, job.checkpoints.back(), kind);
-  if (spent.has_value() && extension.budget_amount <= *spent) {
+  if (spent.has_value() && amount <= *spent) {
     return InvalidFieldsError({{kind, fmt::format("must be above the {:.0f} {} that {} has trained",
                                                   *spent, kind, name)}});
   }
@@ -56,9 +57,8 @@ absl::Status CheckExtension(const Job& job, const Extension& extension) {
 }
 
 void Extend(const Extension& extension, TrainingSpec* training) {
-  training->config.budget_kind = extension.budget_kind;
-  training->config.budget_amount = extension.budget_amount;
-  training->extend_capability = fmt::format("{}{}", kExtendPrefix, training->config.method);
+  SetBudget(extension.total, &training->config);
+  training->extend_capability = fmt::format("{}{}", kExtendPrefix, training->config.method());
 }
 
 }  // namespace nerf

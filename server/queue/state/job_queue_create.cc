@@ -51,7 +51,7 @@ absl::StatusOr<std::string> JobQueue::ResolveSource(ModelSource& source) {
   source.step = checkpoint->step;
   source.model_blob = checkpoint->model_blob;
   UseCrop(job.crop, &source);
-  return job.training.config.method;
+  return job.training.config.method();
 }
 
 absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl::Time now) {
@@ -226,7 +226,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
 std::vector<Job> JobQueue::MakeParts(const JobSpec& spec, Job* whole) {
   std::vector<Job> parts;
   if (!spec.parts.empty())
-    whole->merge_capability = fmt::format("{}{}", kMergePrefix, whole->training.config.method);
+    whole->merge_capability = fmt::format("{}{}", kMergePrefix, whole->training.config.method());
   for (const PartSpec& part : spec.parts) {
     Job job = *whole;
     job.parts.clear();

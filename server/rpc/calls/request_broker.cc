@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/error_reason.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 
 namespace nerf {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/error_reason.h"
-#include "common/rpc/blob_client.h"
+#include "common/messages/blob_ref.h"
 #include "common/status_macros.h"
 
 namespace nerf {

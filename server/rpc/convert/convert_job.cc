@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
 #include "engine/config/train_config.h"
 #include "server/queue/jobs/job_spec.h"
@@ -197,9 +197,9 @@ absl::StatusOr<JobSpec> FromProto(const v1::ExtendJobRequest& request) {
       check.Require(false, "total", "must be steps, samples or seconds");
       break;
   }
-  spec.extension = {job.id, std::string(BudgetKindName(total.kind)), total.amount};
+  spec.extension = {job.id, {std::string(BudgetKindName(total.kind)), total.amount}};
   const absl::Status allowed = CheckBudgetAndSplit(config);
-  check.Require(allowed.ok(), spec.extension.budget_kind, std::string(allowed.message()));
+  check.Require(allowed.ok(), spec.extension.total.kind, std::string(allowed.message()));
   NERF_RETURN_IF_ERROR(check.Result());
   return spec;
 }

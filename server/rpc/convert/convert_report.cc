@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/error_reason.h"
-#include "common/rpc/proto_figures.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/proto_figures.h"
+#include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"

@@ -1,16 +1,15 @@
 #include "server/rpc/convert/convert_training.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "common/rpc/proto_figures.h"
-#include "common/rpc/training_config.h"
+#include "common/messages/proto_figures.h"
+#include "common/messages/training_config.h"
 #include "common/status_macros.h"
+#include "engine/messages/config_message.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
@@ -25,17 +24,6 @@ namespace nerf {
 namespace {
 
 constexpr char kConfigField[] = "job.training.config";
-
-// Serializes equal messages to equal bytes: maps are sorted by key.
-std::string SerializeDeterministically(const google::protobuf::MessageLite& message) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  message.SerializeToCodedStream(&coded);
-  coded.Trim();
-  return bytes;
-}
 
 WorkerCount ParseWorkers(const v1::WorkerCount& proto, const TrainConfig& config,
                          RequestCheck& check) {
@@ -76,17 +64,22 @@ void TakeScene(const v1::CreateJobRequest& request, JobSpec* spec, RequestCheck&
   }
 }
 
+v1::TrainingConfig EffectiveConfigOf(const TrainingSpec& training) {
+  v1::TrainingConfig config = training.config;
+  if (training.init.has_value()) *config.mutable_init() = ToProto(*training.init);
+  return config;
+}
+
 void FillTraining(const Job& job, bool /*whole*/, v1::Job* proto) {
   const TrainingSpec& training = job.training;
   const auto job_name = [&](const std::string& id) { return JobName({job.key.project, id}); };
   v1::TrainingSpec& spec = *proto->mutable_training();
   if (!training.scene.empty()) spec.set_scene(SceneName({job.key.project, training.scene}));
   if (!training.pose_job.empty()) spec.set_pose_job(job_name(training.pose_job));
-  // A request that cannot be parsed is left out.
-  if (!spec.mutable_config()->ParseFromString(training.requested_config)) spec.clear_config();
+  *spec.mutable_config() = training.requested_config;
   // Of an extension, the request is that of the first job.
-  if (const JobConfig& config = training.config; !training.extend_capability.empty())
-    SetBudget({config.budget_kind, config.budget_amount}, spec.mutable_config());
+  if (const auto total = GetBudget(training.config); !training.extend_capability.empty())
+    SetBudget(total.value_or(BudgetWords()), spec.mutable_config());
   if (const WorkerCount& workers = training.workers; workers != WorkerCount()) {
     spec.mutable_workers()->set_min(workers.min);
     spec.mutable_workers()->set_max(workers.max);
@@ -94,7 +87,7 @@ void FillTraining(const Job& job, bool /*whole*/, v1::Job* proto) {
   ShowKeptCrop(job.crop, &spec);
 
   v1::TrainingStatus& status = *proto->mutable_training_status();
-  *status.mutable_effective_config() = ToProto(training.config, training.init);
+  *status.mutable_effective_config() = EffectiveConfigOf(training);
   status.set_init_reason(training.init_reason);
   if (job.progress != JobProgress()) *status.mutable_progress() = ToProto(job.progress);
   for (const CheckpointRecord& checkpoint : job.checkpoints) {
@@ -120,18 +113,20 @@ absl::Status ParseTraining(const v1::CreateJobRequest& request, RequestCheck& ch
   const v1::TrainingSpec& proto = request.job().training();
   TrainingSpec& training = spec->training;
   TakeScene(request, spec, check);
-  const TrainConfig config = ParseTrainConfig(kConfigField, proto.config(), check);
-  training.config = ToJobConfig(config);
+  std::vector<FieldViolation> wrong;
+  const TrainConfig config = ReadConfig(kConfigField, proto.config(), &wrong);
+  check.Add(std::move(wrong));
+  training.config = ToMessage(config);
   training.workers = ParseWorkers(proto.workers(), config, check);
   if (GangDevices(config) == kOnCuda) training.gang_device = GangDevice::kCuda;
   if (const MethodDescription* method = FindMethodDescription(config.method);
       method != nullptr && training.workers.max > 1) {
     for (const TrainConfig& part : method->Parts(config))
-      spec->parts.emplace_back().config = ToJobConfig(part);
+      spec->parts.emplace_back().config = ToMessage(part);
   }
-  v1::TrainingConfig requested = proto.config();
-  requested.DiscardUnknownFields();  // they would be stored and sent in every response
-  training.requested_config = SerializeDeterministically(requested);
+  training.requested_config = proto.config();
+  // They would be stored and sent in every response.
+  training.requested_config.DiscardUnknownFields();
   training.init = ParseInit(kConfigField, proto.config(), check);
   if (training.init.has_value() && !training.init->source.project.empty()) {
     check.Require(spec->project.empty() || training.init->source.project == spec->project,
@@ -143,7 +138,7 @@ absl::Status ParseTraining(const v1::CreateJobRequest& request, RequestCheck& ch
 void FillTrainingOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
   order->set_action(v1::DesiredJob::TRAIN);
   AddManifest(grant.scene.files, order->mutable_files());
-  *order->mutable_config() = ToProto(grant.job.training.config, grant.job.training.init);
+  *order->mutable_config() = EffectiveConfigOf(grant.job.training);
   if (grant.resume.has_value()) *order->mutable_resume() = ToProto(grant.lease.job, *grant.resume);
   order->set_extend(!grant.job.training.extend_capability.empty());
   if (grant.job.training.init.has_value())
@@ -225,8 +220,8 @@ v1::ListJobMetricsResponse ToProto(const JobCurve& curve) {
 }
 
 TrainConfig EffectiveConfig(const v1::CreateJobRequest& request) {
-  RequestCheck ignored;
-  return ParseTrainConfig(kConfigField, request.job().training().config(), ignored);
+  std::vector<FieldViolation> ignored;
+  return ReadConfig(kConfigField, request.job().training().config(), &ignored);
 }
 
 }  // namespace nerf

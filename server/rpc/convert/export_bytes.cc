@@ -96,7 +96,7 @@ double BytesOf(const TensorRecord& tensor) {
 std::optional<KnownModel> FindModel(const ServiceContext& services, const ModelSource& source) {
   KnownModel model;
   std::string method;
-  std::map<std::string, std::string> settings;
+  v1::TrainingConfig trained;
   ResourceKey trained_by = source.source;
   if (source.from_checkpoint) {
     const absl::StatusOr<Job> job = services.queue.Get(source.source);
@@ -106,8 +106,8 @@ std::optional<KnownModel> FindModel(const ServiceContext& services, const ModelS
       model.tensors = checkpoint.tensors;
       model.byte_size = static_cast<double>(checkpoint.model_blob.byte_size);
     }
-    method = job->training.config.method;
-    settings = job->training.config.settings;
+    trained = job->training.config;
+    method = trained.method();
   } else {
     const absl::StatusOr<ModelRecord> record = services.models.Get(source.source);
     if (!record.ok()) return std::nullopt;
@@ -115,12 +115,12 @@ std::optional<KnownModel> FindModel(const ServiceContext& services, const ModelS
     model.byte_size = static_cast<double>(record->blob.byte_size);
     method = record->method;
     const absl::StatusOr<Job> job = services.queue.Get({source.source.project, record->job});
-    if (job.ok()) settings = job->training.config.settings;
+    if (job.ok()) trained = job->training.config;
   }
   absl::StatusOr<TrainConfig> config = DefaultConfig(method);
   if (!config.ok()) return std::nullopt;
   model.config = *std::move(config);
-  for (const auto& [key, value] : settings)
+  for (const auto& [key, value] : trained.settings())
     SetConfigField(key, value, &model.config).IgnoreError();  // of another version
   return model;
 }

@@ -71,9 +71,9 @@ std::vector<TensorShape> ShapesOf(const std::vector<TensorRecord>& tensors) {
 }
 
 // The settings of a job. InvalidArgument for those of a version with other settings.
-absl::StatusOr<TrainConfig> SettingsOf(const JobConfig& job) {
-  NERF_ASSIGN_OR_RETURN(TrainConfig config, DefaultConfig(job.method));
-  for (const auto& [key, value] : job.settings)
+absl::StatusOr<TrainConfig> SettingsOf(const v1::TrainingConfig& job) {
+  NERF_ASSIGN_OR_RETURN(TrainConfig config, DefaultConfig(job.method()));
+  for (const auto& [key, value] : job.settings())
     NERF_RETURN_IF_ERROR(SetConfigField(key, value, &config));
   return config;
 }

@@ -1,4 +1,5 @@
 // The blob client against a small in-process ByteStream server that can cut transfers.
+#include "common/messages/blob_ref.h"
 #include "common/rpc/blob_client.h"
 
 #include <gmock/gmock.h>

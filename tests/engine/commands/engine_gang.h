@@ -13,19 +13,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/file_io.h"
-#include "engine/protocol/engine_message.h"
-#include "engine/protocol/line_splitter.h"
-#include "engine/protocol/worker_request.h"
-#include "engine/serve/line_socket.h"
+#include "engine/protocol/message_splitter.h"
 #include "fmt/format.h"
+#include "nerf/internal/engine.pb.h"
 #include "tests/engine/commands/engine_process.h"
+#include "tests/engine/commands/worker_messages.h"
 
 namespace nerf {
 
@@ -34,16 +33,15 @@ class EngineGang {
  public:
   // What one of them did with a training.
   struct Outcome {
-    std::optional<protocol::EngineMessage> end;  // done, failed or stopped; nullopt: none in time
+    std::optional<internal::EngineMessage> end;  // done, failed or stopped; nullopt: none in time
     std::string checkpoint, model;               // the last files
     uint32_t n_texts = 0;                        // that it told the others
 
     // The error's message; empty where it has not failed.
     std::string Error() const {
-      const auto* const failed = end.has_value() ? std::get_if<protocol::Failed>(&*end) : nullptr;
-      return failed == nullptr ? "" : failed->error.message;
+      return end.has_value() && end->has_failed() ? end->failed().error().message() : "";
     }
-    bool IsDone() const { return end.has_value() && std::holds_alternative<protocol::Done>(*end); }
+    bool IsDone() const { return end.has_value() && end->has_done(); }
   };
   // What reaches the ranks of the text that one of them has told.
   using Alter = std::function<std::string(uint32_t rank, std::string text)>;
@@ -55,17 +53,19 @@ class EngineGang {
     for (const auto& engine : engines_) shutdown(engine->socket.get(), SHUT_RDWR);
   }
 
-  // Has every engine train as its rank, into `message.out`/RANK, until all have ended. The others
+  // Has every engine train as its rank, into `train.out`/RANK, until all have ended. The others
   // of one that fails are stopped after a while, as the server would do.
-  std::vector<Outcome> Train(protocol::Train message, const Alter& alter = {}) {
-    const std::string out = message.out;
+  std::vector<Outcome> Train(internal::WorkerRequest request, const Alter& alter = {}) {
+    internal::Train& train = *request.mutable_train();
+    const std::string out = train.out();
     const auto n_ranks = static_cast<uint32_t>(engines_.size());
     outcomes_.assign(n_ranks, {});
     texts_.clear();
     for (uint32_t rank = 0; rank < n_ranks; ++rank) {
-      message.out = fmt::format("{}/{}", out, rank);
-      message.ranks = protocol::RankPlace{rank, std::max(n_told_ranks_, n_ranks), ""};
-      Send(rank, message);
+      train.set_out(fmt::format("{}/{}", out, rank));
+      train.mutable_ranks()->set_rank(rank);
+      train.mutable_ranks()->set_count(std::max(n_told_ranks_, n_ranks));
+      Send(rank, request);
     }
     const absl::Time deadline = absl::Now() + kTimeLimit;
     std::optional<absl::Time> failed_at;
@@ -76,7 +76,7 @@ class EngineGang {
       if (!stopped && failed_at.has_value() && absl::Now() - *failed_at > kAfterFailure) {
         stopped = true;
         for (uint32_t rank = 0; rank < n_ranks; ++rank) {
-          if (!outcomes_[rank].end.has_value()) Send(rank, protocol::Stop{message.job});
+          if (!outcomes_[rank].end.has_value()) Send(rank, StopMessage(request.job()));
         }
       }
     }
@@ -91,7 +91,7 @@ class EngineGang {
   struct Engine {
     UniqueFd socket;
     std::unique_ptr<EngineProcess> process;
-    LineSplitter lines;
+    MessageSplitter messages;
     bool has_ended = false;
   };
 
@@ -107,8 +107,13 @@ class EngineGang {
     return engine;
   }
 
-  void Send(uint32_t rank, const protocol::WorkerRequest& request) {
-    EXPECT_TRUE(LineSocket(engines_[rank]->socket.get()).Write(protocol::ToLine(request)));
+  void Send(uint32_t rank, const internal::WorkerRequest& request) {
+    const std::string bytes = Delimited(request.SerializeAsString());
+    for (std::string_view left = bytes; !left.empty();) {
+      const ssize_t n = send(engines_[rank]->socket.get(), left.data(), left.size(), MSG_NOSIGNAL);
+      ASSERT_GT(n, 0);
+      left.remove_prefix(static_cast<size_t>(n));
+    }
   }
 
   bool HaveEnded() const {
@@ -138,32 +143,33 @@ class EngineGang {
         engines_[rank]->has_ended = true;
         continue;
       }
-      engines_[rank]->lines.Add(
+      engines_[rank]->messages.Add(
           {buffer.data(), static_cast<size_t>(n)},
-          [&](const std::string& line) { Handle(rank, line, alter); },
-          [] { ADD_FAILURE() << "a line that is too long"; });
+          [&](const std::string& bytes) { Handle(rank, bytes, alter); },
+          [] { ADD_FAILURE() << "a message that is too long"; });
     }
   }
 
-  void Handle(uint32_t rank, const std::string& line, const Alter& alter) {
-    absl::StatusOr<protocol::EngineMessage> message = protocol::ParseEngineMessage(line);
-    ASSERT_TRUE(message.ok()) << line;
+  void Handle(uint32_t rank, const std::string& bytes, const Alter& alter) {
+    internal::EngineMessage message;
+    ASSERT_TRUE(message.ParseFromString(bytes));
     Outcome& outcome = outcomes_.at(rank);
-    if (const auto* const text = std::get_if<protocol::RankText>(&*message)) {
+    if (message.has_rank_text()) {
+      const v1::RankText& text = message.rank_text();
       ++outcome.n_texts;
-      auto& told = texts_[text->sequence];
-      told[rank] = alter ? alter(rank, text->text) : text->text;
+      auto& told = texts_[text.sequence()];
+      told[rank] = alter ? alter(rank, text.text()) : text.text();
       if (told.size() < engines_.size()) return;
-      protocol::RankTexts all{text->job, text->sequence, {}};
-      for (const auto& [of, each] : told) all.texts.push_back(each);
+      internal::WorkerRequest all;
+      all.set_job(message.job());
+      all.mutable_rank_texts()->set_sequence(text.sequence());
+      for (const auto& [of, each] : told) all.mutable_rank_texts()->add_texts(each);
       for (uint32_t to = 0; to < engines_.size(); ++to) Send(to, all);
-    } else if (const auto* const files = std::get_if<protocol::Checkpoint>(&*message)) {
-      outcome.checkpoint = files->checkpoint;
-      outcome.model = files->model;
-    } else if (std::holds_alternative<protocol::Done>(*message) ||
-               std::holds_alternative<protocol::Failed>(*message) ||
-               std::holds_alternative<protocol::Stopped>(*message)) {
-      outcome.end = *std::move(message);
+    } else if (message.has_checkpoint()) {
+      outcome.checkpoint = message.checkpoint().checkpoint();
+      outcome.model = message.checkpoint().model();
+    } else if (message.has_done() || message.has_failed() || message.has_stopped()) {
+      outcome.end = std::move(message);
     }
   }
 

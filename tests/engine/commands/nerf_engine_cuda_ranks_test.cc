@@ -56,13 +56,17 @@ class NerfEngineCudaRanksTest : public ::testing::Test {
                        reference_->dataset, out, kSteps, n_ranks, device, settings);
   }
   // The same as a worker asks for it.
-  protocol::Train JobOf(const std::string& out) const {
-    protocol::Train job;
-    job.job = out;
-    job.dataset = reference_->dataset;
-    job.out = dir_ / out;
-    job.config = {"ngp", 1, protocol::Budget{"steps", kSteps}, "auto", 8, kSettings};
-    job.preview_interval_seconds = protocol::kMaxIntervalSeconds;
+  internal::WorkerRequest JobOf(const std::string& out) const {
+    internal::WorkerRequest job;
+    job.set_job(out);
+    internal::Train& train = *job.mutable_train();
+    train.set_dataset(reference_->dataset);
+    train.set_out(dir_ / out);
+    train.mutable_config()->set_method("ngp");
+    train.mutable_config()->set_seed(1);
+    train.mutable_config()->set_steps(kSteps);
+    train.mutable_config()->mutable_settings()->insert(kSettings.begin(), kSettings.end());
+    train.set_preview_interval_seconds(1e9);
     return job;
   }
   std::string Train(const std::string& out, int n_ranks,
@@ -211,8 +215,8 @@ TEST_F(NerfEngineCudaRanksTest, EnginesOfWorkersWriteTheFilesOfOneProcess) {
 TEST_F(NerfEngineCudaRanksTest, EnginesOnDevicesOfTwoKindsDoNotTrainTogether) {
   EngineGang gang(kEngine, {"cuda:0", "cpu"});
   // Neither kind refuses this config.
-  protocol::Train job = JobOf("mixed");
-  job.config.settings.erase("cuda_deterministic");
+  internal::WorkerRequest job = JobOf("mixed");
+  job.mutable_train()->mutable_config()->mutable_settings()->erase("cuda_deterministic");
   for (const EngineGang::Outcome& rank : gang.Train(job)) {
     EXPECT_NE(rank.Error().find("rank 1 trains something else: kind of device (--device): cpu, "
                                 "rank 0 has cuda"),
@@ -259,8 +263,8 @@ TEST_F(NerfEngineCudaRanksTest, ARankWhoseTextSaysSomethingElseEndsTheTraining) 
             }).substr(0, std::string("rank 1 trains something else: ").size()),
             "rank 1 trains something else: ");
   // The engines are as good as before.
-  protocol::Train after = JobOf("after");
-  after.config.budget->amount = 2;
+  internal::WorkerRequest after = JobOf("after");
+  after.mutable_train()->mutable_config()->set_steps(2);
   for (const EngineGang::Outcome& rank : gang.Train(after))
     EXPECT_TRUE(rank.IsDone()) << rank.Error();
 }

@@ -2,42 +2,34 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
+
+#include "engine/serve/request_check.h"
+#include "tests/engine/commands/worker_messages.h"
 
 namespace nerf {
 namespace {
 
-// Valid requests.
-std::string Render(const std::string& id) {
-  protocol::Render render;
-  render.id = id;
-  render.file = "f";
-  render.orbit_count = 1;
-  render.out = "o";
-  return protocol::ToLine(render);
-}
-std::string Check(const std::string& id) { return protocol::ToLine(protocol::Check{id, "d"}); }
-std::string Cancel(const std::string& id) { return protocol::ToLine(protocol::Cancel{id}); }
-std::string Train(const std::string& job) {
-  protocol::Train train;
-  train.job = job;
-  train.dataset = "d";
-  train.out = "o";
-  return protocol::ToLine(train);
-}
-std::string Stop(const std::string& job, bool checkpoint = false) {
-  return protocol::ToLine(protocol::Stop{job, checkpoint});
+using internal::WorkerRequest;
+
+WorkerRequest Check(const std::string& id) { return CheckMessage(id, "d"); }
+
+void Put(RequestQueue& queue, const WorkerRequest& request) {
+  queue.Put(request, request.ByteSizeLong());
 }
 
 std::string IdOf(const std::optional<QueuedRequest>& request) {
-  return request.has_value() ? request->received.id : "none";
+  return request.has_value() ? request->request.id() : "none";
 }
 
 TEST(RequestQueueTest, KeepsOrderAndTurnsBadLinesIntoErrors) {
   RequestQueue queue;
-  queue.PutLine(Render("a"));
-  queue.PutLine("garbage");
-  queue.PutLine(Check("b"));
+  Put(queue, ValidRender("a"));
+  queue.Put(absl::InvalidArgumentError("no message"), 7);
+  Put(queue, Check("b"));
   EXPECT_EQ(IdOf(queue.TryTake()), "a");
   EXPECT_FALSE(queue.TryTake()->ok());
   EXPECT_EQ(IdOf(queue.TryTake()), "b");
@@ -46,10 +38,10 @@ TEST(RequestQueueTest, KeepsOrderAndTurnsBadLinesIntoErrors) {
 
 TEST(RequestQueueTest, RendersAndChecksThatAreCancelledWhileTheyWaitComeFirstToBeAnswered) {
   RequestQueue queue;
-  queue.PutLine(Render("a"));
-  queue.PutLine(Render("b"));
-  queue.PutLine(Check("c"));
-  for (const char* id : {"a", "c", "unknown"}) queue.PutLine(Cancel(id));
+  Put(queue, ValidRender("a"));
+  Put(queue, ValidRender("b"));
+  Put(queue, Check("c"));
+  for (const char* id : {"a", "c", "unknown"}) Put(queue, CancelMessage(id));
   for (const char* id : {"a", "c"}) {
     const std::optional<QueuedRequest> cancelled = queue.TryTakeUrgent();
     ASSERT_TRUE(cancelled.has_value());
@@ -65,44 +57,44 @@ TEST(RequestQueueTest, RendersAndChecksThatAreCancelledWhileTheyWaitComeFirstToB
 
 TEST(RequestQueueTest, JobGoesBeforeRendersAndChecksThatWait) {
   RequestQueue queue;
-  queue.PutLine(Render("a"));
+  Put(queue, ValidRender("a"));
   EXPECT_FALSE(queue.HasUrgent());
-  queue.PutLine(Train("j"));
-  queue.PutLine(Cancel("unknown"));
+  Put(queue, ValidTrain("j"));
+  Put(queue, CancelMessage("unknown"));
   EXPECT_TRUE(queue.HasUrgent());
-  EXPECT_EQ(queue.WaitTake()->received.type, "train");
+  EXPECT_TRUE(queue.WaitTake()->request.has_train());
   EXPECT_EQ(IdOf(queue.WaitTake()), "a");
 }
 
 TEST(RequestQueueTest, CancelWakesWhoWaitsForARequest) {
   RequestQueue queue;
-  queue.PutLine(Render("a"));
-  queue.PutLine(Cancel("a"));
+  Put(queue, ValidRender("a"));
+  Put(queue, CancelMessage("a"));
   EXPECT_TRUE(queue.WaitTake()->cancelled);
 }
 
 TEST(RequestQueueTest, StopOfTheJobInWorkActsAtOnceAndIsStillDelivered) {
   RequestQueue queue;
   const std::stop_token stop = queue.BeginJob("j");
-  queue.PutLine(Stop("other"));
+  Put(queue, StopMessage("other"));
   EXPECT_FALSE(stop.stop_requested());
-  queue.PutLine(Stop("j"));
+  Put(queue, StopMessage("j"));
   EXPECT_TRUE(stop.stop_requested());
-  EXPECT_EQ(queue.TryTake()->received.job, "j") << "before what came earlier";
-  EXPECT_EQ(queue.TryTake()->received.job, "other");
+  EXPECT_EQ(queue.TryTake()->request.job(), "j") << "before what came earlier";
+  EXPECT_EQ(queue.TryTake()->request.job(), "other");
 }
 
 TEST(RequestQueueTest, StopsOfTheJobInWorkAreUrgent) {
   RequestQueue queue;
   queue.BeginJob("j");
-  queue.PutLine(Render("a"));
+  Put(queue, ValidRender("a"));
   EXPECT_EQ(queue.TryTakeUrgent(), std::nullopt);
-  queue.PutLine(Stop("j", true));
-  queue.PutLine(Stop("j"));
+  Put(queue, StopMessage("j", true));
+  Put(queue, StopMessage("j"));
   for (const bool checkpoint : {true, false}) {
     const std::optional<QueuedRequest> stop = queue.TryTakeUrgent();
     ASSERT_TRUE(stop.has_value());
-    EXPECT_EQ(std::get<protocol::Stop>(*stop->received.request).checkpoint, checkpoint);
+    EXPECT_EQ(stop->request.stop().checkpoint(), checkpoint);
   }
   EXPECT_EQ(queue.TryTakeUrgent(), std::nullopt);
 }
@@ -110,42 +102,38 @@ TEST(RequestQueueTest, StopsOfTheJobInWorkAreUrgent) {
 TEST(RequestQueueTest, StopThatCameTooLateIsStillDelivered) {
   RequestQueue queue;
   queue.BeginJob("j");
-  queue.PutLine(Stop("j"));
+  Put(queue, StopMessage("j"));
   queue.EndJob();
-  EXPECT_EQ(queue.WaitTake()->received.job, "j");
+  EXPECT_EQ(queue.WaitTake()->request.job(), "j");
 }
 
 TEST(RequestQueueTest, RequestAtWorkIsStoppedByItsCancelAlone) {
   RequestQueue queue;
-  const std::string render = Render("a");
-  queue.PutLine(render);
+  const WorkerRequest render = ValidRender("a");
+  Put(queue, render);
   const std::stop_token stop = queue.TryTake()->stop;
-  queue.PutLine(Cancel("b"));
+  Put(queue, CancelMessage("b"));
   EXPECT_FALSE(stop.stop_requested());
-  queue.PutLine(Cancel("a"));
+  Put(queue, CancelMessage("a"));
   EXPECT_TRUE(stop.stop_requested());
   queue.EndRequest("a");
-  queue.PutLine(render);
+  Put(queue, render);
   EXPECT_FALSE(queue.TryTake()->stop.stop_requested()) << "the next of that name";
 }
 
-std::string QueuedLiveFrame(const std::string& id) {
-  protocol::Render render;
-  render.id = id;
-  render.file = "f";
-  render.orbit_count = 1;
-  render.jpeg = render.live = true;
-  render.out = "o";
-  return protocol::ToLine(render);
+WorkerRequest QueuedLiveFrame(const std::string& id) {
+  WorkerRequest request = ValidRender(id);
+  request.mutable_render()->mutable_live()->set_jpeg_quality(40);
+  return request;
 }
 
 TEST(RequestQueueTest, LiveFramesComeInTheirOrderBeforeOtherRendersAndChecks) {
   RequestQueue queue;
-  queue.PutLine(Check("check"));
-  queue.PutLine(Render("still"));
+  Put(queue, Check("check"));
+  Put(queue, ValidRender("still"));
   EXPECT_FALSE(queue.HasLive());
-  queue.PutLine(QueuedLiveFrame("first"));
-  queue.PutLine(QueuedLiveFrame("second"));
+  Put(queue, QueuedLiveFrame("first"));
+  Put(queue, QueuedLiveFrame("second"));
   EXPECT_TRUE(queue.HasLive());
   EXPECT_FALSE(queue.HasUrgent());
   for (const char* id : {"first", "second", "check", "still"}) EXPECT_EQ(IdOf(queue.TryTake()), id);
@@ -154,11 +142,11 @@ TEST(RequestQueueTest, LiveFramesComeInTheirOrderBeforeOtherRendersAndChecks) {
 
 TEST(RequestQueueTest, CancelStopsTheOneOfTwoRequestsAtWorkThatItNames) {
   RequestQueue queue;
-  queue.PutLine(Render("still"));
+  Put(queue, ValidRender("still"));
   const std::stop_token still = queue.TryTake()->stop;
-  queue.PutLine(QueuedLiveFrame("live"));
+  Put(queue, QueuedLiveFrame("live"));
   const std::stop_token live = queue.TryTake()->stop;
-  queue.PutLine(Cancel("still"));
+  Put(queue, CancelMessage("still"));
   EXPECT_TRUE(still.stop_requested());
   EXPECT_FALSE(live.stop_requested());
   queue.End();
@@ -168,53 +156,53 @@ TEST(RequestQueueTest, CancelStopsTheOneOfTwoRequestsAtWorkThatItNames) {
 // A worker may ask for something new while what it cancelled is still being stopped.
 TEST(RequestQueueTest, SecondRequestOfAnIdIsRefusedUntilTheFirstIsAnswered) {
   RequestQueue queue;
-  const auto expect_refused = [&](const std::string& line) {
-    queue.PutLine(line);
+  const auto expect_refused = [&](const WorkerRequest& request) {
+    Put(queue, request);
     const std::optional<QueuedRequest> second = queue.TryTake();
     ASSERT_TRUE(second.has_value());
-    EXPECT_EQ(second->received.request.status().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_EQ(second->status.code(), absl::StatusCode::kAlreadyExists);
     EXPECT_EQ(IdOf(second), "a") << "so that it can be answered";
   };
-  queue.PutLine(Render("a"));
-  queue.PutLine(Check("a"));
+  Put(queue, ValidRender("a"));
+  Put(queue, Check("a"));
   const std::stop_token first = queue.TryTake()->stop;
   EXPECT_FALSE(queue.TryTake()->ok()) << "the first one waited";
-  expect_refused(Render("a"));  // it is at work
-  queue.PutLine(Cancel("a"));
+  expect_refused(ValidRender("a"));  // it is at work
+  Put(queue, CancelMessage("a"));
   EXPECT_TRUE(first.stop_requested());
   expect_refused(Check("a"));  // it is being stopped
   queue.EndRequest("a");
-  queue.PutLine(Render("a"));
+  Put(queue, ValidRender("a"));
   const std::optional<QueuedRequest> next = queue.TryTake();
   ASSERT_TRUE(next.has_value() && next->ok());
   EXPECT_FALSE(next->stop.stop_requested());
-  queue.PutLine(Cancel("a"));
+  Put(queue, CancelMessage("a"));
   EXPECT_TRUE(next->stop.stop_requested());
 }
 
 TEST(RequestQueueTest, IdOfARequestThatIsCancelledWhileItWaitsIsFreeOnceItIsAnswered) {
   RequestQueue queue;
-  queue.PutLine(Render("a"));
-  queue.PutLine(Cancel("a"));
-  queue.PutLine(Render("a"));
+  Put(queue, ValidRender("a"));
+  Put(queue, CancelMessage("a"));
+  Put(queue, ValidRender("a"));
   EXPECT_TRUE(queue.TryTake()->cancelled);
   EXPECT_FALSE(queue.TryTake()->ok());
   queue.EndRequest("a");
-  queue.PutLine(Render("a"));
+  Put(queue, ValidRender("a"));
   EXPECT_FALSE(queue.TryTake()->cancelled);
 }
 
 TEST(RequestQueueTest, RequestThatIsPutBackForAStopOfTheJobIsTheFirstBehindIt) {
   RequestQueue queue;
   queue.BeginJob("j");
-  queue.PutLine(Check("a"));
-  queue.PutLine(Check("b"));
+  Put(queue, Check("a"));
+  Put(queue, Check("b"));
   std::optional<QueuedRequest> check = queue.TryTake();
-  queue.PutLine(Stop("j"));
+  Put(queue, StopMessage("j"));
   EXPECT_FALSE(check->stop.stop_requested()) << "whoever works looks at the job's token, too";
   queue.PutBackRequest(*std::move(check));
   queue.EndJob();
-  EXPECT_EQ(queue.TryTake()->received.type, "stop");
+  EXPECT_TRUE(queue.TryTake()->request.has_stop());
   const std::optional<QueuedRequest> again = queue.TryTake();
   EXPECT_EQ(IdOf(again), "a");
   EXPECT_FALSE(again->cancelled);
@@ -225,26 +213,26 @@ TEST(RequestQueueTest, RequestThatIsPutBackForAStopOfTheJobIsTheFirstBehindIt) {
 TEST(RequestQueueTest, RequestThatIsCancelledBeforeItIsPutBackIsAnsweredAsCancelled) {
   RequestQueue queue;
   queue.BeginJob("j");
-  queue.PutLine(Check("a"));
+  Put(queue, Check("a"));
   std::optional<QueuedRequest> check = queue.TryTake();
-  queue.PutLine(Stop("j"));
-  queue.PutLine(Cancel("a"));
+  Put(queue, StopMessage("j"));
+  Put(queue, CancelMessage("a"));
   queue.PutBackRequest(*std::move(check));
   EXPECT_TRUE(queue.TryTakeUrgent()->cancelled);
 }
 
 TEST(RequestQueueTest, RequestThatIsCancelledAfterItWasPutBackIsAnsweredAsCancelled) {
   RequestQueue queue;
-  queue.PutLine(Check("a"));
+  Put(queue, Check("a"));
   std::optional<QueuedRequest> check = queue.TryTake();
   queue.PutBackRequest(*std::move(check));
-  queue.PutLine(Cancel("a"));
+  Put(queue, CancelMessage("a"));
   EXPECT_TRUE(queue.TryTake()->cancelled);
 }
 
 TEST(RequestQueueTest, EndStopsTheRequestAtWork) {
   RequestQueue queue;
-  queue.PutLine(Check("a"));
+  Put(queue, Check("a"));
   const std::stop_token stop = queue.TryTake()->stop;
   queue.End();
   EXPECT_TRUE(stop.stop_requested());
@@ -254,26 +242,48 @@ TEST(RequestQueueTest, EndStopsTheRequestAtWork) {
 TEST(RequestQueueTest, JobThatComesWhileTheLastOneEndsStaysUrgent) {
   RequestQueue queue;
   queue.BeginJob("j");
-  queue.PutLine(Train("k"));
+  Put(queue, ValidTrain("k"));
   queue.EndJob();
-  EXPECT_EQ(queue.TryTakeUrgent()->received.job, "k");
+  EXPECT_EQ(queue.TryTakeUrgent()->request.job(), "k");
 }
 
 // It will be answered with an error, and an error changes nothing.
-TEST(RequestQueueTest, StopWithoutAModeThatIsKnownStopsNothing) {
+TEST(RequestQueueTest, StopThatIsRefusedStopsNothing) {
   RequestQueue queue;
-  queue.PutLine(R"({"type":"stop","job":"j","mode":"now"})");
+  WorkerRequest wrong = StopMessage("j");
+  wrong.set_id(std::string(kMaxNameBytes + 1, 'i'));
+  Put(queue, wrong);
   const std::stop_token stop = queue.BeginJob("j");
-  queue.PutLine(R"({"type":"stop","job":"j"})");
-  queue.PutLine(R"({"type":"stop","job":"j","mode":7})");
+  Put(queue, wrong);
+  Put(queue, StopMessage(""));
+  queue.Put(absl::InvalidArgumentError("no message"), 7);
   EXPECT_FALSE(stop.stop_requested());
-  queue.PutLine(Stop("j", true));
+  Put(queue, StopMessage("j", true));
   EXPECT_TRUE(stop.stop_requested());
+}
+
+// A job that is refused has to be answered before the renders that wait.
+TEST(RequestQueueTest, JobThatIsRefusedIsUrgentAndStartsNothing) {
+  RequestQueue queue;
+  Put(queue, ValidRender("a"));
+  Put(queue, ValidTrain(""));
+  const std::optional<QueuedRequest> train = queue.TryTakeUrgent();
+  ASSERT_TRUE(train.has_value());
+  EXPECT_EQ(train->status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(train->request.has_train()) << "so that it can be answered";
+}
+
+TEST(RequestQueueTest, CancelWithoutAnIdIsAnsweredAndCancelsNothing) {
+  RequestQueue queue;
+  Put(queue, ValidRender("a"));
+  Put(queue, CancelMessage(""));
+  EXPECT_FALSE(queue.TryTake()->cancelled);
+  EXPECT_FALSE(queue.TryTake()->ok());
 }
 
 TEST(RequestQueueTest, StopThatWaitedBeforeItsJobBeganCounts) {
   RequestQueue queue;
-  queue.PutLine(Stop("j"));
+  Put(queue, StopMessage("j"));
   EXPECT_TRUE(queue.BeginJob("j").stop_requested());
 }
 
@@ -281,7 +291,7 @@ TEST(RequestQueueTest, JobThatEndedCannotStopTheNext) {
   RequestQueue queue;
   queue.BeginJob("j");
   queue.EndJob();
-  queue.PutLine(Stop("j"));
+  Put(queue, StopMessage("j"));
   queue.TryTake();
   EXPECT_FALSE(queue.BeginJob("k").stop_requested());
 }
@@ -299,19 +309,43 @@ TEST(RequestQueueTest, EndWakesWaitersAndStopsTheJob) {
 TEST(RequestQueueTest, FloodIsRefusedAndNotStored) {
   RequestQueue queue;
   const std::string padding(1 << 20, 'p');
-  for (int i = 0; i < 70; ++i) queue.PutLine(Check(std::to_string(100 + i) + padding));
+  for (int i = 0; i < 70; ++i) Put(queue, CheckMessage(std::to_string(100 + i), padding));
   int n_messages = 0, n_errors = 0;
   while (const auto mail = queue.TryTake()) ++(mail->ok() ? n_messages : n_errors);
   EXPECT_EQ(n_messages, 63);  // of a little more than 1 MiB each, in 64 MiB
   EXPECT_EQ(n_errors, 7);
 }
 
-TEST(RequestQueueTest, DeepNestingIsRefusedBracketsInStringsAreNot) {
+TEST(RequestQueueTest, ErrorsInARowAreAnsweredByOneBeyondAThousand) {
   RequestQueue queue;
-  queue.PutLine(Check(std::string(100, '[') + "\"{"));
-  EXPECT_TRUE(queue.TryTake()->ok());
-  queue.PutLine(R"({"type":"check","id":)" + std::string(100, '[') + std::string(100, ']') + "}");
-  EXPECT_FALSE(queue.TryTake()->ok());
+  for (int i = 0; i < 5000; ++i) queue.Put(absl::InvalidArgumentError("no message"), 0);
+  Put(queue, Check("a"));
+  int n_errors = 0;
+  std::optional<QueuedRequest> taken = queue.TryTake();
+  for (; taken.has_value() && !taken->ok(); taken = queue.TryTake()) ++n_errors;
+  EXPECT_EQ(n_errors, 1001);
+  EXPECT_EQ(IdOf(taken), "a");
+}
+
+TEST(RequestQueueTest, TextsOfTheRanksAreOfTheJobInWork) {
+  RequestQueue queue;
+  queue.BeginJob("j");
+  WorkerRequest request;
+  request.mutable_rank_texts()->set_sequence(2);
+  request.mutable_rank_texts()->add_texts("a\xff");
+  request.mutable_rank_texts()->add_texts("b");
+  request.set_job("other");
+  Put(queue, request);
+  EXPECT_EQ(queue.AwaitRankTexts(2, absl::ZeroDuration()).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  request.set_job("j");
+  Put(queue, request);
+  EXPECT_EQ(*queue.AwaitRankTexts(2, absl::ZeroDuration()),
+            (std::vector<std::string>{"a\xff", "b"}));
+  EXPECT_EQ(queue.TryTake(), std::nullopt) << "they are no requests to handle";
+  Put(queue, StopMessage("j"));
+  EXPECT_EQ(queue.AwaitRankTexts(3, absl::Minutes(5)).status().code(),
+            absl::StatusCode::kCancelled);
 }
 
 }  // namespace

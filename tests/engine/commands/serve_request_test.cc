@@ -1,10 +1,11 @@
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 
+#include "common/error_reason.h"
 #include "common/file_io.h"
-#include "engine/protocol/scene_views.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
@@ -16,27 +17,42 @@ namespace nerf {
 namespace {
 
 // A frame of a live view, of the job in training or of a file.
-Json ServedLiveFrame(Json render) {
-  render["live"] = true;
-  render["format"] = "jpeg";
-  render["jpeg_quality"] = 40;
-  return render;
+WorkerRequest ServedLiveFrame(WorkerRequest request) {
+  request.mutable_render()->mutable_live()->set_jpeg_quality(40);
+  return request;
+}
+
+// The files of a rendered view.
+std::map<v1::RenderChannel, std::string> FilesOf(const EngineMessage& message) {
+  const internal::Rendered& rendered = message.rendered();
+  EXPECT_EQ(rendered.files_size(), rendered.response().images_size());
+  std::map<v1::RenderChannel, std::string> files;
+  for (int i = 0; i < rendered.files_size(); ++i)
+    files[rendered.response().images(i).channel()] = rendered.files(i);
+  return files;
+}
+
+// The picture of a rendered view, as its file has it.
+std::string PictureOf(const EngineMessage& message) {
+  EXPECT_THAT(message, Says(EngineMessage::kRendered));
+  return ReadFile(FilesOf(message)[v1::RGB], 1 << 20).value_or("none");
 }
 
 // Renders and checks, alone and during a training.
 class ServeRequestTest : public ServeLoopTest {
  protected:
   // A picture that takes minutes.
-  Json HugeRender(const std::string& id, const std::string& job) {
-    Json render = RenderMessage(id);
-    render["job"] = job;
-    render["width"] = 3000;
-    render["height"] = 3000;
-    return render;
+  WorkerRequest HugeRender(const std::string& id, const std::string& file,
+                           const std::string& job = "") {
+    WorkerRequest request = RenderMessage(id, file, job);
+    request.mutable_render()->mutable_view()->set_width(3000);
+    request.mutable_render()->mutable_view()->set_height(3000);
+    return request;
   }
 
   // A data set that takes minutes to decode: one picture, listed many times.
-  Json HugeCheck(const std::string& id) {
+  std::string HugeDataset() {
+    using Json = nlohmann::json;
     const std::string folder = dir_ / "huge";
     std::filesystem::create_directory(folder);
     ImageU8 image{2000, 2000, 3, std::vector<uint8_t>(2000 * 2000 * 3)};
@@ -52,273 +68,229 @@ class ServeRequestTest : public ServeLoopTest {
     }
     std::ofstream(folder + "/transforms.json")
         << Json{{"w", 2000}, {"h", 2000}, {"fl_x", 2000}, {"frames", frames}}.dump();
-    return {{"type", "check"}, {"id", id}, {"dataset", folder}};
+    return folder;
+  }
+
+  void BeginTraining(const std::string& job) {
+    Send(TrainMessage(job, 1'000'000'000));
+    ASSERT_THAT(ReceiveAnswer(), Says(EngineMessage::kStarted));
+  }
+
+  void ExpectWorking(const EngineMessage& message, const std::string& id) {
+    EXPECT_THAT(message, Says(EngineMessage::kWorking));
+    EXPECT_EQ(message.id(), id);
   }
 
   // Waits until two progress messages have the same step: a request then runs between two steps.
   void WaitUntilARequestIsAtWork() {
-    int before = -1;
-    for (int step = ReceiveProgress()["step"]; step != before; step = ReceiveProgress()["step"])
-      before = step;
+    uint32_t before = UINT32_MAX;
+    for (uint32_t step = ReceiveStep(); step != before; step = ReceiveStep()) before = step;
   }
 
   // Waits until the job has taken another step. Only progress messages may come.
   void ExpectStepsAreTaken() {
-    const Json before = ReceiveProgress();
-    Json after = ReceiveProgress();
-    while (!HasFailure() && after.value("step", 0) <= before.value("step", 0))
-      after = ReceiveProgress();
+    const uint32_t before = ReceiveStep();
+    while (!HasFailure() && ReceiveStep() <= before) {
+    }
   }
-  Json ReceiveProgress() {
-    Json message = Receive();
-    EXPECT_EQ(message["type"], "progress") << message;
-    return message;
+  // The step of the next message, which tells progress.
+  uint32_t ReceiveStep() {
+    const EngineMessage message = Receive();
+    EXPECT_THAT(message, Says(EngineMessage::kProgress));
+    return message.progress().progress().step();
   }
 
   // Cancels a running request.
   void CancelAtWork(const std::string& id) {
-    Send({{"type", "cancel"}, {"id", id}});
-    Json answer = ReceiveAnswer();
-    while (answer["type"] == "working") answer = ReceiveAnswer();
-    EXPECT_EQ(answer["type"], "error") << answer;
-    EXPECT_EQ(answer["id"], id);
-    EXPECT_EQ(answer["code"], "CANCELLED");
-    EXPECT_NE(answer["message"].get<std::string>().find("was stopped"), std::string::npos)
-        << answer << " had not begun";
+    Send(CancelMessage(id));
+    const EngineMessage answer = ReceiveEnd();
+    EXPECT_THAT(answer, Says(EngineMessage::kRefused));
+    EXPECT_EQ(answer.id(), id);
+    EXPECT_THAT(ErrorOf(answer), StatusIs(absl::StatusCode::kCancelled, "was stopped"))
+        << "it had not begun";
   }
 };
 
 TEST_F(ServeRequestTest, RendersTheJobInTrainingBetweenItsSteps) {
-  Send(TrainMessage("j", 1e9));
-  ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  Json render = RenderMessage("r1");
-  render["job"] = "j";
-  Send(render);
-  const Json rendered = ReceiveAnswer();
-  ASSERT_EQ(rendered["type"], "rendered") << rendered;
-  EXPECT_EQ(rendered["id"], "r1");
-  EXPECT_EQ(rendered["width"], 16);
-  EXPECT_EQ(rendered["height"], 12);
-  EXPECT_GT(rendered["far"], 0);
-  EXPECT_EQ(rendered["files"].size(), 3u);
-  for (const auto& [channel, path] : rendered["files"].items()) {
-    const auto image = DecodeImage(path.get<std::string>());
+  BeginTraining("j");
+  Send(RenderMessage("r1", "", "j"));
+  const EngineMessage rendered = ReceiveAnswer();
+  ASSERT_THAT(rendered, Says(EngineMessage::kRendered));
+  EXPECT_EQ(rendered.id(), "r1");
+  const v1::RenderImageResponse& response = rendered.rendered().response();
+  EXPECT_EQ(response.width(), 16u);
+  EXPECT_EQ(response.height(), 12u);
+  EXPECT_GT(response.far(), 0);
+  EXPECT_GT(response.seconds(), 0);
+  EXPECT_EQ(response.path(), v1::PATH_ORBIT);
+  EXPECT_EQ(response.full_width(), 0u) << "it was not reduced";
+  const auto files = FilesOf(rendered);
+  EXPECT_EQ(files.size(), 3u);
+  for (const auto& [channel, path] : files) {
+    const auto image = DecodeImage(path);
     ASSERT_THAT(image, IsOk()) << channel;
     EXPECT_EQ(image->width, 16);
   }
-  render["job"] = "other";
-  Send(render);
-  EXPECT_EQ(ReceiveAnswer()["reason"], "STATE_CONFLICT") << "as a job's that has ended";
+  Send(RenderMessage("r2", "", "other"));
+  EXPECT_THAT(ErrorOf(ReceiveAnswer()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, reason::kStateConflict))
+      << "as a job's that has ended";
 }
 
 TEST_F(ServeRequestTest, LargeRenderLetsTheTrainingGoOnAndCanBeCancelled) {
-  Send(TrainMessage("j", 1e9));
-  ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  Send(HugeRender("r1", "j"));
+  BeginTraining("j");
+  Send(HugeRender("r1", "", "j"));
   for (int i = 0; i < 3; ++i) ExpectStepsAreTaken();
   CancelAtWork("r1");
   ExpectStepsAreTaken();
 }
 
 TEST_F(ServeRequestTest, RenderBehindALargeOneIsAnsweredWhenItIsCancelled) {
-  Send(TrainMessage("j", 1e9));
-  ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  Send(HugeRender("r1", "j"));
-  Send(HugeRender("r2", "j"));
+  BeginTraining("j");
+  Send(HugeRender("r1", "", "j"));
+  Send(HugeRender("r2", "", "j"));
   ExpectStepsAreTaken();
-  Send({{"type", "cancel"}, {"id", "r2"}});
-  const Json answer = ReceiveAnswer();
-  EXPECT_EQ(answer["id"], "r2");
-  EXPECT_EQ(answer["code"], "CANCELLED");
+  Send(CancelMessage("r2"));
+  const EngineMessage answer = ReceiveAnswer();
+  EXPECT_EQ(answer.id(), "r2");
+  EXPECT_THAT(ErrorOf(answer), StatusIs(absl::StatusCode::kCancelled));
   CancelAtWork("r1");
 }
 
 TEST_F(ServeRequestTest, SecondRenderOfAnIdIsRefusedAndTheFirstGoesOn) {
-  Json huge = HugeRender("r1", "");
-  huge.erase("job");
-  huge["file"] = TrainToTheEnd("j", 5)["model"];
-  Send(huge);
-  EXPECT_EQ(ReceiveAnswer()["type"], "working");
-  const auto next = [&] {
-    Json message = ReceiveAnswer();
-    while (message["type"] == "working") message = ReceiveAnswer();
-    return message;
-  };
-  Json second = RenderMessage("r1");
-  second["file"] = huge["file"];
+  const std::string model = TrainToTheEnd("j", 5).model();
+  Send(HugeRender("r1", model));
+  EXPECT_THAT(ReceiveAnswer(), Says(EngineMessage::kWorking));
+  const WorkerRequest second = RenderMessage("r1", model);
   Send(second);
   // Answered in its turn: behind the render at work.
   CancelAtWork("r1");
-  const Json refused = next();
-  EXPECT_EQ(refused["type"], "error") << refused;
-  EXPECT_EQ(refused["code"], "ALREADY_EXISTS");
+  EXPECT_THAT(ErrorOf(ReceiveEnd()), StatusIs(absl::StatusCode::kAlreadyExists));
   Send(second);
-  EXPECT_EQ(next()["type"], "rendered") << "the id is free again";
+  EXPECT_THAT(ReceiveEnd(), Says(EngineMessage::kRendered)) << "the id is free again";
 }
 
 // One that a live frame has interrupted keeps the memory of its picture.
 TEST_F(ServeRequestTest, CancelOfASuspendedRenderIsAnsweredAtOnce) {
-  Json huge = HugeRender("r1", "");
-  huge.erase("job");
-  huge["file"] = TrainToTheEnd("j", 5)["model"];
-  Send(huge);
-  EXPECT_EQ(ReceiveAnswer()["type"], "working");
-  Json live = ServedLiveFrame(huge);
-  live["id"] = "live";
-  Send(live);
-  Json working = ReceiveAnswer();
-  while (working["id"] != "live") working = ReceiveAnswer();
+  const std::string model = TrainToTheEnd("j", 5).model();
+  Send(HugeRender("r1", model));
+  EXPECT_THAT(ReceiveAnswer(), Says(EngineMessage::kWorking));
+  Send(ServedLiveFrame(HugeRender("live", model)));
+  EngineMessage working = ReceiveAnswer();
+  while (!HasFailure() && working.id() != "live") working = ReceiveAnswer();
   CancelAtWork("r1");
   CancelAtWork("live");
   ExpectAlive();
 }
 
 TEST_F(ServeRequestTest, StopDoesNotWaitForTheRenderAtWorkWhichGoesOn) {
-  Send(TrainMessage("j", 1e9));
-  ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  Send(HugeRender("r1", "j"));
+  BeginTraining("j");
+  Send(HugeRender("r1", "", "j"));
   ExpectStepsAreTaken();
-  Send({{"type", "stop"}, {"job", "j"}, {"mode", "checkpoint"}});
-  EXPECT_EQ(ReceiveAnswer()["type"], "checkpoint");
-  EXPECT_EQ(ReceiveAnswer()["type"], "stopped");
-  const Json working = Receive();
-  EXPECT_EQ(working["type"], "working");
-  EXPECT_EQ(working["id"], "r1");
+  Send(StopMessage("j", true));
+  EXPECT_THAT(ReceiveAnswer(), Says(EngineMessage::kCheckpoint));
+  EXPECT_THAT(ReceiveAnswer(), Says(EngineMessage::kStopped));
+  ExpectWorking(Receive(), "r1");
   CancelAtWork("r1");
   ExpectAlive();
 }
 
 TEST_F(ServeRequestTest, JobDoesNotWaitForTheRenderAtWork) {
-  Json render = HugeRender("r1", "");
-  render.erase("job");
-  render["file"] = TrainToTheEnd("j", 5)["model"];
-  Send(render);
-  EXPECT_EQ(Receive()["type"], "working");
-  Send(TrainMessage("k", 1e9));
-  Json started = Receive();
-  while (started["type"] == "working") started = Receive();
-  EXPECT_EQ(started["type"], "started") << started;
+  Send(HugeRender("r1", TrainToTheEnd("j", 5).model()));
+  EXPECT_THAT(Receive(), Says(EngineMessage::kWorking));
+  Send(TrainMessage("k", 1'000'000'000));
+  EngineMessage started = Receive();
+  while (started.has_working()) started = Receive();
+  EXPECT_THAT(started, Says(EngineMessage::kStarted));
   ExpectStepsAreTaken();
   CancelAtWork("r1");
 }
 
 // The render takes longer than the second that it may take at once.
 TEST_F(ServeRequestTest, RenderThatATrainingInterruptsHasTheSameBytes) {
-  const Json done = TrainToTheEnd("j", 20);
-  Json render = RenderMessage("r1");
-  render["file"] = done["model"];
-  render["width"] = 400;
-  render["height"] = 300;
-  const auto bytes_of = [&] {
-    Send(render);
-    Json rendered = ReceiveAnswer();
-    while (rendered["type"] == "working") rendered = ReceiveAnswer();
-    EXPECT_EQ(rendered["type"], "rendered") << rendered;
-    return ReadFile(rendered["files"]["rgb"].get<std::string>(), 1 << 20).value_or("none");
-  };
-  const std::string idle = bytes_of();
-  Send(TrainMessage("k", 1e9));
-  ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  render["id"] = "r2";
-  EXPECT_TRUE(bytes_of() == idle);
+  WorkerRequest request = RenderMessage("r1", TrainToTheEnd("j", 20).model());
+  request.mutable_render()->mutable_view()->set_width(400);
+  request.mutable_render()->mutable_view()->set_height(300);
+  Send(request);
+  const std::string idle = PictureOf(ReceiveEnd());
+  BeginTraining("k");
+  request.set_id("r2");
+  Send(request);
+  EXPECT_TRUE(PictureOf(ReceiveEnd()) == idle);
 }
 
 TEST_F(ServeRequestTest, CheckAtWorkSaysThatTheJobLivesAndCanBeCancelled) {
-  Send(TrainMessage("j", 1e9));
-  ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  Send(HugeCheck("c1"));
+  BeginTraining("j");
+  Send(CheckMessage("c1", HugeDataset()));
   WaitUntilARequestIsAtWork();
   CancelAtWork("c1");
   ExpectStepsAreTaken();
 }
 
 TEST_F(ServeRequestTest, StopDoesNotWaitForTheCheckAtWorkWhichIsBegunAgain) {
-  Send(TrainMessage("j", 1e9));
-  ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  Send(HugeCheck("c1"));
+  BeginTraining("j");
+  Send(CheckMessage("c1", HugeDataset()));
   WaitUntilARequestIsAtWork();
-  Send({{"type", "stop"}, {"job", "j"}, {"mode", "checkpoint"}});
-  EXPECT_EQ(ReceiveAnswer()["type"], "checkpoint");
-  EXPECT_EQ(ReceiveAnswer()["type"], "stopped");
-  const Json working = ReceiveAnswer();
-  EXPECT_EQ(working["type"], "working");
-  EXPECT_EQ(working["id"], "c1");
+  Send(StopMessage("j", true));
+  EXPECT_THAT(ReceiveAnswer(), Says(EngineMessage::kCheckpoint));
+  EXPECT_THAT(ReceiveAnswer(), Says(EngineMessage::kStopped));
+  ExpectWorking(ReceiveAnswer(), "c1");
   CancelAtWork("c1");
 }
 
 TEST_F(ServeRequestTest, StopOfAJobThatReadsItsDatasetIsHeard) {
-  const Json check = HugeCheck("c1");
-  Json train = TrainMessage("j", 1e9);
-  train["dataset"] = check["dataset"];
+  WorkerRequest train = TrainMessage("j", 1'000'000'000);
+  train.mutable_train()->set_dataset(HugeDataset());
   Send(train);
-  Send({{"type", "stop"}, {"job", "j"}, {"mode", "checkpoint"}});
-  const Json stopped = Receive();
-  EXPECT_EQ(stopped["type"], "stopped") << stopped;
-  EXPECT_EQ(stopped["job"], "j");
+  Send(StopMessage("j", true));
+  const EngineMessage stopped = Receive();
+  ASSERT_THAT(stopped, Says(EngineMessage::kStopped));
+  EXPECT_EQ(stopped.job(), "j");
   EXPECT_TRUE(std::filesystem::is_empty(dir_ / "j"));
   ExpectAlive();
 }
 
 TEST_F(ServeRequestTest, LiveFrameIsAnsweredBeforeTheRenderAtWorkWhichThenGoesOn) {
-  const Json done = TrainToTheEnd("j", 5);
-  Json huge = HugeRender("r1", "");
-  huge.erase("job");
-  huge["file"] = done["model"];
-  Send(huge);
-  EXPECT_EQ(ReceiveAnswer()["type"], "working");
+  const std::string model = TrainToTheEnd("j", 5).model();
+  Send(HugeRender("r1", model));
+  EXPECT_THAT(ReceiveAnswer(), Says(EngineMessage::kWorking));
   for (const char* id : {"live1", "live2"}) {
-    Json live = ServedLiveFrame(RenderMessage(id));
-    live["file"] = done["model"];
-    Send(live);
-    Json rendered = ReceiveAnswer();
-    while (rendered["type"] == "working") rendered = ReceiveAnswer();
-    ASSERT_EQ(rendered["type"], "rendered") << rendered;
-    EXPECT_EQ(rendered["id"], id);
-    EXPECT_EQ(rendered["files"].size(), 3u);
-    for (const auto& [channel, path] : rendered["files"].items()) {
-      const std::string bytes = ReadFile(path.get<std::string>(), 1 << 20).value_or("none");
+    Send(ServedLiveFrame(RenderMessage(id, model)));
+    const EngineMessage rendered = ReceiveEnd();
+    ASSERT_THAT(rendered, Says(EngineMessage::kRendered));
+    EXPECT_EQ(rendered.id(), id);
+    const auto files = FilesOf(rendered);
+    EXPECT_EQ(files.size(), 3u);
+    for (const auto& [channel, path] : files) {
+      const std::string bytes = ReadFile(path, 1 << 20).value_or("none");
       const auto header = ParseImageHeader(bytes);
       ASSERT_THAT(header, IsOk()) << channel;
       EXPECT_EQ(header->format, ImageFormat::kJpeg) << channel;
       EXPECT_EQ(header->width, 16) << channel;
     }
   }
-  const Json working = ReceiveAnswer();
-  EXPECT_EQ(working["type"], "working") << working;
-  EXPECT_EQ(working["id"], "r1");
+  ExpectWorking(ReceiveAnswer(), "r1");
   CancelAtWork("r1");
   ExpectAlive();
 }
 
 TEST_F(ServeRequestTest, RenderThatLiveFramesInterruptHasTheSameBytes) {
-  const Json done = TrainToTheEnd("j", 20);
-  Json render = RenderMessage("r1");
-  render["file"] = done["model"];
-  render["width"] = 120;
-  render["height"] = 90;
-  const auto bytes_of = [&](const Json& rendered) {
-    EXPECT_EQ(rendered["type"], "rendered") << rendered;
-    return ReadFile(rendered["files"]["rgb"].get<std::string>(), 1 << 20).value_or("none");
-  };
-  const auto next = [&] {
-    Json message = ReceiveAnswer();
-    while (message["type"] == "working") message = ReceiveAnswer();
-    return message;
-  };
-  Send(render);
-  const std::string alone = bytes_of(next());
-  render["id"] = "r2";
-  Send(render);
-  Json live = ServedLiveFrame(RenderMessage("live"));
-  live["file"] = done["model"];
+  const std::string model = TrainToTheEnd("j", 20).model();
+  WorkerRequest request = RenderMessage("r1", model);
+  request.mutable_render()->mutable_view()->set_width(120);
+  request.mutable_render()->mutable_view()->set_height(90);
+  Send(request);
+  const std::string alone = PictureOf(ReceiveEnd());
+  request.set_id("r2");
+  Send(request);
   std::string interrupted;
   // Until the render is done, live frames come one after another.
   for (int i = 0; i < 3 || interrupted.empty(); ++i) {
-    live["id"] = "live" + std::to_string(i);
-    Send(live);
-    for (Json answer = next(); answer["id"] != live["id"]; answer = next()) {
-      ASSERT_EQ(answer["id"], "r2") << answer;
-      interrupted = bytes_of(answer);
+    const std::string id = "live" + std::to_string(i);
+    Send(ServedLiveFrame(RenderMessage(id, model)));
+    for (EngineMessage answer = ReceiveEnd(); answer.id() != id; answer = ReceiveEnd()) {
+      ASSERT_EQ(answer.id(), "r2") << answer.ShortDebugString();
+      interrupted = PictureOf(answer);
     }
   }
   EXPECT_TRUE(interrupted == alone);
@@ -326,45 +298,40 @@ TEST_F(ServeRequestTest, RenderThatLiveFramesInterruptHasTheSameBytes) {
 
 TEST_F(ServeRequestTest, PixelsShowFourRaysOfAModelThatHasThemUnlessTheCameraMoves) {
   const auto trained = [&](const std::string& job, const char* rays_per_pixel) {
-    Json train = TrainMessage(job, 20);
-    train["settings"]["rays_per_pixel"] = rays_per_pixel;
+    WorkerRequest train = TrainMessage(job, 20);
+    (*train.mutable_train()->mutable_config()->mutable_settings())["rays_per_pixel"] =
+        rays_per_pixel;
     Send(train);
-    Json answer = ReceiveAnswer();
-    while (answer["type"] != "done" && !HasFailure()) {
-      EXPECT_NE(answer["type"], "error") << answer;
-      answer = ReceiveAnswer();
-    }
-    return answer;
+    EXPECT_THAT(ReceiveAnswer(), Says(EngineMessage::kStarted));
+    const EngineMessage saved = ReceiveAnswer();
+    EXPECT_THAT(saved, Says(EngineMessage::kCheckpoint));
+    EXPECT_THAT(ReceiveAnswer(), Says(EngineMessage::kDone));
+    return saved.checkpoint().model();
   };
-  const auto picture = [&](const Json& done, bool moving) {
-    Json render = RenderMessage("r");
-    render["file"] = done["model"];
-    render["moving"] = moving;
-    Send(render);
-    const Json rendered = ReceiveAnswer();
-    EXPECT_EQ(rendered["type"], "rendered") << rendered;
-    return ReadFile(rendered["files"]["rgb"].get<std::string>(), 1 << 20).value_or("none");
+  const auto picture = [&](const std::string& model, bool moving) {
+    WorkerRequest live = ServedLiveFrame(RenderMessage("r", model));
+    live.mutable_render()->mutable_live()->set_moving(moving);
+    Send(live);
+    return PictureOf(ReceiveAnswer());
   };
-  const Json four = trained("four", "4"), one = trained("one", "1");
+  const std::string four = trained("four", "4"), one = trained("one", "1");
   EXPECT_FALSE(picture(four, false) == picture(four, true));
   EXPECT_TRUE(picture(one, false) == picture(one, true));
 }
 
 TEST_F(ServeRequestTest, LiveFramesOfAJobShareWeightsForASecondAndLaterOnesAreNewer) {
-  Send(TrainMessage("j", 1e9));
-  ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  Json live = ServedLiveFrame(RenderMessage("live"));
-  live["job"] = "j";
+  BeginTraining("j");
+  const WorkerRequest live = ServedLiveFrame(RenderMessage("live", "", "j"));
   const auto step_of_frame = [&] {
     Send(live);
-    const Json rendered = ReceiveAnswer();
-    EXPECT_EQ(rendered["type"], "rendered") << rendered;
-    return rendered.value("step", 0);
+    const EngineMessage rendered = ReceiveAnswer();
+    EXPECT_THAT(rendered, Says(EngineMessage::kRendered));
+    return rendered.rendered().response().step();
   };
   const SteadyTime begin = RealClock().Now();
-  const int first = step_of_frame();
-  std::set<int> steps = {first};
-  int last = first;
+  const uint32_t first = step_of_frame();
+  std::set<uint32_t> steps = {first};
+  uint32_t last = first;
   while (!HasFailure() && last == first) steps.insert(last = step_of_frame());
   EXPECT_GT(last, first);
   // At most one copy of the weights a second.
@@ -373,125 +340,146 @@ TEST_F(ServeRequestTest, LiveFramesOfAJobShareWeightsForASecondAndLaterOnesAreNe
 }
 
 TEST_F(ServeRequestTest, RenderWhoseWeightsCannotBeLoadedIsAnsweredAndTheJobGoesOn) {
-  Send(TrainMessage("j", 1e9));
-  ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  Json render = RenderMessage("r1");
-  render["file"] = dir_ / "none.safetensors";
-  Send(render);
-  const Json answer = ReceiveAnswer();
-  EXPECT_EQ(answer["id"], "r1");
-  EXPECT_EQ(answer["code"], "NOT_FOUND") << answer;
+  BeginTraining("j");
+  Send(RenderMessage("r1", dir_ / "none.safetensors"));
+  const EngineMessage answer = ReceiveAnswer();
+  EXPECT_EQ(answer.id(), "r1");
+  EXPECT_THAT(ErrorOf(answer), StatusIs(absl::StatusCode::kNotFound));
   ExpectStepsAreTaken();
 }
 
 TEST_F(ServeRequestTest, RenderWithoutAJobSaysThatItIsAtWork) {
-  const Json done = TrainToTheEnd("j", 5);
-  Json render = HugeRender("r1", "");
-  render.erase("job");
-  render["file"] = done["model"];
-  Send(render);
-  for (int i = 0; i < 2; ++i) {
-    const Json working = ReceiveAnswer();
-    EXPECT_EQ(working["type"], "working") << working;
-    EXPECT_EQ(working["id"], "r1");
-  }
+  Send(HugeRender("r1", TrainToTheEnd("j", 5).model()));
+  for (int i = 0; i < 2; ++i) ExpectWorking(ReceiveAnswer(), "r1");
   CancelAtWork("r1");
 }
 
 TEST_F(ServeRequestTest, RendersModelFilesWithAndWithoutTraining) {
-  const Json done = TrainToTheEnd("j", 20);
-  Json render = RenderMessage("r1");
-  render["file"] = done["model"];
-  render["format"] = "jpeg";
-  render["channels"] = {"rgb"};
-  Send(render);
-  const Json idle = ReceiveAnswer();
-  ASSERT_EQ(idle["type"], "rendered") << idle;
-  EXPECT_EQ(idle["step"], 20);
-  EXPECT_EQ(idle["far"], 0);
-  EXPECT_THAT(DecodeImage(idle["files"]["rgb"].get<std::string>()), IsOk());
+  WorkerRequest request = RenderMessage("r1", TrainToTheEnd("j", 20).model());
+  v1::RenderImageRequest& view = *request.mutable_render()->mutable_view();
+  view.set_format(v1::JPEG);
+  view.clear_channels();  // the same as RGB
+  Send(request);
+  const EngineMessage idle = ReceiveAnswer();
+  ASSERT_THAT(idle, Says(EngineMessage::kRendered));
+  EXPECT_EQ(idle.rendered().response().step(), 20u);
+  EXPECT_EQ(idle.rendered().response().far(), 0);
+  ASSERT_EQ(idle.rendered().files_size(), 1);
+  EXPECT_THAT(DecodeImage(FilesOf(idle)[v1::RGB]), IsOk());
 
-  Send(TrainMessage("k", 1e9));
-  ASSERT_EQ(ReceiveAnswer()["type"], "started");
-  render["id"] = "../../evil id";
-  render["format"] = "png";
-  Send(render);
-  const Json busy = ReceiveAnswer();
-  ASSERT_EQ(busy["type"], "rendered") << busy;
-  EXPECT_EQ(busy["files"]["rgb"], dir_ / "renders/______evil_id_rgb.png");
+  BeginTraining("k");
+  request.set_id("../../evil id");
+  view.set_format(v1::IMAGE_FORMAT_UNSPECIFIED);
+  Send(request);
+  const EngineMessage busy = ReceiveAnswer();
+  ASSERT_THAT(busy, Says(EngineMessage::kRendered));
+  EXPECT_EQ(FilesOf(busy)[v1::RGB], dir_ / "renders/______evil_id_rgb.png");
 }
 
 TEST_F(ServeRequestTest, ModelAndCheckpointRenderTheSameBytes) {
-  const Json done = TrainToTheEnd("j", 20);
-  std::vector<std::string> pictures;
-  for (const char* key : {"model", "checkpoint"}) {
-    Json render = RenderMessage(key);
-    render["file"] = done[key];
-    Send(render);
-    const Json rendered = ReceiveAnswer();
-    ASSERT_EQ(rendered["type"], "rendered") << rendered;
-    const auto bytes = ReadFile(rendered["files"]["rgb"].get<std::string>(), 1 << 20);
-    ASSERT_THAT(bytes, IsOk());
-    pictures.push_back(*bytes);
-  }
-  EXPECT_TRUE(pictures[0] == pictures[1]);
+  const internal::SavedState saved = TrainToTheEnd("j", 20);
+  Send(RenderMessage("model", saved.model()));
+  const std::string of_model = PictureOf(ReceiveAnswer());
+  Send(RenderMessage("checkpoint", saved.checkpoint()));
+  EXPECT_TRUE(PictureOf(ReceiveAnswer()) == of_model);
 }
 
-TEST_F(ServeRequestTest, RendersTheCameraOfACameraFile) {
-  const Json done = TrainToTheEnd("j", 20);
-  Json render = RenderMessage("r");
-  render.erase("orbit");
-  render["file"] = done["model"];
-  render["width"] = render["height"] = 0;
-  render["camera"] = Json::parse(
-      R"({"w":10,"h":8,"fl_x":12,"fl_y":12,"cx":5,"cy":4,
-          "frames":[{"transform_matrix":[[1,0,0,0],[0,1,0,0],[0,0,1,4],[0,0,0,1]]}]})");
-  Send(render);
-  const Json rendered = ReceiveAnswer();
-  ASSERT_EQ(rendered["type"], "rendered") << rendered;
-  EXPECT_EQ(rendered["width"], 10);
-  EXPECT_EQ(rendered["height"], 8);
-  EXPECT_FALSE(rendered.contains("far_from_cameras"));
-  render["camera"]["frames"][0]["transform_matrix"][0][3] = 900;
-  Send(render);
-  EXPECT_EQ(ReceiveAnswer()["far_from_cameras"], true);
-  render["camera"]["frames"].push_back(render["camera"]["frames"][0]);
-  Send(render);
-  EXPECT_EQ(ReceiveAnswer()["code"], "INVALID_ARGUMENT") << "two frames are two views";
+TEST_F(ServeRequestTest, RendersTheCameraOfItsRequest) {
+  WorkerRequest request = RenderMessage("r", TrainToTheEnd("j", 20).model());
+  v1::RenderImageRequest& view = *request.mutable_render()->mutable_view();
+  view.clear_orbit();
+  view.clear_width();
+  view.clear_height();
+  v1::Camera& camera = *view.mutable_camera();
+  camera.set_width(10);
+  camera.set_height(8);
+  camera.set_fl_x(12);
+  for (int i = 0; i < 16; ++i) camera.add_transform_matrix(i % 5 == 0);
+  camera.set_transform_matrix(11, 4);
+  Send(request);
+  const EngineMessage rendered = ReceiveAnswer();
+  ASSERT_THAT(rendered, Says(EngineMessage::kRendered));
+  EXPECT_EQ(rendered.rendered().response().width(), 10u);
+  EXPECT_EQ(rendered.rendered().response().height(), 8u);
+  EXPECT_EQ(rendered.rendered().response().path(), v1::PATH_KIND_UNSPECIFIED);
+  EXPECT_TRUE(rendered.rendered().response().has_seen_twice());
+  EXPECT_FALSE(rendered.rendered().response().far_from_cameras());
+  camera.set_transform_matrix(3, 900);
+  Send(request);
+  EXPECT_TRUE(ReceiveAnswer().rendered().response().far_from_cameras());
+  camera.clear_transform_matrix();
+  Send(request);
+  EXPECT_THAT(ErrorOf(ReceiveAnswer()), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(ServeRequestTest, StylesThatNoViewCanHaveAreRefused) {
+  const std::string model = TrainToTheEnd("j", 5).model();
+  const auto error_of = [&](const v1::ViewStyle& style) {
+    WorkerRequest request = RenderMessage("r", model);
+    *request.mutable_render()->mutable_view()->mutable_style() = style;
+    Send(request);
+    return ErrorOf(ReceiveAnswer());
+  };
+  v1::ViewStyle style;
+  for (const double part : {0.0, 0.5, 2.0}) style.add_background(part);
+  EXPECT_THAT(error_of(style), StatusIs(absl::StatusCode::kInvalidArgument));
+  style.set_background(2, 1);
+  EXPECT_THAT(error_of(style), IsOk());
+  for (const double side : {1.0, 0.0, 1.0}) style.mutable_crop()->add_size(side);
+  EXPECT_THAT(error_of(style), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(ServeRequestTest, CheckWithAFolderListsTheViewsThere) {
-  Send({{"type", "check"}, {"id", "c"}, {"dataset", dataset_}, {"out", dir_ / "described"}});
-  const Json checked = ReceiveAnswer();
-  ASSERT_EQ(checked["type"], "checked") << checked;
-  ASSERT_EQ(checked["ok"], true) << checked;
-  const auto text = ReadFile(checked["views"], 1 << 20);
-  ASSERT_THAT(text, IsOk());
-  const auto views = protocol::ParseSceneViews(*text);
-  ASSERT_THAT(views, IsOk());
+  WorkerRequest request = CheckMessage("c", dataset_);
+  request.mutable_check()->set_out(dir_ / "described");
+  Send(request);
+  const EngineMessage answer = ReceiveAnswer();
+  ASSERT_THAT(answer, Says(EngineMessage::kChecked));
+  ASSERT_TRUE(answer.checked().response().ok());
+  const auto bytes = ReadFile(answer.checked().views(), 1 << 20);
+  ASSERT_THAT(bytes, IsOk());
+  v1::DescribeSceneResponse views;
+  ASSERT_TRUE(views.ParseFromString(*bytes));
   const absl::StatusOr<Scene> scene = LoadScene(dataset_);
   ASSERT_THAT(scene, IsOk());
-  ASSERT_EQ(views->size(), scene->train.size() + scene->test.size());
-  for (size_t i = 0; i < views->size(); ++i) {
+  EXPECT_EQ(views.test_views(), scene->test.size());
+  EXPECT_EQ(views.training_views(), scene->train.size());
+  ASSERT_EQ(static_cast<size_t>(views.views_size()), scene->train.size() + scene->test.size());
+  for (size_t i = 0; i < scene->test.size() + scene->train.size(); ++i) {
     const bool is_test = i < scene->test.size();
     const View& view = is_test ? scene->test[i] : scene->train[i - scene->test.size()];
-    EXPECT_EQ((*views)[i].is_test, is_test);
-    EXPECT_EQ((*views)[i].file, view.file);
-    EXPECT_EQ((*views)[i].width, static_cast<uint32_t>(view.image.width));
+    const v1::SceneView& listed = views.views(static_cast<int>(i));
+    EXPECT_EQ(listed.split(), is_test ? v1::SceneView::TEST : v1::SceneView::TRAINING);
+    EXPECT_EQ(listed.file(), view.file);
+    EXPECT_EQ(listed.camera().width(), static_cast<uint32_t>(view.image.width));
     const Camera own = ToOwnFrame(view.camera, scene->geometry.frame);
-    EXPECT_NEAR((*views)[i].matrix[3], own.camera_to_world.m[0][3], 1e-5);
-    EXPECT_NEAR((*views)[i].matrix[10], own.camera_to_world.m[2][2], 1e-5);
+    ASSERT_EQ(listed.camera().transform_matrix_size(), 16);
+    EXPECT_NEAR(listed.camera().transform_matrix(3), own.camera_to_world.m[0][3], 1e-5);
+    EXPECT_NEAR(listed.camera().transform_matrix(10), own.camera_to_world.m[2][2], 1e-5);
   }
 }
 
 TEST_F(ServeRequestTest, CheckReportsProblems) {
   std::filesystem::create_directory(dir_ / "empty");
-  Send({{"type", "check"}, {"id", "c"}, {"dataset", dir_ / "empty"}});
-  const Json checked = ReceiveAnswer();
-  EXPECT_EQ(checked["type"], "checked");
-  EXPECT_EQ(checked["ok"], false);
-  EXPECT_FALSE(checked["problems"].empty());
-  EXPECT_TRUE(checked["warnings"].is_array());
+  WorkerRequest request = CheckMessage("c", dir_ / "empty");
+  request.mutable_check()->set_out(dir_ / "described");
+  Send(request);
+  const EngineMessage answer = ReceiveAnswer();
+  ASSERT_THAT(answer, Says(EngineMessage::kChecked));
+  EXPECT_FALSE(answer.checked().response().ok());
+  EXPECT_FALSE(answer.checked().response().summary().empty());
+  EXPECT_GT(answer.checked().response().problems_size(), 0);
+  EXPECT_EQ(answer.checked().views(), "");
+}
+
+TEST_F(ServeRequestTest, CheckWithAnyShareOfTestViewsIsAnswered) {
+  for (const uint32_t test_every : {0u, 1u, 3u, 2'147'483'648u, 4'294'967'295u}) {
+    WorkerRequest request = CheckMessage("c", dataset_);
+    request.mutable_check()->set_out(dir_ / "described");
+    request.mutable_check()->set_test_every(test_every);
+    Send(request);
+    EXPECT_EQ(ReceiveAnswer().id(), "c") << test_every;
+  }
 }
 
 }  // namespace

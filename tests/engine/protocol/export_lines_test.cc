@@ -20,10 +20,9 @@ TEST(ExportLinesTest, LinesOfTheEngineAreRead) {
       std::get<ExportDone>(ParseExportLine(R"({"event":"done","viewer":"out/a.html","bytes":9,)"
                                            R"("photographs":3})")),
       (ExportDone{"out/a.html", 0, 0, "", "", 0}));
-  const auto error = std::get<Error>(
+  const auto error = std::get<absl::Status>(
       ParseExportLine(R"({"event":"failed","code":"NOT_FOUND","reason":"","message":"m"})"));
-  EXPECT_EQ(error.code, absl::StatusCode::kNotFound);
-  EXPECT_EQ(error.message, "m");
+  EXPECT_EQ(error, absl::NotFoundError("m"));
 }
 
 TEST(ExportLinesTest, OtherLinesAreNone) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/error_reason.h"
+#include "engine/protocol/failed_line.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf::protocol {
@@ -19,10 +21,35 @@ TEST(PoseLinesTest, ProgressAndToolsComeBack) {
 TEST(PoseLinesTest, FailureHasItsCode) {
   const PoseLine line = ParsePoseLine(
       R"({"event":"failed","code":"RESOURCE_EXHAUSTED","reason":"OUT_OF_MEMORY","message":"m"})");
-  const Error& error = std::get<Error>(line);
-  EXPECT_EQ(error.code, absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(error.reason, "OUT_OF_MEMORY");
-  EXPECT_EQ(error.message, "m");
+  const absl::Status& error = std::get<absl::Status>(line);
+  EXPECT_THAT(error, FailsWith(absl::StatusCode::kResourceExhausted, "OUT_OF_MEMORY"));
+  EXPECT_EQ(error.message(), "m");
+}
+
+TEST(PoseLinesTest, EveryFailureComesBack) {
+  for (int i = 1; i <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++i) {
+    const auto code = static_cast<absl::StatusCode>(i);
+    const absl::Status status = WithReason(absl::Status(code, "what \"happened\"\n"), "WHY");
+    EXPECT_EQ(std::get<absl::Status>(ParsePoseLine(FailedLine(status))), status);
+    // Without a reason it has that of its code.
+    const absl::Status plain(code, "m");
+    EXPECT_THAT(std::get<absl::Status>(ParsePoseLine(FailedLine(plain))),
+                FailsWith(code, ReasonOf(plain)));
+  }
+  EXPECT_EQ(ReasonOf(absl::AbortedError("m")), reason::kTrainingDiverged);
+  EXPECT_EQ(ReasonOf(absl::InternalError("m")), "INTERNAL");
+  const std::string line = FailedLine(absl::InternalError("a\nb \xff"));
+  EXPECT_EQ(line.find('\n'), line.size() - 1) << "it is one line";
+  EXPECT_THAT(std::get<absl::Status>(ParsePoseLine(line)),
+              StatusIs(absl::StatusCode::kInternal, "a\nb "));
+}
+
+TEST(PoseLinesTest, FailureOfACodeThatIsNotKnownIsUnknown) {
+  for (const char* code : {"OUCH", "OK", "not_found"}) {
+    const PoseLine line =
+        ParsePoseLine(std::string(R"({"event":"failed","message":"m","code":")") + code + "\"}");
+    EXPECT_THAT(std::get<absl::Status>(line), StatusIs(absl::StatusCode::kUnknown, "m")) << code;
+  }
 }
 
 TEST(PoseLinesTest, OtherAndWrongLinesSayNothing) {
@@ -32,7 +59,8 @@ TEST(PoseLinesTest, OtherAndWrongLinesSayNothing) {
         R"({"event":"posing","stage":1e99,"stages":7,"doing":"x"})",
         R"({"event":"posing","stage":1,"stages":7,"doing":"x","done":"many"})",
         R"({"event":"done","photographs":50)", R"({"event":"done","photographs":50})",
-        R"({"event":"progress","step":1})"}) {
+        R"({"event":"progress","step":1})", R"({"event":"failed","message":"m"})",
+        R"({"event":"failed","code":""})", R"({"event":"failed","code":7,"message":"m"})"}) {
     EXPECT_TRUE(std::holds_alternative<std::monostate>(ParsePoseLine(line))) << line;
   }
 }

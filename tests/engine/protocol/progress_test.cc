@@ -20,7 +20,7 @@ json Written(const TrainProgress& progress) {
   return json::parse(object.dump());
 }
 
-TEST(ProgressTest, EveryFigureSurvivesARoundTrip) {
+TEST(ProgressTest, EveryFigureIsWrittenAndCountsWithoutAFraction) {
   TrainProgress progress;
   progress.step = 7;
   double value = 0.125;  // fractions stay below 1
@@ -32,12 +32,9 @@ TEST(ProgressTest, EveryFigureSurvivesARoundTrip) {
     if (figure.is_count) progress.*figure.value = std::floor(progress.*figure.value);
   }
   const json object = Written(progress);
-  KeyReader reader(object);
-  const TrainProgress read = ReadProgress(&reader);
-  ASSERT_THAT(reader.status(), IsOk());
-  EXPECT_EQ(read.step, 7u);
+  EXPECT_EQ(object["step"], 7);
   for (const ProgressFigure& figure : ProgressFigures()) {
-    EXPECT_EQ(read.*figure.value, progress.*figure.value) << figure.name;
+    EXPECT_EQ(object[figure.name], progress.*figure.value) << figure.name;
     EXPECT_EQ(object[figure.name].is_number_integer(), figure.is_count) << figure.name;
   }
 }
@@ -56,30 +53,6 @@ TEST(ProgressTest, UnknownFiguresAreNullOrLeftOut) {
   EXPECT_TRUE(object["loss"].is_null());
   EXPECT_FALSE(object.contains("gpu_utilization"));
   EXPECT_FALSE(object.contains("evaluated_views"));
-  KeyReader reader(object);
-  const TrainProgress read = ReadProgress(&reader);
-  EXPECT_TRUE(std::isnan(read.loss));
-  EXPECT_TRUE(std::isnan(read.gpu_utilization));
-}
-
-TEST(ProgressTest, FractionAndEtaAreClamped) {
-  const json object = json::parse(R"({"step":1,"fraction":1.5,"eta_seconds":-4})");
-  KeyReader reader(object);
-  const TrainProgress read = ReadProgress(&reader);
-  EXPECT_THAT(reader.status(), IsOk());
-  EXPECT_EQ(read.fraction, 1);
-  EXPECT_EQ(read.eta_seconds, 0);
-}
-
-TEST(ProgressTest, FiguresOfTheWrongTypeAreNamed) {
-  for (const std::string key : {"samples", "loss", "gpu_power_watts"}) {
-    for (const std::string value : {"\"1\"", "[1]", "{}", "true"}) {
-      const json object = json::parse("{\"step\":1,\"" + key + "\":" + value + "}");
-      KeyReader reader(object);
-      ReadProgress(&reader);
-      EXPECT_THAT(reader.status(), StatusIs(absl::StatusCode::kInvalidArgument, key)) << value;
-    }
-  }
 }
 
 TEST(ProgressTest, SummaryTellsNoTestViewsFromNoEvaluation) {
@@ -101,6 +74,18 @@ TEST(ProgressTest, SummaryTellsNoTestViewsFromNoEvaluation) {
     EXPECT_EQ(read.step, 30u);
     EXPECT_EQ(read.model, "/m");
     EXPECT_EQ(read.psnr, psnr == 31.5 ? psnr : std::nullopt);
+  }
+}
+
+TEST(ProgressTest, SummaryOfTheWrongTypesIsRefusedWithItsKey) {
+  for (const std::string key : {"step", "samples", "psnr", "model"}) {
+    for (const std::string value : {"[1]", "{}", "true"}) {
+      json object = {{"step", 1}};
+      object[key] = json::parse(value);
+      KeyReader reader(object);
+      ReadSummary(&reader);
+      EXPECT_THAT(reader.status(), StatusIs(absl::StatusCode::kInvalidArgument, key)) << value;
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "server/queue/kinds/kind_policy.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_text.h"
 
 namespace nerf {
 namespace {
@@ -62,21 +63,21 @@ TEST_F(ExtensionTest, ASucceededJobGoesOnFromItsLastCheckpointAsANewOne) {
   EXPECT_EQ(job->labels, before.labels);
   EXPECT_THAT(QueueHarness::Steps(*job), ElementsAre(20u));
   TrainingSpec expected = before.training;
-  expected.config.budget_amount = 80e6;
+  expected.config.set_samples(80e6);
   expected.extend_capability = "extend/ngp";
-  EXPECT_EQ(job->training, expected);
+  EXPECT_EQ(TextOf(job->training), TextOf(expected));
   EXPECT_EQ(EtagOf(harness_.Get("one")), EtagOf(before)) << "the first one stays as it is";
 
   // Its files are its own.
   ASSERT_THAT(queue().Delete(Key("one")), IsOk());
   harness_.Restart();
-  EXPECT_EQ(harness_.Get("two").training, expected);
+  EXPECT_EQ(TextOf(harness_.Get("two").training), TextOf(expected));
   EXPECT_TRUE(harness_.state->ReachableBlobs().contains(
       QueueHarness::Checkpoint(20).checkpoint_blob.sha256));
   const auto grant = Acquire({"extend/ngp"});
   ASSERT_TRUE(grant.ok() && grant->has_value());
   EXPECT_EQ((*grant)->resume->step, 20u);
-  EXPECT_EQ((*grant)->job.training.config.budget_amount, 80e6);
+  EXPECT_EQ((*grant)->job.training.config.samples(), 80e6);
   EXPECT_THAT(leases().CommitCheckpoint((*grant)->lease, QueueHarness::Checkpoint(30)), IsOk());
 }
 
@@ -89,11 +90,11 @@ TEST_F(ExtensionTest, RepeatedRequestsMakeOneJob) {
   harness_.Restart();
   EXPECT_EQ(queue().Create(spec)->key, first->key);
   JobSpec other = spec;
-  other.extension.budget_amount = 90e6;
+  other.extension.total.amount = 90e6;
   EXPECT_THAT(queue().Create(other),
               FailsWith(StatusCode::kAlreadyExists, reason::kRequestIdReused));
   other = spec;
-  other.extension.budget_kind = "steps";
+  other.extension.total.kind = "steps";
   EXPECT_THAT(queue().Create(other),
               FailsWith(StatusCode::kAlreadyExists, reason::kRequestIdReused));
   ASSERT_THAT(queue().Delete(Key("one")), IsOk());
@@ -132,7 +133,7 @@ TEST_F(ExtensionTest, LostWorkersAndRetriesKeepTheNewTotal) {
   const auto second = leases().Acquire({"other", capable});
   ASSERT_TRUE(second.ok() && second->has_value());
   EXPECT_EQ((*second)->resume->step, 30u);
-  EXPECT_EQ((*second)->job.training.config.budget_amount, 80e6);
+  EXPECT_EQ((*second)->job.training.config.samples(), 80e6);
   EXPECT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(40)),
               StatusIs(StatusCode::kFailedPrecondition))
       << "the first worker is fenced";
@@ -145,7 +146,7 @@ TEST_F(ExtensionTest, LostWorkersAndRetriesKeepTheNewTotal) {
   retry.retry_of = "two";
   const auto again = queue().Create(retry);
   ASSERT_THAT(again, IsOk());
-  EXPECT_EQ(again->training, harness_.Get("two").training);
+  EXPECT_EQ(TextOf(again->training), TextOf(harness_.Get("two").training));
   EXPECT_EQ(CapabilityOf(*again), "extend/ngp");
   // A cancelled one may get yet another total.
   EXPECT_THAT(queue().Create(Extend("two", 90e6)), IsOk());
@@ -193,16 +194,16 @@ TEST_F(ExtensionTest, TotalsThatAreSpentAreRefusedWithWhatIsTrained) {
                {"seconds", 1e6, "its checkpoint stores no training time"}};
   for (const auto& c : cases) {
     JobSpec spec = Extend("one");
-    spec.extension.budget_kind = c.kind;
-    spec.extension.budget_amount = c.amount;
+    spec.extension.total.kind = c.kind;
+    spec.extension.total.amount = c.amount;
     EXPECT_THAT(queue().Create(spec),
                 FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
     EXPECT_THAT(queue().Create(spec), StatusIs(StatusCode::kInvalidArgument, c.says));
   }
   EXPECT_EQ(queue().Stats().jobs.size(), n_jobs);
   JobSpec steps = Extend("one");
-  steps.extension.budget_kind = "steps";
-  steps.extension.budget_amount = 21;
+  steps.extension.total.kind = "steps";
+  steps.extension.total.amount = 21;
   EXPECT_THAT(queue().Create(steps), IsOk());
 }
 
@@ -210,13 +211,13 @@ TEST_F(ExtensionTest, TimeIsATotalOfJobsWhoseBudgetIsTime) {
   Job job;
   job.key = Key("one");
   job.state = JobState::kSucceeded;
-  job.training.config.budget_kind = "seconds";
+  job.training.config.set_seconds(1);
   job.checkpoints = {QueueHarness::Checkpoint(20)};
   job.checkpoints[0].seconds = 33;
-  EXPECT_THAT(CheckExtension(job, {"one", "seconds", 33.5}), IsOk());
-  EXPECT_THAT(CheckExtension(job, {"one", "seconds", 33}),
+  EXPECT_THAT(CheckExtension(job, {"one", {"seconds", 33.5}}), IsOk());
+  EXPECT_THAT(CheckExtension(job, {"one", {"seconds", 33}}),
               StatusIs(StatusCode::kInvalidArgument, "must be above the 33 seconds"));
-  EXPECT_THAT(CheckExtension(job, {"one", "samples", 1}), IsOk()) << "the engine knows";
+  EXPECT_THAT(CheckExtension(job, {"one", {"samples", 1}}), IsOk()) << "the engine knows";
   job.parts = {"one-part0"};
   EXPECT_THAT(CheckExtension(job, {"one", "seconds", 99}),
               FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));

@@ -39,8 +39,7 @@ class GangLeasesTest : public testing::Test {
     spec.training.workers = {min, max};
     spec.training.gang_device = device;
     if (seconds > 0) {
-      spec.training.config.budget_kind = "seconds";
-      spec.training.config.budget_amount = seconds;
+      spec.training.config.set_seconds(seconds);
     }
     auto job = harness_.queue->Create(spec);
     EXPECT_THAT(job, IsOk());

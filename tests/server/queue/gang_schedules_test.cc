@@ -166,8 +166,7 @@ class Schedule {
       spec.training.gang_device = plan.device;
       spec.priority = plan.priority;
       if (plan.says > absl::ZeroDuration()) {
-        spec.training.config.budget_kind = "seconds";
-        spec.training.config.budget_amount = absl::ToDoubleSeconds(plan.says);
+        spec.training.config.set_seconds(absl::ToDoubleSeconds(plan.says));
       }
       ASSERT_THAT(harness_.queue->Create(spec), IsOk());
       plan.submitted = true;
@@ -310,8 +309,7 @@ TEST(GangSchedulesTest, GangStartsThoughOthersComeWithoutEnd) {
   int n_jobs = 0;
   const auto add = [&] {
     JobSpec spec = harness.Spec("job-" + std::to_string(n_jobs++));
-    spec.training.config.budget_kind = "seconds";
-    spec.training.config.budget_amount = 10;
+    spec.training.config.set_seconds(10);
     ASSERT_THAT(harness.queue->Create(spec), IsOk());
   };
   add();

@@ -1,6 +1,7 @@
 // Pause, update, retry, cancel with a checkpoint, and filtered lists.
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_text.h"
 
 namespace nerf {
 namespace {
@@ -200,7 +201,7 @@ TEST_F(JobLifeTest, RetryGoesOnFromTheLastCheckpoint) {
   const auto retry = queue().Create(RetryOf("one", "two"));
   ASSERT_THAT(retry, IsOk());
   EXPECT_EQ(retry->retry_of, "one");
-  EXPECT_EQ(retry->training, harness_.Get("one").training);
+  EXPECT_EQ(TextOf(retry->training), TextOf(harness_.Get("one").training));
   EXPECT_EQ(retry->labels, (JobLabels{{"team", "blue"}}));
   EXPECT_EQ(QueueHarness::Steps(*retry), std::vector<uint32_t>{20});
   ASSERT_THAT(queue().Delete(Key("one")), IsOk());

@@ -7,6 +7,7 @@
 
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_text.h"
 
 namespace nerf {
 namespace {
@@ -28,7 +29,7 @@ TEST_F(JobQueueTest, CreatedJobIsQueuedAndEchoesEverything) {
   EXPECT_TRUE(IsResourceId(job->key.id));
   EXPECT_EQ(job->state, kQueued);
   EXPECT_EQ(job->attempt, 0u);
-  EXPECT_EQ(job->training.config, harness_.Spec().training.config);
+  EXPECT_EQ(TextOf(job->training), TextOf(harness_.Spec().training));
   EXPECT_EQ(job->last_event_sequence, 1u);
   EXPECT_EQ(harness_.Get(job->key.id).display_name, "a job");
   EXPECT_EQ(harness_.observer.n_created, 1);
@@ -60,9 +61,10 @@ TEST_F(JobQueueTest, SameRequestIdWithAnotherBodyIsRefused) {
   };
   const auto refused = FailsWith(StatusCode::kAlreadyExists, reason::kRequestIdReused);
   EXPECT_THAT(changed([](JobSpec& s) { s.id = "other"; }), refused);
-  EXPECT_THAT(changed([](JobSpec& s) { s.training.requested_config = "x"; }), refused);
+  EXPECT_THAT(changed([](JobSpec& s) { s.training.requested_config.set_method("x"); }), refused);
   EXPECT_THAT(changed([](JobSpec& s) { s.request_id = kRequestB; }), IsOk());
-  EXPECT_THAT(changed([](JobSpec& s) { s.training.config.settings["x"] = "1"; }), IsOk())
+  EXPECT_THAT(changed([](JobSpec& s) { (*s.training.config.mutable_settings())["x"] = "1"; }),
+              IsOk())
       << "defaults of a newer server, not another request";
   // Requests of other kinds cannot use the id, either.
   SceneSpec scene;
@@ -234,7 +236,7 @@ TEST_F(JobQueueTest, MissingSceneInitAndProjectAreNotFound) {
 
 TEST_F(JobQueueTest, AheadOfAJobAreTheQueuedOnesOfItsMethodThatCameBefore) {
   JobSpec special = harness_.Spec("special");
-  special.training.config.method = "other";
+  special.training.config.set_method("other");
   const Job one = *queue().Create(harness_.Spec("one"));
   const Job other = *queue().Create(special);
   const Job two = *queue().Create(harness_.Spec("two"));

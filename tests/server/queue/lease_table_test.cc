@@ -43,7 +43,7 @@ TEST_F(LeaseTest, GrantsAreInOrderOfSubmissionWithAFreshEpoch) {
 
 TEST_F(LeaseTest, JobThatAWorkerMayNotTakeIsPassedOverAndKeepsItsPlace) {
   JobSpec special = harness_.Spec("special");
-  special.training.config.method = "other";
+  special.training.config.set_method("other");
   EXPECT_THAT(queue().Create(special), IsOk());
   EXPECT_THAT(queue().Create(harness_.Spec("one")), IsOk());
   EXPECT_THAT(queue().Create(harness_.Spec("two")), IsOk());

@@ -27,11 +27,11 @@ class PartJobsTest : public testing::Test {
 
   JobSpec Spec(const std::string& id = "whole", uint32_t n_parts = 2, uint32_t n_workers = 2) {
     JobSpec spec = harness_.Spec(id);
-    spec.training.config.method = "ngp-tiles";
+    spec.training.config.set_method("ngp-tiles");
     spec.training.workers = {1, n_workers};
     for (uint32_t part = 0; part < n_parts; ++part) {
-      JobConfig config = spec.training.config;
-      config.settings["tile"] = std::to_string(part);
+      v1::TrainingConfig config = spec.training.config;
+      (*config.mutable_settings())["tile"] = std::to_string(part);
       spec.parts.push_back({config, "", std::nullopt});
     }
     return spec;
@@ -89,7 +89,7 @@ TEST_F(PartJobsTest, PartsAreTrainedAndThenMerged) {
   Create(Spec());
   EXPECT_THAT(Get().parts, ElementsAre("whole-part0", "whole-part1"));
   EXPECT_EQ(Get("whole-part1").part_of, "whole");
-  EXPECT_EQ(Get("whole-part1").training.config.settings.at("tile"), "1");
+  EXPECT_EQ(Get("whole-part1").training.config.settings().at("tile"), "1");
   EXPECT_EQ(Get("whole-part1").training.workers, WorkerCount());
   EXPECT_FALSE(Acquire("worker-c", /*merges=*/false).has_value()) << "an older worker";
   EXPECT_FALSE((*harness_.leases->Acquire({"worker-c", {}})).has_value()) << "an unknown offer";
@@ -296,7 +296,7 @@ TEST_F(PartJobsTest, ARetryGoesOnFromThePartsCheckpoints) {
   EXPECT_EQ(Get("again-part0").retry_of, "whole-part0");
   EXPECT_THAT(QueueHarness::Steps(Get("again-part0")), ElementsAre(700u));
   EXPECT_TRUE(Get("again-part1").checkpoints.empty());
-  EXPECT_EQ(Get("again-part1").training.config.settings.at("tile"), "1");
+  EXPECT_EQ(Get("again-part1").training.config.settings().at("tile"), "1");
   EXPECT_EQ(Acquire("worker-a")->resume->step, 700u);
 }
 
@@ -429,7 +429,7 @@ TEST_F(PartJobsTest, NobodyIsPreemptedForAPartThatMayNotStart) {
     return lease;
   };
   JobSpec low = harness_.Spec("low");
-  low.training.config.method = "ngp-tiles";
+  low.training.config.set_method("ngp-tiles");
   Create(low);
   const LeaseRef lease = run("worker-a");
   ASSERT_EQ(lease.job.id, "low");

@@ -325,7 +325,7 @@ TEST_F(PoseTrainingTest, RetryWaitsAgainOrTakesTheSceneThatIsThere) {
 TEST_F(PoseTrainingTest, PartsWaitToo) {
   ASSERT_THAT(harness_.queue->Create(PoseSpec()), IsOk());
   JobSpec spec = TrainingSpec();
-  spec.training.config.method = "ngp-tiles";
+  spec.training.config.set_method("ngp-tiles");
   spec.training.workers = {1, 2};
   for (int part = 0; part < 2; ++part) {
     spec.parts.push_back({spec.training.config, "", std::nullopt});

@@ -20,7 +20,7 @@ WorkerRecord Worker(const std::string& id, std::vector<std::string> methods,
 
 class QueueWaitTest : public testing::Test {
  protected:
-  QueueWaitTest() { job_.training.config.method = "ngp"; }
+  QueueWaitTest() { job_.training.config.set_method("ngp"); }
   std::string Reason(size_t n_ahead = 0) {
     const auto wait = Wait(n_ahead);
     return wait.has_value() ? std::string(wait->reason) : "";
@@ -58,7 +58,7 @@ TEST_F(QueueWaitTest, OnlyDrainedWorkersAreNamed) {
 
 TEST_F(QueueWaitTest, MethodThatNobodyHasIsNamedBesideThoseThereAre) {
   workers_ = {Worker("a", {"ngp"}), Worker("b", {"ngp", "other"}, "j-1")};
-  job_.training.config.method = "ngp-autograd";
+  job_.training.config.set_method("ngp-autograd");
   EXPECT_EQ(Reason(3), "NO_CAPABLE_WORKER");
   EXPECT_EQ(Message(3), "no connected worker has method ngp-autograd (there is ngp, other)");
 }

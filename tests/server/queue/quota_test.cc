@@ -133,7 +133,7 @@ class RecordBytesTest : public testing::Test {
   absl::Status Training(const std::string& id, size_t n_config_bytes) {
     JobSpec spec = harness_.Spec(id);
     spec.project = "lab";
-    spec.training.requested_config = std::string(n_config_bytes, 'c');
+    spec.training.requested_config.set_method(std::string(n_config_bytes, 'c'));
     return harness_.queue->Create(spec).status();
   }
   uint64_t Counted(const std::string& project = "lab") {

@@ -262,7 +262,7 @@ TEST_F(RenderLeasesTest, WhatOnlyTrainingsDoIsRefusedByName) {
   EXPECT_THAT(queue.Create(retry), refused("cannot be retried"));
   JobSpec extension;
   extension.project = "default";
-  extension.extension = {.of = "film", .budget_kind = "steps", .budget_amount = 2000};
+  extension.extension = {.of = "film", .total = {"steps", 2000}};
   EXPECT_THAT(queue.Create(extension), refused("cannot be extended"));
   const LeaseRef lease = Acquire("worker-a")->lease;
   EXPECT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(8)),

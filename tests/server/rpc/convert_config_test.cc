@@ -1,57 +1,61 @@
 #include "server/rpc/convert/convert_config.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/rpc/training_config.h"
+#include <string>
+
+#include "tests/testing/status_matchers.h"
 
 namespace nerf {
 namespace {
 
-TEST(ConvertConfigTest, EveryBackgroundHasTheSettingsWordOnTheWireAndBack) {
-  for (const Background background :
-       {Background::kAuto, Background::kWhite, Background::kBlack, Background::kRandom}) {
-    const std::string_view word = BackgroundName(background);
-    const auto proto = ParseBackgroundWord(word);
-    ASSERT_TRUE(proto.has_value()) << word;
-    EXPECT_EQ(BackgroundWord(*proto), word);
-  }
-  EXPECT_EQ(ParseBackgroundWord("pink"), std::nullopt);
-  EXPECT_EQ(BackgroundWord(v1::TrainingConfig::BACKGROUND_UNSPECIFIED), "auto");
-}
-
-TEST(ConvertConfigTest, EveryBudgetSurvivesTheWayToTheQueueAndBack) {
-  for (const BudgetKind kind : {BudgetKind::kSteps, BudgetKind::kSamples, BudgetKind::kSeconds}) {
+TEST(ConvertConfigTest, StartIsReadAndAWrongOneRefusedByItsField) {
+  const auto read = [](const v1::Init& init, const std::string& wrong) {
     v1::TrainingConfig proto;
-    ASSERT_TRUE(SetBudget({std::string(BudgetKindName(kind)), 90}, &proto));
+    *proto.mutable_init() = init;
     RequestCheck check;
-    const TrainConfig config = ParseTrainConfig("config", proto, check);
-    EXPECT_TRUE(check.Result().ok());
-    EXPECT_EQ(config.budget.kind, kind);
-    const auto words = GetBudget(ToProto(ToJobConfig(config), std::nullopt));
-    ASSERT_TRUE(words.has_value());
-    EXPECT_EQ(words->kind, BudgetKindName(kind));
-    EXPECT_EQ(words->amount, 90);
+    const auto reference = ParseInit("config", proto, check);
+    if (wrong.empty()) {
+      EXPECT_THAT(check.Result(), IsOk());
+    } else {
+      EXPECT_THAT(check.Result(), StatusIs(absl::StatusCode::kInvalidArgument, wrong));
+    }
+    return reference.value_or(InitReference());
+  };
+  RequestCheck check;
+  EXPECT_EQ(ParseInit("config", {}, check), std::nullopt);
+  v1::Init init;
+  read(init, "config.init");
+  init.set_model("projects/p/models/m");
+  EXPECT_EQ(read(init, "").kind, InitReference::Kind::kModel);
+  EXPECT_EQ(read(init, "").source.id, "m");
+  init.set_scope("half");
+  read(init, "config.init.scope");
+  init.clear_scope();
+  init.set_model("m");
+  read(init, "config.init.model");
+  init.set_checkpoint("projects/p/jobs/j/checkpoints/7");
+  EXPECT_EQ(read(init, "").kind, InitReference::Kind::kCheckpoint);
+  EXPECT_EQ(read(init, "").step, 7u);
+  init.set_checkpoint("projects/p/jobs/j");
+  read(init, "config.init.checkpoint");
+}
+
+TEST(ConvertConfigTest, StartComesBack) {
+  v1::TrainingConfig proto;
+  for (const bool of_a_job : {false, true}) {
+    v1::Init& init = *proto.mutable_init();
+    if (of_a_job) {
+      init.set_checkpoint("projects/p/jobs/j/checkpoints/7");
+    } else {
+      init.set_model("projects/p/models/m");
+    }
+    init.set_scope("all");
+    RequestCheck check;
+    const auto reference = ParseInit("config", proto, check);
+    ASSERT_TRUE(reference.has_value());
+    EXPECT_EQ(ToProto(*reference).SerializeAsString(), init.SerializeAsString());
   }
-}
-
-TEST(ConvertConfigTest, NoBudgetIsTheMethodsAndAnUnknownOneIsRefused) {
-  RequestCheck check;
-  EXPECT_EQ(ParseTrainConfig("config", {}, check).budget, Budget());
-  v1::TrainingConfig proto;
-  EXPECT_FALSE(SetBudget({"hours", 1}, &proto));
-  EXPECT_FALSE(SetBudget({"steps", 0.5}, &proto));
-  EXPECT_FALSE(SetBudget({"steps", -1}, &proto));
-  EXPECT_FALSE(SetBudget({"steps", 4294967296.0}, &proto));
-  EXPECT_EQ(GetBudget(proto), std::nullopt);
-}
-
-TEST(ConvertConfigTest, BackgroundOfALaterVersionIsRefused) {
-  v1::TrainingConfig proto;
-  proto.set_background(static_cast<v1::TrainingConfig::Background>(77));
-  RequestCheck check;
-  ParseTrainConfig("config", proto, check);
-  EXPECT_THAT(check.Result().ToString(), testing::HasSubstr("config.background"));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "common/access_reason.h"
 #include "common/error_reason.h"
+#include "common/messages/blob_ref.h"
 #include "common/rpc/metadata.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"

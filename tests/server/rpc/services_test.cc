@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/error_reason.h"
+#include "common/messages/blob_ref.h"
 #include "common/sha256.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "tests/server/rpc/fake_worker.h"

@@ -6,6 +6,7 @@
 
 #include "common/access_reason.h"
 #include "common/error_reason.h"
+#include "common/messages/blob_ref.h"
 #include "common/status_macros.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/messages/config_message.h"
 #include "engine/methods/describe/method_descriptions.h"
-#include "server/rpc/convert/convert_config.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -39,7 +39,7 @@ class ChooseStartTest : public ::testing::Test {
     for (const auto& [key, value] : settings)
       EXPECT_THAT(SetConfigField(key, value, &config), IsOk());
     Job& job = jobs_.emplace_back();
-    job.training.config = ToJobConfig(config);
+    job.training.config = ToMessage(config);
     job.progress.step = 100;
     job.progress.figures["samples"] = n_samples;
     ModelRecord& model = models_.emplace_back();
@@ -140,9 +140,9 @@ TEST_F(ChooseStartTest, WhatIsNotKnownOfAModelLeavesItOut) {
   Add("orphan", lego, 9e6).job = nullptr;
   Add("no-scene", lego, 9e6).scene = nullptr;
   Add("other-version", lego, 9e6);
-  jobs_.back().training.config.settings["setting_of_tomorrow"] = "1";
+  (*jobs_.back().training.config.mutable_settings())["setting_of_tomorrow"] = "1";
   Add("other-method", lego, 9e6);
-  jobs_.back().training.config.method = "gaussians";
+  jobs_.back().training.config.set_method("gaussians");
   const StartAnswer answer = Choose(&lego);
   EXPECT_EQ(answer.model, nullptr);
   EXPECT_THAT(answer.reason, HasSubstr("from scratch: of 4 models, none can be taken over: "));

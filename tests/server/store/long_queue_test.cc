@@ -70,9 +70,9 @@ TEST_F(LongQueueTest, TenThousandQueuedJobsMakeNoCallSlow) {
   JobSpec spec;
   spec.project = "default";
   spec.training.scene = "scene";
-  spec.training.config.method = "ngp";
+  spec.training.config.set_method("ngp");
   for (int i = 0; i < 30; ++i)
-    spec.training.config.settings["setting_" + std::to_string(i)] = "0.001";
+    (*spec.training.config.mutable_settings())["setting_" + std::to_string(i)] = "0.001";
   const auto create = [&] { ASSERT_THAT(queue_->Create(spec), IsOk()); };
   const absl::Duration first = Mean("create, the first 100", 100, create);
   Mean("create, the rest", kJobs - 200, create);

@@ -12,6 +12,7 @@
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
+#include "tests/testing/training_text.h"
 
 namespace nerf {
 namespace {
@@ -72,7 +73,7 @@ TEST_F(SqliteStoreTest, QueueLivesThroughAKillAtEveryMoment) {
     EXPECT_EQ(job.lease, expected.lease);
     EXPECT_EQ(job.checkpoints.size(), expected.checkpoints.size());
     EXPECT_EQ(job.last_event_sequence, expected.last_event_sequence);
-    EXPECT_EQ(job.training.config, expected.training.config);
+    EXPECT_EQ(TextOf(job.training), TextOf(expected.training));
     const auto watcher = *reborn.queue->Watch(
         {"default", id}, reborn.Token({reborn.state->store_epoch, {"default", id}, 1}), [] {});
     EXPECT_EQ(QueueHarness::Drain(*watcher).size(), expected.last_event_sequence);
@@ -286,7 +287,7 @@ TEST_F(SqliteStoreTest, DamagedLogNeverLosesCommitsWithoutAWord) {
 
 // Every flipped bit of the file is found, or it is in a place that holds nothing.
 TEST_F(SqliteStoreTest, DamagedFileIsDataLossOrReadsAsBefore) {
-  constexpr uint64_t kJobs = 40;
+  constexpr uint64_t kJobs = 60;
   const auto contents = [](const StoredState& stored) {
     std::vector<std::string> rows = {stored.store_epoch};
     for (const Job& job : stored.jobs) {
@@ -338,7 +339,7 @@ TEST_F(SqliteStoreTest, FullDiskRefusesAGroupWriteByWrite) {
   ASSERT_THAT(store->LimitPagesForTest(1), IsOk());
   StoreWrite big, age;
   Job job = NewJob("big", 2);
-  job.training.requested_config = std::string(1 << 20, 'x');
+  job.training.requested_config.set_method(std::string(1 << 20, 'x'));
   big.jobs.push_back({job, std::nullopt});
   age.age = absl::FromUnixSeconds(5);
   const StoreWrite* const writes[] = {&big, &age};
@@ -356,7 +357,7 @@ TEST_F(SqliteStoreTest, FullDiskGivesTheReserveToWritesThatEndSomething) {
   insert.jobs.push_back({NewJob("one", 1), std::nullopt});
   ASSERT_THAT(store->Commit(insert), IsOk());
   Job job = NewJob("one", 1);
-  job.training.requested_config = std::string(1 << 20, 'x');
+  job.training.requested_config.set_method(std::string(1 << 20, 'x'));
   end.jobs.push_back({job, 0});
   end.events.emplace_back(job.key, EventAt(1));
   big.jobs.push_back({job, std::nullopt});
@@ -389,7 +390,7 @@ TEST_F(SqliteStoreTest, FullDiskRefusesWritesAndRecoversByItself) {
   ASSERT_THAT(store->LimitPagesForTest(1), IsOk());
   StoreWrite big;
   Job job = NewJob("big", 2);
-  job.training.requested_config = std::string(1 << 20, 'x');
+  job.training.requested_config.set_method(std::string(1 << 20, 'x'));
   big.jobs.push_back({job, std::nullopt});
   EXPECT_THAT(store->Commit(big), FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
   EXPECT_EQ(store->Load()->jobs.size(), 1u);

@@ -164,7 +164,7 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   job.lease.members = {"w-1", "w-2"};
   job.lease.epoch = 5;
   job.display_name = "Käfer \xf0\x9f\x90\x9e";
-  job.training.requested_config = std::string("\0\xff\x01'", 4);
+  job.training.requested_config.set_method(std::string("\0\x01'", 3));
   job.checkpoints = {QueueHarness::Checkpoint(7, 21.5)};
   job.start_by = absl::FromUnixSeconds(1'800'000'000);
   job.end_age = absl::FromUnixSeconds(1'700'000'000);
@@ -326,7 +326,7 @@ TEST_P(StoreConformanceTest, LargeGroupIsCommittedWhole) {
   std::vector<const StoreWrite*> pointers;
   for (size_t i = 0; i < kWrites; ++i) {
     Job job = NewJob("job-" + std::to_string(i), i + 1);
-    job.training.requested_config = std::string(20'000, 'x');
+    job.training.requested_config.set_method(std::string(20'000, 'x'));
     writes[i].jobs.push_back({job, std::nullopt});
     for (uint64_t event = 1; event <= 4; ++event) {
       writes[i].events.emplace_back(job.key, EventAt(event));

@@ -4,7 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "common/error_reason.h"
-#include "common/rpc/rpc_status.h"
+#include "common/messages/rpc_status.h"
 #include "server/web/envelope.h"
 #include "tests/testing/status_matchers.h"
 

@@ -15,7 +15,7 @@
 #include "common/atomic_file.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
-#include "common/rpc/camera_path_text.h"
+#include "common/messages/camera_path_text.h"
 #include "common/status_macros.h"
 #include "worker/base/call_result.h"
 
@@ -83,12 +83,13 @@ absl::Status CheckRoom(const std::string& out, const protocol::ExportBytes& size
 }
 
 // Without paths of this machine, which mean nothing to whoever asked.
-void LeavePathsOut(const std::string& model, const std::string& out, protocol::Error* error) {
-  error->message = absl::StrReplaceAll(error->message, {{model + ": ", ""},
-                                                        {model, "the model"},
-                                                        {out + ".cameras.json", "path"},
-                                                        {out + "/", ""},
-                                                        {out, "."}});
+absl::Status LeavePathsOut(const std::string& model, const std::string& out,
+                           const absl::Status& error) {
+  return WithMessage(error, absl::StrReplaceAll(error.message(), {{model + ": ", ""},
+                                                                  {model, "the model"},
+                                                                  {out + ".cameras.json", "path"},
+                                                                  {out + "/", ""},
+                                                                  {out, "."}}));
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ absl::StatusOr<protocol::ExportDone> ExportInSandbox(
     const EngineProgramOptions& options, const std::string& model, const v1::ExportSpec& product,
     const std::string& out, const std::function<void(const v1::ExportProgress&)>& on_progress,
     const std::stop_token& stop) {
-  std::optional<protocol::Error> error;
+  std::optional<absl::Status> error;
   std::optional<protocol::ExportDone> done;
   v1::ExportProgress progress;
   absl::Status room;
@@ -117,7 +118,7 @@ absl::StatusOr<protocol::ExportDone> ExportInSandbox(
       }
       room = CheckRoom(out, *size);
       if (!room.ok()) no_room.request_stop();
-    } else if (const auto* failed = std::get_if<protocol::Error>(&said)) {
+    } else if (const auto* failed = std::get_if<absl::Status>(&said)) {
       error = *failed;
     } else if (const auto* made = std::get_if<protocol::ExportDone>(&said)) {
       done = *made;
@@ -137,7 +138,7 @@ absl::StatusOr<protocol::ExportDone> ExportInSandbox(
                                          options.time_limit, on_line, no_room.get_token()));
   if (end.ok() && done.has_value()) return *std::move(done);
   if (!room.ok()) return room;
-  if (error.has_value()) LeavePathsOut(model, out, &*error);
+  if (error.has_value()) error = LeavePathsOut(model, out, *error);
   return FailureOfProgram(kTheExport, end, error);
 }
 

@@ -57,8 +57,7 @@ absl::StatusOr<ChildProcessEnd> RunPoseCommand(const PoseProgramOptions& options
 }
 
 // Why a search failed.
-absl::Status FailureOfSearch(const ChildProcessEnd& end,
-                             const std::optional<protocol::Error>& error) {
+absl::Status FailureOfSearch(const ChildProcessEnd& end, const std::optional<absl::Status>& error) {
   absl::Status failure = FailureOfProgram(kTheSearch, end, error);
   // Too little memory: another worker may have more.
   if (!absl::IsResourceExhausted(failure) ||
@@ -82,11 +81,11 @@ absl::StatusOr<protocol::PoseTools> AskPoseTools(const PoseProgramOptions& optio
   std::vector<std::string> command = CommandOf(options);
   command.push_back("--tools");
   protocol::PoseTools tools;
-  std::optional<protocol::Error> error;
+  std::optional<absl::Status> error;
   const auto on_line = [&](std::string_view line) {
     const protocol::PoseLine said = protocol::ParsePoseLine(line);
     if (const auto* found = std::get_if<protocol::PoseTools>(&said)) tools = *found;
-    if (const auto* failed = std::get_if<protocol::Error>(&said)) error = *failed;
+    if (const auto* failed = std::get_if<absl::Status>(&said)) error = *failed;
   };
   NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end,
                         RunPoseCommand(options, command, nullptr, kToolsLimit, on_line, {}));
@@ -107,12 +106,12 @@ absl::StatusOr<bool> SearchPosesInSandbox(
   if (task.mask_below > 0) {
     command.insert(command.end(), {"--mask-below", fmt::format("{}", task.mask_below)});
   }
-  std::optional<protocol::Error> error;
+  std::optional<absl::Status> error;
   const auto on_line = [&](std::string_view line) {
     const protocol::PoseLine said = protocol::ParsePoseLine(line);
     if (const auto* posing = std::get_if<protocol::Posing>(&said)) {
       on_progress(*posing);
-    } else if (const auto* failed = std::get_if<protocol::Error>(&said)) {
+    } else if (const auto* failed = std::get_if<absl::Status>(&said)) {
       error = *failed;
     } else if (!line.starts_with('{')) {
       LogInfo("nerf-engine pose says", {{"line", line}});
@@ -123,8 +122,8 @@ absl::StatusOr<bool> SearchPosesInSandbox(
       RunPoseCommand(options, std::move(command), &task, options.time_limit, on_line, stop));
   if (end.ok()) return true;
   // Words of programs, unlike those about the user's own files.
-  if (error.has_value() && error->code != absl::StatusCode::kInvalidArgument)
-    error->message = WithoutPaths(error->message);
+  if (error.has_value() && !absl::IsInvalidArgument(*error))
+    error = WithMessage(*error, WithoutPaths(std::string(error->message())));
   const bool exited = end.kind == ChildProcessEnd::Kind::kExited;
   if (exited && end.code == kBadData && !error.has_value()) return false;
   return FailureOfSearch(end, error);

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/logging.h"
+#include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
-#include "worker/engine/engine_convert.h"
 #include "worker/files/scene_folder.h"
 
 namespace nerf {
@@ -63,20 +63,20 @@ void FrameRun::AskEngine() {
          rendered_.size() < kMaxUncommitted) {
     const int task = waiting_.front();
     waiting_.pop_front();
-    protocol::Render render = ToProtocol(grant_.frames().frames(task).view());
-    render.id = context_.new_request_id();
-    render.file = file_->path;
-    render.out = folder_;
-    asked_[render.id] = task;
-    context_.send_to_engine(render);
+    internal::WorkerRequest request;
+    request.set_id(context_.new_request_id());
+    internal::Render& render = *request.mutable_render();
+    *render.mutable_view() = grant_.frames().frames(task).view();
+    render.set_file(file_->path);
+    render.set_out(folder_);
+    asked_[request.id()] = task;
+    context_.send_to_engine(request);
   }
 }
 
-void FrameRun::OnEngineMessage(const protocol::EngineMessage& message) {
-  const auto* rendered = std::get_if<protocol::Rendered>(&message);
-  const auto* refused = std::get_if<protocol::Refused>(&message);
-  if (rendered == nullptr && refused == nullptr) return;
-  const auto asked = asked_.find(rendered != nullptr ? rendered->id : refused->id);
+void FrameRun::OnEngineMessage(const internal::EngineMessage& message) {
+  if (!message.has_rendered() && !message.has_refused()) return;
+  const auto asked = asked_.find(message.id());
   if (asked == asked_.end()) {
     LogWarning("ignored an answer of the engine that is about no frame of this run",
                {{"job", name()}, {"part", grant_.part()}});
@@ -85,20 +85,18 @@ void FrameRun::OnEngineMessage(const protocol::EngineMessage& message) {
   const int task = asked->second;
   asked_.erase(asked);
   if (ending()) return OnEngineFree();
-  if (rendered != nullptr) return TakeFrame(task, *rendered);
-  Fail(ToStatus(refused->error));
+  if (message.has_rendered()) return TakeFrame(task, message.rendered());
+  Fail(ErrorFromRpcStatus(message.refused()));
 }
 
-void FrameRun::TakeFrame(int task, const protocol::Rendered& rendered) {
+void FrameRun::TakeFrame(int task, const internal::Rendered& rendered) {
   const v1::FrameTask& frame = grant_.frames().frames(task);
-  Rendered taken{frame.index(), {}, rendered.far};
-  for (const int channel : frame.view().channels()) {
-    const std::string name(ChannelName(static_cast<v1::RenderChannel>(channel)));
-    const auto file = rendered.files.find(name);
-    if (file == rendered.files.end()) {
-      return Fail(absl::InternalError(fmt::format("the engine rendered no {}", name)));
-    }
-    const auto path = CheckInsideFolder(folder_, file->second);
+  if (rendered.files_size() != frame.view().channels_size()) {
+    return Fail(absl::InternalError("the engine rendered another number of images"));
+  }
+  Rendered taken{frame.index(), {}, rendered.response().far()};
+  for (const std::string& file : rendered.files()) {
+    const auto path = CheckInsideFolder(folder_, file);
     if (!path.ok()) return Fail(absl::InternalError(path.status().message()));
     taken.images.push_back(*path);
   }
@@ -174,7 +172,12 @@ void FrameRun::Tick() {
 
 void FrameRun::StopEngine() {
   waiting_.clear();
-  for (const auto& [id, task] : asked_) context_.send_to_engine(protocol::Cancel{id});
+  for (const auto& [id, task] : asked_) {
+    internal::WorkerRequest cancel;
+    cancel.set_id(id);
+    cancel.mutable_cancel();
+    context_.send_to_engine(cancel);
+  }
   stop_deadline_ = context_.clock.Now() + options_.stop_timeout;
 }
 

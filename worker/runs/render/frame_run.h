@@ -20,7 +20,7 @@ class FrameRun final : public PartRun {
   void Start() override { Fetch(); }
   bool waits_for_engine() const override { return stage_ == Stage::kWaiting; }
   void Begin() override;
-  void OnEngineMessage(const protocol::EngineMessage& message) override;
+  void OnEngineMessage(const internal::EngineMessage& message) override;
   bool Owns(const std::string& request_id) const override;
   bool in_engine() const override { return !asked_.empty(); }
   void OnEngineExit(const EngineExit& exit, bool shared) override;
@@ -37,7 +37,7 @@ class FrameRun final : public PartRun {
   void Fetch();
   // Gives the engine its next frames.
   void AskEngine();
-  void TakeFrame(int task, const protocol::Rendered& rendered);
+  void TakeFrame(int task, const internal::Rendered& rendered);
   // Uploads and commits what is rendered, one batch at a time.
   void CommitNext();
   void StopEngine() override;

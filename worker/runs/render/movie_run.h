@@ -14,7 +14,7 @@ class MovieRun final : public PartRun {
   void Start() override { Make(); }
   bool waits_for_engine() const override { return false; }
   void Begin() override {}
-  void OnEngineMessage(const protocol::EngineMessage& /*message*/) override {}
+  void OnEngineMessage(const internal::EngineMessage& /*message*/) override {}
   void OnEngineHopeless(const std::string& /*why*/) override {}  // it needs none
   void Tick() override;
 

@@ -2,18 +2,48 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "common/error_reason.h"
 #include "common/logging.h"
-#include "common/rpc/rpc_status.h"
-#include "worker/engine/engine_convert.h"
+#include "common/messages/rpc_status.h"
+#include "engine/protocol/failed_line.h"
 #include "worker/files/scene_folder.h"
 #include "worker/runs/training/job_uploads.h"
 
 namespace nerf {
+
+namespace {
+
+// As many as the server keeps of a job.
+constexpr int kMaxFigures = 100;
+constexpr size_t kMaxFigureNameBytes = 64;
+
+// What an engine may say of its training: its preview is named by this worker, and its figures do
+// not pile up.
+v1::Progress WithinBounds(v1::Progress progress) {
+  progress.DiscardUnknownFields();
+  progress.clear_preview_step();
+  progress.clear_preview_image();
+  progress.clear_psnr_preview();
+  // In this order NaN becomes 0.
+  progress.set_fraction(std::min(1.0, std::max(0.0, progress.fraction())));
+  progress.set_eta_seconds(std::max(0.0, progress.eta_seconds()));
+  google::protobuf::Map<std::string, double> figures;
+  figures.swap(*progress.mutable_figures());
+  for (const auto& [name, value] : figures) {
+    if (progress.figures_size() == kMaxFigures) break;
+    if (name.size() <= kMaxFigureNameBytes && std::isfinite(value))
+      (*progress.mutable_figures())[name] = value;
+  }
+  return progress;
+}
+
+}  // namespace
 
 struct JobRun::FetchResult {
   CallResult result;
@@ -117,61 +147,80 @@ void JobRun::OnFetched(const FetchResult& result) {
 }
 
 void JobRun::Train() {
-  protocol::Train train;
-  train.job = key_;
-  train.dataset = folder_ + "/scene";
-  train.out = folder_ + "/out";
-  train.config = ToProtocol(grant_.config());
-  train.request_id = grant_.origin().request_id();
-  train.traceparent = grant_.origin().traceparent();
-  train.resume = files_.resume;
-  train.extend = grant_.extend();
-  train.init = files_.init;
-  train.merge = files_.merge;
+  internal::WorkerRequest request;
+  request.set_job(key_);
+  internal::Train& train = *request.mutable_train();
+  *train.mutable_origin() = grant_.origin();
+  train.set_dataset(folder_ + "/scene");
+  train.set_out(folder_ + "/out");
+  *train.mutable_config() = grant_.config();
+  train.set_resume(files_.resume);
+  train.set_extend(grant_.extend());
+  train.set_init(files_.init);
+  train.mutable_merge()->Add(files_.merge.begin(), files_.merge.end());
   if (grant_.has_gang()) {
-    train.ranks = {grant_.gang().rank(), grant_.gang().n_ranks(),
-                   grant_.gang().one_host() ? "" : options_.gang_interface};
+    train.mutable_ranks()->set_rank(grant_.gang().rank());
+    train.mutable_ranks()->set_count(grant_.gang().n_ranks());
+    if (!grant_.gang().one_host()) train.mutable_ranks()->set_interface(options_.gang_interface);
   }
-  train.checkpoint_interval_seconds = absl::ToDoubleSeconds(options_.checkpoint_interval);
-  train.preview_interval_seconds = absl::ToDoubleSeconds(options_.preview_interval);
+  train.set_checkpoint_interval_seconds(absl::ToDoubleSeconds(options_.checkpoint_interval));
+  train.set_preview_interval_seconds(absl::ToDoubleSeconds(options_.preview_interval));
   Enter(Stage::kStarting);
-  context_.send_to_engine(train);
+  context_.send_to_engine(request);
 }
 
-void JobRun::OnEngineMessage(const protocol::EngineMessage& message) {
+void JobRun::OnEngineMessage(const internal::EngineMessage& message) {
   if (!in_engine()) return;
-  if (stop_ == Stop::kCancel || stop_ == Stop::kAbandon) {
-    OnUnwanted(message);
-  } else {
-    std::visit([this](const auto& m) { On(m); }, message);
+  if (stop_ == Stop::kCancel || stop_ == Stop::kAbandon) return OnUnwanted(message);
+  switch (message.message_case()) {
+    case internal::EngineMessage::kStarted:
+      return OnStarted(message.started());
+    case internal::EngineMessage::kRankText:
+      return OnRankText(message.rank_text());
+    case internal::EngineMessage::kProgress:
+      return ReportProgress(message.progress().progress());
+    case internal::EngineMessage::kPreview:
+      return OnPreview(message.preview());
+    case internal::EngineMessage::kCheckpoint:
+      return OnCheckpoint(message.checkpoint());
+    case internal::EngineMessage::kStopped:
+      return OnStopped();
+    case internal::EngineMessage::kDone:
+      return OnDone(message.done());
+    case internal::EngineMessage::kFailed:
+      return OnFailed(message.failed());
+    case internal::EngineMessage::kRefused:
+      return OnRefused(message.refused());
+    default:
+      break;  // not about a job
   }
 }
 
-void JobRun::OnUnwanted(const protocol::EngineMessage& message) {
-  if (std::holds_alternative<protocol::Stopped>(message) ||
-      std::holds_alternative<protocol::Done>(message) ||
-      std::holds_alternative<protocol::Failed>(message) ||
-      std::holds_alternative<protocol::Refused>(message)) {
+void JobRun::OnUnwanted(const internal::EngineMessage& message) {
+  if (message.has_stopped() || message.has_done() || message.has_failed() ||
+      message.has_refused()) {
     StopNow(stop_);
-  } else if (const auto* checkpoint = std::get_if<protocol::Checkpoint>(&message)) {
-    for (const std::string& path : {checkpoint->checkpoint, checkpoint->model}) {
+  } else if (message.has_checkpoint()) {
+    for (const std::string& path :
+         {message.checkpoint().checkpoint(), message.checkpoint().model()}) {
       if (auto file = CheckInsideFolder(folder_ + "/out", path); file.ok()) RemoveFile(*file);
     }
   }
 }
 
-void JobRun::On(const protocol::Started& started) {
+void JobRun::OnStarted(const internal::Started& started) {
   if (stage_ == Stage::kStarting) Enter(Stage::kTraining);
-  *report_.mutable_effective_config() = ToProto(started.config);
-  if (grant_.config().has_init()) {
-    *report_.mutable_effective_config()->mutable_init() = grant_.config().init();
-  }
+  v1::TrainingConfig& config = *report_.mutable_effective_config();
+  config = started.config();
+  config.DiscardUnknownFields();
+  config.clear_init();
+  if (grant_.config().has_init()) *config.mutable_init() = grant_.config().init();
   report_.set_phase(v1::JobReport::RUNNING);
   LogInfo("training", {{"job", name()},
-                       {"step", started.step},
-                       {"flavor", started.flavor},
-                       {"train_views", started.train_views},
-                       {"test_views", started.test_views}});
+                       {"step", started.step()},
+                       {"flavor", started.flavor()},
+                       {"train_views", started.train_views()},
+                       {"test_views", started.test_views()}});
   context_.report_changed();
 }
 
@@ -182,13 +231,11 @@ double JobRun::SecondsBefore() const {
   return engine_knows ? 0 : grant_.resume().seconds() + grant_.merge_seconds();
 }
 
-void JobRun::On(const protocol::RankText& text) {
-  rank_text_.emplace();
+void JobRun::OnRankText(const v1::RankText& text) {
+  rank_text_ = text;
   rank_text_->set_job(name());
   rank_text_->set_lease_epoch(lease_epoch());
   rank_text_->set_rank(grant_.gang().rank());
-  rank_text_->set_sequence(text.sequence);
-  rank_text_->set_text(text.text);
   context_.report_changed();
 }
 
@@ -199,21 +246,22 @@ void JobRun::OnRankTexts(const v1::RankTexts& texts) {
   }
   rank_text_.reset();
   if (!in_engine()) return;
-  context_.send_to_engine(
-      protocol::RankTexts{key_, texts.sequence(), {texts.texts().begin(), texts.texts().end()}});
+  internal::WorkerRequest request;
+  request.set_job(key_);
+  *request.mutable_rank_texts() = texts;
+  context_.send_to_engine(request);
 }
 
-void JobRun::On(const protocol::Progress& progress) { ReportProgress(progress.progress); }
-
-void JobRun::ReportProgress(const TrainProgress& progress) {
+void JobRun::ReportProgress(const v1::Progress& said) {
   v1::Progress* reported = report_.mutable_progress();
-  v1::Progress next = ToProto(progress);
+  v1::Progress next = WithinBounds(said);
   next.set_seconds(SecondsBefore() + next.seconds());
   if (reported->has_psnr_preview()) next.set_psnr_preview(reported->psnr_preview());
   if (reported->has_preview_step()) next.set_preview_step(reported->preview_step());
   if (reported->has_preview_image()) *next.mutable_preview_image() = reported->preview_image();
   // The last report is made of the summary, which has none of them.
   for (const auto& [name, value] : reported->figures()) {
+    if (next.figures_size() == kMaxFigures) break;
     if (!next.figures().contains(name)) (*next.mutable_figures())[name] = value;
   }
   *reported = std::move(next);
@@ -229,7 +277,7 @@ v1::JobReport JobRun::FirstReport() const {
   return report;
 }
 
-void JobRun::On(const protocol::Stopped&) {
+void JobRun::OnStopped() {
   if (stop_ == Stop::kRelease) {
     Finish(v1::JobReport::RELEASED);
   } else {
@@ -237,9 +285,9 @@ void JobRun::On(const protocol::Stopped&) {
   }
 }
 
-void JobRun::On(const protocol::Done& done) {
+void JobRun::OnDone(const internal::Done& done) {
   if (grant_.gang().rank() > 0) return Enter(Stage::kFollowed);
-  ReportProgress(FinalProgress(done.summary));
+  ReportProgress(done.progress());
   if (!any_checkpoint_) {
     FinishFailed(absl::InternalError("the engine ended without a checkpoint"));
     return;
@@ -248,35 +296,33 @@ void JobRun::On(const protocol::Done& done) {
     FinishWithoutResult(*newest_refused_);
     return;
   }
-  if (done.summary.psnr.has_value()) report_.set_final_psnr(*done.summary.psnr);
-  for (const protocol::TestViewScore& view : done.test_views) {
-    v1::TestViewScore* score = report_.add_test_views();
-    score->set_file(ToUtf8(view.file));
-    score->set_psnr(view.psnr);
-  }
+  if (done.has_psnr()) report_.set_final_psnr(done.psnr());
+  *report_.mutable_test_views() = done.test_views();
   Finish(v1::JobReport::SUCCEEDED);
 }
 
-void JobRun::On(const protocol::Failed& failed) {
-  if (failed.error.reason == protocol::kRankLost) return FinishBroken(failed);
+void JobRun::OnFailed(const internal::Failed& failed) {
+  const absl::Status error = ErrorFromRpcStatus(failed.error());
+  const std::optional<ErrorReason> why = GetReason(error);
+  const std::string reason = why.has_value() ? why->reason : "";
+  if (reason == protocol::kRankLost) return FinishBroken(failed);
   // A full disk of this machine is no fault of the job.
-  if (failed.error.reason == reason::kStoreReadOnly) {
-    return FinishWithoutRoom(failed.error.message);
+  if (reason == reason::kStoreReadOnly) return FinishWithoutRoom(std::string(error.message()));
+  for (const v1::SceneProblem& problem : failed.problems()) {
+    v1::SceneProblem* reported = report_.add_problems();
+    *reported = problem;
+    reported->set_message(WithoutFolder(problem.message(), folder_));
   }
-  for (protocol::Problem problem : failed.problems) {
-    problem.message = WithoutFolder(problem.message, folder_);
-    *report_.add_problems() = ToProto(problem);
-  }
-  FinishFailed(ToStatus(failed.error));
+  FinishFailed(error);
 }
 
-void JobRun::On(const protocol::Refused& refused) {
+void JobRun::OnRefused(const google::rpc::Status& error) {
   if (stop_ == Stop::kRelease) {
     // The engine has forgotten the job, so there is nothing to stop.
     Finish(v1::JobReport::RELEASED);
     return;
   }
-  FinishFailed(ToStatus(refused.error));
+  FinishFailed(ErrorFromRpcStatus(error));
 }
 
 void JobRun::OnEngineExit(const EngineExit& exit, bool shared) {
@@ -294,10 +340,10 @@ void JobRun::OnEngineHopeless(const std::string& why) {
   if (stage_ <= Stage::kWaiting) FinishCrashed(why, /*shared=*/false);
 }
 
-void JobRun::FinishBroken(const protocol::Failed& failed) {
-  LogWarning("the gang is broken", {{"job", name()}, {"error", failed.error.message}});
+void JobRun::FinishBroken(const internal::Failed& failed) {
+  LogWarning("the gang is broken", {{"job", name()}, {"error", failed.error().message()}});
   report_.set_release_reason(v1::JobReport::MEMBER_LOST);
-  if (failed.lost_rank.has_value()) report_.set_lost_rank(*failed.lost_rank);
+  if (failed.has_lost_rank()) report_.set_lost_rank(failed.lost_rank());
   final_phase_ = v1::JobReport::RELEASED;
   broken_until_ = context_.clock.Now() + options_.gang_grace;
   commit_deadline_ = context_.clock.Now() + options_.last_commit_timeout;
@@ -369,7 +415,10 @@ void JobRun::StopEngine(Stop stop) {
   stop_deadline_ =
       context_.clock.Now() + (checkpoint ? options_.checkpoint_timeout : options_.discard_timeout);
   Enter(Stage::kStopping);
-  context_.send_to_engine(protocol::Stop{key_, checkpoint});
+  internal::WorkerRequest request;
+  request.set_job(key_);
+  request.mutable_stop()->set_checkpoint(checkpoint);
+  context_.send_to_engine(request);
 }
 
 void JobRun::StopNow(Stop stop) {

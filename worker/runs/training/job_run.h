@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "engine/protocol/messages.h"
+#include "nerf/internal/engine.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/base/call_result.h"
 #include "worker/base/retry.h"
@@ -103,7 +103,7 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
   void Abandon() override;
 
   // A message whose `job` is key().
-  void OnEngineMessage(const protocol::EngineMessage& message) override;
+  void OnEngineMessage(const internal::EngineMessage& message) override;
   // `shared`: the engine also had a render or a check, which may have crashed it.
   void OnEngineExit(const EngineExit& exit, bool shared) override;
   // No engine can be started.
@@ -142,21 +142,17 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
   // Training time of earlier attempts up to the checkpoint this one continues, or of the parts that
   // are merged, unless the engine counts it itself.
   double SecondsBefore() const;
-  // One overload for each message about a job, and one for all others.
-  void On(const protocol::Started& started);
-  void On(const protocol::RankText& text);
-  void On(const protocol::Progress& progress);
-  void On(const protocol::Preview& preview);
-  void On(const protocol::Checkpoint& checkpoint);
-  void On(const protocol::Stopped& stopped);
-  void On(const protocol::Done& done);
-  void On(const protocol::Failed& failed);
-  void On(const protocol::Refused& refused);
-  template <typename Other>
-  void On(const Other&) {}
+  void OnStarted(const internal::Started& started);
+  void OnRankText(const v1::RankText& text);
+  void OnPreview(const internal::Preview& preview);
+  void OnCheckpoint(const internal::SavedState& saved);
+  void OnStopped();
+  void OnDone(const internal::Done& done);
+  void OnFailed(const internal::Failed& failed);
+  void OnRefused(const google::rpc::Status& error);
   // A message after Cancel or Abandon: all are ignored but those that end the engine's work.
-  void OnUnwanted(const protocol::EngineMessage& message);
-  void ReportProgress(const TrainProgress& progress);
+  void OnUnwanted(const internal::EngineMessage& message);
+  void ReportProgress(const v1::Progress& said);
 
   void StopEngine(Stop stop);
   void StopNow(Stop stop);
@@ -167,7 +163,7 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
   void Finish(v1::JobReport::Phase phase);
   void FinishCrashed(const std::string& how, bool shared);
   // Hands the job back: another rank of the gang does not answer.
-  void FinishBroken(const protocol::Failed& failed);
+  void FinishBroken(const internal::Failed& failed);
   // Hands the job back: the disk of this machine is full.
   void FinishWithoutRoom(const std::string& why);
   // The server refused the newest checkpoint, which would be the job's result.
@@ -214,7 +210,7 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
   v1::JobReport::Phase final_phase_ = v1::JobReport::PHASE_UNSPECIFIED;
   SteadyTime commit_deadline_;
 
-  std::optional<protocol::Preview> pending_preview_;  // its image is in commit/
+  std::optional<internal::Preview> pending_preview_;  // its image is in commit/
   bool preview_in_flight_ = false;
 };
 

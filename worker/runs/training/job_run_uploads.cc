@@ -8,7 +8,6 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "worker/engine/engine_convert.h"
 #include "worker/files/scene_folder.h"
 #include "worker/runs/training/job_run.h"
 #include "worker/runs/training/job_uploads.h"
@@ -25,16 +24,16 @@ absl::StatusOr<std::string> JobRun::TakeFile(const std::string& path, const std:
   return target;
 }
 
-void JobRun::On(const protocol::Preview& preview) {
-  const auto image = TakeFile(preview.image, fmt::format("preview-{}", preview.step));
+void JobRun::OnPreview(const internal::Preview& preview) {
+  const auto image = TakeFile(preview.image(), fmt::format("preview-{}", preview.step()));
   if (!image.ok()) {
     LogWarning("ignored a preview",
                {{"job", name()}, {"problem", std::string(image.status().message())}});
     return;
   }
-  if (pending_preview_.has_value()) RemoveFile(pending_preview_->image);
+  if (pending_preview_.has_value()) RemoveFile(pending_preview_->image());
   pending_preview_ = preview;
-  pending_preview_->image = *image;
+  pending_preview_->set_image(*image);
   UploadNextPreview();
 }
 
@@ -55,21 +54,20 @@ void JobRun::UploadNextPreview() {
         run->preview_in_flight_ = false;
         if (upload->result.ok()) {
           v1::Progress* progress = run->report_.mutable_progress();
-          progress->set_preview_step(upload->preview.step);
+          progress->set_preview_step(upload->preview.step());
           *progress->mutable_preview_image() = upload->blob;
-          if (upload->preview.psnr.has_value()) progress->set_psnr_preview(*upload->preview.psnr);
+          if (upload->preview.has_psnr()) progress->set_psnr_preview(upload->preview.psnr());
           run->context_.progress_changed();
         }
         run->UploadNextPreview();
       });
 }
 
-void JobRun::On(const protocol::Checkpoint& checkpoint) {
+void JobRun::OnCheckpoint(const internal::SavedState& saved) {
   auto next = std::make_shared<PendingCheckpoint>(options_.retry);
-  auto checkpoint_path =
-      TakeFile(checkpoint.checkpoint, fmt::format("checkpoint-{}", checkpoint.step));
+  auto checkpoint_path = TakeFile(saved.checkpoint(), fmt::format("checkpoint-{}", saved.step()));
   if (checkpoint_path.ok()) next->checkpoint_path = *checkpoint_path;
-  auto model_path = TakeFile(checkpoint.model, fmt::format("model-{}", checkpoint.step));
+  auto model_path = TakeFile(saved.model(), fmt::format("model-{}", saved.step()));
   if (model_path.ok()) next->model_path = *model_path;
   if (!checkpoint_path.ok() || !model_path.ok()) {
     const absl::Status& status =
@@ -82,10 +80,9 @@ void JobRun::On(const protocol::Checkpoint& checkpoint) {
   request.set_job(name());
   request.set_lease_epoch(lease_epoch());
   request.set_worker_id(context_.worker_id);
-  request.set_step(checkpoint.step);
-  for (const protocol::Tensor& tensor : checkpoint.tensors)
-    *request.add_tensors() = ToProto(tensor);
-  if (checkpoint.psnr.has_value()) request.set_psnr(*checkpoint.psnr);
+  request.set_step(saved.step());
+  *request.mutable_tensors() = saved.tensors();
+  if (saved.has_psnr()) request.set_psnr(saved.psnr());
   request.set_seconds(report_.has_progress() ? report_.progress().seconds()
                                              : grant_.resume().seconds() + grant_.merge_seconds());
   any_checkpoint_ = true;

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "common/rpc/blob_client.h"
+#include "common/messages/blob_ref.h"
 #include "common/status_macros.h"
 
 namespace nerf {
@@ -49,10 +49,10 @@ void PendingCheckpoint::Run(BlobTransport& blobs, ServerLink& server, std::stop_
 }
 
 void PreviewUpload::Run(BlobTransport& blobs, std::stop_token stop) {
-  const auto uploaded = UploadFile(blobs, preview.image, stop);
+  const auto uploaded = UploadFile(blobs, preview.image(), stop);
   result = ToCallResult(uploaded.status());
   if (uploaded.ok()) blob = *uploaded;
-  RemoveFile(preview.image);
+  RemoveFile(preview.image());
 }
 
 }  // namespace nerf

@@ -3,7 +3,7 @@
 #include <stop_token>
 #include <string>
 
-#include "engine/protocol/messages.h"
+#include "nerf/internal/engine.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/base/call_result.h"
 #include "worker/base/retry.h"
@@ -37,7 +37,7 @@ struct PendingCheckpoint {
 
 // A preview whose image is uploaded and then removed.
 struct PreviewUpload {
-  protocol::Preview preview;
+  internal::Preview preview;
   v1::BlobRef blob;   // of Run
   CallResult result;  // of Run
 

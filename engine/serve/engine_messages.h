@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/view_style.h"
+#include "engine/files/tensor_file.h"
+#include "engine/measure/evaluation.h"
+#include "engine/protocol/progress.h"
+#include "engine/scene/scene_reader.h"
+#include "engine/training/training_session.h"
+#include "nerf/internal/engine.pb.h"
+
+namespace nerf {
+
+// Conversions between messages and the engine's types. Texts and lists are cut, so that each
+// message has at most kMaxMessageBytes; bytes that are not UTF-8 become '?'.
+
+// Errors: InvalidArgument FIELD_INVALID that lists every wrong field of the config. The device is
+// left unset. Where resume and init are both given, resume wins: its training began from that init.
+absl::StatusOr<TrainRequest> ToTrainRequest(const internal::Train& train);
+// Requires: CheckRequest.
+ViewStyle ToViewStyle(const v1::ViewStyle& style);
+// The text of a camera file with one frame.
+std::string CameraText(const v1::Camera& camera);
+
+// Code, message, and the reason that docs/inside/protocol.md gives for the code where the status
+// has none of its own. Requires: not OK.
+google::rpc::Status ErrorMessage(const absl::Status& status);
+internal::EngineMessage StartedMessage(const std::string& job, const TrainingSession& session);
+internal::EngineMessage ProgressMessage(const std::string& job, const TrainProgress& progress);
+internal::EngineMessage DoneMessage(const std::string& job, const TrainSummary& summary,
+                                    const std::vector<ImageScore>& test_views);
+internal::EngineMessage FailedMessage(const std::string& job, const absl::Status& status,
+                                      const std::vector<SceneProblem>& problems);
+internal::EngineMessage CheckedMessage(const std::string& id, const SceneDescription& description);
+internal::EngineMessage RefusedMessage(const std::string& job, const std::string& id,
+                                       const absl::Status& status);
+void AddTensors(const TensorFile& file, internal::SavedState* state);
+
+// Test views first, then training views, each by file; cameras in the data set's own frame.
+v1::DescribeSceneResponse ViewsOf(const SceneDescription& description);
+
+}  // namespace nerf

@@ -1,0 +1,141 @@
+#include "engine/serve/request_check.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error_reason.h"
+
+namespace nerf {
+namespace {
+
+using internal::WorkerRequest;
+
+constexpr uint32_t kMaxRanks = 32;
+constexpr double kMinIntervalSeconds = 0.001, kMaxIntervalSeconds = 1e9;
+
+// The problems of a request.
+class Problems {
+ public:
+  void Require(bool ok, std::string_view field, std::string_view what) {
+    if (!ok) violations_.push_back({std::string(field), std::string(what)});
+  }
+  void RequireGiven(const std::string& value, std::string_view field) {
+    Require(!value.empty(), field, "is missing");
+  }
+  // A NUL would end it early.
+  void RequirePath(const std::string& path, std::string_view field) {
+    Require(path.find('\0') == std::string::npos, field, "must not contain NUL");
+  }
+  void RequireGivenPath(const std::string& path, std::string_view field) {
+    RequireGiven(path, field);
+    RequirePath(path, field);
+  }
+  template <typename Numbers>
+  void RequireCount(const Numbers& numbers, int n, std::string_view field) {
+    Require(numbers.empty() || numbers.size() == n, field, fmt::format("must be {} numbers", n));
+  }
+  absl::Status Result() {
+    return violations_.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations_));
+  }
+
+ private:
+  std::vector<FieldViolation> violations_;
+};
+
+void CheckTrain(const internal::Train& train, Problems& problems) {
+  problems.RequireGivenPath(train.dataset(), "train.dataset");
+  problems.RequireGivenPath(train.out(), "train.out");
+  problems.RequirePath(train.resume(), "train.resume");
+  problems.RequirePath(train.init(), "train.init");
+  for (const std::string& path : train.merge()) problems.RequireGivenPath(path, "train.merge");
+  const auto require_interval = [&](double seconds, std::string_view field) {
+    problems.Require(
+        seconds == 0 || (seconds >= kMinIntervalSeconds && seconds <= kMaxIntervalSeconds), field,
+        "must be 0.001 to 1e9, or 0");
+  };
+  require_interval(train.checkpoint_interval_seconds(), "train.checkpoint_interval_seconds");
+  require_interval(train.preview_interval_seconds(), "train.preview_interval_seconds");
+  if (!train.has_ranks()) return;
+  const uint32_t n_ranks = train.ranks().count();
+  problems.Require(n_ranks >= 2 && n_ranks <= kMaxRanks, "train.ranks.count",
+                   fmt::format("must be 2 to {}", kMaxRanks));
+  problems.Require(train.ranks().rank() < n_ranks, "train.ranks.rank", "must be below count");
+}
+
+void CheckRender(const WorkerRequest& request, Problems& problems) {
+  const internal::Render& render = request.render();
+  problems.Require(render.file().empty() != request.job().empty(), "render.file",
+                   "one of file and job must be given");
+  problems.RequirePath(render.file(), "render.file");
+  problems.RequireGivenPath(render.out(), "render.out");
+  const v1::RenderImageRequest& view = render.view();
+  problems.Require(view.has_camera() != view.has_orbit(), "render.view.camera",
+                   "one of camera and orbit must be given");
+  if (view.has_orbit()) {
+    const uint32_t count = view.orbit().count();
+    problems.Require(count >= 1 && count <= INT32_MAX, "render.view.orbit.count",
+                     "must be at least 1");
+    problems.Require(view.orbit().index() < count, "render.view.orbit.index",
+                     "must be below count");
+  }
+  problems.Require(view.width() <= INT32_MAX, "render.view.width", "is out of range");
+  problems.Require(view.height() <= INT32_MAX, "render.view.height", "is out of range");
+  for (const int channel : view.channels()) {
+    problems.Require(
+        v1::RenderChannel_IsValid(channel) && channel != v1::RENDER_CHANNEL_UNSPECIFIED,
+        "render.view.channels", "must be RGB, RGBA, DEPTH or OPACITY");
+  }
+  problems.Require(v1::ImageFormat_IsValid(view.format()), "render.view.format",
+                   "must be PNG, JPEG or EXR");
+  const v1::ViewStyle& style = view.style();
+  problems.RequireCount(style.background(), 3, "render.view.style.background");
+  problems.RequireCount(style.crop().center(), 3, "render.view.style.crop.center");
+  problems.RequireCount(style.crop().size(), 3, "render.view.style.crop.size");
+  problems.RequireCount(style.crop().turn(), 4, "render.view.style.crop.turn");
+  problems.Require(v1::Panorama::Stereo_IsValid(style.panorama().stereo()),
+                   "render.view.style.panorama.stereo", "is not known");
+  if (render.has_live()) {
+    const uint32_t quality = render.live().jpeg_quality();
+    problems.Require(quality >= 1 && quality <= 100, "render.live.jpeg_quality",
+                     "must be 1 to 100");
+  }
+}
+
+}  // namespace
+
+absl::Status CheckRequest(const WorkerRequest& request) {
+  Problems problems;
+  problems.Require(request.job().size() <= kMaxNameBytes, "job", "is too long");
+  problems.Require(request.id().size() <= kMaxNameBytes, "id", "is too long");
+  switch (request.request_case()) {
+    case WorkerRequest::kTrain:
+      problems.RequireGiven(request.job(), "job");
+      CheckTrain(request.train(), problems);
+      break;
+    case WorkerRequest::kRankTexts:
+    case WorkerRequest::kStop:
+      problems.RequireGiven(request.job(), "job");
+      break;
+    case WorkerRequest::kRender:
+      problems.RequireGiven(request.id(), "id");
+      CheckRender(request, problems);
+      break;
+    case WorkerRequest::kCheck:
+      problems.RequireGiven(request.id(), "id");
+      problems.RequireGivenPath(request.check().dataset(), "check.dataset");
+      problems.RequirePath(request.check().out(), "check.out");
+      break;
+    case WorkerRequest::kCancel:
+      problems.RequireGiven(request.id(), "id");
+      break;
+    case WorkerRequest::REQUEST_NOT_SET:
+      problems.Require(false, "request", "is missing, or of a kind that is not known");
+  }
+  return problems.Result();
+}
+
+}  // namespace nerf
