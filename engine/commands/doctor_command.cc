@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -13,16 +14,23 @@
 #include "common/counted.h"
 #include "common/places.h"
 #include "common/sandbox_support.h"
+#include "common/status_macros.h"
+#include "engine/base/parallel_for.h"
 #include "engine/commands/command.h"
+#include "engine/commands/signal_watcher.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
 #include "engine/methods/registry.h"
 #include "engine/parameters/memory_estimate.h"
 #include "engine/pose/colmap_tool.h"
 #include "engine/protocol/json.h"
+#include "engine/scene/unposed_photographs.h"
+#include "engine/training/choice_table.h"
 #include "engine/training/device.h"
 #include "engine/training/device_choices.h"
+#include "engine/training/exception_border.h"
 #include "engine/training/machine.h"
+#include "engine/training/training_session.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -152,29 +160,69 @@ int RunDoctor(bool json) {
   return kOk;
 }
 
-// The known devices and those of this machine.
-int RunChoices() {
+struct DoctorFlags {
+  bool json = false, choices = false;
+  std::optional<std::string> dataset;  // of choices
+};
+
+// What a training of the data set would choose; without one also for the known devices and those of
+// this machine.
+absl::Status ShowChoices(const DoctorFlags& flags, const std::stop_token& stop) {
+  ThreadPool pool(ThreadsFor(0));
+  std::unique_ptr<TrainingSession> session;
+  if (flags.dataset.has_value()) {
+    TrainRequest request;
+    request.dataset = DatasetOf(*flags.dataset);
+    request.follow_links = true;
+    std::vector<SceneProblem> problems;
+    NERF_ASSIGN_OR_RETURN(session, OpenTrainingSession(request, &pool, &problems, stop));
+    for (const std::string& warning : session->scene.warnings)
+      fmt::print(stderr, "warning: {}\n", warning);
+  }
+  if (flags.json) {
+    JsonObject line = {{"event", "done"}};
+    line.update(ChoiceReport(session.get()));
+    fmt::print("{}", JsonLine(line));
+    return absl::OkStatus();
+  }
+  fmt::print("{}", ChoiceTable(session.get()));
+  if (session != nullptr) return absl::OkStatus();
   std::vector<NamedDevice> here;
   const int n_devices = kernels::cuda::IsAvailable() ? kernels::cuda::DeviceCount() : 0;
   for (int index = 0; index < n_devices; ++index) {
     const std::string name = fmt::format("cuda:{}", index);
     here.push_back({name, FactsOf(name)});
   }
-  fmt::print("{}", DeviceChoiceTable(here));
-  return kOk;
+  fmt::print("\n{}", DeviceChoiceTable(here));
+  return absl::OkStatus();
+}
+
+int RunChoices(const DoctorFlags& flags) {
+  SignalWatcher signals;
+  const absl::Status status = Guarded([&] { return ShowChoices(flags, signals.token()); });
+  if (status.ok()) return kOk;
+  const int code = ReportError(status, flags.json);
+  const bool is_about_data = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
+  if (is_about_data && flags.dataset.has_value()) SuggestPosing(*flags.dataset);
+  return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 
 }  // namespace
 
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen) {
-  auto json = std::make_shared<bool>(false), choices = std::make_shared<bool>(false);
+  auto flags = std::make_shared<DoctorFlags>();
   CLI::App* command = app->add_subcommand("doctor", "Show devices, instruction set and problems");
-  CLI::Option* const as_json = command->add_flag("--json", *json, "one JSON object on stdout");
-  command->add_flag("--choices", *choices, "the settings chosen on several devices, as a table")
-      ->excludes(as_json);
-  command->footer("Examples:\n  nerf-engine doctor\n  nerf-engine doctor --choices");
-  command->callback(
-      [=] { *chosen = [json, choices] { return *choices ? RunChoices() : RunDoctor(*json); }; });
+  command->add_flag("--json", flags->json, "one JSON object on stdout");
+  CLI::Option* const choices = command->add_flag(
+      "--choices", flags->choices, "what is chosen for which scenes and devices, and why");
+  command->add_option("DIR", flags->dataset, "with --choices: what is chosen for this data set")
+      ->needs(choices);
+  command->footer(
+      "Examples:\n  nerf-engine doctor\n  nerf-engine doctor --choices\n"
+      "  nerf-engine doctor --choices examples/mic");
+  command->callback([=] {
+    *chosen = [flags] { return flags->choices ? RunChoices(*flags) : RunDoctor(flags->json); };
+  });
 }
 
 }  // namespace nerf

@@ -5,9 +5,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/config/device_class.h"
 #include "engine/config/setting.h"
 #include "engine/config/tensor_shape.h"
 #include "engine/config/train_config.h"
@@ -41,6 +43,19 @@ struct SceneFacts {
   bool has_frustum = false;  // SceneGeometry::frustum
   // Pixels of a training picture across its width, the same at any depth.
   double pixels_along_frustum = 0;
+  // For rules alone, whose choices are made elsewhere: ChooseStepSize, MaxSideOf,
+  // ChooseForPictures.
+  DeviceClass device = DeviceClass::kCpu;
+  bool are_reduced = false, exposures_differ = false;
+};
+
+// What is chosen for which scenes, for people. Where rules that hold name the same setting, the
+// last one counts. Where none does, the setting keeps its default.
+struct ChoiceRule {
+  std::string when;
+  std::vector<std::pair<std::string, std::string>> settings;  // a value, or how it is found
+  std::string why;
+  bool (*holds)(const SceneFacts& scene);
 };
 
 // What server and client know of a training method. The engine's part is Method
@@ -77,6 +92,8 @@ class MethodDescription {
   // Gives the settings that are "auto", or negative where that means the scene's own, the values of
   // the training that begins. A function of its arguments alone.
   virtual void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const {}
+  // What it and ChooseForPictures choose where the user sets nothing.
+  virtual std::vector<ChoiceRule> ChoiceRules() const { return {}; }
   // After that, the same for settings that depend on what the pictures show. exposures_differ:
   // ExposuresDiffer (engine/scene/exposure_spread.h), which is called only where it matters.
   virtual void ChooseForPictures(const std::function<bool()>& exposures_differ,

@@ -31,14 +31,16 @@ inline StepSize StepSizeOf(const TrainConfig& config, const StepSize& chosen = {
           pick(config.batch_growth, chosen.batch_growth), pick(config.max_rays, chosen.max_rays)};
 }
 
-// Gives the settings that are "auto" the values for a device. On one H100 those of a large GPU
+// What suits a device. On one H100 those of a large GPU
 // trained 110 to 160 million samples a second in place of 43 million, and gained up to 0.9 dB in
 // the first seconds (docs/inside/figures/quality.csv). Those of a small GPU were not measured and
 // are a CPU's.
+inline StepSize StepSizeFor(DeviceClass device) {
+  return device == DeviceClass::kLargeGpu ? StepSize{16384, 16, 262144} : StepSize();
+}
+// Gives the settings that are "auto" the values for a device.
 inline void ChooseStepSize(DeviceClass device, TrainConfig* config) {
-  constexpr StepSize kOfLargeGpu = {16384, 16, 262144};
-  const StepSize chosen =
-      StepSizeOf(*config, device == DeviceClass::kLargeGpu ? kOfLargeGpu : StepSize());
+  const StepSize chosen = StepSizeOf(*config, StepSizeFor(device));
   config->target_samples = chosen.target_samples;
   config->batch_growth = chosen.batch_growth;
   config->max_rays = chosen.max_rays;

@@ -28,11 +28,14 @@ std::string DeviceChoiceTable(const std::vector<NamedDevice>& more) {
                    .pixels_along_box = 827,
                    .n_pixels = 64e6,
                    .step = 1};
+  constexpr const char* kRow = "{:<12} {:<9} {:>7} {:>6} {:>10} {:>8} {:>12} {:>5} {:>13} {:>9}\n";
   std::string table = fmt::format(
-      "Method ngp, 100 pictures of 800x800 with alpha, {} pixels along the box; step as a share of "
-      "the scene's.\n{:<12} {:<9} {:>9} {:>6} {:>14} {:>8} {:>17} {:>6} {:>17} {:>14}\n",
-      scene.pixels_along_box, "DEVICE", "CLASS", "SAMPLES/S", "BUDGET", "TARGET_SAMPLES",
-      "MAX_RAYS", "LOG2_HASHMAP_SIZE", "STEP", "MIN_TRANSMITTANCE", "RAYS_PER_PIXEL");
+      "Method ngp, 100 pictures of 800x800 with alpha, P = {}; step as a share of the scene's.\n",
+      scene.pixels_along_box);
+  table +=
+      fmt::format(kRow, "", "", "SAMPLES", "", "TARGET_", "", "LOG2_", "", "MIN_", "RAYS_PER_");
+  table += fmt::format(kRow, "DEVICE", "CLASS", "PER S", "BUDGET", "SAMPLES", "MAX_RAYS",
+                       "HASHMAP_SIZE", "STEP", "TRANSMITTANCE", "PIXEL");
   std::vector<NamedDevice> devices = KnownDevices();
   devices.insert(devices.end(), more.begin(), more.end());
   for (const NamedDevice& device : devices) {
@@ -45,8 +48,8 @@ std::string DeviceChoiceTable(const std::vector<NamedDevice>& more) {
       const auto settings = ConfigSettings(config);
       const DeviceClass kind = ClassOf(device.facts);
       table += fmt::format(
-          "{:<12} {:<9} {:>7g} M {:>4} s {:>14} {:>8} {:>17} {:>6} {:>17} {:>14}\n", device.name,
-          NameOf(kind), UsualSamplesPerSecond(kind) / 1e6, seconds,
+          kRow, device.name, NameOf(kind), fmt::format("{:g} M", UsualSamplesPerSecond(kind) / 1e6),
+          fmt::format("{} s", seconds),
           fmt::format("{} x {}", config.target_samples, config.batch_growth), config.max_rays,
           settings.at("log2_hashmap_size"), config.step < 0 ? 1 : config.step,
           settings.at("min_transmittance"), settings.at("rays_per_pixel"));

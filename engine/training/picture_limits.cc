@@ -15,7 +15,6 @@
 namespace nerf {
 namespace {
 
-constexpr double kPixelsPerSample = 3;
 constexpr size_t kMaxSpacings = 1000;        // each is compared with all cameras
 constexpr float kMinCosineOfOneSide = 0.5f;  // between the cameras' axes and their mean
 constexpr float kNearPerSpacing = 0.5f, kMaxNearPerHalfSide = 0.3f;

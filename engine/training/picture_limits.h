@@ -49,6 +49,8 @@ float NearOfViews(const SceneDescription& description);
 // (ReduceViews) and a budget of so many samples. lowers_steps is the caller's.
 SceneFacts FactsOfScene(const SceneDescription& description, double n_samples);
 
+// Of pictures, those that a sample of the budget pays for.
+inline constexpr double kPixelsPerSample = 3;
 // The longer side that training pictures are reduced to, in pixels; 0: as they are. That of the
 // config, or if it is negative: such that the budget has at least a third of a sample for each
 // pixel, but never below kMaxDefaultViewPixels for a picture.

@@ -306,9 +306,12 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   const bool is_new = request.resume.empty() && request.merge.empty();
   if (is_new) {
     ChooseStepSize(ClassOf(device), config);
-    SceneFacts facts = FactsOfScene(description, SamplesOfBudget(*config, device));
+    SceneFacts& facts = session->facts;
+    facts = FactsOfScene(description, SamplesOfBudget(*config, device));
     facts.lowers_steps = asked.target_samples == kAutoSetting && request.init.empty() &&
                          asked.budget.kind == BudgetKind::kSamples;
+    facts.device = ClassOf(device);
+    facts.are_reduced = session->reductions.train.from.width > 0;
     MethodDescriptionOf(asked).ChooseSettings(facts, config);
   }
   const std::optional<uint64_t> available = AvailableMemoryBytes();
@@ -334,8 +337,9 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   const auto exposures_differ = [&] {
     // Ranks on CUDA devices do not learn exposures.
     if (request.group != nullptr && request.device != "cpu") return false;
-    return ExposuresDiffer(SpreadOfExposures(
+    session->facts.exposures_differ = ExposuresDiffer(SpreadOfExposures(
         session->scene.train, [&](size_t view) { return session->TrainPixels(view); }));
+    return session->facts.exposures_differ;
   };
   MethodDescriptionOf(asked).ChooseForPictures(exposures_differ, config);
   session->chosen = ChangedSettings(asked, *config);

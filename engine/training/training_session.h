@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
+#include "engine/config/method_description.h"
 #include "engine/config/train_config.h"
 #include "engine/files/checkpoint.h"
 #include "engine/group/group.h"
@@ -53,6 +54,7 @@ struct TrainingSession {
   std::string device = "cpu";  // of the step
   std::unique_ptr<TrainingStep> step;
   std::string chosen;     // settings that the user left to the program; empty: none
+  SceneFacts facts;       // that they follow from; of a new training alone
   Reductions reductions;  // of pictures, from the sizes of their files
   // Has the pixels of scene.train, whose images then have none; null: these have them.
   std::unique_ptr<PictureFile> pictures;

@@ -1282,6 +1282,11 @@ TEST_F(NerfEngineTest, ExitCodesSayWhatWentWrong) {
       {"bench --filter '['", 2},
       {"bench --filter no_such_bench", 0},
       {"doctor", 0},
+      {"doctor --choices --choices", 0},
+      {"doctor " + dataset_, 2},
+      {"doctor --choices " + dataset_ + " " + dataset_, 2},
+      {"doctor --choices " + (dir_ / "none"), 5},
+      {"doctor --choices ''", 5},
       {"serve", 2},
       {"serve --device cuda:0", 2},
   };
@@ -1337,6 +1342,11 @@ TEST_F(NerfEngineTest, DoctorAndCheckSpeakJson) {
   const Json check = Run("check " + dataset_ + " --json").Last();
   EXPECT_EQ(check["event"], "done");
   EXPECT_EQ(check["ok"], true);
+  const Json choices = Run("doctor --choices --json " + dataset_).Last();
+  EXPECT_EQ(choices["event"], "done");
+  EXPECT_EQ(choices["facts"]["train"], 6);
+  EXPECT_EQ(choices["rules"].size(), Run("doctor --choices --json").Last()["rules"].size());
+  EXPECT_EQ(Run("doctor --choices --json " + (dir_ / "none")).Last()["code"], "NOT_FOUND");
 }
 
 TEST_F(NerfEngineTest, DoctorListsTheSimdPathsOfThisMachineAndHowToTakeOne) {

@@ -38,6 +38,7 @@ class NgpDescription final : public NgpFieldDescription {
     chosen.rays_per_pixel = RaysPerPixelFor(scene);
     config->rays_per_pixel = CheckSettings(chosen).ok() ? chosen.rays_per_pixel : 1;
   }
+  std::vector<ChoiceRule> ChoiceRules() const override { return NgpChoiceRules(); }
   void ChooseForPictures(const std::function<bool()>& exposures_differ,
                          TrainConfig* config) const override {
     NgpSettings& settings = Ngp(*config);
