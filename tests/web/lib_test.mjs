@@ -242,7 +242,7 @@ async function run() {
     const capture = await readCapture("garden", filesOf(contents));
     assert.deepEqual(capture.files.map(({ path }) => path), ["a.JPG", "b.heic", "c.webp", "walk.mov"]);
     assert.deepEqual([capture.hasPoses, capture.nPictures, capture.nFilms], [false, 3, 1]);
-    assert.match(capture.note, /fake\.png and empty\.jpg are no photographs.*d\.tif is of a kind that is not read: save as JPEG/);
+    assert.match(capture.note, /fake\.png and empty\.jpg are no photographs.*d\.tif is of a kind that is not read: save as JPEG.*notes\.txt is neither photograph nor film/);
     const photos = (...paths) => pathsOf(Object.fromEntries(paths.map((path) => [path, jpeg])));
     assert.deepEqual(await photos("images/a.jpg", "images/b.jpg", "images/c.jpg", "masks/a.jpg", "images_2/a.jpg"), ["a.jpg", "b.jpg", "c.jpg"]);
     const masked = await readCapture("masked", filesOf({ "a.jpg": jpeg, "b.jpg": jpeg, "masks/a.jpg.png": "of a", "masks/b.png": "of b", "masks/c.png": "" }));
@@ -252,7 +252,8 @@ async function run() {
     assert.deepEqual(joinedPhotographs(below, masked).files.map(({ mask }) => mask !== undefined), [true, false, true, true]);
     assert.deepEqual(await photos("day 1/a.jpg", "day 2/a.jpg", "day 2/b.jpg", "depth/a.jpg"), ["a.jpg", "b.jpg", "day 2_a.jpg"]);
     assert.deepEqual(flatNames(["x/a.jpg", "y/A.jpg", "A.jpg", ".b.jpg", "x\u0007\\y.jpg", `${"w".repeat(300)}.jpg`]), ["a.jpg", "y_A.jpg", "A-2.jpg", "_b.jpg", "x__y.jpg", `${"w".repeat(100)}.jpg`]);
-    assert.equal(chosenFiles(filesOf({ "walk.mp4": "" }).map(({ file }) => file)).name, "walk");
+    const nameOf = (...names) => chosenFiles(filesOf(Object.fromEntries(names.map((name) => [name, ""]))).map(({ file }) => file)).name;
+    assert.deepEqual([nameOf("walk.mp4"), nameOf("notes.txt", "IMG_2031.HEIC", "a.jpg"), nameOf("notes.txt")], ["walk", "IMG_2031", "photographs"]);
     const more = await readCapture("more", filesOf({ "b.heic": box, "z.jpg": jpeg, "y.jpg": jpeg, "x.jpg": jpeg }));
     const joined = joinedPhotographs({ ...capture, files: more.files.slice(0, 2) }, more);
     assert.deepEqual([joined.name, joined.files.length, joined.nPictures, joined.nFilms], ["garden", 4, 4, 0]);

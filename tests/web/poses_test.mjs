@@ -99,7 +99,7 @@ async function run() {
     writeFileSync(join(folder, "notes.jpg"), "not a picture");
     writeFileSync(join(folder, "twin.jpg"), readFileSync(roll[0]));
     await pick(page, "Choose photographs", roll.slice(0, 5));
-    await page.getByRole("heading", { name: "photographs", exact: true }).waitFor();
+    await page.getByRole("heading", { name: names[0].replace(".jpg", ""), exact: true }).waitFor();
     await pick(page, "Add photographs", [...roll, ...["cut.heic", "notes.jpg", "twin.jpg"].map((name) => join(folder, name))]);
     await page.getByText(`${nPhotographs + 2} photographs, `).waitFor();
     await page.getByText("notes.jpg is no photograph").waitFor();

@@ -1,7 +1,7 @@
 // A folder or files that were dropped or chosen, and which of them a scene or a pose job needs. The rules are those of the reader
 // on the workers (engine/scene): what is left out here would be missing there.
 import { below, largestModel, type ColmapModel } from "./colmap";
-import { film, folderOf, isOfTheSystem, maskOf, normalized, OtherNames, photograph, stemOf, type Files } from "./names";
+import { baseOf, film, folderOf, isOfTheSystem, maskOf, normalized, OtherNames, photograph, stemOf, type Files } from "./names";
 import { photographsOf } from "./photographs";
 
 export interface FolderFile {
@@ -33,7 +33,7 @@ export class UnusableFolder extends Error {
 const endings = ["", ".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG"]; // that a camera file may leave off
 const llffFile = "poses_bounds.npy";
 const llffFolders = ["images/", "images_2/", "images_4/", "images_8/"];
-const looseName = "photographs"; // of files without a folder
+const looseName = "photographs"; // of files without a folder that are none
 
 async function filesBelow(entry: FileSystemEntry, path: string, files: FolderFile[]): Promise<void> {
   if (entry.isFile) {
@@ -61,8 +61,11 @@ export async function droppedFiles(transfer: DataTransfer): Promise<{ name: stri
   return { name: only?.name ?? nameOfLoose(loose), files: files.length > 0 ? files : loose };
 }
 
-// A film's name is the scene's.
-const nameOfLoose = (files: FolderFile[]) => (files.length === 1 && film.test(files[0]!.path) ? stemOf(files[0]!.path) : looseName);
+// Of files without a folder the first photograph or film names the scene.
+function nameOfLoose(files: FolderFile[]): string {
+  const first = files.find(({ path }) => photograph.test(path) || film.test(path));
+  return (first && stemOf(baseOf(first.path))) || looseName;
+}
 
 // What <input type="file"> holds, of a folder (webkitdirectory) or of files.
 export function chosenFiles(list: FileList): { name: string; files: FolderFile[] } {

@@ -75,11 +75,13 @@ export async function photographsOf(name: string, files: Files): Promise<Capture
   ].filter(Boolean);
   const nFilms = good.filter(({ path }) => film.test(path)).length;
   const nPictures = good.length - nFilms;
+  const others = found.filter(({ path }) => ![photograph, film, otherPicture].some((kind) => kind.test(path))).map(({ path }) => baseOf(path));
   if (good.length === 0 && notes.length === 0) {
     throw new UnusableFolder("No photographs and no film are in it.", "Choose photographs (JPEG, PNG, HEIC, AVIF, WebP) or a film, or a folder of them; a scene that has poses is a folder with its camera file.");
   }
   if (good.length === 0) throw new UnusableFolder("None of these can be used.", notes.join(" "));
   if (good.length > most) throw new UnusableFolder(`${good.length} photographs: at most ${most} can be used together.`, "Choose fewer; some hundreds show a room well.");
+  if (others.length > 0) notes.push(`${some(others)} ${others.length === 1 ? "is" : "are"} neither photograph nor film.`);
   const names = flatNames(good.map(({ path }) => path));
   return {
     name,
