@@ -9,7 +9,7 @@ import { colorsOf, look } from "./looking.mjs";
 
 const nerfd = new Nerfd();
 let browser;
-const jargon = /PSNR|\bStep\b|rays|Attempt|Loss|Seed|Promote|samples/;
+const jargon = /PSNR|\b[Ss]tep\b|rays|Attempt|Loss|Seed|Promote|samples|Tensors/;
 const visibleText = (page) => page.locator("main").innerText();
 
 async function run() {
@@ -113,6 +113,22 @@ async function run() {
     await page.getByText("Details", { exact: true }).click();
     assert.equal(await page.getByRole("figure").filter({ hasText: "Loss" }).count(), 0);
     await sleep(200);
+  });
+
+  await step("lists and models have no figures either, before somebody asks for Details", async () => {
+    for (const list of ["jobs", "models"]) {
+      await page.goto(`${nerfd.url}#/${list}`);
+      await page.getByRole("link", { name: "mic" }).first().waitFor();
+      assert.doesNotMatch(await visibleText(page), jargon);
+      await page.getByLabel("Details").check();
+      for (const name of ["Step", "PSNR"]) await page.getByRole("columnheader", { name }).waitFor();
+      await look(page, `person-${list}-details`);
+      await page.getByLabel("Details").uncheck();
+      await look(page, `person-${list}`);
+    }
+    await page.getByRole("link", { name: "mic" }).click();
+    await page.getByRole("heading", { name: "Film" }).waitFor();
+    assert.doesNotMatch(await visibleText(page), jargon);
   });
 
   await step("an idle page costs next to nothing", async () => {
