@@ -36,8 +36,8 @@ const transforms = (...frames) => JSON.stringify({ frames });
 
 async function run() {
   const module = join(folder, "lib.mjs");
-  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, Stages, displayNameOf, fileStem, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
+  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "remaining.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, Stages, Remaining, displayNameOf, fileStem, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -345,6 +345,12 @@ async function run() {
     await refused({ "transforms.json": transforms({ file_path: "../a.png" }, { file_path: "b/../../a.png" }), "other.png": "" }, /None of the 2 pictures/);
     const nothing = await readCapture("scene", filesOf({ "transforms.json": transforms(), "a.png": "" }));
     assert.equal(nothing.nPictures, 0);
+  });
+
+  await step("the time left is told once something was done, and anew after a new begin", async () => {
+    const remaining = new Remaining();
+    const lefts = [[0.2, 0], [0.2, 5_000], [0.3, 5_500], [0.4, 10_000], [1, 20_000], [0, 21_000], [0.5, 21_500], [0.5, 31_000]].map(([share, ms]) => Math.round(remaining.after(share, ms)));
+    assert.deepEqual(lefts, [0, 0, 39, 30, 0, 0, 0, 10]);
   });
 
   await step("names fit what the server takes", async () => {

@@ -674,8 +674,8 @@ async function run() {
     assert.ok(made.length > 0);
     for (const [i, id] of made.entries()) {
       await page.goto(`${line.url}#/jobs`);
-      await page.getByRole("link", { name: id, exact: true }).click();
-      await page.getByRole("heading", { name: id }).waitFor();
+      await page.locator(`a[href="#/jobs/${id}"]`).click();
+      await page.getByRole("heading", { name: "microphone" }).waitFor();
       await page.getByText("Download", { exact: true }).waitFor();
       await look(page, `made-${i}`);
     }
@@ -762,7 +762,7 @@ async function run() {
     const filter = page.getByRole("searchbox", { name: "Filter jobs" });
     await tabTo(page, "searchbox", "Filter jobs");
     await page.keyboard.type("microphone");
-    await page.getByRole("link", { name: "microphone" }).waitFor();
+    await page.getByRole("link", { name: "microphone" }).first().waitFor();
     await look(page, "jobs-filtered");
     await filter.fill("nothing like it");
     await page.getByText("No job matches “nothing like it”.", { exact: true }).waitFor();

@@ -35,10 +35,26 @@ export const wordOf = (job: Job) => (isEvaluating(job) ? "evaluating" : (ownWord
 export const isFinal = ({ state }: Job) => [State.SUCCEEDED, State.FAILED, State.CANCELLED].includes(state);
 export const isRunning = ({ state }: Job) => state === State.RUNNING;
 export const isEvaluating = (job: Job) => isRunning(job) && (trainingOf(job).progress?.evaluationViews ?? 0) > 0;
+// Of an export's steps: where each begins and ends in the whole, about, and what it does.
+const exportSteps: Record<string, [number, number, string]> = {
+  surface: [0, 0.6, "finding the surface"],
+  simplify: [0.6, 0.8, "making it simpler"],
+  colors: [0.8, 0.98, "coloring it"],
+  views: [0, 1, "looking from all sides"],
+  volume: [0, 0.9, "filling the volume"],
+  nodes: [0, 0.9, "baking"],
+  file: [0.98, 1, "writing the file"],
+};
+
 // How much of it is done, 0 to 1; undefined where that is not known.
 export function shareOf(job: Job): number | undefined {
-  const { frameCount, framesDone } = renderOf(job);
-  return trainingOf(job).progress?.fraction ?? exportOf(job).progress?.share ?? (frameCount > 0 ? framesDone / frameCount : undefined);
+  const [{ frameCount, framesDone }, { progress: pose }, { progress }] = [renderOf(job), poseOf(job), exportOf(job)];
+  if (progress) {
+    const [begin, end] = exportSteps[progress.step] ?? [0, 1];
+    return begin + (end - begin) * progress.share;
+  }
+  if (pose) return pose.etaSeconds > 0 ? pose.seconds / (pose.seconds + pose.etaSeconds) : undefined;
+  return trainingOf(job).progress?.fraction ?? (frameCount > 0 ? framesDone / frameCount : undefined);
 }
 // The PSNR of the most trustworthy kind that is known: final, of the preview, of the last checkpoint.
 export function psnrOf(job: Job): number | undefined {
@@ -67,17 +83,19 @@ export function sizeOf(job: Job): string {
 export function whatOf(job: Job): string {
   const [{ fileCount }, { framesDone, frameCount }] = [poseOf(job), renderOf(job)];
   if (job.spec.case === "pose") return `Photographs, ${count(fileCount)} ${fileCount === 1 ? "file" : "files"}`;
-  if (job.spec.case === "render") return `Film, ${framesDone}/${frameCount} frames`;
+  if (job.spec.case === "render") return `Film, ${isFinal(job) ? "" : `${framesDone} of `}${frameCount} frames`;
   return job.spec.case === "export" ? "Export" : "";
 }
 
-// Why it failed or what it waits for, else what its worker does where a meter does not say it.
+// Why it failed or what it waits for, else what its worker does where a meter does not say it, and the time left.
 export function saysOf(job: Job): string {
   if (isFinal(job)) return problemOf(job);
   if (job.wait) return job.wait.reason === "POSES" ? "waits until its photographs are placed" : job.wait.message;
-  const [{ progress: pose }, { progress }] = [poseOf(job), exportOf(job)];
-  if (pose) return `${pose.doing}${pose.etaSeconds > 0 ? `, about ${duration(pose.etaSeconds)} left` : ""}`;
-  return progress ? [`${progress.step} ${(100 * progress.share).toFixed(0)}%`, sizeOf(job)].filter(Boolean).join(", ") : "";
+  const [{ progress: pose }, { progress: training }, { progress }] = [poseOf(job), trainingOf(job), exportOf(job)];
+  const etaSeconds = pose?.etaSeconds ?? training?.etaSeconds ?? 0;
+  const left = etaSeconds > 0 ? `about ${duration(etaSeconds)} left` : "";
+  const doing = pose?.doing ?? (progress && `${exportSteps[progress.step]?.[2] ?? progress.step} ${(100 * shareOf(job)!).toFixed(0)}%`);
+  return [doing, progress && sizeOf(job), left].filter(Boolean).join(", ");
 }
 
 // An export on its way to its file.
