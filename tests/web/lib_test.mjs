@@ -37,7 +37,7 @@ const transforms = (...frames) => JSON.stringify({ frames });
 async function run() {
   const module = join(folder, "lib.mjs");
   writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "remaining.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, Stages, Remaining, displayNameOf, fileStem, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, Stages, stageWords, Remaining, displayNameOf, fileStem, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -277,6 +277,10 @@ async function run() {
       { name: "a", posed: true, points: 7, words: "" },
       { name: "3", posed: false, points: 0, words: "blur" },
     ]);
+    assert.deepEqual(
+      ["extracting coarse features", "extracting more features (3 of 8 posed so far)", "matching features of overlapping pairs", "placing cameras"].map(stageWords),
+      ["looking at each photograph", "looking more closely at each photograph (3 of 8 placed so far)", "comparing photographs that overlap", "placing cameras"],
+    );
     const stages = new Stages();
     const at = (attempt, stage, done) => stages.add({ attempt, progress: { stage, stages: 7, doing: `${stage}`, done, of: 9 } });
     assert.ok(!stages.add({ attempt: 1 }));

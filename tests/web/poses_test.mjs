@@ -106,6 +106,7 @@ async function run() {
     await waitFor("thumbnails", async () => (await page.locator(".thumbnail img").count()) === nPhotographs + 1);
     assert.ok((await colorsOf(tile(page, names[1]).locator("img"))) > 20, "a thumbnail is blank");
     assert.equal(await tile(page, "cut.heic").locator(".thumbnail").textContent(), "HEIC");
+    await page.getByRole("alert").filter({ hasText: "No worker that is connected has COLMAP" }).waitFor();
     await page.getByLabel("Name").fill("fox");
     await page.getByLabel("Custom").check();
     await page.getByRole("spinbutton", { name: "Minutes" }).fill("0.1");
@@ -167,6 +168,8 @@ async function run() {
       window.shares = [];
       new MutationObserver(() => window.shares.push(Number(bar.getAttribute("aria-valuenow")))).observe(bar, { attributes: true });
     });
+    const sent = page.getByRole("region", { name: "Photographs that were sent" });
+    assert.equal(await sent.locator(".thumbnail img").count(), nPhotographs + 1);
     await look(page, "pose-stages-narrow");
     await page.waitForURL((url) => url.href !== posePage, { timeout: 180_000 });
     const shares = await page.evaluate(() => window.shares);
@@ -181,6 +184,7 @@ async function run() {
     const seen = new Set(posing.map(([, text]) => /taken: (.*?)(about| \d)/.exec(text)?.[1]).filter(Boolean));
     console.log(`    stages ${[...seen].join(", ")}; ${noted.length} lines, the longest gap ${gap.toFixed(1)} s, with the training's begin ${gapOf(noted).toFixed(1)} s`);
     // The first stages of eight photographs may pass between two reports.
+    assert.ok(posing.every(([, text]) => !/feature|pair/.test(text)), `jargon: ${[...seen]}`);
     assert.ok(seen.size >= 2 && gap < 20, `stages ${[...seen]}, gap ${gap}`);
     await look(page, "posed-live-narrow");
   });

@@ -28,6 +28,16 @@ export function photosOf(text: string): ReportedPhoto[] {
     }));
 }
 
+// What a stage does, in a person's words; what is not known stays.
+const plain: [RegExp, string][] = [
+  [/^extracting coarse features/, "looking at each photograph"],
+  [/^extracting (more )?features/, "looking $1closely at each photograph"],
+  [/^matching coarse features of all pairs/, "comparing all photographs roughly"],
+  [/^matching features of all pairs/, "comparing all photographs"],
+  [/^matching features of overlapping pairs/, "comparing photographs that overlap"],
+];
+export const stageWords = (doing: string) => plain.reduce((text, [from, to]) => text.replace(from, to), doing).replace(/\bposed\b/, "placed");
+
 export interface Stage {
   number: number;
   doing: string;
@@ -50,7 +60,7 @@ export class Stages {
     // By the estimate, as `nerfctl` shows it; before there is one, by the stages.
     const byStages = (number - 1 + (of > 0 ? done / of : 0)) / Math.max(1, stages);
     this.share = Math.max(this.share, Math.min(0.99, etaSeconds > 0 ? seconds / (seconds + etaSeconds) : this.share > 0 ? 0 : byStages));
-    this.seen = [...this.seen.filter((each) => each.number < number), { number, doing, done, of }];
+    this.seen = [...this.seen.filter((each) => each.number < number), { number, doing: stageWords(doing), done, of }];
     return true;
   }
 }

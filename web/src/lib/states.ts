@@ -2,6 +2,7 @@ import { Job_State as State, type Job } from "../gen/nerf/v1/job_service_pb";
 import { idOf } from "./api";
 import { bytes, count, duration } from "./format";
 import { exportOf, poseOf, renderOf, trainingOf, type Kind } from "./jobs";
+import { stageWords } from "./pose_report";
 
 export type Tone = "plain" | "busy" | "good" | "bad" | "wait";
 
@@ -94,7 +95,7 @@ export function saysOf(job: Job): string {
   const [{ progress: pose }, { progress: training }, { progress }] = [poseOf(job), trainingOf(job), exportOf(job)];
   const etaSeconds = pose?.etaSeconds ?? training?.etaSeconds ?? 0;
   const left = etaSeconds > 0 ? `about ${duration(etaSeconds)} left` : "";
-  const doing = pose?.doing ?? (progress && `${exportSteps[progress.step]?.[2] ?? progress.step} ${(100 * shareOf(job)!).toFixed(0)}%`);
+  const doing = pose ? stageWords(pose.doing) : (progress && `${exportSteps[progress.step]?.[2] ?? progress.step} ${(100 * shareOf(job)!).toFixed(0)}%`);
   return [doing, progress && sizeOf(job), left].filter(Boolean).join(", ");
 }
 
