@@ -658,6 +658,7 @@ async function run() {
     const entries = "stream=codec_name,width,height,pix_fmt,r_frame_rate,nb_read_frames";
     const probe = spawnSync("ffprobe", ["-v", "error", "-count_frames", "-show_entries", entries, "-of", "csv=p=0", file], { encoding: "utf8" });
     assert.equal(probe.stdout.trim(), "h264,320,320,yuv420p,30/1,48", probe.stderr);
+    await page.getByRole("region", { name: "Film" }).getByText("More", { exact: true }).press("Enter");
     await page.getByLabel("Made as").selectOption({ label: "EXR frames (zip)" });
     await page.getByLabel("Seconds").fill("0.1");
     await press(page, "button", "Render (3 frames)");

@@ -33,6 +33,7 @@ async function run() {
     const text = await visibleText(page);
     assert.doesNotMatch(text, jargon);
     assert.doesNotMatch(text, /about \d+ minute/);
+    await page.getByText("is known after a first training").waitFor();
     await page.getByLabel("Custom").check();
     await page.getByRole("spinbutton", { name: "Minutes" }).fill("0.25");
     await page.getByRole("button", { name: "Start training" }).click();
@@ -207,6 +208,29 @@ async function run() {
     await page.getByRole("region", { name: "Film" }).waitFor();
     await look(page, "person-job-narrow");
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "too wide");
+  });
+
+  await step("names with markup, or too long for a phone, stay names", async () => {
+    const displayName = `<img src=x onerror="throw 1">${"W".repeat(99)}`;
+    const fits = async (what) => assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth && !document.querySelector('img[src="x"]')), what);
+    const [{ name }] = await nerfd.jobs("kind = training");
+    await nerfd.call("JobService/UpdateJob", { job: { name, displayName }, updateMask: "displayName" });
+    await nerfd.createJob("export", { checkpoint: `${name}/checkpoints/-`, format: "CAMERAS" }, { displayName });
+    for (const to of ["jobs", `jobs/${name.split("/").at(-1)}`, "new"]) {
+      await page.goto(`${nerfd.url}#/${to}`);
+      await page.reload();
+      await page.getByText(displayName).first().waitFor({ state: "attached" });
+      await fits(to);
+    }
+    await page.evaluate((stem) => {
+      const transfer = new DataTransfer();
+      for (const i of [1, 2, 3]) transfer.items.add(new File([new Uint8Array([255, 216, i])], `${stem}${i}.jpg`));
+      transfer.items.add(new File(["x"], `${stem}.txt`));
+      window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    }, `<img src=x onerror="throw 1">${"W".repeat(190)}`);
+    await page.getByText("neither photograph nor film").waitFor();
+    await fits("the choice");
+    await look(page, "person-hostile-narrow");
   });
 
   assert.deepEqual(errors, [], "the page threw");
