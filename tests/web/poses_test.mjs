@@ -104,6 +104,8 @@ async function run() {
     await page.getByText(`${nPhotographs + 2} photographs, `).waitFor();
     await page.getByText("notes.jpg is no photograph").waitFor();
     await waitFor("thumbnails", async () => (await page.locator(".thumbnail img").count()) === nPhotographs + 1);
+    const cut = await page.locator(".thumbnail img").evaluateAll((all) => all.filter((image) => image.clientHeight > image.parentElement.clientHeight || getComputedStyle(image).objectFit !== "contain").length);
+    assert.equal(cut, 0, "photographs are cut");
     assert.ok((await colorsOf(tile(page, names[1]).locator("img"))) > 20, "a thumbnail is blank");
     assert.equal(await tile(page, "cut.heic").locator(".thumbnail").textContent(), "HEIC");
     await page.getByRole("alert").filter({ hasText: "No worker that is connected has COLMAP" }).waitFor();
