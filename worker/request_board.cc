@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "common/status_macros.h"
 #include "common/trace_context.h"
 #include "nerf/v1/scene_service.pb.h"
+#include "worker/base/engine_words.h"
 #include "worker/files/scene_folder.h"
 #include "worker/scene_description.h"
 
@@ -31,15 +33,23 @@ absl::Status WorkerLost(std::string_view what) {
 // as many files as images. Errors: Internal for a file that is missing or elsewhere;
 // ResourceExhausted SIZE_LIMIT.
 absl::StatusOr<std::string> AssembleReply(const internal::Rendered& rendered,
+                                          const v1::RenderImageRequest& view,
                                           const std::string& folder, const std::string& worker,
                                           size_t max_bytes) {
   v1::RenderImageResponse response = rendered.response();
+  response.DiscardUnknownFields();
+  response.clear_crop();
   response.set_worker("workers/" + worker);
+  if (!std::isfinite(response.far())) response.set_far(0);
+  if (!std::isfinite(response.seconds())) response.set_seconds(0);
+  if (!(response.seen_twice() >= 0 && response.seen_twice() <= 1)) response.clear_seen_twice();
   for (int i = 0; i < rendered.files_size(); ++i) {
     const auto path = CheckInsideFolder(folder, rendered.files(i));
     if (!path.ok()) return absl::InternalError(std::string(path.status().message()));
-    NERF_ASSIGN_OR_RETURN(*response.mutable_images(i)->mutable_content(),
-                          ReadFile(*path, max_bytes));
+    v1::RenderedImage& image = *response.mutable_images(i);
+    image.Clear();
+    image.set_channel(view.channels().empty() ? v1::RGB : view.channels(i));
+    NERF_ASSIGN_OR_RETURN(*image.mutable_content(), ReadFile(*path, max_bytes));
   }
   std::string reply = response.SerializeAsString();
   if (reply.size() <= max_bytes) return reply;
@@ -294,10 +304,11 @@ void RequestBoard::OnRendered(Requests::iterator it, const internal::Rendered& r
   if (rendered.files_size() != n_channels || rendered.response().images_size() != n_channels) {
     return ReplyError(it, absl::InternalError("the engine rendered another number of images"));
   }
-  Assemble(it->first, [rendered, folder = it->second.folder, worker = options_.worker_id,
-                       max_bytes = options_.max_reply_bytes] {
-    return AssembleReply(rendered, folder, worker, max_bytes);
-  });
+  Assemble(it->first,
+           [rendered, view = it->second.request.render().view(), folder = it->second.folder,
+            worker = options_.worker_id, max_bytes = options_.max_reply_bytes] {
+             return AssembleReply(rendered, view, folder, worker, max_bytes);
+           });
 }
 
 void RequestBoard::Assemble(const std::string& id,
@@ -347,6 +358,9 @@ void RequestBoard::OnChecked(Requests::iterator it, const internal::Checked& che
   if (!it->second.request.has_validate()) return;
   const std::string& folder = it->second.folder;
   v1::ValidateSceneResponse response = checked.response();
+  response.DiscardUnknownFields();
+  CutTo(kMaxProblems, response.mutable_problems());
+  CutTo(kMaxProblems, response.mutable_warnings());
   response.set_summary(WithoutFolder(response.summary(), folder));
   for (v1::SceneProblem& problem : *response.mutable_problems()) {
     problem.set_message(WithoutFolder(problem.message(), folder));
@@ -400,10 +414,7 @@ void RequestBoard::GiveUp(Requests::iterator it) {
   if (it->second.stage == Stage::kInEngine) {
     const Request& request = it->second;
     cancelled_[it->first] = {request.engine, request.folder, request.room};
-    internal::WorkerRequest cancel;
-    cancel.set_id(it->first);
-    cancel.mutable_cancel();
-    context_.send_to_engine(request.engine, cancel);
+    context_.send_to_engine(request.engine, CancelRequest(it->first));
   }
   Forget(it);
 }

@@ -5,12 +5,19 @@
 #include <utility>
 
 namespace nerf {
+namespace {
+
+constexpr double kMostCounted = 9007199254740992.0;  // 2^53: what a double counts exactly
+
+}  // namespace
 
 void WorkerMeter::Count(const std::string& job, const internal::Progress& progress) {
   const v1::Progress& now = progress.progress();
   if (job_ == job && now.step() >= last_.step()) {
-    // Not negative; NaN counts as 0.
-    const auto add = [](double later, double earlier) { return std::max(0.0, later - earlier); };
+    // Not negative; NaN is 0.
+    const auto add = [](double later, double earlier) {
+      return std::min(kMostCounted, std::max(0.0, later - earlier));
+    };
     metrics_.set_train_steps(metrics_.train_steps() + (now.step() - last_.step()));
     metrics_.set_train_rays(metrics_.train_rays() + add(now.rays(), last_.rays()));
     metrics_.set_train_samples(metrics_.train_samples() + add(now.samples(), last_.samples()));

@@ -1,16 +1,13 @@
 #include "common/rpc/blob_client.h"
-#include "common/messages/blob_ref.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <utility>
 
 #include "common/atomic_file.h"
@@ -18,6 +15,7 @@
 #include "common/file_io.h"
 #include "common/ids.h"
 #include "common/logging.h"
+#include "common/messages/blob_ref.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/signed_transfer.h"
 #include "common/rpc/status_conversion.h"

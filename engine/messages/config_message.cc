@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -13,8 +14,8 @@
 namespace nerf {
 namespace {
 
-// Longest key or value of a setting.
-constexpr size_t kMaxSettingLength = 64;
+// Longest key or value of a setting. No value that ToMessage writes is longer.
+constexpr size_t kMaxSettingLength = 128;
 
 // The budget, or `otherwise`. *field names its field in the message.
 Budget BudgetOf(const v1::TrainingConfig& message, const Budget& otherwise, std::string* field) {
@@ -59,7 +60,9 @@ TrainConfig ReadConfig(std::string_view field, const v1::TrainingConfig& message
   } else {
     require(absl::InvalidArgumentError("is not a background known to this version"), "background");
   }
-  for (const auto& [key, value] : message.settings()) {
+  // In the order of the keys, so that problems come in the same order.
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>(message.settings().begin(), message.settings().end())) {
     const std::string name = fmt::format("settings[{}]", key.substr(0, kMaxSettingLength));
     if (key.size() > kMaxSettingLength || value.size() > kMaxSettingLength) {
       require(absl::InvalidArgumentError(

@@ -29,14 +29,6 @@ std::string KeyReader::Text(const char* key, Need need) {
   return text;
 }
 
-bool KeyReader::OneOf(const char* key, const char* yes, const char* no, Need need) {
-  const std::string text = Text(key, need);
-  if (!text.empty() && text != yes && text != no) {
-    Fail(key, fmt::format("must be {} or {}", yes, no));
-  }
-  return text == yes;
-}
-
 std::vector<std::string> KeyReader::Texts(const char* key) {
   std::vector<std::string> texts;
   const nlohmann::json* array = Array(key);
@@ -44,20 +36,6 @@ std::vector<std::string> KeyReader::Texts(const char* key) {
   for (const nlohmann::json& item : *array) {
     if (!item.is_string()) return Fail(key, "must hold strings"), texts;
     texts.push_back(item.get<std::string>());
-  }
-  return texts;
-}
-
-std::map<std::string, std::string> KeyReader::TextMap(const char* key, Need need) {
-  std::map<std::string, std::string> texts;
-  const nlohmann::json* object = Object(key, need);
-  if (object == nullptr) return texts;
-  for (const auto& [name, item] : object->items()) {
-    if (item.is_string()) {
-      texts.emplace(name, item.get<std::string>());
-    } else {
-      Fail(fmt::format("{}.{}", key, name.substr(0, kMaxKeyInMessage)), "must be a string");
-    }
   }
   return texts;
 }
@@ -82,22 +60,10 @@ std::optional<double> KeyReader::Number(const char* key, Need need, double min, 
   return number;
 }
 
-std::optional<int64_t> KeyReader::Whole(const char* key, Need need, int64_t min, int64_t max) {
-  const std::optional<double> number =
-      Number(key, need, static_cast<double>(min), static_cast<double>(max));
-  if (!number.has_value()) return std::nullopt;
-  if (*number != std::floor(*number)) return Fail(key, "must be a whole number"), std::nullopt;
-  return static_cast<int64_t>(*number);
-}
-
 uint32_t KeyReader::Count(const char* key, Need need) {
-  return static_cast<uint32_t>(Whole(key, need, 0, UINT32_MAX).value_or(0));
-}
-
-const nlohmann::json* KeyReader::Object(const char* key, Need need) {
-  const nlohmann::json* value = Find(key, need);
-  if (value == nullptr || value->is_object()) return value;
-  return Fail(key, "must be an object"), nullptr;
+  const double number = Number(key, need, 0, UINT32_MAX).value_or(0);
+  if (number != std::floor(number)) return Fail(key, "must be a whole number"), 0;
+  return static_cast<uint32_t>(number);
 }
 
 const nlohmann::json* KeyReader::Array(const char* key) {

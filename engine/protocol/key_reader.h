@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,34 +26,28 @@ class KeyReader {
 
   // Text without NUL, which would end a path early. A required one is not empty.
   std::string Text(const char* key, Need need);
-  // true where the text is `yes`, false where it is `no` or absent; anything else is an error.
-  bool OneOf(const char* key, const char* yes, const char* no, Need need);
   std::vector<std::string> Texts(const char* key);
-  std::map<std::string, std::string> TextMap(const char* key, Need need);
   std::optional<bool> Flag(const char* key, Need need);
   // nullopt if absent, or wrong.
   std::optional<double> Number(const char* key, Need need,
                                double min = std::numeric_limits<double>::lowest(),
                                double max = std::numeric_limits<double>::max());
-  std::optional<int64_t> Whole(const char* key, Need need, int64_t min, int64_t max);
   // A whole number below 2^32; 0 if absent.
   uint32_t Count(const char* key, Need need);
-  // nullptr if absent, or not an object.
-  const nlohmann::json* Object(const char* key, Need need);
-  // nullptr if absent, or not an array.
-  const nlohmann::json* Array(const char* key);
   // Calls read(KeyReader&) for each object of the array at `key`.
   template <typename Read>
   void Objects(const char* key, Read read);
 
   void Fail(std::string_view key, std::string_view problem);
-  // Takes over the problems of a reader of an inner object.
-  void Merge(const KeyReader& inner);
   // OK, or InvalidArgument FIELD_INVALID with every problem.
   absl::Status status() const;
 
  private:
   const nlohmann::json* Find(const char* key, Need need);
+  // nullptr if absent, or not an array.
+  const nlohmann::json* Array(const char* key);
+  // Takes over the problems of a reader of an inner object.
+  void Merge(const KeyReader& inner);
 
   const nlohmann::json& object_;
   const std::string prefix_;

@@ -6,7 +6,7 @@
 
 namespace nerf {
 
-// Longest line of the message protocol, in bytes, without its newline.
+// Longest line of `serve --json`, in bytes, without its newline.
 inline constexpr size_t kMaxLineBytes = size_t{1} << 20;
 
 // Cuts a stream of bytes into lines. A line above kMaxLineBytes is dropped up to its newline.

@@ -101,7 +101,7 @@ absl::StatusOr<TrainRequest> ToTrainRequest(const internal::Train& train) {
   request.resume = train.resume();
   if (train.resume().empty()) request.init = train.init();
   request.merge = {train.merge().begin(), train.merge().end()};
-  request.config = ReadConfig("config", train.config(), &violations);
+  request.config = ReadConfig("train.config", train.config(), &violations);
   if (!violations.empty()) return InvalidFieldsError(std::move(violations));
   const bool has_budget = train.config().budget_case() != v1::TrainingConfig::BUDGET_NOT_SET;
   if (train.extend() && !train.resume().empty() && has_budget)
@@ -187,6 +187,7 @@ EngineMessage DoneMessage(const std::string& job, const TrainSummary& summary,
   if (summary.psnr.has_value() && std::isfinite(*summary.psnr)) done.set_psnr(*summary.psnr);
   size_t bytes = 0;
   for (const ImageScore& view : test_views) {
+    if (!std::isfinite(view.psnr)) continue;
     bytes += view.file.size();
     if (done.test_views_size() == kMaxTestViewScores || bytes > kMaxListBytes) break;
     v1::TestViewScore* score = done.add_test_views();

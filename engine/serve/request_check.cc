@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +64,7 @@ void CheckTrain(const internal::Train& train, Problems& problems) {
   const uint32_t n_ranks = train.ranks().count();
   problems.Require(n_ranks >= 2 && n_ranks <= kMaxRanks, "train.ranks.count",
                    fmt::format("must be 2 to {}", kMaxRanks));
+  problems.RequirePath(train.ranks().interface(), "train.ranks.interface");
   problems.Require(train.ranks().rank() < n_ranks, "train.ranks.rank", "must be below count");
 }
 
@@ -89,6 +91,9 @@ void CheckRender(const WorkerRequest& request, Problems& problems) {
         v1::RenderChannel_IsValid(channel) && channel != v1::RENDER_CHANNEL_UNSPECIFIED,
         "render.view.channels", "must be RGB, RGBA, DEPTH or OPACITY");
   }
+  const std::set<int> channels(view.channels().begin(), view.channels().end());
+  problems.Require(static_cast<int>(channels.size()) == view.channels_size(),
+                   "render.view.channels", "names a channel twice");
   problems.Require(v1::ImageFormat_IsValid(view.format()), "render.view.format",
                    "must be PNG, JPEG or EXR");
   const v1::ViewStyle& style = view.style();
@@ -128,6 +133,8 @@ absl::Status CheckRequest(const WorkerRequest& request) {
       problems.RequireGiven(request.id(), "id");
       problems.RequireGivenPath(request.check().dataset(), "check.dataset");
       problems.RequirePath(request.check().out(), "check.out");
+      problems.Require(request.check().test_every() <= INT32_MAX, "check.test_every",
+                       "is out of range");
       break;
     case WorkerRequest::kCancel:
       problems.RequireGiven(request.id(), "id");

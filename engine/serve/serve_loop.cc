@@ -19,6 +19,7 @@
 #include "engine/output/view_request.h"
 #include "engine/output/view_style.h"
 #include "engine/parameters/memory_estimate.h"
+#include "engine/protocol/message_splitter.h"
 #include "engine/serve/engine_messages.h"
 #include "engine/serve/rendered_files.h"
 #include "engine/serve/request_check.h"
@@ -173,6 +174,10 @@ internal::EngineMessage ServeLoop::HelloMessage() const {
 }
 
 void ServeLoop::Send(const internal::EngineMessage& message) {
+  if (message.ByteSizeLong() > kMaxMessageBytes) {
+    return Send(RefusedMessage(message.job(), message.id(),
+                               absl::InternalError("an answer of more than 1 MiB")));
+  }
   // The worker has gone. Shutdown ends the reader, which ends the rest.
   MutexLock lock(send_mu_);
   if (!socket_.Write(message)) socket_.Shutdown();
@@ -376,7 +381,7 @@ void ServeLoop::ContinueRender(Job* job, const std::function<bool()>& pause) {
   bool paused = false;
   std::exception_ptr lost_rank;
   const auto advance = [&]() -> absl::Status {
-    // Not in HandleRequest, so that loading a model counts as the render's time.
+    // Not in HandleRender, so that loading a model counts as the render's time.
     if (render.picture == nullptr) {
       NERF_RETURN_IF_ERROR(BeginRender(job, &render));
     }

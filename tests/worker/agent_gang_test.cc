@@ -88,6 +88,24 @@ TEST_F(AgentGangTest, TextIsRepeatedUntilAllHaveTold) {
   EXPECT_FALSE(server_.messages().back().has_rank_text());
 }
 
+TEST_F(AgentGangTest, TextsThatTheServerRefusesEndTheJobNotTheWorker) {
+  uint64_t epoch = 0;
+  for (const bool is_long : {true, false}) {
+    SCOPED_TRACE(is_long);
+    if (++epoch == 1) Start();
+    v1::SynchronizeResponse grant = GangGrant(1);
+    grant.mutable_desired_job()->set_lease_epoch(epoch);
+    Send(grant);
+    EngineMessage text = AboutJob(Key(epoch));
+    text.mutable_rank_text()->set_text(std::string(is_long ? (64 << 10) + 1 : 1, 't'));
+    text.mutable_rank_text()->set_sequence(is_long ? 0 : 64);
+    Say(text);
+    EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+    EXPECT_FALSE(server_.messages().back().has_rank_text());
+    Send(Acknowledge());
+  }
+}
+
 TEST_F(AgentGangTest, OtherRanksKeepTheirPlaceUntilRankZeroHasFinished) {
   StartRank(1);
   SayDone();

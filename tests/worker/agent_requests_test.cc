@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -61,6 +62,10 @@ TEST_F(AgentTest, RenderFetchesTheModelAsksTheEngineAndRepliesInChunks) {
   // Both are the worker's to say.
   rendered.mutable_rendered()->mutable_response()->set_worker("workers/another");
   rendered.mutable_rendered()->mutable_response()->mutable_images(0)->set_content("another");
+  rendered.mutable_rendered()->mutable_response()->mutable_images(0)->set_channel(v1::DEPTH);
+  rendered.mutable_rendered()->mutable_response()->mutable_crop()->add_size(1);
+  rendered.mutable_rendered()->mutable_response()->set_seen_twice(7);
+  rendered.mutable_rendered()->mutable_response()->set_far(HUGE_VAL);
   Say(rendered);
   const auto replies = Replies(server_);
   ASSERT_THAT(replies, SizeIs(2));
@@ -72,7 +77,23 @@ TEST_F(AgentTest, RenderFetchesTheModelAsksTheEngineAndRepliesInChunks) {
   EXPECT_EQ(response.width(), 8u);
   EXPECT_TRUE(response.far_from_cameras());
   EXPECT_EQ(response.worker(), "workers/w-test");
+  EXPECT_EQ(response.images(0).channel(), v1::RGB);
+  EXPECT_FALSE(response.has_crop());
+  EXPECT_FALSE(response.has_seen_twice());
+  EXPECT_EQ(response.far(), 0);
   EXPECT_TRUE(fs::is_empty(Room() + "/requests"));
+}
+
+TEST_F(AgentTest, RequestThatNoEngineTakesIsRefused) {
+  Start();
+  v1::SynchronizeResponse message = RenderOf(server_.AddBlob("model"));
+  for (int i = 0; i < 200'000; ++i)
+    message.mutable_request()->mutable_render()->mutable_view()->mutable_style()->add_background(1);
+  Send(message);
+  EXPECT_FALSE(engines_.Got(WorkerRequest::kRender).has_render());
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_THAT(FromRpcStatus(Replies(server_)[0].error()),
+              FailsWith(absl::StatusCode::kResourceExhausted, reason::kSizeLimit));
 }
 
 TEST_F(AgentTest, FrameOfALiveViewIsAJpegAheadOfOthers) {
@@ -540,6 +561,33 @@ TEST_F(DescribeTest, PictureThatTheSceneDoesNotHaveIsAnInternalError) {
     return Write(folder, views.SerializeAsString());
   });
   EXPECT_EQ(reply.error().code(), 13);
+}
+
+TEST_F(DescribeTest, ViewsAreWholeAndCountedHere) {
+  v1::DescribeSceneResponse views = ViewOf("a.png");
+  views.set_test_views(9);
+  views.set_training_views(9);
+  views.set_next_page_token("more");
+  views.mutable_views(0)->set_split(v1::SceneView::SPLIT_UNSPECIFIED);
+  const auto ask = [&] {
+    agent_.reset();
+    return ReplyTo(
+        [&](const std::string& folder) { return Write(folder, views.SerializeAsString()); });
+  };
+  v1::DescribeSceneResponse response;
+  ASSERT_TRUE(response.ParseFromString(ask().chunk()));
+  EXPECT_EQ(response.training_views(), 1u);
+  EXPECT_EQ(response.test_views(), 0u);
+  EXPECT_EQ(response.next_page_token(), "");
+  EXPECT_EQ(response.views(0).split(), v1::SceneView::TRAINING);
+  v1::Camera& camera = *views.mutable_views(0)->mutable_camera();
+  camera.set_time(2);
+  EXPECT_EQ(ask().error().code(), 13);
+  camera.set_time(0);
+  camera.set_transform_matrix(3, std::nan(""));
+  EXPECT_EQ(ask().error().code(), 13);
+  camera.mutable_transform_matrix()->Truncate(12);
+  EXPECT_EQ(ask().error().code(), 13);
 }
 
 TEST_F(DescribeTest, ListThatCannotBeReadIsAnInternalError) {

@@ -646,6 +646,36 @@ TEST_F(AgentTest, FailureOfTheEngineCarriesReasonAndProblems) {
   EXPECT_EQ(server_.last_report()->problems(0).file(), "a.png");
 }
 
+TEST_F(AgentTest, ListsOfTheEngineAreCut) {
+  Start();
+  Send(Grant(server_, 1));
+  EngineMessage message = DatasetFailure("many problems", "broken");
+  for (int i = 0; i < 100'000; ++i) message.mutable_failed()->add_problems();
+  Say(message);
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_EQ(server_.last_report()->problems_size(), 500);
+}
+
+TEST_F(AgentTest, TrainingWithoutAGangTellsNobody) {
+  StartTraining();
+  EngineMessage text = AboutJob(Key());
+  text.mutable_rank_text()->set_text("text");
+  Say(text);
+  EXPECT_FALSE(server_.messages().back().has_rank_text());
+}
+
+TEST_F(AgentTest, OrderThatNoEngineTakesFailsTheJob) {
+  Start();
+  v1::SynchronizeResponse grant = Grant(server_, 1);
+  (*grant.mutable_desired_job()->mutable_config()->mutable_settings())["large"] =
+      std::string(2 << 20, 'x');
+  Send(grant);
+  EXPECT_FALSE(engines_.Got(WorkerRequest::kTrain).has_train());
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_THAT(FromRpcStatus(server_.last_report()->error()),
+              FailsWith(absl::StatusCode::kResourceExhausted, reason::kSizeLimit));
+}
+
 TEST_F(AgentTest, FailureDoesNotNameFoldersOfTheWorker) {
   Start();
   Send(Grant(server_, 1));

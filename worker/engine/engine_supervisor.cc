@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "common/logging.h"
+#include "common/messages/rpc_status.h"
+#include "engine/protocol/message_splitter.h"
 
 namespace nerf {
 namespace {
@@ -129,7 +132,18 @@ void EngineSupervisor::HandleExit(const EngineExit& exit) {
 }
 
 void EngineSupervisor::Send(const internal::WorkerRequest& request) {
-  if (engine_ != nullptr) engine_->Send(request.SerializeAsString());
+  if (engine_ == nullptr) return;
+  const std::string bytes = request.SerializeAsString();
+  if (bytes.size() <= kMaxMessageBytes) return engine_->Send(bytes);
+  internal::EngineMessage refusal;
+  refusal.set_job(request.job());
+  refusal.set_id(request.id());
+  *refusal.mutable_refused() = ToRpcStatus(
+      WithReason(absl::ResourceExhaustedError("the request is larger than an engine takes: 1 MiB"),
+                 reason::kSizeLimit));
+  mailbox_.Post([this, generation = generation_, refusal = std::move(refusal)] {
+    if (generation == generation_) listener_.on_message(refusal);
+  });
 }
 
 void EngineSupervisor::Kill(EngineExit::Kind kind) {

@@ -57,6 +57,7 @@ class EngineSupervisor {
   int failed_starts() const { return failed_starts_; }
   const std::string& last_failure() const { return last_failure_; }
 
+  // A message above kMaxMessageBytes is not sent: the listener is told that it was refused.
   // Requires: ready().
   void Send(const internal::WorkerRequest& request);
   // on_exit follows. Does nothing without a process.

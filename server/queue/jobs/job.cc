@@ -51,7 +51,7 @@ uint64_t BytesOf(const Job& job) {
   // A few short strings, and the nodes of the maps that lead to the job.
   constexpr uint64_t kOthers = 1024;
   uint64_t bytes = sizeof(Job) + kOthers + BytesOf(job.pose.files) + job.pose.stored_file_bytes;
-  bytes += job.training.config.SpaceUsedLong() + job.training.requested_config.SpaceUsedLong();
+  bytes += job.training.config.ByteSizeLong() + job.training.requested_config.ByteSizeLong();
   bytes += job.render.request.size() + job.exporting.request.size() + job.crop.size();
   for (const CheckpointRecord& checkpoint : job.checkpoints) {
     bytes += sizeof(checkpoint) + 2 * kBlobBytes + BytesOf(checkpoint.tensors);

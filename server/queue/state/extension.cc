@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/error_reason.h"
+#include "common/messages/training_config.h"
 #include "server/queue/jobs/any_training.h"
 #include "server/queue/resources/resource_error.h"
 

@@ -286,6 +286,7 @@ absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
   v1::RenderImageRequest* view = result.message.mutable_render()->mutable_view();
   *view = request;
   view->clear_source();
+  view->DiscardUnknownFields();
   if (!crop.empty()) UseKeptCrop(crop, view->mutable_style());
   result.feature = FeatureOfViews(view->style(), view->channels(), view->format());
   return result;

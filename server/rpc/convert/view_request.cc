@@ -80,6 +80,7 @@ v1::RenderImageRequest FrameRequest(const v1::StreamViewsRequest& source, const 
   request.set_height(height);
   if (view.has_style()) *request.mutable_style() = view.style();
   request.add_channels(view.channel() == v1::RENDER_CHANNEL_UNSPECIFIED ? v1::RGB : view.channel());
+  request.DiscardUnknownFields();
   return request;
 }
 

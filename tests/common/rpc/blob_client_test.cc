@@ -1,6 +1,6 @@
 // The blob client against a small in-process ByteStream server that can cut transfers.
-#include "common/messages/blob_ref.h"
 #include "common/rpc/blob_client.h"
+#include "common/messages/blob_ref.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>

@@ -495,8 +495,7 @@ TEST_F(TrainingSessionTest, InitOfOtherLevelsIsRefusedThoughItsShapesFit) {
 }
 
 TEST_F(TrainingSessionTest, AutogradWithoutItsLibrarySaysSo) {
-  TrainConfig config = SmallConfig();
-  config.method = "ngp-autograd";
+  const TrainConfig config = *DefaultConfig("ngp-autograd");
   if (std::filesystem::exists(AutogradLibraryPath())) GTEST_SKIP() << "the library is built";
   EXPECT_THAT(Open({dataset_, config, "", ""}),
               FailsWith(StatusCode::kUnimplemented, reason::kFeatureNotBuilt));

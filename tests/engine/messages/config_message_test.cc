@@ -172,12 +172,25 @@ TEST(ConfigMessageTest, SettingsOutOfRangeAndLongOnesAreRefused) {
   EXPECT_THAT(WrongFields(message), testing::SizeIs(1));
   message.mutable_settings()->clear();
   (*message.mutable_settings())[std::string(100'000, 'k')] = "1";
-  EXPECT_THAT(WrongFields(message), ElementsAre("config.settings[" + std::string(64, 'k') + "]"));
+  EXPECT_THAT(WrongFields(message), ElementsAre("config.settings[" + std::string(128, 'k') + "]"));
   message.mutable_settings()->clear();
   (*message.mutable_settings())["learning_rate"] = std::string(100'000, '1');
   EXPECT_THAT(WrongFields(message), ElementsAre("config.settings[learning_rate]"));
   message.mutable_settings()->clear();
   EXPECT_THAT(WrongFields(message), IsEmpty());
+}
+
+// ToMessage may write more letters than were sent: 1e-5 becomes 1e-05.
+TEST(ConfigMessageTest, WhatIsWrittenCanBeRead) {
+  v1::TrainingConfig message;
+  const std::string number = "1.2345678e-5";
+  const std::string box = number + "," + number + "," + number + "," + number;
+  (*message.mutable_settings())["box"] = box;
+  std::vector<FieldViolation> violations;
+  const v1::TrainingConfig written = ToMessage(ReadConfig("config", message, &violations));
+  ASSERT_THAT(violations, IsEmpty());
+  EXPECT_GT(written.settings().at("box").size(), box.size());
+  EXPECT_THAT(WrongFields(written), IsEmpty());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "common/logging.h"
 #include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
+#include "worker/base/engine_words.h"
 #include "worker/files/scene_folder.h"
 
 namespace nerf {
@@ -172,12 +173,7 @@ void FrameRun::Tick() {
 
 void FrameRun::StopEngine() {
   waiting_.clear();
-  for (const auto& [id, task] : asked_) {
-    internal::WorkerRequest cancel;
-    cancel.set_id(id);
-    cancel.mutable_cancel();
-    context_.send_to_engine(cancel);
-  }
+  for (const auto& [id, task] : asked_) context_.send_to_engine(CancelRequest(id));
   stop_deadline_ = context_.clock.Now() + options_.stop_timeout;
 }
 

@@ -12,6 +12,7 @@
 #include "common/logging.h"
 #include "common/messages/rpc_status.h"
 #include "engine/protocol/failed_line.h"
+#include "worker/base/engine_words.h"
 #include "worker/files/scene_folder.h"
 #include "worker/runs/training/job_uploads.h"
 
@@ -22,6 +23,10 @@ namespace {
 // As many as the server keeps of a job.
 constexpr int kMaxFigures = 100;
 constexpr size_t kMaxFigureNameBytes = 64;
+constexpr int kMaxTestViewScores = 4096;
+// Of RankText.
+constexpr size_t kMaxRankTextBytes = size_t{64} << 10;
+constexpr uint32_t kMaxRankTexts = 64;
 
 // What an engine may say of its training: its preview is named by this worker, and its figures do
 // not pile up.
@@ -232,10 +237,16 @@ double JobRun::SecondsBefore() const {
 }
 
 void JobRun::OnRankText(const v1::RankText& text) {
-  rank_text_ = text;
+  if (!grant_.has_gang()) return;
+  if (text.text().size() > kMaxRankTextBytes || text.sequence() >= kMaxRankTexts) {
+    return FinishFailed(absl::InternalError("the engine told the other ranks too much"));
+  }
+  rank_text_.emplace();
   rank_text_->set_job(name());
   rank_text_->set_lease_epoch(lease_epoch());
   rank_text_->set_rank(grant_.gang().rank());
+  rank_text_->set_sequence(text.sequence());
+  rank_text_->set_text(text.text());
   context_.report_changed();
 }
 
@@ -298,6 +309,7 @@ void JobRun::OnDone(const internal::Done& done) {
   }
   if (done.has_psnr()) report_.set_final_psnr(done.psnr());
   *report_.mutable_test_views() = done.test_views();
+  CutTo(kMaxTestViewScores, report_.mutable_test_views());
   Finish(v1::JobReport::SUCCEEDED);
 }
 
@@ -308,11 +320,10 @@ void JobRun::OnFailed(const internal::Failed& failed) {
   if (reason == protocol::kRankLost) return FinishBroken(failed);
   // A full disk of this machine is no fault of the job.
   if (reason == reason::kStoreReadOnly) return FinishWithoutRoom(std::string(error.message()));
-  for (const v1::SceneProblem& problem : failed.problems()) {
-    v1::SceneProblem* reported = report_.add_problems();
-    *reported = problem;
-    reported->set_message(WithoutFolder(problem.message(), folder_));
-  }
+  *report_.mutable_problems() = failed.problems();
+  CutTo(kMaxProblems, report_.mutable_problems());
+  for (v1::SceneProblem& problem : *report_.mutable_problems())
+    problem.set_message(WithoutFolder(problem.message(), folder_));
   FinishFailed(error);
 }
 

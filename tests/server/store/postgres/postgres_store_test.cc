@@ -77,7 +77,7 @@ TEST_F(PostgresStoreTest, SchemaOfANewerProgramIsRefusedUntouched) {
 
 TEST_F(PostgresStoreTest, SchemaOfAnOlderProgramIsRefusedUntouched) {
   ASSERT_THAT(Open(), IsOk());
-  Sql("UPDATE nerfd.schema_version SET version = 3");
+  Sql("UPDATE nerfd.schema_version SET version = 4");
   const std::string before = cluster().Dump(database_);
   EXPECT_THAT(Open(), StatusIs(StatusCode::kFailedPrecondition, "run the one that made it"));
   EXPECT_EQ(cluster().Dump(database_), before);

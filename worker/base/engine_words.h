@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "nerf/internal/engine.pb.h"
+
+namespace nerf {
+
+// What is taken of an engine's problems, and of its warnings.
+inline constexpr int kMaxProblems = 500;
+
+// Drops the items of a repeated field beyond `n`.
+template <typename Repeated>
+void CutTo(int n, Repeated* items) {
+  if (items->size() > n) items->DeleteSubrange(n, items->size() - n);
+}
+
+// Gives up a render or check.
+inline internal::WorkerRequest CancelRequest(const std::string& id) {
+  internal::WorkerRequest request;
+  request.set_id(id);
+  request.mutable_cancel();
+  return request;
+}
+
+}  // namespace nerf
