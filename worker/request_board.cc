@@ -359,7 +359,7 @@ void RequestBoard::OnChecked(Requests::iterator it, const internal::Checked& che
   const std::string& folder = it->second.folder;
   v1::ValidateSceneResponse response = checked.response();
   response.DiscardUnknownFields();
-  CutTo(kMaxProblems, response.mutable_problems());
+  CutProblems(response.mutable_problems());
   CutTo(kMaxProblems, response.mutable_warnings());
   response.set_summary(WithoutFolder(response.summary(), folder));
   for (v1::SceneProblem& problem : *response.mutable_problems()) {

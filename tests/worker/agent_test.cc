@@ -653,7 +653,9 @@ TEST_F(AgentTest, ListsOfTheEngineAreCut) {
   for (int i = 0; i < 100'000; ++i) message.mutable_failed()->add_problems();
   Say(message);
   EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
-  EXPECT_EQ(server_.last_report()->problems_size(), 500);
+  ASSERT_EQ(server_.last_report()->problems_size(), 500);
+  EXPECT_EQ(server_.last_report()->problems(0).message(), "broken");
+  EXPECT_EQ(server_.last_report()->problems(499).message(), "and 99502 more problems");
 }
 
 TEST_F(AgentTest, TrainingWithoutAGangTellsNobody) {

@@ -321,7 +321,7 @@ void JobRun::OnFailed(const internal::Failed& failed) {
   // A full disk of this machine is no fault of the job.
   if (reason == reason::kStoreReadOnly) return FinishWithoutRoom(std::string(error.message()));
   *report_.mutable_problems() = failed.problems();
-  CutTo(kMaxProblems, report_.mutable_problems());
+  CutProblems(report_.mutable_problems());
   for (v1::SceneProblem& problem : *report_.mutable_problems())
     problem.set_message(WithoutFolder(problem.message(), folder_));
   FinishFailed(error);
