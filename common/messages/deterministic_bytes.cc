@@ -16,4 +16,8 @@ std::string DeterministicBytes(const google::protobuf::MessageLite& message) {
   return bytes;
 }
 
+bool AreEqual(const google::protobuf::MessageLite& a, const google::protobuf::MessageLite& b) {
+  return DeterministicBytes(a) == DeterministicBytes(b);
+}
+
 }  // namespace nerf

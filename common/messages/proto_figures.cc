@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace nerf {
@@ -31,22 +32,15 @@ bool SetFigure(std::string_view name, double value, google::protobuf::Message* m
   return false;
 }
 
-std::map<std::string, double> Figures(const google::protobuf::Message& message) {
-  std::map<std::string, double> figures;
-  const google::protobuf::Reflection& reflection = *message.GetReflection();
-  const google::protobuf::Descriptor& descriptor = *message.GetDescriptor();
+void DropNonFinite(google::protobuf::Message* message) {
+  const google::protobuf::Reflection& reflection = *message->GetReflection();
+  const google::protobuf::Descriptor& descriptor = *message->GetDescriptor();
   for (int i = 0; i < descriptor.field_count(); ++i) {
     const FieldDescriptor* field = descriptor.field(i);
-    if (field->is_repeated() || field->has_presence()) continue;
-    double value = 0;
-    if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
-      value = reflection.GetDouble(message, field);
-    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_UINT32) {
-      value = reflection.GetUInt32(message, field);
-    }
-    if (value != 0) figures[field->name()] = value;
+    if (field->is_repeated() || field->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE) continue;
+    if (!std::isfinite(reflection.GetDouble(*message, field)))
+      reflection.ClearField(message, field);
   }
-  return figures;
 }
 
 }  // namespace nerf

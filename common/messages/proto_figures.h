@@ -2,7 +2,6 @@
 
 #include <google/protobuf/message.h>
 
-#include <map>
 #include <string>
 #include <string_view>
 
@@ -15,7 +14,7 @@ namespace nerf {
 // false, and changes nothing, if the message has no such figure.
 bool SetFigure(std::string_view name, double value, google::protobuf::Message* message);
 
-// The figures of type double and uint32 that are not 0, without `optional` ones.
-std::map<std::string, double> Figures(const google::protobuf::Message& message);
+// Clears fields of type double that are NaN or infinite.
+void DropNonFinite(google::protobuf::Message* message);
 
 }  // namespace nerf

@@ -8,7 +8,8 @@
 namespace nerf {
 namespace {
 
-// Columns hold what SQL compares or sorts; the body (record_codec.h) holds the rest of a record.
+// Columns hold what SQL compares or sorts; the body (proto/nerf/internal/store.proto) holds the
+// rest of a record.
 constexpr char kQueueSchema[] = R"sql(
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE jobs (

@@ -10,9 +10,11 @@
 #include "absl/strings/str_split.h"
 #include "common/error_reason.h"
 #include "common/ids.h"
+#include "common/messages/deterministic_bytes.h"
 #include "common/status_macros.h"
+#include "server/queue/records/resource_messages.h"
+#include "server/queue/records/stored_job.h"
 #include "server/store/curve_codec.h"
-#include "server/store/record_codec.h"
 #include "server/store/row_seal.h"
 
 namespace nerf {
@@ -61,6 +63,15 @@ absl::StatusOr<std::string> Unsealed(const StoreRow& row) {
   return UnsealRow(row.back(), {row.begin(), row.end() - 1});
 }
 
+// Reads a body as `Message` and that as a record. Messages have limits of their own: 2 GiB, and 100
+// levels.
+template <typename Message, typename Record>
+absl::Status ReadRecord(const StoreTable& table, const std::string& body, Record* record) {
+  Message message;
+  if (!message.ParseFromString(body)) return CorruptRow(table.name, "its body is no record");
+  return FromRecord(message, record);
+}
+
 absl::Status DecodeJobRow(const StoreRow& row, Job* job) {
   RowNumbers number(kJobTable, row);
   job->key = {row[0], row[1]};
@@ -73,7 +84,7 @@ absl::Status DecodeJobRow(const StoreRow& row, Job* job) {
   job->lease.epoch = static_cast<uint64_t>(number(5));
   NERF_RETURN_IF_ERROR(number.status());
   NERF_ASSIGN_OR_RETURN(const std::string body, Unsealed(row));
-  return DecodeJobBody(body, job);
+  return ReadRecord<internal::JobRecord>(kJobTable, body, job);
 }
 
 absl::Status DecodeEventRow(const StoreRow& row, ResourceKey* key, JobEvent* event) {
@@ -85,24 +96,24 @@ absl::Status DecodeEventRow(const StoreRow& row, ResourceKey* key, JobEvent* eve
   event->kind = *kind;
   NERF_RETURN_IF_ERROR(number.status());
   NERF_ASSIGN_OR_RETURN(const std::string body, Unsealed(row));
-  return DecodeEventBody(body, event);
+  return ReadRecord<internal::EventRecord>(kEventTable, body, event);
 }
 
 // A scene's or a model's row.
-template <typename Record, typename Decode>
-absl::Status DecodeCatalogRow(const StoreTable& table, const StoreRow& row, Record* record,
-                              Decode decode) {
+template <typename Message, typename Record>
+absl::Status DecodeCatalogRow(const StoreTable& table, const StoreRow& row, Record* record) {
   RowNumbers number(table, row);
   record->key = {row[0], row[1]};
   record->create_sequence = static_cast<uint64_t>(number(2));
   NERF_RETURN_IF_ERROR(number.status());
   NERF_ASSIGN_OR_RETURN(const std::string body, Unsealed(row));
-  return decode(body, record);
+  return ReadRecord<Message>(table, body, record);
 }
 
 template <typename Record>
-StoreRow EncodeCatalogRow(const Record& record, std::string_view body) {
-  return Sealed({record.key.project, record.key.id, NumberText(record.create_sequence)}, body);
+StoreRow EncodeCatalogRow(const Record& record) {
+  return Sealed({record.key.project, record.key.id, NumberText(record.create_sequence)},
+                DeterministicBytes(ToRecord(record)));
 }
 
 absl::Status DecodeRequestRow(const StoreRow& row, RequestRecord* request) {
@@ -153,10 +164,12 @@ absl::Status ReadMeta(const ReadTable& read, StoredState* stored) {
 
 absl::Status ReadCatalogs(const ReadTable& read, StoredState* stored) {
   NERF_RETURN_IF_ERROR(read(kSceneTable, [&](const StoreRow& row) {
-    return DecodeCatalogRow(kSceneTable, row, &stored->scenes.emplace_back(), DecodeSceneBody);
+    return DecodeCatalogRow<internal::SceneRecord>(kSceneTable, row,
+                                                   &stored->scenes.emplace_back());
   }));
   NERF_RETURN_IF_ERROR(read(kModelTable, [&](const StoreRow& row) {
-    return DecodeCatalogRow(kModelTable, row, &stored->models.emplace_back(), DecodeModelBody);
+    return DecodeCatalogRow<internal::ModelRecord>(kModelTable, row,
+                                                   &stored->models.emplace_back());
   }));
   return read(kRequestTable, [&](const StoreRow& row) {
     return DecodeRequestRow(row, &stored->requests.emplace_back());
@@ -174,26 +187,22 @@ StoreRow EncodeJobRow(const Job& job) {
   return Sealed({job.key.project, job.key.id, NumberText(job.create_sequence),
                  std::string(JobStateName(job.state)), absl::StrJoin(job.lease.members, ","),
                  NumberText(job.lease.epoch)},
-                EncodeJobBody(job));
+                DeterministicBytes(ToRecord(job)));
 }
 
 StoreRow EncodeEventRow(const ResourceKey& job, const JobEvent& event) {
   return Sealed(
       {job.project, job.id, NumberText(event.sequence), std::string(JobEventKindName(event.kind))},
-      EncodeEventBody(event));
+      DeterministicBytes(ToRecord(event)));
 }
 
 StoreRow EncodeCurveRow(const ResourceKey& job, const TrainingCurve& curve) {
   return Sealed({job.project, job.id}, EncodeCurve(curve));
 }
 
-StoreRow EncodeSceneRow(const SceneRecord& scene) {
-  return EncodeCatalogRow(scene, EncodeSceneBody(scene));
-}
+StoreRow EncodeSceneRow(const SceneRecord& scene) { return EncodeCatalogRow(scene); }
 
-StoreRow EncodeModelRow(const ModelRecord& model) {
-  return EncodeCatalogRow(model, EncodeModelBody(model));
-}
+StoreRow EncodeModelRow(const ModelRecord& model) { return EncodeCatalogRow(model); }
 
 StoreRow EncodeRequestRow(const RequestRecord& request) {
   return {request.project,
@@ -205,7 +214,7 @@ StoreRow EncodeRequestRow(const RequestRecord& request) {
 }
 
 StoreRow EncodeProjectRow(const ProjectRecord& project) {
-  return Sealed({project.project}, EncodeProjectBody(project));
+  return Sealed({project.project}, DeterministicBytes(ToRecord(project)));
 }
 
 StoreRow EncodeUploadRow(const UploadRecord& upload) {
@@ -258,7 +267,7 @@ absl::StatusOr<StoredState> ReadStoredState(const ReadTable& read) {
     ProjectRecord& project = stored.projects.emplace_back();
     project.project = row[0];
     NERF_ASSIGN_OR_RETURN(const std::string body, Unsealed(row));
-    return DecodeProjectBody(body, &project);
+    return ReadRecord<internal::ProjectRecord>(kProjectTable, body, &project);
   }));
   NERF_RETURN_IF_ERROR(read(kDrainedTable, [&](const StoreRow& row) {
     stored.drained_workers.push_back(row[0]);

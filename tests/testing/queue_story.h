@@ -16,10 +16,11 @@ inline std::string DescribeQueue(QueueHarness& harness) {
   const auto jobs = harness.queue->List({"default", 1000, ""});
   for (const ListedJob& listed : jobs->records) {
     const Job& job = listed.row->job();
-    text += fmt::format("{} {} {} w={} e={} a={} c={} s={} n={} p={} ", job.key.id,
-                        JobStateName(job.state), QueueReasonName(job.queue_reason),
-                        job.lease.holder(), job.lease.epoch, job.attempt, job.crashes_in_row,
-                        job.last_event_sequence, job.checkpoints.size(), job.progress.step);
+    text +=
+        fmt::format("{} {} {} w={} e={} a={} c={} s={} n={} p={} ", job.key.id,
+                    JobStateName(job.state), QueueReasonName(job.queue_reason), job.lease.holder(),
+                    job.lease.epoch, job.attempt, job.crashes_in_row, job.last_event_sequence,
+                    job.checkpoints.size(), job.progress.training().step());
     for (const auto& checkpoint : job.checkpoints) {
       text += fmt::format("{}{},", checkpoint.step, checkpoint.promoted ? "*" : "");
     }

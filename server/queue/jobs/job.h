@@ -9,13 +9,17 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "nerf/internal/store.pb.h"
+#include "nerf/v1/export_job.pb.h"
+#include "nerf/v1/pose_job.pb.h"
+#include "nerf/v1/render_job.pb.h"
 #include "nerf/v1/training_job.pb.h"
-#include "server/queue/jobs/export_spec.h"
 #include "server/queue/jobs/job_kind.h"
 #include "server/queue/jobs/job_labels.h"
 #include "server/queue/jobs/job_state.h"
+#include "server/queue/jobs/model_source.h"
 #include "server/queue/jobs/pose_spec.h"
-#include "server/queue/jobs/render_spec.h"
+#include "server/queue/jobs/rendered_frames.h"
 #include "server/queue/resources/blob_ref.h"
 #include "server/queue/resources/resource_key.h"
 
@@ -69,23 +73,6 @@ struct PreviewRecord {
   BlobRef image;               // PNG
 
   bool operator==(const PreviewRecord&) const = default;
-};
-
-// Where training stands, as the worker measured it. The queue reads the fields, and passes on the
-// figures without reading them.
-struct JobProgress {
-  uint32_t step = 0;       // steps finished, counted after the optimizer update
-  double eta_seconds = 0;  // 0 when unknown
-  // All other measurements, by the field names of nerf.v1.Progress ("loss"). Figures that are 0 are
-  // left out.
-  std::map<std::string, double> figures;
-  // The last preview image (PNG); unset before the first. The PSNR (dB) needs a test view.
-  std::optional<uint32_t> preview_step;
-  std::optional<double> preview_psnr;
-  std::optional<BlobRef> preview_image;
-  PoseStage pose = {};  // of a pose job; of an export job `doing` and `done`, in thousandths
-
-  bool operator==(const JobProgress&) const = default;
 };
 
 // One problem of a scene that made a job fail.
@@ -179,14 +166,16 @@ struct Job {
   std::string part_of;               // id of the job of which this one trains a part; or empty
   // Its pose job has not made its scene yet. Stays set if that fails.
   bool awaits_poses = false;
-  TrainingSpec training;                      // of kind kTraining
-  RenderSpec render;                          // of kind kRender
-  RenderWork render_work;                     // of kind kRender
-  PoseSpec pose;                              // of kind kPose
-  std::optional<PoseResult> pose_result;      // once its worker has committed it
-  ExportSpec exporting;                       // of kind kExport
-  std::optional<ExportResult> export_result;  // of kind kExport; set in SUCCEEDED
-  std::string request_id;                     // the client's; empty without one
+  TrainingSpec training;                          // of kind kTraining
+  JobModel model;                                 // of kinds kRender and kExport
+  v1::RenderSpec render;                          // of kind kRender, with defaults filled in
+  RenderWork render_work;                         // of kind kRender
+  PoseSpec pose;                                  // of kind kPose
+  std::optional<v1::PoseReport> pose_report;      // once its worker has committed it
+  v1::ExportSpec exporting;                       // of kind kExport, with defaults filled in
+  double expected_bytes = 0;                      // of its file, by the model; 0: not known
+  std::optional<v1::ExportResult> export_result;  // of kind kExport; set in SUCCEEDED
+  std::string request_id;                         // the client's; empty without one
   JobOrigin origin;
 
   JobState state = JobState::kQueued;
@@ -201,7 +190,7 @@ struct Job {
   bool keep_on_cancel = false;        // in CANCELLING: its worker first commits a checkpoint
   StopCause stop = StopCause::kNone;  // while it holds a lease; not stored
   JobLease lease;                     // of its only part
-  JobProgress progress;
+  internal::JobProgress progress;
   std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first
   std::vector<PreviewRecord> previews;        // kept ones (training_curve.h), by step
   std::optional<double> best_preview_psnr;    // dB, over all checkpoints ever committed
@@ -211,7 +200,7 @@ struct Job {
   absl::Time start_time = absl::InfinitePast();  // first RUNNING; InfinitePast before
   absl::Time end_time = absl::InfinitePast();    // final; InfinitePast before
   absl::Time end_age = absl::InfinitePast();     // final; in the store's time (StoredState::age)
-  // The box that renders and exports of it show: opaque bytes of the service; empty: everything.
+  // The box that renders and exports of it show: a serialized v1::CropBox; empty: everything.
   std::string crop;
   // Deadlines by the wall clock: of its first placement, and of its end.
   absl::Time start_by = absl::InfiniteFuture();

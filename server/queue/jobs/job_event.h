@@ -30,10 +30,8 @@ struct JobEvent {
   QueueReason queue_reason = QueueReason::kNone;
   uint32_t attempt = 0;
   std::string worker;
-  JobProgress progress;
+  internal::JobProgress progress;
   uint32_t checkpoint_step = 0;  // with kCheckpointCommitted
-
-  bool operator==(const JobEvent&) const = default;
 };
 
 }  // namespace nerf

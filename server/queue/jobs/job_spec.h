@@ -49,10 +49,12 @@ struct JobSpec {
   const std::string& EarlierJob() const { return retry_of.empty() ? extension.of : retry_of; }
   std::string crop = {};  // Create sets it
   JobKind kind = kDefaultJobKind;
-  RenderSpec render;      // of kind kRender
-  PoseSpec pose;          // of kind kPose
-  ExportSpec exporting;   // of kind kExport
-  TrainingSpec training;  // the blob of `init` is filled in by the queue
+  ModelSource model;          // of kinds kRender and kExport
+  v1::RenderSpec render;      // of kind kRender, with defaults filled in
+  PoseSpec pose;              // of kind kPose
+  v1::ExportSpec exporting;   // of kind kExport, with defaults filled in
+  double expected_bytes = 0;  // of its file, by the model; 0: not known
+  TrainingSpec training;      // the blob of `init` is filled in by the queue
   // Parts that jobs of their own train, at most training.workers.max at a time; the job merges
   // them. Empty: it is not shared out.
   std::vector<PartSpec> parts = {};

@@ -9,4 +9,13 @@ std::string ModelCapability(std::string_view work, std::string_view feature,
   return fmt::format("{}{}{}/{}", work, feature.empty() ? "" : "+", feature, method);
 }
 
+bool UsesCrop(const ModelSource& source, const FoundModel& found) {
+  return !found.crop.empty() && !source.crop_feature.empty();
+}
+
+JobModel ModelOfJob(std::string_view work, const ModelSource& source, const FoundModel& found) {
+  const std::string& feature = UsesCrop(source, found) ? source.crop_feature : source.feature;
+  return {found.blob, feature, ModelCapability(work, feature, found.method)};
+}
+
 }  // namespace nerf

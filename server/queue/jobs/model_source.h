@@ -18,18 +18,35 @@ inline constexpr std::string_view kStyleFeature = "style";
 std::string ModelCapability(std::string_view work, std::string_view feature,
                             std::string_view method);
 
-// The model that a render or export job is of.
+// The model that a render or export job is to be of, as it is asked for.
 struct ModelSource {
   bool from_checkpoint = false;  // else from a model
   ResourceKey source;            // the model, or the checkpoint's job
-  std::optional<uint32_t> step;  // of the checkpoint; unset: the newest. Create sets it
-  BlobRef model_blob;            // the file. Create sets it
+  std::optional<uint32_t> step;  // of the checkpoint; unset: the newest
   std::string feature;           // that older workers lack, but the work needs; or empty
-  std::string capability;        // of workers that do the work. Create sets it
-  std::string crop;              // as of Job and ModelRecord, if it is used. Create sets it
-  std::string crop_feature;      // `feature` with such a crop; empty: it is not used. For Create
-
-  bool operator==(const ModelSource&) const = default;
+  std::string crop_feature;      // the same with the box kept with the source; empty: unused
 };
+
+// What it stands for.
+struct FoundModel {
+  BlobRef blob;
+  std::string method;
+  std::string crop;  // as of Job and ModelRecord
+  uint32_t step = 0;
+};
+
+// The model that such a job is of.
+struct JobModel {
+  BlobRef blob;
+  std::string feature;     // that its workers need besides
+  std::string capability;  // of its workers
+
+  bool operator==(const JobModel&) const = default;
+};
+
+// Whether the job is of the box that is kept with its model.
+bool UsesCrop(const ModelSource& source, const FoundModel& found);
+// `work` is a feature of workers: kRenderFeature.
+JobModel ModelOfJob(std::string_view work, const ModelSource& source, const FoundModel& found);
 
 }  // namespace nerf

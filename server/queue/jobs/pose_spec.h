@@ -1,12 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "server/queue/resources/blob_ref.h"
 #include "server/queue/resources/scene_record.h"
 
 namespace nerf {
@@ -53,29 +51,6 @@ struct PoseSpec {
   // What older workers do not know.
   bool HasOptions() const { return !into.empty() || camera != PoseCamera::kAuto || mask_below > 0; }
   bool operator==(const PoseSpec&) const = default;
-};
-
-// How far its worker is.
-struct PoseStage {
-  uint32_t stage = 0, stages = 0;  // from 1; 0 before the first
-  std::string doing;               // for people
-  uint32_t done = 0, of = 0;       // of 0: not known
-  double seconds = 0;              // of this attempt
-  double eta_seconds = 0;          // 0: not known
-  double matches_per_second = 0;   // 0: not known
-
-  bool operator==(const PoseStage&) const = default;
-};
-
-// What it has found.
-struct PoseResult {
-  uint32_t photographs = 0, usable = 0, posed = 0, points = 0;
-  double reprojection_error = 0;  // pixels
-  double parallax = 0;            // degrees
-  std::vector<std::string> warnings, again;
-  std::optional<BlobRef> json, text, picture;  // the report
-
-  bool operator==(const PoseResult&) const = default;
 };
 
 }  // namespace nerf

@@ -6,25 +6,15 @@
 #include "server/queue/jobs/thin_out.h"
 
 namespace nerf {
-namespace {
 
-double FigureOf(const JobProgress& progress, const std::string& name) {
-  const auto found = progress.figures.find(name);
-  return found == progress.figures.end() ? 0 : found->second;
-}
-
-}  // namespace
-
-std::optional<CurvePoint> PointOf(const JobProgress& progress) {
-  CurvePoint point{progress.step,
-                   FigureOf(progress, "seconds"),
-                   FigureOf(progress, "loss"),
-                   FigureOf(progress, "psnr_train"),
-                   FigureOf(progress, "rays_per_second"),
-                   FigureOf(progress, "samples_per_second"),
+std::optional<CurvePoint> PointOf(const v1::Progress& progress) {
+  if (progress.step() == 0 || progress.loss() == 0) return std::nullopt;
+  CurvePoint point{progress.step(),       progress.seconds(),         progress.loss(),
+                   progress.psnr_train(), progress.rays_per_second(), progress.samples_per_second(),
                    std::nullopt};
-  if (point.step == 0 || point.loss == 0) return std::nullopt;
-  if (progress.preview_step == progress.step) point.psnr_preview = progress.preview_psnr;
+  const bool has_preview =
+      progress.has_preview_step() && progress.preview_step() == progress.step();
+  if (has_preview && progress.has_psnr_preview()) point.psnr_preview = progress.psnr_preview();
   return point;
 }
 
@@ -47,11 +37,13 @@ void TrainingCurve::AddMissing(const std::vector<CurvePoint>& points) {
   }
 }
 
-std::optional<PreviewRecord> NotePreview(const JobProgress& progress, Job* job) {
-  if (!progress.preview_image.has_value()) return std::nullopt;
+std::optional<PreviewRecord> NotePreview(const v1::Progress& progress, Job* job) {
+  if (!progress.has_preview_image()) return std::nullopt;
   std::vector<PreviewRecord>& previews = job->previews;
-  const PreviewRecord preview{progress.preview_step.value_or(progress.step), progress.preview_psnr,
-                              *progress.preview_image};
+  PreviewRecord preview;
+  preview.step = progress.has_preview_step() ? progress.preview_step() : progress.step();
+  if (progress.has_psnr_preview()) preview.psnr = progress.psnr_preview();
+  preview.image = ToBlobRef(progress.preview_image());
   if (!previews.empty() && previews.back().image == preview.image) return std::nullopt;
   std::optional<PreviewRecord> removed;
   // A job that resumes repeats steps.

@@ -33,7 +33,7 @@ struct TestViewScore {
 inline constexpr size_t kMaxTestViewScores = 4'096;
 
 // The point that a progress is; nullopt before the first step and where no loss was measured.
-std::optional<CurvePoint> PointOf(const JobProgress& progress);
+std::optional<CurvePoint> PointOf(const v1::Progress& progress);
 
 // The curves of a job, by step: at most kMaxPoints, of which those in the most crowded places are
 // left out; and the scores of its test views, once it has succeeded. Not thread-safe: guarded by
@@ -72,6 +72,6 @@ class TrainingCurve {
 // Adds the preview of `progress` to the job's previews unless it is the last one already. Of more
 // than kMaxPreviews one in the most crowded place is removed, and returned.
 inline constexpr size_t kMaxPreviews = 64;
-std::optional<PreviewRecord> NotePreview(const JobProgress& progress, Job* job);
+std::optional<PreviewRecord> NotePreview(const v1::Progress& progress, Job* job);
 
 }  // namespace nerf

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "server/queue/jobs/export_spec.h"
+#include "common/messages/deterministic_bytes.h"
+#include "server/queue/jobs/export_features.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
@@ -18,23 +19,25 @@ class ExportPolicy : public KindPolicy {
 
   absl::Status CheckSpec(const JobSpec& spec, bool /*validate_only*/) const override {
     RequestCheck check;
-    check.Require(spec.exporting.source.project == spec.project, "job.export.source",
+    check.Require(spec.model.source.project == spec.project, "job.export.source",
                   "must be of the same project");
     return check.Result();
   }
 
   std::string FingerprintOf(const JobSpec& spec) const override {
-    return FingerprintOfNames("export", spec).Add(spec.exporting.request).Hex();
+    return FingerprintOfNames("export", spec).Add(DeterministicBytes(spec.exporting)).Hex();
   }
 
-  const ModelSource* SourceOf(const JobSpec& spec) const override { return &spec.exporting; }
+  const ModelSource* SourceOf(const JobSpec& spec) const override { return &spec.model; }
 
-  void UseModel(const ModelSource& source, const std::string& method, Job& job) const override {
-    static_cast<ModelSource&>(job.exporting) = source;
-    job.exporting.capability = ModelCapability(kExportFeature, source.feature, method);
+  void UseModel(const ModelSource& source, const FoundModel& found, Job& job) const override {
+    job.model = ModelOfJob(kExportFeature, source, found);
+    if (UsesCrop(source, found)) job.exporting.mutable_box()->ParseFromString(found.crop);
+    if (source.from_checkpoint)
+      job.exporting.set_checkpoint(CheckpointName(source.source, found.step));
   }
 
-  std::string_view CapabilityOf(const Job& job) const override { return job.exporting.capability; }
+  std::string_view CapabilityOf(const Job& job) const override { return job.model.capability; }
 
   std::string WhyNoWorker(const Job& job, const Workers& /*workers*/) const override {
     static constexpr std::pair<std::string_view, std::string_view> kLacks[] = {
@@ -44,14 +47,14 @@ class ExportPolicy : public KindPolicy {
         {kNanoVdbFeature, "NanoVDB, and nor have those built without libnanovdb-dev"}};
     std::string message = "no connected worker exports models of its method";
     for (const auto& [feature, lack] : kLacks) {
-      if (job.exporting.feature == feature)
+      if (job.model.feature == feature)
         message += fmt::format(" as asked; older versions have no {}", lack);
     }
     return message;
   }
 
   absl::Status TakeResult(const JobOutcome& outcome, Job& job) const override {
-    if (!outcome.exported.has_value() || outcome.exported->files.empty()) {
+    if (!outcome.exported.has_value() || outcome.exported->files().empty()) {
       return StateConflict(fmt::format("no file of {} was named", JobName(job.key)));
     }
     job.export_result = outcome.exported;
@@ -59,13 +62,14 @@ class ExportPolicy : public KindPolicy {
   }
 
   std::vector<JobInput> InputsOf(const Job& job, const SceneRecord* /*scene*/) const override {
-    return {{job.exporting.model_blob, "its model"}};
+    return {{job.model.blob, "its model"}};
   }
 
   void AddBlobs(const Job& job, std::vector<BlobRef>* blobs) const override {
-    if (!IsFinal(job.state)) blobs->push_back(job.exporting.model_blob);
+    if (!IsFinal(job.state)) blobs->push_back(job.model.blob);
     if (!job.export_result.has_value()) return;
-    for (const SceneFileRecord& file : job.export_result->files) blobs->push_back(file.blob);
+    for (const v1::ExportFile& file : job.export_result->files())
+      blobs->push_back(ToBlobRef(file.blob()));
   }
 };
 

@@ -71,7 +71,8 @@ std::vector<BlobRef> BlobsOf(const Job& job) {
     blobs.push_back(checkpoint.checkpoint_blob);
     blobs.push_back(checkpoint.model_blob);
   }
-  if (job.progress.preview_image.has_value()) blobs.push_back(*job.progress.preview_image);
+  if (const v1::Progress& progress = job.progress.training(); progress.has_preview_image())
+    blobs.push_back(ToBlobRef(progress.preview_image()));
   for (const PreviewRecord& preview : job.previews) blobs.push_back(preview.image);
   PolicyOf(job).AddBlobs(job, &blobs);
   return blobs;

@@ -59,7 +59,7 @@ struct PartLease {
 // and an outcome of each. Immutable, without state; PolicyOf has the one object of each kind.
 //
 // To add a kind: its enumerator in jobs/job_kind.h, its spec and outcome as members of Job with
-// their codec in server/store/record_codec.cc, a source NAME_kind.cc of this folder, and its object
+// their KindRecord in records/NAME_record.cc, a source NAME_kind.cc of this folder, and its object
 // below and in All. What needs the queue's state (grants of parts, the commit of a scene) stands in
 // state/ and leases/ and is done for the kinds with a trait. Nothing outside of this folder names a
 // kind. CONTRIBUTING.md has what else a kind needs: its messages, and what people see of it.
@@ -83,8 +83,8 @@ class KindPolicy {
   virtual std::string FingerprintOf(const JobSpec& spec) const = 0;
   // The model that the job is of; null for none.
   virtual const ModelSource* SourceOf(const JobSpec& /*spec*/) const { return nullptr; }
-  // Gives a new job its model, which was found: `source` names the file, `method` is the model's.
-  virtual void UseModel(const ModelSource& /*source*/, const std::string& /*method*/,
+  // Gives a new job the model that `source` stands for, and the box that is kept with it.
+  virtual void UseModel(const ModelSource& /*source*/, const FoundModel& /*found*/,
                         Job& /*job*/) const {}
 
   // Workers and leases.

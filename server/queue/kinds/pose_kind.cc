@@ -75,15 +75,17 @@ class PosePolicy : public KindPolicy {
     if (!IsFinal(job.state)) {
       for (const SceneFileRecord& file : job.pose.files) blobs->push_back(file.blob);
     }
-    if (!job.pose_result.has_value()) return;
-    const PoseResult& found = *job.pose_result;
-    for (const auto& blob : {found.json, found.text, found.picture}) {
-      if (blob.has_value()) blobs->push_back(*blob);
-    }
+    if (job.pose_report.has_value()) nerf::AddBlobs(*job.pose_report, blobs);
   }
 };
 
 }  // namespace
+
+void AddBlobs(const v1::PoseReport& report, std::vector<BlobRef>* blobs) {
+  if (report.has_json()) blobs->push_back(ToBlobRef(report.json()));
+  if (report.has_text()) blobs->push_back(ToBlobRef(report.text()));
+  if (report.has_picture()) blobs->push_back(ToBlobRef(report.picture()));
+}
 
 absl::Status CheckPoseSpec(const JobSpec& spec, bool with_files) {
   RequestCheck check;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "common/messages/deterministic_bytes.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/kinds/render_work.h"
 #include "server/queue/resources/request_check.h"
@@ -17,29 +18,33 @@ class RenderPolicy : public KindPolicy {
 
   absl::Status CheckSpec(const JobSpec& spec, bool /*validate_only*/) const override {
     RequestCheck check;
-    check.Require(spec.render.source.project == spec.project, "job.render.source",
+    check.Require(spec.model.source.project == spec.project, "job.render.source",
                   "must be of the same project");
-    check.Require(spec.render.n_frames >= 1 && spec.render.n_frames <= kMaxFrames,
-                  "job.render.path", fmt::format("must have 1 to {} frames", kMaxFrames));
+    const uint32_t n_frames = FramesOf(spec.render.path());
+    check.Require(n_frames >= 1 && n_frames <= kMaxFrames, "job.render.path",
+                  fmt::format("must have 1 to {} frames", kMaxFrames));
     return check.Result();
   }
 
   std::string FingerprintOf(const JobSpec& spec) const override {
-    return FingerprintOfNames("render", spec).Add(spec.render.request).Hex();
+    return FingerprintOfNames("render", spec).Add(DeterministicBytes(spec.render)).Hex();
   }
 
-  const ModelSource* SourceOf(const JobSpec& spec) const override { return &spec.render; }
+  const ModelSource* SourceOf(const JobSpec& spec) const override { return &spec.model; }
 
-  void UseModel(const ModelSource& source, const std::string& method, Job& job) const override {
-    static_cast<ModelSource&>(job.render) = source;
-    job.render.capability = ModelCapability(kRenderFeature, source.feature, method);
+  void UseModel(const ModelSource& source, const FoundModel& found, Job& job) const override {
+    job.model = ModelOfJob(kRenderFeature, source, found);
+    if (UsesCrop(source, found))
+      job.render.mutable_style()->mutable_crop()->ParseFromString(found.crop);
+    if (source.from_checkpoint)
+      job.render.set_checkpoint(CheckpointName(source.source, found.step));
     job.render_work = NewRenderWork(job.render);
   }
 
   std::string_view CapabilityOf(const Job& job) const override {
     const std::optional<uint32_t> part = NextPart(job);
-    if (!part.has_value() || !IsMoviePart(job, *part)) return job.render.capability;
-    return job.render.feature == kStyleFeature ? kStyledMovieCapability : kMovieCapability;
+    if (!part.has_value() || !IsMoviePart(job, *part)) return job.model.capability;
+    return job.model.feature == kStyleFeature ? kStyledMovieCapability : kMovieCapability;
   }
 
   std::string WhyNoWorker(const Job& job, const Workers& /*workers*/) const override {
@@ -48,7 +53,7 @@ class RenderPolicy : public KindPolicy {
     if (capability == kMovieCapability || capability == kStyledMovieCapability) {
       message = "no connected worker has ffmpeg for the movie";
     }
-    if (job.render.feature == kStyleFeature) {
+    if (job.model.feature == kStyleFeature) {
       message += " with alpha, a background, a box or a panorama or as EXR; older versions do not";
     }
     return message;
@@ -67,7 +72,7 @@ class RenderPolicy : public KindPolicy {
   }
 
   std::vector<JobInput> InputsOf(const Job& job, const SceneRecord* /*scene*/) const override {
-    std::vector<JobInput> inputs = {{job.render.model_blob, "its model"}};
+    std::vector<JobInput> inputs = {{job.model.blob, "its model"}};
     for (size_t i = 0; i < job.render_work.frames.size(); ++i) {
       for (const BlobRef& image : job.render_work.frames[i].images) {
         inputs.push_back({image, fmt::format("frame {}", i)});
@@ -77,7 +82,7 @@ class RenderPolicy : public KindPolicy {
   }
 
   void AddBlobs(const Job& job, std::vector<BlobRef>* blobs) const override {
-    if (!IsFinal(job.state)) blobs->push_back(job.render.model_blob);
+    if (!IsFinal(job.state)) blobs->push_back(job.model.blob);
     for (const FrameRecord& frame : job.render_work.frames) {
       blobs->insert(blobs->end(), frame.images.begin(), frame.images.end());
     }

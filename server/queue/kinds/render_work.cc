@@ -9,8 +9,8 @@
 namespace nerf {
 namespace {
 
-uint32_t FrameParts(const RenderSpec& spec) {
-  return (spec.n_frames + kFramesPerPart - 1) / kFramesPerPart;
+uint32_t FrameParts(const v1::RenderSpec& spec) {
+  return (FramesOf(spec.path()) + kFramesPerPart - 1) / kFramesPerPart;
 }
 
 // Makes the workers that hold a part the job's members.
@@ -25,16 +25,31 @@ void UpdateMembers(Job& job) {
 
 }  // namespace
 
-RenderWork NewRenderWork(const RenderSpec& spec) {
+uint32_t FramesOf(const v1::CameraPath& path) {
+  switch (path.kind_case()) {
+    case v1::CameraPath::kCameras:
+      return static_cast<uint32_t>(path.cameras().cameras_size());
+    case v1::CameraPath::kKeyframes:
+      return path.keyframes().frames();
+    case v1::CameraPath::kScene:
+      return path.scene().frames();
+    case v1::CameraPath::KIND_NOT_SET:
+      break;
+  }
+  return 0;
+}
+
+RenderWork NewRenderWork(const v1::RenderSpec& spec) {
   RenderWork work;
-  work.parts.resize(FrameParts(spec) + (spec.movie ? 1 : 0));
-  work.frames.resize(spec.n_frames);
+  work.parts.resize(FrameParts(spec) + (spec.movie() ? 1 : 0));
+  work.frames.resize(FramesOf(spec.path()));
   return work;
 }
 
 FrameSpan FramesOfPart(const Job& job, uint32_t part) {
-  const uint32_t begin = std::min(part * kFramesPerPart, job.render.n_frames);
-  return {begin, std::min(begin + kFramesPerPart, job.render.n_frames)};
+  const uint32_t n_frames = FramesOf(job.render.path());
+  const uint32_t begin = std::min(part * kFramesPerPart, n_frames);
+  return {begin, std::min(begin + kFramesPerPart, n_frames)};
 }
 
 bool IsMoviePart(const Job& job, uint32_t part) { return part >= FrameParts(job.render); }
@@ -112,7 +127,7 @@ absl::Status CompletePart(JobChange& change, uint32_t part) {
   if (job.state == JobState::kPreparing) NERF_RETURN_IF_ERROR(change.Move(JobState::kRunning));
   const auto& parts = job.render_work.parts;
   if (std::all_of(parts.begin(), parts.end(), [](const RenderPart& each) { return each.done; })) {
-    if (!job.render.images) job.render_work.frames.clear();
+    if (!job.render.images()) job.render_work.frames.clear();
     return change.Move(JobState::kSucceeded);
   }
   change.Record(JobEventKind::kProgress);

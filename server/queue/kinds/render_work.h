@@ -23,8 +23,10 @@ inline constexpr std::string_view kStyledMovieCapability = "ffmpeg+style";
 // What a worker announces that renders models (ModelCapability).
 inline constexpr std::string_view kRenderFeature = "render";
 
+uint32_t FramesOf(const v1::CameraPath& path);
+
 // The work of a new job: every part free, every frame missing.
-RenderWork NewRenderWork(const RenderSpec& spec);
+RenderWork NewRenderWork(const v1::RenderSpec& spec);
 
 // Frames from `begin` to before `end`; none for the part that makes the movie.
 struct FrameSpan {

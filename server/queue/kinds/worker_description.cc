@@ -6,7 +6,7 @@
 #include <initializer_list>
 
 #include "server/queue/jobs/any_training.h"
-#include "server/queue/jobs/export_spec.h"
+#include "server/queue/jobs/export_features.h"
 #include "server/queue/jobs/pose_spec.h"
 #include "server/queue/kinds/render_work.h"
 

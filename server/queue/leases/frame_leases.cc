@@ -25,8 +25,9 @@ absl::Status CheckFrames(const Job& job, uint32_t part,
     if (index < span.begin || index >= span.end) {
       violations.push_back({"frames.index", fmt::format("{} is not of part {}", index, part)});
     }
-    if (frame.images.size() != job.render.n_channels) {
-      violations.push_back({"frames.images", fmt::format("must be {}", job.render.n_channels)});
+    if (frame.images.size() != static_cast<size_t>(job.render.channels_size())) {
+      violations.push_back(
+          {"frames.images", fmt::format("must be {}", job.render.channels_size())});
     }
   }
   if (has_movie && !IsMoviePart(job, part)) violations.push_back({"movie", "is not of the part"});
@@ -87,7 +88,7 @@ absl::Status LeaseTable::CommitFrames(const LeaseRef& lease,
   leased.entry->aside.no_room_on.clear();
   leased.entry->aside.n_rounds = 0;
   NoteWorked(lease.worker);
-  job.progress.step = CountFrames(job);
+  job.progress.set_frames_done(CountFrames(job));
   if (job.state == JobState::kPreparing) {
     NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kRunning));
   } else {

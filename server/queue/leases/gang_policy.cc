@@ -27,11 +27,6 @@ std::vector<GangCandidate> PoolOf(const std::string& asker, bool network,
   return pool;
 }
 
-double Figure(const JobProgress& progress, const char* name) {
-  const auto found = progress.figures.find(name);
-  return found == progress.figures.end() ? 0 : found->second;
-}
-
 }  // namespace
 
 std::optional<GangDevice> GangDeviceOf(const WorkerDescription& worker) {
@@ -110,30 +105,29 @@ GangOutlook OutlookOf(const WorkerCount& wanted, const std::string& asker,
   return best;
 }
 
-void TrainingRates::Note(const std::string& method, const JobProgress& progress) {
-  const double seconds = Figure(progress, "seconds"), samples = Figure(progress, "samples");
-  if (seconds <= 0 || progress.step == 0) return;
+void TrainingRates::Note(const std::string& method, const v1::Progress& progress) {
+  const double seconds = progress.seconds(), samples = progress.samples();
+  if (seconds <= 0 || progress.step() == 0) return;
   Rate& rate = rates_[method];
-  rate.seconds_per_step = seconds / progress.step;
+  rate.seconds_per_step = seconds / progress.step();
   if (samples > 0) rate.seconds_per_sample = seconds / samples;
 }
 
 std::optional<absl::Duration> TrainingRates::TimeLeft(const Job& job) const {
   if (!TraitsOf(job.kind).has_budget) return std::nullopt;
   const v1::TrainingConfig& config = job.training.config;
-  if (job.progress.eta_seconds > 0) return absl::Seconds(job.progress.eta_seconds);
+  const v1::Progress& progress = job.progress.training();
+  if (progress.eta_seconds() > 0) return absl::Seconds(progress.eta_seconds());
   const auto left = [](double budget, double done) { return std::max(0.0, budget - done); };
-  if (config.has_seconds())
-    return absl::Seconds(left(config.seconds(), Figure(job.progress, "seconds")));
+  if (config.has_seconds()) return absl::Seconds(left(config.seconds(), progress.seconds()));
   const auto found = rates_.find(config.method());
   if (found == rates_.end()) return std::nullopt;
   const Rate& rate = found->second;
   if (config.has_steps() && rate.seconds_per_step > 0) {
-    return absl::Seconds(left(config.steps(), job.progress.step) * rate.seconds_per_step);
+    return absl::Seconds(left(config.steps(), progress.step()) * rate.seconds_per_step);
   }
   if (config.has_samples() && rate.seconds_per_sample > 0) {
-    return absl::Seconds(left(config.samples(), Figure(job.progress, "samples")) *
-                         rate.seconds_per_sample);
+    return absl::Seconds(left(config.samples(), progress.samples()) * rate.seconds_per_sample);
   }
   return std::nullopt;
 }

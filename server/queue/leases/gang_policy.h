@@ -71,7 +71,7 @@ GangOutlook OutlookOf(const WorkerCount& wanted, const std::string& asker,
 class TrainingRates {
  public:
   // Learns the rate of the job's method.
-  void Note(const std::string& method, const JobProgress& progress);
+  void Note(const std::string& method, const v1::Progress& progress);
   // What is left of the job: by its own ETA, by its budget in seconds, or by the rate of its
   // method. nullopt when none is known.
   std::optional<absl::Duration> TimeLeft(const Job& job) const;

@@ -75,9 +75,9 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
                                             JobName(lease.job), JobStateName(job.state))));
   }
   std::optional<PreviewRecord> removed_preview;
-  if (outcome.progress.has_value()) {
-    job.progress = *outcome.progress;
-    removed_preview = NotePreview(job.progress, &job);
+  if (outcome.progress.has_value() && TraitsOf(job).has_checkpoints) {
+    *job.progress.mutable_training() = *outcome.progress;
+    removed_preview = NotePreview(*outcome.progress, &job);
   }
   std::vector<CheckpointRecord> retired;
   if (ending->to == JobState::kSucceeded) {
@@ -107,7 +107,8 @@ JobOutcome LeaseTable::WithFilesChecked(const JobOutcome& outcome) {
   JobOutcome checked = outcome;
   std::vector<BlobRef> needed;
   if (outcome.exported.has_value()) {
-    for (const SceneFileRecord& file : outcome.exported->files) needed.push_back(file.blob);
+    for (const v1::ExportFile& file : outcome.exported->files())
+      needed.push_back(ToBlobRef(file.blob()));
   }
   if (needed.empty() || state_.RequireBlobs(needed).ok()) return checked;
   checked.exported.reset();

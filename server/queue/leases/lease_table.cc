@@ -8,6 +8,7 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/messages/deterministic_bytes.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/queue/jobs/stop_cause.h"
@@ -34,11 +35,11 @@ absl::Status CheckCheckpoint(const CheckpointRecord& checkpoint) {
 
 // Adds what a worker reports to the job's curves and previews. The image of a preview that is no
 // longer kept is released.
-void NoteProgress(QueueState& state, JobEntry& entry, const JobProgress& progress)
+void NoteProgress(QueueState& state, JobEntry& entry, const v1::Progress& progress)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
   if (const auto point = PointOf(progress); point.has_value()) entry.curve.Add(*point);
   const std::optional<PreviewRecord> removed = NotePreview(progress, &entry.job);
-  if (removed.has_value() && progress.preview_image != removed->image) {
+  if (removed.has_value() && ToBlobRef(progress.preview_image()) != removed->image) {
     state.blobs.Release(removed->image);
   }
 }
@@ -128,7 +129,7 @@ absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, boo
   if (change.job.stop == StopCause::kDeadline) return FailAtEndDeadline(change);
   if (!keep_holder || is_gang) change.job.lease.members.clear();
   if (TraitsOf(change.job).starts_over) {
-    change.job.progress = JobProgress();
+    change.job.progress.Clear();
     absl::StrAppend(&message, message.empty() ? "" : "; ", "it starts again from the beginning");
   }
   NERF_RETURN_IF_ERROR(change.Move(JobState::kQueued, ReasonOf(change.job.stop, reason)));
@@ -192,12 +193,13 @@ absl::StatusOr<LeaseOrder> LeaseTable::Renew(const LeaseRef& lease, WorkPhase ph
 }
 
 absl::StatusOr<LeaseOrder> LeaseTable::ReportProgress(const LeaseRef& lease,
-                                                      const JobProgress& progress) {
+                                                      const internal::JobProgress& progress) {
   return Heard(lease, "ReportProgress", JobState::kRunning, &progress);
 }
 
 absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_view call,
-                                             JobState wanted, const JobProgress* progress) {
+                                             JobState wanted,
+                                             const internal::JobProgress* progress) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
   const KindTraits& traits = TraitsOf(entry->job);
@@ -210,9 +212,9 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   // Orders, moves and progress are rank 0's.
   if (!traits.has_part_leases && lease.part > 0) return LeaseOrder::kTrain;
   if (progress != nullptr && traits.has_budget)
-    gangs_.rates.Note(entry->job.training.config.method(), *progress);
+    gangs_.rates.Note(entry->job.training.config.method(), progress->training());
   const LeaseOrder order = OrderFor(entry->job);
-  if (progress != nullptr) NoteProgress(state_, *entry, *progress);
+  if (progress != nullptr) NoteProgress(state_, *entry, progress->training());
   if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
     // Another change of the job is being stored. If the job still has to move afterwards, the next
     // call moves it.
@@ -226,7 +228,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   }
   // Stored progress is only used after a restart, so it may be some seconds old.
   const bool store_progress =
-      progress != nullptr && entry->job.progress != *progress &&
+      progress != nullptr && !AreEqual(entry->job.progress, *progress) &&
       state_.clock.Now() - entry->progress_stored_at >= state_.options.progress_store_interval;
   if (!store_progress) {
     if (progress != nullptr) state_.ShowProgress(*entry, *progress);
@@ -244,9 +246,9 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
 }
 
 absl::Status LeaseTable::AddRecentProgress(const LeaseRef& lease,
-                                           const std::vector<JobProgress>& recent) {
+                                           const std::vector<v1::Progress>& recent) {
   std::vector<CurvePoint> points;
-  for (const JobProgress& progress : recent) {
+  for (const v1::Progress& progress : recent) {
     if (const auto point = PointOf(progress); point.has_value()) points.push_back(*point);
   }
   QueueLock lock(state_);

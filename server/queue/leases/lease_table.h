@@ -154,9 +154,10 @@ class LeaseTable {
   absl::StatusOr<LeaseOrder> Renew(const LeaseRef& lease, WorkPhase phase);
   // Renews, and shows watchers the progress. Stores one progress per progress_store_interval,
   // without waiting.
-  absl::StatusOr<LeaseOrder> ReportProgress(const LeaseRef& lease, const JobProgress& progress);
+  absl::StatusOr<LeaseOrder> ReportProgress(const LeaseRef& lease,
+                                            const internal::JobProgress& progress);
   // Adds earlier progress, which a restart of the server may have lost, to the job's curves.
-  absl::Status AddRecentProgress(const LeaseRef& lease, const std::vector<JobProgress>& recent);
+  absl::Status AddRecentProgress(const LeaseRef& lease, const std::vector<v1::Progress>& recent);
   // Makes uploaded files the job's newest checkpoint. Repeating it succeeds. Errors:
   // FailedPrecondition BLOBS_MISSING, STATE_CONFLICT (step not above the last one);
   // InvalidArgument FIELD_INVALID.
@@ -201,7 +202,7 @@ class LeaseTable {
   // the job's scene of them, and the job has SUCCEEDED; without, its holder finishes it. Repeating
   // it succeeds. Errors: FailedPrecondition BLOBS_MISSING, STATE_CONFLICT (in CANCELLING);
   // InvalidArgument FIELD_INVALID; ResourceExhausted QUOTA_EXCEEDED.
-  absl::Status CommitPoses(const LeaseRef& lease, const PoseResult& result,
+  absl::Status CommitPoses(const LeaseRef& lease, const v1::PoseReport& report,
                            std::vector<SceneFileRecord> files);
 
  private:
@@ -229,7 +230,7 @@ class LeaseTable {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Renew without progress, ReportProgress with it.
   absl::StatusOr<LeaseOrder> Heard(const LeaseRef& lease, std::string_view call, JobState wanted,
-                                   const JobProgress* progress);
+                                   const internal::JobProgress* progress);
   // Ends a placement without an outcome: the job is queued again for `reason`, or becomes PAUSED or
   // CANCELLED if a client asked for that. With `keep_holder` the holder may take the lease up
   // again.

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "common/logging.h"
+#include "common/messages/deterministic_bytes.h"
 #include "common/status_macros.h"
 #include "server/queue/kinds/kind_policy.h"
+#include "server/queue/kinds/pose_kind.h"
 #include "server/queue/leases/lease_table.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/queue/resources/scene_manifest.h"
@@ -29,22 +31,20 @@ SceneRecord SceneOfPoses(const Job& job, std::vector<SceneFileRecord> files) {
 
 }  // namespace
 
-absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const PoseResult& result,
+absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const v1::PoseReport& report,
                                      std::vector<SceneFileRecord> files) {
   const bool has_scene = !files.empty();
   if (has_scene) NERF_RETURN_IF_ERROR(CheckManifest(files));
   std::vector<BlobRef> needed;
   for (const SceneFileRecord& file : files) needed.push_back(file.blob);
-  for (const auto& blob : {result.json, result.text, result.picture}) {
-    if (blob.has_value()) needed.push_back(*blob);
-  }
+  AddBlobs(report, &needed);
   // Without the lock, because it reads the file system.
   const absl::Status present = state_.RequireBlobs(needed);
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job));
   // A repeated call, because the reply was lost.
-  if (existing->job.state == JobState::kSucceeded && existing->job.pose_result == result &&
-      existing->job.lease.epoch == lease.epoch) {
+  if (existing->job.state == JobState::kSucceeded && existing->job.lease.epoch == lease.epoch &&
+      existing->job.pose_report.has_value() && AreEqual(*existing->job.pose_report, report)) {
     return absl::OkStatus();
   }
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "CommitPoses", JobState::kRunning));
@@ -58,7 +58,7 @@ absl::Status LeaseTable::CommitPoses(const LeaseRef& lease, const PoseResult& re
                   StateConflict(fmt::format("{} is cancelled", JobName(lease.job))));
   }
   if (!present.ok()) return Refuse(std::move(leased), present);
-  job.pose_result = result;
+  job.pose_report = report;
   if (job.state == JobState::kPreparing) {
     NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kRunning));
   }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "nerf/v1/common.pb.h"
+
 namespace nerf {
 
 // A content-addressed blob: lower-case hexadecimal SHA-256 (64 characters) and size in bytes.
@@ -21,6 +23,12 @@ struct BlobRef {
 inline std::string BlobName(const BlobRef& blob) {
   return fmt::format("blobs/{}/{}", blob.sha256, blob.byte_size);
 }
+
+v1::BlobRef ToProto(const BlobRef& blob);
+// A whole number that messages have as a double; 0 for what is none from 0 to 2^53.
+uint64_t WholeNumber(double value);
+// Of a message that was checked, or that the server has written itself.
+BlobRef ToBlobRef(const v1::BlobRef& blob);
 
 // Which blobs are present. The queue asks before it accepts a scene or a checkpoint, and reports
 // the blobs that it no longer refers to. Thread-safe.

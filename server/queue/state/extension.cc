@@ -18,9 +18,9 @@ std::optional<double> SpentAt(const Job& job, const CheckpointRecord& last,
                               const std::string& kind) {
   if (kind == "steps") return last.step;
   if (kind == "seconds") return last.seconds;
-  const auto samples = job.progress.figures.find("samples");
-  if (job.progress.step != last.step || samples == job.progress.figures.end()) return std::nullopt;
-  return samples->second;
+  const v1::Progress& progress = job.progress.training();
+  if (progress.step() != last.step || progress.samples() == 0) return std::nullopt;
+  return progress.samples();
 }
 
 }  // namespace
@@ -59,6 +59,7 @@ absl::Status CheckExtension(const Job& job, const Extension& extension) {
 
 void Extend(const Extension& extension, TrainingSpec* training) {
   SetBudget(extension.total, &training->config);
+  SetBudget(extension.total, &training->requested_config);
   training->extend_capability = fmt::format("{}{}", kExtendPrefix, training->config.method());
 }
 

@@ -159,8 +159,8 @@ class JobQueue {
   // Makes the job of `spec`; checks the scene and, if it is needed, init.
   absl::StatusOr<Job> MakeJob(const JobSpec& spec, bool needs_init, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // Finds the file that a render or export job is of. Returns the model's method.
-  absl::StatusOr<std::string> ResolveSource(ModelSource& source)
+  // Finds the model that a render or export job is of.
+  absl::StatusOr<FoundModel> FindSource(const ModelSource& source)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Finds the file that training.init names, and checks it; chooses it where that is left open.
   absl::Status ResolveInit(const JobSpec& spec, TrainingSpec& training)

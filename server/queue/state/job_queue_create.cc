@@ -18,23 +18,11 @@
 #include "server/queue/state/quota.h"
 
 namespace nerf {
-namespace {
-
-void UseCrop(const std::string& kept, ModelSource* source) {
-  if (kept.empty() || source->crop_feature.empty()) return;
-  source->crop = kept;
-  source->feature = source->crop_feature;
-}
-
-}  // namespace
-
-absl::StatusOr<std::string> JobQueue::ResolveSource(ModelSource& source) {
+absl::StatusOr<FoundModel> JobQueue::FindSource(const ModelSource& source) {
   if (!source.from_checkpoint) {
     const ModelRecord* const model = state_.FindModel(source.source);
     if (model == nullptr) return ResourceNotFound(ModelName(source.source));
-    source.model_blob = model->blob;
-    UseCrop(model->crop, &source);
-    return model->method;
+    return FoundModel{model->blob, model->method, model->crop, model->step};
   }
   NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(source.source));
   const Job& job = found->job;
@@ -48,10 +36,8 @@ absl::StatusOr<std::string> JobQueue::ResolveSource(ModelSource& source) {
   if (checkpoint == nullptr) {
     return ResourceNotFound(CheckpointName(source.source, *source.step));
   }
-  source.step = checkpoint->step;
-  source.model_blob = checkpoint->model_blob;
-  UseCrop(job.crop, &source);
-  return job.training.config.method();
+  return FoundModel{checkpoint->model_blob, job.training.config.method(), job.crop,
+                    checkpoint->step};
 }
 
 absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl::Time now) {
@@ -70,6 +56,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   job.render = spec.render;
   job.pose = spec.pose;
   job.exporting = spec.exporting;
+  job.expected_bytes = spec.expected_bytes;
   job.request_id = spec.request_id;
   job.origin = spec.origin;
   job.create_time = now;
@@ -86,10 +73,9 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
     return ResourceNotFound(SceneName(scene));
   }
   const KindPolicy& kind = PolicyOf(job);
-  if (const ModelSource* const named = kind.SourceOf(spec)) {
-    ModelSource source = *named;
-    NERF_ASSIGN_OR_RETURN(const std::string method, ResolveSource(source));
-    kind.UseModel(source, method, job);
+  if (const ModelSource* const source = kind.SourceOf(spec)) {
+    NERF_ASSIGN_OR_RETURN(const FoundModel found, FindSource(*source));
+    kind.UseModel(*source, found, job);
   }
   if (kind.traits().makes_scene) NERF_RETURN_IF_ERROR(ReserveScene(state_, job));
   if (needs_init) NERF_RETURN_IF_ERROR(ResolveInit(spec, job.training));

@@ -59,32 +59,26 @@ std::string NewPartId(const Job& job, size_t index, QueueState& state) {
   return id;
 }
 
-JobProgress ProgressOfParts(const std::vector<JobEntry*>& parts) {
-  constexpr std::string_view kSums[] = {"samples",         "marched", "rays", "samples_per_second",
-                                        "rays_per_second", "seconds"};
-  JobProgress sum;
+v1::Progress ProgressOfParts(const std::vector<JobEntry*>& parts) {
+  v1::Progress sum;
   double steps = 0, fraction = 0;
-  const auto figure = [](const Job& job, const std::string& name) {
-    const auto found = job.progress.figures.find(name);
-    return found == job.progress.figures.end() ? 0.0 : found->second;
-  };
   for (const JobEntry* part : parts) {
-    const Job& job = part->job;
-    steps += job.progress.step;
-    fraction += job.state == JobState::kSucceeded ? 1 : figure(job, "fraction");
-    const bool ended = IsFinal(job.state);
-    if (!ended) sum.eta_seconds = std::max(sum.eta_seconds, job.progress.eta_seconds);
-    for (const std::string_view name : kSums) {
-      const double value = figure(job, std::string(name));
-      // What has ended has no rate.
-      if (value == 0 || (ended && name.ends_with("_per_second"))) continue;
-      sum.figures[std::string(name)] += value;
-    }
+    const v1::Progress& progress = part->job.progress.training();
+    steps += progress.step();
+    fraction += part->job.state == JobState::kSucceeded ? 1 : progress.fraction();
+    sum.set_samples(sum.samples() + progress.samples());
+    sum.set_marched(sum.marched() + progress.marched());
+    sum.set_rays(sum.rays() + progress.rays());
+    sum.set_seconds(sum.seconds() + progress.seconds());
+    if (IsFinal(part->job.state)) continue;  // what has ended has no rate
+    sum.set_eta_seconds(std::max(sum.eta_seconds(), progress.eta_seconds()));
+    sum.set_samples_per_second(sum.samples_per_second() + progress.samples_per_second());
+    sum.set_rays_per_second(sum.rays_per_second() + progress.rays_per_second());
   }
   if (parts.empty()) return sum;
   const auto n = static_cast<double>(parts.size());
-  sum.step = static_cast<uint32_t>(steps / n);
-  if (fraction > 0) sum.figures["fraction"] = fraction / n;
+  sum.set_step(static_cast<uint32_t>(steps / n));
+  sum.set_fraction(fraction / n);
   return sum;
 }
 

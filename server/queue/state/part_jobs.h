@@ -33,6 +33,6 @@ std::string NewPartId(const Job& job, size_t index, QueueState& state)
 
 // What watchers of the job see of its parts' progress: means of steps and shares, sums of counts
 // and rates, the latest end.
-JobProgress ProgressOfParts(const std::vector<JobEntry*>& parts);
+v1::Progress ProgressOfParts(const std::vector<JobEntry*>& parts);
 
 }  // namespace nerf

@@ -284,7 +284,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
     old_gang = entry.job.lease.members;
   }
   const bool has_newer_progress = entry.log.live_version() != change.old_live_version();
-  JobProgress newer_progress = entry.job.progress;
+  internal::JobProgress newer_progress = entry.job.progress;
   const StopCause stop = entry.job.stop;
   entry.job = std::move(change.job);
   entry.job.stop = HoldsLease(entry.job.state) && HoldsLease(old_state) ? stop : StopCause::kNone;
@@ -292,7 +292,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   // Keep progress that was reported while the change was being stored, unless the job has ended.
   if (has_newer_progress && !IsFinal(entry.job.state)) {
     entry.job.progress = std::move(newer_progress);
-    NotePreview(entry.job.progress, &entry.job);
+    NotePreview(entry.job.progress.training(), &entry.job);
     entry.log.SetLiveProgress();
   }
   if (IsFinal(entry.job.state)) entry.curve = {};

@@ -332,7 +332,8 @@ class QueueState {
   const std::string& process_id() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return process_id_; }
   size_t n_watchers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return n_watchers_; }
   // Shows progress to watchers without storing it.
-  void ShowProgress(JobEntry& entry, const JobProgress& progress) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void ShowProgress(JobEntry& entry, const internal::JobProgress& progress)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Takes checkpoints of the job that are stored, and nothing else of it.
   void TakeCheckpoints(JobEntry& entry, std::vector<CheckpointRecord> checkpoints)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/messages/deterministic_bytes.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/state/queue_state.h"
 
@@ -39,9 +40,10 @@ void QueueState::UnsubscribeRows(const std::string& project,
   --n_watchers_;
 }
 
-void QueueState::ShowProgress(JobEntry& entry, const JobProgress& progress) {
-  if (entry.job.progress == progress) return;
-  if (progress.preview_image.has_value()) NoteReference(*progress.preview_image);
+void QueueState::ShowProgress(JobEntry& entry, const internal::JobProgress& progress) {
+  if (AreEqual(entry.job.progress, progress)) return;
+  if (progress.training().has_preview_image())
+    NoteReference(ToBlobRef(progress.training().preview_image()));
   entry.job.progress = progress;
   entry.log.SetLiveProgress();
   entry.log.SignalAll(wake_);

@@ -138,7 +138,8 @@ void PartUpkeep::MoveOn(JobEntry& entry, const std::vector<JobEntry*>& parts) {
     models.push_back(job.checkpoints.back().model_blob);
     seconds += job.checkpoints.back().seconds;
   }
-  const JobProgress progress = ProgressOfParts(parts);
+  internal::JobProgress progress;
+  *progress.mutable_training() = ProgressOfParts(parts);
   if (models.size() == parts.size() && entry.job.state == JobState::kQueued) {
     change.job.part_models = std::move(models);
     change.job.part_seconds = seconds;

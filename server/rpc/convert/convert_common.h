@@ -6,11 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "nerf/v1/common.pb.h"
-#include "nerf/v1/model_service.pb.h"
-#include "server/queue/jobs/job.h"
+#include "server/queue/records/basic_messages.h"
 #include "server/queue/resources/blob_ref.h"
 #include "server/queue/resources/request_check.h"
 
@@ -29,27 +27,16 @@ T TakeOr(absl::StatusOr<T> value, RequestCheck& check) {
   return T();
 }
 
-google::protobuf::Timestamp ToProto(absl::Time time);
-google::protobuf::Duration ToProto(absl::Duration duration);
 // InvalidArgument FIELD_INVALID naming `field`, for a time that is not of the years 1 to 9999.
 absl::StatusOr<absl::Time> FromProto(std::string_view field,
                                      const google::protobuf::Timestamp& time);
 
-v1::BlobRef ToProto(const BlobRef& blob);
 // InvalidArgument FIELD_INVALID naming `field`.
 absl::StatusOr<BlobRef> FromProto(std::string_view field, const v1::BlobRef& blob);
-
-v1::TensorSpec ToProto(const TensorRecord& tensor);
-TensorRecord FromProto(const v1::TensorSpec& tensor);
-
-v1::SceneProblem ToProto(const JobProblem& problem);
 
 // The beginning of a text of UTF-8, at most max_length bytes.
 std::string Cut(const std::string& text, size_t max_length);
 // The number, or 0 if it is not finite: neither the store nor JSON can hold that.
 double Finite(double value);
-
-// "workers/{id}", the name of a worker; empty for none.
-std::string WorkerName(std::string_view id);
 
 }  // namespace nerf

@@ -37,15 +37,4 @@ std::optional<InitReference> ParseInit(std::string_view field, const v1::Trainin
   return reference;
 }
 
-v1::Init ToProto(const InitReference& init) {
-  v1::Init proto;
-  if (init.kind == InitReference::Kind::kModel) {
-    proto.set_model(ModelName(init.source));
-  } else {
-    proto.set_checkpoint(CheckpointName(init.source, init.step));
-  }
-  proto.set_scope(init.scope);
-  return proto;
-}
-
 }  // namespace nerf

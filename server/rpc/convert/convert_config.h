@@ -16,6 +16,4 @@ namespace nerf {
 std::optional<InitReference> ParseInit(std::string_view field, const v1::TrainingConfig& proto,
                                        RequestCheck& check);
 
-v1::Init ToProto(const InitReference& init);
-
 }  // namespace nerf

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "server/queue/jobs/export_features.h"
 #include "server/queue/jobs/job_spec.h"
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/convert/convert_common.h"
@@ -27,9 +28,6 @@ constexpr uint32_t kMinTexture = 64, kMaxTexture = 8192;
 // Of what a worker reports.
 constexpr int kMaxExportFiles = 16;
 constexpr size_t kMaxFileName = 128, kMaxStepName = 64, kMaxExportWords = 1024;
-constexpr uint32_t kThousandths = 1000;
-// Figures of a job's progress.
-constexpr char kExpectedBytes[] = "expected_bytes", kMaxBytes[] = "max_bytes";
 
 bool HasGrid(v1::ExportSpec::Format format) {
   return IsMesh(format) || format == v1::ExportSpec::POINTS || format == v1::ExportSpec::SPLATS ||
@@ -118,16 +116,6 @@ bool UsesKeptCrop(const v1::ExportSpec& spec) {
   return !spec.has_box() && !spec.whole() && HasBox(spec.format());
 }
 
-// The request with the box that is kept with its source, where it uses that. A request that cannot
-// be parsed is left out.
-v1::ExportSpec AsMade(const ExportSpec& spec) {
-  v1::ExportSpec made;
-  if (!made.ParseFromString(spec.request)) made.Clear();
-  if (spec.crop.empty() || !UsesKeptCrop(made)) return made;
-  if (!made.mutable_box()->ParseFromString(spec.crop)) made.clear_box();
-  return made;
-}
-
 // What a worker must announce besides kExportFeature to know what is asked; or empty.
 std::string_view FeatureOf(const v1::ExportSpec& spec) {
   const v1::ExportSpec::Format format = spec.format();
@@ -141,110 +129,77 @@ std::string_view FeatureOf(const v1::ExportSpec& spec) {
 }
 
 // The worker's figures where there are some, else the estimate from the request and the model.
-void FillSize(const Job& job, const v1::ExportSpec& spec, v1::ExportStatus* status) {
-  ExportBytes size = BytesOfRequest(spec);
-  if (job.exporting.expected_bytes > 0) size.expected = job.exporting.expected_bytes;
-  const auto take = [&](const char* name, double* bytes) {
-    const auto found = job.progress.figures.find(name);
-    if (found != job.progress.figures.end()) *bytes = found->second;
-  };
-  take(kExpectedBytes, &size.expected);
-  take(kMaxBytes, &size.max);
-  status->set_expected_bytes(size.expected);
-  status->set_max_bytes(size.max);
-}
-
-void FillExport(const Job& job, bool whole, v1::Job* proto) {
-  v1::ExportSpec& spec = *proto->mutable_export_();
-  spec = AsMade(job.exporting);
-  if (spec.has_checkpoint() && job.exporting.step.has_value()) {
-    spec.set_checkpoint(CheckpointName(job.exporting.source, *job.exporting.step));
-  }
+void AddSizes(const Job& job, v1::Job* proto) {
+  const ExportBytes asked = BytesOfRequest(job.exporting);
+  const v1::ExportProgress& progress = job.progress.export_();
+  const auto first_known = [](double a, double b, double c) { return a > 0 ? a : b > 0 ? b : c; };
   v1::ExportStatus& status = *proto->mutable_export_status();
-  FillSize(job, spec, &status);
-  if (!whole) spec.clear_path();
-  const PoseStage& stage = job.progress.pose;
-  if (!stage.doing.empty()) {
-    status.mutable_progress()->set_step(stage.doing);
-    status.mutable_progress()->set_share(static_cast<double>(stage.done) / kThousandths);
-  }
-  if (!job.export_result.has_value()) return;
-  v1::ExportResult* result = status.mutable_result();
-  if (!result->ParseFromString(job.export_result->report)) result->Clear();
-  for (const SceneFileRecord& record : job.export_result->files) {
-    v1::ExportFile* file = result->add_files();
-    file->set_name(record.path);
-    *file->mutable_blob() = ToProto(record.blob);
-  }
+  status.set_expected_bytes(
+      first_known(progress.expected_bytes(), job.expected_bytes, asked.expected));
+  status.set_max_bytes(first_known(progress.max_bytes(), 0, asked.max));
 }
 
 absl::Status ParseExport(const v1::CreateJobRequest& request, RequestCheck& check, JobSpec* spec) {
   const v1::ExportSpec& proto = request.job().export_();
-  ParseModelSource("job.export", proto, &spec->exporting, check);
+  ParseModelSource("job.export", proto, &spec->model, check);
   CheckProduct(proto, check);
   NERF_RETURN_IF_ERROR(check.Result());
-  spec->exporting.request = RequestedExport(proto).SerializeAsString();
+  spec->exporting = RequestedExport(proto);
   const std::string_view feature = FeatureOf(proto);
-  spec->exporting.feature = feature;
+  spec->model.feature = feature;
   // The queue does not know whether the kept box is turned.
   if (UsesKeptCrop(proto))
-    spec->exporting.crop_feature = feature.empty() ? kMoreExportsFeature : feature;
+    spec->model.crop_feature = feature.empty() ? kMoreExportsFeature : feature;
   return absl::OkStatus();
 }
 
 void FillExportOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
   order->set_action(v1::DesiredJob::EXPORT);
   v1::ExportTask* task = order->mutable_model_export();
-  *task->mutable_file() = ToProto(grant.job.exporting.model_blob);
-  *task->mutable_product() = AsMade(grant.job.exporting);
+  *task->mutable_file() = ToProto(grant.job.model.blob);
+  *task->mutable_product() = grant.job.exporting;
 }
 
 // With long texts cut.
-absl::StatusOr<std::optional<JobProgress>> ExportProgressOf(const v1::JobReport& report) {
-  if (!report.has_export_progress()) return std::optional<JobProgress>();
-  const v1::ExportProgress& progress = report.export_progress();
-  JobProgress parsed;
-  for (const auto& [name, bytes] :
-       {std::pair{kExpectedBytes, progress.expected_bytes()}, {kMaxBytes, progress.max_bytes()}}) {
-    if (Finite(bytes) > 0) parsed.figures[name] = bytes;
-  }
-  PoseStage& stage = parsed.pose;
-  stage.doing = Cut(progress.step(), kMaxStepName);
-  const double share = std::clamp(Finite(progress.share()), 0.0, 1.0);
-  stage.done = static_cast<uint32_t>(std::lround(share * kThousandths));
-  stage.of = kThousandths;
-  return std::optional(std::move(parsed));
+absl::StatusOr<internal::JobProgress> ExportProgressOf(const v1::JobReport& report) {
+  internal::JobProgress progress;
+  if (!report.has_export_progress()) return progress;
+  const v1::ExportProgress& reported = report.export_progress();
+  v1::ExportProgress& made = *progress.mutable_export_();
+  made.set_step(Cut(reported.step(), kMaxStepName));
+  made.set_share(std::clamp(Finite(reported.share()), 0.0, 1.0));
+  made.set_expected_bytes(std::max(0.0, Finite(reported.expected_bytes())));
+  made.set_max_bytes(std::max(0.0, Finite(reported.max_bytes())));
+  return progress;
 }
 
 }  // namespace
 
-const KindMessages kExportMessages = {v1::Job::kExport, FillExport, ParseExport, FillExportOrder,
-                                      ExportProgressOf};
+const KindMessages kExportMessages = {ParseExport, FillExportOrder, ExportProgressOf, AddSizes};
 
-absl::StatusOr<ExportResult> FromProto(const v1::ExportResult& result) {
+absl::StatusOr<v1::ExportResult> ReportedResult(const v1::ExportResult& reported) {
   RequestCheck check;
-  ExportResult parsed;
-  check.Require(result.files_size() <= kMaxExportFiles, "export_result.files",
+  v1::ExportResult result;
+  check.Require(reported.files_size() <= kMaxExportFiles, "export_result.files",
                 fmt::format("must be at most {}", kMaxExportFiles));
-  for (int i = 0; i < std::min(result.files_size(), kMaxExportFiles); ++i) {
-    const v1::ExportFile& file = result.files(i);
+  for (int i = 0; i < std::min(reported.files_size(), kMaxExportFiles); ++i) {
+    const v1::ExportFile& file = reported.files(i);
     const std::string& name = file.name();
     check.Require(!name.empty() && name.size() <= kMaxFileName && IsPlainText(name) &&
                       name[0] != '.' && name.find_first_of("/\\") == std::string::npos,
                   fmt::format("export_result.files[{}].name", i), "must be a plain file name");
-    parsed.files.push_back(
-        {name,
-         TakeOr(FromProto(fmt::format("export_result.files[{}].blob", i), file.blob()), check)});
+    v1::ExportFile& kept = *result.add_files();
+    kept.set_name(name);
+    *kept.mutable_blob() = ToProto(
+        TakeOr(FromProto(fmt::format("export_result.files[{}].blob", i), file.blob()), check));
   }
   NERF_RETURN_IF_ERROR(check.Result());
-  v1::ExportResult report;
-  report.set_vertices(result.vertices());
-  report.set_triangles(result.triangles());
-  report.set_axes(Cut(result.axes(), kMaxExportWords));
-  report.set_words(Cut(result.words(), kMaxExportWords));
-  report.set_seconds(Finite(result.seconds()));
-  parsed.report = report.SerializeAsString();
-  return parsed;
+  result.set_vertices(reported.vertices());
+  result.set_triangles(reported.triangles());
+  result.set_axes(Cut(reported.axes(), kMaxExportWords));
+  result.set_words(Cut(reported.words(), kMaxExportWords));
+  result.set_seconds(Finite(reported.seconds()));
+  return result;
 }
 
 }  // namespace nerf

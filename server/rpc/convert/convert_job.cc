@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "common/error_reason.h"
-#include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
 #include "engine/config/train_config.h"
 #include "server/queue/jobs/job_spec.h"
+#include "server/queue/records/job_message.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
@@ -22,30 +22,6 @@ namespace {
 // In the order of JobKind.
 constexpr std::array kKinds = {&kTrainingMessages, &kRenderMessages, &kPoseMessages,
                                &kExportMessages};
-
-v1::Job::State ToProtoState(JobState state) {
-  switch (state) {
-    case JobState::kQueued:
-      return v1::Job::QUEUED;
-    case JobState::kPreparing:
-      return v1::Job::PREPARING;
-    case JobState::kRunning:
-      return v1::Job::RUNNING;
-    case JobState::kPausing:
-      return v1::Job::PAUSING;
-    case JobState::kPaused:
-      return v1::Job::PAUSED;
-    case JobState::kCancelling:
-      return v1::Job::CANCELLING;
-    case JobState::kSucceeded:
-      return v1::Job::SUCCEEDED;
-    case JobState::kFailed:
-      return v1::Job::FAILED;
-    case JobState::kCancelled:
-      return v1::Job::CANCELLED;
-  }
-  return v1::Job::STATE_UNSPECIFIED;
-}
 
 v1::WatchJobResponse::Kind ToProtoKind(WatchEventKind kind) {
   switch (kind) {
@@ -69,50 +45,13 @@ absl::Time Deadline(std::string_view field, bool is_set, const google::protobuf:
   return TakeOr(FromProto(field, time), check);
 }
 
-google::rpc::Status ToProtoError(const JobError& error) {
-  absl::Status status(error.code, error.message);
-  if (!error.reason.empty()) status = WithReason(std::move(status), error.reason, error.metadata);
-  return ToRpcStatus(status);
-}
-
 }  // namespace
 
 const KindMessages& MessagesOf(JobKind kind) { return *kKinds[static_cast<size_t>(kind)]; }
 
-std::optional<JobKind> KindOfSpec(const v1::Job& job) {
-  for (size_t i = 0; i < kKinds.size(); ++i) {
-    if (kKinds[i]->spec == job.spec_case()) return static_cast<JobKind>(i);
-  }
-  return std::nullopt;
-}
-
 v1::Job ToProto(const Job& job, bool whole) {
-  v1::Job proto;
-  proto.set_name(JobName(job.key));
-  proto.set_display_name(job.display_name);
-  proto.mutable_labels()->insert(job.labels.begin(), job.labels.end());
-  proto.set_priority(job.priority);
-  if (job.start_by != absl::InfiniteFuture()) {
-    *proto.mutable_start_by_time() = ToProto(job.start_by);
-  }
-  if (job.end_by != absl::InfiniteFuture()) *proto.mutable_end_by_time() = ToProto(job.end_by);
-  proto.set_etag(EtagOf(job));
-  proto.set_state(ToProtoState(job.state));
-  proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
-  proto.set_queue_message(job.queue_message);
-  proto.set_attempt(job.attempt);
-  if (HoldsLease(job.state)) {
-    for (const std::string& worker : job.lease.members) proto.add_workers(WorkerName(worker));
-  }
-  if (job.state == JobState::kFailed) {
-    *proto.mutable_error() = ToProtoError(job.error);
-    for (const JobProblem& problem : job.error.problems) *proto.add_problems() = ToProto(problem);
-  }
-  *proto.mutable_create_time() = ToProto(job.create_time);
-  if (job.start_time != absl::InfinitePast()) *proto.mutable_start_time() = ToProto(job.start_time);
-  if (job.end_time != absl::InfinitePast()) *proto.mutable_end_time() = ToProto(job.end_time);
-  proto.set_last_event_sequence(static_cast<double>(job.last_event_sequence));
-  MessagesOf(job.kind).fill(job, whole, &proto);
+  v1::Job proto = JobMessage(job, whole);
+  if (const auto add_sizes = MessagesOf(job.kind).add_sizes) add_sizes(job, &proto);
   return proto;
 }
 

@@ -11,22 +11,6 @@
 
 namespace nerf {
 
-v1::Model ToProto(const ModelRecord& model) {
-  const ResourceKey job = {model.key.project, model.job};
-  v1::Model proto;
-  proto.set_name(ModelName(model.key));
-  proto.set_display_name(model.display_name);
-  proto.set_checkpoint(CheckpointName(job, model.step));
-  proto.set_training_job(JobName(job));
-  *proto.mutable_blob() = ToProto(model.blob);
-  proto.set_step(model.step);
-  if (model.preview_psnr.has_value()) proto.set_psnr(*model.preview_psnr);
-  *proto.mutable_create_time() = ToProto(model.create_time);
-  for (const TensorRecord& tensor : model.tensors) *proto.add_tensors() = ToProto(tensor);
-  ShowKeptCrop(model.crop, &proto);
-  return proto;
-}
-
 absl::StatusOr<ModelSpec> FromProto(const v1::PromoteCheckpointRequest& request) {
   RequestCheck check;
   ModelSpec spec;

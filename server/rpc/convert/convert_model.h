@@ -9,8 +9,6 @@
 
 namespace nerf {
 
-v1::Model ToProto(const ModelRecord& model);
-
 // Errors: InvalidArgument that lists every wrong field.
 absl::StatusOr<ModelSpec> FromProto(const v1::PromoteCheckpointRequest& request);
 // The model and its new ModelRecord::crop. Errors as above.

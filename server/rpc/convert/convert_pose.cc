@@ -27,42 +27,10 @@ constexpr uint32_t kDefaultFilmFrames = 120;
 constexpr int kMaxReportTexts = 100;
 constexpr size_t kMaxReportTextLength = 1024, kMaxDoingLength = 128;
 
-v1::PoseProgress ToPoseProgress(const PoseStage& pose) {
-  v1::PoseProgress proto;
-  proto.set_stage(pose.stage);
-  proto.set_stages(pose.stages);
-  proto.set_doing(pose.doing);
-  proto.set_done(pose.done);
-  proto.set_of(pose.of);
-  proto.set_seconds(pose.seconds);
-  proto.set_eta_seconds(pose.eta_seconds);
-  proto.set_matches_per_second(pose.matches_per_second);
-  return proto;
-}
-
-v1::PoseReport ToPoseReport(const PoseResult& result) {
-  v1::PoseReport proto;
-  proto.set_photographs(result.photographs);
-  proto.set_usable(result.usable);
-  proto.set_posed(result.posed);
-  proto.set_points(result.points);
-  proto.set_reprojection_error_pixels(result.reprojection_error);
-  proto.set_parallax_degrees(result.parallax);
-  *proto.mutable_warnings() = {result.warnings.begin(), result.warnings.end()};
-  *proto.mutable_again() = {result.again.begin(), result.again.end()};
-  if (result.json.has_value()) *proto.mutable_json() = ToProto(*result.json);
-  if (result.text.has_value()) *proto.mutable_text() = ToProto(*result.text);
-  if (result.picture.has_value()) *proto.mutable_picture() = ToProto(*result.picture);
-  return proto;
-}
-
-template <typename Texts>
-std::vector<std::string> CutTexts(const Texts& texts) {
-  std::vector<std::string> cut;
-  for (int i = 0; i < std::min(texts.size(), kMaxReportTexts); ++i) {
-    cut.push_back(Cut(texts[i], kMaxReportTextLength));
-  }
-  return cut;
+void AddTexts(const google::protobuf::RepeatedPtrField<std::string>& texts,
+              google::protobuf::RepeatedPtrField<std::string>* cut) {
+  for (int i = 0; i < std::min(texts.size(), kMaxReportTexts); ++i)
+    cut->Add(Cut(texts[i], kMaxReportTextLength));
 }
 
 constexpr std::string_view kMaskFolder = "masks/";
@@ -103,41 +71,20 @@ void CheckNames(const std::vector<SceneFileRecord>& files, RequestCheck& check) 
 }
 
 // Of a worker's report, with long texts cut.
-PoseStage StageOf(const v1::PoseProgress& progress) {
-  return {progress.stage(),
-          progress.stages(),
-          Cut(progress.doing(), kMaxDoingLength),
-          progress.done(),
-          progress.of(),
-          Finite(progress.seconds()),
-          std::max(0.0, Finite(progress.eta_seconds())),
-          std::max(0.0, Finite(progress.matches_per_second()))};
-}
-
-absl::StatusOr<std::optional<JobProgress>> PoseProgressOf(const v1::JobReport& report) {
-  std::optional<JobProgress> progress;
-  if (report.has_pose_progress()) progress.emplace().pose = StageOf(report.pose_progress());
+absl::StatusOr<internal::JobProgress> PoseProgressOf(const v1::JobReport& report) {
+  internal::JobProgress progress;
+  if (!report.has_pose_progress()) return progress;
+  const v1::PoseProgress& reported = report.pose_progress();
+  v1::PoseProgress& pose = *progress.mutable_pose();
+  pose.set_stage(reported.stage());
+  pose.set_stages(reported.stages());
+  pose.set_doing(Cut(reported.doing(), kMaxDoingLength));
+  pose.set_done(reported.done());
+  pose.set_of(reported.of());
+  pose.set_seconds(Finite(reported.seconds()));
+  pose.set_eta_seconds(std::max(0.0, Finite(reported.eta_seconds())));
+  pose.set_matches_per_second(std::max(0.0, Finite(reported.matches_per_second())));
   return progress;
-}
-
-void FillPose(const Job& job, bool whole, v1::Job* proto) {
-  v1::PoseSpec& spec = *proto->mutable_pose();
-  for (size_t i = 0; whole && i < job.pose.files.size(); ++i) {
-    v1::SceneFile* file = spec.add_files();
-    file->set_path(job.pose.files[i].path);
-    *file->mutable_blob() = ToProto(job.pose.files[i].blob);
-  }
-  spec.set_scene(SceneName({job.key.project, job.pose.scene}));
-  spec.set_min_posed(job.pose.min_posed);
-  spec.set_film_frames(job.pose.film_frames);
-  if (!job.pose.into.empty()) spec.set_into(SceneName({job.key.project, job.pose.into}));
-  spec.set_camera(static_cast<v1::PoseSpec::Camera>(job.pose.camera));
-  spec.set_mask_below_degrees(job.pose.mask_below);
-  v1::PoseStatus& status = *proto->mutable_pose_status();
-  status.set_file_count(static_cast<uint32_t>(job.pose.files.size()) + job.pose.n_stored_files -
-                        job.pose.n_masks);
-  if (job.progress.pose.stage > 0) *status.mutable_progress() = ToPoseProgress(job.progress.pose);
-  if (job.pose_result.has_value()) *status.mutable_report() = ToPoseReport(*job.pose_result);
 }
 
 absl::Status ParsePose(const v1::CreateJobRequest& request, RequestCheck& check, JobSpec* spec) {
@@ -201,8 +148,7 @@ void FillPoseOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
 
 }  // namespace
 
-const KindMessages kPoseMessages = {v1::Job::kPose, FillPose, ParsePose, FillPoseOrder,
-                                    PoseProgressOf};
+const KindMessages kPoseMessages = {ParsePose, FillPoseOrder, PoseProgressOf};
 
 absl::StatusOr<CommittedPoses> FromProto(const v1::CommitPosesRequest& request) {
   RequestCheck check;
@@ -210,21 +156,24 @@ absl::StatusOr<CommittedPoses> FromProto(const v1::CommitPosesRequest& request) 
   poses.lease.job = TakeOr(ParseJobName("job", request.job()), check);
   poses.lease.worker = request.worker_id();
   poses.lease.epoch = request.lease_epoch();
-  const v1::PoseReport& report = request.report();
-  PoseResult& result = poses.result;
-  result.photographs = report.photographs();
-  result.usable = report.usable();
-  result.posed = report.posed();
-  result.points = report.points();
-  result.reprojection_error = Finite(report.reprojection_error_pixels());
-  result.parallax = Finite(report.parallax_degrees());
-  result.warnings = CutTexts(report.warnings());
-  result.again = CutTexts(report.again());
-  if (report.has_json()) result.json = TakeOr(FromProto("report.json", report.json()), check);
-  if (report.has_text()) result.text = TakeOr(FromProto("report.text", report.text()), check);
-  if (report.has_picture()) {
-    result.picture = TakeOr(FromProto("report.picture", report.picture()), check);
-  }
+  const v1::PoseReport& reported = request.report();
+  v1::PoseReport& report = poses.report;
+  report.set_photographs(reported.photographs());
+  report.set_usable(reported.usable());
+  report.set_posed(reported.posed());
+  report.set_points(reported.points());
+  report.set_reprojection_error_pixels(Finite(reported.reprojection_error_pixels()));
+  report.set_parallax_degrees(Finite(reported.parallax_degrees()));
+  AddTexts(reported.warnings(), report.mutable_warnings());
+  AddTexts(reported.again(), report.mutable_again());
+  const auto take = [&](bool is_there, std::string_view field, const v1::BlobRef& blob,
+                        v1::BlobRef* (v1::PoseReport::*set)()) {
+    if (is_there) *(report.*set)() = ToProto(TakeOr(FromProto(field, blob), check));
+  };
+  take(reported.has_json(), "report.json", reported.json(), &v1::PoseReport::mutable_json);
+  take(reported.has_text(), "report.text", reported.text(), &v1::PoseReport::mutable_text);
+  take(reported.has_picture(), "report.picture", reported.picture(),
+       &v1::PoseReport::mutable_picture);
   for (int i = 0; i < request.files_size(); ++i) {
     const v1::SceneManifestEntry& file = request.files(i);
     poses.files.push_back(

@@ -13,7 +13,7 @@ namespace nerf {
 // What a worker commits. InvalidArgument FIELD_INVALID.
 struct CommittedPoses {
   LeaseRef lease;
-  PoseResult result;
+  v1::PoseReport report;
   std::vector<SceneFileRecord> files;
 };
 absl::StatusOr<CommittedPoses> FromProto(const v1::CommitPosesRequest& request);

@@ -10,6 +10,7 @@
 #include "common/error_reason.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
+#include "server/queue/records/resource_messages.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
@@ -94,28 +95,10 @@ ChangesTo(const v1::Project& project) {
   };
 }
 
-void SetAge(absl::Duration age, google::protobuf::Duration* (v1::Project::Retention::*set)(),
-            v1::Project::Retention* proto) {
-  if (age != absl::InfiniteDuration()) *(proto->*set)() = ToProto(age);
-}
-
 }  // namespace
 
 v1::Project ToProto(const ProjectView& project) {
-  v1::Project proto;
-  proto.set_name("projects/" + project.record.project);
-  const ProjectQuota& quota = project.record.quota;
-  proto.mutable_quota()->set_max_queued_jobs(static_cast<double>(quota.max_queued_jobs));
-  proto.mutable_quota()->set_max_running_jobs(static_cast<double>(quota.max_running_jobs));
-  proto.mutable_quota()->set_max_stored_bytes(static_cast<double>(quota.max_stored_bytes));
-  proto.mutable_quota()->set_max_device_seconds_per_day(quota.max_device_seconds_per_day);
-  proto.mutable_quota()->set_max_renders(static_cast<double>(quota.max_renders));
-  const ProjectRetention& retention = project.record.retention;
-  v1::Project::Retention* kept = proto.mutable_retention();
-  SetAge(retention.ended_job_age, &v1::Project::Retention::mutable_ended_job_age, kept);
-  kept->set_max_ended_jobs(static_cast<double>(retention.max_ended_jobs));
-  SetAge(retention.unused_scene_age, &v1::Project::Retention::mutable_unused_scene_age, kept);
-  SetAge(retention.model_age, &v1::Project::Retention::mutable_model_age, kept);
+  v1::Project proto = ToProto(project.record);
   v1::Project::Usage* usage = proto.mutable_usage();
   usage->set_queued_jobs(static_cast<double>(project.usage.queued_jobs));
   usage->set_running_jobs(static_cast<double>(project.usage.running_jobs));

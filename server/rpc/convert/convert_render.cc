@@ -14,7 +14,6 @@
 #include "server/queue/kinds/render_work.h"
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/kept_crop.h"
 #include "server/rpc/convert/kind_messages.h"
 #include "server/rpc/convert/render_request.h"
 
@@ -24,20 +23,6 @@ namespace {
 constexpr int kMaxKeyframes = 1000;
 constexpr double kMaxFilmFps = 240, kDefaultFilmFps = 30;
 constexpr char kPath[] = "job.render.path";
-
-uint32_t FramesOf(const v1::CameraPath& path) {
-  switch (path.kind_case()) {
-    case v1::CameraPath::kCameras:
-      return static_cast<uint32_t>(path.cameras().cameras_size());
-    case v1::CameraPath::kKeyframes:
-      return path.keyframes().frames();
-    case v1::CameraPath::kScene:
-      return path.scene().frames();
-    case v1::CameraPath::KIND_NOT_SET:
-      break;
-  }
-  return 0;
-}
 
 // The field that FramesOf counts, within a path of some kind.
 std::string_view FramesField(const v1::CameraPath& path) {
@@ -143,8 +128,9 @@ std::vector<v1::Camera> ExpandKeyframePath(const v1::KeyframePath& path, uint32_
   return cameras;
 }
 
-void AddFrames(const LeaseGrant& grant, const v1::RenderSpec& requested, v1::FrameRange* range) {
-  *range->mutable_file() = ToProto(grant.job.render.model_blob);
+void AddFrames(const LeaseGrant& grant, v1::FrameRange* range) {
+  const v1::RenderSpec& requested = grant.job.render;
+  *range->mutable_file() = ToProto(grant.job.model.blob);
   const v1::CameraPath& path = requested.path();
   std::vector<v1::Camera> expanded;
   if (path.has_keyframes()) {
@@ -161,9 +147,6 @@ void AddFrames(const LeaseGrant& grant, const v1::RenderSpec& requested, v1::Fra
     *view->mutable_channels() = requested.channels();
     view->set_format(FormatOf(requested));
     if (requested.has_style()) *view->mutable_style() = requested.style();
-    if (!grant.job.render.crop.empty()) {
-      UseKeptCrop(grant.job.render.crop, view->mutable_style());
-    }
     if (path.has_scene()) {
       view->mutable_orbit()->set_index(i);
       view->mutable_orbit()->set_count(path.scene().frames());
@@ -175,59 +158,27 @@ void AddFrames(const LeaseGrant& grant, const v1::RenderSpec& requested, v1::Fra
   }
 }
 
-void FillRender(const Job& job, bool whole, v1::Job* proto) {
-  v1::RenderSpec& spec = *proto->mutable_render();
-  // A request that cannot be parsed is left out.
-  if (!spec.ParseFromString(job.render.request)) spec.Clear();
-  if (!whole) spec.clear_path();
-  if (!job.render.crop.empty()) UseKeptCrop(job.render.crop, spec.mutable_style());
-  if (spec.has_checkpoint() && job.render.step.has_value()) {
-    spec.set_checkpoint(CheckpointName(job.render.source, *job.render.step));
-  }
-  v1::RenderStatus& status = *proto->mutable_render_status();
-  status.set_frame_count(job.render.n_frames);
-  status.set_frames_done(job.progress.step);
-  for (size_t i = 0; whole && i < job.render_work.frames.size(); ++i) {
-    const FrameRecord& record = job.render_work.frames[i];
-    if (record.images.empty()) continue;
-    v1::RenderedFrame* frame = status.add_frames();
-    frame->set_index(static_cast<uint32_t>(i));
-    for (const BlobRef& image : record.images) *frame->add_images() = ToProto(image);
-    frame->set_far(record.far);
-  }
-  if (job.render_work.movie.has_value()) {
-    *status.mutable_movie_blob() = ToProto(*job.render_work.movie);
-  }
-}
-
 absl::Status ParseRender(const v1::CreateJobRequest& request, RequestCheck& check, JobSpec* spec) {
   const v1::RenderSpec& render = request.job().render();
-  ParseModelSource("job.render", render, &spec->render, check);
+  ParseModelSource("job.render", render, &spec->model, check);
   CheckCameraPath(kPath, render.path(), check);
   CheckSize("job.render.", render.width(), render.height(), check);
   CheckOutputs(render, check);
   NERF_RETURN_IF_ERROR(check.Result());
-  const v1::RenderSpec requested = Requested(render);
-  spec->render.request = requested.SerializeAsString();
-  spec->render.n_frames = FramesOf(render.path());
-  spec->render.n_channels = static_cast<uint32_t>(requested.channels_size());
-  spec->render.images = render.images();
-  spec->render.movie = render.movie();
-  const v1::ViewStyle& style = requested.style();
-  if (!style.has_crop() && !style.whole()) spec->render.crop_feature = kStyleFeature;
-  spec->render.feature =
-      FeatureOfViews(requested.style(), requested.channels(), FormatOf(requested));
+  spec->render = Requested(render);
+  const v1::ViewStyle& style = spec->render.style();
+  if (!style.has_crop() && !style.whole()) spec->model.crop_feature = kStyleFeature;
+  spec->model.feature = FeatureOfViews(style, spec->render.channels(), FormatOf(spec->render));
   return absl::OkStatus();
 }
 
 void FillRenderOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
   order->set_action(v1::DesiredJob::RENDER);
-  v1::RenderSpec requested;
-  if (!requested.ParseFromString(grant.job.render.request)) requested.Clear();
   if (!IsMoviePart(grant.job, grant.lease.part)) {
-    AddFrames(grant, requested, order->mutable_frames());
+    AddFrames(grant, order->mutable_frames());
     return;
   }
+  const v1::RenderSpec& requested = grant.job.render;
   v1::MovieTask* movie = order->mutable_movie();
   movie->set_fps(requested.fps());
   movie->set_alpha(!requested.channels().empty() && requested.channels(0) == v1::RGBA);
@@ -238,8 +189,8 @@ void FillRenderOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
 }
 
 // Its frames are committed, not reported.
-absl::StatusOr<std::optional<JobProgress>> RenderProgressOf(const v1::JobReport& /*report*/) {
-  return std::optional<JobProgress>();
+absl::StatusOr<internal::JobProgress> RenderProgressOf(const v1::JobReport& /*report*/) {
+  return internal::JobProgress();
 }
 
 }  // namespace
@@ -281,8 +232,7 @@ absl::StatusOr<std::vector<v1::Camera>> ExpandPath(std::string_view field,
   return std::vector<v1::Camera>(path.cameras().cameras().begin(), path.cameras().cameras().end());
 }
 
-const KindMessages kRenderMessages = {v1::Job::kRender, FillRender, ParseRender, FillRenderOrder,
-                                      RenderProgressOf};
+const KindMessages kRenderMessages = {ParseRender, FillRenderOrder, RenderProgressOf};
 
 absl::StatusOr<CommittedFrames> FromProto(const v1::CommitFramesRequest& request) {
   RequestCheck check;

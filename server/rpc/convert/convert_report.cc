@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
-#include "common/error_reason.h"
 #include "common/messages/proto_figures.h"
-#include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
@@ -17,7 +17,8 @@ namespace nerf {
 namespace {
 
 // Limits of a stored failure, so that a job fits into a message.
-constexpr int kMaxProblems = 500;
+constexpr size_t kMaxProblems = 500;
+constexpr size_t kMaxReasonLength = 63;
 constexpr size_t kMaxProblemTextLength = 1024;
 constexpr size_t kMaxErrorLength = 4096;
 constexpr size_t kMaxErrorMetadata = 32;
@@ -32,53 +33,45 @@ bool IsFigureName(std::string_view name) {
 
 }  // namespace
 
-absl::StatusOr<JobProgress> FromProto(const v1::Progress& proto) {
-  JobProgress progress;
-  progress.step = proto.step();
-  progress.eta_seconds = Finite(proto.eta_seconds());
-  progress.figures = Figures(proto);
-  // A figure with a field of its own is taken from there only.
-  for (const auto& [name, value] : proto.figures()) {
-    if (progress.figures.size() == kMaxFigures) break;
-    if (IsFigureName(name) && v1::Progress::descriptor()->FindFieldByName(name) == nullptr) {
-      progress.figures[name] = value;
-    }
+absl::StatusOr<v1::Progress> ReportedProgress(const v1::Progress& reported) {
+  v1::Progress progress = reported;
+  progress.DiscardUnknownFields();
+  DropNonFinite(&progress);
+  auto& figures = *progress.mutable_figures();
+  figures.clear();
+  for (const auto& [name, value] : reported.figures()) {
+    if (figures.size() == kMaxFigures) break;
+    // A figure with a field of its own is taken from there only.
+    const bool is_own =
+        IsFigureName(name) && v1::Progress::descriptor()->FindFieldByName(name) == nullptr;
+    if (is_own && Finite(value) != 0) figures[name] = value;
   }
-  std::erase_if(progress.figures, [](const auto& figure) {
-    return figure.first == "step" || figure.first == "eta_seconds" || Finite(figure.second) == 0;
-  });
-  if (proto.has_psnr_preview()) progress.preview_psnr = Finite(proto.psnr_preview());
-  if (proto.has_preview_step()) progress.preview_step = proto.preview_step();
-  if (proto.has_preview_image()) {
-    NERF_ASSIGN_OR_RETURN(BlobRef image,
-                          FromProto("job.progress.preview_image", proto.preview_image()));
-    progress.preview_image = std::move(image);
+  if (progress.has_preview_image()) {
+    NERF_RETURN_IF_ERROR(
+        FromProto("job.progress.preview_image", progress.preview_image()).status());
+    progress.mutable_preview_image()->DiscardUnknownFields();
   }
   return progress;
 }
 
 JobError ToJobError(const v1::JobReport& report) {
-  JobError error;
-  const absl::Status status = FromRpcStatus(report.error());
-  error.code = status.ok() ? absl::StatusCode::kUnknown : status.code();
-  error.message = Cut(std::string(status.message()), kMaxErrorLength);
-  if (const auto found = GetReason(status); found.has_value()) {
-    error.reason = Cut(found->reason, 63);
-    for (const auto& [key, value] : found->metadata) {
-      if (error.metadata.size() == kMaxErrorMetadata) break;
-      error.metadata[Cut(key, kMaxProblemTextLength)] = Cut(value, kMaxProblemTextLength);
-    }
+  JobError error = ToJobError(report.error(), report.problems());
+  error.message = Cut(error.message, kMaxErrorLength);
+  error.reason = Cut(error.reason, kMaxReasonLength);
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, value] : error.metadata) {
+    if (metadata.size() == kMaxErrorMetadata) break;
+    metadata[Cut(key, kMaxProblemTextLength)] = Cut(value, kMaxProblemTextLength);
   }
-  for (const v1::SceneProblem& problem : report.problems()) {
-    if (error.problems.size() == kMaxProblems) {
-      error.problems.push_back(
-          {"", "", fmt::format("and {} more", report.problems_size() - kMaxProblems)});
-      break;
-    }
-    error.problems.push_back({Cut(problem.file(), kMaxProblemTextLength),
-                              Cut(problem.field(), kMaxProblemTextLength),
-                              Cut(problem.message(), kMaxProblemTextLength)});
+  error.metadata = std::move(metadata);
+  const size_t n_problems = error.problems.size();
+  error.problems.resize(std::min(n_problems, kMaxProblems));
+  for (JobProblem& problem : error.problems) {
+    for (std::string* text : {&problem.file, &problem.field, &problem.message})
+      *text = Cut(*text, kMaxProblemTextLength);
   }
+  if (n_problems > kMaxProblems)
+    error.problems.push_back({"", "", fmt::format("and {} more", n_problems - kMaxProblems)});
   return error;
 }
 

@@ -12,8 +12,8 @@ namespace nerf {
 
 // What workers report of their jobs.
 
-// Non-finite numbers become 0, because neither the store nor JSON can hold them.
-absl::StatusOr<JobProgress> FromProto(const v1::Progress& progress);
+// Non-finite numbers become 0, because JSON cannot hold them; of the figures 100 are kept.
+absl::StatusOr<v1::Progress> ReportedProgress(const v1::Progress& reported);
 // The failure that a worker reports, with long lists and texts cut.
 JobError ToJobError(const v1::JobReport& report);
 absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& request);

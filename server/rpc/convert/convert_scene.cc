@@ -14,20 +14,6 @@
 
 namespace nerf {
 
-v1::Scene ToProto(const SceneRecord& scene) {
-  v1::Scene proto;
-  proto.set_name(SceneName(scene.key));
-  proto.set_display_name(scene.display_name);
-  for (const SceneFileRecord& file : scene.files) {
-    v1::SceneFile* added = proto.add_files();
-    added->set_path(file.path);
-    *added->mutable_blob() = ToProto(file.blob);
-  }
-  proto.set_size_bytes(static_cast<double>(scene.byte_size));
-  *proto.mutable_create_time() = ToProto(scene.create_time);
-  return proto;
-}
-
 void AddManifest(const std::vector<SceneFileRecord>& files,
                  google::protobuf::RepeatedPtrField<v1::SceneManifestEntry>* manifest) {
   for (const SceneFileRecord& file : files) {

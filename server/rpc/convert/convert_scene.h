@@ -9,8 +9,6 @@
 
 namespace nerf {
 
-v1::Scene ToProto(const SceneRecord& scene);
-
 // Adds the files for a worker.
 void AddManifest(const std::vector<SceneFileRecord>& files,
                  google::protobuf::RepeatedPtrField<v1::SceneManifestEntry>* manifest);

@@ -75,10 +75,10 @@ absl::StatusOr<TokenRecord> FromProto(const v1::CreateShareRequest& request) {
 
 absl::Status AddExport(const ModelRecord& model, const Job& job, TokenRecord* share) {
   const std::string name = JobName(job.key);
-  if (job.exporting.request.empty()) {
+  if (job.exporting.format() == v1::ExportSpec::FORMAT_UNSPECIFIED) {
     return InvalidFieldsError({{"share.export_job", fmt::format("{} is no export job", name)}});
   }
-  if (job.key.project != model.key.project || job.exporting.model_blob != model.blob) {
+  if (job.key.project != model.key.project || job.model.blob != model.blob) {
     return InvalidFieldsError({{"share.export_job", fmt::format("{} is of another model", name)}});
   }
   if (!job.export_result.has_value()) {
@@ -89,11 +89,7 @@ absl::Status AddExport(const ModelRecord& model, const Job& job, TokenRecord* sh
   v1::Share start;
   start.ParseFromString(share->start);
   start.set_export_job(name);
-  for (const SceneFileRecord& file : job.export_result->files) {
-    v1::ExportFile* shared = start.add_files();
-    shared->set_name(file.path);
-    *shared->mutable_blob() = ToProto(file.blob);
-  }
+  *start.mutable_files() = job.export_result->files();
   share->start = start.SerializeAsString();
   return absl::OkStatus();
 }

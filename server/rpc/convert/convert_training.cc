@@ -6,18 +6,17 @@
 #include <string>
 #include <utility>
 
-#include "common/messages/proto_figures.h"
 #include "common/messages/training_config.h"
 #include "common/status_macros.h"
 #include "engine/messages/config_message.h"
 #include "engine/methods/describe/method_descriptions.h"
+#include "server/queue/records/job_message.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/convert_config.h"
 #include "server/rpc/convert/convert_report.h"
 #include "server/rpc/convert/convert_scene.h"
-#include "server/rpc/convert/kept_crop.h"
 #include "server/rpc/convert/kind_messages.h"
 
 namespace nerf {
@@ -62,50 +61,6 @@ void TakeScene(const v1::CreateJobRequest& request, JobSpec* spec, RequestCheck&
     spec->training.scene = scene.id;
     require_project(scene, "job.training.scene");
   }
-}
-
-v1::TrainingConfig EffectiveConfigOf(const TrainingSpec& training) {
-  v1::TrainingConfig config = training.config;
-  if (training.init.has_value()) *config.mutable_init() = ToProto(*training.init);
-  return config;
-}
-
-void FillTraining(const Job& job, bool /*whole*/, v1::Job* proto) {
-  const TrainingSpec& training = job.training;
-  const auto job_name = [&](const std::string& id) { return JobName({job.key.project, id}); };
-  v1::TrainingSpec& spec = *proto->mutable_training();
-  if (!training.scene.empty()) spec.set_scene(SceneName({job.key.project, training.scene}));
-  if (!training.pose_job.empty()) spec.set_pose_job(job_name(training.pose_job));
-  *spec.mutable_config() = training.requested_config;
-  // Of an extension, the request is that of the first job.
-  if (const auto total = GetBudget(training.config); !training.extend_capability.empty())
-    SetBudget(total.value_or(BudgetWords()), spec.mutable_config());
-  if (const WorkerCount& workers = training.workers; workers != WorkerCount()) {
-    spec.mutable_workers()->set_min(workers.min);
-    spec.mutable_workers()->set_max(workers.max);
-  }
-  ShowKeptCrop(job.crop, &spec);
-
-  v1::TrainingStatus& status = *proto->mutable_training_status();
-  *status.mutable_effective_config() = EffectiveConfigOf(training);
-  status.set_init_reason(training.init_reason);
-  if (job.progress != JobProgress()) *status.mutable_progress() = ToProto(job.progress);
-  for (const CheckpointRecord& checkpoint : job.checkpoints) {
-    *status.add_checkpoints() = ToProto(job.key, checkpoint);
-  }
-  if (job.final_psnr.has_value()) status.set_final_psnr(*job.final_psnr);
-  const std::vector<std::string>& members = job.lease.members;
-  if (HoldsLease(job.state) && job.lease.IsGang()) {
-    for (uint32_t rank = 0; rank < members.size(); ++rank) {
-      v1::Member* const member = status.add_members();
-      member->set_rank(rank);
-      member->set_worker(WorkerName(members[rank]));
-    }
-  }
-  if (!job.retry_of.empty()) status.set_retry_of(job_name(job.retry_of));
-  if (!job.extension_of.empty()) status.set_extension_of(job_name(job.extension_of));
-  for (const std::string& part : job.parts) status.add_parts(job_name(part));
-  if (!job.part_of.empty()) status.set_part_of(job_name(job.part_of));
 }
 
 absl::Status ParseTraining(const v1::CreateJobRequest& request, RequestCheck& check,
@@ -155,43 +110,16 @@ void FillTrainingOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
   }
 }
 
-absl::StatusOr<std::optional<JobProgress>> TrainingProgressOf(const v1::JobReport& report) {
-  if (!report.has_progress()) return std::optional<JobProgress>();
-  NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(report.progress()));
-  return std::optional(std::move(progress));
+absl::StatusOr<internal::JobProgress> TrainingProgressOf(const v1::JobReport& report) {
+  internal::JobProgress progress;
+  if (!report.has_progress()) return progress;
+  NERF_ASSIGN_OR_RETURN(*progress.mutable_training(), ReportedProgress(report.progress()));
+  return progress;
 }
 
 }  // namespace
 
-const KindMessages kTrainingMessages = {v1::Job::kTraining, FillTraining, ParseTraining,
-                                        FillTrainingOrder, TrainingProgressOf};
-
-v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint) {
-  v1::Checkpoint proto;
-  proto.set_name(CheckpointName(job, checkpoint.step));
-  proto.set_step(checkpoint.step);
-  *proto.mutable_checkpoint_blob() = ToProto(checkpoint.checkpoint_blob);
-  *proto.mutable_model_blob() = ToProto(checkpoint.model_blob);
-  if (checkpoint.preview_psnr.has_value()) proto.set_psnr(*checkpoint.preview_psnr);
-  *proto.mutable_create_time() = ToProto(checkpoint.create_time);
-  proto.set_seconds(checkpoint.seconds);
-  return proto;
-}
-
-v1::Progress ToProto(const JobProgress& progress) {
-  v1::Progress proto;
-  proto.set_step(progress.step);
-  proto.set_eta_seconds(progress.eta_seconds);
-  for (const auto& [name, value] : progress.figures) {
-    if (!SetFigure(name, value, &proto)) (*proto.mutable_figures())[name] = value;
-  }
-  if (progress.preview_step.has_value()) proto.set_preview_step(*progress.preview_step);
-  if (progress.preview_psnr.has_value()) proto.set_psnr_preview(*progress.preview_psnr);
-  if (progress.preview_image.has_value()) {
-    *proto.mutable_preview_image() = ToProto(*progress.preview_image);
-  }
-  return proto;
-}
+const KindMessages kTrainingMessages = {ParseTraining, FillTrainingOrder, TrainingProgressOf};
 
 v1::ListJobMetricsResponse ToProto(const JobCurve& curve) {
   v1::ListJobMetricsResponse proto;
@@ -205,12 +133,7 @@ v1::ListJobMetricsResponse ToProto(const JobCurve& curve) {
     metrics->set_samples_per_second(point.samples_per_second);
     if (point.psnr_preview.has_value()) metrics->set_psnr_preview(*point.psnr_preview);
   }
-  for (const PreviewRecord& record : curve.previews) {
-    v1::TrainingPreview* preview = proto.add_previews();
-    preview->set_step(record.step);
-    *preview->mutable_image() = ToProto(record.image);
-    if (record.psnr.has_value()) preview->set_psnr(*record.psnr);
-  }
+  for (const PreviewRecord& record : curve.previews) *proto.add_previews() = ToProto(record);
   for (const TestViewScore& view : curve.test_views) {
     v1::TestViewScore* score = proto.add_test_views();
     score->set_file(view.file);

@@ -7,8 +7,6 @@
 
 namespace nerf {
 
-v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint);
-v1::Progress ToProto(const JobProgress& progress);
 v1::ListJobMetricsResponse ToProto(const JobCurve& curve);
 
 // The effective config of a request for a training that FromProto accepted.

@@ -55,15 +55,15 @@ QueueWait JobConverter::PosesWait(const Job& job, const std::optional<Job>& pose
   std::string text = fmt::format("pose job {}", job.training.pose_job);
   if (!poses.has_value() || IsFinal(poses->state)) return {kWaitPoses, text + " has ended"};
   text += fmt::format(" is {}", JobStateName(poses->state));
-  const PoseStage& at = poses->progress.pose;
+  const v1::PoseProgress& at = poses->progress.pose();
   const std::optional<QueueWait> wait =
       ExplainWait(*poses, Workers(), absl::ZeroDuration(), [] { return size_t{0}; });
   if (wait.has_value()) {
     text += ": " + wait->message;
-  } else if (at.stage > 0) {
-    text += fmt::format(": {}/{} {}", at.stage, at.stages, at.doing);
-    if (at.of > 0) text += fmt::format(": {} of {}", at.done, at.of);
-    if (at.eta_seconds > 0) text += fmt::format(", about {:.0f} s left", at.eta_seconds);
+  } else if (at.stage() > 0) {
+    text += fmt::format(": {}/{} {}", at.stage(), at.stages(), at.doing());
+    if (at.of() > 0) text += fmt::format(": {} of {}", at.done(), at.of());
+    if (at.eta_seconds() > 0) text += fmt::format(", about {:.0f} s left", at.eta_seconds());
   }
   return {kWaitPoses, std::move(text)};
 }

@@ -68,13 +68,12 @@ absl::Status AdmitJob(const ServiceContext& services, const v1::CreateJobRequest
       };
       return absl::OkStatus();
     case v1::Job::kRender:
-      return spec->render.movie ? RequireMovieMaker(services) : absl::OkStatus();
+      return spec->render.movie() ? RequireMovieMaker(services) : absl::OkStatus();
     case v1::Job::kPose:
       NERF_RETURN_IF_ERROR(RequireOwned(services.blob_owners, spec->project, spec->pose.files));
       return CheckOrderSize(services.scenes, *spec, request);
     case v1::Job::kExport:
-      spec->exporting.expected_bytes =
-          BytesOfModel(services, spec->exporting, request.job().export_());
+      spec->expected_bytes = BytesOfModel(services, spec->model, request.job().export_());
       return absl::OkStatus();
     case v1::Job::SPEC_NOT_SET:
       break;

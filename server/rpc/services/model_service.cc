@@ -5,6 +5,8 @@
 
 #include "common/status_macros.h"
 #include "nerf/v1/model_service.grpc.pb.h"
+#include "server/queue/records/job_message.h"
+#include "server/queue/records/resource_messages.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/calls/service_context.h"
 #include "server/rpc/calls/unary_call.h"

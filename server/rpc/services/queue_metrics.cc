@@ -24,7 +24,7 @@ void QueueMetrics::OnJobFinished(const Job& job) {
   const bool has_begun = job.start_time != absl::InfinitePast();
   metrics_.PoseJobFinished(LowerCase(JobStateName(job.state)),
                            has_begun ? absl::ToDoubleSeconds(job.end_time - job.start_time) : 0,
-                           job.progress.pose.matches_per_second);
+                           job.progress.pose().matches_per_second());
 }
 
 void QueueMetrics::OnAttemptEnded(const Job& job, std::string_view result) {

@@ -12,6 +12,7 @@
 #include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
+#include "server/queue/records/resource_messages.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/calls/service_context.h"
 #include "server/rpc/calls/unary_call.h"

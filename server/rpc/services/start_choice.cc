@@ -90,11 +90,10 @@ int BoxesOf(const std::vector<TensorShape>& tensors) {
 
 // Samples until the model's step. A job knows those of its last step.
 double SamplesOf(const StartCandidate& candidate) {
-  const JobProgress& progress = candidate.job->progress;
-  const auto samples = progress.figures.find("samples");
-  if (samples == progress.figures.end() || progress.step == 0) return 0;
-  return samples->second *
-         std::min(1.0, static_cast<double>(candidate.model->step) / progress.step);
+  const v1::Progress& progress = candidate.job->progress.training();
+  if (progress.step() == 0) return 0;
+  return progress.samples() *
+         std::min(1.0, static_cast<double>(candidate.model->step) / progress.step());
 }
 
 absl::Status Unknown(std::string_view what) {

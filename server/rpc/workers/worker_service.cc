@@ -4,6 +4,8 @@
 
 #include "common/rpc/metadata.h"
 #include "common/status_macros.h"
+#include "server/queue/kinds/pose_kind.h"
+#include "server/queue/records/job_message.h"
 #include "server/queue/resources/request_check.h"
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/convert/convert_common.h"
@@ -71,11 +73,9 @@ UnaryReactor* WorkerService::CommitPoses(CallContext* context,
         services_.worker_keys.Check(poses.lease.worker, MetadataOf(*context, kWorkerKeyMetadata))));
     std::vector<BlobRef> made;
     for (const SceneFileRecord& file : poses.files) made.push_back(file.blob);
-    for (const auto& blob : {poses.result.json, poses.result.text, poses.result.picture}) {
-      if (blob.has_value()) made.push_back(*blob);
-    }
+    AddBlobs(poses.report, &made);
     OwnMade(services_, poses.lease.job.project, made);
-    return services_.leases.CommitPoses(poses.lease, poses.result, poses.files);
+    return services_.leases.CommitPoses(poses.lease, poses.report, poses.files);
   });
 }
 

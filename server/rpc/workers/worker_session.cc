@@ -245,9 +245,9 @@ void WorkerSession::HandleMetrics(const v1::SynchronizeRequest& message) {
 
 absl::Status WorkerSession::HandleRecent(const LeaseRef& lease, const v1::JobReport& report) {
   if (report.recent().empty()) return absl::OkStatus();
-  std::vector<JobProgress> recent;
+  std::vector<v1::Progress> recent;
   for (const v1::Progress& proto : report.recent()) {
-    NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(proto));
+    NERF_ASSIGN_OR_RETURN(v1::Progress progress, ReportedProgress(proto));
     recent.push_back(std::move(progress));
   }
   const absl::Status added = services_.leases.AddRecentProgress(lease, recent);
@@ -270,12 +270,10 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
   end.phase = report.phase();
   end.shared_engine = report.shared_engine();
   if (report.has_progress()) {
-    NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(report.progress()));
-    end.outcome.progress = std::move(progress);
+    NERF_ASSIGN_OR_RETURN(end.outcome.progress, ReportedProgress(report.progress()));
   }
   if (report.has_export_result()) {
-    NERF_ASSIGN_OR_RETURN(ExportResult exported, FromProto(report.export_result()));
-    end.outcome.exported = std::move(exported);
+    NERF_ASSIGN_OR_RETURN(end.outcome.exported, ReportedResult(report.export_result()));
   }
   if (report.has_final_psnr() && std::isfinite(report.final_psnr())) {
     end.outcome.final_psnr = report.final_psnr();
@@ -325,10 +323,11 @@ void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
   } else {
     std::vector<BlobRef> made;
     if (end.outcome.exported.has_value()) {
-      for (const SceneFileRecord& file : end.outcome.exported->files) made.push_back(file.blob);
+      for (const v1::ExportFile& file : end.outcome.exported->files())
+        made.push_back(ToBlobRef(file.blob()));
     }
-    if (end.outcome.progress.has_value() && end.outcome.progress->preview_image.has_value()) {
-      made.push_back(*end.outcome.progress->preview_image);
+    if (end.outcome.progress.has_value() && end.outcome.progress->has_preview_image()) {
+      made.push_back(ToBlobRef(end.outcome.progress->preview_image()));
     }
     OwnMade(services_, lease.job.project, made);
     stored = services_.leases.Finish(lease, end.outcome).status();
@@ -352,16 +351,16 @@ void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
 absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::JobReport& report,
                                              v1::SynchronizeResponse* response) {
   absl::StatusOr<LeaseOrder> order = LeaseOrder::kTrain;
-  std::optional<JobProgress> progress;
+  internal::JobProgress progress;
   if (report.phase() == v1::JobReport::RUNNING) {
     const JobKind kind = services_.queue.TraitsOfJob(lease.job).kind;
     NERF_ASSIGN_OR_RETURN(progress, MessagesOf(kind).parse_progress(report));
   }
-  if (progress.has_value()) {
-    if (progress->preview_image.has_value()) {
-      OwnMade(services_, lease.job.project, {*progress->preview_image});
+  if (progress.kind_case() != internal::JobProgress::KIND_NOT_SET) {
+    if (const v1::Progress& training = progress.training(); training.has_preview_image()) {
+      OwnMade(services_, lease.job.project, {ToBlobRef(training.preview_image())});
     }
-    order = services_.leases.ReportProgress(lease, *progress);
+    order = services_.leases.ReportProgress(lease, progress);
   } else {
     order = services_.leases.Renew(lease, report.phase() == v1::JobReport::RUNNING
                                               ? WorkPhase::kRunning

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error_reason.h"
+#include "common/messages/deterministic_bytes.h"
 #include "server/queue/leases/queue_wait.h"
 #include "tests/testing/queue_harness.h"
 
@@ -31,9 +32,10 @@ class ExportLeasesTest : public testing::Test {
     spec.project = "default";
     spec.id = id;
     spec.kind = JobKind::kExport;
-    spec.exporting.from_checkpoint = true;
-    spec.exporting.source = QueueHarness::Key("trained");
-    spec.exporting.request = "request";
+    spec.model.from_checkpoint = true;
+    spec.model.source = QueueHarness::Key("trained");
+    spec.exporting.set_format(v1::ExportSpec::GLB);
+    spec.exporting.set_checkpoint("projects/default/jobs/trained/checkpoints/-");
     return spec;
   }
 
@@ -46,7 +48,10 @@ class ExportLeasesTest : public testing::Test {
 
   static JobOutcome Made(const std::string& content = "mesh") {
     JobOutcome outcome;
-    outcome.exported = ExportResult{{{"mesh.glb", QueueHarness::Blob(content)}}, "report"};
+    v1::ExportFile& file = *outcome.exported.emplace().add_files();
+    file.set_name("mesh.glb");
+    *file.mutable_blob() = ToProto(QueueHarness::Blob(content));
+    outcome.exported->set_axes("z up");
     return outcome;
   }
 
@@ -56,21 +61,21 @@ class ExportLeasesTest : public testing::Test {
 TEST_F(ExportLeasesTest, FilesThatItsHolderNamesEndTheJobAndAreKeptWithIt) {
   const auto created = queue().Create(Spec("mesh"));
   ASSERT_THAT(created, IsOk());
-  EXPECT_EQ(created->exporting.step, 7u);
+  EXPECT_EQ(created->exporting.checkpoint(), "projects/default/jobs/trained/checkpoints/7");
   const LeaseGrant grant = *Acquire();
   EXPECT_EQ(grant.job.kind, JobKind::kExport);
-  EXPECT_EQ(grant.job.exporting.model_blob, QueueHarness::Blob("model 7"));
-  JobProgress progress;
-  progress.pose.doing = "surface";
+  EXPECT_EQ(grant.job.model.blob, QueueHarness::Blob("model 7"));
+  internal::JobProgress progress;
+  progress.mutable_export_()->set_step("surface");
   ASSERT_THAT(leases().ReportProgress(grant.lease, progress), IsOk());
   EXPECT_EQ(Get("mesh").state, JobState::kRunning);
-  EXPECT_EQ(Get("mesh").progress.pose.doing, "surface");
+  EXPECT_EQ(Get("mesh").progress.export_().step(), "surface");
   for (int i = 0; i < 2; ++i) {  // the reply may be lost
     ASSERT_THAT(leases().Finish(grant.lease, Made()), IsOk());
   }
   harness_.Restart();
   EXPECT_EQ(Get("mesh").state, JobState::kSucceeded);
-  EXPECT_EQ(Get("mesh").export_result, Made().exported);
+  EXPECT_TRUE(AreEqual(Get("mesh").export_result.value(), *Made().exported));
   EXPECT_TRUE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("mesh").sha256));
   ASSERT_THAT(queue().Delete(QueueHarness::Key("mesh")), IsOk());
   EXPECT_FALSE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("mesh").sha256));
@@ -128,7 +133,7 @@ TEST_F(ExportLeasesTest, LostWorkersJobStartsAgainAndItsLateFilesChangeNothing) 
   EXPECT_EQ(GetReason(leases().Finish(lost.lease, Made("late")).status())->reason,
             reason::kLeaseFenced);
   ASSERT_THAT(leases().Finish(second.lease, Made()), IsOk());
-  EXPECT_EQ(Get("mesh").export_result, Made().exported);
+  EXPECT_TRUE(AreEqual(Get("mesh").export_result.value(), *Made().exported));
 }
 
 TEST_F(ExportLeasesTest, CancelledJobEndsWithoutFiles) {
@@ -146,18 +151,18 @@ TEST_F(ExportLeasesTest, CancelledJobEndsWithoutFiles) {
 
 TEST_F(ExportLeasesTest, SourceThatIsNotThereAndARequestIdOfOtherContentAreRefused) {
   JobSpec spec = Spec("mesh");
-  spec.exporting.step = 8;
+  spec.model.step = 8;
   EXPECT_EQ(queue().Create(spec).status().code(), StatusCode::kNotFound);
-  spec.exporting.from_checkpoint = false;
+  spec.model.from_checkpoint = false;
   EXPECT_EQ(queue().Create(spec).status().code(), StatusCode::kNotFound);
   spec = Spec("mesh");
-  spec.exporting.source.project = "other";
+  spec.model.source.project = "other";
   EXPECT_EQ(queue().Create(spec).status().code(), StatusCode::kInvalidArgument);
   spec = Spec("mesh");
   spec.request_id = "123e4567-e89b-42d3-a456-426614174000";
   ASSERT_THAT(queue().Create(spec), IsOk());
   ASSERT_THAT(queue().Create(spec), IsOk()) << "the same request";
-  spec.exporting.request = "another";
+  spec.exporting.set_format(v1::ExportSpec::PLY);
   EXPECT_EQ(GetReason(queue().Create(spec).status())->reason, reason::kRequestIdReused);
 }
 

@@ -30,9 +30,8 @@ class ExtensionTest : public testing::Test {
     ASSERT_THAT(leases().CommitCheckpoint(lease, last), IsOk());
     JobOutcome outcome;
     outcome.kind = kind;
-    outcome.progress.emplace();
-    outcome.progress->step = 20;
-    outcome.progress->figures = {{"samples", 40'000'100}};
+    outcome.progress.emplace().set_step(20);
+    outcome.progress->set_samples(40'000'100);
     ASSERT_THAT(leases().Finish(lease, outcome), IsOk());
   }
   JobSpec Extend(const std::string& of, double samples = 80e6, const std::string& id = "") {
@@ -64,6 +63,7 @@ TEST_F(ExtensionTest, ASucceededJobGoesOnFromItsLastCheckpointAsANewOne) {
   EXPECT_THAT(QueueHarness::Steps(*job), ElementsAre(20u));
   TrainingSpec expected = before.training;
   expected.config.set_samples(80e6);
+  expected.requested_config.set_samples(80e6);
   expected.extend_capability = "extend/ngp";
   EXPECT_EQ(TextOf(job->training), TextOf(expected));
   EXPECT_EQ(EtagOf(harness_.Get("one")), EtagOf(before)) << "the first one stays as it is";

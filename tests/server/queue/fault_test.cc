@@ -14,10 +14,10 @@ TEST(FaultTest, ProgressGoesOnWhenTheStoreIsFull) {
   EXPECT_TRUE(watcher->TryNext().has_value());
   harness.memory_store.before_commit = [](int) { return absl::UnavailableError("full"); };
   harness.clock.Advance(absl::Seconds(20));
-  JobProgress progress;
-  progress.step = 9;
+  internal::JobProgress progress;
+  progress.mutable_training()->set_step(9);
   EXPECT_THAT(harness.leases->ReportProgress(lease, progress), IsOkAndHolds(LeaseOrder::kTrain));
-  EXPECT_EQ(watcher->TryNext()->job.progress.step, 9u);
+  EXPECT_EQ(watcher->TryNext()->job.progress.training().step(), 9u);
   EXPECT_THAT(harness.queue->Cancel(lease.job), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(harness.StateOf("one"), JobState::kRunning);
   EXPECT_THAT(harness.leases->Renew(lease, WorkPhase::kRunning), IsOk());

@@ -318,10 +318,10 @@ TEST_F(GangLeasesTest, RankZeroAloneCommitsAndFinishes) {
   EXPECT_THAT(leases().CommitCheckpoint({second.job, "worker-b", second.epoch},
                                         QueueHarness::Checkpoint(1)),
               FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
-  JobProgress progress;
-  progress.step = 7;
+  internal::JobProgress progress;
+  progress.mutable_training()->set_step(7);
   EXPECT_THAT(leases().ReportProgress(second, progress), IsOk());
-  EXPECT_EQ(harness_.Get("big").progress.step, 0u);
+  EXPECT_EQ(harness_.Get("big").progress.training().step(), 0u);
   EXPECT_THAT(leases().Finish(second, {}),
               FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
   EXPECT_THAT(leases().Finish(first, {}), IsOk());

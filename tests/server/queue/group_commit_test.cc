@@ -98,16 +98,17 @@ TEST_F(GroupCommitTest, WhileTheStoreHangsReadsAndHeartbeatsGoOn) {
   EXPECT_THAT(harness_.state->ReachableBlobs(), testing::Not(testing::IsEmpty()));
   EXPECT_THAT(leases().Renew(lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kTrain));
   harness_.clock.Advance(absl::Seconds(11));  // now progress is due to be stored
-  JobProgress progress;
-  progress.step = 7;
+  internal::JobProgress progress;
+  progress.mutable_training()->set_step(7);
   EXPECT_THAT(leases().ReportProgress(lease, progress), IsOkAndHolds(LeaseOrder::kTrain));
-  EXPECT_EQ(watcher->TryNext()->job.progress.step, 7u);
+  EXPECT_EQ(watcher->TryNext()->job.progress.training().step(), 7u);
 
   store_.Open();
   canceller.join();
   ASSERT_THAT(cancelled, IsOk());
   EXPECT_EQ(cancelled->state, JobState::kCancelling);
-  EXPECT_EQ(harness_.Get("one").progress.step, 7u) << "the change was decided on an older copy";
+  EXPECT_EQ(harness_.Get("one").progress.training().step(), 7u)
+      << "the change was decided on an older copy";
   EXPECT_THAT(leases().Renew(lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kCancel));
 }
 

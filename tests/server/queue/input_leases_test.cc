@@ -147,11 +147,12 @@ TEST_F(InputLeasesTest, RenderJobWaitsForItsModel) {
   spec.project = "default";
   spec.id = "film";
   spec.kind = JobKind::kRender;
-  spec.render.from_checkpoint = true;
-  spec.render.source = QueueHarness::Key("trained");
-  spec.render.request = "request of film";
-  spec.render.n_frames = 4;
-  spec.render.images = true;
+  spec.model.from_checkpoint = true;
+  spec.model.source = QueueHarness::Key("trained");
+  spec.render.set_checkpoint("projects/default/jobs/trained/checkpoints/-");
+  spec.render.mutable_path()->mutable_scene()->set_frames(4);
+  spec.render.add_channels(v1::RGB);
+  spec.render.set_images(true);
   ASSERT_THAT(harness_.queue->Create(spec), IsOk());
   const std::vector<std::string> offers = {"ngp", "render/ngp"};
   const auto grant = *leases().Acquire({"worker-a", offers});

@@ -46,10 +46,10 @@ class JobListWatcherTest : public testing::Test {
     for (const ResourceKey& key : batch.removed) ids.push_back(key.id);
     return ids;
   }
-  static JobProgress Progress(uint32_t step) {
-    JobProgress progress;
-    progress.step = step;
-    progress.figures = {{"loss", 0.5}};
+  static internal::JobProgress Progress(uint32_t step) {
+    internal::JobProgress progress;
+    progress.mutable_training()->set_step(step);
+    progress.mutable_training()->set_loss(0.5);
     return progress;
   }
 
@@ -89,7 +89,7 @@ TEST_F(JobListWatcherTest, SlowReaderGetsOnlyTheLatestOfEachJob) {
   const auto next = watcher->TryNext();
   ASSERT_TRUE(next.has_value());
   ASSERT_EQ(next->jobs.size(), 1u);
-  EXPECT_EQ(next->jobs[0].row->job().progress.step, 50u);
+  EXPECT_EQ(next->jobs[0].row->job().progress.training().step(), 50u);
   EXPECT_FALSE(watcher->TryNext().has_value());
 }
 
@@ -104,8 +104,8 @@ TEST_F(JobListWatcherTest, ReadersShareTheRowOfAJobUntilItChanges) {
   EXPECT_NE(second, first);
   EXPECT_EQ(row_of(*two), second);
   EXPECT_EQ(row_of(*Watch()), second) << "a later reader";
-  EXPECT_EQ(second->job().progress.step, 7u);
-  EXPECT_EQ(first->job().progress.step, 0u);
+  EXPECT_EQ(second->job().progress.training().step(), 7u);
+  EXPECT_EQ(first->job().progress.training().step(), 0u);
 }
 
 TEST_F(JobListWatcherTest, QueuedJobComesWithItsPlace) {
@@ -233,10 +233,11 @@ TEST_F(JobListWatcherTest, RenderJobWithTheNameOfADeletedTrainingIsARowWhereItsK
   spec.project = "default";
   spec.id = "one";
   spec.kind = JobKind::kRender;
-  spec.render.from_checkpoint = true;
-  spec.render.source = QueueHarness::Key("trained");
-  spec.render.n_frames = 1;
-  spec.render.images = true;
+  spec.model.from_checkpoint = true;
+  spec.model.source = QueueHarness::Key("trained");
+  spec.render.mutable_path()->mutable_scene()->set_frames(1);
+  spec.render.add_channels(v1::RGB);
+  spec.render.set_images(true);
   ASSERT_THAT(harness_.queue->Create(spec), IsOk());
   auto next = all->TryNext();
   ASSERT_TRUE(next.has_value());

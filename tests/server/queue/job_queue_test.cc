@@ -76,15 +76,15 @@ TEST_F(JobQueueTest, SameRequestIdWithAnotherBodyIsRefused) {
 
 TEST_F(JobQueueTest, DeletedJobIsGoneWithItsCheckpointsAndItsModelsStay) {
   const LeaseRef lease = harness_.Running("one");
-  JobProgress progress;
-  progress.preview_image = QueueHarness::Blob("preview");
+  internal::JobProgress progress;
+  *progress.mutable_training()->mutable_preview_image() = ToProto(QueueHarness::Blob("preview"));
   EXPECT_THAT(leases().ReportProgress(lease, progress), IsOk());
   EXPECT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(5)), IsOk());
   ASSERT_THAT(harness_.models->Promote({"default", "model", "", "", {lease.job, {}}}), IsOk());
   EXPECT_THAT(queue().Delete(lease.job),
               FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
   JobOutcome outcome;
-  outcome.progress = progress;
+  outcome.progress = progress.training();
   EXPECT_THAT(leases().Finish(lease, outcome), IsOk());
   ASSERT_THAT(queue().Delete(lease.job), IsOk());
   EXPECT_THAT(queue().Delete(lease.job), StatusIs(StatusCode::kNotFound));
@@ -152,8 +152,8 @@ TEST_F(JobQueueTest, JobThatEndedLongAgoKeepsItsLastEventAlone) {
   const LeaseRef lease = harness_.Running("one");
   for (uint32_t step = 1; step <= 20; ++step) {
     harness_.clock.Advance(absl::Seconds(20));
-    JobProgress progress;
-    progress.step = step;
+    internal::JobProgress progress;
+    progress.mutable_training()->set_step(step);
     ASSERT_THAT(leases().ReportProgress(lease, progress), IsOk());
   }
   EXPECT_THAT(leases().Finish(lease, {}), IsOk());

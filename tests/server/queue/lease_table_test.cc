@@ -315,9 +315,9 @@ TEST_F(LeaseTest, JobThatWasCancelledKeepsWhatItHad) {
 TEST_F(LeaseTest, PreviewsStayWithTheJobLiveAndStored) {
   const LeaseRef lease = harness_.Running("one");
   const auto report = [&](uint32_t step, const std::string& image) {
-    JobProgress progress;
-    progress.step = step;
-    progress.preview_image = QueueHarness::Blob(image);
+    internal::JobProgress progress;
+    progress.mutable_training()->set_step(step);
+    *progress.mutable_training()->mutable_preview_image() = ToProto(QueueHarness::Blob(image));
     ASSERT_THAT(leases().ReportProgress(lease, progress), IsOk());
   };
   report(1, "first");
@@ -328,9 +328,9 @@ TEST_F(LeaseTest, PreviewsStayWithTheJobLiveAndStored) {
   harness_.Restart();
   EXPECT_EQ(harness_.Get("one").previews.size(), 3u);
   JobOutcome outcome;
-  JobProgress& last = outcome.progress.emplace();
-  last.step = 5;
-  last.preview_image = QueueHarness::Blob("last");
+  v1::Progress& last = outcome.progress.emplace();
+  last.set_step(5);
+  *last.mutable_preview_image() = ToProto(QueueHarness::Blob("last"));
   ASSERT_THAT(leases().Finish(lease, outcome), IsOk());
   EXPECT_THAT(harness_.blobs.released, testing::IsEmpty());
   const auto reachable = harness_.state->ReachableBlobs();

@@ -329,10 +329,13 @@ TEST_F(PartJobsTest, ProgressIsTheMeanOfTheParts) {
   Create(Spec());
   const LeaseRef first = Run("worker-a"), second = Run("worker-b");
   const auto report = [&](const LeaseRef& lease, uint32_t step, double fraction, double eta) {
-    JobProgress progress;
-    progress.step = step;
-    progress.eta_seconds = eta;
-    progress.figures = {{"fraction", fraction}, {"samples", 1000}, {"samples_per_second", 10}};
+    internal::JobProgress progress;
+    v1::Progress& training = *progress.mutable_training();
+    training.set_step(step);
+    training.set_eta_seconds(eta);
+    training.set_fraction(fraction);
+    training.set_samples(1000);
+    training.set_samples_per_second(10);
     ASSERT_THAT(harness_.leases->ReportProgress(lease, progress), IsOk());
   };
   report(first, 100, 0.1, 90);
@@ -340,17 +343,17 @@ TEST_F(PartJobsTest, ProgressIsTheMeanOfTheParts) {
   auto watcher = *harness_.queue->Watch(QueueHarness::Key("whole"), "", [] {});
   QueueHarness::Drain(*watcher);
   Tick();
-  const Job whole = Get();
-  EXPECT_EQ(whole.progress.step, 200u);
-  EXPECT_NEAR(whole.progress.figures.at("fraction"), 0.2, 1e-9);
-  EXPECT_EQ(whole.progress.figures.at("samples"), 2000);
-  EXPECT_EQ(whole.progress.figures.at("samples_per_second"), 20);
-  EXPECT_EQ(whole.progress.eta_seconds, 90);
+  const v1::Progress whole = Get().progress.training();
+  EXPECT_EQ(whole.step(), 200u);
+  EXPECT_NEAR(whole.fraction(), 0.2, 1e-9);
+  EXPECT_EQ(whole.samples(), 2000);
+  EXPECT_EQ(whole.samples_per_second(), 20);
+  EXPECT_EQ(whole.eta_seconds(), 90);
   ASSERT_EQ(QueueHarness::Drain(*watcher).size(), 1u);
   Succeed(first);
   Tick();
-  EXPECT_NEAR(Get().progress.figures.at("fraction"), 0.65, 1e-9);
-  EXPECT_EQ(Get().progress.figures.at("samples_per_second"), 10);
+  EXPECT_NEAR(Get().progress.training().fraction(), 0.65, 1e-9);
+  EXPECT_EQ(Get().progress.training().samples_per_second(), 10);
 }
 
 TEST_F(PartJobsTest, ListsShowPartsOnlyWhereTheyAreAskedFor) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error_reason.h"
+#include "common/messages/deterministic_bytes.h"
 #include "server/queue/leases/queue_wait.h"
 #include "tests/testing/queue_harness.h"
 
@@ -37,19 +38,23 @@ class PoseLeasesTest : public testing::Test {
     return *grant;
   }
 
-  static PoseResult Result() {
-    PoseResult result;
-    result.photographs = result.usable = result.posed = 2;
-    result.json = QueueHarness::Blob("report");
-    return result;
+  static v1::PoseReport Report() {
+    v1::PoseReport report;
+    report.set_photographs(2);
+    report.set_usable(2);
+    report.set_posed(2);
+    *report.mutable_json() = ToProto(QueueHarness::Blob("report"));
+    return report;
   }
   static std::vector<SceneFileRecord> SceneFiles() {
     return {{"sparse/0/images.bin", QueueHarness::Blob("model")},
             {"images/a.jpg", QueueHarness::Blob("upright a")}};
   }
-  static JobProgress Progress(uint32_t stage) {
-    JobProgress progress;
-    progress.pose = {stage, 7, "placing cameras", 1, 2, 3.5};
+  static internal::JobProgress Progress(uint32_t stage) {
+    internal::JobProgress progress;
+    progress.mutable_pose()->set_stage(stage);
+    progress.mutable_pose()->set_stages(7);
+    progress.mutable_pose()->set_doing("placing cameras");
     return progress;
   }
 
@@ -65,15 +70,15 @@ TEST_F(PoseLeasesTest, CommittedFilesBecomeTheSceneAndEndTheJob) {
   ASSERT_THAT(leases().Renew(grant.lease, WorkPhase::kPreparing), IsOk());
   ASSERT_THAT(leases().ReportProgress(grant.lease, Progress(6)), IsOk());
   EXPECT_EQ(Get("fox").state, JobState::kRunning);
-  EXPECT_EQ(Get("fox").progress.pose.doing, "placing cameras");
+  EXPECT_EQ(Get("fox").progress.pose().doing(), "placing cameras");
   for (int i = 0; i < 2; ++i) {  // the reply may be lost
-    ASSERT_THAT(leases().CommitPoses(grant.lease, Result(), SceneFiles()), IsOk());
+    ASSERT_THAT(leases().CommitPoses(grant.lease, Report(), SceneFiles()), IsOk());
     // A heartbeat may still be on the way.
     EXPECT_THAT(leases().Renew(grant.lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kTrain));
     ASSERT_THAT(leases().Finish(grant.lease, {}), IsOk());
   }
   EXPECT_EQ(Get("fox").state, JobState::kSucceeded);
-  EXPECT_EQ(Get("fox").pose_result, Result());
+  EXPECT_TRUE(AreEqual(Get("fox").pose_report.value(), Report()));
   const auto scene = harness_.scenes->Get(QueueHarness::Key("garden"));
   ASSERT_THAT(scene, IsOk());
   ASSERT_EQ(scene->files.size(), 2u);
@@ -94,12 +99,12 @@ TEST_F(PoseLeasesTest, SceneIsThereAfterARestartInWhateverOrderItCame) {
   ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
   const LeaseGrant grant = *Acquire();
   harness_.Restart();
-  ASSERT_THAT(leases().CommitPoses(grant.lease, Result(), SceneFiles()), IsOk());
+  ASSERT_THAT(leases().CommitPoses(grant.lease, Report(), SceneFiles()), IsOk());
   harness_.Restart();
   EXPECT_EQ(Get("fox").state, JobState::kSucceeded);
-  EXPECT_EQ(Get("fox").pose_result, Result());
+  EXPECT_TRUE(AreEqual(Get("fox").pose_report.value(), Report()));
   EXPECT_THAT(harness_.scenes->Get(QueueHarness::Key("garden")), IsOk());
-  ASSERT_THAT(leases().CommitPoses(grant.lease, Result(), SceneFiles()), IsOk());
+  ASSERT_THAT(leases().CommitPoses(grant.lease, Report(), SceneFiles()), IsOk());
 }
 
 TEST_F(PoseLeasesTest, OnlyWorkersWithColmapGetItAndFilmsNeedFfmpegToo) {
@@ -146,19 +151,19 @@ TEST_F(PoseLeasesTest, LostWorkersJobStartsAgainFromTheBeginningAndSaysSo) {
   EXPECT_EQ(job.state, JobState::kQueued);
   EXPECT_EQ(job.queue_reason, QueueReason::kWorkerLost);
   EXPECT_EQ(job.queue_message, "worker worker-a was lost; it starts again from the beginning");
-  EXPECT_EQ(job.progress.pose.stage, 0u);
+  EXPECT_EQ(job.progress.pose().stage(), 0u);
   const LeaseGrant second = *Acquire("worker-b");
   EXPECT_EQ(second.job.attempt, 2u);
-  EXPECT_THAT(leases().CommitPoses(lost.lease, Result(), SceneFiles()),
+  EXPECT_THAT(leases().CommitPoses(lost.lease, Report(), SceneFiles()),
               StatusIs(StatusCode::kFailedPrecondition));
   EXPECT_FALSE(harness_.scenes->Get(QueueHarness::Key("garden")).ok());
-  EXPECT_THAT(leases().CommitPoses(second.lease, Result(), SceneFiles()), IsOk());
+  EXPECT_THAT(leases().CommitPoses(second.lease, Report(), SceneFiles()), IsOk());
 }
 
 TEST_F(PoseLeasesTest, TooFewPosedPhotographsFailItAndKeepTheReport) {
   ASSERT_THAT(queue().Create(Spec("fox")), IsOk());
   const LeaseGrant grant = *Acquire();
-  ASSERT_THAT(leases().CommitPoses(grant.lease, Result(), {}), IsOk());
+  ASSERT_THAT(leases().CommitPoses(grant.lease, Report(), {}), IsOk());
   EXPECT_EQ(Get("fox").state, JobState::kRunning);
   EXPECT_THAT(leases().Finish(grant.lease, {}), StatusIs(StatusCode::kFailedPrecondition));
   JobOutcome outcome;
@@ -172,7 +177,7 @@ TEST_F(PoseLeasesTest, TooFewPosedPhotographsFailItAndKeepTheReport) {
   const Job job = Get("fox");
   EXPECT_EQ(job.state, JobState::kFailed);
   EXPECT_EQ(job.error.problems.size(), 1u);
-  EXPECT_EQ(job.pose_result, Result());
+  EXPECT_TRUE(AreEqual(job.pose_report.value(), Report()));
   EXPECT_FALSE(harness_.scenes->Get(QueueHarness::Key("garden")).ok());
   // The name is free again, also after a restart.
   harness_.Restart();
@@ -204,7 +209,7 @@ TEST_F(PoseLeasesTest, CancelIsAtOnceInTheQueueAndThroughItsWorkerLater) {
   const LeaseGrant grant = *Acquire();
   EXPECT_EQ(queue().Cancel(QueueHarness::Key("hen"))->state, JobState::kCancelling);
   EXPECT_EQ(*leases().Renew(grant.lease, WorkPhase::kRunning), LeaseOrder::kCancel);
-  const absl::Status late = leases().CommitPoses(grant.lease, Result(), SceneFiles());
+  const absl::Status late = leases().CommitPoses(grant.lease, Report(), SceneFiles());
   EXPECT_THAT(late, StatusIs(StatusCode::kFailedPrecondition));
   EXPECT_EQ(GetReason(late)->reason, reason::kStateConflict);
   JobOutcome outcome;
@@ -219,13 +224,13 @@ TEST_F(PoseLeasesTest, RefusedCommitMakesNoScene) {
   const LeaseGrant grant = *Acquire();
   std::vector<SceneFileRecord> outside = SceneFiles();
   outside[0].path = "../images.bin";
-  EXPECT_THAT(leases().CommitPoses(grant.lease, Result(), outside),
+  EXPECT_THAT(leases().CommitPoses(grant.lease, Report(), outside),
               StatusIs(StatusCode::kInvalidArgument));
   harness_.blobs.missing = {QueueHarness::Blob("model").sha256};
-  EXPECT_THAT(leases().CommitPoses(grant.lease, Result(), SceneFiles()),
+  EXPECT_THAT(leases().CommitPoses(grant.lease, Report(), SceneFiles()),
               StatusIs(StatusCode::kFailedPrecondition));
   EXPECT_FALSE(harness_.scenes->Get(QueueHarness::Key("garden")).ok());
-  EXPECT_FALSE(Get("fox").pose_result.has_value());
+  EXPECT_FALSE(Get("fox").pose_report.has_value());
   EXPECT_NE(Get("fox").state, JobState::kSucceeded);
 }
 
@@ -287,14 +292,14 @@ TEST_F(PoseLeasesTest, FilesOfAnEndedJobLeaveMemory) {
   EXPECT_EQ(in_memory().files.size(), 2u);
   const LeaseGrant grant = *Acquire();
   ASSERT_THAT(leases().Renew(grant.lease, WorkPhase::kRunning), IsOk());
-  ASSERT_THAT(leases().CommitPoses(grant.lease, Result(), SceneFiles()), IsOk());
+  ASSERT_THAT(leases().CommitPoses(grant.lease, Report(), SceneFiles()), IsOk());
   for (const bool restarted : {false, true}) {
     if (restarted) harness_.Restart();
     EXPECT_EQ(in_memory().files.size(), 0u) << restarted;
     EXPECT_EQ(in_memory().n_stored_files, 2u);
     EXPECT_EQ(Get("fox").pose.files, Spec("fox").pose.files);
     EXPECT_EQ(Get("fox").pose.n_stored_files, 0u);
-    EXPECT_EQ(Get("fox").pose_result, Result());
+    EXPECT_TRUE(AreEqual(Get("fox").pose_report.value(), Report()));
     // A change of the job leaves them there.
     JobUpdate update;
     update.priority = restarted ? 2 : 1;

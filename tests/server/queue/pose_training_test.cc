@@ -56,7 +56,7 @@ class PoseTrainingTest : public testing::Test {
                 {"images/a.jpg", QueueHarness::Blob("upright a")}}) {
     const std::optional<LeaseGrant> grant = Acquire("colmap");
     ASSERT_TRUE(grant.has_value());
-    ASSERT_THAT(harness_.leases->CommitPoses(grant->lease, PoseResult(), files), IsOk());
+    ASSERT_THAT(harness_.leases->CommitPoses(grant->lease, v1::PoseReport(), files), IsOk());
   }
   void FailPoses() {
     const std::optional<LeaseGrant> grant = Acquire("colmap");

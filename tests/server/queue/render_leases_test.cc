@@ -31,12 +31,13 @@ class RenderLeasesTest : public testing::Test {
     spec.project = "default";
     spec.id = id;
     spec.kind = JobKind::kRender;
-    spec.render.from_checkpoint = true;
-    spec.render.source = QueueHarness::Key("trained");
-    spec.render.request = "request of " + id;
-    spec.render.n_frames = n_frames;
-    spec.render.images = !movie;
-    spec.render.movie = movie;
+    spec.model.from_checkpoint = true;
+    spec.model.source = QueueHarness::Key("trained");
+    spec.render.set_checkpoint("projects/default/jobs/trained/checkpoints/-");
+    spec.render.mutable_path()->mutable_scene()->set_frames(n_frames);
+    spec.render.add_channels(v1::RGB);
+    spec.render.set_images(!movie);
+    spec.render.set_movie(movie);
     return spec;
   }
 
@@ -65,7 +66,7 @@ class RenderLeasesTest : public testing::Test {
 
 TEST_F(RenderLeasesTest, TwoWorkersShareAJobAndEveryFrameIsStoredOnce) {
   ASSERT_THAT(harness_.queue->Create(Spec("film", 20)), IsOk());
-  EXPECT_EQ(Get("film").render.model_blob, QueueHarness::Blob("model 7"));
+  EXPECT_EQ(Get("film").model.blob, QueueHarness::Blob("model 7"));
   const auto first = Acquire("worker-a"), second = Acquire("worker-b");
   ASSERT_TRUE(first.has_value() && second.has_value());
   EXPECT_NE(first->lease.part, second->lease.part);
@@ -156,7 +157,7 @@ TEST_F(RenderLeasesTest, MovieIsMadeLastByAWorkerThatHasFfmpegAndItsFramesAreDro
 
 TEST_F(RenderLeasesTest, FramesAndMovieWithAStyleWaitForWorkersThatAnnounceIt) {
   JobSpec spec = Spec("film", 3, /*movie=*/true);
-  spec.render.feature = kStyleFeature;
+  spec.model.feature = kStyleFeature;
   ASSERT_THAT(harness_.queue->Create(spec), IsOk());
   WorkerRecord worker;
   worker.connected = true;

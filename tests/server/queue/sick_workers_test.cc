@@ -30,11 +30,12 @@ class SickWorkersTest : public testing::Test {
     spec.id = id;
     spec.kind = kind;
     spec.pose.files = {{"a.jpg", QueueHarness::Blob("a")}};
-    spec.exporting.from_checkpoint = spec.render.from_checkpoint = true;
-    spec.exporting.source = spec.render.source = QueueHarness::Key("trained");
-    spec.exporting.request = spec.render.request = "request";
-    spec.render.n_frames = 2;
-    spec.render.images = true;
+    spec.model.from_checkpoint = true;
+    spec.model.source = QueueHarness::Key("trained");
+    spec.exporting.set_format(v1::ExportSpec::GLB);
+    spec.render.mutable_path()->mutable_scene()->set_frames(2);
+    spec.render.add_channels(v1::RGB);
+    spec.render.set_images(true);
     ASSERT_THAT(harness_.queue->Create(spec), IsOk());
   }
   // The engine of "a" dies on three jobs.
@@ -211,7 +212,7 @@ TEST_F(SickWorkersTest, AnySuccessOfAnyKindHealsAWorker) {
   Create("mesh", JobKind::kExport);
   ASSERT_EQ(Take("a"), "mesh");
   JobOutcome made;
-  made.exported = ExportResult{{{"mesh.glb", QueueHarness::Blob("mesh")}}, "report"};
+  *made.exported.emplace().add_files()->mutable_blob() = ToProto(QueueHarness::Blob("mesh"));
   EXPECT_THAT(leases_.Finish(held_, made), IsOk());
   EXPECT_TRUE(Record("a").avoids.empty());
   CrashThrice();

@@ -17,14 +17,21 @@ std::vector<uint32_t> StepsOf(const TrainingCurve& curve) {
   return steps;
 }
 
-JobProgress Progress(uint32_t step, double loss, const std::string& image = "") {
-  JobProgress progress;
-  progress.step = step;
-  progress.figures = {{"loss", loss}, {"seconds", step * 0.1}};
+v1::Progress Progress(uint32_t step, double loss, const std::string& image = "") {
+  v1::Progress progress;
+  progress.set_step(step);
+  progress.set_loss(loss);
+  progress.set_seconds(step * 0.1);
   if (!image.empty()) {
-    progress.preview_step = step;
-    progress.preview_image = QueueHarness::Blob(image);
+    progress.set_preview_step(step);
+    *progress.mutable_preview_image() = ToProto(QueueHarness::Blob(image));
   }
+  return progress;
+}
+
+internal::JobProgress Of(const v1::Progress& training) {
+  internal::JobProgress progress;
+  *progress.mutable_training() = training;
   return progress;
 }
 
@@ -90,10 +97,10 @@ class StoredCurveTest : public testing::Test {
 
 TEST_F(StoredCurveTest, NoPointIsLostByAKillWhenTheWorkerRepeatsItsLastOnes) {
   const LeaseRef lease = harness_.Running("one");
-  std::vector<JobProgress> recent;
+  std::vector<v1::Progress> recent;
   for (uint32_t step = 10; step <= 250; step += 10) {
     recent.push_back(Progress(step, 0.5));
-    ASSERT_THAT(harness_.leases->ReportProgress(lease, recent.back()), IsOk());
+    ASSERT_THAT(harness_.leases->ReportProgress(lease, Of(recent.back())), IsOk());
     harness_.clock.Advance(absl::Seconds(1));
   }
   const auto before = Points();
@@ -108,8 +115,8 @@ TEST_F(StoredCurveTest, NoPointIsLostByAKillWhenTheWorkerRepeatsItsLastOnes) {
 TEST_F(StoredCurveTest, CurveOfAJobThatEndedIsReadFromTheStoreAndGoesWithTheJob) {
   const LeaseRef lease = harness_.Running("one");
   for (uint32_t step : {10u, 20u}) {
-    ASSERT_THAT(harness_.leases->ReportProgress(lease, Progress(step, 0.5, std::to_string(step))),
-                IsOk());
+    const v1::Progress progress = Progress(step, 0.5, std::to_string(step));
+    ASSERT_THAT(harness_.leases->ReportProgress(lease, Of(progress)), IsOk());
   }
   ASSERT_THAT(harness_.leases->Finish(lease, {}), IsOk());
   harness_.Restart();
@@ -129,7 +136,7 @@ TEST_F(StoredCurveTest, ScoresOfTestViewsAreKeptWithASuccessAlsoWithoutPoints) {
   for (const char* name : {"one", "two"}) {
     const LeaseRef lease = harness_.Running(name);
     if (lease.job.id == "one") {
-      ASSERT_THAT(harness_.leases->ReportProgress(lease, Progress(10, 0.5)), IsOk());
+      ASSERT_THAT(harness_.leases->ReportProgress(lease, Of(Progress(10, 0.5))), IsOk());
     }
     EXPECT_TRUE(harness_.queue->GetCurve(lease.job)->test_views.empty());
     JobOutcome outcome;

@@ -1,6 +1,7 @@
 #include "server/queue/state/watcher.h"
 
 #include "absl/strings/escaping.h"
+#include "common/messages/deterministic_bytes.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
 
@@ -18,9 +19,9 @@ class WatcherTest : public testing::Test {
   std::unique_ptr<Watcher> Watch(const std::string& token = "") {
     return *queue().Watch({"default", "one"}, token, [this] { ++n_woken_; });
   }
-  static JobProgress At(uint32_t step) {
-    JobProgress progress;
-    progress.step = step;
+  static internal::JobProgress At(uint32_t step) {
+    internal::JobProgress progress;
+    progress.mutable_training()->set_step(step);
     return progress;
   }
   QueueHarness harness_;
@@ -134,7 +135,7 @@ TEST_F(WatcherTest, ResumeAtEverySequenceRepeatsWhatWasSeenAndGoesOnFromThere) {
         EXPECT_EQ(now.queue_reason, then.queue_reason);
         EXPECT_EQ(now.attempt, then.attempt);
         EXPECT_EQ(now.lease.members, then.lease.members);
-        EXPECT_EQ(now.progress, then.progress);
+        EXPECT_TRUE(AreEqual(now.progress, then.progress));
         EXPECT_EQ(QueueHarness::Steps(now), QueueHarness::Steps(then));
         EXPECT_EQ(now.final_psnr, then.final_psnr);
         EXPECT_EQ(now.end_time, then.end_time);
@@ -150,7 +151,7 @@ TEST_F(WatcherTest, ResumeAtTheLastEventShowsTheProgressOfNow) {
   EXPECT_THAT(leases().ReportProgress(lease, At(7)), IsOk());
   const auto events = QueueHarness::Drain(*Watch(token));
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(events[0].job.progress.step, 7u);
+  EXPECT_EQ(events[0].job.progress.training().step(), 7u);
 }
 
 TEST_F(WatcherTest, LiveProgressIsCoalescedToTheLatestAndStateChangesAreNot) {
@@ -164,7 +165,7 @@ TEST_F(WatcherTest, LiveProgressIsCoalescedToTheLatestAndStateChangesAreNot) {
   auto events = QueueHarness::Drain(*slow);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].kind, WatchEventKind::kProgress);
-  EXPECT_EQ(events[0].job.progress.step, 5u);
+  EXPECT_EQ(events[0].job.progress.training().step(), 5u);
   EXPECT_EQ(events[0].sequence, 3u) << "carries the last stored one";
   EXPECT_EQ(n_woken_, 5);
 
@@ -173,7 +174,8 @@ TEST_F(WatcherTest, LiveProgressIsCoalescedToTheLatestAndStateChangesAreNot) {
   events = QueueHarness::Drain(*slow);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].job.state, kCancelling);
-  EXPECT_EQ(events[0].job.progress.step, 6u) << "a stored event carries the progress before it";
+  EXPECT_EQ(events[0].job.progress.training().step(), 6u)
+      << "a stored event carries the progress before it";
 }
 
 TEST_F(WatcherTest, ProgressIsStoredOnceInTenSeconds) {
@@ -185,7 +187,7 @@ TEST_F(WatcherTest, ProgressIsStoredOnceInTenSeconds) {
   }
   EXPECT_EQ(harness_.memory_store.n_commits() - before, 3);
   harness_.Restart();
-  EXPECT_EQ(harness_.Get("one").progress.step, 30u);
+  EXPECT_EQ(harness_.Get("one").progress.training().step(), 30u);
 }
 
 TEST_F(WatcherTest, TokenOlderThanTheLogGivesASnapshotWithAGap) {

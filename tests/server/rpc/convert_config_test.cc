@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "server/queue/records/basic_messages.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/error_reason.h"
+#include "server/queue/kinds/kind_policy.h"
 #include "server/queue/kinds/render_work.h"
 #include "server/rpc/convert/convert_job.h"
 #include "server/rpc/convert/view_request.h"
@@ -51,13 +52,15 @@ std::vector<std::string> WrongFields(const v1::CreateJobRequest& request) {
 }
 
 // A job that is granted to a worker, as the queue makes it.
-LeaseGrant GrantOf(const JobSpec& spec, uint32_t part) {
+LeaseGrant GrantOf(const JobSpec& spec, uint32_t part, const std::string& crop = "") {
   LeaseGrant grant;
   grant.job.key = {"default", "film"};
   grant.job.kind = JobKind::kRender;
   grant.job.render = spec.render;
-  grant.job.render.model_blob = {std::string(64, 'a'), 7};
-  grant.job.render_work = NewRenderWork(grant.job.render);
+  FoundModel found;
+  found.blob = {std::string(64, 'a'), 7};
+  found.crop = crop;
+  PolicyOf(grant.job).UseModel(spec.model, found, grant.job);
   grant.lease = {grant.job.key, "w", 5, part};
   return grant;
 }
@@ -66,14 +69,12 @@ TEST(ConvertRenderTest, RequestBecomesASpecWithDefaults) {
   const auto spec = FromProto(Request());
   ASSERT_THAT(spec, IsOk());
   EXPECT_EQ(spec->kind, JobKind::kRender);
-  EXPECT_EQ(spec->render.source, (ResourceKey{"default", "mic"}));
-  EXPECT_EQ(spec->render.n_frames, 20u);
-  EXPECT_EQ(spec->render.n_channels, 1u);
-  EXPECT_TRUE(spec->render.movie);
-  v1::RenderSpec requested;
-  ASSERT_TRUE(requested.ParseFromString(spec->render.request));
-  EXPECT_EQ(requested.fps(), 30);
-  EXPECT_EQ(requested.channels(0), v1::RGB);
+  EXPECT_EQ(spec->model.source, (ResourceKey{"default", "mic"}));
+  EXPECT_EQ(FramesOf(spec->render.path()), 20u);
+  EXPECT_TRUE(spec->render.movie());
+  EXPECT_EQ(spec->render.fps(), 30);
+  ASSERT_EQ(spec->render.channels_size(), 1);
+  EXPECT_EQ(spec->render.channels(0), v1::RGB);
 }
 
 TEST(ConvertRenderTest, EveryWrongFieldIsNamed) {
@@ -106,14 +107,12 @@ TEST(ConvertRenderTest, StyleOfAJobReachesItsFramesAndItsMovie) {
   for (int i = 0; i < 3; ++i) render.mutable_style()->mutable_crop()->add_size(1);
   const auto spec = FromProto(request);
   ASSERT_THAT(spec, IsOk());
-  v1::RenderSpec requested;
-  ASSERT_TRUE(requested.ParseFromString(spec->render.request));
-  EXPECT_EQ(requested.style().crop().center(2), 0.5);
+  EXPECT_EQ(spec->render.style().crop().center(2), 0.5);
   const v1::DesiredJob frames = ToProto(GrantOf(*spec, 0));
   EXPECT_EQ(frames.frames().frames(0).view().style().crop().center(2), 0.5);
   EXPECT_TRUE(ToProto(GrantOf(*spec, 2)).movie().alpha());
-  EXPECT_EQ(spec->render.feature, "style");
-  EXPECT_EQ(FromProto(Request())->render.feature, "");
+  EXPECT_EQ(spec->model.feature, "style");
+  EXPECT_EQ(FromProto(Request())->model.feature, "");
 }
 
 TEST(ConvertRenderTest, FramesAreExrIfAskedForAndGoToWorkersThatKnowIt) {
@@ -127,7 +126,7 @@ TEST(ConvertRenderTest, FramesAreExrIfAskedForAndGoToWorkersThatKnowIt) {
   render.set_images(true);
   const auto spec = FromProto(request);
   ASSERT_THAT(spec, IsOk());
-  EXPECT_EQ(spec->render.feature, "style");
+  EXPECT_EQ(spec->model.feature, "style");
   const LeaseGrant grant = GrantOf(*spec, 0);
   EXPECT_EQ(ToProto(grant).frames().frames(3).view().format(), v1::EXR);
   EXPECT_EQ(ToProto(grant.job, false).render().format(), v1::EXR);
@@ -136,7 +135,7 @@ TEST(ConvertRenderTest, FramesAreExrIfAskedForAndGoToWorkersThatKnowIt) {
     EXPECT_EQ(WrongFields(request), std::vector<std::string>{"job.render.format"});
   }
   render.set_format(v1::PNG);
-  EXPECT_EQ(FromProto(request)->render.feature, "");
+  EXPECT_EQ(FromProto(request)->model.feature, "");
 }
 
 TEST(ConvertRenderTest, KeptBoxCutsFramesThatNameNone) {
@@ -148,10 +147,9 @@ TEST(ConvertRenderTest, KeptBoxCutsFramesThatNameNone) {
   for (const bool whole : {false, true}) {
     v1::CreateJobRequest request = Request();
     if (whole) request.mutable_job()->mutable_render()->mutable_style()->set_whole(true);
-    auto spec = FromProto(request);
+    const auto spec = FromProto(request);
     ASSERT_THAT(spec, IsOk());
-    spec->render.crop = kept.SerializeAsString();
-    const LeaseGrant grant = GrantOf(*spec, 0);
+    const LeaseGrant grant = GrantOf(*spec, 0, kept.SerializeAsString());
     EXPECT_EQ(ToProto(grant).frames().frames(0).view().style().has_crop(), !whole);
     EXPECT_EQ(ToProto(grant.job, false).render().style().has_crop(), !whole);
   }

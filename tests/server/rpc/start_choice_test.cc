@@ -40,8 +40,8 @@ class ChooseStartTest : public ::testing::Test {
       EXPECT_THAT(SetConfigField(key, value, &config), IsOk());
     Job& job = jobs_.emplace_back();
     job.training.config = ToMessage(config);
-    job.progress.step = 100;
-    job.progress.figures["samples"] = n_samples;
+    job.progress.mutable_training()->set_step(100);
+    job.progress.mutable_training()->set_samples(n_samples);
     ModelRecord& model = models_.emplace_back();
     model.key = {"default", id};
     model.step = 100;
@@ -92,7 +92,7 @@ TEST_F(ChooseStartTest, SamplesAreThoseOfTheModelsStep) {
   EXPECT_THAT(Choose(&lego).reason, HasSubstr("11.0 M samples"));
   models_.front().step = 50;
   EXPECT_THAT(Choose(&lego).reason, HasSubstr("20.0 M samples"));
-  jobs_.front().progress.step = 0;  // nothing is known
+  jobs_.front().progress.mutable_training()->set_step(0);  // nothing is known
   EXPECT_EQ(IdFor(&lego), "late");
 }
 

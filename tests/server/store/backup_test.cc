@@ -48,6 +48,7 @@ class BackupTest : public testing::Test {
     ModelRecord model;
     model.key = {"default", "model"};
     model.create_sequence = 2;
+    model.job = "one";
     model.blob = *blobs_->Put("a model");
     write.models.push_back(model);
     EXPECT_THAT(store_->Commit(write), IsOk());

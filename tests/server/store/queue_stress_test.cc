@@ -100,8 +100,8 @@ class QueueStressTest : public testing::Test {
       const LeaseRef lease = (*grant)->lease;
       const uint32_t first = (*grant)->resume.has_value() ? (*grant)->resume->step : 0;
       for (uint32_t step = first + 1; step <= first + 3; ++step) {
-        JobProgress progress;
-        progress.step = step;
+        internal::JobProgress progress;
+        progress.mutable_training()->set_step(step);
         ExpectOkOrFenced(leases_->ReportProgress(lease, progress).status());
         CheckpointRecord checkpoint;
         checkpoint.step = step;

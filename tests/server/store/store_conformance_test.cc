@@ -4,8 +4,10 @@
 #include <functional>
 #include <memory>
 
+#include "common/messages/deterministic_bytes.h"
+#include "server/queue/records/resource_messages.h"
+#include "server/queue/records/stored_job.h"
 #include "server/store/postgres/postgres_stores.h"
-#include "server/store/record_codec.h"
 #include "server/store/sqlite_access_store.h"
 #include "server/store/sqlite_store.h"
 #include "tests/testing/fake_access_store.h"
@@ -175,10 +177,12 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   scene.key = {"default", "scene"};
   scene.create_sequence = 2;
   scene.files = {{"a/b.png", QueueHarness::Blob("b")}};
+  scene.byte_size = 1;
   write.new_scenes = {scene};
   ModelRecord model;
   model.key = {"lab", "model"};
   model.create_sequence = 9;
+  model.job = "one";
   model.step = 4;
   write.models = {model};
   write.new_requests = {{RequestRecord::Kind::kModel, "lab", kRequestA, "model", "f0",
@@ -200,22 +204,24 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   EXPECT_EQ(loaded.state, job.state);
   EXPECT_EQ(loaded.create_sequence, 3u);
   EXPECT_EQ(loaded.lease, job.lease);
-  EXPECT_EQ(EncodeJobBody(loaded), EncodeJobBody(job));
+  EXPECT_EQ(DeterministicBytes(ToRecord(loaded)), DeterministicBytes(ToRecord(job)));
   ASSERT_EQ(stored.events.size(), 3u);
   EXPECT_EQ(stored.events[1].first, job.key);
   EXPECT_EQ(stored.events[1].second.kind, JobEventKind::kCheckpointCommitted);
   ASSERT_EQ(stored.scenes.size(), 1u);
-  EXPECT_EQ(EncodeSceneBody(stored.scenes[0]), EncodeSceneBody(scene));
+  EXPECT_EQ(DeterministicBytes(ToRecord(stored.scenes[0])), DeterministicBytes(ToRecord(scene)));
   ASSERT_EQ(stored.models.size(), 1u);
   EXPECT_EQ(stored.models[0].key, model.key);
-  EXPECT_EQ(EncodeModelBody(stored.models[0]), EncodeModelBody(model));
+  EXPECT_EQ(DeterministicBytes(ToRecord(stored.models[0])), DeterministicBytes(ToRecord(model)));
   StoreWrite change;
   change.models = {model};
-  change.models[0].crop = "a box";
+  v1::CropBox box;
+  box.add_size(2);
+  change.models[0].crop = box.SerializeAsString();
   ASSERT_THAT(jobs().Commit(change), IsOk());
   Reopen();
   ASSERT_EQ(Load().models.size(), 1u);
-  EXPECT_EQ(Load().models[0].crop, "a box");
+  EXPECT_EQ(Load().models[0].crop, box.SerializeAsString());
   ASSERT_EQ(stored.requests.size(), 1u);
   EXPECT_EQ(stored.requests[0].kind, RequestRecord::Kind::kModel);
   EXPECT_EQ(stored.requests[0].resource_id, "model");

@@ -3,8 +3,9 @@
 
 #include <filesystem>
 
+#include "common/messages/deterministic_bytes.h"
+#include "server/queue/records/stored_job.h"
 #include "server/store/postgres/postgres_stores.h"
-#include "server/store/record_codec.h"
 #include "server/store/sqlite_access_store.h"
 #include "server/store/sqlite_store.h"
 #include "tests/testing/postgres_cluster.h"
@@ -23,12 +24,13 @@ std::string ContentOf(JobStore& jobs, AccessStore& access) {
   const StoredState stored = *jobs.Load();
   std::string text = stored.store_epoch + stored.token_secret + absl::FormatTime(*stored.age);
   for (const Job& job : stored.jobs) {
-    text += fmt::format("{} {} {} {} {}\n", job.key.id, job.create_sequence,
-                        JobStateName(job.state), job.lease.epoch, EncodeJobBody(job));
+    text +=
+        fmt::format("{} {} {} {} {}\n", job.key.id, job.create_sequence, JobStateName(job.state),
+                    job.lease.epoch, DeterministicBytes(ToRecord(job)));
     text += std::to_string(jobs.LoadCurve(job.key)->points().size());
   }
   for (const auto& [key, event] : stored.events) {
-    text += key.id + std::to_string(event.sequence) + EncodeEventBody(event);
+    text += key.id + std::to_string(event.sequence) + DeterministicBytes(ToRecord(event));
   }
   for (const auto& scene : stored.scenes) text += scene.key.id + EncodeSceneBody(scene);
   for (const auto& model : stored.models) text += model.key.id + EncodeModelBody(model);

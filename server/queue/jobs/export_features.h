@@ -1,11 +1,6 @@
 #pragma once
 
-#include <string>
 #include <string_view>
-#include <vector>
-
-#include "server/queue/jobs/model_source.h"
-#include "server/queue/resources/scene_record.h"
 
 namespace nerf {
 
@@ -19,21 +14,5 @@ inline constexpr std::string_view kMoreExportsFeature = "export-2";
 inline constexpr std::string_view kPathExportsFeature = "export-3";
 inline constexpr std::string_view kBakedExportsFeature = "export-4";
 inline constexpr std::string_view kNanoVdbFeature = "export-nvdb";
-
-// What an export job is to do.
-struct ExportSpec : ModelSource {
-  std::string request;        // what the client sent, without labels: opaque bytes for the service
-  double expected_bytes = 0;  // of the file, that follow from the model; 0: none do
-
-  bool operator==(const ExportSpec&) const = default;
-};
-
-// What it has made.
-struct ExportResult {
-  std::vector<SceneFileRecord> files;  // by name; at least one
-  std::string report;                  // opaque bytes for the service
-
-  bool operator==(const ExportResult&) const = default;
-};
 
 }  // namespace nerf

@@ -5,21 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "server/queue/jobs/model_source.h"
 #include "server/queue/resources/blob_ref.h"
 
 namespace nerf {
-
-// What a render job is to do.
-struct RenderSpec : ModelSource {
-  std::string request;  // what the client sent: opaque bytes for the service
-  uint32_t n_frames = 0;
-  uint32_t n_channels = 1;  // images of a frame
-  bool images = false;      // the frames are kept
-  bool movie = false;       // a movie is made of them
-
-  bool operator==(const RenderSpec&) const = default;
-};
 
 // The stored images of a frame, one for each channel; none before it is rendered.
 struct FrameRecord {
