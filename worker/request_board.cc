@@ -13,10 +13,11 @@
 #include "common/file_io.h"
 #include "common/logging.h"
 #include "common/messages/rpc_status.h"
+#include "common/messages/worker_limits.h"
 #include "common/status_macros.h"
 #include "common/trace_context.h"
 #include "nerf/v1/scene_service.pb.h"
-#include "worker/base/engine_words.h"
+#include "worker/base/engine_requests.h"
 #include "worker/files/scene_folder.h"
 #include "worker/scene_description.h"
 

@@ -10,6 +10,7 @@
 #include "common/messages/camera_path_text.h"
 #include "common/messages/proto_figures.h"
 #include "common/messages/rpc_status.h"
+#include "common/messages/worker_limits.h"
 #include "engine/messages/config_message.h"
 #include "engine/protocol/failed_line.h"
 #include "engine/scene/camera_file.h"
@@ -25,7 +26,6 @@ using internal::EngineMessage;
 constexpr size_t kMaxListBytes = size_t{1} << 16;
 constexpr size_t kMaxTextBytes = size_t{1} << 14;
 constexpr size_t kProblemOverhead = 40;
-constexpr int kMaxTestViewScores = 4096;
 
 std::string Cut(std::string_view text) { return ToUtf8(text.substr(0, kMaxTextBytes)); }
 

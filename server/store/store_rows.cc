@@ -14,7 +14,6 @@
 #include "common/status_macros.h"
 #include "server/queue/records/resource_messages.h"
 #include "server/queue/records/stored_job.h"
-#include "server/store/curve_codec.h"
 #include "server/store/row_seal.h"
 
 namespace nerf {
@@ -197,7 +196,7 @@ StoreRow EncodeEventRow(const ResourceKey& job, const JobEvent& event) {
 }
 
 StoreRow EncodeCurveRow(const ResourceKey& job, const TrainingCurve& curve) {
-  return Sealed({job.project, job.id}, EncodeCurve(curve));
+  return Sealed({job.project, job.id}, DeterministicBytes(curve.record()));
 }
 
 StoreRow EncodeSceneRow(const SceneRecord& scene) { return EncodeCatalogRow(scene); }
@@ -246,7 +245,9 @@ absl::StatusOr<std::optional<Job>> DecodeJobRow(const std::optional<StoreRow>& r
 absl::StatusOr<TrainingCurve> DecodeCurveRow(const std::optional<StoreRow>& row) {
   if (!row.has_value()) return TrainingCurve();
   NERF_ASSIGN_OR_RETURN(const std::string body, Unsealed(*row));
-  return DecodeCurve(body);
+  internal::CurveRecord record;
+  if (!record.ParseFromString(body)) return CorruptRow(kCurveTable.name, "its body is no record");
+  return TrainingCurve(std::move(record));
 }
 
 absl::StatusOr<StoredState> ReadStoredState(const ReadTable& read) {

@@ -56,7 +56,7 @@ uint64_t BytesOf(const Job& job) {
   for (const CheckpointRecord& checkpoint : job.checkpoints) {
     bytes += sizeof(checkpoint) + 2 * kBlobBytes + BytesOf(checkpoint.tensors);
   }
-  bytes += job.previews.size() * (sizeof(PreviewRecord) + kBlobBytes);
+  bytes += job.previews.size() * (sizeof(v1::TrainingPreview) + kBlobBytes);
   bytes += job.part_models.size() * kBlobBytes + job.parts.size() * sizeof(std::string);
   bytes += job.render_work.parts.size() * sizeof(RenderPart);
   for (const FrameRecord& frame : job.render_work.frames) {

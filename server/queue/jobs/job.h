@@ -66,15 +66,6 @@ struct CheckpointRecord {
   bool operator==(const CheckpointRecord&) const = default;
 };
 
-// An image of one test view during training.
-struct PreviewRecord {
-  uint32_t step = 0;
-  std::optional<double> psnr;  // dB; unset without test views
-  BlobRef image;               // PNG
-
-  bool operator==(const PreviewRecord&) const = default;
-};
-
 // One problem of a scene that made a job fail.
 struct JobProblem {
   std::string file, field, message;
@@ -192,7 +183,7 @@ struct Job {
   JobLease lease;                     // of its only part
   internal::JobProgress progress;
   std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first
-  std::vector<PreviewRecord> previews;        // kept ones (training_curve.h), by step
+  std::vector<v1::TrainingPreview> previews;  // kept ones (training_curve.h), by step
   std::optional<double> best_preview_psnr;    // dB, over all checkpoints ever committed
   std::optional<double> final_psnr;           // dB, over all test views; set in SUCCEEDED
   JobError error;                             // set in FAILED

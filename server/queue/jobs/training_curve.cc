@@ -1,59 +1,66 @@
 #include "server/queue/jobs/training_curve.h"
 
-#include <algorithm>
-#include <string>
-
+#include "common/messages/deterministic_bytes.h"
 #include "server/queue/jobs/thin_out.h"
 
 namespace nerf {
 
-std::optional<CurvePoint> PointOf(const v1::Progress& progress) {
+std::optional<v1::TrainingMetrics> PointOf(const v1::Progress& progress) {
   if (progress.step() == 0 || progress.loss() == 0) return std::nullopt;
-  CurvePoint point{progress.step(),       progress.seconds(),         progress.loss(),
-                   progress.psnr_train(), progress.rays_per_second(), progress.samples_per_second(),
-                   std::nullopt};
+  v1::TrainingMetrics point;
+  point.set_step(progress.step());
+  point.set_seconds(progress.seconds());
+  point.set_loss(progress.loss());
+  point.set_psnr_train(progress.psnr_train());
+  point.set_rays_per_second(progress.rays_per_second());
+  point.set_samples_per_second(progress.samples_per_second());
   const bool has_preview =
       progress.has_preview_step() && progress.preview_step() == progress.step();
-  if (has_preview && progress.has_psnr_preview()) point.psnr_preview = progress.psnr_preview();
+  if (has_preview && progress.has_psnr_preview()) point.set_psnr_preview(progress.psnr_preview());
   return point;
 }
 
-void TrainingCurve::Append(const CurvePoint& point) {
-  points_.push_back(point);
-  changed_ = true;
-  if (points_.size() <= kMaxPoints) return;
-  points_.erase(points_.begin() + static_cast<std::ptrdiff_t>(MostCrowded(points_)));
+uint32_t TrainingCurve::LastStep() const {
+  return record_.points().empty() ? 0 : record_.points().rbegin()->step();
 }
 
-void TrainingCurve::Add(const CurvePoint& point) {
-  if (!points_.empty() && points_.back() == point) return;
-  while (!points_.empty() && points_.back().step >= point.step) points_.pop_back();
+void TrainingCurve::Append(const v1::TrainingMetrics& point) {
+  auto& points = *record_.mutable_points();
+  *points.Add() = point;
+  changed_ = true;
+  if (points.size() > kMaxPoints) points.DeleteSubrange(MostCrowded(points), 1);
+}
+
+void TrainingCurve::Add(const v1::TrainingMetrics& point) {
+  auto& points = *record_.mutable_points();
+  if (!points.empty() && AreEqual(*points.rbegin(), point)) return;
+  while (!points.empty() && LastStep() >= point.step()) points.RemoveLast();
   Append(point);
 }
 
-void TrainingCurve::AddMissing(const std::vector<CurvePoint>& points) {
-  for (const CurvePoint& point : points) {
-    if (points_.empty() || point.step > points_.back().step) Append(point);
+void TrainingCurve::AddMissing(const std::vector<v1::TrainingMetrics>& points) {
+  for (const v1::TrainingMetrics& point : points) {
+    if (point.step() > LastStep()) Append(point);
   }
 }
 
-std::optional<PreviewRecord> NotePreview(const v1::Progress& progress, Job* job) {
+std::optional<v1::TrainingPreview> NotePreview(const v1::Progress& progress, Job* job) {
   if (!progress.has_preview_image()) return std::nullopt;
-  std::vector<PreviewRecord>& previews = job->previews;
-  PreviewRecord preview;
-  preview.step = progress.has_preview_step() ? progress.preview_step() : progress.step();
-  if (progress.has_psnr_preview()) preview.psnr = progress.psnr_preview();
-  preview.image = ToBlobRef(progress.preview_image());
-  if (!previews.empty() && previews.back().image == preview.image) return std::nullopt;
-  std::optional<PreviewRecord> removed;
+  std::vector<v1::TrainingPreview>& previews = job->previews;
+  v1::TrainingPreview preview;
+  preview.set_step(progress.has_preview_step() ? progress.preview_step() : progress.step());
+  if (progress.has_psnr_preview()) preview.set_psnr(progress.psnr_preview());
+  *preview.mutable_image() = progress.preview_image();
+  if (!previews.empty() && AreEqual(previews.back().image(), preview.image())) return std::nullopt;
+  std::optional<v1::TrainingPreview> removed;
   // A job that resumes repeats steps.
-  while (!previews.empty() && previews.back().step >= preview.step) {
+  while (!previews.empty() && previews.back().step() >= preview.step()) {
     removed = previews.back();
     previews.pop_back();
   }
   previews.push_back(preview);
   if (previews.size() > kMaxPreviews) {
-    const auto crowded = previews.begin() + static_cast<std::ptrdiff_t>(MostCrowded(previews));
+    const auto crowded = previews.begin() + MostCrowded(previews);
     removed = *crowded;
     previews.erase(crowded);
   }

@@ -73,7 +73,8 @@ std::vector<BlobRef> BlobsOf(const Job& job) {
   }
   if (const v1::Progress& progress = job.progress.training(); progress.has_preview_image())
     blobs.push_back(ToBlobRef(progress.preview_image()));
-  for (const PreviewRecord& preview : job.previews) blobs.push_back(preview.image);
+  for (const v1::TrainingPreview& preview : job.previews)
+    blobs.push_back(ToBlobRef(preview.image()));
   PolicyOf(job).AddBlobs(job, &blobs);
   return blobs;
 }

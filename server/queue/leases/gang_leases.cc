@@ -7,6 +7,7 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/messages/worker_limits.h"
 #include "common/status_macros.h"
 #include "server/queue/jobs/stop_cause.h"
 #include "server/queue/kinds/kind_policy.h"

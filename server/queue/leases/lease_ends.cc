@@ -74,7 +74,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
                   StateConflict(fmt::format("{} is {}: nobody asked its worker to stop",
                                             JobName(lease.job), JobStateName(job.state))));
   }
-  std::optional<PreviewRecord> removed_preview;
+  std::optional<v1::TrainingPreview> removed_preview;
   if (outcome.progress.has_value() && TraitsOf(job).has_checkpoints) {
     *job.progress.mutable_training() = *outcome.progress;
     removed_preview = NotePreview(*outcome.progress, &job);
@@ -96,7 +96,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   }
   NERF_RETURN_IF_ERROR(change.Move(ending->to));
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
-  if (removed_preview.has_value()) state_.blobs.Release(removed_preview->image);
+  if (removed_preview.has_value()) state_.blobs.Release(ToBlobRef(removed_preview->image()));
   ReleaseBlobs(retired);
   if (ending->to == JobState::kSucceeded) NoteWorked(lease.worker);
   state_.observer.OnAttemptEnded(entry.job, ending->result);

@@ -38,9 +38,9 @@ absl::Status CheckCheckpoint(const CheckpointRecord& checkpoint) {
 void NoteProgress(QueueState& state, JobEntry& entry, const v1::Progress& progress)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
   if (const auto point = PointOf(progress); point.has_value()) entry.curve.Add(*point);
-  const std::optional<PreviewRecord> removed = NotePreview(progress, &entry.job);
-  if (removed.has_value() && ToBlobRef(progress.preview_image()) != removed->image) {
-    state.blobs.Release(removed->image);
+  const std::optional<v1::TrainingPreview> removed = NotePreview(progress, &entry.job);
+  if (removed.has_value() && !AreEqual(progress.preview_image(), removed->image())) {
+    state.blobs.Release(ToBlobRef(removed->image()));
   }
 }
 
@@ -247,7 +247,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
 
 absl::Status LeaseTable::AddRecentProgress(const LeaseRef& lease,
                                            const std::vector<v1::Progress>& recent) {
-  std::vector<CurvePoint> points;
+  std::vector<v1::TrainingMetrics> points;
   for (const v1::Progress& progress : recent) {
     if (const auto point = PointOf(progress); point.has_value()) points.push_back(*point);
   }

@@ -141,8 +141,6 @@ class LeaseTable {
   // What a rank tells all others, by number. Returns the texts of all ranks once all have told
   // theirs; before that nothing, and the workers are woken when the last one came. Repeating it is
   // harmless. Errors: InvalidArgument FIELD_INVALID (text or number too large).
-  static constexpr uint32_t kMaxRankTexts = 64;
-  static constexpr size_t kMaxRankTextBytes = size_t{64} << 10;
   absl::StatusOr<std::vector<std::string>> TellRanks(const LeaseRef& lease, uint32_t sequence,
                                                      const std::string& text);
   // What TellRanks would return now.

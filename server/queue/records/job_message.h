@@ -15,7 +15,6 @@ v1::Job JobMessage(const Job& job, bool whole);
 void FillJob(const Job& job, v1::Job* proto);
 
 v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint);
-v1::TrainingPreview ToProto(const PreviewRecord& preview);
 // With what `init` stands for.
 v1::TrainingConfig EffectiveConfigOf(const TrainingSpec& training);
 

@@ -60,7 +60,7 @@ void StoreTraining(const Job& job, internal::JobRecord* record) {
     for (const TensorRecord& tensor : checkpoint.tensors) *stored.add_tensors() = ToProto(tensor);
     stored.set_promoted(checkpoint.promoted);
   }
-  for (const PreviewRecord& preview : job.previews) *training.add_previews() = ToProto(preview);
+  *training.mutable_previews() = {job.previews.begin(), job.previews.end()};
   if (job.best_preview_psnr.has_value()) training.set_best_preview_psnr(*job.best_preview_psnr);
   // The lease has columns.
   record->mutable_job()->mutable_training_status()->clear_members();
@@ -102,12 +102,6 @@ absl::Status LoadCheckpoints(const v1::TrainingStatus& status,
       checkpoint.tensors.push_back(FromProto(tensor));
     checkpoint.promoted = record.checkpoints(i).promoted();
   }
-  for (const v1::TrainingPreview& proto : record.previews()) {
-    PreviewRecord& preview = job->previews.emplace_back();
-    preview.step = proto.step();
-    if (proto.has_psnr()) preview.psnr = proto.psnr();
-    preview.image = ToBlobRef(proto.image());
-  }
   return absl::OkStatus();
 }
 
@@ -132,6 +126,7 @@ absl::Status LoadTraining(const internal::JobRecord& stored, Job* job) {
   job->awaits_poses = record.awaits_poses();
   if (status.has_progress()) *job->progress.mutable_training() = status.progress();
   NERF_RETURN_IF_ERROR(LoadCheckpoints(status, record, job));
+  job->previews.assign(record.previews().begin(), record.previews().end());
   if (record.has_best_preview_psnr()) job->best_preview_psnr = record.best_preview_psnr();
   if (status.has_final_psnr()) job->final_psnr = status.final_psnr();
   NERF_ASSIGN_OR_RETURN(job->retry_of, IdOf("retry_of", status.retry_of(), ParseJobName));
@@ -168,14 +163,6 @@ v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoin
   if (checkpoint.preview_psnr.has_value()) proto.set_psnr(*checkpoint.preview_psnr);
   *proto.mutable_create_time() = ToProto(checkpoint.create_time);
   proto.set_seconds(checkpoint.seconds);
-  return proto;
-}
-
-v1::TrainingPreview ToProto(const PreviewRecord& preview) {
-  v1::TrainingPreview proto;
-  proto.set_step(preview.step);
-  *proto.mutable_image() = ToProto(preview.image);
-  if (preview.psnr.has_value()) proto.set_psnr(*preview.psnr);
   return proto;
 }
 

@@ -85,20 +85,20 @@ absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,
   return ResourceNotFound(CheckpointName(job, *step));
 }
 
-absl::StatusOr<JobCurve> JobQueue::GetCurve(const ResourceKey& job) {
-  JobCurve curve;
+absl::StatusOr<v1::ListJobMetricsResponse> JobQueue::GetCurve(const ResourceKey& job) {
+  v1::ListJobMetricsResponse curve;
   {
     MutexLock lock(state_.mu);
     NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(job));
     NERF_RETURN_IF_ERROR(
         RequireKind(found->job, TraitsOf(found->job).has_checkpoints, "has no curves"));
-    curve.previews = found->job.previews;
-    curve.points = found->curve.points();
+    *curve.mutable_previews() = {found->job.previews.begin(), found->job.previews.end()};
+    *curve.mutable_points() = found->curve.record().points();
     if (!IsFinal(found->job.state)) return curve;
   }
   NERF_ASSIGN_OR_RETURN(const TrainingCurve stored, state_.store.LoadCurve(job));
-  curve.points = stored.points();
-  curve.test_views = stored.test_views();
+  *curve.mutable_points() = stored.record().points();
+  *curve.mutable_test_views() = stored.record().test_views();
   return curve;
 }
 

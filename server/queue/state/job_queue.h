@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "nerf/v1/job_service.pb.h"
 #include "server/queue/jobs/job.h"
 #include "server/queue/jobs/job_spec.h"
 #include "server/queue/kinds/kind_policy.h"
@@ -34,13 +35,6 @@ struct JobUpdate {
   std::optional<absl::Time> start_by, end_by;                     // InfiniteFuture: none
   std::optional<JobLabels> labels;                                // replaces all
   std::map<std::string, std::optional<std::string>> some_labels;  // a key without value is removed
-};
-
-// What is kept of how a training went, by step.
-struct JobCurve {
-  std::vector<CurvePoint> points;
-  std::vector<PreviewRecord> previews;
-  std::vector<TestViewScore> test_views;  // by file; in SUCCEEDED
 };
 
 // Statistics of the queue, for metrics.
@@ -111,7 +105,7 @@ class JobQueue {
   // parts, in one commit. Returns their number.
   absl::StatusOr<size_t> DeleteEnded(std::span<const ResourceKey> keys);
   // The curves and previews of a training. Reads the store when the job is final.
-  absl::StatusOr<JobCurve> GetCurve(const ResourceKey& job);
+  absl::StatusOr<v1::ListJobMetricsResponse> GetCurve(const ResourceKey& job);
   // The kept checkpoint of a step; without a step the newest.
   absl::StatusOr<CheckpointRecord> GetCheckpoint(const ResourceKey& job,
                                                  std::optional<uint32_t> step);

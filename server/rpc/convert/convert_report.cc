@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/messages/proto_figures.h"
+#include "common/messages/worker_limits.h"
 #include "common/status_macros.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
@@ -17,13 +18,10 @@ namespace nerf {
 namespace {
 
 // Limits of a stored failure, so that a job fits into a message.
-constexpr size_t kMaxProblems = 500;
 constexpr size_t kMaxReasonLength = 63;
 constexpr size_t kMaxProblemTextLength = 1024;
 constexpr size_t kMaxErrorLength = 4096;
 constexpr size_t kMaxErrorMetadata = 32;
-constexpr size_t kMaxFigures = 100;
-constexpr size_t kMaxFigureNameLength = 64;
 
 // True for names of figures: short, of lower-case letters and '_'.
 bool IsFigureName(std::string_view name) {
@@ -40,7 +38,7 @@ absl::StatusOr<v1::Progress> ReportedProgress(const v1::Progress& reported) {
   auto& figures = *progress.mutable_figures();
   figures.clear();
   for (const auto& [name, value] : reported.figures()) {
-    if (figures.size() == kMaxFigures) break;
+    if (progress.figures_size() == kMaxFigures) break;
     // A figure with a field of its own is taken from there only.
     const bool is_own =
         IsFigureName(name) && v1::Progress::descriptor()->FindFieldByName(name) == nullptr;
@@ -64,7 +62,7 @@ JobError ToJobError(const v1::JobReport& report) {
     metadata[Cut(key, kMaxProblemTextLength)] = Cut(value, kMaxProblemTextLength);
   }
   error.metadata = std::move(metadata);
-  const size_t n_problems = error.problems.size();
+  const int n_problems = report.problems_size();
   error.problems.resize(std::min(n_problems, kMaxProblems));
   for (JobProblem& problem : error.problems) {
     for (std::string* text : {&problem.file, &problem.field, &problem.message})

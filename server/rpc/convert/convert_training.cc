@@ -121,27 +121,6 @@ absl::StatusOr<internal::JobProgress> TrainingProgressOf(const v1::JobReport& re
 
 const KindMessages kTrainingMessages = {ParseTraining, FillTrainingOrder, TrainingProgressOf};
 
-v1::ListJobMetricsResponse ToProto(const JobCurve& curve) {
-  v1::ListJobMetricsResponse proto;
-  for (const CurvePoint& point : curve.points) {
-    v1::TrainingMetrics* metrics = proto.add_points();
-    metrics->set_step(point.step);
-    metrics->set_seconds(point.seconds);
-    metrics->set_loss(point.loss);
-    metrics->set_psnr_train(point.psnr_train);
-    metrics->set_rays_per_second(point.rays_per_second);
-    metrics->set_samples_per_second(point.samples_per_second);
-    if (point.psnr_preview.has_value()) metrics->set_psnr_preview(*point.psnr_preview);
-  }
-  for (const PreviewRecord& record : curve.previews) *proto.add_previews() = ToProto(record);
-  for (const TestViewScore& view : curve.test_views) {
-    v1::TestViewScore* score = proto.add_test_views();
-    score->set_file(view.file);
-    score->set_psnr(view.psnr);
-  }
-  return proto;
-}
-
 TrainConfig EffectiveConfig(const v1::CreateJobRequest& request) {
   std::vector<FieldViolation> ignored;
   return ReadConfig(kConfigField, request.job().training().config(), &ignored);

@@ -7,8 +7,6 @@
 
 namespace nerf {
 
-v1::ListJobMetricsResponse ToProto(const JobCurve& curve);
-
 // The effective config of a request for a training that FromProto accepted.
 TrainConfig EffectiveConfig(const v1::CreateJobRequest& request);
 

@@ -112,8 +112,7 @@ class JobService final : public v1::JobService::CallbackService {
     return AnswerUnary(
         services_, "nerf.v1.JobService/ListJobMetrics", context, *request, [=, this] {
           NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
-          NERF_ASSIGN_OR_RETURN(const JobCurve curve, services_.queue.GetCurve(key));
-          *response = ToProto(curve);
+          NERF_ASSIGN_OR_RETURN(*response, services_.queue.GetCurve(key));
           return absl::OkStatus();
         });
   }

@@ -6,6 +6,7 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/messages/worker_limits.h"
 #include "common/status_macros.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/leases/gang_policy.h"
@@ -279,9 +280,11 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
     end.outcome.final_psnr = report.final_psnr();
   }
   for (const v1::TestViewScore& view : report.test_views()) {
-    if (end.outcome.test_views.size() == kMaxTestViewScores) break;
+    if (end.outcome.test_views.size() == size_t{kMaxTestViewScores}) break;
     if (view.file().size() > kMaxScenePathLength || !std::isfinite(view.psnr())) continue;
-    end.outcome.test_views.push_back({view.file(), view.psnr()});
+    v1::TestViewScore& score = end.outcome.test_views.emplace_back();
+    score.set_file(view.file());
+    score.set_psnr(view.psnr());
   }
   switch (report.phase()) {
     case v1::JobReport::SUCCEEDED:

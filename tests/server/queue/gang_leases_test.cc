@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "common/messages/worker_limits.h"
 #include "tests/testing/queue_harness.h"
 
 namespace nerf {
@@ -384,9 +385,9 @@ TEST_F(GangLeasesTest, TextsReachAllRanksOfTheEpochAndNobodyElse) {
             (std::vector<std::string>{"address of a", "address of b"}));
   EXPECT_GT(wakes_["worker-a"], woken_before);
   EXPECT_EQ(leases().RankTexts(first, 0)->size(), 2u);
-  EXPECT_THAT(leases().TellRanks(first, LeaseTable::kMaxRankTexts, "x"),
+  EXPECT_THAT(leases().TellRanks(first, kMaxRankTexts, "x"),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
-  EXPECT_THAT(leases().TellRanks(first, 1, std::string(LeaseTable::kMaxRankTextBytes + 1, 'x')),
+  EXPECT_THAT(leases().TellRanks(first, 1, std::string(kMaxRankTextBytes + 1, 'x')),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   // As a stranger, as another rank, with an older epoch.
   for (const LeaseRef& wrong : {LeaseRef{first.job, "worker-c", first.epoch, 1},

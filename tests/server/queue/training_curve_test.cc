@@ -2,18 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include "common/messages/deterministic_bytes.h"
 #include "tests/testing/queue_harness.h"
 
 namespace nerf {
 namespace {
 
-CurvePoint TrainingCurveAt(uint32_t step, double loss = 0.5) {
-  return {step, step * 0.1, loss, 20, 1e5, 1e6, {}};
+v1::TrainingMetrics PointAt(uint32_t step, double loss = 0.5) {
+  v1::TrainingMetrics point;
+  point.set_step(step);
+  point.set_loss(loss);
+  return point;
 }
 
 std::vector<uint32_t> StepsOf(const TrainingCurve& curve) {
   std::vector<uint32_t> steps;
-  for (const CurvePoint& point : curve.points()) steps.push_back(point.step);
+  for (const v1::TrainingMetrics& point : curve.record().points()) steps.push_back(point.step());
   return steps;
 }
 
@@ -37,39 +41,41 @@ internal::JobProgress Of(const v1::Progress& training) {
 
 TEST(TrainingCurveTest, KeepsEndsAndEvenDistancesOfALongTraining) {
   TrainingCurve curve;
-  for (uint32_t step = 10; step <= 200'000; step += 10) curve.Add(TrainingCurveAt(step));
-  ASSERT_EQ(curve.points().size(), TrainingCurve::kMaxPoints);
-  EXPECT_EQ(curve.points().front().step, 10u);
-  EXPECT_EQ(curve.points().back().step, 200'000u);
+  for (uint32_t step = 10; step <= 200'000; step += 10) curve.Add(PointAt(step));
+  ASSERT_EQ(curve.record().points().size(), TrainingCurve::kMaxPoints);
+  EXPECT_EQ(curve.record().points().begin()->step(), 10u);
+  EXPECT_EQ(curve.record().points().rbegin()->step(), 200'000u);
   uint32_t widest = 0;
-  for (size_t i = 1; i < curve.points().size(); ++i) {
-    widest = std::max(widest, curve.points()[i].step - curve.points()[i - 1].step);
+  for (int i = 1; i < curve.record().points_size(); ++i) {
+    widest =
+        std::max(widest, curve.record().points(i).step() - curve.record().points(i - 1).step());
   }
   EXPECT_LE(widest, 4 * 200'000u / TrainingCurve::kMaxPoints);
 }
 
 TEST(TrainingCurveTest, StepsThatAreTrainedAgainReplaceThoseOfBefore) {
   TrainingCurve curve;
-  for (uint32_t step : {10u, 20u, 30u}) curve.Add(TrainingCurveAt(step));
-  curve.Add(TrainingCurveAt(20, 0.25));
+  for (uint32_t step : {10u, 20u, 30u}) curve.Add(PointAt(step));
+  curve.Add(PointAt(20, 0.25));
   EXPECT_EQ(StepsOf(curve), (std::vector<uint32_t>{10, 20}));
-  EXPECT_EQ(curve.points().back().loss, 0.25);
+  EXPECT_EQ(curve.record().points().rbegin()->loss(), 0.25);
 }
 
 TEST(TrainingCurveTest, MissingPointsAreAddedBehindTheLastOnly) {
-  TrainingCurve curve({TrainingCurveAt(10), TrainingCurveAt(20)});
+  TrainingCurve curve;
+  curve.AddMissing({PointAt(10), PointAt(20)});
+  EXPECT_TRUE(curve.TakeChanged());
   EXPECT_FALSE(curve.TakeChanged());
-  curve.AddMissing(
-      {TrainingCurveAt(5), TrainingCurveAt(20, 0.1), TrainingCurveAt(25), TrainingCurveAt(30)});
+  curve.AddMissing({PointAt(5), PointAt(20, 0.1), PointAt(25), PointAt(30)});
   EXPECT_EQ(StepsOf(curve), (std::vector<uint32_t>{10, 20, 25, 30}));
-  EXPECT_EQ(curve.points()[1].loss, 0.5);
+  EXPECT_EQ(curve.record().points()[1].loss(), 0.5);
   EXPECT_TRUE(curve.TakeChanged());
 }
 
 TEST(TrainingCurveTest, ProgressWithoutLossIsNoPoint) {
   EXPECT_FALSE(PointOf(Progress(0, 0.5)).has_value());
   EXPECT_FALSE(PointOf(Progress(10, 0)).has_value());
-  EXPECT_EQ(PointOf(Progress(10, 0.5))->seconds, 1.0);
+  EXPECT_EQ(PointOf(Progress(10, 0.5))->seconds(), 1.0);
 }
 
 TEST(TrainingCurveTest, AtMost64PreviewsAreKeptWithTheFirstAndTheLast) {
@@ -80,8 +86,8 @@ TEST(TrainingCurveTest, AtMost64PreviewsAreKeptWithTheFirstAndTheLast) {
   }
   EXPECT_EQ(job.previews.size(), kMaxPreviews);
   EXPECT_EQ(n_removed, 200 - kMaxPreviews);
-  EXPECT_EQ(job.previews.front().step, 1u);
-  EXPECT_EQ(job.previews.back().step, 200u);
+  EXPECT_EQ(job.previews.front().step(), 1u);
+  EXPECT_EQ(job.previews.back().step(), 200u);
   EXPECT_FALSE(NotePreview(Progress(200, 0.4, "200"), &job).has_value());
 }
 
@@ -89,8 +95,12 @@ TEST(TrainingCurveTest, AtMost64PreviewsAreKeptWithTheFirstAndTheLast) {
 class StoredCurveTest : public testing::Test {
  protected:
   void SetUp() override { harness_.AddScene(); }
-  std::vector<CurvePoint> Points() {
-    return harness_.queue->GetCurve(QueueHarness::Key("one"))->points;
+  std::vector<std::string> Points() {
+    std::vector<std::string> points;
+    const auto curve = *harness_.queue->GetCurve(QueueHarness::Key("one"));
+    for (const v1::TrainingMetrics& point : curve.points())
+      points.push_back(point.ShortDebugString());
+    return points;
   }
   QueueHarness harness_;
 };
@@ -122,8 +132,8 @@ TEST_F(StoredCurveTest, CurveOfAJobThatEndedIsReadFromTheStoreAndGoesWithTheJob)
   harness_.Restart();
   const auto curve = harness_.queue->GetCurve(lease.job);
   ASSERT_THAT(curve, IsOk());
-  EXPECT_EQ(curve->points.size(), 2u);
-  EXPECT_EQ(curve->previews.size(), 2u);
+  EXPECT_EQ(curve->points_size(), 2);
+  EXPECT_EQ(curve->previews_size(), 2);
   EXPECT_TRUE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("10").sha256));
   ASSERT_THAT(harness_.queue->Delete(lease.job), IsOk());
   EXPECT_FALSE(harness_.queue->GetCurve(lease.job).ok());
@@ -131,22 +141,26 @@ TEST_F(StoredCurveTest, CurveOfAJobThatEndedIsReadFromTheStoreAndGoesWithTheJob)
 }
 
 TEST_F(StoredCurveTest, ScoresOfTestViewsAreKeptWithASuccessAlsoWithoutPoints) {
-  const std::vector<TestViewScore> scores = {{"test/r_0.png", 31.25},
-                                             {std::string("a:b\0", 4), -1}};
+  std::vector<v1::TestViewScore> scores(2);
+  scores[0].set_file("test/r_0.png");
+  scores[0].set_psnr(31.25);
+  scores[1].set_file(std::string("a:b\0", 4));
+  scores[1].set_psnr(-1);
   for (const char* name : {"one", "two"}) {
     const LeaseRef lease = harness_.Running(name);
     if (lease.job.id == "one") {
       ASSERT_THAT(harness_.leases->ReportProgress(lease, Of(Progress(10, 0.5))), IsOk());
     }
-    EXPECT_TRUE(harness_.queue->GetCurve(lease.job)->test_views.empty());
+    EXPECT_EQ(harness_.queue->GetCurve(lease.job)->test_views_size(), 0);
     JobOutcome outcome;
     outcome.test_views = scores;
     ASSERT_THAT(harness_.leases->Finish(lease, outcome), IsOk());
     harness_.Restart();
     const auto curve = harness_.queue->GetCurve(lease.job);
     ASSERT_THAT(curve, IsOk());
-    EXPECT_EQ(curve->test_views, scores);
-    EXPECT_EQ(curve->points.size(), lease.job.id == "one" ? 1u : 0u);
+    ASSERT_EQ(curve->test_views_size(), 2);
+    for (int i : {0, 1}) EXPECT_TRUE(AreEqual(curve->test_views(i), scores[i]));
+    EXPECT_EQ(curve->points_size(), lease.job.id == "one" ? 1 : 0);
   }
 }
 

@@ -375,27 +375,32 @@ TEST_P(StoreConformanceTest, EventsAndRequestsAreTrimmedAndForgotten) {
 
 TEST_P(StoreConformanceTest, CurveIsReplacedAndGoesWithItsJob) {
   const ResourceKey key{"default", "one"};
-  EXPECT_EQ(jobs().LoadCurve(key)->points().size(), 0u);
+  EXPECT_EQ(jobs().LoadCurve(key)->record().points_size(), 0);
   StoreWrite write;
   write.jobs.push_back({NewJob("one", 1), std::nullopt});
   for (uint32_t n = 1; n <= 2; ++n) {
     TrainingCurve curve;
     for (uint32_t step = 1; step <= n; ++step) {
-      CurvePoint point;
-      point.step = step;
+      v1::TrainingMetrics point;
+      point.set_step(step);
+      point.set_loss(0.1 + 0.2);
       curve.Add(point);
     }
+    v1::TestViewScore score;
+    score.set_file("test/r_0.png");
+    score.set_psnr(31.25);
+    curve.SetTestViews({score});
     write.curves = {{key, curve}};
     ASSERT_THAT(jobs().Commit(write), IsOk());
     write.jobs.clear();
-    EXPECT_EQ(jobs().LoadCurve(key)->points().size(), n);
+    EXPECT_TRUE(AreEqual(jobs().LoadCurve(key)->record(), curve.record()));
   }
   Reopen();
-  EXPECT_EQ(jobs().LoadCurve(key)->points().size(), 2u);
+  EXPECT_EQ(jobs().LoadCurve(key)->record().points_size(), 2);
   StoreWrite end;
   end.deleted_jobs = {key};
   ASSERT_THAT(jobs().Commit(end), IsOk());
-  EXPECT_EQ(jobs().LoadCurve(key)->points().size(), 0u);
+  EXPECT_EQ(jobs().LoadCurve(key)->record().points_size(), 0);
 }
 
 TEST_P(StoreConformanceTest, TokensSharesAndKeysComeBackAsTheyWere) {

@@ -10,7 +10,7 @@
 #include "common/logging.h"
 #include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
-#include "worker/base/engine_words.h"
+#include "worker/base/engine_requests.h"
 #include "worker/files/scene_folder.h"
 
 namespace nerf {

@@ -11,22 +11,15 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/messages/rpc_status.h"
+#include "common/messages/worker_limits.h"
 #include "engine/protocol/failed_line.h"
-#include "worker/base/engine_words.h"
+#include "worker/base/engine_requests.h"
 #include "worker/files/scene_folder.h"
 #include "worker/runs/training/job_uploads.h"
 
 namespace nerf {
 
 namespace {
-
-// As many as the server keeps of a job.
-constexpr int kMaxFigures = 100;
-constexpr size_t kMaxFigureNameBytes = 64;
-constexpr int kMaxTestViewScores = 4096;
-// Of RankText.
-constexpr size_t kMaxRankTextBytes = size_t{64} << 10;
-constexpr uint32_t kMaxRankTexts = 64;
 
 // What an engine may say of its training: its preview is named by this worker, and its figures do
 // not pile up.
@@ -42,7 +35,7 @@ v1::Progress WithinBounds(v1::Progress progress) {
   figures.swap(*progress.mutable_figures());
   for (const auto& [name, value] : figures) {
     if (progress.figures_size() == kMaxFigures) break;
-    if (name.size() <= kMaxFigureNameBytes && std::isfinite(value))
+    if (name.size() <= kMaxFigureNameLength && std::isfinite(value))
       (*progress.mutable_figures())[name] = value;
   }
   return progress;

@@ -61,8 +61,8 @@ class MoveStoreTest : public testing::Test {
     more.drained_workers = {{"w-1", true}, {"w-2", true}};
     more.age = absl::FromUnixSeconds(5);
     TrainingCurve curve;
-    CurvePoint point;
-    point.step = 3;
+    v1::TrainingMetrics point;
+    point.set_step(3);
     curve.Add(point);
     more.curves = {{{"default", "one"}, curve}};
     for (uint64_t i = 0; i < 1500; ++i) {  // more than a trip's rows

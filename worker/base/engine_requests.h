@@ -2,12 +2,10 @@
 
 #include <string>
 
+#include "common/messages/worker_limits.h"
 #include "nerf/internal/engine.pb.h"
 
 namespace nerf {
-
-// What is taken of an engine's problems, and of its warnings.
-inline constexpr int kMaxProblems = 500;
 
 // Drops the items of a repeated field beyond `n`.
 template <typename Repeated>
