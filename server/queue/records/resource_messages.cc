@@ -97,8 +97,7 @@ internal::ProjectRecord ToRecord(const ProjectRecord& project) {
 absl::Status FromRecord(const internal::SceneRecord& record, SceneRecord* scene) {
   scene->display_name = record.scene().display_name();
   scene->request_id = record.request_id();
-  if (record.scene().has_create_time())
-    scene->create_time = ToTime(record.scene().create_time());
+  if (record.scene().has_create_time()) scene->create_time = ToTime(record.scene().create_time());
   for (const v1::SceneFile& file : record.scene().files()) {
     scene->files.push_back({file.path(), ToBlobRef(file.blob())});
     scene->byte_size += scene->files.back().blob.byte_size;
@@ -111,6 +110,7 @@ absl::Status FromRecord(const internal::ModelRecord& record, ModelRecord* model)
   model->display_name = proto.display_name();
   model->request_id = record.request_id();
   NERF_ASSIGN_OR_RETURN(model->job, IdOf("training_job", proto.training_job(), ParseJobName));
+  if (model->job.empty()) return CorruptRecord(ModelName(model->key), "training_job");
   model->step = proto.step();
   model->method = record.method();
   model->blob = ToBlobRef(proto.blob());

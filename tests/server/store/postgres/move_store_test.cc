@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "common/messages/deterministic_bytes.h"
+#include "server/queue/records/resource_messages.h"
 #include "server/queue/records/stored_job.h"
 #include "server/store/postgres/postgres_stores.h"
 #include "server/store/sqlite_access_store.h"
@@ -27,15 +28,17 @@ std::string ContentOf(JobStore& jobs, AccessStore& access) {
     text +=
         fmt::format("{} {} {} {} {}\n", job.key.id, job.create_sequence, JobStateName(job.state),
                     job.lease.epoch, DeterministicBytes(ToRecord(job)));
-    text += std::to_string(jobs.LoadCurve(job.key)->points().size());
+    text += jobs.LoadCurve(job.key)->record().ShortDebugString();
   }
   for (const auto& [key, event] : stored.events) {
     text += key.id + std::to_string(event.sequence) + DeterministicBytes(ToRecord(event));
   }
-  for (const auto& scene : stored.scenes) text += scene.key.id + EncodeSceneBody(scene);
-  for (const auto& model : stored.models) text += model.key.id + EncodeModelBody(model);
+  for (const auto& scene : stored.scenes)
+    text += scene.key.id + DeterministicBytes(ToRecord(scene));
+  for (const auto& model : stored.models)
+    text += model.key.id + DeterministicBytes(ToRecord(model));
   for (const auto& request : stored.requests) text += request.request_id + request.fingerprint;
-  for (const auto& project : stored.projects) text += EncodeProjectBody(project);
+  for (const auto& project : stored.projects) text += DeterministicBytes(ToRecord(project));
   for (const auto& worker : stored.drained_workers) text += worker;
   const StoredAccess keys = *access.Load();
   for (const auto& token : keys.tokens) text += token.id + token.digest + token.start;

@@ -1,0 +1,87 @@
+#include "tests/fuzz/sample_jobs.h"
+
+#include "common/messages/blob_ref.h"
+#include "common/messages/deterministic_bytes.h"
+#include "server/queue/kinds/render_work.h"
+
+namespace nerf {
+namespace {
+
+Job Training() {
+  Job job;
+  job.training.scene = "scene";
+  job.training.config.set_method("ngp");
+  job.training.config.set_samples(1e6);
+  job.training.requested_config = job.training.config;
+  job.training.init = InitReference{
+      InitReference::Kind::kCheckpoint, {"default", "x"}, 9, "all", SampleBlob("init")};
+  job.training.workers = {2, 3};
+  job.labels = {{"team", "blue"}};
+  job.progress.mutable_training()->set_step(12);
+  (*job.progress.mutable_training()->mutable_figures())["some_figure"] = 0.5;
+  CheckpointRecord& checkpoint = job.checkpoints.emplace_back();
+  checkpoint.step = 5;
+  checkpoint.checkpoint_blob = checkpoint.model_blob = SampleBlob("checkpoint");
+  checkpoint.tensors = {{"grid", "F16", {2, 3}}};
+  checkpoint.create_time = absl::UnixEpoch();
+  job.previews.emplace_back().set_step(4);
+  job.parts = {"part"};
+  job.part_models = {SampleBlob("part")};
+  job.error = {
+      absl::StatusCode::kAborted, "TRAINING_DIVERGED", "loss", {{"step", "7"}}, {{"f", "g", "h"}}};
+  v1::CropBox crop;
+  crop.add_size(1);
+  job.crop = DeterministicBytes(crop);
+  return job;
+}
+
+Job Render() {
+  Job job;
+  job.kind = JobKind::kRender;
+  job.render.set_model("projects/default/models/m");
+  job.render.mutable_path()->mutable_scene()->set_frames(20);
+  job.render.add_channels(v1::RGB);
+  job.render.set_width(64);
+  job.render.set_height(48);
+  job.render.set_movie(true);
+  job.model = {SampleBlob("model"), "style", "render+style/ngp"};
+  job.render_work = NewRenderWork(job.render);
+  job.render_work.parts[0] = {"worker-a", 3, false};
+  job.render_work.frames[17] = {{SampleBlob("a")}, 2.5};
+  job.progress.set_frames_done(1);
+  return job;
+}
+
+Job Export() {
+  Job job;
+  job.kind = JobKind::kExport;
+  job.exporting.set_model("projects/default/models/m");
+  job.exporting.set_format(v1::ExportSpec::GLB);
+  job.model = {SampleBlob("model"), "", "export/ngp"};
+  job.progress.mutable_export_()->set_step("surface");
+  *job.export_result.emplace().add_files()->mutable_blob() = ToProto(SampleBlob("mesh"));
+  return job;
+}
+
+Job Pose() {
+  Job job;
+  job.kind = JobKind::kPose;
+  job.pose.files = {{"a.jpg", SampleBlob("a")}, {"b.mp4", SampleBlob("b")}};
+  job.pose.has_films = true;
+  job.pose.scene = "garden";
+  job.progress.mutable_pose()->set_doing("placing cameras");
+  job.pose_report.emplace().add_warnings("a warning");
+  return job;
+}
+
+}  // namespace
+
+BlobRef SampleBlob(const std::string& content) { return ToBlobRef(BlobOfBytes(content)); }
+
+std::vector<Job> SampleJobs() {
+  std::vector<Job> jobs = {Training(), Render(), Export(), Pose()};
+  for (Job& job : jobs) job.key = {"default", "j"};
+  return jobs;
+}
+
+}  // namespace nerf
