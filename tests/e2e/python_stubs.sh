@@ -12,5 +12,6 @@ fi
 mkdir "$scratch/stubs"
 protoc -I"$source/proto" -I"$source/third_party/googleapis" --plugin=protoc-gen-grpc="$plugin" \
   --python_out="$scratch/stubs" --grpc_out="$scratch/stubs" \
-  "$source"/third_party/googleapis/google/*/*.proto "$source"/proto/nerf/v1/*.proto
+  "$source"/third_party/googleapis/google/*/*.proto "$source"/proto/nerf/v1/*.proto \
+  "$source/proto/nerf/internal/store.proto"
 export PYTHONPATH="$scratch/stubs" PYTHONDONTWRITEBYTECODE=1

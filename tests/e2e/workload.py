@@ -35,6 +35,7 @@ import uuid
 
 import grpc
 from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
+from nerf.internal import store_pb2
 from nerf.v1 import blob_service_pb2, blob_service_pb2_grpc, model_service_pb2, model_service_pb2_grpc
 from nerf.v1 import job_service_pb2 as job_service, job_service_pb2_grpc
 from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc
@@ -559,11 +560,17 @@ def stored_events(service):
     return rows
 
 
+def is_success(kind, body):
+    """Of an event's row, whose body is behind a seal (server/store/row_seal.h)."""
+    seal = 17
+    return kind == "STATE_CHANGED" and store_pb2.EventRecord.FromString(body[seal:]).state == JOB.SUCCEEDED
+
+
 def check_store(service, history, jobs):
     """The events of every job, as the store has them once the server has ended."""
     events = {}
     for job, sequence, kind, body in stored_events(service):
-        events.setdefault(job, []).append((sequence, kind == "STATE_CHANGED" and b"SUCCEEDED" in body))
+        events.setdefault(job, []).append((sequence, is_success(kind, body)))
     for job in jobs:
         seen = events.get(job.name.rsplit("/", 1)[1], [])
         first = seen[0][0] if seen else 1
@@ -576,9 +583,11 @@ def check_store(service, history, jobs):
 
 def succeed_twice(service):
     """A seeded bug: the success of a job is stored again."""
+    job, sequence = next((job, sequence) for job, sequence, kind, body in stored_events(service)
+                         if is_success(kind, body))
     store = sqlite3.connect(service.data / "queue.db")
     store.execute("""INSERT INTO job_events SELECT project, job, sequence + 1, kind, body FROM job_events
-                     WHERE kind = 'STATE_CHANGED' AND instr(body, CAST('SUCCEEDED' AS BLOB)) > 0 LIMIT 1""")
+                     WHERE job = ? AND sequence = ?""", (job, sequence))
     store.commit()
     store.close()
 
