@@ -17,6 +17,7 @@
 #include "common/status_macros.h"
 #include "common/trace_context.h"
 #include "nerf/v1/scene_service.pb.h"
+#include "worker/base/cut_lists.h"
 #include "worker/base/engine_requests.h"
 #include "worker/files/scene_folder.h"
 #include "worker/scene_description.h"

@@ -5,8 +5,8 @@
 
 namespace nerf {
 
-// What is taken of an engine by its worker, and of a worker by the server: neither trusts who
-// sends. More is left out, of texts of ranks refused.
+// Limits on what a worker accepts of its engine, and the server of a worker. Items beyond a limit
+// are dropped; a text of a rank beyond one is refused.
 
 // Problems of a failure, and warnings of a check.
 inline constexpr int kMaxProblems = 500;

@@ -35,7 +35,7 @@ import uuid
 
 import grpc
 from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
-from nerf.internal import store_pb2
+from nerf.internal.store_pb2 import EventRecord
 from nerf.v1 import blob_service_pb2, blob_service_pb2_grpc, model_service_pb2, model_service_pb2_grpc
 from nerf.v1 import job_service_pb2 as job_service, job_service_pb2_grpc
 from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc
@@ -563,7 +563,7 @@ def stored_events(service):
 def is_success(kind, body):
     """Of an event's row, whose body is behind a seal (server/store/row_seal.h)."""
     seal = 17
-    return kind == "STATE_CHANGED" and store_pb2.EventRecord.FromString(body[seal:]).state == JOB.SUCCEEDED
+    return kind == "STATE_CHANGED" and EventRecord.FromString(body[seal:]).state == JOB.SUCCEEDED
 
 
 def check_store(service, history, jobs):

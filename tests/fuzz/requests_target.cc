@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "common/messages/deterministic_bytes.h"
+#include "common/messages/worker_limits.h"
 #include "nerf/v1/job_service.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "server/queue/kinds/kind_policy.h"
@@ -135,13 +136,23 @@ std::string CheckCreate(const v1::CreateJobRequest& request) {
   return "";
 }
 
-void TryReport(const v1::JobReport& report) {
+std::string CheckReport(const v1::JobReport& report) {
   ParseLease("job", report).IgnoreError();
-  ReportedProgress(report.progress()).IgnoreError();
   ReportedResult(report.export_result()).IgnoreError();
-  ToJobError(report);
   for (const KindPolicy* kind : KindPolicy::All())
     MessagesOf(kind->traits().kind).parse_progress(report).IgnoreError();
+  Job job = SampleJobs().front();
+  job.error = ToJobError(report);
+  if (job.error.problems.size() > kMaxProblems + 1) return "too many problems are kept";
+  if (const auto progress = ReportedProgress(report.progress()); progress.ok()) {
+    if (progress->figures_size() > kMaxFigures) return "too many figures are kept";
+    *job.progress.mutable_training() = *progress;
+  }
+  const internal::JobRecord written = ToRecord(job);
+  Job read;
+  read.key = job.key;
+  if (!FromRecord(written, &read).ok()) return "what was reported is not read back";
+  return AreEqual(ToRecord(read), written) ? "" : "what was reported is read as something else";
 }
 
 // Calls `reader` with the bytes as its message.
@@ -182,8 +193,10 @@ std::string CheckRequestBytes(std::string_view input) {
     case kStreamViews:
       return With<v1::StreamViewsRequest>(
           bytes, [](const auto& request) { CheckLiveRequest(request).IgnoreError(); });
-    case kJobReport:
-      return With<v1::JobReport>(bytes, TryReport);
+    case kJobReport: {
+      v1::JobReport report;
+      return report.ParseFromString(bytes) ? CheckReport(report) : "";
+    }
     case kCommitCheckpoint:
       return With<v1::CommitCheckpointRequest>(bytes, kRead);
     case kCommitFrames:

@@ -38,14 +38,16 @@ Job Training() {
 Job Render() {
   Job job;
   job.kind = JobKind::kRender;
-  job.render.set_model("projects/default/models/m");
-  job.render.mutable_path()->mutable_scene()->set_frames(20);
-  job.render.add_channels(v1::RGB);
-  job.render.set_width(64);
-  job.render.set_height(48);
-  job.render.set_movie(true);
+  v1::RenderSpec spec;
+  spec.set_model("projects/default/models/m");
+  spec.mutable_path()->mutable_scene()->set_frames(20);
+  spec.add_channels(v1::RGB);
+  spec.set_width(64);
+  spec.set_height(48);
+  spec.set_movie(true);
+  job.render = spec;
   job.model = {SampleBlob("model"), "style", "render+style/ngp"};
-  job.render_work = NewRenderWork(job.render);
+  job.render_work = NewRenderWork(spec);
   job.render_work.parts[0] = {"worker-a", 3, false};
   job.render_work.frames[17] = {{SampleBlob("a")}, 2.5};
   job.progress.set_frames_done(1);
@@ -55,8 +57,10 @@ Job Render() {
 Job Export() {
   Job job;
   job.kind = JobKind::kExport;
-  job.exporting.set_model("projects/default/models/m");
-  job.exporting.set_format(v1::ExportSpec::GLB);
+  v1::ExportSpec spec;
+  spec.set_model("projects/default/models/m");
+  spec.set_format(v1::ExportSpec::GLB);
+  job.exporting = spec;
   job.model = {SampleBlob("model"), "", "export/ngp"};
   job.progress.mutable_export_()->set_step("surface");
   *job.export_result.emplace().add_files()->mutable_blob() = ToProto(SampleBlob("mesh"));

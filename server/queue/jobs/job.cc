@@ -52,7 +52,7 @@ uint64_t BytesOf(const Job& job) {
   constexpr uint64_t kOthers = 1024;
   uint64_t bytes = sizeof(Job) + kOthers + BytesOf(job.pose.files) + job.pose.stored_file_bytes;
   bytes += job.training.config.ByteSizeLong() + job.training.requested_config.ByteSizeLong();
-  bytes += job.render.ByteSizeLong() + job.exporting.ByteSizeLong() + job.crop.size();
+  bytes += job.render.bytes() + job.exporting.bytes() + job.crop.size();
   for (const CheckpointRecord& checkpoint : job.checkpoints) {
     bytes += sizeof(checkpoint) + 2 * kBlobBytes + BytesOf(checkpoint.tensors);
   }
@@ -62,7 +62,8 @@ uint64_t BytesOf(const Job& job) {
   for (const FrameRecord& frame : job.render_work.frames) {
     bytes += sizeof(frame) + frame.images.size() * kBlobBytes;
   }
-  if (job.export_result.has_value()) bytes += job.export_result->ByteSizeLong();
+  if (job.export_result.has_value()) bytes += job.export_result->SpaceUsedLong();
+  if (job.pose_report.has_value()) bytes += job.pose_report->SpaceUsedLong();
   for (const JobProblem& problem : job.error.problems) {
     bytes += sizeof(problem) + problem.file.size() + problem.field.size() + problem.message.size();
   }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/messages/shared_message.h"
 #include "nerf/internal/store.pb.h"
 #include "nerf/v1/export_job.pb.h"
 #include "nerf/v1/pose_job.pb.h"
@@ -159,11 +160,11 @@ struct Job {
   bool awaits_poses = false;
   TrainingSpec training;                          // of kind kTraining
   JobModel model;                                 // of kinds kRender and kExport
-  v1::RenderSpec render;                          // of kind kRender, with defaults filled in
+  SharedMessage<v1::RenderSpec> render;           // of kind kRender, with defaults filled in
   RenderWork render_work;                         // of kind kRender
   PoseSpec pose;                                  // of kind kPose
   std::optional<v1::PoseReport> pose_report;      // once its worker has committed it
-  v1::ExportSpec exporting;                       // of kind kExport, with defaults filled in
+  SharedMessage<v1::ExportSpec> exporting;        // of kind kExport, with defaults filled in
   double expected_bytes = 0;                      // of its file, by the model; 0: not known
   std::optional<v1::ExportResult> export_result;  // of kind kExport; set in SUCCEEDED
   std::string request_id;                         // the client's; empty without one

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "nerf/v1/common.pb.h"
 #include "server/queue/resources/blob_ref.h"
 #include "server/queue/resources/resource_key.h"
 
@@ -44,6 +45,8 @@ struct JobModel {
   bool operator==(const JobModel&) const = default;
 };
 
+// The box in Job::crop or ModelRecord::crop, which is not empty.
+v1::CropBox BoxOf(const std::string& crop);
 // Whether the job is of the box that is kept with its model.
 bool UsesCrop(const ModelSource& source, const FoundModel& found);
 // `work` is a feature of workers: kRenderFeature.

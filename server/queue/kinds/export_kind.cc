@@ -32,9 +32,10 @@ class ExportPolicy : public KindPolicy {
 
   void UseModel(const ModelSource& source, const FoundModel& found, Job& job) const override {
     job.model = ModelOfJob(kExportFeature, source, found);
-    if (UsesCrop(source, found)) job.exporting.mutable_box()->ParseFromString(found.crop);
-    if (source.from_checkpoint)
-      job.exporting.set_checkpoint(CheckpointName(source.source, found.step));
+    v1::ExportSpec spec = *job.exporting;
+    if (UsesCrop(source, found)) *spec.mutable_box() = BoxOf(found.crop);
+    if (source.from_checkpoint) spec.set_checkpoint(CheckpointName(source.source, found.step));
+    job.exporting = std::move(spec);
   }
 
   std::string_view CapabilityOf(const Job& job) const override { return job.model.capability; }

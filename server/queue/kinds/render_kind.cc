@@ -34,11 +34,11 @@ class RenderPolicy : public KindPolicy {
 
   void UseModel(const ModelSource& source, const FoundModel& found, Job& job) const override {
     job.model = ModelOfJob(kRenderFeature, source, found);
-    if (UsesCrop(source, found))
-      job.render.mutable_style()->mutable_crop()->ParseFromString(found.crop);
-    if (source.from_checkpoint)
-      job.render.set_checkpoint(CheckpointName(source.source, found.step));
-    job.render_work = NewRenderWork(job.render);
+    v1::RenderSpec spec = *job.render;
+    if (UsesCrop(source, found)) *spec.mutable_style()->mutable_crop() = BoxOf(found.crop);
+    if (source.from_checkpoint) spec.set_checkpoint(CheckpointName(source.source, found.step));
+    job.render = std::move(spec);
+    job.render_work = NewRenderWork(*job.render);
   }
 
   std::string_view CapabilityOf(const Job& job) const override {

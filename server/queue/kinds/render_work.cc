@@ -39,20 +39,22 @@ uint32_t FramesOf(const v1::CameraPath& path) {
   return 0;
 }
 
+uint32_t PartsOf(const v1::RenderSpec& spec) { return FrameParts(spec) + (spec.movie() ? 1 : 0); }
+
 RenderWork NewRenderWork(const v1::RenderSpec& spec) {
   RenderWork work;
-  work.parts.resize(FrameParts(spec) + (spec.movie() ? 1 : 0));
+  work.parts.resize(PartsOf(spec));
   work.frames.resize(FramesOf(spec.path()));
   return work;
 }
 
 FrameSpan FramesOfPart(const Job& job, uint32_t part) {
-  const uint32_t n_frames = FramesOf(job.render.path());
+  const uint32_t n_frames = FramesOf(job.render->path());
   const uint32_t begin = std::min(part * kFramesPerPart, n_frames);
   return {begin, std::min(begin + kFramesPerPart, n_frames)};
 }
 
-bool IsMoviePart(const Job& job, uint32_t part) { return part >= FrameParts(job.render); }
+bool IsMoviePart(const Job& job, uint32_t part) { return part >= FrameParts(*job.render); }
 
 std::optional<uint32_t> NextPart(const Job& job) {
   const bool may_begin = job.state == JobState::kQueued || job.state == JobState::kPreparing ||
@@ -127,7 +129,7 @@ absl::Status CompletePart(JobChange& change, uint32_t part) {
   if (job.state == JobState::kPreparing) NERF_RETURN_IF_ERROR(change.Move(JobState::kRunning));
   const auto& parts = job.render_work.parts;
   if (std::all_of(parts.begin(), parts.end(), [](const RenderPart& each) { return each.done; })) {
-    if (!job.render.images()) job.render_work.frames.clear();
+    if (!job.render->images()) job.render_work.frames.clear();
     return change.Move(JobState::kSucceeded);
   }
   change.Record(JobEventKind::kProgress);

@@ -14,6 +14,7 @@ namespace nerf {
 // if a movie is wanted, one part that makes it once all frames are stored. A job is QUEUED while
 // nobody holds a part of it and none has been finished since it was queued; RUNNING otherwise.
 
+// Stored jobs have such parts: another number is another schema version.
 inline constexpr uint32_t kFramesPerPart = 16;
 inline constexpr uint32_t kMaxFrames = 3600;
 
@@ -24,6 +25,8 @@ inline constexpr std::string_view kStyledMovieCapability = "ffmpeg+style";
 inline constexpr std::string_view kRenderFeature = "render";
 
 uint32_t FramesOf(const v1::CameraPath& path);
+
+uint32_t PartsOf(const v1::RenderSpec& spec);
 
 // The work of a new job: every part free, every frame missing.
 RenderWork NewRenderWork(const v1::RenderSpec& spec);

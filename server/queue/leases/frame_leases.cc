@@ -25,9 +25,9 @@ absl::Status CheckFrames(const Job& job, uint32_t part,
     if (index < span.begin || index >= span.end) {
       violations.push_back({"frames.index", fmt::format("{} is not of part {}", index, part)});
     }
-    if (frame.images.size() != static_cast<size_t>(job.render.channels_size())) {
+    if (frame.images.size() != static_cast<size_t>(job.render->channels_size())) {
       violations.push_back(
-          {"frames.images", fmt::format("must be {}", job.render.channels_size())});
+          {"frames.images", fmt::format("must be {}", job.render->channels_size())});
     }
   }
   if (has_movie && !IsMoviePart(job, part)) violations.push_back({"movie", "is not of the part"});

@@ -11,8 +11,11 @@
 namespace nerf {
 
 google::protobuf::Timestamp ToProto(absl::Time time) {
-  const int64_t nanos = absl::ToUnixNanos(time);
-  return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(nanos);
+  google::protobuf::Timestamp proto;
+  proto.set_seconds(absl::ToUnixSeconds(time));
+  const absl::Duration rest = time - absl::FromUnixSeconds(proto.seconds());
+  proto.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+  return proto;
 }
 
 google::protobuf::Duration ToProto(absl::Duration duration) {
@@ -66,8 +69,7 @@ google::rpc::Status ToProto(const JobError& error) {
   return ToRpcStatus(status);
 }
 
-JobError ToJobError(const google::rpc::Status& status,
-                    const google::protobuf::RepeatedPtrField<v1::SceneProblem>& problems) {
+JobError ToJobError(const google::rpc::Status& status) {
   const absl::Status failure = ErrorFromRpcStatus(status);
   JobError error;
   error.code = failure.code();
@@ -76,8 +78,6 @@ JobError ToJobError(const google::rpc::Status& status,
     error.reason = found->reason;
     error.metadata.insert(found->metadata.begin(), found->metadata.end());
   }
-  for (const v1::SceneProblem& problem : problems)
-    error.problems.push_back({problem.file(), problem.field(), problem.message()});
   return error;
 }
 

@@ -31,9 +31,8 @@ v1::SceneFile ToProto(const SceneFileRecord& file);
 
 v1::SceneProblem ToProto(const JobProblem& problem);
 google::rpc::Status ToProto(const JobError& error);
-// The error that `status` and `problems` are of, with nothing cut.
-JobError ToJobError(const google::rpc::Status& status,
-                    const google::protobuf::RepeatedPtrField<v1::SceneProblem>& problems);
+// The inverse, without problems. A code of OK becomes kUnknown.
+JobError ToJobError(const google::rpc::Status& status);
 
 v1::Init ToProto(const InitReference& init);
 

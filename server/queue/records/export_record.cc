@@ -5,7 +5,7 @@ namespace {
 
 void FillExport(const Job& job, bool whole, v1::Job* proto) {
   v1::ExportSpec& spec = *proto->mutable_export_();
-  spec = job.exporting;
+  spec = *job.exporting;
   if (!whole) spec.clear_path();
   v1::ExportStatus& status = *proto->mutable_export_status();
   if (job.progress.has_export_()) *status.mutable_progress() = job.progress.export_();

@@ -42,4 +42,22 @@ v1::Job JobMessage(const Job& job, bool whole) {
   return proto;
 }
 
+v1::TrainingConfig EffectiveConfigOf(const TrainingSpec& training) {
+  v1::TrainingConfig config = training.config;
+  if (training.init.has_value()) *config.mutable_init() = ToProto(*training.init);
+  return config;
+}
+
+v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint) {
+  v1::Checkpoint proto;
+  proto.set_name(CheckpointName(job, checkpoint.step));
+  proto.set_step(checkpoint.step);
+  *proto.mutable_checkpoint_blob() = ToProto(checkpoint.checkpoint_blob);
+  *proto.mutable_model_blob() = ToProto(checkpoint.model_blob);
+  if (checkpoint.preview_psnr.has_value()) proto.set_psnr(*checkpoint.preview_psnr);
+  *proto.mutable_create_time() = ToProto(checkpoint.create_time);
+  proto.set_seconds(checkpoint.seconds);
+  return proto;
+}
+
 }  // namespace nerf

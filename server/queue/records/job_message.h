@@ -1,7 +1,5 @@
 #pragma once
 
-#include <optional>
-
 #include "nerf/v1/job_service.pb.h"
 #include "server/queue/jobs/job.h"
 
@@ -17,8 +15,5 @@ void FillJob(const Job& job, v1::Job* proto);
 v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint);
 // With what `init` stands for.
 v1::TrainingConfig EffectiveConfigOf(const TrainingSpec& training);
-
-// nullopt without a spec.
-std::optional<JobKind> KindOfSpec(const v1::Job& job);
 
 }  // namespace nerf

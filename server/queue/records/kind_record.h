@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,8 @@ struct KindRecord {
 extern const KindRecord kTrainingRecord, kRenderRecord, kPoseRecord, kExportRecord;
 
 const KindRecord& RecordOf(JobKind kind);
+// nullopt without a spec.
+std::optional<JobKind> KindOfSpec(const v1::Job& job);
 
 // DataLoss STORE_CORRUPT: "the record of `name` is damaged: `what`".
 absl::Status CorruptRecord(std::string_view name, std::string_view what);

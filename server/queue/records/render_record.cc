@@ -8,10 +8,10 @@ namespace {
 
 void FillRender(const Job& job, bool whole, v1::Job* proto) {
   v1::RenderSpec& spec = *proto->mutable_render();
-  spec = job.render;
+  spec = *job.render;
   if (!whole) spec.clear_path();
   v1::RenderStatus& status = *proto->mutable_render_status();
-  status.set_frame_count(FramesOf(job.render.path()));
+  status.set_frame_count(FramesOf(job.render->path()));
   status.set_frames_done(job.progress.frames_done());
   for (size_t i = 0; whole && i < job.render_work.frames.size(); ++i) {
     const FrameRecord& record = job.render_work.frames[i];
@@ -39,13 +39,12 @@ void StoreRender(const Job& job, internal::JobRecord* record) {
 absl::Status LoadRender(const internal::JobRecord& stored, Job* job) {
   const v1::RenderStatus& status = stored.job().render_status();
   job->render = stored.job().render();
-  const uint32_t n_frames = FramesOf(job->render.path());
+  const uint32_t n_frames = FramesOf(job->render->path());
   if (n_frames > kMaxFrames) return CorruptRecord(JobName(job->key), "path");
   RenderWork& work = job->render_work;
   for (const internal::RenderRecord::Part& part : stored.render().parts())
     work.parts.push_back({part.worker(), part.epoch(), part.done()});
-  if (work.parts.size() != NewRenderWork(job->render).parts.size())
-    return CorruptRecord(JobName(job->key), "parts");
+  if (work.parts.size() != PartsOf(*job->render)) return CorruptRecord(JobName(job->key), "parts");
   if (stored.render().has_frames()) work.frames.resize(n_frames);
   for (const v1::RenderedFrame& proto : status.frames()) {
     if (proto.index() >= work.frames.size()) return CorruptRecord(JobName(job->key), "frames");

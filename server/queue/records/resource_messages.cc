@@ -44,7 +44,7 @@ v1::Model ToProto(const ModelRecord& model) {
   if (model.create_time != absl::InfinitePast())
     *proto.mutable_create_time() = ToProto(model.create_time);
   for (const TensorRecord& tensor : model.tensors) *proto.add_tensors() = ToProto(tensor);
-  if (!model.crop.empty()) proto.mutable_crop()->ParseFromString(model.crop);
+  if (!model.crop.empty()) *proto.mutable_crop() = BoxOf(model.crop);
   return proto;
 }
 

@@ -22,7 +22,7 @@ void FillTraining(const Job& job, bool /*whole*/, v1::Job* proto) {
     spec.mutable_workers()->set_min(workers.min);
     spec.mutable_workers()->set_max(workers.max);
   }
-  if (!job.crop.empty()) spec.mutable_crop()->ParseFromString(job.crop);
+  if (!job.crop.empty()) *spec.mutable_crop() = BoxOf(job.crop);
 
   v1::TrainingStatus& status = *proto->mutable_training_status();
   *status.mutable_effective_config() = EffectiveConfigOf(training);
@@ -147,23 +147,5 @@ absl::Status LoadTraining(const internal::JobRecord& stored, Job* job) {
 }  // namespace
 
 const KindRecord kTrainingRecord = {v1::Job::kTraining, FillTraining, StoreTraining, LoadTraining};
-
-v1::TrainingConfig EffectiveConfigOf(const TrainingSpec& training) {
-  v1::TrainingConfig config = training.config;
-  if (training.init.has_value()) *config.mutable_init() = ToProto(*training.init);
-  return config;
-}
-
-v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint) {
-  v1::Checkpoint proto;
-  proto.set_name(CheckpointName(job, checkpoint.step));
-  proto.set_step(checkpoint.step);
-  *proto.mutable_checkpoint_blob() = ToProto(checkpoint.checkpoint_blob);
-  *proto.mutable_model_blob() = ToProto(checkpoint.model_blob);
-  if (checkpoint.preview_psnr.has_value()) proto.set_psnr(*checkpoint.preview_psnr);
-  *proto.mutable_create_time() = ToProto(checkpoint.create_time);
-  proto.set_seconds(checkpoint.seconds);
-  return proto;
-}
 
 }  // namespace nerf

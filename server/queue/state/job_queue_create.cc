@@ -18,6 +18,7 @@
 #include "server/queue/state/quota.h"
 
 namespace nerf {
+
 absl::StatusOr<FoundModel> JobQueue::FindSource(const ModelSource& source) {
   if (!source.from_checkpoint) {
     const ModelRecord* const model = state_.FindModel(source.source);

@@ -139,7 +139,8 @@ void PartUpkeep::MoveOn(JobEntry& entry, const std::vector<JobEntry*>& parts) {
     seconds += job.checkpoints.back().seconds;
   }
   internal::JobProgress progress;
-  *progress.mutable_training() = ProgressOfParts(parts);
+  if (v1::Progress sum = ProgressOfParts(parts); sum.ByteSizeLong() > 0)
+    *progress.mutable_training() = std::move(sum);
   if (models.size() == parts.size() && entry.job.state == JobState::kQueued) {
     change.job.part_models = std::move(models);
     change.job.part_seconds = seconds;

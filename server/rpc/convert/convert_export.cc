@@ -130,13 +130,13 @@ std::string_view FeatureOf(const v1::ExportSpec& spec) {
 
 // The worker's figures where there are some, else the estimate from the request and the model.
 void AddSizes(const Job& job, v1::Job* proto) {
-  const ExportBytes asked = BytesOfRequest(job.exporting);
+  const ExportBytes asked = BytesOfRequest(*job.exporting);
   const v1::ExportProgress& progress = job.progress.export_();
-  const auto first_known = [](double a, double b, double c) { return a > 0 ? a : b > 0 ? b : c; };
+  const auto known_or = [](double known, double other) { return known > 0 ? known : other; };
   v1::ExportStatus& status = *proto->mutable_export_status();
   status.set_expected_bytes(
-      first_known(progress.expected_bytes(), job.expected_bytes, asked.expected));
-  status.set_max_bytes(first_known(progress.max_bytes(), 0, asked.max));
+      known_or(progress.expected_bytes(), known_or(job.expected_bytes, asked.expected)));
+  status.set_max_bytes(known_or(progress.max_bytes(), asked.max));
 }
 
 absl::Status ParseExport(const v1::CreateJobRequest& request, RequestCheck& check, JobSpec* spec) {
@@ -157,7 +157,7 @@ void FillExportOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
   order->set_action(v1::DesiredJob::EXPORT);
   v1::ExportTask* task = order->mutable_model_export();
   *task->mutable_file() = ToProto(grant.job.model.blob);
-  *task->mutable_product() = grant.job.exporting;
+  *task->mutable_product() = *grant.job.exporting;
 }
 
 // With long texts cut.

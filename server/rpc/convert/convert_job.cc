@@ -9,6 +9,7 @@
 #include "engine/config/train_config.h"
 #include "server/queue/jobs/job_spec.h"
 #include "server/queue/records/job_message.h"
+#include "server/queue/records/kind_record.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"

@@ -73,7 +73,7 @@ void CheckNames(const std::vector<SceneFileRecord>& files, RequestCheck& check) 
 // Of a worker's report, with long texts cut.
 absl::StatusOr<internal::JobProgress> PoseProgressOf(const v1::JobReport& report) {
   internal::JobProgress progress;
-  if (!report.has_pose_progress()) return progress;
+  if (report.pose_progress().stage() == 0) return progress;
   const v1::PoseProgress& reported = report.pose_progress();
   v1::PoseProgress& pose = *progress.mutable_pose();
   pose.set_stage(reported.stage());

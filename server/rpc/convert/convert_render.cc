@@ -129,7 +129,7 @@ std::vector<v1::Camera> ExpandKeyframePath(const v1::KeyframePath& path, uint32_
 }
 
 void AddFrames(const LeaseGrant& grant, v1::FrameRange* range) {
-  const v1::RenderSpec& requested = grant.job.render;
+  const v1::RenderSpec& requested = *grant.job.render;
   *range->mutable_file() = ToProto(grant.job.model.blob);
   const v1::CameraPath& path = requested.path();
   std::vector<v1::Camera> expanded;
@@ -178,7 +178,7 @@ void FillRenderOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
     AddFrames(grant, order->mutable_frames());
     return;
   }
-  const v1::RenderSpec& requested = grant.job.render;
+  const v1::RenderSpec& requested = *grant.job.render;
   v1::MovieTask* movie = order->mutable_movie();
   movie->set_fps(requested.fps());
   movie->set_alpha(!requested.channels().empty() && requested.channels(0) == v1::RGBA);

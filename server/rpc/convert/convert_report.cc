@@ -45,15 +45,15 @@ absl::StatusOr<v1::Progress> ReportedProgress(const v1::Progress& reported) {
     if (is_own && Finite(value) != 0) figures[name] = value;
   }
   if (progress.has_preview_image()) {
-    NERF_RETURN_IF_ERROR(
-        FromProto("job.progress.preview_image", progress.preview_image()).status());
-    progress.mutable_preview_image()->DiscardUnknownFields();
+    NERF_ASSIGN_OR_RETURN(const BlobRef image,
+                          FromProto("job.progress.preview_image", progress.preview_image()));
+    *progress.mutable_preview_image() = ToProto(image);
   }
   return progress;
 }
 
 JobError ToJobError(const v1::JobReport& report) {
-  JobError error = ToJobError(report.error(), report.problems());
+  JobError error = ToJobError(report.error());
   error.message = Cut(error.message, kMaxErrorLength);
   error.reason = Cut(error.reason, kMaxReasonLength);
   std::map<std::string, std::string> metadata;
@@ -63,10 +63,11 @@ JobError ToJobError(const v1::JobReport& report) {
   }
   error.metadata = std::move(metadata);
   const int n_problems = report.problems_size();
-  error.problems.resize(std::min(n_problems, kMaxProblems));
-  for (JobProblem& problem : error.problems) {
-    for (std::string* text : {&problem.file, &problem.field, &problem.message})
-      *text = Cut(*text, kMaxProblemTextLength);
+  for (int i = 0; i < std::min(n_problems, kMaxProblems); ++i) {
+    const v1::SceneProblem& problem = report.problems(i);
+    error.problems.push_back({Cut(problem.file(), kMaxProblemTextLength),
+                              Cut(problem.field(), kMaxProblemTextLength),
+                              Cut(problem.message(), kMaxProblemTextLength)});
   }
   if (n_problems > kMaxProblems)
     error.problems.push_back({"", "", fmt::format("and {} more", n_problems - kMaxProblems)});

@@ -12,7 +12,8 @@ namespace nerf {
 
 // What workers report of their jobs.
 
-// Non-finite numbers become 0, because JSON cannot hold them; of the figures 100 are kept.
+// Non-finite numbers are cleared, because JSON cannot hold them; figures beyond kMaxFigures are
+// dropped.
 absl::StatusOr<v1::Progress> ReportedProgress(const v1::Progress& reported);
 // The failure that a worker reports, with long lists and texts cut.
 JobError ToJobError(const v1::JobReport& report);

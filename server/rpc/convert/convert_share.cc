@@ -75,7 +75,7 @@ absl::StatusOr<TokenRecord> FromProto(const v1::CreateShareRequest& request) {
 
 absl::Status AddExport(const ModelRecord& model, const Job& job, TokenRecord* share) {
   const std::string name = JobName(job.key);
-  if (job.exporting.format() == v1::ExportSpec::FORMAT_UNSPECIFIED) {
+  if (job.exporting->format() == v1::ExportSpec::FORMAT_UNSPECIFIED) {
     return InvalidFieldsError({{"share.export_job", fmt::format("{} is no export job", name)}});
   }
   if (job.key.project != model.key.project || job.model.blob != model.blob) {

@@ -1,5 +1,7 @@
 #include "server/rpc/convert/kept_crop.h"
 
+#include "server/queue/jobs/model_source.h"
+
 namespace nerf {
 
 std::string KeptCrop(bool has_box, const v1::CropBox& box) {
@@ -10,7 +12,7 @@ std::string KeptCrop(bool has_box, const v1::CropBox& box) {
 }
 
 void UseKeptCrop(const std::string& kept, v1::ViewStyle* style) {
-  if (!style->has_crop() && !style->whole()) ShowKeptCrop(kept, style);
+  if (!kept.empty() && !style->has_crop() && !style->whole()) *style->mutable_crop() = BoxOf(kept);
 }
 
 }  // namespace nerf

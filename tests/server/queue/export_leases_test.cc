@@ -61,7 +61,7 @@ class ExportLeasesTest : public testing::Test {
 TEST_F(ExportLeasesTest, FilesThatItsHolderNamesEndTheJobAndAreKeptWithIt) {
   const auto created = queue().Create(Spec("mesh"));
   ASSERT_THAT(created, IsOk());
-  EXPECT_EQ(created->exporting.checkpoint(), "projects/default/jobs/trained/checkpoints/7");
+  EXPECT_EQ(created->exporting->checkpoint(), "projects/default/jobs/trained/checkpoints/7");
   const LeaseGrant grant = *Acquire();
   EXPECT_EQ(grant.job.kind, JobKind::kExport);
   EXPECT_EQ(grant.job.model.blob, QueueHarness::Blob("model 7"));
