@@ -213,6 +213,7 @@ SceneOptions LocalSceneOptions(std::optional<int> test_every, const SceneReading
   options.reading = reading;
   options.test_every = test_every;
   options.follow_links = true;
+  options.to_train = true;
   return options;
 }
 

@@ -32,6 +32,7 @@ int RunCheck(const DatasetCheckFlags& flags) {
     }
     SceneOptions options;
     options.follow_links = true;
+    options.to_train = true;
     options.n_threads = flags.threads;
     options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
     TrainConfig config;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -20,6 +21,7 @@ static_assert(std::endian::native == std::endian::little,
 // Files are read whole. A model of 1000 images with 20000 points each has half of this size.
 constexpr uint64_t kMaxModelBytes = uint64_t{1} << 30;
 constexpr size_t kMaxImages = 100'000;
+constexpr uint64_t kNoPoint = UINT64_MAX;  // of a feature that is no point of the model
 
 constexpr ColmapCameraModel kCameraModels[] = {
     {0, "SIMPLE_PINHOLE", 3, true},
@@ -62,9 +64,11 @@ class Cursor {
     position_ = end + 1;
     return true;
   }
-  bool Skip(uint64_t n_items, uint64_t item_bytes) {
+  // The bytes of the items. False if the file is cut off.
+  bool Take(uint64_t n_items, uint64_t item_bytes, std::string_view* taken) {
     if (n_items > remaining() / item_bytes) return false;
-    position_ += n_items * item_bytes;
+    *taken = bytes_.substr(position_, n_items * item_bytes);
+    position_ += taken->size();
     return true;
   }
   size_t remaining() const { return bytes_.size() - position_; }
@@ -186,13 +190,59 @@ class ModelReader {
       if (!cursor.Read(&id) || !cursor.ReadDoubles(image.rotation, 4) ||
           !cursor.ReadDoubles(image.translation, 3) || !cursor.Read(&image.camera_id) ||
           !cursor.ReadName(&image.name) || !cursor.Read(&n_points) ||
-          !cursor.Skip(n_points, 3 * 8)) {
+          !ReadObservations(&cursor, n_points, &image.observations)) {
         return CutOff(cursor, number);
       }
       image.id = id;
       image.field = absl::StrCat("image ", id);
       AddImage(std::move(image));
     }
+  }
+
+  // False if the file is cut off. Of points that belong to none of the model the id is -1.
+  static bool ReadObservations(Cursor* cursor, uint64_t n_points,
+                               std::vector<ColmapObservation>* observations) {
+    constexpr size_t kBytes = 3 * 8;
+    std::string_view bytes;
+    if (!cursor->Take(n_points, kBytes, &bytes)) return false;
+    const auto at = [&](uint64_t i) {
+      double position[2];
+      uint64_t point = kNoPoint;
+      std::memcpy(position, bytes.data() + i * kBytes, sizeof(position));
+      std::memcpy(&point, bytes.data() + i * kBytes + sizeof(position), sizeof(point));
+      return ColmapObservation{static_cast<float>(position[0]), static_cast<float>(position[1]),
+                               point};
+    };
+    uint64_t n_seen = 0;
+    for (uint64_t i = 0; i < n_points; ++i) n_seen += at(i).point != kNoPoint;
+    const uint64_t stride = n_seen / kMaxColmapObservations + 1;
+    for (uint64_t i = 0, seen = 0; i < n_points; ++i) {
+      const ColmapObservation observation = at(i);
+      if (observation.point != kNoPoint && seen++ % stride == 0)
+        observations->push_back(observation);
+    }
+    return true;
+  }
+
+  // The same of a line of numbers. Requires: a multiple of three words.
+  static std::vector<ColmapObservation> ObservationsOf(absl::string_view text) {
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(text, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    std::vector<ColmapObservation> all;
+    for (size_t i = 0; i + 2 < words.size(); i += 3) {
+      ColmapObservation observation{};
+      int64_t point = -1;
+      if (absl::SimpleAtoi(words[i + 2], &point) && point >= 0 &&
+          absl::SimpleAtof(words[i], &observation.x) &&
+          absl::SimpleAtof(words[i + 1], &observation.y)) {
+        observation.point = static_cast<uint64_t>(point);
+        all.push_back(observation);
+      }
+    }
+    const size_t stride = all.size() / kMaxColmapObservations + 1;
+    std::vector<ColmapObservation> some;
+    for (size_t i = 0; i < all.size(); i += stride) some.push_back(all[i]);
+    return some;
   }
 
   // Calls line(number, text) for each line; text has no leading or trailing white space.
@@ -269,12 +319,16 @@ class ModelReader {
           Problem(field, absl::StrCat("must hold the points of the image on the line before, three "
                                       "numbers each; has ",
                                       n_words, " words"));
+        } else if (last_image_ < model_.images.size()) {
+          model_.images[last_image_].observations = ObservationsOf(text);
         }
         return;
       }
       if (text.empty() || text[0] == '#') return;
       is_points_line = true;
+      const size_t n_images = model_.images.size();
       ReadImageLine(field, text);
+      last_image_ = model_.images.size() > n_images ? n_images : SIZE_MAX;
     });
   }
 
@@ -323,6 +377,7 @@ class ModelReader {
   std::string file_;
   ColmapModel model_;
   bool has_image_problems_ = false;
+  size_t last_image_ = SIZE_MAX;  // of the line before; SIZE_MAX: it was broken
 };
 
 }  // namespace

@@ -33,6 +33,15 @@ struct ColmapCamera {
   std::string field;  // "camera 3" or "line 4"
 };
 
+// Where a picture shows a point of the model.
+struct ColmapObservation {
+  float x, y;      // pixels of the size that the camera states
+  uint64_t point;  // its id
+};
+
+// Of a picture, the most observations that are kept, evenly chosen.
+inline constexpr size_t kMaxColmapObservations = 256;
+
 struct ColmapImage {
   double rotation[4];  // w, x, y, z of world-to-camera
   double translation[3];
@@ -40,6 +49,7 @@ struct ColmapImage {
   uint32_t camera_id = 0;
   std::string name;
   std::string field;
+  std::vector<ColmapObservation> observations;  // kMaxColmapObservations at most
 };
 
 struct ColmapModel {

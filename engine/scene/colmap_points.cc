@@ -36,9 +36,9 @@ absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPoints(std::string_view byte
   std::vector<ColmapPoint> points;
   points.reserve(n_points);
   for (uint64_t i = 0; i < n_points; ++i) {
-    uint64_t id = 0, n_images = 0;
+    uint64_t n_images = 0;
     ColmapPoint point;
-    if (!read(&id, sizeof(id)) || !read(point.position.data(), 3 * sizeof(double)) ||
+    if (!read(&point.id, sizeof(point.id)) || !read(point.position.data(), 3 * sizeof(double)) ||
         !read(point.color.data(), 3) || !read(&point.error, sizeof(double)) ||
         !read(&n_images, sizeof(n_images)) || n_images > (bytes.size() - at) / kTrackBytes) {
       return cut_off();
@@ -66,7 +66,8 @@ absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPointsText(std::string_view 
         absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
     if (words.empty() || words[0][0] == '#') continue;
     ColmapPoint point;
-    bool is_good = words.size() >= kTrackWord && words.size() % 2 == 0;
+    bool is_good = words.size() >= kTrackWord && words.size() % 2 == 0 &&
+                   absl::SimpleAtoi(words[0], &point.id);
     for (size_t i = 0; is_good && i < 3; ++i) {
       int color = 0;
       is_good = absl::SimpleAtod(words[kPositionWord + i], &point.position[i]) &&

@@ -11,6 +11,7 @@ namespace nerf {
 
 // A point of a COLMAP model.
 struct ColmapPoint {
+  uint64_t id = 0;
   std::array<double, 3> position{};
   std::array<uint8_t, 3> color{};
   double error = 0;              // mean reprojection error, pixels

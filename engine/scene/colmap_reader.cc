@@ -60,7 +60,7 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
                         std::vector<SceneProblem>* problems) {
   Intrinsics intrinsics;
   intrinsics.model = camera.model->name;
-  intrinsics.size_field = camera.field;
+  intrinsics.size_field = intrinsics.distortion_field = camera.field;
   for (std::string& field : intrinsics.focal_field) field = camera.field;
   for (std::string& field : intrinsics.center_field) field = camera.field;
   const auto broken = [&](const std::string& message) {
@@ -141,24 +141,44 @@ bool ToOpenGlPose(const ColmapImage& image, Pose* pose) {
   return true;
 }
 
+// Positions of points by their ids, sorted.
+using PointPositions = std::vector<std::pair<uint64_t, Vec3d>>;
+
 // The points of the model, where there are any that can be read: the scene is placed by them.
-void ReadPoints(const SceneFolder& folder, const std::string& file, bool is_binary,
-                ListedViews* listed) {
+PointPositions ReadPoints(const SceneFolder& folder, const std::string& file, bool is_binary,
+                          ListedViews* listed) {
+  PointPositions positions;
   const absl::StatusOr<std::string> found = folder.FindFile(file);
-  if (!found.ok()) return;
+  if (!found.ok()) return positions;
   const absl::StatusOr<std::string> bytes = ReadRegularFile(folder.PathOf(*found), kMaxPointBytes);
   absl::StatusOr<std::vector<ColmapPoint>> points = !bytes.ok() ? bytes.status()
                                                     : is_binary ? ParseColmapPoints(*bytes)
                                                                 : ParseColmapPointsText(*bytes);
   if (!points.ok()) {
     listed->warnings.push_back(absl::StrCat(file, " is not used: ", points.status().message()));
-    return;
+    return positions;
   }
   listed->files.push_back(file);
   for (ColmapPoint& point : *points) {
     const auto n_views = static_cast<uint32_t>(point.images.size());
+    positions.emplace_back(point.id, point.position);
     listed->points.push_back({point.position, n_views, std::move(point.images)});
   }
+  std::sort(positions.begin(), positions.end());
+  return positions;
+}
+
+// Which of the points the picture shows, and where.
+std::vector<PointInPicture> SeenPoints(const ColmapImage& image, const PointPositions& points) {
+  std::vector<PointInPicture> seen;
+  for (const ColmapObservation& observation : image.observations) {
+    const auto point = std::lower_bound(
+        points.begin(), points.end(), observation.point,
+        [](const PointPositions::value_type& p, uint64_t id) { return p.first < id; });
+    if (point != points.end() && point->first == observation.point)
+      seen.push_back({point->second, observation.x, observation.y});
+  }
+  return seen;
 }
 
 // A model, and where its photographs are.
@@ -214,9 +234,9 @@ int CountUnposed(const SceneFolder& folder, const ListedViews& listed) {
 // Makes the views of a model.
 class ModelViews {
  public:
-  ModelViews(const SceneFolder& folder, const FoundModel& found,
+  ModelViews(const SceneFolder& folder, const FoundModel& found, const PointPositions& points,
              std::vector<SceneProblem>* problems, ListedViews* listed)
-      : folder_(folder), found_(found), problems_(problems), listed_(*listed) {}
+      : folder_(folder), found_(found), points_(points), problems_(problems), listed_(*listed) {}
 
   void Read() {
     const std::vector<ColmapImage>& images = found_.model.images;
@@ -271,12 +291,16 @@ class ModelViews {
                  const absl::StatusOr<std::string>& file) {
     ListedView view;
     view.list_file = found_.files.cameras;
+    view.pose_file = found_.files.images;
     view.field = image.field;
     view.id = image.id;
+    view.seen_points = SeenPoints(image, points_);
     const Intrinsics* intrinsics = IntrinsicsOfImage(image);
     const bool has_pose = ToOpenGlPose(image, &view.pose);
     if (!has_pose)
-      Problem(image, "the pose is not a rotation and a translation (zero or not finite)");
+      Problem(image,
+              "the pose is not a rotation and a translation (zero, not finite or beyond 1e9): "
+              "remove the image, or register it again");
     if (absl::IsFailedPrecondition(file.status())) return;  // said for all of them at once
     if (absl::IsNotFound(file.status())) {
       if (listed_.n_missing++ == 0) listed_.first_missing = name;
@@ -311,6 +335,7 @@ class ModelViews {
 
   const SceneFolder& folder_;
   const FoundModel& found_;
+  const PointPositions& points_;
   std::vector<SceneProblem>* problems_;
   ListedViews& listed_;
   std::map<uint32_t, Intrinsics> intrinsics_;
@@ -332,8 +357,9 @@ ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* pro
   listed.source = found.files.source();
   listed.files = {found.files.cameras, found.files.images};
   listed.picture_folder = found.pictures;
-  ReadPoints(folder, found.files.points, found.files.is_binary, &listed);
-  ModelViews(folder, found, problems, &listed).Read();
+  const PointPositions points =
+      ReadPoints(folder, found.files.points, found.files.is_binary, &listed);
+  ModelViews(folder, found, points, problems, &listed).Read();
   listed.n_unposed = CountUnposed(folder, listed);
   return listed;
 }

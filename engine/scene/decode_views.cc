@@ -18,13 +18,13 @@ namespace nerf {
 namespace {
 
 // *is_truth: HoldsTruthValues of the mask.
-absl::Status MaskImage(const SceneFolder& folder, const std::string& mask_file,
+absl::Status MaskImage(const SceneFolder& folder, const ViewDescription& view,
                        const ImageLimits& limits, ImageU8* image, bool* is_truth) {
   NERF_ASSIGN_OR_RETURN(const std::string bytes,
-                        ReadRegularFile(folder.PathOf(mask_file), limits.max_file_bytes));
+                        ReadRegularFile(folder.PathOf(view.mask_file), limits.max_file_bytes));
   NERF_ASSIGN_OR_RETURN(const ImageU8 mask, DecodeImageBytes(bytes, limits));
   *is_truth = HoldsTruthValues(mask);
-  return ApplyMask(mask, image);
+  return ApplyMask(mask, image, view.mask_is_inverted);
 }
 
 }  // namespace
@@ -106,8 +106,7 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
     }
     bool is_truth = false;
     if (!description.mask_file.empty()) {
-      const absl::Status masked =
-          MaskImage(folder, description.mask_file, limits, &*image, &is_truth);
+      const absl::Status masked = MaskImage(folder, description, limits, &*image, &is_truth);
       if (!masked.ok()) {
         messages[i] = absl::StrCat("mask ", description.mask_file, ": ", masked.message());
         return;

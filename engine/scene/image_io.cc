@@ -148,8 +148,11 @@ absl::StatusOr<ImageHeader> ParseHeader(const ReadImageAt& read_at) {
   if (IsHeif(beginning)) return ParseHeifHeader(read_at);
   if (IsWebp(beginning)) return ParseWebpHeader(read_at);
   const std::string kind = ForeignFileKind(beginning);
-  return absl::InvalidArgumentError(
-      absl::StrCat("neither PNG nor JPEG (by its first bytes)", kind.empty() ? "" : " but ", kind));
+  // The other kinds say themselves what to do.
+  const bool is_picture = !kind.empty() && kind.find_first_of(",:") == std::string::npos;
+  return absl::InvalidArgumentError(absl::StrCat("neither PNG nor JPEG (by its first bytes)",
+                                                 kind.empty() ? "" : " but ", kind,
+                                                 is_picture ? ": save it as PNG or JPEG" : ""));
 }
 
 absl::Status CheckPixels(int width, int height, int n_channels, uint64_t n_values) {

@@ -30,6 +30,7 @@ bool IsSameView(const ListedView& a, const ListedView& b) {
       intrinsics.center_field[axis].clear();
     }
     intrinsics.size_field.clear();
+    intrinsics.distortion_field.clear();
     return intrinsics;
   };
   return a.file == b.file && a.mask_file == b.mask_file && a.depth.file == b.depth.file &&
@@ -95,11 +96,11 @@ std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_widt
 
   const double stretch[2] = {image_width / size[0], image_height / size[1]};
   if (std::abs(stretch[0] / stretch[1] - 1) > kMaxStretchDifference) {
-    AddProblem(
-        problems, file, intrinsics.size_field,
-        absl::StrFormat("%s is %d x %d but the file says %g x %g: another aspect ratio, so the "
-                        "intrinsics cannot be rescaled",
-                        std::string(image), image_width, image_height, size[0], size[1]));
+    AddProblem(problems, file, intrinsics.size_field,
+               absl::StrFormat(
+                   "%s is %d x %d but the file says %g x %g: another aspect ratio, so the "
+                   "intrinsics cannot be rescaled: use the pictures that the poses were made for",
+                   std::string(image), image_width, image_height, size[0], size[1]));
     return std::nullopt;
   }
   *rescaled = std::abs(image_width - size[0]) >= 1 || std::abs(image_height - size[1]) >= 1;

@@ -27,6 +27,7 @@ struct Intrinsics {
   std::string focal_field[2];
   std::string center_field[2];
   std::string size_field;
+  std::string distortion_field;
   std::optional<double> cx, cy;
   double k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0, k4 = 0, k5 = 0, k6 = 0;
   // kFisheye and kEquirectangular are stated by `model`; the others follow from the distortion.
@@ -46,10 +47,17 @@ std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_widt
 // The stated model's name; if none is stated, OPENCV with distortion and PINHOLE without.
 std::string CameraModelName(const Intrinsics& intrinsics);
 
+// Where a picture shows a point of the scene.
+struct PointInPicture {
+  Vec3d position;  // own frame
+  float x, y;      // pixels of the size that the intrinsics are for
+};
+
 // An image that a data set lists, with its pose. The file exists.
 struct ListedView {
   std::string file;       // relative to the folder
-  std::string list_file;  // the file that lists it
+  std::string list_file;  // the file that lists it, or of COLMAP its camera
+  std::string pose_file;  // of COLMAP the file that lists it; else empty
   std::string field;      // "frames[3]", "line 12", "image 7"
   std::string mask_file;  // as `file`; empty: none is named
   DepthFile depth = {};
@@ -58,6 +66,10 @@ struct ListedView {
   float time = 0;   // as Camera has it
   Intrinsics intrinsics;
   ViewSplit split = ViewSplit::kUndecided;
+  std::vector<PointInPicture> seen_points;  // some of them, where the data set says so
+
+  // The file that holds the pose.
+  const std::string& PoseFile() const { return pose_file.empty() ? list_file : pose_file; }
 };
 
 // Whether they are the same picture with the same camera, wherever they are listed.

@@ -11,6 +11,17 @@
 #include "absl/strings/str_format.h"
 
 namespace nerf {
+namespace {
+
+// instant-ngp's mask of a picture.
+std::string FindDynamicMask(const SceneFolder& folder, const std::string& image_file) {
+  const size_t name = image_file.rfind('/') + 1;
+  const std::string stem = image_file.substr(name, image_file.rfind('.') - name);
+  return folder.FindFile(absl::StrCat(image_file.substr(0, name), "dynamic_mask_", stem, ".png"))
+      .value_or("");
+}
+
+}  // namespace
 
 std::string FindMask(const SceneFolder& folder, std::string_view image_file) {
   const std::string file(image_file);
@@ -42,22 +53,25 @@ std::string SharedMaskText(std::string_view first, std::string_view second) {
                       ": name it ", mask_of(first), " or ", mask_of(second));
 }
 
-std::string FolderMasks::Find(const std::string& image_file) {
+FoundMask FolderMasks::Find(const std::string& image_file) {
   std::string mask = FindMask(folder_, image_file);
-  if (mask.empty()) return mask;
+  const bool is_inverted = mask.empty();
+  if (is_inverted) mask = FindDynamicMask(folder_, image_file);
+  if (mask.empty()) return {};
   const std::string in = image_file.substr(0, image_file.rfind('/'));
   const std::string& owner = owners_.emplace(std::pair(mask, in), image_file).first->second;
   if (owner != image_file) AddProblem(&problems_, mask, "", SharedMaskText(owner, image_file));
-  return mask;
+  return {std::move(mask), is_inverted};
 }
 
-absl::Status ApplyMask(const ImageU8& mask, ImageU8* image) {
+absl::Status ApplyMask(const ImageU8& mask, ImageU8* image, bool is_inverted) {
   constexpr double kMaxAspectDifference = 0.01;
   const double aspect = static_cast<double>(mask.width) / mask.height;
   const double wanted = static_cast<double>(image->width) / image->height;
   if (std::abs(aspect / wanted - 1) > kMaxAspectDifference) {
-    return absl::InvalidArgumentError(absl::StrFormat("is %dx%d, its picture %dx%d", mask.width,
-                                                      mask.height, image->width, image->height));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("is %dx%d, its picture %dx%d: a mask has its picture's shape", mask.width,
+                        mask.height, image->width, image->height));
   }
   if (image->n_channels == 4)
     return absl::InvalidArgumentError("belongs to a picture with alpha; one of them can be used");
@@ -75,7 +89,8 @@ absl::Status ApplyMask(const ImageU8& mask, ImageU8* image) {
       const size_t mask_x = (2 * x + 1) * static_cast<size_t>(mask.width) / (2 * width);
       for (int channel = 0; channel < 3; ++channel)
         to[channel] = from[image->n_channels == 3 ? channel : 0];
-      to[3] = static_cast<uint8_t>(white * row[mask_x * mask.n_channels]);
+      const auto value = static_cast<uint8_t>(white * row[mask_x * mask.n_channels]);
+      to[3] = is_inverted ? static_cast<uint8_t>(255 - value) : value;
     }
   }
   image->n_channels = 4;
@@ -106,7 +121,7 @@ MaskUse UseOf(const ImageU8& image) {
 
 void JudgeMasks(const std::vector<MaskUse>& pictures, const std::string& first_mask,
                 std::vector<std::string>* warnings, std::vector<SceneProblem>* problems) {
-  constexpr double kMinKept = 0.01;
+  constexpr double kMinKept = 0.01, kAll = 0.9995;
   MaskUse all;
   int n_truth = 0;
   for (const MaskUse& picture : pictures) {
@@ -121,6 +136,7 @@ void JudgeMasks(const std::vector<MaskUse>& pictures, const std::string& first_m
         absl::StrCat(n_truth, " masks hold 0 and 1 alone; they are read as 0 and 255"));
   }
   const double kept = all.kept / all.n_pixels;
+  if (kept > kAll) return;
   if (kept >= kMinKept) {
     warnings->push_back(absl::StrFormat(
         "masks leave %.0f%% of the training pictures' pixels; white is what counts", 100 * kept));

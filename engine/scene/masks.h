@@ -24,6 +24,12 @@ std::string FindMask(const SceneFolder& folder, std::string_view image_file);
 // by their endings.
 std::string SharedMaskText(std::string_view first, std::string_view second);
 
+// A mask that was found, relative to the folder; empty: none.
+struct FoundMask {
+  std::string file;
+  bool is_inverted = false;  // its white is left out
+};
+
 // Finds masks for pictures whose data set names none.
 class FolderMasks {
  public:
@@ -31,8 +37,9 @@ class FolderMasks {
   FolderMasks(const SceneFolder& folder, std::vector<SceneProblem>* problems)
       : folder_(folder), problems_(*problems) {}
 
-  // As FindMask. Reports a mask that two pictures of one folder would have.
-  std::string Find(const std::string& image_file);
+  // As FindMask, else dynamic_mask_NAME.png beside the picture, instant-ngp's, whose white is left
+  // out. Reports a mask that two pictures of one folder would have.
+  FoundMask Find(const std::string& image_file);
 
  private:
   const SceneFolder& folder_;
@@ -41,8 +48,9 @@ class FolderMasks {
 };
 
 // Puts the mask, scaled to the picture's size, into its alpha; one that holds 0 and 1 alone as 0
-// and 255. Errors: InvalidArgument if their aspect ratios differ, or if the picture has alpha.
-absl::Status ApplyMask(const ImageU8& mask, ImageU8* image);
+// and 255. is_inverted: black counts in place of white. Errors: InvalidArgument if their aspect
+// ratios differ, or if the picture has alpha.
+absl::Status ApplyMask(const ImageU8& mask, ImageU8* image, bool is_inverted = false);
 
 // Whether the mask's largest value is 1, so that it holds truth values.
 bool HoldsTruthValues(const ImageU8& mask);

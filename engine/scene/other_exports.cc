@@ -1,12 +1,15 @@
 #include "engine/scene/other_exports.h"
 
+#include <algorithm>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/first_names.h"
 
 namespace nerf {
 namespace {
@@ -23,7 +26,8 @@ constexpr const char* kRecord3d =
 
 // What a file's name ends in and its beginning holds, and whose it is.
 struct Kind {
-  std::string_view ending, mark, program, menu;
+  absl::string_view ending, mark, program;
+  absl::string_view menu;  // from ": " on: what to do; else where to find the export
 };
 constexpr Kind kKinds[] = {
     {".xml", "<BlocksExchange", "BlocksExchange, of ContextCapture", ""},
@@ -36,10 +40,18 @@ constexpr Kind kKinds[] = {
     {".xmp", "xcr:", "RealityCapture", " (Registration export, COLMAP)"},
     {".out", "# Bundle file", "Bundler", ""},
     {".nvm", "NVM_V", "VisualSFM", ""},
-    {".sfm", "\"views\"", "Meshroom", ""}};
+    {".sfm", "\"views\"", "Meshroom", ""},
+    {".json", "\"sfm_data_version\"", "openMVG",
+     ": `openMVG_main_openMVG2Colmap -i sfm_data.json -o sparse/0` makes a COLMAP model of it"},
+    {"odometry.csv", "qw", "Stray Scanner",
+     ": its poses are not read; nerf-engine pose finds them anew in rgb.mp4"},
+    {".txt", "imageName X Y Z Omega Phi Kappa", "Pix4D",
+     ": import these cameras into Agisoft Metashape and export them in COLMAP's format, or let "
+     "nerf-engine pose find the poses anew"}};
 
 // By what the files of the folder, or of a folder in it, begin with.
-std::string ByBeginning(const SceneFolder& folder, const std::string& in) {
+// *has_poses: whether that has poses.
+std::string ByBeginning(const SceneFolder& folder, const std::string& in, bool* has_poses) {
   std::error_code error;
   for (fs::directory_iterator it(folder.PathOf(in), error), end; !error && it != end;
        it.increment(error)) {
@@ -49,19 +61,22 @@ std::string ByBeginning(const SceneFolder& folder, const std::string& in) {
     if (name[0] == '.' || (it->is_symlink(ignored) && !folder.follows_links())) continue;
     if (it->is_directory(ignored)) {
       if (!in.empty()) continue;
-      if (std::string found = ByBeginning(folder, path); !found.empty()) return found;
+      if (std::string found = ByBeginning(folder, path, has_poses); !found.empty()) return found;
       continue;
     }
     const std::string lower = absl::AsciiStrToLower(name);
     if (absl::EndsWith(lower, ".r3d")) return kRecord3d;
-    if (absl::EndsWith(lower, ".zip"))
+    if (absl::EndsWith(lower, ".zip")) {
+      *has_poses = false;
       return absl::StrCat(Printable(path), " is an archive: unpack it, and name its folder");
+    }
     for (const Kind& kind : kKinds) {
-      if (!absl::EndsWith(lower, std::string(kind.ending))) continue;
+      if (!absl::EndsWith(lower, kind.ending)) continue;
       const absl::StatusOr<std::string> head = ReadHead(it->path().string(), kBeginning);
-      if (!head.ok() || !absl::StrContains(*head, std::string(kind.mark))) continue;
-      return absl::StrCat(Printable(path), " is of ", std::string(kind.program), ": ", kColmap,
-                          std::string(kind.menu));
+      if (!head.ok() || !absl::StrContains(*head, kind.mark)) continue;
+      if (absl::StartsWith(kind.menu, ": "))
+        return absl::StrCat(Printable(path), " is of ", kind.program, kind.menu);
+      return absl::StrCat(Printable(path), " is of ", kind.program, ": ", kColmap, kind.menu);
     }
   }
   return "";
@@ -78,25 +93,120 @@ bool HasFolderLike(const SceneFolder& folder, const std::string& prefix) {
   return false;
 }
 
-}  // namespace
+// The .json files of the folder that list frames, sorted.
+std::vector<std::string> FrameLists(const SceneFolder& folder) {
+  constexpr size_t kListBeginning = size_t{1} << 16;
+  std::vector<std::string> lists;
+  std::error_code error;
+  for (fs::directory_iterator it(folder.PathOf(""), error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    const std::string name = it->path().filename().string();
+    if (name[0] == '.' || !absl::EndsWith(absl::AsciiStrToLower(name), ".json")) continue;
+    if (it->is_symlink(ignored) && !folder.follows_links()) continue;
+    const absl::StatusOr<std::string> head = ReadHead(it->path().string(), kListBeginning);
+    if (head.ok() && absl::StrContains(*head, "\"frames\"") &&
+        absl::StrContains(*head, "\"transform_matrix\"")) {
+      lists.push_back(name);
+    }
+  }
+  std::sort(lists.begin(), lists.end());
+  return lists;
+}
 
-std::string OtherExport(const SceneFolder& folder) {
+// A folder, up to three deep, with the two files of a COLMAP model; empty if there is none.
+std::string ModelFolder(const SceneFolder& folder, const std::string& in, int depth) {
+  constexpr int kMaxDepth = 3;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder.PathOf(in), error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    const std::string name = it->path().filename().string();
+    if (name[0] == '.' || !it->is_directory(ignored)) continue;
+    if (it->is_symlink(ignored) && !folder.follows_links()) continue;
+    names.push_back(in.empty() ? name : absl::StrCat(in, "/", name));
+  }
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    for (const char* ending : {".bin", ".txt"}) {
+      if (folder.HasFile(absl::StrCat(name, "/cameras", ending)) &&
+          folder.HasFile(absl::StrCat(name, "/images", ending))) {
+        return name;
+      }
+    }
+    if (depth >= kMaxDepth) continue;
+    if (std::string found = ModelFolder(folder, name, depth + 1); !found.empty()) return found;
+  }
+  return "";
+}
+
+// Views that are listed under a name that is not read.
+std::string MisnamedList(const SceneFolder& folder) {
+  if (const std::vector<std::string> lists = FrameLists(folder); !lists.empty()) {
+    const std::string lower = absl::AsciiStrToLower(lists[0]);
+    const char* const name = absl::StrContains(lower, "train")  ? "transforms_train.json"
+                             : absl::StrContains(lower, "test") ? "transforms_test.json"
+                             : absl::StrContains(lower, "val")  ? "transforms_val.json"
+                                                                : "transforms.json";
+    std::vector<std::string> printable;
+    for (const std::string& list : lists) printable.push_back(Printable(list));
+    return absl::StrCat(FirstNames(printable), lists.size() == 1 ? " lists" : " list",
+                        " frames under a name that is not read: rename it to ", name);
+  }
+  if (const std::string model = ModelFolder(folder, "", 1); !model.empty()) {
+    return absl::StrCat(Printable(model),
+                        " holds a COLMAP model under a name that is not read: rename it to "
+                        "sparse/0");
+  }
+  return "";
+}
+
+struct OtherFiles {
+  std::string text;
+  bool has_poses = true;
+};
+
+OtherFiles FindOther(const SceneFolder& folder) {
+  if (std::string misnamed = MisnamedList(folder); !misnamed.empty()) return {misnamed};
   if (folder.HasFolder("EXR_RGBD") || (folder.HasFile("metadata") && folder.HasFolder("rgbd")) ||
       (folder.HasFile("metadata.json") && folder.HasFolder("rgb"))) {
-    return kRecord3d;
+    return {kRecord3d};
   }
   if (folder.HasFile("opensfm/reconstruction.json") || folder.HasFile("reconstruction.json") ||
       HasFolderLike(folder, "odm_")) {
-    return "this is a project of OpenDroneMap or OpenSfM: `opensfm export_colmap` makes a COLMAP "
-           "model of it";
+    return {
+        "this is a project of OpenDroneMap or OpenSfM: `opensfm export_colmap` makes a COLMAP "
+        "model of it"};
   }
-  if (folder.HasFolder("keyframes"))
-    return "this is an export of Polycam without cameras: choose raw data, with developer mode on";
+  if (folder.HasFolder("keyframes")) {
+    return {
+        "this is an export of Polycam without cameras: choose raw data, with developer mode "
+        "on"};
+  }
   if (folder.HasFolder("point_cloud") && folder.HasFile("cfg_args")) {
-    return "this is what a training of Gaussian splatting wrote: take the data set that it was "
-           "trained on (source_path in cfg_args)";
+    return {
+        "this is what a training of Gaussian splatting wrote: take the data set that it was "
+        "trained on (source_path in cfg_args)"};
   }
-  return ByBeginning(folder, "");
+  OtherFiles found;
+  found.text = ByBeginning(folder, "", &found.has_poses);
+  if (found.text.empty() && folder.HasFile("database.db")) {
+    return {
+        "database.db is of COLMAP and holds features, not poses: `colmap mapper` makes a model "
+        "of it in sparse/0, nerf-engine pose finds the poses anew",
+        false};
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string OtherExport(const SceneFolder& folder) { return FindOther(folder).text; }
+
+bool HasOtherPoses(const SceneFolder& folder) {
+  const OtherFiles found = FindOther(folder);
+  return !found.text.empty() && found.has_poses;
 }
 
 }  // namespace nerf

@@ -6,8 +6,12 @@
 
 namespace nerf {
 
-// Names the program that made a folder without a data set that is read, and what to export there in
-// its place: "Record3D's raw capture: ...". Empty if none is known.
+// What to do with a folder that holds no data set under its usual names, by what is in it: a list
+// of views under another name, an export of another program, an archive. Empty if nothing of that
+// kind is in it.
 std::string OtherExport(const SceneFolder& folder);
+
+// Whether that has poses, which posing the photographs beside it would throw away.
+bool HasOtherPoses(const SceneFolder& folder);
 
 }  // namespace nerf

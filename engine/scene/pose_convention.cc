@@ -102,11 +102,11 @@ std::string PoseConventionWarning(PoseConvention read_as, const std::vector<Pose
       100 * *share, remedy);
 }
 
-bool ReadPoses(PoseConvention convention, ListedViews* listed) {
+bool ReadPoses(PoseConvention convention, ListedViews* listed, Verdicts* verdicts) {
   if (listed->flavor == SceneFlavor::kColmap) {
     if (convention != PoseConvention::kOpenGl) {
-      listed->warnings.push_back(absl::StrCat(
-          listed->source, ": its format says what its poses are; poses has no effect"));
+      verdicts->Warn(
+          {listed->source, "", "its format says what its poses are", "poses has no effect"});
     }
     return false;
   }
@@ -114,7 +114,7 @@ bool ReadPoses(PoseConvention convention, ListedViews* listed) {
   for (const ListedView& view : listed->views) given.push_back(view.pose);
   std::string warning = PoseConventionWarning(convention, given);
   const bool warns = !warning.empty();
-  if (warns) listed->warnings.push_back(std::move(warning));
+  if (warns) verdicts->Warn({listed->source, "", std::move(warning), ""});
   const std::vector<Pose> poses = PosesReadAs(convention, given);
   for (size_t i = 0; i < poses.size(); ++i) listed->views[i].pose = poses[i];
   return warns;

@@ -6,6 +6,7 @@
 #include "engine/base/scene_reading.h"
 #include "engine/scene/listed_views.h"
 #include "engine/scene/pose.h"
+#include "engine/scene/verdict.h"
 
 // Files hold matrices of several conventions. A wrong one gives cameras that can't be those of a
 // capture: they look away from each other.
@@ -23,6 +24,6 @@ std::string PoseConventionWarning(PoseConvention read_as, const std::vector<Pose
 
 // Reads the views' poses by the convention that the user names, and warns if another is likelier.
 // COLMAP's and LLFF's files state theirs. Returns whether it warned.
-bool ReadPoses(PoseConvention convention, ListedViews* listed);
+bool ReadPoses(PoseConvention convention, ListedViews* listed, Verdicts* verdicts);
 
 }  // namespace nerf

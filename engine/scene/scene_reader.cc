@@ -12,9 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
-#include "engine/scene/box_in_view.h"
 #include "engine/scene/colmap_reader.h"
 #include "engine/scene/decode_views.h"
+#include "engine/scene/judge_lenses.h"
+#include "engine/scene/judge_scene.h"
 #include "engine/scene/listed_views.h"
 #include "engine/scene/llff_reader.h"
 #include "engine/scene/masks.h"
@@ -23,7 +24,6 @@
 #include "engine/scene/placement.h"
 #include "engine/scene/placement_file.h"
 #include "engine/scene/polycam_reader.h"
-#include "engine/scene/pose_convention.h"
 #include "engine/scene/reduce_views.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/transforms_reader.h"
@@ -42,16 +42,6 @@ struct Described {
   std::optional<SceneFolder> folder;
   absl::Status folder_error;  // why there is none
 };
-
-// Whether there are several views, all from the same position.
-bool ShareOnePosition(const std::vector<ListedView>& views) {
-  return views.size() > 1 && std::all_of(views.begin(), views.end(), [&](const ListedView& view) {
-           for (int i = 0; i < 3; ++i) {
-             if (std::abs(view.pose.m[i][3] - views[0].pose.m[i][3]) >= 1e-9) return false;
-           }
-           return true;
-         });
-}
 
 float MedianOf(std::vector<float> values) {
   if (values.empty()) return 0;
@@ -191,9 +181,10 @@ void DescribeList(ListedViews* listed, SceneDescription* description) {
   description->n_unposed = listed->n_unposed;
   description->warnings = std::move(listed->warnings);
   if (listed->n_missing > 0 && listed->n_missing < listed->n_listed) {
-    description->warnings.push_back(absl::StrCat(
-        listed->n_missing, " of ", listed->n_listed,
-        " listed images do not exist and were skipped, e.g. ", Printable(listed->first_missing)));
+    description->warnings.push_back(
+        absl::StrCat(listed->n_missing, " of ", listed->n_listed,
+                     " listed images do not exist and were skipped, e.g. ",
+                     Printable(listed->first_missing), ": add them, or take them off the list"));
   }
   if (listed->n_unposed > 0) {
     description->warnings.push_back(
@@ -205,7 +196,8 @@ void DescribeList(ListedViews* listed, SceneDescription* description) {
     AddProblem(&description->problems, listed->source,
                listed->flavor == SceneFlavor::kColmap ? "" : "frames",
                absl::StrCat("none of the ", listed->n_listed, " listed images exists, e.g. ",
-                            Printable(listed->first_missing)));
+                            Printable(listed->first_missing),
+                            ": put them there, relative to the folder, or correct the names"));
   }
 }
 
@@ -214,20 +206,16 @@ void DescribeList(ListedViews* listed, SceneDescription* description) {
 void AddViews(const SceneFolder& folder, const ListedViews& listed,
               const std::vector<ImageHeader>& headers, const std::vector<int>& orientations,
               const Similarity& placement, SceneDescription* description,
-              std::map<uint32_t, int32_t>* train_of_id) {
+              std::map<uint32_t, int32_t>* train_of_id, Verdicts* verdicts) {
   const std::vector<ListedView>& views = listed.views;
   std::set<std::string> models, train_files;
   FolderMasks masks(folder, &description->problems);
-  int n_rescaled = 0, n_folded = 0, n_shared = 0, n_sideways = 0;
-  std::string first_sideways;
+  LensJudge lenses(folder, verdicts);
+  int n_rescaled = 0, n_shared = 0;
   for (size_t i = 0; i < views.size(); ++i) {
     const ListedView& view = views[i];
     if (headers[i].width == 0) continue;
-    if (orientations.empty() && FitsSideways(view.intrinsics, headers[i]) &&
-        IsSideways(OrientationOf(folder, view.file))) {
-      if (n_sideways++ == 0) first_sideways = view.file;
-      continue;
-    }
+    if (lenses.IsTurned(view, headers[i], !orientations.empty())) continue;
     bool is_rescaled = false;
     std::optional<Camera> camera =
         ResolveCamera(view.intrinsics, headers[i].width, headers[i].height, view.list_file,
@@ -236,26 +224,21 @@ void AddViews(const SceneFolder& folder, const ListedViews& listed,
     camera->camera_to_world = ToMat34(placement.ApplyToPose(view.pose));
     camera->time = view.time;
     n_rescaled += is_rescaled;
-    n_folded += !CanUndistort(*camera);
+    lenses.Add(view, *camera);
     models.insert(
         absl::StrCat(CameraModelName(view.intrinsics), " ", camera->width, "x", camera->height));
-    std::string mask = view.mask_file.empty() ? masks.Find(view.file) : view.mask_file;
-    description->alpha_is_mask = description->alpha_is_mask || !mask.empty();
+    const FoundMask mask =
+        view.mask_file.empty() ? masks.Find(view.file) : FoundMask{view.mask_file, false};
+    description->alpha_is_mask = description->alpha_is_mask || !mask.file.empty();
     description->has_alpha = description->has_alpha || headers[i].n_channels == 4;
     if (view.split == ViewSplit::kTrain) train_files.insert(view.file);
     auto& described = view.split == ViewSplit::kTest ? description->test : description->train;
     if (view.split != ViewSplit::kTest)
       train_of_id->emplace(view.id, static_cast<int32_t>(description->train.size()));
-    described.push_back({view.file, std::move(mask), *camera, headers[i], view.depth,
-                         orientations.empty() ? 1 : orientations[i]});
+    described.push_back({view.file, mask.file, *camera, headers[i], view.depth,
+                         orientations.empty() ? 1 : orientations[i], mask.is_inverted});
   }
-  if (n_sideways > 0) {
-    AddProblem(&description->problems, first_sideways, "EXIF orientation",
-               absl::StrCat(n_sideways,
-                            " pictures lie on their side, and the intrinsics are for the "
-                            "upright ones: --apply-exif (setting apply_exif=1) turns "
-                            "them by their EXIF orientation"));
-  }
+  lenses.Say();
   description->camera_models.assign(models.begin(), models.end());
   for (const ViewDescription& view : description->test) n_shared += train_files.contains(view.file);
   // LLFF's file states the size of pictures that nobody keeps beside the reduced ones.
@@ -264,10 +247,6 @@ void AddViews(const SceneFolder& folder, const ListedViews& listed,
         absl::StrCat(n_rescaled,
                      " images have another size than the file says; their intrinsics "
                      "were rescaled"));
-  }
-  if (n_folded > 0) {
-    description->warnings.push_back(absl::StrCat(
-        n_folded, " images have a distortion that cannot be undone up to their corners"));
   }
   if (n_shared > 0) {
     description->warnings.push_back(absl::StrCat(n_shared, " test views are training views, too"));
@@ -315,23 +294,23 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   std::optional<ListedViews> listed = ListViews(*folder, problems);
   if (!listed) return result;
   ReadPlacementFile(*folder, &*listed, problems);
-  const bool has_odd_poses = ReadPoses(options.reading.poses, &*listed);
   DescribeList(&*listed, &description);
   std::stable_sort(listed->views.begin(), listed->views.end(),
                    [](const ListedView& a, const ListedView& b) { return a.file < b.file; });
   Split(options, &*listed, &description);
   std::erase_if(listed->views,
                 [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
+  Verdicts verdicts(problems, &description.warnings);
+  const bool has_odd_poses = JudgePoses(options.reading.poses, &*listed, &verdicts);
+  if (options.to_train) JudgeCount(*listed, &verdicts);
   std::vector<ImageHeader> headers = ReadHeaders(*folder, *listed, options, pool, problems);
   std::vector<int> orientations;  // empty: pictures are read as they lie
   if (options.reading.apply_exif) orientations = TurnUpright(*folder, *listed, &headers);
   const Similarity placement =
       PlaceScene(*listed, options.placement, &description.geometry, &description.warnings);
-  if (ShareOnePosition(listed->views)) {
-    description.warnings.push_back("all cameras have the same position: depth cannot be learned");
-  }
   std::map<uint32_t, int32_t> train_of_id;
-  AddViews(*folder, *listed, headers, orientations, placement, &description, &train_of_id);
+  AddViews(*folder, *listed, headers, orientations, placement, &description, &train_of_id,
+           &verdicts);
   for (const auto* views : {&description.train, &description.test})
     CheckDepthHeaders(*folder, *views, options.image_limits, problems);
   AddPoints(listed->points, placement, train_of_id, &description);
@@ -345,31 +324,13 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   FillCameraStatistics(description, &description.geometry);
   description.geometry.frustum = FrustumOfViews(description);
   ReduceViews(options, &description);
-  std::string warning = has_odd_poses ? "" : BoxOutOfViewWarning(description);
-  if (!warning.empty()) description.warnings.push_back(std::move(warning));
+  JudgePlaced(*folder, description, has_odd_poses, &verdicts);
   return result;
 }
 
 // Whether masks or alpha may leave nothing of the pictures.
 bool MayHideAll(const SceneDescription& description) {
   return description.alpha_is_mask || description.has_alpha;
-}
-
-// Says how much masks leave of the training pictures.
-void JudgeMaskUses(const std::vector<MaskUse>& uses, const SceneDescription& description,
-                   std::vector<std::string>* warnings, std::vector<SceneProblem>* problems) {
-  const auto masked = std::find_if(description.train.begin(), description.train.end(),
-                                   [](const ViewDescription& v) { return !v.mask_file.empty(); });
-  const bool shows_nothing =
-      !uses.empty() && std::all_of(uses.begin(), uses.end(), [](const MaskUse& use) {
-        return use.is_masked && use.kept == 0;
-      });
-  if (!description.alpha_is_mask && shows_nothing) {
-    AddProblem(problems, description.train[0].file, "",
-               "all training pictures are transparent all over: there is nothing to learn");
-  }
-  if (!description.alpha_is_mask) return;
-  JudgeMasks(uses, masked == description.train.end() ? "" : masked->mask_file, warnings, problems);
 }
 
 // Of the views' depth maps, at most.
@@ -420,7 +381,7 @@ SceneDescription DescribeScene(const std::string& dir, const SceneOptions& optio
       DecodeDepthFiles(*described.folder, *views, description.geometry.frame.scale, options,
                        /*keep=*/false, pool.get(), &description.problems);
     }
-    JudgeMaskUses(uses, description, &description.warnings, &description.problems);
+    JudgeMaskUses(uses, &description);
   }
   return std::move(description);
 }
@@ -460,7 +421,6 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   scene.alpha_is_mask = description.alpha_is_mask;
   scene.points = std::move(description.points);
   scene.held_out_points = std::move(description.held_out_points);
-  scene.warnings = description.warnings;
   for (const ViewDescription& view : description.train) {
     const ImageHeader& file = view.header;
     if (int64_t{file.width} * file.height > int64_t{scene.picture_width} * scene.picture_height) {
@@ -493,7 +453,8 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
                          /*keep=*/true, pool.get(), &description.problems);
   }
   if (options.stop.stop_requested()) return stopped;
-  JudgeMaskUses(uses, description, &scene.warnings, &description.problems);
+  JudgeMaskUses(uses, &description);
+  scene.warnings = std::move(description.warnings);
   if (!description.ok()) return refuse();
   for (const SeenPoint& point : HeldOutPoints(scene.depth_maps, scene.train))
     scene.held_out_points.push_back(point);

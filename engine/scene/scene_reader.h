@@ -44,6 +44,8 @@ struct SceneOptions {
   int max_side = 0;
   double max_test_pixels = 0;  // of a test view, besides; 0: no limit
   ImageLimits image_limits = {};
+  // Too few pictures to train on are a problem.
+  bool to_train = false;
   bool follow_links = false;  // symbolic links that lead out of the folder: for the user's own
   std::stop_token stop = {};  // after a stop no further image is read
   // If set, called on the caller's thread between reads of images or their headers.
@@ -52,12 +54,13 @@ struct SceneOptions {
 
 // A view without its pixels.
 struct ViewDescription {
-  std::string file;       // relative to the data set's folder
-  std::string mask_file;  // likewise; empty: none. With a mask the decoded image has alpha.
-  Camera camera;          // in the training frame; of the reduced picture
-  ImageHeader header;     // of the file, or of the upright picture
-  DepthFile depth = {};   // that belongs to it
-  int orientation = 1;    // by which the decoded picture is turned upright (ExifTags)
+  std::string file;               // relative to the data set's folder
+  std::string mask_file;          // likewise; empty: none. With a mask the decoded image has alpha.
+  Camera camera;                  // in the training frame; of the reduced picture
+  ImageHeader header;             // of the file, or of the upright picture
+  DepthFile depth = {};           // that belongs to it
+  int orientation = 1;            // by which the decoded picture is turned upright (ExifTags)
+  bool mask_is_inverted = false;  // its white is left out
 
   // Of the decoded and reduced image.
   int n_channels() const { return mask_file.empty() ? header.n_channels : 4; }

@@ -235,6 +235,9 @@ void ReadDistortion(const Json& object, FieldReader* reader, Intrinsics* intrins
       intrinsics->p2 = values[5];
     }
   }
+  for (const char* key : {"distortion_params", "k1"}) {
+    if (reader->Has(key)) intrinsics->distortion_field = reader->Field(key);
+  }
   reader->NumberInto("k1", kDistortionRange, &intrinsics->k1);
   reader->NumberInto("k2", kDistortionRange, &intrinsics->k2);
   reader->NumberInto("k3", kDistortionRange, &intrinsics->k3);

@@ -12,6 +12,7 @@
 #include "common/shell_word.h"
 #include "engine/base/picture_names.h"
 #include "engine/scene/masks.h"
+#include "engine/scene/other_exports.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/scene_reader.h"
 #include "nlohmann/json.hpp"
@@ -138,7 +139,10 @@ PhotographFiles FindPhotographFiles(const std::string& path) {
 }
 
 bool IsUnposed(const std::string& folder) {
-  return IsFilm(folder) || (HasPhotographs(folder) && !HasSceneFiles(folder));
+  if (IsFilm(folder)) return true;
+  if (!HasPhotographs(folder) || HasSceneFiles(folder)) return false;
+  const absl::StatusOr<SceneFolder> opened = SceneFolder::Open(folder, /*follow_links=*/true);
+  return !opened.ok() || !HasOtherPoses(*opened);
 }
 
 std::string DatasetOf(const std::string& folder) {

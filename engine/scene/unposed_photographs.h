@@ -24,7 +24,8 @@ struct PhotographFiles {
 // Of a folder, or of its images/ where it has no picture itself, or a film. Empty without any.
 PhotographFiles FindPhotographFiles(const std::string& path);
 
-// Whether it is a film, or a folder with pictures or films but no list of camera poses.
+// Whether it is a film, or a folder with pictures or films but no list of camera poses, be it of a
+// program whose lists are not read.
 bool IsUnposed(const std::string& folder);
 
 // The data set to read for a folder or film that somebody named: its posed folder where it

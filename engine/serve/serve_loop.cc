@@ -490,6 +490,7 @@ void ServeLoop::HandleCheck(QueuedRequest queued, Job* job) {
     options.between_images = [&] { ReportWorking(id, job); };
     if (check.has_test_every()) options.test_every = static_cast<int>(check.test_every());
     options.decode_images = check.out().empty();
+    options.to_train = check.out().empty();
     const SceneDescription description = DescribeScene(check.dataset(), options);
     if (stop.stop_requested()) return absl::CancelledError("the check was stopped");
     message = CheckedMessage(id, description);

@@ -292,6 +292,8 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   options.stop = stop;
   options.decode_images = false;
   options.follow_links = request.follow_links;
+  const bool is_new = request.resume.empty() && request.merge.empty();
+  options.to_train = is_new;
   SceneDescription description = DescribeScene(dataset, options);
   if (stop.stop_requested()) return absl::CancelledError("reading the data set was stopped");
   if (!description.ok()) {
@@ -303,7 +305,6 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   options.max_test_pixels = kMaxDefaultViewPixels;
   session->reductions = ReduceViews(options, &description);
   const TrainConfig asked = *config;
-  const bool is_new = request.resume.empty() && request.merge.empty();
   if (is_new) {
     ChooseStepSize(ClassOf(device), config);
     SceneFacts& facts = session->facts;

@@ -424,7 +424,7 @@ std::vector<HostileModel> HostileBinaryModels() {
       {"BinAllMissing", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "z.png"),
        "none of the 1 listed images exists, e.g. images/z.png"},
       {"BinOtherShape", ".bin", Bytes(one) + BinaryCamera(1, 1, 30, 40, kPinhole), image,
-       "images/a.png is 40 x 30 but the file says 30 x 40"},
+       "images/a.png (40 x 30 where the file says 30 x 40)"},
   };
 }
 

@@ -1,0 +1,209 @@
+#include "engine/scene/judge_cameras.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/counted.h"
+#include "common/first_names.h"
+#include "engine/scene/camera_focus.h"
+#include "engine/scene/scene_files.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kMinCameras = 6;  // fewer say nothing of each other
+// A capture's cameras lie close to each other; the rest of it is at most so many times as far away.
+// In captures of one place the furthest camera is 1.1 times as far as the next one.
+constexpr double kOddGap = 10, kAbsurdGap = 30;
+constexpr double kMinCore = 0.3;    // share of the cameras that lie together, at least
+constexpr double kMaxStray = 0.25;  // share of the cameras that may be left out
+constexpr double kMaxLookDegrees = 40, kAwayDegrees = 100, kMinLookShare = 0.75;
+constexpr double kMinAgreement = 0.9;  // share that looks at one place, for one to look away
+constexpr size_t kMaxCompared = 1000;  // cameras that are tried as the middle
+
+double Distance(const Pose& a, const Pose& b) {
+  return std::hypot(a.m[0][3] - b.m[0][3], a.m[1][3] - b.m[1][3], a.m[2][3] - b.m[2][3]);
+}
+
+std::string Stand(size_t n) {
+  return absl::StrCat(Counted(n, "camera"), n == 1 ? " stands" : " stand");
+}
+
+std::string Names(const ListedViews& listed, const std::vector<size_t>& views) {
+  std::vector<std::string> names;
+  for (const size_t i : views) names.push_back(Printable(listed.views[i].file));
+  return FirstNames(names);
+}
+
+// Whether there are several views, all from the same position.
+bool ShareOnePosition(const std::vector<ListedView>& views) {
+  return views.size() > 1 && std::all_of(views.begin(), views.end(), [&](const ListedView& view) {
+           for (int i = 0; i < 3; ++i) {
+             if (std::abs(view.pose.m[i][3] - views[0].pose.m[i][3]) >= 1e-9) return false;
+           }
+           return true;
+         });
+}
+
+// Distances of all cameras from the one in the middle of the densest part of them.
+std::vector<double> DistancesFromCore(const std::vector<ListedView>& views) {
+  const size_t n = views.size();
+  const size_t stride = (n + kMaxCompared - 1) / kMaxCompared;
+  const auto rank = static_cast<std::ptrdiff_t>(kMinCore * static_cast<double>(n));
+  std::vector<double> best, distances(n);
+  double best_radius = 0;
+  for (size_t i = 0; i < n; i += stride) {
+    for (size_t j = 0; j < n; ++j) distances[j] = Distance(views[i].pose, views[j].pose);
+    std::vector<double> sorted = distances;
+    std::nth_element(sorted.begin(), sorted.begin() + rank, sorted.end());
+    const double radius = sorted[static_cast<size_t>(rank)];
+    if (best.empty() || radius < best_radius) {
+      best = distances;
+      best_radius = radius;
+    }
+  }
+  return best;
+}
+
+// Where a capture ends and what is far from it begins.
+struct Gap {
+  double core = 0, next = 0;  // distances from the middle
+};
+
+std::optional<Gap> FindGap(std::vector<double> distances) {
+  std::sort(distances.begin(), distances.end());
+  const auto begin = static_cast<size_t>(kMinCore * static_cast<double>(distances.size()));
+  for (size_t i = std::max<size_t>(begin, 1); i + 1 < distances.size(); ++i) {
+    if (distances[i] > 0 && distances[i + 1] > kOddGap * distances[i])
+      return Gap{distances[i], distances[i + 1]};
+  }
+  return std::nullopt;
+}
+
+bool LookAtOnePlace(const std::vector<Pose>& poses) {
+  const std::optional<Vec3d> focus = ClosestPointToAxes(poses);
+  // Parallel axes: all look the same way.
+  return !focus || ShareLookingAt(poses, *focus, kMaxLookDegrees) >= kMinLookShare;
+}
+
+// Cameras far from all others.
+std::vector<bool> FindStrays(const ListedViews& listed, const std::vector<bool>& trusted,
+                             Verdicts* verdicts) {
+  const std::vector<ListedView>& views = listed.views;
+  std::vector<bool> strays(views.size(), false);
+  const std::vector<double> distances = DistancesFromCore(views);
+  const std::optional<Gap> gap = FindGap(distances);
+  if (!gap) return strays;
+  std::vector<Pose> core;
+  std::vector<size_t> far;
+  size_t furthest = 0;
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (distances[i] < gap->next) {
+      core.push_back(views[i].pose);
+    } else if (!trusted[i]) {
+      if (far.empty() || distances[i] > distances[furthest]) furthest = i;
+      far.push_back(i);
+    }
+  }
+  if (far.empty()) return strays;
+  // Where the core looks all around it may be a tripod's, and the others are of the same capture.
+  const bool is_sure = gap->next > kAbsurdGap * gap->core && LookAtOnePlace(core);
+  const double share = static_cast<double>(far.size()) / static_cast<double>(views.size());
+  Verdict said{
+      views[furthest].PoseFile(), views[furthest].field,
+      absl::StrFormat("%s far from all others (%s), %.4g from their middle; they lie "
+                      "within %.4g of it",
+                      Stand(far.size()), Names(listed, far), distances[furthest], gap->core),
+      ""};
+  if (!is_sure) {
+    said.remedy = "correct or remove their poses, unless they are right";
+    if (share <= kMaxStray) verdicts->Warn(said);
+    return strays;
+  }
+  if (share > kMaxStray) {
+    said.remedy =
+        "that is too much for one capture; the poses are of several models or units: take those "
+        "of one";
+    verdicts->Refuse(said);
+    return strays;
+  }
+  for (const size_t i : far) strays[i] = true;
+  said.cause += "; left out of box and training";
+  said.remedy = "correct the pose, or remove the picture from the list";
+  verdicts->Warn(said);
+  return strays;
+}
+
+// Different pictures with the same pose to the last digit.
+void JudgeSamePoses(const ListedViews& listed, Verdicts* verdicts) {
+  using Key = std::tuple<std::array<double, 12>, float>;
+  std::map<Key, std::vector<size_t>> groups;
+  for (size_t i = 0; i < listed.views.size(); ++i) {
+    const ListedView& view = listed.views[i];
+    std::array<double, 12> values;
+    std::copy_n(&view.pose.m[0][0], 12, values.begin());
+    groups[{values, view.time}].push_back(i);
+  }
+  std::vector<size_t> same;
+  for (const auto& [key, views] : groups) {
+    if (views.size() > 1) same.insert(same.end(), views.begin(), views.end());
+  }
+  if (same.empty()) return;
+  const ListedView& view = listed.views[same[1]];
+  verdicts->Warn({view.PoseFile(), view.field,
+                  absl::StrCat(same.size(),
+                               " pictures share a pose with another one, to the last "
+                               "digit (",
+                               Names(listed, same), ")"),
+                  "unless a tripod held the camera, correct the poses or remove the pictures"});
+}
+
+// Cameras that look away from what all others look at.
+void JudgeWhereTheyLook(const ListedViews& listed, const std::vector<bool>& trusted,
+                        Verdicts* verdicts) {
+  std::vector<Pose> poses;
+  for (const ListedView& view : listed.views) poses.push_back(view.pose);
+  const std::optional<Vec3d> focus = ClosestPointToAxes(poses);
+  if (!focus || ShareLookingAt(poses, *focus, kMaxLookDegrees) < kMinAgreement) return;
+  std::vector<size_t> away;
+  for (size_t i = 0; i < poses.size(); ++i) {
+    if (!trusted[i] && ShareLookingAt({&poses[i], 1}, *focus, kAwayDegrees) == 0) away.push_back(i);
+  }
+  if (away.empty()) return;
+  const ListedView& view = listed.views[away[0]];
+  verdicts->Warn(
+      {view.PoseFile(), view.field,
+       absl::StrCat(Counted(away.size(), "camera"), away.size() == 1 ? " looks" : " look",
+                    " away from what all others look at (", Names(listed, away), ")"),
+       "correct the pose, or remove the picture from the list"});
+}
+
+}  // namespace
+
+std::vector<bool> JudgePositions(const ListedViews& listed, const std::vector<bool>& trusted,
+                                 Verdicts* verdicts) {
+  std::vector<bool> none(listed.views.size(), false);
+  if (ShareOnePosition(listed.views)) return none;
+  JudgeSamePoses(listed, verdicts);
+  return listed.views.size() < kMinCameras ? none : FindStrays(listed, trusted, verdicts);
+}
+
+void JudgeDirections(const ListedViews& listed, const std::vector<bool>& trusted,
+                     Verdicts* verdicts) {
+  if (ShareOnePosition(listed.views)) {
+    verdicts->Warn({listed.source, "", "all cameras have the same position",
+                    "depth cannot be learned; move between photographs"});
+  } else if (listed.views.size() >= kMinCameras) {
+    JudgeWhereTheyLook(listed, trusted, verdicts);
+  }
+}
+
+}  // namespace nerf

@@ -1,0 +1,177 @@
+// What the judgement of a scene does beside its words (planted_faults_test.cc).
+#include "engine/scene/judge_scene.h"
+
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/scene/judge_cameras.h"
+#include "engine/scene/judge_points.h"
+#include "engine/scene/other_exports.h"
+#include "engine/scene/unposed_photographs.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/scene/planted_scene.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+SceneDescription Judged(const PlantedScene& scene, PlantedForm form = PlantedForm::kTransforms) {
+  const TempFolder folder;
+  scene.Write(folder, form);
+  SceneOptions options;
+  options.to_train = true;
+  return DescribeScene(folder.path(), options);
+}
+
+bool SameGeometry(const SceneGeometry& a, const SceneGeometry& b) {
+  return a.frame == b.frame && a.box == b.box && a.n_levels == b.n_levels;
+}
+
+TEST(JudgeSceneTest, StrayIsLeftOutOfTheBox) {
+  PlantedScene stray, without;
+  stray.shots[5].pose.m[0][3] += 3000;
+  without.shots.erase(without.shots.begin() + 5);
+  const SceneDescription judged = Judged(stray), expected = Judged(without);
+  ASSERT_TRUE(judged.ok() && expected.ok());
+  EXPECT_EQ(judged.train.size() + judged.test.size(), 11u);
+  EXPECT_TRUE(SameGeometry(judged.geometry, expected.geometry));
+}
+
+TEST(JudgeSceneTest, OneViewOfAModelThatContradictsItsPointsIsLeftOut) {
+  PlantedScene scene;
+  scene.has_points = true;
+  std::swap(scene.shots[2].pose, scene.shots[8].pose);
+  const SceneDescription judged = Judged(scene, PlantedForm::kColmap);
+  ASSERT_TRUE(judged.ok()) << SummaryOf(judged.problems);
+  EXPECT_THAT(judged.warnings, Contains(HasSubstr("2 cameras are off the points")));
+  EXPECT_THAT(judged.warnings, Contains(HasSubstr("2 left out")));
+  EXPECT_EQ(judged.train.size() + judged.test.size(), 10u);
+}
+
+TEST(JudgeSceneTest, CameraFarFromTheOthersIsKeptWhereItsPointsAreRight) {
+  PlantedScene scene;
+  scene.has_points = true;
+  const TempFolder folder;
+  scene.Write(folder, PlantedForm::kColmap);
+  std::vector<SceneProblem> problems;
+  std::vector<std::string> warnings;
+  Verdicts verdicts(&problems, &warnings);
+  ListedViews listed;
+  for (const PlantedScene::Shot& shot : scene.shots) {
+    ListedView view;
+    view.pose = shot.pose;
+    listed.views.push_back(view);
+  }
+  listed.views[3].pose.m[1][3] = 9000;
+  std::vector<bool> trusted(12, false);
+  EXPECT_TRUE(JudgePositions(listed, trusted, &verdicts)[3]);
+  trusted[3] = true;
+  EXPECT_THAT(JudgePositions(listed, trusted, &verdicts), Each(false));
+}
+
+TEST(JudgeSceneTest, PointsInPixelsOfAnotherSizeSayNothing) {
+  std::vector<ListedView> views(4);
+  for (ListedView& view : views) {
+    view.intrinsics.width = 400;
+    view.intrinsics.height = 300;
+    view.intrinsics.focal[0] = view.intrinsics.focal[1] = 400;
+    for (int i = 0; i < 30; ++i)
+      view.seen_points.push_back({{0, 0, -5}, 1000.0f + static_cast<float>(i), 20});
+  }
+  for (const std::optional<PointError>& error : PointErrors(views)) EXPECT_FALSE(error.has_value());
+}
+
+TEST(JudgeSceneTest, NumbersThatAreNoneAreNoError) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  std::vector<ListedView> views(8);
+  for (ListedView& view : views) {
+    view.intrinsics.width = 400;
+    view.intrinsics.height = 300;
+    view.intrinsics.focal[0] = 400;
+    for (int i = 0; i < 30; ++i) {
+      view.seen_points.push_back({{kInfinite, std::nan(""), 1e300}, 200, 150});
+      view.seen_points.push_back({{0, 0, 0}, std::nanf(""), 150});
+    }
+  }
+  ListedViews listed;
+  listed.views = views;
+  std::vector<SceneProblem> problems;
+  std::vector<std::string> warnings;
+  Verdicts verdicts(&problems, &warnings);
+  JudgePoses(PoseConvention::kOpenGl, &listed, &verdicts);
+  EXPECT_THAT(problems, IsEmpty());
+  ListedViews none;
+  JudgePoses(PoseConvention::kOpenGl, &none, &verdicts);
+  EXPECT_THAT(problems, IsEmpty());
+}
+
+TEST(JudgeSceneTest, FewerThanThreePicturesAreRefusedForTrainingAlone) {
+  PlantedScene scene;
+  scene.shots.resize(2);
+  const TempFolder folder;
+  scene.Write(folder, PlantedForm::kTransforms);
+  SceneOptions options;
+  EXPECT_TRUE(DescribeScene(folder.path(), options).ok());
+  options.to_train = true;
+  EXPECT_THAT(SummaryOf(DescribeScene(folder.path(), options).problems),
+              HasSubstr("transforms.json: frames: 2 pictures are posed and present; at least 3"));
+}
+
+TEST(JudgeSceneTest, DynamicMasksLeaveOutWhatIsWhite) {
+  PlantedScene scene;
+  ImageU8 mask{40, 30, 1, std::vector<uint8_t>(1200, 0)};
+  std::fill_n(mask.pixels.begin(), 300, 255);
+  for (int i = 0; i < 12; ++i)
+    scene.files[absl::StrFormat("images/dynamic_mask_shot_%02d.png", i)] = *EncodePng(mask);
+  const TempFolder folder;
+  scene.Write(folder, PlantedForm::kTransforms);
+  const auto loaded = LoadScene(folder.path());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->train[0].image.Pixel(5, 2)[3], 0);
+  EXPECT_EQ(loaded->train[0].image.Pixel(5, 20)[3], 255);
+  EXPECT_THAT(loaded->warnings, Contains(HasSubstr("12 pictures have dynamic masks")));
+  EXPECT_THAT(loaded->warnings, Contains(HasSubstr("masks leave 75%")));
+}
+
+TEST(JudgeSceneTest, MasksThatLeaveEverythingAreNotWarnedOf) {
+  PlantedScene scene;
+  for (const PlantedScene::Shot& shot : scene.shots) {
+    scene.files["masks/" + shot.name] = *EncodePng({40, 30, 1, std::vector<uint8_t>(1200, 255)});
+  }
+  EXPECT_THAT(Judged(scene).warnings, IsEmpty());
+}
+
+TEST(JudgeSceneTest, ListsOfOtherProgramsAreNamedAndNotPosedAnew) {
+  struct Case {
+    std::string file, content, said;
+    bool has_poses = true;
+  };
+  const Case cases[] = {
+      {"sfm_data.json", "{\"sfm_data_version\": \"0.3\"}", "openMVG_main_openMVG2Colmap"},
+      {"odometry.csv", "timestamp, frame, x, y, z, qx, qy, qz, qw\n", "Stray Scanner"},
+      {"x_calibrated_external_camera_parameters.txt", "imageName X Y Z Omega Phi Kappa\n", "Pix4D"},
+      {"transform_train.json", "{\"frames\": [{\"transform_matrix\": []}]}",
+       "rename it to transforms_train.json"},
+      {"my scene.JSON", "{\"frames\": [{\"transform_matrix\": []}]}",
+       "rename it to transforms.json"},
+      {"database.db", "SQLite format 3", "colmap mapper", false},
+      {"photos.zip", "PK", "unpack it", false},
+  };
+  for (const Case& c : cases) {
+    const TempFolder folder;
+    folder.Write("a.jpg", MakeJpeg(8, 8));
+    folder.Write(c.file, c.content);
+    EXPECT_THAT(SummaryOf(DescribeScene(folder.path()).problems), HasSubstr(c.said));
+    EXPECT_EQ(IsUnposed(folder.path()), !c.has_poses) << c.file;
+  }
+}
+
+}  // namespace
+}  // namespace nerf
