@@ -57,6 +57,7 @@ absl::StatusOr<std::string> Installed(const std::string& program) {
 struct FilmHeader {
   double seconds = 0, rate = 0;  // rate: frames a second
   double width = 0, height = 0;
+  const char* hdr = nullptr;  // the name of its transfer function, if it is one of HDR
 
   double PixelsOfFrame() const {
     const double side = std::max(width, height), most = kMaxSide;
@@ -84,7 +85,8 @@ absl::StatusOr<FilmHeader> HeaderOf(const std::string& film, const FilmOptions& 
   spec.arguments = {ffprobe, "-v", "error"};
   spec.arguments.insert(spec.arguments.end(), kFilesOnly.begin(), kFilesOnly.end());
   spec.arguments.insert(spec.arguments.end(), {"-select_streams", "v:0", "-show_entries",
-                                               "stream=codec_type,width,height,avg_frame_rate:"
+                                               "stream=codec_type,width,height,avg_frame_rate,"
+                                               "color_transfer:"
                                                "format=duration",
                                                "-of", "default=noprint_wrappers=1", Url(film)});
   spec.time_limit = kProbeLimit;
@@ -92,6 +94,8 @@ absl::StatusOr<FilmHeader> HeaderOf(const std::string& film, const FilmOptions& 
   bool has_pictures = false;
   const auto take = [&](std::string_view line) {
     has_pictures |= line == "codec_type=video";
+    if (line == "color_transfer=arib-std-b67") header.hdr = "HLG";
+    if (line == "color_transfer=smpte2084") header.hdr = "PQ";
     const size_t equals = std::min(line.find('='), line.size());
     const std::string_view key = line.substr(0, equals);
     for (const auto& [name, number] :
@@ -111,6 +115,28 @@ absl::StatusOr<FilmHeader> HeaderOf(const std::string& film, const FilmOptions& 
   if (!has_pictures) return absl::InvalidArgumentError(absl::StrCat(film, ": has no pictures"));
   return header;
 }
+
+// Whether this ffmpeg has the filters that tone-map.
+absl::StatusOr<bool> CanToneMap(const std::string& ffmpeg, const FilmOptions& options) {
+  ChildProcessSpec spec;
+  spec.arguments = {ffmpeg, "-hide_banner", "-v", "error", "-filters"};
+  spec.time_limit = kProbeLimit;
+  bool has_zscale = false, has_tonemap = false;
+  const auto take = [&](std::string_view line) {
+    has_zscale |= line.find(" zscale ") != std::string_view::npos;
+    has_tonemap |= line.find(" tonemap ") != std::string_view::npos;
+  };
+  NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end,
+                        RunChildProcess(spec, take, nullptr, options.stop));
+  return end.ok() && has_zscale && has_tonemap;
+}
+
+// Filters from HDR to sRGB: linear light in which diffuse white is 1, BT.709's primaries, what is
+// brighter compressed, sRGB's transfer function. A phone's film is BT.2020; a stream that does not
+// say so is taken for one.
+constexpr const char* kToneMap =
+    ",zscale=pin=bt2020:min=bt2020nc:t=linear:npl=203,format=gbrpf32le,zscale=p=bt709,"
+    "tonemap=mobius:param=0.9:desat=0,zscale=t=iec61966-2-1:m=gbr:r=pc,format=gbrp";
 
 // How many frames are decoded for each picture, so that they fit.
 absl::StatusOr<int> CandidatesFor(const std::string& film, const FilmHeader& header,
@@ -148,6 +174,10 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
   NERF_ASSIGN_OR_RETURN(const FilmHeader header, HeaderOf(film, options));
   NERF_ASSIGN_OR_RETURN(const int n_candidates, CandidatesFor(film, header, options));
   const int n_decoded = options.n_frames * n_candidates;
+  bool tone_maps = false;
+  if (header.hdr != nullptr) {
+    NERF_ASSIGN_OR_RETURN(tone_maps, CanToneMap(ffmpeg, options));
+  }
   double rate = header.seconds > 0 ? n_decoded / header.seconds : kDefaultRate;
   if (header.rate > 0) rate = std::min(rate, header.rate);  // no frame twice
   ChildProcessSpec spec;
@@ -157,7 +187,8 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
                         {"-i", Url(film), "-map", "0:v:0", "-an", "-sn", "-dn", "-vf",
                          absl::StrFormat("fps=%.6f:round=up,scale='min(%d,iw)':'min(%d,ih)':"
                                          "force_original_aspect_ratio=decrease",
-                                         rate, kMaxSide, kMaxSide),
+                                         rate, kMaxSide, kMaxSide) +
+                             (tone_maps ? kToneMap : ""),
                          // The name of a file is a pattern, its folder included.
                          "-frames:v", std::to_string(n_decoded), "-q:v", "2", "-f", "image2",
                          absl::StrReplaceAll(out, {{"%", "%%"}}) + "/%06d.jpg"});
@@ -198,6 +229,13 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
     return absl::CancelledError("interrupted while reading a film");
   const std::string name = Printable(fs::path(film).filename().string());
   const std::string stem = fs::path(film).stem().string();
+  std::string note;
+  if (header.hdr != nullptr) {
+    note = absl::StrCat(name, ": is filmed in HDR (", header.hdr, "); ",
+                        tone_maps ? "its colors are tone-mapped to sRGB"
+                                  : "this ffmpeg has no zscale to tone-map it, so colors are flat: "
+                                    "save the film in SDR first");
+  }
   std::vector<PhotoSources::Picture> pictures;
   const auto step = static_cast<size_t>(n_candidates);
   for (size_t begin = 0; begin < frames.size(); begin += step) {
@@ -216,7 +254,7 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
     if (file[0] == '-') file[0] = '_';
     pictures.push_back({frames[best].string(),
                         absl::StrFormat("%s at %.2f s", name, static_cast<double>(best) / rate),
-                        file});
+                        file, "", note});
   }
   return pictures;
 }

@@ -22,7 +22,9 @@ struct FilmOptions {
 };
 
 // Extracts about n_frames pictures of a film into `out`, which exists: spread evenly in time, each
-// the sharpest of a few neighbors, fewer where the film has no more or the limits say so. Errors:
+// the sharpest of a few neighbors, fewer where the film has no more or the limits say so. Films in
+// HDR (HLG, PQ) are tone-mapped to sRGB, diffuse white of 203 nits (ITU-R BT.2408) to white; the
+// pictures' note says so, or that this ffmpeg cannot. Errors:
 // Unimplemented FEATURE_NOT_BUILT if ffmpeg is not installed; InvalidArgument if the film cannot be
 // decoded or has more than max_pixels; Cancelled; ResourceExhausted, STORE_READ_ONLY where there is
 // no room.

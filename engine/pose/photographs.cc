@@ -281,6 +281,7 @@ absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources:
   std::vector<std::string> paths;
   for (size_t i = 0; i < pictures.size(); ++i) {
     photos[i].name = pictures[i].name;
+    photos[i].note = pictures[i].note;
     const std::string wanted = ShortName(pictures[i].file);
     std::string file = wanted;
     for (int n = 2; !names.IsFree(file); ++n) file = absl::StrCat(n, "_", wanted);

@@ -22,6 +22,7 @@ struct PhotoSources {
     std::string name;       // for people: the file's name, or the film's and the time in it
     std::string file;       // wanted name in images/
     std::string mask = {};  // path; empty: none
+    std::string note = {};  // what people should know of its film; empty: nothing
   };
   std::vector<Picture> pictures;        // by name
   std::vector<std::string> films;       // paths
@@ -51,6 +52,7 @@ absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path);
 // One photograph, prepared for COLMAP.
 struct Photo {
   std::string name;           // shown to people
+  std::string note;           // PhotoSources::Picture::note
   std::string file;           // name in images/; empty if it is left out
   int width = 0, height = 0;  // upright
   ExifTags exif;

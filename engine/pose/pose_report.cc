@@ -141,6 +141,10 @@ PoseReport MakePoseReport(const std::vector<Photo>& photos, const PosedModel& mo
   PoseReport report;
   const PoseReasons reasons(photos, model, others, matches);
   for (const Photo& photo : photos) {
+    if (!photo.note.empty() && std::find(report.warnings.begin(), report.warnings.end(),
+                                         photo.note) == report.warnings.end()) {
+      report.warnings.push_back(photo.note);
+    }
     PhotoOutcome outcome;
     outcome.name = photo.name;
     outcome.file = photo.file;

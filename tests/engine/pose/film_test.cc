@@ -186,5 +186,58 @@ TEST_F(FilmTest, StopEndsTheReading) {
   EXPECT_THAT(Frames("walk.mp4"), StatusIs(absl::StatusCode::kCancelled));
 }
 
+// A gray film of one level as phones film in HDR, white at 203 nits.
+TEST_F(FilmTest, FilmInHdrIsToneMapped) {
+  for (const char* transfer : {"arib-std-b67", "smpte2084"}) {
+    const std::string made = std::string(transfer) + ".mkv";
+    const std::string filter =
+        std::string("format=gbrp,setparams=color_primaries=bt709:color_trc=iec61966-2-1:") +
+        "colorspace=gbr:range=pc,zscale=p=bt2020:t=" + transfer +
+        ":m=bt2020nc:r=limited:npl=203,format=yuv420p10le";
+    ChildProcessSpec spec;
+    spec.arguments = {"ffmpeg",
+                      "-v",
+                      "error",
+                      "-f",
+                      "lavfi",
+                      "-i",
+                      "color=c=0xb08040:size=64x48:rate=5:duration=2",
+                      "-vf",
+                      filter,
+                      "-c:v",
+                      "ffv1",
+                      "-color_primaries",
+                      "bt2020",
+                      "-color_trc",
+                      transfer,
+                      "-colorspace",
+                      "bt2020nc",
+                      dir_ / made};
+    const auto end = RunChildProcess(spec, nullptr, nullptr, {});
+    ASSERT_THAT(end, IsOk());
+    if (!end->ok()) GTEST_SKIP() << "no zscale: " << end->last_output;
+    options_.n_frames = 3;
+    const auto frames = Frames(made);
+    ASSERT_THAT(frames, IsOk());
+    EXPECT_THAT(frames->front().note, ::testing::HasSubstr("tone-mapped to sRGB"));
+    const auto image = DecodeImage(frames->front().path);
+    ASSERT_THAT(image, IsOk());
+    const uint8_t* pixel = image->Pixel(32, 24);
+    EXPECT_NEAR(pixel[0], 0xb0, 10) << transfer;
+    EXPECT_NEAR(pixel[1], 0x80, 10) << transfer;
+    EXPECT_NEAR(pixel[2], 0x40, 10) << transfer;
+    std::filesystem::remove_all(out_);
+    std::filesystem::create_directories(out_);
+  }
+}
+
+TEST_F(FilmTest, FilmInSdrHasNoNote) {
+  MakeFilm("plain.mp4", "testsrc=duration=1:size=64x48:rate=10");
+  options_.n_frames = 3;
+  const auto frames = Frames("plain.mp4");
+  ASSERT_THAT(frames, IsOk());
+  EXPECT_EQ(frames->front().note, "");
+}
+
 }  // namespace
 }  // namespace nerf
