@@ -9,7 +9,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/counted.h"
 #include "common/first_names.h"
+#include "engine/scene/unposed_photographs.h"
 
 namespace nerf {
 namespace {
@@ -50,8 +52,8 @@ constexpr Kind kKinds[] = {
      "nerf-engine pose find the poses anew"}};
 
 // By what the files of the folder, or of a folder in it, begin with.
-// *has_poses: whether that has poses.
-std::string ByBeginning(const SceneFolder& folder, const std::string& in, bool* has_poses) {
+// *keeps_from_posing: as CannotBePosed has it.
+std::string ByBeginning(const SceneFolder& folder, const std::string& in, bool* keeps_from_posing) {
   std::error_code error;
   for (fs::directory_iterator it(folder.PathOf(in), error), end; !error && it != end;
        it.increment(error)) {
@@ -61,13 +63,14 @@ std::string ByBeginning(const SceneFolder& folder, const std::string& in, bool* 
     if (name[0] == '.' || (it->is_symlink(ignored) && !folder.follows_links())) continue;
     if (it->is_directory(ignored)) {
       if (!in.empty()) continue;
-      if (std::string found = ByBeginning(folder, path, has_poses); !found.empty()) return found;
+      if (std::string found = ByBeginning(folder, path, keeps_from_posing); !found.empty())
+        return found;
       continue;
     }
     const std::string lower = absl::AsciiStrToLower(name);
     if (absl::EndsWith(lower, ".r3d")) return kRecord3d;
     if (absl::EndsWith(lower, ".zip")) {
-      *has_poses = false;
+      *keeps_from_posing = false;
       return absl::StrCat(Printable(path), " is an archive: unpack it, and name its folder");
     }
     for (const Kind& kind : kKinds) {
@@ -164,8 +167,18 @@ std::string MisnamedList(const SceneFolder& folder) {
 
 struct OtherFiles {
   std::string text;
-  bool has_poses = true;
+  bool keeps_from_posing = true;
 };
+
+// Pictures of kinds that are not read, where there are no others.
+std::string UnreadPictures(const SceneFolder& folder) {
+  const PhotographFiles found = FindPhotographFiles(folder.PathOf(""));
+  if (!found.files.empty() || found.unread.empty()) return "";
+  return absl::StrCat(Counted(found.unread.size(), "picture"), " such as ", found.unread[0],
+                      found.unread.size() == 1 ? " is" : " are",
+                      " of a kind that is not read: save as JPEG or PNG (ImageMagick: mogrify "
+                      "-format png *)");
+}
 
 OtherFiles FindOther(const SceneFolder& folder) {
   if (std::string misnamed = MisnamedList(folder); !misnamed.empty()) return {misnamed};
@@ -190,13 +203,14 @@ OtherFiles FindOther(const SceneFolder& folder) {
         "trained on (source_path in cfg_args)"};
   }
   OtherFiles found;
-  found.text = ByBeginning(folder, "", &found.has_poses);
+  found.text = ByBeginning(folder, "", &found.keeps_from_posing);
   if (found.text.empty() && folder.HasFile("database.db")) {
-    return {
-        "database.db is of COLMAP and holds features, not poses: `colmap mapper` makes a model "
-        "of it in sparse/0, nerf-engine pose finds the poses anew",
-        false};
+    found.text =
+        "database.db is of COLMAP and holds features, not poses: `colmap mapper` makes a model of "
+        "it in sparse/0, nerf-engine pose finds the poses anew";
+    found.keeps_from_posing = false;
   }
+  if (found.text.empty()) found.text = UnreadPictures(folder);
   return found;
 }
 
@@ -204,9 +218,9 @@ OtherFiles FindOther(const SceneFolder& folder) {
 
 std::string OtherExport(const SceneFolder& folder) { return FindOther(folder).text; }
 
-bool HasOtherPoses(const SceneFolder& folder) {
+bool CannotBePosed(const SceneFolder& folder) {
   const OtherFiles found = FindOther(folder);
-  return !found.text.empty() && found.has_poses;
+  return !found.text.empty() && found.keeps_from_posing;
 }
 
 }  // namespace nerf

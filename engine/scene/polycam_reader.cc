@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "absl/strings/match.h"
@@ -38,6 +39,26 @@ std::vector<std::string> StampsIn(const SceneFolder& folder, const std::string& 
   return stamps;
 }
 
+bool IsSize(std::string_view key) { return key == "w" || key == "h"; }
+
+// Adds the size that the first export of the camera states: newer apps leave it out of the
+// corrected one. Without it the pictures' size counts. Notes the file that says so in *files.
+void AddSize(const SceneFolder& folder, const std::string& stamp, Json* camera,
+             std::vector<std::string>* files) {
+  if (camera->contains("width") && camera->contains("height")) return;
+  const absl::StatusOr<std::string> file =
+      folder.FindFile(absl::StrCat("keyframes/cameras/", stamp, ".json"));
+  if (!file.ok()) return;
+  const absl::StatusOr<std::string> text = ReadRegularFile(folder.PathOf(*file), kMaxCameraBytes);
+  if (!text.ok()) return;
+  std::vector<SceneProblem> ignored;
+  const std::optional<Json> first = ParseJsonObject(*text, {*file, &ignored});
+  if (!first || !first->contains("width") || !first->contains("height")) return;
+  (*camera)["width"] = (*first)["width"];
+  (*camera)["height"] = (*first)["height"];
+  files->push_back(*file);
+}
+
 // The object that a frame of a transforms file would be.
 Json FrameOf(const Json& camera, const JsonProblems& out) {
   Json frame = Json::object();
@@ -48,10 +69,10 @@ Json FrameOf(const Json& camera, const JsonProblems& out) {
                                  {"width", "w"},
                                  {"height", "h"}}) {
     const auto found = camera.find(from);
-    if (found == camera.end()) {
-      out.Add(from, "is missing");
-    } else {
+    if (found != camera.end()) {
       frame[to] = *found;
+    } else if (!IsSize(to)) {
+      out.Add(from, "is missing");
     }
   }
   Json rows = Json::array();
@@ -96,8 +117,9 @@ ListedViews ReadPolycam(const SceneFolder& folder, std::vector<SceneProblem>* pr
       continue;
     }
     const size_t n_problems = problems->size();
-    const std::optional<Json> camera = ParseJsonObject(*text, out);
+    std::optional<Json> camera = ParseJsonObject(*text, out);
     if (!camera) continue;
+    AddSize(folder, stamp, &*camera, &listed.files);
     const Json frame = FrameOf(*camera, out);
     if (problems->size() > n_problems) continue;
     ListedView view;

@@ -15,7 +15,8 @@ bool HasPolycam(const SceneFolder& folder);
 // Reads Polycam's raw export. Each keyframes/cameras/STAMP.json has fx, fy, cx, cy, width, height
 // and t_00 to t_23, the three rows of the camera-to-world matrix with OpenGL's axes, +Y up. Its
 // photograph is keyframes/images/STAMP.jpg. The corrected_ folders, adjusted by the app, come first
-// where they are there. Problems: missing or broken fields.
+// where they are there; sizes that they lack are those of the first ones, else the pictures'.
+// Problems: missing or broken fields.
 ListedViews ReadPolycam(const SceneFolder& folder, std::vector<SceneProblem>* problems);
 
 }  // namespace nerf

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
+#include "engine/scene/capture_app_reader.h"
 #include "engine/scene/colmap_reader.h"
 #include "engine/scene/decode_views.h"
 #include "engine/scene/judge_lenses.h"
@@ -153,6 +154,7 @@ std::optional<ListedViews> ListViews(const SceneFolder& folder,
   if (HasColmapModel(folder)) return ReadColmap(folder, problems);
   if (HasLlff(folder)) return ReadLlff(folder, problems);
   if (HasPolycam(folder)) return ReadPolycam(folder, problems);
+  if (HasCaptureApp(folder)) return ReadCaptureApp(folder, problems);
   if (const std::string other = OtherExport(folder); !other.empty()) {
     AddProblem(problems, "", "", other);
     return std::nullopt;
@@ -364,7 +366,7 @@ class PoolHolder {
 bool HasSceneFiles(const std::string& dir) {
   const absl::StatusOr<SceneFolder> folder = SceneFolder::Open(dir, /*follow_links=*/true);
   return folder.ok() && (HasTransforms(*folder) || HasColmapModel(*folder) || HasLlff(*folder) ||
-                         HasPolycam(*folder));
+                         HasPolycam(*folder) || HasCaptureApp(*folder));
 }
 
 SceneDescription DescribeScene(const std::string& dir, const SceneOptions& options) {

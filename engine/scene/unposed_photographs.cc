@@ -141,8 +141,9 @@ PhotographFiles FindPhotographFiles(const std::string& path) {
 bool IsUnposed(const std::string& folder) {
   if (IsFilm(folder)) return true;
   if (!HasPhotographs(folder) || HasSceneFiles(folder)) return false;
+  if (HasSceneFiles(PosedFolder(folder))) return true;
   const absl::StatusOr<SceneFolder> opened = SceneFolder::Open(folder, /*follow_links=*/true);
-  return !opened.ok() || !HasOtherPoses(*opened);
+  return !opened.ok() || !CannotBePosed(*opened);
 }
 
 std::string DatasetOf(const std::string& folder) {

@@ -148,6 +148,17 @@ TEST(JudgeSceneTest, MasksThatLeaveEverythingAreNotWarnedOf) {
   EXPECT_THAT(Judged(scene).warnings, IsEmpty());
 }
 
+TEST(JudgeSceneTest, PicturesThatAreNotReadAreNamedBeforePosing) {
+  const TempFolder folder;
+  folder.Write("a.bmp", "BM");
+  folder.Write("b.TIFF", "II*");
+  EXPECT_THAT(SummaryOf(DescribeScene(folder.path()).problems),
+              HasSubstr("2 pictures such as a.bmp are of a kind that is not read: save as JPEG"));
+  EXPECT_FALSE(IsUnposed(folder.path()));
+  folder.Write("c.jpg", "x");
+  EXPECT_TRUE(IsUnposed(folder.path()));
+}
+
 TEST(JudgeSceneTest, ListsOfOtherProgramsAreNamedAndNotPosedAnew) {
   struct Case {
     std::string file, content, said;

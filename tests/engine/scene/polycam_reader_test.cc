@@ -52,6 +52,22 @@ TEST(PolycamReaderTest, AdjustedCamerasComeFirst) {
   EXPECT_EQ(scene.train[0].file, "keyframes/corrected_images/101.jpg");
 }
 
+TEST(PolycamReaderTest, MissingSizesAreThoseOfTheFirstCamerasOrThePictures) {
+  for (const bool has_first : {false, true}) {
+    const TempFolder folder;
+    WritePolycam(folder, "corrected_");
+    if (has_first) WritePolycam(folder);
+    for (int i = 0; i < 5; ++i) {
+      folder.Write(absl::StrCat("keyframes/corrected_cameras/10", i, ".json"),
+                   PolycamCamera(i, R"(,"width":null,"height":null)"));
+    }
+    const SceneDescription scene = DescribeScene(folder.path());
+    ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+    EXPECT_EQ(scene.train[0].camera.fl_y, 51);
+    EXPECT_EQ(scene.list_files.size(), has_first ? 10u : 5u) << "they are uploaded, too";
+  }
+}
+
 TEST(PolycamReaderTest, HostileCamerasAreProblemsThatNameFileAndField) {
   struct Case {
     std::string camera;
