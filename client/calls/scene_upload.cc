@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <ostream>
 #include <set>
@@ -61,7 +62,36 @@ absl::Status ForEach(size_t n, int n_threads, std::stop_token stop,
   return failure;
 }
 
+// The file that a name which was sent stands for.
+std::string LocalPath(const std::string& dir, const std::string& sent) {
+  const std::filesystem::path path = std::filesystem::path(dir) / sent;
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return path.string();
+  std::string name;
+  for (size_t i = 0; i < sent.size(); ++i) {
+    unsigned value = 0;
+    if (sent[i] == '%' && std::sscanf(sent.c_str() + i, "%%%2X", &value) == 1) {
+      name += static_cast<char>(value);
+      i += 2;
+    } else {
+      name += sent[i];
+    }
+  }
+  return (std::filesystem::path(dir) / name).string();
+}
+
 }  // namespace
+
+std::string SentName(std::string_view file) {
+  if (PlainText(file) == file) return std::string(file);
+  std::string sent;
+  for (const char c : file) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_plain = byte > 0x20 && byte < 0x7f && c != '%';
+    sent += is_plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
+  }
+  return sent;
+}
 
 absl::StatusOr<std::vector<std::string>> ListSceneFiles(const SceneDescription& description) {
   std::set<std::string> files;
@@ -76,15 +106,12 @@ absl::StatusOr<std::vector<std::string>> ListSceneFiles(const SceneDescription& 
   std::string refused;
   size_t n_refused = 0;
   for (const std::string& file : files) {
-    const bool bad = file.size() > kMaxPathBytes || PlainText(file) != file;
-    if (!bad || n_refused++ >= kMaxNamedFiles) continue;
+    if (SentName(file).size() <= kMaxPathBytes || n_refused++ >= kMaxNamedFiles) continue;
     refused += fmt::format("{}{}", refused.empty() ? "" : ", ", PlainText(file.substr(0, 80)));
   }
   if (n_refused > 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} file names are longer than {} bytes, not UTF-8 or hold control "
-                    "characters: {}",
-                    n_refused, kMaxPathBytes, refused));
+    return absl::InvalidArgumentError(fmt::format("{} file names are longer than {} bytes: {}",
+                                                  n_refused, kMaxPathBytes, refused));
   }
   if (files.size() > kMaxFiles) {
     return absl::InvalidArgumentError(
@@ -101,7 +128,7 @@ absl::StatusOr<std::vector<v1::SceneFile>> HashSceneFiles(const std::string& dir
   const auto hash = [&](size_t i) -> absl::Status {
     NERF_ASSIGN_OR_RETURN(v1::BlobRef blob,
                           BlobOfFile((std::filesystem::path(dir) / files[i]).string()));
-    hashed[i].set_path(files[i]);
+    hashed[i].set_path(SentName(files[i]));
     *hashed[i].mutable_blob() = std::move(blob);
     return absl::OkStatus();
   };
@@ -154,9 +181,9 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
     if (session.TimeLeft() <= absl::ZeroDuration()) {
       return session.TimeIsOver("while files were being sent");
     }
-    absl::Status uploaded = client.UploadFile(
-        (std::filesystem::path(dir) / file->second->path()).string(), blob, session.stop(),
-        [&](uint64_t bytes) { show(i, static_cast<double>(bytes), false); });
+    absl::Status uploaded =
+        client.UploadFile(LocalPath(dir, file->second->path()), blob, session.stop(),
+                          [&](uint64_t bytes) { show(i, static_cast<double>(bytes), false); });
     if (uploaded.ok()) show(i, blob.size_bytes(), true);
     return uploaded;
   };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,12 +14,18 @@ namespace nerf {
 
 class Session;
 
+// The name of a file in the API, whose names are UTF-8 without control characters: the name itself,
+// or with its other bytes as in URLs ("%B5%E5_1.jpg"). The reader of data sets takes the one for
+// the other.
+std::string SentName(std::string_view file);
+
 // The files that the reader of a data set uses, relative to the folder, sorted: transforms files or
 // COLMAP's cameras and images, and the images of all views. Errors: InvalidArgument that lists the
-// names that the API refuses (too long, control characters).
+// names that the API refuses (too long).
 absl::StatusOr<std::vector<std::string>> ListSceneFiles(const SceneDescription& description);
 
-// The files with their digests, computed on all cores. Errors: those of the file system; Cancelled.
+// The files by their SentName with their digests, computed on all cores. Errors: those of the file
+// system; Cancelled.
 absl::StatusOr<std::vector<v1::SceneFile>> HashSceneFiles(const std::string& dir,
                                                           const std::vector<std::string>& files,
                                                           std::stop_token stop);

@@ -17,6 +17,7 @@
 #include "common/messages/rpc_status.h"
 #include "common/sha256.h"
 #include "engine/scene/image_io.h"
+#include "engine/scene/scene_reader.h"
 #include "fmt/format.h"
 #include "tests/client/service_fixture.h"
 #include "tests/testing/paths.h"
@@ -84,6 +85,49 @@ TEST_F(ServiceTest, SceneCreateUploadsWhatTheReaderUsesAndTheServerMisses) {
   EXPECT_EQ(again.out, "projects/default/scenes/s-fake\n");
   EXPECT_THAT(again.err, HasSubstr("all 6 files are on the server already"));
   EXPECT_EQ(state_.writes.size(), 5u);
+}
+
+// A binary model of COLMAP whose names are in a code page, as the files on disk are.
+TEST_F(ServiceTest, NamesInACodePageAreSentAsInUrls) {
+  const auto bytes = [](const auto&... values) {
+    std::string all;
+    (all.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
+    return all;
+  };
+  const TempDir dir;
+  std::filesystem::create_directories(dir / "images");
+  std::filesystem::create_directories(dir / "sparse/0");
+  std::string images = bytes(uint64_t{4});
+  for (uint32_t i = 0; i < 4; ++i) {
+    const std::string name = "\xb5\xe5 \xb7\xd0_" + std::to_string(i) + ".png";
+    ImageU8 image{.width = 4, .height = 4, .n_channels = 3, .pixels = {}};
+    image.pixels.assign(48, static_cast<uint8_t>(10 * i));
+    ASSERT_TRUE(WritePng(dir / ("images/" + name), image).ok());
+    images += bytes(i + 1, 1.0, 0.0, 0.0, 0.0, 0.1 * i, 0.0, 4.0, uint32_t{1}) + name + '\0' +
+              bytes(uint64_t{0});
+  }
+  std::ofstream(dir / "sparse/0/images.bin") << images;
+  std::ofstream(dir / "sparse/0/cameras.bin")
+      << bytes(uint64_t{1}, uint32_t{1}, int32_t{1}, uint64_t{4}, uint64_t{4}, 5.0, 5.0, 2.0, 2.0);
+  const CommandResult result = Run({"scene", "create", dir.path()});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  std::vector<std::string> paths;
+  for (const v1::SceneFile& file : state_.create_scene[0].scene().files()) {
+    paths.push_back(file.path());
+    EXPECT_TRUE(state_.blobs.contains(file.blob().sha256()));
+  }
+  EXPECT_EQ(paths.size(), 6u);
+  EXPECT_THAT(paths, Contains("images/%B5%E5%20%B7%D0_3.png"));
+
+  // The engine of a worker finds them under these names.
+  for (int i = 0; i < 4; ++i) {
+    const std::string end = std::to_string(i) + ".png";
+    std::filesystem::rename(dir / ("images/\xb5\xe5 \xb7\xd0_" + end),
+                            dir / ("images/%B5%E5%20%B7%D0_" + end));
+  }
+  const SceneDescription sent = DescribeScene(dir.path());
+  EXPECT_TRUE(sent.ok()) << SummaryOf(sent.problems);
+  EXPECT_EQ(sent.train.size() + sent.test.size(), 4u);
 }
 
 // As with instant-ngp: transforms.json for training, another list for evaluation.
