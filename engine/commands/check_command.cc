@@ -1,11 +1,14 @@
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <system_error>
 
+#include "common/clock.h"
 #include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/commands/command.h"
+#include "engine/commands/reading_progress.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/parameters/memory_estimate.h"
 #include "engine/scene/check_report.h"
@@ -19,7 +22,7 @@ namespace {
 struct DatasetCheckFlags {
   std::string dataset;
   int threads = 0, test_every = 8;
-  bool has_test_every = false, json = false;
+  bool has_test_every = false, json = false, all_pixels = false;
   ReadingFlags reading;
 };
 
@@ -33,6 +36,10 @@ int RunCheck(const DatasetCheckFlags& flags) {
     SceneOptions options;
     options.follow_links = true;
     options.to_train = true;
+    if (flags.all_pixels) options.max_checked_pixels = 0;
+    const RealClock clock;
+    ReadingProgress progress(&clock);
+    if (!flags.json) options.on_pictures = std::ref(progress);
     options.n_threads = flags.threads;
     options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
     TrainConfig config;
@@ -71,6 +78,8 @@ void AddCheckCommand(CLI::App* app, CommandBody* chosen) {
           ->check(CLI::Range(0, 1'000'000));
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
+  command->add_flag("--all-pixels", flags->all_pixels,
+                    "decode every picture; without it, of more than 2000 megapixels, some");
   AddReadingOptions(command, &flags->reading);
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->footer("Example:\n  nerf-engine check examples/mic");

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -12,6 +13,7 @@
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
 #include "engine/commands/command.h"
+#include "engine/commands/reading_progress.h"
 #include "engine/commands/signal_watcher.h"
 #include "engine/commands/train_console.h"
 #include "engine/commands/train_flags.h"
@@ -210,6 +212,8 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
     NERF_ASSIGN_OR_RETURN(request.init, FindStart(flags, config));
   }
   if (ranks != nullptr) request.group = ranks->group();
+  ReadingProgress progress(&clock);
+  if (!flags.json) request.on_pictures = std::ref(progress);
   std::vector<SceneProblem> problems;  // the first of them are in the status
   auto session = OpenTrainingSession(request, &pool, &problems, signals->token());
   if (ranks != nullptr) {

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr uint64_t kMaxCameraBytes = uint64_t{1} << 20;
+constexpr uint64_t kMaxCaptureBytes = uint64_t{1} << 20;
 constexpr const char* kSplatCameras = "cameras.json";
 constexpr const char* kScannerPose = "cameraPoseARFrame";
 
@@ -49,8 +49,8 @@ bool HasSplatCameras(const SceneFolder& folder) {
 }
 
 // The numbers of an array, in rows one after the other; empty after adding a problem.
-std::vector<Json> Numbers(const Json& object, const char* key, size_t n, const std::string& prefix,
-                          const JsonProblems& out) {
+std::vector<Json> NumbersAt(const Json& object, const char* key, size_t n,
+                            const std::string& prefix, const JsonProblems& out) {
   std::vector<Json> numbers;
   const auto found = object.find(key);
   if (found != object.end() && found->is_array()) {
@@ -117,12 +117,12 @@ void ReadScanner(const SceneFolder& folder, std::vector<SceneProblem>* problems,
     const JsonProblems out{file, problems};
     if (++listed->n_listed > static_cast<int>(kMaxFrames))
       return out.Add("", absl::StrCat("more than ", kMaxFrames, " cameras"));
-    const std::optional<std::string> text = TextOf(folder, file, kMaxCameraBytes, out);
+    const std::optional<std::string> text = TextOf(folder, file, kMaxCaptureBytes, out);
     const std::optional<Json> camera = text ? ParseJsonObject(*text, out) : std::nullopt;
     if (!camera) continue;
     listed->files.push_back(file);
-    const std::vector<Json> matrix = Numbers(*camera, kScannerPose, 16, "", out);
-    const std::vector<Json> lens = Numbers(*camera, "intrinsics", 9, "", out);
+    const std::vector<Json> matrix = NumbersAt(*camera, kScannerPose, 16, "", out);
+    const std::vector<Json> lens = NumbersAt(*camera, "intrinsics", 9, "", out);
     if (matrix.empty() || lens.empty()) continue;
     const Json frame = {{"transform_matrix", matrix},
                         {"fl_x", lens[0]},
@@ -156,8 +156,8 @@ void ReadSplatCameras(const SceneFolder& folder, std::vector<SceneProblem>* prob
       out.Add(prefix + "img_name", "must be the name of a picture");
       continue;
     }
-    const std::vector<Json> at = Numbers(camera, "position", 3, prefix, out);
-    const std::vector<Json> turn = Numbers(camera, "rotation", 9, prefix, out);
+    const std::vector<Json> at = NumbersAt(camera, "position", 3, prefix, out);
+    const std::vector<Json> turn = NumbersAt(camera, "rotation", 9, prefix, out);
     if (at.empty() || turn.empty()) continue;
     Json frame = Json::object(), rows = Json::array();
     for (size_t row = 0; row < 3; ++row) {

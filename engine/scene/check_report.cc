@@ -37,6 +37,12 @@ const char* FormatOf(const SceneDescription& description) {
   return description.source == kLlffFile ? "llff" : SceneFlavorName(description.geometry.flavor);
 }
 
+// Whether there were too many pixels to decode all.
+bool IsCheckedInPart(const SceneDescription& description) {
+  return description.n_checked > 0 &&
+         static_cast<size_t>(description.n_checked) < ViewCount(description);
+}
+
 }  // namespace
 
 std::string CheckReportText(const SceneDescription& description, std::string_view background) {
@@ -47,6 +53,8 @@ std::string CheckReportText(const SceneDescription& description, std::string_vie
     absl::StrAppendFormat(&text, "%s · %s · %d of %d images posed and present",
                           FormatOf(description), description.source, ViewCount(description),
                           description.n_listed);
+    if (IsCheckedInPart(description))
+      absl::StrAppendFormat(&text, " · %d of them decoded", description.n_checked);
     if (description.n_missing > 0) absl::StrAppend(&text, ", ", description.n_missing, " missing");
     if (!description.camera_models.empty()) {
       absl::StrAppend(&text, " · ", CameraModelsText(description.camera_models));
@@ -80,6 +88,7 @@ std::string CheckReportJson(const SceneDescription& description) {
   report["source"] = description.source;
   report["listed"] = description.n_listed;
   report["missing"] = description.n_missing;
+  report["decoded"] = description.n_checked;
   report["unposed"] = description.n_unposed;
   report["train"] = description.train.size();
   report["test"] = description.test.size();

@@ -1,6 +1,7 @@
 #include "engine/scene/decode_views.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <semaphore>
 #include <string>
@@ -49,6 +50,36 @@ uint64_t LargestDecoded(const std::vector<std::string>& paths) {
   return largest;
 }
 
+namespace {
+
+// Whether the file has the end of its format, so that it was not cut off. What some cameras append
+// may hide it.
+bool HasEnd(const std::string& path, ImageFormat format) {
+  constexpr size_t kEnding = size_t{1} << 16;
+  if (format != ImageFormat::kPng && format != ImageFormat::kJpeg) return true;
+  const absl::StatusOr<std::string> ending = ReadEnd(path, kEnding);
+  return ending.ok() &&
+         ending->find(format == ImageFormat::kPng ? "IEND" : "\xff\xd9") != std::string::npos;
+}
+
+}  // namespace
+
+std::vector<bool> ViewsToCheck(const SceneFolder& folder, const std::vector<ViewDescription>& views,
+                               uint64_t max_pixels) {
+  uint64_t n_pixels = 0;
+  for (const ViewDescription& view : views) n_pixels += view.header.Pixels();
+  std::vector<bool> wanted(views.size(), true);
+  if (max_pixels == 0 || n_pixels <= max_pixels) return wanted;
+  const double share = static_cast<double>(max_pixels) / static_cast<double>(n_pixels);
+  double due = 1;  // the first is
+  for (size_t i = 0; i < views.size(); ++i) {
+    wanted[i] = due >= 1;
+    due += share - (wanted[i] ? 1 : 0);
+    if (!wanted[i]) wanted[i] = !HasEnd(folder.PathOf(views[i].file), views[i].header.format);
+  }
+  return wanted;
+}
+
 ImageU8 SizeOnly(const ViewDescription& view) {
   return {view.camera.width, view.camera.height, view.n_channels(), {}};
 }
@@ -78,10 +109,17 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
   if (views != nullptr) views->resize(descriptions.size());
   if (to.mask_uses != nullptr) to.mask_uses->resize(descriptions.size());
   std::vector<std::string> messages(descriptions.size());
+  const auto is_wanted = [&](size_t i) { return to.wanted == nullptr || (*to.wanted)[i]; };
+  size_t n_wanted = 0;
+  for (size_t i = 0; i < descriptions.size(); ++i) n_wanted += is_wanted(i);
+  std::atomic<size_t> n_done = 0;
   pool->ParallelFor(static_cast<int64_t>(descriptions.size()), [&](int64_t index, int thread) {
     if (options.stop.stop_requested()) return;
     if (thread == 0 && options.between_images) options.between_images();
     const auto i = static_cast<size_t>(index);
+    if (!is_wanted(i)) return;
+    if (thread == 0 && options.on_pictures) options.on_pictures("pictures", n_done, n_wanted);
+    const absl::Cleanup count = [&] { ++n_done; };
     const ViewDescription& description = descriptions[i];
     // The engine finds damage in it.
     if (views == nullptr && !CanDecode(description.header.format)) return;

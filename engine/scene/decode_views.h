@@ -19,6 +19,7 @@ struct DecodedPictures {
   std::vector<View>* views = nullptr;         // null: nowhere
   PictureSink* sink = nullptr;                // in place of views[i].image
   std::vector<MaskUse>* mask_uses = nullptr;  // if set: of each picture whose alpha is a mask
+  const std::vector<bool>* wanted = nullptr;  // null: all. Others are left as if they were good
 };
 
 // How many pictures of at most so many decoded bytes are decoded side by side, each with what its
@@ -27,6 +28,11 @@ ptrdiff_t DecodesAtOnce(uint64_t largest_bytes, uint64_t limit_bytes, int n_thre
 
 // Decoded bytes of the largest of these files; of no picture its own bytes.
 uint64_t LargestDecoded(const std::vector<std::string>& paths);
+
+// Which views to decode to find damaged ones: of max_pixels in all, chosen evenly, and those whose
+// files do not end as their format does. 0: all.
+std::vector<bool> ViewsToCheck(const SceneFolder& folder, const std::vector<ViewDescription>& views,
+                               uint64_t max_pixels);
 
 // An image of the view's size without pixels.
 ImageU8 SizeOnly(const ViewDescription& view);

@@ -21,11 +21,11 @@ struct ImageHeader {
   int height = 0;
   int n_channels = 3;  // of the decoded image: 4 with alpha or a transparent color, else 3
 
-  // Of the decoded image.
-  uint64_t DecodedBytes() const {
-    return uint64_t{static_cast<uint32_t>(width)} * static_cast<uint32_t>(height) *
-           static_cast<uint32_t>(n_channels);
+  uint64_t Pixels() const {
+    return uint64_t{static_cast<uint32_t>(width)} * static_cast<uint32_t>(height);
   }
+  // Of the decoded image.
+  uint64_t DecodedBytes() const { return Pixels() * static_cast<uint32_t>(n_channels); }
   bool operator==(const ImageHeader&) const = default;
 };
 

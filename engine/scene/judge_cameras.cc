@@ -19,17 +19,17 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kMinCameras = 6;  // fewer say nothing of each other
+constexpr size_t kMinCompared = 6;  // fewer say nothing of each other
 // A capture's cameras lie close to each other; the rest of it is at most so many times as far away.
 // In captures of one place the furthest camera is 1.1 times as far as the next one.
 constexpr double kOddGap = 10, kAbsurdGap = 30;
 constexpr double kMinCore = 0.3;    // share of the cameras that lie together, at least
 constexpr double kMaxStray = 0.25;  // share of the cameras that may be left out
-constexpr double kMaxLookDegrees = 40, kAwayDegrees = 100, kMinLookShare = 0.75;
+constexpr double kMaxAgreeDegrees = 40, kAwayDegrees = 100, kMinAgreeShare = 0.75;
 constexpr double kMinAgreement = 0.9;  // share that looks at one place, for one to look away
 constexpr size_t kMaxCompared = 1000;  // cameras that are tried as the middle
 
-double Distance(const Pose& a, const Pose& b) {
+double CameraDistance(const Pose& a, const Pose& b) {
   return std::hypot(a.m[0][3] - b.m[0][3], a.m[1][3] - b.m[1][3], a.m[2][3] - b.m[2][3]);
 }
 
@@ -61,7 +61,7 @@ std::vector<double> DistancesFromCore(const std::vector<ListedView>& views) {
   std::vector<double> best, distances(n);
   double best_radius = 0;
   for (size_t i = 0; i < n; i += stride) {
-    for (size_t j = 0; j < n; ++j) distances[j] = Distance(views[i].pose, views[j].pose);
+    for (size_t j = 0; j < n; ++j) distances[j] = CameraDistance(views[i].pose, views[j].pose);
     std::vector<double> sorted = distances;
     std::nth_element(sorted.begin(), sorted.begin() + rank, sorted.end());
     const double radius = sorted[static_cast<size_t>(rank)];
@@ -91,7 +91,7 @@ std::optional<Gap> FindGap(std::vector<double> distances) {
 bool LookAtOnePlace(const std::vector<Pose>& poses) {
   const std::optional<Vec3d> focus = ClosestPointToAxes(poses);
   // Parallel axes: all look the same way.
-  return !focus || ShareLookingAt(poses, *focus, kMaxLookDegrees) >= kMinLookShare;
+  return !focus || ShareLookingAt(poses, *focus, kMaxAgreeDegrees) >= kMinAgreeShare;
 }
 
 // Cameras far from all others.
@@ -172,7 +172,7 @@ void JudgeWhereTheyLook(const ListedViews& listed, const std::vector<bool>& trus
   std::vector<Pose> poses;
   for (const ListedView& view : listed.views) poses.push_back(view.pose);
   const std::optional<Vec3d> focus = ClosestPointToAxes(poses);
-  if (!focus || ShareLookingAt(poses, *focus, kMaxLookDegrees) < kMinAgreement) return;
+  if (!focus || ShareLookingAt(poses, *focus, kMaxAgreeDegrees) < kMinAgreement) return;
   std::vector<size_t> away;
   for (size_t i = 0; i < poses.size(); ++i) {
     if (!trusted[i] && ShareLookingAt({&poses[i], 1}, *focus, kAwayDegrees) == 0) away.push_back(i);
@@ -193,7 +193,7 @@ std::vector<bool> JudgePositions(const ListedViews& listed, const std::vector<bo
   std::vector<bool> none(listed.views.size(), false);
   if (ShareOnePosition(listed.views)) return none;
   JudgeSamePoses(listed, verdicts);
-  return listed.views.size() < kMinCameras ? none : FindStrays(listed, trusted, verdicts);
+  return listed.views.size() < kMinCompared ? none : FindStrays(listed, trusted, verdicts);
 }
 
 void JudgeDirections(const ListedViews& listed, const std::vector<bool>& trusted,
@@ -201,9 +201,9 @@ void JudgeDirections(const ListedViews& listed, const std::vector<bool>& trusted
   if (ShareOnePosition(listed.views)) {
     verdicts->Warn({listed.source, "", "all cameras have the same position",
                     "depth cannot be learned; move between photographs"});
-  } else if (listed.views.size() >= kMinCameras) {
-    JudgeWhereTheyLook(listed, trusted, verdicts);
+    return;
   }
+  if (listed.views.size() >= kMinCompared) JudgeWhereTheyLook(listed, trusted, verdicts);
 }
 
 }  // namespace nerf

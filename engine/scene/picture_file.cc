@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <string_view>
@@ -45,10 +46,14 @@ absl::Status Failed(const char* action, const std::string& path) {
 
 // The digest of what decides the decoded pictures: contents of the files and sizes.
 absl::StatusOr<std::string> KeyOf(const std::string& dataset,
-                                  const std::vector<ViewDescription>& views, ThreadPool* pool) {
+                                  const std::vector<ViewDescription>& views, ThreadPool* pool,
+                                  const OnPictures& on_pictures) {
+  std::atomic<size_t> n_done = 0;
   std::vector<std::string> lines(views.size());
   std::vector<absl::Status> failures(views.size());
-  pool->ParallelFor(static_cast<int64_t>(views.size()), [&](int64_t i, int) {
+  pool->ParallelFor(static_cast<int64_t>(views.size()), [&](int64_t i, int thread) {
+    const size_t done = n_done++;
+    if (thread == 0 && on_pictures) on_pictures("digests of pictures", done, views.size());
     const ViewDescription& view = views[i];
     std::string digests;
     for (const std::string& file : {view.file, view.mask_file}) {
@@ -145,7 +150,7 @@ absl::Status PictureFileMaker::LockPart() {
 
 absl::StatusOr<bool> PictureFileMaker::Begin(const std::vector<ViewDescription>& views,
                                              ThreadPool* pool) {
-  NERF_ASSIGN_OR_RETURN(key_, KeyOf(dataset_, views, pool));
+  NERF_ASSIGN_OR_RETURN(key_, KeyOf(dataset_, views, pool, on_pictures_));
   for (const ViewDescription& view : views) byte_sizes_.push_back(view.DecodedBytes());
   offsets_ = OffsetsOf(byte_sizes_);
   NERF_RETURN_IF_ERROR(LockPart());

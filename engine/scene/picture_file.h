@@ -12,6 +12,7 @@
 #include "common/file_io.h"
 #include "engine/base/parallel_for.h"
 #include "engine/scene/picture_sink.h"
+#include "engine/scene/scene_reader.h"
 
 namespace nerf {
 
@@ -57,6 +58,8 @@ class PictureFileMaker final : public PictureSink {
   // Removes what was not finished.
   ~PictureFileMaker() override;
 
+  // Called on the caller's thread between pictures whose digests are computed.
+  void set_on_pictures(OnPictures on_pictures) { on_pictures_ = std::move(on_pictures); }
   absl::StatusOr<bool> Begin(const std::vector<ViewDescription>& views, ThreadPool* pool) override;
   absl::Status Take(size_t view, const ImageU8& image) override;
   // After all pictures: the file, complete and synced to disk.
@@ -66,6 +69,7 @@ class PictureFileMaker final : public PictureSink {
   absl::Status LockPart();
 
   const std::string dataset_, path_, part_path_;
+  OnPictures on_pictures_;
   std::string key_;
   std::vector<uint64_t> byte_sizes_, offsets_;
   UniqueFd part_;  // locked while the file is made; it gets its name when it is complete

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -101,6 +102,16 @@ absl::StatusOr<std::string> ReadHead(const std::string& path, size_t size) {
   const ssize_t n = pread(file.get(), head.data(), head.size(), 0);
   head.resize(n < 0 ? 0 : static_cast<size_t>(n));
   return head;
+}
+
+absl::StatusOr<std::string> ReadEnd(const std::string& path, size_t size) {
+  NERF_ASSIGN_OR_RETURN(const UniqueFd file, OpenRegularFile(path));
+  const off_t length = lseek(file.get(), 0, SEEK_END);
+  const off_t begin = std::max<off_t>(0, length - static_cast<off_t>(size));
+  std::string ending(size, '\0');
+  const ssize_t n = pread(file.get(), ending.data(), ending.size(), begin);
+  ending.resize(n < 0 ? 0 : static_cast<size_t>(n));
+  return ending;
 }
 
 absl::Status WithPrefix(const absl::Status& status, std::string_view prefix) {

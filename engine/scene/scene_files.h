@@ -22,6 +22,9 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path, uint64_t ma
 // Its first bytes, `size` at most. Errors as OpenRegularFile.
 absl::StatusOr<std::string> ReadHead(const std::string& path, size_t size);
 
+// Its last bytes, likewise.
+absl::StatusOr<std::string> ReadEnd(const std::string& path, size_t size);
+
 // "prefix: message" with the same code.
 absl::Status WithPrefix(const absl::Status& status, std::string_view prefix);
 

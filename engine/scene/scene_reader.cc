@@ -1,6 +1,7 @@
 #include "engine/scene/scene_reader.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -110,9 +111,13 @@ std::vector<ImageHeader> ReadHeaders(const SceneFolder& folder, const ListedView
                                      std::vector<SceneProblem>* problems) {
   std::vector<ImageHeader> headers(listed.views.size());
   std::vector<std::string> messages(listed.views.size());
+  std::atomic<size_t> n_done = 0;
   pool->ParallelFor(static_cast<int64_t>(headers.size()), [&](int64_t index, int thread) {
     if (options.stop.stop_requested()) return;
     if (thread == 0 && options.between_images) options.between_images();
+    const size_t done = n_done++;
+    if (thread == 0 && options.on_pictures)
+      options.on_pictures("headers of pictures", done, headers.size());
     const auto i = static_cast<size_t>(index);
     const std::string path = folder.PathOf(listed.views[i].file);
     absl::StatusOr<ImageHeader> header = ReadImageHeader(path);
@@ -304,7 +309,6 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
                 [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
   Verdicts verdicts(problems, &description.warnings);
   const bool has_odd_poses = JudgePoses(options.reading.poses, &*listed, &verdicts);
-  if (options.to_train) JudgeCount(*listed, &verdicts);
   std::vector<ImageHeader> headers = ReadHeaders(*folder, *listed, options, pool, problems);
   std::vector<int> orientations;  // empty: pictures are read as they lie
   if (options.reading.apply_exif) orientations = TurnUpright(*folder, *listed, &headers);
@@ -320,6 +324,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   description.farthest = static_cast<float>(listed->far_bound * placement.scale);
   if (!(description.nearest > 0)) FindDepths(&description);
   SettleAlpha(options, &description);
+  if (options.to_train && problems->empty()) JudgeCount(*listed, &verdicts);
   if (problems->empty() && description.train.empty()) {
     AddProblem(problems, listed->source, "", "no training view is left");
   }
@@ -344,6 +349,20 @@ uint64_t DepthBytes(const std::vector<ViewDescription>& views) {
                static_cast<uint64_t>(view.camera.height);
   }
   return n_bytes;
+}
+
+// What of max_pixels falls to some of the views; 0: no limit.
+uint64_t SharedPixels(const SceneDescription& description,
+                      const std::vector<ViewDescription>& views, uint64_t max_pixels) {
+  const auto pixels_of = [](const std::vector<ViewDescription>& of) {
+    uint64_t n_pixels = 0;
+    for (const ViewDescription& view : of) n_pixels += view.header.Pixels();
+    return static_cast<double>(n_pixels);
+  };
+  const double all = pixels_of(description.train) + pixels_of(description.test);
+  if (max_pixels == 0 || all <= static_cast<double>(max_pixels)) return 0;
+  return std::max<uint64_t>(
+      1, static_cast<uint64_t>(static_cast<double>(max_pixels) / all * pixels_of(views)));
 }
 
 // The caller's pool, or a temporary one.
@@ -378,6 +397,10 @@ SceneDescription DescribeScene(const std::string& dir, const SceneOptions& optio
     for (const auto* views : {&description.train, &description.test}) {
       DecodedPictures to;
       if (views == &description.train && MayHideAll(description)) to.mask_uses = &uses;
+      const uint64_t max_pixels = SharedPixels(description, *views, options.max_checked_pixels);
+      const std::vector<bool> wanted = ViewsToCheck(*described.folder, *views, max_pixels);
+      to.wanted = &wanted;
+      description.n_checked += static_cast<int>(std::count(wanted.begin(), wanted.end(), true));
       DecodeViews(*described.folder, *views, options, pool.get(), to, &description.problems);
       if (!description.ok()) continue;
       DecodeDepthFiles(*described.folder, *views, description.geometry.frame.scale, options,

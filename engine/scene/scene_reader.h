@@ -5,6 +5,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,12 @@ namespace nerf {
 
 class PictureSink;  // picture_sink.h
 
+// How far the reading of pictures is: "headers of pictures", 120 of 300.
+using OnPictures = std::function<void(std::string_view what, size_t done, size_t of)>;
+
+// Of a check, about: ten seconds of two cores.
+inline constexpr uint64_t kMaxCheckedPixels = 2'000'000'000;
+
 struct SceneOptions {
   // If the data set states no split, every Nth image by sorted name, starting with the first, is a
   // test view. 0: none. Unset: 8.
@@ -33,6 +40,9 @@ struct SceneOptions {
   // DescribeScene: decode every image to find damaged ones, within the memory limit. LoadScene:
   // fill View::image.
   bool decode_images = true;
+  // DescribeScene with decode_images: of more pixels, pictures chosen evenly are decoded, and those
+  // whose files do not end as they should. 0: all.
+  uint64_t max_checked_pixels = kMaxCheckedPixels;
   // LoadScene: decode the depth files of the training views. DescribeScene with decode_images does
   // so for all views, to find damaged ones.
   bool with_depth = false;
@@ -50,6 +60,7 @@ struct SceneOptions {
   std::stop_token stop = {};  // after a stop no further image is read
   // If set, called on the caller's thread between reads of images or their headers.
   std::function<void()> between_images = nullptr;
+  OnPictures on_pictures = nullptr;  // likewise
 };
 
 // A view without its pixels.
@@ -88,6 +99,7 @@ struct SceneDescription {
   int n_listed = 0;                        // views that the data set lists
   int n_missing = 0;                       // listed views without an image file
   int n_unposed = 0;                       // images that the COLMAP model has no pose for
+  int n_checked = 0;                       // images that DescribeScene decoded
   uint64_t image_bytes = 0;                // of all images, decoded and reduced
   std::vector<SceneProblem> problems;      // errors: the data set is refused
   std::vector<std::string> warnings;       // the data set can be used

@@ -152,6 +152,30 @@ int MaxSideOf(const TrainConfig& config, const SceneDescription& description,
   return std::max(1, static_cast<int>(side * std::sqrt(limit / largest)));
 }
 
+int SideThatFits(const std::vector<ViewDescription>& views, double n_bytes) {
+  constexpr int kLeast = 64, kMost = 1 << 16;
+  const auto bytes_at = [&](int side) {
+    double bytes = 0;
+    for (const ViewDescription& view : views) {
+      const double shrink =
+          std::min(1.0, side / double(std::max(view.camera.width, view.camera.height)));
+      bytes += static_cast<double>(view.DecodedBytes()) * shrink * shrink;
+    }
+    return bytes;
+  };
+  int fits = 0;
+  for (int low = kLeast, high = kMost; low <= high;) {
+    const int side = (low + high) / 2;
+    if (bytes_at(side) <= n_bytes) {
+      fits = side;
+      low = side + 1;
+    } else {
+      high = side - 1;
+    }
+  }
+  return fits;
+}
+
 std::string ReductionText(const Reduction& reduction) {
   if (reduction.from.width == 0) return "";
   return fmt::format("{}x{} pixels reduced to {}x{}", reduction.from.width, reduction.from.height,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/config/device_class.h"
 #include "engine/config/method_description.h"
@@ -56,6 +57,10 @@ inline constexpr double kPixelsPerSample = 3;
 // pixel, but never below kMaxDefaultViewPixels for a picture.
 int MaxSideOf(const TrainConfig& config, const SceneDescription& description,
               const DeviceFacts& device);
+
+// The largest setting max_side with which the decoded pictures of these views take at most so many
+// bytes; 0: none of at least 64 does. Requires: views that are not reduced.
+int SideThatFits(const std::vector<ViewDescription>& views, double n_bytes);
 
 // "3000x4000 pixels reduced to 1152x1536"; empty where nothing was reduced.
 std::string ReductionText(const Reduction& reduction);

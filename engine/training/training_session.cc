@@ -248,6 +248,36 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
   return start;
 }
 
+// The failure with the size of pictures that fits into n_bytes, if there is one.
+absl::Status WithSideThatFits(const absl::Status& failure,
+                              const std::vector<ViewDescription>& views, double n_bytes) {
+  const int side = SideThatFits(views, n_bytes);
+  if (failure.ok() || side == 0) return failure;
+  absl::Status said(failure.code(),
+                    fmt::format("{}; --max-side {} fits", std::string(failure.message()), side));
+  failure.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { said.SetPayload(url, payload); });
+  return said;
+}
+
+// Whether the disk has room for the decoded training pictures, unless the file is there.
+absl::Status CheckDiskFits(const std::string& picture_file, const SceneDescription& description) {
+  std::error_code error;
+  if (std::filesystem::exists(picture_file, error)) return absl::OkStatus();
+  const std::filesystem::path folder = std::filesystem::path(picture_file).parent_path();
+  const std::filesystem::space_info space =
+      std::filesystem::space(folder.empty() ? "." : folder, error);
+  const uint64_t needed = DecodedBytes(description.train);
+  if (error || needed <= space.available) return absl::OkStatus();
+  return WithSideThatFits(
+      WithReason(absl::ResourceExhaustedError(fmt::format(
+                     "the {} decoded training pictures need {} MiB of the disk, and {} MiB are "
+                     "free",
+                     description.train.size(), needed >> 20, space.available >> 20)),
+                 reason::kStoreReadOnly),
+      description.train, 0.95 * static_cast<double>(space.available));
+}
+
 // Whether the training pictures go to a file, and whether the rest fits into memory.
 absl::StatusOr<bool> PicturesGoToFile(const TrainRequest& request, const TrainConfig& config,
                                       const SceneDescription& description, int n_threads,
@@ -258,9 +288,17 @@ absl::StatusOr<bool> PicturesGoToFile(const TrainRequest& request, const TrainCo
   if (request.pictures != PicturePlace::kFile) {
     const absl::Status in_memory = fits(true);
     if (in_memory.ok()) return false;
-    if (request.pictures == PicturePlace::kMemory || request.device != "cpu") return in_memory;
+    if (request.pictures == PicturePlace::kMemory || request.device != "cpu") {
+      const MemoryEstimate needed = Estimate(config, description, true, n_threads);
+      std::vector<ViewDescription> views = description.train;
+      views.insert(views.end(), description.test.begin(), description.test.end());
+      return WithSideThatFits(in_memory, views,
+                              static_cast<double>(*available) -
+                                  static_cast<double>(needed.Total() - needed.image_bytes));
+    }
   }
   NERF_RETURN_IF_ERROR(fits(false));
+  NERF_RETURN_IF_ERROR(CheckDiskFits(request.picture_file, description));
   return true;
 }
 
@@ -290,6 +328,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   options.alpha_is_mask = config->alpha_is_mask != 0;
   options.pool = pool;
   options.stop = stop;
+  options.on_pictures = request.on_pictures;
   options.decode_images = false;
   options.follow_links = request.follow_links;
   const bool is_new = request.resume.empty() && request.merge.empty();
@@ -319,6 +358,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   NERF_ASSIGN_OR_RETURN(const bool to_file, PicturesGoToFile(request, *config, description,
                                                              pool->n_threads(), available));
   PictureFileMaker maker(dataset, request.picture_file);
+  maker.set_on_pictures(request.on_pictures);
   if (to_file) options.train_sink = &maker;
   options.decode_images = true;
   options.with_depth = MethodDescriptionOf(*config).LearnsDepth(*config);

@@ -45,6 +45,7 @@ struct TrainRequest {
   std::vector<std::string> merge = {};
   // With `resume`: the budget in place of the checkpoint's (SetNewTotal).
   std::optional<Budget> new_total = {};
+  OnPictures on_pictures = nullptr;  // SceneOptions
 };
 
 // Everything that a Trainer needs.

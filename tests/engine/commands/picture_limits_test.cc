@@ -156,5 +156,17 @@ TEST(ReductionTextTest, SaysBothSizes) {
   EXPECT_EQ(ReductionText({}), "");
 }
 
+TEST(PictureLimitsTest, SideThatFitsIsTheLargest) {
+  ViewDescription view;
+  view.camera.width = 6000;
+  view.camera.height = 4000;
+  view.header.n_channels = 3;
+  const std::vector<ViewDescription> views(100, view);
+  EXPECT_EQ(SideThatFits(views, 100.0 * 3000 * 2000 * 3), 3000);
+  EXPECT_EQ(SideThatFits(views, 1e4), 0);
+  EXPECT_EQ(SideThatFits(views, -1), 0);
+  EXPECT_GE(SideThatFits(views, 1e15), 6000);
+}
+
 }  // namespace
 }  // namespace nerf

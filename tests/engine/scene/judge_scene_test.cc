@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/scene/check_report.h"
 #include "engine/scene/judge_cameras.h"
 #include "engine/scene/judge_points.h"
 #include "engine/scene/other_exports.h"
@@ -22,7 +23,8 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-SceneDescription Judged(const PlantedScene& scene, PlantedForm form = PlantedForm::kTransforms) {
+SceneDescription JudgedPlanted(const PlantedScene& scene,
+                               PlantedForm form = PlantedForm::kTransforms) {
   const TempFolder folder;
   scene.Write(folder, form);
   SceneOptions options;
@@ -38,7 +40,7 @@ TEST(JudgeSceneTest, StrayIsLeftOutOfTheBox) {
   PlantedScene stray, without;
   stray.shots[5].pose.m[0][3] += 3000;
   without.shots.erase(without.shots.begin() + 5);
-  const SceneDescription judged = Judged(stray), expected = Judged(without);
+  const SceneDescription judged = JudgedPlanted(stray), expected = JudgedPlanted(without);
   ASSERT_TRUE(judged.ok() && expected.ok());
   EXPECT_EQ(judged.train.size() + judged.test.size(), 11u);
   EXPECT_TRUE(SameGeometry(judged.geometry, expected.geometry));
@@ -48,7 +50,7 @@ TEST(JudgeSceneTest, OneViewOfAModelThatContradictsItsPointsIsLeftOut) {
   PlantedScene scene;
   scene.has_points = true;
   std::swap(scene.shots[2].pose, scene.shots[8].pose);
-  const SceneDescription judged = Judged(scene, PlantedForm::kColmap);
+  const SceneDescription judged = JudgedPlanted(scene, PlantedForm::kColmap);
   ASSERT_TRUE(judged.ok()) << SummaryOf(judged.problems);
   EXPECT_THAT(judged.warnings, Contains(HasSubstr("2 cameras are off the points")));
   EXPECT_THAT(judged.warnings, Contains(HasSubstr("2 left out")));
@@ -145,7 +147,7 @@ TEST(JudgeSceneTest, MasksThatLeaveEverythingAreNotWarnedOf) {
   for (const PlantedScene::Shot& shot : scene.shots) {
     scene.files["masks/" + shot.name] = *EncodePng({40, 30, 1, std::vector<uint8_t>(1200, 255)});
   }
-  EXPECT_THAT(Judged(scene).warnings, IsEmpty());
+  EXPECT_THAT(JudgedPlanted(scene).warnings, IsEmpty());
 }
 
 TEST(JudgeSceneTest, PicturesThatAreNotReadAreNamedBeforePosing) {
@@ -182,6 +184,35 @@ TEST(JudgeSceneTest, ListsOfOtherProgramsAreNamedAndNotPosedAnew) {
     EXPECT_THAT(SummaryOf(DescribeScene(folder.path()).problems), HasSubstr(c.said));
     EXPECT_EQ(IsUnposed(folder.path()), !c.has_poses) << c.file;
   }
+}
+
+TEST(CheckInPartTest, DecodesAnEvenChoiceAndEveryFileThatIsCutOff) {
+  PlantedScene scene;
+  const TempFolder folder;
+  scene.Write(folder, PlantedForm::kTransforms);
+  SceneOptions options;
+  options.test_every = 0;
+  options.max_checked_pixels = 4 * 40 * 30;
+  std::vector<std::string> said;
+  options.on_pictures = [&](std::string_view what, size_t, size_t of) {
+    said.push_back(absl::StrCat(std::string(what), " of ", of));
+  };
+  options.n_threads = 1;
+  const SceneDescription good = DescribeScene(folder.path(), options);
+  EXPECT_TRUE(good.ok()) << SummaryOf(good.problems);
+  EXPECT_EQ(good.n_checked, 4);
+  EXPECT_THAT(CheckReportText(good), HasSubstr("12 of 12 images posed and present · 4 of them "
+                                               "decoded"));
+  EXPECT_THAT(said, Contains("headers of pictures of 12"));
+  EXPECT_THAT(said, Contains("pictures of 4"));
+  for (const PlantedScene::Shot& shot : scene.shots) {
+    const std::string png = ReadFile(folder.PathOf("images/" + shot.name));
+    folder.Write("images/" + shot.name, png.substr(0, png.size() - 20));
+    EXPECT_THAT(SummaryOf(DescribeScene(folder.path(), options).problems), HasSubstr(shot.name));
+    folder.Write("images/" + shot.name, png);
+  }
+  options.max_checked_pixels = 0;
+  EXPECT_EQ(DescribeScene(folder.path(), options).n_checked, 12);
 }
 
 }  // namespace
