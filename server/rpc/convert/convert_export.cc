@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
 #include "common/status_macros.h"
+#include "engine/messages/export_options.h"
 #include "server/queue/jobs/export_features.h"
 #include "server/queue/jobs/job_spec.h"
 #include "server/queue/resources/request_check.h"
@@ -15,105 +15,24 @@
 #include "server/rpc/convert/convert_render.h"
 #include "server/rpc/convert/export_bytes.h"
 #include "server/rpc/convert/kind_messages.h"
-#include "server/rpc/convert/render_request.h"
 
 namespace nerf {
 namespace {
 
-// As of `nerf-engine export`.
-constexpr uint32_t kDefaultExportResolution = 256, kMinExportResolution = 8,
-                   kMaxExportResolution = 1024;
-constexpr uint32_t kDefaultTriangles = 200'000, kMaxTriangles = 1'000'000'000;
-constexpr uint32_t kMinTexture = 64, kMaxTexture = 8192;
 // Of what a worker reports.
 constexpr int kMaxExportFiles = 16;
 constexpr size_t kMaxFileName = 128, kMaxStepName = 64, kMaxExportWords = 1024;
 
-bool HasGrid(v1::ExportSpec::Format format) {
-  return IsMesh(format) || format == v1::ExportSpec::POINTS || format == v1::ExportSpec::SPLATS ||
-         format == v1::ExportSpec::VDB || format == v1::ExportSpec::NVDB;
-}
-
-bool HasBox(v1::ExportSpec::Format format) {
-  return HasGrid(format) || format == v1::ExportSpec::VIEWER || format == v1::ExportSpec::VIEWS;
-}
-
-std::string FormatNames() {
-  const auto* const formats = v1::ExportSpec::Format_descriptor();
-  std::string names;
-  for (int i = 1; i < formats->value_count(); ++i)
-    names += fmt::format("{}{}", i == 1 ? "" : ", ", formats->value(i)->name());
-  return names;
-}
-
 // What is asked of a format that does not have it is refused, never ignored.
 void CheckProduct(const v1::ExportSpec& spec, RequestCheck& check) {
-  using Spec = v1::ExportSpec;
-  const Spec::Format format = spec.format();
-  const bool is_known = Spec::Format_IsValid(format) && format != Spec::FORMAT_UNSPECIFIED;
-  check.Require(is_known, "job.export.format", fmt::format("must be one of {}", FormatNames()));
-  check.Require(Spec::Frame_IsValid(spec.frame()), "job.export.frame",
-                "is not a frame known to this server");
-  if (spec.has_box()) CheckCropBox("job.export.box", spec.box(), check);
-  check.Require(!spec.has_box() || !spec.whole(), "job.export.whole", "has no effect with box");
-  const uint32_t resolution = spec.resolution(), triangles = spec.triangles();
-  check.Require(
-      resolution == 0 || (resolution >= kMinExportResolution && resolution <= kMaxExportResolution),
-      "job.export.resolution",
-      fmt::format("must be {} to {}", kMinExportResolution, kMaxExportResolution));
-  check.Require(triangles <= kMaxTriangles, "job.export.triangles", "must be at most 1e9");
-  const uint32_t texture = spec.texture();
-  check.Require(texture == 0 || (texture >= kMinTexture && texture <= kMaxTexture),
-                "job.export.texture", fmt::format("must be {} to {}", kMinTexture, kMaxTexture));
-  const v1::CameraPath& path = spec.path();
-  if (spec.has_path()) CheckCameraPath("job.export.path", path, check);
-  check.Require(!path.has_scene(), "job.export.path.scene", "is for render jobs alone");
-  if (!is_known) return;
-  const auto refuse = [&](bool is_given, std::string_view field) {
-    check.Require(!is_given, fmt::format("job.export.{}", field),
-                  fmt::format("has no effect on {}", Spec::Format_Name(format)));
-  };
-  refuse(!HasBox(format) && spec.has_box(), "box");
-  refuse(!HasBox(format) && spec.whole(), "whole");
-  refuse(!HasGrid(format) && resolution > 0, "resolution");
-  refuse(!IsPath(format) && format != Spec::VIEWS && spec.has_path(), "path");
-  refuse(!IsMesh(format) && triangles > 0, "triangles");
-  refuse(format != Spec::GLB && texture > 0, "texture");
-  refuse(format != Spec::VIEWER && spec.baked(), "baked");
-  const bool has_frame = spec.frame() != Spec::FRAME_UNSPECIFIED && spec.frame() != Spec::DATASET;
-  refuse((format == Spec::VIEWER || IsPath(format)) && has_frame, "frame");
-  const bool is_mirrored = spec.frame() == Spec::UNITY || spec.frame() == Spec::UNREAL;
-  const bool has_cameras = format == Spec::CAMERAS || format == Spec::VIEWS;
-  check.Require(!has_cameras || !is_mirrored, "job.export.frame",
-                "is left-handed, cameras are not");
-}
-
-// What the client has asked for, with defaults filled in.
-v1::ExportSpec RequestedExport(const v1::ExportSpec& spec) {
-  v1::ExportSpec requested;
-  if (spec.has_model()) requested.set_model(spec.model());
-  if (spec.has_checkpoint()) requested.set_checkpoint(spec.checkpoint());
-  requested.set_format(spec.format());
-  requested.set_frame(spec.frame() == v1::ExportSpec::FRAME_UNSPECIFIED ? v1::ExportSpec::DATASET
-                                                                        : spec.frame());
-  if (spec.has_box()) *requested.mutable_box() = spec.box();
-  requested.set_whole(spec.whole());
-  if (HasGrid(spec.format())) {
-    requested.set_resolution(spec.resolution() == 0 ? kDefaultExportResolution : spec.resolution());
-  }
-  if (IsMesh(spec.format())) {
-    requested.set_triangles(spec.triangles() == 0 ? kDefaultTriangles : spec.triangles());
-  }
-  requested.set_texture(spec.texture());
-  requested.set_baked(spec.baked());
-  if (spec.has_path()) *requested.mutable_path() = spec.path();
-  requested.DiscardUnknownFields();
-  return requested;
+  if (spec.has_path()) CheckCameraPath("job.export.path", spec.path(), check);
+  for (const FieldViolation& problem : ProblemsOf(spec))
+    check.Require(false, "job.export." + problem.field, problem.description);
 }
 
 // Whether it is of the box that is kept with its source, if there is one.
 bool UsesKeptCrop(const v1::ExportSpec& spec) {
-  return !spec.has_box() && !spec.whole() && HasBox(spec.format());
+  return !spec.has_box() && !spec.whole() && Honors(spec.format(), "box");
 }
 
 // What a worker must announce besides kExportFeature to know what is asked; or empty.
@@ -144,7 +63,8 @@ absl::Status ParseExport(const v1::CreateJobRequest& request, RequestCheck& chec
   ParseModelSource("job.export", proto, &spec->model, check);
   CheckProduct(proto, check);
   NERF_RETURN_IF_ERROR(check.Result());
-  spec->exporting = RequestedExport(proto);
+  spec->exporting = WithDefaults(proto);
+  spec->exporting.DiscardUnknownFields();
   const std::string_view feature = FeatureOf(proto);
   spec->model.feature = feature;
   // The queue does not know whether the kept box is turned.

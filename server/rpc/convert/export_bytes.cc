@@ -11,6 +11,7 @@
 
 #include "engine/base/export_bytes.h"
 #include "engine/config/view_limits.h"
+#include "engine/messages/export_options.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "server/queue/jobs/job.h"
 

@@ -6,13 +6,6 @@
 
 namespace nerf {
 
-inline bool IsMesh(v1::ExportSpec::Format format) {
-  return format == v1::ExportSpec::PLY || format == v1::ExportSpec::GLB;
-}
-inline bool IsPath(v1::ExportSpec::Format format) {
-  return format == v1::ExportSpec::NERFSTUDIO_PATH || format == v1::ExportSpec::NGP_PATH;
-}
-
 // What is known of a file's size before it is made; 0: nothing.
 struct ExportBytes {
   double expected = 0;  // ExportStatus.expected_bytes

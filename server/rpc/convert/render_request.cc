@@ -11,6 +11,7 @@
 #include "engine/base/camera_matrix.h"
 #include "engine/config/view_limits.h"
 #include "engine/config/view_style_check.h"
+#include "engine/messages/crop_box.h"
 #include "server/queue/jobs/model_source.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"
@@ -104,14 +105,6 @@ absl::Status UseSource(const ServiceContext& services, const v1::RenderImageRequ
   return UseJob(services, key, request, crop);
 }
 
-// `to` where there are as many numbers as it has.
-template <size_t n>
-void TakeNumbers(std::string_view field, const google::protobuf::RepeatedField<double>& from,
-                 double (&to)[n], RequestCheck& check) {
-  check.Require(from.size() == n, field, fmt::format("must be {} numbers", n));
-  if (from.size() == n) std::copy(from.begin(), from.end(), to);
-}
-
 // Checks the form only, so that a bad name is reported together with a bad camera.
 void CheckSourceName(const v1::RenderImageRequest& request, RequestCheck& check) {
   switch (request.source_case()) {
@@ -182,16 +175,9 @@ absl::Status CheckCamera(const v1::Camera& camera) {
 }
 
 void CheckCropBox(std::string_view field, const v1::CropBox& proto, RequestCheck& check) {
-  ViewStyle style;
-  OwnBox& box = style.crop.emplace();
-  TakeNumbers(fmt::format("{}.center", field), proto.center(), box.center, check);
-  TakeNumbers(fmt::format("{}.size", field), proto.size(), box.size, check);
-  if (!proto.turn().empty())
-    TakeNumbers(fmt::format("{}.turn", field), proto.turn(), box.turn, check);
-  for (const StyleProblem& problem : ProblemsOf(style)) {
-    check.Require(false, fmt::format("{}{}", field, problem.field.substr(problem.field.find('.'))),
-                  problem.message);
-  }
+  std::vector<FieldViolation> violations;
+  ReadCropBox(field, proto, &violations);
+  check.Add(std::move(violations));
 }
 
 void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& proto, ViewSize asked,
@@ -199,10 +185,12 @@ void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& proto, ViewSiz
   const std::string within = fmt::format("{}style.", prefix);
   ViewStyle style;
   if (!proto.background().empty()) {
-    double color[3] = {0, 0, 0};
-    TakeNumbers(within + "background", proto.background(), color, check);
-    style.background = {static_cast<float>(color[0]), static_cast<float>(color[1]),
-                        static_cast<float>(color[2])};
+    const auto& color = proto.background();
+    check.Require(color.size() == 3, within + "background", "must be 3 numbers");
+    if (color.size() == 3) {
+      style.background = {static_cast<float>(color[0]), static_cast<float>(color[1]),
+                          static_cast<float>(color[2])};
+    }
   }
   if (proto.has_crop()) CheckCropBox(within + "crop", proto.crop(), check);
   check.Require(!proto.has_crop() || !proto.whole(), within + "whole", "has no effect with crop");

@@ -1,0 +1,58 @@
+#include "engine/messages/crop_box.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "engine/config/view_style_check.h"
+
+namespace nerf {
+namespace {
+
+// `to` where there are as many numbers as it has.
+template <size_t n>
+void TakeNumbers(std::string field, const google::protobuf::RepeatedField<double>& from,
+                 double (&to)[n], std::vector<FieldViolation>* violations) {
+  if (from.size() == static_cast<int>(n)) {
+    std::copy(from.begin(), from.end(), to);
+  } else {
+    violations->push_back({std::move(field), fmt::format("must be {} numbers", n)});
+  }
+}
+
+}  // namespace
+
+OwnBox ReadCropBox(std::string_view field, const v1::CropBox& message,
+                   std::vector<FieldViolation>* violations) {
+  ViewStyle style;
+  OwnBox& box = style.crop.emplace();
+  TakeNumbers(fmt::format("{}.center", field), message.center(), box.center, violations);
+  TakeNumbers(fmt::format("{}.size", field), message.size(), box.size, violations);
+  if (!message.turn().empty())
+    TakeNumbers(fmt::format("{}.turn", field), message.turn(), box.turn, violations);
+  for (const StyleProblem& problem : ProblemsOf(style)) {
+    violations->push_back(
+        {fmt::format("{}{}", field, problem.field.substr(problem.field.find('.'))),
+         problem.message});
+  }
+  return box;
+}
+
+v1::CropBox ToMessage(const OwnBox& box) {
+  v1::CropBox message;
+  *message.mutable_center() = {std::begin(box.center), std::end(box.center)};
+  *message.mutable_size() = {std::begin(box.size), std::end(box.size)};
+  const OwnBox level;
+  if (!std::equal(std::begin(box.turn), std::end(box.turn), std::begin(level.turn)))
+    *message.mutable_turn() = {std::begin(box.turn), std::end(box.turn)};
+  return message;
+}
+
+std::string CropText(const v1::CropBox& box) {
+  std::string text = fmt::format("{},{}", fmt::join(box.center(), ","), fmt::join(box.size(), ","));
+  if (!box.turn().empty()) text += fmt::format(",{}", fmt::join(box.turn(), ","));
+  return text;
+}
+
+}  // namespace nerf
