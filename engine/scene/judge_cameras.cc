@@ -28,6 +28,9 @@ constexpr double kMaxStray = 0.25;  // share of the cameras that may be left out
 constexpr double kMaxAgreeDegrees = 40, kAwayDegrees = 100, kMinAgreeShare = 0.75;
 constexpr double kMinAgreement = 0.9;  // share that looks at one place, for one to look away
 constexpr size_t kMaxCompared = 1000;  // cameras that are tried as the middle
+// Outputs hold positions in 24 bits. Where the origin is far away, a step of the last one may be at
+// most so much of the cameras' extent.
+constexpr double kMaxRounding = 1e-5;
 
 double CameraDistance(const Pose& a, const Pose& b) {
   return std::hypot(a.m[0][3] - b.m[0][3], a.m[1][3] - b.m[1][3], a.m[2][3] - b.m[2][3]);
@@ -186,6 +189,31 @@ void JudgeWhereTheyLook(const ListedViews& listed, const std::vector<bool>& trus
        "correct the pose, or remove the picture from the list"});
 }
 
+// Positions in coordinates of a map, whose origin is so far away that outputs round them.
+void JudgeOrigin(const ListedViews& listed, Verdicts* verdicts) {
+  constexpr double kStep = 1.0 / (1 << 23);
+  double largest = 0, extent = 0;
+  std::string origin;
+  for (int axis = 0; axis < 3; ++axis) {
+    double low = listed.views[0].pose.m[axis][3], high = low;
+    for (const ListedView& view : listed.views) {
+      low = std::min(low, view.pose.m[axis][3]);
+      high = std::max(high, view.pose.m[axis][3]);
+    }
+    largest = std::max({largest, std::abs(low), std::abs(high)});
+    extent = std::max(extent, high - low);
+    absl::StrAppendFormat(&origin, "%s%.0f", axis == 0 ? "" : ", ", 0.5 * (low + high));
+  }
+  const double rounding = largest * kStep;
+  if (!(extent > 0) || !(rounding > kMaxRounding * extent)) return;
+  verdicts->Warn({listed.source, "",
+                  absl::StrFormat("positions lie up to %.3g from the origin, as in coordinates of "
+                                  "a map, so exports round them to %.2g",
+                                  largest, rounding),
+                  absl::StrCat("subtract an origin such as ", origin,
+                               " from all positions, and add it to what is exported")});
+}
+
 }  // namespace
 
 std::vector<bool> JudgePositions(const ListedViews& listed, const std::vector<bool>& trusted,
@@ -203,6 +231,7 @@ void JudgeDirections(const ListedViews& listed, const std::vector<bool>& trusted
                     "depth cannot be learned; move between photographs"});
     return;
   }
+  if (!listed.views.empty()) JudgeOrigin(listed, verdicts);
   if (listed.views.size() >= kMinCompared) JudgeWhereTheyLook(listed, trusted, verdicts);
 }
 
