@@ -53,6 +53,19 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"--progress", "--json"},
 };
 
+// Words for what an export makes, and the flag for it of commands that have --triangles.
+constexpr std::pair<std::string_view, std::string_view> kProducts[] = {
+    {"--viewer", "--out FILE.html"},
+    {"--mesh", "--out FILE.glb or --out FILE.ply"},
+    {"--volume", "--out FILE.vdb or --out FILE.nvdb"},
+    {"--views", "--out FILE.zip"},
+    {"--points", "--format points"},
+    {"--splats", "--format splats"},
+    {"--cameras", "--format cameras"},
+    {"--nerfstudio-path", "--format nerfstudio-path"},
+    {"--ngp-path", "--format ngp-path"},
+};
+
 // Flags that other programs have for a size. Here width and height are two flags.
 constexpr std::string_view kSizeFlags[] = {"--size", "--resolution"};
 
@@ -119,6 +132,9 @@ std::string Suggestion(const std::string& wrong, const std::vector<std::string>&
       std::find(std::begin(kSizeFlags), std::end(kSizeFlags), wrong) != std::end(kSizeFlags);
   if (is_size && exists("--width") && exists("--height"))
     return "; did you mean --width and --height?";
+  for (const auto& [product, flag] : kProducts) {
+    if (product == wrong && exists("--triangles")) return fmt::format("; did you mean {}?", flag);
+  }
   for (const auto& [other, name] : kOtherNames) {
     if (other == wrong && exists(name)) return fmt::format("; did you mean {}?", name);
   }

@@ -22,6 +22,7 @@
 #include "common/exit_code.h"
 #include "common/messages/path_kind.h"
 #include "common/server_address.h"
+#include "engine/messages/export_options.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
 #include "fmt/format.h"
@@ -38,7 +39,8 @@ std::vector<std::string> MethodNames() {
   return names;
 }
 
-// The values of flags and arguments that take one of a few fixed words.
+// The values of flags and arguments that take one of a few fixed words, by their name or the type
+// of their value.
 const std::map<std::string, std::vector<std::string>>& WordsOfFlags() {
   static const auto* const kWords = new std::map<std::string, std::vector<std::string>>{
       {"output", {"table", "json", "jsonl", "name"}},
@@ -50,7 +52,9 @@ const std::map<std::string, std::vector<std::string>>& WordsOfFlags() {
       {"role", {"viewer", "editor", "worker", "admin"}},
       {"shell", {"bash", "zsh", "fish"}},
       {"channels", {"rgb", "rgba", "depth", "opacity"}},
-      {"format", {"png", "jpeg", "exr"}}};
+      {"format", {"png", "jpeg", "exr"}},
+      {"FORMAT", ExportWords("format")},
+      {"frame", ExportWords("frame")}};
   return *kWords;
 }
 
@@ -115,7 +119,9 @@ Completion ValuesOf(const CLI::Option& option, const IdLister& list_ids) {
   Completion completion;
   const bool positional = option.get_lnames().empty();
   const std::string name = positional ? option.get_name(true) : option.get_lnames()[0];
-  if (const auto words = WordsOfFlags().find(name); words != WordsOfFlags().end()) {
+  const std::string type = option.get_type_name();
+  const auto& key = WordsOfFlags().contains(type) ? type : name;
+  if (const auto words = WordsOfFlags().find(key); words != WordsOfFlags().end()) {
     for (const std::string& word : words->second) completion.candidates.push_back({word, ""});
   }
   if (name == "set") {
@@ -128,7 +134,6 @@ Completion ValuesOf(const CLI::Option& option, const IdLister& list_ids) {
       }
     }
   }
-  const std::string type = option.get_type_name();
   if (name == "scene" || name == "target") AddIds(ResourceKind::kScene, list_ids, &completion);
   if (name == "model" || type == "MODEL") AddIds(ResourceKind::kModel, list_ids, &completion);
   if (name == "job" || name == "checkpoint" || type == "JOB") {

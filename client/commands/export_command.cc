@@ -3,12 +3,12 @@
 #include <CLI/Formatter.hpp>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_replace.h"
 #include "client/calls/job_calls.h"
 #include "client/calls/job_files.h"
 #include "client/calls/job_watch.h"
@@ -16,13 +16,12 @@
 #include "client/calls/resource_calls.h"
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
-#include "client/flags/crop_flag.h"
 #include "client/flags/file_flag.h"
 #include "client/flags/job_label_flags.h"
 #include "client/flags/names.h"
 #include "client/flags/render_job_flags.h"
-#include "client/flags/render_plan.h"
 #include "client/flags/text_format.h"
+#include "client/flags/violations.h"
 #include "client/kinds/job_words.h"
 #include "client/kinds/kind_view.h"
 #include "client/show/resource_printers.h"
@@ -32,92 +31,58 @@
 #include "common/messages/camera_path_text.h"
 #include "common/places.h"
 #include "common/status_macros.h"
+#include "engine/messages/export_flags.h"
+#include "engine/messages/export_options.h"
 #include "fmt/format.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 
 namespace nerf {
 namespace {
 
-struct ExportFlags {
+struct ClientExportFlags {
+  ExportFlags asked;
   std::string job, model;
-  // Files to write, of which one is given.
-  std::string viewer, mesh, points, splats, volume, cameras, nerfstudio_path, ngp_path, views;
   std::string keyframes;  // file
   unsigned frames = 120;
   bool loop = false;
-  std::string box, frame = "dataset", where = "auto", display_name, priority = "0";
+  std::string where = "auto", display_name, priority = "0";
   std::vector<std::string> labels;
-  uint32_t resolution = 0, triangles = 0, texture = 0;  // 0: not given
   std::string engine = ProgramBesideThis("nerf-engine");
-  bool has_engine = false, baked = false, dry_run = false;
+  bool has_engine = false, dry_run = false;
+
+  const std::string& file() const { return asked.out; }
+  std::string_view noun() const { return FileKindOf(asked.spec.format()).noun; }
 };
 
-// The file to write and what it is.
-struct Product {
-  std::string_view flag, noun;
-  std::string file, format;
-
-  bool is_path() const { return noun == "path"; }
-  bool has_path() const { return is_path() || noun == "views"; }
-  bool has_box() const { return !is_path() && noun != "cameras"; }
-};
-
-// Errors: InvalidArgument that names the flag.
-absl::StatusOr<Product> ProductOf(const ExportFlags& flags) {
-  std::vector<Product> given;
-  for (const Product& product :
-       {Product{"--viewer", "viewer", flags.viewer, "viewer"},
-        {"--mesh", "mesh", flags.mesh, ""},
-        {"--points", "points", flags.points, "points"},
-        {"--splats", "splats", flags.splats, "splats"},
-        {"--volume", "volume", flags.volume, "vdb"},
-        {"--cameras", "cameras", flags.cameras, "cameras"},
-        {"--nerfstudio-path", "path", flags.nerfstudio_path, "nerfstudio-path"},
-        {"--ngp-path", "path", flags.ngp_path, "ngp-path"},
-        {"--views", "views", flags.views, "views"}}) {
-    if (!product.file.empty()) given.push_back(product);
+// Fills in the format and the path. Errors: InvalidArgument that names every wrong flag.
+absl::Status FillAndCheck(ClientExportFlags* flags) {
+  Violations wrong;
+  v1::ExportSpec& spec = flags->asked.spec;
+  if (flags->job.empty() == flags->model.empty()) wrong.Add("", "name one of --model and --job");
+  if (!flags->keyframes.empty()) {
+    absl::StatusOr<v1::KeyframePath> path = ReadKeyframes(flags->keyframes);
+    wrong.Add(path.status());
+    v1::KeyframePath& asked = *spec.mutable_path()->mutable_keyframes();
+    if (path.ok()) asked = *std::move(path);
+    asked.set_frames(flags->frames);
+    asked.set_loop(flags->loop);
   }
-  if (given.size() != 1) {
-    return absl::InvalidArgumentError(
-        "name one of --viewer, --mesh, --points, --splats, --volume, --cameras, "
-        "--nerfstudio-path, --ngp-path and --views");
-  }
-  Product product = given[0];
-  const std::string ending = std::filesystem::path(product.file).extension();
-  if (product.flag == "--volume" && ending == ".nvdb") product.format = "nvdb";
-  if (product.flag == "--views" && ending != ".zip")
-    return absl::InvalidArgumentError("--views: the file must end in .zip");
-  if (!flags.keyframes.empty() && !product.has_path())
-    return absl::InvalidArgumentError("--keyframes: only paths and --views go through them");
-  if (product.format.empty()) {
-    if (ending != ".glb" && ending != ".ply") {
-      return absl::InvalidArgumentError("--mesh: the file must end in .glb or .ply");
-    }
-    product.format = ending.substr(1);
-  }
-  if (flags.texture > 0 && product.format != "glb") {
-    return absl::InvalidArgumentError("--texture: only a --mesh that ends in .glb has one");
-  }
-  if (flags.baked && product.flag != "--viewer") {
-    return absl::InvalidArgumentError("--baked: only a --viewer has one");
-  }
-  NERF_RETURN_IF_ERROR(CheckFolderOfFile(product.flag, product.file));
-  return product;
-}
-
-// "ngp-path" -> "NGP_PATH".
-std::string EnumWord(const std::string& word) {
-  return absl::StrReplaceAll(absl::AsciiStrToUpper(word), {{"-", "_"}});
+  for (const FieldViolation& problem : CheckExportFlags("--keyframes", &flags->asked))
+    wrong.Add(problem.field, problem.description);
+  if (spec.format() == v1::ExportSpec::VIEWS && !flags->file().ends_with(".zip"))
+    wrong.Add("--out", "of views must end in .zip");
+  wrong.Add(CheckFolderOfFile("--out", flags->file()));
+  return wrong.ToStatus();
 }
 
 // Errors: InvalidArgument that names the flag.
-absl::StatusOr<v1::CreateJobRequest> RequestOf(Session& session, const ExportFlags& flags,
-                                               const Product& product) {
+absl::StatusOr<v1::CreateJobRequest> RequestOf(Session& session, const ClientExportFlags& flags) {
   v1::CreateJobRequest request;
   NERF_ASSIGN_OR_RETURN(*request.mutable_parent(), ProjectName(session.flags().project));
   request.set_request_id(NewUuid4(*session.io().random));
   v1::Job& job = *request.mutable_job();
   v1::ExportSpec& spec = *job.mutable_export_();
+  spec = flags.asked.spec;
   job.set_display_name(flags.display_name);
   NERF_ASSIGN_OR_RETURN(const int priority, ParsePriority(flags.priority));
   job.set_priority(priority);
@@ -133,25 +98,6 @@ absl::StatusOr<v1::CreateJobRequest> RequestOf(Session& session, const ExportFla
     NERF_ASSIGN_OR_RETURN(*spec.mutable_model(),
                           ExpandName(ResourceKind::kModel, flags.model, session.flags().project));
   }
-  v1::ExportSpec::Format format;
-  if (v1::ExportSpec::Format_Parse(EnumWord(product.format), &format)) spec.set_format(format);
-  v1::ExportSpec::Frame frame;
-  if (v1::ExportSpec::Frame_Parse(EnumWord(flags.frame), &frame)) spec.set_frame(frame);
-  if (!flags.keyframes.empty()) {
-    NERF_ASSIGN_OR_RETURN(v1::KeyframePath path, ReadKeyframes(flags.keyframes));
-    path.set_frames(flags.frames);
-    path.set_loop(flags.loop);
-    *spec.mutable_path()->mutable_keyframes() = std::move(path);
-  }
-  spec.set_whole(flags.box == kNoCrop && product.has_box());
-  if (!flags.box.empty() && flags.box != kNoCrop) {
-    NERF_ASSIGN_OR_RETURN(const OwnBox box, ParseOwnBox("--crop", flags.box));
-    *spec.mutable_box() = ToProto(box);
-  }
-  spec.set_resolution(flags.resolution);
-  spec.set_triangles(flags.triangles);
-  spec.set_texture(flags.texture);
-  spec.set_baked(flags.baked);
   return request;
 }
 
@@ -159,12 +105,12 @@ absl::StatusOr<v1::CreateJobRequest> RequestOf(Session& session, const ExportFla
 struct ModelSource {
   std::string name;
   v1::BlobRef blob;
-  std::string crop;  // that is kept with it, as --crop takes it
+  std::optional<v1::CropBox> crop;  // that is kept with it
 };
 
 template <typename Resource>
-std::string KeptCropOf(const Resource& resource) {
-  return resource.has_crop() ? CropText(resource.crop()) : "";
+std::optional<v1::CropBox> KeptCropOf(const Resource& resource) {
+  return resource.has_crop() ? std::optional(resource.crop()) : std::nullopt;
 }
 
 // The job's newest checkpoint, or the one that JOB/STEP names. Errors: InvalidArgument for a wrong
@@ -184,7 +130,7 @@ absl::StatusOr<ModelSource> CheckpointSource(Session& session, const std::string
                                  : fmt::format("no checkpoint {}", ShortName(name)));
 }
 
-absl::StatusOr<ModelSource> SourceOf(Session& session, const ExportFlags& flags) {
+absl::StatusOr<ModelSource> SourceOf(Session& session, const ClientExportFlags& flags) {
   if (flags.model.empty()) return CheckpointSource(session, flags.job);
   NERF_ASSIGN_OR_RETURN(const std::string name,
                         ExpandName(ResourceKind::kModel, flags.model, session.flags().project));
@@ -206,66 +152,52 @@ struct RemovedFile {
   const std::string path;
 };
 
-int PrintExported(Session& session, const Product& product, const std::string& source,
+int PrintExported(Session& session, const ClientExportFlags& flags, const std::string& source,
                   const std::string& more) {
-  PrintFiles(session.printer(), source, {product.file},
-             PlainText(fmt::format("{} of {} in {}; {}", product.noun, ShortName(source),
-                                   product.file, more)));
+  const bool is_page = flags.asked.spec.format() == v1::ExportSpec::VIEWER;
+  PrintFiles(session.printer(), source, {flags.file()},
+             PlainText(fmt::format("{} of {} in {}; {}", flags.noun(), ShortName(source),
+                                   flags.file(), is_page ? "open it in a browser" : more)));
   return kOk;
 }
 
 // cameras: file of the path; empty without one.
-std::vector<std::string> EngineArguments(const ExportFlags& flags, const Product& product,
-                                         const std::string& model, const std::string& cameras,
-                                         const std::string& kept_crop) {
-  std::vector<std::string> arguments = {flags.engine, "export", model};
+std::vector<std::string> EngineArguments(const ClientExportFlags& flags, const std::string& model,
+                                         const std::string& cameras,
+                                         const std::optional<v1::CropBox>& kept_crop) {
+  v1::ExportSpec spec = flags.asked.spec;
+  if (!spec.has_box() && !spec.whole() && kept_crop.has_value()) *spec.mutable_box() = *kept_crop;
+  std::vector<std::string> arguments = {flags.engine, "export", model, "--out", flags.file()};
+  const std::vector<std::string> asked = ExportArguments(spec, cameras);
+  arguments.insert(arguments.end(), asked.begin(), asked.end());
   if (flags.dry_run) arguments.emplace_back("--dry-run");
-  const std::string& box = flags.box.empty() && product.has_box() ? kept_crop : flags.box;
-  if (!box.empty() && box != kNoCrop) arguments.push_back("--crop=" + box);
-  if (product.flag == "--viewer") {
-    arguments.insert(arguments.end(), {"--viewer", product.file});
-    if (flags.baked) arguments.push_back("--baked");
-    return arguments;
-  }
-  arguments.insert(arguments.end(),
-                   {"--out", product.file, "--format", product.format, "--frame", flags.frame});
-  const auto add = [&](const char* flag, uint32_t number) {
-    if (number > 0) arguments.insert(arguments.end(), {flag, std::to_string(number)});
-  };
-  add("--resolution", flags.resolution);
-  add("--triangles", flags.triangles);
-  add("--texture", flags.texture);
-  if (!cameras.empty()) arguments.insert(arguments.end(), {"--camera", cameras});
-  if (product.is_path()) arguments.emplace_back("--exported-cameras");
   return arguments;
 }
 
 // By the nerf-engine on this machine.
-int ExportHere(Session& session, const ExportFlags& flags, const Product& product,
-               const v1::CameraPath& path) {
+int ExportHere(Session& session, const ClientExportFlags& flags) {
   const absl::StatusOr<ModelSource> source = SourceOf(session, flags);
   if (absl::IsInvalidArgument(source.status())) return session.FailUsage(source.status());
   if (!source.ok()) return session.Fail(source.status());
-  const RemovedFile model(product.file + ".safetensors.part");
+  const RemovedFile model(flags.file() + ".safetensors.part");
   absl::Status status =
       session.Blobs(source->name).DownloadToFile(source->blob, model.path, session.stop());
   if (!status.ok()) return session.Fail(status);
-  const bool has_path = path.kind_case() != v1::CameraPath::KIND_NOT_SET;
-  const RemovedFile cameras(has_path ? product.file + ".cameras.part" : "");
-  if (has_path) {
-    status = WriteFileAtomically(cameras.path, CameraPathText(path));
+  const v1::ExportSpec& spec = flags.asked.spec;
+  const RemovedFile cameras(spec.has_path() ? flags.file() + ".cameras.part" : "");
+  if (spec.has_path()) {
+    status = WriteFileAtomically(cameras.path, CameraPathText(spec.path()));
     if (!status.ok()) return session.Fail(status);
   }
   const int code = RunLocalEngine(
       session,
-      {.arguments = EngineArguments(flags, product, model.path, cameras.path, source->crop),
+      {.arguments = EngineArguments(flags, model.path, cameras.path, source->crop),
        .failure = fmt::format("{} was not exported", ShortName(source->name)),
-       .unfinished = fmt::format("before the {} was written", product.noun),
-       .is_shown = [&](std::string_view line) { return !line.starts_with(product.file + ": "); },
+       .unfinished = fmt::format("before the {} was written", flags.noun()),
+       .is_shown = [&](std::string_view line) { return !line.starts_with(flags.file() + ": "); },
        .is_result = flags.dry_run});
   if (code != kOk || flags.dry_run) return code;
-  return PrintExported(session, product, source->name,
-                       product.flag == "--viewer" ? "open it in a browser" : "made here");
+  return PrintExported(session, flags, source->name, "made here");
 }
 
 // "about 5.6 MB with 200000 triangles"; empty where it is not known.
@@ -290,23 +222,22 @@ int PrintExpected(Session& session, v1::CreateJobRequest request) {
 }
 
 // By an export job.
-int ExportOnServer(Session& session, const Product& product, const v1::CreateJobRequest& request) {
+int ExportOnServer(Session& session, const ClientExportFlags& flags,
+                   const v1::CreateJobRequest& request) {
   const absl::StatusOr<v1::Job> created = CreateJob(session, request);
   if (!created.ok()) return session.Fail(created.status());
   if (const std::string size = SizeAndWhat(*created); !size.empty()) session.Say(size);
-  JobFiles files(session, product.file, /*is_file=*/true);
+  JobFiles files(session, flags.file(), /*is_file=*/true);
   v1::Job job;
   const int code = AwaitJob(session, created->name(), {.files = &files}, &job);
   if (code != kOk) return code;
   const v1::ExportResult& result = job.export_status().result();
-  return PrintExported(session, product, SourceOfJob(job.export_()),
-                       product.flag == "--viewer"
-                           ? "open it in a browser"
-                           : fmt::format("{}; axes: {}", result.words(), result.axes()));
+  return PrintExported(session, flags, SourceOfJob(job.export_()),
+                       fmt::format("{}; axes: {}", result.words(), result.axes()));
 }
 
 // Whether the server makes it; asks it where --where leaves that open.
-absl::StatusOr<bool> IsForServer(Session& session, const ExportFlags& flags,
+absl::StatusOr<bool> IsForServer(Session& session, const ClientExportFlags& flags,
                                  v1::CreateJobRequest request) {
   if (flags.where != "auto") return flags.where == "server";
   if (flags.has_engine) return false;
@@ -323,37 +254,19 @@ absl::StatusOr<bool> IsForServer(Session& session, const ExportFlags& flags,
   return false;
 }
 
-int Export(Session& session, const ExportFlags& flags) {
-  if (flags.job.empty() == flags.model.empty()) {
-    return session.FailUsage(absl::InvalidArgumentError("name one of --model and --job"));
-  }
-  const absl::StatusOr<Product> product = ProductOf(flags);
-  if (!product.ok()) return session.FailUsage(product.status());
-  const auto request = RequestOf(session, flags, *product);
+int Export(Session& session, ClientExportFlags flags) {
+  if (const absl::Status wrong = FillAndCheck(&flags); !wrong.ok()) return session.FailUsage(wrong);
+  const auto request = RequestOf(session, flags);
   if (!request.ok()) return session.FailUsage(request.status());
   const absl::StatusOr<bool> is_for_server = IsForServer(session, flags, *request);
   if (!is_for_server.ok()) return session.Fail(is_for_server.status());
-  if (!*is_for_server) return ExportHere(session, flags, *product, request->job().export_().path());
+  if (!*is_for_server) return ExportHere(session, flags);
   if (flags.dry_run) return PrintExpected(session, *request);
-  return ExportOnServer(session, *product, *request);
+  return ExportOnServer(session, flags, *request);
 }
 
-// What is written, and the cameras of paths and views.
-void AddProductFlags(CLI::App& command, ExportFlags* flags) {
-  const auto add_file = [&](const char* flag, std::string* file, const char* text) {
-    command.add_option(flag, *file, text)->type_name("FILE");
-  };
-  add_file("--viewer", &flags->viewer,
-           "HTML file to write: the model and a viewer of it, for any browser");
-  add_file("--mesh", &flags->mesh, "Mesh to write, .glb or .ply");
-  add_file("--points", &flags->points, "Points with normals and colors to write (PLY)");
-  add_file("--splats", &flags->splats, "Gaussian splats to write (PLY)");
-  add_file("--volume", &flags->volume, "Density and color to write, .vdb or .nvdb");
-  add_file("--cameras", &flags->cameras, "Cameras of the photographs to write (transforms.json)");
-  add_file("--nerfstudio-path", &flags->nerfstudio_path,
-           "Camera path to write for nerfstudio (camera_path.json)");
-  add_file("--ngp-path", &flags->ngp_path, "Camera path to write for instant-ngp (base_cam.json)");
-  add_file("--views", &flags->views, "Data set of rendered views with depths to write (.zip)");
+// The cameras of paths and views.
+void AddPathFlags(CLI::App& command, ClientExportFlags* flags) {
   CLI::Option* const keyframes =
       command
           .add_option("--keyframes", flags->keyframes,
@@ -372,36 +285,12 @@ void AddProductFlags(CLI::App& command, ExportFlags* flags) {
 
 void AddExportCommand(CLI::App& app, Command* selected) {
   CLI::App* command = app.add_subcommand("export", "Write a model as a file for other programs");
-  auto flags = std::make_shared<ExportFlags>();
+  auto flags = std::make_shared<ClientExportFlags>();
   command->add_option("--model", flags->model, "Name of a model")->type_name("MODEL");
   command->add_option("--job", flags->job, "JOB/STEP, or JOB for its newest checkpoint")
       ->type_name("JOB");
-  AddProductFlags(*command, flags.get());
-  command->add_flag("--baked", flags->baked, "Of a viewer: a baked model, too, which phones draw");
-  command
-      ->add_option(
-          "--crop,--box", flags->box,
-          "Export what is in this box: center and sides in the data set's frame;\nwith its "
-          "turn behind them, a quaternion x,y,z,w; none: all, also where a\nbox is kept with the "
-          "model")
-      ->type_name("X,Y,Z,SX,SY,SZ|none");
-  command
-      ->add_option("--frame", flags->frame,
-                   "Axes: dataset (its own), blender, unity, unreal, opencv")
-      ->check(CLI::IsMember({"dataset", "blender", "unity", "unreal", "opencv"}))
-      ->capture_default_str();
-  command
-      ->add_option("--resolution", flags->resolution,
-                   "Cells along the box's longest side (default: 256)")
-      ->check(CLI::Range(8, 1024));
-  command
-      ->add_option("--triangles", flags->triangles,
-                   "Simplify a mesh to about this many (default: 200000)")
-      ->check(CLI::Range(1, 1'000'000'000));
-  command
-      ->add_option("--texture", flags->texture,
-                   "Texels along a side of a .glb's texture (default: colors of vertices)")
-      ->check(CLI::Range(64, 8192));
+  AddExportFlags(*command, "File to write", /*capitals=*/true, &flags->asked);
+  AddPathFlags(*command, flags.get());
   command->add_flag("--dry-run", flags->dry_run, "Tell how large the file would be; make nothing");
   command
       ->add_option("--where", flags->where,
@@ -419,8 +308,9 @@ void AddExportCommand(CLI::App& app, Command* selected) {
           ->type_name("PROGRAM");
   command->footer(
       "Examples:\n"
-      "  nerfctl export --model mic --viewer mine.html\n"
-      "  nerfctl export --model mic --mesh mic.glb --frame blender");
+      "  nerfctl export --model mic --out mine.html\n"
+      "  nerfctl export --model mic --out mic.glb --frame blender\n"
+      "  nerfctl export --model mic --out mic.ply --format splats");
   command->callback([=] {
     flags->has_engine = engine->count() > 0;
     *selected = [flags](Session& s) { return Export(s, *flags); };

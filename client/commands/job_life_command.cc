@@ -20,6 +20,7 @@
 #include "common/exit_code.h"
 #include "common/status_macros.h"
 #include "engine/config/view_style_check.h"
+#include "engine/messages/crop_box.h"
 #include "fmt/format.h"
 #include "nerf/v1/job_service.grpc.pb.h"
 
@@ -185,7 +186,7 @@ absl::StatusOr<v1::UpdateJobRequest> BuildUpdate(const UpdateFlags& flags, absl:
   if (!flags.crop.empty() && flags.crop != kNoCrop) {
     OwnBox box;
     violations.AddOrAssign(ParseOwnBox("--crop", flags.crop), &box);
-    *job.mutable_training()->mutable_crop() = ToProto(box);
+    *job.mutable_training()->mutable_crop() = ToMessage(box);
   }
   for (const std::string& key : flags.removed_labels) mask.add_paths("labels." + key);
   if (mask.paths().empty()) {

@@ -19,6 +19,7 @@
 #include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "engine/config/view_style_check.h"
+#include "engine/messages/crop_box.h"
 #include "fmt/format.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 
@@ -79,7 +80,7 @@ int UpdateModel(Session& session, const std::string& text, const std::string& cr
   if (crop != kNoCrop) {
     const auto box = ParseOwnBox("--crop", crop);
     if (!box.ok()) return session.FailUsage(box.status());
-    *request.mutable_model()->mutable_crop() = ToProto(*box);
+    *request.mutable_model()->mutable_crop() = ToMessage(*box);
   }
   const auto stub = session.Stub<v1::ModelService>();
   const auto model = session.Call(*stub, &ModelStub::UpdateModel, request);

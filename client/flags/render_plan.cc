@@ -16,6 +16,7 @@
 #include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
+#include "engine/messages/crop_box.h"
 #include "engine/scene/image_resize.h"
 #include "engine/views/keyframe_views.h"
 #include "engine/views/video_writer.h"
@@ -332,7 +333,7 @@ v1::ViewStyle ToProto(const ViewStyle& style) {
   if (style.background.has_value()) {
     for (int i = 0; i < 3; ++i) proto.add_background((*style.background)[i]);
   }
-  if (style.crop.has_value()) *proto.mutable_crop() = ToProto(*style.crop);
+  if (style.crop.has_value()) *proto.mutable_crop() = ToMessage(*style.crop);
   if (style.panorama.has_value()) {
     proto.mutable_panorama()->set_stereo(static_cast<v1::Panorama::Stereo>(style.panorama->stereo));
     proto.mutable_panorama()->set_eye_distance(style.panorama->eye_distance);

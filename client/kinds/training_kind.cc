@@ -3,7 +3,6 @@
 #include <ostream>
 #include <utility>
 
-#include "client/flags/crop_flag.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
 #include "client/kinds/job_words.h"
@@ -15,6 +14,7 @@
 #include "common/messages/training_config.h"
 #include "engine/config/psnr_advice.h"
 #include "engine/config/slow_views.h"
+#include "engine/messages/crop_box.h"
 #include "fmt/format.h"
 
 namespace nerf {

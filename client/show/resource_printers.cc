@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "client/flags/crop_flag.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
 #include "client/show/text_table.h"
+#include "engine/messages/crop_box.h"
 #include "fmt/format.h"
 
 namespace nerf {

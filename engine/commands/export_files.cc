@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <vector>
 
 #include "common/counted.h"
@@ -51,15 +50,15 @@ absl::StatusOr<ExportedFile> MeshFile(const ModelFile& model, const ExportReques
   const std::vector<Camera> cameras = PhotographsOf(model.state);
   const MeshOptions options = {
       .own_box = request.own_box,
-      .resolution = request.resolution,
-      .n_triangles = request.n_triangles,
+      .resolution = static_cast<int>(request.spec.resolution()),
+      .n_triangles = request.spec.triangles(),
       .level = static_cast<float>(request.own_density / geometry.frame.scale),
       .time = request.time,
-      .texture_size = request.texture_size};
+      .texture_size = static_cast<int>(request.spec.texture())};
   NERF_ASSIGN_OR_RETURN(const MeshExport made,
                         MakeMesh(*marched, geometry, cameras, options, pool, stop, progress));
   progress("file", 0);
-  const bool is_glb = request.format == ExportFormat::kGlb;
+  const bool is_glb = request.spec.format() == v1::ExportSpec::GLB;
   const ExportAxes axes(request.axes, is_glb, geometry);
   ExportedFile file;
   if (is_glb) {
@@ -75,8 +74,8 @@ absl::StatusOr<ExportedFile> MeshFile(const ModelFile& model, const ExportReques
   if (made.n_found > file.n_triangles) {
     file.words += fmt::format(", simplified from {} triangles", made.n_found);
   }
-  if (request.texture_size > 0) {
-    file.words += fmt::format(", with a texture of {0}x{0}", request.texture_size);
+  if (request.spec.texture() > 0) {
+    file.words += fmt::format(", with a texture of {0}x{0}", request.spec.texture());
   }
   file.words += LeftOut(made.dropped);
   if (made.is_of_shown) file.words += "; left out fog that no two photographs show";
@@ -111,7 +110,9 @@ PointsToFind PointsOf(const ModelFile& model, const ExportRequest& request) {
     }
     options.to_box = ToBox(*request.own_box, geometry.frame);
   }
-  options.cell = SampleGridOver(occupied, request.own_box, geometry.frame, request.resolution).cell;
+  options.cell = SampleGridOver(occupied, request.own_box, geometry.frame,
+                                static_cast<int>(request.spec.resolution()))
+                     .cell;
   return wanted;
 }
 
@@ -129,7 +130,7 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
         "no point: in the box, no two views of the model agree on a surface");
   }
   const ExportAxes axes(request.axes, /*of_gltf=*/false, model.state.geometry);
-  const bool is_splats = request.format == ExportFormat::kSplats;
+  const bool is_splats = request.spec.format() == v1::ExportSpec::SPLATS;
   ExportedFile file;
   file.bytes = is_splats ? SplatsPly(points, options.cell, axes) : PointsPly(points, axes);
   file.n_vertices = points.size();
@@ -144,13 +145,13 @@ absl::StatusOr<ExportedFile> VolumeFile(const ModelFile& model, const ExportRequ
                                         const ExportProgress& progress) {
   NERF_ASSIGN_OR_RETURN(const MarchedModel* const marched, MarchedModelOf(model, "volume"));
   const SceneGeometry& geometry = model.state.geometry;
-  NERF_ASSIGN_OR_RETURN(const Volume volume,
-                        MakeVolume(*marched, geometry, request.own_box, request.resolution,
-                                   request.time, pool, stop, progress));
+  NERF_ASSIGN_OR_RETURN(const Volume volume, MakeVolume(*marched, geometry, request.own_box,
+                                                        static_cast<int>(request.spec.resolution()),
+                                                        request.time, pool, stop, progress));
   progress("file", 0);
   const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
   ExportedFile file;
-  if (request.format == ExportFormat::kVdb) {
+  if (request.spec.format() == v1::ExportSpec::VDB) {
     file.bytes = VolumeVdb(volume, axes);
   } else {
     NERF_ASSIGN_OR_RETURN(file.bytes, VolumeNanoVdb(volume, axes));
@@ -192,19 +193,6 @@ std::vector<Camera> PhotographsOf(const TrainState& state) {
   return cameras;
 }
 
-std::optional<ExportFormat> ParseExportFormat(std::string_view name) {
-  const auto found = std::find(std::begin(kExportFormats), std::end(kExportFormats), name);
-  if (found == std::end(kExportFormats)) return std::nullopt;
-  return static_cast<ExportFormat>(found - std::begin(kExportFormats));
-}
-
-std::string_view ExportFileName(ExportFormat format) {
-  constexpr std::string_view kNames[] = {
-      "mesh.ply",   "mesh.glb",         "points.ply",    "splats.ply",      "transforms.json",
-      "volume.vdb", "camera_path.json", "base_cam.json", "transforms.json", "volume.nvdb"};
-  return kNames[static_cast<int>(format)];
-}
-
 double MaxExportedPoints(const ModelFile& model, const ExportRequest& request) {
   const PointsToFind wanted = PointsOf(model, request);
   return MaxSurfacePoints(wanted.cameras, wanted.options);
@@ -213,25 +201,23 @@ double MaxExportedPoints(const ModelFile& model, const ExportRequest& request) {
 absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequest& request,
                                         ThreadPool* pool, const std::stop_token& stop,
                                         const ExportProgress& progress) {
-  switch (request.format) {
-    case ExportFormat::kPly:
-    case ExportFormat::kGlb:
+  switch (request.spec.format()) {
+    case v1::ExportSpec::PLY:
+    case v1::ExportSpec::GLB:
       return MeshFile(model, request, pool, stop, progress);
-    case ExportFormat::kPoints:
-    case ExportFormat::kSplats:
+    case v1::ExportSpec::POINTS:
+    case v1::ExportSpec::SPLATS:
       return PointsFile(model, request, pool, stop, progress);
-    case ExportFormat::kVdb:
-    case ExportFormat::kNvdb:
+    case v1::ExportSpec::VDB:
+    case v1::ExportSpec::NVDB:
       return VolumeFile(model, request, pool, stop, progress);
-    case ExportFormat::kNerfstudioPath:
+    case v1::ExportSpec::NERFSTUDIO_PATH:
       return MakePathFile(model, request, PathTool::kNerfstudio);
-    case ExportFormat::kNgpPath:
+    case v1::ExportSpec::NGP_PATH:
       return MakePathFile(model, request, PathTool::kInstantNgp);
-    case ExportFormat::kCameras:
-    case ExportFormat::kViews:
-      break;
+    default:
+      return CamerasFile(model, request);
   }
-  return CamerasFile(model, request);
 }
 
 }  // namespace nerf

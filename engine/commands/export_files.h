@@ -4,7 +4,6 @@
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,44 +11,18 @@
 #include "engine/export/export_axes.h"
 #include "engine/export/mesh_export.h"
 #include "engine/training/loaded_model.h"
+#include "nerf/v1/export_job.pb.h"
 
 namespace nerf {
 
-// What an exported file holds: ply and glb a mesh, points a cloud and splats disks as PLY, cameras
-// a transforms.json, vdb and nvdb density and color of a volume, the paths cameras for other
-// programs. views is a folder or a .zip: see MakeViewSet.
-enum class ExportFormat {
-  kPly,
-  kGlb,
-  kPoints,
-  kSplats,
-  kCameras,
-  kVdb,
-  kNerfstudioPath,
-  kNgpPath,
-  kViews,
-  kNvdb
-};
-
-inline constexpr std::string_view kExportFormats[] = {
-    "ply",      "glb",   "points", "splats", "cameras", "vdb", "nerfstudio-path",
-    "ngp-path", "views", "nvdb"};
-std::optional<ExportFormat> ParseExportFormat(std::string_view name);
-
-// The name of such a file in a folder: "mesh.glb".
-std::string_view ExportFileName(ExportFormat format);
-
 struct ExportRequest {
-  ExportFormat format = ExportFormat::kPly;
+  v1::ExportSpec spec;  // with defaults; its source, box and path are not read
   AxesName axes = AxesName::kDataset;
   std::optional<OwnBox> own_box;  // own frame; see MeshOptions
-  int resolution = 256;
-  size_t n_triangles = 200'000;
-  double own_density = 0;  // of a mesh's surface, 1 / own unit; 0: DefaultLevel
-  float time = 0;          // of the model, 0 to 1
-  int texture_size = 0;    // of GLB; see MeshOptions
-  std::string camera;      // file with cameras of a path or views; empty: those of the photographs
-  std::string dataset;     // folder of the data set that a path is for; empty: not known
+  double own_density = 0;         // of a mesh's surface, 1 / own unit; 0: DefaultLevel
+  float time = 0;                 // of the model, 0 to 1
+  std::string camera;   // file with cameras of a path or views; empty: those of the photographs
+  std::string dataset;  // folder of the data set that a path is for; empty: not known
   // A path whose frame is not known otherwise is for the cameras that --format cameras writes.
   bool of_exported_cameras = false;
 };
@@ -69,9 +42,9 @@ struct ExportedFile {
 // The most points or splats that MakeExport makes.
 double MaxExportedPoints(const ModelFile& model, const ExportRequest& request);
 
-// Makes the file, of any format but kViews. The same model and request make the same bytes. Errors:
-// Cancelled; InvalidArgument for what the model does not have, or a box without anything in it;
-// ResourceExhausted, see ExtractSurface.
+// Makes the file, of any format but VIEWS (MakeViewSet) and VIEWER (ViewerExport). The same model
+// and request make the same bytes. Errors: Cancelled; InvalidArgument for what the model does not
+// have, or a box without anything in it; ResourceExhausted, see ExtractSurface.
 absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequest& request,
                                         ThreadPool* pool, const std::stop_token& stop,
                                         const ExportProgress& progress);

@@ -19,36 +19,35 @@ absl::StatusOr<ExportSize> VolumeSize(const ModelFile& model, const ExportReques
   if (marched == nullptr) return ExportSize();  // MakeExport says why it makes none
   NERF_ASSIGN_OR_RETURN(const VolumeExtent extent,
                         OccupiedExtent(*marched, model.state.geometry, request.own_box,
-                                       request.resolution, pool, stop));
+                                       static_cast<int>(request.spec.resolution()), pool, stop));
   return ExportSize{
-      request.format == ExportFormat::kVdb ? MaxVdbBytes(extent) : MaxNanoVdbBytes(extent), true};
+      request.spec.format() == v1::ExportSpec::VDB ? MaxVdbBytes(extent) : MaxNanoVdbBytes(extent),
+      true};
 }
 
 }  // namespace
 
 absl::StatusOr<ExportSize> SizeBefore(const ModelFile& model, const ExportRequest& request,
                                       ThreadPool* pool, const std::stop_token& stop) {
-  switch (request.format) {
-    case ExportFormat::kPly:
-    case ExportFormat::kGlb:
-      if (request.texture_size > 0) return ExportSize();
-      return ExportSize{ExpectedMeshBytes(request.format == ExportFormat::kGlb,
-                                          static_cast<double>(request.n_triangles))};
-    case ExportFormat::kPoints:
-    case ExportFormat::kSplats:
-      return ExportSize{MaxPointFileBytes(request.format == ExportFormat::kSplats,
+  switch (request.spec.format()) {
+    case v1::ExportSpec::PLY:
+    case v1::ExportSpec::GLB:
+      if (request.spec.texture() > 0) return ExportSize();
+      return ExportSize{ExpectedMeshBytes(request.spec.format() == v1::ExportSpec::GLB,
+                                          request.spec.triangles())};
+    case v1::ExportSpec::POINTS:
+    case v1::ExportSpec::SPLATS:
+      return ExportSize{MaxPointFileBytes(request.spec.format() == v1::ExportSpec::SPLATS,
                                           MaxExportedPoints(model, request)),
                         true};
-    case ExportFormat::kVdb:
-    case ExportFormat::kNvdb:
+    case v1::ExportSpec::VDB:
+    case v1::ExportSpec::NVDB:
       return VolumeSize(model, request, pool, stop);
-    case ExportFormat::kViews: {
+    case v1::ExportSpec::VIEWS: {
       NERF_ASSIGN_OR_RETURN(const double bytes, MaxViewSetBytes(model, request));
       return ExportSize{bytes, true};
     }
-    case ExportFormat::kNerfstudioPath:
-    case ExportFormat::kNgpPath:
-    case ExportFormat::kCameras:
+    default:  // paths and cameras
       break;
   }
   NERF_ASSIGN_OR_RETURN(const ExportedFile file,

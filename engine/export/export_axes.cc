@@ -1,7 +1,6 @@
 #include "engine/export/export_axes.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace nerf {
 namespace {
@@ -29,12 +28,6 @@ void Turn(const AxisOrder& order, double (&matrix)[3][3]) {
 }
 
 }  // namespace
-
-std::optional<AxesName> ParseAxesName(std::string_view name) {
-  const auto found = std::find(std::begin(kAxesNames), std::end(kAxesNames), name);
-  if (found == std::end(kAxesNames)) return std::nullopt;
-  return static_cast<AxesName>(found - std::begin(kAxesNames));
-}
 
 ExportAxes::ExportAxes(AxesName name, bool of_gltf, const SceneGeometry& geometry)
     : to_own_(Inverse(FromSceneFrame(geometry.frame))) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,10 +17,6 @@ namespace nerf {
 //   unreal   left-handed, z up
 //   opencv   right-handed, y down
 enum class AxesName { kDataset, kBlender, kUnity, kUnreal, kOpenCv };
-
-inline constexpr std::string_view kAxesNames[] = {"dataset", "blender", "unity", "unreal",
-                                                  "opencv"};
-std::optional<AxesName> ParseAxesName(std::string_view name);
 
 // From the training frame to the frame of a file. The unit is the data set's own.
 class ExportAxes {

@@ -13,8 +13,6 @@
 
 namespace nerf {
 
-inline constexpr int kMinTextureSize = 64, kMaxTextureSize = 8192;  // texels along a side
-
 // Where a triangle lies in a texture: its corners are centers of texels.
 struct AtlasPlace {
   int x = 0, y = 0;   // texel of corner `first`, where the legs meet

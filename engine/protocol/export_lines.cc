@@ -23,7 +23,7 @@ ExportLine ParseExportLine(std::string_view line) {
     parsed = ReadFailed(reader);
   } else if (event == "done") {
     ExportDone done;
-    done.file = reader.Text(object->contains("viewer") ? "viewer" : "file", Need::kRequired);
+    done.file = reader.Text("file", Need::kRequired);
     done.vertices = reader.Count("vertices", Need::kOptional);
     done.triangles = reader.Count("triangles", Need::kOptional);
     done.axes = reader.Text("axes", Need::kOptional);

@@ -119,7 +119,7 @@ def chosen_cameras(path, n, side):
 def measure(model, out, flags):
     run('nerf-engine', 'export', model, '--out', out / 'splats.ply', '--format', 'splats',
         '--resolution', flags.resolution)
-    run('nerf-engine', 'export', model, '--out', out / 'all.json')
+    run('nerf-engine', 'export', model, '--out', out / 'all.json', '--format', 'cameras')
     cameras = chosen_cameras(out / 'all.json', flags.views, flags.side)
     (out / 'cameras.json').write_text(json.dumps({'frames': cameras}))
     run('nerf-engine', 'render', model, '--camera', out / 'cameras.json', '--out', out / 'views')

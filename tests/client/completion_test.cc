@@ -67,6 +67,10 @@ TEST(CompletionTest, ValuesOfFlagsAreOffered) {
   EXPECT_THAT(Complete({"train", "x", "--method", "ngp-t"}), ElementsAre("ngp-tiles", ":"));
   EXPECT_THAT(Complete({"job", "ls", "--kind", ""}),
               ElementsAre("training", "render", "pose", "export", ":"));
+  EXPECT_THAT(Complete({"render", "mic", "--format", ""}), ElementsAre("png", "jpeg", "exr", ":"));
+  EXPECT_THAT(Complete({"export", "--format", "v"}), ElementsAre("viewer", "vdb", "views", ":"));
+  EXPECT_THAT(Complete({"export", "--frame=un"}),
+              ElementsAre("--frame=unity", "--frame=unreal", ":"));
   EXPECT_THAT(Complete({"--progress", "p"}), ElementsAre("plain", ":"));
   EXPECT_THAT(Complete({"token", "create", "--role", ""}),
               ElementsAre("viewer", "editor", "worker", "admin", ":"));
@@ -83,6 +87,7 @@ TEST(CompletionTest, FoldersAndFilesAreLeftToTheShell) {
   EXPECT_THAT(Complete({"train", ""}), ElementsAre(":dirs"));
   EXPECT_THAT(Complete({"render", "--out", ""}), ElementsAre(":dirs"));
   EXPECT_THAT(Complete({"render", "--camera", ""}), ElementsAre(":files"));
+  EXPECT_THAT(Complete({"export", "--out", ""}), ElementsAre(":files"));
 }
 
 TEST(CompletionTest, AnAddressThatIsNoneCompletesNoNames) {

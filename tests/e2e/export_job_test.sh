@@ -61,7 +61,7 @@ processes() { # of exports in the folder of this test
 }
 # Exports of a very fine grid in the background, until its process runs. Sets `long` and `client`.
 begin_long() {
-  ctl export --model mic --where server --resolution 1024 --mesh "$scratch/made/long.ply" \
+  ctl export --model mic --where server --resolution 1024 --out "$scratch/made/long.ply" \
     >/dev/null 2>"$scratch/long" &
   client=$!
   for _ in $(seq 600); do
@@ -91,29 +91,29 @@ ctl model promote "${job##*/}" --id mic >/dev/null
 ctl model download mic --out "$scratch/mic.safetensors" >/dev/null
 
 echo "== the bytes of nerf-engine export"
-ctl export --job "${job##*/}" --where server --mesh "$scratch/made/mesh.glb" --frame blender \
+ctl export --job "${job##*/}" --where server --out "$scratch/made/mesh.glb" --frame blender \
   --resolution 64 >"$scratch/out"
 grep -q "mesh of .* triangles.*axes: " "$scratch/out" || { cat "$scratch/out"; exit 1; }
 engine --out "$scratch/mesh.glb" --frame blender --resolution 64
 cmp "$scratch/made/mesh.glb" "$scratch/mesh.glb"
-ctl export --model mic --where server --mesh "$scratch/made/textured.glb" --texture 256 \
+ctl export --model mic --where server --out "$scratch/made/textured.glb" --texture 256 \
   --resolution 48 --triangles 3000 >/dev/null
 engine --out "$scratch/textured.glb" --texture 256 --resolution 48 --triangles 3000
 cmp "$scratch/made/textured.glb" "$scratch/textured.glb"
-ctl export --model mic --where server --volume "$scratch/made/mic.vdb" --resolution 48 \
+ctl export --model mic --where server --out "$scratch/made/mic.vdb" --resolution 48 \
   --crop=0,0,0.3,1,1,1,0,0,0.6,0.8 >/dev/null
 engine --out "$scratch/mic.vdb" --resolution 48 --crop=0,0,0.3,1,1,1,0,0,0.6,0.8
 cmp "$scratch/made/mic.vdb" "$scratch/mic.vdb"
-ctl export --model mic --viewer "$scratch/made/mic.html" >/dev/null
-engine --viewer "$scratch/mic.html"
+ctl export --model mic --out "$scratch/made/mic.html" >/dev/null
+engine --out "$scratch/mic.html"
 cmp "$scratch/made/mic.html" "$scratch/mic.html"
-ctl export --model mic --where server --viewer "$scratch/made/baked.html" --baked \
+ctl export --model mic --where server --out "$scratch/made/baked.html" --baked \
   --crop=0,0,0.3,0.6,0.6,0.6 >/dev/null
-engine --viewer "$scratch/baked.html" --baked --crop=0,0,0.3,0.6,0.6,0.6
+engine --out "$scratch/baked.html" --baked --crop=0,0,0.3,0.6,0.6,0.6
 cmp "$scratch/made/baked.html" "$scratch/baked.html"
 for product in points splats; do
-  ctl export --model mic --where server --$product "$scratch/made/$product.ply" --resolution 64 \
-    --box=0,0,0,1,1,1 >/dev/null
+  ctl export --model mic --where server --format $product --out "$scratch/made/$product.ply" \
+    --resolution 64 --box=0,0,0,1,1,1 >/dev/null
   engine --out "$scratch/$product.ply" --format $product --resolution 64 --box=0,0,0,1,1,1
   cmp "$scratch/made/$product.ply" "$scratch/$product.ply"
 done
@@ -126,22 +126,23 @@ for product in nerfstudio-path ngp-path views; do
   ending=json
   [ "$product" != views ] || ending=zip
   for where in server local; do
-    ctl export --model mic --where $where --$product "$scratch/made/$where-$product.$ending" \
-      --keyframes "$scratch/keys.json" --frames 3 >/dev/null
+    ctl export --model mic --where $where --format $product --keyframes "$scratch/keys.json" \
+      --frames 3 --out "$scratch/made/$where-$product.$ending" >/dev/null
   done
   cmp "$scratch/made/server-$product.$ending" "$scratch/made/local-$product.$ending"
 done
 python3 -m zipfile -e "$scratch/made/server-views.zip" "$scratch/set"
 [ "$(find "$scratch/set" -type f | wc -l)" = 7 ]
 "$binaries/nerf-engine" check "$scratch/set" >/dev/null
-ctl export --model mic --where server --cameras "$scratch/made/cameras.json" >/dev/null
+ctl export --model mic --where server --format cameras --out "$scratch/made/cameras.json" >/dev/null
 engine --out "$scratch/cameras.json" --format cameras
 cmp "$scratch/made/cameras.json" "$scratch/cameras.json"
-within "$scratch/mic.html" "$(told expectedBytes --viewer "$scratch/made/no.html")" 0.02
-within "$scratch/cameras.json" "$(told expectedBytes --cameras "$scratch/made/no.json")" 0.35
+within "$scratch/mic.html" "$(told expectedBytes --out "$scratch/made/no.html")" 0.02
+within "$scratch/cameras.json" "$(told expectedBytes --format cameras \
+  --out "$scratch/made/no.json")" 0.35
 within "$scratch/made/server-ngp-path.json" "$(told expectedBytes \
-  --ngp-path "$scratch/made/no.json" --keyframes "$scratch/keys.json")" 0.35
-[ "$(told maxBytes --points "$scratch/made/no.ply" --resolution 64 --box=0,0,0,1,1,1 |
+  --format ngp-path --out "$scratch/made/no.json" --keyframes "$scratch/keys.json")" 0.35
+[ "$(told maxBytes --format points --out "$scratch/made/no.ply" --resolution 64 --box=0,0,0,1,1,1 |
   cut -d. -f1)" -gt "$(stat -c %s "$scratch/points.ply")" ]
 [ ! -e "$scratch/made/no.html" ] && [ ! -e "$scratch/made/no.json" ]
 made=$(newest)
@@ -164,7 +165,7 @@ diff -r "$scratch/made/views" "$scratch/views"
 
 echo "== what cannot be made ends with the reason and leaves no file"
 code=0
-ctl export --model mic --where server --mesh "$scratch/made/far.ply" --box=900,900,900,1,1,1 \
+ctl export --model mic --where server --out "$scratch/made/far.ply" --box=900,900,900,1,1,1 \
   2>"$scratch/why" || code=$?
 [ "$code" = 9 ] || { echo "exit code $code"; cat "$scratch/why"; exit 1; }
 grep -q "export job .* failed: " "$scratch/why"
@@ -174,7 +175,7 @@ for flags in "--box=nan,0,0,1,1,1" "--box=0,0,0,1,-1,1" "--resolution 4" "--fram
   "--keyframes $scratch/keys.json"; do
   code=0
   # shellcheck disable=SC2086  # two words
-  ctl export --model mic --where server --mesh "$scratch/made/bad.ply" $flags \
+  ctl export --model mic --where server --out "$scratch/made/bad.ply" $flags \
     2>"$scratch/why" || code=$?
   [ "$code" = 2 ] || { echo "$flags: exit code $code"; cat "$scratch/why"; exit 1; }
 done
@@ -182,13 +183,13 @@ for flags in "--keyframes $scratch/bad.json" "--keyframes $scratch/keys.json --f
   "--box=0,0,0,1,1,1" "--frame blender" "--resolution 64" "--texture 256"; do
   code=0
   # shellcheck disable=SC2086  # words
-  ctl export --model mic --where server --ngp-path "$scratch/made/bad.json" $flags \
+  ctl export --model mic --where server --format ngp-path --out "$scratch/made/bad.json" $flags \
     2>"$scratch/why" || code=$?
   [ "$code" = 2 ] || { echo "$flags: exit code $code"; cat "$scratch/why"; exit 1; }
   [ ! -e "$scratch/made/bad.json" ]
 done
 code=0
-ctl export --model nobody --mesh "$scratch/made/bad.ply" 2>/dev/null || code=$?
+ctl export --model nobody --out "$scratch/made/bad.ply" 2>/dev/null || code=$?
 [ "$code" = 5 ]
 
 echo "== the worker is killed; the job starts again and says so"
@@ -223,7 +224,7 @@ wait "$client" || code=$?
 echo "== without a worker nerfctl exports here, by the same bytes"
 kill "$worker"; wait "$worker" 2>/dev/null || true
 worker=
-ctl export --model mic --mesh "$scratch/made/here.glb" --frame blender --resolution 64 \
+ctl export --model mic --out "$scratch/made/here.glb" --frame blender --resolution 64 \
   >/dev/null 2>"$scratch/why"
 grep -q "exporting here" "$scratch/why"
 cmp "$scratch/made/here.glb" "$scratch/mesh.glb"

@@ -37,7 +37,7 @@ function train(dataset, out, ...flags) {
 
 function exported(model, name, ...flags) {
   const file = join(folder, name);
-  run("export", model, "--viewer", file, ...flags);
+  run("export", model, "--format", "viewer", "--out", file, ...flags);
   return file;
 }
 
@@ -308,7 +308,7 @@ function refuseModels(model) {
   ];
   const out = join(folder, "refused.html");
   for (const [file, words, ...flags] of cases) {
-    const { status, stderr } = spawnSync(engine, ["export", file, "--viewer", out, ...flags], { encoding: "utf8" });
+    const { status, stderr } = spawnSync(engine, ["export", file, "--out", out, ...flags], { encoding: "utf8" });
     assert.notEqual(status, 0, file);
     assert.match(stderr, words);
     assert.throws(() => statSync(out), /ENOENT/);

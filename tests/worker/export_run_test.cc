@@ -27,7 +27,6 @@ constexpr char kExportHead[] = R"(#!/bin/sh
 model=$2
 for word in "$@"; do
   [ "$last" = --out ] && out=$word
-  [ "$last" = --viewer ] && out=$(dirname "$word")/
   last=$word
 done
 )";
@@ -103,14 +102,14 @@ TEST_F(ExportRunTest, MakesTheFileOfTheFetchedModelAndNamesItInItsReport) {
   EXPECT_TRUE(fs::is_empty(Room() + "/open")) << "the model is closed";
 }
 
-TEST_F(ExportRunTest, ViewerHasItsOwnFlag) {
+TEST_F(ExportRunTest, ViewerHasNoFrame) {
   UseEngine("echo \"$@\" > " + dir_.path() + R"(/flags
 echo page > "${out}viewer.html"
-echo "{\"event\":\"done\",\"viewer\":\"${out}viewer.html\",\"bytes\":5}"
+echo "{\"event\":\"done\",\"file\":\"${out}viewer.html\",\"bytes\":5}"
 )");
   Start();
   SendOrder(v1::ExportSpec::VIEWER);
-  EXPECT_THAT(Told("flags"), HasSubstr("--viewer "));
+  EXPECT_THAT(Told("flags"), HasSubstr("/ --format viewer\n"));
   EXPECT_THAT(Told("flags"), Not(HasSubstr("--frame")));
   ASSERT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
   EXPECT_EQ(server_.last_report()->export_result().files(0).name(), "viewer.html");
@@ -121,7 +120,7 @@ TEST_F(ExportRunTest, BakedViewerIsAskedFor) {
   Start();
   baked_ = true;
   SendOrder(v1::ExportSpec::VIEWER);
-  EXPECT_THAT(Told("flags"), HasSubstr("/viewer.html --baked"));
+  EXPECT_THAT(Told("flags"), HasSubstr("--format viewer --baked"));
 }
 
 TEST_F(ExportRunTest, PathIsAFileBesideTheProductAndViewsAreAnArchive) {

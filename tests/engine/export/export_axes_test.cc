@@ -68,11 +68,5 @@ TEST(ExportAxesTest, ColmapsOwnAxesAreThoseOfOpenCv) {
   ExpectNear(axes.Point({1, 2, 3}), {1, 2, 3});
 }
 
-TEST(ExportAxesTest, NamesAreThoseOfTheFlag) {
-  EXPECT_EQ(ParseAxesName("unreal"), AxesName::kUnreal);
-  EXPECT_EQ(ParseAxesName("Unreal"), std::nullopt);
-  EXPECT_EQ(ParseAxesName(""), std::nullopt);
-}
-
 }  // namespace
 }  // namespace nerf

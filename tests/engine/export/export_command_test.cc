@@ -135,6 +135,25 @@ TEST_F(ExportCommandTest, TextureHasTheColorsOfTheTrainedField) {
   EXPECT_LT(mean, 3);
 }
 
+TEST_F(ExportCommandTest, ViewerIsAFormatLikeOthers) {
+  const Ended ended = Export(Model() + " --json --out " + (dir_ / "mine.html"));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const auto done = nlohmann::json::parse(ended.out.substr(ended.out.rfind("{")), nullptr, false);
+  EXPECT_EQ(done["event"], "done") << ended.out;
+  EXPECT_EQ(done["format"], "viewer");
+  EXPECT_EQ(done["file"], dir_ / "mine.html");
+  EXPECT_EQ(done["bytes"], Bytes("mine.html").size());
+  EXPECT_EQ(done["words"], "the model");
+  EXPECT_EQ(done["axes"], "");
+  const Ended text = Export(Model() + " --format viewer --threads 1 --out " + (dir_ / "new/"));
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("open it in a browser, also without a network"));
+  EXPECT_TRUE(Bytes("new/viewer.html") == Bytes("mine.html"));
+  fs::copy_file(Model(), dir_ / "own.html");
+  EXPECT_THAT(Export((dir_ / "own.html") + " --out " + (dir_ / "own.html")).err,
+              HasSubstr("is the model itself"));
+}
+
 TEST_F(ExportCommandTest, FolderGetsAFileOfTheFormatsName) {
   ASSERT_EQ(Export(Model() + " --format splats --resolution 64 --out " + (dir_ / "new/")).code, 0);
   const PlyFile splats = ReadPly(Bytes("new/splats.ply"));
@@ -148,7 +167,7 @@ TEST_F(ExportCommandTest, FolderGetsAFileOfTheFormatsName) {
 
 TEST_F(ExportCommandTest, PathsForOtherProgramsComeBack) {
   const std::string ball = *trained_ / "ball";
-  ASSERT_EQ(Export(Model() + " --out " + (dir_ / "transforms.json")).code, 0);
+  ASSERT_EQ(Export(Model() + " --format cameras --out " + (dir_ / "transforms.json")).code, 0);
   const auto cameras = ReadCameraFile(dir_ / "transforms.json");
   ASSERT_THAT(cameras, IsOk());
   for (const std::string format : {"nerfstudio-path", "ngp-path"}) {
@@ -269,7 +288,8 @@ TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
     int code;
     const char* words;
   } cases[] = {
-      {out, 2, "--format is required"},
+      {out, 2, "--format: is needed where --out ends in none of"},
+      {" --out " + (dir_ / "x.json"), 2, "--format: is needed"},
       {out + " --format obj", 2, "--format: 'obj'"},
       {out + " --format ''", 2, "--format"},
       {" --format ply", 2, "--out"},
@@ -296,7 +316,7 @@ TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
       {out + " --format points --triangles 100", 2, "--triangles: has no effect"},
       {out + " --format cameras --box 0,0,0,1,1,1", 2, "--crop: has no effect"},
       {out + " --format cameras --resolution 64", 2, "--resolution: has no effect"},
-      {out + " --format cameras --frame unity", 2, "--frame: unity is left-handed"},
+      {out + " --format cameras --frame unity", 2, "--frame: UNITY is left-handed"},
       {out + " --format ply --time 2", 2, "--time"},
       {out + " --format ply --texture 512", 2, "--texture: has no effect"},
       {out + " --format glb --texture 8", 2, "--texture"},
@@ -308,10 +328,20 @@ TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
       {out + " --format ngp-path", 9, "--dataset DIR"},
       {out + " --format ngp-path --dataset " + (dir_ / "none"), 5, "none"},
       {out + " --format nerfstudio-path --camera " + (dir_ / "none.json"), 5, "none.json"},
+      {out + " --format ply --dataset x", 2, "--dataset: has no effect on PLY"},
+      {out + " --format vdb --density 2", 2, "--density: has no effect on VDB"},
+      {out + " --format cameras --time 0.5", 2, "--time: has no effect on CAMERAS"},
+      {out + ".html --resolution 64", 2, "--resolution: has no effect on VIEWER"},
+      {out + ".html --time 0", 2, "--time: has no effect on VIEWER"},
+      {out + ".html --frame unity", 2, "--frame: has no effect on VIEWER"},
+      {out + ".html --crop 0,0,0,1,1,x", 2, "--crop"},
+      {out + ".glb --baked", 2, "--baked: has no effect on GLB"},
+      {" --viewer " + (dir_ / "x"), 2, "'--viewer'; did you mean --out FILE.html?"},
+      {" --out " + (dir_ / "none/x.html"), 5, "none/x.html"},
       {out + " --format views --exported-cameras", 2, "--exported-cameras: has no effect"},
       {" --out " + (dir_ / "none/x.zip"), 5, "none/x.zip"},
       {out + " --format views --resolution 64", 2, "--resolution: has no effect"},
-      {out + " --format views --frame unreal", 2, "--frame: unreal is left-handed"},
+      {out + " --format views --frame unreal", 2, "--frame: UNREAL is left-handed"},
       {out + " --format views --camera " + (dir_ / "none.json"), 5, "none.json"},
       {" --format views --out " + (dir_ / "none/x"), 5, "none/x"},
       {" --format views --out " + (dir_ / ".out"), 9, "is there already"},

@@ -16,10 +16,8 @@ TEST(ExportLinesTest, LinesOfTheEngineAreRead) {
                 R"({"event":"done","format":"glb","file":"out/mesh.glb","vertices":5,)"
                 R"("triangles":7,"bytes":99,"seconds":1.5,"axes":"z up","words":"a mesh"})")),
             (ExportDone{"out/mesh.glb", 5, 7, "z up", "a mesh", 1.5}));
-  EXPECT_EQ(
-      std::get<ExportDone>(ParseExportLine(R"({"event":"done","viewer":"out/a.html","bytes":9,)"
-                                           R"("photographs":3})")),
-      (ExportDone{"out/a.html", 0, 0, "", "", 0}));
+  EXPECT_EQ(std::get<ExportDone>(ParseExportLine(R"({"event":"done","file":"a.html","bytes":9})")),
+            (ExportDone{"a.html", 0, 0, "", "", 0}));
   const auto error = std::get<absl::Status>(
       ParseExportLine(R"({"event":"failed","code":"NOT_FOUND","reason":"","message":"m"})"));
   EXPECT_EQ(error, absl::NotFoundError("m"));

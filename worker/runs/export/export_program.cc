@@ -10,13 +10,13 @@
 #include <variant>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
 #include "common/atomic_file.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/messages/camera_path_text.h"
 #include "common/status_macros.h"
+#include "engine/messages/export_options.h"
 #include "worker/base/call_result.h"
 
 namespace nerf {
@@ -24,47 +24,14 @@ namespace {
 
 constexpr std::string_view kTheExport = "the export";
 
-// "NGP_PATH" -> "ngp-path", as `nerf-engine export` names formats and frames.
-std::string WordOf(const std::string& name) {
-  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
-}
-
 // cameras: file of product.path, if there is one.
 std::vector<std::string> ArgumentsOf(const std::string& model, const v1::ExportSpec& product,
                                      const std::string& out, const std::string& cameras) {
-  std::vector<std::string> arguments = {"export", model, "--json"};
-  if (product.format() == v1::ExportSpec::VIEWER) {
-    arguments.insert(arguments.end(), {"--viewer", out + "/viewer.html"});
-    if (product.baked()) arguments.emplace_back("--baked");
-  } else {
-    arguments.insert(
-        arguments.end(),
-        {"--out", out + (product.format() == v1::ExportSpec::VIEWS ? "/views.zip" : "/"),
-         "--format", WordOf(v1::ExportSpec::Format_Name(product.format())), "--frame",
-         WordOf(v1::ExportSpec::Frame_Name(product.frame()))});
-  }
-  if (product.has_path()) arguments.insert(arguments.end(), {"--camera", cameras});
-  if (product.format() == v1::ExportSpec::NERFSTUDIO_PATH ||
-      product.format() == v1::ExportSpec::NGP_PATH) {
-    arguments.emplace_back("--exported-cameras");
-  }
-  if (product.has_box()) {
-    // A negative number by itself would look like a flag.
-    std::string box = fmt::format("--crop={},{}", fmt::join(product.box().center(), ","),
-                                  fmt::join(product.box().size(), ","));
-    if (!product.box().turn().empty())
-      box += fmt::format(",{}", fmt::join(product.box().turn(), ","));
-    arguments.push_back(std::move(box));
-  }
-  if (product.resolution() > 0) {
-    arguments.insert(arguments.end(), {"--resolution", std::to_string(product.resolution())});
-  }
-  if (product.triangles() > 0) {
-    arguments.insert(arguments.end(), {"--triangles", std::to_string(product.triangles())});
-  }
-  if (product.texture() > 0) {
-    arguments.insert(arguments.end(), {"--texture", std::to_string(product.texture())});
-  }
+  const bool is_views = product.format() == v1::ExportSpec::VIEWS;
+  std::vector<std::string> arguments = {"export", model, "--json", "--out",
+                                        out + (is_views ? "/views.zip" : "/")};
+  const std::vector<std::string> asked = ExportArguments(product, cameras);
+  arguments.insert(arguments.end(), asked.begin(), asked.end());
   return arguments;
 }
 
