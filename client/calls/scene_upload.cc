@@ -69,9 +69,13 @@ std::string LocalPath(const std::string& dir, const std::string& sent) {
   if (std::filesystem::exists(path, ignored)) return path.string();
   std::string name;
   for (size_t i = 0; i < sent.size(); ++i) {
-    unsigned value = 0;
-    if (sent[i] == '%' && std::sscanf(sent.c_str() + i, "%%%2X", &value) == 1) {
-      name += static_cast<char>(value);
+    const auto digit = [&](size_t at) {
+      return at < sent.size() ? std::string_view("0123456789ABCDEF").find(sent[at])
+                              : std::string_view::npos;
+    };
+    const size_t high = sent[i] == '%' ? digit(i + 1) : std::string_view::npos, low = digit(i + 2);
+    if (high != std::string_view::npos && low != std::string_view::npos) {
+      name += static_cast<char>(16 * high + low);
       i += 2;
     } else {
       name += sent[i];

@@ -69,9 +69,14 @@ absl::Status FillAndCheck(ClientExportFlags* flags) {
   }
   for (const FieldViolation& problem : CheckExportFlags("--keyframes", &flags->asked))
     wrong.Add(problem.field, problem.description);
+  std::error_code ignored;
+  std::string& out = flags->asked.out;
+  const bool is_folder = out.ends_with('/') || std::filesystem::is_directory(out, ignored);
+  if (is_folder && spec.format() != v1::ExportSpec::FORMAT_UNSPECIFIED)
+    out = std::filesystem::path(out) / FileKindOf(spec.format()).name;
   if (spec.format() == v1::ExportSpec::VIEWS && !flags->file().ends_with(".zip"))
     wrong.Add("--out", "of views must end in .zip");
-  wrong.Add(CheckFolderOfFile("--out", flags->file()));
+  if (!flags->file().empty()) wrong.Add(CheckFolderOfFile("--out", flags->file()));
   return wrong.ToStatus();
 }
 
@@ -289,7 +294,7 @@ void AddExportCommand(CLI::App& app, Command* selected) {
   command->add_option("--model", flags->model, "Name of a model")->type_name("MODEL");
   command->add_option("--job", flags->job, "JOB/STEP, or JOB for its newest checkpoint")
       ->type_name("JOB");
-  AddExportFlags(*command, "File to write", /*capitals=*/true, &flags->asked);
+  AddExportFlags(*command, "File to write, or a folder for it", /*capitals=*/true, &flags->asked);
   AddPathFlags(*command, flags.get());
   command->add_flag("--dry-run", flags->dry_run, "Tell how large the file would be; make nothing");
   command

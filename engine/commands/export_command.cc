@@ -152,7 +152,7 @@ absl::Status Export(const EngineExportFlags& flags, const ExportRequest& request
     NERF_ASSIGN_OR_RETURN(size, SizeBefore(model, request, &pool, stop));
   }
   if (flags.dry_run && size.bytes <= 0 && !flags.json) fmt::print("its size is not known before\n");
-  console->Tell(viewer.has_value() ? viewer->PlanText() : "", size);
+  console->Tell(viewer.has_value() ? viewer->PlanWords() : "", size);
   if (flags.dry_run) return absl::OkStatus();
   ExportedFile made;
   if (format == v1::ExportSpec::VIEWS) {

@@ -15,7 +15,10 @@ constexpr absl::Duration kReadingInterval = absl::Seconds(2);
 std::optional<std::string> ReadingProgress::LineFor(std::string_view what, size_t done, size_t of) {
   const SteadyTime now = clock_->Now();
   // Training and test views are read one after the other.
-  if (what != what_ || done < first_done_) {
+  const bool is_new = what != what_ || done < last_done_ || of != last_of_;
+  last_done_ = done;
+  last_of_ = of;
+  if (is_new) {
     what_ = what;
     begin_ = last_line_ = now;
     first_done_ = done;

@@ -24,7 +24,7 @@ class ReadingProgress {
   const Clock* const clock_;
   std::string what_;
   SteadyTime begin_, last_line_;
-  size_t first_done_ = 0;
+  size_t first_done_ = 0, last_done_ = 0, last_of_ = 0;
 };
 
 }  // namespace nerf

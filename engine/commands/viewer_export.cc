@@ -101,7 +101,7 @@ ExportSize ViewerExport::Size() const {
   return BakedSize(html_.size(), ViewerModelBytes(*model_->model), *plan_);
 }
 
-std::string ViewerExport::PlanText() const {
+std::string ViewerExport::PlanWords() const {
   if (!plan_.has_value()) return "";
   return fmt::format("baking {} cells with {} nodes a side: ", plan_->n_cells,
                      plan_->nodes_per_cell);

@@ -28,7 +28,7 @@ class ViewerExport {
   // Exact without a baked model.
   ExportSize Size() const;
   // How a model is baked, for people: "baking 9 cells with 33 nodes a side: "; else empty.
-  std::string PlanText() const;
+  std::string PlanWords() const;
   // Errors: Cancelled; those of BakeModel.
   absl::StatusOr<ExportedFile> Make(ThreadPool* pool, const std::stop_token& stop,
                                     const ExportProgress& progress) const;

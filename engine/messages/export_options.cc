@@ -34,7 +34,8 @@ constexpr ExportOption kOptions[] = {
      "viewer (HTML), glb or ply (mesh), points or splats (PLY), vdb or nvdb\n"
      "(volume), cameras (transforms.json), nerfstudio-path (camera_path.json),\n"
      "ngp-path (base_cam.json) or views (a data set of rendered views with\n"
-     "depths); needed where --out ends in none of .html (viewer), .ply, .glb,\n"
+     "depths; of nerf-engine also a folder); needed where --out ends in none of .html (viewer), "
+     ".ply, .glb,\n"
      ".vdb, .nvdb and .zip (views)",
      kAll},
     {"frame", "--frame", "AXES",
@@ -43,7 +44,7 @@ constexpr ExportOption kOptions[] = {
     {"box", "--crop,--box", "X,Y,Z,SX,SY,SZ|none",
      "export what is in this box: center and sides in the data set's frame and\n"
      "unit, with its turn behind them, a quaternion x,y,z,w; none: without the\n"
-     "box that is kept with a model or job (default: that box; without one, what\n"
+     "box that a server keeps with a model or job (default: that box, else what\n"
      "the inner box of the scene holds, of a viewer and views all)",
      kGrids | kViewer | kViews},
     {"whole", "", "", "", kGrids | kViewer | kViews},  // --crop none
@@ -108,7 +109,7 @@ std::string NotKnown(std::string_view field) {
   return text;
 }
 
-// Of a field that the format honors.
+// Of a field that the format honors, or of a format that is not known.
 void CheckValue(const Spec& spec, const ExportOption& option,
                 std::vector<FieldViolation>* problems) {
   const std::string field(option.field);

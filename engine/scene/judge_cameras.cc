@@ -19,12 +19,15 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kMinCompared = 6;  // fewer say nothing of each other
+// Fewer say nothing of each other: of where they look, and of how far they stand apart.
+constexpr size_t kMinLooks = 6, kMinCompared = 12;
 // A capture's cameras lie close to each other; the rest of it is at most so many times as far away.
 // In captures of one place the furthest camera is 1.1 times as far as the next one.
 constexpr double kOddGap = 10, kAbsurdGap = 30;
 constexpr double kMinCore = 0.3;    // share of the cameras that lie together, at least
 constexpr double kMaxStray = 0.25;  // share of the cameras that may be left out
+// The same where the others look in parallel: they say nothing of the scene's size.
+constexpr double kMaxParallelStray = 0.02;
 constexpr double kMaxAgreeDegrees = 40, kAwayDegrees = 100, kMinAgreeShare = 0.75;
 constexpr double kMinAgreement = 0.9;  // share that looks at one place, for one to look away
 constexpr size_t kMaxCompared = 1000;  // cameras that are tried as the middle
@@ -57,14 +60,14 @@ bool ShareOnePosition(const std::vector<ListedView>& views) {
 }
 
 // Distances of all cameras from the one in the middle of the densest part of them.
-std::vector<double> DistancesFromCore(const std::vector<ListedView>& views) {
-  const size_t n = views.size();
+std::vector<double> DistancesFromCore(const std::vector<Pose>& poses) {
+  const size_t n = poses.size();
   const size_t stride = (n + kMaxCompared - 1) / kMaxCompared;
   const auto rank = static_cast<std::ptrdiff_t>(kMinCore * static_cast<double>(n));
   std::vector<double> best, distances(n);
   double best_radius = 0;
   for (size_t i = 0; i < n; i += stride) {
-    for (size_t j = 0; j < n; ++j) distances[j] = CameraDistance(views[i].pose, views[j].pose);
+    for (size_t j = 0; j < n; ++j) distances[j] = CameraDistance(poses[i], poses[j]);
     std::vector<double> sorted = distances;
     std::nth_element(sorted.begin(), sorted.begin() + rank, sorted.end());
     const double radius = sorted[static_cast<size_t>(rank)];
@@ -81,57 +84,98 @@ struct Gap {
   double core = 0, next = 0;  // distances from the middle
 };
 
-std::optional<Gap> FindGap(std::vector<double> distances) {
+// The first gap at least so far from the middle.
+std::optional<Gap> FindGap(std::vector<double> distances, double from) {
   std::sort(distances.begin(), distances.end());
   const auto begin = static_cast<size_t>(kMinCore * static_cast<double>(distances.size()));
   for (size_t i = std::max<size_t>(begin, 1); i + 1 < distances.size(); ++i) {
-    if (distances[i] > 0 && distances[i + 1] > kOddGap * distances[i])
+    const bool is_later = distances[i] > 0 && distances[i] >= from;
+    if (is_later && distances[i + 1] > kOddGap * distances[i])
       return Gap{distances[i], distances[i + 1]};
   }
   return std::nullopt;
 }
 
-bool LookAtOnePlace(const std::vector<Pose>& poses) {
-  const std::optional<Vec3d> focus = ClosestPointToAxes(poses);
-  // Parallel axes: all look the same way.
-  return !focus || ShareLookingAt(poses, *focus, kMaxAgreeDegrees) >= kMinAgreeShare;
+bool HasDirection(const ListedView& view) {
+  return view.intrinsics.lens != LensModel::kEquirectangular;
+}
+
+// The cameras that stand together, and those that do not.
+struct CaptureParts {
+  Gap gap;
+  std::vector<Pose> core;
+  bool core_has_directions = true;
+  std::vector<size_t> far;  // that are not trusted
+  // From the core to the place that it looks at; 0 where it looks at none. Cameras stand much
+  // closer to each other than to it where a tripod held them, or where a film begins with a still
+  // camera.
+  double scene_distance = 0;
+  bool is_parallel = false;  // the core looks one way
+
+  double scale() const { return std::max(gap.core, scene_distance); }
+};
+
+CaptureParts CapturePartsAt(const Gap& gap, const std::vector<ListedView>& views,
+                            const std::vector<Pose>& poses, const std::vector<double>& distances,
+                            const std::vector<bool>& trusted) {
+  CaptureParts parts;
+  parts.gap = gap;
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (distances[i] < gap.next) {
+      parts.core.push_back(poses[i]);
+      parts.core_has_directions = parts.core_has_directions && HasDirection(views[i]);
+    } else if (!trusted[i]) {
+      parts.far.push_back(i);
+    }
+  }
+  if (!parts.core_has_directions) return parts;
+  const std::optional<Vec3d> focus = ClosestPointToAxes(parts.core);
+  parts.is_parallel = !focus;
+  if (focus && ShareLookingAt(parts.core, *focus, kMaxAgreeDegrees) >= kMinAgreeShare)
+    parts.scene_distance = MedianDistance(parts.core, *focus);
+  return parts;
 }
 
 // Cameras far from all others.
-std::vector<bool> FindStrays(const ListedViews& listed, const std::vector<bool>& trusted,
-                             Verdicts* verdicts) {
+std::vector<bool> FindStrays(const ListedViews& listed, const std::vector<Pose>& poses,
+                             const std::vector<bool>& trusted, Verdicts* verdicts) {
   const std::vector<ListedView>& views = listed.views;
   std::vector<bool> strays(views.size(), false);
-  const std::vector<double> distances = DistancesFromCore(views);
-  const std::optional<Gap> gap = FindGap(distances);
-  if (!gap) return strays;
-  std::vector<Pose> core;
-  std::vector<size_t> far;
-  size_t furthest = 0;
-  for (size_t i = 0; i < views.size(); ++i) {
-    if (distances[i] < gap->next) {
-      core.push_back(views[i].pose);
-    } else if (!trusted[i]) {
-      if (far.empty() || distances[i] > distances[furthest]) furthest = i;
-      far.push_back(i);
-    }
+  const std::vector<double> distances = DistancesFromCore(poses);
+  const auto n = static_cast<double>(views.size());
+  const auto share_of = [&](const CaptureParts& parts) {
+    return static_cast<double>(parts.far.size()) / n;
+  };
+  const auto is_sure_of = [&](const CaptureParts& parts) {
+    const bool are_few =
+        static_cast<double>(parts.far.size()) <= std::max(1.0, kMaxParallelStray * n);
+    return parts.gap.next > kAbsurdGap * parts.scale() && 2 * parts.core.size() >= views.size() &&
+           (parts.scene_distance > 0 || (parts.is_parallel && are_few));
+  };
+  // Gaps within a capture, such as between tripods, come before those around it.
+  CaptureParts parts;
+  for (std::optional<Gap> gap = FindGap(distances, 0); gap; gap = FindGap(distances, gap->next)) {
+    parts = CapturePartsAt(*gap, views, poses, distances, trusted);
+    const bool is_odd = gap->next > kOddGap * parts.scale();
+    if (is_odd && (is_sure_of(parts) || share_of(parts) <= kMaxStray)) break;
+    parts.far.clear();
   }
+  const std::vector<size_t>& far = parts.far;
   if (far.empty()) return strays;
-  // Where the core looks all around it may be a tripod's, and the others are of the same capture.
-  const bool is_sure = gap->next > kAbsurdGap * gap->core && LookAtOnePlace(core);
-  const double share = static_cast<double>(far.size()) / static_cast<double>(views.size());
+  const size_t furthest = *std::max_element(
+      far.begin(), far.end(), [&](size_t a, size_t b) { return distances[a] < distances[b]; });
   Verdict said{
       views[furthest].PoseFile(), views[furthest].field,
       absl::StrFormat("%s far from all others (%s), %.4g from their middle; they lie "
                       "within %.4g of it",
-                      Stand(far.size()), Names(listed, far), distances[furthest], gap->core),
+                      Stand(far.size()), Names(listed, far), distances[furthest], parts.gap.core),
       ""};
-  if (!is_sure) {
+  if (!is_sure_of(parts)) {
     said.remedy = "correct or remove their poses, unless they are right";
-    if (share <= kMaxStray) verdicts->Warn(said);
+    verdicts->Warn(said);
     return strays;
   }
-  if (share > kMaxStray) {
+  if (share_of(parts) > kMaxStray) {
     said.remedy =
         "that is too much for one capture; the poses are of several models or units: take those "
         "of one";
@@ -157,7 +201,10 @@ void JudgeSamePoses(const ListedViews& listed, Verdicts* verdicts) {
   }
   std::vector<size_t> same;
   for (const auto& [key, views] : groups) {
-    if (views.size() > 1) same.insert(same.end(), views.begin(), views.end());
+    const bool is_of_several = std::any_of(views.begin(), views.end(), [&](size_t i) {
+      return listed.views[i].file != listed.views[views[0]].file;
+    });
+    if (is_of_several) same.insert(same.end(), views.begin(), views.end());
   }
   if (same.empty()) return;
   const ListedView& view = listed.views[same[1]];
@@ -173,7 +220,10 @@ void JudgeSamePoses(const ListedViews& listed, Verdicts* verdicts) {
 void JudgeWhereTheyLook(const ListedViews& listed, const std::vector<bool>& trusted,
                         Verdicts* verdicts) {
   std::vector<Pose> poses;
-  for (const ListedView& view : listed.views) poses.push_back(view.pose);
+  for (const ListedView& view : listed.views) {
+    if (!HasDirection(view)) return;
+    poses.push_back(view.pose);
+  }
   const std::optional<Vec3d> focus = ClosestPointToAxes(poses);
   if (!focus || ShareLookingAt(poses, *focus, kMaxAgreeDegrees) < kMinAgreement) return;
   std::vector<size_t> away;
@@ -192,8 +242,8 @@ void JudgeWhereTheyLook(const ListedViews& listed, const std::vector<bool>& trus
 // Positions in coordinates of a map, whose origin is so far away that outputs round them.
 void JudgeOrigin(const ListedViews& listed, Verdicts* verdicts) {
   constexpr double kStep = 1.0 / (1 << 23);
-  double largest = 0, extent = 0;
-  std::string origin;
+  constexpr double kOfMaps = 1e4;
+  double largest = 0, extent = 0, middle[3];
   for (int axis = 0; axis < 3; ++axis) {
     double low = listed.views[0].pose.m[axis][3], high = low;
     for (const ListedView& view : listed.views) {
@@ -202,26 +252,33 @@ void JudgeOrigin(const ListedViews& listed, Verdicts* verdicts) {
     }
     largest = std::max({largest, std::abs(low), std::abs(high)});
     extent = std::max(extent, high - low);
-    absl::StrAppendFormat(&origin, "%s%.0f", axis == 0 ? "" : ", ", 0.5 * (low + high));
+    middle[axis] = 0.5 * (low + high);
   }
   const double rounding = largest * kStep;
   if (!(extent > 0) || !(rounding > kMaxRounding * extent)) return;
-  verdicts->Warn({listed.source, "",
-                  absl::StrFormat("positions lie up to %.3g from the origin, as in coordinates of "
-                                  "a map, so exports round them to %.2g",
-                                  largest, rounding),
-                  absl::StrCat("subtract an origin such as ", origin,
-                               " from all positions, and add it to what is exported")});
+  const double step = std::min(1.0, extent);
+  std::string origin;
+  for (const double at : middle) {
+    absl::StrAppendFormat(&origin, "%s%.9g", origin.empty() ? "" : ", ",
+                          step * std::round(at / step));
+  }
+  verdicts->Warn(
+      {listed.source, "",
+       absl::StrFormat("positions lie up to %.3g from the origin%s, so exports round "
+                       "them to %.2g",
+                       largest, largest > kOfMaps ? ", as in coordinates of a map" : "", rounding),
+       absl::StrCat("subtract an origin such as ", origin,
+                    " from all positions, and add it to what is exported")});
 }
 
 }  // namespace
 
-std::vector<bool> JudgePositions(const ListedViews& listed, const std::vector<bool>& trusted,
-                                 Verdicts* verdicts) {
+std::vector<bool> JudgePositions(const ListedViews& listed, const std::vector<Pose>& poses,
+                                 const std::vector<bool>& trusted, Verdicts* verdicts) {
   std::vector<bool> none(listed.views.size(), false);
   if (ShareOnePosition(listed.views)) return none;
   JudgeSamePoses(listed, verdicts);
-  return listed.views.size() < kMinCompared ? none : FindStrays(listed, trusted, verdicts);
+  return listed.views.size() < kMinCompared ? none : FindStrays(listed, poses, trusted, verdicts);
 }
 
 void JudgeDirections(const ListedViews& listed, const std::vector<bool>& trusted,
@@ -232,7 +289,7 @@ void JudgeDirections(const ListedViews& listed, const std::vector<bool>& trusted
     return;
   }
   if (!listed.views.empty()) JudgeOrigin(listed, verdicts);
-  if (listed.views.size() >= kMinCompared) JudgeWhereTheyLook(listed, trusted, verdicts);
+  if (listed.views.size() >= kMinLooks) JudgeWhereTheyLook(listed, trusted, verdicts);
 }
 
 }  // namespace nerf

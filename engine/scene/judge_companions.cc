@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxDepth = 3;          // of folders that are looked into
 constexpr size_t kMaxFiles = 50'000;  // that are looked at
-constexpr std::array<std::string_view, 4> kMaskWords = {"mask", "matte", "segment", "silhouette"};
+constexpr std::array<std::string_view, 4> kMaskWords = {"mask", "matte", "segmentation",
+                                                        "silhouette"};
 constexpr std::array<std::string_view, 1> kDepthWords = {"depth"};
 
 // Files that are masks or depths by their names.
@@ -30,10 +31,21 @@ struct Companions {
   std::vector<std::string> masks, depths;
 };
 
+// As a word of its own, also in the plural: "0001_mask.png", "masks", not "masked".
+bool IsWordAt(const std::string& lower, size_t at, size_t length) {
+  const auto is_letter = [&](size_t i) {
+    return i < lower.size() && absl::ascii_isalpha(static_cast<unsigned char>(lower[i]));
+  };
+  size_t end = at + length;
+  if (end < lower.size() && lower[end] == 's') ++end;
+  return (at == 0 || !is_letter(at - 1)) && !is_letter(end);
+}
+
 template <size_t n>
 bool HoldsWord(const std::string& lower, const std::array<std::string_view, n>& words) {
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return absl::StrContains(lower, std::string(word));
+    const size_t at = lower.find(word);
+    return at != std::string::npos && IsWordAt(lower, at, word.size());
   });
 }
 
@@ -117,7 +129,9 @@ void JudgeCompanions(const SceneFolder& folder, const SceneDescription& descript
          "masks are masks/NAME.png beside images/NAME.jpg, or mask_path in a frame; "
          "white is what counts"});
   }
-  if (!depths.empty() && 2 * n_deep < n_views) {
+  // Polycam's raw captures have depths, which cannot be named.
+  const bool may_name_depths = !absl::EndsWith(description.source, "(Polycam)");
+  if (may_name_depths && !depths.empty() && 2 * n_deep < n_views) {
     verdicts->Warn({depths[0], "",
                     absl::StrCat(Counted(depths.size(), "file"),
                                  depths.size() == 1 ? " looks like depths and is"

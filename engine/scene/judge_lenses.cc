@@ -43,14 +43,14 @@ std::string CenterRemedy(const Camera& camera) {
 }  // namespace
 
 void LensJudge::Found(const std::string& kind, Verdict verdict) {
-  Fault& fault = faults_[absl::StrCat(kind, " ", verdict.file, " ", verdict.field)];
+  Fault& fault = faults_[kind];
   if (fault.n_views++ == 0) fault.first = std::move(verdict);
 }
 
 bool LensJudge::IsTurned(const ListedView& view, const ImageHeader& header, bool is_upright) {
   if (!FitsSideways(view.intrinsics, header)) return false;
-  if (!is_upright && IsSideways(OrientationOf(folder_, view.file))) {
-    if (n_by_exif_++ == 0) first_by_exif_ = view.file;
+  if (IsSideways(OrientationOf(folder_, view.file))) {
+    if ((is_upright ? n_by_flag_ : n_by_exif_)++ == 0) first_by_exif_ = view.file;
     return true;
   }
   if (n_by_hand_++ == 0) {
@@ -83,8 +83,9 @@ void LensJudge::Add(const ListedView& view, const Camera& camera) {
            CenterRemedy(camera)});
   }
   if (!IsOnPlane(camera.lens)) return;
-  const std::string field = FirstOf(from.focal_field[0], from.focal_field[1]);
   const bool is_wide = camera.width >= camera.height;
+  const std::string field =
+      FirstOf(from.focal_field[is_wide ? 0 : 1], from.focal_field[is_wide ? 1 : 0]);
   const double side = is_wide ? camera.width : camera.height;
   const double focal = is_wide ? camera.fl_x : camera.fl_y;
   const double degrees = 2 * std::atan(0.5 * side / focal) * 180 / std::numbers::pi;
@@ -122,6 +123,13 @@ void LensJudge::Say() {
                                    " pictures lie on their side, and the intrinsics are for the "
                                    "upright ones"),
                       "--apply-exif (setting apply_exif=1) turns them by their EXIF orientation"});
+  }
+  if (n_by_flag_ > 0) {
+    verdicts_.Refuse({first_by_exif_, "EXIF orientation",
+                      absl::StrCat(Counted(n_by_flag_, "picture"),
+                                   " turned upright by --apply-exif, and the intrinsics are for "
+                                   "the pictures as they are stored"),
+                      "leave out --apply-exif (setting apply_exif=0)"});
   }
   if (n_by_hand_ > 0) {
     verdicts_.Refuse(

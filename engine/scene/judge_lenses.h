@@ -39,10 +39,10 @@ class LensJudge {
 
   const SceneFolder& folder_;
   Verdicts& verdicts_;
-  std::map<std::string, Fault> faults_;  // by kind and field
+  std::map<std::string, Fault> faults_;  // by kind
   std::string first_by_exif_, first_by_hand_, shape_;
   std::string list_file_, size_field_;
-  int n_by_exif_ = 0, n_by_hand_ = 0;
+  int n_by_exif_ = 0, n_by_flag_ = 0, n_by_hand_ = 0;
 };
 
 }  // namespace nerf

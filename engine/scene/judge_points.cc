@@ -97,6 +97,8 @@ std::vector<std::optional<PointError>> PointErrors(const std::vector<ListedView>
   return errors;
 }
 
+bool AgreesWithPoints(const PointError& error) { return error.of_diagonal <= kOddError; }
+
 std::vector<bool> JudgePoints(const ListedViews& listed,
                               const std::vector<std::optional<PointError>>& errors,
                               Verdicts* verdicts) {
@@ -122,7 +124,8 @@ std::vector<bool> JudgePoints(const ListedViews& listed,
   const ListedView& first = listed.views[odd[0].second];
   const std::string& file = first.PoseFile();
   const double overall = Median(of_diagonal);
-  if (overall > kAbsurdError) {
+  // A few views with points say nothing of the others.
+  if (overall > kAbsurdError && 4 * of_diagonal.size() >= errors.size()) {
     verdicts->Refuse(
         {file, "",
          absl::StrFormat("the cameras contradict the model's own points, which lie %.0f pixels "

@@ -14,6 +14,9 @@ struct PointError {
   double of_diagonal = 0;    // the same over the picture's diagonal
 };
 
+// Whether the camera's pose is right, as far as its points tell.
+bool AgreesWithPoints(const PointError& error);
+
 // Of each view; nullopt where the data set does not say what pictures show, or says it in pixels of
 // another size. Angles between rays count, so points behind a camera are far off for every lens.
 std::vector<std::optional<PointError>> PointErrors(const std::vector<ListedView>& views);

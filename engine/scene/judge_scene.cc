@@ -23,9 +23,12 @@ constexpr size_t kMinPictures = 3;
 bool JudgePoses(PoseConvention convention, ListedViews* listed, Verdicts* verdicts) {
   const std::vector<std::optional<PointError>> errors = PointErrors(listed->views);
   std::vector<bool> known(errors.size());
-  for (size_t i = 0; i < errors.size(); ++i) known[i] = errors[i].has_value();
+  for (size_t i = 0; i < errors.size(); ++i) known[i] = errors[i] && AgreesWithPoints(*errors[i]);
   const std::vector<bool> contradicts = JudgePoints(*listed, errors, verdicts);
-  const std::vector<bool> strays = JudgePositions(*listed, known, verdicts);
+  std::vector<Pose> poses;
+  for (const ListedView& view : listed->views) poses.push_back(view.pose);
+  if (listed->flavor != SceneFlavor::kColmap) poses = PosesReadAs(convention, poses);
+  const std::vector<bool> strays = JudgePositions(*listed, poses, known, verdicts);
   std::vector<ListedView> kept;
   std::vector<bool> trusted;
   for (size_t i = 0; i < strays.size(); ++i) {

@@ -67,6 +67,7 @@ absl::StatusOr<std::string> KeyOf(const std::string& dataset,
       absl::StrAppend(&digests, *digest, " ");
     }
     if (view.orientation != 1) absl::StrAppend(&digests, "turned by ", view.orientation, " ");
+    if (view.mask_is_inverted) absl::StrAppend(&digests, "inverted ");
     lines[i] = absl::StrCat(digests, view.camera.width, " ", view.camera.height, "\n");
   });
   Sha256 key;

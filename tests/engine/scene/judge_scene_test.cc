@@ -3,6 +3,9 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -57,6 +60,16 @@ TEST(JudgeSceneTest, OneViewOfAModelThatContradictsItsPointsIsLeftOut) {
   EXPECT_EQ(judged.train.size() + judged.test.size(), 10u);
 }
 
+ListedViews Listed(const std::vector<Pose>& poses) {
+  ListedViews listed;
+  for (const Pose& pose : poses) {
+    ListedView& view = listed.views.emplace_back();
+    view.pose = pose;
+    view.file = absl::StrCat(listed.views.size(), ".png");
+  }
+  return listed;
+}
+
 TEST(JudgeSceneTest, CameraFarFromTheOthersIsKeptWhereItsPointsAreRight) {
   PlantedScene scene;
   scene.has_points = true;
@@ -65,17 +78,69 @@ TEST(JudgeSceneTest, CameraFarFromTheOthersIsKeptWhereItsPointsAreRight) {
   std::vector<SceneProblem> problems;
   std::vector<std::string> warnings;
   Verdicts verdicts(&problems, &warnings);
-  ListedViews listed;
-  for (const PlantedScene::Shot& shot : scene.shots) {
-    ListedView view;
-    view.pose = shot.pose;
-    listed.views.push_back(view);
-  }
-  listed.views[3].pose.m[1][3] = 9000;
+  std::vector<Pose> poses;
+  for (const PlantedScene::Shot& shot : scene.shots) poses.push_back(shot.pose);
+  poses[3].m[1][3] = 9000;
+  const ListedViews listed = Listed(poses);
   std::vector<bool> trusted(12, false);
-  EXPECT_TRUE(JudgePositions(listed, trusted, &verdicts)[3]);
+  EXPECT_TRUE(JudgePositions(listed, poses, trusted, &verdicts)[3]);
   trusted[3] = true;
-  EXPECT_THAT(JudgePositions(listed, trusted, &verdicts), Each(false));
+  EXPECT_THAT(JudgePositions(listed, poses, trusted, &verdicts), Each(false));
+}
+
+// A camera that looks at a point.
+Pose FacingTo(Vec3d from, Vec3d at) {
+  const double d[3] = {from[0] - at[0], from[1] - at[1], from[2] - at[2]};
+  const double length = std::hypot(d[0], d[1], d[2]), flat = std::hypot(d[0], d[1]);
+  const double back[3] = {d[0] / length, d[1] / length, d[2] / length};
+  const double right[3] = {-d[1] / flat, d[0] / flat, 0};
+  const double up[3] = {back[1] * right[2] - back[2] * right[1],
+                        back[2] * right[0] - back[0] * right[2],
+                        back[0] * right[1] - back[1] * right[0]};
+  Pose pose;
+  for (int i = 0; i < 3; ++i) {
+    pose.m[i][0] = right[i];
+    pose.m[i][1] = up[i];
+    pose.m[i][2] = back[i];
+    pose.m[i][3] = from[static_cast<size_t>(i)];
+  }
+  return pose;
+}
+
+// Around the origin at 2 units, on a turn of a circle.
+Vec3d OnCircle(double turn) { return {2 * std::cos(turn), 2 * std::sin(turn), 0.5}; }
+
+// Captures whose cameras stand in clusters, as good ones do.
+TEST(JudgeSceneTest, CapturesInClustersAreNeitherRefusedNorCut) {
+  std::map<std::string, std::vector<Pose>> captures;
+  for (int i = 0; i < 120; ++i) {
+    const double jitter = 0.003 * std::sin(i * 1.7);
+    captures["tripods"].push_back(FacingTo(OnCircle((i / 40) * 1.2 + jitter), {0, 0, 0}));
+    captures["still start"].push_back(
+        FacingTo(OnCircle(i < 80 ? jitter : 0.3 + (i - 80) * 0.05), {0, 0, 0}));
+    Pose ahead = FacingTo({0, i < 70 ? jitter : 0.5 + (i - 70) * 0.2, 1.5}, {-1e9, 0, 1.5});
+    captures["walk ahead"].push_back(ahead);
+  }
+  for (int i = 0; i < 20; ++i) {
+    const Vec3d at = OnCircle(i * 0.31);
+    captures["stereo pairs"].push_back(FacingTo(at, {0, 0, 0}));
+    captures["stereo pairs"].push_back(FacingTo({at[0] + 0.01, at[1], at[2]}, {0, 0, 0}));
+  }
+  for (const auto& [name, poses] : captures) {
+    std::vector<SceneProblem> problems;
+    std::vector<std::string> warnings;
+    Verdicts verdicts(&problems, &warnings);
+    const std::vector<bool> trusted(poses.size(), false);
+    EXPECT_THAT(JudgePositions(Listed(poses), poses, trusted, &verdicts), Each(false)) << name;
+    EXPECT_THAT(problems, IsEmpty()) << name;
+    EXPECT_THAT(warnings, IsEmpty()) << name;
+    // Of the same capture a real stray is still found.
+    std::vector<Pose> with_stray = poses;
+    with_stray[5].m[2][3] += 8000;
+    const std::vector<bool> found = JudgePositions(
+        Listed(with_stray), with_stray, std::vector<bool>(poses.size(), false), &verdicts);
+    EXPECT_TRUE(found[5]) << name;
+  }
 }
 
 TEST(JudgeSceneTest, CoordinatesOfAMapAreNamedWithAnOriginToSubtract) {
