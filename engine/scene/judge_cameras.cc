@@ -201,9 +201,9 @@ void JudgeSamePoses(const ListedViews& listed, Verdicts* verdicts) {
   }
   std::vector<size_t> same;
   for (const auto& [key, views] : groups) {
-    const bool is_of_several = std::any_of(views.begin(), views.end(), [&](size_t i) {
-      return listed.views[i].file != listed.views[views[0]].file;
-    });
+    const std::string& file = listed.views[views[0]].file;
+    const bool is_of_several = std::any_of(views.begin(), views.end(),
+                                           [&](size_t i) { return listed.views[i].file != file; });
     if (is_of_several) same.insert(same.end(), views.begin(), views.end());
   }
   if (same.empty()) return;
