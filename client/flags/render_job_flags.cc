@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "client/flags/crop_flag.h"
 #include "client/flags/names.h"
 #include "client/flags/render_plan.h"
 #include "client/flags/violations.h"
@@ -16,6 +15,7 @@
 #include "common/flag_file.h"
 #include "common/messages/path_kind.h"
 #include "common/status_macros.h"
+#include "engine/config/view_style_check.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -8,7 +8,6 @@
 #include <iterator>
 
 #include "absl/strings/str_split.h"
-#include "client/flags/crop_flag.h"
 #include "client/flags/names.h"
 #include "client/flags/violations.h"
 #include "common/edit_distance.h"
@@ -16,6 +15,7 @@
 #include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
+#include "engine/config/view_style_check.h"
 #include "engine/messages/crop_box.h"
 #include "engine/scene/image_resize.h"
 #include "engine/views/keyframe_views.h"

@@ -137,7 +137,7 @@ absl::StatusOr<ViewStyle> ParseStyle(const StyleFlags& flags) {
     note(color.status());
     if (color.ok()) style.background = *color;
   }
-  if (!flags.crop.empty() && flags.crop != "none") {
+  if (!flags.crop.empty() && flags.crop != kNoCrop) {
     const auto box = ParseOwnBox("--crop", flags.crop);
     note(box.status());
     if (box.ok()) style.crop = *box;

@@ -24,6 +24,8 @@ absl::Status CheckStyle(const ViewStyle& style);
 // A box as `x,y,z,sx,sy,sz` or with a turn `x,y,z,sx,sy,sz,qx,qy,qz,qw`. Errors: InvalidArgument
 // that starts with `flag`.
 absl::StatusOr<OwnBox> ParseOwnBox(std::string_view flag, std::string_view text);
+// In place of a box: none, also where one is kept with a model or job.
+inline constexpr std::string_view kNoCrop = "none";
 // A color: white, black or #rrggbb. Errors as above.
 absl::StatusOr<Vec3> ParseColor(std::string_view flag, std::string_view text);
 

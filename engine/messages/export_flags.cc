@@ -62,8 +62,8 @@ void SetWord(const ExportOption& option, const std::string& text, v1::ExportSpec
 
 void SetBox(const ExportOption& option, const std::string& text, v1::ExportSpec* spec) {
   spec->clear_box();
-  spec->set_whole(text == "none");
-  if (text.empty() || text == "none") return;
+  spec->set_whole(text == kNoCrop);
+  if (text.empty() || text == kNoCrop) return;
   const std::string prefix(FirstName(option.flag));
   const absl::StatusOr<OwnBox> box = ParseOwnBox(prefix, text);
   if (!box.ok()) Refuse(option, std::string(box.status().message()).substr(prefix.size() + 2));

@@ -198,11 +198,11 @@ std::vector<std::string> ExportArguments(const v1::ExportSpec& spec, const std::
     if (option.flag.empty() || !IsAsked(spec, option) || !Honors(spec.format(), option.field))
       continue;
     const std::string flag(option.flag.substr(0, option.flag.find(',')));
-    if (option.field == "format") {
-      arguments.insert(arguments.end(), {flag, ExportWord(spec.format())});
-    } else if (option.field == "frame") {
-      arguments.insert(arguments.end(), {flag, ExportWord(spec.frame())});
-    } else if (option.field == "box") {
+    const FieldDescriptor& field = FieldOf(option);
+    if (field.type() == FieldDescriptor::TYPE_ENUM) {
+      const auto* value = spec.GetReflection()->GetEnum(spec, &field);
+      arguments.insert(arguments.end(), {flag, WordOf(value->name())});
+    } else if (field.type() == FieldDescriptor::TYPE_MESSAGE) {
       // A negative number by itself would look like a flag.
       arguments.push_back(flag + "=" + CropText(spec.box()));
     } else if (IsNumber(option)) {

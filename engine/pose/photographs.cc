@@ -178,7 +178,7 @@ absl::Status CheckMasks(const std::vector<PhotoSources::Picture>& pictures,
   }
   std::vector<std::string> warnings;  // the training repeats them
   std::vector<SceneProblem> problems;
-  JudgeMasks(uses, MaskName(*masked), &warnings, &problems);
+  JudgeMasks(uses, MaskName(*masked), /*are_inverted=*/false, &warnings, &problems);
   return problems.empty() ? absl::OkStatus() : absl::InvalidArgumentError(ToString(problems[0]));
 }
 

@@ -87,7 +87,7 @@ class FrameViews {
       if (listed_.n_missing++ == 0) listed_.first_missing = picture;
       return;
     }
-    if (!image.ok()) return out.Add(prefix, std::string(image.status().message()));
+    if (!image.ok()) return out.Add(view.field, std::string(image.status().message()));
     if (!pose) return;
     view.file = *image;
     view.pose = *pose;
@@ -121,6 +121,7 @@ void ReadScanner(const SceneFolder& folder, std::vector<SceneProblem>* problems,
     const std::optional<Json> camera = text ? ParseJsonObject(*text, out) : std::nullopt;
     if (!camera) continue;
     listed->files.push_back(file);
+    if (!camera->contains(kScannerPose)) continue;  // the app did not know it
     const std::vector<Json> matrix = NumbersAt(*camera, kScannerPose, 16, "", out);
     const std::vector<Json> lens = NumbersAt(*camera, "intrinsics", 9, "", out);
     if (matrix.empty() || lens.empty()) continue;

@@ -50,10 +50,10 @@ std::string Names(const ListedViews& listed, const std::vector<size_t>& views) {
 }
 
 // Whether there are several views, all from the same position.
-bool ShareOnePosition(const std::vector<ListedView>& views) {
-  return views.size() > 1 && std::all_of(views.begin(), views.end(), [&](const ListedView& view) {
+bool ShareOnePosition(const std::vector<Pose>& poses) {
+  return poses.size() > 1 && std::all_of(poses.begin(), poses.end(), [&](const Pose& pose) {
            for (int i = 0; i < 3; ++i) {
-             if (std::abs(view.pose.m[i][3] - views[0].pose.m[i][3]) >= 1e-9) return false;
+             if (std::abs(pose.m[i][3] - poses[0].m[i][3]) >= 1e-9) return false;
            }
            return true;
          });
@@ -276,14 +276,16 @@ void JudgeOrigin(const ListedViews& listed, Verdicts* verdicts) {
 std::vector<bool> JudgePositions(const ListedViews& listed, const std::vector<Pose>& poses,
                                  const std::vector<bool>& trusted, Verdicts* verdicts) {
   std::vector<bool> none(listed.views.size(), false);
-  if (ShareOnePosition(listed.views)) return none;
+  if (ShareOnePosition(poses)) return none;
   JudgeSamePoses(listed, verdicts);
   return listed.views.size() < kMinCompared ? none : FindStrays(listed, poses, trusted, verdicts);
 }
 
 void JudgeDirections(const ListedViews& listed, const std::vector<bool>& trusted,
                      Verdicts* verdicts) {
-  if (ShareOnePosition(listed.views)) {
+  std::vector<Pose> poses;
+  for (const ListedView& view : listed.views) poses.push_back(view.pose);
+  if (ShareOnePosition(poses)) {
     verdicts->Warn({listed.source, "", "all cameras have the same position",
                     "depth cannot be learned; move between photographs"});
     return;

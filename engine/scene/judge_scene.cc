@@ -76,7 +76,8 @@ void JudgeMaskUses(const std::vector<MaskUse>& uses, SceneDescription* descripti
   }
   const auto masked = std::find_if(description->train.begin(), description->train.end(),
                                    [](const ViewDescription& v) { return !v.mask_file.empty(); });
-  JudgeMasks(uses, masked == description->train.end() ? "" : masked->mask_file,
+  const bool has_mask = masked != description->train.end();
+  JudgeMasks(uses, has_mask ? masked->mask_file : "", has_mask && masked->mask_is_inverted,
              &description->warnings, &description->problems);
 }
 

@@ -120,8 +120,11 @@ MaskUse UseOf(const ImageU8& image) {
 }
 
 void JudgeMasks(const std::vector<MaskUse>& pictures, const std::string& first_mask,
-                std::vector<std::string>* warnings, std::vector<SceneProblem>* problems) {
+                bool are_inverted, std::vector<std::string>* warnings,
+                std::vector<SceneProblem>* problems) {
   constexpr double kMinKept = 0.01, kAll = 0.9995;
+  const char* const counts = are_inverted ? "black" : "white";
+  const char* const left_out = are_inverted ? "white" : "black";
   MaskUse all;
   int n_truth = 0;
   for (const MaskUse& picture : pictures) {
@@ -138,17 +141,20 @@ void JudgeMasks(const std::vector<MaskUse>& pictures, const std::string& first_m
   const double kept = all.kept / all.n_pixels;
   if (kept > kAll) return;
   if (kept >= kMinKept) {
-    warnings->push_back(absl::StrFormat(
-        "masks leave %.0f%% of the training pictures' pixels; white is what counts", 100 * kept));
+    warnings->push_back(
+        absl::StrFormat("masks leave %.0f%% of the training pictures' pixels; %s is what counts",
+                        100 * kept, counts));
     return;
   }
   AddProblem(
       problems, first_mask, "",
       absl::StrFormat(
           "the masks leave %.2g%% of the training pictures' pixels, less than 1%%: %s", 100 * kept,
-          all.kept == 0 ? "all of them are black, and white is what counts"
-                        : "white is what counts; they are likely inverted, black for what "
-                          "they should keep"));
+          all.kept == 0
+              ? absl::StrFormat("all of them are %s, and %s is what counts", left_out, counts)
+              : absl::StrFormat("%s is what counts; they are likely inverted, %s for what they "
+                                "should keep",
+                                counts, left_out)));
 }
 
 }  // namespace nerf

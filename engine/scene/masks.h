@@ -67,8 +67,10 @@ struct MaskUse {
 MaskUse UseOf(const ImageU8& image);
 
 // Says in *warnings how much masks leave of all pictures together; below 1% in *problems, with the
-// likely cause. first_mask: a file to name. Nothing is said without masks.
+// likely cause. first_mask: a file to name. are_inverted: black is what counts. Nothing is said
+// without masks.
 void JudgeMasks(const std::vector<MaskUse>& pictures, const std::string& first_mask,
-                std::vector<std::string>* warnings, std::vector<SceneProblem>* problems);
+                bool are_inverted, std::vector<std::string>* warnings,
+                std::vector<SceneProblem>* problems);
 
 }  // namespace nerf

@@ -245,6 +245,19 @@ TEST_F(ServerExportTest, KeptBoxIsThatOfAnExportHereUnlessThereIsNone) {
   EXPECT_THAT(arguments("a.json", {"--format", "cameras"}), Not(HasSubstr("--crop")));
 }
 
+TEST_F(ServerExportTest, FolderGetsAFileOfTheFormatsName) {
+  engine_ = FakeEngine(scripts_, "shift 2\necho \"$@\" >\"$2\"\n");
+  const std::string folder = dir_ / "exports";
+  std::filesystem::create_directory(folder);
+  for (const std::string& out : {folder, folder + "/"}) {
+    const CommandResult result =
+        Run({"export", "--model", "mic", "--engine", engine_, "--out", out, "--format", "splats"});
+    EXPECT_EQ(result.exit_code, kOk) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(folder + "/splats.ply"));
+    EXPECT_TRUE(std::filesystem::remove(folder + "/splats.ply"));
+  }
+}
+
 TEST_F(ServerExportTest, WrongFlagsAreUsageErrors) {
   const auto file = [&](const char* name) { return dir_ / name; };
   const struct {

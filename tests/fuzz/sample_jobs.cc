@@ -35,6 +35,14 @@ Job Training() {
   return job;
 }
 
+internal::JobModel SampleModel(const std::string& feature, const std::string& capability) {
+  internal::JobModel model;
+  *model.mutable_blob() = ToProto(SampleBlob("model"));
+  model.set_feature(feature);
+  model.set_capability(capability);
+  return model;
+}
+
 Job Render() {
   Job job;
   job.kind = JobKind::kRender;
@@ -46,7 +54,7 @@ Job Render() {
   spec.set_height(48);
   spec.set_movie(true);
   job.render = spec;
-  job.model = {SampleBlob("model"), "style", "render+style/ngp"};
+  job.model = SampleModel("style", "render+style/ngp");
   job.render_work = NewRenderWork(spec);
   job.render_work.parts[0] = {"worker-a", 3, false};
   job.render_work.frames[17] = {{SampleBlob("a")}, 2.5};
@@ -61,7 +69,7 @@ Job Export() {
   spec.set_model("projects/default/models/m");
   spec.set_format(v1::ExportSpec::GLB);
   job.exporting = spec;
-  job.model = {SampleBlob("model"), "", "export/ngp"};
+  job.model = SampleModel("", "export/ngp");
   job.progress.mutable_export_()->set_step("surface");
   *job.export_result.emplace().add_files()->mutable_blob() = ToProto(SampleBlob("mesh"));
   return job;

@@ -159,7 +159,7 @@ struct Job {
   // Its pose job has not made its scene yet. Stays set if that fails.
   bool awaits_poses = false;
   TrainingSpec training;                          // of kind kTraining
-  JobModel model;                                 // of kinds kRender and kExport
+  internal::JobModel model;                       // of kinds kRender and kExport
   SharedMessage<v1::RenderSpec> render;           // of kind kRender, with defaults filled in
   RenderWork render_work;                         // of kind kRender
   PoseSpec pose;                                  // of kind kPose

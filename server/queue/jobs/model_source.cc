@@ -19,9 +19,13 @@ bool UsesCrop(const ModelSource& source, const FoundModel& found) {
   return !found.crop.empty() && !source.crop_feature.empty();
 }
 
-JobModel ModelOfJob(std::string_view work, const ModelSource& source, const FoundModel& found) {
-  const std::string& feature = UsesCrop(source, found) ? source.crop_feature : source.feature;
-  return {found.blob, feature, ModelCapability(work, feature, found.method)};
+internal::JobModel ModelOfJob(std::string_view work, const ModelSource& source,
+                              const FoundModel& found) {
+  internal::JobModel model;
+  *model.mutable_blob() = ToProto(found.blob);
+  model.set_feature(UsesCrop(source, found) ? source.crop_feature : source.feature);
+  model.set_capability(ModelCapability(work, model.feature(), found.method));
+  return model;
 }
 
 }  // namespace nerf

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "nerf/internal/store.pb.h"
 #include "nerf/v1/common.pb.h"
 #include "server/queue/resources/blob_ref.h"
 #include "server/queue/resources/resource_key.h"
@@ -36,20 +37,12 @@ struct FoundModel {
   uint32_t step = 0;
 };
 
-// The model that such a job is of.
-struct JobModel {
-  BlobRef blob;
-  std::string feature;     // that its workers need besides
-  std::string capability;  // of its workers
-
-  bool operator==(const JobModel&) const = default;
-};
-
 // The box in Job::crop or ModelRecord::crop, which is not empty.
 v1::CropBox BoxOf(const std::string& crop);
 // Whether the job is of the box that is kept with its model.
 bool UsesCrop(const ModelSource& source, const FoundModel& found);
 // `work` is a feature of workers: kRenderFeature.
-JobModel ModelOfJob(std::string_view work, const ModelSource& source, const FoundModel& found);
+internal::JobModel ModelOfJob(std::string_view work, const ModelSource& source,
+                              const FoundModel& found);
 
 }  // namespace nerf

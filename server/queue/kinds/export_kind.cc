@@ -38,7 +38,7 @@ class ExportPolicy : public KindPolicy {
     job.exporting = std::move(spec);
   }
 
-  std::string_view CapabilityOf(const Job& job) const override { return job.model.capability; }
+  std::string_view CapabilityOf(const Job& job) const override { return job.model.capability(); }
 
   std::string WhyNoWorker(const Job& job, const Workers& /*workers*/) const override {
     static constexpr std::pair<std::string_view, std::string_view> kLacks[] = {
@@ -48,7 +48,7 @@ class ExportPolicy : public KindPolicy {
         {kNanoVdbFeature, "NanoVDB, and nor have those built without libnanovdb-dev"}};
     std::string message = "no connected worker exports models of its method";
     for (const auto& [feature, lack] : kLacks) {
-      if (job.model.feature == feature)
+      if (job.model.feature() == feature)
         message += fmt::format(" as asked; older versions have no {}", lack);
     }
     return message;
@@ -63,11 +63,11 @@ class ExportPolicy : public KindPolicy {
   }
 
   std::vector<JobInput> InputsOf(const Job& job, const SceneRecord* /*scene*/) const override {
-    return {{job.model.blob, "its model"}};
+    return {{ToBlobRef(job.model.blob()), "its model"}};
   }
 
   void AddBlobs(const Job& job, std::vector<BlobRef>* blobs) const override {
-    if (!IsFinal(job.state)) blobs->push_back(job.model.blob);
+    if (!IsFinal(job.state)) blobs->push_back(ToBlobRef(job.model.blob()));
     if (!job.export_result.has_value()) return;
     for (const v1::ExportFile& file : job.export_result->files())
       blobs->push_back(ToBlobRef(file.blob()));

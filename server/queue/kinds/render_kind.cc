@@ -43,8 +43,8 @@ class RenderPolicy : public KindPolicy {
 
   std::string_view CapabilityOf(const Job& job) const override {
     const std::optional<uint32_t> part = NextPart(job);
-    if (!part.has_value() || !IsMoviePart(job, *part)) return job.model.capability;
-    return job.model.feature == kStyleFeature ? kStyledMovieCapability : kMovieCapability;
+    if (!part.has_value() || !IsMoviePart(job, *part)) return job.model.capability();
+    return job.model.feature() == kStyleFeature ? kStyledMovieCapability : kMovieCapability;
   }
 
   std::string WhyNoWorker(const Job& job, const Workers& /*workers*/) const override {
@@ -53,7 +53,7 @@ class RenderPolicy : public KindPolicy {
     if (capability == kMovieCapability || capability == kStyledMovieCapability) {
       message = "no connected worker has ffmpeg for the movie";
     }
-    if (job.model.feature == kStyleFeature) {
+    if (job.model.feature() == kStyleFeature) {
       message += " with alpha, a background, a box or a panorama or as EXR; older versions do not";
     }
     return message;
@@ -72,7 +72,7 @@ class RenderPolicy : public KindPolicy {
   }
 
   std::vector<JobInput> InputsOf(const Job& job, const SceneRecord* /*scene*/) const override {
-    std::vector<JobInput> inputs = {{job.model.blob, "its model"}};
+    std::vector<JobInput> inputs = {{ToBlobRef(job.model.blob()), "its model"}};
     for (size_t i = 0; i < job.render_work.frames.size(); ++i) {
       for (const BlobRef& image : job.render_work.frames[i].images) {
         inputs.push_back({image, fmt::format("frame {}", i)});
@@ -82,7 +82,7 @@ class RenderPolicy : public KindPolicy {
   }
 
   void AddBlobs(const Job& job, std::vector<BlobRef>* blobs) const override {
-    if (!IsFinal(job.state)) blobs->push_back(job.model.blob);
+    if (!IsFinal(job.state)) blobs->push_back(ToBlobRef(job.model.blob()));
     for (const FrameRecord& frame : job.render_work.frames) {
       blobs->insert(blobs->end(), frame.images.begin(), frame.images.end());
     }

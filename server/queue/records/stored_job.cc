@@ -20,12 +20,6 @@ absl::Status ReadQueueReason(std::string_view of, const std::string& name, Queue
   return absl::OkStatus();
 }
 
-void StoreModel(const JobModel& model, internal::JobModel* proto) {
-  *proto->mutable_blob() = ToProto(model.blob);
-  proto->set_feature(model.feature);
-  proto->set_capability(model.capability);
-}
-
 }  // namespace
 
 internal::JobRecord ToRecord(const Job& job) {
@@ -43,7 +37,7 @@ internal::JobRecord ToRecord(const Job& job) {
   *record.mutable_crashed_on() = {job.crashed_on.begin(), job.crashed_on.end()};
   record.set_keep_on_cancel(job.keep_on_cancel);
   if (job.end_age != absl::InfinitePast()) *record.mutable_end_age() = ToProto(job.end_age);
-  if (job.model != JobModel()) StoreModel(job.model, record.mutable_model());
+  if (job.model.has_blob()) *record.mutable_model() = job.model;
   return record;
 }
 
@@ -77,10 +71,7 @@ absl::Status FromRecord(const internal::JobRecord& record, Job* job) {
   job->crashed_on.assign(record.crashed_on().begin(), record.crashed_on().end());
   job->keep_on_cancel = record.keep_on_cancel();
   if (record.has_end_age()) job->end_age = ToTime(record.end_age());
-  if (record.has_model()) {
-    job->model = {ToBlobRef(record.model().blob()), record.model().feature(),
-                  record.model().capability()};
-  }
+  job->model = record.model();
   return RecordOf(*kind).load(record, job);
 }
 

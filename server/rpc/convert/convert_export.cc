@@ -76,7 +76,7 @@ absl::Status ParseExport(const v1::CreateJobRequest& request, RequestCheck& chec
 void FillExportOrder(const LeaseGrant& grant, v1::DesiredJob* order) {
   order->set_action(v1::DesiredJob::EXPORT);
   v1::ExportTask* task = order->mutable_model_export();
-  *task->mutable_file() = ToProto(grant.job.model.blob);
+  *task->mutable_file() = grant.job.model.blob();
   *task->mutable_product() = *grant.job.exporting;
 }
 

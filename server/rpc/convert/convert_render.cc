@@ -130,7 +130,7 @@ std::vector<v1::Camera> ExpandKeyframePath(const v1::KeyframePath& path, uint32_
 
 void AddFrames(const LeaseGrant& grant, v1::FrameRange* range) {
   const v1::RenderSpec& requested = *grant.job.render;
-  *range->mutable_file() = ToProto(grant.job.model.blob);
+  *range->mutable_file() = grant.job.model.blob();
   const v1::CameraPath& path = requested.path();
   std::vector<v1::Camera> expanded;
   if (path.has_keyframes()) {

@@ -78,7 +78,7 @@ absl::Status AddExport(const ModelRecord& model, const Job& job, TokenRecord* sh
   if (job.exporting->format() == v1::ExportSpec::FORMAT_UNSPECIFIED) {
     return InvalidFieldsError({{"share.export_job", fmt::format("{} is no export job", name)}});
   }
-  if (job.key.project != model.key.project || job.model.blob != model.blob) {
+  if (job.key.project != model.key.project || ToBlobRef(job.model.blob()) != model.blob) {
     return InvalidFieldsError({{"share.export_job", fmt::format("{} is of another model", name)}});
   }
   if (!job.export_result.has_value()) {

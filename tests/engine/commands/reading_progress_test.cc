@@ -21,6 +21,11 @@ TEST(ReadingProgressTest, SaysEveryTwoSecondsHowMuchIsLeft) {
   clock.Advance(absl::Seconds(2));
   EXPECT_EQ(progress.LineFor("digests of pictures", 5, 300),
             "reading digests of pictures: 5 of 300");
+  // Test views after training views, from 0 on as those.
+  EXPECT_FALSE(progress.LineFor("digests of pictures", 0, 40));
+  clock.Advance(absl::Seconds(2));
+  EXPECT_EQ(progress.LineFor("digests of pictures", 10, 40),
+            "reading digests of pictures: 10 of 40, about 6 s left");
 }
 
 }  // namespace

@@ -49,6 +49,15 @@ TEST(CaptureAppReaderTest, FramesOf3dScannerAppAreRead) {
   EXPECT_EQ(listed.views[4].pose.m[2][2], 1) << "OpenGL's axes";
 }
 
+TEST(CaptureAppReaderTest, FramesWithoutAPoseAreLeftOut) {
+  const TempFolder folder;
+  WriteScanner(folder);
+  folder.Write("frame_00002.json", "{\"intrinsics\":[50,0,20,0,51,15,0,0,1]}");
+  const SceneDescription scene = DescribeScene(folder.path());
+  ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_EQ(scene.train.size() + scene.test.size(), 4u);
+}
+
 TEST(CaptureAppReaderTest, CamerasOfGaussianSplattingAreReadWithOpenCvAxes) {
   const TempFolder folder;
   std::string cameras;

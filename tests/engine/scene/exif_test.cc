@@ -181,6 +181,20 @@ void WriteSideways(const TempFolder& folder, int orientation, int w, int h) {
                                       std::to_string(h) + R"(,"frames":[)" + frames + "]}");
 }
 
+TEST(ExifTest, PicturesThatTheFlagTurnedAwayFromTheirIntrinsicsNameTheFlag) {
+  const TempFolder folder;
+  WriteSideways(folder, 6, 40, 30);
+  EXPECT_TRUE(DescribeScene(folder.path()).ok());
+  SceneOptions options;
+  options.reading.apply_exif = true;
+  const SceneDescription scene = DescribeScene(folder.path(), options);
+  ASSERT_EQ(scene.problems.size(), 1u) << SummaryOf(scene.problems);
+  EXPECT_EQ(ToString(scene.problems[0]),
+            "0.jpg: EXIF orientation: 4 pictures turned upright by --apply-exif, and the "
+            "intrinsics are for the pictures as they are stored: leave out --apply-exif (setting "
+            "apply_exif=0)");
+}
+
 TEST(ExifTest, PhotographsOnTheirSideAreOneProblemThatNamesExif) {
   const TempFolder folder;
   WriteSideways(folder, 6, 30, 40);

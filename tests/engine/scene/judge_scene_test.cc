@@ -16,6 +16,7 @@
 #include "engine/scene/unposed_photographs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/scene/looking_at.h"
 #include "tests/engine/scene/planted_scene.h"
 
 namespace nerf {
@@ -88,25 +89,6 @@ TEST(JudgeSceneTest, CameraFarFromTheOthersIsKeptWhereItsPointsAreRight) {
   EXPECT_THAT(JudgePositions(listed, poses, trusted, &verdicts), Each(false));
 }
 
-// A camera that looks at a point.
-Pose FacingTo(Vec3d from, Vec3d at) {
-  const double d[3] = {from[0] - at[0], from[1] - at[1], from[2] - at[2]};
-  const double length = std::hypot(d[0], d[1], d[2]), flat = std::hypot(d[0], d[1]);
-  const double back[3] = {d[0] / length, d[1] / length, d[2] / length};
-  const double right[3] = {-d[1] / flat, d[0] / flat, 0};
-  const double up[3] = {back[1] * right[2] - back[2] * right[1],
-                        back[2] * right[0] - back[0] * right[2],
-                        back[0] * right[1] - back[1] * right[0]};
-  Pose pose;
-  for (int i = 0; i < 3; ++i) {
-    pose.m[i][0] = right[i];
-    pose.m[i][1] = up[i];
-    pose.m[i][2] = back[i];
-    pose.m[i][3] = from[static_cast<size_t>(i)];
-  }
-  return pose;
-}
-
 // Around the origin at 2 units, on a turn of a circle.
 Vec3d OnCircle(double turn) { return {2 * std::cos(turn), 2 * std::sin(turn), 0.5}; }
 
@@ -115,16 +97,16 @@ TEST(JudgeSceneTest, CapturesInClustersAreNeitherRefusedNorCut) {
   std::map<std::string, std::vector<Pose>> captures;
   for (int i = 0; i < 120; ++i) {
     const double jitter = 0.003 * std::sin(i * 1.7);
-    captures["tripods"].push_back(FacingTo(OnCircle((i / 40) * 1.2 + jitter), {0, 0, 0}));
+    captures["tripods"].push_back(LookingAt(OnCircle((i / 40) * 1.2 + jitter), {0, 0, 0}));
     captures["still start"].push_back(
-        FacingTo(OnCircle(i < 80 ? jitter : 0.3 + (i - 80) * 0.05), {0, 0, 0}));
-    Pose ahead = FacingTo({0, i < 70 ? jitter : 0.5 + (i - 70) * 0.2, 1.5}, {-1e9, 0, 1.5});
+        LookingAt(OnCircle(i < 80 ? jitter : 0.3 + (i - 80) * 0.05), {0, 0, 0}));
+    Pose ahead = LookingAt({0, i < 70 ? jitter : 0.5 + (i - 70) * 0.2, 1.5}, {-1e9, 0, 1.5});
     captures["walk ahead"].push_back(ahead);
   }
   for (int i = 0; i < 20; ++i) {
     const Vec3d at = OnCircle(i * 0.31);
-    captures["stereo pairs"].push_back(FacingTo(at, {0, 0, 0}));
-    captures["stereo pairs"].push_back(FacingTo({at[0] + 0.01, at[1], at[2]}, {0, 0, 0}));
+    captures["stereo pairs"].push_back(LookingAt(at, {0, 0, 0}));
+    captures["stereo pairs"].push_back(LookingAt({at[0] + 0.01, at[1], at[2]}, {0, 0, 0}));
   }
   for (const auto& [name, poses] : captures) {
     std::vector<SceneProblem> problems;
@@ -215,7 +197,22 @@ TEST(JudgeSceneTest, DynamicMasksLeaveOutWhatIsWhite) {
   EXPECT_EQ(loaded->train[0].image.Pixel(5, 2)[3], 0);
   EXPECT_EQ(loaded->train[0].image.Pixel(5, 20)[3], 255);
   EXPECT_THAT(loaded->warnings, Contains(HasSubstr("12 pictures have dynamic masks")));
-  EXPECT_THAT(loaded->warnings, Contains(HasSubstr("masks leave 75%")));
+  EXPECT_THAT(loaded->warnings,
+              Contains(HasSubstr("masks leave 75% of the training pictures' pixels; "
+                                 "black is what counts")));
+}
+
+TEST(JudgeSceneTest, NamesThatOnlyHoldALetterOfAMaskAreNone) {
+  for (const auto& [name, is_mask] : {std::pair{"masked_ball.png", false},
+                                      {"matterport.png", false},
+                                      {"segment_001.png", false},
+                                      {"0001_mask.png", true},
+                                      {"masks.png", true}}) {
+    PlantedScene scene;
+    scene.files[name] = *EncodePng({40, 30, 1, std::vector<uint8_t>(1200, 255)});
+    const std::vector<std::string> warnings = JudgedPlanted(scene).warnings;
+    EXPECT_EQ(warnings.size(), is_mask ? 1u : 0u) << name;
+  }
 }
 
 TEST(JudgeSceneTest, MasksThatLeaveEverythingAreNotWarnedOf) {

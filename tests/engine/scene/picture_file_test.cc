@@ -124,6 +124,32 @@ TEST_F(PictureFileTest, IsTakenAgainAsLongAsItsSourcesAreTheSame) {
   ExpectSamePictures(*file, scene, InMemory());
 }
 
+TEST_F(PictureFileTest, AMaskOfTheOtherSenseMakesOtherPictures) {
+  Scene scene;
+  ASSERT_NE(Make(&scene), nullptr);
+  const std::string picture = scene.train[0].file;
+  const auto [width, height] = std::pair(scene.train[0].image.width, scene.train[0].image.height);
+  const ImageU8 mask{width, height, 1,
+                     std::vector<uint8_t>(static_cast<size_t>(width) * height, 0)};
+  const std::filesystem::path at = std::filesystem::path(dataset_) / picture;
+  const std::string name = at.stem().string() + ".png";
+  ASSERT_THAT(WritePng(at.parent_path() / ("dynamic_mask_" + name), mask), IsOk());
+  bool decoded = false;
+  ASSERT_NE(Make(&scene, &decoded), nullptr);
+  EXPECT_TRUE(decoded);
+  ASSERT_NE(Make(&scene, &decoded), nullptr);
+  EXPECT_FALSE(decoded);
+  // The same bytes, of which now white counts: the picture is masked all over.
+  std::filesystem::remove(at.parent_path() / ("dynamic_mask_" + name));
+  const std::filesystem::path masks = at.parent_path().parent_path() / "masks";
+  std::filesystem::create_directories(masks);
+  ASSERT_THAT(WritePng(masks / name, mask), IsOk());
+  const auto file = Make(&scene, &decoded);
+  EXPECT_TRUE(decoded);
+  ASSERT_NE(file, nullptr);
+  ExpectSamePictures(*file, scene, InMemory());
+}
+
 TEST_F(PictureFileTest, ADamagedOrStrangeFileIsReplaced) {
   Scene scene;
   bool decoded = false;

@@ -4,30 +4,14 @@
 #include <numbers>
 
 #include "gtest/gtest.h"
+#include "tests/engine/scene/looking_at.h"
 
 namespace nerf {
 namespace {
 
-// A camera at `position` that looks at `target`, with +z up.
-ListedView LookAt(const Vec3d& position, const Vec3d& target) {
-  Vec3d backward, right;
-  double length = 0;
-  for (int i = 0; i < 3; ++i) {
-    backward[i] = position[i] - target[i];
-    length += backward[i] * backward[i];
-  }
-  for (double& b : backward) b /= std::sqrt(length);
-  right = {-backward[1], backward[0], 0};
-  const double across = std::hypot(right[0], right[1]);
-  for (double& r : right) r /= across;
+ListedView ViewLookingAt(const Vec3d& position, const Vec3d& target) {
   ListedView view;
-  for (int i = 0; i < 3; ++i) {
-    const int j = (i + 1) % 3, k = (i + 2) % 3;
-    view.pose.m[i][0] = right[i];
-    view.pose.m[i][1] = backward[j] * right[k] - backward[k] * right[j];
-    view.pose.m[i][2] = backward[i];
-    view.pose.m[i][3] = position[i];
-  }
+  view.pose = LookingAt(position, target);
   return view;
 }
 
@@ -38,7 +22,7 @@ ListedViews Ring() {
   const Vec3d center{10, 20, 3};
   for (int i = 0; i < 12; ++i) {
     const double angle = i * std::numbers::pi / 6;
-    listed.views.push_back(LookAt(
+    listed.views.push_back(ViewLookingAt(
         {center[0] + 8 * std::cos(angle), center[1] + 8 * std::sin(angle), center[2] + 6}, center));
   }
   return listed;
@@ -70,7 +54,7 @@ TEST(PlacementTest, CamerasThatLookApartArePlacedByWhereTheyStand) {
   ListedViews listed = Ring();
   for (ListedView& view : listed.views) {
     const Vec3d at{view.pose.m[0][3], view.pose.m[1][3], view.pose.m[2][3]};
-    view = LookAt(at, {2 * at[0] - 10, 2 * at[1] - 20, at[2]});
+    view = ViewLookingAt(at, {2 * at[0] - 10, 2 * at[1] - 20, at[2]});
   }
   SceneGeometry geometry;
   std::vector<std::string> warnings;

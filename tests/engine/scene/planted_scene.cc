@@ -5,30 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tests/engine/scene/looking_at.h"
 
 namespace nerf {
 namespace {
 
 constexpr int kShots = 12, kPoints = 40;
-
-// A camera at `from` that looks at the origin, +Z up.
-Pose LookingAtOrigin(const Vec3d& from) {
-  const double distance = std::hypot(from[0], from[1], from[2]);
-  const Vec3d back = {from[0] / distance, from[1] / distance, from[2] / distance};
-  const double flat = std::hypot(back[0], back[1]);
-  const Vec3d right = {-back[1] / flat, back[0] / flat, 0};
-  const Vec3d up = {back[1] * right[2] - back[2] * right[1],
-                    back[2] * right[0] - back[0] * right[2],
-                    back[0] * right[1] - back[1] * right[0]};
-  Pose pose;
-  for (int i = 0; i < 3; ++i) {
-    pose.m[i][0] = right[i];
-    pose.m[i][1] = up[i];
-    pose.m[i][2] = back[i];
-    pose.m[i][3] = from[i];
-  }
-  return pose;
-}
 
 Vec3d PointAt(int i) {
   return {0.6 * std::sin(1.7 * i), 0.6 * std::cos(2.3 * i), 0.5 * std::sin(0.9 * i)};
@@ -70,8 +52,9 @@ PlantedScene::PlantedScene() {
   for (int i = 0; i < kShots; ++i) {
     const double angle = 2 * std::numbers::pi * i / kShots;
     const std::string name = absl::StrFormat("shot_%02d.png", i);
-    shots.push_back(
-        {name, name, LookingAtOrigin({4 * std::cos(angle), 4 * std::sin(angle), 1 + 0.1 * i}), ""});
+    shots.push_back({name, name,
+                     LookingAt({4 * std::cos(angle), 4 * std::sin(angle), 1 + 0.1 * i}, {0, 0, 0}),
+                     ""});
     true_poses_.push_back(shots.back().pose);
   }
 }

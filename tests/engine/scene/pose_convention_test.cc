@@ -7,33 +7,13 @@
 #include "engine/scene/scene_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/scene/looking_at.h"
 #include "tests/engine/scene/scene_fixture.h"
 
 namespace nerf {
 namespace {
 
 using ::testing::HasSubstr;
-
-// A camera at `from` that looks at `at`, z up.
-Pose LookingAt(const Vec3d& from, const Vec3d& at) {
-  Vec3d back;
-  double length = 0;
-  for (int i = 0; i < 3; ++i) length += std::pow(from[i] - at[i], 2);
-  for (int i = 0; i < 3; ++i) back[i] = (from[i] - at[i]) / std::sqrt(length);
-  const double across = std::hypot(back[0], back[1]);
-  const Vec3d right = {-back[1] / across, back[0] / across, 0};
-  const Vec3d up = {back[1] * right[2] - back[2] * right[1],
-                    back[2] * right[0] - back[0] * right[2],
-                    back[0] * right[1] - back[1] * right[0]};
-  Pose pose;
-  for (int i = 0; i < 3; ++i) {
-    pose.m[i][0] = right[i];
-    pose.m[i][1] = up[i];
-    pose.m[i][2] = back[i];
-    pose.m[i][3] = from[i];
-  }
-  return pose;
-}
 
 // Two rings of different heights around a place that is not the origin.
 std::vector<Pose> Capture(double degrees = 360) {

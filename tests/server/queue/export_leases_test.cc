@@ -64,7 +64,7 @@ TEST_F(ExportLeasesTest, FilesThatItsHolderNamesEndTheJobAndAreKeptWithIt) {
   EXPECT_EQ(created->exporting->checkpoint(), "projects/default/jobs/trained/checkpoints/7");
   const LeaseGrant grant = *Acquire();
   EXPECT_EQ(grant.job.kind, JobKind::kExport);
-  EXPECT_EQ(grant.job.model.blob, QueueHarness::Blob("model 7"));
+  EXPECT_EQ(ToBlobRef(grant.job.model.blob()), QueueHarness::Blob("model 7"));
   internal::JobProgress progress;
   progress.mutable_export_()->set_step("surface");
   ASSERT_THAT(leases().ReportProgress(grant.lease, progress), IsOk());

@@ -207,6 +207,14 @@ TEST(RecordsTest, NewTrainingComesBack) {
   EXPECT_EQ(read->training.workers, WorkerCount());
 }
 
+internal::JobModel ModelOf(const std::string& feature, const std::string& capability) {
+  internal::JobModel model;
+  *model.mutable_blob() = ToProto(QueueHarness::Blob("model"));
+  model.set_feature(feature);
+  model.set_capability(capability);
+  return model;
+}
+
 Job RenderJob() {
   Job job;
   job.key = {"default", "film"};
@@ -218,7 +226,7 @@ Job RenderJob() {
   spec.add_channels(v1::DEPTH);
   spec.set_movie(true);
   job.render = spec;
-  job.model = {QueueHarness::Blob("model"), "style", "render+style/ngp"};
+  job.model = ModelOf("style", "render+style/ngp");
   job.render_work = NewRenderWork(spec);
   job.render_work.parts[0] = {"worker-a", 3, false};
   job.render_work.parts[1] = {"", 2, true};
@@ -234,7 +242,7 @@ TEST(RecordsTest, RenderJobComesBackWithItsPartsAndFrames) {
   ASSERT_THAT(read, IsOk());
   ExpectSame(*read, job);
   EXPECT_EQ(read->kind, JobKind::kRender);
-  EXPECT_EQ(read->model, job.model);
+  EXPECT_TRUE(AreEqual(read->model, job.model));
   EXPECT_EQ(read->render_work, job.render_work);
   EXPECT_EQ(read->progress.frames_done(), 1u);
   ExpectAllStored(job, And({"job.render."}));
@@ -247,7 +255,7 @@ TEST(RecordsTest, ExportJobComesBackWithItsModelAndFiles) {
   Job job;
   job.key = {"default", "mesh"};
   job.kind = JobKind::kExport;
-  job.model = {QueueHarness::Blob("model"), "export-2", "export+export-2/ngp"};
+  job.model = ModelOf("export-2", "export+export-2/ngp");
   job.expected_bytes = 9.1e6;
   v1::ExportSpec spec;
   spec.set_format(v1::ExportSpec::GLB);
@@ -261,7 +269,7 @@ TEST(RecordsTest, ExportJobComesBackWithItsModelAndFiles) {
   ASSERT_THAT(read, IsOk());
   ExpectSame(*read, job);
   EXPECT_EQ(read->kind, JobKind::kExport);
-  EXPECT_EQ(read->model, job.model);
+  EXPECT_TRUE(AreEqual(read->model, job.model));
   EXPECT_EQ(read->expected_bytes, job.expected_bytes);
   EXPECT_EQ(read->progress.export_().step(), "surface");
   ExpectAllStored(job, And({"job.export.", "job.export_status."}));

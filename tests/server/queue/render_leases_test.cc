@@ -66,7 +66,7 @@ class RenderLeasesTest : public testing::Test {
 
 TEST_F(RenderLeasesTest, TwoWorkersShareAJobAndEveryFrameIsStoredOnce) {
   ASSERT_THAT(harness_.queue->Create(Spec("film", 20)), IsOk());
-  EXPECT_EQ(Get("film").model.blob, QueueHarness::Blob("model 7"));
+  EXPECT_EQ(ToBlobRef(Get("film").model.blob()), QueueHarness::Blob("model 7"));
   const auto first = Acquire("worker-a"), second = Acquire("worker-b");
   ASSERT_TRUE(first.has_value() && second.has_value());
   EXPECT_NE(first->lease.part, second->lease.part);
