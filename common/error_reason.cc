@@ -10,7 +10,7 @@ namespace nerf {
 namespace {
 
 constexpr char kReasonUrl[] = "nerfd/error_reason";
-constexpr char kViolationsUrl[] = "nerfd/field_violations";
+constexpr char kProblemsUrl[] = "nerfd/problems";
 constexpr char kMissingBlobsUrl[] = "nerfd/missing_blobs";
 // A message names this many problems; the payload carries all of them.
 constexpr size_t kMaxProblemsInMessage = 8;
@@ -45,33 +45,31 @@ std::optional<ErrorReason> GetReason(const absl::Status& status) {
   return result;
 }
 
-absl::Status InvalidFieldsError(std::vector<FieldViolation> violations) {
+absl::Status InvalidFieldsError(const std::vector<Problem>& problems) {
   std::string message;
   std::vector<std::string> strings;
-  for (size_t i = 0; i < violations.size(); ++i) {
+  for (size_t i = 0; i < problems.size(); ++i) {
     if (i < kMaxProblemsInMessage) {
-      absl::StrAppend(&message, i == 0 ? "" : "; ", violations[i].field,
-                      violations[i].field.empty() ? "" : ": ", violations[i].description);
+      absl::StrAppend(&message, i == 0 ? "" : "; ", problems[i].field,
+                      problems[i].field.empty() ? "" : ": ", problems[i].message);
     }
-    strings.push_back(violations[i].field);
-    strings.push_back(violations[i].description);
+    strings.push_back(problems[i].field);
+    strings.push_back(problems[i].message);
   }
-  if (violations.size() > kMaxProblemsInMessage) {
-    absl::StrAppend(&message, "; and ", violations.size() - kMaxProblemsInMessage, " more");
-  }
+  if (problems.size() > kMaxProblemsInMessage)
+    absl::StrAppend(&message, "; and ", problems.size() - kMaxProblemsInMessage, " more");
   absl::Status status = absl::InvalidArgumentError(message);
-  status.SetPayload(kViolationsUrl, absl::Cord(PackStrings(strings)));
+  status.SetPayload(kProblemsUrl, absl::Cord(PackStrings(strings)));
   return WithReason(std::move(status), reason::kFieldInvalid);
 }
 
-std::vector<FieldViolation> GetFieldViolations(const absl::Status& status) {
-  const auto strings = GetStrings(status, kViolationsUrl);
-  std::vector<FieldViolation> violations;
-  if (!strings.has_value()) return violations;
-  for (size_t i = 0; i + 1 < strings->size(); i += 2) {
-    violations.push_back({(*strings)[i], (*strings)[i + 1]});
-  }
-  return violations;
+std::vector<Problem> GetProblems(const absl::Status& status) {
+  const auto strings = GetStrings(status, kProblemsUrl);
+  std::vector<Problem> problems;
+  if (!strings.has_value()) return problems;
+  for (size_t i = 0; i + 1 < strings->size(); i += 2)
+    problems.emplace_back((*strings)[i], (*strings)[i + 1]);
+  return problems;
 }
 
 absl::Status BlobsMissingError(const std::vector<std::string>& blob_names) {

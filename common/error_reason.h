@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -60,11 +61,18 @@ struct ErrorReason {
   ErrorMetadata metadata;  // facts a program can use, e.g. current_epoch
 };
 
-// One wrong field of a request: `field` is its path ("files[3].path"; empty where it is none of
-// them), `description` what it must be.
-struct FieldViolation {
-  std::string field;
-  std::string description;
+// One thing that is wrong with a request, with the flags of a command or with a data set.
+struct Problem {
+  Problem(std::string field, std::string message)
+      : field(std::move(field)), message(std::move(message)) {}
+  Problem(std::string file, std::string field, std::string message)
+      : file(std::move(file)), field(std::move(field)), message(std::move(message)) {}
+
+  std::string file;     // of a data set, relative to its folder; empty: the folder, or no data set
+  std::string field;    // "files[3].path", "--steps", "line 12"; empty: none of them
+  std::string message;  // what is wrong, or what it must be
+
+  bool operator==(const Problem&) const = default;
 };
 
 // Attaches reason and metadata to an error as a payload; an OK status stays as it is. A second call
@@ -74,12 +82,12 @@ absl::Status WithReason(absl::Status status, std::string_view reason, ErrorMetad
 // What WithReason attached; nullopt when nothing (readable) is attached.
 std::optional<ErrorReason> GetReason(const absl::Status& status);
 
-// InvalidArgument FIELD_INVALID that lists every violation, in its message and as a payload.
-// Requires: at least one violation.
-absl::Status InvalidFieldsError(std::vector<FieldViolation> violations);
+// InvalidArgument FIELD_INVALID that lists every problem by field, in its message and as a payload.
+// Requires: at least one, none of a file.
+absl::Status InvalidFieldsError(const std::vector<Problem>& problems);
 
-// The violations of InvalidFieldsError; empty for every other status.
-std::vector<FieldViolation> GetFieldViolations(const absl::Status& status);
+// The problems of InvalidFieldsError; empty for every other status.
+std::vector<Problem> GetProblems(const absl::Status& status);
 
 // FailedPrecondition BLOBS_MISSING that lists blobs by name ("blobs/{sha256}/{size}"), in its
 // message and as a payload. Requires: at least one.

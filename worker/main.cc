@@ -265,7 +265,7 @@ int Run(Flags flags, absl::Duration exit_when_idle) {
 
   // What flags name, before the cache folder is made.
   const absl::StatusOr<ChannelOptions> connection = Connection(&flags);
-  if (!GetFieldViolations(connection.status()).empty()) {
+  if (!GetProblems(connection.status()).empty()) {
     return FailUsage(std::string(connection.status().message()));
   }
   if (!connection.ok()) return Fail(ToCallResult(connection.status()));

@@ -4,10 +4,10 @@
 #include "client/calls/session.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "client/flags/violations.h"
 #include "client/kinds/job_words.h"
 #include "client/show/resource_printers.h"
 #include "common/exit_code.h"
+#include "common/problems.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -57,13 +57,13 @@ int WithJobRequest(Session& session, const JobFlags& flags, const absl::Status& 
     const absl::Status printed = PrintSettings(flags, session.printer());
     return printed.ok() ? kOk : session.FailUsage(printed);
   }
-  Violations violations;
+  Problems problems;
   v1::CreateJobRequest request;
-  violations.AddOrAssign(BuildJobRequest(flags, session.flags().project, *session.io().random),
-                         &request);
-  violations.Add(SetDeadlines(flags, session.io().clock->WallNow(), request.mutable_job()));
-  violations.Add(of_command);
-  if (!violations.empty()) return session.FailUsage(violations.ToStatus());
+  problems.AddOrAssign(BuildJobRequest(flags, session.flags().project, *session.io().random),
+                       &request);
+  problems.Add(SetDeadlines(flags, session.io().clock->WallNow(), request.mutable_job()));
+  problems.Add(of_command);
+  if (!problems.empty()) return session.FailUsage(problems.Result());
   return create(request);
 }
 

@@ -12,11 +12,11 @@
 #include "client/flags/deadline_flag.h"
 #include "client/flags/job_label_flags.h"
 #include "client/flags/names.h"
-#include "client/flags/violations.h"
 #include "common/amount.h"
 #include "common/edit_distance.h"
 #include "common/error_reason.h"
 #include "common/messages/training_config.h"
+#include "common/problems.h"
 #include "common/status_macros.h"
 #include "engine/config/setting_list.h"
 #include "engine/config/start_rank.h"
@@ -68,70 +68,69 @@ std::string MethodOf(const JobFlags& flags) {
   return flags.method.empty() ? TrainConfig().method : flags.method;
 }
 
-void SetMethod(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
+void SetMethod(const JobFlags& flags, v1::TrainingConfig* config, Problems* problems) {
   config->set_method(flags.method);
   const absl::StatusOr<TrainConfig> defaults = DefaultConfig(MethodOf(flags));
-  if (!defaults.ok()) violations->Add("--method", WithoutField(defaults.status()));
+  if (!defaults.ok()) problems->Add("--method", WithoutField(defaults.status()));
 }
 
-void SetBackground(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
+void SetBackground(const JobFlags& flags, v1::TrainingConfig* config, Problems* problems) {
   if (flags.background.empty()) return;
   const auto background = ParseBackgroundWord(flags.background);
   if (!background.has_value()) {
     constexpr std::string_view kKnown[] = {"auto", "white", "black", "random"};
-    return violations->Add("--background", NotOneOf(flags.background, kKnown));
+    return problems->Add("--background", NotOneOf(flags.background, kKnown));
   }
   config->set_background(*background);
 }
 
 void SetInit(const JobFlags& flags, const std::string& project, v1::TrainingConfig* config,
-             Violations* violations) {
+             Problems* problems) {
   if (flags.init.empty()) return;
   if (flags.init == kAutoStart || flags.init == kNoStart) {
     return config->mutable_init()->set_model(flags.init);
   }
   if (LooksLikeCheckpoint(flags.init)) {
     const auto name = ExpandCheckpointName(flags.init, project, /*newest_allowed=*/false);
-    if (!name.ok()) return violations->Add("--init", name.status());
+    if (!name.ok()) return problems->Add("--init", name.status());
     config->mutable_init()->set_checkpoint(*name);
   } else {
     const auto name = ExpandName(ResourceKind::kModel, flags.init, project);
     if (!name.ok()) {
-      violations->Add("--init",
-                      Quoted(flags.init) + " is neither a model nor a checkpoint JOB/STEP");
+      problems->Add("--init", Quoted(flags.init) + " is neither a model nor a checkpoint JOB/STEP");
       return;
     }
     config->mutable_init()->set_model(*name);
   }
 }
 
-void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
+void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Problems* problems) {
   // A wrong method has its violation already.
   TrainConfig checked = DefaultConfig(MethodOf(flags)).value_or(TrainConfig());
   std::set<std::string> seen;
   for (const std::string& setting : SettingsIn(flags.settings)) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) {
-      violations->Add("--set", Quoted(setting) + " is not of the form key=value");
+      problems->Add("--set", Quoted(setting) + " is not of the form key=value");
       continue;
     }
     const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);
     if (!seen.insert(key).second) {
-      violations->Add("--set", Quoted(key) + " is given twice");
+      problems->Add("--set", Quoted(key) + " is given twice");
       continue;
     }
     if (absl::Status status = SetConfigField(key, value, &checked); !status.ok()) {
-      violations->Add("--set", status);
+      problems->Add("--set", status);
       continue;
     }
     (*config->mutable_settings())[key] = value;
   }
   const auto set = [&](const char* flag, const char* key, const std::string& value) {
     if (!seen.insert(key).second) {
-      return violations->Add(flag, fmt::format("is given by --set {}, too", key));
+      return problems->Add(flag, fmt::format("is given by --set {}, too", key));
     }
     if (absl::Status status = SetConfigField(key, value, &checked); !status.ok()) {
-      return violations->Add(flag, WithoutField(status));
+      return problems->Add(flag, WithoutField(status));
     }
     (*config->mutable_settings())[key] = value;
   };
@@ -140,8 +139,8 @@ void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* 
     double side = 0;
     if (!absl::SimpleAtod(flags.max_side, &side)) side = ParseAmount(flags.max_side).value_or(0);
     if (side < 0 || side > kMaxSide) {
-      violations->Add("--max-side",
-                      fmt::format("{} is not between 0 and {}", Quoted(flags.max_side), kMaxSide));
+      problems->Add("--max-side",
+                    fmt::format("{} is not between 0 and {}", Quoted(flags.max_side), kMaxSide));
     } else {
       set("--max-side", "max_side", flags.max_side);
     }
@@ -149,7 +148,7 @@ void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* 
   if (!flags.poses.empty()) set("--poses", "poses", flags.poses);
   if (flags.apply_exif) set("--apply-exif", "apply_exif", "1");
   if (flags.no_eval) set("--no-eval", "evaluate", "0");
-  if (absl::Status status = CheckConfig(checked); !status.ok()) violations->Add("--set", status);
+  if (absl::Status status = CheckConfig(checked); !status.ok()) problems->Add("--set", status);
 }
 
 // "ngp (default) or ngp-autograd".
@@ -165,7 +164,7 @@ std::string MethodHelp() {
 
 }  // namespace
 
-void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
+void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Problems* problems) {
   const auto set = [&](const char* flag, const std::string& text, BudgetKind kind) {
     if (text.empty()) return;
     TrainConfig checked;
@@ -173,12 +172,11 @@ void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* v
     const std::optional<double> amount = ParseBudget(kind, text);
     checked.budget.amount = amount.value_or(0);
     if (!amount.has_value()) {
-      violations->Add(flag,
-                      Quoted(text) + (kind == BudgetKind::kSeconds
-                                          ? " is not a time above 0, such as 90, 90s or 5m"
-                                          : " is not a number above 0, such as 20000 or 40M"));
+      problems->Add(flag, Quoted(text) + (kind == BudgetKind::kSeconds
+                                              ? " is not a time above 0, such as 90, 90s or 5m"
+                                              : " is not a number above 0, such as 20000 or 40M"));
     } else if (absl::Status status = CheckConfig(checked); !status.ok()) {
-      violations->Add(flag, status);
+      problems->Add(flag, status);
     } else {
       SetBudget({std::string(BudgetKindName(kind)), checked.budget.amount}, config);
     }
@@ -273,22 +271,21 @@ absl::StatusOr<std::optional<int>> ParseTestEvery(const std::string& text) {
 }
 
 absl::Status SetDeadlines(const JobFlags& flags, absl::Time now, v1::Job* job) {
-  Violations violations;
+  Problems problems;
   if (!flags.start_by.empty()) {
-    violations.AddOrAssign(ParseDeadline("--start-by", flags.start_by, now),
-                           job->mutable_start_by_time());
+    problems.AddOrAssign(ParseDeadline("--start-by", flags.start_by, now),
+                         job->mutable_start_by_time());
   }
   if (!flags.end_by.empty()) {
-    violations.AddOrAssign(ParseDeadline("--end-by", flags.end_by, now),
-                           job->mutable_end_by_time());
+    problems.AddOrAssign(ParseDeadline("--end-by", flags.end_by, now), job->mutable_end_by_time());
   }
-  return violations.ToStatus();
+  return problems.Result();
 }
 
 absl::StatusOr<v1::CreateJobRequest> BuildJobRequest(const JobFlags& flags,
                                                      const std::string& project,
                                                      RandomSource& random) {
-  Violations violations;
+  Problems problems;
   v1::CreateJobRequest request;
   v1::Job& job = *request.mutable_job();
   v1::TrainingSpec& spec = *job.mutable_training();
@@ -297,44 +294,44 @@ absl::StatusOr<v1::CreateJobRequest> BuildJobRequest(const JobFlags& flags,
   if (absl::StatusOr<std::string> parent = ProjectName(project); parent.ok()) {
     request.set_parent(*parent);
   } else {
-    violations.Add("--project", parent.status());
+    problems.Add("--project", parent.status());
   }
-  SetMethod(flags, &config, &violations);
-  TakeBudget(flags, &config, &violations);
+  SetMethod(flags, &config, &problems);
+  TakeBudget(flags, &config, &problems);
   config.set_seed(TrainConfig().seed);
   if (uint32_t seed = 0; flags.seed.empty()) {
   } else if (absl::SimpleAtoi(flags.seed, &seed)) {
     config.set_seed(seed);
   } else {
-    violations.Add("--seed", Quoted(flags.seed) + " is not a whole number from 0 to 2^32 - 1");
+    problems.Add("--seed", Quoted(flags.seed) + " is not a whole number from 0 to 2^32 - 1");
   }
-  SetBackground(flags, &config, &violations);
+  SetBackground(flags, &config, &problems);
   if (const auto test_every = ParseTestEvery(flags.test_every); !test_every.ok()) {
-    violations.Add("--test-every", test_every.status());
+    problems.Add("--test-every", test_every.status());
   } else if (test_every->has_value()) {
     config.set_test_every(static_cast<uint32_t>(**test_every));
   }
-  SetInit(flags, project, &config, &violations);
-  SetSettings(flags, &config, &violations);
+  SetInit(flags, project, &config, &problems);
+  SetSettings(flags, &config, &problems);
 
-  violations.Add(CheckDisplayName("--display-name", flags.display_name));
+  problems.Add(CheckDisplayName("--display-name", flags.display_name));
   job.set_display_name(flags.display_name);
   if (!flags.id.empty() && !IsResourceId(flags.id)) {
     const std::string proposed = ProposedId(flags.id);
-    violations.Add("--id",
-                   fmt::format("{} is not 1 to 63 of a-z, 0-9 and -, beginning with a letter{}",
-                               Quoted(flags.id), proposed.empty() ? "" : ": try " + proposed));
+    problems.Add("--id",
+                 fmt::format("{} is not 1 to 63 of a-z, 0-9 and -, beginning with a letter{}",
+                             Quoted(flags.id), proposed.empty() ? "" : ": try " + proposed));
   }
   request.set_job_id(flags.id);
   if (absl::StatusOr<std::string> id = RequestIdOrNew(flags.request_id, random); id.ok()) {
     request.set_request_id(*id);
   } else {
-    violations.Add("--request-id", Quoted(flags.request_id) + " is not a UUID4");
+    problems.Add("--request-id", Quoted(flags.request_id) + " is not a UUID4");
   }
   if (!flags.priority.empty()) {
     const absl::StatusOr<int> priority = ParsePriority(flags.priority);
     if (priority.ok()) job.set_priority(*priority);
-    violations.Add(priority.status());
+    problems.Add(priority.status());
   }
   if (!flags.workers.empty()) {
     const auto workers = ParseWorkers(flags.workers);
@@ -342,15 +339,15 @@ absl::StatusOr<v1::CreateJobRequest> BuildJobRequest(const JobFlags& flags,
       spec.mutable_workers()->set_min(workers->first);
       spec.mutable_workers()->set_max(workers->second);
     }
-    violations.Add(workers.status());
+    problems.Add(workers.status());
   }
   for (const std::string& text : flags.labels) {
     const auto label = ParseLabel(text);
     if (label.ok()) (*job.mutable_labels())[label->first] = label->second;
-    violations.Add(label.status());
+    problems.Add(label.status());
   }
   request.set_validate_only(flags.validate_only);
-  NERF_RETURN_IF_ERROR(violations.ToStatus());
+  NERF_RETURN_IF_ERROR(problems.Result());
   return request;
 }
 

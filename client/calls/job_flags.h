@@ -9,9 +9,9 @@
 #include "absl/time/time.h"
 #include "client/calls/preview.h"
 #include "client/flags/new_resource_flags.h"
-#include "client/flags/violations.h"
 #include "client/show/printer.h"
 #include "common/ids.h"
+#include "common/problems.h"
 #include "nerf/v1/job_service.pb.h"
 
 namespace CLI {
@@ -39,7 +39,7 @@ void AddJobFlags(CLI::App& app, JobFlags* flags);
 // --steps, --samples and --seconds, which exclude each other; also of AddJobFlags.
 void AddBudgetFlags(CLI::App& app, JobFlags* flags);
 // Sets the budget that they name, if they name one.
-void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations);
+void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Problems* problems);
 
 // --poses and --apply-exif, of every command that reads a data set's folder.
 void AddReadingFlags(CLI::App& app, std::string* poses, bool* apply_exif);

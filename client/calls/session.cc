@@ -32,8 +32,8 @@ namespace {
 constexpr absl::Duration kMaxReconnectPause = absl::Seconds(1);
 
 // True for a field that comes from a file, not from a flag.
-bool IsOfFile(const FieldViolation& violation) {
-  const std::string_view field = violation.field;
+bool IsOfFile(const Problem& problem) {
+  const std::string_view field = problem.field;
   return field.starts_with("files") || field.starts_with("camera.") || field == "upload";
 }
 
@@ -340,9 +340,9 @@ int Session::Fail(const absl::Status& status) {
   }
   // A wrong field comes from a flag or from a file.
   if (why.has_value() && why->reason == reason::kFieldInvalid) {
-    const std::vector<FieldViolation> violations = GetFieldViolations(status);
+    const std::vector<Problem> problems = GetProblems(status);
     const bool of_files =
-        !violations.empty() && std::all_of(violations.begin(), violations.end(), IsOfFile);
+        !problems.empty() && std::all_of(problems.begin(), problems.end(), IsOfFile);
     return of_files ? kBadData : kUsage;
   }
   // DATA_LOSS concerns the server's data, not the caller's.

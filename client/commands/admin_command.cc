@@ -15,12 +15,12 @@
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
 #include "client/flags/time_flag.h"
-#include "client/flags/violations.h"
 #include "client/show/printer.h"
 #include "client/show/resource_printers.h"
 #include "client/show/text_table.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
+#include "common/problems.h"
 #include "common/status_macros.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 
@@ -133,7 +133,7 @@ int ShowProject(Session& session, const std::string& id) {
 
 absl::StatusOr<v1::UpdateProjectRequest> BuildUpdate(const ProjectFlags& flags) {
   v1::UpdateProjectRequest request;
-  Violations violations;
+  Problems problems;
   v1::Project::Quota& quota = *request.mutable_project()->mutable_quota();
   v1::Project::Retention& kept = *request.mutable_project()->mutable_retention();
   google::protobuf::FieldMask& mask = *request.mutable_update_mask();
@@ -160,7 +160,7 @@ absl::StatusOr<v1::UpdateProjectRequest> BuildUpdate(const ProjectFlags& flags) 
     mask.add_paths(path);
     if (text == "none") return;  // the field without a value removes the limit
     absl::Duration age;
-    violations.AddOrAssign(ParseTimeFlag(flag, text), &age);
+    problems.AddOrAssign(ParseTimeFlag(flag, text), &age);
     (kept.*field)()->set_seconds(absl::ToInt64Seconds(age));
   };
   set_age("--ended-job-age", flags.ended_job_age, "retention.ended_job_age",
@@ -170,9 +170,9 @@ absl::StatusOr<v1::UpdateProjectRequest> BuildUpdate(const ProjectFlags& flags) 
   set_age("--model-age", flags.model_age, "retention.model_age",
           &v1::Project::Retention::mutable_model_age);
   if (mask.paths().empty()) {
-    violations.Add("", "admin project update needs a setting, such as --max-queued-jobs 100");
+    problems.Add("", "admin project update needs a setting, such as --max-queued-jobs 100");
   }
-  NERF_RETURN_IF_ERROR(violations.ToStatus());
+  NERF_RETURN_IF_ERROR(problems.Result());
   return request;
 }
 

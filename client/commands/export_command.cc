@@ -21,7 +21,6 @@
 #include "client/flags/names.h"
 #include "client/flags/render_job_flags.h"
 #include "client/flags/text_format.h"
-#include "client/flags/violations.h"
 #include "client/kinds/job_words.h"
 #include "client/kinds/kind_view.h"
 #include "client/show/resource_printers.h"
@@ -30,6 +29,7 @@
 #include "common/ids.h"
 #include "common/messages/camera_path_text.h"
 #include "common/places.h"
+#include "common/problems.h"
 #include "common/status_macros.h"
 #include "engine/messages/export_flags.h"
 #include "engine/messages/export_options.h"
@@ -56,7 +56,7 @@ struct ClientExportFlags {
 
 // Fills in the format and the path. Errors: InvalidArgument that names every wrong flag.
 absl::Status FillAndCheck(ClientExportFlags* flags) {
-  Violations wrong;
+  Problems wrong;
   v1::ExportSpec& spec = flags->asked.spec;
   if (flags->job.empty() == flags->model.empty()) wrong.Add("", "name one of --model and --job");
   if (!flags->keyframes.empty()) {
@@ -67,8 +67,7 @@ absl::Status FillAndCheck(ClientExportFlags* flags) {
     asked.set_frames(flags->frames);
     asked.set_loop(flags->loop);
   }
-  for (const FieldViolation& problem : CheckExportFlags("--keyframes", &flags->asked))
-    wrong.Add(problem.field, problem.description);
+  wrong.Add(CheckExportFlags("--keyframes", &flags->asked));
   std::error_code ignored;
   std::string& out = flags->asked.out;
   const bool is_folder = out.ends_with('/') || std::filesystem::is_directory(out, ignored);
@@ -77,7 +76,7 @@ absl::Status FillAndCheck(ClientExportFlags* flags) {
   if (spec.format() == v1::ExportSpec::VIEWS && !flags->file().ends_with(".zip"))
     wrong.Add("--out", "of views must end in .zip");
   if (!flags->file().empty()) wrong.Add(CheckFolderOfFile("--out", flags->file()));
-  return wrong.ToStatus();
+  return wrong.Result();
 }
 
 // Errors: InvalidArgument that names the flag.

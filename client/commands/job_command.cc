@@ -13,10 +13,10 @@
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
 #include "client/flags/names.h"
-#include "client/flags/violations.h"
 #include "client/kinds/job_printers.h"
 #include "client/kinds/kind_view.h"
 #include "common/exit_code.h"
+#include "common/problems.h"
 #include "common/status_macros.h"
 #include "common/usage_error.h"
 #include "fmt/format.h"
@@ -37,19 +37,18 @@ struct TrainedScene {
 // of the watch.
 absl::StatusOr<TrainedScene> SceneOf(const Session& session, const JobFlags& flags,
                                      const TrainedScene& typed, bool watch) {
-  Violations violations;
+  Problems problems;
   TrainedScene names;
   const std::string& project = session.flags().project;
   if (typed.scene.empty() == typed.pose_job.empty()) {
-    violations.Add("", "job create needs the name of a scene, or --pose-job");
+    problems.Add("", "job create needs the name of a scene, or --pose-job");
   } else if (!typed.scene.empty()) {
-    violations.AddOrAssign(ExpandName(ResourceKind::kScene, typed.scene, project), &names.scene);
+    problems.AddOrAssign(ExpandName(ResourceKind::kScene, typed.scene, project), &names.scene);
   } else {
-    violations.AddOrAssign(ExpandName(ResourceKind::kJob, typed.pose_job, project),
-                           &names.pose_job);
+    problems.AddOrAssign(ExpandName(ResourceKind::kJob, typed.pose_job, project), &names.pose_job);
   }
-  violations.Add(CheckWatchFlags(session, flags, watch));
-  NERF_RETURN_IF_ERROR(violations.ToStatus());
+  problems.Add(CheckWatchFlags(session, flags, watch));
+  NERF_RETURN_IF_ERROR(problems.Result());
   return names;
 }
 

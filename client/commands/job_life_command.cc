@@ -16,8 +16,8 @@
 #include "client/flags/job_label_flags.h"
 #include "client/flags/names.h"
 #include "client/flags/new_resource_flags.h"
-#include "client/flags/violations.h"
 #include "common/exit_code.h"
+#include "common/problems.h"
 #include "common/status_macros.h"
 #include "engine/config/view_style_check.h"
 #include "engine/messages/crop_box.h"
@@ -122,8 +122,8 @@ struct ExtendFlags : RetryFlags {
 
 int ExtendJob(Session& session, const std::string& text, const ExtendFlags& flags) {
   v1::TrainingConfig config;
-  Violations violations;
-  TakeBudget(flags.total, &config, &violations);
+  Problems problems;
+  TakeBudget(flags.total, &config, &problems);
   v1::ExtendJobRequest request;
   switch (config.budget_case()) {
     case v1::TrainingConfig::kSteps:
@@ -136,11 +136,10 @@ int ExtendJob(Session& session, const std::string& text, const ExtendFlags& flag
       request.set_seconds(config.seconds());
       break;
     case v1::TrainingConfig::BUDGET_NOT_SET:
-      violations.Add("", "job extend needs a new total: --samples, --steps or --seconds");
+      problems.Add("", "job extend needs a new total: --samples, --steps or --seconds");
       break;
   }
-  if (const absl::Status status = violations.ToStatus(); !status.ok())
-    return session.FailUsage(status);
+  if (const absl::Status status = problems.Result(); !status.ok()) return session.FailUsage(status);
   return GoOn(session, text, flags, &JobStub::ExtendJob, request);
 }
 
@@ -152,7 +151,7 @@ struct UpdateFlags {
 
 absl::StatusOr<v1::UpdateJobRequest> BuildUpdate(const UpdateFlags& flags, absl::Time now) {
   v1::UpdateJobRequest request;
-  Violations violations;
+  Problems problems;
   v1::Job& job = *request.mutable_job();
   google::protobuf::FieldMask& mask = *request.mutable_update_mask();
   job.set_etag(flags.etag);
@@ -162,39 +161,39 @@ absl::StatusOr<v1::UpdateJobRequest> BuildUpdate(const UpdateFlags& flags, absl:
   }
   if (!flags.priority.empty()) {
     int priority = 0;
-    violations.AddOrAssign(ParsePriority(flags.priority), &priority);
+    problems.AddOrAssign(ParsePriority(flags.priority), &priority);
     job.set_priority(priority);
     mask.add_paths("priority");
   }
   for (const std::string& text : flags.labels) {
     std::pair<std::string, std::string> label;
-    violations.AddOrAssign(ParseLabel(text), &label);
+    problems.AddOrAssign(ParseLabel(text), &label);
     (*job.mutable_labels())[label.first] = label.second;
     mask.add_paths("labels." + label.first);
   }
   // "none" names the field without a value, which removes the deadline.
   if (!flags.start_by.empty()) mask.add_paths("start_by_time");
   if (!flags.start_by.empty() && flags.start_by != "none") {
-    violations.AddOrAssign(ParseDeadline("--start-by", flags.start_by, now),
-                           job.mutable_start_by_time());
+    problems.AddOrAssign(ParseDeadline("--start-by", flags.start_by, now),
+                         job.mutable_start_by_time());
   }
   if (!flags.end_by.empty()) mask.add_paths("end_by_time");
   if (!flags.end_by.empty() && flags.end_by != "none") {
-    violations.AddOrAssign(ParseDeadline("--end-by", flags.end_by, now), job.mutable_end_by_time());
+    problems.AddOrAssign(ParseDeadline("--end-by", flags.end_by, now), job.mutable_end_by_time());
   }
   if (!flags.crop.empty()) mask.add_paths("training.crop");
   if (!flags.crop.empty() && flags.crop != kNoCrop) {
     OwnBox box;
-    violations.AddOrAssign(ParseOwnBox("--crop", flags.crop), &box);
+    problems.AddOrAssign(ParseOwnBox("--crop", flags.crop), &box);
     *job.mutable_training()->mutable_crop() = ToMessage(box);
   }
   for (const std::string& key : flags.removed_labels) mask.add_paths("labels." + key);
   if (mask.paths().empty()) {
-    violations.Add("",
-                   "job update needs --display-name, --priority, --start-by, --end-by, --crop, "
-                   "--label or --remove-label");
+    problems.Add("",
+                 "job update needs --display-name, --priority, --start-by, --end-by, --crop, "
+                 "--label or --remove-label");
   }
-  NERF_RETURN_IF_ERROR(violations.ToStatus());
+  NERF_RETURN_IF_ERROR(problems.Result());
   return request;
 }
 

@@ -10,21 +10,21 @@
 #include "client/commands/commands.h"
 #include "client/flags/names.h"
 #include "client/flags/render_job_flags.h"
-#include "client/flags/violations.h"
 #include "client/kinds/kind_view.h"
 #include "common/exit_code.h"
+#include "common/problems.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
 int QueueRender(Session& session, const RenderJobFlags& flags, bool wait, const std::string& out) {
-  Violations violations;
+  Problems problems;
   const auto request = BuildRenderJobRequest(flags, session.flags().project, *session.io().random);
-  if (!GetFieldViolations(request.status()).empty()) violations.Add(request.status());
-  violations.Add(CheckJobOut(out));
-  if (request.ok()) violations.Add(JobFiles(session, out).Check(request->job()));
-  if (!violations.empty()) return session.FailUsage(violations.ToStatus());
+  if (!GetProblems(request.status()).empty()) problems.Add(request.status());
+  problems.Add(CheckJobOut(out));
+  if (request.ok()) problems.Add(JobFiles(session, out).Check(request->job()));
+  if (!problems.empty()) return session.FailUsage(problems.Result());
   if (!request.ok()) return session.Fail(request.status());
   const auto job = CreateJob(session, *request);
   if (!job.ok()) return session.Fail(job.status());

@@ -67,7 +67,7 @@ v1::ValidateSceneResponse ValidationOf(const SceneDescription& description) {
   validation.set_ok(description.ok());
   const std::string report = CheckReportText(description);
   validation.set_summary(report.substr(0, report.find('\n')));
-  for (const SceneProblem& problem : description.problems) {
+  for (const Problem& problem : description.problems) {
     v1::SceneProblem& added = *validation.add_problems();
     added.set_file(problem.file);
     added.set_field(problem.field);

@@ -18,10 +18,10 @@
 #include "client/commands/commands.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "client/flags/violations.h"
 #include "client/kinds/job_words.h"
 #include "common/exit_code.h"
 #include "common/places.h"
+#include "common/problems.h"
 #include "common/sha256.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
@@ -87,16 +87,16 @@ std::string DownscaledSide(const SceneDescription& scene, int factor) {
 // What is wrong with the command line, but for the flags of the job.
 absl::Status CheckTrainFlags(const Session& session, const TrainFlags& flags,
                              const std::string& dir) {
-  Violations violations;
-  if (dir.empty()) violations.Add("", "train needs a folder with a data set; try examples/mic");
-  violations.Add(CheckWatchFlags(session, flags, !flags.detach));
+  Problems problems;
+  if (dir.empty()) problems.Add("", "train needs a folder with a data set; try examples/mic");
+  problems.Add(CheckWatchFlags(session, flags, !flags.detach));
   if (flags.pose == "server" && flags.downscale > 0) {
-    violations.Add("--downscale", "needs the pictures here: name --max-side, or --pose local");
+    problems.Add("--downscale", "needs the pictures here: name --max-side, or --pose local");
   }
   if (flags.photographs.AnyGiven() && !dir.empty() && !IsUnposed(dir) && !IsFilm(dir)) {
-    violations.Add("--camera, --mask-below", "are of photographs without poses");
+    problems.Add("--camera, --mask-below", "are of photographs without poses");
   }
-  return violations.ToStatus();
+  return problems.Result();
 }
 
 int SubmitAndWatch(Session& session, const TrainFlags& flags, const v1::CreateJobRequest& request,

@@ -11,8 +11,8 @@
 #include "client/flags/io.h"
 #include "client/flags/names.h"
 #include "client/flags/time_flag.h"
-#include "client/flags/violations.h"
 #include "common/edit_distance.h"
+#include "common/problems.h"
 #include "common/server_address.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
@@ -86,35 +86,35 @@ void AddGlobalFlags(CLI::App& app, RawGlobalFlags* raw) {
 
 absl::StatusOr<GlobalFlags> ResolveGlobalFlags(const RawGlobalFlags& raw, const Io& io) {
   GlobalFlags flags = raw.flags;
-  Violations violations;
-  violations.AddOrAssign(ParseWord<OutputFormat>("--output", raw.json ? "json" : raw.output,
-                                                 {{"table", OutputFormat::kTable},
-                                                  {"json", OutputFormat::kJson},
-                                                  {"jsonl", OutputFormat::kJsonLines},
-                                                  {"name", OutputFormat::kName}}),
-                         &flags.output);
-  violations.AddOrAssign(ParseWord<ProgressMode>("--progress", raw.progress,
-                                                 {{"auto", AutomaticProgress(flags, io)},
-                                                  {"bar", ProgressMode::kBar},
-                                                  {"plain", ProgressMode::kPlain},
-                                                  {"json", ProgressMode::kJson},
-                                                  {"none", ProgressMode::kNone}}),
-                         &flags.progress);
+  Problems problems;
+  problems.AddOrAssign(ParseWord<OutputFormat>("--output", raw.json ? "json" : raw.output,
+                                               {{"table", OutputFormat::kTable},
+                                                {"json", OutputFormat::kJson},
+                                                {"jsonl", OutputFormat::kJsonLines},
+                                                {"name", OutputFormat::kName}}),
+                       &flags.output);
+  problems.AddOrAssign(ParseWord<ProgressMode>("--progress", raw.progress,
+                                               {{"auto", AutomaticProgress(flags, io)},
+                                                {"bar", ProgressMode::kBar},
+                                                {"plain", ProgressMode::kPlain},
+                                                {"json", ProgressMode::kJson},
+                                                {"none", ProgressMode::kNone}}),
+                       &flags.progress);
   flags.prints_events = flags.output == OutputFormat::kJsonLines;
   const bool output_is_given = raw.json || raw.output_option->count() > 0;
   if (flags.progress == ProgressMode::kJson && !output_is_given) {
     flags.output = OutputFormat::kJsonLines;
   }
   if (!raw.timeout.empty()) {
-    violations.AddOrAssign(ParseTimeFlag("--timeout", raw.timeout), &flags.timeout);
+    problems.AddOrAssign(ParseTimeFlag("--timeout", raw.timeout), &flags.timeout);
   }
   flags.color =
       io.out_is_terminal && !io.dumb_terminal && !raw.no_color && !IsSetInEnvironment("NO_COLOR");
   flags.project_is_given = raw.project_option->count() > 0;
-  violations.Add(ApplyContext(raw.server_option->count() > 0, &flags));
-  violations.Add(CheckServerAddress(flags.server));
-  violations.Add(ProjectName(flags.project).status());
-  NERF_RETURN_IF_ERROR(violations.ToStatus());
+  problems.Add(ApplyContext(raw.server_option->count() > 0, &flags));
+  problems.Add(CheckServerAddress(flags.server));
+  problems.Add(ProjectName(flags.project).status());
+  NERF_RETURN_IF_ERROR(problems.Result());
   return flags;
 }
 

@@ -5,7 +5,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "client/flags/names.h"
-#include "client/flags/violations.h"
+#include "common/problems.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -29,11 +29,11 @@ absl::StatusOr<std::string> RequestIdOrNew(const std::string& text, RandomSource
 }
 
 absl::Status CompleteNewResourceFlags(NewResourceFlags* flags, RandomSource& random) {
-  Violations violations;
-  violations.AddOrAssign(RequestIdOrNew(flags->request_id, random), &flags->request_id);
-  if (!flags->id.empty()) violations.Add(CheckResourceId("--id", flags->id));
-  violations.Add(CheckDisplayName("--display-name", flags->display_name));
-  return violations.ToStatus();
+  Problems problems;
+  problems.AddOrAssign(RequestIdOrNew(flags->request_id, random), &flags->request_id);
+  if (!flags->id.empty()) problems.Add(CheckResourceId("--id", flags->id));
+  problems.Add(CheckDisplayName("--display-name", flags->display_name));
+  return problems.Result();
 }
 
 }  // namespace nerf

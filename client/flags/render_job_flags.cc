@@ -9,11 +9,11 @@
 #include "absl/strings/str_split.h"
 #include "client/flags/names.h"
 #include "client/flags/render_plan.h"
-#include "client/flags/violations.h"
 #include "common/edit_distance.h"
 #include "common/file_io.h"
 #include "common/flag_file.h"
 #include "common/messages/path_kind.h"
+#include "common/problems.h"
 #include "common/status_macros.h"
 #include "engine/config/view_style_check.h"
 #include "fmt/format.h"
@@ -165,38 +165,38 @@ absl::StatusOr<v1::CreateJobRequest> BuildRenderJobRequest(const RenderJobFlags&
                                                            const std::string& project,
                                                            RandomSource& random) {
   v1::CreateJobRequest request;
-  Violations violations;
-  violations.AddOrAssign(ProjectName(project), request.mutable_parent());
+  Problems problems;
+  problems.AddOrAssign(ProjectName(project), request.mutable_parent());
   request.set_request_id(NewUuid4(random));
   request.set_job_id(flags.id);
   v1::RenderSpec& spec = *request.mutable_job()->mutable_render();
-  violations.Add(CheckDisplayName("--name", flags.name));
+  problems.Add(CheckDisplayName("--name", flags.name));
   request.mutable_job()->set_display_name(flags.name);
   if (flags.model.empty() == flags.job.empty()) {
-    violations.Add("", "job render needs the name of a model, or --job");
+    problems.Add("", "job render needs the name of a model, or --job");
   } else if (!flags.model.empty()) {
-    violations.AddOrAssign(ExpandName(ResourceKind::kModel, flags.model, project),
-                           spec.mutable_model());
+    problems.AddOrAssign(ExpandName(ResourceKind::kModel, flags.model, project),
+                         spec.mutable_model());
   } else {
-    violations.AddOrAssign(ExpandCheckpointName(flags.job, project, /*newest_allowed=*/true),
-                           spec.mutable_checkpoint());
+    problems.AddOrAssign(ExpandCheckpointName(flags.job, project, /*newest_allowed=*/true),
+                         spec.mutable_checkpoint());
   }
-  violations.Add(SetScenePath(flags, &spec));
+  problems.Add(SetScenePath(flags, &spec));
   spec.set_fps(flags.fps);
   spec.set_movie(!flags.no_movie);
   spec.set_images(flags.images || flags.no_movie);
-  violations.Add(AddChannels(flags.channels, &spec));
+  problems.Add(AddChannels(flags.channels, &spec));
   const bool is_exr = flags.format == "exr";
   spec.set_format(is_exr ? v1::EXR : v1::PNG);
   if (is_exr && !flags.no_movie) {
-    violations.Add("--format", "exr: a movie is made of PNG frames; name --no-movie, too");
+    problems.Add("--format", "exr: a movie is made of PNG frames; name --no-movie, too");
   }
   ViewStyle style;
-  violations.AddOrAssign(ParseStyle(flags.style), &style);
+  problems.AddOrAssign(ParseStyle(flags.style), &style);
   if (style != ViewStyle()) *spec.mutable_style() = ToProto(style);
   if (flags.style.crop == kNoCrop) spec.mutable_style()->set_whole(true);
-  if (absl::Status size = SetSize(flags, style, &spec); !size.ok()) violations.Add("--width", size);
-  NERF_RETURN_IF_ERROR(violations.ToStatus());
+  if (absl::Status size = SetSize(flags, style, &spec); !size.ok()) problems.Add("--width", size);
+  NERF_RETURN_IF_ERROR(problems.Result());
   NERF_RETURN_IF_ERROR(SetKeyframePath(flags, &spec));
   return request;
 }

@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_split.h"
 #include "client/flags/names.h"
-#include "client/flags/violations.h"
 #include "common/edit_distance.h"
 #include "common/messages/path_kind.h"
 #include "common/nearest_path.h"
+#include "common/problems.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/config/view_style_check.h"
@@ -254,29 +254,29 @@ std::string RenderPlan::PhotographOf(size_t i) const {
 
 absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& flags, const std::string& project) {
   RenderPlan plan;
-  Violations violations;
-  violations.Add(SetSource(flags, project, &plan.request));
-  violations.AddOrAssign(ParseChannels(flags.channels), &plan.channels);
-  violations.Add(SetFormat(flags, &plan));
+  Problems problems;
+  problems.Add(SetSource(flags, project, &plan.request));
+  problems.AddOrAssign(ParseChannels(flags.channels), &plan.channels);
+  problems.Add(SetFormat(flags, &plan));
   const bool lacks_color = !plan.channels.empty() && !plan.HasColor();
   ViewStyle style;
-  violations.AddOrAssign(ParseStyle(flags.style), &style);
+  problems.AddOrAssign(ParseStyle(flags.style), &style);
   if (style.panorama.has_value()) {
     const auto size = PanoramaSize(style.panorama->stereo, {flags.width, flags.height});
-    if (!size.ok()) violations.Add("--width", size.status());
+    if (!size.ok()) problems.Add("--width", size.status());
   }
-  if (flags.sheet && lacks_color) violations.Add("--sheet", "needs rgb among --channels");
+  if (flags.sheet && lacks_color) problems.Add("--sheet", "needs rgb among --channels");
   if (flags.out.empty() && flags.video.empty()) {
-    violations.Add("", "render needs --out or --video");
+    problems.Add("", "render needs --out or --video");
   }
   if (style != ViewStyle()) *plan.request.mutable_style() = ToProto(style);
   if (flags.style.crop == kNoCrop) plan.request.mutable_style()->set_whole(true);
-  if (!flags.video.empty()) violations.Add(CheckVideoPath(flags.video, plan.VideoContentOf()));
+  if (!flags.video.empty()) problems.Add(CheckVideoPath(flags.video, plan.VideoContentOf()));
   if (!flags.video.empty() && lacks_color) {
-    violations.Add("--video", "needs rgb among --channels");
+    problems.Add("--video", "needs rgb among --channels");
   }
-  violations.Add(SetPath(flags, &plan));
-  NERF_RETURN_IF_ERROR(violations.ToStatus());
+  problems.Add(SetPath(flags, &plan));
+  NERF_RETURN_IF_ERROR(problems.Result());
   for (const RenderChannelName& channel : plan.channels) plan.request.add_channels(channel.value);
   plan.request.set_width(flags.width);
   plan.request.set_height(flags.height);

@@ -28,32 +28,32 @@ std::string Dump(const nlohmann::ordered_json& json) {
 }  // namespace
 
 void PrintError(const absl::Status& status, std::string_view project, std::ostream& err) {
-  const std::vector<FieldViolation> violations = GetFieldViolations(status);
+  const std::vector<Problem> problems = GetProblems(status);
   const std::optional<ErrorReason> reason = GetReason(status);
   std::string message = WithShortNames(
       WithNoun(PlainLines({status.message().data(), status.message().size()})), project);
-  // The message of several violations is the list that follows anyway.
-  if (violations.size() > 1) message = fmt::format("{} fields are wrong", violations.size());
+  // The message of several problems is the list that follows anyway.
+  if (problems.size() > 1) message = fmt::format("{} fields are wrong", problems.size());
   if (message.empty()) message = "the call failed without a message";
   err << "nerfctl: " << message << " ("
       << PlainText(reason.has_value() ? reason->reason : absl::StatusCodeToString(status.code()))
       << ")\n";
-  if (violations.size() == 1 && message.find(violations[0].description) != std::string::npos) {
+  if (problems.size() == 1 && message.find(problems[0].message) != std::string::npos) {
     return;
   }
-  for (const FieldViolation& violation : violations) {
-    err << "  " << PlainText(violation.field) << ": "
-        << WithShortNames(PlainText(violation.description), project) << '\n';
+  for (const Problem& problem : problems) {
+    err << "  " << PlainText(problem.field) << ": "
+        << WithShortNames(PlainText(problem.message), project) << '\n';
   }
 }
 
 void PrintUsageError(const absl::Status& status, std::string_view command, std::ostream& err) {
-  const std::vector<FieldViolation> violations = GetFieldViolations(status);
-  for (const FieldViolation& violation : violations) {
-    err << "nerfctl: " << PlainText(violation.field) << (violation.field.empty() ? "" : ": ")
-        << PlainText(violation.description) << '\n';
+  const std::vector<Problem> problems = GetProblems(status);
+  for (const Problem& problem : problems) {
+    err << "nerfctl: " << PlainText(problem.field) << (problem.field.empty() ? "" : ": ")
+        << PlainText(problem.message) << '\n';
   }
-  if (violations.empty()) {
+  if (problems.empty()) {
     err << "nerfctl: " << PlainLines({status.message().data(), status.message().size()}) << '\n';
   }
   err << fmt::format("  run `{} --help` for usage\n", command);
@@ -67,9 +67,8 @@ std::string ErrorJson(const absl::Status& status) {
     json["reason"] = reason->reason;
   }
   json["message"] = std::string(status.message());
-  for (const FieldViolation& violation : GetFieldViolations(status)) {
-    json["violations"].push_back(
-        {{"field", violation.field}, {"description", violation.description}});
+  for (const Problem& problem : GetProblems(status)) {
+    json["violations"].push_back({{"field", problem.field}, {"description", problem.message}});
   }
   return Dump(json);
 }

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/problems.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
@@ -42,18 +42,16 @@ std::string BlobResourceName(const v1::BlobRef& blob) {
 }
 
 absl::Status CheckBlobRef(std::string_view field, const v1::BlobRef& blob) {
-  std::vector<FieldViolation> violations;
+  Problems problems;
   if (!IsSha256Hex(blob.sha256())) {
-    violations.push_back(
-        {fmt::format("{}.sha256", field), "must be 64 lower-case hexadecimal characters"});
+    problems.Add(fmt::format("{}.sha256", field), "must be 64 lower-case hexadecimal characters");
   }
   // The comparison is false for NaN.
   if (!(blob.size_bytes() >= 0 && blob.size_bytes() <= kMaxBlobBytes) ||
       blob.size_bytes() != std::floor(blob.size_bytes())) {
-    violations.push_back(
-        {fmt::format("{}.size_bytes", field), "must be a whole number from 0 to 2^53"});
+    problems.Add(fmt::format("{}.size_bytes", field), "must be a whole number from 0 to 2^53");
   }
-  return violations.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations));
+  return problems.Result();
 }
 
 }  // namespace nerf

@@ -65,12 +65,12 @@ google::rpc::Status ToRpcStatus(const absl::Status& status) {
     }
     result.add_details()->PackFrom(error_info);
   }
-  if (const auto violations = GetFieldViolations(status); !violations.empty()) {
+  if (const auto violations = GetProblems(status); !violations.empty()) {
     google::rpc::BadRequest bad_request;
-    for (const FieldViolation& violation : violations) {
+    for (const Problem& violation : violations) {
       auto* added = bad_request.add_field_violations();
       added->set_field(ToUtf8(violation.field));
-      added->set_description(ToUtf8(violation.description));
+      added->set_description(ToUtf8(violation.message));
     }
     result.add_details()->PackFrom(bad_request);
   }
@@ -109,12 +109,12 @@ absl::Status FromRpcStatus(const google::rpc::Status& rpc_status) {
       found = ErrorReason{error_info.reason(),
                           {error_info.metadata().begin(), error_info.metadata().end()}};
     } else if (detail.UnpackTo(&bad_request) && bad_request.field_violations_size() > 0) {
-      std::vector<FieldViolation> violations;
+      std::vector<Problem> problems;
       for (const auto& violation : bad_request.field_violations()) {
-        violations.push_back({violation.field(), violation.description()});
+        problems.emplace_back(violation.field(), violation.description());
       }
       // Only its payload is copied; code and message stay the sender's.
-      const absl::Status carrier = InvalidFieldsError(std::move(violations));
+      const absl::Status carrier = InvalidFieldsError(problems);
       carrier.ForEachPayload(
           [&](auto url, const absl::Cord& payload) { status.SetPayload(url, payload); });
     } else if (detail.UnpackTo(&failure)) {

@@ -174,7 +174,7 @@ absl::Status ShowChoices(const DoctorFlags& flags, const std::stop_token& stop) 
     TrainRequest request;
     request.dataset = DatasetOf(*flags.dataset);
     request.follow_links = true;
-    std::vector<SceneProblem> problems;
+    Problems problems;
     NERF_ASSIGN_OR_RETURN(session, OpenTrainingSession(request, &pool, &problems, stop));
     for (const std::string& warning : session->scene.warnings)
       fmt::print(stderr, "warning: {}\n", warning);

@@ -47,8 +47,8 @@ absl::StatusOr<ExportRequest> RequestOf(EngineExportFlags flags) {
   const auto add = [&](std::string_view flag, std::string_view words) {
     errors.Add(absl::InvalidArgumentError(fmt::format("{}: {}", flag, words)));
   };
-  for (const FieldViolation& wrong : CheckExportFlags("--camera", &flags.asked))
-    add(wrong.field, wrong.description);
+  for (const Problem& wrong : CheckExportFlags("--camera", &flags.asked))
+    add(wrong.field, wrong.message);
   const ExportFormat format = spec.format();
   const auto refuse = [&](bool is_given, std::string_view flag) {
     if (is_given) add(flag, "has no effect on " + v1::ExportSpec::Format_Name(format));
@@ -66,7 +66,7 @@ absl::StatusOr<ExportRequest> RequestOf(EngineExportFlags flags) {
   static_assert(v1::ExportSpec::OPENCV - v1::ExportSpec::DATASET ==
                 static_cast<int>(AxesName::kOpenCv));
   request.axes = static_cast<AxesName>(request.spec.frame() - v1::ExportSpec::DATASET);
-  std::vector<FieldViolation> checked;
+  Problems checked;
   if (spec.has_box()) request.own_box = ReadCropBox("box", spec.box(), &checked);
   request.own_density = flags.density;
   request.time = static_cast<float>(flags.time);

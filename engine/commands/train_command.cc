@@ -22,7 +22,7 @@
 #include "engine/config/start_rank.h"
 #include "engine/protocol/json.h"
 #include "engine/scene/placement_file.h"
-#include "engine/scene/scene_problem.h"
+#include "engine/scene/problem_text.h"
 #include "engine/training/device.h"
 #include "engine/training/device_monitor.h"
 #include "engine/training/exception_border.h"
@@ -214,7 +214,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   if (ranks != nullptr) request.group = ranks->group();
   ReadingProgress progress(&clock);
   if (!flags.json) request.on_pictures = std::ref(progress);
-  std::vector<SceneProblem> problems;  // the first of them are in the status
+  Problems problems;  // the first of them are in the status
   auto session = OpenTrainingSession(request, &pool, &problems, signals->token());
   if (ranks != nullptr) {
     NERF_RETURN_IF_ERROR(ranks->Agree(session.status(), session.ok() ? session->get() : nullptr));

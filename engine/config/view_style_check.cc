@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/edit_distance.h"
 #include "common/status_macros.h"
@@ -21,25 +20,23 @@ constexpr double kMinStyleLength = 1e-9;  // of a side
 constexpr double kMaxTurnError = 1e-3;    // of a quaternion's length
 constexpr int64_t kDefaultPanoramaWidth = 2048;
 
-void AddBoxProblems(const OwnBox& box, std::vector<StyleProblem>* problems) {
+void AddBoxProblems(const OwnBox& box, Problems* problems) {
   for (int axis = 0; axis < 3; ++axis) {
     if (!(std::abs(box.center[axis]) <= kMaxStyleLength)) {
-      problems->push_back(
-          {fmt::format("crop.center[{}]", axis), "must be a finite number up to 1e9"});
+      problems->Add(fmt::format("crop.center[{}]", axis), "must be a finite number up to 1e9");
     }
     const double half = 0.5 * box.size[axis];
     if (!(box.size[axis] >= kMinStyleLength && box.size[axis] <= kMaxStyleLength)) {
-      problems->push_back({fmt::format("crop.size[{}]", axis), "must be above 0 and at most 1e9"});
+      problems->Add(fmt::format("crop.size[{}]", axis), "must be above 0 and at most 1e9");
     } else if (static_cast<float>(box.center[axis] + half) ==
                static_cast<float>(box.center[axis] - half)) {
-      problems->push_back(
-          {fmt::format("crop.size[{}]", axis), "is too short for numbers of its place"});
+      problems->Add(fmt::format("crop.size[{}]", axis), "is too short for numbers of its place");
     }
   }
   double squares = 0;
   for (const double number : box.turn) squares += number * number;
   if (!(std::abs(std::sqrt(squares) - 1) <= kMaxTurnError)) {
-    problems->push_back({"crop.turn", "must be a quaternion x, y, z, w of length 1"});
+    problems->Add("crop.turn", "must be a quaternion x, y, z, w of length 1");
   }
 }
 
@@ -50,33 +47,24 @@ absl::Status Invalid(std::string_view flag, std::string_view text, std::string_v
 
 }  // namespace
 
-std::vector<StyleProblem> ProblemsOf(const ViewStyle& style) {
-  std::vector<StyleProblem> problems;
+Problems ProblemsOf(const ViewStyle& style) {
+  Problems problems;
   if (style.background.has_value()) {
     for (int i = 0; i < 3; ++i) {
       const float part = (*style.background)[i];
-      if (!(part >= 0 && part <= 1))
-        problems.push_back({fmt::format("background[{}]", i), "must be 0 to 1"});
+      problems.Require(part >= 0 && part <= 1, fmt::format("background[{}]", i), "must be 0 to 1");
     }
   }
   if (style.crop.has_value()) AddBoxProblems(*style.crop, &problems);
   if (!style.panorama.has_value()) return problems;
   const double eyes = style.panorama->eye_distance;
   if (style.panorama->stereo == StereoLayout::kMono) {
-    if (eyes != 0) problems.push_back({"panorama.eye_distance", "must be 0 without stereo"});
-  } else if (!(eyes > 0 && eyes <= kMaxStyleLength)) {
-    problems.push_back({"panorama.eye_distance",
-                        "must be above 0 with stereo, in the data set's unit: 0.063 in meters"});
+    problems.Require(eyes == 0, "panorama.eye_distance", "must be 0 without stereo");
+  } else {
+    problems.Require(eyes > 0 && eyes <= kMaxStyleLength, "panorama.eye_distance",
+                     "must be above 0 with stereo, in the data set's unit: 0.063 in meters");
   }
   return problems;
-}
-
-absl::Status CheckStyle(const ViewStyle& style) {
-  std::vector<std::string> words;
-  for (const StyleProblem& problem : ProblemsOf(style))
-    words.push_back(fmt::format("{}: {}", problem.field, problem.message));
-  if (words.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrJoin(words, "; "));
 }
 
 absl::StatusOr<OwnBox> ParseOwnBox(std::string_view flag, std::string_view text) {
@@ -96,7 +84,7 @@ absl::StatusOr<OwnBox> ParseOwnBox(std::string_view flag, std::string_view text)
   }
   ViewStyle style;
   style.crop = box;
-  const std::vector<StyleProblem> problems = ProblemsOf(style);
+  const Problems problems = ProblemsOf(style);
   if (problems.empty()) return box;
   return absl::InvalidArgumentError(
       fmt::format("{}: {} {}", flag, problems[0].field.substr(std::string_view("crop.").size()),
@@ -128,33 +116,23 @@ absl::StatusOr<StereoLayout> ParseStereo(std::string_view flag, std::string_view
 
 absl::StatusOr<ViewStyle> ParseStyle(const StyleFlags& flags) {
   ViewStyle style;
-  std::vector<std::string> wrong;
-  const auto note = [&](const absl::Status& status) {
-    if (!status.ok()) wrong.emplace_back(status.message());
-  };
-  if (!flags.background.empty()) {
-    const auto color = ParseColor("--background", flags.background);
-    note(color.status());
-    if (color.ok()) style.background = *color;
-  }
-  if (!flags.crop.empty() && flags.crop != kNoCrop) {
-    const auto box = ParseOwnBox("--crop", flags.crop);
-    note(box.status());
-    if (box.ok()) style.crop = *box;
-  }
+  Problems wrong;
+  if (!flags.background.empty())
+    wrong.AddOrAssign(ParseColor("--background", flags.background), &style.background);
+  if (!flags.crop.empty() && flags.crop != kNoCrop)
+    wrong.AddOrAssign(ParseOwnBox("--crop", flags.crop), &style.crop);
   const auto stereo = ParseStereo("--stereo", flags.stereo);
-  note(stereo.status());
+  wrong.Add(stereo.status());
   if (flags.panorama) style.panorama = {stereo.value_or(StereoLayout::kMono), flags.eye_distance};
   const bool has_stereo = stereo.ok() && *stereo != StereoLayout::kMono;
-  if (has_stereo && !flags.panorama) wrong.emplace_back("--stereo: needs --panorama");
+  wrong.Require(!has_stereo || flags.panorama, "--stereo", "needs --panorama");
   if (stereo.ok()) {
     ViewStyle eyes;
     eyes.panorama = {*stereo, flags.eye_distance};
-    for (const StyleProblem& problem : ProblemsOf(eyes))
-      wrong.push_back(fmt::format("--eye-distance: {}", problem.message));
+    for (const Problem& problem : ProblemsOf(eyes)) wrong.Add("--eye-distance", problem.message);
   }
-  if (wrong.empty()) return style;
-  return absl::InvalidArgumentError(absl::StrJoin(wrong, "; "));
+  NERF_RETURN_IF_ERROR(wrong.Result());
+  return style;
 }
 
 absl::StatusOr<ViewSize> PanoramaSize(StereoLayout stereo, ViewSize asked) {

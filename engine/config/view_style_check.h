@@ -2,24 +2,18 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/problems.h"
 #include "engine/base/view_style.h"
 #include "engine/config/view_limits.h"
 
 namespace nerf {
 
-// What is wrong with a style: the field ("crop.size[1]") and why.
-struct StyleProblem {
-  std::string field, message;
-};
-// Every problem, the same for client, server and engine: numbers that are not finite or beyond 1e9,
-// sides that are not above 0, a turn that is no quaternion of length 1, colors beyond 0 to 1, eyes
-// without a distance.
-std::vector<StyleProblem> ProblemsOf(const ViewStyle& style);
-// InvalidArgument with every problem, if there is one.
-absl::Status CheckStyle(const ViewStyle& style);
+// Every problem by field ("crop.size[1]"), the same for client, server and engine: numbers that are
+// not finite or beyond 1e9, sides that are not above 0, a turn that is no quaternion of length 1,
+// colors beyond 0 to 1, eyes without a distance.
+Problems ProblemsOf(const ViewStyle& style);
 
 // A box as `x,y,z,sx,sy,sz` or with a turn `x,y,z,sx,sy,sz,qx,qy,qz,qw`. Errors: InvalidArgument
 // that starts with `flag`.

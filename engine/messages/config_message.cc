@@ -28,10 +28,9 @@ Budget BudgetOf(const v1::TrainingConfig& message, const Budget& otherwise, std:
 }  // namespace
 
 TrainConfig ReadConfig(std::string_view field, const v1::TrainingConfig& message,
-                       std::vector<FieldViolation>* violations) {
+                       Problems* problems) {
   const auto require = [&](const absl::Status& status, std::string_view name) {
-    if (status.ok()) return;
-    violations->push_back({fmt::format("{}.{}", field, name), std::string(status.message())});
+    problems->Add(fmt::format("{}.{}", field, name), status);
   };
   const absl::StatusOr<TrainConfig> of_method =
       DefaultConfig(message.method().empty() ? TrainConfig().method : message.method());

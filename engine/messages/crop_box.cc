@@ -13,29 +13,26 @@ namespace {
 // `to` where there are as many numbers as it has.
 template <size_t n>
 void TakeNumbers(std::string field, const google::protobuf::RepeatedField<double>& from,
-                 double (&to)[n], std::vector<FieldViolation>* violations) {
+                 double (&to)[n], Problems* problems) {
   if (from.size() == static_cast<int>(n)) {
     std::copy(from.begin(), from.end(), to);
   } else {
-    violations->push_back({std::move(field), fmt::format("must be {} numbers", n)});
+    problems->Add(field, fmt::format("must be {} numbers", n));
   }
 }
 
 }  // namespace
 
-OwnBox ReadCropBox(std::string_view field, const v1::CropBox& message,
-                   std::vector<FieldViolation>* violations) {
+OwnBox ReadCropBox(std::string_view field, const v1::CropBox& message, Problems* problems) {
   ViewStyle style;
   OwnBox& box = style.crop.emplace();
-  TakeNumbers(fmt::format("{}.center", field), message.center(), box.center, violations);
-  TakeNumbers(fmt::format("{}.size", field), message.size(), box.size, violations);
+  TakeNumbers(fmt::format("{}.center", field), message.center(), box.center, problems);
+  TakeNumbers(fmt::format("{}.size", field), message.size(), box.size, problems);
   if (!message.turn().empty())
-    TakeNumbers(fmt::format("{}.turn", field), message.turn(), box.turn, violations);
-  for (const StyleProblem& problem : ProblemsOf(style)) {
-    violations->push_back(
-        {fmt::format("{}{}", field, problem.field.substr(problem.field.find('.'))),
-         problem.message});
-  }
+    TakeNumbers(fmt::format("{}.turn", field), message.turn(), box.turn, problems);
+  for (const Problem& problem : ProblemsOf(style))
+    problems->Add(std::string(field) + problem.field.substr(problem.field.find('.')),
+                  problem.message);
   return box;
 }
 

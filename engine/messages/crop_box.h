@@ -4,16 +4,15 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error_reason.h"
+#include "common/problems.h"
 #include "engine/base/view_style.h"
 #include "nerf/v1/common.pb.h"
 
 namespace nerf {
 
-// The box of a message. Adds all problems to `violations`, named "`field`.center[0]" and so on; the
+// The box of a message. Adds all problems to `problems`, named "`field`.center[0]" and so on; the
 // box then means nothing.
-OwnBox ReadCropBox(std::string_view field, const v1::CropBox& message,
-                   std::vector<FieldViolation>* violations);
+OwnBox ReadCropBox(std::string_view field, const v1::CropBox& message, Problems* problems);
 
 v1::CropBox ToMessage(const OwnBox& box);
 

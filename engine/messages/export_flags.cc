@@ -121,17 +121,17 @@ void AddExportFlags(CLI::App& command, std::string_view out_help, bool capitals,
   }
 }
 
-std::vector<FieldViolation> CheckExportFlags(std::string_view path_flag, ExportFlags* flags) {
-  std::vector<FieldViolation> wrong;
+Problems CheckExportFlags(std::string_view path_flag, ExportFlags* flags) {
+  Problems wrong;
   v1::ExportSpec& spec = flags->spec;
-  if (flags->out.empty()) wrong.push_back({"--out", "is empty"});
+  if (flags->out.empty()) wrong.Add("--out", "is empty");
   if (spec.format() == v1::ExportSpec::FORMAT_UNSPECIFIED)
     spec.set_format(FormatOfFile(flags->out));
-  for (const FieldViolation& problem : ProblemsOf(spec)) {
+  for (const Problem& problem : ProblemsOf(spec)) {
     const auto [flag, part] = FlagOf(problem.field, path_flag);
     const bool is_missing =
         problem.field == "format" && spec.format() == v1::ExportSpec::FORMAT_UNSPECIFIED;
-    wrong.push_back({flag, is_missing ? FormatIsNeeded() : part + problem.description});
+    wrong.Add(flag, is_missing ? FormatIsNeeded() : part + problem.message);
   }
   return wrong;
 }

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error_reason.h"
+#include "common/problems.h"
 #include "nerf/v1/export_job.pb.h"
 
 namespace CLI {
@@ -25,6 +25,6 @@ void AddExportFlags(CLI::App& command, std::string_view out_help, bool capitals,
 
 // What is wrong with the flags, by flag: "--triangles", "has no effect on POINTS". Sets the format
 // by the ending of --out where --format was not given. path_flag: the program's flag of the path.
-std::vector<FieldViolation> CheckExportFlags(std::string_view path_flag, ExportFlags* flags);
+Problems CheckExportFlags(std::string_view path_flag, ExportFlags* flags);
 
 }  // namespace nerf

@@ -110,11 +110,10 @@ std::string NotKnown(std::string_view field) {
 }
 
 // Of a field that the format honors, or of a format that is not known.
-void CheckValue(const Spec& spec, const ExportOption& option,
-                std::vector<FieldViolation>* problems) {
+void CheckValue(const Spec& spec, const ExportOption& option, Problems* problems) {
   const std::string field(option.field);
-  const auto require = [&](bool is_right, std::string words) {
-    if (!is_right) problems->push_back({field, std::move(words)});
+  const auto require = [&](bool is_right, std::string_view words) {
+    problems->Require(is_right, field, words);
   };
   if (IsNumber(option)) {
     const uint32_t number = NumberOf(spec, option);
@@ -131,7 +130,7 @@ void CheckValue(const Spec& spec, const ExportOption& option,
   } else if (field == "whole") {
     require(!spec.has_box(), "has no effect with box");
   } else if (field == "path" && spec.path().has_scene()) {
-    problems->push_back({"path.scene", "is for render jobs alone"});
+    problems->Add("path.scene", "is for render jobs alone");
   }
 }
 
@@ -146,16 +145,15 @@ bool Honors(ExportFormat format, std::string_view field) {
 bool IsMesh(ExportFormat format) { return (kMeshes & SetOf(format)) != 0; }
 bool IsPath(ExportFormat format) { return (kPaths & SetOf(format)) != 0; }
 
-std::vector<FieldViolation> ProblemsOf(const v1::ExportSpec& spec) {
-  std::vector<FieldViolation> problems;
+Problems ProblemsOf(const v1::ExportSpec& spec) {
+  Problems problems;
   const bool is_known =
       Spec::Format_IsValid(spec.format()) && spec.format() != Spec::FORMAT_UNSPECIFIED;
-  if (!is_known) problems.push_back({"format", NotKnown("format")});
+  if (!is_known) problems.Add("format", NotKnown("format"));
   for (const ExportOption& option : kOptions) {
     if (!IsAsked(spec, option)) continue;
     if (is_known && !Honors(spec.format(), option.field)) {
-      problems.push_back(
-          {std::string(option.field), "has no effect on " + Spec::Format_Name(spec.format())});
+      problems.Add(option.field, "has no effect on " + Spec::Format_Name(spec.format()));
     } else {
       CheckValue(spec, option, &problems);
     }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error_reason.h"
+#include "common/problems.h"
 #include "nerf/v1/export_job.pb.h"
 
 namespace nerf {
@@ -32,7 +32,7 @@ bool IsPath(ExportFormat format);
 
 // What is wrong with all of a spec but its source and the cameras of its path: fields
 // ("triangles", "box.size[1]") and why. What the format does not honor is refused, never ignored.
-std::vector<FieldViolation> ProblemsOf(const v1::ExportSpec& spec);
+Problems ProblemsOf(const v1::ExportSpec& spec);
 // With every default filled in that the format honors. Requires: no problems.
 v1::ExportSpec WithDefaults(v1::ExportSpec spec);
 

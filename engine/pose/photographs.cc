@@ -177,7 +177,7 @@ absl::Status CheckMasks(const std::vector<PhotoSources::Picture>& pictures,
                      "them away, since one alone can be used"));
   }
   std::vector<std::string> warnings;  // the training repeats them
-  std::vector<SceneProblem> problems;
+  Problems problems;
   JudgeMasks(uses, MaskName(*masked), /*are_inverted=*/false, &warnings, &problems);
   return problems.empty() ? absl::OkStatus() : absl::InvalidArgumentError(ToString(problems[0]));
 }

@@ -380,7 +380,7 @@ class PoseSearch {
   static bool HasCenteredLens(const std::string& folder) {
     const absl::StatusOr<SceneFolder> files = SceneFolder::Open(folder);
     if (!files.ok()) return false;
-    std::vector<SceneProblem> problems;
+    Problems problems;
     const ColmapModel model = ReadColmapModel(*files, "cameras.bin", "images.bin", true, &problems);
     if (!problems.empty()) return false;
     return std::all_of(model.cameras.begin(), model.cameras.end(), [](const auto& entry) {

@@ -133,7 +133,7 @@ absl::Status WriteColmapText(const std::string& folder, const ColmapModel& model
 
 absl::StatusOr<ColmapModel> ReadModelFiles(const std::string& folder) {
   NERF_ASSIGN_OR_RETURN(const SceneFolder files, SceneFolder::Open(folder));
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const std::string ending = EndingIn(folder);
   ColmapModel model =
       ReadColmapModel(files, "cameras" + ending, "images" + ending, ending == ".bin", &problems);

@@ -73,15 +73,7 @@ const nlohmann::json* KeyReader::Array(const char* key) {
 }
 
 void KeyReader::Fail(std::string_view key, std::string_view problem) {
-  violations_.push_back({prefix_ + std::string(key), std::string(problem)});
-}
-
-void KeyReader::Merge(const KeyReader& inner) {
-  violations_.insert(violations_.end(), inner.violations_.begin(), inner.violations_.end());
-}
-
-absl::Status KeyReader::status() const {
-  return violations_.empty() ? absl::OkStatus() : InvalidFieldsError(violations_);
+  problems_.Add(prefix_ + std::string(key), problem);
 }
 
 }  // namespace nerf

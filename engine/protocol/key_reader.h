@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/error_reason.h"
+#include "common/problems.h"
 #include "nlohmann/json.hpp"
 
 namespace nerf {
@@ -40,18 +40,16 @@ class KeyReader {
 
   void Fail(std::string_view key, std::string_view problem);
   // OK, or InvalidArgument FIELD_INVALID with every problem.
-  absl::Status status() const;
+  absl::Status status() const { return problems_.Result(); }
 
  private:
   const nlohmann::json* Find(const char* key, Need need);
   // nullptr if absent, or not an array.
   const nlohmann::json* Array(const char* key);
-  // Takes over the problems of a reader of an inner object.
-  void Merge(const KeyReader& inner);
 
   const nlohmann::json& object_;
   const std::string prefix_;
-  std::vector<FieldViolation> violations_;
+  Problems problems_;
 };
 
 template <typename Read>
@@ -62,7 +60,7 @@ void KeyReader::Objects(const char* key, Read read) {
     if (!item.is_object()) return Fail(key, "must hold objects");
     KeyReader inner(item, prefix_ + key + ".");
     read(inner);
-    Merge(inner);
+    problems_.Add(inner.problems_);
   }
 }
 

@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<Camera>> CamerasOfDataSet(const std::string& dir) {
 
 absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
                                                  std::string_view source, PictureSize absent_size) {
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const JsonProblems out{std::string(source), &problems};
   std::vector<Camera> cameras;
   std::vector<std::string> unsized;

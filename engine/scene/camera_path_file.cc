@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/scene/pose.h"
-#include "engine/scene/scene_problem.h"
+#include "engine/scene/problem_text.h"
 #include "nlohmann/json.hpp"
 
 namespace nerf {
@@ -46,7 +46,7 @@ class PathReader {
 
  private:
   void Problem(const std::string& field, const std::string& message) {
-    AddProblem(&problems_, source_, field, message);
+    problems_.Add(source_, field, message);
   }
 
   // A finite number of an object's field within [min, max]; nullopt after a problem, or where it is
@@ -237,7 +237,7 @@ class PathReader {
   const std::string source_;
   const PictureSize absent_size_;
   CameraPathFile file_;
-  std::vector<SceneProblem> problems_;
+  Problems problems_;
 };
 
 }  // namespace

@@ -109,8 +109,7 @@ std::optional<std::string> TextOf(const SceneFolder& folder, const std::string& 
   return std::nullopt;
 }
 
-void ReadScanner(const SceneFolder& folder, std::vector<SceneProblem>* problems,
-                 ListedViews* listed) {
+void ReadScanner(const SceneFolder& folder, Problems* problems, ListedViews* listed) {
   listed->source = "frame_*.json (3D Scanner App)";
   FrameViews views(folder, listed);
   for (const std::string& file : ScannerFiles(folder)) {
@@ -134,8 +133,7 @@ void ReadScanner(const SceneFolder& folder, std::vector<SceneProblem>* problems,
   }
 }
 
-void ReadSplatCameras(const SceneFolder& folder, std::vector<SceneProblem>* problems,
-                      ListedViews* listed) {
+void ReadSplatCameras(const SceneFolder& folder, Problems* problems, ListedViews* listed) {
   listed->source = "cameras.json (Gaussian splatting)";
   listed->files = {kSplatCameras};
   const JsonProblems out{kSplatCameras, problems};
@@ -187,7 +185,7 @@ bool HasCaptureApp(const SceneFolder& folder) {
   return HasScanner(folder) || HasSplatCameras(folder);
 }
 
-ListedViews ReadCaptureApp(const SceneFolder& folder, std::vector<SceneProblem>* problems) {
+ListedViews ReadCaptureApp(const SceneFolder& folder, Problems* problems) {
   ListedViews listed;
   listed.flavor = SceneFlavor::kNerfstudio;
   if (HasScanner(folder)) {

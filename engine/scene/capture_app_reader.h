@@ -1,8 +1,8 @@
 #pragma once
 
 #include "engine/scene/listed_views.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 
 // Exports of other programs in plain formats: a camera in each JSON file, or all in one.
 namespace nerf {
@@ -15,6 +15,6 @@ bool HasCaptureApp(const SceneFolder& folder);
 // numbers, row by row; intrinsics has 9, row by row; files without a pose are left out.
 // Gaussian splatting: an array of img_name, width, height, fx, fy, position, and rotation, camera
 // to world with OpenCV's axes. Problems: missing or broken fields.
-ListedViews ReadCaptureApp(const SceneFolder& folder, std::vector<SceneProblem>* problems);
+ListedViews ReadCaptureApp(const SceneFolder& folder, Problems* problems);
 
 }  // namespace nerf

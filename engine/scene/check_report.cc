@@ -70,7 +70,7 @@ std::string CheckReportText(const SceneDescription& description, std::string_vie
               ? " · OK\n"
               : absl::StrCat(" · ", description.problems.size(),
                              description.problems.size() == 1 ? " problem\n" : " problems\n");
-  for (const SceneProblem& problem : description.problems) {
+  for (const Problem& problem : description.problems) {
     absl::StrAppend(&text, "error  ", ToString(problem), "\n");
   }
   for (const std::string& warning : description.warnings) {
@@ -100,7 +100,7 @@ std::string CheckReportJson(const SceneDescription& description) {
   report["background_eval"] = description.has_alpha ? "white" : "black";
   report["levels"] = description.geometry.n_levels;
   report["problems"] = nlohmann::ordered_json::array();
-  for (const SceneProblem& problem : description.problems) {
+  for (const Problem& problem : description.problems) {
     report["problems"].push_back(
         {{"file", problem.file}, {"field", problem.field}, {"message", problem.message}});
   }

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "engine/scene/colmap_model.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 
 // Where COLMAP, its exporters and the programs around it put models and photographs.
 namespace nerf {

@@ -82,7 +82,7 @@ class Cursor {
 // Reads the two files of one model. Adds what is wrong to *problems.
 class ModelReader {
  public:
-  ModelReader(const SceneFolder& folder, std::vector<SceneProblem>* problems)
+  ModelReader(const SceneFolder& folder, Problems* problems)
       : folder_(folder), problems_(problems) {}
 
   ColmapModel Read(const std::string& cameras_file, const std::string& images_file,
@@ -118,7 +118,7 @@ class ModelReader {
   }
 
   void Problem(std::string_view field, absl::string_view message) {
-    AddProblem(problems_, file_, field, std::string(message));
+    problems_->Add(file_, field, std::string(message));
     has_image_problems_ = true;
   }
 
@@ -373,7 +373,7 @@ class ModelReader {
   }
 
   const SceneFolder& folder_;
-  std::vector<SceneProblem>* problems_;
+  Problems* problems_;
   std::string file_;
   ColmapModel model_;
   bool has_image_problems_ = false;
@@ -389,8 +389,7 @@ const ColmapCameraModel* FindColmapCameraModel(std::string_view name) {
 }
 
 ColmapModel ReadColmapModel(const SceneFolder& folder, const std::string& cameras_file,
-                            const std::string& images_file, bool is_binary,
-                            std::vector<SceneProblem>* problems) {
+                            const std::string& images_file, bool is_binary, Problems* problems) {
   return ModelReader(folder, problems).Read(cameras_file, images_file, is_binary);
 }
 

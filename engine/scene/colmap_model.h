@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 
 // The contents of COLMAP's files, text and binary. colmap_reader.h interprets them.
 namespace nerf {
@@ -60,7 +60,6 @@ struct ColmapModel {
 // Reads the cameras and images of one model; file names are relative to the folder. Adds every
 // problem to *problems and returns what could be read.
 ColmapModel ReadColmapModel(const SceneFolder& folder, const std::string& cameras_file,
-                            const std::string& images_file, bool is_binary,
-                            std::vector<SceneProblem>* problems);
+                            const std::string& images_file, bool is_binary, Problems* problems);
 
 }  // namespace nerf

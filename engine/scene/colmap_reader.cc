@@ -57,14 +57,14 @@ void SetDistortion(const std::vector<double>& params, int id, size_t first,
 }
 
 Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_file,
-                        std::vector<SceneProblem>* problems) {
+                        Problems* problems) {
   Intrinsics intrinsics;
   intrinsics.model = camera.model->name;
   intrinsics.size_field = intrinsics.distortion_field = camera.field;
   for (std::string& field : intrinsics.focal_field) field = camera.field;
   for (std::string& field : intrinsics.center_field) field = camera.field;
   const auto broken = [&](const std::string& message) {
-    AddProblem(problems, cameras_file, camera.field, message);
+    problems->Add(cameras_file, camera.field, message);
     intrinsics.is_broken = true;
     return intrinsics;
   };
@@ -187,7 +187,7 @@ struct FoundModel {
   ColmapModel model;
   std::string pictures;
   size_t n_present = 0;  // photographs
-  std::vector<SceneProblem> problems;
+  Problems problems;
 };
 
 // The model of which most photographs are there; of several the one that lists most, then the
@@ -235,7 +235,7 @@ int CountUnposed(const SceneFolder& folder, const ListedViews& listed) {
 class ModelViews {
  public:
   ModelViews(const SceneFolder& folder, const FoundModel& found, const PointPositions& points,
-             std::vector<SceneProblem>* problems, ListedViews* listed)
+             Problems* problems, ListedViews* listed)
       : folder_(folder), found_(found), points_(points), problems_(problems), listed_(*listed) {}
 
   void Read() {
@@ -266,7 +266,7 @@ class ModelViews {
 
  private:
   void Problem(const ColmapImage& image, std::string_view message) {
-    AddProblem(problems_, found_.files.images, image.field, message);
+    problems_->Add(found_.files.images, image.field, message);
   }
 
   // Nullptr after adding a problem.
@@ -336,7 +336,7 @@ class ModelViews {
   const SceneFolder& folder_;
   const FoundModel& found_;
   const PointPositions& points_;
-  std::vector<SceneProblem>* problems_;
+  Problems* problems_;
   ListedViews& listed_;
   std::map<uint32_t, Intrinsics> intrinsics_;
   std::map<std::string, Seen> seen_;
@@ -348,12 +348,11 @@ class ModelViews {
 
 bool HasColmapModel(const SceneFolder& folder) { return !FindColmapModels(folder).empty(); }
 
-ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* problems) {
+ListedViews ReadColmap(const SceneFolder& folder, Problems* problems) {
   ListedViews listed;
   listed.flavor = SceneFlavor::kColmap;
   FoundModel found = LargestModel(folder, &listed);
-  for (const SceneProblem& problem : found.problems)
-    AddProblem(problems, problem.file, problem.field, problem.message);
+  problems->Add(found.problems);
   listed.source = found.files.source();
   listed.files = {found.files.cameras, found.files.images};
   listed.picture_folder = found.pictures;

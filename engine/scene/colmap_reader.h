@@ -14,6 +14,6 @@ bool HasColmapModel(const SceneFolder& folder);
 // pictures in images/. Poses are OpenGL camera-to-world in COLMAP's world frame. Camera models that
 // docs/use/datasets.md does not list are problems. Points are read if they are there: the scene
 // is placed by them.
-ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* problems);
+ListedViews ReadColmap(const SceneFolder& folder, Problems* problems);
 
 }  // namespace nerf

@@ -86,7 +86,7 @@ ImageU8 SizeOnly(const ViewDescription& view) {
 
 void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& descriptions,
                  const SceneOptions& options, ThreadPool* pool, const DecodedPictures& to,
-                 std::vector<SceneProblem>* problems) {
+                 Problems* problems) {
   std::vector<View>* const views = to.views;
   const ImageLimits& limits = options.image_limits;
   uint64_t largest = 0, kept = 0;
@@ -98,9 +98,9 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
   }
   const uint64_t limit = options.memory_limit_bytes;
   if (kept == 0 && limit > 0 && largest > limit) {
-    return AddProblem(problems, "", "",
-                      absl::StrCat("its largest image does not fit in the ",
-                                   options.memory_limit_bytes >> 20, " MiB that are available"));
+    return problems->Add("", "",
+                         absl::StrCat("its largest image does not fit in the ",
+                                      options.memory_limit_bytes >> 20, " MiB that are available"));
   }
   // If all pictures are kept, the caller has checked that they fit.
   const uint64_t left = limit == 0 ? 0 : std::max(limit - std::min(limit, kept), uint64_t{1});
@@ -167,7 +167,7 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
     if (!taken.ok()) messages[i] = std::string(taken.message());
   });
   for (size_t i = 0; i < descriptions.size(); ++i) {
-    if (!messages[i].empty()) AddProblem(problems, descriptions[i].file, "", messages[i]);
+    if (!messages[i].empty()) problems->Add(descriptions[i].file, "", messages[i]);
     if (views != nullptr) {
       (*views)[i].file = descriptions[i].file;
       (*views)[i].camera = descriptions[i].camera;

@@ -7,9 +7,9 @@
 
 #include "engine/base/parallel_for.h"
 #include "engine/scene/masks.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 #include "engine/scene/scene_reader.h"
 
 namespace nerf {
@@ -41,6 +41,6 @@ ImageU8 SizeOnly(const ViewDescription& view);
 // Damaged images become problems.
 void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& descriptions,
                  const SceneOptions& options, ThreadPool* pool, const DecodedPictures& to,
-                 std::vector<SceneProblem>* problems);
+                 Problems* problems);
 
 }  // namespace nerf

@@ -162,20 +162,20 @@ GrayImage16 Nearest(GrayImage16 image, int width, int height) {
 }  // namespace
 
 void CheckDepthHeaders(const SceneFolder& folder, const std::vector<ViewDescription>& views,
-                       const ImageLimits& limits, std::vector<SceneProblem>* problems) {
+                       const ImageLimits& limits, Problems* problems) {
   for (const ViewDescription& view : views) {
     if (view.depth.file.empty()) continue;
     const absl::Status status = CheckHeader(folder, view, limits);
     if (status.ok()) continue;
-    AddProblem(problems, view.depth.list_file, view.depth.field,
-               absl::StrCat(Printable(view.depth.file), ": ", status.message()));
+    problems->Add(view.depth.list_file, view.depth.field,
+                  absl::StrCat(Printable(view.depth.file), ": ", status.message()));
   }
 }
 
 std::vector<DepthMap> DecodeDepthFiles(const SceneFolder& folder,
                                        const std::vector<ViewDescription>& views, double scale,
                                        const SceneOptions& options, bool keep, ThreadPool* pool,
-                                       std::vector<SceneProblem>* problems) {
+                                       Problems* problems) {
   std::vector<DepthMap> maps;
   for (size_t i = 0; i < views.size(); ++i) {
     if (!views[i].depth.file.empty()) maps.emplace_back().view = static_cast<int32_t>(i);
@@ -206,8 +206,8 @@ std::vector<DepthMap> DecodeDepthFiles(const SceneFolder& folder,
   for (size_t i = 0; i < maps.size(); ++i) {
     if (messages[i].empty()) continue;
     const DepthFile& depth = views[maps[i].view].depth;
-    AddProblem(problems, depth.list_file, depth.field,
-               absl::StrCat(Printable(depth.file), ": ", messages[i]));
+    problems->Add(depth.list_file, depth.field,
+                  absl::StrCat(Printable(depth.file), ": ", messages[i]));
   }
   if (!keep) maps.clear();
   return maps;

@@ -6,9 +6,9 @@
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
 #include "engine/scene/image_io.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 
 namespace nerf {
 
@@ -26,7 +26,7 @@ struct DepthFile {
 // Adds a problem for each depth file of the views that is of another kind, exceeds the limits or
 // has another aspect ratio than its photograph. Reads headers alone.
 void CheckDepthHeaders(const SceneFolder& folder, const std::vector<ViewDescription>& views,
-                       const ImageLimits& limits, std::vector<SceneProblem>* problems);
+                       const ImageLimits& limits, Problems* problems);
 
 // Decodes the depth files of the views. Those larger than their view take the nearest of their
 // values. Problems: files that are damaged or know no depth at all. scale:
@@ -34,7 +34,7 @@ void CheckDepthHeaders(const SceneFolder& folder, const std::vector<ViewDescript
 std::vector<DepthMap> DecodeDepthFiles(const SceneFolder& folder,
                                        const std::vector<ViewDescription>& views, double scale,
                                        const SceneOptions& options, bool keep, ThreadPool* pool,
-                                       std::vector<SceneProblem>* problems);
+                                       Problems* problems);
 
 // The distance from the camera, in training units, of what a ray of unit `direction` shows where
 // the map has `value`.

@@ -28,7 +28,7 @@ double Median(std::vector<double> values) {
 // The view's camera for the size that its file states, at the origin.
 std::optional<Camera> StatedCamera(const Intrinsics& intrinsics) {
   if (!intrinsics.width || !intrinsics.height) return std::nullopt;
-  std::vector<SceneProblem> ignored;
+  Problems ignored;
   bool is_rescaled = false;
   std::optional<Camera> camera =
       ResolveCamera(intrinsics, static_cast<int>(*intrinsics.width),

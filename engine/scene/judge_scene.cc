@@ -69,8 +69,9 @@ void JudgeMaskUses(const std::vector<MaskUse>& uses, SceneDescription* descripti
                                  return !is_read(use) || (use.is_masked && use.kept == 0);
                                });
     if (shows_nothing) {
-      AddProblem(&description->problems, description->train[0].file, "",
-                 "all training pictures are transparent all over: there is nothing to learn");
+      description->problems.Add(
+          description->train[0].file, "",
+          "all training pictures are transparent all over: there is nothing to learn");
     }
     return;
   }

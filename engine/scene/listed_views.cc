@@ -49,7 +49,7 @@ std::string CameraModelName(const Intrinsics& intrinsics) {
 
 std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_width, int image_height,
                                     std::string_view file, std::string_view image, bool* rescaled,
-                                    std::vector<SceneProblem>* problems) {
+                                    Problems* problems) {
   *rescaled = false;
   if (intrinsics.is_broken) return std::nullopt;
   if (intrinsics.lens == LensModel::kEquirectangular)
@@ -67,9 +67,10 @@ std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_widt
   if (focal[0] == 0) focal[0] = focal[1];
   if (focal[1] == 0) focal[1] = focal[0];
   if (focal[0] == 0) {
-    AddProblem(problems, file, "camera_angle_x",
-               "intrinsics are missing: give camera_angle_x, or fl_x, fl_y, cx, cy, w, h, in the "
-               "file or in every frame");
+    problems->Add(
+        file, "camera_angle_x",
+        "intrinsics are missing: give camera_angle_x, or fl_x, fl_y, cx, cy, w, h, in the "
+        "file or in every frame");
     return std::nullopt;
   }
   for (int axis = 0; axis < 2; ++axis) {
@@ -78,29 +79,30 @@ std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_widt
     const std::string& field = intrinsics.focal_field[axis].empty()
                                    ? intrinsics.focal_field[1 - axis]
                                    : intrinsics.focal_field[axis];
-    AddProblem(problems, file, field,
-               absl::StrFormat("focal length of %g pixels is absurd for a picture of %g x %g",
-                               focal[axis], size[0], size[1]));
+    problems->Add(file, field,
+                  absl::StrFormat("focal length of %g pixels is absurd for a picture of %g x %g",
+                                  focal[axis], size[0], size[1]));
     return std::nullopt;
   }
   const double center[2] = {intrinsics.cx.value_or(0.5 * size[0]),
                             intrinsics.cy.value_or(0.5 * size[1])};
   for (int axis = 0; axis < 2; ++axis) {
     if (center[axis] < -size[axis] || center[axis] > 2 * size[axis]) {
-      AddProblem(problems, file, intrinsics.center_field[axis],
-                 absl::StrFormat("principal point %g lies far outside a picture of %g x %g",
-                                 center[axis], size[0], size[1]));
+      problems->Add(file, intrinsics.center_field[axis],
+                    absl::StrFormat("principal point %g lies far outside a picture of %g x %g",
+                                    center[axis], size[0], size[1]));
       return std::nullopt;
     }
   }
 
   const double stretch[2] = {image_width / size[0], image_height / size[1]};
   if (std::abs(stretch[0] / stretch[1] - 1) > kMaxStretchDifference) {
-    AddProblem(problems, file, intrinsics.size_field,
-               absl::StrFormat(
-                   "%s is %d x %d but the file says %g x %g: another aspect ratio, so the "
-                   "intrinsics cannot be rescaled: use the pictures that the poses were made for",
-                   std::string(image), image_width, image_height, size[0], size[1]));
+    problems->Add(
+        file, intrinsics.size_field,
+        absl::StrFormat(
+            "%s is %d x %d but the file says %g x %g: another aspect ratio, so the "
+            "intrinsics cannot be rescaled: use the pictures that the poses were made for",
+            std::string(image), image_width, image_height, size[0], size[1]));
     return std::nullopt;
   }
   *rescaled = std::abs(image_width - size[0]) >= 1 || std::abs(image_height - size[1]) >= 1;

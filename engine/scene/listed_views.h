@@ -8,7 +8,7 @@
 
 #include "engine/scene/depth_files.h"
 #include "engine/scene/pose.h"
-#include "engine/scene/scene_problem.h"
+#include "engine/scene/problem_text.h"
 
 namespace nerf {
 
@@ -42,7 +42,7 @@ struct Intrinsics {
 // message calls the image `image`.
 std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_width, int image_height,
                                     std::string_view file, std::string_view image, bool* rescaled,
-                                    std::vector<SceneProblem>* problems);
+                                    Problems* problems);
 
 // The stated model's name; if none is stated, OPENCV with distortion and PINHOLE without.
 std::string CameraModelName(const Intrinsics& intrinsics);

@@ -22,10 +22,9 @@ constexpr double kMaxLlffLength = 1e9;
 constexpr const char* kFolders[] = {"images", "images_2", "images_4", "images_8"};
 
 // Rows of 17 numbers. Nullopt after adding a problem.
-std::optional<std::vector<double>> ParseRows(const std::string& bytes,
-                                             std::vector<SceneProblem>* problems) {
+std::optional<std::vector<double>> ParseRows(const std::string& bytes, Problems* problems) {
   const auto fail = [&](std::string_view message) {
-    AddProblem(problems, kLlffFile, "", message);
+    problems->Add(kLlffFile, "", message);
     return std::nullopt;
   };
   const absl::StatusOr<NpyArray> array = ParseNpy(bytes);
@@ -55,11 +54,10 @@ std::vector<std::string> PicturesIn(const SceneFolder& folder, const std::string
 }
 
 // False after adding a problem.
-bool ReadRow(const double* row, const std::string& field, ListedView* view,
-             std::vector<SceneProblem>* problems) {
+bool ReadRow(const double* row, const std::string& field, ListedView* view, Problems* problems) {
   for (size_t i = 0; i < kRowNumbers; ++i) {
     if (std::abs(row[i]) <= kMaxLlffLength) continue;
-    AddProblem(problems, kLlffFile, field, "holds a number that is not finite or out of range");
+    problems->Add(kLlffFile, field, "holds a number that is not finite or out of range");
     return false;
   }
   Pose& pose = view->pose;
@@ -72,7 +70,7 @@ bool ReadRow(const double* row, const std::string& field, ListedView* view,
   }
   double scale = 1;
   if (!Orthonormalize(&pose, &scale)) {
-    AddProblem(problems, kLlffFile, field, "is no rotation: it is mirrored, sheared or zero");
+    problems->Add(kLlffFile, field, "is no rotation: it is mirrored, sheared or zero");
     return false;
   }
   Intrinsics& intrinsics = view->intrinsics;
@@ -82,7 +80,7 @@ bool ReadRow(const double* row, const std::string& field, ListedView* view,
   intrinsics.focal[0] = intrinsics.focal[1] = row[14];
   intrinsics.size_field = intrinsics.focal_field[0] = intrinsics.focal_field[1] = field;
   if (!(row[4] >= 1) || !(row[9] >= 1) || !(row[14] > 0)) {
-    AddProblem(problems, kLlffFile, field, "height, width and focal length must be above 0");
+    problems->Add(kLlffFile, field, "height, width and focal length must be above 0");
     return false;
   }
   return true;
@@ -92,14 +90,14 @@ bool ReadRow(const double* row, const std::string& field, ListedView* view,
 
 bool HasLlff(const SceneFolder& folder) { return folder.HasFile(kLlffFile); }
 
-ListedViews ReadLlff(const SceneFolder& folder, std::vector<SceneProblem>* problems) {
+ListedViews ReadLlff(const SceneFolder& folder, Problems* problems) {
   ListedViews listed;
   listed.flavor = SceneFlavor::kColmap;
   listed.source = kLlffFile;
   listed.files = {kLlffFile};
   const absl::StatusOr<std::string> bytes = ReadRegularFile(folder.PathOf(kLlffFile), kMaxBytes);
   if (!bytes.ok()) {
-    AddProblem(problems, kLlffFile, "", std::string(bytes.status().message()));
+    problems->Add(kLlffFile, "", std::string(bytes.status().message()));
     return listed;
   }
   const std::optional<std::vector<double>> rows = ParseRows(*bytes, problems);
@@ -112,10 +110,11 @@ ListedViews ReadLlff(const SceneFolder& folder, std::vector<SceneProblem>* probl
     if (!pictures.empty()) break;
   }
   if (pictures.size() != n) {
-    AddProblem(problems, kLlffFile, "",
-               absl::StrCat("lists ", n, " poses, and there are ", pictures.size(),
-                            " pictures in images/, images_2/, images_4/ or images_8/; the counts "
-                            "must be the same, because the file has no names"));
+    problems->Add(
+        kLlffFile, "",
+        absl::StrCat("lists ", n, " poses, and there are ", pictures.size(),
+                     " pictures in images/, images_2/, images_4/ or images_8/; the counts "
+                     "must be the same, because the file has no names"));
     return listed;
   }
   std::vector<double> near, far;
@@ -127,7 +126,7 @@ ListedViews ReadLlff(const SceneFolder& folder, std::vector<SceneProblem>* probl
     if (!ReadRow(row, view.field, &view, problems)) continue;
     absl::StatusOr<std::string> file = folder.FindFile(pictures[i]);
     if (!file.ok()) {
-      AddProblem(problems, kLlffFile, view.field, std::string(file.status().message()));
+      problems->Add(kLlffFile, view.field, std::string(file.status().message()));
       continue;
     }
     view.file = *std::move(file);

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "engine/scene/listed_views.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 
 namespace nerf {
 
@@ -18,6 +18,6 @@ bool HasLlff(const SceneFolder& folder);
 // rows, whose columns are the camera's down, right and backward axes, its position, and (height,
 // width, focal length) in pixels of the full size; then the nearest and the farthest depth. The
 // world is COLMAP's. Source: Mildenhall et al. 2019, Local Light Field Fusion.
-ListedViews ReadLlff(const SceneFolder& folder, std::vector<SceneProblem>* problems);
+ListedViews ReadLlff(const SceneFolder& folder, Problems* problems);
 
 }  // namespace nerf

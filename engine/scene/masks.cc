@@ -60,7 +60,7 @@ FoundMask FolderMasks::Find(const std::string& image_file) {
   if (mask.empty()) return {};
   const std::string in = image_file.substr(0, image_file.rfind('/'));
   const std::string& owner = owners_.emplace(std::pair(mask, in), image_file).first->second;
-  if (owner != image_file) AddProblem(&problems_, mask, "", SharedMaskText(owner, image_file));
+  if (owner != image_file) problems_.Add(mask, "", SharedMaskText(owner, image_file));
   return {std::move(mask), is_inverted};
 }
 
@@ -120,8 +120,7 @@ MaskUse UseOf(const ImageU8& image) {
 }
 
 void JudgeMasks(const std::vector<MaskUse>& pictures, const std::string& first_mask,
-                bool are_inverted, std::vector<std::string>* warnings,
-                std::vector<SceneProblem>* problems) {
+                bool are_inverted, std::vector<std::string>* warnings, Problems* problems) {
   constexpr double kMinKept = 0.01, kAll = 0.9995;
   const char* const counts = are_inverted ? "black" : "white";
   const char* const left_out = are_inverted ? "white" : "black";
@@ -146,8 +145,8 @@ void JudgeMasks(const std::vector<MaskUse>& pictures, const std::string& first_m
                         100 * kept, counts));
     return;
   }
-  AddProblem(
-      problems, first_mask, "",
+  problems->Add(
+      first_mask, "",
       absl::StrFormat(
           "the masks leave %.2g%% of the training pictures' pixels, less than 1%%: %s", 100 * kept,
           all.kept == 0

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "engine/scene/image.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 
 // Masks say how much each pixel of a photograph counts in training and evaluation: white fully,
 // black not at all.
@@ -34,7 +34,7 @@ struct FoundMask {
 class FolderMasks {
  public:
   // Both are borrowed.
-  FolderMasks(const SceneFolder& folder, std::vector<SceneProblem>* problems)
+  FolderMasks(const SceneFolder& folder, Problems* problems)
       : folder_(folder), problems_(*problems) {}
 
   // As FindMask, else dynamic_mask_NAME.png beside the picture, instant-ngp's, whose white is left
@@ -43,7 +43,7 @@ class FolderMasks {
 
  private:
   const SceneFolder& folder_;
-  std::vector<SceneProblem>& problems_;
+  Problems& problems_;
   std::map<std::pair<std::string, std::string>, std::string> owners_;  // by mask and folder
 };
 
@@ -70,7 +70,6 @@ MaskUse UseOf(const ImageU8& image);
 // likely cause. first_mask: a file to name. are_inverted: black is what counts. Nothing is said
 // without masks.
 void JudgeMasks(const std::vector<MaskUse>& pictures, const std::string& first_mask,
-                bool are_inverted, std::vector<std::string>* warnings,
-                std::vector<SceneProblem>* problems);
+                bool are_inverted, std::vector<std::string>* warnings, Problems* problems);
 
 }  // namespace nerf

@@ -6,8 +6,8 @@
 #include "common/status_macros.h"
 #include "engine/scene/colmap_reader.h"
 #include "engine/scene/listed_views.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 #include "engine/scene/transforms_reader.h"
 
 namespace nerf {
@@ -18,7 +18,7 @@ absl::StatusOr<SceneFrame> FrameOfTool(const std::string& dir, PathTool tool) {
     return absl::InvalidArgumentError(
         absl::StrCat(dir, ": holds neither transforms.json nor a COLMAP model"));
   }
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const ListedViews listed =
       HasTransforms(folder) ? ReadTransforms(folder, &problems) : ReadColmap(folder, &problems);
   if (!problems.empty()) return absl::InvalidArgumentError(SummaryOf(problems));

@@ -41,8 +41,7 @@ std::string PlacementText(const SceneGeometry& geometry) {
   return json.dump(1) + "\n";
 }
 
-std::optional<GivenPlacement> ParsePlacement(std::string_view text,
-                                             std::vector<SceneProblem>* problems) {
+std::optional<GivenPlacement> ParsePlacement(std::string_view text, Problems* problems) {
   const JsonProblems out{kPlacementFile, problems};
   const std::optional<nlohmann::json> json = ParseJsonObject(text, out);
   if (!json) return std::nullopt;
@@ -85,15 +84,14 @@ std::optional<GivenPlacement> ParsePlacement(std::string_view text,
   return placement;
 }
 
-void ReadPlacementFile(const SceneFolder& folder, ListedViews* listed,
-                       std::vector<SceneProblem>* problems) {
+void ReadPlacementFile(const SceneFolder& folder, ListedViews* listed, Problems* problems) {
   const absl::StatusOr<std::string> file = folder.FindFile(kPlacementFile);
   if (!file.ok()) return;
   listed->files.push_back(*file);
   const absl::StatusOr<std::string> text =
       ReadRegularFile(folder.PathOf(*file), kMaxPlacementBytes);
   if (!text.ok()) {
-    AddProblem(problems, kPlacementFile, "", std::string(text.status().message()));
+    problems->Add(kPlacementFile, "", std::string(text.status().message()));
     return;
   }
   listed->placement = ParsePlacement(*text, problems);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/scene/listed_views.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 
 // placement.json: where a scene lies that continues another one, so that the model of that one
 // fits.
@@ -19,11 +19,9 @@ inline constexpr char kPlacementFile[] = "placement.json";
 std::string PlacementText(const SceneGeometry& geometry);
 
 // Reads the text. Adds what is wrong to *problems; nullopt then.
-std::optional<GivenPlacement> ParsePlacement(std::string_view text,
-                                             std::vector<SceneProblem>* problems);
+std::optional<GivenPlacement> ParsePlacement(std::string_view text, Problems* problems);
 
 // Sets listed->placement and adds to listed->files if the folder has the file.
-void ReadPlacementFile(const SceneFolder& folder, ListedViews* listed,
-                       std::vector<SceneProblem>* problems);
+void ReadPlacementFile(const SceneFolder& folder, ListedViews* listed, Problems* problems);
 
 }  // namespace nerf

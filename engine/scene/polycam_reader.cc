@@ -51,7 +51,7 @@ void AddSize(const SceneFolder& folder, const std::string& stamp, Json* camera,
   if (!file.ok()) return;
   const absl::StatusOr<std::string> text = ReadRegularFile(folder.PathOf(*file), kMaxCameraBytes);
   if (!text.ok()) return;
-  std::vector<SceneProblem> ignored;
+  Problems ignored;
   const std::optional<Json> first = ParseJsonObject(*text, {*file, &ignored});
   if (!first || !first->contains("width") || !first->contains("height")) return;
   (*camera)["width"] = (*first)["width"];
@@ -94,7 +94,7 @@ Json FrameOf(const Json& camera, const JsonProblems& out) {
 
 bool HasPolycam(const SceneFolder& folder) { return !CamerasFolder(folder).empty(); }
 
-ListedViews ReadPolycam(const SceneFolder& folder, std::vector<SceneProblem>* problems) {
+ListedViews ReadPolycam(const SceneFolder& folder, Problems* problems) {
   ListedViews listed;
   listed.flavor = SceneFlavor::kNerfstudio;
   const std::string cameras = CamerasFolder(folder);
@@ -105,7 +105,7 @@ ListedViews ReadPolycam(const SceneFolder& folder, std::vector<SceneProblem>* pr
   for (const std::string& stamp : StampsIn(folder, cameras)) {
     const std::string file = absl::StrCat(cameras, "/", stamp, ".json");
     if (++listed.n_listed > static_cast<int>(kMaxFrames)) {
-      AddProblem(problems, cameras, "", absl::StrCat("more than ", kMaxFrames, " cameras"));
+      problems->Add(cameras, "", absl::StrCat("more than ", kMaxFrames, " cameras"));
       return listed;
     }
     const JsonProblems out{file, problems};
@@ -143,7 +143,7 @@ ListedViews ReadPolycam(const SceneFolder& folder, std::vector<SceneProblem>* pr
     view.pose = *pose;
     listed.views.push_back(std::move(view));
   }
-  if (listed.n_listed == 0) AddProblem(problems, cameras, "", "holds no camera (STAMP.json)");
+  if (listed.n_listed == 0) problems->Add(cameras, "", "holds no camera (STAMP.json)");
   return listed;
 }
 

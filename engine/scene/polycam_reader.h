@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "engine/scene/listed_views.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 
 namespace nerf {
 
@@ -17,6 +17,6 @@ bool HasPolycam(const SceneFolder& folder);
 // photograph is keyframes/images/STAMP.jpg. The corrected_ folders, adjusted by the app, come first
 // where they are there; sizes that they lack are those of the first ones, else the pictures'.
 // Problems: missing or broken fields.
-ListedViews ReadPolycam(const SceneFolder& folder, std::vector<SceneProblem>* problems);
+ListedViews ReadPolycam(const SceneFolder& folder, Problems* problems);
 
 }  // namespace nerf

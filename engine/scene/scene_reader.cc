@@ -89,9 +89,10 @@ void Split(const SceneOptions& options, ListedViews* listed, SceneDescription* d
   }
   const int every = options.test_every.value_or(kDefaultTestEvery);
   if (every < 0 || every == 1) {
-    AddProblem(&description->problems, "", "test_every",
-               absl::StrCat(every, every == 1 ? " leaves nothing to train on" : " is negative",
-                            "; 0 or at least 2 can be used"));
+    description->problems.Add(
+        "", "test_every",
+        absl::StrCat(every, every == 1 ? " leaves nothing to train on" : " is negative",
+                     "; 0 or at least 2 can be used"));
     return;
   }
   description->split = every == 0   ? "all images train"
@@ -108,7 +109,7 @@ void Split(const SceneOptions& options, ListedViews* listed, SceneDescription* d
 // were not read have width 0.
 std::vector<ImageHeader> ReadHeaders(const SceneFolder& folder, const ListedViews& listed,
                                      const SceneOptions& options, ThreadPool* pool,
-                                     std::vector<SceneProblem>* problems) {
+                                     Problems* problems) {
   std::vector<ImageHeader> headers(listed.views.size());
   std::vector<std::string> messages(listed.views.size());
   std::atomic<size_t> n_done = 0;
@@ -134,7 +135,7 @@ std::vector<ImageHeader> ReadHeaders(const SceneFolder& folder, const ListedView
     }
   });
   for (size_t i = 0; i < messages.size(); ++i) {
-    if (!messages[i].empty()) AddProblem(problems, listed.views[i].file, "", messages[i]);
+    if (!messages[i].empty()) problems->Add(listed.views[i].file, "", messages[i]);
   }
   return headers;
 }
@@ -153,28 +154,28 @@ std::string FolderWithDataSet(const SceneFolder& folder) {
 }
 
 // The views that the data set lists; nullopt after adding a problem that there is no data set.
-std::optional<ListedViews> ListViews(const SceneFolder& folder,
-                                     std::vector<SceneProblem>* problems) {
+std::optional<ListedViews> ListViews(const SceneFolder& folder, Problems* problems) {
   if (HasTransforms(folder)) return ReadTransforms(folder, problems);
   if (HasColmapModel(folder)) return ReadColmap(folder, problems);
   if (HasLlff(folder)) return ReadLlff(folder, problems);
   if (HasPolycam(folder)) return ReadPolycam(folder, problems);
   if (HasCaptureApp(folder)) return ReadCaptureApp(folder, problems);
   if (const std::string other = OtherExport(folder); !other.empty()) {
-    AddProblem(problems, "", "", other);
+    problems->Add("", "", other);
     return std::nullopt;
   }
   const bool has_pictures = HasPhotographs(folder.PathOf(""));
   const std::string inside = has_pictures ? "" : FolderWithDataSet(folder);
   if (!inside.empty()) {
-    AddProblem(problems, "", "",
-               absl::StrCat("the data set is in its folder ", Printable(inside), ": name that"));
+    problems->Add("", "",
+                  absl::StrCat("the data set is in its folder ", Printable(inside), ": name that"));
     return std::nullopt;
   }
-  AddProblem(problems, "", "",
-             absl::StrCat(has_pictures ? "" : "no photographs in it or in images/; ",
-                          "contains neither transforms_train.json, transforms.json, a COLMAP model "
-                          "(as in sparse/0), nor poses_bounds.npy: there are no camera poses"));
+  problems->Add(
+      "", "",
+      absl::StrCat(has_pictures ? "" : "no photographs in it or in images/; ",
+                   "contains neither transforms_train.json, transforms.json, a COLMAP model "
+                   "(as in sparse/0), nor poses_bounds.npy: there are no camera poses"));
   return std::nullopt;
 }
 
@@ -200,11 +201,11 @@ void DescribeList(ListedViews* listed, SceneDescription* description) {
                      " have no pose and are not used"));
   }
   if (listed->n_missing > 0 && listed->n_missing == listed->n_listed) {
-    AddProblem(&description->problems, listed->source,
-               listed->flavor == SceneFlavor::kColmap ? "" : "frames",
-               absl::StrCat("none of the ", listed->n_listed, " listed images exists, e.g. ",
-                            Printable(listed->first_missing),
-                            ": put them there, relative to the folder, or correct the names"));
+    description->problems.Add(
+        listed->source, listed->flavor == SceneFlavor::kColmap ? "" : "frames",
+        absl::StrCat("none of the ", listed->n_listed, " listed images exists, e.g. ",
+                     Printable(listed->first_missing),
+                     ": put them there, relative to the folder, or correct the names"));
   }
 }
 
@@ -279,8 +280,8 @@ void AddPoints(const std::vector<ScenePoint>& points, const Similarity& placemen
 // Whether the alpha of pictures is their opacity or a mask.
 void SettleAlpha(const SceneOptions& options, SceneDescription* description) {
   if (description->alpha_is_mask && description->has_alpha) {
-    AddProblem(&description->problems, "", "masks",
-               "some pictures have alpha and some have masks; one of them can be used");
+    description->problems.Add(
+        "", "masks", "some pictures have alpha and some have masks; one of them can be used");
   }
   if (!options.alpha_is_mask && !description->alpha_is_mask) return;
   description->alpha_is_mask = description->alpha_is_mask || description->has_alpha;
@@ -290,11 +291,11 @@ void SettleAlpha(const SceneOptions& options, SceneDescription* description) {
 Described Describe(const std::string& dir, const SceneOptions& options, ThreadPool* pool) {
   Described result;
   SceneDescription& description = result.description;
-  std::vector<SceneProblem>* const problems = &description.problems;
+  Problems* const problems = &description.problems;
   const absl::StatusOr<SceneFolder> folder = SceneFolder::Open(dir, options.follow_links);
   if (!folder.ok()) {
     result.folder_error = folder.status();
-    AddProblem(problems, "", "", std::string(folder.status().message()));
+    problems->Add("", "", std::string(folder.status().message()));
     return result;
   }
   result.folder = *folder;
@@ -326,7 +327,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   SettleAlpha(options, &description);
   if (options.to_train && problems->empty()) JudgeCount(*listed, &verdicts);
   if (problems->empty() && description.train.empty()) {
-    AddProblem(problems, listed->source, "", "no training view is left");
+    problems->Add(listed->source, "", "no training view is left");
   }
   FillCameraStatistics(description, &description.geometry);
   description.geometry.frustum = FrustumOfViews(description);
@@ -412,7 +413,7 @@ SceneDescription DescribeScene(const std::string& dir, const SceneOptions& optio
 }
 
 absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& options,
-                                std::vector<SceneProblem>* problems) {
+                                Problems* problems) {
   const PoolHolder pool(options);
   Described described = Describe(dir, options, pool.get());
   SceneDescription& description = described.description;

@@ -14,8 +14,8 @@
 #include "engine/base/scene_reading.h"
 #include "engine/scene/depth_files.h"
 #include "engine/scene/image_io.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene.h"
-#include "engine/scene/scene_problem.h"
 
 namespace nerf {
 
@@ -101,7 +101,7 @@ struct SceneDescription {
   int n_unposed = 0;                       // images that the COLMAP model has no pose for
   int n_checked = 0;                       // images that DescribeScene decoded
   uint64_t image_bytes = 0;                // of all images, decoded and reduced
-  std::vector<SceneProblem> problems;      // errors: the data set is refused
+  Problems problems;                       // errors: the data set is refused
   std::vector<std::string> warnings;       // the data set can be used
 
   bool ok() const { return problems.empty(); }
@@ -122,6 +122,6 @@ SceneDescription DescribeScene(const std::string& dir, const SceneOptions& optio
 // ResourceExhausted, before any pixel is decoded, if the images need more than memory_limit_bytes;
 // Cancelled after a stop.
 absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& options = {},
-                                std::vector<SceneProblem>* problems = nullptr);
+                                Problems* problems = nullptr);
 
 }  // namespace nerf

@@ -15,10 +15,10 @@ namespace nerf {
 // Collects the problems of one JSON file.
 struct JsonProblems {
   std::string file;
-  std::vector<SceneProblem>* problems;
+  Problems* problems;
 
   void Add(std::string_view field, std::string_view message) const {
-    AddProblem(problems, file, field, message);
+    problems->Add(file, field, message);
   }
 };
 

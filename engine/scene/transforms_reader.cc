@@ -31,7 +31,7 @@ constexpr double kMaxSilentScale = 1e-3;
 class TransformsFile {
  public:
   TransformsFile(const SceneFolder& folder, const char* name, ViewSplit split, ListedViews* listed,
-                 std::vector<SceneProblem>* problems)
+                 Problems* problems)
       : folder_(folder), split_(split), listed_(*listed), out_{name, problems} {}
 
   // is_first: this file determines flavor and placement.
@@ -402,12 +402,12 @@ bool HasTransforms(const SceneFolder& folder) {
   return false;
 }
 
-ListedViews ReadTransforms(const SceneFolder& folder, std::vector<SceneProblem>* problems) {
+ListedViews ReadTransforms(const SceneFolder& folder, Problems* problems) {
   ListedViews listed;
   const auto check = [&](const char* name) {
     const absl::Status status = folder.FindFile(name).status();
     if (!status.ok() && !absl::IsNotFound(status)) {
-      AddProblem(problems, name, "", std::string(status.message()));
+      problems->Add(name, "", std::string(status.message()));
     }
     return status.ok();
   };
@@ -428,7 +428,7 @@ ListedViews ReadTransforms(const SceneFolder& folder, std::vector<SceneProblem>*
     listed.files = {kSingleFile};
   } else if (has_val || has_test) {
     listed.source = has_test ? kTestFile : kValFile;
-    AddProblem(problems, kTrainFile, "", "is missing: there is nothing to train on");
+    problems->Add(kTrainFile, "", "is missing: there is nothing to train on");
   }
   return listed;
 }

@@ -14,7 +14,7 @@ std::string MessageOf(const Verdict& verdict) {
 }  // namespace
 
 void Verdicts::Refuse(const Verdict& verdict) {
-  AddProblem(&problems_, verdict.file, verdict.field, MessageOf(verdict));
+  problems_.Add(verdict.file, verdict.field, MessageOf(verdict));
 }
 
 void Verdicts::Warn(const Verdict& verdict) {

@@ -3,14 +3,14 @@
 #include <string>
 #include <vector>
 
-#include "engine/scene/scene_problem.h"
+#include "engine/scene/problem_text.h"
 
 namespace nerf {
 
 // What is odd about a scene: where, why, and what to do about it.
 struct Verdict {
   std::string file;    // relative to the data set's folder
-  std::string field;   // as SceneProblem has it
+  std::string field;   // as Problem has it
   std::string cause;   // what is odd, with the pictures that show it
   std::string remedy;  // what the user can do
 };
@@ -19,14 +19,14 @@ struct Verdict {
 class Verdicts {
  public:
   // Both are borrowed.
-  Verdicts(std::vector<SceneProblem>* problems, std::vector<std::string>* warnings)
+  Verdicts(Problems* problems, std::vector<std::string>* warnings)
       : problems_(*problems), warnings_(*warnings) {}
 
   void Refuse(const Verdict& verdict);
   void Warn(const Verdict& verdict);
 
  private:
-  std::vector<SceneProblem>& problems_;
+  Problems& problems_;
   std::vector<std::string>& warnings_;
 };
 

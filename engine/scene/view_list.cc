@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "engine/scene/path_frame.h"
+#include "engine/scene/problem_text.h"
 #include "engine/scene/scene_files.h"
-#include "engine/scene/scene_problem.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/scene/unposed_photographs.h"
 

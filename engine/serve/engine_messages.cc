@@ -11,6 +11,7 @@
 #include "common/messages/proto_figures.h"
 #include "common/messages/rpc_status.h"
 #include "common/messages/worker_limits.h"
+#include "common/status_macros.h"
 #include "engine/messages/config_message.h"
 #include "engine/protocol/failed_line.h"
 #include "engine/scene/camera_file.h"
@@ -29,10 +30,10 @@ constexpr size_t kProblemOverhead = 40;
 
 std::string Cut(std::string_view text) { return ToUtf8(text.substr(0, kMaxTextBytes)); }
 
-template <typename Problems>
-void AddProblems(const std::vector<SceneProblem>& problems, Problems* added) {
+template <typename Messages>
+void AddProblems(const std::vector<Problem>& problems, Messages* added) {
   size_t bytes = 0;
-  for (const SceneProblem& problem : problems) {
+  for (const Problem& problem : problems) {
     bytes += problem.file.size() + problem.field.size() + problem.message.size() + kProblemOverhead;
     v1::SceneProblem* message = added->Add();
     if (bytes > kMaxListBytes) {
@@ -95,14 +96,14 @@ EngineMessage AboutJob(const std::string& job) {
 }  // namespace
 
 absl::StatusOr<TrainRequest> ToTrainRequest(const internal::Train& train) {
-  std::vector<FieldViolation> violations;
+  Problems problems;
   TrainRequest request;
   request.dataset = train.dataset();
   request.resume = train.resume();
   if (train.resume().empty()) request.init = train.init();
   request.merge = {train.merge().begin(), train.merge().end()};
-  request.config = ReadConfig("train.config", train.config(), &violations);
-  if (!violations.empty()) return InvalidFieldsError(std::move(violations));
+  request.config = ReadConfig("train.config", train.config(), &problems);
+  NERF_RETURN_IF_ERROR(problems.Result());
   const bool has_budget = train.config().budget_case() != v1::TrainingConfig::BUDGET_NOT_SET;
   if (train.extend() && !train.resume().empty() && has_budget)
     request.new_total = request.config.budget;
@@ -198,7 +199,7 @@ EngineMessage DoneMessage(const std::string& job, const TrainSummary& summary,
 }
 
 EngineMessage FailedMessage(const std::string& job, const absl::Status& status,
-                            const std::vector<SceneProblem>& problems) {
+                            const std::vector<Problem>& problems) {
   EngineMessage message = AboutJob(job);
   internal::Failed& failed = *message.mutable_failed();
   *failed.mutable_error() = ErrorMessage(status);
@@ -214,7 +215,7 @@ EngineMessage CheckedMessage(const std::string& id, const SceneDescription& desc
   const std::string report = CheckReportText(description);
   response.set_ok(description.ok());
   response.set_summary(Cut(report.substr(0, report.find('\n'))));
-  AddProblems(description.problems, response.mutable_problems());
+  AddProblems(description.problems.list(), response.mutable_problems());
   AddTexts(description.warnings, response.mutable_warnings());
   return message;
 }

@@ -34,7 +34,7 @@ internal::EngineMessage ProgressMessage(const std::string& job, const TrainProgr
 internal::EngineMessage DoneMessage(const std::string& job, const TrainSummary& summary,
                                     const std::vector<ImageScore>& test_views);
 internal::EngineMessage FailedMessage(const std::string& job, const absl::Status& status,
-                                      const std::vector<SceneProblem>& problems);
+                                      const std::vector<Problem>& problems);
 internal::EngineMessage CheckedMessage(const std::string& id, const SceneDescription& description);
 internal::EngineMessage RefusedMessage(const std::string& job, const std::string& id,
                                        const absl::Status& status);

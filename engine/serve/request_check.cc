@@ -6,9 +6,8 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "common/error_reason.h"
+#include "common/problems.h"
 
 namespace nerf {
 namespace {
@@ -18,41 +17,32 @@ using internal::WorkerRequest;
 constexpr uint32_t kMaxRanks = 32;
 constexpr double kMinIntervalSeconds = 0.001, kMaxIntervalSeconds = 1e9;
 
-// The problems of a request.
-class Problems {
- public:
-  void Require(bool ok, std::string_view field, std::string_view what) {
-    if (!ok) violations_.push_back({std::string(field), std::string(what)});
-  }
-  void RequireGiven(const std::string& value, std::string_view field) {
-    Require(!value.empty(), field, "is missing");
-  }
-  // A NUL would end it early.
-  void RequirePath(const std::string& path, std::string_view field) {
-    Require(path.find('\0') == std::string::npos, field, "must not contain NUL");
-  }
-  void RequireGivenPath(const std::string& path, std::string_view field) {
-    RequireGiven(path, field);
-    RequirePath(path, field);
-  }
-  template <typename Numbers>
-  void RequireCount(const Numbers& numbers, int n, std::string_view field) {
-    Require(numbers.empty() || numbers.size() == n, field, fmt::format("must be {} numbers", n));
-  }
-  absl::Status Result() {
-    return violations_.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations_));
-  }
+void RequireGiven(const std::string& value, std::string_view field, Problems& problems) {
+  problems.Require(!value.empty(), field, "is missing");
+}
 
- private:
-  std::vector<FieldViolation> violations_;
-};
+// A NUL would end it early.
+void RequirePath(const std::string& path, std::string_view field, Problems& problems) {
+  problems.Require(path.find('\0') == std::string::npos, field, "must not contain NUL");
+}
+
+void RequireGivenPath(const std::string& path, std::string_view field, Problems& problems) {
+  RequireGiven(path, field, problems);
+  RequirePath(path, field, problems);
+}
+
+template <typename Numbers>
+void RequireCount(const Numbers& numbers, int n, std::string_view field, Problems& problems) {
+  problems.Require(numbers.empty() || numbers.size() == n, field,
+                   fmt::format("must be {} numbers", n));
+}
 
 void CheckTrain(const internal::Train& train, Problems& problems) {
-  problems.RequireGivenPath(train.dataset(), "train.dataset");
-  problems.RequireGivenPath(train.out(), "train.out");
-  problems.RequirePath(train.resume(), "train.resume");
-  problems.RequirePath(train.init(), "train.init");
-  for (const std::string& path : train.merge()) problems.RequireGivenPath(path, "train.merge");
+  RequireGivenPath(train.dataset(), "train.dataset", problems);
+  RequireGivenPath(train.out(), "train.out", problems);
+  RequirePath(train.resume(), "train.resume", problems);
+  RequirePath(train.init(), "train.init", problems);
+  for (const std::string& path : train.merge()) RequireGivenPath(path, "train.merge", problems);
   const auto require_interval = [&](double seconds, std::string_view field) {
     problems.Require(
         seconds == 0 || (seconds >= kMinIntervalSeconds && seconds <= kMaxIntervalSeconds), field,
@@ -64,7 +54,7 @@ void CheckTrain(const internal::Train& train, Problems& problems) {
   const uint32_t n_ranks = train.ranks().count();
   problems.Require(n_ranks >= 2 && n_ranks <= kMaxRanks, "train.ranks.count",
                    fmt::format("must be 2 to {}", kMaxRanks));
-  problems.RequirePath(train.ranks().interface(), "train.ranks.interface");
+  RequirePath(train.ranks().interface(), "train.ranks.interface", problems);
   problems.Require(train.ranks().rank() < n_ranks, "train.ranks.rank", "must be below count");
 }
 
@@ -72,8 +62,8 @@ void CheckRender(const WorkerRequest& request, Problems& problems) {
   const internal::Render& render = request.render();
   problems.Require(render.file().empty() != request.job().empty(), "render.file",
                    "one of file and job must be given");
-  problems.RequirePath(render.file(), "render.file");
-  problems.RequireGivenPath(render.out(), "render.out");
+  RequirePath(render.file(), "render.file", problems);
+  RequireGivenPath(render.out(), "render.out", problems);
   const v1::RenderImageRequest& view = render.view();
   problems.Require(view.has_camera() != view.has_orbit(), "render.view.camera",
                    "one of camera and orbit must be given");
@@ -97,10 +87,10 @@ void CheckRender(const WorkerRequest& request, Problems& problems) {
   problems.Require(v1::ImageFormat_IsValid(view.format()), "render.view.format",
                    "must be PNG, JPEG or EXR");
   const v1::ViewStyle& style = view.style();
-  problems.RequireCount(style.background(), 3, "render.view.style.background");
-  problems.RequireCount(style.crop().center(), 3, "render.view.style.crop.center");
-  problems.RequireCount(style.crop().size(), 3, "render.view.style.crop.size");
-  problems.RequireCount(style.crop().turn(), 4, "render.view.style.crop.turn");
+  RequireCount(style.background(), 3, "render.view.style.background", problems);
+  RequireCount(style.crop().center(), 3, "render.view.style.crop.center", problems);
+  RequireCount(style.crop().size(), 3, "render.view.style.crop.size", problems);
+  RequireCount(style.crop().turn(), 4, "render.view.style.crop.turn", problems);
   problems.Require(v1::Panorama::Stereo_IsValid(style.panorama().stereo()),
                    "render.view.style.panorama.stereo", "is not known");
   if (render.has_live()) {
@@ -118,26 +108,26 @@ absl::Status CheckRequest(const WorkerRequest& request) {
   problems.Require(request.id().size() <= kMaxNameBytes, "id", "is too long");
   switch (request.request_case()) {
     case WorkerRequest::kTrain:
-      problems.RequireGiven(request.job(), "job");
+      RequireGiven(request.job(), "job", problems);
       CheckTrain(request.train(), problems);
       break;
     case WorkerRequest::kRankTexts:
     case WorkerRequest::kStop:
-      problems.RequireGiven(request.job(), "job");
+      RequireGiven(request.job(), "job", problems);
       break;
     case WorkerRequest::kRender:
-      problems.RequireGiven(request.id(), "id");
+      RequireGiven(request.id(), "id", problems);
       CheckRender(request, problems);
       break;
     case WorkerRequest::kCheck:
-      problems.RequireGiven(request.id(), "id");
-      problems.RequireGivenPath(request.check().dataset(), "check.dataset");
-      problems.RequirePath(request.check().out(), "check.out");
+      RequireGiven(request.id(), "id", problems);
+      RequireGivenPath(request.check().dataset(), "check.dataset", problems);
+      RequirePath(request.check().out(), "check.out", problems);
       problems.Require(request.check().test_every() <= INT32_MAX, "check.test_every",
                        "is out of range");
       break;
     case WorkerRequest::kCancel:
-      problems.RequireGiven(request.id(), "id");
+      RequireGiven(request.id(), "id", problems);
       break;
     case WorkerRequest::REQUEST_NOT_SET:
       problems.Require(false, "request", "is missing, or of a kind that is not known");

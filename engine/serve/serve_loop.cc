@@ -230,14 +230,13 @@ void ServeLoop::HandleTrain(const internal::WorkerRequest& request, Job* job) {
   const internal::Train& train = request.train();
   NoteJobOrigin("", name, train.origin().request_id(), train.origin().traceparent());
   Job new_job(this, name, train, requests_.BeginJob(name));
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const absl::Status status = Guarded([&] { return Train(train, &new_job, &problems); });
   requests_.EndJob();
-  if (!status.ok() && !IsOfBrokenDevice(status)) Send(FailedMessage(name, status, problems));
+  if (!status.ok() && !IsOfBrokenDevice(status)) Send(FailedMessage(name, status, problems.list()));
 }
 
-absl::Status ServeLoop::Train(const internal::Train& train, Job* job,
-                              std::vector<SceneProblem>* problems) {
+absl::Status ServeLoop::Train(const internal::Train& train, Job* job, Problems* problems) {
   NERF_ASSIGN_OR_RETURN(TrainRequest request, ToTrainRequest(train));
   NERF_RETURN_IF_ERROR(CreateFolder(train.out()));
   request.device = options_.device;
@@ -292,9 +291,8 @@ void ServeLoop::HandleRender(const QueuedRequest& queued) {
   const absl::StatusOr<ViewChannels> channels = ChannelsOf(request.view());
   if (!channels.ok()) return EndRequest(id, channels.status());
   const ViewStyle style = ToViewStyle(request.view().style());
-  if (const absl::Status checked = CheckStyle(style); !checked.ok()) {
+  if (const absl::Status checked = ProblemsOf(style).Result(); !checked.ok())
     return EndRequest(id, checked);
-  }
   render_ = std::make_unique<RunningRender>();
   render_->id = id;
   render_->job = queued.request.job();

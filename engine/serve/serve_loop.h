@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/problems.h"
 #include "engine/base/parallel_for.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene_reader.h"
@@ -70,7 +71,7 @@ class ServeLoop {
   // Checks the data set. If a stop of the job interrupts it, the request is put back.
   void HandleCheck(QueuedRequest queued, Job* job);
 
-  absl::Status Train(const internal::Train& train, Job* job, std::vector<SceneProblem>* problems);
+  absl::Status Train(const internal::Train& train, Job* job, Problems* problems);
   // For a training by several engines (serve_gang.cc). Meets the others; null for one engine.
   // Errors: Cancelled; Unavailable RANK_LOST; those of CheckRanksShare.
   absl::StatusOr<std::unique_ptr<RankSession>> MeetRanks(const std::string& job,

@@ -15,7 +15,7 @@ absl::Status FollowRank0(const RankFlags& flags, TrainRequest request, int n_thr
   ThreadPool pool(n_threads);
   NERF_ASSIGN_OR_RETURN(const std::unique_ptr<RankSession> ranks, RankSession::Open(flags));
   request.group = ranks->group();
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const auto session = OpenTrainingSession(request, &pool, &problems, {});
   const absl::Status agreed =
       ranks->Agree(session.status(), session.ok() ? session->get() : nullptr);

@@ -38,8 +38,7 @@ namespace {
 // Versions of the scene reader may round the placement differently.
 constexpr float kResumedBoxTolerance = 1e-3f;
 
-absl::Status ProblemsToStatus(const std::string& dataset,
-                              const std::vector<SceneProblem>& problems) {
+absl::Status ProblemsToStatus(const std::string& dataset, const Problems& problems) {
   constexpr size_t kMaxInMessage = 5;
   std::string message = fmt::format("{}: ", dataset);
   for (size_t i = 0; i < std::min(problems.size(), kMaxInMessage); ++i) {
@@ -315,9 +314,9 @@ std::string ChangedSettings(const TrainConfig& asked, const TrainConfig& chosen)
 
 // Sets config->max_side and what ChooseSettings chooses for a new training,
 // session->chosen, reductions, pictures and scene.
-absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
-                               std::vector<SceneProblem>* problems, const std::stop_token& stop,
-                               TrainConfig* config, TrainingSession* session) {
+absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool, Problems* problems,
+                               const std::stop_token& stop, TrainConfig* config,
+                               TrainingSession* session) {
   const std::string& dataset = request.dataset;
   NERF_RETURN_IF_ERROR(SceneFolder::Open(dataset, request.follow_links).status());
   SceneOptions options;
@@ -366,7 +365,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   absl::StatusOr<Scene> scene = LoadScene(dataset, options, problems);
   if (!scene.ok() && !problems->empty()) return ProblemsToStatus(dataset, *problems);
   if (scene.ok() && scene->train.empty()) {
-    problems->push_back({"", "", "holds no training views"});
+    problems->Add("", "holds no training views");
     return ProblemsToStatus(dataset, *problems);
   }
   NERF_RETURN_IF_ERROR(scene.status());
@@ -390,9 +389,10 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
-    const TrainRequest& request, ThreadPool* pool, std::vector<SceneProblem>* problems,
-    const std::stop_token& stop) {
+absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(const TrainRequest& request,
+                                                                     ThreadPool* pool,
+                                                                     Problems* problems,
+                                                                     const std::stop_token& stop) {
   NERF_ASSIGN_OR_RETURN(StartingPoint start, ReadStartingPoint(request));
   auto session = std::make_unique<TrainingSession>();
   session->device = request.device;

@@ -71,9 +71,10 @@ struct TrainingSession {
 // outlives the session.
 // Errors: InvalidArgument DATASET_INVALID (all problems in *problems), INIT_INVALID or
 // FIELD_INVALID; NotFound; DataLoss; ResourceExhausted OUT_OF_MEMORY; Cancelled after a stop.
-absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
-    const TrainRequest& request, ThreadPool* pool, std::vector<SceneProblem>* problems,
-    const std::stop_token& stop);
+absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(const TrainRequest& request,
+                                                                     ThreadPool* pool,
+                                                                     Problems* problems,
+                                                                     const std::stop_token& stop);
 
 // Before a step of the session's scene takes a state or trains: has it keep cells empty that the
 // pictures show empty (FindEmptyCells), and tells it the runs of pixels to draw from, which it

@@ -11,9 +11,9 @@
 #include <system_error>
 #include <utility>
 
-#include "common/error_reason.h"
 #include "common/file_io.h"
 #include "common/ids.h"
+#include "common/problems.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 
@@ -53,14 +53,14 @@ std::string UploadFolder::PathOf(const std::string& upload_id, const BlobRef& bl
 }
 
 absl::Status UploadFolder::CheckBlob(const BlobRef& blob) const {
-  std::vector<FieldViolation> violations;
+  Problems problems;
   if (!IsSha256Hex(blob.sha256)) {
-    violations.push_back({"sha256", "must be 64 lower-case hexadecimal digits"});
+    problems.Add("sha256", "must be 64 lower-case hexadecimal digits");
   }
   if (blob.byte_size > options_.max_blob_size) {
-    violations.push_back({"size", fmt::format("must be at most {}", options_.max_blob_size)});
+    problems.Add("size", fmt::format("must be at most {}", options_.max_blob_size));
   }
-  return violations.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations));
+  return problems.Result();
 }
 
 absl::Status UploadFolder::CheckUpload(const std::string& upload_id, const BlobRef& blob) const {

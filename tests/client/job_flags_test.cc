@@ -111,8 +111,8 @@ TEST(JobFlagsTest, EveryWrongFlagIsNamedAtOnce) {
   const auto request = Build(flags);
   ASSERT_FALSE(request.ok());
   std::multiset<std::string> fields;
-  for (const FieldViolation& violation : GetFieldViolations(request.status())) {
-    fields.insert(violation.field);
+  for (const Problem& problem : GetProblems(request.status())) {
+    fields.insert(problem.field);
   }
   EXPECT_EQ(fields, (std::multiset<std::string>{"--steps", "--seed", "--background", "--test-every",
                                                 "--init", "--set", "--set", "--set", "--id",
@@ -123,8 +123,8 @@ TEST(JobFlagsTest, InvalidIdComesWithAValidOneNearIt) {
   JobFlags flags;
   const auto description = [&](const char* id) {
     flags.id = id;
-    const auto violations = GetFieldViolations(Build(flags).status());
-    return violations.size() == 1 ? violations[0].description : "";
+    const auto problems = GetProblems(Build(flags).status());
+    return problems.size() == 1 ? problems[0].message : "";
   };
   const std::string refused = " is not 1 to 63 of a-z, 0-9 and -, beginning with a letter";
   EXPECT_EQ(description("Fern_8"), "'Fern_8'" + refused + ": try fern-8");
@@ -141,7 +141,7 @@ TEST(JobFlagsTest, PosesAndExifBecomeSettings) {
   EXPECT_EQ(settings.at("poses"), "w2c");
   EXPECT_EQ(settings.at("apply_exif"), "1");
   flags.poses = "sideways";
-  EXPECT_EQ(GetFieldViolations(Build(flags).status())[0].field, "--poses");
+  EXPECT_EQ(GetProblems(Build(flags).status())[0].field, "--poses");
   flags.poses = "opencv";
   flags.settings = {"poses=opengl"};
   EXPECT_THAT(Build(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--set poses, too"));
@@ -151,10 +151,10 @@ TEST(JobFlagsTest, MaxSideNamesTheRangeOfTheFlag) {
   JobFlags flags;
   for (const char* side : {"16385", "20000", "20k", "-1", "1e300", "-inf"}) {
     flags.max_side = side;
-    const auto violations = GetFieldViolations(Build(flags).status());
-    ASSERT_EQ(violations.size(), 1u) << side;
-    EXPECT_EQ(violations[0].field, "--max-side");
-    EXPECT_EQ(violations[0].description, "'" + std::string(side) + "' is not between 0 and 16384");
+    const auto problems = GetProblems(Build(flags).status());
+    ASSERT_EQ(problems.size(), 1u) << side;
+    EXPECT_EQ(problems[0].field, "--max-side");
+    EXPECT_EQ(problems[0].message, "'" + std::string(side) + "' is not between 0 and 16384");
   }
   for (const char* side : {"nan", "many", "7.5"}) {
     flags.max_side = side;
@@ -170,8 +170,8 @@ TEST(JobFlagsTest, MaxSideNamesTheRangeOfTheFlag) {
 TEST(JobFlagsTest, BudgetsAndSplitsThatTheServerRefusesAreRefusedHere) {
   const auto fields_of = [](const JobFlags& flags) {
     std::vector<std::string> fields;
-    for (const FieldViolation& violation : GetFieldViolations(Build(flags).status())) {
-      fields.push_back(violation.field);
+    for (const Problem& problem : GetProblems(Build(flags).status())) {
+      fields.push_back(problem.field);
     }
     return fields;
   };

@@ -907,15 +907,15 @@ TEST_F(ServiceTest, ViolationsOfTheServerComeOneALine) {
 }
 
 TEST_F(ServiceTest, ViolationsOfWhatFilesHoldAreBadDataAndNoUsage) {
-  const std::pair<std::vector<FieldViolation>, int> cases[] = {
+  const std::pair<std::vector<Problem>, int> cases[] = {
       {{{"files[3].path", "is too long"}}, kBadData},
       {{{"camera.width", "must be 1 to 16384"}, {"camera.cx", "must be finite"}}, kBadData},
       {{{"upload", "holds 3 bytes of another digest"}}, kBadData},
       {{{"width", "must be at most 16384"}, {"camera.width", "must be 1 to 16384"}}, kUsage},
       {{{"scene_id", "is no id"}}, kUsage}};
-  for (const auto& [violations, exit_code] : cases) {
-    state_.errors["GetJob"] = {InvalidFieldsError(violations)};
-    EXPECT_EQ(Run({"job", "show", "j-1"}).exit_code, exit_code) << violations[0].field;
+  for (const auto& [problems, exit_code] : cases) {
+    state_.errors["GetJob"] = {InvalidFieldsError(problems)};
+    EXPECT_EQ(Run({"job", "show", "j-1"}).exit_code, exit_code) << problems[0].field;
   }
 }
 

@@ -25,13 +25,13 @@ TEST(ErrorReasonTest, PlainAndOkStatusesHaveNone) {
 }
 
 TEST(ErrorReasonTest, EveryViolationIsCarriedAndTheFirstOnesAreSaid) {
-  std::vector<FieldViolation> violations;
-  for (int i = 0; i < 20; ++i) violations.push_back({"f" + std::to_string(i), "is bad"});
-  const absl::Status status = InvalidFieldsError(violations);
+  std::vector<Problem> problems;
+  for (int i = 0; i < 20; ++i) problems.push_back({"f" + std::to_string(i), "is bad"});
+  const absl::Status status = InvalidFieldsError(problems);
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "f0: is bad; f1: is bad"));
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "and 12 more"));
-  ASSERT_EQ(GetFieldViolations(status).size(), 20u);
-  EXPECT_EQ(GetFieldViolations(status)[19].field, "f19");
+  ASSERT_EQ(GetProblems(status).size(), 20u);
+  EXPECT_EQ(GetProblems(status)[19].field, "f19");
   EXPECT_EQ(GetReason(status)->reason, reason::kFieldInvalid);
 }
 

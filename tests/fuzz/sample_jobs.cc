@@ -27,8 +27,8 @@ Job Training() {
   job.previews.emplace_back().set_step(4);
   job.parts = {"part"};
   job.part_models = {SampleBlob("part")};
-  job.error = {
-      absl::StatusCode::kAborted, "TRAINING_DIVERGED", "loss", {{"step", "7"}}, {{"f", "g", "h"}}};
+  job.error = {absl::StatusCode::kAborted, "TRAINING_DIVERGED", "loss", {{"step", "7"}}, {}};
+  job.error.problems.emplace_back().set_file("f");
   v1::CropBox crop;
   crop.add_size(1);
   job.crop = DeterministicBytes(crop);

@@ -62,6 +62,23 @@ class QueueHarness {
     return EncodeWatchToken(*state->token_sealer, position);
   }
 
+  static v1::SceneProblem SceneProblem(const std::string& file, const std::string& field,
+                                       const std::string& message) {
+    v1::SceneProblem problem;
+    problem.set_file(file);
+    problem.set_field(field);
+    problem.set_message(message);
+    return problem;
+  }
+  static void ExpectEqual(const JobError& a, const JobError& b) {
+    EXPECT_EQ(a.code, b.code);
+    EXPECT_EQ(a.reason, b.reason);
+    EXPECT_EQ(a.message, b.message);
+    EXPECT_EQ(a.metadata, b.metadata);
+    ASSERT_EQ(a.problems.size(), b.problems.size());
+    for (size_t i = 0; i < a.problems.size(); ++i)
+      EXPECT_EQ(a.problems[i].SerializeAsString(), b.problems[i].SerializeAsString());
+  }
   static BlobRef Blob(const std::string& content) { return {Sha256Hex(content), content.size()}; }
 
   std::string AddScene(const std::string& id = "scene") {

@@ -64,9 +64,7 @@ uint64_t BytesOf(const Job& job) {
   }
   if (job.export_result.has_value()) bytes += job.export_result->SpaceUsedLong();
   if (job.pose_report.has_value()) bytes += job.pose_report->SpaceUsedLong();
-  for (const JobProblem& problem : job.error.problems) {
-    bytes += sizeof(problem) + problem.file.size() + problem.field.size() + problem.message.size();
-  }
+  for (const v1::SceneProblem& problem : job.error.problems) bytes += problem.SpaceUsedLong();
   return bytes;
 }
 

@@ -67,21 +67,13 @@ struct CheckpointRecord {
   bool operator==(const CheckpointRecord&) const = default;
 };
 
-// One problem of a scene that made a job fail.
-struct JobProblem {
-  std::string file, field, message;
-  bool operator==(const JobProblem&) const = default;
-};
-
 // Why a job failed: a canonical code, a reason for programs and a message for people.
 struct JobError {
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string reason;
   std::string message;
   std::map<std::string, std::string> metadata;
-  std::vector<JobProblem> problems;
-
-  bool operator==(const JobError&) const = default;
+  std::vector<v1::SceneProblem> problems;  // of its scene
 };
 
 inline constexpr uint32_t kMaxGangSize = 32;

@@ -6,6 +6,7 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/problems.h"
 #include "common/status_macros.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/kinds/render_work.h"
@@ -19,19 +20,18 @@ namespace {
 absl::Status CheckFrames(const Job& job, uint32_t part,
                          const std::vector<std::pair<uint32_t, FrameRecord>>& frames,
                          bool has_movie) {
-  std::vector<FieldViolation> violations;
+  Problems problems;
   const FrameSpan span = FramesOfPart(job, part);
   for (const auto& [index, frame] : frames) {
     if (index < span.begin || index >= span.end) {
-      violations.push_back({"frames.index", fmt::format("{} is not of part {}", index, part)});
+      problems.Add("frames.index", fmt::format("{} is not of part {}", index, part));
     }
     if (frame.images.size() != static_cast<size_t>(job.render->channels_size())) {
-      violations.push_back(
-          {"frames.images", fmt::format("must be {}", job.render->channels_size())});
+      problems.Add("frames.images", fmt::format("must be {}", job.render->channels_size()));
     }
   }
-  if (has_movie && !IsMoviePart(job, part)) violations.push_back({"movie", "is not of the part"});
-  return violations.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations));
+  if (has_movie && !IsMoviePart(job, part)) problems.Add("movie", "is not of the part");
+  return problems.Result();
 }
 
 }  // namespace

@@ -55,14 +55,6 @@ v1::SceneFile ToProto(const SceneFileRecord& file) {
   return proto;
 }
 
-v1::SceneProblem ToProto(const JobProblem& problem) {
-  v1::SceneProblem proto;
-  proto.set_file(problem.file);
-  proto.set_field(problem.field);
-  proto.set_message(problem.message);
-  return proto;
-}
-
 google::rpc::Status ToProto(const JobError& error) {
   absl::Status status(error.code, error.message);
   if (!error.reason.empty()) status = WithReason(std::move(status), error.reason, error.metadata);

@@ -29,7 +29,6 @@ TensorRecord FromProto(const v1::TensorSpec& tensor);
 
 v1::SceneFile ToProto(const SceneFileRecord& file);
 
-v1::SceneProblem ToProto(const JobProblem& problem);
 google::rpc::Status ToProto(const JobError& error);
 // The inverse, without problems. A code of OK becomes kUnknown.
 JobError ToJobError(const google::rpc::Status& status);

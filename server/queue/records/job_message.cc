@@ -17,10 +17,8 @@ void FillJob(const Job& job, v1::Job* proto) {
   proto->set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
   proto->set_queue_message(job.queue_message);
   proto->set_attempt(job.attempt);
-  if (job.error != JobError()) {
-    *proto->mutable_error() = ToProto(job.error);
-    for (const JobProblem& problem : job.error.problems) *proto->add_problems() = ToProto(problem);
-  }
+  if (job.error.code != absl::StatusCode::kOk) *proto->mutable_error() = ToProto(job.error);
+  *proto->mutable_problems() = {job.error.problems.begin(), job.error.problems.end()};
   if (job.create_time != absl::InfinitePast())
     *proto->mutable_create_time() = ToProto(job.create_time);
   if (job.start_time != absl::InfinitePast())

@@ -55,11 +55,8 @@ absl::Status FromRecord(const internal::JobRecord& record, Job* job) {
   NERF_RETURN_IF_ERROR(ReadQueueReason(name, proto.queue_reason(), &job->queue_reason));
   job->queue_message = proto.queue_message();
   job->attempt = proto.attempt();
-  if (proto.has_error()) {
-    job->error = ToJobError(proto.error());
-    for (const v1::SceneProblem& problem : proto.problems())
-      job->error.problems.push_back({problem.file(), problem.field(), problem.message()});
-  }
+  if (proto.has_error()) job->error = ToJobError(proto.error());
+  job->error.problems = {proto.problems().begin(), proto.problems().end()};
   if (proto.has_create_time()) job->create_time = ToTime(proto.create_time());
   if (proto.has_start_time()) job->start_time = ToTime(proto.start_time());
   if (proto.has_end_time()) job->end_time = ToTime(proto.end_time());

@@ -2,15 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "common/ids.h"
 
 namespace nerf {
-
-void RequestCheck::Require(bool ok, std::string_view field, std::string_view description) {
-  if (!ok) violations_.push_back({std::string(field), std::string(description)});
-}
 
 void RequestCheck::RequireId(std::string_view field, std::string_view id, bool may_be_empty) {
   Require((may_be_empty && id.empty()) || IsResourceId(id), field,
@@ -26,14 +20,6 @@ void RequestCheck::RequireDisplayName(std::string_view field, std::string_view n
   Require(name.size() <= kMaxDisplayNameLength, field,
           fmt::format("must be at most {} bytes", kMaxDisplayNameLength));
   Require(IsPlainText(name), field, "must be UTF-8 without control characters");
-}
-
-void RequestCheck::Add(std::vector<FieldViolation> violations) {
-  for (FieldViolation& violation : violations) violations_.push_back(std::move(violation));
-}
-
-absl::Status RequestCheck::Result() const {
-  return violations_.empty() ? absl::OkStatus() : InvalidFieldsError(violations_);
 }
 
 bool IsPlainText(std::string_view text) {

@@ -2,35 +2,22 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "common/error_reason.h"
+#include "common/problems.h"
 #include "common/sha256.h"
 
 namespace nerf {
 
-// Collects all problems of a request, to report them in one error.
-class RequestCheck {
+// The problems of a request.
+class RequestCheck : public Problems {
  public:
-  void Require(bool ok, std::string_view field, std::string_view description);
   // Requires IsResourceId. An empty id may be allowed where the queue makes one.
   void RequireId(std::string_view field, std::string_view id, bool may_be_empty = false);
   // Empty or a UUID4.
   void RequireRequestId(std::string_view field, std::string_view request_id);
   // At most kMaxDisplayNameLength bytes of UTF-8 without control characters.
   void RequireDisplayName(std::string_view field, std::string_view name);
-
-  void Add(std::vector<FieldViolation> violations);
-  // Adds the violations of an InvalidFieldsError.
-  void Add(const absl::Status& status) { Add(GetFieldViolations(status)); }
-
-  // OK, or InvalidArgument FIELD_INVALID with every problem.
-  absl::Status Result() const;
-
- private:
-  std::vector<FieldViolation> violations_;
 };
 
 // A deadline by the wall clock, which says `now`.

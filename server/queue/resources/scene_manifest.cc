@@ -46,16 +46,15 @@ std::string Quoted(std::string_view path) {
 }  // namespace
 
 absl::Status CheckManifest(const std::vector<SceneFileRecord>& files) {
-  constexpr size_t kMaxViolations = 100;
+  constexpr size_t kMaxProblems = 100;
   if (files.empty() || files.size() > kMaxSceneFiles) {
     return InvalidFieldsError(
         {{"files", fmt::format("must be 1 to {} files, not {}", kMaxSceneFiles, files.size())}});
   }
-  std::vector<FieldViolation> violations;
-  const auto report = [&](size_t i, std::string_view member, std::string description) {
-    if (violations.size() < kMaxViolations) {
-      violations.push_back({fmt::format("files[{}].{}", i, member), std::move(description)});
-    }
+  Problems problems;
+  const auto report = [&](size_t i, std::string_view member, std::string_view message) {
+    if (problems.size() < kMaxProblems)
+      problems.Add(fmt::format("files[{}].{}", i, member), message);
   };
   std::set<std::string_view> paths;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -84,7 +83,7 @@ absl::Status CheckManifest(const std::vector<SceneFileRecord>& files) {
       }
     }
   }
-  return violations.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations));
+  return problems.Result();
 }
 
 }  // namespace nerf

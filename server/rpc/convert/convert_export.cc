@@ -26,8 +26,7 @@ constexpr size_t kMaxFileName = 128, kMaxStepName = 64, kMaxExportWords = 1024;
 // What is asked of a format that does not have it is refused, never ignored.
 void CheckProduct(const v1::ExportSpec& spec, RequestCheck& check) {
   if (spec.has_path()) CheckCameraPath("job.export.path", spec.path(), check);
-  for (const FieldViolation& problem : ProblemsOf(spec))
-    check.Require(false, "job.export." + problem.field, problem.description);
+  check.Add(ProblemsOf(spec), "job.export");
 }
 
 // Whether it is of the box that is kept with its source, if there is one.

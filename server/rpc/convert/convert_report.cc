@@ -64,13 +64,14 @@ JobError ToJobError(const v1::JobReport& report) {
   error.metadata = std::move(metadata);
   const int n_problems = report.problems_size();
   for (int i = 0; i < std::min(n_problems, kMaxProblems); ++i) {
-    const v1::SceneProblem& problem = report.problems(i);
-    error.problems.push_back({Cut(problem.file(), kMaxProblemTextLength),
-                              Cut(problem.field(), kMaxProblemTextLength),
-                              Cut(problem.message(), kMaxProblemTextLength)});
+    v1::SceneProblem& problem = error.problems.emplace_back();
+    problem.set_file(Cut(report.problems(i).file(), kMaxProblemTextLength));
+    problem.set_field(Cut(report.problems(i).field(), kMaxProblemTextLength));
+    problem.set_message(Cut(report.problems(i).message(), kMaxProblemTextLength));
   }
   if (n_problems > kMaxProblems)
-    error.problems.push_back({"", "", fmt::format("and {} more", n_problems - kMaxProblems)});
+    error.problems.emplace_back().set_message(
+        fmt::format("and {} more", n_problems - kMaxProblems));
   return error;
 }
 

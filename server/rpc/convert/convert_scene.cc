@@ -38,10 +38,9 @@ std::vector<SceneFileRecord> ParseManifest(
     }
     records.push_back({files[i].path(), blob.ok() ? *blob : BlobRef{}});
   }
-  for (const FieldViolation& violation : GetFieldViolations(CheckManifest(records))) {
-    const bool known =
-        reported.contains(violation.field.substr(0, violation.field.find(".blob") + 5));
-    if (!known) check.Require(false, prefix + violation.field, violation.description);
+  for (const Problem& problem : GetProblems(CheckManifest(records))) {
+    const bool known = reported.contains(problem.field.substr(0, problem.field.find(".blob") + 5));
+    if (!known) check.Add(prefix + problem.field, problem.message);
   }
   return records;
 }

@@ -68,9 +68,7 @@ absl::Status ParseTraining(const v1::CreateJobRequest& request, RequestCheck& ch
   const v1::TrainingSpec& proto = request.job().training();
   TrainingSpec& training = spec->training;
   TakeScene(request, spec, check);
-  std::vector<FieldViolation> wrong;
-  const TrainConfig config = ReadConfig(kConfigField, proto.config(), &wrong);
-  check.Add(std::move(wrong));
+  const TrainConfig config = ReadConfig(kConfigField, proto.config(), &check);
   training.config = ToMessage(config);
   training.workers = ParseWorkers(proto.workers(), config, check);
   if (GangDevices(config) == kOnCuda) training.gang_device = GangDevice::kCuda;
@@ -122,7 +120,7 @@ absl::StatusOr<internal::JobProgress> TrainingProgressOf(const v1::JobReport& re
 const KindMessages kTrainingMessages = {ParseTraining, FillTrainingOrder, TrainingProgressOf};
 
 TrainConfig EffectiveConfig(const v1::CreateJobRequest& request) {
-  std::vector<FieldViolation> ignored;
+  Problems ignored;
   return ReadConfig(kConfigField, request.job().training().config(), &ignored);
 }
 

@@ -175,9 +175,7 @@ absl::Status CheckCamera(const v1::Camera& camera) {
 }
 
 void CheckCropBox(std::string_view field, const v1::CropBox& proto, RequestCheck& check) {
-  std::vector<FieldViolation> violations;
-  ReadCropBox(field, proto, &violations);
-  check.Add(std::move(violations));
+  ReadCropBox(field, proto, &check);
 }
 
 void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& proto, ViewSize asked,
@@ -205,8 +203,7 @@ void CheckViewStyle(std::string_view prefix, const v1::ViewStyle& proto, ViewSiz
                     {size.message().data(), size.message().size()});
     }
   }
-  for (const StyleProblem& problem : ProblemsOf(style))
-    check.Require(false, within + problem.field, problem.message);
+  check.Add(ProblemsOf(style), fmt::format("{}style", prefix));
 }
 
 void CheckColorChannels(std::string_view field,

@@ -31,11 +31,10 @@ void CheckLive(const v1::View& view, RequestCheck& check) {
   CheckSides(view, check);
   check.Require(!view.style().has_panorama(), "view.style.panorama", "is not of live views");
   const absl::Status status = CheckView(FrameRequest({}, view, /*width=*/1, /*height=*/1));
-  for (const FieldViolation& violation : GetFieldViolations(status)) {
-    if (violation.field == "source") continue;  // not of the view
-    const bool is_channel = violation.field == "channels[0]";
-    check.Require(false, "view." + (is_channel ? "channel" : violation.field),
-                  violation.description);
+  for (const Problem& problem : GetProblems(status)) {
+    if (problem.field == "source") continue;  // not of the view
+    const bool is_channel = problem.field == "channels[0]";
+    check.Add("view." + (is_channel ? "channel" : problem.field), problem.message);
   }
 }
 

@@ -48,7 +48,7 @@ TEST(RpcStatusTest, TextsThatAreNotUtf8CanBeSent) {
   EXPECT_TRUE(google::rpc::Status().ParseFromString(sent.SerializeAsString()));
   const absl::Status back = FromRpcStatus(sent);
   EXPECT_EQ(GetReason(back)->reason, "a?\xc3\xa9");
-  EXPECT_EQ(GetFieldViolations(back).front().description, "a?\xc3\xa9");
+  EXPECT_EQ(GetProblems(back).front().message, "a?\xc3\xa9");
 }
 
 }  // namespace

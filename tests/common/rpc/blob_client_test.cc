@@ -384,7 +384,7 @@ TEST_F(BlobClientTest, MalformedReferencesAreRefusedByField) {
   blob.set_size_bytes(1.5);
   const absl::Status status = Client().UploadBytes("x", blob);
   EXPECT_THAT(status, FailsWith(absl::StatusCode::kInvalidArgument, "FIELD_INVALID"));
-  EXPECT_THAT(GetFieldViolations(status), SizeIs(2));
+  EXPECT_THAT(GetProblems(status), SizeIs(2));
 }
 
 }  // namespace

@@ -45,10 +45,10 @@ TEST(StatusConversionTest, FieldViolationsSurviveTheTrip) {
   const absl::Status back = FromGrpcStatus(
       ToGrpcStatus(InvalidFieldsError({{"files[3].path", "is empty"}, {"scene", "is missing"}})));
   EXPECT_THAT(back, FailsWith(absl::StatusCode::kInvalidArgument, reason::kFieldInvalid));
-  const auto violations = GetFieldViolations(back);
-  ASSERT_EQ(violations.size(), 2u);
-  EXPECT_EQ(violations[0].field, "files[3].path");
-  EXPECT_EQ(violations[1].description, "is missing");
+  const auto problems = GetProblems(back);
+  ASSERT_EQ(problems.size(), 2u);
+  EXPECT_EQ(problems[0].field, "files[3].path");
+  EXPECT_EQ(problems[1].message, "is missing");
 }
 
 TEST(StatusConversionTest, MissingBlobsSurviveTheTrip) {
@@ -59,13 +59,13 @@ TEST(StatusConversionTest, MissingBlobsSurviveTheTrip) {
 }
 
 TEST(StatusConversionTest, LongListsAreCutBelowTheTrailerLimitAndSaySo) {
-  std::vector<FieldViolation> violations;
-  for (int i = 0; i < 1000; ++i) violations.push_back({"files[0].path", std::string(300, 'x')});
-  const grpc::Status status = ToGrpcStatus(InvalidFieldsError(violations));
+  std::vector<Problem> problems;
+  for (int i = 0; i < 1000; ++i) problems.push_back({"files[0].path", std::string(300, 'x')});
+  const grpc::Status status = ToGrpcStatus(InvalidFieldsError(problems));
   EXPECT_LE(3 * status.error_message().size() + status.error_details().size() * 4 / 3, 8000u);
-  const auto kept = GetFieldViolations(FromGrpcStatus(status));
+  const auto kept = GetProblems(FromGrpcStatus(status));
   ASSERT_GE(kept.size(), 2u);
-  EXPECT_THAT(kept.back().description, HasSubstr("more"));
+  EXPECT_THAT(kept.back().message, HasSubstr("more"));
 }
 
 TEST(StatusConversionTest, MessagesAreCutBetweenCharacters) {

@@ -260,7 +260,7 @@ TEST(ChoiceTableTest, FitsATerminalInAlignedColumns) {
 
 TEST(ChoiceTableTest, MarksTheRowsOfADataSetAndShowsWhatATrainingChooses) {
   ThreadPool pool(1);
-  std::vector<SceneProblem> problems;
+  Problems problems;
   TrainRequest request;
   request.dataset = SourceDir() + "/examples/mic";
   const auto session = OpenTrainingSession(request, &pool, &problems, {});

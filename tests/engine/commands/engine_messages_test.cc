@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -82,25 +83,26 @@ TEST(EngineMessagesTest, FailureHasItsProblemsAndTheRankThatIsLost) {
 TEST(EngineMessagesTest, LongListsAreCutAndSayHowMuchIsLeftOut) {
   constexpr int kProblems = 100'000;
   const std::string text(10'000, 'x');
-  std::vector<SceneProblem> problems(kProblems, SceneProblem{"f", "k", "m"});
-  // The first ones fill the list, so that the others need no room here.
-  for (int i = 0; i < 1000; ++i) problems[i] = {text, text, text};
-  for (const bool long_ones : {true, false}) {
-    if (!long_ones) problems.assign(kProblems, SceneProblem{"f", "k", "m"});
-    SceneDescription description;
-    description.problems = problems;
+  std::vector<Problem> problems(kProblems, {"f", "k", "m"});
+  const auto expect_cut = [&](const auto& list, size_t n_problems, int min_kept) {
+    const int n_kept = list.size() - 1;
+    EXPECT_GT(n_kept, min_kept);
+    EXPECT_EQ(list[n_kept].message(),
+              "and " + std::to_string(n_problems - n_kept) + " more problems");
+    EXPECT_EQ(list[0].message(), problems[0].message);
+  };
+  for (const bool long_ones : {false, true}) {
+    // The first ones fill the list, so that the others need no room here.
+    if (long_ones) std::fill_n(problems.begin(), 1000, Problem(text, text, text));
     const internal::EngineMessage failed = FailedMessage("j", absl::AbortedError("m"), problems);
-    const internal::EngineMessage checked = CheckedMessage("c", description);
     ExpectFits(failed);
-    ExpectFits(checked);
-    for (const auto& list : {failed.failed().problems(), checked.checked().response().problems()}) {
-      const int n_kept = list.size() - 1;
-      EXPECT_GT(n_kept, long_ones ? 1 : 1000);
-      EXPECT_EQ(list[n_kept].message(),
-                "and " + std::to_string(kProblems - n_kept) + " more problems");
-      EXPECT_EQ(list[0].message(), problems[0].message);
-    }
+    expect_cut(failed.failed().problems(), kProblems, long_ones ? 1 : 1000);
   }
+  SceneDescription description;
+  for (int i = 0; i < 1000; ++i) description.problems.Add(std::to_string(i), text, text);
+  const internal::EngineMessage checked = CheckedMessage("c", description);
+  ExpectFits(checked);
+  expect_cut(checked.checked().response().problems(), 1000, 1);
 }
 
 TEST(EngineMessagesTest, ProblemThatAloneIsTooLongIsCounted) {
@@ -116,7 +118,7 @@ TEST(EngineMessagesTest, LongTextsAreCut) {
   const std::string huge(2 << 20, 'x');
   ExpectFits(ErrorMessage(absl::InternalError(huge)));
   EXPECT_GE(ErrorMessage(absl::InternalError(huge)).message().size(), 10'000u);
-  std::vector<FieldViolation> violations(100'000, {"field", "is missing"});
+  std::vector<Problem> violations(100'000, {"field", "is missing"});
   ExpectFits(ErrorMessage(InvalidFieldsError(violations)));
   SceneDescription description;
   description.source = huge;  // a part of the summary
@@ -144,7 +146,7 @@ TEST(EngineMessagesTest, ScoresAreCut) {
 TEST(EngineMessagesTest, BytesThatAreNotUtf8BecomeQuestionMarks) {
   const std::string text = "a\xff\xc3\xa9\xc3";
   const std::string expected = "a?\xc3\xa9?";
-  const SceneProblem problem = {text, text, text};
+  const Problem problem = {text, text, text};
   const internal::EngineMessage failed = FailedMessage("j", absl::AbortedError(text), {problem});
   ExpectFits(failed);
   EXPECT_EQ(failed.failed().error().message(), expected);
@@ -153,7 +155,7 @@ TEST(EngineMessagesTest, BytesThatAreNotUtf8BecomeQuestionMarks) {
   EXPECT_EQ(failed.failed().problems(0).message(), expected);
   ExpectFits(RefusedMessage("j", "r", WithReason(absl::AbortedError(text), text, {{text, text}})));
   SceneDescription description;
-  description.problems = {problem};
+  description.problems.Add(text, text, text);
   description.warnings = {text};
   description.source = description.split = text;
   const internal::EngineMessage checked = CheckedMessage("c", description);
@@ -416,7 +418,7 @@ TEST(EngineMessagesTest, CameraBecomesACameraFile) {
 TEST(EngineMessagesTest, CheckedHasTheFindings) {
   SceneDescription description;
   EXPECT_TRUE(CheckedMessage("c", description).checked().response().ok());
-  description.problems = {{"f", "", "m"}};
+  description.problems.Add("f", "", "m");
   description.warnings = {"w"};
   const internal::EngineMessage message = CheckedMessage("c", description);
   EXPECT_EQ(message.id(), "c");

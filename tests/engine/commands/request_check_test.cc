@@ -27,9 +27,9 @@ std::vector<std::string> WrongFields(const WorkerRequest& request) {
   if (status.ok()) return {};
   EXPECT_THAT(status, FailsWith(absl::StatusCode::kInvalidArgument, reason::kFieldInvalid));
   std::vector<std::string> fields;
-  for (const FieldViolation& violation : GetFieldViolations(status)) {
-    EXPECT_FALSE(violation.description.empty());
-    fields.push_back(violation.field);
+  for (const Problem& problem : GetProblems(status)) {
+    EXPECT_FALSE(problem.message.empty());
+    fields.push_back(problem.field);
   }
   EXPECT_FALSE(fields.empty());
   return fields;

@@ -17,7 +17,7 @@ namespace nerf {
 // Trains to the end, or to step `stop_after`, and writes a checkpoint and a model.
 inline void TrainFiles(const TrainRequest& request, ThreadPool* pool, const std::string& checkpoint,
                        const std::string& model, std::optional<uint32_t> stop_after = {}) {
-  std::vector<SceneProblem> problems;
+  Problems problems;
   auto session = OpenTrainingSession(request, pool, &problems, {});
   ASSERT_THAT(session, IsOk());
   TrainerObserver observer;

@@ -47,7 +47,7 @@ class TrainingSessionTest : public ::testing::Test {
   TrainingSessionTest() { WriteBallDataset(dataset_); }
 
   absl::StatusOr<std::unique_ptr<TrainingSession>> Open(const TrainRequest& request) {
-    problems_.clear();
+    problems_ = {};
     return OpenTrainingSession(request, &pool_, &problems_, stop_.get_token());
   }
 
@@ -59,7 +59,7 @@ class TrainingSessionTest : public ::testing::Test {
   ThreadPool pool_{1};
   const std::unique_ptr<RenderDevice> device_ = NewCpuRenderDevice(&pool_);
   std::stop_source stop_;
-  std::vector<SceneProblem> problems_;
+  Problems problems_;
 };
 
 TEST_F(TrainingSessionTest, FreshSessionDescribesTheScene) {

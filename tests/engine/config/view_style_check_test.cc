@@ -76,13 +76,13 @@ TEST(ViewStyleCheckTest, EveryWrongFlagIsNamed) {
 
 TEST(ViewStyleCheckTest, FieldsOutOfRangeAreNamed) {
   ViewStyle style;
-  EXPECT_THAT(CheckStyle(style), IsOk());
+  EXPECT_THAT(ProblemsOf(style).Result(), IsOk());
   style.background = {0, 1.5f, std::numeric_limits<float>::quiet_NaN()};
   style.crop.emplace().size[1] = -1;
   style.panorama = {StereoLayout::kLeftRight, 0};
   for (const char* field :
        {"background[1]", "background[2]", "crop.size[1]", "panorama.eye_distance"})
-    EXPECT_THAT(CheckStyle(style), StatusIs(StatusCode::kInvalidArgument, field));
+    EXPECT_THAT(ProblemsOf(style).Result(), StatusIs(StatusCode::kInvalidArgument, field));
 }
 
 TEST(ViewStyleCheckTest, PanoramasHaveTheirShape) {

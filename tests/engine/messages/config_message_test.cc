@@ -21,20 +21,20 @@ using testing::UnorderedElementsAre;
 
 // The config; expects that nothing is wrong with it.
 TrainConfig ReadValid(const v1::TrainingConfig& message) {
-  std::vector<FieldViolation> violations;
-  const TrainConfig config = ReadConfig("config", message, &violations);
-  EXPECT_TRUE(violations.empty()) << message.ShortDebugString();
+  Problems problems;
+  const TrainConfig config = ReadConfig("config", message, &problems);
+  EXPECT_TRUE(problems.empty()) << message.ShortDebugString();
   return config;
 }
 
 // The fields that are refused.
 std::vector<std::string> WrongFields(const v1::TrainingConfig& message) {
-  std::vector<FieldViolation> violations;
-  ReadConfig("config", message, &violations);
+  Problems problems;
+  ReadConfig("config", message, &problems);
   std::vector<std::string> fields;
-  for (const FieldViolation& violation : violations) {
-    EXPECT_FALSE(violation.description.empty()) << violation.field;
-    fields.push_back(violation.field);
+  for (const Problem& problem : problems) {
+    EXPECT_FALSE(problem.message.empty()) << problem.field;
+    fields.push_back(problem.field);
   }
   return fields;
 }
@@ -155,11 +155,12 @@ TEST(ConfigMessageTest, EveryProblemIsListedAndWhatIsWrongIsTheDefault) {
               UnorderedElementsAre("config.method", "config.steps", "config.test_every",
                                    "config.background", "config.settings[no_such_key]",
                                    "config.settings[ema_decay]"));
-  std::vector<FieldViolation> violations = {{"before", "is kept"}};
-  const TrainConfig config = ReadConfig("job.config", message, &violations);
-  EXPECT_EQ(violations.size(), 7u);
-  EXPECT_EQ(violations[0].field, "before");
-  EXPECT_EQ(violations[1].field, "job.config.method");
+  Problems problems;
+  problems.Add("before", "is kept");
+  const TrainConfig config = ReadConfig("job.config", message, &problems);
+  EXPECT_EQ(problems.size(), 7u);
+  EXPECT_EQ(problems[0].field, "before");
+  EXPECT_EQ(problems[1].field, "job.config.method");
   EXPECT_EQ(config.method, TrainConfig().method);
   EXPECT_EQ(config.background, TrainConfig().background);
   EXPECT_EQ(config.ema_decay, TrainConfig().ema_decay);
@@ -186,9 +187,9 @@ TEST(ConfigMessageTest, WhatIsWrittenCanBeRead) {
   const std::string number = "1.2345678e-5";
   const std::string box = number + "," + number + "," + number + "," + number;
   (*message.mutable_settings())["box"] = box;
-  std::vector<FieldViolation> violations;
-  const v1::TrainingConfig written = ToMessage(ReadConfig("config", message, &violations));
-  ASSERT_THAT(violations, IsEmpty());
+  Problems problems;
+  const v1::TrainingConfig written = ToMessage(ReadConfig("config", message, &problems));
+  ASSERT_THAT(problems.list(), IsEmpty());
   EXPECT_GT(written.settings().at("box").size(), box.size());
   EXPECT_THAT(WrongFields(written), IsEmpty());
 }

@@ -40,8 +40,8 @@ std::vector<ExportFormat> AllFormats() {
 // "triangles: has no effect on POINTS"
 std::vector<std::string> TextsOf(const Spec& spec) {
   std::vector<std::string> texts;
-  for (const FieldViolation& problem : ProblemsOf(spec))
-    texts.push_back(problem.field + ": " + problem.description);
+  for (const Problem& problem : ProblemsOf(spec))
+    texts.push_back(problem.field + ": " + problem.message);
   return texts;
 }
 
@@ -226,8 +226,8 @@ std::vector<std::string> Parsed(const std::string& words, ExportFlags* flags) {
     return absl::StrSplit(UsageErrorText(app, error), '\n');
   }
   std::vector<std::string> texts;
-  for (const FieldViolation& wrong : CheckExportFlags("--camera", flags))
-    texts.push_back(wrong.field + ": " + wrong.description);
+  for (const Problem& wrong : CheckExportFlags("--camera", flags))
+    texts.push_back(wrong.field + ": " + wrong.message);
   return texts;
 }
 std::vector<std::string> Parsed(const std::string& words) {

@@ -42,7 +42,7 @@ TEST(CaptureAppReaderTest, FramesOf3dScannerAppAreRead) {
   EXPECT_EQ(scene.train[0].camera.fl_y, 51);
   EXPECT_EQ(scene.train[0].camera.cy, 15);
   const SceneFolder opened = *SceneFolder::Open(folder.path());
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const ListedViews listed = ReadCaptureApp(opened, &problems);
   ASSERT_EQ(listed.views.size(), 5u);
   EXPECT_EQ(listed.views[4].pose.m[0][3], 4);
@@ -69,7 +69,7 @@ TEST(CaptureAppReaderTest, CamerasOfGaussianSplattingAreReadWithOpenCvAxes) {
   const SceneDescription scene = DescribeScene(folder.path());
   ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
   EXPECT_EQ(scene.train.size() + scene.test.size(), 5u);
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const ListedViews listed = ReadCaptureApp(*SceneFolder::Open(folder.path()), &problems);
   ASSERT_EQ(listed.views.size(), 5u);
   EXPECT_EQ(listed.views[1].pose.m[0][3], 1);

@@ -45,7 +45,8 @@ TEST(CheckReportTest, GoodSceneAsJson) {
 TEST(CheckReportTest, ProblemsAndWarningsComeOneALineWithoutControlCharacters) {
   SceneDescription description;
   description.source = "transforms.json";
-  description.problems = {{"a.png", "", "file is empty"}, {"t\x1b[2J", "frames", "is\nmissing"}};
+  description.problems.Add("a.png", "", "file is empty");
+  description.problems.Add("t\x1b[2J", "frames", "is\nmissing");
   description.warnings = {"3 of 4 listed images do not exist"};
   const std::string text = CheckReportText(description);
   EXPECT_THAT(text, HasSubstr("2 problems\n"));
@@ -56,7 +57,7 @@ TEST(CheckReportTest, ProblemsAndWarningsComeOneALineWithoutControlCharacters) {
 
 TEST(CheckReportTest, NamesThatAreNotUtf8StillGiveOneLineOfJson) {
   SceneDescription description;
-  description.problems = {{"\xff\xfe.png", "field", "message\n"}};
+  description.problems.Add("\xff\xfe.png", "field", "message\n");
   const std::string text = CheckReportJson(description);
   EXPECT_EQ(text.find('\n'), std::string::npos);
   const auto report = nlohmann::json::parse(text);

@@ -44,7 +44,7 @@ void WriteImages(const TempFolder& folder) {
   folder.Write("images/b c.png", MakePng(40, 30));
 }
 
-ListedViews ReadFolder(const TempFolder& folder, std::vector<SceneProblem>* problems) {
+ListedViews ReadFolder(const TempFolder& folder, Problems* problems) {
   return ReadColmap(SceneFolder::Open(folder.path()).value(), problems);
 }
 
@@ -53,7 +53,7 @@ TEST(ColmapReaderTest, TextModelGivesOpenGlPoses) {
   WriteImages(folder);
   folder.Write("sparse/0/cameras.txt", kCamerasText);
   folder.Write("sparse/0/images.txt", kImagesText);
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const ListedViews listed = ReadFolder(folder, &problems);
   EXPECT_EQ(SummaryOf(problems), "");
   ASSERT_EQ(listed.views.size(), 2u);
@@ -82,7 +82,7 @@ TEST(ColmapReaderTest, ParametersOfWideLensesAreReadInTheirOrder) {
                "1 OPENCV_FISHEYE 40 30 50 51 20 15 0.1 0.2 0.3 0.4\n"
                "2 FULL_OPENCV 40 30 50 51 20 15 0.1 0.2 0.01 0.02 0.3 0.4 0.5 0.6\n");
   folder.Write("sparse/0/images.txt", "1 1 0 0 0 0 0 0 1 a.png\n\n2 1 0 0 0 1 0 0 2 b c.png\n\n");
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const ListedViews listed = ReadFolder(folder, &problems);
   EXPECT_EQ(SummaryOf(problems), "");
   ASSERT_EQ(listed.views.size(), 2u);
@@ -108,7 +108,7 @@ TEST(ColmapReaderTest, PointsComeWithTheModelWhereTheyCanBeRead) {
   folder.Write("sparse/0/images.txt", kImagesText);
   folder.Write("sparse/0/points3D.txt",
                "# comment\n7 1.5 -2 3 10 20 30 0.5 9 0 4 1\n8 0 0 1 1 2 3 0.1\n");
-  std::vector<SceneProblem> problems;
+  Problems problems;
   ListedViews listed = ReadFolder(folder, &problems);
   ASSERT_EQ(listed.points.size(), 2u);
   EXPECT_EQ(listed.points[0].position, (Vec3d{1.5, -2, 3}));
@@ -131,7 +131,7 @@ TEST(ColmapReaderTest, BinaryModelIsPreferredAndReadsTheSame) {
   folder.Write("sparse/cameras.bin", Bytes(uint64_t{1}) + BinaryCamera(3, 1, 40, 30, kPinhole));
   folder.Write("sparse/images.bin",
                Bytes(uint64_t{1}) + BinaryImage(7, 3, "a.png", 1, 2) + std::string(48, '\1'));
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const ListedViews listed = ReadFolder(folder, &problems);
   EXPECT_EQ(SummaryOf(problems), "");
   EXPECT_EQ(listed.source, "sparse (binary)");
@@ -158,7 +158,7 @@ TEST(ColmapReaderTest, EachSupportedModelPutsItsParametersInPlace) {
     WriteImages(folder);
     folder.Write("sparse/0/cameras.txt", absl::StrCat("1 ", model.line, "\n"));
     folder.Write("sparse/0/images.txt", "1 1 0 0 0 0 0 0 1 a.png\n\n");
-    std::vector<SceneProblem> problems;
+    Problems problems;
     const ListedViews listed = ReadFolder(folder, &problems);
     EXPECT_EQ(SummaryOf(problems), "") << model.line;
     ASSERT_EQ(listed.views.size(), 1u);
@@ -482,7 +482,7 @@ TEST(ColmapReaderTest, EveryTruncationOfABinaryModelIsRefused) {
   folder.Write("sparse/0/cameras.bin", cameras);
   for (size_t size = 0; size < images.size(); ++size) {
     folder.Write("sparse/0/images.bin", images.substr(0, size));
-    std::vector<SceneProblem> problems;
+    Problems problems;
     ReadFolder(folder, &problems);
     EXPECT_FALSE(problems.empty()) << size;
   }

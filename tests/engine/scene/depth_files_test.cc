@@ -210,7 +210,7 @@ TEST(DepthFilesTest, HostileFilesAreProblemsThatNameFileAndField) {
     const TempFolder folder;
     WriteDepthScene(folder, R"(, "depth_file_path": "d.png")");
     folder.Write("d.png", c.bytes);
-    std::vector<SceneProblem> problems;
+    Problems problems;
     EXPECT_FALSE(LoadScene(folder.path(), WithDepth(), &problems).ok()) << c.what;
     EXPECT_EQ(problems.size(), 1u) << c.what;
     const std::string summary = SummaryOf(problems);

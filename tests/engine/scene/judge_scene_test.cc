@@ -76,7 +76,7 @@ TEST(JudgeSceneTest, CameraFarFromTheOthersIsKeptWhereItsPointsAreRight) {
   scene.has_points = true;
   const TempFolder folder;
   scene.Write(folder, PlantedForm::kColmap);
-  std::vector<SceneProblem> problems;
+  Problems problems;
   std::vector<std::string> warnings;
   Verdicts verdicts(&problems, &warnings);
   std::vector<Pose> poses;
@@ -109,12 +109,12 @@ TEST(JudgeSceneTest, CapturesInClustersAreNeitherRefusedNorCut) {
     captures["stereo pairs"].push_back(LookingAt({at[0] + 0.01, at[1], at[2]}, {0, 0, 0}));
   }
   for (const auto& [name, poses] : captures) {
-    std::vector<SceneProblem> problems;
+    Problems problems;
     std::vector<std::string> warnings;
     Verdicts verdicts(&problems, &warnings);
     const std::vector<bool> trusted(poses.size(), false);
     EXPECT_THAT(JudgePositions(Listed(poses), poses, trusted, &verdicts), Each(false)) << name;
-    EXPECT_THAT(problems, IsEmpty()) << name;
+    EXPECT_THAT(problems.list(), IsEmpty()) << name;
     EXPECT_THAT(warnings, IsEmpty()) << name;
     // Of the same capture a real stray is still found.
     std::vector<Pose> with_stray = poses;
@@ -162,14 +162,14 @@ TEST(JudgeSceneTest, NumbersThatAreNoneAreNoError) {
   }
   ListedViews listed;
   listed.views = views;
-  std::vector<SceneProblem> problems;
+  Problems problems;
   std::vector<std::string> warnings;
   Verdicts verdicts(&problems, &warnings);
   JudgePoses(PoseConvention::kOpenGl, &listed, &verdicts);
-  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_THAT(problems.list(), IsEmpty());
   ListedViews none;
   JudgePoses(PoseConvention::kOpenGl, &none, &verdicts);
-  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_THAT(problems.list(), IsEmpty());
 }
 
 TEST(JudgeSceneTest, FewerThanThreePicturesAreRefusedForTrainingAlone) {

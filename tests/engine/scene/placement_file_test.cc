@@ -23,7 +23,7 @@ SceneGeometry SomeGeometry() {
 }
 
 TEST(PlacementFileTest, PlacementIsReadAsItWasWritten) {
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const auto placement = ParsePlacement(PlacementText(SomeGeometry()), &problems);
   ASSERT_TRUE(placement.has_value()) << SummaryOf(problems);
   EXPECT_EQ(ToSceneFrame(placement->own_to_training), SomeGeometry().frame);
@@ -50,13 +50,13 @@ TEST(PlacementFileTest, WrongFieldsAreNamed) {
   for (const auto& [key, value] : cases) {
     nlohmann::json json = good;
     json[key] = value;
-    std::vector<SceneProblem> problems;
+    Problems problems;
     EXPECT_FALSE(ParsePlacement(json.dump(), &problems).has_value()) << key << " " << value;
     ASSERT_EQ(problems.size(), 1u) << value;
     EXPECT_EQ(problems[0].file, "placement.json");
     EXPECT_EQ(problems[0].field, key);
   }
-  std::vector<SceneProblem> problems;
+  Problems problems;
   EXPECT_FALSE(ParsePlacement("[1", &problems).has_value());
   EXPECT_EQ(problems.size(), 1u);
 }

@@ -556,15 +556,14 @@ TEST(SceneReaderTest, BrokenDataSetGivesEveryProblemAndNoScene) {
   folder.Write("images/1.png", "no image");
   folder.Write("images/2.png", MakePng(40, 30).substr(0, 200));
   folder.Write("images/3.png", MakePng(40, 20));
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const auto scene = LoadScene(folder.path(), {}, &problems);
   EXPECT_EQ(scene.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(
-      problems,
-      ElementsAre(SceneProblem{"images/1.png", "", "neither PNG nor JPEG (by its first bytes)"},
-                  ::testing::Field(&SceneProblem::message,
-                                   HasSubstr("images/3.png is 40 x 20 but the file says 40 "
-                                             "x 30"))));
+  EXPECT_THAT(problems.list(),
+              ElementsAre(Problem{"images/1.png", "", "neither PNG nor JPEG (by its first bytes)"},
+                          ::testing::Field(&Problem::message,
+                                           HasSubstr("images/3.png is 40 x 20 but the file says 40 "
+                                                     "x 30"))));
   // A check decodes what it can, so that it also finds the damage inside.
   EXPECT_THAT(SummaryOf(DescribeScene(folder.path()).problems),
               HasSubstr("images/2.png: PNG is damaged: file is cut off"));

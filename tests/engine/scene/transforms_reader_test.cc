@@ -197,7 +197,7 @@ TEST(TransformsReaderTest, ProblemsOfAllFramesAreListedAtOnceAndFileLevelOnesOnc
   folder.Write("transforms.json", WithFrames("\"fl_x\":-1,", frames));
   const SceneDescription scene = DescribeScene(folder.path());
   int n_focal = 0, n_matrix = 0;
-  for (const SceneProblem& problem : scene.problems) {
+  for (const Problem& problem : scene.problems) {
     n_focal += problem.field == "fl_x";
     n_matrix += problem.field.find("transform_matrix") != std::string::npos;
   }

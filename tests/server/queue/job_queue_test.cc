@@ -208,7 +208,7 @@ TEST_F(JobQueueTest, EveryBadFieldIsNamedAndNothingIsStored) {
   const auto job = queue().Create(spec);
   EXPECT_THAT(job, FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   std::set<std::string> fields;
-  for (const auto& violation : GetFieldViolations(job.status())) fields.insert(violation.field);
+  for (const auto& violation : GetProblems(job.status())) fields.insert(violation.field);
   EXPECT_THAT(fields, testing::ElementsAre("job.display_name", "job.training.scene", "job_id",
                                            "request_id"));
   EXPECT_EQ(harness_.memory_store.n_commits(), before);

@@ -391,9 +391,9 @@ TEST_F(LeaseTest, FailureKeepsItsCauseWhole) {
                    "FIELD_INVALID",
                    "bad scene",
                    {{"k", "v"}},
-                   {{"transforms_train.json", "frames[3]", "no image"}}};
+                   {QueueHarness::SceneProblem("transforms_train.json", "frames[3]", "no image")}};
   ASSERT_THAT(leases().Finish(lease, outcome), IsOk());
-  EXPECT_EQ(harness_.Get("one").error, outcome.error);
+  QueueHarness::ExpectEqual(harness_.Get("one").error, outcome.error);
 }
 
 TEST_F(LeaseTest, DamagedCheckpointFallsBackToTheOneBefore) {

@@ -191,7 +191,7 @@ TEST_F(PartJobsTest, AFailedPartFailsTheJobWithItsReason) {
   failed.error.code = StatusCode::kInvalidArgument;
   failed.error.reason = std::string(reason::kDatasetInvalid);
   failed.error.message = "no views";
-  failed.error.problems = {{"transforms.json", "frames", "is empty"}};
+  failed.error.problems = {QueueHarness::SceneProblem("transforms.json", "frames", "is empty")};
   ASSERT_THAT(harness_.leases->Finish(first, failed), IsOk());
   Tick();
   const Job whole = Get();

@@ -172,7 +172,7 @@ TEST_F(PoseLeasesTest, TooFewPosedPhotographsFailItAndKeepTheReport) {
                    "DATASET_INVALID",
                    "1 of 2 are posed",
                    {},
-                   {{"b.jpg", "", "no overlap"}}};
+                   {QueueHarness::SceneProblem("b.jpg", "", "no overlap")}};
   ASSERT_THAT(leases().Finish(grant.lease, outcome), IsOk());
   const Job job = Get("fox");
   EXPECT_EQ(job.state, JobState::kFailed);
@@ -275,7 +275,7 @@ TEST_F(PoseLeasesTest, WrongFieldsAreAllNamed) {
   spec.priority = 1000;
   spec.pose.files.clear();
   std::vector<std::string> fields;
-  for (const auto& violation : GetFieldViolations(queue().Create(spec).status())) {
+  for (const auto& violation : GetProblems(queue().Create(spec).status())) {
     fields.push_back(violation.field);
   }
   EXPECT_THAT(fields, testing::UnorderedElementsAre("job_id", "job.pose.scene",

@@ -67,7 +67,7 @@ class PoseTrainingTest : public testing::Test {
                      std::string(reason::kDatasetInvalid),
                      "1 of 2 are posed",
                      {},
-                     {{"b.jpg", "", "no overlap"}}};
+                     {QueueHarness::SceneProblem("b.jpg", "", "no overlap")}};
     ASSERT_THAT(harness_.leases->Finish(grant->lease, outcome), IsOk());
   }
   void CancelPoses() { ASSERT_THAT(harness_.queue->Cancel(QueueHarness::Key(kPoses)), IsOk()); }

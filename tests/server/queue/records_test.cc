@@ -87,7 +87,7 @@ Job FullJob() {
                "TRAINING_DIVERGED",
                "loss",
                {{"step", "7"}},
-               {{"f", "g", "h"}, {"", "", ""}}};
+               {QueueHarness::SceneProblem("f", "g", "h"), {}}};
   job.create_time = absl::FromUnixMicros(-5);
   job.end_time = absl::FromUnixMicros(8'000'099);
   job.last_event_sequence = 1ull << 40;
@@ -168,7 +168,7 @@ TEST(RecordsTest, TrainingComesBackToTheBit) {
   ExpectSame(*read, job);
   EXPECT_EQ(TextOf(read->training), TextOf(job.training));
   EXPECT_EQ(read->checkpoints, job.checkpoints);
-  EXPECT_EQ(read->error, job.error);
+  QueueHarness::ExpectEqual(read->error, job.error);
   EXPECT_EQ(read->final_psnr, job.final_psnr);
   EXPECT_EQ(read->create_time, job.create_time);
   EXPECT_EQ(read->crop, job.crop);
@@ -201,7 +201,7 @@ TEST(RecordsTest, NewTrainingComesBack) {
   ASSERT_THAT(read, IsOk());
   ExpectSame(*read, job);
   EXPECT_FALSE(read->training.init.has_value());
-  EXPECT_EQ(read->error, JobError());
+  EXPECT_EQ(read->error.code, absl::StatusCode::kOk);
   EXPECT_EQ(read->create_time, absl::InfinitePast());
   EXPECT_EQ(read->start_by, absl::InfiniteFuture());
   EXPECT_EQ(read->training.workers, WorkerCount());

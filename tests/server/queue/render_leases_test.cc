@@ -286,8 +286,8 @@ TEST_F(RenderLeasesTest, ItsNamesPriorityAndLabelsChangeButNoDeadlineAndCrop) {
   ASSERT_THAT(harness_.queue->Update(film, update), IsOk());
   EXPECT_EQ(Get("film").priority, 7);
   const auto field_of = [&](const absl::Status& refused) {
-    const auto violations = GetFieldViolations(refused);
-    return violations.size() == 1 ? violations[0].field : "";
+    const auto problems = GetProblems(refused);
+    return problems.size() == 1 ? problems[0].field : "";
   };
   const absl::Time later = harness_.clock.WallNow() + absl::Hours(1);
   std::vector<std::pair<std::string, JobUpdate>> wrong(3);

@@ -70,10 +70,10 @@ TEST(ManifestTest, HostilePathsAreEachRefusedByName) {
   for (const std::string& path : hostile) {
     const absl::Status status = CheckManifest({{path, QueueHarness::Blob("x")}});
     EXPECT_THAT(status, FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid)) << path;
-    const auto violations = GetFieldViolations(status);
-    ASSERT_EQ(violations.size(), 1u) << path;
-    EXPECT_EQ(violations[0].field, "files[0].path");
-    EXPECT_LT(violations[0].description.size(), 500u);
+    const auto problems = GetProblems(status);
+    ASSERT_EQ(problems.size(), 1u) << path;
+    EXPECT_EQ(problems[0].field, "files[0].path");
+    EXPECT_LT(problems[0].message.size(), 500u);
   }
 }
 
@@ -82,7 +82,7 @@ TEST(ManifestTest, EveryProblemIsListed) {
   files[0].blob.sha256 = "../../etc";
   files[2].blob.byte_size = kMaxSceneFileSize + 1;
   std::vector<std::string> fields;
-  for (const auto& violation : GetFieldViolations(CheckManifest(files))) {
+  for (const auto& violation : GetProblems(CheckManifest(files))) {
     fields.push_back(violation.field);
   }
   EXPECT_THAT(fields, testing::UnorderedElementsAre("files[0].blob.sha256", "files[1].path",
@@ -95,7 +95,7 @@ TEST(ManifestTest, CountsAreCapped) {
   std::vector<SceneFileRecord> many(kMaxSceneFiles + 1, {"../a", QueueHarness::Blob("a")});
   EXPECT_THAT(CheckManifest(many), StatusIs(StatusCode::kInvalidArgument, "20000"));
   many.pop_back();
-  EXPECT_EQ(GetFieldViolations(CheckManifest(many)).size(), 100u);
+  EXPECT_EQ(GetProblems(CheckManifest(many)).size(), 100u);
 }
 
 class SceneCatalogTest : public testing::Test {

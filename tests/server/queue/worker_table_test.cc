@@ -119,7 +119,7 @@ TEST(WorkerTableTest, HostileDescriptionsAreRefused) {
   WorkerDescription description = WorkerTableDescribe("worker-a");
   description.host = std::string(257, 'x');
   description.device = "cpu\n";
-  EXPECT_EQ(GetFieldViolations(table.Connect(description).status()).size(), 2u);
+  EXPECT_EQ(GetProblems(table.Connect(description).status()).size(), 2u);
   description = WorkerTableDescribe("worker-a");
   description.methods.assign(33, "ngp");
   EXPECT_FALSE(table.Connect(description).ok());

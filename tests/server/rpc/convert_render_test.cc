@@ -45,7 +45,7 @@ v1::CreateJobRequest Request(uint32_t n_frames = 20) {
 
 std::vector<std::string> WrongFields(const v1::CreateJobRequest& request) {
   std::vector<std::string> fields;
-  for (const FieldViolation& violation : GetFieldViolations(FromProto(request).status())) {
+  for (const Problem& violation : GetProblems(FromProto(request).status())) {
     fields.push_back(violation.field);
   }
   return fields;
@@ -231,7 +231,7 @@ TEST(ConvertRenderTest, MatrixThatIsNoPoseIsRefusedByName) {
     view.set_width(8);
     view.set_height(8);
     *view.mutable_camera() = camera;
-    const std::vector<FieldViolation> wrong = GetFieldViolations(CheckLiveView(view));
+    const std::vector<Problem> wrong = GetProblems(CheckLiveView(view));
     ASSERT_EQ(wrong.size(), 1u) << what;
     EXPECT_EQ(wrong[0].field, "view.camera.transform_matrix") << what;
   }
@@ -304,7 +304,7 @@ TEST(ConvertRenderTest, CommitWithoutImagesOrWithBadNamesIsRefused) {
   request.set_job("projects/default/models/j-1");
   request.add_frames()->set_index(3);
   std::vector<std::string> fields;
-  for (const FieldViolation& violation : GetFieldViolations(FromProto(request).status())) {
+  for (const Problem& violation : GetProblems(FromProto(request).status())) {
     fields.push_back(violation.field);
   }
   EXPECT_THAT(fields, testing::UnorderedElementsAre("job", "frames.images"));

@@ -864,9 +864,9 @@ TEST_F(HostileRequestsTest, EachIsRefusedWithCodeReasonAndFieldsAndChangesNothin
     EXPECT_THAT(status, FailsWith(hostile.code, hostile.reason));
     std::string said(status.message());
     std::vector<std::string> fields;
-    for (const FieldViolation& violation : GetFieldViolations(status)) {
-      fields.push_back(violation.field);
-      said += "\n" + violation.field + ": " + violation.description;
+    for (const Problem& problem : GetProblems(status)) {
+      fields.push_back(problem.field);
+      said += "\n" + problem.field + ": " + problem.message;
     }
     EXPECT_EQ(hostile.code == StatusCode::kInvalidArgument, !fields.empty());
     for (const std::string& word : hostile.words) {

@@ -218,7 +218,7 @@ class RpcTestServer {
   // The fields that a refusal names.
   static std::vector<std::string> FieldsOf(const absl::Status& status) {
     std::vector<std::string> fields;
-    for (const FieldViolation& violation : GetFieldViolations(status)) {
+    for (const Problem& violation : GetProblems(status)) {
       fields.push_back(violation.field);
     }
     return fields;

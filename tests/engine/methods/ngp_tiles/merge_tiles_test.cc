@@ -111,7 +111,7 @@ TEST_F(MergeTilesTest, ASessionOfTheTilesWritesTheSameModelAndTrainsNothing) {
 
   TempDir other;
   WriteBallDataset(other / "ball", 5);
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const auto open = [&](TrainRequest of) {
     return OpenTrainingSession(of, &pool_, &problems, {}).status();
   };
@@ -137,7 +137,7 @@ TEST_F(MergeTilesTest, ASessionOfTilesWithABudgetOfTimeTrainsNothing) {
     Train(parts[tile], "tile" + std::to_string(tile), 8);
     request.merge.push_back(Path("tile" + std::to_string(tile)));
   }
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const auto session = OpenTrainingSession(request, &pool_, &problems, {});
   ASSERT_THAT(session, IsOk());
   EXPECT_EQ((*session)->state.seconds, 1e-3);
@@ -155,7 +155,7 @@ TEST_F(MergeTilesTest, ATileStoppedAndResumedHasTheSameBytes) {
   // A count of steps that are another tile's.
   const std::string foreign =
       Changed(Path("c_part"), [](TensorFile* file) { file->metadata["tiles.steps"] = "40"; });
-  std::vector<SceneProblem> problems;
+  Problems problems;
   EXPECT_THAT(
       OpenTrainingSession({dataset_, parts[3], foreign, ""}, &pool_, &problems, {}).status(),
       StatusIs(StatusCode::kInvalidArgument, "tiles.steps: 40 is no step of tile 3"));
@@ -175,7 +175,7 @@ TEST_F(MergeTilesTest, StartsAreShared) {
   ASSERT_THAT(merged, IsOk());
   EXPECT_EQ(SerializeTensorFile(*merged), *ReadFile(Path("whole"), 1 << 30));
   // A start with one tile alone starts that tile, and no other.
-  std::vector<SceneProblem> problems;
+  Problems problems;
   const auto open = [&](const TrainConfig& of) {
     return OpenTrainingSession({dataset_, of, "", Path("tile1")}, &pool_, &problems, {}).status();
   };
