@@ -114,7 +114,7 @@ Job JobOf(const JobSpec& spec) {
   job.render = spec.render;
   job.pose = spec.pose;
   job.exporting = spec.exporting;
-  const FoundModel found = {SampleBlob("model"), "ngp", "", 7};
+  const FoundModel found = {SampleBlob("model"), "ngp", {}, 7};
   PolicyOf(job).UseModel(spec.model, found, job);
   return job;
 }

@@ -1,7 +1,6 @@
 #include "tests/fuzz/sample_jobs.h"
 
 #include "common/messages/blob_ref.h"
-#include "common/messages/deterministic_bytes.h"
 #include "server/queue/kinds/render_work.h"
 
 namespace nerf {
@@ -29,9 +28,7 @@ Job Training() {
   job.part_models = {SampleBlob("part")};
   job.error = {absl::StatusCode::kAborted, "TRAINING_DIVERGED", "loss", {{"step", "7"}}, {}};
   job.error.problems.emplace_back().set_file("f");
-  v1::CropBox crop;
-  crop.add_size(1);
-  job.crop = DeterministicBytes(crop);
+  job.crop.add_size(1);
   return job;
 }
 

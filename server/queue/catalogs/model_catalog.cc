@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/logging.h"
+#include "common/messages/deterministic_bytes.h"
 #include "common/status_macros.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
@@ -124,13 +125,13 @@ absl::StatusOr<ModelRecord> ModelCatalog::Get(const ResourceKey& key) {
   return *found;
 }
 
-absl::StatusOr<ModelRecord> ModelCatalog::SetCrop(const ResourceKey& key, const std::string& crop) {
+absl::StatusOr<ModelRecord> ModelCatalog::SetCrop(const ResourceKey& key, const v1::CropBox& crop) {
   QueueLock lock(state_);
   state_.AwaitUnclaimed({{ClaimKey::Kind::kModel, key}});
   const ModelRecord* const found = state_.FindModel(key);
   if (found == nullptr) return ResourceNotFound(ModelName(key));
   ModelRecord changed = *found;
-  if (changed.crop == crop) return changed;
+  if (AreEqual(changed.crop, crop)) return changed;
   changed.crop = crop;
   StoreWrite write;
   write.models.push_back(changed);

@@ -29,7 +29,7 @@ class ModelCatalog {
   // ALREADY_EXISTS or REQUEST_ID_REUSED.
   absl::StatusOr<ModelRecord> Promote(const ModelSpec& spec);
   absl::StatusOr<ModelRecord> Get(const ResourceKey& key);
-  absl::StatusOr<ModelRecord> SetCrop(const ResourceKey& key, const std::string& crop);
+  absl::StatusOr<ModelRecord> SetCrop(const ResourceKey& key, const v1::CropBox& crop);
   // Newest first.
   absl::StatusOr<Page<ModelRecord>> List(const PageRequest& request);
   // Releases its blob; its checkpoint may be retired again unless it has another model.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/messages/deterministic_bytes.h"
 #include "server/queue/resources/request_check.h"
 
 namespace nerf {
@@ -52,7 +53,7 @@ uint64_t BytesOf(const Job& job) {
   constexpr uint64_t kOthers = 1024;
   uint64_t bytes = sizeof(Job) + kOthers + BytesOf(job.pose.files) + job.pose.stored_file_bytes;
   bytes += job.training.config.ByteSizeLong() + job.training.requested_config.ByteSizeLong();
-  bytes += job.render.bytes() + job.exporting.bytes() + job.crop.size();
+  bytes += job.render.bytes() + job.exporting.bytes() + job.crop.ByteSizeLong();
   for (const CheckpointRecord& checkpoint : job.checkpoints) {
     bytes += sizeof(checkpoint) + 2 * kBlobBytes + BytesOf(checkpoint.tensors);
   }
@@ -77,7 +78,7 @@ std::string EtagOf(const Job& job) {
   for (const absl::Time deadline : {job.start_by, job.end_by}) {
     if (deadline != absl::InfiniteFuture()) fingerprint.Add(absl::FormatTime(deadline));
   }
-  if (!job.crop.empty()) fingerprint.Add("crop").Add(job.crop);
+  if (HasBox(job.crop)) fingerprint.Add("crop").Add(DeterministicBytes(job.crop));
   return fingerprint.Hex().substr(0, kLength);
 }
 

@@ -15,6 +15,7 @@
 #include "nerf/v1/pose_job.pb.h"
 #include "nerf/v1/render_job.pb.h"
 #include "nerf/v1/training_job.pb.h"
+#include "nerf/v1/worker_service.pb.h"
 #include "server/queue/jobs/job_kind.h"
 #include "server/queue/jobs/job_labels.h"
 #include "server/queue/jobs/job_state.h"
@@ -123,14 +124,6 @@ struct JobLease {
 // Why its workers are to commit a checkpoint and hand a job back that is not to be paused.
 enum class StopCause { kNone, kPreempted, kDrained, kQuota, kDeadline, kResumed };
 
-// The call that made a job, for logs and traces. Empty in jobs of older versions.
-struct JobOrigin {
-  std::string traceparent;  // W3C trace context: the server's span of the call
-  std::string request_id;   // the server's, of the call ("r-7f3k2c81")
-
-  bool operator==(const JobOrigin&) const = default;
-};
-
 // A job with everything that is stored about it. The store keeps copies, and readers get copies.
 struct Job {
   ResourceKey key;
@@ -160,7 +153,7 @@ struct Job {
   double expected_bytes = 0;                      // of its file, by the model; 0: not known
   std::optional<v1::ExportResult> export_result;  // of kind kExport; set in SUCCEEDED
   std::string request_id;                         // the client's; empty without one
-  JobOrigin origin;
+  v1::CallOrigin origin;                          // of the call that made it, for logs and traces
 
   JobState state = JobState::kQueued;
   QueueReason queue_reason = QueueReason::kNone;  // set only in QUEUED
@@ -184,8 +177,7 @@ struct Job {
   absl::Time start_time = absl::InfinitePast();  // first RUNNING; InfinitePast before
   absl::Time end_time = absl::InfinitePast();    // final; InfinitePast before
   absl::Time end_age = absl::InfinitePast();     // final; in the store's time (StoredState::age)
-  // The box that renders and exports of it show: a serialized v1::CropBox; empty: everything.
-  std::string crop;
+  v1::CropBox crop;  // that renders and exports of it show; without sides: everything
   // Deadlines by the wall clock: of its first placement, and of its end.
   absl::Time start_by = absl::InfiniteFuture();
   absl::Time end_by = absl::InfiniteFuture();

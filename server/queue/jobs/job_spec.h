@@ -33,7 +33,7 @@ struct JobSpec {
   std::string project;
   std::string id;          // empty: the queue draws one ("j-7f3k2c81")
   std::string request_id;  // empty, or a UUID4
-  JobOrigin origin = {};
+  v1::CallOrigin origin = {};
   std::string display_name;
   int priority = 0;
   JobLabels labels;
@@ -47,7 +47,7 @@ struct JobSpec {
   Extension extension = {};
   // The job that it retries or extends; empty without one.
   const std::string& EarlierJob() const { return retry_of.empty() ? extension.of : retry_of; }
-  std::string crop = {};  // Create sets it
+  v1::CropBox crop = {};  // Create sets it
   JobKind kind = kDefaultJobKind;
   ModelSource model;          // of kinds kRender and kExport
   v1::RenderSpec render;      // of kind kRender, with defaults filled in

@@ -21,17 +21,15 @@ struct ModelRecord {
   BlobRef blob;  // the model file
   std::optional<double> preview_psnr;
   std::vector<TensorRecord> tensors;
-  std::string crop;  // as of Job
+  v1::CropBox crop;  // as of Job
   absl::Time create_time = absl::InfinitePast();
   absl::Time create_age = absl::InfinitePast();  // in the store's time (StoredState::age)
-
-  bool operator==(const ModelRecord&) const = default;
 };
 
 // Memory of the model.
 inline uint64_t BytesOf(const ModelRecord& model) {
   constexpr uint64_t kOthers = 512;  // short strings, and the nodes of the maps that lead to it
-  return sizeof(model) + kOthers + model.crop.size() + BytesOf(model.tensors);
+  return sizeof(model) + kOthers + model.crop.ByteSizeLong() + BytesOf(model.tensors);
 }
 
 }  // namespace nerf

@@ -9,14 +9,8 @@ std::string ModelCapability(std::string_view work, std::string_view feature,
   return fmt::format("{}{}{}/{}", work, feature.empty() ? "" : "+", feature, method);
 }
 
-v1::CropBox BoxOf(const std::string& crop) {
-  v1::CropBox box;
-  if (!box.ParseFromString(crop)) box.Clear();
-  return box;
-}
-
 bool UsesCrop(const ModelSource& source, const FoundModel& found) {
-  return !found.crop.empty() && !source.crop_feature.empty();
+  return HasBox(found.crop) && !source.crop_feature.empty();
 }
 
 internal::JobModel ModelOfJob(std::string_view work, const ModelSource& source,

@@ -33,12 +33,12 @@ struct ModelSource {
 struct FoundModel {
   BlobRef blob;
   std::string method;
-  std::string crop;  // as of Job and ModelRecord
+  v1::CropBox crop;  // as of Job and ModelRecord
   uint32_t step = 0;
 };
 
-// The box in Job::crop or ModelRecord::crop, which is not empty.
-v1::CropBox BoxOf(const std::string& crop);
+// Whether Job::crop or ModelRecord::crop is a box.
+inline bool HasBox(const v1::CropBox& crop) { return !crop.size().empty(); }
 // Whether the job is of the box that is kept with its model.
 bool UsesCrop(const ModelSource& source, const FoundModel& found);
 // `work` is a feature of workers: kRenderFeature.

@@ -33,7 +33,7 @@ class ExportPolicy : public KindPolicy {
   void UseModel(const ModelSource& source, const FoundModel& found, Job& job) const override {
     job.model = ModelOfJob(kExportFeature, source, found);
     v1::ExportSpec spec = *job.exporting;
-    if (UsesCrop(source, found)) *spec.mutable_box() = BoxOf(found.crop);
+    if (UsesCrop(source, found)) *spec.mutable_box() = found.crop;
     if (source.from_checkpoint) spec.set_checkpoint(CheckpointName(source.source, found.step));
     job.exporting = std::move(spec);
   }

@@ -35,7 +35,7 @@ class RenderPolicy : public KindPolicy {
   void UseModel(const ModelSource& source, const FoundModel& found, Job& job) const override {
     job.model = ModelOfJob(kRenderFeature, source, found);
     v1::RenderSpec spec = *job.render;
-    if (UsesCrop(source, found)) *spec.mutable_style()->mutable_crop() = BoxOf(found.crop);
+    if (UsesCrop(source, found)) *spec.mutable_style()->mutable_crop() = found.crop;
     if (source.from_checkpoint) spec.set_checkpoint(CheckpointName(source.source, found.step));
     job.render = std::move(spec);
     job.render_work = NewRenderWork(*job.render);

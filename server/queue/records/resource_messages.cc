@@ -1,6 +1,5 @@
 #include "server/queue/records/resource_messages.h"
 
-#include "common/messages/deterministic_bytes.h"
 #include "common/status_macros.h"
 #include "server/queue/records/basic_messages.h"
 #include "server/queue/records/kind_record.h"
@@ -44,7 +43,7 @@ v1::Model ToProto(const ModelRecord& model) {
   if (model.create_time != absl::InfinitePast())
     *proto.mutable_create_time() = ToProto(model.create_time);
   for (const TensorRecord& tensor : model.tensors) *proto.add_tensors() = ToProto(tensor);
-  if (!model.crop.empty()) *proto.mutable_crop() = BoxOf(model.crop);
+  if (HasBox(model.crop)) *proto.mutable_crop() = model.crop;
   return proto;
 }
 
@@ -116,7 +115,7 @@ absl::Status FromRecord(const internal::ModelRecord& record, ModelRecord* model)
   model->blob = ToBlobRef(proto.blob());
   if (proto.has_psnr()) model->preview_psnr = proto.psnr();
   for (const v1::TensorSpec& tensor : proto.tensors()) model->tensors.push_back(FromProto(tensor));
-  if (proto.has_crop()) model->crop = DeterministicBytes(proto.crop());
+  model->crop = proto.crop();
   if (proto.has_create_time()) model->create_time = ToTime(proto.create_time());
   if (record.has_create_age()) model->create_age = ToTime(record.create_age());
   return absl::OkStatus();

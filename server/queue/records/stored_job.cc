@@ -28,10 +28,7 @@ internal::JobRecord ToRecord(const Job& job) {
   RecordOf(job.kind).fill(job, /*whole=*/true, record.mutable_job());
   RecordOf(job.kind).store(job, &record);
   record.set_request_id(job.request_id);
-  if (job.origin != JobOrigin()) {
-    record.mutable_origin()->set_traceparent(job.origin.traceparent);
-    record.mutable_origin()->set_request_id(job.origin.request_id);
-  }
+  if (job.origin.ByteSizeLong() > 0) *record.mutable_origin() = job.origin;
   record.set_crashes_in_row(job.crashes_in_row);
   record.set_crashed_since_checkpoint(job.crashed_since_checkpoint);
   *record.mutable_crashed_on() = {job.crashed_on.begin(), job.crashed_on.end()};
@@ -62,7 +59,7 @@ absl::Status FromRecord(const internal::JobRecord& record, Job* job) {
   if (proto.has_end_time()) job->end_time = ToTime(proto.end_time());
   job->last_event_sequence = WholeNumber(proto.last_event_sequence());
   job->request_id = record.request_id();
-  job->origin = {record.origin().traceparent(), record.origin().request_id()};
+  job->origin = record.origin();
   job->crashes_in_row = record.crashes_in_row();
   job->crashed_since_checkpoint = record.crashed_since_checkpoint();
   job->crashed_on.assign(record.crashed_on().begin(), record.crashed_on().end());

@@ -2,7 +2,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/messages/deterministic_bytes.h"
 #include "common/status_macros.h"
 #include "server/queue/records/basic_messages.h"
 #include "server/queue/records/job_message.h"
@@ -22,7 +21,7 @@ void FillTraining(const Job& job, bool /*whole*/, v1::Job* proto) {
     spec.mutable_workers()->set_min(workers.min);
     spec.mutable_workers()->set_max(workers.max);
   }
-  if (!job.crop.empty()) *spec.mutable_crop() = BoxOf(job.crop);
+  if (HasBox(job.crop)) *spec.mutable_crop() = job.crop;
 
   v1::TrainingStatus& status = *proto->mutable_training_status();
   *status.mutable_effective_config() = EffectiveConfigOf(training);
@@ -114,7 +113,7 @@ absl::Status LoadTraining(const internal::JobRecord& stored, Job* job) {
   NERF_ASSIGN_OR_RETURN(training.pose_job, IdOf("pose_job", spec.pose_job(), ParseJobName));
   training.requested_config = spec.config();
   if (spec.has_workers()) training.workers = {spec.workers().min(), spec.workers().max()};
-  if (spec.has_crop()) job->crop = DeterministicBytes(spec.crop());
+  job->crop = spec.crop();
   training.config = status.effective_config();
   if (training.config.has_init()) {
     NERF_ASSIGN_OR_RETURN(training.init, LoadInit(training.config.init(), record.init_blob()));

@@ -31,7 +31,7 @@ struct JobUpdate {
   std::string etag;  // of the job as the caller knows it; empty: not compared
   std::optional<std::string> display_name;
   std::optional<int> priority;
-  std::optional<std::string> crop;
+  std::optional<v1::CropBox> crop;
   std::optional<absl::Time> start_by, end_by;                     // InfiniteFuture: none
   std::optional<JobLabels> labels;                                // replaces all
   std::map<std::string, std::optional<std::string>> some_labels;  // a key without value is removed

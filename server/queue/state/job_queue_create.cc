@@ -267,7 +267,7 @@ absl::Status JobQueue::StoreNew(std::span<const Job> jobs, const RequestRecord& 
     const Job& job = jobs[i];
     state_.AddJob(job, events[i]);
     state_.observer.OnJobCreated(job);
-    NoteJobOrigin(job.key.project, job.key.id, job.origin.request_id, job.origin.traceparent);
+    NoteJobOrigin(job.key.project, job.key.id, job.origin.request_id(), job.origin.traceparent());
     LogInfo("job created",
             {{"project", job.key.project}, {"job", job.key.id}, {"scene", job.training.scene}});
   }

@@ -70,7 +70,8 @@ absl::Status QueueState::Restore(StoredState stored) {
   const absl::Time wall_now = clock.WallNow();
   for (auto& [key, entry] : jobs_) {
     if (!IsFinal(entry.job.state)) {
-      NoteJobOrigin(key.project, key.id, entry.job.origin.request_id, entry.job.origin.traceparent);
+      NoteJobOrigin(key.project, key.id, entry.job.origin.request_id(),
+                    entry.job.origin.traceparent());
     }
     const JobEvent* const last = entry.log.At(entry.job.last_event_sequence);
     if (last == nullptr) {

@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-void LogChange(std::string_view method, const Principal& principal, const CallOrigin& origin,
+void LogChange(std::string_view method, const Principal& principal, const v1::CallOrigin& origin,
                const google::protobuf::Message& request, const absl::Status& status) {
   const MethodPolicy* policy = FindMethodPolicy(method);
   if (policy == nullptr || !policy->is_change) return;
@@ -21,8 +21,8 @@ void LogChange(std::string_view method, const Principal& principal, const CallOr
                      {"method", std::string(method)},
                      {"resource", names},
                      {"code", absl::StatusCodeToString(status.code())},
-                     {"request_id", origin.request_id},
-                     {"traceparent", origin.traceparent}});
+                     {"request_id", origin.request_id()},
+                     {"traceparent", origin.traceparent()}});
 }
 
 }  // namespace nerf

@@ -13,7 +13,7 @@ class Message;
 namespace nerf {
 
 // Logs who changed what, for methods that change something.
-void LogChange(std::string_view method, const Principal& principal, const CallOrigin& origin,
+void LogChange(std::string_view method, const Principal& principal, const v1::CallOrigin& origin,
                const google::protobuf::Message& request, const absl::Status& status);
 
 }  // namespace nerf

@@ -98,7 +98,10 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     }
     const TraceContext span = NewSpan(parent, random_);
     trace_id_ = span.trace_id;
-    origins_.Set(call_, {span.ToString(), request_id_});
+    v1::CallOrigin origin;
+    origin.set_traceparent(span.ToString());
+    origin.set_request_id(request_id_);
+    origins_.Set(call_, std::move(origin));
     peer_ = ConnectionTable::ParsePeer(call_->peer());
     if (peer_.has_value()) connections_.Began(*peer_);
   }

@@ -10,7 +10,7 @@ CallOrigins::Shard& CallOrigins::ShardOf(const grpc::ServerContextBase* call) co
   return shards_[(std::hash<const void*>()(call) / 64) % kNShards];
 }
 
-void CallOrigins::Set(const grpc::ServerContextBase* call, CallOrigin origin) {
+void CallOrigins::Set(const grpc::ServerContextBase* call, v1::CallOrigin origin) {
   Shard& shard = ShardOf(call);
   MutexLock lock(shard.mu);
   shard.origins[call] = std::move(origin);
@@ -22,11 +22,11 @@ void CallOrigins::Drop(const grpc::ServerContextBase* call) {
   shard.origins.erase(call);
 }
 
-CallOrigin CallOrigins::Of(const grpc::ServerContextBase* call) const {
+v1::CallOrigin CallOrigins::Of(const grpc::ServerContextBase* call) const {
   const Shard& shard = ShardOf(call);
   MutexLock lock(shard.mu);
   const auto found = shard.origins.find(call);
-  return found == shard.origins.end() ? CallOrigin() : found->second;
+  return found == shard.origins.end() ? v1::CallOrigin() : found->second;
 }
 
 }  // namespace nerf

@@ -13,7 +13,6 @@
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/kept_crop.h"
 #include "server/rpc/convert/kind_messages.h"
 #include "server/rpc/convert/render_request.h"
 
@@ -161,7 +160,8 @@ absl::StatusOr<JobUpdate> FromProto(const v1::UpdateJobRequest& request) {
     } else if (path == "training.crop") {
       const v1::TrainingSpec& training = job.training();
       if (training.has_crop()) CheckCropBox("job.training.crop", training.crop(), check);
-      update.crop = KeptCrop(training.has_crop(), training.crop());
+      update.crop = training.crop();
+      update.crop->DiscardUnknownFields();
     } else if (path == "labels") {
       update.labels = JobLabels(job.labels().begin(), job.labels().end());
     } else if (path == "start_by_time") {

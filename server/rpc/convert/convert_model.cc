@@ -6,7 +6,6 @@
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/kept_crop.h"
 #include "server/rpc/convert/render_request.h"
 
 namespace nerf {
@@ -26,7 +25,7 @@ absl::StatusOr<ModelSpec> FromProto(const v1::PromoteCheckpointRequest& request)
   return spec;
 }
 
-absl::StatusOr<std::pair<ResourceKey, std::string>> FromProto(
+absl::StatusOr<std::pair<ResourceKey, v1::CropBox>> FromProto(
     const v1::UpdateModelRequest& request) {
   RequestCheck check;
   const v1::Model& model = request.model();
@@ -37,7 +36,9 @@ absl::StatusOr<std::pair<ResourceKey, std::string>> FromProto(
                 "update_mask", "must be crop");
   if (model.has_crop()) CheckCropBox("model.crop", model.crop(), check);
   NERF_RETURN_IF_ERROR(check.Result());
-  return std::pair(key, KeptCrop(model.has_crop(), model.crop()));
+  std::pair<ResourceKey, v1::CropBox> changed(key, model.crop());
+  changed.second.DiscardUnknownFields();
+  return changed;
 }
 
 }  // namespace nerf

@@ -12,7 +12,7 @@ namespace nerf {
 // Errors: InvalidArgument that lists every wrong field.
 absl::StatusOr<ModelSpec> FromProto(const v1::PromoteCheckpointRequest& request);
 // The model and its new ModelRecord::crop. Errors as above.
-absl::StatusOr<std::pair<ResourceKey, std::string>> FromProto(
+absl::StatusOr<std::pair<ResourceKey, v1::CropBox>> FromProto(
     const v1::UpdateModelRequest& request);
 
 }  // namespace nerf

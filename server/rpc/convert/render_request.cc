@@ -17,7 +17,6 @@
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/kept_crop.h"
 
 namespace nerf {
 namespace {
@@ -53,7 +52,7 @@ void CheckCameraFields(const v1::Camera& camera, RequestCheck& check) {
 
 // The newest weights of a job: those in training while it runs, else its newest checkpoint.
 absl::Status UseJob(const ServiceContext& services, const ResourceKey& key, BrokerRequest* request,
-                    std::string* crop) {
+                    v1::CropBox* crop) {
   v1::RenderTask& task = *request->message.mutable_render();
   NERF_ASSIGN_OR_RETURN(const Job job, services.queue.Get(key));
   NERF_RETURN_IF_ERROR(RequireKind(job, TraitsOf(job).has_checkpoints, "has no weights to render"));
@@ -82,7 +81,7 @@ absl::Status UseJob(const ServiceContext& services, const ResourceKey& key, Brok
 
 // crop: the box that is kept with the source.
 absl::Status UseSource(const ServiceContext& services, const v1::RenderImageRequest& source,
-                       BrokerRequest* request, std::string* crop) {
+                       BrokerRequest* request, v1::CropBox* crop) {
   v1::RenderTask& task = *request->message.mutable_render();
   if (source.has_model()) {
     NERF_ASSIGN_OR_RETURN(const auto key, ParseModelName("model", source.model()));
@@ -266,13 +265,14 @@ absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
   NERF_RETURN_IF_ERROR(CheckView(request));
   BrokerRequest result;
   result.max_reply_bytes = kMaxReplyBytes;
-  std::string crop;
+  v1::CropBox crop;
   NERF_RETURN_IF_ERROR(UseSource(services, request, &result, &crop));
   v1::RenderImageRequest* view = result.message.mutable_render()->mutable_view();
   *view = request;
   view->clear_source();
   view->DiscardUnknownFields();
-  if (!crop.empty()) UseKeptCrop(crop, view->mutable_style());
+  if (HasBox(crop) && !view->style().has_crop() && !view->style().whole())
+    *view->mutable_style()->mutable_crop() = std::move(crop);
   result.feature = FeatureOfViews(view->style(), view->channels(), view->format());
   return result;
 }

@@ -43,7 +43,7 @@ UnaryReactor* BrokeredCall::Begin(const ServiceContext& services, std::string_vi
 }
 
 void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout, const std::string& caller,
-                       const CallOrigin& origin) {
+                       const v1::CallOrigin& origin) {
   bool cancelled = false;
   {
     MutexLock lock(mu_);
@@ -59,8 +59,7 @@ void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout, const std
   }
   request->timeout = timeout;
   request->caller = caller;
-  request->message.mutable_origin()->set_traceparent(origin.traceparent);
-  request->message.mutable_origin()->set_request_id(origin.request_id);
+  *request->message.mutable_origin() = origin;
   {
     MutexLock lock(mu_);
     in_blobs_ = request->message.render().view().in_blobs();

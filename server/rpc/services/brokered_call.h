@@ -44,7 +44,7 @@ class BrokeredCall final : public grpc::ServerUnaryReactor,
   BrokeredCall(const ServiceContext& services, Complete complete)
       : services_(services), complete_(std::move(complete)) {}
   void Run(const Prepare& prepare, absl::Duration timeout, const std::string& caller,
-           const CallOrigin& origin);
+           const v1::CallOrigin& origin);
   void FinishOnce(absl::StatusOr<BrokerReply> reply);
 
   const ServiceContext& services_;

@@ -146,8 +146,7 @@ class JobService final : public v1::JobService::CallbackService {
                              v1::Job* response, MakeSpec make_spec, bool validate_only = false) {
     return AnswerUnary(services_, method, context, *request, [=, this] {
       NERF_ASSIGN_OR_RETURN(JobSpec spec, make_spec());
-      const CallOrigin origin = services_.origins->Of(context);
-      spec.origin = {origin.traceparent, origin.request_id};
+      spec.origin = services_.origins->Of(context);
       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Create(spec, validate_only));
       *response = JobConverter(services_).ToProto(job, /*whole=*/true);
       return absl::OkStatus();

@@ -456,9 +456,7 @@ bool WorkerSession::TryGrant() {
       slot_.Grant(lease, services_.clock.Now());
       v1::SynchronizeResponse response;
       *response.mutable_desired_job() = ToProto(**grant);
-      const JobOrigin& origin = (**grant).job.origin;
-      response.mutable_desired_job()->mutable_origin()->set_traceparent(origin.traceparent);
-      response.mutable_desired_job()->mutable_origin()->set_request_id(origin.request_id);
+      *response.mutable_desired_job()->mutable_origin() = (**grant).job.origin;
       SendIntervals(std::move(response));
       return true;
     }

@@ -292,7 +292,7 @@ TEST_F(RenderLeasesTest, ItsNamesPriorityAndLabelsChangeButNoDeadlineAndCrop) {
   const absl::Time later = harness_.clock.WallNow() + absl::Hours(1);
   std::vector<std::pair<std::string, JobUpdate>> wrong(3);
   wrong[0].first = "job.training.crop";
-  wrong[0].second.crop = "box";
+  wrong[0].second.crop.emplace();
   wrong[1].first = "job.start_by_time";
   wrong[1].second.start_by = later;
   wrong[2].first = "job.end_by_time";

@@ -52,7 +52,7 @@ std::vector<std::string> WrongFields(const v1::CreateJobRequest& request) {
 }
 
 // A job that is granted to a worker, as the queue makes it.
-LeaseGrant GrantOf(const JobSpec& spec, uint32_t part, const std::string& crop = "") {
+LeaseGrant GrantOf(const JobSpec& spec, uint32_t part, const v1::CropBox& crop = {}) {
   LeaseGrant grant;
   grant.job.key = {"default", "film"};
   grant.job.kind = JobKind::kRender;
@@ -149,7 +149,7 @@ TEST(ConvertRenderTest, KeptBoxCutsFramesThatNameNone) {
     if (whole) request.mutable_job()->mutable_render()->mutable_style()->set_whole(true);
     const auto spec = FromProto(request);
     ASSERT_THAT(spec, IsOk());
-    const LeaseGrant grant = GrantOf(*spec, 0, kept.SerializeAsString());
+    const LeaseGrant grant = GrantOf(*spec, 0, kept);
     EXPECT_EQ(ToProto(grant).frames().frames(0).view().style().has_crop(), !whole);
     EXPECT_EQ(ToProto(grant.job, false).render().style().has_crop(), !whole);
   }

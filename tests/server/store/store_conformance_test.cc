@@ -215,13 +215,11 @@ TEST_P(StoreConformanceTest, EverythingComesBackAsItWasWritten) {
   EXPECT_EQ(DeterministicBytes(ToRecord(stored.models[0])), DeterministicBytes(ToRecord(model)));
   StoreWrite change;
   change.models = {model};
-  v1::CropBox box;
-  box.add_size(2);
-  change.models[0].crop = box.SerializeAsString();
+  change.models[0].crop.add_size(2);
   ASSERT_THAT(jobs().Commit(change), IsOk());
   Reopen();
   ASSERT_EQ(Load().models.size(), 1u);
-  EXPECT_EQ(Load().models[0].crop, box.SerializeAsString());
+  EXPECT_EQ(Load().models[0].crop.size(0), 2);
   ASSERT_EQ(stored.requests.size(), 1u);
   EXPECT_EQ(stored.requests[0].kind, RequestRecord::Kind::kModel);
   EXPECT_EQ(stored.requests[0].resource_id, "model");
