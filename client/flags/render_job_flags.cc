@@ -5,10 +5,9 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/str_split.h"
 #include "client/flags/names.h"
-#include "client/flags/render_plan.h"
 #include "common/edit_distance.h"
 #include "common/file_io.h"
 #include "common/flag_file.h"
@@ -16,6 +15,9 @@
 #include "common/problems.h"
 #include "common/status_macros.h"
 #include "engine/config/view_style_check.h"
+#include "engine/messages/render_check.h"
+#include "engine/messages/view_flags.h"
+#include "engine/messages/view_style.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -29,24 +31,6 @@ absl::StatusOr<v1::PathKind> ParsePath(const std::string& word) {
   const v1::PathKind kind = ParsePathKindWord(word);
   if (kind != v1::PATH_KIND_UNSPECIFIED) return kind;
   return absl::InvalidArgumentError("--path: " + NotOneOf(word, kPathKindWords));
-}
-
-absl::Status AddChannels(const std::string& words, v1::RenderSpec* spec) {
-  for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
-    if (word == "rgb") {
-      spec->add_channels(v1::RGB);
-    } else if (word == "depth") {
-      spec->add_channels(v1::DEPTH);
-    } else if (word == "opacity") {
-      spec->add_channels(v1::OPACITY);
-    } else if (word == "rgba") {
-      spec->add_channels(v1::RGBA);
-    } else {
-      return absl::InvalidArgumentError(
-          fmt::format("--channels: '{}' is none of rgb, rgba, depth and opacity", word));
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::Status SetSize(const RenderJobFlags& flags, const ViewStyle& style, v1::RenderSpec* spec) {
@@ -104,6 +88,26 @@ absl::Status SetKeyframePath(const RenderJobFlags& flags, v1::RenderSpec* spec) 
   return absl::OkStatus();
 }
 
+// What the server would refuse, by flag.
+Problems ProblemsOfFlags(const v1::RenderSpec& spec) {
+  constexpr std::string_view kPath = "path.";
+  Problems problems;
+  for (const Problem& problem : ProblemsOf(spec)) {
+    const std::string& field = problem.field;
+    const std::string& message = problem.message;
+    if (field.ends_with("frames")) {
+      problems.Add("--frames", message);
+    } else if (field.starts_with(kPath)) {
+      problems.Add("--keyframes", fmt::format("{} {}", field.substr(kPath.size()), message));
+    } else if (field == "movie") {
+      problems.Add("--channels", fmt::format("a movie {}", message));
+    } else {
+      problems.Add("--" + field.substr(0, field.find_first_of("[.")), message);
+    }
+  }
+  return problems;
+}
+
 }  // namespace
 
 void AddRenderJobFlags(CLI::App& command, RenderJobFlags* flags) {
@@ -126,7 +130,7 @@ void AddRenderJobFlags(CLI::App& command, RenderJobFlags* flags) {
       .add_option("--channels", flags->channels,
                   "rgb, rgba (with alpha), depth, opacity, with commas between")
       ->capture_default_str();
-  AddStyleFlags(command, &flags->style);
+  AddStyleFlags(command, /*capitals=*/true, &flags->style);
   command
       .add_option("--format", flags->format,
                   "png, or exr (linear light; depth in the data set's unit), with --no-movie")
@@ -185,7 +189,9 @@ absl::StatusOr<v1::CreateJobRequest> BuildRenderJobRequest(const RenderJobFlags&
   spec.set_fps(flags.fps);
   spec.set_movie(!flags.no_movie);
   spec.set_images(flags.images || flags.no_movie);
-  problems.Add(AddChannels(flags.channels, &spec));
+  std::vector<v1::RenderChannel> channels;
+  problems.AddOrAssign(ParseChannels(flags.channels), &channels);
+  *spec.mutable_channels() = {channels.begin(), channels.end()};
   const bool is_exr = flags.format == "exr";
   spec.set_format(is_exr ? v1::EXR : v1::PNG);
   if (is_exr && !flags.no_movie) {
@@ -193,11 +199,12 @@ absl::StatusOr<v1::CreateJobRequest> BuildRenderJobRequest(const RenderJobFlags&
   }
   ViewStyle style;
   problems.AddOrAssign(ParseStyle(flags.style), &style);
-  if (style != ViewStyle()) *spec.mutable_style() = ToProto(style);
+  if (style != ViewStyle()) *spec.mutable_style() = ToMessage(style);
   if (flags.style.crop == kNoCrop) spec.mutable_style()->set_whole(true);
   if (absl::Status size = SetSize(flags, style, &spec); !size.ok()) problems.Add("--width", size);
   NERF_RETURN_IF_ERROR(problems.Result());
   NERF_RETURN_IF_ERROR(SetKeyframePath(flags, &spec));
+  NERF_RETURN_IF_ERROR(ProblemsOfFlags(spec).Result());
   return request;
 }
 

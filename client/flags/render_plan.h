@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/config/view_style_check.h"
+#include "engine/messages/view_flags.h"
 #include "engine/scene/view_list.h"
 #include "engine/views/video_writer.h"
 #include "nerf/v1/render_service.pb.h"
@@ -17,46 +17,24 @@ class App;
 namespace nerf {
 
 // The flags of `render`, as typed.
-struct RenderFlags {
+struct RenderFlags : ViewFlags {
   std::string source;  // a model, or JOB/STEP
   std::string model, checkpoint, job;
-  std::string camera, dataset;
-  uint32_t orbit = 0;
-  std::string path = "auto";
-  uint32_t frames = 0;  // 0: as many as suit
-  uint32_t width = 0, height = 0;
-  bool full_size = false;
-  std::string channels = "rgb";
-  StyleFlags style;
-  std::string format = "png";
-  std::string out, video;
-  double fps = 30;
-  std::string ffmpeg = "ffmpeg";
-  bool sheet = false;
 };
 
 void AddRenderFlags(CLI::App& render, RenderFlags* flags);
-// --background, --crop, --panorama, --stereo and --eye-distance.
-void AddStyleFlags(CLI::App& render, StyleFlags* flags);
-v1::ViewStyle ToProto(const ViewStyle& style);
-
-// An image that is rendered of every view.
-struct RenderChannelName {
-  const char* name;  // as in --channels and in file names
-  v1::RenderChannel value;
-};
 
 // What the flags ask for.
 struct RenderPlan {
   v1::RenderImageRequest request;  // of every view, but for its camera or place on the path
-  std::vector<RenderChannelName> channels;
+  std::vector<v1::RenderChannel> channels;
   std::vector<ListedCamera> views;  // of --camera; empty for a path
   size_t n_views = 0;
   std::vector<std::string> warnings;  // of what the camera file holds and views cannot show
   PictureSize reduced_from;           // size of the first camera that is reduced; 0: none is
 
   bool Has(v1::RenderChannel channel) const;
-  bool HasColor() const { return Has(v1::RGB) || Has(v1::RGBA); }
+  bool HasColor() const { return nerf::HasColor(channels); }
   // The request of view i.
   v1::RenderImageRequest RequestOf(size_t i) const;
   // What the names of view i's files end in: its number, or the name of its photograph.

@@ -8,6 +8,7 @@
 
 #include "common/atomic_file.h"
 #include "common/file_io.h"
+#include "common/messages/render_channel.h"
 #include "common/status_macros.h"
 #include "engine/scene/image_compare.h"
 #include "engine/scene/image_io.h"
@@ -48,9 +49,9 @@ absl::Status ViewFolder::Make() {
                : absl::OkStatus();
 }
 
-std::string ViewFolder::FileOf(const RenderChannelName& channel, size_t index,
+std::string ViewFolder::FileOf(v1::RenderChannel channel, size_t index,
                                const RenderPlan& plan) const {
-  return fmt::format("{}_{}.{}", channel.name, plan.NameOf(index), plan.ending());
+  return fmt::format("{}_{}.{}", ChannelWord(channel), plan.NameOf(index), plan.ending());
 }
 
 std::vector<std::string> ViewFolder::ReplacedFiles(const RenderPlan& plan, bool sheet) const {
@@ -59,7 +60,7 @@ std::vector<std::string> ViewFolder::ReplacedFiles(const RenderPlan& plan, bool 
     if (older_.contains(name)) names.insert(std::move(name));
   };
   for (size_t i = 0; i < plan.n_views; ++i) {
-    for (const RenderChannelName& channel : plan.channels) add(FileOf(channel, i, plan));
+    for (const v1::RenderChannel channel : plan.channels) add(FileOf(channel, i, plan));
     if (HasDepthMaps(plan)) add(fmt::format("depth_color_{}.png", plan.NameOf(i)));
     if (!plan.PhotographOf(i).empty()) add("compare.png");
   }
@@ -71,21 +72,21 @@ std::vector<std::string> ViewFolder::ReplacedFiles(const RenderPlan& plan, bool 
 absl::Status ViewFolder::WriteView(size_t index, const RenderPlan& plan,
                                    const v1::RenderImageResponse& response) {
   NERF_RETURN_IF_ERROR(Make());
-  for (const RenderChannelName& channel : plan.channels) {
+  for (const v1::RenderChannel channel : plan.channels) {
     const auto image =
         std::find_if(response.images().begin(), response.images().end(),
-                     [&](const auto& candidate) { return candidate.channel() == channel.value; });
+                     [&](const auto& candidate) { return candidate.channel() == channel; });
     if (image == response.images().end() || image->content().empty()) {
-      return absl::InternalError(fmt::format("the server sent no {} image", channel.name));
+      return absl::InternalError(fmt::format("the server sent no {} image", ChannelWord(channel)));
     }
-    if (channel.value == v1::DEPTH && !plan.is_exr()) {
+    if (channel == v1::DEPTH && !plan.is_exr()) {
       NERF_RETURN_IF_ERROR(AddDepths(plan.NameOf(index), image->content(), response.far()));
       continue;
     }
     const std::string path = path_ + "/" + FileOf(channel, index, plan);
     NERF_RETURN_IF_ERROR(WriteFileAtomically(path, image->content()));
     written_.push_back(path);
-    if (channel.value != v1::RGB && channel.value != v1::RGBA) continue;
+    if (channel != v1::RGB && channel != v1::RGBA) continue;
     color_views_.push_back(path);
     // Photographs show what a box leaves out.
     NERF_RETURN_IF_ERROR(UseColors(path, response.has_crop() ? "" : plan.PhotographOf(index)));

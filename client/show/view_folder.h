@@ -58,7 +58,7 @@ class ViewFolder {
   absl::Status Make();
   // A view's 16-bit gray PNG in which 65535 stands for the distance `far`.
   absl::Status AddDepths(const std::string& name, const std::string& png, double far);
-  std::string FileOf(const RenderChannelName& channel, size_t index, const RenderPlan& plan) const;
+  std::string FileOf(v1::RenderChannel channel, size_t index, const RenderPlan& plan) const;
   // Adds a color view to the video and to the comparison.
   absl::Status UseColors(const std::string& file, const std::string& photograph);
 

@@ -28,4 +28,18 @@ v1::PathKind ParsePathKindWord(std::string_view word) {
   return v1::PATH_KIND_UNSPECIFIED;
 }
 
+uint32_t FramesOf(const v1::CameraPath& path) {
+  switch (path.kind_case()) {
+    case v1::CameraPath::kCameras:
+      return static_cast<uint32_t>(path.cameras().cameras_size());
+    case v1::CameraPath::kKeyframes:
+      return path.keyframes().frames();
+    case v1::CameraPath::kScene:
+      return path.scene().frames();
+    case v1::CameraPath::KIND_NOT_SET:
+      break;
+  }
+  return 0;
+}
+
 }  // namespace nerf

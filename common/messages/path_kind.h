@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "nerf/v1/render_service.pb.h"
@@ -13,5 +14,9 @@ inline constexpr std::string_view kPathKindWords[] = {"auto", "orbit", "spiral",
 std::string_view PathKindWord(v1::PathKind kind);
 // The kind of a word; PATH_KIND_UNSPECIFIED for other words.
 v1::PathKind ParsePathKindWord(std::string_view word);
+
+// Of a job: frames along a path.
+inline constexpr uint32_t kMaxPathFrames = 3600;
+uint32_t FramesOf(const v1::CameraPath& path);
 
 }  // namespace nerf

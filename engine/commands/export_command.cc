@@ -47,8 +47,7 @@ absl::StatusOr<ExportRequest> RequestOf(EngineExportFlags flags) {
   const auto add = [&](std::string_view flag, std::string_view words) {
     errors.Add(absl::InvalidArgumentError(fmt::format("{}: {}", flag, words)));
   };
-  for (const Problem& wrong : CheckExportFlags("--camera", &flags.asked))
-    add(wrong.field, wrong.message);
+  errors.Add(CheckExportFlags("--camera", &flags.asked));
   const ExportFormat format = spec.format();
   const auto refuse = [&](bool is_given, std::string_view flag) {
     if (is_given) add(flag, "has no effect on " + v1::ExportSpec::Format_Name(format));

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/problems.h"
 
 namespace nerf {
 
@@ -15,6 +16,12 @@ class FlagErrors {
     if (!first_.ok()) text_ += "\n  ";
     first_.Update(status);
     text_ += std::string(status.message());
+  }
+  void Add(const Problems& problems) {
+    for (const Problem& problem : problems) {
+      const std::string flag = problem.field.empty() ? "" : problem.field + ": ";
+      Add(absl::InvalidArgumentError(flag + problem.message));
+    }
   }
   // The errors, one a line, with the code of the first.
   absl::Status ToStatus() const {

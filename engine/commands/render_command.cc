@@ -35,6 +35,7 @@
 #include "engine/scene/exr_codec.h"
 #include "engine/scene/image_compare.h"
 #include "engine/scene/image_io.h"
+#include "engine/serve/engine_messages.h"
 #include "engine/training/device.h"
 #include "engine/training/evaluation_forecast.h"
 #include "engine/training/exception_border.h"
@@ -419,14 +420,11 @@ class RenderRun {
 };
 
 int RunRender(const RenderFlags& flags) {
-  const absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
-  const absl::StatusOr<ViewStyle> style = ParseStyle(flags.style);
-  if (absl::Status status = CheckRenderFlags(flags, channels, style); !status.ok()) {
-    return ReportError(status, flags.json, true);
-  }
+  const absl::StatusOr<ViewChoice> choice = CheckRenderFlags(flags);
+  if (!choice.ok()) return ReportError(choice.status(), flags.json, true);
   SignalWatcher signals;
   const absl::Status status = Guarded([&] {
-    RenderRun run(flags, *channels, *style, signals.token());
+    RenderRun run(flags, ChannelsOf(choice->channels), choice->style, signals.token());
     return run.Run();
   });
   if (status.ok()) return kOk;

@@ -105,16 +105,12 @@ absl::StatusOr<WantedViews> CameraViews(const RenderFlags& flags, const ViewStyl
 absl::StatusOr<WantedViews> PathViews(const RenderFlags& flags, const ViewStyle& style,
                                       const LoadedModel& model) {
   WantedViews wanted;
-  int n = flags.orbit > 0 ? flags.orbit : flags.frames;
-  if (n == 0) {
-    n = flags.video.empty() ? kDefaultViews
-                            : std::max(1, static_cast<int>(flags.fps * kDefaultVideoSeconds));
-  }
   const PathKind kind =
       flags.orbit > 0 ? PathKind::kOrbit : ParsePathKind(flags.path).value_or(PathKind::kAuto);
-  NERF_ASSIGN_OR_RETURN(const ViewPath path, CamerasOfPath(model.state, PathSceneOf(model),
-                                                           {kind, n, flags.width, flags.height,
-                                                            !flags.full_size, style.panorama}));
+  NERF_ASSIGN_OR_RETURN(const ViewPath path,
+                        CamerasOfPath(model.state, PathSceneOf(model),
+                                      {kind, flags.n_views(), flags.width, flags.height,
+                                       !flags.full_size, style.panorama}));
   for (size_t i = 0; i < path.cameras.size(); ++i) {
     wanted.views.push_back({path.cameras[i], fmt::format("{:04}{}", i, StereoSuffix(style)), ""});
   }

@@ -3,31 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/edit_distance.h"
-#include "fmt/format.h"
-
 namespace nerf {
-
-absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words) {
-  ViewChannels channels;
-  for (const std::string& word : words) {
-    bool* channel = word == "rgb"       ? &channels.rgb
-                    : word == "rgba"    ? &channels.rgba
-                    : word == "depth"   ? &channels.depth
-                    : word == "opacity" ? &channels.opacity
-                                        : nullptr;
-    if (channel == nullptr) {
-      constexpr std::string_view kChannels[] = {"rgb", "rgba", "depth", "opacity"};
-      return absl::InvalidArgumentError("channels: " + NotOneOf(word, kChannels));
-    }
-    *channel = true;
-  }
-  if (words.empty())
-    return absl::InvalidArgumentError("channels: name at least one of rgb, rgba, depth, opacity");
-  if (channels.rgb && channels.rgba)
-    return absl::InvalidArgumentError("channels: rgba is in place of rgb; name one of them");
-  return channels;
-}
 
 std::vector<float> OwnDepths(const ViewPicture& view, float scale) {
   std::vector<float> depths = view.depths;

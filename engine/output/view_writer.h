@@ -18,9 +18,6 @@ struct ViewChannels {
   bool rgba = false;  // straight alpha, in place of rgb
   bool HasColor() const { return rgb || rgba; }
 };
-// Reads the words rgb, rgba, depth and opacity. Errors: InvalidArgument for other words, for none,
-// and for rgb with rgba.
-absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words);
 
 // Depths in units of the data set. scale: training units per unit of the data set.
 std::vector<float> OwnDepths(const ViewPicture& view, float scale);

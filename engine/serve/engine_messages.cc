@@ -57,11 +57,6 @@ void AddTexts(const std::vector<std::string>& texts, Texts* added) {
   }
 }
 
-template <size_t n>
-void CopyNumbers(const google::protobuf::RepeatedField<double>& from, double (&to)[n]) {
-  if (from.size() == n) std::copy(from.begin(), from.end(), to);
-}
-
 v1::Camera ToMessage(const Camera& camera) {
   v1::Camera message;
   message.set_width(static_cast<uint32_t>(camera.width));
@@ -108,27 +103,6 @@ absl::StatusOr<TrainRequest> ToTrainRequest(const internal::Train& train) {
   if (train.extend() && !train.resume().empty() && has_budget)
     request.new_total = request.config.budget;
   return request;
-}
-
-ViewStyle ToViewStyle(const v1::ViewStyle& message) {
-  ViewStyle style;
-  if (!message.background().empty()) {
-    double color[3] = {0, 0, 0};
-    CopyNumbers(message.background(), color);
-    style.background = {static_cast<float>(color[0]), static_cast<float>(color[1]),
-                        static_cast<float>(color[2])};
-  }
-  if (message.has_crop()) {
-    OwnBox& box = style.crop.emplace();
-    CopyNumbers(message.crop().center(), box.center);
-    CopyNumbers(message.crop().size(), box.size);
-    CopyNumbers(message.crop().turn(), box.turn);
-  }
-  if (message.has_panorama()) {
-    style.panorama = {static_cast<StereoLayout>(message.panorama().stereo()),
-                      message.panorama().eye_distance()};
-  }
-  return style;
 }
 
 std::string CameraText(const v1::Camera& camera) {

@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/base/view_style.h"
 #include "engine/files/tensor_file.h"
 #include "engine/measure/evaluation.h"
+#include "engine/output/view_writer.h"
 #include "engine/protocol/progress.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/training/training_session.h"
@@ -21,8 +21,19 @@ namespace nerf {
 // Errors: InvalidArgument FIELD_INVALID that lists every wrong field of the config. The device is
 // left unset. Where resume and init are both given, resume wins: its training began from that init.
 absl::StatusOr<TrainRequest> ToTrainRequest(const internal::Train& train);
-// Requires: CheckRequest.
-ViewStyle ToViewStyle(const v1::ViewStyle& style);
+// RGB where none is named.
+template <typename Channels>
+ViewChannels ChannelsOf(const Channels& channels) {
+  ViewChannels of;
+  of.rgb = channels.empty();
+  for (const int channel : channels) {
+    of.rgb |= channel == v1::RGB;
+    of.rgba |= channel == v1::RGBA;
+    of.depth |= channel == v1::DEPTH;
+    of.opacity |= channel == v1::OPACITY;
+  }
+  return of;
+}
 // The text of a camera file with one frame.
 std::string CameraText(const v1::Camera& camera);
 

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <string_view>
 
 #include "common/problems.h"
+#include "engine/messages/render_check.h"
+#include "engine/messages/view_style.h"
 
 namespace nerf {
 namespace {
@@ -29,12 +30,6 @@ void RequirePath(const std::string& path, std::string_view field, Problems& prob
 void RequireGivenPath(const std::string& path, std::string_view field, Problems& problems) {
   RequireGiven(path, field, problems);
   RequirePath(path, field, problems);
-}
-
-template <typename Numbers>
-void RequireCount(const Numbers& numbers, int n, std::string_view field, Problems& problems) {
-  problems.Require(numbers.empty() || numbers.size() == n, field,
-                   fmt::format("must be {} numbers", n));
 }
 
 void CheckTrain(const internal::Train& train, Problems& problems) {
@@ -76,23 +71,10 @@ void CheckRender(const WorkerRequest& request, Problems& problems) {
   }
   problems.Require(view.width() <= INT32_MAX, "render.view.width", "is out of range");
   problems.Require(view.height() <= INT32_MAX, "render.view.height", "is out of range");
-  for (const int channel : view.channels()) {
-    problems.Require(
-        v1::RenderChannel_IsValid(channel) && channel != v1::RENDER_CHANNEL_UNSPECIFIED,
-        "render.view.channels", "must be RGB, RGBA, DEPTH or OPACITY");
-  }
-  const std::set<int> channels(view.channels().begin(), view.channels().end());
-  problems.Require(static_cast<int>(channels.size()) == view.channels_size(),
-                   "render.view.channels", "names a channel twice");
+  problems.Add(ProblemsOfChannels(view.channels()), "render.view");
   problems.Require(v1::ImageFormat_IsValid(view.format()), "render.view.format",
                    "must be PNG, JPEG or EXR");
-  const v1::ViewStyle& style = view.style();
-  RequireCount(style.background(), 3, "render.view.style.background", problems);
-  RequireCount(style.crop().center(), 3, "render.view.style.crop.center", problems);
-  RequireCount(style.crop().size(), 3, "render.view.style.crop.size", problems);
-  RequireCount(style.crop().turn(), 4, "render.view.style.crop.turn", problems);
-  problems.Require(v1::Panorama::Stereo_IsValid(style.panorama().stereo()),
-                   "render.view.style.panorama.stereo", "is not known");
+  ReadViewStyle("render.view.style", view.style(), &problems);
   if (render.has_live()) {
     const uint32_t quality = render.live().jpeg_quality();
     problems.Require(quality >= 1 && quality <= 100, "render.live.jpeg_quality",

@@ -9,8 +9,7 @@ namespace nerf {
 inline constexpr size_t kMaxNameBytes = 1024;
 
 // Whether an engine can take the request up. Errors: InvalidArgument FIELD_INVALID that lists every
-// field that is missing or out of range; what the config of a training and the style of a view hold
-// is checked with them.
+// field that is missing or out of range; what the config of a training holds is checked with it.
 absl::Status CheckRequest(const internal::WorkerRequest& request);
 
 }  // namespace nerf

@@ -13,8 +13,8 @@
 #include "common/messages/path_kind.h"
 #include "common/messages/render_channel.h"
 #include "common/status_macros.h"
-#include "engine/config/view_style_check.h"
 #include "engine/group/group.h"
+#include "engine/messages/view_style.h"
 #include "engine/output/view_paths.h"
 #include "engine/output/view_request.h"
 #include "engine/output/view_style.h"
@@ -36,15 +36,6 @@ namespace nerf {
 namespace {
 
 absl::Status StoppedRender() { return absl::CancelledError("the render was stopped"); }
-
-// Of the view; RGB where it names none. Requires: CheckRequest.
-absl::StatusOr<ViewChannels> ChannelsOf(const v1::RenderImageRequest& view) {
-  if (view.channels().empty()) return ParseChannels({std::string(ChannelWord(v1::RGB))});
-  std::vector<std::string> words;
-  for (const int channel : view.channels())
-    words.emplace_back(ChannelWord(static_cast<v1::RenderChannel>(channel)));
-  return ParseChannels(words);
-}
 
 absl::Status NotTraining(const std::string& job) {
   return absl::NotFoundError(fmt::format("job {} is not in training", job.substr(0, 64)));
@@ -288,17 +279,14 @@ void ServeLoop::HandleStop(const internal::WorkerRequest& request, Job* job) {
 void ServeLoop::HandleRender(const QueuedRequest& queued) {
   const std::string& id = queued.request.id();
   const internal::Render& request = queued.request.render();
-  const absl::StatusOr<ViewChannels> channels = ChannelsOf(request.view());
-  if (!channels.ok()) return EndRequest(id, channels.status());
-  const ViewStyle style = ToViewStyle(request.view().style());
-  if (const absl::Status checked = ProblemsOf(style).Result(); !checked.ok())
-    return EndRequest(id, checked);
+  Problems ignored;  // CheckRequest has named them
+  const ViewStyle style = ReadViewStyle("style", request.view().style(), &ignored);
   render_ = std::make_unique<RunningRender>();
   render_->id = id;
   render_->job = queued.request.job();
   render_->request = request;
   render_->style = style;
-  render_->channels = *channels;
+  render_->channels = ChannelsOf(request.view().channels());
   render_->stop = queued.stop;
   render_->begin = reported_working_ = clock_->Now();
 }

@@ -21,8 +21,8 @@ class RenderPolicy : public KindPolicy {
     check.Require(spec.model.source.project == spec.project, "job.render.source",
                   "must be of the same project");
     const uint32_t n_frames = FramesOf(spec.render.path());
-    check.Require(n_frames >= 1 && n_frames <= kMaxFrames, "job.render.path",
-                  fmt::format("must have 1 to {} frames", kMaxFrames));
+    check.Require(n_frames >= 1 && n_frames <= kMaxPathFrames, "job.render.path",
+                  fmt::format("must have 1 to {} frames", kMaxPathFrames));
     return check.Result();
   }
 

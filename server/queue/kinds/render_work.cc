@@ -25,20 +25,6 @@ void UpdateMembers(Job& job) {
 
 }  // namespace
 
-uint32_t FramesOf(const v1::CameraPath& path) {
-  switch (path.kind_case()) {
-    case v1::CameraPath::kCameras:
-      return static_cast<uint32_t>(path.cameras().cameras_size());
-    case v1::CameraPath::kKeyframes:
-      return path.keyframes().frames();
-    case v1::CameraPath::kScene:
-      return path.scene().frames();
-    case v1::CameraPath::KIND_NOT_SET:
-      break;
-  }
-  return 0;
-}
-
 uint32_t PartsOf(const v1::RenderSpec& spec) { return FrameParts(spec) + (spec.movie() ? 1 : 0); }
 
 RenderWork NewRenderWork(const v1::RenderSpec& spec) {

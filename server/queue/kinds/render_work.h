@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "common/messages/path_kind.h"
 #include "server/queue/jobs/job_change.h"
 
 namespace nerf {
@@ -16,15 +17,12 @@ namespace nerf {
 
 // Stored jobs have such parts: another number is another schema version.
 inline constexpr uint32_t kFramesPerPart = 16;
-inline constexpr uint32_t kMaxFrames = 3600;
 
 // What a worker announces that makes movies, and what it needs for those with a style.
 inline constexpr std::string_view kMovieCapability = "ffmpeg";
 inline constexpr std::string_view kStyledMovieCapability = "ffmpeg+style";
 // What a worker announces that renders models (ModelCapability).
 inline constexpr std::string_view kRenderFeature = "render";
-
-uint32_t FramesOf(const v1::CameraPath& path);
 
 uint32_t PartsOf(const v1::RenderSpec& spec);
 

@@ -40,7 +40,7 @@ absl::Status LoadRender(const internal::JobRecord& stored, Job* job) {
   const v1::RenderStatus& status = stored.job().render_status();
   job->render = stored.job().render();
   const uint32_t n_frames = FramesOf(job->render->path());
-  if (n_frames > kMaxFrames) return CorruptRecord(JobName(job->key), "path");
+  if (n_frames > kMaxPathFrames) return CorruptRecord(JobName(job->key), "path");
   RenderWork& work = job->render_work;
   for (const internal::RenderRecord::Part& part : stored.render().parts())
     work.parts.push_back({part.worker(), part.epoch(), part.done()});

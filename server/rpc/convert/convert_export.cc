@@ -8,6 +8,7 @@
 
 #include "common/status_macros.h"
 #include "engine/messages/export_options.h"
+#include "engine/messages/render_check.h"
 #include "server/queue/jobs/export_features.h"
 #include "server/queue/jobs/job_spec.h"
 #include "server/queue/resources/request_check.h"
@@ -25,7 +26,7 @@ constexpr size_t kMaxFileName = 128, kMaxStepName = 64, kMaxExportWords = 1024;
 
 // What is asked of a format that does not have it is refused, never ignored.
 void CheckProduct(const v1::ExportSpec& spec, RequestCheck& check) {
-  if (spec.has_path()) CheckCameraPath("job.export.path", spec.path(), check);
+  if (spec.has_path()) check.Add(ProblemsOf(spec.path()), "job.export.path");
   check.Add(ProblemsOf(spec), "job.export");
 }
 

@@ -7,6 +7,7 @@
 #include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "engine/config/train_config.h"
+#include "engine/messages/crop_box.h"
 #include "server/queue/jobs/job_spec.h"
 #include "server/queue/records/job_message.h"
 #include "server/queue/records/kind_record.h"
@@ -14,7 +15,6 @@
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
 #include "server/rpc/convert/kind_messages.h"
-#include "server/rpc/convert/render_request.h"
 
 namespace nerf {
 namespace {
@@ -159,7 +159,7 @@ absl::StatusOr<JobUpdate> FromProto(const v1::UpdateJobRequest& request) {
       update.priority = job.priority();
     } else if (path == "training.crop") {
       const v1::TrainingSpec& training = job.training();
-      if (training.has_crop()) CheckCropBox("job.training.crop", training.crop(), check);
+      if (training.has_crop()) ReadCropBox("job.training.crop", training.crop(), &check);
       update.crop = training.crop();
       update.crop->DiscardUnknownFields();
     } else if (path == "labels") {

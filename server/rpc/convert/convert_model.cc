@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "common/status_macros.h"
+#include "engine/messages/crop_box.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/render_request.h"
 
 namespace nerf {
 
@@ -34,7 +34,7 @@ absl::StatusOr<std::pair<ResourceKey, v1::CropBox>> FromProto(
   check.Require(!paths.empty() && std::all_of(paths.begin(), paths.end(),
                                               [](const auto& path) { return path == "crop"; }),
                 "update_mask", "must be crop");
-  if (model.has_crop()) CheckCropBox("model.crop", model.crop(), check);
+  if (model.has_crop()) ReadCropBox("model.crop", model.crop(), &check);
   NERF_RETURN_IF_ERROR(check.Result());
   std::pair<ResourceKey, v1::CropBox> changed(key, model.crop());
   changed.second.DiscardUnknownFields();

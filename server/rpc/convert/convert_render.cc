@@ -4,11 +4,10 @@
 
 #include <cmath>
 #include <numbers>
-#include <set>
 #include <utility>
 
 #include "common/status_macros.h"
-#include "engine/config/view_limits.h"
+#include "engine/messages/render_check.h"
 #include "engine/path/keyframe_path.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/kinds/render_work.h"
@@ -20,81 +19,8 @@
 namespace nerf {
 namespace {
 
-constexpr int kMaxKeyframes = 1000;
-constexpr double kMaxFilmFps = 240, kDefaultFilmFps = 30;
-constexpr char kPath[] = "job.render.path";
-
-// The field that FramesOf counts, within a path of some kind.
-std::string_view FramesField(const v1::CameraPath& path) {
-  if (path.has_cameras()) return "cameras";
-  return path.has_keyframes() ? "keyframes.frames" : "scene.frames";
-}
-
-void CheckKeyframe(std::string_view field, const v1::Keyframe& keyframe, RequestCheck& check) {
-  CheckCameraMatrix(fmt::format("{}.transform_matrix", field), keyframe.transform_matrix(), check);
-  const double fov = keyframe.fov_degrees();
-  check.Require(fov >= 0.01 && fov <= 179, fmt::format("{}.fov_degrees", field),
-                "must be 0.01 to 179");
-}
-
-void CheckSize(std::string_view prefix, uint32_t width, uint32_t height, RequestCheck& check) {
-  const auto require_side = [&](std::string_view name, uint32_t side) {
-    check.Require(side >= 1 && side <= kMaxViewSide, fmt::format("{}{}", prefix, name),
-                  fmt::format("must be 1 to {}", kMaxViewSide));
-  };
-  require_side("width", width);
-  require_side("height", height);
-  check.Require(int64_t{width} * height <= kMaxViewPixels, fmt::format("{}width", prefix),
-                fmt::format("width times height must be at most {}", kMaxViewPixels));
-}
-
-// Channels, outputs, their format and frame rate.
-void CheckOutputs(const v1::RenderSpec& spec, RequestCheck& check) {
-  std::set<int> seen;
-  for (const int channel : spec.channels()) {
-    check.Require(v1::RenderChannel_IsValid(channel) && channel != v1::RENDER_CHANNEL_UNSPECIFIED,
-                  "job.render.channels", "must be RGB, RGBA, DEPTH or OPACITY");
-    check.Require(seen.insert(channel).second, "job.render.channels",
-                  "a channel is asked for twice");
-  }
-  CheckColorChannels("job.render.channels", spec.channels(), check);
-  CheckViewStyle("job.render.", spec.style(), {spec.width(), spec.height()}, check);
-  check.Require(!spec.movie() || !spec.style().has_panorama() || spec.channels().empty() ||
-                    spec.channels(0) != v1::RGBA,
-                "job.render.movie",
-                "of a panorama has no alpha: its WebM could not say what it is");
-  check.Require(spec.images() || spec.movie(), "job.render.images",
-                "must be set when movie is not: nothing else is asked for");
-  check.Require(spec.fps() == 0 || (spec.fps() > 0 && spec.fps() <= kMaxFilmFps), "job.render.fps",
-                fmt::format("must be above 0 and at most {}", kMaxFilmFps));
-  const v1::ImageFormat format = spec.format();
-  check.Require(format == v1::IMAGE_FORMAT_UNSPECIFIED || format == v1::PNG || format == v1::EXR,
-                "job.render.format", "must be PNG or EXR");
-  check.Require(!spec.movie() || format != v1::EXR, "job.render.movie",
-                "is made of frames as PNG, not of EXR");
-}
-
 v1::ImageFormat FormatOf(const v1::RenderSpec& spec) {
   return spec.format() == v1::EXR ? v1::EXR : v1::PNG;
-}
-
-// What the client has asked for, without what only the server sets.
-v1::RenderSpec Requested(const v1::RenderSpec& spec) {
-  v1::RenderSpec requested;
-  if (spec.has_model()) requested.set_model(spec.model());
-  if (spec.has_checkpoint()) requested.set_checkpoint(spec.checkpoint());
-  *requested.mutable_path() = spec.path();
-  requested.set_width(spec.width());
-  requested.set_height(spec.height());
-  *requested.mutable_channels() = spec.channels();
-  if (requested.channels().empty()) requested.add_channels(v1::RGB);
-  requested.set_images(spec.images());
-  requested.set_movie(spec.movie());
-  requested.set_fps(spec.fps() == 0 ? kDefaultFilmFps : spec.fps());
-  if (spec.has_style()) *requested.mutable_style() = spec.style();
-  requested.set_format(spec.format());
-  requested.DiscardUnknownFields();
-  return requested;
 }
 
 v1::Camera CameraOf(const PathCamera& camera, uint32_t width, uint32_t height) {
@@ -161,11 +87,9 @@ void AddFrames(const LeaseGrant& grant, v1::FrameRange* range) {
 absl::Status ParseRender(const v1::CreateJobRequest& request, RequestCheck& check, JobSpec* spec) {
   const v1::RenderSpec& render = request.job().render();
   ParseModelSource("job.render", render, &spec->model, check);
-  CheckCameraPath(kPath, render.path(), check);
-  CheckSize("job.render.", render.width(), render.height(), check);
-  CheckOutputs(render, check);
+  check.Add(ProblemsOf(render), "job.render");
   NERF_RETURN_IF_ERROR(check.Result());
-  spec->render = Requested(render);
+  spec->render = WithDefaults(render);
   const v1::ViewStyle& style = spec->render.style();
   if (!style.has_crop() && !style.whole()) spec->model.crop_feature = kStyleFeature;
   spec->model.feature = FeatureOfViews(style, spec->render.channels(), FormatOf(spec->render));
@@ -195,37 +119,12 @@ absl::StatusOr<internal::JobProgress> RenderProgressOf(const v1::JobReport& /*re
 
 }  // namespace
 
-void CheckCameraPath(std::string_view field, const v1::CameraPath& path, RequestCheck& check) {
-  const uint32_t n_frames = FramesOf(path);
-  const bool has_kind = path.kind_case() != v1::CameraPath::KIND_NOT_SET;
-  check.Require(has_kind, field, "must be one of cameras, keyframes and scene");
-  check.Require(!has_kind || (n_frames >= 1 && n_frames <= kMaxFrames),
-                fmt::format("{}.{}", field, FramesField(path)),
-                fmt::format("must be 1 to {} frames", kMaxFrames));
-  const int n_keyframes = path.keyframes().keyframes_size();
-  if (path.has_keyframes()) {
-    check.Require(n_keyframes >= 1 && n_keyframes <= kMaxKeyframes,
-                  fmt::format("{}.keyframes", field),
-                  fmt::format("must be 1 to {} keyframes", kMaxKeyframes));
-  }
-  for (int i = 0; i < std::min(n_keyframes, kMaxKeyframes); ++i) {
-    CheckKeyframe(fmt::format("{}.keyframes[{}]", field, i), path.keyframes().keyframes(i), check);
-  }
-  for (int i = 0; i < path.cameras().cameras_size() && i < static_cast<int>(kMaxFrames); ++i) {
-    const absl::Status status = CheckCamera(path.cameras().cameras(i));
-    check.Require(status.ok(), fmt::format("{}.cameras[{}]", field, i),
-                  std::string(status.message()));
-  }
-  check.Require(v1::PathKind_IsValid(path.scene().path()), fmt::format("{}.scene", field),
-                "is not a path known to this server");
-}
-
 absl::StatusOr<std::vector<v1::Camera>> ExpandPath(std::string_view field,
                                                    const v1::CameraPath& path, uint32_t width,
                                                    uint32_t height) {
   RequestCheck check;
-  CheckCameraPath(field, path, check);
-  CheckSize("", width, height, check);
+  check.Add(ProblemsOf(path), field);
+  check.Add(ProblemsOfSize(width, height));
   check.Require(!path.has_scene(), field, "of the scene is laid by the engine: use RenderImage");
   NERF_RETURN_IF_ERROR(check.Result());
   if (path.has_keyframes()) return ExpandKeyframePath(path.keyframes(), width, height);

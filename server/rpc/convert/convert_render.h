@@ -32,9 +32,6 @@ void ParseModelSource(std::string_view field, const Spec& spec, ModelSource* sou
   }
 }
 
-// Names the wrong parts of a path "`field`.keyframes.frames" and so on.
-void CheckCameraPath(std::string_view field, const v1::CameraPath& path, RequestCheck& check);
-
 // The cameras of a path, each of width x height. InvalidArgument FIELD_INVALID; `field` names the
 // path. Refuses paths through the scene, which only the engine knows.
 absl::StatusOr<std::vector<v1::Camera>> ExpandPath(std::string_view field,

@@ -8,10 +8,10 @@
 #include "common/error_reason.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
+#include "engine/messages/render_check.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/rpc/convert/convert_common.h"
-#include "server/rpc/convert/render_request.h"
 
 namespace nerf {
 namespace {
@@ -26,7 +26,7 @@ v1::Share StartOf(const v1::Share& share) {
 }
 
 void CheckStart(const v1::Share& share, RequestCheck& check) {
-  if (share.has_camera()) check.Add(CheckCamera(share.camera()));
+  if (share.has_camera()) check.Add(ProblemsOf(share.camera()), "camera");
   const auto are_three = [](const auto& numbers) {
     return numbers.empty() ||
            (numbers.size() == 3 && std::all_of(numbers.begin(), numbers.end(), [](double number) {

@@ -369,28 +369,6 @@ TEST(EngineMessagesTest, EveryWrongFieldOfAConfigIsListed) {
     EXPECT_THAT(std::string(error.message()), HasSubstr(field));
 }
 
-TEST(EngineMessagesTest, StyleIsTheEngines) {
-  EXPECT_EQ(ToViewStyle({}), ViewStyle());
-  v1::ViewStyle message;
-  for (const double part : {0.0, 0.5, 1.0}) message.add_background(part);
-  for (const double number : {1.0, 2.0, 3.0}) message.mutable_crop()->add_center(number);
-  message.mutable_panorama()->set_stereo(v1::Panorama::LEFT_RIGHT);
-  message.mutable_panorama()->set_eye_distance(0.0625);
-  ViewStyle expected;
-  expected.background = {0, 0.5f, 1};
-  expected.crop = OwnBox{{1, 2, 3}};  // what is not given is its default
-  expected.panorama = Panorama{StereoLayout::kLeftRight, 0.0625};
-  EXPECT_EQ(ToViewStyle(message), expected);
-  for (const double side : {4.0, 5.0, 6.0}) message.mutable_crop()->add_size(side);
-  for (const double part : {0.0, 0.6, 0.0, 0.8}) message.mutable_crop()->add_turn(part);
-  message.mutable_panorama()->set_stereo(v1::Panorama::TOP_BOTTOM);
-  expected.crop = OwnBox{{1, 2, 3}, {4, 5, 6}, {0, 0.6, 0, 0.8}};
-  expected.panorama->stereo = StereoLayout::kTopBottom;
-  EXPECT_EQ(ToViewStyle(message), expected);
-  message.mutable_panorama()->Clear();
-  EXPECT_EQ(ToViewStyle(message).panorama, Panorama());
-}
-
 TEST(EngineMessagesTest, CameraBecomesACameraFile) {
   v1::Camera camera;
   camera.set_width(400);

@@ -200,46 +200,32 @@ TEST(RequestCheckTest, WhatAViewIsLikeIsInItsRange) {
                 view.add_channels(v1::RGB);
                 view.add_channels(static_cast<v1::RenderChannel>(channel));
               }),
-              Fields{"render.view.channels"})
+              Fields{"render.view.channels[1]"})
         << channel;
   }
   EXPECT_EQ(WrongInView([](auto& view) {
-              for (const auto channel : {v1::RGB, v1::RGBA, v1::DEPTH, v1::OPACITY})
+              for (const auto channel : {v1::RGB, v1::DEPTH, v1::OPACITY, v1::RGBA})
                 view.add_channels(channel);
             }),
-            Fields());
+            Fields{"render.view.channels"});
   for (const auto format : {v1::IMAGE_FORMAT_UNSPECIFIED, v1::PNG, v1::JPEG, v1::EXR})
     EXPECT_EQ(WrongInView([&](auto& view) { view.set_format(format); }), Fields());
   EXPECT_EQ(WrongInView([](auto& view) { view.set_format(static_cast<v1::ImageFormat>(4)); }),
             Fields{"render.view.format"});
 }
 
-TEST(RequestCheckTest, StyleHasWholeVectors) {
-  const auto wrong = [](const std::function<void(v1::ViewStyle&)>& change) {
-    return WrongInView([&](auto& view) { change(*view.mutable_style()); });
-  };
-  for (const int n : {0, 1, 2, 3, 4, 5}) {
-    const auto fill = [n](google::protobuf::RepeatedField<double>* numbers) {
-      for (int i = 0; i < n; ++i) numbers->Add(0.5);
-    };
-    const auto expected = [n](int right, const std::string& field) {
-      return n == 0 || n == right ? Fields() : Fields{"render.view.style." + field};
-    };
-    EXPECT_EQ(wrong([&](auto& style) { fill(style.mutable_background()); }),
-              expected(3, "background"));
-    EXPECT_EQ(wrong([&](auto& style) { fill(style.mutable_crop()->mutable_center()); }),
-              expected(3, "crop.center"));
-    EXPECT_EQ(wrong([&](auto& style) { fill(style.mutable_crop()->mutable_size()); }),
-              expected(3, "crop.size"));
-    EXPECT_EQ(wrong([&](auto& style) { fill(style.mutable_crop()->mutable_turn()); }),
-              expected(4, "crop.turn"));
-  }
-  for (const int stereo : {-1, 0, 1, 2, 3}) {
-    EXPECT_EQ(wrong([&](auto& style) {
-                style.mutable_panorama()->set_stereo(static_cast<v1::Panorama::Stereo>(stereo));
-              }),
-              stereo >= 0 && stereo <= 2 ? Fields() : Fields{"render.view.style.panorama.stereo"});
-  }
+TEST(RequestCheckTest, StyleIsChecked) {
+  EXPECT_EQ(WrongInView([](auto& view) { view.mutable_style()->add_background(0.5); }),
+            Fields{"render.view.style.background"});
+  EXPECT_EQ(WrongInView([](auto& view) { view.mutable_style()->mutable_crop()->add_size(1); }),
+            (Fields{"render.view.style.crop.center", "render.view.style.crop.size"}));
+  EXPECT_EQ(WrongInView([](auto& view) {
+              for (const double side : {1.0, 0.0, 1.0}) {
+                view.mutable_style()->mutable_crop()->add_center(side);
+                view.mutable_style()->mutable_crop()->add_size(side);
+              }
+            }),
+            Fields{"render.view.style.crop.size[1]"});
 }
 
 TEST(RequestCheckTest, LiveFrameHasAQuality) {

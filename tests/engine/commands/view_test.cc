@@ -76,18 +76,6 @@ TEST(ViewRequestTest, HugeViewsAreRefusedBeforeAnythingIsAllocated) {
               StatusIs(StatusCode::kInvalidArgument));
 }
 
-TEST(ViewWriterTest, ChannelsAreReadAndUnknownOnesRefused) {
-  const auto channels = ParseChannels({"depth", "rgb"});
-  ASSERT_THAT(channels, IsOk());
-  EXPECT_TRUE(channels->rgb && channels->depth && !channels->opacity);
-  EXPECT_THAT(ParseChannels({"normals"}), StatusIs(StatusCode::kInvalidArgument, "normals"));
-  EXPECT_THAT(ParseChannels({}), StatusIs(StatusCode::kInvalidArgument));
-  const auto with_alpha = ParseChannels({"rgba"});
-  ASSERT_THAT(with_alpha, IsOk());
-  EXPECT_TRUE(with_alpha->rgba && with_alpha->HasColor() && !with_alpha->rgb);
-  EXPECT_THAT(ParseChannels({"rgb", "rgba"}), StatusIs(StatusCode::kInvalidArgument, "rgba"));
-}
-
 TEST(ViewWriterTest, FarIsTheLargestDepthRoundedUpToTwoDigits) {
   EXPECT_FLOAT_EQ(FarOf(4.21f), 4.3f);
   EXPECT_FLOAT_EQ(FarOf(4.3f), 4.3f);

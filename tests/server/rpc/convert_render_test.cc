@@ -226,7 +226,9 @@ TEST(ConvertRenderTest, MatrixThatIsNoPoseIsRefusedByName) {
     camera.set_fl_x(9);
     *camera.mutable_transform_matrix() = keyframe.transform_matrix();
     *path.mutable_cameras()->add_cameras() = camera;
-    EXPECT_THAT(WrongFields(request), testing::ElementsAre("job.render.path.cameras[0]")) << what;
+    EXPECT_THAT(WrongFields(request),
+                testing::ElementsAre("job.render.path.cameras[0].transform_matrix"))
+        << what;
     v1::View view;
     view.set_width(8);
     view.set_height(8);
@@ -250,7 +252,7 @@ TEST(ConvertRenderTest, ScaledRotationIsAPose) {
 }
 
 TEST(ConvertRenderTest, NumberOfFramesHasALimitAndIsNotZero) {
-  for (const uint32_t n_frames : {0u, kMaxFrames + 1}) {
+  for (const uint32_t n_frames : {0u, kMaxPathFrames + 1}) {
     v1::CreateJobRequest request = Request(n_frames);
     EXPECT_THAT(WrongFields(request), testing::ElementsAre("job.render.path.keyframes.frames"))
         << n_frames;
@@ -258,7 +260,7 @@ TEST(ConvertRenderTest, NumberOfFramesHasALimitAndIsNotZero) {
     EXPECT_THAT(WrongFields(request), testing::ElementsAre("job.render.path.scene.frames"))
         << n_frames;
   }
-  EXPECT_THAT(FromProto(Request(kMaxFrames)), IsOk());
+  EXPECT_THAT(FromProto(Request(kMaxPathFrames)), IsOk());
   v1::CreateJobRequest request = Request();
   request.mutable_job()->mutable_render()->mutable_path()->mutable_cameras();
   EXPECT_THAT(WrongFields(request), testing::ElementsAre("job.render.path.cameras"));
