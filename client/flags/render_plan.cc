@@ -14,6 +14,7 @@
 #include "engine/config/view_style_check.h"
 #include "engine/messages/view_style.h"
 #include "engine/scene/image_resize.h"
+#include "engine/scene/pose.h"
 #include "engine/views/keyframe_views.h"
 #include "engine/views/video_writer.h"
 #include "fmt/format.h"
@@ -23,7 +24,8 @@ namespace {
 
 constexpr std::string_view kFormats[] = {"png", "jpeg", "exr"};
 
-v1::Camera ToProto(const Camera& camera) {
+// camera: relative to the origin.
+v1::Camera ToProto(const Camera& camera, const Vec3d& origin) {
   v1::Camera proto;
   proto.set_width(static_cast<uint32_t>(std::max(0, camera.width)));
   proto.set_height(static_cast<uint32_t>(std::max(0, camera.height)));
@@ -39,10 +41,10 @@ v1::Camera ToProto(const Camera& camera) {
   proto.set_p1(camera.p1);
   proto.set_p2(camera.p2);
   proto.set_time(camera.time);
-  for (int row = 0; row < 3; ++row) {
-    for (int column = 0; column < 4; ++column) {
-      proto.add_transform_matrix(camera.camera_to_world.m[row][column]);
-    }
+  for (size_t row = 0; row < 3; ++row) {
+    const auto& numbers = camera.camera_to_world.m[row];
+    for (int column = 0; column < 3; ++column) proto.add_transform_matrix(numbers[column]);
+    proto.add_transform_matrix(numbers[3] + origin[row]);
   }
   for (const double value : {0.0, 0.0, 0.0, 1.0}) proto.add_transform_matrix(value);
   return proto;
@@ -114,7 +116,7 @@ v1::RenderImageRequest RenderPlan::RequestOf(size_t i) const {
     return view;
   }
   view.clear_orbit();
-  *view.mutable_camera() = ToProto(views[i].camera);
+  *view.mutable_camera() = ToProto(views[i].camera, origin);
   if (reduced_from.width > 0) {
     const ReducedSize size =
         FitPixels(views[i].camera.width, views[i].camera.height, kMaxDefaultViewPixels);
@@ -182,10 +184,20 @@ absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& typed, const std::s
 absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
   if (flags.camera.empty()) return absl::OkStatus();
   // Frames without a size, such as Blender's, take the size of the flags.
-  NERF_ASSIGN_OR_RETURN(
-      ViewList list,
-      WithNearestPath(ReadViewList(flags.camera, {flags.width, flags.height}, flags.dataset),
-                      flags.camera));
+  const auto read = [&] {
+    return WithNearestPath(
+        ReadViewList(flags.camera, {flags.width, flags.height},
+                     flags.dataset, {}, plan->origin),
+        flags.camera);
+  };
+  NERF_ASSIGN_OR_RETURN(ViewList list, read());
+  std::vector<Vec3d> positions;
+  for (const ListedCamera& view : list.views)
+    positions.push_back(ToPose(view.camera.camera_to_world).position());
+  plan->origin = LocalOrigin(positions);
+  if (plan->origin != Vec3d{0, 0, 0}) {
+    NERF_ASSIGN_OR_RETURN(list, read());
+  }
   if (list.in_frame_of.has_value()) {
     return absl::InvalidArgumentError(
         flags.camera +

@@ -29,6 +29,7 @@ struct RenderPlan {
   v1::RenderImageRequest request;  // of every view, but for its camera or place on the path
   std::vector<v1::RenderChannel> channels;
   std::vector<ListedCamera> views;  // of --camera; empty for a path
+  Vec3d origin = {0, 0, 0};         // that their positions are relative to
   size_t n_views = 0;
   std::vector<std::string> warnings;  // of what the camera file holds and views cannot show
   PictureSize reduced_from;           // size of the first camera that is reduced; 0: none is

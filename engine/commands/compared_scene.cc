@@ -16,12 +16,15 @@ namespace {
 
 void MoveToFrame(const SceneFrame& from, const SceneFrame& to, std::vector<View>* views) {
   if (from == to) return;
-  for (View& view : *views) view.camera = ToTrainingFrame(ToOwnFrame(view.camera, from), to);
+  for (View& view : *views) view.camera = BetweenFrames(view.camera, from, to);
 }
 
 void MovePoints(const SceneFrame& from, const SceneFrame& to, std::vector<SeenPoint>* points) {
   if (from == to) return;
-  const Similarity move = Compose(FromSceneFrame(to), Inverse(FromSceneFrame(from)));
+  const Similarity to_own = Inverse(FromSceneFrame(from));
+  Similarity shift;
+  shift.translation = Difference(from.origin, to.origin);
+  const Similarity move = Compose(FromSceneFrame(to), Compose(shift, to_own));
   for (SeenPoint& point : *points) {
     const Vec3d place = move.ApplyToPoint({point.position.x, point.position.y, point.position.z});
     point.position = {static_cast<float>(place[0]), static_cast<float>(place[1]),

@@ -32,6 +32,12 @@ std::string LeftOut(const DroppedParts& dropped) {
                      Counted(n, "part"), Counted(dropped.n_triangles, "triangle"));
 }
 
+// How positions of a file are to be read whose scene has a local origin.
+std::string OriginWords(const ExportAxes& axes, std::string_view place) {
+  if (!axes.has_origin()) return "";
+  return fmt::format("; positions are relative to {}, {}", OriginText(axes.origin()), place);
+}
+
 // `noun` is made from the model's density.
 absl::StatusOr<const MarchedModel*> MarchedModelOf(const ModelFile& model, std::string_view noun) {
   const auto* const marched = dynamic_cast<const MarchedModel*>(model.model.get());
@@ -77,6 +83,7 @@ absl::StatusOr<ExportedFile> MeshFile(const ModelFile& model, const ExportReques
   if (request.spec.texture() > 0) {
     file.words += fmt::format(", with a texture of {0}x{0}", request.spec.texture());
   }
+  file.words += OriginWords(axes, is_glb ? "the node's translation" : "as the header says");
   file.words += LeftOut(made.dropped);
   if (made.is_of_shown) file.words += "; left out fog that no two photographs show";
   return file;
@@ -137,6 +144,7 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
   file.axes = axes.words();
   file.words = fmt::format("{} from {}", Counted(points.size(), is_splats ? "splat" : "point"),
                            Counted(static_cast<int>(n_views), "view"));
+  file.words += OriginWords(axes, "as the header says");
   return file;
 }
 

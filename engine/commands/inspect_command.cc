@@ -39,6 +39,8 @@ void PrintTable(const std::string& path, const TensorFile& file, const StoredTra
              SceneFlavorName(state.geometry.flavor), state.n_train_views,
              Counted(state.n_test_views, "test view"), BackgroundName(state.evaluation_background),
              Counted(state.geometry.n_levels, "grid level"));
+  if (const Vec3d& origin = state.geometry.frame.origin; origin != Vec3d{0, 0, 0})
+    fmt::print("about the origin {}\n", OriginText(origin));
   if (!state.made_from.empty()) fmt::print("started from {}\n", state.made_from);
   uint64_t bytes = 0;
   for (const auto& [name, tensor] : file.tensors) {

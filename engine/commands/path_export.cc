@@ -33,9 +33,11 @@ absl::StatusOr<CamerasToExport> ListedCameras(const ModelFile& model, const Expo
   NERF_ASSIGN_OR_RETURN(
       ViewList list,
       ReadViewList(request.camera, {reference.width, reference.height}, request.dataset,
-                   {model.state.config.poses, model.state.config.apply_exif != 0}));
+                   {model.state.config.poses, model.state.config.apply_exif != 0},
+                   geometry.frame.origin));
   const bool has_training_frame =
-      list.in_frame_of.has_value() && IsTrainingFrame(*list.in_frame_of, geometry.flavor);
+      list.in_frame_of.has_value() &&
+      IsTrainingFrame(*list.in_frame_of, geometry.flavor, geometry.frame.origin);
   if (list.in_frame_of.has_value() && !has_training_frame) {
     return NeedDataset("cameras of " + request.camera);
   }
@@ -68,11 +70,11 @@ CamerasToExport CamerasOfPhotographs(const ModelFile& model, float time) {
 
 absl::StatusOr<SceneFrame> FrameOfExportedCameras(const ModelFile& model, PathTool tool) {
   if (model.state.capture.empty()) return NeedDataset("paths of this program");
+  const SceneFrame& frame = model.state.geometry.frame;
   std::vector<Pose> poses;
-  for (const CaptureView& view : model.state.capture) {
-    poses.push_back(ToPose(ToOwnFrame(view.camera, model.state.geometry.frame).camera_to_world));
-  }
-  return FrameOfCameras(poses, tool);
+  for (const CaptureView& view : model.state.capture)
+    poses.push_back(ToPose(ToOwnFrame(view.camera, frame).camera_to_world));
+  return FrameOfCameras(poses, frame.origin, tool);
 }
 
 }  // namespace
@@ -105,15 +107,11 @@ absl::StatusOr<ExportedFile> MakePathFile(const ModelFile& model, const ExportRe
   std::string where;
   if (!request.dataset.empty()) {
     NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(request.dataset, tool));
-    for (Camera& camera : path.cameras) {
-      camera = ToTrainingFrame(ToOwnFrame(camera, geometry.frame), frame);
-    }
-  } else if (!IsTrainingFrame(tool, geometry.flavor)) {
+    for (Camera& camera : path.cameras) camera = BetweenFrames(camera, geometry.frame, frame);
+  } else if (!IsTrainingFrame(tool, geometry.flavor, geometry.frame.origin)) {
     if (!request.of_exported_cameras) return NeedDataset("paths of this program");
     NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfExportedCameras(model, tool));
-    for (Camera& camera : path.cameras) {
-      camera = ToTrainingFrame(ToOwnFrame(camera, geometry.frame), frame);
-    }
+    for (Camera& camera : path.cameras) camera = BetweenFrames(camera, geometry.frame, frame);
     where = ", of a data set with the exported cameras";
   }
   const bool is_nerfstudio = tool == PathTool::kNerfstudio;

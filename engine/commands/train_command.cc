@@ -46,6 +46,8 @@ std::string OpeningLine(const TrainingSession& session, int n_threads, int n_ran
       scene.train.size(), Counted(scene.test.size(), "test view"),
       n_ranks > 1 ? fmt::format("{} ranks of ", n_ranks) : "", Counted(n_threads, "thread"),
       step > 0 ? fmt::format(", from step {}", step) : "");
+  if (const Vec3d& origin = session.state.geometry.frame.origin; origin != Vec3d{0, 0, 0})
+    text += ", about the origin " + OriginText(origin);
   if (const std::string reduced = ReductionText(session.reductions.train); !reduced.empty()) {
     text += fmt::format("\npictures of {} (--max-side 0 trains on them as they are)", reduced);
   }

@@ -110,12 +110,15 @@ std::string ViewerExport::PlanWords() const {
 absl::StatusOr<ExportedFile> ViewerExport::Make(ThreadPool* pool, const std::stop_token& stop,
                                                 const ExportProgress& progress) const {
   ExportedFile file;
+  const auto& [state, kind, model, lenses] = *model_;
+  std::string origin;
+  if (state.geometry.frame.origin != Vec3d{0, 0, 0})
+    origin = "; positions in addresses are relative to " + OriginText(state.geometry.frame.origin);
   if (!plan_.has_value()) {
     file.bytes = html_;
-    file.words = "the model";
+    file.words = "the model" + origin;
     return file;
   }
-  const auto& [state, kind, model, lenses] = *model_;
   NERF_ASSIGN_OR_RETURN(const BakedModel baked, BakeModel(dynamic_cast<const MarchedModel&>(*model),
                                                           *plan_, pool, stop, progress));
   file.bytes = ViewerFile(state, *model, scene_, &baked);

@@ -67,12 +67,13 @@ absl::StatusOr<WantedViews> CameraViews(const RenderFlags& flags, const ViewStyl
                                         const LoadedModel& model) {
   WantedViews wanted;
   const int width = flags.width, height = flags.height;
-  NERF_ASSIGN_OR_RETURN(
-      ViewList list,
-      WithNearestPath(ReadViewList(flags.camera, {width, height}, flags.dataset, ReadingOf(model)),
-                      flags.camera));
   const SceneGeometry& geometry = model.state.geometry;
-  if (list.in_frame_of.has_value() && !IsTrainingFrame(*list.in_frame_of, geometry.flavor)) {
+  NERF_ASSIGN_OR_RETURN(ViewList list,
+                        WithNearestPath(ReadViewList(flags.camera, {width, height}, flags.dataset,
+                                                     ReadingOf(model), geometry.frame.origin),
+                                        flags.camera));
+  if (list.in_frame_of.has_value() &&
+      !IsTrainingFrame(*list.in_frame_of, geometry.flavor, geometry.frame.origin)) {
     return absl::InvalidArgumentError(
         flags.camera +
         ": is a camera path in the frame of another program; name the "

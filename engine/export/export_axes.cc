@@ -30,7 +30,7 @@ void Turn(const AxisOrder& order, double (&matrix)[3][3]) {
 }  // namespace
 
 ExportAxes::ExportAxes(AxesName name, bool of_gltf, const SceneGeometry& geometry)
-    : to_own_(Inverse(FromSceneFrame(geometry.frame))) {
+    : to_own_(Inverse(FromSceneFrame(geometry.frame))), own_origin_(geometry.frame.origin) {
   if (name == AxesName::kDataset) {
     words_ = "the data set's own";
     return;
@@ -65,6 +65,12 @@ Vec3 ExportAxes::Point(Vec3 training) const {
   return {static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2])};
 }
 
+Vec3d ExportAxes::PointFromZero(Vec3 training) const {
+  const Vec3 p = Point(training);
+  const Vec3d point = {p.x, p.y, p.z};
+  return has_origin() ? Sum(point, origin()) : point;
+}
+
 Vec3 ExportAxes::Direction(Vec3 training) const {
   Vec3d own;
   for (int row = 0; row < 3; ++row) {
@@ -82,6 +88,7 @@ Pose ExportAxes::CameraPose(const Mat34& camera_to_world) const {
     const Vec3d axis = Turned({own.m[0][column], own.m[1][column], own.m[2][column]});
     for (int row = 0; row < 3; ++row) turned.m[row][column] = axis[row];
   }
+  if (has_origin()) turned.set_position(Sum(turned.position(), origin()));
   return turned;
 }
 

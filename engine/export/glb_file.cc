@@ -142,7 +142,13 @@ absl::StatusOr<std::string> MeshGlb(const TriangleMesh& mesh, const MeshTexture&
   json["extensionsUsed"] = Json::array({"KHR_materials_unlit"});
   json["scene"] = 0;
   json["scenes"] = Json::array({Json{{"nodes", Json::array({0})}}});
-  json["nodes"] = Json::array({Json{{"mesh", 0}}});
+  Json node = {{"mesh", 0}};
+  if (axes.has_origin()) {
+    node["translation"] = axes.origin();
+    // Programs that read the translation as floats round it.
+    node["extras"] = {{"origin", axes.origin()}};
+  }
+  json["nodes"] = Json::array({node});
   GlbBuffer buffer;
   Json attributes, surface = {{"metallicFactor", 0}, {"roughnessFactor", 1}};
   Json primitive = Json::object();

@@ -34,7 +34,8 @@ nanovdb::Map MapOf(const SampleGrid& grid, const ExportAxes& axes) {
     }
   }
   nanovdb::Map map;
-  map.set(matrix, inverse, nanovdb::Vec3d(origin.x, origin.y, origin.z), 1.0);
+  const Vec3d first = axes.PointFromZero(grid.PointAt(0, 0, 0));
+  map.set(matrix, inverse, nanovdb::Vec3d(first[0], first[1], first[2]), 1.0);
   return map;
 }
 

@@ -14,10 +14,12 @@ namespace {
 constexpr float kDiskRadius = 0.5f, kDiskThickness = 0.05f, kDiskOpacity = 0.95f;
 constexpr float kShConstant = 0.28209479f;  // spherical harmonic of degree 0
 
-std::string PlyHeader(std::string_view elements) {
-  return fmt::format(
-      "ply\nformat binary_little_endian 1.0\ncomment written by nerf-engine export\n{}end_header\n",
-      elements);
+std::string PlyHeader(std::string_view elements, const ExportAxes& axes) {
+  std::string header =
+      "ply\nformat binary_little_endian 1.0\ncomment written by nerf-engine export\n";
+  if (axes.has_origin())
+    header += fmt::format("comment origin {}\n", OriginText(axes.origin(), " "));
+  return fmt::format("{}{}end_header\n", header, elements);
 }
 
 std::string FloatProperties(std::initializer_list<const char*> names) {
@@ -59,7 +61,8 @@ Quaternion FromZTo(Vec3 normal) {
 std::string MeshPly(const TriangleMesh& mesh, const ExportAxes& axes) {
   std::string bytes =
       PlyHeader(fmt::format("{}element face {}\nproperty list uchar int vertex_indices\n",
-                            PointElements(mesh.positions.size()), mesh.n_triangles()));
+                            PointElements(mesh.positions.size()), mesh.n_triangles()),
+                axes);
   bytes.reserve(bytes.size() + 27 * mesh.positions.size() + 13 * mesh.n_triangles());
   for (size_t i = 0; i < mesh.positions.size(); ++i) {
     AppendPoint({mesh.positions[i], mesh.normals[i], mesh.colors[i]}, axes, &bytes);
@@ -73,7 +76,7 @@ std::string MeshPly(const TriangleMesh& mesh, const ExportAxes& axes) {
 }
 
 std::string PointsPly(std::span<const SurfacePoint> points, const ExportAxes& axes) {
-  std::string bytes = PlyHeader(PointElements(points.size()));
+  std::string bytes = PlyHeader(PointElements(points.size()), axes);
   for (const SurfacePoint& point : points) AppendPoint(point, axes, &bytes);
   return bytes;
 }
@@ -81,8 +84,9 @@ std::string PointsPly(std::span<const SurfacePoint> points, const ExportAxes& ax
 std::string SplatsPly(std::span<const SurfacePoint> points, float cell, const ExportAxes& axes) {
   std::string bytes = PlyHeader(
       fmt::format("element vertex {}\n", points.size()) +
-      FloatProperties({"x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2", "opacity",
-                       "scale_0", "scale_1", "scale_2", "rot_0", "rot_1", "rot_2", "rot_3"}));
+          FloatProperties({"x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2", "opacity",
+                           "scale_0", "scale_1", "scale_2", "rot_0", "rot_1", "rot_2", "rot_3"}),
+      axes);
   const float radius = std::log(kDiskRadius * axes.Length(cell));
   const float thickness = std::log(kDiskThickness * axes.Length(cell));
   const float opacity = std::log(kDiskOpacity / (1 - kDiskOpacity));

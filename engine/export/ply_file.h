@@ -9,8 +9,9 @@
 
 namespace nerf {
 
-// Files of the format PLY, binary and little-endian, in the frame that `axes` say. Source: Turk
-// 1994, "The PLY polygon file format".
+// Files of the format PLY, binary and little-endian, in the frame that `axes` say. Where they have
+// an origin, positions are relative to it, and the header has "comment origin X Y Z": most programs
+// read doubles into floats. Source: Turk 1994, "The PLY polygon file format".
 
 // Vertices with x, y, z, nx, ny, nz, red, green, blue and faces with vertex_indices. Needs normals
 // and colors.

@@ -15,7 +15,7 @@ SampleGrid SampleGridOver(const Aabb& box, const std::optional<OwnBox>& own_box,
   if (own_box.has_value()) {
     for (int axis = 0; axis < 3; ++axis) size[axis] = static_cast<float>(own_box->size[axis]);
     center = {0, 0, 0};
-    const Mat34 to_own = BoxToOwn(*own_box);
+    const Mat34 to_own = BoxToOwn(*own_box, frame.origin);
     for (int row = 0; row < 3; ++row) {
       for (int column = 0; column < 4; ++column) {
         const Vec3 of_own = to_own.Column(column);

@@ -94,7 +94,8 @@ void AppendTransform(const SampleGrid& grid, const ExportAxes& axes, std::string
     }
     AppendNumbers(bytes, 0.0);
   }
-  AppendNumbers(bytes, double{origin.x}, double{origin.y}, double{origin.z}, 1.0);
+  const Vec3d first = axes.PointFromZero(grid.PointAt(0, 0, 0));
+  AppendNumbers(bytes, first[0], first[1], first[2], 1.0);
 }
 
 // Appends a grid behind its descriptor. `values` appends those of a leaf.

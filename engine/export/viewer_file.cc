@@ -156,6 +156,8 @@ std::string SceneJson(const TrainState& state, const NgpNetwork& network, const 
   json += fmt::format(R"("background":{},"ownToTraining":{},"scale":{},)",
                       ViewerNumbers(BackgroundColor(state.evaluation_background)),
                       ViewerNumbers(geometry.frame.own_to_training), geometry.frame.scale);
+  if (const Vec3d& origin = geometry.frame.origin; origin != Vec3d{0, 0, 0})
+    json += fmt::format(R"("origin":[{}],)", OriginText(origin, ","));
   json += fmt::format(R"("center":{},"up":{},"distance":{},"cameras":{},"path":{}}})",
                       ViewerNumbers(scene.center), ViewerNumbers(scene.up), distance,
                       ViewerCameras(scene), ViewerPath(scene));

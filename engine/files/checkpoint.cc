@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/camera_matrix.h"
 #include "engine/base/placement.h"
 #include "engine/files/metadata_reader.h"
 #include "engine/methods/describe/method_descriptions.h"
@@ -143,6 +144,8 @@ void StoreGeometry(const SceneGeometry& geometry, std::map<std::string, std::str
   m["scene.flavor"] = SceneFlavorName(geometry.flavor);
   m["scene.own_to_training"] = Text(geometry.frame.own_to_training);
   m["scene.scale"] = Text(geometry.frame.scale);
+  const Vec3d& origin = geometry.frame.origin;
+  if (origin != Vec3d{0, 0, 0}) m["scene.origin"] = Text(origin[0], origin[1], origin[2]);
   m["scene.box_min"] = Text(geometry.box.min);
   m["scene.box_max"] = Text(geometry.box.max);
   m["scene.n_levels"] = Text(geometry.n_levels);
@@ -176,6 +179,11 @@ void LoadGeometry(StateReader* reader, SceneGeometry* geometry) {
   }
   reader->Matrix("scene.own_to_training", &geometry->frame.own_to_training);
   reader->One<float>("scene.scale", 1e-9f, kMaxLength, &geometry->frame.scale);
+  Vec3d& origin = geometry->frame.origin;
+  if (reader->Has("scene.origin")) {
+    reader->Numbers<double>("scene.origin", -kMaxCoordinate, kMaxCoordinate,
+                            {&origin[0], &origin[1], &origin[2]});
+  }
   if (!IsSimilarity(geometry->frame)) {
     reader->Fail("scene.own_to_training", "is no rotation times scene.scale");
   }

@@ -35,7 +35,8 @@ absl::StatusOr<Camera> CameraOfSize(const Camera& camera, int width, int height,
 
 absl::StatusOr<std::vector<Camera>> CamerasOfFile(const std::string& path, const TrainState& state,
                                                   int width, int height) {
-  NERF_ASSIGN_OR_RETURN(std::vector<Camera> own, ReadCameraFile(path, {width, height}));
+  NERF_ASSIGN_OR_RETURN(std::vector<Camera> own,
+                        ReadCameraFile(path, {width, height}, state.geometry.frame.origin));
   return InTrainingFrame(own, state, width, height);
 }
 
@@ -43,7 +44,8 @@ absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
                                                     std::string_view source,
                                                     const TrainState& state, int width,
                                                     int height) {
-  NERF_ASSIGN_OR_RETURN(std::vector<Camera> own, ParseCameras(json_text, source, {width, height}));
+  NERF_ASSIGN_OR_RETURN(std::vector<Camera> own, ParseCameras(json_text, source, {width, height},
+                                                              state.geometry.frame.origin));
   return InTrainingFrame(own, state, width, height);
 }
 

@@ -307,7 +307,8 @@ absl::StatusOr<OldScene> ReadOldScene(const std::string& folder, const std::stri
     return absl::InvalidArgumentError(
         absl::StrCat(folder, ": ", SummaryOf(scene.description.problems)));
   }
-  const Similarity to_own = Inverse(FromSceneFrame(scene.description.geometry.frame));
+  const SceneFrame& frame = scene.description.geometry.frame;
+  const Similarity to_own = Inverse(FromSceneFrame(frame));
   std::vector<std::string> texts;  // of lenses, with their pictures' sizes
   for (const auto* views : {&scene.description.train, &scene.description.test}) {
     for (const ViewDescription& view : *views) {
@@ -316,6 +317,7 @@ absl::StatusOr<OldScene> ReadOldScene(const std::string& folder, const std::stri
       old.photo.name = Printable(view.file);
       old.photo.file = absl::StrFormat("o%06d", scene.views.size());
       old.pose = FromOpenGl(to_own.ApplyToPose(ToPose(view.camera.camera_to_world)));
+      old.pose.center = Sum(old.pose.center, frame.origin);
       absl::StatusOr<KnownLens> lens = LensForColmap(view.camera);
       if (!lens.ok()) return WithPrefix(lens.status(), folder);
       const absl::Status taken = CheckLensForColmap(view.camera);

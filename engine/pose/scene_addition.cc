@@ -86,6 +86,7 @@ absl::StatusOr<ShiftAndScale> ForColmap(const OldScene& scene) {
         "the scene's cameras all have the same position: photographs cannot be placed by them");
   }
   ShiftAndScale change;
+  change.from = scene.description.geometry.frame.origin;
   if (extent > kMinExtent && extent < 1 / kMinExtent) return change;
   change.scale = 1 / extent;
   change.from = center;

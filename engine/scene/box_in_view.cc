@@ -38,15 +38,17 @@ Aabb OutermostBox(const SceneGeometry& geometry) {
   return geometry.box.Scaled(std::ldexp(1.0f, geometry.n_levels - 1));
 }
 
-// An axis-aligned cube in the data set's own frame.
+// An axis-aligned cube in the data set's own frame, relative to the origin.
 struct Cube {
   Vec3d center = {0, 0, 0};
   double half_side = 0;
 };
 
-std::string Corner(const Cube& cube, double sign) {
-  return absl::StrJoin(cube.center, ", ", [&](std::string* out, double center) {
-    absl::StrAppendFormat(out, "%.4g", center + sign * cube.half_side);
+// In the own frame.
+std::string Corner(const Cube& cube, const Vec3d& origin, double sign) {
+  const int digits = origin == Vec3d{0, 0, 0} ? 4 : 10;
+  return absl::StrJoin(Sum(origin, cube.center), ", ", [&](std::string* out, double center) {
+    absl::StrAppendFormat(out, "%.*g", digits, center + sign * cube.half_side);
   });
 }
 
@@ -59,8 +61,9 @@ std::string Remedy(const SceneDescription& description, const std::vector<Pose>&
                            files);
   }
   const Cube cube{*center, kHalfSidePerDistance * MedianDistance(cameras, *center)};
+  const Vec3d& origin = description.geometry.frame.origin;
   return absl::StrFormat("state the scene's box in %s, such as \"aabb\": [[%s], [%s]]", files,
-                         Corner(cube, -1), Corner(cube, 1));
+                         Corner(cube, origin, -1), Corner(cube, origin, 1));
 }
 
 }  // namespace
@@ -103,8 +106,8 @@ std::string BoxOutOfViewWarning(const SceneDescription& description) {
       "learned, from (%s) to (%s); the cameras stand %.3g from its center (median). If the scene "
       "is "
       "elsewhere: %s",
-      100 * fraction, Corner(box, -1), Corner(box, 1), MedianDistance(cameras, box.center),
-      Remedy(description, cameras));
+      100 * fraction, Corner(box, geometry.frame.origin, -1), Corner(box, geometry.frame.origin, 1),
+      MedianDistance(cameras, box.center), Remedy(description, cameras));
 }
 
 }  // namespace nerf

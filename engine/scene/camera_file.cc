@@ -34,10 +34,11 @@ std::optional<int> PictureSide(const std::optional<double>& side, const std::str
 // Adds the prefix of a frame whose size neither the file nor absent_size states to `unsized`.
 std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& prefix,
                                const Intrinsics& shared, PictureSize absent_size,
-                               const JsonProblems& out, std::vector<std::string>* unsized) {
+                               const Vec3d& origin, const JsonProblems& out,
+                               std::vector<std::string>* unsized) {
   Intrinsics intrinsics = ReadIntrinsics(frame, shared, prefix, out);
   double uniform_scale = 1;
-  const std::optional<Pose> pose = ReadPose(frame, prefix, out, &uniform_scale);
+  std::optional<Pose> pose = ReadPose(frame, prefix, out, &uniform_scale);
   const std::optional<float> time = ReadTime(frame, prefix, out);
   if (intrinsics.is_broken) return std::nullopt;
   // With only one of the two, the aspect ratio that the intrinsics belong to is unknown.
@@ -56,6 +57,7 @@ std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& p
   std::optional<Camera> camera = ResolveCamera(intrinsics, *width, *height, out.file, "the picture",
                                                &is_rescaled, out.problems);
   if (camera) {
+    pose->set_position(Difference(pose->position(), origin));
     camera->camera_to_world = ToMat34(*pose);
     camera->time = *time;
   }
@@ -73,7 +75,7 @@ void AddUnsized(const std::vector<std::string>& unsized, PictureSize absent_size
   out.Add(unsized[0] + "w", absl::StrCat("is missing, and h too", others, ": ", remedy));
 }
 
-absl::StatusOr<std::vector<Camera>> CamerasOfDataSet(const std::string& dir) {
+absl::StatusOr<std::vector<Camera>> CamerasOfDataSet(const std::string& dir, const Vec3d& origin) {
   SceneOptions options;
   options.decode_images = false;
   options.follow_links = true;
@@ -81,7 +83,8 @@ absl::StatusOr<std::vector<Camera>> CamerasOfDataSet(const std::string& dir) {
   if (!scene.ok()) return absl::InvalidArgumentError(SummaryOf(scene.problems));
   std::vector<Camera> cameras;
   for (const ViewDescription& view : scene.test.empty() ? scene.train : scene.test) {
-    cameras.push_back(ToOwnFrame(view.camera, scene.geometry.frame));
+    const SceneFrame& frame = scene.geometry.frame;
+    cameras.push_back(AboutOrigin(ToOwnFrame(view.camera, frame), frame.origin, origin));
   }
   return cameras;
 }
@@ -89,7 +92,8 @@ absl::StatusOr<std::vector<Camera>> CamerasOfDataSet(const std::string& dir) {
 }  // namespace
 
 absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
-                                                 std::string_view source, PictureSize absent_size) {
+                                                 std::string_view source, PictureSize absent_size,
+                                                 const Vec3d& origin) {
   Problems problems;
   const JsonProblems out{std::string(source), &problems};
   std::vector<Camera> cameras;
@@ -104,9 +108,9 @@ absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
           out.Add(field, absl::StrCat("must be an object, is ", frame.type_name()));
           continue;
         }
-        if (const auto camera = CameraOf(frame, field + ".", shared, absent_size, out, &unsized)) {
-          cameras.push_back(*camera);
-        }
+        const auto camera =
+            CameraOf(frame, field + ".", shared, absent_size, origin, out, &unsized);
+        if (camera) cameras.push_back(*camera);
       }
     }
   }
@@ -115,13 +119,13 @@ absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
   return cameras;
 }
 
-absl::StatusOr<std::vector<Camera>> ReadCameraFile(const std::string& path,
-                                                   PictureSize absent_size) {
+absl::StatusOr<std::vector<Camera>> ReadCameraFile(const std::string& path, PictureSize absent_size,
+                                                   const Vec3d& origin) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return CamerasOfDataSet(path);
+  if (std::filesystem::is_directory(path, ignored)) return CamerasOfDataSet(path, origin);
   absl::StatusOr<std::string> text = ReadRegularFile(path, kMaxCameraFileBytes);
   if (!text.ok()) return WithPrefix(text.status(), path);
-  return ParseCameras(*text, path, absent_size);
+  return ParseCameras(*text, path, absent_size, origin);
 }
 
 Camera ToTrainingFrame(const Camera& own, const SceneFrame& frame) {
@@ -135,6 +139,19 @@ Camera ToOwnFrame(const Camera& training, const SceneFrame& frame) {
   camera.camera_to_world =
       ToMat34(Inverse(FromSceneFrame(frame)).ApplyToPose(ToPose(training.camera_to_world)));
   return camera;
+}
+
+Camera AboutOrigin(const Camera& own, const Vec3d& from, const Vec3d& to) {
+  if (from == to) return own;
+  Pose pose = ToPose(own.camera_to_world);
+  pose.set_position(Sum(pose.position(), Difference(from, to)));
+  Camera camera = own;
+  camera.camera_to_world = ToMat34(pose);
+  return camera;
+}
+
+Camera BetweenFrames(const Camera& training, const SceneFrame& from, const SceneFrame& to) {
+  return ToTrainingFrame(AboutOrigin(ToOwnFrame(training, from), from.origin, to.origin), to);
 }
 
 }  // namespace nerf

@@ -22,8 +22,8 @@ constexpr double kDefaultFov = 50;          // of keyframes, degrees
 
 class PathReader {
  public:
-  PathReader(std::string_view source, PictureSize absent_size)
-      : source_(source), absent_size_(absent_size) {}
+  PathReader(std::string_view source, PictureSize absent_size, const Vec3d& origin)
+      : source_(source), absent_size_(absent_size), origin_(origin) {}
 
   absl::StatusOr<CameraPathFile> Read(std::string_view text) {
     const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -200,7 +200,9 @@ class PathReader {
           const std::vector<double> m =
               Numbers(entry, "transform_matrix", field, 16, kMaxOwnCoordinate);
           if (m.empty()) return;
-          AddCamera(AbsentSize(fov.value_or(kDefaultFov)), ToPose(m), field + "transform_matrix");
+          Pose pose = ToPose(m);
+          pose.set_position(Difference(pose.position(), origin_));
+          AddCamera(AbsentSize(fov.value_or(kDefaultFov)), pose, field + "transform_matrix");
         });
   }
 
@@ -236,6 +238,7 @@ class PathReader {
 
   const std::string source_;
   const PictureSize absent_size_;
+  const Vec3d origin_;  // of keyframes
   CameraPathFile file_;
   Problems problems_;
 };
@@ -249,8 +252,8 @@ bool IsCameraPath(std::string_view json_text) {
 }
 
 absl::StatusOr<CameraPathFile> ParseCameraPath(std::string_view json_text, std::string_view source,
-                                               PictureSize absent_size) {
-  return PathReader(source, absent_size).Read(json_text);
+                                               PictureSize absent_size, const Vec3d& origin) {
+  return PathReader(source, absent_size, origin).Read(json_text);
 }
 
 }  // namespace nerf

@@ -14,7 +14,7 @@ namespace nerf {
 enum class PathTool { kNerfstudio, kInstantNgp };
 
 // A camera path. That of another program is in the frame that the program normalizes its scenes to
-// (FrameOfTool), that of nobody in the data set's own.
+// (FrameOfTool), that of nobody in the data set's own, relative to the origin that was asked for.
 struct CameraPathFile {
   std::optional<PathTool> tool;
   std::vector<Camera> cameras;
@@ -33,9 +33,9 @@ bool IsCameraPath(std::string_view json_text);
 // is_cycle. Or instant-ngp's base_cam.json: path[] of R (quaternion x, y, z, w), T and fov
 // (vertical, degrees), its axes with y down, positions in the unit cube; loop, duration_seconds.
 // Or keyframes[] of transform_matrix (4 rows of 4 numbers) and fov (vertical, degrees; 50); loop,
-// seconds. The last two state no size: `absent_size` is taken. Errors: InvalidArgument that lists
-// every problem with its field.
+// seconds. The last two state no size: `absent_size` is taken. origin: of the last, in its frame.
+// Errors: InvalidArgument that lists every problem with its field.
 absl::StatusOr<CameraPathFile> ParseCameraPath(std::string_view json_text, std::string_view source,
-                                               PictureSize absent_size);
+                                               PictureSize absent_size, const Vec3d& origin = {});
 
 }  // namespace nerf

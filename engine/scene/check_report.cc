@@ -65,6 +65,8 @@ std::string CheckReportText(const SceneDescription& description, std::string_vie
                             std::ldexp(static_cast<double>(description.image_bytes), -20),
                             BackgroundOf(description, background));
     }
+    if (const Vec3d& origin = description.geometry.frame.origin; origin != Vec3d{0, 0, 0})
+      absl::StrAppend(&text, " · about the origin ", OriginText(origin));
   }
   text += description.ok()
               ? " · OK\n"
@@ -99,6 +101,8 @@ std::string CheckReportJson(const SceneDescription& description) {
   report["background_train"] = description.has_alpha ? "random" : "black";
   report["background_eval"] = description.has_alpha ? "white" : "black";
   report["levels"] = description.geometry.n_levels;
+  if (const Vec3d& origin = description.geometry.frame.origin; origin != Vec3d{0, 0, 0})
+    report["origin"] = origin;
   report["problems"] = nlohmann::ordered_json::array();
   for (const Problem& problem : description.problems) {
     report["problems"].push_back(

@@ -31,9 +31,6 @@ constexpr double kMaxParallelStray = 0.02;
 constexpr double kMaxAgreeDegrees = 40, kAwayDegrees = 100, kMinAgreeShare = 0.75;
 constexpr double kMinAgreement = 0.9;  // share that looks at one place, for one to look away
 constexpr size_t kMaxCompared = 1000;  // cameras that are tried as the middle
-// Outputs hold positions in 24 bits. Where the origin is far away, a step of the last one may be at
-// most so much of the cameras' extent.
-constexpr double kMaxRounding = 1e-5;
 
 double CameraDistance(const Pose& a, const Pose& b) {
   return std::hypot(a.m[0][3] - b.m[0][3], a.m[1][3] - b.m[1][3], a.m[2][3] - b.m[2][3]);
@@ -239,38 +236,6 @@ void JudgeWhereTheyLook(const ListedViews& listed, const std::vector<bool>& trus
        "correct the pose, or remove the picture from the list"});
 }
 
-// Positions in coordinates of a map, whose origin is so far away that outputs round them.
-void JudgeOrigin(const ListedViews& listed, Verdicts* verdicts) {
-  constexpr double kStep = 1.0 / (1 << 23);
-  constexpr double kOfMaps = 1e4;
-  double largest = 0, extent = 0, middle[3];
-  for (int axis = 0; axis < 3; ++axis) {
-    double low = listed.views[0].pose.m[axis][3], high = low;
-    for (const ListedView& view : listed.views) {
-      low = std::min(low, view.pose.m[axis][3]);
-      high = std::max(high, view.pose.m[axis][3]);
-    }
-    largest = std::max({largest, std::abs(low), std::abs(high)});
-    extent = std::max(extent, high - low);
-    middle[axis] = 0.5 * (low + high);
-  }
-  const double rounding = largest * kStep;
-  if (!(extent > 0) || !(rounding > kMaxRounding * extent)) return;
-  const double step = std::min(1.0, extent);
-  std::string origin;
-  for (const double at : middle) {
-    absl::StrAppendFormat(&origin, "%s%.9g", origin.empty() ? "" : ", ",
-                          step * std::round(at / step));
-  }
-  verdicts->Warn(
-      {listed.source, "",
-       absl::StrFormat("positions lie up to %.3g from the origin%s, so exports round "
-                       "them to %.2g",
-                       largest, largest > kOfMaps ? ", as in coordinates of a map" : "", rounding),
-       absl::StrCat("subtract an origin such as ", origin,
-                    " from all positions, and add it to what is exported")});
-}
-
 }  // namespace
 
 std::vector<bool> JudgePositions(const ListedViews& listed, const std::vector<Pose>& poses,
@@ -290,7 +255,6 @@ void JudgeDirections(const ListedViews& listed, const std::vector<bool>& trusted
                     "depth cannot be learned; move between photographs"});
     return;
   }
-  if (!listed.views.empty()) JudgeOrigin(listed, verdicts);
   if (listed.views.size() >= kMinLooks) JudgeWhereTheyLook(listed, trusted, verdicts);
 }
 

@@ -18,8 +18,7 @@ namespace nerf {
 std::vector<bool> JudgePositions(const ListedViews& listed, const std::vector<Pose>& poses,
                                  const std::vector<bool>& trusted, Verdicts* verdicts);
 
-// One position for all, positions so far from the origin that outputs round them, and cameras that
-// look away from what all others look at.
+// One position for all, and cameras that look away from what all others look at.
 void JudgeDirections(const ListedViews& listed, const std::vector<bool>& trusted,
                      Verdicts* verdicts);
 

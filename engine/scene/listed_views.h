@@ -84,7 +84,8 @@ struct ScenePoint {
 
 // Where a scene lies, as placement.json says.
 struct GivenPlacement {
-  Similarity own_to_training;
+  Similarity own_to_training;  // of own - origin
+  Vec3d origin = {0, 0, 0};
   Aabb box;
   int n_levels = 1;
 };
@@ -92,6 +93,7 @@ struct GivenPlacement {
 // The result of a data set reader.
 struct ListedViews {
   std::vector<ListedView> views;
+  Vec3d origin = {0, 0, 0};  // subtracted from all positions (SubtractOrigin)
   SceneFlavor flavor = SceneFlavor::kBlender;
   double ngp_scale = 0.33;
   Vec3d ngp_offset = {0.5, 0.5, 0.5};

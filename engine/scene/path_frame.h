@@ -16,11 +16,12 @@ namespace nerf {
 // InvalidArgument if it lists no views.
 absl::StatusOr<SceneFrame> FrameOfTool(const std::string& dir, PathTool tool);
 
-// The same for transforms.json with these cameras (poses in its frame), as it is exported: without
-// instant-ngp's numbers, of which it then takes its defaults. At least one camera.
-SceneFrame FrameOfCameras(std::span<const Pose> own_poses, PathTool tool);
+// The same for transforms.json with these cameras (poses in its frame, relative to `origin`), as it
+// is exported: without instant-ngp's numbers, of which it then takes its defaults. At least one
+// camera.
+SceneFrame FrameOfCameras(std::span<const Pose> own_poses, const Vec3d& origin, PathTool tool);
 
-// Whether that frame is the training frame of every data set of this flavor.
-bool IsTrainingFrame(PathTool tool, SceneFlavor flavor);
+// Whether that frame is the training frame of every data set of this flavor with this origin.
+bool IsTrainingFrame(PathTool tool, SceneFlavor flavor, const Vec3d& origin);
 
 }  // namespace nerf

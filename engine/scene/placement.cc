@@ -160,10 +160,12 @@ Similarity PlaceByContents(const ListedViews& listed, const Placement& wanted) {
 }
 
 // Moves and scales a placement, so that the wanted box becomes the level-0 box.
-Similarity WithBox(const OwnCube& box, const Aabb& level0, Similarity placement) {
+Similarity WithBox(const OwnCube& box, const Vec3d& origin, const Aabb& level0,
+                   Similarity placement) {
   placement.scale = double{level0.Size().x} / box.side;
   placement.translation = {0, 0, 0};
-  const Vec3d center = placement.ApplyToPoint({box.center[0], box.center[1], box.center[2]});
+  const Vec3d center =
+      placement.ApplyToPoint(Difference({box.center[0], box.center[1], box.center[2]}, origin));
   const Vec3 target = level0.Center();
   for (int i = 0; i < 3; ++i) placement.translation[i] = double{target[i]} - center[i];
   return placement;
@@ -203,6 +205,20 @@ void BoxNgpContents(const ListedViews& listed, const Similarity& placement,
 
 }  // namespace
 
+void SubtractOrigin(ListedViews* listed) {
+  std::vector<Vec3d> positions;
+  for (const ListedView& view : listed->views) positions.push_back(view.pose.position());
+  const Vec3d origin =
+      listed->placement.has_value() ? listed->placement->origin : LocalOrigin(positions);
+  listed->origin = origin;
+  if (origin == Vec3d{0, 0, 0}) return;
+  for (size_t i = 0; i < positions.size(); ++i)
+    listed->views[i].pose.set_position(Difference(positions[i], origin));
+  for (ScenePoint& point : listed->points) point.position = Difference(point.position, origin);
+  if (!listed->has_ngp_box) return;
+  for (size_t i = 0; i < 3; ++i) listed->ngp_offset[i] += listed->ngp_scale * origin[i];
+}
+
 Similarity PlaceScene(const ListedViews& listed, const Placement& wanted, SceneGeometry* geometry,
                       std::vector<std::string>* warnings) {
   geometry->flavor = listed.flavor;
@@ -239,11 +255,13 @@ Similarity PlaceScene(const ListedViews& listed, const Placement& wanted, SceneG
   if (wanted.up_axis >= 0 && has_own_up) {
     warnings->push_back("setting up has no effect: data sets of this flavor say what is up");
   }
-  if (wanted.box.has_value()) placement = WithBox(*wanted.box, geometry->box, placement);
+  if (wanted.box.has_value())
+    placement = WithBox(*wanted.box, listed.origin, geometry->box, placement);
   if (wanted.n_boxes > 0) geometry->n_levels = wanted.n_boxes;
   geometry->step = geometry->box.Diagonal() / kStepsPerDiagonal;
   geometry->cone = geometry->n_levels > 1 ? kCone : 0;
   geometry->frame = ToSceneFrame(placement);
+  geometry->frame.origin = listed.origin;
   return placement;
 }
 

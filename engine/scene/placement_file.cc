@@ -12,7 +12,8 @@ namespace nerf {
 namespace {
 
 constexpr uint64_t kMaxPlacementBytes = 1 << 16;
-constexpr char kFrame[] = "own_to_training", kBox[] = "box", kBoxes[] = "boxes";
+constexpr char kFrame[] = "own_to_training", kBox[] = "box", kBoxes[] = "boxes",
+               kOrigin[] = "origin";
 
 // n rows of m numbers.
 bool ReadRows(const nlohmann::json& json, size_t n, size_t m, double* numbers) {
@@ -35,6 +36,8 @@ std::string PlacementText(const SceneGeometry& geometry) {
   json[kFrame] = nlohmann::ordered_json::array();
   for (const auto& row : geometry.frame.own_to_training.m)
     json[kFrame].push_back({row[0], row[1], row[2], row[3]});
+  const Vec3d& origin = geometry.frame.origin;
+  if (origin != Vec3d{0, 0, 0}) json[kOrigin] = origin;
   const Aabb& box = geometry.box;
   json[kBox] = {{box.min.x, box.min.y, box.min.z}, {box.max.x, box.max.y, box.max.z}};
   json[kBoxes] = geometry.n_levels;
@@ -60,6 +63,11 @@ std::optional<GivenPlacement> ParsePlacement(std::string_view text, Problems* pr
   for (int i = 0; i < 3; ++i) {
     for (int j = 0; j < 3; ++j) placement.own_to_training.rotation[i][j] = pose.m[i][j];
     placement.own_to_training.translation[static_cast<size_t>(i)] = pose.m[i][3];
+  }
+  const nlohmann::json origin = nlohmann::json::array({value(kOrigin)});
+  if (json->contains(kOrigin) && !ReadRows(origin, 1, 3, placement.origin.data())) {
+    out.Add(kOrigin, "must be 3 numbers");
+    return std::nullopt;
   }
   double box[6];
   bool is_box = ReadRows(value(kBox), 2, 3, box);

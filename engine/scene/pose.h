@@ -1,20 +1,22 @@
 #pragma once
 
-#include <array>
 #include <span>
 
+#include "engine/base/local_origin.h"
 #include "engine/scene/scene.h"
 
 namespace nerf {
 
-// Double precision until views are placed: captures in map coordinates are millions of units from
-// the origin.
-using Vec3d = std::array<double, 3>;
-
-// Camera-to-world, OpenGL axes, rows. The rotation is orthonormal.
+// Camera-to-world, OpenGL axes, rows. The rotation is orthonormal. Double precision until views are
+// placed.
 struct Pose {
   double m[3][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}};
   bool operator==(const Pose&) const = default;
+
+  Vec3d position() const { return {m[0][3], m[1][3], m[2][3]}; }
+  void set_position(const Vec3d& to) {
+    for (size_t i = 0; i < 3; ++i) m[i][3] = to[i];
+  }
 };
 
 // x -> scale * rotation * x + translation. rotation: orthonormal rows.
@@ -30,7 +32,7 @@ struct Similarity {
 // Applies inner, then outer.
 Similarity Compose(const Similarity& outer, const Similarity& inner);
 
-// The similarity that a SceneFrame stores, and back.
+// The similarity that a SceneFrame stores, without its origin, and back.
 SceneFrame ToSceneFrame(const Similarity& similarity);
 Similarity FromSceneFrame(const SceneFrame& frame);
 Similarity Inverse(const Similarity& similarity);

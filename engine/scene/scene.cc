@@ -29,4 +29,9 @@ std::optional<SceneFlavor> SceneFlavorFromName(const std::string& name) {
   return std::nullopt;
 }
 
+bool OriginsDiffer(const SceneGeometry& a, const SceneGeometry& b) {
+  const bool is_fixed = a.flavor == SceneFlavor::kBlender || a.flavor == SceneFlavor::kInstantNgp;
+  return is_fixed && a.flavor == b.flavor && a.frame.origin != b.frame.origin;
+}
+
 }  // namespace nerf

@@ -8,6 +8,7 @@
 
 #include "engine/base/aabb.h"
 #include "engine/base/encoded_space.h"
+#include "engine/base/local_origin.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/image.h"
 
@@ -23,12 +24,15 @@ struct View {
 };
 
 // The similarity from the data set's own frame to the training frame:
-//   training = scale * linear * own + translation, linear orthonormal (a rotation or an axis
-//   permutation).
-// Stored with checkpoints; outputs (cameras, depth) are transformed back to the own frame.
+//   training = scale * linear * (own - origin) + translation, linear orthonormal (a rotation or an
+//   axis permutation).
+// Own cameras and boxes that are held as floats are relative to the origin, too: it is subtracted
+// where they are read, and added where they are written. Stored with checkpoints; outputs (cameras,
+// depth) are transformed back to the own frame.
 struct SceneFrame {
-  Mat34 own_to_training;  // linear part includes the scale
-  float scale = 1.0f;     // training units per own unit
+  Mat34 own_to_training;     // of own - origin; linear part includes the scale
+  float scale = 1.0f;        // training units per own unit
+  Vec3d origin = {0, 0, 0};  // own frame; 0 but for coordinates of a map
   bool operator==(const SceneFrame&) const = default;
 };
 
@@ -50,6 +54,10 @@ struct SceneGeometry {
   Frustum frustum;            // of the training views, where they look one way (view_frustum.h)
   bool operator==(const SceneGeometry&) const = default;
 };
+
+// Whether the local origins of two scenes of one flavor make their training frames differ. Frames
+// that follow from the scene's contents do not depend on it.
+bool OriginsDiffer(const SceneGeometry& a, const SceneGeometry& b);
 
 // A point of the scene's surface that a training view shows, training frame.
 struct SeenPoint {

@@ -310,6 +310,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
                 [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
   Verdicts verdicts(problems, &description.warnings);
   const bool has_odd_poses = JudgePoses(options.reading.poses, &*listed, &verdicts);
+  SubtractOrigin(&*listed);
   std::vector<ImageHeader> headers = ReadHeaders(*folder, *listed, options, pool, problems);
   std::vector<int> orientations;  // empty: pictures are read as they lie
   if (options.reading.apply_exif) orientations = TurnUpright(*folder, *listed, &headers);

@@ -29,16 +29,17 @@ std::string AsFileName(const std::string& text) {
 }
 
 absl::StatusOr<ViewList> ReadListFile(const std::string& path, PictureSize absent_size,
-                                      const std::string& dataset) {
+                                      const std::string& dataset, const Vec3d& origin) {
   ViewList list;
   const absl::StatusOr<std::string> text = ReadRegularFile(path, kMaxListBytes);
   if (text.ok() && IsCameraPath(*text)) {
-    NERF_ASSIGN_OR_RETURN(CameraPathFile file, ParseCameraPath(*text, path, absent_size));
+    NERF_ASSIGN_OR_RETURN(CameraPathFile file, ParseCameraPath(*text, path, absent_size, origin));
     for (const Camera& camera : file.cameras) list.views.push_back({camera, "", ""});
     list.in_frame_of = file.tool;
     if (!dataset.empty() && file.tool.has_value()) {
       NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(DatasetOf(dataset), *file.tool));
-      for (ListedCamera& view : list.views) view.camera = ToOwnFrame(view.camera, frame);
+      for (ListedCamera& view : list.views)
+        view.camera = AboutOrigin(ToOwnFrame(view.camera, frame), frame.origin, origin);
       list.in_frame_of = std::nullopt;
     }
     list.are_keyframes = file.are_keyframes;
@@ -47,7 +48,8 @@ absl::StatusOr<ViewList> ReadListFile(const std::string& path, PictureSize absen
     list.warnings = std::move(file.warnings);
     return list;
   }
-  NERF_ASSIGN_OR_RETURN(const std::vector<Camera> cameras, ReadCameraFile(path, absent_size));
+  NERF_ASSIGN_OR_RETURN(const std::vector<Camera> cameras,
+                        ReadCameraFile(path, absent_size, origin));
   for (const Camera& camera : cameras) list.views.push_back({camera, "", ""});
   return list;
 }
@@ -75,12 +77,13 @@ std::vector<std::string> ViewNames(const std::vector<std::string>& photographs) 
 }
 
 absl::StatusOr<ViewList> ReadViewList(const std::string& named, PictureSize absent_size,
-                                      const std::string& dataset, const SceneReading& reading) {
+                                      const std::string& dataset, const SceneReading& reading,
+                                      const Vec3d& origin) {
   ViewList list;
   const std::string path = DatasetOf(named);
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) {
-    return ReadListFile(path, absent_size, dataset);
+    return ReadListFile(path, absent_size, dataset, origin);
   }
   if (path != named) {
     list.warnings.push_back(
@@ -96,8 +99,9 @@ absl::StatusOr<ViewList> ReadViewList(const std::string& named, PictureSize abse
   }
   std::vector<std::string> files;
   for (const ViewDescription& view : scene.test.empty() ? scene.train : scene.test) {
-    list.views.push_back(
-        {ToOwnFrame(view.camera, scene.geometry.frame), path + "/" + view.file, ""});
+    const SceneFrame& frame = scene.geometry.frame;
+    list.views.push_back({AboutOrigin(ToOwnFrame(view.camera, frame), frame.origin, origin),
+                          path + "/" + view.file, ""});
     files.push_back(view.file);
   }
   const std::vector<std::string> names = ViewNames(files);

@@ -22,7 +22,7 @@ struct ListedCamera {
 struct ViewList {
   std::vector<ListedCamera> views;
   // If set, the cameras are in this program's frame, because no data set was named for them.
-  // Otherwise in the data set's own frame.
+  // Otherwise in the data set's own frame, relative to the origin that was asked for.
   std::optional<PathTool> in_frame_of;
   // The cameras are keyframes of a path, which lasts `seconds` (0: not stated) and may be closed.
   bool are_keyframes = false, is_loop = false;
@@ -34,11 +34,11 @@ struct ViewList {
 // instant-ngp or keyframes (ParseCameraPath), or a data set's folder, whose test views are taken,
 // or all if it has none. For photographs without poses DatasetOf is read, and a warning names it.
 // Views of a folder are named after their photographs, each differently. `dataset`: the folder of
-// the data set that a camera path is for; empty: not known. reading: of a data set. Errors as
-// ReadCameraFile and FrameOfTool.
+// the data set that a camera path is for; empty: not known. reading: of a data set. origin: in the
+// data set's frame. Errors as ReadCameraFile and FrameOfTool.
 absl::StatusOr<ViewList> ReadViewList(const std::string& named, PictureSize absent_size = {},
                                       const std::string& dataset = "",
-                                      const SceneReading& reading = {});
+                                      const SceneReading& reading = {}, const Vec3d& origin = {});
 
 // Names for files from names of photographs: their stems, with their folders where two are alike.
 std::vector<std::string> ViewNames(const std::vector<std::string>& photographs);

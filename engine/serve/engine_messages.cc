@@ -57,7 +57,8 @@ void AddTexts(const std::vector<std::string>& texts, Texts* added) {
   }
 }
 
-v1::Camera ToMessage(const Camera& camera) {
+// camera: relative to the origin.
+v1::Camera ToMessage(const Camera& camera, const Vec3d& origin) {
   v1::Camera message;
   message.set_width(static_cast<uint32_t>(camera.width));
   message.set_height(static_cast<uint32_t>(camera.height));
@@ -75,8 +76,10 @@ v1::Camera ToMessage(const Camera& camera) {
     message.set_p2(camera.p2);
   }
   message.set_time(camera.time);
-  for (const auto& row : camera.camera_to_world.m) {
-    for (const float number : row) message.add_transform_matrix(number);
+  for (size_t row = 0; row < 3; ++row) {
+    const auto& numbers = camera.camera_to_world.m[row];
+    for (int column = 0; column < 3; ++column) message.add_transform_matrix(numbers[column]);
+    message.add_transform_matrix(numbers[3] + origin[row]);
   }
   for (const double number : {0.0, 0.0, 0.0, 1.0}) message.add_transform_matrix(number);
   return message;
@@ -218,7 +221,8 @@ v1::DescribeSceneResponse ViewsOf(const SceneDescription& description) {
       v1::SceneView* added = response.add_views();
       added->set_file(ToUtf8(view.file));
       added->set_split(split);
-      *added->mutable_camera() = ToMessage(ToOwnFrame(view.camera, description.geometry.frame));
+      const SceneFrame& frame = description.geometry.frame;
+      *added->mutable_camera() = ToMessage(ToOwnFrame(view.camera, frame), frame.origin);
     }
   };
   add(description.test, v1::SceneView::TEST);

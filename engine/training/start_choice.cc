@@ -71,7 +71,8 @@ bool SameCapture(const TrainState& state, const StartWanted& wanted) {
          (state.n_train_views == wanted.n_train_views || HasViewsOf(state, wanted, tolerance)) &&
          Norm(there.box.min - here.box.min) <= tolerance &&
          Norm(there.box.max - here.box.max) <= tolerance &&
-         std::abs(there.frame.scale / here.frame.scale - 1) <= kSameBoxTolerance;
+         std::abs(there.frame.scale / here.frame.scale - 1) <= kSameBoxTolerance &&
+         !OriginsDiffer(there, here);
 }
 
 bool NeedsFrustum(const TrainConfig& config) {
@@ -97,6 +98,8 @@ absl::Status Fits(const TensorFile& file, const TrainState& state, const StartWa
     const TensorFile no_state;
     return CheckScopeFits(wanted.scope, FieldTensorShapes(wanted.config), file, no_state);
   }
+  if (OriginsDiffer(state.geometry, wanted.geometry))
+    return absl::InvalidArgumentError("its local origin is another");
   if (!state.geometry.frustum.empty() && wanted.geometry.frustum.empty() &&
       NeedsFrustum(state.config)) {
     return absl::InvalidArgumentError("trained in perspective, on photographs that look one way");

@@ -94,6 +94,9 @@ absl::Status CheckSameScene(const TrainState& stored, const Scene& scene,
              !Close(there.box.max, here.box.max, tolerance) ||
              std::abs(scale_ratio - 1) > kResumedBoxTolerance) {
     difference = "another box or scale";
+  } else if (OriginsDiffer(there, here)) {
+    difference = fmt::format("the local origin {}, not {}", OriginText(here.frame.origin),
+                             OriginText(there.frame.origin));
   }
   if (difference.empty()) return absl::OkStatus();
   return WithReason(
@@ -139,6 +142,11 @@ absl::Status CheckSameField(const TrainConfig& config, const SceneGeometry& geom
         path, fmt::format("trained by method {}, whose layers are others", start.config.method));
   }
   if (scope == StartScope::kMlp || scope == StartScope::kOccupancy) return absl::OkStatus();
+  if (OriginsDiffer(start.geometry, geometry)) {
+    return InitInvalid(path, fmt::format("its local origin is {}, that of the data set {}",
+                                         OriginText(start.geometry.frame.origin),
+                                         OriginText(geometry.frame.origin)));
+  }
   const absl::Status same = MethodDescriptionOf(config).CheckStart(
       {start.config, start.geometry.n_levels}, {config, geometry.n_levels});
   return same.ok() ? same : InitInvalid(path, same.message());

@@ -57,6 +57,30 @@ TEST(ShareStartTest, OfAnObjectItIsACornerAtTheHeightOfTheCameras) {
   EXPECT_EQ(share.camera().fl_x(), 35);
 }
 
+TEST(ShareStartTest, CoordinatesOfAMapKeepTheirDigits) {
+  const double shift[3] = {500000, 5200000, 300};
+  std::vector<v1::Camera> near, far;
+  for (int i = 0; i < 12; ++i) {
+    const float angle = 0.5236f * static_cast<float>(i);
+    near.push_back(CameraAt({2 * std::cos(angle), 2 * std::sin(angle), 1}, {0, 0, 0}));
+    far.push_back(near.back());
+    for (int row = 0; row < 3; ++row) {
+      const int at = 4 * row + 3;
+      far.back().set_transform_matrix(at, far.back().transform_matrix(at) + shift[row]);
+    }
+  }
+  v1::Share here, there;
+  SetStart(near, &here);
+  SetStart(far, &there);
+  for (int row = 0; row < 3; ++row) {
+    const int at = 4 * row + 3;
+    EXPECT_NEAR(there.camera().transform_matrix(at) - here.camera().transform_matrix(at),
+                shift[row], 1e-5);
+    EXPECT_NEAR(there.center(row) - here.center(row), shift[row], 1e-5);
+    EXPECT_NEAR(there.up(row), here.up(row), 1e-5);
+  }
+}
+
 TEST(ShareStartTest, WithoutCamerasItIsNotSet) {
   v1::Share share;
   SetStart({}, &share);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "engine/base/local_origin.h"
 #include "engine/messages/render_check.h"
 #include "engine/path/keyframe_path.h"
 #include "server/queue/kinds/kind_policy.h"
@@ -23,14 +24,18 @@ v1::ImageFormat FormatOf(const v1::RenderSpec& spec) {
   return spec.format() == v1::EXR ? v1::EXR : v1::PNG;
 }
 
-v1::Camera CameraOf(const PathCamera& camera, uint32_t width, uint32_t height) {
+// camera: relative to the origin.
+v1::Camera CameraOf(const PathCamera& camera, const Vec3d& origin, uint32_t width,
+                     uint32_t height) {
   v1::Camera proto;
   proto.set_width(width);
   proto.set_height(height);
   const double half_angle = camera.fov_degrees * std::numbers::pi / 360;
   proto.set_fl_x(0.5 * height / std::tan(half_angle));
-  for (const auto& row : camera.camera_to_world.m) {
-    for (const float number : row) proto.add_transform_matrix(number);
+  for (size_t row = 0; row < 3; ++row) {
+    const auto& numbers = camera.camera_to_world.m[row];
+    for (int column = 0; column < 3; ++column) proto.add_transform_matrix(numbers[column]);
+    proto.add_transform_matrix(numbers[3] + origin[row]);
   }
   for (const double number : {0.0, 0.0, 0.0, 1.0}) proto.add_transform_matrix(number);
   return proto;
@@ -38,18 +43,26 @@ v1::Camera CameraOf(const PathCamera& camera, uint32_t width, uint32_t height) {
 
 std::vector<v1::Camera> ExpandKeyframePath(const v1::KeyframePath& path, uint32_t width,
                                            uint32_t height) {
+  std::vector<Vec3d> places;
+  for (const v1::Keyframe& proto : path.keyframes()) {
+    const auto& m = proto.transform_matrix();
+    places.push_back({m[3], m[7], m[11]});
+  }
+  const Vec3d origin = LocalOrigin(places);
   std::vector<PathCamera> keyframes;
   for (const v1::Keyframe& proto : path.keyframes()) {
     PathCamera& keyframe = keyframes.emplace_back();
     for (int i = 0; i < 12; ++i) {
-      keyframe.camera_to_world.m[i / 4][i % 4] = static_cast<float>(proto.transform_matrix(i));
+      const double shift = i % 4 == 3 ? origin[i / 4] : 0;
+      keyframe.camera_to_world.m[i / 4][i % 4] =
+          static_cast<float>(proto.transform_matrix(i) - shift);
     }
     keyframe.fov_degrees = static_cast<float>(proto.fov_degrees());
   }
   std::vector<v1::Camera> cameras;
   for (const PathCamera& camera :
        ExpandKeyframes(keyframes, static_cast<int>(path.frames()), path.loop())) {
-    cameras.push_back(CameraOf(camera, width, height));
+    cameras.push_back(CameraOf(camera, origin, width, height));
   }
   return cameras;
 }

@@ -243,7 +243,8 @@ def model_cases(good):
     for key, value in [("format", "pt"), ("format_version", "99"), ("kind", "pet"), ("method", "gan"), ("step", "-1"),
                        ("seed", "x"), ("budget", "steps"), ("views", "many"), ("scene.box_max", "nan 1 1"),
                        ("scene.box_min", "2 2 2"), ("scene.flavor", "salty"), ("scene.n_levels", "99"),
-                       ("scene.march", "0 -1 0"), ("camera.camera_to_world", "1 2 3"), ("camera.size", "0 0"),
+                       ("scene.march", "0 -1 0"), ("scene.origin", "1 nan 3"),
+                       ("camera.camera_to_world", "1 2 3"), ("camera.size", "0 0"),
                        ("camera.lens", "glass"), ("setting.beta1", "2"), ("setting.loss", "hinge"),
                        ("setting.log2_hashmap_size", "62"), ("setting.grid_resolution", "33")]:
         yield f"{key} of {value}", of_metadata(key, value), key.split(".")[-1]

@@ -94,6 +94,14 @@ TEST_F(StartChoiceTest, ModelOfSomeOfTheViewsIsOfTheSameCapture) {
   EXPECT_FALSE(choose()->same_capture) << "a view is missing";
 }
 
+TEST_F(StartChoiceTest, ModelOfAnotherLocalOriginIsLeftOut) {
+  WriteModel("a.safetensors", State(1'000'000, 5, SceneFlavor::kBlender));
+  geometry_.frame.origin = {500000, 0, 0};
+  EXPECT_THAT(Choose(), StatusIs(StatusCode::kNotFound, "local origin"));
+  WriteModel("b.safetensors", State(1'000, 5, SceneFlavor::kBlender));
+  EXPECT_TRUE(Choose()->same_capture);
+}
+
 TEST_F(StartChoiceTest, OfEqualsTheOneWithMoreSamplesIsTaken) {
   WriteModel("a.safetensors", State(1'000'000, 9, SceneFlavor::kBlender));
   WriteModel("b.safetensors", State(2'000'000, 9, SceneFlavor::kBlender));

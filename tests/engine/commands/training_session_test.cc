@@ -397,6 +397,23 @@ TEST_F(TrainingSessionTest, ResumeRefusesModelsOtherScenesAndDamage) {
               FailsWith(StatusCode::kDataLoss, reason::kCheckpointCorrupt));
 }
 
+TEST_F(TrainingSessionTest, AnotherLocalOriginOfAFixedFrameIsRefused) {
+  Train({dataset_, SmallConfig(), "", ""});
+  for (const std::string& path : {checkpoint_, model_}) {
+    auto file = ReadTensorFile(path);
+    ASSERT_THAT(file, IsOk());
+    file->metadata["scene.origin"] = "500000 5200000 300";
+    ASSERT_THAT(WriteTensorFile(*file, path), IsOk());
+  }
+  EXPECT_THAT(Open({dataset_, SmallConfig(), checkpoint_, ""}),
+              StatusIs(StatusCode::kInvalidArgument, "local origin 0, 0, 0, not 500000, 5200000"));
+  EXPECT_THAT(Open({dataset_, SmallConfig(), "", model_}),
+              StatusIs(StatusCode::kInvalidArgument, "local origin is 500000, 5200000, 300, that"));
+  TrainRequest layers = {dataset_, SmallConfig(), "", model_};
+  layers.scope = StartScope::kMlp;
+  EXPECT_THAT(Open(layers), IsOk());
+}
+
 TEST_F(TrainingSessionTest, InitStartsFromWeightsOfTablesOfOtherSizes) {
   Train({dataset_, SmallConfig(), "", ""});
   TrainConfig larger = SmallConfig(), smaller = SmallConfig(), other = SmallConfig();

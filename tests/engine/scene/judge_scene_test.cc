@@ -125,17 +125,6 @@ TEST(JudgeSceneTest, CapturesInClustersAreNeitherRefusedNorCut) {
   }
 }
 
-TEST(JudgeSceneTest, CoordinatesOfAMapAreNamedWithAnOriginToSubtract) {
-  PlantedScene scene;
-  for (PlantedScene::Shot& shot : scene.shots) {
-    shot.pose.m[0][3] += 441547.5;
-    shot.pose.m[1][3] += 5121946.25;
-  }
-  EXPECT_THAT(JudgedPlanted(scene).warnings,
-              Contains(HasSubstr("round them to 0.61: subtract an origin such as 441548, 5121946, "
-                                 "2 from")));
-}
-
 TEST(JudgeSceneTest, PointsInPixelsOfAnotherSizeSayNothing) {
   std::vector<ListedView> views(4);
   for (ListedView& view : views) {

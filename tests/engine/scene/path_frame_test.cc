@@ -56,7 +56,7 @@ TEST_F(PathFrameTest, CamerasAloneGiveTheFrameOfTheirFile) {
   for (const PathTool tool : {PathTool::kNerfstudio, PathTool::kInstantNgp}) {
     const auto frame = FrameOfTool(dir_.path(), tool);
     ASSERT_THAT(frame, IsOk());
-    EXPECT_EQ(ToTrainingFrame(cameras->at(1), FrameOfCameras(poses, tool)),
+    EXPECT_EQ(ToTrainingFrame(cameras->at(1), FrameOfCameras(poses, {}, tool)),
               ToTrainingFrame(cameras->at(1), *frame));
   }
 }
@@ -87,10 +87,11 @@ TEST_F(PathFrameTest, FoldersWithoutViewsAreRefused) {
 }
 
 TEST(IsTrainingFrameTest, OnlyFixedPlacementsAgree) {
-  EXPECT_TRUE(IsTrainingFrame(PathTool::kInstantNgp, SceneFlavor::kInstantNgp));
-  EXPECT_TRUE(IsTrainingFrame(PathTool::kNerfstudio, SceneFlavor::kBlender));
-  EXPECT_FALSE(IsTrainingFrame(PathTool::kNerfstudio, SceneFlavor::kNerfstudio));
-  EXPECT_FALSE(IsTrainingFrame(PathTool::kInstantNgp, SceneFlavor::kBlender));
+  EXPECT_TRUE(IsTrainingFrame(PathTool::kInstantNgp, SceneFlavor::kInstantNgp, {}));
+  EXPECT_TRUE(IsTrainingFrame(PathTool::kNerfstudio, SceneFlavor::kBlender, {}));
+  EXPECT_FALSE(IsTrainingFrame(PathTool::kNerfstudio, SceneFlavor::kNerfstudio, {}));
+  EXPECT_FALSE(IsTrainingFrame(PathTool::kInstantNgp, SceneFlavor::kBlender, {}));
+  EXPECT_FALSE(IsTrainingFrame(PathTool::kNerfstudio, SceneFlavor::kBlender, {500000, 0, 0}));
 }
 
 }  // namespace

@@ -31,6 +31,16 @@ TEST(PlacementFileTest, PlacementIsReadAsItWasWritten) {
   EXPECT_EQ(placement->n_levels, 3);
 }
 
+TEST(PlacementFileTest, OriginIsReadAsItWasWritten) {
+  SceneGeometry geometry = SomeGeometry();
+  EXPECT_FALSE(nlohmann::json::parse(PlacementText(geometry)).contains("origin"));
+  geometry.frame.origin = {441550, 5121950.1, -2345};
+  Problems problems;
+  const auto placement = ParsePlacement(PlacementText(geometry), &problems);
+  ASSERT_TRUE(placement.has_value()) << SummaryOf(problems);
+  EXPECT_EQ(placement->origin, geometry.frame.origin);
+}
+
 TEST(PlacementFileTest, WrongFieldsAreNamed) {
   const auto good = nlohmann::json::parse(PlacementText(SomeGeometry()));
   const std::vector<std::pair<const char*, nlohmann::json>> cases = {
@@ -46,6 +56,10 @@ TEST(PlacementFileTest, WrongFieldsAreNamed) {
       {"boxes", 9},
       {"boxes", 1.5},
       {"boxes", -1},
+      {"origin", 3},
+      {"origin", {1, 2}},
+      {"origin", {1, 2, 1e300}},
+      {"origin", {1, nullptr, 3}},
   };
   for (const auto& [key, value] : cases) {
     nlohmann::json json = good;

@@ -65,14 +65,16 @@ void PlantedScene::Write(const TempFolder& folder, PlantedForm form) const {
     const Shot& shot = shots[i];
     folder.Write("images/" + shot.name, MakePng(picture_width, picture_height));
     std::string rows;
-    for (const auto& row : shot.pose.m) {
+    Pose pose = shot.pose;
+    pose.set_position(Sum(pose.position(), shift));
+    for (const auto& row : pose.m) {
       absl::StrAppend(&rows, "[", Number(row[0]), ",", Number(row[1]), ",", Number(row[2]), ",",
                       Number(row[3]), "],");
     }
     absl::StrAppend(&frames, i == 0 ? "" : ",\n", "{\"file_path\":\"images/", shot.listed,
                     "\",\"transform_matrix\":[", rows, "[0,0,0,1]]", shot.more, "}");
     double rotation[3][3], t[3], q[4];
-    WorldToColmap(shot.pose, rotation, t);
+    WorldToColmap(pose, rotation, t);
     ToQuaternion(rotation, q);
     absl::StrAppendFormat(&images, "%d %s %s %s %s %s %s %s 1 %s\n", i + 1, Number(q[0]),
                           Number(q[1]), Number(q[2]), Number(q[3]), Number(t[0]), Number(t[1]),
@@ -91,8 +93,9 @@ void PlantedScene::Write(const TempFolder& folder, PlantedForm form) const {
     images += "\n";
   }
   for (int p = 0; has_points && p < kPoints; ++p) {
-    const Vec3d at = PointAt(p);
-    absl::StrAppendFormat(&points, "%d %.9g %.9g %.9g 9 9 9 0.5", p + 1, at[0], at[1], at[2]);
+    const Vec3d at = Sum(PointAt(p), shift);
+    absl::StrAppendFormat(&points, "%d %s %s %s 9 9 9 0.5", p + 1, Number(at[0]), Number(at[1]),
+                          Number(at[2]));
     for (size_t i = 0; i < shots.size(); ++i) absl::StrAppendFormat(&points, " %d %d", i + 1, p);
     points += "\n";
   }

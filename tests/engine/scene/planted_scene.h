@@ -27,6 +27,7 @@ struct PlantedScene {
   void Write(const TempFolder& folder, PlantedForm form) const;
 
   std::vector<Shot> shots;
+  Vec3d shift = {0, 0, 0};                      // of all that is written
   int picture_width = 40, picture_height = 30;  // on disk
   // As the file states them. COLMAP: OPENCV of width, height, focal[2], center[2], k1.
   double width = 40, height = 30, focal[2] = {44, 44}, center[2] = {20, 15}, k1 = 0;

@@ -107,6 +107,23 @@ TEST(CheckpointTest, EveryMissingKeyIsNamed) {
   EXPECT_GT(n_required, 25);
 }
 
+TEST(CheckpointTest, OriginComesBackAndBrokenOnesAreRefused) {
+  TrainState state = SampleState();
+  EXPECT_FALSE(StoredCheckpoint(state).metadata.contains("scene.origin"));
+  state.geometry.frame.origin = {441550, 5121950.1, -0.3};
+  const TensorFile whole = StoredCheckpoint(state);
+  const auto loaded = LoadTrainState(whole, "f");
+  ASSERT_THAT(loaded, IsOk());
+  EXPECT_EQ(loaded->state, state);
+  for (const char* text : {"", "1", "1 2", "1 2 3 4", "1 2 nan", "inf 0 0", "0 1e300 0", "0 0 -2e9",
+                           "0 0 x", "0  0 0", "0,0,0"}) {
+    TensorFile broken = whole;
+    broken.metadata["scene.origin"] = text;
+    EXPECT_THAT(LoadTrainState(broken, "f"), StatusIs(StatusCode::kInvalidArgument, "scene.origin"))
+        << text;
+  }
+}
+
 TEST(CheckpointTest, FrustumComesBackAndBrokenOnesAreRefused) {
   TrainState state = SampleState();
   state.geometry.frustum = {{0.1f, -2, 1.0f / 3}, {0, 1, 0}, {0, 0, 1}, {1, 0, 0}, 0.7f, 1.1f};

@@ -138,6 +138,34 @@ TEST(ConvertRenderTest, FramesAreExrIfAskedForAndGoToWorkersThatKnowIt) {
   EXPECT_EQ(FromProto(request)->model.feature, "");
 }
 
+TEST(ConvertRenderTest, KeyframesInCoordinatesOfAMapKeepTheirDigits) {
+  const double shift[3] = {500000, 5200000, 300};
+  v1::CreateJobRequest near = Request(), far = Request();
+  for (int i = 0; i < 2; ++i) {
+    v1::Keyframe& keyframe = *far.mutable_job()
+                                  ->mutable_render()
+                                  ->mutable_path()
+                                  ->mutable_keyframes()
+                                  ->mutable_keyframes(i);
+    for (int row = 0; row < 3; ++row) {
+      const int at = 4 * row + 3;
+      keyframe.set_transform_matrix(at, keyframe.transform_matrix(at) + shift[row]);
+    }
+  }
+  const auto near_spec = FromProto(near), far_spec = FromProto(far);
+  ASSERT_THAT(near_spec, IsOk());
+  ASSERT_THAT(far_spec, IsOk());
+  const v1::DesiredJob here = ToProto(GrantOf(*near_spec, 0)),
+                       there = ToProto(GrantOf(*far_spec, 0));
+  ASSERT_GT(here.frames().frames_size(), 3);
+  for (int i = 0; i < here.frames().frames_size(); ++i) {
+    const auto& a = here.frames().frames(i).view().camera().transform_matrix();
+    const auto& b = there.frames().frames(i).view().camera().transform_matrix();
+    for (int at = 0; at < 12; ++at)
+      EXPECT_NEAR(b[at] - a[at], at % 4 == 3 ? shift[at / 4] : 0, 1e-6) << i << " " << at;
+  }
+}
+
 TEST(ConvertRenderTest, KeptBoxCutsFramesThatNameNone) {
   v1::CropBox kept;
   for (int axis = 0; axis < 3; ++axis) {

@@ -232,6 +232,7 @@ TEST_F(MergeTilesTest, WhatIsNoTileOfTheModelIsRefusedByName) {
   refused({tiles[0], with("step", "7")}, "step is '7', in ");
   refused({tiles[0], with("scene.n_levels", "2")}, "scene.n_levels is '2', in ");
   refused({tiles[0], with("scene.box_min", "-2 -2 -2")}, "changed.safetensors");
+  refused({tiles[0], with("scene.origin", "5 0 0")}, "scene.origin is '5 0 0', in ");
   refused({tiles[0], with("views", "7 2")}, "views is '7 2', in ");
   refused({tiles[0], with("made_from", "a model")}, "made_from is 'a model', in ");
   // No such tile, and text that is no number.
