@@ -84,7 +84,8 @@ TEST(CaptureAppReaderTest, HostileCamerasAreProblemsThatNameFileAndField) {
   };
   for (const Case& c : {
            Case{"frame_00003.json", "", "frame_00003.json: line 1: not valid JSON"},
-           {"frame_00003.json", "{}", "frame_00003.json: cameraPoseARFrame: must have 16 numbers"},
+           {"frame_00003.json", "{\"cameraPoseARFrame\":[1]}",
+            "frame_00003.json: cameraPoseARFrame: must have 16 numbers"},
            {"frame_00003.json", ScannerCamera(0, ",\"intrinsics\":[1]"),
             "intrinsics: must have 9 numbers"},
            {"frame_00003.json", ScannerCamera(0, ",\"intrinsics\":[-1,0,0,0,0,0,0,0,0]"), "fl_x"},
