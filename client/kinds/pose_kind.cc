@@ -15,13 +15,14 @@ class PoseJobs final : public KindView {
   PoseJobs() : KindView("pose", "pose job", kBadData) {}
 
   std::string Subject(const v1::Job& job) const override { return ShortName(job.pose().scene()); }
-  // "6/7 placing cameras: 12 of 50".
+  // "6/7 placing cameras: 12 of 50 photographs".
   std::string Progress(const v1::Job& job) const override {
     const v1::PoseProgress& progress = job.pose_status().progress();
     if (progress.stage() == 0 || job.state() == v1::Job::SUCCEEDED) return "";
     std::string text =
         fmt::format("{}/{} {}", progress.stage(), progress.stages(), progress.doing());
     if (progress.of() > 0) text += fmt::format(": {} of {}", progress.done(), progress.of());
+    if (progress.of() > 0 && !progress.unit().empty()) text += " " + progress.unit();
     return text;
   }
   std::string Result(const v1::Job& job) const override {

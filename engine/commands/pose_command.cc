@@ -49,7 +49,8 @@ class PoseProgressPrinter {
     const absl::Duration wait = is_terminal ? absl::Seconds(0.5)
                                 : has_moved ? absl::Seconds(5)
                                             : absl::Seconds(15);
-    if (!is_new && now - printed_ < wait) return;
+    const bool is_end = progress.is_over && !last_.is_over && style_ == ProgressStyle::kJson;
+    if (!is_new && !is_end && now - printed_ < wait) return;
     printed_ = now;
     last_ = progress;
     const double seconds = absl::ToDoubleSeconds(now - begin_);
@@ -57,8 +58,8 @@ class PoseProgressPrinter {
       const auto count = [](int n) { return static_cast<uint32_t>(std::max(n, 0)); };
       fmt::print("{}", protocol::ToLine(protocol::Posing{
                            count(progress.stage), count(progress.n_stages), progress.doing,
-                           count(progress.done), count(progress.of), seconds, progress.eta_seconds,
-                           progress.matches_per_second}));
+                           count(progress.done), count(progress.of), std::string(progress.unit),
+                           seconds, progress.eta_seconds, progress.matches_per_second}));
       std::fflush(stdout);
       return;
     }

@@ -37,6 +37,9 @@ absl::StatusOr<ChildProcessEnd> ColmapRunner::Run(ColmapStage stage,
   return Run(command, [&](std::string_view line) {
     const std::optional<ColmapProgress> progress = ParseProgress(stage, line);
     if (!progress.has_value()) return;
+    if (stage == ColmapStage::kMatch) {  // blocks of pairs, while the stage counts photographs
+      return stages_.AdvanceTo(static_cast<double>(progress->done) / std::max(progress->of, 1));
+    }
     stages_.Advance(before + progress->done, of > 0 ? of : progress->of);
   });
 }
@@ -109,7 +112,7 @@ absl::Status ColmapRunner::MatchPairs(const std::string& database,
     const std::vector<std::string> command = MatchCommand(tool_, database, list, threads());
     NERF_ASSIGN_OR_RETURN(const ChildProcessEnd ended, Run(command, [](std::string_view) {}));
     NERF_RETURN_IF_ERROR(FailureOf("colmap", StageName(ColmapStage::kMatch), ended));
-    stages_.Advance(static_cast<int>(end), static_cast<int>(pairs.size()));
+    stages_.AdvanceTo(static_cast<double>(end) / static_cast<double>(pairs.size()));
   }
   return absl::OkStatus();
 }

@@ -35,7 +35,10 @@ void PoseStages::Expect(int n) { current_.n_stages = current_.stage + n; }
 
 void PoseStages::Begin(std::string doing, std::string_view unit, int of, const PlannedStage& stage,
                        std::vector<PlannedStage> later) {
+  if (current_.stage > 0 && !current_.is_over) End(current_.of > 0 ? current_.of : current_.done);
   begin_ = Seconds();
+  share_ = 0;
+  current_.is_over = false;
   eta_.Begin(stage, std::move(later), begin_);
   n_matches_ = 0;
   ++current_.stage;
@@ -50,17 +53,29 @@ void PoseStages::Begin(std::string doing, std::string_view unit, int of, const P
 void PoseStages::Advance(int done, int of) {
   current_.done = std::max(current_.done, done);
   current_.of = of;
+  share_ = of > 0 ? std::min(1.0, static_cast<double>(current_.done) / of) : 0;
+  Repeat();
+}
+
+void PoseStages::AdvanceTo(double share) {
+  share_ = std::clamp(share, share_, 1.0);
+  current_.done = std::max(current_.done, static_cast<int>(share_ * current_.of));
+  Repeat();
+}
+
+void PoseStages::End(int done) {
+  current_.done = done;
+  current_.is_over = true;
+  share_ = 1;
   Repeat();
 }
 
 void PoseStages::Repeat() {
   if (!report_) return;
   const double now = Seconds(), seconds = now - begin_;
-  const double share =
-      current_.of > 0 ? std::min(1.0, static_cast<double>(current_.done) / current_.of) : 0;
-  current_.eta_seconds = eta_.Remaining(share, now);
-  if (n_matches_ > 0 && share > 0 && seconds > 0) {
-    current_.matches_per_second = share * n_matches_ / seconds;
+  current_.eta_seconds = eta_.Remaining(share_, now);
+  if (n_matches_ > 0 && share_ > 0 && seconds > 0) {
+    current_.matches_per_second = share_ * n_matches_ / seconds;
   }
   report_(current_);
 }

@@ -16,6 +16,7 @@ struct PoseProgress {
   std::string doing;            // "placing cameras"
   int done = 0, of = 0;         // within the stage, never falling; of 0: not known
   std::string_view unit;        // what they count: "photographs"
+  bool is_over = false;         // the stage has ended; `done` is final
   double eta_seconds = 0;       // until the search ends, if no harder effort follows; 0: not known
   // Of the last stage that matched pairs of photographs, as far as it is: features of one
   // photograph that were looked up in another; 0 before.
@@ -43,6 +44,10 @@ class PoseStages {
   void CountMatches(double n_matches) { n_matches_ = n_matches; }
   // `done` is left as it was where it would fall, as when the mapper begins another model.
   void Advance(int done, int of);
+  // The same for a stage that is counted in other parts than its `of`: that share of it is done.
+  void AdvanceTo(double share);
+  // The current stage has ended with so many done; Begin ends the one before with all of them.
+  void End(int done);
   // Seconds that stages are expected to take, by those before.
   double Expected(const std::vector<PlannedStage>& stages) const { return eta_.Expected(stages); }
   // Reports again what was reported last.
@@ -57,6 +62,7 @@ class PoseStages {
   PoseEta eta_;
   PoseProgress current_;
   double begin_ = 0;      // of the current stage, seconds since start_
+  double share_ = 0;      // of the current stage that is done
   double n_matches_ = 0;  // of the current stage; 0: it matches nothing
 };
 

@@ -59,7 +59,6 @@ constexpr Effort kEfforts[] = {
 int StagesOf(const Effort& effort) { return effort.new_features ? 4 : 3; }
 constexpr int kCoarseStages = 2;  // features, their matches
 constexpr char kFewDatabase[] = "few.db";
-constexpr char kBlocks[] = "blocks of pairs";
 constexpr size_t kCoarsePairsPerList = 1024;
 
 class PoseSearch {
@@ -182,7 +181,8 @@ class PoseSearch {
                   ExtractCost(photos_, kFewFeaturesSide, false), later);
     NERF_RETURN_IF_ERROR(Extract(database, kFewFeatures, kFewFeaturesSide, false));
     later.erase(later.begin());
-    stages_.Begin("matching coarse features of all pairs", kBlocks, 0, match, later);
+    stages_.Begin("matching coarse features of all pairs", unit(), static_cast<int>(CountUsed()),
+                  match, later);
     stages_.CountMatches(AllPairs() * kFewFeatures);
     NERF_RETURN_IF_ERROR(MatchEach(database));
     NERF_ASSIGN_OR_RETURN(few_, ReadColmapDatabase(database));
@@ -196,7 +196,7 @@ class PoseSearch {
     const double n_pairs = all ? AllPairs() : static_cast<double>(pairs.size());
     stages_.Begin(absl::StrCat("matching features of ", all ? "all" : "overlapping", " pairs",
                                effort.new_features ? "" : SoFar()),
-                  all ? kBlocks : "pairs", static_cast<int>(pairs.size()),
+                  unit(), static_cast<int>(CountUsed()),
                   MatchCost(n_pairs, FeaturesOf(effort.features)),
                   {PlaceCost(CountUsed()), RefineCost(CountUsed())});
     stages_.CountMatches(n_pairs * FeaturesOf(effort.features));
@@ -299,6 +299,7 @@ class PoseSearch {
       for (const auto& [name, photo] : model.photos) names.push_back(name);
       groups->push_back(std::move(names));
     }
+    stages_.End(groups->empty() ? 0 : static_cast<int>(groups->front().size()));
     return absl::OkStatus();
   }
 

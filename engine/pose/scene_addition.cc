@@ -154,7 +154,7 @@ class Addition {
     Begin("extracting coarse features", "photographs", n,
           ExtractCost(all_, kFewFeaturesSide, false));
     NERF_RETURN_IF_ERROR(Extract(few, kFewFeatures, kFewFeaturesSide, false));
-    Begin("matching coarse features of all pairs", "blocks of pairs", 0,
+    Begin("matching coarse features of all pairs", "photographs", n,
           MatchCost(n_pairs, kFewFeatures));
     NERF_RETURN_IF_ERROR(runner_.MatchAll(few));
     NERF_ASSIGN_OR_RETURN(matches_, ReadColmapDatabase(few));
@@ -166,8 +166,8 @@ class Addition {
         pairs = AllPairsOfNew();
         stages_.Expect(2);
       }
-      Begin(absl::StrCat("matching features of ", i > 0 ? "all" : "overlapping", " pairs"), "pairs",
-            pairs.size(), MatchCost(static_cast<double>(pairs.size()), kFeatures));
+      Begin(absl::StrCat("matching features of ", i > 0 ? "all" : "overlapping", " pairs"),
+            "photographs", n, MatchCost(static_cast<double>(pairs.size()), kFeatures));
       NERF_RETURN_IF_ERROR(runner_.MatchPairs(database(), pairs, kPairsPerList));
       NERF_ASSIGN_OR_RETURN(matches_, ReadColmapDatabase(database()));
       NERF_RETURN_IF_ERROR(Place(i > 0));
@@ -400,7 +400,12 @@ class Addition {
           stages_.Advance(std::max(0, progress->done - n_old), static_cast<int>(copy_of_.size()));
         }));
     NERF_RETURN_IF_ERROR(FailureOf("colmap", StageName(ColmapStage::kMap), end));
-    return Take(placed);
+    NERF_RETURN_IF_ERROR(Take(placed));
+    stages_.End(
+        static_cast<int>(std::count_if(copy_of_.begin(), copy_of_.end(), [this](const auto& entry) {
+          return model_.photos.contains(entry.first);
+        })));
+    return absl::OkStatus();
   }
 
   // The new photographs of a model, in the scene's frame.

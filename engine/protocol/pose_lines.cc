@@ -14,6 +14,7 @@ Posing ReadPosing(KeyReader& reader) {
           reader.Text("doing", Need::kRequired),
           reader.Count("done", Need::kOptional),
           reader.Count("of", Need::kOptional),
+          reader.Text("unit", Need::kOptional),
           reader.Number("seconds", Need::kOptional).value_or(0),
           reader.Number("eta_seconds", Need::kOptional).value_or(0),
           reader.Number("matches_per_second", Need::kOptional).value_or(0)};
@@ -29,6 +30,7 @@ std::string ToLine(const Posing& posing) {
   line["doing"] = posing.doing;
   line["done"] = posing.done;
   if (posing.of > 0) line["of"] = posing.of;
+  if (!posing.unit.empty()) line["unit"] = posing.unit;
   line["seconds"] = JsonNumber(posing.seconds);
   if (posing.eta_seconds > 0) line["eta_seconds"] = JsonNumber(posing.eta_seconds);
   if (posing.matches_per_second > 0) {

@@ -18,6 +18,7 @@ struct Posing {
   uint32_t stage = 0, stages = 0;  // from 1
   std::string doing;
   uint32_t done = 0, of = 0;  // of 0: not known
+  std::string unit;           // what they count: "photographs"
   double seconds = 0;
   double eta_seconds = 0;         // 0: not known
   double matches_per_second = 0;  // 0 before the first

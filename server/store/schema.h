@@ -10,7 +10,7 @@ struct sqlite3;
 namespace nerf {
 
 // The schema version of this program (PRAGMA user_version of the file).
-inline constexpr int kSchemaVersion = 7;
+inline constexpr int kSchemaVersion = 8;
 
 // Gives a new file the schema and its store epoch. FailedPrecondition for a file of another
 // version.

@@ -37,7 +37,7 @@ const transforms = (...frames) => JSON.stringify({ frames });
 async function run() {
   const module = join(folder, "lib.mjs");
   writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "remaining.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, Stages, stageWords, Remaining, displayNameOf, fileStem, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, countWords, SearchShare, stageWords, Remaining, displayNameOf, fileStem, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -271,7 +271,7 @@ async function run() {
     for (const head of ["", "x", "<html>", "%PDF-1.7", "PK\u0003\u0004"]) assert.ok(!isPictureOrFilm(new TextEncoder().encode(head)), head);
   });
 
-  await step("a report that does not fit is left out, a new attempt begins its stages anew", async () => {
+  await step("a report that does not fit is left out, a new attempt begins its bar anew", async () => {
     for (const text of ["", "[", "null", "3", '{"photos": 3}', '{"photos": [null, 3]}']) assert.deepEqual(photosOf(text), []);
     assert.deepEqual(photosOf('{"photos": [{"name": "a", "posed": true, "points": 7}, {"name": 3, "reason": "blur"}]}'), [
       { name: "a", posed: true, points: 7, words: "" },
@@ -281,22 +281,17 @@ async function run() {
       ["extracting coarse features", "extracting more features (3 of 8 posed so far)", "matching features of overlapping pairs", "placing cameras"].map(stageWords),
       ["looking at each photograph", "looking more closely at each photograph (3 of 8 placed so far)", "comparing photographs that overlap", "placing cameras"],
     );
-    const stages = new Stages();
-    const at = (attempt, stage, done) => stages.add({ attempt, progress: { stage, stages: 7, doing: `${stage}`, done, of: 9 } });
-    assert.ok(!stages.add({ attempt: 1 }));
-    for (const [stage, done] of [[1, 9], [2, 3], [2, 9], [3, 1]]) assert.ok(at(1, stage, done));
-    assert.deepEqual(stages.seen.map(({ number, done }) => [number, done]), [[1, 9], [2, 9], [3, 1]]);
-    at(2, 1, 0);
-    assert.deepEqual(stages.seen.map(({ number }) => number), [1]);
-    assert.equal(stages.share, 0);
+    const searched = new SearchShare();
+    const at = (attempt, stage, done) => searched.add({ attempt, progress: { stage, stages: 4, done, of: 9 } });
+    assert.equal(searched.add({ attempt: 1 }), 0);
+    assert.equal(at(1, 1, 9), 0.25);
+    assert.equal(at(2, 1, 0), 0);
+    assert.deepEqual([["photographs", 50], ["iterations", 100], ["frames", 0]].map(([unit, of]) => countWords({ done: 48, of, unit })), ["48 of 50", "", ""]);
   });
 
   await step("one bar goes over all stages of a search for cameras, and never back", async () => {
-    const stages = new Stages();
-    const shareAt = (stage, done, of, seconds, etaSeconds) => {
-      stages.add({ attempt: 1, progress: { stage, stages: 4, doing: "", done, of, seconds, etaSeconds } });
-      return stages.share;
-    };
+    const searched = new SearchShare();
+    const shareAt = (stage, done, of, seconds, etaSeconds) => searched.add({ attempt: 1, progress: { stage, stages: 4, done, of, seconds, etaSeconds } });
     assert.equal(shareAt(1, 1, 2, 1, 0), 0.125);
     assert.equal(shareAt(2, 0, 9, 20, 60), 0.25);
     assert.equal(shareAt(3, 0, 9, 22, 178), 0.25, "the estimate has grown");

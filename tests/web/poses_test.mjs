@@ -172,6 +172,9 @@ async function run() {
     });
     const sent = page.getByRole("region", { name: "Photographs that were sent" });
     assert.equal(await sent.locator(".thumbnail img").count(), nPhotographs + 1);
+    const ended = page.getByRole("list", { name: "Finished stages" });
+    await ended.getByText(/looking closely at each photograph: (\d+) of \1$/).waitFor();
+    for (const line of await ended.getByRole("listitem").filter({ hasNotText: "placing" }).allTextContents()) assert.match(line.trim(), /^✓ [^:]+(: (\d+) of \2)?$/, "a stage that is over has done all");
     await look(page, "pose-stages-narrow");
     await page.waitForURL((url) => url.href !== posePage, { timeout: 180_000 });
     const shares = await page.evaluate(() => window.shares);

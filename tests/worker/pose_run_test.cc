@@ -42,8 +42,11 @@ done
 )";
 // Writes a data set of two photographs, of which one is posed.
 constexpr char kPosed[] = R"(
+echo '{"event":"posing","stage":5,"stages":7,"doing":"matching","done":1,"of":2}'
+printf '%s' '{"event":"posing","stage":5,"stages":7,"doing":"matching",'
+echo '"done":2,"of":2,"unit":"photographs"}'
 printf '%s' '{"event":"posing","stage":6,"stages":7,"doing":"placing cameras",'
-echo '"done":1,"of":2,"seconds":3.5,"eta_seconds":20,"matches_per_second":1e5}'
+echo '"done":1,"of":2,"unit":"photographs","seconds":3.5,"eta_seconds":20,"matches_per_second":1e5}'
 mkdir -p "$out/images" "$out/sparse/0"
 echo upright a > "$out/images/a.jpg"
 echo upright b > "$out/images/b.jpg"
@@ -132,6 +135,11 @@ TEST_F(PoseRunTest, PosesTheFetchedPhotographsAndCommitsTheDataSet) {
   EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
   EXPECT_EQ(server_.last_report()->pose_progress().doing(), "placing cameras");
   EXPECT_EQ(server_.last_report()->pose_progress().of(), 2u);
+  EXPECT_EQ(server_.last_report()->pose_progress().unit(), "photographs");
+  ASSERT_EQ(server_.last_report()->pose_progress().finished_size(), 1);
+  EXPECT_EQ(server_.last_report()->pose_progress().finished(0).doing(), "matching");
+  EXPECT_EQ(server_.last_report()->pose_progress().finished(0).done(), 2u) << "its last line";
+  EXPECT_EQ(server_.last_report()->pose_progress().finished(0).unit(), "photographs");
   EXPECT_EQ(server_.last_report()->pose_progress().eta_seconds(), 20);
   EXPECT_EQ(server_.last_report()->pose_progress().matches_per_second(), 1e5);
   AcknowledgeEnd();

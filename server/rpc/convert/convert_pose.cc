@@ -25,7 +25,8 @@ constexpr double kDefaultMinPosed = 0.9;
 constexpr uint32_t kDefaultFilmFrames = 120;
 // Of what a worker reports.
 constexpr int kMaxReportTexts = 100;
-constexpr size_t kMaxReportTextLength = 1024, kMaxDoingLength = 128;
+constexpr size_t kMaxReportTextLength = 1024, kMaxDoingLength = 128, kMaxUnitLength = 32;
+constexpr int kMaxStages = 32;  // a search has up to 15
 
 void AddTexts(const google::protobuf::RepeatedPtrField<std::string>& texts,
               google::protobuf::RepeatedPtrField<std::string>* cut) {
@@ -81,6 +82,15 @@ absl::StatusOr<internal::JobProgress> PoseProgressOf(const v1::JobReport& report
   pose.set_doing(Cut(reported.doing(), kMaxDoingLength));
   pose.set_done(reported.done());
   pose.set_of(reported.of());
+  pose.set_unit(Cut(reported.unit(), kMaxUnitLength));
+  for (const v1::PoseStage& stage : reported.finished()) {
+    if (pose.finished_size() == kMaxStages) break;
+    v1::PoseStage& finished = *pose.add_finished();
+    finished.set_doing(Cut(stage.doing(), kMaxDoingLength));
+    finished.set_done(stage.done());
+    finished.set_of(stage.of());
+    finished.set_unit(Cut(stage.unit(), kMaxUnitLength));
+  }
   pose.set_seconds(Finite(reported.seconds()));
   pose.set_eta_seconds(std::max(0.0, Finite(reported.eta_seconds())));
   pose.set_matches_per_second(std::max(0.0, Finite(reported.matches_per_second())));

@@ -63,6 +63,7 @@ QueueWait JobConverter::PosesWait(const Job& job, const std::optional<Job>& pose
   } else if (at.stage() > 0) {
     text += fmt::format(": {}/{} {}", at.stage(), at.stages(), at.doing());
     if (at.of() > 0) text += fmt::format(": {} of {}", at.done(), at.of());
+    if (at.of() > 0 && !at.unit().empty()) text += " " + at.unit();
     if (at.eta_seconds() > 0) text += fmt::format(", about {:.0f} s left", at.eta_seconds());
   }
   return {kWaitPoses, std::move(text)};

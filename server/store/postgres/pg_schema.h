@@ -7,7 +7,7 @@
 namespace nerf {
 
 // The schema version of this program (nerfd.schema_version of the database).
-inline constexpr int kPgSchemaVersion = 6;
+inline constexpr int kPgSchemaVersion = 7;
 
 // Makes the database's schema `nerfd` where it is missing, in one transaction. Draws the store
 // epoch and the token secret where they are missing. FailedPrecondition, and nothing changed, for a

@@ -33,6 +33,7 @@ TEST_F(PoseStagesTest, ReportsStageAndCount) {
   stages_.Advance(7, 0);
   EXPECT_THAT(lines_, ElementsAre("1/2 extracting features: 0 of 4 photographs",
                                   "1/2 extracting features: 3 of 4 photographs",
+                                  "1/2 extracting features: 4 of 4 photographs",
                                   "2/2 refining cameras", "2/2 refining cameras: 7 iterations"));
 }
 
@@ -45,14 +46,43 @@ TEST_F(PoseStagesTest, CountOfAStageNeverFalls) {
   EXPECT_EQ(lines_.back(), "1/1 placing cameras: 48 of 50 photographs");
 }
 
+// Fewer may be placed than the mapper has tried.
+TEST_F(PoseStagesTest, EndedStageHasAllOrWhatIsSaid) {
+  stages_.Begin("extracting features", "photographs", 50);
+  stages_.Advance(48, 50);
+  stages_.Begin("placing cameras", "photographs", 50);
+  EXPECT_EQ(lines_[2], "1/1 extracting features: 50 of 50 photographs");
+  stages_.Advance(50, 50);
+  EXPECT_FALSE(last_.is_over);
+  stages_.End(49);
+  EXPECT_TRUE(last_.is_over);
+  EXPECT_EQ(last_.done, 49);
+  stages_.Begin("refining cameras", "iterations");
+  EXPECT_EQ(lines_.size(), 7u) << "it ends once";
+  EXPECT_FALSE(last_.is_over);
+}
+
+// COLMAP tells blocks of pairs.
+TEST_F(PoseStagesTest, StageThatIsCountedInOtherPartsCountsPhotographs) {
+  stages_.Begin("matching features", "photographs", 50, {PoseWork::kMatch, 100});
+  clock_.Advance(absl::Seconds(10));
+  stages_.AdvanceTo(3.0 / 7);
+  EXPECT_EQ(last_.done, 21);
+  EXPECT_NEAR(last_.eta_seconds, 10 * 4 / 3.0, 1e-9) << "by the share, not by whole photographs";
+  stages_.AdvanceTo(2.0 / 7);
+  EXPECT_EQ(last_.done, 21);
+  stages_.AdvanceTo(1);
+  EXPECT_EQ(last_.done, 50);
+}
+
 TEST_F(PoseStagesTest, ExpectCountsFromTheCurrentStage) {
   stages_.Expect(1);
   stages_.Begin("placing cameras", "photographs");
   stages_.Expect(2);
   stages_.Begin("matching features", "blocks");
   stages_.Repeat();
-  EXPECT_THAT(lines_,
-              ElementsAre("1/1 placing cameras", "2/3 matching features", "2/3 matching features"));
+  EXPECT_THAT(lines_, ElementsAre("1/1 placing cameras", "1/3 placing cameras",
+                                  "2/3 matching features", "2/3 matching features"));
 }
 
 TEST_F(PoseStagesTest, UnforeseenStageDoesNotExceedTheirNumber) {

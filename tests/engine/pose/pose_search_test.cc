@@ -192,10 +192,12 @@ TEST_F(PoseSearchTest, StagesAreNumbered) {
 }
 
 // The importer says nothing between two pairs, so it gets lists of some.
-TEST_F(PoseSearchTest, EachStageCountsAndThePairsDo) {
+TEST_F(PoseSearchTest, EachStageCountsPhotographs) {
   ASSERT_THAT(Search(), IsOk());
-  EXPECT_THAT(texts_, testing::Contains(
-                          HasSubstr("5/7 matching features of overlapping pairs: 45 of 45 pairs")));
+  EXPECT_THAT(texts_, testing::Contains(HasSubstr(
+                          "5/7 matching features of overlapping pairs: 7 of 10 photographs")));
+  EXPECT_THAT(texts_, testing::Contains(HasSubstr(
+                          "5/7 matching features of overlapping pairs: 10 of 10 photographs")));
   EXPECT_THAT(texts_, testing::Contains(HasSubstr("6/7 placing cameras: 10 of 10 photographs")));
   EXPECT_THAT(texts_, testing::Contains(HasSubstr("7/7 refining cameras: 1 of 100 iterations")));
 }
@@ -218,7 +220,8 @@ TEST_F(PoseSearchTest, NewerVersionIsCalledByItsFlags) {
   const auto report = Search();
   ASSERT_THAT(report, IsOk());
   EXPECT_EQ(report->colmap_version, "3.12");
-  EXPECT_EQ(seen_["matching coarse features of all pairs"].of, 1);
+  EXPECT_EQ(seen_["matching coarse features of all pairs"].of, 10);
+  EXPECT_EQ(seen_["matching coarse features of all pairs"].done, 10);
   EXPECT_EQ(seen_["placing cameras"].done, 10);
 }
 
@@ -227,6 +230,7 @@ TEST_F(PoseSearchTest, LargestModelCountsAndTheOtherIsAnotherPlace) {
   const auto report = Search();
   ASSERT_THAT(report, IsOk());
   EXPECT_EQ(report->n_posed, 7u);
+  EXPECT_THAT(texts_, testing::Contains(HasSubstr("6/7 placing cameras: 7 of 10 photographs")));
   EXPECT_EQ(report->n_other_models, 1u);
   EXPECT_EQ(Of(*report, "p4.jpg").reason, "another place");
   EXPECT_EQ(Lines("mapper").size(), 3u);  // every effort was made

@@ -10,9 +10,9 @@ namespace nerf::protocol {
 namespace {
 
 TEST(PoseLinesTest, ProgressAndToolsComeBack) {
-  const Posing posing{6, 7, "placing \"cameras\"", 12, 50, 3.25, 60.5, 1e6};
+  const Posing posing{6, 7, "placing \"cameras\"", 12, 50, "photographs", 3.25, 60.5, 1e6};
   EXPECT_EQ(std::get<Posing>(ParsePoseLine(ToLine(posing))), posing);
-  const Posing without_end{1, 7, "reading", 12, 0, 0};
+  const Posing without_end{1, 7, "reading", 12, 0, "", 0};
   EXPECT_EQ(std::get<Posing>(ParsePoseLine(ToLine(without_end))), without_end);
   const PoseTools tools{"3.8", ""};
   EXPECT_EQ(std::get<PoseTools>(ParsePoseLine(ToLine(tools))), tools);

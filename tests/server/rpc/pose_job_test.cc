@@ -420,12 +420,21 @@ TEST_F(PoseTrainingCallTest, TrainingWaitsForThePoseJobAndSaysHowFarThatIs) {
   report.mutable_pose_progress()->set_doing("placing cameras");
   report.mutable_pose_progress()->set_done(12);
   report.mutable_pose_progress()->set_of(50);
+  report.mutable_pose_progress()->set_unit("photographs");
+  for (int i = 0; i < 40; ++i) {
+    v1::PoseStage* stage = report.mutable_pose_progress()->add_finished();
+    stage->set_doing(std::string(1000, 'x'));
+    stage->set_of(50);
+  }
   report.mutable_pose_progress()->set_eta_seconds(90);
   report.mutable_pose_progress()->set_matches_per_second(1e5);
   worker->SendReport(report);
   ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED).has_value());
   EXPECT_EQ(server_.GetJob(created->name()).wait().message(),
-            "pose job fox is RUNNING: 6/7 placing cameras: 12 of 50, about 90 s left");
+            "pose job fox is RUNNING: 6/7 placing cameras: 12 of 50 photographs, about 90 s left");
+  EXPECT_EQ(Get().pose_status().progress().unit(), "photographs");
+  EXPECT_EQ(Get().pose_status().progress().finished_size(), 32) << "bounded, whoever reports";
+  EXPECT_EQ(Get().pose_status().progress().finished(31).doing().size(), 128u);
   EXPECT_EQ(Get().pose_status().progress().eta_seconds(), 90);
   EXPECT_EQ(Get().pose_status().progress().matches_per_second(), 1e5);
   ASSERT_THAT(CommitPoses(Commit(*poses)), IsOk());

@@ -1,5 +1,6 @@
 // What a pose job says: its stages, and its report photograph by photograph.
-import type { PoseProgress } from "../gen/nerf/v1/pose_job_pb";
+import type { PoseProgress, PoseStage } from "../gen/nerf/v1/pose_job_pb";
+import { count } from "./format";
 
 export interface ReportedPhoto {
   name: string;
@@ -38,29 +39,22 @@ const plain: [RegExp, string][] = [
 ];
 export const stageWords = (doing: string) => plain.reduce((text, [from, to]) => text.replace(from, to), doing).replace(/\bposed\b/, "placed");
 
-export interface Stage {
-  number: number;
-  doing: string;
-  done: number;
-  of: number; // 0: not known
-}
+// "12 of 50": what a person counts; empty where a stage counts something else.
+export const countWords = ({ done, of, unit }: Pick<PoseStage, "done" | "of" | "unit">) => (of > 0 && ["photographs", "frames", "views"].includes(unit) ? `${count(done)} of ${count(of)}` : "");
 
-// The stages that were seen so far, in order; a later attempt begins anew.
-export class Stages {
+// How much of the whole search is done; a later attempt begins anew.
+export class SearchShare {
   private attempt = 0;
-  seen: Stage[] = [];
-  share = 0; // of the whole search that is done, 0 to 1; it never falls
+  share = 0; // 0 to 1; it never falls
 
-  // Whether something is new.
-  add({ attempt, progress }: { attempt: number; progress?: PoseProgress }): boolean {
-    if (attempt !== this.attempt) [this.seen, this.share] = [[], 0];
+  add({ attempt, progress }: { attempt: number; progress?: PoseProgress }): number {
+    if (attempt !== this.attempt) this.share = 0;
     this.attempt = attempt;
-    if (!progress || progress.stage === 0) return false;
-    const { stage: number, stages, doing, done, of, seconds, etaSeconds } = progress;
+    if (!progress || progress.stage === 0) return this.share;
+    const { stage, stages, done, of, seconds, etaSeconds } = progress;
     // By the estimate, as `nerfctl` shows it; before there is one, by the stages.
-    const byStages = (number - 1 + (of > 0 ? done / of : 0)) / Math.max(1, stages);
+    const byStages = (stage - 1 + (of > 0 ? done / of : 0)) / Math.max(1, stages);
     this.share = Math.max(this.share, Math.min(0.99, etaSeconds > 0 ? seconds / (seconds + etaSeconds) : this.share > 0 ? 0 : byStages));
-    this.seen = [...this.seen.filter((each) => each.number < number), { number, doing: stageWords(doing), done, of }];
-    return true;
+    return this.share;
   }
 }

@@ -144,7 +144,16 @@ struct PoseRun::Search {
   bool has_scene = false;           // enough photographs are posed
   protocol::PoseReportFile report;  // read by Commit
   Mutex mu;
-  std::optional<protocol::Posing> news ABSL_GUARDED_BY(mu);  // not reported yet
+  std::optional<protocol::Posing> news ABSL_GUARDED_BY(mu);    // not reported yet
+  protocol::Posing last ABSL_GUARDED_BY(mu);                   // line of the search
+  std::vector<protocol::Posing> finished ABSL_GUARDED_BY(mu);  // the last of each stage before
+
+  void Take(const protocol::Posing& posing) ABSL_LOCKS_EXCLUDED(mu) {
+    MutexLock lock(mu);
+    if (last.stage > 0 && posing.stage > last.stage) finished.push_back(last);
+    last = posing;
+    news = posing;
+  }
 };
 
 PoseRun::PoseRun(PartRunOptions options, PoseProgramOptions program, JobContext context,
@@ -195,12 +204,7 @@ void PoseRun::Pose() {
   Work(
       [task, program = program_, search = search_, stop = stop_.get_token()]() -> CallResult {
         const auto posed = SearchPosesInSandbox(
-            program, task,
-            [&](const protocol::Posing& posing) {
-              MutexLock lock(search->mu);
-              search->news = posing;
-            },
-            stop);
+            program, task, [&](const protocol::Posing& posing) { search->Take(posing); }, stop);
         search->has_scene = posed.value_or(false);
         return ToCallResult(posed.status());
       },
@@ -251,9 +255,11 @@ void PoseRun::Commit() {
 
 void PoseRun::TakeNews() {
   std::optional<protocol::Posing> news;
+  std::vector<protocol::Posing> finished;
   {
     MutexLock lock(search_->mu);
     news.swap(search_->news);
+    finished = search_->finished;
   }
   if (!news.has_value() || ending()) return;
   v1::PoseProgress* progress = report_.mutable_pose_progress();
@@ -262,9 +268,18 @@ void PoseRun::TakeNews() {
   progress->set_doing(news->doing);
   progress->set_done(news->done);
   progress->set_of(news->of);
+  progress->set_unit(news->unit);
   progress->set_seconds(news->seconds);
   progress->set_eta_seconds(news->eta_seconds);
   progress->set_matches_per_second(news->matches_per_second);
+  progress->clear_finished();
+  for (const protocol::Posing& each : finished) {
+    v1::PoseStage* stage = progress->add_finished();
+    stage->set_doing(each.doing);
+    stage->set_done(each.done);
+    stage->set_of(each.of);
+    stage->set_unit(each.unit);
+  }
   context_.progress_changed();
 }
 
