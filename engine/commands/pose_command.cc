@@ -59,7 +59,8 @@ class PoseProgressPrinter {
       fmt::print("{}", protocol::ToLine(protocol::Posing{
                            count(progress.stage), count(progress.n_stages), progress.doing,
                            count(progress.done), count(progress.of), std::string(progress.unit),
-                           seconds, progress.eta_seconds, progress.matches_per_second}));
+                           seconds, progress.eta_seconds, progress.matches_per_second,
+                           progress.sketch.points, progress.sketch.cameras}));
       std::fflush(stdout);
       return;
     }

@@ -197,6 +197,11 @@ std::vector<std::string> MapCommand(const ColmapTool& tool, const MapOptions& op
     command.insert(command.end(), {"--input_path", options.in, "--Mapper.fix_existing_images", "1",
                                    "--Mapper.max_extra_param", std::to_string(kMaxExtraParam)});
   }
+  if (!options.snapshots.empty()) {
+    command.insert(command.end(),
+                   {"--Mapper.snapshot_path", options.snapshots, "--Mapper.snapshot_images_freq",
+                    std::to_string(options.snapshot_every)});
+  }
   if (options.known_lenses) {
     command.insert(command.end(), {"--Mapper.ba_refine_focal_length", "0",
                                    "--Mapper.ba_refine_extra_params", "0"});

@@ -49,6 +49,9 @@ struct MapOptions {
   bool relaxed = false;       // accepts fewer points and smaller angles
   bool known_lenses = false;  // which stay as they are
   std::string in = {};        // a model to go on with, whose cameras stay; empty: a new one
+  // A folder for models of what is placed so far, one whenever so many more are; empty: none.
+  std::string snapshots = {};
+  int snapshot_every = 0;
 };
 inline constexpr int kMaxExtraParam = 100;  // of a lens in such a model; each parameter
 std::vector<std::string> MapCommand(const ColmapTool& tool, const MapOptions& options);

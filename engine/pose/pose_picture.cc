@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -129,50 +131,96 @@ std::pair<double, double> BoundsOfMost(std::vector<double> values) {
   return {values[cut], values[values.size() - 1 - cut]};
 }
 
+// Where the scene is in a square picture from above.
+class MapFromAbove {
+ public:
+  MapFromAbove(const PosedModel& model, double side, double margin) : side_(side) {
+    PoseVector up = UpOf(model);
+    if (Dot(up, up) < 0.5) up = {0, -1, 0};
+    std::tie(right_, front_) = PerpendicularAxes(up);
+    std::vector<double> xs, ys;
+    for (const ColmapPoint& point : model.points) {
+      xs.push_back(Dot(point.position, right_));
+      ys.push_back(Dot(point.position, front_));
+    }
+    auto [x0, x1] = BoundsOfMost(xs);
+    auto [y0, y1] = BoundsOfMost(ys);
+    for (const auto& [file, photo] : model.photos) {
+      const double x = Dot(photo.center, right_), y = Dot(photo.center, front_);
+      if (xs.empty()) x0 = x1 = x, y0 = y1 = y, xs.push_back(x);
+      x0 = std::min(x0, x), x1 = std::max(x1, x);
+      y0 = std::min(y0, y), y1 = std::max(y1, y);
+    }
+    const double extent = std::max({x1 - x0, y1 - y0, 1e-9});
+    scale_ = (side - 2 * margin) / extent;
+    left_ = (x0 + x1) / 2, middle_ = (y0 + y1) / 2;
+  }
+
+  // Pixels; NaN and far outside for what is no number.
+  std::pair<double, double> Place(const PoseVector& at) const {
+    return {side_ / 2.0 + (Dot(at, right_) - left_) * scale_,
+            side_ / 2.0 - (Dot(at, front_) - middle_) * scale_};
+  }
+  // The part of a direction across the picture, y down.
+  std::pair<double, double> Turn(const PoseVector& direction) const {
+    return {Dot(direction, right_), -Dot(direction, front_)};
+  }
+
+ private:
+  const double side_;
+  PoseVector right_{}, front_{};
+  double scale_ = 1, left_ = 0, middle_ = 0;
+};
+
 }  // namespace
 
 ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model) {
   constexpr int kSide = 1000, kMargin = 50;
   Canvas canvas(kSide);
   if (model.photos.empty()) return canvas.Take();
-  PoseVector up = UpOf(model);
-  if (Dot(up, up) < 0.5) up = {0, -1, 0};
-  const auto axes = PerpendicularAxes(up);
-  const PoseVector right = axes.first, front = axes.second;
-  std::vector<double> xs, ys;
+  const MapFromAbove map(model, kSide, kMargin);
   for (const ColmapPoint& point : model.points) {
-    xs.push_back(Dot(point.position, right));
-    ys.push_back(Dot(point.position, front));
-  }
-  auto [x0, x1] = BoundsOfMost(xs);
-  auto [y0, y1] = BoundsOfMost(ys);
-  for (const auto& [file, photo] : model.photos) {
-    const double x = Dot(photo.center, right), y = Dot(photo.center, front);
-    if (xs.empty()) x0 = x1 = x, y0 = y1 = y, xs.push_back(x);
-    x0 = std::min(x0, x), x1 = std::max(x1, x);
-    y0 = std::min(y0, y), y1 = std::max(y1, y);
-  }
-  const double extent = std::max({x1 - x0, y1 - y0, 1e-9});
-  const double scale = (kSide - 2 * kMargin) / extent;
-  const double left = (x0 + x1) / 2, middle = (y0 + y1) / 2;
-  const auto place = [&](const PoseVector& at) {
-    return std::pair<double, double>{kSide / 2.0 + (Dot(at, right) - left) * scale,
-                                     kSide / 2.0 - (Dot(at, front) - middle) * scale};
-  };
-  for (const ColmapPoint& point : model.points) {
-    const auto [x, y] = place(point.position);
+    const auto [x, y] = map.Place(point.position);
     canvas.Dot(x, y, point.color);
   }
   std::vector<MappedCamera> cameras;
   for (size_t i = 0; i < report.photos.size(); ++i) {
     const auto found = model.photos.find(report.photos[i].file);
     if (found == model.photos.end()) continue;
-    const auto [x, y] = place(found->second.center);
-    const PoseVector& forward = found->second.axes[2];
-    cameras.push_back({static_cast<int>(i) + 1, x, y, Dot(forward, right), -Dot(forward, front)});
+    const auto [x, y] = map.Place(found->second.center);
+    const auto [forward_x, forward_y] = map.Turn(found->second.axes[2]);
+    cameras.push_back({static_cast<int>(i) + 1, x, y, forward_x, forward_y});
   }
   DrawCameras(cameras, &canvas);
   return canvas.Take();
+}
+
+PoseSketch SketchFromAbove(const PosedModel& model) {
+  constexpr double kSide = 256, kMargin = 12;
+  constexpr size_t kMaxPoints = 300, kMaxCameras = 200;
+  PoseSketch sketch;
+  if (model.photos.empty()) return sketch;
+  const MapFromAbove map(model, kSide, kMargin);
+  const auto add = [&](const PoseVector& at, std::string* bytes) {
+    const auto [x, y] = map.Place(at);
+    if (!(x >= 0 && y >= 0 && x < kSide && y < kSide)) return false;  // NaN, too
+    bytes->push_back(static_cast<char>(static_cast<uint8_t>(x)));
+    bytes->push_back(static_cast<char>(static_cast<uint8_t>(y)));
+    return true;
+  };
+  const size_t every = model.points.size() / kMaxPoints + 1;
+  for (size_t i = 0; i < model.points.size(); i += every) {
+    add(model.points[i].position, &sketch.points);
+  }
+  for (const auto& [file, photo] : model.photos) {
+    if (sketch.cameras.size() == 3 * kMaxCameras) break;
+    if (!add(photo.center, &sketch.cameras)) continue;
+    const auto [x, y] = map.Turn(photo.axes[2]);
+    const double turn = std::atan2(y, x) / (2 * std::numbers::pi);
+    const double byte = std::isfinite(turn) ? std::floor((turn + 1) * 256 + 0.5) : 0;
+    sketch.cameras.push_back(static_cast<char>(static_cast<uint8_t>(static_cast<int>(byte) % 256)));
+  }
+  return sketch;
 }
 
 }  // namespace nerf

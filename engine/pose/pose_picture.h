@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/pose/pose_progress.h"
 #include "engine/pose/pose_report.h"
 #include "engine/pose/posed_model.h"
 #include "engine/scene/image.h"
@@ -9,5 +10,8 @@ namespace nerf {
 // The scene from above: its points, and the cameras as wedges that open in viewing direction, with
 // their numbers in PosedListText where there is room. A square picture; blank if nothing is posed.
 ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model);
+
+// The same in about a kilobyte: some of the points, and the first 200 cameras.
+PoseSketch SketchFromAbove(const PosedModel& model);
 
 }  // namespace nerf

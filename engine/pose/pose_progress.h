@@ -3,12 +3,19 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
 #include "engine/pose/pose_eta.h"
 
 namespace nerf {
+
+// Points and cameras from above, in a square, as bytes: 0 to 255 from left and from above.
+struct PoseSketch {
+  std::string points;   // x and y of each
+  std::string cameras;  // x, y and viewing direction of each: 256 is a whole turn, 64 looks down
+};
 
 // How far a search for poses is.
 struct PoseProgress {
@@ -21,6 +28,7 @@ struct PoseProgress {
   // Of the last stage that matched pairs of photographs, as far as it is: features of one
   // photograph that were looked up in another; 0 before.
   double matches_per_second = 0;
+  PoseSketch sketch;  // of what was placed last; empty before
 };
 
 // "6/7 placing cameras".
@@ -48,6 +56,8 @@ class PoseStages {
   void AdvanceTo(double share);
   // The current stage has ended with so many done; Begin ends the one before with all of them.
   void End(int done);
+  // Shows what is placed, from now on.
+  void Show(PoseSketch sketch) { current_.sketch = std::move(sketch); }
   // Seconds that stages are expected to take, by those before.
   double Expected(const std::vector<PlannedStage>& stages) const { return eta_.Expected(stages); }
   // Reports again what was reported last.

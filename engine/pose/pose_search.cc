@@ -24,6 +24,7 @@
 #include "engine/pose/panorama_rig.h"
 #include "engine/pose/pose_costs.h"
 #include "engine/pose/pose_files.h"
+#include "engine/pose/pose_picture.h"
 #include "engine/pose/work_folder.h"
 #include "engine/scene/colmap_model.h"
 #include "engine/scene/image_io.h"
@@ -60,6 +61,9 @@ int StagesOf(const Effort& effort) { return effort.new_features ? 4 : 3; }
 constexpr int kCoarseStages = 2;  // features, their matches
 constexpr char kFewDatabase[] = "few.db";
 constexpr size_t kCoarsePairsPerList = 1024;
+// Of what is placed while the mapper works, for people. A larger model takes seconds to read.
+constexpr int kSnapshots = 12;
+constexpr size_t kMaxSnapshotPhotos = 1000;
 
 class PoseSearch {
  public:
@@ -281,13 +285,23 @@ class PoseSearch {
     if (matches->pairs.empty()) return absl::OkStatus();
     const std::string models = work_ / absl::StrCat("models_", number);
     NERF_RETURN_IF_ERROR(MakeFolder(models));
-    const MapOptions map{database_,      images(),       models, runner_.threads(),
-                         effort.relaxed, HasPanoramas(), ""};
+    MapOptions map{database_,      images(),       models, runner_.threads(),
+                   effort.relaxed, HasPanoramas(), ""};
+    if (CountUsed() <= kMaxSnapshotPhotos) {
+      map.snapshots = work_ / absl::StrCat("snapshots_", number);
+      map.snapshot_every = std::max(2, static_cast<int>(CountUsed()) / kSnapshots);
+      NERF_RETURN_IF_ERROR(MakeFolder(map.snapshots));
+    }
     stages_.Begin("placing cameras", unit(), static_cast<int>(CountUsed()), PlaceCost(CountUsed()),
                   {RefineCost(CountUsed())});
-    NERF_ASSIGN_OR_RETURN(
-        const ChildProcessEnd end,
-        runner_.Run(ColmapStage::kMap, MapCommand(tool_, map), 0, static_cast<int>(CountUsed())));
+    NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end,
+                          runner_.Run(MapCommand(tool_, map), [&](std::string_view line) {
+                            const auto progress = ParseProgress(ColmapStage::kMap, line);
+                            if (!progress.has_value()) return;
+                            if (!map.snapshots.empty()) ShowNewest(map.snapshots);
+                            stages_.Advance(progress->done, static_cast<int>(CountUsed()));
+                          }));
+    if (!map.snapshots.empty()) ShowNewest(map.snapshots);
     if (!FoundNoModel(end)) {
       NERF_RETURN_IF_ERROR(FailureOf("colmap", StageName(ColmapStage::kMap), end));
     }
@@ -301,6 +315,23 @@ class PoseSearch {
     }
     stages_.End(groups->empty() ? 0 : static_cast<int>(groups->front().size()));
     return absl::OkStatus();
+  }
+
+  // Shows the newest model of a folder that the mapper has written whole, and removes it and older
+  // ones.
+  void ShowNewest(const std::string& folder) {
+    std::error_code error;
+    std::vector<std::pair<fs::file_time_type, fs::path>> found;
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      found.emplace_back(it->last_write_time(error), it->path());
+    }
+    std::sort(found.rbegin(), found.rend());
+    for (size_t i = 0; i < found.size(); ++i) {
+      const absl::StatusOr<PosedModel> model = ReadPosedModel(found[i].second.string());
+      if (!model.ok()) continue;  // still being written
+      stages_.Show(SketchFromAbove(*model));
+      for (; i < found.size(); ++i) fs::remove_all(found[i].second, error);
+    }
   }
 
   // Why there is another effort; empty in the first one.

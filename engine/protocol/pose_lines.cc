@@ -1,5 +1,9 @@
 #include "engine/protocol/pose_lines.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "common/status_macros.h"
 #include "engine/protocol/failed_line.h"
 #include "engine/protocol/json.h"
@@ -7,6 +11,14 @@
 
 namespace nerf::protocol {
 namespace {
+
+// Empty if it is anything but pairs of hex digits.
+std::string HexDigits(std::string text) {
+  const bool is_hex = text.size() % 2 == 0 && std::all_of(text.begin(), text.end(), [](char c) {
+                        return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+                      });
+  return is_hex ? text : "";
+}
 
 Posing ReadPosing(KeyReader& reader) {
   return {reader.Count("stage", Need::kRequired),
@@ -17,7 +29,9 @@ Posing ReadPosing(KeyReader& reader) {
           reader.Text("unit", Need::kOptional),
           reader.Number("seconds", Need::kOptional).value_or(0),
           reader.Number("eta_seconds", Need::kOptional).value_or(0),
-          reader.Number("matches_per_second", Need::kOptional).value_or(0)};
+          reader.Number("matches_per_second", Need::kOptional).value_or(0),
+          absl::HexStringToBytes(HexDigits(reader.Text("points", Need::kOptional))),
+          absl::HexStringToBytes(HexDigits(reader.Text("cameras", Need::kOptional)))};
 }
 
 }  // namespace
@@ -36,6 +50,8 @@ std::string ToLine(const Posing& posing) {
   if (posing.matches_per_second > 0) {
     line["matches_per_second"] = JsonNumber(posing.matches_per_second);
   }
+  if (!posing.points.empty()) line["points"] = absl::BytesToHexString(posing.points);
+  if (!posing.cameras.empty()) line["cameras"] = absl::BytesToHexString(posing.cameras);
   return JsonLine(line);
 }
 

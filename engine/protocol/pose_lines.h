@@ -20,8 +20,9 @@ struct Posing {
   uint32_t done = 0, of = 0;  // of 0: not known
   std::string unit;           // what they count: "photographs"
   double seconds = 0;
-  double eta_seconds = 0;         // 0: not known
-  double matches_per_second = 0;  // 0 before the first
+  double eta_seconds = 0;                 // 0: not known
+  double matches_per_second = 0;          // 0 before the first
+  std::string points = {}, cameras = {};  // as PoseSketch has them
 
   bool operator==(const Posing&) const = default;
 };

@@ -38,7 +38,8 @@ FLAGS = {
                "Mapper.abs_pose_min_inlier_ratio", "Mapper.max_reg_trials",
                "Mapper.ba_refine_focal_length",
                "Mapper.ba_refine_extra_params", "Mapper.fix_existing_images",
-               "Mapper.max_extra_param", "input_path"],
+               "Mapper.max_extra_param", "input_path", "Mapper.snapshot_path",
+               "Mapper.snapshot_images_freq"],
     "point_triangulator": ["database_path", "image_path", "input_path", "output_path"],
     "rig_bundle_adjuster": [
         "input_path", "output_path", "rig_config_path", "estimate_rig_relative_poses",
@@ -247,6 +248,9 @@ def map_cameras(flags):
         for j in range(len(model)):
             say(("Registering image #%d (num_reg_frames=%d)" if NEW else "Registering image #%d (%d)") % (j + 1, j + 1))
             say("  => Image sees 100 / 1000 points")
+            if (j + 1) % int(flags.get("Mapper.snapshot_images_freq", MAX_ID)) == 0:
+                write_model("%s/%d%d" % (flags["Mapper.snapshot_path"], i, j), model[:j + 1],
+                            sorted({camera for _, camera in model}))
         write_model("%s/%d" % (flags["output_path"], i), model, sorted({camera for _, camera in model}))
 
 

@@ -37,7 +37,7 @@ const transforms = (...frames) => JSON.stringify({ frames });
 async function run() {
   const module = join(folder, "lib.mjs");
   writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "remaining.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, countWords, SearchShare, stageWords, Remaining, displayNameOf, fileStem, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, countWords, sketchPaths, SearchShare, stageWords, Remaining, displayNameOf, fileStem, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -287,6 +287,13 @@ async function run() {
     assert.equal(at(1, 1, 9), 0.25);
     assert.equal(at(2, 1, 0), 0);
     assert.deepEqual([["photographs", 50], ["iterations", 100], ["frames", 0]].map(([unit, of]) => countWords({ done: 48, of, unit })), ["48 of 50", "", ""]);
+  });
+
+  await step("what is placed so far becomes dots, and wedges that open as cameras look", async () => {
+    assert.deepEqual(sketchPaths({ points: new Uint8Array([1, 2, 255, 0, 7]), cameras: new Uint8Array([10, 20, 0, 30, 40, 64, 9]) }), {
+      points: "M1 2h0M255 0h0",
+      cameras: "M10 20l11.0 4.0l0.0 -8.0zM30 40l-4.0 11.0l8.0 -0.0z",
+    });
   });
 
   await step("one bar goes over all stages of a search for cameras, and never back", async () => {

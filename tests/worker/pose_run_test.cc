@@ -46,7 +46,7 @@ echo '{"event":"posing","stage":5,"stages":7,"doing":"matching","done":1,"of":2}
 printf '%s' '{"event":"posing","stage":5,"stages":7,"doing":"matching",'
 echo '"done":2,"of":2,"unit":"photographs"}'
 printf '%s' '{"event":"posing","stage":6,"stages":7,"doing":"placing cameras",'
-echo '"done":1,"of":2,"unit":"photographs","seconds":3.5,"eta_seconds":20,"matches_per_second":1e5}'
+echo '"done":1,"of":2,"unit":"photographs","seconds":3.5,"eta_seconds":20,"matches_per_second":1e5,"points":"0aff","cameras":"010240"}'
 mkdir -p "$out/images" "$out/sparse/0"
 echo upright a > "$out/images/a.jpg"
 echo upright b > "$out/images/b.jpg"
@@ -140,6 +140,8 @@ TEST_F(PoseRunTest, PosesTheFetchedPhotographsAndCommitsTheDataSet) {
   EXPECT_EQ(server_.last_report()->pose_progress().finished(0).doing(), "matching");
   EXPECT_EQ(server_.last_report()->pose_progress().finished(0).done(), 2u) << "its last line";
   EXPECT_EQ(server_.last_report()->pose_progress().finished(0).unit(), "photographs");
+  EXPECT_EQ(server_.last_report()->pose_progress().sketch().points(), "\x0a\xff");
+  EXPECT_EQ(server_.last_report()->pose_progress().sketch().cameras(), "\x01\x02\x40");
   EXPECT_EQ(server_.last_report()->pose_progress().eta_seconds(), 20);
   EXPECT_EQ(server_.last_report()->pose_progress().matches_per_second(), 1e5);
   AcknowledgeEnd();

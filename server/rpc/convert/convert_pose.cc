@@ -26,6 +26,7 @@ constexpr uint32_t kDefaultFilmFrames = 120;
 // Of what a worker reports.
 constexpr int kMaxReportTexts = 100;
 constexpr size_t kMaxReportTextLength = 1024, kMaxDoingLength = 128, kMaxUnitLength = 32;
+constexpr size_t kMaxSketchBytes = 600;
 constexpr int kMaxStages = 32;  // a search has up to 15
 
 void AddTexts(const google::protobuf::RepeatedPtrField<std::string>& texts,
@@ -83,6 +84,10 @@ absl::StatusOr<internal::JobProgress> PoseProgressOf(const v1::JobReport& report
   pose.set_done(reported.done());
   pose.set_of(reported.of());
   pose.set_unit(Cut(reported.unit(), kMaxUnitLength));
+  if (reported.has_sketch()) {
+    pose.mutable_sketch()->set_points(reported.sketch().points().substr(0, kMaxSketchBytes));
+    pose.mutable_sketch()->set_cameras(reported.sketch().cameras().substr(0, kMaxSketchBytes));
+  }
   for (const v1::PoseStage& stage : reported.finished()) {
     if (pose.finished_size() == kMaxStages) break;
     v1::PoseStage& finished = *pose.add_finished();

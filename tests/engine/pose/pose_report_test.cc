@@ -93,6 +93,26 @@ TEST_F(PoseReportTest, CamerasThatLookDownAreDots) {
   }
 }
 
+// As above, 256 pixels with a margin of 12.
+TEST_F(PoseReportTest, SketchHasPlacesAndDirectionsInBytes) {
+  Add("a.jpg", 0, 0);
+  Add("b.jpg", 10, 0);
+  Add("c.jpg", 5, 5);
+  model_.points.resize(1000);
+  for (ColmapPoint& point : model_.points) point.position = {5, 0, 0};
+  const PoseSketch sketch = SketchFromAbove(model_);
+  EXPECT_EQ(sketch.points.size(), 2u * 250);
+  ASSERT_EQ(sketch.cameras.size(), 9u);
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(sketch.cameras[i]); };
+  EXPECT_EQ(byte(0), 186);
+  EXPECT_EQ(byte(1), 244);
+  EXPECT_EQ(byte(2), 192) << "to the top, as the wedge opens";
+  EXPECT_EQ(byte(4), 12);
+  model_.photos["d.jpg"].center = {std::nan(""), 1, 1e300};
+  EXPECT_LE(SketchFromAbove(model_).cameras.size(), 12u);
+  EXPECT_EQ(SketchFromAbove({}).cameras, "");
+}
+
 // NaN, infinite and huge positions, as of a hostile model, are drawn outside or not at all.
 TEST_F(PoseReportTest, PositionsThatAreNoNumbersDoNoHarm) {
   Add("a.jpg", 0, 0);

@@ -202,6 +202,17 @@ TEST_F(PoseSearchTest, EachStageCountsPhotographs) {
   EXPECT_THAT(texts_, testing::Contains(HasSubstr("7/7 refining cameras: 1 of 100 iterations")));
 }
 
+TEST_F(PoseSearchTest, WhatIsPlacedIsShownBeforeAllIs) {
+  std::set<size_t> n_cameras;
+  options_.on_progress = [&](const PoseProgress& progress) {
+    if (progress.doing == "placing cameras") n_cameras.insert(progress.sketch.cameras.size() / 3);
+  };
+  ASSERT_THAT(Search(), IsOk());
+  EXPECT_EQ(*n_cameras.begin(), 0u);
+  EXPECT_EQ(*n_cameras.rbegin(), 10u);
+  EXPECT_THAT(LeftBehind(), ElementsAre("out"));
+}
+
 // Two efforts fail to pose enough of the photographs; the numbers go on.
 TEST_F(PoseSearchTest, HarderEffortsAddStagesAndSayWhy) {
   Set("FAKE_COLMAP_APART", "p3.jpg,p4.jpg,p5.jpg");

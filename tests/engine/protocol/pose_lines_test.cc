@@ -14,6 +14,13 @@ TEST(PoseLinesTest, ProgressAndToolsComeBack) {
   EXPECT_EQ(std::get<Posing>(ParsePoseLine(ToLine(posing))), posing);
   const Posing without_end{1, 7, "reading", 12, 0, "", 0};
   EXPECT_EQ(std::get<Posing>(ParsePoseLine(ToLine(without_end))), without_end);
+  Posing placed{6, 7, "placing cameras", 12, 50, "", 3, 0, 0};
+  placed.points = std::string("\0\xff", 2);
+  placed.cameras = "abc";
+  EXPECT_EQ(std::get<Posing>(ParsePoseLine(ToLine(placed))), placed);
+  const auto wrong = ParsePoseLine(
+      R"({"event":"posing","stage":6,"stages":7,"doing":"x","seconds":1,"points":"abc"})");
+  EXPECT_EQ(std::get<Posing>(wrong).points, "") << "no hex digits in pairs";
   const PoseTools tools{"3.8", ""};
   EXPECT_EQ(std::get<PoseTools>(ParsePoseLine(ToLine(tools))), tools);
 }

@@ -421,6 +421,7 @@ TEST_F(PoseTrainingCallTest, TrainingWaitsForThePoseJobAndSaysHowFarThatIs) {
   report.mutable_pose_progress()->set_done(12);
   report.mutable_pose_progress()->set_of(50);
   report.mutable_pose_progress()->set_unit("photographs");
+  report.mutable_pose_progress()->mutable_sketch()->set_points(std::string(5000, 'p'));
   for (int i = 0; i < 40; ++i) {
     v1::PoseStage* stage = report.mutable_pose_progress()->add_finished();
     stage->set_doing(std::string(1000, 'x'));
@@ -433,6 +434,7 @@ TEST_F(PoseTrainingCallTest, TrainingWaitsForThePoseJobAndSaysHowFarThatIs) {
   EXPECT_EQ(server_.GetJob(created->name()).wait().message(),
             "pose job fox is RUNNING: 6/7 placing cameras: 12 of 50 photographs, about 90 s left");
   EXPECT_EQ(Get().pose_status().progress().unit(), "photographs");
+  EXPECT_EQ(Get().pose_status().progress().sketch().points().size(), 600u);
   EXPECT_EQ(Get().pose_status().progress().finished_size(), 32) << "bounded, whoever reports";
   EXPECT_EQ(Get().pose_status().progress().finished(31).doing().size(), 128u);
   EXPECT_EQ(Get().pose_status().progress().eta_seconds(), 90);

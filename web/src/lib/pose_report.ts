@@ -1,5 +1,5 @@
 // What a pose job says: its stages, and its report photograph by photograph.
-import type { PoseProgress, PoseStage } from "../gen/nerf/v1/pose_job_pb";
+import type { PoseProgress, PoseSketch, PoseStage } from "../gen/nerf/v1/pose_job_pb";
 import { count } from "./format";
 
 export interface ReportedPhoto {
@@ -41,6 +41,20 @@ export const stageWords = (doing: string) => plain.reduce((text, [from, to]) => 
 
 // "12 of 50": what a person counts; empty where a stage counts something else.
 export const countWords = ({ done, of, unit }: Pick<PoseStage, "done" | "of" | "unit">) => (of > 0 && ["photographs", "frames", "views"].includes(unit) ? `${count(done)} of ${count(of)}` : "");
+
+// What is placed so far, as paths in a square of 256: dots of points, wedges that open as cameras look.
+export function sketchPaths({ points, cameras }: Pick<PoseSketch, "points" | "cameras">): { points: string; cameras: string } {
+  const [length, halfWidth] = [11, 4];
+  const paths = { points: "", cameras: "" };
+  for (let i = 0; i + 1 < points.length; i += 2) paths.points += `M${points[i]} ${points[i + 1]}h0`;
+  for (let i = 0; i + 2 < cameras.length; i += 3) {
+    const angle = (cameras[i + 2]! * 2 * Math.PI) / 256;
+    const [x, y] = [length * Math.cos(angle), length * Math.sin(angle)];
+    const [u, v] = [(-y * halfWidth) / length, (x * halfWidth) / length];
+    paths.cameras += `M${cameras[i]} ${cameras[i + 1]}l${(x + u).toFixed(1)} ${(y + v).toFixed(1)}l${(-2 * u).toFixed(1)} ${(-2 * v).toFixed(1)}z`;
+  }
+  return paths;
+}
 
 // How much of the whole search is done; a later attempt begins anew.
 export class SearchShare {

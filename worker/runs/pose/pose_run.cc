@@ -272,6 +272,10 @@ void PoseRun::TakeNews() {
   progress->set_seconds(news->seconds);
   progress->set_eta_seconds(news->eta_seconds);
   progress->set_matches_per_second(news->matches_per_second);
+  if (!news->cameras.empty()) {
+    progress->mutable_sketch()->set_points(news->points);
+    progress->mutable_sketch()->set_cameras(news->cameras);
+  }
   progress->clear_finished();
   for (const protocol::Posing& each : finished) {
     v1::PoseStage* stage = progress->add_finished();
