@@ -20,6 +20,7 @@
 #include "common/local_server.h"
 #include "common/logging.h"
 #include "common/rpc/channel.h"
+#include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "server/main/free_port.h"
 #include "server/metrics/metrics_text.h"
@@ -161,6 +162,16 @@ ListenAddress Numeric(ListenAddress address) {
   return address;
 }
 
+// How a person on this machine opens the page; empty where it is for others, too.
+std::string OpenCommand(const ServerFlags& flags, const Server& server) {
+  if (!IsLoopbackAddress(flags.web_listen)) return "";
+  ListenAddress grpc = *ParseListenAddress("--listen", flags.listen);
+  if (!grpc.is_unix) grpc.port = server.rpc->port();
+  const std::string address = ConnectAddress(grpc);
+  if (address == ServerFlags().listen) return "nerfctl open";
+  return fmt::format("nerfctl --server {} open", ShellWord(address));
+}
+
 absl::Status ServeWeb(const ServerFlags& flags, Server* server) {
   if (flags.web_listen.empty()) return absl::OkStatus();
   ListenAddress address = Numeric(*ParseListenAddress("--web-listen", flags.web_listen));
@@ -169,6 +180,7 @@ absl::Status ServeWeb(const ServerFlags& flags, Server* server) {
   options.host = address.host;
   options.port = address.port;
   options.tls = flags.tls;
+  options.open_command = OpenCommand(flags, *server);
   options.check_token = [server](std::string_view authorization) {
     return server->rpc->CheckToken(authorization);
   };

@@ -60,6 +60,13 @@ std::unique_ptr<HttpHandler> WebRouter::Route(HttpExchange* exchange, HttpHeader
       return MakeDownloadHandler(*blob, exchange, &upstream_);
     }
   }
+  if (head.path == "/open-command" && !open_command_.empty() && !verdict.is_link) {
+    if (!IsRead(head.method)) return NotAllowed("GET, HEAD", exchange);
+    return FixedHandler(HttpResponse{.headers = {{"Content-Type", "text/plain; charset=utf-8"},
+                                                 {"Cache-Control", "no-store"}},
+                                     .body = open_command_},
+                        exchange);
+  }
   std::optional<HttpResponse> file = StaticResponse(head);
   if (file.has_value() && !IsRead(head.method)) return NotAllowed("GET, HEAD", exchange);
   if (file.has_value()) return FixedHandler(*std::move(file), exchange);

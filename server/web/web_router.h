@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "server/web/http_exchange.h"
 #include "server/web/request_guard.h"
@@ -13,13 +15,18 @@ namespace nerf {
 //   POST       /{package.Service}/{Method}   calls, in Connect's protocol or gRPC-Web
 //   HEAD PATCH /uploads/{uuid}/blobs/...     uploads (tus)
 //   GET HEAD   /blobs/{sha256}/{size}        downloads
+//   GET HEAD   /open-command                 how to open the page with a token on this machine
 //   GET HEAD   everything else               the page
-// All but the page need a token.
-// Arguments of the constructor outlive it.
+// All but the last two need a token.
+// Pointers of the constructor outlive it.
 class WebRouter final : public HttpRouter {
  public:
-  WebRouter(const RequestGuard* guard, const WebLimits* limits, Upstream* upstream)
-      : guard_(*guard), limits_(*limits), upstream_(*upstream) {}
+  WebRouter(const RequestGuard* guard, const WebLimits* limits, Upstream* upstream,
+            std::string open_command)
+      : guard_(*guard),
+        limits_(*limits),
+        upstream_(*upstream),
+        open_command_(std::move(open_command)) {}
 
   std::unique_ptr<HttpHandler> Route(HttpExchange* exchange, HttpHeaders* headers) const override;
 
@@ -29,6 +36,7 @@ class WebRouter final : public HttpRouter {
   const RequestGuard& guard_;
   const WebLimits& limits_;
   Upstream& upstream_;
+  const std::string open_command_;
 };
 
 }  // namespace nerf

@@ -25,7 +25,7 @@ class WebServer::Impl {
                 &router_, clock),
         upstream_(std::move(channel),
                   [this](std::function<void()> work) { server_.Post(std::move(work)); }),
-        router_(&guard_, &options_.limits, &upstream_) {}
+        router_(&guard_, &options_.limits, &upstream_, options_.open_command) {}
 
   // Connections and calls end before what they use.
   ~Impl() { server_.Shutdown(absl::ZeroDuration()); }

@@ -27,6 +27,8 @@ struct WebServerOptions {
   std::vector<Origin> allowed_origins;
   TlsFiles tls;  // with files, HTTPS; without, HTTP
   WebLimits limits;
+  // The command that opens the page with a token on this machine; empty: it is not told.
+  std::string open_command = {};
   // See HttpServerOptions. Requests whose token it refuses reach no service.
   std::function<absl::Status(std::string_view authorization)> check_token = {};
 };

@@ -122,6 +122,7 @@ async function run() {
       await theirs.goto(line.url);
       await theirs.getByRole("heading", { name: "This server asks for a token" }).waitFor({ timeout: 20_000 });
       assert.equal(await theirs.getByRole("alert").count(), 0);
+      await theirs.getByText(`nerfctl --server ${nerfd.ports.grpc} open`, { exact: true }).waitFor();
       await theirs.getByLabel("Token").fill("abc");
       await theirs.getByRole("button", { name: "Open" }).click();
       await theirs.getByRole("alert").filter({ hasText: "The token is unknown or was revoked." }).waitFor({ timeout: 20_000 });
@@ -129,6 +130,49 @@ async function run() {
       await theirs.getByLabel("Token").fill(nerfd.token);
       await theirs.getByRole("button", { name: "Open" }).click();
       await theirs.getByRole("heading", { name: "No jobs yet" }).waitFor({ timeout: 20_000 });
+    } finally {
+      await visitor.close();
+    }
+  });
+
+  await step("a browser that had the link is remembered, by a token of an editor for it alone, until it is forgotten", async () => {
+    const visitor = await browser.newContext();
+    const made = async () => ((await nerfd.call("AdminService/ListTokens")).tokens ?? []).filter(({ displayName }) => displayName === "a browser on this computer");
+    const nBefore = (await made()).length;
+    const opens = async (to) => {
+      const tab = await visitor.newPage();
+      await tab.goto(to);
+      return tab;
+    };
+    try {
+      for (const i of [1, 2]) {
+        const tab = await opens(`${line.url}#token=${nerfd.token}`);
+        await waitFor("its token", () => tab.evaluate(() => sessionStorage.getItem("nerfd-token-is-new") === null && localStorage.getItem("nerfd-remembered")));
+        await waitFor(`link ${i} leaves one token`, async () => (await made()).length === nBefore + 1);
+        await tab.close();
+      }
+      const token = (await made()).at(-1);
+      assert.equal(token.role, "EDITOR");
+      const days = (Date.parse(token.expireTime) - Date.now()) / 86_400_000;
+      assert.ok(days > 29 && days <= 30, `${days} days`);
+      assert.deepEqual(await visitor.cookies(), [], "nothing is sent to other ports");
+      const later = await opens(line.url);
+      await later.getByRole("heading", { name: "No jobs yet" }).waitFor({ timeout: 20_000 });
+      assert.ok(!(await later.evaluate(() => Object.values({ ...localStorage, ...sessionStorage }).join())).includes(nerfd.token), "the link's token stays with its tab");
+      // The same page of another port is another origin.
+      const other = await opens(nerfd.url);
+      await other.getByRole("heading", { name: "This server asks for a token" }).waitFor({ timeout: 20_000 });
+      await later.goto(`${line.url}#/workers`);
+      await later.getByRole("button", { name: "Forget this browser" }).click();
+      await later.getByRole("heading", { name: "This server asks for a token" }).waitFor({ timeout: 20_000 });
+      const again = await opens(`${line.url}#token=${nerfd.token}`);
+      await waitFor("another token", () => again.evaluate(() => localStorage.getItem("nerfd-remembered")));
+      await again.close();
+      const { name } = (await made()).at(-1);
+      await nerfd.call("AdminService/DeleteToken", { name });
+      const revoked = await opens(line.url);
+      await revoked.getByText("The token is unknown or was revoked.").waitFor({ timeout: 20_000 });
+      assert.equal(await revoked.evaluate(() => localStorage.getItem("nerfd-remembered")), null);
     } finally {
       await visitor.close();
     }

@@ -72,6 +72,24 @@ TEST_F(WebServerTest, UnaryCallsInJson) {
   EXPECT_EQ(json["attempt"], 0);
 }
 
+TEST_F(WebServerTest, OpenCommandIsToldWithoutATokenButToNoOtherSite) {
+  const auto ask = [this](const std::string& headers) {
+    return Ask(HttpRequest("GET", "/open-command", headers, ""));
+  };
+  EXPECT_EQ(ask("").status, 404) << "unless the server says one";
+  options_.open_command = "nerfctl open";
+  Serve();
+  EXPECT_EQ(ask("").body, "nerfctl open");
+  EXPECT_EQ(ask("").headers.at("content-type"), "text/plain; charset=utf-8");
+  EXPECT_EQ(ask("Origin: https://evil.example.com\r\n").status, 403);
+  EXPECT_EQ(ask("Sec-Fetch-Site: cross-site\r\n").status, 403);
+  EXPECT_EQ(ask("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n"
+                "Sec-Fetch-Dest: document\r\n")
+                .status,
+            404);
+  EXPECT_EQ(Ask(HttpRequest("POST", "/open-command", "", "")).status, 405);
+}
+
 TEST_F(WebServerTest, UnaryCallsInBinary) {
   const std::string job = CreateJob();
   v1::GetJobRequest request;

@@ -13,7 +13,7 @@ import { ErrorInfoSchema, BadRequestSchema } from "../gen/google/rpc/error_detai
 import { connection } from "./connection.svelte";
 import { urlNameOf } from "./format";
 import { blobPrefix, blobPrefixOf, parent } from "./project";
-import { access, bearer } from "./token.svelte";
+import { access, bearer, noteRefused } from "./token.svelte";
 
 export const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
 
@@ -53,6 +53,7 @@ export const quick = { timeoutMs: 30_000 };
 export function noteDenied(error: unknown) {
   if (!(error instanceof ConnectError) || error.code !== Code.Unauthenticated) return;
   access.isDenied = true;
+  noteRefused();
   access.reason = reasonOf(error);
 }
 

@@ -1,11 +1,28 @@
 // The bearer token that the server asks for. It comes in the fragment of the link that nerfd prints (#token=...), which browsers
-// send to nobody, or is typed in, and lives as long as the tab.
+// send to nobody, or is typed in, and lives as long as the tab. On this computer the browser remembers one of its own (remember.ts).
+// It lies in storage that pages of this origin alone can read. A cookie would reach every port of the host, so other users' servers,
+// and would be shown by links and forms of other sites.
+import { isLoopback } from "./format";
+
 const key = "nerfd-token";
+const newKey = "nerfd-token-is-new";
+const rememberedKey = "nerfd-remembered";
 const form = /^[\w.~+/-]+=*$/;
+
+export interface Remembered {
+  name: string; // tokens/{token} that was made for this browser; empty if it is the link's own
+  secret: string;
+  expires: number; // ms; 0: never
+}
+
+function enterNew(token: string) {
+  sessionStorage.setItem(key, token);
+  sessionStorage.setItem(newKey, "1");
+}
 
 const inFragment = /^#token=(.*)$/.exec(location.hash);
 if (inFragment && form.test(inFragment[1]!)) {
-  sessionStorage.setItem(key, inFragment[1]!);
+  enterNew(inFragment[1]!);
   history.replaceState(null, "", location.pathname + location.search);
 }
 
@@ -24,11 +41,40 @@ export const role = $state({ mayEdit: true });
 
 export function enter(token: string): boolean {
   if (!form.test(token.trim())) return false;
-  sessionStorage.setItem(key, token.trim());
+  enterNew(token.trim());
   return true;
 }
 
+export function remembered(): Remembered | null {
+  try {
+    const kept = JSON.parse(localStorage.getItem(rememberedKey) ?? "null") as Remembered | null;
+    return kept && form.test(kept.secret) && !(kept.expires > 0 && kept.expires <= Date.now()) ? kept : null;
+  } catch {
+    return null;
+  }
+}
+
+// null forgets it.
+export function keepRemembered(kept: Remembered | null) {
+  if (kept) localStorage.setItem(rememberedKey, JSON.stringify(kept));
+  else localStorage.removeItem(rememberedKey);
+}
+
+// The token in use was refused.
+export function noteRefused() {
+  if (!shareToken && sessionStorage.getItem(key) === null) keepRemembered(null);
+}
+
+// The token that the tab was opened with, once: the first call after that gets it. Empty where browsers are not remembered.
+export function takeNew(): string {
+  const isNew = sessionStorage.getItem(newKey) !== null && !shareToken && isLoopback(location.hostname);
+  sessionStorage.removeItem(newKey);
+  return isNew ? (sessionStorage.getItem(key) ?? "") : "";
+}
+
+export const forgetTab = () => sessionStorage.removeItem(key);
+
 export function bearer(): Record<string, string> {
-  const token = shareToken || sessionStorage.getItem(key);
+  const token = shareToken || sessionStorage.getItem(key) || remembered()?.secret;
   return token ? { Authorization: `Bearer ${token}` } : {};
 }
