@@ -37,7 +37,7 @@ const transforms = (...frames) => JSON.stringify({ frames });
 async function run() {
   const module = join(folder, "lib.mjs");
   writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "remaining.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, countWords, sketchPaths, SearchShare, stageWords, Remaining, displayNameOf, fileStem, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, countWords, sketchPaths, SearchShare, stageWords, Remaining, displayNameOf, fileStem, plain, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -304,6 +304,20 @@ async function run() {
     assert.equal(shareAt(3, 0, 9, 22, 178), 0.25, "the estimate has grown");
     assert.equal(shareAt(3, 9, 9, 60, 0), 0.25, "no estimate for a moment");
     assert.equal(shareAt(4, 9, 9, 75, 25), 0.75);
+  });
+
+  await step("messages begin with what they say, not with a resource's name", async () => {
+    for (const [message, words] of [
+      ["projects/default/jobs/j-2f: no photograph could be posed", "no photograph could be posed (job j-2f)"],
+      ["projects/lab/jobs/j-2f is SUCCEEDED: it cannot be paused", "This job is succeeded: it cannot be paused (j-2f)"],
+      ["projects/default/scenes/fox is used by projects/default/jobs/j-2f", "This scene is used by job j-2f (fox)"],
+      ["projects/default/jobs/j/checkpoints/20 not found", "There is no checkpoint j/20"],
+      ["workers/w-1: no room", "no room (worker w-1)"],
+      ["the only worker is busy with projects/a/jobs/j-1", "the only worker is busy with job j-1"],
+      ["models/a.jpg: not a JPEG", "models/a.jpg: not a JPEG"],
+      ["", ""],
+    ])
+      assert.equal(plain(message), words);
   });
 
   await step("files are named after the scene", async () => {

@@ -750,7 +750,7 @@ async function run() {
   await step("a job and a model that are not there say so", async () => {
     for (const kind of ["jobs", "models"]) {
       await page.goto(`${line.url}#/${kind}/nothing`);
-      await page.getByRole("alert").filter({ hasText: "not found" }).waitFor();
+      await page.getByRole("alert").filter({ hasText: `There is no ${kind.slice(0, -1)}` }).waitFor();
       await look(page, `no-${kind}`);
     }
   });

@@ -91,7 +91,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
     if (job.error.code == absl::StatusCode::kOk) job.error.code = absl::StatusCode::kUnknown;
     if (job.lease.IsGang()) {
       job.error.message =
-          fmt::format("{}: {}", NameOfMember(job, lease.part), outcome.error.message);
+          fmt::format("{}, on {}", outcome.error.message, NameOfMember(job, lease.part));
     }
   }
   NERF_RETURN_IF_ERROR(change.Move(ending->to));

@@ -17,13 +17,15 @@ JobError ErrorOfPoses(const Job* poses, const ResourceKey& key) {
   JobError error;
   error.code = absl::StatusCode::kAborted;
   error.reason = std::string(reason::kPosesMissing);
-  error.message = "was deleted";
+  error.message = "the job that places its photographs was deleted";
   if (poses != nullptr && poses->state == JobState::kFailed) {
     error = poses->error;
   } else if (poses != nullptr) {
-    error.message = poses->state == JobState::kCancelled ? "was cancelled" : "its scene is gone";
+    error.message = poses->state == JobState::kCancelled
+                        ? "the job that places its photographs was cancelled"
+                        : "the scene of its photographs is gone";
   }
-  error.message = fmt::format("{}: {}", JobName(key), error.message);
+  error.message = fmt::format("{} (pose job {})", error.message, key.id);
   error.metadata["pose_job"] = JobName(key);
   return error;
 }

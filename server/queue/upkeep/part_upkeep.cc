@@ -31,9 +31,9 @@ JobError ErrorOfPart(const Job& part) {
   JobError error = part.error;
   if (part.state != JobState::kFailed) {
     error.code = absl::StatusCode::kAborted;
-    error.message = "was cancelled";
+    error.message = "a part was cancelled";
   }
-  error.message = fmt::format("part {}: {}", JobName(part.key), error.message);
+  error.message = fmt::format("{} (part {})", error.message, part.key.id);
   return error;
 }
 
@@ -130,7 +130,7 @@ void PartUpkeep::MoveOn(JobEntry& entry, const std::vector<JobEntry*>& parts) {
     if (job.state == JobState::kSucceeded && job.checkpoints.empty()) {
       return fail({absl::StatusCode::kDataLoss,
                    "",
-                   fmt::format("part {} has no model", JobName(job.key)),
+                   fmt::format("a part has no model ({})", job.key.id),
                    {},
                    {}});
     }

@@ -348,7 +348,7 @@ TEST_F(GangLeasesTest, CrashAndFailureOfAnyRankNameIt) {
   failed.error.message = "no such picture";
   const auto job = leases().Finish({again->lease.job, "worker-b", again->lease.epoch, 1}, failed);
   ASSERT_THAT(job, IsOk());
-  EXPECT_EQ(job->error.message, "rank 1 (worker worker-b): no such picture");
+  EXPECT_EQ(job->error.message, "no such picture, on rank 1 (worker worker-b)");
 }
 
 TEST_F(GangLeasesTest, PauseIsRankZerosOrder) {

@@ -197,7 +197,7 @@ TEST_F(PartJobsTest, AFailedPartFailsTheJobWithItsReason) {
   const Job whole = Get();
   EXPECT_EQ(whole.state, JobState::kFailed);
   EXPECT_EQ(whole.error.reason, reason::kDatasetInvalid);
-  EXPECT_EQ(whole.error.message, "part projects/default/jobs/whole-part0: no views");
+  EXPECT_EQ(whole.error.message, "no views (part whole-part0)");
   EXPECT_EQ(whole.error.problems.size(), 1u);
   Tick();
   EXPECT_EQ(StateOf("whole-part1"), JobState::kCancelling);

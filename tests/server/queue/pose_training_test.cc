@@ -127,7 +127,7 @@ TEST_F(PoseTrainingTest, FailsWithThePoseJobsErrorAndProblems) {
   EXPECT_EQ(job.state, JobState::kFailed);
   EXPECT_EQ(job.error.code, StatusCode::kInvalidArgument);
   EXPECT_EQ(job.error.reason, reason::kDatasetInvalid);
-  EXPECT_EQ(job.error.message, "projects/default/jobs/fox: 1 of 2 are posed");
+  EXPECT_EQ(job.error.message, "1 of 2 are posed (pose job fox)");
   EXPECT_EQ(job.error.metadata.at("pose_job"), "projects/default/jobs/fox");
   ASSERT_EQ(job.error.problems.size(), 1u);
   harness_.Restart();
@@ -142,7 +142,7 @@ TEST_F(PoseTrainingTest, FailsIfThePoseJobIsCancelledOrGone) {
   Tick();
   EXPECT_EQ(Get().state, JobState::kFailed);
   EXPECT_EQ(Get().error.reason, reason::kPosesMissing);
-  EXPECT_THAT(Get().error.message, HasSubstr("jobs/fox: was cancelled"));
+  EXPECT_THAT(Get().error.message, HasSubstr("was cancelled (pose job fox)"));
 
   ASSERT_THAT(harness_.queue->Create(PoseSpec("gone", "meadow")), IsOk());
   ASSERT_THAT(harness_.queue->Create(TrainingSpec("second", "gone")), IsOk());

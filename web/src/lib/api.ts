@@ -11,7 +11,7 @@ import { SceneService } from "../gen/nerf/v1/scene_service_pb";
 import { ViewService } from "../gen/nerf/v1/view_service_pb";
 import { ErrorInfoSchema, BadRequestSchema } from "../gen/google/rpc/error_details_pb";
 import { connection } from "./connection.svelte";
-import { urlNameOf } from "./format";
+import { plain, urlNameOf } from "./format";
 import { blobPrefix, blobPrefixOf, parent } from "./project";
 import { access, bearer, noteRefused } from "./token.svelte";
 
@@ -73,10 +73,10 @@ export function reasonOf(error: unknown): string {
 // An error in words for people.
 export function explain(error: unknown): string {
   if (isUnreachable(error)) return "nerfd does not answer.";
-  if (!(error instanceof ConnectError)) return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof ConnectError)) return error instanceof Error ? plain(error.message) : String(error);
   const fields = error.findDetails(BadRequestSchema).flatMap((detail) => detail.fieldViolations);
   if (fields.length > 0) return fields.map(({ field, description }) => (field ? `${field}: ${description}` : description)).join("; ");
-  return error.rawMessage || Code[error.code]!;
+  return plain(error.rawMessage) || Code[error.code]!;
 }
 
 export function blobUrl(blob: BlobRef, fileName: string, prefix = blobPrefix): string {

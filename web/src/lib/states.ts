@@ -1,6 +1,6 @@
 import { Job_State as State, type Job } from "../gen/nerf/v1/job_service_pb";
 import { idOf } from "./api";
-import { bytes, count, duration } from "./format";
+import { bytes, count, duration, plain } from "./format";
 import { exportOf, poseOf, renderOf, trainingOf, type Kind } from "./jobs";
 import { stageWords } from "./pose_report";
 
@@ -69,7 +69,8 @@ export function showsField(job: Job): boolean {
 }
 export const workersOf = ({ workers }: Job) => workers.map(idOf).join(", ");
 // Why it failed, in one line; empty if it did not.
-export const problemOf = (job: Job) => job.error?.message ?? "";
+export const problemOf = (job: Job) => plain(job.error?.message ?? "");
+export const waitOf = (job: Job) => plain(job.wait?.message ?? "");
 export const titleOf = ({ name, displayName }: { name: string; displayName: string }) => displayName || idOf(name);
 
 // The file that an export has made, or how large it will be, as far as that is known.
@@ -91,7 +92,7 @@ export function whatOf(job: Job): string {
 // Why it failed or what it waits for, else what its worker does where a meter does not say it, and the time left.
 export function saysOf(job: Job): string {
   if (isFinal(job)) return problemOf(job);
-  if (job.wait) return job.wait.reason === "POSES" ? "waits until its photographs are placed" : job.wait.message;
+  if (job.wait) return job.wait.reason === "POSES" ? "waits until its photographs are placed" : waitOf(job);
   const [{ progress: pose }, { progress: training }, { progress }] = [poseOf(job), trainingOf(job), exportOf(job)];
   const etaSeconds = pose?.etaSeconds ?? training?.etaSeconds ?? 0;
   const left = etaSeconds > 0 ? `about ${duration(etaSeconds)} left` : "";
