@@ -233,6 +233,44 @@ async function run() {
     await look(page, "person-hostile-narrow");
   });
 
+  await step("two trainings are laid over each other, from the list and from one of them, on a desk and a phone", async () => {
+    const [first] = (await nerfd.jobs("kind = training")).slice(-1);
+    const second = await nerfd.createJob("training", { scene: first.scene, config: { seed: 2, seconds: 6 } }, { displayName: "mic 2" });
+    await waitFor("the second training", async () => (await nerfd.job(second.name)).state === "SUCCEEDED", 300_000);
+    const idOf = ({ name }) => name.split("/").at(-1);
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.goto(`${nerfd.url}#/jobs`);
+    await page.reload();
+    await page.getByRole("button", { name: "Compare" }).click();
+    assert.ok(await page.getByRole("button", { name: "Compare" }).isDisabled());
+    for (const job of [first, second]) await page.getByRole("checkbox", { name: idOf(job) }).check();
+    await look(page, "person-compare-ticked");
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.waitForURL(/#\/compare\//);
+    for (const title of ["PSNR of the preview", "PSNR, training rays", "Loss", "Speed, rays"]) {
+      const chart = page.getByRole("figure").filter({ has: page.getByRole("heading", { name: title, exact: true }) });
+      await chart.locator("canvas").waitFor();
+      const drawn = await chart.getByRole("img").getAttribute("aria-label");
+      assert.match(drawn, /: mic 2 \d.*W \d/, "a line of each, the newest first as in the list");
+    }
+    await page.getByRole("row").filter({ hasText: /^seed\s*2\s*1$/ }).waitFor();
+    await waitFor("both pictures", async () => (await page.locator(".two img").count()) === 2);
+    await look(page, "person-compare");
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.getByRole("button", { name: "Step" }).click();
+    await waitFor("the chart to fit", async () => (await page.locator(".charts canvas").first().boundingBox()).width < 390);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "too wide");
+    await look(page, "person-compare-narrow");
+    await page.goto(`${nerfd.url}#/jobs/${idOf(first)}`);
+    await page.getByText("Details", { exact: true }).click();
+    await page.getByLabel("Compare with").selectOption(idOf(second));
+    await page.waitForURL(`**/#/compare/${idOf(first)}/${idOf(second)}`);
+    await page.goto(`${nerfd.url}#/jobs`);
+    await page.getByRole("button", { name: "Compare" }).click();
+    await look(page, "person-compare-list-narrow");
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the list is too wide");
+  });
+
   assert.deepEqual(errors, [], "the page threw");
 }
 

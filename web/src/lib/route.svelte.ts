@@ -3,14 +3,16 @@ export type Route =
   | { page: "jobs" }
   | { page: "new"; model: string; again: boolean }
   | { page: "job"; id: string }
+  | { page: "compare"; ids: string[] }
   | { page: "models" }
   | { page: "model"; id: string }
   | { page: "workers" };
 
 function parse(hash: string): Route {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
-  const [page, id] = (path ?? "").split("/");
+  const [page, id, other] = (path ?? "").split("/");
   if (page === "jobs" && id) return { page: "job", id };
+  if (page === "compare" && id && other && id !== other) return { page: "compare", ids: [id, other] };
   if (page === "models") return id ? { page: "model", id } : { page: "models" };
   if (page === "new") {
     const asked = new URLSearchParams(query);
