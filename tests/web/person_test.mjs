@@ -33,7 +33,7 @@ async function run() {
     const text = await visibleText(page);
     assert.doesNotMatch(text, jargon);
     assert.doesNotMatch(text, /about \d+ minute/);
-    await page.getByText("is known after a first training").waitFor();
+    await page.getByText("is known once something trained on it for some seconds").waitFor();
     await page.getByLabel("Custom").check();
     await page.getByRole("spinbutton", { name: "Minutes" }).fill("0.25");
     await page.getByRole("button", { name: "Start training" }).click();
@@ -43,6 +43,17 @@ async function run() {
     await page.locator(".page-head .badge.busy").waitFor({ timeout: 120_000 });
     const moving = await page.evaluate(() => document.getAnimations().filter(({ effect }) => effect.getComputedTiming().endTime === Infinity).map(({ effect }) => effect.target.outerHTML));
     assert.deepEqual(moving, []);
+  });
+
+  await step("its time left is shown as soon as it says how far it is", async () => {
+    const line = page.locator(".progress");
+    await line.waitFor({ timeout: 120_000 });
+    assert.match(await line.innerText(), /left/, "with the first report");
+    await waitFor("five seconds of training", async () => ((await nerfd.jobs("kind = training"))[0].progress?.seconds ?? 0) >= 5);
+    const other = await page.context().newPage();
+    await other.goto(`${nerfd.url}#/new`);
+    await other.getByText("As fast as mic trained.").waitFor();
+    await other.close();
   });
 
   let nFrames = 0;
