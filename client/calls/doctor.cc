@@ -40,8 +40,8 @@ constexpr absl::Duration kProbeTimeout = absl::Seconds(5);
 DoctorFinding Good(std::string check, std::string detail) {
   return {std::move(check), CheckResult::kOk, std::move(detail), ""};
 }
-DoctorFinding Note(std::string check, std::string detail) {
-  return {std::move(check), CheckResult::kNote, std::move(detail), ""};
+DoctorFinding Note(std::string check, std::string detail, std::string remedy = "") {
+  return {std::move(check), CheckResult::kNote, std::move(detail), std::move(remedy)};
 }
 DoctorFinding Bad(std::string check, std::string detail, std::string remedy) {
   return {std::move(check), CheckResult::kProblem, std::move(detail), std::move(remedy)};
@@ -126,6 +126,18 @@ std::string OfferOf(const v1::Worker& worker) {
   return PlainText(
       fmt::format("{} on {} {}", ShortName(worker.name()), worker.device(),
                   methods.empty() ? "does not say which methods it trains" : "trains " + methods));
+}
+
+// Whether photographs and films without poses can be sent: they wait where no worker has the
+// programs.
+DoctorFinding ExamineProgram(const char* program, const char* use,
+                             const std::vector<std::string>& versions) {
+  for (const std::string& version : versions) {
+    if (!version.empty())
+      return Good(program, PlainText(fmt::format("{} of a worker, {}", version, use)));
+  }
+  return Note(program, fmt::format("no worker has it: {} wait", use),
+              fmt::format("apt-get install {} where a worker runs, and start it again", program));
 }
 
 }  // namespace
@@ -222,6 +234,7 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
     return findings;
   }
   int n_alive = 0;
+  std::vector<std::string> colmap, ffmpeg;  // versions
   std::vector<DoctorFinding> offers;
   for (const v1::Worker& worker : workers->workers()) {
     const std::string id = ShortName(worker.name());
@@ -231,6 +244,8 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
       continue;
     }
     ++n_alive;
+    colmap.push_back(worker.colmap_version());
+    ffmpeg.push_back(worker.ffmpeg_version());
     offers.push_back(Good("offers", OfferOf(worker)));
     if (worker.version() != NERF_VERSION) {
       findings.push_back(Bad("versions",
@@ -245,6 +260,8 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
   } else {
     findings.push_back(Good("workers", fmt::format("{} connected", n_alive)));
     findings.insert(findings.end(), offers.begin(), offers.end());
+    findings.push_back(ExamineProgram("colmap", "photographs without poses", colmap));
+    findings.push_back(ExamineProgram("ffmpeg", "films without poses", ffmpeg));
   }
   return findings;
 }

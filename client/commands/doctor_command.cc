@@ -1,6 +1,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -70,7 +71,12 @@ int Doctor(Session& session, DoctorOptions options) {
     if (finding.check == "server") exit_code = kUnreachable;
     if (exit_code == kOk) exit_code = kWrongState;
   }
-  session.Say(n_problems == 0 ? "no problems" : Counted(n_problems, "problem"));
+  const auto n_notes = static_cast<size_t>(
+      std::count_if(findings.begin(), findings.end(), [](const DoctorFinding& finding) {
+        return finding.result == CheckResult::kNote && !finding.remedy.empty();
+      }));
+  session.Say((n_problems == 0 ? "no problems" : Counted(n_problems, "problem")) +
+              (n_notes == 0 ? "" : ", " + Counted(n_notes, "note")));
   return exit_code;
 }
 

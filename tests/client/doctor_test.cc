@@ -86,6 +86,23 @@ TEST_F(DoctorTest, DevicesAndMethodsOfTheConnectedWorkersAreListed) {
   EXPECT_THAT(out, HasSubstr("w-4 on cpu does not say which methods it trains\n"));
 }
 
+TEST_F(DoctorTest, MissingProgramsOfPhotographsAndFilmsAreNotedWithTheirPackages) {
+  CommandResult result = Run(server_.address());
+  EXPECT_EQ(result.exit_code, kOk) << "scenes with poses need none";
+  EXPECT_THAT(result.out, HasSubstr("note     colmap    no worker has it: photographs without "
+                                    "poses wait: apt-get install colmap where a worker runs"));
+  EXPECT_THAT(result.out, HasSubstr("note     ffmpeg    no worker has it: films without poses"));
+  EXPECT_THAT(result.err, HasSubstr("no problems, 2 notes"));
+  state_.workers.push_back(state_.workers[0]);
+  state_.workers[1].set_name("workers/w-2");
+  state_.workers[1].set_colmap_version("3.8");
+  state_.workers[1].set_ffmpeg_version("5.1.9");
+  result = Run(server_.address());
+  EXPECT_THAT(result.out, HasSubstr("ok       colmap    3.8 of a worker, photographs"));
+  EXPECT_THAT(result.out, HasSubstr("ok       ffmpeg    5.1.9 of a worker, films"));
+  EXPECT_THAT(result.err, HasSubstr("no problems\n"));
+}
+
 TEST_F(DoctorTest, UnreachableServerIsNamedWithARemedyAndTheRestIsExamined) {
   const CommandResult result = Run("127.0.0.1:1");
   EXPECT_EQ(result.exit_code, kUnreachable);

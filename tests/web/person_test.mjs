@@ -23,6 +23,16 @@ async function run() {
   const idOfPage = () => page.url().split("/").at(-1);
   const jobOfPage = () => nerfd.job(idOfPage());
 
+  await step("without a worker a new job says so before anything is sent, until one is there", async () => {
+    const list = "**/nerf.v1.AdminService/ListWorkers";
+    await page.route(list, (route) => route.fulfill({ status: 200, contentType: "application/proto", body: "" }));
+    await page.goto(`${nerfd.url}?#token=${nerfd.token}`);
+    await page.getByRole("link", { name: "New job" }).click();
+    await page.getByRole("alert").filter({ hasText: "No worker is connected." }).waitFor();
+    await page.unroute(list);
+    await page.getByRole("alert").waitFor({ state: "detached" });
+  });
+
   await step("how long to train is asked in a person's words, without a pace that nobody knows", async () => {
     await page.goto(`${nerfd.url}#token=${nerfd.token}`);
     await page.getByRole("link", { name: "New job" }).click();
